@@ -1,0 +1,33 @@
+#pragma once
+// The engine: runs the tape backwards.
+//
+// Single-threaded and iterative: first it counts, for every node reachable from the roots, how many
+// gradients will arrive (its dependencies); then it repeatedly runs, among the nodes that have got
+// all of theirs, the one created last. The order is thus fixed by the program, equal on all ranks.
+// A hook or a custom op may itself call backward (re-entrant).
+
+#include "tensor/tensor.h"
+
+namespace rondo {
+
+struct BackwardOptions {
+  bool retain_graph = false;  // keep what the forward saved, for a second backward
+  bool create_graph = false;  // record the backward itself, for second derivatives; implies retain
+};
+
+/// Adds d(sum of roots · gradients) / d(leaf) into .grad of every leaf reached. `gradients` may be
+/// empty when every root has one element.
+void backward(const Tensors& roots, const Tensors& gradients = {}, BackwardOptions options = {});
+
+struct GradOptions {
+  Tensors grad_outputs = {};  // empty: ones, for outputs of one element
+  bool retain_graph = false;
+  bool create_graph = false;
+  bool allow_unused = false;  // an input that the outputs do not depend on gives an undefined tensor
+};
+
+/// d(sum of outputs · grad_outputs) / d(inputs), leaving every .grad alone. Throws AutogradError for
+/// an unused input unless allowed.
+Tensors grad(const Tensors& outputs, const Tensors& inputs, GradOptions options = {});
+
+}  // namespace rondo

@@ -1,0 +1,59 @@
+#pragma once
+// GradMode: whether ops write to the tape. One flag a thread.
+
+#include <string>
+
+namespace rondo {
+
+struct GradMode {
+  static bool is_enabled();
+  static void set_enabled(bool enabled);
+};
+
+/// Sets the mode for a scope.
+class GradModeGuard {
+ public:
+  explicit GradModeGuard(bool enabled) : previous_(GradMode::is_enabled()) {
+    GradMode::set_enabled(enabled);
+  }
+  ~GradModeGuard() { GradMode::set_enabled(previous_); }
+  GradModeGuard(const GradModeGuard&) = delete;
+  GradModeGuard& operator=(const GradModeGuard&) = delete;
+
+ private:
+  bool previous_;
+};
+
+/// `NoGradGuard no_grad;`: nothing in this scope is recorded.
+struct NoGradGuard : GradModeGuard {
+  NoGradGuard() : GradModeGuard(false) {}
+};
+
+/// In this scope every node created remembers where in the model it was made, and backward throws an
+/// AutogradError naming the first node whose gradient holds a NaN. Slow; for hunting NaNs.
+class AnomalyMode {
+ public:
+  explicit AnomalyMode(bool enabled = true) : previous_(is_enabled()) { set_enabled(enabled); }
+  ~AnomalyMode() { set_enabled(previous_); }
+  AnomalyMode(const AnomalyMode&) = delete;
+  AnomalyMode& operator=(const AnomalyMode&) = delete;
+  static bool is_enabled();
+  static void set_enabled(bool enabled);
+
+ private:
+  bool previous_;
+};
+using detect_anomaly = AnomalyMode;  // PyTorch's name
+
+/// A name pushed while a module's forward runs, so that an anomaly can say "in layer1.0.conv1".
+class ScopeName {
+ public:
+  explicit ScopeName(const char* name);
+  ~ScopeName();
+  ScopeName(const ScopeName&) = delete;
+  ScopeName& operator=(const ScopeName&) = delete;
+  /// The names of all open scopes, joined by dots.
+  static std::string path();
+};
+
+}  // namespace rondo

@@ -1,0 +1,76 @@
+#pragma once
+// Arithmetic and comparison, with broadcasting and type promotion.
+//
+// Promotion (`result_type`, PyTorch's rules): full tensors meet in promote(a, b). A 0-dim tensor or a
+// C++ number takes part only by category: it changes the result when its category (bool < integer <
+// float) is higher than that of the tensors with dimensions; the dtype is then that of the 0-dim
+// tensor, or f32 for a C++ double and i64 for an int. So f32 + 1.0 is f32, i64 + 1.5 is f32,
+// bf16 + 0-dim f32 is bf16. Dividing integers gives f32.
+
+#include "tensor/tensor.h"
+
+namespace rondo {
+
+DType result_type(const Tensor& a, const Tensor& b);
+DType result_type(const Tensor& a, Scalar b);
+
+/// a + alpha b.
+Tensor add(const Tensor& a, const Tensor& b, double alpha = 1);
+/// a - alpha b.
+Tensor sub(const Tensor& a, const Tensor& b, double alpha = 1);
+Tensor mul(const Tensor& a, const Tensor& b);
+/// True division.
+Tensor div(const Tensor& a, const Tensor& b);
+/// a^b; not differentiable in b where a <= 0 (NaN, as in PyTorch).
+Tensor pow(const Tensor& a, const Tensor& b);
+/// Gradient goes to the larger, half to each on a tie.
+Tensor maximum(const Tensor& a, const Tensor& b);
+Tensor minimum(const Tensor& a, const Tensor& b);
+Tensor atan2(const Tensor& a, const Tensor& b);
+/// floor(a / b) and a - b floor(a / b), Python's // and %; no gradient.
+Tensor floor_divide(const Tensor& a, const Tensor& b);
+Tensor remainder(const Tensor& a, const Tensor& b);
+
+Tensor add(const Tensor& a, Scalar b);
+Tensor sub(const Tensor& a, Scalar b);
+Tensor mul(const Tensor& a, Scalar b);
+Tensor div(const Tensor& a, Scalar b);
+Tensor pow(const Tensor& a, double exponent);
+
+Tensor operator+(const Tensor& a, const Tensor& b);
+Tensor operator-(const Tensor& a, const Tensor& b);
+Tensor operator*(const Tensor& a, const Tensor& b);
+Tensor operator/(const Tensor& a, const Tensor& b);
+Tensor operator+(const Tensor& a, Scalar b);
+Tensor operator-(const Tensor& a, Scalar b);
+Tensor operator*(const Tensor& a, Scalar b);
+Tensor operator/(const Tensor& a, Scalar b);
+Tensor operator+(Scalar a, const Tensor& b);
+Tensor operator-(Scalar a, const Tensor& b);
+Tensor operator*(Scalar a, const Tensor& b);
+Tensor operator/(Scalar a, const Tensor& b);
+Tensor operator-(const Tensor& a);
+
+// Comparisons and logic: boolean, no gradient.
+Tensor eq(const Tensor& a, const Tensor& b);
+Tensor ne(const Tensor& a, const Tensor& b);
+Tensor lt(const Tensor& a, const Tensor& b);
+Tensor le(const Tensor& a, const Tensor& b);
+Tensor gt(const Tensor& a, const Tensor& b);
+Tensor ge(const Tensor& a, const Tensor& b);
+Tensor eq(const Tensor& a, Scalar b);
+Tensor ne(const Tensor& a, Scalar b);
+Tensor lt(const Tensor& a, Scalar b);
+Tensor le(const Tensor& a, Scalar b);
+Tensor gt(const Tensor& a, Scalar b);
+Tensor ge(const Tensor& a, Scalar b);
+Tensor logical_and(const Tensor& a, const Tensor& b);
+Tensor logical_or(const Tensor& a, const Tensor& b);
+Tensor logical_xor(const Tensor& a, const Tensor& b);
+/// condition ? a : b, broadcast; differentiable in a and b.
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+
+/// Sums `gradient` down to `shape`: the transpose of broadcasting.
+Tensor sum_to(const Tensor& gradient, const Dims& shape);
+
+}  // namespace rondo

@@ -1,0 +1,28 @@
+#pragma once
+// Indexing and slicing. Indices are i64 tensors; out of range throws ShapeError.
+
+#include "tensor/tensor.h"
+
+namespace rondo {
+
+/// The slice at `index` along dim, without that dimension (a view).
+Tensor select(const Tensor& x, std::int64_t dim, std::int64_t index);
+/// Elements start … start+length-1 along dim (a view).
+Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length);
+/// start, start+step, … below end along dim (a view); negative start and end count from the end.
+Tensor slice(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t end,
+             std::int64_t step = 1);
+/// Rows `index` (1-dim) along dim.
+Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index);
+/// y[i][j] = x[index[i][j]][j] for dim 0.
+Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index);
+/// x with src added at index: y = x; y[index[i][j]][j] += src[i][j] for dim 0.
+Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src);
+/// x with `value` where mask (boolean, broadcast) holds.
+Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value);
+/// Rows of weight (V, D) picked by index (any shape): index.shape + (D). padding_idx gets no gradient.
+Tensor embedding(const Tensor& weight, const Tensor& index, std::int64_t padding_idx = -1);
+/// index.shape + (classes), i64 zeros and ones.
+Tensor one_hot(const Tensor& index, std::int64_t classes);
+
+}  // namespace rondo

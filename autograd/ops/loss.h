@@ -1,0 +1,35 @@
+#pragma once
+// Loss functions. Formulas, defaults and reductions are PyTorch's.
+
+#include "tensor/tensor.h"
+
+namespace rondo {
+
+enum class Reduction { none, mean, sum };
+
+struct CrossEntropyOptions {
+  Tensor weight = {};              // (C), a weight for each class; the mean divides by their sum
+  std::int64_t ignore_index = -100;  // a target that counts for nothing
+  double label_smoothing = 0;
+  Reduction reduction = Reduction::mean;
+};
+
+/// -log softmax(logits)[target]; logits (N, C) or (N, C, ...), target i64 (N) or (N, ...). Throws
+/// ShapeError naming a target outside 0 … C-1.
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options = {});
+/// -log_probs[target], for log-probabilities.
+Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const CrossEntropyOptions& options = {});
+/// (x - y)^2.
+Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
+/// |x - y|.
+Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
+/// d = |x - y|: d < beta ? d^2 / (2 beta) : d - beta / 2.
+Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta = 1,
+                      Reduction reduction = Reduction::mean);
+/// -(y log sigmoid(x) + (1-y) log(1 - sigmoid(x))), computed without overflow.
+Tensor bce_with_logits(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
+/// y (log y - x), x being log-probabilities; mean divides by the number of elements, as PyTorch's
+/// reduction "mean" does ("batchmean" is sum divided by x.size(0)).
+Tensor kl_div(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
+
+}  // namespace rondo

@@ -1,0 +1,41 @@
+#pragma once
+// Unary maths, element by element. On integers those that need it compute in f32, as in PyTorch.
+
+#include "tensor/tensor.h"
+
+namespace rondo {
+
+Tensor neg(const Tensor& x);
+Tensor abs(const Tensor& x);
+Tensor sign(const Tensor& x);
+Tensor exp(const Tensor& x);
+Tensor expm1(const Tensor& x);
+Tensor log(const Tensor& x);
+Tensor log1p(const Tensor& x);
+Tensor sqrt(const Tensor& x);
+Tensor rsqrt(const Tensor& x);
+Tensor reciprocal(const Tensor& x);
+Tensor square(const Tensor& x);
+Tensor sin(const Tensor& x);
+Tensor cos(const Tensor& x);
+Tensor tan(const Tensor& x);
+Tensor sinh(const Tensor& x);
+Tensor cosh(const Tensor& x);
+Tensor asin(const Tensor& x);
+Tensor acos(const Tensor& x);
+Tensor atan(const Tensor& x);
+Tensor erf(const Tensor& x);
+/// No gradient flows through rounding (it is zero almost everywhere).
+Tensor floor(const Tensor& x);
+Tensor ceil(const Tensor& x);
+/// To nearest, ties to even.
+Tensor round(const Tensor& x);
+Tensor trunc(const Tensor& x);
+/// min(max(x, low), high).
+Tensor clamp(const Tensor& x, double low, double high);
+Tensor logical_not(const Tensor& x);
+Tensor isnan(const Tensor& x);
+Tensor isinf(const Tensor& x);
+Tensor isfinite(const Tensor& x);
+
+}  // namespace rondo

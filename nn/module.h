@@ -1,0 +1,163 @@
+#pragma once
+// Module: a model, or a part of one. A value like any other:
+//
+//   struct Net : nn::Module {
+//     nn::Linear fc1{784, 512}, fc2{512, 10};
+//     Tensor forward(const Tensor& x) override { return fc2(relu(fc1(x))); }
+//     void visit(nn::Visitor& v) override {
+//       v.child("fc1", fc1);
+//       v.child("fc2", fc2);
+//     }
+//   };
+//
+// `visit` is the whole protocol: it shows the module's parameters, buffers and children, in order and
+// by name, and everything else (parameters(), state_dict(), to(), train(), clone()) is written once on
+// top of it. Children are plain members, so replacing one is an assignment: net.fc2 = nn::Linear(512, 100).
+// Copying a module copies handles: both copies then share their parameters. `clone(net)` copies them.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "autograd/variable.h"
+#include "tensor/tensor.h"
+
+namespace rondo::nn {
+
+class Module;
+
+/// Receives what a module shows of itself.
+class Visitor {
+ public:
+  virtual ~Visitor() = default;
+  /// Something that is trained. An undefined tensor (a layer without bias) is passed over.
+  virtual void parameter(std::string_view name, Tensor& tensor) = 0;
+  /// Something that is saved but not trained, such as running statistics.
+  virtual void buffer(std::string_view name, Tensor& tensor) = 0;
+  virtual void child(std::string_view name, Module& module) = 0;
+};
+
+struct NamedTensor {
+  std::string name;  // dotted path: "layer1.0.conv1.weight"
+  Tensor tensor;
+};
+
+/// Names in the order of declaration, as PyTorch's state_dict.
+using StateDict = std::vector<NamedTensor>;
+
+class Module {
+ public:
+  Module() = default;
+  virtual ~Module() = default;
+  Module(const Module&) = default;
+  Module(Module&&) = default;
+  Module& operator=(const Module&) = default;
+  Module& operator=(Module&&) = default;
+
+  virtual Tensor forward(const Tensor& x) = 0;
+  virtual void visit(Visitor&) {}
+  /// Runs forward (and, under AnomalyMode, tells it where it is).
+  Tensor operator()(const Tensor& x);
+
+  bool is_training() const { return training_; }
+  /// Sets training mode here and in all children.
+  void train(bool on = true);
+  void eval() { train(false); }
+
+  std::vector<Tensor> parameters();
+  std::vector<NamedTensor> named_parameters();
+  std::vector<NamedTensor> named_buffers();
+  /// This module ("") and all below it.
+  std::vector<std::pair<std::string, Module*>> named_modules();
+  std::int64_t num_parameters();
+
+  /// Converts floating-point parameters and buffers in place: optimizers that hold them see it too.
+  void to(DType dtype);
+  void to(Device device);
+  void zero_grad();
+  /// Stops (or resumes) training of all parameters below.
+  void requires_grad_(bool value = true);
+
+  /// Parameters and buffers, module by module, sharing their memory: clone what must not change.
+  StateDict state_dict();
+  struct LoadOptions {
+    bool strict = true;  // false: load what fits by name, report the rest
+  };
+  struct LoadReport {
+    std::vector<std::string> missing, unexpected, misshapen;
+  };
+  /// Copies values in, converting dtypes. Strict: throws Error listing every missing, unexpected and
+  /// misshapen key, and then nothing has been changed. Misshapen keys throw in either case.
+  LoadReport load_state_dict(const StateDict& state, LoadOptions options);
+  LoadReport load_state_dict(const StateDict& state) { return load_state_dict(state, {}); }
+
+  /// Applies f to this module and all below it, children first.
+  void apply(const std::function<void(Module&)>& f);
+
+ private:
+  bool training_ = true;
+};
+
+/// A deep copy: own parameters, own buffers, no gradients.
+template <class M>
+M clone(const M& module);
+
+/// A module of any type, held by value: what containers and replaceable members are made of.
+class AnyModule final : public Module {
+ public:
+  AnyModule() = default;
+  template <class M>
+    requires(std::is_base_of_v<Module, M> && !std::is_same_v<M, AnyModule>)
+  AnyModule(M module)
+      : module_(std::make_unique<M>(std::move(module))), copy_([](const Module& m) {
+          return std::unique_ptr<Module>(std::make_unique<M>(static_cast<const M&>(m)));
+        }) {}
+  AnyModule(const AnyModule& other)
+      : Module(other),
+        module_(other.module_ ? other.copy_(*other.module_) : nullptr),
+        copy_(other.copy_) {}
+  AnyModule(AnyModule&&) = default;
+  AnyModule& operator=(AnyModule other) {
+    Module::operator=(other);
+    module_ = std::move(other.module_);
+    copy_ = other.copy_;
+    return *this;
+  }
+
+  bool has_value() const { return module_ != nullptr; }
+  Module& get() const;
+  /// The module as M; throws Error when it is something else.
+  template <class M>
+  M& as() const {
+    auto* typed = dynamic_cast<M*>(&get());
+    require(typed != nullptr, "AnyModule::as: the module is of another type");
+    return *typed;
+  }
+  Tensor forward(const Tensor& x) override { return get().forward(x); }
+  /// Transparent: shows the held module's members as its own, so that names have no extra level.
+  void visit(Visitor& v) override {
+    if (module_) module_->visit(v);
+  }
+
+ private:
+  std::unique_ptr<Module> module_;
+  std::unique_ptr<Module> (*copy_)(const Module&) = nullptr;
+};
+
+namespace detail {
+/// Gives `module` its own copies of all parameters and buffers.
+void unshare(Module& module);
+}  // namespace detail
+
+template <class M>
+M clone(const M& module) {
+  M copy = module;
+  detail::unshare(copy);
+  return copy;
+}
+
+}  // namespace rondo::nn

@@ -1,0 +1,70 @@
+#pragma once
+// Making tensors. Names, defaults and half-open ranges are PyTorch's; the default dtype is f32 for
+// floats and i64 for integers.
+
+#include <span>
+#include <vector>
+
+#include "tensor/random.h"
+#include "tensor/tensor.h"
+
+namespace rondo {
+
+Tensor empty(const Dims& sizes, TensorOptions options = {});
+Tensor zeros(const Dims& sizes, TensorOptions options = {});
+Tensor ones(const Dims& sizes, TensorOptions options = {});
+Tensor full(const Dims& sizes, Scalar value, TensorOptions options = {});
+Tensor empty_like(const Tensor& x);
+Tensor zeros_like(const Tensor& x);
+Tensor ones_like(const Tensor& x);
+Tensor full_like(const Tensor& x, Scalar value);
+/// A 0-dim tensor.
+Tensor scalar(Scalar value, TensorOptions options = {});
+
+/// start, start + step, … below end (above, for a negative step): ceil((end - start) / step) values.
+Tensor arange(Scalar start, Scalar end, Scalar step = 1, TensorOptions options = {.dtype = i64});
+Tensor arange(Scalar end, TensorOptions options = {.dtype = i64});
+/// `steps` values from start to end, both included.
+Tensor linspace(double start, double end, std::int64_t steps, TensorOptions options = {});
+/// n × m (square without m), ones on the diagonal.
+Tensor eye(std::int64_t n, std::int64_t m = -1, TensorOptions options = {});
+
+/// Uniform in [0, 1).
+Tensor rand(const Dims& sizes, TensorOptions options = {}, Generator& generator = default_generator());
+/// Normal with mean 0 and variance 1.
+Tensor randn(const Dims& sizes, TensorOptions options = {},
+             Generator& generator = default_generator());
+/// Integers in [low, high).
+Tensor randint(std::int64_t low, std::int64_t high, const Dims& sizes,
+               TensorOptions options = {.dtype = i64}, Generator& generator = default_generator());
+/// A random permutation of 0 … n-1 (Fisher-Yates).
+Tensor randperm(std::int64_t n, TensorOptions options = {.dtype = i64},
+                Generator& generator = default_generator());
+Tensor rand_like(const Tensor& x);
+Tensor randn_like(const Tensor& x);
+
+/// A copy of `values` as a 1-dim tensor, or with the given shape: tensor<float>({1, 2, 3}).
+template <class T>
+Tensor tensor(std::span<const T> values, const Dims& sizes, Device device = Device::cpu());
+template <class T>
+Tensor tensor(std::initializer_list<T> values) {
+  return tensor<T>(std::span<const T>(values.begin(), values.size()),
+                   {static_cast<std::int64_t>(values.size())});
+}
+template <class T>
+Tensor tensor(std::initializer_list<T> values, const Dims& sizes) {
+  return tensor<T>(std::span<const T>(values.begin(), values.size()), sizes);
+}
+template <class T>
+Tensor tensor(const std::vector<T>& values) {
+  return tensor<T>(std::span<const T>(values), {static_cast<std::int64_t>(values.size())});
+}
+template <class T>
+Tensor tensor(const std::vector<T>& values, const Dims& sizes) {
+  return tensor<T>(std::span<const T>(values), sizes);
+}
+
+/// A tensor over memory that the caller keeps alive (or hands over with `release`).
+Tensor from_blob(void* data, const Dims& sizes, DType dtype, std::function<void()> release = {});
+
+}  // namespace rondo

@@ -1,0 +1,33 @@
+#pragma once
+// Device: where a tensor's memory lies and whose backend computes on it.
+
+#include <compare>
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+
+namespace rondo {
+
+struct Device {
+  enum class Type : std::uint8_t { cpu, cuda };
+
+  Type type = Type::cpu;
+  std::int16_t index = 0;
+
+  static constexpr Device cpu() { return {}; }
+  static constexpr Device cuda(int i = 0) {
+    return {Type::cuda, static_cast<std::int16_t>(i)};
+  }
+  constexpr bool is_cpu() const { return type == Type::cpu; }
+  constexpr bool is_cuda() const { return type == Type::cuda; }
+  constexpr auto operator<=>(const Device&) const = default;
+
+  /// "cpu" or "cuda:1".
+  std::string str() const;
+  /// Reads what `str` writes, and "cuda" for "cuda:0". Throws DeviceError on anything else.
+  static Device parse(const std::string& text);
+};
+
+std::ostream& operator<<(std::ostream& out, Device device);
+
+}  // namespace rondo

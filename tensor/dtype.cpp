@@ -1,0 +1,37 @@
+#include "tensor/dtype.h"
+
+#include <array>
+#include <ostream>
+
+#include "tensor/error.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::array<std::string_view, 9> names = {"f64", "f32", "bf16", "f16", "i64",
+                                                   "i32", "u8",  "i8",   "bool"};
+
+int category(DType dtype) { return is_floating(dtype) ? 2 : is_integral(dtype) ? 1 : 0; }
+
+}  // namespace
+
+std::string_view name_of(DType dtype) { return names[static_cast<std::size_t>(dtype)]; }
+
+DType parse_dtype(std::string_view name) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == name) return static_cast<DType>(i);
+  }
+  throw DTypeError(concat("\"", name, "\" is no dtype; there are f64 f32 bf16 f16 i64 i32 u8 i8 bool"));
+}
+
+DType promote(DType a, DType b) {
+  if (a == b) return a;
+  if (category(a) != category(b)) return category(a) > category(b) ? a : b;
+  // Within a category the wider wins; the two pairs of equal width meet one step above.
+  if (size_of(a) == size_of(b)) return is_floating(a) ? DType::f32 : DType::i32;
+  return size_of(a) > size_of(b) ? a : b;
+}
+
+std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name_of(dtype); }
+
+}  // namespace rondo

@@ -1,0 +1,87 @@
+#pragma once
+// Dims: the sizes or strides of a tensor, held inline (no heap) for up to eight dimensions.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
+#include <span>
+
+#include "tensor/error.h"
+
+namespace rondo {
+
+class Dims {
+ public:
+  static constexpr std::int64_t max_rank = 8;
+
+  Dims() = default;
+  Dims(std::initializer_list<std::int64_t> values) : Dims(values.begin(), values.end()) {}
+  Dims(std::span<const std::int64_t> values) : Dims(values.begin(), values.end()) {}
+  template <class Iterator>
+  Dims(Iterator first, Iterator last) {
+    for (; first != last; ++first) push_back(*first);
+  }
+  /// `rank` entries, each `value`.
+  static Dims filled(std::int64_t rank, std::int64_t value) {
+    Dims dims;
+    for (std::int64_t i = 0; i < rank; ++i) dims.push_back(value);
+    return dims;
+  }
+
+  std::int64_t size() const { return rank_; }
+  bool empty() const { return rank_ == 0; }
+  std::int64_t operator[](std::int64_t i) const { return values_[static_cast<std::size_t>(i)]; }
+  std::int64_t& operator[](std::int64_t i) { return values_[static_cast<std::size_t>(i)]; }
+  const std::int64_t* begin() const { return values_.data(); }
+  const std::int64_t* end() const { return values_.data() + rank_; }
+  std::int64_t* begin() { return values_.data(); }
+  std::int64_t* end() { return values_.data() + rank_; }
+  std::int64_t front() const { return values_[0]; }
+  std::int64_t back() const { return values_[static_cast<std::size_t>(rank_ - 1)]; }
+
+  void push_back(std::int64_t value) {
+    require<ShapeError>(rank_ < max_rank, "a tensor has at most ", max_rank, " dimensions");
+    values_[static_cast<std::size_t>(rank_++)] = value;
+  }
+  void insert(std::int64_t position, std::int64_t value) {
+    push_back(value);
+    std::rotate(begin() + position, end() - 1, end());
+  }
+  void erase(std::int64_t position) {
+    std::copy(begin() + position + 1, end(), begin() + position);
+    --rank_;
+  }
+
+  bool operator==(const Dims& other) const {
+    return std::equal(begin(), end(), other.begin(), other.end());
+  }
+
+ private:
+  std::array<std::int64_t, max_rank> values_{};
+  std::int64_t rank_ = 0;
+};
+
+/// Writes [2, 3, 4].
+std::ostream& operator<<(std::ostream& out, const Dims& dims);
+
+/// Order of the dimensions in memory. Shapes are always logical (N, C, H, W); channels_last means
+/// strides in which C is the fastest: (H*W*C, 1, W*C, C).
+enum class MemoryFormat : std::uint8_t { contiguous, channels_last };
+
+/// The product of the sizes; 1 for a 0-dim tensor.
+std::int64_t numel_of(const Dims& sizes);
+/// Dense strides; channels_last asks for four dimensions.
+Dims strides_of(const Dims& sizes, MemoryFormat format = MemoryFormat::contiguous);
+/// Whether elements laid out so fill memory without gaps in the given order. Dimensions of size 1
+/// may have any stride.
+bool is_dense(const Dims& sizes, const Dims& strides, MemoryFormat format);
+/// Maps -rank … rank-1 to 0 … rank-1; throws ShapeError naming `op` otherwise.
+std::int64_t wrap_dim(std::int64_t dim, std::int64_t rank, const char* op);
+/// The shape both broadcast to (NumPy's rule: align right, sizes equal or 1). Throws ShapeError.
+Dims broadcast_shapes(const Dims& a, const Dims& b);
+/// Strides that read a tensor of (sizes, strides) as if it had the shape `to`: 0 where it repeats.
+Dims broadcast_strides(const Dims& sizes, const Dims& strides, const Dims& to);
+
+}  // namespace rondo

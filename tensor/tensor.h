@@ -1,0 +1,219 @@
+#pragma once
+// Tensor: a handle to an n-dimensional array, with value semantics of the handle: copying a Tensor
+// copies the handle, and both see the same elements. `clone()` copies the elements.
+//
+// A tensor is a view (sizes, strides, offset) of a Storage. Several tensors may view one storage;
+// they then share one version counter, which in-place operations bump, so that the tape notices
+// when something it saved was overwritten (Note [Versions] in autograd/saved_tensor.h).
+//
+// This header is the bottom layer: it knows nothing of gradients. What differentiates is a free
+// function in autograd/ops; the methods in the section "Differentiable" are one-line spellings of
+// those functions, declared here so that `x.relu()` reads as in PyTorch, and defined in
+// autograd/methods.cpp.
+//
+// Thread safety: distinct Tensor handles may be used from distinct threads; concurrent reads of one
+// tensor are safe; a write must be ordered against every other access by the caller.
+
+#include <atomic>
+#include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "tensor/device.h"
+#include "tensor/dtype.h"
+#include "tensor/scalar.h"
+#include "tensor/shape.h"
+#include "tensor/storage.h"
+
+namespace rondo {
+
+struct AutogradMeta;  // autograd/variable.h
+
+struct TensorOptions {
+  DType dtype = DType::f32;
+  Device device = Device::cpu();
+  MemoryFormat format = MemoryFormat::contiguous;
+};
+
+using VersionCounter = std::shared_ptr<std::atomic<std::uint64_t>>;
+
+/// What a handle points to. Fields are open to the layers of rondo; users have Tensor's methods.
+struct TensorImpl {
+  StoragePtr storage;
+  std::int64_t offset = 0;  // in elements
+  Dims sizes, strides;
+  DType dtype = DType::f32;
+  VersionCounter version;
+  std::shared_ptr<AutogradMeta> autograd;  // null for most tensors
+  // A backend's private copy of a weight in the layout its kernels want, valid for one version.
+  std::shared_ptr<void> packed;
+  std::uint64_t packed_version = 0;
+};
+
+class Tensor {
+ public:
+  /// No tensor at all: defined() is false.
+  Tensor() = default;
+  explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
+
+  /// Uninitialised elements.
+  static Tensor empty(const Dims& sizes, TensorOptions options = {});
+  /// Uninitialised, with x's shape, dtype and device; dense, channels_last where x is.
+  static Tensor empty_like(const Tensor& x);
+  /// A view of `storage`, with its own version counter.
+  static Tensor over(StoragePtr storage, std::int64_t offset, const Dims& sizes,
+                     const Dims& strides, DType dtype);
+
+  bool defined() const { return impl_ != nullptr; }
+  explicit operator bool() const { return defined(); }
+  bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
+
+  const Dims& shape() const { return impl().sizes; }
+  const Dims& strides() const { return impl().strides; }
+  std::int64_t dim() const { return shape().size(); }
+  /// Size of one dimension; negative counts from the end.
+  std::int64_t size(std::int64_t dim) const { return shape()[wrap_dim(dim, this->dim(), "size")]; }
+  std::int64_t stride(std::int64_t dim) const {
+    return strides()[wrap_dim(dim, this->dim(), "stride")];
+  }
+  std::int64_t numel() const { return numel_of(shape()); }
+  std::int64_t nbytes() const { return numel() * size_of(dtype()); }
+  DType dtype() const { return impl().dtype; }
+  Device device() const { return impl().storage->device(); }
+  std::int64_t storage_offset() const { return impl().offset; }
+  const StoragePtr& storage() const { return impl().storage; }
+  TensorOptions options() const { return {.dtype = dtype(), .device = device()}; }
+
+  bool is_contiguous(MemoryFormat format = MemoryFormat::contiguous) const {
+    return is_dense(shape(), strides(), format);
+  }
+  /// channels_last where only that layout is dense, else contiguous.
+  MemoryFormat suggested_format() const {
+    return dim() == 4 && !is_contiguous() && is_contiguous(MemoryFormat::channels_last)
+               ? MemoryFormat::channels_last
+               : MemoryFormat::contiguous;
+  }
+
+  /// Address of element (0, …, 0).
+  void* data_ptr() const {
+    return static_cast<char*>(impl().storage->data()) + impl().offset * size_of(dtype());
+  }
+  /// The same, typed; throws DTypeError when T is not the tensor's element type.
+  template <class T>
+  T* data_ptr() const {
+    require<DTypeError>(dtype() == dtype_of<T>, "data_ptr<", dtype_of<T>, ">: the tensor is ",
+                        dtype());
+    return static_cast<T*>(data_ptr());
+  }
+  /// The only element, converted to T; throws ShapeError when there is not exactly one.
+  template <class T = float>
+  T item() const {
+    return item_scalar().to<T>();
+  }
+  Scalar item_scalar() const;
+  /// All elements in row-major order, converted to T.
+  template <class T = float>
+  std::vector<T> to_vector() const;
+
+  std::uint64_t version() const { return impl().version->load(std::memory_order_relaxed); }
+  void bump_version() const { impl().version->fetch_add(1, std::memory_order_relaxed); }
+
+  /// Another handle to the same elements, the same version counter and no place on the tape.
+  Tensor alias() const;
+  /// The same for other sizes and strides over the same storage.
+  Tensor as_view(const Dims& sizes, const Dims& strides, std::int64_t offset) const;
+
+  TensorImpl& impl() const {
+    require(impl_ != nullptr, "use of an undefined tensor");
+    return *impl_;
+  }
+  const std::shared_ptr<TensorImpl>& impl_ptr() const { return impl_; }
+  /// Makes this tensor (all its handles) stand for other's elements: how Module::to moves a
+  /// parameter that an optimizer also holds. Drops the gradient if shape, dtype or device change.
+  void set_data(const Tensor& other) const;
+
+  // ---- Autograd (defined in autograd/variable.cpp) ------------------------------------------------
+  bool requires_grad() const;
+  /// Marks a leaf; throws AutogradError on a non-leaf and DTypeError on an integer tensor.
+  const Tensor& requires_grad_(bool value = true) const;
+  bool is_leaf() const;
+  /// The gradient, or an undefined tensor before the first backward and after zero_grad.
+  Tensor grad() const;
+  void set_grad(const Tensor& grad) const;
+  void zero_grad() const;
+  /// Keeps .grad for this non-leaf as well.
+  void retain_grad() const;
+  /// Runs the tape from this tensor, adding into the .grad of every leaf. `gradient` may be omitted
+  /// when there is one element. (autograd/engine.h)
+  void backward(const Tensor& gradient = {}, bool retain_graph = false,
+                bool create_graph = false) const;
+  /// The same elements without the tape behind them.
+  Tensor detach() const;
+
+  // ---- Differentiable (defined in autograd/methods.cpp; documented in autograd/ops) ---------------
+  Tensor to(DType dtype) const;
+  Tensor to(Device device) const;
+  Tensor contiguous(MemoryFormat format = MemoryFormat::contiguous) const;
+  Tensor clone() const;
+
+  Tensor reshape(const Dims& sizes) const;
+  Tensor view(const Dims& sizes) const;
+  Tensor flatten(std::int64_t start_dim = 0, std::int64_t end_dim = -1) const;
+  Tensor squeeze(std::int64_t dim) const;
+  Tensor unsqueeze(std::int64_t dim) const;
+  Tensor expand(const Dims& sizes) const;
+  Tensor permute(const Dims& order) const;
+  Tensor transpose(std::int64_t a, std::int64_t b) const;
+  Tensor t() const;
+  Tensor flip(const Dims& dims) const;
+  Tensor select(std::int64_t dim, std::int64_t index) const;
+  Tensor narrow(std::int64_t dim, std::int64_t start, std::int64_t length) const;
+  /// x[i] is x.select(0, i).
+  Tensor operator[](std::int64_t index) const { return select(0, index); }
+  Tensor index_select(std::int64_t dim, const Tensor& index) const;
+  Tensor gather(std::int64_t dim, const Tensor& index) const;
+  Tensor masked_fill(const Tensor& mask, Scalar value) const;
+  std::vector<Tensor> split(std::int64_t size, std::int64_t dim = 0) const;
+  std::vector<Tensor> chunk(std::int64_t chunks, std::int64_t dim = 0) const;
+
+  Tensor sum() const;
+  Tensor sum(const Dims& dims, bool keepdim = false) const;
+  Tensor mean() const;
+  Tensor mean(const Dims& dims, bool keepdim = false) const;
+  Tensor max() const;
+  Tensor min() const;
+  Tensor argmax(std::int64_t dim, bool keepdim = false) const;
+  Tensor norm() const;
+
+  Tensor matmul(const Tensor& other) const;
+  Tensor pow(double exponent) const;
+  Tensor exp() const;
+  Tensor log() const;
+  Tensor sqrt() const;
+  Tensor abs() const;
+  Tensor relu() const;
+  Tensor sigmoid() const;
+  Tensor tanh() const;
+
+  // In place: recorded on the tape, except on a leaf that requires a gradient (an error, unless
+  // under NoGradGuard) and on a view of a recorded tensor (an error).
+  const Tensor& add_(const Tensor& other, double alpha = 1) const;
+  const Tensor& mul_(const Tensor& other) const;
+  const Tensor& copy_(const Tensor& source) const;
+  const Tensor& fill_(Scalar value) const;
+  const Tensor& zero_() const;
+
+ private:
+  std::shared_ptr<TensorImpl> impl_;
+};
+
+using Tensors = std::vector<Tensor>;
+
+/// Prints as PyTorch does: nested brackets, aligned columns, "..." beyond 1000 elements.
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
+
+}  // namespace rondo
