@@ -1,0 +1,57 @@
+# rondo_library(folder PUBLIC … PRIVATE …): the library of one folder, made of every .cpp below it,
+# exported as rondo::folder. Sub-folders named in rondo_optional_<folder> are left to the caller.
+add_library(rondo_flags INTERFACE)
+target_compile_options(rondo_flags INTERFACE -Wall -Wextra $<$<BOOL:${RONDO_WERROR}>:-Werror>)
+if(RONDO_SANITIZE)
+  target_compile_options(rondo_flags INTERFACE -fsanitize=${RONDO_SANITIZE} -fno-omit-frame-pointer -g)
+  target_link_options(rondo_flags INTERFACE -fsanitize=${RONDO_SANITIZE})
+endif()
+
+# Kernels compiled once for each instruction set; tensor/cpu/isa/table.cpp picks at run time. Only
+# files of this folder may be compiled so, and they may define nothing that other files could link to.
+set(rondo_isas generic)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  list(APPEND rondo_isas avx2 avx512)
+  set(rondo_isa_flags_avx2 -mavx2 -mfma -mf16c)
+  set(rondo_isa_flags_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c
+                             -mprefer-vector-width=512)
+endif()
+
+function(rondo_library folder)
+  cmake_parse_arguments(arg "" "" "PUBLIC;PRIVATE" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
+  set(isa_sources ${sources})
+  list(FILTER isa_sources INCLUDE REGEX "/cpu/isa/kernels_")
+  list(FILTER sources EXCLUDE REGEX "/(cuda|mpi|nccl)/|/cpu/isa/kernels_")
+  if(rondo_has_mpi)
+    file(GLOB mpi_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/mpi/*.cpp)
+    list(APPEND sources ${mpi_sources})
+  endif()
+  add_library(rondo_${folder} ${sources})
+  add_library(rondo::${folder} ALIAS rondo_${folder})
+  target_include_directories(rondo_${folder} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                                                    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/rondo>)
+  target_compile_features(rondo_${folder} PUBLIC cxx_std_20)
+  target_link_libraries(rondo_${folder} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE}
+                                        PRIVATE $<BUILD_INTERFACE:rondo_flags>)
+  set_target_properties(rondo_${folder} PROPERTIES VERSION ${PROJECT_VERSION}
+                                                   SOVERSION ${PROJECT_VERSION_MAJOR}
+                                                   EXPORT_NAME ${folder})
+  if(rondo_has_mpi AND mpi_sources)
+    target_link_libraries(rondo_${folder} PRIVATE MPI::MPI_C)
+    target_compile_definitions(rondo_${folder} PRIVATE RONDO_HAS_MPI)
+  endif()
+  if(isa_sources)
+    foreach(isa ${rondo_isas})
+      add_library(rondo_${folder}_${isa} OBJECT ${isa_sources})
+      target_compile_definitions(rondo_${folder}_${isa} PRIVATE RONDO_ISA=${isa})
+      target_compile_options(rondo_${folder}_${isa} PRIVATE -O3 ${rondo_isa_flags_${isa}} -fopenmp-simd
+                                                            -fno-math-errno -fno-trapping-math)
+      target_include_directories(rondo_${folder}_${isa} PRIVATE ${PROJECT_SOURCE_DIR})
+      target_link_libraries(rondo_${folder}_${isa} PRIVATE rondo_flags OpenMP::OpenMP_CXX)
+      target_sources(rondo_${folder} PRIVATE $<TARGET_OBJECTS:rondo_${folder}_${isa}>)
+      string(TOUPPER ${isa} upper)
+      target_compile_definitions(rondo_${folder} PRIVATE RONDO_HAS_${upper})
+    endforeach()
+  endif()
+endfunction()

@@ -1,0 +1,1 @@
+message(STATUS "rondo ${PROJECT_VERSION} (${CMAKE_BUILD_TYPE}), MPI ${rondo_has_mpi}")

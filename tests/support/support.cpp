@@ -1,0 +1,33 @@
+#include "support/support.h"
+
+#include <cmath>
+
+namespace rondo::test {
+
+double tolerance(DType dtype, std::int64_t length, double scale) {
+  double eps = dtype == f64 ? 0x1p-52 : dtype == f32 ? 0x1p-23 : dtype == f16 ? 0x1p-10 : 0x1p-7;
+  return 4 * eps * std::sqrt(static_cast<double>(std::max<std::int64_t>(length, 1))) * scale;
+}
+
+::testing::AssertionResult all_close(const Tensor& a, const Tensor& b, double atol, double rtol) {
+  if (!(a.shape() == b.shape()) || a.dtype() != b.dtype()) {
+    return ::testing::AssertionFailure() << a.dtype() << a.shape() << " against " << b.dtype() << b.shape();
+  }
+  auto va = a.to_vector<double>(), vb = b.to_vector<double>();
+  for (std::size_t i = 0; i < va.size(); ++i) {
+    if (std::isnan(va[i]) && std::isnan(vb[i])) continue;
+    if (va[i] == vb[i]) continue;
+    if (!(std::abs(va[i] - vb[i]) <= atol + rtol * std::abs(vb[i]))) {
+      return ::testing::AssertionFailure() << "element " << i << " of " << a.shape() << ": " << va[i]
+                                           << " against " << vb[i] << ", tolerance "
+                                           << atol + rtol * std::abs(vb[i]);
+    }
+  }
+  return ::testing::AssertionSuccess();
+}
+
+::testing::AssertionResult identical(const Tensor& a, const Tensor& b) {
+  return all_close(a, b, 0, 0);
+}
+
+}  // namespace rondo::test
