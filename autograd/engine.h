@@ -23,11 +23,12 @@ struct GradOptions {
   Tensors grad_outputs = {};  // empty: ones, for outputs of one element
   bool retain_graph = false;
   bool create_graph = false;
-  bool allow_unused = false;  // an input that the outputs do not depend on gives an undefined tensor
+  bool allow_unused =
+      false;  // an input that the outputs do not depend on gives an undefined tensor
 };
 
-/// d(sum of outputs · grad_outputs) / d(inputs), leaving every .grad alone. Throws AutogradError for
-/// an unused input unless allowed.
+/// d(sum of outputs · grad_outputs) / d(inputs), leaving every .grad alone. Throws AutogradError
+/// for an unused input unless allowed.
 Tensors grad(const Tensors& outputs, const Tensors& inputs, GradOptions options = {});
 
 }  // namespace rondo

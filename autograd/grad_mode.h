@@ -29,8 +29,8 @@ struct NoGradGuard : GradModeGuard {
   NoGradGuard() : GradModeGuard(false) {}
 };
 
-/// In this scope every node created remembers where in the model it was made, and backward throws an
-/// AutogradError naming the first node whose gradient holds a NaN. Slow; for hunting NaNs.
+/// In this scope every node created remembers where in the model it was made, and backward throws
+/// an AutogradError naming the first node whose gradient holds a NaN. Slow; for hunting NaNs.
 class AnomalyMode {
  public:
   explicit AnomalyMode(bool enabled = true) : previous_(is_enabled()) { set_enabled(enabled); }

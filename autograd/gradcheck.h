@@ -19,12 +19,13 @@ struct GradcheckResult {
   explicit operator bool() const { return ok; }
 };
 
-/// Compares, for every element of every f64 input that requires a gradient and every element of every
-/// output, the tape's derivative with (f(x + eps) - f(x - eps)) / 2 eps. f must be deterministic.
+/// Compares, for every element of every f64 input that requires a gradient and every element of
+/// every output, the tape's derivative with (f(x + eps) - f(x - eps)) / 2 eps. f must be
+/// deterministic.
 GradcheckResult gradcheck(const std::function<Tensors(const Tensors&)>& f, const Tensors& inputs,
                           GradcheckOptions options = {});
 /// The same for the derivative of the derivative: gradcheck of grad(f) with create_graph.
-GradcheckResult gradgradcheck(const std::function<Tensors(const Tensors&)>& f, const Tensors& inputs,
-                              GradcheckOptions options = {});
+GradcheckResult gradgradcheck(const std::function<Tensors(const Tensors&)>& f,
+                              const Tensors& inputs, GradcheckOptions options = {});
 
 }  // namespace rondo

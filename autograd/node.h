@@ -2,9 +2,9 @@
 // Node: one recorded operation. The tape is nothing but nodes and the edges between them.
 //
 // A forward op that computes y from x leaves a Node behind y; its `edges` lead to the nodes behind
-// each x (or to the AccumulateGrad of a leaf). Backward walks the edges in reverse order of creation
-// (autograd/engine.h). A node is a named struct, not a closure, so that errors, profiles and graph
-// exports can say what it is and read its attributes.
+// each x (or to the AccumulateGrad of a leaf). Backward walks the edges in reverse order of
+// creation (autograd/engine.h). A node is a named struct, not a closure, so that errors, profiles
+// and graph exports can say what it is and read its attributes.
 //
 // Your own differentiable op is made the same way as rondo's (docs/guide.md, "Your own op"):
 //
@@ -34,7 +34,8 @@ namespace rondo {
 
 class Node;
 
-/// "The gradient for this input goes to output `output` of `node`."; node is null where none is wanted.
+/// "The gradient for this input goes to output `output` of `node`."; node is null where none is
+/// wanted.
 struct Edge {
   std::shared_ptr<Node> node;
   int output = 0;

@@ -20,7 +20,8 @@ void attach(const std::shared_ptr<Node>& node, std::span<const Tensor> inputs,
 /// The same for a view: remembers the version at which it was taken.
 void attach_view(const std::shared_ptr<Node>& node, const Tensor& base, const Tensor& view);
 
-/// Returns y; when an input requires a gradient and recording is on, with a new N(args...) behind it.
+/// Returns y; when an input requires a gradient and recording is on, with a new N(args...) behind
+/// it.
 template <class N, class... Args>
 Tensor record(std::initializer_list<Tensor> inputs, const Tensor& y, Args&&... args) {
   std::span<const Tensor> in(inputs.begin(), inputs.size());

@@ -3,8 +3,8 @@
 //
 // Note [Versions]
 // An in-place op bumps the version counter that all views of a storage share. A SavedTensor
-// remembers the version it saw and `get` throws when it has changed since, because the gradient would
-// be computed from the wrong numbers. That is also why an op saves as little as it can.
+// remembers the version it saw and `get` throws when it has changed since, because the gradient
+// would be computed from the wrong numbers. That is also why an op saves as little as it can.
 //
 // Note [Saving an output]
 // A node that saves its own output would own a tensor whose grad_fn is that node: a cycle, never

@@ -17,11 +17,11 @@ namespace rondo {
 /// overwrites the slot instead of adding to it. So the aliasing of .grad and bucket lasts for the
 /// whole training, no step copies between them, and nothing is ever filled with zeros.
 struct AutogradMeta {
-  bool requires_grad = false;    // of a leaf
-  std::shared_ptr<Node> grad_fn; // of a non-leaf
-  int output = 0;                // which output of grad_fn this tensor is
+  bool requires_grad = false;     // of a leaf
+  std::shared_ptr<Node> grad_fn;  // of a non-leaf
+  int output = 0;                 // which output of grad_fn this tensor is
 
-  Tensor grad;                   // meaningful while grad_defined
+  Tensor grad;  // meaningful while grad_defined
   bool grad_defined = false;
   Tensor grad_slot;
 

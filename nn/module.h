@@ -10,10 +10,11 @@
 //     }
 //   };
 //
-// `visit` is the whole protocol: it shows the module's parameters, buffers and children, in order and
-// by name, and everything else (parameters(), state_dict(), to(), train(), clone()) is written once on
-// top of it. Children are plain members, so replacing one is an assignment: net.fc2 = nn::Linear(512, 100).
-// Copying a module copies handles: both copies then share their parameters. `clone(net)` copies them.
+// `visit` is the whole protocol: it shows the module's parameters, buffers and children, in order
+// and by name, and everything else (parameters(), state_dict(), to(), train(), clone()) is written
+// once on top of it. Children are plain members, so replacing one is an assignment: net.fc2 =
+// nn::Linear(512, 100). Copying a module copies handles: both copies then share their parameters.
+// `clone(net)` copies them.
 
 #include <functional>
 #include <map>
@@ -90,8 +91,8 @@ class Module {
   struct LoadReport {
     std::vector<std::string> missing, unexpected, misshapen;
   };
-  /// Copies values in, converting dtypes. Strict: throws Error listing every missing, unexpected and
-  /// misshapen key, and then nothing has been changed. Misshapen keys throw in either case.
+  /// Copies values in, converting dtypes. Strict: throws Error listing every missing, unexpected
+  /// and misshapen key, and then nothing has been changed. Misshapen keys throw in either case.
   LoadReport load_state_dict(const StateDict& state, LoadOptions options);
   LoadReport load_state_dict(const StateDict& state) { return load_state_dict(state, {}); }
 
@@ -111,8 +112,7 @@ class AnyModule final : public Module {
  public:
   AnyModule() = default;
   template <class M>
-    requires(std::is_base_of_v<Module, M> && !std::is_same_v<M, AnyModule>)
-  AnyModule(M module)
+  requires(std::is_base_of_v<Module, M> && !std::is_same_v<M, AnyModule>) AnyModule(M module)
       : module_(std::make_unique<M>(std::move(module))), copy_([](const Module& m) {
           return std::unique_ptr<Module>(std::make_unique<M>(static_cast<const M&>(m)));
         }) {}

@@ -3,9 +3,10 @@
 //
 // The ops in autograd/ check their arguments, infer shapes and promote dtypes, allocate the outputs
 // and then call exactly one of these methods. So every method may rely on this, without saying it
-// again: tensors are defined and on this device; outputs are allocated, with the stated shape, and do
-// not overlap the inputs unless they are exactly the same view; strides are arbitrary unless stated.
-// A device is complete when its class compiles: there is no registration and no fallback table.
+// again: tensors are defined and on this device; outputs are allocated, with the stated shape, and
+// do not overlap the inputs unless they are exactly the same view; strides are arbitrary unless
+// stated. A device is complete when its class compiles: there is no registration and no fallback
+// table.
 //
 // Float kernels accept f64 f32 bf16 f16; sums of bf16 and f16 are accumulated in f32.
 
@@ -16,22 +17,69 @@ namespace rondo {
 
 /// y = op(x). `alpha`, `beta` are the op's parameters where it has any.
 enum class UnaryOp {
-  neg, abs, sign, exp, expm1, log, log1p, sqrt, rsqrt, reciprocal, square, sin, cos, tan,
-  sinh, cosh, asin, acos, atan, tanh, sigmoid, erf, floor, ceil, round, trunc, relu, gelu, gelu_tanh,
-  silu, softplus, logical_not, isnan, isinf, isfinite,
-  leaky_relu,   // x > 0 ? x : alpha x
-  pow_scalar,   // x ^ alpha
-  add_scalar,   // x + alpha
-  mul_scalar,   // alpha x
-  clamp,        // min(max(x, alpha), beta)
+  neg,
+  abs,
+  sign,
+  exp,
+  expm1,
+  log,
+  log1p,
+  sqrt,
+  rsqrt,
+  reciprocal,
+  square,
+  sin,
+  cos,
+  tan,
+  sinh,
+  cosh,
+  asin,
+  acos,
+  atan,
+  tanh,
+  sigmoid,
+  erf,
+  floor,
+  ceil,
+  round,
+  trunc,
+  relu,
+  gelu,
+  gelu_tanh,
+  silu,
+  softplus,
+  logical_not,
+  isnan,
+  isinf,
+  isfinite,
+  leaky_relu,  // x > 0 ? x : alpha x
+  pow_scalar,  // x ^ alpha
+  add_scalar,  // x + alpha
+  mul_scalar,  // alpha x
+  clamp,       // min(max(x, alpha), beta)
 };
 
 /// y = op(a, b). The *_backward rows take (dy, saved) and give dx, in one pass.
 enum class BinaryOp {
   add,  // a + alpha b
   sub,  // a - alpha b
-  mul, div, floor_divide, remainder, pow, maximum, minimum, atan2,
-  eq, ne, lt, le, gt, ge, logical_and, logical_or, logical_xor,
+  mul,
+  div,
+  floor_divide,
+  remainder,
+  pow,
+  maximum,
+  minimum,
+  atan2,
+  eq,
+  ne,
+  lt,
+  le,
+  gt,
+  ge,
+  logical_and,
+  logical_or,
+  logical_xor,
   relu_backward,        // dy [y > 0]
   leaky_relu_backward,  // dy (x > 0 ? 1 : alpha)
   sigmoid_backward,     // dy y (1 - y)
@@ -81,7 +129,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  // ---- Element-wise -------------------------------------------------------------------------------
+  // ---- Element-wise
+  // -------------------------------------------------------------------------------
   /// Every element of y = value, converted to y's dtype.
   virtual void fill(const Tensor& y, Scalar value) = 0;
   /// y = x element by element. requires: same shape. Converts dtypes: floats to integers truncate,
@@ -89,19 +138,21 @@ class Backend {
   virtual void copy(const Tensor& x, const Tensor& y) = 0;
   /// requires: same shape; y of x's dtype, or boolean for logical_not and the is* tests.
   virtual void unary(UnaryOp op, const Tensor& x, const Tensor& y, OpParams params = {}) = 0;
-  /// requires: a, b, y of one shape (broadcast inputs have stride 0), a and b of one dtype; y of that
-  /// dtype, or boolean for comparisons and logic.
+  /// requires: a, b, y of one shape (broadcast inputs have stride 0), a and b of one dtype; y of
+  /// that dtype, or boolean for comparisons and logic.
   virtual void binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y,
                       OpParams params = {}) = 0;
   /// y = condition ? a : b. requires: one shape; condition boolean; a, b, y of one dtype.
-  virtual void where(const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& y) = 0;
+  virtual void where(const Tensor& condition, const Tensor& a, const Tensor& b,
+                     const Tensor& y) = 0;
 
-  // ---- Reductions and scans -------------------------------------------------------------------------
+  // ---- Reductions and scans
+  // -------------------------------------------------------------------------
   /// Reduces every dimension in which y has size 1 and x has not. requires: equal ranks; all, any
   /// give boolean, the others x's dtype (i64 for the sum and prod of integers).
   virtual void reduce(ReduceOp op, const Tensor& x, const Tensor& y) = 0;
-  /// Largest (smallest) values along `dim` and the index of the first; NaN wins. requires: values of
-  /// x's dtype, indices i64, both with size 1 at dim.
+  /// Largest (smallest) values along `dim` and the index of the first; NaN wins. requires: values
+  /// of x's dtype, indices i64, both with size 1 at dim.
   virtual void extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
                         const Tensor& indices) = 0;
   /// y[i] = x[0] + … + x[i] along dim; from the other end when `reverse`. requires: y of x's dtype.
@@ -115,8 +166,9 @@ class Backend {
   /// softmax or log_softmax along `dim`: exp(x - max) / sum, or x - max - log sum.
   virtual void softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) = 0;
 
-  // ---- Indexing -------------------------------------------------------------------------------------
-  // Indices are i64; one outside 0 … size-1 throws ShapeError naming it (on CUDA: at the next
+  // ---- Indexing
+  // ------------------------------------------------------------------------------------- Indices
+  // are i64; one outside 0 … size-1 throws ShapeError naming it (on CUDA: at the next
   // synchronisation).
   /// y[.., i, ..] = x[.., index[i], ..] along dim.
   virtual void index_select(const Tensor& x, std::int64_t dim, const Tensor& index,
@@ -130,8 +182,9 @@ class Backend {
   virtual void scatter_add(const Tensor& y, std::int64_t dim, const Tensor& index,
                            const Tensor& x) = 0;
 
-  // ---- Random ---------------------------------------------------------------------------------------
-  // Element i in row-major order takes its numbers from the stream at index i, whatever y's strides.
+  // ---- Random
+  // --------------------------------------------------------------------------------------- Element
+  // i in row-major order takes its numbers from the stream at index i, whatever y's strides.
   /// Uniform in [low, high): 24 random bits for f32, bf16 and f16, 53 for f64.
   virtual void uniform(const Tensor& y, Philox random, double low, double high) = 0;
   /// Box-Muller, computed in double and rounded once.
@@ -139,13 +192,15 @@ class Backend {
   /// Integers in [low, high).
   virtual void randint(const Tensor& y, Philox random, std::int64_t low, std::int64_t high) = 0;
 
-  // ---- Matrices -------------------------------------------------------------------------------------
+  // ---- Matrices
+  // -------------------------------------------------------------------------------------
   /// y[b] = a[b] · c[b] + bias for each b. requires: a (B, M, K), c (B, K, N), y (B, M, N) of one
   /// dtype, sizes may be 0; bias (N) or undefined. Batches may have stride 0.
   virtual void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y) = 0;
 
-  // ---- Convolution ----------------------------------------------------------------------------------
-  // x (N, C, H, W), w (K, C / groups, R, S), y (N, K, P, Q). The layout these kernels like best:
+  // ---- Convolution
+  // ---------------------------------------------------------------------------------- x (N, C, H,
+  // W), w (K, C / groups, R, S), y (N, K, P, Q). The layout these kernels like best:
   virtual MemoryFormat conv2d_format(DType dtype) const = 0;
   /// y = x ⋆ w + bias (cross-correlation, as everywhere in this field); bias (K) or undefined.
   virtual void conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
@@ -157,9 +212,10 @@ class Backend {
   virtual void conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
                                       const Tensor& dbias, const Conv2dParams& params) = 0;
 
-  // ---- Batch normalisation --------------------------------------------------------------------------
-  // x, y (N, C, ...), per-channel tensors (C), contiguous, f32 (f64 for f64 data). gamma and beta may
-  // be undefined (1 and 0).
+  // ---- Batch normalisation
+  // -------------------------------------------------------------------------- x, y (N, C, ...),
+  // per-channel tensors (C), contiguous, f32 (f64 for f64 data). gamma and beta may be undefined (1
+  // and 0).
   /// mean, invstd = 1 / sqrt(var + eps) over the batch; y = relu?((x - mean) invstd gamma + beta +
   /// residual). Where running_mean is defined: running = (1 - momentum) running + momentum batch,
   /// the variance there being the unbiased one.
@@ -178,8 +234,10 @@ class Backend {
                                    const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta,
                                    const Tensor& dresidual) = 0;
 
-  // ---- Pooling --------------------------------------------------------------------------------------
-  /// Largest of each window, the first of equals, NaN wins; indices i64: h * W + w inside the plane.
+  // ---- Pooling
+  // --------------------------------------------------------------------------------------
+  /// Largest of each window, the first of equals, NaN wins; indices i64: h * W + w inside the
+  /// plane.
   virtual void max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
                           const Pool2dParams& params) = 0;
   /// y += scatter of dy to `indices` (dx must be zeroed by the caller).
@@ -193,9 +251,10 @@ class Backend {
   virtual void adaptive_avg_pool2d(const Tensor& x, const Tensor& y) = 0;
   virtual void adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) = 0;
 
-  // ---- Optimizers -----------------------------------------------------------------------------------
-  // One pass over one parameter. The learning rate and the step count are 0-dim f64 tensors on this
-  // device, so that a captured graph reads new values without being captured again.
+  // ---- Optimizers
+  // ----------------------------------------------------------------------------------- One pass
+  // over one parameter. The learning rate and the step count are 0-dim f64 tensors on this device,
+  // so that a captured graph reads new values without being captured again.
   /// g += weight_decay p; buffer = momentum buffer + (1 - dampening) g; p -= lr (nesterov ? g +
   /// momentum buffer : buffer). requires: dense, same layout; buffer undefined when momentum is 0.
   virtual void sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer, const Tensor& lr,

@@ -21,7 +21,8 @@ Tensor full_like(const Tensor& x, Scalar value);
 /// A 0-dim tensor.
 Tensor scalar(Scalar value, TensorOptions options = {});
 
-/// start, start + step, … below end (above, for a negative step): ceil((end - start) / step) values.
+/// start, start + step, … below end (above, for a negative step): ceil((end - start) / step)
+/// values.
 Tensor arange(Scalar start, Scalar end, Scalar step = 1, TensorOptions options = {.dtype = i64});
 Tensor arange(Scalar end, TensorOptions options = {.dtype = i64});
 /// `steps` values from start to end, both included.
@@ -30,7 +31,8 @@ Tensor linspace(double start, double end, std::int64_t steps, TensorOptions opti
 Tensor eye(std::int64_t n, std::int64_t m = -1, TensorOptions options = {});
 
 /// Uniform in [0, 1).
-Tensor rand(const Dims& sizes, TensorOptions options = {}, Generator& generator = default_generator());
+Tensor rand(const Dims& sizes, TensorOptions options = {},
+            Generator& generator = default_generator());
 /// Normal with mean 0 and variance 1.
 Tensor randn(const Dims& sizes, TensorOptions options = {},
              Generator& generator = default_generator());

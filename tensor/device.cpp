@@ -7,9 +7,7 @@
 
 namespace rondo {
 
-std::string Device::str() const {
-  return is_cpu() ? "cpu" : "cuda:" + std::to_string(index);
-}
+std::string Device::str() const { return is_cpu() ? "cpu" : "cuda:" + std::to_string(index); }
 
 Device Device::parse(const std::string& text) {
   if (text == "cpu") return cpu();

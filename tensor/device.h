@@ -15,9 +15,7 @@ struct Device {
   std::int16_t index = 0;
 
   static constexpr Device cpu() { return {}; }
-  static constexpr Device cuda(int i = 0) {
-    return {Type::cuda, static_cast<std::int16_t>(i)};
-  }
+  static constexpr Device cuda(int i = 0) { return {Type::cuda, static_cast<std::int16_t>(i)}; }
   constexpr bool is_cpu() const { return type == Type::cpu; }
   constexpr bool is_cuda() const { return type == Type::cuda; }
   constexpr auto operator<=>(const Device&) const = default;

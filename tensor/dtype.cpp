@@ -21,7 +21,8 @@ DType parse_dtype(std::string_view name) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (names[i] == name) return static_cast<DType>(i);
   }
-  throw DTypeError(concat("\"", name, "\" is no dtype; there are f64 f32 bf16 f16 i64 i32 u8 i8 bool"));
+  throw DTypeError(
+      concat("\"", name, "\" is no dtype; there are f64 f32 bf16 f16 i64 i32 u8 i8 bool"));
 }
 
 DType promote(DType a, DType b) {

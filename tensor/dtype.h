@@ -110,15 +110,24 @@ inline constexpr DType dtype_of = DTypeOf<std::remove_cv_t<T>>::value;
 template <class F>
 decltype(auto) visit_dtype(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::f64: return f.template operator()<double>();
-    case DType::f32: return f.template operator()<float>();
-    case DType::bf16: return f.template operator()<BFloat16>();
-    case DType::f16: return f.template operator()<Half>();
-    case DType::i64: return f.template operator()<std::int64_t>();
-    case DType::i32: return f.template operator()<std::int32_t>();
-    case DType::u8: return f.template operator()<std::uint8_t>();
-    case DType::i8: return f.template operator()<std::int8_t>();
-    case DType::boolean: break;
+    case DType::f64:
+      return f.template operator()<double>();
+    case DType::f32:
+      return f.template operator()<float>();
+    case DType::bf16:
+      return f.template operator()<BFloat16>();
+    case DType::f16:
+      return f.template operator()<Half>();
+    case DType::i64:
+      return f.template operator()<std::int64_t>();
+    case DType::i32:
+      return f.template operator()<std::int32_t>();
+    case DType::u8:
+      return f.template operator()<std::uint8_t>();
+    case DType::i8:
+      return f.template operator()<std::int8_t>();
+    case DType::boolean:
+      break;
   }
   return f.template operator()<bool>();
 }
@@ -127,12 +136,16 @@ decltype(auto) visit_dtype(DType dtype, F&& f) {
 constexpr std::int64_t size_of(DType dtype) {
   switch (dtype) {
     case DType::f64:
-    case DType::i64: return 8;
+    case DType::i64:
+      return 8;
     case DType::f32:
-    case DType::i32: return 4;
+    case DType::i32:
+      return 4;
     case DType::bf16:
-    case DType::f16: return 2;
-    default: return 1;
+    case DType::f16:
+      return 2;
+    default:
+      return 1;
   }
 }
 constexpr bool is_floating(DType dtype) { return dtype <= DType::f16; }

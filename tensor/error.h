@@ -1,5 +1,6 @@
 #pragma once
-// Errors: every failure in rondo is an exception derived from rondo::Error, with one clear sentence.
+// Errors: every failure in rondo is an exception derived from rondo::Error, with one clear
+// sentence.
 //
 // `require(cond, parts...)` is how a function states its precondition; the parts are only formatted
 // when the condition fails. The library never calls exit or abort.
@@ -25,7 +26,8 @@ struct DTypeError : Error {
 struct DeviceError : Error {
   using Error::Error;
 };
-/// Misuse of the tape: a saved tensor was modified, the graph was freed, a leaf was written in place.
+/// Misuse of the tape: a saved tensor was modified, the graph was freed, a leaf was written in
+/// place.
 struct AutogradError : Error {
   using Error::Error;
 };

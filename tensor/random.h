@@ -1,10 +1,11 @@
 #pragma once
-// Random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3").
+// Random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2,
+// 3").
 //
-// Philox is a function, not a state: block i of stream (seed, stream) is a hash of those numbers, so
-// any element can be drawn by any thread, rank or device without asking the others, and CPU and CUDA
-// give equal bits for integers and uniforms. A Generator is only a seed and the number of the next
-// unused block; that pair is all a checkpoint has to keep.
+// Philox is a function, not a state: block i of stream (seed, stream) is a hash of those numbers,
+// so any element can be drawn by any thread, rank or device without asking the others, and CPU and
+// CUDA give equal bits for integers and uniforms. A Generator is only a seed and the number of the
+// next unused block; that pair is all a checkpoint has to keep.
 
 #include <array>
 #include <cstdint>
@@ -20,10 +21,12 @@ struct Philox {
 
   /// Four 32-bit words: block `index` of this stream.
   RONDO_HD std::array<std::uint32_t, 4> block(std::uint64_t index) const {
-    std::uint32_t c0 = static_cast<std::uint32_t>(index), c1 = static_cast<std::uint32_t>(index >> 32);
+    std::uint32_t c0 = static_cast<std::uint32_t>(index),
+                  c1 = static_cast<std::uint32_t>(index >> 32);
     std::uint32_t c2 = static_cast<std::uint32_t>(stream);
     std::uint32_t c3 = static_cast<std::uint32_t>(stream >> 32);
-    std::uint32_t k0 = static_cast<std::uint32_t>(seed), k1 = static_cast<std::uint32_t>(seed >> 32);
+    std::uint32_t k0 = static_cast<std::uint32_t>(seed),
+                  k1 = static_cast<std::uint32_t>(seed >> 32);
     for (int round = 0; round < 10; ++round) {
       std::uint64_t p0 = std::uint64_t{0xD2511F53u} * c0;
       std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * c2;

@@ -14,7 +14,8 @@ std::int64_t numel_of(const Dims& sizes) {
   std::int64_t n = 1;
   for (std::int64_t size : sizes) {
     require<ShapeError>(size >= 0, "shape ", sizes, " has a negative size");
-    require<ShapeError>(!__builtin_mul_overflow(n, size, &n), "shape ", sizes, " has more than 2^63 elements");
+    require<ShapeError>(!__builtin_mul_overflow(n, size, &n), "shape ", sizes,
+                        " has more than 2^63 elements");
   }
   return n;
 }

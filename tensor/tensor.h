@@ -136,7 +136,8 @@ class Tensor {
   /// parameter that an optimizer also holds. Drops the gradient if shape, dtype or device change.
   void set_data(const Tensor& other) const;
 
-  // ---- Autograd (defined in autograd/variable.cpp) ------------------------------------------------
+  // ---- Autograd (defined in autograd/variable.cpp)
+  // ------------------------------------------------
   bool requires_grad() const;
   /// Marks a leaf; throws AutogradError on a non-leaf and DTypeError on an integer tensor.
   const Tensor& requires_grad_(bool value = true) const;
@@ -154,7 +155,8 @@ class Tensor {
   /// The same elements without the tape behind them.
   Tensor detach() const;
 
-  // ---- Differentiable (defined in autograd/methods.cpp; documented in autograd/ops) ---------------
+  // ---- Differentiable (defined in autograd/methods.cpp; documented in autograd/ops)
+  // ---------------
   Tensor to(DType dtype) const;
   Tensor to(Device device) const;
   Tensor contiguous(MemoryFormat format = MemoryFormat::contiguous) const;

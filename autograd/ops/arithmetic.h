@@ -1,9 +1,9 @@
 #pragma once
 // Arithmetic and comparison, with broadcasting and type promotion.
 //
-// Promotion (`result_type`, PyTorch's rules): full tensors meet in promote(a, b). A 0-dim tensor or a
-// C++ number takes part only by category: it changes the result when its category (bool < integer <
-// float) is higher than that of the tensors with dimensions; the dtype is then that of the 0-dim
+// Promotion (`result_type`, PyTorch's rules): full tensors meet in promote(a, b). A 0-dim tensor or
+// a C++ number takes part only by category: it changes the result when its category (bool < integer
+// < float) is higher than that of the tensors with dimensions; the dtype is then that of the 0-dim
 // tensor, or f32 for a C++ double and i64 for an int. So f32 + 1.0 is f32, i64 + 1.5 is f32,
 // bf16 + 0-dim f32 is bf16. Dividing integers gives f32.
 

@@ -25,8 +25,9 @@ struct Conv2dOptions {
 
 /// y[n,k,p,q] = bias[k] + sum over c,r,s of w[k,c,r,s] x[n,c,p*stride+r*dilation-padding, …].
 /// x (N, C, H, W), w (K, C/groups, R, S), bias (K) or undefined, y (N, K, P, Q) with
-/// P = (H + 2 padding - dilation (R-1) - 1) / stride + 1, rounded down. y is channels_last where the
-/// backend likes it. Throws ShapeError, DTypeError. Agrees with torch.nn.functional.conv2d.
-Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias = {}, Conv2dOptions options = {});
+/// P = (H + 2 padding - dilation (R-1) - 1) / stride + 1, rounded down. y is channels_last where
+/// the backend likes it. Throws ShapeError, DTypeError. Agrees with torch.nn.functional.conv2d.
+Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias = {},
+              Conv2dOptions options = {});
 
 }  // namespace rondo

@@ -20,7 +20,8 @@ Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index);
 Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src);
 /// x with `value` where mask (boolean, broadcast) holds.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value);
-/// Rows of weight (V, D) picked by index (any shape): index.shape + (D). padding_idx gets no gradient.
+/// Rows of weight (V, D) picked by index (any shape): index.shape + (D). padding_idx gets no
+/// gradient.
 Tensor embedding(const Tensor& weight, const Tensor& index, std::int64_t padding_idx = -1);
 /// index.shape + (classes), i64 zeros and ones.
 Tensor one_hot(const Tensor& index, std::int64_t classes);

@@ -8,7 +8,7 @@ namespace rondo {
 enum class Reduction { none, mean, sum };
 
 struct CrossEntropyOptions {
-  Tensor weight = {};              // (C), a weight for each class; the mean divides by their sum
+  Tensor weight = {};                // (C), a weight for each class; the mean divides by their sum
   std::int64_t ignore_index = -100;  // a target that counts for nothing
   double label_smoothing = 0;
   Reduction reduction = Reduction::mean;
@@ -16,9 +16,11 @@ struct CrossEntropyOptions {
 
 /// -log softmax(logits)[target]; logits (N, C) or (N, C, ...), target i64 (N) or (N, ...). Throws
 /// ShapeError naming a target outside 0 … C-1.
-Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options = {});
+Tensor cross_entropy(const Tensor& logits, const Tensor& target,
+                     const CrossEntropyOptions& options = {});
 /// -log_probs[target], for log-probabilities.
-Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const CrossEntropyOptions& options = {});
+Tensor nll_loss(const Tensor& log_probs, const Tensor& target,
+                const CrossEntropyOptions& options = {});
 /// (x - y)^2.
 Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
 /// |x - y|.

@@ -6,17 +6,17 @@
 namespace rondo {
 
 struct BatchNormOptions {
-  bool training = true;   // batch statistics, and update the running ones; else use the running ones
+  bool training = true;  // batch statistics, and update the running ones; else use the running ones
   double momentum = 0.1;  // running = (1 - momentum) running + momentum batch
   double eps = 1e-5;
-  Tensor residual = {};   // added after the normalisation
-  bool relu = false;      // applied last
+  Tensor residual = {};  // added after the normalisation
+  bool relu = false;     // applied last
 };
 
 /// y = relu?((x - mean) / sqrt(var + eps) gamma + beta + residual), the brackets per channel of
-/// x (N, C, ...). Fusing the three into one op saves two passes over memory forward and two backward.
-/// running_mean and running_var (C) may be undefined, then batch statistics are always used. The
-/// running variance is the unbiased one. Agrees with torch.nn.functional.batch_norm.
+/// x (N, C, ...). Fusing the three into one op saves two passes over memory forward and two
+/// backward. running_mean and running_var (C) may be undefined, then batch statistics are always
+/// used. The running variance is the unbiased one. Agrees with torch.nn.functional.batch_norm.
 Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                   const Tensor& running_mean, const Tensor& running_var,
                   const BatchNormOptions& options = {});

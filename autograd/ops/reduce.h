@@ -11,8 +11,10 @@ namespace rondo {
 Tensor sum(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 Tensor mean(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 /// sum (x - mean)^2 / (n - correction), two passes.
-Tensor var(const Tensor& x, const Dims& dims = {}, std::int64_t correction = 1, bool keepdim = false);
-Tensor std(const Tensor& x, const Dims& dims = {}, std::int64_t correction = 1, bool keepdim = false);
+Tensor var(const Tensor& x, const Dims& dims = {}, std::int64_t correction = 1,
+           bool keepdim = false);
+Tensor std(const Tensor& x, const Dims& dims = {}, std::int64_t correction = 1,
+           bool keepdim = false);
 /// Product of all elements.
 Tensor prod(const Tensor& x);
 /// Euclidean norm, sqrt(sum x^2); its gradient at 0 is 0.

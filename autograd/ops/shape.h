@@ -7,7 +7,8 @@
 
 namespace rondo {
 
-/// The same elements in row-major order under another shape; one size may be -1. A view if possible.
+/// The same elements in row-major order under another shape; one size may be -1. A view if
+/// possible.
 Tensor reshape(const Tensor& x, const Dims& sizes);
 /// The same, but throws ShapeError where only a copy would do.
 Tensor view(const Tensor& x, const Dims& sizes);

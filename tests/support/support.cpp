@@ -11,16 +11,17 @@ double tolerance(DType dtype, std::int64_t length, double scale) {
 
 ::testing::AssertionResult all_close(const Tensor& a, const Tensor& b, double atol, double rtol) {
   if (!(a.shape() == b.shape()) || a.dtype() != b.dtype()) {
-    return ::testing::AssertionFailure() << a.dtype() << a.shape() << " against " << b.dtype() << b.shape();
+    return ::testing::AssertionFailure()
+           << a.dtype() << a.shape() << " against " << b.dtype() << b.shape();
   }
   auto va = a.to_vector<double>(), vb = b.to_vector<double>();
   for (std::size_t i = 0; i < va.size(); ++i) {
     if (std::isnan(va[i]) && std::isnan(vb[i])) continue;
     if (va[i] == vb[i]) continue;
     if (!(std::abs(va[i] - vb[i]) <= atol + rtol * std::abs(vb[i]))) {
-      return ::testing::AssertionFailure() << "element " << i << " of " << a.shape() << ": " << va[i]
-                                           << " against " << vb[i] << ", tolerance "
-                                           << atol + rtol * std::abs(vb[i]);
+      return ::testing::AssertionFailure()
+             << "element " << i << " of " << a.shape() << ": " << va[i] << " against " << vb[i]
+             << ", tolerance " << atol + rtol * std::abs(vb[i]);
     }
   }
   return ::testing::AssertionSuccess();

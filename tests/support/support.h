@@ -8,13 +8,15 @@
 
 namespace rondo::test {
 
-/// Largest |a - b| that rounding explains when each element is a sum of `length` products in `dtype`:
-/// eps * sqrt(length) * scale * 4, eps the spacing of the dtype at 1. `scale` is the size of the terms.
+/// Largest |a - b| that rounding explains when each element is a sum of `length` products in
+/// `dtype`: eps * sqrt(length) * scale * 4, eps the spacing of the dtype at 1. `scale` is the size
+/// of the terms.
 double tolerance(DType dtype, std::int64_t length = 1, double scale = 1);
 
 /// Fails, naming the first element that differs, unless |a - b| <= atol + rtol |b| everywhere, with
 /// NaN equal to NaN, and shapes and dtypes agree.
-::testing::AssertionResult all_close(const Tensor& a, const Tensor& b, double atol, double rtol = 0);
+::testing::AssertionResult all_close(const Tensor& a, const Tensor& b, double atol,
+                                     double rtol = 0);
 
 /// Bit for bit.
 ::testing::AssertionResult identical(const Tensor& a, const Tensor& b);

@@ -1,0 +1,96 @@
+#pragma once
+// CpuBackend: the Backend of this machine's cores. Each group of methods has a file of its own; the
+// contracts stand in tensor/backend.h. Convolutions and matrix products of f32 and bf16 go to
+// oneDNN (onednn.h), the loops where time is spent to kernels compiled once per instruction set
+// (isa/), the rest to plain strided loops (strided.h), and f64 to the loops of reference.h.
+
+#include "tensor/backend.h"
+
+namespace rondo::cpu {
+
+class CpuBackend final : public Backend {
+ public:
+  static CpuBackend& instance();
+
+  // elementwise.cpp
+  void fill(const Tensor& y, Scalar value) override;
+  void copy(const Tensor& x, const Tensor& y) override;
+  void unary(UnaryOp op, const Tensor& x, const Tensor& y, OpParams params) override;
+  void binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y,
+              OpParams params) override;
+  void where(const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& y) override;
+
+  // reduce.cpp
+  void reduce(ReduceOp op, const Tensor& x, const Tensor& y) override;
+  void extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
+                const Tensor& indices) override;
+
+  // scan.cpp
+  void cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) override;
+
+  // sort.cpp
+  void sort(const Tensor& x, std::int64_t dim, bool descending, const Tensor& values,
+            const Tensor& indices) override;
+  void topk(const Tensor& x, std::int64_t dim, bool largest, const Tensor& values,
+            const Tensor& indices) override;
+
+  // softmax.cpp
+  void softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) override;
+
+  // indexing.cpp
+  void index_select(const Tensor& x, std::int64_t dim, const Tensor& index,
+                    const Tensor& y) override;
+  void index_add(const Tensor& y, std::int64_t dim, const Tensor& index, const Tensor& x) override;
+  void gather(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& y) override;
+  void scatter_add(const Tensor& y, std::int64_t dim, const Tensor& index,
+                   const Tensor& x) override;
+
+  // random.cpp
+  void uniform(const Tensor& y, Philox random, double low, double high) override;
+  void normal(const Tensor& y, Philox random, double mean, double stddev) override;
+  void randint(const Tensor& y, Philox random, std::int64_t low, std::int64_t high) override;
+
+  // matmul.cpp
+  void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y) override;
+
+  // conv.cpp
+  MemoryFormat conv2d_format(DType dtype) const override;
+  void conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
+              const Conv2dParams& params) override;
+  void conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,
+                             const Conv2dParams& params) override;
+  void conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
+                              const Tensor& dbias, const Conv2dParams& params) override;
+
+  // batch_norm.cpp
+  void batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                  const Tensor& running_mean, const Tensor& running_var, double momentum,
+                  double eps, const BatchNormFusion& fusion, const Tensor& y, const Tensor& mean,
+                  const Tensor& invstd) override;
+  void batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                            const Tensor& mean, const Tensor& var, double eps,
+                            const BatchNormFusion& fusion, const Tensor& y) override;
+  void batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y, const Tensor& gamma,
+                           const Tensor& mean, const Tensor& invstd, const Tensor& dx,
+                           const Tensor& dgamma, const Tensor& dbeta,
+                           const Tensor& dresidual) override;
+
+  // pool.cpp
+  void max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
+                  const Pool2dParams& params) override;
+  void max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Tensor& dx) override;
+  void max_pool2d_gather(const Tensor& x, const Tensor& indices, const Tensor& y) override;
+  void avg_pool2d(const Tensor& x, const Tensor& y, const Pool2dParams& params) override;
+  void avg_pool2d_backward(const Tensor& dy, const Tensor& dx, const Pool2dParams& params) override;
+  void adaptive_avg_pool2d(const Tensor& x, const Tensor& y) override;
+  void adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) override;
+
+  // optimizer.cpp
+  void sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer, const Tensor& lr,
+                const SgdParams& params) override;
+  void adam_step(const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v,
+                 const Tensor& max_v, const Tensor& lr, const Tensor& step,
+                 const AdamParams& params) override;
+};
+
+}  // namespace rondo::cpu
