@@ -1,43 +1,46 @@
-# What rondo is built on. Required packages stop the configuration with the command that installs
-# them; optional ones are AUTO and end up in the summary.
-set(THREADS_PREFER_PTHREAD_FLAG ON)
-find_package(Threads REQUIRED)
-find_package(OpenMP REQUIRED COMPONENTS CXX)
+# What rondo is built on: packages of the distribution (scripts/setup.sh installs them). Required
+# ones stop the configuration with a sentence that says what to install; optional ones are AUTO and
+# appear in the summary. Whatever is added here belongs into scripts/setup.sh and
+# cmake/rondoConfig.cmake.in as well.
 list(APPEND CMAKE_MODULE_PATH ${CMAKE_CURRENT_LIST_DIR}/modules)
 
+# rondo_require(package debian-package [version]): find it or say how to get it.
 function(rondo_require package debian)
   find_package(${package} ${ARGN} QUIET)
   if(NOT ${package}_FOUND)
-    message(FATAL_ERROR "rondo needs ${package}: apt-get install ${debian} (or run scripts/setup.sh)")
+    message(FATAL_ERROR "rondo needs ${package}, which was not found. On Debian and Ubuntu: "
+                        "apt-get install ${debian} (scripts/setup.sh installs all that is missing)")
   endif()
+  set_property(GLOBAL APPEND PROPERTY rondo_found "${package} ${${package}_VERSION}")
 endfunction()
 
-find_package(dnnl QUIET CONFIG)
-if(dnnl_FOUND)
-  set(rondo_dnnl_version ${dnnl_VERSION})
-else()
-  find_path(RONDO_DNNL_INCLUDE dnnl.hpp)
-  find_library(RONDO_DNNL_LIBRARY dnnl)
-  if(NOT RONDO_DNNL_INCLUDE OR NOT RONDO_DNNL_LIBRARY)
-    message(FATAL_ERROR "rondo needs oneDNN: apt-get install libdnnl-dev (or run scripts/setup.sh)")
-  endif()
-  add_library(DNNL::dnnl UNKNOWN IMPORTED)
-  set_target_properties(DNNL::dnnl PROPERTIES IMPORTED_LOCATION ${RONDO_DNNL_LIBRARY}
-                                              INTERFACE_INCLUDE_DIRECTORIES ${RONDO_DNNL_INCLUDE})
-endif()
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+rondo_require(OpenMP g++ COMPONENTS CXX)
+rondo_require(OneDNN libdnnl-dev 2.5)
 rondo_require(ZLIB zlib1g-dev)
 rondo_require(CURL libcurl4-openssl-dev)
 rondo_require(LibArchive libarchive-dev)
 rondo_require(OpenSSL libssl-dev)
 rondo_require(nlohmann_json nlohmann-json3-dev)
 rondo_require(fmt libfmt-dev)
+if(RONDO_EXAMPLES OR RONDO_BENCH)
+  rondo_require(CLI11 libcli11-dev)
+endif()
+if(RONDO_TESTS)
+  rondo_require(GTest libgtest-dev)
+endif()
 
+# Only the C interface of MPI is used; asked for as C++ so that projects need not enable C.
 set(rondo_has_mpi OFF)
 if(NOT RONDO_MPI STREQUAL "OFF")
-  find_package(MPI QUIET COMPONENTS C)
-  if(MPI_C_FOUND)
+  set(MPI_CXX_SKIP_MPICXX TRUE)
+  find_package(MPI QUIET COMPONENTS CXX)
+  if(MPI_CXX_FOUND)
     set(rondo_has_mpi ON)
+    set_property(GLOBAL APPEND PROPERTY rondo_found "MPI ${MPI_CXX_VERSION}")
   elseif(RONDO_MPI STREQUAL "ON")
-    message(FATAL_ERROR "RONDO_MPI=ON but no MPI: apt-get install libopenmpi-dev openmpi-bin")
+    message(FATAL_ERROR "RONDO_MPI=ON, but no MPI was found. On Debian and Ubuntu: apt-get install "
+                        "libopenmpi-dev openmpi-bin (scripts/setup.sh installs all that is missing)")
   endif()
 endif()
