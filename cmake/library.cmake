@@ -3,9 +3,22 @@
 add_library(rondo_flags INTERFACE)
 target_compile_options(rondo_flags INTERFACE -Wall -Wextra $<$<BOOL:${RONDO_WERROR}>:-Werror>)
 if(RONDO_SANITIZE)
-  target_compile_options(rondo_flags INTERFACE -fsanitize=${RONDO_SANITIZE} -fno-omit-frame-pointer -g)
+  target_compile_options(rondo_flags INTERFACE -fsanitize=${RONDO_SANITIZE} -fno-sanitize-recover=all
+                                               -fno-omit-frame-pointer -g1)
   target_link_options(rondo_flags INTERFACE -fsanitize=${RONDO_SANITIZE})
 endif()
+
+if(BUILD_SHARED_LIBS AND NOT RONDO_SANITIZE)  # a call against the layers is an undefined symbol
+  target_link_options(rondo_flags INTERFACE LINKER:--no-undefined)
+endif()
+
+# In the build tree <rondo/nn/conv2d.h> is found through links, as it is in an installed copy.
+set(rondo_include ${PROJECT_BINARY_DIR}/include)
+file(MAKE_DIRECTORY ${rondo_include}/rondo)
+foreach(path tensor autograd nn optim data io dist train include/rondo/rondo.h)
+  get_filename_component(name ${path} NAME)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${path} ${rondo_include}/rondo/${name} SYMBOLIC)
+endforeach()
 
 # Kernels compiled once for each instruction set; tensor/cpu/isa/table.cpp picks at run time. Only
 # files of this folder may be compiled so, and they may define nothing that other files could link to.
@@ -30,18 +43,22 @@ function(rondo_library folder)
   if(NOT sources)  # a folder of headers alone
     add_library(rondo_${folder} INTERFACE)
     add_library(rondo::${folder} ALIAS rondo_${folder})
+    set_target_properties(rondo_${folder} PROPERTIES EXPORT_NAME ${folder})
     target_link_libraries(rondo_${folder} INTERFACE ${arg_PUBLIC})
     return()
   endif()
   add_library(rondo_${folder} ${sources})
   add_library(rondo::${folder} ALIAS rondo_${folder})
   target_include_directories(rondo_${folder} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                                                    $<BUILD_INTERFACE:${rondo_include}>
+                                                    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
                                                     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/rondo>)
   target_compile_features(rondo_${folder} PUBLIC cxx_std_20)
   target_link_libraries(rondo_${folder} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE}
                                         PRIVATE $<BUILD_INTERFACE:rondo_flags>)
   set_target_properties(rondo_${folder} PROPERTIES VERSION ${PROJECT_VERSION}
-                                                   SOVERSION ${PROJECT_VERSION_MAJOR}
+                                                   SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+                                                   INSTALL_RPATH $ORIGIN
                                                    EXPORT_NAME ${folder})
   if(rondo_has_mpi AND mpi_sources)
     target_link_libraries(rondo_${folder} PRIVATE MPI::MPI_CXX)

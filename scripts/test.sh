@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Builds rondo in Release and under ASan + UBSan and runs the tests labelled cpu and mpi in both.
+#
+#   scripts/test.sh [--tsan] [--slow] [--fuzz] [--oracle]
+#
+# --tsan    also under ThreadSanitizer, with one OpenMP thread (libgomp is not instrumented)
+# --slow    tests labelled slow as well
+# --fuzz    the fuzz tests with many more mutations, under ASan + UBSan
+# --oracle  recomputes the goldens with the current PyTorch (from PyPI, in build/oracle) and compares
+#
+# RONDO_DATA names the folder of real data sets; tests that need one it lacks are skipped and say so.
+# Exit status: 0 only if everything was built and passed.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+presets=(release asan)
+exclude=(-LE slow)
+fuzz=0
+oracle=0
+for arg in "$@"; do
+  case $arg in
+  --tsan) presets+=(tsan) ;;
+  --slow) exclude=() ;;
+  --fuzz) fuzz=1 ;;
+  --oracle) oracle=1 ;;
+  *)
+    echo "test.sh: unknown argument '$arg'; there are --tsan --slow --fuzz --oracle" >&2
+    exit 2
+    ;;
+  esac
+done
+
+./scripts/setup.sh test
+if [ $oracle -eq 1 ]; then
+  ./scripts/setup.sh extra
+fi
+
+jobs=$(nproc)
+launcher=()
+if command -v ccache >/dev/null; then
+  launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+fi
+
+folder_of() {
+  if [ "$1" = release ]; then echo build; else echo "build-$1"; fi
+}
+
+summaries=()
+status=0
+# run NAME COMMAND…: runs a test command, remembers its summary, and goes on when it fails.
+run() {
+  local name=$1 log
+  shift
+  log=$(mktemp)
+  echo "test.sh: $name: $*"
+  if ! "$@" 2>&1 | tee "$log"; then
+    status=1
+  fi
+  summaries+=("$name: $(grep -E '^[0-9]+% tests passed|^No tests were found' "$log" || echo failed)")
+  rm -f "$log"
+}
+
+# All sides are built before anything is run, so that a broken build is known early.
+for preset in "${presets[@]}"; do
+  echo "test.sh: building $preset in $(folder_of "$preset")/"
+  cmake --preset "$preset" -DRONDO_TESTS=ON "${launcher[@]}"
+  cmake --build "$(folder_of "$preset")" -j "$jobs"
+done
+
+for preset in "${presets[@]}"; do
+  run "$preset" ctest --test-dir "$(folder_of "$preset")" -L '^(cpu|mpi)$' "${exclude[@]}" \
+    -j "$jobs" --output-on-failure --no-tests=error
+done
+if [ $fuzz -eq 1 ]; then
+  run fuzz env RONDO_FUZZ_ITERATIONS=200000 ctest --test-dir build-asan -L fuzz -j "$jobs" \
+    --output-on-failure --no-tests=error
+fi
+if [ $oracle -eq 1 ]; then
+  run oracle ./tests/golden/check.sh build/oracle
+fi
+
+echo
+echo "test.sh: summary"
+printf '%s\n' "${summaries[@]}"
+exit $status

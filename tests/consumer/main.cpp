@@ -1,0 +1,15 @@
+// Somebody else's project: finds rondo where it was installed, and trains one step with it.
+#include <rondo/rondo.h>
+#include <rondo/nn/conv2d.h>
+
+using namespace rondo;
+
+int main() {
+  nn::Conv2d conv(3, 8, 3, {.padding = 1});
+  optim::SGD sgd(conv.parameters(), {.lr = 0.1});
+  Tensor x = randn({2, 3, 8, 8});
+  double before = conv(x).pow(2).mean().item();
+  conv(x).pow(2).mean().backward();
+  sgd.step();
+  return conv(x).pow(2).mean().item() < before ? 0 : 1;
+}

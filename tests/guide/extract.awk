@@ -1,0 +1,41 @@
+# extract.awk -v out=FOLDER -v prefix=NAME FILE.md: turns the C++ of a Markdown file into programs.
+#
+# Each section (a line that begins with "## ") becomes one program, out/NAME_section.cpp, made of its
+# fenced blocks in order: ```cpp holds statements, which go into main; ```cpp global holds
+# definitions, which go above it; ```cpp program is a whole program by itself. Other blocks are not
+# compiled. #line leads the compiler's messages back to the document. Prints the names it wrote.
+function finish() {
+  if (section == "" || (globals == "" && statements == "" && program == "")) return
+  file = out "/" prefix "_" section ".cpp"
+  if (program != "") {
+    printf "%s", program > file
+  } else {
+    printf "#include <rondo/rondo.h>\n\n#include <iostream>\n\nusing namespace rondo;\n\n" > file
+    printf "%s\nint main() {\n%s}\n", globals, statements > file
+  }
+  close(file)
+  print prefix "_" section
+}
+BEGIN { section = "" }
+!block && /^##? / {
+  finish()
+  globals = statements = program = ""
+  section = tolower($0)
+  sub(/^##? +/, "", section)
+  gsub(/[^a-z0-9]+/, "_", section)
+  sub(/_$/, "", section)
+  next
+}
+!block && /^```cpp/ {
+  block = ($2 == "global") ? "global" : ($2 == "program") ? "program" : "statements"
+  line = "#line " (FNR + 1) " \"" FILENAME "\"\n"
+  if (block == "global") globals = globals line
+  else if (block == "program") program = program line
+  else statements = statements line
+  next
+}
+block && /^```/ { block = ""; next }
+block == "global" { globals = globals $0 "\n" }
+block == "program" { program = program $0 "\n" }
+block == "statements" { statements = statements $0 "\n" }
+END { finish() }

@@ -1,0 +1,36 @@
+#!/bin/sh
+# Does check.sh catch what it is there for? Plants one violation after another in a scratch tree.
+set -eu
+check=$(cd "$(dirname "$0")" && pwd)/check.sh
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+for folder in tensor/cpu autograd nn optim data io dist train; do mkdir -p "$tree/$folder"; done
+
+failures=0
+# expect LINE-THAT-MUST-APPEAR|"" FILE INCLUDE-LINE
+expect() {
+  printf '// head\n%s\n' "$3" >"$tree/$2"
+  if output=$("$check" "$tree"); then found=""; else found=$output; fi
+  rm "$tree/$2"
+  case $found in
+  "$1"*) if [ -n "$1" ] || [ -z "$found" ]; then return; fi ;;
+  esac
+  echo "$2 with '$3': expected '$1', got '$found'"
+  failures=1
+}
+
+expect "" nn/a.h '#include "tensor/tensor.h"'
+expect "" train/a.cpp '#include "data/loader.h"'
+expect "" tensor/cpu/a.h '#include <dnnl.hpp>'
+expect "" tensor/a.cpp '#include "tensor/cpu/allocator.h"'
+expect "" nn/a.h '#include <data/of_somebody_else' # not an include of anything
+expect "tensor/a.cpp:2: tensor may not include autograd" tensor/a.cpp '#include "autograd/node.h"'
+expect "nn/a.h:2: nn may not include optim" nn/a.h '  #  include "optim/sgd.h"'
+expect "data/a.cpp:2: data may not include nn" data/a.cpp '#include "nn/module.h"'
+expect "io/a.cpp:2: io may not include dist" io/a.cpp '#include "dist/ddp.h"'
+expect "dist/a.cpp:2: dist may not include data" dist/a.cpp '#include "data/sampler.h"'
+expect "optim/a.cpp:2: optim may not include train" optim/a.cpp '#include "train/trainer.h"'
+expect "dist/a.h:2: a public header includes <mpi.h>" dist/a.h '#include <mpi.h>'
+expect "nn/a.h:2: a public header includes the private tensor/cpu/b.h" nn/a.h '#include "tensor/cpu/b.h"'
+expect "nn/a.cpp:2: inside rondo" nn/a.cpp '#include <rondo/nn/module.h>'
+exit $failures

@@ -1,0 +1,13 @@
+#!/bin/sh
+# check.sh ROOT: do the shell scripts parse, are they executable, and do they refuse bad arguments?
+cd "$1" || exit 2
+status=0
+for script in scripts/*.sh .ci/run bench/peers/*.sh bench/*.sh tests/golden/*.sh; do
+  [ -e "$script" ] || continue
+  bash -n "$script" || status=1
+  [ -x "$script" ] || { echo "$script is not executable"; status=1; }
+  if command -v shellcheck >/dev/null; then shellcheck "$script" || status=1; fi
+done
+if scripts/setup.sh everything 2>/dev/null; then echo "setup.sh accepts the tier 'everything'"; status=1; fi
+if scripts/test.sh --everything 2>/dev/null; then echo "test.sh accepts --everything"; status=1; fi
+exit $status
