@@ -22,9 +22,11 @@ Tensor full_like(const Tensor& x, Scalar value);
 Tensor scalar(Scalar value, TensorOptions options = {});
 
 /// start, start + step, … below end (above, for a negative step): ceil((end - start) / step)
-/// values.
-Tensor arange(Scalar start, Scalar end, Scalar step = 1, TensorOptions options = {.dtype = i64});
-Tensor arange(Scalar end, TensorOptions options = {.dtype = i64});
+/// values. Without options the dtype is i64, or f32 where one of the numbers is a float.
+Tensor arange(Scalar start, Scalar end, Scalar step = 1);
+Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options);
+Tensor arange(Scalar end);
+Tensor arange(Scalar end, TensorOptions options);
 /// `steps` values from start to end, both included.
 Tensor linspace(double start, double end, std::int64_t steps, TensorOptions options = {});
 /// n × m (square without m), ones on the diagonal.

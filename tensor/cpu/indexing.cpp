@@ -1,0 +1,187 @@
+// Gathering and scattering by index tensors.
+//
+// gather and index_select only move elements, so they are written for element sizes, not dtypes.
+// index_add and scatter_add add, several times at one place when an index repeats; threads
+// therefore share out what stands still while the index runs (the other dimensions), never the
+// index itself: no two threads write one element, and the order of additions is that of the index.
+//
+// Indices are checked before anything is written, so a bad one leaves the outputs as they were.
+
+#include <algorithm>
+#include <cstring>
+
+#include "tensor/cpu/cpu_backend.h"
+#include "tensor/cpu/lines.h"
+
+namespace rondo::cpu {
+namespace {
+
+/// Throws ShapeError naming the first of `index`'s elements, in row-major order, outside 0 …
+/// size-1.
+void check_indices(const char* op, const Tensor& index, std::int64_t size, std::int64_t dim) {
+  const std::int64_t* data = index.data_ptr<std::int64_t>();
+  const std::int64_t count = index.numel();
+  auto check = [&](std::int64_t i) {
+    require<ShapeError>(i >= 0 && i < size, op, ": index ", i, " is out of range for dimension ",
+                        dim, " of size ", size);
+  };
+  if (index.is_contiguous()) {
+    for (std::int64_t i = 0; i < count; ++i) check(data[i]);
+    return;
+  }
+  Walker<1> walker(index.shape(), {index.strides()});
+  for (std::int64_t i = 0; i < count; ++i, walker.next()) check(data[walker.offsets()[0]]);
+}
+
+/// An unsigned integer as wide as an element of `dtype`: what moving elements needs to know.
+template <class F>
+decltype(auto) visit_width(DType dtype, F&& f) {
+  switch (size_of(dtype)) {
+    case 8:
+      return f.template operator()<std::uint64_t>();
+    case 4:
+      return f.template operator()<std::uint32_t>();
+    case 2:
+      return f.template operator()<std::uint16_t>();
+    default:
+      return f.template operator()<std::uint8_t>();
+  }
+}
+
+/// a += b in T's compute type, rounded once; boolean addition is "or".
+template <class T>
+void add_to(T& a, T b) {
+  if constexpr (std::is_same_v<T, bool>) {
+    a = a || b;
+  } else {
+    a = static_cast<T>(static_cast<Compute<T>>(a) + static_cast<Compute<T>>(b));
+  }
+}
+
+Dims with_front(Dims dims, std::int64_t value) {
+  dims.insert(0, value);
+  return dims;
+}
+
+/// Splits a shape without `dim` into slow dimensions and one fast run, if the tensors step through
+/// the last dimension: the run is where index_select and index_add spend their time.
+struct Run {
+  std::int64_t length = 1, x = 0, y = 0;
+  Dims sizes, x_strides, y_strides;
+
+  Run(const Tensor& x_tensor, const Tensor& y_tensor, std::int64_t dim)
+      : sizes(without(x_tensor.shape(), dim)),
+        x_strides(without(x_tensor.strides(), dim)),
+        y_strides(without(y_tensor.strides(), dim)) {
+    if (sizes.empty()) return;
+    const std::int64_t last = sizes.size() - 1;
+    length = sizes[last];
+    x = x_strides[last];
+    y = y_strides[last];
+    for (Dims* dims : {&sizes, &x_strides, &y_strides}) dims->erase(last);
+  }
+};
+
+}  // namespace
+
+void CpuBackend::index_select(const Tensor& x, std::int64_t dim, const Tensor& index,
+                              const Tensor& y) {
+  check_indices("index_select", index, size_along(x, dim), dim);
+  const std::int64_t* which = index.data_ptr<std::int64_t>();
+  const std::int64_t which_stride = stride_along(index, 0);
+  const std::int64_t x_step = stride_along(x, dim), y_step = stride_along(y, dim);
+  const Run run(x, y, dim);
+  const std::int64_t count = index.numel();
+  visit_width(x.dtype(), [&]<class T>() {
+    const T* from = static_cast<const T*>(x.data_ptr());
+    T* to = static_cast<T*>(y.data_ptr());
+    // Positions: (slow dimensions of x) × (entries of the index), each a run to copy.
+    auto make_body = [&] {
+      return [&](const Offsets<3>& at) {
+        const T* in = from + at[0] + which[at[2] * which_stride] * x_step;
+        T* out = to + at[1] + at[2] * y_step;
+        if (run.x == 1 && run.y == 1) {
+          std::memcpy(out, in, static_cast<std::size_t>(run.length) * sizeof(T));
+        } else {
+          for (std::int64_t j = 0; j < run.length; ++j) out[j * run.y] = in[j * run.x];
+        }
+      };
+    };
+    for_each_position<3>(with_front(run.sizes, count),
+                         {with_front(run.x_strides, 0), with_front(run.y_strides, 0),
+                          with_front(Dims::filled(run.sizes.size(), 0), 1)},
+                         run.length, make_body);
+  });
+}
+
+void CpuBackend::index_add(const Tensor& y, std::int64_t dim, const Tensor& index,
+                           const Tensor& x) {
+  check_indices("index_add", index, size_along(y, dim), dim);
+  const std::int64_t* which = index.data_ptr<std::int64_t>();
+  const std::int64_t which_stride = stride_along(index, 0), count = index.numel();
+  const std::int64_t x_step = stride_along(x, dim), y_step = stride_along(y, dim);
+  const Run run(x, y, dim);
+  // The run is cut into tiles, so that even a matrix gives several threads something to do.
+  constexpr std::int64_t tile = 64;
+  const std::int64_t tiles = (run.length + tile - 1) / tile;
+  visit_dtype(x.dtype(), [&]<class T>() {
+    const T* from = x.data_ptr<T>();
+    T* to = y.data_ptr<T>();
+    auto make_body = [&] {
+      return [&](const Offsets<3>& at) {
+        const std::int64_t begin = at[2] * tile, end = std::min(run.length, begin + tile);
+        for (std::int64_t i = 0; i < count; ++i) {
+          const T* in = from + at[0] + i * x_step;
+          T* out = to + at[1] + which[i * which_stride] * y_step;
+          for (std::int64_t j = begin; j < end; ++j) add_to(out[j * run.y], in[j * run.x]);
+        }
+      };
+    };
+    for_each_position<3>(with_front(run.sizes, tiles),
+                         {with_front(run.x_strides, 0), with_front(run.y_strides, 0),
+                          with_front(Dims::filled(run.sizes.size(), 0), 1)},
+                         count * tile, make_body);
+  });
+}
+
+void CpuBackend::gather(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& y) {
+  check_indices("gather", index, size_along(x, dim), dim);
+  const std::int64_t* which = index.data_ptr<std::int64_t>();
+  const std::int64_t n = size_along(index, dim), which_stride = stride_along(index, dim);
+  const std::int64_t x_stride = stride_along(x, dim), y_stride = stride_along(y, dim);
+  visit_width(x.dtype(), [&]<class T>() {
+    const T* from = static_cast<const T*>(x.data_ptr());
+    T* to = static_cast<T*>(y.data_ptr());
+    auto make_body = [&] {
+      return [&](const Offsets<3>& at) {
+        for (std::int64_t i = 0; i < n; ++i) {
+          to[at[1] + i * y_stride] = from[at[2] + which[at[0] + i * which_stride] * x_stride];
+        }
+      };
+    };
+    for_each_line(dim, make_body, index, y, x);
+  });
+}
+
+void CpuBackend::scatter_add(const Tensor& y, std::int64_t dim, const Tensor& index,
+                             const Tensor& x) {
+  check_indices("scatter_add", index, size_along(y, dim), dim);
+  const std::int64_t* which = index.data_ptr<std::int64_t>();
+  const std::int64_t n = size_along(index, dim), which_stride = stride_along(index, dim);
+  const std::int64_t x_stride = stride_along(x, dim), y_stride = stride_along(y, dim);
+  visit_dtype(x.dtype(), [&]<class T>() {
+    const T* from = x.data_ptr<T>();
+    T* to = y.data_ptr<T>();
+    auto make_body = [&] {
+      return [&](const Offsets<3>& at) {
+        for (std::int64_t i = 0; i < n; ++i) {
+          add_to(to[at[1] + which[at[0] + i * which_stride] * y_stride],
+                 from[at[2] + i * x_stride]);
+        }
+      };
+    };
+    for_each_line(dim, make_body, index, y, x);
+  });
+}
+
+}  // namespace rondo::cpu

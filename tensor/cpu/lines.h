@@ -1,0 +1,148 @@
+#pragma once
+// Lines: how kernels that work along one dimension (softmax, sort, cumsum, gather, …) read a tensor
+// of any dtype and any strides.
+//
+// A line is what one dimension runs through while the others stand still. A kernel is written once
+// for dense arrays of three compute types (double for f64, float for the shorter floats, int64_t
+// for integers and bool); `load` and `store` convert a line on its way in and out, so that nine
+// dtypes cost three instantiations. Where a line already is a dense array of the compute type,
+// `dense_line` hands out the tensor's own memory.
+//
+// Read next: scan.cpp, the shortest kernel built so.
+
+#include <omp.h>
+
+#include <array>
+#include <type_traits>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace rondo::cpu {
+
+/// Loops over fewer elements run on the calling thread: waking the others costs more.
+inline constexpr std::int64_t serial_below = 32768;
+
+/// The type in which arithmetic on T is done.
+template <class T>
+using Compute =
+    std::conditional_t<std::is_same_v<T, double>, double,
+                       std::conditional_t<is_floating(dtype_of<T>), float, std::int64_t>>;
+
+/// Calls f.template operator()<C>() with the compute type of `dtype`.
+template <class F>
+decltype(auto) visit_compute(DType dtype, F&& f) {
+  if (dtype == DType::f64) return f.template operator()<double>();
+  if (is_floating(dtype)) return f.template operator()<float>();
+  return f.template operator()<std::int64_t>();
+}
+
+/// The same for kernels that only floats have; throws DTypeError naming `op` for other dtypes.
+template <class F>
+decltype(auto) visit_float_compute(DType dtype, const char* op, F&& f) {
+  require<DTypeError>(is_floating(dtype), op, " wants a floating dtype, not ", dtype);
+  if (dtype == DType::f64) return f.template operator()<double>();
+  return f.template operator()<float>();
+}
+
+/// out[i] = element `offset + i stride` of `data`, converted to C (float, double or int64_t).
+template <class C>
+void load(DType dtype, const void* data, std::int64_t offset, std::int64_t stride, std::int64_t n,
+          C* out);
+/// Element `offset + i stride` of `data` = in[i]; anything to bool is [in != 0].
+template <class C>
+void store(DType dtype, void* data, std::int64_t offset, std::int64_t stride, std::int64_t n,
+           const C* in);
+
+/// The line as a dense array: the tensor's memory where it is one, else `buffer` (n elements),
+/// loaded.
+template <class C>
+const C* dense_line(DType dtype, const void* data, std::int64_t offset, std::int64_t stride,
+                    std::int64_t n, C* buffer) {
+  if (dtype == dtype_of<C> && (stride == 1 || n == 1)) return static_cast<const C*>(data) + offset;
+  load(dtype, data, offset, stride, n, buffer);
+  return buffer;
+}
+
+template <int K>
+using Offsets = std::array<std::int64_t, K>;
+
+/// Runs through the index space `sizes` in row-major order, keeping K offsets, one for each set of
+/// strides.
+template <int K>
+class Walker {
+ public:
+  Walker(const Dims& sizes, const std::array<Dims, K>& strides)
+      : sizes_(sizes), strides_(strides), index_(Dims::filled(sizes.size(), 0)) {}
+
+  /// Goes to the position with row-major number `linear`.
+  void seek(std::int64_t linear) {
+    offsets_ = {};
+    for (std::int64_t d = sizes_.size() - 1; d >= 0; --d) {
+      index_[d] = linear % sizes_[d];
+      linear /= sizes_[d];
+      for (int k = 0; k < K; ++k) offsets_[k] += index_[d] * strides_[k][d];
+    }
+  }
+  void next() {
+    for (std::int64_t d = sizes_.size() - 1; d >= 0; --d) {
+      for (int k = 0; k < K; ++k) offsets_[k] += strides_[k][d];
+      if (++index_[d] < sizes_[d]) return;
+      for (int k = 0; k < K; ++k) offsets_[k] -= sizes_[d] * strides_[k][d];
+      index_[d] = 0;
+    }
+  }
+  const Offsets<K>& offsets() const { return offsets_; }
+
+ private:
+  Dims sizes_;
+  std::array<Dims, K> strides_;
+  Dims index_;
+  Offsets<K> offsets_{};
+};
+
+/// For every position of `sizes`, calls body(offsets), in parallel when there are more than
+/// `serial_below` elements in all, `work` of them at each position. `make_body()` is called once a
+/// thread, so that a body can own buffers. Bodies must not throw.
+template <int K, class MakeBody>
+void for_each_position(const Dims& sizes, const std::array<Dims, K>& strides, std::int64_t work,
+                       const MakeBody& make_body) {
+  const std::int64_t count = numel_of(sizes);
+  if (count == 0) return;
+#pragma omp parallel if (count > 1 && count * work >= serial_below)
+  {
+    const std::int64_t threads = omp_get_num_threads(), me = omp_get_thread_num();
+    const std::int64_t begin = count * me / threads, end = count * (me + 1) / threads;
+    if (begin < end) {
+      auto body = make_body();
+      Walker<K> walker(sizes, strides);
+      walker.seek(begin);
+      for (std::int64_t i = begin; i < end; ++i, walker.next()) body(walker.offsets());
+    }
+  }
+}
+
+/// `dims` without entry `dim`; a 0-dim tensor stays what it is.
+inline Dims without(Dims dims, std::int64_t dim) {
+  if (!dims.empty()) dims.erase(dim);
+  return dims;
+}
+/// Size and stride along `dim`, where a 0-dim tensor counts as one element.
+inline std::int64_t size_along(const Tensor& x, std::int64_t dim) {
+  return x.dim() == 0 ? 1 : x.shape()[dim];
+}
+inline std::int64_t stride_along(const Tensor& x, std::int64_t dim) {
+  return x.dim() == 0 ? 1 : x.strides()[dim];
+}
+
+/// for_each_position over the lines along `dim` of tensors of equal shape (but for `dim`).
+template <class MakeBody, class... Ts>
+void for_each_line(std::int64_t dim, const MakeBody& make_body, const Tensor& first,
+                   const Ts&... others) {
+  for_each_position<1 + sizeof...(Ts)>(
+      without(first.shape(), dim),
+      {without(first.strides(), dim), without(others.strides(), dim)...}, size_along(first, dim),
+      make_body);
+}
+
+}  // namespace rondo::cpu

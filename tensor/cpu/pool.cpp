@@ -1,0 +1,311 @@
+// Pooling over the planes of x (N, C, H, W): maximum, average, adaptive average, and what their
+// backward passes need.
+//
+// Every kernel runs over pairs (input pixel, output pixel) of one plane, and does for that pair the
+// same thing in a run of channels. Where channels lie next to each other (channels_last) the run is
+// up to `tile` channels long and vectorises; in the contiguous layout it is one channel, and the
+// pixels are walked in memory order. So one loop nest serves both layouts, and work is shared out
+// by (image, run of channels): no two threads write one plane.
+//
+// Average and adaptive average pooling differ only in their windows, which are worked out once per
+// row and per column before the loops.
+
+#include <algorithm>
+
+#include "tensor/cpu/cpu_backend.h"
+#include "tensor/cpu/lines.h"
+
+namespace rondo::cpu {
+namespace {
+
+constexpr std::int64_t tile = 64;  // channels in one run
+
+/// A 4-dim tensor as typed memory with strides.
+template <class T>
+struct Planes {
+  T* data;
+  std::int64_t n, c, h, w;
+
+  explicit Planes(const Tensor& x)
+      : data(x.data_ptr<T>()),
+        n(x.strides()[0]),
+        c(x.strides()[1]),
+        h(x.strides()[2]),
+        w(x.strides()[3]) {}
+  T* at(std::int64_t image, std::int64_t channel) const { return data + image * n + channel * c; }
+};
+
+/// Whether channels should be the inner loop: they are the fastest dimension of every tensor.
+template <class... Ts>
+bool channels_fastest(const Ts&... tensors) {
+  return ((tensors.strides()[1] == 1) && ...) && ((tensors.shape()[1] > 1) && ...);
+}
+
+/// Calls f(image, first channel, channels) for all runs of channels, in parallel.
+template <class F>
+void for_each_run(const Tensor& x, bool channels_inner, std::int64_t work, const F& f) {
+  const std::int64_t images = x.shape()[0], channels = x.shape()[1];
+  const std::int64_t run = channels_inner ? tile : 1, runs = (channels + run - 1) / run;
+#pragma omp parallel for schedule(static) if (work >= serial_below && images * runs > 1)
+  for (std::int64_t task = 0; task < images * runs; ++task) {
+    const std::int64_t first = task % runs * run;
+    f(task / runs, first, std::min(run, channels - first));
+  }
+}
+
+template <class F>
+decltype(auto) visit_float(DType dtype, const char* op, F&& f) {
+  switch (dtype) {
+    case DType::f64:
+      return f.template operator()<double>();
+    case DType::f32:
+      return f.template operator()<float>();
+    case DType::bf16:
+      return f.template operator()<BFloat16>();
+    case DType::f16:
+      return f.template operator()<Half>();
+    default:
+      throw DTypeError(concat(op, " wants a floating dtype, not ", dtype));
+  }
+}
+
+/// Runs `accumulate(wide)` with dx itself where it is f32 or f64; else with an f32 copy of it,
+/// which is then rounded into dx once, however many windows added to an element.
+template <class F>
+void in_wide(CpuBackend& backend, const Tensor& dx, const char* op, const F& accumulate) {
+  if (dx.dtype() == DType::f64 || dx.dtype() == DType::f32) return accumulate(dx);
+  require<DTypeError>(is_floating(dx.dtype()), op, " wants a floating dtype, not ", dx.dtype());
+  const Tensor wide =
+      Tensor::empty(dx.shape(), {.dtype = DType::f32, .format = dx.suggested_format()});
+  backend.copy(dx, wide);
+  accumulate(wide);
+  backend.copy(wide, dx);
+}
+
+/// What an output row (or column) averages over: rows begin … end-1 of x, out of `extent`.
+struct Window {
+  std::int64_t begin, end, extent;
+};
+
+std::vector<Window> sliding_windows(std::int64_t outputs, std::int64_t inputs, std::int64_t kernel,
+                                    std::int64_t stride, std::int64_t pad) {
+  std::vector<Window> windows;
+  for (std::int64_t i = 0; i < outputs; ++i) {
+    const std::int64_t begin = i * stride - pad;
+    // Counted with padding, but not beyond it (ceil-mode windows may reach further).
+    const std::int64_t end = std::min(begin + kernel, inputs + pad);
+    windows.push_back({std::max<std::int64_t>(begin, 0), std::min(end, inputs), end - begin});
+  }
+  return windows;
+}
+
+std::vector<Window> adaptive_windows(std::int64_t outputs, std::int64_t inputs) {
+  std::vector<Window> windows;
+  for (std::int64_t i = 0; i < outputs; ++i) {
+    const std::int64_t begin = i * inputs / outputs;
+    const std::int64_t end = ((i + 1) * inputs + outputs - 1) / outputs;
+    windows.push_back({begin, end, end - begin});
+  }
+  return windows;
+}
+
+struct Windows {
+  std::vector<Window> rows, columns;
+  bool count_padding;
+
+  double divisor(const Window& row, const Window& column) const {
+    return count_padding ? static_cast<double>(row.extent) * static_cast<double>(column.extent)
+                         : static_cast<double>(row.end - row.begin) *
+                               static_cast<double>(column.end - column.begin);
+  }
+};
+
+Windows windows_of(const Tensor& x, const Tensor& y, const Pool2dParams& p) {
+  return {sliding_windows(y.shape()[2], x.shape()[2], p.kernel_h, p.stride_h, p.pad_h),
+          sliding_windows(y.shape()[3], x.shape()[3], p.kernel_w, p.stride_w, p.pad_w),
+          p.count_include_pad};
+}
+
+Windows adaptive_windows_of(const Tensor& x, const Tensor& y) {
+  return {adaptive_windows(y.shape()[2], x.shape()[2]),
+          adaptive_windows(y.shape()[3], x.shape()[3]), false};
+}
+
+void average(const Tensor& x_tensor, const Tensor& y_tensor, const Windows& windows) {
+  visit_float(x_tensor.dtype(), "avg_pool2d", [&]<class T>() {
+    using C = Compute<T>;
+    const Planes<T> x(x_tensor), y(y_tensor);
+    auto pool_run = [&](std::int64_t image, std::int64_t channel, std::int64_t channels) {
+      const T* in = x.at(image, channel);
+      T* out = y.at(image, channel);
+      std::array<C, tile> sum;
+      for (std::size_t p = 0; p < windows.rows.size(); ++p) {
+        for (std::size_t q = 0; q < windows.columns.size(); ++q) {
+          const Window &rows = windows.rows[p], &columns = windows.columns[q];
+          std::fill_n(sum.data(), channels, C(0));
+          for (std::int64_t h = rows.begin; h < rows.end; ++h) {
+            for (std::int64_t w = columns.begin; w < columns.end; ++w) {
+              const T* pixel = in + h * x.h + w * x.w;
+              for (std::int64_t c = 0; c < channels; ++c) sum[c] += static_cast<C>(pixel[c]);
+            }
+          }
+          const C divisor = static_cast<C>(windows.divisor(rows, columns));
+          T* pixel = out + static_cast<std::int64_t>(p) * y.h + static_cast<std::int64_t>(q) * y.w;
+          for (std::int64_t c = 0; c < channels; ++c) pixel[c] = static_cast<T>(sum[c] / divisor);
+        }
+      }
+    };
+    for_each_run(x_tensor, channels_fastest(x_tensor, y_tensor),
+                 std::max(x_tensor.numel(), y_tensor.numel()), pool_run);
+  });
+}
+
+void average_backward(const Tensor& dy_tensor, const Tensor& dx_tensor, const Windows& windows) {
+  visit_float_compute(dx_tensor.dtype(), "avg_pool2d_backward", [&]<class C>() {
+    const Planes<C> dx(dx_tensor);
+    visit_float(dy_tensor.dtype(), "avg_pool2d_backward", [&]<class T>() {
+      const Planes<T> dy(dy_tensor);
+      auto spread_run = [&](std::int64_t image, std::int64_t channel, std::int64_t channels) {
+        const T* in = dy.at(image, channel);
+        C* out = dx.at(image, channel);
+        std::array<C, tile> share;
+        for (std::size_t p = 0; p < windows.rows.size(); ++p) {
+          for (std::size_t q = 0; q < windows.columns.size(); ++q) {
+            const Window &rows = windows.rows[p], &columns = windows.columns[q];
+            const C divisor = static_cast<C>(windows.divisor(rows, columns));
+            const T* pixel =
+                in + static_cast<std::int64_t>(p) * dy.h + static_cast<std::int64_t>(q) * dy.w;
+            for (std::int64_t c = 0; c < channels; ++c) {
+              share[c] = static_cast<C>(pixel[c]) / divisor;
+            }
+            for (std::int64_t h = rows.begin; h < rows.end; ++h) {
+              for (std::int64_t w = columns.begin; w < columns.end; ++w) {
+                C* to = out + h * dx.h + w * dx.w;
+                for (std::int64_t c = 0; c < channels; ++c) to[c] += share[c];
+              }
+            }
+          }
+        }
+      };
+      for_each_run(dx_tensor, channels_fastest(dx_tensor, dy_tensor), dx_tensor.numel(),
+                   spread_run);
+    });
+  });
+}
+
+/// Calls f(image, channel, h, w) … for max_pool2d_backward and its transpose: every output element
+/// with the address of its maximum. `f(x element, y element)`.
+template <class X, class Y, class F>
+void for_each_maximum(const Tensor& x_tensor, const Tensor& y_tensor, const Tensor& indices,
+                      const F& f) {
+  const Planes<X> x(x_tensor);
+  const Planes<Y> y(y_tensor);
+  const Planes<std::int64_t> index(indices);
+  const std::int64_t width = x_tensor.shape()[3];
+  // A plane whose rows follow each other is addressed without dividing.
+  const bool flat = x.h == width * x.w;
+  const std::int64_t rows = y_tensor.shape()[2], columns = y_tensor.shape()[3];
+  auto run = [&](std::int64_t image, std::int64_t channel, std::int64_t channels) {
+    X* plane = x.at(image, channel);
+    for (std::int64_t p = 0; p < rows; ++p) {
+      for (std::int64_t q = 0; q < columns; ++q) {
+        Y* out = y.at(image, channel) + p * y.h + q * y.w;
+        const std::int64_t* which = index.at(image, channel) + p * index.h + q * index.w;
+        for (std::int64_t c = 0; c < channels; ++c) {
+          const std::int64_t i = which[c];
+          f(plane[c + (flat ? i * x.w : i / width * x.h + i % width * x.w)], out[c]);
+        }
+      }
+    }
+  };
+  for_each_run(x_tensor, channels_fastest(x_tensor, y_tensor, indices), y_tensor.numel(), run);
+}
+
+/// One output pixel of max_pool2d for a run of channels: best and where start at the window's first
+/// pixel; a later one wins when larger or NaN, so the first of equals stays.
+template <class T>
+void max_window(const T* in, const Planes<T>& x, const Window& rows, const Window& columns,
+                std::int64_t width, std::int64_t channels, Compute<T>* best, std::int64_t* where) {
+  using C = Compute<T>;
+  std::fill_n(best, channels, -std::numeric_limits<C>::infinity());
+  std::fill_n(where, channels, rows.begin * width + columns.begin);
+  for (std::int64_t h = rows.begin; h < rows.end; ++h) {
+    for (std::int64_t w = columns.begin; w < columns.end; ++w) {
+      const T* pixel = in + h * x.h + w * x.w;
+      const std::int64_t here = h * width + w;
+      for (std::int64_t c = 0; c < channels; ++c) {
+        const C v = static_cast<C>(pixel[c]);
+        const bool wins = (v > best[c]) | (v != v);
+        best[c] = wins ? v : best[c];
+        where[c] = wins ? here : where[c];
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void CpuBackend::max_pool2d(const Tensor& x_tensor, const Tensor& y_tensor, const Tensor& indices,
+                            const Pool2dParams& params) {
+  const Windows windows = windows_of(x_tensor, y_tensor, params);
+  const std::int64_t width = x_tensor.shape()[3];
+  visit_float(x_tensor.dtype(), "max_pool2d", [&]<class T>() {
+    const Planes<T> x(x_tensor), y(y_tensor);
+    const Planes<std::int64_t> index(indices);
+    auto pool_run = [&](std::int64_t image, std::int64_t channel, std::int64_t channels) {
+      std::array<Compute<T>, tile> best;
+      std::array<std::int64_t, tile> where;
+      for (std::int64_t p = 0; p < y_tensor.shape()[2]; ++p) {
+        for (std::int64_t q = 0; q < y_tensor.shape()[3]; ++q) {
+          max_window<T>(x.at(image, channel), x, windows.rows[p], windows.columns[q], width,
+                        channels, best.data(), where.data());
+          T* out = y.at(image, channel) + p * y.h + q * y.w;
+          std::int64_t* which = index.at(image, channel) + p * index.h + q * index.w;
+          for (std::int64_t c = 0; c < channels; ++c) out[c] = static_cast<T>(best[c]);
+          std::copy_n(where.data(), channels, which);
+        }
+      }
+    };
+    for_each_run(x_tensor, channels_fastest(x_tensor, y_tensor, indices), x_tensor.numel(),
+                 pool_run);
+  });
+}
+
+void CpuBackend::max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Tensor& dx) {
+  in_wide(*this, dx, "max_pool2d_backward", [&](const Tensor& wide) {
+    visit_float_compute(wide.dtype(), "max_pool2d_backward", [&]<class C>() {
+      visit_float(dy.dtype(), "max_pool2d_backward", [&]<class T>() {
+        for_each_maximum<C, T>(wide, dy, indices, [](C& at, T g) { at += static_cast<C>(g); });
+      });
+    });
+  });
+}
+
+void CpuBackend::max_pool2d_gather(const Tensor& x, const Tensor& indices, const Tensor& y) {
+  visit_float(x.dtype(), "max_pool2d_gather", [&]<class T>() {
+    for_each_maximum<T, T>(x, y, indices, [](T at, T& out) { out = at; });
+  });
+}
+
+void CpuBackend::avg_pool2d(const Tensor& x, const Tensor& y, const Pool2dParams& params) {
+  average(x, y, windows_of(x, y, params));
+}
+
+void CpuBackend::avg_pool2d_backward(const Tensor& dy, const Tensor& dx,
+                                     const Pool2dParams& params) {
+  fill(dx, 0);
+  in_wide(*this, dx, "avg_pool2d_backward",
+          [&](const Tensor& wide) { average_backward(dy, wide, windows_of(wide, dy, params)); });
+}
+
+void CpuBackend::adaptive_avg_pool2d(const Tensor& x, const Tensor& y) {
+  average(x, y, adaptive_windows_of(x, y));
+}
+
+void CpuBackend::adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) {
+  fill(dx, 0);
+  in_wide(*this, dx, "adaptive_avg_pool2d_backward",
+          [&](const Tensor& wide) { average_backward(dy, wide, adaptive_windows_of(wide, dy)); });
+}
+
+}  // namespace rondo::cpu

@@ -1,0 +1,272 @@
+// Reductions over any set of dimensions of a tensor of any strides, and the arg-reductions.
+//
+// All cases come down to two loops. The dimensions of x are sorted by stride and neighbours that
+// memory runs through as one are merged; then either the fastest dimension is reduced (a run is
+// folded to one number) or it is kept (rows are added to a row of accumulators). So the sum of a
+// channels_last batch over N, H, W becomes "add up N H W rows of C", and that of a contiguous one
+// "fold runs of H W", without either being written down as a special case.
+//
+// Accuracy: runs of at most `block` numbers are folded in the compute type and joined in a wider
+// one (double for float), so that the error of a sum of f32 does not grow with its length.
+// Determinism: how a long reduction is cut into parts depends on its sizes alone, not on threads.
+
+#include <algorithm>
+
+#include "tensor/cpu/cpu_backend.h"
+#include "tensor/cpu/fold.h"
+#include "tensor/cpu/lines.h"
+
+namespace rondo::cpu {
+namespace {
+
+constexpr std::int64_t block = 512;       // elements folded in the compute type
+constexpr std::int64_t row_block = 64;    // rows added up in the compute type
+constexpr std::int64_t part_size = 8192;  // elements of the smallest part of a split reduction
+constexpr std::int64_t wanted_parts = 64;
+
+template <class C>
+using Wide = std::conditional_t<std::is_same_v<C, float>, double, C>;
+
+struct Axis {
+  std::int64_t size, x, y;  // x, y: strides; y is 0 where reduced
+  bool reduced;
+};
+
+/// x seen as few dimensions as its memory allows, slowest first; never empty.
+std::vector<Axis> merged_axes(const Tensor& x, const Tensor& y) {
+  std::vector<Axis> axes;
+  for (std::int64_t d = 0; d < x.dim(); ++d) {
+    if (x.shape()[d] == 1) continue;
+    const bool reduced = y.shape()[d] == 1;
+    axes.push_back({x.shape()[d], x.strides()[d], reduced ? 0 : y.strides()[d], reduced});
+  }
+  std::stable_sort(axes.begin(), axes.end(),
+                   [](const Axis& a, const Axis& b) { return a.x > b.x; });
+  std::vector<Axis> merged;
+  for (const Axis& axis : axes) {
+    if (!merged.empty()) {
+      Axis& last = merged.back();
+      if (last.reduced == axis.reduced && last.x == axis.size * axis.x &&
+          last.y == axis.size * axis.y) {
+        last = {last.size * axis.size, axis.x, axis.y, axis.reduced};
+        continue;
+      }
+    }
+    merged.push_back(axis);
+  }
+  if (merged.empty()) merged.push_back({1, 1, 0, true});
+  return merged;
+}
+
+/// A reduction in loops: at every position of `kept`, all of `reduced`, with `inner` innermost.
+struct Nest {
+  Axis inner;
+  Dims kept, kept_x, kept_y;
+  Dims reduced, reduced_x;
+
+  Nest(const Tensor& x, const Tensor& y) {
+    std::vector<Axis> axes = merged_axes(x, y);
+    inner = axes.back();
+    axes.pop_back();
+    for (const Axis& axis : axes) {
+      (axis.reduced ? reduced : kept).push_back(axis.size);
+      (axis.reduced ? reduced_x : kept_x).push_back(axis.x);
+      if (!axis.reduced) kept_y.push_back(axis.y);
+    }
+  }
+};
+
+/// Into how many parts to cut a reduction of `length` elements that is done `times` times.
+std::int64_t parts_of(std::int64_t times, std::int64_t length) {
+  if (times >= wanted_parts) return 1;
+  return std::clamp<std::int64_t>(length / part_size, 1, (wanted_parts + times - 1) / times);
+}
+
+/// Calls f(task) for each task, in parallel when `elements` in all are worth it.
+template <class F>
+void parallel_tasks(std::int64_t tasks, std::int64_t elements, const F& f) {
+#pragma omp parallel for schedule(static) if (tasks > 1 && elements >= serial_below)
+  for (std::int64_t task = 0; task < tasks; ++task) f(task);
+}
+
+/// Fastest dimension reduced: folds elements begin … end-1 of the reduction that starts at
+/// `offset`.
+template <ReduceOp op, class C>
+Wide<C> fold_part(const Tensor& x, const Nest& nest, std::int64_t offset, std::int64_t begin,
+                  std::int64_t end) {
+  using F = Fold<op>;
+  std::array<C, block> buffer;
+  Walker<1> walker(nest.reduced, {nest.reduced_x});
+  walker.seek(begin / nest.inner.size);
+  std::int64_t at = begin % nest.inner.size;
+  auto total = F::template identity<Wide<C>>();
+  const void* data = x.data_ptr();
+  while (begin < end) {
+    const std::int64_t n = std::min({block, nest.inner.size - at, end - begin});
+    const std::int64_t from = offset + walker.offsets()[0] + at * nest.inner.x;
+    const C* run = dense_line(x.dtype(), data, from, nest.inner.x, n, buffer.data());
+    total = F::join(total, static_cast<Wide<C>>(fold_run<op>(run, n)));
+    begin += n;
+    at += n;
+    if (at == nest.inner.size) {
+      at = 0;
+      walker.next();
+    }
+  }
+  return total;
+}
+
+template <ReduceOp op, class C>
+void reduce_runs(const Tensor& x, const Tensor& y, const Nest& nest) {
+  using F = Fold<op>;
+  const std::int64_t outputs = numel_of(nest.kept);
+  const std::int64_t length = numel_of(nest.reduced) * nest.inner.size;
+  const std::int64_t parts = parts_of(outputs, length);
+  std::vector<Wide<C>> partial(static_cast<std::size_t>(outputs * parts));
+  // Consecutive tasks are the parts of one output, so a chunk of tasks walks the outputs in order.
+  const std::int64_t chunks = std::min<std::int64_t>(outputs * parts, 4 * wanted_parts);
+  parallel_tasks(chunks, outputs * length, [&](std::int64_t chunk) {
+    std::int64_t task = outputs * parts * chunk / chunks;
+    const std::int64_t last = outputs * parts * (chunk + 1) / chunks;
+    Walker<1> walker(nest.kept, {nest.kept_x});
+    walker.seek(task / parts);
+    for (; task < last; ++task) {
+      const std::int64_t part = task % parts;
+      partial[task] = fold_part<op, C>(x, nest, walker.offsets()[0], length * part / parts,
+                                       length * (part + 1) / parts);
+      if (part + 1 == parts) walker.next();
+    }
+  });
+  Walker<1> walker(nest.kept, {nest.kept_y});
+  for (std::int64_t o = 0; o < outputs; ++o, walker.next()) {
+    Wide<C> total = partial[o * parts];
+    for (std::int64_t p = 1; p < parts; ++p) total = F::join(total, partial[o * parts + p]);
+    store(y.dtype(), y.data_ptr(), walker.offsets()[0], 1, 1, &total);
+  }
+}
+
+/// Fastest dimension kept: folds rows begin … end-1, each of `width` elements, into `total`.
+template <ReduceOp op, class C>
+void fold_rows(const Tensor& x, const Nest& nest, std::int64_t offset, std::int64_t width,
+               std::int64_t begin, std::int64_t end, Wide<C>* total) {
+  using F = Fold<op>;
+  std::array<C, block> buffer, sum;
+  Walker<1> walker(nest.reduced, {nest.reduced_x});
+  walker.seek(begin);
+  const void* data = x.data_ptr();
+  std::fill_n(total, width, F::template identity<Wide<C>>());
+  while (begin < end) {
+    const std::int64_t rows = std::min(row_block, end - begin);
+    std::fill_n(sum.data(), width, F::template identity<C>());
+    for (std::int64_t r = 0; r < rows; ++r, walker.next()) {
+      const C* row = dense_line(x.dtype(), data, offset + walker.offsets()[0], nest.inner.x, width,
+                                buffer.data());
+      for (std::int64_t j = 0; j < width; ++j) sum[j] = F::join(sum[j], F::map(row[j]));
+    }
+    for (std::int64_t j = 0; j < width; ++j) {
+      total[j] = F::join(total[j], static_cast<Wide<C>>(sum[j]));
+    }
+    begin += rows;
+  }
+}
+
+template <ReduceOp op, class C>
+void reduce_rows(const Tensor& x, const Tensor& y, const Nest& nest) {
+  using F = Fold<op>;
+  const std::int64_t outer = numel_of(nest.kept), rows = numel_of(nest.reduced);
+  const std::int64_t columns = nest.inner.size, tiles = (columns + block - 1) / block;
+  const std::int64_t parts =
+      std::min(rows, parts_of(outer * tiles, rows * std::min(columns, block)));
+  // Slots of `block` accumulators: one for each (outer position, tile), `parts` at a time.
+  std::vector<Wide<C>> partial(static_cast<std::size_t>(outer * columns * parts));
+  auto slot = [&](std::int64_t o, std::int64_t part) {
+    return &partial[(o * parts + part) * columns];
+  };
+  parallel_tasks(outer * tiles * parts, outer * rows * columns, [&](std::int64_t task) {
+    const std::int64_t part = task % parts, tile = task / parts % tiles, o = task / parts / tiles;
+    Walker<1> walker(nest.kept, {nest.kept_x});
+    walker.seek(o);
+    const std::int64_t first = tile * block, width = std::min(block, columns - first);
+    fold_rows<op, C>(x, nest, walker.offsets()[0] + first * nest.inner.x, width,
+                     rows * part / parts, rows * (part + 1) / parts, slot(o, part) + first);
+  });
+  Walker<1> walker(nest.kept, {nest.kept_y});
+  for (std::int64_t o = 0; o < outer; ++o, walker.next()) {
+    Wide<C>* total = slot(o, 0);
+    for (std::int64_t p = 1; p < parts; ++p) {
+      for (std::int64_t j = 0; j < columns; ++j) total[j] = F::join(total[j], slot(o, p)[j]);
+    }
+    store(y.dtype(), y.data_ptr(), walker.offsets()[0], nest.inner.y, columns, total);
+  }
+}
+
+template <ReduceOp op>
+void reduce_with(const Tensor& x, const Tensor& y) {
+  visit_compute(x.dtype(), [&]<class C>() {
+    const Nest nest(x, y);
+    if (nest.inner.reduced) {
+      reduce_runs<op, C>(x, y, nest);
+    } else {
+      reduce_rows<op, C>(x, y, nest);
+    }
+  });
+}
+
+/// The position of the first largest (smallest) of p[0 … n-1], or of the first NaN.
+template <ReduceOp op, class C>
+std::int64_t first_extreme(const C* p, std::int64_t n) {
+  const C best = fold_run<op>(p, n);
+  if (best != best) return std::find_if(p, p + n, [](C v) { return v != v; }) - p;
+  return std::find(p, p + n, best) - p;
+}
+
+}  // namespace
+
+void CpuBackend::reduce(ReduceOp op, const Tensor& x, const Tensor& y) {
+  if (y.numel() == 0) return;
+  if (x.numel() == 0) {
+    const bool one = op == ReduceOp::prod || op == ReduceOp::all;
+    const double infinity = std::numeric_limits<double>::infinity();
+    if (op == ReduceOp::max) return fill(y, -infinity);
+    if (op == ReduceOp::min) return fill(y, infinity);
+    return fill(y, one ? 1 : 0);
+  }
+  switch (op) {
+    case ReduceOp::sum:
+      return reduce_with<ReduceOp::sum>(x, y);
+    case ReduceOp::prod:
+      return reduce_with<ReduceOp::prod>(x, y);
+    case ReduceOp::max:
+      return reduce_with<ReduceOp::max>(x, y);
+    case ReduceOp::min:
+      return reduce_with<ReduceOp::min>(x, y);
+    case ReduceOp::all:
+      return reduce_with<ReduceOp::all>(x, y);
+    case ReduceOp::any:
+      return reduce_with<ReduceOp::any>(x, y);
+    case ReduceOp::sum_squares:
+      return reduce_with<ReduceOp::sum_squares>(x, y);
+  }
+}
+
+void CpuBackend::extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
+                          const Tensor& indices) {
+  const std::int64_t n = size_along(x, dim), stride = stride_along(x, dim);
+  require<ShapeError>(n > 0 || values.numel() == 0, "max/min: dimension ", dim, " of ", x.shape(),
+                      " is empty");
+  std::int64_t* index = indices.data_ptr<std::int64_t>();
+  visit_compute(x.dtype(), [&]<class C>() {
+    auto make_body = [&] {
+      return [&, buffer = std::vector<C>(n)](const Offsets<3>& at) mutable {
+        const C* line = dense_line(x.dtype(), x.data_ptr(), at[0], stride, n, buffer.data());
+        const std::int64_t i =
+            largest ? first_extreme<ReduceOp::max>(line, n) : first_extreme<ReduceOp::min>(line, n);
+        store(x.dtype(), values.data_ptr(), at[1], 1, 1, line + i);
+        index[at[2]] = i;
+      };
+    };
+    for_each_line(dim, make_body, x, values, indices);
+  });
+}
+
+}  // namespace rondo::cpu
