@@ -49,6 +49,7 @@ extra clang-tidy lints the sources
 extra doxygen the API reference
 extra python3 the PyTorch oracle and peer benchmarks
 extra python3-venv their virtual environments
+extra python3-dev headers that torch.compile compiles against
 LIST
 }
 

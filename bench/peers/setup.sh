@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# setup.sh [FOLDER]: makes a virtual environment with the peers of requirements.txt (PyTorch, several
+# GB with its CUDA libraries) in FOLDER, build/peers by default, and prints the path of its Python.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+folder=${1:-$here/../../build/peers}
+if ! cmp -s "$here/requirements.txt" "$folder/installed.txt"; then
+  python3 -c 'import venv, sys; sys.exit(sys.version_info < (3, 10))' || {
+    echo "setup.sh: needs Python 3.10 or later with venv (scripts/setup.sh extra installs it)" >&2
+    exit 1
+  }
+  python3 -m venv "$folder" >&2
+  "$folder/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt" >&2
+  cp "$here/requirements.txt" "$folder/installed.txt"
+fi
+(cd "$folder/bin" && echo "$PWD/python")

@@ -1,0 +1,125 @@
+"""PyTorch's training step (or inference), measured as bench/train_step measures rondo's.
+
+The same work: forward, cross entropy, backward, SGD with Nesterov momentum 0.9 and weight decay 5e-4, on
+one batch that stays in memory. PyTorch is given its best chance: every combination of memory layout and
+torch.compile that is not fixed by a flag is tried, and the fastest one counts.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="resnet20", help="mlp, resnet20, resnet18 or resnet50")
+    parser.add_argument("--stem", default="cifar", choices=["cifar", "imagenet"])
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--dtype", default="f32", choices=["f32", "bf16"])
+    parser.add_argument("--infer", action="store_true", help="inference instead of training")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--seconds", type=float, default=10, help="measured for each setting")
+    parser.add_argument("--layout", default="try", choices=["try", "contiguous", "channels_last"])
+    parser.add_argument("--compile", default="try", choices=["try", "on", "off"])
+    parser.add_argument("--json", metavar="FILE", help="one JSON object; - is standard output")
+    return parser.parse_args()
+
+
+args = parse()
+os.environ["OMP_NUM_THREADS"] = str(args.threads)
+
+import torch  # noqa: E402  (after OMP_NUM_THREADS)
+import torch.nn.functional as F  # noqa: E402
+
+import models  # noqa: E402
+
+
+def make_step(layout, compiled):
+    torch.manual_seed(0)
+    model, shape = models.make(args.model, args.stem)
+    classes = 1000 if args.stem == "imagenet" else 10
+    x, target = torch.randn(args.batch, *shape), torch.randint(0, classes, (args.batch,))
+    if layout == "channels_last":
+        model, x = model.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
+    model.train(not args.infer)
+    forward = torch.compile(model) if compiled else model
+    cast = torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.dtype == "bf16")
+    if args.infer:
+
+        def step():
+            with torch.inference_mode(), cast:
+                forward(x)
+
+        return step
+    sgd = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, nesterov=True, weight_decay=5e-4, fused=True)
+
+    def step():
+        sgd.zero_grad(set_to_none=True)
+        with cast:
+            loss = F.cross_entropy(forward(x), target)
+        loss.backward()
+        sgd.step()
+
+    return step
+
+
+def measure(layout, compiled):
+    step = make_step(layout, compiled)
+    for _ in range(3):
+        step()
+    times = []
+    end = time.perf_counter() + args.seconds
+    while time.perf_counter() < end or len(times) < 3:
+        start = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - start)
+    seconds = statistics.mean(times)
+    return {
+        "layout": layout,
+        "compile": compiled,
+        "img_per_s": args.batch / seconds,
+        "ms_per_step": 1e3 * seconds,
+        "ms_per_step_median": 1e3 * statistics.median(times),
+        "steps": len(times),
+    }
+
+
+def main():
+    torch.set_num_threads(args.threads)
+    layouts = ["contiguous", "channels_last"] if args.layout == "try" else [args.layout]
+    if args.model == "mlp":
+        layouts = ["contiguous"]
+    rows = []
+    for compiled in [False, True] if args.compile == "try" else [args.compile == "on"]:
+        for layout in layouts:
+            torch.compiler.reset()
+            rows.append(measure(layout, compiled))
+            print(
+                f"pytorch {torch.__version__} {args.model} {args.dtype} batch {args.batch}, {args.threads} threads,"
+                f" {layout}, compile {'on' if compiled else 'off'}: {rows[-1]['img_per_s']:.1f} img/s",
+                file=sys.stderr,
+            )
+    best = max(rows, key=lambda row: row["img_per_s"])
+    result = {
+        "framework": f"pytorch {torch.__version__}",
+        "model": args.model,
+        "stem": args.stem,
+        "batch": args.batch,
+        "dtype": args.dtype,
+        "infer": args.infer,
+        "threads": args.threads,
+        **best,
+        "rows": rows,
+    }
+    if args.json == "-":
+        print(json.dumps(result))
+    elif args.json:
+        with open(args.json, "w", encoding="utf-8") as file:
+            json.dump(result, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
