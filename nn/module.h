@@ -17,13 +17,14 @@
 // `clone(net)` copies them.
 
 #include <functional>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "autograd/grad_mode.h"
 #include "autograd/variable.h"
 #include "tensor/tensor.h"
 
@@ -61,29 +62,41 @@ class Module {
 
   virtual Tensor forward(const Tensor& x) = 0;
   virtual void visit(Visitor&) {}
-  /// Runs forward (and, under AnomalyMode, tells it where it is).
+  /// Runs forward. Under AnomalyMode the nodes made meanwhile remember this module's name.
   Tensor operator()(const Tensor& x);
+  /// The module that does the work: this one, or the one that an AnyModule holds. Whatever goes
+  /// through a tree of modules (train, apply, named_modules) stops at these.
+  virtual const Module& self() const { return *this; }
+  Module& self() { return const_cast<Module&>(std::as_const(*this).self()); }
 
-  bool is_training() const { return training_; }
+  bool is_training() const { return self().training_; }
   /// Sets training mode here and in all children.
   void train(bool on = true);
   void eval() { train(false); }
 
+  /// A tensor shown under two names (a shared weight) is listed once, under its first.
   std::vector<Tensor> parameters();
   std::vector<NamedTensor> named_parameters();
   std::vector<NamedTensor> named_buffers();
-  /// This module ("") and all below it.
+  /// This module ("") and all below it, parents first.
   std::vector<std::pair<std::string, Module*>> named_modules();
   std::int64_t num_parameters();
 
   /// Converts floating-point parameters and buffers in place: optimizers that hold them see it too.
+  /// Throws DTypeError for a dtype that is no float. A module may keep some in another precision
+  /// (`stored_dtype`).
   void to(DType dtype);
   void to(Device device);
+  /// The dtype of this module's own tensors when it is asked to work in `dtype`. Batch norms answer
+  /// f32 for the 16-bit floats, in which running averages would get stuck.
+  virtual DType stored_dtype(DType dtype) const { return dtype; }
+  /// Makes all gradients undefined.
   void zero_grad();
   /// Stops (or resumes) training of all parameters below.
   void requires_grad_(bool value = true);
 
   /// Parameters and buffers, module by module, sharing their memory: clone what must not change.
+  /// A shared weight is listed under each of its names.
   StateDict state_dict();
   struct LoadOptions {
     bool strict = true;  // false: load what fits by name, report the rest
@@ -92,7 +105,8 @@ class Module {
     std::vector<std::string> missing, unexpected, misshapen;
   };
   /// Copies values in, converting dtypes. Strict: throws Error listing every missing, unexpected
-  /// and misshapen key, and then nothing has been changed. Misshapen keys throw in either case.
+  /// and misshapen key, and then nothing has been changed. Misshapen keys throw in either case. As
+  /// in PyTorch, a batch norm's num_batches_tracked may be absent (files older than that buffer).
   LoadReport load_state_dict(const StateDict& state, LoadOptions options);
   LoadReport load_state_dict(const StateDict& state) { return load_state_dict(state, {}); }
 
@@ -129,7 +143,11 @@ class AnyModule final : public Module {
   }
 
   bool has_value() const { return module_ != nullptr; }
+  /// The held module; throws Error when there is none.
   Module& get() const;
+  const Module& self() const override {
+    return module_ ? std::as_const(*module_).self() : static_cast<const Module&>(*this);
+  }
   /// The module as M; throws Error when it is something else.
   template <class M>
   M& as() const {
@@ -138,6 +156,7 @@ class AnyModule final : public Module {
     return *typed;
   }
   Tensor forward(const Tensor& x) override { return get().forward(x); }
+  using Module::self;
   /// Transparent: shows the held module's members as its own, so that names have no extra level.
   void visit(Visitor& v) override {
     if (module_) module_->visit(v);
@@ -149,8 +168,23 @@ class AnyModule final : public Module {
 };
 
 namespace detail {
-/// Gives `module` its own copies of all parameters and buffers.
+/// Gives `module` its own copies of all parameters and buffers; weights shared inside it stay so.
 void unshare(Module& module);
+
+/// While it lives, `module` is the one running on this thread. Under AnomalyMode it opens the scope
+/// "layer1.0.conv1": the path from the module that called it.
+class Running {
+ public:
+  explicit Running(Module& module);
+  ~Running();
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+ private:
+  Module* caller_;
+  std::string name_;
+  std::optional<ScopeName> scope_;
+};
 }  // namespace detail
 
 template <class M>

@@ -1,0 +1,57 @@
+// BatchNorm1d, BatchNorm2d (see batch_norm.h).
+
+#include "nn/batch_norm.h"
+
+#include "autograd/ops/norm.h"
+#include "tensor/backend.h"
+#include "tensor/creation.h"
+
+namespace rondo::nn {
+
+BatchNorm::BatchNorm(std::int64_t num_features, const BatchNormOptions& options)
+    : num_features(num_features), options(options) {
+  require<ShapeError>(num_features > 0, "BatchNorm: ", num_features, " features");
+  if (options.affine) {
+    weight = ones({num_features}).requires_grad_();
+    bias = zeros({num_features}).requires_grad_();
+  }
+  if (options.track_running_stats) {
+    running_mean = zeros({num_features});
+    running_var = ones({num_features});
+    num_batches_tracked = zeros({}, {.dtype = i64});
+  }
+}
+
+Tensor BatchNorm::operator()(const Tensor& x, const Fusion& fusion) {
+  detail::Running running(*this);
+  return run(x, fusion);
+}
+
+Tensor BatchNorm::run(const Tensor& x, const Fusion& fusion) {
+  check(x);
+  double momentum = options.momentum.value_or(0);
+  if (is_training() && num_batches_tracked.defined()) {
+    backend(x).unary(UnaryOp::add_scalar, num_batches_tracked, num_batches_tracked, {.alpha = 1});
+    num_batches_tracked.bump_version();
+    if (!options.momentum) momentum = 1.0 / num_batches_tracked.item<double>();
+  }
+  return batch_norm(x, weight, bias, running_mean, running_var,
+                    {.training = is_training() || !running_mean.defined(),
+                     .momentum = momentum,
+                     .eps = options.eps,
+                     .residual = fusion.residual,
+                     .relu = fusion.relu});
+}
+
+void BatchNorm1d::check(const Tensor& x) const {
+  require<ShapeError>((x.dim() == 2 || x.dim() == 3) && x.size(1) == num_features,
+                      "BatchNorm1d: input ", x.shape(), " is not (N, ", num_features, ") or (N, ",
+                      num_features, ", L)");
+}
+
+void BatchNorm2d::check(const Tensor& x) const {
+  require<ShapeError>(x.dim() == 4 && x.size(1) == num_features, "BatchNorm2d: input ", x.shape(),
+                      " is not (N, ", num_features, ", H, W)");
+}
+
+}  // namespace rondo::nn

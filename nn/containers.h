@@ -1,0 +1,65 @@
+#pragma once
+// Sequential and ModuleList: modules made of a list of modules, which are named "0", "1", ….
+
+#include <concepts>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "nn/module.h"
+
+namespace rondo::nn {
+
+/// A list of modules of any types. It has no forward of its own: the module that owns it says how
+/// its elements are used, `for (auto& block : blocks) x = block(x);`.
+class ModuleList : public Module {
+ public:
+  ModuleList() = default;
+  template <std::derived_from<Module>... M>
+  requires(sizeof...(M) > 1 ||
+           (!std::derived_from<M, ModuleList> && ...)) explicit ModuleList(M... modules) {
+    (push_back(std::move(modules)), ...);
+  }
+
+  void push_back(AnyModule module) { modules_.push_back(std::move(module)); }
+  std::int64_t size() const { return static_cast<std::int64_t>(modules_.size()); }
+  /// Element i, also to assign to: list[3] = nn::Identity(). Throws Error outside 0 … size-1.
+  AnyModule& operator[](std::int64_t i) {
+    require(i >= 0 && i < size(), "ModuleList: index ", i, " in a list of ", size());
+    return modules_[static_cast<std::size_t>(i)];
+  }
+  auto begin() { return modules_.begin(); }
+  auto end() { return modules_.end(); }
+
+  Tensor forward(const Tensor&) override {
+    throw Error("ModuleList: has no forward, call its elements");
+  }
+  void visit(Visitor& v) override {
+    for (std::size_t i = 0; i < modules_.size(); ++i) v.child(std::to_string(i), modules_[i]);
+  }
+
+ private:
+  std::vector<AnyModule> modules_;
+};
+
+/// Runs its modules one after the other:
+///
+///   nn::Sequential net(nn::Flatten(), nn::Linear(784, 512), nn::ReLU(), nn::Linear(512, 10));
+class Sequential : public ModuleList {
+ public:
+  Sequential() = default;
+  template <std::derived_from<Module>... M>
+  requires(sizeof...(M) > 1 ||
+           (!std::derived_from<M, Sequential> && ...)) explicit Sequential(M... modules) {
+    (push_back(std::move(modules)), ...);
+  }
+
+  Tensor forward(const Tensor& x) override {
+    Tensor y = x;
+    for (AnyModule& module : *this) y = module(y);
+    return y;
+  }
+};
+
+}  // namespace rondo::nn

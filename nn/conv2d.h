@@ -1,0 +1,38 @@
+#pragma once
+// Conv2d: a learned filter slid over an image. The arithmetic is in autograd/ops/conv.h.
+
+#include "autograd/ops/conv.h"
+#include "nn/module.h"
+
+namespace rondo::nn {
+
+/// A number, or {height, width}.
+using Pair = rondo::Conv2dOptions::Pair;
+
+struct Conv2dOptions {
+  Pair stride = 1, padding = 0, dilation = 1;
+  std::int64_t groups = 1;
+  bool bias = true;
+};
+
+/// x (N, in_channels, H, W) to y (N, out_channels, P, Q). weight (out, in / groups, kernel), bias
+/// (out), both drawn from U(-1/sqrt(fan_in), 1/sqrt(fan_in)). Throws ShapeError when groups does
+/// not divide the channels. Agrees with torch.nn.Conv2d.
+///
+///   nn::Conv2d conv(3, 16, 3, {.stride = 2, .padding = 1, .bias = false});
+struct Conv2d : Module {
+  std::int64_t in_channels, out_channels;
+  Pair kernel_size;
+  Conv2dOptions options;
+  Tensor weight, bias;
+
+  Conv2d(std::int64_t in_channels, std::int64_t out_channels, Pair kernel_size,
+         Conv2dOptions options = {});
+  Tensor forward(const Tensor& x) override;
+  void visit(Visitor& v) override {
+    v.parameter("weight", weight);
+    v.parameter("bias", bias);
+  }
+};
+
+}  // namespace rondo::nn

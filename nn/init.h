@@ -1,0 +1,66 @@
+#pragma once
+// Initialisation: what the weights are before the first step. Names, formulas and defaults are
+// those of torch.nn.init; each function fills the tensor in place, off the tape, and returns it.
+//
+// The idea behind kaiming and xavier is one line. y = sum over fan_in inputs of w x has variance
+// fan_in Var(w) Var(x), so a layer keeps its input's scale when Var(w) = gain^2 / fan, where gain
+// makes up for what the activation loses (a relu halves the second moment: gain = sqrt 2).
+
+#include "tensor/random.h"
+#include "tensor/tensor.h"
+
+namespace rondo::nn::init {
+
+enum class Nonlinearity { linear, conv, sigmoid, tanh, relu, leaky_relu, selu };
+enum class FanMode { fan_in, fan_out };
+
+/// linear, conv, sigmoid 1; tanh 5/3; relu sqrt 2; leaky_relu sqrt(2 / (1 + slope^2)); selu 3/4.
+double calculate_gain(Nonlinearity nonlinearity, double slope = 0.01);
+
+struct Fans {
+  std::int64_t in, out;
+};
+/// For a weight (out, in, ...): in and out times the size of the rest. Throws ShapeError for fewer
+/// than two dimensions.
+Fans calculate_fans(const Tensor& weight);
+
+/// U(low, high).
+const Tensor& uniform_(const Tensor& x, double low = 0, double high = 1,
+                       Generator& generator = default_generator());
+/// N(mean, stddev^2).
+const Tensor& normal_(const Tensor& x, double mean = 0, double stddev = 1,
+                      Generator& generator = default_generator());
+/// N(mean, stddev^2) restricted to [low, high], by inverting its distribution function. Throws
+/// Error unless stddev > 0 and low < high.
+const Tensor& trunc_normal_(const Tensor& x, double mean = 0, double stddev = 1, double low = -2,
+                            double high = 2, Generator& generator = default_generator());
+const Tensor& constant_(const Tensor& x, Scalar value);
+const Tensor& zeros_(const Tensor& x);
+const Tensor& ones_(const Tensor& x);
+
+/// Glorot & Bengio 2010: U(-b, b), b = gain sqrt(6 / (fan_in + fan_out)).
+const Tensor& xavier_uniform_(const Tensor& weight, double gain = 1,
+                              Generator& generator = default_generator());
+/// N(0, s^2), s = gain sqrt(2 / (fan_in + fan_out)).
+const Tensor& xavier_normal_(const Tensor& weight, double gain = 1,
+                             Generator& generator = default_generator());
+
+struct KaimingOptions {
+  double slope = 0;  // of the leaky relu that follows (PyTorch's `a`)
+  FanMode mode = FanMode::fan_in;
+  Nonlinearity nonlinearity = Nonlinearity::leaky_relu;
+};
+/// He et al. 2015: U(-b, b), b = gain sqrt(3 / fan).
+const Tensor& kaiming_uniform_(const Tensor& weight, KaimingOptions options = {},
+                               Generator& generator = default_generator());
+/// N(0, s^2), s = gain / sqrt(fan).
+const Tensor& kaiming_normal_(const Tensor& weight, KaimingOptions options = {},
+                              Generator& generator = default_generator());
+
+/// Saxe et al. 2013: gain times a random matrix with orthonormal rows (columns, where there are
+/// more rows than columns), the weight seen as (size(0), rest). Computed in f64. Throws ShapeError
+/// for fewer than two dimensions.
+const Tensor& orthogonal_(const Tensor& weight, double gain = 1,
+                          Generator& generator = default_generator());
+
+}  // namespace rondo::nn::init

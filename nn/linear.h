@@ -1,0 +1,27 @@
+#pragma once
+// Linear: y = x W^T + b, the fully connected layer.
+
+#include "nn/module.h"
+
+namespace rondo::nn {
+
+struct LinearOptions {
+  bool bias = true;
+};
+
+/// x (..., in_features) to y (..., out_features); weight (out_features, in_features), bias
+/// (out_features), both drawn from U(-1/sqrt(in_features), 1/sqrt(in_features)). Agrees with
+/// torch.nn.Linear.
+struct Linear : Module {
+  std::int64_t in_features, out_features;
+  Tensor weight, bias;
+
+  Linear(std::int64_t in_features, std::int64_t out_features, LinearOptions options = {});
+  Tensor forward(const Tensor& x) override;
+  void visit(Visitor& v) override {
+    v.parameter("weight", weight);
+    v.parameter("bias", bias);
+  }
+};
+
+}  // namespace rondo::nn

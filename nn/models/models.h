@@ -1,0 +1,29 @@
+#pragma once
+// Models by name, as programs take them from their command line.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nn/models/cifar_resnet.h"
+#include "nn/models/mlp.h"
+#include "nn/models/resnet.h"
+#include "nn/module.h"
+
+namespace rondo::nn {
+
+struct ModelOptions {
+  std::int64_t num_classes = 10;
+  std::int64_t in_channels = 3;     // of the ResNets
+  std::int64_t in_features = 784;   // of the MLP: pixels times channels
+  Stem stem = Stem::cifar;          // of resnet18 … resnet152
+  Shortcut shortcut = Shortcut::a;  // of resnet20 … resnet110
+  bool zero_init_residual = false;  // of resnet18 … resnet152
+};
+
+/// "mlp", "resnet20" … "resnet110" (CifarResNet), "resnet18" … "resnet152" (ResNet).
+const std::vector<std::string>& model_names();
+/// Throws Error listing the known names for any other.
+AnyModule make_model(std::string_view name, const ModelOptions& options = {});
+
+}  // namespace rondo::nn

@@ -1,0 +1,243 @@
+// Everything a Module can do follows from `visit`: Members collects what one module shows, `walk`
+// goes through a tree of them, and each function below is one walk.
+
+#include "nn/module.h"
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "tensor/creation.h"
+
+namespace rondo::nn {
+
+namespace {
+
+template <class T>
+using Named = std::vector<std::pair<std::string, T*>>;
+
+/// What one module shows of itself, sorted by kind: state dicts list a module's own parameters,
+/// then its buffers, then its children, whatever the order in which `visit` names them.
+struct Members final : Visitor {
+  explicit Members(Module& module) { module.visit(*this); }
+
+  void parameter(std::string_view name, Tensor& tensor) override {
+    if (tensor.defined()) parameters.emplace_back(name, &tensor);
+  }
+  void buffer(std::string_view name, Tensor& tensor) override {
+    if (tensor.defined()) buffers.emplace_back(name, &tensor);
+  }
+  void child(std::string_view name, Module& module) override {
+    auto* any = dynamic_cast<AnyModule*>(&module);
+    if (any == nullptr || any->has_value()) children.emplace_back(name, &module.self());
+  }
+
+  Named<Tensor> parameters, buffers;
+  Named<Module> children;
+};
+
+std::string join(const std::string& path, const std::string& name) {
+  return path.empty() ? name : path + "." + name;
+}
+
+/// f(path, module, members) for the module and all below it, parents first.
+template <class F>
+void walk(Module& module, const F& f, const std::string& path = "") {
+  Members members(module);
+  f(path, module, members);
+  for (auto& [name, child] : members.children) walk(*child, f, join(path, name));
+}
+
+/// Appends the tensors not seen before.
+void append_new(std::vector<NamedTensor>& out, std::unordered_set<const TensorImpl*>& seen,
+                const std::string& path, const Named<Tensor>& tensors) {
+  for (auto& [name, tensor] : tensors) {
+    if (seen.insert(&tensor->impl()).second) out.push_back({join(path, name), *tensor});
+  }
+}
+
+std::string listed(const std::string& what, const std::vector<std::string>& keys) {
+  std::string text = "\n  " + what + ": ";
+  for (std::size_t i = 0; i < keys.size(); ++i) text += (i ? ", " : "") + keys[i];
+  return keys.empty() ? "" : text;
+}
+
+bool may_be_absent(const std::string& name) { return name.ends_with("num_batches_tracked"); }
+
+}  // namespace
+
+Tensor Module::operator()(const Tensor& x) {
+  Module& module = self();
+  detail::Running running(module);
+  return module.forward(x);
+}
+
+void Module::train(bool on) {
+  apply([on](Module& module) { module.training_ = on; });
+}
+
+std::vector<Tensor> Module::parameters() {
+  std::vector<Tensor> out;
+  for (auto& [name, tensor] : named_parameters()) out.push_back(tensor);
+  return out;
+}
+
+std::vector<NamedTensor> Module::named_parameters() {
+  std::vector<NamedTensor> out;
+  std::unordered_set<const TensorImpl*> seen;
+  walk(self(), [&](const std::string& path, Module&, Members& members) {
+    append_new(out, seen, path, members.parameters);
+  });
+  return out;
+}
+
+std::vector<NamedTensor> Module::named_buffers() {
+  std::vector<NamedTensor> out;
+  std::unordered_set<const TensorImpl*> seen;
+  walk(self(), [&](const std::string& path, Module&, Members& members) {
+    append_new(out, seen, path, members.buffers);
+  });
+  return out;
+}
+
+std::vector<std::pair<std::string, Module*>> Module::named_modules() {
+  std::vector<std::pair<std::string, Module*>> out;
+  walk(self(),
+       [&](const std::string& path, Module& module, Members&) { out.emplace_back(path, &module); });
+  return out;
+}
+
+std::int64_t Module::num_parameters() {
+  std::int64_t n = 0;
+  for (const Tensor& p : parameters()) n += p.numel();
+  return n;
+}
+
+void Module::to(DType dtype) {
+  require<DTypeError>(is_floating(dtype), "Module::to: ", dtype, " is not a floating-point dtype");
+  NoGradGuard no_grad;
+  walk(self(), [dtype](const std::string&, Module& module, Members& members) {
+    DType stored = module.stored_dtype(dtype);
+    for (auto* tensors : {&members.parameters, &members.buffers}) {
+      for (auto& [name, tensor] : *tensors) {
+        if (is_floating(tensor->dtype()) && tensor->dtype() != stored) {
+          tensor->set_data(tensor->detach().to(stored));
+        }
+      }
+    }
+  });
+}
+
+void Module::to(Device device) {
+  NoGradGuard no_grad;
+  walk(self(), [device](const std::string&, Module&, Members& members) {
+    for (auto* tensors : {&members.parameters, &members.buffers}) {
+      for (auto& [name, tensor] : *tensors) {
+        if (tensor->device() != device) tensor->set_data(tensor->detach().to(device));
+      }
+    }
+  });
+}
+
+void Module::zero_grad() {
+  for (const Tensor& p : parameters()) p.zero_grad();
+}
+
+void Module::requires_grad_(bool value) {
+  for (const Tensor& p : parameters()) p.requires_grad_(value);
+}
+
+StateDict Module::state_dict() {
+  StateDict out;
+  walk(self(), [&](const std::string& path, Module&, Members& members) {
+    for (auto* tensors : {&members.parameters, &members.buffers}) {
+      for (auto& [name, tensor] : *tensors) out.push_back({join(path, name), *tensor});
+    }
+  });
+  return out;
+}
+
+Module::LoadReport Module::load_state_dict(const StateDict& state, LoadOptions options) {
+  std::unordered_map<std::string, const Tensor*> given;
+  for (const auto& [name, tensor] : state) given[name] = &tensor;
+
+  LoadReport report;
+  std::vector<std::pair<Tensor, const Tensor*>> copies;
+  for (const auto& [name, tensor] : state_dict()) {
+    auto found = given.find(name);
+    if (found == given.end()) {
+      if (!may_be_absent(name)) report.missing.push_back(name);
+      continue;
+    }
+    const Tensor& source = *found->second;
+    given.erase(found);
+    if (!source.defined() || source.shape() != tensor.shape()) {
+      report.misshapen.push_back(concat(name, " (", source.defined() ? source.shape() : Dims{},
+                                        " for ", tensor.shape(), ")"));
+    } else {
+      copies.emplace_back(tensor, &source);
+    }
+  }
+  for (const auto& [name, tensor] : state) {
+    if (given.contains(name)) report.unexpected.push_back(name);
+  }
+
+  bool bad = !report.misshapen.empty() ||
+             (options.strict && !(report.missing.empty() && report.unexpected.empty()));
+  require(!bad, "load_state_dict: the state dict is not this model's, nothing was loaded",
+          listed("missing keys", report.missing), listed("unexpected keys", report.unexpected),
+          listed("misshapen keys", report.misshapen));
+
+  NoGradGuard no_grad;
+  for (auto& [tensor, source] : copies) tensor.copy_(*source);
+  return report;
+}
+
+void Module::apply(const std::function<void(Module&)>& f) {
+  Module& module = self();
+  for (auto& [name, child] : Members(module).children) child->apply(f);
+  f(module);
+}
+
+Module& AnyModule::get() const {
+  require(module_ != nullptr, "AnyModule: use of an empty one");
+  return module_->self();
+}
+
+namespace detail {
+
+void unshare(Module& module) {
+  NoGradGuard no_grad;
+  std::unordered_map<const TensorImpl*, Tensor> copies;
+  std::vector<Tensor> originals;  // kept alive, so that no address is used twice
+  walk(module.self(), [&](const std::string&, Module&, Members& members) {
+    for (auto* tensors : {&members.parameters, &members.buffers}) {
+      for (auto& [name, tensor] : *tensors) {
+        originals.push_back(*tensor);
+        Tensor& copy = copies[&tensor->impl()];
+        if (!copy.defined()) {
+          copy = tensor->detach().clone();
+          if (tensor->requires_grad()) copy.requires_grad_();
+        }
+        *tensor = copy;
+      }
+    }
+  });
+}
+
+namespace {
+thread_local Module* running_module = nullptr;
+}
+
+Running::Running(Module& module) : caller_(std::exchange(running_module, &module)) {
+  if (caller_ == nullptr || !AnomalyMode::is_enabled()) return;
+  for (auto& [path, child] : caller_->named_modules()) {
+    if (child == &module) name_ = path;
+  }
+  if (!name_.empty()) scope_.emplace(name_.c_str());
+}
+
+Running::~Running() { running_module = caller_; }
+
+}  // namespace detail
+
+}  // namespace rondo::nn

@@ -1,0 +1,51 @@
+#pragma once
+// GroupNorm and LayerNorm: normalisation inside one sample, so that training and evaluation are the
+// same computation and the batch may be small. The arithmetic is in autograd/ops/norm.h.
+
+#include "nn/module.h"
+
+namespace rondo::nn {
+
+struct GroupNormOptions {
+  double eps = 1e-5;
+  bool affine = true;
+};
+
+/// Normalises each of num_groups groups of channels of x (N, C, ...); weight = 1, bias = 0 (C).
+/// Throws ShapeError when the groups do not divide the channels. Agrees with torch.nn.GroupNorm.
+struct GroupNorm : Module {
+  std::int64_t num_groups, num_channels;
+  double eps;
+  Tensor weight, bias;
+
+  GroupNorm(std::int64_t num_groups, std::int64_t num_channels, GroupNormOptions options = {});
+  Tensor forward(const Tensor& x) override;
+  void visit(Visitor& v) override {
+    v.parameter("weight", weight);
+    v.parameter("bias", bias);
+  }
+};
+
+struct LayerNormOptions {
+  double eps = 1e-5;
+  bool elementwise_affine = true;
+  bool bias = true;
+};
+
+/// Normalises over the last dimensions, those of normalized_shape; weight = 1 and bias = 0 have
+/// that shape. Agrees with torch.nn.LayerNorm.
+struct LayerNorm : Module {
+  Dims normalized_shape;
+  double eps;
+  Tensor weight, bias;
+
+  LayerNorm(const Dims& normalized_shape, LayerNormOptions options = {});
+  LayerNorm(std::int64_t size, LayerNormOptions options = {}) : LayerNorm(Dims{size}, options) {}
+  Tensor forward(const Tensor& x) override;
+  void visit(Visitor& v) override {
+    v.parameter("weight", weight);
+    v.parameter("bias", bias);
+  }
+};
+
+}  // namespace rondo::nn
