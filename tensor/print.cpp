@@ -180,15 +180,15 @@ std::ostream& operator<<(std::ostream& out, const Tensor& x) {
   if (!x.defined()) return out << "tensor(undefined)";
   constexpr std::int64_t indent = 7;  // the width of "tensor("
   const std::string prefix(static_cast<std::size_t>(indent), ' ');
-  std::string text = "tensor(";
-  text += x.numel() == 0 ? "[]" : Printer(x).block(0, 0, indent);
-  std::size_t last_line = text.size() - (text.rfind('\n') + 1);
+  std::string text = x.numel() == 0 ? "[]" : Printer(x).block(0, 0, indent);
+  // PyTorch measures the last line without "tensor(" but with two columns to spare.
+  std::size_t last_line = text.size() - (text.rfind('\n') + 1) + 2;
   for (const std::string& suffix : suffixes_of(x)) {
     const bool fits = last_line + suffix.size() + 2 <= line_width;
     text += (fits ? ", " : ",\n" + prefix) + suffix;
     last_line = fits ? last_line + suffix.size() + 2 : prefix.size() + suffix.size();
   }
-  return out << text << ')';
+  return out << "tensor(" << text << ')';
 }
 
 }  // namespace rondo

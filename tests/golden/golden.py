@@ -1,0 +1,44 @@
+"""Writes goldens in the format that tests/support/golden.h reads."""
+
+import os
+
+import torch
+
+NAMES = {
+    torch.float64: "f64", torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16",
+    torch.int64: "i64", torch.int32: "i32", torch.uint8: "u8", torch.int8: "i8", torch.bool: "bool",
+}
+
+
+def value_text(value, dtype):
+    if not dtype.is_floating_point:
+        return str(int(value))
+    if value != value:
+        return "nan"
+    if value in (float("inf"), float("-inf")):
+        return "inf" if value > 0 else "-inf"
+    digits = {torch.float64: 17, torch.float32: 9, torch.bfloat16: 5, torch.float16: 6}[dtype]
+    return f"{value:.{digits}g}"
+
+
+def line(name, tensor):
+    tensor = tensor.detach()
+    sizes = ",".join(map(str, tensor.shape)) or "-"
+    values = [value_text(v, tensor.dtype) for v in tensor.reshape(-1).tolist()]
+    return " ".join([name, NAMES[tensor.dtype], sizes] + values)
+
+
+def write(file, tensors):
+    """tensors: {name: tensor}; file: a name beside this script."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), file)
+    with open(path, "w") as out:
+        out.write(f"# Made by PyTorch {torch.__version__.split('+')[0]}; see the make_*.py here.\n")
+        for name, tensor in tensors.items():
+            out.write(line(name, tensor) + "\n")
+
+
+def write_texts(file, texts):
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), file)
+    with open(path, "w") as out:
+        for name, text in texts.items():
+            out.write(f"=== {name}\n{text}\n")

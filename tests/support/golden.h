@@ -1,0 +1,31 @@
+#pragma once
+// Goldens: what a real PyTorch computed, stored as text under tests/golden/ beside the script that
+// made it (tests/golden/make_*.py; they need python3 with torch, the tests do not).
+//
+// A file of tensors has one tensor a line: name dtype sizes-or-"-" values, e.g. "sum.x f32 2,2
+// 1 2.5 nan -inf". A file of texts has blocks "=== name" followed by the text.
+
+#include <map>
+#include <string>
+
+#include "tensor/tensor.h"
+
+namespace rondo::test {
+
+/// The tensors of tests/golden/<file>.
+class Golden {
+ public:
+  explicit Golden(const std::string& file);
+  /// A fresh handle to the tensor `name`; throws IoError when the file has none.
+  Tensor operator[](const std::string& name) const;
+  bool has(const std::string& name) const { return tensors_.count(name) > 0; }
+
+ private:
+  std::string file_;
+  std::map<std::string, Tensor> tensors_;
+};
+
+/// The texts of tests/golden/<file>, without the final newline.
+std::map<std::string, std::string> golden_texts(const std::string& file);
+
+}  // namespace rondo::test
