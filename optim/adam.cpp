@@ -1,0 +1,126 @@
+#include "optim/adam.h"
+
+#include <algorithm>
+
+#include "tensor/backend.h"
+#include "tensor/creation.h"
+
+namespace rondo::optim {
+namespace {
+
+void check_beta(const char* type, const char* name, double beta) {
+  require(beta >= 0 && beta < 1, type, ": ", name, " is ", beta, ", but must lie in [0, 1)");
+}
+
+AdamOptions checked(const char* type, const AdamOptions& o) {
+  detail::require_nonnegative(type, "lr", o.lr);
+  detail::require_nonnegative(type, "eps", o.eps);
+  detail::require_nonnegative(type, "weight_decay", o.weight_decay);
+  check_beta(type, "betas[0]", o.betas[0]);
+  check_beta(type, "betas[1]", o.betas[1]);
+  return o;
+}
+
+AdamOptions widen(const AdamWOptions& o) {
+  return {.lr = o.lr,
+          .betas = o.betas,
+          .eps = o.eps,
+          .weight_decay = o.weight_decay,
+          .amsgrad = o.amsgrad,
+          .maximize = o.maximize};
+}
+
+std::vector<ParamGroup<AdamOptions>> widen(std::vector<ParamGroup<AdamWOptions>> groups) {
+  std::vector<ParamGroup<AdamOptions>> result;
+  for (auto& group : groups) result.push_back({std::move(group.params), widen(group.options)});
+  return result;
+}
+
+}  // namespace
+
+Adam::Adam(Tensors params, AdamOptions options) : AdamBase(false, {{std::move(params), options}}) {}
+Adam::Adam(std::vector<ParamGroup<AdamOptions>> groups) : AdamBase(false, std::move(groups)) {}
+AdamW::AdamW(Tensors params, AdamWOptions options)
+    : AdamBase(true, {{std::move(params), widen(options)}}) {}
+AdamW::AdamW(std::vector<ParamGroup<AdamWOptions>> groups)
+    : AdamBase(true, widen(std::move(groups))) {}
+
+AdamBase::AdamBase(bool decoupled, std::vector<ParamGroup<AdamOptions>> groups)
+    : Optimizer(detail::params_of(groups), detail::lrs_of(groups),
+                {"step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"}),
+      decoupled_(decoupled),
+      steps_(groups.size()) {
+  for (const auto& group : groups) options_.push_back(checked(type(), group.options));
+}
+
+void AdamBase::set_momentum(std::size_t group, double beta1) {
+  check_beta(type(), "betas[0]", beta1);
+  options_.at(group).betas[0] = beta1;
+}
+
+Tensor AdamBase::step_of(std::size_t group, std::size_t index) {
+  const Tensors& p = params(group);
+  if (!steps_[group].defined()) {
+    steps_[group] =
+        zeros({static_cast<std::int64_t>(p.size())}, {.dtype = f64, .device = p[0].device()});
+  }
+  return steps_[group].as_view({}, {}, static_cast<std::int64_t>(index));
+}
+
+Tensor AdamBase::make_state(std::size_t group, std::size_t index, std::size_t entry) {
+  return entry == kStep ? step_of(group, index) : Optimizer::make_state(group, index, entry);
+}
+
+void AdamBase::begin_group(std::size_t group, const Tensors& grads) {
+  auto count_up = [](const Tensor& t) {
+    backend(t).unary(UnaryOp::add_scalar, t, t, {.alpha = 1.0});
+  };
+  if (grads.empty()) return;
+  step_of(group, 0);
+  if (std::all_of(grads.begin(), grads.end(), [](const Tensor& g) { return g.defined(); })) {
+    count_up(steps_[group]);
+    return;
+  }
+  for (std::size_t i = 0; i < grads.size(); ++i) {
+    if (grads[i].defined()) count_up(step_of(group, i));
+  }
+}
+
+void AdamBase::update(std::size_t group, std::size_t index, const Tensor& p, const Tensor& g,
+                      ParamState& state) {
+  const AdamOptions& o = options_[group];
+  std::size_t entries = o.amsgrad ? 4 : 3;
+  for (std::size_t k = 0; k < entries; ++k) {
+    if (!state[k].defined()) state[k] = make_state(group, index, k);
+  }
+  backend(p).adam_step(p, g, state[kM], state[kV], o.amsgrad ? state[kMaxV] : Tensor(),
+                       lr_tensor(group), state[kStep],
+                       {.beta1 = o.betas[0],
+                        .beta2 = o.betas[1],
+                        .eps = o.eps,
+                        .weight_decay = o.weight_decay,
+                        .decoupled = decoupled_,
+                        .maximize = o.maximize});
+}
+
+std::map<std::string, double> AdamBase::options(std::size_t group) const {
+  const AdamOptions& o = options_[group];
+  return {{"beta1", o.betas[0]},
+          {"beta2", o.betas[1]},
+          {"eps", o.eps},
+          {"weight_decay", o.weight_decay},
+          {"amsgrad", o.amsgrad ? 1.0 : 0.0},
+          {"maximize", o.maximize ? 1.0 : 0.0}};
+}
+
+void AdamBase::set_options(std::size_t group, const std::map<std::string, double>& values) {
+  auto get = [&](const char* key) { return detail::option(type(), values, key); };
+  options_[group] = checked(type(), {.lr = get("lr"),
+                                     .betas = {get("beta1"), get("beta2")},
+                                     .eps = get("eps"),
+                                     .weight_decay = get("weight_decay"),
+                                     .amsgrad = get("amsgrad") != 0,
+                                     .maximize = get("maximize") != 0});
+}
+
+}  // namespace rondo::optim

@@ -1,0 +1,102 @@
+#include "optim/clip.h"
+
+#include <cmath>
+
+#include "tensor/backend.h"
+#include "tensor/creation.h"
+
+namespace rondo::optim {
+namespace {
+
+Tensors gradients(const Tensors& parameters) {
+  Tensors grads;
+  for (const Tensor& p : parameters) {
+    if (Tensor g = p.grad(); g.defined()) grads.push_back(g);
+  }
+  return grads;
+}
+
+Tensor as(DType dtype, const Tensor& x) {
+  if (x.dtype() == dtype) return x;
+  Tensor y = Tensor::empty(x.shape(), {.dtype = dtype, .device = x.device()});
+  backend(x).copy(x, y);
+  return y;
+}
+
+/// Sum of |g|, sum of g² or largest |g|, written to `y`, a 0-dim view of dtype y.dtype().
+void reduce_into(const Tensor& g, double norm_type, const Tensor& y) {
+  Backend& b = backend(g);
+  Tensor x = as(y.dtype(), g);
+  Tensor out = y.as_view(Dims::filled(x.dim(), 1), Dims::filled(x.dim(), 1), y.storage_offset());
+  if (norm_type == 2) {
+    b.reduce(ReduceOp::sum_squares, x, out);
+    return;
+  }
+  if (x.numel() == 0) {
+    b.fill(y, 0.0);
+    return;
+  }
+  Tensor magnitude = Tensor::empty_like(x);
+  b.unary(UnaryOp::abs, x, magnitude);
+  b.reduce(norm_type == 1 ? ReduceOp::sum : ReduceOp::max, magnitude, out);
+}
+
+Tensor total_norm(const Tensors& grads, double norm_type) {
+  DType dtype = f32;
+  for (const Tensor& g : grads) {
+    if (g.dtype() == f64) dtype = f64;
+    require<DeviceError>(g.device() == grads[0].device(), "clip_grad_norm_: gradients lie on ",
+                         grads[0].device(), " and on ", g.device());
+  }
+  if (grads.empty()) return zeros({}, {.dtype = dtype});
+  TensorOptions options{.dtype = dtype, .device = grads[0].device()};
+  auto n = static_cast<std::int64_t>(grads.size());
+  Tensor parts = Tensor::empty({n}, options), total = Tensor::empty({1}, options);
+  for (std::int64_t i = 0; i < n; ++i) {
+    reduce_into(grads[static_cast<std::size_t>(i)], norm_type, parts.as_view({}, {}, i));
+  }
+  Backend& b = backend(grads[0]);
+  b.reduce(norm_type == inf_norm ? ReduceOp::max : ReduceOp::sum, parts, total);
+  if (norm_type == 2) b.unary(UnaryOp::sqrt, total, total);
+  return total.as_view({}, {}, 0);
+}
+
+}  // namespace
+
+Tensor clip_grad_norm_(const Tensors& parameters, double max_norm, ClipOptions options) {
+  require(max_norm >= 0, "clip_grad_norm_: max_norm is ", max_norm, ", but must not be negative");
+  require(options.norm_type == 1 || options.norm_type == 2 || options.norm_type == inf_norm,
+          "clip_grad_norm_: norm_type is ", options.norm_type, ", but must be 1, 2 or infinity");
+  Tensors grads = gradients(parameters);
+  Tensor norm = total_norm(grads, options.norm_type);
+  if (grads.empty()) return norm;
+  if (options.error_if_nonfinite) {
+    auto value = norm.item<double>();
+    require(std::isfinite(value), "clip_grad_norm_: the norm of the gradients is ", value);
+  }
+  // Always multiplied, by 1 if need be: to look first would make the host wait for the device.
+  Backend& b = backend(norm);
+  Tensor scale = Tensor::empty_like(norm);
+  b.unary(UnaryOp::add_scalar, norm, scale, {.alpha = 1e-6});
+  b.unary(UnaryOp::reciprocal, scale, scale);
+  b.unary(UnaryOp::mul_scalar, scale, scale, {.alpha = max_norm});
+  b.unary(UnaryOp::clamp, scale, scale,
+          {.alpha = -std::numeric_limits<double>::infinity(), .beta = 1.0});
+  for (const Tensor& g : grads) {
+    Tensor factor = as(g.dtype(), scale).as_view(g.shape(), Dims::filled(g.dim(), 0), 0);
+    b.binary(BinaryOp::mul, g, factor, g);
+    g.bump_version();
+  }
+  return norm;
+}
+
+void clip_grad_value_(const Tensors& parameters, double clip_value) {
+  require(clip_value >= 0, "clip_grad_value_: clip_value is ", clip_value,
+          ", but must not be negative");
+  for (const Tensor& g : gradients(parameters)) {
+    backend(g).unary(UnaryOp::clamp, g, g, {.alpha = -clip_value, .beta = clip_value});
+    g.bump_version();
+  }
+}
+
+}  // namespace rondo::optim

@@ -1,0 +1,57 @@
+#pragma once
+// OneCycleLR: up to a high rate, down to almost nothing, once (Smith and Topin 2018,
+// "Super-convergence"). What the CIFAR example trains with.
+//
+//   phase 1: initial → max over the first pct_start of the steps, momentum max → base
+//   phase 2: max → min over the rest,                             momentum base → max
+//
+// with initial = max_lr / div_factor and min = initial / final_div_factor. In the three-phase form
+// phase 2 mirrors phase 1, and a third goes from initial to min. Momentum is SGD's, or Adam's first
+// beta.
+
+#include "optim/lr_schedule.h"
+
+namespace rondo::optim {
+
+enum class Anneal { cos, linear };
+
+/// One value for all groups, or one for each.
+struct PerGroup {
+  std::vector<double> values;
+  PerGroup(double value) : values{value} {}
+  PerGroup(std::vector<double> values) : values(std::move(values)) {}
+  double at(std::size_t group) const { return values.size() == 1 ? values[0] : values.at(group); }
+};
+
+struct OneCycleLROptions {
+  PerGroup max_lr;
+  std::int64_t total_steps;
+  double pct_start = 0.3;
+  Anneal anneal_strategy = Anneal::cos;
+  bool cycle_momentum = true;
+  PerGroup base_momentum = 0.85;
+  PerGroup max_momentum = 0.95;
+  double div_factor = 25;
+  double final_div_factor = 1e4;
+  bool three_phase = false;
+};
+
+class OneCycleLR final : public LRSchedule {
+ public:
+  /// Throws Error for total_steps below 1, pct_start outside [0, 1], factors that are not positive,
+  /// or per-group lists of another length than the optimizer's groups.
+  OneCycleLR(Optimizer& optimizer, OneCycleLROptions options);
+  const char* type() const override { return "OneCycleLR"; }
+  /// Throws Error beyond total_steps.
+  void step() override;
+
+ private:
+  double first_lr(std::size_t group, double lr) override { return next_lr(group, lr); }
+  double next_lr(std::size_t group, double lr) override;
+  std::map<std::string, std::vector<double>> settings() const override;
+  void load_settings(const std::map<std::string, std::vector<double>>& values) override;
+
+  OneCycleLROptions o_;
+};
+
+}  // namespace rondo::optim

@@ -1,0 +1,251 @@
+#include "optim/optimizer.h"
+
+#include <charconv>
+#include <cmath>
+#include <unordered_set>
+
+#include "tensor/backend.h"
+#include "tensor/creation.h"
+
+namespace rondo::optim {
+namespace {
+
+bool is_dense(const Tensor& x) {
+  return x.is_contiguous() || (x.dim() == 4 && x.is_contiguous(MemoryFormat::channels_last));
+}
+
+bool same_layout(const Tensor& a, const Tensor& b) {
+  return (a.is_contiguous() && b.is_contiguous()) ||
+         (a.dim() == 4 && a.is_contiguous(MemoryFormat::channels_last) &&
+          b.is_contiguous(MemoryFormat::channels_last));
+}
+
+/// g laid out in memory as p is, so that a kernel may walk both as flat arrays.
+Tensor in_layout_of(const Tensor& p, const Tensor& g) {
+  if (same_layout(p, g)) return g;
+  Tensor copy = Tensor::empty_like(p);
+  backend(p).copy(g, copy);
+  return copy;
+}
+
+void check_gradient(const char* type, std::size_t group, std::size_t index, const Tensor& p,
+                    const Tensor& g) {
+  require<ShapeError>(g.shape() == p.shape(), type, ": parameter ", index, " of group ", group,
+                      " has shape ", p.shape(), ", its gradient ", g.shape());
+  require<DTypeError>(g.dtype() == p.dtype(), type, ": parameter ", index, " of group ", group,
+                      " is ", p.dtype(), ", its gradient ", g.dtype());
+  require<DeviceError>(g.device() == p.device(), type, ": parameter ", index, " of group ", group,
+                       " is on ", p.device(), ", its gradient on ", g.device());
+}
+
+}  // namespace
+
+Optimizer::Optimizer(std::vector<Tensors> groups, const std::vector<double>& lrs,
+                     std::vector<std::string> state_names)
+    : state_names_(std::move(state_names)) {
+  std::unordered_set<const TensorImpl*> seen;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    for (std::size_t i = 0; i < groups[g].size(); ++i) {
+      const Tensor& p = groups[g][i];
+      require(p.defined(), "optimizer: parameter ", i, " of group ", g, " is undefined");
+      require<DTypeError>(is_floating(p.dtype()), "optimizer: parameter ", i, " of group ", g,
+                          " is ", p.dtype(), "; only floating-point tensors are trained");
+      require(p.is_leaf(), "optimizer: parameter ", i, " of group ", g, " of shape ", p.shape(),
+              " is not a leaf: it was computed from other tensors");
+      require<ShapeError>(is_dense(p), "optimizer: parameter ", i, " of group ", g, " of shape ",
+                          p.shape(), " is not dense (strides ", p.strides(), ")");
+      require(seen.insert(&p.impl()).second, "optimizer: parameter ", i, " of group ", g,
+              " was given twice");
+    }
+    std::size_t n = groups[g].size();
+    groups_.push_back({.params = std::move(groups[g]),
+                       .state = std::vector<ParamState>(n, ParamState(state_names_.size())),
+                       .lr = lrs[g],
+                       .initial_lr = {},
+                       .lr_tensor = {}});
+  }
+  require(!seen.empty(), "optimizer: there are no parameters to train");
+}
+
+const Optimizer::Group& Optimizer::at(std::size_t group) const {
+  require(group < groups_.size(), type(), ": there is no group ", group, ", only ", groups_.size());
+  return groups_[group];
+}
+Optimizer::Group& Optimizer::at(std::size_t group) {
+  return const_cast<Group&>(std::as_const(*this).at(group));
+}
+
+void Optimizer::step() {
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    Group& group = groups_[g];
+    Tensors grads(group.params.size());
+    for (std::size_t i = 0; i < grads.size(); ++i) {
+      const Tensor& p = group.params[i];
+      Tensor grad = p.grad();
+      if (!grad.defined()) continue;
+      check_gradient(type(), g, i, p, grad);
+      require<DeviceError>(p.device() == group.params[0].device(), type(), ": parameter ", i,
+                           " of group ", g, " is on ", p.device(), ", parameter 0 on ",
+                           group.params[0].device());
+      grads[i] = in_layout_of(p, grad);
+    }
+    begin_group(g, grads);
+    for (std::size_t i = 0; i < grads.size(); ++i) {
+      if (!grads[i].defined()) continue;
+      update(g, i, group.params[i], grads[i], group.state[i]);
+      group.params[i].bump_version();
+    }
+  }
+}
+
+void Optimizer::zero_grad() {
+  for (const Group& group : groups_) {
+    for (const Tensor& p : group.params) p.zero_grad();
+  }
+}
+
+Tensors Optimizer::parameters() const {
+  Tensors all;
+  for (const Group& group : groups_) {
+    all.insert(all.end(), group.params.begin(), group.params.end());
+  }
+  return all;
+}
+
+void Optimizer::set_lr(double lr) {
+  for (std::size_t g = 0; g < groups_.size(); ++g) set_lr(g, lr);
+}
+
+void Optimizer::set_lr(std::size_t group, double lr) {
+  Group& g = at(group);
+  g.lr = lr;
+  if (g.lr_tensor.defined()) backend(g.lr_tensor).fill(g.lr_tensor, lr);
+}
+
+Tensor Optimizer::lr_tensor(std::size_t group) {
+  Group& g = at(group);
+  Device device = g.params.empty() ? Device::cpu() : g.params[0].device();
+  if (!g.lr_tensor.defined() || g.lr_tensor.device() != device) {
+    g.lr_tensor = scalar(g.lr, {.dtype = f64, .device = device});
+  }
+  return g.lr_tensor;
+}
+
+void Optimizer::set_initial_lr(std::size_t group, double lr) { at(group).initial_lr = lr; }
+
+Tensor Optimizer::make_state(std::size_t group, std::size_t index, std::size_t /*entry*/) {
+  return zeros_like(at(group).params[index]);
+}
+
+OptimizerState Optimizer::state_dict() const {
+  OptimizerState result{.type = type(), .groups = {}, .tensors = {}};
+  std::int64_t number = 0;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    OptimizerState::Group group{.options = options(g), .params = {}};
+    group.options["lr"] = groups_[g].lr;
+    if (groups_[g].initial_lr) group.options["initial_lr"] = *groups_[g].initial_lr;
+    for (const ParamState& state : groups_[g].state) {
+      for (std::size_t k = 0; k < state.size(); ++k) {
+        if (state[k].defined()) {
+          result.tensors.push_back({concat(number, ".", state_names_[k]), state[k]});
+        }
+      }
+      group.params.push_back(number++);
+    }
+    result.groups.push_back(std::move(group));
+  }
+  return result;
+}
+
+std::array<std::size_t, 3> Optimizer::locate(std::string_view name) const {
+  std::size_t number = 0;
+  auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  auto dot = static_cast<std::size_t>(end - name.data());
+  require(error == std::errc{} && dot < name.size() && name[dot] == '.', type(),
+          ".load_state_dict: \"", name, "\" is not NUMBER.NAME");
+  std::size_t entry = 0;
+  while (entry < state_names_.size() && state_names_[entry] != name.substr(dot + 1)) ++entry;
+  require(entry < state_names_.size(), type(), ".load_state_dict: \"", name,
+          "\" is no state of this optimizer");
+  std::size_t index = number;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    if (index < groups_[g].params.size()) return {g, index, entry};
+    index -= groups_[g].params.size();
+  }
+  throw Error(concat(type(), ".load_state_dict: \"", name, "\" is of parameter ", number,
+                     ", of which there are only ", number - index));
+}
+
+void Optimizer::check_tensors(const OptimizerState& state) const {
+  std::unordered_set<std::string_view> seen;
+  for (const auto& [name, tensor] : state.tensors) {
+    require(seen.insert(name).second, type(), ".load_state_dict: \"", name, "\" comes twice");
+    auto [g, index, entry] = locate(name);
+    require(tensor.defined(), type(), ".load_state_dict: \"", name, "\" is undefined");
+    bool is_step = state_names_[entry] == "step";
+    const Tensor& p = groups_[g].params[index];
+    Dims shape = is_step ? Dims{} : p.shape();
+    require<ShapeError>(tensor.shape() == shape, type(), ".load_state_dict: \"", name,
+                        "\" has shape ", tensor.shape(), ", but ", shape, " is wanted");
+    require<DTypeError>(is_floating(tensor.dtype()), type(), ".load_state_dict: \"", name, "\" is ",
+                        tensor.dtype(), ", not floating-point");
+  }
+}
+
+void Optimizer::set_all_options(const OptimizerState& state) {
+  std::vector<std::map<std::string, double>> before;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    before.push_back(options(g));
+    before.back()["lr"] = groups_[g].lr;
+  }
+  try {
+    for (std::size_t g = 0; g < groups_.size(); ++g) set_options(g, state.groups[g].options);
+  } catch (...) {  // a later group was refused: the earlier ones must not keep what they took
+    for (std::size_t g = 0; g < groups_.size(); ++g) set_options(g, before[g]);
+    throw;
+  }
+}
+
+void Optimizer::load_state_dict(const OptimizerState& state) {
+  require(state.type == type(), type(), ".load_state_dict: the state is that of ", state.type);
+  require(state.groups.size() == groups_.size(), type(), ".load_state_dict: the state has ",
+          state.groups.size(), " parameter groups, the optimizer ", groups_.size());
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    require(state.groups[g].params.size() == groups_[g].params.size(), type(),
+            ".load_state_dict: group ", g, " of the state has ", state.groups[g].params.size(),
+            " parameters, that of the optimizer ", groups_[g].params.size());
+    detail::require_nonnegative(type(), "lr",
+                                detail::option(type(), state.groups[g].options, "lr"));
+  }
+  check_tensors(state);
+  set_all_options(state);
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    const auto& values = state.groups[g].options;
+    set_lr(g, values.at("lr"));
+    auto initial = values.find("initial_lr");
+    groups_[g].initial_lr = initial == values.end() ? std::nullopt : std::optional(initial->second);
+    for (ParamState& s : groups_[g].state) s.assign(state_names_.size(), Tensor());
+  }
+  for (const auto& [name, tensor] : state.tensors) {
+    auto [g, index, entry] = locate(name);
+    Tensor& slot = groups_[g].state[index][entry];
+    slot = make_state(g, index, entry);
+    backend(slot).copy(tensor.device() == slot.device() ? tensor : tensor.to(slot.device()), slot);
+  }
+}
+
+namespace detail {
+
+double option(const char* type, const std::map<std::string, double>& values, const char* key) {
+  auto it = values.find(key);
+  require(it != values.end(), type, ".load_state_dict: the state has no option ", key);
+  return it->second;
+}
+
+void require_nonnegative(const char* type, const char* key, double value) {
+  require(std::isfinite(value) && value >= 0, type, ": ", key, " is ", value,
+          ", but must be finite and not negative");
+}
+
+}  // namespace detail
+}  // namespace rondo::optim

@@ -1,0 +1,73 @@
+#include "optim/sgd.h"
+
+#include <cmath>
+
+#include "tensor/backend.h"
+
+namespace rondo::optim {
+namespace {
+
+SgdOptions checked(const SgdOptions& o) {
+  detail::require_nonnegative("SGD", "lr", o.lr);
+  detail::require_nonnegative("SGD", "momentum", o.momentum);
+  detail::require_nonnegative("SGD", "weight_decay", o.weight_decay);
+  require(std::isfinite(o.dampening), "SGD: dampening is ", o.dampening, ", but must be finite");
+  require(!o.nesterov || (o.momentum > 0 && o.dampening == 0),
+          "SGD: nesterov needs momentum above 0 and dampening 0, not ", o.momentum, " and ",
+          o.dampening);
+  return o;
+}
+
+}  // namespace
+
+SGD::SGD(Tensors params, SgdOptions options)
+    : SGD(std::vector<ParamGroup<SgdOptions>>{{std::move(params), options}}) {}
+
+SGD::SGD(std::vector<ParamGroup<SgdOptions>> groups)
+    : Optimizer(detail::params_of(groups), detail::lrs_of(groups), {"momentum_buffer"}) {
+  for (const auto& group : groups) options_.push_back(checked(group.options));
+}
+
+void SGD::set_momentum(std::size_t group, double momentum) {
+  detail::require_nonnegative("SGD", "momentum", momentum);
+  options_.at(group).momentum = momentum;
+}
+
+void SGD::update(std::size_t group, std::size_t /*index*/, const Tensor& p, const Tensor& g,
+                 ParamState& state) {
+  const SgdOptions& o = options_[group];
+  SgdParams params{.momentum = o.momentum,
+                   .dampening = o.dampening,
+                   .weight_decay = o.weight_decay,
+                   .nesterov = o.nesterov,
+                   .maximize = o.maximize,
+                   .first_step = false};
+  Tensor buffer;
+  if (o.momentum != 0) {
+    params.first_step = !state[0].defined();
+    if (params.first_step) state[0] = Tensor::empty_like(p);
+    buffer = state[0];
+  }
+  backend(p).sgd_step(p, g, buffer, lr_tensor(group), params);
+}
+
+std::map<std::string, double> SGD::options(std::size_t group) const {
+  const SgdOptions& o = options_[group];
+  return {{"momentum", o.momentum},
+          {"dampening", o.dampening},
+          {"weight_decay", o.weight_decay},
+          {"nesterov", o.nesterov ? 1.0 : 0.0},
+          {"maximize", o.maximize ? 1.0 : 0.0}};
+}
+
+void SGD::set_options(std::size_t group, const std::map<std::string, double>& values) {
+  auto get = [&](const char* key) { return detail::option("SGD", values, key); };
+  options_[group] = checked({.lr = get("lr"),
+                             .momentum = get("momentum"),
+                             .dampening = get("dampening"),
+                             .weight_decay = get("weight_decay"),
+                             .nesterov = get("nesterov") != 0,
+                             .maximize = get("maximize") != 0});
+}
+
+}  // namespace rondo::optim
