@@ -1,0 +1,276 @@
+#include "dist/communicator.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "dist/algorithms/ring_collectives.h"
+#include "dist/progress.h"
+#include "tensor/error.h"
+
+namespace rondo::dist {
+namespace {
+
+// Tags below are for collectives, by sequence number; from here on for send and recv; the last for
+// dist/run.cpp.
+constexpr int message_tags = 16384;
+constexpr int max_message_tag = 16000;
+
+void check_dense(const char* what, const Tensor& x) {
+  require<CommError>(x.defined(), what, ": the tensor is undefined");
+  require<DeviceError>(x.device().is_cpu(), what, ": the tensor is on ", x.device(),
+                       ", this communicator works on the CPU");
+  bool dense = x.is_contiguous() || (x.dim() == 4 && x.is_contiguous(MemoryFormat::channels_last));
+  require<ShapeError>(dense, what, ": the tensor ", x.shape(), " with strides ", x.strides(),
+                      " is not dense; call contiguous()");
+}
+
+std::size_t bytes_of(const Tensor& x) { return static_cast<std::size_t>(x.nbytes()); }
+
+// One message, as an operation.
+class Message final : public Operation {
+ public:
+  Message(Transport& transport, int peer, int tag, void* data, std::size_t bytes, bool is_send)
+      : transport_(transport), peer_(peer), is_send_(is_send) {
+    request_ =
+        is_send ? transport.send(peer, tag, data, bytes) : transport.recv(peer, tag, data, bytes);
+  }
+  ~Message() override { transport_.abandon(request_); }
+  Poll poll() override { return transport_.test(request_) ? Poll::done : Poll::idle; }
+  std::string waiting_for() const override {
+    return concat("rank ", peer_, is_send_ ? " to receive it" : " to send it");
+  }
+
+ private:
+  Transport& transport_;
+  int peer_;
+  bool is_send_;
+  Request request_;
+};
+
+}  // namespace
+
+AllReduce parse_all_reduce(std::string_view name) {
+  if (name == "ring") return AllReduce::ring;
+  if (name == "mpi") return AllReduce::mpi;
+  require<CommError>(name == "mpi_blocking", "\"", name,
+                     "\" is no all-reduce; there are ring, mpi and mpi_blocking");
+  return AllReduce::mpi_blocking;
+}
+
+Communicator::Communicator(std::shared_ptr<Transport> transport, CommunicatorOptions options)
+    : transport_(std::move(transport)),
+      options_(options),
+      rank_(transport_->rank()),
+      world_size_(transport_->world_size()) {
+  bool thread = options_.background_thread && transport_->any_thread() && world_size_ > 1;
+  progress_ = std::make_shared<Progress>(Progress::Options{
+      .transport = transport_, .timeout = options_.timeout, .background_thread = thread});
+  progress_->start();
+}
+
+Communicator::~Communicator() = default;
+
+const char* Communicator::backend() const { return transport_->name(); }
+
+Work Communicator::start(Job job, bool wake) {
+  auto state = std::make_shared<WorkState>();
+  state->name = std::move(job.name);
+  state->rank = rank_;
+  state->begin = std::move(job.begin);
+  state->finish = std::move(job.finish);
+  state->keep = std::move(job.keep);
+  state->progress = progress_;
+  state->issued = Clock::now();
+  if (job.beside) {
+    progress_->submit_beside(state);
+    return Work(state);
+  }
+  progress_->submit(state, wake);
+  return last_ = Work(state);
+}
+
+void Communicator::run(Job job) { start(std::move(job), false).wait(); }
+
+void Communicator::drain() { last_.wait(); }
+
+RingOptions Communicator::next_ring() {
+  RingOptions ring = options_.ring;
+  ring.tag = static_cast<int>(sequence_++ % message_tags);
+  return ring;
+}
+
+Communicator::Job Communicator::all_reduce_job(const Tensor& x, ReduceOp op, AllReduce algorithm) {
+  check_dense("all_reduce", x);
+  check_reducible(x.dtype(), op);
+  require<CommError>(
+      algorithm == AllReduce::ring || std::strcmp(backend(), "mpi") == 0 || world_size_ == 1,
+      "all_reduce: MPI's own was asked for, but the backend is ", backend());
+  x.bump_version();
+  std::string name = concat("all_reduce ", sequence_);
+  RingOptions ring = next_ring();
+  return {.name = std::move(name), .begin = [=, this](Scratch& scratch) {
+            Transport& t = *transport_;
+            if (world_size_ == 1 || x.numel() == 0) return std::unique_ptr<Operation>();
+            if (algorithm != AllReduce::ring) {
+              auto native = t.native_all_reduce(x.data_ptr(), x.numel(), x.dtype(), op,
+                                                algorithm == AllReduce::mpi_blocking);
+              if (native) return native;
+            }
+            return ring_all_reduce(t, scratch, x.data_ptr(), x.numel(), x.dtype(), op, ring);
+          }};
+}
+
+Work Communicator::all_reduce_async(const Tensor& x, ReduceOp op, AllReduce algorithm) {
+  return start(all_reduce_job(x, op, algorithm));
+}
+Work Communicator::all_reduce_async(const Tensor& x, ReduceOp op) {
+  return start(all_reduce_job(x, op, options_.all_reduce));
+}
+void Communicator::all_reduce(const Tensor& x, ReduceOp op) {
+  run(all_reduce_job(x, op, options_.all_reduce));
+}
+
+Communicator::Job Communicator::broadcast_job(std::shared_ptr<void> keep, void* data,
+                                              std::size_t bytes, int root) {
+  check_peer("broadcast", root);
+  std::string name = concat("broadcast ", sequence_);
+  RingOptions ring = next_ring();
+  return {.name = std::move(name),
+          .begin =
+              [=, this](Scratch& scratch) {
+                return chain_broadcast(*transport_, scratch, data, bytes, root, ring);
+              },
+          .keep = std::move(keep)};
+}
+Communicator::Job Communicator::broadcast_job(const Tensor& x, int root) {
+  check_dense("broadcast", x);
+  x.bump_version();
+  return broadcast_job(x.impl_ptr(), x.data_ptr(), bytes_of(x), root);
+}
+Work Communicator::broadcast_async(const Tensor& x, int root) {
+  return start(broadcast_job(x, root));
+}
+void Communicator::broadcast(const Tensor& x, int root) { run(broadcast_job(x, root)); }
+
+Communicator::Job Communicator::all_gather_job(const Tensor& out, const Tensor& x) {
+  check_dense("all_gather", out);
+  check_dense("all_gather", x);
+  require<DTypeError>(out.dtype() == x.dtype(), "all_gather: ", x.dtype(), " into ", out.dtype());
+  require<ShapeError>(out.numel() == x.numel() * world_size_, "all_gather: ", x.shape(), " of ",
+                      world_size_, " ranks do not fill ", out.shape());
+  out.bump_version();
+  std::string name = concat("all_gather ", sequence_);
+  RingOptions ring = next_ring();
+  return {.name = std::move(name), .begin = [=, this](Scratch& scratch) {
+            char* mine = static_cast<char*>(out.data_ptr()) + bytes_of(x) * rank_;
+            if (x.numel() > 0 && mine != x.data_ptr()) std::memcpy(mine, x.data_ptr(), bytes_of(x));
+            return ring_all_gather(*transport_, scratch, out.data_ptr(), bytes_of(x), ring);
+          }};
+}
+Work Communicator::all_gather_async(const Tensor& out, const Tensor& x) {
+  return start(all_gather_job(out, x));
+}
+void Communicator::all_gather(const Tensor& out, const Tensor& x) { run(all_gather_job(out, x)); }
+
+Communicator::Job Communicator::reduce_scatter_job(const Tensor& out, const Tensor& x,
+                                                   ReduceOp op) {
+  check_dense("reduce_scatter", out);
+  check_dense("reduce_scatter", x);
+  check_reducible(x.dtype(), op);
+  require<DTypeError>(out.dtype() == x.dtype(), "reduce_scatter: ", x.dtype(), " into ",
+                      out.dtype());
+  require<ShapeError>(x.numel() == out.numel() * world_size_, "reduce_scatter: ", x.shape(),
+                      " does not split into ", world_size_, " times ", out.shape());
+  out.bump_version();
+  std::string name = concat("reduce_scatter ", sequence_);
+  RingOptions ring = next_ring();
+  // The sums are formed in a copy, since they travel through every part of it.
+  auto sums = std::make_shared<std::vector<char>>(bytes_of(x));
+  return {.name = std::move(name),
+          .begin =
+              [=, this](Scratch& scratch) {
+                if (!sums->empty()) std::memcpy(sums->data(), x.data_ptr(), sums->size());
+                return ring_reduce_scatter(*transport_, scratch, sums->data(), out.numel(),
+                                           x.dtype(), op, ring);
+              },
+          .finish =
+              [=, this] {
+                if (sums->empty()) return;
+                std::memcpy(out.data_ptr(), sums->data() + bytes_of(out) * rank_, bytes_of(out));
+              },
+          .keep = sums};
+}
+Work Communicator::reduce_scatter_async(const Tensor& out, const Tensor& x, ReduceOp op) {
+  return start(reduce_scatter_job(out, x, op));
+}
+void Communicator::reduce_scatter(const Tensor& out, const Tensor& x, ReduceOp op) {
+  run(reduce_scatter_job(out, x, op));
+}
+
+void Communicator::barrier() {
+  std::string name = concat("barrier ", sequence_);
+  int tag = next_ring().tag;
+  run({.name = std::move(name),
+       .begin = [=, this](Scratch&) { return dist::barrier(*transport_, tag); }});
+}
+
+void Communicator::check_peer(const char* what, int peer) const {
+  require<CommError>(0 <= peer && peer < world_size_, "rank ", rank_, ": ", what,
+                     ": there is no rank ", peer, " in a world of ", world_size_);
+}
+
+Communicator::Job Communicator::message_job(const Tensor& x, int peer, int tag, bool is_send) {
+  const char* what = is_send ? "send" : "recv";
+  check_dense(what, x);
+  check_peer(what, peer);
+  require<CommError>(peer != rank_, "rank ", rank_, ": ", what, ": the peer is this rank itself");
+  require<CommError>(0 <= tag && tag < max_message_tag, "rank ", rank_, ": ", what, ": tag ", tag,
+                     " is not within 0 … ", max_message_tag - 1);
+  if (!is_send) x.bump_version();
+  return {.name = concat(what, is_send ? " to rank " : " from rank ", peer, " with tag ", tag),
+          .begin = [=, this](Scratch&) -> std::unique_ptr<Operation> {
+            return std::make_unique<Message>(*transport_, peer, message_tags + tag, x.data_ptr(),
+                                             bytes_of(x), is_send);
+          },
+          .keep = x.impl_ptr(),
+          .beside = true};
+}
+Work Communicator::send_async(const Tensor& x, int peer, int tag) {
+  return start(message_job(x, peer, tag, true));
+}
+Work Communicator::recv_async(const Tensor& x, int peer, int tag) {
+  return start(message_job(x, peer, tag, false));
+}
+void Communicator::send(const Tensor& x, int peer, int tag) { send_async(x, peer, tag).wait(); }
+void Communicator::recv(const Tensor& x, int peer, int tag) { recv_async(x, peer, tag).wait(); }
+
+std::string Communicator::broadcast_bytes(std::string bytes, int root) {
+  auto size = std::make_shared<std::uint64_t>(bytes.size());
+  run(broadcast_job(size, size.get(), sizeof *size, root));
+  auto data = std::make_shared<std::string>(std::move(bytes));
+  data->resize(*size);
+  run(broadcast_job(data, data->data(), data->size(), root));
+  return *data;
+}
+
+std::vector<std::string> Communicator::all_gather_bytes(const std::string& bytes) {
+  std::vector<std::string> all;
+  for (int root = 0; root < world_size_; ++root) {
+    all.push_back(broadcast_bytes(root == rank_ ? bytes : std::string(), root));
+  }
+  return all;
+}
+
+void Communicator::agree(const std::string& what, const std::string& value) {
+  auto values = all_gather_bytes(value);
+  for (int r = 1; r < world_size_; ++r) {
+    require<CommError>(values[r] == values[0], "rank ", r, " has ", what, " ", values[r],
+                       " where rank 0 has ", what, " ", values[0]);
+  }
+}
+
+StoragePtr Communicator::allocate(std::size_t bytes) {
+  return std::make_shared<Storage>(bytes, allocator_of(Device::cpu()));
+}
+
+}  // namespace rondo::dist

@@ -1,0 +1,124 @@
+#pragma once
+// Communicator: the ranks of one world, and what they can do together.
+//
+//   auto comm = dist::init();                 // dist/init.h; under mpirun, one rank of many
+//   comm->all_reduce(gradient, ReduceOp::avg);
+//   dist::Work work = comm->all_reduce_async(gradient);   // overlaps with what follows
+//   ...
+//   work.wait();
+//
+// Every collective must be called by all ranks, in the same order, with the same shapes. Tensors
+// lie on the CPU and are dense. An asynchronous collective owns its tensors' memory until it is
+// over: neither write nor read it before `wait`. Collectives of one communicator run one after
+// another in the order in which they were issued (Note [Progress] in dist/progress.h).
+//
+// Thread safety: one thread issues collectives; `Work` may be waited for by any.
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dist/algorithms/ring_all_reduce.h"
+#include "dist/work.h"
+#include "tensor/tensor.h"
+
+namespace rondo::dist {
+
+/// Who does an all-reduce: rondo's own ring (algorithms/ring_all_reduce.cpp), MPI_Iallreduce,
+/// polled, or (for benchmarks: no deadline can interrupt it) MPI_Allreduce itself. What MPI lacks
+/// (bf16, f16, bool) is done by the ring.
+enum class AllReduce : std::uint8_t { ring, mpi, mpi_blocking };
+/// Reads "ring", "mpi" or "mpi_blocking"; throws CommError on anything else.
+AllReduce parse_all_reduce(std::string_view name);
+
+struct CommunicatorOptions {
+  AllReduce all_reduce = AllReduce::ring;
+  /// How long a collective may take once it has begun, and a wait last.
+  std::chrono::nanoseconds timeout = std::chrono::minutes(5);
+  /// Whether a thread of its own drives asynchronous work. Without it, only `wait` and `test` do.
+  bool background_thread = true;
+  RingOptions ring = {};
+};
+
+class Communicator {
+ public:
+  explicit Communicator(std::shared_ptr<Transport> transport, CommunicatorOptions options = {});
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int rank() const { return rank_; }
+  int world_size() const { return world_size_; }
+  const CommunicatorOptions& options() const { return options_; }
+  /// "mpi", "thread", "self".
+  const char* backend() const;
+
+  /// x becomes the reduction of all ranks' x, equal in every bit on all ranks (ring).
+  void all_reduce(const Tensor& x, ReduceOp op = ReduceOp::sum);
+  Work all_reduce_async(const Tensor& x, ReduceOp op = ReduceOp::sum);
+  Work all_reduce_async(const Tensor& x, ReduceOp op, AllReduce algorithm);
+  /// x becomes root's x.
+  void broadcast(const Tensor& x, int root = 0);
+  Work broadcast_async(const Tensor& x, int root = 0);
+  /// out, of world_size() times x's elements, becomes x of rank 0, x of rank 1, ….
+  void all_gather(const Tensor& out, const Tensor& x);
+  Work all_gather_async(const Tensor& out, const Tensor& x);
+  /// out becomes the reduction of all ranks' part rank() of x, which has world_size() times as many
+  /// elements; x stays as it is.
+  void reduce_scatter(const Tensor& out, const Tensor& x, ReduceOp op = ReduceOp::sum);
+  Work reduce_scatter_async(const Tensor& out, const Tensor& x, ReduceOp op = ReduceOp::sum);
+  /// Returns when all ranks have called it.
+  void barrier();
+  /// To and from one peer, beside the collectives; 0 ≤ tag < 16000.
+  void send(const Tensor& x, int peer, int tag = 0);
+  void recv(const Tensor& x, int peer, int tag = 0);
+  Work send_async(const Tensor& x, int peer, int tag = 0);
+  Work recv_async(const Tensor& x, int peer, int tag = 0);
+
+  /// Root's bytes, on every rank.
+  std::string broadcast_bytes(std::string bytes, int root = 0);
+  /// Every rank's bytes, by rank.
+  std::vector<std::string> all_gather_bytes(const std::string& bytes);
+  /// Throws CommError on all ranks, the same sentence, unless `value` is equal on all:
+  /// "rank 1 has --batch 64 where rank 0 has --batch 128".
+  void agree(const std::string& what, const std::string& value);
+
+  /// Memory for what will be communicated: DDP's buckets.
+  StoragePtr allocate(std::size_t bytes);
+  /// Waits until every collective issued so far is over.
+  void drain();
+  Transport& transport() { return *transport_; }
+
+ private:
+  struct Job {
+    std::string name;
+    Begin begin;
+    std::function<void()> finish = {};
+    std::shared_ptr<void> keep = {};
+    bool beside = false;
+  };
+
+  Work start(Job job, bool wake = true);
+  void run(Job job);
+  Job all_reduce_job(const Tensor& x, ReduceOp op, AllReduce algorithm);
+  Job broadcast_job(const Tensor& x, int root);
+  Job broadcast_job(std::shared_ptr<void> keep, void* data, std::size_t bytes, int root);
+  Job all_gather_job(const Tensor& out, const Tensor& x);
+  Job reduce_scatter_job(const Tensor& out, const Tensor& x, ReduceOp op);
+  Job message_job(const Tensor& x, int peer, int tag, bool is_send);
+  RingOptions next_ring();
+  void check_peer(const char* what, int peer) const;
+
+  std::shared_ptr<Transport> transport_;
+  CommunicatorOptions options_;
+  int rank_, world_size_;
+  std::uint64_t sequence_ = 0;  // of the next collective: the same on all ranks
+  Work last_;
+  std::shared_ptr<Progress> progress_;
+};
+
+}  // namespace rondo::dist

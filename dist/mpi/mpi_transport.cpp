@@ -1,0 +1,297 @@
+// MPI as a Transport. Every call is made under one mutex, so MPI need only support
+// MPI_THREAD_SERIALIZED, which most builds do without the slower locks of MULTIPLE; the mutex is
+// held for the length of a post or a poll, never for a wait. Counts are cut to 1 GiB, so nothing is
+// narrowed to int.
+
+#include "dist/mpi/mpi_transport.h"
+
+#define OMPI_SKIP_MPICXX  // the C interface only; the C++ one of old is deprecated
+#define MPICH_SKIP_MPICXX
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <deque>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "tensor/error.h"
+
+namespace rondo::dist {
+namespace {
+
+std::mutex& mpi_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+std::string describe(int status) {
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  if (MPI_Error_string(status, text, &length) != MPI_SUCCESS) return concat("MPI error ", status);
+  return std::string(text, static_cast<std::size_t>(length));
+}
+
+void finalize_at_exit() {
+  int finalized = 0;
+  if (MPI_Finalized(&finalized) == MPI_SUCCESS && !finalized) MPI_Finalize();
+}
+
+// Starts MPI once; returns the thread level that is in force.
+int start_mpi() {
+  std::lock_guard lock(mpi_mutex());
+  int initialized = 0, finalized = 0, level = MPI_THREAD_SINGLE;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  require<CommError>(!finalized,
+                     "MPI was finalized earlier in this process and cannot be restarted");
+  if (initialized) {
+    MPI_Query_thread(&level);
+  } else {
+    int status = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
+    require<CommError>(status == MPI_SUCCESS, "MPI_Init_thread failed: ", describe(status));
+    std::atexit(finalize_at_exit);  // before any static that holds a communicator is destroyed
+  }
+  return level;
+}
+
+constexpr std::size_t max_message = std::size_t{1} << 30;
+constexpr int pieces_of(std::size_t bytes) {
+  return static_cast<int>(std::max<std::size_t>(1, (bytes + max_message - 1) / max_message));
+}
+
+class MpiTransport final : public Transport {
+ public:
+  explicit MpiTransport(int level) : level_(level) {
+    std::lock_guard lock(mpi_mutex());
+    // The handler first: a failing dup must come back as a status, too.
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
+    check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
+    check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+  }
+  // The duplicate is not freed: MPI_Comm_free is collective, and ranks let go of their
+  // communicators at different times or, on errors, never. MPI_Finalize takes it.
+  ~MpiTransport() override = default;
+
+  int rank() const override { return rank_; }
+  int world_size() const override { return size_; }
+  const char* name() const override { return "mpi"; }
+  bool any_thread() const override { return level_ >= MPI_THREAD_SERIALIZED; }
+
+  Request send(int peer, int tag, const void* data, std::size_t bytes) override {
+    std::lock_guard lock(mpi_mutex());
+    return post(bytes, peer, [&](std::size_t offset, int n, MPI_Request* request) {
+      check(MPI_Isend(static_cast<const char*>(data) + offset, n, MPI_BYTE, peer, tag, comm_,
+                      request),
+            "MPI_Isend", peer);
+    });
+  }
+
+  Request recv(int peer, int tag, void* data, std::size_t bytes) override {
+    std::lock_guard lock(mpi_mutex());
+    return post(
+        bytes, peer,
+        [&](std::size_t offset, int n, MPI_Request* request) {
+          check(
+              MPI_Irecv(static_cast<char*>(data) + offset, n, MPI_BYTE, peer, tag, comm_, request),
+              "MPI_Irecv", peer);
+        },
+        true);
+  }
+
+  bool test(Request& request) override {
+    if (request.id == 0) return true;
+    std::lock_guard lock(mpi_mutex());
+    Slot& slot = slots_[request.id - 1];
+    for (; slot.done < slot.pieces.size(); ++slot.done) {
+      int flag = 0;
+      MPI_Status status;
+      int code = MPI_Test(&slot.pieces[slot.done], &flag, &status);
+      check(code, "MPI_Test", slot.peer);
+      if (!flag) return false;
+      if (slot.is_recv) check_size(slot, status);
+    }
+    free_slot(request);
+    return true;
+  }
+
+  void abandon(Request& request) noexcept override {
+    if (request.id == 0) return;
+    std::lock_guard lock(mpi_mutex());
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    Slot& slot = slots_[request.id - 1];
+    for (MPI_Request& piece : slot.pieces) {
+      if (finalized || piece == MPI_REQUEST_NULL) continue;
+      if (slot.is_recv) MPI_Cancel(&piece);
+      MPI_Request_free(&piece);
+    }
+    free_slot(request);
+  }
+
+  std::unique_ptr<Operation> native_all_reduce(void* data, std::int64_t count, DType dtype,
+                                               ReduceOp op, bool blocking) override;
+
+  void abort(int status) noexcept override { MPI_Abort(comm_, status); }
+
+  void check(int status, const char* call, int peer = -1) const {
+    if (status == MPI_SUCCESS) [[likely]]
+      return;
+    throw CommError(
+        peer < 0 ? concat("rank ", rank_, ": ", call, ": ", describe(status))
+                 : concat("rank ", rank_, ": ", call, " with rank ", peer, ": ", describe(status)));
+  }
+  MPI_Comm comm() const { return comm_; }
+
+ private:
+  struct Slot {
+    std::vector<MPI_Request> pieces;
+    std::size_t done = 0, bytes = 0;
+    int peer = 0;
+    bool is_recv = false;
+  };
+
+  template <class F>
+  Request post(std::size_t bytes, int peer, F start, bool is_recv = false) {
+    if (free_.empty()) {
+      slots_.emplace_back();
+      free_.push_back(slots_.size());
+    }
+    std::uint64_t id = free_.back();
+    Slot& slot = slots_[id - 1];
+    slot.pieces.assign(static_cast<std::size_t>(pieces_of(bytes)), MPI_REQUEST_NULL);
+    slot.done = 0;
+    slot.bytes = bytes;
+    slot.peer = peer;
+    slot.is_recv = is_recv;
+    for (std::size_t i = 0; i < slot.pieces.size(); ++i) {
+      start(i * max_message, static_cast<int>(piece_bytes(bytes, i)), &slot.pieces[i]);
+    }
+    free_.pop_back();
+    return {id};
+  }
+  static std::size_t piece_bytes(std::size_t bytes, std::size_t i) {
+    return std::min(bytes - i * max_message, max_message);
+  }
+  void free_slot(Request& request) {
+    free_.push_back(request.id);
+    request.id = 0;
+  }
+  void check_size(const Slot& slot, const MPI_Status& status) const {
+    int got = 0;
+    MPI_Get_count(&status, MPI_BYTE, &got);
+    std::size_t want = piece_bytes(slot.bytes, slot.done);
+    require<CommError>(static_cast<std::size_t>(got) == want, "rank ", rank_, ": rank ", slot.peer,
+                       " sent ", got, " bytes where ", want,
+                       " were expected; do both call the same collective on the same sizes?");
+  }
+
+  int level_;
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int rank_ = 0, size_ = 1;
+  std::deque<Slot> slots_;
+  std::vector<std::uint64_t> free_;
+};
+
+MPI_Datatype mpi_type(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return MPI_DOUBLE;
+    case DType::f32:
+      return MPI_FLOAT;
+    case DType::i64:
+      return MPI_INT64_T;
+    case DType::i32:
+      return MPI_INT32_T;
+    case DType::u8:
+      return MPI_UINT8_T;
+    case DType::i8:
+      return MPI_INT8_T;
+    default:
+      return MPI_DATATYPE_NULL;  // bf16, f16, bool: MPI knows no arithmetic on them
+  }
+}
+
+MPI_Op mpi_op(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::min:
+      return MPI_MIN;
+    case ReduceOp::max:
+      return MPI_MAX;
+    case ReduceOp::prod:
+      return MPI_PROD;
+    default:
+      return MPI_SUM;
+  }
+}
+
+// MPI_Iallreduce piece by piece, polled.
+class NativeAllReduce final : public Operation {
+ public:
+  NativeAllReduce(MpiTransport& transport, void* data, std::int64_t count, DType dtype, ReduceOp op,
+                  bool blocking)
+      : transport_(transport),
+        data_(static_cast<char*>(data)),
+        count_(count),
+        dtype_(dtype),
+        op_(op),
+        blocking_(blocking) {}
+  ~NativeAllReduce() override {
+    // A collective can be neither cancelled nor freed; the communicator is broken anyway.
+  }
+
+  Poll poll() override {
+    std::lock_guard lock(mpi_mutex());
+    if (active_) {
+      int flag = 0;
+      transport_.check(MPI_Test(&request_, &flag, MPI_STATUS_IGNORE), "MPI_Test of MPI_Iallreduce");
+      if (!flag) return Poll::idle;
+      active_ = false;
+    }
+    if (done_ == count_) {
+      if (op_ == ReduceOp::avg) divide(data_, count_, dtype_, transport_.world_size());
+      return Poll::done;
+    }
+    std::int64_t n = std::min<std::int64_t>(count_ - done_, std::int64_t{1} << 28);
+    char* place = data_ + done_ * size_of(dtype_);
+    if (blocking_) {
+      transport_.check(MPI_Allreduce(MPI_IN_PLACE, place, static_cast<int>(n), mpi_type(dtype_),
+                                     mpi_op(op_), transport_.comm()),
+                       "MPI_Allreduce");
+    } else {
+      transport_.check(MPI_Iallreduce(MPI_IN_PLACE, place, static_cast<int>(n), mpi_type(dtype_),
+                                      mpi_op(op_), transport_.comm(), &request_),
+                       "MPI_Iallreduce");
+      active_ = true;
+    }
+    done_ += n;
+    return Poll::moved;
+  }
+  std::string waiting_for() const override { return "the other ranks to call MPI_Iallreduce"; }
+
+ private:
+  MpiTransport& transport_;
+  char* data_;
+  std::int64_t count_, done_ = 0;
+  DType dtype_;
+  ReduceOp op_;
+  bool blocking_, active_ = false;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+};
+
+std::unique_ptr<Operation> MpiTransport::native_all_reduce(void* data, std::int64_t count,
+                                                           DType dtype, ReduceOp op,
+                                                           bool blocking) {
+  if (mpi_type(dtype) == MPI_DATATYPE_NULL) return nullptr;
+  return std::make_unique<NativeAllReduce>(*this, data, count, dtype, op, blocking);
+}
+
+}  // namespace
+
+std::shared_ptr<Transport> mpi_transport() { return std::make_shared<MpiTransport>(start_mpi()); }
+
+}  // namespace rondo::dist

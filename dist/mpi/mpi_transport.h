@@ -1,0 +1,16 @@
+#pragma once
+// Transport between processes over MPI point-to-point. The only folder that includes mpi.h is this
+// one, and only in .cpp files.
+
+#include <memory>
+
+#include "dist/transport.h"
+
+namespace rondo::dist {
+
+/// Starts MPI if nobody has (asking for MPI_THREAD_SERIALIZED; calls are serialised by one mutex),
+/// to be finalised at exit in that case, and returns a transport over its own duplicate of
+/// MPI_COMM_WORLD, with MPI_ERRORS_RETURN set. Throws CommError.
+std::shared_ptr<Transport> mpi_transport();
+
+}  // namespace rondo::dist

@@ -1,0 +1,214 @@
+#include "dist/progress.h"
+
+#include <exception>
+
+#include "tensor/error.h"
+
+namespace rondo::dist {
+namespace {
+
+constexpr int eager_polls = 64;                      // before a waiter starts to yield
+constexpr auto nap = std::chrono::microseconds(50);  // of the background thread
+
+std::string seconds(std::chrono::nanoseconds t) {
+  return concat(std::chrono::duration<double>(t).count(), " s");
+}
+
+}  // namespace
+
+Progress::Progress(Options options) : options_(std::move(options)) {}
+
+void Progress::start() {
+  if (options_.background_thread) thread_ = std::thread([this] { run(); });
+}
+
+Progress::~Progress() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  for (auto& work : queue_) complete(*work, "the communicator was destroyed");
+  for (auto& work : beside_) complete(*work, "the communicator was destroyed");
+}
+
+void Progress::submit(std::shared_ptr<WorkState> work, bool wake) {
+  {
+    std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(work));
+  }
+  if (wake) changed_.notify_all();
+}
+
+void Progress::submit_beside(std::shared_ptr<WorkState> work) {
+  {
+    std::lock_guard lock(mutex_);
+    beside_.push_back(std::move(work));
+  }
+  changed_.notify_all();
+}
+
+void Progress::complete(WorkState& work, std::string error) {
+  work.operation.reset();  // gives up its requests, if any are left
+  work.begin = nullptr;
+  work.finish = nullptr;
+  work.keep.reset();
+  work.error = std::move(error);
+  work.finished = Clock::now();
+  work.done = true;
+}
+
+// One step of one operation. The lock is released meanwhile: only the holder of the turn touches
+// operations, and the flags that others read are written under the lock.
+bool Progress::poll(std::unique_lock<std::mutex>& lock, WorkState& work) {
+  Poll result = Poll::idle;
+  std::string error = broken_;
+  bool is_first = !work.begun;
+  if (is_first) work.started = Clock::now();
+  if (error.empty()) {
+    lock.unlock();
+    try {
+      if (is_first) {
+        work.operation = work.begin(scratch_);
+        work.begun = true;
+      }
+      result = work.operation ? work.operation->poll() : Poll::done;
+      if (result == Poll::done && work.finish) work.finish();
+    } catch (const std::exception& e) {
+      error = concat("rank ", work.rank, ": ", work.name, " failed: ", e.what());
+    }
+    lock.lock();
+    if (error.empty() && result != Poll::done && result != Poll::moved &&
+        Clock::now() - work.started > options_.timeout && work.operation) {
+      error = concat("rank ", work.rank, ": ", work.name, " gave up after ",
+                     seconds(options_.timeout), " of waiting for ", work.operation->waiting_for());
+    }
+  }
+  if (!error.empty()) {
+    if (broken_.empty()) broken_ = error;
+    complete(work, std::move(error));
+    return true;
+  }
+  if (result == Poll::done) complete(work, "");
+  return result != Poll::idle;
+}
+
+Progress::Pace Progress::poll_once(std::unique_lock<std::mutex>& lock) {
+  bool moved = false, finished = false;
+  if (!queue_.empty()) {
+    auto work = queue_.front();
+    moved |= poll(lock, *work);
+    if (work->done) {
+      queue_.pop_front();
+      finished = true;
+    }
+  }
+  for (auto it = beside_.begin(); it != beside_.end();) {
+    auto work = *it;
+    moved |= poll(lock, *work);
+    if (work->done) {
+      it = beside_.erase(it);
+      finished = true;
+    } else {
+      ++it;
+    }
+  }
+  if (finished) changed_.notify_all();
+  return moved ? Pace::moved : Pace::idle;
+}
+
+void Progress::run() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    if (!has_work() || waiters_ > 0 || has_turn_) {
+      changed_.wait(lock, [&] { return stop_ || (has_work() && waiters_ == 0 && !has_turn_); });
+      continue;
+    }
+    has_turn_ = true;
+    Pace pace = poll_once(lock);
+    has_turn_ = false;
+    if (waiters_ > 0) {
+      changed_.notify_all();
+    } else if (pace == Pace::idle) {
+      changed_.wait_for(lock, nap, [&] { return stop_ || waiters_ > 0; });
+    }
+  }
+}
+
+void Progress::wait(const std::shared_ptr<WorkState>& work, std::chrono::nanoseconds timeout) {
+  auto deadline = Clock::now() + timeout;
+  std::unique_lock lock(mutex_);
+  ++waiters_;
+  int fruitless = 0;
+  bool in_time = true;
+  while (!work->done && in_time) {
+    if (has_turn_) {
+      in_time = changed_.wait_until(lock, deadline, [&] { return work->done || !has_turn_; });
+      continue;
+    }
+    has_turn_ = true;
+    while (!work->done && in_time) {
+      fruitless = poll_once(lock) == Pace::moved ? 0 : fruitless + 1;
+      if (fruitless < eager_polls) continue;
+      lock.unlock();
+      std::this_thread::yield();
+      lock.lock();
+      in_time = Clock::now() < deadline;
+    }
+    has_turn_ = false;
+  }
+  --waiters_;
+  changed_.notify_all();
+  if (!work->done) {
+    // Whoever has the turn may be changing the operation.
+    std::string what = has_turn_         ? "the thread that polls it"
+                       : work->operation ? work->operation->waiting_for()
+                                         : "the collectives issued before it";
+    throw CommError(concat("rank ", work->rank, ": ", work->name, " was not over after ",
+                           seconds(timeout), "; it waits for ", what));
+  }
+  if (!work->error.empty()) throw CommError(work->error);
+}
+
+bool Progress::test(WorkState& work) {
+  std::unique_lock lock(mutex_);
+  if (!work.done && !options_.background_thread && !has_turn_) {
+    has_turn_ = true;
+    poll_once(lock);
+    has_turn_ = false;
+    changed_.notify_all();
+  }
+  return work.done;
+}
+
+bool Work::test() const {
+  if (!state_) return true;
+  auto progress = state_->progress.lock();
+  return progress ? progress->test(*state_) : true;
+}
+
+void Work::wait(std::optional<std::chrono::nanoseconds> timeout) const {
+  if (!state_) return;
+  auto progress = state_->progress.lock();
+  if (progress) return progress->wait(state_, timeout.value_or(progress->timeout()));
+  if (!state_->error.empty()) throw CommError(state_->error);
+}
+
+namespace {
+Clock::time_point read(const std::shared_ptr<WorkState>& state,
+                       Clock::time_point WorkState::*time) {
+  if (!state) return {};
+  auto progress = state->progress.lock();
+  if (!progress) return (*state).*time;
+  std::lock_guard lock(progress->mutex());
+  return (*state).*time;
+}
+}  // namespace
+
+Clock::time_point Work::issued() const { return read(state_, &WorkState::issued); }
+Clock::time_point Work::started() const { return read(state_, &WorkState::started); }
+Clock::time_point Work::finished() const { return read(state_, &WorkState::finished); }
+std::string Work::name() const { return state_ ? state_->name : std::string("nothing"); }
+
+}  // namespace rondo::dist

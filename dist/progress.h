@@ -1,0 +1,92 @@
+#pragma once
+// Progress: who polls the operations, and in which order.
+//
+// Note [Progress]
+// Collectives run strictly one after another, in the order in which they were issued: the same on
+// all ranks, so they can never wait for each other in a circle. Point-to-point messages are posted
+// at once, beside them. One thread polls at a time: a background thread, so that communication
+// overlaps with whatever the program does, and in its stead whoever calls Work::wait, who would
+// otherwise only sleep. The background thread naps between fruitless polls, because the core it
+// runs on computes the gradients; a waiter polls hard and only yields, because it has nothing else
+// to do.
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "dist/algorithms/pipeline.h"
+#include "dist/work.h"
+
+namespace rondo::dist {
+
+struct WorkState {
+  std::string name;  // "all_reduce 17"
+  int rank = 0;
+  Begin begin;  // holds the tensors, too
+  bool begun = false;
+  std::function<void()> finish;  // runs once after success
+  std::shared_ptr<void> keep;    // what must live as long as the operation
+  std::unique_ptr<Operation> operation;
+  std::weak_ptr<Progress> progress;
+  Clock::time_point issued{};
+
+  // Written by whoever polls, under Progress's mutex.
+  bool done = false;
+  std::string error;  // not empty: failed
+  Clock::time_point started{}, finished{};
+};
+
+class Progress : public std::enable_shared_from_this<Progress> {
+ public:
+  struct Options {
+    std::shared_ptr<Transport> transport;  // kept alive for the operations
+    std::chrono::nanoseconds timeout;
+    bool background_thread;
+  };
+  explicit Progress(Options options);
+  /// Stops polling; what is still going on is given up.
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// Starts the background thread, if it is wanted. Once, right after construction.
+  void start();
+  /// Queues a collective behind all earlier ones. `wake` is false where the caller waits for it
+  /// right away, so that the background thread need not be woken.
+  void submit(std::shared_ptr<WorkState> work, bool wake = true);
+  /// Begins at once, beside the queue: point-to-point.
+  void submit_beside(std::shared_ptr<WorkState> work);
+  void wait(const std::shared_ptr<WorkState>& work, std::chrono::nanoseconds timeout);
+  /// Whether it is over; without a background thread, after polling once.
+  bool test(WorkState& work);
+
+  std::chrono::nanoseconds timeout() const { return options_.timeout; }
+  std::mutex& mutex() { return mutex_; }
+
+ private:
+  enum class Pace { idle, moved };
+  void run();                                          // the background thread
+  Pace poll_once(std::unique_lock<std::mutex>& lock);  // by the thread that holds the turn
+  bool poll(std::unique_lock<std::mutex>& lock, WorkState& work);
+  void complete(WorkState& work, std::string error);
+  bool has_work() const { return !queue_.empty() || !beside_.empty(); }
+
+  Options options_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<WorkState>> queue_;
+  std::list<std::shared_ptr<WorkState>> beside_;
+  bool has_turn_ = false;  // somebody is polling
+  int waiters_ = 0;
+  bool stop_ = false;
+  std::string broken_;  // a collective failed: the ranks are out of step, nothing can follow
+  Scratch scratch_;
+  std::thread thread_;
+};
+
+}  // namespace rondo::dist

@@ -1,0 +1,82 @@
+#pragma once
+// Transport: how bytes get from one rank to another, and all that a collective algorithm may know
+// of the world: ranks, tags, chunks. Implementations: dist/mpi (between processes), dist/thread
+// (between threads of one process: tests, lessons).
+//
+// Nothing here blocks. `send` and `recv` only post a request; `test` polls it. So one thread can
+// drive many transfers, every wait can have a deadline, and a peer that died costs an error, not a
+// hang. What a wait looks like is in dist/progress.h; what is built of sends and receives in
+// dist/algorithms.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "dist/reduce.h"
+
+namespace rondo::dist {
+
+using Clock = std::chrono::steady_clock;
+
+/// A posted send or receive; 0 is "nothing posted" and always complete.
+struct Request {
+  std::uint64_t id = 0;
+};
+
+class Operation;
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual int rank() const = 0;
+  virtual int world_size() const = 0;
+  /// "mpi", "thread": for messages.
+  virtual const char* name() const = 0;
+  /// Whether calls may come from any thread (one at a time or not, the transport sees to it).
+  virtual bool any_thread() const { return true; }
+
+  /// Posts `bytes` bytes for `peer`. The memory must stay as it is until `test` says true. Messages
+  /// between two ranks with one tag arrive in the order in which they were sent.
+  /// Tags: 0 ≤ tag < tag_limit. Throws CommError naming rank and peer.
+  virtual Request send(int peer, int tag, const void* data, std::size_t bytes) = 0;
+  /// Posts memory for a message of exactly `bytes` bytes from `peer`.
+  virtual Request recv(int peer, int tag, void* data, std::size_t bytes) = 0;
+  /// Whether the request is complete; it is then spent and becomes 0. Throws CommError, naming rank
+  /// and peer, when the transfer failed or the message had another size.
+  virtual bool test(Request& request) = 0;
+  /// Gives a request up; its memory is free again as far as this transport can promise it.
+  virtual void abandon(Request& request) noexcept = 0;
+
+  /// All-reduce in place as the transport's own library does it; null when it cannot for this
+  /// dtype. `blocking`: the library's blocking call, which no deadline can interrupt (for
+  /// benchmarks).
+  virtual std::unique_ptr<Operation> native_all_reduce(void* data, std::int64_t count, DType dtype,
+                                                       ReduceOp op, bool blocking);
+
+  /// Ends all ranks with this exit status; returns only where there is no way to do so.
+  virtual void abort(int status) noexcept = 0;
+
+  static constexpr int tag_limit = 32768;  // what the MPI standard guarantees
+};
+
+/// What one call of Operation::poll achieved.
+enum class Poll { idle, moved, done };
+
+/// A collective as a resumable step machine: `poll` does what can be done now and returns. Several
+/// may be driven by one thread; none starts threads or keeps statics.
+class Operation {
+ public:
+  virtual ~Operation() = default;
+  virtual Poll poll() = 0;
+  /// What is being waited for, as the end of a sentence: "chunk 3 of 16 from rank 1".
+  virtual std::string waiting_for() const = 0;
+};
+
+inline std::unique_ptr<Operation> Transport::native_all_reduce(void*, std::int64_t, DType, ReduceOp,
+                                                               bool) {
+  return nullptr;
+}
+
+}  // namespace rondo::dist

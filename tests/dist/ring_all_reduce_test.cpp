@@ -1,0 +1,185 @@
+// The ring over threads, against sums that are known exactly.
+
+#include "dist/algorithms/ring_all_reduce.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <thread>
+#include <vector>
+
+#include "dist/thread/thread_transport.h"
+#include "tensor/error.h"
+
+namespace rondo::dist {
+namespace {
+
+void drive(Operation& operation) {
+  auto deadline = Clock::now() + std::chrono::seconds(60);
+  while (true) {
+    Poll poll = operation.poll();
+    if (poll == Poll::done) return;
+    if (poll == Poll::idle) std::this_thread::yield();
+    ASSERT_LT(Clock::now(), deadline) << operation.waiting_for();
+  }
+}
+
+// Small integers: exact in every dtype, also as sums and products over five ranks.
+template <class T>
+T value(int rank, std::int64_t i, ReduceOp op) {
+  if (op == ReduceOp::prod) return T(static_cast<float>(1 + (i + rank) % 2));
+  return T(static_cast<float>((i * 7 + rank * 3) % 11));
+}
+
+template <class T>
+double expected(int ranks, std::int64_t i, ReduceOp op) {
+  double result = static_cast<double>(value<T>(0, i, op));
+  for (int r = 1; r < ranks; ++r) {
+    double v = static_cast<double>(value<T>(r, i, op));
+    if (op == ReduceOp::sum || op == ReduceOp::avg) result += v;
+    if (op == ReduceOp::prod) result *= v;
+    if (op == ReduceOp::min) result = std::min(result, v);
+    if (op == ReduceOp::max) result = std::max(result, v);
+  }
+  return op == ReduceOp::avg ? result / ranks : result;
+}
+
+template <class T>
+void check(int ranks, std::int64_t count, ReduceOp op, RingOptions options) {
+  run_on_threads(ranks, [&](std::shared_ptr<Transport> transport) {
+    std::vector<T> data;
+    for (std::int64_t i = 0; i < count; ++i) data.push_back(value<T>(transport->rank(), i, op));
+    Scratch scratch;
+    auto ring = ring_all_reduce(*transport, scratch, data.data(), count, dtype_of<T>, op, options);
+    drive(*ring);
+    for (std::int64_t i = 0; i < count; ++i) {
+      // The average is rounded once, to T; everything else is exact.
+      double want = expected<T>(ranks, i, op);
+      want = static_cast<double>(T(static_cast<float>(want)));
+      if constexpr (std::is_same_v<T, double>) want = expected<T>(ranks, i, op);
+      ASSERT_EQ(static_cast<double>(data[i]), want)
+          << "element " << i << " of " << count << ", rank " << transport->rank() << " of " << ranks
+          << ", " << op;
+    }
+  });
+}
+
+class RingAllReduceTest : public ::testing::TestWithParam<int> {};
+
+// Sizes at the edges of "one element a rank", primes, and enough for several blocks of chunks.
+std::vector<std::int64_t> sizes(int n) { return {0, 1, n - 1, n, n + 1, 7, 97, 1009, 10007}; }
+
+TEST_P(RingAllReduceTest, AllDtypesAllSizes) {
+  int n = GetParam();
+  RingOptions small{.tag = 3, .chunk_bytes = 256, .chunks_per_segment = 3, .window = 2};
+  for (std::int64_t count : sizes(n)) {
+    check<float>(n, count, ReduceOp::sum, small);
+    check<double>(n, count, ReduceOp::sum, small);
+    check<BFloat16>(n, count, ReduceOp::sum, small);
+    check<Half>(n, count, ReduceOp::sum, small);
+    check<std::int64_t>(n, count, ReduceOp::sum, small);
+    check<std::int32_t>(n, count, ReduceOp::sum, small);
+    check<std::uint8_t>(n, count, ReduceOp::sum, small);
+    check<std::int8_t>(n, count, ReduceOp::sum, small);
+  }
+}
+
+TEST_P(RingAllReduceTest, AllOps) {
+  int n = GetParam();
+  RingOptions small{.tag = 0, .chunk_bytes = 100, .chunks_per_segment = 2, .window = 3};
+  for (ReduceOp op : {ReduceOp::avg, ReduceOp::min, ReduceOp::max, ReduceOp::prod}) {
+    for (std::int64_t count : sizes(n)) {
+      check<float>(n, count, op, small);
+      check<double>(n, count, op, small);
+      check<BFloat16>(n, count, op, small);
+      check<Half>(n, count, op, small);
+      if (op != ReduceOp::avg) check<std::int64_t>(n, count, op, small);
+    }
+  }
+}
+
+TEST_P(RingAllReduceTest, DefaultOptionsOverManyBlocks) {
+  check<float>(GetParam(), 3'000'017, ReduceOp::sum, {});
+}
+
+TEST_P(RingAllReduceTest, AnyWindowAnyChunking) {
+  for (int window : {1, 2, 5}) {
+    for (int chunks : {1, 2, 7}) {
+      for (std::size_t bytes : {4u, 12u, 64u}) {
+        check<float>(GetParam(), 101, ReduceOp::sum,
+                     {.chunk_bytes = bytes, .chunks_per_segment = chunks, .window = window});
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, RingAllReduceTest, ::testing::Values(1, 2, 3, 4, 5));
+
+// All ranks end with equal bits also where the sum depends on the order of the additions.
+TEST(RingAllReduce, EqualBitsOnAllRanks) {
+  constexpr int n = 4, count = 1000;
+  std::vector<std::vector<float>> results(n);
+  run_on_threads(n, [&](std::shared_ptr<Transport> transport) {
+    std::vector<float> data;
+    for (int i = 0; i < count; ++i)
+      data.push_back(1.0f / static_cast<float>(i + 3 * transport->rank() + 1));
+    Scratch scratch;
+    drive(*ring_all_reduce(*transport, scratch, data.data(), count, f32, ReduceOp::avg));
+    results[transport->rank()] = data;
+  });
+  for (int r = 1; r < n; ++r) EXPECT_EQ(results[r], results[0]);
+}
+
+// bf16: 256 + 1 + 1 + 1 is added in f32 and rounded after each addition, so each 1 is lost (the
+// neighbours of 256 are 255 and 258), while 1 + 1 + 1 + 256 keeps what a sum of 3 adds.
+TEST(RingAllReduce, SmallFloatsRoundOncePerAddition) {
+  BFloat16 a(256.0f), one(1.0f);
+  combine(&a, &one, 1, bf16, ReduceOp::sum);
+  EXPECT_EQ(static_cast<float>(a), 256.0f);
+  BFloat16 b(3.0f), c(256.0f);
+  combine(&b, &c, 1, bf16, ReduceOp::sum);
+  EXPECT_EQ(static_cast<float>(b), 260.0f);
+}
+
+TEST(RingAllReduce, NanWinsInMinAndMax) {
+  for (ReduceOp op : {ReduceOp::min, ReduceOp::max}) {
+    float values[2] = {NAN, 1.0f}, others[2] = {1.0f, NAN};
+    combine(values, others, 2, f32, op);
+    EXPECT_TRUE(std::isnan(values[0])) << op;
+    EXPECT_TRUE(std::isnan(values[1])) << op;
+  }
+}
+
+TEST(RingAllReduce, IntegersWrapAndBoolsAreLogical) {
+  std::int32_t big = INT32_MAX, one = 1;
+  combine(&big, &one, 1, i32, ReduceOp::sum);
+  EXPECT_EQ(big, INT32_MIN);
+  bool a[4] = {false, false, true, true}, b[4] = {false, true, false, true};
+  bool either[4] = {false, false, true, true};
+  combine(either, b, 4, boolean, ReduceOp::sum);
+  combine(a, b, 4, boolean, ReduceOp::prod);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(either[i], i > 0);
+    EXPECT_EQ(a[i], i == 3);
+  }
+}
+
+TEST(RingAllReduce, NoAverageOfIntegers) {
+  std::int64_t x = 1;
+  EXPECT_THROW(ring_all_reduce_schedule(0, 2, &x, 1, i64, ReduceOp::avg), DTypeError);
+}
+
+// Every rank sends 2 (N - 1) / N of the data, up to one element a segment.
+TEST(RingAllReduce, SendsTheLeastPossible) {
+  constexpr std::int64_t count = 1200;
+  for (int n : {2, 3, 4, 5}) {
+    std::vector<float> data(count);
+    auto schedule = ring_all_reduce_schedule(1, n, data.data(), count, f32, ReduceOp::sum);
+    std::size_t sent = 0;
+    for (std::int64_t i = 0; i < schedule->hops(); ++i) sent += schedule->hop(i).send_bytes;
+    EXPECT_EQ(sent, sizeof(float) * 2 * (n - 1) * count / n);
+  }
+}
+
+}  // namespace
+}  // namespace rondo::dist
