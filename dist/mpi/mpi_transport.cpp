@@ -5,8 +5,6 @@
 
 #include "dist/mpi/mpi_transport.h"
 
-#define OMPI_SKIP_MPICXX  // the C interface only; the C++ one of old is deprecated
-#define MPICH_SKIP_MPICXX
 #include <mpi.h>
 
 #include <algorithm>
