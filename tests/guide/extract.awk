@@ -3,7 +3,9 @@
 # Each section (a line that begins with "## ") becomes one program, out/NAME_section.cpp, made of its
 # fenced blocks in order: ```cpp holds statements, which go into main; ```cpp global holds
 # definitions, which go above it; ```cpp program is a whole program by itself. Other blocks are not
-# compiled. #line leads the compiler's messages back to the document. Prints the names it wrote.
+# compiled. #line leads the compiler's messages back to the document. What follows "//>" on a line is
+# a line that the program must print; all of them go into out/NAME_section.expected. Prints the names
+# it wrote.
 function finish() {
   if (section == "" || (globals == "" && statements == "" && program == "")) return
   file = out "/" prefix "_" section ".cpp"
@@ -14,12 +16,14 @@ function finish() {
     printf "%s\nint main() {\n%s}\n", globals, statements > file
   }
   close(file)
+  printf "%s", expected > (out "/" prefix "_" section ".expected")
+  close(out "/" prefix "_" section ".expected")
   print prefix "_" section
 }
 BEGIN { section = "" }
 !block && /^##? / {
   finish()
-  globals = statements = program = ""
+  globals = statements = program = expected = ""
   section = tolower($0)
   sub(/^##? +/, "", section)
   gsub(/[^a-z0-9]+/, "_", section)
@@ -35,6 +39,7 @@ BEGIN { section = "" }
   next
 }
 block && /^```/ { block = ""; next }
+block && match($0, "//> ") { expected = expected substr($0, RSTART + 4) "\n" }
 block == "global" { globals = globals $0 "\n" }
 block == "program" { program = program $0 "\n" }
 block == "statements" { statements = statements $0 "\n" }
