@@ -6,6 +6,8 @@
 // all of theirs, the one created last. The order is thus fixed by the program, equal on all ranks.
 // A hook or a custom op may itself call backward (re-entrant).
 
+#include <functional>
+
 #include "tensor/tensor.h"
 
 namespace rondo {
@@ -30,5 +32,10 @@ struct GradOptions {
 /// d(sum of outputs · grad_outputs) / d(inputs), leaving every .grad alone. Throws AutogradError
 /// for an unused input unless allowed.
 Tensors grad(const Tensors& outputs, const Tensors& inputs, GradOptions options = {});
+
+/// Runs `f` on this thread when the backward under way (the outermost one) has ended, before its
+/// `backward` returns. Called from hooks: DDP waits for its last all-reduce there. Throws
+/// AutogradError when no backward is running.
+void queue_callback(std::function<void()> f);
 
 }  // namespace rondo

@@ -70,12 +70,12 @@ class Node : public std::enable_shared_from_this<Node> {
   std::vector<Edge> edges;          // one for each input of the forward op
   std::vector<OutputMeta> outputs;  // one for each output
   std::uint64_t sequence;           // order of creation; the engine runs the highest first
-  bool released = false;            // a second backward through a freed graph must say so
   std::string scope;                // where in the model, under AnomalyMode
 
   /// Hooks on the gradient arriving at an output: may return a replacement.
   struct Hook {
     int output;
+    std::uint64_t id;  // by which its handle finds it again
     std::function<Tensor(const Tensor&)> run;
   };
   std::vector<Hook> hooks;

@@ -3,6 +3,7 @@
 
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "autograd/grad_mode.h"
@@ -19,6 +20,10 @@ void attach(const std::shared_ptr<Node>& node, std::span<const Tensor> inputs,
             std::span<const Tensor> outputs);
 /// The same for a view: remembers the version at which it was taken.
 void attach_view(const std::shared_ptr<Node>& node, const Tensor& base, const Tensor& view);
+
+/// What an in-place op asks first: throws AutogradError for a leaf that requires a gradient and for
+/// a view of a recorded tensor.
+void check_in_place(const Tensor& x, const char* op);
 
 /// Returns y; when an input requires a gradient and recording is on, with a new N(args...) behind
 /// it.

@@ -129,8 +129,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  // ---- Element-wise
-  // -------------------------------------------------------------------------------
+  // ---- Element-wise ----
+
   /// Every element of y = value, converted to y's dtype.
   virtual void fill(const Tensor& y, Scalar value) = 0;
   /// y = x element by element. requires: same shape. Converts dtypes: floats to integers truncate,
@@ -146,8 +146,8 @@ class Backend {
   virtual void where(const Tensor& condition, const Tensor& a, const Tensor& b,
                      const Tensor& y) = 0;
 
-  // ---- Reductions and scans
-  // -------------------------------------------------------------------------
+  // ---- Reductions and scans ----
+
   /// Reduces every dimension in which y has size 1 and x has not. requires: equal ranks; all, any
   /// give boolean, the others x's dtype (i64 for the sum and prod of integers).
   virtual void reduce(ReduceOp op, const Tensor& x, const Tensor& y) = 0;
@@ -166,9 +166,9 @@ class Backend {
   /// softmax or log_softmax along `dim`: exp(x - max) / sum, or x - max - log sum.
   virtual void softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) = 0;
 
-  // ---- Indexing
-  // ------------------------------------------------------------------------------------- Indices
-  // are i64; one outside 0 … size-1 throws ShapeError naming it (on CUDA: at the next
+  // ---- Indexing ----
+
+  // Indices are i64; one outside 0 … size-1 throws ShapeError naming it (on CUDA: at the next
   // synchronisation).
   /// y[.., i, ..] = x[.., index[i], ..] along dim.
   virtual void index_select(const Tensor& x, std::int64_t dim, const Tensor& index,
@@ -182,9 +182,10 @@ class Backend {
   virtual void scatter_add(const Tensor& y, std::int64_t dim, const Tensor& index,
                            const Tensor& x) = 0;
 
-  // ---- Random
-  // --------------------------------------------------------------------------------------- Element
-  // i in row-major order takes its numbers from the stream at index i, whatever y's strides.
+  // ---- Random ----
+
+  // Element i in row-major order takes its numbers from the stream at index i, whatever y's
+  // strides.
   /// Uniform in [low, high): 24 random bits for f32, bf16 and f16, 53 for f64.
   virtual void uniform(const Tensor& y, Philox random, double low, double high) = 0;
   /// Box-Muller, computed in double and rounded once.
@@ -192,15 +193,15 @@ class Backend {
   /// Integers in [low, high).
   virtual void randint(const Tensor& y, Philox random, std::int64_t low, std::int64_t high) = 0;
 
-  // ---- Matrices
-  // -------------------------------------------------------------------------------------
+  // ---- Matrices ----
+
   /// y[b] = a[b] · c[b] + bias for each b. requires: a (B, M, K), c (B, K, N), y (B, M, N) of one
   /// dtype, sizes may be 0; bias (N) or undefined. Batches may have stride 0.
   virtual void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y) = 0;
 
-  // ---- Convolution
-  // ---------------------------------------------------------------------------------- x (N, C, H,
-  // W), w (K, C / groups, R, S), y (N, K, P, Q). The layout these kernels like best:
+  // ---- Convolution ----
+
+  // x (N, C, H, W), w (K, C / groups, R, S), y (N, K, P, Q). The layout these kernels like best:
   virtual MemoryFormat conv2d_format(DType dtype) const = 0;
   /// y = x ⋆ w + bias (cross-correlation, as everywhere in this field); bias (K) or undefined.
   virtual void conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
@@ -212,10 +213,11 @@ class Backend {
   virtual void conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
                                       const Tensor& dbias, const Conv2dParams& params) = 0;
 
-  // ---- Batch normalisation
-  // -------------------------------------------------------------------------- x, y (N, C, ...),
-  // per-channel tensors (C), contiguous, f32 (f64 for f64 data). gamma and beta may be undefined (1
-  // and 0).
+  // ---- Batch normalisation ----
+
+  // x, y (N, C, ...) of f32, bf16 or f16 (f64 is composed of ops in autograd/ops/norm.cpp); the
+  // per-channel tensors (C) are contiguous f32. gamma and beta may be undefined (1 and 0).
+
   /// mean, invstd = 1 / sqrt(var + eps) over the batch; y = relu?((x - mean) invstd gamma + beta +
   /// residual). Where running_mean is defined: running = (1 - momentum) running + momentum batch,
   /// the variance there being the unbiased one.
@@ -234,8 +236,8 @@ class Backend {
                                    const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta,
                                    const Tensor& dresidual) = 0;
 
-  // ---- Pooling
-  // --------------------------------------------------------------------------------------
+  // ---- Pooling ----
+
   /// Largest of each window, the first of equals, NaN wins; indices i64: h * W + w inside the
   /// plane.
   virtual void max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
@@ -251,10 +253,10 @@ class Backend {
   virtual void adaptive_avg_pool2d(const Tensor& x, const Tensor& y) = 0;
   virtual void adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) = 0;
 
-  // ---- Optimizers
-  // ----------------------------------------------------------------------------------- One pass
-  // over one parameter. The learning rate and the step count are 0-dim f64 tensors on this device,
-  // so that a captured graph reads new values without being captured again.
+  // ---- Optimizers ----
+
+  // One pass over one parameter. The learning rate and the step count are 0-dim f64 tensors on this
+  // device, so that a captured graph reads new values without being captured again.
   /// g += weight_decay p; buffer = momentum buffer + (1 - dampening) g; p -= lr (nesterov ? g +
   /// momentum buffer : buffer). requires: dense, same layout; buffer undefined when momentum is 0.
   virtual void sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer, const Tensor& lr,

@@ -49,9 +49,6 @@ struct TensorImpl {
   DType dtype = DType::f32;
   VersionCounter version;
   std::shared_ptr<AutogradMeta> autograd;  // null for most tensors
-  // A backend's private copy of a weight in the layout its kernels want, valid for one version.
-  std::shared_ptr<void> packed;
-  std::uint64_t packed_version = 0;
 };
 
 class Tensor {
@@ -136,8 +133,8 @@ class Tensor {
   /// parameter that an optimizer also holds. Drops the gradient if shape, dtype or device change.
   void set_data(const Tensor& other) const;
 
-  // ---- Autograd (defined in autograd/variable.cpp)
-  // ------------------------------------------------
+  // ---- Autograd (defined in autograd/variable.cpp) ----
+
   bool requires_grad() const;
   /// Marks a leaf; throws AutogradError on a non-leaf and DTypeError on an integer tensor.
   const Tensor& requires_grad_(bool value = true) const;
@@ -155,8 +152,8 @@ class Tensor {
   /// The same elements without the tape behind them.
   Tensor detach() const;
 
-  // ---- Differentiable (defined in autograd/methods.cpp; documented in autograd/ops)
-  // ---------------
+  // ---- Differentiable (defined in autograd/methods.cpp; documented in autograd/ops) ----
+
   Tensor to(DType dtype) const;
   Tensor to(Device device) const;
   Tensor contiguous(MemoryFormat format = MemoryFormat::contiguous) const;

@@ -1,0 +1,66 @@
+#include "autograd/accumulate_grad.h"
+
+#include <limits>
+
+#include "autograd/grad_mode.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/variable.h"
+#include "tensor/backend.h"
+
+namespace rondo {
+namespace {
+
+/// Whether nobody else can see dy's elements, and they lie as the leaf's do: then .grad may be dy.
+bool may_take(const Tensor& dy, const Tensor& leaf) {
+  return dy.impl_ptr().use_count() == 1 && dy.storage().use_count() == 1 &&
+         dy.strides() == leaf.strides() && dy.dtype() == leaf.dtype();
+}
+
+/// Writes the first gradient since zero_grad.
+void set_first(AutogradMeta& meta, const Tensor& leaf, const Tensor& dy) {
+  if (meta.grad_slot.defined()) {
+    backend(dy).copy(dy, meta.grad_slot);
+    meta.grad_slot.bump_version();
+    meta.grad = meta.grad_slot;
+  } else if (may_take(dy, leaf)) {
+    meta.grad = dy;
+  } else {
+    meta.grad = Tensor::empty_like(leaf);
+    backend(dy).copy(dy, meta.grad);
+  }
+}
+
+}  // namespace
+
+AccumulateGrad::AccumulateGrad(const Tensor& leaf) : leaf(leaf) {
+  // Before everything else that is ready: a gradient that is complete can start its way to the
+  // other ranks while the rest of backward computes.
+  sequence = std::numeric_limits<std::uint64_t>::max();
+  outputs = {{leaf.shape(), leaf.dtype(), leaf.device()}};
+}
+
+Tensors AccumulateGrad::backward(const Tensors& gradients) {
+  AutogradMeta& meta = autograd_meta(leaf);
+  const Tensor* dy = &gradients[0];
+  Tensor replaced;
+  for (auto& [id, hook] : meta.leaf_hooks) {
+    Tensor result = hook(*dy);
+    if (result.defined()) {
+      replaced = result;
+      dy = &replaced;
+    }
+  }
+  if (GradMode::is_enabled()) {  // create_graph: .grad is itself on the tape, and in no bucket
+    meta.grad = meta.grad_defined ? add(meta.grad, *dy) : *dy;
+  } else if (!meta.grad_defined) {
+    set_first(meta, leaf, *dy);
+  } else {
+    backend(*dy).binary(BinaryOp::add, meta.grad, *dy, meta.grad);
+    meta.grad.bump_version();
+  }
+  meta.grad_defined = true;
+  for (auto& [id, hook] : meta.accumulate_hooks) hook(leaf);
+  return {};
+}
+
+}  // namespace rondo

@@ -1,0 +1,279 @@
+#include "autograd/engine.h"
+
+#include <queue>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "autograd/accumulate_grad.h"
+#include "autograd/grad_mode.h"
+#include "autograd/node.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/variable.h"
+#include "tensor/backend.h"
+#include "tensor/creation.h"
+
+namespace rondo {
+namespace {
+
+thread_local int depth = 0;  // of nested backward calls on this thread
+thread_local std::vector<std::function<void()>> callbacks;
+
+bool has_nan(const Tensor& x) {
+  Tensor flags = Tensor::empty(x.shape(), {.dtype = boolean, .device = x.device()});
+  Tensor any = Tensor::empty(Dims::filled(x.dim(), 1), flags.options());
+  backend(x).unary(UnaryOp::isnan, x, flags);
+  backend(x).reduce(ReduceOp::any, flags, any);
+  return x.numel() > 0 && any.item<bool>();
+}
+
+/// One run of the tape.
+class Run {
+ public:
+  Run(BackwardOptions options) : options_(options) {}
+
+  /// The gradient that reaches this edge is wanted by the caller, who finds it in `captured(i)`.
+  void capture(const Edge& edge) { captures_.push_back({edge, {}}); }
+  const Tensor& captured(std::size_t i) const { return captures_[i].gradient; }
+
+  void execute(const std::vector<Edge>& roots, const Tensors& gradients) {
+    count_dependencies(roots);
+    for (std::size_t i = 0; i < roots.size(); ++i) {
+      if (roots[i].node) add_gradient(roots[i], gradients[i]);
+    }
+    for (const Edge& root : roots) {
+      // A root that is also reached from another root waits for it.
+      if (root.node && runs(root.node.get()) && dependencies_[root.node.get()] == 0 &&
+          queued_.insert(root.node.get()).second) {
+        ready_.push(root.node);
+      }
+    }
+    GradModeGuard mode(options_.create_graph);
+    while (!ready_.empty()) {
+      std::shared_ptr<Node> node = ready_.top();
+      ready_.pop();
+      run_node(node);
+    }
+  }
+
+ private:
+  struct Capture {
+    Edge edge;
+    Tensor gradient;
+  };
+  struct EarlierFirst {
+    bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const {
+      return a->sequence < b->sequence;
+    }
+  };
+
+  bool is_captured(const Node* node) const {
+    for (const Capture& capture : captures_) {
+      if (capture.edge.node.get() == node) return true;
+    }
+    return false;
+  }
+  /// With captures, only what leads to one of them runs.
+  bool runs(Node* node) const { return captures_.empty() || needed_.contains(node); }
+
+  /// Depth-first without recursion; counts for each node the edges that lead to it from nodes that
+  /// will run, and finds (in post-order) the nodes that lead to a capture.
+  void count_dependencies(const std::vector<Edge>& roots) {
+    std::unordered_set<Node*> seen;
+    std::vector<std::pair<Node*, std::size_t>> stack;
+    std::vector<Node*> finished;
+    for (const Edge& root : roots) {
+      if (!root.node || !seen.insert(root.node.get()).second) continue;
+      stack.emplace_back(root.node.get(), 0);
+      while (!stack.empty()) {
+        auto& [node, next] = stack.back();
+        if (next == node->edges.size()) {
+          finished.push_back(node);
+          stack.pop_back();
+          continue;
+        }
+        Node* child = node->edges[next++].node.get();
+        if (child != nullptr && seen.insert(child).second) stack.emplace_back(child, 0);
+      }
+    }
+    if (!captures_.empty()) {
+      for (Node* node : finished) {  // children come before their parents
+        bool needed = is_captured(node);
+        for (const Edge& edge : node->edges) {
+          needed = needed || (edge.node && needed_.contains(edge.node.get()));
+        }
+        if (needed) needed_.insert(node);
+      }
+    }
+    for (Node* node : finished) {
+      if (!runs(node)) continue;
+      for (const Edge& edge : node->edges) {
+        if (edge.node && runs(edge.node.get())) ++dependencies_[edge.node.get()];
+      }
+    }
+  }
+
+  void add_gradient(const Edge& edge, Tensor gradient) {
+    const OutputMeta& meta = edge.node->outputs[static_cast<std::size_t>(edge.output)];
+    if (gradient.dtype() != meta.dtype) gradient = gradient.to(meta.dtype);
+    Tensors& buffer = buffers_[edge.node.get()];
+    buffer.resize(edge.node->outputs.size());
+    Tensor& sum = buffer[static_cast<std::size_t>(edge.output)];
+    if (!sum.defined()) {
+      sum = std::move(gradient);
+    } else if (!GradMode::is_enabled() && sum.impl_ptr().use_count() == 1 &&
+               sum.storage().use_count() == 1) {
+      backend(sum).binary(BinaryOp::add, sum, gradient, sum);  // nobody else sees it
+    } else {
+      sum = add(sum, gradient);
+    }
+  }
+
+  void run_node(const std::shared_ptr<Node>& node) {
+    Tensors gradients = std::move(buffers_[node.get()]);
+    buffers_.erase(node.get());
+    gradients.resize(node->outputs.size());
+    for (const Node::Hook& hook : node->hooks) {
+      Tensor& gradient = gradients[static_cast<std::size_t>(hook.output)];
+      if (!gradient.defined()) continue;
+      Tensor replaced = hook.run(gradient);
+      if (replaced.defined()) gradient = replaced;
+    }
+    for (Capture& capture : captures_) {
+      if (capture.edge.node == node) {
+        capture.gradient = gradients[static_cast<std::size_t>(capture.edge.output)];
+      }
+    }
+    bool to_leaf = dynamic_cast<AccumulateGrad*>(node.get()) != nullptr;
+    if (to_leaf && !captures_.empty()) return;  // grad() leaves every .grad alone
+    bool any = false;
+    for (const Tensor& gradient : gradients) any = any || gradient.defined();
+    Tensors results(node->edges.size());
+    if (any) {
+      results = node->backward(gradients);
+      gradients.clear();
+      if (!to_leaf) check(*node, results);
+      if (!options_.retain_graph) node->release_saved();
+    }
+    for (std::size_t i = 0; i < node->edges.size(); ++i) {
+      const Edge& edge = node->edges[i];
+      if (!edge.node || !runs(edge.node.get())) continue;
+      if (results[i].defined()) add_gradient(edge, std::move(results[i]));
+      if (--dependencies_[edge.node.get()] == 0 && queued_.insert(edge.node.get()).second) {
+        ready_.push(edge.node);
+      }
+    }
+  }
+
+  void check(const Node& node, const Tensors& results) const {
+    require<AutogradError>(results.size() == node.edges.size(), "backward of ", node.name(),
+                           ": returned ", results.size(), " gradients for ", node.edges.size(),
+                           " inputs");
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const Edge& edge = node.edges[i];
+      if (!edge.node || !results[i].defined()) continue;
+      const OutputMeta& meta = edge.node->outputs[static_cast<std::size_t>(edge.output)];
+      require<ShapeError>(results[i].shape() == meta.shape, "backward of ", node.name(),
+                          ": gradient ", results[i].shape(), " for input ", i, " of shape ",
+                          meta.shape);
+      if (AnomalyMode::is_enabled()) {
+        require<AutogradError>(!has_nan(results[i]), "backward of ", node.name(),
+                               " returned NaN in the gradient of input ", i, " of shape ",
+                               meta.shape, node.scope.empty() ? "" : ", recorded in ", node.scope);
+      }
+    }
+  }
+
+  BackwardOptions options_;
+  std::vector<Capture> captures_;
+  std::unordered_set<Node*> needed_, queued_;
+  std::unordered_map<Node*, int> dependencies_;
+  std::unordered_map<Node*, Tensors> buffers_;  // gradients that have arrived, by output
+  std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, EarlierFirst>
+      ready_;
+};
+
+Tensors initial_gradients(const Tensors& roots, const Tensors& gradients) {
+  require<AutogradError>(gradients.empty() || gradients.size() == roots.size(),
+                         "backward: ", gradients.size(), " gradients for ", roots.size(),
+                         " outputs");
+  Tensors initial;
+  for (std::size_t i = 0; i < roots.size(); ++i) {
+    require<AutogradError>(roots[i].requires_grad(), "backward: output ", i,
+                           " does not depend on anything that requires a gradient");
+    if (!gradients.empty() && gradients[i].defined()) {
+      require<ShapeError>(gradients[i].shape() == roots[i].shape(), "backward: gradient ",
+                          gradients[i].shape(), " for an output of shape ", roots[i].shape());
+      initial.push_back(gradients[i]);
+    } else {
+      require<AutogradError>(roots[i].numel() == 1, "backward: output ", i, " has shape ",
+                             roots[i].shape(), "; only one element may go without a gradient");
+      initial.push_back(ones_like(roots[i]));
+    }
+  }
+  return initial;
+}
+
+/// Counts nesting; the outermost run that ends without an exception calls what was queued.
+class Nesting {
+ public:
+  Nesting() { ++depth; }
+  ~Nesting() {
+    if (--depth == 0) callbacks.clear();
+  }
+  void finish() {
+    if (depth != 1) return;
+    auto queued = std::move(callbacks);
+    callbacks.clear();
+    for (auto& f : queued) f();
+  }
+};
+
+void run(Run& task, const Tensors& roots, const Tensors& gradients) {
+  Nesting nesting;
+  Tensors initial = initial_gradients(roots, gradients);
+  std::vector<Edge> edges;
+  for (const Tensor& root : roots) edges.push_back(gradient_edge(root));
+  task.execute(edges, initial);
+  nesting.finish();
+}
+
+}  // namespace
+
+void backward(const Tensors& roots, const Tensors& gradients, BackwardOptions options) {
+  options.retain_graph = options.retain_graph || options.create_graph;
+  Run task(options);
+  run(task, roots, gradients);
+}
+
+Tensors grad(const Tensors& outputs, const Tensors& inputs, GradOptions options) {
+  Run task({.retain_graph = options.retain_graph || options.create_graph,
+            .create_graph = options.create_graph});
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    require<AutogradError>(inputs[i].requires_grad(), "grad: input ", i,
+                           " does not require a gradient");
+    task.capture(gradient_edge(inputs[i]));
+  }
+  if (inputs.empty()) return {};
+  run(task, outputs, options.grad_outputs);
+  Tensors gradients;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    require<AutogradError>(task.captured(i).defined() || options.allow_unused,
+                           "grad: the outputs do not "
+                           "depend on input ",
+                           i, "; pass allow_unused to get an undefined tensor");
+    gradients.push_back(task.captured(i));
+  }
+  return gradients;
+}
+
+void queue_callback(std::function<void()> f) {
+  require<AutogradError>(depth > 0, "queue_callback: no backward is running");
+  callbacks.push_back(std::move(f));
+}
+
+void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_graph) const {
+  rondo::backward({*this}, gradient.defined() ? Tensors{gradient} : Tensors{},
+                  {.retain_graph = retain_graph, .create_graph = create_graph});
+}
+
+}  // namespace rondo

@@ -1,0 +1,83 @@
+// Tensor's differentiable methods: each is the free function of the same name in autograd/ops.
+
+#include "autograd/ops/activation.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/indexing.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
+
+namespace rondo {
+
+Tensor Tensor::to(DType dtype) const { return rondo::to(*this, dtype); }
+Tensor Tensor::to(Device device) const { return rondo::to(*this, device); }
+Tensor Tensor::contiguous(MemoryFormat format) const { return rondo::contiguous(*this, format); }
+Tensor Tensor::clone() const { return rondo::clone(*this); }
+
+Tensor Tensor::reshape(const Dims& sizes) const { return rondo::reshape(*this, sizes); }
+Tensor Tensor::view(const Dims& sizes) const { return rondo::view(*this, sizes); }
+Tensor Tensor::flatten(std::int64_t start_dim, std::int64_t end_dim) const {
+  return rondo::flatten(*this, start_dim, end_dim);
+}
+Tensor Tensor::squeeze(std::int64_t dim) const { return rondo::squeeze(*this, dim); }
+Tensor Tensor::unsqueeze(std::int64_t dim) const { return rondo::unsqueeze(*this, dim); }
+Tensor Tensor::expand(const Dims& sizes) const { return rondo::expand(*this, sizes); }
+Tensor Tensor::permute(const Dims& order) const { return rondo::permute(*this, order); }
+Tensor Tensor::transpose(std::int64_t a, std::int64_t b) const {
+  return rondo::transpose(*this, a, b);
+}
+Tensor Tensor::t() const {
+  require<ShapeError>(dim() <= 2, "t: the tensor has ", dim(),
+                      " dimensions, at most 2 are allowed");
+  return dim() < 2 ? rondo::reshape(*this, shape()) : rondo::transpose(*this, 0, 1);
+}
+Tensor Tensor::flip(const Dims& dims) const { return rondo::flip(*this, dims); }
+Tensor Tensor::select(std::int64_t dim, std::int64_t index) const {
+  return rondo::select(*this, dim, index);
+}
+Tensor Tensor::narrow(std::int64_t dim, std::int64_t start, std::int64_t length) const {
+  return rondo::narrow(*this, dim, start, length);
+}
+Tensor Tensor::index_select(std::int64_t dim, const Tensor& index) const {
+  return rondo::index_select(*this, dim, index);
+}
+Tensor Tensor::gather(std::int64_t dim, const Tensor& index) const {
+  return rondo::gather(*this, dim, index);
+}
+Tensor Tensor::masked_fill(const Tensor& mask, Scalar value) const {
+  return rondo::masked_fill(*this, mask, value);
+}
+std::vector<Tensor> Tensor::split(std::int64_t size, std::int64_t dim) const {
+  return rondo::split(*this, size, dim);
+}
+std::vector<Tensor> Tensor::chunk(std::int64_t chunks, std::int64_t dim) const {
+  return rondo::chunk(*this, chunks, dim);
+}
+
+Tensor Tensor::sum() const { return rondo::sum(*this); }
+Tensor Tensor::sum(const Dims& dims, bool keepdim) const {
+  return rondo::sum(*this, dims, keepdim);
+}
+Tensor Tensor::mean() const { return rondo::mean(*this); }
+Tensor Tensor::mean(const Dims& dims, bool keepdim) const {
+  return rondo::mean(*this, dims, keepdim);
+}
+Tensor Tensor::max() const { return rondo::max(*this); }
+Tensor Tensor::min() const { return rondo::min(*this); }
+Tensor Tensor::argmax(std::int64_t dim, bool keepdim) const {
+  return rondo::argmax(*this, dim, keepdim);
+}
+Tensor Tensor::norm() const { return rondo::norm(*this); }
+
+Tensor Tensor::matmul(const Tensor& other) const { return rondo::matmul(*this, other); }
+Tensor Tensor::pow(double exponent) const { return rondo::pow(*this, exponent); }
+Tensor Tensor::exp() const { return rondo::exp(*this); }
+Tensor Tensor::log() const { return rondo::log(*this); }
+Tensor Tensor::sqrt() const { return rondo::sqrt(*this); }
+Tensor Tensor::abs() const { return rondo::abs(*this); }
+Tensor Tensor::relu() const { return rondo::relu(*this); }
+Tensor Tensor::sigmoid() const { return rondo::sigmoid(*this); }
+Tensor Tensor::tanh() const { return rondo::tanh(*this); }
+
+}  // namespace rondo

@@ -1,0 +1,43 @@
+#include "autograd/node.h"
+
+#include <atomic>
+
+#include "autograd/grad_mode.h"
+
+namespace rondo {
+namespace {
+
+std::atomic<std::uint64_t> next_sequence{0};
+
+}  // namespace
+
+Node::Node() : sequence(next_sequence.fetch_add(1, std::memory_order_relaxed)) {
+  if (AnomalyMode::is_enabled()) scope = ScopeName::path();
+}
+
+// Note [Teardown is iterative]
+// A node owns the nodes its edges lead to, so the plain destructor of a long chain would recurse
+// once for each of its, say, 400,000 nodes and overflow the stack. Instead, a dying node hands its
+// edges to a list, and the outermost destructor on this thread empties that list in a loop.
+Node::~Node() {
+  thread_local std::vector<std::shared_ptr<Node>>* dying = nullptr;
+  if (dying != nullptr) {
+    for (Edge& edge : edges) {
+      if (edge.node) dying->push_back(std::move(edge.node));
+    }
+    return;
+  }
+  std::vector<std::shared_ptr<Node>> list;
+  dying = &list;
+  for (Edge& edge : edges) {
+    if (edge.node) list.push_back(std::move(edge.node));
+  }
+  while (!list.empty()) {
+    std::shared_ptr<Node> node = std::move(list.back());
+    list.pop_back();
+    node.reset();  // may push onto the list
+  }
+  dying = nullptr;
+}
+
+}  // namespace rondo

@@ -1,0 +1,197 @@
+#include "autograd/ops/activation.h"
+
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
+#include "autograd/record.h"
+#include "tensor/backend.h"
+#include "tensor/creation.h"
+
+namespace rondo {
+namespace {
+
+Tensor compute(UnaryOp op, const Tensor& x, OpParams params = {}) {
+  Tensor y = Tensor::empty_like(x);
+  backend(x).unary(op, x, y, params);
+  return y;
+}
+
+/// dx = f(dy, saved) in one pass. Under create_graph that pass could not be differentiated, so the
+/// same formula is then written in ops: each Derivative below has both spellings.
+template <class Derivative>
+Tensor one_pass(const Tensor& dy, const Tensor& saved, OpParams params = {}) {
+  if (GradMode::is_enabled()) return Derivative::in_ops(dy, saved, params);
+  Tensor dx = Tensor::empty_like(saved);
+  backend(dy).binary(Derivative::op, dy, saved, dx, params);
+  return dx;
+}
+
+template <class Derivative>
+struct ActivationBackward final : Node {
+  SavedTensor saved;
+  OpParams params;
+  explicit ActivationBackward(const Tensor& x, OpParams params = {}) : saved(x), params(params) {}
+  ActivationBackward(const Tensor& y, SavedTensor::OutputTag tag) : saved(y, tag) {}
+  const char* name() const override { return Derivative::name; }
+  Tensors backward(const Tensors& dy) override {
+    return {one_pass<Derivative>(dy[0], saved.get(*this), params)};
+  }
+  void release_saved() override { saved.reset(); }
+};
+
+/// The mask [condition] as numbers, which no gradient flows through.
+Tensor mask(const Tensor& condition, const Tensor& like) { return to(condition, like.dtype()); }
+
+struct Relu {  // [y > 0]; saving y lets x be freed
+  static constexpr auto name = "relu";
+  static constexpr BinaryOp op = BinaryOp::relu_backward;
+  static Tensor in_ops(const Tensor& dy, const Tensor& y, OpParams) {
+    return dy * mask(gt(y, 0), dy);
+  }
+};
+struct LeakyRelu {
+  static constexpr auto name = "leaky_relu";
+  static constexpr BinaryOp op = BinaryOp::leaky_relu_backward;
+  static Tensor in_ops(const Tensor& dy, const Tensor& x, OpParams params) {
+    Tensor positive = mask(gt(x, 0), dy);
+    return dy * (positive * (1 - params.alpha) + params.alpha);
+  }
+};
+struct Sigmoid {  // y (1 - y)
+  static constexpr auto name = "sigmoid";
+  static constexpr BinaryOp op = BinaryOp::sigmoid_backward;
+  static Tensor in_ops(const Tensor& dy, const Tensor& y, OpParams) { return dy * (y * (1 - y)); }
+};
+struct Tanh {  // 1 - y^2
+  static constexpr auto name = "tanh";
+  static constexpr BinaryOp op = BinaryOp::tanh_backward;
+  static Tensor in_ops(const Tensor& dy, const Tensor& y, OpParams) { return dy * (1 - square(y)); }
+};
+struct Gelu {  // Phi(x) + x phi(x)
+  static constexpr auto name = "gelu";
+  static constexpr BinaryOp op = BinaryOp::gelu_backward;
+  static Tensor in_ops(const Tensor& dy, const Tensor& x, OpParams) {
+    Tensor cdf = (erf(x * 0.70710678118654752440) + 1) * 0.5;
+    Tensor pdf = exp(square(x) * -0.5) * 0.39894228040143267794;
+    return dy * (cdf + x * pdf);
+  }
+};
+struct GeluTanh {
+  static constexpr auto name = "gelu";
+  static constexpr BinaryOp op = BinaryOp::gelu_tanh_backward;
+  static Tensor in_ops(const Tensor& dy, const Tensor& x, OpParams) {
+    constexpr double k = 0.79788456080286535588;
+    Tensor squared = square(x);
+    Tensor t = tanh(x * (squared * 0.044715 + 1) * k);
+    Tensor slope = (squared * (3 * 0.044715) + 1) * k;
+    return dy * ((t + 1 + x * (1 - square(t)) * slope) * 0.5);
+  }
+};
+struct Silu {  // s (1 + x (1 - s)), s = sigmoid(x)
+  static constexpr auto name = "silu";
+  static constexpr BinaryOp op = BinaryOp::silu_backward;
+  static Tensor in_ops(const Tensor& dy, const Tensor& x, OpParams) {
+    Tensor s = sigmoid(x);
+    return dy * (s * (x * (1 - s) + 1));
+  }
+};
+
+template <class Derivative>
+Tensor from_input(UnaryOp op, const Tensor& x, OpParams params = {}) {
+  return record<ActivationBackward<Derivative>>({x}, compute(op, x, params), x, params);
+}
+template <class Derivative>
+Tensor from_output(UnaryOp op, const Tensor& x) {
+  Tensor y = compute(op, x);
+  return record<ActivationBackward<Derivative>>({x}, y, y, SavedTensor::output);
+}
+
+struct SoftplusBackward final : Node {
+  SavedTensor x;
+  explicit SoftplusBackward(const Tensor& x) : x(x) {}
+  const char* name() const override { return "softplus"; }
+  Tensors backward(const Tensors& dy) override { return {dy[0] * sigmoid(x.get(*this))}; }
+  void release_saved() override { x.reset(); }
+};
+
+struct SoftmaxBackward final : Node {
+  SavedTensor y;
+  std::int64_t dim;
+  SoftmaxBackward(const Tensor& y, std::int64_t dim) : y(y, SavedTensor::output), dim(dim) {}
+  const char* name() const override { return "softmax"; }
+  Tensors backward(const Tensors& dy) override {  // y (dy - sum dy y)
+    Tensor p = y.get(*this);
+    return {p * (dy[0] - sum(dy[0] * p, {dim}, true))};
+  }
+  void release_saved() override { y.reset(); }
+};
+
+struct LogSoftmaxBackward final : Node {
+  SavedTensor y;
+  std::int64_t dim;
+  LogSoftmaxBackward(const Tensor& y, std::int64_t dim) : y(y, SavedTensor::output), dim(dim) {}
+  const char* name() const override { return "log_softmax"; }
+  Tensors backward(const Tensors& dy) override {  // dy - exp(y) sum dy
+    return {dy[0] - exp(y.get(*this)) * sum(dy[0], {dim}, true)};
+  }
+  void release_saved() override { y.reset(); }
+};
+
+Tensor check_float(const Tensor& x, const char* op) {
+  require<DTypeError>(is_floating(x.dtype()), op, ": wants a floating-point tensor, not ",
+                      x.dtype());
+  return x;
+}
+
+Tensor softmax_forward(bool log, const Tensor& x, std::int64_t dim) {
+  check_float(x, log ? "log_softmax" : "softmax");
+  Tensor y = Tensor::empty_like(x);
+  backend(x).softmax(log, x, dim, y);
+  return y;
+}
+
+}  // namespace
+
+Tensor relu(const Tensor& x) { return from_output<Relu>(UnaryOp::relu, x); }
+Tensor leaky_relu(const Tensor& x, double slope) {
+  return from_input<LeakyRelu>(UnaryOp::leaky_relu, x, {.alpha = slope});
+}
+Tensor sigmoid(const Tensor& x) {
+  return from_output<Sigmoid>(UnaryOp::sigmoid, check_float(x, "sigmoid"));
+}
+Tensor tanh(const Tensor& x) { return from_output<Tanh>(UnaryOp::tanh, check_float(x, "tanh")); }
+Tensor gelu(const Tensor& x, GeluApproximation approximation) {
+  check_float(x, "gelu");
+  return approximation == GeluApproximation::none ? from_input<Gelu>(UnaryOp::gelu, x)
+                                                  : from_input<GeluTanh>(UnaryOp::gelu_tanh, x);
+}
+Tensor silu(const Tensor& x) { return from_input<Silu>(UnaryOp::silu, check_float(x, "silu")); }
+Tensor softplus(const Tensor& x) {
+  return record<SoftplusBackward>({x}, compute(UnaryOp::softplus, check_float(x, "softplus")), x);
+}
+
+Tensor softmax(const Tensor& x, std::int64_t dim) {
+  dim = wrap_dim(dim, x.dim(), "softmax");
+  Tensor y = softmax_forward(false, x, dim);
+  return record<SoftmaxBackward>({x}, y, y, dim);
+}
+Tensor log_softmax(const Tensor& x, std::int64_t dim) {
+  dim = wrap_dim(dim, x.dim(), "log_softmax");
+  Tensor y = softmax_forward(true, x, dim);
+  return record<LogSoftmaxBackward>({x}, y, y, dim);
+}
+
+Tensor dropout(const Tensor& x, double p, bool training, Generator& generator) {
+  require(p >= 0 && p <= 1, "dropout: the probability ", p, " is not in [0, 1]");
+  if (!training || p == 0) return x;
+  Tensor keep = no_grad([&] {
+    Tensor draw = Tensor::empty(x.shape(), {.device = x.device(), .format = x.suggested_format()});
+    backend(x).uniform(draw, generator.next(), 0, 1);
+    Tensor kept = to(ge(draw, p), x.dtype());
+    return p == 1 ? kept : mul(kept, 1 / (1 - p));
+  });
+  return mul(x, keep);
+}
+
+}  // namespace rondo

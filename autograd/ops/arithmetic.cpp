@@ -1,0 +1,338 @@
+#include "autograd/ops/arithmetic.h"
+
+#include "autograd/ops/activation.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
+#include "autograd/record.h"
+#include "tensor/backend.h"
+#include "tensor/creation.h"
+
+namespace rondo {
+namespace {
+
+int category(DType dtype) { return is_floating(dtype) ? 2 : is_integral(dtype) ? 1 : 0; }
+
+/// x with `weaker` standing for the operand that takes part by category only.
+DType by_category(DType strong, DType weak, DType default_of_weak) {
+  return category(weak) > category(strong) ? default_of_weak : strong;
+}
+
+void check_same_device(const Tensor& a, const Tensor& b, const char* op) {
+  require<DeviceError>(a.device() == b.device(), op, ": tensors on ", a.device(), " and ",
+                       b.device());
+}
+
+/// The C++ number as a 0-dim tensor of the dtype in which it will meet x.
+Tensor wrapped(const Tensor& x, Scalar value) {
+  return scalar(value, {.dtype = result_type(x, value), .device = x.device()});
+}
+
+/// a and b converted to `dtype`, expanded to one shape, computed. No tape.
+Tensor compute(BinaryOp op, const Tensor& a, const Tensor& b, DType dtype, DType out,
+               OpParams params, const char* name) {
+  check_same_device(a, b, name);
+  NoGradGuard guard;
+  Tensor left = to(a, dtype), right = to(b, dtype);
+  Dims shape = broadcast_shapes(a.shape(), b.shape());
+  auto expanded = [&](const Tensor& x) {
+    if (x.shape() == shape) return x;
+    return x.as_view(shape, broadcast_strides(x.shape(), x.strides(), shape), x.storage_offset());
+  };
+  left = expanded(left);
+  right = expanded(right);
+  // The layout of the operand that has the full shape: channels_last stays channels_last.
+  const Tensor& model = a.shape() == shape ? a : b;
+  MemoryFormat format =
+      model.shape() == shape ? model.suggested_format() : MemoryFormat::contiguous;
+  Tensor y = Tensor::empty(shape, {.dtype = out, .device = a.device(), .format = format});
+  backend(y).binary(op, left, right, y, params);
+  return y;
+}
+
+Tensor compute(BinaryOp op, const Tensor& a, const Tensor& b, const char* name,
+               OpParams params = {}) {
+  DType dtype = result_type(a, b);
+  return compute(op, a, b, dtype, dtype, params, name);
+}
+
+struct AddBackward final : Node {
+  Dims a_shape, b_shape;
+  double alpha;
+  AddBackward(const Tensor& a, const Tensor& b, double alpha)
+      : a_shape(a.shape()), b_shape(b.shape()), alpha(alpha) {}
+  const char* name() const override { return "add"; }
+  Tensors backward(const Tensors& dy) override {
+    Tensor da = wants(0) ? sum_to(dy[0], a_shape) : Tensor();
+    Tensor db = wants(1) ? sum_to(dy[0], b_shape) : Tensor();
+    return {da, db.defined() && alpha != 1 ? mul(db, alpha) : db};
+  }
+};
+
+struct MulBackward final : Node {
+  SavedTensor a, b;
+  Dims a_shape, b_shape;
+  MulBackward(const Tensor& a, const Tensor& b)
+      : a(b.requires_grad() ? a : Tensor()),
+        b(a.requires_grad() ? b : Tensor()),
+        a_shape(a.shape()),
+        b_shape(b.shape()) {}
+  const char* name() const override { return "mul"; }
+  Tensors backward(const Tensors& dy) override {
+    return {wants(0) ? sum_to(mul(dy[0], b.get(*this)), a_shape) : Tensor(),
+            wants(1) ? sum_to(mul(dy[0], a.get(*this)), b_shape) : Tensor()};
+  }
+  void release_saved() override {
+    a.reset();
+    b.reset();
+  }
+};
+
+struct DivBackward final : Node {
+  SavedTensor a, b;
+  Dims a_shape, b_shape;
+  DivBackward(const Tensor& a, const Tensor& b)
+      : a(b.requires_grad() ? a : Tensor()), b(b), a_shape(a.shape()), b_shape(b.shape()) {}
+  const char* name() const override { return "div"; }
+  Tensors backward(const Tensors& dy) override {
+    Tensor divisor = b.get(*this);
+    Tensor da = div(dy[0], divisor);
+    Tensor db = wants(1) ? neg(mul(da, div(a.get(*this), divisor))) : Tensor();
+    return {wants(0) ? sum_to(da, a_shape) : Tensor(), wants(1) ? sum_to(db, b_shape) : Tensor()};
+  }
+  void release_saved() override {
+    a.reset();
+    b.reset();
+  }
+};
+
+struct PowBackward final : Node {
+  SavedTensor a, b, y;
+  Dims a_shape, b_shape;
+  PowBackward(const Tensor& a, const Tensor& b, const Tensor& y)
+      : a(a), b(b), y(y, SavedTensor::output), a_shape(a.shape()), b_shape(b.shape()) {}
+  const char* name() const override { return "pow"; }
+  Tensors backward(const Tensors& dy) override {
+    Tensor base = a.get(*this), exponent = b.get(*this);
+    Tensor da, db;
+    if (wants(0)) {
+      Tensor slope = mul(exponent, pow(base, sub(exponent, 1)));
+      da = sum_to(mul(dy[0], where(eq(exponent, 0), zeros_like(slope), slope)), a_shape);
+    }
+    if (wants(1)) {
+      Tensor power = y.get(*this);
+      Tensor flat = logical_and(eq(base, 0), ge(exponent, 0));  // 0^b stays 0
+      db = sum_to(mul(dy[0], where(flat, zeros_like(power), mul(power, log(base)))), b_shape);
+    }
+    return {da, db};
+  }
+  void release_saved() override {
+    a.reset();
+    b.reset();
+    y.reset();
+  }
+};
+
+struct PowScalarBackward final : Node {
+  SavedTensor x;
+  double exponent;
+  PowScalarBackward(const Tensor& x, double exponent) : x(x), exponent(exponent) {}
+  const char* name() const override { return "pow"; }
+  Tensors backward(const Tensors& dy) override {
+    if (exponent == 0) return {zeros_like(dy[0])};
+    return {mul(dy[0], mul(pow(x.get(*this), exponent - 1), exponent))};
+  }
+  void release_saved() override { x.reset(); }
+};
+
+/// maximum and minimum: the gradient goes where the extreme was, half to each on a tie.
+struct ExtremeBackward final : Node {
+  SavedTensor a, b;
+  bool largest;
+  ExtremeBackward(const Tensor& a, const Tensor& b, bool largest) : a(a), b(b), largest(largest) {}
+  const char* name() const override { return largest ? "maximum" : "minimum"; }
+  Tensors backward(const Tensors& dy) override {
+    Tensor left = a.get(*this), right = b.get(*this);
+    Tensor wins = largest ? gt(left, right) : lt(left, right);
+    Tensor share = add(to(wins, dy[0].dtype()), mul(to(eq(left, right), dy[0].dtype()), 0.5));
+    return {wants(0) ? sum_to(mul(dy[0], share), left.shape()) : Tensor(),
+            wants(1) ? sum_to(mul(dy[0], sub(1, share)), right.shape()) : Tensor()};
+  }
+  static Tensor sub(double one, const Tensor& x) { return add(neg(x), one); }
+  void release_saved() override {
+    a.reset();
+    b.reset();
+  }
+};
+
+struct Atan2Backward final : Node {
+  SavedTensor a, b;
+  Atan2Backward(const Tensor& a, const Tensor& b) : a(a), b(b) {}
+  const char* name() const override { return "atan2"; }
+  Tensors backward(const Tensors& dy) override {
+    Tensor y = a.get(*this), x = b.get(*this);
+    Tensor g = div(dy[0], add(square(y), square(x)));
+    return {wants(0) ? sum_to(mul(g, x), y.shape()) : Tensor(),
+            wants(1) ? sum_to(neg(mul(g, y)), x.shape()) : Tensor()};
+  }
+  void release_saved() override {
+    a.reset();
+    b.reset();
+  }
+};
+
+struct WhereBackward final : Node {
+  Tensor condition;
+  Dims a_shape, b_shape;
+  WhereBackward(const Tensor& condition, const Tensor& a, const Tensor& b)
+      : condition(condition), a_shape(a.shape()), b_shape(b.shape()) {}
+  const char* name() const override { return "where"; }
+  Tensors backward(const Tensors& dy) override {
+    Tensor zero = zeros_like(dy[0]);
+    return {wants(0) ? sum_to(where(condition, dy[0], zero), a_shape) : Tensor(),
+            wants(1) ? sum_to(where(condition, zero, dy[0]), b_shape) : Tensor()};
+  }
+};
+
+DType float_type(DType dtype) { return is_floating(dtype) ? dtype : f32; }
+
+void check_divisor(const Tensor& b, DType dtype, const char* op) {
+  if (is_floating(dtype)) return;
+  require(!any(eq(b, 0)).item<bool>(), op, ": an integer is divided by zero");
+}
+
+Tensor compare(BinaryOp op, const Tensor& a, const Tensor& b, const char* name) {
+  return compute(op, a, b, result_type(a, b), boolean, {}, name);
+}
+Tensor compare(BinaryOp op, const Tensor& a, Scalar b, const char* name) {
+  return compare(op, a, wrapped(a, b), name);
+}
+
+}  // namespace
+
+DType result_type(const Tensor& a, const Tensor& b) {
+  bool a_weak = a.dim() == 0, b_weak = b.dim() == 0;
+  if (a_weak == b_weak) return promote(a.dtype(), b.dtype());
+  return a_weak ? by_category(b.dtype(), a.dtype(), a.dtype())
+                : by_category(a.dtype(), b.dtype(), b.dtype());
+}
+
+DType result_type(const Tensor& a, Scalar b) {
+  return by_category(a.dtype(), b.dtype(), b.dtype() == f64 ? f32 : b.dtype());
+}
+
+Tensor sum_to(const Tensor& gradient, const Dims& shape) {
+  if (gradient.shape() == shape) return gradient;
+  std::int64_t extra = gradient.dim() - shape.size();
+  Dims dims;
+  for (std::int64_t d = 0; d < gradient.dim(); ++d) {
+    if (d < extra || (shape[d - extra] == 1 && gradient.size(d) != 1)) dims.push_back(d);
+  }
+  Tensor reduced = dims.empty() ? gradient : sum(gradient, dims, true);
+  return reshape(reduced, shape);
+}
+
+Tensor add(const Tensor& a, const Tensor& b, double alpha) {
+  require<DTypeError>(is_floating(result_type(a, b)) ||
+                          alpha == static_cast<double>(static_cast<std::int64_t>(alpha)),
+                      "add: alpha ", alpha, " is no integer, the tensors are");
+  return record<AddBackward>({a, b}, compute(BinaryOp::add, a, b, "add", {.alpha = alpha}), a, b,
+                             alpha);
+}
+Tensor sub(const Tensor& a, const Tensor& b, double alpha) { return add(a, b, -alpha); }
+Tensor mul(const Tensor& a, const Tensor& b) {
+  return record<MulBackward>({a, b}, compute(BinaryOp::mul, a, b, "mul"), a, b);
+}
+Tensor div(const Tensor& a, const Tensor& b) {
+  DType dtype = float_type(result_type(a, b));
+  return record<DivBackward>({a, b}, compute(BinaryOp::div, a, b, dtype, dtype, {}, "div"), a, b);
+}
+Tensor pow(const Tensor& a, const Tensor& b) {
+  Tensor y = compute(BinaryOp::pow, a, b, "pow");
+  return record<PowBackward>({a, b}, y, a, b, y);
+}
+Tensor maximum(const Tensor& a, const Tensor& b) {
+  return record<ExtremeBackward>({a, b}, compute(BinaryOp::maximum, a, b, "maximum"), a, b, true);
+}
+Tensor minimum(const Tensor& a, const Tensor& b) {
+  return record<ExtremeBackward>({a, b}, compute(BinaryOp::minimum, a, b, "minimum"), a, b, false);
+}
+Tensor atan2(const Tensor& a, const Tensor& b) {
+  DType dtype = float_type(result_type(a, b));
+  return record<Atan2Backward>({a, b}, compute(BinaryOp::atan2, a, b, dtype, dtype, {}, "atan2"), a,
+                               b);
+}
+Tensor floor_divide(const Tensor& a, const Tensor& b) {
+  check_divisor(b, result_type(a, b), "floor_divide");
+  return compute(BinaryOp::floor_divide, a, b, "floor_divide");
+}
+Tensor remainder(const Tensor& a, const Tensor& b) {
+  check_divisor(b, result_type(a, b), "remainder");
+  return compute(BinaryOp::remainder, a, b, "remainder");
+}
+
+Tensor add(const Tensor& a, Scalar b) { return add(a, wrapped(a, b)); }
+Tensor sub(const Tensor& a, Scalar b) { return sub(a, wrapped(a, b)); }
+Tensor mul(const Tensor& a, Scalar b) { return mul(a, wrapped(a, b)); }
+Tensor div(const Tensor& a, Scalar b) { return div(a, wrapped(a, b)); }
+Tensor pow(const Tensor& a, double exponent) {
+  DType dtype = float_type(a.dtype());
+  Tensor x = to(a, dtype), y = Tensor::empty_like(x);
+  backend(x).unary(UnaryOp::pow_scalar, x, y, {.alpha = exponent});
+  return record<PowScalarBackward>({x}, y, x, exponent);
+}
+
+Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
+Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
+Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
+Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
+Tensor operator+(const Tensor& a, Scalar b) { return add(a, b); }
+Tensor operator-(const Tensor& a, Scalar b) { return sub(a, b); }
+Tensor operator*(const Tensor& a, Scalar b) { return mul(a, b); }
+Tensor operator/(const Tensor& a, Scalar b) { return div(a, b); }
+Tensor operator+(Scalar a, const Tensor& b) { return add(b, a); }
+Tensor operator-(Scalar a, const Tensor& b) { return sub(wrapped(b, a), b); }
+Tensor operator*(Scalar a, const Tensor& b) { return mul(b, a); }
+Tensor operator/(Scalar a, const Tensor& b) { return div(wrapped(b, a), b); }
+Tensor operator-(const Tensor& a) { return neg(a); }
+
+Tensor eq(const Tensor& a, const Tensor& b) { return compare(BinaryOp::eq, a, b, "eq"); }
+Tensor ne(const Tensor& a, const Tensor& b) { return compare(BinaryOp::ne, a, b, "ne"); }
+Tensor lt(const Tensor& a, const Tensor& b) { return compare(BinaryOp::lt, a, b, "lt"); }
+Tensor le(const Tensor& a, const Tensor& b) { return compare(BinaryOp::le, a, b, "le"); }
+Tensor gt(const Tensor& a, const Tensor& b) { return compare(BinaryOp::gt, a, b, "gt"); }
+Tensor ge(const Tensor& a, const Tensor& b) { return compare(BinaryOp::ge, a, b, "ge"); }
+Tensor eq(const Tensor& a, Scalar b) { return compare(BinaryOp::eq, a, b, "eq"); }
+Tensor ne(const Tensor& a, Scalar b) { return compare(BinaryOp::ne, a, b, "ne"); }
+Tensor lt(const Tensor& a, Scalar b) { return compare(BinaryOp::lt, a, b, "lt"); }
+Tensor le(const Tensor& a, Scalar b) { return compare(BinaryOp::le, a, b, "le"); }
+Tensor gt(const Tensor& a, Scalar b) { return compare(BinaryOp::gt, a, b, "gt"); }
+Tensor ge(const Tensor& a, Scalar b) { return compare(BinaryOp::ge, a, b, "ge"); }
+Tensor logical_and(const Tensor& a, const Tensor& b) {
+  return compare(BinaryOp::logical_and, a, b, "logical_and");
+}
+Tensor logical_or(const Tensor& a, const Tensor& b) {
+  return compare(BinaryOp::logical_or, a, b, "logical_or");
+}
+Tensor logical_xor(const Tensor& a, const Tensor& b) {
+  return compare(BinaryOp::logical_xor, a, b, "logical_xor");
+}
+
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  require<DTypeError>(condition.dtype() == boolean, "where: the condition is ", condition.dtype(),
+                      ", not bool");
+  check_same_device(a, b, "where");
+  check_same_device(a, condition, "where");
+  DType dtype = result_type(a, b);
+  Tensor left = to(a, dtype), right = to(b, dtype);
+  Dims shape = broadcast_shapes(broadcast_shapes(condition.shape(), a.shape()), b.shape());
+  auto expanded = [&](const Tensor& x) {
+    return x.as_view(shape, broadcast_strides(x.shape(), x.strides(), shape), x.storage_offset());
+  };
+  MemoryFormat format = a.shape() == shape ? a.suggested_format() : MemoryFormat::contiguous;
+  Tensor y = Tensor::empty(shape, {.dtype = dtype, .device = a.device(), .format = format});
+  backend(y).where(expanded(condition), expanded(left), expanded(right), y);
+  return record<WhereBackward>({left, right}, y, condition, left, right);
+}
+
+}  // namespace rondo

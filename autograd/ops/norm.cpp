@@ -1,0 +1,212 @@
+#include "autograd/ops/norm.h"
+
+#include "autograd/ops/activation.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
+#include "autograd/record.h"
+#include "tensor/backend.h"
+#include "tensor/creation.h"
+
+namespace rondo {
+namespace {
+
+/// (C) as (1, C, 1, …), to broadcast over x (N, C, ...).
+Tensor per_channel(const Tensor& v, const Tensor& x) {
+  Dims sizes = Dims::filled(x.dim(), 1);
+  sizes[1] = v.numel();
+  return reshape(v, sizes);
+}
+
+/// Every dimension but that of the channels.
+Dims batch_dims(const Tensor& x) {
+  Dims dims;
+  for (std::int64_t d = 0; d < x.dim(); ++d) {
+    if (d != 1) dims.push_back(d);
+  }
+  return dims;
+}
+
+Tensor affine(const Tensor& normalized, const Tensor& gamma, const Tensor& beta) {
+  Tensor y = normalized;
+  if (gamma.defined()) y = y * to(gamma, y.dtype());
+  if (beta.defined()) y = y + to(beta, y.dtype());
+  return y;
+}
+
+/// relu?(x_hat gamma + beta + residual?), in recording ops.
+Tensor finish(const Tensor& normalized, const Tensor& x, const Tensor& gamma, const Tensor& beta,
+              const BatchNormOptions& options) {
+  Tensor y = affine(normalized, gamma.defined() ? per_channel(gamma, x) : gamma,
+                    beta.defined() ? per_channel(beta, x) : beta);
+  if (options.residual.defined()) y = y + options.residual;
+  return options.relu ? relu(y) : y;
+}
+
+struct BatchNormBackward final : Node {
+  SavedTensor x, y, gamma;  // y only where a relu followed: its sign is the relu's mask
+  Tensor mean, invstd;
+  bool relu, has_residual;
+  double eps;
+
+  BatchNormBackward(const Tensor& x, const Tensor& y, const Tensor& gamma, const Tensor& mean,
+                    const Tensor& invstd, const BatchNormOptions& options)
+      : x(x),
+        y(options.relu ? SavedTensor(y, SavedTensor::output) : SavedTensor()),
+        gamma(gamma),
+        mean(mean),
+        invstd(invstd),
+        relu(options.relu),
+        has_residual(options.residual.defined()),
+        eps(options.eps) {}
+  const char* name() const override { return "batch_norm"; }
+
+  // Inputs: x, gamma, beta, residual.
+  Tensors backward(const Tensors& dy) override {
+    if (GradMode::is_enabled()) return in_ops(dy[0]);
+    Tensor input = x.get(*this), scale = gamma.get(*this);
+    Tensor dx = Tensor::empty_like(input);
+    Tensor dgamma = wants(1) ? Tensor::empty_like(mean) : Tensor();
+    Tensor dbeta = wants(2) ? Tensor::empty_like(mean) : Tensor();
+    Tensor dresidual;
+    if (wants(3)) dresidual = relu ? Tensor::empty_like(input) : dy[0];
+    backend(input).batch_norm_backward(dy[0], input, relu ? y.get(*this) : Tensor(), in_f32(scale),
+                                       mean, invstd, dx, dgamma, dbeta,
+                                       relu ? dresidual : Tensor());
+    return {dx, dgamma, dbeta, dresidual};
+  }
+
+  // The same in differentiable ops, for create_graph: the statistics are computed again from x, so
+  // that the second derivative sees how they depend on it.
+  Tensors in_ops(const Tensor& dy) {
+    Tensor input = x.get(*this), scale = gamma.get(*this);
+    Dims dims = batch_dims(input);
+    Tensor g = relu ? dy * to(gt(y.get(*this), 0), dy.dtype()) : dy;
+    Tensor centered = input - rondo::mean(input, dims, true);
+    Tensor inv = rsqrt(rondo::mean(square(centered), dims, true) + eps);
+    Tensor normalized = centered * inv;
+    Tensor dgamma = sum(g * normalized, dims), dbeta = sum(g, dims);
+    Tensor scaled = scale.defined() ? g * to(per_channel(scale, input), g.dtype()) : g;
+    Tensor dx = inv * (scaled - rondo::mean(scaled, dims, true) -
+                       normalized * rondo::mean(scaled * normalized, dims, true));
+    return {dx, wants(1) ? to(dgamma, scale.dtype()) : Tensor(), wants(2) ? dbeta : Tensor(),
+            wants(3) ? g : Tensor()};
+  }
+  static Tensor in_f32(const Tensor& v) { return v.defined() ? to(v, f32) : v; }
+  void release_saved() override {
+    x.reset();
+    y.reset();
+    gamma.reset();
+  }
+};
+
+Tensor composed(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                const Tensor& running_mean, const Tensor& running_var,
+                const BatchNormOptions& options) {
+  Dims dims = batch_dims(x);
+  Tensor center = mean(x, dims, true);
+  Tensor centered = x - center;
+  Tensor variance = mean(square(centered), dims, true);
+  if (running_mean.defined()) {
+    NoGradGuard guard;
+    auto n = static_cast<double>(x.numel() / x.size(1));
+    auto update = [&](const Tensor& running, const Tensor& batch, double factor) {
+      running.copy_(running * (1 - options.momentum) +
+                    reshape(batch, running.shape()) * (options.momentum * factor));
+    };
+    update(running_mean, center, 1);
+    update(running_var, variance, n / (n - 1));
+  }
+  return finish(centered * rsqrt(variance + options.eps), x, gamma, beta, options);
+}
+
+void check(const Tensor& x, const Tensor& v, const char* what) {
+  require<ShapeError>(!v.defined() || (v.dim() == 1 && v.size(0) == x.size(1)),
+                      "batch_norm: ", what, " of shape ", v.defined() ? v.shape() : Dims{},
+                      " for an input ", x.shape());
+}
+
+Tensor inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                 const Tensor& running_mean, const Tensor& running_var,
+                 const BatchNormOptions& options) {
+  const Tensor inputs[] = {x, gamma, beta, options.residual};
+  if (x.dtype() == f64 || any_requires_grad(inputs)) {
+    Tensor inv = rsqrt(to(running_var, x.dtype()) + options.eps);
+    Tensor normalized = (x - per_channel(to(running_mean, x.dtype()), x)) * per_channel(inv, x);
+    return finish(normalized, x, gamma, beta, options);
+  }
+  Tensor y = Tensor::empty_like(x);
+  auto f32_of = [](const Tensor& v) { return v.defined() ? contiguous(to(v, f32)) : v; };
+  backend(x).batch_norm_inference(x, f32_of(gamma), f32_of(beta), f32_of(running_mean),
+                                  f32_of(running_var), options.eps,
+                                  {.residual = options.residual, .relu = options.relu}, y);
+  return y;
+}
+
+}  // namespace
+
+Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                  const Tensor& running_mean, const Tensor& running_var,
+                  const BatchNormOptions& options) {
+  require<ShapeError>(x.dim() >= 2, "batch_norm: input ", x.shape(), " has no channel dimension");
+  require<DTypeError>(is_floating(x.dtype()), "batch_norm: input of ", x.dtype());
+  check(x, gamma, "gamma");
+  check(x, beta, "beta");
+  check(x, running_mean, "running_mean");
+  check(x, running_var, "running_var");
+  require<ShapeError>(
+      !options.residual.defined() || options.residual.shape() == x.shape(), "batch_norm: residual ",
+      options.residual.defined() ? options.residual.shape() : Dims{}, " for an input ", x.shape());
+  if (!options.training && running_mean.defined())
+    return inference(x, gamma, beta, running_mean, running_var, options);
+  require<ShapeError>(
+      x.numel() / std::max<std::int64_t>(x.size(1), 1) > 1,
+      "batch_norm: more than one value for each channel is needed in training, input is ",
+      x.shape());
+  // The kernel wants f32 statistics; anything else (f64, parameters of 16 bits) is composed of ops.
+  bool f32_parameters = (!gamma.defined() || gamma.dtype() == f32) &&
+                        (!beta.defined() || beta.dtype() == f32) &&
+                        (!running_mean.defined() || running_mean.dtype() == f32);
+  if (x.dtype() == f64 || !f32_parameters)
+    return composed(x, gamma, beta, running_mean, running_var, options);
+
+  Tensor y = Tensor::empty_like(x);
+  Tensor mean = Tensor::empty({x.size(1)}, {.dtype = f32, .device = x.device()});
+  Tensor invstd = Tensor::empty_like(mean);
+  backend(x).batch_norm(x, gamma, beta, running_mean, running_var, options.momentum, options.eps,
+                        {.residual = options.residual, .relu = options.relu}, y, mean, invstd);
+  if (running_mean.defined()) {
+    running_mean.bump_version();
+    running_var.bump_version();
+  }
+  return record<BatchNormBackward>({x, gamma, beta, options.residual}, y, x, y, gamma, mean, invstd,
+                                   options);
+}
+
+Tensor layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& gamma,
+                  const Tensor& beta, double eps) {
+  Dims dims;
+  for (std::int64_t i = 0; i < normalized_shape.size(); ++i) {
+    std::int64_t d = x.dim() - normalized_shape.size() + i;
+    require<ShapeError>(d >= 0 && x.size(d) == normalized_shape[i], "layer_norm: input ", x.shape(),
+                        " does not end in ", normalized_shape);
+    dims.push_back(d);
+  }
+  Tensor centered = x - mean(x, dims, true);
+  Tensor normalized = centered * rsqrt(mean(square(centered), dims, true) + eps);
+  return affine(normalized, gamma, beta);
+}
+
+Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma, const Tensor& beta,
+                  double eps) {
+  require<ShapeError>(x.dim() >= 2 && groups > 0 && x.size(1) % groups == 0, "group_norm: input ",
+                      x.shape(), " does not divide into ", groups, " groups of channels");
+  Tensor grouped = reshape(x, {x.size(0), groups, x.numel() / (x.size(0) * groups)});
+  Tensor centered = grouped - mean(grouped, {2}, true);
+  Tensor normalized = centered * rsqrt(mean(square(centered), {2}, true) + eps);
+  return affine(reshape(normalized, x.shape()), gamma.defined() ? per_channel(gamma, x) : gamma,
+                beta.defined() ? per_channel(beta, x) : beta);
+}
+
+}  // namespace rondo

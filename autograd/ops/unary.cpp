@@ -1,0 +1,215 @@
+#include "autograd/ops/unary.h"
+
+#include "autograd/ops/activation.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/shape.h"
+#include "autograd/record.h"
+#include "tensor/backend.h"
+#include "tensor/creation.h"
+
+namespace rondo {
+namespace {
+
+/// op(x), no tape.
+Tensor compute(UnaryOp op, const Tensor& x, OpParams params = {}) {
+  Tensor y = Tensor::empty_like(x);
+  backend(x).unary(op, x, y, params);
+  return y;
+}
+
+/// Integers take part as f32 in ops that leave the integers.
+Tensor as_float(const Tensor& x) { return is_floating(x.dtype()) ? x : to(x, f32); }
+
+/// Saves the input: dx = dy f'(x).
+template <class Derivative>
+struct FromInput final : Node {
+  SavedTensor x;
+  explicit FromInput(const Tensor& x) : x(x) {}
+  const char* name() const override { return Derivative::name; }
+  Tensors backward(const Tensors& dy) override { return {Derivative::apply(dy[0], x.get(*this))}; }
+  void release_saved() override { x.reset(); }
+};
+
+/// Saves the output, which lets x be freed: dx = dy f'(x) written in y.
+template <class Derivative>
+struct FromOutput final : Node {
+  SavedTensor y;
+  explicit FromOutput(const Tensor& y) : y(y, SavedTensor::output) {}
+  const char* name() const override { return Derivative::name; }
+  Tensors backward(const Tensors& dy) override { return {Derivative::apply(dy[0], y.get(*this))}; }
+  void release_saved() override { y.reset(); }
+};
+
+template <class Derivative>
+Tensor from_input(UnaryOp op, const Tensor& x) {
+  return record<FromInput<Derivative>>({x}, compute(op, x), x);
+}
+template <class Derivative>
+Tensor from_output(UnaryOp op, const Tensor& x) {
+  Tensor y = compute(op, x);
+  return record<FromOutput<Derivative>>({x}, y, y);
+}
+
+// The derivatives, one row each.
+struct Abs {
+  static constexpr auto name = "abs";
+  static Tensor apply(const Tensor& dy, const Tensor& x) { return dy * sign(x); }
+};
+struct Exp {
+  static constexpr auto name = "exp";
+  static Tensor apply(const Tensor& dy, const Tensor& y) { return dy * y; }
+};
+struct Expm1 {
+  static constexpr auto name = "expm1";
+  static Tensor apply(const Tensor& dy, const Tensor& y) { return dy * (y + 1); }
+};
+struct Log {
+  static constexpr auto name = "log";
+  static Tensor apply(const Tensor& dy, const Tensor& x) { return dy / x; }
+};
+struct Log1p {
+  static constexpr auto name = "log1p";
+  static Tensor apply(const Tensor& dy, const Tensor& x) { return dy / (x + 1); }
+};
+struct Sqrt {
+  static constexpr auto name = "sqrt";
+  static Tensor apply(const Tensor& dy, const Tensor& y) { return dy / (y * 2); }
+};
+struct Rsqrt {
+  static constexpr auto name = "rsqrt";
+  static Tensor apply(const Tensor& dy, const Tensor& y) { return dy * (pow(y, 3) * -0.5); }
+};
+struct Reciprocal {
+  static constexpr auto name = "reciprocal";
+  static Tensor apply(const Tensor& dy, const Tensor& y) { return -(dy * square(y)); }
+};
+struct Square {
+  static constexpr auto name = "square";
+  static Tensor apply(const Tensor& dy, const Tensor& x) { return dy * (x * 2); }
+};
+struct Sin {
+  static constexpr auto name = "sin";
+  static Tensor apply(const Tensor& dy, const Tensor& x) { return dy * cos(x); }
+};
+struct Cos {
+  static constexpr auto name = "cos";
+  static Tensor apply(const Tensor& dy, const Tensor& x) { return -(dy * sin(x)); }
+};
+struct Tan {
+  static constexpr auto name = "tan";
+  static Tensor apply(const Tensor& dy, const Tensor& y) { return dy * (square(y) + 1); }
+};
+struct Sinh {
+  static constexpr auto name = "sinh";
+  static Tensor apply(const Tensor& dy, const Tensor& x) { return dy * cosh(x); }
+};
+struct Cosh {
+  static constexpr auto name = "cosh";
+  static Tensor apply(const Tensor& dy, const Tensor& x) { return dy * sinh(x); }
+};
+struct Asin {
+  static constexpr auto name = "asin";
+  static Tensor apply(const Tensor& dy, const Tensor& x) { return dy * rsqrt(1 - square(x)); }
+};
+struct Acos {
+  static constexpr auto name = "acos";
+  static Tensor apply(const Tensor& dy, const Tensor& x) { return -(dy * rsqrt(1 - square(x))); }
+};
+struct Atan {
+  static constexpr auto name = "atan";
+  static Tensor apply(const Tensor& dy, const Tensor& x) { return dy / (square(x) + 1); }
+};
+struct Erf {
+  static constexpr auto name = "erf";
+  static Tensor apply(const Tensor& dy, const Tensor& x) {
+    return dy * (exp(-square(x)) * 1.12837916709551257390);  // 2 / sqrt(pi)
+  }
+};
+/// Rounding: flat almost everywhere.
+struct Flat {
+  static constexpr auto name = "round";
+  static Tensor apply(const Tensor& dy, const Tensor&) { return zeros_like(dy); }
+};
+
+struct NegBackward final : Node {
+  const char* name() const override { return "neg"; }
+  Tensors backward(const Tensors& dy) override { return {neg(dy[0])}; }
+};
+
+/// dx = dy where x lay inside.
+Tensor clamp_backward(const Tensor& dy, const Tensor& x, double low, double high);
+struct ClampBackward final : Node {
+  SavedTensor x;
+  double low, high;
+  bool second;  // this is the derivative of clamp_backward in dy, which is the same map
+  ClampBackward(const Tensor& x, double low, double high, bool second)
+      : x(x), low(low), high(high), second(second) {}
+  const char* name() const override { return second ? "clamp_backward" : "clamp"; }
+  Tensors backward(const Tensors& dy) override {
+    return {clamp_backward(dy[0], x.get(*this), low, high)};
+  }
+  void release_saved() override { x.reset(); }
+};
+Tensor clamp_backward(const Tensor& dy, const Tensor& x, double low, double high) {
+  Tensor dx = Tensor::empty_like(x);
+  backend(x).binary(BinaryOp::clamp_backward, dy, x, dx, {.alpha = low, .beta = high});
+  return record<ClampBackward>({dy}, dx, x, low, high, true);
+}
+
+/// A test of each element.
+Tensor test(UnaryOp op, const Tensor& x) {
+  Tensor y = Tensor::empty(
+      x.shape(), {.dtype = boolean, .device = x.device(), .format = x.suggested_format()});
+  if (!is_floating(x.dtype()) && op != UnaryOp::logical_not) {
+    backend(y).fill(y, op == UnaryOp::isfinite);  // integers are all finite
+    return y;
+  }
+  backend(x).unary(op, x, y);
+  return y;
+}
+
+Tensor rounded(UnaryOp op, const Tensor& x) {
+  return is_floating(x.dtype()) ? from_input<Flat>(op, x) : x;
+}
+
+}  // namespace
+
+Tensor neg(const Tensor& x) {
+  require<DTypeError>(x.dtype() != boolean, "neg: a bool has no negative; use logical_not");
+  return record<NegBackward>({x}, compute(UnaryOp::neg, x));
+}
+Tensor abs(const Tensor& x) { return from_input<Abs>(UnaryOp::abs, x); }
+Tensor sign(const Tensor& x) { return from_input<Flat>(UnaryOp::sign, x); }
+Tensor exp(const Tensor& x) { return from_output<Exp>(UnaryOp::exp, as_float(x)); }
+Tensor expm1(const Tensor& x) { return from_output<Expm1>(UnaryOp::expm1, as_float(x)); }
+Tensor log(const Tensor& x) { return from_input<Log>(UnaryOp::log, as_float(x)); }
+Tensor log1p(const Tensor& x) { return from_input<Log1p>(UnaryOp::log1p, as_float(x)); }
+Tensor sqrt(const Tensor& x) { return from_output<Sqrt>(UnaryOp::sqrt, as_float(x)); }
+Tensor rsqrt(const Tensor& x) { return from_output<Rsqrt>(UnaryOp::rsqrt, as_float(x)); }
+Tensor reciprocal(const Tensor& x) {
+  return from_output<Reciprocal>(UnaryOp::reciprocal, as_float(x));
+}
+Tensor square(const Tensor& x) { return from_input<Square>(UnaryOp::square, x); }
+Tensor sin(const Tensor& x) { return from_input<Sin>(UnaryOp::sin, as_float(x)); }
+Tensor cos(const Tensor& x) { return from_input<Cos>(UnaryOp::cos, as_float(x)); }
+Tensor tan(const Tensor& x) { return from_output<Tan>(UnaryOp::tan, as_float(x)); }
+Tensor sinh(const Tensor& x) { return from_input<Sinh>(UnaryOp::sinh, as_float(x)); }
+Tensor cosh(const Tensor& x) { return from_input<Cosh>(UnaryOp::cosh, as_float(x)); }
+Tensor asin(const Tensor& x) { return from_input<Asin>(UnaryOp::asin, as_float(x)); }
+Tensor acos(const Tensor& x) { return from_input<Acos>(UnaryOp::acos, as_float(x)); }
+Tensor atan(const Tensor& x) { return from_input<Atan>(UnaryOp::atan, as_float(x)); }
+Tensor erf(const Tensor& x) { return from_input<Erf>(UnaryOp::erf, as_float(x)); }
+Tensor floor(const Tensor& x) { return rounded(UnaryOp::floor, x); }
+Tensor ceil(const Tensor& x) { return rounded(UnaryOp::ceil, x); }
+Tensor round(const Tensor& x) { return rounded(UnaryOp::round, x); }
+Tensor trunc(const Tensor& x) { return rounded(UnaryOp::trunc, x); }
+Tensor clamp(const Tensor& x, double low, double high) {
+  return record<ClampBackward>({x}, compute(UnaryOp::clamp, x, {.alpha = low, .beta = high}), x,
+                               low, high, false);
+}
+Tensor logical_not(const Tensor& x) { return test(UnaryOp::logical_not, x); }
+Tensor isnan(const Tensor& x) { return test(UnaryOp::isnan, x); }
+Tensor isinf(const Tensor& x) { return test(UnaryOp::isinf, x); }
+Tensor isfinite(const Tensor& x) { return test(UnaryOp::isfinite, x); }
+
+}  // namespace rondo

@@ -1,0 +1,62 @@
+#include "autograd/record.h"
+
+#include <algorithm>
+
+namespace rondo {
+
+bool any_requires_grad(std::span<const Tensor> inputs) {
+  return GradMode::is_enabled() && std::ranges::any_of(inputs, [](const Tensor& x) {
+           return x.defined() && x.requires_grad();
+         });
+}
+
+namespace {
+
+void link(const std::shared_ptr<Node>& node, std::span<const Tensor> inputs) {
+  for (const Tensor& x : inputs) {
+    if (x.defined() && x.impl().autograd && x.impl().autograd->is_view) {
+      require<AutogradError>(x.impl().autograd->view_version == x.version(), node->name(),
+                             ": an input of shape ", x.shape(),
+                             " is a view of a tensor that was modified in place after the view was "
+                             "taken; take the view again");
+    }
+    node->edges.push_back(gradient_edge(x));
+  }
+}
+
+void place_under(const std::shared_ptr<Node>& node, const Tensor& y, std::size_t index) {
+  node->outputs.push_back({y.shape(), y.dtype(), y.device()});
+  if (!is_floating(y.dtype())) return;  // indices and the like end the tape
+  AutogradMeta& meta = autograd_meta(y);
+  meta.grad_fn = node;
+  meta.output = static_cast<int>(index);
+  meta.requires_grad = false;
+}
+
+}  // namespace
+
+void attach(const std::shared_ptr<Node>& node, std::span<const Tensor> inputs,
+            std::span<const Tensor> outputs) {
+  link(node, inputs);  // first: an in-place op's output is also its input
+  for (std::size_t i = 0; i < outputs.size(); ++i) place_under(node, outputs[i], i);
+}
+
+void attach_view(const std::shared_ptr<Node>& node, const Tensor& base, const Tensor& view) {
+  attach(node, {&base, 1}, {&view, 1});
+  if (!is_floating(view.dtype())) return;
+  AutogradMeta& meta = autograd_meta(view);
+  meta.is_view = true;
+  meta.view_version = view.version();
+}
+
+void check_in_place(const Tensor& x, const char* op) {
+  if (!GradMode::is_enabled() || !x.impl().autograd) return;
+  require<AutogradError>(
+      !(x.is_leaf() && x.requires_grad()), op,
+      ": a leaf that requires a gradient is being modified in place; do it under "
+      "NoGradGuard");
+  require<AutogradError>(!x.impl().autograd->is_view, op,
+                         ": the tensor is a view of one on the tape; modify a clone, or the base");
+}
+
+}  // namespace rondo

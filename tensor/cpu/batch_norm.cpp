@@ -1,0 +1,274 @@
+// Batch normalisation, forward and backward, each in two passes over memory: one that sums per
+// channel, one that applies. The ReLU and the residual addition that follow it in a ResNet ride
+// along.
+//
+// Sums: the rows (pixels) are cut into a fixed number of chunks, whatever the number of threads; a
+// chunk adds up short runs in f32, in vector registers, and the runs in f64. The chunks' sums are
+// then added in order. So the result neither drifts with the batch size nor depends on the thread
+// count. The variance is taken about a first guess of the mean (that of the first rows), which
+// removes the cancellation of E[x^2] - E[x]^2. As in PyTorch, statistics of bf16 and f16 data are
+// f32.
+
+#include <cmath>
+#include <vector>
+
+#include "tensor/cpu/cpu_backend.h"
+#include "tensor/cpu/isa/table.h"
+#include "tensor/cpu/scratch.h"
+#include "tensor/cpu/strided.h"
+
+namespace rondo::cpu {
+namespace {
+
+/// How the data of (N, C, ...) lies in memory: `rows` runs of `channels` floats (channels_last), or
+/// `planes` pieces of `length` floats, each of one channel (contiguous).
+struct Layout {
+  bool channels_last;
+  std::int64_t channels, rows, planes, length;
+
+  explicit Layout(const Tensor& x)
+      : channels_last(is_channels_last(x)),
+        channels(x.size(1)),
+        rows(channels ? x.numel() / channels : 0),
+        planes(x.size(0)),
+        length(planes && channels ? x.numel() / planes / channels : 0) {}
+
+  static bool is_channels_last(const Tensor& x) {
+    return x.dim() == 2 || (x.dim() == 4 && x.is_contiguous(MemoryFormat::channels_last));
+  }
+  static Tensor normalize(const Tensor& x) {
+    return is_channels_last(x) && (x.dim() == 4 || x.is_contiguous()) ? x : dense(x);
+  }
+};
+
+constexpr std::int64_t chunks = 64;
+constexpr std::int64_t run_rows = 128;      // rows that are added in f32
+constexpr std::int64_t run_length = 16384;  // the same within one plane, where 16 lanes share it
+
+/// Two sums for each channel. `add(first, rows, channel, out_a, out_b)` adds those of `rows` rows
+/// starting at element `first` into f32; channel is 0 for channels_last data (all are summed).
+template <class Add>
+void sum_pairs(const Layout& layout, std::vector<double>& a, std::vector<double>& b, Add add) {
+  auto channels = static_cast<std::size_t>(layout.channels);
+  a.assign(channels, 0);
+  b.assign(channels, 0);
+  if (!layout.channels_last) {
+    parallel_for(layout.channels, layout.rows * layout.channels, [&](auto begin, auto end) {
+      for (std::int64_t c = begin; c < end; ++c) {
+        auto k = static_cast<std::size_t>(c);
+        for (std::int64_t n = 0; n < layout.planes; ++n) {
+          for (std::int64_t i = 0; i < layout.length; i += run_length) {
+            float u = 0, v = 0;
+            add((n * layout.channels + c) * layout.length + i,
+                std::min(run_length, layout.length - i), c, &u, &v);
+            a[k] += u;
+            b[k] += v;
+          }
+        }
+      }
+    });
+    return;
+  }
+  std::vector<double> partial(2 * chunks * channels, 0);
+  parallel_for(chunks, layout.rows * layout.channels, [&](auto begin, auto end) {
+    std::vector<float> run(2 * channels);
+    for (std::int64_t chunk = begin; chunk < end; ++chunk) {
+      double* sums = partial.data() + static_cast<std::size_t>(2 * chunk) * channels;
+      std::int64_t last = layout.rows * (chunk + 1) / chunks;
+      for (std::int64_t r = layout.rows * chunk / chunks; r < last; r += run_rows) {
+        std::fill(run.begin(), run.end(), 0.f);
+        add(r * layout.channels, std::min(run_rows, last - r), std::int64_t{0}, run.data(),
+            run.data() + channels);
+        for (std::size_t i = 0; i < 2 * channels; ++i) sums[i] += run[i];
+      }
+    }
+  });
+  for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+    for (std::size_t c = 0; c < channels; ++c) {
+      a[c] += partial[2 * chunk * channels + c];
+      b[c] += partial[(2 * chunk + 1) * channels + c];
+    }
+  }
+}
+
+/// Calls f(first, rows, channels, channel) on pieces of the data, in parallel: the shape in which
+/// the ISA kernels take it. channel is where the per-channel factors of the piece begin.
+template <class F>
+void for_each_piece(const Layout& layout, F f) {
+  std::int64_t work = layout.rows * layout.channels;
+  if (layout.channels_last) {
+    parallel_for(layout.rows, work, [&](auto begin, auto end) {
+      f(begin * layout.channels, end - begin, layout.channels, std::int64_t{0});
+    });
+  } else {
+    parallel_for(layout.planes * layout.channels, work, [&](auto begin, auto end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        f(i * layout.length, layout.length, std::int64_t{1}, i % layout.channels);
+      }
+    });
+  }
+}
+
+float value_or(const Tensor& x, std::int64_t i, float otherwise) {
+  return x.defined() ? x.data_ptr<float>()[i] : otherwise;
+}
+
+/// scale and offset of y = x scale + offset.
+struct Affine {
+  std::vector<float> scale, offset;
+  template <class Mean, class Invstd>
+  Affine(std::int64_t channels, const Tensor& gamma, const Tensor& beta, Mean mean, Invstd invstd)
+      : scale(static_cast<std::size_t>(channels)), offset(scale.size()) {
+    for (std::int64_t c = 0; c < channels; ++c) {
+      auto k = static_cast<std::size_t>(c);
+      double s = value_or(gamma, c, 1) * invstd(c);
+      scale[k] = static_cast<float>(s);
+      offset[k] = static_cast<float>(value_or(beta, c, 0) - mean(c) * s);
+    }
+  }
+};
+
+void apply(const Tensor& x, const Affine& affine, const BatchNormFusion& fusion, const Tensor& y) {
+  Layout layout(x);
+  const float* from = x.data_ptr<float>();
+  const float* residual = fusion.residual.defined() ? fusion.residual.data_ptr<float>() : nullptr;
+  float* to = y.data_ptr<float>();
+  for_each_piece(layout, [&](auto first, auto rows, auto channels, auto channel) {
+    kernels().batch_norm.apply(from + first, residual ? residual + first : nullptr, to + first,
+                               rows, channels, affine.scale.data() + channel,
+                               affine.offset.data() + channel, fusion.relu);
+  });
+}
+
+/// Runs compute(x, fusion, y) on f32 data of one layout, converting on the way in and out.
+template <class F>
+void in_f32(const Tensor& x, const BatchNormFusion& fusion, const Tensor& y, F compute) {
+  Tensor input = Layout::normalize(as_f32(x));
+  BatchNormFusion with = fusion;
+  auto same_layout = [&](const Tensor& t) {
+    return t.dtype() == f32 &&
+           (t.strides() == input.strides() || t.is_contiguous(input.suggested_format()));
+  };
+  if (fusion.residual.defined() && !same_layout(fusion.residual)) {
+    with.residual = Tensor::empty_like(input);
+    CpuBackend::instance().copy(fusion.residual, with.residual);
+  }
+  if (same_layout(y)) return compute(input, with, y);
+  Tensor output = Tensor::empty_like(input);
+  compute(input, with, output);
+  CpuBackend::instance().copy(output, y);
+}
+
+}  // namespace
+
+void CpuBackend::batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                            const Tensor& running_mean, const Tensor& running_var, double momentum,
+                            double eps, const BatchNormFusion& fusion, const Tensor& y,
+                            const Tensor& mean, const Tensor& invstd) {
+  in_f32(x, fusion, y, [&](const Tensor& input, const BatchNormFusion& with, const Tensor& output) {
+    Layout layout(input);
+    const float* data = input.data_ptr<float>();
+    auto channels = static_cast<std::size_t>(layout.channels);
+    std::vector<float> zero(channels, 0), guess(channels, 0), unused(channels, 0);
+    const auto& moments = kernels().batch_norm.moments;
+    std::int64_t first = std::min(run_rows, layout.channels_last ? layout.rows : layout.length);
+    for (std::int64_t c = 0; c < (layout.channels_last ? 1 : layout.channels); ++c) {
+      moments(data + c * layout.length, first, layout.channels_last ? layout.channels : 1,
+              zero.data(), guess.data() + c, unused.data() + c);
+    }
+    for (float& g : guess) g /= static_cast<float>(first);
+
+    std::vector<double> sum, squares;
+    sum_pairs(layout, sum, squares, [&](auto at, auto rows, auto c, float* s, float* q) {
+      moments(data + at, rows, layout.channels_last ? layout.channels : 1, guess.data() + c, s, q);
+    });
+    auto n = static_cast<double>(layout.rows);
+    float* batch_mean = mean.data_ptr<float>();
+    float* batch_invstd = invstd.data_ptr<float>();
+    for (std::size_t c = 0; c < channels; ++c) {
+      double shift = sum[c] / n, var = std::max(squares[c] / n - shift * shift, 0.0);
+      if (std::isnan(squares[c])) var = squares[c];
+      batch_mean[c] = static_cast<float>(guess[c] + shift);
+      batch_invstd[c] = static_cast<float>(1 / std::sqrt(var + eps));
+      if (!running_mean.defined()) continue;
+      float& rm = running_mean.data_ptr<float>()[c];
+      float& rv = running_var.data_ptr<float>()[c];
+      rm = static_cast<float>((1 - momentum) * rm + momentum * (guess[c] + shift));
+      rv = static_cast<float>((1 - momentum) * rv + momentum * var * n / (n - 1));
+    }
+    Affine affine(
+        layout.channels, gamma, beta, [&](auto c) { return batch_mean[c]; },
+        [&](auto c) { return batch_invstd[c]; });
+    apply(input, affine, with, output);
+  });
+}
+
+void CpuBackend::batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                                      const Tensor& mean, const Tensor& var, double eps,
+                                      const BatchNormFusion& fusion, const Tensor& y) {
+  in_f32(x, fusion, y, [&](const Tensor& input, const BatchNormFusion& with, const Tensor& output) {
+    const float* m = mean.data_ptr<float>();
+    const float* v = var.data_ptr<float>();
+    Affine affine(
+        x.size(1), gamma, beta, [&](auto c) { return m[c]; },
+        [&](auto c) { return 1 / std::sqrt(v[c] + eps); });
+    apply(input, affine, with, output);
+  });
+}
+
+void CpuBackend::batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y,
+                                     const Tensor& gamma, const Tensor& mean, const Tensor& invstd,
+                                     const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta,
+                                     const Tensor& dresidual) {
+  Tensor input = Layout::normalize(as_f32(x));
+  auto like_input = [&](const Tensor& t) {
+    if (!t.defined() || (t.dtype() == f32 && t.is_contiguous(input.suggested_format()))) return t;
+    Tensor copy = Tensor::empty_like(input);
+    this->copy(t, copy);
+    return copy;
+  };
+  auto output_like_input = [&](const Tensor& t) {
+    return t.dtype() == f32 && t.is_contiguous(input.suggested_format())
+               ? t
+               : Tensor::empty_like(input);
+  };
+  Tensor gradient = like_input(dy), output = like_input(y), result = output_like_input(dx);
+  Tensor residual = dresidual.defined() ? output_like_input(dresidual) : dresidual;
+
+  Layout layout(input);
+  const float* px = input.data_ptr<float>();
+  const float* pdy = gradient.data_ptr<float>();
+  const float* py = output.defined() ? output.data_ptr<float>() : nullptr;
+  const float* pm = mean.data_ptr<float>();
+  std::vector<double> sum_g, sum_gx;
+  sum_pairs(layout, sum_g, sum_gx, [&](auto at, auto rows, auto c, float* g, float* gx) {
+    kernels().batch_norm.backward_sums(pdy + at, px + at, py ? py + at : nullptr, rows,
+                                       layout.channels_last ? layout.channels : 1, pm + c, g, gx);
+  });
+
+  // dx = gamma invstd (g - sum_g / n - (x - mean) invstd^2 sum_gx / n) = a g + b x + d.
+  auto n = static_cast<double>(layout.rows);
+  auto channels = static_cast<std::size_t>(layout.channels);
+  std::vector<float> a(channels), b(channels), d(channels);
+  for (std::size_t c = 0; c < channels; ++c) {
+    double s = invstd.data_ptr<float>()[c];
+    double scale = value_or(gamma, static_cast<std::int64_t>(c), 1) * s;
+    double slope = -scale * s * s * sum_gx[c] / n;
+    a[c] = static_cast<float>(scale);
+    b[c] = static_cast<float>(slope);
+    d[c] = static_cast<float>(-scale * sum_g[c] / n - slope * pm[c]);
+    if (dgamma.defined()) dgamma.data_ptr<float>()[c] = static_cast<float>(sum_gx[c] * s);
+    if (dbeta.defined()) dbeta.data_ptr<float>()[c] = static_cast<float>(sum_g[c]);
+  }
+  float* pdx = result.data_ptr<float>();
+  float* pr = residual.defined() ? residual.data_ptr<float>() : nullptr;
+  for_each_piece(layout, [&](auto first, auto rows, auto width, auto c) {
+    kernels().batch_norm.backward_apply(pdy + first, px + first, py ? py + first : nullptr,
+                                        pdx + first, pr ? pr + first : nullptr, rows, width,
+                                        a.data() + c, b.data() + c, d.data() + c);
+  });
+  if (!result.is_same(dx)) copy(result, dx);
+  if (dresidual.defined() && !residual.is_same(dresidual)) copy(residual, dresidual);
+}
+
+}  // namespace rondo::cpu

@@ -1,0 +1,142 @@
+// Convolution's three primitives through oneDNN, on channels_last activations (Note [Layouts on the
+// CPU] in onednn.h); f64 and integers by the reference loops.
+
+#include "tensor/cpu/cpu_backend.h"
+#include "tensor/cpu/onednn.h"
+#include "tensor/cpu/reference.h"
+#include "tensor/cpu/scratch.h"
+
+namespace rondo::cpu {
+namespace {
+
+constexpr MemoryFormat nhwc = MemoryFormat::channels_last;
+
+Conv2dProblem describe(Conv2dProblem::Pass pass, const Tensor& x, const Tensor& w, const Tensor& y,
+                       const Conv2dParams& params, bool bias) {
+  return {.pass = pass,
+          .dtype = x.dtype(),
+          .n = x.size(0),
+          .c = x.size(1),
+          .h = x.size(2),
+          .w = x.size(3),
+          .k = w.size(0),
+          .r = w.size(2),
+          .s = w.size(3),
+          .p = y.size(2),
+          .q = y.size(3),
+          .params = params,
+          .bias = bias};
+}
+
+/// The dense weight (K, C/groups, R, S) as oneDNN calls it.
+dnnl::memory dense_weight(const Tensor& w, std::int64_t groups) {
+  using tag = dnnl::memory::format_tag;
+  auto type = data_type_of(w.dtype());
+  dnnl::memory::dims dims = {w.size(0), w.size(1), w.size(2), w.size(3)};
+  if (groups > 1) dims = {groups, w.size(0) / groups, w.size(1), w.size(2), w.size(3)};
+  return memory_of({dims, type, groups > 1 ? tag::goihw : tag::oihw}, w.data_ptr());
+}
+
+/// A weight in the layout a primitive wants, in scratch memory.
+struct BlockedWeight {
+  explicit BlockedWeight(const dnnl::memory::desc& desc)
+      : storage(Tensor::empty({static_cast<std::int64_t>(desc.get_size())}, {.dtype = u8})),
+        memory(memory_of(desc, storage.data_ptr())) {}
+  Tensor storage;
+  dnnl::memory memory;
+};
+
+/// Whether this dtype must be computed in f32 on its behalf.
+bool needs_f32(DType dtype) { return is_floating(dtype) && dtype != f64 && !has_dtype(dtype); }
+
+/// Runs `compute` on a tensor that is dense channels_last, and copies into y if that is another.
+template <class F>
+void into_nhwc(const Tensor& y, F compute) {
+  if (y.is_contiguous(nhwc)) return compute(y);
+  Tensor result = Tensor::empty(y.shape(), {.dtype = y.dtype(), .format = nhwc});
+  compute(result);
+  CpuBackend::instance().copy(result, y);
+}
+
+}  // namespace
+
+MemoryFormat CpuBackend::conv2d_format(DType dtype) const {
+  return dtype == f64 || !is_floating(dtype) ? MemoryFormat::contiguous : nhwc;
+}
+
+void CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
+                        const Conv2dParams& params) {
+  if (y.numel() == 0) return;
+  if (needs_f32(y.dtype())) {
+    Tensor result = Tensor::empty(y.shape(), {.format = nhwc});
+    conv2d(as_f32(x), as_f32(w), as_f32(bias), result, params);
+    return copy(result, y);
+  }
+  if (!has_dtype(y.dtype()) || w.numel() == 0) return reference::conv2d(x, w, bias, y, params);
+  Tensor source = dense(x, nhwc), master = dense(w);
+  Tensor b = bias.defined() ? dense(bias) : bias;
+  into_nhwc(y, [&](const Tensor& out) {
+    const Primitive& primitive =
+        convolution(describe(Conv2dProblem::Pass::forward, x, w, y, params, bias.defined()));
+    BlockedWeight weight(primitive.weights);
+    reorder(dense_weight(master, params.groups), weight.memory);
+    std::unordered_map<int, dnnl::memory> arguments = {
+        {DNNL_ARG_SRC, memory_of(primitive.source, source.data_ptr())},
+        {DNNL_ARG_WEIGHTS, weight.memory},
+        {DNNL_ARG_DST, memory_of(primitive.destination, out.data_ptr())}};
+    if (b.defined()) arguments.emplace(DNNL_ARG_BIAS, memory_of(primitive.bias, b.data_ptr()));
+    execute(primitive, std::move(arguments));
+  });
+}
+
+void CpuBackend::conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,
+                                       const Conv2dParams& params) {
+  if (dx.numel() == 0) return;
+  if (needs_f32(dx.dtype())) {
+    Tensor result = Tensor::empty(dx.shape(), {.format = nhwc});
+    conv2d_backward_input(as_f32(dy), as_f32(w), result, params);
+    return copy(result, dx);
+  }
+  if (!has_dtype(dx.dtype()) || dy.numel() == 0)
+    return reference::conv2d_backward_input(dy, w, dx, params);
+  Tensor gradient = dense(dy, nhwc), master = dense(w);
+  into_nhwc(dx, [&](const Tensor& out) {
+    const Primitive& primitive =
+        convolution(describe(Conv2dProblem::Pass::backward_input, dx, w, dy, params, false));
+    BlockedWeight weight(primitive.weights);
+    reorder(dense_weight(master, params.groups), weight.memory);
+    execute(primitive, {{DNNL_ARG_DIFF_DST, memory_of(primitive.destination, gradient.data_ptr())},
+                        {DNNL_ARG_WEIGHTS, weight.memory},
+                        {DNNL_ARG_DIFF_SRC, memory_of(primitive.source, out.data_ptr())}});
+  });
+}
+
+void CpuBackend::conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
+                                        const Tensor& dbias, const Conv2dParams& params) {
+  if (needs_f32(dw.dtype())) {
+    Tensor weight = Tensor::empty(dw.shape());
+    Tensor bias = dbias.defined() ? Tensor::empty(dbias.shape()) : dbias;
+    conv2d_backward_weight(as_f32(dy), as_f32(x), weight, bias, params);
+    copy(weight, dw);
+    if (dbias.defined()) copy(bias, dbias);
+    return;
+  }
+  if (!has_dtype(dw.dtype()) || dy.numel() == 0 || dw.numel() == 0)
+    return reference::conv2d_backward_weight(dy, x, dw, dbias, params);
+  Tensor source = dense(x, nhwc), gradient = dense(dy, nhwc);
+  Tensor dense_dw = dw.is_contiguous() ? dw : Tensor::empty(dw.shape(), dw.options());
+  const Primitive& primitive = convolution(
+      describe(Conv2dProblem::Pass::backward_weight, x, dw, dy, params, dbias.defined()));
+  BlockedWeight weight(primitive.weights);
+  std::unordered_map<int, dnnl::memory> arguments = {
+      {DNNL_ARG_SRC, memory_of(primitive.source, source.data_ptr())},
+      {DNNL_ARG_DIFF_DST, memory_of(primitive.destination, gradient.data_ptr())},
+      {DNNL_ARG_DIFF_WEIGHTS, weight.memory}};
+  if (dbias.defined())
+    arguments.emplace(DNNL_ARG_DIFF_BIAS, memory_of(primitive.bias, dbias.data_ptr()));
+  execute(primitive, std::move(arguments));
+  reorder(weight.memory, dense_weight(dense_dw, params.groups));
+  if (!dense_dw.is_same(dw)) copy(dense_dw, dw);
+}
+
+}  // namespace rondo::cpu

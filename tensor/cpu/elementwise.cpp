@@ -1,0 +1,162 @@
+// Element-wise kernels: fill, copy, unary, binary, where.
+//
+// Every loop is a StridedLoop whose rows are cut into blocks of `row_block` elements. A block is
+// loaded into the compute type, computed by an ISA kernel on dense memory, and stored: three short
+// loops, each of which vectorises, whatever dtypes and strides meet. Dense rows of a compute type
+// skip the load and the store and are computed where they lie.
+
+#include <cstring>
+
+#include "tensor/cpu/convert.h"
+#include "tensor/cpu/cpu_backend.h"
+#include "tensor/cpu/isa/table.h"
+#include "tensor/cpu/strided.h"
+
+namespace rondo::cpu {
+namespace {
+
+/// A row block of C: the tensor's own memory where it is dense and of that type, else a copy.
+template <class C>
+const C* dense_block(const Tensor& x, const char* at, std::int64_t step, std::int64_t n,
+                     C* buffer) {
+  if (x.dtype() == dtype_of<C> && step == static_cast<std::int64_t>(sizeof(C)))
+    return reinterpret_cast<const C*>(at);
+  load_row(x.dtype(), at, step, n, buffer);
+  return buffer;
+}
+
+/// Where to compute a row block of y, and how to put it there.
+template <class C>
+class OutputBlock {
+ public:
+  OutputBlock(const Tensor& y, char* at, std::int64_t step, C* buffer)
+      : y_(y), at_(at), step_(step), direct_(y.dtype() == dtype_of<C> && step == sizeof(C)) {
+    data = direct_ ? reinterpret_cast<C*>(at) : buffer;
+  }
+  void store(std::int64_t n) {
+    if (!direct_) store_row(y_.dtype(), data, n, at_, step_);
+  }
+  C* data;
+
+ private:
+  const Tensor& y_;
+  char* at_;
+  std::int64_t step_;
+  bool direct_;
+};
+
+void call(UnaryOp op, OpParams params, const float* x, float* y, std::int64_t n) {
+  kernels().elementwise.unary_f32(op, params, x, y, n);
+}
+void call(UnaryOp op, OpParams params, const double* x, double* y, std::int64_t n) {
+  kernels().elementwise.unary_f64(op, params, x, y, n);
+}
+void call(UnaryOp op, OpParams params, const std::int64_t* x, std::int64_t* y, std::int64_t n) {
+  kernels().elementwise.unary_i64(op, params, x, y, n);
+}
+void call(BinaryOp op, OpParams params, const float* a, const float* b, float* y, std::int64_t n) {
+  kernels().elementwise.binary_f32(op, params, a, b, y, n);
+}
+void call(BinaryOp op, OpParams params, const double* a, const double* b, double* y,
+          std::int64_t n) {
+  kernels().elementwise.binary_f64(op, params, a, b, y, n);
+}
+void call(BinaryOp op, OpParams params, const std::int64_t* a, const std::int64_t* b,
+          std::int64_t* y, std::int64_t n) {
+  kernels().elementwise.binary_i64(op, params, a, b, y, n);
+}
+
+/// Cuts a row into blocks: f(offset, length).
+template <class F>
+void in_blocks(std::int64_t n, F f) {
+  for (std::int64_t i = 0; i < n; i += row_block) f(i, std::min(row_block, n - i));
+}
+
+}  // namespace
+
+CpuBackend& CpuBackend::instance() {
+  static CpuBackend backend;
+  return backend;
+}
+
+void CpuBackend::fill(const Tensor& y, Scalar value) {
+  StridedLoop<1> loop({&y});
+  visit_compute_type(y.dtype(), [&]<class C>() {
+    C block[row_block];
+    std::fill_n(block, row_block, value.to<C>());
+    loop.for_each_row([&](auto at, auto step, std::int64_t n) {
+      in_blocks(n, [&](std::int64_t i, std::int64_t length) {
+        store_row(y.dtype(), block, length, at[0] + i * step[0], step[0]);
+      });
+    });
+  });
+}
+
+void CpuBackend::copy(const Tensor& x, const Tensor& y) {
+  StridedLoop<2> loop({&x, &y});
+  std::int64_t width = size_of(y.dtype());
+  bool same = x.dtype() == y.dtype();
+  // Any type of the wider kind carries the value on its way; integers must not pass through floats.
+  DType via = is_floating(x.dtype()) ? promote(x.dtype(), is_floating(y.dtype()) ? y.dtype() : f32)
+                                     : (is_floating(y.dtype()) ? f64 : i64);
+  visit_compute_type(same ? x.dtype() : via, [&]<class C>() {
+    loop.for_each_row([&](auto at, auto step, std::int64_t n) {
+      if (same && step[0] == width && step[1] == width) {
+        std::memcpy(at[1], at[0], static_cast<std::size_t>(n * width));
+        return;
+      }
+      in_blocks(n, [&](std::int64_t i, std::int64_t length) {
+        C block[row_block];
+        load_row(x.dtype(), at[0] + i * step[0], step[0], length, block);
+        store_row(y.dtype(), block, length, at[1] + i * step[1], step[1]);
+      });
+    });
+  });
+}
+
+void CpuBackend::unary(UnaryOp op, const Tensor& x, const Tensor& y, OpParams params) {
+  StridedLoop<2> loop({&x, &y});
+  visit_compute_type(x.dtype(), [&]<class C>() {
+    loop.for_each_row([&](auto at, auto step, std::int64_t n) {
+      in_blocks(n, [&](std::int64_t i, std::int64_t length) {
+        C buffer_x[row_block], buffer_y[row_block];
+        const C* from = dense_block(x, at[0] + i * step[0], step[0], length, buffer_x);
+        OutputBlock<C> to(y, at[1] + i * step[1], step[1], buffer_y);
+        call(op, params, from, to.data, length);
+        to.store(length);
+      });
+    });
+  });
+}
+
+void CpuBackend::binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y,
+                        OpParams params) {
+  StridedLoop<3> loop({&a, &b, &y});
+  visit_compute_type(a.dtype(), [&]<class C>() {
+    loop.for_each_row([&](auto at, auto step, std::int64_t n) {
+      in_blocks(n, [&](std::int64_t i, std::int64_t length) {
+        C buffer_a[row_block], buffer_b[row_block], buffer_y[row_block];
+        const C* left = dense_block(a, at[0] + i * step[0], step[0], length, buffer_a);
+        const C* right = dense_block(b, at[1] + i * step[1], step[1], length, buffer_b);
+        OutputBlock<C> to(y, at[2] + i * step[2], step[2], buffer_y);
+        call(op, params, left, right, to.data, length);
+        to.store(length);
+      });
+    });
+  });
+}
+
+void CpuBackend::where(const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& y) {
+  StridedLoop<4> loop({&condition, &a, &b, &y});
+  visit_dtype(y.dtype(), [&]<class T>() {
+    loop.for_each_row([&](auto at, auto step, std::int64_t n) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        bool first = *reinterpret_cast<const bool*>(at[0] + i * step[0]);
+        const char* from = first ? at[1] + i * step[1] : at[2] + i * step[2];
+        *reinterpret_cast<T*>(at[3] + i * step[3]) = *reinterpret_cast<const T*>(from);
+      }
+    });
+  });
+}
+
+}  // namespace rondo::cpu

@@ -1,0 +1,73 @@
+#pragma once
+// The kernels that are compiled once for each instruction set, and the choice among them.
+//
+// Files named kernels_*.cpp in this folder are compiled several times (cmake/library.cmake) with
+// RONDO_ISA set to generic, avx2 and avx512; each defines its functions in namespace isa::RONDO_ISA
+// and one table of pointers to them. They are plain loops over dense memory that the compiler
+// vectorises: no intrinsics, and nothing but local functions, since an inline function compiled for
+// AVX-512 here must never be the copy that the linker keeps for a file meant to run anywhere.
+//
+// The choice is made once, by CPUID; RONDO_ISA=generic|avx2|avx512 in the environment lowers it
+// (for tests, and to reproduce another machine's bits).
+
+#include <cstdint>
+#include <type_traits>
+
+#include "tensor/backend.h"
+
+namespace rondo::cpu {
+
+struct ElementwiseKernels {
+  void (*unary_f32)(UnaryOp, OpParams, const float* x, float* y, std::int64_t n);
+  void (*unary_f64)(UnaryOp, OpParams, const double* x, double* y, std::int64_t n);
+  void (*unary_i64)(UnaryOp, OpParams, const std::int64_t* x, std::int64_t* y, std::int64_t n);
+  void (*binary_f32)(BinaryOp, OpParams, const float* a, const float* b, float* y, std::int64_t n);
+  void (*binary_f64)(BinaryOp, OpParams, const double* a, const double* b, double* y,
+                     std::int64_t n);
+  void (*binary_i64)(BinaryOp, OpParams, const std::int64_t* a, const std::int64_t* b,
+                     std::int64_t* y, std::int64_t n);
+};
+
+/// Batch norm on rows of C channels (N·H·W rows of a channels_last tensor), or on one channel's
+/// plane (C = 1). All pointers dense f32.
+struct BatchNormKernels {
+  /// sum[c] += x, sum_squares[c] += (x - shift[c])^2 and so on: see kernels_batch_norm.cpp.
+  void (*moments)(const float* x, std::int64_t rows, std::int64_t channels, const float* shift,
+                  float* sum, float* sum_squares);
+  /// y = relu?(x scale[c] + offset[c] + residual?)
+  void (*apply)(const float* x, const float* residual, float* y, std::int64_t rows,
+                std::int64_t channels, const float* scale, const float* offset, bool relu);
+  /// With g = dy [y > 0] (y null: g = dy): sum_g[c] += g, sum_gx[c] += g (x - mean[c]).
+  void (*backward_sums)(const float* dy, const float* x, const float* y, std::int64_t rows,
+                        std::int64_t channels, const float* mean, float* sum_g, float* sum_gx);
+  /// dx = g a[c] + x b[c] + d[c], and dresidual = g where it is not null.
+  void (*backward_apply)(const float* dy, const float* x, const float* y, float* dx,
+                         float* dresidual, std::int64_t rows, std::int64_t channels, const float* a,
+                         const float* b, const float* d);
+};
+
+struct Kernels {
+  const char* name;
+  ElementwiseKernels elementwise;
+  BatchNormKernels batch_norm;
+};
+
+/// The table for this machine.
+const Kernels& kernels();
+
+namespace isa {
+namespace generic {
+extern const ElementwiseKernels elementwise;
+extern const BatchNormKernels batch_norm;
+}  // namespace generic
+namespace avx2 {
+extern const ElementwiseKernels elementwise;
+extern const BatchNormKernels batch_norm;
+}  // namespace avx2
+namespace avx512 {
+extern const ElementwiseKernels elementwise;
+extern const BatchNormKernels batch_norm;
+}  // namespace avx512
+}  // namespace isa
+
+}  // namespace rondo::cpu

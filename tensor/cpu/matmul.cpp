@@ -1,0 +1,81 @@
+// Matrix products: oneDNN for f32 and bf16, f32 on their behalf for f16, plain loops for the rest.
+
+#include "tensor/cpu/cpu_backend.h"
+#include "tensor/cpu/onednn.h"
+#include "tensor/cpu/reference.h"
+#include "tensor/cpu/scratch.h"
+
+namespace rondo::cpu {
+namespace {
+
+/// A dimension of size 1 may carry any stride, so it never decides the order.
+bool is_row_major(const Tensor& x) {
+  return (x.size(2) == 1 || x.stride(2) == 1) && (x.size(1) == 1 || x.stride(1) >= x.size(2));
+}
+bool is_column_major(const Tensor& x) {
+  return (x.size(1) == 1 || x.stride(1) == 1) && (x.size(2) == 1 || x.stride(2) >= x.size(1));
+}
+
+/// x as oneDNN can read it: row- or column-major. A copy where it is neither.
+Tensor readable(const Tensor& x) {
+  return is_row_major(x) || is_column_major(x) ? x : dense_copy(x);
+}
+
+/// The strides of a readable tensor, in order even where a size is 1.
+void describe(const Tensor& x, std::int64_t (&strides)[3]) {
+  std::int64_t rows = x.size(1), columns = x.size(2);
+  if (is_row_major(x)) {
+    strides[2] = 1;
+    strides[1] = rows == 1 ? columns : x.stride(1);
+    strides[0] = std::max(x.stride(0), rows * strides[1]);
+  } else {
+    strides[1] = 1;
+    strides[2] = columns == 1 ? rows : x.stride(2);
+    strides[0] = std::max(x.stride(0), columns * strides[2]);
+  }
+}
+
+}  // namespace
+
+void CpuBackend::matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y) {
+  if (y.numel() == 0) return;
+  if (a.size(2) == 0) {
+    if (!bias.defined()) return fill(y, 0);
+    return copy(bias.as_view(y.shape(), {0, 0, bias.stride(0)}, bias.storage_offset()), y);
+  }
+  if (is_floating(y.dtype()) && y.dtype() != f64 && !has_dtype(y.dtype())) {
+    Tensor result = Tensor::empty(y.shape());
+    matmul(as_f32(a), as_f32(c), as_f32(bias), result);
+    return copy(result, y);
+  }
+  if (!has_dtype(y.dtype())) return reference::matmul(a, c, bias, y);
+
+  Tensor left = readable(a), right = readable(c), b = bias;
+  if (b.defined() && !b.is_contiguous()) b = dense_copy(b);
+  Tensor result = y.is_contiguous() ? y : Tensor::empty(y.shape(), y.options());
+  auto batches = [](const Tensor& x) { return x.stride(0) == 0 ? std::int64_t{1} : x.size(0); };
+  MatmulProblem problem{.dtype = y.dtype(),
+                        .batch = y.size(0),
+                        .a_batch = batches(left),
+                        .c_batch = batches(right),
+                        .m = y.size(1),
+                        .n = y.size(2),
+                        .k = left.size(2),
+                        .a_strides = {},
+                        .c_strides = {},
+                        .y_strides = {},
+                        .bias = b.defined()};
+  describe(left, problem.a_strides);
+  describe(right, problem.c_strides);
+  describe(result, problem.y_strides);
+  const Primitive& primitive = cpu::matmul(problem);
+  std::unordered_map<int, dnnl::memory> arguments = {
+      {DNNL_ARG_SRC, memory_of(primitive.source, left.data_ptr())},
+      {DNNL_ARG_WEIGHTS, memory_of(primitive.weights, right.data_ptr())},
+      {DNNL_ARG_DST, memory_of(primitive.destination, result.data_ptr())}};
+  if (b.defined()) arguments.emplace(DNNL_ARG_BIAS, memory_of(primitive.bias, b.data_ptr()));
+  execute(primitive, std::move(arguments));
+  if (!result.is_same(y)) copy(result, y);
+}
+
+}  // namespace rondo::cpu

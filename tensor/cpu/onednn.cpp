@@ -1,0 +1,224 @@
+// The one file that constructs oneDNN primitive descriptors. Version 3 merged operation descriptors
+// into primitive descriptors and turned their arguments round; `make_pd` hides that.
+#include "tensor/cpu/onednn.h"
+
+#include <omp.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "tensor/cpu/allocator.h"
+
+namespace rondo::cpu {
+namespace {
+
+using dnnl::memory;
+using tag = memory::format_tag;
+
+using Key = std::vector<std::int64_t>;
+
+struct KeyHash {
+  std::size_t operator()(const Key& key) const {
+    std::size_t hash = 1469598103934665603u;  // FNV-1a over 64-bit words
+    for (std::int64_t word : key) {
+      hash = (hash ^ static_cast<std::size_t>(word)) * 1099511628211u;
+      hash ^= hash >> 29;
+    }
+    return hash;
+  }
+};
+
+/// Looks `key` up, or makes its primitive. The addresses of entries are stable.
+template <class Make>
+const Primitive& cached(Key key, Make make) {
+  static std::mutex mutex;
+  static auto* primitives = new std::unordered_map<Key, std::unique_ptr<Primitive>, KeyHash>;
+  key.push_back(omp_get_max_threads());  // kernels divide their work when they are made
+  std::lock_guard lock(mutex);
+  auto& entry = (*primitives)[std::move(key)];
+  if (!entry) entry = std::make_unique<Primitive>(make());
+  return *entry;
+}
+
+dnnl::primitive_attr attributes() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+// The difference between the two major versions: 2.x wraps the arguments in an operation
+// descriptor, 3.x wants the engine first.
+#if DNNL_VERSION_MAJOR >= 3
+template <class P, class... Args>
+auto make_pd(const Args&... args) {
+  return typename P::primitive_desc(engine(), args..., attributes());
+}
+template <class P, class Hint, class... Args>
+auto make_backward_pd(const Hint& hint, const Args&... args) {
+  return typename P::primitive_desc(engine(), args..., hint, attributes());
+}
+#else
+template <class P, class... Args>
+auto make_pd(const Args&... args) {
+  return typename P::primitive_desc(typename P::desc(args...), attributes(), engine());
+}
+template <class P, class Hint, class... Args>
+auto make_backward_pd(const Hint& hint, const Args&... args) {
+  return typename P::primitive_desc(typename P::desc(args...), attributes(), engine(), hint);
+}
+#endif
+
+/// Describes activations: channels_last, by its blocked name where that is the same (see the
+/// header).
+memory::desc activation_desc(const Conv2dProblem& p, std::int64_t channels, std::int64_t height,
+                             std::int64_t width) {
+  bool blocked = p.c == 16 && p.k == 16 && p.params.groups == 1;
+  return {
+      {p.n, channels, height, width}, data_type_of(p.dtype), blocked ? tag::nChw16c : tag::nhwc};
+}
+
+Primitive make_convolution(const Conv2dProblem& p) {
+  const Conv2dParams& o = p.params;
+  auto type = data_type_of(p.dtype);
+  memory::desc x = activation_desc(p, p.c, p.h, p.w), y = activation_desc(p, p.k, p.p, p.q);
+  memory::dims weight_dims = {p.k, p.c, p.r, p.s};
+  if (o.groups > 1) weight_dims = {o.groups, p.k / o.groups, p.c / o.groups, p.r, p.s};
+  memory::desc w(weight_dims, type, tag::any);
+  memory::desc b = p.bias ? memory::desc({p.k}, type, tag::a) : memory::desc();
+
+  memory::dims strides = {o.stride_h, o.stride_w};
+  memory::dims dilates = {o.dilation_h - 1, o.dilation_w - 1};
+  memory::dims pad_before = {o.pad_h, o.pad_w};
+  // Rows at the far end that no window reaches count as negative padding there.
+  memory::dims pad_after = {(p.p - 1) * o.stride_h + (p.r - 1) * o.dilation_h + 1 - p.h - o.pad_h,
+                            (p.q - 1) * o.stride_w + (p.s - 1) * o.dilation_w + 1 - p.w - o.pad_w};
+  auto algorithm = dnnl::algorithm::convolution_direct;
+
+  auto forward =
+      make_pd<dnnl::convolution_forward>(dnnl::prop_kind::forward_training, algorithm, x, w, b, y,
+                                         strides, dilates, pad_before, pad_after);
+  using Pass = Conv2dProblem::Pass;
+  if (p.pass == Pass::forward) {
+    return {dnnl::convolution_forward(forward),
+            forward.src_desc(),
+            forward.weights_desc(),
+            b,
+            forward.dst_desc(),
+            forward.scratchpad_desc()};
+  }
+  if (p.pass == Pass::backward_input) {
+    auto pd = make_backward_pd<dnnl::convolution_backward_data>(
+        forward, algorithm, x, w, y, strides, dilates, pad_before, pad_after);
+    return {dnnl::convolution_backward_data(pd),
+            pd.diff_src_desc(),
+            pd.weights_desc(),
+            {},
+            pd.diff_dst_desc(),
+            pd.scratchpad_desc()};
+  }
+  auto pd = make_backward_pd<dnnl::convolution_backward_weights>(
+      forward, algorithm, x, w, b, y, strides, dilates, pad_before, pad_after);
+  return {dnnl::convolution_backward_weights(pd),
+          pd.src_desc(),
+          pd.diff_weights_desc(),
+          b,
+          pd.diff_dst_desc(),
+          pd.scratchpad_desc()};
+}
+
+Primitive make_matmul(const MatmulProblem& p) {
+  auto type = data_type_of(p.dtype);
+  auto desc = [&](std::int64_t batch, std::int64_t rows, std::int64_t columns,
+                  const std::int64_t* s) {
+    return p.batch == 1
+               ? memory::desc({rows, columns}, type, memory::dims{s[1], s[2]})
+               : memory::desc({batch, rows, columns}, type, memory::dims{s[0], s[1], s[2]});
+  };
+  memory::desc a = desc(p.a_batch, p.m, p.k, p.a_strides);
+  memory::desc c = desc(p.c_batch, p.k, p.n, p.c_strides);
+  memory::desc y = desc(p.batch, p.m, p.n, p.y_strides);
+  memory::desc b;
+  if (p.bias) {
+    b = p.batch == 1 ? memory::desc({1, p.n}, type, tag::ab)
+                     : memory::desc({1, 1, p.n}, type, tag::abc);
+  }
+  auto pd = make_pd<dnnl::matmul>(a, c, b, y);
+  return {dnnl::matmul(pd), pd.src_desc(),       pd.weights_desc(), b,
+          pd.dst_desc(),    pd.scratchpad_desc()};
+}
+
+}  // namespace
+
+const dnnl::engine& engine() {
+  static auto* engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  return *engine;
+}
+
+dnnl::memory::data_type data_type_of(DType dtype) {
+  require<DTypeError>(dtype == DType::f32 || dtype == DType::bf16, "oneDNN is not asked for ",
+                      dtype);
+  return dtype == DType::f32 ? memory::data_type::f32 : memory::data_type::bf16;
+}
+
+bool has_dtype(DType dtype) {
+  static const bool bf16 = [] {
+    auto isa = dnnl::get_effective_cpu_isa();
+    return isa >= dnnl::cpu_isa::avx512_core;
+  }();
+  return dtype == DType::f32 || (dtype == DType::bf16 && bf16);
+}
+
+const Primitive& convolution(const Conv2dProblem& p) {
+  const Conv2dParams& o = p.params;
+  return cached({0,
+                 static_cast<int>(p.pass),
+                 static_cast<int>(p.dtype),
+                 p.n,
+                 p.c,
+                 p.h,
+                 p.w,
+                 p.k,
+                 p.r,
+                 p.s,
+                 p.p,
+                 p.q,
+                 o.stride_h,
+                 o.stride_w,
+                 o.pad_h,
+                 o.pad_w,
+                 o.dilation_h,
+                 o.dilation_w,
+                 o.groups,
+                 p.bias},
+                [&] { return make_convolution(p); });
+}
+
+const Primitive& matmul(const MatmulProblem& p) {
+  Key key = {1, static_cast<int>(p.dtype), p.batch, p.a_batch, p.c_batch, p.m, p.n, p.k, p.bias};
+  for (auto* strides : {p.a_strides, p.c_strides, p.y_strides})
+    key.insert(key.end(), strides, strides + 3);
+  return cached(std::move(key), [&] { return make_matmul(p); });
+}
+
+void execute(const Primitive& primitive, std::unordered_map<int, dnnl::memory> arguments) {
+  thread_local dnnl::stream stream(engine());
+  std::size_t bytes = primitive.scratchpad.get_size();
+  Storage scratch(bytes, CachingAllocator::instance());
+  if (bytes > 0)
+    arguments.emplace(DNNL_ARG_SCRATCHPAD, memory_of(primitive.scratchpad, scratch.data()));
+  primitive.run.execute(stream, arguments);
+  stream.wait();
+}
+
+void reorder(const dnnl::memory& from, const dnnl::memory& to) {
+  // Not in our cache: a memory::desc has no public hash, and oneDNN keeps its own for reorders.
+  dnnl::reorder::primitive_desc pd(engine(), from.get_desc(), engine(), to.get_desc(),
+                                   attributes());
+  Primitive primitive{dnnl::reorder(pd), {}, {}, {}, {}, pd.scratchpad_desc()};
+  execute(primitive, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+}
+
+}  // namespace rondo::cpu

@@ -1,0 +1,89 @@
+#include "tensor/tensor.h"
+
+#include "tensor/backend.h"
+
+namespace rondo {
+
+Tensor Tensor::over(StoragePtr storage, std::int64_t offset, const Dims& sizes, const Dims& strides,
+                    DType dtype) {
+  auto impl = std::make_shared<TensorImpl>();
+  impl->storage = std::move(storage);
+  impl->offset = offset;
+  impl->sizes = sizes;
+  impl->strides = strides;
+  impl->dtype = dtype;
+  impl->version = std::make_shared<std::atomic<std::uint64_t>>(0);
+  return Tensor(std::move(impl));
+}
+
+Tensor Tensor::empty(const Dims& sizes, TensorOptions options) {
+  auto bytes = static_cast<std::size_t>(numel_of(sizes) * size_of(options.dtype));
+  auto storage = std::make_shared<Storage>(bytes, allocator_of(options.device));
+  return over(std::move(storage), 0, sizes, strides_of(sizes, options.format), options.dtype);
+}
+
+Tensor Tensor::empty_like(const Tensor& x) {
+  TensorOptions options = x.options();
+  options.format = x.suggested_format();
+  return empty(x.shape(), options);
+}
+
+Tensor Tensor::as_view(const Dims& sizes, const Dims& strides, std::int64_t offset) const {
+  auto view = std::make_shared<TensorImpl>();
+  view->storage = impl().storage;
+  view->offset = offset;
+  view->sizes = sizes;
+  view->strides = strides;
+  view->dtype = impl().dtype;
+  view->version = impl().version;
+  return Tensor(std::move(view));
+}
+
+Tensor Tensor::alias() const { return as_view(shape(), strides(), storage_offset()); }
+
+namespace {
+
+/// x's elements as T in row-major order, written to `to` (host memory).
+template <class T>
+void read_out(const Tensor& x, T* to) {
+  if (x.numel() == 0) return;
+  Tensor host = x;
+  if (!x.device().is_cpu()) {
+    host = Tensor::empty(x.shape(), {.dtype = x.dtype()});
+    backend(x).copy(x, host);
+  }
+  auto bytes = static_cast<std::size_t>(x.numel()) * sizeof(T);
+  auto target = std::make_shared<Storage>(to, bytes, Device::cpu(), nullptr);
+  backend(host).copy(host, Tensor::over(target, 0, x.shape(), strides_of(x.shape()), dtype_of<T>));
+}
+
+}  // namespace
+
+Scalar Tensor::item_scalar() const {
+  require<ShapeError>(numel() == 1, "item: the tensor has shape ", shape(), ", not one element");
+  if (is_floating(dtype())) {
+    double value = 0;
+    read_out(*this, &value);
+    return value;
+  }
+  std::int64_t value = 0;
+  read_out(*this, &value);
+  return dtype() == DType::boolean ? Scalar(value != 0) : Scalar(value);
+}
+
+template <class T>
+std::vector<T> Tensor::to_vector() const {
+  std::vector<T> out(static_cast<std::size_t>(numel()));
+  read_out(*this, out.data());
+  return out;
+}
+template std::vector<double> Tensor::to_vector() const;
+template std::vector<float> Tensor::to_vector() const;
+template std::vector<std::int64_t> Tensor::to_vector() const;
+template std::vector<std::int32_t> Tensor::to_vector() const;
+template std::vector<std::uint8_t> Tensor::to_vector() const;
+template std::vector<std::int8_t> Tensor::to_vector() const;
+template std::vector<BFloat16> Tensor::to_vector() const;
+template std::vector<Half> Tensor::to_vector() const;
+
+}  // namespace rondo
