@@ -1,0 +1,93 @@
+#pragma once
+// Dataset: something that can be asked for samples by number, a whole batch at a time.
+//
+// PyTorch asks for one sample and collates afterwards. Here the unit is the list of indices of a
+// batch: a data set that lies in memory then answers with one gather of bytes, and a virtual call
+// costs once for a batch instead of once for an image. Images stay bytes, 3 KiB for one of CIFAR's,
+// until data/transforms.h turns a batch of them into floats in the one pass that also crops and
+// flips.
+//
+// Read next: data/sampler.h (which indices), data/transforms.h (what becomes of the bytes),
+// data/loader.h (who does it, and when).
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace rondo::data {
+
+/// Samples and what the model should say to them. `for (auto& [input, target] : loader)`.
+struct Batch {
+  Tensor input;   // (N, …)
+  Tensor target;  // (N) class indices in i64, or (N, …) for anything else
+
+  /// N.
+  std::int64_t size() const { return input.size(0); }
+};
+
+/// Which half of a data set: the one trained on, or the one that accuracies are reported for.
+enum class Split : std::uint8_t { train, test };
+
+/// "train" or "test".
+const char* name_of(Split split);
+
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  /// The number of samples.
+  virtual std::int64_t size() const = 0;
+  /// The samples of these numbers, in this order; repetitions are allowed. Called from several
+  /// threads at once. Throws ShapeError naming an index outside [0, size()).
+  virtual Batch get_batch(std::span<const std::int64_t> indices) const = 0;
+
+  /// 0 where targets are no classes.
+  virtual std::int64_t num_classes() const {
+    return static_cast<std::int64_t>(class_names().size());
+  }
+  /// One name for each class, or none where they have none.
+  virtual const std::vector<std::string>& class_names() const;
+};
+
+/// Rows of two tensors that lie in memory (torch.utils.data.TensorDataset): sample i is
+/// (inputs[i], targets[i]).
+class TensorDataset : public Dataset {
+ public:
+  /// Both contiguous, on the CPU, with equally many rows; any dtypes. Throws ShapeError,
+  /// DeviceError.
+  TensorDataset(Tensor inputs, Tensor targets);
+
+  std::int64_t size() const override { return inputs_.size(0); }
+  Batch get_batch(std::span<const std::int64_t> indices) const override;
+
+  const Tensor& inputs() const { return inputs_; }
+  const Tensor& targets() const { return targets_; }
+
+ private:
+  Tensor inputs_, targets_;
+};
+
+/// Images as bytes, u8 (N, C, H, W), and their classes, i64 (N): what the readers of CIFAR and
+/// MNIST return.
+class ImageDataset : public TensorDataset {
+ public:
+  /// Throws DTypeError or ShapeError for other tensors, and Error naming the first sample whose
+  /// label is not below class_names.size().
+  ImageDataset(Tensor images, Tensor labels, std::vector<std::string> class_names);
+
+  const std::vector<std::string>& class_names() const override { return class_names_; }
+  const Tensor& images() const { return inputs(); }
+  const Tensor& labels() const { return targets(); }
+  std::int64_t channels() const { return images().size(1); }
+  std::int64_t height() const { return images().size(2); }
+  std::int64_t width() const { return images().size(3); }
+
+ private:
+  std::vector<std::string> class_names_;
+};
+
+}  // namespace rondo::data

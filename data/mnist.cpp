@@ -1,0 +1,162 @@
+// Reads IDX files through zlib, which passes plain files on as they are.
+
+#include "data/mnist.h"
+
+#include <zlib.h>
+
+#include <array>
+#include <cstring>
+
+#include "data/files.h"
+
+namespace rondo::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A file read through zlib.
+class GzFile {
+ public:
+  explicit GzFile(const fs::path& path) : path_(path), file_(gzopen(path.c_str(), "rb")) {
+    require<IoError>(file_ != nullptr, path.string(), ": cannot be opened");
+    gzbuffer(file_, 1 << 17);
+  }
+  ~GzFile() { gzclose(file_); }
+  GzFile(const GzFile&) = delete;
+  GzFile& operator=(const GzFile&) = delete;
+
+  /// Up to `bytes` bytes; fewer only at the end. Throws on damaged gzip, a missing end included.
+  std::size_t read(void* to, std::size_t bytes) {
+    const int got = gzread(file_, to, static_cast<unsigned>(bytes));
+    int status = Z_OK;
+    const char* message = gzerror(file_, &status);
+    require<IoError>(got >= 0 && (status == Z_OK || status == Z_STREAM_END), path_.string(),
+                     ": damaged or cut short (", message, ")");
+    return static_cast<std::size_t>(got);
+  }
+
+ private:
+  fs::path path_;
+  gzFile file_;
+};
+
+/// Dimensions, from an IDX header.
+Dims read_header(GzFile& in, const fs::path& file) {
+  std::array<std::uint8_t, 4> word{};
+  require<IoError>(in.read(word.data(), 4) == 4, file.string(), ": ends inside the magic number");
+  require<IoError>(word[0] == 0 && word[1] == 0 && word[2] == 8 && word[3] >= 1 && word[3] <= 4,
+                   file.string(), ": magic number ", int{word[0]}, " ", int{word[1]}, " ",
+                   int{word[2]}, " ", int{word[3]},
+                   " is not that of an IDX file of bytes (0 0 8, 1 to 4 dimensions)");
+  Dims dims;
+  for (int rank = word[3]; rank > 0; --rank) {
+    require<IoError>(in.read(word.data(), 4) == 4, file.string(), ": ends inside the dimensions");
+    dims.push_back(std::int64_t{word[0]} << 24 | word[1] << 16 | word[2] << 8 | word[3]);
+  }
+  double elements = 1;  // a damaged header must not ask for all memory there is, nor overflow
+  for (const std::int64_t size : dims) elements *= static_cast<double>(size);
+  require<IoError>(elements <= 0x1p33, file.string(), ": dimensions ", dims,
+                   " ask for more than 8 GiB");
+  return dims;
+}
+
+/// `name` in `folder`, plain or with .gz; empty when neither is there.
+fs::path plain_or_gz(const fs::path& folder, const std::string& name) {
+  for (const char* ending : {"", ".gz"}) {
+    if (fs::is_regular_file(folder / (name + ending))) return folder / (name + ending);
+  }
+  return {};
+}
+
+fs::path find_file(const fs::path& dir, const std::vector<std::string>& folders,
+                   const std::string& name) {
+  require<IoError>(fs::is_directory(dir), dir.string(), ": no such folder");
+  for (const auto& folder : folders) {
+    const fs::path file = plain_or_gz(dir / folder, name);
+    if (!file.empty()) return file;
+  }
+  const fs::path file = plain_or_gz(dir, name);
+  require<IoError>(!file.empty(), (dir / name).string(), ": no such file, with .gz neither");
+  return file;
+}
+
+std::shared_ptr<ImageDataset> load(const fs::path& dir, const std::vector<std::string>& folders,
+                                   Split split, std::optional<std::int64_t> limit,
+                                   std::vector<std::string> names) {
+  const std::string prefix = split == Split::train ? "train" : "t10k";
+  const fs::path image_file = find_file(dir, folders, prefix + "-images-idx3-ubyte");
+  const fs::path label_file = find_file(dir, folders, prefix + "-labels-idx1-ubyte");
+  const Tensor images = read_idx(image_file), bytes = read_idx(label_file);
+  require<IoError>(images.dim() == 3 && images.size(1) == 28 && images.size(2) == 28,
+                   image_file.string(), ": dimensions ", images.shape(), " instead of N x 28 x 28");
+  require<IoError>(bytes.dim() == 1, label_file.string(), ": dimensions ", bytes.shape(),
+                   " instead of N");
+  require<IoError>(images.size(0) == bytes.size(0), label_file.string(), ": ", bytes.size(0),
+                   " labels for ", images.size(0), " images");
+  std::int64_t count = images.size(0);
+  if (limit) {
+    require<IoError>(*limit > 0, dir.string(), ": limit of ", *limit,
+                     " images: it should be at least 1");
+    count = std::min(count, *limit);
+  }
+  Tensor labels = Tensor::empty({count}, {.dtype = i64});
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t label = bytes.data_ptr<std::uint8_t>()[i];
+    require<IoError>(label < 10, label_file.string(), ": record ", i, " (byte ", 8 + i,
+                     ") has label ", label, ", but there are 10 classes");
+    labels.data_ptr<std::int64_t>()[i] = label;
+  }
+  Tensor planes = images.as_view({count, 1, 28, 28}, {784, 784, 28, 1}, images.storage_offset());
+  return std::make_shared<ImageDataset>(std::move(planes), std::move(labels), std::move(names));
+}
+
+}  // namespace
+
+Tensor read_idx(const fs::path& file) {
+  size_of_file(file);
+  GzFile in(file);
+  const Dims dims = read_header(in, file);
+  const std::int64_t wanted = numel_of(dims);
+  // Read before the tensor is made: memory then follows what is there, not what the header says.
+  std::vector<std::uint8_t> bytes;
+  constexpr std::size_t step = 1 << 20;
+  for (std::size_t got = step; got == step;) {
+    const std::size_t done = bytes.size();
+    bytes.resize(done + step);
+    got = in.read(bytes.data() + done, step);
+    bytes.resize(done + got);
+    if (static_cast<std::int64_t>(bytes.size()) > wanted) break;
+  }
+  const auto found = static_cast<std::int64_t>(bytes.size());
+  require<IoError>(found >= wanted, file.string(), ": ", found, " bytes of data, but dimensions ",
+                   dims, " ask for ", wanted, " (it was cut short)");
+  require<IoError>(found == wanted, file.string(), ": more bytes than the ", wanted,
+                   " that dimensions ", dims, " ask for");
+  Tensor out = Tensor::empty(dims, {.dtype = u8});
+  if (wanted > 0) std::memcpy(out.data_ptr(), bytes.data(), bytes.size());
+  return out;
+}
+
+const std::vector<std::string>& mnist_folders() {
+  static const std::vector<std::string> folders{"MNIST/raw", "mnist"};
+  return folders;
+}
+
+const std::vector<std::string>& fashion_mnist_folders() {
+  static const std::vector<std::string> folders{"FashionMNIST/raw", "fashion-mnist"};
+  return folders;
+}
+
+std::shared_ptr<ImageDataset> load_mnist(const fs::path& dir, Split split, MnistOptions options) {
+  return load(dir, mnist_folders(), split, options.limit,
+              {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"});
+}
+
+std::shared_ptr<ImageDataset> load_fashion_mnist(const fs::path& dir, Split split,
+                                                 MnistOptions options) {
+  return load(dir, fashion_mnist_folders(), split, options.limit,
+              {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker",
+               "Bag", "Ankle boot"});
+}
+
+}  // namespace rondo::data

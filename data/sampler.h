@@ -1,0 +1,129 @@
+#pragma once
+// Samplers: in which order an epoch visits the samples, and which rank sees which of them.
+//
+// A sampler is a function of (its arguments, the epoch) and has no other state. So every rank can
+// work out the whole order without asking, each epoch is another one after set_epoch, and a run
+// that stopped in the middle of an epoch goes on from two numbers: the epoch and the batch
+// (Position in data/loader.h).
+//
+// Read next: data/loader.h.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace rondo::data {
+
+using Indices = std::vector<std::int64_t>;
+
+/// Note [Random streams]: whatever draws from a user's seed has Philox streams of its own, so that
+/// shuffling, augmentation and the default generator (streams 0, 1, …) are independent although one
+/// `--seed` feeds them all. Epoch e uses stream (base + e).
+inline constexpr std::uint64_t shuffle_streams = std::uint64_t{1} << 62;
+inline constexpr std::uint64_t augmentation_streams = std::uint64_t{2} << 62;
+
+class Sampler {
+ public:
+  virtual ~Sampler() = default;
+  /// How many indices an epoch has.
+  virtual std::int64_t size() const = 0;
+  /// The indices of the current epoch.
+  virtual Indices indices() const = 0;
+  void set_epoch(std::uint64_t epoch) { epoch_ = epoch; }
+  std::uint64_t epoch() const { return epoch_; }
+
+ private:
+  std::uint64_t epoch_ = 0;
+};
+
+/// 0, 1, …, size-1.
+class SequentialSampler final : public Sampler {
+ public:
+  /// Throws Error for a negative size, as the samplers below do.
+  explicit SequentialSampler(std::int64_t size);
+  std::int64_t size() const override { return size_; }
+  Indices indices() const override;
+
+ private:
+  std::int64_t size_;
+};
+
+/// A permutation of 0 … size-1 drawn from (seed, epoch): torch's RandomSampler without replacement,
+/// except that torch draws each epoch from where its generator stands.
+class RandomSampler final : public Sampler {
+ public:
+  explicit RandomSampler(std::int64_t size, std::uint64_t seed = 0);
+  std::int64_t size() const override { return size_; }
+  Indices indices() const override;
+
+ private:
+  std::int64_t size_;
+  std::uint64_t seed_;
+};
+
+/// The permutation that RandomSampler and DistributedSampler use: Fisher-Yates over Philox stream
+/// (seed, shuffle_streams + epoch).
+Indices permutation(std::int64_t size, std::uint64_t seed, std::uint64_t epoch);
+
+struct DistributedSamplerOptions {
+  int rank = 0;
+  int world_size = 1;
+  bool shuffle = true;
+  std::uint64_t seed = 0;
+  /// Every rank gets equally many: by repeating the first indices of the order at its end, or, with
+  /// drop_last, by leaving out its last ones.
+  bool drop_last = false;
+  /// false: no index is repeated or left out, and ranks may differ by one in what they get. For
+  /// evaluation, which counts each image once.
+  bool even = true;
+};
+
+/// One rank's share of an epoch. Padding, dropping and striding (rank r gets r, r + world, …) are
+/// those of torch.utils.data.DistributedSampler; the permutation is ours. In lockstep, the k-th
+/// batches of all ranks together are the k-th batch that a single process would take.
+class DistributedSampler final : public Sampler {
+ public:
+  /// Throws Error naming rank and world size when rank is not in [0, world_size).
+  explicit DistributedSampler(std::int64_t size, DistributedSamplerOptions options = {});
+  std::int64_t size() const override;
+  Indices indices() const override;
+
+ private:
+  std::int64_t size_;
+  DistributedSamplerOptions options_;
+};
+
+/// What DistributedSampler does to an order: pad it or cut it, then every world_size-th from rank.
+Indices distribute(Indices order, const DistributedSamplerOptions& options);
+
+/// Lists of indices, one a batch. What DataLoader takes; write your own to group samples of similar
+/// length, to balance classes, ….
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  /// Batches in an epoch.
+  virtual std::int64_t size() const = 0;
+  virtual std::vector<Indices> batches() const = 0;
+  virtual void set_epoch(std::uint64_t epoch) = 0;
+  virtual std::uint64_t epoch() const = 0;
+};
+
+/// Cuts a sampler's indices into batches (torch.utils.data.BatchSampler). The last one may be
+/// smaller; drop_last leaves it out.
+class BatchSampler final : public BatchSource {
+ public:
+  /// Throws Error when batch_size is not positive.
+  BatchSampler(std::shared_ptr<Sampler> sampler, std::int64_t batch_size, bool drop_last = false);
+  std::int64_t size() const override;
+  std::vector<Indices> batches() const override;
+  void set_epoch(std::uint64_t epoch) override { sampler_->set_epoch(epoch); }
+  std::uint64_t epoch() const override { return sampler_->epoch(); }
+
+ private:
+  std::shared_ptr<Sampler> sampler_;
+  std::int64_t batch_size_;
+  bool drop_last_;
+};
+
+}  // namespace rondo::data
