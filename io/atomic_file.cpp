@@ -1,0 +1,100 @@
+#include "io/atomic_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "tensor/error.h"
+
+namespace rondo::io {
+namespace {
+
+/// Opens and locks `path`; -1 with errno on failure. The loop is for a writer who renamed the file
+/// between our open and our lock: we would then hold the lock of the finished file.
+int open_locked(const char* path) {
+  for (;;) {
+    int descriptor = ::open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (descriptor < 0) return -1;
+    bool locked = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
+    if (!locked && errno == EWOULDBLOCK) {
+      ::close(descriptor);
+      errno = EWOULDBLOCK;
+      return -1;
+    }  // a file system without locks: do without
+    struct stat ours {
+    }, named{};
+    if (::fstat(descriptor, &ours) == 0 && ::stat(path, &named) == 0 &&
+        ours.st_ino == named.st_ino && ours.st_dev == named.st_dev) {
+      return descriptor;
+    }
+    ::close(descriptor);
+  }
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".tmp") {
+  require<IoError>(!std::filesystem::is_directory(path_), "cannot write ", path_,
+                   ": it is a directory");
+  descriptor_ = open_locked(temporary_.c_str());
+  if (descriptor_ < 0 && errno == EWOULDBLOCK) {
+    throw IoError(concat("cannot write ", path_, ": another process is writing it"));
+  }
+  if (descriptor_ < 0) fail("create");
+  if (::ftruncate(descriptor_, 0) != 0) fail("empty");
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ < 0) return;
+  ::unlink(temporary_.c_str());
+  ::close(descriptor_);
+}
+
+void AtomicFile::fail(const char* what) const {
+  throw IoError(concat("cannot write ", path_, ": failed to ", what, " ", temporary_, ": ",
+                       std::strerror(errno)));
+}
+
+void AtomicFile::write_all(std::uint64_t offset, const char* data, std::size_t bytes) {
+  while (bytes > 0) {
+    ssize_t n = ::pwrite(descriptor_, data, std::min(bytes, std::size_t{1} << 30),
+                         static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("write");
+    data += n;
+    offset += static_cast<std::uint64_t>(n);
+    bytes -= static_cast<std::size_t>(n);
+  }
+}
+
+void AtomicFile::write(const void* data, std::size_t bytes) {
+  write_all(size_, static_cast<const char*>(data), bytes);
+  size_ += bytes;
+}
+
+void AtomicFile::write_at(std::uint64_t offset, const void* data, std::size_t bytes) {
+  require(offset + bytes <= size_, "AtomicFile::write_at: beyond the end of ", path_);
+  write_all(offset, static_cast<const char*>(data), bytes);
+}
+
+void AtomicFile::commit() {
+  if (::fsync(descriptor_) != 0) fail("flush");
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail("rename");
+  ::close(descriptor_);
+  descriptor_ = -1;
+  auto parent = std::filesystem::path(path_).parent_path();
+  int directory = ::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory >= 0) {  // some file systems cannot flush a directory: the file itself is there
+    ::fsync(directory);
+    ::close(directory);
+  }
+}
+
+}  // namespace rondo::io

@@ -1,0 +1,234 @@
+#include "io/checkpoint.h"
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <system_error>
+
+#include "io/safetensors.h"
+
+namespace rondo::io {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* description_key = "rondo.checkpoint";
+constexpr std::int64_t format_version = 1;
+constexpr std::string_view model_prefix = "model.", optimizer_prefix = "optimizer.";
+constexpr int max_depth = 16;  // of schedules in schedules
+
+// ---- To and from JSON
+// --------------------------------------------------------------------------------
+
+/// JSON has no infinities and no NaN, which a diverged run does have: they become texts.
+json number_to_json(double x) {
+  if (std::isfinite(x)) return x;
+  return std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf";
+}
+
+double number_from_json(const json& j) {
+  if (!j.is_string()) return j.get<double>();
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  const auto& text = j.get_ref<const std::string&>();
+  require<IoError>(text == "nan" || text == "inf" || text == "-inf", "\"", text, "\" is no number");
+  return text == "nan" ? std::numeric_limits<double>::quiet_NaN() : text == "inf" ? inf : -inf;
+}
+
+/// Integers and texts stand for themselves, a double is {"f64": number}, so that 2.0 stays one.
+json to_json(const Metadata& metadata) {
+  json result = json::object();
+  for (const auto& [key, value] : metadata) {
+    if (const auto* number = std::get_if<double>(&value)) {
+      result[key] = {{"f64", number_to_json(*number)}};
+    } else {
+      std::visit([&](const auto& v) { result[key] = v; }, value);
+    }
+  }
+  return result;
+}
+
+Metadata metadata_from(const json& j) {
+  Metadata result;
+  for (const auto& [key, value] : j.items()) {
+    if (value.is_object()) {
+      result[key] = number_from_json(value.at("f64"));
+    } else if (value.is_string()) {
+      result[key] = value.get<std::string>();
+    } else {
+      result[key] = value.get<std::int64_t>();
+    }
+  }
+  return result;
+}
+
+json to_json(const optim::OptimizerState& state) {
+  json groups = json::array();
+  for (const auto& group : state.groups) {
+    json options = json::object();
+    for (const auto& [key, value] : group.options) options[key] = number_to_json(value);
+    groups.push_back({{"options", options}, {"params", group.params}});
+  }
+  return {{"type", state.type}, {"groups", groups}};
+}
+
+optim::OptimizerState optimizer_from(const json& j) {
+  optim::OptimizerState state{.type = j.at("type"), .groups = {}, .tensors = {}};
+  for (const json& group : j.at("groups")) {
+    auto& g = state.groups.emplace_back();
+    for (const auto& [key, value] : group.at("options").items()) {
+      g.options[key] = number_from_json(value);
+    }
+    g.params = group.at("params").get<std::vector<std::int64_t>>();
+  }
+  return state;
+}
+
+json to_json(const optim::ScheduleState& state) {
+  json values = json::object(), children = json::array();
+  for (const auto& [key, list] : state.values) {
+    values[key] = json::array();
+    for (double value : list) values[key].push_back(number_to_json(value));
+  }
+  for (const auto& child : state.children) children.push_back(to_json(child));
+  return {{"type", state.type}, {"values", values}, {"children", children}};
+}
+
+optim::ScheduleState schedule_from(const json& j, int depth = 0) {
+  require<IoError>(depth < max_depth, "schedules are nested too deeply");
+  optim::ScheduleState state{.type = j.at("type"), .values = {}, .children = {}};
+  for (const auto& [key, list] : j.at("values").items()) {
+    auto& values = state.values[key];
+    for (const json& value : list) values.push_back(number_from_json(value));
+  }
+  for (const json& child : j.at("children")) {
+    state.children.push_back(schedule_from(child, depth + 1));
+  }
+  return state;
+}
+
+json describe(const Checkpoint& c) {
+  json generators = json::object();
+  for (const auto& [name, state] : c.generators) {
+    generators[name] = {{"seed", state.seed}, {"next_stream", state.next_stream}};
+  }
+  json result = {{"version", format_version},   {"model", c.model},
+                 {"config", to_json(c.config)}, {"epoch", c.position.epoch},
+                 {"step", c.position.step},     {"global_step", c.position.global_step},
+                 {"generators", generators},    {"world_size", c.world_size},
+                 {"threads", c.threads},        {"metadata", to_json(c.metadata)}};
+  if (c.optimizer) result["optimizer"] = to_json(*c.optimizer);
+  if (c.schedule) result["schedule"] = to_json(*c.schedule);
+  return result;
+}
+
+Checkpoint from_description(const json& j) {
+  Checkpoint c;
+  c.model = j.at("model");
+  c.config = metadata_from(j.at("config"));
+  c.position = {.epoch = j.at("epoch"), .step = j.at("step"), .global_step = j.at("global_step")};
+  for (const auto& [name, state] : j.at("generators").items()) {
+    c.generators[name] = {.seed = state.at("seed"), .next_stream = state.at("next_stream")};
+  }
+  c.world_size = j.at("world_size");
+  c.threads = j.at("threads");
+  c.metadata = metadata_from(j.at("metadata"));
+  if (j.contains("optimizer")) c.optimizer = optimizer_from(j.at("optimizer"));
+  if (j.contains("schedule")) c.schedule = schedule_from(j.at("schedule"));
+  return c;
+}
+
+/// The description as JSON of a version that is understood; nullopt when the file has none.
+std::optional<json> read_description(const std::map<std::string, std::string>& metadata,
+                                     const std::string& path) {
+  auto it = metadata.find(description_key);
+  if (it == metadata.end()) return std::nullopt;
+  json j = json::parse(it->second, nullptr, /*allow_exceptions=*/false);
+  require<IoError>(j.is_object() && j.contains("version") && j["version"].is_number_integer(), path,
+                   " is no valid checkpoint: its description is no JSON object with a version");
+  auto version = j["version"].get<std::int64_t>();
+  require<IoError>(version >= 1 && version <= format_version, path,
+                   " is a checkpoint of format version ", version, ", this rondo reads up to ",
+                   format_version);
+  return j;
+}
+
+void distribute(nn::StateDict&& tensors, Checkpoint& c, const std::string& path) {
+  for (auto& [name, tensor] : tensors) {
+    if (name.starts_with(model_prefix)) {
+      c.model_state.push_back({name.substr(model_prefix.size()), tensor});
+    } else if (name.starts_with(optimizer_prefix) && c.optimizer) {
+      c.optimizer->tensors.push_back({name.substr(optimizer_prefix.size()), tensor});
+    } else {
+      throw IoError(concat(path, " is no valid checkpoint: the tensor \"", name,
+                           "\" belongs neither to the model nor to its optimizer"));
+    }
+  }
+}
+
+}  // namespace
+
+void save_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
+  nn::StateDict tensors;
+  for (const auto& [name, tensor] : checkpoint.model_state) {
+    tensors.push_back({std::string(model_prefix) + name, tensor});
+  }
+  if (checkpoint.optimizer) {
+    for (const auto& [name, tensor] : checkpoint.optimizer->tensors) {
+      tensors.push_back({std::string(optimizer_prefix) + name, tensor});
+    }
+  }
+  std::string description;
+  try {
+    description = describe(checkpoint).dump();
+  } catch (const json::exception&) {
+    throw IoError(concat("cannot write ", path, ": a text in the checkpoint is not UTF-8"));
+  }
+  save_safetensors(path, tensors, {{description_key, description}});
+}
+
+Checkpoint load_checkpoint(const std::string& path, const std::string& model) {
+  Safetensors file = load_safetensors(path);
+  std::optional<json> description = read_description(file.metadata, path);
+  require<IoError>(description.has_value(), path,
+                   " is no checkpoint: it is a safetensors file without rondo's description");
+  require<IoError>(file.verified, path, " is damaged: its checksum is not where it belongs");
+  Checkpoint c;
+  try {
+    c = from_description(*description);
+  } catch (const json::exception& e) {
+    throw IoError(concat(path, " is no valid checkpoint: ", e.what()));
+  } catch (const IoError& e) {
+    throw IoError(concat(path, " is no valid checkpoint: ", e.what()));
+  }
+  require<IoError>(model.empty() || c.model == model, path, " is a checkpoint of the model ",
+                   c.model, ", not of ", model);
+  distribute(std::move(file.tensors), c, path);
+  return c;
+}
+
+std::optional<std::string> latest_checkpoint(const std::string& directory) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  std::optional<std::string> latest;
+  std::pair<std::int64_t, fs::file_time_type> best;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    if (entry.path().extension() != ".safetensors" || !entry.is_regular_file(error)) continue;
+    try {
+      std::string path = entry.path().string();
+      auto description = read_description(load_safetensors_metadata(path), path);
+      if (!description) continue;
+      std::pair rank{description->at("global_step").get<std::int64_t>(),
+                     fs::last_write_time(entry.path())};
+      if (!latest || rank > best) {
+        latest = path;
+        best = rank;
+      }
+    } catch (const std::exception&) {  // not a checkpoint, or no longer there
+    }
+  }
+  return latest;
+}
+
+}  // namespace rondo::io

@@ -1,0 +1,228 @@
+#include "io/safetensors.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <unordered_set>
+
+#include "io/atomic_file.h"
+#include "io/hash.h"
+#include "io/safetensors_header.h"
+
+namespace rondo::io {
+namespace {
+
+using detail::Header;
+using detail::HeaderEntry;
+
+static_assert(std::endian::native == std::endian::little, "safetensors are little-endian");
+
+/// Where the bytes come from: a file or memory.
+class Source {
+ public:
+  virtual ~Source() = default;
+  virtual std::uint64_t size() const = 0;
+  /// requires: offset + bytes <= size().
+  virtual void read(std::uint64_t offset, void* to, std::size_t bytes) = 0;
+};
+
+class FileSource final : public Source {
+ public:
+  explicit FileSource(const std::string& path) : path_(path) {
+    descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    require<IoError>(descriptor_ >= 0, "cannot read ", path, ": ", std::strerror(errno));
+    struct stat info {};
+    bool regular = ::fstat(descriptor_, &info) == 0 && S_ISREG(info.st_mode);
+    if (!regular) {
+      ::close(descriptor_);
+      throw IoError(concat("cannot read ", path, ": it is no regular file"));
+    }
+    size_ = static_cast<std::uint64_t>(info.st_size);
+  }
+  ~FileSource() override { ::close(descriptor_); }
+  std::uint64_t size() const override { return size_; }
+  void read(std::uint64_t offset, void* to, std::size_t bytes) override {
+    auto* at = static_cast<char*>(to);
+    while (bytes > 0) {
+      ssize_t n = ::pread(descriptor_, at, std::min(bytes, std::size_t{1} << 30),
+                          static_cast<off_t>(offset));
+      if (n < 0 && errno == EINTR) continue;
+      require<IoError>(n > 0, "cannot read ", path_, ": ",
+                       n < 0 ? std::strerror(errno) : "it became shorter meanwhile");
+      at += n;
+      offset += static_cast<std::uint64_t>(n);
+      bytes -= static_cast<std::size_t>(n);
+    }
+  }
+
+ private:
+  std::string path_;
+  int descriptor_ = -1;
+  std::uint64_t size_ = 0;
+};
+
+class MemorySource final : public Source {
+ public:
+  explicit MemorySource(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  std::uint64_t size() const override { return bytes_.size(); }
+  void read(std::uint64_t offset, void* to, std::size_t bytes) override {
+    if (bytes) std::memcpy(to, bytes_.data() + offset, bytes);
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+struct Head {
+  std::string text;
+  Header header;
+  std::uint64_t data_begin;
+  std::string checksum;  // empty: the file has none
+};
+
+Head read_head(Source& source, const std::string& file) {
+  std::uint64_t length = 0;
+  require<IoError>(source.size() >= sizeof length, file, " is cut short: it has ", source.size(),
+                   " bytes, and a safetensors file at least 8");
+  source.read(0, &length, sizeof length);
+  require<IoError>(length <= detail::max_header_bytes, file,
+                   " is no valid safetensors file: its header would have ", length,
+                   " bytes, and the format allows ", detail::max_header_bytes);
+  require<IoError>(length <= source.size() - sizeof length, file, " is cut short: its header has ",
+                   length, " bytes, the whole file ", source.size());
+  Head head{.text = std::string(length, '\0'),
+            .header = {},
+            .data_begin = sizeof length + length,
+            .checksum = {}};
+  source.read(sizeof length, head.text.data(), length);
+  head.header = detail::parse_header(head.text, source.size() - head.data_begin, file);
+  if (head.text.starts_with(detail::checksum_prefix)) {
+    head.checksum = head.header.metadata.at("sha256");
+    head.header.metadata.erase("sha256");
+  }
+  return head;
+}
+
+/// Hashes the length and the header, the digits of the checksum taken as zeros.
+void hash_head(Sha256& hash, std::string text) {
+  std::uint64_t length = text.size();
+  std::size_t digits =
+      std::min(detail::checksum_digits, text.size() - detail::checksum_prefix.size());
+  std::fill_n(text.begin() + detail::checksum_prefix.size(), digits, '0');
+  hash.update(&length, sizeof length);
+  hash.update(text);
+}
+
+void check_booleans(const Tensor& x, const std::string& name, const std::string& file) {
+  const auto* bytes = static_cast<const unsigned char*>(x.data_ptr());
+  bool valid = std::all_of(bytes, bytes + x.numel(), [](unsigned char b) { return b <= 1; });
+  require<IoError>(valid, file, ": the boolean tensor \"", name,
+                   "\" holds a byte that is neither 0 nor 1");
+}
+
+Safetensors read_all(Source& source, const std::string& file) {
+  Head head = read_head(source, file);
+  Safetensors result{.tensors = {}, .metadata = std::move(head.header.metadata)};
+  Sha256 hash;
+  if (!head.checksum.empty()) hash_head(hash, std::move(head.text));
+  // In the order of the data, which covers the file without gaps: one pass reads and hashes.
+  std::vector<std::size_t> order(head.header.entries.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return head.header.entries[a].begin < head.header.entries[b].begin;
+  });
+  result.tensors.resize(order.size());
+  for (std::size_t i : order) {
+    const HeaderEntry& e = head.header.entries[i];
+    Tensor x = Tensor::empty(e.shape, {.dtype = e.dtype});
+    auto bytes = static_cast<std::size_t>(e.end - e.begin);
+    if (bytes > 0) {
+      source.read(head.data_begin + e.begin, x.data_ptr(), bytes);
+      if (!head.checksum.empty()) hash.update(x.data_ptr(), bytes);
+      if (e.dtype == boolean) check_booleans(x, e.name, file);
+    }
+    result.tensors[i] = {e.name, x};
+  }
+  if (!head.checksum.empty()) {
+    require<IoError>(hash.hex() == head.checksum, file,
+                     " is damaged: its contents do not match its SHA-256 checksum");
+    result.verified = true;
+  }
+  return result;
+}
+
+/// Offsets for the tensors, wider element types first: each then starts at a multiple of its size,
+/// so that other readers may map the file.
+Header plan(const std::string& path, const nn::StateDict& tensors,
+            const std::map<std::string, std::string>& metadata, std::vector<std::size_t>& order) {
+  Header header{.entries = {}, .metadata = metadata};
+  require<IoError>(!metadata.contains("sha256"), "cannot write ", path,
+                   ": the metadata key \"sha256\" is kept for the checksum");
+  std::unordered_set<std::string> names{"__metadata__"};
+  for (const auto& [name, tensor] : tensors) {
+    require<IoError>(names.insert(name).second, "cannot write ", path, ": \"", name,
+                     "\" names two tensors, or is reserved");
+    require<IoError>(tensor.defined(), "cannot write ", path, ": \"", name, "\" is undefined");
+    order.push_back(header.entries.size());
+    header.entries.push_back({.name = name, .dtype = tensor.dtype(), .shape = tensor.shape()});
+  }
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return size_of(header.entries[a].dtype) > size_of(header.entries[b].dtype);
+  });
+  std::uint64_t position = 0;
+  for (std::size_t i : order) {
+    header.entries[i].begin = position;
+    position += static_cast<std::uint64_t>(tensors[i].tensor.nbytes());
+    header.entries[i].end = position;
+  }
+  return header;
+}
+
+}  // namespace
+
+Safetensors load_safetensors(const std::string& path) {
+  FileSource source(path);
+  return read_all(source, path);
+}
+
+std::map<std::string, std::string> load_safetensors_metadata(const std::string& path) {
+  FileSource source(path);
+  return read_head(source, path).header.metadata;
+}
+
+Safetensors parse_safetensors(std::span<const std::byte> bytes, const std::string& name) {
+  MemorySource source(bytes);
+  return read_all(source, name);
+}
+
+void save_safetensors(const std::string& path, const nn::StateDict& tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  std::vector<std::size_t> order;
+  std::string text = detail::format_header(plan(path, tensors, metadata, order));
+  require<IoError>(text.size() <= detail::max_header_bytes, "cannot write ", path,
+                   ": its header would have ", text.size(), " bytes, and the format allows ",
+                   detail::max_header_bytes);
+  Sha256 hash;
+  hash_head(hash, text);
+  AtomicFile file(path);
+  std::uint64_t length = text.size();
+  file.write(&length, sizeof length);
+  file.write(text.data(), text.size());
+  for (std::size_t i : order) {
+    Tensor x = row_major(tensors[i].tensor);
+    auto bytes = static_cast<std::size_t>(x.nbytes());
+    if (bytes == 0) continue;
+    hash.update(x.data_ptr(), bytes);
+    file.write(x.data_ptr(), bytes);
+  }
+  std::string checksum = hash.hex();
+  file.write_at(sizeof length + detail::checksum_prefix.size(), checksum.data(), checksum.size());
+  file.commit();
+}
+
+}  // namespace rondo::io
