@@ -1,0 +1,56 @@
+#pragma once
+// The same elements under different strides: every kernel must not care.
+
+#include <string>
+
+#include "tensor/backend.h"
+#include "tensor/creation.h"
+
+namespace rondo::test {
+
+enum class Layout {
+  contiguous,
+  channels_last,  // contiguous for ranks other than 4
+  reversed,       // the first dimension fastest
+  gaps,           // a slice of a larger tensor, starting somewhere inside it
+};
+
+inline constexpr Layout all_layouts[] = {Layout::contiguous, Layout::channels_last,
+                                         Layout::reversed, Layout::gaps};
+
+/// Uninitialised; what lies between the elements of `gaps` is filled with a value nobody wants.
+inline Tensor empty_in(Layout layout, const Dims& sizes, DType dtype) {
+  if (layout == Layout::channels_last && sizes.size() == 4) {
+    return empty(sizes, {.dtype = dtype, .format = MemoryFormat::channels_last});
+  }
+  Dims strides = Dims::filled(sizes.size(), 1);
+  if (layout == Layout::reversed) {
+    for (std::int64_t d = 1; d < sizes.size(); ++d) strides[d] = strides[d - 1] * sizes[d - 1];
+    return empty(sizes, {.dtype = dtype}).as_view(sizes, strides, 0);
+  }
+  if (layout == Layout::gaps) {
+    Dims larger = sizes;
+    std::int64_t first = 0;
+    for (std::int64_t& size : larger) size = 2 * size + 1;
+    const Dims steps = strides_of(larger);
+    for (std::int64_t d = 0; d < sizes.size(); ++d) {
+      first += steps[d];
+      strides[d] = 2 * steps[d];
+    }
+    return full(larger, 77, {.dtype = dtype}).as_view(sizes, strides, first);
+  }
+  return empty(sizes, {.dtype = dtype});
+}
+
+/// x's elements, converted, in another layout.
+inline Tensor relaid(Layout layout, const Tensor& x, DType dtype) {
+  Tensor y = empty_in(layout, x.shape(), dtype);
+  if (x.numel() > 0) backend(x).copy(x, y);
+  return y;
+}
+inline Tensor relaid(Layout layout, const Tensor& x) { return relaid(layout, x, x.dtype()); }
+inline Tensor converted(const Tensor& x, DType dtype) {
+  return relaid(Layout::contiguous, x, dtype);
+}
+
+}  // namespace rondo::test

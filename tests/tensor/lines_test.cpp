@@ -1,0 +1,165 @@
+// Kernels that work along one dimension: cumsum, softmax, sort and topk, against PyTorch.
+
+#include "tensor/cpu/lines.h"
+
+#include <cmath>
+
+#include "support/golden.h"
+#include "support/layouts.h"
+#include "support/support.h"
+
+namespace rondo::test {
+namespace {
+
+const Golden& golden() {
+  static const Golden g("kernels.txt");
+  return g;
+}
+
+TEST(Walker, SeekAgreesWithNext) {
+  const Dims sizes{2, 3, 1, 4};
+  const std::array<Dims, 2> strides{Dims{12, 4, 4, 1}, Dims{1, 0, 9, -2}};
+  cpu::Walker<2> step(sizes, strides);
+  for (std::int64_t i = 0; i < numel_of(sizes); ++i, step.next()) {
+    cpu::Walker<2> jump(sizes, strides);
+    jump.seek(i);
+    EXPECT_EQ(step.offsets(), jump.offsets()) << i;
+    EXPECT_EQ(step.offsets()[0], i);
+  }
+}
+
+TEST(Lines, LoadAndStoreConvertEveryDtype) {
+  for (DType dtype : {f64, f32, bf16, f16, i64, i32, u8, i8, boolean}) {
+    const Tensor x = empty_in(Layout::gaps, {5}, dtype);
+    const std::int64_t in[5] = {1, 0, 1, 1, 0};
+    cpu::store(dtype, x.data_ptr(), 0, x.stride(0), 5, in);
+    std::array<float, 5> out{};
+    cpu::load(dtype, x.data_ptr(), 0, x.stride(0), 5, out.data());
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(out[i], static_cast<float>(in[i])) << dtype;
+    EXPECT_EQ(x.to_vector<double>(), (std::vector<double>{1, 0, 1, 1, 0})) << dtype;
+  }
+}
+
+TEST(Cumsum, AgreesWithPyTorch) {
+  for (Layout layout : all_layouts) {
+    for (DType dtype : {f32, f64, bf16, f16}) {
+      const Tensor x = relaid(layout, golden()["line.x"], dtype);
+      for (std::int64_t dim : {0, 1, 2}) {
+        for (bool reverse : {false, true}) {
+          Tensor y = empty_in(layout, x.shape(), dtype);
+          backend(x).cumsum(x, dim, reverse, y);
+          const Tensor want = golden()[concat(reverse ? "cumsum.reverse." : "cumsum.", dim)];
+          const double rounding = tolerance(dtype, x.shape()[dim], 1);
+          EXPECT_TRUE(all_close(converted(y, f64), want, 2 * rounding, rounding));
+        }
+      }
+    }
+  }
+}
+
+TEST(Cumsum, LongFloatSumsStayExact) {
+  // 2^24 + 1 is no float: a running f32 sum of ones would stop there; a double one does not.
+  const std::int64_t n = (1 << 24) + 9;
+  const Tensor x = ones({n}), y = empty({n});
+  backend(x).cumsum(x, 0, false, y);
+  EXPECT_EQ(y.data_ptr<float>()[n - 1], static_cast<float>(n));
+  const Tensor integers = tensor<std::int8_t>({100, 27, -127, 3});
+  const Tensor sums = empty_like(integers);
+  backend(x).cumsum(integers, 0, true, sums);
+  EXPECT_EQ(sums.to_vector<int>(), (std::vector<int>{3, -97, -124, 3}));
+}
+
+TEST(Softmax, AgreesWithPyTorch) {
+  for (Layout layout : all_layouts) {
+    for (DType dtype : {f32, f64, bf16, f16}) {
+      const Tensor x = relaid(layout, golden()["line.x"], dtype);
+      for (std::int64_t dim : {0, 1, 2}) {
+        for (bool log : {false, true}) {
+          Tensor y = empty_in(layout, x.shape(), dtype);
+          backend(x).softmax(log, x, dim, y);
+          const Tensor want = golden()[concat(log ? "log_softmax." : "softmax.", dim)];
+          EXPECT_TRUE(all_close(converted(y, f64), want, tolerance(dtype), tolerance(dtype)));
+        }
+      }
+    }
+  }
+}
+
+TEST(Softmax, LargeInfiniteAndNanInputs) {
+  const Tensor x = golden()["softmax.odd.x"];
+  for (bool log : {false, true}) {
+    Tensor y = empty_like(x);
+    backend(x).softmax(log, x, 1, y);
+    const Tensor want = golden()[log ? "log_softmax.odd" : "softmax.odd"];
+    EXPECT_TRUE(all_close(y, want, tolerance(f32), tolerance(f32))) << y << want;
+  }
+}
+
+TEST(Softmax, RowsSumToOneAtAwkwardSizes) {
+  Generator generator(3);
+  for (std::int64_t n : {1, 2, 15, 17, 1009}) {
+    const Tensor x = randn({41, n}, {}, generator), y = empty_like(x);
+    backend(x).softmax(false, x, 1, y);
+    Tensor sums = empty({41, 1});
+    backend(x).reduce(ReduceOp::sum, y, sums);
+    EXPECT_TRUE(all_close(sums, ones({41, 1}), tolerance(f32, n, 1 / std::sqrt(double(n)))));
+  }
+  const Tensor none = empty({0, 5});
+  EXPECT_NO_THROW(backend(none).softmax(false, none, 1, empty_like(none)));
+  const Tensor integers = zeros({2, 2}, {.dtype = i64});
+  EXPECT_THROW(backend(integers).softmax(false, integers, 1, empty_like(integers)), DTypeError);
+}
+
+TEST(Sort, AgreesWithPyTorchStableAndWithNan) {
+  for (Layout layout : all_layouts) {
+    for (DType dtype : {f32, f64, bf16, f16}) {
+      const Tensor x = relaid(layout, golden()["sort.x"], dtype);
+      for (std::int64_t dim : {0, 1}) {
+        for (int descending : {0, 1}) {
+          Tensor values = empty_in(layout, x.shape(), dtype);
+          Tensor indices = empty_in(layout, x.shape(), i64);
+          backend(x).sort(x, dim, descending != 0, values, indices);
+          const std::string tag = concat(dim, ".", descending);
+          EXPECT_TRUE(identical(values, converted(golden()["sort.values." + tag], dtype)));
+          EXPECT_TRUE(identical(indices, golden()["sort.indices." + tag]));
+        }
+      }
+    }
+  }
+}
+
+TEST(Sort, TopkIsTheHeadOfTheSortedOrder) {
+  const Tensor x = golden()["sort.x"];
+  for (std::int64_t k : {0, 1, 4, 10, 11}) {
+    for (int largest : {0, 1}) {
+      const Tensor all = golden()[concat("sort.values.1.", largest)];
+      const Tensor order = golden()[concat("sort.indices.1.", largest)];
+      const Tensor values = empty({3, k}), indices = empty({3, k}, {.dtype = i64});
+      backend(x).topk(x, 1, largest != 0, values, indices);
+      EXPECT_TRUE(identical(values, all.as_view({3, k}, {11, 1}, 0)));
+      EXPECT_TRUE(identical(indices, order.as_view({3, k}, {11, 1}, 0)));
+    }
+  }
+}
+
+TEST(Sort, IntegersBooleansAndLargeLines) {
+  // Beyond 2^53 two integers may be one double: they must not be compared as doubles.
+  const std::int64_t big = std::int64_t{1} << 53;
+  const Tensor x = tensor<std::int64_t>({big + 1, big, -big - 1, big + 2});
+  Tensor values = empty_like(x), indices = empty_like(x);
+  backend(x).sort(x, 0, false, values, indices);
+  EXPECT_EQ(indices.to_vector<int>(), (std::vector<int>{2, 1, 0, 3}));
+  const Tensor flags = tensor<bool>({true, false, true, false});
+  Tensor sorted = empty_like(flags);
+  backend(x).sort(flags, 0, true, sorted, indices);
+  EXPECT_EQ(indices.to_vector<int>(), (std::vector<int>{0, 2, 1, 3}));
+
+  Generator generator(1);
+  const Tensor shuffled = randperm(30011, {.dtype = i64}, generator);
+  Tensor in_order = empty_like(shuffled), from = empty_like(shuffled);
+  backend(x).sort(shuffled, 0, false, in_order, from);
+  EXPECT_TRUE(identical(in_order, arange(30011)));
+}
+
+}  // namespace
+}  // namespace rondo::test
