@@ -1,0 +1,283 @@
+// Indexing. Picking elements is linear, and its transpose puts gradients back where the elements
+// came from: each pair (slice and zeros-with-a-slice, index_select and index_add, gather and
+// scatter_add) is closed under differentiation.
+
+#include "autograd/ops/indexing.h"
+
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/shape.h"
+#include "autograd/record.h"
+#include "tensor/backend.h"
+#include "tensor/creation.h"
+
+namespace rondo {
+namespace {
+
+/// length elements of dim: start, start + step, ….
+struct Range {
+  std::int64_t dim, start, step, length;
+};
+
+Tensor slice_view(const Tensor& x, const Range& range) {
+  Dims sizes = x.shape(), strides = x.strides();
+  sizes[range.dim] = range.length;
+  strides[range.dim] *= range.step;
+  std::int64_t skipped = range.length > 0 ? range.start * x.strides()[range.dim] : 0;
+  return x.as_view(sizes, strides, x.storage_offset() + skipped);
+}
+
+Tensor sliced(const char* op, const Tensor& x, const Range& range);
+
+/// The transpose of a slice is a slice_backward, and the other way round.
+struct SliceBackwardBackward final : Node {
+  Range range;
+  explicit SliceBackwardBackward(const Range& range) : range(range) {}
+  const char* name() const override { return "slice_backward"; }
+  Tensors backward(const Tensors& dy) override { return {sliced("slice", dy[0], range)}; }
+};
+
+/// Zeros of shape `sizes` with dy where the slice was.
+Tensor slice_backward(const Tensor& dy, const Dims& sizes, const Range& range) {
+  Tensor dx = zeros(sizes, dy.options());
+  backend(dy).copy(dy, slice_view(dx, range));
+  return record<SliceBackwardBackward>({dy}, dx, range);
+}
+
+struct SliceBackward final : Node {
+  const char* op;
+  Dims input;
+  Range range;
+  SliceBackward(const char* op, const Dims& input, const Range& range)
+      : op(op), input(input), range(range) {}
+  const char* name() const override { return op; }
+  Tensors backward(const Tensors& dy) override { return {slice_backward(dy[0], input, range)}; }
+};
+
+Tensor sliced(const char* op, const Tensor& x, const Range& range) {
+  return record_view<SliceBackward>(x, slice_view(x, range), op, x.shape(), range);
+}
+
+void require_index(const Tensor& index, const char* op) {
+  require<DTypeError>(index.dtype() == i64, op, ": the index is ", index.dtype(), ", not i64");
+}
+
+}  // namespace
+
+Tensor select(const Tensor& x, std::int64_t dim, std::int64_t index) {
+  require<ShapeError>(x.dim() > 0, "select: a tensor without dimensions has nothing to select");
+  dim = wrap_dim(dim, x.dim(), "select");
+  std::int64_t n = x.size(dim), i = index < 0 ? index + n : index;
+  require<ShapeError>(i >= 0 && i < n, "select: index ", index, " is out of range for dimension ",
+                      dim, " of shape ", x.shape());
+  return squeeze(sliced("select", x, {dim, i, 1, 1}), dim);
+}
+
+Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length) {
+  require<ShapeError>(x.dim() > 0, "narrow: a tensor without dimensions cannot be narrowed");
+  dim = wrap_dim(dim, x.dim(), "narrow");
+  std::int64_t n = x.size(dim), from = start < 0 ? start + n : start;
+  require<ShapeError>(from >= 0 && length >= 0 && from <= n && length <= n - from, "narrow: start ",
+                      start, " and length ", length, " do not fit dimension ", dim, " of shape ",
+                      x.shape());
+  return sliced("narrow", x, {dim, from, 1, length});
+}
+
+Tensor slice(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t end,
+             std::int64_t step) {
+  require<ShapeError>(x.dim() > 0, "slice: a tensor without dimensions cannot be sliced");
+  require<ShapeError>(step > 0, "slice: step ", step, " is not positive");
+  dim = wrap_dim(dim, x.dim(), "slice");
+  std::int64_t n = x.size(dim);
+  auto clamped = [n](std::int64_t i) {
+    return std::clamp<std::int64_t>(i < 0 ? i + n : i, 0, n);  // beyond the end is the end
+  };
+  std::int64_t from = clamped(start), length = std::max<std::int64_t>(clamped(end) - from, 0);
+  return sliced("slice", x, {dim, from, step, length / step + (length % step != 0)});
+}
+
+namespace {
+
+struct IndexAddBackward final : Node {
+  std::int64_t dim;
+  SavedTensor index;
+  IndexAddBackward(std::int64_t dim, const Tensor& index) : dim(dim), index(index) {}
+  const char* name() const override { return "index_select_backward"; }
+  Tensors backward(const Tensors& dy) override {
+    return {index_select(dy[0], dim, index.get(*this))};
+  }
+  void release_saved() override { index.reset(); }
+};
+
+/// Zeros of shape `sizes`, with row i of dy added to row index[i].
+Tensor index_select_backward(const Tensor& dy, std::int64_t dim, const Tensor& index,
+                             const Dims& sizes) {
+  Tensor dx = zeros(sizes, dy.options());
+  backend(dy).index_add(dx, dim, index, dy);
+  return record<IndexAddBackward>({dy}, dx, dim, index);
+}
+
+struct IndexSelectBackward final : Node {
+  std::int64_t dim;
+  SavedTensor index;
+  Dims input;
+  IndexSelectBackward(std::int64_t dim, const Tensor& index, const Dims& input)
+      : dim(dim), index(index), input(input) {}
+  const char* name() const override { return "index_select"; }
+  Tensors backward(const Tensors& dy) override {
+    return {index_select_backward(dy[0], dim, index.get(*this), input)};
+  }
+  void release_saved() override { index.reset(); }
+};
+
+}  // namespace
+
+Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index) {
+  require<ShapeError>(x.dim() > 0, "index_select: the tensor has no dimensions");
+  dim = wrap_dim(dim, x.dim(), "index_select");
+  require_index(index, "index_select");
+  require<ShapeError>(index.dim() == 1, "index_select: the index has shape ", index.shape(),
+                      ", not one dimension");
+  Dims sizes = x.shape();
+  sizes[dim] = index.numel();
+  Tensor y = Tensor::empty(sizes, x.options());
+  backend(x).index_select(x, dim, index, y);
+  return record<IndexSelectBackward>({x}, y, dim, index, x.shape());
+}
+
+namespace {
+
+/// index may be smaller than x (and, for scatter_add, than src) except along dim.
+void require_fits(const Tensor& index, const Dims& sizes, std::int64_t dim, const char* op,
+                  const char* whose) {
+  bool fits = index.dim() == sizes.size();
+  for (std::int64_t i = 0; fits && i < sizes.size(); ++i) {
+    fits = i == dim || index.size(i) <= sizes[i];
+  }
+  require<ShapeError>(fits, op, ": index ", index.shape(), " does not fit ", whose, " ", sizes,
+                      " apart from dimension ", dim);
+}
+
+struct GatherBackward final : Node {
+  std::int64_t dim;
+  SavedTensor index;
+  Dims input;
+  GatherBackward(std::int64_t dim, const Tensor& index, const Dims& input)
+      : dim(dim), index(index), input(input) {}
+  const char* name() const override { return "gather"; }
+  Tensors backward(const Tensors& dy) override {
+    return {scatter_add(zeros(input, dy[0].options()), dim, index.get(*this), dy[0])};
+  }
+  void release_saved() override { index.reset(); }
+};
+
+}  // namespace
+
+Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index) {
+  dim = wrap_dim(dim, x.dim(), "gather");
+  require_index(index, "gather");
+  require_fits(index, x.shape(), dim, "gather", "the tensor");
+  Tensor y = Tensor::empty(index.shape(), x.options());
+  backend(x).gather(x, dim, index, y);
+  return record<GatherBackward>({x}, y, dim, index, x.shape());
+}
+
+namespace {
+struct ScatterAddBackward final : Node {
+  std::int64_t dim;
+  SavedTensor index;
+  ScatterAddBackward(std::int64_t dim, const Tensor& index) : dim(dim), index(index) {}
+  const char* name() const override { return "scatter_add"; }
+  Tensors backward(const Tensors& dy) override {
+    return {dy[0], wants(1) ? gather(dy[0], dim, index.get(*this)) : Tensor()};
+  }
+  void release_saved() override { index.reset(); }
+};
+}  // namespace
+
+Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src) {
+  dim = wrap_dim(dim, x.dim(), "scatter_add");
+  require_index(index, "scatter_add");
+  require_fits(index, x.shape(), dim, "scatter_add", "the tensor");
+  require_fits(index, src.shape(), -1, "scatter_add", "the source");
+  require<DTypeError>(src.dtype() == x.dtype(), "scatter_add: the source is ", src.dtype(),
+                      ", the tensor ", x.dtype());
+  Tensor used = src;  // the part that the index covers
+  for (std::int64_t i = 0; i < src.dim(); ++i) {
+    if (index.size(i) != src.size(i)) used = narrow(used, i, 0, index.size(i));
+  }
+  Tensor y = Tensor::empty_like(x);
+  backend(x).copy(x, y);
+  backend(x).scatter_add(y, dim, index, used);
+  return record<ScatterAddBackward>({x, used}, y, dim, index);
+}
+
+namespace {
+struct MaskedFillBackward final : Node {
+  SavedTensor mask;
+  Dims input;
+  MaskedFillBackward(const Tensor& mask, const Dims& input) : mask(mask), input(input) {}
+  const char* name() const override { return "masked_fill"; }
+  Tensors backward(const Tensors& dy) override {
+    return {sum_to(masked_fill(dy[0], mask.get(*this), 0.0), input)};
+  }
+  void release_saved() override { mask.reset(); }
+};
+}  // namespace
+
+Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
+  require<DTypeError>(mask.dtype() == boolean, "masked_fill: the mask is ", mask.dtype(),
+                      ", not bool");
+  Dims sizes = broadcast_shapes(x.shape(), mask.shape());
+  auto spread = [&sizes](const Tensor& t) {
+    return t.as_view(sizes, broadcast_strides(t.shape(), t.strides(), sizes), t.storage_offset());
+  };
+  Tensor y = sizes == x.shape() ? Tensor::empty_like(x) : Tensor::empty(sizes, x.options());
+  backend(x).where(spread(mask), spread(scalar(value, x.options())), spread(x), y);
+  return record<MaskedFillBackward>({x}, y, mask, x.shape());
+}
+
+namespace {
+struct EmbeddingBackward final : Node {
+  SavedTensor index;
+  Dims weight;
+  std::int64_t padding_idx;
+  EmbeddingBackward(const Tensor& index, const Dims& weight, std::int64_t padding_idx)
+      : index(index), weight(weight), padding_idx(padding_idx) {}
+  const char* name() const override { return "embedding"; }
+  Tensors backward(const Tensors& dy) override {
+    Tensor rows = reshape(index.get(*this), {-1});
+    Tensor d = reshape(dy[0], {rows.numel(), weight[1]});
+    if (padding_idx >= 0) d = masked_fill(d, unsqueeze(eq(rows, padding_idx), 1), 0.0);
+    return {index_select_backward(d, 0, rows, weight)};
+  }
+  void release_saved() override { index.reset(); }
+};
+}  // namespace
+
+Tensor embedding(const Tensor& weight, const Tensor& index, std::int64_t padding_idx) {
+  require<ShapeError>(weight.dim() == 2, "embedding: the weight has shape ", weight.shape(),
+                      ", not (rows, width)");
+  require_index(index, "embedding");
+  require<ShapeError>(padding_idx >= -1 && padding_idx < weight.size(0), "embedding: padding_idx ",
+                      padding_idx, " is not a row of ", weight.shape());
+  Tensor rows = no_grad([&] { return reshape(index, {index.numel()}); });
+  Tensor y = Tensor::empty({index.numel(), weight.size(1)}, weight.options());
+  backend(weight).index_select(weight, 0, rows, y);
+  Dims sizes = index.shape();
+  sizes.push_back(weight.size(1));
+  return record<EmbeddingBackward>({weight}, y.as_view(sizes, strides_of(sizes), 0), rows,
+                                   weight.shape(), padding_idx);
+}
+
+Tensor one_hot(const Tensor& index, std::int64_t classes) {
+  require_index(index, "one_hot");
+  require<ShapeError>(classes > 0, "one_hot: ", classes, " classes is not a positive number");
+  Dims sizes = index.shape();
+  sizes.push_back(classes);
+  Tensor y = zeros(sizes, index.options());
+  Tensor at = no_grad([&] { return unsqueeze(index, -1); });
+  backend(y).scatter_add(y, index.dim(), at, ones(at.shape(), y.options()));
+  return y;
+}
+
+}  // namespace rondo

@@ -1,0 +1,229 @@
+// Losses. Cross-entropy is what nearly every training step ends with, so its common case is one
+// node; the rest is composed of ops, which brings their derivatives along.
+
+#include "autograd/ops/loss.h"
+
+#include "autograd/ops/activation.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/indexing.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
+#include "autograd/record.h"
+#include "tensor/backend.h"
+#include "tensor/creation.h"
+
+namespace rondo {
+namespace {
+
+Tensor reduced(const Tensor& losses, Reduction reduction) {
+  switch (reduction) {
+    case Reduction::none:
+      return losses;
+    case Reduction::mean:
+      return mean(losses);
+    case Reduction::sum:
+      break;
+  }
+  return sum(losses);
+}
+
+void require_pair(const Tensor& x, const Tensor& y, const char* op) {
+  require<ShapeError>(x.shape() == y.shape(), op, ": input ", x.shape(), " and target ", y.shape(),
+                      " differ in shape");
+  require<DTypeError>(is_floating(x.dtype()), op, ": the input is ", x.dtype(), ", not a float");
+}
+
+/// Checks scores (N, C, ...) against class indices (N, ...). Returns whether a target is ignored.
+bool check_targets(const char* op, const Tensor& scores, const Tensor& target,
+                   const CrossEntropyOptions& options) {
+  require<DTypeError>(is_floating(scores.dtype()), op, ": the input is ", scores.dtype(),
+                      ", not a float");
+  require<ShapeError>(scores.dim() >= 2, op, ": input ", scores.shape(), " is not (N, C, ...)");
+  require<DTypeError>(target.dtype() == i64, op, ": the target is ", target.dtype(),
+                      ", not i64 class indices");
+  Dims expected = scores.shape();
+  expected.erase(1);
+  std::int64_t classes = scores.size(1);
+  require<ShapeError>(target.shape() == expected, op, ": input ", scores.shape(),
+                      " wants a target of shape ", expected, ", not ", target.shape());
+  if (options.weight.defined()) {
+    require<ShapeError>(options.weight.shape() == Dims{classes}, op, ": weight ",
+                        options.weight.shape(), " does not fit the ", classes, " classes");
+  }
+  if (!target.device().is_cpu()) return true;  // there the kernels check, without a halt here
+  Tensor dense = contiguous(target);
+  const auto* values = dense.data_ptr<std::int64_t>();
+  bool any_ignored = false;
+  for (std::int64_t i = 0, n = dense.numel(); i < n; ++i) {
+    bool ignored = values[i] == options.ignore_index;
+    any_ignored = any_ignored || ignored;
+    require<ShapeError>(ignored || (values[i] >= 0 && values[i] < classes), op, ": target ",
+                        values[i], " at index ", i, " is not one of the ", classes, " classes");
+  }
+  return any_ignored;
+}
+
+/// d loss / d logits = (softmax(logits) - one_hot(target)) dy, dy being spread over the rows.
+struct CrossEntropyBackward final : Node {
+  SavedTensor logits, target;
+  Tensor log_probs;
+  double scale;  // 1 / N for the mean
+  CrossEntropyBackward(const Tensor& logits, const Tensor& target, const Tensor& log_probs,
+                       double scale)
+      : logits(logits), target(target), log_probs(log_probs), scale(scale) {}
+  const char* name() const override { return "cross_entropy"; }
+  Tensors backward(const Tensors& dy) override {
+    Tensor rows = unsqueeze(target.get(*this), 1);
+    Tensor weight = mul(dy[0].dim() == 0 ? dy[0] : unsqueeze(dy[0], 1), scale);
+    if (GradMode::is_enabled()) {  // second order: through the logits
+      Tensor logits = this->logits.get(*this);
+      Tensor hot =
+          no_grad([&] { return to(one_hot(target.get(*this), logits.size(1)), logits.dtype()); });
+      return {mul(sub(softmax(logits, 1), hot), weight)};
+    }
+    Tensor dx = exp(log_probs);
+    backend(dx).scatter_add(dx, 1, rows, expand(scalar(-1.0, dx.options()), rows.shape()));
+    backend(dx).binary(BinaryOp::mul, dx, expand(weight, dx.shape()), dx);
+    return {dx};
+  }
+  void release_saved() override {
+    logits.reset();
+    target.reset();
+    log_probs = {};
+  }
+};
+
+/// (N, C) logits, every target counts, no weights, no smoothing.
+Tensor plain_cross_entropy(const Tensor& logits, const Tensor& target, Reduction reduction) {
+  Tensor log_probs = Tensor::empty_like(logits);
+  backend(logits).softmax(true, logits, 1, log_probs);
+  Tensor y = no_grad([&] {
+    return reduced(neg(squeeze(gather(log_probs, 1, unsqueeze(target, 1)), 1)), reduction);
+  });
+  double scale = reduction == Reduction::mean ? 1.0 / static_cast<double>(logits.size(0)) : 1.0;
+  return record<CrossEntropyBackward>({logits}, y, logits, target, log_probs, scale);
+}
+
+/// What becomes of the losses of single targets, some of which may be ignored.
+struct TargetWeights {
+  Tensor ignored;    // boolean, of the target's shape
+  Tensor of_target;  // weight[target], or undefined; 0 where ignored
+  Tensor total;      // what the mean divides by
+
+  TargetWeights(const Tensor& target, const Tensor& safe, const CrossEntropyOptions& options,
+                DType dtype)
+      : ignored(eq(target, options.ignore_index)) {
+    if (options.weight.defined()) {
+      Tensor picked = index_select(to(options.weight, dtype), 0, reshape(safe, {safe.numel()}));
+      of_target = masked_fill(reshape(picked, target.shape()), ignored, 0.0);
+      total = sum(of_target);
+    } else {
+      total = to(sum(logical_not(ignored)), dtype == f64 ? f64 : f32);
+    }
+  }
+};
+
+Tensor weighted(const Tensor& losses, const TargetWeights& weights, Reduction reduction) {
+  if (reduction == Reduction::mean) return to(div(sum(losses), weights.total), losses.dtype());
+  return reduced(losses, reduction);
+}
+
+/// Targets as indices that a kernel may use: 0 where ignored.
+Tensor without_ignored(const Tensor& target, const CrossEntropyOptions& options) {
+  return masked_fill(target, eq(target, options.ignore_index), 0);
+}
+
+}  // namespace
+
+Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const CrossEntropyOptions& options) {
+  require(options.label_smoothing == 0,
+          "nll_loss: label_smoothing is an option of cross_entropy alone");
+  check_targets("nll_loss", log_probs, target, options);
+  Tensor safe = without_ignored(target, options);
+  TargetWeights weights(target, safe, options, log_probs.dtype());
+  Tensor losses = neg(squeeze(gather(log_probs, 1, unsqueeze(safe, 1)), 1));
+  if (weights.of_target.defined()) losses = mul(losses, weights.of_target);
+  return weighted(masked_fill(losses, weights.ignored, 0.0), weights, options.reduction);
+}
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& target,
+                     const CrossEntropyOptions& options) {
+  require(options.label_smoothing >= 0 && options.label_smoothing <= 1,
+          "cross_entropy: label_smoothing ", options.label_smoothing, " is not within 0 and 1");
+  bool any_ignored = check_targets("cross_entropy", logits, target, options);
+  if (logits.dim() == 2 && !any_ignored && !options.weight.defined() &&
+      options.label_smoothing == 0) {
+    return plain_cross_entropy(logits, target, options.reduction);
+  }
+  Tensor log_probs = log_softmax(logits, 1);
+  CrossEntropyOptions plain = options;
+  plain.label_smoothing = 0;
+  Tensor loss = nll_loss(log_probs, target, plain);
+  if (options.label_smoothing == 0) return loss;
+  // The share of every class: the target is (1 - s) one_hot + s / C.
+  Tensor each = log_probs;
+  if (options.weight.defined()) {
+    Dims sizes = Dims::filled(logits.dim(), 1);
+    sizes[1] = logits.size(1);
+    each = mul(each, reshape(to(options.weight, logits.dtype()), sizes));
+  }
+  TargetWeights weights(target, without_ignored(target, options), options, logits.dtype());
+  Tensor smooth = masked_fill(neg(sum(each, {1})), weights.ignored, 0.0);
+  double share = options.label_smoothing / static_cast<double>(logits.size(1));
+  return add(mul(loss, 1 - options.label_smoothing),
+             mul(weighted(smooth, weights, options.reduction), share));
+}
+
+Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  require_pair(x, y, "mse_loss");
+  return reduced(square(sub(x, y)), reduction);
+}
+
+Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  require_pair(x, y, "l1_loss");
+  return reduced(abs(sub(x, y)), reduction);
+}
+
+Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction reduction) {
+  require_pair(x, y, "smooth_l1_loss");
+  require(beta >= 0, "smooth_l1_loss: beta ", beta, " is negative");
+  Tensor d = abs(sub(x, y));
+  if (beta == 0) return reduced(d, reduction);
+  return reduced(where(lt(d, beta), mul(square(d), 0.5 / beta), sub(d, beta / 2)), reduction);
+}
+
+namespace {
+
+/// Written out, because the parts of the formula below have kinks at 0 that the whole has not.
+struct BceWithLogitsBackward final : Node {
+  SavedTensor x, y;
+  BceWithLogitsBackward(const Tensor& x, const Tensor& y) : x(x), y(y) {}
+  const char* name() const override { return "bce_with_logits"; }
+  Tensors backward(const Tensors& dy) override {
+    Tensor x = this->x.get(*this), y = this->y.get(*this);
+    return {wants(0) ? mul(sub(sigmoid(x), y), dy[0]) : Tensor(),
+            wants(1) ? neg(mul(x, dy[0])) : Tensor()};
+  }
+  void release_saved() override {
+    x.reset();
+    y.reset();
+  }
+};
+
+}  // namespace
+
+Tensor bce_with_logits(const Tensor& x, const Tensor& y, Reduction reduction) {
+  require_pair(x, y, "bce_with_logits");
+  // log(1 + exp(-|x|)) is the part that never overflows: loss = max(x, 0) - x y + that.
+  Tensor losses = no_grad([&] { return add(sub(relu(x), mul(x, y)), log1p(exp(neg(abs(x))))); });
+  return reduced(record<BceWithLogitsBackward>({x, y}, losses, x, y), reduction);
+}
+
+Tensor kl_div(const Tensor& x, const Tensor& y, Reduction reduction) {
+  require_pair(x, y, "kl_div");
+  Tensor log_y = log(masked_fill(y, eq(y, 0.0), 1.0));  // 0 log 0 = 0
+  return reduced(mul(y, sub(log_y, x)), reduction);
+}
+
+}  // namespace rondo

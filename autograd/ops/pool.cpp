@@ -1,0 +1,223 @@
+// Pooling: every op here is linear once max pooling has chosen its indices, so each pairs with its
+// transpose and the two are closed under differentiation.
+
+#include "autograd/ops/pool.h"
+
+#include "autograd/ops/shape.h"
+#include "autograd/record.h"
+#include "tensor/backend.h"
+#include "tensor/creation.h"
+
+namespace rondo {
+namespace {
+
+void require_planes(const Tensor& x, const char* op) {
+  require<ShapeError>(x.dim() == 4, op, ": input ", x.shape(), " is not (N, C, H, W)");
+  require<DTypeError>(is_floating(x.dtype()), op, ": the input is ", x.dtype(), ", not a float");
+}
+
+/// Uninitialised, on x's device and in x's order of dimensions.
+Tensor like(const Tensor& x, const Dims& sizes, DType dtype) {
+  return Tensor::empty(sizes,
+                       {.dtype = dtype, .device = x.device(), .format = x.suggested_format()});
+}
+
+/// Number of windows along one dimension; in ceil_mode a last one may hang over the edge, but must
+/// start inside the input or its left padding.
+std::int64_t windows(std::int64_t size, std::int64_t kernel, std::int64_t stride,
+                     std::int64_t padding, bool ceil_mode) {
+  std::int64_t room = size + 2 * padding - kernel;
+  if (room < 0 && !(ceil_mode && room + stride > 0)) return 0;
+  std::int64_t n = (room + (ceil_mode ? stride - 1 : 0)) / stride + 1;
+  return ceil_mode && (n - 1) * stride >= size + padding ? n - 1 : n;
+}
+
+struct Plan {
+  Pool2dParams params;
+  Dims output;
+};
+
+Plan plan(const char* op, const Tensor& x, Conv2dOptions::Pair kernel,
+          const Pool2dOptions& options) {
+  require_planes(x, op);
+  Pool2dParams p{kernel.h,          kernel.w,          options.stride.h,         options.stride.w,
+                 options.padding.h, options.padding.w, options.count_include_pad};
+  require<ShapeError>(p.kernel_h > 0 && p.kernel_w > 0, op, ": kernel ", p.kernel_h, "x",
+                      p.kernel_w, " is empty");
+  if (p.stride_h == 0) p.stride_h = p.kernel_h;
+  if (p.stride_w == 0) p.stride_w = p.kernel_w;
+  require<ShapeError>(p.stride_h > 0 && p.stride_w > 0, op, ": stride ", p.stride_h, "x",
+                      p.stride_w, " is not positive");
+  require<ShapeError>(
+      p.pad_h >= 0 && p.pad_w >= 0 && 2 * p.pad_h <= p.kernel_h && 2 * p.pad_w <= p.kernel_w, op,
+      ": padding ", p.pad_h, "x", p.pad_w, " is not within half of the kernel ", p.kernel_h, "x",
+      p.kernel_w);
+  Dims out = {x.size(0), x.size(1),
+              windows(x.size(2), p.kernel_h, p.stride_h, p.pad_h, options.ceil_mode),
+              windows(x.size(3), p.kernel_w, p.stride_w, p.pad_w, options.ceil_mode)};
+  require<ShapeError>(out[2] > 0 && out[3] > 0, op, ": input ", x.shape(),
+                      " is smaller than the kernel ", p.kernel_h, "x", p.kernel_w);
+  return {p, out};
+}
+
+Tensor max_pool2d_gather(const Tensor& x, const Tensor& indices);
+Tensor max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Dims& input);
+
+struct MaxPool2dGatherBackward final : Node {
+  SavedTensor indices;
+  Dims input;
+  MaxPool2dGatherBackward(const Tensor& indices, const Dims& input)
+      : indices(indices), input(input) {}
+  const char* name() const override { return "max_pool2d_gather"; }
+  Tensors backward(const Tensors& dy) override {
+    return {max_pool2d_backward(dy[0], indices.get(*this), input)};
+  }
+  void release_saved() override { indices.reset(); }
+};
+
+/// x at the places that max pooling chose.
+Tensor max_pool2d_gather(const Tensor& x, const Tensor& indices) {
+  Tensor y = like(x, indices.shape(), x.dtype());
+  backend(x).max_pool2d_gather(x, indices, y);
+  return record<MaxPool2dGatherBackward>({x}, y, indices, x.shape());
+}
+
+struct MaxPool2dBackwardBackward final : Node {
+  SavedTensor indices;
+  explicit MaxPool2dBackwardBackward(const Tensor& indices) : indices(indices) {}
+  const char* name() const override { return "max_pool2d_backward"; }
+  Tensors backward(const Tensors& dy) override {
+    return {max_pool2d_gather(dy[0], indices.get(*this))};
+  }
+  void release_saved() override { indices.reset(); }
+};
+
+/// Zeros, with dy added at the places that max pooling chose.
+Tensor max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Dims& input) {
+  Tensor dx = like(indices, input, dy.dtype());
+  backend(dx).fill(dx, 0.0);
+  backend(dx).max_pool2d_backward(dy, indices, dx);
+  return record<MaxPool2dBackwardBackward>({dy}, dx, indices);
+}
+
+struct MaxPool2dBackward final : Node {
+  SavedTensor indices;
+  Dims input;
+  Pool2dParams params;
+  MaxPool2dBackward(const Tensor& indices, const Dims& input, const Pool2dParams& params)
+      : indices(indices), input(input), params(params) {}
+  const char* name() const override { return "max_pool2d"; }
+  Tensors backward(const Tensors& dy) override {
+    return {max_pool2d_backward(dy[0], indices.get(*this), input)};
+  }
+  void release_saved() override { indices.reset(); }
+};
+
+}  // namespace
+
+Tensor max_pool2d(const Tensor& x, Conv2dOptions::Pair kernel, Pool2dOptions options) {
+  auto [params, output] = plan("max_pool2d", x, kernel, options);
+  Tensor y = like(x, output, x.dtype()), indices = like(x, output, i64);
+  backend(x).max_pool2d(x, y, indices, params);
+  return record<MaxPool2dBackward>({x}, y, indices, x.shape(), params);
+}
+
+namespace {
+
+Tensor average(const Tensor& x, const Dims& output, const Pool2dParams& params);
+Tensor average_backward(const Tensor& dy, const Dims& input, const Pool2dParams& params);
+
+struct AvgPool2dBackward final : Node {
+  Dims input;
+  Pool2dParams params;
+  AvgPool2dBackward(const Dims& input, const Pool2dParams& params) : input(input), params(params) {}
+  const char* name() const override { return "avg_pool2d"; }
+  Tensors backward(const Tensors& dy) override { return {average_backward(dy[0], input, params)}; }
+};
+
+struct AvgPool2dBackwardBackward final : Node {
+  Dims output;
+  Pool2dParams params;
+  AvgPool2dBackwardBackward(const Dims& output, const Pool2dParams& params)
+      : output(output), params(params) {}
+  const char* name() const override { return "avg_pool2d_backward"; }
+  Tensors backward(const Tensors& dy) override { return {average(dy[0], output, params)}; }
+};
+
+Tensor average(const Tensor& x, const Dims& output, const Pool2dParams& params) {
+  Tensor y = like(x, output, x.dtype());
+  backend(x).avg_pool2d(x, y, params);
+  return record<AvgPool2dBackward>({x}, y, x.shape(), params);
+}
+
+Tensor average_backward(const Tensor& dy, const Dims& input, const Pool2dParams& params) {
+  Tensor dx = like(dy, input, dy.dtype());
+  backend(dy).avg_pool2d_backward(dy, dx, params);
+  return record<AvgPool2dBackwardBackward>({dy}, dx, dy.shape(), params);
+}
+
+}  // namespace
+
+Tensor avg_pool2d(const Tensor& x, Conv2dOptions::Pair kernel, Pool2dOptions options) {
+  auto [params, output] = plan("avg_pool2d", x, kernel, options);
+  return average(x, output, params);
+}
+
+namespace {
+
+Tensor adaptive_average(const Tensor& x, const Dims& output);
+Tensor adaptive_average_backward(const Tensor& dy, const Dims& input);
+
+struct AdaptiveAvgPool2dBackward final : Node {
+  Dims input;
+  explicit AdaptiveAvgPool2dBackward(const Dims& input) : input(input) {}
+  const char* name() const override { return "adaptive_avg_pool2d"; }
+  Tensors backward(const Tensors& dy) override { return {adaptive_average_backward(dy[0], input)}; }
+};
+
+struct AdaptiveAvgPool2dBackwardBackward final : Node {
+  Dims output;
+  explicit AdaptiveAvgPool2dBackwardBackward(const Dims& output) : output(output) {}
+  const char* name() const override { return "adaptive_avg_pool2d_backward"; }
+  Tensors backward(const Tensors& dy) override { return {adaptive_average(dy[0], output)}; }
+};
+
+Tensor adaptive_average(const Tensor& x, const Dims& output) {
+  Tensor y = like(x, output, x.dtype());
+  backend(x).adaptive_avg_pool2d(x, y);
+  return record<AdaptiveAvgPool2dBackward>({x}, y, x.shape());
+}
+
+Tensor adaptive_average_backward(const Tensor& dy, const Dims& input) {
+  Tensor dx = like(dy, input, dy.dtype());
+  backend(dy).adaptive_avg_pool2d_backward(dy, dx);
+  return record<AdaptiveAvgPool2dBackwardBackward>({dy}, dx, dy.shape());
+}
+
+}  // namespace
+
+Tensor adaptive_avg_pool2d(const Tensor& x, Conv2dOptions::Pair output_size) {
+  require_planes(x, "adaptive_avg_pool2d");
+  require<ShapeError>(output_size.h > 0 && output_size.w > 0, "adaptive_avg_pool2d: output size ",
+                      output_size.h, "x", output_size.w, " is empty");
+  require<ShapeError>(x.size(2) > 0 && x.size(3) > 0, "adaptive_avg_pool2d: input ", x.shape(),
+                      " has empty planes");
+  return adaptive_average(x, {x.size(0), x.size(1), output_size.h, output_size.w});
+}
+
+Tensor upsample_nearest2d(const Tensor& x, std::int64_t scale) {
+  require<ShapeError>(x.dim() == 4, "upsample_nearest2d: input ", x.shape(),
+                      " is not (N, C, H, W)");
+  require<ShapeError>(scale > 0, "upsample_nearest2d: scale ", scale, " is not positive");
+  // (.., H, W) -> (.., H, 1, W, 1) -> (.., H, s, W, s) -> (.., Hs, Ws), in the order of memory.
+  std::int64_t n = x.size(0), c = x.size(1), h = x.size(2), w = x.size(3), s = scale;
+  if (x.suggested_format() == MemoryFormat::channels_last) {
+    Tensor rows = reshape(permute(x, {0, 2, 3, 1}), {n, h, 1, w, 1, c});
+    Tensor y = reshape(expand(rows, {n, h, s, w, s, c}), {n, h * s, w * s, c});
+    return permute(y, {0, 3, 1, 2});
+  }
+  Tensor rows = reshape(x, {n, c, h, 1, w, 1});
+  return reshape(expand(rows, {n, c, h, s, w, s}), {n, c, h * s, w * s});
+}
+
+}  // namespace rondo

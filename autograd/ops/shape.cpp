@@ -1,0 +1,376 @@
+// Shape: what can be said with strides alone is a view; only contiguous, flip, cat and a reshape
+// across strides move elements. The backward of each is again one of these ops.
+
+#include "autograd/ops/shape.h"
+
+#include <numeric>
+#include <optional>
+
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/indexing.h"
+#include "autograd/record.h"
+#include "tensor/backend.h"
+
+namespace rondo {
+namespace {
+
+/// Strides that read x, in row-major order, under another shape; none where only a copy would do.
+/// Walks both shapes from the front: a run of old sizes and a run of new ones with equal products
+/// describe the same elements, and the old run must be evenly spaced.
+std::optional<Dims> strides_for(const Tensor& x, const Dims& sizes) {
+  if (x.numel() == 0) return strides_of(sizes);
+  Dims old_sizes, old_strides;  // sizes of 1 do not matter, whatever their strides
+  for (std::int64_t i = 0; i < x.dim(); ++i) {
+    if (x.shape()[i] == 1) continue;
+    old_sizes.push_back(x.shape()[i]);
+    old_strides.push_back(x.strides()[i]);
+  }
+  Dims strides = Dims::filled(sizes.size(), 1);
+  std::int64_t from = 0, to = 0;
+  while (from < old_sizes.size()) {
+    std::int64_t from_end = from + 1, to_end = to + 1;
+    std::int64_t old_product = old_sizes[from], new_product = sizes[to];
+    while (old_product != new_product) {
+      if (new_product < old_product) {
+        new_product *= sizes[to_end++];
+      } else {
+        old_product *= old_sizes[from_end++];
+      }
+    }
+    for (std::int64_t i = from; i + 1 < from_end; ++i) {
+      if (old_strides[i] != old_sizes[i + 1] * old_strides[i + 1]) return std::nullopt;
+    }
+    std::int64_t step = old_strides[from_end - 1];
+    for (std::int64_t i = to_end - 1; i >= to; --i) {
+      strides[i] = step;
+      step *= sizes[i];
+    }
+    from = from_end;
+    to = to_end;
+  }
+  return strides;  // sizes that are left over are all 1
+}
+
+/// Replaces one -1 by the size that makes the number of elements right.
+Dims infer_size(const Tensor& x, Dims sizes, const char* op) {
+  std::int64_t known = 1, unknown = -1;
+  for (std::int64_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == -1) {
+      require<ShapeError>(unknown < 0, op, ": only one size of ", sizes, " can be -1");
+      unknown = i;
+    } else {
+      require<ShapeError>(sizes[i] >= 0, op, ": shape ", sizes, " has the size ", sizes[i]);
+      known *= sizes[i];
+    }
+  }
+  if (unknown >= 0) {
+    require<ShapeError>(known != 0 && x.numel() % known == 0, op, ": shape ", sizes,
+                        " does not fit the ", x.numel(), " elements of ", x.shape());
+    sizes[unknown] = x.numel() / known;
+  } else {
+    require<ShapeError>(numel_of(sizes) == x.numel(), op, ": shape ", sizes, " has ",
+                        numel_of(sizes), " elements, the tensor ", x.shape(), " has ", x.numel());
+  }
+  return sizes;
+}
+
+Dims wrap_dims(const Dims& dims, std::int64_t rank, const char* op) {
+  Dims wrapped;
+  for (std::int64_t dim : dims) {
+    dim = wrap_dim(dim, rank, op);
+    for (std::int64_t other : wrapped) {
+      require<ShapeError>(dim != other, op, ": dimension ", dim, " appears twice in ", dims);
+    }
+    wrapped.push_back(dim);
+  }
+  return wrapped;
+}
+
+/// Of every op that only renames dimensions: reshape, view, squeeze, unsqueeze.
+struct ReshapeBackward final : Node {
+  const char* op;
+  Dims input;
+  ReshapeBackward(const char* op, const Dims& input) : op(op), input(input) {}
+  const char* name() const override { return op; }
+  Tensors backward(const Tensors& dy) override { return {reshape(dy[0], input)}; }
+};
+
+Tensor renamed(const char* op, const Tensor& x, const Dims& sizes, const Dims& strides) {
+  return record_view<ReshapeBackward>(x, x.as_view(sizes, strides, x.storage_offset()), op,
+                                      x.shape());
+}
+
+/// A dense copy in the given dtype and order, off the tape.
+Tensor copied(const Tensor& x, DType dtype, MemoryFormat format) {
+  Tensor y = Tensor::empty(x.shape(), {.dtype = dtype, .device = x.device(), .format = format});
+  backend(x).copy(x, y);
+  return y;
+}
+
+}  // namespace
+
+Tensor reshape(const Tensor& x, const Dims& shape) {
+  Dims sizes = infer_size(x, shape, "reshape");
+  if (auto strides = strides_for(x, sizes)) return renamed("reshape", x, sizes, *strides);
+  Tensor dense = copied(x, x.dtype(), MemoryFormat::contiguous);
+  Tensor y = dense.as_view(sizes, strides_of(sizes), 0);
+  return record<ReshapeBackward>({x}, y, "reshape", x.shape());
+}
+
+Tensor view(const Tensor& x, const Dims& shape) {
+  Dims sizes = infer_size(x, shape, "view");
+  auto strides = strides_for(x, sizes);
+  require<ShapeError>(strides.has_value(), "view: shape ", sizes,
+                      " cannot be laid over a tensor of shape ", x.shape(), " and strides ",
+                      x.strides(), " without a copy; use reshape");
+  return renamed("view", x, sizes, *strides);
+}
+
+Tensor flatten(const Tensor& x, std::int64_t start_dim, std::int64_t end_dim) {
+  if (x.dim() == 0) return reshape(x, {1});
+  std::int64_t start = wrap_dim(start_dim, x.dim(), "flatten");
+  std::int64_t end = wrap_dim(end_dim, x.dim(), "flatten");
+  require<ShapeError>(start <= end, "flatten: start_dim ", start_dim, " comes after end_dim ",
+                      end_dim, " in a tensor of ", x.dim(), " dimensions");
+  Dims sizes(x.shape().begin(), x.shape().begin() + start);
+  sizes.push_back(std::accumulate(x.shape().begin() + start, x.shape().begin() + end + 1,
+                                  std::int64_t{1}, std::multiplies<>()));
+  for (std::int64_t i = end + 1; i < x.dim(); ++i) sizes.push_back(x.shape()[i]);
+  return reshape(x, sizes);
+}
+
+Tensor squeeze(const Tensor& x, std::int64_t dim) {
+  dim = wrap_dim(dim, x.dim(), "squeeze");
+  Dims sizes = x.shape(), strides = x.strides();
+  if (x.dim() > 0 && sizes[dim] == 1) {
+    sizes.erase(dim);
+    strides.erase(dim);
+  }
+  return renamed("squeeze", x, sizes, strides);
+}
+
+Tensor unsqueeze(const Tensor& x, std::int64_t dim) {
+  dim = wrap_dim(dim, x.dim() + 1, "unsqueeze");
+  Dims sizes = x.shape(), strides = x.strides();
+  std::int64_t stride = dim < x.dim() ? sizes[dim] * strides[dim] : 1;
+  sizes.insert(dim, 1);
+  strides.insert(dim, stride);
+  return renamed("unsqueeze", x, sizes, strides);
+}
+
+namespace {
+struct ExpandBackward final : Node {
+  Dims input;
+  explicit ExpandBackward(const Dims& input) : input(input) {}
+  const char* name() const override { return "expand"; }
+  Tensors backward(const Tensors& dy) override { return {sum_to(dy[0], input)}; }
+};
+}  // namespace
+
+Tensor expand(const Tensor& x, const Dims& shape) {
+  Dims sizes = shape;
+  std::int64_t added = sizes.size() - x.dim();
+  require<ShapeError>(added >= 0, "expand: shape ", shape, " has fewer dimensions than ",
+                      x.shape());
+  for (std::int64_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == -1) {
+      require<ShapeError>(i >= added, "expand: -1 stands for the new dimension ", i, " of ", shape);
+      sizes[i] = x.shape()[i - added];
+    }
+    std::int64_t old = i < added ? 1 : x.shape()[i - added];
+    require<ShapeError>(sizes[i] >= 0 && (old == 1 || old == sizes[i]), "expand: shape ", x.shape(),
+                        " does not expand to ", shape, ": size ", old, " at dimension ", i);
+  }
+  Tensor y = x.as_view(sizes, broadcast_strides(x.shape(), x.strides(), sizes), x.storage_offset());
+  return record_view<ExpandBackward>(x, y, x.shape());
+}
+
+namespace {
+struct PermuteBackward final : Node {
+  Dims order;
+  explicit PermuteBackward(const Dims& order) : order(order) {}
+  const char* name() const override { return "permute"; }
+  Tensors backward(const Tensors& dy) override {
+    Dims inverse = order;
+    for (std::int64_t i = 0; i < order.size(); ++i) inverse[order[i]] = i;
+    return {permute(dy[0], inverse)};
+  }
+};
+}  // namespace
+
+Tensor permute(const Tensor& x, const Dims& dims) {
+  require<ShapeError>(dims.size() == x.dim(), "permute: order ", dims, " names ", dims.size(),
+                      " dimensions, the tensor ", x.shape(), " has ", x.dim());
+  Dims order = wrap_dims(dims, x.dim(), "permute"), sizes, strides;
+  for (std::int64_t dim : order) {
+    sizes.push_back(x.shape()[dim]);
+    strides.push_back(x.strides()[dim]);
+  }
+  return record_view<PermuteBackward>(x, x.as_view(sizes, strides, x.storage_offset()), order);
+}
+
+Tensor transpose(const Tensor& x, std::int64_t a, std::int64_t b) {
+  a = wrap_dim(a, x.dim(), "transpose");
+  b = wrap_dim(b, x.dim(), "transpose");
+  Dims order;
+  for (std::int64_t i = 0; i < x.dim(); ++i) order.push_back(i == a ? b : i == b ? a : i);
+  return permute(x, order);
+}
+
+namespace {
+struct FlipBackward final : Node {
+  Dims dims;
+  explicit FlipBackward(const Dims& dims) : dims(dims) {}
+  const char* name() const override { return "flip"; }
+  Tensors backward(const Tensors& dy) override { return {flip(dy[0], dims)}; }
+};
+}  // namespace
+
+Tensor flip(const Tensor& x, const Dims& dims) {
+  Dims flipped = wrap_dims(dims, x.dim(), "flip");
+  // A copy into y read backwards: strides may be negative inside a kernel, though no op returns
+  // such a tensor.
+  Tensor y = Tensor::empty_like(x);
+  Dims strides = y.strides();
+  std::int64_t offset = 0;
+  if (x.numel() > 0 && x.dim() > 0) {
+    for (std::int64_t dim : flipped) {
+      offset += (y.shape()[dim] - 1) * strides[dim];
+      strides[dim] = -strides[dim];
+    }
+  }
+  backend(x).copy(x, y.as_view(y.shape(), strides, offset));
+  return record<FlipBackward>({x}, y, flipped);
+}
+
+namespace {
+struct CatBackward final : Node {
+  std::int64_t dim;
+  std::vector<std::int64_t> lengths;
+  CatBackward(std::int64_t dim, std::vector<std::int64_t> lengths)
+      : dim(dim), lengths(std::move(lengths)) {}
+  const char* name() const override { return "cat"; }
+  Tensors backward(const Tensors& dy) override {
+    Tensors dx(edges.size());
+    std::int64_t start = 0;
+    for (std::size_t i = 0; i < dx.size(); start += lengths[i++]) {
+      if (wants(i)) dx[i] = narrow(dy[0], dim, start, lengths[i]);
+    }
+    return dx;
+  }
+};
+}  // namespace
+
+Tensor cat(const Tensors& xs, std::int64_t dim) {
+  require<ShapeError>(!xs.empty(), "cat: the list of tensors is empty");
+  const Tensor& first = xs[0];
+  require<ShapeError>(first.dim() > 0, "cat: a tensor without dimensions cannot be joined");
+  dim = wrap_dim(dim, first.dim(), "cat");
+  Dims sizes = first.shape();
+  TensorOptions options = first.options();
+  options.format = first.suggested_format();
+  std::vector<std::int64_t> lengths;
+  sizes[dim] = 0;
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    Dims rest = xs[i].shape();
+    if (rest.size() == sizes.size()) rest[dim] = sizes[dim];
+    require<ShapeError>(rest == sizes, "cat: tensor ", i, " of shape ", xs[i].shape(),
+                        " does not join with ", first.shape(), " along dimension ", dim);
+    require<DeviceError>(xs[i].device() == first.device(), "cat: tensor ", i, " is on ",
+                         xs[i].device(), ", the first on ", first.device());
+    lengths.push_back(xs[i].size(dim));
+    sizes[dim] += lengths.back();
+    options.dtype = promote(options.dtype, xs[i].dtype());
+  }
+  Tensor y = Tensor::empty(sizes, options);
+  std::int64_t start = 0;
+  for (std::size_t i = 0; i < xs.size(); start += lengths[i++]) {
+    backend(y).copy(xs[i], y.as_view(xs[i].shape(), y.strides(), start * y.stride(dim)));
+  }
+  return record_all<CatBackward>(xs, {y}, dim, lengths)[0];
+}
+
+Tensor stack(const Tensors& xs, std::int64_t dim) {
+  require<ShapeError>(!xs.empty(), "stack: the list of tensors is empty");
+  dim = wrap_dim(dim, xs[0].dim() + 1, "stack");
+  Tensors rows;
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    require<ShapeError>(xs[i].shape() == xs[0].shape(), "stack: tensor ", i, " has the shape ",
+                        xs[i].shape(), ", the first ", xs[0].shape());
+    rows.push_back(unsqueeze(xs[i], dim));
+  }
+  return cat(rows, dim);
+}
+
+Tensors split(const Tensor& x, std::int64_t size, std::int64_t dim) {
+  require<ShapeError>(x.dim() > 0, "split: a tensor without dimensions cannot be split");
+  require<ShapeError>(size > 0, "split: size ", size, " is not positive");
+  dim = wrap_dim(dim, x.dim(), "split");
+  std::int64_t n = x.size(dim);
+  Tensors parts;
+  for (std::int64_t start = 0; start < n; start += size) {
+    parts.push_back(narrow(x, dim, start, std::min(size, n - start)));
+  }
+  if (n == 0) parts.push_back(narrow(x, dim, 0, 0));
+  return parts;
+}
+
+Tensors chunk(const Tensor& x, std::int64_t chunks, std::int64_t dim) {
+  require<ShapeError>(x.dim() > 0, "chunk: a tensor without dimensions cannot be split");
+  require<ShapeError>(chunks > 0, "chunk: ", chunks, " chunks is not a positive number");
+  std::int64_t n = x.size(wrap_dim(dim, x.dim(), "chunk"));
+  return split(x, std::max<std::int64_t>((n + chunks - 1) / chunks, 1), dim);
+}
+
+namespace {
+/// Of the ops that copy elements one to one.
+struct CopyBackward final : Node {
+  const char* op;
+  explicit CopyBackward(const char* op) : op(op) {}
+  const char* name() const override { return op; }
+  Tensors backward(const Tensors& dy) override { return {dy[0]}; }
+};
+
+struct ToDTypeBackward final : Node {
+  DType from;
+  explicit ToDTypeBackward(DType from) : from(from) {}
+  const char* name() const override { return "to(dtype)"; }
+  Tensors backward(const Tensors& dy) override { return {to(dy[0], from)}; }
+};
+
+struct ToDeviceBackward final : Node {
+  Device from;
+  explicit ToDeviceBackward(Device from) : from(from) {}
+  const char* name() const override { return "to(device)"; }
+  Tensors backward(const Tensors& dy) override { return {to(dy[0], from)}; }
+};
+}  // namespace
+
+Tensor contiguous(const Tensor& x, MemoryFormat format) {
+  require<ShapeError>(
+      format != MemoryFormat::channels_last || x.dim() == 4,
+      "contiguous: channels_last is a layout of 4 dimensions, the tensor has shape ", x.shape());
+  if (x.is_contiguous(format)) return x;
+  return record<CopyBackward>({x}, copied(x, x.dtype(), format), "contiguous");
+}
+
+Tensor clone(const Tensor& x) {
+  return record<CopyBackward>({x}, copied(x, x.dtype(), x.suggested_format()), "clone");
+}
+
+Tensor to(const Tensor& x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  Tensor y = copied(x, dtype, x.suggested_format());
+  return is_floating(dtype) ? record<ToDTypeBackward>({x}, y, x.dtype()) : y;
+}
+
+Tensor to(const Tensor& x, Device device) {
+  if (x.device() == device) return x;
+  Tensor y = Tensor::empty(x.shape(),
+                           {.dtype = x.dtype(), .device = device, .format = x.suggested_format()});
+  // The accelerator's backend knows both memories.
+  backend(device.is_cpu() ? x.device() : device).copy(x, y);
+  return record<ToDeviceBackward>({x}, y, x.device());
+}
+
+}  // namespace rondo
