@@ -16,12 +16,10 @@
 #include <type_traits>
 #include <vector>
 
-#include "tensor/tensor.h"
+#include "tensor/cpu/convert.h"
+#include "tensor/cpu/strided.h"
 
 namespace rondo::cpu {
-
-/// Loops over fewer elements run on the calling thread: waking the others costs more.
-inline constexpr std::int64_t serial_below = 32768;
 
 /// The type in which arithmetic on T is done.
 template <class T>
@@ -29,15 +27,8 @@ using Compute =
     std::conditional_t<std::is_same_v<T, double>, double,
                        std::conditional_t<is_floating(dtype_of<T>), float, std::int64_t>>;
 
-/// Calls f.template operator()<C>() with the compute type of `dtype`.
-template <class F>
-decltype(auto) visit_compute(DType dtype, F&& f) {
-  if (dtype == DType::f64) return f.template operator()<double>();
-  if (is_floating(dtype)) return f.template operator()<float>();
-  return f.template operator()<std::int64_t>();
-}
-
-/// The same for kernels that only floats have; throws DTypeError naming `op` for other dtypes.
+/// visit_compute_type for kernels that only floats have; throws DTypeError naming `op` for other
+/// dtypes.
 template <class F>
 decltype(auto) visit_float_compute(DType dtype, const char* op, F&& f) {
   require<DTypeError>(is_floating(dtype), op, " wants a floating dtype, not ", dtype);
@@ -48,11 +39,17 @@ decltype(auto) visit_float_compute(DType dtype, const char* op, F&& f) {
 /// out[i] = element `offset + i stride` of `data`, converted to C (float, double or int64_t).
 template <class C>
 void load(DType dtype, const void* data, std::int64_t offset, std::int64_t stride, std::int64_t n,
-          C* out);
-/// Element `offset + i stride` of `data` = in[i]; anything to bool is [in != 0].
+          C* out) {
+  const std::int64_t size = size_of(dtype);
+  load_row(dtype, static_cast<const char*>(data) + offset * size, stride * size, n, out);
+}
+/// Element `offset + i stride` of `data` = in[i], converted; anything to bool is [in != 0].
 template <class C>
 void store(DType dtype, void* data, std::int64_t offset, std::int64_t stride, std::int64_t n,
-           const C* in);
+           const C* in) {
+  const std::int64_t size = size_of(dtype);
+  store_row(dtype, in, n, static_cast<char*>(data) + offset * size, stride * size);
+}
 
 /// The line as a dense array: the tensor's memory where it is one, else `buffer` (n elements),
 /// loaded.
@@ -101,25 +98,20 @@ class Walker {
   Offsets<K> offsets_{};
 };
 
-/// For every position of `sizes`, calls body(offsets), in parallel when there are more than
-/// `serial_below` elements in all, `work` of them at each position. `make_body()` is called once a
+/// For every position of `sizes`, calls body(offsets), in parallel when that is worth it for `work`
+/// elements at each position. `make_body()` is called once a
 /// thread, so that a body can own buffers. Bodies must not throw.
 template <int K, class MakeBody>
 void for_each_position(const Dims& sizes, const std::array<Dims, K>& strides, std::int64_t work,
                        const MakeBody& make_body) {
   const std::int64_t count = numel_of(sizes);
   if (count == 0) return;
-#pragma omp parallel if (count > 1 && count * work >= serial_below)
-  {
-    const std::int64_t threads = omp_get_num_threads(), me = omp_get_thread_num();
-    const std::int64_t begin = count * me / threads, end = count * (me + 1) / threads;
-    if (begin < end) {
-      auto body = make_body();
-      Walker<K> walker(sizes, strides);
-      walker.seek(begin);
-      for (std::int64_t i = begin; i < end; ++i, walker.next()) body(walker.offsets());
-    }
-  }
+  parallel_for(count, count * work, [&](std::int64_t begin, std::int64_t end) {
+    auto body = make_body();
+    Walker<K> walker(sizes, strides);
+    walker.seek(begin);
+    for (std::int64_t i = begin; i < end; ++i, walker.next()) body(walker.offsets());
+  });
 }
 
 /// `dims` without entry `dim`; a 0-dim tensor stays what it is.

@@ -50,7 +50,7 @@ void for_each_block(std::int64_t count, const std::array<Tensor, K>& tensors,
                     const Update& update) {
   std::vector<Column<C>> columns(tensors.begin(), tensors.end());
   const std::int64_t blocks = (count + block - 1) / block;
-#pragma omp parallel for schedule(static) if (count >= serial_below)
+#pragma omp parallel for schedule(static) if (count >= parallel_grain)
   for (std::int64_t b = 0; b < blocks; ++b) {
     std::array<std::array<C, block>, K> buffers;
     std::array<C*, K> at;

@@ -46,7 +46,7 @@ template <class F>
 void for_each_run(const Tensor& x, bool channels_inner, std::int64_t work, const F& f) {
   const std::int64_t images = x.shape()[0], channels = x.shape()[1];
   const std::int64_t run = channels_inner ? tile : 1, runs = (channels + run - 1) / run;
-#pragma omp parallel for schedule(static) if (work >= serial_below && images * runs > 1)
+#pragma omp parallel for schedule(static) if (work >= parallel_grain && images * runs > 1)
   for (std::int64_t task = 0; task < images * runs; ++task) {
     const std::int64_t first = task % runs * run;
     f(task / runs, first, std::min(run, channels - first));

@@ -26,7 +26,7 @@ void fill_blocks(const Tensor& y, const Draw& draw) {
   constexpr std::int64_t block = 1024;  // a multiple of what one Philox block can yield
   const std::int64_t count = y.numel(), blocks = (count + block - 1) / block;
   const bool dense = y.is_contiguous();
-#pragma omp parallel for schedule(static) if (count >= serial_below / 8)
+#pragma omp parallel for schedule(static) if (count >= parallel_grain / 8)
   for (std::int64_t b = 0; b < blocks; ++b) {
     std::array<C, block> values;
     const std::int64_t begin = b * block, n = std::min(block, count - begin);

@@ -19,9 +19,9 @@
 namespace rondo::cpu {
 namespace {
 
-constexpr std::int64_t block = 512;       // elements folded in the compute type
-constexpr std::int64_t row_block = 64;    // rows added up in the compute type
-constexpr std::int64_t part_size = 8192;  // elements of the smallest part of a split reduction
+constexpr std::int64_t block = 512;          // elements folded in the compute type
+constexpr std::int64_t rows_per_block = 64;  // rows added up in the compute type
+constexpr std::int64_t part_size = 8192;     // elements of the smallest part of a split reduction
 constexpr std::int64_t wanted_parts = 64;
 
 template <class C>
@@ -85,7 +85,7 @@ std::int64_t parts_of(std::int64_t times, std::int64_t length) {
 /// Calls f(task) for each task, in parallel when `elements` in all are worth it.
 template <class F>
 void parallel_tasks(std::int64_t tasks, std::int64_t elements, const F& f) {
-#pragma omp parallel for schedule(static) if (tasks > 1 && elements >= serial_below)
+#pragma omp parallel for schedule(static) if (tasks > 1 && elements >= parallel_grain)
   for (std::int64_t task = 0; task < tasks; ++task) f(task);
 }
 
@@ -156,7 +156,7 @@ void fold_rows(const Tensor& x, const Nest& nest, std::int64_t offset, std::int6
   const void* data = x.data_ptr();
   std::fill_n(total, width, F::template identity<Wide<C>>());
   while (begin < end) {
-    const std::int64_t rows = std::min(row_block, end - begin);
+    const std::int64_t rows = std::min(rows_per_block, end - begin);
     std::fill_n(sum.data(), width, F::template identity<C>());
     for (std::int64_t r = 0; r < rows; ++r, walker.next()) {
       const C* row = dense_line(x.dtype(), data, offset + walker.offsets()[0], nest.inner.x, width,
@@ -202,7 +202,7 @@ void reduce_rows(const Tensor& x, const Tensor& y, const Nest& nest) {
 
 template <ReduceOp op>
 void reduce_with(const Tensor& x, const Tensor& y) {
-  visit_compute(x.dtype(), [&]<class C>() {
+  visit_compute_type(x.dtype(), [&]<class C>() {
     const Nest nest(x, y);
     if (nest.inner.reduced) {
       reduce_runs<op, C>(x, y, nest);
@@ -255,7 +255,7 @@ void CpuBackend::extremum(bool largest, const Tensor& x, std::int64_t dim, const
   require<ShapeError>(n > 0 || values.numel() == 0, "max/min: dimension ", dim, " of ", x.shape(),
                       " is empty");
   std::int64_t* index = indices.data_ptr<std::int64_t>();
-  visit_compute(x.dtype(), [&]<class C>() {
+  visit_compute_type(x.dtype(), [&]<class C>() {
     auto make_body = [&] {
       return [&, buffer = std::vector<C>(n)](const Offsets<3>& at) mutable {
         const C* line = dense_line(x.dtype(), x.data_ptr(), at[0], stride, n, buffer.data());

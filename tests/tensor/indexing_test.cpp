@@ -1,0 +1,166 @@
+// index_select, index_add, gather and scatter_add against PyTorch, in every layout; the order of
+// additions; bad indices.
+
+#include "support/golden.h"
+#include "support/layouts.h"
+#include "support/support.h"
+
+namespace rondo::test {
+namespace {
+
+const Golden& golden() {
+  static const Golden g("kernels.txt");
+  return g;
+}
+
+/// The golden index list, taken modulo the size it is to index, with a gap between its elements.
+Tensor which_for(std::int64_t size) {
+  std::vector<std::int64_t> index = golden()["index.which"].to_vector<std::int64_t>();
+  for (std::int64_t& i : index) i %= size;
+  return relaid(Layout::gaps, tensor(index));
+}
+
+TEST(IndexSelect, AgreesWithPyTorch) {
+  for (Layout layout : all_layouts) {
+    for (DType dtype : {f32, f64, bf16, i64, i32, i8}) {
+      const Tensor x = relaid(layout, golden()["index.x"], dtype);
+      for (std::int64_t dim : {0, 1, 2}) {
+        const Tensor want = golden()[concat("index.select.", dim)];
+        Tensor y = empty_in(layout, want.shape(), dtype);
+        backend(x).index_select(x, dim, which_for(x.shape()[dim]), y);
+        EXPECT_TRUE(identical(y, converted(want, dtype)));
+      }
+    }
+  }
+}
+
+TEST(IndexAdd, AgreesWithPyTorch) {
+  for (Layout layout : all_layouts) {
+    for (DType dtype : {f32, f64}) {
+      for (std::int64_t dim : {0, 1, 2}) {
+        const Tensor y = relaid(layout, golden()["index.x"], dtype);
+        const Tensor source = relaid(layout, golden()[concat("index.add.source.", dim)], dtype);
+        backend(y).index_add(y, dim, which_for(y.shape()[dim]), source);
+        const Tensor want = converted(golden()[concat("index.add.", dim)], dtype);
+        // PyTorch added in f32: at most four additions of numbers up to 32.
+        EXPECT_TRUE(all_close(y, want, tolerance(f32, 4, 8)));
+      }
+    }
+  }
+}
+
+TEST(Gather, AgreesWithPyTorch) {
+  for (Layout layout : all_layouts) {
+    for (DType dtype : {f32, f64, f16, i64, u8}) {
+      const Tensor x = relaid(layout, golden()["index.x"], dtype);
+      for (std::int64_t dim : {0, 1, 2}) {
+        const Tensor index = relaid(layout, golden()[concat("gather.index.", dim)]);
+        Tensor y = empty_in(layout, index.shape(), dtype);
+        backend(x).gather(x, dim, index, y);
+        // Conversion and gathering commute.
+        Tensor want = empty(index.shape(), {.dtype = dtype});
+        backend(x).gather(converted(golden()["index.x"], dtype), dim, converted(index, i64), want);
+        EXPECT_TRUE(identical(y, want));
+        if (dtype == f32) {
+          EXPECT_TRUE(identical(y, golden()[concat("gather.", dim)]));
+        }
+      }
+    }
+  }
+}
+
+TEST(ScatterAdd, AgreesWithPyTorch) {
+  for (Layout layout : all_layouts) {
+    for (DType dtype : {f32, f64}) {
+      for (std::int64_t dim : {0, 1, 2}) {
+        const Tensor y = relaid(layout, golden()["index.x"], dtype);
+        const Tensor index = relaid(layout, golden()[concat("gather.index.", dim)]);
+        const Tensor source = relaid(layout, golden()[concat("scatter_add.source.", dim)], dtype);
+        backend(y).scatter_add(y, dim, index, source);
+        const Tensor want = converted(golden()[concat("scatter_add.", dim)], dtype);
+        EXPECT_TRUE(all_close(y, want, tolerance(f32, 6, 8)));
+      }
+    }
+  }
+}
+
+TEST(IndexAdd, RepeatedIndicesAddUpInOrder) {
+  // 2^24 + 1 + 1 is 2^24 in f32, while 1 + 1 + 2^24 is not: the order shows.
+  const Tensor up = zeros({1, 200}), down = zeros({1, 200});
+  const Tensor index = zeros({3}, {.dtype = i64});
+  Tensor rising = ones({3, 200}), falling = ones({3, 200});
+  backend(up).fill(rising.as_view({200}, {1}, 400), 0x1p24);
+  backend(up).fill(falling.as_view({200}, {1}, 0), 0x1p24);
+  backend(up).index_add(up, 0, index, rising);
+  backend(up).index_add(down, 0, index, falling);
+  EXPECT_TRUE(identical(up, full({1, 200}, 0x1p24 + 2)));
+  EXPECT_TRUE(identical(down, full({1, 200}, 0x1p24)));
+}
+
+TEST(IndexAdd, LargeEnoughForThreads) {
+  const std::int64_t rows = 1009, columns = 131, sources = 2003;
+  Generator generator(8);
+  const Tensor index = randint(0, rows, {sources}, {.dtype = i64}, generator);
+  const Tensor x = randint(-9, 10, {sources, columns}, {.dtype = f32}, generator);
+  const Tensor y = zeros({rows, columns});
+  backend(y).index_add(y, 0, index, x);
+  std::vector<float> want(static_cast<std::size_t>(rows * columns));
+  for (std::int64_t i = 0; i < sources; ++i) {
+    for (std::int64_t j = 0; j < columns; ++j) {
+      want[index.data_ptr<std::int64_t>()[i] * columns + j] += x.data_ptr<float>()[i * columns + j];
+    }
+  }
+  EXPECT_EQ(y.to_vector(), want);
+  Tensor rows_of = empty({sources, columns});
+  backend(y).index_select(y, 0, index, rows_of);
+  for (std::int64_t i = 0; i < sources; ++i) {
+    ASSERT_EQ(rows_of.data_ptr<float>()[i * columns],
+              want[index.data_ptr<std::int64_t>()[i] * columns]);
+  }
+}
+
+TEST(IndexAdd, IntegersWrapAndBooleansOr) {
+  const Tensor index = tensor<std::int64_t>({0, 0, 1});
+  const Tensor y = tensor<std::int8_t>({100, 1});
+  backend(y).index_add(y, 0, index, tensor<std::int8_t>({27, 1, 2}));
+  EXPECT_EQ(y.to_vector<int>(), (std::vector<int>{-128, 3}));
+  const Tensor flags = tensor<bool>({false, false});
+  backend(y).index_add(flags, 0, index, tensor<bool>({true, true, false}));
+  EXPECT_EQ(flags.to_vector<int>(), (std::vector<int>{1, 0}));
+}
+
+TEST(Indexing, EmptyIndexAndEmptyRuns) {
+  const Tensor x = ones({3, 4}), none = empty({0}, {.dtype = i64});
+  Tensor y = empty({0, 4});
+  EXPECT_NO_THROW(backend(x).index_select(x, 0, none, y));
+  EXPECT_NO_THROW(backend(x).index_add(x, 0, none, y));
+  EXPECT_TRUE(identical(x, ones({3, 4})));
+  Tensor narrow = empty({2, 0});
+  EXPECT_NO_THROW(backend(x).index_select(empty({3, 0}), 0, tensor<std::int64_t>({0, 2}), narrow));
+}
+
+TEST(Indexing, BadIndicesAreNamedAndNothingIsWritten) {
+  const Tensor x = ones({3, 2});
+  for (std::int64_t bad : {std::int64_t{3}, std::int64_t{-1}}) {
+    const Tensor index = tensor<std::int64_t>({0, bad, 1});
+    Tensor y = zeros({3, 2});
+    auto message = [&](auto call) {
+      try {
+        call();
+      } catch (const ShapeError& error) {
+        return std::string(error.what());
+      }
+      return std::string("no error");
+    };
+    const std::string want = concat(": index ", bad, " is out of range for dimension 0 of size 3");
+    EXPECT_EQ(message([&] { backend(x).index_select(x, 0, index, y); }), "index_select" + want);
+    EXPECT_EQ(message([&] { backend(x).index_add(y, 0, index, x); }), "index_add" + want);
+    const Tensor grid = index.as_view({3, 2}, {1, 0}, 0);
+    EXPECT_EQ(message([&] { backend(x).gather(x, 0, grid, y); }), "gather" + want);
+    EXPECT_EQ(message([&] { backend(x).scatter_add(y, 0, grid, x); }), "scatter_add" + want);
+    EXPECT_TRUE(identical(y, zeros({3, 2})));
+  }
+}
+
+}  // namespace
+}  // namespace rondo::test
