@@ -44,7 +44,7 @@ class ThreadTransport final : public Transport {
 
   int rank() const override { return rank_; }
   int world_size() const override { return size_; }
-  const char* name() const override { return "thread"; }
+  const char* name() const override { return size_ == 1 ? "self" : "thread"; }
 
   Request send(int peer, int tag, const void* data, std::size_t bytes) override {
     return post({rank_, peer, tag}, {.id = 0, .source = data, .target = nullptr, .bytes = bytes});

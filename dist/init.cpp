@@ -1,0 +1,57 @@
+#include "dist/init.h"
+
+#include "dist/launcher.h"
+#include "dist/thread/thread_transport.h"
+#include "dist/world.h"
+#include "tensor/error.h"
+
+#ifdef RONDO_HAS_MPI
+#include "dist/mpi/mpi_transport.h"
+#endif
+
+namespace rondo::dist {
+namespace {
+
+#ifdef RONDO_HAS_MPI
+constexpr bool has_mpi = true;
+#else
+constexpr bool has_mpi = false;
+std::shared_ptr<Transport> mpi_transport() { throw CommError("rondo was built without MPI"); }
+#endif
+
+std::shared_ptr<Transport> make_transport(const std::string& backend) {
+  auto launcher = read_launcher();
+  int size = launcher ? launcher->size : 1;
+  require<CommError>(backend == "auto" || backend == "mpi" || backend == "self",
+                     "dist::init: there is no backend \"", backend,
+                     "\"; there are auto, mpi and self");
+  require<CommError>(has_mpi || backend != "mpi",
+                     "dist::init: the backend mpi was asked for, but rondo was built without MPI");
+  bool use_mpi = backend == "mpi" || (backend == "auto" && launcher && has_mpi);
+  if (!use_mpi) {
+    require<CommError>(
+        size == 1, "dist::init: ", launcher ? launcher->name : "", " started ", size,
+        " ranks, but ",
+        backend == "self" ? "the backend self is a world of one" : "rondo was built without MPI");
+    return thread_transports(1)[0];
+  }
+  auto transport = mpi_transport();
+  require<CommError>(!launcher || transport->world_size() == size,
+                     "dist::init: ", launcher ? launcher->name : "", " started ", size,
+                     " ranks, but MPI counts ", transport->world_size(),
+                     "; is this mpirun of the MPI that rondo was built with?");
+  require<CommError>(!launcher || transport->rank() == launcher->rank,
+                     "dist::init: the launcher calls this rank ", launcher ? launcher->rank : 0,
+                     ", MPI calls it ", transport->rank());
+  return transport;
+}
+
+}  // namespace
+
+std::shared_ptr<Communicator> init(InitOptions options) {
+  auto transport = make_transport(options.backend);
+  set_world(transport);
+  return std::make_shared<Communicator>(std::move(transport), options.communicator);
+}
+
+}  // namespace rondo::dist

@@ -1,0 +1,22 @@
+#pragma once
+// What a launcher (mpirun, mpiexec) wrote into this process's environment.
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace rondo::dist {
+
+struct Launcher {
+  std::string name;  // "Open MPI (OMPI_COMM_WORLD_SIZE)"
+  int rank = 0, size = 1;
+};
+
+using Getenv = std::function<const char*(const char*)>;
+
+/// Nothing when no launcher's variables are set. Throws CommError naming the variable when they are
+/// incomplete or make no sense.
+std::optional<Launcher> read_launcher(const Getenv& getenv);
+std::optional<Launcher> read_launcher();
+
+}  // namespace rondo::dist

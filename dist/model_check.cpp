@@ -1,0 +1,66 @@
+#include "dist/model_check.h"
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tensor/error.h"
+
+namespace rondo::dist {
+namespace {
+
+// One line for each parameter and buffer: what must be equal on all ranks.
+std::vector<std::string> describe(nn::Module& model) {
+  std::vector<std::string> lines;
+  auto add = [&](const char* kind, const nn::NamedTensor& named) {
+    const Tensor& t = named.tensor;
+    lines.push_back(concat(kind, " ", named.name, " ", t.dtype(), t.shape(), " with strides ",
+                           t.strides(), t.requires_grad() ? "" : ", not trained"));
+  };
+  for (const auto& p : model.named_parameters()) add("parameter", p);
+  for (const auto& b : model.named_buffers()) add("buffer", b);
+  return lines;
+}
+
+// FNV-1a: enough to notice a difference; the texts themselves then say which.
+std::uint64_t hash_of(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (unsigned char c : text) hash = (hash ^ c) * 0x100000001b3u;
+  return hash;
+}
+
+std::string line(const std::string& text, std::size_t i) {
+  std::istringstream in(text);
+  std::string result;
+  for (std::size_t at = 0; at <= i; ++at) {
+    if (!std::getline(in, result)) return "";
+  }
+  return result;
+}
+
+}  // namespace
+
+void check_same_model(nn::Module& model, Communicator& comm) {
+  std::string mine;
+  for (const std::string& l : describe(model)) mine += l + "\n";
+  auto hashes = comm.all_gather_bytes(std::to_string(hash_of(mine)));
+  if (std::all_of(hashes.begin(), hashes.end(), [&](auto& h) { return h == hashes[0]; })) return;
+  auto texts = comm.all_gather_bytes(mine);
+  for (int r = 1; r < comm.world_size(); ++r) {
+    if (texts[r] == texts[0]) continue;
+    std::size_t i = 0;
+    while (line(texts[r], i) == line(texts[0], i)) ++i;
+    std::string theirs = line(texts[r], i), ours = line(texts[0], i);
+    throw CommError(concat("rank ", r,
+                           " has another model than rank 0: ", theirs.empty() ? "nothing" : theirs,
+                           " where rank 0 has ", ours.empty() ? "nothing" : ours));
+  }
+}
+
+void broadcast_model(nn::Module& model, Communicator& comm) {
+  for (auto& named : model.named_parameters()) comm.broadcast(named.tensor);
+  for (auto& named : model.named_buffers()) comm.broadcast(named.tensor);
+}
+
+}  // namespace rondo::dist

@@ -1,0 +1,128 @@
+// How a world ends when a rank fails. A rank that throws tells all others its sentence and listens
+// for theirs. If all have failed (a wrong flag, a loss that is NaN everywhere), they end together,
+// and the lowest rank with each sentence prints it. If some have not, after a moment the world is
+// aborted: the launcher ends the ranks that still compute or wait.
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "dist/init.h"
+#include "dist/launcher.h"
+#include "dist/world.h"
+
+namespace rondo::dist {
+namespace {
+
+constexpr int failure_tag = Transport::tag_limit - 1;
+constexpr std::size_t sentence_bytes = 2048;
+constexpr auto grace = std::chrono::seconds(2);
+constexpr auto patience_at_exit = std::chrono::seconds(10);
+
+std::mutex world_mutex;
+std::shared_ptr<Transport>& the_world() {
+  // Never destroyed: it must outlive every static that might fail.
+  static auto* transport = new std::shared_ptr<Transport>;
+  return *transport;
+}
+
+void print(int rank, int size, bool all, const std::string& sentence) {
+  bool named = size == 1 || all || sentence.starts_with("rank ");
+  std::string prefix = named ? "" : "rank " + std::to_string(rank) + ": ";
+  std::fprintf(stderr, "error: %s%s\n", prefix.c_str(), sentence.c_str());
+  std::fflush(stderr);
+}
+
+// Every rank's sentence, or an empty vector when not all ranks failed within the grace period.
+std::vector<std::string> exchange(Transport& transport, const std::string& mine) {
+  int n = transport.world_size(), r = transport.rank();
+  std::vector<char> out(sentence_bytes, 0);
+  std::memcpy(out.data(), mine.data(), std::min(mine.size(), sentence_bytes - 1));
+  std::vector<std::vector<char>> in(n, std::vector<char>(sentence_bytes, 0));
+  std::vector<Request> requests;
+  for (int peer = 0; peer < n; ++peer) {
+    if (peer == r) continue;
+    requests.push_back(transport.send(peer, failure_tag, out.data(), sentence_bytes));
+    requests.push_back(transport.recv(peer, failure_tag, in[peer].data(), sentence_bytes));
+  }
+  auto deadline = Clock::now() + grace;
+  bool all = false;
+  while (!all && Clock::now() < deadline) {
+    all = true;
+    for (Request& request : requests) all &= transport.test(request);
+    if (!all) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  for (Request& request : requests) transport.abandon(request);
+  if (!all) return {};
+  in[r] = out;
+  std::vector<std::string> sentences;
+  for (auto& sentence : in) sentences.emplace_back(sentence.data());
+  return sentences;
+}
+
+// All ranks end together, so MPI can be finalized; should that hang, because a half-done collective
+// is still in it, the process ends all the same.
+void end_within(std::chrono::seconds patience) {
+  std::thread([patience] {
+    std::this_thread::sleep_for(patience);
+    std::_Exit(EXIT_FAILURE);
+  }).detach();
+}
+
+int fail(const std::string& sentence) {
+  auto transport = world();
+  if (!transport) {
+    auto launcher = read_launcher();
+    print(launcher ? launcher->rank : 0, launcher ? launcher->size : 1, false, sentence);
+    return EXIT_FAILURE;
+  }
+  int n = transport->world_size(), r = transport->rank();
+  std::vector<std::string> all;
+  try {
+    if (n > 1) all = exchange(*transport, sentence);
+  } catch (const std::exception&) {
+    all.clear();  // the transport is what failed: abort below
+  }
+  if (n > 1 && all.empty()) {
+    print(r, n, false, sentence);
+    transport->abort(EXIT_FAILURE);
+    return EXIT_FAILURE;
+  }
+  bool equal = true, first = true;
+  for (int peer = 0; peer < n && n > 1; ++peer) {
+    equal &= all[peer] == all[0];
+    if (peer < r) first &= all[peer] != all[r];
+  }
+  if (first) print(r, n, equal, sentence);
+  if (n > 1) end_within(patience_at_exit);
+  return EXIT_FAILURE;
+}
+
+}  // namespace
+
+void set_world(std::shared_ptr<Transport> transport) {
+  std::lock_guard lock(world_mutex);
+  the_world() = std::move(transport);
+}
+
+std::shared_ptr<Transport> world() {
+  std::lock_guard lock(world_mutex);
+  return the_world();
+}
+
+int run(const std::function<int()>& body) {
+  try {
+    return body();
+  } catch (const std::exception& e) {
+    return fail(e.what());
+  } catch (...) {
+    return fail("an exception that is no std::exception");
+  }
+}
+
+}  // namespace rondo::dist
