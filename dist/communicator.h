@@ -37,7 +37,7 @@ AllReduce parse_all_reduce(std::string_view name);
 
 struct CommunicatorOptions {
   AllReduce all_reduce = AllReduce::ring;
-  /// How long a collective may take once it has begun, and a wait last.
+  /// How long a collective may take once it has begun.
   std::chrono::nanoseconds timeout = std::chrono::minutes(5);
   /// Whether a thread of its own drives asynchronous work. Without it, only `wait` and `test` do.
   bool background_thread = true;

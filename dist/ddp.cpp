@@ -56,7 +56,8 @@ void DistributedDataParallel::make_buckets(const BucketOptions& options) {
   is_ready_.assign(parameters_.size(), false);
   auto plans = plan_buckets(sizes, options);
   for (std::size_t b = 0; b < plans.size(); ++b) {
-    Bucket bucket{.plan = std::move(plans[b])};
+    Bucket bucket;
+    bucket.plan = std::move(plans[b]);
     // The flags: one element for each rank's loss, at the end of the last bucket.
     bool is_last = b + 1 == plans.size();
     std::int64_t numel = bucket.plan.numel + (is_last ? comm_->world_size() : 0);

@@ -191,7 +191,8 @@ bool Work::test() const {
 void Work::wait(std::optional<std::chrono::nanoseconds> timeout) const {
   if (!state_) return;
   auto progress = state_->progress.lock();
-  if (progress) return progress->wait(state_, timeout.value_or(progress->timeout()));
+  // Without a timeout of its own a wait ends all the same: the work itself has a deadline.
+  if (progress) return progress->wait(state_, timeout.value_or(std::chrono::hours(24 * 365)));
   if (!state_->error.empty()) throw CommError(state_->error);
 }
 

@@ -65,7 +65,6 @@ class Progress : public std::enable_shared_from_this<Progress> {
   /// Whether it is over; without a background thread, after polling once.
   bool test(WorkState& work);
 
-  std::chrono::nanoseconds timeout() const { return options_.timeout; }
   std::mutex& mutex() { return mutex_; }
 
  private:

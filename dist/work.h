@@ -22,7 +22,8 @@ class Work {
   /// Whether it is over (also when it failed; `wait` then throws).
   bool test() const;
   /// Returns when it is complete. Throws CommError, naming rank, collective, sequence number and
-  /// what was waited for, when it failed or `timeout` (default: the communicator's) is over.
+  /// what was waited for, when it failed (the communicator's timeout is over since it began) or
+  /// `timeout` is over since this call.
   void wait(std::optional<std::chrono::nanoseconds> timeout = std::nullopt) const;
 
   /// When it was issued, when it was begun (its predecessors are complete), and when it ended;

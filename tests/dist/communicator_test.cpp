@@ -1,0 +1,159 @@
+#include "dist/communicator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "support/collectives.h"
+#include "support/ranks.h"
+
+namespace rondo::dist {
+namespace {
+
+using test::on_ranks;
+using ::testing::HasSubstr;
+
+class CommunicatorTest : public ::testing::TestWithParam<int> {};
+
+TEST_P(CommunicatorTest, AllReduce) {
+  on_ranks(GetParam(), [](auto comm) { test::check_all_reduce(*comm, AllReduce::ring); });
+}
+TEST_P(CommunicatorTest, Broadcast) {
+  on_ranks(GetParam(), [](auto comm) { test::check_broadcast(*comm); });
+}
+TEST_P(CommunicatorTest, GatherAndScatter) {
+  on_ranks(GetParam(), [](auto comm) { test::check_gather_and_scatter(*comm); });
+}
+TEST_P(CommunicatorTest, Messages) {
+  on_ranks(GetParam(), [](auto comm) { test::check_messages(*comm); });
+}
+TEST_P(CommunicatorTest, Order) {
+  on_ranks(GetParam(), [](auto comm) { test::check_order(*comm); });
+}
+TEST_P(CommunicatorTest, OrderWithoutBackgroundThread) {
+  on_ranks(GetParam(), [](auto comm) { test::check_order(*comm); },
+           {.timeout = std::chrono::seconds(60), .background_thread = false});
+}
+TEST_P(CommunicatorTest, Agree) {
+  on_ranks(GetParam(), [](auto comm) { test::check_agree(*comm); });
+}
+
+TEST_P(CommunicatorTest, NobodyLeavesABarrierBeforeAllHaveCome) {
+  int n = GetParam();
+  std::atomic<int> arrived = 0;
+  on_ranks(n, [&](auto comm) {
+    for (int round = 1; round <= 20; ++round) {
+      ++arrived;
+      comm->barrier();
+      EXPECT_GE(arrived.load(), n * round);
+      comm->barrier();
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, CommunicatorTest, ::testing::Values(1, 2, 3, 4, 5));
+
+TEST(Communicator, BackgroundThreadFinishesWithoutAnyWait) {
+  on_ranks(2, [](auto comm) {
+    Tensor x = ones({100000});
+    Work work = comm->all_reduce_async(x);
+    auto deadline = Clock::now() + std::chrono::seconds(60);
+    while (!work.test() && Clock::now() < deadline) std::this_thread::yield();
+    ASSERT_TRUE(work.test());
+    test::expect_elements(
+        x, [](auto) { return 2.0; }, "all_reduce");
+  });
+}
+
+std::string failure_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const CommError& e) {
+    return e.what();
+  }
+  return "no CommError";
+}
+
+// Rank 1 never comes: rank 0's sentence names rank, collective, number and what it waited for.
+TEST(Communicator, AMissingRankIsAnErrorNotAHang) {
+  std::string message;
+  on_ranks(2,
+           [&](auto comm) {
+             comm->barrier();
+             if (comm->rank() == 1) return;
+             message = failure_of([&] { comm->all_reduce(ones({10})); });
+             // The ranks are out of step for good: what follows fails at once, with the same cause.
+             EXPECT_EQ(failure_of([&] { comm->barrier(); }), message);
+           },
+           {.timeout = std::chrono::milliseconds(200)});
+  EXPECT_EQ(message,
+            "rank 0: all_reduce 1 gave up after 0.2 s of waiting for chunk 1 of 2 from rank 1");
+}
+
+TEST(Communicator, AWaitMayBeShorterThanTheCollective) {
+  std::atomic<bool> tried = false;
+  on_ranks(2, [&](auto comm) {
+    Tensor x = ones({10});
+    if (comm->rank() == 1) {
+      while (!tried) std::this_thread::yield();
+      comm->all_reduce(x);
+      return;
+    }
+    Work work = comm->all_reduce_async(x);
+    std::string message = failure_of([&] { work.wait(std::chrono::milliseconds(50)); });
+    EXPECT_THAT(message, HasSubstr("rank 0: all_reduce 0 was not over after 0.05 s"));
+    tried = true;
+    work.wait();  // it goes on all the same
+    test::expect_elements(
+        x, [](auto) { return 2.0; }, "all_reduce");
+  });
+}
+
+TEST(Communicator, DifferentSizesAreNoticed) {
+  std::string message = failure_of(
+      [] { on_ranks(2, [](auto comm) { comm->broadcast(ones({comm->rank() == 0 ? 8 : 4})); }); });
+  EXPECT_THAT(message, HasSubstr("rank 0 sent 32 bytes where 16 were expected"));
+}
+
+TEST(Communicator, ARankThatFailsEndsTheOthersWaits) {
+  std::string message = failure_of([] {
+    on_ranks(3, [](auto comm) {
+      if (comm->rank() == 2) throw CommError("rank 2: out of paper");
+      comm->all_reduce(ones({10}));
+    });
+  });
+  EXPECT_EQ(message, "rank 2: out of paper");
+}
+
+TEST(Communicator, StridedTensorsAreRefused) {
+  on_ranks(1, [](auto comm) {
+    Tensor x = ones({4, 4}).as_view({4, 2}, {4, 2}, 0);
+    EXPECT_THROW(comm->all_reduce(x), ShapeError);
+    EXPECT_THROW(comm->all_reduce(Tensor()), CommError);
+  });
+}
+
+TEST(Communicator, ChannelsLastIsDense) {
+  on_ranks(2, [](auto comm) {
+    Tensor x = Tensor::empty({2, 3, 4, 5}, {.format = MemoryFormat::channels_last});
+    float* p = x.data_ptr<float>();
+    for (int i = 0; i < 120; ++i) p[i] = static_cast<float>(i);
+    comm->all_reduce(x);
+    for (int i = 0; i < 120; ++i) EXPECT_EQ(p[i], 2.0f * static_cast<float>(i));
+  });
+}
+
+TEST(Communicator, MpiAllReduceNeedsMpi) {
+  std::string message = failure_of([] {
+    on_ranks(2,
+             [](auto comm) { comm->all_reduce_async(ones({1}), ReduceOp::sum, AllReduce::mpi); });
+  });
+  EXPECT_THAT(message, HasSubstr("the backend is thread"));
+  EXPECT_THROW(parse_all_reduce("nccl"), CommError);
+  EXPECT_EQ(parse_all_reduce("mpi"), AllReduce::mpi);
+}
+
+}  // namespace
+}  // namespace rondo::dist

@@ -1,0 +1,199 @@
+#pragma once
+// What every communicator must do, whatever carries its bytes: run over threads by
+// tests/dist/communicator_test.cpp and over MPI by tests/mpi/collectives_test.cpp. Each function is
+// called by all ranks; values are small integers, so that every sum is exact in every dtype.
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "dist/communicator.h"
+#include "tensor/creation.h"
+
+namespace rondo::test {
+
+inline std::vector<std::int64_t> counts_for(int n) { return {0, 1, n - 1, n, n + 1, 13, 4099}; }
+
+/// Element i of rank r: (5 i + 3 r) mod 7, converted to `dtype`.
+inline double value_at(int r, std::int64_t i) { return static_cast<double>((5 * i + 3 * r) % 7); }
+
+inline Tensor filled(DType dtype, std::int64_t count,
+                     const std::function<double(std::int64_t)>& f) {
+  Tensor t = Tensor::empty({count}, {.dtype = dtype});
+  visit_dtype(dtype, [&]<class T>() {
+    for (std::int64_t i = 0; i < count; ++i) t.data_ptr<T>()[i] = T(static_cast<float>(f(i)));
+  });
+  return t;
+}
+
+inline void expect_elements(const Tensor& t, const std::function<double(std::int64_t)>& want,
+                            const char* what) {
+  auto got = t.to_vector<double>();
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    ASSERT_EQ(got[i], want(static_cast<std::int64_t>(i)))
+        << what << ", " << t.dtype() << ", element " << i << " of " << got.size();
+  }
+}
+
+inline void check_all_reduce(dist::Communicator& comm, dist::AllReduce algorithm) {
+  int n = comm.world_size();
+  for (DType dtype : {f32, f64, bf16, f16, i64, i32, u8, i8}) {
+    for (std::int64_t count : counts_for(n)) {
+      auto reduced = [&](std::int64_t i, auto op) {
+        double result = value_at(0, i);
+        for (int r = 1; r < n; ++r) result = op(result, value_at(r, i));
+        return result;
+      };
+      auto run = [&](dist::ReduceOp op) {
+        Tensor x = filled(dtype, count, [&](auto i) { return value_at(comm.rank(), i); });
+        comm.all_reduce_async(x, op, algorithm).wait();
+        return x;
+      };
+      auto add = [](double a, double b) { return a + b; };
+      expect_elements(
+          run(dist::ReduceOp::sum), [&](auto i) { return reduced(i, add); }, "sum");
+      expect_elements(
+          run(dist::ReduceOp::min),
+          [&](auto i) { return reduced(i, [](double a, double b) { return std::min(a, b); }); },
+          "min");
+      expect_elements(
+          run(dist::ReduceOp::max),
+          [&](auto i) { return reduced(i, [](double a, double b) { return std::max(a, b); }); },
+          "max");
+      if (is_floating(dtype)) {  // rounded once, to the dtype
+        Tensor rounded = filled(dtype, 64, [&](auto s) { return static_cast<double>(s) / n; });
+        auto quotient = rounded.to_vector<double>();
+        if (dtype == f64) {
+          for (int s = 0; s < 64; ++s) quotient[s] = static_cast<double>(s) / n;
+        }
+        expect_elements(
+            run(dist::ReduceOp::avg),
+            [&](auto i) { return quotient[static_cast<std::size_t>(reduced(i, add))]; }, "avg");
+      }
+    }
+  }
+  Tensor x =
+      filled(f32, 33, [&](auto i) { return 1.0 + static_cast<double>((i + comm.rank()) % 2); });
+  comm.all_reduce_async(x, dist::ReduceOp::prod, algorithm).wait();
+  expect_elements(
+      x,
+      [&](auto i) {
+        double product = 1;
+        for (int r = 0; r < n; ++r) product *= 1.0 + static_cast<double>((i + r) % 2);
+        return product;
+      },
+      "prod");
+  EXPECT_THROW(comm.all_reduce(Tensor::empty({2}, {.dtype = i64}), dist::ReduceOp::avg),
+               DTypeError);
+}
+
+inline void check_broadcast(dist::Communicator& comm) {
+  for (int root = 0; root < comm.world_size(); ++root) {
+    for (std::int64_t count : counts_for(comm.world_size())) {
+      Tensor x = filled(f32, count, [&](auto i) { return value_at(comm.rank(), i); });
+      comm.broadcast(x, root);
+      expect_elements(
+          x, [&](auto i) { return value_at(root, i); }, "broadcast");
+    }
+  }
+  EXPECT_EQ(comm.broadcast_bytes(comm.rank() == 0 ? "hello" : ""), "hello");
+  EXPECT_EQ(comm.broadcast_bytes(""), "");
+  EXPECT_THROW(comm.broadcast(zeros({1}), comm.world_size()), CommError);
+}
+
+inline void check_gather_and_scatter(dist::Communicator& comm) {
+  int n = comm.world_size();
+  for (std::int64_t count : counts_for(n)) {
+    Tensor x = filled(i32, count, [&](auto i) { return value_at(comm.rank(), i); });
+    Tensor all = Tensor::empty({n * count}, {.dtype = i32});
+    comm.all_gather(all, x);
+    expect_elements(
+        all, [&](auto i) { return value_at(static_cast<int>(i / count), i % count); },
+        "all_gather");
+    Tensor whole = filled(f32, n * count, [&](auto i) { return value_at(comm.rank(), i); });
+    Tensor part = Tensor::empty({count});
+    comm.reduce_scatter(part, whole);
+    expect_elements(
+        part,
+        [&](auto i) {
+          double sum = 0;
+          for (int r = 0; r < n; ++r) sum += value_at(r, comm.rank() * count + i);
+          return sum;
+        },
+        "reduce_scatter");
+    expect_elements(
+        whole, [&](auto i) { return value_at(comm.rank(), i); }, "input of reduce_scatter");
+  }
+  auto texts = comm.all_gather_bytes(std::string(static_cast<std::size_t>(comm.rank()), 'x'));
+  for (int r = 0; r < n; ++r) EXPECT_EQ(texts[r].size(), static_cast<std::size_t>(r));
+  EXPECT_THROW(comm.all_gather(zeros({3 * n + 1}), zeros({3})), ShapeError);
+  EXPECT_THROW(comm.reduce_scatter(zeros({3}), zeros({3 * n + 1})), ShapeError);
+}
+
+/// Everyone sends to everyone, both ways at once, with blocking and asynchronous calls.
+inline void check_messages(dist::Communicator& comm) {
+  int n = comm.world_size(), r = comm.rank();
+  std::vector<dist::Work> works;
+  std::vector<Tensor> received;
+  for (int peer = 0; peer < n; ++peer) {
+    if (peer == r) continue;
+    Tensor mine = filled(f32, 70001, [&](auto i) { return value_at(r, i) + peer; });
+    works.push_back(comm.send_async(mine, peer, 7));
+    received.push_back(Tensor::empty({70001}));
+    works.push_back(comm.recv_async(received.back(), peer, 7));
+  }
+  for (auto& work : works) work.wait();
+  std::size_t at = 0;
+  for (int peer = 0; peer < n; ++peer) {
+    if (peer == r) continue;
+    expect_elements(
+        received[at++], [&](auto i) { return value_at(peer, i) + r; }, "recv");
+  }
+  if (n > 1 && r < 2) {
+    Tensor x = full({3}, r);
+    if (r == 0) comm.send(x, 1);
+    if (r == 1) comm.recv(x, 0);
+    expect_elements(
+        x, [](auto) { return 0.0; }, "blocking recv");
+  }
+  comm.barrier();
+  EXPECT_THROW(comm.send(zeros({1}), n), CommError);
+  EXPECT_THROW(comm.send(zeros({1}), r), CommError);
+}
+
+/// Many collectives in flight come out in the order in which they were issued.
+inline void check_order(dist::Communicator& comm) {
+  int n = comm.world_size();
+  std::vector<Tensor> tensors;
+  std::vector<dist::Work> works;
+  for (int k = 0; k < 40; ++k) {
+    tensors.push_back(full({1 + 37 * k}, comm.rank() + k));
+    works.push_back(comm.all_reduce_async(tensors.back()));
+  }
+  works.back().wait();
+  for (int k = 0; k < 40; ++k) {
+    EXPECT_TRUE(works[k].test());
+    works[k].wait();
+    expect_elements(
+        tensors[k], [&](auto) { return n * k + n * (n - 1) / 2.0; }, "in order");
+    EXPECT_LE(works[k].issued(), works[k].started());
+    EXPECT_LE(works[k].started(), works[k].finished());
+    if (k > 0) {
+      EXPECT_LE(works[k - 1].finished(), works[k].started());
+    }
+  }
+}
+
+inline void check_agree(dist::Communicator& comm) {
+  comm.agree("--batch", "128");
+  if (comm.world_size() == 1) return;
+  std::string message;
+  try {
+    comm.agree("--batch", comm.rank() == 1 ? "64" : "128");
+  } catch (const CommError& e) {
+    message = e.what();
+  }
+  EXPECT_EQ(message, "rank 1 has --batch 64 where rank 0 has --batch 128");
+}
+
+}  // namespace rondo::test

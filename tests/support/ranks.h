@@ -1,0 +1,20 @@
+#pragma once
+// Ranks as threads of the test.
+
+#include <functional>
+#include <memory>
+
+#include "dist/communicator.h"
+#include "dist/thread/thread_transport.h"
+
+namespace rondo::test {
+
+/// f(communicator) on n threads, one a rank; what the first to fail throws is rethrown.
+inline void on_ranks(int n, const std::function<void(std::shared_ptr<dist::Communicator>)>& f,
+                     dist::CommunicatorOptions options = {.timeout = std::chrono::seconds(60)}) {
+  dist::run_on_threads(n, [&](std::shared_ptr<dist::Transport> transport) {
+    f(std::make_shared<dist::Communicator>(std::move(transport), options));
+  });
+}
+
+}  // namespace rondo::test
