@@ -1,0 +1,319 @@
+// The tape itself: what backward adds where, what it frees, what it refuses.
+
+#include "autograd/engine.h"
+
+#include "autograd/gradcheck.h"
+#include "autograd/ops/activation.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
+#include "autograd/record.h"
+#include "support/support.h"
+
+namespace rondo {
+namespace {
+
+using test::identical;
+
+Tensor leaf(std::vector<double> values) { return tensor(values).requires_grad_(); }
+
+/// The message of the E that f throws; fails when it throws nothing.
+template <class E, class F>
+std::string message_of(F f) {
+  try {
+    f();
+  } catch (const E& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+TEST(Engine, AddsIntoEveryLeaf) {
+  Tensor x = leaf({1, 2, 3}), w = leaf({4, 5, 6});
+  (x * w).sum().backward();
+  EXPECT_TRUE(identical(x.grad(), w.detach()));
+  EXPECT_TRUE(identical(w.grad(), x.detach()));
+  (x * 2.0).sum().backward();
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{6, 7, 8}));
+}
+
+TEST(Engine, SumsOverAllUsesOfATensor) {
+  Tensor x = leaf({3});
+  Tensor y = x * x + x;      // 2x + 1
+  (y * y).sum().backward();  // 2 y (2x + 1) = 2 * 12 * 7
+  EXPECT_EQ(x.grad().item<double>(), 168);
+}
+
+TEST(Engine, NonLeavesGetNoGradUnlessAsked) {
+  Tensor x = leaf({2});
+  Tensor y = x * x, z = y * 3.0;
+  z.retain_grad();
+  (z * z).sum().backward();
+  EXPECT_FALSE(y.grad().defined());
+  EXPECT_EQ(z.grad().item<double>(), 24);
+}
+
+TEST(Engine, ZeroGradMakesTheGradientUndefined) {
+  Tensor x = leaf({2});
+  x.sum().backward();
+  x.zero_grad();
+  EXPECT_FALSE(x.grad().defined());
+  (x * 5.0).sum().backward();
+  EXPECT_EQ(x.grad().item<double>(), 5);
+}
+
+TEST(Engine, GradientsLiveInTheirSlot) {
+  Tensor bucket = full({5}, 7.0, {.dtype = f64});
+  Tensor x = leaf({1, 2});
+  Tensor slot = Tensor::over(bucket.storage(), 2, {2}, {1}, f64);
+  set_grad_slot(x, slot);
+  for (int round = 1; round <= 2; ++round) {
+    x.zero_grad();
+    (x * double(round)).sum().backward();
+    (x * double(round)).sum().backward();  // adds to the first
+    EXPECT_EQ(x.grad().data_ptr(), slot.data_ptr());
+    double g = 2.0 * round;
+    EXPECT_EQ(bucket.to_vector<double>(), (std::vector<double>{7, 7, g, g, 7}));
+  }
+}
+
+TEST(Engine, SecondBackwardNeedsRetainGraph) {
+  Tensor x = leaf({2});
+  Tensor y = (x * x).sum();
+  y.backward({}, true);
+  y.backward();
+  EXPECT_EQ(x.grad().item<double>(), 8);
+  std::string message = message_of<AutogradError>([&] { y.backward(); });
+  EXPECT_NE(message.find("mul: its saved tensors were freed"), std::string::npos) << message;
+}
+
+TEST(Engine, GradLeavesDotGradAlone) {
+  Tensor x = leaf({3}), w = leaf({2});
+  Tensor y = x * x, z = (y * w).sum();
+  Tensors g = grad({z}, {x, y});
+  EXPECT_EQ(g[0].item<double>(), 12);
+  EXPECT_EQ(g[1].item<double>(), 2);
+  EXPECT_FALSE(x.grad().defined());
+  EXPECT_FALSE(w.grad().defined());
+}
+
+TEST(Engine, GradOfAnUnusedInput) {
+  Tensor x = leaf({3}), w = leaf({2});
+  Tensor z = (x * x).sum();
+  EXPECT_FALSE(grad({z}, {w}, {.retain_graph = true, .allow_unused = true})[0].defined());
+  EXPECT_THROW(grad({z}, {w}), AutogradError);
+}
+
+TEST(Engine, ThirdDerivative) {
+  Tensor x = leaf({2});
+  Tensor y = pow(x, 4).sum();
+  for (double expected : {32.0, 48.0, 48.0}) {
+    y = grad({y}, {x}, {.create_graph = true})[0];
+    EXPECT_EQ(y.item<double>(), expected);
+  }
+}
+
+TEST(Engine, ModifiedSavedTensorIsNamed) {
+  Tensor x = leaf({2}), w = tensor<double>({3});
+  Tensor y = x * w;
+  w.add_(tensor<double>({1}));
+  std::string message = message_of<AutogradError>([&] { y.sum().backward(); });
+  EXPECT_NE(
+      message.find("mul: a saved tensor of shape [1] was modified in place (it is at version 1, "
+                   "version 0 was saved)"),
+      std::string::npos)
+      << message;
+}
+
+TEST(Engine, InPlaceOnALeafIsRefused) {
+  Tensor x = leaf({2});
+  EXPECT_THROW(x.zero_(), AutogradError);
+  NoGradGuard guard;
+  x.zero_();
+  EXPECT_EQ(x.item<double>(), 0);
+}
+
+TEST(Engine, InPlaceOnAViewOfARecordedTensorIsRefused) {
+  Tensor y = leaf({1, 2}) * 2.0;
+  EXPECT_THROW(y[0].add_(tensor<double>({1})), AutogradError);
+}
+
+TEST(Engine, StaleViewIsNoticed) {
+  Tensor x = leaf({1, 2}), y = x * 2.0, first = y[0];
+  y.add_(tensor<double>({1, 1}));
+  EXPECT_THROW(first * first, AutogradError);
+}
+
+TEST(Engine, InPlaceOpsAreRecorded) {
+  Tensor x = leaf({1, 2}), w = leaf({3, 4});
+  Tensor y = x * 1.0;
+  y.mul_(w);
+  y.add_(x, 2);
+  y.sum().backward();
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{5, 6}));
+  EXPECT_EQ(w.grad().to_vector<double>(), (std::vector<double>{1, 2}));
+}
+
+TEST(Engine, CopyCutsTheOldElementsOff) {
+  Tensor x = leaf({1, 2}), s = leaf({5});
+  Tensor y = x * 1.0;
+  y.copy_(s);
+  (y * y).sum().backward();
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{0, 0}));
+  EXPECT_EQ(s.grad().item<double>(), 20);
+}
+
+TEST(Engine, NoGradAndDetach) {
+  Tensor x = leaf({2});
+  {
+    NoGradGuard guard;
+    EXPECT_FALSE((x * x).requires_grad());
+  }
+  Tensor d = (x * x).detach();
+  EXPECT_FALSE(d.requires_grad());
+  EXPECT_THROW(d.sum().backward(), AutogradError);
+}
+
+TEST(Engine, HooksSeeAndReplaceGradients) {
+  Tensor x = leaf({2});
+  Tensor y = x * 3.0;
+  double seen = 0;
+  HookHandle on_y = register_hook(y, [&](const Tensor& g) {
+    seen = g.item<double>();
+    return g * 10.0;
+  });
+  HookHandle on_x = register_hook(x, [](const Tensor& g) { return g + 1.0; });
+  (y * 2.0).sum().backward({}, true);
+  EXPECT_EQ(seen, 2);
+  EXPECT_EQ(x.grad().item<double>(), 2 * 10 * 3 + 1);
+  on_y.remove();
+  on_x.remove();
+  x.zero_grad();
+  (y * 2.0).sum().backward();
+  EXPECT_EQ(x.grad().item<double>(), 6);
+}
+
+TEST(Engine, AccumulateHookRunsOnceForEachLeafAfterAllUses) {
+  Tensor x = leaf({2});
+  int calls = 0;
+  HookHandle handle = register_accumulate_hook(x, [&](const Tensor& l) {
+    ++calls;
+    EXPECT_EQ(l.grad().item<double>(), 5);
+  });
+  (x * 2.0 + x * 3.0).sum().backward();
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(Engine, CallbacksRunAtTheEndOfTheOutermostBackward) {
+  Tensor x = leaf({2}), inner = leaf({1});
+  std::vector<int> order;
+  register_accumulate_hook(x, [&](const Tensor&) {
+    queue_callback([&] { order.push_back(2); });
+    (inner * 2.0).sum().backward();  // re-entrant
+    order.push_back(1);
+  });
+  (x * 2.0).sum().backward();
+  EXPECT_EQ(order, (std::vector<int>{1, 2}));
+  EXPECT_EQ(inner.grad().item<double>(), 2);
+  EXPECT_THROW(queue_callback([] {}), AutogradError);
+}
+
+TEST(Engine, DeepGraphsNeitherRecurseNorOverflow) {
+  Tensor x = leaf({1});
+  Tensor y = x;
+  for (int i = 0; i < 400000; ++i) y = y + x;
+  y.sum().backward();
+  EXPECT_EQ(x.grad().item<double>(), 400001);
+  Tensor z = x;
+  for (int i = 0; i < 400000; ++i) z = -z;  // torn down without having run
+}
+
+TEST(Engine, AnomalyModeNamesTheOpAndThePlace) {
+  AnomalyMode anomaly;
+  Tensor x = leaf({0});
+  Tensor y;
+  {
+    ScopeName outer("layer1"), scope("conv1");
+    y = sqrt(x) * 0.0;
+  }
+  std::string message = message_of<AutogradError>([&] { y.sum().backward(); });
+  EXPECT_NE(message.find("backward of sqrt returned NaN"), std::string::npos) << message;
+  EXPECT_NE(message.find("recorded in layer1.conv1"), std::string::npos) << message;
+}
+
+TEST(Engine, ShapesOfGradientsAreChecked) {
+  Tensor x = leaf({1, 2});
+  EXPECT_THROW((x * 2.0).backward(), AutogradError);
+  EXPECT_THROW((x * 2.0).backward(ones({3}, {.dtype = f64})), ShapeError);
+  EXPECT_THROW(tensor<std::int64_t>({1}).requires_grad_(), DTypeError);
+}
+
+struct WrongShapeBackward final : Node {
+  const char* name() const override { return "wrong_shape"; }
+  Tensors backward(const Tensors&) override { return {ones({7}, {.dtype = f64})}; }
+};
+TEST(Engine, ACustomOpWithAWrongGradientIsNamed) {
+  Tensor x = leaf({1, 2});
+  Tensor y = record<WrongShapeBackward>({x}, x.detach().clone());
+  std::string message = message_of<ShapeError>([&] { y.sum().backward(); });
+  EXPECT_NE(message.find("backward of wrong_shape: gradient [7] for input 0 of shape [2]"),
+            std::string::npos)
+      << message;
+}
+
+struct CubeBackward final : Node {
+  SavedTensor x;
+  explicit CubeBackward(const Tensor& x) : x(x) {}
+  const char* name() const override { return "cube"; }
+  Tensors backward(const Tensors& dy) override {
+    Tensor v = x.get(*this);
+    return {dy[0] * v * v * 3.0};
+  }
+  void release_saved() override { x.reset(); }
+};
+Tensor cube(const Tensor& x) {
+  Tensor y = no_grad([&] { return x * x * x; });
+  return record<CubeBackward>({x}, y, x);
+}
+TEST(Engine, CustomOpsPassGradcheck) {
+  Tensor x = leaf({0.5, -1.5});
+  auto f = [](const Tensors& in) { return Tensors{cube(in[0])}; };
+  GradcheckResult first = gradcheck(f, {x}), second = gradgradcheck(f, {x});
+  EXPECT_TRUE(first) << first.message;
+  EXPECT_TRUE(second) << second.message;
+}
+
+struct WrongCubeBackward final : Node {
+  const char* name() const override { return "wrong_cube"; }
+  Tensors backward(const Tensors& dy) override { return {dy[0] * 3.0}; }
+};
+TEST(Gradcheck, CatchesAWrongDerivative) {
+  Tensor x = leaf({0.5, -1.5});
+  GradcheckResult result = gradcheck(
+      [](const Tensors& in) {
+        Tensor y = no_grad([&] { return in[0] * in[0] * in[0]; });
+        return Tensors{record<WrongCubeBackward>({in[0]}, y)};
+      },
+      {x});
+  EXPECT_FALSE(result);
+  EXPECT_NE(result.message.find("element 0"), std::string::npos) << result.message;
+}
+
+TEST(Engine, SetDataMovesAllHandles) {
+  Tensor x = leaf({1, 2});
+  Tensor same = x;
+  x.sum().backward();
+  x.set_data(tensor<float>({3, 4, 5}));
+  EXPECT_EQ(same.shape(), (Dims{3}));
+  EXPECT_EQ(same.dtype(), f32);
+  EXPECT_FALSE(same.grad().defined());
+  EXPECT_TRUE(same.requires_grad());
+  (x * 2.0).sum().backward();
+  EXPECT_EQ(same.grad().to_vector<float>(), (std::vector<float>{2, 2, 2}));
+}
+
+}  // namespace
+}  // namespace rondo

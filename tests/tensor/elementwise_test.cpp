@@ -1,0 +1,177 @@
+// The element-wise kernels: every op in every compute type and instruction set against the scalar
+// formula, and every pair of dtypes in conversion.
+
+#include <cmath>
+
+#include "support/support.h"
+#include "tensor/backend.h"
+#include "tensor/cpu/isa/table.h"
+#include "tensor/functors.h"
+
+namespace rondo {
+namespace {
+
+constexpr UnaryOp last_unary = UnaryOp::clamp;
+constexpr BinaryOp last_binary = BinaryOp::clamp_backward;
+
+/// Values that tell ops apart: signs, zeros, fractions, and (for floats) infinities and NaN.
+Tensor inputs(DType dtype, bool shifted) {
+  std::vector<double> values;
+  for (int i = -40; i <= 40; ++i) values.push_back(i * 0.375 + (shifted ? 0.1 : 0));
+  if (is_floating(dtype)) {
+    for (double v : {double(INFINITY), -double(INFINITY), double(NAN), -0.0}) values.push_back(v);
+  } else {
+    for (double v : {120.0, 7.0, -0.0, 1.0}) values.push_back(v);
+  }
+  Tensor x = Tensor::empty({static_cast<std::int64_t>(values.size())}, {.dtype = dtype});
+  backend(x).copy(tensor(values), x);
+  return x;
+}
+
+template <class T>
+void expect_close(T got, T expected, double scale, const std::string& where) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(expected)) {
+      EXPECT_TRUE(std::isnan(got)) << where;
+      return;
+    }
+    if (got == expected) return;
+    // Vector code may fuse and reorder; the maths library promises a few ulps.
+    EXPECT_LE(std::abs(double(got) - double(expected)),
+              scale * std::max(1.0, std::abs(double(expected))))
+        << where;
+  } else {
+    EXPECT_EQ(got, expected) << where;
+  }
+}
+
+template <class T>
+class Elementwise : public ::testing::Test {};
+using ComputeTypes = ::testing::Types<float, double, std::int64_t>;
+TYPED_TEST_SUITE(Elementwise, ComputeTypes);
+
+TYPED_TEST(Elementwise, UnaryAgreesWithTheFormula) {
+  using T = TypeParam;
+  Tensor x = inputs(dtype_of<T>, false);
+  auto values = x.template to_vector<T>();
+  OpParams params{.alpha = 2, .beta = 3};
+  for (int i = 0; i <= static_cast<int>(last_unary); ++i) {
+    auto op = static_cast<UnaryOp>(i);
+    Tensor y = Tensor::empty_like(x);
+    bool defined = true;
+    try {
+      visit_unary<T>(op, params, [](auto) {});
+    } catch (const DTypeError&) {
+      defined = false;
+    }
+    if (!defined) {
+      EXPECT_THROW(backend(x).unary(op, x, y, params), DTypeError);
+      continue;
+    }
+    backend(x).unary(op, x, y, params);
+    visit_unary<T>(op, params, [&](auto f) {
+      auto got = y.template to_vector<T>();
+      for (std::size_t k = 0; k < got.size(); ++k) {
+        expect_close<T>(got[k], f(values[k]), 8 * std::numeric_limits<T>::epsilon(),
+                        concat("unary op ", i, " of ", values[k]));
+      }
+    });
+  }
+}
+
+TYPED_TEST(Elementwise, BinaryAgreesWithTheFormula) {
+  using T = TypeParam;
+  Tensor a = inputs(dtype_of<T>, false), b = inputs(dtype_of<T>, true);
+  auto va = a.template to_vector<T>(), vb = b.template to_vector<T>();
+  OpParams params{.alpha = 2, .beta = 3};
+  for (int i = 0; i <= static_cast<int>(last_binary); ++i) {
+    auto op = static_cast<BinaryOp>(i);
+    if (std::is_integral_v<T> && op == BinaryOp::div) continue;
+    Tensor y = Tensor::empty_like(a);
+    try {
+      backend(a).binary(op, a, b, y, params);
+    } catch (const DTypeError&) {
+      EXPECT_TRUE(std::is_integral_v<T>);
+      continue;
+    }
+    visit_binary<T>(op, params, [&](auto f) {
+      auto got = y.template to_vector<T>();
+      for (std::size_t k = 0; k < got.size(); ++k) {
+        expect_close<T>(got[k], f(va[k], vb[k]), 64 * std::numeric_limits<T>::epsilon(),
+                        concat("binary op ", i, " of ", va[k], " and ", vb[k]));
+      }
+    });
+  }
+}
+
+TEST(ElementwiseIsa, AllTablesAgreeOnExactOps) {
+  std::vector<const cpu::ElementwiseKernels*> tables = {&cpu::isa::generic::elementwise};
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    tables.push_back(&cpu::isa::avx2::elementwise);
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+    tables.push_back(&cpu::isa::avx512::elementwise);
+#endif
+  Tensor a = randn({1003}), b = randn({1003});
+  for (BinaryOp op :
+       {BinaryOp::mul, BinaryOp::div, BinaryOp::maximum, BinaryOp::lt, BinaryOp::relu_backward}) {
+    std::vector<float> expected(1003), got(1003);
+    tables[0]->binary_f32(op, {}, a.data_ptr<float>(), b.data_ptr<float>(), expected.data(), 1003);
+    for (auto* table : tables) {
+      table->binary_f32(op, {}, a.data_ptr<float>(), b.data_ptr<float>(), got.data(), 1003);
+      EXPECT_EQ(got, expected);
+    }
+  }
+}
+
+TEST(Copy, EveryPairOfDTypes) {
+  std::vector<double> values{0, 1, 2, 100, 1.75};
+  for (DType from : {f64, f32, bf16, f16, i64, i32, u8, i8, boolean}) {
+    for (DType to : {f64, f32, bf16, f16, i64, i32, u8, i8, boolean}) {
+      Tensor x = Tensor::empty({5}, {.dtype = from}), y = Tensor::empty({5}, {.dtype = to});
+      backend(x).copy(tensor(values), x);
+      backend(x).copy(x, y);
+      auto got = y.to_vector<double>();
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        double v = values[i];  // all of them are exact in every floating type
+        for (DType d : {from, to}) v = d == boolean ? v != 0 : is_integral(d) ? std::trunc(v) : v;
+        EXPECT_EQ(got[i], v) << from << " to " << to;
+      }
+    }
+  }
+}
+
+TEST(Copy, IntegersKeepAllTheirBits) {
+  std::int64_t big = (std::int64_t{1} << 62) + 1;
+  Tensor x = tensor<std::int64_t>({big, -big}), y = Tensor::empty({2}, {.dtype = i32});
+  EXPECT_EQ(x.to_vector<std::int64_t>(), (std::vector<std::int64_t>{big, -big}));
+  backend(x).copy(x, y);
+  EXPECT_EQ(y.to_vector<std::int32_t>(), (std::vector<std::int32_t>{1, -1}));
+}
+
+TEST(Strided, AnyLayoutGivesTheSameNumbers) {
+  for (std::int64_t rows : {1, 2, 37, 300}) {
+    Tensor base = randn({rows, 2, 41, 3});
+    Tensor a = base.as_view({rows, 41, 3}, {2 * 41 * 3, 3, 1}, 0);  // every second plane
+    Tensor b = randn({3, 41, rows}).as_view({rows, 41, 3}, {1, rows, 41 * rows}, 0);  // transposed
+    Tensor c = randn({41, 1}).as_view({rows, 41, 3}, {0, 1, 0}, 0);                   // broadcast
+    Tensor y = Tensor::empty({rows, 41, 3}), dense = Tensor::empty({rows, 41, 3});
+    backend(y).binary(BinaryOp::mul, a, b, y);
+    backend(y).binary(BinaryOp::add, y, c, y);
+    auto va = a.to_vector<float>(), vb = b.to_vector<float>(), vc = c.to_vector<float>(),
+         got = y.to_vector<float>();
+    for (std::size_t i = 0; i < got.size(); ++i) ASSERT_FLOAT_EQ(got[i], va[i] * vb[i] + vc[i]);
+  }
+}
+
+TEST(Where, TakesFromBothSides) {
+  Tensor c = tensor<bool>({true, false, true}), a = tensor<double>({1, 2, 3}),
+         b = tensor<double>({4, 5, 6});
+  Tensor y = Tensor::empty_like(a);
+  backend(y).where(c, a, b, y);
+  EXPECT_EQ(y.to_vector<double>(), (std::vector<double>{1, 5, 3}));
+}
+
+}  // namespace
+}  // namespace rondo

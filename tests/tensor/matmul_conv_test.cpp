@@ -1,0 +1,145 @@
+// Matrix products and convolutions: oneDNN's against the plain loops, over layouts and odd sizes.
+
+#include <cmath>
+
+#include "support/support.h"
+#include "tensor/backend.h"
+#include "tensor/cpu/reference.h"
+
+namespace rondo {
+namespace {
+
+using test::all_close;
+using test::tolerance;
+
+/// For a sum of `terms` products of two normals. Partial sums grow like sqrt(terms), and so does
+/// the rounding of each addition in f32, of which there are `terms`; in 16 bits it is the inputs
+/// and the result that are rounded, and three standard deviations cover the terms.
+double sum_tolerance(DType dtype, std::int64_t terms) {
+  return tolerance(dtype, terms, dtype == f32 ? std::max(3.0, std::sqrt(double(terms))) : 3);
+}
+
+Tensor as(const Tensor& x, DType dtype, MemoryFormat format = MemoryFormat::contiguous) {
+  Tensor y = Tensor::empty(x.shape(), {.dtype = dtype, .format = format});
+  backend(x).copy(x, y);
+  return y;
+}
+Tensor transposed(const Tensor& x) {
+  return x.as_view({x.size(0), x.size(2), x.size(1)}, {x.stride(0), x.stride(2), x.stride(1)},
+                   x.storage_offset());
+}
+
+TEST(Matmul, AgreesWithTheLoops) {
+  for (auto [batch, m, k, n] : {std::array<std::int64_t, 4>{1, 1, 1, 1},
+                                {1, 7, 5, 3},
+                                {3, 4, 17, 9},
+                                {1, 64, 128, 33},
+                                {2, 1, 31, 1},
+                                {5, 2, 3, 4}}) {
+    Tensor a = randn({batch, m, k}), b = randn({batch, k, n}), bias = randn({n});
+    Tensor expected = Tensor::empty({batch, m, n}, {.dtype = f64});
+    cpu::reference::matmul(as(a, f64), as(b, f64), as(bias, f64), expected);
+    Tensor at = transposed(as(transposed(a), f32)), bt = transposed(as(transposed(b), f32));
+    for (DType dtype : {f32, bf16, f16}) {
+      for (const Tensor& left : {a, at}) {
+        for (const Tensor& right : {b, bt}) {
+          if (dtype != f32 && !(left.is_same(a) && right.is_same(b))) continue;
+          Tensor y = Tensor::empty({batch, m, n}, {.dtype = dtype});
+          backend(y).matmul(dtype == f32 ? left : as(left, dtype),
+                            dtype == f32 ? right : as(right, dtype), as(bias, dtype), y);
+          EXPECT_TRUE(all_close(as(y, f64), expected, sum_tolerance(dtype, k + 1)))
+              << dtype << ' ' << batch << ' ' << m << ' ' << k << ' ' << n;
+        }
+      }
+    }
+  }
+}
+
+TEST(Matmul, BroadcastBatchesSlicesAndNothing) {
+  Tensor a = randn({1, 4, 6}), b = randn({3, 6, 5});
+  Tensor repeated = a.as_view({3, 4, 6}, {0, 6, 1}, 0);
+  Tensor y = Tensor::empty({3, 4, 5}), expected = Tensor::empty({3, 4, 5});
+  backend(y).matmul(repeated, b, {}, y);
+  cpu::reference::matmul(repeated, b, {}, expected);
+  EXPECT_TRUE(all_close(y, expected, tolerance(f32, 6)));
+
+  Tensor wide = randn({3, 6, 10});
+  Tensor columns = wide.as_view({3, 6, 5}, {60, 10, 2}, 1);  // every second column
+  backend(y).matmul(repeated, columns, {}, y);
+  cpu::reference::matmul(repeated, columns, {}, expected);
+  EXPECT_TRUE(all_close(y, expected, tolerance(f32, 6)));
+
+  Tensor bias = randn({5});
+  backend(y).matmul(Tensor::empty({3, 4, 0}), Tensor::empty({3, 0, 5}), bias, y);
+  EXPECT_EQ(y.as_view({5}, {1}, 5).to_vector<float>(), bias.to_vector<float>());
+  backend(y).matmul(Tensor::empty({3, 4, 0}), Tensor::empty({3, 0, 5}), {}, y);
+  EXPECT_EQ(y.to_vector<float>(), std::vector<float>(60, 0.f));
+  Tensor none = Tensor::empty({0, 4, 5});
+  backend(y).matmul(Tensor::empty({0, 4, 2}), Tensor::empty({0, 2, 5}), {}, none);
+}
+
+TEST(Matmul, IntegersAreExact) {
+  Tensor a = tensor<std::int64_t>({1, 2, 3, 4}, {1, 2, 2}),
+         y = Tensor::empty({1, 2, 2}, {.dtype = i64});
+  backend(y).matmul(a, a, {}, y);
+  EXPECT_EQ(y.to_vector<std::int64_t>(), (std::vector<std::int64_t>{7, 10, 15, 22}));
+}
+
+struct ConvCase {
+  std::int64_t n, c, h, w, k, r, s;
+  Conv2dParams params;
+};
+
+class Conv2d : public ::testing::TestWithParam<ConvCase> {};
+
+TEST_P(Conv2d, ThreePrimitivesAgreeWithTheLoops) {
+  const ConvCase& p = GetParam();
+  const Conv2dParams& o = p.params;
+  std::int64_t out_h = (p.h + 2 * o.pad_h - o.dilation_h * (p.r - 1) - 1) / o.stride_h + 1;
+  std::int64_t out_w = (p.w + 2 * o.pad_w - o.dilation_w * (p.s - 1) - 1) / o.stride_w + 1;
+  Tensor x = randn({p.n, p.c, p.h, p.w}), w = randn({p.k, p.c / o.groups, p.r, p.s}),
+         bias = randn({p.k});
+  Tensor dy = randn({p.n, p.k, out_h, out_w});
+  TensorOptions wide{.dtype = f64};
+  Tensor y64 = Tensor::empty(dy.shape(), wide), dx64 = Tensor::empty(x.shape(), wide);
+  Tensor dw64 = Tensor::empty(w.shape(), wide), db64 = Tensor::empty({p.k}, wide);
+  cpu::reference::conv2d(as(x, f64), as(w, f64), as(bias, f64), y64, o);
+  cpu::reference::conv2d_backward_input(as(dy, f64), as(w, f64), dx64, o);
+  cpu::reference::conv2d_backward_weight(as(dy, f64), as(x, f64), dw64, db64, o);
+
+  for (DType dtype : {f32, bf16, f16}) {
+    for (MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
+      TensorOptions like{.dtype = dtype, .format = format};
+      Tensor xs = as(x, dtype, format), ws = as(w, dtype), dys = as(dy, dtype, format);
+      Tensor y = Tensor::empty(dy.shape(), like), dx = Tensor::empty(x.shape(), like);
+      Tensor dw = Tensor::empty(w.shape(), {.dtype = dtype}),
+             db = Tensor::empty({p.k}, {.dtype = dtype});
+      backend(y).conv2d(xs, ws, as(bias, dtype), y, o);
+      backend(y).conv2d_backward_input(dys, ws, dx, o);
+      backend(y).conv2d_backward_weight(dys, xs, dw, db, o);
+      std::int64_t taps = p.c / o.groups * p.r * p.s, pixels = p.n * out_h * out_w;
+      EXPECT_TRUE(all_close(as(y, f64), y64, sum_tolerance(dtype, taps))) << dtype;
+      EXPECT_TRUE(all_close(as(dx, f64), dx64, sum_tolerance(dtype, p.k / o.groups * p.r * p.s)))
+          << dtype;
+      EXPECT_TRUE(all_close(as(dw, f64), dw64, sum_tolerance(dtype, pixels))) << dtype;
+      EXPECT_TRUE(all_close(as(db, f64), db64, sum_tolerance(dtype, pixels))) << dtype;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, Conv2d,
+    ::testing::Values(
+        ConvCase{2, 3, 9, 7, 16, 3, 3, {.pad_h = 1, .pad_w = 1}},   // a stem
+        ConvCase{3, 16, 8, 8, 16, 3, 3, {.pad_h = 1, .pad_w = 1}},  // seen as blocked
+        ConvCase{2, 16, 9, 9, 32, 3, 3, {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1}},
+        ConvCase{2, 8, 7, 7, 12, 1, 1, {.stride_h = 2, .stride_w = 2}},  // 1x1
+        ConvCase{1, 5, 11, 6, 7, 3, 2, {.stride_h = 1, .stride_w = 3, .pad_h = 2, .dilation_h = 2}},
+        ConvCase{2, 8, 6, 6, 12, 3, 3, {.pad_h = 1, .pad_w = 1, .groups = 4}},
+        ConvCase{2, 6, 6, 6, 6, 3, 3, {.pad_h = 1, .pad_w = 1, .groups = 6}},  // depthwise
+        ConvCase{2, 3, 31, 31, 8, 7, 7, {.stride_h = 2, .stride_w = 2, .pad_h = 3, .pad_w = 3}},
+        ConvCase{1, 1, 1, 1, 1, 1, 1, {}},
+        ConvCase{1, 2, 5, 5, 3, 2, 2, {.stride_h = 2, .stride_w = 2}}));  // rows left over
+
+}  // namespace
+}  // namespace rondo

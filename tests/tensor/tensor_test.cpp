@@ -1,0 +1,146 @@
+// Tensor, its shapes and views, and the allocator beneath.
+
+#include "tensor/tensor.h"
+
+#include "support/support.h"
+#include "tensor/backend.h"
+#include "tensor/cpu/allocator.h"
+
+namespace rondo {
+namespace {
+
+TEST(Shape, Strides) {
+  EXPECT_EQ(strides_of({2, 3, 4}), (Dims{12, 4, 1}));
+  EXPECT_EQ(strides_of({2, 3, 4, 5}, MemoryFormat::channels_last), (Dims{60, 1, 15, 3}));
+  EXPECT_EQ(strides_of({}), Dims{});
+  EXPECT_THROW(strides_of({2, 3}, MemoryFormat::channels_last), ShapeError);
+}
+
+TEST(Shape, DenseIgnoresTheStridesOfSizeOne) {
+  EXPECT_TRUE(is_dense({1, 3}, {99, 1}, MemoryFormat::contiguous));
+  EXPECT_FALSE(is_dense({2, 3}, {99, 1}, MemoryFormat::contiguous));
+  EXPECT_TRUE(is_dense({2, 0}, {99, 7}, MemoryFormat::contiguous));
+  EXPECT_TRUE(is_dense({4, 8, 1, 1}, {8, 1, 1, 1}, MemoryFormat::channels_last));
+}
+
+TEST(Shape, Broadcasting) {
+  EXPECT_EQ(broadcast_shapes({3, 1}, {2, 1, 4}), (Dims{2, 3, 4}));
+  EXPECT_EQ(broadcast_shapes({}, {0, 2}), (Dims{0, 2}));
+  EXPECT_EQ(broadcast_strides({3, 1}, {1, 1}, {2, 3, 4}), (Dims{0, 1, 0}));
+  EXPECT_THROW(broadcast_shapes({3}, {4}), ShapeError);
+  EXPECT_THROW(broadcast_strides({3}, {1}, {4}), ShapeError);
+}
+
+TEST(Shape, LimitsAreErrorsWithASentence) {
+  EXPECT_THROW((Dims{1, 1, 1, 1, 1, 1, 1, 1, 1}), ShapeError);
+  EXPECT_THROW(numel_of({-1}), ShapeError);
+  EXPECT_THROW(numel_of({1LL << 40, 1LL << 40}), ShapeError);
+  EXPECT_EQ(wrap_dim(-1, 3, "op"), 2);
+  EXPECT_EQ(wrap_dim(-1, 0, "op"), 0);
+  try {
+    wrap_dim(3, 3, "sum");
+    FAIL();
+  } catch (const ShapeError& error) {
+    EXPECT_STREQ(error.what(), "sum: dimension 3 is out of range for a tensor of 3 dimensions");
+  }
+}
+
+TEST(Tensor, HandlesShareElements) {
+  Tensor x = tensor<float>({1, 2, 3});
+  Tensor same = x;
+  x.data_ptr<float>()[1] = 9;
+  EXPECT_EQ(same.to_vector<float>(), (std::vector<float>{1, 9, 3}));
+  EXPECT_TRUE(x.is_same(same));
+  EXPECT_FALSE(x.is_same(x.alias()));
+}
+
+TEST(Tensor, AccessIsChecked) {
+  Tensor x = tensor<float>({1, 2, 3});
+  EXPECT_THROW(x.data_ptr<double>(), DTypeError);
+  EXPECT_THROW(x.item(), ShapeError);
+  EXPECT_THROW(x.size(1), ShapeError);
+  EXPECT_THROW(Tensor().shape(), Error);
+  EXPECT_THROW(backend(Device::cuda(0)), DeviceError);
+  EXPECT_EQ(tensor<std::int64_t>({(1LL << 53) + 1}).item<std::int64_t>(), (1LL << 53) + 1);
+  EXPECT_TRUE(tensor<bool>({true}).item<bool>());
+}
+
+TEST(Tensor, ViewsShareTheVersion) {
+  Tensor x = zeros({2, 3});
+  Tensor row = x.as_view({3}, {1}, 3);
+  row.bump_version();
+  EXPECT_EQ(x.version(), 1u);
+  EXPECT_EQ(row.storage_offset(), 3);
+}
+
+TEST(Tensor, ToVectorFollowsTheShapeNotTheMemory) {
+  Tensor x = tensor<float>({1, 2, 3, 4, 5, 6}, {2, 3});
+  EXPECT_EQ(x.as_view({3, 2}, {1, 3}, 0).to_vector<float>(),
+            (std::vector<float>{1, 4, 2, 5, 3, 6}));
+  Tensor last = Tensor::empty({1, 2, 2, 2}, {.format = MemoryFormat::channels_last});
+  for (int i = 0; i < 8; ++i) last.data_ptr<float>()[i] = static_cast<float>(i);
+  EXPECT_EQ(last.to_vector<float>(), (std::vector<float>{0, 2, 4, 6, 1, 3, 5, 7}));
+}
+
+TEST(Device, Text) {
+  EXPECT_EQ(Device::parse("cuda:3"), Device::cuda(3));
+  EXPECT_EQ(Device::parse("cuda").str(), "cuda:0");
+  EXPECT_EQ(Device::parse("cpu"), Device::cpu());
+  for (const char* bad : {"gpu", "cuda:", "cuda:-1", "cuda:1x", "", "cuda:99999"}) {
+    EXPECT_THROW(Device::parse(bad), DeviceError) << bad;
+  }
+}
+
+TEST(FromBlob, ReleasesWhenTheLastViewGoes) {
+  std::vector<float> memory{1, 2, 3, 4};
+  int released = 0;
+  {
+    Tensor view;
+    {
+      Tensor x = from_blob(memory.data(), {2, 2}, f32, [&] { ++released; });
+      view = x.as_view({2}, {1}, 2);
+    }
+    EXPECT_EQ(released, 0);
+    view.data_ptr<float>()[0] = 7;
+  }
+  EXPECT_EQ(released, 1);
+  EXPECT_EQ(memory[2], 7);
+}
+
+TEST(CachingAllocator, BlocksComeBack) {
+  auto& allocator = cpu::CachingAllocator::instance();
+  allocator.empty_cache();
+  for (std::size_t bytes : {std::size_t{1}, std::size_t{64}, std::size_t{65}, std::size_t{1000003},
+                            std::size_t{5} << 20}) {
+    void* first = allocator.allocate(bytes);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first) % 64, 0u);
+    std::memset(first, 1, bytes);
+    allocator.deallocate(first, bytes);
+    auto before = allocator.stats();
+    void* second = allocator.allocate(bytes);
+#if !defined(__SANITIZE_ADDRESS__)
+    EXPECT_EQ(first, second);
+    EXPECT_EQ(allocator.stats().fresh, before.fresh);
+#endif
+    EXPECT_EQ(allocator.stats().requests, before.requests + 1);
+    EXPECT_GE(allocator.stats().in_use, before.in_use + bytes);
+    EXPECT_LE(allocator.stats().in_use,
+              before.in_use + std::max<std::size_t>(64, bytes + bytes / 4));
+    allocator.deallocate(second, bytes);
+  }
+  allocator.empty_cache();
+  EXPECT_EQ(allocator.stats().cached, 0u);
+}
+
+TEST(CachingAllocator, ImpossibleSizesAreErrors) {
+  EXPECT_THROW(Tensor::empty({1LL << 55}), Error);
+}
+
+TEST(Storage, NoElementsNoMemory) {
+  Tensor x = Tensor::empty({0, 3});
+  EXPECT_EQ(x.numel(), 0);
+  EXPECT_TRUE(x.to_vector<float>().empty());
+}
+
+}  // namespace
+}  // namespace rondo
