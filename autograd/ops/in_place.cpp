@@ -6,6 +6,7 @@
 #include "autograd/ops/shape.h"
 #include "autograd/record.h"
 #include "tensor/backend.h"
+#include "tensor/creation.h"
 
 namespace rondo {
 namespace {
@@ -42,13 +43,15 @@ struct CopyBackward final : Node {
   Dims shape;
   explicit CopyBackward(const Dims& shape) : shape(shape) {}
   const char* name() const override { return "copy_"; }
-  // The old elements are gone: nothing flows to them.
-  Tensors backward(const Tensors& dy) override { return {Tensor(), sum_to(dy[0], shape)}; }
+  // The old elements are gone: what flows to them is zero.
+  Tensors backward(const Tensors& dy) override {
+    return {wants(0) ? zeros_like(dy[0]) : Tensor(), wants(1) ? sum_to(dy[0], shape) : Tensor()};
+  }
 };
 
 struct FillBackward final : Node {
   const char* name() const override { return "fill_"; }
-  Tensors backward(const Tensors&) override { return {Tensor()}; }
+  Tensors backward(const Tensors& dy) override { return {zeros_like(dy[0])}; }
 };
 
 /// source as the elements to combine with x in place: x's dtype, expanded to x's shape.

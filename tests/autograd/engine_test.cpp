@@ -212,6 +212,7 @@ TEST(Engine, CallbacksRunAtTheEndOfTheOutermostBackward) {
   std::vector<int> order;
   register_accumulate_hook(x, [&](const Tensor&) {
     queue_callback([&] { order.push_back(2); });
+    GradModeGuard recording(true);   // hooks run with the mode of the backward, which is off
     (inner * 2.0).sum().backward();  // re-entrant
     order.push_back(1);
   });
