@@ -164,24 +164,28 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
       x.numel() / std::max<std::int64_t>(x.size(1), 1) > 1,
       "batch_norm: more than one value for each channel is needed in training, input is ",
       x.shape());
-  // The kernel wants f32 statistics; anything else (f64, parameters of 16 bits) is composed of ops.
-  bool f32_parameters = (!gamma.defined() || gamma.dtype() == f32) &&
-                        (!beta.defined() || beta.dtype() == f32) &&
-                        (!running_mean.defined() || running_mean.dtype() == f32);
+  // The kernel wants dense f32 statistics; anything else (f64, parameters of 16 bits) is composed
+  // of ops.
+  bool f32_parameters =
+      (!gamma.defined() || gamma.dtype() == f32) && (!beta.defined() || beta.dtype() == f32) &&
+      (!running_mean.defined() || (running_mean.dtype() == f32 && running_mean.is_contiguous() &&
+                                   running_var.is_contiguous()));
   if (x.dtype() == f64 || !f32_parameters)
     return composed(x, gamma, beta, running_mean, running_var, options);
 
+  Tensor scale = gamma.defined() ? contiguous(gamma) : gamma;
+  Tensor shift = beta.defined() ? contiguous(beta) : beta;
   Tensor y = Tensor::empty_like(x);
   Tensor mean = Tensor::empty({x.size(1)}, {.dtype = f32, .device = x.device()});
   Tensor invstd = Tensor::empty_like(mean);
-  backend(x).batch_norm(x, gamma, beta, running_mean, running_var, options.momentum, options.eps,
+  backend(x).batch_norm(x, scale, shift, running_mean, running_var, options.momentum, options.eps,
                         {.residual = options.residual, .relu = options.relu}, y, mean, invstd);
   if (running_mean.defined()) {
     running_mean.bump_version();
     running_var.bump_version();
   }
-  return record<BatchNormBackward>({x, gamma, beta, options.residual}, y, x, y, gamma, mean, invstd,
-                                   options);
+  return record<BatchNormBackward>({x, scale, shift, options.residual}, y, x, y, scale, mean,
+                                   invstd, options);
 }
 
 Tensor layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& gamma,

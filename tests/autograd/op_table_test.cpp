@@ -1,0 +1,122 @@
+// What each row of the op table (support/op_table.h) buys.
+
+#include "support/op_table.h"
+
+#include <set>
+
+#include "autograd/gradcheck.h"
+#include "support/support.h"
+
+namespace rondo::test {
+namespace {
+
+double largest(const Tensor& x) {
+  double result = 0;
+  for (double value : x.to_vector<double>()) result = std::max(result, std::abs(value));
+  return result;
+}
+
+/// `actual`, whatever its dtype, against `expected`, within the rounding of `dtype`.
+void expect_agree(const Op& op, const char* what, const Tensors& actual, const Tensors& expected,
+                  DType dtype) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    double size = std::max({1.0, op.scale, largest(expected[i])});
+    EXPECT_TRUE(all_close(converted(actual[i], f64), converted(expected[i], f64),
+                          tolerance(dtype, op.length, size)))
+        << what << " " << i;
+  }
+}
+
+void expect_agree(const Op& op, const Derivatives& actual, const Derivatives& expected,
+                  DType dtype) {
+  expect_agree(op, "output", actual.outputs, expected.outputs, dtype);
+  expect_agree(op, "first derivative", actual.first, expected.first, dtype);
+  expect_agree(op, "second derivative", actual.second, expected.second, dtype);
+}
+
+class OpTable : public ::testing::TestWithParam<Op> {
+ protected:
+  const Op& op() const { return GetParam(); }
+  Tensors checked_inputs() const {
+    Tensors xs = inputs_of(op(), f64);
+    for (const Tensor& x : xs) x.requires_grad_();
+    return xs;
+  }
+  std::function<Tensors(const Tensors&)> f() const {
+    return [this](const Tensors& x) { return op().f(x); };
+  }
+};
+
+TEST_P(OpTable, F32AgreesWithF64) {
+  Tensors xs = inputs_of(op(), f32);
+  expect_agree(op(), derivatives(op(), xs, f32, Layout::contiguous, true),
+               derivatives(op(), xs, f64, Layout::contiguous, true), f32);
+}
+
+TEST_P(OpTable, LayoutsDoNotMatter) {
+  Tensors xs = inputs_of(op(), f32);
+  for (DType dtype : {f32, f64}) {
+    for (bool create_graph : {false, true}) {
+      Derivatives dense = derivatives(op(), xs, dtype, Layout::contiguous, create_graph);
+      for (Layout layout : {Layout::channels_last, Layout::reversed, Layout::gaps}) {
+        SCOPED_TRACE(concat(dtype, ", layout ", static_cast<int>(layout)));
+        expect_agree(op(), derivatives(op(), xs, dtype, layout, create_graph), dense, dtype);
+      }
+    }
+  }
+}
+
+TEST_P(OpTable, CreateGraphDoesNotChangeTheGradient) {
+  Tensors xs = inputs_of(op(), f32);
+  for (DType dtype : {f32, f64}) {
+    expect_agree(op(), "first derivative",
+                 derivatives(op(), xs, dtype, Layout::contiguous, true).first,
+                 derivatives(op(), xs, dtype, Layout::contiguous, false).first, dtype);
+  }
+}
+
+TEST_P(OpTable, GradientAgreesWithDifferences) {
+  GradcheckResult result = gradcheck(f(), checked_inputs());
+  EXPECT_TRUE(result.ok) << result.message;
+}
+
+TEST_P(OpTable, SecondDerivativeAgreesWithDifferences) {
+  GradcheckResult result = gradgradcheck(f(), checked_inputs());
+  EXPECT_TRUE(result.ok) << result.message;
+}
+
+TEST_P(OpTable, Bf16AgreesWithF32) {
+  if (!op().bf16) GTEST_SKIP() << "not offered in bf16";
+  Tensors xs = inputs_of(op(), bf16);
+  Derivatives half = derivatives(op(), xs, bf16, Layout::contiguous, false);
+  Derivatives full = derivatives(op(), xs, f32, Layout::contiguous, false);
+  expect_agree(op(), "output", half.outputs, full.outputs, bf16);
+  expect_agree(op(), "first derivative", half.first, full.first, bf16);
+}
+
+std::string test_name(const ::testing::TestParamInfo<Op>& info) {
+  std::string name = info.param.name;
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, OpTable, ::testing::ValuesIn(op_table()), test_name);
+
+TEST(OpTableItself, HasARowForEachDifferentiableOp) {
+  const std::set<std::string> without_gradient = {
+      "eq",        "ne",          "lt",         "le",          "gt",
+      "ge",        "argmax",      "argmin",     "all",         "any",
+      "isnan",     "isinf",       "isfinite",   "one_hot",     "floor_divide",
+      "remainder", "logical_and", "logical_or", "logical_xor", "logical_not"};
+  std::set<std::string> rows;
+  for (const Op& op : op_table()) rows.insert(op.name.substr(0, op.name.find('.')));
+  std::vector<std::string> declared = declared_ops();
+  ASSERT_GT(declared.size(), 100u);
+  for (const std::string& name : declared) {
+    EXPECT_TRUE(rows.contains(name) != without_gradient.contains(name)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace rondo::test

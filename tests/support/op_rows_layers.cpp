@@ -1,0 +1,180 @@
+// Rows of the op table: matrix products, convolution, normalisation, pooling, losses.
+
+#include "autograd/ops/activation.h"
+#include "autograd/ops/conv.h"
+#include "autograd/ops/loss.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/norm.h"
+#include "autograd/ops/pool.h"
+#include "autograd/ops/unary.h"
+#include "support/op_table.h"
+
+namespace rondo::test {
+namespace {
+
+using X = const Tensors&;
+
+void matmul_rows(std::vector<Op>& rows) {
+  auto product = [](X x) { return matmul(x[0], x[1]); };
+  rows.push_back({.name = "matmul", .inputs = {{{3, 4}}, {{4, 2}}}, .f = product, .length = 4});
+  rows.push_back({.name = "matmul.dot", .inputs = {{{5}}, {{5}}}, .f = product, .length = 5});
+  rows.push_back({.name = "matmul.vector", .inputs = {{{4}}, {{4, 3}}}, .f = product, .length = 4});
+  rows.push_back({.name = "matmul.batches",
+                  .inputs = {{{2, 1, 3, 2}}, {{3, 2, 2}}},
+                  .f = product,
+                  .length = 6});
+  rows.push_back(
+      {.name = "matmul.tall", .inputs = {{{2, 3, 4}}, {{4, 2}}}, .f = product, .length = 6});
+  rows.push_back({.name = "bmm",
+                  .inputs = {{{2, 3, 4}}, {{2, 4, 2}}},
+                  .f = [](X x) { return bmm(x[0], x[1]); },
+                  .length = 4});
+  rows.push_back({.name = "linear",
+                  .inputs = {{{2, 3, 4}}, {{5, 4}}, {{5}}},
+                  .f = [](X x) { return linear(x[0], x[1], x[2]); },
+                  .length = 6});
+  rows.push_back({.name = "linear.no_bias",
+                  .inputs = {{{3, 4}}, {{5, 4}}},
+                  .f = [](X x) { return linear(x[0], x[1]); },
+                  .length = 5});
+}
+
+void conv_rows(std::vector<Op>& rows) {
+  auto row = [&rows](std::string name, Dims x, Dims w, bool bias, Conv2dOptions options) {
+    std::vector<OpInput> inputs = {{x}, {w}};
+    if (bias) inputs.push_back({{w[0]}});
+    rows.push_back(
+        {.name = "conv2d" + name,
+         .inputs = inputs,
+         .f = [bias, options](X x) { return conv2d(x[0], x[1], bias ? x[2] : Tensor(), options); },
+         .length = std::max(numel_of(w), x[0] * x[2] * x[3])});
+  };
+  row("", {2, 2, 4, 3}, {3, 2, 3, 3}, true, {.padding = 1});
+  row(".pointwise", {2, 3, 2, 3}, {2, 3, 1, 1}, false, {});
+  row(".strided", {1, 2, 5, 5}, {2, 2, 3, 3}, false, {.stride = 2, .padding = 1});
+  row(".uneven", {1, 1, 4, 6}, {2, 1, 1, 3}, true, {.stride = {2, 1}, .padding = {0, 2}});
+  row(".dilated", {1, 2, 5, 5}, {2, 2, 2, 2}, true, {.dilation = 2});
+  row(".groups", {1, 4, 3, 3}, {4, 2, 2, 2}, true, {.groups = 2});
+  row(".depthwise", {1, 3, 3, 3}, {3, 1, 3, 3}, false, {.padding = 1, .groups = 3});
+}
+
+void norm_rows(std::vector<Op>& rows) {
+  const OpInput planes{{3, 2, 2, 2}, -2, 2}, channels{{2}, 0.5, 1.5};
+  rows.push_back({.name = "batch_norm",
+                  .inputs = {planes, channels, channels},
+                  .f = [](X x) { return batch_norm(x[0], x[1], x[2], {}, {}); },
+                  .length = 12,
+                  .scale = 8});
+  rows.push_back({.name = "batch_norm.running",
+                  .inputs = {planes, channels, channels},
+                  .f =
+                      [](X x) {
+                        Tensor mean = full({2}, 0.5, x[1].options());
+                        Tensor var = full({2}, 1.5, x[1].options());
+                        return batch_norm(x[0], x[1], x[2], mean, var, {.training = false});
+                      },
+                  .length = 12,
+                  .scale = 4});
+  rows.push_back({.name = "batch_norm.fused",
+                  .inputs = {planes, channels, channels, {{3, 2, 2, 2}, -2, 2}},
+                  .f =
+                      [](X x) {
+                        return batch_norm(x[0], x[1], x[2], {}, {},
+                                          {.residual = x[3], .relu = true});
+                      },
+                  .length = 12,
+                  .scale = 8});
+  rows.push_back({.name = "batch_norm.two_dims",
+                  .inputs = {{{5, 3}, -2, 2}},
+                  .f = [](X x) { return batch_norm(x[0], {}, {}, {}, {}); },
+                  .length = 5,
+                  .scale = 8});
+  rows.push_back({.name = "layer_norm",
+                  .inputs = {{{3, 2, 4}, -2, 2}, {{2, 4}}, {{2, 4}}},
+                  .f =
+                      [](X x) {
+                        return layer_norm(x[0], {2, 4}, x[1], x[2]);
+                      },
+                  .length = 8,
+                  .scale = 8});
+  rows.push_back({.name = "group_norm",
+                  .inputs = {{{2, 4, 2, 2}, -2, 2}, {{4}}, {{4}}},
+                  .f = [](X x) { return group_norm(x[0], 2, x[1], x[2]); },
+                  .length = 8,
+                  .scale = 8});
+}
+
+void pool_rows(std::vector<Op>& rows) {
+  auto row = [&rows](std::string name, OpInput input, std::int64_t length, auto f) {
+    rows.push_back({.name = std::move(name),
+                    .inputs = {input},
+                    .f = [f](X x) { return square(f(x[0])); },
+                    .length = length});
+  };
+  using T = const Tensor&;
+  const OpInput spaced{{2, 2, 4, 3}, -2, 2, true}, planes{{1, 2, 5, 4}, -2, 2};
+  row("max_pool2d", spaced, 4, [](T x) { return max_pool2d(x, 2); });
+  row("max_pool2d.overlapping", spaced, 9,
+      [](T x) { return max_pool2d(x, 3, {.stride = 2, .padding = 1}); });
+  row("max_pool2d.ceil", planes, 6, [](T x) {
+    return max_pool2d(x, {2, 3}, {.stride = {2, 3}, .ceil_mode = true});
+  });
+  row("avg_pool2d", planes, 4, [](T x) { return avg_pool2d(x, 2); });
+  row("avg_pool2d.overlapping", planes, 9, [](T x) {
+    return avg_pool2d(x, 3, {.stride = {2, 1}, .padding = 1, .count_include_pad = false});
+  });
+  row("avg_pool2d.ceil", planes, 9,
+      [](T x) { return avg_pool2d(x, 3, {.stride = 2, .padding = 1, .ceil_mode = true}); });
+  row("adaptive_avg_pool2d", planes, 20, [](T x) { return adaptive_avg_pool2d(x, 1); });
+  row("adaptive_avg_pool2d.uneven", planes, 6, [](T x) { return adaptive_avg_pool2d(x, {3, 3}); });
+  row("upsample_nearest2d", OpInput{{2, 2, 2, 3}}, 4, [](T x) { return upsample_nearest2d(x, 2); });
+}
+
+void loss_rows(std::vector<Op>& rows) {
+  const Tensor classes = tensor<std::int64_t>({2, 0, 1, 2}),
+               some = tensor<std::int64_t>({2, -7, 1, 2});
+  const Tensor pixels = tensor<std::int64_t>({2, 0, 1, 2, -100, 0, 1, 1}, {2, 2, 2});
+  const OpInput logits{{4, 3}, -2, 2}, planes{{2, 3, 2, 2}, -2, 2};
+  auto row = [&rows](std::string name, std::vector<OpInput> inputs, auto f) {
+    rows.push_back(
+        {.name = std::move(name), .inputs = std::move(inputs), .f = f, .length = 12, .scale = 4});
+  };
+  row("cross_entropy", {logits}, [=](X x) { return cross_entropy(x[0], classes); });
+  row("cross_entropy.none", {logits},
+      [=](X x) { return cross_entropy(x[0], classes, {.reduction = Reduction::none}); });
+  row("cross_entropy.sum", {logits},
+      [=](X x) { return cross_entropy(x[0], classes, {.reduction = Reduction::sum}); });
+  row("cross_entropy.ignored", {logits},
+      [=](X x) { return cross_entropy(x[0], some, {.ignore_index = -7}); });
+  row("cross_entropy.smooth", {planes}, [=](X x) {
+    Tensor weight = tensor<float>({0.5f, 1, 2});
+    return cross_entropy(x[0], pixels, {.weight = weight, .label_smoothing = 0.25});
+  });
+  row("nll_loss", {planes}, [=](X x) { return nll_loss(x[0], pixels); });
+  const OpInput spaced{{4, 3}, -2, 2, true}, beside{{4, 3}, -1.95, 2.05, true};
+  auto pair = [&row, &logits](std::string name, auto f) {
+    for (auto [tag, reduction] : {std::pair{"", Reduction::mean}, {".none", Reduction::none}}) {
+      row(name + tag, {logits, {{4, 3}, 0.125, 0.875}},
+          [f, reduction = reduction](X x) { return f(x[0], x[1], reduction); });
+    }
+  };
+  pair("mse_loss", mse_loss);
+  pair("bce_with_logits", bce_with_logits);
+  pair("kl_div", kl_div);
+  row("l1_loss", {spaced, beside}, [](X x) { return l1_loss(x[0], x[1]); });
+  row("smooth_l1_loss", {spaced, beside}, [](X x) { return smooth_l1_loss(x[0], x[1], 0.7); });
+}
+
+}  // namespace
+
+std::vector<Op> layer_rows() {
+  std::vector<Op> rows;
+  matmul_rows(rows);
+  conv_rows(rows);
+  norm_rows(rows);
+  pool_rows(rows);
+  loss_rows(rows);
+  return rows;
+}
+
+}  // namespace rondo::test
