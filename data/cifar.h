@@ -20,7 +20,7 @@ namespace rondo::data {
 
 struct CifarOptions {
   /// Only the first so many images of the split.
-  std::optional<std::int64_t> limit;
+  std::optional<std::int64_t> limit = {};
   /// CIFAR-100: its 20 superclasses instead of its 100 classes.
   bool coarse_labels = false;
   /// Records a file should have; 0 is the official number (10000, and 50000 in CIFAR-100's

@@ -22,7 +22,7 @@ Tensor read_idx(const std::filesystem::path& file);
 
 struct MnistOptions {
   /// Only the first so many images of the split.
-  std::optional<std::int64_t> limit;
+  std::optional<std::int64_t> limit = {};
 };
 
 /// Reads {train,t10k}-images-idx3-ubyte and -labels-idx1-ubyte, each plain or with .gz, from `dir`

@@ -1,0 +1,91 @@
+#pragma once
+// Finding the data sets, and fetching them once when they are nowhere.
+//
+//   const auto dir = find_or_download("cifar10", {.data_dir = flags.data});
+//   auto train = load_cifar10(dir, Split::train);
+//
+// Looked at, in this order: the folder given by the caller (`--data`), else $RONDO_DATA, the
+// per-user cache ($XDG_CACHE_HOME or ~/.cache, then rondo/datasets), and where the distribution
+// installs the set. If it is in none of them it is downloaded into the cache. A folder that the
+// caller names is not second-guessed: when the set is not there, that is an error.
+//
+// What can go wrong on the way, and what then happens: the line breaks (NAME.part stays and the
+// next attempt asks for the rest), the server has no ranges (start again), the bytes are others
+// (the checksum is compared before anything is unpacked), the archive wants to write elsewhere
+// (refused), the process dies while unpacking (it happens beside the cache and is renamed into it
+// at the end), all ranks want the same file at once (a lock file: one downloads, the others wait
+// and find it).
+//
+// Read next: data/open.h, which goes from a name to a data set.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace rondo::data {
+
+/// Called while bytes arrive: the file, bytes so far, bytes in all (0 while unknown).
+using Progress =
+    std::function<void(const std::string& file, std::int64_t received, std::int64_t total)>;
+
+struct DownloadOptions {
+  /// Where the caller says the data are; empty: look for them.
+  std::filesystem::path data_dir = {};
+  /// false: what is not on this machine is an error.
+  bool allow_download = true;
+  Progress progress = {};
+  /// Seconds until a server that does not answer counts as absent.
+  std::int64_t connect_timeout = 10;
+};
+
+/// A file on a server.
+struct RemoteFile {
+  std::string name;      // as it is called here: a relative path
+  std::string url;       // https://, http:// or file://
+  std::string checksum;  // hexadecimal md5 (32 digits) or sha256 (64)
+};
+
+/// How a data set travels.
+struct RemoteDataset {
+  std::string name;
+  /// The folder that results, below the cache.
+  std::string folder;
+  /// true: one tar archive that contains `folder`; false: files that belong into it as they are.
+  bool archive = false;
+  std::vector<RemoteFile> files;
+};
+
+/// "cifar10", "cifar100", "mnist" or "fashion_mnist": the official files and their checksums. With
+/// $RONDO_MIRROR set, its value stands in place of the official servers:
+/// MIRROR/cifar-10-binary.tar.gz, MIRROR/cifar-100-binary.tar.gz, MIRROR/mnist/*.gz,
+/// MIRROR/fashion-mnist/*.gz. Throws Error naming the known ones for another name.
+RemoteDataset remote_dataset(const std::string& name);
+
+/// The folder to give to load_cifar10 and its like. Throws IoError saying what was looked for and
+/// where, what the server or the disk answered, and what to do.
+std::filesystem::path find_or_download(const std::string& name,
+                                       const DownloadOptions& options = {});
+
+/// $XDG_CACHE_HOME/rondo/datasets, or ~/.cache/rondo/datasets. Throws IoError when neither variable
+/// is set.
+std::filesystem::path cache_dir();
+
+/// Makes `cache / remote.folder` unless it is there, and returns it. Safe against other threads,
+/// processes and ranks that do the same.
+std::filesystem::path obtain(const RemoteDataset& remote, const std::filesystem::path& cache,
+                             const DownloadOptions& options = {});
+
+/// Downloads to `path`, which appears only when the checksum holds; goes on from path.part.
+void download(const RemoteFile& file, const std::filesystem::path& path,
+              const DownloadOptions& options = {});
+
+/// Unpacks a tar archive (plain, gzip, …) into the folder `into`. Throws IoError naming archive and
+/// entry when it is damaged, or an entry is neither file nor folder or would leave `into`.
+void unpack(const std::filesystem::path& archive, const std::filesystem::path& into);
+
+/// Hexadecimal digest of a file, of the kind (md5 or sha256) that `like` has the length of.
+std::string checksum_of(const std::filesystem::path& file, const std::string& like);
+
+}  // namespace rondo::data

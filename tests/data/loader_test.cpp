@@ -1,0 +1,290 @@
+// The same batches whatever the number of workers; exceptions and early exits. Under TSan this is
+// where a race in the loader would show.
+
+#include "data/loader.h"
+
+#include <atomic>
+#include <thread>
+
+#include "data/scratch.h"
+#include "data/transforms.h"
+#include "support/support.h"
+
+namespace rondo::data {
+namespace {
+
+using test::sentence_of;
+using ::testing::HasSubstr;
+
+std::shared_ptr<const ImageDataset> make_images(std::int64_t n) {
+  Tensor images = Tensor::empty({n, 3, 8, 8}, {.dtype = u8});
+  auto* bytes = images.data_ptr<std::uint8_t>();
+  for (std::int64_t i = 0; i < images.numel(); ++i)
+    bytes[i] = static_cast<std::uint8_t>(i * 7 + i / 192);
+  Tensor labels = Tensor::empty({n}, {.dtype = i64});
+  for (std::int64_t i = 0; i < n; ++i) labels.data_ptr<std::int64_t>()[i] = i % 10;
+  return std::make_shared<ImageDataset>(images, labels, std::vector<std::string>(10, "name"));
+}
+
+/// Sample i is the number i.
+std::shared_ptr<const TensorDataset> make_numbers(std::int64_t n) {
+  return std::make_shared<TensorDataset>(arange(n), arange(n));
+}
+
+Transform augmentation() {
+  return ImageTransform({RandomCrop{8, 8, 2}, RandomHorizontalFlip{}, ToFloat{}, Cutout{2}},
+                        {.seed = 3});
+}
+
+/// All that a loop over the loader hands out, one after another.
+std::vector<float> run(DataLoader& loader) {
+  std::vector<float> all;
+  for (auto& [input, target] : loader) {
+    for (const Tensor* tensor : {&input, &target}) {
+      const auto values = tensor->to_vector<float>();
+      all.insert(all.end(), values.begin(), values.end());
+    }
+  }
+  return all;
+}
+
+TEST(DataLoader, TheNumberOfWorkersDoesNotMatter) {
+  const auto set = make_images(53);
+  std::vector<float> wanted;
+  for (int repetition = 0; repetition < 50; ++repetition) {
+    for (int workers = 0; workers <= 4; ++workers) {
+      DataLoader loader(set, std::make_shared<RandomSampler>(53, 9),
+                        {.batch_size = 4, .workers = workers, .prefetch = 1 + repetition % 3},
+                        augmentation());
+      loader.set_epoch(2);
+      auto got = run(loader);
+      if (wanted.empty())
+        wanted = std::move(got);
+      else
+        ASSERT_TRUE(got == wanted) << workers << " workers, repetition " << repetition;
+    }
+  }
+  EXPECT_EQ(wanted.size(), 53U * (192 + 1));
+}
+
+TEST(DataLoader, OrderSizesAndLastBatch) {
+  for (const int workers : {0, 2}) {
+    for (const bool drop : {false, true}) {
+      DataLoader loader(make_numbers(11), std::make_shared<SequentialSampler>(11),
+                        {.batch_size = 4, .workers = workers, .drop_last = drop});
+      EXPECT_EQ(loader.size(), drop ? 2 : 3);
+      std::vector<std::int64_t> sizes;
+      std::int64_t next = 0;
+      for (Batch& batch : loader) {
+        sizes.push_back(batch.size());
+        for (const auto value : batch.input.to_vector<std::int64_t>()) EXPECT_EQ(value, next++);
+      }
+      EXPECT_EQ(sizes,
+                drop ? (std::vector<std::int64_t>{4, 4}) : (std::vector<std::int64_t>{4, 4, 3}));
+    }
+  }
+}
+
+TEST(DataLoader, NothingToLoad) {
+  for (const int workers : {0, 3}) {
+    DataLoader loader(make_numbers(0), std::make_shared<SequentialSampler>(0),
+                      {.workers = workers});
+    EXPECT_EQ(loader.size(), 0);
+    EXPECT_TRUE(run(loader).empty());
+  }
+}
+
+TEST(DataLoader, MoreWorkersThanBatches) {
+  DataLoader loader(make_numbers(2), std::make_shared<SequentialSampler>(2),
+                    {.workers = 8, .prefetch = 5});
+  EXPECT_EQ(run(loader), (std::vector<float>{0, 0, 1, 1}));
+}
+
+TEST(DataLoader, EpochsDifferAndRepeat) {
+  for (const int workers : {0, 2}) {
+    DataLoader loader(make_images(20), std::make_shared<RandomSampler>(20),
+                      {.batch_size = 8, .workers = workers}, augmentation());
+    loader.set_epoch(1);
+    const auto first = run(loader);
+    EXPECT_EQ(run(loader), first);
+    loader.set_epoch(2);
+    EXPECT_NE(run(loader), first);
+    loader.set_epoch(1);
+    EXPECT_EQ(run(loader), first);
+  }
+}
+
+TEST(DataLoader, AugmentationFollowsTheSamplersEpoch) {
+  auto sampler = std::make_shared<SequentialSampler>(20);
+  DataLoader loader(make_images(20), sampler, {.batch_size = 8}, augmentation());
+  const auto first = run(loader);
+  sampler->set_epoch(1);
+  EXPECT_NE(run(loader), first);
+}
+
+TEST(DataLoader, GoesOnFromTheMiddleOfAnEpoch) {
+  for (const int workers : {0, 3}) {
+    auto make = [&] {
+      return DataLoader(make_images(53), std::make_shared<RandomSampler>(53, 4),
+                        {.batch_size = 8, .workers = workers}, augmentation());
+    };
+    DataLoader whole = make();
+    whole.set_epoch(5);
+    std::vector<std::vector<float>> batches;
+    std::vector<Position> positions;
+    for (auto it = whole.begin(); it != whole.end(); ++it) {
+      batches.push_back(it->input.to_vector<float>());
+      positions.push_back(it.next_position());
+      EXPECT_EQ(static_cast<std::int64_t>(it.indices().size()), it->size());
+    }
+    ASSERT_EQ(batches.size(), 7U);
+    for (std::size_t stop = 0; stop < batches.size(); ++stop) {
+      EXPECT_EQ(positions[stop], (Position{5, static_cast<std::int64_t>(stop) + 1}));
+      DataLoader rest = make();
+      rest.set_position(positions[stop]);
+      std::size_t b = stop + 1;
+      for (Batch& batch : rest) EXPECT_EQ(batch.input.to_vector<float>(), batches.at(b++));
+      EXPECT_EQ(b, batches.size());
+      // The loop after that one is whole again.
+      std::size_t count = 0;
+      for (Batch& batch : rest) count += batch.size() > 0;
+      EXPECT_EQ(count, batches.size());
+    }
+    EXPECT_THROW(whole.set_epoch(5, 8), Error);
+    EXPECT_THROW(whole.set_epoch(5, -1), Error);
+  }
+}
+
+/// Throws E at one batch.
+template <class E>
+Transform fails_at(std::int64_t batch) {
+  return [=](Batch b, const BatchContext& context) {
+    if (context.batch == batch) throw E("the pixels are upside down");
+    return b;
+  };
+}
+
+TEST(DataLoader, WhatAWorkerThrowsComesOutInItsPlace) {
+  for (int repetition = 0; repetition < 20; ++repetition) {
+    for (const int workers : {0, 1, 4}) {
+      DataLoader loader(make_numbers(20), std::make_shared<SequentialSampler>(20),
+                        {.batch_size = 2, .workers = workers}, fails_at<IoError>(5));
+      loader.set_epoch(7);
+      int batches = 0;
+      const std::string sentence = sentence_of<IoError>([&] {
+        for (Batch& batch : loader) batches += static_cast<int>(batch.size() / 2);
+      });
+      EXPECT_EQ(sentence, "data loader, batch 5 of epoch 7: the pixels are upside down");
+      EXPECT_EQ(batches, 5);
+    }
+  }
+}
+
+TEST(DataLoader, TheFirstBatchMayThrowToo) {
+  DataLoader loader(make_numbers(4), std::make_shared<SequentialSampler>(4), {.workers = 2},
+                    fails_at<ShapeError>(0));
+  EXPECT_THROW(loader.begin(), ShapeError);
+}
+
+TEST(DataLoader, AfterAnErrorTheLoopIsOver) {
+  DataLoader loader(make_numbers(4), std::make_shared<SequentialSampler>(4), {.workers = 2},
+                    fails_at<DTypeError>(1));
+  auto it = loader.begin();
+  EXPECT_THROW(++it, DTypeError);
+  EXPECT_TRUE(it == loader.end());
+}
+
+TEST(DataLoader, ForeignExceptionsBecomeErrors) {
+  for (const int workers : {0, 2}) {
+    DataLoader loader(make_numbers(4), std::make_shared<SequentialSampler>(4), {.workers = workers},
+                      fails_at<std::logic_error>(2));
+    EXPECT_THAT(sentence_of<Error>([&] { run(loader); }),
+                HasSubstr("batch 2 of epoch 0: the pixels"));
+    DataLoader odd(make_numbers(4), std::make_shared<SequentialSampler>(4), {.workers = workers},
+                   [](Batch, const BatchContext&) -> Batch { throw 3; });
+    EXPECT_THAT(sentence_of<Error>([&] { run(odd); }), HasSubstr("batch 0 of epoch 0"));
+  }
+}
+
+TEST(DataLoader, AnIndexThatIsNotThereNamesItsBatch) {
+  DataLoader loader(make_numbers(4), std::make_shared<SequentialSampler>(6),
+                    {.batch_size = 2, .workers = 1});
+  EXPECT_THAT(sentence_of<ShapeError>([&] { run(loader); }),
+              HasSubstr("batch 2 of epoch 0: sample 4"));
+}
+
+TEST(DataLoader, LeavingInMidEpochStopsTheWorkers) {
+  std::atomic<int> made{0};
+  auto count = [&](Batch batch, const BatchContext&) {
+    ++made;
+    return batch;
+  };
+  for (int repetition = 0; repetition < 50; ++repetition) {
+    DataLoader loader(make_numbers(1000), std::make_shared<SequentialSampler>(1000),
+                      {.workers = 3, .prefetch = 2}, count);
+    made = 0;
+    int seen = 0;
+    for (Batch& batch : loader) {
+      seen += static_cast<int>(batch.size());
+      if (seen == repetition % 5 + 1) break;
+    }
+    // The workers are gone, and were never further ahead than they may be.
+    EXPECT_LE(made, seen + 6);
+    EXPECT_GE(made, seen);
+  }
+}
+
+TEST(DataLoader, TheLoaderMayGoBeforeItsIterator) {
+  auto loader = std::make_unique<DataLoader>(
+      make_numbers(9), std::make_shared<SequentialSampler>(9), DataLoaderOptions{.workers = 2});
+  auto it = loader->begin();
+  loader.reset();
+  int seen = 0;
+  for (; it != std::default_sentinel; ++it) seen += it->input.item<int>();
+  EXPECT_EQ(seen, 36);
+}
+
+TEST(DataLoader, WorkersWorkInOtherThreads) {
+  const auto self = std::this_thread::get_id();
+  for (const int workers : {0, 2}) {
+    std::atomic<int> here{0};
+    DataLoader loader(make_numbers(9), std::make_shared<SequentialSampler>(9), {.workers = workers},
+                      [&](Batch batch, const BatchContext&) {
+                        here += std::this_thread::get_id() == self;
+                        return batch;
+                      });
+    run(loader);
+    EXPECT_EQ(here, workers == 0 ? 9 : 0);
+  }
+}
+
+/// Batches of growing size.
+struct Growing final : BatchSource {
+  std::int64_t size() const override { return 3; }
+  std::vector<Indices> batches() const override { return {{0}, {1, 2}, {3, 4, 5}}; }
+  void set_epoch(std::uint64_t e) override { now = e; }
+  std::uint64_t epoch() const override { return now; }
+  std::uint64_t now = 0;
+};
+
+TEST(DataLoader, BatchesFromElsewhere) {
+  DataLoader loader(make_numbers(6), std::make_shared<Growing>(), {.workers = 2});
+  std::vector<std::int64_t> sizes;
+  for (Batch& batch : loader) sizes.push_back(batch.size());
+  EXPECT_EQ(sizes, (std::vector<std::int64_t>{1, 2, 3}));
+  EXPECT_THROW(DataLoader(make_numbers(6), std::make_shared<Growing>(), {.batch_size = 2}), Error);
+  EXPECT_THROW(DataLoader(make_numbers(6), std::make_shared<Growing>(), {.drop_last = true}),
+               Error);
+}
+
+TEST(DataLoader, RefusesImpossibleOptions) {
+  const auto set = make_numbers(4);
+  const auto sampler = std::make_shared<SequentialSampler>(4);
+  EXPECT_THROW(DataLoader(set, sampler, {.batch_size = 0}), Error);
+  EXPECT_THROW(DataLoader(set, sampler, {.workers = -1}), Error);
+  EXPECT_THROW(DataLoader(set, sampler, {.prefetch = 0}), Error);
+  EXPECT_THROW(DataLoader(nullptr, sampler), Error);
+}
+
+}  // namespace
+}  // namespace rondo::data

@@ -1,0 +1,183 @@
+// Orders and shares against PyTorch's index lists (tests/golden/make_samplers.py).
+
+#include "data/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "support/golden.h"
+#include "support/support.h"
+
+namespace rondo::data {
+namespace {
+
+Indices row_of(const Tensor& table, std::int64_t row) {
+  const auto* begin = table.data_ptr<std::int64_t>() + row * table.size(1);
+  return {begin, begin + table.size(1)};
+}
+
+constexpr std::int64_t sizes[] = {1, 2, 3, 4, 7, 11, 12, 13, 101};
+
+TEST(DistributedSampler, InOrderItGivesPyTorchsLists) {
+  const test::Golden golden("samplers.txt");
+  for (const std::int64_t n : sizes) {
+    for (int world = 1; world <= 5; ++world) {
+      for (const bool drop : {false, true}) {
+        const std::string name = concat("ordered.n", n, ".w", world, ".d", int{drop});
+        const Tensor wanted = golden[name];
+        for (int rank = 0; rank < world; ++rank) {
+          const DistributedSampler sampler(
+              n, {.rank = rank, .world_size = world, .shuffle = false, .drop_last = drop});
+          EXPECT_EQ(sampler.indices(), row_of(wanted, rank)) << name << ", rank " << rank;
+          EXPECT_EQ(sampler.size(), wanted.size(1)) << name;
+        }
+      }
+    }
+  }
+}
+
+TEST(DistributedSampler, OfPyTorchsPermutationItGivesPyTorchsLists) {
+  const test::Golden golden("samplers.txt");
+  for (const std::int64_t n : sizes) {
+    if (n > 13) continue;
+    for (int world = 1; world <= 5; ++world) {
+      for (const bool drop : {false, true}) {
+        const std::string name = concat("n", n, ".w", world, ".d", int{drop});
+        const Indices order = golden["permutation." + name].to_vector<std::int64_t>();
+        const Tensor wanted = golden["shuffled." + name];
+        for (int rank = 0; rank < world; ++rank) {
+          EXPECT_EQ(distribute(order, {.rank = rank, .world_size = world, .drop_last = drop}),
+                    row_of(wanted, rank))
+              << name << ", rank " << rank;
+        }
+      }
+    }
+  }
+}
+
+TEST(DistributedSampler, UnevenSharesHaveEachIndexOnce) {
+  for (const std::int64_t n : {0, 1, 2, 3, 4, 11, 12, 13, 101}) {
+    for (int world = 1; world <= 5; ++world) {
+      for (const bool shuffle : {false, true}) {
+        Indices all;
+        for (int rank = 0; rank < world; ++rank) {
+          const DistributedSampler sampler(
+              n, {.rank = rank, .world_size = world, .shuffle = shuffle, .even = false});
+          const Indices share = sampler.indices();
+          EXPECT_EQ(static_cast<std::int64_t>(share.size()), sampler.size());
+          all.insert(all.end(), share.begin(), share.end());
+        }
+        std::sort(all.begin(), all.end());
+        EXPECT_EQ(all, SequentialSampler(n).indices());
+      }
+    }
+  }
+}
+
+TEST(DistributedSampler, NothingToShare) {
+  const DistributedSampler sampler(0, {.rank = 1, .world_size = 3});
+  EXPECT_EQ(sampler.size(), 0);
+  EXPECT_TRUE(sampler.indices().empty());
+}
+
+TEST(DistributedSampler, BatchesOfAllRanksAreTheBatchOfOneProcess) {
+  constexpr std::int64_t n = 48, batch = 12;
+  for (const int world : {1, 2, 3, 4}) {
+    auto one = std::make_shared<RandomSampler>(n, 5);
+    one->set_epoch(3);
+    const auto whole = BatchSampler(one, batch).batches();
+    std::vector<std::set<std::int64_t>> together(whole.size());
+    for (int rank = 0; rank < world; ++rank) {
+      auto mine = std::make_shared<DistributedSampler>(
+          n, DistributedSamplerOptions{.rank = rank, .world_size = world, .seed = 5});
+      mine->set_epoch(3);
+      const auto batches = BatchSampler(mine, batch / world).batches();
+      ASSERT_EQ(batches.size(), whole.size());
+      for (std::size_t b = 0; b < batches.size(); ++b) {
+        together[b].insert(batches[b].begin(), batches[b].end());
+      }
+    }
+    for (std::size_t b = 0; b < whole.size(); ++b) {
+      EXPECT_EQ(together[b], std::set<std::int64_t>(whole[b].begin(), whole[b].end()));
+    }
+  }
+}
+
+TEST(DistributedSampler, RefusesARankOutsideTheWorld) {
+  EXPECT_THROW(DistributedSampler(4, {.rank = 2, .world_size = 2}), Error);
+  EXPECT_THROW(DistributedSampler(4, {.rank = -1, .world_size = 2}), Error);
+  EXPECT_THROW(DistributedSampler(4, {.rank = 0, .world_size = 0}), Error);
+  EXPECT_THROW(DistributedSampler(-1), Error);
+  EXPECT_THROW(SequentialSampler(-1), Error);
+  EXPECT_THROW(RandomSampler(-1), Error);
+}
+
+TEST(RandomSampler, EachEpochIsAnotherPermutation) {
+  RandomSampler sampler(101, 7);
+  std::set<Indices> seen;
+  for (std::uint64_t epoch = 0; epoch < 10; ++epoch) {
+    sampler.set_epoch(epoch);
+    Indices order = sampler.indices();
+    EXPECT_EQ(order, sampler.indices());  // a function of (seed, epoch)
+    EXPECT_EQ(order, permutation(101, 7, epoch));
+    seen.insert(order);
+    std::sort(order.begin(), order.end());
+    EXPECT_EQ(order, SequentialSampler(101).indices());
+  }
+  EXPECT_EQ(seen.size(), 10U);
+  EXPECT_NE(permutation(101, 7, 0), permutation(101, 8, 0));
+}
+
+TEST(RandomSampler, AllPermutationsAreEquallyLikely) {
+  // 24 permutations of 4, 24000 epochs: each count is binomial with mean 1000 and deviation 31;
+  // five deviations leave a chance of 1e-5 of ever failing for another generator or seed.
+  std::map<Indices, int> counts;
+  for (std::uint64_t epoch = 0; epoch < 24000; ++epoch) ++counts[permutation(4, 1, epoch)];
+  ASSERT_EQ(counts.size(), 24U);
+  for (const auto& [order, count] : counts) EXPECT_NEAR(count, 1000, 5 * 31);
+}
+
+TEST(RandomSampler, SmallestSizes) {
+  EXPECT_TRUE(RandomSampler(0).indices().empty());
+  EXPECT_EQ(RandomSampler(1).indices(), Indices{0});
+}
+
+TEST(BatchSampler, GivesPyTorchsBatches) {
+  const test::Golden golden("samplers.txt");
+  for (const std::int64_t n : {0, 1, 4, 7, 12, 13}) {
+    for (const std::int64_t size : {1, 3, 4, 13, 20}) {
+      for (const bool drop : {false, true}) {
+        const std::string name = concat("batches.n", n, ".b", size, ".d", int{drop});
+        const Tensor wanted = golden[name];
+        const BatchSampler sampler(std::make_shared<SequentialSampler>(n), size, drop);
+        ASSERT_EQ(sampler.size(), wanted.size(0)) << name;
+        const auto batches = sampler.batches();
+        ASSERT_EQ(static_cast<std::int64_t>(batches.size()), wanted.size(0)) << name;
+        for (std::int64_t b = 0; b < wanted.size(0); ++b) {
+          Indices row = row_of(wanted, b);
+          std::erase(row, -1);
+          EXPECT_EQ(batches[static_cast<std::size_t>(b)], row) << name;
+        }
+      }
+    }
+  }
+}
+
+TEST(BatchSampler, RefusesImpossibleArguments) {
+  auto sampler = std::make_shared<SequentialSampler>(3);
+  EXPECT_THROW(BatchSampler(sampler, 0), Error);
+  EXPECT_THROW(BatchSampler(sampler, -1), Error);
+  EXPECT_THROW(BatchSampler(nullptr, 1), Error);
+}
+
+TEST(BatchSampler, ForwardsTheEpoch) {
+  auto sampler = std::make_shared<RandomSampler>(20);
+  BatchSampler batches(sampler, 6);
+  batches.set_epoch(4);
+  EXPECT_EQ(sampler->epoch(), 4U);
+  EXPECT_EQ(batches.epoch(), 4U);
+}
+
+}  // namespace
+}  // namespace rondo::data
