@@ -121,7 +121,8 @@ class Run {
     if (!sum.defined()) {
       sum = std::move(gradient);
     } else if (!GradMode::is_enabled() && sum.impl_ptr().use_count() == 1 &&
-               sum.storage().use_count() == 1) {
+               sum.storage().use_count() == 1 && sum.is_contiguous(sum.suggested_format())) {
+      // Dense as well: an expanded gradient holds one number for many elements.
       backend(sum).binary(BinaryOp::add, sum, gradient, sum);  // nobody else sees it
     } else {
       sum = add(sum, gradient);

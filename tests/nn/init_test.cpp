@@ -1,0 +1,168 @@
+// Initialisers: gains and fans in closed form; bounds, means and variances within five standard
+// errors of what the formulas say; orthogonality to f64's precision.
+
+#include "nn/init.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "autograd/ops/arithmetic.h"
+#include "support/support.h"
+
+namespace rondo::test {
+namespace {
+
+using namespace nn::init;
+
+struct Moments {
+  double mean = 0, variance = 0, least = 0, largest = 0;
+};
+
+Moments moments_of(const Tensor& x) {
+  Moments m;
+  auto values = x.to_vector<double>();
+  for (double v : values) m.mean += v / static_cast<double>(values.size());
+  for (double v : values) {
+    m.variance += (v - m.mean) * (v - m.mean) / static_cast<double>(values.size());
+  }
+  auto [least, largest] = std::minmax_element(values.begin(), values.end());
+  m.least = *least;
+  m.largest = *largest;
+  return m;
+}
+
+/// Mean 0 and the given deviation. The variance of n samples' variance is (kurtosis - 1) / n
+/// sigma^4, at most 2 / n for the distributions here.
+void expect_centered(const Tensor& x, double sigma) {
+  double n = static_cast<double>(x.numel());
+  Moments m = moments_of(x);
+  EXPECT_NEAR(m.mean, 0, 5 * sigma / std::sqrt(n));
+  EXPECT_NEAR(m.variance, sigma * sigma, 5 * sigma * sigma * std::sqrt(2 / n));
+}
+
+void expect_uniform(const Tensor& x, double bound) {
+  Moments m = moments_of(x);
+  EXPECT_GE(m.least, -bound);
+  EXPECT_LE(m.largest, bound);
+  EXPECT_GT(m.largest, 0.99 * bound);
+  expect_centered(x, bound / std::sqrt(3.0));
+}
+
+class Init : public ::testing::Test {
+ protected:
+  void SetUp() override { manual_seed(3); }
+  Tensor w = empty({64, 32, 3, 3});  // fan in 288, fan out 576
+};
+
+TEST_F(Init, GainsAreThePublishedOnes) {
+  EXPECT_DOUBLE_EQ(calculate_gain(Nonlinearity::linear), 1);
+  EXPECT_DOUBLE_EQ(calculate_gain(Nonlinearity::conv), 1);
+  EXPECT_DOUBLE_EQ(calculate_gain(Nonlinearity::sigmoid), 1);
+  EXPECT_DOUBLE_EQ(calculate_gain(Nonlinearity::tanh), 5.0 / 3);
+  EXPECT_DOUBLE_EQ(calculate_gain(Nonlinearity::relu), std::sqrt(2.0));
+  EXPECT_DOUBLE_EQ(calculate_gain(Nonlinearity::leaky_relu), std::sqrt(2 / 1.0001));
+  EXPECT_DOUBLE_EQ(calculate_gain(Nonlinearity::leaky_relu, 1), 1);
+  EXPECT_DOUBLE_EQ(calculate_gain(Nonlinearity::selu), 0.75);
+}
+
+TEST_F(Init, FansCountTheReceptiveField) {
+  EXPECT_EQ(calculate_fans(w).in, 288);
+  EXPECT_EQ(calculate_fans(w).out, 576);
+  EXPECT_EQ(calculate_fans(empty({5, 7})).in, 7);
+  EXPECT_EQ(calculate_fans(empty({5, 7})).out, 5);
+  EXPECT_THROW(calculate_fans(empty({5})), ShapeError);
+}
+
+TEST_F(Init, Kaiming) {
+  expect_uniform(kaiming_uniform_(w), std::sqrt(6.0 / 288));
+  expect_uniform(kaiming_uniform_(w, {.slope = std::sqrt(5.0)}), 1 / std::sqrt(288.0));
+  expect_uniform(
+      kaiming_uniform_(w, {.mode = FanMode::fan_out, .nonlinearity = Nonlinearity::linear}),
+      std::sqrt(3.0 / 576));
+  expect_centered(kaiming_normal_(w), std::sqrt(2.0 / 288));
+  expect_centered(
+      kaiming_normal_(w, {.mode = FanMode::fan_out, .nonlinearity = Nonlinearity::relu}),
+      std::sqrt(2.0 / 576));
+}
+
+TEST_F(Init, Xavier) {
+  expect_uniform(xavier_uniform_(w), std::sqrt(6.0 / 864));
+  expect_uniform(xavier_uniform_(w, 2), 2 * std::sqrt(6.0 / 864));
+  expect_centered(xavier_normal_(w), std::sqrt(2.0 / 864));
+}
+
+TEST_F(Init, Plain) {
+  expect_uniform(uniform_(w, -0.3, 0.3), 0.3);
+  expect_centered(normal_(w, 0, 0.7), 0.7);
+  EXPECT_NEAR(moments_of(normal_(w, 4, 0.5)).mean, 4, 0.05);
+  EXPECT_EQ(moments_of(zeros_(w)).largest, 0);
+  EXPECT_EQ(moments_of(ones_(w)).least, 1);
+  EXPECT_EQ(moments_of(constant_(w, -2.5)).largest, -2.5);
+}
+
+TEST_F(Init, TruncatedNormal) {
+  // Between -2 and 2 sigma the variance is 1 - 4 phi(2) / (2 Phi(2) - 1) = 0.77374.
+  Moments m = moments_of(trunc_normal_(w, 0, 0.1, -0.2, 0.2));
+  EXPECT_GE(m.least, -0.2f);
+  EXPECT_LE(m.largest, 0.2f);
+  EXPECT_GT(m.largest, 0.19);
+  expect_centered(w, 0.1 * std::sqrt(0.77374));
+  // Far from the mean: all in a narrow window of the tail, most near the inner end.
+  m = moments_of(trunc_normal_(w, 0, 1, 4, 5));
+  EXPECT_GE(m.least, 4);
+  EXPECT_LE(m.largest, 5);
+  EXPECT_NEAR(m.mean, 4.21683, 0.008);
+}
+
+TEST_F(Init, OrthogonalRowsOrColumns) {
+  for (Dims shape : {Dims{5, 5}, Dims{3, 7}, Dims{7, 3}, Dims{1, 4}, Dims{8, 3, 2, 2}}) {
+    Tensor x = empty(shape, {.dtype = f64});
+    orthogonal_(x, 3);
+    Tensor a = x.reshape({shape[0], -1}) / 3.0;
+    bool wide = a.size(0) <= a.size(1);
+    Tensor gram = wide ? a.matmul(a.t()) : a.t().matmul(a);
+    EXPECT_TRUE(all_close(gram, eye(gram.size(0), -1, {.dtype = f64}), tolerance(f64, 16)))
+        << shape;
+  }
+}
+
+TEST_F(Init, DrawsFromTheGeneratorGivenAndLeavesTheTapeAlone) {
+  Generator a(11), b(11), c(12);
+  Tensor x = empty({4, 6}), y = empty({4, 6}), z = empty({4, 6});
+  x.requires_grad_();
+  EXPECT_TRUE(identical(kaiming_normal_(x, {}, a).detach(), kaiming_normal_(y, {}, b)));
+  EXPECT_FALSE(identical(y, kaiming_normal_(z, {}, c)));
+  EXPECT_TRUE(x.is_leaf());
+  orthogonal_(x);
+  trunc_normal_(x);
+  EXPECT_TRUE(x.is_leaf() && x.requires_grad());
+}
+
+TEST_F(Init, WorksInEveryFloatingDtype) {
+  for (DType dtype : {f64, f32, bf16, f16}) {
+    Tensor x = empty({64, 64}, {.dtype = dtype});
+    expect_centered(kaiming_normal_(x), std::sqrt(2.0 / 64));
+    expect_centered(trunc_normal_(x, 0, 1, -2, 2), std::sqrt(0.77374));
+  }
+}
+
+TEST_F(Init, BadArguments) {
+  EXPECT_THROW(uniform_(w, 1, 0), Error);
+  EXPECT_THROW(normal_(w, 0, -1), Error);
+  EXPECT_THROW(trunc_normal_(w, 0, 0), Error);
+  EXPECT_THROW(trunc_normal_(w, 0, 1, 2, 2), Error);
+  EXPECT_THROW(orthogonal_(empty({4})), ShapeError);
+  EXPECT_THROW(xavier_normal_(empty({4})), ShapeError);
+  EXPECT_THROW(kaiming_normal_(empty({4})), ShapeError);
+}
+
+TEST_F(Init, EmptyWeightsStayEmpty) {
+  for (Dims shape : {Dims{0, 3}, Dims{3, 0}}) {
+    EXPECT_EQ(kaiming_uniform_(empty(shape)).numel(), 0);
+    EXPECT_EQ(orthogonal_(empty(shape)).numel(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace rondo::test

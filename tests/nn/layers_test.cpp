@@ -1,0 +1,270 @@
+// Every layer against PyTorch: output, all gradients, buffers, and the output in evaluation; in f64
+// (our own loops) to f64 precision, and in f32 (oneDNN, vectorised kernels) to f32's.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "nn/activation.h"
+#include "nn/batch_norm.h"
+#include "nn/containers.h"
+#include "nn/conv2d.h"
+#include "nn/dropout.h"
+#include "nn/embedding.h"
+#include "nn/flatten.h"
+#include "nn/linear.h"
+#include "nn/norm.h"
+#include "nn/pooling.h"
+#include "support/fill.h"
+#include "support/golden.h"
+#include "support/support.h"
+
+namespace rondo::test {
+namespace {
+
+const Golden& golden() {
+  static const Golden file("nn_layers.txt");
+  return file;
+}
+
+struct Case {
+  std::string name;
+  std::function<nn::AnyModule()> make;
+  Dims shape;  // of the input; empty: indices into an embedding
+};
+
+std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
+
+/// The longest sum in any case has some 200 terms (a weight gradient), of size about 2.
+void expect_close(const Tensor& ours, const std::string& name, DType dtype) {
+  Tensor theirs = golden()[name];
+  if (is_floating(theirs.dtype())) theirs = theirs.to(ours.dtype());
+  EXPECT_TRUE(all_close(ours, theirs, tolerance(dtype, 200, 4), tolerance(dtype, 16))) << name;
+}
+
+class Layers : public ::testing::TestWithParam<Case> {
+ protected:
+  void run(DType dtype) {
+    const auto& [name, make, shape] = GetParam();
+    nn::AnyModule module = make();
+    module.to(dtype);
+    std::uint32_t k = 10;
+    for (auto& p : module.named_parameters()) {
+      NoGradGuard no_grad;
+      p.tensor.copy_(fill(p.tensor.shape(), k++));
+    }
+    bool lookup = shape.empty();
+    Tensor x = lookup ? tensor<std::int64_t>({1, 4, 1, 0, 6, 3}, {2, 3})
+                      : fill(shape, 0, 2).to(dtype).requires_grad_();
+    Tensor y = module(x);
+    y.backward(fill(y.shape(), 1).to(y.dtype()));
+
+    EXPECT_EQ(y.dtype(), dtype);
+    expect_close(y, name + ".y", dtype);
+    if (!lookup) expect_close(x.grad(), name + ".dx", dtype);
+    for (auto& p : module.named_parameters()) {
+      ASSERT_TRUE(p.tensor.grad().defined()) << p.name;
+      expect_close(p.tensor.grad(), name + ".d." + p.name, dtype);
+    }
+    for (auto& b : module.named_buffers())
+      expect_close(b.tensor, name + ".buffer." + b.name, dtype);
+    module.eval();
+    Tensor after = module(x);
+    expect_close(after, name + (golden().has(name + ".eval") ? ".eval" : ".y"), dtype);
+  }
+};
+
+TEST_P(Layers, F64AgreesWithPyTorch) { run(f64); }
+TEST_P(Layers, F32AgreesWithPyTorch) { run(f32); }
+
+using namespace nn;
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Layers,
+    ::testing::Values(
+        Case{"linear", [] { return Linear(7, 5); }, {3, 7}},
+        Case{"linear_3d", [] { return Linear(4, 3, {.bias = false}); }, {2, 3, 4}},
+        Case{"conv2d", [] { return Conv2d(3, 4, 3); }, {2, 3, 6, 5}},
+        Case{"conv2d_options",
+             [] {
+               return Conv2d(
+                   4, 6, {3, 2},
+                   {.stride = {2, 1}, .padding = {1, 2}, .dilation = {1, 2}, .groups = 2});
+             },
+             {2, 4, 7, 6}},
+        Case{"conv2d_depthwise",
+             [] { return Conv2d(4, 4, 3, {.padding = 1, .groups = 4, .bias = false}); },
+             {1, 4, 5, 5}},
+        Case{"batch_norm1d", [] { return BatchNorm1d(5); }, {6, 5}},
+        Case{"batch_norm1d_3d", [] { return BatchNorm1d(3, {.affine = false}); }, {4, 3, 5}},
+        Case{"batch_norm2d", [] { return BatchNorm2d(3); }, {4, 3, 3, 2}},
+        Case{"batch_norm2d_options",
+             [] { return BatchNorm2d(3, {.eps = 1e-3, .momentum = 0.3}); },
+             {4, 3, 3, 2}},
+        Case{"batch_norm2d_average",
+             [] { return BatchNorm2d(2, {.momentum = std::nullopt}); },
+             {4, 2, 3, 2}},
+        Case{"batch_norm2d_untracked",
+             [] { return BatchNorm2d(3, {.track_running_stats = false}); },
+             {4, 3, 3, 2}},
+        Case{"group_norm", [] { return GroupNorm(2, 6); }, {2, 6, 3, 2}},
+        Case{"group_norm_plain",
+             [] { return GroupNorm(3, 6, {.eps = 1e-3, .affine = false}); },
+             {2, 6, 4}},
+        Case{"layer_norm", [] { return LayerNorm(6); }, {4, 6}},
+        Case{"layer_norm_2d",
+             [] {
+               return LayerNorm({3, 4}, {.eps = 1e-3, .bias = false});
+             },
+             {2, 3, 4}},
+        Case{"embedding", [] { return Embedding(7, 3); }, {}},
+        Case{"embedding_padding", [] { return Embedding(7, 3, {.padding_idx = -6}); }, {}},
+        Case{"relu", [] { return ReLU(); }, {3, 5}},
+        Case{"leaky_relu", [] { return LeakyReLU(0.2); }, {3, 5}},
+        Case{"gelu", [] { return GELU(); }, {3, 5}},
+        Case{"gelu_tanh", [] { return GELU(GeluApproximation::tanh); }, {3, 5}},
+        Case{"silu", [] { return SiLU(); }, {3, 5}},
+        Case{"sigmoid", [] { return Sigmoid(); }, {3, 5}},
+        Case{"tanh", [] { return Tanh(); }, {3, 5}},
+        Case{"softmax", [] { return Softmax(1); }, {3, 5, 2}},
+        Case{"log_softmax", [] { return LogSoftmax(-1); }, {3, 5}},
+        Case{"max_pool2d", [] { return MaxPool2d(3, {.stride = 2, .padding = 1}); }, {2, 2, 7, 6}},
+        Case{"avg_pool2d", [] { return AvgPool2d(2); }, {2, 2, 6, 4}},
+        Case{"avg_pool2d_options",
+             [] { return AvgPool2d(3, {.stride = 2, .padding = 1, .count_include_pad = false}); },
+             {2, 2, 7, 6}},
+        Case{"adaptive_avg_pool2d",
+             [] {
+               return AdaptiveAvgPool2d({3, 2});
+             },
+             {2, 2, 7, 5}},
+        Case{"upsample", [] { return Upsample(2); }, {1, 2, 3, 2}},
+        Case{"flatten", [] { return Flatten(); }, {2, 3, 2, 2}},
+        Case{"sequential",
+             [] { return Sequential(Linear(4, 6), BatchNorm1d(6), GELU(), Linear(6, 2)); },
+             {5, 4}}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(BatchNorm, FusedResidualAndReluAgreeWithPyTorch) {
+  for (DType dtype : {f64, f32}) {
+    BatchNorm2d bn(3);
+    bn.to(dtype);
+    {
+      NoGradGuard no_grad;
+      bn.weight.copy_(fill({3}, 10));
+      bn.bias.copy_(fill({3}, 11));
+    }
+    Tensor x = fill({4, 3, 3, 2}, 0, 2).to(dtype).requires_grad_();
+    Tensor residual = fill({4, 3, 3, 2}, 5).to(dtype).requires_grad_();
+    Tensor y = bn(x, {.residual = residual, .relu = true});
+    y.backward(fill(y.shape(), 1).to(dtype));
+    expect_close(y, "batch_norm2d_fused.y", dtype);
+    expect_close(x.grad(), "batch_norm2d_fused.dx", dtype);
+    expect_close(residual.grad(), "batch_norm2d_fused.dresidual", dtype);
+    expect_close(bn.weight.grad(), "batch_norm2d_fused.dweight", dtype);
+    expect_close(bn.bias.grad(), "batch_norm2d_fused.dbias", dtype);
+  }
+}
+
+TEST(BatchNorm, KeepsF32UnderBf16AndComputesInIt) {
+  BatchNorm2d bn(3);
+  bn.to(bf16);
+  EXPECT_EQ(bn.weight.dtype(), f32);
+  EXPECT_EQ(bn.running_var.dtype(), f32);
+  EXPECT_EQ(bn.num_batches_tracked.dtype(), i64);
+  Tensor x = fill({4, 3, 3, 2}, 0, 2).to(bf16);
+  Tensor y = bn(x);
+  ASSERT_EQ(y.dtype(), bf16);
+  BatchNorm2d exact(3);
+  exact.to(f64);
+  EXPECT_TRUE(all_close(y.to(f64), exact(x.to(f64)), tolerance(bf16, 1, 2)));
+  bn.to(f64);
+  EXPECT_EQ(bn.weight.dtype(), f64);
+}
+
+TEST(BatchNorm, CountsBatchesInTrainingOnly) {
+  BatchNorm1d bn(2);
+  bn(randn({4, 2}));
+  bn(randn({4, 2}));
+  bn.eval();
+  Tensor before = bn.running_mean.clone();
+  bn(randn({4, 2}));
+  EXPECT_EQ(bn.num_batches_tracked.item<std::int64_t>(), 2);
+  EXPECT_TRUE(identical(bn.running_mean, before));
+}
+
+TEST(BatchNorm, AveragesAllBatchesWithoutMomentum) {
+  BatchNorm1d bn(1, {.momentum = std::nullopt});
+  bn(tensor<float>({1, 3}, {2, 1}));
+  bn(tensor<float>({5, 9}, {2, 1}));
+  bn(tensor<float>({-2, 2}, {2, 1}));
+  EXPECT_NEAR(bn.running_mean.item(), (2 + 7 + 0) / 3.0, 1e-6);
+  EXPECT_NEAR(bn.running_var.item(), (2 + 8 + 8) / 3.0, 1e-5);
+}
+
+TEST(Dropout, DropsInTrainingOnly) {
+  manual_seed(1);
+  Dropout dropout(0.25);
+  Tensor x = ones({10000});
+  Tensor y = dropout(x);
+  std::int64_t dropped = 0;
+  for (float value : y.to_vector()) {
+    dropped += value == 0;
+    ASSERT_FLOAT_EQ(value, value == 0 ? 0 : 4.0f / 3);
+  }
+  EXPECT_NEAR(static_cast<double>(dropped), 2500, 5 * std::sqrt(10000 * 0.25 * 0.75));
+  dropout.eval();
+  EXPECT_TRUE(identical(dropout(x), x));
+}
+
+TEST(LayerDefaults, StartAsPyTorchs) {
+  manual_seed(2);
+  Linear linear(100, 50);
+  double bound = 0.1;  // 1 / sqrt(100)
+  EXPECT_LE(linear.weight.abs().max().item(), bound);
+  EXPECT_GT(linear.weight.abs().max().item(), 0.99 * bound);
+  EXPECT_LE(linear.bias.abs().max().item(), bound);
+  EXPECT_GT(linear.bias.abs().max().item(), 0.8 * bound);
+  Conv2d conv(8, 16, {3, 5}, {.groups = 2});
+  bound = 1 / std::sqrt(4 * 15.0);
+  EXPECT_LE(conv.weight.abs().max().item(), bound);
+  EXPECT_GT(conv.weight.abs().max().item(), 0.98 * bound);
+  EXPECT_LE(conv.bias.abs().max().item(), bound);
+  Embedding embedding(5, 3, {.padding_idx = 2});
+  EXPECT_EQ(embedding.weight[2].abs().sum().item(), 0);
+  EXPECT_TRUE(linear.weight.requires_grad() && embedding.weight.requires_grad());
+}
+
+TEST(LayerErrors, NameTheArguments) {
+  EXPECT_THROW(Conv2d(3, 4, 3, {.groups = 2}), ShapeError);
+  EXPECT_THROW(Conv2d(4, 4, 0), ShapeError);
+  EXPECT_THROW(Conv2d(4, 4, 3, {.stride = 0}), ShapeError);
+  EXPECT_THROW(Conv2d(0, 4, 3), ShapeError);
+  EXPECT_THROW(Linear(-1, 3), ShapeError);
+  EXPECT_THROW(GroupNorm(4, 6), ShapeError);
+  EXPECT_THROW(LayerNorm(Dims{}), ShapeError);
+  EXPECT_THROW(Embedding(0, 3), ShapeError);
+  EXPECT_THROW(Embedding(4, 3, {.padding_idx = 4}), ShapeError);
+  EXPECT_THROW(Dropout(1.5), Error);
+  EXPECT_THROW(Dropout(-0.1), Error);
+  EXPECT_THROW(Upsample(0), ShapeError);
+  EXPECT_THROW(BatchNorm2d(0), ShapeError);
+  EXPECT_THROW(BatchNorm2d(3)(zeros({2, 3})), ShapeError);
+  EXPECT_THROW(BatchNorm2d(3)(zeros({2, 4, 2, 2})), ShapeError);
+  EXPECT_THROW(BatchNorm1d(3)(zeros({2, 3, 2, 2})), ShapeError);
+  EXPECT_THROW(GroupNorm(2, 4)(zeros({2, 6, 2})), ShapeError);
+  EXPECT_THROW(Linear(4, 3)(zeros({2, 5})), ShapeError);
+  EXPECT_THROW(Conv2d(4, 3, 3)(zeros({2, 3, 8, 8})), ShapeError);
+  EXPECT_THROW(Embedding(4, 3)(tensor<std::int64_t>({4})), ShapeError);
+  try {
+    BatchNorm2d bn(3);
+    bn(zeros({2, 4, 5, 6}));
+    FAIL() << "no error";
+  } catch (const ShapeError& error) {
+    EXPECT_STREQ(error.what(), "BatchNorm2d: input [2, 4, 5, 6] is not (N, 3, H, W)");
+  }
+}
+
+}  // namespace
+}  // namespace rondo::test
