@@ -29,11 +29,25 @@ json number_to_json(double x) {
 }
 
 double number_from_json(const json& j) {
-  if (!j.is_string()) return j.get<double>();
+  if (j.is_number()) return j.get<double>();
   constexpr double inf = std::numeric_limits<double>::infinity();
   const auto& text = j.get_ref<const std::string&>();
   require<IoError>(text == "nan" || text == "inf" || text == "-inf", "\"", text, "\" is no number");
   return text == "nan" ? std::numeric_limits<double>::quiet_NaN() : text == "inf" ? inf : -inf;
+}
+
+/// An integer and nothing that could be converted to one.
+std::int64_t integer_from(const json& j) {
+  bool fits = j.is_number_unsigned() ? j.get<std::uint64_t>() <=
+                                           std::uint64_t(std::numeric_limits<std::int64_t>::max())
+                                     : j.is_number_integer();
+  require<IoError>(fits, j.dump(), " is no 64-bit integer");
+  return j.get<std::int64_t>();
+}
+
+std::uint64_t unsigned_from(const json& j) {
+  require<IoError>(j.is_number_unsigned(), j.dump(), " is no unsigned 64-bit integer");
+  return j.get<std::uint64_t>();
 }
 
 /// Integers and texts stand for themselves, a double is {"f64": number}, so that 2.0 stays one.
@@ -57,7 +71,7 @@ Metadata metadata_from(const json& j) {
     } else if (value.is_string()) {
       result[key] = value.get<std::string>();
     } else {
-      result[key] = value.get<std::int64_t>();
+      result[key] = integer_from(value);
     }
   }
   return result;
@@ -80,7 +94,7 @@ optim::OptimizerState optimizer_from(const json& j) {
     for (const auto& [key, value] : group.at("options").items()) {
       g.options[key] = number_from_json(value);
     }
-    g.params = group.at("params").get<std::vector<std::int64_t>>();
+    for (const json& number : group.at("params")) g.params.push_back(integer_from(number));
   }
   return state;
 }
@@ -127,12 +141,15 @@ Checkpoint from_description(const json& j) {
   Checkpoint c;
   c.model = j.at("model");
   c.config = metadata_from(j.at("config"));
-  c.position = {.epoch = j.at("epoch"), .step = j.at("step"), .global_step = j.at("global_step")};
+  c.position = {.epoch = integer_from(j.at("epoch")),
+                .step = integer_from(j.at("step")),
+                .global_step = integer_from(j.at("global_step"))};
   for (const auto& [name, state] : j.at("generators").items()) {
-    c.generators[name] = {.seed = state.at("seed"), .next_stream = state.at("next_stream")};
+    c.generators[name] = {.seed = unsigned_from(state.at("seed")),
+                          .next_stream = unsigned_from(state.at("next_stream"))};
   }
-  c.world_size = j.at("world_size");
-  c.threads = j.at("threads");
+  c.world_size = integer_from(j.at("world_size"));
+  c.threads = integer_from(j.at("threads"));
   c.metadata = metadata_from(j.at("metadata"));
   if (j.contains("optimizer")) c.optimizer = optimizer_from(j.at("optimizer"));
   if (j.contains("schedule")) c.schedule = schedule_from(j.at("schedule"));
@@ -147,7 +164,7 @@ std::optional<json> read_description(const std::map<std::string, std::string>& m
   json j = json::parse(it->second, nullptr, /*allow_exceptions=*/false);
   require<IoError>(j.is_object() && j.contains("version") && j["version"].is_number_integer(), path,
                    " is no valid checkpoint: its description is no JSON object with a version");
-  auto version = j["version"].get<std::int64_t>();
+  auto version = integer_from(j["version"]);
   require<IoError>(version >= 1 && version <= format_version, path,
                    " is a checkpoint of format version ", version, ", this rondo reads up to ",
                    format_version);
@@ -219,7 +236,7 @@ std::optional<std::string> latest_checkpoint(const std::string& directory) {
       std::string path = entry.path().string();
       auto description = read_description(load_safetensors_metadata(path), path);
       if (!description) continue;
-      std::pair rank{description->at("global_step").get<std::int64_t>(),
+      std::pair rank{integer_from(description->at("global_step")),
                      fs::last_write_time(entry.path())};
       if (!latest || rank > best) {
         latest = path;

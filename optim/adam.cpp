@@ -115,7 +115,7 @@ std::map<std::string, double> AdamBase::options(std::size_t group) const {
 
 void AdamBase::set_options(std::size_t group, const std::map<std::string, double>& values) {
   auto get = [&](const char* key) { return detail::option(type(), values, key); };
-  options_[group] = checked(type(), {.lr = get("lr"),
+  options_[group] = checked(type(), {.lr = options_[group].lr,
                                      .betas = {get("beta1"), get("beta2")},
                                      .eps = get("eps"),
                                      .weight_decay = get("weight_decay"),

@@ -194,10 +194,7 @@ void Optimizer::check_tensors(const OptimizerState& state) const {
 
 void Optimizer::set_all_options(const OptimizerState& state) {
   std::vector<std::map<std::string, double>> before;
-  for (std::size_t g = 0; g < groups_.size(); ++g) {
-    before.push_back(options(g));
-    before.back()["lr"] = groups_[g].lr;
-  }
+  for (std::size_t g = 0; g < groups_.size(); ++g) before.push_back(options(g));
   try {
     for (std::size_t g = 0; g < groups_.size(); ++g) set_options(g, state.groups[g].options);
   } catch (...) {  // a later group was refused: the earlier ones must not keep what they took
@@ -214,8 +211,9 @@ void Optimizer::load_state_dict(const OptimizerState& state) {
     require(state.groups[g].params.size() == groups_[g].params.size(), type(),
             ".load_state_dict: group ", g, " of the state has ", state.groups[g].params.size(),
             " parameters, that of the optimizer ", groups_[g].params.size());
-    detail::require_nonnegative(type(), "lr",
-                                detail::option(type(), state.groups[g].options, "lr"));
+    // Of either sign: one step beyond its end, a straight OneCycleLR goes below zero.
+    double lr = detail::option(type(), state.groups[g].options, "lr");
+    require(std::isfinite(lr), type(), ".load_state_dict: lr of group ", g, " is ", lr);
   }
   check_tensors(state);
   set_all_options(state);

@@ -103,7 +103,7 @@ class Optimizer {
                       ParamState& state) = 0;
   /// Memory for one entry of a parameter's state, before it is read or loaded.
   virtual Tensor make_state(std::size_t group, std::size_t index, std::size_t entry);
-  /// The group's options without lr, by PyTorch's names.
+  /// The group's options but for lr, by PyTorch's names.
   virtual std::map<std::string, double> options(std::size_t group) const = 0;
   /// Takes what `options` gave; throws Error for a value out of range, before any change.
   virtual void set_options(std::size_t group, const std::map<std::string, double>& values) = 0;

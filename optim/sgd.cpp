@@ -62,7 +62,7 @@ std::map<std::string, double> SGD::options(std::size_t group) const {
 
 void SGD::set_options(std::size_t group, const std::map<std::string, double>& values) {
   auto get = [&](const char* key) { return detail::option("SGD", values, key); };
-  options_[group] = checked({.lr = get("lr"),
+  options_[group] = checked({.lr = options_[group].lr,
                              .momentum = get("momentum"),
                              .dampening = get("dampening"),
                              .weight_decay = get("weight_decay"),

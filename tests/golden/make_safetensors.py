@@ -1,0 +1,22 @@
+"""Goldens for io/safetensors: python3 tests/golden/make_safetensors.py (needs torch, safetensors).
+
+A file as Python's safetensors writes it, one tensor of each dtype, stored as hexadecimal text.
+"""
+
+import os
+
+import torch
+from safetensors.torch import save
+
+import golden
+
+x = torch.tensor([[0.0, -1.5, 2.25], [65504.0, -0.0, 1e-3]])
+tensors = {
+    "f64": x.double() / 3, "f32": x / 3, "bf16": x.bfloat16(), "f16": x.half(),
+    "i64": torch.tensor([-(2**63), 2**63 - 1]), "i32": torch.tensor([-(2**31), 7], dtype=torch.int32),
+    "u8": torch.tensor([0, 255], dtype=torch.uint8), "i8": torch.tensor([-128, 127], dtype=torch.int8),
+    "bool": torch.tensor([True, False, True]), "scalar": torch.tensor(0.5), "empty": torch.zeros(0, 3),
+}
+data = save(tensors, {"format": "pt", "note": "caf\u00e9 \"quoted\""})
+golden.write("safetensors.txt", tensors)
+golden.write_texts("safetensors_hex.txt", {"file": data.hex()})

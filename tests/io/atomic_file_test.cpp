@@ -1,0 +1,102 @@
+// AtomicFile: all or nothing, whatever goes wrong and whenever.
+
+#include "io/atomic_file.h"
+
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <csignal>
+
+#include "support/files.h"
+
+namespace rondo {
+namespace {
+
+using io::AtomicFile;
+using test::message_of;
+using ::testing::HasSubstr;
+
+TEST(AtomicFile, AppearsWhenCommitted) {
+  test::TemporaryFolder folder;
+  std::string path = folder / "a";
+  AtomicFile file(path);
+  file.write("hello", 5);
+  file.write(" there", 6);
+  file.write_at(0, "J", 1);
+  EXPECT_FALSE(std::filesystem::exists(path));
+  file.commit();
+  EXPECT_EQ(test::read_file(path), "Jello there");
+  EXPECT_EQ(folder.count(), 1);
+}
+
+TEST(AtomicFile, LeavesTheOldFileWhenAbandoned) {
+  test::TemporaryFolder folder;
+  std::string path = folder / "a";
+  test::write_file(path, "old");
+  {
+    AtomicFile file(path);
+    file.write("new", 3);
+  }
+  EXPECT_EQ(test::read_file(path), "old");
+  EXPECT_EQ(folder.count(), 1);
+}
+
+TEST(AtomicFile, LeavesTheOldFileWhenKilled) {
+  test::TemporaryFolder folder;
+  std::string path = folder / "a";
+  test::write_file(path, "old");
+  pid_t child = ::fork();
+  if (child == 0) {
+    AtomicFile file(path);
+    file.write("something longer", 16);
+    ::raise(SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(test::read_file(path), "old");
+  AtomicFile file(path);  // the next writer takes over what was left
+  file.write("new", 3);
+  file.commit();
+  EXPECT_EQ(test::read_file(path), "new");
+  EXPECT_EQ(folder.count(), 1);
+}
+
+TEST(AtomicFile, LeavesTheOldFileWhenTheDiskIsFull) {
+  test::TemporaryFolder folder;
+  std::string path = folder / "a";
+  test::write_file(path, "old");
+  // A limit on the size of files stands for the end of the disk: the write fails half-way.
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small{.rlim_cur = 4096, .rlim_max = before.rlim_max};
+  auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  std::string message = message_of<IoError>([&] {
+    AtomicFile file(path);
+    std::string block(3000, 'x');
+    for (int i = 0; i < 3; ++i) file.write(block.data(), block.size());
+    file.commit();
+  });
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_THAT(message, HasSubstr("cannot write " + path));
+  EXPECT_THAT(message, HasSubstr("File too large"));
+  EXPECT_EQ(test::read_file(path), "old");
+  EXPECT_EQ(folder.count(), 1);
+}
+
+TEST(AtomicFile, SaysWhyItCannotBegin) {
+  test::TemporaryFolder folder;
+  EXPECT_THAT(message_of<IoError>([&] { AtomicFile file(folder / "none/a"); }),
+              HasSubstr("No such file or directory"));
+  EXPECT_THAT(message_of<IoError>([&] { AtomicFile file(folder.path()); }),
+              HasSubstr("it is a directory"));
+  AtomicFile first(folder / "a");
+  EXPECT_THAT(message_of<IoError>([&] { AtomicFile second(folder / "a"); }),
+              HasSubstr("another process is writing it"));
+}
+
+}  // namespace
+}  // namespace rondo

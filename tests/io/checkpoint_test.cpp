@@ -1,0 +1,200 @@
+// Checkpoints: everything comes back, damage is named, the latest is found.
+
+#include "io/checkpoint.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+
+#include "io/hash.h"
+#include "io/safetensors.h"
+#include "optim/adam.h"
+#include "optim/one_cycle.h"
+#include "support/files.h"
+#include "support/hashed.h"
+
+namespace rondo {
+namespace {
+
+using io::Checkpoint;
+using io::load_checkpoint;
+using io::save_checkpoint;
+using test::message_of;
+using ::testing::HasSubstr;
+
+/// A run's state after `steps` steps of AdamW under a chained schedule.
+struct Training {
+  Tensors params = test::hashed_parameters();
+  optim::AdamW optimizer{params, {.lr = 0.01, .amsgrad = true}};
+  optim::SequentialLR schedule{
+      {std::make_shared<optim::LinearLR>(optimizer),
+       std::make_shared<optim::OneCycleLR>(
+           optimizer, optim::OneCycleLROptions{.max_lr = 0.3, .total_steps = 100})},
+      {4}};
+
+  void advance(std::uint32_t from, std::uint32_t to) {
+    for (std::uint32_t step = from; step <= to; ++step) {
+      test::set_hashed_gradients(params, step);
+      optimizer.step();
+      schedule.step();
+    }
+  }
+  nn::StateDict state() { return {{"a", params[0]}, {"b.weight", params[1]}, {"c", params[2]}}; }
+  Checkpoint checkpoint() {
+    Checkpoint c;
+    c.model = "resnet20";
+    c.config = {{"batch", 128}, {"lr", 0.5}, {"dataset", "cifar10"}};
+    c.model_state = state();
+    c.optimizer = optimizer.state_dict();
+    c.schedule = schedule.state_dict();
+    c.position = {.epoch = 3, .step = 17, .global_step = 1190};
+    c.generators = {{"default", {.seed = ~std::uint64_t{0}, .next_stream = 12}}};
+    c.world_size = 2;
+    c.threads = 1;
+    c.metadata = {{"loss", std::numeric_limits<double>::infinity()},
+                  {"best", 2.0},
+                  {"kernel", "caf\xc3\xa9"},
+                  {"count", std::int64_t{1} << 60}};
+    return c;
+  }
+};
+
+TEST(Checkpoint, EverythingComesBack) {
+  test::TemporaryFolder folder;
+  std::string path = folder / "last.safetensors";
+  Training run;
+  run.advance(1, 20);
+  Checkpoint saved = run.checkpoint();
+  save_checkpoint(path, saved);
+  Checkpoint c = load_checkpoint(path, "resnet20");
+  EXPECT_EQ(c.model, saved.model);
+  EXPECT_EQ(c.config, saved.config);
+  EXPECT_EQ(c.position, saved.position);
+  EXPECT_EQ(c.generators, saved.generators);
+  EXPECT_EQ(c.world_size, 2);
+  EXPECT_EQ(c.threads, 1);
+  EXPECT_EQ(c.metadata, saved.metadata);
+  EXPECT_EQ(c.schedule, saved.schedule);
+  ASSERT_TRUE(c.optimizer.has_value());
+  EXPECT_EQ(c.optimizer->type, "AdamW");
+  EXPECT_EQ(c.optimizer->groups, saved.optimizer->groups);
+  EXPECT_EQ(io::param_hash(c.model_state), io::param_hash(saved.model_state));
+  EXPECT_EQ(io::param_hash(c.optimizer->tensors), io::param_hash(saved.optimizer->tensors));
+}
+
+TEST(Checkpoint, TrainingGoesOnBitForBit) {
+  test::TemporaryFolder folder;
+  std::string path = folder / "last.safetensors";
+  Training first, second;
+  first.advance(1, 20);
+  save_checkpoint(path, first.checkpoint());
+  first.advance(21, 60);
+  Checkpoint c = load_checkpoint(path);
+  for (std::size_t i = 0; i < 3; ++i) second.params[i].set_data(c.model_state[i].tensor);
+  second.optimizer.load_state_dict(*c.optimizer);
+  second.schedule.load_state_dict(*c.schedule);
+  second.advance(21, 60);
+  EXPECT_EQ(io::param_hash(first.state()), io::param_hash(second.state()));
+  EXPECT_EQ(first.optimizer.lr(), second.optimizer.lr());
+}
+
+TEST(Checkpoint, NanAndIntegralNumbersKeepTheirKind) {
+  test::TemporaryFolder folder;
+  Checkpoint c;
+  c.metadata = {{"nan", std::nan("")}, {"two", 2.0}, {"zero", -0.0}, {"tiny", 5e-324}};
+  save_checkpoint(folder / "a", c);
+  auto metadata = load_checkpoint(folder / "a").metadata;
+  EXPECT_TRUE(std::isnan(std::get<double>(metadata.at("nan"))));
+  EXPECT_EQ(std::get<double>(metadata.at("two")), 2.0);
+  EXPECT_TRUE(std::signbit(std::get<double>(metadata.at("zero"))));
+  EXPECT_EQ(std::get<double>(metadata.at("tiny")), 5e-324);
+  EXPECT_FALSE(load_checkpoint(folder / "a").optimizer.has_value());
+}
+
+TEST(Checkpoint, WrongModelIsNamed) {
+  test::TemporaryFolder folder;
+  std::string path = folder / "a.safetensors";
+  save_checkpoint(path, Training().checkpoint());
+  EXPECT_EQ(message_of<IoError>([&] { load_checkpoint(path, "resnet18"); }),
+            path + " is a checkpoint of the model resnet20, not of resnet18");
+}
+
+TEST(Checkpoint, DamageIsNamed) {
+  test::TemporaryFolder folder;
+  std::string path = folder / "a.safetensors", bad = folder / "bad.safetensors";
+  Training run;
+  run.advance(1, 2);
+  save_checkpoint(path, run.checkpoint());
+  std::string whole = test::read_file(path);
+  for (std::size_t cut : {std::size_t{0}, std::size_t{7}, std::size_t{8}, std::size_t{100},
+                          whole.size() / 2, whole.size() - 1}) {
+    test::write_file(bad, whole.substr(0, cut));
+    EXPECT_THAT(message_of<IoError>([&] { load_checkpoint(bad); }), HasSubstr(bad + " is cut"))
+        << cut;
+  }
+  // A prime stride visits every region: length, checksum, description, entries, data.
+  for (std::size_t byte = 0; byte < whole.size(); byte += 7) {
+    std::string damaged = whole;
+    damaged[byte] = static_cast<char>(damaged[byte] ^ 1 << byte % 8);
+    test::write_file(bad, damaged);
+    ASSERT_THAT(message_of<IoError>([&] { load_checkpoint(bad); }), HasSubstr(bad))
+        << "byte " << byte;
+  }
+  EXPECT_THAT(message_of<IoError>([&] { load_checkpoint(folder / "none"); }),
+              HasSubstr("No such file"));
+}
+
+TEST(Checkpoint, OtherFilesAreNoCheckpoints) {
+  test::TemporaryFolder folder;
+  std::string path = folder / "a.safetensors";
+  io::save_safetensors(path, {{"w", ones({3})}});
+  EXPECT_THAT(message_of<IoError>([&] { load_checkpoint(path); }), HasSubstr("no checkpoint"));
+  auto described = [&](const std::string& text, const nn::StateDict& tensors = {}) {
+    io::save_safetensors(path, tensors, {{"rondo.checkpoint", text}});
+    return message_of<IoError>([&] { load_checkpoint(path); });
+  };
+  EXPECT_THAT(described("{"), HasSubstr("no JSON object with a version"));
+  EXPECT_THAT(described("{\"version\": 99}"), HasSubstr("format version 99"));
+  EXPECT_THAT(described("{\"version\": 1}"), HasSubstr("no valid checkpoint"));
+  EXPECT_THAT(described("{\"version\": 1, \"model\": 3}"), HasSubstr("no valid checkpoint"));
+  Checkpoint empty;
+  save_checkpoint(path, empty);
+  auto text = io::load_safetensors_metadata(path).at("rondo.checkpoint");
+  EXPECT_THAT(described(text, {{"extra", ones({1})}}), HasSubstr("\"extra\" belongs neither"));
+}
+
+TEST(Checkpoint, FailedWriteLeavesTheOldOne) {
+  test::TemporaryFolder folder;
+  std::string path = folder / "a.safetensors";
+  Checkpoint c = Training().checkpoint();
+  save_checkpoint(path, c);
+  std::string before = test::read_file(path);
+  c.metadata["text"] = "\xff";
+  EXPECT_THAT(message_of<IoError>([&] { save_checkpoint(path, c); }), HasSubstr("not UTF-8"));
+  EXPECT_THAT(message_of<IoError>([&] { save_checkpoint(folder / "none/a", Checkpoint()); }),
+              HasSubstr("No such file"));
+  EXPECT_EQ(test::read_file(path), before);
+  EXPECT_EQ(folder.count(), 1);
+}
+
+TEST(LatestCheckpoint, IsTheOneWithMostSteps) {
+  test::TemporaryFolder folder;
+  EXPECT_EQ(io::latest_checkpoint(folder.path()), std::nullopt);
+  EXPECT_EQ(io::latest_checkpoint(folder / "none"), std::nullopt);
+  auto save = [&](const std::string& name, std::int64_t step) {
+    Checkpoint c;
+    c.position.global_step = step;
+    save_checkpoint(folder / name, c);
+  };
+  save("z.safetensors", 9);
+  save("b.safetensors", 100);
+  save("a.safetensors", 20);
+  test::write_file(folder / "junk.safetensors", "junk");
+  test::write_file(folder / "b.safetensors.tmp", "half-written");
+  io::save_safetensors(folder / "weights.safetensors", {{"w", ones({3})}});
+  EXPECT_EQ(io::latest_checkpoint(folder.path()), folder / "b.safetensors");
+}
+
+}  // namespace
+}  // namespace rondo

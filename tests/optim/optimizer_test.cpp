@@ -1,0 +1,128 @@
+// What all optimizers share: groups, rates, layouts, state and its errors.
+
+#include "optim/optimizer.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "autograd/ops/shape.h"
+#include "optim/adam.h"
+#include "optim/sgd.h"
+#include "support/files.h"
+#include "support/hashed.h"
+#include "support/support.h"
+
+namespace rondo {
+namespace {
+
+using optim::Adam;
+using optim::SGD;
+using test::message_of;
+using ::testing::HasSubstr;
+
+TEST(Optimizer, TakesGroupsInBraces) {
+  Tensors p = test::hashed_parameters();
+  SGD optimizer({{{p[0]}, {.lr = 0.5}}, {{p[1], p[2]}, {.lr = 0.25, .momentum = 0.9}}});
+  ASSERT_EQ(optimizer.num_groups(), 2u);
+  EXPECT_EQ(optimizer.lr(0), 0.5);
+  EXPECT_EQ(optimizer.lr(1), 0.25);
+  EXPECT_EQ(optimizer.momentum(1), 0.9);
+  EXPECT_EQ(optimizer.parameters().size(), 3u);
+}
+
+TEST(Optimizer, RateIsReadFromItsTensor) {
+  Tensors p{ones({3}).requires_grad_()};
+  SGD optimizer(p, {.lr = 0.5});
+  Tensor rate = optimizer.lr_tensor();
+  EXPECT_EQ(rate.dtype(), f64);
+  EXPECT_EQ(rate.dim(), 0);
+  optimizer.set_lr(0.25);
+  EXPECT_EQ(rate.item<double>(), 0.25);
+  EXPECT_TRUE(optimizer.lr_tensor().is_same(rate));
+  p[0].set_grad(ones({3}));
+  optimizer.step();
+  EXPECT_EQ(p[0].to_vector(), (std::vector<float>{0.75f, 0.75f, 0.75f}));
+}
+
+TEST(Optimizer, StepBumpsVersionsAndZeroGradUndefines) {
+  Tensors p{ones({3}).requires_grad_(), ones({2}).requires_grad_()};
+  SGD optimizer(p, {.lr = 0.5});
+  p[0].set_grad(ones({3}));
+  auto before = p[0].version(), other = p[1].version();
+  optimizer.step();
+  EXPECT_GT(p[0].version(), before);
+  EXPECT_EQ(p[1].version(), other);
+  EXPECT_EQ(p[1].to_vector(), (std::vector<float>{1, 1}));
+  optimizer.zero_grad();
+  EXPECT_FALSE(p[0].grad().defined());
+}
+
+TEST(Optimizer, GradientMayHaveAnotherLayout) {
+  Dims shape{2, 3, 4, 5};
+  Tensor dense = test::hashed_tensor(1, 0, shape), gradient = test::hashed_tensor(1, 1, shape);
+  Tensors a{dense.clone().requires_grad_()};
+  Tensors b{dense.contiguous(MemoryFormat::channels_last).clone().requires_grad_()};
+  a[0].set_grad(gradient);
+  b[0].set_grad(gradient.clone());
+  SGD first(a, {.lr = 0.1, .momentum = 0.9}), second(b, {.lr = 0.1, .momentum = 0.9});
+  for (int i = 0; i < 3; ++i) {
+    first.step();
+    second.step();
+  }
+  ASSERT_TRUE(b[0].is_contiguous(MemoryFormat::channels_last));
+  EXPECT_EQ(a[0].to_vector(), b[0].to_vector());
+}
+
+TEST(Optimizer, RefusesParametersItCannotTrain) {
+  Tensor p = ones({3}).requires_grad_();
+  EXPECT_THAT(message_of([&] { SGD o(Tensors{}); }), HasSubstr("no parameters"));
+  EXPECT_THAT(message_of([&] { SGD o({p, p}); }), HasSubstr("given twice"));
+  EXPECT_THAT(message_of([&] { SGD o({{{p}, {}}, {{p}, {}}}); }), HasSubstr("given twice"));
+  EXPECT_THAT(message_of([&] { SGD o({Tensor()}); }), HasSubstr("undefined"));
+  EXPECT_THROW(SGD({zeros({2}, {.dtype = i64})}), DTypeError);
+  EXPECT_THROW(SGD({zeros({4, 4}).t()}), ShapeError);
+  Tensor computed = p.exp();
+  EXPECT_THAT(message_of([&] { SGD o({computed}); }), HasSubstr("not a leaf"));
+  SGD optimizer({p});
+  EXPECT_THAT(message_of([&] { optimizer.set_lr(1, 0.1); }), HasSubstr("no group 1"));
+}
+
+TEST(Optimizer, StateMustFit) {
+  Tensors p = test::hashed_parameters();
+  test::set_hashed_gradients(p, 1);
+  Adam adam(p);
+  adam.step();
+  auto good = adam.state_dict();
+  auto load = [&](auto change) {
+    auto state = good;
+    change(state);
+    return message_of([&] { adam.load_state_dict(state); });
+  };
+  EXPECT_EQ(load([](auto&) {}), "");
+  EXPECT_THAT(load([](auto& s) { s.type = "SGD"; }), HasSubstr("is that of SGD"));
+  EXPECT_THAT(load([](auto& s) { s.groups.push_back(s.groups[0]); }),
+              HasSubstr("2 parameter groups"));
+  EXPECT_THAT(load([](auto& s) { s.groups[0].params.pop_back(); }), HasSubstr("2 parameters"));
+  EXPECT_THAT(load([](auto& s) { s.groups[0].options.erase("beta1"); }), HasSubstr("beta1"));
+  EXPECT_THAT(load([](auto& s) { s.groups[0].options["beta1"] = 2; }), HasSubstr("betas[0]"));
+  EXPECT_THAT(load([](auto& s) { s.groups[0].options["lr"] = NAN; }), HasSubstr("is nan"));
+  EXPECT_THAT(load([](auto& s) { s.tensors[1].name = "exp_avg"; }), HasSubstr("NUMBER.NAME"));
+  EXPECT_THAT(load([](auto& s) { s.tensors[1].name = "0.velocity"; }), HasSubstr("no state"));
+  EXPECT_THAT(load([](auto& s) { s.tensors[1].name = "3.exp_avg"; }), HasSubstr("only 3"));
+  EXPECT_THAT(load([](auto& s) { s.tensors[1].name = s.tensors[2].name; }), HasSubstr("twice"));
+  EXPECT_THAT(load([](auto& s) { s.tensors[1].tensor = ones({8}); }), HasSubstr("[8]"));
+}
+
+TEST(Optimizer, RefusedStateChangesNothing) {
+  Tensors p = test::hashed_parameters();
+  SGD optimizer({{{p[0]}, {.lr = 0.5}}, {{p[1], p[2]}, {.lr = 0.25}}});
+  auto state = optimizer.state_dict();
+  state.groups[0].options["weight_decay"] = 1;
+  state.groups[1].options["momentum"] = -1;
+  EXPECT_THROW(optimizer.load_state_dict(state), Error);
+  EXPECT_EQ(optimizer.state_dict().groups[0].options.at("weight_decay"), 0);
+}
+
+}  // namespace
+}  // namespace rondo
