@@ -1,0 +1,35 @@
+#!/bin/sh
+# symbols.sh FOLDER: do the static libraries in FOLDER call only downwards? Includes can be in order while
+# a symbol declared below is defined above; a shared library of the lower layer would then not link.
+set -eu
+cd "$1"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+for folder in tensor autograd nn optim data io dist train; do
+  [ -e librondo_$folder.a ] || { : >"$scratch/$folder.uses"; : >"$scratch/$folder.has"; continue; }
+  nm -u librondo_$folder.a | awk '$1 == "U" { print $2 }' | sort -u >"$scratch/$folder.uses"
+  # Strong definitions only: inline functions and templates are defined wherever they are used.
+  nm --defined-only librondo_$folder.a | awk '$2 ~ /^[TDBR]$/ { print $3 }' | sort -u >"$scratch/$folder.has"
+done
+status=0
+# against LOWER UPPER…: LOWER must not use what only UPPER has.
+against() {
+  lower=$1
+  shift
+  for upper in "$@"; do
+    comm -12 "$scratch/$lower.uses" "$scratch/$upper.has" | comm -23 - "$scratch/$lower.has" | c++filt >"$scratch/found"
+    if [ -s "$scratch/found" ]; then
+      echo "$lower calls $upper:"
+      sed 's/^/  /' "$scratch/found"
+      status=1
+    fi
+  done
+}
+against tensor autograd nn optim data io dist train
+against autograd nn optim data io dist train
+against nn optim data io dist train
+against optim data io dist train
+against data autograd nn optim io dist train
+against io data dist train
+against dist data io train
+exit $status
