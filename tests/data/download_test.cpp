@@ -1,0 +1,243 @@
+// Where data sets are looked for, and how they get into the cache: from file:// mirrors made here.
+
+#include "data/download.h"
+
+#include <sys/wait.h>
+
+#include <atomic>
+#include <map>
+#include <thread>
+
+#include "data/scratch.h"
+#include "data/tar.h"
+
+namespace rondo::data {
+namespace {
+
+using test::Environment, test::read_file, test::Scratch, test::sentence_of, test::write_file,
+    test::write_tar_gz;
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+/// A mirror with one archive, and a cache to fill from it.
+class Obtain : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write_tar_gz(scratch_ / "set.tar.gz",
+                 {{.path = "set", .type = AE_IFDIR}, {"set/a", "1"}, {"set/b", "2"}});
+    set_ = {"numbers", "set", true, {remote("set.tar.gz")}};
+  }
+  RemoteFile remote(const std::string& name) const {
+    const fs::path file = scratch_ / name;
+    return {name, "file://" + file.string(), checksum_of(file, std::string(32, '0'))};
+  }
+  /// Nothing but the set and lock files is in the cache.
+  std::vector<std::string> visible() const {
+    std::vector<std::string> names;
+    if (!fs::exists(cache_)) return names;
+    for (const auto& entry : fs::directory_iterator(cache_)) {
+      const std::string name = entry.path().filename().string();
+      if (!name.ends_with(".lock")) names.push_back(name);
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  Scratch scratch_;
+  fs::path cache_ = scratch_ / "new/cache";
+  RemoteDataset set_;
+};
+
+TEST_F(Obtain, AnArchiveBecomesAFolder) {
+  EXPECT_EQ(obtain(set_, cache_), cache_ / "set");
+  EXPECT_EQ(read_file(cache_ / "set/a") + read_file(cache_ / "set/b"), "12");
+  EXPECT_EQ(visible(), (std::vector<std::string>{"set"}));
+  fs::remove(scratch_ / "set.tar.gz");
+  EXPECT_EQ(obtain(set_, cache_), cache_ / "set");  // it is there: nobody is asked
+}
+
+TEST_F(Obtain, FilesBecomeAFolder) {
+  write_file(scratch_ / "x.gz", "xx");
+  write_file(scratch_ / "y.gz", "yyy");
+  RemoteDataset set{"letters", "LETTERS/raw", false, {remote("x.gz"), remote("y.gz")}};
+  // The second file fails at first; the first one is not fetched again.
+  const std::string good = std::exchange(set.files[1].checksum, std::string(32, '0'));
+  EXPECT_THROW(obtain(set, cache_), IoError);
+  EXPECT_FALSE(fs::exists(cache_ / "LETTERS"));
+  set.files[1].checksum = good;
+  fs::remove(scratch_ / "x.gz");
+  EXPECT_EQ(obtain(set, cache_), cache_ / "LETTERS/raw");
+  EXPECT_EQ(read_file(cache_ / "LETTERS/raw/x.gz") + read_file(cache_ / "LETTERS/raw/y.gz"),
+            "xxyyy");
+  EXPECT_EQ(visible(), (std::vector<std::string>{"LETTERS"}));
+}
+
+TEST_F(Obtain, AFailureLeavesNoSet) {
+  set_.files[0].checksum[0] ^= 1;
+  EXPECT_THAT(sentence_of<IoError>([&] { obtain(set_, cache_); }), HasSubstr("checksum"));
+  EXPECT_TRUE(visible().empty());
+
+  const std::string whole = read_file(scratch_ / "set.tar.gz");
+  write_file(scratch_ / "set.tar.gz", whole.substr(0, whole.size() / 2));
+  set_.files[0] = remote("set.tar.gz");  // the server's own file is cut short
+  EXPECT_THAT(sentence_of<IoError>([&] { obtain(set_, cache_); }), HasSubstr("set.tar.gz: "));
+  EXPECT_FALSE(fs::exists(cache_ / "set"));
+  EXPECT_FALSE(fs::exists(cache_ / ".numbers.unpacking"));
+
+  write_tar_gz(scratch_ / "set.tar.gz", {{"other/a", "1"}});
+  set_.files[0] = remote("set.tar.gz");
+  EXPECT_THAT(sentence_of<IoError>([&] { obtain(set_, cache_); }),
+              HasSubstr("contains no folder set"));
+  EXPECT_FALSE(fs::exists(cache_ / "set"));
+}
+
+TEST_F(Obtain, WhatAKilledProcessLeftDoesNotMatter) {
+  write_file(cache_ / ".numbers.unpacking/set/stale", "x");
+  write_file(cache_ / "set.tar.gz.part", read_file(scratch_ / "set.tar.gz").substr(0, 20));
+  write_file(cache_ / ".numbers.lock", "");
+  obtain(set_, cache_);
+  EXPECT_FALSE(fs::exists(cache_ / "set/stale"));
+  EXPECT_EQ(read_file(cache_ / "set/a"), "1");
+  EXPECT_EQ(visible(), (std::vector<std::string>{"set"}));
+}
+
+TEST_F(Obtain, AFolderThatCannotBeMadeIsNamed) {
+  write_file(scratch_ / "file", "");
+  EXPECT_THAT(sentence_of<IoError>([&] { obtain(set_, scratch_ / "file/cache"); }),
+              HasSubstr("file/cache: cannot be created"));
+}
+
+TEST_F(Obtain, OneOfManyThreadsDownloads) {
+  std::atomic<int> downloads{0};
+  DownloadOptions options;
+  options.progress = [&](const std::string&, std::int64_t received, std::int64_t) {
+    thread_local std::int64_t last = 0;
+    if (received > 0 && last == 0) ++downloads;
+    last = received;
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 6; ++i) {
+    threads.emplace_back([&] { EXPECT_EQ(obtain(set_, cache_, options), cache_ / "set"); });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(downloads, 1);
+  EXPECT_EQ(read_file(cache_ / "set/b"), "2");
+}
+
+TEST_F(Obtain, OneOfManyProcessesDownloads) {
+  std::vector<pid_t> children;
+  for (int i = 0; i < 4; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      int status = 1;
+      try {
+        status = read_file(obtain(set_, cache_) / "a") == "1" ? 0 : 2;
+      } catch (...) {
+      }
+      _exit(status);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+  EXPECT_EQ(visible(), (std::vector<std::string>{"set"}));
+}
+
+/// An environment in which nothing is found and the mirror is an empty folder.
+class Find : public ::testing::Test {
+ protected:
+  Scratch scratch_;
+  fs::path cache_ = scratch_ / "cache/rondo/datasets";
+  Environment data_{"RONDO_DATA", nullptr};
+  Environment cache_home_{"XDG_CACHE_HOME", (scratch_ / "cache").c_str()};
+  Environment mirror_{"RONDO_MIRROR", ("file://" + (scratch_ / "mirror").string()).c_str()};
+};
+
+TEST_F(Find, TheNamedFolderThenTheEnvironmentThenTheCache) {
+  write_file(cache_ / "cifar-10-batches-bin/test_batch.bin", "cache");
+  EXPECT_EQ(find_or_download("cifar10"), cache_ / "cifar-10-batches-bin");
+  write_file(scratch_ / "env/cifar-10-batches-bin/data_batch_1.bin", "env");
+  const Environment data("RONDO_DATA", (scratch_ / "env").c_str());
+  EXPECT_EQ(find_or_download("cifar10"), scratch_ / "env/cifar-10-batches-bin");
+  write_file(scratch_ / "flag/test_batch.bin", "flag");
+  EXPECT_EQ(find_or_download("cifar10", {.data_dir = scratch_ / "flag"}), scratch_ / "flag");
+}
+
+TEST_F(Find, WhatTheEnvironmentLacksTheCacheMayHave) {
+  fs::create_directories(scratch_ / "env");
+  const Environment data("RONDO_DATA", (scratch_ / "env").c_str());
+  write_file(cache_ / "cifar-100-binary/test.bin", "x");
+  EXPECT_EQ(find_or_download("cifar100"), cache_ / "cifar-100-binary");
+}
+
+TEST_F(Find, ANamedFolderWithoutTheSetIsAnError) {
+  write_file(cache_ / "MNIST/raw/t10k-images-idx3-ubyte.gz", "x");
+  fs::create_directories(scratch_ / "flag");
+  EXPECT_THAT(
+      sentence_of<IoError>([&] { find_or_download("mnist", {.data_dir = scratch_ / "flag"}); }),
+      HasSubstr((scratch_ / "flag").string() + ": holds no mnist"));
+  EXPECT_THAT(
+      sentence_of<IoError>([&] { find_or_download("mnist", {.data_dir = scratch_ / "nowhere"}); }),
+      HasSubstr("nowhere: holds no mnist"));
+  EXPECT_EQ(find_or_download("mnist"), cache_ / "MNIST/raw");
+}
+
+TEST_F(Find, DownloadsFromTheMirrorAndComparesTheOfficialChecksum) {
+  write_tar_gz(scratch_ / "cifar-10-binary.tar.gz", {{"cifar-10-batches-bin/test_batch.bin", "x"}});
+  fs::create_directories(scratch_ / "mirror");
+  fs::rename(scratch_ / "cifar-10-binary.tar.gz", scratch_ / "mirror/cifar-10-binary.tar.gz");
+  EXPECT_THAT(sentence_of<IoError>([&] { find_or_download("cifar10"); }),
+              AllOf(HasSubstr("instead of c32a1d4ab5d03f1284b67883e8d87530"), HasSubstr("--data")));
+  EXPECT_FALSE(fs::exists(cache_ / "cifar-10-batches-bin"));
+}
+
+TEST_F(Find, NobodyAnswers) {
+  const Environment mirror("RONDO_MIRROR", "http://127.0.0.1:1"), proxy("no_proxy", "*");
+  EXPECT_THAT(sentence_of<IoError>([&] { find_or_download("cifar100"); }),
+              AllOf(HasSubstr("http://127.0.0.1:1/cifar-100-binary.tar.gz: cannot be downloaded"),
+                    HasSubstr("$RONDO_DATA (not set)"), HasSubstr(cache_.string())));
+  EXPECT_THAT(
+      sentence_of<IoError>([&] { find_or_download("cifar100", {.allow_download = false}); }),
+      HasSubstr("cifar100 is neither in"));
+}
+
+TEST_F(Find, UnknownNamesAndHomelessUsers) {
+  EXPECT_THAT(sentence_of<Error>([] { find_or_download("imagenet"); }),
+              AllOf(HasSubstr("imagenet"), HasSubstr("fashion_mnist")));
+  const Environment cache("XDG_CACHE_HOME", nullptr), home("HOME", "/home/somebody");
+  EXPECT_EQ(cache_dir(), "/home/somebody/.cache/rondo/datasets");
+  const Environment homeless("HOME", nullptr);
+  EXPECT_THAT(sentence_of<IoError>([] { cache_dir(); }), HasSubstr("HOME"));
+}
+
+TEST_F(Find, FashionMnistFromThePackage) {
+  if (!fs::exists("/usr/share/datasets/fashion-mnist")) {
+    GTEST_SKIP() << "the package dataset-fashion-mnist is not installed";
+  }
+  EXPECT_EQ(find_or_download("fashion_mnist"), "/usr/share/datasets/fashion-mnist");
+  write_file(cache_ / "FashionMNIST/raw/train-images-idx3-ubyte", "x");
+  EXPECT_EQ(find_or_download("fashion_mnist"), cache_ / "FashionMNIST/raw");
+}
+
+TEST(RemoteDataset, OfficialFilesHaveTheirChecksums) {
+  const std::map<std::string, std::uintmax_t> official{{"train-images-idx3-ubyte.gz", 9912422},
+                                                       {"train-labels-idx1-ubyte.gz", 28881},
+                                                       {"t10k-images-idx3-ubyte.gz", 1648877},
+                                                       {"t10k-labels-idx1-ubyte.gz", 4542}};
+  const fs::path raw = test::real_data() / "MNIST/raw";
+  int compared = 0;
+  for (const auto& file : remote_dataset("mnist").files) {
+    // A copy that was packed anew has another size.
+    if (!fs::exists(raw / file.name) || fs::file_size(raw / file.name) != official.at(file.name))
+      continue;
+    EXPECT_EQ(checksum_of(raw / file.name, file.checksum), file.checksum) << file.name;
+    ++compared;
+  }
+  if (compared == 0) GTEST_SKIP() << "no MNIST as the official server has it in $RONDO_DATA";
+}
+
+}  // namespace
+}  // namespace rondo::data

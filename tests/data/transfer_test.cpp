@@ -1,0 +1,181 @@
+// Downloads from file:// and from a server on loopback: resuming, checksums, what goes wrong.
+
+#include "data/download.h"
+#include "data/http_server.h"
+#include "data/scratch.h"
+
+namespace rondo::data {
+namespace {
+
+using test::HttpServer, test::read_file, test::Scratch, test::sentence_of, test::write_file;
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+/// 300 000 bytes, more than curl hands over at once.
+std::string contents() {
+  std::string bytes;
+  for (int i = 0; i < 300000; ++i) bytes += static_cast<char>((i * 7 + i / 256) % 251);
+  return bytes;
+}
+
+class Download : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write_file(scratch_ / "original", contents());
+    md5_ = checksum_of(scratch_ / "original", std::string(32, '0'));
+  }
+  std::string file_url() const { return "file://" + (scratch_ / "original").string(); }
+  RemoteFile remote(const std::string& url) const { return {"data", url, md5_}; }
+  fs::path target() const { return scratch_ / "target"; }
+  fs::path part() const { return scratch_ / "target.part"; }
+  /// The target is there, whole, and nothing else.
+  void expect_arrived() {
+    EXPECT_TRUE(read_file(target()) == contents());
+    EXPECT_FALSE(fs::exists(part()));
+  }
+
+  Scratch scratch_;
+  std::string md5_;
+  test::Environment no_proxy_{"no_proxy", "*"};
+};
+
+TEST_F(Download, FromAFileWithEitherChecksum) {
+  download(remote(file_url()), target());
+  expect_arrived();
+  fs::remove(target());
+  const std::string sha = checksum_of(scratch_ / "original", std::string(64, '0'));
+  EXPECT_EQ(sha.size(), 64U);
+  download({"data", file_url(), sha}, target());
+  expect_arrived();
+}
+
+TEST_F(Download, FromAServer) {
+  HttpServer server(contents(), {});
+  download(remote(server.url()), target());
+  expect_arrived();
+  EXPECT_EQ(server.requests(), (std::vector<std::size_t>{0}));
+  download(remote(server.url()), target());  // it is there: nobody is asked
+  EXPECT_EQ(server.requests().size(), 1U);
+}
+
+TEST_F(Download, GoesOnWhereAnInterruptedOneStopped) {
+  for (const std::size_t had : {1UL, 4096UL, 299999UL}) {
+    HttpServer server(contents(), {});
+    write_file(part(), contents().substr(0, had));
+    download(remote(server.url()), target());
+    expect_arrived();
+    EXPECT_EQ(server.requests(), (std::vector<std::size_t>{had}));
+    fs::remove(target());
+    write_file(part(), contents().substr(0, had));
+    download(remote(file_url()), target());
+    expect_arrived();
+    fs::remove(target());
+  }
+}
+
+TEST_F(Download, AWholePartNeedsNoServer) {
+  write_file(part(), contents());
+  download(remote("http://127.0.0.1:1/nobody"), target());
+  expect_arrived();
+}
+
+TEST_F(Download, AnOverlongPartIsThrownAway) {
+  for (const std::string& url : {file_url(), std::string{}}) {
+    HttpServer server(contents(), {});
+    write_file(part(), contents() + "and more");
+    download(remote(url.empty() ? server.url() : url), target());
+    expect_arrived();
+    fs::remove(target());
+  }
+}
+
+TEST_F(Download, APartOfAnotherFileIsThrownAway) {
+  HttpServer server(contents(), {});
+  write_file(part(), std::string(1000, 'x'));
+  download(remote(server.url()), target());
+  expect_arrived();
+  EXPECT_EQ(server.requests(), (std::vector<std::size_t>{1000, 0}));
+}
+
+TEST_F(Download, AServerWithoutRangesStartsAgain) {
+  HttpServer server(contents(), {.ranges = false});
+  write_file(part(), contents().substr(0, 1000));
+  download(remote(server.url()), target());
+  expect_arrived();
+  EXPECT_EQ(server.requests(), (std::vector<std::size_t>{1000, 0}));
+}
+
+TEST_F(Download, ABrokenLineIsTakenUpAgain) {
+  HttpServer server(contents(), {.hang_up_after = 70000});
+  download(remote(server.url()), target());
+  expect_arrived();
+  EXPECT_EQ(server.requests(), (std::vector<std::size_t>{0, 70000}));
+}
+
+TEST_F(Download, AWrongChecksumLeavesNothing) {
+  const std::string wrong(32, 'a');
+  const std::string sentence = sentence_of<IoError>([&] {
+    download({"data", file_url(), wrong}, target());
+  });
+  EXPECT_THAT(sentence, HasSubstr(file_url() + ": checksum " + md5_ + " instead of " + wrong));
+  EXPECT_FALSE(fs::exists(target()));
+  EXPECT_FALSE(fs::exists(part()));
+  EXPECT_THAT(sentence_of<Error>([&] {
+                download({"data", file_url(), "abc"}, target());
+              }),
+              HasSubstr("checksum 'abc' is neither"));
+}
+
+TEST_F(Download, RefusalsAndSilenceAreNamed) {
+  HttpServer server(contents(), {.status = 404});
+  EXPECT_THAT(sentence_of<IoError>([&] { download(remote(server.url()), target()); }),
+              AllOf(HasSubstr(server.url()), HasSubstr("404")));
+  EXPECT_FALSE(fs::exists(part()));
+  EXPECT_THAT(
+      sentence_of<IoError>([&] { download(remote("http://127.0.0.1:1/nobody"), target()); }),
+      HasSubstr("http://127.0.0.1:1/nobody: cannot be downloaded"));
+  EXPECT_THAT(sentence_of<IoError>([&] { download(remote("file:///nonexistent/file"), target()); }),
+              HasSubstr("/nonexistent/file: cannot be downloaded"));
+  write_file(part(), contents().substr(0, 1000));
+  EXPECT_THAT(
+      sentence_of<IoError>([&] { download(remote("http://127.0.0.1:1/nobody"), target()); }),
+      HasSubstr("the 1000 bytes so far are kept in " + part().string()));
+  EXPECT_EQ(fs::file_size(part()), 1000U);
+}
+
+TEST_F(Download, APlaceThatCannotBeWrittenIsNamed) {
+  EXPECT_THAT(sentence_of<IoError>([&] { download(remote(file_url()), scratch_ / "no/folder"); }),
+              HasSubstr("no/folder.part: cannot be written (No such file"));
+  if (fs::exists("/dev/full")) {  // opens, but has no room
+    fs::create_symlink("/dev/full", part());
+    EXPECT_THAT(sentence_of<IoError>([&] { download(remote(file_url()), target()); }),
+                HasSubstr("cannot be written (disk full?)"));
+  }
+}
+
+TEST_F(Download, ProgressCountsWhatWasThere) {
+  write_file(part(), contents().substr(0, 100000));
+  HttpServer server(contents(), {});
+  std::int64_t last = 0, total = 0;
+  download(remote(server.url()), target(),
+           {.progress = [&](const std::string& file, std::int64_t received, std::int64_t all) {
+             EXPECT_EQ(file, "data");
+             EXPECT_GE(received, 100000);
+             EXPECT_GE(received, last);
+             last = received;
+             total = std::max(total, all);
+           }});
+  EXPECT_EQ(last, 300000);
+  EXPECT_EQ(total, 300000);
+}
+
+TEST_F(Download, AnExceptionOfTheProgressCallbackComesOut) {
+  EXPECT_THROW(download(remote(file_url()), target(),
+                        {.progress = [](const std::string&, std::int64_t,
+                                        std::int64_t) { throw std::logic_error("stop"); }}),
+               std::logic_error);
+  EXPECT_FALSE(fs::exists(target()));
+}
+
+}  // namespace
+}  // namespace rondo::data
