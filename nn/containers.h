@@ -11,9 +11,35 @@
 
 namespace rondo::nn {
 
+namespace detail {
+/// What both containers are: a vector of modules that can be edited in place.
+class ModuleVector : public Module {
+ public:
+  void push_back(AnyModule module) { modules_.push_back(std::move(module)); }
+  std::int64_t size() const { return static_cast<std::int64_t>(modules_.size()); }
+  /// Module i, also to assign to: list[3] = nn::Identity(). Throws Error outside 0 … size-1.
+  AnyModule& operator[](std::int64_t i) {
+    require(i >= 0 && i < size(), "index ", i, " in a container of ", size(), " modules");
+    return modules_[static_cast<std::size_t>(i)];
+  }
+  auto begin() { return modules_.begin(); }
+  auto end() { return modules_.end(); }
+
+  void visit(Visitor& v) override {
+    for (std::size_t i = 0; i < modules_.size(); ++i) v.child(std::to_string(i), modules_[i]);
+  }
+
+ protected:
+  ModuleVector() = default;
+
+ private:
+  std::vector<AnyModule> modules_;
+};
+}  // namespace detail
+
 /// A list of modules of any types. It has no forward of its own: the module that owns it says how
 /// its elements are used, `for (auto& block : blocks) x = block(x);`.
-class ModuleList : public Module {
+class ModuleList : public detail::ModuleVector {
  public:
   ModuleList() = default;
   template <std::derived_from<Module>... M>
@@ -22,31 +48,15 @@ class ModuleList : public Module {
     (push_back(std::move(modules)), ...);
   }
 
-  void push_back(AnyModule module) { modules_.push_back(std::move(module)); }
-  std::int64_t size() const { return static_cast<std::int64_t>(modules_.size()); }
-  /// Element i, also to assign to: list[3] = nn::Identity(). Throws Error outside 0 … size-1.
-  AnyModule& operator[](std::int64_t i) {
-    require(i >= 0 && i < size(), "ModuleList: index ", i, " in a list of ", size());
-    return modules_[static_cast<std::size_t>(i)];
-  }
-  auto begin() { return modules_.begin(); }
-  auto end() { return modules_.end(); }
-
   Tensor forward(const Tensor&) override {
     throw Error("ModuleList: has no forward, call its elements");
   }
-  void visit(Visitor& v) override {
-    for (std::size_t i = 0; i < modules_.size(); ++i) v.child(std::to_string(i), modules_[i]);
-  }
-
- private:
-  std::vector<AnyModule> modules_;
 };
 
 /// Runs its modules one after the other:
 ///
 ///   nn::Sequential net(nn::Flatten(), nn::Linear(784, 512), nn::ReLU(), nn::Linear(512, 10));
-class Sequential : public ModuleList {
+class Sequential : public detail::ModuleVector {
  public:
   Sequential() = default;
   template <std::derived_from<Module>... M>

@@ -59,6 +59,12 @@ TEST(ModuleList, HasNoForwardOfItsOwn) {
   EXPECT_TRUE(identical(y, nn::Sequential(list[0].as<nn::Linear>(), nn::ReLU())(x)));
 }
 
+TEST(ModuleList, HoldsASequentialAsOneElement) {
+  nn::ModuleList list(nn::Sequential(nn::Linear(2, 3), nn::ReLU()));
+  EXPECT_EQ(list.size(), 1);
+  EXPECT_EQ(list.named_parameters()[0].name, "0.0.weight");
+}
+
 TEST(ModuleList, IndicesAreChecked) {
   nn::ModuleList list{nn::ReLU(), nn::ReLU()};
   EXPECT_NO_THROW(list[1]);
