@@ -179,6 +179,10 @@ void DistributedDataParallel::broadcast_buffers() {
   for (auto& named : model_.named_buffers()) comm_->broadcast(named.tensor);
 }
 
+bool DistributedDataParallel::first_bucket_started() const {
+  return next_launch_ > 0 && buckets_[0].work.started() != Clock::time_point{};
+}
+
 std::vector<std::int64_t> DistributedDataParallel::bucket_bytes() const {
   std::vector<std::int64_t> bytes;
   for (const Bucket& b : buckets_) bytes.push_back(b.plan.numel * size_of(b.plan.dtype));

@@ -95,6 +95,8 @@ class DistributedDataParallel {
   void broadcast_buffers();
 
   const StepTimeline& timeline() const { return timeline_; }
+  /// Whether the all-reduce of the first bucket of the backward that is running has begun.
+  bool first_bucket_started() const;
   /// Bytes of each bucket, in launch order; without the flags at the end of the last.
   std::vector<std::int64_t> bucket_bytes() const;
 

@@ -1,6 +1,8 @@
 #include "dist/progress.h"
 
 #include <exception>
+#include <utility>
+#include <vector>
 
 #include "tensor/error.h"
 
@@ -12,6 +14,15 @@ constexpr auto nap = std::chrono::microseconds(50);  // of the background thread
 
 std::string seconds(std::chrono::nanoseconds t) {
   return concat(std::chrono::duration<double>(t).count(), " s");
+}
+
+// A transfer that was given up may still be under way: MPI can withdraw neither a send nor a
+// collective. Its memory is therefore never given back; the world is ending anyway.
+void keep_for_ever(WorkState& work) {
+  static std::mutex mutex;
+  static auto* memory = new std::vector<std::pair<Begin, std::shared_ptr<void>>>;
+  std::lock_guard lock(mutex);
+  memory->emplace_back(std::move(work.begin), std::move(work.keep));
 }
 
 }  // namespace
@@ -51,6 +62,7 @@ void Progress::submit_beside(std::shared_ptr<WorkState> work) {
 
 void Progress::complete(WorkState& work, std::string error) {
   work.operation.reset();  // gives up its requests, if any are left
+  if (!error.empty() && work.begun) keep_for_ever(work);
   work.begin = nullptr;
   work.finish = nullptr;
   work.keep.reset();

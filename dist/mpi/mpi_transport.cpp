@@ -227,7 +227,8 @@ MPI_Op mpi_op(ReduceOp op) {
   }
 }
 
-// MPI_Iallreduce piece by piece, polled.
+// MPI_Iallreduce piece by piece, polled. One that is given up half-way stays with MPI: a collective
+// can be neither cancelled nor freed (Progress keeps its memory).
 class NativeAllReduce final : public Operation {
  public:
   NativeAllReduce(MpiTransport& transport, void* data, std::int64_t count, DType dtype, ReduceOp op,
@@ -238,9 +239,6 @@ class NativeAllReduce final : public Operation {
         dtype_(dtype),
         op_(op),
         blocking_(blocking) {}
-  ~NativeAllReduce() override {
-    // A collective can be neither cancelled nor freed; the communicator is broken anyway.
-  }
 
   Poll poll() override {
     std::lock_guard lock(mpi_mutex());

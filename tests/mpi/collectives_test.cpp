@@ -1,0 +1,100 @@
+// The collectives over MPI, with 1 to 4 ranks: the same checks as over threads.
+
+#include "support/collectives.h"
+
+#include <gmock/gmock.h>
+
+#include "support/mpi_main.h"
+
+namespace rondo::dist {
+namespace {
+
+using test::world;
+using ::testing::HasSubstr;
+
+TEST(Mpi, Ring) { test::check_all_reduce(*world(), AllReduce::ring); }
+TEST(Mpi, Native) { test::check_all_reduce(*world(), AllReduce::mpi); }
+TEST(Mpi, NativeBlocking) { test::check_all_reduce(*world(), AllReduce::mpi_blocking); }
+TEST(Mpi, Broadcast) { test::check_broadcast(*world()); }
+TEST(Mpi, GatherAndScatter) { test::check_gather_and_scatter(*world()); }
+TEST(Mpi, Messages) { test::check_messages(*world()); }
+TEST(Mpi, Order) { test::check_order(*world()); }
+TEST(Mpi, Agree) { test::check_agree(*world()); }
+
+TEST(Mpi, LargeRingOverManyBlocks) {
+  std::int64_t count = 5'000'011;
+  Tensor x = test::filled(f32, count, [](auto i) { return test::value_at(world()->rank(), i); });
+  world()->all_reduce(x);
+  test::expect_elements(
+      x,
+      [](auto i) {
+        double sum = 0;
+        for (int r = 0; r < world()->world_size(); ++r) sum += test::value_at(r, i);
+        return sum;
+      },
+      "sum");
+}
+
+TEST(Mpi, TwoCommunicatorsDoNotMixTheirMessages) {
+  auto other = init({.backend = "mpi"});
+  Tensor a = full({1000}, 1.0), b = full({1000}, 2.0);
+  // Issued in different orders on even and odd ranks: legal, since each has an order of its own.
+  bool even = world()->rank() % 2 == 0;
+  Work first = even ? world()->all_reduce_async(a) : other->all_reduce_async(b);
+  Work second = even ? other->all_reduce_async(b) : world()->all_reduce_async(a);
+  first.wait();
+  second.wait();
+  int n = world()->world_size();
+  test::expect_elements(
+      a, [&](auto) { return 1.0 * n; }, "first communicator");
+  test::expect_elements(
+      b, [&](auto) { return 2.0 * n; }, "second communicator");
+}
+
+// The last rank comes late: on the others the deadline strikes, with the whole story in one
+// sentence. On a communicator of its own, which is out of step afterwards.
+TEST(Mpi, DeadlineNamesRankCollectiveAndPeer) {
+  int n = world()->world_size(), r = world()->rank();
+  if (n < 2) return;
+  auto hasty =
+      init({.backend = "mpi", .communicator = {.timeout = std::chrono::milliseconds(100)}});
+  if (r != n - 1) {
+    std::string message;
+    try {
+      hasty->all_reduce(ones({100}));
+    } catch (const CommError& e) {
+      message = e.what();
+    }
+    EXPECT_THAT(message, HasSubstr(concat("rank ", r,
+                                          ": all_reduce 0 gave up after 0.1 s of "
+                                          "waiting for chunk ")));
+    EXPECT_THAT(message, HasSubstr(concat(" from rank ", (r + n - 1) % n)));
+  }
+  world()->barrier();
+}
+
+// The same for MPI's own all-reduce, which the last rank joins once the others have given up.
+TEST(Mpi, NativeHasADeadlineToo) {
+  int n = world()->world_size(), r = world()->rank();
+  if (n < 2) return;
+  auto hasty =
+      init({.backend = "mpi",
+            .communicator = {.all_reduce = AllReduce::mpi, .timeout = std::chrono::seconds(1)}});
+  std::string message;
+  if (r == n - 1) world()->barrier();
+  try {
+    hasty->all_reduce(ones({100}));
+  } catch (const CommError& e) {
+    message = e.what();
+  }
+  if (r == n - 1) return;
+  EXPECT_EQ(message, concat("rank ", r,
+                            ": all_reduce 0 gave up after 1 s of waiting for the other "
+                            "ranks to call MPI_Iallreduce"));
+  world()->barrier();
+}
+
+}  // namespace
+}  // namespace rondo::dist
+
+int main(int argc, char** argv) { return rondo::test::mpi_main(argc, argv); }

@@ -1,0 +1,248 @@
+#pragma once
+// What DistributedDataParallel must do, whatever carries its bytes: run over threads by
+// tests/dist/ddp_test.cpp and over MPI by tests/mpi/ddp_test.cpp. Each function is called by all
+// ranks.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "autograd/ops/activation.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/loss.h"
+#include "autograd/ops/pool.h"
+#include "dist/ddp.h"
+#include "nn/conv2d.h"
+#include "nn/linear.h"
+#include "optim/sgd.h"
+#include "tensor/creation.h"
+
+namespace rondo::test {
+
+struct TinyMlp : nn::Module {
+  nn::Linear fc1, fc2, fc3;
+  explicit TinyMlp(std::int64_t hidden = 33) : fc1(20, hidden), fc2(hidden, 17), fc3(17, 5) {}
+  Tensor forward(const Tensor& x) override { return fc3(relu(fc2(relu(fc1(x))))); }
+  void visit(nn::Visitor& v) override {
+    v.child("fc1", fc1);
+    v.child("fc2", fc2);
+    v.child("fc3", fc3);
+  }
+};
+
+/// Without batch statistics: its result for an image does not depend on the others of the batch.
+struct TinyConvnet : nn::Module {
+  nn::Conv2d conv1{3, 8, 3, {.padding = 1}}, conv2{8, 12, 3, {.stride = 2, .padding = 1}};
+  nn::Linear fc{12 * 4 * 4, 5};
+  Tensor forward(const Tensor& x) override { return fc(relu(conv2(relu(conv1(x)))).flatten(1)); }
+  void visit(nn::Visitor& v) override {
+    v.child("conv1", conv1);
+    v.child("conv2", conv2);
+    v.child("fc", fc);
+  }
+};
+
+/// Seeded alike on all ranks; default_generator() is shared by ranks that are threads, hence own
+/// ones.
+struct Batch {
+  Tensor x, y;
+};
+inline Batch batch_of(const Dims& image, int step, DType dtype) {
+  Generator generator(1000 + static_cast<std::uint64_t>(step));
+  Dims shape = image;
+  shape.insert(0, 96);
+  return {randn(shape, {.dtype = dtype}, generator),
+          randint(0, 5, {96}, {.dtype = i64}, generator)};
+}
+
+inline void set_weights(nn::Module& model, std::uint64_t seed) {
+  NoGradGuard no_grad;
+  Generator generator(seed);
+  for (auto& [name, p] : model.named_parameters()) {
+    double scale = p.dim() > 1 ? 1 / std::sqrt(static_cast<double>(p.numel() / p.size(0))) : 0.1;
+    p.copy_(randn(p.shape(), {.dtype = p.dtype()}, generator) *
+            scalar(scale, {.dtype = p.dtype()}));
+  }
+}
+
+/// 20 steps on N ranks against the same on one, on the whole batch of 96.
+template <class Model>
+void check_equals_one_process(std::shared_ptr<dist::Communicator> comm, const Dims& image,
+                              DType dtype, double tolerance, dist::BucketOptions buckets) {
+  int n = comm->world_size(), r = comm->rank();
+  Model whole, mine;
+  whole.to(dtype);
+  mine.to(dtype);
+  set_weights(whole, 5);
+  set_weights(mine, r == 0 ? 5 : 77 + r);  // rank 0's are what all must start from
+  dist::DistributedDataParallel ddp(mine, comm, {.buckets = buckets});
+  optim::SGD whole_sgd(whole.parameters(), {.lr = 0.05, .momentum = 0.9, .weight_decay = 5e-4});
+  optim::SGD mine_sgd(mine.parameters(), {.lr = 0.05, .momentum = 0.9, .weight_decay = 5e-4});
+  for (int step = 0; step < 20; ++step) {
+    Batch batch = batch_of(image, step, dtype);
+    whole_sgd.zero_grad();
+    cross_entropy(whole(batch.x), batch.y).backward();
+    whole_sgd.step();
+    std::int64_t part = 96 / n;
+    mine_sgd.zero_grad();
+    cross_entropy(ddp(batch.x.narrow(0, r * part, part)), batch.y.narrow(0, r * part, part))
+        .backward();
+    mine_sgd.step();
+  }
+  auto want = whole.named_parameters(), got = mine.named_parameters();
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    auto a = want[i].tensor.template to_vector<double>();
+    auto b = got[i].tensor.template to_vector<double>();
+    double largest = 0, difference = 0;
+    for (std::size_t k = 0; k < a.size(); ++k) {
+      largest = std::max(largest, std::abs(a[k]));
+      difference = std::max(difference, std::abs(a[k] - b[k]));
+    }
+    EXPECT_LE(difference, tolerance * largest) << want[i].name << " on rank " << r << " of " << n;
+    EXPECT_GT(largest, 0);
+  }
+}
+
+inline std::string failure_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+
+inline Tensor one_loss(const std::function<Tensor(const Tensor&)>& model, int seed) {
+  Batch batch = batch_of({20}, seed, f32);
+  return cross_entropy(model(batch.x), batch.y);
+}
+
+/// The first bucket's all-reduce begins before backward ends. So that this does not hang on the
+/// scheduler's mood, the gradient of the first layer's output waits (with a deadline) until it has
+/// begun: were buckets only launched after backward, or run by nobody, it would wait in vain.
+inline void check_overlap(std::shared_ptr<dist::Communicator> comm) {
+  if (comm->world_size() == 1) return;  // nothing to overlap with
+  TinyMlp model;
+  dist::DistributedDataParallel ddp(model, comm,
+                                    {.buckets = {.bucket_bytes = 1000, .first_bucket_bytes = 500}});
+  Batch batch = batch_of({20}, 0, f32);
+  Tensor h = model.fc1(batch.x);
+  bool begun = false;
+  register_hook(h, [&](const Tensor&) {
+    auto deadline = dist::Clock::now() + std::chrono::seconds(30);
+    while (!begun && dist::Clock::now() < deadline) {
+      begun = ddp.first_bucket_started();
+      std::this_thread::yield();
+    }
+    return Tensor();
+  });
+  cross_entropy(model.fc3(relu(model.fc2(relu(h)))), batch.y).backward();
+  EXPECT_TRUE(begun);
+  const auto& t = ddp.timeline();
+  ASSERT_GT(t.buckets.size(), 2u);
+  EXPECT_LT(t.buckets[0].started, t.backward_end);
+  EXPECT_LE(t.first_gradient, t.buckets[0].ready);
+  for (std::size_t b = 0; b < t.buckets.size(); ++b) {
+    const auto& times = t.buckets[b];
+    EXPECT_LE(times.ready, times.launched);
+    EXPECT_LE(times.launched, times.started);
+    EXPECT_LE(times.started, times.finished);
+    EXPECT_LE(times.finished, t.synchronized);
+    if (b > 0) {
+      EXPECT_LE(t.buckets[b - 1].finished, times.started);
+    }
+  }
+}
+
+/// no_sync adds up on each rank; the backward after it averages the sums.
+inline void check_no_sync(std::shared_ptr<dist::Communicator> comm) {
+  int n = comm->world_size(), r = comm->rank();
+  TinyMlp model, alone;
+  set_weights(alone, 3);
+  set_weights(model, 3);
+  dist::DistributedDataParallel ddp(model, comm);
+  {
+    auto guard = ddp.no_sync();
+    one_loss([&](auto& x) { return ddp(x); }, 2 * r).backward();
+  }
+  one_loss([&](auto& x) { return ddp(x); }, 2 * r + 1).backward();
+  for (int k = 0; k < 2 * n; ++k) one_loss([&](auto& x) { return alone(x); }, k).backward();
+  auto got = model.parameters(), want = alone.parameters();
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    auto a = got[i].grad().to_vector<double>(), b = want[i].grad().to_vector<double>();
+    for (std::size_t k = 0; k < a.size(); ++k) ASSERT_NEAR(a[k], b[k] / n, 2e-6);
+  }
+}
+
+/// Gradients keep living in their buckets, through zero_grad and all.
+inline void check_aliasing(std::shared_ptr<dist::Communicator> comm) {
+  TinyMlp model;
+  dist::DistributedDataParallel ddp(model, comm);
+  std::vector<void*> places;
+  for (int step = 0; step < 3; ++step) {
+    model.zero_grad();
+    one_loss([&](auto& x) { return ddp(x); }, step).backward();
+    std::vector<void*> now;
+    for (auto& p : model.parameters()) now.push_back(p.grad().data_ptr());
+    if (step > 0) {
+      EXPECT_EQ(now, places);
+    }
+    places = now;
+  }
+}
+
+inline void check_flags(std::shared_ptr<dist::Communicator> comm) {
+  int n = comm->world_size(), r = comm->rank();
+  TinyMlp model;
+  dist::DistributedDataParallel ddp(model, comm);
+  auto backward = [&](double flag) {
+    model.zero_grad();
+    Tensor loss = one_loss([&](auto& x) { return ddp(x); }, 0);
+    ddp.set_flag(flag);
+    loss.backward();
+  };
+  backward(1.5 + r);
+  for (int k = 0; k < n; ++k) EXPECT_NEAR(ddp.losses()[k], 1.5 + k, 1e-5);
+  EXPECT_NEAR(ddp.mean_loss(), 1.5 + (n - 1) / 2.0, 1e-5);
+  ddp.check_flag();
+  backward(r == n - 1 ? std::nan("") : 1.0);
+  std::string sentence = failure_of([&] { ddp.check_flag(); });
+  EXPECT_EQ(sentence, concat("the loss is nan on rank ", n - 1));
+  backward(r == 0 ? HUGE_VAL : 1.0);
+  EXPECT_EQ(failure_of([&] { ddp.check_flag(); }), "the loss is inf on rank 0");
+  backward(1.0);
+  ddp.check_flag();
+}
+
+inline void check_unused_parameters(std::shared_ptr<dist::Communicator> comm) {
+  TinyMlp model;
+  dist::DistributedDataParallel ddp(model, comm);
+  Batch batch = batch_of({20}, 0, f32);
+  Tensor loss =
+      cross_entropy(model.fc3(relu(model.fc2(relu(model.fc1(batch.x).detach())))), batch.y);
+  EXPECT_EQ(failure_of([&] { loss.backward(); }),
+            concat("rank ", comm->rank(),
+                   ": backward did not reach fc1.weight, fc1.bias; every "
+                   "parameter must take part in the loss (or "
+                   "requires_grad_(false))"));
+}
+
+inline void check_frozen_parameters(std::shared_ptr<dist::Communicator> comm) {
+  TinyMlp model;
+  model.fc1.requires_grad_(false);
+  dist::DistributedDataParallel ddp(model, comm);
+  one_loss([&](auto& x) { return ddp(x); }, 0).backward();
+  EXPECT_FALSE(model.fc1.weight.grad().defined());
+  EXPECT_TRUE(model.fc2.weight.grad().defined());
+}
+
+inline void check_different_models(std::shared_ptr<dist::Communicator> comm) {
+  if (comm->world_size() == 1) return;
+  TinyMlp model(comm->rank() == 1 ? 32 : 33);
+  EXPECT_EQ(failure_of([&] { dist::DistributedDataParallel ddp(model, comm); }),
+            "rank 1 has another model than rank 0: parameter fc1.weight f32[32, 20] with strides "
+            "[20, 1] where rank 0 has parameter fc1.weight f32[33, 20] with strides [20, 1]");
+}
+
+}  // namespace rondo::test
