@@ -1,0 +1,112 @@
+// Losses against PyTorch over all their options, where they saturate, and their errors.
+
+#include "autograd/ops/loss.h"
+
+#include <cmath>
+
+#include "autograd/ops/shape.h"
+#include "support/errors.h"
+#include "support/golden.h"
+#include "support/golden_case.h"
+#include "support/support.h"
+
+namespace rondo::test {
+namespace {
+
+using X = const Tensors&;
+const std::pair<const char*, Reduction> reductions[] = {
+    {"none", Reduction::none}, {"mean", Reduction::mean}, {"sum", Reduction::sum}};
+
+TEST(Loss, CrossEntropyWithAllItsOptions) {
+  for (std::string shape : {"rows", "planes"}) {
+    for (int smoothing : {0, 1}) {
+      for (int ignoring : {0, 1}) {
+        for (int weighted : {0, 1}) {
+          for (auto [name, reduction] : reductions) {
+            CrossEntropyOptions options{.label_smoothing = smoothing / 10.0,
+                                        .reduction = reduction};
+            if (weighted) options.weight = tensor<float>({0.5f, 1, 2, 0.25f});
+            std::string id = concat(shape, ".", smoothing, ".", ignoring, ".", weighted, ".", name);
+            expect_golden(
+                "cross_entropy." + id, [&](X x) { return cross_entropy(x[0], x[1], options); }, 16);
+            if (smoothing == 0) {
+              expect_golden(
+                  "nll_loss." + id, [&](X x) { return nll_loss(x[0], x[1], options); }, 16);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Loss, CrossEntropyAtTheEdges) {
+  expect_golden("cross_entropy.all_ignored",
+                [](X x) { return cross_entropy(x[0], x[1], {.ignore_index = 1}); });
+  expect_golden(
+      "cross_entropy.far", [](X x) { return cross_entropy(x[0], x[1]); }, 3);
+  Tensor none = zeros({0, 3}), no_targets = zeros({0}, {.dtype = i64});
+  EXPECT_TRUE(std::isnan(cross_entropy(none, no_targets).item()));
+  EXPECT_EQ(cross_entropy(none, no_targets, {.reduction = Reduction::sum}).item(), 0);
+}
+
+TEST(Loss, CrossEntropyReadsStridedLogitsAndTargets) {
+  Tensor logits = randn({4, 6}), targets = tensor<std::int64_t>({3, 9, 0, 9, 1, 9, 2, 9});
+  Tensor expected = cross_entropy(transpose(logits, 0, 1).contiguous().narrow(0, 0, 4),
+                                  tensor<std::int64_t>({3, 0, 1, 2}));
+  Tensor every_second = targets.as_view({4}, {2}, 0);
+  EXPECT_TRUE(all_close(cross_entropy(transpose(logits, 0, 1).narrow(0, 0, 4), every_second),
+                        expected, tolerance(f32, 4, 4)));
+}
+
+TEST(Loss, DifferencesOfTwoTensors) {
+  for (auto [name, reduction] : reductions) {
+    auto r = reduction;
+    std::string tag = std::string(".") + name;
+    expect_golden(
+        "mse_loss" + tag, [r](X x) { return mse_loss(x[0], x[1], r); }, 12);
+    expect_golden(
+        "l1_loss" + tag, [r](X x) { return l1_loss(x[0], x[1], r); }, 12);
+    for (double beta : {1.0, 0.25, 0.0}) {
+      expect_golden(
+          concat("smooth_l1_loss.", static_cast<int>(beta * 100), tag),
+          [=](X x) { return smooth_l1_loss(x[0], x[1], beta, r); }, 12);
+    }
+    expect_golden(
+        "bce_with_logits" + tag, [r](X x) { return bce_with_logits(x[0], x[1], r); }, 12);
+    Tensor target = Golden("ops.txt")["kl_div.target"];
+    expect_golden(
+        "kl_div" + tag, [&](X x) { return kl_div(x[0], converted(target, x[0].dtype()), r); }, 12);
+  }
+}
+
+TEST(Loss, Errors) {
+  Tensor logits = zeros({2, 3});
+  auto targets = [](std::initializer_list<std::int64_t> v) { return tensor<std::int64_t>(v); };
+  EXPECT_ERROR(cross_entropy(logits, targets({0, 3})), ShapeError,
+               "cross_entropy: target 3 at index 1 is not one of the 3 classes");
+  EXPECT_ERROR(nll_loss(logits, targets({-1, 0})), ShapeError,
+               "nll_loss: target -1 at index 0 is not one of the 3 classes");
+  EXPECT_ERROR(cross_entropy(logits, targets({0})), ShapeError,
+               "cross_entropy: input [2, 3] wants a target of shape [2], not [1]");
+  EXPECT_ERROR(cross_entropy(zeros({3}), targets({0})), ShapeError, "input [3] is not (N, C, ...)");
+  EXPECT_ERROR(cross_entropy(logits, zeros({2})), DTypeError, "the target is f32, not i64");
+  EXPECT_ERROR(cross_entropy(zeros({2, 3}, {.dtype = i64}), targets({0, 1})), DTypeError,
+               "the input is i64, not a float");
+  EXPECT_ERROR(cross_entropy(logits, targets({0, 1}), {.weight = ones({2})}), ShapeError,
+               "weight [2] does not fit the 3 classes");
+  EXPECT_ERROR(cross_entropy(logits, targets({0, 1}), {.label_smoothing = 1.5}), Error,
+               "label_smoothing 1.5 is not within 0 and 1");
+  EXPECT_ERROR(nll_loss(logits, targets({0, 1}), {.label_smoothing = 0.5}), Error,
+               "label_smoothing is an option of cross_entropy alone");
+  EXPECT_ERROR(mse_loss(logits, zeros({3})), ShapeError,
+               "mse_loss: input [2, 3] and target [3] differ in shape");
+  EXPECT_ERROR(l1_loss(logits, zeros({2, 1})), ShapeError, "l1_loss: input [2, 3]");
+  EXPECT_ERROR(bce_with_logits(logits, zeros({2, 1})), ShapeError, "bce_with_logits: input [2, 3]");
+  EXPECT_ERROR(kl_div(logits, zeros({2, 1})), ShapeError, "kl_div: input [2, 3]");
+  EXPECT_ERROR(smooth_l1_loss(logits, logits, -1), Error, "smooth_l1_loss: beta -1 is negative");
+  EXPECT_ERROR(mse_loss(zeros({2}, {.dtype = i64}), zeros({2})), DTypeError, "the input is i64");
+}
+
+}  // namespace
+}  // namespace rondo::test

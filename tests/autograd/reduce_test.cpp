@@ -1,0 +1,179 @@
+// Reductions against PyTorch, at the edges, and their errors. Derivatives: op_table_test.cpp.
+
+#include "autograd/ops/reduce.h"
+
+#include <cmath>
+#include <limits>
+
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/shape.h"
+#include "support/errors.h"
+#include "support/golden_case.h"
+#include "support/support.h"
+
+namespace rondo::test {
+namespace {
+
+using X = const Tensors&;
+constexpr double inf = std::numeric_limits<double>::infinity();
+
+TEST(Reduce, SumsAndMeans) {
+  expect_golden(
+      "sum",
+      [](X x) {
+        return Tensors{sum(x[0]), sum(x[0], {0, 2}), sum(x[0], {1}, true)};
+      },
+      24);
+  expect_golden(
+      "mean",
+      [](X x) {
+        return Tensors{mean(x[0]), mean(x[0], {0, 2}), mean(x[0], {1}, true)};
+      },
+      24);
+}
+
+TEST(Reduce, Variances) {
+  expect_golden(
+      "var",
+      [](X x) {
+        return Tensors{var(x[0]), var(x[0], {0, 2}), var(x[0], {1}, 0, true)};
+      },
+      24);
+  expect_golden(
+      "std",
+      [](X x) {
+        return Tensors{rondo::std(x[0]), rondo::std(x[0], {0, 2}), rondo::std(x[0], {1}, 0, true)};
+      },
+      24);
+}
+
+TEST(Reduce, ConstantRowsHaveNoSlope) {
+  expect_golden(
+      "std.constant", [](X x) { return rondo::std(x[0], {1}); }, 3);
+  expect_golden(
+      "norm.zero", [](X x) { return norm(x[0], {1}); }, 2);
+}
+
+TEST(Reduce, Products) {
+  for (const char* name : {"prod", "prod.one_zero", "prod.two_zeros"}) {
+    expect_golden(
+        name, [](X x) { return prod(x[0]); }, 7);
+  }
+}
+
+TEST(Reduce, Norms) {
+  expect_golden(
+      "norm",
+      [](X x) {
+        return Tensors{norm(x[0]), norm(x[0], {0, 2}), norm(x[0], {1}, true)};
+      },
+      24);
+}
+
+TEST(Reduce, LogSumExp) {
+  expect_golden(
+      "logsumexp",
+      [](X x) {
+        return Tensors{logsumexp(x[0], {1}), logsumexp(x[0], {0, 2}, true)};
+      },
+      8);
+  expect_golden(
+      "logsumexp.large", [](X x) { return logsumexp(x[0], {0}); }, 3, 1000);
+  expect_golden(
+      "logsumexp.infinite", [](X x) { return logsumexp(x[0], {1}); }, 2);
+}
+
+TEST(Reduce, RunningSums) {
+  expect_golden(
+      "cumsum",
+      [](X x) {
+        return Tensors{cumsum(x[0], 0), cumsum(x[0], 1), cumsum(x[0], -1)};
+      },
+      9);
+}
+
+TEST(Reduce, ExtremaShareTheirGradientAmongEquals) {
+  expect_golden("max.ties", [](X x) { return Tensors{max(x[0]), min(x[0])}; });
+}
+
+TEST(Reduce, ExtremaAlongADimension) {
+  expect_golden("max.dim", [](X x) {
+    auto [high, high_at] = max(x[0], 1);
+    auto [low, low_at] = min(x[0], 0, true);
+    return Tensors{high, high_at, low, low_at};
+  });
+  expect_golden("arg", [](X x) { return Tensors{argmax(x[0], 1), argmin(x[0], 0, true)}; });
+}
+
+TEST(Reduce, SortAndTopk) {
+  expect_golden("sort", [](X x) {
+    auto [up, up_from] = sort(x[0], 1);
+    auto [down, down_from] = sort(x[0], 0, true);
+    return Tensors{up, up_from, down, down_from};
+  });
+  expect_golden("topk", [](X x) {
+    auto [high, high_at] = topk(x[0], 2);
+    auto [low, low_at] = topk(x[0], 2, 0, false);
+    return Tensors{high, high_at, low, low_at};
+  });
+}
+
+TEST(Reduce, IntegersAndBoolsSumToI64) {
+  expect_golden("integers", [](X x) {
+    return Tensors{sum(x[0]), sum(x[0], {0}), prod(x[0]), cumsum(x[0], 1),
+                   max(x[0]), sum(x[1], {0}), all(x[1]),  any(x[1])};
+  });
+}
+
+TEST(Reduce, NothingToReduce) {
+  Tensor none = zeros({0, 3});
+  EXPECT_TRUE(identical(sum(none, {0}), zeros({3})));
+  EXPECT_TRUE(identical(prod(none), scalar(1.0)));
+  EXPECT_TRUE(std::isnan(mean(none).item()));
+  EXPECT_TRUE(identical(logsumexp(none, {0}), full({3}, -inf)));
+  EXPECT_TRUE(identical(norm(none), scalar(0.0)));
+  EXPECT_TRUE(all(none).item<bool>());
+  EXPECT_FALSE(any(none).item<bool>());
+  EXPECT_EQ(sort(none).values.shape(), (Dims{0, 3}));
+  EXPECT_EQ(topk(none, 0, 0).values.shape(), (Dims{0, 3}));
+}
+
+TEST(Reduce, ATensorWithoutDimensions) {
+  Tensor x = scalar(-3.0).requires_grad_();
+  EXPECT_TRUE(identical(sum(x, {0}), scalar(-3.0)));
+  EXPECT_TRUE(identical(cumsum(x, -1), scalar(-3.0)));
+  EXPECT_TRUE(identical(sort(x).values, scalar(-3.0)));
+  ValuesAndIndices top = max(x, 0);
+  EXPECT_TRUE(identical(top.values, scalar(-3.0)));
+  EXPECT_TRUE(identical(top.indices, scalar(0, {.dtype = i64})));
+  norm(x).backward();
+  EXPECT_EQ(x.grad().item(), -1);
+}
+
+TEST(Reduce, SixteenBitsDoNotOverflowOnTheWay) {
+  Tensor x = full({300}, 600, {.dtype = f16});  // sums to 180000, f16 ends at 65504
+  EXPECT_EQ(mean(x).item(), 600);
+  EXPECT_EQ(norm(x).item(), static_cast<float>(Half(600 * std::sqrt(300.f))));
+  EXPECT_TRUE(std::isinf(sum(x).item()));
+}
+
+TEST(Reduce, Errors) {
+  Tensor x = zeros({2, 3}), none = zeros({2, 0}), integers = zeros({2}, {.dtype = i64});
+  EXPECT_ERROR(sum(x, {2}), ShapeError, "sum: dimension 2 is out of range");
+  EXPECT_ERROR(sum(x, {0, -2}), ShapeError, "sum: dimension 0 appears twice in [0, -2]");
+  EXPECT_ERROR(mean(integers), DTypeError, "mean: the input is i64");
+  EXPECT_ERROR(var(integers), DTypeError, "var: the input is i64");
+  EXPECT_ERROR(rondo::std(integers), DTypeError, "std: the input is i64");
+  EXPECT_ERROR(norm(integers), DTypeError, "norm: the input is i64");
+  EXPECT_ERROR(logsumexp(integers, {0}), DTypeError, "logsumexp: the input is i64");
+  EXPECT_ERROR(cumsum(x, 5), ShapeError, "cumsum: dimension 5");
+  EXPECT_ERROR(max(none), ShapeError, "max: the tensor [2, 0] has no elements");
+  EXPECT_ERROR(min(none, 1), ShapeError, "min: dimension 1 of shape [2, 0] has no elements");
+  EXPECT_ERROR(argmax(x, -3), ShapeError, "argmax: dimension -3");
+  EXPECT_ERROR(sort(x, 2), ShapeError, "sort: dimension 2");
+  EXPECT_ERROR(topk(x, 4), ShapeError, "topk: k = 4 is not within dimension 1 of shape [2, 3]");
+  EXPECT_ERROR(topk(scalar(1.0), 1), ShapeError, "topk: the tensor has no dimensions");
+}
+
+}  // namespace
+}  // namespace rondo::test
