@@ -1,0 +1,37 @@
+#pragma once
+// What cifar_resnet and fashion_mlp have in common: the flags, and what a classifier program does
+// with them. The two programs differ in their defaults.
+
+#include <cstdint>
+#include <string>
+
+namespace examples {
+
+struct Flags {
+  std::string model = {}, dataset = {};
+  std::int64_t epochs = 12, batch = 128;
+  double lr = 0.3, weight_decay = 5e-4;
+  std::string optimizer = "sgd";
+  std::string sync = "ddp";
+  int average_every = 8;
+  std::string all_reduce = "ring";
+  std::string mean = {}, std = {};  // "a,b,c"; empty: the data set's
+  std::int64_t limit = 0;
+  bool resume = false;
+  std::string checkpoint_dir = {};
+  std::int64_t checkpoint_every = 0;
+  std::string weights = {};
+  bool eval = false;
+  std::uint64_t seed = 1;
+  int threads = 0;
+  std::string data = {};
+  std::string json = {};
+  std::string predict = {};
+  bool augment = true;
+};
+
+/// Parses the command line over `defaults`, trains, evaluates or predicts, and returns the
+/// program's exit status: 0, 1 after an error (one sentence on standard error), 143 after SIGTERM.
+int run_classifier(int argc, char** argv, const std::string& description, Flags defaults);
+
+}  // namespace examples

@@ -1,0 +1,118 @@
+// The command line. The one file of the examples that pays for CLI11's headers.
+#include "flags.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "data/open.h"
+#include "dist/communicator.h"
+#include "nn/models/models.h"
+
+namespace examples {
+
+using namespace rondo;
+
+Parsed parse_flags(int argc, char** argv, const std::string& description, const Flags& defaults,
+                   bool quiet) {
+  Flags f = defaults;
+  CLI::App app{description};
+  app.option_defaults()->always_capture_default();
+  app.add_option("--model", f.model, "which network")->check(CLI::IsMember(nn::model_names()));
+  app.add_option("--dataset", f.dataset, "which images")
+      ->check(CLI::IsMember(data::dataset_names()));
+  app.add_option("--data", f.data,
+                 "folder with the data; else $RONDO_DATA, the cache, the network");
+  app.add_option("--epochs", f.epochs, "passes over the training images")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--batch", f.batch, "images in a step, over all ranks")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--lr", f.lr, "the highest learning rate of the one-cycle schedule")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--weight-decay", f.weight_decay, "L2 penalty")->check(CLI::NonNegativeNumber);
+  app.add_option("--optimizer", f.optimizer, "sgd (Nesterov 0.9), adam or adamw")
+      ->check(CLI::IsMember({"sgd", "adam", "adamw"}));
+  app.add_option("--sync", f.sync, "average gradients in each step, or parameters now and then")
+      ->check(CLI::IsMember({"ddp", "average"}));
+  app.add_option("--average-every", f.average_every, "steps between averages")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--all-reduce", f.all_reduce, "rondo's ring, or MPI's own")
+      ->check(CLI::IsMember({"ring", "mpi"}));
+  app.add_option("--mean", f.mean, "a,b,c: subtracted from the channels (of values 0 to 1)");
+  app.add_option("--std", f.std, "a,b,c: divides them");
+  app.add_flag("--augment,!--no-augment", f.augment, "random crops and flips in training");
+  app.add_option("--limit", f.limit, "only so many training and test images; 0: all")
+      ->check(CLI::NonNegativeNumber);
+  app.add_flag("--resume", f.resume, "go on from the checkpoint in --checkpoint-dir");
+  app.add_option("--checkpoint-dir", f.checkpoint_dir,
+                 "where checkpoint and metrics go (default runs/MODEL-DATASET)");
+  app.add_option("--checkpoint-every", f.checkpoint_every,
+                 "steps between checkpoints; 0: at the end of an epoch")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--weights", f.weights,
+                 "start from these weights (a checkpoint or a .safetensors state dict)");
+  app.add_flag("--eval", f.eval,
+               "only measure the test accuracy (of --weights, or of the checkpoint)");
+  app.add_option("--predict", f.predict, "name the class of this image (PPM or PGM), then end");
+  app.add_option("--seed", f.seed, "of initialisation, shuffling and augmentation");
+  app.add_option("--threads", f.threads, "OpenMP threads of each rank; 0: its share of the cores")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--json", f.json, "write the result to this file; - is standard output");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (quiet) return {f, error.get_exit_code()};
+    // CLI11 would add a hint on a second line; one sentence is enough.
+    if (error.get_exit_code() == 0) return {f, app.exit(error)};
+    std::cerr << argv[0] << ": " << error.what() << "; --help lists the flags\n";
+    return {f, error.get_exit_code()};
+  }
+  if (f.checkpoint_dir.empty()) f.checkpoint_dir = "runs/" + f.model + "-" + f.dataset;
+  return {f, std::nullopt};
+}
+
+void agree_on_flags(const Flags& f, dist::Communicator& comm) {
+  auto agree = [&](const char* flag, const auto& value) {
+    comm.agree(concat("--", flag), concat(value));
+  };
+  agree("model", f.model);
+  agree("dataset", f.dataset);
+  agree("epochs", f.epochs);
+  agree("batch", f.batch);
+  agree("lr", f.lr);
+  agree("weight-decay", f.weight_decay);
+  agree("optimizer", f.optimizer);
+  agree("sync", f.sync);
+  agree("average-every", f.average_every);
+  agree("all-reduce", f.all_reduce);
+  agree("mean", f.mean);
+  agree("std", f.std);
+  agree("augment", f.augment);
+  agree("limit", f.limit);
+  agree("resume", f.resume);
+  agree("checkpoint-dir", f.checkpoint_dir);
+  agree("checkpoint-every", f.checkpoint_every);
+  agree("weights", f.weights);
+  agree("eval", f.eval);
+  agree("predict", f.predict);
+  agree("seed", f.seed);
+}
+
+std::vector<float> parse_channels(const std::string& flag, const std::string& text,
+                                  std::int64_t channels) {
+  std::vector<float> values;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, ',');) {
+    std::size_t used = 0;
+    try {
+      values.push_back(std::stof(part, &used));
+    } catch (const std::exception&) {
+      used = std::string::npos;
+    }
+    require(used == part.size(), flag, " ", text, ": \"", part, "\" is no number");
+  }
+  require(static_cast<std::int64_t>(values.size()) == channels, flag, " ", text, ": has ",
+          values.size(), " numbers, the images have ", channels, " channels");
+  return values;
+}
+
+}  // namespace examples

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "classifier.h"
+
+namespace rondo::dist {
+class Communicator;
+}
+
+namespace examples {
+
+/// The flags of a command line; an exit status instead when there is nothing more to do (--help, a
+/// flag that is unknown or out of range: said on standard error by rank 0).
+struct Parsed {
+  Flags flags;
+  std::optional<int> exit_status;
+};
+Parsed parse_flags(int argc, char** argv, const std::string& description, const Flags& defaults,
+                   bool quiet);
+
+/// Throws on all ranks, naming rank and flag, when a rank was started with other flags than rank 0.
+void agree_on_flags(const Flags& flags, rondo::dist::Communicator& comm);
+
+/// "0.5,0.5,0.5" as numbers, one for each channel; throws Error naming the flag.
+std::vector<float> parse_channels(const std::string& flag, const std::string& text,
+                                  std::int64_t channels);
+
+}  // namespace examples

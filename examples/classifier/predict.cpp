@@ -1,0 +1,95 @@
+// Reading one picture: netpbm's simplest form, which every image tool writes.
+#include "predict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+
+namespace examples {
+
+using namespace rondo;
+
+namespace {
+
+/// The next number of a netpbm header; comments run from # to the end of the line.
+std::int64_t read_number(std::istream& in, const std::string& path) {
+  while (in) {
+    in >> std::ws;
+    if (in.peek() != '#') break;
+    std::string comment;
+    std::getline(in, comment);
+  }
+  std::int64_t value = -1;
+  in >> value;
+  require<IoError>(bool(in) && value > 0 && value <= 65536, path,
+                   ": the header of this image is damaged");
+  return value;
+}
+
+}  // namespace
+
+Tensor read_ppm(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  require<IoError>(in.good(), path, ": cannot be opened");
+  std::string magic(2, ' ');
+  in.read(magic.data(), 2);
+  require<IoError>(magic == "P6" || magic == "P5", path,
+                   ": is no binary PPM or PGM image (`convert ", path, " image.ppm` makes one)");
+  std::int64_t channels = magic == "P6" ? 3 : 1;
+  std::int64_t width = read_number(in, path), height = read_number(in, path),
+               largest = read_number(in, path);
+  require<IoError>(largest <= 255, path, ": has 16 bits a channel, 8 are wanted");
+  in.get();  // the one white space that ends the header
+  Tensor image = Tensor::empty({1, channels, height, width}, {.dtype = u8});
+  std::vector<char> pixels(static_cast<std::size_t>(channels * height * width));
+  in.read(pixels.data(), static_cast<std::streamsize>(pixels.size()));
+  require<IoError>(in.gcount() == static_cast<std::streamsize>(pixels.size()), path,
+                   ": ends after ", in.gcount(), " of ", pixels.size(), " bytes of pixels");
+  auto* out = image.data_ptr<std::uint8_t>();
+  for (std::int64_t p = 0; p < height * width; ++p) {
+    for (std::int64_t c = 0; c < channels; ++c) {
+      auto value = static_cast<std::uint8_t>(pixels[static_cast<std::size_t>(p * channels + c)]);
+      out[c * height * width + p] = static_cast<std::uint8_t>(value * 255 / largest);
+    }
+  }
+  return image;
+}
+
+Tensor fit_image(const Tensor& image, std::int64_t channels, std::int64_t height,
+                 std::int64_t width) {
+  std::int64_t from_channels = image.size(1), from_height = image.size(2),
+               from_width = image.size(3);
+  Tensor result = Tensor::empty({1, channels, height, width}, {.dtype = u8});
+  const auto* in = image.data_ptr<std::uint8_t>();
+  auto* out = result.data_ptr<std::uint8_t>();
+  /// How much of source pixel i lies in the part of the line that output pixel o of `outputs`
+  /// covers.
+  auto overlap = [](std::int64_t i, std::int64_t inputs, std::int64_t o, std::int64_t outputs) {
+    double size = static_cast<double>(inputs) / static_cast<double>(outputs);
+    double begin = static_cast<double>(o) * size, end = begin + size;
+    return std::max(
+        0.0, std::min(end, static_cast<double>(i + 1)) - std::max(begin, static_cast<double>(i)));
+  };
+  for (std::int64_t c = 0; c < channels; ++c) {
+    std::int64_t first = from_channels == channels ? c : 0;
+    std::int64_t last = from_channels == channels ? c : from_channels - 1;
+    for (std::int64_t y = 0; y < height; ++y) {
+      for (std::int64_t x = 0; x < width; ++x) {
+        double sum = 0, weight = 0;
+        for (std::int64_t v = y * from_height / height; v * height < (y + 1) * from_height; ++v) {
+          for (std::int64_t u = x * from_width / width; u * width < (x + 1) * from_width; ++u) {
+            double part = overlap(v, from_height, y, height) * overlap(u, from_width, x, width);
+            for (std::int64_t k = first; k <= last; ++k) {
+              sum += part * in[(k * from_height + v) * from_width + u];
+              weight += part;
+            }
+          }
+        }
+        out[(c * height + y) * width + x] = static_cast<std::uint8_t>(std::lround(sum / weight));
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace examples

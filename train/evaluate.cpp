@@ -1,0 +1,36 @@
+#include "train/evaluate.h"
+
+#include "autograd/grad_mode.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/loss.h"
+#include "autograd/ops/reduce.h"
+#include "tensor/creation.h"
+
+namespace rondo::train {
+
+Evaluation evaluate(nn::Module& model, std::shared_ptr<const data::Dataset> dataset,
+                    const data::Transform& transform, dist::Communicator& comm,
+                    std::int64_t batch_size, int workers) {
+  auto sampler = std::make_shared<data::DistributedSampler>(
+      dataset->size(),
+      data::DistributedSamplerOptions{
+          .rank = comm.rank(), .world_size = comm.world_size(), .shuffle = false, .even = false});
+  data::DataLoader loader(dataset, sampler, {.batch_size = batch_size, .workers = workers},
+                          transform);
+  bool was_training = model.is_training();
+  model.eval();
+  NoGradGuard no_grad;
+  Tensor sums = zeros({2}, {.dtype = f64});  // correct, loss
+  double* sum = sums.data_ptr<double>();
+  for (auto& batch : loader) {
+    Tensor logits = model(batch.input);
+    sum[0] += rondo::sum(eq(argmax(logits, 1), batch.target)).item<double>();
+    sum[1] += cross_entropy(logits, batch.target, {.reduction = Reduction::sum}).item<double>();
+  }
+  model.train(was_training);
+  comm.all_reduce(sums);
+  return {static_cast<std::int64_t>(sum[0]), dataset->size(),
+          sum[1] / static_cast<double>(dataset->size())};
+}
+
+}  // namespace rondo::train

@@ -1,0 +1,66 @@
+#pragma once
+// fit: the training loop for classifiers, on one rank or many, that survives being stopped.
+//
+// For each epoch: for each batch forward, backward (DDP averages the gradients meanwhile), a step
+// of the optimizer and of the schedule; then the test accuracy, a line of metrics, a checkpoint.
+// The loop knows nothing of models, data sets or flags; examples/classifier puts it together with
+// those.
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <ostream>
+
+#include "autograd/ops/loss.h"
+#include "data/loader.h"
+#include "dist/communicator.h"
+#include "io/checkpoint.h"
+#include "nn/module.h"
+#include "optim/lr_schedule.h"
+#include "optim/optimizer.h"
+#include "train/evaluate.h"
+
+namespace rondo::train {
+
+/// How the ranks' models are kept together.
+enum class Sync { ddp, average };
+
+struct FitOptions {
+  std::int64_t epochs = 1;
+  Sync sync = Sync::ddp;
+  int average_every = 8;  // steps, for Sync::average
+  CrossEntropyOptions loss = {};
+
+  std::filesystem::path checkpoint_dir = {};  // empty: no checkpoints, no metrics file
+  std::int64_t checkpoint_every = 0;          // steps; 0: after each epoch only
+  bool resume = false;
+  std::string model_name = "model";
+  io::Metadata config = {};  // settings that a resumed run must share
+
+  std::ostream* out = nullptr;  // where rank 0 reports; null: nowhere
+};
+
+struct FitResult {
+  Evaluation test;  // after the last epoch
+  double best_test_accuracy = 0;
+  double final_loss = 0;             // mean over the last epoch's batches of all ranks
+  double img_per_s = 0;              // of all ranks together, evaluation left out
+  std::int64_t epochs = 0;           // completed, those before a resume included
+  bool stopped = false;              // by SIGTERM or SIGINT; a checkpoint was written
+  std::filesystem::path checkpoint;  // empty: none
+};
+
+struct FitData {
+  data::DataLoader& train;    // this rank's share
+  std::int64_t train_images;  // in an epoch, of all ranks together
+  std::int64_t batch_size;    // likewise
+  std::shared_ptr<const data::Dataset> test;
+  data::Transform test_transform;
+};
+
+/// Trains until options.epochs are done. The schedule steps once a batch. Throws Error on all ranks
+/// when a loss is not finite, IoError when a checkpoint cannot be written or read. Collective.
+FitResult fit(nn::Module& model, optim::Optimizer& optimizer, optim::LRSchedule& schedule,
+              FitData data, std::shared_ptr<dist::Communicator> comm, const FitOptions& options);
+
+}  // namespace rondo::train

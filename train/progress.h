@@ -1,0 +1,46 @@
+#pragma once
+// ProgressBar: one line on the terminal that says how far a loop is, how fast, and how long it has
+// left.
+//
+//   epoch 3/12 [=========>          ] 46%  1034 img/s  0:25 left  loss 0.8123
+//
+// On a terminal the line is rewritten in place, at most ten times a second; anywhere else (a log
+// file, a pipe) a line is written at every tenth of the way, so that logs stay short.
+
+#include <chrono>
+#include <cstdint>
+#include <ostream>
+#include <string>
+
+namespace rondo::train {
+
+/// "1:05", "2:03:04".
+std::string format_duration(double seconds);
+
+class ProgressBar {
+ public:
+  /// `total` items of `unit` ("img"); `out` null: silent.
+  ProgressBar(std::ostream* out, std::string title, std::int64_t total, std::string unit);
+  /// Clears the line, if it was never finished.
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  /// `done` items of the total are done; `text` is shown at the end of the line.
+  void update(std::int64_t done, const std::string& text);
+  /// Items a second since construction.
+  double rate() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string line(std::int64_t done, const std::string& text) const;
+
+  std::ostream* out_;
+  std::string title_, unit_;
+  std::int64_t total_, done_ = 0, next_tenth_ = 1;
+  bool in_place_;
+  std::size_t width_ = 0;
+  Clock::time_point start_ = Clock::now(), shown_{};
+};
+
+}  // namespace rondo::train

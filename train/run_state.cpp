@@ -1,0 +1,96 @@
+#include "train/run_state.h"
+
+#include <omp.h>
+
+#include "tensor/random.h"
+
+namespace rondo::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path rank_folder(const fs::path& directory) { return directory / "ranks"; }
+
+fs::path rank_path(const fs::path& directory, std::int64_t step, int rank) {
+  return rank_folder(directory) / concat("step", step, ".rank", rank, ".safetensors");
+}
+
+std::string text_of(const io::MetadataValue& value) {
+  return std::visit([](const auto& v) { return concat(v); }, value);
+}
+
+/// Removes the rank files of all other steps.
+void remove_older(const fs::path& directory, std::int64_t step) {
+  std::string keep = concat("step", step, ".");
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(rank_folder(directory), ignored)) {
+    if (!entry.path().filename().string().starts_with(keep)) fs::remove(entry.path(), ignored);
+  }
+}
+
+}  // namespace
+
+fs::path checkpoint_path(const fs::path& directory) { return directory / "checkpoint.safetensors"; }
+
+void RunState::save(const fs::path& directory, const io::Checkpoint::Position& position,
+                    const io::Metadata& metadata) const {
+  io::Checkpoint checkpoint{.model = model_name,
+                            .config = config,
+                            .model_state = model.state_dict(),
+                            .optimizer = optimizer.state_dict(),
+                            .schedule = schedule.state_dict(),
+                            .position = position,
+                            .generators = {{"default", default_generator().state()}},
+                            .world_size = comm.world_size(),
+                            .threads = omp_get_max_threads(),
+                            .metadata = metadata};
+  std::error_code error;
+  fs::create_directories(state_per_rank ? rank_folder(directory) : directory, error);
+  require<IoError>(!error, directory.string(), ": cannot be created: ", error.message());
+  if (state_per_rank && comm.rank() != 0) {
+    io::save_checkpoint(rank_path(directory, position.global_step, comm.rank()).string(),
+                        checkpoint);
+  }
+  comm.barrier();
+  if (comm.rank() == 0) {
+    io::save_checkpoint(checkpoint_path(directory).string(), checkpoint);
+    if (state_per_rank) remove_older(directory, position.global_step);
+  }
+  comm.barrier();
+}
+
+io::Checkpoint RunState::restore(const fs::path& directory) {
+  std::string path = checkpoint_path(directory).string();
+  io::Checkpoint checkpoint = io::load_checkpoint(path, model_name);
+  comm.agree("the checkpoint's step", std::to_string(checkpoint.position.global_step));
+  for (const auto& [name, value] : config) {
+    auto found = checkpoint.config.find(name);
+    require(found != checkpoint.config.end() && text_of(found->second) == text_of(value), path,
+            ": belongs to a run with ", name, " ",
+            found == checkpoint.config.end() ? "unset" : text_of(found->second), ", this one has ",
+            name, " ", text_of(value));
+  }
+  if (state_per_rank && comm.rank() != 0) {
+    require(checkpoint.world_size == comm.world_size(), path, ": was written by ",
+            checkpoint.world_size, " ranks that averaged their parameters, and cannot go on with ",
+            comm.world_size());
+    std::string mine = rank_path(directory, checkpoint.position.global_step, comm.rank()).string();
+    io::Checkpoint own = io::load_checkpoint(mine, model_name);
+    checkpoint.model_state = own.model_state;
+    checkpoint.optimizer = own.optimizer;
+    checkpoint.metadata = own.metadata;
+  }
+  require<IoError>(
+      checkpoint.optimizer && checkpoint.schedule, path,
+      ": holds weights but no optimizer or schedule, so there is no run to go on with");
+  model.load_state_dict(checkpoint.model_state);
+  optimizer.load_state_dict(*checkpoint.optimizer);
+  schedule.load_state_dict(*checkpoint.schedule);
+  // Every rank has a seed of its own, and all have drawn equally often.
+  Generator::State state = default_generator().state();
+  state.next_stream = checkpoint.generators.at("default").next_stream;
+  default_generator().set_state(state);
+  return checkpoint;
+}
+
+}  // namespace rondo::train

@@ -1,0 +1,41 @@
+#pragma once
+// RunState: a run's checkpoint over all ranks.
+//
+// Under DDP every rank has the same parameters and optimizer state, and rank 0 writes one file.
+// Under parameter averaging each rank has its own weights and momentum between two averages: ranks
+// 1, 2, … then write theirs first, to ranks/step<S>.rank<R>.safetensors, rank 0's file comes last
+// and is what makes the checkpoint valid, and only then are older rank files removed. Whenever the
+// run is killed, the newest rank 0 file and the rank files of its step are there, whole.
+
+#include <filesystem>
+
+#include "dist/communicator.h"
+#include "io/checkpoint.h"
+#include "nn/module.h"
+#include "optim/lr_schedule.h"
+#include "optim/optimizer.h"
+
+namespace rondo::train {
+
+struct RunState {
+  nn::Module& model;
+  optim::Optimizer& optimizer;
+  optim::LRSchedule& schedule;
+  dist::Communicator& comm;
+  std::string model_name;
+  io::Metadata config;          // what must be the same when the run goes on
+  bool state_per_rank = false;  // averaging: each rank has weights and momentum of its own
+
+  /// Writes DIR/checkpoint.safetensors. `metadata` is kept with it. Collective. Throws IoError.
+  void save(const std::filesystem::path& directory, const io::Checkpoint::Position& position,
+            const io::Metadata& metadata) const;
+  /// Reads it back into model, optimizer, schedule and the random generator, and returns what else
+  /// it held. Throws IoError naming the file when it is missing or damaged, and Error naming the
+  /// setting when it belongs to a run with other settings. Collective.
+  io::Checkpoint restore(const std::filesystem::path& directory);
+};
+
+/// DIR/checkpoint.safetensors.
+std::filesystem::path checkpoint_path(const std::filesystem::path& directory);
+
+}  // namespace rondo::train

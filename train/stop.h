@@ -1,0 +1,24 @@
+#pragma once
+// StopSignal: SIGTERM and SIGINT as a request instead of an end. While one lives, the first signal
+// only sets a flag, which a training loop looks at between two steps; a second one ends the program
+// at once.
+
+#include <csignal>
+
+namespace rondo::train {
+
+class StopSignal {
+ public:
+  StopSignal();
+  ~StopSignal();
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+
+  /// Whether the program has been asked to stop.
+  static bool requested();
+
+ private:
+  struct sigaction old_term_, old_int_;
+};
+
+}  // namespace rondo::train
