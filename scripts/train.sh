@@ -50,15 +50,15 @@ has() {
 
 # ---- Data. The program downloads what is missing; only "nobody answers" is decided here.
 extra=()
-folder_of_data=${RONDO_DATA:-${XDG_CACHE_HOME:-$HOME/.cache}/rondo/datasets}
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/rondo/datasets
 answers() { # HOST PORT; behind a proxy nothing can be said before trying
   [ -n "${https_proxy:-${HTTPS_PROXY:-${all_proxy:-}}}" ] ||
     timeout 10 bash -c ": </dev/tcp/$1/$2" 2>/dev/null
 }
-if ! has data && ! has dataset && [ ! -d "$folder_of_data/cifar-10-batches-bin" ] &&
-  ! answers www.cs.toronto.edu 443; then
+if ! has data && ! has dataset && [ ! -d "${RONDO_DATA:-$cache}/cifar-10-batches-bin" ] &&
+  [ ! -d "$cache/cifar-10-batches-bin" ] && ! answers www.cs.toronto.edu 443; then
   echo
-  echo "train.sh: CIFAR-10 is not in $folder_of_data, and www.cs.toronto.edu, where it could be"
+  echo "train.sh: CIFAR-10 is not in ${RONDO_DATA:-$cache}, and www.cs.toronto.edu, where it could be"
   echo "train.sh: downloaded from, does not answer. Training on FASHION-MNIST instead (28x28 grey images of"
   echo "train.sh: clothes, from the package dataset-fashion-mnist): accuracies are not those of CIFAR-10."
   echo
