@@ -1,0 +1,135 @@
+// all_reduce: the own ring against MPI's all-reduce, on the same buffers, in turns.
+//
+//   mpirun -np 2 build/bin/all_reduce --min-bytes 1048576 --max-bytes 134217728
+//
+// Sizes double from --min-bytes to --max-bytes. At each size the algorithms take turns, so that
+// whatever else the machine does hits all alike; a time is from a barrier to the end of the slowest
+// rank, the median of the repetitions. Bus bandwidth is 2 (n - 1) / n * S / t: what each link must
+// carry at least, whatever the algorithm, so that numbers of different n compare.
+//
+//   ring          rondo's ring over MPI point-to-point
+//   mpi           MPI_Allreduce, blocking: what most programs call, and the one to beat
+//   mpi_polled    MPI_Iallreduce, polled: what Communicator offers as AllReduce::mpi
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "dist/init.h"
+#include "tensor/creation.h"
+#include "tensor/error.h"
+
+using namespace rondo;
+
+namespace {
+
+struct Options {
+  std::int64_t min_bytes = 1 << 20, max_bytes = std::int64_t{128} << 20;
+  int repeat = 0;
+  int chunk_kib = 0, chunks = 0, window = 0;
+  std::string json;
+};
+
+struct Algorithm {
+  const char* name;
+  dist::AllReduce kind;
+};
+
+double seconds_once(dist::Communicator& comm, const Tensor& x, dist::AllReduce kind) {
+  comm.barrier();
+  auto begin = dist::Clock::now();
+  comm.all_reduce_async(x, dist::ReduceOp::sum, kind).wait();
+  double mine = std::chrono::duration<double>(dist::Clock::now() - begin).count();
+  Tensor slowest = scalar(mine, {.dtype = f64});
+  comm.all_reduce(slowest, dist::ReduceOp::max);
+  return slowest.item<double>();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+nlohmann::json measure(dist::Communicator& comm, const Options& options, bool print) {
+  std::vector<Algorithm> algorithms = {{"ring", dist::AllReduce::ring}};
+  if (std::string(comm.backend()) == "mpi") {
+    algorithms.push_back({"mpi", dist::AllReduce::mpi_blocking});
+    algorithms.push_back({"mpi_polled", dist::AllReduce::mpi});
+  }
+  nlohmann::json rows = nlohmann::json::array();
+  double n = comm.world_size();
+  if (print)
+    std::printf("%12s  %-11s %11s %10s  %s\n", "bytes", "algorithm", "ms", "bus GB/s", "ring is");
+  for (std::int64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= 2) {
+    Tensor x = zeros({std::max<std::int64_t>(1, bytes / 4)});
+    int repeat = options.repeat > 0 ? options.repeat : bytes < (1 << 20) ? 101 : 15;
+    std::vector<std::vector<double>> times(algorithms.size());
+    for (int i = -2; i < repeat; ++i) {  // two rounds to warm up
+      for (std::size_t a = 0; a < algorithms.size(); ++a) {
+        double t = seconds_once(comm, x, algorithms[a].kind);
+        if (i >= 0) times[a].push_back(t);
+      }
+    }
+    double ring = median(times[0]);
+    for (std::size_t a = 0; a < algorithms.size(); ++a) {
+      double t = median(times[a]);
+      double bandwidth = 2 * (n - 1) / n * static_cast<double>(x.nbytes()) / t * 1e-9;
+      rows.push_back({{"algorithm", algorithms[a].name},
+                      {"bytes", x.nbytes()},
+                      {"seconds", t},
+                      {"bus_gb_s", bandwidth}});
+      if (!print) continue;
+      std::printf("%12lld  %-11s %11.3f %10.2f", static_cast<long long>(x.nbytes()),
+                  algorithms[a].name, t * 1e3, bandwidth);
+      std::printf(a == 0 ? "\n" : "  %.2fx as fast\n", t / ring);
+    }
+  }
+  return rows;
+}
+
+int program(int argc, char** argv) {
+  CLI::App app("rondo's ring all-reduce against MPI's");
+  Options options;
+  app.add_option("--min-bytes", options.min_bytes, "smallest buffer")->check(CLI::PositiveNumber);
+  app.add_option("--max-bytes", options.max_bytes, "largest buffer")->check(CLI::PositiveNumber);
+  app.add_option("--repeat", options.repeat, "repetitions (default: by size)");
+  app.add_option("--chunk-kib", options.chunk_kib, "the ring's largest message");
+  app.add_option("--chunks", options.chunks, "chunks of a segment");
+  app.add_option("--window", options.window, "chunks in flight");
+  app.add_option("--json", options.json, "write the rows to FILE; - is standard output");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e);
+  }
+  dist::InitOptions init;
+  dist::RingOptions& ring = init.communicator.ring;
+  if (options.chunk_kib > 0) ring.chunk_bytes = static_cast<std::size_t>(options.chunk_kib) << 10;
+  if (options.chunks > 0) ring.chunks_per_segment = options.chunks;
+  if (options.window > 0) ring.window = options.window;
+  auto comm = dist::init(init);
+  bool print = comm->rank() == 0 && options.json != "-";
+  if (print) std::printf("%d ranks, backend %s\n", comm->world_size(), comm->backend());
+  nlohmann::json result = {{"world_size", comm->world_size()},
+                           {"rows", measure(*comm, options, print)}};
+  if (comm->rank() != 0 || options.json.empty()) return 0;
+  if (options.json == "-") {
+    std::cout << result.dump(2) << std::endl;
+    return 0;
+  }
+  std::ofstream file(options.json);
+  file << result.dump(2) << std::endl;
+  require<IoError>(file.good(), "--json: cannot write ", options.json);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return dist::run([&] { return program(argc, argv); });
+}

@@ -1,0 +1,123 @@
+// 03_ring: what a ring all-reduce does, step by step, on four ranks.
+//
+//   build/bin/03_ring                            four threads play the ranks
+//   mpirun -np 4 --oversubscribe build/bin/03_ring    four processes
+//
+// Each rank starts with four numbers: rank 0 with ones, rank 1 with tens, rank 2 with hundreds. So
+// a sum shows its terms: 1101 is "from ranks 0, 2 and 3". Watch a segment grow while it travels
+// once around (reduce-scatter), and then travel around again, complete (all-gather). The formulas,
+// and why this is the best that can be done, are at the head of
+// dist/algorithms/ring_all_reduce.cpp, whose code runs here.
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dist/algorithms/ring_all_reduce.h"
+#include "dist/init.h"
+#include "dist/launcher.h"
+#include "dist/thread/thread_transport.h"
+#include "tensor/creation.h"
+#include "tensor/error.h"
+
+using namespace rondo;
+
+namespace {
+
+// Rank 0's value is 1, rank 1's 10, rank 2's 100 …; segments are one element each.
+std::vector<float> start_values(int rank, int world_size) {
+  float value = 1;
+  for (int r = 0; r < rank; ++r) value *= 10;
+  return std::vector<float>(static_cast<std::size_t>(world_size), value);
+}
+
+// Sends a line to rank 0, which prints the lines of all ranks in order. Only for the show: the ring
+// itself never needs a rank 0.
+void print_in_order(dist::Communicator& comm, const std::string& line) {
+  auto lines = comm.all_gather_bytes(line);
+  if (comm.rank() != 0) return;
+  for (const std::string& l : lines) std::printf("%s\n", l.c_str());
+  std::fflush(stdout);
+}
+
+std::string show(const std::vector<float>& data) {
+  std::string text;
+  for (float v : data) {
+    char number[32];
+    std::snprintf(number, sizeof number, " %7.0f", v);
+    text += number;
+  }
+  return text;
+}
+
+// One hop of the schedule, done by hand and blocking, to be able to look at the data in between.
+// The library's Pipeline (dist/algorithms/pipeline.cpp) does the same with several chunks in
+// flight.
+void one_hop(dist::Communicator& comm, dist::Schedule& ring, std::int64_t i) {
+  int n = comm.world_size(), r = comm.rank();
+  dist::Hop hop = ring.hop(i);
+  std::vector<char> scratch(hop.recv_bytes);
+  void* place = hop.recv ? hop.recv : scratch.data();
+
+  dist::Transport& transport = comm.transport();
+  dist::Request in = transport.recv((r + n - 1) % n, /*tag=*/20000, place, hop.recv_bytes);
+  dist::Request out = transport.send((r + 1) % n, /*tag=*/20000, hop.send, hop.send_bytes);
+  while (!transport.test(in)) std::this_thread::yield();
+  while (!transport.test(out)) std::this_thread::yield();
+  ring.arrived(i, scratch.data());  // adds, in the first half; does nothing in the second
+}
+
+void walk(dist::Communicator& comm) {
+  int n = comm.world_size(), r = comm.rank();
+  std::vector<float> data = start_values(r, n);
+  auto ring = dist::ring_all_reduce_schedule(r, n, data.data(), n, f32, dist::ReduceOp::sum);
+
+  if (r == 0) std::printf("\nstart: rank r holds 10^r in each of %d segments\n", n);
+  print_in_order(comm, concat("  rank ", r, ":", show(data)));
+  for (std::int64_t i = 0; i < ring->hops(); ++i) {
+    dist::Hop hop = ring->hop(i);
+    auto segment = static_cast<const float*>(hop.send) - data.data();
+    bool adding = i < n - 1;
+    if (r == 0) {
+      std::printf("\nstep %d, %s\n", static_cast<int>(i),
+                  adding ? "reduce-scatter: what arrives is added"
+                         : "all-gather: what arrives is complete and replaces");
+    }
+    float sent = data[static_cast<std::size_t>(segment)];
+    one_hop(comm, *ring, i);
+    print_in_order(comm, concat("  rank ", r, ":", show(data), "    sent segment ", segment, " (",
+                                sent, ") to rank ", (r + 1) % n));
+  }
+
+  // The same in one call, as a program would do it.
+  std::vector<float> again = start_values(r, n);
+  Tensor x = from_blob(again.data(), {n}, f32);
+  comm.all_reduce(x);
+  require(again == data, "the walk and the library disagree");
+  if (r == 0) {
+    std::printf("\nEach rank sent %d segments, which is 2 (N - 1) / N times its data (N = %d).\n",
+                2 * (n - 1), n);
+  }
+}
+
+}  // namespace
+
+int main() {
+  return dist::run([] {
+    if (dist::read_launcher()) {
+      auto comm = dist::init();
+      if (comm->rank() == 0)
+        std::printf("%d processes, over %s\n", comm->world_size(), comm->backend());
+      walk(*comm);
+    } else {
+      std::printf("4 threads (mpirun -np 4 --oversubscribe makes it 4 processes)\n");
+      dist::run_on_threads(4, [](std::shared_ptr<dist::Transport> transport) {
+        dist::Communicator comm(std::move(transport));
+        walk(comm);
+      });
+    }
+    return 0;
+  });
+}
