@@ -87,6 +87,7 @@ struct Run {
 void CpuBackend::index_select(const Tensor& x, std::int64_t dim, const Tensor& index,
                               const Tensor& y) {
   check_indices("index_select", index, size_along(x, dim), dim);
+  if (y.numel() == 0) return;
   const std::int64_t* which = index.data_ptr<std::int64_t>();
   const std::int64_t which_stride = stride_along(index, 0);
   const std::int64_t x_step = stride_along(x, dim), y_step = stride_along(y, dim);
