@@ -51,6 +51,7 @@ C fold_run(const C* p, std::int64_t n) {
   lane.fill(F::template identity<C>());
   std::int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
+#pragma omp simd
     for (int k = 0; k < lanes; ++k) lane[k] = F::join(lane[k], F::map(p[i + k]));
   }
   for (int k = 0; i < n; ++i, ++k) lane[k] = F::join(lane[k], F::map(p[i]));

@@ -225,14 +225,14 @@ void for_each_maximum(const Tensor& x_tensor, const Tensor& y_tensor, const Tens
 /// pixel; a later one wins when larger or NaN, so the first of equals stays.
 template <class T>
 void max_window(const T* in, const Planes<T>& x, const Window& rows, const Window& columns,
-                std::int64_t width, std::int64_t channels, Compute<T>* best, std::int64_t* where) {
+                std::int64_t width, std::int64_t channels, Compute<T>* best, std::int32_t* where) {
   using C = Compute<T>;
   std::fill_n(best, channels, -std::numeric_limits<C>::infinity());
-  std::fill_n(where, channels, rows.begin * width + columns.begin);
+  std::fill_n(where, channels, static_cast<std::int32_t>(rows.begin * width + columns.begin));
   for (std::int64_t h = rows.begin; h < rows.end; ++h) {
     for (std::int64_t w = columns.begin; w < columns.end; ++w) {
       const T* pixel = in + h * x.h + w * x.w;
-      const std::int64_t here = h * width + w;
+      const auto here = static_cast<std::int32_t>(h * width + w);
       for (std::int64_t c = 0; c < channels; ++c) {
         const C v = static_cast<C>(pixel[c]);
         const bool wins = (v > best[c]) | (v != v);
@@ -248,13 +248,15 @@ void max_window(const T* in, const Planes<T>& x, const Window& rows, const Windo
 void CpuBackend::max_pool2d(const Tensor& x_tensor, const Tensor& y_tensor, const Tensor& indices,
                             const Pool2dParams& params) {
   const Windows windows = windows_of(x_tensor, y_tensor, params);
-  const std::int64_t width = x_tensor.shape()[3];
+  const std::int64_t height = x_tensor.shape()[2], width = x_tensor.shape()[3];
+  require<ShapeError>(height * width <= std::numeric_limits<std::int32_t>::max(),
+                      "max_pool2d: a plane of ", height, " x ", width, " has too many pixels");
   visit_float(x_tensor.dtype(), "max_pool2d", [&]<class T>() {
     const Planes<T> x(x_tensor), y(y_tensor);
     const Planes<std::int64_t> index(indices);
     auto pool_run = [&](std::int64_t image, std::int64_t channel, std::int64_t channels) {
       std::array<Compute<T>, tile> best;
-      std::array<std::int64_t, tile> where;
+      std::array<std::int32_t, tile> where;  // as wide as a float, so that both vectorise alike
       for (std::int64_t p = 0; p < y_tensor.shape()[2]; ++p) {
         for (std::int64_t q = 0; q < y_tensor.shape()[3]; ++q) {
           max_window<T>(x.at(image, channel), x, windows.rows[p], windows.columns[q], width,

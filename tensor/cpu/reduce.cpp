@@ -89,29 +89,39 @@ void parallel_tasks(std::int64_t tasks, std::int64_t elements, const F& f) {
   for (std::int64_t task = 0; task < tasks; ++task) f(task);
 }
 
+/// Folds n elements, one of nest's innermost lines or a part of it, from `offset` on.
+template <ReduceOp op, class C>
+Wide<C> fold_line(const Tensor& x, const Nest& nest, std::int64_t offset, std::int64_t n) {
+  using F = Fold<op>;
+  std::array<C, block> buffer;
+  auto total = F::template identity<Wide<C>>();
+  for (std::int64_t i = 0; i < n; i += block) {
+    const std::int64_t length = std::min(block, n - i);
+    const C* run = dense_line(x.dtype(), x.data_ptr(), offset + i * nest.inner.x, nest.inner.x,
+                              length, buffer.data());
+    total = F::join(total, static_cast<Wide<C>>(fold_run<op>(run, length)));
+  }
+  return total;
+}
+
 /// Fastest dimension reduced: folds elements begin … end-1 of the reduction that starts at
 /// `offset`.
 template <ReduceOp op, class C>
 Wide<C> fold_part(const Tensor& x, const Nest& nest, std::int64_t offset, std::int64_t begin,
                   std::int64_t end) {
   using F = Fold<op>;
-  std::array<C, block> buffer;
+  if (nest.reduced.empty()) {
+    return fold_line<op, C>(x, nest, offset + begin * nest.inner.x, end - begin);
+  }
   Walker<1> walker(nest.reduced, {nest.reduced_x});
   walker.seek(begin / nest.inner.size);
   std::int64_t at = begin % nest.inner.size;
   auto total = F::template identity<Wide<C>>();
-  const void* data = x.data_ptr();
-  while (begin < end) {
-    const std::int64_t n = std::min({block, nest.inner.size - at, end - begin});
+  for (; begin < end; at = 0, walker.next()) {
+    const std::int64_t n = std::min(nest.inner.size - at, end - begin);
     const std::int64_t from = offset + walker.offsets()[0] + at * nest.inner.x;
-    const C* run = dense_line(x.dtype(), data, from, nest.inner.x, n, buffer.data());
-    total = F::join(total, static_cast<Wide<C>>(fold_run<op>(run, n)));
+    total = F::join(total, fold_line<op, C>(x, nest, from, n));
     begin += n;
-    at += n;
-    if (at == nest.inner.size) {
-      at = 0;
-      walker.next();
-    }
   }
   return total;
 }
