@@ -193,8 +193,8 @@ void average_backward(const Tensor& dy_tensor, const Tensor& dx_tensor, const Wi
   });
 }
 
-/// Calls f(image, channel, h, w) … for max_pool2d_backward and its transpose: every output element
-/// with the address of its maximum. `f(x element, y element)`.
+/// Calls f(x element, y element) for every element of y and the element of x that its index names:
+/// max_pool2d_backward and its transpose.
 template <class X, class Y, class F>
 void for_each_maximum(const Tensor& x_tensor, const Tensor& y_tensor, const Tensor& indices,
                       const F& f) {
