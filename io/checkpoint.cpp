@@ -232,17 +232,15 @@ std::optional<std::string> latest_checkpoint(const std::string& directory) {
   std::pair<std::int64_t, fs::file_time_type> best;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     if (entry.path().extension() != ".safetensors" || !entry.is_regular_file(error)) continue;
-    try {
-      std::string path = entry.path().string();
-      auto description = read_description(load_safetensors_metadata(path), path);
-      if (!description) continue;
-      std::pair rank{integer_from(description->at("global_step")),
-                     fs::last_write_time(entry.path())};
-      if (!latest || rank > best) {
-        latest = path;
-        best = rank;
-      }
-    } catch (const std::exception&) {  // not a checkpoint, or no longer there
+    std::string path = entry.path().string();
+    auto description = read_description(load_safetensors_metadata(path), path);
+    if (!description) continue;
+    require<IoError>(description->contains("global_step"), path,
+                     " is no valid checkpoint: its description has no global_step");
+    std::pair rank{integer_from((*description)["global_step"]), entry.last_write_time(error)};
+    if (!latest || rank > best) {
+      latest = path;
+      best = rank;
     }
   }
   return latest;

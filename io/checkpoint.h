@@ -55,8 +55,9 @@ void save_checkpoint(const std::string& path, const Checkpoint& checkpoint);
 Checkpoint load_checkpoint(const std::string& path, const std::string& model = "");
 
 /// The checkpoint in `directory` (*.safetensors, by what is inside, not by name) with the highest
-/// global step, the younger file of equals; none when there is none. Files that are no checkpoints
-/// are passed over.
+/// global step, the younger file of equals; none when there is none. Weights without a description
+/// are passed over. Throws IoError for a file that cannot be read: it may be the one that is
+/// wanted.
 std::optional<std::string> latest_checkpoint(const std::string& directory);
 
 }  // namespace rondo::io

@@ -47,6 +47,7 @@ class AdamBase : public Optimizer {
   void update(std::size_t group, std::size_t index, const Tensor& p, const Tensor& g,
               ParamState& state) override;
   Tensor make_state(std::size_t group, std::size_t index, std::size_t entry) override;
+  void forget() override { steps_.assign(steps_.size(), Tensor()); }
   std::map<std::string, double> options(std::size_t group) const override;
   void set_options(std::size_t group, const std::map<std::string, double>& values) override;
   Tensor step_of(std::size_t group, std::size_t index);

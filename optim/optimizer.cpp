@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <set>
 #include <unordered_set>
 
 #include "tensor/backend.h"
@@ -177,10 +178,17 @@ std::array<std::size_t, 3> Optimizer::locate(std::string_view name) const {
 }
 
 void Optimizer::check_tensors(const OptimizerState& state) const {
-  std::unordered_set<std::string_view> seen;
+  std::set<std::string> names;
   for (const auto& [name, tensor] : state.tensors) {
-    require(seen.insert(name).second, type(), ".load_state_dict: \"", name, "\" comes twice");
+    require(names.insert(name).second, type(), ".load_state_dict: \"", name, "\" comes twice");
+  }
+  for (const auto& [name, tensor] : state.tensors) {
     auto [g, index, entry] = locate(name);
+    for (std::size_t k = 0; k < entry; ++k) {  // moments without a step count, say
+      std::string needed = name.substr(0, name.find('.') + 1) + state_names_[k];
+      require(names.contains(needed), type(), ".load_state_dict: there is \"", name,
+              "\", but no \"", needed, "\"");
+    }
     require(tensor.defined(), type(), ".load_state_dict: \"", name, "\" is undefined");
     bool is_step = state_names_[entry] == "step";
     const Tensor& p = groups_[g].params[index];
@@ -217,6 +225,7 @@ void Optimizer::load_state_dict(const OptimizerState& state) {
   }
   check_tensors(state);
   set_all_options(state);
+  forget();
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const auto& values = state.groups[g].options;
     set_lr(g, values.at("lr"));

@@ -103,6 +103,8 @@ class Optimizer {
                       ParamState& state) = 0;
   /// Memory for one entry of a parameter's state, before it is read or loaded.
   virtual Tensor make_state(std::size_t group, std::size_t index, std::size_t entry);
+  /// Called before a state is loaded: whatever is kept besides the ParamStates starts anew.
+  virtual void forget() {}
   /// The group's options but for lr, by PyTorch's names.
   virtual std::map<std::string, double> options(std::size_t group) const = 0;
   /// Takes what `options` gave; throws Error for a value out of range, before any change.

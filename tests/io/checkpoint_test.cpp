@@ -190,10 +190,12 @@ TEST(LatestCheckpoint, IsTheOneWithMostSteps) {
   save("z.safetensors", 9);
   save("b.safetensors", 100);
   save("a.safetensors", 20);
-  test::write_file(folder / "junk.safetensors", "junk");
   test::write_file(folder / "b.safetensors.tmp", "half-written");
   io::save_safetensors(folder / "weights.safetensors", {{"w", ones({3})}});
   EXPECT_EQ(io::latest_checkpoint(folder.path()), folder / "b.safetensors");
+  test::write_file(folder / "cut.safetensors", "cut");
+  EXPECT_THAT(message_of<IoError>([&] { io::latest_checkpoint(folder.path()); }),
+              HasSubstr("cut.safetensors is cut short"));
 }
 
 }  // namespace

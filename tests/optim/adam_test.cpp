@@ -74,6 +74,25 @@ TEST(Adam, CountsTheStepsOfEachParameter) {
   EXPECT_EQ(steps, (std::map<std::string, double>{{"0.step", 10}, {"1.step", 8}, {"2.step", 10}}));
 }
 
+TEST(Adam, StartsAnewFromAStateWithoutTensors) {
+  Tensors p = test::hashed_parameters(), q = test::hashed_parameters();
+  Adam used(p), fresh(q);
+  auto empty = fresh.state_dict();
+  for (std::uint32_t step = 1; step <= 5; ++step) {
+    test::set_hashed_gradients(p, step);
+    used.step();
+  }
+  used.load_state_dict(empty);
+  for (std::size_t k = 0; k < p.size(); ++k) p[k].set_data(q[k].detach().clone());
+  for (std::uint32_t step = 1; step <= 5; ++step) {
+    test::set_hashed_gradients(p, step);
+    test::set_hashed_gradients(q, step);
+    used.step();
+    fresh.step();
+  }
+  EXPECT_EQ(test::flattened(p), test::flattened(q));
+}
+
 TEST(Adam, RefusesOptionsThatMakeNoSense) {
   Tensors p = test::hashed_parameters();
   EXPECT_THROW(Adam(p, {.lr = -1}), Error);

@@ -95,6 +95,22 @@ TEST(LRSchedule, GoesOnFromItsState) {
   }
 }
 
+TEST(LRSchedule, ChainsMayFollowOneAnother) {
+  SGD o(test::hashed_parameters(), {.lr = 1});
+  auto halve = std::make_shared<ExponentialLR>(o, ExponentialLROptions{.gamma = 0.5});
+  auto third = std::make_shared<ChainedScheduler>(std::vector<SchedulePtr>{
+      std::make_shared<ExponentialLR>(o, ExponentialLROptions{.gamma = 0.25}),
+      std::make_shared<LambdaLR>(o, [](std::int64_t) { return 8.0; }),
+      std::make_shared<StepLR>(o, StepLROptions{.step_size = 2, .gamma = 0.5})});
+  SequentialLR schedule({halve, third}, {3});
+  std::vector<double> rates;
+  for (int i = 0; i < 6; ++i) {
+    rates.push_back(o.lr());
+    schedule.step();
+  }
+  EXPECT_EQ(rates, (std::vector<double>{1, 0.5, 0.25, 8, 8, 4}));
+}
+
 TEST(LRSchedule, RestoresSettings) {
   SGD optimizer(test::hashed_parameters(), {.lr = 1});
   StepLR saved(optimizer, {.step_size = 2, .gamma = 0.5}), other(optimizer, {.step_size = 9});

@@ -111,6 +111,8 @@ TEST(Optimizer, StateMustFit) {
   EXPECT_THAT(load([](auto& s) { s.tensors[1].name = "0.velocity"; }), HasSubstr("no state"));
   EXPECT_THAT(load([](auto& s) { s.tensors[1].name = "3.exp_avg"; }), HasSubstr("only 3"));
   EXPECT_THAT(load([](auto& s) { s.tensors[1].name = s.tensors[2].name; }), HasSubstr("twice"));
+  EXPECT_THAT(load([](auto& s) { s.tensors.erase(s.tensors.begin()); }),
+              HasSubstr("there is \"0.exp_avg\", but no \"0.step\""));
   EXPECT_THAT(load([](auto& s) { s.tensors[1].tensor = ones({8}); }), HasSubstr("[8]"));
 }
 
