@@ -181,5 +181,31 @@ TEST(RingAllReduce, SendsTheLeastPossible) {
   }
 }
 
+// A transport may read a send's memory until it is complete and write a receive's from when it is
+// posted. So whatever overlaps must be ordered by the schedule itself, not by luck.
+TEST(RingAllReduce, NoTransferReadsWhatAnotherWrites) {
+  constexpr std::int64_t count = 47;
+  for (int n : {2, 3, 4, 5}) {
+    std::vector<float> data(count);
+    RingOptions options{.chunk_bytes = 8, .chunks_per_segment = 2};
+    auto ring = ring_all_reduce_schedule(0, n, data.data(), count, f32, ReduceOp::sum, options);
+    int ordered = 0;
+    for (std::int64_t i = 0; i < ring->hops(); ++i) {
+      Hop in = ring->hop(i);
+      if (in.recv == nullptr) continue;  // into scratch memory
+      auto* begin = static_cast<const char*>(in.recv);
+      for (std::int64_t j = 0; j < ring->hops(); ++j) {
+        Hop out = ring->hop(j);
+        auto* other = static_cast<const char*>(out.send);
+        if (begin + in.recv_bytes <= other || other + out.send_bytes <= begin) continue;
+        if (in.recv_bytes == 0 || out.send_bytes == 0) continue;
+        EXPECT_TRUE(j <= in.recv_after || out.send_after >= i) << "hops " << i << " and " << j;
+        ++ordered;
+      }
+    }
+    EXPECT_GT(ordered, 0);
+  }
+}
+
 }  // namespace
 }  // namespace rondo::dist

@@ -1,0 +1,30 @@
+#!/bin/bash
+# failures.sh PROGRAM MPIRUN…: however ranks fail, the world ends soon, with a status other than 0, and
+# says why in one sentence, once.
+program=$1
+shift
+status=0
+
+# expect RANKS HOW SENTENCE: SENTENCE (a pattern) is the whole of one line and of no other.
+expect() {
+  local output code count
+  output=$(timeout 60 "${@:4}" -np "$1" "$program" "$2" 2>&1)
+  code=$?
+  count=$(grep -cx -- "error: $3" <<<"$output")
+  if [ "$code" -eq 0 ] || [ "$code" -eq 124 ] || [ "$count" -ne 1 ]; then
+    echo "$1 ranks, $2: status $code, $count times \"$3\" in:"
+    echo "$output"
+    status=1
+  fi
+}
+
+for n in 2 3; do
+  last=$((n - 1))
+  expect $n one "rank $last: data/test.bin: no such file" "$@"
+  expect $n missing "rank $last: data/test.bin: no such file" "$@"
+  expect $n all "--model: there is no resnet21" "$@"
+  expect $n models "rank $last has another model than rank 0: parameter weight .*" "$@"
+done
+expect 2 deadline "rank 0: all_reduce 1 gave up after 2 s of waiting for chunk 1 of 2 from rank 1" "$@"
+expect 1 all "--model: there is no resnet21" "$@"
+exit $status
