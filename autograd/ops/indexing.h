@@ -1,5 +1,8 @@
 #pragma once
-// Indexing and slicing. Indices are i64 tensors; out of range throws ShapeError.
+// Indexing and slicing. Indices are i64 tensors (DTypeError otherwise); an index out of range
+// throws ShapeError naming it. Negative dimensions and positions count from the end; elements of
+// index tensors do not. All dtypes; gradients add up where an element was picked more than once, in
+// a fixed order. Agrees with the functions of the same name in torch.
 
 #include "tensor/tensor.h"
 
@@ -12,11 +15,13 @@ Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_
 /// start, start+step, … below end along dim (a view); negative start and end count from the end.
 Tensor slice(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t end,
              std::int64_t step = 1);
-/// Rows `index` (1-dim) along dim.
+/// Rows `index` (1-dim) along dim: y[.., i, ..] = x[.., index[i], ..].
 Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index);
-/// y[i][j] = x[index[i][j]][j] for dim 0.
+/// y[i][j] = x[index[i][j]][j] for dim 0, and so on: y has index's shape, which may be smaller than
+/// x's in the other dimensions.
 Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index);
-/// x with src added at index: y = x; y[index[i][j]][j] += src[i][j] for dim 0.
+/// x with src added at index: y = x; y[index[i][j]][j] += src[i][j] for dim 0. index may be smaller
+/// than src: the rest of src is not used. src has x's dtype.
 Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src);
 /// x with `value` where mask (boolean, broadcast) holds.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value);

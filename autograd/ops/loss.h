@@ -1,5 +1,9 @@
 #pragma once
-// Loss functions. Formulas, defaults and reductions are PyTorch's.
+// Loss functions. Formulas, defaults and reductions are those of torch.nn.functional: none gives
+// one loss for each target, mean divides by their number, sum does not.
+//
+// Losses of two tensors want equal shapes and throw ShapeError otherwise: broadcasting (N, 1)
+// against (N) is never what was meant. Inputs are floats (DTypeError).
 
 #include "tensor/tensor.h"
 
@@ -7,10 +11,12 @@ namespace rondo {
 
 enum class Reduction { none, mean, sum };
 
+/// The mean of cross_entropy and nll_loss is over the targets that are not ignored, NaN if there
+/// are none.
 struct CrossEntropyOptions {
   Tensor weight = {};                // (C), a weight for each class; the mean divides by their sum
   std::int64_t ignore_index = -100;  // a target that counts for nothing
-  double label_smoothing = 0;
+  double label_smoothing = 0;        // s in [0, 1]: the target is (1 - s) one_hot + s / C
   Reduction reduction = Reduction::mean;
 };
 
@@ -18,7 +24,7 @@ struct CrossEntropyOptions {
 /// ShapeError naming a target outside 0 … C-1.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      const CrossEntropyOptions& options = {});
-/// -log_probs[target], for log-probabilities.
+/// -log_probs[target], for log-probabilities (N, C) or (N, C, ...); label_smoothing must be 0.
 Tensor nll_loss(const Tensor& log_probs, const Tensor& target,
                 const CrossEntropyOptions& options = {});
 /// (x - y)^2.

@@ -86,13 +86,15 @@ TEST_P(OpTable, SecondDerivativeAgreesWithDifferences) {
   EXPECT_TRUE(result.ok) << result.message;
 }
 
-TEST_P(OpTable, Bf16AgreesWithF32) {
-  if (!op().bf16) GTEST_SKIP() << "not offered in bf16";
-  Tensors xs = inputs_of(op(), bf16);
-  Derivatives half = derivatives(op(), xs, bf16, Layout::contiguous, false);
-  Derivatives full = derivatives(op(), xs, f32, Layout::contiguous, false);
-  expect_agree(op(), "output", half.outputs, full.outputs, bf16);
-  expect_agree(op(), "first derivative", half.first, full.first, bf16);
+TEST_P(OpTable, SixteenBitsAgreeWithF32) {
+  for (DType dtype : {bf16, f16}) {
+    SCOPED_TRACE(dtype);
+    Tensors xs = inputs_of(op(), dtype);
+    Derivatives half = derivatives(op(), xs, dtype, Layout::contiguous, false);
+    Derivatives full = derivatives(op(), xs, f32, Layout::contiguous, false);
+    expect_agree(op(), "output", half.outputs, full.outputs, dtype);
+    expect_agree(op(), "first derivative", half.first, full.first, dtype);
+  }
 }
 
 std::string test_name(const ::testing::TestParamInfo<Op>& info) {

@@ -3,9 +3,9 @@
 //
 // A row names an op, says how to call it and on which inputs. For that it gets, in
 // tests/autograd/op_table_test.cpp: f32 kernels against the f64 loops (values, first and second
-// derivatives), every memory layout against the dense one, bf16 against f32, central differences of
-// the first and of the second order, and the same gradient with and without create_graph. A test
-// there fails when an op declared in autograd/ops/*.h has no row.
+// derivatives), every memory layout against the dense one, bf16 and f16 against f32, central
+// differences of the first and of the second order, and the same gradient with and without
+// create_graph. A test there fails when an op declared in autograd/ops/*.h has no row.
 
 #include <functional>
 #include <ostream>
@@ -50,7 +50,6 @@ struct Op {
   OpFunction f;
   std::int64_t length = 1;  // terms summed into one element, forward or backward: for tolerances
   double scale = 1;         // size of the intermediate numbers, where it is not that of the results
-  bool bf16 = true;
 };
 
 /// What GoogleTest shows of a row.
