@@ -1,6 +1,8 @@
 # rondo_library(folder PUBLIC … PRIVATE …): the library of one folder, made of every .cpp below it,
-# exported as rondo::folder. Sub-folders named in rondo_optional_<folder> are left to the caller.
-# Options are aggregates of which callers name a few fields, so that warning is off.
+# exported as rondo::folder. Sub-folders cuda/, mpi/ and nccl/ are compiled where those are there.
+
+# What everything of rondo is compiled with, and nothing that is installed passes on. Options are
+# aggregates of which callers name a few fields, so that warning is off.
 add_library(rondo_flags INTERFACE)
 target_compile_options(rondo_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers $<$<BOOL:${RONDO_WERROR}>:-Werror>)
 if(RONDO_SANITIZE)
