@@ -1,3 +1,5 @@
+// The four names, their readers and their statistics.
+
 #include "data/open.h"
 
 #include "data/cifar.h"

@@ -1,5 +1,9 @@
 #pragma once
-// From the name that a user types to a data set and the numbers that go with it.
+// From the name that a user types to a data set and the numbers that go with it: what the examples
+// call for `--dataset`.
+//
+// Read next: data/download.h (where it is looked for), data/cifar.h and data/mnist.h (what is in
+// the files).
 
 #include <optional>
 

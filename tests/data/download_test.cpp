@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 
 #include <atomic>
+#include <barrier>
+#include <chrono>
 #include <map>
 #include <thread>
 
@@ -111,13 +113,20 @@ TEST_F(Obtain, OneOfManyThreadsDownloads) {
   std::atomic<int> downloads{0};
   DownloadOptions options;
   options.progress = [&](const std::string&, std::int64_t received, std::int64_t) {
-    thread_local std::int64_t last = 0;
-    if (received > 0 && last == 0) ++downloads;
-    last = received;
+    thread_local bool counted = false;
+    if (received == 0 || counted) return;
+    counted = true;
+    ++downloads;
+    // Time for the others to come this far, if nothing held them back.
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
   };
+  std::barrier start(6);
   std::vector<std::thread> threads;
   for (int i = 0; i < 6; ++i) {
-    threads.emplace_back([&] { EXPECT_EQ(obtain(set_, cache_, options), cache_ / "set"); });
+    threads.emplace_back([&] {
+      start.arrive_and_wait();
+      EXPECT_NO_THROW(EXPECT_EQ(obtain(set_, cache_, options), cache_ / "set"));
+    });
   }
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(downloads, 1);
