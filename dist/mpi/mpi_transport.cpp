@@ -33,6 +33,7 @@ std::string describe(int status) {
 }
 
 void finalize_at_exit() {
+  std::lock_guard lock(mpi_mutex());
   int finalized = 0;
   if (MPI_Finalized(&finalized) == MPI_SUCCESS && !finalized) MPI_Finalize();
 }
@@ -104,6 +105,7 @@ class MpiTransport final : public Transport {
   bool test(Request& request) override {
     if (request.id == 0) return true;
     std::lock_guard lock(mpi_mutex());
+    check_running();
     Slot& slot = slots_[request.id - 1];
     for (; slot.done < slot.pieces.size(); ++slot.done) {
       int flag = 0;
@@ -155,6 +157,7 @@ class MpiTransport final : public Transport {
 
   template <class F>
   Request post(std::size_t bytes, int peer, F start, bool is_recv = false) {
+    check_running();
     if (free_.empty()) {
       slots_.emplace_back();
       free_.push_back(slots_.size());
@@ -171,6 +174,12 @@ class MpiTransport final : public Transport {
     }
     free_.pop_back();
     return {id};
+  }
+  // A communicator in a global variable outlives MPI_Finalize; its background thread must not poll.
+  void check_running() const {
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    require<CommError>(!finalized, "rank ", rank_, ": MPI has been finalized");
   }
   static std::size_t piece_bytes(std::size_t bytes, std::size_t i) {
     return std::min(bytes - i * max_message, max_message);
