@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "autograd/ops/loss.h"
 #include "dist/averager.h"
 #include "dist/ddp.h"
 #include "tensor/creation.h"
@@ -94,7 +95,9 @@ class Run {
 
   /// One batch; returns the mean of the ranks' losses (under averaging: this rank's).
   double train_step(const data::Batch& batch) {
-    Tensor loss = cross_entropy(model_(batch.input), batch.target, options_.loss);
+    Tensor output = model_(batch.input);
+    Tensor loss = options_.criterion ? options_.criterion(output, batch.target)
+                                     : cross_entropy(output, batch.target);
     optimizer_.zero_grad();
     if (ddp_) {
       ddp_->set_flag(loss);

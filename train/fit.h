@@ -11,7 +11,6 @@
 #include <memory>
 #include <ostream>
 
-#include "autograd/ops/loss.h"
 #include "data/loader.h"
 #include "dist/communicator.h"
 #include "io/checkpoint.h"
@@ -29,7 +28,8 @@ struct FitOptions {
   std::int64_t epochs = 1;
   Sync sync = Sync::ddp;
   int average_every = 8;  // steps, for Sync::average
-  CrossEntropyOptions loss = {};
+  /// (model output, target) to a mean over the batch; none: cross_entropy.
+  std::function<Tensor(const Tensor&, const Tensor&)> criterion = {};
 
   std::filesystem::path checkpoint_dir = {};  // empty: no checkpoints, no metrics file
   std::int64_t checkpoint_every = 0;          // steps; 0: after each epoch only

@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# Runs the programs as a user would, on Fashion-MNIST's first images, and looks at what they leave behind.
+#
+#   run.sh BIN_DIR CASE MPIRUN…      one of the cases below; MPIRUN is the command up to -np
+set -uo pipefail
+bin=$1 case=$2
+shift 2
+mpirun=("$@")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+log=$work/log
+
+fail() {
+  echo "FAILED: $*"
+  echo "---- output:"
+  tail -n 40 "$log"
+  exit 1
+}
+# field NAME FILE: a number or string of the JSON that --json wrote.
+field() { sed -n 's/^ *"'"$1"'": "\{0,1\}\([^",]*\)"\{0,1\},\{0,1\}$/\1/p' "$2"; }
+# succeeds COMMAND…
+succeeds() { timeout 280 "$@" >"$log" 2>&1 || fail "status $? from: $*"; }
+# fails_saying TEXT COMMAND…: ends by itself, with a status other than 0, and says TEXT.
+fails_saying() {
+  local text=$1 status=0
+  shift
+  timeout 120 "$@" >"$log" 2>&1 || status=$?
+  [ $status -ne 0 ] || fail "no error from: $*"
+  [ $status -ne 124 ] || fail "still running after two minutes: $*"
+  grep -qF -- "$text" "$log" || fail "the error does not say \"$text\""
+}
+
+resnet=("$bin/cifar_resnet" --dataset fashion_mnist --limit 384 --batch 48 --lr 0.05 --threads 1)
+
+case $case in
+train) # one process: JSON, checkpoint, metrics, evaluation and prediction from the checkpoint
+  succeeds "$bin/fashion_mlp" --epochs 2 --limit 3000 --checkpoint-dir out --json result.json
+  [ "$(field model result.json)" = mlp ] || fail "model in result.json"
+  [ "$(field world_size result.json)" = 1 ] || fail "world_size in result.json"
+  [ "$(wc -l <out/metrics.jsonl)" = 2 ] || fail "metrics.jsonl does not have a line an epoch"
+  correct=$(field test_correct result.json)
+  [ "$correct" -gt 2000 ] || fail "only $correct of 3000 correct after two epochs"
+  succeeds "$bin/fashion_mlp" --eval --limit 3000 --checkpoint-dir out --json eval.json
+  [ "$(field test_correct eval.json)" = "$correct" ] || fail "--eval counts otherwise"
+  [ "$(field param_hash eval.json)" = "$(field param_hash result.json)" ] || fail "--eval has other weights"
+  { printf 'P5\n# a grey picture\n28 28\n255\n' && head -c 784 /dev/zero; } >zero.ppm
+  succeeds "$bin/fashion_mlp" --predict zero.ppm --checkpoint-dir out
+  grep -q '^zero.ppm: .* %' "$log" || fail "--predict names no class"
+  timeout 60 "$bin/fashion_mlp" --epochs 1 --limit 500 --checkpoint-dir out2 --json - 2>/dev/null >json ||
+    fail "--json -"
+  [ "$(wc -l <json)" = 1 ] || fail "--json - writes more than the object to standard output"
+  ;;
+ranks) # the same world on 2 ranks, by rondo's ring and by MPI; averaging
+  succeeds "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1 --json ring.json
+  [ "$(field world_size ring.json)" = 2 ] || fail "world_size"
+  succeeds "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1 --all-reduce mpi --json mpi.json
+  [ "$(field param_hash ring.json)" = "$(field param_hash mpi.json)" ] || fail "two ranks add in one order only"
+  succeeds "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1 --sync average --average-every 3 --json average.json
+  ;;
+resume | resume_average) # stopped by SIGTERM in mid-epoch, then resumed: the bits of a run that was not
+  sync=()
+  [ "$case" = resume ] || sync=(--sync average --average-every 3)
+  run=("${mpirun[@]}" --mca odls_base_sigkill_timeout 60 -np 2 "${resnet[@]}" --epochs 3 "${sync[@]}")
+  succeeds "${run[@]}" --checkpoint-dir straight --json straight.json
+  timeout 200 "${run[@]}" --checkpoint-dir stopped --checkpoint-every 2 >"$log" 2>&1 &
+  pid=$!
+  for _ in $(seq 600); do
+    [ -e stopped/checkpoint.safetensors ] && break
+    sleep 0.1
+  done
+  kill -TERM $pid 2>/dev/null
+  wait $pid
+  status=$?
+  if grep -q "final test accuracy" "$log"; then
+    echo "(the run ended before the signal came)"
+  else
+    [ $status -ne 0 ] || fail "a stopped run must not report success"
+  fi
+  succeeds "${run[@]}" --checkpoint-dir stopped --resume --json resumed.json
+  [ "$(field param_hash straight.json)" = "$(field param_hash resumed.json)" ] || fail "the resumed run has other weights"
+  [ "$(wc -l <stopped/metrics.jsonl)" = 3 ] || fail "metrics.jsonl does not have a line an epoch"
+  ;;
+killed) # kill -9 in mid-run leaves a checkpoint that can be resumed
+  "${resnet[@]}" --epochs 3 --checkpoint-dir straight --json straight.json >"$log" 2>&1 || fail "straight run"
+  "${resnet[@]}" --epochs 3 --checkpoint-dir stopped --checkpoint-every 1 >"$log" 2>&1 &
+  pid=$!
+  for _ in $(seq 600); do
+    [ -e stopped/checkpoint.safetensors ] && break
+    sleep 0.05
+  done
+  kill -KILL $pid
+  wait $pid 2>/dev/null
+  succeeds "${resnet[@]}" --epochs 3 --checkpoint-dir stopped --resume --json resumed.json
+  [ "$(field param_hash straight.json)" = "$(field param_hash resumed.json)" ] || fail "the resumed run has other weights"
+  ;;
+errors) # bad input: one sentence, a status, no hang, nothing half-written
+  fails_saying "resnet21" "$bin/cifar_resnet" --model resnet21
+  fails_saying "--nosuch" "$bin/cifar_resnet" --nosuch 1
+  fails_saying "/nonexistent" "$bin/cifar_resnet" --data /nonexistent
+  fails_saying "--mean 1,2: has 2 numbers" "${resnet[@]}" --mean 1,2
+  fails_saying "--std 1,x,2: \"x\" is no number" "${resnet[@]}" --std 1,x,2
+  fails_saying "nothing/checkpoint.safetensors" "${resnet[@]}" --resume --checkpoint-dir nothing
+  [ ! -e nothing/metrics.jsonl ] || fail "a failed --resume wrote metrics"
+  succeeds "${resnet[@]}" --epochs 1 --checkpoint-dir out
+  fails_saying "resnet20" "${resnet[@]}" --model resnet32 --epochs 1 --resume --checkpoint-dir out
+  fails_saying "has --lr 0.05" "${resnet[@]}" --lr 0.1 --epochs 1 --resume --checkpoint-dir out
+  truncate -s 5000 out/checkpoint.safetensors
+  fails_saying "out/checkpoint.safetensors" "${resnet[@]}" --epochs 1 --resume --checkpoint-dir out
+  fails_saying "picture.ppm: cannot be opened" "${resnet[@]}" --predict picture.ppm --weights none
+  : >picture.ppm
+  fails_saying "none" "${resnet[@]}" --predict picture.ppm --weights none
+  fails_saying "loss is" "${resnet[@]}" --lr 1e30 --checkpoint-dir nan
+  [ ! -e nan/checkpoint.safetensors ] || fail "a checkpoint of NaN was written"
+  fails_saying "cannot be created" "${resnet[@]}" --epochs 1 --checkpoint-dir /proc/nowhere
+  ;;
+rank_errors) # the same over ranks: every rank ends, the sentence names what differs
+  fails_saying "--batch 49 does not divide by the 2 ranks" "${mpirun[@]}" -np 2 "${resnet[@]}" --batch 49
+  fails_saying "--lr 0.2" "${mpirun[@]}" -np 1 "${resnet[@]}" : -np 1 "${resnet[@]}" --lr 0.2
+  fails_saying "--model" "${mpirun[@]}" -np 1 "${resnet[@]}" : -np 1 "${resnet[@]}" --model resnet32
+  fails_saying "is not finite" "${mpirun[@]}" -np 2 "${resnet[@]}" --lr 1e30
+  fails_saying "loss is" "${mpirun[@]}" -np 2 "${resnet[@]}" --lr 1e30 --sync average
+  fails_saying "/nonexistent" "${mpirun[@]}" -np 2 "${resnet[@]}" --data /nonexistent
+  ;;
+*) fail "unknown case $case" ;;
+esac
+echo "passed"

@@ -1,0 +1,175 @@
+// The training loop on a data set small enough to know: what it counts, saves, refuses, and
+// repeats.
+
+#include "train/fit.h"
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "dist/init.h"
+#include "io/hash.h"
+#include "nn/activation.h"
+#include "nn/containers.h"
+#include "nn/linear.h"
+#include "optim/lr_schedule.h"
+#include "optim/sgd.h"
+#include "support/support.h"
+#include "tensor/creation.h"
+#include "train/metrics.h"
+#include "train/progress.h"
+
+namespace rondo {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Two clouds of points, one a class.
+std::shared_ptr<data::TensorDataset> clouds(std::int64_t n, float offset = 2) {
+  Generator generator(7);
+  Tensor x = randn({n, 4}, {}, generator), y = Tensor::empty({n}, {.dtype = i64});
+  for (std::int64_t i = 0; i < n; ++i) {
+    y.data_ptr<std::int64_t>()[i] = i % 2;
+    x.data_ptr<float>()[4 * i] += i % 2 ? offset : -offset;
+  }
+  return std::make_shared<data::TensorDataset>(x, y);
+}
+
+class Fit : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ =
+        fs::temp_directory_path() /
+        concat("rondo_fit_", ::testing::UnitTest::GetInstance()->random_seed(), "_", getpid());
+    fs::remove_all(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  struct Outcome {
+    train::FitResult result;
+    std::string hash;
+  };
+  /// Trains a small net from seed 1 on 50 points in batches of 8 (the last one has 2).
+  Outcome train(train::FitOptions options, std::shared_ptr<data::Dataset> set = clouds(50)) {
+    manual_seed(1);
+    nn::Sequential net(nn::Linear(4, 8), nn::ReLU(), nn::Linear(8, 2));
+    optim::SGD sgd(net.parameters(), {.lr = 0.1, .momentum = 0.9});
+    optim::CosineAnnealingLR schedule(sgd, {.t_max = 100});
+    data::DataLoader loader(set, std::make_shared<data::RandomSampler>(set->size(), 3),
+                            {.batch_size = 8});
+    auto result = train::fit(net, sgd, schedule,
+                             {.train = loader,
+                              .train_images = set->size(),
+                              .batch_size = 8,
+                              .test = clouds(31),
+                              .test_transform = {}},
+                             dist::init({.backend = "self"}), options);
+    return {result, io::param_hash(net.state_dict())};
+  }
+  fs::path folder_;
+};
+
+TEST_F(Fit, LearnsAndCountsEachTestSampleOnce) {
+  Outcome outcome = train({.epochs = 5});
+  EXPECT_EQ(outcome.result.test.total, 31);
+  EXPECT_GE(outcome.result.test.correct, 29);
+  EXPECT_EQ(outcome.result.epochs, 5);
+  EXPECT_GE(outcome.result.best_test_accuracy, outcome.result.test.accuracy());
+  EXPECT_TRUE(outcome.result.checkpoint.empty());
+}
+
+TEST_F(Fit, ResumesFromTheMiddleOfAnEpochToTheSameBits) {
+  std::string straight = train({.epochs = 4, .checkpoint_dir = folder_ / "straight"}).hash;
+  for (std::int64_t every : {1, 3, 7}) {
+    // A run that dies when its data set is asked for batch 10 leaves the checkpoint before it.
+    struct Dying : data::TensorDataset {
+      using TensorDataset::TensorDataset;
+      mutable std::atomic<int> batches{0};
+      data::Batch get_batch(std::span<const std::int64_t> indices) const override {
+        require(batches++ < 10, "the power went out");
+        return TensorDataset::get_batch(indices);
+      }
+    };
+    auto whole = clouds(50);
+    auto dying = std::make_shared<Dying>(whole->inputs(), whole->targets());
+    train::FitOptions options{
+        .epochs = 4, .checkpoint_dir = folder_ / "stopped", .checkpoint_every = every};
+    EXPECT_THROW(train(options, dying), Error);
+    options.resume = true;
+    Outcome resumed = train(options);
+    EXPECT_EQ(resumed.hash, straight) << every;
+    EXPECT_EQ(resumed.result.epochs, 4);
+    // Resumed at the end, it only evaluates.
+    Outcome again = train(options);
+    EXPECT_EQ(again.hash, straight);
+    EXPECT_EQ(again.result.test.correct, resumed.result.test.correct);
+    fs::remove_all(folder_ / "stopped");
+  }
+}
+
+TEST_F(Fit, MetricsHaveOneLineAnEpochAlsoAfterAResume) {
+  train::FitOptions options{.epochs = 2, .checkpoint_dir = folder_};
+  train(options);
+  options.epochs = 3;
+  options.resume = true;
+  train(options);
+  std::ifstream file(folder_ / "metrics.jsonl");
+  int lines = 0;
+  for (std::string line; std::getline(file, line); ++lines) {
+    EXPECT_NE(line.find("\"epoch\":" + std::to_string(lines + 1)), std::string::npos) << line;
+  }
+  EXPECT_EQ(lines, 3);
+}
+
+TEST_F(Fit, ANonFiniteLossStopsTheRun) {
+  auto broken = clouds(50);
+  broken->inputs().data_ptr<float>()[5] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THROW(train({.epochs = 1, .checkpoint_dir = folder_}, broken), Error);
+  EXPECT_FALSE(fs::exists(folder_ / "checkpoint.safetensors"));
+  EXPECT_THROW(train({.epochs = 1, .sync = train::Sync::average}, broken), Error);
+}
+
+TEST_F(Fit, OtherSettingsAreRefused) {
+  train({.epochs = 1, .checkpoint_dir = folder_, .model_name = "net", .config = {{"--lr", 0.1}}});
+  train::FitOptions other{.epochs = 2,
+                          .checkpoint_dir = folder_,
+                          .resume = true,
+                          .model_name = "net",
+                          .config = {{"--lr", 0.2}}};
+  try {
+    train(other);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(
+        std::string(error.what()).find("belongs to a run with --lr 0.1, this one has --lr 0.2"),
+        std::string::npos)
+        << error.what();
+  }
+  other.config = {{"--lr", 0.1}};
+  other.model_name = "mlp";
+  EXPECT_THROW(train(other), IoError);
+  EXPECT_THROW(train({.epochs = 0}), Error);
+  EXPECT_THROW(train({.epochs = 1, .resume = true}), Error);
+}
+
+TEST(Progress, Durations) {
+  EXPECT_EQ(train::format_duration(0.2), "0:00");
+  EXPECT_EQ(train::format_duration(65), "1:05");
+  EXPECT_EQ(train::format_duration(3723), "1:02:03");
+  EXPECT_EQ(train::format_duration(-1), "0:00");
+}
+
+TEST(Progress, OffATerminalEveryTenthIsALine) {
+  std::ostringstream out;
+  {
+    train::ProgressBar bar(&out, "epoch 1/2", 200, "img");
+    for (int i = 1; i <= 200; ++i) bar.update(i, "loss 1.5");
+  }
+  std::string text = out.str();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 10);
+  EXPECT_NE(text.find("epoch 1/2 [====================] 100%"), std::string::npos) << text;
+  EXPECT_NE(text.find("loss 1.5"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace rondo
