@@ -13,10 +13,10 @@ struct RingOptions {
   int tag = 0;
   // The largest message. Large enough that posting it costs little beside moving it, small enough
   // that a chunk and its partner stay in the core's cache while they are added.
-  std::size_t chunk_bytes = 256 << 10;
+  std::size_t chunk_bytes = 512 << 10;
   // Chunks a segment is cut into, so that a step's first chunk travels on while its others arrive.
   int chunks_per_segment = 4;
-  int window = 4;  // Note [Pipelining]
+  int window = 2;  // Note [Pipelining]
 };
 
 /// In place over `count` elements at `data`.
