@@ -17,6 +17,8 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
   Flags f = defaults;
   CLI::App app{description};
   app.option_defaults()->always_capture_default();
+  // A later flag overrides an earlier one, so that scripts can have defaults.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.add_option("--model", f.model, "which network")->check(CLI::IsMember(nn::model_names()));
   app.add_option("--dataset", f.dataset, "which images")
       ->check(CLI::IsMember(data::dataset_names()));
