@@ -100,7 +100,9 @@ has threads || extra+=(--threads "$threads")
 
 # Pinned to cores where the whole machine is ours; in a container or under a quota others may have
 # been given the same cores, and the scheduler knows better.
-mpi=(-np "$ranks")
+# When it is asked to stop, mpirun passes the signal on after this many seconds and kills after as many
+# more: time for the step at hand and a checkpoint.
+mpi=(-np "$ranks" --mca odls_base_sigkill_timeout 10)
 if [ $limited -eq 0 ] && [ "$(nproc)" -eq "$(nproc --all)" ] && [ $((ranks * threads)) -le "$cores" ] &&
   [ ! -e /.dockerenv ] && [ ! -e /run/.containerenv ]; then
   mpi+=(--map-by "slot:pe=$threads" --bind-to core)

@@ -59,9 +59,10 @@ ranks) # the same world on 2 ranks, by rondo's ring and by MPI; averaging
   succeeds "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1 --sync average --average-every 3 --json average.json
   ;;
 resume | resume_average) # stopped by SIGTERM in mid-epoch, then resumed: the bits of a run that was not
+  # mpirun passes SIGTERM on after sigkill_timeout seconds, and kills after as many more.
   sync=()
   [ "$case" = resume ] || sync=(--sync average --average-every 3)
-  run=("${mpirun[@]}" --mca odls_base_sigkill_timeout 60 -np 2 "${resnet[@]}" --epochs 3 "${sync[@]}")
+  run=("${mpirun[@]}" --mca odls_base_sigkill_timeout 3 -np 2 "${resnet[@]}" --epochs 40 "${sync[@]}")
   succeeds "${run[@]}" --checkpoint-dir straight --json straight.json
   timeout 200 "${run[@]}" --checkpoint-dir stopped --checkpoint-every 2 >"$log" 2>&1 &
   pid=$!
@@ -72,14 +73,11 @@ resume | resume_average) # stopped by SIGTERM in mid-epoch, then resumed: the bi
   kill -TERM $pid 2>/dev/null
   wait $pid
   status=$?
-  if grep -q "final test accuracy" "$log"; then
-    echo "(the run ended before the signal came)"
-  else
-    [ $status -ne 0 ] || fail "a stopped run must not report success"
-  fi
+  [ $status -ne 0 ] || fail "a stopped run must not report success"
+  grep -q "stopped by a signal" "$log" || fail "the signal did not stop the run"
   succeeds "${run[@]}" --checkpoint-dir stopped --resume --json resumed.json
   [ "$(field param_hash straight.json)" = "$(field param_hash resumed.json)" ] || fail "the resumed run has other weights"
-  [ "$(wc -l <stopped/metrics.jsonl)" = 3 ] || fail "metrics.jsonl does not have a line an epoch"
+  [ "$(wc -l <stopped/metrics.jsonl)" = 40 ] || fail "metrics.jsonl does not have a line an epoch"
   ;;
 killed) # kill -9 in mid-run leaves a checkpoint that can be resumed
   "${resnet[@]}" --epochs 3 --checkpoint-dir straight --json straight.json >"$log" 2>&1 || fail "straight run"
@@ -104,7 +102,7 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
   [ ! -e nothing/metrics.jsonl ] || fail "a failed --resume wrote metrics"
   succeeds "${resnet[@]}" --epochs 1 --checkpoint-dir out
   fails_saying "resnet20" "${resnet[@]}" --model resnet32 --epochs 1 --resume --checkpoint-dir out
-  fails_saying "has --lr 0.05" "${resnet[@]}" --lr 0.1 --epochs 1 --resume --checkpoint-dir out
+  fails_saying "belongs to a run with --lr 0.05, this one has --lr 0.1" "${resnet[@]}" --lr 0.1 --epochs 1 --resume --checkpoint-dir out
   truncate -s 5000 out/checkpoint.safetensors
   fails_saying "out/checkpoint.safetensors" "${resnet[@]}" --epochs 1 --resume --checkpoint-dir out
   fails_saying "picture.ppm: cannot be opened" "${resnet[@]}" --predict picture.ppm --weights none
@@ -118,8 +116,8 @@ rank_errors) # the same over ranks: every rank ends, the sentence names what dif
   fails_saying "--batch 49 does not divide by the 2 ranks" "${mpirun[@]}" -np 2 "${resnet[@]}" --batch 49
   fails_saying "--lr 0.2" "${mpirun[@]}" -np 1 "${resnet[@]}" : -np 1 "${resnet[@]}" --lr 0.2
   fails_saying "--model" "${mpirun[@]}" -np 1 "${resnet[@]}" : -np 1 "${resnet[@]}" --model resnet32
-  fails_saying "is not finite" "${mpirun[@]}" -np 2 "${resnet[@]}" --lr 1e30
-  fails_saying "loss is" "${mpirun[@]}" -np 2 "${resnet[@]}" --lr 1e30 --sync average
+  fails_saying "the loss is" "${mpirun[@]}" -np 2 "${resnet[@]}" --lr 1e30
+  fails_saying "the loss is" "${mpirun[@]}" -np 2 "${resnet[@]}" --lr 1e30 --sync average
   fails_saying "/nonexistent" "${mpirun[@]}" -np 2 "${resnet[@]}" --data /nonexistent
   ;;
 *) fail "unknown case $case" ;;
