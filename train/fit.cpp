@@ -48,7 +48,6 @@ class Run {
     }
     if (options_.resume) restore();
     if (!options_.checkpoint_dir.empty() && comm_->rank() == 0) {
-      std::filesystem::create_directories(options_.checkpoint_dir);
       metrics_ = MetricsFile(options_.checkpoint_dir / "metrics.jsonl", position_.epoch);
     }
     StopSignal stop;

@@ -10,6 +10,9 @@ namespace rondo::train {
 
 MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t keep_epochs)
     : path_(std::move(path)) {
+  std::error_code error;
+  std::filesystem::create_directories(path_.parent_path(), error);
+  require<IoError>(!error, path_.parent_path().string(), ": cannot be created: ", error.message());
   std::vector<std::string> kept;
   if (std::ifstream old(path_); old) {
     for (std::string line; std::getline(old, line);) {

@@ -16,7 +16,7 @@ class MetricsFile {
  public:
   /// No file: writes nothing.
   MetricsFile() = default;
-  /// Opens `path`, keeping the lines of epochs up to `keep_epochs`: those after it belong to a run
+  /// Opens `path`, making its folder, and keeping the lines of epochs up to `keep_epochs`: those after it belong to a run
   /// that was stopped and is now repeated. Throws IoError when it cannot be written.
   MetricsFile(std::filesystem::path path, std::int64_t keep_epochs);
 

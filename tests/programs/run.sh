@@ -103,11 +103,14 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
   succeeds "${resnet[@]}" --epochs 1 --checkpoint-dir out
   fails_saying "resnet20" "${resnet[@]}" --model resnet32 --epochs 1 --resume --checkpoint-dir out
   fails_saying "belongs to a run with --lr 0.05, this one has --lr 0.1" "${resnet[@]}" --lr 0.1 --epochs 1 --resume --checkpoint-dir out
+  fails_saying "cannot read none" "${resnet[@]}" --eval --weights none
+  fails_saying "picture.ppm: cannot be opened" "${resnet[@]}" --predict picture.ppm --checkpoint-dir out
+  : >picture.ppm
+  fails_saying "picture.ppm: is no binary PPM" "${resnet[@]}" --predict picture.ppm --checkpoint-dir out
+  printf 'P6 32 32 255\nabc' >picture.ppm
+  fails_saying "picture.ppm: ends after 3 of 3072 bytes" "${resnet[@]}" --predict picture.ppm --checkpoint-dir out
   truncate -s 5000 out/checkpoint.safetensors
   fails_saying "out/checkpoint.safetensors" "${resnet[@]}" --epochs 1 --resume --checkpoint-dir out
-  fails_saying "picture.ppm: cannot be opened" "${resnet[@]}" --predict picture.ppm --weights none
-  : >picture.ppm
-  fails_saying "none" "${resnet[@]}" --predict picture.ppm --weights none
   fails_saying "loss is" "${resnet[@]}" --lr 1e30 --checkpoint-dir nan
   [ ! -e nan/checkpoint.safetensors ] || fail "a checkpoint of NaN was written"
   fails_saying "cannot be created" "${resnet[@]}" --epochs 1 --checkpoint-dir /proc/nowhere
