@@ -18,7 +18,8 @@ struct BackwardOptions {
 };
 
 /// Adds d(sum of roots · gradients) / d(leaf) into .grad of every leaf reached. `gradients` may be
-/// empty when every root has one element.
+/// empty when every root has one element. With create_graph a leaf's .grad is itself on the tape,
+/// which holds the leaf: a cycle that lives until zero_grad. `grad` below has no such trouble.
 void backward(const Tensors& roots, const Tensors& gradients = {}, BackwardOptions options = {});
 
 struct GradOptions {
