@@ -226,7 +226,8 @@ class Program {
 
   void report(nn::AnyModule& model, const train::FitResult& result) {
     std::string hash = io::param_hash(model.state_dict());
-    comm_->agree("the hash of the trained model", hash);
+    // Ranks that average now and then differ when they are stopped in between; rank 0's is reported.
+    if (!result.stopped) comm_->agree("the hash of the trained model", hash);
     if (out_ != nullptr) {
       std::string directory = flags_.checkpoint_dir;
       if (result.stopped) {
