@@ -76,3 +76,5 @@
 #include "tensor/storage.h"
 #include "tensor/tensor.h"
 #include "tensor/version.h"
+#include "train/evaluate.h"
+#include "train/fit.h"
