@@ -272,4 +272,11 @@ class Backend {
 Backend& backend(Device device);
 inline Backend& backend(const Tensor& x) { return backend(x.device()); }
 
+/// Puts another backend in a device's place and returns the one that was there: for profilers and
+/// tests that watch the calls (bench/step_profile.cpp). Not while another thread computes.
+Backend& set_backend(Device device, Backend& replacement);
+
+/// op(x) in new memory of x's shape, dtype and layout.
+Tensor apply_unary(UnaryOp op, const Tensor& x, OpParams params = {});
+
 }  // namespace rondo

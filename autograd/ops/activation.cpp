@@ -11,12 +11,6 @@
 namespace rondo {
 namespace {
 
-Tensor compute(UnaryOp op, const Tensor& x, OpParams params = {}) {
-  Tensor y = Tensor::empty_like(x);
-  backend(x).unary(op, x, y, params);
-  return y;
-}
-
 /// dx = f(dy, saved) in one pass. Under create_graph that pass could not be differentiated, so the
 /// same formula is then written in ops: each Derivative below has both spellings.
 template <class Derivative>
@@ -99,11 +93,11 @@ struct Silu {  // s (1 + x (1 - s)), s = sigmoid(x)
 
 template <class Derivative>
 Tensor from_input(UnaryOp op, const Tensor& x, OpParams params = {}) {
-  return record<ActivationBackward<Derivative>>({x}, compute(op, x, params), x, params);
+  return record<ActivationBackward<Derivative>>({x}, apply_unary(op, x, params), x, params);
 }
 template <class Derivative>
 Tensor from_output(UnaryOp op, const Tensor& x) {
-  Tensor y = compute(op, x);
+  Tensor y = apply_unary(op, x);
   return record<ActivationBackward<Derivative>>({x}, y, y, SavedTensor::output);
 }
 
@@ -168,7 +162,8 @@ Tensor gelu(const Tensor& x, GeluApproximation approximation) {
 }
 Tensor silu(const Tensor& x) { return from_input<Silu>(UnaryOp::silu, check_float(x, "silu")); }
 Tensor softplus(const Tensor& x) {
-  return record<SoftplusBackward>({x}, compute(UnaryOp::softplus, check_float(x, "softplus")), x);
+  return record<SoftplusBackward>({x}, apply_unary(UnaryOp::softplus, check_float(x, "softplus")),
+                                  x);
 }
 
 Tensor softmax(const Tensor& x, std::int64_t dim) {

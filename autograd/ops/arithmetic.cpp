@@ -277,8 +277,7 @@ Tensor mul(const Tensor& a, Scalar b) { return mul(a, wrapped(a, b)); }
 Tensor div(const Tensor& a, Scalar b) { return div(a, wrapped(a, b)); }
 Tensor pow(const Tensor& a, double exponent) {
   DType dtype = float_type(a.dtype());
-  Tensor x = to(a, dtype), y = Tensor::empty_like(x);
-  backend(x).unary(UnaryOp::pow_scalar, x, y, {.alpha = exponent});
+  Tensor x = to(a, dtype), y = apply_unary(UnaryOp::pow_scalar, x, {.alpha = exponent});
   return record<PowScalarBackward>({x}, y, x, exponent);
 }
 

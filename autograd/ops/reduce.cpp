@@ -132,8 +132,7 @@ struct StdBackward final : Node {
 Tensor std(const Tensor& x, const Dims& dims, std::int64_t correction, bool keepdim) {
   require_float(x, "std");
   Tensor variance = var(x, dims, correction, keepdim);
-  Tensor y = Tensor::empty_like(variance);
-  backend(x).unary(UnaryOp::sqrt, variance, y);
+  Tensor y = apply_unary(UnaryOp::sqrt, variance);
   return record<StdBackward>({variance}, y, y);
 }
 

@@ -10,13 +10,6 @@
 namespace rondo {
 namespace {
 
-/// op(x), no tape.
-Tensor compute(UnaryOp op, const Tensor& x, OpParams params = {}) {
-  Tensor y = Tensor::empty_like(x);
-  backend(x).unary(op, x, y, params);
-  return y;
-}
-
 /// Integers take part as f32 in ops that leave the integers.
 Tensor as_float(const Tensor& x) { return is_floating(x.dtype()) ? x : to(x, f32); }
 
@@ -42,11 +35,11 @@ struct FromOutput final : Node {
 
 template <class Derivative>
 Tensor from_input(UnaryOp op, const Tensor& x) {
-  return record<FromInput<Derivative>>({x}, compute(op, x), x);
+  return record<FromInput<Derivative>>({x}, apply_unary(op, x), x);
 }
 template <class Derivative>
 Tensor from_output(UnaryOp op, const Tensor& x) {
-  Tensor y = compute(op, x);
+  Tensor y = apply_unary(op, x);
   return record<FromOutput<Derivative>>({x}, y, y);
 }
 
@@ -176,7 +169,7 @@ Tensor rounded(UnaryOp op, const Tensor& x) {
 
 Tensor neg(const Tensor& x) {
   require<DTypeError>(x.dtype() != boolean, "neg: a bool has no negative; use logical_not");
-  return record<NegBackward>({x}, compute(UnaryOp::neg, x));
+  return record<NegBackward>({x}, apply_unary(UnaryOp::neg, x));
 }
 Tensor abs(const Tensor& x) { return from_input<Abs>(UnaryOp::abs, x); }
 Tensor sign(const Tensor& x) { return from_input<Flat>(UnaryOp::sign, x); }
@@ -204,7 +197,7 @@ Tensor ceil(const Tensor& x) { return rounded(UnaryOp::ceil, x); }
 Tensor round(const Tensor& x) { return rounded(UnaryOp::round, x); }
 Tensor trunc(const Tensor& x) { return rounded(UnaryOp::trunc, x); }
 Tensor clamp(const Tensor& x, double low, double high) {
-  return record<ClampBackward>({x}, compute(UnaryOp::clamp, x, {.alpha = low, .beta = high}), x,
+  return record<ClampBackward>({x}, apply_unary(UnaryOp::clamp, x, {.alpha = low, .beta = high}), x,
                                low, high, false);
 }
 Tensor logical_not(const Tensor& x) { return test(UnaryOp::logical_not, x); }

@@ -8,7 +8,7 @@
 
 namespace rondo::cpu {
 
-class CpuBackend final : public Backend {
+class CpuBackend : public Backend {
  public:
   static CpuBackend& instance();
 

@@ -10,8 +10,8 @@
 // Note [Layouts on the CPU]
 // Activations travel channels_last. oneDNN's kernels are fastest for its blocked layout nChw16c,
 // and for exactly 16 channels that *is* channels_last, byte for byte: such tensors are described to
-// oneDNN as blocked (measured on ResNet-20's 16-channel layers: 1.3 to 1.5 times as fast). For 32
-// channels and more the two are within a few per cent of each other, and not worth a reorder.
+// oneDNN as blocked. For more channels a blocked tensor would have to be reordered on its way in and
+// out, which costs about what it gains (bench/step_profile --each shows each convolution's rate).
 // Weights are reordered from their dense master copy to whatever the kernel wants, at each call: a
 // per-cent of the work.
 

@@ -53,22 +53,6 @@ void for_each_run(const Tensor& x, bool channels_inner, std::int64_t work, const
   }
 }
 
-template <class F>
-decltype(auto) visit_float(DType dtype, const char* op, F&& f) {
-  switch (dtype) {
-    case DType::f64:
-      return f.template operator()<double>();
-    case DType::f32:
-      return f.template operator()<float>();
-    case DType::bf16:
-      return f.template operator()<BFloat16>();
-    case DType::f16:
-      return f.template operator()<Half>();
-    default:
-      throw DTypeError(concat(op, " wants a floating dtype, not ", dtype));
-  }
-}
-
 /// Runs `accumulate(wide)` with dx itself where it is f32 or f64; else with an f32 copy of it,
 /// which is then rounded into dx once, however many windows added to an element.
 template <class F>

@@ -10,26 +10,16 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "autograd/record.h"
+#include "support/errors.h"
 #include "support/support.h"
 
 namespace rondo {
 namespace {
 
 using test::identical;
+using test::message_of;
 
 Tensor leaf(std::vector<double> values) { return tensor(values).requires_grad_(); }
-
-/// The message of the E that f throws; fails when it throws nothing.
-template <class E, class F>
-std::string message_of(F f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
 
 TEST(Engine, AddsIntoEveryLeaf) {
   Tensor x = leaf({1, 2, 3}), w = leaf({4, 5, 6});

@@ -1,18 +1,20 @@
 // Unpacking honest, damaged and malicious archives; checksums against published values.
 
 #include "data/download.h"
-#include "data/scratch.h"
 #include "data/tar.h"
+#include "support/errors.h"
+#include "support/files.h"
 
 namespace rondo::data {
 namespace {
 
-using test::read_file, test::Scratch, test::sentence_of, test::write_file, test::write_tar_gz;
+using test::read_file, test::TemporaryFolder, test::message_of, test::write_file,
+    test::write_tar_gz;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
 TEST(Checksum, PublishedValues) {  // RFC 1321 and FIPS 180-2
-  Scratch scratch;
+  TemporaryFolder scratch;
   const std::string md5(32, '0'), sha256(64, '0');
   write_file(scratch / "empty", "");
   write_file(scratch / "abc", "abc");
@@ -28,7 +30,7 @@ TEST(Checksum, PublishedValues) {  // RFC 1321 and FIPS 180-2
 }
 
 TEST(Unpack, FilesAndFolders) {
-  Scratch scratch;
+  TemporaryFolder scratch;
   const std::string large(200000, 'x');
   write_tar_gz(scratch / "a.tar.gz", {{.path = "set/", .type = AE_IFDIR},
                                       {"set/one", "1"},
@@ -41,11 +43,11 @@ TEST(Unpack, FilesAndFolders) {
 }
 
 TEST(Unpack, EntriesThatWouldLeaveTheFolderAreRefused) {
-  Scratch scratch;
+  TemporaryFolder scratch;
   for (const std::string& path : {(scratch / "outside").string(), std::string("../outside"),
                                   std::string("set/../../outside"), std::string("./../outside")}) {
     write_tar_gz(scratch / "a.tar.gz", {{path, "gotcha"}});
-    EXPECT_THAT(sentence_of<IoError>([&] { unpack(scratch / "a.tar.gz", scratch / "into"); }),
+    EXPECT_THAT(message_of<IoError>([&] { unpack(scratch / "a.tar.gz", scratch / "into"); }),
                 HasSubstr("outside of the folder"))
         << path;
     EXPECT_FALSE(fs::exists(scratch / "outside"));
@@ -53,7 +55,7 @@ TEST(Unpack, EntriesThatWouldLeaveTheFolderAreRefused) {
 }
 
 TEST(Unpack, LinksAndDevicesAreRefused) {
-  Scratch scratch;
+  TemporaryFolder scratch;
   write_file(scratch / "secret", "untouched");
   const std::vector<std::vector<test::TarEntry>> archives{
       {{.path = "way", .type = AE_IFLNK, .link = "../"}, {"way/secret", "gotcha"}},
@@ -61,14 +63,14 @@ TEST(Unpack, LinksAndDevicesAreRefused) {
       {{.path = "pipe", .type = AE_IFIFO}}};
   for (const auto& entries : archives) {
     write_tar_gz(scratch / "a.tar.gz", entries);
-    EXPECT_THAT(sentence_of<IoError>([&] { unpack(scratch / "a.tar.gz", scratch / "into"); }),
+    EXPECT_THAT(message_of<IoError>([&] { unpack(scratch / "a.tar.gz", scratch / "into"); }),
                 HasSubstr("is neither a file nor a folder"));
   }
   EXPECT_EQ(read_file(scratch / "secret"), "untouched");
 }
 
 TEST(Unpack, EveryTruncationIsNoticed) {
-  Scratch scratch;
+  TemporaryFolder scratch;
   std::string noise;
   for (int i = 0; i < 3000; ++i) noise += static_cast<char>(i * i * 31 >> 3);
   write_tar_gz(scratch / "whole.tar.gz", {{"set/one", noise}});
@@ -81,15 +83,15 @@ TEST(Unpack, EveryTruncationIsNoticed) {
 }
 
 TEST(Unpack, WhatIsNoArchiveIsNamed) {
-  Scratch scratch;
+  TemporaryFolder scratch;
   write_file(scratch / "a.tar.gz", "<html>moved</html>");
-  EXPECT_THAT(sentence_of<IoError>([&] { unpack(scratch / "a.tar.gz", scratch / "into"); }),
+  EXPECT_THAT(message_of<IoError>([&] { unpack(scratch / "a.tar.gz", scratch / "into"); }),
               HasSubstr("a.tar.gz: not an archive"));
-  EXPECT_THAT(sentence_of<IoError>([&] { unpack(scratch / "nowhere", scratch / "into"); }),
+  EXPECT_THAT(message_of<IoError>([&] { unpack(scratch / "nowhere", scratch / "into"); }),
               HasSubstr("nowhere: no such file"));
   write_tar_gz(scratch / "a.tar.gz", {{"set/one", "1"}});
   write_file(scratch / "file", "");
-  EXPECT_THAT(sentence_of<IoError>([&] { unpack(scratch / "a.tar.gz", scratch / "file"); }),
+  EXPECT_THAT(message_of<IoError>([&] { unpack(scratch / "a.tar.gz", scratch / "file"); }),
               HasSubstr("cannot be created"));
 }
 

@@ -4,13 +4,15 @@
 
 #include <numeric>
 
-#include "data/scratch.h"
+#include "support/environment.h"
+#include "support/errors.h"
+#include "support/files.h"
 #include "support/support.h"
 
 namespace rondo::data {
 namespace {
 
-using test::read_file, test::Scratch, test::sentence_of, test::write_file;
+using test::read_file, test::TemporaryFolder, test::message_of, test::write_file;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
@@ -40,7 +42,7 @@ void write_cifar10(const fs::path& folder, std::size_t records) {
 }
 
 TEST(Cifar10, ReadsTrainingFilesByteForByte) {
-  Scratch scratch;
+  TemporaryFolder scratch;
   write_cifar10(scratch / "cifar-10-batches-bin", 3);
   const auto set = load_cifar10(scratch.path(), Split::train, {.records_per_file = 3});
   ASSERT_EQ(set->images().shape(), (Dims{15, 3, 32, 32}));
@@ -58,7 +60,7 @@ TEST(Cifar10, ReadsTrainingFilesByteForByte) {
 }
 
 TEST(Cifar10, MoreRecordsThanOneRead) {
-  Scratch scratch;
+  TemporaryFolder scratch;
   write_file(scratch / "test_batch.bin", cifar10_file(6, 257));
   const auto set = load_cifar10(scratch.path(), Split::test, {.records_per_file = 257});
   EXPECT_EQ(set->size(), 257);
@@ -68,7 +70,7 @@ TEST(Cifar10, MoreRecordsThanOneRead) {
 }
 
 TEST(Cifar10, TheFolderItselfWillDo) {
-  Scratch scratch;
+  TemporaryFolder scratch;
   write_cifar10(scratch.path(), 2);
   const auto set = load_cifar10(scratch.path(), Split::test, {.records_per_file = 2});
   EXPECT_EQ(set->size(), 2);
@@ -76,7 +78,7 @@ TEST(Cifar10, TheFolderItselfWillDo) {
 }
 
 TEST(Cifar10, LimitTakesTheFirst) {
-  Scratch scratch;
+  TemporaryFolder scratch;
   write_cifar10(scratch.path(), 3);
   const auto set = load_cifar10(scratch.path(), Split::train, {.limit = 4, .records_per_file = 3});
   EXPECT_EQ(set->size(), 4);
@@ -88,7 +90,7 @@ TEST(Cifar10, LimitTakesTheFirst) {
 }
 
 TEST(Cifar10, NamesComeFromTheMetaFile) {
-  Scratch scratch;
+  TemporaryFolder scratch;
   write_cifar10(scratch.path(), 1);
   EXPECT_EQ(load_cifar10(scratch.path(), Split::test, {.records_per_file = 1})->class_names()[9],
             "truck");
@@ -98,45 +100,44 @@ TEST(Cifar10, NamesComeFromTheMetaFile) {
   EXPECT_EQ(names[2], "c");
   EXPECT_EQ(names[9], "j");
   write_file(scratch / "batches.meta.txt", "a\nb\n");
-  EXPECT_THAT(sentence_of<IoError>(
+  EXPECT_THAT(message_of<IoError>(
                   [&] { load_cifar10(scratch.path(), Split::test, {.records_per_file = 1}); }),
               HasSubstr("batches.meta.txt: 2 names"));
 }
 
 TEST(Cifar10, OfficialFilesHaveTenThousandRecords) {
-  Scratch scratch;
+  TemporaryFolder scratch;
   write_cifar10(scratch.path(), 2);
   EXPECT_THAT(
-      sentence_of<IoError>([&] { load_cifar10(scratch.path(), Split::test); }),
+      message_of<IoError>([&] { load_cifar10(scratch.path(), Split::test); }),
       HasSubstr(
           "test_batch.bin: 6146 bytes instead of 30730000: the file ends in record 2 of 10000"));
 }
 
 TEST(Cifar10, TruncatedAndOverlongFilesAreNamed) {
-  Scratch scratch;
+  TemporaryFolder scratch;
   write_cifar10(scratch.path(), 2);
   const std::string whole = read_file(scratch / "data_batch_3.bin");
   auto load = [&] { load_cifar10(scratch.path(), Split::train, {.records_per_file = 2}); };
   for (const std::size_t size :
        {std::size_t{0}, std::size_t{1}, std::size_t{3073}, whole.size() - 1}) {
     write_file(scratch / "data_batch_3.bin", whole.substr(0, size));
-    EXPECT_THAT(sentence_of<IoError>(load),
-                HasSubstr(concat("data_batch_3.bin: ", size, " bytes")));
+    EXPECT_THAT(message_of<IoError>(load), HasSubstr(concat("data_batch_3.bin: ", size, " bytes")));
   }
   write_file(scratch / "data_batch_3.bin", whole + 'x');
-  EXPECT_THAT(sentence_of<IoError>(load), HasSubstr("data_batch_3.bin: 6147 bytes"));
+  EXPECT_THAT(message_of<IoError>(load), HasSubstr("data_batch_3.bin: 6147 bytes"));
   // The limit does not reach the damaged file, but training without a word on it would be wrong.
   EXPECT_THROW(load_cifar10(scratch.path(), Split::train, {.limit = 1, .records_per_file = 2}),
                IoError);
 }
 
 TEST(Cifar10, ALabelOutsideTheClassesIsNamedWithItsRecordAndByte) {
-  Scratch scratch;
+  TemporaryFolder scratch;
   std::string bytes = cifar10_file(6, 4);
   for (const char label : {char{10}, static_cast<char>(255)}) {
     bytes[2 * 3073] = label;
     write_file(scratch / "test_batch.bin", bytes);
-    EXPECT_THAT(sentence_of<IoError>(
+    EXPECT_THAT(message_of<IoError>(
                     [&] { load_cifar10(scratch.path(), Split::test, {.records_per_file = 4}); }),
                 HasSubstr(concat("test_batch.bin: record 2 (byte 6146) has label ",
                                  int{static_cast<std::uint8_t>(label)})));
@@ -144,23 +145,23 @@ TEST(Cifar10, ALabelOutsideTheClassesIsNamedWithItsRecordAndByte) {
 }
 
 TEST(Cifar10, MissingFilesAndFoldersAreNamed) {
-  Scratch scratch;
+  TemporaryFolder scratch;
   write_cifar10(scratch.path(), 1);
   fs::remove(scratch / "data_batch_4.bin");
-  EXPECT_THAT(sentence_of<IoError>(
+  EXPECT_THAT(message_of<IoError>(
                   [&] { load_cifar10(scratch.path(), Split::train, {.records_per_file = 1}); }),
               HasSubstr("data_batch_4.bin: no such file"));
   fs::create_directory(scratch / "data_batch_4.bin");
-  EXPECT_THAT(sentence_of<IoError>(
+  EXPECT_THAT(message_of<IoError>(
                   [&] { load_cifar10(scratch.path(), Split::train, {.records_per_file = 1}); }),
               HasSubstr("data_batch_4.bin: not a file"));
-  EXPECT_THAT(sentence_of<IoError>([&] { load_cifar10(scratch / "nowhere", Split::train); }),
+  EXPECT_THAT(message_of<IoError>([&] { load_cifar10(scratch / "nowhere", Split::train); }),
               HasSubstr("nowhere: no such folder"));
   EXPECT_THROW(load_cifar10(scratch.path(), Split::test, {.coarse_labels = true}), Error);
 }
 
 TEST(Cifar100, FineAndCoarseLabels) {
-  Scratch scratch;
+  TemporaryFolder scratch;
   const fs::path folder = scratch / "cifar-100-binary";
   std::string bytes;
   for (std::size_t i = 0; i < 3; ++i) {
@@ -183,10 +184,10 @@ TEST(Cifar100, FineAndCoarseLabels) {
 
   bytes[1] = 100;
   write_file(folder / "train.bin", bytes);
-  EXPECT_THAT(sentence_of<IoError>(
+  EXPECT_THAT(message_of<IoError>(
                   [&] { load_cifar100(scratch.path(), Split::train, {.records_per_file = 3}); }),
               HasSubstr("train.bin: record 0 (byte 1) has label 100"));
-  EXPECT_THAT(sentence_of<IoError>([&] { load_cifar100(scratch.path(), Split::train); }),
+  EXPECT_THAT(message_of<IoError>([&] { load_cifar100(scratch.path(), Split::train); }),
               HasSubstr("instead of 153700000"));
 }
 

@@ -1,12 +1,12 @@
 #include "data/dataset.h"
 
-#include "data/scratch.h"
+#include "support/errors.h"
 #include "support/support.h"
 
 namespace rondo::data {
 namespace {
 
-using test::sentence_of;
+using test::message_of;
 using ::testing::HasSubstr;
 
 TEST(TensorDataset, GathersRowsInTheOrderAsked) {
@@ -36,7 +36,7 @@ TEST(TensorDataset, AnIndexOutsideIsNamed) {
   const TensorDataset set(tensor<float>({1, 2, 3}), tensor<std::int64_t>({7, 8, 9}));
   for (const std::int64_t wrong : {-1, 3}) {
     const std::vector<std::int64_t> indices{0, wrong};
-    EXPECT_THAT(sentence_of<ShapeError>([&] { set.get_batch(indices); }),
+    EXPECT_THAT(message_of<ShapeError>([&] { set.get_batch(indices); }),
                 HasSubstr(concat("sample ", wrong, " ")));
   }
 }
@@ -65,7 +65,7 @@ TEST(ImageDataset, RefusesWhatIsNoImagesOrLabels) {
   EXPECT_THROW(ImageDataset(zeros({2, 1, 2, 2}), labels, names), DTypeError);
   EXPECT_THROW(ImageDataset(images, tensor<float>({0, 1}), names), DTypeError);
   EXPECT_THROW(ImageDataset(zeros({2, 4}, {.dtype = u8}), labels, names), ShapeError);
-  EXPECT_THAT(sentence_of<Error>([&] {
+  EXPECT_THAT(message_of<Error>([&] {
                 ImageDataset(images, tensor<std::int64_t>({0, 2}), names);
               }),
               HasSubstr("sample 1 has label 2"));

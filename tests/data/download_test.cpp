@@ -10,13 +10,15 @@
 #include <map>
 #include <thread>
 
-#include "data/scratch.h"
 #include "data/tar.h"
+#include "support/environment.h"
+#include "support/errors.h"
+#include "support/files.h"
 
 namespace rondo::data {
 namespace {
 
-using test::Environment, test::read_file, test::Scratch, test::sentence_of, test::write_file,
+using test::Environment, test::read_file, test::TemporaryFolder, test::message_of, test::write_file,
     test::write_tar_gz;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
@@ -45,7 +47,7 @@ class Obtain : public ::testing::Test {
     return names;
   }
 
-  Scratch scratch_;
+  TemporaryFolder scratch_;
   fs::path cache_ = scratch_ / "new/cache";
   RemoteDataset set_;
 };
@@ -76,19 +78,19 @@ TEST_F(Obtain, FilesBecomeAFolder) {
 
 TEST_F(Obtain, AFailureLeavesNoSet) {
   set_.files[0].checksum[0] ^= 1;
-  EXPECT_THAT(sentence_of<IoError>([&] { obtain(set_, cache_); }), HasSubstr("checksum"));
+  EXPECT_THAT(message_of<IoError>([&] { obtain(set_, cache_); }), HasSubstr("checksum"));
   EXPECT_TRUE(visible().empty());
 
   const std::string whole = read_file(scratch_ / "set.tar.gz");
   write_file(scratch_ / "set.tar.gz", whole.substr(0, whole.size() / 2));
   set_.files[0] = remote("set.tar.gz");  // the server's own file is cut short
-  EXPECT_THAT(sentence_of<IoError>([&] { obtain(set_, cache_); }), HasSubstr("set.tar.gz: "));
+  EXPECT_THAT(message_of<IoError>([&] { obtain(set_, cache_); }), HasSubstr("set.tar.gz: "));
   EXPECT_FALSE(fs::exists(cache_ / "set"));
   EXPECT_FALSE(fs::exists(cache_ / ".numbers.unpacking"));
 
   write_tar_gz(scratch_ / "set.tar.gz", {{"other/a", "1"}});
   set_.files[0] = remote("set.tar.gz");
-  EXPECT_THAT(sentence_of<IoError>([&] { obtain(set_, cache_); }),
+  EXPECT_THAT(message_of<IoError>([&] { obtain(set_, cache_); }),
               HasSubstr("contains no folder set"));
   EXPECT_FALSE(fs::exists(cache_ / "set"));
 }
@@ -105,7 +107,7 @@ TEST_F(Obtain, WhatAKilledProcessLeftDoesNotMatter) {
 
 TEST_F(Obtain, AFolderThatCannotBeMadeIsNamed) {
   write_file(scratch_ / "file", "");
-  EXPECT_THAT(sentence_of<IoError>([&] { obtain(set_, scratch_ / "file/cache"); }),
+  EXPECT_THAT(message_of<IoError>([&] { obtain(set_, scratch_ / "file/cache"); }),
               HasSubstr("file/cache: cannot be created"));
 }
 
@@ -159,7 +161,7 @@ TEST_F(Obtain, OneOfManyProcessesDownloads) {
 /// An environment in which nothing is found and the mirror is an empty folder.
 class Find : public ::testing::Test {
  protected:
-  Scratch scratch_;
+  TemporaryFolder scratch_;
   fs::path cache_ = scratch_ / "cache/rondo/datasets";
   Environment data_{"RONDO_DATA", nullptr};
   Environment cache_home_{"XDG_CACHE_HOME", (scratch_ / "cache").c_str()};
@@ -187,10 +189,10 @@ TEST_F(Find, ANamedFolderWithoutTheSetIsAnError) {
   write_file(cache_ / "MNIST/raw/t10k-images-idx3-ubyte.gz", "x");
   fs::create_directories(scratch_ / "flag");
   EXPECT_THAT(
-      sentence_of<IoError>([&] { find_or_download("mnist", {.data_dir = scratch_ / "flag"}); }),
+      message_of<IoError>([&] { find_or_download("mnist", {.data_dir = scratch_ / "flag"}); }),
       HasSubstr((scratch_ / "flag").string() + ": holds no mnist"));
   EXPECT_THAT(
-      sentence_of<IoError>([&] { find_or_download("mnist", {.data_dir = scratch_ / "nowhere"}); }),
+      message_of<IoError>([&] { find_or_download("mnist", {.data_dir = scratch_ / "nowhere"}); }),
       HasSubstr("nowhere: holds no mnist"));
   EXPECT_EQ(find_or_download("mnist"), cache_ / "MNIST/raw");
 }
@@ -199,28 +201,27 @@ TEST_F(Find, DownloadsFromTheMirrorAndComparesTheOfficialChecksum) {
   write_tar_gz(scratch_ / "cifar-10-binary.tar.gz", {{"cifar-10-batches-bin/test_batch.bin", "x"}});
   fs::create_directories(scratch_ / "mirror");
   fs::rename(scratch_ / "cifar-10-binary.tar.gz", scratch_ / "mirror/cifar-10-binary.tar.gz");
-  EXPECT_THAT(sentence_of<IoError>([&] { find_or_download("cifar10"); }),
+  EXPECT_THAT(message_of<IoError>([&] { find_or_download("cifar10"); }),
               AllOf(HasSubstr("instead of c32a1d4ab5d03f1284b67883e8d87530"), HasSubstr("--data")));
   EXPECT_FALSE(fs::exists(cache_ / "cifar-10-batches-bin"));
 }
 
 TEST_F(Find, NobodyAnswers) {
   const Environment mirror("RONDO_MIRROR", "http://127.0.0.1:1"), proxy("no_proxy", "*");
-  EXPECT_THAT(sentence_of<IoError>([&] { find_or_download("cifar100"); }),
+  EXPECT_THAT(message_of<IoError>([&] { find_or_download("cifar100"); }),
               AllOf(HasSubstr("http://127.0.0.1:1/cifar-100-binary.tar.gz: cannot be downloaded"),
                     HasSubstr("$RONDO_DATA (not set)"), HasSubstr(cache_.string())));
-  EXPECT_THAT(
-      sentence_of<IoError>([&] { find_or_download("cifar100", {.allow_download = false}); }),
-      HasSubstr("cifar100 is neither in"));
+  EXPECT_THAT(message_of<IoError>([&] { find_or_download("cifar100", {.allow_download = false}); }),
+              HasSubstr("cifar100 is neither in"));
 }
 
 TEST_F(Find, UnknownNamesAndHomelessUsers) {
-  EXPECT_THAT(sentence_of<Error>([] { find_or_download("imagenet"); }),
+  EXPECT_THAT(message_of<Error>([] { find_or_download("imagenet"); }),
               AllOf(HasSubstr("imagenet"), HasSubstr("fashion_mnist")));
   const Environment cache("XDG_CACHE_HOME", nullptr), home("HOME", "/home/somebody");
   EXPECT_EQ(cache_dir(), "/home/somebody/.cache/rondo/datasets");
   const Environment homeless("HOME", nullptr);
-  EXPECT_THAT(sentence_of<IoError>([] { cache_dir(); }), HasSubstr("HOME"));
+  EXPECT_THAT(message_of<IoError>([] { cache_dir(); }), HasSubstr("HOME"));
 }
 
 TEST_F(Find, FashionMnistFromThePackage) {

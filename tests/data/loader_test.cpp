@@ -6,14 +6,14 @@
 #include <atomic>
 #include <thread>
 
-#include "data/scratch.h"
 #include "data/transforms.h"
+#include "support/errors.h"
 #include "support/support.h"
 
 namespace rondo::data {
 namespace {
 
-using test::sentence_of;
+using test::message_of;
 using ::testing::HasSubstr;
 
 std::shared_ptr<const ImageDataset> make_images(std::int64_t n) {
@@ -171,7 +171,7 @@ TEST(DataLoader, WhatAWorkerThrowsComesOutInItsPlace) {
                         {.batch_size = 2, .workers = workers}, fails_at<IoError>(5));
       loader.set_epoch(7);
       int batches = 0;
-      const std::string sentence = sentence_of<IoError>([&] {
+      const std::string sentence = message_of<IoError>([&] {
         for (Batch& batch : loader) batches += static_cast<int>(batch.size() / 2);
       });
       EXPECT_EQ(sentence, "data loader, batch 5 of epoch 7: the pixels are upside down");
@@ -198,18 +198,18 @@ TEST(DataLoader, ForeignExceptionsBecomeErrors) {
   for (const int workers : {0, 2}) {
     DataLoader loader(make_numbers(4), std::make_shared<SequentialSampler>(4), {.workers = workers},
                       fails_at<std::logic_error>(2));
-    EXPECT_THAT(sentence_of<Error>([&] { run(loader); }),
+    EXPECT_THAT(message_of<Error>([&] { run(loader); }),
                 HasSubstr("batch 2 of epoch 0: the pixels"));
     DataLoader odd(make_numbers(4), std::make_shared<SequentialSampler>(4), {.workers = workers},
                    [](Batch, const BatchContext&) -> Batch { throw 3; });
-    EXPECT_THAT(sentence_of<Error>([&] { run(odd); }), HasSubstr("batch 0 of epoch 0"));
+    EXPECT_THAT(message_of<Error>([&] { run(odd); }), HasSubstr("batch 0 of epoch 0"));
   }
 }
 
 TEST(DataLoader, AnIndexThatIsNotThereNamesItsBatch) {
   DataLoader loader(make_numbers(4), std::make_shared<SequentialSampler>(6),
                     {.batch_size = 2, .workers = 1});
-  EXPECT_THAT(sentence_of<ShapeError>([&] { run(loader); }),
+  EXPECT_THAT(message_of<ShapeError>([&] { run(loader); }),
               HasSubstr("batch 2 of epoch 0: sample 4"));
 }
 

@@ -4,13 +4,15 @@
 
 #include <zlib.h>
 
-#include "data/scratch.h"
+#include "support/environment.h"
+#include "support/errors.h"
+#include "support/files.h"
 #include "support/support.h"
 
 namespace rondo::data {
 namespace {
 
-using test::Scratch, test::sentence_of, test::write_file;
+using test::TemporaryFolder, test::message_of, test::write_file;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
@@ -39,7 +41,7 @@ std::string pixels(std::size_t count) {
 }
 
 TEST(ReadIdx, PlainAndGzipGiveTheSameBytes) {
-  Scratch scratch;
+  TemporaryFolder scratch;
   const std::string bytes = idx({2, 3}, "abcdef");
   write_file(scratch / "plain", bytes);
   write_gz(scratch / "packed.gz", bytes);
@@ -51,7 +53,7 @@ TEST(ReadIdx, PlainAndGzipGiveTheSameBytes) {
 }
 
 TEST(ReadIdx, SizesOfNothingAndOfMoreThanOneRead) {
-  Scratch scratch;
+  TemporaryFolder scratch;
   write_file(scratch / "none", idx({0, 28, 28}, ""));
   EXPECT_EQ(read_idx(scratch / "none").shape(), (Dims{0, 28, 28}));
   for (const std::uint32_t size : {(1U << 20) - 1, 1U << 20, (1U << 20) + 1}) {
@@ -63,29 +65,29 @@ TEST(ReadIdx, SizesOfNothingAndOfMoreThanOneRead) {
 }
 
 TEST(ReadIdx, AnotherMagicNumberIsRefused) {
-  Scratch scratch;
+  TemporaryFolder scratch;
   for (const std::string& magic :
        {std::string{'\x01', '\0', '\x08', '\x01'}, std::string{'\0', '\0', '\x0d', '\x01'},
         std::string{'\0', '\0', '\x08', '\0'}, std::string{'\0', '\0', '\x08', '\x05'}}) {
     write_file(scratch / "file", magic + big_endian(1) + "a");
-    EXPECT_THAT(sentence_of<IoError>([&] { read_idx(scratch / "file"); }),
+    EXPECT_THAT(message_of<IoError>([&] { read_idx(scratch / "file"); }),
                 HasSubstr("file: magic number"));
   }
 }
 
 TEST(ReadIdx, EveryTruncationIsNoticed) {
-  Scratch scratch;
+  TemporaryFolder scratch;
   const std::string whole = idx({2, 3}, "abcdef");
   for (std::size_t size = 0; size < whole.size(); ++size) {
     write_file(scratch / "short", whole.substr(0, size));
-    EXPECT_THAT(sentence_of<IoError>([&] { read_idx(scratch / "short"); }), HasSubstr("short: "));
+    EXPECT_THAT(message_of<IoError>([&] { read_idx(scratch / "short"); }), HasSubstr("short: "));
   }
   write_file(scratch / "long", whole + 'x');
-  EXPECT_THAT(sentence_of<IoError>([&] { read_idx(scratch / "long"); }), HasSubstr("more bytes"));
+  EXPECT_THAT(message_of<IoError>([&] { read_idx(scratch / "long"); }), HasSubstr("more bytes"));
 }
 
 TEST(ReadIdx, EveryTruncationOfGzipIsNoticed) {
-  Scratch scratch;
+  TemporaryFolder scratch;
   write_gz(scratch / "whole.gz", idx({2, 3}, "abcdef"));
   const std::string whole = test::read_file(scratch / "whole.gz");
   for (std::size_t size = 0; size < whole.size(); ++size) {
@@ -96,28 +98,28 @@ TEST(ReadIdx, EveryTruncationOfGzipIsNoticed) {
 }
 
 TEST(ReadIdx, DamagedGzipIsNoticed) {
-  Scratch scratch;
+  TemporaryFolder scratch;
   write_gz(scratch / "file.gz", idx({1, 28, 28}, pixels(1)));
   std::string bytes = test::read_file(scratch / "file.gz");
   bytes[bytes.size() - 6] ^= 1;  // in the checksum of the contents
   write_file(scratch / "file.gz", bytes);
-  EXPECT_THAT(sentence_of<IoError>([&] { read_idx(scratch / "file.gz"); }),
+  EXPECT_THAT(message_of<IoError>([&] { read_idx(scratch / "file.gz"); }),
               HasSubstr("file.gz: damaged"));
 }
 
 TEST(ReadIdx, AHeaderThatAsksForEverythingIsRefused) {
-  Scratch scratch;
+  TemporaryFolder scratch;
   write_file(scratch / "file", idx({0xffffffffU, 0xffffffffU, 0xffffffffU, 0xffffffffU}, "a"));
-  EXPECT_THAT(sentence_of<IoError>([&] { read_idx(scratch / "file"); }), HasSubstr("8 GiB"));
+  EXPECT_THAT(message_of<IoError>([&] { read_idx(scratch / "file"); }), HasSubstr("8 GiB"));
   write_file(scratch / "file",
              idx({0x70000000U}, "a"));  // allowed, but not there: no 1.75 GiB first
-  EXPECT_THAT(sentence_of<IoError>([&] { read_idx(scratch / "file"); }), HasSubstr("cut short"));
-  EXPECT_THAT(sentence_of<IoError>([&] { read_idx(scratch / "nowhere"); }),
+  EXPECT_THAT(message_of<IoError>([&] { read_idx(scratch / "file"); }), HasSubstr("cut short"));
+  EXPECT_THAT(message_of<IoError>([&] { read_idx(scratch / "nowhere"); }),
               HasSubstr("nowhere: no such file"));
 }
 
 TEST(Mnist, ReadsBothSplitsFromEitherPlace) {
-  Scratch scratch;
+  TemporaryFolder scratch;
   const std::string data = pixels(3);
   write_file(scratch / "MNIST/raw/train-images-idx3-ubyte", idx({3, 28, 28}, data));
   write_gz(scratch / "MNIST/raw/train-labels-idx1-ubyte.gz", idx({3}, {'\x09', '\0', '\x04'}));
@@ -137,24 +139,24 @@ TEST(Mnist, ReadsBothSplitsFromEitherPlace) {
 }
 
 TEST(Mnist, FilesThatDisagreeAreNamed) {
-  Scratch scratch;
+  TemporaryFolder scratch;
   const fs::path images = scratch / "train-images-idx3-ubyte",
                  labels = scratch / "train-labels-idx1-ubyte";
   auto load = [&] { load_mnist(scratch.path(), Split::train); };
-  EXPECT_THAT(sentence_of<IoError>(load), HasSubstr("train-images-idx3-ubyte: no such file"));
+  EXPECT_THAT(message_of<IoError>(load), HasSubstr("train-images-idx3-ubyte: no such file"));
   write_file(images, idx({2, 28, 28}, pixels(2)));
-  EXPECT_THAT(sentence_of<IoError>(load), HasSubstr("train-labels-idx1-ubyte: no such file"));
+  EXPECT_THAT(message_of<IoError>(load), HasSubstr("train-labels-idx1-ubyte: no such file"));
   write_file(labels, idx({1}, "\x01"));
-  EXPECT_THAT(sentence_of<IoError>(load), HasSubstr("1 labels for 2 images"));
+  EXPECT_THAT(message_of<IoError>(load), HasSubstr("1 labels for 2 images"));
   write_file(labels, idx({2}, "\x01\x0a"));
-  EXPECT_THAT(sentence_of<IoError>(load),
+  EXPECT_THAT(message_of<IoError>(load),
               HasSubstr("train-labels-idx1-ubyte: record 1 (byte 9) has label 10"));
   write_file(labels, idx({2, 1}, "\x01\x02"));
-  EXPECT_THAT(sentence_of<IoError>(load), HasSubstr("train-labels-idx1-ubyte: dimensions [2, 1]"));
+  EXPECT_THAT(message_of<IoError>(load), HasSubstr("train-labels-idx1-ubyte: dimensions [2, 1]"));
   write_file(images, idx({2, 28, 27}, std::string(2 * 28 * 27, 'x')));
-  EXPECT_THAT(sentence_of<IoError>(load),
+  EXPECT_THAT(message_of<IoError>(load),
               HasSubstr("train-images-idx3-ubyte: dimensions [2, 28, 27]"));
-  EXPECT_THAT(sentence_of<IoError>([&] { load_mnist(scratch / "nowhere", Split::test); }),
+  EXPECT_THAT(message_of<IoError>([&] { load_mnist(scratch / "nowhere", Split::test); }),
               HasSubstr("nowhere: no such folder"));
 }
 

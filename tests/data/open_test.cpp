@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "data/scratch.h"
+#include "support/errors.h"
 #include "support/support.h"
 
 namespace rondo::data {
@@ -18,7 +18,7 @@ TEST(OpenDataset, EachNameHasStatisticsOfItsChannels) {
     EXPECT_EQ(mean.size(), std.size());
   }
   EXPECT_THROW(statistics_of("imagenet"), Error);
-  EXPECT_THAT(test::sentence_of<Error>([] { open_dataset("imagenet", Split::test); }),
+  EXPECT_THAT(test::message_of<Error>([] { open_dataset("imagenet", Split::test); }),
               HasSubstr("imagenet"));
 }
 

@@ -2,12 +2,14 @@
 
 #include "data/download.h"
 #include "data/http_server.h"
-#include "data/scratch.h"
+#include "support/environment.h"
+#include "support/errors.h"
+#include "support/files.h"
 
 namespace rondo::data {
 namespace {
 
-using test::HttpServer, test::read_file, test::Scratch, test::sentence_of, test::write_file;
+using test::HttpServer, test::read_file, test::TemporaryFolder, test::message_of, test::write_file;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
@@ -34,7 +36,7 @@ class Download : public ::testing::Test {
     EXPECT_FALSE(fs::exists(part()));
   }
 
-  Scratch scratch_;
+  TemporaryFolder scratch_;
   std::string md5_;
   test::Environment no_proxy_{"no_proxy", "*"};
 };
@@ -114,13 +116,13 @@ TEST_F(Download, ABrokenLineIsTakenUpAgain) {
 
 TEST_F(Download, AWrongChecksumLeavesNothing) {
   const std::string wrong(32, 'a');
-  const std::string sentence = sentence_of<IoError>([&] {
+  const std::string sentence = message_of<IoError>([&] {
     download({"data", file_url(), wrong}, target());
   });
   EXPECT_THAT(sentence, HasSubstr(file_url() + ": checksum " + md5_ + " instead of " + wrong));
   EXPECT_FALSE(fs::exists(target()));
   EXPECT_FALSE(fs::exists(part()));
-  EXPECT_THAT(sentence_of<Error>([&] {
+  EXPECT_THAT(message_of<Error>([&] {
                 download({"data", file_url(), "abc"}, target());
               }),
               HasSubstr("checksum 'abc' is neither"));
@@ -128,27 +130,25 @@ TEST_F(Download, AWrongChecksumLeavesNothing) {
 
 TEST_F(Download, RefusalsAndSilenceAreNamed) {
   HttpServer server(contents(), {.status = 404});
-  EXPECT_THAT(sentence_of<IoError>([&] { download(remote(server.url()), target()); }),
+  EXPECT_THAT(message_of<IoError>([&] { download(remote(server.url()), target()); }),
               AllOf(HasSubstr(server.url()), HasSubstr("404")));
   EXPECT_FALSE(fs::exists(part()));
-  EXPECT_THAT(
-      sentence_of<IoError>([&] { download(remote("http://127.0.0.1:1/nobody"), target()); }),
-      HasSubstr("http://127.0.0.1:1/nobody: cannot be downloaded"));
-  EXPECT_THAT(sentence_of<IoError>([&] { download(remote("file:///nonexistent/file"), target()); }),
+  EXPECT_THAT(message_of<IoError>([&] { download(remote("http://127.0.0.1:1/nobody"), target()); }),
+              HasSubstr("http://127.0.0.1:1/nobody: cannot be downloaded"));
+  EXPECT_THAT(message_of<IoError>([&] { download(remote("file:///nonexistent/file"), target()); }),
               HasSubstr("/nonexistent/file: cannot be downloaded"));
   write_file(part(), contents().substr(0, 1000));
-  EXPECT_THAT(
-      sentence_of<IoError>([&] { download(remote("http://127.0.0.1:1/nobody"), target()); }),
-      HasSubstr("the 1000 bytes so far are kept in " + part().string()));
+  EXPECT_THAT(message_of<IoError>([&] { download(remote("http://127.0.0.1:1/nobody"), target()); }),
+              HasSubstr("the 1000 bytes so far are kept in " + part().string()));
   EXPECT_EQ(fs::file_size(part()), 1000U);
 }
 
 TEST_F(Download, APlaceThatCannotBeWrittenIsNamed) {
-  EXPECT_THAT(sentence_of<IoError>([&] { download(remote(file_url()), scratch_ / "no/folder"); }),
+  EXPECT_THAT(message_of<IoError>([&] { download(remote(file_url()), scratch_ / "no/folder"); }),
               HasSubstr("no/folder.part: cannot be written (No such file"));
   if (fs::exists("/dev/full")) {  // opens, but has no room
     fs::create_symlink("/dev/full", part());
-    EXPECT_THAT(sentence_of<IoError>([&] { download(remote(file_url()), target()); }),
+    EXPECT_THAT(message_of<IoError>([&] { download(remote(file_url()), target()); }),
                 HasSubstr("cannot be written (disk full?)"));
   }
 }

@@ -6,14 +6,14 @@
 #include <map>
 #include <numeric>
 
-#include "data/scratch.h"
+#include "support/errors.h"
 #include "support/golden.h"
 #include "support/support.h"
 
 namespace rondo::data {
 namespace {
 
-using test::sentence_of;
+using test::message_of;
 using ::testing::HasSubstr;
 
 constexpr std::uint64_t seed = 11, epoch = 3;
@@ -265,15 +265,15 @@ TEST(ImageTransform, RefusesImpossibleSteps) {
   EXPECT_THROW(make(RandomErasing{0.5, {0.4, 0.3}})(), Error);
   EXPECT_THROW(make(RandomErasing{0.5, {0.1, 0.3}, {0, 1}})(), Error);
   EXPECT_THROW(make(Cutout{0})(), Error);
-  EXPECT_THAT(sentence_of<Error>([] {
+  EXPECT_THAT(message_of<Error>([] {
                 ImageTransform({ToFloat{}, RandomCrop{}});
               }),
               HasSubstr("RandomCrop after ToFloat"));
-  EXPECT_THAT(sentence_of<Error>([] {
+  EXPECT_THAT(message_of<Error>([] {
                 ImageTransform({ToFloat{}, ToFloat{}});
               }),
               HasSubstr("ToFloat after ToFloat"));
-  EXPECT_THAT(sentence_of<Error>([] {
+  EXPECT_THAT(message_of<Error>([] {
                 ImageTransform({Normalize{{0.5F}, {1.F}}});
               }),
               HasSubstr("Normalize needs ToFloat"));
@@ -287,9 +287,9 @@ TEST(ImageTransform, RefusesOtherBatches) {
   EXPECT_THROW(plain.apply(zeros({2, 3, 4, 4}), two), DTypeError);
   EXPECT_THROW(plain.apply(random_images({2, 4}), two), ShapeError);
   EXPECT_THROW(plain.apply(images, three), ShapeError);
-  EXPECT_THAT(sentence_of<ShapeError>([&] { crop.apply(images, two); }),
+  EXPECT_THAT(message_of<ShapeError>([&] { crop.apply(images, two); }),
               HasSubstr("9 x 4 out of 8 x 8"));
-  EXPECT_THAT(sentence_of<ShapeError>([&] { normalize.apply(images, two); }),
+  EXPECT_THAT(message_of<ShapeError>([&] { normalize.apply(images, two); }),
               HasSubstr("Normalize has 1 channels"));
 }
 

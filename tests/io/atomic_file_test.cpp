@@ -8,6 +8,7 @@
 
 #include <csignal>
 
+#include "support/errors.h"
 #include "support/files.h"
 
 namespace rondo {

@@ -11,6 +11,7 @@
 #include "io/safetensors.h"
 #include "optim/adam.h"
 #include "optim/one_cycle.h"
+#include "support/errors.h"
 #include "support/files.h"
 #include "support/hashed.h"
 

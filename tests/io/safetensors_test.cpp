@@ -9,6 +9,7 @@
 #include <span>
 
 #include "autograd/ops/shape.h"
+#include "support/errors.h"
 #include "support/files.h"
 #include "support/golden.h"
 #include "support/hashed.h"

@@ -9,7 +9,7 @@
 #include "autograd/ops/shape.h"
 #include "optim/adam.h"
 #include "optim/sgd.h"
-#include "support/files.h"
+#include "support/errors.h"
 #include "support/hashed.h"
 #include "support/support.h"
 

@@ -59,29 +59,25 @@ ranks) # the same world on 2 ranks, by rondo's ring and by MPI; averaging
   succeeds "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1 --sync average --average-every 3 --json average.json
   ;;
 resume | resume_average) # stopped by SIGTERM in mid-epoch, then resumed: the bits of a run that was not
-  # mpirun passes SIGTERM on after sigkill_timeout seconds, and kills after as many more.
+  # The signal goes to the ranks themselves: mpirun would pass it on after seconds only.
   sync=()
   [ "$case" = resume ] || sync=(--sync average --average-every 3)
-  run=("${mpirun[@]}" --mca odls_base_sigkill_timeout 2 -np 2 "${resnet[@]}" --epochs 14 "${sync[@]}")
+  run=("${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 5 "${sync[@]}")
   succeeds "${run[@]}" --checkpoint-dir straight --json straight.json
-  timeout 200 "${run[@]}" --checkpoint-dir stopped --checkpoint-every 2 >"$log" 2>&1 &
+  timeout 200 "${run[@]}" --checkpoint-dir "$work/stopped" --checkpoint-every 2 >"$log" 2>&1 &
   pid=$!
   for _ in $(seq 600); do
     [ -e stopped/checkpoint.safetensors ] && break
     sleep 0.1
   done
-  kill -TERM $pid 2>/dev/null
+  pkill -TERM -f "^$bin/cifar_resnet.*$work/stopped"
   wait $pid
   status=$?
-  if grep -q "final test accuracy" "$log"; then
-    echo "(on this machine the run was over before the signal came)"
-  else
-    [ $status -ne 0 ] || fail "a stopped run must not report success"
-    grep -q "stopped by a signal" "$log" || fail "the signal did not stop the run in time"
-  fi
-  succeeds "${run[@]}" --checkpoint-dir stopped --resume --json resumed.json
+  [ $status -ne 0 ] || fail "a stopped run must not report success"
+  grep -q "stopped by a signal" "$log" || fail "the signal did not stop the run"
+  succeeds "${run[@]}" --checkpoint-dir "$work/stopped" --resume --json resumed.json
   [ "$(field param_hash straight.json)" = "$(field param_hash resumed.json)" ] || fail "the resumed run has other weights"
-  [ "$(wc -l <stopped/metrics.jsonl)" = 14 ] || fail "metrics.jsonl does not have a line an epoch"
+  [ "$(wc -l <stopped/metrics.jsonl)" = 5 ] || fail "metrics.jsonl does not have a line an epoch"
   ;;
 killed) # kill -9 in mid-run leaves a checkpoint that can be resumed
   "${resnet[@]}" --epochs 3 --checkpoint-dir straight --json straight.json >"$log" 2>&1 || fail "straight run"

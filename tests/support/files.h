@@ -1,5 +1,5 @@
 #pragma once
-// Files for tests: a folder that goes away again, whole-file reading and writing, error messages.
+// Files for tests: a folder that goes away again, bytes to files and back.
 
 #include <unistd.h>
 
@@ -17,8 +17,8 @@ namespace rondo::test {
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "rondo_XXXXXX").string();
-    require<IoError>(::mkdtemp(name.data()) != nullptr, "no temporary folder ", name);
+    std::string name = (std::filesystem::temp_directory_path() / "rondo-test-XXXXXX").string();
+    require<IoError>(::mkdtemp(name.data()) != nullptr, name, ": cannot be created");
     path_ = name;
   }
   ~TemporaryFolder() {
@@ -28,8 +28,8 @@ class TemporaryFolder {
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  std::string path() const { return path_.string(); }
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
   /// How many files and folders it holds.
   std::ptrdiff_t count() const {
     return std::distance(std::filesystem::directory_iterator(path_), {});
@@ -39,28 +39,18 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-inline std::string read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  require<IoError>(in.is_open(), "cannot read ", path);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-inline void write_file(const std::string& path, const std::string& bytes) {
+/// Writes a whole file; the folders above it are made.
+inline void write_file(const std::filesystem::path& path, const std::string& bytes) {
+  std::filesystem::create_directories(path.parent_path());
   std::ofstream out(path, std::ios::binary);
-  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  out.close();
-  require<IoError>(out.good(), "cannot write ", path);
+  out << bytes;
+  require<IoError>(bool(out.flush()), path.string(), ": cannot be written");
 }
 
-/// What f throws as E says; "" when it does not throw. Other exceptions pass through.
-template <class E = Error, class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const E& e) {
-    return e.what();
-  }
-  return "";
+inline std::string read_file(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  require<IoError>(in.is_open(), path.string(), ": cannot be read");
+  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 }  // namespace rondo::test
