@@ -86,12 +86,10 @@ Work Communicator::start(Job job, bool wake) {
     return Work(state);
   }
   progress_->submit(state, wake);
-  return last_ = Work(state);
+  return Work(state);
 }
 
 void Communicator::run(Job job) { start(std::move(job), false).wait(); }
-
-void Communicator::drain() { last_.wait(); }
 
 RingOptions Communicator::next_ring() {
   RingOptions ring = options_.ring;

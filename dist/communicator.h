@@ -89,8 +89,6 @@ class Communicator {
 
   /// Memory for what will be communicated: DDP's buckets.
   StoragePtr allocate(std::size_t bytes);
-  /// Waits until every collective issued so far is over.
-  void drain();
   Transport& transport() { return *transport_; }
 
  private:
@@ -117,7 +115,6 @@ class Communicator {
   CommunicatorOptions options_;
   int rank_, world_size_;
   std::uint64_t sequence_ = 0;  // of the next collective: the same on all ranks
-  Work last_;
   std::shared_ptr<Progress> progress_;
 };
 

@@ -30,13 +30,13 @@ std::shared_ptr<Transport> make_transport(const std::string& backend) {
   bool use_mpi = backend == "mpi" || (backend == "auto" && launcher && has_mpi);
   if (!use_mpi) {
     require<CommError>(
-        size == 1, "dist::init: ", launcher ? launcher->name : "", " started ", size,
-        " ranks, but ",
+        size == 1, "dist::init: ", launcher ? launcher->name : "", " started ",
+        size == Launcher::unknown ? "an unknown number of" : std::to_string(size), " ranks, but ",
         backend == "self" ? "the backend self is a world of one" : "rondo was built without MPI");
     return thread_transports(1)[0];
   }
   auto transport = mpi_transport();
-  require<CommError>(!launcher || transport->world_size() == size,
+  require<CommError>(!launcher || size == Launcher::unknown || transport->world_size() == size,
                      "dist::init: ", launcher ? launcher->name : "", " started ", size,
                      " ranks, but MPI counts ", transport->world_size(),
                      "; is this mpirun of the MPI that rondo was built with?");

@@ -17,6 +17,8 @@ constexpr Variables known[] = {
     {"MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"},
     {"a PMI launcher", "PMI_RANK", "PMI_SIZE"},  // MPICH, Intel MPI, Cray
 };
+// srun sets these whatever MPI it speaks to. A batch script has a SLURM_PROCID, too, but no step.
+constexpr Variables slurm = {"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"};
 
 int number(const char* variable, const char* text) {
   require<CommError>(text != nullptr, "the launcher's environment is incomplete: ", variable,
@@ -31,16 +33,26 @@ int number(const char* variable, const char* text) {
 
 }  // namespace
 
+namespace {
+
+Launcher read(const Variables& v, const char* rank, const char* size) {
+  Launcher launcher{concat(v.name, " (", v.size, ")"), number(v.rank, rank), number(v.size, size)};
+  require<CommError>(launcher.rank < launcher.size,
+                     "the launcher's environment makes no sense: ", v.rank, " is ", rank, " and ",
+                     v.size, " is ", size);
+  return launcher;
+}
+
+}  // namespace
+
 std::optional<Launcher> read_launcher(const Getenv& getenv) {
   for (const Variables& v : known) {
     const char *rank = getenv(v.rank), *size = getenv(v.size);
-    if (!rank && !size) continue;
-    Launcher launcher{concat(v.name, " (", v.size, ")"), number(v.rank, rank),
-                      number(v.size, size)};
-    require<CommError>(launcher.rank < launcher.size,
-                       "the launcher's environment makes no sense: ", v.rank, " is ", rank, " and ",
-                       v.size, " is ", size);
-    return launcher;
+    if (rank || size) return read(v, rank, size);
+  }
+  if (const char* size = getenv(slurm.size)) return read(slurm, getenv(slurm.rank), size);
+  if (const char* rank = getenv("PMIX_RANK")) {
+    return Launcher{"a PMIx launcher (PMIX_RANK)", number("PMIX_RANK", rank), Launcher::unknown};
   }
   return std::nullopt;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What a launcher (mpirun, mpiexec) wrote into this process's environment.
+// What a launcher (mpirun, mpiexec, srun) wrote into this process's environment.
 
 #include <functional>
 #include <optional>
@@ -8,8 +8,10 @@
 namespace rondo::dist {
 
 struct Launcher {
+  static constexpr int unknown = 0;
   std::string name;  // "Open MPI (OMPI_COMM_WORLD_SIZE)"
-  int rank = 0, size = 1;
+  int rank = 0;
+  int size = 1;  // or unknown: PMIx tells only those who ask its server, which MPI does
 };
 
 using Getenv = std::function<const char*(const char*)>;

@@ -1,6 +1,7 @@
 #include "dist/progress.h"
 
 #include <exception>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -17,12 +18,13 @@ std::string seconds(std::chrono::nanoseconds t) {
 }
 
 // A transfer that was given up may still be under way: MPI can withdraw neither a send nor a
-// collective. Its memory is therefore never given back; the world is ending anyway.
-void keep_for_ever(WorkState& work) {
+// collective. Its tensors and buffers are therefore never given back; the world is ending anyway.
+void keep_for_ever(WorkState& work, std::shared_ptr<Scratch> scratch) {
   static std::mutex mutex;
-  static auto* memory = new std::vector<std::pair<Begin, std::shared_ptr<void>>>;
+  static auto* memory =
+      new std::vector<std::tuple<Begin, std::shared_ptr<void>, std::shared_ptr<Scratch>>>;
   std::lock_guard lock(mutex);
-  memory->emplace_back(std::move(work.begin), std::move(work.keep));
+  memory->emplace_back(std::move(work.begin), std::move(work.keep), std::move(scratch));
 }
 
 }  // namespace
@@ -62,7 +64,9 @@ void Progress::submit_beside(std::shared_ptr<WorkState> work) {
 
 void Progress::complete(WorkState& work, std::string error) {
   work.operation.reset();  // gives up its requests, if any are left
-  if (!error.empty() && work.begun) keep_for_ever(work);
+  if (!error.empty() && work.begun) {
+    keep_for_ever(work, std::exchange(scratch_, std::make_shared<Scratch>()));
+  }
   work.begin = nullptr;
   work.finish = nullptr;
   work.keep.reset();
@@ -82,7 +86,7 @@ bool Progress::poll(std::unique_lock<std::mutex>& lock, WorkState& work) {
     lock.unlock();
     try {
       if (is_first) {
-        work.operation = work.begin(scratch_);
+        work.operation = work.begin(*scratch_);
         work.begun = true;
       }
       result = work.operation ? work.operation->poll() : Poll::done;

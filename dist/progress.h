@@ -84,7 +84,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   int waiters_ = 0;
   bool stop_ = false;
   std::string broken_;  // a collective failed: the ranks are out of step, nothing can follow
-  Scratch scratch_;
+  std::shared_ptr<Scratch> scratch_ = std::make_shared<Scratch>();
   std::thread thread_;
 };
 

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -74,13 +75,20 @@ void end_within(std::chrono::seconds patience) {
   }).detach();
 }
 
+// Before there is a world: the launcher alone knows who this is, if it makes sense.
+int fail_alone(const std::string& sentence) {
+  std::optional<Launcher> launcher;
+  try {
+    launcher = read_launcher();
+  } catch (const std::exception&) {  // then that is what `sentence` says
+  }
+  print(launcher ? launcher->rank : 0, launcher ? launcher->size : 1, false, sentence);
+  return EXIT_FAILURE;
+}
+
 int fail(const std::string& sentence) {
   auto transport = world();
-  if (!transport) {
-    auto launcher = read_launcher();
-    print(launcher ? launcher->rank : 0, launcher ? launcher->size : 1, false, sentence);
-    return EXIT_FAILURE;
-  }
+  if (!transport) return fail_alone(sentence);
   int n = transport->world_size(), r = transport->rank();
   std::vector<std::string> all;
   try {

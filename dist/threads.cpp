@@ -51,6 +51,9 @@ bool has_controller(const std::string& list, const std::string& name) {
   return ("," + list + ",").find("," + name + ",") != std::string::npos;
 }
 
+// Each OpenMP thread takes a stack and a scratch buffer; no machine has more cores than this.
+constexpr int most_threads = 4096;
+
 std::string host() {
   char name[256] = {};
   gethostname(name, sizeof name - 1);
@@ -139,8 +142,14 @@ Placement place(Communicator& comm) {
 }
 
 int use_threads(Communicator& comm, int requested) {
-  int threads = requested > 0 ? requested : place(comm).threads;
-  if (requested <= 0 && std::getenv("OMP_NUM_THREADS")) threads = omp_get_max_threads();
+  int threads = place(comm).threads;  // by all ranks, even where some were told a number
+  if (requested > 0) {
+    threads = requested;
+  } else if (std::getenv("OMP_NUM_THREADS")) {
+    threads = omp_get_max_threads();
+  }
+  require(threads <= most_threads, threads, " threads a rank; at most ", most_threads,
+          " are possible");
   omp_set_num_threads(threads);
   return threads;
 }

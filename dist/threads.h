@@ -2,8 +2,8 @@
 // How many OpenMP threads a rank should use, so that the ranks of a machine share its cores instead
 // of fighting for them.
 //
-//   threads = physical cores in this rank's affinity mask / local ranks whose masks overlap with
-//   it,
+//   threads = physical cores in this rank's affinity mask
+//             / local ranks whose masks overlap with it,
 //             at most the cgroup's CPU quota / local ranks, at least 1
 //
 // mpirun binds each rank to one core unless told otherwise: `mpirun --bind-to none` leaves the
@@ -28,7 +28,8 @@ struct Placement {
 Placement place(Communicator& comm);
 
 /// Sets the number of OpenMP threads of the calling thread to `requested`, or, where that is 0, to
-/// OMP_NUM_THREADS, or, where that is not set, to place(comm).threads; returns it. Collective.
+/// OMP_NUM_THREADS, or, where that is not set, to place(comm).threads; returns it. Throws Error
+/// above 4096. Collective.
 int use_threads(Communicator& comm, int requested = 0);
 
 /// The logical CPUs this thread may run on.

@@ -65,9 +65,14 @@ class MpiTransport final : public Transport {
  public:
   explicit MpiTransport(int level) : level_(level) {
     std::lock_guard lock(mpi_mutex());
-    // The handler first: a failing dup must come back as a status, too.
+    // A failing dup must come back as a status; then the program has its own handler back.
+    MPI_Errhandler before;
+    MPI_Comm_get_errhandler(MPI_COMM_WORLD, &before);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
+    const int status = MPI_Comm_dup(MPI_COMM_WORLD, &comm_);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, before);
+    MPI_Errhandler_free(&before);
+    check(status, "MPI_Comm_dup");
     check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");

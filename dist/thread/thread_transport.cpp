@@ -18,10 +18,11 @@ namespace rondo::dist {
 namespace {
 
 struct Message {
-  std::uint64_t id;
-  const void* source;  // of a send
-  void* target;        // of a receive
+  bool is_send;
+  const void* source;  // of a send; null where there are no bytes
+  void* target;        // of a receive; likewise
   std::size_t bytes;
+  std::uint64_t id = 0;
 };
 
 struct Mailbox {
@@ -47,10 +48,12 @@ class ThreadTransport final : public Transport {
   const char* name() const override { return size_ == 1 ? "self" : "thread"; }
 
   Request send(int peer, int tag, const void* data, std::size_t bytes) override {
-    return post({rank_, peer, tag}, {.id = 0, .source = data, .target = nullptr, .bytes = bytes});
+    return post({rank_, peer, tag},
+                {.is_send = true, .source = data, .target = nullptr, .bytes = bytes});
   }
   Request recv(int peer, int tag, void* data, std::size_t bytes) override {
-    return post({peer, rank_, tag}, {.id = 0, .source = nullptr, .target = data, .bytes = bytes});
+    return post({peer, rank_, tag},
+                {.is_send = false, .source = nullptr, .target = data, .bytes = bytes});
   }
 
   bool test(Request& request) override {
@@ -95,7 +98,7 @@ class ThreadTransport final : public Transport {
     std::lock_guard lock(mailbox_->mutex);
     message.id = mailbox_->next_id++;
     auto& [sends, receives] = mailbox_->queues[key];
-    (message.source ? sends : receives).push_back(message);
+    (message.is_send ? sends : receives).push_back(message);
     mailbox_->pending[message.id] = key;
     while (!sends.empty() && !receives.empty()) {
       deliver(key, sends.front(), receives.front());

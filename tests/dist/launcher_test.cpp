@@ -38,6 +38,26 @@ TEST(Launcher, KnowsTheUsualOnes) {
   }
 }
 
+TEST(Launcher, KnowsSlurmAndPmix) {
+  auto launcher = read({{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "4"}, {"PMIX_RANK", "1"}});
+  ASSERT_TRUE(launcher.has_value());
+  EXPECT_EQ(launcher->rank, 1);
+  EXPECT_EQ(launcher->size, 4);
+  // The shell of a batch job is no step of four tasks.
+  EXPECT_FALSE(read({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}).has_value());
+  // mpirun inside such a job knows better.
+  launcher = read({{"SLURM_PROCID", "0"},
+                   {"SLURM_STEP_NUM_TASKS", "1"},
+                   {"OMPI_COMM_WORLD_RANK", "2"},
+                   {"OMPI_COMM_WORLD_SIZE", "3"}});
+  ASSERT_TRUE(launcher.has_value());
+  EXPECT_EQ(launcher->size, 3);
+  launcher = read({{"PMIX_RANK", "3"}});
+  ASSERT_TRUE(launcher.has_value());
+  EXPECT_EQ(launcher->rank, 3);
+  EXPECT_EQ(launcher->size, Launcher::unknown);
+}
+
 TEST(Launcher, NonsenseNamesTheVariable) {
   EXPECT_EQ(failure_of({{"PMI_RANK", "0"}}),
             "the launcher's environment is incomplete: PMI_SIZE is not set");

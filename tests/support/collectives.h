@@ -156,6 +156,11 @@ inline void check_messages(dist::Communicator& comm) {
     expect_elements(
         x, [](auto) { return 0.0; }, "blocking recv");
   }
+  if (n > 1 && r < 2) {  // nothing to send is a message, too
+    Tensor none = zeros({0});
+    if (r == 0) comm.send(none, 1);
+    if (r == 1) comm.recv(none, 0);
+  }
   comm.barrier();
   EXPECT_THROW(comm.send(zeros({1}), n), CommError);
   EXPECT_THROW(comm.send(zeros({1}), r), CommError);
