@@ -1,6 +1,7 @@
 #include "train/fit.h"
 
 #include <fmt/format.h>
+#include <omp.h>
 
 #include <chrono>
 #include <cmath>
@@ -48,11 +49,16 @@ class Run {
     }
     if (options_.resume) restore();
     if (!options_.checkpoint_dir.empty() && comm_->rank() == 0) {
-      metrics_ = MetricsFile(options_.checkpoint_dir / "metrics.jsonl", position_.epoch);
+      metrics_ = MetricsFile(options_.checkpoint_dir / "metrics.jsonl",
+                             position_.epoch - (tested_ ? 0 : 1));
     }
     StopSignal stop;
-    if (position_.epoch >= options_.epochs) test();  // a finished run was resumed
-    while (position_.epoch < options_.epochs && !result_.stopped) train_epoch();
+    if (!tested_) {
+      test_epoch();
+    } else if (position_.epoch >= options_.epochs) {
+      test();  // a finished run was resumed
+    }
+    while (position_.epoch < options_.epochs && result_.stopped_by == 0) train_epoch();
     result_.epochs = position_.epoch;
     if (trained_seconds_ > 0) result_.img_per_s = trained_images_ / trained_seconds_;
     return result_;
@@ -60,14 +66,32 @@ class Run {
 
  private:
   void train_epoch() {
-    std::int64_t epoch = position_.epoch, batches = data_.train.size();
+    auto start = Clock::now();
+    std::int64_t images = train_batches();
+    if (result_.stopped_by != 0) return;
+    if (averager_) averager_->finish();
+    epoch_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
+    epoch_img_per_s_ = static_cast<double>(images) / epoch_seconds_;
+    trained_seconds_ += epoch_seconds_;
+    trained_images_ += static_cast<double>(images);
+    result_.final_loss = mean_over_ranks(loss_sum_) / static_cast<double>(data_.train.size());
+    ++position_.epoch;
+    position_.step = 0;
+    tested_ = false;
+    save();  // whoever is killed in a long evaluation has the epoch all the same
+    test_epoch();
+  }
+
+  /// The rest of the epoch, or until somebody is asked to stop; returns how many images that were.
+  std::int64_t train_batches() {
+    std::int64_t batches = data_.train.size();
     std::int64_t images = data_.train_images - position_.step * data_.batch_size, done = 0;
     ProgressBar bar(reports() ? options_.out : nullptr,
-                    fmt::format("epoch {}/{}", epoch + 1, options_.epochs), images, "img");
-    data_.train.set_epoch(static_cast<std::uint64_t>(epoch), position_.step);
+                    fmt::format("epoch {}/{}", position_.epoch + 1, options_.epochs), images,
+                    "img");
+    data_.train.set_epoch(static_cast<std::uint64_t>(position_.epoch), position_.step);
     if (position_.step == 0) loss_sum_ = 0;
     model_.train();
-    auto start = Clock::now();
     for (auto& batch : data_.train) {
       double loss = train_step(batch);
       loss_sum_ += loss;
@@ -75,21 +99,18 @@ class Run {
       ++position_.global_step;
       done += batch.size() * comm_->world_size();
       bar.update(std::min(done, images), fmt::format("loss {:.4f}", loss));
-      if (must_stop()) {
-        result_.stopped = true;
+      // Ranks that average seldom must not be made to meet at every step.
+      if (!averager_ || position_.global_step % options_.average_every == 0) ask_whether_to_stop();
+      if (result_.stopped_by != 0) {
         save();
-        return;
+        return done;
       }
       bool last = position_.step == batches;
       if (!last && options_.checkpoint_every > 0 &&
           position_.global_step % options_.checkpoint_every == 0)
         save();
     }
-    if (averager_) averager_->finish();
-    double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    trained_seconds_ += seconds;
-    trained_images_ += static_cast<double>(done);
-    end_epoch(seconds, static_cast<double>(done) / seconds);
+    return done;
   }
 
   /// One batch; returns the mean of the ranks' losses (under averaging: this rank's).
@@ -101,14 +122,13 @@ class Run {
     if (ddp_) {
       ddp_->set_flag(loss);
       loss.backward();
-      ddp_->check_flag();
+      ddp_->check_flag(where());
       optimizer_.step();
       schedule_.step();
       return ddp_->mean_loss();
     }
     auto value = loss.item<double>();
-    require(std::isfinite(value), "the loss is ", value, " in epoch ", position_.epoch + 1,
-            ", batch ", position_.step + 1, "; a lower learning rate may help");
+    require(std::isfinite(value), "the loss is ", value, " on rank ", comm_->rank(), where());
     loss.backward();
     optimizer_.step();
     schedule_.step();
@@ -116,10 +136,13 @@ class Run {
     return value;
   }
 
-  void end_epoch(double seconds, double img_per_s) {
-    result_.final_loss = mean_over_ranks(loss_sum_) / static_cast<double>(data_.train.size());
-    ++position_.epoch;
-    position_.step = 0;
+  std::string where() const {
+    return concat(" in epoch ", position_.epoch + 1, ", batch ", position_.step + 1,
+                  "; a lower learning rate may help");
+  }
+
+  /// What follows an epoch's last batch: the accuracy, a line for the log and one for the user.
+  void test_epoch() {
     test();
     result_.best_test_accuracy = std::max(result_.best_test_accuracy, result_.test.accuracy());
     metrics_.write({{"epoch", static_cast<double>(position_.epoch)},
@@ -128,18 +151,20 @@ class Run {
                     {"test_loss", result_.test.loss},
                     {"test_accuracy", result_.test.accuracy()},
                     {"lr", schedule_.last_lr()},
-                    {"img_per_s", img_per_s},
-                    {"seconds", seconds}});
+                    {"img_per_s", epoch_img_per_s_},
+                    {"seconds", epoch_seconds_}});
     if (reports()) {
       *options_.out
           << fmt::format(
                  "epoch {}/{}: loss {:.4f}, test accuracy {:.2f} % ({} of {}), {:.0f} img/s, {}",
                  position_.epoch, options_.epochs, result_.final_loss,
-                 100 * result_.test.accuracy(), result_.test.correct, result_.test.total, img_per_s,
-                 format_duration(seconds))
+                 100 * result_.test.accuracy(), result_.test.correct, result_.test.total,
+                 epoch_img_per_s_, format_duration(epoch_seconds_))
           << std::endl;
     }
+    tested_ = true;
     save();
+    if (position_.epoch < options_.epochs) ask_whether_to_stop();
   }
 
   void test() {
@@ -148,13 +173,10 @@ class Run {
   }
 
   /// Whether any rank was asked to stop: all must agree on the step after which they do.
-  bool must_stop() {
-    if (comm_->world_size() == 1) return StopSignal::requested();
-    // Ranks that average seldom must not be made to meet at every step.
-    if (averager_ && position_.global_step % options_.average_every != 0) return false;
-    Tensor flag = full({1}, StopSignal::requested() ? 1 : 0, {.dtype = i32});
-    comm_->all_reduce(flag, dist::ReduceOp::max);
-    return flag.item<std::int32_t>() != 0;
+  void ask_whether_to_stop() {
+    Tensor signal = full({1}, StopSignal::requested(), {.dtype = i32});
+    if (comm_->world_size() > 1) comm_->all_reduce(signal, dist::ReduceOp::max);
+    result_.stopped_by = signal.item<std::int32_t>();
   }
 
   double mean_over_ranks(double value) {
@@ -171,6 +193,12 @@ class Run {
         {"loss_sum", loss_sum_},
         {"best_test_accuracy", result_.best_test_accuracy},
         {"final_loss", result_.final_loss},
+        {"test_loss", result_.test.loss},
+        {"test_correct", result_.test.correct},
+        {"test_total", result_.test.total},
+        {"tested", std::int64_t{tested_}},
+        {"epoch_seconds", epoch_seconds_},
+        {"epoch_img_per_s", epoch_img_per_s_},
         {"steps_since_average", std::int64_t{averager_ ? averager_->steps_since_average() : 0}}};
     state_.save(options_.checkpoint_dir, position_, metadata);
     result_.checkpoint = checkpoint_path(options_.checkpoint_dir);
@@ -179,19 +207,24 @@ class Run {
   void restore() {
     io::Checkpoint checkpoint = state_.restore(options_.checkpoint_dir);
     position_ = checkpoint.position;
-    auto number = [&](const char* name) {
+    auto get = [&]<class T>(const char* name, T otherwise) {
       auto found = checkpoint.metadata.find(name);
-      const double* value =
-          found == checkpoint.metadata.end() ? nullptr : std::get_if<double>(&found->second);
-      return value != nullptr ? *value : 0;
+      const T* value =
+          found == checkpoint.metadata.end() ? nullptr : std::get_if<T>(&found->second);
+      return value != nullptr ? *value : otherwise;
     };
-    loss_sum_ = number("loss_sum");
-    result_.best_test_accuracy = number("best_test_accuracy");
-    result_.final_loss = number("final_loss");
+    loss_sum_ = get("loss_sum", 0.0);
+    result_.best_test_accuracy = get("best_test_accuracy", 0.0);
+    result_.final_loss = get("final_loss", 0.0);
+    result_.test = {.correct = get("test_correct", std::int64_t{0}),
+                    .total = get("test_total", std::int64_t{0}),
+                    .loss = get("test_loss", 0.0)};
+    tested_ = get("tested", std::int64_t{1}) != 0;
+    epoch_seconds_ = get("epoch_seconds", 0.0);
+    epoch_img_per_s_ = get("epoch_img_per_s", 0.0);
     if (averager_) {
-      auto since = checkpoint.metadata.find("steps_since_average");
-      if (since != checkpoint.metadata.end())
-        averager_->set_steps_since_average(static_cast<int>(std::get<std::int64_t>(since->second)));
+      averager_->set_steps_since_average(
+          static_cast<int>(get("steps_since_average", std::int64_t{0})));
     }
     result_.checkpoint = checkpoint_path(options_.checkpoint_dir);
     if (reports()) {
@@ -201,6 +234,9 @@ class Run {
       if (checkpoint.world_size != comm_->world_size())
         *options_.out << fmt::format(" ({} ranks then, {} now: the last digits will differ)",
                                      checkpoint.world_size, comm_->world_size());
+      else if (checkpoint.threads != omp_get_max_threads())
+        *options_.out << fmt::format(" ({} threads then, {} now: the last digits will differ)",
+                                     checkpoint.threads, omp_get_max_threads());
       *options_.out << std::endl;
     }
   }
@@ -221,6 +257,8 @@ class Run {
   io::Checkpoint::Position position_;
   FitResult result_;
   double loss_sum_ = 0, trained_images_ = 0, trained_seconds_ = 0;
+  double epoch_seconds_ = 0, epoch_img_per_s_ = 0;  // of the last complete epoch
+  bool tested_ = true;                              // as has been its accuracy
 };
 
 }  // namespace
@@ -230,6 +268,7 @@ FitResult fit(nn::Module& model, optim::Optimizer& optimizer, optim::LRSchedule&
   require(options.epochs > 0, "fit: epochs is ", options.epochs, ", but must be positive");
   require(options.average_every > 0, "fit: average_every is ", options.average_every,
           ", but must be positive");
+  require(data.train_images > 0 && data.train.size() > 0, "fit: there are no training images");
   require(!options.resume || !options.checkpoint_dir.empty(),
           "fit: resuming needs a checkpoint directory");
   return Run(model, optimizer, schedule, std::move(data), std::move(comm), options)();

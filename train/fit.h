@@ -41,12 +41,12 @@ struct FitOptions {
 };
 
 struct FitResult {
-  Evaluation test;  // after the last epoch
+  Evaluation test;  // after the last complete epoch; total 0: there was none
   double best_test_accuracy = 0;
   double final_loss = 0;             // mean over the last epoch's batches of all ranks
   double img_per_s = 0;              // of all ranks together, evaluation left out
   std::int64_t epochs = 0;           // completed, those before a resume included
-  bool stopped = false;              // by SIGTERM or SIGINT; a checkpoint was written
+  int stopped_by = 0;                // SIGTERM or SIGINT; a checkpoint was written
   std::filesystem::path checkpoint;  // empty: none
 };
 
@@ -59,7 +59,8 @@ struct FitData {
 };
 
 /// Trains until options.epochs are done. The schedule steps once a batch. Throws Error on all ranks
-/// when a loss is not finite, IoError when a checkpoint cannot be written or read. Collective.
+/// when a loss is not finite, and for an empty data set; IoError when a checkpoint cannot be
+/// written or read. Collective.
 FitResult fit(nn::Module& model, optim::Optimizer& optimizer, optim::LRSchedule& schedule,
               FitData data, std::shared_ptr<dist::Communicator> comm, const FitOptions& options);
 

@@ -2,8 +2,8 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <vector>
 
+#include "io/atomic_file.h"
 #include "tensor/error.h"
 
 namespace rondo::train {
@@ -13,19 +13,21 @@ MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t keep_epochs)
   std::error_code error;
   std::filesystem::create_directories(path_.parent_path(), error);
   require<IoError>(!error, path_.parent_path().string(), ": cannot be created: ", error.message());
-  std::vector<std::string> kept;
+  std::string kept;
   if (std::ifstream old(path_); old) {
     for (std::string line; std::getline(old, line);) {
       auto json = nlohmann::json::parse(line, nullptr, false);
       // A line cut short by the end of the machine is dropped with those to be repeated.
-      if (json.is_object() && json.value("epoch", std::int64_t{0}) <= keep_epochs)
-        kept.push_back(line);
+      if (!json.is_object()) continue;
+      auto epoch = json.find("epoch");
+      require<IoError>(epoch != json.end() && epoch->is_number(), path_.string(),
+                       ": has a line without an epoch, so it is not a run's metrics: ", line);
+      if (epoch->get<double>() <= static_cast<double>(keep_epochs)) kept += line + '\n';
     }
   }
-  std::ofstream file(path_);
-  for (const std::string& line : kept) file << line << '\n';
-  file.flush();
-  require<IoError>(file.good(), path_.string(), ": cannot be written");
+  io::AtomicFile file(path_.string());
+  file.write(kept.data(), kept.size());
+  file.commit();
 }
 
 void MetricsFile::write(const Metrics& metrics) {

@@ -16,8 +16,9 @@ class MetricsFile {
  public:
   /// No file: writes nothing.
   MetricsFile() = default;
-  /// Opens `path`, making its folder, and keeping the lines of epochs up to `keep_epochs`: those after it belong to a run
-  /// that was stopped and is now repeated. Throws IoError when it cannot be written.
+  /// Opens `path`, making its folder, and keeping the lines of epochs up to `keep_epochs`: those
+  /// after it belong to a run that was stopped and is now repeated. The old file is replaced at
+  /// once or not at all. Throws IoError when it cannot be written, or is no metrics file.
   MetricsFile(std::filesystem::path path, std::int64_t keep_epochs);
 
   /// Appends a line and flushes it. Throws IoError naming the file when that fails.

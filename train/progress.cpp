@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
+#include <string_view>
 
 namespace rondo::train {
 
@@ -18,6 +20,8 @@ std::string format_duration(double seconds) {
 namespace {
 
 bool is_terminal(const std::ostream* out) {
+  const char* kind = std::getenv("TERM");
+  if (kind != nullptr && std::string_view(kind) == "dumb") return false;
   return (out == &std::cout && isatty(STDOUT_FILENO)) ||
          (out == &std::cerr && isatty(STDERR_FILENO));
 }

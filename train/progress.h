@@ -5,7 +5,9 @@
 //   epoch 3/12 [=========>          ] 46%  1034 img/s  0:25 left  loss 0.8123
 //
 // On a terminal the line is rewritten in place, at most ten times a second; anywhere else (a log
-// file, a pipe) a line is written at every tenth of the way, so that logs stay short.
+// file, a pipe) a line is written at every tenth of the way, so that logs stay short. mpirun gives
+// its ranks a terminal even when its own output goes to a file: who starts it so can say TERM=dumb
+// (scripts/train.sh does).
 
 #include <chrono>
 #include <cstdint>

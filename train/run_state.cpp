@@ -1,5 +1,6 @@
 #include "train/run_state.h"
 
+#include <fmt/format.h>
 #include <omp.h>
 
 #include "tensor/random.h"
@@ -16,7 +17,8 @@ fs::path rank_path(const fs::path& directory, std::int64_t step, int rank) {
 }
 
 std::string text_of(const io::MetadataValue& value) {
-  return std::visit([](const auto& v) { return concat(v); }, value);
+  // Numbers in the fewest digits that tell them from all others.
+  return std::visit([](const auto& v) { return fmt::format("{}", v); }, value);
 }
 
 /// Removes the rank files of all other steps.
@@ -70,10 +72,10 @@ io::Checkpoint RunState::restore(const fs::path& directory) {
             found == checkpoint.config.end() ? "unset" : text_of(found->second), ", this one has ",
             name, " ", text_of(value));
   }
+  require(!state_per_rank || checkpoint.world_size == comm.world_size(), path, ": was written by ",
+          checkpoint.world_size, " ranks that averaged their parameters, and cannot go on with ",
+          comm.world_size());
   if (state_per_rank && comm.rank() != 0) {
-    require(checkpoint.world_size == comm.world_size(), path, ": was written by ",
-            checkpoint.world_size, " ranks that averaged their parameters, and cannot go on with ",
-            comm.world_size());
     std::string mine = rank_path(directory, checkpoint.position.global_step, comm.rank()).string();
     io::Checkpoint own = io::load_checkpoint(mine, model_name);
     checkpoint.model_state = own.model_state;

@@ -5,7 +5,7 @@ namespace {
 
 volatile std::sig_atomic_t stop_requested = 0;
 
-extern "C" void note_signal(int) { stop_requested = 1; }
+extern "C" void note_signal(int signal) { stop_requested = signal; }
 
 }  // namespace
 
@@ -25,6 +25,6 @@ StopSignal::~StopSignal() {
   sigaction(SIGINT, &old_int_, nullptr);
 }
 
-bool StopSignal::requested() { return stop_requested != 0; }
+int StopSignal::requested() { return stop_requested; }
 
 }  // namespace rondo::train

@@ -14,8 +14,8 @@ class StopSignal {
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  /// Whether the program has been asked to stop.
-  static bool requested();
+  /// The signal that asked the program to stop; 0: none did.
+  static int requested();
 
  private:
   struct sigaction old_term_, old_int_;

@@ -50,7 +50,8 @@ class Fit : public ::testing::Test {
     std::string hash;
   };
   /// Trains a small net from seed 1 on 50 points in batches of 8 (the last one has 2).
-  Outcome train(train::FitOptions options, std::shared_ptr<data::Dataset> set = clouds(50)) {
+  Outcome train(train::FitOptions options, std::shared_ptr<data::Dataset> set = clouds(50),
+                std::shared_ptr<data::Dataset> test = clouds(31)) {
     manual_seed(1);
     nn::Sequential net(nn::Linear(4, 8), nn::ReLU(), nn::Linear(8, 2));
     optim::SGD sgd(net.parameters(), {.lr = 0.1, .momentum = 0.9});
@@ -61,7 +62,7 @@ class Fit : public ::testing::Test {
                              {.train = loader,
                               .train_images = set->size(),
                               .batch_size = 8,
-                              .test = clouds(31),
+                              .test = test,
                               .test_transform = {}},
                              dist::init({.backend = "self"}), options);
     return {result, io::param_hash(net.state_dict())};
@@ -105,6 +106,57 @@ TEST_F(Fit, ResumesFromTheMiddleOfAnEpochToTheSameBits) {
     EXPECT_EQ(again.result.test.correct, resumed.result.test.correct);
     fs::remove_all(folder_ / "stopped");
   }
+}
+
+TEST_F(Fit, AnEpochIsKeptWhenItsEvaluationIsCutShort) {
+  std::string straight = train({.epochs = 3, .checkpoint_dir = folder_ / "straight"}).hash;
+  struct Untestable : data::TensorDataset {
+    using TensorDataset::TensorDataset;
+    data::Batch get_batch(std::span<const std::int64_t>) const override {
+      throw Error("the power went out");
+    }
+  };
+  auto test = clouds(31);
+  train::FitOptions options{.epochs = 3, .checkpoint_dir = folder_ / "stopped"};
+  EXPECT_THROW(
+      train(options, clouds(50), std::make_shared<Untestable>(test->inputs(), test->targets())),
+      Error);
+  options.resume = true;
+  Outcome resumed = train(options);
+  EXPECT_EQ(resumed.hash, straight);
+  std::ifstream a(folder_ / "straight/metrics.jsonl"), b(folder_ / "stopped/metrics.jsonl");
+  int lines = 0;
+  for (std::string first, second; std::getline(a, first); ++lines) {
+    ASSERT_TRUE(std::getline(b, second));  // the first epoch, too, was tested in the end
+    auto accuracy = [](const std::string& line) { return line.substr(line.find("test_acc")); };
+    EXPECT_EQ(accuracy(first), accuracy(second));
+  }
+  EXPECT_EQ(lines, 3);
+}
+
+TEST_F(Fit, EmptyDataIsRefused) {
+  EXPECT_THROW(train({.epochs = 1}, clouds(50), clouds(0)), Error);
+  EXPECT_THROW(train({.epochs = 1}, clouds(0)), Error);
+}
+
+TEST(Evaluate, PutsEachModuleBackInItsOwnMode) {
+  nn::Sequential net(nn::Linear(4, 8), nn::Sequential(nn::ReLU(), nn::Linear(8, 2)));
+  nn::Module& frozen = *net.named_modules()[2].second;
+  frozen.eval();
+  train::evaluate(net, clouds(9), {}, *dist::init({.backend = "self"}));
+  EXPECT_TRUE(net.is_training());
+  EXPECT_FALSE(frozen.is_training());
+}
+
+TEST_F(Fit, MetricsOfSomethingElseAreNotOverwritten) {
+  fs::create_directories(folder_);
+  std::ofstream(folder_ / "metrics.jsonl") << R"({"epoch": "first"})"
+                                           << "\n";
+  EXPECT_THROW(train({.epochs = 1, .checkpoint_dir = folder_}), IoError);
+  std::ifstream file(folder_ / "metrics.jsonl");
+  std::string line;
+  std::getline(file, line);
+  EXPECT_EQ(line, R"({"epoch": "first"})");
 }
 
 TEST_F(Fit, MetricsHaveOneLineAnEpochAlsoAfterAResume) {
