@@ -31,12 +31,6 @@ std::optional<fs::path> inside(const char* name) {
   return path;
 }
 
-void make_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  require<IoError>(!error, folder.string(), ": cannot be created (", error.message(), ")");
-}
-
 void write_entry(archive* reader, const fs::path& source, const fs::path& target) {
   make_folder(target.parent_path());
   std::ofstream out(target, std::ios::binary | std::ios::trunc);

@@ -1,5 +1,5 @@
 #pragma once
-// What the readers ask about files before they open them.
+// What the readers ask about files before they open them, and the folders they make.
 
 #include <cstdint>
 #include <filesystem>
@@ -17,6 +17,13 @@ inline std::int64_t size_of_file(const std::filesystem::path& file) {
   const auto bytes = std::filesystem::file_size(file, error);
   require<IoError>(!error, file.string(), ": ", error.message());
   return static_cast<std::int64_t>(bytes);
+}
+
+/// Makes a folder and those above it; throws IoError naming it and the reason.
+inline void make_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  require<IoError>(!error, folder.string(), ": cannot be created (", error.message(), ")");
 }
 
 }  // namespace rondo::data

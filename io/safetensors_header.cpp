@@ -137,12 +137,12 @@ class HeaderReader final : public nlohmann::json_sax<json> {
     e.end = (*offsets_)[1];
     auto bytes = static_cast<std::uint64_t>(size_of(e.dtype));
     constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
-    bool empty = std::find(shape_->begin(), shape_->end(), 0u) != shape_->end();
+    bool empty = false;
     for (std::uint64_t size : *shape_) {
-      if (size > most || (!empty && bytes > most / size)) {
-        fail("\"", name_, "\" has a shape beyond 64 bits");
-      }
-      bytes *= empty ? 1 : size;
+      empty |= size == 0;
+      const std::uint64_t step = std::max<std::uint64_t>(size, 1);  // as strides_of counts
+      if (bytes > most / step) fail("\"", name_, "\" has a shape beyond 64 bits");
+      bytes *= step;
       e.shape.push_back(static_cast<std::int64_t>(size));
     }
     if (empty) bytes = 0;

@@ -178,6 +178,17 @@ TEST_F(Find, TheNamedFolderThenTheEnvironmentThenTheCache) {
   EXPECT_EQ(find_or_download("cifar10", {.data_dir = scratch_ / "flag"}), scratch_ / "flag");
 }
 
+TEST_F(Find, FilesThatTwoSetsShareAreTakenFromANamedFolderOnly) {
+  const Environment data("RONDO_DATA", (scratch_ / "digits").c_str());
+  write_file(scratch_ / "digits/train-images-idx3-ubyte", "digits, not clothes");
+  write_file(cache_ / "FashionMNIST/raw/train-images-idx3-ubyte", "clothes");
+  EXPECT_EQ(find_or_download("fashion_mnist"), cache_ / "FashionMNIST/raw");
+  EXPECT_EQ(find_or_download("mnist", {.data_dir = scratch_ / "digits"}), scratch_ / "digits");
+  write_file(scratch_ / "cifar/data_batch_1.bin", "x");
+  const Environment cifar("RONDO_DATA", (scratch_ / "cifar").c_str());
+  EXPECT_EQ(find_or_download("cifar10"), scratch_ / "cifar");
+}
+
 TEST_F(Find, WhatTheEnvironmentLacksTheCacheMayHave) {
   fs::create_directories(scratch_ / "env");
   const Environment data("RONDO_DATA", (scratch_ / "env").c_str());

@@ -190,6 +190,9 @@ TEST(Safetensors, RefusesHeadersThatLie) {
       refusal(R"({"w":{"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0]}})"),
       HasSubstr("beyond 64 bits"));
   EXPECT_THAT(
+      refusal(R"({"w":{"dtype":"U8","shape":[0,4611686018427387904,4],"data_offsets":[0,0]}})"),
+      HasSubstr("beyond 64 bits"));
+  EXPECT_THAT(
       refusal(R"({"w":{"dtype":"U8","shape":[18446744073709551615,0],"data_offsets":[0,0]}})"),
       HasSubstr("beyond 64 bits"));
   EXPECT_THAT(
