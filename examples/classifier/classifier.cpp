@@ -2,9 +2,9 @@
 // or evaluate, or predict, and say what came out.
 #include "classifier.h"
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <iomanip>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -19,6 +19,7 @@
 #include "dist/launcher.h"
 #include "dist/threads.h"
 #include "flags.h"
+#include "io/atomic_file.h"
 #include "io/checkpoint.h"
 #include "io/hash.h"
 #include "io/safetensors.h"
@@ -41,18 +42,25 @@ struct Datasets {
   std::shared_ptr<data::ImageDataset> train, test;
 };
 
-Datasets open_data(const Flags& flags, std::ostream* out) {
+/// A line on `out` at each tenth of the way. Any rank may be the one that downloads.
+data::Progress report_downloads(std::ostream& out) {
+  return [&out, file_before = std::string(), tenths = std::int64_t{0}](
+             const std::string& file, std::int64_t received, std::int64_t total) mutable {
+    if (total <= 0) return;
+    if (file != file_before) tenths = -1;
+    file_before = file;
+    if (10 * received / total == tenths) return;
+    tenths = 10 * received / total;
+    out << "downloading " << file << ": " << received / 1000000 << " of " << total / 1000000
+        << " MB" << std::endl;
+  };
+}
+
+Datasets open_data(const Flags& flags) {
   data::OpenOptions options;
   options.download.data_dir = flags.data;
+  options.download.progress = report_downloads(flags.json == "-" ? std::cerr : std::cout);
   if (flags.limit > 0) options.limit = flags.limit;
-  if (out != nullptr) {
-    options.download.progress = [out](const std::string& file, std::int64_t received,
-                                      std::int64_t total) {
-      *out << "\rdownloading " << file << ": " << received / 1000000 << " of " << total / 1000000
-           << " MB" << std::flush;
-      if (received == total) *out << "\n";
-    };
-  }
   bool train = !flags.eval && flags.predict.empty();
   return {train ? data::open_dataset(flags.dataset, data::Split::train, options) : nullptr,
           data::open_dataset(flags.dataset, data::Split::test, options)};
@@ -68,7 +76,8 @@ data::ImageTransform make_transform(const Flags& flags, const data::ImageDataset
   if (!flags.std.empty()) statistics.std = parse_channels("--std", flags.std, images.channels());
   std::vector<data::ImageStep> steps;
   if (training && flags.augment) {
-    steps.push_back(data::RandomCrop{.height = images.height(), .width = images.width(), .padding = 4});
+    steps.push_back(
+        data::RandomCrop{.height = images.height(), .width = images.width(), .padding = 4});
     steps.push_back(data::RandomHorizontalFlip{});
   }
   steps.push_back(data::ToFloat{});
@@ -83,12 +92,30 @@ nn::AnyModule make_network(const Flags& flags, const data::ImageDataset& images)
                          .in_features = images.channels() * images.height() * images.width()});
 }
 
+std::string text_in(const io::Metadata& metadata, const std::string& name) {
+  auto found = metadata.find(name);
+  const auto* text = found == metadata.end() ? nullptr : std::get_if<std::string>(&found->second);
+  return text != nullptr ? *text : "";
+}
+
 /// Puts the weights of a checkpoint, or of any safetensors file with the model's keys, into the
-/// model.
-void load_weights(const std::string& path, nn::Module& model) {
-  bool is_checkpoint = io::load_safetensors_metadata(path).contains("rondo.checkpoint");
-  model.load_state_dict(is_checkpoint ? io::load_checkpoint(path).model_state
-                                      : io::load_safetensors(path).tensors);
+/// model. To a checkpoint belong the data set and the normalisation that it was trained with.
+void load_weights(const std::string& path, nn::Module& model, Flags& flags) {
+  io::Checkpoint checkpoint;
+  if (io::load_safetensors_metadata(path).contains("rondo.checkpoint")) {
+    checkpoint = io::load_checkpoint(path, flags.model);
+    if (flags.mean.empty()) flags.mean = text_in(checkpoint.config, "--mean");
+    if (flags.std.empty()) flags.std = text_in(checkpoint.config, "--std");
+  } else {
+    checkpoint.model_state = io::load_safetensors(path).tensors;
+  }
+  try {
+    model.load_state_dict(checkpoint.model_state);
+  } catch (const Error& error) {
+    std::string dataset = text_in(checkpoint.config, "--dataset");
+    throw Error(concat(path, dataset.empty() ? "" : concat(", trained on ", dataset, ","), ": ",
+                       error.what()));
+  }
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const Flags& flags, nn::Module& model) {
@@ -112,23 +139,34 @@ class Program {
         comm_(std::move(comm)),
         out_(comm_->rank() != 0  ? nullptr
              : flags.json == "-" ? &std::cerr
-                                 : &std::cout),
-        threads_(dist::use_threads(*comm_, flags.threads)) {}
+                                 : &std::cout) {}
 
   int operator()() {
     agree_on_flags(flags_, *comm_);
-    require(flags_.batch % comm_->world_size() == 0, "--batch ", flags_.batch,
+    threads_ = dist::use_threads(*comm_, flags_.threads);
+    check_json();
+    const bool trains = !flags_.eval && flags_.predict.empty();
+    require(!trains || flags_.batch % comm_->world_size() == 0, "--batch ", flags_.batch,
             " does not divide by the ", comm_->world_size(), " ranks");
-    Datasets data = open_data(flags_, out_);
+    Datasets data = open_data(flags_);
     manual_seed(flags_.seed);
     nn::AnyModule model = make_network(flags_, *data.test);
-    if (!flags_.weights.empty()) load_weights(flags_.weights, model);
+    std::string weights = flags_.weights;
+    if (weights.empty() && !trains)
+      weights = train::checkpoint_path(flags_.checkpoint_dir).string();
+    if (!weights.empty()) load_weights(weights, model, flags_);
     if (!flags_.predict.empty()) return predict(model, *data.test);
-    if (flags_.eval) return evaluate(model, data.test);
+    if (flags_.eval) return evaluate(model, data.test, weights);
     return train(model, data);
   }
 
  private:
+  /// Whether --json can be written is better known before the training than after.
+  void check_json() const {
+    if (comm_->rank() == 0 && !flags_.json.empty() && flags_.json != "-")
+      io::AtomicFile probe(flags_.json);
+  }
+
   int train(nn::AnyModule& model, const Datasets& data) {
     // From here on the ranks draw different numbers (dropout); the model starts from rank 0's.
     default_generator().manual_seed(flags_.seed + static_cast<std::uint64_t>(comm_->rank()) *
@@ -168,17 +206,24 @@ class Program {
                                {"--optimizer", flags_.optimizer},
                                {"--sync", flags_.sync},
                                {"--seed", static_cast<std::int64_t>(flags_.seed)},
-                               {"--limit", flags_.limit}},
+                               {"--limit", flags_.limit},
+                               {"--weight-decay", flags_.weight_decay},
+                               {"--average-every", std::int64_t{flags_.average_every}},
+                               {"--all-reduce", flags_.all_reduce},
+                               {"--augment", std::int64_t{flags_.augment}},
+                               {"--mean", flags_.mean},
+                               {"--std", flags_.std}},
                     .out = out_});
     report(model, result);
-    return result.stopped ? 143 : 0;
+    return result.stopped_by == 0 ? 0 : 128 + result.stopped_by;
   }
 
-  int evaluate(nn::AnyModule& model, const std::shared_ptr<data::ImageDataset>& test) {
-    if (flags_.weights.empty())
-      load_weights(train::checkpoint_path(flags_.checkpoint_dir).string(), model);
+  int evaluate(nn::AnyModule& model, const std::shared_ptr<data::ImageDataset>& test,
+               const std::string& weights) {
+    auto start = std::chrono::steady_clock::now();
     train::Evaluation result =
         train::evaluate(model, test, make_transform(flags_, *test, false), *comm_);
+    std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     if (out_ != nullptr) {
       *out_ << flags_.model << " on " << flags_.dataset << ": " << result.correct << " of "
             << result.total << " correct, " << percent(result.accuracy()) << ", loss "
@@ -186,16 +231,19 @@ class Program {
     }
     write_json({{"model", flags_.model},
                 {"world_size", comm_->world_size()},
+                {"epochs", 0},
                 {"test_accuracy", result.accuracy()},
                 {"test_correct", result.correct},
                 {"test_loss", result.loss},
-                {"param_hash", io::param_hash(model.state_dict())}});
+                {"best_test_accuracy", result.accuracy()},
+                {"img_per_s", static_cast<double>(result.total) / seconds.count()},
+                {"final_loss", nullptr},
+                {"param_hash", io::param_hash(model.state_dict())},
+                {"checkpoint", weights}});
     return 0;
   }
 
   int predict(nn::AnyModule& model, const data::ImageDataset& like) {
-    if (flags_.weights.empty())
-      load_weights(train::checkpoint_path(flags_.checkpoint_dir).string(), model);
     Tensor image =
         fit_image(read_ppm(flags_.predict), like.channels(), like.height(), like.width());
     NoGradGuard no_grad;
@@ -205,13 +253,16 @@ class Program {
         softmax(model(make_transform(flags_, like, false).apply(image, {&index, 1})), 1);
     ValuesAndIndices best = topk(probability, std::min<std::int64_t>(3, probability.size(1)));
     if (out_ == nullptr) return 0;
+    nlohmann::json classes;
     *out_ << flags_.predict << ":";
     for (std::int64_t i = 0; i < best.values.size(1); ++i) {
       auto which = static_cast<std::size_t>(best.indices[0][i].item<std::int64_t>());
-      *out_ << (i ? ", " : " ") << like.class_names().at(which) << " "
-            << percent(best.values[0][i].item<double>());
+      auto share = best.values[0][i].item<double>();
+      *out_ << (i ? ", " : " ") << like.class_names().at(which) << " " << percent(share);
+      classes.push_back({{"name", like.class_names().at(which)}, {"probability", share}});
     }
     *out_ << "\n";
+    write_json({{"model", flags_.model}, {"image", flags_.predict}, {"classes", classes}});
     return 0;
   }
 
@@ -226,11 +277,11 @@ class Program {
 
   void report(nn::AnyModule& model, const train::FitResult& result) {
     std::string hash = io::param_hash(model.state_dict());
-    // Ranks that average now and then differ when they are stopped in between; rank 0's is reported.
-    if (!result.stopped) comm_->agree("the hash of the trained model", hash);
+    // Ranks that average now and then differ when they are stopped in between; rank 0's is told.
+    if (result.stopped_by == 0) comm_->agree("the hash of the trained model", hash);
     if (out_ != nullptr) {
       std::string directory = flags_.checkpoint_dir;
-      if (result.stopped) {
+      if (result.stopped_by != 0) {
         *out_ << "\nstopped by a signal; the checkpoint is " << result.checkpoint.string()
               << "\nto go on: the same command with --resume\n";
       } else {
@@ -248,11 +299,11 @@ class Program {
     write_json({{"model", flags_.model},
                 {"world_size", comm_->world_size()},
                 {"epochs", result.epochs},
-                {"test_accuracy", result.test.accuracy()},
-                {"test_correct", result.test.correct},
-                {"best_test_accuracy", result.best_test_accuracy},
-                {"img_per_s", result.img_per_s},
-                {"final_loss", result.final_loss},
+                {"test_accuracy", measured(result.test.accuracy(), result.test.total > 0)},
+                {"test_correct", measured(result.test.correct, result.test.total > 0)},
+                {"best_test_accuracy", measured(result.best_test_accuracy, result.epochs > 0)},
+                {"img_per_s", measured(result.img_per_s, result.img_per_s > 0)},
+                {"final_loss", measured(result.final_loss, result.epochs > 0)},
                 {"param_hash", hash},
                 {"checkpoint", result.checkpoint.string()}});
   }
@@ -263,10 +314,15 @@ class Program {
       std::cout << result.dump() << std::endl;
       return;
     }
-    std::ofstream out(flags_.json);
-    out << result.dump(2) << "\n";
-    out.flush();
-    require<IoError>(out.good(), "--json ", flags_.json, ": cannot be written");
+    std::string text = result.dump(2) + "\n";
+    io::AtomicFile file(flags_.json);
+    file.write(text.data(), text.size());
+    file.commit();
+  }
+
+  /// null in JSON for what a run that was stopped early has not come to.
+  static nlohmann::json measured(const nlohmann::json& value, bool is) {
+    return is ? value : nullptr;
   }
 
   static std::string percent(double fraction) {
@@ -275,21 +331,25 @@ class Program {
     return text.str();
   }
 
-  const Flags& flags_;
+  Flags flags_;
   std::shared_ptr<dist::Communicator> comm_;
   std::ostream* out_;  // null on all ranks but the first
-  int threads_;
+  int threads_ = 1;
 };
 
 }  // namespace
 
 int run_classifier(int argc, char** argv, const std::string& description, Flags defaults) {
   return dist::run([&] {
-    auto launcher = dist::read_launcher();
-    Parsed parsed = parse_flags(argc, argv, description, defaults, launcher && launcher->rank != 0);
-    if (parsed.exit_status) return *parsed.exit_status;
+    Parsed parsed = parse_flags(argc, argv, description, defaults);
+    if (parsed.help) {
+      auto launcher = dist::read_launcher();
+      if (!launcher || launcher->rank == 0) std::cout << *parsed.help;
+      return 0;
+    }
     auto comm = dist::init(
         {.communicator = {.all_reduce = dist::parse_all_reduce(parsed.flags.all_reduce)}});
+    if (parsed.error) throw Error(*parsed.error);
     return Program(parsed.flags, comm)();
   });
 }

@@ -31,7 +31,8 @@ struct Flags {
 };
 
 /// Parses the command line over `defaults`, trains, evaluates or predicts, and returns the
-/// program's exit status: 0, 1 after an error (one sentence on standard error), 143 after SIGTERM.
+/// program's exit status: 0, 1 after an error (one sentence on standard error), 143 after SIGTERM,
+/// 130 after SIGINT.
 int run_classifier(int argc, char** argv, const std::string& description, Flags defaults);
 
 }  // namespace examples

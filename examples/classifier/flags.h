@@ -11,14 +11,13 @@ class Communicator;
 
 namespace examples {
 
-/// The flags of a command line; an exit status instead when there is nothing more to do (--help, a
-/// flag that is unknown or out of range: said on standard error by rank 0).
+/// The flags of a command line; or what to print for --help; or the sentence about a flag that is
+/// unknown or out of range, which is to be thrown once the ranks can tell each other.
 struct Parsed {
   Flags flags;
-  std::optional<int> exit_status;
+  std::optional<std::string> help, error;
 };
-Parsed parse_flags(int argc, char** argv, const std::string& description, const Flags& defaults,
-                   bool quiet);
+Parsed parse_flags(int argc, char** argv, const std::string& description, const Flags& defaults);
 
 /// Throws on all ranks, naming rank and flag, when a rank was started with other flags than rank 0.
 void agree_on_flags(const Flags& flags, rondo::dist::Communicator& comm);

@@ -40,15 +40,21 @@ Tensor read_ppm(const std::string& path) {
                largest = read_number(in, path);
   require<IoError>(largest <= 255, path, ": has 16 bits a channel, 8 are wanted");
   in.get();  // the one white space that ends the header
+  const std::int64_t size = channels * height * width, header = in.tellg();
+  in.seekg(0, std::ios::end);
+  const std::int64_t there = in.tellg() - header;
+  require<IoError>(there >= size, path, ": ends after ", there, " of ", size, " bytes of pixels");
+  in.seekg(header);
   Tensor image = Tensor::empty({1, channels, height, width}, {.dtype = u8});
-  std::vector<char> pixels(static_cast<std::size_t>(channels * height * width));
-  in.read(pixels.data(), static_cast<std::streamsize>(pixels.size()));
-  require<IoError>(in.gcount() == static_cast<std::streamsize>(pixels.size()), path,
-                   ": ends after ", in.gcount(), " of ", pixels.size(), " bytes of pixels");
+  std::vector<char> pixels(static_cast<std::size_t>(size));
+  in.read(pixels.data(), size);
+  require<IoError>(in.gcount() == size, path, ": cannot be read");
   auto* out = image.data_ptr<std::uint8_t>();
   for (std::int64_t p = 0; p < height * width; ++p) {
     for (std::int64_t c = 0; c < channels; ++c) {
       auto value = static_cast<std::uint8_t>(pixels[static_cast<std::size_t>(p * channels + c)]);
+      require<IoError>(value <= largest, path, ": has a sample of ", int{value},
+                       ", above the largest of ", largest, " that its header promises");
       out[c * height * width + p] = static_cast<std::uint8_t>(value * 255 / largest);
     }
   }

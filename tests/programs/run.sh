@@ -52,9 +52,12 @@ train) # one process: JSON, checkpoint, metrics, evaluation and prediction from 
   [ "$(wc -l <json)" = 1 ] || fail "--json - writes more than the object to standard output"
   ;;
 ranks) # the same world on 2 ranks, by rondo's ring and by MPI; averaging
-  succeeds "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1 --json ring.json
+  TERM=xterm succeeds "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1 --json ring.json
+  tr '\r' '\n' <"$log" | grep -q '^epoch 1/1: loss' || fail "the line of the epoch does not stand alone"
   [ "$(field world_size ring.json)" = 2 ] || fail "world_size"
   succeeds "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1 --all-reduce mpi --json mpi.json
+  TERM=dumb succeeds "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1
+  [ "$(grep -c 'left  loss' "$log")" -le 10 ] || fail "a log gets more than a line for each tenth of an epoch"
   [ "$(field param_hash ring.json)" = "$(field param_hash mpi.json)" ] || fail "two ranks add in one order only"
   succeeds "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1 --sync average --average-every 3 --json average.json
   ;;
@@ -78,6 +81,10 @@ resume | resume_average) # stopped by SIGTERM in mid-epoch, then resumed: the bi
   succeeds "${run[@]}" --checkpoint-dir "$work/stopped" --resume --json resumed.json
   [ "$(field param_hash straight.json)" = "$(field param_hash resumed.json)" ] || fail "the resumed run has other weights"
   [ "$(wc -l <stopped/metrics.jsonl)" = 5 ] || fail "metrics.jsonl does not have a line an epoch"
+  # Ranks that average meet only now and then, but always at the end of an epoch.
+  if [ "$case" = resume_average ]; then
+    fails_saying "written by 2 ranks that averaged" "${mpirun[@]}" -np 1 "${resnet[@]}" --epochs 5 "${sync[@]}" --checkpoint-dir stopped --resume
+  fi
   ;;
 killed) # kill -9 in mid-run leaves a checkpoint that can be resumed
   "${resnet[@]}" --epochs 3 --checkpoint-dir straight --json straight.json >"$log" 2>&1 || fail "straight run"
@@ -95,6 +102,13 @@ killed) # kill -9 in mid-run leaves a checkpoint that can be resumed
 errors) # bad input: one sentence, a status, no hang, nothing half-written
   fails_saying "resnet21" "$bin/cifar_resnet" --model resnet21
   fails_saying "--nosuch" "$bin/cifar_resnet" --nosuch 1
+  fails_saying "--limit: -3 is not 0 or a number above it" "$bin/cifar_resnet" --limit -3
+  fails_saying "--lr: inf is not" "$bin/cifar_resnet" --lr inf
+  fails_saying "100000 threads a rank" "${resnet[@]}" --threads 100000
+  fails_saying "/nowhere/x.json" "${resnet[@]}" --json /nowhere/x.json --checkpoint-dir unwritable
+  [ ! -e unwritable ] || fail "trained before looking at --json"
+  OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=2 fails_saying "OMPI_COMM_WORLD_RANK is 5" "${resnet[@]}"
+  SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=4 fails_saying "Slurm (SLURM_STEP_NUM_TASKS) started 4 ranks" "${resnet[@]}"
   fails_saying "/nonexistent" "$bin/cifar_resnet" --data /nonexistent
   fails_saying "--mean 1,2: has 2 numbers" "${resnet[@]}" --mean 1,2
   fails_saying "--std 1,x,2: \"x\" is no number" "${resnet[@]}" --std 1,x,2
@@ -103,12 +117,19 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
   succeeds "${resnet[@]}" --epochs 1 --checkpoint-dir out
   fails_saying "resnet20" "${resnet[@]}" --model resnet32 --epochs 1 --resume --checkpoint-dir out
   fails_saying "belongs to a run with --lr 0.05, this one has --lr 0.1" "${resnet[@]}" --lr 0.1 --epochs 1 --resume --checkpoint-dir out
+  fails_saying "belongs to a run with --augment 1, this one has --augment 0" "${resnet[@]}" --no-augment --epochs 1 --resume --checkpoint-dir out
+  fails_saying "out/checkpoint.safetensors is a checkpoint of the model resnet20, not of mlp" "${resnet[@]}" --model mlp --eval --checkpoint-dir out
+  fails_saying "out/checkpoint.safetensors, trained on fashion_mnist," "${resnet[@]}" --dataset cifar10 --eval --checkpoint-dir out
   fails_saying "cannot read none" "${resnet[@]}" --eval --weights none
   fails_saying "picture.ppm: cannot be opened" "${resnet[@]}" --predict picture.ppm --checkpoint-dir out
   : >picture.ppm
   fails_saying "picture.ppm: is no binary PPM" "${resnet[@]}" --predict picture.ppm --checkpoint-dir out
   printf 'P6 32 32 255\nabc' >picture.ppm
   fails_saying "picture.ppm: ends after 3 of 3072 bytes" "${resnet[@]}" --predict picture.ppm --checkpoint-dir out
+  printf 'P6 65536 65536 255\nabc' >picture.ppm
+  fails_saying "picture.ppm: ends after 3 of 12884901888 bytes" "${resnet[@]}" --predict picture.ppm --checkpoint-dir out
+  { printf 'P5 28 28 100\n' && head -c 784 /dev/zero | tr '\0' '\310'; } >picture.ppm
+  fails_saying "picture.ppm: has a sample of 200" "${resnet[@]}" --predict picture.ppm --checkpoint-dir out
   truncate -s 5000 out/checkpoint.safetensors
   fails_saying "out/checkpoint.safetensors" "${resnet[@]}" --epochs 1 --resume --checkpoint-dir out
   fails_saying "loss is" "${resnet[@]}" --lr 1e30 --checkpoint-dir nan
@@ -119,6 +140,9 @@ rank_errors) # the same over ranks: every rank ends, the sentence names what dif
   fails_saying "--batch 49 does not divide by the 2 ranks" "${mpirun[@]}" -np 2 "${resnet[@]}" --batch 49
   fails_saying "--lr 0.2" "${mpirun[@]}" -np 1 "${resnet[@]}" : -np 1 "${resnet[@]}" --lr 0.2
   fails_saying "--model" "${mpirun[@]}" -np 1 "${resnet[@]}" : -np 1 "${resnet[@]}" --model resnet32
+  fails_saying "rank 1 has --lr 0.050000001" "${mpirun[@]}" -np 1 "${resnet[@]}" : -np 1 "${resnet[@]}" --lr 0.050000001
+  fails_saying "rank 1: The following argument was not expected: --nosuch" "${mpirun[@]}" -np 1 "${resnet[@]}" : -np 1 "${resnet[@]}" --nosuch
+  succeeds "${mpirun[@]}" -np 1 "${resnet[@]}" --epochs 1 : -np 1 "$bin/cifar_resnet" "${resnet[@]:1:6}" --lr 0.05 --epochs 1
   fails_saying "the loss is" "${mpirun[@]}" -np 2 "${resnet[@]}" --lr 1e30
   fails_saying "the loss is" "${mpirun[@]}" -np 2 "${resnet[@]}" --lr 1e30 --sync average
   fails_saying "/nonexistent" "${mpirun[@]}" -np 2 "${resnet[@]}" --data /nonexistent
