@@ -38,6 +38,20 @@ if(RONDO_TESTS)
   rondo_require(GTest libgtest-dev)
 endif()
 
+# What is AUTO, ON or OFF, in any of CMake's spellings (0, no, off; 1, yes, TRUE).
+foreach(optional RONDO_MPI RONDO_CUDA)
+  if(NOT ${optional} STREQUAL "AUTO")
+    if(${optional})
+      set(${optional} ON)
+    else()
+      set(${optional} OFF)
+    endif()
+  endif()
+endforeach()
+if(RONDO_CUDA STREQUAL "ON")
+  message(FATAL_ERROR "RONDO_CUDA=ON, but this rondo has no CUDA backend yet: leave it AUTO or OFF")
+endif()
+
 # Only the C interface of MPI is used; asked for as C++ so that projects need not enable C.
 set(rondo_has_mpi OFF)
 if(NOT RONDO_MPI STREQUAL "OFF")

@@ -11,9 +11,12 @@
 # It installs missing packages (scripts/setup.sh), builds Release in build/, and starts one rank on
 # each core. The data set is looked for in --data, $RONDO_DATA and the per-user cache, and downloaded
 # if it is in none; where there is no network, Fashion-MNIST from the package dataset-fashion-mnist
-# stands in for it.
+# stands in for it. Paths in the arguments, and runs/ with what comes out, are below the folder that it
+# is called from.
 set -euo pipefail
+called_from=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+repository=$PWD
 
 ./scripts/setup.sh core
 
@@ -51,12 +54,13 @@ has() {
 # ---- Data. The program downloads what is missing; only "nobody answers" is decided here.
 extra=()
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/rondo/datasets
-answers() { # HOST PORT; behind a proxy nothing can be said before trying
-  [ -n "${https_proxy:-${HTTPS_PROXY:-${all_proxy:-}}}" ] ||
+has_cifar() { [ -d "$1/cifar-10-batches-bin" ] || [ -e "$1/data_batch_1.bin" ]; }
+answers() { # HOST PORT; with a proxy or a mirror nothing can be said before trying
+  [ -n "${https_proxy:-${HTTPS_PROXY:-${all_proxy:-${RONDO_MIRROR:-}}}}" ] ||
     timeout 10 bash -c ": </dev/tcp/$1/$2" 2>/dev/null
 }
-if ! has data && ! has dataset && [ ! -d "${RONDO_DATA:-$cache}/cifar-10-batches-bin" ] &&
-  [ ! -d "$cache/cifar-10-batches-bin" ] && ! answers www.cs.toronto.edu 443; then
+if ! has data && ! has dataset && ! has_cifar "${RONDO_DATA:-$cache}" && ! has_cifar "$cache" &&
+  ! answers www.cs.toronto.edu 443; then
   echo
   echo "train.sh: CIFAR-10 is not in ${RONDO_DATA:-$cache}, and www.cs.toronto.edu, where it could be"
   echo "train.sh: downloaded from, does not answer. Training on FASHION-MNIST instead (28x28 grey images of"
@@ -65,8 +69,8 @@ if ! has data && ! has dataset && [ ! -d "${RONDO_DATA:-$cache}/cifar-10-batches
   extra=(--dataset fashion_mnist)
 fi
 
-# ---- Ranks. One for each physical core this process may use, as long as each has at least 16 images
-# of the batch and all have equally many; cores left over become OpenMP threads of the ranks.
+# ---- Ranks. As many cores as possible are to work: ranks times threads each, where all ranks have
+# equally many images, 16 at least; of equals, more ranks.
 cores=$(lscpu -p=CPU,CORE,SOCKET | awk -F, -v allowed="$(taskset -cp $$ | sed 's/.*: //')" '
   BEGIN {
     n = split(allowed, ranges, ",")
@@ -77,24 +81,41 @@ cores=$(lscpu -p=CPU,CORE,SOCKET | awk -F, -v allowed="$(taskset -cp $$ | sed 's
   }
   !/^#/ && ($1 in may) && !(($2 "," $3) in seen) { seen[$2 "," $3] = 1; ++cores }
   END { print cores }')
+# The least quota of this process's control groups and all above them.
 limited=0
-if read -r quota period 2>/dev/null </sys/fs/cgroup/cpu.max && [ "$quota" != max ]; then
-  limited=1
-elif read -r quota 2>/dev/null </sys/fs/cgroup/cpu/cpu.cfs_quota_us && [ "$quota" -gt 0 ]; then
-  read -r period </sys/fs/cgroup/cpu/cpu.cfs_period_us
-  limited=1
-fi
-if [ $limited -eq 1 ] && [ $((quota / period)) -lt "$cores" ]; then
-  cores=$((quota / period > 0 ? quota / period : 1))
-fi
+while IFS=: read -r _ controllers group; do
+  case ,$controllers, in
+  ,,) mount=/sys/fs/cgroup file=cpu.max ;;
+  *,cpu,*) mount=/sys/fs/cgroup/cpu file=cpu.cfs_quota_us ;;
+  *) continue ;;
+  esac
+  [ "$group" != / ] || group=
+  while :; do
+    quota=max period=100000
+    read -r quota period 2>/dev/null <"$mount$group/$file" || true
+    if [ "$file" != cpu.max ]; then read -r period 2>/dev/null <"$mount$group/cpu.cfs_period_us" || true; fi
+    if [[ $quota =~ ^[0-9]+$ && $period =~ ^[1-9][0-9]*$ ]]; then
+      limited=1
+      share=$((quota / period > 0 ? quota / period : 1))
+      [ "$share" -ge "$cores" ] || cores=$share
+    fi
+    [ -n "$group" ] || break
+    group=${group%/*}
+  done
+done </proc/self/cgroup
 batch=$(argument batch 128)
+[[ $batch =~ ^[1-9][0-9]*$ ]] || batch=1 # the program says what is wrong with it
 ranks=${NP:-}
 if [ -z "$ranks" ]; then
   ranks=1
   for ((n = 2; n <= cores && n * 16 <= batch; ++n)); do
-    if [ $((batch % n)) -eq 0 ]; then ranks=$n; fi
+    if [ $((batch % n)) -eq 0 ] && [ $((cores / n * n)) -ge $((cores / ranks * ranks)) ]; then ranks=$n; fi
   done
 fi
+[[ $ranks =~ ^[1-9][0-9]*$ ]] || {
+  echo "train.sh: NP=$ranks is no number of ranks" >&2
+  exit 2
+}
 threads=$((cores / ranks > 0 ? cores / ranks : 1))
 has threads || extra+=(--threads "$threads")
 
@@ -117,5 +138,10 @@ if [ "$(id -u)" -eq 0 ]; then
   mpi+=(--allow-run-as-root)
 fi
 
-echo "train.sh: $ranks ranks with $threads threads each: mpirun ${mpi[*]} build/bin/cifar_resnet ${extra[*]} $*"
-exec mpirun "${mpi[@]}" build/bin/cifar_resnet "${extra[@]}" "$@"
+# Behind mpirun the program always sees a terminal; whether there is one is known here.
+[ -t 1 ] || export TERM=dumb
+
+cd "$called_from"
+program=$repository/build/bin/cifar_resnet
+echo "train.sh: $ranks ranks with $threads threads each: mpirun ${mpi[*]} $program ${extra[*]} $*"
+exec mpirun "${mpi[@]}" "$program" "${extra[@]}" "$@"

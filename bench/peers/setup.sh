@@ -5,8 +5,8 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 folder=${1:-$here/../../build/peers}
 if ! cmp -s "$here/requirements.txt" "$folder/installed.txt"; then
-  python3 -c 'import venv, sys; sys.exit(sys.version_info < (3, 10))' || {
-    echo "setup.sh: needs Python 3.10 or later with venv (scripts/setup.sh extra installs it)" >&2
+  python3 -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' || {
+    echo "setup.sh: needs Python 3.11 or later with venv (scripts/setup.sh extra installs it)" >&2
     exit 1
   }
   python3 -m venv "$folder" >&2
