@@ -113,6 +113,8 @@ int program(int argc, char** argv) {
   if (options.chunks > 0) ring.chunks_per_segment = options.chunks;
   if (options.window > 0) ring.window = options.window;
   auto comm = dist::init(init);
+  require(options.min_bytes <= options.max_bytes, "--max-bytes ", options.max_bytes,
+          " is below --min-bytes ", options.min_bytes);
   bool print = comm->rank() == 0 && options.json != "-";
   if (print) std::printf("%d ranks, backend %s\n", comm->world_size(), comm->backend());
   nlohmann::json result = {{"world_size", comm->world_size()},

@@ -5,68 +5,38 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <span>
 
 #include "io/checkpoint.h"
 #include "support/files.h"
 #include "support/hashed.h"
-#include "tensor/random.h"
+#include "support/mutilate.h"
 
 namespace rondo {
 namespace {
 
-/// Draws the choices of one mutilation after the other.
-class Dice {
- public:
-  std::size_t below(std::size_t n) { return uniform_below(philox_.word64(next_++), n); }
+using test::Dice;
 
- private:
-  Philox philox_{.seed = 20, .stream = 1};
-  std::uint64_t next_ = 0;
-};
-
-/// One to four changes: a bit, a byte, a digit, a cut, a part doubled, a word of the format put in.
-std::string mutilate(std::string bytes, Dice& dice) {
-  static const char* const words[] = {"[",
-                                      "]",
-                                      "{",
-                                      "}",
-                                      "\"",
-                                      ",",
-                                      ":",
-                                      "-1",
-                                      "1e9",
-                                      "null",
-                                      "18446744073709551615",
-                                      "\"dtype\":\"BOOL\"",
-                                      "\\u0000",
-                                      "\"__metadata__\":{}",
-                                      "[0,0]",
-                                      "9223372036854775807"};
-  for (std::size_t changes = 1 + dice.below(4); changes > 0 && !bytes.empty(); --changes) {
-    std::size_t at = dice.below(bytes.size());
-    switch (dice.below(6)) {
-      case 0:
-        bytes[at] = static_cast<char>(bytes[at] ^ 1 << dice.below(8));
-        break;
-      case 1:
-        bytes[at] = static_cast<char>(dice.below(256));
-        break;
-      case 2:
-        bytes[at] = static_cast<char>('0' + dice.below(10));
-        break;
-      case 3:
-        bytes.resize(at);
-        break;
-      case 4:
-        bytes.insert(at, bytes.substr(at, dice.below(40)));
-        break;
-      default:
-        bytes.insert(at, words[dice.below(std::size(words))]);
-    }
-  }
+/// Damage of all kinds and with words of JSON.
+std::string mutilate(const std::string& whole, Dice& dice) {
+  static const std::vector<std::string> words{"[",
+                                              "]",
+                                              "{",
+                                              "}",
+                                              "\"",
+                                              ",",
+                                              ":",
+                                              "-1",
+                                              "1e9",
+                                              "null",
+                                              "18446744073709551615",
+                                              "\"dtype\":\"BOOL\"",
+                                              "\\u0000",
+                                              "\"__metadata__\":{}",
+                                              "[0,0]",
+                                              "9223372036854775807"};
+  std::string bytes = test::mutilate(whole, dice, words);
   // Half of them get a length that fits, so that the parser sees more than the first check.
   if (bytes.size() > 8 && dice.below(2)) {
     std::uint64_t length = bytes.rfind('}') == std::string::npos ? 0 : bytes.rfind('}') - 7;
@@ -91,8 +61,7 @@ std::vector<std::string> seeds() {
 }
 
 TEST(Fuzz, ReadersSurviveAnyBytes) {
-  const char* wanted = std::getenv("RONDO_FUZZ_ITERATIONS");
-  long iterations = wanted ? std::atol(wanted) : 3000;
+  const long iterations = test::fuzz_iterations(3000);
   Dice dice;
   auto originals = seeds();
   long refused = 0;
@@ -109,8 +78,7 @@ TEST(Fuzz, ReadersSurviveAnyBytes) {
 
 TEST(Fuzz, CheckpointDescriptionsOfAnyKind) {
   test::TemporaryFolder folder;
-  const char* wanted = std::getenv("RONDO_FUZZ_ITERATIONS");
-  long iterations = wanted ? std::atol(wanted) / 10 : 200;
+  const long iterations = test::fuzz_iterations(2000) / 10;
   io::Checkpoint c;
   c.schedule = optim::ScheduleState{.type = "StepLR", .values = {{"gamma", {0.1}}}, .children = {}};
   c.optimizer = optim::OptimizerState{.type = "SGD", .groups = {{{{"lr", 1}}, {0}}}, .tensors = {}};

@@ -1,0 +1,63 @@
+// More elements than 32 bits can count, and messages beyond MPI's int: 2 GiB a rank.
+
+#include <gtest/gtest.h>
+
+#include "support/mpi_main.h"
+#include "tensor/creation.h"
+
+namespace rondo::dist {
+namespace {
+
+using test::world;
+
+constexpr std::int64_t count = (std::int64_t{1} << 31) + 17;
+
+/// Byte i of rank r. The largest over the ranks is the last rank's where i is no multiple of 5.
+std::uint8_t byte_at(int rank, std::int64_t i) {
+  return static_cast<std::uint8_t>(i % 5 == 0 ? i % 199 : i % 61 + 60 * rank);
+}
+
+Tensor bytes_of(int rank) {
+  Tensor x = Tensor::empty({count}, {.dtype = u8});
+  auto* p = x.data_ptr<std::uint8_t>();
+  for (std::int64_t i = 0; i < count; ++i) p[i] = byte_at(rank, i);
+  return x;
+}
+
+void expect_bytes_of(int rank, const Tensor& x) {
+  const auto* p = x.data_ptr<std::uint8_t>();
+  std::int64_t wrong = 0;
+  for (std::int64_t i = 0; i < count; ++i) wrong += p[i] != byte_at(rank, i);
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Large, AllReduceByRingAndByMpi) {
+  for (AllReduce algorithm : {AllReduce::ring, AllReduce::mpi}) {
+    auto comm = init({.backend = "mpi", .communicator = {.all_reduce = algorithm}});
+    Tensor x = bytes_of(comm->rank());
+    comm->all_reduce(x, ReduceOp::max);
+    expect_bytes_of(comm->world_size() - 1, x);
+  }
+}
+
+TEST(Large, Broadcast) {
+  Tensor x = bytes_of(world()->rank());
+  world()->broadcast(x, 0);
+  expect_bytes_of(0, x);
+}
+
+TEST(Large, Messages) {
+  if (world()->world_size() < 2 || world()->rank() > 1) return;
+  Tensor x = bytes_of(world()->rank());
+  if (world()->rank() == 1) {
+    world()->send(x, 0);
+  } else {
+    world()->recv(x, 1);
+    expect_bytes_of(1, x);
+  }
+}
+
+}  // namespace
+}  // namespace rondo::dist
+
+int main(int argc, char** argv) { return rondo::test::mpi_main(argc, argv); }
