@@ -4,6 +4,7 @@
 
 #include "autograd/grad_mode.h"
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/shape.h"
 #include "autograd/variable.h"
 #include "tensor/backend.h"
 
@@ -41,25 +42,19 @@ AccumulateGrad::AccumulateGrad(const Tensor& leaf) : leaf(leaf) {
 
 Tensors AccumulateGrad::backward(const Tensors& gradients) {
   AutogradMeta& meta = autograd_meta(leaf);
-  const Tensor* dy = &gradients[0];
-  Tensor replaced;
-  for (auto& [id, hook] : meta.leaf_hooks) {
-    Tensor result = hook(*dy);
-    if (result.defined()) {
-      replaced = result;
-      dy = &replaced;
-    }
-  }
+  const Tensor& dy = gradients[0];
   if (GradMode::is_enabled()) {  // create_graph: .grad is itself on the tape, and in no bucket
-    meta.grad = meta.grad_defined ? add(meta.grad, *dy) : *dy;
+    // A copy, since later gradients are added in place, and others may hold dy.
+    meta.grad = meta.grad_defined ? add(meta.grad, dy) : clone(dy);
   } else if (!meta.grad_defined) {
-    set_first(meta, leaf, *dy);
+    set_first(meta, leaf, dy);
   } else {
-    backend(*dy).binary(BinaryOp::add, meta.grad, *dy, meta.grad);
+    backend(dy).binary(BinaryOp::add, meta.grad, dy, meta.grad);
     meta.grad.bump_version();
   }
   meta.grad_defined = true;
-  for (auto& [id, hook] : meta.accumulate_hooks) hook(leaf);
+  auto hooks = meta.accumulate_hooks;  // a hook may remove itself
+  for (auto& [id, hook] : hooks) hook(leaf);
   return {};
 }
 

@@ -9,6 +9,7 @@ namespace rondo {
 struct AccumulateGrad final : Node {
   explicit AccumulateGrad(const Tensor& leaf);
   const char* name() const override { return "accumulate_grad"; }
+  /// Adds dy[0], on which the leaf's hooks have run (the engine sees to that), into leaf.grad.
   Tensors backward(const Tensors& dy) override;
 
   Tensor leaf;

@@ -1,8 +1,10 @@
 #include "autograd/engine.h"
 
+#include <algorithm>
 #include <queue>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "autograd/accumulate_grad.h"
 #include "autograd/grad_mode.h"
@@ -72,8 +74,14 @@ class Run {
     }
     return false;
   }
-  /// With captures, only what leads to one of them runs.
+  /// With captures, only what is captured or leads to a capture receives its gradient …
   bool runs(Node* node) const { return captures_.empty() || needed_.contains(node); }
+  /// … and only what leads to one passes it on: what lies below a capture is neither run nor freed.
+  bool passes_on(const Node* node) const {
+    if (captures_.empty()) return true;
+    return std::ranges::any_of(
+        node->edges, [this](const Edge& edge) { return edge.node && runs(edge.node.get()); });
+  }
 
   /// Depth-first without recursion; counts for each node the edges that lead to it from nodes that
   /// will run, and finds (in post-order) the nodes that lead to a capture.
@@ -97,11 +105,7 @@ class Run {
     }
     if (!captures_.empty()) {
       for (Node* node : finished) {  // children come before their parents
-        bool needed = is_captured(node);
-        for (const Edge& edge : node->edges) {
-          needed = needed || (edge.node && needed_.contains(edge.node.get()));
-        }
-        if (needed) needed_.insert(node);
+        if (is_captured(node) || passes_on(node)) needed_.insert(node);
       }
     }
     for (Node* node : finished) {
@@ -133,26 +137,20 @@ class Run {
     Tensors gradients = std::move(buffers_[node.get()]);
     buffers_.erase(node.get());
     gradients.resize(node->outputs.size());
-    for (const Node::Hook& hook : node->hooks) {
-      Tensor& gradient = gradients[static_cast<std::size_t>(hook.output)];
-      if (!gradient.defined()) continue;
-      Tensor replaced = hook.run(gradient);
-      if (replaced.defined()) gradient = replaced;
-    }
+    run_hooks(*node, gradients);
     for (Capture& capture : captures_) {
       if (capture.edge.node == node) {
         capture.gradient = gradients[static_cast<std::size_t>(capture.edge.output)];
       }
     }
-    bool to_leaf = dynamic_cast<AccumulateGrad*>(node.get()) != nullptr;
-    if (to_leaf && !captures_.empty()) return;  // grad() leaves every .grad alone
+    if (!passes_on(node.get())) return;  // so grad() leaves every .grad alone
     bool any = false;
     for (const Tensor& gradient : gradients) any = any || gradient.defined();
     Tensors results(node->edges.size());
     if (any) {
       results = node->backward(gradients);
       gradients.clear();
-      if (!to_leaf) check(*node, results);
+      if (!node->edges.empty()) check(*node, results);
       if (!options_.retain_graph) node->release_saved();
     }
     for (std::size_t i = 0; i < node->edges.size(); ++i) {
@@ -162,6 +160,33 @@ class Run {
       if (--dependencies_[edge.node.get()] == 0 && queued_.insert(edge.node.get()).second) {
         ready_.push(edge.node);
       }
+    }
+  }
+
+  /// The hooks on a node's outputs, or on a leaf. The lists are copied: a hook may remove itself.
+  static void run_hooks(const Node& node, Tensors& gradients) {
+    auto apply = [&](const AutogradMeta::GradHook& hook, std::size_t output) {
+      Tensor& gradient = gradients[output];
+      if (!gradient.defined()) return;
+      Tensor replaced = hook(gradient);
+      if (!replaced.defined()) return;
+      const OutputMeta& meta = node.outputs[output];
+      require<ShapeError>(replaced.shape() == meta.shape, "a hook on output ", output, " of ",
+                          node.name(), " returned a gradient of shape ", replaced.shape(),
+                          " in place of one of shape ", meta.shape);
+      require<DTypeError>(replaced.dtype() == meta.dtype, "a hook on output ", output, " of ",
+                          node.name(), " returned a gradient of ", replaced.dtype(),
+                          " in place of one of ", meta.dtype);
+      require<DeviceError>(replaced.device() == meta.device, "a hook on output ", output, " of ",
+                           node.name(), " returned a gradient on ", replaced.device(),
+                           " in place of one on ", meta.device);
+      gradient = replaced;
+    };
+    auto hooks = node.hooks;
+    for (const Node::Hook& hook : hooks) apply(hook.run, static_cast<std::size_t>(hook.output));
+    if (auto* leaf = dynamic_cast<const AccumulateGrad*>(&node)) {
+      auto leaf_hooks = autograd_meta(leaf->leaf).leaf_hooks;
+      for (const auto& [id, hook] : leaf_hooks) apply(hook, 0);
     }
   }
 
@@ -223,9 +248,9 @@ class Nesting {
   }
   void finish() {
     if (depth != 1) return;
-    auto queued = std::move(callbacks);
-    callbacks.clear();
-    for (auto& f : queued) f();
+    while (!callbacks.empty()) {  // a callback may queue another one
+      for (auto& f : std::exchange(callbacks, {})) f();
+    }
   }
 };
 

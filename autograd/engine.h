@@ -30,13 +30,14 @@ struct GradOptions {
       false;  // an input that the outputs do not depend on gives an undefined tensor
 };
 
-/// d(sum of outputs · grad_outputs) / d(inputs), leaving every .grad alone. Throws AutogradError
-/// for an unused input unless allowed.
+/// d(sum of outputs · grad_outputs) / d(inputs), leaving every .grad alone. Hooks on the inputs
+/// have run. Only what lies between outputs and inputs is run and freed: the graph below an input
+/// stays good for a backward of its own. Throws AutogradError for an unused input unless allowed.
 Tensors grad(const Tensors& outputs, const Tensors& inputs, GradOptions options = {});
 
 /// Runs `f` on this thread when the backward under way (the outermost one) has ended, before its
-/// `backward` returns. Called from hooks: DDP waits for its last all-reduce there. Throws
-/// AutogradError when no backward is running.
+/// `backward` returns; a callback may queue another one. Called from hooks: DDP waits for its last
+/// all-reduce there. Throws AutogradError when no backward is running.
 void queue_callback(std::function<void()> f);
 
 }  // namespace rondo

@@ -71,7 +71,7 @@ Tensor Tensor::argmax(std::int64_t dim, bool keepdim) const {
 Tensor Tensor::norm() const { return rondo::norm(*this); }
 
 Tensor Tensor::matmul(const Tensor& other) const { return rondo::matmul(*this, other); }
-Tensor Tensor::pow(double exponent) const { return rondo::pow(*this, exponent); }
+Tensor Tensor::pow(Scalar exponent) const { return rondo::pow(*this, exponent); }
 Tensor Tensor::exp() const { return rondo::exp(*this); }
 Tensor Tensor::log() const { return rondo::log(*this); }
 Tensor Tensor::sqrt() const { return rondo::sqrt(*this); }

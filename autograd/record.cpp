@@ -14,7 +14,7 @@ namespace {
 
 void link(const std::shared_ptr<Node>& node, std::span<const Tensor> inputs) {
   for (const Tensor& x : inputs) {
-    if (x.defined() && x.impl().autograd && x.impl().autograd->is_view) {
+    if (x.defined() && x.impl().autograd && x.impl().autograd->of_recorded) {
       require<AutogradError>(x.impl().autograd->view_version == x.version(), node->name(),
                              ": an input of shape ", x.shape(),
                              " is a view of a tensor that was modified in place after the view was "
@@ -45,18 +45,22 @@ void attach_view(const std::shared_ptr<Node>& node, const Tensor& base, const Te
   attach(node, {&base, 1}, {&view, 1});
   if (!is_floating(view.dtype())) return;
   AutogradMeta& meta = autograd_meta(view);
-  meta.is_view = true;
+  meta.of_recorded = true;
   meta.view_version = view.version();
 }
 
-void check_in_place(const Tensor& x, const char* op) {
-  if (!GradMode::is_enabled() || !x.impl().autograd) return;
+void check_in_place(const Tensor& x, const char* op, const Tensor& source) {
+  if (!GradMode::is_enabled()) return;
   require<AutogradError>(
       !(x.is_leaf() && x.requires_grad()), op,
       ": a leaf that requires a gradient is being modified in place; do it under "
       "NoGradGuard");
-  require<AutogradError>(!x.impl().autograd->is_view, op,
+  require<AutogradError>(!x.impl().autograd || !x.impl().autograd->of_recorded, op,
                          ": the tensor is a view of one on the tape; modify a clone, or the base");
+  require<AutogradError>(
+      !x.impl().is_view || x.storage().use_count() == 1 || !any_requires_grad({&source, 1}), op,
+      ": an operand that requires a gradient is written into a view of shape ", x.shape(),
+      ", and the base would not know; write through the base, or join the parts with cat or stack");
 }
 
 }  // namespace rondo

@@ -21,9 +21,16 @@ void attach(const std::shared_ptr<Node>& node, std::span<const Tensor> inputs,
 /// The same for a view: remembers the version at which it was taken.
 void attach_view(const std::shared_ptr<Node>& node, const Tensor& base, const Tensor& view);
 
-/// What an in-place op asks first: throws AutogradError for a leaf that requires a gradient and for
-/// a view of a recorded tensor.
-void check_in_place(const Tensor& x, const char* op);
+/// Note [Writing through views]
+/// The tape knows tensors, not memory: an in-place op puts itself behind the tensor it is called
+/// on, and the other tensors that show the same elements keep their old place. PyTorch gives base
+/// and views new places; here a write that would need that is an error: into a view of a recorded
+/// tensor, and of a recorded operand into any view whose base is still held. Write to the base, or
+/// join what was computed with cat or stack. Writes that are not recorded may go through any view.
+
+/// What an in-place op on x asks first, `source` being its other operand, if any. Throws
+/// AutogradError for a leaf that requires a gradient and for what the note above forbids.
+void check_in_place(const Tensor& x, const char* op, const Tensor& source = {});
 
 /// Returns y; when an input requires a gradient and recording is on, with a new N(args...) behind
 /// it.
@@ -43,6 +50,7 @@ Tensors record_all(const Tensors& inputs, const Tensors& outputs, Args&&... args
 /// The same for an op whose output shares its input's memory.
 template <class N, class... Args>
 Tensor record_view(const Tensor& base, const Tensor& view, Args&&... args) {
+  view.impl().is_view = true;
   if (any_requires_grad({&base, 1}))
     attach_view(std::make_shared<N>(std::forward<Args>(args)...), base, view);
   return view;

@@ -4,6 +4,8 @@
 
 #include "autograd/accumulate_grad.h"
 #include "autograd/engine.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/shape.h"
 
 namespace rondo {
 
@@ -74,7 +76,7 @@ void Tensor::retain_grad() const {
   register_hook(*this, [self](const Tensor& grad) {
     if (auto impl = self.lock()) {
       Tensor kept(impl);
-      kept.set_grad(kept.grad().defined() ? kept.grad() : grad.detach());
+      kept.set_grad(kept.grad().defined() ? add(kept.grad(), grad) : rondo::clone(grad));
     }
     return Tensor();
   });

@@ -27,9 +27,9 @@ struct AutogradMeta {
 
   std::weak_ptr<Node> accumulator;  // this leaf's AccumulateGrad, shared by all its uses
 
-  // A differentiable view of a tensor that is on the tape, and the version at which it was taken:
-  // when the base is overwritten afterwards, using the view in an op is an error (record.h).
-  bool is_view = false;
+  // A view of a tensor that is on the tape, and the version at which it was taken: when the base is
+  // overwritten afterwards, using the view in an op is an error (record.h).
+  bool of_recorded = false;
   std::uint64_t view_version = 0;
 
   using GradHook = std::function<Tensor(const Tensor& grad)>;
@@ -56,13 +56,15 @@ class HookHandle {
   std::function<void()> remove_;
 };
 
-/// Calls `hook` with each gradient that reaches x (leaf or not) before it is used; what it returns
-/// replaces the gradient, unless undefined.
+/// Calls `hook` with each gradient that reaches x (leaf or not) before it is used, in backward and
+/// in grad; what it returns replaces the gradient, unless undefined, and must be of the same shape,
+/// dtype and device (ShapeError, DTypeError, DeviceError). A hook may remove itself.
 HookHandle register_hook(const Tensor& x, AutogradMeta::GradHook hook);
 /// Calls `hook(leaf)` each time a backward has finished adding into leaf.grad. Called by the thread
 /// that runs backward; DDP counts its buckets down here.
 HookHandle register_accumulate_hook(const Tensor& leaf, AutogradMeta::AccumulateHook hook);
-/// Makes leaf.grad live in `slot` (same shape, dtype and device) from the next accumulation on.
+/// Makes leaf.grad live in `slot` (same shape, dtype and device) from the first accumulation after
+/// the next zero_grad on; a gradient that is there now stays where it is until then.
 void set_grad_slot(const Tensor& leaf, const Tensor& slot);
 
 }  // namespace rondo

@@ -24,8 +24,6 @@ Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim,
   weight.requires_grad_();
 }
 
-Tensor Embedding::forward(const Tensor& index) {
-  return embedding(weight, index, padding_idx.value_or(-1));
-}
+Tensor Embedding::forward(const Tensor& index) { return embedding(weight, index, padding_idx); }
 
 }  // namespace rondo::nn

@@ -7,8 +7,6 @@
 
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/loss.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/unary.h"
 
 namespace rondo::nn {
 
@@ -81,15 +79,9 @@ struct KLDivLoss {
   explicit KLDivLoss(KLDivOptions options = {}) : options(options) {}
   Tensor operator()(const Tensor& x, const Tensor& y) const {
     Reduction reduction = options.batch_mean ? Reduction::sum : options.reduction;
-    Tensor loss;
-    if (options.log_target) {
-      loss = exp(y) * (y - x);
-      if (reduction != Reduction::none) {
-        loss = reduction == Reduction::sum ? sum(loss) : mean(loss);
-      }
-    } else {
-      loss = kl_div(x, y, reduction);
-    }
+    Tensor loss =
+        kl_div(x, y, reduction,
+               options.log_target ? TargetScale::log_probabilities : TargetScale::probabilities);
     return options.batch_mean ? loss / static_cast<double>(x.size(0)) : loss;
   }
 };

@@ -80,14 +80,14 @@ enum class BinaryOp {
   logical_and,
   logical_or,
   logical_xor,
-  relu_backward,        // dy [y > 0]
+  relu_backward,        // y <= 0 ? 0 : dy
   leaky_relu_backward,  // dy (x > 0 ? 1 : alpha)
   sigmoid_backward,     // dy y (1 - y)
   tanh_backward,        // dy (1 - y^2)
   gelu_backward,        // dy gelu'(x)
   gelu_tanh_backward,   // dy gelu_tanh'(x)
   silu_backward,        // dy silu'(x)
-  clamp_backward,       // dy [alpha <= x <= beta]
+  clamp_backward,       // dy [alpha < x < beta]
 };
 
 struct OpParams {
@@ -131,7 +131,7 @@ class Backend {
 
   // ---- Element-wise ----
 
-  /// Every element of y = value, converted to y's dtype.
+  /// Every element of y = value, converted to y's dtype (Scalar::cast; to bool it is [value != 0]).
   virtual void fill(const Tensor& y, Scalar value) = 0;
   /// y = x element by element. requires: same shape. Converts dtypes: floats to integers truncate,
   /// anything to bool is [x != 0].
@@ -139,7 +139,8 @@ class Backend {
   /// requires: same shape; y of x's dtype, or boolean for logical_not and the is* tests.
   virtual void unary(UnaryOp op, const Tensor& x, const Tensor& y, OpParams params = {}) = 0;
   /// requires: a, b, y of one shape (broadcast inputs have stride 0), a and b of one dtype; y of
-  /// that dtype, or boolean for comparisons and logic.
+  /// that dtype, or boolean for comparisons and logic. For add, sub, mul and div of 16-bit floats
+  /// one operand may be f32: a number that 16 bits would round.
   virtual void binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y,
                       OpParams params = {}) = 0;
   /// y = condition ? a : b. requires: one shape; condition boolean; a, b, y of one dtype.
@@ -242,7 +243,7 @@ class Backend {
   /// plane.
   virtual void max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
                           const Pool2dParams& params) = 0;
-  /// y += scatter of dy to `indices` (dx must be zeroed by the caller).
+  /// dx += scatter of dy to `indices` (dx must be zeroed by the caller).
   virtual void max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Tensor& dx) = 0;
   /// y at `indices` of x's planes: the linear map whose transpose max_pool2d_backward is.
   virtual void max_pool2d_gather(const Tensor& x, const Tensor& indices, const Tensor& y) = 0;
@@ -276,7 +277,7 @@ inline Backend& backend(const Tensor& x) { return backend(x.device()); }
 /// tests that watch the calls (bench/step_profile.cpp). Not while another thread computes.
 Backend& set_backend(Device device, Backend& replacement);
 
-/// op(x) in new memory of x's shape, dtype and layout.
+/// op(x) in new memory of x's shape, dtype and layout, off the tape.
 Tensor apply_unary(UnaryOp op, const Tensor& x, OpParams params = {});
 
 }  // namespace rondo

@@ -6,21 +6,29 @@
 
 #include <cmath>
 #include <cstring>
-#include <numeric>
+#include <limits>
+#include <utility>
 
 #include "tensor/backend.h"
 
 namespace rondo {
 namespace {
 
-/// A contiguous CPU tensor with these values, taken to the options' dtype and device.
-template <class C>
-Tensor from_values(const std::vector<C>& values, const Dims& sizes, TensorOptions options) {
-  Tensor exact = tensor<C>(values, sizes);
+/// A contiguous CPU tensor, taken to the options' dtype and device.
+Tensor converted(const Tensor& exact, TensorOptions options) {
   if (options.dtype == exact.dtype() && options.device.is_cpu()) return exact;
-  Tensor out = Tensor::empty(sizes, options);
+  Tensor out = Tensor::empty(exact.shape(), options);
   if (out.numel() > 0) backend(out).copy(exact, out);
   return out;
+}
+
+/// The tensor of f(0) … f(count - 1), computed in C and converted once.
+template <class C, class F>
+Tensor sequence(std::int64_t count, TensorOptions options, F f) {
+  Tensor exact = Tensor::empty({count}, {.dtype = dtype_of<C>});
+  C* values = exact.data_ptr<C>();
+  for (std::int64_t i = 0; i < count; ++i) values[i] = f(i);
+  return converted(exact, options);
 }
 
 void require_floating(const char* op, DType dtype) {
@@ -32,6 +40,7 @@ void require_floating(const char* op, DType dtype) {
 Tensor empty(const Dims& sizes, TensorOptions options) { return Tensor::empty(sizes, options); }
 
 Tensor full(const Dims& sizes, Scalar value, TensorOptions options) {
+  value.check_fits(options.dtype);
   Tensor y = Tensor::empty(sizes, options);
   if (y.numel() > 0) backend(y).fill(y, value);
   return y;
@@ -44,6 +53,7 @@ Tensor scalar(Scalar value, TensorOptions options) { return full({}, value, opti
 Tensor empty_like(const Tensor& x) { return Tensor::empty_like(x); }
 
 Tensor full_like(const Tensor& x, Scalar value) {
+  value.check_fits(x.dtype());
   Tensor y = Tensor::empty_like(x);
   if (y.numel() > 0) backend(y).fill(y, value);
   return y;
@@ -64,15 +74,16 @@ Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
     const std::int64_t a = start.to<std::int64_t>(), b = end.to<std::int64_t>();
     const std::int64_t s = step.to<std::int64_t>();
     require<Error>(s != 0, "arange: a step of ", by, " is 0 in ", options.dtype);
-    const std::int64_t count = (b - a + s - (s > 0 ? 1 : -1)) / s;
-    std::vector<std::int64_t> values(static_cast<std::size_t>(std::max<std::int64_t>(count, 0)));
-    for (std::size_t i = 0; i < values.size(); ++i)
-      values[i] = a + s * static_cast<std::int64_t>(i);
-    return from_values(values, {static_cast<std::int64_t>(values.size())}, options);
+    std::int64_t distance = 0;
+    require<ShapeError>(!__builtin_sub_overflow(b, a, &distance), "arange: from ", a, " to ", b,
+                        " it is more than 2^63");
+    const std::int64_t count = distance / s + (distance % s != 0);
+    return sequence<std::int64_t>(count, options, [=](std::int64_t i) { return a + s * i; });
   }
-  std::vector<double> values(static_cast<std::size_t>(std::ceil((last - first) / by)));
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = first + by * static_cast<double>(i);
-  return from_values(values, {static_cast<std::int64_t>(values.size())}, options);
+  const double count = std::ceil((last - first) / by);
+  require<ShapeError>(count < 0x1p60, "arange: ", count, " values are too many");
+  return sequence<double>(static_cast<std::int64_t>(count), options,
+                          [=](std::int64_t i) { return first + by * static_cast<double>(i); });
 }
 
 Tensor arange(Scalar start, Scalar end, Scalar step) {
@@ -85,15 +96,12 @@ Tensor arange(Scalar end) { return arange(0, end, 1); }
 
 Tensor linspace(double start, double end, std::int64_t steps, TensorOptions options) {
   require<Error>(steps >= 0, "linspace: the number of steps must not be negative, not ", steps);
-  std::vector<double> values(static_cast<std::size_t>(steps));
   const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
   // Counted from the nearer end, so that both ends are exact and the middle symmetric.
-  for (std::int64_t i = 0; i < steps; ++i) {
-    values[static_cast<std::size_t>(i)] = i < steps / 2 || steps == 1
-                                              ? start + step * static_cast<double>(i)
-                                              : end - step * static_cast<double>(steps - 1 - i);
-  }
-  return from_values(values, {steps}, options);
+  return sequence<double>(steps, options, [=](std::int64_t i) {
+    return i < steps / 2 || steps == 1 ? start + step * static_cast<double>(i)
+                                       : end - step * static_cast<double>(steps - 1 - i);
+  });
 }
 
 Tensor eye(std::int64_t n, std::int64_t m, TensorOptions options) {
@@ -121,9 +129,24 @@ Tensor randn(const Dims& sizes, TensorOptions options, Generator& generator) {
   return y;
 }
 
+namespace {
+/// The least and the greatest number that a tensor of `dtype` holds.
+std::pair<double, double> range_of(DType dtype) {
+  return visit_dtype(dtype, []<class T>() -> std::pair<double, double> {
+    if constexpr (std::is_same_v<T, Half>) return {-65504, 65504};
+    if constexpr (std::is_same_v<T, BFloat16>) return {-0x1.fep127, 0x1.fep127};
+    using Limits = std::numeric_limits<T>;
+    return {static_cast<double>(Limits::lowest()), static_cast<double>(Limits::max())};
+  });
+}
+}  // namespace
+
 Tensor randint(std::int64_t low, std::int64_t high, const Dims& sizes, TensorOptions options,
                Generator& generator) {
   require<Error>(low < high, "randint: there is no integer in [", low, ", ", high, ")");
+  const auto [lowest, largest] = range_of(options.dtype);
+  require<Error>(static_cast<double>(low) >= lowest && static_cast<double>(high - 1) <= largest,
+                 "randint: not all integers in [", low, ", ", high, ") fit into ", options.dtype);
   Tensor y = Tensor::empty(sizes, options);
   backend(y).randint(y, generator.next(), low, high);
   return y;
@@ -131,15 +154,14 @@ Tensor randint(std::int64_t low, std::int64_t high, const Dims& sizes, TensorOpt
 
 Tensor randperm(std::int64_t n, TensorOptions options, Generator& generator) {
   require<Error>(n >= 0, "randperm: the length must not be negative, not ", n);
-  std::vector<std::int64_t> order(static_cast<std::size_t>(n));
-  std::iota(order.begin(), order.end(), std::int64_t{0});
+  const Tensor exact = arange(n);
+  std::int64_t* order = exact.data_ptr<std::int64_t>();
   const Philox random = generator.next();
   for (std::int64_t i = n - 1; i > 0; --i) {
     const std::uint64_t word = random.word64(static_cast<std::uint64_t>(i));
-    std::swap(order[static_cast<std::size_t>(i)],
-              order[uniform_below(word, static_cast<std::uint64_t>(i) + 1)]);
+    std::swap(order[i], order[uniform_below(word, static_cast<std::uint64_t>(i) + 1)]);
   }
-  return from_values(order, {n}, options);
+  return converted(exact, options);
 }
 
 Tensor rand_like(const Tensor& x) {
@@ -179,7 +201,7 @@ template Tensor tensor(std::span<const std::int8_t>, const Dims&, Device);
 template Tensor tensor(std::span<const bool>, const Dims&, Device);
 
 Tensor from_blob(void* data, const Dims& sizes, DType dtype, std::function<void()> release) {
-  const std::int64_t bytes = numel_of(sizes) * size_of(dtype);
+  const std::int64_t bytes = bytes_of(sizes, dtype);
   require<Error>(data != nullptr || bytes == 0, "from_blob: no memory given for the shape ", sizes);
   auto storage = std::make_shared<Storage>(data, static_cast<std::size_t>(bytes), Device::cpu(),
                                            std::move(release));

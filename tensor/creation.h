@@ -13,6 +13,7 @@ namespace rondo {
 Tensor empty(const Dims& sizes, TensorOptions options = {});
 Tensor zeros(const Dims& sizes, TensorOptions options = {});
 Tensor ones(const Dims& sizes, TensorOptions options = {});
+/// Throws Error where the dtype cannot hold the value (Scalar::check_fits).
 Tensor full(const Dims& sizes, Scalar value, TensorOptions options = {});
 Tensor empty_like(const Tensor& x);
 Tensor zeros_like(const Tensor& x);
@@ -38,7 +39,7 @@ Tensor rand(const Dims& sizes, TensorOptions options = {},
 /// Normal with mean 0 and variance 1.
 Tensor randn(const Dims& sizes, TensorOptions options = {},
              Generator& generator = default_generator());
-/// Integers in [low, high).
+/// Integers in [low, high), all of which the dtype must hold (Error).
 Tensor randint(std::int64_t low, std::int64_t high, const Dims& sizes,
                TensorOptions options = {.dtype = i64}, Generator& generator = default_generator());
 /// A random permutation of 0 … n-1 (Fisher-Yates).

@@ -11,8 +11,6 @@ namespace {
 constexpr std::array<std::string_view, 9> names = {"f64", "f32", "bf16", "f16", "i64",
                                                    "i32", "u8",  "i8",   "bool"};
 
-int category(DType dtype) { return is_floating(dtype) ? 2 : is_integral(dtype) ? 1 : 0; }
-
 }  // namespace
 
 std::string_view name_of(DType dtype) { return names[static_cast<std::size_t>(dtype)]; }
@@ -27,7 +25,7 @@ DType parse_dtype(std::string_view name) {
 
 DType promote(DType a, DType b) {
   if (a == b) return a;
-  if (category(a) != category(b)) return category(a) > category(b) ? a : b;
+  if (category_of(a) != category_of(b)) return category_of(a) > category_of(b) ? a : b;
   // Within a category the wider wins; the two pairs of equal width meet one step above.
   if (size_of(a) == size_of(b)) return is_floating(a) ? DType::f32 : DType::i32;
   return size_of(a) > size_of(b) ? a : b;

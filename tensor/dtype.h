@@ -150,6 +150,10 @@ constexpr std::int64_t size_of(DType dtype) {
 }
 constexpr bool is_floating(DType dtype) { return dtype <= DType::f16; }
 constexpr bool is_integral(DType dtype) { return dtype >= DType::i64 && dtype <= DType::i8; }
+/// What promotion looks at first: bool 0, integers 1, floats 2.
+constexpr int category_of(DType dtype) {
+  return is_floating(dtype) ? 2 : is_integral(dtype) ? 1 : 0;
+}
 
 /// "f32", "bool" …
 std::string_view name_of(DType dtype);

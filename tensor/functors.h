@@ -7,6 +7,7 @@
 // Comparisons return T(0) or T(1).
 
 #include <cmath>
+#include <limits>
 #include <type_traits>
 
 #include "tensor/backend.h"
@@ -41,7 +42,8 @@ RONDO_HD T power(T base, T exponent) {
     return std::pow(base, exponent);
   }
 }
-/// floor(a / b) as Python has it; integers divided by zero give 0 here (the op layer throws first).
+/// floor(a / b) as Python has it (1 // 0.1 is 9); integers divided by zero give 0 here (the op
+/// layer throws first).
 template <class T>
 RONDO_HD T floor_divide(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
@@ -49,7 +51,13 @@ RONDO_HD T floor_divide(T a, T b) {
     if (b == -1) return static_cast<T>(0 - static_cast<std::uint64_t>(a));
     return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
   } else {
-    return std::floor(a / b);
+    // Python's: from the exact remainder, since a / b may round up to the next integer.
+    if (b == 0) return a / b;
+    T mod = std::fmod(a, b), quotient = (a - mod) / b;
+    if (mod != 0 && ((b < 0) != (mod < 0))) quotient -= 1;
+    if (quotient == 0) return std::copysign(T(0), a / b);
+    T whole = std::floor(quotient);
+    return quotient - whole > T(0.5) ? whole + 1 : whole;
   }
 }
 template <class T>
@@ -73,49 +81,67 @@ RONDO_HD T wrapping(T a, T b, F f) {
   }
 }
 template <class T>
-RONDO_HD bool is_nan(T x) {
-  return x != x;
+RONDO_HD T plus(T a, T b) {
+  return wrapping(a, b, [](auto u, auto v) { return u + v; });
 }
+template <class T>
+RONDO_HD T minus(T a, T b) {
+  return wrapping(a, b, [](auto u, auto v) { return u - v; });
+}
+template <class T>
+RONDO_HD T times(T a, T b) {
+  return wrapping(a, b, [](auto u, auto v) { return u * v; });
+}
+template <class T>
+RONDO_HD T negated(T x) {
+  if constexpr (std::is_integral_v<T>) return minus(T(0), x);
+  return -x;  // 0 - x would lose the sign of -0
+}
+/// An op's parameter as T; what is beyond the integers becomes the nearest one.
+template <class T>
+RONDO_HD T parameter(double value) {
+  if constexpr (std::is_integral_v<T>) {
+    if (!(value > -9223372036854775808.0)) return std::numeric_limits<T>::min();
+    if (value >= 9223372036854775808.0) return std::numeric_limits<T>::max();
+  }
+  return static_cast<T>(value);
+}
+
+/// Throws DTypeError. Out of line: a throw here would put the exception's members into the kernels
+/// of each instruction set, and the linker might keep that copy for everybody.
+[[noreturn]] void throw_not_on_integers();
 
 }  // namespace functors
 
 /// Ops that every compute type has.
 template <class T, class F>
 bool visit_unary_any(UnaryOp op, OpParams p, F&& f) {
-  const T alpha = static_cast<T>(p.alpha), beta = static_cast<T>(p.beta);
+  const T alpha = functors::parameter<T>(p.alpha), beta = functors::parameter<T>(p.beta);
   switch (op) {
     case UnaryOp::neg:
-      return f([] RONDO_HD(T x) {
-               return functors::wrapping(T(0), x, [](auto a, auto b) { return a - b; });
-             }),
-             true;
-    case UnaryOp::abs:
-      return f([] RONDO_HD(T x) { return x < 0 || (x == 0) ? T(0) - x : x; }), true;
+      return f([] RONDO_HD(T x) { return functors::negated(x); }), true;
+    case UnaryOp::abs:  // 0 - -0 is 0
+      return f([] RONDO_HD(T x) { return x <= 0 ? functors::minus(T(0), x) : x; }), true;
     case UnaryOp::sign:
       return f([] RONDO_HD(T x) { return x != x ? x : T((x > 0) - (x < 0)); }), true;
     case UnaryOp::square:
-      return f([] RONDO_HD(T x) {
-               return functors::wrapping(x, x, [](auto a, auto b) { return a * b; });
-             }),
-             true;
+      return f([] RONDO_HD(T x) { return functors::times(x, x); }), true;
     case UnaryOp::relu:
       return f([] RONDO_HD(T x) { return x < 0 ? T(0) : x; }), true;
     case UnaryOp::logical_not:
       return f([] RONDO_HD(T x) { return T(x == 0); }), true;
     case UnaryOp::add_scalar:
-      return f([=] RONDO_HD(T x) {
-               return functors::wrapping(x, alpha, [](auto a, auto b) { return a + b; });
-             }),
-             true;
+      return f([=] RONDO_HD(T x) { return functors::plus(x, alpha); }), true;
     case UnaryOp::mul_scalar:
-      return f([=] RONDO_HD(T x) {
-               return functors::wrapping(x, alpha, [](auto a, auto b) { return a * b; });
-             }),
-             true;
+      return f([=] RONDO_HD(T x) { return functors::times(x, alpha); }), true;
     case UnaryOp::pow_scalar:
       return f([=] RONDO_HD(T x) { return functors::power(x, alpha); }), true;
     case UnaryOp::clamp:
-      return f([=] RONDO_HD(T x) { return x < alpha ? alpha : x > beta ? beta : x; }), true;
+      return f([=] RONDO_HD(T x) {
+               T raised = x < alpha ? alpha : x;  // NaN stays
+               return raised > beta ? beta : raised;
+             }),
+             true;
     case UnaryOp::leaky_relu:
       return f([=] RONDO_HD(T x) { return x > 0 ? x : x * alpha; }), true;
     case UnaryOp::isnan:
@@ -198,38 +224,24 @@ void visit_unary(UnaryOp op, OpParams params, F&& f) {
   if constexpr (std::is_floating_point_v<T>) {
     if (visit_unary_float<T>(op, f)) return;
   }
-  throw DTypeError("this element-wise op is not defined on integers");
+  functors::throw_not_on_integers();
 }
 
 /// Ops that every compute type has.
 template <class T, class F>
 bool visit_binary_any(BinaryOp op, OpParams p, F&& f) {
-  const T alpha = static_cast<T>(p.alpha), beta = static_cast<T>(p.beta);
+  const T alpha = functors::parameter<T>(p.alpha), beta = functors::parameter<T>(p.beta);
   switch (op) {
     case BinaryOp::add:
-      if (alpha == 1)
-        return f([] RONDO_HD(T a, T b) {
-                 return functors::wrapping(a, b, [](auto u, auto v) { return u + v; });
-               }),
-               true;
-      return f([=] RONDO_HD(T a, T b) {
-               return functors::wrapping(
-                   a, functors::wrapping(alpha, b, [](auto u, auto v) { return u * v; }),
-                   [](auto u, auto v) { return u + v; });
-             }),
+      if (alpha == 1) return f([] RONDO_HD(T a, T b) { return functors::plus(a, b); }), true;
+      return f([=] RONDO_HD(T a, T b) { return functors::plus(a, functors::times(alpha, b)); }),
              true;
     case BinaryOp::sub:
-      return f([=] RONDO_HD(T a, T b) {
-               return functors::wrapping(
-                   a, functors::wrapping(alpha, b, [](auto u, auto v) { return u * v; }),
-                   [](auto u, auto v) { return u - v; });
-             }),
+      if (alpha == 1) return f([] RONDO_HD(T a, T b) { return functors::minus(a, b); }), true;
+      return f([=] RONDO_HD(T a, T b) { return functors::minus(a, functors::times(alpha, b)); }),
              true;
     case BinaryOp::mul:
-      return f([] RONDO_HD(T a, T b) {
-               return functors::wrapping(a, b, [](auto u, auto v) { return u * v; });
-             }),
-             true;
+      return f([] RONDO_HD(T a, T b) { return functors::times(a, b); }), true;
     case BinaryOp::floor_divide:
       return f([] RONDO_HD(T a, T b) { return functors::floor_divide(a, b); }), true;
     case BinaryOp::remainder:
@@ -259,11 +271,11 @@ bool visit_binary_any(BinaryOp op, OpParams p, F&& f) {
     case BinaryOp::logical_xor:
       return f([] RONDO_HD(T a, T b) { return T((a != 0) != (b != 0)); }), true;
     case BinaryOp::relu_backward:
-      return f([] RONDO_HD(T dy, T y) { return y > 0 ? dy : T(0); }), true;
+      return f([] RONDO_HD(T dy, T y) { return y <= 0 ? T(0) : dy; }), true;
     case BinaryOp::leaky_relu_backward:
       return f([=] RONDO_HD(T dy, T x) { return x > 0 ? dy : dy * alpha; }), true;
     case BinaryOp::clamp_backward:
-      return f([=] RONDO_HD(T dy, T x) { return x >= alpha && x <= beta ? dy : T(0); }), true;
+      return f([=] RONDO_HD(T dy, T x) { return x > alpha && x < beta ? dy : T(0); }), true;
     default:
       return false;
   }
@@ -313,7 +325,7 @@ void visit_binary(BinaryOp op, OpParams params, F&& f) {
   if constexpr (std::is_floating_point_v<T>) {
     if (visit_binary_float<T>(op, f)) return;
   }
-  throw DTypeError("this element-wise op is not defined on integers");
+  functors::throw_not_on_integers();
 }
 
 }  // namespace rondo

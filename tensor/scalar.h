@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <type_traits>
 #include <variant>
 
 #include "tensor/dtype.h"
@@ -17,11 +18,24 @@ class Scalar {
   template <std::floating_point T>
   Scalar(T value) : value_(static_cast<double>(value)) {}
 
-  /// The number as T; an f64 goes to an integer by truncation.
+  /// The number as T: floats go to integers by truncation, everything but 0 is true. Throws Error
+  /// where T cannot hold it: NaN, or 300 as a byte. An unsigned T takes a negative integer modulo
+  /// its range, so -1 becomes 255; a float rounds.
   template <class T>
   T to() const {
-    return std::visit([](auto v) { return static_cast<T>(v); }, value_);
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) check_fits(dtype_of<T>);
+    return cast<T>();
   }
+  /// The same without the check, for kernels: what does not fit wraps around, and a float that no
+  /// int64_t can hold counts as the smallest one, as when tensors are converted.
+  template <class T>
+  T cast() const {
+    return std::visit([](auto v) { return converted<T>(v); }, value_);
+  }
+  /// Throws Error naming the number unless a tensor of `dtype` can hold it: integers and finite
+  /// numbers beyond the range of a float cannot be held, fractions are cut or rounded.
+  void check_fits(DType dtype) const;
+
   /// boolean, i64 or f64: the category that type promotion looks at.
   DType dtype() const {
     constexpr DType kinds[] = {DType::f64, DType::i64, DType::boolean};
@@ -29,6 +43,18 @@ class Scalar {
   }
 
  private:
+  template <class T, class V>
+  static T converted(V v) {
+    if constexpr (std::is_same_v<T, bool>) {
+      return v != V(0);
+    } else if constexpr (std::is_integral_v<T> && std::is_floating_point_v<V>) {
+      const bool fits = v >= -0x1p63 && v < 0x1p63;
+      return static_cast<T>(fits ? static_cast<std::int64_t>(v) : INT64_MIN);
+    } else {
+      return static_cast<T>(v);
+    }
+  }
+
   std::variant<double, std::int64_t, bool> value_;
 };
 

@@ -40,7 +40,8 @@ Dims strides_of(const Dims& sizes, MemoryFormat format) {
   std::int64_t step = 1;
   from_fastest(sizes.size(), format, [&](std::int64_t dim) {
     strides[dim] = step;
-    step *= std::max<std::int64_t>(sizes[dim], 1);
+    require<ShapeError>(!__builtin_mul_overflow(step, std::max<std::int64_t>(sizes[dim], 1), &step),
+                        "shape ", sizes, " has more than 2^63 elements");
   });
   return strides;
 }

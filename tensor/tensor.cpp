@@ -4,6 +4,18 @@
 
 namespace rondo {
 
+std::int64_t bytes_of(const Dims& sizes, DType dtype) {
+  std::int64_t bytes = 0;
+  require<ShapeError>(!__builtin_mul_overflow(numel_of(sizes), size_of(dtype), &bytes), "shape ",
+                      sizes, " of ", dtype, " has more than 2^63 bytes");
+  return bytes;
+}
+
+std::int64_t Tensor::axis(std::int64_t dim, const char* what) const {
+  require<ShapeError>(this->dim() > 0, what, ": a 0-dim tensor has no dimension ", dim);
+  return wrap_dim(dim, this->dim(), what);
+}
+
 Tensor Tensor::over(StoragePtr storage, std::int64_t offset, const Dims& sizes, const Dims& strides,
                     DType dtype) {
   auto impl = std::make_shared<TensorImpl>();
@@ -17,7 +29,7 @@ Tensor Tensor::over(StoragePtr storage, std::int64_t offset, const Dims& sizes, 
 }
 
 Tensor Tensor::empty(const Dims& sizes, TensorOptions options) {
-  auto bytes = static_cast<std::size_t>(numel_of(sizes) * size_of(options.dtype));
+  auto bytes = static_cast<std::size_t>(bytes_of(sizes, options.dtype));
   auto storage = std::make_shared<Storage>(bytes, allocator_of(options.device));
   return over(std::move(storage), 0, sizes, strides_of(sizes, options.format), options.dtype);
 }
@@ -37,6 +49,10 @@ Tensor Tensor::as_view(const Dims& sizes, const Dims& strides, std::int64_t offs
   view->dtype = impl().dtype;
   view->version = impl().version;
   return Tensor(std::move(view));
+}
+
+Tensor Tensor::broadcast_view(const Dims& to) const {
+  return as_view(to, broadcast_strides(shape(), strides(), to), storage_offset());
 }
 
 Tensor Tensor::alias() const { return as_view(shape(), strides(), storage_offset()); }

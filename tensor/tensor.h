@@ -47,9 +47,13 @@ struct TensorImpl {
   std::int64_t offset = 0;  // in elements
   Dims sizes, strides;
   DType dtype = DType::f32;
+  bool is_view = false;  // made by an op that shows another tensor's elements (autograd/record.h)
   VersionCounter version;
   std::shared_ptr<AutogradMeta> autograd;  // null for most tensors
 };
+
+/// Bytes that dense elements of this shape take; throws ShapeError where no int64_t can say it.
+std::int64_t bytes_of(const Dims& sizes, DType dtype);
 
 class Tensor {
  public:
@@ -72,13 +76,11 @@ class Tensor {
   const Dims& shape() const { return impl().sizes; }
   const Dims& strides() const { return impl().strides; }
   std::int64_t dim() const { return shape().size(); }
-  /// Size of one dimension; negative counts from the end.
-  std::int64_t size(std::int64_t dim) const { return shape()[wrap_dim(dim, this->dim(), "size")]; }
-  std::int64_t stride(std::int64_t dim) const {
-    return strides()[wrap_dim(dim, this->dim(), "stride")];
-  }
+  /// Size of one dimension; negative counts from the end. A 0-dim tensor has none (ShapeError).
+  std::int64_t size(std::int64_t dim) const { return shape()[axis(dim, "size")]; }
+  std::int64_t stride(std::int64_t dim) const { return strides()[axis(dim, "stride")]; }
   std::int64_t numel() const { return numel_of(shape()); }
-  std::int64_t nbytes() const { return numel() * size_of(dtype()); }
+  std::int64_t nbytes() const { return bytes_of(shape(), dtype()); }
   DType dtype() const { return impl().dtype; }
   Device device() const { return impl().storage->device(); }
   std::int64_t storage_offset() const { return impl().offset; }
@@ -106,7 +108,8 @@ class Tensor {
                         dtype());
     return static_cast<T*>(data_ptr());
   }
-  /// The only element, converted to T; throws ShapeError when there is not exactly one.
+  /// The only element, converted to T; throws ShapeError when there is not exactly one, and Error
+  /// where an integer T cannot hold it (NaN, 300 as a byte).
   template <class T = float>
   T item() const {
     return item_scalar().to<T>();
@@ -123,6 +126,9 @@ class Tensor {
   Tensor alias() const;
   /// The same for other sizes and strides over the same storage.
   Tensor as_view(const Dims& sizes, const Dims& strides, std::int64_t offset) const;
+  /// The same with sizes of 1 and missing dimensions repeated (stride 0) up to `sizes`: how an
+  /// operand goes into a kernel. `expand` is the recorded op. Throws ShapeError.
+  Tensor broadcast_view(const Dims& sizes) const;
 
   TensorImpl& impl() const {
     require(impl_ != nullptr, "use of an undefined tensor");
@@ -143,7 +149,7 @@ class Tensor {
   Tensor grad() const;
   void set_grad(const Tensor& grad) const;
   void zero_grad() const;
-  /// Keeps .grad for this non-leaf as well.
+  /// Keeps .grad for this non-leaf as well; like a leaf's it adds up over backwards.
   void retain_grad() const;
   /// Runs the tape from this tensor, adding into the .grad of every leaf. `gradient` may be omitted
   /// when there is one element. (autograd/engine.h)
@@ -189,7 +195,7 @@ class Tensor {
   Tensor norm() const;
 
   Tensor matmul(const Tensor& other) const;
-  Tensor pow(double exponent) const;
+  Tensor pow(Scalar exponent) const;
   Tensor exp() const;
   Tensor log() const;
   Tensor sqrt() const;
@@ -198,8 +204,10 @@ class Tensor {
   Tensor sigmoid() const;
   Tensor tanh() const;
 
-  // In place: recorded on the tape, except on a leaf that requires a gradient (an error, unless
-  // under NoGradGuard) and on a view of a recorded tensor (an error).
+  // In place: recorded on the tape. Errors: on a leaf that requires a gradient, unless under
+  // NoGradGuard; on a view, where its base or the operand is on the tape: write to the base
+  // (Note [Writing through views] in autograd/record.h); where several elements of this tensor lie
+  // at one address, as after expand (fill_ and zero_ may). The operand may overlap this tensor.
   const Tensor& add_(const Tensor& other, double alpha = 1) const;
   const Tensor& mul_(const Tensor& other) const;
   const Tensor& copy_(const Tensor& source) const;
@@ -207,6 +215,9 @@ class Tensor {
   const Tensor& zero_() const;
 
  private:
+  /// wrap_dim for a dimension that must exist.
+  std::int64_t axis(std::int64_t dim, const char* what) const;
+
   std::shared_ptr<TensorImpl> impl_;
 };
 

@@ -1,6 +1,7 @@
 #include "autograd/ops/activation.h"
 
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/indexing.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
@@ -34,22 +35,18 @@ struct ActivationBackward final : Node {
   void release_saved() override { saved.reset(); }
 };
 
-/// The mask [condition] as numbers, which no gradient flows through.
-Tensor mask(const Tensor& condition, const Tensor& like) { return to(condition, like.dtype()); }
-
-struct Relu {  // [y > 0]; saving y lets x be freed
+struct Relu {  // dy unless y <= 0; saving y lets x be freed
   static constexpr auto name = "relu";
   static constexpr BinaryOp op = BinaryOp::relu_backward;
   static Tensor in_ops(const Tensor& dy, const Tensor& y, OpParams) {
-    return dy * mask(gt(y, 0), dy);
+    return masked_fill(dy, le(y, 0), 0.0);  // not dy times a mask: inf times 0 is NaN
   }
 };
 struct LeakyRelu {
   static constexpr auto name = "leaky_relu";
   static constexpr BinaryOp op = BinaryOp::leaky_relu_backward;
   static Tensor in_ops(const Tensor& dy, const Tensor& x, OpParams params) {
-    Tensor positive = mask(gt(x, 0), dy);
-    return dy * (positive * (1 - params.alpha) + params.alpha);
+    return where(gt(x, 0), dy, dy * params.alpha);
   }
 };
 struct Sigmoid {  // y (1 - y)
@@ -149,7 +146,7 @@ Tensor softmax_forward(bool log, const Tensor& x, std::int64_t dim) {
 
 Tensor relu(const Tensor& x) { return from_output<Relu>(UnaryOp::relu, x); }
 Tensor leaky_relu(const Tensor& x, double slope) {
-  return from_input<LeakyRelu>(UnaryOp::leaky_relu, x, {.alpha = slope});
+  return from_input<LeakyRelu>(UnaryOp::leaky_relu, check_float(x, "leaky_relu"), {.alpha = slope});
 }
 Tensor sigmoid(const Tensor& x) {
   return from_output<Sigmoid>(UnaryOp::sigmoid, check_float(x, "sigmoid"));
@@ -180,6 +177,7 @@ Tensor log_softmax(const Tensor& x, std::int64_t dim) {
 Tensor dropout(const Tensor& x, double p, bool training, Generator& generator) {
   require(p >= 0 && p <= 1, "dropout: the probability ", p, " is not in [0, 1]");
   if (!training || p == 0) return x;
+  check_float(x, "dropout");
   Tensor keep = no_grad([&] {
     Tensor draw = Tensor::empty(x.shape(), {.device = x.device(), .format = x.suggested_format()});
     backend(x).uniform(draw, generator.next(), 0, 1);

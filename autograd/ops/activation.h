@@ -1,12 +1,13 @@
 #pragma once
-// Activations, element by element, and softmax. Formulas and defaults are PyTorch's.
+// Activations, element by element, and softmax. Formulas and defaults are PyTorch's. All but relu
+// want floats (DTypeError).
 
 #include "tensor/random.h"
 #include "tensor/tensor.h"
 
 namespace rondo {
 
-/// max(x, 0).
+/// max(x, 0); NaN stays, and passes its gradient on.
 Tensor relu(const Tensor& x);
 /// x > 0 ? x : slope x.
 Tensor leaky_relu(const Tensor& x, double slope = 0.01);

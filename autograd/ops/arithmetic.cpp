@@ -1,6 +1,8 @@
 #include "autograd/ops/arithmetic.h"
 
-#include "autograd/ops/activation.h"
+#include <cmath>
+
+#include "autograd/ops/indexing.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
@@ -11,11 +13,9 @@
 namespace rondo {
 namespace {
 
-int category(DType dtype) { return is_floating(dtype) ? 2 : is_integral(dtype) ? 1 : 0; }
-
-/// x with `weaker` standing for the operand that takes part by category only.
+/// The dtype in which `strong` meets an operand that takes part by its category only.
 DType by_category(DType strong, DType weak, DType default_of_weak) {
-  return category(weak) > category(strong) ? default_of_weak : strong;
+  return category_of(weak) > category_of(strong) ? default_of_weak : strong;
 }
 
 void check_same_device(const Tensor& a, const Tensor& b, const char* op) {
@@ -23,9 +23,21 @@ void check_same_device(const Tensor& a, const Tensor& b, const char* op) {
                        b.device());
 }
 
-/// The C++ number as a 0-dim tensor of the dtype in which it will meet x.
+bool is_short_float(DType dtype) { return is_floating(dtype) && size_of(dtype) == 2; }
+
+/// The C++ number as a 0-dim tensor of the dtype in which it will meet x; 16 bits would round it.
 Tensor wrapped(const Tensor& x, Scalar value) {
-  return scalar(value, {.dtype = result_type(x, value), .device = x.device()});
+  DType dtype = result_type(x, value);
+  Tensor y =
+      Tensor::empty({}, {.dtype = is_short_float(dtype) ? f32 : dtype, .device = x.device()});
+  backend(y).fill(y, value);  // unlike scalar() lets numbers that do not fit wrap around
+  return y;
+}
+
+/// Whether `x` is a number that 16-bit floats are to meet in f32 (see the head of the .h).
+bool stays_f32(BinaryOp op, const Tensor& x, DType dtype) {
+  return x.dim() == 0 && is_short_float(dtype) && is_floating(x.dtype()) && x.dtype() != dtype &&
+         (op == BinaryOp::add || op == BinaryOp::sub || op == BinaryOp::mul || op == BinaryOp::div);
 }
 
 /// a and b converted to `dtype`, expanded to one shape, computed. No tape.
@@ -33,14 +45,12 @@ Tensor compute(BinaryOp op, const Tensor& a, const Tensor& b, DType dtype, DType
                OpParams params, const char* name) {
   check_same_device(a, b, name);
   NoGradGuard guard;
-  Tensor left = to(a, dtype), right = to(b, dtype);
   Dims shape = broadcast_shapes(a.shape(), b.shape());
-  auto expanded = [&](const Tensor& x) {
-    if (x.shape() == shape) return x;
-    return x.as_view(shape, broadcast_strides(x.shape(), x.strides(), shape), x.storage_offset());
+  auto operand = [&](const Tensor& x) {
+    Tensor converted = to(x, stays_f32(op, x, dtype) ? f32 : dtype);
+    return converted.shape() == shape ? converted : converted.broadcast_view(shape);
   };
-  left = expanded(left);
-  right = expanded(right);
+  Tensor left = operand(a), right = operand(b);
   // The layout of the operand that has the full shape: channels_last stays channels_last.
   const Tensor& model = a.shape() == shape ? a : b;
   MemoryFormat format =
@@ -56,12 +66,14 @@ Tensor compute(BinaryOp op, const Tensor& a, const Tensor& b, const char* name,
   return compute(op, a, b, dtype, dtype, params, name);
 }
 
+/// add and sub: a + alpha b.
 struct AddBackward final : Node {
+  const char* op;
   Dims a_shape, b_shape;
   double alpha;
-  AddBackward(const Tensor& a, const Tensor& b, double alpha)
-      : a_shape(a.shape()), b_shape(b.shape()), alpha(alpha) {}
-  const char* name() const override { return "add"; }
+  AddBackward(const char* op, const Tensor& a, const Tensor& b, double alpha)
+      : op(op), a_shape(a.shape()), b_shape(b.shape()), alpha(alpha) {}
+  const char* name() const override { return op; }
   Tensors backward(const Tensors& dy) override {
     Tensor da = wants(0) ? sum_to(dy[0], a_shape) : Tensor();
     Tensor db = wants(1) ? sum_to(dy[0], b_shape) : Tensor();
@@ -145,7 +157,8 @@ struct PowScalarBackward final : Node {
   void release_saved() override { x.reset(); }
 };
 
-/// maximum and minimum: the gradient goes where the extreme was, half to each on a tie.
+/// maximum and minimum: the gradient goes to an operand unless it lost, half to each on a tie.
+/// (Beside a NaN nobody loses.)
 struct ExtremeBackward final : Node {
   SavedTensor a, b;
   bool largest;
@@ -153,12 +166,13 @@ struct ExtremeBackward final : Node {
   const char* name() const override { return largest ? "maximum" : "minimum"; }
   Tensors backward(const Tensors& dy) override {
     Tensor left = a.get(*this), right = b.get(*this);
-    Tensor wins = largest ? gt(left, right) : lt(left, right);
-    Tensor share = add(to(wins, dy[0].dtype()), mul(to(eq(left, right), dy[0].dtype()), 0.5));
-    return {wants(0) ? sum_to(mul(dy[0], share), left.shape()) : Tensor(),
-            wants(1) ? sum_to(mul(dy[0], sub(1, share)), right.shape()) : Tensor()};
+    Tensor shared = where(eq(left, right), mul(dy[0], 0.5), dy[0]);
+    auto share = [&](const Tensor& mine, const Tensor& other) {
+      Tensor lost = largest ? lt(mine, other) : gt(mine, other);
+      return sum_to(masked_fill(shared, lost, 0.0), mine.shape());
+    };
+    return {wants(0) ? share(left, right) : Tensor(), wants(1) ? share(right, left) : Tensor()};
   }
-  static Tensor sub(double one, const Tensor& x) { return add(neg(x), one); }
   void release_saved() override {
     a.reset();
     b.reset();
@@ -171,7 +185,9 @@ struct Atan2Backward final : Node {
   const char* name() const override { return "atan2"; }
   Tensors backward(const Tensors& dy) override {
     Tensor y = a.get(*this), x = b.get(*this);
-    Tensor g = div(dy[0], add(square(y), square(x)));
+    Tensor squares = add(square(y), square(x));
+    Tensor g =
+        div(dy[0], masked_fill(squares, eq(squares, 0), 1.0));  // at (0, 0) the gradient is 0
     return {wants(0) ? sum_to(mul(g, x), y.shape()) : Tensor(),
             wants(1) ? sum_to(neg(mul(g, y)), x.shape()) : Tensor()};
   }
@@ -182,16 +198,17 @@ struct Atan2Backward final : Node {
 };
 
 struct WhereBackward final : Node {
-  Tensor condition;
+  SavedTensor condition;
   Dims a_shape, b_shape;
   WhereBackward(const Tensor& condition, const Tensor& a, const Tensor& b)
       : condition(condition), a_shape(a.shape()), b_shape(b.shape()) {}
   const char* name() const override { return "where"; }
   Tensors backward(const Tensors& dy) override {
-    Tensor zero = zeros_like(dy[0]);
-    return {wants(0) ? sum_to(where(condition, dy[0], zero), a_shape) : Tensor(),
-            wants(1) ? sum_to(where(condition, zero, dy[0]), b_shape) : Tensor()};
+    Tensor zero = zeros_like(dy[0]), first = condition.get(*this);
+    return {wants(0) ? sum_to(where(first, dy[0], zero), a_shape) : Tensor(),
+            wants(1) ? sum_to(where(first, zero, dy[0]), b_shape) : Tensor()};
   }
+  void release_saved() override { condition.reset(); }
 };
 
 DType float_type(DType dtype) { return is_floating(dtype) ? dtype : f32; }
@@ -232,14 +249,21 @@ Tensor sum_to(const Tensor& gradient, const Dims& shape) {
   return reshape(reduced, shape);
 }
 
-Tensor add(const Tensor& a, const Tensor& b, double alpha) {
-  require<DTypeError>(is_floating(result_type(a, b)) ||
-                          alpha == static_cast<double>(static_cast<std::int64_t>(alpha)),
-                      "add: alpha ", alpha, " is no integer, the tensors are");
-  return record<AddBackward>({a, b}, compute(BinaryOp::add, a, b, "add", {.alpha = alpha}), a, b,
-                             alpha);
+void check_alpha(DType dtype, double alpha, const char* op) {
+  require<DTypeError>(is_floating(dtype) || alpha == std::trunc(alpha), op, ": alpha ", alpha,
+                      " is no integer, the tensors are");
 }
-Tensor sub(const Tensor& a, const Tensor& b, double alpha) { return add(a, b, -alpha); }
+
+Tensor add(const Tensor& a, const Tensor& b, double alpha) {
+  check_alpha(result_type(a, b), alpha, "add");
+  return record<AddBackward>({a, b}, compute(BinaryOp::add, a, b, "add", {.alpha = alpha}), "add",
+                             a, b, alpha);
+}
+Tensor sub(const Tensor& a, const Tensor& b, double alpha) {
+  check_alpha(result_type(a, b), alpha, "sub");
+  return record<AddBackward>({a, b}, compute(BinaryOp::sub, a, b, "sub", {.alpha = alpha}), "sub",
+                             a, b, -alpha);
+}
 Tensor mul(const Tensor& a, const Tensor& b) {
   return record<MulBackward>({a, b}, compute(BinaryOp::mul, a, b, "mul"), a, b);
 }
@@ -275,10 +299,13 @@ Tensor add(const Tensor& a, Scalar b) { return add(a, wrapped(a, b)); }
 Tensor sub(const Tensor& a, Scalar b) { return sub(a, wrapped(a, b)); }
 Tensor mul(const Tensor& a, Scalar b) { return mul(a, wrapped(a, b)); }
 Tensor div(const Tensor& a, Scalar b) { return div(a, wrapped(a, b)); }
-Tensor pow(const Tensor& a, double exponent) {
-  DType dtype = float_type(a.dtype());
-  Tensor x = to(a, dtype), y = apply_unary(UnaryOp::pow_scalar, x, {.alpha = exponent});
-  return record<PowScalarBackward>({x}, y, x, exponent);
+Tensor pow(const Tensor& a, Scalar exponent) {
+  DType dtype = result_type(a, exponent);
+  const auto power = exponent.to<double>();
+  require(is_floating(dtype) || power >= 0, "pow: integers have no power of ", power,
+          "; convert them to a float first");
+  Tensor x = to(a, dtype), y = apply_unary(UnaryOp::pow_scalar, x, {.alpha = power});
+  return record<PowScalarBackward>({x}, y, x, power);
 }
 
 Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
@@ -325,12 +352,10 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   DType dtype = result_type(a, b);
   Tensor left = to(a, dtype), right = to(b, dtype);
   Dims shape = broadcast_shapes(broadcast_shapes(condition.shape(), a.shape()), b.shape());
-  auto expanded = [&](const Tensor& x) {
-    return x.as_view(shape, broadcast_strides(x.shape(), x.strides(), shape), x.storage_offset());
-  };
   MemoryFormat format = a.shape() == shape ? a.suggested_format() : MemoryFormat::contiguous;
   Tensor y = Tensor::empty(shape, {.dtype = dtype, .device = a.device(), .format = format});
-  backend(y).where(expanded(condition), expanded(left), expanded(right), y);
+  backend(y).where(condition.broadcast_view(shape), left.broadcast_view(shape),
+                   right.broadcast_view(shape), y);
   return record<WhereBackward>({left, right}, y, condition, left, right);
 }
 

@@ -6,6 +6,10 @@
 // < float) is higher than that of the tensors with dimensions; the dtype is then that of the 0-dim
 // tensor, or f32 for a C++ double and i64 for an int. So f32 + 1.0 is f32, i64 + 1.5 is f32,
 // bf16 + 0-dim f32 is bf16. Dividing integers gives f32.
+//
+// A number (or 0-dim tensor) that meets 16-bit floats in +, -, * or / is not rounded to 16 bits
+// first: f16 60000 * 1e-8 is 6e-4. Comparisons, maximum and minimum do round it. What does not fit
+// into integers wraps around.
 
 #include "tensor/tensor.h"
 
@@ -21,9 +25,10 @@ Tensor sub(const Tensor& a, const Tensor& b, double alpha = 1);
 Tensor mul(const Tensor& a, const Tensor& b);
 /// True division.
 Tensor div(const Tensor& a, const Tensor& b);
-/// a^b; not differentiable in b where a <= 0 (NaN, as in PyTorch).
+/// a^b. The derivative in b, a^b log a, is NaN where a < 0, and taken as 0 where a is 0 and b >= 0.
+/// Of integers, a negative power is 0 (±1 for a = ±1).
 Tensor pow(const Tensor& a, const Tensor& b);
-/// Gradient goes to the larger, half to each on a tie.
+/// NaN wins. Gradient goes to the larger, half to each on a tie, in full to both beside a NaN.
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
 Tensor atan2(const Tensor& a, const Tensor& b);
@@ -35,7 +40,8 @@ Tensor add(const Tensor& a, Scalar b);
 Tensor sub(const Tensor& a, Scalar b);
 Tensor mul(const Tensor& a, Scalar b);
 Tensor div(const Tensor& a, Scalar b);
-Tensor pow(const Tensor& a, double exponent);
+/// Integers to an integer power stay integers; throws Error where that power is negative.
+Tensor pow(const Tensor& a, Scalar exponent);
 
 Tensor operator+(const Tensor& a, const Tensor& b);
 Tensor operator-(const Tensor& a, const Tensor& b);
@@ -70,6 +76,8 @@ Tensor logical_xor(const Tensor& a, const Tensor& b);
 /// condition ? a : b, broadcast; differentiable in a and b.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 
+/// Throws DTypeError where `alpha` is a fraction and the dtype an integer one.
+void check_alpha(DType dtype, double alpha, const char* op);
 /// Sums `gradient` down to `shape`: the transpose of broadcasting.
 Tensor sum_to(const Tensor& gradient, const Dims& shape);
 

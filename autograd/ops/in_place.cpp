@@ -1,6 +1,10 @@
 // The few operations that overwrite their tensor: add_, mul_, copy_, fill_, zero_. Each asks
 // check_in_place, bumps the version counter (Note [Versions] in saved_tensor.h) and puts itself
 // behind the tensor, whose old place on the tape becomes its input.
+//
+// A kernel may read and write the same view, but not two that overlap otherwise: it would read what
+// it has just written. Such an operand is copied first, and a target whose elements overlap each
+// other is refused.
 
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/shape.h"
@@ -24,7 +28,7 @@ struct AddInPlaceBackward final : Node {
 };
 
 struct MulInPlaceBackward final : Node {
-  SavedTensor a, b;  // a: the elements before they were overwritten, copied if b needs them
+  SavedTensor a, b;  // a: the elements before they were overwritten, copied where b needs them
   Dims b_shape;
   MulInPlaceBackward(const Tensor& a_before, const Tensor& b)
       : a(a_before), b(b), b_shape(b.shape()) {}
@@ -54,6 +58,42 @@ struct FillBackward final : Node {
   Tensors backward(const Tensors& dy) override { return {zeros_like(dy[0])}; }
 };
 
+/// The bytes that x's elements span: first, and one past the last.
+std::pair<const char*, const char*> span_of(const Tensor& x) {
+  std::int64_t first = 0, last = 0;
+  for (std::int64_t d = 0; d < x.dim(); ++d) {
+    const std::int64_t reach = (x.size(d) - 1) * x.stride(d);
+    (reach < 0 ? first : last) += reach;
+  }
+  const auto* at = static_cast<const char*>(x.data_ptr());
+  return {at + first * size_of(x.dtype()), at + (last + 1) * size_of(x.dtype())};
+}
+
+bool may_overlap(const Tensor& x, const Tensor& y) {
+  if (x.storage() != y.storage() || x.numel() == 0 || y.numel() == 0) return false;
+  const auto [x_begin, x_end] = span_of(x);
+  const auto [y_begin, y_end] = span_of(y);
+  return x_begin < y_end && y_begin < x_end;
+}
+
+bool same_view(const Tensor& x, const Tensor& y) {
+  return x.storage() == y.storage() && x.storage_offset() == y.storage_offset() &&
+         x.shape() == y.shape() && x.strides() == y.strides();
+}
+
+/// source, or a (recorded) copy where writing to x would change it under the kernel's hands.
+Tensor apart(const Tensor& x, const Tensor& source) {
+  return may_overlap(x, source) && !same_view(x, source) ? clone(source) : source;
+}
+
+void require_distinct_elements(const Tensor& x, const char* op) {
+  for (std::int64_t d = 0; d < x.dim(); ++d) {
+    require(x.size(d) <= 1 || x.stride(d) != 0 || x.numel() == 0, op,
+            ": more than one element of the tensor, of shape ", x.shape(), " and strides ",
+            x.strides(), ", lies at one address; clone it first");
+  }
+}
+
 /// source as the elements to combine with x in place: x's dtype, expanded to x's shape.
 Tensor operand_for(const Tensor& x, const Tensor& source, const char* op) {
   require<DeviceError>(x.device() == source.device(), op, ": tensors on ", x.device(), " and ",
@@ -61,53 +101,53 @@ Tensor operand_for(const Tensor& x, const Tensor& source, const char* op) {
   DType meeting = result_type(x, source);
   require<DTypeError>(is_floating(x.dtype()) || !is_floating(meeting), op, ": a result of ",
                       meeting, " does not fit into a tensor of ", x.dtype());
-  NoGradGuard guard;
-  Tensor converted = to(source, x.dtype());
-  return converted.as_view(x.shape(),
-                           broadcast_strides(converted.shape(), converted.strides(), x.shape()),
-                           converted.storage_offset());
+  return no_grad([&] { return to(source, x.dtype()); }).broadcast_view(x.shape());
 }
 
 }  // namespace
 
 const Tensor& Tensor::add_(const Tensor& other, double alpha) const {
-  check_in_place(*this, "add_");
-  backend(*this).binary(BinaryOp::add, *this, operand_for(*this, other, "add_"), *this,
+  check_in_place(*this, "add_", other);
+  check_alpha(dtype(), alpha, "add_");
+  require_distinct_elements(*this, "add_");
+  Tensor term = apart(*this, other);
+  backend(*this).binary(BinaryOp::add, *this, operand_for(*this, term, "add_"), *this,
                         {.alpha = alpha});
   bump_version();
-  record<AddInPlaceBackward>({*this, other}, *this, other.shape(), alpha);
+  record<AddInPlaceBackward>({*this, term}, *this, term.shape(), alpha);
   return *this;
 }
 
 const Tensor& Tensor::mul_(const Tensor& other) const {
-  check_in_place(*this, "mul_");
-  Tensor operand = operand_for(*this, other, "mul_");
-  Tensor before;
-  if (GradMode::is_enabled() && other.requires_grad())
-    before = no_grad([&] { return rondo::clone(*this); });
-  backend(*this).binary(BinaryOp::mul, *this, operand, *this);
+  check_in_place(*this, "mul_", other);
+  require_distinct_elements(*this, "mul_");
+  // Where the factor shows elements that are about to change, as in x.mul_(x), backward needs a
+  // copy. It also keeps this tensor, which the node will stand behind, from being saved in it.
+  const Tensor both[] = {*this, other};
+  Tensor factor = any_requires_grad(both) && may_overlap(*this, other) ? rondo::clone(other)
+                                                                       : apart(*this, other);
+  Tensor before = any_requires_grad({&other, 1}) ? rondo::clone(*this) : Tensor();
+  backend(*this).binary(BinaryOp::mul, *this, operand_for(*this, factor, "mul_"), *this);
   bump_version();
-  record<MulInPlaceBackward>({*this, other}, *this, before, other);
+  record<MulInPlaceBackward>({*this, factor}, *this, before, factor);
   return *this;
 }
 
 const Tensor& Tensor::copy_(const Tensor& source) const {
-  check_in_place(*this, "copy_");
-  Tensor from =
-      source.as_view(shape(), broadcast_strides(source.shape(), source.strides(), shape()),
-                     source.storage_offset());
-  if (source.device() == device()) {
-    backend(*this).copy(from, *this);
-  } else {
-    backend(device().is_cuda() ? *this : source).copy(from, *this);
-  }
+  check_in_place(*this, "copy_", source);
+  require_distinct_elements(*this, "copy_");
+  Tensor from = apart(*this, source);
+  // The accelerator's backend knows both memories.
+  backend(device().is_cuda() || source.device() == device() ? *this : source)
+      .copy(from.broadcast_view(shape()), *this);
   bump_version();
-  record<CopyBackward>({*this, source}, *this, source.shape());
+  record<CopyBackward>({*this, from}, *this, from.shape());
   return *this;
 }
 
 const Tensor& Tensor::fill_(Scalar value) const {
   check_in_place(*this, "fill_");
+  value.check_fits(dtype());
   backend(*this).fill(*this, value);
   bump_version();
   record<FillBackward>({*this}, *this);

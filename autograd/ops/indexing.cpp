@@ -228,11 +228,9 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
   require<DTypeError>(mask.dtype() == boolean, "masked_fill: the mask is ", mask.dtype(),
                       ", not bool");
   Dims sizes = broadcast_shapes(x.shape(), mask.shape());
-  auto spread = [&sizes](const Tensor& t) {
-    return t.as_view(sizes, broadcast_strides(t.shape(), t.strides(), sizes), t.storage_offset());
-  };
   Tensor y = sizes == x.shape() ? Tensor::empty_like(x) : Tensor::empty(sizes, x.options());
-  backend(x).where(spread(mask), spread(scalar(value, x.options())), spread(x), y);
+  backend(x).where(mask.broadcast_view(sizes), scalar(value, x.options()).broadcast_view(sizes),
+                   x.broadcast_view(sizes), y);
   return record<MaskedFillBackward>({x}, y, mask, x.shape());
 }
 
@@ -240,26 +238,32 @@ namespace {
 struct EmbeddingBackward final : Node {
   SavedTensor index;
   Dims weight;
-  std::int64_t padding_idx;
-  EmbeddingBackward(const Tensor& index, const Dims& weight, std::int64_t padding_idx)
+  std::optional<std::int64_t> padding_idx;
+  EmbeddingBackward(const Tensor& index, const Dims& weight,
+                    std::optional<std::int64_t> padding_idx)
       : index(index), weight(weight), padding_idx(padding_idx) {}
   const char* name() const override { return "embedding"; }
   Tensors backward(const Tensors& dy) override {
     Tensor rows = reshape(index.get(*this), {-1});
     Tensor d = reshape(dy[0], {rows.numel(), weight[1]});
-    if (padding_idx >= 0) d = masked_fill(d, unsqueeze(eq(rows, padding_idx), 1), 0.0);
+    if (padding_idx) d = masked_fill(d, unsqueeze(eq(rows, *padding_idx), 1), 0.0);
     return {index_select_backward(d, 0, rows, weight)};
   }
   void release_saved() override { index.reset(); }
 };
 }  // namespace
 
-Tensor embedding(const Tensor& weight, const Tensor& index, std::int64_t padding_idx) {
+Tensor embedding(const Tensor& weight, const Tensor& index,
+                 std::optional<std::int64_t> padding_idx) {
   require<ShapeError>(weight.dim() == 2, "embedding: the weight has shape ", weight.shape(),
                       ", not (rows, width)");
   require_index(index, "embedding");
-  require<ShapeError>(padding_idx >= -1 && padding_idx < weight.size(0), "embedding: padding_idx ",
-                      padding_idx, " is not a row of ", weight.shape());
+  if (padding_idx) {
+    std::int64_t rows = weight.size(0), row = *padding_idx;
+    require<ShapeError>(row >= -rows && row < rows, "embedding: padding_idx ", row,
+                        " is not a row of ", weight.shape());
+    padding_idx = row < 0 ? row + rows : row;
+  }
   Tensor rows = no_grad([&] { return reshape(index, {index.numel()}); });
   Tensor y = Tensor::empty({index.numel(), weight.size(1)}, weight.options());
   backend(weight).index_select(weight, 0, rows, y);

@@ -4,6 +4,8 @@
 // index tensors do not. All dtypes; gradients add up where an element was picked more than once, in
 // a fixed order. Agrees with the functions of the same name in torch.
 
+#include <optional>
+
 #include "tensor/tensor.h"
 
 namespace rondo {
@@ -23,11 +25,13 @@ Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index);
 /// x with src added at index: y = x; y[index[i][j]][j] += src[i][j] for dim 0. index may be smaller
 /// than src: the rest of src is not used. src has x's dtype.
 Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src);
-/// x with `value` where mask (boolean, broadcast) holds.
+/// x with `value` where mask (boolean, broadcast) holds. Throws Error where x's dtype cannot hold
+/// the value.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value);
-/// Rows of weight (V, D) picked by index (any shape): index.shape + (D). padding_idx gets no
-/// gradient.
-Tensor embedding(const Tensor& weight, const Tensor& index, std::int64_t padding_idx = -1);
+/// Rows of weight (V, D) picked by index (any shape): index.shape + (D). Row padding_idx, where one
+/// is given (a negative one counts from the end), gets no gradient.
+Tensor embedding(const Tensor& weight, const Tensor& index,
+                 std::optional<std::int64_t> padding_idx = {});
 /// index.shape + (classes), i64 zeros and ones.
 Tensor one_hot(const Tensor& index, std::int64_t classes);
 

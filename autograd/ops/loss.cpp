@@ -220,8 +220,9 @@ Tensor bce_with_logits(const Tensor& x, const Tensor& y, Reduction reduction) {
   return reduced(record<BceWithLogitsBackward>({x, y}, losses, x, y), reduction);
 }
 
-Tensor kl_div(const Tensor& x, const Tensor& y, Reduction reduction) {
+Tensor kl_div(const Tensor& x, const Tensor& y, Reduction reduction, TargetScale target) {
   require_pair(x, y, "kl_div");
+  if (target == TargetScale::log_probabilities) return reduced(mul(exp(y), sub(y, x)), reduction);
   Tensor log_y = log(masked_fill(y, eq(y, 0.0), 1.0));  // 0 log 0 = 0
   return reduced(mul(y, sub(log_y, x)), reduction);
 }

@@ -36,8 +36,12 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta = 1,
                       Reduction reduction = Reduction::mean);
 /// -(y log sigmoid(x) + (1-y) log(1 - sigmoid(x))), computed without overflow.
 Tensor bce_with_logits(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
-/// y (log y - x), x being log-probabilities; mean divides by the number of elements, as PyTorch's
-/// reduction "mean" does ("batchmean" is sum divided by x.size(0)).
-Tensor kl_div(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
+/// What a target of kl_div is given as.
+enum class TargetScale { probabilities, log_probabilities };
+/// y (log y - x), or exp(y) (y - x) for log-probabilities y, x being log-probabilities; mean
+/// divides by the number of elements, as PyTorch's reduction "mean" does ("batchmean" is sum
+/// divided by x.size(0)).
+Tensor kl_div(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean,
+              TargetScale target = TargetScale::probabilities);
 
 }  // namespace rondo

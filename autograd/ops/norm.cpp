@@ -2,6 +2,7 @@
 
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/indexing.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
@@ -11,6 +12,21 @@
 
 namespace rondo {
 namespace {
+
+// What is composed of ops here is computed in f32 where x has 16 bits: squares of f16 overflow, and
+// a mean rounded to bf16 shifts every element.
+Tensor widened(const Tensor& x) { return x.defined() && size_of(x.dtype()) == 2 ? to(x, f32) : x; }
+
+/// (x - mean) / sqrt(var + eps) over dims, in recording ops, and the statistics it used.
+struct Normalized {
+  Tensor value, mean, variance, invstd;
+  Normalized(const Tensor& x, const Dims& dims, double eps) : mean(rondo::mean(x, dims, true)) {
+    Tensor centered = x - mean;
+    variance = rondo::mean(square(centered), dims, true);
+    invstd = rsqrt(variance + eps);
+    value = centered * invstd;
+  }
+};
 
 /// (C) as (1, C, 1, …), to broadcast over x (N, C, ...).
 Tensor per_channel(const Tensor& v, const Tensor& x) {
@@ -35,12 +51,17 @@ Tensor affine(const Tensor& normalized, const Tensor& gamma, const Tensor& beta)
   return y;
 }
 
+/// The same for gamma and beta (C), each of which may be undefined.
+Tensor affine_per_channel(const Tensor& normalized, const Tensor& gamma, const Tensor& beta) {
+  return affine(normalized, gamma.defined() ? per_channel(gamma, normalized) : gamma,
+                beta.defined() ? per_channel(beta, normalized) : beta);
+}
+
 /// relu?(x_hat gamma + beta + residual?), in recording ops.
-Tensor finish(const Tensor& normalized, const Tensor& x, const Tensor& gamma, const Tensor& beta,
+Tensor finish(const Tensor& normalized, const Tensor& gamma, const Tensor& beta,
               const BatchNormOptions& options) {
-  Tensor y = affine(normalized, gamma.defined() ? per_channel(gamma, x) : gamma,
-                    beta.defined() ? per_channel(beta, x) : beta);
-  if (options.residual.defined()) y = y + options.residual;
+  Tensor y = affine_per_channel(normalized, gamma, beta);
+  if (options.residual.defined()) y = y + to(options.residual, y.dtype());
   return options.relu ? relu(y) : y;
 }
 
@@ -80,18 +101,17 @@ struct BatchNormBackward final : Node {
   // The same in differentiable ops, for create_graph: the statistics are computed again from x, so
   // that the second derivative sees how they depend on it.
   Tensors in_ops(const Tensor& dy) {
-    Tensor input = x.get(*this), scale = gamma.get(*this);
+    Tensor input = widened(x.get(*this)), scale = gamma.get(*this);
     Dims dims = batch_dims(input);
-    Tensor g = relu ? dy * to(gt(y.get(*this), 0), dy.dtype()) : dy;
-    Tensor centered = input - rondo::mean(input, dims, true);
-    Tensor inv = rsqrt(rondo::mean(square(centered), dims, true) + eps);
-    Tensor normalized = centered * inv;
-    Tensor dgamma = sum(g * normalized, dims), dbeta = sum(g, dims);
+    Tensor kept = relu ? masked_fill(dy, le(y.get(*this), 0), 0.0) : dy;
+    Tensor g = widened(kept);
+    Normalized hat(input, dims, eps);
+    Tensor dgamma = sum(g * hat.value, dims), dbeta = sum(g, dims);
     Tensor scaled = scale.defined() ? g * to(per_channel(scale, input), g.dtype()) : g;
-    Tensor dx = inv * (scaled - rondo::mean(scaled, dims, true) -
-                       normalized * rondo::mean(scaled * normalized, dims, true));
-    return {dx, wants(1) ? to(dgamma, scale.dtype()) : Tensor(), wants(2) ? dbeta : Tensor(),
-            wants(3) ? g : Tensor()};
+    Tensor dx = hat.invstd * (scaled - rondo::mean(scaled, dims, true) -
+                              hat.value * rondo::mean(scaled * hat.value, dims, true));
+    return {to(dx, dy.dtype()), wants(1) ? to(dgamma, scale.dtype()) : Tensor(),
+            wants(2) ? dbeta : Tensor(), wants(3) ? kept : Tensor()};
   }
   static Tensor in_f32(const Tensor& v) { return v.defined() ? to(v, f32) : v; }
   void release_saved() override {
@@ -104,27 +124,27 @@ struct BatchNormBackward final : Node {
 Tensor composed(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                 const Tensor& running_mean, const Tensor& running_var,
                 const BatchNormOptions& options) {
-  Dims dims = batch_dims(x);
-  Tensor center = mean(x, dims, true);
-  Tensor centered = x - center;
-  Tensor variance = mean(square(centered), dims, true);
+  Normalized hat(widened(x), batch_dims(x), options.eps);
   if (running_mean.defined()) {
     NoGradGuard guard;
     auto n = static_cast<double>(x.numel() / x.size(1));
     auto update = [&](const Tensor& running, const Tensor& batch, double factor) {
-      running.copy_(running * (1 - options.momentum) +
+      running.copy_(to(running, batch.dtype()) * (1 - options.momentum) +
                     reshape(batch, running.shape()) * (options.momentum * factor));
     };
-    update(running_mean, center, 1);
-    update(running_var, variance, n / (n - 1));
+    update(running_mean, hat.mean, 1);
+    update(running_var, hat.variance, n / (n - 1));
   }
-  return finish(centered * rsqrt(variance + options.eps), x, gamma, beta, options);
+  return to(finish(hat.value, gamma, beta, options), x.dtype());
 }
 
-void check(const Tensor& x, const Tensor& v, const char* what) {
-  require<ShapeError>(!v.defined() || (v.dim() == 1 && v.size(0) == x.size(1)),
-                      "batch_norm: ", what, " of shape ", v.defined() ? v.shape() : Dims{},
-                      " for an input ", x.shape());
+void check_float(const Tensor& x, const char* op) {
+  require<DTypeError>(is_floating(x.dtype()), op, ": input of ", x.dtype(), ", not a float");
+}
+
+void check_channels(const char* op, const Tensor& x, const Tensor& v, const char* what) {
+  require<ShapeError>(!v.defined() || (v.dim() == 1 && v.size(0) == x.size(1)), op, ": ", what,
+                      " of shape ", v.defined() ? v.shape() : Dims{}, " for an input ", x.shape());
 }
 
 Tensor inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
@@ -132,9 +152,10 @@ Tensor inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                  const BatchNormOptions& options) {
   const Tensor inputs[] = {x, gamma, beta, options.residual};
   if (x.dtype() == f64 || any_requires_grad(inputs)) {
-    Tensor inv = rsqrt(to(running_var, x.dtype()) + options.eps);
-    Tensor normalized = (x - per_channel(to(running_mean, x.dtype()), x)) * per_channel(inv, x);
-    return finish(normalized, x, gamma, beta, options);
+    Tensor wide = widened(x);
+    Tensor inv = rsqrt(to(running_var, wide.dtype()) + options.eps);
+    Tensor centered = wide - per_channel(to(running_mean, wide.dtype()), x);
+    return to(finish(centered * per_channel(inv, x), gamma, beta, options), x.dtype());
   }
   Tensor y = Tensor::empty_like(x);
   auto f32_of = [](const Tensor& v) { return v.defined() ? contiguous(to(v, f32)) : v; };
@@ -150,11 +171,13 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                   const Tensor& running_mean, const Tensor& running_var,
                   const BatchNormOptions& options) {
   require<ShapeError>(x.dim() >= 2, "batch_norm: input ", x.shape(), " has no channel dimension");
-  require<DTypeError>(is_floating(x.dtype()), "batch_norm: input of ", x.dtype());
-  check(x, gamma, "gamma");
-  check(x, beta, "beta");
-  check(x, running_mean, "running_mean");
-  check(x, running_var, "running_var");
+  check_float(x, "batch_norm");
+  check_channels("batch_norm", x, gamma, "gamma");
+  check_channels("batch_norm", x, beta, "beta");
+  check_channels("batch_norm", x, running_mean, "running_mean");
+  check_channels("batch_norm", x, running_var, "running_var");
+  require(running_mean.defined() == running_var.defined(),
+          "batch_norm: running_mean and running_var go together, one of them is undefined");
   require<ShapeError>(
       !options.residual.defined() || options.residual.shape() == x.shape(), "batch_norm: residual ",
       options.residual.defined() ? options.residual.shape() : Dims{}, " for an input ", x.shape());
@@ -190,6 +213,13 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
 
 Tensor layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& gamma,
                   const Tensor& beta, double eps) {
+  check_float(x, "layer_norm");
+  require<ShapeError>(!normalized_shape.empty(), "layer_norm: normalized_shape is empty");
+  for (auto [v, what] : {std::pair{&gamma, "gamma"}, {&beta, "beta"}}) {
+    require<ShapeError>(!v->defined() || v->shape() == normalized_shape, "layer_norm: ", what,
+                        " of shape ", v->defined() ? v->shape() : Dims{},
+                        " for a normalized_shape of ", normalized_shape);
+  }
   Dims dims;
   for (std::int64_t i = 0; i < normalized_shape.size(); ++i) {
     std::int64_t d = x.dim() - normalized_shape.size() + i;
@@ -197,20 +227,20 @@ Tensor layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& g
                         " does not end in ", normalized_shape);
     dims.push_back(d);
   }
-  Tensor centered = x - mean(x, dims, true);
-  Tensor normalized = centered * rsqrt(mean(square(centered), dims, true) + eps);
-  return affine(normalized, gamma, beta);
+  return to(affine(Normalized(widened(x), dims, eps).value, gamma, beta), x.dtype());
 }
 
 Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma, const Tensor& beta,
                   double eps) {
+  check_float(x, "group_norm");
   require<ShapeError>(x.dim() >= 2 && groups > 0 && x.size(1) % groups == 0, "group_norm: input ",
                       x.shape(), " does not divide into ", groups, " groups of channels");
-  Tensor grouped = reshape(x, {x.size(0), groups, x.numel() / (x.size(0) * groups)});
-  Tensor centered = grouped - mean(grouped, {2}, true);
-  Tensor normalized = centered * rsqrt(mean(square(centered), {2}, true) + eps);
-  return affine(reshape(normalized, x.shape()), gamma.defined() ? per_channel(gamma, x) : gamma,
-                beta.defined() ? per_channel(beta, x) : beta);
+  check_channels("group_norm", x, gamma, "gamma");
+  check_channels("group_norm", x, beta, "beta");
+  std::int64_t plane = numel_of(Dims(x.shape().begin() + 2, x.shape().end()));
+  Tensor grouped = reshape(widened(x), {x.size(0), groups, x.size(1) / groups * plane});
+  Tensor normalized = reshape(Normalized(grouped, {2}, eps).value, x.shape());
+  return to(affine_per_channel(normalized, gamma, beta), x.dtype());
 }
 
 }  // namespace rondo

@@ -40,6 +40,8 @@ struct Plan {
 Plan plan(const char* op, const Tensor& x, Conv2dOptions::Pair kernel,
           const Pool2dOptions& options) {
   require_planes(x, op);
+  require<ShapeError>(x.size(2) > 0 && x.size(3) > 0, op, ": input ", x.shape(),
+                      " has empty planes");
   Pool2dParams p{kernel.h,          kernel.w,          options.stride.h,         options.stride.w,
                  options.padding.h, options.padding.w, options.count_include_pad};
   require<ShapeError>(p.kernel_h > 0 && p.kernel_w > 0, op, ": kernel ", p.kernel_h, "x",
@@ -103,9 +105,7 @@ Tensor max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Dims& 
 struct MaxPool2dBackward final : Node {
   SavedTensor indices;
   Dims input;
-  Pool2dParams params;
-  MaxPool2dBackward(const Tensor& indices, const Dims& input, const Pool2dParams& params)
-      : indices(indices), input(input), params(params) {}
+  MaxPool2dBackward(const Tensor& indices, const Dims& input) : indices(indices), input(input) {}
   const char* name() const override { return "max_pool2d"; }
   Tensors backward(const Tensors& dy) override {
     return {max_pool2d_backward(dy[0], indices.get(*this), input)};
@@ -119,7 +119,7 @@ Tensor max_pool2d(const Tensor& x, Conv2dOptions::Pair kernel, Pool2dOptions opt
   auto [params, output] = plan("max_pool2d", x, kernel, options);
   Tensor y = like(x, output, x.dtype()), indices = like(x, output, i64);
   backend(x).max_pool2d(x, y, indices, params);
-  return record<MaxPool2dBackward>({x}, y, indices, x.shape(), params);
+  return record<MaxPool2dBackward>({x}, y, indices, x.shape());
 }
 
 namespace {

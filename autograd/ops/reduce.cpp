@@ -53,9 +53,7 @@ Tensor reduce_kept(ReduceOp op, const Tensor& x, const Reduced& shape, DType dty
 }
 
 /// Sums in 16 bits overflow (f16 ends at 65504) before a division or a root could bring them back.
-Tensor widened(const Tensor& x) {
-  return size_of(x.dtype()) == 2 ? no_grad([&] { return to(x, f32); }) : x;
-}
+Tensor widened(const Tensor& x) { return size_of(x.dtype()) == 2 ? to(x, f32) : x; }
 
 void require_float(const Tensor& x, const char* op) {
   require<DTypeError>(is_floating(x.dtype()), op, ": the input is ", x.dtype(),
@@ -97,23 +95,23 @@ Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
 Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
   require_float(x, "mean");
   Reduced shape = reduced(x, dims, keepdim, "mean");
-  Tensor wide = widened(x);
   Tensor y = no_grad([&] {
+    Tensor wide = widened(x);
     Tensor total = reduce_kept(ReduceOp::sum, wide, shape, wide.dtype());
     return to(renamed(div(total, static_cast<double>(shape.length)), shape.result), x.dtype());
   });
   return record<MeanBackward>({x}, y, shape, x.shape());
 }
 
-Tensor var(const Tensor& x, const Dims& dims, std::int64_t correction, bool keepdim) {
-  require_float(x, "var");
-  Reduced shape = reduced(x, dims, keepdim, "var");
+namespace {
+
+/// The variance of x, which is not of 16 bits, in recording ops.
+Tensor variance(const Tensor& x, const Dims& dims, std::int64_t correction, bool keepdim) {
   Tensor deviation = sub(x, mean(x, dims, true));
-  auto degrees = static_cast<double>(std::max<std::int64_t>(shape.length - correction, 0));
+  const std::int64_t length = reduced(x, dims, keepdim, "var").length;
+  auto degrees = static_cast<double>(std::max<std::int64_t>(length - correction, 0));
   return div(sum(square(deviation), dims, keepdim), degrees);
 }
-
-namespace {
 
 /// d sqrt(v) = dv / (2 y), and 0 where y is: a constant input has no direction to move in.
 struct StdBackward final : Node {
@@ -129,11 +127,16 @@ struct StdBackward final : Node {
 
 }  // namespace
 
+Tensor var(const Tensor& x, const Dims& dims, std::int64_t correction, bool keepdim) {
+  require_float(x, "var");
+  return to(variance(widened(x), dims, correction, keepdim), x.dtype());
+}
+
 Tensor std(const Tensor& x, const Dims& dims, std::int64_t correction, bool keepdim) {
   require_float(x, "std");
-  Tensor variance = var(x, dims, correction, keepdim);
-  Tensor y = apply_unary(UnaryOp::sqrt, variance);
-  return record<StdBackward>({variance}, y, y);
+  Tensor squared = variance(widened(x), dims, correction, keepdim);
+  Tensor y = apply_unary(UnaryOp::sqrt, squared);
+  return to(record<StdBackward>({squared}, y, y), x.dtype());
 }
 
 Tensor prod(const Tensor& x) {
@@ -144,13 +147,13 @@ Tensor prod(const Tensor& x) {
   }
   // A tree of products of halves: its derivatives, of any order, are right where elements are zero,
   // which y / x is not.
-  Tensor y = reshape(x, {x.numel()});
+  Tensor y = reshape(widened(x), {x.numel()});
   while (y.numel() > 1) {
     std::int64_t half = y.numel() / 2;
     Tensor pairs = mul(narrow(y, 0, 0, half), narrow(y, 0, half, half));
     y = y.numel() % 2 == 0 ? pairs : cat({pairs, narrow(y, 0, 2 * half, 1)});
   }
-  return reshape(y, {});
+  return to(reshape(y, {}), x.dtype());
 }
 
 namespace {
@@ -178,8 +181,8 @@ struct NormBackward final : Node {
 Tensor norm(const Tensor& x, const Dims& dims, bool keepdim) {
   require_float(x, "norm");
   Reduced shape = reduced(x, dims, keepdim, "norm");
-  Tensor wide = widened(x);
   Tensor y = no_grad([&] {
+    Tensor wide = widened(x);
     Tensor squares = reduce_kept(ReduceOp::sum_squares, wide, shape, wide.dtype());
     return to(renamed(sqrt(squares), shape.result), x.dtype());
   });

@@ -5,9 +5,9 @@
 //
 // dtypes: the result has the input's, except that sums and products of integers and bools are i64.
 // mean, var, std, norm and logsumexp want floats and throw DTypeError otherwise; 16-bit floats are
-// accumulated in f32 (mean and norm cannot overflow on the way). A dimension that does not exist or
-// is named twice is a ShapeError, and so is the maximum of nothing; the sum of nothing is 0, the
-// mean NaN. NaN wins every comparison.
+// computed in f32 and rounded once (so nothing overflows on the way). A dimension that does not
+// exist or is named twice is a ShapeError, and so is the maximum of nothing; the sum of nothing is
+// 0, the mean NaN. NaN wins every comparison.
 
 #include <utility>
 

@@ -3,6 +3,7 @@
 
 #include "autograd/ops/shape.h"
 
+#include <algorithm>
 #include <numeric>
 #include <optional>
 
@@ -181,8 +182,7 @@ Tensor expand(const Tensor& x, const Dims& shape) {
     require<ShapeError>(sizes[i] >= 0 && (old == 1 || old == sizes[i]), "expand: shape ", x.shape(),
                         " does not expand to ", shape, ": size ", old, " at dimension ", i);
   }
-  Tensor y = x.as_view(sizes, broadcast_strides(x.shape(), x.strides(), sizes), x.storage_offset());
-  return record_view<ExpandBackward>(x, y, x.shape());
+  return record_view<ExpandBackward>(x, x.broadcast_view(sizes), x.shape());
 }
 
 namespace {
@@ -254,7 +254,7 @@ struct CatBackward final : Node {
     Tensors dx(edges.size());
     std::int64_t start = 0;
     for (std::size_t i = 0; i < dx.size(); start += lengths[i++]) {
-      if (wants(i)) dx[i] = narrow(dy[0], dim, start, lengths[i]);
+      if (wants(i) && lengths[i] > 0) dx[i] = narrow(dy[0], dim, start, lengths[i]);
     }
     return dx;
   }
@@ -263,7 +263,9 @@ struct CatBackward final : Node {
 
 Tensor cat(const Tensors& xs, std::int64_t dim) {
   require<ShapeError>(!xs.empty(), "cat: the list of tensors is empty");
-  const Tensor& first = xs[0];
+  auto skipped = [](const Tensor& x) { return x.shape() == Dims{0}; };
+  const auto found = std::ranges::find_if_not(xs, skipped);
+  const Tensor& first = found == xs.end() ? xs[0] : *found;
   require<ShapeError>(first.dim() > 0, "cat: a tensor without dimensions cannot be joined");
   dim = wrap_dim(dim, first.dim(), "cat");
   Dims sizes = first.shape();
@@ -272,6 +274,11 @@ Tensor cat(const Tensors& xs, std::int64_t dim) {
   std::vector<std::int64_t> lengths;
   sizes[dim] = 0;
   for (std::size_t i = 0; i < xs.size(); ++i) {
+    options.dtype = promote(options.dtype, xs[i].dtype());
+    if (skipped(xs[i])) {
+      lengths.push_back(0);
+      continue;
+    }
     Dims rest = xs[i].shape();
     if (rest.size() == sizes.size()) rest[dim] = sizes[dim];
     require<ShapeError>(rest == sizes, "cat: tensor ", i, " of shape ", xs[i].shape(),
@@ -280,11 +287,11 @@ Tensor cat(const Tensors& xs, std::int64_t dim) {
                          xs[i].device(), ", the first on ", first.device());
     lengths.push_back(xs[i].size(dim));
     sizes[dim] += lengths.back();
-    options.dtype = promote(options.dtype, xs[i].dtype());
   }
   Tensor y = Tensor::empty(sizes, options);
   std::int64_t start = 0;
   for (std::size_t i = 0; i < xs.size(); start += lengths[i++]) {
+    if (lengths[i] == 0) continue;
     backend(y).copy(xs[i], y.as_view(xs[i].shape(), y.strides(), start * y.stride(dim)));
   }
   return record_all<CatBackward>(xs, {y}, dim, lengths)[0];

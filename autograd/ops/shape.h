@@ -33,7 +33,8 @@ Tensor permute(const Tensor& x, const Dims& order);
 Tensor transpose(const Tensor& x, std::int64_t a, std::int64_t b);
 /// Reverses the order along each of dims (a copy).
 Tensor flip(const Tensor& x, const Dims& dims);
-/// Joins along an existing (new) dimension: the other sizes must agree. Dtypes promote.
+/// Joins along an existing (new) dimension: the other sizes must agree. Dtypes promote. cat skips
+/// tensors of shape (0), as torch.cat does, so that a result can be grown from nothing.
 Tensor cat(const Tensors& xs, std::int64_t dim = 0);
 Tensor stack(const Tensors& xs, std::int64_t dim = 0);
 /// Views of `size` along dim, the last one smaller if need be.

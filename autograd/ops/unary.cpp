@@ -1,5 +1,8 @@
 #include "autograd/ops/unary.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/shape.h"
@@ -118,10 +121,13 @@ struct Erf {
     return dy * (exp(-square(x)) * 1.12837916709551257390);  // 2 / sqrt(pi)
   }
 };
-/// Rounding: flat almost everywhere.
-struct Flat {
-  static constexpr auto name = "round";
-  static Tensor apply(const Tensor& dy, const Tensor&) { return zeros_like(dy); }
+
+/// Of sign and of rounding: flat almost everywhere, so there is nothing to save.
+struct FlatBackward final : Node {
+  const char* op;
+  explicit FlatBackward(const char* op) : op(op) {}
+  const char* name() const override { return op; }
+  Tensors backward(const Tensors& dy) override { return {zeros_like(dy[0])}; }
 };
 
 struct NegBackward final : Node {
@@ -129,7 +135,7 @@ struct NegBackward final : Node {
   Tensors backward(const Tensors& dy) override { return {neg(dy[0])}; }
 };
 
-/// dx = dy where x lay inside.
+/// dx = dy where x lay strictly inside, as in PyTorch.
 Tensor clamp_backward(const Tensor& dy, const Tensor& x, double low, double high);
 struct ClampBackward final : Node {
   SavedTensor x;
@@ -161,8 +167,11 @@ Tensor test(UnaryOp op, const Tensor& x) {
   return y;
 }
 
-Tensor rounded(UnaryOp op, const Tensor& x) {
-  return is_floating(x.dtype()) ? from_input<Flat>(op, x) : x;
+Tensor flat(const char* name, UnaryOp op, const Tensor& x) {
+  return record<FlatBackward>({x}, apply_unary(op, x), name);
+}
+Tensor rounded(const char* name, UnaryOp op, const Tensor& x) {
+  return is_floating(x.dtype()) ? flat(name, op, x) : x;
 }
 
 }  // namespace
@@ -172,7 +181,7 @@ Tensor neg(const Tensor& x) {
   return record<NegBackward>({x}, apply_unary(UnaryOp::neg, x));
 }
 Tensor abs(const Tensor& x) { return from_input<Abs>(UnaryOp::abs, x); }
-Tensor sign(const Tensor& x) { return from_input<Flat>(UnaryOp::sign, x); }
+Tensor sign(const Tensor& x) { return flat("sign", UnaryOp::sign, x); }
 Tensor exp(const Tensor& x) { return from_output<Exp>(UnaryOp::exp, as_float(x)); }
 Tensor expm1(const Tensor& x) { return from_output<Expm1>(UnaryOp::expm1, as_float(x)); }
 Tensor log(const Tensor& x) { return from_input<Log>(UnaryOp::log, as_float(x)); }
@@ -192,13 +201,20 @@ Tensor asin(const Tensor& x) { return from_input<Asin>(UnaryOp::asin, as_float(x
 Tensor acos(const Tensor& x) { return from_input<Acos>(UnaryOp::acos, as_float(x)); }
 Tensor atan(const Tensor& x) { return from_input<Atan>(UnaryOp::atan, as_float(x)); }
 Tensor erf(const Tensor& x) { return from_input<Erf>(UnaryOp::erf, as_float(x)); }
-Tensor floor(const Tensor& x) { return rounded(UnaryOp::floor, x); }
-Tensor ceil(const Tensor& x) { return rounded(UnaryOp::ceil, x); }
-Tensor round(const Tensor& x) { return rounded(UnaryOp::round, x); }
-Tensor trunc(const Tensor& x) { return rounded(UnaryOp::trunc, x); }
-Tensor clamp(const Tensor& x, double low, double high) {
-  return record<ClampBackward>({x}, apply_unary(UnaryOp::clamp, x, {.alpha = low, .beta = high}), x,
-                               low, high, false);
+Tensor floor(const Tensor& x) { return rounded("floor", UnaryOp::floor, x); }
+Tensor ceil(const Tensor& x) { return rounded("ceil", UnaryOp::ceil, x); }
+Tensor round(const Tensor& x) { return rounded("round", UnaryOp::round, x); }
+Tensor trunc(const Tensor& x) { return rounded("trunc", UnaryOp::trunc, x); }
+Tensor clamp(const Tensor& a, Scalar low, Scalar high) {
+  DType dtype = std::max(result_type(a, low), result_type(a, high), [](DType x, DType y) {
+    return category_of(x) < category_of(y);  // the number of the higher category decides
+  });
+  Tensor x = to(a, dtype);
+  const auto bottom = low.to<double>(), top = high.to<double>();
+  Tensor y = std::isnan(bottom) || std::isnan(top)
+                 ? full_like(x, NAN)
+                 : apply_unary(UnaryOp::clamp, x, {.alpha = bottom, .beta = top});
+  return record<ClampBackward>({x}, y, x, bottom, top, false);
 }
 Tensor logical_not(const Tensor& x) { return test(UnaryOp::logical_not, x); }
 Tensor isnan(const Tensor& x) { return test(UnaryOp::isnan, x); }

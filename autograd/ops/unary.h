@@ -31,8 +31,9 @@ Tensor ceil(const Tensor& x);
 /// To nearest, ties to even.
 Tensor round(const Tensor& x);
 Tensor trunc(const Tensor& x);
-/// min(max(x, low), high).
-Tensor clamp(const Tensor& x, double low, double high);
+/// min(max(x, low), high): high where low > high, NaN where one of them is NaN. Integers stay so
+/// between integers, and become f32 between floats. The gradient passes strictly in between.
+Tensor clamp(const Tensor& x, Scalar low, Scalar high);
 Tensor logical_not(const Tensor& x);
 Tensor isnan(const Tensor& x);
 Tensor isinf(const Tensor& x);

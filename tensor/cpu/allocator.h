@@ -5,9 +5,10 @@
 // from the kernel arrives as zeroed 4 KiB pages, one fault each, which for an 8 MiB activation
 // costs more than the ReLU written into it. A block that has been used once has its pages.
 //
-// How: sizes are rounded up to one of four steps per power of two (at most a quarter is wasted),
-// and every class has a free list, last in first out, so that the block that comes back is the one
-// most likely still in cache. Blocks of 2 MiB and more are aligned to huge pages and ask for them.
+// How: sizes are rounded up to one of four steps per power of two (at most a quarter is added, and
+// from 2 MiB on to a multiple of that, which for 2 to 4 MiB may be a half), and every class has a
+// free list, last in first out, so that the block that comes back is the one most likely still in
+// cache. Blocks of 2 MiB and more are aligned to huge pages and ask for them.
 
 #include <array>
 #include <cstdint>

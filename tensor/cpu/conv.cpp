@@ -46,6 +46,11 @@ struct BlockedWeight {
   dnnl::memory memory;
 };
 
+/// A vector of channels (K) as (1, K, 1, 1).
+Tensor as_channels(const Tensor& v) {
+  return v.as_view({1, v.size(0), 1, 1}, {0, v.stride(0), 0, 0}, v.storage_offset());
+}
+
 /// Whether this dtype must be computed in f32 on its behalf.
 bool needs_f32(DType dtype) { return is_floating(dtype) && dtype != f64 && !has_dtype(dtype); }
 
@@ -67,17 +72,20 @@ MemoryFormat CpuBackend::conv2d_format(DType dtype) const {
 void CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
                         const Conv2dParams& params) {
   if (y.numel() == 0) return;
+  if (x.numel() == 0 || w.numel() == 0)  // nothing but padding to sum over
+    return bias.defined() ? copy(as_channels(bias).broadcast_view(y.shape()), y) : fill(y, 0);
   if (needs_f32(y.dtype())) {
     Tensor result = Tensor::empty(y.shape(), {.format = nhwc});
     conv2d(as_f32(x), as_f32(w), as_f32(bias), result, params);
     return copy(result, y);
   }
-  if (!has_dtype(y.dtype()) || w.numel() == 0) return reference::conv2d(x, w, bias, y, params);
+  if (!has_dtype(y.dtype())) return reference::conv2d(x, w, bias, y, params);
   Tensor source = dense(x, nhwc), master = dense(w);
   Tensor b = bias.defined() ? dense(bias) : bias;
   into_nhwc(y, [&](const Tensor& out) {
-    const Primitive& primitive =
+    const auto prepared =
         convolution(describe(Conv2dProblem::Pass::forward, x, w, y, params, bias.defined()));
+    const Primitive& primitive = *prepared;
     BlockedWeight weight(primitive.weights);
     reorder(dense_weight(master, params.groups), weight.memory);
     std::unordered_map<int, dnnl::memory> arguments = {
@@ -92,17 +100,18 @@ void CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, co
 void CpuBackend::conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,
                                        const Conv2dParams& params) {
   if (dx.numel() == 0) return;
+  if (dy.numel() == 0 || w.numel() == 0) return fill(dx, 0);
   if (needs_f32(dx.dtype())) {
     Tensor result = Tensor::empty(dx.shape(), {.format = nhwc});
     conv2d_backward_input(as_f32(dy), as_f32(w), result, params);
     return copy(result, dx);
   }
-  if (!has_dtype(dx.dtype()) || dy.numel() == 0)
-    return reference::conv2d_backward_input(dy, w, dx, params);
+  if (!has_dtype(dx.dtype())) return reference::conv2d_backward_input(dy, w, dx, params);
   Tensor gradient = dense(dy, nhwc), master = dense(w);
   into_nhwc(dx, [&](const Tensor& out) {
-    const Primitive& primitive =
+    const auto prepared =
         convolution(describe(Conv2dProblem::Pass::backward_input, dx, w, dy, params, false));
+    const Primitive& primitive = *prepared;
     BlockedWeight weight(primitive.weights);
     reorder(dense_weight(master, params.groups), weight.memory);
     execute(primitive, {{DNNL_ARG_DIFF_DST, memory_of(primitive.destination, gradient.data_ptr())},
@@ -113,6 +122,11 @@ void CpuBackend::conv2d_backward_input(const Tensor& dy, const Tensor& w, const 
 
 void CpuBackend::conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
                                         const Tensor& dbias, const Conv2dParams& params) {
+  if (dy.numel() == 0 || x.numel() == 0 || dw.numel() == 0) {
+    if (dw.numel() > 0) fill(dw, 0);
+    if (dbias.defined()) reduce(ReduceOp::sum, dy, as_channels(dbias));
+    return;
+  }
   if (needs_f32(dw.dtype())) {
     Tensor weight = Tensor::empty(dw.shape());
     Tensor bias = dbias.defined() ? Tensor::empty(dbias.shape()) : dbias;
@@ -121,12 +135,12 @@ void CpuBackend::conv2d_backward_weight(const Tensor& dy, const Tensor& x, const
     if (dbias.defined()) copy(bias, dbias);
     return;
   }
-  if (!has_dtype(dw.dtype()) || dy.numel() == 0 || dw.numel() == 0)
-    return reference::conv2d_backward_weight(dy, x, dw, dbias, params);
+  if (!has_dtype(dw.dtype())) return reference::conv2d_backward_weight(dy, x, dw, dbias, params);
   Tensor source = dense(x, nhwc), gradient = dense(dy, nhwc);
   Tensor dense_dw = dw.is_contiguous() ? dw : Tensor::empty(dw.shape(), dw.options());
-  const Primitive& primitive = convolution(
+  const auto prepared = convolution(
       describe(Conv2dProblem::Pass::backward_weight, x, dw, dy, params, dbias.defined()));
+  const Primitive& primitive = *prepared;
   BlockedWeight weight(primitive.weights);
   std::unordered_map<int, dnnl::memory> arguments = {
       {DNNL_ARG_SRC, memory_of(primitive.source, source.data_ptr())},

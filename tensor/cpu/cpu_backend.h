@@ -10,6 +10,8 @@ namespace rondo::cpu {
 
 class CpuBackend : public Backend {
  public:
+  /// Throws Error where RONDO_ISA in the environment names no instruction set (isa/table.h).
+  CpuBackend();
   static CpuBackend& instance();
 
   // elementwise.cpp

@@ -74,6 +74,10 @@ void in_blocks(std::int64_t n, F f) {
 
 }  // namespace
 
+// The kernels are chosen here, before any parallel region: a wrong RONDO_ISA must throw where
+// somebody can catch it.
+CpuBackend::CpuBackend() { kernels(); }
+
 CpuBackend& CpuBackend::instance() {
   static CpuBackend backend;
   return backend;
@@ -83,7 +87,8 @@ void CpuBackend::fill(const Tensor& y, Scalar value) {
   StridedLoop<1> loop({&y});
   visit_compute_type(y.dtype(), [&]<class C>() {
     C block[row_block];
-    std::fill_n(block, row_block, value.to<C>());
+    bool truth = y.dtype() == DType::boolean;
+    std::fill_n(block, row_block, truth ? C(value.cast<bool>()) : value.cast<C>());
     loop.for_each_row([&](auto at, auto step, std::int64_t n) {
       in_blocks(n, [&](std::int64_t i, std::int64_t length) {
         store_row(y.dtype(), block, length, at[0] + i * step[0], step[0]);
@@ -96,9 +101,10 @@ void CpuBackend::copy(const Tensor& x, const Tensor& y) {
   StridedLoop<2> loop({&x, &y});
   std::int64_t width = size_of(y.dtype());
   bool same = x.dtype() == y.dtype();
-  // Any type of the wider kind carries the value on its way; integers must not pass through floats.
-  DType via = is_floating(x.dtype()) ? promote(x.dtype(), is_floating(y.dtype()) ? y.dtype() : f32)
-                                     : (is_floating(y.dtype()) ? f64 : i64);
+  // The wider of two floats carries the value on its way. Integers stay integers until they are
+  // stored: on the way through a double they would be rounded twice.
+  DType via =
+      is_floating(x.dtype()) ? promote(x.dtype(), is_floating(y.dtype()) ? y.dtype() : f32) : i64;
   visit_compute_type(same ? x.dtype() : via, [&]<class C>() {
     loop.for_each_row([&](auto at, auto step, std::int64_t n) {
       if (same && step[0] == width && step[1] == width) {

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "tensor/backend.h"
+#include "tensor/functors.h"
 
 namespace rondo::cpu {
 
@@ -26,14 +26,14 @@ struct Fold {
   }
   template <class C>
   static C map(C v) {
-    if constexpr (op == ReduceOp::sum_squares) return v * v;
+    if constexpr (op == ReduceOp::sum_squares) return functors::times(v, v);
     if constexpr (op == ReduceOp::all || op == ReduceOp::any) return v != C(0) ? C(1) : C(0);
     return v;
   }
   template <class C>
   static C join(C a, C b) {
-    if constexpr (op == ReduceOp::sum || op == ReduceOp::sum_squares) return a + b;
-    if constexpr (op == ReduceOp::prod) return a * b;
+    if constexpr (op == ReduceOp::sum || op == ReduceOp::sum_squares) return functors::plus(a, b);
+    if constexpr (op == ReduceOp::prod) return functors::times(a, b);
     // A NaN in b is taken; one in a stays, since no comparison with it is true.
     if constexpr (op == ReduceOp::max) return (b > a) | (b != b) ? b : a;
     if constexpr (op == ReduceOp::min) return (b < a) | (b != b) ? b : a;

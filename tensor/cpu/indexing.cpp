@@ -12,6 +12,7 @@
 
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/lines.h"
+#include "tensor/functors.h"
 
 namespace rondo::cpu {
 namespace {
@@ -54,7 +55,7 @@ void add_to(T& a, T b) {
   if constexpr (std::is_same_v<T, bool>) {
     a = a || b;
   } else {
-    a = static_cast<T>(static_cast<Compute<T>>(a) + static_cast<Compute<T>>(b));
+    a = static_cast<T>(functors::plus<Compute<T>>(a, b));
   }
 }
 

@@ -21,18 +21,20 @@ Tensor readable(const Tensor& x) {
   return is_row_major(x) || is_column_major(x) ? x : dense_copy(x);
 }
 
-/// The strides of a readable tensor, in order even where a size is 1.
+/// The strides of a readable tensor, in order even where a size is 1. Those of the batch may be
+/// anything: in a (1, 0, 2)-permuted tensor it is smaller than a matrix.
 void describe(const Tensor& x, std::int64_t (&strides)[3]) {
   std::int64_t rows = x.size(1), columns = x.size(2);
   if (is_row_major(x)) {
     strides[2] = 1;
     strides[1] = rows == 1 ? columns : x.stride(1);
-    strides[0] = std::max(x.stride(0), rows * strides[1]);
+    strides[0] = rows * strides[1];
   } else {
     strides[1] = 1;
     strides[2] = columns == 1 ? rows : x.stride(2);
-    strides[0] = std::max(x.stride(0), columns * strides[2]);
+    strides[0] = columns * strides[2];
   }
+  if (x.size(0) > 1 && x.stride(0) != 0) strides[0] = x.stride(0);
 }
 
 }  // namespace
@@ -41,7 +43,7 @@ void CpuBackend::matmul(const Tensor& a, const Tensor& c, const Tensor& bias, co
   if (y.numel() == 0) return;
   if (a.size(2) == 0) {
     if (!bias.defined()) return fill(y, 0);
-    return copy(bias.as_view(y.shape(), {0, 0, bias.stride(0)}, bias.storage_offset()), y);
+    return copy(bias.broadcast_view(y.shape()), y);
   }
   if (is_floating(y.dtype()) && y.dtype() != f64 && !has_dtype(y.dtype())) {
     Tensor result = Tensor::empty(y.shape());
@@ -68,7 +70,8 @@ void CpuBackend::matmul(const Tensor& a, const Tensor& c, const Tensor& bias, co
   describe(left, problem.a_strides);
   describe(right, problem.c_strides);
   describe(result, problem.y_strides);
-  const Primitive& primitive = cpu::matmul(problem);
+  const auto prepared = cpu::matmul(problem);
+  const Primitive& primitive = *prepared;
   std::unordered_map<int, dnnl::memory> arguments = {
       {DNNL_ARG_SRC, memory_of(primitive.source, left.data_ptr())},
       {DNNL_ARG_WEIGHTS, memory_of(primitive.weights, right.data_ptr())},

@@ -31,16 +31,42 @@ struct KeyHash {
   }
 };
 
-/// Looks `key` up, or makes its primitive. The addresses of entries are stable.
+/// Runs f; what oneDNN throws becomes an Error that says what was computed.
+template <class F>
+auto translated(const std::string& what, F f) {
+  try {
+    return f();
+  } catch (const dnnl::error& error) {
+    throw Error(concat("oneDNN cannot compute ", what, ": ", error.what()));
+  }
+}
+
+/// Looks `key` up, or makes its primitive.
 template <class Make>
-const Primitive& cached(Key key, Make make) {
+std::shared_ptr<const Primitive> cached(Key key, Make make) {
+  // A training step has some dozens of problems. Only a program whose shapes never repeat fills
+  // this, and it would fill any other size as well.
+  constexpr std::size_t most = 1024;
   static std::mutex mutex;
-  static auto* primitives = new std::unordered_map<Key, std::unique_ptr<Primitive>, KeyHash>;
+  static auto* primitives = new std::unordered_map<Key, std::shared_ptr<const Primitive>, KeyHash>;
   key.push_back(omp_get_max_threads());  // kernels divide their work when they are made
   std::lock_guard lock(mutex);
-  auto& entry = (*primitives)[std::move(key)];
-  if (!entry) entry = std::make_unique<Primitive>(make());
-  return *entry;
+  if (auto found = primitives->find(key); found != primitives->end()) return found->second;
+  auto made = std::make_shared<const Primitive>(make());
+  if (primitives->size() >= most) primitives->clear();  // who runs one now holds it
+  primitives->emplace(std::move(key), made);
+  return made;
+}
+
+std::string text_of(const Conv2dProblem& p) {
+  const char* passes[] = {"conv2d", "conv2d_backward_input", "conv2d_backward_weight"};
+  return concat(passes[static_cast<int>(p.pass)], " of ", p.dtype, " input ",
+                Dims{p.n, p.c, p.h, p.w}, ", weight ", Dims{p.k, p.c / p.params.groups, p.r, p.s},
+                ", output ", Dims{p.n, p.k, p.p, p.q});
+}
+std::string text_of(const MatmulProblem& p) {
+  return concat("matmul of ", p.dtype, ' ', Dims{p.a_batch, p.m, p.k}, " and ",
+                Dims{p.c_batch, p.k, p.n});
 }
 
 dnnl::primitive_attr attributes() {
@@ -171,7 +197,7 @@ bool has_dtype(DType dtype) {
   return dtype == DType::f32 || (dtype == DType::bf16 && bf16);
 }
 
-const Primitive& convolution(const Conv2dProblem& p) {
+std::shared_ptr<const Primitive> convolution(const Conv2dProblem& p) {
   const Conv2dParams& o = p.params;
   return cached({0,
                  static_cast<int>(p.pass),
@@ -193,14 +219,15 @@ const Primitive& convolution(const Conv2dProblem& p) {
                  o.dilation_w,
                  o.groups,
                  p.bias},
-                [&] { return make_convolution(p); });
+                [&] { return translated(text_of(p), [&] { return make_convolution(p); }); });
 }
 
-const Primitive& matmul(const MatmulProblem& p) {
+std::shared_ptr<const Primitive> matmul(const MatmulProblem& p) {
   Key key = {1, static_cast<int>(p.dtype), p.batch, p.a_batch, p.c_batch, p.m, p.n, p.k, p.bias};
   for (auto* strides : {p.a_strides, p.c_strides, p.y_strides})
     key.insert(key.end(), strides, strides + 3);
-  return cached(std::move(key), [&] { return make_matmul(p); });
+  return cached(std::move(key),
+                [&] { return translated(text_of(p), [&] { return make_matmul(p); }); });
 }
 
 void execute(const Primitive& primitive, std::unordered_map<int, dnnl::memory> arguments) {
@@ -209,14 +236,18 @@ void execute(const Primitive& primitive, std::unordered_map<int, dnnl::memory> a
   Storage scratch(bytes, CachingAllocator::instance());
   if (bytes > 0)
     arguments.emplace(DNNL_ARG_SCRATCHPAD, memory_of(primitive.scratchpad, scratch.data()));
-  primitive.run.execute(stream, arguments);
-  stream.wait();
+  translated("a primitive", [&] {
+    primitive.run.execute(stream, arguments);
+    stream.wait();
+  });
 }
 
 void reorder(const dnnl::memory& from, const dnnl::memory& to) {
   // Not in our cache: a memory::desc has no public hash, and oneDNN keeps its own for reorders.
-  dnnl::reorder::primitive_desc pd(engine(), from.get_desc(), engine(), to.get_desc(),
-                                   attributes());
+  auto pd = translated("a reorder", [&] {
+    return dnnl::reorder::primitive_desc(engine(), from.get_desc(), engine(), to.get_desc(),
+                                         attributes());
+  });
   Primitive primitive{dnnl::reorder(pd), {}, {}, {}, {}, pd.scratchpad_desc()};
   execute(primitive, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
 }

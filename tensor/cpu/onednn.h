@@ -4,19 +4,20 @@
 //
 // A oneDNN primitive is a kernel generated for one exact problem (shapes, layouts, dtype, threads),
 // which takes milliseconds to make and must therefore be made once: `convolution` and `matmul` look
-// their problem up in one cache. Scratch memory is ours (scratchpad_mode::user), so that it comes
-// from the caching allocator.
+// their problem up in one cache (of 1024 entries: when it is full, it starts anew). Scratch memory
+// is ours (scratchpad_mode::user), so that it comes from the caching allocator.
 //
 // Note [Layouts on the CPU]
 // Activations travel channels_last. oneDNN's kernels are fastest for its blocked layout nChw16c,
 // and for exactly 16 channels that *is* channels_last, byte for byte: such tensors are described to
-// oneDNN as blocked. For more channels a blocked tensor would have to be reordered on its way in and
-// out, which costs about what it gains (bench/step_profile --each shows each convolution's rate).
-// Weights are reordered from their dense master copy to whatever the kernel wants, at each call: a
-// per-cent of the work.
+// oneDNN as blocked. For more channels a blocked tensor would have to be reordered on its way in
+// and out, which costs about what it gains (bench/step_profile --each shows each convolution's
+// rate). Weights are reordered from their dense master copy to whatever the kernel wants, at each
+// call: a per-cent of the work.
 
 #include <dnnl.hpp>
 #include <initializer_list>
+#include <memory>
 
 #include "tensor/backend.h"
 
@@ -36,7 +37,8 @@ struct Conv2dProblem {
   Conv2dParams params;
   bool bias;
 };
-const Primitive& convolution(const Conv2dProblem& problem);
+/// Throws Error naming the problem where oneDNN has no kernel for it.
+std::shared_ptr<const Primitive> convolution(const Conv2dProblem& problem);
 
 /// a (batch, m, k) · c (batch, k, n) -> y (batch, m, n); a batch of 1 broadcasts.
 struct MatmulProblem {
@@ -45,7 +47,7 @@ struct MatmulProblem {
   std::int64_t a_strides[3], c_strides[3], y_strides[3];
   bool bias;
 };
-const Primitive& matmul(const MatmulProblem& problem);
+std::shared_ptr<const Primitive> matmul(const MatmulProblem& problem);
 
 /// Whether oneDNN has kernels for `dtype` on this machine (f32; bf16 from AVX-512 on).
 bool has_dtype(DType dtype);

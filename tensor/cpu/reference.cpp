@@ -1,6 +1,7 @@
 #include "tensor/cpu/reference.h"
 
 #include "tensor/cpu/strided.h"
+#include "tensor/functors.h"
 
 namespace rondo::cpu::reference {
 namespace {
@@ -37,6 +38,12 @@ void for_each_tap(const Dims& x, const Dims& w, const Dims& y, const Conv2dParam
       }
     }
   }
+}
+
+/// sum += a b; integers wrap around.
+template <class T>
+void add_product(T& sum, T a, T b) {
+  sum = functors::plus(sum, functors::times(a, b));
 }
 
 /// Calls f<T>() for the dtypes that these loops serve.
@@ -76,7 +83,7 @@ void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& 
         for (std::int64_t k = 0; k < depth; ++k) {
           T left = va(b, i, k);
           for (std::int64_t j = 0; j < columns; ++j)
-            row[static_cast<std::size_t>(j)] += left * vc(b, k, j);
+            add_product(row[static_cast<std::size_t>(j)], left, vc(b, k, j));
         }
         for (std::int64_t j = 0; j < columns; ++j) vy(b, i, j) = row[static_cast<std::size_t>(j)];
       }

@@ -3,6 +3,7 @@
 
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/lines.h"
+#include "tensor/functors.h"
 
 namespace rondo::cpu {
 
@@ -15,7 +16,7 @@ void CpuBackend::cumsum(const Tensor& x, std::int64_t dim, bool reverse, const T
         load(x.dtype(), x.data_ptr(), at[0], stride_along(x, dim), n, line.data());
         C sum = 0;
         for (std::int64_t i = first, left = n; left > 0; --left, i += step) {
-          sum += line[i];
+          sum = functors::plus(sum, line[i]);
           line[i] = sum;
         }
         store(y.dtype(), y.data_ptr(), at[1], stride_along(y, dim), n, line.data());

@@ -83,10 +83,6 @@ class StridedLoop {
     parallel_for(numel_, numel_,
                  [&](std::int64_t begin, std::int64_t end) { walk(begin, end, f); });
   }
-  template <class F>
-  void for_each_row_serial(F f) const {
-    if (numel_ > 0) walk(0, numel_, f);
-  }
 
  private:
   void append(std::int64_t size, const Steps& steps) {

@@ -2,6 +2,8 @@
 
 #include "autograd/ops/indexing.h"
 
+#include <limits>
+
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/reduce.h"
 #include "support/errors.h"
@@ -44,6 +46,8 @@ TEST(Indexing, Embeddings) {
       "embedding", [](X x) { return embedding(x[1], x[0]); }, 3);
   expect_golden(
       "embedding.padding", [](X x) { return embedding(x[1], x[0], 3); }, 3);
+  expect_golden(
+      "embedding.padding", [](X x) { return embedding(x[1], x[0], 3 - x[1].size(0)); }, 3);
   expect_golden("one_hot", [](X x) { return one_hot(x[0], 4); });
 }
 
@@ -101,8 +105,17 @@ TEST(Indexing, Errors) {
   EXPECT_ERROR(embedding(floats, indices({0})), ShapeError, "embedding: the weight has shape [2]");
   EXPECT_ERROR(embedding(x, indices({2})), ShapeError, "2");
   EXPECT_ERROR(embedding(x, indices({0}), 2), ShapeError, "padding_idx 2 is not a row of [2, 3]");
+  EXPECT_ERROR(embedding(x, indices({0}), -3), ShapeError, "padding_idx -3 is not a row of");
+  EXPECT_ERROR(masked_fill(zeros({1}, {.dtype = u8}), tensor<bool>({true}), 300), Error,
+               "the number 300 does not fit into u8");
   EXPECT_ERROR(one_hot(indices({3}), 3), ShapeError, "3");
   EXPECT_ERROR(one_hot(indices({0}), 0), ShapeError, "one_hot: 0 classes");
+}
+
+TEST(Indexing, IntegersWrapAround) {
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  Tensor x = tensor<std::int64_t>({most});
+  EXPECT_EQ(scatter_add(x, 0, zeros({1}, {.dtype = i64}), x).item<std::int64_t>(), -2);
 }
 
 }  // namespace

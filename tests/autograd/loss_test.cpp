@@ -104,6 +104,8 @@ TEST(Loss, Errors) {
   EXPECT_ERROR(l1_loss(logits, zeros({2, 1})), ShapeError, "l1_loss: input [2, 3]");
   EXPECT_ERROR(bce_with_logits(logits, zeros({2, 1})), ShapeError, "bce_with_logits: input [2, 3]");
   EXPECT_ERROR(kl_div(logits, zeros({2, 1})), ShapeError, "kl_div: input [2, 3]");
+  EXPECT_ERROR(kl_div(logits, zeros({3}), Reduction::mean, TargetScale::log_probabilities),
+               ShapeError, "kl_div: input [2, 3] and target [3] differ in shape");
   EXPECT_ERROR(smooth_l1_loss(logits, logits, -1), Error, "smooth_l1_loss: beta -1 is negative");
   EXPECT_ERROR(mse_loss(zeros({2}, {.dtype = i64}), zeros({2})), DTypeError, "the input is i64");
 }

@@ -59,7 +59,7 @@ TEST_P(OpTable, LayoutsDoNotMatter) {
   for (DType dtype : {f32, f64}) {
     for (bool create_graph : {false, true}) {
       Derivatives dense = derivatives(op(), xs, dtype, Layout::contiguous, create_graph);
-      for (Layout layout : {Layout::channels_last, Layout::reversed, Layout::gaps}) {
+      for (Layout layout : all_layouts) {
         SCOPED_TRACE(concat(dtype, ", layout ", static_cast<int>(layout)));
         expect_agree(op(), derivatives(op(), xs, dtype, layout, create_graph), dense, dtype);
       }

@@ -98,5 +98,13 @@ TEST(Pool, Errors) {
   EXPECT_ERROR(upsample_nearest2d(x, 0), ShapeError, "scale 0 is not positive");
 }
 
+TEST(Pool, EmptyPlanesAreRefused) {
+  Tensor x = zeros({1, 1, 0, 4});
+  EXPECT_ERROR(max_pool2d(x, 2, {.padding = 1}), ShapeError,
+               "max_pool2d: input [1, 1, 0, 4] has empty planes");
+  EXPECT_ERROR(avg_pool2d(x, 2, {.padding = 1}), ShapeError, "avg_pool2d: input [1, 1, 0, 4]");
+  EXPECT_EQ(max_pool2d(zeros({0, 1, 4, 4}), 2).shape(), (Dims{0, 1, 2, 2}));
+}
+
 }  // namespace
 }  // namespace rondo::test

@@ -175,5 +175,26 @@ TEST(Reduce, Errors) {
   EXPECT_ERROR(topk(scalar(1.0), 1), ShapeError, "topk: the tensor has no dimensions");
 }
 
+TEST(Reduce, SixteenBitsAreComputedInF32) {
+  Tensor x = converted(tensor<float>({0, 1000}), f16);
+  EXPECT_EQ(rondo::std(x).dtype(), f16);
+  EXPECT_EQ(rondo::std(x).item(), 707);
+  EXPECT_EQ(var(converted(tensor<float>({0, 256}), f16)).item(), 32768);  // 256^2 is inf
+  Tensor factors = converted(tensor<float>({300, 300, 0.001f, 0.5f}), f16);
+  EXPECT_NEAR(prod(factors).item(), 45, 0.05);  // 90000 on the way
+  Tensor y = converted(tensor<float>({0, 1000, 400}), f16).requires_grad_();
+  rondo::std(y).backward();
+  Tensor expected = converted(tensor<float>({-0.4639f, 0.5298f, -0.0663f}), f16);
+  EXPECT_TRUE(all_close(y.grad(), expected, tolerance(f16)));
+}
+
+TEST(Reduce, IntegersWrapAround) {
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(sum(tensor<std::int64_t>({most, most})).item<std::int64_t>(), -2);
+  EXPECT_EQ(prod(tensor<std::int64_t>({most, most})).item<std::int64_t>(), 1);
+  EXPECT_EQ(cumsum(tensor<std::int64_t>({most, most}), 0).to_vector<std::int64_t>(),
+            (std::vector<std::int64_t>{most, -2}));
+}
+
 }  // namespace
 }  // namespace rondo::test

@@ -106,6 +106,14 @@ TEST(Shape, ViewsSeeEachOthersWrites) {
 }
 
 TEST(Shape, CatPromotesAndToConverts) {
+  // What has the shape (0) is skipped, but takes part in promotion.
+  Tensor none = zeros({0}, {.dtype = f64}).requires_grad_(), some = ones({2, 3}).requires_grad_();
+  Tensor grown = cat({none, some, none}, 1);
+  EXPECT_EQ(grown.shape(), (Dims{2, 3}));
+  EXPECT_EQ(grown.dtype(), f64);
+  grown.sum().backward();
+  EXPECT_TRUE(identical(some.grad(), ones({2, 3})));
+  EXPECT_EQ(cat({zeros({0}), zeros({0})}).shape(), (Dims{0}));
   Tensor mixed = cat({tensor<std::int64_t>({1}), tensor<float>({2.5f})});
   EXPECT_EQ(mixed.dtype(), f32);
   EXPECT_TRUE(identical(mixed, tensor<float>({1, 2.5f})));

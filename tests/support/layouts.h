@@ -12,11 +12,12 @@ enum class Layout {
   contiguous,
   channels_last,  // contiguous for ranks other than 4
   reversed,       // the first dimension fastest
+  permuted,       // the first two dimensions exchanged: the second one slowest
   gaps,           // a slice of a larger tensor, starting somewhere inside it
 };
 
 inline constexpr Layout all_layouts[] = {Layout::contiguous, Layout::channels_last,
-                                         Layout::reversed, Layout::gaps};
+                                         Layout::reversed, Layout::permuted, Layout::gaps};
 
 /// Uninitialised; what lies between the elements of `gaps` is filled with a value nobody wants.
 inline Tensor empty_in(Layout layout, const Dims& sizes, DType dtype) {
@@ -26,6 +27,13 @@ inline Tensor empty_in(Layout layout, const Dims& sizes, DType dtype) {
   Dims strides = Dims::filled(sizes.size(), 1);
   if (layout == Layout::reversed) {
     for (std::int64_t d = 1; d < sizes.size(); ++d) strides[d] = strides[d - 1] * sizes[d - 1];
+    return empty(sizes, {.dtype = dtype}).as_view(sizes, strides, 0);
+  }
+  if (layout == Layout::permuted && sizes.size() >= 2) {
+    Dims exchanged = sizes;
+    std::swap(exchanged[0], exchanged[1]);
+    strides = strides_of(exchanged);
+    std::swap(strides[0], strides[1]);
     return empty(sizes, {.dtype = dtype}).as_view(sizes, strides, 0);
   }
   if (layout == Layout::gaps) {

@@ -160,7 +160,10 @@ void loss_rows(std::vector<Op>& rows) {
   };
   pair("mse_loss", mse_loss);
   pair("bce_with_logits", bce_with_logits);
-  pair("kl_div", kl_div);
+  pair("kl_div", [](const Tensor& x, const Tensor& y, Reduction r) { return kl_div(x, y, r); });
+  pair("kl_div.log", [](const Tensor& x, const Tensor& y, Reduction r) {
+    return kl_div(x, y, r, TargetScale::log_probabilities);
+  });
   row("l1_loss", {spaced, beside}, [](X x) { return l1_loss(x[0], x[1]); });
   row("smooth_l1_loss", {spaced, beside}, [](X x) { return smooth_l1_loss(x[0], x[1], 0.7); });
 }

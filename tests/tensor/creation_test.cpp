@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 
+#include "support/errors.h"
 #include "support/golden.h"
 #include "support/support.h"
 #include "tensor/backend.h"
@@ -161,6 +162,38 @@ TEST(Creation, RandpermIsAPermutationAndFair) {
   for (const auto& [order, count] : counts) chi_square += std::pow(count - 1000.0, 2) / 1000;
   EXPECT_LT(chi_square, 30);
   EXPECT_THROW(randperm(-1), Error);
+}
+
+TEST(Creation, ValuesMustFitTheDtype) {
+  EXPECT_EQ(full({2}, 0.5, {.dtype = boolean}).to_vector<int>(), (std::vector<int>{1, 1}));
+  EXPECT_EQ(full({1}, -1, {.dtype = u8}).item<int>(), 255);
+  EXPECT_ERROR(full({1}, 300, {.dtype = u8}), Error, "the number 300 does not fit into u8");
+  EXPECT_ERROR(full({1}, 1500.0, {.dtype = i8}), Error, "the number 1500 does not fit into i8");
+  EXPECT_ERROR(full({1}, NAN, {.dtype = i64}), Error, "the number nan does not fit into i64");
+  EXPECT_ERROR(full({1}, 1e6, {.dtype = f16}), Error, "the number 1e+06 does not fit into f16");
+  EXPECT_ERROR(full_like(zeros({1}), 1e40), Error, "does not fit into f32");
+  EXPECT_TRUE(std::isinf(full({1}, INFINITY, {.dtype = f16}).item()));
+}
+
+TEST(Creation, RangesMustFitTheDtype) {
+  EXPECT_ERROR(randint(0, 1000, {3}, {.dtype = u8}), Error,
+               "randint: not all integers in [0, 1000) fit into u8");
+  EXPECT_ERROR(randint(-1, 5, {3}, {.dtype = u8}), Error, "fit into u8");
+  EXPECT_ERROR(randint(0, 100000, {3}, {.dtype = f16}), Error, "fit into f16");
+  EXPECT_ERROR(randint(0, 3, {3}, {.dtype = boolean}), Error, "fit into bool");
+  EXPECT_EQ(randint(255, 256, {3}, {.dtype = u8}).to_vector<int>(), std::vector<int>(3, 255));
+  EXPECT_EQ(randint(-128, -127, {1}, {.dtype = i8}).item<int>(), -128);
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(randint(most - 1, most, {1}).item<std::int64_t>(), most - 1);
+}
+
+TEST(Creation, HugeRangesAreErrors) {
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  EXPECT_THROW(arange(0, most), Error);
+  EXPECT_ERROR(arange(-most, most), ShapeError, "is more than 2^63");
+  EXPECT_ERROR(arange(0, 1e30, 1e-5), ShapeError, "values are too many");
+  EXPECT_EQ(arange(most - 2, most).to_vector<std::int64_t>(),
+            (std::vector<std::int64_t>{most - 2, most - 1}));
 }
 
 }  // namespace

@@ -150,6 +150,19 @@ TEST(Copy, IntegersKeepAllTheirBits) {
   EXPECT_EQ(y.to_vector<std::int32_t>(), (std::vector<std::int32_t>{1, -1}));
 }
 
+TEST(Copy, IntegersAreRoundedOnce) {
+  std::int64_t value = (std::int64_t{1} << 60) + (std::int64_t{1} << 36) + 1;  // just above a tie
+  Tensor x = tensor<std::int64_t>({value}), y = Tensor::empty({1});
+  backend(x).copy(x, y);
+  EXPECT_EQ(y.item<double>(), 0x1p60 + 0x1p37);
+}
+
+TEST(Fill, ToBoolIsATest) {
+  Tensor y = Tensor::empty({2}, {.dtype = boolean});
+  backend(y).fill(y, 0.5);
+  EXPECT_EQ(y.to_vector<int>(), (std::vector<int>{1, 1}));
+}
+
 TEST(Strided, AnyLayoutGivesTheSameNumbers) {
   for (std::int64_t rows : {1, 2, 37, 300}) {
     Tensor base = randn({rows, 2, 41, 3});

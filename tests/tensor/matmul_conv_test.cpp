@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "support/errors.h"
 #include "support/support.h"
 #include "tensor/backend.h"
 #include "tensor/cpu/reference.h"
@@ -140,6 +141,62 @@ INSTANTIATE_TEST_SUITE_P(
         ConvCase{2, 3, 31, 31, 8, 7, 7, {.stride_h = 2, .stride_w = 2, .pad_h = 3, .pad_w = 3}},
         ConvCase{1, 1, 1, 1, 1, 1, 1, {}},
         ConvCase{1, 2, 5, 5, 3, 2, 2, {.stride_h = 2, .stride_w = 2}}));  // rows left over
+
+TEST(Matmul, BatchesMayBeInterleaved) {
+  // (1, 0, 2)-permuted: a step to the next matrix is shorter than a matrix.
+  for (DType dtype : {f32, bf16, f64}) {
+    Tensor a = as(randn({3, 2, 4}), dtype), b = as(randn({2, 4, 5}), dtype);
+    Tensor left = a.as_view({2, 3, 4}, {a.stride(1), a.stride(0), 1}, 0);
+    Tensor y = Tensor::empty({2, 3, 5}, {.dtype = dtype}), expected = Tensor::empty_like(y);
+    backend(y).matmul(left, b, {}, y);
+    backend(y).matmul(as(left, dtype), b, {}, expected);
+    EXPECT_TRUE(all_close(y, expected, 0)) << dtype;
+    // Columns that interleave as well.
+    Tensor right = transposed(left);  // (2, 4, 3)
+    Tensor z = Tensor::empty({2, 4, 5}, {.dtype = dtype}), want = Tensor::empty_like(z);
+    backend(z).matmul(right, y, {}, z);
+    backend(z).matmul(as(right, dtype), y, {}, want);
+    EXPECT_TRUE(all_close(z, want, 0)) << dtype;
+  }
+}
+
+TEST(Conv2dEmpty, NothingToSumIsZeroOrTheBias) {
+  struct Case {
+    Dims x, w, y;
+  };
+  for (const Case& c : {Case{{2, 0, 4, 4}, {3, 0, 2, 2}, {2, 3, 3, 3}},   // no input channels
+                        Case{{0, 2, 4, 4}, {3, 2, 2, 2}, {0, 3, 3, 3}},   // no pictures
+                        Case{{1, 2, 0, 2}, {3, 2, 2, 2}, {1, 3, 1, 3}}})  // padding alone
+  {
+    Conv2dParams params;
+    if (c.x[2] == 0) params = {.pad_h = 1, .pad_w = 1};
+    for (DType dtype : {f32, bf16, f16, f64}) {
+      TensorOptions options{.dtype = dtype};
+      Tensor x = ones(c.x, options), w = ones(c.w, options), dy = ones(c.y, options);
+      Tensor bias = as(tensor<float>({1, 2, 3}), dtype);
+      Tensor y = full(c.y, 7, options), dx = full(c.x, 7, options), dw = full(c.w, 7, options),
+             dbias = full({3}, 7, options);
+      backend(y).conv2d(x, w, {}, y, params);
+      EXPECT_TRUE(all_close(y, zeros(c.y, options), 0)) << dtype << c.x;
+      backend(y).conv2d(x, w, bias, y, params);
+      Tensor channels = bias.as_view({1, 3, 1, 1}, {0, 1, 0, 0}, 0);
+      EXPECT_TRUE(all_close(y, as(channels.broadcast_view(c.y), dtype), 0)) << dtype << c.x;
+      backend(y).conv2d_backward_input(dy, w, dx, params);
+      EXPECT_TRUE(all_close(dx, zeros(c.x, options), 0)) << dtype << c.x;
+      backend(y).conv2d_backward_weight(dy, x, dw, dbias, params);
+      EXPECT_TRUE(all_close(dw, zeros(c.w, options), 0)) << dtype << c.x;
+      double pixels = static_cast<double>(dy.numel()) / 3;
+      EXPECT_TRUE(all_close(dbias, full({3}, pixels, options), 0)) << dtype << c.x;
+    }
+  }
+}
+
+TEST(OneDnn, WhatItRefusesIsAnErrorOfRondo) {
+  // Sizes that no convolution has, past the op's own checks.
+  Tensor x = ones({1, 2, 4, 4}), w = ones({3, 2, 2, 2}), y = Tensor::empty({1, 3, 9, 9});
+  EXPECT_ERROR(backend(y).conv2d(x, w, {}, y, {.dilation_h = -3}), Error,
+               "oneDNN cannot compute conv2d of f32 input [1, 2, 4, 4], weight [3, 2, 2, 2]");
+}
 
 }  // namespace
 }  // namespace rondo

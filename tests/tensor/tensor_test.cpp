@@ -2,6 +2,9 @@
 
 #include "tensor/tensor.h"
 
+#include <cmath>
+
+#include "support/errors.h"
 #include "support/support.h"
 #include "tensor/backend.h"
 #include "tensor/cpu/allocator.h"
@@ -140,6 +143,44 @@ TEST(Storage, NoElementsNoMemory) {
   Tensor x = Tensor::empty({0, 3});
   EXPECT_EQ(x.numel(), 0);
   EXPECT_TRUE(x.to_vector<float>().empty());
+}
+
+TEST(Tensor, BytesAreCounted) {
+  EXPECT_EQ(bytes_of({3, 5}, f64), 120);
+  EXPECT_EQ(bytes_of({1LL << 62, 0}, f64), 0);
+  EXPECT_ERROR(Tensor::empty({1LL << 62}), ShapeError, "shape [4611686018427387904] of f32");
+  EXPECT_ERROR(Tensor::empty({1LL << 60}, {.dtype = f64}), ShapeError, "more than 2^63 bytes");
+  EXPECT_ERROR(from_blob(nullptr, {1LL << 61}, f64), ShapeError, "more than 2^63 bytes");
+  EXPECT_ERROR(ones({1}).broadcast_view({1LL << 62}).nbytes(), ShapeError, "more than 2^63 bytes");
+  EXPECT_ERROR(Tensor::empty({0, 1LL << 62, 4}), ShapeError, "more than 2^63 elements");
+}
+
+TEST(Tensor, NoDimensionsNoSize) {
+  EXPECT_ERROR(scalar(1).size(0), ShapeError, "size: a 0-dim tensor has no dimension 0");
+  EXPECT_ERROR(scalar(1).stride(-1), ShapeError, "stride: a 0-dim tensor has no dimension -1");
+}
+
+TEST(Scalar, ConversionsAreChecked) {
+  EXPECT_ERROR(tensor<double>({NAN}).item<std::int64_t>(), Error,
+               "the number nan does not fit into i64");
+  EXPECT_THROW(tensor<double>({INFINITY}).item<int>(), Error);
+  EXPECT_THROW(tensor<double>({0x1p63}).item<std::int64_t>(), Error);
+  EXPECT_THROW(tensor<std::int64_t>({1LL << 31}).item<int>(), Error);
+  EXPECT_THROW(tensor<std::int64_t>({256}).item<std::uint8_t>(), Error);
+  EXPECT_EQ(tensor<double>({-0x1p63}).item<std::int64_t>(), INT64_MIN);
+  EXPECT_EQ(tensor<double>({-2.75}).item<int>(), -2);
+  EXPECT_EQ(Scalar(255.9).to<std::uint8_t>(), 255);
+  EXPECT_EQ(Scalar(-1).to<std::uint8_t>(), 255);
+  EXPECT_THROW(Scalar(-256).to<std::uint8_t>(), Error);
+  EXPECT_EQ(Scalar(-128.9).to<std::int8_t>(), -128);
+  EXPECT_THROW(Scalar(-129).to<std::int8_t>(), Error);
+  EXPECT_TRUE(Scalar(0.5).to<bool>());
+  EXPECT_TRUE(std::isnan(tensor<double>({NAN}).item()));
+  EXPECT_NO_THROW(Scalar(-INFINITY).check_fits(f16));
+  EXPECT_NO_THROW(Scalar(65504).check_fits(f16));
+  EXPECT_THROW(Scalar(65505).check_fits(f16), Error);
+  EXPECT_THROW(Scalar(1e39).check_fits(bf16), Error);
+  EXPECT_THROW(Scalar(1e39).check_fits(f32), Error);
 }
 
 }  // namespace

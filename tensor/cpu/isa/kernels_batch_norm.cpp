@@ -72,7 +72,7 @@ void backward_sums_rows(const float* dy, const float* x, const float* y, std::in
     float s = 0, q = 0, m = mean[0];
 #pragma omp simd reduction(+ : s, q)
     for (std::int64_t i = 0; i < rows; ++i) {
-      float g = relu && !(y[i] > 0) ? 0 : dy[i];
+      float g = relu && y[i] <= 0 ? 0 : dy[i];
       s += g;
       q += g * (x[i] - m);
     }
@@ -83,7 +83,7 @@ void backward_sums_rows(const float* dy, const float* x, const float* y, std::in
   for (std::int64_t r = 0; r < rows; ++r, dy += channels, x += channels) {
 #pragma omp simd
     for (std::int64_t c = 0; c < channels; ++c) {
-      float g = relu && !(y[c] > 0) ? 0 : dy[c];
+      float g = relu && y[c] <= 0 ? 0 : dy[c];
       sum_g[c] += g;
       sum_gx[c] += g * (x[c] - mean[c]);
     }
@@ -108,7 +108,7 @@ void backward_apply_rows(const float* dy, const float* x, const float* y, float*
     auto row = [&](auto unit) {
 #pragma omp simd
       for (std::int64_t c = 0; c < width; ++c) {
-        float g = relu && !(y[c] > 0) ? 0 : dy[c];
+        float g = relu && y[c] <= 0 ? 0 : dy[c];
         if (has_residual) dresidual[c] = g;
         dx[c] = g * a[c * unit] + x[c] * b[c * unit] + d[c * unit];
       }

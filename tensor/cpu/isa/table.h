@@ -4,11 +4,12 @@
 // Files named kernels_*.cpp in this folder are compiled several times (cmake/library.cmake) with
 // RONDO_ISA set to generic, avx2 and avx512; each defines its functions in namespace isa::RONDO_ISA
 // and one table of pointers to them. They are plain loops over dense memory that the compiler
-// vectorises: no intrinsics, and nothing but local functions, since an inline function compiled for
-// AVX-512 here must never be the copy that the linker keeps for a file meant to run anywhere.
+// vectorises: no intrinsics, and nothing but local functions and templates of functors.h that are
+// inlined, since an inline function compiled for AVX-512 here must never be the copy that the
+// linker keeps for a file meant to run anywhere. That is also why nothing here throws by itself.
 //
-// The choice is made once, by CPUID; RONDO_ISA=generic|avx2|avx512 in the environment lowers it
-// (for tests, and to reproduce another machine's bits).
+// The choice is made once, by CPUID, when the CPU's backend is made; RONDO_ISA=generic|avx2|avx512
+// in the environment lowers it (for tests, and to reproduce another machine's bits).
 
 #include <cstdint>
 #include <type_traits>
@@ -37,7 +38,7 @@ struct BatchNormKernels {
   /// y = relu?(x scale[c] + offset[c] + residual?)
   void (*apply)(const float* x, const float* residual, float* y, std::int64_t rows,
                 std::int64_t channels, const float* scale, const float* offset, bool relu);
-  /// With g = dy [y > 0] (y null: g = dy): sum_g[c] += g, sum_gx[c] += g (x - mean[c]).
+  /// With g = y <= 0 ? 0 : dy (y null: g = dy): sum_g[c] += g, sum_gx[c] += g (x - mean[c]).
   void (*backward_sums)(const float* dy, const float* x, const float* y, std::int64_t rows,
                         std::int64_t channels, const float* mean, float* sum_g, float* sum_gx);
   /// dx = g a[c] + x b[c] + d[c], and dresidual = g where it is not null.

@@ -1,0 +1,41 @@
+// Activations at infinities and NaN, in both spellings of their derivative, and what they refuse.
+
+#include "autograd/ops/activation.h"
+
+#include <cmath>
+
+#include "autograd/engine.h"
+#include "support/errors.h"
+#include "support/support.h"
+
+namespace rondo {
+namespace {
+
+using test::all_close;
+
+TEST(Activation, DerivativesAtInfinitiesAndNaN) {
+  const float inf = INFINITY;
+  auto gradient = [inf](auto f, bool create_graph) {
+    Tensor x = tensor<float>({-1, NAN, 0, 2}).requires_grad_();
+    Tensor dy = tensor<float>({inf, 3, inf, 1});
+    return grad({f(x)}, {x}, {.grad_outputs = {dy}, .create_graph = create_graph})[0].detach();
+  };
+  for (bool create_graph : {false, true}) {
+    EXPECT_TRUE(all_close(gradient(relu, create_graph), tensor<float>({0, 3, 0, 1}), 0));
+    auto leaky = [](const Tensor& x) { return leaky_relu(x, 0.25); };
+    EXPECT_TRUE(all_close(gradient(leaky, create_graph), tensor<float>({inf, 0.75f, inf, 1}), 0));
+    auto flat = [](const Tensor& x) { return leaky_relu(x, 0); };
+    EXPECT_TRUE(all_close(gradient(flat, create_graph), tensor<float>({NAN, 0, NAN, 1}), 0));
+  }
+}
+
+TEST(Activation, FloatsAreWanted) {
+  Tensor x = tensor<std::int64_t>({-1, 2});
+  EXPECT_ERROR(leaky_relu(x), DTypeError, "leaky_relu: wants a floating-point tensor, not i64");
+  EXPECT_ERROR(dropout(x), DTypeError, "dropout: wants a floating-point tensor, not i64");
+  EXPECT_TRUE(test::identical(dropout(x, 0.5, false), x));
+  EXPECT_TRUE(test::identical(relu(x), tensor<std::int64_t>({0, 2})));
+}
+
+}  // namespace
+}  // namespace rondo

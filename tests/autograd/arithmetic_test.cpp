@@ -1,0 +1,125 @@
+// Arithmetic where the op table (smooth, generic numbers) does not look: numbers beside 16-bit
+// floats, integers, ties, NaN and infinities. Expected numbers are PyTorch's.
+
+#include "autograd/ops/arithmetic.h"
+
+#include <cmath>
+#include <limits>
+
+#include "autograd/engine.h"
+#include "autograd/ops/indexing.h"
+#include "autograd/variable.h"
+#include "support/errors.h"
+#include "support/support.h"
+
+namespace rondo {
+namespace {
+
+using test::all_close;
+using Values = std::vector<double>;
+
+constexpr double inf = INFINITY;
+
+Tensor f16_of(std::vector<double> values) { return tensor(values).to(f16); }
+Tensor leaf(std::vector<double> values) { return tensor(values).requires_grad_(); }
+
+/// Gradients of sum(f(a, b)), NaN told from numbers.
+Tensors gradients(Tensor (*f)(const Tensor&, const Tensor&), Values a, Values b, Values dy = {}) {
+  Tensor x = leaf(a), y = leaf(b);
+  Tensor z = f(x, y);
+  return grad({z}, {x, y}, {.grad_outputs = {dy.empty() ? ones_like(z) : tensor(dy)}});
+}
+
+TEST(Arithmetic, NumbersAreNotRoundedToSixteenBits) {
+  Tensor x = f16_of({60000, 0.5});
+  double eps = test::tolerance(f16) / 4;
+  EXPECT_TRUE(all_close(x * 1e-8, f16_of({6e-4, 0}), 0, eps));
+  EXPECT_EQ((x * 65536)[1].item<double>(), 32768);
+  EXPECT_TRUE(all_close(x / 1e5, f16_of({0.6, 5e-6}), 1e-7, eps));
+  EXPECT_TRUE(all_close(1e5 / x, f16_of({1.6667, inf}), 0, 4 * eps));
+  EXPECT_TRUE(all_close(x * scalar(1e-8), f16_of({6e-4, 0}), 0, eps));
+  EXPECT_TRUE(all_close(x / scalar(1e5), f16_of({0.6, 5e-6}), 1e-7, eps));
+  EXPECT_EQ((f16_of({-65504}) + 65505.0).item<double>(), 1);
+  EXPECT_EQ((65505.0 - f16_of({65504})).item<double>(), 1);
+  EXPECT_EQ((x.to(bf16) * 1e-8).dtype(), bf16);
+  // The derivative is that number, not the rounded one.
+  Tensor w = f16_of({1}).requires_grad_();
+  (w * 1e-5).backward(f16_of({60000}));
+  EXPECT_NEAR(w.grad().item<double>(), 0.6, 1e-3);
+}
+
+TEST(Arithmetic, ComparisonsRoundTheNumber) {
+  EXPECT_TRUE(eq(f16_of({0.1}), 0.1).item<bool>());
+  EXPECT_TRUE(lt(f16_of({60000}), 65536).item<bool>());
+  EXPECT_FALSE(lt(f16_of({0}), 1e-9).item<bool>());
+}
+
+TEST(Arithmetic, NumbersWrapAroundInIntegers) {
+  EXPECT_EQ((tensor<std::uint8_t>({1}) + 300).item<int>(), 45);
+  EXPECT_EQ((tensor<std::int8_t>({1}) + 200).item<int>(), -55);
+  EXPECT_EQ(sub(tensor<std::uint8_t>({5}), tensor<std::uint8_t>({1}), -1).item<int>(), 6);
+  EXPECT_THROW(sub(tensor<std::int64_t>({5}), tensor<std::int64_t>({1}), 0.5), DTypeError);
+}
+
+TEST(Arithmetic, SubNamesItself) {
+  Tensor x = leaf({1, 2});
+  EXPECT_STREQ(autograd_meta(x - x).grad_fn->name(), "sub");
+  EXPECT_ERROR(sub(zeros({2}, {.dtype = i64}), ones({2}, {.dtype = i64}), 0.5), DTypeError,
+               "sub: alpha 0.5");
+}
+
+TEST(Arithmetic, FloorDivideIsPythons) {
+  const double nan = NAN;
+  Values a = {1, 1, inf, -1, 5, 0, -0.0, 1, -1, 7, -7, nan, -1, 6};
+  Values b = {0.1, -inf, 2, inf, inf, 3, 3, 0, 0, -2, 2, 1, 3, 0.1};
+  Values quotients = {9, -1, nan, -1, 0, 0, -0.0, inf, -inf, -4, -4, nan, -1, 59};
+  Values rests = {0.09999999999999995, -inf, nan, inf, 5, 0, -0.0, nan, nan, -1, 1, nan, 2,
+                  0.09999999999999967};
+  EXPECT_TRUE(all_close(floor_divide(tensor(a), tensor(b)), tensor(quotients), 0));
+  EXPECT_TRUE(all_close(remainder(tensor(a), tensor(b)), tensor(rests), 0));
+  EXPECT_EQ(floor_divide(tensor<float>({1}), tensor<float>({0.1f})).item(), 9);
+  EXPECT_TRUE(std::signbit(floor_divide(tensor(a), tensor(b))[6].item<double>()));
+}
+
+TEST(Arithmetic, PowersOfIntegersAreIntegers) {
+  Tensor x = tensor<std::int64_t>({3, -3});
+  EXPECT_EQ(pow(x, 2).dtype(), i64);
+  EXPECT_EQ(pow(x, 2).to_vector<int>(), (std::vector<int>{9, 9}));
+  EXPECT_EQ(pow(x, 2.0).dtype(), f32);
+  EXPECT_EQ(pow(x.to(u8), 2).dtype(), u8);
+  EXPECT_EQ(pow(tensor<bool>({true}), 2).dtype(), i64);
+  EXPECT_EQ(pow(tensor<std::int64_t>({2}), 63).item<std::int64_t>(),
+            std::numeric_limits<std::int64_t>::min());
+  EXPECT_EQ(pow(tensor<std::int64_t>({4}), 0.5).item(), 2);
+  EXPECT_ERROR(pow(x, -1), Error, "pow: integers have no power of -1");
+  EXPECT_EQ(pow(tensor<std::int64_t>({2, 1}), tensor<std::int64_t>({-1, -1})).to_vector<int>(),
+            (std::vector<int>{0, 1}));
+}
+
+TEST(Arithmetic, Atan2HasNoGradientAtTheOrigin) {
+  Tensors g = gradients(atan2, {0, 0, -0.0}, {0, 1, -0.0});
+  EXPECT_EQ(g[0].to_vector<double>(), (Values{0, 1, 0}));
+  EXPECT_EQ(g[1].to_vector<double>(), (Values{0, 0, 0}));
+}
+
+TEST(Arithmetic, ExtremesShareTheirGradientBesideNaN) {
+  for (auto f : {maximum, minimum}) {
+    Tensors g = gradients(f, {NAN, 1, NAN, 2}, {1, NAN, NAN, 2});
+    EXPECT_EQ(g[0].to_vector<double>(), (Values{1, 1, 1, 0.5}));
+    EXPECT_EQ(g[1].to_vector<double>(), (Values{1, 1, 1, 0.5}));
+  }
+  Tensors g = gradients(maximum, {3, 1}, {1, 3}, {inf, inf});
+  EXPECT_EQ(g[0].to_vector<double>(), (Values{inf, 0}));
+  EXPECT_EQ(g[1].to_vector<double>(), (Values{0, inf}));
+}
+
+TEST(Arithmetic, WhereNoticesAModifiedCondition) {
+  Tensor x = leaf({1, 2}), condition = tensor<bool>({true, false});
+  Tensor y = where(condition, x, x * 2.0);
+  condition.fill_(true);
+  EXPECT_ERROR(y.sum().backward(), AutogradError,
+               "where: a saved tensor of shape [2] was modified");
+}
+
+}  // namespace
+}  // namespace rondo

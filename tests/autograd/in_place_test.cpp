@@ -1,0 +1,163 @@
+// Operations that overwrite their tensor: what they record, what they refuse, and operands that
+// overlap the target. Expected numbers are PyTorch's, or follow from the definition.
+
+#include "autograd/engine.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "autograd/record.h"
+#include "support/errors.h"
+#include "support/support.h"
+
+namespace rondo {
+namespace {
+
+Tensor leaf(std::vector<double> values) { return tensor(values).requires_grad_(); }
+std::vector<double> values_of(const Tensor& x) { return x.to_vector<double>(); }
+using Values = std::vector<double>;
+
+TEST(InPlace, OnALeafIsRefused) {
+  Tensor x = leaf({2});
+  EXPECT_THROW(x.zero_(), AutogradError);
+  NoGradGuard guard;
+  x.zero_();
+  EXPECT_EQ(x.item<double>(), 0);
+}
+
+TEST(InPlace, OpsAreRecorded) {
+  Tensor x = leaf({1, 2}), w = leaf({3, 4});
+  Tensor y = x * 1.0;
+  y.mul_(w);
+  y.add_(x, 2);
+  y.sum().backward();
+  EXPECT_EQ(values_of(x.grad()), (Values{5, 6}));
+  EXPECT_EQ(values_of(w.grad()), (Values{1, 2}));
+}
+
+TEST(InPlace, CopyCutsTheOldElementsOff) {
+  Tensor x = leaf({1, 2}), s = leaf({5});
+  Tensor y = x * 1.0;
+  y.copy_(s);
+  (y * y).sum().backward();
+  EXPECT_EQ(values_of(x.grad()), (Values{0, 0}));
+  EXPECT_EQ(s.grad().item<double>(), 20);
+}
+
+TEST(InPlace, MultiplyingByItself) {
+  Tensor x = leaf({3});
+  Tensor y = x * 1.0;
+  y.mul_(y);
+  EXPECT_EQ(y.item<double>(), 9);
+  y.sum().backward();
+  EXPECT_EQ(x.grad().item<double>(), 6);
+}
+
+TEST(InPlace, MultiplyingByItselfLeavesNoCycle) {
+  Tensor x = leaf({3});
+  std::weak_ptr<TensorImpl> weak;
+  {
+    Tensor y = x * 1.0;
+    y.mul_(y);
+    y.add_(y);
+    weak = y.impl_ptr();
+  }
+  EXPECT_TRUE(weak.expired());
+}
+
+TEST(InPlace, MultiplyingByTheSameElementsOffTheTape) {
+  Tensor x = leaf({3});
+  Tensor y = x * 1.0;
+  y.mul_(y.detach());  // the factor is a constant: 3
+  y.sum().backward();
+  EXPECT_EQ(x.grad().item<double>(), 3);
+}
+
+TEST(InPlace, MulHasMixedSecondDerivatives) {
+  Tensor x = leaf({3}), w = leaf({5});
+  Tensor y = x * 1.0;
+  y.mul_(w);
+  Tensor dw = grad({y.sum()}, {w}, {.create_graph = true})[0];  // x
+  EXPECT_EQ(grad({dw.sum()}, {x})[0].item<double>(), 1);
+}
+
+TEST(InPlace, OperandsMayOverlapTheTarget) {
+  Tensor x = arange(4, {.dtype = f64}).reshape({2, 2});
+  x.add_(x.t());
+  EXPECT_EQ(values_of(x), (Values{0, 3, 3, 6}));
+  Tensor m = arange(4, {.dtype = f64}).reshape({2, 2});
+  m.copy_(m.t());
+  EXPECT_EQ(values_of(m), (Values{0, 2, 1, 3}));
+  m.mul_(m.t());
+  EXPECT_EQ(values_of(m), (Values{0, 2, 2, 9}));
+  for (std::int64_t n : {4, 5000}) {  // within a row block, and across blocks and threads
+    Tensor line = arange(n, {.dtype = f64}), expected = arange(n, {.dtype = f64});
+    for (std::int64_t i = 0; i + 1 < n; ++i) expected.data_ptr<double>()[i + 1] += double(i);
+    line.narrow(0, 1, n - 1).add_(line.narrow(0, 0, n - 1));
+    EXPECT_TRUE(test::identical(line, expected));
+  }
+}
+
+TEST(InPlace, AnOverlappingOperandKeepsItsGradient) {
+  Tensor x = leaf({1, 2, 3, 4});
+  Tensor y = reshape(x * 1.0, {2, 2}).clone();
+  y.add_(y.t());  // y + y^T: each element counts twice
+  y.sum().backward();
+  EXPECT_EQ(values_of(x.grad()), (Values{2, 2, 2, 2}));
+}
+
+TEST(InPlace, ATargetThatOverlapsItselfIsRefused) {
+  Tensor row = zeros({1}).expand({4});
+  const char* text =
+      "more than one element of the tensor, of shape [4] and strides [0], lies at "
+      "one address";
+  EXPECT_ERROR(row.add_(ones({4})), Error, text);
+  EXPECT_ERROR(row.mul_(ones({4})), Error, text);
+  EXPECT_ERROR(row.copy_(ones({4})), Error, text);
+  row.fill_(3);  // the same number everywhere
+  EXPECT_EQ(values_of(row), (Values{3, 3, 3, 3}));
+  EXPECT_EQ(zeros({1}).expand({1}).add_(ones({1})).item(), 1);
+}
+
+TEST(InPlace, OnAViewOfARecordedTensorIsRefused) {
+  Tensor y = leaf({1, 2}) * 2.0;
+  EXPECT_THROW(y[0].add_(tensor<double>({1})), AutogradError);
+}
+
+TEST(InPlace, ARecordedOperandDoesNotGoThroughAView) {
+  Tensor buffer = zeros({2}, {.dtype = f64}), w = leaf({5});
+  EXPECT_ERROR(buffer.narrow(0, 0, 1).copy_(w), AutogradError, "write through the base");
+  EXPECT_ERROR(buffer.narrow(0, 0, 1).add_(w), AutogradError, "add_");
+  EXPECT_ERROR(buffer[0].mul_(w[0]), AutogradError, "mul_");
+  Tensor taken = no_grad([&] { return buffer.narrow(0, 1, 1); });
+  EXPECT_ERROR(taken.copy_(w), AutogradError, "write through the base");
+  buffer.narrow(0, 0, 1).copy_(w.detach());  // nothing to record
+  {
+    NoGradGuard guard;
+    buffer.narrow(0, 1, 1).copy_(w);
+  }
+  EXPECT_EQ(values_of(buffer), (Values{5, 5}));
+}
+
+TEST(InPlace, AViewThatNobodyElseSeesIsAsGoodAsItsBase) {
+  Tensor w = leaf({5}), only = zeros({4}, {.dtype = f64}).reshape({2, 2});
+  only.copy_(w);
+  only.sum().backward();
+  EXPECT_EQ(w.grad().item<double>(), 4);
+}
+
+TEST(InPlace, StaleViewIsNoticed) {
+  Tensor x = leaf({1, 2}), y = x * 2.0, first = y[0];
+  y.add_(tensor<double>({1, 1}));
+  EXPECT_THROW(first * first, AutogradError);
+}
+
+TEST(InPlace, WhatDoesNotFitIsRefused) {
+  Tensor x = tensor<std::int64_t>({1, 2});
+  EXPECT_ERROR(x.add_(x, 0.5), DTypeError, "add_: alpha 0.5 is no integer");
+  EXPECT_THROW(x.add_(ones({2})), DTypeError);
+  EXPECT_ERROR(zeros({1}, {.dtype = u8}).fill_(300), Error, "the number 300 does not fit into u8");
+  EXPECT_THROW(x.add_(zeros({3}, {.dtype = i64})), ShapeError);
+}
+
+}  // namespace
+}  // namespace rondo

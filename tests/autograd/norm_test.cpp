@@ -1,0 +1,79 @@
+// Normalisation of 16-bit floats, of empty batches, and what it refuses. Expected numbers are
+// PyTorch's, or follow from the formula.
+
+#include "autograd/ops/norm.h"
+
+#include "autograd/engine.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "autograd/record.h"
+#include "support/errors.h"
+#include "support/support.h"
+
+namespace rondo {
+namespace {
+
+using test::all_close;
+
+TEST(Norm, SixteenBitsAreComputedInF32) {
+  // (1000 / 2)^2 is beyond f16.
+  Tensor x = tensor<float>({0, 1000}, {1, 2}).to(f16),
+         unit = tensor<float>({-1, 1}, {1, 2}).to(f16);
+  EXPECT_TRUE(all_close(layer_norm(x, {2}), unit, 0));
+  EXPECT_TRUE(all_close(group_norm(x, 1), unit, 0));
+  EXPECT_TRUE(all_close(layer_norm(x, {2}, ones({2}), ones({2})), unit + 1, 0));
+  Tensor y = tensor<float>({0, 1000, 400}).to(f16).requires_grad_();
+  layer_norm(y, {3}).backward(tensor<float>({1, 2, 3}).to(f16));
+  EXPECT_TRUE(all_close(y.grad(), tensor<float>({-0.0015f, -0.0010f, 0.0026f}).to(f16), 5e-5));
+}
+
+TEST(BatchNorm, StatisticsAreNotRoundedToTheInputsDtype) {
+  // bf16 has no 257: rounded to 256, the statistics would be off by one.
+  Tensor x = tensor<float>({256, 258, 260, 256}, {4, 1}).to(bf16);
+  Tensor mean = tensor<float>({257}), var = ones({1}), gamma = ones({1}), beta = zeros({1});
+  BatchNormOptions eval{.training = false, .eps = 0};
+  Tensor expected = tensor<float>({-1, 1, 3, -1}, {4, 1}).to(bf16);
+  Tensor plain = no_grad([&] { return batch_norm(x, gamma, beta, mean, var, eval); });
+  EXPECT_TRUE(all_close(plain, expected, 0));
+  gamma.requires_grad_();
+  Tensor recorded = batch_norm(x, gamma, beta, mean, var, eval);
+  EXPECT_TRUE(recorded.requires_grad());
+  EXPECT_TRUE(all_close(recorded.detach(), expected, 0));
+  recorded.sum().backward();
+  EXPECT_EQ(gamma.grad().item(), 2);
+
+  // The same in training with parameters of 16 bits, which takes the composed path: x - 257.5.
+  Tensor half = batch_norm(x, ones({1}, {.dtype = bf16}), {}, {}, {}, {.eps = 0});
+  double deviation = std::sqrt((2.25 + 0.25 + 6.25 + 2.25) / 4);
+  EXPECT_NEAR(half[0].item<double>(), -1.5 / deviation, 4e-3);
+  EXPECT_NEAR(half[1].item<double>(), 0.5 / deviation, 2e-3);
+}
+
+TEST(GroupNorm, EmptyBatches) {
+  Tensor x = empty({0, 4, 2, 2}).requires_grad_(), gamma = ones({4}).requires_grad_();
+  Tensor y = group_norm(x, 2, gamma);
+  EXPECT_EQ(y.shape(), (Dims{0, 4, 2, 2}));
+  y.sum().backward();
+  EXPECT_EQ(gamma.grad().to_vector(), (std::vector<float>{0, 0, 0, 0}));
+  EXPECT_EQ(group_norm(empty({2, 4, 0}), 2).shape(), (Dims{2, 4, 0}));
+}
+
+TEST(Norm, WhatDoesNotFitIsNamed) {
+  Tensor x = ones({2, 4}), three = ones({3}), one = ones({1});
+  EXPECT_ERROR(layer_norm(x, {}), ShapeError, "layer_norm: normalized_shape is empty");
+  EXPECT_ERROR(layer_norm(x, {3}), ShapeError, "layer_norm: input [2, 4] does not end in [3]");
+  EXPECT_ERROR(layer_norm(x, {4}, one), ShapeError, "layer_norm: gamma of shape [1]");
+  EXPECT_ERROR(layer_norm(x, {4}, {}, three), ShapeError, "layer_norm: beta of shape [3]");
+  EXPECT_ERROR(layer_norm(x.to(i64), {4}), DTypeError, "layer_norm: input of i64");
+  EXPECT_ERROR(group_norm(x, 2, one), ShapeError, "group_norm: gamma of shape [1]");
+  EXPECT_ERROR(group_norm(x, 2, {}, three), ShapeError, "group_norm: beta of shape [3]");
+  EXPECT_ERROR(group_norm(x, 3), ShapeError, "does not divide into 3 groups");
+  EXPECT_ERROR(batch_norm(x, {}, {}, ones({4}), {}), Error,
+               "batch_norm: running_mean and running_var go together");
+  EXPECT_ERROR(batch_norm(x, {}, {}, {}, ones({4})), Error,
+               "batch_norm: running_mean and running_var go together");
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,124 @@
+// What hangs off a tensor: hooks on gradients, and gradients kept for non-leaves.
+
+#include "autograd/variable.h"
+
+#include "autograd/engine.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/reduce.h"
+#include "support/errors.h"
+#include "support/support.h"
+
+namespace rondo {
+namespace {
+
+Tensor leaf(std::vector<double> values) { return tensor(values).requires_grad_(); }
+
+TEST(Hooks, SeeAndReplaceGradients) {
+  Tensor x = leaf({2});
+  Tensor y = x * 3.0;
+  double seen = 0;
+  HookHandle on_y = register_hook(y, [&](const Tensor& g) {
+    seen = g.item<double>();
+    return g * 10.0;
+  });
+  HookHandle on_x = register_hook(x, [](const Tensor& g) { return g + 1.0; });
+  (y * 2.0).sum().backward({}, true);
+  EXPECT_EQ(seen, 2);
+  EXPECT_EQ(x.grad().item<double>(), 2 * 10 * 3 + 1);
+  on_y.remove();
+  on_x.remove();
+  x.zero_grad();
+  (y * 2.0).sum().backward();
+  EXPECT_EQ(x.grad().item<double>(), 6);
+}
+
+TEST(Hooks, OnALeafRunInGradToo) {
+  Tensor w = leaf({2});
+  HookHandle handle = register_hook(w, [](const Tensor& g) { return g * 10.0; });
+  EXPECT_EQ(grad({(w * 2.0).sum()}, {w})[0].item<double>(), 20);
+  EXPECT_FALSE(w.grad().defined());
+}
+
+TEST(Hooks, AccumulateHookRunsOnceForEachLeafAfterAllUses) {
+  Tensor x = leaf({2});
+  int calls = 0;
+  HookHandle handle = register_accumulate_hook(x, [&](const Tensor& l) {
+    ++calls;
+    EXPECT_EQ(l.grad().item<double>(), 5);
+  });
+  (x * 2.0 + x * 3.0).sum().backward();
+  EXPECT_EQ(calls, 1);
+}
+
+// Each list holds a second hook, which must still run once the first is gone. (That the first one's
+// own captures survive its removal is for AddressSanitizer to see.)
+TEST(Hooks, MayRemoveThemselves) {
+  Tensor x = leaf({2}), y = x * 3.0;
+  std::vector<std::string> order;
+  HookHandle on_y, on_x, after;
+  auto once = [&order](HookHandle& handle, std::string name) {
+    return [&order, &handle, name](const Tensor&) {
+      handle.remove();
+      order.push_back(name);
+      return Tensor();
+    };
+  };
+  auto always = [&order](const Tensor&) {
+    order.push_back("always");
+    return Tensor();
+  };
+  on_y = register_hook(y, once(on_y, "y"));
+  register_hook(y, always);
+  on_x = register_hook(x, once(on_x, "x"));
+  register_hook(x, always);
+  after = register_accumulate_hook(x, once(after, "after"));
+  register_accumulate_hook(x, always);
+  y.sum().backward({}, true);
+  EXPECT_EQ(order, (std::vector<std::string>{"y", "always", "x", "always", "after", "always"}));
+  order.clear();
+  y.sum().backward();
+  EXPECT_EQ(order, (std::vector<std::string>{"always", "always", "always"}));
+}
+
+TEST(Hooks, WhatTheyReturnIsChecked) {
+  Tensor x = leaf({1, 2});
+  Tensor y = x * 2.0;
+  auto backward_with = [](const Tensor& on, const Tensor& from, const Tensor& replacement) {
+    HookHandle handle = register_hook(on, [replacement](const Tensor&) { return replacement; });
+    try {
+      from.sum().backward({}, true);
+    } catch (...) {
+      handle.remove();
+      throw;
+    }
+  };
+  EXPECT_ERROR(backward_with(y, y, ones({3}, {.dtype = f64})), ShapeError,
+               "a hook on output 0 of mul returned a gradient of shape [3] in place of one of "
+               "shape [2]");
+  EXPECT_ERROR(backward_with(y, y, ones({2})), DTypeError, "returned a gradient of f32");
+  EXPECT_ERROR(backward_with(x, y, ones({2, 1}, {.dtype = f64})), ShapeError,
+               "a hook on output 0 of accumulate_grad");
+}
+
+TEST(RetainGrad, AddsUpOverBackwards) {
+  Tensor x = leaf({5}), y = x * 3.0;
+  y.retain_grad();
+  y.sum().backward({}, true);
+  y.sum().backward();
+  EXPECT_EQ(y.grad().item<double>(), 2);
+  EXPECT_EQ(x.grad().item<double>(), 6);
+}
+
+TEST(RetainGrad, IsNotTheGradientThatFlowsOn) {
+  Tensor x = leaf({5}), y = x * 3.0;
+  y.retain_grad();
+  HookHandle spoil = register_hook(y, [&](const Tensor&) {
+    y.grad().zero_();
+    return Tensor();
+  });
+  y.sum().backward();
+  EXPECT_EQ(x.grad().item<double>(), 3);
+}
+
+}  // namespace
+}  // namespace rondo
