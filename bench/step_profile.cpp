@@ -148,7 +148,8 @@ class TimedBackend final : public cpu::CpuBackend {
   template <class F>
   void convolution(std::string kind, const Tensor& w, const Tensor& y, const Conv2dParams& p,
                    std::initializer_list<Tensor> operands, F f) {
-    const double flops = 2.0 * static_cast<double>(y.numel() * w.numel() / w.size(0));
+    const std::int64_t products = y.numel() * (w.numel() / w.size(0));
+    const double flops = 2.0 * static_cast<double>(products);
     if (each_shape) kind += ": " + shape_of(w, y, p);
     timed(kind, flops, operands, f);
   }

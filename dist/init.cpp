@@ -48,7 +48,7 @@ std::shared_ptr<Transport> make_transport(const std::string& backend) {
 
 }  // namespace
 
-std::shared_ptr<Communicator> init(InitOptions options) {
+std::shared_ptr<Communicator> init(const InitOptions& options) {
   auto transport = make_transport(options.backend);
   set_world(transport);
   return std::make_shared<Communicator>(std::move(transport), options.communicator);

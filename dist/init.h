@@ -31,7 +31,7 @@ struct InitOptions {
 };
 
 /// The world's communicator. Collective: all ranks call it, equally often. Throws CommError.
-std::shared_ptr<Communicator> init(InitOptions options = {});
+std::shared_ptr<Communicator> init(const InitOptions& options = {});
 
 /// body(), and its value. An exception that leaves it ends the whole world: it is printed once on
 /// standard error, as one sentence with its rank (without, and by one rank only, when all ranks

@@ -54,10 +54,11 @@ std::uint64_t unsigned_from(const json& j) {
 json to_json(const Metadata& metadata) {
   json result = json::object();
   for (const auto& [key, value] : metadata) {
+    json& entry = result[key];
     if (const auto* number = std::get_if<double>(&value)) {
-      result[key] = {{"f64", number_to_json(*number)}};
+      entry = {{"f64", number_to_json(*number)}};
     } else {
-      std::visit([&](const auto& v) { result[key] = v; }, value);
+      std::visit([&](const auto& v) { entry = v; }, value);
     }
   }
   return result;

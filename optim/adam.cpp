@@ -39,13 +39,13 @@ std::vector<ParamGroup<AdamOptions>> widen(std::vector<ParamGroup<AdamWOptions>>
 }  // namespace
 
 Adam::Adam(Tensors params, AdamOptions options) : AdamBase(false, {{std::move(params), options}}) {}
-Adam::Adam(std::vector<ParamGroup<AdamOptions>> groups) : AdamBase(false, std::move(groups)) {}
+Adam::Adam(const std::vector<ParamGroup<AdamOptions>>& groups) : AdamBase(false, groups) {}
 AdamW::AdamW(Tensors params, AdamWOptions options)
     : AdamBase(true, {{std::move(params), widen(options)}}) {}
 AdamW::AdamW(std::vector<ParamGroup<AdamWOptions>> groups)
     : AdamBase(true, widen(std::move(groups))) {}
 
-AdamBase::AdamBase(bool decoupled, std::vector<ParamGroup<AdamOptions>> groups)
+AdamBase::AdamBase(bool decoupled, const std::vector<ParamGroup<AdamOptions>>& groups)
     : Optimizer(detail::params_of(groups), detail::lrs_of(groups),
                 {"step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"}),
       decoupled_(decoupled),

@@ -38,7 +38,7 @@ class AdamBase : public Optimizer {
   void set_momentum(std::size_t group, double beta1) override;
 
  protected:
-  AdamBase(bool decoupled, std::vector<ParamGroup<AdamOptions>> groups);
+  AdamBase(bool decoupled, const std::vector<ParamGroup<AdamOptions>>& groups);
 
  private:
   enum Entry : std::size_t { kStep, kM, kV, kMaxV };
@@ -63,7 +63,7 @@ class Adam final : public AdamBase {
  public:
   /// Throws Error for a negative rate, eps or decay, and for betas outside [0, 1).
   explicit Adam(Tensors params, AdamOptions options = {});
-  explicit Adam(std::vector<ParamGroup<AdamOptions>> groups);
+  explicit Adam(const std::vector<ParamGroup<AdamOptions>>& groups);
 };
 
 class AdamW final : public AdamBase {

@@ -26,7 +26,7 @@ class SGD final : public Optimizer {
   /// Throws Error for a negative rate, momentum or decay, and for Nesterov's form without momentum
   /// or with dampening.
   explicit SGD(Tensors params, SgdOptions options = {});
-  explicit SGD(std::vector<ParamGroup<SgdOptions>> groups);
+  explicit SGD(const std::vector<ParamGroup<SgdOptions>>& groups);
 
   const char* type() const override { return "SGD"; }
   double momentum(std::size_t group = 0) const override { return options_.at(group).momentum; }

@@ -30,7 +30,7 @@ class EvalMode {
 
 }  // namespace
 
-Evaluation evaluate(nn::Module& model, std::shared_ptr<const data::Dataset> dataset,
+Evaluation evaluate(nn::Module& model, const std::shared_ptr<const data::Dataset>& dataset,
                     const data::Transform& transform, dist::Communicator& comm,
                     std::int64_t batch_size, int workers) {
   require(dataset->size() > 0, "evaluate: the data set is empty");

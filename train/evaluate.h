@@ -22,7 +22,7 @@ struct Evaluation {
 /// takes r, r + world, …, nothing is repeated to fill the last batch, and the counts are added up.
 /// Correct is where argmax(logits) is the target. Throws Error for an empty data set. Collective;
 /// equal on all ranks.
-Evaluation evaluate(nn::Module& model, std::shared_ptr<const data::Dataset> dataset,
+Evaluation evaluate(nn::Module& model, const std::shared_ptr<const data::Dataset>& dataset,
                     const data::Transform& transform, dist::Communicator& comm,
                     std::int64_t batch_size = 250, int workers = 1);
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <iostream>
 #include <string_view>
@@ -11,7 +12,7 @@
 namespace rondo::train {
 
 std::string format_duration(double seconds) {
-  auto total = static_cast<std::int64_t>(std::max(seconds, 0.0) + 0.5);
+  auto total = static_cast<std::int64_t>(std::llround(std::max(seconds, 0.0)));
   if (total >= 3600)
     return fmt::format("{}:{:02}:{:02}", total / 3600, total / 60 % 60, total % 60);
   return fmt::format("{}:{:02}", total / 60, total % 60);

@@ -1,6 +1,6 @@
 // Somebody else's project: finds rondo where it was installed, and trains one step with it.
-#include <rondo/rondo.h>
 #include <rondo/nn/conv2d.h>
+#include <rondo/rondo.h>
 
 using namespace rondo;
 
