@@ -65,6 +65,7 @@ Tensor Tensor::mean(const Dims& dims, bool keepdim) const {
 }
 Tensor Tensor::max() const { return rondo::max(*this); }
 Tensor Tensor::min() const { return rondo::min(*this); }
+Tensor Tensor::argmax() const { return rondo::argmax(*this); }
 Tensor Tensor::argmax(std::int64_t dim, bool keepdim) const {
   return rondo::argmax(*this, dim, keepdim);
 }

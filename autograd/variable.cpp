@@ -1,6 +1,8 @@
 #include "autograd/variable.h"
 
 #include <algorithm>
+#include <cctype>
+#include <string_view>
 
 #include "autograd/accumulate_grad.h"
 #include "autograd/engine.h"
@@ -8,8 +10,32 @@
 #include "autograd/ops/shape.h"
 
 namespace rondo {
+namespace {
+
+/// The node's name as PyTorch would write it: max_pool2d is MaxPool2dBackward, to(dtype)
+/// ToBackward.
+std::string class_name(std::string_view op) {
+  std::string name;
+  bool starts_word = true;
+  for (char c : op.substr(0, op.find('('))) {
+    if (c != '_') name += starts_word ? static_cast<char>(std::toupper(c)) : c;
+    starts_word = c == '_';
+  }
+  return name + "Backward";
+}
+
+std::string describe(const Tensor& x) {
+  const auto& meta = x.impl().autograd;
+  if (!meta) return "";
+  if (meta->grad_fn) return "grad_fn=<" + class_name(meta->grad_fn->name()) + ">";
+  return meta->requires_grad ? "requires_grad=True" : "";
+}
+
+}  // namespace
 
 AutogradMeta& autograd_meta(const Tensor& x) {
+  static const bool told = (set_tape_description(describe), true);
+  static_cast<void>(told);
   auto& meta = x.impl().autograd;
   if (!meta) meta = std::make_shared<AutogradMeta>();
   return *meta;

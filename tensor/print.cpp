@@ -6,9 +6,10 @@
 // All numbers of a tensor share one format, chosen from the finite nonzero ones among those shown:
 // without decimals ("1.") when all are whole, else with four, else in scientific notation when they
 // span more than three decades or leave 1e-4 … 1e8. Above 1000 elements only three at either end of
-// each dimension are shown. The dtype is named where it is not the one the literal suggests (f32,
-// i64, bool); names are rondo's.
+// each dimension are shown. After the numbers comes what else there is to know. The dtype is named
+// where it is not the one the literal suggests (f32, i64, bool); names are rondo's.
 
+#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <ostream>
@@ -18,6 +19,8 @@
 
 namespace rondo {
 namespace {
+
+std::atomic<std::string (*)(const Tensor&)> tape_description{nullptr};
 
 constexpr std::int64_t threshold = 1000, edge_items = 3, line_width = 80;
 
@@ -171,10 +174,15 @@ std::vector<std::string> suffixes_of(const Tensor& x) {
                            ? x.dtype() == f32
                            : x.dtype() == f32 || x.dtype() == i64 || x.dtype() == boolean;
   if (!obvious) suffixes.push_back("dtype=" + std::string(name_of(x.dtype())));
+  auto* describe = tape_description.load();
+  std::string tape = describe != nullptr ? describe(x) : "";
+  if (!tape.empty()) suffixes.push_back(std::move(tape));
   return suffixes;
 }
 
 }  // namespace
+
+void set_tape_description(std::string (*describe)(const Tensor&)) { tape_description = describe; }
 
 std::ostream& operator<<(std::ostream& out, const Tensor& x) {
   if (!x.defined()) return out << "tensor(undefined)";

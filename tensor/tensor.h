@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "tensor/device.h"
@@ -191,6 +192,7 @@ class Tensor {
   Tensor mean(const Dims& dims, bool keepdim = false) const;
   Tensor max() const;
   Tensor min() const;
+  Tensor argmax() const;
   Tensor argmax(std::int64_t dim, bool keepdim = false) const;
   Tensor norm() const;
 
@@ -223,7 +225,11 @@ class Tensor {
 
 using Tensors = std::vector<Tensor>;
 
-/// Prints as PyTorch does: nested brackets, aligned columns, "..." beyond 1000 elements.
+/// Prints as PyTorch does: nested brackets, aligned columns, "..." beyond 1000 elements, and the
+/// tensor's place on the tape: "requires_grad=True" or "grad_fn=<MulBackward>".
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
+/// Tells operator<< how to describe a tensor's place on the tape ("" for none), of which this layer
+/// knows nothing: autograd/variable.cpp calls it when the first tensor gets one.
+void set_tape_description(std::string (*describe)(const Tensor&));
 
 }  // namespace rondo

@@ -197,6 +197,28 @@ struct Atan2Backward final : Node {
   }
 };
 
+/// floor(a / b) is flat between its jumps: da = dy, db = -floor(a / b) dy.
+struct RemainderBackward final : Node {
+  SavedTensor a, b;
+  Dims a_shape, b_shape;
+  RemainderBackward(const Tensor& a, const Tensor& b)
+      : a(b.requires_grad() ? a : Tensor()),
+        b(b.requires_grad() ? b : Tensor()),
+        a_shape(a.shape()),
+        b_shape(b.shape()) {}
+  const char* name() const override { return "remainder"; }
+  Tensors backward(const Tensors& dy) override {
+    if (!wants(1)) return {sum_to(dy[0], a_shape), Tensor()};
+    Tensor quotient = floor_divide(a.get(*this), b.get(*this));
+    return {wants(0) ? sum_to(dy[0], a_shape) : Tensor(),
+            neg(sum_to(mul(dy[0], quotient), b_shape))};
+  }
+  void release_saved() override {
+    a.reset();
+    b.reset();
+  }
+};
+
 struct WhereBackward final : Node {
   SavedTensor condition;
   Dims a_shape, b_shape;
@@ -292,7 +314,7 @@ Tensor floor_divide(const Tensor& a, const Tensor& b) {
 }
 Tensor remainder(const Tensor& a, const Tensor& b) {
   check_divisor(b, result_type(a, b), "remainder");
-  return compute(BinaryOp::remainder, a, b, "remainder");
+  return record<RemainderBackward>({a, b}, compute(BinaryOp::remainder, a, b, "remainder"), a, b);
 }
 
 Tensor add(const Tensor& a, Scalar b) { return add(a, wrapped(a, b)); }
@@ -357,6 +379,19 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   backend(y).where(condition.broadcast_view(shape), left.broadcast_view(shape),
                    right.broadcast_view(shape), y);
   return record<WhereBackward>({left, right}, y, condition, left, right);
+}
+
+Tensor where(const Tensor& condition, const Tensor& a, Scalar b) {
+  return where(condition, a, wrapped(a, b));
+}
+Tensor where(const Tensor& condition, Scalar a, const Tensor& b) {
+  return where(condition, wrapped(b, a), b);
+}
+Tensor where(const Tensor& condition, Scalar a, Scalar b) {
+  auto number = [&condition](Scalar v) {
+    return scalar(v, {.dtype = v.dtype() == f64 ? f32 : v.dtype(), .device = condition.device()});
+  };
+  return where(condition, number(a), number(b));
 }
 
 }  // namespace rondo

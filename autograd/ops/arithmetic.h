@@ -32,8 +32,9 @@ Tensor pow(const Tensor& a, const Tensor& b);
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
 Tensor atan2(const Tensor& a, const Tensor& b);
-/// floor(a / b) and a - b floor(a / b), Python's // and %; no gradient.
+/// floor(a / b), Python's //; no gradient. Throws Error where an integer is divided by 0.
 Tensor floor_divide(const Tensor& a, const Tensor& b);
+/// a - b floor(a / b), Python's %. Throws Error where an integer is divided by 0.
 Tensor remainder(const Tensor& a, const Tensor& b);
 
 Tensor add(const Tensor& a, Scalar b);
@@ -75,6 +76,9 @@ Tensor logical_or(const Tensor& a, const Tensor& b);
 Tensor logical_xor(const Tensor& a, const Tensor& b);
 /// condition ? a : b, broadcast; differentiable in a and b.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+Tensor where(const Tensor& condition, const Tensor& a, Scalar b);
+Tensor where(const Tensor& condition, Scalar a, const Tensor& b);
+Tensor where(const Tensor& condition, Scalar a, Scalar b);
 
 /// Throws DTypeError where `alpha` is a fraction and the dtype an integer one.
 void check_alpha(DType dtype, double alpha, const char* op);

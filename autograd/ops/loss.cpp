@@ -94,6 +94,14 @@ struct CrossEntropyBackward final : Node {
   }
 };
 
+/// One case alone, (C) and a 0-dim target, as a batch of one.
+template <class Loss>
+Tensor of_one(Loss loss, const Tensor& scores, const Tensor& target,
+              const CrossEntropyOptions& options) {
+  Tensor y = loss(unsqueeze(scores, 0), unsqueeze(target, 0), options);
+  return options.reduction == Reduction::none ? squeeze(y, 0) : y;
+}
+
 /// (N, C) logits, every target counts, no weights, no smoothing.
 Tensor plain_cross_entropy(const Tensor& logits, const Tensor& target, Reduction reduction) {
   Tensor log_probs = Tensor::empty_like(logits);
@@ -139,6 +147,9 @@ Tensor without_ignored(const Tensor& target, const CrossEntropyOptions& options)
 Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const CrossEntropyOptions& options) {
   require(options.label_smoothing == 0,
           "nll_loss: label_smoothing is an option of cross_entropy alone");
+  if (log_probs.dim() == 1 && target.dim() == 0) {
+    return of_one(nll_loss, log_probs, target, options);
+  }
   check_targets("nll_loss", log_probs, target, options);
   Tensor safe = without_ignored(target, options);
   TargetWeights weights(target, safe, options, log_probs.dtype());
@@ -151,6 +162,9 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      const CrossEntropyOptions& options) {
   require(options.label_smoothing >= 0 && options.label_smoothing <= 1,
           "cross_entropy: label_smoothing ", options.label_smoothing, " is not within 0 and 1");
+  if (logits.dim() == 1 && target.dim() == 0) {
+    return of_one(cross_entropy, logits, target, options);
+  }
   bool any_ignored = check_targets("cross_entropy", logits, target, options);
   if (logits.dim() == 2 && !any_ignored && !options.weight.defined() &&
       options.label_smoothing == 0) {

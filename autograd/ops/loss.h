@@ -20,11 +20,11 @@ struct CrossEntropyOptions {
   Reduction reduction = Reduction::mean;
 };
 
-/// -log softmax(logits)[target]; logits (N, C) or (N, C, ...), target i64 (N) or (N, ...). Throws
-/// ShapeError naming a target outside 0 … C-1.
+/// -log softmax(logits)[target]; logits (N, C) or (N, C, ...), target i64 (N) or (N, ...), or one
+/// case alone: logits (C) and a 0-dim target. Throws ShapeError naming a target outside 0 … C-1.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      const CrossEntropyOptions& options = {});
-/// -log_probs[target], for log-probabilities (N, C) or (N, C, ...); label_smoothing must be 0.
+/// -log_probs[target], for log-probabilities of the same shapes; label_smoothing must be 0.
 Tensor nll_loss(const Tensor& log_probs, const Tensor& target,
                 const CrossEntropyOptions& options = {});
 /// (x - y)^2.

@@ -4,6 +4,7 @@
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/reduced.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "autograd/record.h"
@@ -13,9 +14,8 @@
 namespace rondo {
 namespace {
 
-// What is composed of ops here is computed in f32 where x has 16 bits: squares of f16 overflow, and
-// a mean rounded to bf16 shifts every element.
-Tensor widened(const Tensor& x) { return x.defined() && size_of(x.dtype()) == 2 ? to(x, f32) : x; }
+// What is composed of ops here is computed in f32 where x has 16 bits (widened): squares of f16
+// overflow, and a mean rounded to bf16 shifts every element.
 
 /// (x - mean) / sqrt(var + eps) over dims, in recording ops, and the statistics it used.
 struct Normalized {

@@ -1,10 +1,13 @@
-// Reductions: the kernels keep reduced dimensions as size 1; dropping them is a change of shape.
-// Backwards, a sum spreads its gradient, a choice (max, sort) sends it to where the value was.
+// Reductions that add up: the kernels keep reduced dimensions as size 1; dropping them is a change
+// of shape. Backwards, a sum spreads its gradient. Reductions that choose are in pick.cpp.
 
 #include "autograd/ops/reduce.h"
 
+#include <cmath>
+
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
+#include "autograd/ops/reduced.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "autograd/record.h"
@@ -13,57 +16,6 @@
 
 namespace rondo {
 namespace {
-
-/// What a reduction does to a shape.
-struct Reduced {
-  Dims kept;            // with size 1 where it reduces
-  Dims result;          // without those, unless keepdim
-  std::int64_t length;  // elements that go into each result
-};
-
-Reduced reduced(const Tensor& x, const Dims& dims, bool keepdim, const char* op) {
-  Reduced out{x.shape(), {}, 1};
-  Dims hit = Dims::filled(x.dim(), dims.empty() ? 1 : 0);
-  for (std::int64_t dim : dims) {
-    dim = wrap_dim(dim, x.dim(), op);
-    if (x.dim() == 0) continue;
-    require<ShapeError>(hit[dim] == 0, op, ": dimension ", dim, " appears twice in ", dims);
-    hit[dim] = 1;
-  }
-  for (std::int64_t i = 0; i < x.dim(); ++i) {
-    if (hit[i]) {
-      out.length *= x.shape()[i];
-      out.kept[i] = 1;
-    }
-    if (!hit[i] || keepdim) out.result.push_back(out.kept[i]);
-  }
-  return out;
-}
-
-/// The other name of a dense result: the same elements, other sizes of 1.
-Tensor renamed(const Tensor& y, const Dims& sizes) {
-  return y.as_view(sizes, strides_of(sizes), y.storage_offset());
-}
-
-/// x reduced as `shape` says, in the given dtype, off the tape; sizes of 1 kept.
-Tensor reduce_kept(ReduceOp op, const Tensor& x, const Reduced& shape, DType dtype) {
-  Tensor y = Tensor::empty(shape.kept, {.dtype = dtype, .device = x.device()});
-  backend(x).reduce(op, x, y);
-  return y;
-}
-
-/// Sums in 16 bits overflow (f16 ends at 65504) before a division or a root could bring them back.
-Tensor widened(const Tensor& x) { return size_of(x.dtype()) == 2 ? to(x, f32) : x; }
-
-void require_float(const Tensor& x, const char* op) {
-  require<DTypeError>(is_floating(x.dtype()), op, ": the input is ", x.dtype(),
-                      "; convert it to a float first");
-}
-
-/// Puts the reduced dimensions back as size 1 and repeats the values over the input's shape.
-Tensor spread(const Tensor& y, const Dims& kept, const Dims& input) {
-  return expand(reshape(y, kept), input);
-}
 
 struct SumBackward final : Node {
   Dims kept, input;
@@ -191,6 +143,57 @@ Tensor norm(const Tensor& x, const Dims& dims, bool keepdim) {
 
 namespace {
 
+/// d y / d x = sign(x) (|x| / y)^(ord - 1); for infinity sign(x) where |x| = y, divided by their
+/// number.
+struct VectorNormBackward final : Node {
+  SavedTensor x, y;
+  Dims kept;
+  double ord;
+  VectorNormBackward(const Tensor& x, const Tensor& y, const Dims& kept, double ord)
+      : x(x), y(y, SavedTensor::output), kept(kept), ord(ord) {}
+  const char* name() const override { return "vector_norm"; }
+  Tensors backward(const Tensors& dy) override {
+    Tensor x = this->x.get(*this), y = spread(this->y.get(*this), kept, x.shape());
+    Tensor slope;
+    if (std::isinf(ord)) {
+      slope = no_grad([&] {
+        Tensor hit = to(eq(abs(x), y), promote(x.dtype(), f32));
+        return to(div(mul(sign(x), hit), spread(sum_to(hit, kept), kept, x.shape())), x.dtype());
+      });
+    } else {
+      Tensor part = div(abs(x), masked_fill(y, eq(y, 0.0), 1.0));
+      slope = masked_fill(mul(sign(x), pow(part, ord - 1)), eq(x, 0.0), 0.0);
+    }
+    return {mul(slope, spread(dy[0], kept, x.shape()))};
+  }
+  void release_saved() override {
+    x.reset();
+    y.reset();
+  }
+};
+
+}  // namespace
+
+Tensor vector_norm(const Tensor& x, double ord, const Dims& dims, bool keepdim) {
+  require(ord > 0, "vector_norm: ord ", ord, " is not positive");
+  if (ord == 2) return norm(x, dims, keepdim);
+  require_float(x, "vector_norm");
+  Reduced shape = reduced(x, dims, keepdim, "vector_norm");
+  require<ShapeError>(!std::isinf(ord) || shape.length > 0, "vector_norm: the tensor ", x.shape(),
+                      " has no elements to find the largest of");
+  Tensor y = no_grad([&] {
+    Tensor size = abs(widened(x));
+    if (std::isinf(ord))
+      return to(reduce_kept(ReduceOp::max, size, shape, size.dtype()), x.dtype());
+    Tensor powers = reduce_kept(ReduceOp::sum, pow(size, ord), shape, size.dtype());
+    return to(pow(powers, 1 / ord), x.dtype());
+  });
+  y = renamed(y, shape.result);
+  return record<VectorNormBackward>({x}, y, x, y, shape.kept, ord);
+}
+
+namespace {
+
 /// dx = dy exp(x - y), the softmax of x.
 struct LogSumExpBackward final : Node {
   SavedTensor x, y;
@@ -250,120 +253,6 @@ Tensor cumsum(const Tensor& x, std::int64_t dim) {
   dim = wrap_dim(dim, x.dim(), "cumsum");
   if (x.dim() == 0) return reshape(cumsum(reshape(x, {1}), 0), {});
   return running_sum(is_floating(x.dtype()) ? x : to(x, i64), dim, false);
-}
-
-namespace {
-
-/// Of the ops that pick elements along dim: the gradient goes back to where they were.
-struct PickBackward final : Node {
-  const char* op;
-  std::int64_t dim;
-  SavedTensor indices;  // with size 1 at dim where that dimension was dropped
-  Dims input;
-  PickBackward(const char* op, std::int64_t dim, const Tensor& indices, const Dims& input)
-      : op(op), dim(dim), indices(indices), input(input) {}
-  const char* name() const override { return op; }
-  Tensors backward(const Tensors& dy) override {
-    Tensor at = indices.get(*this);
-    return {scatter_add(zeros(input, dy[0].options()), dim, at, reshape(dy[0], at.shape()))};
-  }
-  void release_saved() override { indices.reset(); }
-};
-
-ValuesAndIndices extremum(const char* op, bool largest, const Tensor& x, std::int64_t dim,
-                          bool keepdim) {
-  dim = wrap_dim(dim, x.dim(), op);
-  if (x.dim() == 0) {
-    ValuesAndIndices y = extremum(op, largest, reshape(x, {1}), 0, false);
-    return y;
-  }
-  require<ShapeError>(x.size(dim) > 0, op, ": dimension ", dim, " of shape ", x.shape(),
-                      " has no elements");
-  Reduced shape = reduced(x, {dim}, keepdim, op);
-  Tensor values = Tensor::empty(shape.kept, x.options());
-  Tensor indices = Tensor::empty(shape.kept, {.dtype = i64, .device = x.device()});
-  backend(x).extremum(largest, x, dim, values, indices);
-  Tensor y = record<PickBackward>({x}, renamed(values, shape.result), op, dim, indices, x.shape());
-  return {y, renamed(indices, shape.result)};
-}
-
-/// The gradient is shared among all elements that equal the result.
-struct ExtremumOfAllBackward final : Node {
-  const char* op;
-  SavedTensor x, y;
-  ExtremumOfAllBackward(const char* op, const Tensor& x, const Tensor& y)
-      : op(op), x(x), y(y, SavedTensor::output) {}
-  const char* name() const override { return op; }
-  Tensors backward(const Tensors& dy) override {
-    Tensor x = this->x.get(*this), y = this->y.get(*this);
-    Tensor share = no_grad([&] {
-      Tensor hit = to(eq(x, expand(y, x.shape())), x.dtype());
-      return div(hit, sum(to(hit, promote(x.dtype(), f32))));
-    });
-    return {mul(share, expand(dy[0], x.shape()))};
-  }
-  void release_saved() override {
-    x.reset();
-    y.reset();
-  }
-};
-
-Tensor extremum_of_all(const char* op, ReduceOp kernel, const Tensor& x) {
-  require<ShapeError>(x.numel() > 0, op, ": the tensor ", x.shape(), " has no elements");
-  Tensor y = renamed(reduce_kept(kernel, x, reduced(x, {}, false, op), x.dtype()), {});
-  return record<ExtremumOfAllBackward>({x}, y, op, x, y);
-}
-
-}  // namespace
-
-ValuesAndIndices max(const Tensor& x, std::int64_t dim, bool keepdim) {
-  return extremum("max", true, x, dim, keepdim);
-}
-ValuesAndIndices min(const Tensor& x, std::int64_t dim, bool keepdim) {
-  return extremum("min", false, x, dim, keepdim);
-}
-Tensor max(const Tensor& x) { return extremum_of_all("max", ReduceOp::max, x); }
-Tensor min(const Tensor& x) { return extremum_of_all("min", ReduceOp::min, x); }
-
-Tensor argmax(const Tensor& x, std::int64_t dim, bool keepdim) {
-  NoGradGuard no_grad;
-  return extremum("argmax", true, x, dim, keepdim).indices;
-}
-Tensor argmin(const Tensor& x, std::int64_t dim, bool keepdim) {
-  NoGradGuard no_grad;
-  return extremum("argmin", false, x, dim, keepdim).indices;
-}
-
-Tensor all(const Tensor& x) {
-  return renamed(reduce_kept(ReduceOp::all, x, reduced(x, {}, false, "all"), boolean), {});
-}
-Tensor any(const Tensor& x) {
-  return renamed(reduce_kept(ReduceOp::any, x, reduced(x, {}, false, "any"), boolean), {});
-}
-
-ValuesAndIndices sort(const Tensor& x, std::int64_t dim, bool descending) {
-  dim = wrap_dim(dim, x.dim(), "sort");
-  if (x.dim() == 0) {
-    ValuesAndIndices y = sort(reshape(x, {1}), 0, descending);
-    return {reshape(y.values, {}), reshape(y.indices, {})};
-  }
-  Tensor values = Tensor::empty(x.shape(), x.options());
-  Tensor indices = Tensor::empty(x.shape(), {.dtype = i64, .device = x.device()});
-  backend(x).sort(x, dim, descending, values, indices);
-  return {record<PickBackward>({x}, values, "sort", dim, indices, x.shape()), indices};
-}
-
-ValuesAndIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim, bool largest) {
-  require<ShapeError>(x.dim() > 0, "topk: the tensor has no dimensions");
-  dim = wrap_dim(dim, x.dim(), "topk");
-  require<ShapeError>(k >= 0 && k <= x.size(dim), "topk: k = ", k, " is not within dimension ", dim,
-                      " of shape ", x.shape());
-  Dims sizes = x.shape();
-  sizes[dim] = k;
-  Tensor values = Tensor::empty(sizes, x.options());
-  Tensor indices = Tensor::empty(sizes, {.dtype = i64, .device = x.device()});
-  backend(x).topk(x, dim, largest, values, indices);
-  return {record<PickBackward>({x}, values, "topk", dim, indices, x.shape()), indices};
 }
 
 }  // namespace rondo

@@ -29,6 +29,10 @@ Tensor std(const Tensor& x, const Dims& dims = {}, std::int64_t correction = 1,
 Tensor prod(const Tensor& x);
 /// Euclidean norm, sqrt(sum x^2); its gradient at 0 is 0.
 Tensor norm(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
+/// (sum |x|^ord)^(1 / ord) for ord > 0, and max |x| for infinity (of something: ShapeError); its
+/// gradient is 0 where x is, and for infinity shared evenly among equals. Throws Error for another
+/// ord. Agrees with torch.linalg.vector_norm.
+Tensor vector_norm(const Tensor& x, double ord, const Dims& dims = {}, bool keepdim = false);
 /// log sum exp(x), computed after subtracting the maximum.
 Tensor logsumexp(const Tensor& x, const Dims& dims, bool keepdim = false);
 /// x[0] + … + x[i] along dim.
@@ -43,7 +47,10 @@ ValuesAndIndices min(const Tensor& x, std::int64_t dim, bool keepdim = false);
 /// Of all elements; the gradient is shared evenly among equals (PyTorch's amax).
 Tensor max(const Tensor& x);
 Tensor min(const Tensor& x);
-/// Index, i64, of the first of the largest (smallest); no gradient.
+/// Index, i64, of the first of the largest (smallest); no gradient. Without dim: among all elements
+/// in row-major order.
+Tensor argmax(const Tensor& x);
+Tensor argmin(const Tensor& x);
 Tensor argmax(const Tensor& x, std::int64_t dim, bool keepdim = false);
 Tensor argmin(const Tensor& x, std::int64_t dim, bool keepdim = false);
 /// Whether all elements (any element) differ from 0: boolean, 0-dim, no gradient.

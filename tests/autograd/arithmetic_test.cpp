@@ -121,5 +121,20 @@ TEST(Arithmetic, WhereNoticesAModifiedCondition) {
                "where: a saved tensor of shape [2] was modified");
 }
 
+TEST(Arithmetic, RemaindersGradient) {
+  Tensors g = gradients(remainder, {7, -7, 7.5}, {2, 2, -2});
+  EXPECT_EQ(g[0].to_vector<double>(), (Values{1, 1, 1}));
+  EXPECT_EQ(g[1].to_vector<double>(), (Values{-3, 4, 4}));
+}
+
+TEST(Arithmetic, WhereWithNumbers) {
+  Tensor condition = tensor<bool>({true, false}), x = tensor<std::int64_t>({1, 2});
+  EXPECT_TRUE(test::identical(where(condition, x, 1.5), tensor<float>({1, 1.5f})));
+  EXPECT_TRUE(test::identical(where(condition, -1, x), tensor<std::int64_t>({-1, 2})));
+  EXPECT_TRUE(test::identical(where(condition, 1.0, 0.0), tensor<float>({1, 0})));
+  EXPECT_EQ(where(condition, 1, 2).dtype(), i64);
+  EXPECT_TRUE(std::isinf(where(condition, f16_of({1, 2}), 1e6)[1].item()));
+}
+
 }  // namespace
 }  // namespace rondo

@@ -80,6 +80,19 @@ TEST(Loss, DifferencesOfTwoTensors) {
   }
 }
 
+TEST(Loss, OneCaseAlone) {
+  Tensor scores = tensor<float>({1, 2, 3}).requires_grad_(), target = scalar(2, {.dtype = i64});
+  for (auto [name, reduction] : reductions) {
+    Tensor loss = cross_entropy(scores, target, {.reduction = reduction});
+    EXPECT_EQ(loss.dim(), 0) << name;
+    EXPECT_NEAR(loss.item(), 0.40760596, 1e-6) << name;
+    EXPECT_EQ(nll_loss(scores, target, {.reduction = reduction}).item(), -3) << name;
+  }
+  cross_entropy(scores, target).backward();
+  EXPECT_NEAR(scores.grad()[2].item(), 0.66524096 - 1, 1e-6);
+  EXPECT_TRUE(std::isnan(cross_entropy(scores, scalar(-100, {.dtype = i64})).item()));
+}
+
 TEST(Loss, Errors) {
   Tensor logits = zeros({2, 3});
   auto targets = [](std::initializer_list<std::int64_t> v) { return tensor<std::int64_t>(v); };

@@ -196,5 +196,38 @@ TEST(Reduce, IntegersWrapAround) {
             (std::vector<std::int64_t>{most, -2}));
 }
 
+TEST(Reduce, VectorNorms) {
+  auto check = [](double ord, double value, std::vector<double> slope) {
+    Tensor x = tensor<double>({3, -4, 4, 0}).requires_grad_(), y = vector_norm(x, ord);
+    EXPECT_NEAR(y.item<double>(), value, 1e-12) << ord;
+    y.backward();
+    EXPECT_TRUE(all_close(x.grad(), tensor(slope), 5e-5)) << ord;
+  };
+  check(1, 11, {1, -1, 1, 0});
+  check(2, std::sqrt(41.0), {0.4685, -0.6247, 0.6247, 0});
+  check(3, std::cbrt(155.0), {0.3119, -0.5545, 0.5545, 0});
+  check(0.5, std::pow(std::sqrt(3.0) + 4, 2), {3.3094, -2.8660, 2.8660, 0});
+  check(inf, 4, {0, -0.5, 0.5, 0});
+  for (double ord : {1.0, 2.0, 3.0, inf}) {
+    Tensor x = zeros({2}).requires_grad_();
+    vector_norm(x, ord).backward();
+    EXPECT_TRUE(identical(x.grad(), zeros({2}))) << ord;
+  }
+  EXPECT_EQ(vector_norm(zeros({0}), 3).item(), 0);
+  EXPECT_EQ(vector_norm(converted(tensor<float>({100, 100}), f16), 3).item(), 126);  // 1e6 is inf
+  EXPECT_ERROR(vector_norm(zeros({0, 2}), inf, {0}), ShapeError, "vector_norm: the tensor [0, 2]");
+  EXPECT_ERROR(vector_norm(zeros({2}), 0), Error, "vector_norm: ord 0 is not positive");
+  EXPECT_ERROR(vector_norm(zeros({2}, {.dtype = i64}), 1), DTypeError, "vector_norm: the input");
+}
+
+TEST(Reduce, IndexOfTheExtremeOfAll) {
+  Tensor x = tensor<float>({1, 5, 7, 2, 7, 1}, {2, 3});
+  EXPECT_EQ(argmax(x).item<int>(), 2);
+  EXPECT_EQ(x.t().argmax().item<int>(), 3);  // rows of the transpose: 1 2, 5 7, 7 1
+  EXPECT_EQ(argmin(x).item<int>(), 0);
+  EXPECT_EQ(argmax(scalar(3)).dim(), 0);
+  EXPECT_ERROR(argmax(zeros({0})), ShapeError, "argmax: dimension 0 of shape [0] has no elements");
+}
+
 }  // namespace
 }  // namespace rondo::test

@@ -4,6 +4,7 @@
 
 #include "autograd/engine.h"
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/indexing.h"
 #include "autograd/ops/reduce.h"
 #include "support/errors.h"
 #include "support/support.h"
@@ -118,6 +119,22 @@ TEST(RetainGrad, IsNotTheGradientThatFlowsOn) {
   });
   y.sum().backward();
   EXPECT_EQ(x.grad().item<double>(), 3);
+}
+
+TEST(Printing, SaysWhereATensorIsOnTheTape) {
+  auto text = [](const Tensor& x) { return concat(x); };
+  Tensor w = tensor<float>({2});
+  EXPECT_EQ(text(w), "tensor([2.])");
+  w.requires_grad_();
+  EXPECT_EQ(text(w), "tensor([2.], requires_grad=True)");
+  EXPECT_EQ(text(w * 2), "tensor([4.], grad_fn=<MulBackward>)");
+  EXPECT_EQ(text((w * 2).to(f64)), "tensor([4.], dtype=f64, grad_fn=<ToBackward>)");
+  EXPECT_EQ(text(index_select(w, 0, tensor<std::int64_t>({0}))),
+            "tensor([2.], grad_fn=<IndexSelectBackward>)");
+  EXPECT_EQ(text(w.detach()), "tensor([2.])");
+  // A line that would be too long is broken, where PyTorch breaks it.
+  std::string zeros_text = text(zeros({40}).requires_grad_());
+  EXPECT_NE(zeros_text.find("0.],\n       requires_grad=True)"), std::string::npos) << zeros_text;
 }
 
 }  // namespace

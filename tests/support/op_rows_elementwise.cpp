@@ -47,6 +47,13 @@ void arithmetic_rows(std::vector<Op>& rows) {
   rows.push_back(binary("maximum", maximum, spaced, beside));
   rows.push_back(binary("minimum", minimum, spaced, beside));
   rows.push_back(binary("atan2", atan2, {{2, 3}, 0.5, 2}, {{3}, 0.5, 2}));
+  // No quotient near an integer, where the remainder jumps.
+  rows.push_back(
+      binary("remainder", remainder, {{2, 3, 2, 2}, -2.35, 2.45, true}, {{3, 1, 2}, 0.99, 1.01}));
+  rows.push_back({.name = "where.number", .inputs = {wide}, .f = [](X x) {
+                    Tensor at = gt(x[0], 0);
+                    return where(at, x[0], 0.5) * where(at, 2, x[0]);
+                  }});
   rows.push_back({.name = "where", .inputs = {wide, row}, .f = [](X x) {
                     Tensor at = zeros({2, 3, 2, 2}, {.dtype = boolean});
                     for (int i = 0; i < 24; i += 3) at.data_ptr<bool>()[i] = true;

@@ -1,5 +1,7 @@
 // Rows of the op table: reductions, shape, indexing.
 
+#include <limits>
+
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/reduce.h"
@@ -34,6 +36,13 @@ void reduce_rows(std::vector<Op>& rows) {
   row("prod", OpInput{{2, 5}, 0.5, 1.5}, 10, [](T x) { return prod(x); });
   row("norm", planes, 24, [](T x) { return norm(x); });
   row("norm.dims", planes, 8, [](T x) { return norm(x, {0, 2, 3}, true); });
+  const OpInput lopsided{{2, 3, 2, 2}, -1.95, 2.05, true};  // no two of one size
+  for (double ord : {1.0, 3.0, 2.5, std::numeric_limits<double>::infinity()}) {
+    row(concat("vector_norm.", ord), lopsided, 24, [ord](T x) { return vector_norm(x, ord); });
+    row(concat("vector_norm.dims", ord), lopsided, 8, [ord](T x) {
+      return vector_norm(x, ord, {0, 2, 3}, true);
+    });
+  }
   row("logsumexp", planes, 3, [](T x) { return logsumexp(x, {1}); });
   row("logsumexp.dims", planes, 24, [](T x) { return logsumexp(x, {}); });
   row("cumsum", planes, 3, [](T x) { return cumsum(x, 1); });

@@ -1,0 +1,135 @@
+// The reductions of reduce.h that choose (max, argmax, sort, topk) and those that test (all, any).
+// Backwards, a choice sends its gradient to where the value was.
+
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/indexing.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/reduced.h"
+#include "autograd/record.h"
+#include "tensor/creation.h"
+
+namespace rondo {
+
+namespace {
+
+/// Of the ops that pick elements along dim: the gradient goes back to where they were.
+struct PickBackward final : Node {
+  const char* op;
+  std::int64_t dim;
+  SavedTensor indices;  // with size 1 at dim where that dimension was dropped
+  Dims input;
+  PickBackward(const char* op, std::int64_t dim, const Tensor& indices, const Dims& input)
+      : op(op), dim(dim), indices(indices), input(input) {}
+  const char* name() const override { return op; }
+  Tensors backward(const Tensors& dy) override {
+    Tensor at = indices.get(*this);
+    return {scatter_add(zeros(input, dy[0].options()), dim, at, reshape(dy[0], at.shape()))};
+  }
+  void release_saved() override { indices.reset(); }
+};
+
+ValuesAndIndices extremum(const char* op, bool largest, const Tensor& x, std::int64_t dim,
+                          bool keepdim) {
+  dim = wrap_dim(dim, x.dim(), op);
+  if (x.dim() == 0) {
+    ValuesAndIndices y = extremum(op, largest, reshape(x, {1}), 0, false);
+    return y;
+  }
+  require<ShapeError>(x.size(dim) > 0, op, ": dimension ", dim, " of shape ", x.shape(),
+                      " has no elements");
+  Reduced shape = reduced(x, {dim}, keepdim, op);
+  Tensor values = Tensor::empty(shape.kept, x.options());
+  Tensor indices = Tensor::empty(shape.kept, {.dtype = i64, .device = x.device()});
+  backend(x).extremum(largest, x, dim, values, indices);
+  Tensor y = record<PickBackward>({x}, renamed(values, shape.result), op, dim, indices, x.shape());
+  return {y, renamed(indices, shape.result)};
+}
+
+/// The gradient is shared among all elements that equal the result.
+struct ExtremumOfAllBackward final : Node {
+  const char* op;
+  SavedTensor x, y;
+  ExtremumOfAllBackward(const char* op, const Tensor& x, const Tensor& y)
+      : op(op), x(x), y(y, SavedTensor::output) {}
+  const char* name() const override { return op; }
+  Tensors backward(const Tensors& dy) override {
+    Tensor x = this->x.get(*this), y = this->y.get(*this);
+    Tensor share = no_grad([&] {
+      Tensor hit = to(eq(x, expand(y, x.shape())), x.dtype());
+      return div(hit, sum(to(hit, promote(x.dtype(), f32))));
+    });
+    return {mul(share, expand(dy[0], x.shape()))};
+  }
+  void release_saved() override {
+    x.reset();
+    y.reset();
+  }
+};
+
+Tensor extremum_of_all(const char* op, ReduceOp kernel, const Tensor& x) {
+  require<ShapeError>(x.numel() > 0, op, ": the tensor ", x.shape(), " has no elements");
+  Tensor y = renamed(reduce_kept(kernel, x, reduced(x, {}, false, op), x.dtype()), {});
+  return record<ExtremumOfAllBackward>({x}, y, op, x, y);
+}
+
+}  // namespace
+
+ValuesAndIndices max(const Tensor& x, std::int64_t dim, bool keepdim) {
+  return extremum("max", true, x, dim, keepdim);
+}
+ValuesAndIndices min(const Tensor& x, std::int64_t dim, bool keepdim) {
+  return extremum("min", false, x, dim, keepdim);
+}
+Tensor max(const Tensor& x) { return extremum_of_all("max", ReduceOp::max, x); }
+Tensor min(const Tensor& x) { return extremum_of_all("min", ReduceOp::min, x); }
+
+Tensor argmax(const Tensor& x) {
+  NoGradGuard no_grad;
+  return extremum("argmax", true, reshape(x, {x.numel()}), 0, false).indices;
+}
+Tensor argmin(const Tensor& x) {
+  NoGradGuard no_grad;
+  return extremum("argmin", false, reshape(x, {x.numel()}), 0, false).indices;
+}
+Tensor argmax(const Tensor& x, std::int64_t dim, bool keepdim) {
+  NoGradGuard no_grad;
+  return extremum("argmax", true, x, dim, keepdim).indices;
+}
+Tensor argmin(const Tensor& x, std::int64_t dim, bool keepdim) {
+  NoGradGuard no_grad;
+  return extremum("argmin", false, x, dim, keepdim).indices;
+}
+
+Tensor all(const Tensor& x) {
+  return renamed(reduce_kept(ReduceOp::all, x, reduced(x, {}, false, "all"), boolean), {});
+}
+Tensor any(const Tensor& x) {
+  return renamed(reduce_kept(ReduceOp::any, x, reduced(x, {}, false, "any"), boolean), {});
+}
+
+ValuesAndIndices sort(const Tensor& x, std::int64_t dim, bool descending) {
+  dim = wrap_dim(dim, x.dim(), "sort");
+  if (x.dim() == 0) {
+    ValuesAndIndices y = sort(reshape(x, {1}), 0, descending);
+    return {reshape(y.values, {}), reshape(y.indices, {})};
+  }
+  Tensor values = Tensor::empty(x.shape(), x.options());
+  Tensor indices = Tensor::empty(x.shape(), {.dtype = i64, .device = x.device()});
+  backend(x).sort(x, dim, descending, values, indices);
+  return {record<PickBackward>({x}, values, "sort", dim, indices, x.shape()), indices};
+}
+
+ValuesAndIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim, bool largest) {
+  require<ShapeError>(x.dim() > 0, "topk: the tensor has no dimensions");
+  dim = wrap_dim(dim, x.dim(), "topk");
+  require<ShapeError>(k >= 0 && k <= x.size(dim), "topk: k = ", k, " is not within dimension ", dim,
+                      " of shape ", x.shape());
+  Dims sizes = x.shape();
+  sizes[dim] = k;
+  Tensor values = Tensor::empty(sizes, x.options());
+  Tensor indices = Tensor::empty(sizes, {.dtype = i64, .device = x.device()});
+  backend(x).topk(x, dim, largest, values, indices);
+  return {record<PickBackward>({x}, values, "topk", dim, indices, x.shape()), indices};
+}
+
+}  // namespace rondo

@@ -1,0 +1,61 @@
+#pragma once
+// What the reductions share (reduce.cpp, pick.cpp): which dimensions go, and how a result of the
+// kernel, in which they have size 1, is renamed. Not for users.
+
+#include "autograd/ops/shape.h"
+#include "tensor/backend.h"
+
+namespace rondo {
+
+/// What a reduction does to a shape.
+struct Reduced {
+  Dims kept;            // with size 1 where it reduces
+  Dims result;          // without those, unless keepdim
+  std::int64_t length;  // elements that go into each result
+};
+
+inline Reduced reduced(const Tensor& x, const Dims& dims, bool keepdim, const char* op) {
+  Reduced out{x.shape(), {}, 1};
+  Dims hit = Dims::filled(x.dim(), dims.empty() ? 1 : 0);
+  for (std::int64_t dim : dims) {
+    dim = wrap_dim(dim, x.dim(), op);
+    if (x.dim() == 0) continue;
+    require<ShapeError>(hit[dim] == 0, op, ": dimension ", dim, " appears twice in ", dims);
+    hit[dim] = 1;
+  }
+  for (std::int64_t i = 0; i < x.dim(); ++i) {
+    if (hit[i]) {
+      out.length *= x.shape()[i];
+      out.kept[i] = 1;
+    }
+    if (!hit[i] || keepdim) out.result.push_back(out.kept[i]);
+  }
+  return out;
+}
+
+/// The other name of a dense result: the same elements, other sizes of 1.
+inline Tensor renamed(const Tensor& y, const Dims& sizes) {
+  return y.as_view(sizes, strides_of(sizes), y.storage_offset());
+}
+
+/// x reduced as `shape` says, in the given dtype, off the tape; sizes of 1 kept.
+inline Tensor reduce_kept(ReduceOp op, const Tensor& x, const Reduced& shape, DType dtype) {
+  Tensor y = Tensor::empty(shape.kept, {.dtype = dtype, .device = x.device()});
+  backend(x).reduce(op, x, y);
+  return y;
+}
+
+/// Sums in 16 bits overflow (f16 ends at 65504) before a division or a root could bring them back.
+inline Tensor widened(const Tensor& x) { return size_of(x.dtype()) == 2 ? to(x, f32) : x; }
+
+inline void require_float(const Tensor& x, const char* op) {
+  require<DTypeError>(is_floating(x.dtype()), op, ": the input is ", x.dtype(),
+                      "; convert it to a float first");
+}
+
+/// Puts the reduced dimensions back as size 1 and repeats the values over the input's shape.
+inline Tensor spread(const Tensor& y, const Dims& kept, const Dims& input) {
+  return expand(reshape(y, kept), input);
+}
+
+}  // namespace rondo
