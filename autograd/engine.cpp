@@ -271,7 +271,7 @@ void backward(const Tensors& roots, const Tensors& gradients, BackwardOptions op
   run(task, roots, gradients);
 }
 
-Tensors grad(const Tensors& outputs, const Tensors& inputs, GradOptions options) {
+Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& options) {
   Run task({.retain_graph = options.retain_graph || options.create_graph,
             .create_graph = options.create_graph});
   for (std::size_t i = 0; i < inputs.size(); ++i) {

@@ -33,7 +33,7 @@ struct GradOptions {
 /// d(sum of outputs · grad_outputs) / d(inputs), leaving every .grad alone. Hooks on the inputs
 /// have run. Only what lies between outputs and inputs is run and freed: the graph below an input
 /// stays good for a backward of its own. Throws AutogradError for an unused input unless allowed.
-Tensors grad(const Tensors& outputs, const Tensors& inputs, GradOptions options = {});
+Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& options = {});
 
 /// Runs `f` on this thread when the backward under way (the outermost one) has ended, before its
 /// `backward` returns; a callback may queue another one. Called from hooks: DDP waits for its last

@@ -26,7 +26,8 @@ double largest(DType dtype) {
 /// wraps around.
 template <class T>
 bool holds(double v) {
-  constexpr double above = 2.0 * (std::numeric_limits<T>::max() / 2 + 1);  // 2^bits, exactly
+  constexpr std::int64_t half = std::numeric_limits<T>::max() / 2 + 1;
+  constexpr double above = 2.0 * static_cast<double>(half);  // 2^bits, exactly
   const double lowest = std::is_unsigned_v<T> ? 1 - above : -above;
   return std::trunc(v) >= lowest && std::trunc(v) < above;  // false for NaN
 }

@@ -127,7 +127,8 @@ Tensor composed(const Tensor& x, const Tensor& gamma, const Tensor& beta,
   Normalized hat(widened(x), batch_dims(x), options.eps);
   if (running_mean.defined()) {
     NoGradGuard guard;
-    auto n = static_cast<double>(x.numel() / x.size(1));
+    const std::int64_t count = x.numel() / x.size(1);
+    auto n = static_cast<double>(count);
     auto update = [&](const Tensor& running, const Tensor& batch, double factor) {
       running.copy_(to(running, batch.dtype()) * (1 - options.momentum) +
                     reshape(batch, running.shape()) * (options.momentum * factor));
