@@ -4,7 +4,7 @@
 #   scripts/test.sh [--tsan] [--slow] [--fuzz] [--oracle]
 #
 # --tsan    also under ThreadSanitizer, with one OpenMP thread (libgomp is not instrumented)
-# --slow    tests labelled slow as well
+# --slow    in Release also the tests labelled slow (half an hour: an accuracy, gigabytes over MPI)
 # --fuzz    the fuzz tests with many more mutations, under ASan + UBSan
 # --oracle  recomputes the goldens with the current PyTorch (from PyPI, in build/oracle) and compares
 #
@@ -14,13 +14,13 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 presets=(release asan)
-exclude=(-LE slow)
+slow=0
 fuzz=0
 oracle=0
 for arg in "$@"; do
   case $arg in
   --tsan) presets+=(tsan) ;;
-  --slow) exclude=() ;;
+  --slow) slow=1 ;;
   --fuzz) fuzz=1 ;;
   --oracle) oracle=1 ;;
   *)
@@ -68,6 +68,8 @@ for preset in "${presets[@]}"; do
 done
 
 for preset in "${presets[@]}"; do
+  exclude=(-LE slow)
+  if [ $slow -eq 1 ] && [ "$preset" = release ]; then exclude=(); fi
   run "$preset" ctest --test-dir "$(folder_of "$preset")" -L '^(cpu|mpi)$' "${exclude[@]}" \
     -j "$jobs" --output-on-failure --no-tests=error
 done
