@@ -169,9 +169,10 @@ double DistributedDataParallel::mean_loss() const {
   return sum / static_cast<double>(losses_.size());
 }
 
-void DistributedDataParallel::check_flag(const std::string& where) const {
+void DistributedDataParallel::check_flag(const std::function<std::string()>& where) const {
   for (std::size_t r = 0; r < losses_.size(); ++r) {
-    require(std::isfinite(losses_[r]), "the loss is ", losses_[r], " on rank ", r, where);
+    if (!std::isfinite(losses_[r]))
+      throw Error(concat("the loss is ", losses_[r], " on rank ", r, where ? where() : ""));
   }
 }
 

@@ -22,6 +22,7 @@
 // is nothing to call and nothing to forget.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -87,9 +88,9 @@ class DistributedDataParallel {
   /// What each rank's set_flag said before the last synchronised backward; equal on all ranks.
   const std::vector<double>& losses() const { return losses_; }
   double mean_loss() const;
-  /// Throws Error, on all ranks alike, naming the first rank whose loss was not finite; `where`
+  /// Throws Error, on all ranks alike, naming the first rank whose loss was not finite; where()
   /// ends the sentence (" in epoch 3").
-  void check_flag(const std::string& where = "") const;
+  void check_flag(const std::function<std::string()>& where = {}) const;
 
   /// Gives every rank rank 0's buffers (running statistics), as is due before an evaluation, a
   /// checkpoint or a hash of the model. Collective.

@@ -31,10 +31,6 @@ int number(const char* variable, const char* text) {
   return value;
 }
 
-}  // namespace
-
-namespace {
-
 Launcher read(const Variables& v, const char* rank, const char* size) {
   Launcher launcher{concat(v.name, " (", v.size, ")"), number(v.rank, rank), number(v.size, size)};
   require<CommError>(launcher.rank < launcher.size,

@@ -75,8 +75,9 @@ Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
     const std::int64_t s = step.to<std::int64_t>();
     require<Error>(s != 0, "arange: a step of ", by, " is 0 in ", options.dtype);
     std::int64_t distance = 0;
-    require<ShapeError>(!__builtin_sub_overflow(b, a, &distance), "arange: from ", a, " to ", b,
-                        " it is more than 2^63");
+    require<ShapeError>(!__builtin_sub_overflow(b, a, &distance) &&
+                            distance != std::numeric_limits<std::int64_t>::min(),
+                        "arange: from ", a, " to ", b, " it is 2^63 or more");
     const std::int64_t count = distance / s + (distance % s != 0);
     return sequence<std::int64_t>(count, options, [=](std::int64_t i) { return a + s * i; });
   }

@@ -13,7 +13,8 @@ namespace rondo {
 Tensor empty(const Dims& sizes, TensorOptions options = {});
 Tensor zeros(const Dims& sizes, TensorOptions options = {});
 Tensor ones(const Dims& sizes, TensorOptions options = {});
-/// Throws Error where the dtype cannot hold the value (Scalar::check_fits).
+/// Throws Error where the dtype cannot hold the value (Scalar::check_fits; PyTorch makes it inf for
+/// the 16-bit floats).
 Tensor full(const Dims& sizes, Scalar value, TensorOptions options = {});
 Tensor empty_like(const Tensor& x);
 Tensor zeros_like(const Tensor& x);

@@ -150,7 +150,9 @@ class Tensor {
   Tensor grad() const;
   void set_grad(const Tensor& grad) const;
   void zero_grad() const;
-  /// Keeps .grad for this non-leaf as well; like a leaf's it adds up over backwards.
+  /// Keeps .grad for this non-leaf as well; like a leaf's it adds up over backwards. Under
+  /// create_graph that gradient is on the tape which holds this tensor: a cycle, as in PyTorch,
+  /// that lasts until .grad is reset.
   void retain_grad() const;
   /// Runs the tape from this tensor, adding into the .grad of every leaf. `gradient` may be omitted
   /// when there is one element. (autograd/engine.h)

@@ -122,13 +122,14 @@ class Run {
     if (ddp_) {
       ddp_->set_flag(loss);
       loss.backward();
-      ddp_->check_flag(where());
+      ddp_->check_flag([this] { return where(); });
       optimizer_.step();
       schedule_.step();
       return ddp_->mean_loss();
     }
     auto value = loss.item<double>();
-    require(std::isfinite(value), "the loss is ", value, " on rank ", comm_->rank(), where());
+    if (!std::isfinite(value))
+      throw Error(concat("the loss is ", value, " on rank ", comm_->rank(), where()));
     loss.backward();
     optimizer_.step();
     schedule_.step();
@@ -174,8 +175,10 @@ class Run {
 
   /// Whether any rank was asked to stop: all must agree on the step after which they do.
   void ask_whether_to_stop() {
-    Tensor signal = full({1}, StopSignal::requested(), {.dtype = i32});
-    if (comm_->world_size() > 1) comm_->all_reduce(signal, dist::ReduceOp::max);
+    result_.stopped_by = StopSignal::requested();
+    if (comm_->world_size() == 1) return;
+    Tensor signal = full({1}, result_.stopped_by, {.dtype = i32});
+    comm_->all_reduce(signal, dist::ReduceOp::max);
     result_.stopped_by = signal.item<std::int32_t>();
   }
 
@@ -190,7 +193,6 @@ class Run {
     if (options_.checkpoint_dir.empty()) return;
     if (ddp_) ddp_->broadcast_buffers();
     io::Metadata metadata = {
-        {"loss_sum", loss_sum_},
         {"best_test_accuracy", result_.best_test_accuracy},
         {"final_loss", result_.final_loss},
         {"test_loss", result_.test.loss},
@@ -200,7 +202,7 @@ class Run {
         {"epoch_seconds", epoch_seconds_},
         {"epoch_img_per_s", epoch_img_per_s_},
         {"steps_since_average", std::int64_t{averager_ ? averager_->steps_since_average() : 0}}};
-    state_.save(options_.checkpoint_dir, position_, metadata);
+    state_.save(options_.checkpoint_dir, position_, metadata, {{"loss_sum", loss_sum_}});
     result_.checkpoint = checkpoint_path(options_.checkpoint_dir);
   }
 

@@ -12,8 +12,12 @@ namespace fs = std::filesystem;
 
 fs::path rank_folder(const fs::path& directory) { return directory / "ranks"; }
 
-fs::path rank_path(const fs::path& directory, std::int64_t step, int rank) {
-  return rank_folder(directory) / concat("step", step, ".rank", rank, ".safetensors");
+// The end of an epoch is no step further than its last batch, but the ranks have averaged since.
+std::string prefix_of(const io::Checkpoint::Position& position) {
+  return concat("step", position.global_step, ".epoch", position.epoch, ".");
+}
+fs::path rank_path(const fs::path& directory, const io::Checkpoint::Position& position, int rank) {
+  return rank_folder(directory) / concat(prefix_of(position), "rank", rank, ".safetensors");
 }
 
 std::string text_of(const io::MetadataValue& value) {
@@ -21,9 +25,9 @@ std::string text_of(const io::MetadataValue& value) {
   return std::visit([](const auto& v) { return fmt::format("{}", v); }, value);
 }
 
-/// Removes the rank files of all other steps.
-void remove_older(const fs::path& directory, std::int64_t step) {
-  std::string keep = concat("step", step, ".");
+/// Removes the rank files of all other positions.
+void remove_older(const fs::path& directory, const io::Checkpoint::Position& position) {
+  std::string keep = prefix_of(position);
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(rank_folder(directory), ignored)) {
     if (!entry.path().filename().string().starts_with(keep)) fs::remove(entry.path(), ignored);
@@ -35,7 +39,7 @@ void remove_older(const fs::path& directory, std::int64_t step) {
 fs::path checkpoint_path(const fs::path& directory) { return directory / "checkpoint.safetensors"; }
 
 void RunState::save(const fs::path& directory, const io::Checkpoint::Position& position,
-                    const io::Metadata& metadata) const {
+                    const io::Metadata& metadata, const io::Metadata& own) const {
   io::Checkpoint checkpoint{.model = model_name,
                             .config = config,
                             .model_state = model.state_dict(),
@@ -50,13 +54,14 @@ void RunState::save(const fs::path& directory, const io::Checkpoint::Position& p
   fs::create_directories(state_per_rank ? rank_folder(directory) : directory, error);
   require<IoError>(!error, directory.string(), ": cannot be created: ", error.message());
   if (state_per_rank && comm.rank() != 0) {
-    io::save_checkpoint(rank_path(directory, position.global_step, comm.rank()).string(),
-                        checkpoint);
+    checkpoint.metadata = own;
+    io::save_checkpoint(rank_path(directory, position, comm.rank()).string(), checkpoint);
   }
   comm.barrier();
   if (comm.rank() == 0) {
+    checkpoint.metadata.insert(own.begin(), own.end());
     io::save_checkpoint(checkpoint_path(directory).string(), checkpoint);
-    if (state_per_rank) remove_older(directory, position.global_step);
+    if (state_per_rank) remove_older(directory, position);
   }
   comm.barrier();
 }
@@ -76,11 +81,11 @@ io::Checkpoint RunState::restore(const fs::path& directory) {
           checkpoint.world_size, " ranks that averaged their parameters, and cannot go on with ",
           comm.world_size());
   if (state_per_rank && comm.rank() != 0) {
-    std::string mine = rank_path(directory, checkpoint.position.global_step, comm.rank()).string();
+    std::string mine = rank_path(directory, checkpoint.position, comm.rank()).string();
     io::Checkpoint own = io::load_checkpoint(mine, model_name);
     checkpoint.model_state = own.model_state;
     checkpoint.optimizer = own.optimizer;
-    checkpoint.metadata = own.metadata;
+    for (const auto& [name, value] : own.metadata) checkpoint.metadata[name] = value;
   }
   require<IoError>(
       checkpoint.optimizer && checkpoint.schedule, path,

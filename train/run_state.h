@@ -3,9 +3,10 @@
 //
 // Under DDP every rank has the same parameters and optimizer state, and rank 0 writes one file.
 // Under parameter averaging each rank has its own weights and momentum between two averages: ranks
-// 1, 2, … then write theirs first, to ranks/step<S>.rank<R>.safetensors, rank 0's file comes last
-// and is what makes the checkpoint valid, and only then are older rank files removed. Whenever the
-// run is killed, the newest rank 0 file and the rank files of its step are there, whole.
+// 1, 2, … then write theirs first, to ranks/step<S>.epoch<E>.rank<R>.safetensors, rank 0's file
+// comes last and is what makes the checkpoint valid, and only then are older rank files removed.
+// Whenever the run is killed, the newest rank 0 file and the rank files that belong to it are
+// there, whole. What all ranks must agree on (position, metadata) is read from rank 0's file alone.
 
 #include <filesystem>
 
@@ -26,9 +27,11 @@ struct RunState {
   io::Metadata config;          // what must be the same when the run goes on
   bool state_per_rank = false;  // averaging: each rank has weights and momentum of its own
 
-  /// Writes DIR/checkpoint.safetensors. `metadata` is kept with it. Collective. Throws IoError.
+  /// Writes DIR/checkpoint.safetensors. Kept with it are `metadata`, which is the same on all
+  /// ranks, and what is this rank's `own`; under DDP rank 0's. Two saves at one position may differ
+  /// in `metadata` only. Collective. Throws IoError.
   void save(const std::filesystem::path& directory, const io::Checkpoint::Position& position,
-            const io::Metadata& metadata) const;
+            const io::Metadata& metadata, const io::Metadata& own = {}) const;
   /// Reads it back into model, optimizer, schedule and the random generator, and returns what else
   /// it held. Throws IoError naming the file when it is missing or damaged, and Error naming the
   /// setting when it belongs to a run with other settings. Collective.

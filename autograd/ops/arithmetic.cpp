@@ -34,10 +34,8 @@ Tensor wrapped(const Tensor& x, Scalar value) {
   return y;
 }
 
-/// Whether `x` is a number that 16-bit floats are to meet in f32 (see the head of the .h).
-bool stays_f32(BinaryOp op, const Tensor& x, DType dtype) {
-  return x.dim() == 0 && is_short_float(dtype) && is_floating(x.dtype()) && x.dtype() != dtype &&
-         (op == BinaryOp::add || op == BinaryOp::sub || op == BinaryOp::mul || op == BinaryOp::div);
+bool is_arithmetic(BinaryOp op) {
+  return op == BinaryOp::add || op == BinaryOp::sub || op == BinaryOp::mul || op == BinaryOp::div;
 }
 
 /// a and b converted to `dtype`, expanded to one shape, computed. No tape.
@@ -47,7 +45,7 @@ Tensor compute(BinaryOp op, const Tensor& a, const Tensor& b, DType dtype, DType
   NoGradGuard guard;
   Dims shape = broadcast_shapes(a.shape(), b.shape());
   auto operand = [&](const Tensor& x) {
-    Tensor converted = to(x, stays_f32(op, x, dtype) ? f32 : dtype);
+    Tensor converted = to(x, is_arithmetic(op) ? operand_type(x, dtype) : dtype);
     return converted.shape() == shape ? converted : converted.broadcast_view(shape);
   };
   Tensor left = operand(a), right = operand(b);
@@ -254,6 +252,12 @@ DType result_type(const Tensor& a, const Tensor& b) {
   if (a_weak == b_weak) return promote(a.dtype(), b.dtype());
   return a_weak ? by_category(b.dtype(), a.dtype(), a.dtype())
                 : by_category(a.dtype(), b.dtype(), b.dtype());
+}
+
+DType operand_type(const Tensor& x, DType dtype) {
+  const bool meets_in_f32 =
+      x.dim() == 0 && is_short_float(dtype) && is_floating(x.dtype()) && x.dtype() != dtype;
+  return meets_in_f32 ? f32 : dtype;
 }
 
 DType result_type(const Tensor& a, Scalar b) {

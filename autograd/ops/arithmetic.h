@@ -17,6 +17,9 @@ namespace rondo {
 
 DType result_type(const Tensor& a, const Tensor& b);
 DType result_type(const Tensor& a, Scalar b);
+/// The dtype that an operand of + - * / has when the result is `dtype`: f32 for a number beside
+/// 16-bit floats, else `dtype`.
+DType operand_type(const Tensor& x, DType dtype);
 
 /// a + alpha b.
 Tensor add(const Tensor& a, const Tensor& b, double alpha = 1);

@@ -94,14 +94,15 @@ void require_distinct_elements(const Tensor& x, const char* op) {
   }
 }
 
-/// source as the elements to combine with x in place: x's dtype, expanded to x's shape.
+/// source as the elements to combine with x in place: of operand_type, expanded to x's shape.
 Tensor operand_for(const Tensor& x, const Tensor& source, const char* op) {
   require<DeviceError>(x.device() == source.device(), op, ": tensors on ", x.device(), " and ",
                        source.device());
   DType meeting = result_type(x, source);
   require<DTypeError>(is_floating(x.dtype()) || !is_floating(meeting), op, ": a result of ",
                       meeting, " does not fit into a tensor of ", x.dtype());
-  return no_grad([&] { return to(source, x.dtype()); }).broadcast_view(x.shape());
+  return no_grad([&] { return to(source, operand_type(source, x.dtype())); })
+      .broadcast_view(x.shape());
 }
 
 }  // namespace

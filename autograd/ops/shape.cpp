@@ -11,6 +11,7 @@
 #include "autograd/ops/indexing.h"
 #include "autograd/record.h"
 #include "tensor/backend.h"
+#include "tensor/creation.h"
 
 namespace rondo {
 namespace {
@@ -247,14 +248,17 @@ namespace {
 struct CatBackward final : Node {
   std::int64_t dim;
   std::vector<std::int64_t> lengths;
-  CatBackward(std::int64_t dim, std::vector<std::int64_t> lengths)
-      : dim(dim), lengths(std::move(lengths)) {}
+  std::vector<Dims> shapes;
+  CatBackward(std::int64_t dim, std::vector<std::int64_t> lengths, std::vector<Dims> shapes)
+      : dim(dim), lengths(std::move(lengths)), shapes(std::move(shapes)) {}
   const char* name() const override { return "cat"; }
   Tensors backward(const Tensors& dy) override {
     Tensors dx(edges.size());
     std::int64_t start = 0;
     for (std::size_t i = 0; i < dx.size(); start += lengths[i++]) {
-      if (wants(i) && lengths[i] > 0) dx[i] = narrow(dy[0], dim, start, lengths[i]);
+      if (!wants(i)) continue;
+      dx[i] = lengths[i] > 0 ? narrow(dy[0], dim, start, lengths[i])
+                             : zeros(shapes[i], dy[0].options());
     }
     return dx;
   }
@@ -294,7 +298,9 @@ Tensor cat(const Tensors& xs, std::int64_t dim) {
     if (lengths[i] == 0) continue;
     backend(y).copy(xs[i], y.as_view(xs[i].shape(), y.strides(), start * y.stride(dim)));
   }
-  return record_all<CatBackward>(xs, {y}, dim, lengths)[0];
+  std::vector<Dims> shapes;
+  for (const Tensor& x : xs) shapes.push_back(x.shape());
+  return record_all<CatBackward>(xs, {y}, dim, lengths, shapes)[0];
 }
 
 Tensor stack(const Tensors& xs, std::int64_t dim) {

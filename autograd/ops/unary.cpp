@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
@@ -210,7 +211,17 @@ Tensor clamp(const Tensor& a, Scalar low, Scalar high) {
     return category_of(x) < category_of(y);  // the number of the higher category decides
   });
   Tensor x = to(a, dtype);
-  const auto bottom = low.to<double>(), top = high.to<double>();
+  auto bottom = low.to<double>(), top = high.to<double>();
+  if (!is_floating(dtype)) {
+    visit_dtype(dtype, [&]<class T>() {
+      const auto least = static_cast<double>(std::numeric_limits<T>::lowest()),
+                 most = static_cast<double>(std::numeric_limits<T>::max());
+      require(bottom <= most && top >= least, "clamp: no ", dtype, " lies between ", bottom,
+              " and ", top);
+      bottom = std::max(bottom, least);
+      top = std::min(top, most);
+    });
+  }
   Tensor y = std::isnan(bottom) || std::isnan(top)
                  ? full_like(x, NAN)
                  : apply_unary(UnaryOp::clamp, x, {.alpha = bottom, .beta = top});

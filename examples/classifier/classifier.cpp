@@ -2,9 +2,14 @@
 // or evaluate, or predict, and say what came out.
 #include "classifier.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <iomanip>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -163,8 +168,18 @@ class Program {
  private:
   /// Whether --json can be written is better known before the training than after.
   void check_json() const {
-    if (comm_->rank() == 0 && !flags_.json.empty() && flags_.json != "-")
-      io::AtomicFile probe(flags_.json);
+    if (comm_->rank() != 0 || flags_.json.empty() || flags_.json == "-") return;
+    std::filesystem::path folder = std::filesystem::absolute(flags_.json).parent_path();
+    const bool replaces = is_plain_file(flags_.json);
+    const std::string& target = replaces ? folder.string() : flags_.json;
+    require<IoError>(access(target.c_str(), replaces ? W_OK | X_OK : W_OK) == 0, "--json ",
+                     flags_.json, ": cannot be written: ", std::strerror(errno));
+  }
+
+  /// A file, or nothing yet: to be replaced at once. A pipe, a device, a link is written to.
+  static bool is_plain_file(const std::string& path) {
+    std::filesystem::file_status status = std::filesystem::symlink_status(path);
+    return !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
   }
 
   int train(nn::AnyModule& model, const Datasets& data) {
@@ -315,6 +330,12 @@ class Program {
       return;
     }
     std::string text = result.dump(2) + "\n";
+    if (!is_plain_file(flags_.json)) {
+      std::ofstream out(flags_.json);
+      out << text << std::flush;
+      require<IoError>(out.good(), "--json ", flags_.json, ": cannot be written");
+      return;
+    }
     io::AtomicFile file(flags_.json);
     file.write(text.data(), text.size());
     file.commit();

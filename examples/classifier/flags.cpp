@@ -23,7 +23,9 @@ CLI::Validator number_that(bool (*holds)(double), const char* is) {
       [=](std::string& text) -> std::string {
         char* end = nullptr;
         double value = std::strtod(text.c_str(), &end);
-        return *end == '\0' && std::isfinite(value) && holds(value) ? "" : text + " is not " + is;
+        return !text.empty() && *end == '\0' && std::isfinite(value) && holds(value)
+                   ? ""
+                   : "\"" + text + "\" is not " + is;
       },
       is);
 }

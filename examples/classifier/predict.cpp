@@ -40,15 +40,16 @@ Tensor read_ppm(const std::string& path) {
                largest = read_number(in, path);
   require<IoError>(largest <= 255, path, ": has 16 bits a channel, 8 are wanted");
   in.get();  // the one white space that ends the header
-  const std::int64_t size = channels * height * width, header = in.tellg();
-  in.seekg(0, std::ios::end);
-  const std::int64_t there = in.tellg() - header;
-  require<IoError>(there >= size, path, ": ends after ", there, " of ", size, " bytes of pixels");
-  in.seekg(header);
+  const std::int64_t size = channels * height * width, piece = 1 << 20;
+  std::string pixels;
+  while (static_cast<std::int64_t>(pixels.size()) < size) {  // memory for what comes, not for what
+    const std::size_t before = pixels.size();                // the header says
+    pixels.resize(before + static_cast<std::size_t>(std::min(piece, size - std::ssize(pixels))));
+    in.read(pixels.data() + before, std::ssize(pixels) - static_cast<std::int64_t>(before));
+    const std::int64_t there = static_cast<std::int64_t>(before) + in.gcount();
+    require<IoError>(bool(in), path, ": ends after ", there, " of ", size, " bytes of pixels");
+  }
   Tensor image = Tensor::empty({1, channels, height, width}, {.dtype = u8});
-  std::vector<char> pixels(static_cast<std::size_t>(size));
-  in.read(pixels.data(), size);
-  require<IoError>(in.gcount() == size, path, ": cannot be read");
   auto* out = image.data_ptr<std::uint8_t>();
   for (std::int64_t p = 0; p < height * width; ++p) {
     for (std::int64_t c = 0; c < channels; ++c) {

@@ -101,10 +101,11 @@ void CpuBackend::copy(const Tensor& x, const Tensor& y) {
   StridedLoop<2> loop({&x, &y});
   std::int64_t width = size_of(y.dtype());
   bool same = x.dtype() == y.dtype();
-  // The wider of two floats carries the value on its way. Integers stay integers until they are
-  // stored: on the way through a double they would be rounded twice.
-  DType via =
-      is_floating(x.dtype()) ? promote(x.dtype(), is_floating(y.dtype()) ? y.dtype() : f32) : i64;
+  // The wider of two floats carries the value on its way, a double the integers that it holds
+  // exactly. i64 stays an integer until it is stored: a double would round it a first time.
+  DType via = is_floating(x.dtype()) ? promote(x.dtype(), is_floating(y.dtype()) ? y.dtype() : f32)
+              : x.dtype() == i64     ? i64
+                                     : f64;
   visit_compute_type(same ? x.dtype() : via, [&]<class C>() {
     loop.for_each_row([&](auto at, auto step, std::int64_t n) {
       if (same && step[0] == width && step[1] == width) {

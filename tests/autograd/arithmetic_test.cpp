@@ -50,6 +50,8 @@ TEST(Arithmetic, NumbersAreNotRoundedToSixteenBits) {
 
 TEST(Arithmetic, ComparisonsRoundTheNumber) {
   EXPECT_TRUE(eq(f16_of({0.1}), 0.1).item<bool>());
+  Tensor x_in_place = f16_of({60000});
+  EXPECT_NEAR(x_in_place.mul_(scalar(1e-8f)).item<double>(), 6e-4, 1e-6);
   EXPECT_TRUE(lt(f16_of({60000}), 65536).item<bool>());
   EXPECT_FALSE(lt(f16_of({0}), 1e-9).item<bool>());
 }

@@ -105,6 +105,15 @@ TEST(Shape, ViewsSeeEachOthersWrites) {
   EXPECT_GT(x.version(), 0u);
 }
 
+TEST(Shape, CatGivesNothingsAGradientOfNothing) {
+  Tensor a = zeros({0, 3}).requires_grad_(), b = ones({2, 3}).requires_grad_();
+  Tensor legacy = zeros({0}).requires_grad_();
+  cat({a, legacy, b}).sum().backward();
+  EXPECT_EQ(a.grad().shape(), (Dims{0, 3}));
+  EXPECT_EQ(legacy.grad().shape(), (Dims{0}));
+  EXPECT_TRUE(test::identical(b.grad(), ones({2, 3})));
+}
+
 TEST(Shape, CatPromotesAndToConverts) {
   // What has the shape (0) is skipped, but takes part in promotion.
   Tensor none = zeros({0}, {.dtype = f64}).requires_grad_(), some = ones({2, 3}).requires_grad_();

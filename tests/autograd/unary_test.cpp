@@ -61,6 +61,8 @@ TEST(Clamp, IntegersMeetTheBoundsAsPromotionSays) {
   EXPECT_TRUE(test::identical(clamp(x, 1.5, 3.5), tensor<float>({1.5f, 3.5f})));
   EXPECT_TRUE(test::identical(clamp(x, 2, INFINITY), tensor<float>({2, 5})));
   EXPECT_TRUE(test::identical(clamp(x.to(u8), -1, 300), tensor<std::uint8_t>({1, 5})));
+  EXPECT_THROW(clamp(x.to(u8), 300, 400), Error);
+  EXPECT_THROW(clamp(x.to(u8), -5, -1), Error);
   const std::int64_t most = std::numeric_limits<std::int64_t>::max();
   EXPECT_TRUE(test::identical(clamp(x, 2, most), tensor<std::int64_t>({2, 5})));
 }

@@ -67,13 +67,13 @@ resume | resume_average) # stopped by SIGTERM in mid-epoch, then resumed: the bi
   [ "$case" = resume ] || sync=(--sync average --average-every 3)
   run=("${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 5 "${sync[@]}")
   succeeds "${run[@]}" --checkpoint-dir straight --json straight.json
-  timeout 200 "${run[@]}" --checkpoint-dir "$work/stopped" --checkpoint-every 2 >"$log" 2>&1 &
+  timeout 200 "${run[@]}" --checkpoint-every 2 --checkpoint-dir "$work/stopped" >"$log" 2>&1 &
   pid=$!
   for _ in $(seq 600); do
     [ -e stopped/checkpoint.safetensors ] && break
     sleep 0.1
   done
-  pkill -TERM -f "^$bin/cifar_resnet.*$work/stopped"
+  pkill -TERM -P "$(pgrep -P $pid)" # the children of timeout's child, mpirun
   wait $pid
   status=$?
   [ $status -ne 0 ] || fail "a stopped run must not report success"
@@ -102,8 +102,9 @@ killed) # kill -9 in mid-run leaves a checkpoint that can be resumed
 errors) # bad input: one sentence, a status, no hang, nothing half-written
   fails_saying "resnet21" "$bin/cifar_resnet" --model resnet21
   fails_saying "--nosuch" "$bin/cifar_resnet" --nosuch 1
-  fails_saying "--limit: -3 is not 0 or a number above it" "$bin/cifar_resnet" --limit -3
-  fails_saying "--lr: inf is not" "$bin/cifar_resnet" --lr inf
+  fails_saying "--limit: \"-3\" is not 0 or a number above it" "$bin/cifar_resnet" --limit -3
+  fails_saying "--lr: \"\" is not" "$bin/cifar_resnet" --lr ""
+  fails_saying "--lr: \"inf\" is not" "$bin/cifar_resnet" --lr inf
   fails_saying "100000 threads a rank" "${resnet[@]}" --threads 100000
   fails_saying "/nowhere/x.json" "${resnet[@]}" --json /nowhere/x.json --checkpoint-dir unwritable
   [ ! -e unwritable ] || fail "trained before looking at --json"

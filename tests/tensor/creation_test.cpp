@@ -190,7 +190,8 @@ TEST(Creation, RangesMustFitTheDtype) {
 TEST(Creation, HugeRangesAreErrors) {
   const std::int64_t most = std::numeric_limits<std::int64_t>::max();
   EXPECT_THROW(arange(0, most), Error);
-  EXPECT_ERROR(arange(-most, most), ShapeError, "is more than 2^63");
+  EXPECT_ERROR(arange(-most, most), ShapeError, "is 2^63 or more");
+  EXPECT_ERROR(arange(0, std::numeric_limits<std::int64_t>::min(), -1), ShapeError, "2^63");
   EXPECT_ERROR(arange(0, 1e30, 1e-5), ShapeError, "values are too many");
   EXPECT_EQ(arange(most - 2, most).to_vector<std::int64_t>(),
             (std::vector<std::int64_t>{most - 2, most - 1}));
