@@ -33,7 +33,9 @@ void write_element(const Tensor& flat, std::int64_t i, double value) {
 DistributedDataParallel::DistributedDataParallel(nn::Module& model,
                                                  std::shared_ptr<Communicator> comm,
                                                  DdpOptions options)
-    : model_(model), comm_(std::move(comm)), losses_(comm_->world_size(), 0.0) {
+    : model_(model), comm_(std::move(comm)) {
+  require(comm_ != nullptr, "DistributedDataParallel: there is no communicator");
+  losses_.assign(static_cast<std::size_t>(comm_->world_size()), 0.0);
   check_same_model(model_, *comm_);
   broadcast_model(model_, *comm_);
   std::set<const TensorImpl*> seen;  // two layers may share one

@@ -40,9 +40,18 @@ int open_locked(const char* path) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".tmp") {
-  require<IoError>(!std::filesystem::is_directory(path_), "cannot write ", path_,
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
+  namespace fs = std::filesystem;
+  // A rename would put a file where the link was, or the device.
+  std::error_code ignored;
+  for (int links = 0; links < 40 && fs::is_symlink(path_, ignored); ++links)  // into nothing, too
+    path_ = (fs::path(path_).parent_path() / fs::read_symlink(path_, ignored)).string();
+  const fs::file_status there = fs::status(path_, ignored);
+  require<IoError>(there.type() != fs::file_type::directory, "cannot write ", path_,
                    ": it is a directory");
+  require<IoError>(!fs::exists(there) || fs::is_regular_file(there), "cannot write ", path_,
+                   ": it is no regular file");
+  temporary_ = path_ + ".tmp";
   descriptor_ = open_locked(temporary_.c_str());
   if (descriptor_ < 0 && errno == EWOULDBLOCK) {
     throw IoError(concat("cannot write ", path_, ": another process is writing it"));

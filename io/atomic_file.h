@@ -14,8 +14,9 @@ namespace rondo::io {
 
 class AtomicFile {
  public:
-  /// Throws IoError when the directory is missing or not writable, or another process is writing
-  /// this very file.
+  /// A symbolic link is followed. Throws IoError when the directory is missing or not writable,
+  /// when `path` is a device, a pipe or a directory, or when another process is writing this very
+  /// file.
   explicit AtomicFile(std::string path);
   /// Removes the temporary file unless committed.
   ~AtomicFile();

@@ -37,12 +37,12 @@ core libarchive-dev unpacks downloaded data sets
 core libcurl4-openssl-dev downloads data sets
 core libssl-dev checksums: MD5 of downloads, SHA-256 of parameters
 core zlib1g-dev reads gzipped data and weights
+core procps pkill, which stops a run
 core ca-certificates lets downloads check who they talk to
 core dataset-fashion-mnist what train.sh trains on when CIFAR-10 cannot be downloaded
 test libgtest-dev GoogleTest
 test libgmock-dev GoogleTest's matchers
 test shellcheck checks the shell scripts
-test procps pkill, with which tests stop programs
 test xz-utils unpacks recorded data
 extra ccache makes rebuilding quick
 extra clang-format formats the sources

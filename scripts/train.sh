@@ -121,9 +121,7 @@ has threads || extra+=(--threads "$threads")
 
 # Pinned to cores where the whole machine is ours; in a container or under a quota others may have
 # been given the same cores, and the scheduler knows better.
-# When it is asked to stop, mpirun passes the signal on after this many seconds and kills after as many
-# more: time for the step at hand and a checkpoint.
-mpi=(-np "$ranks" --mca odls_base_sigkill_timeout 10)
+mpi=(-np "$ranks")
 if [ $limited -eq 0 ] && [ "$(nproc)" -eq "$(nproc --all)" ] && [ $((ranks * threads)) -le "$cores" ] &&
   [ ! -e /.dockerenv ] && [ ! -e /run/.containerenv ]; then
   mpi+=(--map-by "slot:pe=$threads" --bind-to core)
@@ -144,4 +142,30 @@ fi
 cd "$called_from"
 program=$repository/build/bin/cifar_resnet
 echo "train.sh: $ranks ranks with $threads threads each: mpirun ${mpi[*]} $program ${extra[*]} $*"
-exec mpirun "${mpi[@]}" "$program" "${extra[@]}" "$@"
+
+# Ctrl-C and SIGTERM go to the ranks, which write a checkpoint and end: mpirun, asked to stop, gives
+# them a second or two, which a step of a large model takes longer than. It runs in a session of its own, where Ctrl-C does not reach it.
+asked=0
+# shellcheck disable=SC2317 # called by the traps
+stop() { # STATUS
+  if [ "$asked" -eq 0 ]; then
+    asked=$1
+    echo "train.sh: stopping after the step at hand, with a checkpoint; once more to stop at once" >&2
+    pkill -TERM -P "$mpirun" || true
+  else
+    pkill -KILL -P "$mpirun" || true
+    kill -KILL "$mpirun"
+  fi
+}
+setsid mpirun "${mpi[@]}" "$program" "${extra[@]}" "$@" &
+mpirun=$!
+trap 'stop 130' INT
+trap 'stop 143' TERM
+trap 'stop 129' HUP
+status=0
+while kill -0 "$mpirun" 2>/dev/null; do # a signal ends the wait, not the run
+  status=0
+  wait "$mpirun" || status=$?
+done
+[ "$asked" -eq 0 ] || status=$asked
+exit "$status"

@@ -47,7 +47,11 @@ class Run {
     } else {
       averager_.emplace(model_, comm_, dist::AveragerOptions{.every = options_.average_every});
     }
-    if (options_.resume) restore();
+    if (options_.resume) {
+      restore();
+    } else if (!options_.checkpoint_dir.empty()) {
+      set_aside();
+    }
     if (!options_.checkpoint_dir.empty() && comm_->rank() == 0) {
       metrics_ = MetricsFile(options_.checkpoint_dir / "metrics.jsonl",
                              position_.epoch - (tested_ ? 0 : 1));
@@ -204,6 +208,28 @@ class Run {
         {"steps_since_average", std::int64_t{averager_ ? averager_->steps_since_average() : 0}}};
     state_.save(options_.checkpoint_dir, position_, metadata, {{"loss_sum", loss_sum_}});
     result_.checkpoint = checkpoint_path(options_.checkpoint_dir);
+  }
+
+  /// A run that begins anew where another has been: whoever forgot to resume can still do so.
+  void set_aside() {
+    comm_->barrier();
+    if (comm_->rank() != 0) return;
+    namespace fs = std::filesystem;
+    const fs::path previous = options_.checkpoint_dir / "previous";
+    const fs::path checkpoint = checkpoint_path(options_.checkpoint_dir);
+    if (!fs::exists(checkpoint)) return;
+    std::error_code error;
+    fs::remove_all(previous, error);
+    fs::create_directories(previous, error);
+    for (const char* name : {"metrics.jsonl", "ranks", "checkpoint.safetensors"}) {
+      if (error || !fs::exists(options_.checkpoint_dir / name)) continue;
+      fs::rename(options_.checkpoint_dir / name, previous / name, error);
+    }
+    require<IoError>(!error, checkpoint.string(), ": cannot be moved to ", previous.string(), ": ",
+                     error.message());
+    if (reports())
+      *options_.out << "the run that was in " << options_.checkpoint_dir.string() << " is now in "
+                    << previous.string() << std::endl;
   }
 
   void restore() {

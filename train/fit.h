@@ -31,8 +31,10 @@ struct FitOptions {
   /// (model output, target) to a mean over the batch; none: cross_entropy.
   std::function<Tensor(const Tensor&, const Tensor&)> criterion = {};
 
-  std::filesystem::path checkpoint_dir = {};  // empty: no checkpoints, no metrics file
-  std::int64_t checkpoint_every = 0;          // steps; 0: after each epoch only
+  /// Empty: no checkpoints, no metrics file. What an earlier run left there and this one does not
+  /// resume is moved to its folder previous/.
+  std::filesystem::path checkpoint_dir = {};
+  std::int64_t checkpoint_every = 0;  // steps; 0: after each epoch only
   bool resume = false;
   std::string model_name = "model";
   io::Metadata config = {};  // settings that a resumed run must share

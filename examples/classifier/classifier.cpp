@@ -176,9 +176,9 @@ class Program {
                      flags_.json, ": cannot be written: ", std::strerror(errno));
   }
 
-  /// A file, or nothing yet: to be replaced at once. A pipe, a device, a link is written to.
+  /// A file, or nothing yet: to be replaced at once. A pipe or a device is written to.
   static bool is_plain_file(const std::string& path) {
-    std::filesystem::file_status status = std::filesystem::symlink_status(path);
+    std::filesystem::file_status status = std::filesystem::status(path);
     return !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
   }
 
@@ -307,7 +307,7 @@ class Program {
               << result.checkpoint.string() << ", metrics " << directory << "/metrics.jsonl"
               << "\nwhat to try next: --epochs " << 3 * flags_.epochs
               << " for more accuracy, --model resnet18 for a larger net, "
-              << "--predict IMAGE.ppm to ask this one\n";
+              << "--checkpoint-dir " << directory << " --predict IMAGE.ppm to ask this one\n";
       }
       out_->flush();
     }

@@ -46,7 +46,9 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
       ->check(CLI::IsMember(data::dataset_names()));
   app.add_option("--data", f.data,
                  "folder with the data; else $RONDO_DATA, the cache, the network");
-  app.add_option("--epochs", f.epochs, "passes over the training images")->check(positive);
+  app.add_option("--epochs", f.epochs, "passes over the training images")
+      ->check(positive)
+      ->check(number_that([](double v) { return v <= 1e6; }, "a million or less"));
   app.add_option("--batch", f.batch, "images in a step, over all ranks")->check(positive);
   app.add_option("--lr", f.lr, "the highest learning rate of the one-cycle schedule")
       ->check(not_negative);

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <csignal>
@@ -17,6 +18,21 @@ namespace {
 using io::AtomicFile;
 using test::message_of;
 using ::testing::HasSubstr;
+
+TEST(AtomicFile, FollowsLinksAndRefusesWhatIsNoFile) {
+  test::TemporaryFolder folder;
+  std::filesystem::create_symlink(folder / "target", folder / "link");
+  for (std::string text : {"first", "second"}) {  // a link into nothing, then to a file
+    AtomicFile file(folder / "link");
+    file.write(text.data(), text.size());
+    file.commit();
+    EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+    EXPECT_EQ(test::read_file(folder / "target"), text);
+  }
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT(message_of<IoError>([&] { AtomicFile file(folder / "pipe"); }),
+              ::testing::HasSubstr("pipe: it is no regular file"));
+}
 
 TEST(AtomicFile, AppearsWhenCommitted) {
   test::TemporaryFolder folder;

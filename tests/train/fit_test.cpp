@@ -134,6 +134,18 @@ TEST_F(Fit, AnEpochIsKeptWhenItsEvaluationIsCutShort) {
   EXPECT_EQ(lines, 3);
 }
 
+TEST_F(Fit, ARunThatBeginsAnewKeepsThePreviousOne) {
+  train::FitOptions options{.epochs = 1, .checkpoint_dir = folder_};
+  std::string first = train(options).hash;
+  options.epochs = 2;
+  EXPECT_NE(train(options).hash, first);
+  options.epochs = 1;
+  options.checkpoint_dir = folder_ / "previous";
+  options.resume = true;
+  EXPECT_EQ(train(options).hash, first);
+  EXPECT_TRUE(fs::exists(folder_ / "previous/metrics.jsonl"));
+}
+
 TEST_F(Fit, EmptyDataIsRefused) {
   EXPECT_THROW(train({.epochs = 1}, clouds(50), clouds(0)), Error);
   EXPECT_THROW(train({.epochs = 1}, clouds(0)), Error);
