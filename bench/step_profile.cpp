@@ -102,12 +102,13 @@ class TimedBackend final : public cpu::CpuBackend {
                              mean, invstd);
     });
   }
-  void batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y, const Tensor& gamma,
-                           const Tensor& mean, const Tensor& invstd, const Tensor& dx,
-                           const Tensor& dgamma, const Tensor& dbeta,
-                           const Tensor& dresidual) override {
+  void batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y, bool relu,
+                           const Tensor& gamma, const Tensor& beta, const Tensor& mean,
+                           const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,
+                           const Tensor& dbeta, const Tensor& dresidual) override {
     timed("batch norm backward", 0, {dy, x, y, dx, dresidual}, [&] {
-      CpuBackend::batch_norm_backward(dy, x, y, gamma, mean, invstd, dx, dgamma, dbeta, dresidual);
+      CpuBackend::batch_norm_backward(dy, x, y, relu, gamma, beta, mean, invstd, dx, dgamma, dbeta,
+                                      dresidual);
     });
   }
 

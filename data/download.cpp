@@ -87,6 +87,8 @@ bool holds(const fs::path& folder, const std::vector<std::string>& files) {
   for (const auto& file : files) {
     std::error_code error;
     if (fs::exists(folder / file, error) || fs::exists(folder / (file + ".gz"), error)) return true;
+    require<IoError>(error != std::errc::permission_denied, folder.string(), ": cannot be read (",
+                     error.message(), ")");
   }
   return false;
 }
@@ -187,6 +189,9 @@ fs::path find_or_download(const std::string& name, const DownloadOptions& option
   const RemoteDataset remote = remote_dataset(name);
   const Traces traces = traces_of(name);
   if (!options.data_dir.empty()) {
+    std::error_code ignored;
+    require<IoError>(fs::exists(options.data_dir, ignored) || ignored, options.data_dir.string(),
+                     ": no such folder");
     const fs::path found = find_in(options.data_dir, traces, true);
     require<IoError>(!found.empty(), options.data_dir.string(), ": holds no ", name, " (neither ",
                      traces.folders[0], "/", traces.files[0], " nor ", traces.files[0], ")");

@@ -21,30 +21,55 @@ struct Members final : Visitor {
   explicit Members(Module& module) { module.visit(*this); }
 
   void parameter(std::string_view name, Tensor& tensor) override {
+    claim(name);
     if (tensor.defined()) parameters.emplace_back(name, &tensor);
   }
   void buffer(std::string_view name, Tensor& tensor) override {
+    claim(name);
     if (tensor.defined()) buffers.emplace_back(name, &tensor);
   }
   void child(std::string_view name, Module& module) override {
+    claim(name);
     auto* any = dynamic_cast<AnyModule*>(&module);
     if (any == nullptr || any->has_value()) children.emplace_back(name, &module.self());
   }
 
   Named<Tensor> parameters, buffers;
   Named<Module> children;
+
+ private:
+  /// Two members of one name would overwrite each other in a state dict.
+  void claim(std::string_view name) {
+    require(names_.emplace(name).second, "visit: two members of this module are called \"", name,
+            "\"");
+  }
+
+  std::unordered_set<std::string> names_;
 };
 
 std::string join(const std::string& path, const std::string& name) {
   return path.empty() ? name : path + "." + name;
 }
 
+/// The modules from the root of a walk down to where it is.
+struct Ancestry {
+  const Module& module;
+  const Ancestry* above;
+  bool contains(const Module& other) const {
+    return &module == &other || (above != nullptr && above->contains(other));
+  }
+};
+
 /// f(path, module, members) for the module and all below it, parents first.
 template <class F>
-void walk(Module& module, const F& f, const std::string& path = "") {
+void walk(Module& module, const F& f, const std::string& path = "",
+          const Ancestry* above = nullptr) {
+  require(above == nullptr || !above->contains(module), "visit: the module \"", path,
+          "\" lies inside itself");
+  const Ancestry here{module, above};
   Members members(module);
   f(path, module, members);
-  for (auto& [name, child] : members.children) walk(*child, f, join(path, name));
+  for (auto& [name, child] : members.children) walk(*child, f, join(path, name), &here);
 }
 
 /// Appends the tensors not seen before.
@@ -171,8 +196,9 @@ Module::LoadReport Module::load_state_dict(const StateDict& state, LoadOptions o
     const Tensor& source = *found->second;
     given.erase(found);
     if (!source.defined() || source.shape() != tensor.shape()) {
-      report.misshapen.push_back(concat(name, " (", source.defined() ? source.shape() : Dims{},
-                                        " for ", tensor.shape(), ")"));
+      report.misshapen.push_back(
+          source.defined() ? concat(name, " (", source.shape(), " for ", tensor.shape(), ")")
+                           : concat(name, " (an undefined tensor)"));
     } else {
       copies.emplace_back(tensor, &source);
     }

@@ -230,12 +230,13 @@ class Backend {
   virtual void batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                                     const Tensor& mean, const Tensor& var, double eps,
                                     const BatchNormFusion& fusion, const Tensor& y) = 0;
-  /// Gradients of batch_norm. y is the forward's output where it ended in a relu, else undefined;
+  /// Gradients of batch_norm, which ended in a relu or not. y is the forward's output where a
+  /// residual came before the relu; else undefined: the relu's mask then follows from x.
   /// dresidual undefined: not wanted (without a relu it equals dy and is never asked for).
-  virtual void batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y,
-                                   const Tensor& gamma, const Tensor& mean, const Tensor& invstd,
-                                   const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta,
-                                   const Tensor& dresidual) = 0;
+  virtual void batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y, bool relu,
+                                   const Tensor& gamma, const Tensor& beta, const Tensor& mean,
+                                   const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,
+                                   const Tensor& dbeta, const Tensor& dresidual) = 0;
 
   // ---- Pooling ----
 

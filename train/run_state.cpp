@@ -22,7 +22,8 @@ fs::path rank_path(const fs::path& directory, const io::Checkpoint::Position& po
 
 std::string text_of(const io::MetadataValue& value) {
   // Numbers in the fewest digits that tell them from all others.
-  return std::visit([](const auto& v) { return fmt::format("{}", v); }, value);
+  std::string text = std::visit([](const auto& v) { return fmt::format("{}", v); }, value);
+  return text.empty() ? "\"\"" : text;
 }
 
 /// Removes the rank files of all other positions.

@@ -66,13 +66,14 @@ Tensor finish(const Tensor& normalized, const Tensor& gamma, const Tensor& beta,
 }
 
 struct BatchNormBackward final : Node {
-  SavedTensor x, y, gamma;  // y only where a relu followed: its sign is the relu's mask
+  SavedTensor x, y, gamma;  // y only where a relu followed
+  Tensor beta;              // as it was, where the relu's mask is to be computed again from x
   Tensor mean, invstd;
   bool relu, has_residual;
   double eps;
 
-  BatchNormBackward(const Tensor& x, const Tensor& y, const Tensor& gamma, const Tensor& mean,
-                    const Tensor& invstd, const BatchNormOptions& options)
+  BatchNormBackward(const Tensor& x, const Tensor& y, const Tensor& gamma, const Tensor& shift,
+                    const Tensor& mean, const Tensor& invstd, const BatchNormOptions& options)
       : x(x),
         y(options.relu ? SavedTensor(y, SavedTensor::output) : SavedTensor()),
         gamma(gamma),
@@ -80,7 +81,12 @@ struct BatchNormBackward final : Node {
         invstd(invstd),
         relu(options.relu),
         has_residual(options.residual.defined()),
-        eps(options.eps) {}
+        eps(options.eps) {
+    if (relu && !has_residual && shift.defined()) {
+      beta = Tensor::empty_like(shift);
+      backend(shift).copy(shift, beta);
+    }
+  }
   const char* name() const override { return "batch_norm"; }
 
   // Inputs: x, gamma, beta, residual.
@@ -92,8 +98,8 @@ struct BatchNormBackward final : Node {
     Tensor dbeta = wants(2) ? Tensor::empty_like(mean) : Tensor();
     Tensor dresidual;
     if (wants(3)) dresidual = relu ? Tensor::empty_like(input) : dy[0];
-    backend(input).batch_norm_backward(dy[0], input, relu ? y.get(*this) : Tensor(), in_f32(scale),
-                                       mean, invstd, dx, dgamma, dbeta,
+    backend(input).batch_norm_backward(dy[0], input, relu && has_residual ? y.get(*this) : Tensor(),
+                                       relu, in_f32(scale), beta, mean, invstd, dx, dgamma, dbeta,
                                        relu ? dresidual : Tensor());
     return {dx, dgamma, dbeta, dresidual};
   }
@@ -208,7 +214,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
     running_mean.bump_version();
     running_var.bump_version();
   }
-  return record<BatchNormBackward>({x, scale, shift, options.residual}, y, x, y, scale, mean,
+  return record<BatchNormBackward>({x, scale, shift, options.residual}, y, x, y, scale, shift, mean,
                                    invstd, options);
 }
 

@@ -79,6 +79,8 @@ data::ImageTransform make_transform(const Flags& flags, const data::ImageDataset
   if (!flags.mean.empty())
     statistics.mean = parse_channels("--mean", flags.mean, images.channels());
   if (!flags.std.empty()) statistics.std = parse_channels("--std", flags.std, images.channels());
+  for (float std : statistics.std)
+    require(std > 0, "--std ", flags.std, ": ", std, " is not above 0");
   std::vector<data::ImageStep> steps;
   if (training && flags.augment) {
     steps.push_back(
@@ -104,8 +106,9 @@ std::string text_in(const io::Metadata& metadata, const std::string& name) {
 }
 
 /// Puts the weights of a checkpoint, or of any safetensors file with the model's keys, into the
-/// model. To a checkpoint belong the data set and the normalisation that it was trained with.
-void load_weights(const std::string& path, nn::Module& model, Flags& flags) {
+/// model. To a checkpoint belong the normalisation that it was trained with and the data set, whose
+/// name is returned.
+std::string load_weights(const std::string& path, nn::Module& model, Flags& flags) {
   io::Checkpoint checkpoint;
   if (io::load_safetensors_metadata(path).contains("rondo.checkpoint")) {
     checkpoint = io::load_checkpoint(path, flags.model);
@@ -114,13 +117,14 @@ void load_weights(const std::string& path, nn::Module& model, Flags& flags) {
   } else {
     checkpoint.model_state = io::load_safetensors(path).tensors;
   }
+  std::string dataset = text_in(checkpoint.config, "--dataset");
   try {
     model.load_state_dict(checkpoint.model_state);
   } catch (const Error& error) {
-    std::string dataset = text_in(checkpoint.config, "--dataset");
-    throw Error(concat(path, dataset.empty() ? "" : concat(", trained on ", dataset, ","), ": ",
+    throw Error(concat(path, dataset.empty() ? "" : concat(" (trained on ", dataset, ")"), ": ",
                        error.what()));
   }
+  return dataset;
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const Flags& flags, nn::Module& model) {
@@ -159,7 +163,11 @@ class Program {
     std::string weights = flags_.weights;
     if (weights.empty() && !trains)
       weights = train::checkpoint_path(flags_.checkpoint_dir).string();
-    if (!weights.empty()) load_weights(weights, model, flags_);
+    if (!weights.empty()) {
+      const std::string trained_on = load_weights(weights, model, flags_);
+      if (out_ != nullptr && !trains && !trained_on.empty() && trained_on != flags_.dataset)
+        *out_ << "note: " << weights << " was trained on " << trained_on << std::endl;
+    }
     if (!flags_.predict.empty()) return predict(model, *data.test);
     if (flags_.eval) return evaluate(model, data.test, weights);
     return train(model, data);
@@ -306,7 +314,9 @@ class Program {
               << static_cast<std::int64_t>(std::lround(result.img_per_s)) << " img/s\ncheckpoint "
               << result.checkpoint.string() << ", metrics " << directory << "/metrics.jsonl"
               << "\nwhat to try next: --epochs " << 3 * flags_.epochs
-              << " for more accuracy, --model resnet18 for a larger net, "
+              << " for more accuracy, --model "
+              << (flags_.model == "mlp" ? "resnet20 for a convolutional net, "
+                                        : "resnet18 for a larger net, ")
               << "--checkpoint-dir " << directory << " --predict IMAGE.ppm to ask this one\n";
       }
       out_->flush();

@@ -72,7 +72,8 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
                  "steps between checkpoints; 0: at the end of an epoch")
       ->check(not_negative);
   app.add_option("--weights", f.weights,
-                 "start from these weights (a checkpoint or a .safetensors state dict)");
+                 "start from these weights (a checkpoint or a .safetensors state dict); a run that "
+                 "is resumed has its own");
   app.add_flag("--eval", f.eval,
                "only measure the test accuracy (of --weights, or of the checkpoint)");
   app.add_option("--predict", f.predict, "name the class of this image (PPM or PGM), then end");
@@ -121,15 +122,18 @@ void agree_on_flags(const Flags& f, dist::Communicator& comm) {
 std::vector<float> parse_channels(const std::string& flag, const std::string& text,
                                   std::int64_t channels) {
   std::vector<float> values;
-  std::istringstream in(text);
-  for (std::string part; std::getline(in, part, ',');) {
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    begin = end + 1;
     std::size_t used = 0;
     try {
       values.push_back(std::stof(part, &used));
     } catch (const std::exception&) {
       used = std::string::npos;
     }
-    require(used == part.size(), flag, " ", text, ": \"", part, "\" is no number");
+    require(used == part.size() && std::isfinite(values.back()), flag, " ", text, ": \"", part,
+            "\" is no number");
   }
   require(static_cast<std::int64_t>(values.size()) == channels, flag, " ", text, ": has ",
           values.size(), " numbers, the images have ", channels, " channels");

@@ -1,6 +1,6 @@
 // Batch normalisation, forward and backward, each in two passes over memory: one that sums per
 // channel, one that applies. The ReLU and the residual addition that follow it in a ResNet ride
-// along.
+// along; on the way back its mask is computed again from x where that is known to suffice.
 //
 // Sums: the rows (pixels) are cut into a fixed number of chunks, whatever the number of threads; a
 // chunk adds up short runs in f32, in vector registers, and the runs in f64. The chunks' sums are
@@ -92,17 +92,22 @@ void sum_pairs(const Layout& layout, std::vector<double>& a, std::vector<double>
 }
 
 /// Calls f(first, rows, channels, channel) on pieces of the data, in parallel: the shape in which
-/// the ISA kernels take it. channel is where the per-channel factors of the piece begin.
+/// the ISA kernels take it. channel is where the per-channel factors of the piece begin. Each
+/// thread goes from the end of its share to the beginning: what the pass for the sums touched last
+/// is what the caches still hold.
 template <class F>
 void for_each_piece(const Layout& layout, F f) {
   std::int64_t work = layout.rows * layout.channels;
   if (layout.channels_last) {
     parallel_for(layout.rows, work, [&](auto begin, auto end) {
-      f(begin * layout.channels, end - begin, layout.channels, std::int64_t{0});
+      for (std::int64_t last = end; last > begin; last -= run_rows) {
+        std::int64_t first = std::max(begin, last - run_rows);
+        f(first * layout.channels, last - first, layout.channels, std::int64_t{0});
+      }
     });
   } else {
     parallel_for(layout.planes * layout.channels, work, [&](auto begin, auto end) {
-      for (std::int64_t i = begin; i < end; ++i) {
+      for (std::int64_t i = end - 1; i >= begin; --i) {
         f(i * layout.length, layout.length, std::int64_t{1}, i % layout.channels);
       }
     });
@@ -116,14 +121,14 @@ float value_or(const Tensor& x, std::int64_t i, float otherwise) {
 /// scale and offset of y = x scale + offset.
 struct Affine {
   std::vector<float> scale, offset;
-  template <class Mean, class Invstd>
-  Affine(std::int64_t channels, const Tensor& gamma, const Tensor& beta, Mean mean, Invstd invstd)
+  Affine(std::int64_t channels, const Tensor& gamma, const Tensor& beta, const float* mean,
+         const float* invstd)
       : scale(static_cast<std::size_t>(channels)), offset(scale.size()) {
     for (std::int64_t c = 0; c < channels; ++c) {
       auto k = static_cast<std::size_t>(c);
-      double s = value_or(gamma, c, 1) * invstd(c);
+      double s = static_cast<double>(value_or(gamma, c, 1)) * invstd[c];
       scale[k] = static_cast<float>(s);
-      offset[k] = static_cast<float>(value_or(beta, c, 0) - mean(c) * s);
+      offset[k] = static_cast<float>(value_or(beta, c, 0) - mean[c] * s);
     }
   }
 };
@@ -196,10 +201,7 @@ void CpuBackend::batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& 
       rm = static_cast<float>((1 - momentum) * rm + momentum * (guess[c] + shift));
       rv = static_cast<float>((1 - momentum) * rv + momentum * var * n / (n - 1));
     }
-    Affine affine(
-        layout.channels, gamma, beta, [&](auto c) { return batch_mean[c]; },
-        [&](auto c) { return batch_invstd[c]; });
-    apply(input, affine, with, output);
+    apply(input, Affine(layout.channels, gamma, beta, batch_mean, batch_invstd), with, output);
   });
 }
 
@@ -207,19 +209,18 @@ void CpuBackend::batch_norm_inference(const Tensor& x, const Tensor& gamma, cons
                                       const Tensor& mean, const Tensor& var, double eps,
                                       const BatchNormFusion& fusion, const Tensor& y) {
   in_f32(x, fusion, y, [&](const Tensor& input, const BatchNormFusion& with, const Tensor& output) {
-    const float* m = mean.data_ptr<float>();
     const float* v = var.data_ptr<float>();
-    Affine affine(
-        x.size(1), gamma, beta, [&](auto c) { return m[c]; },
-        [&](auto c) { return 1 / std::sqrt(v[c] + eps); });
-    apply(input, affine, with, output);
+    std::vector<float> invstd(v, v + x.size(1));
+    for (float& s : invstd) s = static_cast<float>(1 / std::sqrt(s + eps));
+    apply(input, Affine(x.size(1), gamma, beta, mean.data_ptr<float>(), invstd.data()), with,
+          output);
   });
 }
 
-void CpuBackend::batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y,
-                                     const Tensor& gamma, const Tensor& mean, const Tensor& invstd,
-                                     const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta,
-                                     const Tensor& dresidual) {
+void CpuBackend::batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y, bool relu,
+                                     const Tensor& gamma, const Tensor& beta, const Tensor& mean,
+                                     const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,
+                                     const Tensor& dbeta, const Tensor& dresidual) {
   Tensor input = Layout::normalize(as_f32(x));
   auto like_input = [&](const Tensor& t) {
     if (!t.defined() || (t.dtype() == f32 && t.is_contiguous(input.suggested_format()))) return t;
@@ -238,11 +239,17 @@ void CpuBackend::batch_norm_backward(const Tensor& dy, const Tensor& x, const Te
   Layout layout(input);
   const float* px = input.data_ptr<float>();
   const float* pdy = gradient.data_ptr<float>();
-  const float* py = output.defined() ? output.data_ptr<float>() : nullptr;
   const float* pm = mean.data_ptr<float>();
+  const float* ps = invstd.data_ptr<float>();
+  Affine forward(layout.channels, gamma, beta, pm, ps);
+  auto mask_at = [&](std::int64_t first, std::int64_t channel) -> ReluMask {
+    if (!relu) return {};
+    if (output.defined()) return {.y = output.data_ptr<float>() + first};
+    return {.scale = forward.scale.data() + channel, .offset = forward.offset.data() + channel};
+  };
   std::vector<double> sum_g, sum_gx;
   sum_pairs(layout, sum_g, sum_gx, [&](auto at, auto rows, auto c, float* g, float* gx) {
-    kernels().batch_norm.backward_sums(pdy + at, px + at, py ? py + at : nullptr, rows,
+    kernels().batch_norm.backward_sums(pdy + at, px + at, mask_at(at, c), rows,
                                        layout.channels_last ? layout.channels : 1, pm + c, g, gx);
   });
 
@@ -251,7 +258,7 @@ void CpuBackend::batch_norm_backward(const Tensor& dy, const Tensor& x, const Te
   auto channels = static_cast<std::size_t>(layout.channels);
   std::vector<float> a(channels), b(channels), d(channels);
   for (std::size_t c = 0; c < channels; ++c) {
-    double s = invstd.data_ptr<float>()[c];
+    double s = ps[c];
     double scale = value_or(gamma, static_cast<std::int64_t>(c), 1) * s;
     double slope = -scale * s * s * sum_gx[c] / n;
     a[c] = static_cast<float>(scale);
@@ -263,9 +270,9 @@ void CpuBackend::batch_norm_backward(const Tensor& dy, const Tensor& x, const Te
   float* pdx = result.data_ptr<float>();
   float* pr = residual.defined() ? residual.data_ptr<float>() : nullptr;
   for_each_piece(layout, [&](auto first, auto rows, auto width, auto c) {
-    kernels().batch_norm.backward_apply(pdy + first, px + first, py ? py + first : nullptr,
-                                        pdx + first, pr ? pr + first : nullptr, rows, width,
-                                        a.data() + c, b.data() + c, d.data() + c);
+    kernels().batch_norm.backward_apply(pdy + first, px + first, mask_at(first, c), pdx + first,
+                                        pr ? pr + first : nullptr, rows, width, a.data() + c,
+                                        b.data() + c, d.data() + c);
   });
   if (!result.is_same(dx)) copy(result, dx);
   if (dresidual.defined() && !residual.is_same(dresidual)) copy(residual, dresidual);

@@ -46,6 +46,32 @@ struct BlockedWeight {
   dnnl::memory memory;
 };
 
+/// Activations in the layout a primitive wants: the channels_last tensor's own memory, or scratch
+/// memory in blocks, to be filled from the tensor before (load) or copied to it after (store).
+class Activations {
+ public:
+  Activations(const Primitive& primitive, const dnnl::memory::desc& desc, const Tensor& t)
+      : tensor_(t) {
+    if (primitive.blocked && t.size(1) != 16) {
+      storage_ = Tensor::empty({static_cast<std::int64_t>(desc.get_size())}, {.dtype = u8});
+      memory = memory_of(desc, storage_.data_ptr());
+    } else {
+      memory = memory_of(desc, t.data_ptr());
+    }
+  }
+  const dnnl::memory& load() const {
+    if (storage_.defined()) reorder(channels_last(tensor_), memory);
+    return memory;
+  }
+  void store() const {
+    if (storage_.defined()) reorder(memory, channels_last(tensor_));
+  }
+  dnnl::memory memory;
+
+ private:
+  Tensor tensor_, storage_;
+};
+
 /// A vector of channels (K) as (1, K, 1, 1).
 Tensor as_channels(const Tensor& v) {
   return v.as_view({1, v.size(0), 1, 1}, {0, v.stride(0), 0, 0}, v.storage_offset());
@@ -88,12 +114,14 @@ void CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, co
     const Primitive& primitive = *prepared;
     BlockedWeight weight(primitive.weights);
     reorder(dense_weight(master, params.groups), weight.memory);
-    std::unordered_map<int, dnnl::memory> arguments = {
-        {DNNL_ARG_SRC, memory_of(primitive.source, source.data_ptr())},
-        {DNNL_ARG_WEIGHTS, weight.memory},
-        {DNNL_ARG_DST, memory_of(primitive.destination, out.data_ptr())}};
+    Activations input(primitive, primitive.source, source);
+    Activations output(primitive, primitive.destination, out);
+    std::unordered_map<int, dnnl::memory> arguments = {{DNNL_ARG_SRC, input.load()},
+                                                       {DNNL_ARG_WEIGHTS, weight.memory},
+                                                       {DNNL_ARG_DST, output.memory}};
     if (b.defined()) arguments.emplace(DNNL_ARG_BIAS, memory_of(primitive.bias, b.data_ptr()));
     execute(primitive, std::move(arguments));
+    output.store();
   });
 }
 
@@ -114,9 +142,12 @@ void CpuBackend::conv2d_backward_input(const Tensor& dy, const Tensor& w, const 
     const Primitive& primitive = *prepared;
     BlockedWeight weight(primitive.weights);
     reorder(dense_weight(master, params.groups), weight.memory);
-    execute(primitive, {{DNNL_ARG_DIFF_DST, memory_of(primitive.destination, gradient.data_ptr())},
+    Activations above(primitive, primitive.destination, gradient);
+    Activations below(primitive, primitive.source, out);
+    execute(primitive, {{DNNL_ARG_DIFF_DST, above.load()},
                         {DNNL_ARG_WEIGHTS, weight.memory},
-                        {DNNL_ARG_DIFF_SRC, memory_of(primitive.source, out.data_ptr())}});
+                        {DNNL_ARG_DIFF_SRC, below.memory}});
+    below.store();
   });
 }
 
@@ -142,10 +173,11 @@ void CpuBackend::conv2d_backward_weight(const Tensor& dy, const Tensor& x, const
       describe(Conv2dProblem::Pass::backward_weight, x, dw, dy, params, dbias.defined()));
   const Primitive& primitive = *prepared;
   BlockedWeight weight(primitive.weights);
-  std::unordered_map<int, dnnl::memory> arguments = {
-      {DNNL_ARG_SRC, memory_of(primitive.source, source.data_ptr())},
-      {DNNL_ARG_DIFF_DST, memory_of(primitive.destination, gradient.data_ptr())},
-      {DNNL_ARG_DIFF_WEIGHTS, weight.memory}};
+  Activations below(primitive, primitive.source, source);
+  Activations above(primitive, primitive.destination, gradient);
+  std::unordered_map<int, dnnl::memory> arguments = {{DNNL_ARG_SRC, below.load()},
+                                                     {DNNL_ARG_DIFF_DST, above.load()},
+                                                     {DNNL_ARG_DIFF_WEIGHTS, weight.memory}};
   if (dbias.defined())
     arguments.emplace(DNNL_ARG_DIFF_BIAS, memory_of(primitive.bias, dbias.data_ptr()));
   execute(primitive, std::move(arguments));

@@ -72,10 +72,10 @@ class CpuBackend : public Backend {
   void batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                             const Tensor& mean, const Tensor& var, double eps,
                             const BatchNormFusion& fusion, const Tensor& y) override;
-  void batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y, const Tensor& gamma,
-                           const Tensor& mean, const Tensor& invstd, const Tensor& dx,
-                           const Tensor& dgamma, const Tensor& dbeta,
-                           const Tensor& dresidual) override;
+  void batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y, bool relu,
+                           const Tensor& gamma, const Tensor& beta, const Tensor& mean,
+                           const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,
+                           const Tensor& dbeta, const Tensor& dresidual) override;
 
   // pool.cpp
   void max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,

@@ -97,13 +97,28 @@ auto make_backward_pd(const Hint& hint, const Args&... args) {
 }
 #endif
 
-/// Describes activations: channels_last, by its blocked name where that is the same (see the
-/// header).
+bool has_avx512() {
+  static const bool has = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
+  return has;
+}
+
+/// Whether the kernel is better off with activations in blocks of 16 channels than with
+/// channels_last ones (Note [Layouts on the CPU]).
+bool wants_blocks(const Conv2dProblem& p) {
+  if (!has_avx512() || p.params.groups != 1) return false;
+  if (p.c == 16 && p.k == 16) return true;
+  const bool whole_blocks = p.c % 16 == 0 && p.k % 16 == 0;
+  if (p.dtype != DType::f32 || !whole_blocks || p.p * p.q > 16) return false;
+  const bool strided = p.params.stride_h > 1 || p.params.stride_w > 1;
+  using Pass = Conv2dProblem::Pass;
+  return p.r * p.s > 1 && (p.pass == Pass::forward || (p.pass == Pass::backward_input && !strided));
+}
+
 memory::desc activation_desc(const Conv2dProblem& p, std::int64_t channels, std::int64_t height,
                              std::int64_t width) {
-  bool blocked = p.c == 16 && p.k == 16 && p.params.groups == 1;
-  return {
-      {p.n, channels, height, width}, data_type_of(p.dtype), blocked ? tag::nChw16c : tag::nhwc};
+  return {{p.n, channels, height, width},
+          data_type_of(p.dtype),
+          wants_blocks(p) ? tag::nChw16c : tag::nhwc};
 }
 
 Primitive make_convolution(const Conv2dProblem& p) {
@@ -133,7 +148,8 @@ Primitive make_convolution(const Conv2dProblem& p) {
             forward.weights_desc(),
             b,
             forward.dst_desc(),
-            forward.scratchpad_desc()};
+            forward.scratchpad_desc(),
+            wants_blocks(p)};
   }
   if (p.pass == Pass::backward_input) {
     auto pd = make_backward_pd<dnnl::convolution_backward_data>(
@@ -143,7 +159,8 @@ Primitive make_convolution(const Conv2dProblem& p) {
             pd.weights_desc(),
             {},
             pd.diff_dst_desc(),
-            pd.scratchpad_desc()};
+            pd.scratchpad_desc(),
+            wants_blocks(p)};
   }
   auto pd = make_backward_pd<dnnl::convolution_backward_weights>(
       forward, algorithm, x, w, b, y, strides, dilates, pad_before, pad_after);
@@ -152,7 +169,8 @@ Primitive make_convolution(const Conv2dProblem& p) {
           pd.diff_weights_desc(),
           b,
           pd.diff_dst_desc(),
-          pd.scratchpad_desc()};
+          pd.scratchpad_desc(),
+          wants_blocks(p)};
 }
 
 Primitive make_matmul(const MatmulProblem& p) {
@@ -190,11 +208,12 @@ dnnl::memory::data_type data_type_of(DType dtype) {
 }
 
 bool has_dtype(DType dtype) {
-  static const bool bf16 = [] {
-    auto isa = dnnl::get_effective_cpu_isa();
-    return isa >= dnnl::cpu_isa::avx512_core;
-  }();
-  return dtype == DType::f32 || (dtype == DType::bf16 && bf16);
+  return dtype == DType::f32 || (dtype == DType::bf16 && has_avx512());
+}
+
+dnnl::memory channels_last(const Tensor& t) {
+  memory::dims dims = {t.size(0), t.size(1), t.size(2), t.size(3)};
+  return memory_of({dims, data_type_of(t.dtype()), tag::nhwc}, t.data_ptr());
 }
 
 std::shared_ptr<const Primitive> convolution(const Conv2dProblem& p) {

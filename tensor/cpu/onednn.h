@@ -8,12 +8,17 @@
 // is ours (scratchpad_mode::user), so that it comes from the caching allocator.
 //
 // Note [Layouts on the CPU]
-// Activations travel channels_last. oneDNN's kernels are fastest for its blocked layout nChw16c,
-// and for exactly 16 channels that *is* channels_last, byte for byte: such tensors are described to
-// oneDNN as blocked. For more channels a blocked tensor would have to be reordered on its way in
-// and out, which costs about what it gains (bench/step_profile --each shows each convolution's
-// rate). Weights are reordered from their dense master copy to whatever the kernel wants, at each
-// call: a per-cent of the work.
+// Activations travel channels_last. Where AVX-512 is to be had, some convolutions are much faster
+// in oneDNN's blocked layout nChw16c (the blocks of 16 channels are outermost):
+//   - exactly 16 channels, in and out: there the blocked layout *is* channels_last, byte for byte;
+//   - output planes of at most 16 pixels (the last stage of a CIFAR ResNet-18: 282 GFLOP/s
+//     channels_last, 498 blocked, on a Zen 5): the channels_last kernel works along one plane, and
+//     runs out of pixels. The tensors are small, and reordering them on the way in and out costs a
+//     fiftieth of what it gains.
+// Elsewhere reordering costs about what it gains (bench/step_profile --each shows each
+// convolution's rate). The rule depends on shapes alone: a choice made by timing would make two
+// runs differ in their last bits. Weights are reordered from their dense master copy to whatever
+// the kernel wants, at each call: a per-cent of the work.
 
 #include <dnnl.hpp>
 #include <initializer_list>
@@ -27,6 +32,7 @@ namespace rondo::cpu {
 struct Primitive {
   dnnl::primitive run;
   dnnl::memory::desc source, weights, bias, destination, scratchpad;
+  bool blocked = false;  // source and destination in blocks of 16 channels, else channels_last
 };
 
 struct Conv2dProblem {
@@ -61,5 +67,7 @@ inline dnnl::memory memory_of(const dnnl::memory::desc& desc, void* data) {
   return dnnl::memory(desc, engine(), data);
 }
 dnnl::memory::data_type data_type_of(DType dtype);
+/// The memory of a dense channels_last tensor (N, C, H, W).
+dnnl::memory channels_last(const Tensor& t);
 
 }  // namespace rondo::cpu

@@ -4,6 +4,7 @@
 #include "autograd/ops/norm.h"
 
 #include "autograd/engine.h"
+#include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
@@ -48,6 +49,32 @@ TEST(BatchNorm, StatisticsAreNotRoundedToTheInputsDtype) {
   double deviation = std::sqrt((2.25 + 0.25 + 6.25 + 2.25) / 4);
   EXPECT_NEAR(half[0].item<double>(), -1.5 / deviation, 4e-3);
   EXPECT_NEAR(half[1].item<double>(), 0.5 / deviation, 2e-3);
+}
+
+/// Fused with a relu, the backward finds the mask again from x or from y; spelled out, relu brings
+/// its own. beta may have been stepped on in between.
+TEST(BatchNorm, TheFusedReluHasTheMaskOfTheForward) {
+  for (MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
+    for (bool with_residual : {false, true}) {
+      Tensor x = randn({3, 5, 4, 4}).contiguous(format), dy = randn({3, 5, 4, 4});
+      Tensor gamma = randn({5}), beta = randn({5}), shortcut = randn({3, 5, 4, 4});
+      auto gradients = [&](bool fused) {
+        std::vector<Tensor> in = {x.clone().requires_grad_(), gamma.clone().requires_grad_(),
+                                  beta.clone().requires_grad_()};
+        Tensor residual = with_residual ? shortcut.clone().requires_grad_() : Tensor();
+        Tensor y = batch_norm(in[0], in[1], in[2], {}, {}, {.residual = residual, .relu = fused});
+        if (!fused) y = relu(y);
+        no_grad([&] { return in[2].fill_(100); });
+        y.backward(dy);
+        std::vector<Tensor> grads = {in[0].grad(), in[1].grad(), in[2].grad()};
+        if (with_residual) grads.push_back(residual.grad());
+        return grads;
+      };
+      auto fused = gradients(true), spelled_out = gradients(false);
+      for (std::size_t i = 0; i < fused.size(); ++i)
+        EXPECT_TRUE(all_close(fused[i], spelled_out[i], 0)) << i << ' ' << with_residual;
+    }
+  }
 }
 
 TEST(GroupNorm, EmptyBatches) {

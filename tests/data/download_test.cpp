@@ -204,7 +204,7 @@ TEST_F(Find, ANamedFolderWithoutTheSetIsAnError) {
       HasSubstr((scratch_ / "flag").string() + ": holds no mnist"));
   EXPECT_THAT(
       message_of<IoError>([&] { find_or_download("mnist", {.data_dir = scratch_ / "nowhere"}); }),
-      HasSubstr("nowhere: holds no mnist"));
+      HasSubstr("nowhere: no such folder"));
   EXPECT_EQ(find_or_download("mnist"), cache_ / "MNIST/raw");
 }
 

@@ -17,6 +17,7 @@
 #include "nn/dropout.h"
 #include "nn/flatten.h"
 #include "nn/linear.h"
+#include "support/errors.h"
 #include "support/support.h"
 
 namespace rondo::test {
@@ -322,6 +323,27 @@ TEST(Scopes, AnAnomalyNamesTheLayer) {
   } catch (const AutogradError& error) {
     EXPECT_THAT(error.what(), HasSubstr("1.0"));
   }
+}
+
+struct Twins : nn::Module {
+  nn::Linear a{2, 2}, b{2, 2};
+  Tensor forward(const Tensor& x) override { return b(a(x)); }
+  void visit(nn::Visitor& v) override {
+    v.child("fc", a);
+    v.child("fc", b);
+  }
+};
+
+struct Mirror : nn::Module {
+  Tensor forward(const Tensor& x) override { return x; }
+  void visit(nn::Visitor& v) override { v.child("self", *this); }
+};
+
+TEST(Module, NamesAreUniqueAndNoModuleLiesInItself) {
+  Twins twins;
+  EXPECT_ERROR(twins.state_dict(), Error, "two members of this module are called \"fc\"");
+  Mirror mirror;
+  EXPECT_ERROR(mirror.parameters(), Error, "the module \"self\" lies inside itself");
 }
 
 }  // namespace

@@ -113,6 +113,8 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
   fails_saying "/nonexistent" "$bin/cifar_resnet" --data /nonexistent
   fails_saying "--mean 1,2: has 2 numbers" "${resnet[@]}" --mean 1,2
   fails_saying "--std 1,x,2: \"x\" is no number" "${resnet[@]}" --std 1,x,2
+  fails_saying "--mean 1,: \"\" is no number" "${resnet[@]}" --mean 1,
+  fails_saying "--std 0: 0 is not above 0" "${resnet[@]}" --std 0
   fails_saying "nothing/checkpoint.safetensors" "${resnet[@]}" --resume --checkpoint-dir nothing
   [ ! -e nothing/metrics.jsonl ] || fail "a failed --resume wrote metrics"
   succeeds "${resnet[@]}" --epochs 1 --checkpoint-dir out
@@ -120,7 +122,7 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
   fails_saying "belongs to a run with --lr 0.05, this one has --lr 0.1" "${resnet[@]}" --lr 0.1 --epochs 1 --resume --checkpoint-dir out
   fails_saying "belongs to a run with --augment 1, this one has --augment 0" "${resnet[@]}" --no-augment --epochs 1 --resume --checkpoint-dir out
   fails_saying "out/checkpoint.safetensors is a checkpoint of the model resnet20, not of mlp" "${resnet[@]}" --model mlp --eval --checkpoint-dir out
-  fails_saying "out/checkpoint.safetensors, trained on fashion_mnist," "${resnet[@]}" --dataset cifar10 --eval --checkpoint-dir out
+  fails_saying "out/checkpoint.safetensors (trained on fashion_mnist): " "${resnet[@]}" --dataset cifar10 --eval --checkpoint-dir out
   fails_saying "cannot read none" "${resnet[@]}" --eval --weights none
   fails_saying "picture.ppm: cannot be opened" "${resnet[@]}" --predict picture.ppm --checkpoint-dir out
   : >picture.ppm
@@ -157,6 +159,10 @@ benches) # what scripts may rely on of the benchmarks: they run, and their JSON 
   succeeds "$bin/train_step" --model mlp --batch 8 --seconds 0.01 --json step.json
   for name in img_per_s ms_per_step; do [ -n "$(field $name step.json)" ] || fail "train_step: no $name"; done
   succeeds "$bin/train_step" --model resnet20 --batch 4 --dtype bf16 --infer --seconds 0.01
+  # Without AVX-512 too, oneDNN must have a fast kernel for every convolution, not its plain loops.
+  DNNL_MAX_CPU_ISA=AVX2 DNNL_VERBOSE=1 "$bin/train_step" --model resnet20 --batch 4 --seconds 0.01 >verbose.txt || fail "train_step fails with AVX2"
+  grep -q convolution, verbose.txt || fail "oneDNN says nothing of its convolutions"
+  ! grep -q convolution,ref verbose.txt || fail "a convolution of resnet20 runs in plain loops with AVX2"
   succeeds "$bin/step_profile" --batch 4 --steps 1 --json profile.json
   grep -q 'conv backward weight' profile.json || fail "step_profile: no convolutions"
   succeeds "${mpirun[@]}" -np 2 "$bin/all_reduce" --min-bytes 1024 --max-bytes 4096 --repeat 2 --json rows.json

@@ -133,6 +133,9 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         ConvCase{2, 3, 9, 7, 16, 3, 3, {.pad_h = 1, .pad_w = 1}},   // a stem
         ConvCase{3, 16, 8, 8, 16, 3, 3, {.pad_h = 1, .pad_w = 1}},  // seen as blocked
+        ConvCase{3, 32, 4, 4, 48, 3, 3, {.pad_h = 1, .pad_w = 1}},  // small planes: in blocks
+        ConvCase{3, 16, 4, 3, 32, 3, 3, {.pad_h = 1, .pad_w = 1}},  // the same, one side as it is
+        ConvCase{2, 32, 8, 8, 16, 3, 3, {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1}},
         ConvCase{2, 16, 9, 9, 32, 3, 3, {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1}},
         ConvCase{2, 8, 7, 7, 12, 1, 1, {.stride_h = 2, .stride_w = 2}},  // 1x1
         ConvCase{1, 5, 11, 6, 7, 3, 2, {.stride_h = 1, .stride_w = 3, .pad_h = 2, .dilation_h = 2}},

@@ -29,6 +29,14 @@ struct ElementwiseKernels {
                      std::int64_t* y, std::int64_t n);
 };
 
+/// How the gradient finds out where a relu let through: from the sign of its output y; else, which
+/// saves reading y, from x scale[c] + offset[c], exactly what `apply` computed; all null: no relu.
+struct ReluMask {
+  const float* y = nullptr;
+  const float* scale = nullptr;
+  const float* offset = nullptr;
+};
+
 /// Batch norm on rows of C channels (N·H·W rows of a channels_last tensor), or on one channel's
 /// plane (C = 1). All pointers dense f32.
 struct BatchNormKernels {
@@ -38,11 +46,12 @@ struct BatchNormKernels {
   /// y = relu?(x scale[c] + offset[c] + residual?)
   void (*apply)(const float* x, const float* residual, float* y, std::int64_t rows,
                 std::int64_t channels, const float* scale, const float* offset, bool relu);
-  /// With g = y <= 0 ? 0 : dy (y null: g = dy): sum_g[c] += g, sum_gx[c] += g (x - mean[c]).
-  void (*backward_sums)(const float* dy, const float* x, const float* y, std::int64_t rows,
+  /// With g = dy where the relu's input was positive, else 0: sum_g[c] += g,
+  /// sum_gx[c] += g (x - mean[c]).
+  void (*backward_sums)(const float* dy, const float* x, const ReluMask& mask, std::int64_t rows,
                         std::int64_t channels, const float* mean, float* sum_g, float* sum_gx);
   /// dx = g a[c] + x b[c] + d[c], and dresidual = g where it is not null.
-  void (*backward_apply)(const float* dy, const float* x, const float* y, float* dx,
+  void (*backward_apply)(const float* dy, const float* x, const ReluMask& mask, float* dx,
                          float* dresidual, std::int64_t rows, std::int64_t channels, const float* a,
                          const float* b, const float* d);
 };
