@@ -14,13 +14,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
-#include <iostream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "dist/init.h"
+#include "report.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"
 
@@ -119,14 +117,7 @@ int program(int argc, char** argv) {
   if (print) std::printf("%d ranks, backend %s\n", comm->world_size(), comm->backend());
   nlohmann::json result = {{"world_size", comm->world_size()},
                            {"rows", measure(*comm, options, print)}};
-  if (comm->rank() != 0 || options.json.empty()) return 0;
-  if (options.json == "-") {
-    std::cout << result.dump(2) << std::endl;
-    return 0;
-  }
-  std::ofstream file(options.json);
-  file << result.dump(2) << std::endl;
-  require<IoError>(file.good(), "--json: cannot write ", options.json);
+  if (comm->rank() == 0) bench::write_json(result, options.json);
   return 0;
 }
 

@@ -14,13 +14,12 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "data/loader.h"
 #include "data/transforms.h"
+#include "report.h"
 #include "tensor/creation.h"
 #include "tensor/random.h"
 
@@ -128,7 +127,7 @@ void print(const std::vector<Row>& rows) {
   }
 }
 
-void write(const std::string& file, const std::vector<Row>& rows, std::int64_t batch) {
+nlohmann::json as_json(const std::vector<Row>& rows, std::int64_t batch) {
   nlohmann::json json{{"batch", batch}, {"rows", nlohmann::json::array()}};
   for (const auto& row : rows) {
     nlohmann::json entry{{"name", row.name}, {"workers", row.workers}};
@@ -136,13 +135,7 @@ void write(const std::string& file, const std::vector<Row>& rows, std::int64_t b
     if (row.wait >= 0) entry["wait"] = row.wait;
     json["rows"].push_back(entry);
   }
-  if (file == "-") {
-    std::cout << json.dump() << '\n';
-    return;
-  }
-  std::ofstream out(file);
-  out << json.dump(2) << '\n';
-  require<IoError>(out.good(), "--json ", file, ": cannot be written");
+  return json;
 }
 
 }  // namespace
@@ -179,7 +172,7 @@ int main(int argc, char** argv) try {
     rows.push_back(loop(set, augment, batch, n, seconds, train_ms));
   }
   if (json != "-") print(rows);
-  if (!json.empty()) write(json, rows, batch);
+  bench::write_json(as_json(rows, batch), json);
   return 0;
 } catch (const std::exception& error) {
   std::cerr << "data_loading: " << error.what() << '\n';

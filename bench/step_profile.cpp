@@ -13,17 +13,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <iostream>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "autograd/grad_mode.h"
 #include "autograd/ops/loss.h"
-#include "nn/models/models.h"
 #include "optim/sgd.h"
+#include "report.h"
 #include "tensor/cpu/cpu_backend.h"
-#include "tensor/creation.h"
 
 namespace {
 
@@ -196,17 +193,10 @@ struct Settings {
 nlohmann::json profile(const Settings& s) {
   if (s.threads > 0) omp_set_num_threads(s.threads);
   manual_seed(1);
-  const bool imagenet = s.model == "resnet50";
-  nn::AnyModule model =
-      nn::make_model(s.model, {.num_classes = imagenet ? 1000 : 10,
-                               .stem = imagenet ? nn::Stem::imagenet : nn::Stem::cifar});
-  Tensor x = s.model == "mlp" ? randn({s.batch, 1, 28, 28})
-                              : randn({s.batch, 3, imagenet ? 224 : 32, imagenet ? 224 : 32})
-                                    .contiguous(MemoryFormat::channels_last);
-  Tensor target = randint(0, imagenet ? 1000 : 10, {s.batch});
-  optim::SGD sgd(model.parameters(), {.lr = 1e-3, .momentum = 0.9});
+  bench::Workload work(s.model, s.batch);
+  optim::SGD sgd(work.model.parameters(), {.lr = 1e-3, .momentum = 0.9});
   auto step = [&] {
-    Tensor loss = cross_entropy(model(x), target);
+    Tensor loss = cross_entropy(work.model(work.input), work.target);
     sgd.zero_grad();
     loss.backward();
     sgd.step();
@@ -274,15 +264,8 @@ void print(const nlohmann::json& r) {
 
 int run(const Settings& s) {
   nlohmann::json result = profile(s);
-  if (s.json == "-") {
-    std::cout << result.dump() << "\n";
-    return 0;
-  }
-  print(result);
-  if (s.json.empty()) return 0;
-  std::ofstream out(s.json);
-  out << result.dump(2) << "\n";
-  require<IoError>(out.good(), "--json ", s.json, ": cannot be written");
+  if (s.json != "-") print(result);
+  bench::write_json(result, s.json);
   return 0;
 }
 

@@ -7,17 +7,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "autograd/grad_mode.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/shape.h"
 #include "nn/batch_norm.h"
-#include "nn/models/models.h"
 #include "optim/sgd.h"
-#include "tensor/creation.h"
+#include "report.h"
 
 namespace {
 
@@ -31,13 +28,6 @@ struct Settings {
   double seconds = 10;
   bool infer = false;
 };
-
-/// The input that a model of this name is fed, in the layout that the loader would deliver.
-Tensor make_input(const Settings& s) {
-  if (s.model == "mlp") return randn({s.batch, 1, 28, 28});
-  std::int64_t side = s.model == "resnet50" ? 224 : 32;
-  return randn({s.batch, 3, side, side}).contiguous(MemoryFormat::channels_last);
-}
 
 /// Weights in bf16, statistics and affine factors of the normalisation in f32.
 void convert(nn::Module& model, DType dtype) {
@@ -63,13 +53,11 @@ std::vector<double> measure(double seconds, Step step) {
 int run(const Settings& s) {
   if (s.threads > 0) omp_set_num_threads(s.threads);
   manual_seed(1);
-  nn::AnyModule model = nn::make_model(
-      s.model, {.num_classes = s.model == "resnet50" ? 1000 : 10,
-                .stem = s.model == "resnet50" ? nn::Stem::imagenet : nn::Stem::cifar});
+  bench::Workload work(s.model, s.batch);
+  nn::AnyModule& model = work.model;
   DType dtype = parse_dtype(s.dtype);
   if (dtype != f32) convert(model.get(), dtype);
-  Tensor x = make_input(s).to(dtype);
-  Tensor target = randint(0, s.model == "resnet50" ? 1000 : 10, {s.batch});
+  Tensor x = work.input.to(dtype);
   optim::SGD sgd(model.parameters(), {.lr = 1e-3, .momentum = 0.9});
 
   std::vector<double> times;
@@ -79,7 +67,7 @@ int run(const Settings& s) {
     times = measure(s.seconds, [&] { (void)model(x); });
   } else {
     times = measure(s.seconds, [&] {
-      Tensor loss = cross_entropy(model(x).to(f32), target);
+      Tensor loss = cross_entropy(model(x).to(f32), work.target);
       sgd.zero_grad();
       loss.backward();
       sgd.step();
@@ -97,18 +85,13 @@ int run(const Settings& s) {
                            {"steps", times.size()},
                            {"ms_per_step", median},
                            {"img_per_s", 1e3 * static_cast<double>(s.batch) / median}};
-  if (s.json == "-") {
-    std::cout << result.dump() << "\n";
-    return 0;
+  if (s.json != "-") {
+    std::cout << s.model << ' ' << s.dtype << ' ' << (s.infer ? "inference" : "training")
+              << ", batch " << s.batch << ", " << omp_get_max_threads() << " threads: " << median
+              << " ms a step, " << result["img_per_s"].get<double>() << " img/s (median of "
+              << times.size() << " steps)\n";
   }
-  std::cout << s.model << ' ' << s.dtype << ' ' << (s.infer ? "inference" : "training")
-            << ", batch " << s.batch << ", " << omp_get_max_threads() << " threads: " << median
-            << " ms a step, " << result["img_per_s"].get<double>() << " img/s (median of "
-            << times.size() << " steps)\n";
-  if (s.json.empty()) return 0;
-  std::ofstream out(s.json);
-  out << result.dump(2) << "\n";
-  require<IoError>(out.good(), "--json ", s.json, ": cannot be written");
+  bench::write_json(result, s.json);
   return 0;
 }
 

@@ -1,0 +1,44 @@
+#pragma once
+// What the benchmarks have in common: the --json flag, and the models that two of them step.
+
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "nn/models/models.h"
+#include "tensor/creation.h"
+
+namespace rondo::bench {
+
+/// Writes the result of a benchmark where --json says: `-` is standard output, empty is nowhere.
+/// Throws IoError naming the file.
+inline void write_json(const nlohmann::json& result, const std::string& file) {
+  if (file.empty()) return;
+  if (file == "-") {
+    std::cout << result.dump() << std::endl;
+    return;
+  }
+  std::ofstream out(file);
+  out << result.dump(2) << std::endl;
+  require<IoError>(out.good(), "--json ", file, ": cannot be written");
+}
+
+/// A network by name, with random images in the layout that the loader would deliver, and their
+/// classes. resnet50 is ImageNet's, the others are for small images.
+struct Workload {
+  nn::AnyModule model;
+  Tensor input, target;
+
+  Workload(const std::string& name, std::int64_t batch) {
+    const bool imagenet = name == "resnet50";
+    const std::int64_t classes = imagenet ? 1000 : 10, side = imagenet ? 224 : 32;
+    model = nn::make_model(
+        name, {.num_classes = classes, .stem = imagenet ? nn::Stem::imagenet : nn::Stem::cifar});
+    input = name == "mlp" ? randn({batch, 1, 28, 28})
+                          : randn({batch, 3, side, side}).contiguous(MemoryFormat::channels_last);
+    target = randint(0, classes, {batch});
+  }
+};
+
+}  // namespace rondo::bench
