@@ -206,7 +206,7 @@ nlohmann::json profile(const Settings& s) {
   Machine machine = measure_machine();
   TimedBackend timed;
   timed.each_shape = s.each;
-  Backend& before = set_backend(Device::cpu(), timed);
+  Backend* before = set_backend(Device::cpu(), &timed);
   auto start = Clock::now();
   for (std::int64_t i = 0; i < s.steps; ++i) step();
   double total = milliseconds_since(start) / static_cast<double>(s.steps);

@@ -83,23 +83,38 @@ Traces traces_of(const std::string& name) {
   return {fashion_mnist_folders(), idx, "/usr/share/datasets/fashion-mnist"};
 }
 
-bool holds(const fs::path& folder, const std::vector<std::string>& files) {
-  for (const auto& file : files) {
-    std::error_code error;
-    if (fs::exists(folder / file, error) || fs::exists(folder / (file + ".gz"), error)) return true;
-    require<IoError>(error != std::errc::permission_denied, folder.string(), ": cannot be read (",
-                     error.message(), ")");
-  }
-  return false;
-}
+/// Looks for a set in one folder after another, and remembers which it was not allowed to look
+/// into.
+class Search {
+ public:
+  explicit Search(Traces traces) : traces_(std::move(traces)) {}
 
-/// The folder with the set in or below `dir`; empty when it is not there.
-fs::path find_in(const fs::path& dir, const Traces& traces, bool or_itself) {
-  for (const auto& folder : traces.folders) {
-    if (holds(dir / folder, traces.files)) return dir / folder;
+  /// The folder with the set in or below `dir`; empty when it is not there.
+  fs::path in(const fs::path& dir, bool or_itself) {
+    for (const auto& folder : traces_.folders) {
+      if (holds(dir / folder)) return dir / folder;
+    }
+    return or_itself && holds(dir) ? dir : fs::path{};
   }
-  return or_itself && holds(dir, traces.files) ? dir : fs::path{};
-}
+
+  bool holds(const fs::path& folder) {
+    for (const auto& file : traces_.files) {
+      std::error_code error;
+      if (fs::exists(folder / file, error) || fs::exists(folder / (file + ".gz"), error))
+        return true;
+      if (error == std::errc::permission_denied)
+        unreadable_ = concat("; ", folder.string(), " cannot be read (", error.message(), ")");
+    }
+    return false;
+  }
+
+  /// For the end of a sentence that says where nothing was found.
+  const std::string& unreadable() const { return unreadable_; }
+
+ private:
+  Traces traces_;
+  std::string unreadable_;
+};
 
 std::vector<RemoteFile> idx_files(const std::string& base, const std::vector<std::string>& md5) {
   std::vector<RemoteFile> files;
@@ -188,32 +203,35 @@ fs::path cache_dir() {
 fs::path find_or_download(const std::string& name, const DownloadOptions& options) {
   const RemoteDataset remote = remote_dataset(name);
   const Traces traces = traces_of(name);
+  Search search(traces);
   if (!options.data_dir.empty()) {
     std::error_code ignored;
     require<IoError>(fs::exists(options.data_dir, ignored) || ignored, options.data_dir.string(),
                      ": no such folder");
-    const fs::path found = find_in(options.data_dir, traces, true);
+    const fs::path found = search.in(options.data_dir, true);
     require<IoError>(!found.empty(), options.data_dir.string(), ": holds no ", name, " (neither ",
-                     traces.folders[0], "/", traces.files[0], " nor ", traces.files[0], ")");
+                     traces.folders[0], "/", traces.files[0], " nor ", traces.files[0], ")",
+                     search.unreadable());
     return found;
   }
   const std::string given = environment("RONDO_DATA");
   if (!given.empty()) {
     // A variable stands for all sets: files that could be MNIST's or Fashion-MNIST's say nothing.
     const bool telling = name.starts_with("cifar");
-    if (auto found = find_in(given, traces, telling); !found.empty()) return found;
+    if (auto found = search.in(given, telling); !found.empty()) return found;
   }
   const fs::path cache = cache_dir();
-  if (auto found = find_in(cache, traces, false); !found.empty()) return found;
-  if (!traces.system.empty() && holds(traces.system, traces.files)) return traces.system;
-  require<IoError>(options.allow_download, name, " is neither in $RONDO_DATA (",
-                   given.empty() ? "not set" : given, ") nor in ", cache.string());
+  if (auto found = search.in(cache, false); !found.empty()) return found;
+  if (!traces.system.empty() && search.holds(traces.system)) return traces.system;
+  const std::string places = concat("$RONDO_DATA (", given.empty() ? "not set" : given, ") nor ");
+  require<IoError>(options.allow_download, name, " is neither in ", places, "in ", cache.string(),
+                   search.unreadable());
   try {
     return obtain(remote, cache, options);
   } catch (const IoError& error) {
-    throw IoError(concat(error.what(), "; ", name, " was downloaded because neither $RONDO_DATA (",
-                         given.empty() ? "not set" : given, ") nor ", cache.string(),
-                         " holds it; --data DIR can name a folder that does"));
+    throw IoError(concat(error.what(), "; ", name, " was downloaded because neither ", places,
+                         cache.string(), " holds it; --data DIR can name a folder that does",
+                         search.unreadable()));
   }
 }
 

@@ -91,6 +91,9 @@ class DistributedDataParallel {
   /// Throws Error, on all ranks alike, naming the first rank whose loss was not finite; where()
   /// ends the sentence (" in epoch 3").
   void check_flag(const std::function<std::string()>& where = {}) const;
+  void check_flag(const std::string& where) const {
+    check_flag([&] { return where; });
+  }
 
   /// Gives every rank rank 0's buffers (running statistics), as is due before an evaluation, a
   /// checkpoint or a hash of the model. Collective.

@@ -38,8 +38,11 @@ struct Members final : Visitor {
   Named<Module> children;
 
  private:
-  /// Two members of one name would overwrite each other in a state dict.
+  /// Two members of one name would overwrite each other in a state dict, as would "a.weight" and
+  /// the weight of a child "a".
   void claim(std::string_view name) {
+    require(!name.empty() && name.find('.') == name.npos, "visit: \"", name,
+            "\" is no name for a member: it must not be empty or contain a dot");
     require(names_.emplace(name).second, "visit: two members of this module are called \"", name,
             "\"");
   }

@@ -143,29 +143,4 @@ cd "$called_from"
 program=$repository/build/bin/cifar_resnet
 echo "train.sh: $ranks ranks with $threads threads each: mpirun ${mpi[*]} $program ${extra[*]} $*"
 
-# Ctrl-C and SIGTERM go to the ranks, which write a checkpoint and end: mpirun, asked to stop, gives
-# them a second or two, which a step of a large model takes longer than. It runs in a session of its own, where Ctrl-C does not reach it.
-asked=0
-# shellcheck disable=SC2317 # called by the traps
-stop() { # STATUS
-  if [ "$asked" -eq 0 ]; then
-    asked=$1
-    echo "train.sh: stopping after the step at hand, with a checkpoint; once more to stop at once" >&2
-    pkill -TERM -P "$mpirun" || true
-  else
-    pkill -KILL -P "$mpirun" || true
-    kill -KILL "$mpirun"
-  fi
-}
-setsid mpirun "${mpi[@]}" "$program" "${extra[@]}" "$@" &
-mpirun=$!
-trap 'stop 130' INT
-trap 'stop 143' TERM
-trap 'stop 129' HUP
-status=0
-while kill -0 "$mpirun" 2>/dev/null; do # a signal ends the wait, not the run
-  status=0
-  wait "$mpirun" || status=$?
-done
-[ "$asked" -eq 0 ] || status=$asked
-exit "$status"
+exec "$repository/scripts/run_ranks.sh" mpirun "${mpi[@]}" "$program" "${extra[@]}" "$@"

@@ -1,38 +1,48 @@
 #include "tensor/backend.h"
 
+#include <array>
 #include <utility>
 
-#include "tensor/cpu/allocator.h"
 #include "tensor/cpu/cpu_backend.h"
 
 namespace rondo {
 namespace {
 
-void require_available(Device device) {
-  require<DeviceError>(device.is_cpu(), "device ", device,
-                       " is not available: this rondo was built without CUDA");
-}
+constexpr std::size_t most_gpus = 64;
 
-Backend*& cpu_backend() {
-  static Backend* installed = &cpu::CpuBackend::instance();
-  return installed;
+Backend*& installed(Device device) {
+  static Backend* cpu = &cpu::CpuBackend::instance();
+  static std::array<Backend*, most_gpus> gpus{};
+  if (device.is_cpu()) return cpu;
+  const auto index = static_cast<std::size_t>(device.index);
+  require<DeviceError>(index < most_gpus, "device ", device, " does not exist");
+  return gpus[index];
 }
 
 }  // namespace
 
 Backend& backend(Device device) {
-  require_available(device);
-  return *cpu_backend();
+  Backend* found = installed(device);
+  if (found == nullptr)
+    throw DeviceError(
+        concat("device ", device, " is not available: this rondo computes on the CPU"));
+  return *found;
 }
 
-Backend& set_backend(Device device, Backend& replacement) {
-  require_available(device);
-  return *std::exchange(cpu_backend(), &replacement);
+Backend* set_backend(Device device, Backend* replacement) {
+  return std::exchange(installed(device), replacement);
 }
 
-Allocator& allocator_of(Device device) {
-  require_available(device);
-  return cpu::CachingAllocator::instance();
+Allocator& allocator_of(Device device) { return backend(device).allocator(); }
+
+void require_one_device(const char* op, std::initializer_list<Tensor> tensors) {
+  const Tensor* first = nullptr;
+  for (const Tensor& tensor : tensors) {
+    if (!tensor.defined()) continue;
+    if (first == nullptr) first = &tensor;
+    require<DeviceError>(tensor.device() == first->device(), op, ": tensors on ", first->device(),
+                         " and ", tensor.device());
+  }
 }
 
 Tensor apply_unary(UnaryOp op, const Tensor& x, OpParams params) {

@@ -129,6 +129,9 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
+  /// Where new tensors of this device get their memory.
+  virtual Allocator& allocator() = 0;
+
   // ---- Element-wise ----
 
   /// Every element of y = value, converted to y's dtype (Scalar::cast; to bool it is [value != 0]).
@@ -230,8 +233,8 @@ class Backend {
   virtual void batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                                     const Tensor& mean, const Tensor& var, double eps,
                                     const BatchNormFusion& fusion, const Tensor& y) = 0;
-  /// Gradients of batch_norm, which ended in a relu or not. y is the forward's output where a
-  /// residual came before the relu; else undefined: the relu's mask then follows from x.
+  /// Gradients of batch_norm, which ended in a relu or not. y is the forward's output if it
+  /// is needed to know where the relu let through; else undefined: that then follows from x.
   /// dresidual undefined: not wanted (without a relu it equals dy and is never asked for).
   virtual void batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y, bool relu,
                                    const Tensor& gamma, const Tensor& beta, const Tensor& mean,
@@ -274,9 +277,14 @@ class Backend {
 Backend& backend(Device device);
 inline Backend& backend(const Tensor& x) { return backend(x.device()); }
 
-/// Puts another backend in a device's place and returns the one that was there: for profilers and
-/// tests that watch the calls (bench/step_profile.cpp). Not while another thread computes.
-Backend& set_backend(Device device, Backend& replacement);
+/// Puts another backend in a device's place and returns the one that was there (null: the device
+/// does not exist; null puts that state back). For profilers and tests that watch the calls
+/// (bench/step_profile.cpp) and for devices that exist in a test alone. Not while another thread
+/// computes.
+Backend* set_backend(Device device, Backend* replacement);
+
+/// Throws DeviceError naming `op` unless all of the tensors that are defined lie on one device.
+void require_one_device(const char* op, std::initializer_list<Tensor> tensors);
 
 /// op(x) in new memory of x's shape, dtype and layout, off the tape.
 Tensor apply_unary(UnaryOp op, const Tensor& x, OpParams params = {});

@@ -27,12 +27,16 @@ struct BFloat16 {
 
   BFloat16() = default;
   RONDO_HD explicit BFloat16(float value) {
+#if defined(__CUDA_ARCH__)
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+#else
     auto u = std::bit_cast<std::uint32_t>(value);
     if ((u & 0x7fffffffu) > 0x7f800000u) {
       bits = static_cast<std::uint16_t>((u >> 16) | 0x40u);  // quiet the NaN, keep its sign
     } else {
       bits = static_cast<std::uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
     }
+#endif
   }
   RONDO_HD operator float() const {
     return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
@@ -45,6 +49,9 @@ struct Half {
 
   Half() = default;
   RONDO_HD explicit Half(float value) {
+#if defined(__CUDA_ARCH__)
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+#else
     auto u = std::bit_cast<std::uint32_t>(value);
     std::uint32_t sign = (u >> 16) & 0x8000u;
     std::uint32_t magnitude = u & 0x7fffffffu;
@@ -59,8 +66,14 @@ struct Half {
       h = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
     }
     bits = static_cast<std::uint16_t>(sign | h);
+#endif
   }
   RONDO_HD operator float() const {
+#if defined(__CUDA_ARCH__)
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+#else
     std::uint32_t sign = (bits & 0x8000u) << 16;
     std::uint32_t rest = bits & 0x7fffu;
     std::uint32_t u;
@@ -72,6 +85,7 @@ struct Half {
       u = std::bit_cast<std::uint32_t>(static_cast<float>(rest) * 0x1p-24f);
     }
     return std::bit_cast<float>(sign | u);
+#endif
   }
 };
 

@@ -210,26 +210,17 @@ class Run {
     result_.checkpoint = checkpoint_path(options_.checkpoint_dir);
   }
 
-  /// A run that begins anew where another has been: whoever forgot to resume can still do so.
+  /// A run that begins anew where another has been: whoever forgot to resume can still do so. No
+  /// rank goes on before the folder is clear.
   void set_aside() {
     comm_->barrier();
-    if (comm_->rank() != 0) return;
-    namespace fs = std::filesystem;
-    const fs::path previous = options_.checkpoint_dir / "previous";
-    const fs::path checkpoint = checkpoint_path(options_.checkpoint_dir);
-    if (!fs::exists(checkpoint)) return;
-    std::error_code error;
-    fs::remove_all(previous, error);
-    fs::create_directories(previous, error);
-    for (const char* name : {"metrics.jsonl", "ranks", "checkpoint.safetensors"}) {
-      if (error || !fs::exists(options_.checkpoint_dir / name)) continue;
-      fs::rename(options_.checkpoint_dir / name, previous / name, error);
+    if (comm_->rank() == 0) {
+      const std::filesystem::path previous = move_run_aside(options_.checkpoint_dir);
+      if (reports() && !previous.empty())
+        *options_.out << "the run that was in " << options_.checkpoint_dir.string() << " is now in "
+                      << previous.string() << std::endl;
     }
-    require<IoError>(!error, checkpoint.string(), ": cannot be moved to ", previous.string(), ": ",
-                     error.message());
-    if (reports())
-      *options_.out << "the run that was in " << options_.checkpoint_dir.string() << " is now in "
-                    << previous.string() << std::endl;
+    comm_->barrier();
   }
 
   void restore() {

@@ -32,7 +32,7 @@ struct FitOptions {
   std::function<Tensor(const Tensor&, const Tensor&)> criterion = {};
 
   /// Empty: no checkpoints, no metrics file. What an earlier run left there and this one does not
-  /// resume is moved to its folder previous/.
+  /// resume is moved to its folder previous-1/, or the first free one after that.
   std::filesystem::path checkpoint_dir = {};
   std::int64_t checkpoint_every = 0;  // steps; 0: after each epoch only
   bool resume = false;

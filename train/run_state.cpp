@@ -67,6 +67,43 @@ void RunState::save(const fs::path& directory, const io::Checkpoint::Position& p
   comm.barrier();
 }
 
+fs::path move_run_aside(const fs::path& directory) {
+  if (!fs::exists(checkpoint_path(directory))) return {};
+  int n = 1;
+  auto numbered = [&] { return directory / concat("previous-", n); };
+  while (fs::exists(numbered())) ++n;
+  const fs::path previous = numbered(), unfinished = directory / "previous.tmp";
+  const std::vector<fs::path> names = {"checkpoint.safetensors", "ranks", "metrics.jsonl"};
+  std::error_code error;
+  auto check = [&] {
+    require<IoError>(!error, directory.string(), ": the run there cannot be moved to ",
+                     previous.string(), ": ", error.message());
+  };
+  // First everything is in the new place too, then the old names go: whenever this is interrupted,
+  // one of the two is whole. Checkpoints are replaced and never written to, so a link to one will
+  // do, where the file system has links.
+  fs::remove_all(unfinished, error);
+  fs::create_directories(unfinished, error);
+  check();
+  using enum fs::copy_options;
+  for (const fs::path& name : names) {
+    if (!fs::exists(directory / name)) continue;
+    const bool may_link = name != "metrics.jsonl";
+    if (may_link)
+      fs::copy(directory / name, unfinished / name, recursive | create_hard_links, error);
+    if (error || !may_link)
+      fs::copy(directory / name, unfinished / name, recursive | overwrite_existing, error);
+    check();
+  }
+  fs::rename(unfinished, previous, error);
+  check();
+  for (const fs::path& name : names) {
+    fs::remove_all(directory / name, error);
+    check();
+  }
+  return previous;
+}
+
 io::Checkpoint RunState::restore(const fs::path& directory) {
   std::string path = checkpoint_path(directory).string();
   io::Checkpoint checkpoint = io::load_checkpoint(path, model_name);

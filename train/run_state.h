@@ -41,4 +41,8 @@ struct RunState {
 /// DIR/checkpoint.safetensors.
 std::filesystem::path checkpoint_path(const std::filesystem::path& directory);
 
+/// Moves the run that lies in DIR, if one does, to the first free DIR/previous-N and returns that
+/// folder. Nothing is ever deleted there. Throws IoError.
+std::filesystem::path move_run_aside(const std::filesystem::path& directory);
+
 }  // namespace rondo::train

@@ -18,11 +18,6 @@ DType by_category(DType strong, DType weak, DType default_of_weak) {
   return category_of(weak) > category_of(strong) ? default_of_weak : strong;
 }
 
-void check_same_device(const Tensor& a, const Tensor& b, const char* op) {
-  require<DeviceError>(a.device() == b.device(), op, ": tensors on ", a.device(), " and ",
-                       b.device());
-}
-
 bool is_short_float(DType dtype) { return is_floating(dtype) && size_of(dtype) == 2; }
 
 /// The C++ number as a 0-dim tensor of the dtype in which it will meet x; 16 bits would round it.
@@ -41,7 +36,7 @@ bool is_arithmetic(BinaryOp op) {
 /// a and b converted to `dtype`, expanded to one shape, computed. No tape.
 Tensor compute(BinaryOp op, const Tensor& a, const Tensor& b, DType dtype, DType out,
                OpParams params, const char* name) {
-  check_same_device(a, b, name);
+  require_one_device(name, {a, b});
   NoGradGuard guard;
   Dims shape = broadcast_shapes(a.shape(), b.shape());
   auto operand = [&](const Tensor& x) {
@@ -373,8 +368,8 @@ Tensor logical_xor(const Tensor& a, const Tensor& b) {
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   require<DTypeError>(condition.dtype() == boolean, "where: the condition is ", condition.dtype(),
                       ", not bool");
-  check_same_device(a, b, "where");
-  check_same_device(a, condition, "where");
+  require_one_device("where", {a, b});
+  require_one_device("where", {a, condition});
   DType dtype = result_type(a, b);
   Tensor left = to(a, dtype), right = to(b, dtype);
   Dims shape = broadcast_shapes(broadcast_shapes(condition.shape(), a.shape()), b.shape());

@@ -125,8 +125,7 @@ void check(const Tensor& x, const Tensor& w, const Tensor& bias, const Conv2dPar
   require<DTypeError>(is_floating(x.dtype()) && x.dtype() == w.dtype() &&
                           (!bias.defined() || bias.dtype() == x.dtype()),
                       "conv2d: input of ", x.dtype(), ", weight of ", w.dtype());
-  require<DeviceError>(x.device() == w.device(), "conv2d: input on ", x.device(), ", weight on ",
-                       w.device());
+  require_one_device("conv2d", {x, w, bias});
 }
 
 }  // namespace

@@ -96,8 +96,7 @@ void require_distinct_elements(const Tensor& x, const char* op) {
 
 /// source as the elements to combine with x in place: of operand_type, expanded to x's shape.
 Tensor operand_for(const Tensor& x, const Tensor& source, const char* op) {
-  require<DeviceError>(x.device() == source.device(), op, ": tensors on ", x.device(), " and ",
-                       source.device());
+  require_one_device(op, {x, source});
   DType meeting = result_type(x, source);
   require<DTypeError>(is_floating(x.dtype()) || !is_floating(meeting), op, ": a result of ",
                       meeting, " does not fit into a tensor of ", x.dtype());

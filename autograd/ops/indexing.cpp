@@ -135,6 +135,7 @@ Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index) {
   require<ShapeError>(x.dim() > 0, "index_select: the tensor has no dimensions");
   dim = wrap_dim(dim, x.dim(), "index_select");
   require_index(index, "index_select");
+  require_one_device("index_select", {x, index});
   require<ShapeError>(index.dim() == 1, "index_select: the index has shape ", index.shape(),
                       ", not one dimension");
   Dims sizes = x.shape();
@@ -175,6 +176,7 @@ struct GatherBackward final : Node {
 Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index) {
   dim = wrap_dim(dim, x.dim(), "gather");
   require_index(index, "gather");
+  require_one_device("gather", {x, index});
   require_fits(index, x.shape(), dim, "gather", "the tensor");
   Tensor y = Tensor::empty(index.shape(), x.options());
   backend(x).gather(x, dim, index, y);
@@ -197,6 +199,7 @@ struct ScatterAddBackward final : Node {
 Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src) {
   dim = wrap_dim(dim, x.dim(), "scatter_add");
   require_index(index, "scatter_add");
+  require_one_device("scatter_add", {x, index, src});
   require_fits(index, x.shape(), dim, "scatter_add", "the tensor");
   require_fits(index, src.shape(), -1, "scatter_add", "the source");
   require<DTypeError>(src.dtype() == x.dtype(), "scatter_add: the source is ", src.dtype(),

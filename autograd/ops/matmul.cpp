@@ -12,8 +12,7 @@ namespace {
 void check_operands(const Tensor& a, const Tensor& b, const char* op) {
   require<DTypeError>(a.dtype() == b.dtype(), op, ": ", a.dtype(), " times ", b.dtype(),
                       "; convert one of them");
-  require<DeviceError>(a.device() == b.device(), op, ": tensors on ", a.device(), " and ",
-                       b.device());
+  require_one_device(op, {a, b});
 }
 
 /// y[b] = a[b] b[b] for 3-dim tensors of one batch size. dA = dY B^T, dB = A^T dY.

@@ -67,9 +67,12 @@ Tensor finish(const Tensor& normalized, const Tensor& gamma, const Tensor& beta,
 
 struct BatchNormBackward final : Node {
   SavedTensor x, y, gamma;  // y only where a relu followed
-  Tensor beta;              // as it was, where the relu's mask is to be computed again from x
+  Tensor beta;              // as it was, where the relu's mask is computed again from x
   Tensor mean, invstd;
   bool relu, has_residual;
+  // Without a residual the relu's mask follows from x, unless y was rounded to 16 bits after it:
+  // what underflowed to 0 there has no gradient.
+  bool mask_from_x;
   double eps;
 
   BatchNormBackward(const Tensor& x, const Tensor& y, const Tensor& gamma, const Tensor& shift,
@@ -81,8 +84,9 @@ struct BatchNormBackward final : Node {
         invstd(invstd),
         relu(options.relu),
         has_residual(options.residual.defined()),
+        mask_from_x(relu && !has_residual && x.dtype() == f32),
         eps(options.eps) {
-    if (relu && !has_residual && shift.defined()) {
+    if (mask_from_x && shift.defined()) {
       beta = Tensor::empty_like(shift);
       backend(shift).copy(shift, beta);
     }
@@ -98,7 +102,7 @@ struct BatchNormBackward final : Node {
     Tensor dbeta = wants(2) ? Tensor::empty_like(mean) : Tensor();
     Tensor dresidual;
     if (wants(3)) dresidual = relu ? Tensor::empty_like(input) : dy[0];
-    backend(input).batch_norm_backward(dy[0], input, relu && has_residual ? y.get(*this) : Tensor(),
+    backend(input).batch_norm_backward(dy[0], input, relu && !mask_from_x ? y.get(*this) : Tensor(),
                                        relu, in_f32(scale), beta, mean, invstd, dx, dgamma, dbeta,
                                        relu ? dresidual : Tensor());
     return {dx, dgamma, dbeta, dresidual};
@@ -179,6 +183,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                   const BatchNormOptions& options) {
   require<ShapeError>(x.dim() >= 2, "batch_norm: input ", x.shape(), " has no channel dimension");
   check_float(x, "batch_norm");
+  require_one_device("batch_norm", {x, gamma, beta, running_mean, running_var, options.residual});
   check_channels("batch_norm", x, gamma, "gamma");
   check_channels("batch_norm", x, beta, "beta");
   check_channels("batch_norm", x, running_mean, "running_mean");

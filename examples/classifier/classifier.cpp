@@ -2,6 +2,7 @@
 // or evaluate, or predict, and say what came out.
 #include "classifier.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -106,8 +107,8 @@ std::string text_in(const io::Metadata& metadata, const std::string& name) {
 }
 
 /// Puts the weights of a checkpoint, or of any safetensors file with the model's keys, into the
-/// model. To a checkpoint belong the normalisation that it was trained with and the data set, whose
-/// name is returned.
+/// model. To a checkpoint belong the normalisation that it was trained with, which becomes the
+/// flags', and the data set, whose name is returned.
 std::string load_weights(const std::string& path, nn::Module& model, Flags& flags) {
   io::Checkpoint checkpoint;
   if (io::load_safetensors_metadata(path).contains("rondo.checkpoint")) {
@@ -118,6 +119,11 @@ std::string load_weights(const std::string& path, nn::Module& model, Flags& flag
     checkpoint.model_state = io::load_safetensors(path).tensors;
   }
   std::string dataset = text_in(checkpoint.config, "--dataset");
+  if (!dataset.empty() && dataset != flags.dataset) {
+    const data::ImageStatistics statistics = data::statistics_of(dataset);
+    if (flags.mean.empty()) flags.mean = fmt::format("{}", fmt::join(statistics.mean, ","));
+    if (flags.std.empty()) flags.std = fmt::format("{}", fmt::join(statistics.std, ","));
+  }
   try {
     model.load_state_dict(checkpoint.model_state);
   } catch (const Error& error) {
@@ -166,7 +172,8 @@ class Program {
     if (!weights.empty()) {
       const std::string trained_on = load_weights(weights, model, flags_);
       if (out_ != nullptr && !trains && !trained_on.empty() && trained_on != flags_.dataset)
-        *out_ << "note: " << weights << " was trained on " << trained_on << std::endl;
+        *out_ << "note: " << weights << " was trained on " << trained_on
+              << ", whose mean and standard deviation are used" << std::endl;
     }
     if (!flags_.predict.empty()) return predict(model, *data.test);
     if (flags_.eval) return evaluate(model, data.test, weights);
@@ -177,17 +184,19 @@ class Program {
   /// Whether --json can be written is better known before the training than after.
   void check_json() const {
     if (comm_->rank() != 0 || flags_.json.empty() || flags_.json == "-") return;
-    std::filesystem::path folder = std::filesystem::absolute(flags_.json).parent_path();
-    const bool replaces = is_plain_file(flags_.json);
-    const std::string& target = replaces ? folder.string() : flags_.json;
-    require<IoError>(access(target.c_str(), replaces ? W_OK | X_OK : W_OK) == 0, "--json ",
-                     flags_.json, ": cannot be written: ", std::strerror(errno));
+    if (is_written_as_it_stands(flags_.json)) {
+      require<IoError>(access(flags_.json.c_str(), W_OK) == 0, "--json ", flags_.json,
+                       ": cannot be written: ", std::strerror(errno));
+    } else {
+      io::AtomicFile probe(flags_.json);
+    }
   }
 
-  /// A file, or nothing yet: to be replaced at once. A pipe or a device is written to.
-  static bool is_plain_file(const std::string& path) {
-    std::filesystem::file_status status = std::filesystem::status(path);
-    return !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
+  /// A pipe or a device, as against a file, which is replaced at once.
+  static bool is_written_as_it_stands(const std::string& path) {
+    using enum std::filesystem::file_type;
+    const auto type = std::filesystem::status(path).type();
+    return type == character || type == block || type == fifo || type == socket;
   }
 
   int train(nn::AnyModule& model, const Datasets& data) {
@@ -317,7 +326,8 @@ class Program {
               << " for more accuracy, --model "
               << (flags_.model == "mlp" ? "resnet20 for a convolutional net, "
                                         : "resnet18 for a larger net, ")
-              << "--checkpoint-dir " << directory << " --predict IMAGE.ppm to ask this one\n";
+              << "--model " << flags_.model << " --dataset " << flags_.dataset
+              << " --checkpoint-dir " << directory << " --predict IMAGE.ppm to ask this one\n";
       }
       out_->flush();
     }
@@ -340,7 +350,7 @@ class Program {
       return;
     }
     std::string text = result.dump(2) + "\n";
-    if (!is_plain_file(flags_.json)) {
+    if (is_written_as_it_stands(flags_.json)) {
       std::ofstream out(flags_.json);
       out << text << std::flush;
       require<IoError>(out.good(), "--json ", flags_.json, ": cannot be written");

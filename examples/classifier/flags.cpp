@@ -87,6 +87,7 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
     if (error.get_exit_code() == 0) return {f, app.help(), std::nullopt};
     return {f, std::nullopt, concat(error.what(), "; --help lists the flags")};
   }
+  if (f.json == "/dev/stdout") f.json = "-";  // opened anew it would empty a redirected log
   if (f.checkpoint_dir.empty()) f.checkpoint_dir = "runs/" + f.model + "-" + f.dataset;
   return {f, std::nullopt, std::nullopt};
 }

@@ -6,8 +6,8 @@
 // × 6.
 
 #include <cstdint>
-#include <type_traits>
 
+#include "tensor/convert.h"
 #include "tensor/tensor.h"
 
 namespace rondo::cpu {
@@ -18,14 +18,6 @@ void load_row(DType dtype, const char* from, std::int64_t step, std::int64_t n, 
 /// to[i] = T(from[i]); floats go to integers by truncation, to bool by != 0.
 template <class C>
 void store_row(DType dtype, const C* from, std::int64_t n, char* to, std::int64_t step);
-
-/// Calls f.operator()<C>() with the compute type of a dtype.
-template <class F>
-void visit_compute_type(DType dtype, F&& f) {
-  if (dtype == DType::f64) return f.template operator()<double>();
-  if (is_floating(dtype)) return f.template operator()<float>();
-  return f.template operator()<std::int64_t>();
-}
 
 /// Elements of a row that are processed at a time: three such rows of doubles fit the first cache.
 inline constexpr std::int64_t row_block = 1024;

@@ -14,6 +14,8 @@ class CpuBackend : public Backend {
   CpuBackend();
   static CpuBackend& instance();
 
+  Allocator& allocator() override;
+
   // elementwise.cpp
   void fill(const Tensor& y, Scalar value) override;
   void copy(const Tensor& x, const Tensor& y) override;

@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "tensor/cpu/allocator.h"
 #include "tensor/cpu/convert.h"
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/isa/table.h"
@@ -83,6 +84,8 @@ CpuBackend& CpuBackend::instance() {
   return backend;
 }
 
+Allocator& CpuBackend::allocator() { return CachingAllocator::instance(); }
+
 void CpuBackend::fill(const Tensor& y, Scalar value) {
   StridedLoop<1> loop({&y});
   visit_compute_type(y.dtype(), [&]<class C>() {
@@ -101,12 +104,7 @@ void CpuBackend::copy(const Tensor& x, const Tensor& y) {
   StridedLoop<2> loop({&x, &y});
   std::int64_t width = size_of(y.dtype());
   bool same = x.dtype() == y.dtype();
-  // The wider of two floats carries the value on its way, a double the integers that it holds
-  // exactly. i64 stays an integer until it is stored: a double would round it a first time.
-  DType via = is_floating(x.dtype()) ? promote(x.dtype(), is_floating(y.dtype()) ? y.dtype() : f32)
-              : x.dtype() == i64     ? i64
-                                     : f64;
-  visit_compute_type(same ? x.dtype() : via, [&]<class C>() {
+  visit_compute_type(conversion_dtype(x.dtype(), y.dtype()), [&]<class C>() {
     loop.for_each_row([&](auto at, auto step, std::int64_t n) {
       if (same && step[0] == width && step[1] == width) {
         std::memcpy(at[1], at[0], static_cast<std::size_t>(n * width));

@@ -107,24 +107,25 @@ bool has_avx512() {
 bool wants_blocks(const Conv2dProblem& p) {
   if (!has_avx512() || p.params.groups != 1) return false;
   if (p.c == 16 && p.k == 16) return true;
-  const bool whole_blocks = p.c % 16 == 0 && p.k % 16 == 0;
-  if (p.dtype != DType::f32 || !whole_blocks || p.p * p.q > 16) return false;
+  const bool wide = p.c >= 512 && p.k >= 512 && p.c % 16 == 0 && p.k % 16 == 0 && p.r * p.s > 1;
+  const std::int64_t pixels = p.p * p.q;
+  if (p.dtype != DType::f32 || !wide || pixels > 16) return false;
   const bool strided = p.params.stride_h > 1 || p.params.stride_w > 1;
-  using Pass = Conv2dProblem::Pass;
-  return p.r * p.s > 1 && (p.pass == Pass::forward || (p.pass == Pass::backward_input && !strided));
+  return p.pass == Conv2dProblem::Pass::forward ||
+         (p.pass == Conv2dProblem::Pass::backward_input && !strided && pixels > 8);
 }
 
-memory::desc activation_desc(const Conv2dProblem& p, std::int64_t channels, std::int64_t height,
-                             std::int64_t width) {
-  return {{p.n, channels, height, width},
-          data_type_of(p.dtype),
-          wants_blocks(p) ? tag::nChw16c : tag::nhwc};
+/// False for oneDNN's plain loops, its last resort.
+template <class PrimitiveDesc>
+bool has_fast_kernel(const PrimitiveDesc& pd) {
+  return std::string(pd.impl_info_str()).rfind("ref", 0) != 0;
 }
 
-Primitive make_convolution(const Conv2dProblem& p) {
+Primitive make_convolution(const Conv2dProblem& p, bool blocked) {
   const Conv2dParams& o = p.params;
   auto type = data_type_of(p.dtype);
-  memory::desc x = activation_desc(p, p.c, p.h, p.w), y = activation_desc(p, p.k, p.p, p.q);
+  const tag layout = blocked ? tag::nChw16c : tag::nhwc;
+  memory::desc x({p.n, p.c, p.h, p.w}, type, layout), y({p.n, p.k, p.p, p.q}, type, layout);
   memory::dims weight_dims = {p.k, p.c, p.r, p.s};
   if (o.groups > 1) weight_dims = {o.groups, p.k / o.groups, p.c / o.groups, p.r, p.s};
   memory::desc w(weight_dims, type, tag::any);
@@ -149,7 +150,8 @@ Primitive make_convolution(const Conv2dProblem& p) {
             b,
             forward.dst_desc(),
             forward.scratchpad_desc(),
-            wants_blocks(p)};
+            blocked,
+            has_fast_kernel(forward)};
   }
   if (p.pass == Pass::backward_input) {
     auto pd = make_backward_pd<dnnl::convolution_backward_data>(
@@ -160,7 +162,8 @@ Primitive make_convolution(const Conv2dProblem& p) {
             {},
             pd.diff_dst_desc(),
             pd.scratchpad_desc(),
-            wants_blocks(p)};
+            blocked,
+            has_fast_kernel(pd)};
   }
   auto pd = make_backward_pd<dnnl::convolution_backward_weights>(
       forward, algorithm, x, w, b, y, strides, dilates, pad_before, pad_after);
@@ -170,7 +173,16 @@ Primitive make_convolution(const Conv2dProblem& p) {
           b,
           pd.diff_dst_desc(),
           pd.scratchpad_desc(),
-          wants_blocks(p)};
+          blocked,
+          has_fast_kernel(pd)};
+}
+
+Primitive make_convolution(const Conv2dProblem& p) {
+  if (wants_blocks(p)) {
+    Primitive primitive = make_convolution(p, true);
+    if (primitive.fast) return primitive;  // some dilations and paddings have none
+  }
+  return make_convolution(p, false);
 }
 
 Primitive make_matmul(const MatmulProblem& p) {

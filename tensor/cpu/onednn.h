@@ -11,14 +11,14 @@
 // Activations travel channels_last. Where AVX-512 is to be had, some convolutions are much faster
 // in oneDNN's blocked layout nChw16c (the blocks of 16 channels are outermost):
 //   - exactly 16 channels, in and out: there the blocked layout *is* channels_last, byte for byte;
-//   - output planes of at most 16 pixels (the last stage of a CIFAR ResNet-18: 282 GFLOP/s
-//     channels_last, 498 blocked, on a Zen 5): the channels_last kernel works along one plane, and
-//     runs out of pixels. The tensors are small, and reordering them on the way in and out costs a
-//     fiftieth of what it gains.
-// Elsewhere reordering costs about what it gains (bench/step_profile --each shows each
-// convolution's rate). The rule depends on shapes alone: a choice made by timing would make two
-// runs differ in their last bits. Weights are reordered from their dense master copy to whatever
-// the kernel wants, at each call: a per-cent of the work.
+//   - from 512 channels on where output planes have at most 16 pixels (the last stage of a CIFAR
+//     ResNet-18): the weights are larger than a core's cache, and the channels_last kernel reads
+//     them anew for every few pixels. 512 to 512 channels at 4x4, batch 128, on a Zen 5, reordering
+//     included: 35.9 ms channels_last, 20.1 ms blocked, the input's gradient 25.0 and 16.9 ms.
+// Narrower layers are faster channels_last once their tensors must be reordered on the way in and
+// out. The rule depends on shapes alone: a choice made by timing would make two runs differ in
+// their last bits. Weights are reordered from their dense master copy to whatever the kernel wants,
+// at each call: a per-cent of the work.
 
 #include <dnnl.hpp>
 #include <initializer_list>
@@ -33,6 +33,7 @@ struct Primitive {
   dnnl::primitive run;
   dnnl::memory::desc source, weights, bias, destination, scratchpad;
   bool blocked = false;  // source and destination in blocks of 16 channels, else channels_last
+  bool fast = true;      // more than oneDNN's plain loops
 };
 
 struct Conv2dProblem {

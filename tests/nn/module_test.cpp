@@ -334,6 +334,12 @@ struct Twins : nn::Module {
   }
 };
 
+struct Dotted : nn::Module {
+  Tensor w = ones({1});
+  Tensor forward(const Tensor& x) override { return x * w; }
+  void visit(nn::Visitor& v) override { v.parameter("a.weight", w); }
+};
+
 struct Mirror : nn::Module {
   Tensor forward(const Tensor& x) override { return x; }
   void visit(nn::Visitor& v) override { v.child("self", *this); }
@@ -342,6 +348,8 @@ struct Mirror : nn::Module {
 TEST(Module, NamesAreUniqueAndNoModuleLiesInItself) {
   Twins twins;
   EXPECT_ERROR(twins.state_dict(), Error, "two members of this module are called \"fc\"");
+  Dotted dotted;
+  EXPECT_ERROR(dotted.state_dict(), Error, "\"a.weight\" is no name for a member");
   Mirror mirror;
   EXPECT_ERROR(mirror.parameters(), Error, "the module \"self\" lies inside itself");
 }

@@ -107,6 +107,9 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
   fails_saying "--lr: \"inf\" is not" "$bin/cifar_resnet" --lr inf
   fails_saying "100000 threads a rank" "${resnet[@]}" --threads 100000
   fails_saying "/nowhere/x.json" "${resnet[@]}" --json /nowhere/x.json --checkpoint-dir unwritable
+  mkdir folder && ln -s /nowhere/x.json link.json
+  fails_saying "folder: it is a directory" "${resnet[@]}" --json folder --checkpoint-dir unwritable
+  fails_saying "/nowhere/x.json" "${resnet[@]}" --json link.json --checkpoint-dir unwritable
   [ ! -e unwritable ] || fail "trained before looking at --json"
   OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=2 fails_saying "OMPI_COMM_WORLD_RANK is 5" "${resnet[@]}"
   SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=4 fails_saying "Slurm (SLURM_STEP_NUM_TASKS) started 4 ranks" "${resnet[@]}"

@@ -20,21 +20,22 @@ inline constexpr Layout all_layouts[] = {Layout::contiguous, Layout::channels_la
                                          Layout::reversed, Layout::permuted, Layout::gaps};
 
 /// Uninitialised; what lies between the elements of `gaps` is filled with a value nobody wants.
-inline Tensor empty_in(Layout layout, const Dims& sizes, DType dtype) {
+inline Tensor empty_in(Layout layout, const Dims& sizes, DType dtype, Device device = {}) {
+  const TensorOptions options{.dtype = dtype, .device = device};
   if (layout == Layout::channels_last && sizes.size() == 4) {
-    return empty(sizes, {.dtype = dtype, .format = MemoryFormat::channels_last});
+    return empty(sizes, {.dtype = dtype, .device = device, .format = MemoryFormat::channels_last});
   }
   Dims strides = Dims::filled(sizes.size(), 1);
   if (layout == Layout::reversed) {
     for (std::int64_t d = 1; d < sizes.size(); ++d) strides[d] = strides[d - 1] * sizes[d - 1];
-    return empty(sizes, {.dtype = dtype}).as_view(sizes, strides, 0);
+    return empty(sizes, options).as_view(sizes, strides, 0);
   }
   if (layout == Layout::permuted && sizes.size() >= 2) {
     Dims exchanged = sizes;
     std::swap(exchanged[0], exchanged[1]);
     strides = strides_of(exchanged);
     std::swap(strides[0], strides[1]);
-    return empty(sizes, {.dtype = dtype}).as_view(sizes, strides, 0);
+    return empty(sizes, options).as_view(sizes, strides, 0);
   }
   if (layout == Layout::gaps) {
     Dims larger = sizes;
@@ -45,15 +46,15 @@ inline Tensor empty_in(Layout layout, const Dims& sizes, DType dtype) {
       first += steps[d];
       strides[d] = 2 * steps[d];
     }
-    return full(larger, 77, {.dtype = dtype}).as_view(sizes, strides, first);
+    return full(larger, 77, options).as_view(sizes, strides, first);
   }
-  return empty(sizes, {.dtype = dtype});
+  return empty(sizes, options);
 }
 
 /// x's elements, converted, in another layout.
-inline Tensor relaid(Layout layout, const Tensor& x, DType dtype) {
-  Tensor y = empty_in(layout, x.shape(), dtype);
-  if (x.numel() > 0) backend(x).copy(x, y);
+inline Tensor relaid(Layout layout, const Tensor& x, DType dtype, Device device = {}) {
+  Tensor y = empty_in(layout, x.shape(), dtype, device);
+  if (x.numel() > 0) backend(device.is_cpu() ? x.device() : device).copy(x, y);
   return y;
 }
 inline Tensor relaid(Layout layout, const Tensor& x) { return relaid(layout, x, x.dtype()); }

@@ -57,6 +57,7 @@ void arithmetic_rows(std::vector<Op>& rows) {
   rows.push_back({.name = "where", .inputs = {wide, row}, .f = [](X x) {
                     Tensor at = zeros({2, 3, 2, 2}, {.dtype = boolean});
                     for (int i = 0; i < 24; i += 3) at.data_ptr<bool>()[i] = true;
+                    at = on_device_of(x[0], at);
                     return where(at, x[0], x[1]);
                   }});
   rows.push_back({.name = "sum_to",

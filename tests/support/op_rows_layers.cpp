@@ -139,18 +139,22 @@ void loss_rows(std::vector<Op>& rows) {
     rows.push_back(
         {.name = std::move(name), .inputs = std::move(inputs), .f = f, .length = 12, .scale = 4});
   };
-  row("cross_entropy", {logits}, [=](X x) { return cross_entropy(x[0], classes); });
-  row("cross_entropy.none", {logits},
-      [=](X x) { return cross_entropy(x[0], classes, {.reduction = Reduction::none}); });
-  row("cross_entropy.sum", {logits},
-      [=](X x) { return cross_entropy(x[0], classes, {.reduction = Reduction::sum}); });
+  row("cross_entropy", {logits},
+      [=](X x) { return cross_entropy(x[0], on_device_of(x[0], classes)); });
+  row("cross_entropy.none", {logits}, [=](X x) {
+    return cross_entropy(x[0], on_device_of(x[0], classes), {.reduction = Reduction::none});
+  });
+  row("cross_entropy.sum", {logits}, [=](X x) {
+    return cross_entropy(x[0], on_device_of(x[0], classes), {.reduction = Reduction::sum});
+  });
   row("cross_entropy.ignored", {logits},
-      [=](X x) { return cross_entropy(x[0], some, {.ignore_index = -7}); });
+      [=](X x) { return cross_entropy(x[0], on_device_of(x[0], some), {.ignore_index = -7}); });
   row("cross_entropy.smooth", {planes}, [=](X x) {
     Tensor weight = tensor<float>({0.5f, 1, 2});
-    return cross_entropy(x[0], pixels, {.weight = weight, .label_smoothing = 0.25});
+    return cross_entropy(x[0], on_device_of(x[0], pixels),
+                         {.weight = on_device_of(x[0], weight), .label_smoothing = 0.25});
   });
-  row("nll_loss", {planes}, [=](X x) { return nll_loss(x[0], pixels); });
+  row("nll_loss", {planes}, [=](X x) { return nll_loss(x[0], on_device_of(x[0], pixels)); });
   const OpInput spaced{{4, 3}, -2, 2, true}, beside{{4, 3}, -1.95, 2.05, true};
   auto pair = [&row, &logits](std::string name, auto f) {
     for (auto [tag, reduction] : {std::pair{"", Reduction::mean}, {".none", Reduction::none}}) {

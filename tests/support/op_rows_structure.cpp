@@ -112,28 +112,28 @@ void indexing_rows(std::vector<Op>& rows) {
   row("narrow", planes, [](T x) { return narrow(x, 1, 1, 2); });
   row("slice", flat, [](T x) { return slice(x, 0, 1, -1, 2); });
   row("index_select", planes, [](T x) {
-    return index_select(x, 1, tensor<std::int64_t>({2, 0, 2, 2}));
+    return index_select(x, 1, on_device_of(x, tensor<std::int64_t>({2, 0, 2, 2})));
   });
   row("gather", matrix, [](T x) {
-    return gather(x, 0, tensor<std::int64_t>({3, 0, 3, 1, 0, 3}, {2, 3}));
+    return gather(x, 0, on_device_of(x, tensor<std::int64_t>({3, 0, 3, 1, 0, 3}, {2, 3})));
   });
   rows.push_back({.name = "scatter_add",
                   .inputs = {matrix, {{3, 3}, -2, 2}},
                   .f =
                       [](X x) {
                         Tensor index = tensor<std::int64_t>({3, 0, 3, 3, 3, 1}, {2, 3});
-                        return square(scatter_add(x[0], 0, index, x[1]));
+                        return square(scatter_add(x[0], 0, on_device_of(x[0], index), x[1]));
                       },
                   .length = 3});
   row("masked_fill", planes, [](T x) {
     Tensor mask = tensor<bool>({true, false}, {2, 1});
-    return masked_fill(x, mask, 0.5);
+    return masked_fill(x, on_device_of(x, mask), 0.5);
   });
   row("masked_fill.spread", OpInput{{3, 1}}, [](T x) {
-    return masked_fill(x, tensor<bool>({true, false}, {1, 2}), 0.5);
+    return masked_fill(x, on_device_of(x, tensor<bool>({true, false}, {1, 2})), 0.5);
   });
   Tensor words = tensor<std::int64_t>({3, 0, 3, 1, 2, 3}, {2, 3});
-  row("embedding", matrix, [words](T x) { return embedding(x, words); });
+  row("embedding", matrix, [words](T x) { return embedding(x, on_device_of(x, words)); });
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ Tensors weighted_gradient(const Tensors& ys, const Tensors& xs, std::uint64_t se
   for (const Tensor& y : ys) {
     if (!y.requires_grad()) continue;
     outputs.push_back(y);
-    weights.push_back(weights_for(y, ++seed));
+    weights.push_back(weights_for(y, ++seed).to(y.device()));
   }
   Tensors gradients(xs.size());
   if (!outputs.empty()) {
@@ -59,7 +59,7 @@ Tensors weighted_gradient(const Tensors& ys, const Tensors& xs, std::uint64_t se
                      {.grad_outputs = weights, .create_graph = create_graph, .allow_unused = true});
   }
   for (std::size_t i = 0; i < xs.size(); ++i) {
-    if (!gradients[i].defined()) gradients[i] = zeros(xs[i].shape(), {.dtype = xs[i].dtype()});
+    if (!gradients[i].defined()) gradients[i] = zeros(xs[i].shape(), xs[i].options());
   }
   return gradients;
 }
@@ -92,16 +92,18 @@ Tensors inputs_of(const Op& op, DType exact_in) {
 }
 
 Derivatives derivatives(const Op& op, const Tensors& inputs, DType dtype, Layout layout,
-                        bool create_graph) {
+                        bool create_graph, Device device) {
   Tensors xs;
   for (const Tensor& input : inputs) {
-    xs.push_back(relaid(layout, input, dtype));
+    xs.push_back(relaid(layout, input, dtype, device));
     xs.back().requires_grad_();
   }
   Derivatives result;
   result.outputs = op.f(xs);
   result.first = weighted_gradient(result.outputs, xs, 100, create_graph);
   if (create_graph) result.second = weighted_gradient(result.first, xs, 200, false);
+  for (Tensors* tensors : {&result.outputs, &result.first, &result.second})
+    for (Tensor& t : *tensors) t = t.to(Device::cpu());
   return result;
 }
 

@@ -52,6 +52,11 @@ struct Op {
   double scale = 1;         // size of the intermediate numbers, where it is not that of the results
 };
 
+/// A constant that an op takes, on the device of its input.
+inline Tensor on_device_of(const Tensor& x, const Tensor& constant) {
+  return constant.to(x.device());
+}
+
 /// What GoogleTest shows of a row.
 inline void PrintTo(const Op& op, std::ostream* out) { *out << op.name; }
 
@@ -74,9 +79,9 @@ struct Derivatives {
   Tensors outputs, first, second;
 };
 
-/// At `inputs` (converted, laid out), weighted with fixed numbers. With create_graph the first
-/// derivatives are recorded, and the second ones computed.
+/// At `inputs` (converted, laid out, moved), weighted with fixed numbers. With create_graph the
+/// first derivatives are recorded, and the second ones computed. Results lie on the CPU.
 Derivatives derivatives(const Op& op, const Tensors& inputs, DType dtype, Layout layout,
-                        bool create_graph);
+                        bool create_graph, Device device = Device::cpu());
 
 }  // namespace rondo::test

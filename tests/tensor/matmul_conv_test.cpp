@@ -5,6 +5,7 @@
 #include "support/errors.h"
 #include "support/support.h"
 #include "tensor/backend.h"
+#include "tensor/cpu/onednn.h"
 #include "tensor/cpu/reference.h"
 
 namespace rondo {
@@ -131,11 +132,10 @@ TEST_P(Conv2d, ThreePrimitivesAgreeWithTheLoops) {
 INSTANTIATE_TEST_SUITE_P(
     Shapes, Conv2d,
     ::testing::Values(
-        ConvCase{2, 3, 9, 7, 16, 3, 3, {.pad_h = 1, .pad_w = 1}},   // a stem
-        ConvCase{3, 16, 8, 8, 16, 3, 3, {.pad_h = 1, .pad_w = 1}},  // seen as blocked
-        ConvCase{3, 32, 4, 4, 48, 3, 3, {.pad_h = 1, .pad_w = 1}},  // small planes: in blocks
-        ConvCase{3, 16, 4, 3, 32, 3, 3, {.pad_h = 1, .pad_w = 1}},  // the same, one side as it is
-        ConvCase{2, 32, 8, 8, 16, 3, 3, {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1}},
+        ConvCase{2, 3, 9, 7, 16, 3, 3, {.pad_h = 1, .pad_w = 1}},     // a stem
+        ConvCase{3, 16, 8, 8, 16, 3, 3, {.pad_h = 1, .pad_w = 1}},    // seen as blocked
+        ConvCase{2, 512, 4, 3, 528, 3, 3, {.pad_h = 1, .pad_w = 1}},  // in blocks
+        ConvCase{1, 512, 5, 4, 512, 3, 3, {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1}},
         ConvCase{2, 16, 9, 9, 32, 3, 3, {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1}},
         ConvCase{2, 8, 7, 7, 12, 1, 1, {.stride_h = 2, .stride_w = 2}},  // 1x1
         ConvCase{1, 5, 11, 6, 7, 3, 2, {.stride_h = 1, .stride_w = 3, .pad_h = 2, .dilation_h = 2}},
@@ -160,6 +160,43 @@ TEST(Matmul, BatchesMayBeInterleaved) {
     backend(z).matmul(right, y, {}, z);
     backend(z).matmul(as(right, dtype), y, {}, want);
     EXPECT_TRUE(all_close(z, want, 0)) << dtype;
+  }
+}
+
+/// Whatever layout is chosen: oneDNN's last resort is a hundred times slower than its kernels.
+TEST(Conv2dKernels, NoShapeFallsBackToPlainLoops) {
+  using Pass = cpu::Conv2dProblem::Pass;
+  for (Pass pass : {Pass::forward, Pass::backward_input, Pass::backward_weight}) {
+    for (std::int64_t channels : {16, 128, 512}) {
+      for (std::int64_t size : {1, 2, 4, 12}) {
+        for (std::int64_t kernel : {1, 3, 5, 7}) {
+          for (std::int64_t dilation : {1, 4}) {
+            for (std::int64_t pad : {std::int64_t{0}, dilation * (kernel - 1) / 2}) {
+              const std::int64_t out = size + 2 * pad - dilation * (kernel - 1);
+              if (out < 1) continue;
+              Conv2dParams params{
+                  .pad_h = pad, .pad_w = pad, .dilation_h = dilation, .dilation_w = dilation};
+              EXPECT_TRUE(cpu::convolution({.pass = pass,
+                                            .dtype = f32,
+                                            .n = 16,
+                                            .c = channels,
+                                            .h = size,
+                                            .w = size,
+                                            .k = channels,
+                                            .r = kernel,
+                                            .s = kernel,
+                                            .p = out,
+                                            .q = out,
+                                            .params = params,
+                                            .bias = false})
+                              ->fast)
+                  << channels << " channels, " << size << ", kernel " << kernel << ", dilation "
+                  << dilation << ", pad " << pad;
+            }
+          }
+        }
+      }
+    }
   }
 }
 

@@ -140,10 +140,10 @@ TEST_F(Fit, ARunThatBeginsAnewKeepsThePreviousOne) {
   options.epochs = 2;
   EXPECT_NE(train(options).hash, first);
   options.epochs = 1;
-  options.checkpoint_dir = folder_ / "previous";
+  options.checkpoint_dir = folder_ / "previous-1";
   options.resume = true;
   EXPECT_EQ(train(options).hash, first);
-  EXPECT_TRUE(fs::exists(folder_ / "previous/metrics.jsonl"));
+  EXPECT_TRUE(fs::exists(folder_ / "previous-1/metrics.jsonl"));
 }
 
 TEST_F(Fit, EmptyDataIsRefused) {

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Runs mpirun so that Ctrl-C, SIGTERM and a lost terminal end the run well.
+#
+#   scripts/run_ranks.sh mpirun -np 2 build/bin/cifar_resnet …
+#
+# Such a signal goes to the ranks, which write a checkpoint and end: mpirun, asked to stop, gives them
+# a second or two, which a step of a large model takes longer than. It therefore runs in a session of
+# its own, where Ctrl-C does not reach it. A second signal ends the ranks at once.
+#
+# Exit status: that of the run; 128 + signal where it ended because it was asked to.
+set -u # but not -e: a trap has to do all of its work, and without a terminal even its echo fails
+
+asked=0
+declare -A told
+# shellcheck disable=SC2317 # called by the traps
+stop() { # STATUS
+  if [ "$asked" -eq 0 ]; then
+    asked=$1
+    echo "stopping when the ranks next meet, with a checkpoint; once more to stop at once" >&2
+  else
+    pkill -KILL -P "$run"
+    kill -KILL "$run" 2>/dev/null
+  fi
+}
+# Each rank once. mpirun may be just starting, and ranks still to come.
+tell_ranks() {
+  local rank
+  for rank in $(pgrep -P "$run"); do
+    if [ -z "${told[$rank]:-}" ] && kill -TERM "$rank" 2>/dev/null; then told[$rank]=1; fi
+  done
+}
+
+setsid "$@" &
+run=$!
+trap 'stop 130' INT
+trap 'stop 143' TERM
+trap 'stop 129' HUP
+
+wait "$run"
+status=$?
+while kill -0 "$run" 2>/dev/null; do # a signal ended the wait, not the run
+  if [ "$asked" -eq 0 ]; then
+    wait "$run"
+    status=$?
+  else
+    tell_ranks
+    sleep 0.1
+  fi
+done
+if [ "$asked" -ne 0 ]; then
+  wait "$run"
+  status=$?
+  if [ "$status" -gt 128 ]; then status=$asked; fi
+fi
+exit "$status"

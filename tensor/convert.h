@@ -1,0 +1,52 @@
+#pragma once
+// One element from one type to another, the same on all devices; and the three types in which
+// kernels compute.
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "tensor/dtype.h"
+
+namespace rondo {
+
+/// value as a T. Floats go to integers by truncation, defined for every input: what is out of range
+/// or NaN counts as the smallest int64, of which T keeps the low bits. To bool it is value != 0. To
+/// 16-bit floats it goes by way of f32.
+template <class T, class C>
+RONDO_HD T convert(C value) {
+  if constexpr (std::is_same_v<C, BFloat16> || std::is_same_v<C, Half>) {
+    return convert<T>(static_cast<float>(value));
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return value != C(0);
+  } else if constexpr (std::is_integral_v<T> && std::is_floating_point_v<C>) {
+    constexpr C limit = C(9223372036854775808.0);
+    bool fits = value >= -limit && value < limit;
+    return static_cast<T>(fits ? static_cast<std::int64_t>(value)
+                               : std::numeric_limits<std::int64_t>::min());
+  } else if constexpr (std::is_same_v<T, BFloat16> || std::is_same_v<T, Half>) {
+    return T(static_cast<float>(value));
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+/// Calls f.operator()<C>() with the type in which kernels compute a dtype: double for f64, float
+/// for the other floats, int64_t for integers and bool.
+template <class F>
+void visit_compute_type(DType dtype, F&& f) {
+  if (dtype == DType::f64) return f.template operator()<double>();
+  if (is_floating(dtype)) return f.template operator()<float>();
+  return f.template operator()<std::int64_t>();
+}
+
+/// The compute type in which an element travels from one dtype to another: the wider of two floats
+/// carries the value, a double the integers that it holds exactly. i64 stays an integer until it is
+/// stored: a double would round it a first time.
+inline DType conversion_dtype(DType from, DType to) {
+  if (from == to) return from;
+  if (is_floating(from)) return promote(from, is_floating(to) ? to : f32);
+  return from == i64 ? i64 : f64;
+}
+
+}  // namespace rondo

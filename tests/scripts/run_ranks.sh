@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# run_ranks.sh ROOT: does scripts/run_ranks.sh stop the ranks, whenever and however it is asked to,
+# and tell how the run ended? A shell with two children stands in for mpirun.
+run=$1/scripts/run_ranks.sh
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 2
+
+# Two ranks that leave a mark and end with 143 when asked to; mpirun ends as its ranks do.
+cat >rank.sh <<'END'
+trap 'touch stopped.$1; exit 143' TERM
+touch started.$1
+for ((i = 0; i < 100; ++i)); do sleep 0.1; done
+touch ended.$1
+END
+cat >mpirun.sh <<'END'
+sleep "${1:-0}" # the time that mpirun needs before there are ranks
+bash rank.sh 0 & first=$!
+bash rank.sh 1 & second=$!
+wait $first; status=$?
+wait $second
+exit $status
+END
+
+failures=0
+# expect CASE STATUS WANTED: the status, and both ranks stopped, none left
+expect() {
+  [ "$2" -eq "$3" ] || { echo "$1: exit status $2, not $3"; failures=1; }
+  for rank in 0 1; do
+    [ -e stopped.$rank ] || { echo "$1: rank $rank was not asked to stop"; failures=1; }
+    [ ! -e ended.$rank ] || { echo "$1: rank $rank ran on"; failures=1; }
+  done
+  rm -f started.* stopped.* ended.*
+}
+until_started() { until [ -e started.0 ] && [ -e started.1 ]; do sleep 0.02; done; }
+
+# In the background a shell starts programs with SIGINT ignored, and bash cannot trap what it ignores.
+start() { python3 -c 'import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:])' "$run" bash mpirun.sh "$@" & pid=$!; }
+
+for case in INT:130 TERM:143 HUP:129; do
+  start
+  until_started
+  kill "-${case%:*}" $pid
+  wait $pid
+  expect "SIG${case%:*}" $? "${case#*:}"
+done
+
+start 0.5 # asked before there are ranks
+sleep 0.2
+kill -INT $pid
+wait $pid
+expect "an early SIGINT" $? 130
+
+# A lost terminal: nobody reads what the script says.
+{ start; until_started; kill -HUP $pid; wait $pid; echo $? >status; } 2>&1 | true
+expect "a lost terminal" "$(cat status)" 129
+
+# A second signal does not wait for ranks that take their time.
+sed -i 's/^trap.*/trap "" TERM/' rank.sh
+start
+until_started
+kill -INT $pid
+sleep 0.3
+kill -INT $pid
+wait $pid
+status=$?
+[ $status -eq 130 ] || { echo "a second SIGINT: exit status $status, not 130"; failures=1; }
+pgrep -f "$work" >/dev/null && { echo "a second SIGINT: something still runs"; failures=1; }
+
+# How a run ends by itself is what the script says, however quickly.
+for status in 0 3; do
+  for ((i = 0; i < 50; ++i)); do
+    "$run" bash -c "exit $status"
+    got=$?
+    [ $got -eq $status ] || { echo "a run that ends with $status: exit status $got"; failures=1; }
+  done
+done
+exit $failures
