@@ -4,10 +4,13 @@
 # What everything of rondo is compiled with, and nothing that is installed passes on. Options are
 # aggregates of which callers name a few fields, so that warning is off.
 add_library(rondo_flags INTERFACE)
-target_compile_options(rondo_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers $<$<BOOL:${RONDO_WERROR}>:-Werror>)
+set(rondo_warnings -Wall -Wextra -Wno-missing-field-initializers $<$<BOOL:${RONDO_WERROR}>:-Werror>)
+target_compile_options(rondo_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${rondo_warnings}>)
+set(rondo_host_flags -Wall -Wextra -Wno-missing-field-initializers)  # of nvcc's own host compiler
 if(RONDO_SANITIZE)
-  target_compile_options(rondo_flags INTERFACE -fsanitize=${RONDO_SANITIZE} -fno-sanitize-recover=all
-                                               -fno-omit-frame-pointer -g1)
+  set(sanitize -fsanitize=${RONDO_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
+  target_compile_options(rondo_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${sanitize}>)
+  list(APPEND rondo_host_flags ${sanitize})
   target_link_options(rondo_flags INTERFACE -fsanitize=${RONDO_SANITIZE})
 endif()
 
@@ -43,6 +46,11 @@ function(rondo_library folder)
     file(GLOB mpi_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/mpi/*.cpp)
     list(APPEND sources ${mpi_sources})
   endif()
+  if(rondo_has_cuda)
+    file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/cuda/*.cpp
+                                             ${PROJECT_SOURCE_DIR}/${folder}/cuda/*.cu)
+    list(APPEND sources ${cuda_sources})
+  endif()
   if(NOT sources)  # a folder of headers alone
     add_library(rondo_${folder} INTERFACE)
     add_library(rondo::${folder} ALIAS rondo_${folder})
@@ -66,6 +74,16 @@ function(rondo_library folder)
   if(rondo_has_mpi AND mpi_sources)
     target_link_libraries(rondo_${folder} PRIVATE MPI::MPI_CXX)
     target_compile_definitions(rondo_${folder} PRIVATE RONDO_HAS_MPI)
+  endif()
+  if(rondo_has_cuda AND cuda_sources)
+    target_link_libraries(rondo_${folder} PRIVATE CUDA::cudart_static)
+    target_compile_definitions(rondo_${folder} PUBLIC RONDO_HAS_CUDA)
+    # extended-lambda: the functors of all devices are lambdas; relaxed-constexpr: so are std::array's
+    # and std::bit_cast's bodies usable in kernels.
+    list(JOIN rondo_host_flags "," host_flags)
+    target_compile_options(rondo_${folder} PRIVATE
+      $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda --expt-relaxed-constexpr -Xcompiler=${host_flags}
+                                 $<$<BOOL:${RONDO_WERROR}>:--Werror=all-warnings>>)
   endif()
   if(isa_sources)
     foreach(isa ${rondo_isas})

@@ -2,10 +2,15 @@
 
 #include "support/op_table.h"
 
+#include <optional>
 #include <set>
 
 #include "autograd/gradcheck.h"
+#include "support/simulated_gpu.h"
 #include "support/support.h"
+#ifdef RONDO_HAS_CUDA
+#include "tensor/cuda/runtime.h"
+#endif
 
 namespace rondo::test {
 namespace {
@@ -99,6 +104,37 @@ TEST_P(OpTable, SixteenBitsAgreeWithF32) {
     expect_agree(op(), "first derivative", half.first, full.first, dtype);
   }
 }
+
+#ifdef RONDO_HAS_CUDA
+/// rondo's own CUDA kernels, on a GPU where there is one, else on the host.
+TEST_P(OpTable, CudaAgreesWithTheCpu) {
+  std::optional<SimulatedGpus> simulated;
+  if (cuda::device_count() == 0) simulated.emplace();
+  for (DType dtype : {f32, f64, bf16, f16}) {
+    Tensors xs = inputs_of(op(), dtype);
+    const bool second = dtype == f32 || dtype == f64;
+    for (Layout layout : all_layouts) {
+      SCOPED_TRACE(concat(dtype, ", layout ", static_cast<int>(layout)));
+      Derivatives there = derivatives(op(), xs, dtype, layout, second, Device::cuda());
+      Derivatives here = derivatives(op(), xs, dtype, layout, second);
+      expect_agree(op(), there, here, dtype);
+    }
+  }
+}
+
+/// The first input on the GPU, the others on the CPU, and the other way round.
+TEST_P(OpTable, MixedDevicesAreRefused) {
+  std::optional<SimulatedGpus> simulated;
+  if (cuda::device_count() == 0) simulated.emplace();
+  for (Device first : {Device::cpu(), Device::cuda()}) {
+    Tensors xs = inputs_of(op(), f32);
+    if (xs.size() < 2) return;
+    for (Tensor& x : xs) x = x.to(f32).to(first.is_cpu() ? Device::cuda() : Device::cpu());
+    xs[0] = xs[0].to(first);
+    EXPECT_THROW(op().f(xs), DeviceError);
+  }
+}
+#endif
 
 std::string test_name(const ::testing::TestParamInfo<Op>& info) {
   std::string name = info.param.name;

@@ -1,0 +1,123 @@
+#include "tensor/cuda/allocator.h"
+
+#include <map>
+
+namespace rondo::cuda {
+namespace {
+
+thread_local const char* current_tag = "tensors";
+
+std::function<bool()> mark_in(StreamId id) {
+  DeviceGuard guard(id.device);
+  cudaEvent_t made = nullptr;
+  check(cudaEventCreateWithFlags(&made, cudaEventDisableTiming));
+  std::shared_ptr<CUevent_st> event(made, [](cudaEvent_t e) { cudaEventDestroy(e); });
+  check(cudaEventRecord(made, static_cast<cudaStream_t>(id.handle)));
+  return [event] {
+    const cudaError_t status = cudaEventQuery(event.get());
+    if (status == cudaErrorNotReady) cudaGetLastError();
+    return status != cudaErrorNotReady;
+  };
+}
+
+class DeviceMemory final : public BlockPool::Source {
+ public:
+  explicit DeviceMemory(int device) : device_(device) {}
+
+  void* allocate(std::size_t bytes) override {
+    DeviceGuard guard(device_);
+    void* data = nullptr;
+    const cudaError_t status = cudaMalloc(&data, bytes);
+    if (status == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      return nullptr;
+    }
+    check(status);
+    return data;
+  }
+  void free(void* segment) noexcept override { cudaFree(segment); }
+  std::function<bool()> mark(StreamId stream) override { return mark_in(stream); }
+
+ private:
+  int device_;
+};
+
+class PinnedMemory final : public BlockPool::Source {
+ public:
+  void* allocate(std::size_t bytes) override {
+    void* data = nullptr;
+    // Portable: pinned for every device, not only for the one that is current.
+    const cudaError_t status = cudaHostAlloc(&data, bytes, cudaHostAllocPortable);
+    if (status == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      return nullptr;
+    }
+    check(status);
+    return data;
+  }
+  void free(void* segment) noexcept override { cudaFreeHost(segment); }
+  std::function<bool()> mark(StreamId stream) override { return mark_in(stream); }
+};
+
+}  // namespace
+
+CachingAllocator::CachingAllocator(int device)
+    : device_(device), pool_(std::make_unique<DeviceMemory>(device)) {}
+
+CachingAllocator& CachingAllocator::of(int device) {
+  static auto* mutex = new std::mutex;
+  static auto* allocators = new std::map<int, CachingAllocator*>;
+  std::lock_guard lock(*mutex);
+  CachingAllocator*& found = (*allocators)[device];
+  if (found == nullptr) {
+    require_device(device);
+    found = new CachingAllocator(device);
+  }
+  return *found;
+}
+
+void* CachingAllocator::allocate(std::size_t bytes) {
+  void* data = pool_.allocate(bytes, current_stream(device_).id(), current_tag);
+  if (data != nullptr) return data;
+  std::size_t free = 0, total = 0;
+  DeviceGuard guard(device_);
+  check(cudaMemGetInfo(&free, &total));
+  throw CudaError(concat("cuda:", device_, " is out of memory: ", bytes, " bytes asked for; of ",
+                         total, " this process holds ", pool_.report(), ", and ", free,
+                         " are free"));
+}
+
+void CachingAllocator::deallocate(void* data, std::size_t) noexcept { pool_.free(data); }
+
+void CachingAllocator::record_stream(void* data, const Stream& stream) {
+  pool_.record_stream(data, stream.id());
+}
+
+AllocationTag::AllocationTag(const char* name) : before_(current_tag) { current_tag = name; }
+AllocationTag::~AllocationTag() { current_tag = before_; }
+
+PinnedAllocator::PinnedAllocator() : pool_(std::make_unique<PinnedMemory>()) {}
+
+PinnedAllocator& PinnedAllocator::instance() {
+  static auto* allocator = new PinnedAllocator;
+  return *allocator;
+}
+
+/// On the host blocks have no stream of their own: every use is recorded.
+constexpr StreamId no_stream{.device = -1};
+
+void* PinnedAllocator::allocate(std::size_t bytes) {
+  void* data = pool_.allocate(bytes, no_stream, current_tag);
+  if (data == nullptr)
+    throw CudaError(concat("out of pinned memory: ", bytes, " bytes asked for; this process holds ",
+                           pool_.report()));
+  return data;
+}
+
+void PinnedAllocator::deallocate(void* data, std::size_t) noexcept { pool_.free(data); }
+
+void PinnedAllocator::record_stream(void* data, const Stream& stream) {
+  pool_.record_stream(data, stream.id());
+}
+
+}  // namespace rondo::cuda

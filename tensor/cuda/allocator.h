@@ -1,0 +1,65 @@
+#pragma once
+// The allocator of a GPU: a BlockPool over cudaMalloc, and the pinned memory that copies want.
+
+#include "tensor/allocator.h"
+#include "tensor/cuda/block_pool.h"
+#include "tensor/cuda/stream.h"
+
+namespace rondo::cuda {
+
+/// Memory for the calling thread's current stream. One for each device, never destroyed: tensors in
+/// static storage may outlive any order of destruction.
+class CachingAllocator final : public Allocator {
+ public:
+  static CachingAllocator& of(int device);
+
+  Device device() const override { return Device::cuda(device_); }
+  /// Throws CudaError when there is no memory left, saying what holds it.
+  void* allocate(std::size_t bytes) override;
+  void deallocate(void* data, std::size_t bytes) noexcept override;
+
+  /// `stream` uses this memory too, beside the one it was allocated for.
+  void record_stream(void* data, const Stream& stream);
+  PoolStats stats() const { return pool_.stats(); }
+  void reset_peak() { pool_.reset_peak(); }
+  void empty_cache() noexcept { pool_.empty_cache(); }
+
+ private:
+  explicit CachingAllocator(int device);
+
+  int device_;
+  BlockPool pool_;
+};
+
+/// Names what the calling thread allocates, for the sentence of an out-of-memory error. The name
+/// must outlive the tensors: a literal.
+class AllocationTag {
+ public:
+  explicit AllocationTag(const char* name);
+  ~AllocationTag();
+  AllocationTag(const AllocationTag&) = delete;
+  AllocationTag& operator=(const AllocationTag&) = delete;
+
+ private:
+  const char* before_;
+};
+
+/// Host memory that the GPU can read and write by itself: only copies to and from such memory run
+/// beside the host. Kept for reuse like the GPU's own; a block comes back when the streams that
+/// were recorded for it are past its use.
+class PinnedAllocator final : public Allocator {
+ public:
+  static PinnedAllocator& instance();
+
+  Device device() const override { return Device::cpu(); }
+  void* allocate(std::size_t bytes) override;
+  void deallocate(void* data, std::size_t bytes) noexcept override;
+  void record_stream(void* data, const Stream& stream);
+
+ private:
+  PinnedAllocator();
+
+  BlockPool pool_;
+};
+
+}  // namespace rondo::cuda

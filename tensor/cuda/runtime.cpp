@@ -1,0 +1,72 @@
+#include "tensor/cuda/runtime.h"
+
+namespace rondo::cuda {
+namespace {
+
+std::string version_text(int version) { return concat(version / 1000, '.', version % 1000 / 10); }
+
+struct Availability {
+  int devices = 0;
+  std::string why;
+
+  Availability() {
+    int driver = 0;
+    cudaError_t status = cudaGetDeviceCount(&devices);
+    if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
+    cudaGetLastError();  // neither question may leave its answer to the next call
+    if (status != cudaSuccess) devices = 0;
+    why = why_unavailable(status, devices, driver, CUDART_VERSION);
+  }
+};
+
+const Availability& availability() {
+  static const Availability found;
+  return found;
+}
+
+}  // namespace
+
+void check(cudaError_t status, std::source_location where) {
+  if (status == cudaSuccess) [[likely]]
+    return;
+  cudaGetLastError();
+  throw CudaError(concat("CUDA: ", cudaGetErrorString(status), " (", cudaGetErrorName(status),
+                         ") at ", where.file_name(), ":", where.line()));
+}
+
+int device_count() { return availability().devices; }
+
+std::string why_unavailable() { return availability().why; }
+
+std::string why_unavailable(cudaError_t status, int devices, int driver, int built_for) {
+  if (status == cudaSuccess && devices > 0) return "";
+  if (driver == 0) return "there is no NVIDIA driver on this machine";
+  if (status == cudaErrorInsufficientDriver) {
+    return concat("the NVIDIA driver is too old: it knows CUDA ", version_text(driver),
+                  ", this rondo was built for ", version_text(built_for));
+  }
+  if (status == cudaSuccess || status == cudaErrorNoDevice)
+    return "there is a driver but no CUDA device (CUDA_VISIBLE_DEVICES may hide it)";
+  return concat("CUDA does not start: ", cudaGetErrorString(status));
+}
+
+void require_device(int index) {
+  const int devices = device_count();
+  if (0 <= index && index < devices) return;
+  if (devices == 0)
+    throw DeviceError(concat("device cuda:", index, " is not available: ", why_unavailable()));
+  throw DeviceError(concat(
+      "device cuda:", index, " does not exist: there ",
+      devices == 1 ? "is only cuda:0" : concat("are ", devices, ", cuda:0 to cuda:", devices - 1)));
+}
+
+DeviceGuard::DeviceGuard(int index) : before_(index), index_(index) {
+  check(cudaGetDevice(&before_));
+  if (before_ != index_) check(cudaSetDevice(index_));
+}
+
+DeviceGuard::~DeviceGuard() {
+  if (before_ != index_) cudaSetDevice(before_);
+}
+
+}  // namespace rondo::cuda

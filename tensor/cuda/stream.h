@@ -1,0 +1,82 @@
+#pragma once
+// Streams and events: queues of work on a GPU, and marks in them that others can wait for.
+//
+// Every kernel of rondo goes into the calling thread's current stream of its device, as in PyTorch.
+// Unless a StreamGuard says otherwise that is the device's legacy default stream. Nothing here
+// waits on the host but the functions called `synchronize`, and those are counted: a training step
+// must make none (tests assert it).
+
+#include <cstdint>
+#include <memory>
+
+#include "tensor/cuda/block_pool.h"
+#include "tensor/cuda/runtime.h"
+
+namespace rondo::cuda {
+
+/// A handle to a stream; copies stand for the same one, which ends with the last of them.
+class Stream {
+ public:
+  /// The default stream of a device.
+  explicit Stream(int device) : device_(device) {}
+  /// A new stream beside the default one. `high_priority`: its kernels overtake waiting ones of
+  /// other streams (communication, so that the next bucket does not wait for a whole backward).
+  static Stream create(int device, bool high_priority = false);
+
+  int device() const { return device_; }
+  cudaStream_t get() const { return owned_ ? owned_.get() : nullptr; }
+  StreamId id() const { return {device_, get()}; }
+  /// Waits until all that was put into it is done.
+  void synchronize() const;
+  /// Whether it is. Never waits.
+  bool is_done() const;
+  bool operator==(const Stream& other) const {
+    return device_ == other.device_ && get() == other.get();
+  }
+
+ private:
+  int device_;
+  std::shared_ptr<CUstream_st> owned_;  // null: the default stream
+};
+
+/// The calling thread's stream of a device.
+Stream current_stream(int device);
+
+/// Makes a stream the calling thread's current one of its device, until the end of the scope.
+class StreamGuard {
+ public:
+  explicit StreamGuard(const Stream& stream);
+  ~StreamGuard();
+  StreamGuard(const StreamGuard&) = delete;
+  StreamGuard& operator=(const StreamGuard&) = delete;
+
+ private:
+  Stream before_;
+};
+
+/// A mark in a stream.
+class Event {
+ public:
+  explicit Event(int device, bool with_time = false);
+
+  /// After all that is in the stream now.
+  void record(const Stream& stream) const;
+  /// The stream goes on only when the mark has been reached; the host does not wait.
+  void block(const Stream& stream) const;
+  bool is_done() const;
+  void synchronize() const;
+  /// Milliseconds from `start` to this mark, both made with_time and reached.
+  float ms_since(const Event& start) const;
+  cudaEvent_t get() const { return event_.get(); }
+
+ private:
+  int device_;
+  std::shared_ptr<CUevent_st> event_;
+};
+
+/// How often the host has waited for a device so far, in this process.
+std::uint64_t synchronizations();
+/// Counts one more: for who waits by other means (a blocking copy).
+void count_synchronization();
+
+}  // namespace rondo::cuda

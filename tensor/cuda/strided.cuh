@@ -1,0 +1,169 @@
+#pragma once
+// Finding element i of strided tensors, and reading and writing it whatever its dtype.
+//
+// On the CPU a loop walks from one element to the next. Here thread i must find its element at
+// once: by dividing i by the sizes, fastest dimension first. Integer division is slow on a GPU, so
+// the sizes come as `Divisor`s, which multiply and shift (Granlund and Montgomery 1994).
+
+#include <cstdint>
+#include <type_traits>
+
+#include "tensor/collapse.h"
+#include "tensor/convert.h"
+#include "tensor/cuda/launch.cuh"
+
+namespace rondo::cuda {
+
+/// n / d and n % d for 0 <= n < 2^31 and 1 <= d < 2^31 without a division:
+/// n / d = (high 32 bits of n m + n) >> s, with s = ceil(log2 d) and m = 2^32 (2^s - d) / d + 1.
+/// Larger numbers are divided.
+class Divisor {
+ public:
+  Divisor() = default;
+  explicit Divisor(std::int64_t d) : divisor_(d) {
+    if (d >= limit) return;
+    while ((std::int64_t{1} << shift_) < d) ++shift_;
+    const std::uint64_t above = (std::uint64_t{1} << shift_) - static_cast<std::uint64_t>(d);
+    magic_ = static_cast<std::uint32_t>((above << 32) / static_cast<std::uint64_t>(d) + 1);
+  }
+
+  RONDO_HD std::int64_t divide(std::int64_t n) const {
+    if (n >= limit || divisor_ >= limit) return n / divisor_;
+    const auto low = static_cast<std::uint32_t>(n);
+    const auto high = static_cast<std::uint32_t>(std::uint64_t{low} * magic_ >> 32);
+    return (high + low) >> shift_;
+  }
+  RONDO_HD std::int64_t value() const { return divisor_; }
+
+ private:
+  static constexpr std::int64_t limit = std::int64_t{1} << 31;
+  std::int64_t divisor_ = 1;
+  std::uint32_t magic_ = 1, shift_ = 0;
+};
+
+/// A tensor's element, known by address and dtype, as the compute type C (float, double, int64_t).
+template <class C>
+RONDO_HD C load(DType dtype, const char* at) {
+  switch (dtype) {
+    case DType::f64:
+      return convert<C>(*reinterpret_cast<const double*>(at));
+    case DType::f32:
+      return convert<C>(*reinterpret_cast<const float*>(at));
+    case DType::bf16:
+      return convert<C>(*reinterpret_cast<const BFloat16*>(at));
+    case DType::f16:
+      return convert<C>(*reinterpret_cast<const Half*>(at));
+    case DType::i64:
+      return convert<C>(*reinterpret_cast<const std::int64_t*>(at));
+    case DType::i32:
+      return convert<C>(*reinterpret_cast<const std::int32_t*>(at));
+    case DType::u8:
+      return convert<C>(*reinterpret_cast<const std::uint8_t*>(at));
+    case DType::i8:
+      return convert<C>(*reinterpret_cast<const std::int8_t*>(at));
+    case DType::boolean:
+      break;
+  }
+  return convert<C>(*reinterpret_cast<const bool*>(at));
+}
+
+template <class C>
+RONDO_HD void store(DType dtype, char* at, C value) {
+  switch (dtype) {
+    case DType::f64:
+      *reinterpret_cast<double*>(at) = convert<double>(value);
+      return;
+    case DType::f32:
+      *reinterpret_cast<float*>(at) = convert<float>(value);
+      return;
+    case DType::bf16:
+      *reinterpret_cast<BFloat16*>(at) = convert<BFloat16>(value);
+      return;
+    case DType::f16:
+      *reinterpret_cast<Half*>(at) = convert<Half>(value);
+      return;
+    case DType::i64:
+      *reinterpret_cast<std::int64_t*>(at) = convert<std::int64_t>(value);
+      return;
+    case DType::i32:
+      *reinterpret_cast<std::int32_t*>(at) = convert<std::int32_t>(value);
+      return;
+    case DType::u8:
+      *reinterpret_cast<std::uint8_t*>(at) = convert<std::uint8_t>(value);
+      return;
+    case DType::i8:
+      *reinterpret_cast<std::int8_t*>(at) = convert<std::int8_t>(value);
+      return;
+    case DType::boolean:
+      break;
+  }
+  *reinterpret_cast<bool*>(at) = convert<bool>(value);
+}
+
+/// N collapsed tensors, as a kernel's argument.
+template <std::size_t N>
+struct Operands {
+  char* data[N];
+  DType dtypes[N];
+  int dims;
+  Divisor sizes[Collapsed<N>::max_dims];
+  std::int64_t steps[Collapsed<N>::max_dims][N];
+
+  Operands(const Collapsed<N>& shape, const std::array<const Tensor*, N>& tensors)
+      : dims(static_cast<int>(shape.dims)) {
+    for (std::size_t k = 0; k < N; ++k) {
+      data[k] = shape.data[k];
+      dtypes[k] = tensors[k]->dtype();
+    }
+    for (std::size_t d = 0; d < shape.dims; ++d) {
+      sizes[d] = Divisor(shape.sizes[d]);
+      for (std::size_t k = 0; k < N; ++k) steps[d][k] = shape.steps[d][k];
+    }
+  }
+
+  /// The addresses of element i of each operand.
+  struct Addresses {
+    char* at[N];
+  };
+  RONDO_HD Addresses locate(std::int64_t i) const {
+    Addresses a;
+    for (std::size_t k = 0; k < N; ++k) a.at[k] = data[k];
+    for (int d = 0; d < dims; ++d) {
+      const std::int64_t rest = d + 1 < dims ? sizes[d].divide(i) : 0;
+      const std::int64_t here = i - rest * sizes[d].value();
+      for (std::size_t k = 0; k < N; ++k) a.at[k] += here * steps[d][k];
+      i = rest;
+    }
+    return a;
+  }
+  template <class C>
+  RONDO_HD C read(const Addresses& a, std::size_t k) const {
+    return load<C>(dtypes[k], a.at[k]);
+  }
+  template <class C>
+  RONDO_HD void write(const Addresses& a, std::size_t k, C value) const {
+    store(dtypes[k], a.at[k], value);
+  }
+};
+
+/// As many elements as one access of 16 bytes moves.
+template <class T>
+struct alignas(16) Pack {
+  static constexpr int size = 16 / sizeof(T);
+  T values[size];
+};
+
+/// Whether an operand is one dense run of T's that 16-byte accesses can take.
+template <class T, std::size_t N>
+bool is_packable(const Collapsed<N>& shape, std::size_t k, const Tensor& tensor) {
+  return tensor.dtype() == dtype_of<T> && shape.dims == 1 &&
+         shape.steps[0][k] == static_cast<std::int64_t>(sizeof(T)) &&
+         reinterpret_cast<std::uintptr_t>(shape.data[k]) % 16 == 0;
+}
+/// Whether an operand is one number for all.
+template <std::size_t N>
+bool is_constant(const Collapsed<N>& shape, std::size_t k) {
+  return shape.dims == 1 && (shape.steps[0][k] == 0 || shape.numel == 1);
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,188 @@
+#ifdef RONDO_HAS_CUDA
+
+#include "support/simulated_gpu.h"
+
+#include <array>
+#include <cstdlib>
+#include <memory>
+#include <stdexcept>
+
+#include "tensor/cpu/cpu_backend.h"
+#include "tensor/cuda/cuda_backend.h"
+#include "tensor/cuda/simulation.h"
+
+namespace rondo::test {
+namespace {
+
+/// Host memory that calls itself a GPU's.
+class HostAllocator final : public Allocator {
+ public:
+  explicit HostAllocator(int device) : device_(device) {}
+  Device device() const override { return Device::cuda(device_); }
+  void* allocate(std::size_t bytes) override {
+    return std::aligned_alloc(512, (bytes + 511) / 512 * 512);
+  }
+  void deallocate(void* data, std::size_t) noexcept override { std::free(data); }
+
+ private:
+  int device_;
+};
+
+/// The same elements as a tensor of the CPU.
+Tensor host(const Tensor& x) {
+  if (!x.defined()) return x;
+  if (x.device().is_cpu()) throw std::logic_error("a tensor of the CPU in a kernel of the GPU");
+  auto keep = x.storage();
+  auto storage = std::make_shared<Storage>(keep->data(), keep->bytes(), Device::cpu(), [keep] {});
+  return Tensor::over(storage, x.storage_offset(), x.shape(), x.strides(), x.dtype());
+}
+BatchNormFusion host(const BatchNormFusion& fusion) {
+  return {.residual = host(fusion.residual), .relu = fusion.relu};
+}
+
+class SimulatedGpu final : public cuda::CudaBackend {
+ public:
+  explicit SimulatedGpu(int device) : CudaBackend(device), allocator_(device) {}
+  Allocator& allocator() override { return allocator_; }
+
+  void reduce(ReduceOp op, const Tensor& x, const Tensor& y) override {
+    cpu_.reduce(op, host(x), host(y));
+  }
+  void extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
+                const Tensor& indices) override {
+    cpu_.extremum(largest, host(x), dim, host(values), host(indices));
+  }
+  void cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) override {
+    cpu_.cumsum(host(x), dim, reverse, host(y));
+  }
+  void sort(const Tensor& x, std::int64_t dim, bool descending, const Tensor& values,
+            const Tensor& indices) override {
+    cpu_.sort(host(x), dim, descending, host(values), host(indices));
+  }
+  void topk(const Tensor& x, std::int64_t dim, bool largest, const Tensor& values,
+            const Tensor& indices) override {
+    cpu_.topk(host(x), dim, largest, host(values), host(indices));
+  }
+  void softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) override {
+    cpu_.softmax(log, host(x), dim, host(y));
+  }
+  void index_select(const Tensor& x, std::int64_t dim, const Tensor& index,
+                    const Tensor& y) override {
+    cpu_.index_select(host(x), dim, host(index), host(y));
+  }
+  void index_add(const Tensor& y, std::int64_t dim, const Tensor& index, const Tensor& x) override {
+    cpu_.index_add(host(y), dim, host(index), host(x));
+  }
+  void gather(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& y) override {
+    cpu_.gather(host(x), dim, host(index), host(y));
+  }
+  void scatter_add(const Tensor& y, std::int64_t dim, const Tensor& index,
+                   const Tensor& x) override {
+    cpu_.scatter_add(host(y), dim, host(index), host(x));
+  }
+  void uniform(const Tensor& y, Philox random, double low, double high) override {
+    cpu_.uniform(host(y), random, low, high);
+  }
+  void normal(const Tensor& y, Philox random, double mean, double stddev) override {
+    cpu_.normal(host(y), random, mean, stddev);
+  }
+  void randint(const Tensor& y, Philox random, std::int64_t low, std::int64_t high) override {
+    cpu_.randint(host(y), random, low, high);
+  }
+  void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y) override {
+    cpu_.matmul(host(a), host(c), host(bias), host(y));
+  }
+  MemoryFormat conv2d_format(DType dtype) const override { return cpu_.conv2d_format(dtype); }
+  void conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
+              const Conv2dParams& params) override {
+    cpu_.conv2d(host(x), host(w), host(bias), host(y), params);
+  }
+  void conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,
+                             const Conv2dParams& params) override {
+    cpu_.conv2d_backward_input(host(dy), host(w), host(dx), params);
+  }
+  void conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
+                              const Tensor& dbias, const Conv2dParams& params) override {
+    cpu_.conv2d_backward_weight(host(dy), host(x), host(dw), host(dbias), params);
+  }
+  void batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                  const Tensor& running_mean, const Tensor& running_var, double momentum,
+                  double eps, const BatchNormFusion& fusion, const Tensor& y, const Tensor& mean,
+                  const Tensor& invstd) override {
+    cpu_.batch_norm(host(x), host(gamma), host(beta), host(running_mean), host(running_var),
+                    momentum, eps, host(fusion), host(y), host(mean), host(invstd));
+  }
+  void batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                            const Tensor& mean, const Tensor& var, double eps,
+                            const BatchNormFusion& fusion, const Tensor& y) override {
+    cpu_.batch_norm_inference(host(x), host(gamma), host(beta), host(mean), host(var), eps,
+                              host(fusion), host(y));
+  }
+  void batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y, bool relu,
+                           const Tensor& gamma, const Tensor& beta, const Tensor& mean,
+                           const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,
+                           const Tensor& dbeta, const Tensor& dresidual) override {
+    cpu_.batch_norm_backward(host(dy), host(x), host(y), relu, host(gamma), host(beta), host(mean),
+                             host(invstd), host(dx), host(dgamma), host(dbeta), host(dresidual));
+  }
+  void max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
+                  const Pool2dParams& params) override {
+    cpu_.max_pool2d(host(x), host(y), host(indices), params);
+  }
+  void max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Tensor& dx) override {
+    cpu_.max_pool2d_backward(host(dy), host(indices), host(dx));
+  }
+  void max_pool2d_gather(const Tensor& x, const Tensor& indices, const Tensor& y) override {
+    cpu_.max_pool2d_gather(host(x), host(indices), host(y));
+  }
+  void avg_pool2d(const Tensor& x, const Tensor& y, const Pool2dParams& params) override {
+    cpu_.avg_pool2d(host(x), host(y), params);
+  }
+  void avg_pool2d_backward(const Tensor& dy, const Tensor& dx,
+                           const Pool2dParams& params) override {
+    cpu_.avg_pool2d_backward(host(dy), host(dx), params);
+  }
+  void adaptive_avg_pool2d(const Tensor& x, const Tensor& y) override {
+    cpu_.adaptive_avg_pool2d(host(x), host(y));
+  }
+  void adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) override {
+    cpu_.adaptive_avg_pool2d_backward(host(dy), host(dx));
+  }
+  void sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer, const Tensor& lr,
+                const SgdParams& params) override {
+    cpu_.sgd_step(host(p), host(g), host(buffer), host(lr), params);
+  }
+  void adam_step(const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v,
+                 const Tensor& max_v, const Tensor& lr, const Tensor& step,
+                 const AdamParams& params) override {
+    cpu_.adam_step(host(p), host(g), host(m), host(v), host(max_v), host(lr), host(step), params);
+  }
+
+ private:
+  HostAllocator allocator_;
+  cpu::CpuBackend& cpu_ = cpu::CpuBackend::instance();
+};
+
+std::array<std::unique_ptr<SimulatedGpu>, 2>& gpus() {
+  // Kept: tensors may outlive the scope that made them.
+  static auto* made =
+      new std::array{std::make_unique<SimulatedGpu>(0), std::make_unique<SimulatedGpu>(1)};
+  return *made;
+}
+
+}  // namespace
+
+SimulatedGpus::SimulatedGpus() {
+  cuda::simulate(true);
+  for (int i = 0; i < 2; ++i)
+    set_backend(Device::cuda(i), gpus()[static_cast<std::size_t>(i)].get());
+}
+
+SimulatedGpus::~SimulatedGpus() {
+  for (int i = 0; i < 2; ++i) set_backend(Device::cuda(i), nullptr);
+  cuda::simulate(false);
+}
+
+}  // namespace rondo::test
+
+#endif  // RONDO_HAS_CUDA
