@@ -10,6 +10,7 @@ set(rondo_host_flags -Wall -Wextra -Wno-missing-field-initializers)  # of nvcc's
 if(RONDO_SANITIZE)
   set(sanitize -fsanitize=${RONDO_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   target_compile_options(rondo_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${sanitize}>)
+  string(REPLACE "," ";-fsanitize=" sanitize "${sanitize}")  # nvcc takes a comma for the end of a flag
   list(APPEND rondo_host_flags ${sanitize})
   target_link_options(rondo_flags INTERFACE -fsanitize=${RONDO_SANITIZE})
 endif()

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "tensor/dtype.h"
+#include "tensor/error.h"
 
 namespace rondo {
 
@@ -38,6 +39,15 @@ void visit_compute_type(DType dtype, F&& f) {
   if (dtype == DType::f64) return f.template operator()<double>();
   if (is_floating(dtype)) return f.template operator()<float>();
   return f.template operator()<std::int64_t>();
+}
+
+/// visit_compute_type for kernels that only floats have; throws DTypeError naming `op` for other
+/// dtypes.
+template <class F>
+decltype(auto) visit_float_compute(DType dtype, const char* op, F&& f) {
+  require<DTypeError>(is_floating(dtype), op, " wants a floating dtype, not ", dtype);
+  if (dtype == DType::f64) return f.template operator()<double>();
+  return f.template operator()<float>();
 }
 
 /// The compute type in which an element travels from one dtype to another: the wider of two floats

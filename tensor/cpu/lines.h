@@ -27,15 +27,6 @@ using Compute =
     std::conditional_t<std::is_same_v<T, double>, double,
                        std::conditional_t<is_floating(dtype_of<T>), float, std::int64_t>>;
 
-/// visit_compute_type for kernels that only floats have; throws DTypeError naming `op` for other
-/// dtypes.
-template <class F>
-decltype(auto) visit_float_compute(DType dtype, const char* op, F&& f) {
-  require<DTypeError>(is_floating(dtype), op, " wants a floating dtype, not ", dtype);
-  if (dtype == DType::f64) return f.template operator()<double>();
-  return f.template operator()<float>();
-}
-
 /// visit_dtype for kernels that only floats have; throws DTypeError naming `op` for other dtypes.
 template <class F>
 decltype(auto) visit_float(DType dtype, const char* op, F&& f) {

@@ -241,22 +241,7 @@ void CpuBackend::reduce(ReduceOp op, const Tensor& x, const Tensor& y) {
     if (op == ReduceOp::min) return fill(y, infinity);
     return fill(y, one ? 1 : 0);
   }
-  switch (op) {
-    case ReduceOp::sum:
-      return reduce_with<ReduceOp::sum>(x, y);
-    case ReduceOp::prod:
-      return reduce_with<ReduceOp::prod>(x, y);
-    case ReduceOp::max:
-      return reduce_with<ReduceOp::max>(x, y);
-    case ReduceOp::min:
-      return reduce_with<ReduceOp::min>(x, y);
-    case ReduceOp::all:
-      return reduce_with<ReduceOp::all>(x, y);
-    case ReduceOp::any:
-      return reduce_with<ReduceOp::any>(x, y);
-    case ReduceOp::sum_squares:
-      return reduce_with<ReduceOp::sum_squares>(x, y);
-  }
+  visit_reduce(op, [&]<ReduceOp o>() { reduce_with<o>(x, y); });
 }
 
 void CpuBackend::extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,

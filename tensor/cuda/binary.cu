@@ -90,7 +90,7 @@ struct Launch {
   }
 };
 
-/// Moves elements of `Bits` bytes, whatever they mean.
+/// Moves elements of a word's size, whatever they mean.
 template <class Word>
 struct Where {
   Operands<4> operands;
@@ -115,16 +115,8 @@ void CudaBackend::where(const Tensor& condition, const Tensor& a, const Tensor& 
   const std::array<const Tensor*, 4> tensors = {&condition, &a, &b, &y};
   const Collapsed<4> shape(tensors);
   const Operands<4> operands(shape, tensors);
-  switch (size_of(y.dtype())) {
-    case 1:
-      return for_each(device_, shape.numel, Where<std::uint8_t>{operands});
-    case 2:
-      return for_each(device_, shape.numel, Where<std::uint16_t>{operands});
-    case 4:
-      return for_each(device_, shape.numel, Where<std::uint32_t>{operands});
-    default:
-      return for_each(device_, shape.numel, Where<std::uint64_t>{operands});
-  }
+  visit_word(size_of(y.dtype()),
+             [&]<class Word>() { for_each(device_, shape.numel, Where<Word>{operands}); });
 }
 
 }  // namespace rondo::cuda

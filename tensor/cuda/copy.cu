@@ -7,6 +7,7 @@
 
 #include "tensor/cuda/allocator.h"
 #include "tensor/cuda/cuda_backend.h"
+#include "tensor/cuda/index_check.h"
 #include "tensor/cuda/strided.cuh"
 
 namespace rondo::cuda {
@@ -79,21 +80,6 @@ struct ConvertDense {
     *reinterpret_cast<Result*>(y + first) = result;
   }
 };
-
-/// Calls f.operator()<Word>() with an unsigned type of `bytes` bytes.
-template <class F>
-void visit_word(std::int64_t bytes, F&& f) {
-  switch (bytes) {
-    case 1:
-      return f.template operator()<std::uint8_t>();
-    case 2:
-      return f.template operator()<std::uint16_t>();
-    case 4:
-      return f.template operator()<std::uint32_t>();
-    default:
-      return f.template operator()<std::uint64_t>();
-  }
-}
 
 bool is_dense_run(const Collapsed<2>& shape, const Tensor& x, const Tensor& y) {
   return shape.dims == 1 && (shape.numel == 1 || (shape.steps[0][0] == size_of(x.dtype()) &&
@@ -202,6 +188,7 @@ void CudaBackend::copy(const Tensor& x, const Tensor& y) {
     copy_to_peer(from, to);
   }
   if (spread) backend(y).copy(to, y);
+  if (y.device().is_cpu()) check_indices(device_);
 }
 
 /// Each device's stream waits for the other's: for x to be there, and for y to be read no more.

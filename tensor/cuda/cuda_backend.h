@@ -23,6 +23,43 @@ class CudaBackend : public Backend {
               OpParams params) override;
   void where(const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& y) override;
 
+  // reduce.cu, scan.cu, softmax.cu
+  void reduce(ReduceOp op, const Tensor& x, const Tensor& y) override;
+  void extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
+                const Tensor& indices) override;
+  void cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) override;
+  void softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) override;
+
+  // indexing.cu
+  void index_select(const Tensor& x, std::int64_t dim, const Tensor& index,
+                    const Tensor& y) override;
+  void index_add(const Tensor& y, std::int64_t dim, const Tensor& index, const Tensor& x) override;
+  void gather(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& y) override;
+  void scatter_add(const Tensor& y, std::int64_t dim, const Tensor& index,
+                   const Tensor& x) override;
+
+  // random.cu
+  void uniform(const Tensor& y, Philox random, double low, double high) override;
+  void normal(const Tensor& y, Philox random, double mean, double stddev) override;
+  void randint(const Tensor& y, Philox random, std::int64_t low, std::int64_t high) override;
+
+  // pool.cu
+  void max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
+                  const Pool2dParams& params) override;
+  void max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Tensor& dx) override;
+  void max_pool2d_gather(const Tensor& x, const Tensor& indices, const Tensor& y) override;
+  void avg_pool2d(const Tensor& x, const Tensor& y, const Pool2dParams& params) override;
+  void avg_pool2d_backward(const Tensor& dy, const Tensor& dx, const Pool2dParams& params) override;
+  void adaptive_avg_pool2d(const Tensor& x, const Tensor& y) override;
+  void adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) override;
+
+  // optimizer.cu
+  void sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer, const Tensor& lr,
+                const SgdParams& params) override;
+  void adam_step(const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v,
+                 const Tensor& max_v, const Tensor& lr, const Tensor& step,
+                 const AdamParams& params) override;
+
  private:
   void copy_to_peer(const Tensor& from, const Tensor& to);
 

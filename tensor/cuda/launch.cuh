@@ -54,6 +54,32 @@ struct BlockGroup {
     return value;
 #endif
   }
+  /// The sum of the values of all threads up to this one; `total` becomes that of all. The same
+  /// conditions as for reduce.
+  template <class T>
+  RONDO_HD T scan(T value, T& total) const {
+#if defined(__CUDA_ARCH__)
+    __shared__ T of_warp[32];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = (blockDim.x + 31) / 32;
+    for (int distance = 1; distance < 32; distance *= 2) {
+      const T before = __shfl_up_sync(0xffffffffu, value, distance);
+      if (lane >= distance) value += before;
+    }
+    if (lane == 31) of_warp[warp] = value;
+    __syncthreads();
+    total = 0;
+    T before = 0;
+    for (int w = 0; w < warps; ++w) {
+      if (w == warp) before = total;
+      total += of_warp[w];
+    }
+    __syncthreads();  // before the next call writes there
+    return before + value;
+#else
+    total = value;
+    return value;
+#endif
+  }
 
  private:
 #if defined(__CUDA_ARCH__)
@@ -77,11 +103,15 @@ struct BlockGroup {
 
 /// The same interface for one thread: a group on the host.
 struct LoneThread {
-  int thread() const { return 0; }
-  int size() const { return 1; }
+  RONDO_HD int thread() const { return 0; }
+  RONDO_HD int size() const { return 1; }
   template <class T, class Combine>
-  T reduce(T value, Combine) const {
+  RONDO_HD T reduce(T value, Combine) const {
     return value;
+  }
+  template <class T>
+  RONDO_HD T scan(T value, T& total) const {
+    return total = value;
   }
 };
 

@@ -10,36 +10,10 @@
 
 #include "tensor/collapse.h"
 #include "tensor/convert.h"
+#include "tensor/cuda/divisor.h"
 #include "tensor/cuda/launch.cuh"
 
 namespace rondo::cuda {
-
-/// n / d and n % d for 0 <= n < 2^31 and 1 <= d < 2^31 without a division:
-/// n / d = (high 32 bits of n m + n) >> s, with s = ceil(log2 d) and m = 2^32 (2^s - d) / d + 1.
-/// Larger numbers are divided.
-class Divisor {
- public:
-  Divisor() = default;
-  explicit Divisor(std::int64_t d) : divisor_(d) {
-    if (d >= limit) return;
-    while ((std::int64_t{1} << shift_) < d) ++shift_;
-    const std::uint64_t above = (std::uint64_t{1} << shift_) - static_cast<std::uint64_t>(d);
-    magic_ = static_cast<std::uint32_t>((above << 32) / static_cast<std::uint64_t>(d) + 1);
-  }
-
-  RONDO_HD std::int64_t divide(std::int64_t n) const {
-    if (n >= limit || divisor_ >= limit) return n / divisor_;
-    const auto low = static_cast<std::uint32_t>(n);
-    const auto high = static_cast<std::uint32_t>(std::uint64_t{low} * magic_ >> 32);
-    return (high + low) >> shift_;
-  }
-  RONDO_HD std::int64_t value() const { return divisor_; }
-
- private:
-  static constexpr std::int64_t limit = std::int64_t{1} << 31;
-  std::int64_t divisor_ = 1;
-  std::uint32_t magic_ = 1, shift_ = 0;
-};
 
 /// A tensor's element, known by address and dtype, as the compute type C (float, double, int64_t).
 template <class C>
@@ -164,6 +138,21 @@ bool is_packable(const Collapsed<N>& shape, std::size_t k, const Tensor& tensor)
 template <std::size_t N>
 bool is_constant(const Collapsed<N>& shape, std::size_t k) {
   return shape.dims == 1 && (shape.steps[0][k] == 0 || shape.numel == 1);
+}
+
+/// Calls f.operator()<Word>() with an unsigned type of `bytes` bytes.
+template <class F>
+void visit_word(std::int64_t bytes, F&& f) {
+  switch (bytes) {
+    case 1:
+      return f.template operator()<std::uint8_t>();
+    case 2:
+      return f.template operator()<std::uint16_t>();
+    case 4:
+      return f.template operator()<std::uint32_t>();
+    default:
+      return f.template operator()<std::uint64_t>();
+  }
 }
 
 }  // namespace rondo::cuda

@@ -45,16 +45,6 @@ class SimulatedGpu final : public cuda::CudaBackend {
   explicit SimulatedGpu(int device) : CudaBackend(device), allocator_(device) {}
   Allocator& allocator() override { return allocator_; }
 
-  void reduce(ReduceOp op, const Tensor& x, const Tensor& y) override {
-    cpu_.reduce(op, host(x), host(y));
-  }
-  void extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
-                const Tensor& indices) override {
-    cpu_.extremum(largest, host(x), dim, host(values), host(indices));
-  }
-  void cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) override {
-    cpu_.cumsum(host(x), dim, reverse, host(y));
-  }
   void sort(const Tensor& x, std::int64_t dim, bool descending, const Tensor& values,
             const Tensor& indices) override {
     cpu_.sort(host(x), dim, descending, host(values), host(indices));
@@ -62,32 +52,6 @@ class SimulatedGpu final : public cuda::CudaBackend {
   void topk(const Tensor& x, std::int64_t dim, bool largest, const Tensor& values,
             const Tensor& indices) override {
     cpu_.topk(host(x), dim, largest, host(values), host(indices));
-  }
-  void softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) override {
-    cpu_.softmax(log, host(x), dim, host(y));
-  }
-  void index_select(const Tensor& x, std::int64_t dim, const Tensor& index,
-                    const Tensor& y) override {
-    cpu_.index_select(host(x), dim, host(index), host(y));
-  }
-  void index_add(const Tensor& y, std::int64_t dim, const Tensor& index, const Tensor& x) override {
-    cpu_.index_add(host(y), dim, host(index), host(x));
-  }
-  void gather(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& y) override {
-    cpu_.gather(host(x), dim, host(index), host(y));
-  }
-  void scatter_add(const Tensor& y, std::int64_t dim, const Tensor& index,
-                   const Tensor& x) override {
-    cpu_.scatter_add(host(y), dim, host(index), host(x));
-  }
-  void uniform(const Tensor& y, Philox random, double low, double high) override {
-    cpu_.uniform(host(y), random, low, high);
-  }
-  void normal(const Tensor& y, Philox random, double mean, double stddev) override {
-    cpu_.normal(host(y), random, mean, stddev);
-  }
-  void randint(const Tensor& y, Philox random, std::int64_t low, std::int64_t high) override {
-    cpu_.randint(host(y), random, low, high);
   }
   void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y) override {
     cpu_.matmul(host(a), host(c), host(bias), host(y));
@@ -124,38 +88,6 @@ class SimulatedGpu final : public cuda::CudaBackend {
                            const Tensor& dbeta, const Tensor& dresidual) override {
     cpu_.batch_norm_backward(host(dy), host(x), host(y), relu, host(gamma), host(beta), host(mean),
                              host(invstd), host(dx), host(dgamma), host(dbeta), host(dresidual));
-  }
-  void max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
-                  const Pool2dParams& params) override {
-    cpu_.max_pool2d(host(x), host(y), host(indices), params);
-  }
-  void max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Tensor& dx) override {
-    cpu_.max_pool2d_backward(host(dy), host(indices), host(dx));
-  }
-  void max_pool2d_gather(const Tensor& x, const Tensor& indices, const Tensor& y) override {
-    cpu_.max_pool2d_gather(host(x), host(indices), host(y));
-  }
-  void avg_pool2d(const Tensor& x, const Tensor& y, const Pool2dParams& params) override {
-    cpu_.avg_pool2d(host(x), host(y), params);
-  }
-  void avg_pool2d_backward(const Tensor& dy, const Tensor& dx,
-                           const Pool2dParams& params) override {
-    cpu_.avg_pool2d_backward(host(dy), host(dx), params);
-  }
-  void adaptive_avg_pool2d(const Tensor& x, const Tensor& y) override {
-    cpu_.adaptive_avg_pool2d(host(x), host(y));
-  }
-  void adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) override {
-    cpu_.adaptive_avg_pool2d_backward(host(dy), host(dx));
-  }
-  void sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer, const Tensor& lr,
-                const SgdParams& params) override {
-    cpu_.sgd_step(host(p), host(g), host(buffer), host(lr), params);
-  }
-  void adam_step(const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v,
-                 const Tensor& max_v, const Tensor& lr, const Tensor& step,
-                 const AdamParams& params) override {
-    cpu_.adam_step(host(p), host(g), host(m), host(v), host(max_v), host(lr), host(step), params);
   }
 
  private:

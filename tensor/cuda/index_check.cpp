@@ -1,0 +1,51 @@
+#include "tensor/cuda/index_check.h"
+
+#include <array>
+#include <mutex>
+
+#include "tensor/cuda/runtime.h"
+#include "tensor/cuda/simulation.h"
+
+namespace rondo::cuda {
+namespace {
+
+struct Notes {
+  std::mutex mutex;
+  std::array<IndexNote*, 64> of{};
+};
+
+Notes& notes() {
+  static auto* all = new Notes;
+  return *all;
+}
+
+}  // namespace
+
+IndexNote* index_note(int device) {
+  std::lock_guard lock(notes().mutex);
+  IndexNote*& note = notes().of[static_cast<std::size_t>(device)];
+  if (note != nullptr) return note;
+  void* memory = nullptr;
+  if (is_simulated()) {
+    memory = new IndexNote;
+  } else {
+    DeviceGuard guard(device);
+    check(cudaHostAlloc(&memory, sizeof(IndexNote), cudaHostAllocMapped | cudaHostAllocPortable));
+  }
+  return note = new (memory) IndexNote;
+}
+
+void check_indices(int device) {
+  IndexNote* note;
+  {
+    std::lock_guard lock(notes().mutex);
+    note = notes().of[static_cast<std::size_t>(device)];
+  }
+  if (note == nullptr || note->raised == 0) return;
+  const IndexNote seen = *note;
+  *note = IndexNote{};
+  throw ShapeError(concat(seen.op, ": index ", seen.index, " is out of range for dimension ",
+                          seen.dim, " of size ", seen.size));
+}
+
+}  // namespace rondo::cuda

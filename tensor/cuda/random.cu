@@ -1,0 +1,73 @@
+// Filling tensors from a Philox stream: what each element is stands in tensor/draw.h.
+
+#include "tensor/cuda/cuda_backend.h"
+#include "tensor/cuda/strided.cuh"
+#include "tensor/draw.h"
+
+namespace rondo::cuda {
+namespace {
+
+/// Elements by their row-major number, whatever order y lies in: dimensions as they are, last
+/// fastest.
+Operands<1> row_major(const Tensor& y) {
+  Collapsed<1> shape({&y});
+  shape.dims = 0;
+  for (std::int64_t d = y.dim() - 1; d >= 0; --d) {
+    shape.sizes[shape.dims] = y.shape()[d];
+    shape.steps[shape.dims++] = {y.strides()[d] * size_of(y.dtype())};
+  }
+  return Operands<1>(shape, {&y});
+}
+
+struct Uniform {
+  Operands<1> y;
+  Philox random;
+  UniformDraw draw;
+  RONDO_HD void operator()(std::int64_t i) const {
+    y.write(y.locate(i), 0, draw(random, static_cast<std::uint64_t>(i)));
+  }
+};
+
+/// Call j writes elements 2j and 2j + 1.
+struct Normal {
+  Operands<1> y;
+  Philox random;
+  double mean, stddev;
+  std::int64_t n;
+  RONDO_HD void operator()(std::int64_t j) const {
+    const auto [first, second] =
+        draw_normal_pair(random, static_cast<std::uint64_t>(j), mean, stddev);
+    y.write(y.locate(2 * j), 0, first);
+    if (2 * j + 1 < n) y.write(y.locate(2 * j + 1), 0, second);
+  }
+};
+
+struct Integers {
+  Operands<1> y;
+  Philox random;
+  std::int64_t low;
+  std::uint64_t range;
+  RONDO_HD void operator()(std::int64_t i) const {
+    y.write(y.locate(i), 0, draw_integer(random, static_cast<std::uint64_t>(i), low, range));
+  }
+};
+
+}  // namespace
+
+void CudaBackend::uniform(const Tensor& y, Philox random, double low, double high) {
+  require<DTypeError>(is_floating(y.dtype()), "uniform wants a floating dtype, not ", y.dtype());
+  for_each(device_, y.numel(), Uniform{row_major(y), random, UniformDraw(y.dtype(), low, high)});
+}
+
+void CudaBackend::normal(const Tensor& y, Philox random, double mean, double stddev) {
+  require<DTypeError>(is_floating(y.dtype()), "normal wants a floating dtype, not ", y.dtype());
+  const std::int64_t n = y.numel();
+  for_each(device_, (n + 1) / 2, Normal{row_major(y), random, mean, stddev, n});
+}
+
+void CudaBackend::randint(const Tensor& y, Philox random, std::int64_t low, std::int64_t high) {
+  const auto range = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
+  for_each(device_, y.numel(), Integers{row_major(y), random, low, range});
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,157 @@
+// BlockPool over memory that is only numbers and streams that are only counters.
+
+#include "tensor/cuda/block_pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+namespace rondo::cuda {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::size_t KiB = 1024, MiB = 1024 * KiB;
+
+/// What the source of a test knows and does.
+struct Machine {
+  std::size_t memory = std::size_t{1} << 40, used = 0;
+  std::map<char*, std::size_t> segments;
+  std::map<void*, int> done;  // by stream: marks up to this one have been reached
+  int marks = 0;
+  char* next = reinterpret_cast<char*>(std::uintptr_t{1} << 44);
+};
+
+class FakeSource final : public BlockPool::Source {
+ public:
+  explicit FakeSource(Machine& machine) : machine_(machine) {}
+  void* allocate(std::size_t bytes) override {
+    if (machine_.used + bytes > machine_.memory) return nullptr;
+    machine_.used += bytes;
+    char* data = machine_.next;
+    machine_.next += bytes + 4096;  // so that no two segments touch
+    machine_.segments[data] = bytes;
+    return data;
+  }
+  void free(void* segment) noexcept override {
+    auto found = machine_.segments.find(static_cast<char*>(segment));
+    ASSERT_NE(found, machine_.segments.end());
+    machine_.used -= found->second;
+    machine_.segments.erase(found);
+  }
+  std::function<bool()> mark(StreamId stream) override {
+    return [this, stream, mine = ++machine_.marks] { return machine_.done[stream.handle] >= mine; };
+  }
+
+ private:
+  Machine& machine_;
+};
+
+class Pool : public ::testing::Test {
+ protected:
+  Machine machine;
+  BlockPool pool{std::make_unique<FakeSource>(machine)};
+  int a = 0, b = 0;
+  StreamId first{.handle = &a}, second{.handle = &b};
+};
+
+TEST_F(Pool, ABlockComesBackToItsStreamAtOnceAndToNoOther) {
+  void* block = pool.allocate(3 * MiB, first, "t");
+  pool.free(block);
+  EXPECT_NE(pool.allocate(3 * MiB, second, "t"), block);
+  EXPECT_EQ(pool.allocate(3 * MiB, first, "t"), block);
+  EXPECT_EQ(pool.stats().segments, 2u);
+}
+
+TEST_F(Pool, WhatAnotherStreamUsedWaitsForIt) {
+  void* block = pool.allocate(3 * MiB, first, "t");
+  pool.record_stream(block, second);
+  pool.record_stream(block, first);  // its own: nothing to wait for
+  pool.free(block);
+  EXPECT_EQ(machine.marks, 1);
+  EXPECT_EQ(pool.stats().in_use, 0u);
+  EXPECT_NE(pool.allocate(3 * MiB, first, "t"), block);
+  machine.done[&b] = 1;
+  EXPECT_EQ(pool.allocate(3 * MiB, first, "t"), block);
+}
+
+TEST_F(Pool, SmallRequestsShareASegmentAndMergeAgain) {
+  std::vector<void*> blocks;
+  for (int i = 0; i < 8; ++i) blocks.push_back(pool.allocate(100 * KiB, first, "t"));
+  EXPECT_EQ(pool.stats().segments, 1u);
+  EXPECT_EQ(pool.stats().reserved, 2 * MiB);
+  EXPECT_EQ(pool.stats().in_use, 8 * 100 * KiB);
+  for (int i : {1, 3, 5, 7, 0, 2, 6, 4}) pool.free(blocks[static_cast<std::size_t>(i)]);
+  EXPECT_EQ(pool.allocate(1 * MiB, first, "t"), blocks[0]);  // no hole is left
+  pool.free(blocks[0]);
+  pool.empty_cache();
+  EXPECT_EQ(machine.used, 0u);
+  EXPECT_EQ(pool.stats().reserved, 0u);
+}
+
+TEST_F(Pool, RoundsUpAndRemembersThePeak) {
+  void* tiny = pool.allocate(1, first, "t");
+  EXPECT_EQ(pool.stats().in_use, 512u);
+  pool.free(tiny);
+  void* large = pool.allocate(30 * MiB + 1, first, "t");
+  EXPECT_EQ(pool.stats().peak, 30 * MiB + 512);
+  EXPECT_EQ(machine.segments.rbegin()->second, 32 * MiB);
+  pool.free(large);
+  pool.reset_peak();
+  EXPECT_EQ(pool.stats().peak, 0u);
+  EXPECT_EQ(pool.stats().requests, 2u);
+}
+
+TEST_F(Pool, GivesBackWhatItDoesNotUseBeforeItFails) {
+  machine.memory = 100 * MiB;
+  void* unused = pool.allocate(60 * MiB, first, "t");
+  pool.free(unused);
+  void* other = pool.allocate(70 * MiB, second, "activations");
+  EXPECT_NE(other, nullptr);
+  EXPECT_EQ(machine.segments.size(), 1u);
+  EXPECT_EQ(pool.allocate(40 * MiB, first, "t"), nullptr);
+  EXPECT_THAT(pool.report(), HasSubstr("70.0 MiB in 1 blocks: activations 70.0 MiB; 0.0 KiB lie"));
+  pool.free(other);
+  EXPECT_NE(pool.allocate(40 * MiB, first, "t"), nullptr);
+}
+
+TEST_F(Pool, ForeignMemoryIsRefusedOrIgnored) {
+  EXPECT_THROW(pool.record_stream(&a, first), std::runtime_error);
+  pool.free(&a);
+  EXPECT_EQ(pool.stats().in_use, 0u);
+}
+
+/// Whatever the order: blocks in use never overlap, and in the end everything can be given back.
+TEST_F(Pool, AnyOrderOfRequests) {
+  std::mt19937 random(1);
+  std::map<char*, std::size_t> blocks;
+  for (int step = 0; step < 20000; ++step) {
+    if (blocks.size() < 200 && random() % 3 != 0) {
+      const std::size_t bytes = 1 + random() % (random() % 10 == 0 ? 40 * MiB : 300 * KiB);
+      auto* data = static_cast<char*>(pool.allocate(bytes, random() % 2 ? first : second, "t"));
+      auto after = blocks.lower_bound(data);
+      ASSERT_TRUE(after == blocks.end() || data + bytes <= after->first);
+      if (after != blocks.begin()) {
+        auto before = std::prev(after);
+        ASSERT_LE(before->first + before->second, data);
+      }
+      blocks[data] = bytes;
+    } else if (!blocks.empty()) {
+      auto at = std::next(blocks.begin(), static_cast<std::ptrdiff_t>(random() % blocks.size()));
+      if (random() % 4 == 0) pool.record_stream(at->first, random() % 2 ? first : second);
+      pool.free(at->first);
+      blocks.erase(at);
+    }
+    if (random() % 16 == 0) machine.done[random() % 2 ? &a : &b] = machine.marks;
+  }
+  for (auto& [data, bytes] : blocks) pool.free(data);
+  machine.done[&a] = machine.done[&b] = machine.marks;
+  pool.empty_cache();
+  EXPECT_EQ(pool.stats().in_use, 0u);
+  EXPECT_EQ(machine.used, 0u);
+}
+
+}  // namespace
+}  // namespace rondo::cuda

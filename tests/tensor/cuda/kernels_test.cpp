@@ -1,0 +1,212 @@
+// rondo's own CUDA kernels against the CPU's, on a GPU where there is one, else on the host
+// (support/simulated_gpu.h). The differentiable ones are covered by the op table; here is the rest.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <optional>
+
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/indexing.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "optim/adam.h"
+#include "optim/sgd.h"
+#include "support/errors.h"
+#include "support/layouts.h"
+#include "support/simulated_gpu.h"
+#include "support/support.h"
+#include "tensor/cuda/divisor.h"
+#include "tensor/cuda/runtime.h"
+
+namespace rondo::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr DType all_dtypes[] = {f64, f32, bf16, f16, i64, i32, u8, i8, boolean};
+
+class CudaKernels : public ::testing::Test {
+ protected:
+  CudaKernels() {
+    if (cuda::device_count() == 0) simulated_.emplace();
+  }
+  const Device gpu = Device::cuda();
+
+ private:
+  std::optional<SimulatedGpus> simulated_;
+};
+
+Tensor on_cpu(const Tensor& x) { return x.to(Device::cpu()); }
+
+TEST_F(CudaKernels, CopiesBetweenAllDtypesAndLayouts) {
+  for (DType from : all_dtypes) {
+    Tensor x = converted(randn({3, 5, 2, 7}) * 3, from);
+    for (DType to : all_dtypes) {
+      for (Layout layout : all_layouts) {
+        Tensor here = relaid(layout, x, to);
+        Tensor there = relaid(layout, x, from, gpu);
+        Tensor moved = empty_in(layout, x.shape(), to, gpu);
+        backend(gpu).copy(there, moved);
+        Tensor back = empty_in(Layout::permuted, x.shape(), to);
+        backend(gpu).copy(moved, back);
+        EXPECT_TRUE(all_close(converted(back, f64), converted(here, f64), 0)) << from << ' ' << to;
+      }
+    }
+  }
+}
+
+TEST_F(CudaKernels, FillsAnyLengthOfAnyDtype) {
+  for (DType dtype : all_dtypes) {
+    for (std::int64_t n : {1, 3, 16, 17, 1000}) {
+      Tensor y = zeros({n + 2}, {.dtype = dtype, .device = gpu});
+      backend(gpu).fill(y.narrow(0, 1, n), 1);  // not aligned
+      backend(gpu).fill(y.narrow(0, 0, 1), 1);
+      EXPECT_EQ(on_cpu(y).to(f64).sum().item<double>(), static_cast<double>(n + 1));
+    }
+  }
+}
+
+TEST_F(CudaKernels, RandomNumbersAreThoseOfTheCpu) {
+  const Philox stream{.seed = 7, .stream = 3};
+  for (DType dtype : {f64, f32, bf16, f16}) {
+    for (Layout layout : all_layouts) {
+      Tensor here = empty_in(layout, {3, 4, 5, 7}, dtype);
+      Tensor there = empty_in(layout, {3, 4, 5, 7}, dtype, gpu);
+      backend(here).uniform(here, stream, -2, 3);
+      backend(there).uniform(there, stream, -2, 3);
+      EXPECT_TRUE(all_close(on_cpu(there), here, 0)) << dtype;
+      backend(here).normal(here, stream, 1, 2);
+      backend(there).normal(there, stream, 1, 2);
+      EXPECT_TRUE(all_close(on_cpu(there), here, tolerance(dtype, 1, 8))) << dtype;
+    }
+  }
+  for (DType dtype : {i64, i32, u8}) {
+    Tensor here = empty({1001}, {.dtype = dtype}),
+           there = empty({1001}, {.dtype = dtype, .device = gpu});
+    backend(here).randint(here, stream, 3, 200);
+    backend(there).randint(there, stream, 3, 200);
+    EXPECT_TRUE(all_close(on_cpu(there).to(f64), here.to(f64), 0)) << dtype;
+  }
+  manual_seed(5);
+  Tensor here = rand({100});
+  manual_seed(5);
+  EXPECT_TRUE(all_close(on_cpu(rand({100}, {.device = gpu})), here, 0));
+}
+
+TEST_F(CudaKernels, ReductionsOfIntegersAndLongOnes) {
+  Tensor x = randint(-5, 6, {7, 300, 9});
+  for (Dims dims : {Dims{0}, Dims{1}, Dims{2}, Dims{0, 2}, Dims{0, 1, 2}}) {
+    EXPECT_TRUE(all_close(on_cpu(x.to(gpu).sum(dims)).to(f64), x.sum(dims).to(f64), 0));
+  }
+  EXPECT_EQ(on_cpu(all(gt(x.to(gpu), -6))).item<bool>(), true);
+  EXPECT_EQ(on_cpu(any(gt(x.to(gpu), 5))).item<bool>(), false);
+  EXPECT_EQ(on_cpu(argmax(x.to(gpu), 1)).to_vector<std::int64_t>(),
+            argmax(x, 1).to_vector<std::int64_t>());
+  // Many rows, few columns: the column sums are cut into splits and joined.
+  Tensor tall = randn({20000, 3});
+  EXPECT_TRUE(all_close(on_cpu(tall.to(gpu).sum({0})), tall.sum({0}), tolerance(f32, 20000, 150)));
+  Tensor nan = tensor<float>({1, NAN, 3, NAN});
+  EXPECT_EQ(on_cpu(argmax(nan.to(gpu))).item<std::int64_t>(), 1);
+  EXPECT_TRUE(std::isnan(on_cpu(nan.to(gpu).max()).item()));
+  EXPECT_EQ(on_cpu(zeros({0, 3}, {.device = gpu}).sum({0})).to_vector(),
+            (std::vector<float>{0, 0, 0}));
+}
+
+TEST_F(CudaKernels, AnIndexOutOfRangeIsToldWhenTheHostWaits) {
+  Tensor x = arange(0, 6).to(f32).reshape({3, 2}).to(gpu);
+  auto index = [&](std::vector<std::int64_t> values) {
+    return tensor<std::int64_t>(values).to(gpu);
+  };
+  Tensor y = index_select(x, 0, index({0, 3}));
+  EXPECT_ERROR(on_cpu(y), ShapeError,
+               "index_select: index 3 is out of range for dimension 0 of size 3");
+  EXPECT_EQ(on_cpu(index_select(x, 0, index({2, 0}))).to_vector(),
+            (std::vector<float>{4, 5, 0, 1}));
+  y = gather(x, 1, index({-1, 0, 0}).reshape({3, 1}));
+  EXPECT_ERROR(on_cpu(y), ShapeError, "gather: index -1");
+  y = scatter_add(x, 0, index({5, 0}).reshape({1, 2}), ones({1, 2}, {.device = gpu}));
+  EXPECT_ERROR(on_cpu(y), ShapeError, "scatter_add: index 5");
+  EXPECT_NO_THROW(on_cpu(x));  // told once
+}
+
+TEST_F(CudaKernels, OptimizersStepAsOnTheCpu) {
+  for (DType dtype : {f32, f64, bf16}) {
+    for (int kind = 0; kind < 4; ++kind) {
+      auto trained = [&](Device device) {
+        manual_seed(1);
+        Tensor p = randn({257}).to(dtype).to(device).requires_grad_();
+        std::unique_ptr<optim::Optimizer> optimizer;
+        if (kind == 0)
+          optimizer = std::make_unique<optim::SGD>(
+              Tensors{p}, optim::SgdOptions{.lr = 0.1, .weight_decay = 0.01});
+        if (kind == 1)
+          optimizer = std::make_unique<optim::SGD>(
+              Tensors{p}, optim::SgdOptions{.lr = 0.1, .momentum = 0.9, .nesterov = true});
+        if (kind == 2)
+          optimizer = std::make_unique<optim::Adam>(
+              Tensors{p}, optim::AdamOptions{.lr = 0.1, .weight_decay = 0.01, .amsgrad = true});
+        if (kind == 3)
+          optimizer = std::make_unique<optim::AdamW>(Tensors{p}, optim::AdamWOptions{.lr = 0.1});
+        for (int step = 0; step < 5; ++step) {
+          p.set_grad(randn({257}).to(dtype).to(device));
+          optimizer->step();
+        }
+        return on_cpu(p.detach());
+      };
+      EXPECT_TRUE(all_close(trained(gpu), trained(Device::cpu()), tolerance(dtype, 5, 4)))
+          << dtype << kind;
+    }
+  }
+}
+
+TEST_F(CudaKernels, DevicesDoNotMix) {
+  Tensor here = ones({3}), there = ones({3}, {.device = gpu});
+  EXPECT_ERROR(here + there, DeviceError, "add: tensors on cpu and cuda:0");
+  EXPECT_ERROR(index_select(there, 0, tensor<std::int64_t>({0})), DeviceError,
+               "index_select: tensors on cuda:0 and cpu");
+}
+
+TEST(Divisor, DividesAsTheProcessorDoes) {
+  constexpr std::int64_t limit = std::int64_t{1} << 31;
+  for (std::int64_t d :
+       {std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, std::int64_t{7}, std::int64_t{64},
+        std::int64_t{641}, std::int64_t{65537}, limit - 1, limit, 3 * limit}) {
+    const cuda::Divisor divisor(d);
+    for (std::int64_t n : {std::int64_t{0}, std::int64_t{1}, d - 1, d, d + 1, 5 * d - 1, limit - 1,
+                           limit, 7 * limit + 3})
+      EXPECT_EQ(divisor.divide(n), n / d) << n << " / " << d;
+  }
+  std::uint32_t state = 1;
+  for (int i = 0; i < 100000; ++i) {
+    auto next = [&] {
+      return static_cast<std::int64_t>((state = state * 1664525 + 1013904223) >> 1);
+    };
+    const std::int64_t n = next(), d = std::max<std::int64_t>(next() >> (state >> 27), 1);
+    ASSERT_EQ(cuda::Divisor(d).divide(n), n / d) << n << " / " << d;
+  }
+}
+
+TEST(CudaRuntime, WhyThereIsNoDevice) {
+  using cuda::why_unavailable;
+  EXPECT_EQ(why_unavailable(cudaSuccess, 1, 13000, 13000), "");
+  EXPECT_EQ(why_unavailable(cudaErrorInsufficientDriver, 0, 0, 13000),
+            "there is no NVIDIA driver on this machine");
+  EXPECT_EQ(why_unavailable(cudaErrorInsufficientDriver, 0, 12020, 13000),
+            "the NVIDIA driver is too old: it knows CUDA 12.2, this rondo was built for 13.0");
+  EXPECT_THAT(why_unavailable(cudaErrorNoDevice, 0, 13000, 13000), HasSubstr("no CUDA device"));
+  EXPECT_THAT(why_unavailable(cudaSuccess, 0, 13000, 13000), HasSubstr("no CUDA device"));
+  if (cuda::device_count() == 0) {
+    EXPECT_ERROR(cuda::require_device(0), DeviceError, "device cuda:0 is not available: ");
+    EXPECT_NE(why_unavailable(), "");
+  } else {
+    EXPECT_ERROR(cuda::require_device(99), DeviceError, "device cuda:99 does not exist: there ");
+  }
+  EXPECT_ERROR(cuda::check(cudaErrorInvalidValue), CudaError,
+               "invalid argument (cudaErrorInvalidValue) at ");
+}
+
+}  // namespace
+}  // namespace rondo::test
