@@ -43,6 +43,19 @@ class CudaBackend : public Backend {
   void normal(const Tensor& y, Philox random, double mean, double stddev) override;
   void randint(const Tensor& y, Philox random, std::int64_t low, std::int64_t high) override;
 
+  // batch_norm.cu
+  void batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                  const Tensor& running_mean, const Tensor& running_var, double momentum,
+                  double eps, const BatchNormFusion& fusion, const Tensor& y, const Tensor& mean,
+                  const Tensor& invstd) override;
+  void batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                            const Tensor& mean, const Tensor& var, double eps,
+                            const BatchNormFusion& fusion, const Tensor& y) override;
+  void batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y, bool relu,
+                           const Tensor& gamma, const Tensor& beta, const Tensor& mean,
+                           const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,
+                           const Tensor& dbeta, const Tensor& dresidual) override;
+
   // pool.cu
   void max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
                   const Pool2dParams& params) override;

@@ -36,10 +36,6 @@ Tensor host(const Tensor& x) {
   auto storage = std::make_shared<Storage>(keep->data(), keep->bytes(), Device::cpu(), [keep] {});
   return Tensor::over(storage, x.storage_offset(), x.shape(), x.strides(), x.dtype());
 }
-BatchNormFusion host(const BatchNormFusion& fusion) {
-  return {.residual = host(fusion.residual), .relu = fusion.relu};
-}
-
 class SimulatedGpu final : public cuda::CudaBackend {
  public:
   explicit SimulatedGpu(int device) : CudaBackend(device), allocator_(device) {}
@@ -68,26 +64,6 @@ class SimulatedGpu final : public cuda::CudaBackend {
   void conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
                               const Tensor& dbias, const Conv2dParams& params) override {
     cpu_.conv2d_backward_weight(host(dy), host(x), host(dw), host(dbias), params);
-  }
-  void batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                  const Tensor& running_mean, const Tensor& running_var, double momentum,
-                  double eps, const BatchNormFusion& fusion, const Tensor& y, const Tensor& mean,
-                  const Tensor& invstd) override {
-    cpu_.batch_norm(host(x), host(gamma), host(beta), host(running_mean), host(running_var),
-                    momentum, eps, host(fusion), host(y), host(mean), host(invstd));
-  }
-  void batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                            const Tensor& mean, const Tensor& var, double eps,
-                            const BatchNormFusion& fusion, const Tensor& y) override {
-    cpu_.batch_norm_inference(host(x), host(gamma), host(beta), host(mean), host(var), eps,
-                              host(fusion), host(y));
-  }
-  void batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y, bool relu,
-                           const Tensor& gamma, const Tensor& beta, const Tensor& mean,
-                           const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,
-                           const Tensor& dbeta, const Tensor& dresidual) override {
-    cpu_.batch_norm_backward(host(dy), host(x), host(y), relu, host(gamma), host(beta), host(mean),
-                             host(invstd), host(dx), host(dgamma), host(dbeta), host(dresidual));
   }
 
  private:
