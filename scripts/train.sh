@@ -71,7 +71,7 @@ fi
 
 # ---- Ranks. As many cores as possible are to work: ranks times threads each, where all ranks have
 # equally many images, 16 at least; of equals, more ranks.
-cores=$(lscpu -p=CPU,CORE,SOCKET | awk -F, -v allowed="$(taskset -cp $$ | sed 's/.*: //')" '
+cores=$({ lscpu -p=CPU,CORE,SOCKET 2>/dev/null || true; } | awk -F, -v allowed="$(taskset -cp $$ | sed 's/.*: //')" '
   BEGIN {
     n = split(allowed, ranges, ",")
     for (i = 1; i <= n; ++i) {
@@ -81,6 +81,7 @@ cores=$(lscpu -p=CPU,CORE,SOCKET | awk -F, -v allowed="$(taskset -cp $$ | sed 's
   }
   !/^#/ && ($1 in may) && !(($2 "," $3) in seen) { seen[$2 "," $3] = 1; ++cores }
   END { print cores }')
+[ -n "$cores" ] || cores=$(nproc) # lscpu knows nothing where /sys is not mounted
 # The least quota of this process's control groups and all above them.
 limited=0
 while IFS=: read -r _ controllers group; do
