@@ -4,37 +4,23 @@
 #include "tensor/cpu/onednn.h"
 #include "tensor/cpu/reference.h"
 #include "tensor/cpu/scratch.h"
+#include "tensor/matrix.h"
 
 namespace rondo::cpu {
 namespace {
-
-/// A dimension of size 1 may carry any stride, so it never decides the order.
-bool is_row_major(const Tensor& x) {
-  return (x.size(2) == 1 || x.stride(2) == 1) && (x.size(1) == 1 || x.stride(1) >= x.size(2));
-}
-bool is_column_major(const Tensor& x) {
-  return (x.size(1) == 1 || x.stride(1) == 1) && (x.size(2) == 1 || x.stride(2) >= x.size(1));
-}
 
 /// x as oneDNN can read it: row- or column-major. A copy where it is neither.
 Tensor readable(const Tensor& x) {
   return is_row_major(x) || is_column_major(x) ? x : dense_copy(x);
 }
 
-/// The strides of a readable tensor, in order even where a size is 1. Those of the batch may be
-/// anything: in a (1, 0, 2)-permuted tensor it is smaller than a matrix.
+/// The strides of a readable tensor, in order even where a size is 1.
 void describe(const Tensor& x, std::int64_t (&strides)[3]) {
-  std::int64_t rows = x.size(1), columns = x.size(2);
-  if (is_row_major(x)) {
-    strides[2] = 1;
-    strides[1] = rows == 1 ? columns : x.stride(1);
-    strides[0] = rows * strides[1];
-  } else {
-    strides[1] = 1;
-    strides[2] = columns == 1 ? rows : x.stride(2);
-    strides[0] = columns * strides[2];
-  }
-  if (x.size(0) > 1 && x.stride(0) != 0) strides[0] = x.stride(0);
+  const MatrixLayout layout(x);
+  strides[1] = layout.row_major ? layout.leading : 1;
+  strides[2] = layout.row_major ? 1 : layout.leading;
+  // One matrix for all is described as a batch of one.
+  strides[0] = layout.batch != 0 ? layout.batch : layout.leading * x.size(layout.row_major ? 1 : 2);
 }
 
 }  // namespace

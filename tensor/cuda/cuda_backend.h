@@ -43,6 +43,9 @@ class CudaBackend : public Backend {
   void normal(const Tensor& y, Philox random, double mean, double stddev) override;
   void randint(const Tensor& y, Philox random, std::int64_t low, std::int64_t high) override;
 
+  // matmul.cpp
+  void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y) override;
+
   // batch_norm.cu
   void batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                   const Tensor& running_mean, const Tensor& running_var, double momentum,
@@ -75,6 +78,7 @@ class CudaBackend : public Backend {
 
  private:
   void copy_to_peer(const Tensor& from, const Tensor& to);
+  void matmul_integers(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y);
 
   int device_;
 };

@@ -7,6 +7,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "support/host_cublaslt.h"
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/simulation.h"
@@ -49,9 +50,6 @@ class SimulatedGpu final : public cuda::CudaBackend {
             const Tensor& indices) override {
     cpu_.topk(host(x), dim, largest, host(values), host(indices));
   }
-  void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y) override {
-    cpu_.matmul(host(a), host(c), host(bias), host(y));
-  }
   MemoryFormat conv2d_format(DType dtype) const override { return cpu_.conv2d_format(dtype); }
   void conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
               const Conv2dParams& params) override {
@@ -82,12 +80,14 @@ std::array<std::unique_ptr<SimulatedGpu>, 2>& gpus() {
 
 SimulatedGpus::SimulatedGpus() {
   cuda::simulate(true);
+  cuda::set_cublaslt(&host_cublaslt());
   for (int i = 0; i < 2; ++i)
     set_backend(Device::cuda(i), gpus()[static_cast<std::size_t>(i)].get());
 }
 
 SimulatedGpus::~SimulatedGpus() {
   for (int i = 0; i < 2; ++i) set_backend(Device::cuda(i), nullptr);
+  cuda::set_cublaslt(nullptr);
   cuda::simulate(false);
 }
 

@@ -5,11 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <numeric>
+#include <cstring>
 #include <optional>
 
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
+#include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "optim/adam.h"
@@ -20,6 +21,7 @@
 #include "support/support.h"
 #include "tensor/cuda/divisor.h"
 #include "tensor/cuda/runtime.h"
+#include "tensor/cuda/shared_library.h"
 
 namespace rondo::test {
 namespace {
@@ -160,6 +162,52 @@ TEST_F(CudaKernels, OptimizersStepAsOnTheCpu) {
           << dtype << kind;
     }
   }
+}
+
+TEST_F(CudaKernels, MatrixProductsOfAllLayouts) {
+  for (DType dtype : {f32, f64, bf16, f16, i64, i32}) {
+    const bool is_float = dtype == f32 || dtype == f64 || dtype == bf16 || dtype == f16;
+    for (Layout left : all_layouts) {
+      for (Layout right : all_layouts) {
+        Tensor a = converted(randn({3, 4, 6}) * 4, dtype),
+               c = converted(randn({3, 6, 5}) * 4, dtype);
+        Tensor bias = converted(randn({5}) * 4, dtype);
+        Tensor here = empty({3, 4, 5}, {.dtype = dtype});
+        backend(here).matmul(a, c, bias, here);
+        Tensor there = empty_in(left, {3, 4, 5}, dtype, gpu);
+        backend(gpu).matmul(relaid(left, a, dtype, gpu), relaid(right, c, dtype, gpu),
+                            relaid(right, bias, dtype, gpu), there);
+        EXPECT_TRUE(all_close(converted(on_cpu(there), f64), converted(here, f64),
+                              is_float ? tolerance(dtype, 6, 60) : 0))
+            << dtype;
+      }
+    }
+  }
+  // One matrix for the whole batch, nothing to sum, a row and a column.
+  Tensor a = randn({4, 2, 3}), c = randn({1, 3, 5});
+  Tensor there = bmm(a.to(gpu), c.to(gpu).expand({4, 3, 5}));
+  EXPECT_TRUE(all_close(on_cpu(there), bmm(a, c.expand({4, 3, 5})), tolerance(f32, 3, 10)));
+  EXPECT_EQ(
+      on_cpu(matmul(zeros({2, 0}, {.device = gpu}), zeros({0, 3}, {.device = gpu}))).sum().item(),
+      0);
+  Tensor row = randn({1, 7}), column = randn({7, 1});
+  EXPECT_TRUE(all_close(on_cpu(matmul(row.to(gpu), column.to(gpu))), matmul(row, column),
+                        tolerance(f32, 7, 10)));
+  EXPECT_TRUE(all_close(on_cpu(matmul(column.to(gpu), row.to(gpu))), matmul(column, row),
+                        tolerance(f32, 1, 10)));
+}
+
+TEST(SharedLibrary, WhatIsMissingIsNamed) {
+  EXPECT_ERROR(cuda::SharedLibrary("cuNothing", {"libcunothing.so.7", "libcunothing.so.6"}),
+               CudaError,
+               "cuNothing is needed, but there is no libcunothing.so.7 or libcunothing.so.6 where "
+               "the system");
+  const cuda::SharedLibrary c("C", {"libc.so.6"});
+  decltype(std::strlen)* function = nullptr;
+  c.load("strlen", function);
+  EXPECT_EQ(function("four"), 4u);
+  EXPECT_ERROR(c.load("no_such_function", function), CudaError,
+               "libc.so.6 has no no_such_function: this C is too old");
 }
 
 TEST_F(CudaKernels, DevicesDoNotMix) {

@@ -1,0 +1,53 @@
+#include "tensor/cuda/cublaslt.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <string_view>
+
+#include "tensor/cuda/shared_library.h"
+
+namespace rondo::cuda {
+namespace {
+
+std::atomic<const CublasLt*> replacement{nullptr};
+
+CublasLt load_table() {
+  static const SharedLibrary library("cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12"});
+  CublasLt table{};
+  library.load("cublasLtCreate", table.create);
+  library.load("cublasLtMatmulDescCreate", table.desc_create);
+  library.load("cublasLtMatmulDescDestroy", table.desc_destroy);
+  library.load("cublasLtMatmulDescSetAttribute", table.desc_set);
+  library.load("cublasLtMatrixLayoutCreate", table.layout_create);
+  library.load("cublasLtMatrixLayoutDestroy", table.layout_destroy);
+  library.load("cublasLtMatrixLayoutSetAttribute", table.layout_set);
+  library.load("cublasLtMatmulPreferenceCreate", table.preference_create);
+  library.load("cublasLtMatmulPreferenceDestroy", table.preference_destroy);
+  library.load("cublasLtMatmulPreferenceSetAttribute", table.preference_set);
+  library.load("cublasLtMatmulAlgoGetHeuristic", table.get_heuristic);
+  library.load("cublasLtMatmul", table.matmul);
+  return table;
+}
+
+std::atomic<bool>& tf32() {
+  static std::atomic<bool> allowed = [] {
+    const char* value = std::getenv("RONDO_TF32");
+    return value != nullptr && std::string_view(value) == "1";
+  }();
+  return allowed;
+}
+
+}  // namespace
+
+const CublasLt& cublaslt() {
+  if (const CublasLt* table = replacement) return *table;
+  static const CublasLt table = load_table();
+  return table;
+}
+
+void set_cublaslt(const CublasLt* table) { replacement = table; }
+
+bool allows_tf32() { return tf32(); }
+void allow_tf32(bool on) { tf32() = on; }
+
+}  // namespace rondo::cuda

@@ -1,0 +1,33 @@
+#pragma once
+// cuBLASLt as a table of the functions that rondo uses. Private to tensor/cuda.
+
+#include <cublasLt.h>
+
+namespace rondo::cuda {
+
+struct CublasLt {
+  decltype(&cublasLtCreate) create;
+  decltype(&cublasLtMatmulDescCreate) desc_create;
+  decltype(&cublasLtMatmulDescDestroy) desc_destroy;
+  decltype(&cublasLtMatmulDescSetAttribute) desc_set;
+  decltype(&cublasLtMatrixLayoutCreate) layout_create;
+  decltype(&cublasLtMatrixLayoutDestroy) layout_destroy;
+  decltype(&cublasLtMatrixLayoutSetAttribute) layout_set;
+  decltype(&cublasLtMatmulPreferenceCreate) preference_create;
+  decltype(&cublasLtMatmulPreferenceDestroy) preference_destroy;
+  decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set;
+  decltype(&cublasLtMatmulAlgoGetHeuristic) get_heuristic;
+  decltype(&cublasLtMatmul) matmul;
+};
+
+/// The table; loads the library at the first call. Throws CudaError when there is none.
+const CublasLt& cublaslt();
+/// Puts another table in its place, for tests; null: the real one again.
+void set_cublaslt(const CublasLt* table);
+
+/// Whether f32 matrix products may round their factors to 10 bits (TF32: 8 times as fast on tensor
+/// cores). Off unless RONDO_TF32=1 is in the environment or this says so, as in PyTorch.
+bool allows_tf32();
+void allow_tf32(bool on);
+
+}  // namespace rondo::cuda

@@ -1,0 +1,246 @@
+// Matrix products through cuBLASLt, with the bias added on the way out.
+//
+// cuBLASLt thinks in columns: our row-major y (M, N) is for it the column-major transpose (N, M).
+// So it is asked for y^T = c^T a^T, where c^T and a^T are again our own memory read by columns, and
+// the bias (N), one for each of our columns, becomes its bias for each row, which is the kind it
+// adds for nothing. Inputs that are transposed views are read as they lie; anything else is copied
+// first.
+//
+// The fastest kernel for a problem is what cuBLASLt's heuristics name first. Asking takes some
+// microseconds, so answers are kept.
+
+#include <array>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <tuple>
+
+#include "tensor/cuda/cublaslt.h"
+#include "tensor/cuda/cuda_backend.h"
+#include "tensor/cuda/simulation.h"
+#include "tensor/cuda/stream.h"
+#include "tensor/matrix.h"
+
+namespace rondo::cuda {
+namespace {
+
+constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // what Hopper's kernels ask for
+
+void check_blas(cublasStatus_t status, const char* what) {
+  require<CudaError>(status == CUBLAS_STATUS_SUCCESS, "cuBLASLt: ", what, " failed with status ",
+                     static_cast<int>(status),
+                     status == CUBLAS_STATUS_NOT_SUPPORTED ? " (not supported)" : "");
+}
+
+cudaDataType_t data_type(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return CUDA_R_64F;
+    case DType::f32:
+      return CUDA_R_32F;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    default:
+      require<DTypeError>(dtype == f16, "matmul: no CUDA kernel for ", dtype);
+      return CUDA_R_16F;
+  }
+}
+
+cublasComputeType_t compute_type(DType dtype) {
+  if (dtype == f64) return CUBLAS_COMPUTE_64F;
+  if (dtype == f32 && allows_tf32()) return CUBLAS_COMPUTE_32F_FAST_TF32;
+  return CUBLAS_COMPUTE_32F;
+}
+
+/// One of cuBLASLt's descriptors, destroyed at the end of the scope.
+template <class Handle>
+struct Owned {
+  Handle handle = nullptr;
+  cublasStatus_t (*destroy)(Handle);
+  explicit Owned(cublasStatus_t (*d)(Handle)) : destroy(d) {}
+  ~Owned() {
+    if (handle != nullptr) destroy(handle);
+  }
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+};
+
+/// A matrix of ours as cuBLASLt reads it: by columns, so that rows and columns change places.
+class Layout : public Owned<cublasLtMatrixLayout_t> {
+ public:
+  /// rows, columns: of the transpose as it lies in memory.
+  Layout(const CublasLt& lt, DType dtype, std::int64_t rows, std::int64_t columns,
+         std::int64_t leading, std::int64_t batch_count, std::int64_t batch_stride)
+      : Owned(lt.layout_destroy) {
+    check_blas(lt.layout_create(&handle, data_type(dtype), static_cast<std::uint64_t>(rows),
+                                static_cast<std::uint64_t>(columns), leading),
+               "a matrix layout");
+    const auto count = static_cast<std::int32_t>(batch_count);
+    check_blas(lt.layout_set(handle, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
+               "a batch count");
+    check_blas(lt.layout_set(handle, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &batch_stride,
+                             sizeof batch_stride),
+               "a batch stride");
+  }
+};
+
+/// An operand of ours, and how cuBLASLt gets its transpose: as it lies in memory, or transposed.
+struct Operand {
+  MatrixLayout memory;
+  cublasOperation_t operation;
+  std::int64_t rows, columns;  // as cuBLASLt reads the memory, by columns
+
+  explicit Operand(const Tensor& x)
+      : memory(x),
+        operation(memory.row_major ? CUBLAS_OP_N : CUBLAS_OP_T),
+        rows(x.size(memory.row_major ? 2 : 1)),
+        columns(x.size(memory.row_major ? 1 : 2)) {}
+};
+
+Tensor readable(const Tensor& x) {
+  if (is_row_major(x) || is_column_major(x)) return x;
+  Tensor dense = Tensor::empty(x.shape(), x.options());
+  backend(x).copy(x, dense);
+  return dense;
+}
+
+Tensor contiguous_vector(const Tensor& x) {
+  if (x.is_contiguous()) return x;
+  Tensor dense = Tensor::empty(x.shape(), x.options());
+  backend(x).copy(x, dense);
+  return dense;
+}
+
+cublasLtHandle_t handle_of(int device, const CublasLt& lt) {
+  static std::mutex mutex;
+  static auto* handles = new std::map<std::pair<int, const CublasLt*>, cublasLtHandle_t>;
+  std::lock_guard lock(mutex);
+  cublasLtHandle_t& handle = (*handles)[{device, &lt}];
+  if (handle == nullptr) check_blas(lt.create(&handle), "cublasLtCreate");
+  return handle;
+}
+
+/// What the choice of a kernel depends on.
+using Problem = std::tuple<int, DType, bool, bool, std::array<std::int64_t, 13>>;
+
+class Kernels {
+ public:
+  static Kernels& instance() {
+    static auto* kernels = new Kernels;
+    return *kernels;
+  }
+  template <class Ask>
+  cublasLtMatmulAlgo_t get(const Problem& problem, Ask ask) {
+    std::lock_guard lock(mutex_);
+    auto found = known_.find(problem);
+    if (found == known_.end()) found = known_.emplace(problem, ask()).first;
+    return found->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<Problem, cublasLtMatmulAlgo_t> known_;
+};
+
+/// Of how many bytes an address is certainly a multiple, up to 256: kernels differ by it.
+std::int64_t alignment_of(const void* data) {
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  return address % 256 == 0 ? 256 : static_cast<std::int64_t>(address & -address);
+}
+
+/// y = a c (+ bias) where all but a and c are dense.
+void run(int device, const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y) {
+  const CublasLt& lt = cublaslt();
+  cublasLtHandle_t handle = handle_of(device, lt);
+  const Operand left(c), right(a);  // c^T a^T
+  const std::int64_t batches = y.size(0), m = y.size(1), n = y.size(2);
+
+  Owned<cublasLtMatmulDesc_t> desc(lt.desc_destroy);
+  const cudaDataType_t scale_type = y.dtype() == f64 ? CUDA_R_64F : CUDA_R_32F;
+  check_blas(lt.desc_create(&desc.handle, compute_type(y.dtype()), scale_type), "a description");
+  auto set = [&](cublasLtMatmulDescAttributes_t attribute, auto value) {
+    check_blas(lt.desc_set(desc.handle, attribute, &value, sizeof value), "an attribute");
+  };
+  set(CUBLASLT_MATMUL_DESC_TRANSA, left.operation);
+  set(CUBLASLT_MATMUL_DESC_TRANSB, right.operation);
+  if (bias.defined()) {
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias.data_ptr()));
+  }
+  Layout left_layout(lt, y.dtype(), left.rows, left.columns, left.memory.leading, batches,
+                     left.memory.batch);
+  Layout right_layout(lt, y.dtype(), right.rows, right.columns, right.memory.leading, batches,
+                      right.memory.batch);
+  Layout result(lt, y.dtype(), n, m, n, batches, m * n);
+
+  const Problem problem{
+      device,
+      y.dtype(),
+      bias.defined(),
+      allows_tf32(),
+      {batches, m, n, a.size(2), left.operation, right.operation, left.memory.leading,
+       right.memory.leading, left.memory.batch, right.memory.batch, alignment_of(c.data_ptr()),
+       alignment_of(a.data_ptr()), alignment_of(y.data_ptr())}};
+  const cublasLtMatmulAlgo_t kernel = Kernels::instance().get(problem, [&] {
+    Owned<cublasLtMatmulPreference_t> preference(lt.preference_destroy);
+    check_blas(lt.preference_create(&preference.handle), "a preference");
+    auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+      check_blas(lt.preference_set(preference.handle, attribute, &value, sizeof value),
+                 "a preference's attribute");
+    };
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace_bytes});
+    auto aligned = [&](cublasLtMatmulPreferenceAttributes_t attribute, const Tensor& x) {
+      prefer(attribute, static_cast<std::uint32_t>(alignment_of(x.data_ptr())));
+    };
+    aligned(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, c);
+    aligned(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, a);
+    aligned(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, y);
+    aligned(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, y);
+    cublasLtMatmulHeuristicResult_t best{};
+    int found = 0;
+    const cublasStatus_t status =
+        lt.get_heuristic(handle, desc.handle, left_layout.handle, right_layout.handle,
+                         result.handle, result.handle, preference.handle, 1, &best, &found);
+    require<CudaError>(status == CUBLAS_STATUS_SUCCESS && found > 0, "cuBLASLt has no kernel for ",
+                       y.dtype(), ' ', a.shape(), " times ", c.shape(), " (status ",
+                       static_cast<int>(status), ")");
+    return best.algo;
+  });
+
+  const Tensor workspace = Tensor::empty({static_cast<std::int64_t>(workspace_bytes)},
+                                         {.dtype = u8, .device = y.device()});
+  const double one = 1, zero = 0;
+  const float one_f32 = 1, zero_f32 = 0;
+  const bool wide = y.dtype() == f64;
+  check_blas(lt.matmul(handle, desc.handle, wide ? static_cast<const void*>(&one) : &one_f32,
+                       c.data_ptr(), left_layout.handle, a.data_ptr(), right_layout.handle,
+                       wide ? static_cast<const void*>(&zero) : &zero_f32, y.data_ptr(),
+                       result.handle, y.data_ptr(), result.handle, &kernel, workspace.data_ptr(),
+                       workspace_bytes, is_simulated() ? nullptr : current_stream(device).get()),
+             "a matrix product");
+}
+
+}  // namespace
+
+void CudaBackend::matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y) {
+  if (y.numel() == 0) return;
+  if (a.size(2) == 0) {
+    if (!bias.defined()) return fill(y, 0);
+    return copy(bias.broadcast_view(y.shape()), y);
+  }
+  if (!is_floating(y.dtype())) return matmul_integers(a, c, bias, y);
+  // f64 has no epilogue: there the bias is added by hand.
+  const bool fused = bias.defined() && y.dtype() != f64;
+  const Tensor left = readable(a), right = readable(c);
+  Tensor result = y.is_contiguous() ? y : Tensor::empty(y.shape(), y.options());
+  {
+    std::optional<DeviceGuard> guard;
+    if (!is_simulated()) guard.emplace(device_);
+    run(device_, left, right, fused ? contiguous_vector(bias) : Tensor(), result);
+  }
+  if (bias.defined() && !fused)
+    binary(BinaryOp::add, result, bias.broadcast_view(y.shape()), result, {});
+  if (!result.is_same(y)) copy(result, y);
+}
+
+}  // namespace rondo::cuda

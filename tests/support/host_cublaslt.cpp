@@ -1,0 +1,171 @@
+#ifdef RONDO_HAS_CUDA
+
+#include "support/host_cublaslt.h"
+
+#include <cstring>
+
+#include "tensor/convert.h"
+
+namespace rondo::test {
+namespace {
+
+struct Desc {
+  cublasComputeType_t compute;
+  cudaDataType_t scale;
+  cublasOperation_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  const void* bias = nullptr;
+};
+
+struct Layout {
+  cudaDataType_t type;
+  std::uint64_t rows, columns;
+  std::int64_t leading, batch_stride = 0;
+  std::int32_t batches = 1;
+};
+
+template <class T>
+cublasStatus_t put(T& field, const void* value, std::size_t bytes) {
+  if (bytes != sizeof(T)) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&field, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+Desc& of(cublasLtMatmulDesc_t desc) { return *reinterpret_cast<Desc*>(desc); }
+Layout& of(cublasLtMatrixLayout_t layout) { return *reinterpret_cast<Layout*>(layout); }
+
+cublasStatus_t create(cublasLtHandle_t* handle) {
+  static int any;
+  *handle = reinterpret_cast<cublasLtHandle_t>(&any);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t desc_create(cublasLtMatmulDesc_t* desc, cublasComputeType_t compute,
+                           cudaDataType_t scale) {
+  *desc = reinterpret_cast<cublasLtMatmulDesc_t>(new Desc{compute, scale});
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t desc_destroy(cublasLtMatmulDesc_t desc) {
+  delete &of(desc);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t desc_set(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t attribute,
+                        const void* value, std::size_t bytes) {
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      return put(of(desc).a, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      return put(of(desc).b, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      return put(of(desc).epilogue, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      return put(of(desc).bias, value, bytes);
+    default:
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+}
+cublasStatus_t layout_create(cublasLtMatrixLayout_t* layout, cudaDataType_t type,
+                             std::uint64_t rows, std::uint64_t columns, std::int64_t leading) {
+  if (leading < static_cast<std::int64_t>(rows)) return CUBLAS_STATUS_INVALID_VALUE;
+  *layout = reinterpret_cast<cublasLtMatrixLayout_t>(new Layout{type, rows, columns, leading});
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t layout_destroy(cublasLtMatrixLayout_t layout) {
+  delete &of(layout);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t layout_set(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t attribute,
+                          const void* value, std::size_t bytes) {
+  switch (attribute) {
+    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
+      return put(of(layout).batches, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
+      return put(of(layout).batch_stride, value, bytes);
+    default:
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+}
+cublasStatus_t preference_create(cublasLtMatmulPreference_t* preference) {
+  *preference = reinterpret_cast<cublasLtMatmulPreference_t>(new int);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t preference_destroy(cublasLtMatmulPreference_t preference) {
+  delete reinterpret_cast<int*>(preference);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t preference_set(cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t,
+                              const void*, std::size_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t get_heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
+                             cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                             cublasLtMatmulPreference_t, int,
+                             cublasLtMatmulHeuristicResult_t results[], int* found) {
+  results[0] = {};
+  *found = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+/// D = op(A) op(B) + bias in elements T, summed in C.
+template <class T, class C>
+cublasStatus_t multiply(const Desc& desc, const void* a, const Layout& la, const void* b,
+                        const Layout& lb, void* d, const Layout& ld) {
+  const bool ta = desc.a == CUBLAS_OP_T, tb = desc.b == CUBLAS_OP_T;
+  const std::uint64_t m = ta ? la.columns : la.rows, k = ta ? la.rows : la.columns;
+  const std::uint64_t n = tb ? lb.rows : lb.columns;
+  if ((tb ? lb.columns : lb.rows) != k || ld.rows != m || ld.columns != n ||
+      la.batches != ld.batches || lb.batches != ld.batches)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  auto at = [](const void* data, const Layout& l, int batch, std::uint64_t i, std::uint64_t j) {
+    return static_cast<const T*>(data) + batch * l.batch_stride + static_cast<std::int64_t>(i) +
+           static_cast<std::int64_t>(j) * l.leading;
+  };
+  for (int batch = 0; batch < ld.batches; ++batch) {
+    for (std::uint64_t i = 0; i < m; ++i) {
+      for (std::uint64_t j = 0; j < n; ++j) {
+        C sum = desc.bias == nullptr ? C(0) : convert<C>(static_cast<const T*>(desc.bias)[i]);
+        for (std::uint64_t q = 0; q < k; ++q) {
+          sum += convert<C>(*(ta ? at(a, la, batch, q, i) : at(a, la, batch, i, q))) *
+                 convert<C>(*(tb ? at(b, lb, batch, j, q) : at(b, lb, batch, q, j)));
+        }
+        *const_cast<T*>(at(d, ld, batch, i, j)) = convert<T>(sum);
+      }
+    }
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void*, const void* a,
+                      cublasLtMatrixLayout_t la, const void* b, cublasLtMatrixLayout_t lb,
+                      const void*, const void*, cublasLtMatrixLayout_t, void* d,
+                      cublasLtMatrixLayout_t ld, const cublasLtMatmulAlgo_t*, void*, std::size_t,
+                      cudaStream_t) {
+  const bool biased = of(desc).epilogue == CUBLASLT_EPILOGUE_BIAS;
+  if (biased != (of(desc).bias != nullptr)) return CUBLAS_STATUS_INVALID_VALUE;
+  if (biased && of(ld).type == CUDA_R_64F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  switch (of(ld).type) {
+    case CUDA_R_64F:
+      return multiply<double, double>(of(desc), a, of(la), b, of(lb), d, of(ld));
+    case CUDA_R_32F:
+      return multiply<float, float>(of(desc), a, of(la), b, of(lb), d, of(ld));
+    case CUDA_R_16BF:
+      return multiply<BFloat16, float>(of(desc), a, of(la), b, of(lb), d, of(ld));
+    case CUDA_R_16F:
+      return multiply<Half, float>(of(desc), a, of(la), b, of(lb), d, of(ld));
+    default:
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+}
+
+}  // namespace
+
+const cuda::CublasLt& host_cublaslt() {
+  static const cuda::CublasLt table{create,         desc_create,       desc_destroy,
+                                    desc_set,       layout_create,     layout_destroy,
+                                    layout_set,     preference_create, preference_destroy,
+                                    preference_set, get_heuristic,     matmul};
+  return table;
+}
+
+}  // namespace rondo::test
+
+#endif  // RONDO_HAS_CUDA
