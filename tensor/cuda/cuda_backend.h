@@ -30,6 +30,12 @@ class CudaBackend : public Backend {
   void cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) override;
   void softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) override;
 
+  // sort.cu
+  void sort(const Tensor& x, std::int64_t dim, bool descending, const Tensor& values,
+            const Tensor& indices) override;
+  void topk(const Tensor& x, std::int64_t dim, bool largest, const Tensor& values,
+            const Tensor& indices) override;
+
   // indexing.cu
   void index_select(const Tensor& x, std::int64_t dim, const Tensor& index,
                     const Tensor& y) override;

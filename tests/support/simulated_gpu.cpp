@@ -42,14 +42,6 @@ class SimulatedGpu final : public cuda::CudaBackend {
   explicit SimulatedGpu(int device) : CudaBackend(device), allocator_(device) {}
   Allocator& allocator() override { return allocator_; }
 
-  void sort(const Tensor& x, std::int64_t dim, bool descending, const Tensor& values,
-            const Tensor& indices) override {
-    cpu_.sort(host(x), dim, descending, host(values), host(indices));
-  }
-  void topk(const Tensor& x, std::int64_t dim, bool largest, const Tensor& values,
-            const Tensor& indices) override {
-    cpu_.topk(host(x), dim, largest, host(values), host(indices));
-  }
   MemoryFormat conv2d_format(DType dtype) const override { return cpu_.conv2d_format(dtype); }
   void conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
               const Conv2dParams& params) override {

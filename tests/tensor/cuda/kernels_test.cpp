@@ -164,6 +164,30 @@ TEST_F(CudaKernels, OptimizersStepAsOnTheCpu) {
   }
 }
 
+TEST_F(CudaKernels, SortsAsTheCpuDoes) {
+  Tensor special = tensor<float>({0, -0.f, NAN, INFINITY, -INFINITY, -1, 3, -0.f, 0, -NAN, 3, -1});
+  for (DType dtype : {f32, f64, f16, bf16, i64, i32, u8, boolean}) {
+    const bool is_float = dtype == f32 || dtype == f64 || dtype == bf16 || dtype == f16;
+    for (Layout layout : all_layouts) {
+      for (bool largest : {false, true}) {
+        Tensor x = is_float ? special.to(dtype).reshape({2, 3, 2})
+                            : converted(randint(0, 9, {4, 5, 3}), dtype);
+        Tensor there = relaid(layout, x, dtype, gpu);
+        for (std::int64_t dim : {0, 1, 2}) {
+          auto here_sorted = sort(x, dim, largest), there_sorted = sort(there, dim, largest);
+          EXPECT_EQ(on_cpu(there_sorted.indices).to_vector<std::int64_t>(),
+                    here_sorted.indices.to_vector<std::int64_t>());
+          auto here_top = topk(x, 2, dim, largest), there_top = topk(there, 2, dim, largest);
+          EXPECT_EQ(on_cpu(there_top.indices).to_vector<std::int64_t>(),
+                    here_top.indices.to_vector<std::int64_t>());
+          auto bits = [](const Tensor& v) { return v.to(f64); };
+          EXPECT_TRUE(all_close(bits(on_cpu(there_top.values)), bits(here_top.values), 0)) << dtype;
+        }
+      }
+    }
+  }
+}
+
 TEST_F(CudaKernels, MatrixProductsOfAllLayouts) {
   for (DType dtype : {f32, f64, bf16, f16, i64, i32}) {
     const bool is_float = dtype == f32 || dtype == f64 || dtype == bf16 || dtype == f16;

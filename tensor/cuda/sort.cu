@@ -1,0 +1,106 @@
+// Sorting lines: numbers become unsigned keys whose order is theirs, the keys are sorted together
+// with their places, and the values are fetched from where the keys came from. So NVIDIA's CUB is
+// asked for two kinds of keys only (sort_keys.h), NaN can count as largest and -0 as 0, and the
+// order is stable in both directions: descending is ascending by the keys' complements.
+
+#include <bit>
+
+#include "tensor/cuda/cuda_backend.h"
+#include "tensor/cuda/lines.cuh"
+#include "tensor/cuda/sort_keys.h"
+
+namespace rondo::cuda {
+namespace {
+
+/// A key of the order of numbers; NaN is the largest, -0 and 0 are one.
+RONDO_HD std::uint32_t key_of(float x) {
+  if (x != x) return 0xffffffffu;
+  const auto bits = std::bit_cast<std::uint32_t>(x == 0 ? 0.0f : x);
+  return bits >> 31 ? ~bits : bits | 0x80000000u;  // negative ones in reverse, below the others
+}
+RONDO_HD std::uint64_t key_of(double x) {
+  if (x != x) return ~std::uint64_t{0};
+  const auto bits = std::bit_cast<std::uint64_t>(x == 0 ? 0.0 : x);
+  return bits >> 63 ? ~bits : bits | std::uint64_t{1} << 63;
+}
+RONDO_HD std::uint64_t key_of(std::int64_t x) {
+  return static_cast<std::uint64_t>(x) ^ std::uint64_t{1} << 63;
+}
+
+template <class C>
+using KeyOf = std::conditional_t<std::is_same_v<C, float>, std::uint32_t, std::uint64_t>;
+
+template <class C>
+struct MakeKeys {
+  Lines<3> lines;  // x, values, indices
+  std::int64_t length;
+  bool descending;
+  KeyOf<C>* keys;
+  std::int32_t* places;
+  RONDO_HD void operator()(std::int64_t i) const {
+    const std::int64_t line = i / length, place = i - line * length;
+    const char* from = lines.starts.locate(line).at[0] + place * lines.steps[0];
+    const KeyOf<C> key = key_of(load<C>(lines.starts.dtypes[0], from));
+    keys[i] = descending ? ~key : key;
+    places[i] = static_cast<std::int32_t>(place);
+  }
+};
+
+/// The first `kept` of each sorted line.
+template <class Word>
+struct Fetch {
+  Lines<3> lines;
+  std::int64_t length, kept;
+  const std::int32_t* places;
+  RONDO_HD void operator()(std::int64_t i) const {
+    const std::int64_t line = i / kept, rank = i - line * kept;
+    const std::int64_t place = places[line * length + rank];
+    const auto at = lines.starts.locate(line);
+    *reinterpret_cast<Word*>(at.at[1] + rank * lines.steps[1]) =
+        *reinterpret_cast<const Word*>(at.at[0] + place * lines.steps[0]);
+    *reinterpret_cast<std::int64_t*>(at.at[2] + rank * lines.steps[2]) = place;
+  }
+};
+
+void sort_lines(int device, const Tensor& x, std::int64_t dim, bool descending, std::int64_t kept,
+                const Tensor& values, const Tensor& indices) {
+  const std::int64_t n = size_along(x, dim);
+  if (x.numel() == 0 || kept == 0) return;
+  require<ShapeError>(n <= 0x7fffffff, "sort: lines of ", n, " elements are too long");
+  const Lines<3> lines(dim, {&x, &values, &indices});
+  visit_compute_type(x.dtype(), [&]<class C>() {
+    using Key = KeyOf<C>;
+    auto scratch = [&](std::size_t bytes) {
+      return Tensor::empty({x.numel() * static_cast<std::int64_t>(bytes)},
+                           {.dtype = u8, .device = x.device()});
+    };
+    const Tensor memory[] = {scratch(sizeof(Key)), scratch(sizeof(Key)), scratch(4), scratch(4)};
+    auto* keys = static_cast<Key*>(memory[0].data_ptr());
+    auto* places = static_cast<std::int32_t*>(memory[2].data_ptr());
+    auto* sorted = static_cast<std::int32_t*>(memory[3].data_ptr());
+    for_each(device, x.numel(), MakeKeys<C>{lines, n, descending, keys, places});
+    sort_segments(device, {.keys = keys,
+                           .sorted_keys = static_cast<Key*>(memory[1].data_ptr()),
+                           .places = places,
+                           .sorted_places = sorted,
+                           .segments = lines.count,
+                           .length = n});
+    visit_word(size_of(x.dtype()), [&]<class Word>() {
+      for_each(device, lines.count * kept, Fetch<Word>{lines, n, kept, sorted});
+    });
+  });
+}
+
+}  // namespace
+
+void CudaBackend::sort(const Tensor& x, std::int64_t dim, bool descending, const Tensor& values,
+                       const Tensor& indices) {
+  sort_lines(device_, x, dim, descending, size_along(x, dim), values, indices);
+}
+
+void CudaBackend::topk(const Tensor& x, std::int64_t dim, bool largest, const Tensor& values,
+                       const Tensor& indices) {
+  sort_lines(device_, x, dim, largest, size_along(values, dim), values, indices);
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,63 @@
+#pragma once
+// The body of sort_keys32.cu and sort_keys64.cu.
+
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
+
+#include <algorithm>
+#include <cub/device/device_segmented_sort.cuh>
+#include <numeric>
+#include <vector>
+
+#include "tensor/cuda/launch.cuh"
+#include "tensor/cuda/sort_keys.h"
+#include "tensor/tensor.h"
+
+namespace rondo::cuda {
+
+/// Where segment i begins.
+struct SegmentBegin {
+  std::int64_t length;
+  RONDO_HD std::int64_t operator()(std::int64_t i) const { return i * length; }
+};
+
+template <class Key>
+void sort_on_host(const Segments<Key>& s) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(s.length));
+  for (std::int64_t k = 0; k < s.segments; ++k) {
+    const std::int64_t first = k * s.length;
+    std::iota(order.begin(), order.end(), first);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::int64_t a, std::int64_t b) { return s.keys[a] < s.keys[b]; });
+    for (std::int64_t i = 0; i < s.length; ++i) {
+      s.sorted_keys[first + i] = s.keys[order[static_cast<std::size_t>(i)]];
+      s.sorted_places[first + i] = s.places[order[static_cast<std::size_t>(i)]];
+    }
+  }
+}
+
+template <class Key>
+void sort_on_device(int device, const Segments<Key>& s) {
+  DeviceGuard guard(device);
+  const auto begins = thrust::make_transform_iterator(
+      thrust::make_counting_iterator(std::int64_t{0}), SegmentBegin{s.length});
+  cudaStream_t stream = current_stream(device).get();
+  auto run = [&](void* scratch, std::size_t& bytes) {
+    check(cub::DeviceSegmentedSort::StableSortPairs(scratch, bytes, s.keys, s.sorted_keys, s.places,
+                                                    s.sorted_places, s.segments * s.length,
+                                                    s.segments, begins, begins + 1, stream));
+  };
+  std::size_t bytes = 0;
+  run(nullptr, bytes);
+  const Tensor scratch = Tensor::empty({static_cast<std::int64_t>(bytes) + 1},
+                                       {.dtype = DType::u8, .device = Device::cuda(device)});
+  run(scratch.data_ptr(), bytes);
+}
+
+template <class Key>
+void sort_anywhere(int device, const Segments<Key>& s) {
+  if (is_simulated()) return sort_on_host(s);
+  sort_on_device(device, s);
+}
+
+}  // namespace rondo::cuda
