@@ -4,6 +4,9 @@
 #include <utility>
 
 #include "tensor/cpu/cpu_backend.h"
+#ifdef RONDO_HAS_CUDA
+#include "tensor/cuda/cuda_backend.h"
+#endif
 
 namespace rondo {
 namespace {
@@ -22,11 +25,13 @@ Backend*& installed(Device device) {
 }  // namespace
 
 Backend& backend(Device device) {
-  Backend* found = installed(device);
-  if (found == nullptr)
-    throw DeviceError(
-        concat("device ", device, " is not available: this rondo computes on the CPU"));
-  return *found;
+  if (Backend* found = installed(device)) return *found;
+#ifdef RONDO_HAS_CUDA
+  return cuda::backend_of(device.index);
+#else
+  throw DeviceError(
+      concat("device ", device, " is not available: this rondo was built without CUDA"));
+#endif
 }
 
 Backend* set_backend(Device device, Backend* replacement) {

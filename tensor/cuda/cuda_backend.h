@@ -52,6 +52,15 @@ class CudaBackend : public Backend {
   // matmul.cpp
   void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y) override;
 
+  // conv.cpp
+  MemoryFormat conv2d_format(DType dtype) const override;
+  void conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
+              const Conv2dParams& params) override;
+  void conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,
+                             const Conv2dParams& params) override;
+  void conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
+                              const Tensor& dbias, const Conv2dParams& params) override;
+
   // batch_norm.cu
   void batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                   const Tensor& running_mean, const Tensor& running_var, double momentum,
@@ -88,5 +97,8 @@ class CudaBackend : public Backend {
 
   int device_;
 };
+
+/// The backend of a GPU; throws DeviceError naming what there is when it does not exist.
+CudaBackend& backend_of(int device);
 
 }  // namespace rondo::cuda

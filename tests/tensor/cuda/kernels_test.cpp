@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/conv.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
@@ -19,6 +20,7 @@
 #include "support/layouts.h"
 #include "support/simulated_gpu.h"
 #include "support/support.h"
+#include "tensor/cuda/cublaslt.h"
 #include "tensor/cuda/divisor.h"
 #include "tensor/cuda/runtime.h"
 #include "tensor/cuda/shared_library.h"
@@ -219,6 +221,19 @@ TEST_F(CudaKernels, MatrixProductsOfAllLayouts) {
                         tolerance(f32, 7, 10)));
   EXPECT_TRUE(all_close(on_cpu(matmul(column.to(gpu), row.to(gpu))), matmul(column, row),
                         tolerance(f32, 1, 10)));
+}
+
+TEST_F(CudaKernels, ConvolutionsOfF32AreExactUnlessTf32IsAllowed) {
+  Tensor x = randn({2, 3, 8, 8}), w = randn({4, 3, 3, 3}), b = randn({4});
+  auto difference = [&] {
+    Tensor y = on_cpu(conv2d(x.to(gpu), w.to(gpu), b.to(gpu), {.padding = 1}));
+    return (y - conv2d(x, w, b, {.padding = 1})).abs().max().item<double>();
+  };
+  EXPECT_LT(difference(), tolerance(f32, 27, 20));
+  cuda::allow_tf32(true);
+  EXPECT_GT(difference(), 1e-4);
+  EXPECT_LT(difference(), 27 * 20 * 0x1p-10);
+  cuda::allow_tf32(false);
 }
 
 TEST(SharedLibrary, WhatIsMissingIsNamed) {

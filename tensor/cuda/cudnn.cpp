@@ -1,0 +1,128 @@
+#include "tensor/cuda/cudnn.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <map>
+
+#include "tensor/cuda/shared_library.h"
+#include "tensor/cuda/simulation.h"
+#include "tensor/cuda/stream.h"
+
+namespace rondo::cuda {
+namespace {
+
+std::atomic<const Cudnn*> replacement{nullptr};
+
+Cudnn load_table() {
+  static const SharedLibrary library("cuDNN", {"libcudnn.so.9"});
+  Cudnn table{};
+  library.load("cudnnCreate", table.create);
+  library.load("cudnnSetStream", table.set_stream);
+  library.load("cudnnGetVersion", table.version);
+  library.load("cudnnGetErrorString", table.error_string);
+  library.load("cudnnBackendCreateDescriptor", table.descriptor_create);
+  library.load("cudnnBackendDestroyDescriptor", table.descriptor_destroy);
+  library.load("cudnnBackendSetAttribute", table.set_attribute);
+  library.load("cudnnBackendGetAttribute", table.get_attribute);
+  library.load("cudnnBackendFinalize", table.finalize);
+  library.load("cudnnBackendExecute", table.execute);
+  require<CudaError>(table.version() >= 90000, library.path(), " is cuDNN ", table.version(),
+                     ", but 9.0 or later is needed");
+  return table;
+}
+
+}  // namespace
+
+const Cudnn& cudnn() {
+  if (const Cudnn* table = replacement) return *table;
+  static const Cudnn table = load_table();
+  return table;
+}
+
+void set_cudnn(const Cudnn* table) { replacement = table; }
+
+void check_cudnn(cudnnStatus_t status, const char* what) {
+  if (status == CUDNN_STATUS_SUCCESS) [[likely]]
+    return;
+  throw CudaError(concat("cuDNN: ", what, ": ", cudnn().error_string(status)));
+}
+
+cudnnHandle_t cudnn_handle(int device) {
+  // A handle belongs to a thread, since its stream is set before each use; it lives as long as the
+  // process, like the kernels that it loaded.
+  thread_local std::map<std::pair<int, const Cudnn*>, cudnnHandle_t> handles;
+  const Cudnn& table = cudnn();
+  cudnnHandle_t& handle = handles[{device, &table}];
+  if (handle == nullptr) check_cudnn(table.create(&handle), "cudnnCreate");
+  if (!is_simulated())
+    check_cudnn(table.set_stream(handle, current_stream(device).get()), "cudnnSetStream");
+  return handle;
+}
+
+Descriptor::Descriptor(cudnnBackendDescriptorType_t type) {
+  check_cudnn(cudnn().descriptor_create(type, &handle_), "a descriptor");
+}
+
+Descriptor::~Descriptor() {
+  if (handle_ != nullptr) cudnn().descriptor_destroy(handle_);
+}
+
+void Descriptor::set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                     std::int64_t count, const void* values) {
+  const cudnnStatus_t status = cudnn().set_attribute(handle_, name, type, count, values);
+  if (status != CUDNN_STATUS_SUCCESS)
+    check_cudnn(status, concat("attribute ", static_cast<int>(name)).c_str());
+}
+
+void Descriptor::finalize(const char* what) { check_cudnn(cudnn().finalize(handle_), what); }
+
+bool Descriptor::try_finalize() { return cudnn().finalize(handle_) == CUDNN_STATUS_SUCCESS; }
+
+std::int64_t Descriptor::get_int64(cudnnBackendAttributeName_t name) const {
+  std::int64_t value = 0, count = 0;
+  check_cudnn(cudnn().get_attribute(handle_, name, CUDNN_TYPE_INT64, 1, &count, &value),
+              "an attribute's value");
+  return value;
+}
+
+std::vector<Descriptor> engine_configs(const Descriptor& graph, cudnnBackendHeurMode_t mode) {
+  Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
+  heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+  if (!heuristics.try_finalize()) return {};
+  std::int64_t count = 0;
+  check_cudnn(cudnn().get_attribute(heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                    CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr),
+              "the number of engines");
+  std::vector<Descriptor> configs;
+  std::vector<cudnnBackendDescriptor_t> handles;
+  for (std::int64_t i = 0; i < count; ++i) {
+    configs.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    handles.push_back(configs.back().get());
+  }
+  if (count == 0) return configs;
+  check_cudnn(cudnn().get_attribute(heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                    CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, handles.data()),
+              "the engines");
+  configs.erase(configs.begin() + count, configs.end());
+  return configs;
+}
+
+bool rounds_factors(const Descriptor& engine_config) {
+  const Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  cudnnBackendDescriptor_t handle = engine.get();
+  std::int64_t count = 0;
+  check_cudnn(cudnn().get_attribute(engine_config.get(), CUDNN_ATTR_ENGINECFG_ENGINE,
+                                    CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &handle),
+              "an engine");
+  std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
+  check_cudnn(
+      cudnn().get_attribute(handle, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                            std::ssize(notes), &count, notes.data()),
+      "an engine's numerical notes");
+  return std::find(notes.begin(), notes.begin() + count, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) !=
+         notes.begin() + count;
+}
+
+}  // namespace rondo::cuda

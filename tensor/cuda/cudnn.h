@@ -1,0 +1,92 @@
+#pragma once
+// cuDNN's graph interface: its functions as a table, and its descriptors as objects. Private to
+// tensor/cuda.
+//
+// In that interface everything is a descriptor: made, filled attribute by attribute, finalised, and
+// from then on read-only. Operations on tensors form a graph; heuristics name engines for it, the
+// best first; an engine's configuration becomes a plan; a plan runs on a pack of pointers.
+
+#include <cudnn_graph.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <utility>
+#include <vector>
+
+namespace rondo::cuda {
+
+struct Cudnn {
+  decltype(&cudnnCreate) create;
+  decltype(&cudnnSetStream) set_stream;
+  decltype(&cudnnGetVersion) version;
+  decltype(&cudnnGetErrorString) error_string;
+  decltype(&cudnnBackendCreateDescriptor) descriptor_create;
+  decltype(&cudnnBackendDestroyDescriptor) descriptor_destroy;
+  decltype(&cudnnBackendSetAttribute) set_attribute;
+  decltype(&cudnnBackendGetAttribute) get_attribute;
+  decltype(&cudnnBackendFinalize) finalize;
+  decltype(&cudnnBackendExecute) execute;
+};
+
+/// The table; loads the library at the first call. Throws CudaError when there is none, or one
+/// before version 9.
+const Cudnn& cudnn();
+/// Puts another table in its place, for tests; null: the real one again.
+void set_cudnn(const Cudnn* table);
+
+/// cuDNN's handle of the calling thread for a device, on that device's current stream.
+cudnnHandle_t cudnn_handle(int device);
+
+/// Throws CudaError naming `what` and cuDNN's word for the status.
+void check_cudnn(cudnnStatus_t status, const char* what);
+
+/// One descriptor. Movable; destroyed with its owner, after everything that was built on it.
+class Descriptor {
+ public:
+  explicit Descriptor(cudnnBackendDescriptorType_t type);
+  ~Descriptor();
+  Descriptor(Descriptor&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+
+  cudnnBackendDescriptor_t get() const { return handle_; }
+
+  void set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t count,
+           const void* values);
+  void set(cudnnBackendAttributeName_t name, std::int64_t value) {
+    set(name, CUDNN_TYPE_INT64, 1, &value);
+  }
+  void set(cudnnBackendAttributeName_t name, const std::vector<std::int64_t>& values) {
+    set(name, CUDNN_TYPE_INT64, static_cast<std::int64_t>(values.size()), values.data());
+  }
+  void set(cudnnBackendAttributeName_t name, const Descriptor& value) {
+    set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value.handle_);
+  }
+  void set(cudnnBackendAttributeName_t name, cudnnDataType_t value) {
+    set(name, CUDNN_TYPE_DATA_TYPE, 1, &value);
+  }
+  void set(cudnnBackendAttributeName_t name, cudnnHandle_t value) {
+    set(name, CUDNN_TYPE_HANDLE, 1, &value);
+  }
+  void set(cudnnBackendAttributeName_t name, const std::vector<void*>& values) {
+    set(name, CUDNN_TYPE_VOID_PTR, static_cast<std::int64_t>(values.size()), values.data());
+  }
+
+  void finalize(const char* what);
+  /// false where cuDNN declines: an engine that cannot do this graph.
+  bool try_finalize();
+  std::int64_t get_int64(cudnnBackendAttributeName_t name) const;
+
+ private:
+  cudnnBackendDescriptor_t handle_ = nullptr;
+};
+
+/// What cuDNN's heuristics name for a graph, the best first: engine configurations.
+std::vector<Descriptor> engine_configs(const Descriptor& graph, cudnnBackendHeurMode_t mode);
+
+/// Whether an engine computes f32 on tensor cores, which round the factors (TF32).
+bool rounds_factors(const Descriptor& engine_config);
+
+}  // namespace rondo::cuda

@@ -1,0 +1,311 @@
+#ifdef RONDO_HAS_CUDA
+
+#include "support/host_cudnn.h"
+
+#include <bit>
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include "tensor/convert.h"
+
+namespace rondo::test {
+namespace {
+
+struct Attribute {
+  cudnnBackendAttributeType_t type;
+  std::vector<char> bytes;
+};
+
+struct Node {
+  cudnnBackendDescriptorType_t type;
+  bool finalized = false;
+  int engine = 0;  // of an engine (configuration): which of those below
+  std::map<int, Attribute> attributes;
+
+  template <class T>
+  std::vector<T> all(int name) const {
+    auto found = attributes.find(name);
+    if (found == attributes.end()) return {};
+    std::vector<T> values(found->second.bytes.size() / sizeof(T));
+    std::memcpy(values.data(), found->second.bytes.data(), values.size() * sizeof(T));
+    return values;
+  }
+  template <class T>
+  T one(int name) const {
+    auto values = all<T>(name);
+    return values.empty() ? T{} : values[0];
+  }
+  const Node& node(int name) const {
+    return *reinterpret_cast<Node*>(one<cudnnBackendDescriptor_t>(name));
+  }
+};
+
+Node& of(cudnnBackendDescriptor_t d) { return *reinterpret_cast<Node*>(d); }
+
+std::size_t size_of_type(cudnnBackendAttributeType_t type) {
+  switch (type) {
+    case CUDNN_TYPE_INT64:
+    case CUDNN_TYPE_DOUBLE:
+    case CUDNN_TYPE_HANDLE:
+    case CUDNN_TYPE_VOID_PTR:
+    case CUDNN_TYPE_BACKEND_DESCRIPTOR:
+      return 8;
+    case CUDNN_TYPE_BOOLEAN:
+      return 1;
+    default:
+      return 4;
+  }
+}
+
+cudnnStatus_t create(cudnnHandle_t* handle) {
+  static int any;
+  *handle = reinterpret_cast<cudnnHandle_t>(&any);
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t set_stream(cudnnHandle_t, cudaStream_t) { return CUDNN_STATUS_SUCCESS; }
+std::size_t version() { return 91900; }
+const char* error_string(cudnnStatus_t) { return "a status of the test's own cuDNN"; }
+
+cudnnStatus_t descriptor_create(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t* d) {
+  *d = reinterpret_cast<cudnnBackendDescriptor_t>(new Node{type});
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t descriptor_destroy(cudnnBackendDescriptor_t d) {
+  delete &of(d);
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t set_attribute(cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name,
+                            cudnnBackendAttributeType_t type, std::int64_t count,
+                            const void* values) {
+  if (of(d).finalized || count < 1) return CUDNN_STATUS_BAD_PARAM;
+  if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR &&
+      !of(*static_cast<const cudnnBackendDescriptor_t*>(values)).finalized)
+    return CUDNN_STATUS_BAD_PARAM;
+  const auto* bytes = static_cast<const char*>(values);
+  of(d).attributes[name] = {type,
+                            {bytes, bytes + static_cast<std::size_t>(count) * size_of_type(type)}};
+  return CUDNN_STATUS_SUCCESS;
+}
+
+/// The graph travels in an engine configuration under a name of the test's own. There are three
+/// engines: the first declines every graph, the second rounds its factors like a tensor core, the
+/// third does what it should.
+constexpr int graph_in_config = -1;
+enum Engine { declining, rounding, exact, engines };
+
+cudnnStatus_t get_attribute(cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name,
+                            cudnnBackendAttributeType_t type, std::int64_t wanted,
+                            std::int64_t* count, void* values) {
+  if (!of(d).finalized) return CUDNN_STATUS_NOT_INITIALIZED;
+  if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS) {
+    *count = engines;
+    auto* configs = static_cast<cudnnBackendDescriptor_t*>(values);
+    for (std::int64_t i = 0; i < wanted && i < engines; ++i) {
+      Node& config = of(configs[i]);
+      config.attributes[graph_in_config] =
+          of(d).attributes.at(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
+      config.engine = static_cast<int>(i);
+      config.finalized = true;
+    }
+    return CUDNN_STATUS_SUCCESS;
+  }
+  if (name == CUDNN_ATTR_ENGINECFG_ENGINE) {
+    Node& engine = of(*static_cast<cudnnBackendDescriptor_t*>(values));
+    engine.engine = of(d).engine;
+    engine.finalized = true;
+    *count = 1;
+    return CUDNN_STATUS_SUCCESS;
+  }
+  if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE) {
+    *count = of(d).engine == rounding;
+    if (*count)
+      *static_cast<cudnnBackendNumericalNote_t*>(values) = CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+    return CUDNN_STATUS_SUCCESS;
+  }
+  if (name != CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE || type != CUDNN_TYPE_INT64)
+    return CUDNN_STATUS_BAD_PARAM;
+  *count = 1;
+  *static_cast<std::int64_t*>(values) = 100;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+/// The problem, read back from a plan as the library would have kept it when it was finalised.
+struct Tensor4 {
+  std::int64_t uid = 0;
+  std::vector<std::int64_t> dims, strides;
+  explicit Tensor4(const Node& n)
+      : uid(n.one<std::int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID)),
+        dims(n.all<std::int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS)),
+        strides(n.all<std::int64_t>(CUDNN_ATTR_TENSOR_STRIDES)) {}
+  std::int64_t at(std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) const {
+    return a * strides[0] + b * strides[1] + c * strides[2] + d * strides[3];
+  }
+};
+
+struct Problem {
+  cudnnBackendDescriptorType_t type;
+  cudnnDataType_t dtype;
+  Tensor4 x, w, y;
+  std::vector<std::int64_t> pre, post, stride, dilation;
+  bool rounds = false;
+
+  Problem(const Node& op, int conv, int x_name, int w_name, int y_name)
+      : type(op.type),
+        dtype(op.node(x_name).one<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE)),
+        x(op.node(x_name)),
+        w(op.node(w_name)),
+        y(op.node(y_name)),
+        pre(op.node(conv).all<std::int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS)),
+        post(op.node(conv).all<std::int64_t>(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS)),
+        stride(op.node(conv).all<std::int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES)),
+        dilation(op.node(conv).all<std::int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS)) {}
+
+  bool is_consistent() const {
+    for (std::size_t i = 0; i < 2; ++i) {
+      const std::int64_t room =
+          x.dims[2 + i] + pre[i] + post[i] - dilation[i] * (w.dims[2 + i] - 1) - 1;
+      if (pre[i] < 0 || post[i] < 0 || y.dims[2 + i] != room / stride[i] + 1) return false;
+    }
+    return x.dims[1] % w.dims[1] == 0 && y.dims[1] == w.dims[0] && x.dims[0] == y.dims[0];
+  }
+};
+
+Problem problem_of(const Node& op) {
+  switch (op.type) {
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
+      return {op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y};
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
+      return {op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY};
+    default:
+      return {op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY};
+  }
+}
+
+/// Plans outlive the descriptors that they were made of, as the library allows.
+std::map<const Node*, Problem>& plans() {
+  static auto* all = new std::map<const Node*, Problem>;
+  return *all;
+}
+
+cudnnStatus_t finalize(cudnnBackendDescriptor_t d) {
+  Node& node = of(d);
+  if (node.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
+    const Node& config = node.node(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+    if (config.engine == declining) return CUDNN_STATUS_NOT_SUPPORTED;
+    Problem problem = problem_of(config.node(graph_in_config).node(CUDNN_ATTR_OPERATIONGRAPH_OPS));
+    if (!problem.is_consistent()) return CUDNN_STATUS_BAD_PARAM;
+    problem.rounds = config.engine == rounding;
+    plans().insert_or_assign(&node, problem);
+  }
+  node.finalized = true;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+/// Calls f(n, k, c, image row, image column, r, s, p, q) for every product of the convolution.
+template <class F>
+void for_each_product(const Problem& p, F f) {
+  const std::int64_t groups = p.x.dims[1] / p.w.dims[1], of_group = p.w.dims[0] / groups;
+  for (std::int64_t n = 0; n < p.y.dims[0]; ++n)
+    for (std::int64_t k = 0; k < p.y.dims[1]; ++k)
+      for (std::int64_t c = 0; c < p.w.dims[1]; ++c)
+        for (std::int64_t i = 0; i < p.y.dims[2]; ++i)
+          for (std::int64_t j = 0; j < p.y.dims[3]; ++j)
+            for (std::int64_t r = 0; r < p.w.dims[2]; ++r)
+              for (std::int64_t s = 0; s < p.w.dims[3]; ++s) {
+                const std::int64_t h = i * p.stride[0] - p.pre[0] + r * p.dilation[0];
+                const std::int64_t v = j * p.stride[1] - p.pre[1] + s * p.dilation[1];
+                if (h < 0 || h >= p.x.dims[2] || v < 0 || v >= p.x.dims[3]) continue;
+                f(p.x.at(n, k / of_group * p.w.dims[1] + c, h, v), p.w.at(k, c, r, s),
+                  p.y.at(n, k, i, j));
+              }
+}
+
+template <class T>
+void compute(const Problem& p, void* x_, void* w_, void* y_) {
+  T *x = static_cast<T*>(x_), *w = static_cast<T*>(w_), *y = static_cast<T*>(y_);
+  // As a tensor core reads it: 10 bits of an f32's 23.
+  auto value = [&](const T& v) {
+    if constexpr (std::is_same_v<T, float>) {
+      if (p.rounds)
+        return static_cast<double>(
+            std::bit_cast<float>(std::bit_cast<std::uint32_t>(v) & ~0x1fffu));
+    }
+    return convert<double>(v);
+  };
+  // Each element of the result is summed in double, at its offset.
+  std::map<std::int64_t, double> sums;
+  auto zero = [&](const Tensor4& t) {
+    for (std::int64_t a = 0; a < t.dims[0]; ++a)
+      for (std::int64_t b = 0; b < t.dims[1]; ++b)
+        for (std::int64_t c = 0; c < t.dims[2]; ++c)
+          for (std::int64_t d = 0; d < t.dims[3]; ++d) sums[t.at(a, b, c, d)] = 0;
+  };
+  T* result = y;
+  if (p.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR) {
+    zero(p.y);
+    for_each_product(p, [&](auto a, auto b, auto c) { sums[c] += value(x[a]) * value(w[b]); });
+  } else if (p.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR) {
+    zero(p.x);
+    result = x;
+    for_each_product(p, [&](auto a, auto b, auto c) { sums[a] += value(y[c]) * value(w[b]); });
+  } else {
+    zero(p.w);
+    result = w;
+    for_each_product(p, [&](auto a, auto b, auto c) { sums[b] += value(y[c]) * value(x[a]); });
+  }
+  for (const auto& [at, sum] : sums) result[at] = convert<T>(sum);
+}
+
+cudnnStatus_t execute(cudnnHandle_t, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack) {
+  auto found = plans().find(&of(plan));
+  if (found == plans().end() || !of(pack).finalized) return CUDNN_STATUS_BAD_PARAM;
+  const Problem& p = found->second;
+  const auto uids = of(pack).all<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+  const auto pointers = of(pack).all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+  auto pointer = [&](const Tensor4& t) {
+    for (std::size_t i = 0; i < uids.size(); ++i) {
+      if (uids[i] == t.uid) return pointers[i];
+    }
+    return static_cast<void*>(nullptr);
+  };
+  void *x = pointer(p.x), *w = pointer(p.w), *y = pointer(p.y);
+  switch (p.dtype) {
+    case CUDNN_DATA_DOUBLE:
+      compute<double>(p, x, w, y);
+      return CUDNN_STATUS_SUCCESS;
+    case CUDNN_DATA_FLOAT:
+      compute<float>(p, x, w, y);
+      return CUDNN_STATUS_SUCCESS;
+    case CUDNN_DATA_BFLOAT16:
+      compute<BFloat16>(p, x, w, y);
+      return CUDNN_STATUS_SUCCESS;
+    case CUDNN_DATA_HALF:
+      compute<Half>(p, x, w, y);
+      return CUDNN_STATUS_SUCCESS;
+    default:
+      return CUDNN_STATUS_NOT_SUPPORTED;
+  }
+}
+
+}  // namespace
+
+const cuda::Cudnn& host_cudnn() {
+  static const cuda::Cudnn table{
+      create,        set_stream,    version,  error_string, descriptor_create, descriptor_destroy,
+      set_attribute, get_attribute, finalize, execute};
+  return table;
+}
+
+}  // namespace rondo::test
+
+#endif  // RONDO_HAS_CUDA
