@@ -30,26 +30,25 @@ tell_ranks() {
   done
 }
 
-setsid "$@" &
-run=$!
+run=
 trap 'stop 130' INT
 trap 'stop 143' TERM
 trap 'stop 129' HUP
+setsid "$@" &
+run=$!
 
-wait "$run"
-status=$?
-while kill -0 "$run" 2>/dev/null; do # a signal ended the wait, not the run
+status=127
+while kill -0 "$run" 2>/dev/null; do
   if [ "$asked" -eq 0 ]; then
-    wait "$run"
+    wait "$run" # until the run ends, or a signal comes
     status=$?
   else
     tell_ranks
     sleep 0.1
   fi
 done
-if [ "$asked" -ne 0 ]; then
-  wait "$run"
-  status=$?
-  if [ "$status" -gt 128 ]; then status=$asked; fi
-fi
+wait "$run" 2>/dev/null
+last=$?
+[ $last -eq 127 ] || status=$last # 127: it was told above
+if [ "$asked" -ne 0 ] && [ "$status" -gt 128 ]; then status=$asked; fi
 exit "$status"

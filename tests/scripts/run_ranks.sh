@@ -14,6 +14,7 @@ for ((i = 0; i < 100; ++i)); do sleep 0.1; done
 touch ended.$1
 END
 cat >mpirun.sh <<'END'
+touch launched
 sleep "${1:-0}" # the time that mpirun needs before there are ranks
 bash rank.sh 0 & first=$!
 bash rank.sh 1 & second=$!
@@ -30,7 +31,7 @@ expect() {
     [ -e stopped.$rank ] || { echo "$1: rank $rank was not asked to stop"; failures=1; }
     [ ! -e ended.$rank ] || { echo "$1: rank $rank ran on"; failures=1; }
   done
-  rm -f started.* stopped.* ended.*
+  rm -f launched started.* stopped.* ended.*
 }
 until_started() { until [ -e started.0 ] && [ -e started.1 ]; do sleep 0.02; done; }
 
@@ -46,7 +47,7 @@ for case in INT:130 TERM:143 HUP:129; do
 done
 
 start 0.5 # asked before there are ranks
-sleep 0.2
+until [ -e launched ]; do sleep 0.02; done
 kill -INT $pid
 wait $pid
 expect "an early SIGINT" $? 130
