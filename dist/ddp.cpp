@@ -105,8 +105,8 @@ void DistributedDataParallel::gradient_ready(std::size_t parameter) {
                      " was completed twice in one backward, after its bucket may have left");
   require<CommError>(tensor.grad().data_ptr() == slots_[parameter].data_ptr(), "rank ",
                      comm_->rank(), ": the gradient of ", name,
-                     " does not live in its bucket (set_grad, backward with create_graph, or a "
-                     "second wrapper around the same model)");
+                     " does not live in its bucket (set_grad, backward with create_graph, a "
+                     "change of dtype or device, or a second wrapper around the same model)");
   is_ready_[parameter] = true;
   std::size_t b = bucket_of_[parameter];
   if (--buckets_[b].pending > 0) return;

@@ -178,7 +178,7 @@ StateDict Module::state_dict() {
   StateDict out;
   walk(self(), [&](const std::string& path, Module&, Members& members) {
     for (auto* tensors : {&members.parameters, &members.buffers}) {
-      for (auto& [name, tensor] : *tensors) out.push_back({join(path, name), *tensor});
+      for (auto& [name, tensor] : *tensors) out.push_back({join(path, name), tensor->detach()});
     }
   });
   return out;

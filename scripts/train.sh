@@ -14,6 +14,7 @@
 # stands in for it. Paths in the arguments, and runs/ with what comes out, are below the folder that it
 # is called from.
 set -euo pipefail
+trap 'exit 130' INT # whatever was running when Ctrl-C came, nothing follows
 called_from=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 repository=$PWD

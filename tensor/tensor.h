@@ -61,6 +61,12 @@ class Tensor {
   /// No tensor at all: defined() is false.
   Tensor() = default;
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) = default;
+  /// Makes this handle stand for the other tensor. Only for variables: `x[0] = y` would change a
+  /// handle that is gone at the semicolon, and not x; x[0].copy_(y) writes the elements.
+  Tensor& operator=(const Tensor&) & = default;
+  Tensor& operator=(Tensor&&) & = default;
 
   /// Uninitialised elements.
   static Tensor empty(const Dims& sizes, TensorOptions options = {});

@@ -247,9 +247,14 @@ class Run {
     }
     result_.checkpoint = checkpoint_path(options_.checkpoint_dir);
     if (reports()) {
-      *options_.out << fmt::format("going on from {}: epoch {}, batch {}",
-                                   result_.checkpoint.string(), position_.epoch + 1,
-                                   position_.step + 1);
+      if (position_.epoch >= options_.epochs) {
+        *options_.out << fmt::format("the run of {} is complete: {} epochs",
+                                     result_.checkpoint.string(), position_.epoch);
+      } else {
+        *options_.out << fmt::format("going on from {}: epoch {}, batch {}",
+                                     result_.checkpoint.string(), position_.epoch + 1,
+                                     position_.step + 1);
+      }
       if (checkpoint.world_size != comm_->world_size())
         *options_.out << fmt::format(" ({} ranks then, {} now: the last digits will differ)",
                                      checkpoint.world_size, comm_->world_size());

@@ -323,7 +323,7 @@ class Program {
               << static_cast<std::int64_t>(std::lround(result.img_per_s)) << " img/s\ncheckpoint "
               << result.checkpoint.string() << ", metrics " << directory << "/metrics.jsonl"
               << "\nwhat to try next: --epochs " << 3 * flags_.epochs
-              << " for more accuracy, --model "
+              << " (from the start) for more accuracy, --model "
               << (flags_.model == "mlp" ? "resnet20 for a convolutional net, "
                                         : "resnet18 for a larger net, ")
               << "--model " << flags_.model << " --dataset " << flags_.dataset

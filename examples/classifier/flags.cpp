@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 
@@ -30,6 +31,26 @@ CLI::Validator number_that(bool (*holds)(double), const char* is) {
       is);
 }
 
+/// A path or a list that a script left empty is a mistake, not a wish for the default.
+CLI::Validator not_empty() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string { return text.empty() ? "it is empty" : ""; }, "TEXT");
+}
+
+/// CLI11 itself lets -1 wrap round and larger numbers stop at the largest.
+CLI::Validator whole_number() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        std::uint64_t value = 0;
+        const char* end = text.data() + text.size();
+        auto [stopped, error] = std::from_chars(text.data(), end, value);
+        return error == std::errc() && stopped == end
+                   ? ""
+                   : "\"" + text + "\" is not a whole number from 0 to 2^64 - 1";
+      },
+      "0 to 2^64 - 1");
+}
+
 }  // namespace
 
 Parsed parse_flags(int argc, char** argv, const std::string& description, const Flags& defaults) {
@@ -44,8 +65,8 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
   app.add_option("--model", f.model, "which network")->check(CLI::IsMember(nn::model_names()));
   app.add_option("--dataset", f.dataset, "which images")
       ->check(CLI::IsMember(data::dataset_names()));
-  app.add_option("--data", f.data,
-                 "folder with the data; else $RONDO_DATA, the cache, the network");
+  app.add_option("--data", f.data, "folder with the data; else $RONDO_DATA, the cache, the network")
+      ->check(not_empty());
   app.add_option("--epochs", f.epochs, "passes over the training images")
       ->check(positive)
       ->check(number_that([](double v) { return v <= 1e6; }, "a million or less"));
@@ -60,27 +81,34 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
   app.add_option("--average-every", f.average_every, "steps between averages")->check(positive);
   app.add_option("--all-reduce", f.all_reduce, "rondo's ring, or MPI's own")
       ->check(CLI::IsMember({"ring", "mpi"}));
-  app.add_option("--mean", f.mean, "a,b,c: subtracted from the channels (of values 0 to 1)");
-  app.add_option("--std", f.std, "a,b,c: divides them");
+  app.add_option("--mean", f.mean, "a,b,c: subtracted from the channels (of values 0 to 1)")
+      ->check(not_empty());
+  app.add_option("--std", f.std, "a,b,c: divides them")->check(not_empty());
   app.add_flag("--augment,!--no-augment", f.augment, "random crops and flips in training");
   app.add_option("--limit", f.limit, "only so many training and test images; 0: all")
-      ->check(not_negative);
+      ->check(not_negative)
+      ->check(number_that([](double v) { return v <= 1e15; }, "a number of images"));
   app.add_flag("--resume", f.resume, "go on from the checkpoint in --checkpoint-dir");
   app.add_option("--checkpoint-dir", f.checkpoint_dir,
-                 "where checkpoint and metrics go (default runs/MODEL-DATASET)");
+                 "where checkpoint and metrics go (default runs/MODEL-DATASET)")
+      ->check(not_empty());
   app.add_option("--checkpoint-every", f.checkpoint_every,
                  "steps between checkpoints; 0: at the end of an epoch")
       ->check(not_negative);
   app.add_option("--weights", f.weights,
                  "start from these weights (a checkpoint or a .safetensors state dict); a run that "
-                 "is resumed has its own");
+                 "is resumed has its own")
+      ->check(not_empty());
   app.add_flag("--eval", f.eval,
                "only measure the test accuracy (of --weights, or of the checkpoint)");
-  app.add_option("--predict", f.predict, "name the class of this image (PPM or PGM), then end");
-  app.add_option("--seed", f.seed, "of initialisation, shuffling and augmentation");
+  app.add_option("--predict", f.predict, "name the class of this image (PPM or PGM), then end")
+      ->check(not_empty());
+  app.add_option("--seed", f.seed, "of initialisation, shuffling and augmentation")
+      ->check(whole_number());
   app.add_option("--threads", f.threads, "OpenMP threads of each rank; 0: its share of the cores")
       ->check(not_negative);
-  app.add_option("--json", f.json, "write the result to this file; - is standard output");
+  app.add_option("--json", f.json, "write the result to this file; - is standard output")
+      ->check(not_empty());
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

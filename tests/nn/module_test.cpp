@@ -354,5 +354,13 @@ TEST(Module, NamesAreUniqueAndNoModuleLiesInItself) {
   EXPECT_ERROR(mirror.parameters(), Error, "the module \"self\" lies inside itself");
 }
 
+TEST(Module, AStateDictIsOffTheTape) {
+  nn::Linear linear(2, 2);
+  for (const auto& [name, tensor] : linear.state_dict())
+    EXPECT_FALSE(tensor.requires_grad()) << name;
+  linear.state_dict()[0].tensor.fill_(3);
+  EXPECT_EQ(linear.weight.to_vector(), (std::vector<float>{3, 3, 3, 3}));
+}
+
 }  // namespace
 }  // namespace rondo::test

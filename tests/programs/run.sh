@@ -105,6 +105,11 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
   fails_saying "--limit: \"-3\" is not 0 or a number above it" "$bin/cifar_resnet" --limit -3
   fails_saying "--lr: \"\" is not" "$bin/cifar_resnet" --lr ""
   fails_saying "--lr: \"inf\" is not" "$bin/cifar_resnet" --lr inf
+  fails_saying "--seed: \"-1\" is not a whole number" "$bin/cifar_resnet" --seed -1
+  fails_saying "--seed: \"99999999999999999999\" is not" "$bin/cifar_resnet" --seed 99999999999999999999
+  fails_saying "--limit: \"1e30\" is not a number of images" "$bin/cifar_resnet" --limit 1e30
+  fails_saying "--predict: it is empty" "$bin/cifar_resnet" --predict ""
+  fails_saying "--checkpoint-dir: it is empty" "$bin/cifar_resnet" --checkpoint-dir ""
   fails_saying "100000 threads a rank" "${resnet[@]}" --threads 100000
   fails_saying "/nowhere/x.json" "${resnet[@]}" --json /nowhere/x.json --checkpoint-dir unwritable
   mkdir folder && ln -s /nowhere/x.json link.json

@@ -68,6 +68,10 @@ TEST(Tensor, AccessIsChecked) {
   EXPECT_TRUE(tensor<bool>({true}).item<bool>());
 }
 
+// x[0] = y would do nothing: it must not compile.
+static_assert(std::is_assignable_v<Tensor&, Tensor>);
+static_assert(!std::is_assignable_v<Tensor, Tensor>);
+
 TEST(Tensor, ViewsShareTheVersion) {
   Tensor x = zeros({2, 3});
   Tensor row = x.as_view({3}, {1}, 3);
