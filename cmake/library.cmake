@@ -78,7 +78,7 @@ function(rondo_library folder)
   endif()
   if(rondo_has_cuda AND cuda_sources)
     target_link_libraries(rondo_${folder} PRIVATE CUDA::cudart_static)
-    target_compile_definitions(rondo_${folder} PUBLIC RONDO_HAS_CUDA)
+    target_compile_definitions(rondo_${folder} PRIVATE RONDO_HAS_CUDA)
     # extended-lambda: the functors of all devices are lambdas; relaxed-constexpr: so are std::array's
     # and std::bit_cast's bodies usable in kernels.
     list(JOIN rondo_host_flags "," host_flags)

@@ -50,6 +50,22 @@ decltype(auto) visit_float_compute(DType dtype, const char* op, F&& f) {
   return f.template operator()<float>();
 }
 
+/// Calls f.operator()<Word>() with an unsigned integer as wide as an element of `dtype`: all that
+/// moving elements needs to know.
+template <class F>
+decltype(auto) visit_word(DType dtype, F&& f) {
+  switch (size_of(dtype)) {
+    case 8:
+      return f.template operator()<std::uint64_t>();
+    case 4:
+      return f.template operator()<std::uint32_t>();
+    case 2:
+      return f.template operator()<std::uint16_t>();
+    default:
+      return f.template operator()<std::uint8_t>();
+  }
+}
+
 /// The compute type in which an element travels from one dtype to another: the wider of two floats
 /// carries the value, a double the integers that it holds exactly. i64 stays an integer until it is
 /// stored: a double would round it a first time.

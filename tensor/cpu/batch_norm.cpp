@@ -14,8 +14,8 @@
 
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/isa/table.h"
-#include "tensor/cpu/scratch.h"
 #include "tensor/cpu/strided.h"
+#include "tensor/scratch.h"
 
 namespace rondo::cpu {
 namespace {

@@ -4,7 +4,7 @@
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/onednn.h"
 #include "tensor/cpu/reference.h"
-#include "tensor/cpu/scratch.h"
+#include "tensor/scratch.h"
 
 namespace rondo::cpu {
 namespace {

@@ -34,21 +34,6 @@ void check_indices(const char* op, const Tensor& index, std::int64_t size, std::
   for (std::int64_t i = 0; i < count; ++i, walker.next()) check(data[walker.offsets()[0]]);
 }
 
-/// An unsigned integer as wide as an element of `dtype`: what moving elements needs to know.
-template <class F>
-decltype(auto) visit_width(DType dtype, F&& f) {
-  switch (size_of(dtype)) {
-    case 8:
-      return f.template operator()<std::uint64_t>();
-    case 4:
-      return f.template operator()<std::uint32_t>();
-    case 2:
-      return f.template operator()<std::uint16_t>();
-    default:
-      return f.template operator()<std::uint8_t>();
-  }
-}
-
 /// a += b in T's compute type, rounded once; boolean addition is "or".
 template <class T>
 void add_to(T& a, T b) {
@@ -94,7 +79,7 @@ void CpuBackend::index_select(const Tensor& x, std::int64_t dim, const Tensor& i
   const std::int64_t x_step = stride_along(x, dim), y_step = stride_along(y, dim);
   const Run run(x, y, dim);
   const std::int64_t count = index.numel();
-  visit_width(x.dtype(), [&]<class T>() {
+  visit_word(x.dtype(), [&]<class T>() {
     const T* from = static_cast<const T*>(x.data_ptr());
     T* to = static_cast<T*>(y.data_ptr());
     // Positions: (slow dimensions of x) × (entries of the index), each a run to copy.
@@ -151,7 +136,7 @@ void CpuBackend::gather(const Tensor& x, std::int64_t dim, const Tensor& index, 
   const std::int64_t* which = index.data_ptr<std::int64_t>();
   const std::int64_t n = size_along(index, dim), which_stride = stride_along(index, dim);
   const std::int64_t x_stride = stride_along(x, dim), y_stride = stride_along(y, dim);
-  visit_width(x.dtype(), [&]<class T>() {
+  visit_word(x.dtype(), [&]<class T>() {
     const T* from = static_cast<const T*>(x.data_ptr());
     T* to = static_cast<T*>(y.data_ptr());
     auto make_body = [&] {

@@ -3,8 +3,8 @@
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/onednn.h"
 #include "tensor/cpu/reference.h"
-#include "tensor/cpu/scratch.h"
 #include "tensor/matrix.h"
+#include "tensor/scratch.h"
 
 namespace rondo::cpu {
 namespace {

@@ -16,6 +16,7 @@
 #include "tensor/cuda/cudnn.h"
 #include "tensor/cuda/simulation.h"
 #include "tensor/cuda/stream.h"
+#include "tensor/scratch.h"
 
 namespace rondo::cuda {
 namespace {
@@ -208,23 +209,16 @@ void run(const Problem& p, const Tensor& x, const Tensor& w, const Tensor& y) {
               "a convolution");
 }
 
-/// x in the layout and with the alignment that plans are made for.
-Tensor prepared(const Tensor& x) {
-  const MemoryFormat format = format_of(x.dtype());
-  // Sizes of 1 let strides be what they like; cuDNN was told the regular ones, which fit all the
-  // same, since nothing is ever taken along such a dimension.
-  if (x.is_contiguous(format) && reinterpret_cast<std::uintptr_t>(x.data_ptr()) % 16 == 0) return x;
-  Tensor copy =
-      Tensor::empty(x.shape(), {.dtype = x.dtype(), .device = x.device(), .format = format});
-  backend(x).copy(x, copy);
-  return copy;
+/// Whether a plan, which counts on dense channels_last and on 16 bytes, can use x where it lies.
+/// Sizes of 1 let strides be what they like; cuDNN was told the regular ones, which fit all the
+/// same, since nothing is ever taken along such a dimension.
+bool is_usable(const Tensor& x) {
+  return x.is_contiguous(format_of(x.dtype())) &&
+         reinterpret_cast<std::uintptr_t>(x.data_ptr()) % 16 == 0;
 }
-
-/// y itself where it can be written to, else memory of its shape that can.
+Tensor prepared(const Tensor& x) { return is_usable(x) ? x : dense_copy(x, format_of(x.dtype())); }
 Tensor prepared_output(const Tensor& y) {
-  const MemoryFormat format = format_of(y.dtype());
-  if (y.is_contiguous(format) && reinterpret_cast<std::uintptr_t>(y.data_ptr()) % 16 == 0) return y;
-  return Tensor::empty(y.shape(), {.dtype = y.dtype(), .device = y.device(), .format = format});
+  return is_usable(y) ? y : empty_in(y, format_of(y.dtype()));
 }
 
 /// A vector of channels (K) as (1, K, 1, 1).

@@ -125,7 +125,7 @@ void copy_here(int device, const Tensor& x, const Tensor& y) {
     return;
   const Operands<2> operands(shape, tensors);
   if (same) {
-    visit_word(size_of(x.dtype()),
+    visit_word(x.dtype(),
                [&]<class Word>() { for_each(device, shape.numel, Move<Word>{operands}); });
     return;
   }
@@ -151,7 +151,7 @@ void CudaBackend::fill(const Tensor& y, Scalar value) {
   const Collapsed<1> shape(tensors);
   visit_dtype(y.dtype(), [&]<class T>() {
     const T element = value.cast<T>();
-    visit_word(sizeof(T), [&]<class Word>() {
+    visit_word(y.dtype(), [&]<class Word>() {
       if constexpr (sizeof(Word) == sizeof(T)) {
         if (shape.dims == 1 && (shape.numel == 1 || shape.steps[0][0] == sizeof(T)) &&
             reinterpret_cast<std::uintptr_t>(shape.data[0]) % 16 == 0) {

@@ -17,7 +17,7 @@ class CudaBackend : public Backend {
   void fill(const Tensor& y, Scalar value) override;
   /// x or y may also lie on the host, or on another GPU. Only a copy to the host waits.
   void copy(const Tensor& x, const Tensor& y) override;
-  // unary.cu, binary.cu
+  // unary.cu, binary.cu, where.cu
   void unary(UnaryOp op, const Tensor& x, const Tensor& y, OpParams params) override;
   void binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y,
               OpParams params) override;
@@ -93,6 +93,7 @@ class CudaBackend : public Backend {
 
  private:
   void copy_to_peer(const Tensor& from, const Tensor& to);
+  void binary_wide(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y, OpParams params);
   void matmul_integers(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y);
 
   int device_;

@@ -90,7 +90,7 @@ void select(int device, const char* op, const Tensor& x, std::int64_t dim, const
   const std::array<const Tensor*, 3> tensors = {&still, &index, &y};
   const Collapsed<3> shape(tensors);
   const Operands<3> operands(shape, tensors);
-  visit_word(size_of(x.dtype()), [&]<class Word>() {
+  visit_word(x.dtype(), [&]<class Word>() {
     for_each(device, shape.numel, Select<Word>{operands, bytes_along(x, dim), range});
   });
 }

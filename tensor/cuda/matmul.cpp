@@ -20,6 +20,7 @@
 #include "tensor/cuda/simulation.h"
 #include "tensor/cuda/stream.h"
 #include "tensor/matrix.h"
+#include "tensor/scratch.h"
 
 namespace rondo::cuda {
 namespace {
@@ -98,17 +99,7 @@ struct Operand {
 };
 
 Tensor readable(const Tensor& x) {
-  if (is_row_major(x) || is_column_major(x)) return x;
-  Tensor dense = Tensor::empty(x.shape(), x.options());
-  backend(x).copy(x, dense);
-  return dense;
-}
-
-Tensor contiguous_vector(const Tensor& x) {
-  if (x.is_contiguous()) return x;
-  Tensor dense = Tensor::empty(x.shape(), x.options());
-  backend(x).copy(x, dense);
-  return dense;
+  return is_row_major(x) || is_column_major(x) ? x : dense_copy(x);
 }
 
 cublasLtHandle_t handle_of(int device, const CublasLt& lt) {
@@ -232,11 +223,11 @@ void CudaBackend::matmul(const Tensor& a, const Tensor& c, const Tensor& bias, c
   // f64 has no epilogue: there the bias is added by hand.
   const bool fused = bias.defined() && y.dtype() != f64;
   const Tensor left = readable(a), right = readable(c);
-  Tensor result = y.is_contiguous() ? y : Tensor::empty(y.shape(), y.options());
+  const Tensor result = dense_output(y, MemoryFormat::contiguous);
   {
     std::optional<DeviceGuard> guard;
     if (!is_simulated()) guard.emplace(device_);
-    run(device_, left, right, fused ? contiguous_vector(bias) : Tensor(), result);
+    run(device_, left, right, fused ? dense(bias) : Tensor(), result);
   }
   if (bias.defined() && !fused)
     binary(BinaryOp::add, result, bias.broadcast_view(y.shape()), result, {});

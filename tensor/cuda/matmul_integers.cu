@@ -4,6 +4,7 @@
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/strided.cuh"
 #include "tensor/functors.h"
+#include "tensor/scratch.h"
 
 namespace rondo::cuda {
 namespace {
@@ -46,14 +47,14 @@ struct Multiply {
 
 void CudaBackend::matmul_integers(const Tensor& a, const Tensor& c, const Tensor& bias,
                                   const Tensor& y) {
-  Tensor dense = y.is_contiguous() ? y : Tensor::empty(y.shape(), y.options());
+  const Tensor out = dense_output(y, MemoryFormat::contiguous);
   const bool has_bias = bias.defined();
   for_each(device_, y.numel(),
            Multiply{Matrices(a), Matrices(c), y.size(1), y.size(2), a.size(2),
                     has_bias ? static_cast<const char*>(bias.data_ptr()) : nullptr,
                     has_bias ? bias.stride(0) * size_of(bias.dtype()) : 0,
-                    static_cast<char*>(dense.data_ptr()), y.dtype()});
-  if (!dense.is_same(y)) copy(dense, y);
+                    static_cast<char*>(out.data_ptr()), y.dtype()});
+  if (!out.is_same(y)) copy(out, y);
 }
 
 }  // namespace rondo::cuda

@@ -85,7 +85,7 @@ void sort_lines(int device, const Tensor& x, std::int64_t dim, bool descending, 
                            .sorted_places = sorted,
                            .segments = lines.count,
                            .length = n});
-    visit_word(size_of(x.dtype()), [&]<class Word>() {
+    visit_word(x.dtype(), [&]<class Word>() {
       for_each(device, lines.count * kept, Fetch<Word>{lines, n, kept, sorted});
     });
   });

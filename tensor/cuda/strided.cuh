@@ -140,19 +140,4 @@ bool is_constant(const Collapsed<N>& shape, std::size_t k) {
   return shape.dims == 1 && (shape.steps[0][k] == 0 || shape.numel == 1);
 }
 
-/// Calls f.operator()<Word>() with an unsigned type of `bytes` bytes.
-template <class F>
-void visit_word(std::int64_t bytes, F&& f) {
-  switch (bytes) {
-    case 1:
-      return f.template operator()<std::uint8_t>();
-    case 2:
-      return f.template operator()<std::uint16_t>();
-    case 4:
-      return f.template operator()<std::uint32_t>();
-    default:
-      return f.template operator()<std::uint64_t>();
-  }
-}
-
 }  // namespace rondo::cuda
