@@ -67,6 +67,7 @@
 #include "tensor/allocator.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
+#include "tensor/cuda.h"
 #include "tensor/device.h"
 #include "tensor/dtype.h"
 #include "tensor/error.h"

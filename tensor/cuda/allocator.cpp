@@ -10,12 +10,12 @@ thread_local const char* current_tag = "tensors";
 std::function<bool()> mark_in(StreamId id) {
   DeviceGuard guard(id.device);
   cudaEvent_t made = nullptr;
-  check(cudaEventCreateWithFlags(&made, cudaEventDisableTiming));
-  std::shared_ptr<CUevent_st> event(made, [](cudaEvent_t e) { cudaEventDestroy(e); });
-  check(cudaEventRecord(made, static_cast<cudaStream_t>(id.handle)));
+  check(cudart().event_create_with_flags(&made, cudaEventDisableTiming));
+  std::shared_ptr<CUevent_st> event(made, [](cudaEvent_t e) { cudart().event_destroy(e); });
+  check(cudart().event_record(made, static_cast<cudaStream_t>(id.handle)));
   return [event] {
-    const cudaError_t status = cudaEventQuery(event.get());
-    if (status == cudaErrorNotReady) cudaGetLastError();
+    const cudaError_t status = cudart().event_query(event.get());
+    if (status == cudaErrorNotReady) cudart().get_last_error();
     return status != cudaErrorNotReady;
   };
 }
@@ -27,15 +27,15 @@ class DeviceMemory final : public BlockPool::Source {
   void* allocate(std::size_t bytes) override {
     DeviceGuard guard(device_);
     void* data = nullptr;
-    const cudaError_t status = cudaMalloc(&data, bytes);
+    const cudaError_t status = cudart().malloc(&data, bytes);
     if (status == cudaErrorMemoryAllocation) {
-      cudaGetLastError();
+      cudart().get_last_error();
       return nullptr;
     }
     check(status);
     return data;
   }
-  void free(void* segment) noexcept override { cudaFree(segment); }
+  void free(void* segment) noexcept override { cudart().free(segment); }
   std::function<bool()> mark(StreamId stream) override { return mark_in(stream); }
 
  private:
@@ -47,15 +47,15 @@ class PinnedMemory final : public BlockPool::Source {
   void* allocate(std::size_t bytes) override {
     void* data = nullptr;
     // Portable: pinned for every device, not only for the one that is current.
-    const cudaError_t status = cudaHostAlloc(&data, bytes, cudaHostAllocPortable);
+    const cudaError_t status = cudart().host_alloc(&data, bytes, cudaHostAllocPortable);
     if (status == cudaErrorMemoryAllocation) {
-      cudaGetLastError();
+      cudart().get_last_error();
       return nullptr;
     }
     check(status);
     return data;
   }
-  void free(void* segment) noexcept override { cudaFreeHost(segment); }
+  void free(void* segment) noexcept override { cudart().free_host(segment); }
   std::function<bool()> mark(StreamId stream) override { return mark_in(stream); }
 };
 
@@ -81,7 +81,7 @@ void* CachingAllocator::allocate(std::size_t bytes) {
   if (data != nullptr) return data;
   std::size_t free = 0, total = 0;
   DeviceGuard guard(device_);
-  check(cudaMemGetInfo(&free, &total));
+  check(cudart().mem_get_info(&free, &total));
   throw CudaError(concat("cuda:", device_, " is out of memory: ", bytes, " bytes asked for; of ",
                          total, " this process holds ", pool_.report(), ", and ", free,
                          " are free"));
@@ -92,6 +92,10 @@ void CachingAllocator::deallocate(void* data, std::size_t) noexcept { pool_.free
 void CachingAllocator::record_stream(void* data, const Stream& stream) {
   pool_.record_stream(data, stream.id());
 }
+
+MemoryStats memory_stats(int device) { return CachingAllocator::of(device).stats(); }
+void reset_peak_memory(int device) { CachingAllocator::of(device).reset_peak(); }
+void empty_cache(int device) { CachingAllocator::of(device).empty_cache(); }
 
 AllocationTag::AllocationTag(const char* name) : before_(current_tag) { current_tag = name; }
 AllocationTag::~AllocationTag() { current_tag = before_; }

@@ -20,7 +20,7 @@ class CachingAllocator final : public Allocator {
 
   /// `stream` uses this memory too, beside the one it was allocated for.
   void record_stream(void* data, const Stream& stream);
-  PoolStats stats() const { return pool_.stats(); }
+  MemoryStats stats() const { return pool_.stats(); }
   void reset_peak() { pool_.reset_peak(); }
   void empty_cache() noexcept { pool_.empty_cache(); }
 

@@ -216,7 +216,7 @@ void BlockPool::empty_cache() noexcept {
   release_segments();
 }
 
-PoolStats BlockPool::stats() const {
+MemoryStats BlockPool::stats() const {
   std::lock_guard lock(mutex_);
   return stats_;
 }

@@ -28,6 +28,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tensor/cuda.h"
+
 namespace rondo::cuda {
 
 /// A stream, known by its device and handle alone.
@@ -35,15 +37,6 @@ struct StreamId {
   int device = 0;
   void* handle = nullptr;
   auto operator<=>(const StreamId&) const = default;
-};
-
-struct PoolStats {
-  std::size_t in_use = 0;    // bytes of the blocks that are given out
-  std::size_t peak = 0;      // the most that in_use has been
-  std::size_t reserved = 0;  // bytes of all segments
-  std::size_t blocks = 0;    // given out
-  std::uint64_t requests = 0;
-  std::uint64_t segments = 0;  // ever asked of the source
 };
 
 /// Thread-safe.
@@ -75,7 +68,7 @@ class BlockPool {
 
   /// Gives all segments back of which no part is in use.
   void empty_cache() noexcept;
-  PoolStats stats() const;
+  MemoryStats stats() const;
   void reset_peak();
   /// "3.2 GiB in 214 blocks: activations 2.9 GiB, parameters 0.3 GiB; 1.1 GiB lie unused", for the
   /// sentence of an out-of-memory error.
@@ -106,7 +99,7 @@ class BlockPool {
   FreeBlocks small_, large_;
   std::unordered_map<void*, Block*> in_use_;
   std::vector<Waiting> waiting_;
-  PoolStats stats_;
+  MemoryStats stats_;
 };
 
 }  // namespace rondo::cuda

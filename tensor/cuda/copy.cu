@@ -88,13 +88,9 @@ bool is_dense_run(const Collapsed<2>& shape, const Tensor& x, const Tensor& y) {
 
 void copy_bytes(int device, const void* from, void* to, std::int64_t bytes, cudaMemcpyKind kind) {
   if (bytes == 0) return;
-  if (is_simulated()) {
-    std::memcpy(to, from, static_cast<std::size_t>(bytes));
-    return;
-  }
   DeviceGuard guard(device);
-  check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), kind,
-                        current_stream(device).get()));
+  check(cudart().memcpy_async(to, from, static_cast<std::size_t>(bytes), kind,
+                              current_stream(device).get()));
 }
 
 template <class From, class To>
@@ -183,7 +179,7 @@ void CudaBackend::copy(const Tensor& x, const Tensor& y) {
     copy_bytes(device_, from.data_ptr(), to.data_ptr(), to.nbytes(), cudaMemcpyHostToDevice);
   } else if (y.device().is_cpu()) {
     copy_bytes(device_, from.data_ptr(), to.data_ptr(), to.nbytes(), cudaMemcpyDeviceToHost);
-    if (!is_simulated()) current_stream(device_).synchronize();  // the host will read it
+    current_stream(device_).synchronize();  // the host will read it
   } else {
     copy_to_peer(from, to);
   }
@@ -194,16 +190,14 @@ void CudaBackend::copy(const Tensor& x, const Tensor& y) {
 /// Each device's stream waits for the other's: for x to be there, and for y to be read no more.
 void CudaBackend::copy_to_peer(const Tensor& from, const Tensor& to) {
   const int source = from.device().index, target = to.device().index;
-  if (is_simulated())
-    return copy_bytes(source, from.data_ptr(), to.data_ptr(), to.nbytes(), cudaMemcpyDefault);
   const Stream there = current_stream(target), here = current_stream(source);
   Event ready(target);
   ready.record(there);
   ready.block(here);
   {
     DeviceGuard guard(source);
-    check(cudaMemcpyPeerAsync(to.data_ptr(), target, from.data_ptr(), source,
-                              static_cast<std::size_t>(to.nbytes()), here.get()));
+    check(cudart().memcpy_peer_async(to.data_ptr(), target, from.data_ptr(), source,
+                                     static_cast<std::size_t>(to.nbytes()), here.get()));
   }
   Event done(source);
   done.record(here);

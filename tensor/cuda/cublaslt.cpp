@@ -1,8 +1,6 @@
 #include "tensor/cuda/cublaslt.h"
 
 #include <atomic>
-#include <cstdlib>
-#include <string_view>
 
 #include "tensor/cuda/shared_library.h"
 
@@ -29,14 +27,6 @@ CublasLt load_table() {
   return table;
 }
 
-std::atomic<bool>& tf32() {
-  static std::atomic<bool> allowed = [] {
-    const char* value = std::getenv("RONDO_TF32");
-    return value != nullptr && std::string_view(value) == "1";
-  }();
-  return allowed;
-}
-
 }  // namespace
 
 const CublasLt& cublaslt() {
@@ -46,8 +36,5 @@ const CublasLt& cublaslt() {
 }
 
 void set_cublaslt(const CublasLt* table) { replacement = table; }
-
-bool allows_tf32() { return tf32(); }
-void allow_tf32(bool on) { tf32() = on; }
 
 }  // namespace rondo::cuda

@@ -25,9 +25,4 @@ const CublasLt& cublaslt();
 /// Puts another table in its place, for tests; null: the real one again.
 void set_cublaslt(const CublasLt* table);
 
-/// Whether f32 matrix products may round their factors to 10 bits (TF32: 8 times as fast on tensor
-/// cores). Off unless RONDO_TF32=1 is in the environment or this says so, as in PyTorch.
-bool allows_tf32();
-void allow_tf32(bool on);
-
 }  // namespace rondo::cuda

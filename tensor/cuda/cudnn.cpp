@@ -6,7 +6,6 @@
 #include <map>
 
 #include "tensor/cuda/shared_library.h"
-#include "tensor/cuda/simulation.h"
 #include "tensor/cuda/stream.h"
 
 namespace rondo::cuda {
@@ -55,8 +54,7 @@ cudnnHandle_t cudnn_handle(int device) {
   const Cudnn& table = cudnn();
   cudnnHandle_t& handle = handles[{device, &table}];
   if (handle == nullptr) check_cudnn(table.create(&handle), "cudnnCreate");
-  if (!is_simulated())
-    check_cudnn(table.set_stream(handle, current_stream(device).get()), "cudnnSetStream");
+  check_cudnn(table.set_stream(handle, current_stream(device).get()), "cudnnSetStream");
   return handle;
 }
 
@@ -86,10 +84,59 @@ std::int64_t Descriptor::get_int64(cudnnBackendAttributeName_t name) const {
   return value;
 }
 
-std::vector<Descriptor> engine_configs(const Descriptor& graph, cudnnBackendHeurMode_t mode) {
+Descriptor device_properties(int device) {
+  Descriptor properties(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  properties.set(CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32, 1, &device);
+  properties.finalize("a device's properties");
+  return properties;
+}
+
+Descriptor device_properties(const std::string& json) {
+  Descriptor properties(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  properties.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                 static_cast<std::int64_t>(json.size()) + 1, json.c_str());
+  properties.finalize("a device's properties");
+  return properties;
+}
+
+std::string to_json(const Descriptor& device_properties) {
+  std::int64_t size = 0;
+  auto get = [&](char* to) {
+    check_cudnn(
+        cudnn().get_attribute(device_properties.get(), CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
+                              CUDNN_TYPE_CHAR, size, &size, to),
+        "a device's properties as JSON");
+  };
+  get(nullptr);
+  std::string json(static_cast<std::size_t>(size), 0);
+  get(json.data());
+  return json.c_str();  // up to the terminating 0
+}
+
+// Releases before 9.8 want to know the handle here; later ones, which call this deprecated, still
+// take it.
+constexpr auto graph_handle = static_cast<cudnnBackendAttributeName_t>(800);
+constexpr auto plan_handle = static_cast<cudnnBackendAttributeName_t>(400);
+
+void PlanTarget::name_in_graph(Descriptor& graph) const {
+  if (properties == nullptr) graph.set(graph_handle, handle);
+}
+void PlanTarget::name_in_heuristics(Descriptor& heuristics) const {
+  if (properties != nullptr) heuristics.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *properties);
+}
+void PlanTarget::name_in_plan(Descriptor& plan) const {
+  if (properties != nullptr)
+    plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *properties);
+  else
+    plan.set(plan_handle, handle);
+}
+
+std::vector<Descriptor> engine_configs(const Descriptor& graph, cudnnBackendHeurMode_t mode,
+                                       const PlanTarget& target) {
   Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+  target.name_in_heuristics(heuristics);
   if (!heuristics.try_finalize()) return {};
   std::int64_t count = 0;
   check_cudnn(cudnn().get_attribute(heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
@@ -109,7 +156,7 @@ std::vector<Descriptor> engine_configs(const Descriptor& graph, cudnnBackendHeur
   return configs;
 }
 
-bool rounds_factors(const Descriptor& engine_config) {
+bool has_note(const Descriptor& engine_config, cudnnBackendNumericalNote_t note) {
   const Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t handle = engine.get();
   std::int64_t count = 0;
@@ -121,8 +168,7 @@ bool rounds_factors(const Descriptor& engine_config) {
       cudnn().get_attribute(handle, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                             std::ssize(notes), &count, notes.data()),
       "an engine's numerical notes");
-  return std::find(notes.begin(), notes.begin() + count, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) !=
-         notes.begin() + count;
+  return std::find(notes.begin(), notes.begin() + count, note) != notes.begin() + count;
 }
 
 }  // namespace rondo::cuda

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -83,10 +84,29 @@ class Descriptor {
   cudnnBackendDescriptor_t handle_ = nullptr;
 };
 
-/// What cuDNN's heuristics name for a graph, the best first: engine configurations.
-std::vector<Descriptor> engine_configs(const Descriptor& graph, cudnnBackendHeurMode_t mode);
+/// What cuDNN wants to know of a GPU to make plans for it: a finalised descriptor. It can be made
+/// where the GPU is, written down, and read where there is none.
+Descriptor device_properties(int device);
+/// Throws CudaError when cuDNN does not understand it.
+Descriptor device_properties(const std::string& json);
+std::string to_json(const Descriptor& device_properties);
 
-/// Whether an engine computes f32 on tensor cores, which round the factors (TF32).
-bool rounds_factors(const Descriptor& engine_config);
+/// The GPU that plans are made for: the one of a handle, or one that is only described.
+struct PlanTarget {
+  cudnnHandle_t handle = nullptr;
+  const Descriptor* properties = nullptr;
+
+  void name_in_graph(Descriptor& graph) const;
+  void name_in_heuristics(Descriptor& heuristics) const;
+  void name_in_plan(Descriptor& plan) const;
+};
+
+/// What cuDNN's heuristics name for a graph, the best first: engine configurations.
+std::vector<Descriptor> engine_configs(const Descriptor& graph, cudnnBackendHeurMode_t mode,
+                                       const PlanTarget& target);
+
+/// Whether cuDNN notes this of an engine: that it uses tensor cores (which round f32 factors to
+/// TF32), or that it is not deterministic.
+bool has_note(const Descriptor& engine_config, cudnnBackendNumericalNote_t note);
 
 }  // namespace rondo::cuda

@@ -4,7 +4,6 @@
 #include <mutex>
 
 #include "tensor/cuda/runtime.h"
-#include "tensor/cuda/simulation.h"
 
 namespace rondo::cuda {
 namespace {
@@ -26,12 +25,9 @@ IndexNote* index_note(int device) {
   IndexNote*& note = notes().of[static_cast<std::size_t>(device)];
   if (note != nullptr) return note;
   void* memory = nullptr;
-  if (is_simulated()) {
-    memory = new IndexNote;
-  } else {
-    DeviceGuard guard(device);
-    check(cudaHostAlloc(&memory, sizeof(IndexNote), cudaHostAllocMapped | cudaHostAllocPortable));
-  }
+  DeviceGuard guard(device);
+  check(
+      cudart().host_alloc(&memory, sizeof(IndexNote), cudaHostAllocMapped | cudaHostAllocPortable));
   return note = new (memory) IndexNote;
 }
 

@@ -137,10 +137,10 @@ inline constexpr std::int64_t most_blocks = 0x7fffffff;
 template <class Body>
 void for_each(int device, std::int64_t n, const Body& body) {
   if (n <= 0) return;
-  if (is_simulated()) {
-    for (std::int64_t i = 0; i < n; ++i) body(i);
-    return;
-  }
+  if (is_simulated())
+    return launch_on_host(device, [=] {
+      for (std::int64_t i = 0; i < n; ++i) body(i);
+    });
   DeviceGuard guard(device);
   const std::int64_t blocks = (n + threads_per_block - 1) / threads_per_block;
   const auto grid =
@@ -153,10 +153,10 @@ void for_each(int device, std::int64_t n, const Body& body) {
 template <class Body>
 void for_rows(int device, std::int64_t rows, std::int64_t length, const Body& body) {
   if (rows <= 0) return;
-  if (is_simulated()) {
-    for (std::int64_t row = 0; row < rows; ++row) body(LoneThread{}, row);
-    return;
-  }
+  if (is_simulated())
+    return launch_on_host(device, [=] {
+      for (std::int64_t row = 0; row < rows; ++row) body(LoneThread{}, row);
+    });
   DeviceGuard guard(device);
   const int threads = length <= 64 ? 32 : length <= 512 ? 128 : length <= 8192 ? 256 : 1024;
   const auto grid = static_cast<unsigned>(rows < detail::most_blocks ? rows : detail::most_blocks);

@@ -12,12 +12,10 @@
 #include <array>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <tuple>
 
 #include "tensor/cuda/cublaslt.h"
 #include "tensor/cuda/cuda_backend.h"
-#include "tensor/cuda/simulation.h"
 #include "tensor/cuda/stream.h"
 #include "tensor/matrix.h"
 #include "tensor/scratch.h"
@@ -141,6 +139,7 @@ std::int64_t alignment_of(const void* data) {
 
 /// y = a c (+ bias) where all but a and c are dense.
 void run(int device, const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y) {
+  DeviceGuard guard(device);
   const CublasLt& lt = cublaslt();
   cublasLtHandle_t handle = handle_of(device, lt);
   const Operand left(c), right(a);  // c^T a^T
@@ -207,7 +206,7 @@ void run(int device, const Tensor& a, const Tensor& c, const Tensor& bias, const
                        c.data_ptr(), left_layout.handle, a.data_ptr(), right_layout.handle,
                        wide ? static_cast<const void*>(&zero) : &zero_f32, y.data_ptr(),
                        result.handle, y.data_ptr(), result.handle, &kernel, workspace.data_ptr(),
-                       workspace_bytes, is_simulated() ? nullptr : current_stream(device).get()),
+                       workspace_bytes, current_stream(device).get()),
              "a matrix product");
 }
 
@@ -224,11 +223,7 @@ void CudaBackend::matmul(const Tensor& a, const Tensor& c, const Tensor& bias, c
   const bool fused = bias.defined() && y.dtype() != f64;
   const Tensor left = readable(a), right = readable(c);
   const Tensor result = dense_output(y, MemoryFormat::contiguous);
-  {
-    std::optional<DeviceGuard> guard;
-    if (!is_simulated()) guard.emplace(device_);
-    run(device_, left, right, fused ? dense(bias) : Tensor(), result);
-  }
+  run(device_, left, right, fused ? dense(bias) : Tensor(), result);
   if (bias.defined() && !fused)
     binary(BinaryOp::add, result, bias.broadcast_view(y.shape()), result, {});
   if (!result.is_same(y)) copy(result, y);

@@ -1,5 +1,7 @@
 #include "tensor/cuda/runtime.h"
 
+#include "tensor/cuda/simulation.h"
+
 namespace rondo::cuda {
 namespace {
 
@@ -11,9 +13,9 @@ struct Availability {
 
   Availability() {
     int driver = 0;
-    cudaError_t status = cudaGetDeviceCount(&devices);
+    cudaError_t status = cudart().get_device_count(&devices);
     if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
-    cudaGetLastError();  // neither question may leave its answer to the next call
+    cudart().get_last_error();  // neither question may leave its answer to the next call
     if (status != cudaSuccess) devices = 0;
     why = why_unavailable(status, devices, driver, CUDART_VERSION);
   }
@@ -29,12 +31,17 @@ const Availability& availability() {
 void check(cudaError_t status, std::source_location where) {
   if (status == cudaSuccess) [[likely]]
     return;
-  cudaGetLastError();
+  cudart().get_last_error();
   throw CudaError(concat("CUDA: ", cudaGetErrorString(status), " (", cudaGetErrorName(status),
                          ") at ", where.file_name(), ":", where.line()));
 }
 
-int device_count() { return availability().devices; }
+int device_count() {
+  if (!is_simulated()) return availability().devices;
+  int devices = 0;
+  check(cudart().get_device_count(&devices));
+  return devices;
+}
 
 std::string why_unavailable() { return availability().why; }
 
@@ -61,12 +68,12 @@ void require_device(int index) {
 }
 
 DeviceGuard::DeviceGuard(int index) : before_(index), index_(index) {
-  check(cudaGetDevice(&before_));
-  if (before_ != index_) check(cudaSetDevice(index_));
+  check(cudart().get_device(&before_));
+  if (before_ != index_) check(cudart().set_device(index_));
 }
 
 DeviceGuard::~DeviceGuard() {
-  if (before_ != index_) cudaSetDevice(before_);
+  if (before_ != index_) cudart().set_device(before_);
 }
 
 }  // namespace rondo::cuda

@@ -5,11 +5,11 @@
 // CUDA starts on every machine. Where there is no GPU, device_count() is 0 and why_unavailable()
 // tells which of the three usual reasons it is.
 
-#include <cuda_runtime_api.h>
-
 #include <source_location>
 #include <string>
 
+#include "tensor/cuda.h"
+#include "tensor/cuda/cudart.h"
 #include "tensor/error.h"
 
 namespace rondo {
@@ -25,18 +25,9 @@ namespace cuda {
 /// report it again.
 void check(cudaError_t status, std::source_location where = std::source_location::current());
 
-/// GPUs that CUDA_VISIBLE_DEVICES leaves; 0 where there is no driver, or one that is too old.
-int device_count();
-
-/// One sentence: no driver, a driver too old for this build, or no device. Empty where there is
-/// one.
-std::string why_unavailable();
-/// The same from what the runtime said: the status of cudaGetDeviceCount, the number of devices,
-/// and the versions (1000 major + 10 minor; 0: none) of the driver and of this build.
+/// why_unavailable() from what the runtime said: the status of cudaGetDeviceCount, the number of
+/// devices, and the versions (1000 major + 10 minor; 0: none) of the driver and of this build.
 std::string why_unavailable(cudaError_t status, int devices, int driver, int built_for);
-
-/// Throws DeviceError naming the index and how many devices there are.
-void require_device(int index);
 
 /// Makes a device current for the calling thread, and the one before it again at the end.
 class DeviceGuard {

@@ -1,15 +1,19 @@
 #include "tensor/cuda/simulation.h"
 
 #include <atomic>
+#include <utility>
 
 namespace rondo::cuda {
 namespace {
 
-std::atomic<bool> simulated{false};
+std::atomic<HostLaunch> launcher{nullptr};
 
 }  // namespace
 
-bool is_simulated() { return simulated; }
-void simulate(bool on) { simulated = on; }
+bool is_simulated() { return launcher != nullptr; }
+void simulate(HostLaunch launch) { launcher = launch; }
+void launch_on_host(int device, std::function<void()> kernel) {
+  launcher.load()(device, std::move(kernel));
+}
 
 }  // namespace rondo::cuda

@@ -56,7 +56,7 @@ void sort_on_device(int device, const Segments<Key>& s) {
 
 template <class Key>
 void sort_anywhere(int device, const Segments<Key>& s) {
-  if (is_simulated()) return sort_on_host(s);
+  if (is_simulated()) return launch_on_host(device, [=] { sort_on_host(s); });
   sort_on_device(device, s);
 }
 

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <map>
 
+#include "tensor/cuda/index_check.h"
+
 namespace rondo::cuda {
 namespace {
 
@@ -17,7 +19,7 @@ std::map<int, Stream>& current_streams() {
 /// cudaErrorNotReady is an answer, not a failure, but it sticks like one.
 bool answered_done(cudaError_t status) {
   if (status == cudaErrorNotReady) {
-    cudaGetLastError();
+    cudart().get_last_error();
     return false;
   }
   check(status);
@@ -29,24 +31,25 @@ bool answered_done(cudaError_t status) {
 Stream Stream::create(int device, bool high_priority) {
   DeviceGuard guard(device);
   int lowest = 0, highest = 0;
-  check(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
+  check(cudart().get_stream_priority_range(&lowest, &highest));
   cudaStream_t made = nullptr;
-  check(
-      cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking, high_priority ? highest : lowest));
+  check(cudart().stream_create_with_priority(&made, cudaStreamNonBlocking,
+                                             high_priority ? highest : lowest));
   Stream stream(device);
-  stream.owned_ = std::shared_ptr<CUstream_st>(made, [](cudaStream_t s) { cudaStreamDestroy(s); });
+  stream.owned_ =
+      std::shared_ptr<CUstream_st>(made, [](cudaStream_t s) { cudart().stream_destroy(s); });
   return stream;
 }
 
 void Stream::synchronize() const {
   count_synchronization();
   DeviceGuard guard(device_);
-  check(cudaStreamSynchronize(get()));
+  check(cudart().stream_synchronize(get()));
 }
 
 bool Stream::is_done() const {
   DeviceGuard guard(device_);
-  return answered_done(cudaStreamQuery(get()));
+  return answered_done(cudart().stream_query(get()));
 }
 
 Stream current_stream(int device) {
@@ -63,31 +66,40 @@ StreamGuard::~StreamGuard() { current_streams().insert_or_assign(before_.device(
 Event::Event(int device, bool with_time) : device_(device) {
   DeviceGuard guard(device);
   cudaEvent_t made = nullptr;
-  check(cudaEventCreateWithFlags(&made, with_time ? cudaEventDefault : cudaEventDisableTiming));
-  event_ = std::shared_ptr<CUevent_st>(made, [](cudaEvent_t e) { cudaEventDestroy(e); });
+  check(cudart().event_create_with_flags(&made,
+                                         with_time ? cudaEventDefault : cudaEventDisableTiming));
+  event_ = std::shared_ptr<CUevent_st>(made, [](cudaEvent_t e) { cudart().event_destroy(e); });
 }
 
 void Event::record(const Stream& stream) const {
   DeviceGuard guard(stream.device());
-  check(cudaEventRecord(get(), stream.get()));
+  check(cudart().event_record(get(), stream.get()));
 }
 
 void Event::block(const Stream& stream) const {
   DeviceGuard guard(stream.device());
-  check(cudaStreamWaitEvent(stream.get(), get(), 0));
+  check(cudart().stream_wait_event(stream.get(), get(), 0));
 }
 
-bool Event::is_done() const { return answered_done(cudaEventQuery(get())); }
+bool Event::is_done() const { return answered_done(cudart().event_query(get())); }
 
 void Event::synchronize() const {
   count_synchronization();
-  check(cudaEventSynchronize(get()));
+  check(cudart().event_synchronize(get()));
 }
 
 float Event::ms_since(const Event& start) const {
   float ms = 0;
-  check(cudaEventElapsedTime(&ms, start.get(), get()));
+  check(cudart().event_elapsed_time(&ms, start.get(), get()));
   return ms;
+}
+
+void synchronize(int device) {
+  require_device(device);
+  count_synchronization();
+  DeviceGuard guard(device);
+  check(cudart().device_synchronize());
+  check_indices(device);
 }
 
 std::uint64_t synchronizations() { return waits; }

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "support/host_cudart.h"
 #include "tensor/convert.h"
 
 namespace rondo::test {
@@ -105,10 +106,10 @@ cublasStatus_t get_heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMat
   return CUBLAS_STATUS_SUCCESS;
 }
 
-/// D = op(A) op(B) + bias in elements T, summed in C.
+/// D = op(A) op(B) + bias in elements T, summed in C, as the stream's next work.
 template <class T, class C>
-cublasStatus_t multiply(const Desc& desc, const void* a, const Layout& la, const void* b,
-                        const Layout& lb, void* d, const Layout& ld) {
+cublasStatus_t multiply(cudaStream_t stream, const Desc& desc, const void* a, const Layout& la,
+                        const void* b, const Layout& lb, void* d, const Layout& ld) {
   const bool ta = desc.a == CUBLAS_OP_T, tb = desc.b == CUBLAS_OP_T;
   const std::uint64_t m = ta ? la.columns : la.rows, k = ta ? la.rows : la.columns;
   const std::uint64_t n = tb ? lb.rows : lb.columns;
@@ -119,18 +120,21 @@ cublasStatus_t multiply(const Desc& desc, const void* a, const Layout& la, const
     return static_cast<const T*>(data) + batch * l.batch_stride + static_cast<std::int64_t>(i) +
            static_cast<std::int64_t>(j) * l.leading;
   };
-  for (int batch = 0; batch < ld.batches; ++batch) {
-    for (std::uint64_t i = 0; i < m; ++i) {
-      for (std::uint64_t j = 0; j < n; ++j) {
-        C sum = desc.bias == nullptr ? C(0) : convert<C>(static_cast<const T*>(desc.bias)[i]);
-        for (std::uint64_t q = 0; q < k; ++q) {
-          sum += convert<C>(*(ta ? at(a, la, batch, q, i) : at(a, la, batch, i, q))) *
-                 convert<C>(*(tb ? at(b, lb, batch, j, q) : at(b, lb, batch, q, j)));
+  submit(stream, [=] {
+    for (int batch = 0; batch < ld.batches; ++batch) {
+      for (std::uint64_t i = 0; i < m; ++i) {
+        for (std::uint64_t j = 0; j < n; ++j) {
+          C sum = desc.bias == nullptr ? C(0) : convert<C>(static_cast<const T*>(desc.bias)[i]);
+          for (std::uint64_t q = 0; q < k; ++q) {
+            sum += convert<C>(*(ta ? at(a, la, batch, q, i) : at(a, la, batch, i, q))) *
+                   convert<C>(*(tb ? at(b, lb, batch, j, q) : at(b, lb, batch, q, j)));
+          }
+          *const_cast<T*>(at(d, ld, batch, i, j)) = convert<T>(sum);
         }
-        *const_cast<T*>(at(d, ld, batch, i, j)) = convert<T>(sum);
       }
     }
-  }
+    return true;
+  });
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -138,19 +142,19 @@ cublasStatus_t matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void*, 
                       cublasLtMatrixLayout_t la, const void* b, cublasLtMatrixLayout_t lb,
                       const void*, const void*, cublasLtMatrixLayout_t, void* d,
                       cublasLtMatrixLayout_t ld, const cublasLtMatmulAlgo_t*, void*, std::size_t,
-                      cudaStream_t) {
+                      cudaStream_t stream) {
   const bool biased = of(desc).epilogue == CUBLASLT_EPILOGUE_BIAS;
   if (biased != (of(desc).bias != nullptr)) return CUBLAS_STATUS_INVALID_VALUE;
   if (biased && of(ld).type == CUDA_R_64F) return CUBLAS_STATUS_NOT_SUPPORTED;
   switch (of(ld).type) {
     case CUDA_R_64F:
-      return multiply<double, double>(of(desc), a, of(la), b, of(lb), d, of(ld));
+      return multiply<double, double>(stream, of(desc), a, of(la), b, of(lb), d, of(ld));
     case CUDA_R_32F:
-      return multiply<float, float>(of(desc), a, of(la), b, of(lb), d, of(ld));
+      return multiply<float, float>(stream, of(desc), a, of(la), b, of(lb), d, of(ld));
     case CUDA_R_16BF:
-      return multiply<BFloat16, float>(of(desc), a, of(la), b, of(lb), d, of(ld));
+      return multiply<BFloat16, float>(stream, of(desc), a, of(la), b, of(lb), d, of(ld));
     case CUDA_R_16F:
-      return multiply<Half, float>(of(desc), a, of(la), b, of(lb), d, of(ld));
+      return multiply<Half, float>(stream, of(desc), a, of(la), b, of(lb), d, of(ld));
     default:
       return CUBLAS_STATUS_NOT_SUPPORTED;
   }

@@ -7,6 +7,7 @@
 #include <map>
 #include <vector>
 
+#include "support/host_cudart.h"
 #include "tensor/convert.h"
 
 namespace rondo::test {
@@ -63,7 +64,11 @@ cudnnStatus_t create(cudnnHandle_t* handle) {
   *handle = reinterpret_cast<cudnnHandle_t>(&any);
   return CUDNN_STATUS_SUCCESS;
 }
-cudnnStatus_t set_stream(cudnnHandle_t, cudaStream_t) { return CUDNN_STATUS_SUCCESS; }
+thread_local cudaStream_t stream_of_handle = nullptr;  // rondo has a handle for each thread
+cudnnStatus_t set_stream(cudnnHandle_t, cudaStream_t stream) {
+  stream_of_handle = stream;
+  return CUDNN_STATUS_SUCCESS;
+}
 std::size_t version() { return 91900; }
 const char* error_string(cudnnStatus_t) { return "a status of the test's own cuDNN"; }
 
@@ -269,7 +274,7 @@ void compute(const Problem& p, void* x_, void* w_, void* y_) {
 cudnnStatus_t execute(cudnnHandle_t, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack) {
   auto found = plans().find(&of(plan));
   if (found == plans().end() || !of(pack).finalized) return CUDNN_STATUS_BAD_PARAM;
-  const Problem& p = found->second;
+  const Problem p = found->second;
   const auto uids = of(pack).all<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const auto pointers = of(pack).all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
   auto pointer = [&](const Tensor4& t) {
@@ -279,19 +284,22 @@ cudnnStatus_t execute(cudnnHandle_t, cudnnBackendDescriptor_t plan, cudnnBackend
     return static_cast<void*>(nullptr);
   };
   void *x = pointer(p.x), *w = pointer(p.w), *y = pointer(p.y);
+  auto put = [&](auto zero) {
+    submit(stream_of_handle, [=] {
+      compute<decltype(zero)>(p, x, w, y);
+      return true;
+    });
+    return CUDNN_STATUS_SUCCESS;
+  };
   switch (p.dtype) {
     case CUDNN_DATA_DOUBLE:
-      compute<double>(p, x, w, y);
-      return CUDNN_STATUS_SUCCESS;
+      return put(double{});
     case CUDNN_DATA_FLOAT:
-      compute<float>(p, x, w, y);
-      return CUDNN_STATUS_SUCCESS;
+      return put(float{});
     case CUDNN_DATA_BFLOAT16:
-      compute<BFloat16>(p, x, w, y);
-      return CUDNN_STATUS_SUCCESS;
+      return put(BFloat16{});
     case CUDNN_DATA_HALF:
-      compute<Half>(p, x, w, y);
-      return CUDNN_STATUS_SUCCESS;
+      return put(Half{});
     default:
       return CUDNN_STATUS_NOT_SUPPORTED;
   }

@@ -4,9 +4,9 @@
 
 #include <array>
 #include <cstdlib>
-#include <memory>
 
 #include "support/host_cublaslt.h"
+#include "support/host_cudart.h"
 #include "support/host_cudnn.h"
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/simulation.h"
@@ -28,37 +28,43 @@ class HostAllocator final : public Allocator {
   int device_;
 };
 
-class SimulatedGpu final : public cuda::CudaBackend {
+class ExactGpu final : public cuda::CudaBackend {
  public:
-  explicit SimulatedGpu(int device) : CudaBackend(device), allocator_(device) {}
-  Allocator& allocator() override { return allocator_; }
+  explicit ExactGpu(int device) : CudaBackend(device), index_(device) {}
+  Allocator& allocator() override { return host_allocator(index_); }
 
  private:
-  HostAllocator allocator_;
+  int index_;
 };
-
-std::array<std::unique_ptr<SimulatedGpu>, 2>& gpus() {
-  // Kept: tensors may outlive the scope that made them.
-  static auto* made =
-      new std::array{std::make_unique<SimulatedGpu>(0), std::make_unique<SimulatedGpu>(1)};
-  return *made;
-}
 
 }  // namespace
 
-SimulatedGpus::SimulatedGpus() {
-  cuda::simulate(true);
+Allocator& host_allocator(int device) {
+  // Kept: tensors may outlive the scope that made them.
+  static auto* made = new std::array<HostAllocator, host_gpus>{HostAllocator(0), HostAllocator(1),
+                                                               HostAllocator(2), HostAllocator(3)};
+  return (*made)[static_cast<std::size_t>(device)];
+}
+
+SimulatedGpus::SimulatedGpus(Memory memory) {
+  cuda::simulate(launch);
+  cuda::set_cudart(&host_cudart());
   cuda::set_cublaslt(&host_cublaslt());
   cuda::set_cudnn(&host_cudnn());
-  for (int i = 0; i < 2; ++i)
-    set_backend(Device::cuda(i), gpus()[static_cast<std::size_t>(i)].get());
+  for (int i = 0; i < host_gpus; ++i) {
+    if (memory == Memory::exact)
+      set_backend(Device::cuda(i), new ExactGpu(i));
+    else
+      set_backend(Device::cuda(i), new cuda::CudaBackend(i));
+  }
 }
 
 SimulatedGpus::~SimulatedGpus() {
-  for (int i = 0; i < 2; ++i) set_backend(Device::cuda(i), nullptr);
+  for (int i = 0; i < host_gpus; ++i) delete set_backend(Device::cuda(i), nullptr);
   cuda::set_cublaslt(nullptr);
   cuda::set_cudnn(nullptr);
-  cuda::simulate(false);
+  cuda::set_cudart(nullptr);
+  cuda::simulate(nullptr);
 }
 
 }  // namespace rondo::test

@@ -20,7 +20,7 @@
 #include "support/layouts.h"
 #include "support/simulated_gpu.h"
 #include "support/support.h"
-#include "tensor/cuda/cublaslt.h"
+#include "tensor/cuda.h"
 #include "tensor/cuda/divisor.h"
 #include "tensor/cuda/runtime.h"
 #include "tensor/cuda/shared_library.h"

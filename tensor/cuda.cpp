@@ -1,0 +1,56 @@
+#include "tensor/cuda.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <string_view>
+
+#include "tensor/error.h"
+
+namespace rondo::cuda {
+namespace {
+
+bool is_set(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && std::string_view(value) == "1";
+}
+
+std::atomic<bool>& tf32() {
+  static std::atomic<bool> on = is_set("RONDO_TF32");
+  return on;
+}
+std::atomic<bool>& deterministic() {
+  static std::atomic<bool> on = is_set("RONDO_DETERMINISTIC");
+  return on;
+}
+std::atomic<bool>& measuring() {
+  static std::atomic<bool> on = is_set("RONDO_MEASURE_PLANS");
+  return on;
+}
+
+}  // namespace
+
+bool allows_tf32() { return tf32(); }
+void allow_tf32(bool on) { tf32() = on; }
+bool is_deterministic() { return deterministic(); }
+void set_deterministic(bool on) { deterministic() = on; }
+bool measures_plans() { return measuring(); }
+void measure_plans(bool on) { measuring() = on; }
+
+#ifndef RONDO_HAS_CUDA  // with CUDA: cuda/runtime.cpp and cuda/allocator.cpp
+
+int device_count() { return 0; }
+std::string why_unavailable() { return "this rondo was built without CUDA"; }
+void require_device(int index) {
+  throw DeviceError(concat("device cuda:", index, " is not available: ", why_unavailable()));
+}
+void synchronize(int device) { require_device(device); }
+MemoryStats memory_stats(int device) {
+  require_device(device);
+  return {};
+}
+void reset_peak_memory(int device) { require_device(device); }
+void empty_cache(int device) { require_device(device); }
+
+#endif
+
+}  // namespace rondo::cuda

@@ -1,0 +1,161 @@
+// The real cuDNN, asked for plans for every convolution of the ResNets on a GPU that is only
+// described (h200.json: the properties of an H200, from its data sheet and the CUDA programming
+// guide's table for compute capability 9.0). What is not asked for without a GPU is to run them.
+
+#include "tensor/cuda/conv_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <optional>
+
+#include "autograd/ops/reduce.h"
+#include "nn/models/models.h"
+#include "support/errors.h"
+#include "support/simulated_gpu.h"
+#include "tensor/creation.h"
+#include "tensor/cuda/cuda_backend.h"
+#include "tensor/cuda/runtime.h"
+
+namespace rondo::cuda {
+namespace {
+
+using test::SimulatedGpus;
+
+/// Notes the convolutions and computes none.
+class Notebook final : public CudaBackend {
+ public:
+  Notebook() : CudaBackend(0) {}
+  Allocator& allocator() override { return test::host_allocator(0); }
+  void conv2d(const Tensor& x, const Tensor& w, const Tensor&, const Tensor& y,
+              const Conv2dParams& params) override {
+    note(ConvPass::forward, x, w, y, params);
+    fill(y, 0);
+  }
+  void conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,
+                             const Conv2dParams& params) override {
+    note(ConvPass::backward_input, dx, w, dy, params);
+    fill(dx, 0);
+  }
+  void conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor&,
+                              const Conv2dParams& params) override {
+    note(ConvPass::backward_weight, x, dw, dy, params);
+    fill(dw, 0);
+  }
+  std::vector<ConvProblem> problems() const {
+    std::vector<ConvProblem> all;
+    for (const auto& [key, problem] : noted_) all.push_back(problem);
+    return all;
+  }
+
+ private:
+  void note(ConvPass pass, const Tensor& x, const Tensor& w, const Tensor& y,
+            const Conv2dParams& params) {
+    const ConvProblem p{.pass = pass,
+                        .dtype = x.dtype(),
+                        .x = x.shape(),
+                        .w = w.shape(),
+                        .y = y.shape(),
+                        .params = params};
+    noted_[p.key()] = p;
+  }
+  std::map<std::vector<std::int64_t>, ConvProblem> noted_;
+};
+
+class ConvPlans : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      cudnn();
+    } catch (const CudaError& missing) {
+      GTEST_SKIP() << missing.what();
+    }
+    std::ifstream file(RONDO_GPU_PROPERTIES);
+    h200.emplace(device_properties(
+        std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>())));
+  }
+  std::vector<ConvPlan> plans(const ConvProblem& p, std::size_t limit = 100) {
+    return conv_plans(p, {.properties = &*h200}, limit);
+  }
+  /// Every convolution of a training step of the model, on `batch` images of size x size pixels.
+  static std::vector<ConvProblem> problems_of(const char* name, std::int64_t size,
+                                              std::int64_t batch) {
+    SimulatedGpus gpus;
+    Notebook notebook;
+    Backend* before = set_backend(Device::cuda(0), &notebook);
+    nn::AnyModule model =
+        nn::make_model(name, {.stem = size > 32 ? nn::Stem::imagenet : nn::Stem::cifar});
+    model.to(Device::cuda(0));
+    model(zeros({1, 3, size, size}, {.device = Device::cuda(0)})).sum().backward();
+    set_backend(Device::cuda(0), before);
+    std::vector<ConvProblem> problems = notebook.problems();
+    for (ConvProblem& p : problems) p.x[0] = p.y[0] = batch;
+    return problems;
+  }
+  std::optional<Descriptor> h200;
+};
+
+/// A 3x3 convolution of 64 channels.
+ConvProblem example(DType dtype) {
+  return {.pass = ConvPass::backward_weight,
+          .dtype = dtype,
+          .x = {32, 64, 16, 16},
+          .w = {64, 64, 3, 3},
+          .y = {32, 64, 16, 16},
+          .params = {.pad_h = 1, .pad_w = 1}};
+}
+
+TEST_F(ConvPlans, ThereAreSomeForEveryLayerOfTheResNets) {
+  struct Case {
+    const char* model;
+    std::int64_t size, batch;
+    std::size_t convolutions;
+  };
+  // The three passes of each shape of layer, but no input gradient for the first.
+  for (const Case& c : {Case{"resnet20", 32, 128, 6 * 3 - 1}, Case{"resnet18", 32, 512, 11 * 3 - 1},
+                        Case{"resnet50", 224, 256, 23 * 3 - 1}}) {
+    const std::vector<ConvProblem> problems = problems_of(c.model, c.size, c.batch);
+    EXPECT_EQ(problems.size(), c.convolutions) << c.model;
+    for (ConvProblem p : problems) {
+      for (DType dtype : {bf16, f16, f32}) {
+        p.dtype = dtype;
+        const ConvPlan best = std::move(plans(p, 1)[0]);
+        // The 3-channel stem too: cuDNN pads its channels to 8 in the workspace.
+        EXPECT_EQ(best.tensor_cores, dtype != f32)
+            << c.model << ' ' << dtype << ' ' << p.x << ' ' << p.w;
+        EXPECT_LT(best.workspace, std::int64_t{4} << 30);
+      }
+    }
+  }
+}
+
+TEST_F(ConvPlans, TensorCoresComputeF32OnlyWhereTf32IsAllowed) {
+  ConvProblem p = example(f32);
+  for (const ConvPlan& plan : plans(p)) EXPECT_FALSE(plan.tensor_cores);
+  p.tf32 = true;
+  EXPECT_TRUE(plans(p)[0].tensor_cores);
+}
+
+TEST_F(ConvPlans, DeterministicOnesAreAskedFor) {
+  bool seen_one_that_is_not = false;
+  for (DType dtype : {f32, bf16}) {
+    ConvProblem p = example(dtype);
+    for (const ConvPlan& plan : plans(p)) seen_one_that_is_not |= !plan.deterministic;
+    p.deterministic = true;
+    for (const ConvPlan& plan : plans(p)) EXPECT_TRUE(plan.deterministic);
+  }
+  EXPECT_TRUE(seen_one_that_is_not);
+}
+
+TEST_F(ConvPlans, OneThatCannotBeIsNamed) {
+  ConvProblem p = example(f32);
+  p.y[2] = 17;
+  EXPECT_ERROR(plans(p), CudaError, "cuDNN: an operation");
+  EXPECT_ERROR(plans(example(i64)), DTypeError, "conv2d: no CUDA kernel for i64");
+  EXPECT_ERROR(device_properties("{}"), CudaError, "cuDNN: a device's properties");
+}
+
+}  // namespace
+}  // namespace rondo::cuda
