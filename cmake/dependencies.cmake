@@ -39,7 +39,7 @@ if(RONDO_TESTS)
 endif()
 
 # What is AUTO, ON or OFF, in any of CMake's spellings (0, no, off; 1, yes, TRUE).
-foreach(optional RONDO_MPI RONDO_CUDA)
+foreach(optional RONDO_MPI RONDO_CUDA RONDO_NCCL)
   if(NOT ${optional} STREQUAL "AUTO")
     if(${optional})
       set(${optional} ON)
@@ -75,6 +75,24 @@ if(NOT RONDO_CUDA STREQUAL "OFF")
     message(FATAL_ERROR "RONDO_CUDA=ON, but no CUDA toolkit of version 12 or later was found; nvcc must be "
                         "in PATH, or CMAKE_CUDA_COMPILER say where it is")
   endif()
+endif()
+
+# NCCL: its header alone; the library is loaded when it is first used.
+set(rondo_has_nccl OFF)
+if(rondo_has_cuda AND NOT RONDO_NCCL STREQUAL "OFF")
+  find_path(RONDO_NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ENV NCCL_HOME PATH_SUFFIXES include)
+  mark_as_advanced(RONDO_NCCL_INCLUDE_DIR)
+  if(RONDO_NCCL_INCLUDE_DIR)
+    set(rondo_has_nccl ON)
+    file(STRINGS ${RONDO_NCCL_INCLUDE_DIR}/nccl.h version REGEX "#define NCCL_(MAJOR|MINOR|PATCH) ")
+    list(TRANSFORM version REPLACE "[^0-9]*([0-9]+).*" "\\1")
+    list(JOIN version "." version)
+    set_property(GLOBAL APPEND PROPERTY rondo_found "NCCL ${version}")
+  endif()
+endif()
+if(RONDO_NCCL STREQUAL "ON" AND NOT rondo_has_nccl)
+  message(FATAL_ERROR "RONDO_NCCL=ON, but nccl.h was not found (or CUDA was not): CUDA's toolkit folder, NCCL_HOME "
+                      "and the system were searched (https://developer.nvidia.com/nccl)")
 endif()
 
 # Only the C interface of MPI is used; asked for as C++ so that projects need not enable C.

@@ -4,7 +4,9 @@
 #include <cstring>
 
 #include "dist/algorithms/ring_collectives.h"
+#include "dist/device_collectives.h"
 #include "dist/progress.h"
+#include "tensor/backend.h"
 #include "tensor/error.h"
 
 namespace rondo::dist {
@@ -17,11 +19,15 @@ constexpr int max_message_tag = 16000;
 
 void check_dense(const char* what, const Tensor& x) {
   require<CommError>(x.defined(), what, ": the tensor is undefined");
-  require<DeviceError>(x.device().is_cpu(), what, ": the tensor is on ", x.device(),
-                       ", this communicator works on the CPU");
   bool dense = x.is_contiguous() || (x.dim() == 4 && x.is_contiguous(MemoryFormat::channels_last));
   require<ShapeError>(dense, what, ": the tensor ", x.shape(), " with strides ", x.strides(),
                       " is not dense; call contiguous()");
+}
+
+/// y's elements become x's in the order in which they lie in memory; both are dense.
+void copy_elements(const Tensor& x, const Tensor& y) {
+  backend(x).copy(x.as_view({x.numel()}, {1}, x.storage_offset()),
+                  y.as_view({y.numel()}, {1}, y.storage_offset()));
 }
 
 std::size_t bytes_of(const Tensor& x) { return static_cast<std::size_t>(x.nbytes()); }
@@ -50,10 +56,12 @@ class Message final : public Operation {
 }  // namespace
 
 AllReduce parse_all_reduce(std::string_view name) {
+  if (name == "auto") return AllReduce::automatic;
   if (name == "ring") return AllReduce::ring;
+  if (name == "nccl") return AllReduce::nccl;
   if (name == "mpi") return AllReduce::mpi;
   require<CommError>(name == "mpi_blocking", "\"", name,
-                     "\" is no all-reduce; there are ring, mpi and mpi_blocking");
+                     "\" is no all-reduce; there are auto, ring, nccl, mpi and mpi_blocking");
   return AllReduce::mpi_blocking;
 }
 
@@ -74,13 +82,14 @@ const char* Communicator::backend() const { return transport_->name(); }
 
 Work Communicator::start(Job job, bool wake) {
   auto state = std::make_shared<WorkState>();
-  state->name = std::move(job.name);
+  state->label = std::move(job.name);
+  state->ready = std::move(job.ready);
   state->rank = rank_;
   state->begin = std::move(job.begin);
   state->finish = std::move(job.finish);
   state->keep = std::move(job.keep);
   state->progress = progress_;
-  state->issued = Clock::now();
+  state->issue_time = Clock::now();
   if (job.beside) {
     progress_->submit_beside(state);
     return Work(state);
@@ -97,35 +106,64 @@ RingOptions Communicator::next_ring() {
   return ring;
 }
 
+std::string Communicator::next_name(const char* what) { return concat(what, ' ', sequence_++); }
+
+/// Whether x is the business of gpu_. A world of one needs nobody.
+bool Communicator::is_on_gpu(const char* what, const Tensor& x) const {
+  require<CommError>(x.defined(), what, ": the tensor is undefined");
+  if (x.device().is_cpu()) return false;
+  require<DeviceError>(gpu_ != nullptr || world_size_ == 1, what, ": the tensor is on ", x.device(),
+                       ", but this communicator has no GPU; call dist::use_device first");
+  require<DeviceError>(gpu_ == nullptr || gpu_->device() == x.device(), what, ": the tensor is on ",
+                       x.device(), ", but this rank's GPU is ",
+                       gpu_ == nullptr ? x.device() : gpu_->device());
+  return true;
+}
+
 Communicator::Job Communicator::all_reduce_job(const Tensor& x, ReduceOp op, AllReduce algorithm) {
   check_dense("all_reduce", x);
   check_reducible(x.dtype(), op);
-  require<CommError>(
-      algorithm == AllReduce::ring || std::strcmp(backend(), "mpi") == 0 || world_size_ == 1,
-      "all_reduce: MPI's own was asked for, but the backend is ", backend());
+  const bool native = algorithm == AllReduce::mpi || algorithm == AllReduce::mpi_blocking;
+  require<CommError>(!native || std::strcmp(backend(), "mpi") == 0 || world_size_ == 1,
+                     "all_reduce: MPI's own was asked for, but the backend is ", backend());
   x.bump_version();
   std::string name = concat("all_reduce ", sequence_);
   RingOptions ring = next_ring();
   return {.name = std::move(name), .begin = [=, this](Scratch& scratch) {
             Transport& t = *transport_;
             if (world_size_ == 1 || x.numel() == 0) return std::unique_ptr<Operation>();
-            if (algorithm != AllReduce::ring) {
-              auto native = t.native_all_reduce(x.data_ptr(), x.numel(), x.dtype(), op,
-                                                algorithm == AllReduce::mpi_blocking);
-              if (native) return native;
+            if (native) {
+              auto operation = t.native_all_reduce(x.data_ptr(), x.numel(), x.dtype(), op,
+                                                   algorithm == AllReduce::mpi_blocking);
+              if (operation) return operation;
             }
             return ring_all_reduce(t, scratch, x.data_ptr(), x.numel(), x.dtype(), op, ring);
           }};
 }
 
 Work Communicator::all_reduce_async(const Tensor& x, ReduceOp op, AllReduce algorithm) {
-  return start(all_reduce_job(x, op, algorithm));
+  if (!is_on_gpu("all_reduce", x)) {
+    require<CommError>(algorithm != AllReduce::nccl, "all_reduce: NCCL was asked for, but the ",
+                       "tensor is on the CPU");
+    return start(all_reduce_job(x, op, algorithm));
+  }
+  check_dense("all_reduce", x);
+  check_reducible(x.dtype(), op);
+  x.bump_version();
+  std::string name = next_name("all_reduce");
+  if (world_size_ == 1 || x.numel() == 0) return {};
+  return gpu_->all_reduce(std::move(name), x, op, algorithm);
 }
 Work Communicator::all_reduce_async(const Tensor& x, ReduceOp op) {
-  return start(all_reduce_job(x, op, options_.all_reduce));
+  // What runs on the GPU by NCCL runs on the CPU by the ring.
+  const bool is_nccl = options_.all_reduce == AllReduce::nccl;
+  const bool on_cpu = x.defined() && x.device().is_cpu();
+  return all_reduce_async(x, op, is_nccl && on_cpu ? AllReduce::ring : options_.all_reduce);
 }
 void Communicator::all_reduce(const Tensor& x, ReduceOp op) {
-  run(all_reduce_job(x, op, options_.all_reduce));
+  if (is_on_gpu("all_reduce", x)) return all_reduce_async(x, op).wait();
+  run(all_reduce_job(
+      x, op, options_.all_reduce == AllReduce::nccl ? AllReduce::ring : options_.all_reduce));
 }
 
 Communicator::Job Communicator::broadcast_job(std::shared_ptr<void> keep, void* data,
@@ -146,17 +184,31 @@ Communicator::Job Communicator::broadcast_job(const Tensor& x, int root) {
   return broadcast_job(x.impl_ptr(), x.data_ptr(), bytes_of(x), root);
 }
 Work Communicator::broadcast_async(const Tensor& x, int root) {
-  return start(broadcast_job(x, root));
+  if (!is_on_gpu("broadcast", x)) return start(broadcast_job(x, root));
+  check_dense("broadcast", x);
+  check_peer("broadcast", root);
+  x.bump_version();
+  std::string name = next_name("broadcast");
+  if (world_size_ == 1 || x.numel() == 0) return {};
+  return gpu_->broadcast(std::move(name), x, root);
 }
-void Communicator::broadcast(const Tensor& x, int root) { run(broadcast_job(x, root)); }
+void Communicator::broadcast(const Tensor& x, int root) {
+  if (is_on_gpu("broadcast", x)) return broadcast_async(x, root).wait();
+  run(broadcast_job(x, root));
+}
 
-Communicator::Job Communicator::all_gather_job(const Tensor& out, const Tensor& x) {
+void Communicator::check_all_gather(const Tensor& out, const Tensor& x) const {
   check_dense("all_gather", out);
   check_dense("all_gather", x);
   require<DTypeError>(out.dtype() == x.dtype(), "all_gather: ", x.dtype(), " into ", out.dtype());
+  require_one_device("all_gather", {out, x});
   require<ShapeError>(out.numel() == x.numel() * world_size_, "all_gather: ", x.shape(), " of ",
                       world_size_, " ranks do not fill ", out.shape());
   out.bump_version();
+}
+
+Communicator::Job Communicator::all_gather_job(const Tensor& out, const Tensor& x) {
+  check_all_gather(out, x);
   std::string name = concat("all_gather ", sequence_);
   RingOptions ring = next_ring();
   return {.name = std::move(name), .begin = [=, this](Scratch& scratch) {
@@ -166,20 +218,34 @@ Communicator::Job Communicator::all_gather_job(const Tensor& out, const Tensor& 
           }};
 }
 Work Communicator::all_gather_async(const Tensor& out, const Tensor& x) {
-  return start(all_gather_job(out, x));
+  if (!is_on_gpu("all_gather", x)) return start(all_gather_job(out, x));
+  check_all_gather(out, x);
+  std::string name = next_name("all_gather");
+  if (x.numel() == 0) return {};
+  if (world_size_ > 1) return gpu_->all_gather(std::move(name), out, x);
+  copy_elements(x, out);
+  return {};
 }
-void Communicator::all_gather(const Tensor& out, const Tensor& x) { run(all_gather_job(out, x)); }
+void Communicator::all_gather(const Tensor& out, const Tensor& x) {
+  if (is_on_gpu("all_gather", x)) return all_gather_async(out, x).wait();
+  run(all_gather_job(out, x));
+}
 
-Communicator::Job Communicator::reduce_scatter_job(const Tensor& out, const Tensor& x,
-                                                   ReduceOp op) {
+void Communicator::check_reduce_scatter(const Tensor& out, const Tensor& x, ReduceOp op) const {
   check_dense("reduce_scatter", out);
   check_dense("reduce_scatter", x);
   check_reducible(x.dtype(), op);
   require<DTypeError>(out.dtype() == x.dtype(), "reduce_scatter: ", x.dtype(), " into ",
                       out.dtype());
+  require_one_device("reduce_scatter", {out, x});
   require<ShapeError>(x.numel() == out.numel() * world_size_, "reduce_scatter: ", x.shape(),
                       " does not split into ", world_size_, " times ", out.shape());
   out.bump_version();
+}
+
+Communicator::Job Communicator::reduce_scatter_job(const Tensor& out, const Tensor& x,
+                                                   ReduceOp op) {
+  check_reduce_scatter(out, x, op);
   std::string name = concat("reduce_scatter ", sequence_);
   RingOptions ring = next_ring();
   // The sums are formed in a copy, since they travel through every part of it.
@@ -199,9 +265,16 @@ Communicator::Job Communicator::reduce_scatter_job(const Tensor& out, const Tens
           .keep = sums};
 }
 Work Communicator::reduce_scatter_async(const Tensor& out, const Tensor& x, ReduceOp op) {
-  return start(reduce_scatter_job(out, x, op));
+  if (!is_on_gpu("reduce_scatter", x)) return start(reduce_scatter_job(out, x, op));
+  check_reduce_scatter(out, x, op);
+  std::string name = next_name("reduce_scatter");
+  if (x.numel() == 0) return {};
+  if (world_size_ > 1) return gpu_->reduce_scatter(std::move(name), out, x, op);
+  copy_elements(x, out);
+  return {};
 }
 void Communicator::reduce_scatter(const Tensor& out, const Tensor& x, ReduceOp op) {
+  if (is_on_gpu("reduce_scatter", x)) return reduce_scatter_async(out, x, op).wait();
   run(reduce_scatter_job(out, x, op));
 }
 
@@ -217,7 +290,7 @@ void Communicator::check_peer(const char* what, int peer) const {
                      ": there is no rank ", peer, " in a world of ", world_size_);
 }
 
-Communicator::Job Communicator::message_job(const Tensor& x, int peer, int tag, bool is_send) {
+std::string Communicator::check_message(const Tensor& x, int peer, int tag, bool is_send) const {
   const char* what = is_send ? "send" : "recv";
   check_dense(what, x);
   check_peer(what, peer);
@@ -225,7 +298,11 @@ Communicator::Job Communicator::message_job(const Tensor& x, int peer, int tag, 
   require<CommError>(0 <= tag && tag < max_message_tag, "rank ", rank_, ": ", what, ": tag ", tag,
                      " is not within 0 … ", max_message_tag - 1);
   if (!is_send) x.bump_version();
-  return {.name = concat(what, is_send ? " to rank " : " from rank ", peer, " with tag ", tag),
+  return concat(what, is_send ? " to rank " : " from rank ", peer, " with tag ", tag);
+}
+
+Communicator::Job Communicator::message_job(const Tensor& x, int peer, int tag, bool is_send) {
+  return {.name = check_message(x, peer, tag, is_send),
           .begin = [=, this](Scratch&) -> std::unique_ptr<Operation> {
             return std::make_unique<Message>(*transport_, peer, message_tags + tag, x.data_ptr(),
                                              bytes_of(x), is_send);
@@ -234,10 +311,12 @@ Communicator::Job Communicator::message_job(const Tensor& x, int peer, int tag, 
           .beside = true};
 }
 Work Communicator::send_async(const Tensor& x, int peer, int tag) {
-  return start(message_job(x, peer, tag, true));
+  if (!is_on_gpu("send", x)) return start(message_job(x, peer, tag, true));
+  return gpu_->send(check_message(x, peer, tag, true), x, peer, tag);
 }
 Work Communicator::recv_async(const Tensor& x, int peer, int tag) {
-  return start(message_job(x, peer, tag, false));
+  if (!is_on_gpu("recv", x)) return start(message_job(x, peer, tag, false));
+  return gpu_->recv(check_message(x, peer, tag, false), x, peer, tag);
 }
 void Communicator::send(const Tensor& x, int peer, int tag) { send_async(x, peer, tag).wait(); }
 void Communicator::recv(const Tensor& x, int peer, int tag) { recv_async(x, peer, tag).wait(); }
@@ -267,8 +346,8 @@ void Communicator::agree(const std::string& what, const std::string& value) {
   }
 }
 
-StoragePtr Communicator::allocate(std::size_t bytes) {
-  return std::make_shared<Storage>(bytes, allocator_of(Device::cpu()));
+StoragePtr Communicator::allocate(std::size_t bytes, Device device) {
+  return std::make_shared<Storage>(bytes, allocator_of(device));
 }
 
 }  // namespace rondo::dist

@@ -8,7 +8,8 @@
 //   work.wait();
 //
 // Every collective must be called by all ranks, in the same order, with the same shapes. Tensors
-// lie on the CPU and are dense. An asynchronous collective owns its tensors' memory until it is
+// are dense and lie on the CPU, or on the GPU that use_device (dist/device.h) gave the rank. An
+// asynchronous collective owns its tensors' memory until it is
 // over: neither write nor read it before `wait`. Collectives of one communicator run one after
 // another in the order in which they were issued (Note [Progress] in dist/progress.h).
 //
@@ -30,19 +31,23 @@ namespace rondo::dist {
 
 /// Who does an all-reduce: rondo's own ring (algorithms/ring_all_reduce.cpp), MPI_Iallreduce,
 /// polled, or (for benchmarks: no deadline can interrupt it) MPI_Allreduce itself. What MPI lacks
-/// (bf16, f16, bool) is done by the ring.
-enum class AllReduce : std::uint8_t { ring, mpi, mpi_blocking };
-/// Reads "ring", "mpi" or "mpi_blocking"; throws CommError on anything else.
+/// (bf16, f16, bool) is done by the ring. On a GPU: ncclAllReduce, rondo's ring over NCCL's
+/// messages, or MPI by way of the host's memory. `automatic` is the ring on the CPU, NCCL on a GPU.
+enum class AllReduce : std::uint8_t { automatic, ring, nccl, mpi, mpi_blocking };
+/// Reads "auto", "ring", "nccl", "mpi" or "mpi_blocking"; throws CommError on anything else.
 AllReduce parse_all_reduce(std::string_view name);
 
 struct CommunicatorOptions {
-  AllReduce all_reduce = AllReduce::ring;
+  AllReduce all_reduce = AllReduce::automatic;
   /// How long a collective may take once it has begun.
   std::chrono::nanoseconds timeout = std::chrono::minutes(5);
   /// Whether a thread of its own drives asynchronous work. Without it, only `wait` and `test` do.
   bool background_thread = true;
   RingOptions ring = {};
 };
+
+class DeviceCollectives;
+class Progress;
 
 class Communicator {
  public:
@@ -88,12 +93,19 @@ class Communicator {
   void agree(const std::string& what, const std::string& value);
 
   /// Memory for what will be communicated: DDP's buckets.
-  StoragePtr allocate(std::size_t bytes);
+  StoragePtr allocate(std::size_t bytes, Device device = Device::cpu());
   Transport& transport() { return *transport_; }
 
+  /// From here on tensors of `gpu`'s device are its business (dist/device.h calls this).
+  void attach(std::shared_ptr<DeviceCollectives> gpu) { gpu_ = std::move(gpu); }
+  /// The GPU's, or null.
+  DeviceCollectives* gpu() const { return gpu_.get(); }
+
  private:
+  friend class StagedCollectives;
   struct Job {
     std::string name;
+    std::function<bool()> ready = {};
     Begin begin;
     std::function<void()> finish = {};
     std::shared_ptr<void> keep = {};
@@ -110,12 +122,18 @@ class Communicator {
   Job message_job(const Tensor& x, int peer, int tag, bool is_send);
   RingOptions next_ring();
   void check_peer(const char* what, int peer) const;
+  void check_all_gather(const Tensor& out, const Tensor& x) const;
+  void check_reduce_scatter(const Tensor& out, const Tensor& x, ReduceOp op) const;
+  std::string check_message(const Tensor& x, int peer, int tag, bool is_send) const;
+  bool is_on_gpu(const char* what, const Tensor& x) const;
+  std::string next_name(const char* what);
 
   std::shared_ptr<Transport> transport_;
   CommunicatorOptions options_;
   int rank_, world_size_;
   std::uint64_t sequence_ = 0;  // of the next collective: the same on all ranks
   std::shared_ptr<Progress> progress_;
+  std::shared_ptr<DeviceCollectives> gpu_;
 };
 
 }  // namespace rondo::dist

@@ -5,27 +5,21 @@
 #include <set>
 
 #include "autograd/engine.h"
+#include "autograd/grad_mode.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/unary.h"
 #include "dist/model_check.h"
+#include "tensor/creation.h"
+#include "tensor/cuda_graph.h"
 #include "tensor/error.h"
 
 namespace rondo::dist {
 namespace {
 
-double read_element(const Tensor& flat, std::int64_t i) {
-  return visit_dtype(flat.dtype(),
-                     [&]<class T>() { return static_cast<double>(flat.data_ptr<T>()[i]); });
-}
-
-void write_element(const Tensor& flat, std::int64_t i, double value) {
-  // f16 ends at 65504; a large loss is not yet an infinite one.
-  if (flat.dtype() == f16 && std::isfinite(value)) value = std::clamp(value, -60000.0, 60000.0);
-  visit_dtype(flat.dtype(), [&]<class T>() {
-    if constexpr (std::is_same_v<T, BFloat16> || std::is_same_v<T, Half>) {
-      flat.data_ptr<T>()[i] = T(static_cast<float>(value));
-    } else {
-      flat.data_ptr<T>()[i] = static_cast<T>(value);
-    }
-  });
+/// A loss as an element of a bucket. f16 ends at 65504; a large loss is not yet an infinite one.
+Tensor as_flag(const Tensor& loss, DType dtype) {
+  if (dtype != f16) return loss.to(dtype);
+  return where(isfinite(loss), clamp(loss, -60000.0, 60000.0), loss).to(dtype);
 }
 
 }  // namespace
@@ -43,6 +37,10 @@ DistributedDataParallel::DistributedDataParallel(nn::Module& model,
     bool is_new = seen.insert(named.tensor.impl_ptr().get()).second;
     if (is_new && named.tensor.requires_grad()) parameters_.push_back(named);
   }
+  for (const auto& p : parameters_)
+    require<DeviceError>(p.tensor.device() == parameters_[0].tensor.device(),
+                         "DistributedDataParallel: ", parameters_[0].name, " is on ",
+                         parameters_[0].tensor.device(), ", ", p.name, " on ", p.tensor.device());
   make_buckets(options.buckets);
 }
 
@@ -63,7 +61,8 @@ void DistributedDataParallel::make_buckets(const BucketOptions& options) {
     // The flags: one element for each rank's loss, at the end of the last bucket.
     bool is_last = b + 1 == plans.size();
     std::int64_t numel = bucket.plan.numel + (is_last ? comm_->world_size() : 0);
-    auto storage = comm_->allocate(static_cast<std::size_t>(numel * size_of(bucket.plan.dtype)));
+    auto storage = comm_->allocate(static_cast<std::size_t>(numel * size_of(bucket.plan.dtype)),
+                                   parameters_[0].tensor.device());
     bucket.flat = Tensor::over(storage, 0, {numel}, {1}, bucket.plan.dtype);
     for (const BucketSlice& slice : bucket.plan.slices) {
       const Tensor& p = parameters_[slice.parameter].tensor;
@@ -155,15 +154,50 @@ std::string DistributedDataParallel::unused_parameters() const {
 // Each rank writes into its own place and 0 into the others', so that the average of each place is
 // that rank's loss / N.
 void DistributedDataParallel::write_flags(const Tensor& flat) {
-  std::int64_t end = flat.numel(), n = comm_->world_size();
-  for (int r = 0; r < n; ++r) write_element(flat, end - n + r, r == comm_->rank() ? flag_ : 0.0);
+  NoGradGuard no_grad;
+  const std::int64_t n = comm_->world_size();
+  const Tensor flags = flat.narrow(0, flat.numel() - n, n);
+  flags.zero_();
+  if (flag_.defined()) flags.narrow(0, comm_->rank(), 1).copy_(as_flag(flag_, flat.dtype()));
 }
 
+// On a GPU the numbers arrive some steps later, and nobody waits for them unless many are on the
+// way.
 void DistributedDataParallel::read_flags(const Tensor& flat) {
-  std::int64_t end = flat.numel(), n = comm_->world_size();
-  for (int r = 0; r < n; ++r) {
-    losses_[r] = read_element(flat, end - n + r) * static_cast<double>(n);
+  const std::int64_t n = comm_->world_size();
+  flags_ = flat.narrow(0, flat.numel() - n, n);
+  if (cuda::is_capturing()) return;
+  arriving_.emplace_back(flags_);
+  take_arrived_flags();
+}
+
+void DistributedDataParallel::take_arrived_flags() {
+  constexpr std::size_t most_on_the_way = 16;
+  while (!arriving_.empty() &&
+         (arriving_.front().is_ready() || arriving_.size() > most_on_the_way)) {
+    const auto values = arriving_.front().get().to_vector<double>();
+    for (std::size_t r = 0; r < losses_.size(); ++r)
+      losses_[r] = values[r] * static_cast<double>(losses_.size());
+    arriving_.pop_front();
+    raise_flag();
   }
+}
+
+void DistributedDataParallel::replayed() {
+  arriving_.emplace_back(flags_);
+  take_arrived_flags();
+}
+
+void DistributedDataParallel::raise_flag() {
+  if (!bad_losses_.empty()) return;  // the first that came counts
+  for (double loss : losses_) {
+    if (!std::isfinite(loss)) bad_losses_ = losses_;
+  }
+}
+
+void DistributedDataParallel::set_flag(double loss) {
+  const Device device = parameters_.empty() ? Device::cpu() : parameters_[0].tensor.device();
+  flag_ = full({1}, loss, {.dtype = f32, .device = device});
 }
 
 double DistributedDataParallel::mean_loss() const {
@@ -172,10 +206,12 @@ double DistributedDataParallel::mean_loss() const {
   return sum / static_cast<double>(losses_.size());
 }
 
-void DistributedDataParallel::check_flag(const std::function<std::string()>& where) const {
-  for (std::size_t r = 0; r < losses_.size(); ++r) {
-    if (!std::isfinite(losses_[r]))
-      throw Error(concat("the loss is ", losses_[r], " on rank ", r, where ? where() : ""));
+void DistributedDataParallel::check_flag(const std::function<std::string()>& where) {
+  take_arrived_flags();
+  const std::vector<double> losses = std::exchange(bad_losses_, {});
+  for (std::size_t r = 0; r < losses.size(); ++r) {
+    if (!std::isfinite(losses[r]))
+      throw Error(concat("the loss is ", losses[r], " on rank ", r, where ? where() : ""));
   }
 }
 

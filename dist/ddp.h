@@ -22,6 +22,7 @@
 // is nothing to call and nothing to forget.
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,6 +31,7 @@
 #include "dist/bucket.h"
 #include "dist/communicator.h"
 #include "nn/module.h"
+#include "tensor/async_copy.h"
 
 namespace rondo::dist {
 
@@ -83,17 +85,23 @@ class DistributedDataParallel {
   [[nodiscard]] NoSync no_sync() { return NoSync(sync_); }
 
   /// The loss (one element) of this rank, to travel in the last bucket of the next backward.
-  void set_flag(const Tensor& loss) { set_flag(loss.item<double>()); }
-  void set_flag(double loss) { flag_ = loss; }
-  /// What each rank's set_flag said before the last synchronised backward; equal on all ranks.
+  void set_flag(const Tensor& loss) { flag_ = loss.detach().reshape({1}); }
+  void set_flag(double loss);
+  /// What each rank's set_flag said before the last synchronised backward whose result has arrived;
+  /// equal on all ranks. On the CPU that is the last; a GPU's host does not wait for it, and knows
+  /// it some steps later.
   const std::vector<double>& losses() const { return losses_; }
   double mean_loss() const;
-  /// Throws Error, on all ranks alike, naming the first rank whose loss was not finite; where()
-  /// ends the sentence (" in epoch 3").
-  void check_flag(const std::function<std::string()>& where = {}) const;
-  void check_flag(const std::string& where) const {
+  /// Throws Error, on all ranks alike, naming the first rank whose loss was not finite, in the
+  /// first backward that has arrived and not been checked; where() ends the sentence (" in epoch
+  /// 3").
+  void check_flag(const std::function<std::string()>& where = {});
+  void check_flag(const std::string& where) {
     check_flag([&] { return where; });
   }
+  /// The last synchronised backward was captured, and its graph has been launched once more: its
+  /// losses are on their way.
+  void replayed();
 
   /// Gives every rank rank 0's buffers (running statistics), as is due before an evaluation, a
   /// checkpoint or a hash of the model. Collective.
@@ -119,6 +127,8 @@ class DistributedDataParallel {
   void end_backward();
   void write_flags(const Tensor& flat);
   void read_flags(const Tensor& flat);
+  void take_arrived_flags();
+  void raise_flag();
   std::string unused_parameters() const;
 
   nn::Module& model_;
@@ -132,8 +142,10 @@ class DistributedDataParallel {
   std::size_t next_launch_ = 0;
   std::weak_ptr<void> backward_;  // alive while the engine runs a backward that is synchronised
   bool sync_ = true;
-  double flag_ = 0;
-  std::vector<double> losses_;
+  Tensor flag_;   // of this rank, one element; undefined: 0
+  Tensor flags_;  // of all ranks, where the last all-reduce left them
+  std::deque<AsyncCopy> arriving_;
+  std::vector<double> losses_, bad_losses_;
   StepTimeline timeline_;
 };
 

@@ -71,7 +71,7 @@ void Progress::complete(WorkState& work, std::string error) {
   work.finish = nullptr;
   work.keep.reset();
   work.error = std::move(error);
-  work.finished = Clock::now();
+  work.finish_time = Clock::now();
   work.done = true;
 }
 
@@ -81,7 +81,8 @@ bool Progress::poll(std::unique_lock<std::mutex>& lock, WorkState& work) {
   Poll result = Poll::idle;
   std::string error = broken_;
   bool is_first = !work.begun;
-  if (is_first) work.started = Clock::now();
+  if (is_first && error.empty() && work.ready && !work.ready()) return false;
+  if (is_first) work.start_time = Clock::now();
   if (error.empty()) {
     lock.unlock();
     try {
@@ -92,12 +93,12 @@ bool Progress::poll(std::unique_lock<std::mutex>& lock, WorkState& work) {
       result = work.operation ? work.operation->poll() : Poll::done;
       if (result == Poll::done && work.finish) work.finish();
     } catch (const std::exception& e) {
-      error = concat("rank ", work.rank, ": ", work.name, " failed: ", e.what());
+      error = concat("rank ", work.rank, ": ", work.label, " failed: ", e.what());
     }
     lock.lock();
     if (error.empty() && result != Poll::done && result != Poll::moved &&
-        Clock::now() - work.started > options_.timeout && work.operation) {
-      error = concat("rank ", work.rank, ": ", work.name, " gave up after ",
+        Clock::now() - work.start_time > options_.timeout && work.operation) {
+      error = concat("rank ", work.rank, ": ", work.label, " gave up after ",
                      seconds(options_.timeout), " of waiting for ", work.operation->waiting_for());
     }
   }
@@ -152,19 +153,19 @@ void Progress::run() {
   }
 }
 
-void Progress::wait(const std::shared_ptr<WorkState>& work, std::chrono::nanoseconds timeout) {
+void Progress::wait(WorkState& work, std::chrono::nanoseconds timeout) {
   auto deadline = Clock::now() + timeout;
   std::unique_lock lock(mutex_);
   ++waiters_;
   int fruitless = 0;
   bool in_time = true;
-  while (!work->done && in_time) {
+  while (!work.done && in_time) {
     if (has_turn_) {
-      in_time = changed_.wait_until(lock, deadline, [&] { return work->done || !has_turn_; });
+      in_time = changed_.wait_until(lock, deadline, [&] { return work.done || !has_turn_; });
       continue;
     }
     has_turn_ = true;
-    while (!work->done && in_time) {
+    while (!work.done && in_time) {
       fruitless = poll_once(lock) == Pace::moved ? 0 : fruitless + 1;
       if (fruitless < eager_polls) continue;
       lock.unlock();
@@ -176,15 +177,15 @@ void Progress::wait(const std::shared_ptr<WorkState>& work, std::chrono::nanosec
   }
   --waiters_;
   changed_.notify_all();
-  if (!work->done) {
+  if (!work.done) {
     // Whoever has the turn may be changing the operation.
-    std::string what = has_turn_         ? "the thread that polls it"
-                       : work->operation ? work->operation->waiting_for()
-                                         : "the collectives issued before it";
-    throw CommError(concat("rank ", work->rank, ": ", work->name, " was not over after ",
+    std::string what = has_turn_        ? "the thread that polls it"
+                       : work.operation ? work.operation->waiting_for()
+                                        : "the collectives issued before it";
+    throw CommError(concat("rank ", work.rank, ": ", work.label, " was not over after ",
                            seconds(timeout), "; it waits for ", what));
   }
-  if (!work->error.empty()) throw CommError(work->error);
+  if (!work.error.empty()) throw CommError(work.error);
 }
 
 bool Progress::test(WorkState& work) {
@@ -198,34 +199,23 @@ bool Progress::test(WorkState& work) {
   return work.done;
 }
 
-bool Work::test() const {
-  if (!state_) return true;
-  auto progress = state_->progress.lock();
-  return progress ? progress->test(*state_) : true;
+bool WorkState::test() {
+  auto driver = progress.lock();
+  return driver ? driver->test(*this) : true;
 }
 
-void Work::wait(std::optional<std::chrono::nanoseconds> timeout) const {
-  if (!state_) return;
-  auto progress = state_->progress.lock();
+void WorkState::wait(std::optional<std::chrono::nanoseconds> timeout) {
+  auto driver = progress.lock();
   // Without a timeout of its own a wait ends all the same: the work itself has a deadline.
-  if (progress) return progress->wait(state_, timeout.value_or(std::chrono::hours(24 * 365)));
-  if (!state_->error.empty()) throw CommError(state_->error);
+  if (driver) return driver->wait(*this, timeout.value_or(std::chrono::hours(24 * 365)));
+  if (!error.empty()) throw CommError(error);
 }
 
-namespace {
-Clock::time_point read(const std::shared_ptr<WorkState>& state,
-                       Clock::time_point WorkState::*time) {
-  if (!state) return {};
-  auto progress = state->progress.lock();
-  if (!progress) return (*state).*time;
-  std::lock_guard lock(progress->mutex());
-  return (*state).*time;
+Clock::time_point WorkState::read(Clock::time_point WorkState::*time) const {
+  auto driver = progress.lock();
+  if (!driver) return this->*time;
+  std::lock_guard lock(driver->mutex());
+  return this->*time;
 }
-}  // namespace
-
-Clock::time_point Work::issued() const { return read(state_, &WorkState::issued); }
-Clock::time_point Work::started() const { return read(state_, &WorkState::started); }
-Clock::time_point Work::finished() const { return read(state_, &WorkState::finished); }
-std::string Work::name() const { return state_ ? state_->name : std::string("nothing"); }
 
 }  // namespace rondo::dist

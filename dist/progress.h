@@ -24,21 +24,34 @@
 
 namespace rondo::dist {
 
-struct WorkState {
-  std::string name;  // "all_reduce 17"
+class Progress;
+
+struct WorkState final : Pending {
+  std::string label;  // "all_reduce 17"
   int rank = 0;
-  Begin begin;  // holds the tensors, too
+  std::function<bool()> ready;  // null, or whether it may begin
+  Begin begin;                  // holds the tensors, too
   bool begun = false;
   std::function<void()> finish;  // runs once after success
   std::shared_ptr<void> keep;    // what must live as long as the operation
   std::unique_ptr<Operation> operation;
   std::weak_ptr<Progress> progress;
-  Clock::time_point issued{};
+  Clock::time_point issue_time{};
 
   // Written by whoever polls, under Progress's mutex.
   bool done = false;
   std::string error;  // not empty: failed
-  Clock::time_point started{}, finished{};
+  Clock::time_point start_time{}, finish_time{};
+
+  bool test() override;
+  void wait(std::optional<std::chrono::nanoseconds> timeout) override;
+  Clock::time_point issued() const override { return issue_time; }
+  Clock::time_point started() const override { return read(&WorkState::start_time); }
+  Clock::time_point finished() const override { return read(&WorkState::finish_time); }
+  std::string name() const override { return label; }
+
+ private:
+  Clock::time_point read(Clock::time_point WorkState::*time) const;
 };
 
 class Progress : public std::enable_shared_from_this<Progress> {
@@ -61,7 +74,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   void submit(std::shared_ptr<WorkState> work, bool wake = true);
   /// Begins at once, beside the queue: point-to-point.
   void submit_beside(std::shared_ptr<WorkState> work);
-  void wait(const std::shared_ptr<WorkState>& work, std::chrono::nanoseconds timeout);
+  void wait(WorkState& work, std::chrono::nanoseconds timeout);
   /// Whether it is over; without a background thread, after polling once.
   bool test(WorkState& work);
 

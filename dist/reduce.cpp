@@ -1,38 +1,13 @@
 #include "dist/reduce.h"
 
-#include <cmath>
 #include <ostream>
-#include <type_traits>
 
+#include "dist/combine_rule.h"
+#include "dist/transport.h"
 #include "tensor/error.h"
 
 namespace rondo::dist {
 namespace {
-
-template <class T>
-inline constexpr bool is_small_float = std::is_same_v<T, BFloat16> || std::is_same_v<T, Half>;
-
-// The type in which one addition of T is done. Integers wrap, so they are added unsigned.
-template <class T, bool = std::is_integral_v<T> && !std::is_same_v<T, bool>>
-struct Working {
-  using type = std::conditional_t<is_small_float<T>, float, T>;
-};
-template <class T>
-struct Working<T, true> {
-  using type = std::make_unsigned_t<T>;
-};
-
-// min and max let NaN through: a minimum that hides a NaN would hide a broken rank.
-template <class W>
-W smaller(W a, W b) {
-  if constexpr (std::is_floating_point_v<W>) return a < b || a != a ? a : b;
-  return a < b ? a : b;
-}
-template <class W>
-W larger(W a, W b) {
-  if constexpr (std::is_floating_point_v<W>) return a > b || a != a ? a : b;
-  return a > b ? a : b;
-}
 
 template <class T, class F>
 void each(void* into, const void* from, std::int64_t count, F f) {
@@ -42,35 +17,9 @@ void each(void* into, const void* from, std::int64_t count, F f) {
   for (std::int64_t i = 0; i < count; ++i) a[i] = f(a[i], b[i]);
 }
 
-template <class T>
-void combine_as(T* into, const T* from, std::int64_t n, ReduceOp op) {
-  using W = typename Working<T>::type;
-  switch (op) {
-    case ReduceOp::sum:
-    case ReduceOp::avg:
-      // u8 and i8 are promoted to int by +, which the conversion back to T wraps again.
-      return each<T>(into, from, n, [](T a, T b) { return T(W(a) + W(b)); });
-    case ReduceOp::prod:
-      return each<T>(into, from, n, [](T a, T b) { return T(W(a) * W(b)); });
-    case ReduceOp::min:
-      if constexpr (is_small_float<T>)
-        return each<T>(into, from, n, [](T a, T b) { return T(smaller<W>(a, b)); });
-      else
-        return each<T>(into, from, n, [](T a, T b) { return smaller<T>(a, b); });
-    case ReduceOp::max:
-      if constexpr (is_small_float<T>)
-        return each<T>(into, from, n, [](T a, T b) { return T(larger<W>(a, b)); });
-      else
-        return each<T>(into, from, n, [](T a, T b) { return larger<T>(a, b); });
-  }
-}
-
-template <>
-void combine_as<bool>(bool* into, const bool* from, std::int64_t n, ReduceOp op) {
-  bool is_or = op == ReduceOp::sum || op == ReduceOp::max;
-  for (std::int64_t i = 0; i < n; ++i) {
-    into[i] = is_or ? into[i] || from[i] : into[i] && from[i];
-  }
+template <ReduceOp op, class T>
+void combine_as(void* into, const void* from, std::int64_t n) {
+  each<T>(into, from, n, [](T a, T b) { return combined<op>(a, b); });
 }
 
 }  // namespace
@@ -84,24 +33,31 @@ std::ostream& operator<<(std::ostream& out, ReduceOp op) { return out << name_of
 
 void combine(void* into, const void* from, std::int64_t count, DType dtype, ReduceOp op) {
   visit_dtype(dtype, [&]<class T>() {
-    combine_as<T>(static_cast<T*>(into), static_cast<const T*>(from), count, op);
+    switch (op) {
+      case ReduceOp::sum:
+      case ReduceOp::avg:
+        return combine_as<ReduceOp::sum, T>(into, from, count);
+      case ReduceOp::prod:
+        return combine_as<ReduceOp::prod, T>(into, from, count);
+      case ReduceOp::min:
+        return combine_as<ReduceOp::min, T>(into, from, count);
+      case ReduceOp::max:
+        return combine_as<ReduceOp::max, T>(into, from, count);
+    }
   });
 }
 
 void combine_and_divide(void* into, const void* from, std::int64_t count, DType dtype,
                         int divisor) {
   visit_dtype(dtype, [&]<class T>() {
-    if constexpr (std::is_floating_point_v<T> || is_small_float<T>) {
-      using W = typename Working<T>::type;
-      W d = static_cast<W>(divisor);
-      each<T>(into, from, count, [d](T a, T b) { return T((W(a) + W(b)) / d); });
-    }
+    if constexpr (is_float<T>)
+      each<T>(into, from, count, [divisor](T a, T b) { return averaged(a, b, divisor); });
   });
 }
 
 void divide(void* data, std::int64_t count, DType dtype, int divisor) {
   visit_dtype(dtype, [&]<class T>() {
-    if constexpr (std::is_floating_point_v<T> || is_small_float<T>) {
+    if constexpr (is_float<T>) {
       using W = typename Working<T>::type;
       W d = static_cast<W>(divisor);
       auto* a = static_cast<T*>(data);
@@ -109,6 +65,17 @@ void divide(void* data, std::int64_t count, DType dtype, int divisor) {
       for (std::int64_t i = 0; i < count; ++i) a[i] = T(W(a[i]) / d);
     }
   });
+}
+
+void Arithmetic::combine(void* into, const void* from, std::int64_t count, DType dtype, ReduceOp op,
+                         int divisor) {
+  if (divisor == 1) return dist::combine(into, from, count, dtype, op);
+  combine_and_divide(into, from, count, dtype, divisor);
+}
+
+Arithmetic& Arithmetic::host() {
+  static Arithmetic arithmetic;
+  return arithmetic;
 }
 
 void check_reducible(DType dtype, ReduceOp op) {

@@ -119,7 +119,7 @@ Placement place(Communicator& comm) {
   text << host() << '\n';
   for (int cpu : mine) text << cpu << ' ';
   auto all = comm.all_gather_bytes(text.str());
-  Placement placement{.local_rank = 0, .local_size = 0};
+  Placement placement{.local_rank = 0, .local_size = 0, .host = host()};
   int sharing = 0;
   std::set<int> cpus(mine.begin(), mine.end());
   for (int r = 0; r < comm.world_size(); ++r) {

@@ -22,6 +22,7 @@ struct Placement {
   int local_rank = 0;  // among the ranks on this machine
   int local_size = 1;
   int threads = 1;
+  std::string host;  // the same text on all ranks of one machine
 };
 
 /// Where this rank stands. Collective.

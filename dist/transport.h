@@ -27,6 +27,18 @@ struct Request {
 
 class Operation;
 
+/// Who computes where a transport's messages lie: the host, unless a transport says otherwise.
+class Arithmetic {
+ public:
+  virtual ~Arithmetic() = default;
+  /// into[i] = (into[i] op from[i]) / divisor, rounded once; divisors other than 1 only for avg of
+  /// floating dtypes (dist/reduce.h).
+  virtual void combine(void* into, const void* from, std::int64_t count, DType dtype, ReduceOp op,
+                       int divisor);
+
+  static Arithmetic& host();
+};
+
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -46,6 +58,8 @@ class Transport {
   /// Whether the request is complete; it is then spent and becomes 0. Throws CommError, naming rank
   /// and peer, when the transfer failed or the message had another size.
   virtual bool test(Request& request) = 0;
+  /// Computes on what arrives.
+  virtual Arithmetic& arithmetic() { return Arithmetic::host(); }
   /// Gives a request up; its memory is free again as far as this transport can promise it.
   virtual void abandon(Request& request) noexcept = 0;
 
@@ -54,6 +68,9 @@ class Transport {
   /// benchmarks).
   virtual std::unique_ptr<Operation> native_all_reduce(void* data, std::int64_t count, DType dtype,
                                                        ReduceOp op, bool blocking);
+
+  /// Whether native_all_reduce can read and write a GPU's memory by itself.
+  virtual bool reaches_gpus() const { return false; }
 
   /// Ends all ranks with this exit status; returns only where there is no way to do so.
   virtual void abort(int status) noexcept = 0;

@@ -10,32 +10,47 @@
 
 namespace rondo::dist {
 
-class Progress;
-struct WorkState;
+/// What a Work stands for. A collective of CPU tensors is driven by dist/progress.h; one of a GPU's
+/// tensors lies in a stream (dist/nccl).
+class Pending {
+ public:
+  virtual ~Pending() = default;
+  virtual bool test() = 0;
+  virtual void wait(std::optional<std::chrono::nanoseconds> timeout) = 0;
+  virtual Clock::time_point issued() const = 0;
+  virtual Clock::time_point started() const = 0;
+  virtual Clock::time_point finished() const = 0;
+  virtual std::string name() const = 0;
+};
 
 class Work {
  public:
   /// No collective at all; complete.
   Work() = default;
-  explicit Work(std::shared_ptr<WorkState> state) : state_(std::move(state)) {}
+  explicit Work(std::shared_ptr<Pending> pending) : pending_(std::move(pending)) {}
 
   /// Whether it is over (also when it failed; `wait` then throws).
-  bool test() const;
-  /// Returns when it is complete. Throws CommError, naming rank, collective, sequence number and
-  /// what was waited for, when it failed (the communicator's timeout is over since it began) or
-  /// `timeout` is over since this call.
-  void wait(std::optional<std::chrono::nanoseconds> timeout = std::nullopt) const;
+  bool test() const { return !pending_ || pending_->test(); }
+  /// Returns when it is complete; on a GPU, when the calling thread's current stream has been told
+  /// to wait for it, unless there is a timeout: the host waits only then. Throws CommError, naming
+  /// rank, collective, sequence number and what was waited for, when it failed (the communicator's
+  /// timeout is over since it began) or `timeout` is over since this call.
+  void wait(std::optional<std::chrono::nanoseconds> timeout = std::nullopt) const {
+    if (pending_) pending_->wait(timeout);
+  }
 
   /// When it was issued, when it was begun (its predecessors are complete), and when it ended;
-  /// the epoch of Clock where that has not happened.
-  Clock::time_point issued() const;
-  Clock::time_point started() const;
-  Clock::time_point finished() const;
+  /// the epoch of Clock where that has not happened, or is not known to the host.
+  Clock::time_point issued() const { return pending_ ? pending_->issued() : Clock::time_point{}; }
+  Clock::time_point started() const { return pending_ ? pending_->started() : Clock::time_point{}; }
+  Clock::time_point finished() const {
+    return pending_ ? pending_->finished() : Clock::time_point{};
+  }
   /// "all_reduce 17".
-  std::string name() const;
+  std::string name() const { return pending_ ? pending_->name() : "nothing"; }
 
  private:
-  std::shared_ptr<WorkState> state_;
+  std::shared_ptr<Pending> pending_;
 };
 
 }  // namespace rondo::dist

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "tensor/cuda_graph.h"
 #include "tensor/error.h"
 
 namespace rondo::cuda {
@@ -50,6 +51,14 @@ MemoryStats memory_stats(int device) {
 }
 void reset_peak_memory(int device) { require_device(device); }
 void empty_cache(int device) { require_device(device); }
+
+bool is_capturing() { return false; }
+class Graph::Impl {};
+Graph::Graph(Device device) { require_device(device.index); }
+Graph::~Graph() = default;
+void Graph::capture(const std::function<void()>&) {}
+bool Graph::is_captured() const { return false; }
+void Graph::replay() {}
 
 #endif
 

@@ -2,10 +2,25 @@
 
 namespace rondo {
 
+namespace {
+
+struct Replay {
+  const std::uint64_t* shift = nullptr;
+  std::uint64_t drawn = 0;
+};
+thread_local Replay replay;
+
+}  // namespace
+
 Philox Generator::next() {
   std::lock_guard lock(mutex_);
-  return {seed_, next_stream_++};
+  const std::uint64_t stream = next_stream_++;
+  if (replay.shift == nullptr) return {seed_, stream};
+  return {seed_, replay.drawn++, replay.shift};
 }
+
+Generator::Replayable::Replayable(const std::uint64_t* shift) { replay = {shift}; }
+Generator::Replayable::~Replayable() { replay = {}; }
 
 void Generator::manual_seed(std::uint64_t seed) {
   std::lock_guard lock(mutex_);

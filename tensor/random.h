@@ -18,13 +18,16 @@ namespace rondo {
 struct Philox {
   std::uint64_t seed = 0;
   std::uint64_t stream = 0;
+  const std::uint64_t* shift =
+      nullptr;  // added to `stream` when numbers are drawn, where it is set
 
   /// Four 32-bit words: block `index` of this stream.
   RONDO_HD std::array<std::uint32_t, 4> block(std::uint64_t index) const {
     std::uint32_t c0 = static_cast<std::uint32_t>(index),
                   c1 = static_cast<std::uint32_t>(index >> 32);
-    std::uint32_t c2 = static_cast<std::uint32_t>(stream);
-    std::uint32_t c3 = static_cast<std::uint32_t>(stream >> 32);
+    const std::uint64_t shifted = shift == nullptr ? stream : stream + *shift;
+    std::uint32_t c2 = static_cast<std::uint32_t>(shifted);
+    std::uint32_t c3 = static_cast<std::uint32_t>(shifted >> 32);
     std::uint32_t k0 = static_cast<std::uint32_t>(seed),
                   k1 = static_cast<std::uint32_t>(seed >> 32);
     for (int round = 0; round < 10; ++round) {
@@ -81,6 +84,17 @@ class Generator {
   void manual_seed(std::uint64_t seed);
   State state() const;
   void set_state(State state);
+
+  /// While it lives, the streams that the calling thread gets are counted from 0, and shifted by
+  /// the number at `shift` when they are used: a captured graph draws new numbers in every replay
+  /// (tensor/cuda_graph.h).
+  class Replayable {
+   public:
+    explicit Replayable(const std::uint64_t* shift);
+    ~Replayable();
+    Replayable(const Replayable&) = delete;
+    Replayable& operator=(const Replayable&) = delete;
+  };
 
  private:
   mutable std::mutex mutex_;

@@ -43,8 +43,9 @@ class Schedule {
 /// Memory for chunks in flight, kept by the caller from one collective to the next.
 class Scratch {
  public:
+  virtual ~Scratch() = default;
   /// At least `bytes` bytes, aligned to 64; what an earlier call returned is void.
-  char* reserve(std::size_t bytes);
+  virtual char* reserve(std::size_t bytes);
 
  private:
   struct Free {

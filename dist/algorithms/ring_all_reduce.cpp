@@ -49,8 +49,9 @@ Range part(Range whole, std::int64_t i, std::int64_t n) {
 class RingAllReduce final : public Schedule {
  public:
   RingAllReduce(int rank, int world_size, void* data, std::int64_t count, DType dtype, ReduceOp op,
-                const RingOptions& options)
-      : r_(rank),
+                const RingOptions& options, Arithmetic& arithmetic)
+      : arithmetic_(arithmetic),
+        r_(rank),
         n_(world_size),
         data_(static_cast<char*>(data)),
         count_(count),
@@ -88,11 +89,10 @@ class RingAllReduce final : public Schedule {
     auto [block, t, k] = place(i);
     if (t >= n_ - 1) return;
     Range in = chunk(block, r_ - t - 1, k);
-    if (op_ == ReduceOp::avg && t == n_ - 2) {  // the last addition: the segment is complete
-      combine_and_divide(at(in.begin), scratch, in.size(), dtype_, static_cast<int>(n_));
-    } else {
-      combine(at(in.begin), scratch, in.size(), dtype_, op_);
-    }
+    // An average is divided with the last addition, which completes the segment.
+    const bool divides = op_ == ReduceOp::avg && t == n_ - 2;
+    arithmetic_.combine(at(in.begin), scratch, in.size(), dtype_, op_,
+                        divides ? static_cast<int>(n_) : 1);
   }
 
  private:
@@ -110,6 +110,7 @@ class RingAllReduce final : public Schedule {
     return static_cast<std::size_t>(range.size() * size_of(dtype_));
   }
 
+  Arithmetic& arithmetic_;
   std::int64_t r_, n_;
   char* data_;
   std::int64_t count_;
@@ -122,22 +123,24 @@ class RingAllReduce final : public Schedule {
 
 std::unique_ptr<Schedule> ring_all_reduce_schedule(int rank, int world_size, void* data,
                                                    std::int64_t count, DType dtype, ReduceOp op,
-                                                   RingOptions options) {
+                                                   RingOptions options, Arithmetic& arithmetic) {
   check_reducible(dtype, op);
-  return std::make_unique<RingAllReduce>(rank, world_size, data, count, dtype, op, options);
+  return std::make_unique<RingAllReduce>(rank, world_size, data, count, dtype, op, options,
+                                         arithmetic);
 }
 
 std::unique_ptr<Operation> ring_all_reduce(Transport& transport, Scratch& scratch, void* data,
                                            std::int64_t count, DType dtype, ReduceOp op,
                                            RingOptions options) {
   int n = transport.world_size(), r = transport.rank();
-  return std::make_unique<Pipeline>(transport, scratch,
-                                    ring_all_reduce_schedule(r, n, data, count, dtype, op, options),
-                                    Pipeline::Options{.to = (r + 1) % n,
-                                                      .from = (r + n - 1) % n,
-                                                      .tag = options.tag,
-                                                      .chunk_bytes = options.chunk_bytes + 16,
-                                                      .window = options.window});
+  return std::make_unique<Pipeline>(
+      transport, scratch,
+      ring_all_reduce_schedule(r, n, data, count, dtype, op, options, transport.arithmetic()),
+      Pipeline::Options{.to = (r + 1) % n,
+                        .from = (r + n - 1) % n,
+                        .tag = options.tag,
+                        .chunk_bytes = options.chunk_bytes + 16,
+                        .window = options.window});
 }
 
 }  // namespace rondo::dist

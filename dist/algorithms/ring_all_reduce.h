@@ -27,6 +27,7 @@ std::unique_ptr<Operation> ring_all_reduce(Transport& transport, Scratch& scratc
 /// The list of hops itself, for a reader or a test that wants to see it.
 std::unique_ptr<Schedule> ring_all_reduce_schedule(int rank, int world_size, void* data,
                                                    std::int64_t count, DType dtype, ReduceOp op,
-                                                   RingOptions options = {});
+                                                   RingOptions options = {},
+                                                   Arithmetic& arithmetic = Arithmetic::host());
 
 }  // namespace rondo::dist

@@ -89,8 +89,11 @@ struct RingAllGather final : HalfRing {
 class RingReduceScatter final : public HalfRing {
  public:
   RingReduceScatter(int rank, int world_size, void* data, std::int64_t part_bytes,
-                    std::int64_t chunk, DType dtype, ReduceOp op)
-      : HalfRing(rank, world_size, -1, data, part_bytes, chunk), dtype_(dtype), op_(op) {}
+                    std::int64_t chunk, DType dtype, ReduceOp op, Arithmetic& arithmetic)
+      : HalfRing(rank, world_size, -1, data, part_bytes, chunk),
+        dtype_(dtype),
+        op_(op),
+        arithmetic_(arithmetic) {}
 
   Hop hop(std::int64_t i) const override {
     std::int64_t t = i / k_, k = i % k_;
@@ -102,16 +105,15 @@ class RingReduceScatter final : public HalfRing {
   void arrived(std::int64_t i, const void* scratch) override {
     std::int64_t t = i / k_, k = i % k_;
     std::int64_t count = static_cast<std::int64_t>(bytes(k)) / size_of(dtype_);
-    if (op_ == ReduceOp::avg && t == n_ - 2) {
-      combine_and_divide(at(r_ - t - 1, k), scratch, count, dtype_, static_cast<int>(n_));
-    } else {
-      combine(at(r_ - t - 1, k), scratch, count, dtype_, op_);
-    }
+    const bool divides = op_ == ReduceOp::avg && t == n_ - 2;
+    arithmetic_.combine(at(r_ - t - 1, k), scratch, count, dtype_, op_,
+                        divides ? static_cast<int>(n_) : 1);
   }
 
  private:
   DType dtype_;
   ReduceOp op_;
+  Arithmetic& arithmetic_;
 };
 
 class Barrier final : public Operation {
@@ -193,7 +195,8 @@ std::unique_ptr<Operation> ring_reduce_scatter(Transport& transport, Scratch& sc
       std::max<std::int64_t>(1, static_cast<std::int64_t>(options.chunk_bytes) / size) * size;
   return on_ring(transport, scratch,
                  std::make_unique<RingReduceScatter>(transport.rank(), transport.world_size(), data,
-                                                     part_count * size, chunk, dtype, op),
+                                                     part_count * size, chunk, dtype, op,
+                                                     transport.arithmetic()),
                  static_cast<std::size_t>(chunk), options);
 }
 

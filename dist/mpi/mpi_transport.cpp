@@ -6,6 +6,9 @@
 #include "dist/mpi/mpi_transport.h"
 
 #include <mpi.h>
+#if __has_include(<mpi-ext.h>)
+#include <mpi-ext.h>  // Open MPI's word on whether it reads GPUs' memory
+#endif
 
 #include <algorithm>
 #include <cstdlib>
@@ -141,6 +144,13 @@ class MpiTransport final : public Transport {
   std::unique_ptr<Operation> native_all_reduce(void* data, std::int64_t count, DType dtype,
                                                ReduceOp op, bool blocking) override;
 
+  bool reaches_gpus() const override {
+#ifdef MPIX_CUDA_AWARE_SUPPORT
+    return MPIX_Query_cuda_support() == 1;
+#else
+    return false;
+#endif
+  }
   void abort(int status) noexcept override { MPI_Abort(comm_, status); }
 
   void check(int status, const char* call, int peer = -1) const {

@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "tensor/cuda/capture.h"
+
 namespace rondo::cuda {
 namespace {
 
@@ -77,7 +79,14 @@ CachingAllocator& CachingAllocator::of(int device) {
 }
 
 void* CachingAllocator::allocate(std::size_t bytes) {
-  void* data = pool_.allocate(bytes, current_stream(device_).id(), current_tag);
+  BlockPool* graph = capture_memory();
+  BlockPool& pool = graph != nullptr ? *graph : pool_;
+  void* data = pool.allocate(bytes, current_stream(device_).id(), current_tag);
+  if (data != nullptr && graph != nullptr) {
+    std::lock_guard lock(mutex_);
+    others_[data] = graph->shared_from_this();
+    ++others_given_out_;
+  }
   if (data != nullptr) return data;
   std::size_t free = 0, total = 0;
   DeviceGuard guard(device_);
@@ -87,7 +96,22 @@ void* CachingAllocator::allocate(std::size_t bytes) {
                          " are free"));
 }
 
-void CachingAllocator::deallocate(void* data, std::size_t) noexcept { pool_.free(data); }
+void CachingAllocator::deallocate(void* data, std::size_t) noexcept {
+  std::shared_ptr<BlockPool> other;
+  if (others_given_out_ > 0) {
+    std::lock_guard lock(mutex_);
+    if (auto found = others_.find(data); found != others_.end()) {
+      other = std::move(found->second);
+      others_.erase(found);
+      --others_given_out_;
+    }
+  }
+  (other != nullptr ? *other : pool_).free(data);
+}
+
+std::shared_ptr<BlockPool> CachingAllocator::new_pool() const {
+  return std::make_shared<BlockPool>(std::make_unique<DeviceMemory>(device_));
+}
 
 void CachingAllocator::record_stream(void* data, const Stream& stream) {
   pool_.record_stream(data, stream.id());
@@ -122,6 +146,16 @@ void PinnedAllocator::deallocate(void* data, std::size_t) noexcept { pool_.free(
 
 void PinnedAllocator::record_stream(void* data, const Stream& stream) {
   pool_.record_stream(data, stream.id());
+}
+
+StoragePtr pinned_storage(std::size_t bytes, const Stream& user) {
+  PinnedAllocator& allocator = PinnedAllocator::instance();
+  void* data = bytes > 0 ? allocator.allocate(bytes) : nullptr;
+  return std::make_shared<Storage>(data, bytes, Device::cpu(), [=, &allocator] {
+    if (data == nullptr) return;
+    allocator.record_stream(data, user);  // which lives until here
+    allocator.deallocate(data, bytes);
+  });
 }
 
 }  // namespace rondo::cuda

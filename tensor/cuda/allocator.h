@@ -1,9 +1,15 @@
 #pragma once
 // The allocator of a GPU: a BlockPool over cudaMalloc, and the pinned memory that copies want.
 
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
 #include "tensor/allocator.h"
 #include "tensor/cuda/block_pool.h"
 #include "tensor/cuda/stream.h"
+#include "tensor/storage.h"
 
 namespace rondo::cuda {
 
@@ -24,11 +30,19 @@ class CachingAllocator final : public Allocator {
   void reset_peak() { pool_.reset_peak(); }
   void empty_cache() noexcept { pool_.empty_cache(); }
 
+  /// A pool beside the usual one, for a graph's capture. Who holds it may let go at any time: it
+  /// lives as long as a block of it.
+  std::shared_ptr<BlockPool> new_pool() const;
+
  private:
   explicit CachingAllocator(int device);
 
   int device_;
   BlockPool pool_;
+  // Blocks of other pools that are given out.
+  std::mutex mutex_;
+  std::atomic<std::size_t> others_given_out_{0};
+  std::unordered_map<void*, std::shared_ptr<BlockPool>> others_;
 };
 
 /// Names what the calling thread allocates, for the sentence of an out-of-memory error. The name
@@ -61,5 +75,8 @@ class PinnedAllocator final : public Allocator {
 
   BlockPool pool_;
 };
+
+/// Pinned memory that `user` reads or writes: free again when that stream is past its use.
+StoragePtr pinned_storage(std::size_t bytes, const Stream& user);
 
 }  // namespace rondo::cuda

@@ -40,7 +40,7 @@ struct StreamId {
 };
 
 /// Thread-safe.
-class BlockPool {
+class BlockPool : public std::enable_shared_from_this<BlockPool> {
  public:
   class Source {
    public:

@@ -12,6 +12,7 @@ constexpr Cudart real = {
     .get_device = cudaGetDevice,
     .set_device = cudaSetDevice,
     .device_synchronize = cudaDeviceSynchronize,
+    .get_pci_bus_id = cudaDeviceGetPCIBusId,
     .malloc = cudaMalloc,
     .free = cudaFree,
     .host_alloc = cudaHostAlloc,

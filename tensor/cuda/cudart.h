@@ -15,6 +15,7 @@ struct Cudart {
   cudaError_t (*get_device)(int*);
   cudaError_t (*set_device)(int);
   cudaError_t (*device_synchronize)();
+  cudaError_t (*get_pci_bus_id)(char* id, int length, int device);
 
   cudaError_t (*malloc)(void**, std::size_t);
   cudaError_t (*free)(void*);

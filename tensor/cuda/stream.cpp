@@ -4,6 +4,7 @@
 #include <map>
 
 #include "tensor/cuda/index_check.h"
+#include "tensor/cuda_graph.h"
 
 namespace rondo::cuda {
 namespace {
@@ -103,6 +104,12 @@ void synchronize(int device) {
 }
 
 std::uint64_t synchronizations() { return waits; }
-void count_synchronization() { ++waits; }
+void count_synchronization() {
+  require<CudaError>(
+      !is_capturing(),
+      "cuda::Graph: a captured step cannot wait for the GPU: it looked at a value on "
+      "the host, or copied one there");
+  ++waits;
+}
 
 }  // namespace rondo::cuda

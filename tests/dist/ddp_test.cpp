@@ -23,9 +23,9 @@ TEST_P(DdpTest, EqualsOneProcess) {
   });
 }
 TEST_P(DdpTest, Overlap) { on_ranks(GetParam(), test::check_overlap); }
-TEST_P(DdpTest, NoSync) { on_ranks(GetParam(), test::check_no_sync); }
-TEST_P(DdpTest, Aliasing) { on_ranks(GetParam(), test::check_aliasing); }
-TEST_P(DdpTest, Flags) { on_ranks(GetParam(), test::check_flags); }
+TEST_P(DdpTest, NoSync) { on_ranks(GetParam(), [](auto comm) { test::check_no_sync(comm); }); }
+TEST_P(DdpTest, Aliasing) { on_ranks(GetParam(), [](auto comm) { test::check_aliasing(comm); }); }
+TEST_P(DdpTest, Flags) { on_ranks(GetParam(), [](auto comm) { test::check_flags(comm); }); }
 TEST_P(DdpTest, UnusedParameters) { on_ranks(GetParam(), test::check_unused_parameters); }
 TEST_P(DdpTest, FrozenParameters) { on_ranks(GetParam(), test::check_frozen_parameters); }
 TEST_P(DdpTest, DifferentModels) { on_ranks(GetParam(), test::check_different_models); }

@@ -1,7 +1,8 @@
 #pragma once
 // What every communicator must do, whatever carries its bytes: run over threads by
-// tests/dist/communicator_test.cpp and over MPI by tests/mpi/collectives_test.cpp. Each function is
-// called by all ranks; values are small integers, so that every sum is exact in every dtype.
+// tests/dist/communicator_test.cpp, over MPI by tests/mpi/collectives_test.cpp and on GPUs by
+// tests/dist/cuda/gpu_collectives_test.cpp. Each function is called by all ranks; values are small
+// integers, so that every sum is exact in every dtype.
 
 #include <gtest/gtest.h>
 
@@ -17,25 +18,26 @@ inline std::vector<std::int64_t> counts_for(int n) { return {0, 1, n - 1, n, n +
 /// Element i of rank r: (5 i + 3 r) mod 7, converted to `dtype`.
 inline double value_at(int r, std::int64_t i) { return static_cast<double>((5 * i + 3 * r) % 7); }
 
-inline Tensor filled(DType dtype, std::int64_t count,
-                     const std::function<double(std::int64_t)>& f) {
+inline Tensor filled(DType dtype, std::int64_t count, const std::function<double(std::int64_t)>& f,
+                     Device device = Device::cpu()) {
   Tensor t = Tensor::empty({count}, {.dtype = dtype});
   visit_dtype(dtype, [&]<class T>() {
     for (std::int64_t i = 0; i < count; ++i) t.data_ptr<T>()[i] = T(static_cast<float>(f(i)));
   });
-  return t;
+  return t.to(device);
 }
 
 inline void expect_elements(const Tensor& t, const std::function<double(std::int64_t)>& want,
                             const char* what) {
-  auto got = t.to_vector<double>();
+  auto got = t.to(Device::cpu()).to_vector<double>();
   for (std::size_t i = 0; i < got.size(); ++i) {
     ASSERT_EQ(got[i], want(static_cast<std::int64_t>(i)))
         << what << ", " << t.dtype() << ", element " << i << " of " << got.size();
   }
 }
 
-inline void check_all_reduce(dist::Communicator& comm, dist::AllReduce algorithm) {
+inline void check_all_reduce(dist::Communicator& comm, dist::AllReduce algorithm,
+                             Device device = Device::cpu()) {
   int n = comm.world_size();
   for (DType dtype : {f32, f64, bf16, f16, i64, i32, u8, i8}) {
     for (std::int64_t count : counts_for(n)) {
@@ -45,7 +47,8 @@ inline void check_all_reduce(dist::Communicator& comm, dist::AllReduce algorithm
         return result;
       };
       auto run = [&](dist::ReduceOp op) {
-        Tensor x = filled(dtype, count, [&](auto i) { return value_at(comm.rank(), i); });
+        Tensor x = filled(
+            dtype, count, [&](auto i) { return value_at(comm.rank(), i); }, device);
         comm.all_reduce_async(x, op, algorithm).wait();
         return x;
       };
@@ -72,8 +75,8 @@ inline void check_all_reduce(dist::Communicator& comm, dist::AllReduce algorithm
       }
     }
   }
-  Tensor x =
-      filled(f32, 33, [&](auto i) { return 1.0 + static_cast<double>((i + comm.rank()) % 2); });
+  Tensor x = filled(
+      f32, 33, [&](auto i) { return 1.0 + static_cast<double>((i + comm.rank()) % 2); }, device);
   comm.all_reduce_async(x, dist::ReduceOp::prod, algorithm).wait();
   expect_elements(
       x,
@@ -83,14 +86,15 @@ inline void check_all_reduce(dist::Communicator& comm, dist::AllReduce algorithm
         return product;
       },
       "prod");
-  EXPECT_THROW(comm.all_reduce(Tensor::empty({2}, {.dtype = i64}), dist::ReduceOp::avg),
+  EXPECT_THROW(comm.all_reduce(zeros({2}, {.dtype = i64, .device = device}), dist::ReduceOp::avg),
                DTypeError);
 }
 
-inline void check_broadcast(dist::Communicator& comm) {
+inline void check_broadcast(dist::Communicator& comm, Device device = Device::cpu()) {
   for (int root = 0; root < comm.world_size(); ++root) {
     for (std::int64_t count : counts_for(comm.world_size())) {
-      Tensor x = filled(f32, count, [&](auto i) { return value_at(comm.rank(), i); });
+      Tensor x = filled(
+          f32, count, [&](auto i) { return value_at(comm.rank(), i); }, device);
       comm.broadcast(x, root);
       expect_elements(
           x, [&](auto i) { return value_at(root, i); }, "broadcast");
@@ -98,20 +102,22 @@ inline void check_broadcast(dist::Communicator& comm) {
   }
   EXPECT_EQ(comm.broadcast_bytes(comm.rank() == 0 ? "hello" : ""), "hello");
   EXPECT_EQ(comm.broadcast_bytes(""), "");
-  EXPECT_THROW(comm.broadcast(zeros({1}), comm.world_size()), CommError);
+  EXPECT_THROW(comm.broadcast(zeros({1}, {.device = device}), comm.world_size()), CommError);
 }
 
-inline void check_gather_and_scatter(dist::Communicator& comm) {
+inline void check_gather_and_scatter(dist::Communicator& comm, Device device = Device::cpu()) {
   int n = comm.world_size();
   for (std::int64_t count : counts_for(n)) {
-    Tensor x = filled(i32, count, [&](auto i) { return value_at(comm.rank(), i); });
-    Tensor all = Tensor::empty({n * count}, {.dtype = i32});
+    Tensor x = filled(
+        i32, count, [&](auto i) { return value_at(comm.rank(), i); }, device);
+    Tensor all = Tensor::empty({n * count}, {.dtype = i32, .device = device});
     comm.all_gather(all, x);
     expect_elements(
         all, [&](auto i) { return value_at(static_cast<int>(i / count), i % count); },
         "all_gather");
-    Tensor whole = filled(f32, n * count, [&](auto i) { return value_at(comm.rank(), i); });
-    Tensor part = Tensor::empty({count});
+    Tensor whole = filled(
+        f32, n * count, [&](auto i) { return value_at(comm.rank(), i); }, device);
+    Tensor part = Tensor::empty({count}, {.device = device});
     comm.reduce_scatter(part, whole);
     expect_elements(
         part,
@@ -126,8 +132,10 @@ inline void check_gather_and_scatter(dist::Communicator& comm) {
   }
   auto texts = comm.all_gather_bytes(std::string(static_cast<std::size_t>(comm.rank()), 'x'));
   for (int r = 0; r < n; ++r) EXPECT_EQ(texts[r].size(), static_cast<std::size_t>(r));
-  EXPECT_THROW(comm.all_gather(zeros({3 * n + 1}), zeros({3})), ShapeError);
-  EXPECT_THROW(comm.reduce_scatter(zeros({3}), zeros({3 * n + 1})), ShapeError);
+  const Tensor three = zeros({3}, {.device = device}),
+               more = zeros({3 * n + 1}, {.device = device});
+  EXPECT_THROW(comm.all_gather(more, three), ShapeError);
+  EXPECT_THROW(comm.reduce_scatter(three, more), ShapeError);
 }
 
 /// Everyone sends to everyone, both ways at once, with blocking and asynchronous calls.

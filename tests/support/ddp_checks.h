@@ -48,12 +48,12 @@ struct TinyConvnet : nn::Module {
 struct Batch {
   Tensor x, y;
 };
-inline Batch batch_of(const Dims& image, int step, DType dtype) {
+inline Batch batch_of(const Dims& image, int step, DType dtype, Device device = Device::cpu()) {
   Generator generator(1000 + static_cast<std::uint64_t>(step));
   Dims shape = image;
   shape.insert(0, 96);
-  return {randn(shape, {.dtype = dtype}, generator),
-          randint(0, 5, {96}, {.dtype = i64}, generator)};
+  return {randn(shape, {.dtype = dtype}, generator).to(device),
+          randint(0, 5, {96}, {.dtype = i64}, generator).to(device)};
 }
 
 inline void set_weights(nn::Module& model, std::uint64_t seed) {
@@ -61,19 +61,22 @@ inline void set_weights(nn::Module& model, std::uint64_t seed) {
   Generator generator(seed);
   for (auto& [name, p] : model.named_parameters()) {
     double scale = p.dim() > 1 ? 1 / std::sqrt(static_cast<double>(p.numel() / p.size(0))) : 0.1;
-    p.copy_(randn(p.shape(), {.dtype = p.dtype()}, generator) *
-            scalar(scale, {.dtype = p.dtype()}));
+    p.copy_(
+        (randn(p.shape(), {.dtype = p.dtype()}, generator) * scalar(scale, {.dtype = p.dtype()}))
+            .to(p.device()));
   }
 }
 
 /// 20 steps on N ranks against the same on one, on the whole batch of 96.
 template <class Model>
 void check_equals_one_process(std::shared_ptr<dist::Communicator> comm, const Dims& image,
-                              DType dtype, double tolerance, dist::BucketOptions buckets) {
+                              DType dtype, double tolerance, dist::BucketOptions buckets,
+                              Device device = Device::cpu()) {
   int n = comm->world_size(), r = comm->rank();
   Model whole, mine;
   whole.to(dtype);
   mine.to(dtype);
+  mine.to(device);
   set_weights(whole, 5);
   set_weights(mine, r == 0 ? 5 : 77 + r);  // rank 0's are what all must start from
   dist::DistributedDataParallel ddp(mine, comm, {.buckets = buckets});
@@ -86,14 +89,15 @@ void check_equals_one_process(std::shared_ptr<dist::Communicator> comm, const Di
     whole_sgd.step();
     std::int64_t part = 96 / n;
     mine_sgd.zero_grad();
-    cross_entropy(ddp(batch.x.narrow(0, r * part, part)), batch.y.narrow(0, r * part, part))
+    cross_entropy(ddp(batch.x.narrow(0, r * part, part).to(device)),
+                  batch.y.narrow(0, r * part, part).to(device))
         .backward();
     mine_sgd.step();
   }
   auto want = whole.named_parameters(), got = mine.named_parameters();
   for (std::size_t i = 0; i < want.size(); ++i) {
     auto a = want[i].tensor.template to_vector<double>();
-    auto b = got[i].tensor.template to_vector<double>();
+    auto b = got[i].tensor.to(Device::cpu()).template to_vector<double>();
     double largest = 0, difference = 0;
     for (std::size_t k = 0; k < a.size(); ++k) {
       largest = std::max(largest, std::abs(a[k]));
@@ -113,8 +117,9 @@ inline std::string failure_of(const std::function<void()>& f) {
   return "nothing was thrown";
 }
 
-inline Tensor one_loss(const std::function<Tensor(const Tensor&)>& model, int seed) {
-  Batch batch = batch_of({20}, seed, f32);
+inline Tensor one_loss(const std::function<Tensor(const Tensor&)>& model, int seed,
+                       Device device = Device::cpu()) {
+  Batch batch = batch_of({20}, seed, f32, device);
   return cross_entropy(model(batch.x), batch.y);
 }
 
@@ -156,33 +161,37 @@ inline void check_overlap(std::shared_ptr<dist::Communicator> comm) {
 }
 
 /// no_sync adds up on each rank; the backward after it averages the sums.
-inline void check_no_sync(std::shared_ptr<dist::Communicator> comm) {
+inline void check_no_sync(std::shared_ptr<dist::Communicator> comm, Device device = Device::cpu()) {
   int n = comm->world_size(), r = comm->rank();
   TinyMlp model, alone;
   set_weights(alone, 3);
   set_weights(model, 3);
+  model.to(device);
   dist::DistributedDataParallel ddp(model, comm);
   {
     auto guard = ddp.no_sync();
-    one_loss([&](auto& x) { return ddp(x); }, 2 * r).backward();
+    one_loss([&](auto& x) { return ddp(x); }, 2 * r, device).backward();
   }
-  one_loss([&](auto& x) { return ddp(x); }, 2 * r + 1).backward();
+  one_loss([&](auto& x) { return ddp(x); }, 2 * r + 1, device).backward();
   for (int k = 0; k < 2 * n; ++k) one_loss([&](auto& x) { return alone(x); }, k).backward();
   auto got = model.parameters(), want = alone.parameters();
   for (std::size_t i = 0; i < got.size(); ++i) {
-    auto a = got[i].grad().to_vector<double>(), b = want[i].grad().to_vector<double>();
+    auto a = got[i].grad().to(Device::cpu()).to_vector<double>(),
+         b = want[i].grad().to_vector<double>();
     for (std::size_t k = 0; k < a.size(); ++k) ASSERT_NEAR(a[k], b[k] / n, 2e-6);
   }
 }
 
 /// Gradients keep living in their buckets, through zero_grad and all.
-inline void check_aliasing(std::shared_ptr<dist::Communicator> comm) {
+inline void check_aliasing(std::shared_ptr<dist::Communicator> comm,
+                           Device device = Device::cpu()) {
   TinyMlp model;
+  model.to(device);
   dist::DistributedDataParallel ddp(model, comm);
   std::vector<void*> places;
   for (int step = 0; step < 3; ++step) {
     model.zero_grad();
-    one_loss([&](auto& x) { return ddp(x); }, step).backward();
+    one_loss([&](auto& x) { return ddp(x); }, step, device).backward();
     std::vector<void*> now;
     for (auto& p : model.parameters()) now.push_back(p.grad().data_ptr());
     if (step > 0) {
@@ -192,13 +201,14 @@ inline void check_aliasing(std::shared_ptr<dist::Communicator> comm) {
   }
 }
 
-inline void check_flags(std::shared_ptr<dist::Communicator> comm) {
+inline void check_flags(std::shared_ptr<dist::Communicator> comm, Device device = Device::cpu()) {
   int n = comm->world_size(), r = comm->rank();
   TinyMlp model;
+  model.to(device);
   dist::DistributedDataParallel ddp(model, comm);
   auto backward = [&](double flag) {
     model.zero_grad();
-    Tensor loss = one_loss([&](auto& x) { return ddp(x); }, 0);
+    Tensor loss = one_loss([&](auto& x) { return ddp(x); }, 0, device);
     ddp.set_flag(flag);
     loss.backward();
   };

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -123,6 +124,10 @@ cudaError_t get_device(int* device) {
 cudaError_t set_device(int device) {
   if (device < 0 || device >= host_gpus) return cudaErrorInvalidDevice;
   current_device = device;
+  return cudaSuccess;
+}
+cudaError_t get_pci_bus_id(char* id, int length, int device) {
+  std::snprintf(id, static_cast<std::size_t>(length), "0000:%02d:00.0", device);
   return cudaSuccess;
 }
 cudaError_t host_malloc(void** data, std::size_t bytes) {
@@ -344,6 +349,7 @@ const cuda::Cudart& host_cudart() {
       .get_device = get_device,
       .set_device = set_device,
       .device_synchronize = device_synchronize,
+      .get_pci_bus_id = get_pci_bus_id,
       .malloc = host_malloc,
       .free = host_free,
       .host_alloc = host_alloc,

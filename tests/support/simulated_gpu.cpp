@@ -2,30 +2,56 @@
 
 #include "support/simulated_gpu.h"
 
-#include <array>
 #include <cstdlib>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
 
 #include "support/host_cublaslt.h"
 #include "support/host_cudart.h"
 #include "support/host_cudnn.h"
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/simulation.h"
+#include "tensor/cuda/stream.h"
 
 namespace rondo::test {
 namespace {
 
-/// Host memory that calls itself a GPU's.
+/// Host memory that calls itself a GPU's. It is gone when the stream for which it was allocated has
+/// done all that it holds, which for a default stream is at once.
 class HostAllocator final : public Allocator {
  public:
   explicit HostAllocator(int device) : device_(device) {}
   Device device() const override { return Device::cuda(device_); }
   void* allocate(std::size_t bytes) override {
-    return std::aligned_alloc(512, (bytes + 511) / 512 * 512);
+    void* data = std::aligned_alloc(512, (bytes + 511) / 512 * 512);
+    if (cudaStream_t stream = cuda::current_stream(device_).get(); stream != nullptr) {
+      std::lock_guard lock(mutex_);
+      streams_[data] = stream;
+    }
+    return data;
   }
-  void deallocate(void* data, std::size_t) noexcept override { std::free(data); }
+  void deallocate(void* data, std::size_t) noexcept override {
+    cudaStream_t stream = nullptr;
+    {
+      std::lock_guard lock(mutex_);
+      if (auto found = streams_.find(data); found != streams_.end()) {
+        stream = found->second;
+        streams_.erase(found);
+      }
+    }
+    if (stream == nullptr) return std::free(data);
+    submit(stream, [data] {
+      std::free(data);
+      return true;
+    });
+  }
 
  private:
   int device_;
+  std::mutex mutex_;
+  std::map<void*, cudaStream_t> streams_;
 };
 
 class ExactGpu final : public cuda::CudaBackend {
@@ -41,9 +67,12 @@ class ExactGpu final : public cuda::CudaBackend {
 
 Allocator& host_allocator(int device) {
   // Kept: tensors may outlive the scope that made them.
-  static auto* made = new std::array<HostAllocator, host_gpus>{HostAllocator(0), HostAllocator(1),
-                                                               HostAllocator(2), HostAllocator(3)};
-  return (*made)[static_cast<std::size_t>(device)];
+  static auto* made = [] {
+    auto* all = new std::vector<std::unique_ptr<HostAllocator>>;
+    for (int i = 0; i < host_gpus; ++i) all->push_back(std::make_unique<HostAllocator>(i));
+    return all;
+  }();
+  return *(*made)[static_cast<std::size_t>(device)];
 }
 
 SimulatedGpus::SimulatedGpus(Memory memory) {

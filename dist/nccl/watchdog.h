@@ -1,0 +1,61 @@
+#pragma once
+// Watchdog: who notices that a collective on a GPU will never end.
+//
+// The host does not wait for collectives on a GPU, so it cannot notice that one of them hangs: a
+// peer died, or the ranks called different things. A thread looks after them instead. When the
+// oldest has been at the head of its stream for longer than the timeout, or NCCL has noticed an
+// error by itself, the thread aborts the communicator: its kernels end, whoever waits for the
+// device is set free, and the next call on this rank throws what the watchdog has found.
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace rondo::dist {
+
+class Watchdog {
+ public:
+  struct Options {
+    int rank = 0;
+    std::chrono::nanoseconds timeout;
+    std::function<std::string()> error;  // what is wrong with the communicator; empty: nothing
+    std::function<void()> abort;         // ends all that it is doing
+  };
+  explicit Watchdog(Options options);
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  /// From now on waits for `is_done`, after all that was handed over before; then drops it, and
+  /// what it holds.
+  void watch(std::string name, std::function<bool()> is_done);
+  /// Throws CommError when the communicator has been aborted.
+  void check() const;
+  /// Whether all that was handed over is done.
+  bool is_idle() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Watched {
+    std::string name;
+    std::function<bool()> is_done;
+  };
+  void run();
+  void look();
+  void fail(std::string why);
+
+  Options options_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Watched> watched_;
+  Clock::time_point head_since_{};  // when the oldest became the oldest
+  std::string failure_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace rondo::dist

@@ -1,0 +1,106 @@
+#include <optional>
+
+#include "tensor/backend.h"
+#include "tensor/cuda/allocator.h"
+#include "tensor/cuda/capture.h"
+#include "tensor/cuda_graph.h"
+#include "tensor/random.h"
+
+namespace rondo::cuda {
+namespace {
+
+thread_local BlockPool* memory_of_capture = nullptr;
+
+/// Between begin and end everything that the thread allocates is the graph's.
+class CaptureScope {
+ public:
+  explicit CaptureScope(BlockPool& memory) { memory_of_capture = &memory; }
+  ~CaptureScope() { memory_of_capture = nullptr; }
+  CaptureScope(const CaptureScope&) = delete;
+  CaptureScope& operator=(const CaptureScope&) = delete;
+};
+
+}  // namespace
+
+bool is_capturing() { return memory_of_capture != nullptr; }
+BlockPool* capture_memory() { return memory_of_capture; }
+
+class Graph::Impl {
+ public:
+  explicit Impl(Device device)
+      : device_(device.index),
+        stream_(Stream::create(device_)),
+        memory_(CachingAllocator::of(device_).new_pool()),
+        random_(Tensor::empty({}, {.dtype = i64, .device = device})) {}
+  ~Impl() {
+    if (exec_ != nullptr) cudart().graph_exec_destroy(exec_);
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  bool is_captured() const { return exec_ != nullptr; }
+
+  void capture(const std::function<void()>& step) {
+    require<CudaError>(!is_captured(), "cuda::Graph: it has been captured already");
+    require<CudaError>(!is_capturing(), "cuda::Graph: a capture inside a capture");
+    const DeviceGuard guard(device_);
+    const Event before(device_);
+    before.record(current_stream(device_));
+    before.block(stream_);
+    const Generator::State drawn = default_generator().state();
+    check(cudart().stream_begin_capture(stream_.get(), cudaStreamCaptureModeRelaxed));
+    cudaGraph_t graph = nullptr;
+    try {
+      const StreamGuard current(stream_);
+      const CaptureScope scope(*memory_);
+      const Generator::Replayable numbers(static_cast<const std::uint64_t*>(random_.data_ptr()));
+      step();
+    } catch (...) {
+      // Void, since the step did not come to its end; the error that it ended with counts.
+      if (cudart().stream_end_capture(stream_.get(), &graph) == cudaSuccess && graph != nullptr)
+        cudart().graph_destroy(graph);
+      cudart().get_last_error();
+      default_generator().set_state(drawn);
+      throw;
+    }
+    seed_ = drawn.seed;
+    draws_ = default_generator().state().next_stream - drawn.next_stream;
+    default_generator().set_state(drawn);  // nothing has been drawn yet
+    check(cudart().stream_end_capture(stream_.get(), &graph));
+    const cudaError_t status = cudart().graph_instantiate(&exec_, graph, 0);
+    cudart().graph_destroy(graph);
+    check(status);
+  }
+
+  void replay() {
+    require<CudaError>(is_captured(), "cuda::Graph: there is nothing to replay yet");
+    if (draws_ > 0) {
+      const Generator::State state = default_generator().state();
+      require<CudaError>(state.seed == seed_, "cuda::Graph: it was captured with the seed ", seed_,
+                         ", the generator's is ", state.seed, " now");
+      backend(random_).fill(random_, static_cast<std::int64_t>(state.next_stream));
+      default_generator().set_state({state.seed, state.next_stream + draws_});
+    }
+    const DeviceGuard guard(device_);
+    check(cudart().graph_launch(exec_, current_stream(device_).get()));
+  }
+
+ private:
+  int device_;
+  Stream stream_;
+  std::shared_ptr<BlockPool> memory_;
+  Tensor random_;  // the number of the first stream of random numbers that a replay draws from
+  std::uint64_t seed_ = 0, draws_ = 0;
+  cudaGraphExec_t exec_ = nullptr;
+};
+
+Graph::Graph(Device device) {
+  require_device(device.index);
+  impl_ = std::make_unique<Impl>(device);
+}
+Graph::~Graph() = default;
+void Graph::capture(const std::function<void()>& step) { impl_->capture(step); }
+bool Graph::is_captured() const { return impl_->is_captured(); }
+void Graph::replay() { impl_->replay(); }
+
+}  // namespace rondo::cuda

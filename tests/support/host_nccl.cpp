@@ -1,0 +1,334 @@
+#ifdef RONDO_HAS_NCCL
+
+#include "support/host_nccl.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "dist/reduce.h"
+#include "support/host_cudart.h"
+#include "tensor/error.h"
+
+namespace rondo::test {
+namespace {
+
+using dist::ReduceOp;
+
+/// One rank's part of a collective.
+struct Call {
+  std::string kind;
+  const void* send;
+  void* recv;
+  std::size_t count;  // elements of the part that is sent
+  DType dtype;
+  ReduceOp op;
+  int root;
+
+  std::string describe() const {
+    return concat(kind, " of ", count, ' ', dtype, " (", op, ", root ", root, ")");
+  }
+};
+
+/// A collective: done by whoever comes last.
+struct Meeting {
+  std::map<int, Call> calls;
+  bool is_over = false;
+};
+
+struct Parcel {
+  const void* data;
+  std::size_t bytes;
+  std::shared_ptr<bool> taken = std::make_shared<bool>(false);
+};
+
+struct World {
+  int size;
+  int joined = 0;
+  std::map<std::uint64_t, Meeting> meetings;
+  std::map<std::pair<int, int>, std::deque<Parcel>> mail;  // from, to
+};
+
+struct Comm {
+  std::shared_ptr<World> world;
+  int rank;
+  std::uint64_t next = 0;
+  bool aborted = false;
+  bool busy = true;  // every call is in progress first
+  ncclResult_t error = ncclSuccess;
+};
+
+// Everything below is called under this lock, or by submit's, whose lock is taken first.
+std::recursive_mutex& mutex() {
+  static auto* made = new std::recursive_mutex;
+  return *made;
+}
+using Lock = std::lock_guard<std::recursive_mutex>;
+
+std::map<std::string, std::shared_ptr<World>> worlds;
+std::map<int, Comm*> comms;
+std::vector<std::string> violations;
+int said_version = 0;
+std::uint64_t ids = 0;
+
+Comm& of(ncclComm_t comm) { return *reinterpret_cast<Comm*>(comm); }
+
+void violation(std::string what) {
+  Lock lock(mutex());
+  violations.push_back(std::move(what));
+}
+
+/// A group that is being put together by this thread: what each stream is to do.
+struct Group {
+  int depth = 0;
+  std::map<cudaStream_t, std::vector<std::function<bool()>>> work;
+};
+thread_local Group group;
+
+ncclResult_t put(ncclComm_t comm, cudaStream_t stream, const std::string& what,
+                 std::function<bool()> work) {
+  if (!has_waited_for_device(stream))
+    violation(concat("rank ", of(comm).rank, ": ", what, " does not wait for the GPU"));
+  of(comm).busy = true;
+  if (group.depth > 0)
+    group.work[stream].push_back(std::move(work));
+  else
+    submit(stream, std::move(work));
+  return ncclInProgress;
+}
+
+void compute(World& world, Meeting& meeting) {
+  const Call& first = meeting.calls.at(0);
+  const std::size_t bytes = first.count * static_cast<std::size_t>(size_of(first.dtype));
+  for (const auto& [rank, call] : meeting.calls) {
+    if (call.describe() != first.describe())
+      violation(concat("rank ", rank, " calls ", call.describe(), " where rank 0 calls ",
+                       first.describe()));
+  }
+  // What each rank sends, before any of it is overwritten.
+  std::vector<std::vector<char>> sent;
+  for (const auto& [rank, call] : meeting.calls) {
+    const auto* data = static_cast<const char*>(call.send);
+    sent.emplace_back(data, data + bytes);
+  }
+  std::vector<char> result = sent[static_cast<std::size_t>(first.root)];
+  if (first.kind == "all_gather") {
+    result.clear();
+    for (const auto& part : sent) result.insert(result.end(), part.begin(), part.end());
+  } else if (first.kind != "broadcast") {
+    result = sent[0];
+    const auto count = static_cast<std::int64_t>(first.count);
+    for (std::size_t r = 1; r < sent.size(); ++r)
+      dist::combine(result.data(), sent[r].data(), count, first.dtype, first.op);
+    if (first.op == ReduceOp::avg) dist::divide(result.data(), count, first.dtype, world.size);
+  }
+  for (const auto& [rank, call] : meeting.calls) {
+    if (first.kind == "reduce_scatter") {
+      const std::size_t part = bytes / static_cast<std::size_t>(world.size);
+      std::memcpy(call.recv, result.data() + part * static_cast<std::size_t>(rank), part);
+    } else {
+      std::memcpy(call.recv, result.data(), result.size());
+    }
+  }
+}
+
+ncclResult_t collective(ncclComm_t comm_, cudaStream_t stream, Call call) {
+  Comm& comm = of(comm_);
+  const std::uint64_t number = comm.next++;
+  const std::string what = call.kind;
+  return put(comm_, stream, what, [&comm, number, call] {
+    Lock lock(mutex());
+    if (comm.aborted) return true;
+    Meeting& meeting = comm.world->meetings[number];
+    meeting.calls.try_emplace(comm.rank, call);
+    if (!meeting.is_over && std::ssize(meeting.calls) == comm.world->size) {
+      compute(*comm.world, meeting);
+      meeting.is_over = true;
+    }
+    return meeting.is_over;
+  });
+}
+
+DType dtype_of(ncclDataType_t type) {
+  switch (type) {
+    case ncclFloat64:
+      return f64;
+    case ncclFloat32:
+      return f32;
+    case ncclBfloat16:
+      return bf16;
+    case ncclFloat16:
+      return f16;
+    case ncclInt64:
+      return i64;
+    case ncclInt32:
+      return i32;
+    case ncclInt8:
+      return i8;
+    default:
+      return u8;
+  }
+}
+
+ReduceOp op_of(ncclRedOp_t op) {
+  switch (op) {
+    case ncclAvg:
+      return ReduceOp::avg;
+    case ncclProd:
+      return ReduceOp::prod;
+    case ncclMin:
+      return ReduceOp::min;
+    case ncclMax:
+      return ReduceOp::max;
+    default:
+      return ReduceOp::sum;
+  }
+}
+
+ncclResult_t get_version(int* version) {
+  *version = said_version;
+  return ncclSuccess;
+}
+ncclResult_t get_unique_id(ncclUniqueId* id) {
+  Lock lock(mutex());
+  *id = {};
+  const std::string text = concat("world ", ids++);
+  std::memcpy(id->internal, text.data(), text.size());
+  return ncclSuccess;
+}
+const char* error_string(ncclResult_t status) {
+  return status == ncclRemoteError ? "remote process exited or there was a network error"
+                                   : "an error of the test's own NCCL";
+}
+const char* last_error(ncclComm_t) { return ""; }
+
+ncclResult_t comm_init_rank(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
+                            ncclConfig_t* config) {
+  Lock lock(mutex());
+  if (config == nullptr || config->blocking != 0) return ncclInvalidUsage;
+  std::shared_ptr<World>& world = worlds[std::string(id.internal, sizeof id.internal)];
+  if (world == nullptr) world = std::make_shared<World>(World{.size = size});
+  if (world->size != size || rank < 0 || rank >= size) return ncclInvalidArgument;
+  ++world->joined;
+  auto* made = new Comm{.world = world, .rank = rank};
+  comms[rank] = made;
+  *comm = reinterpret_cast<ncclComm_t>(made);
+  return ncclInProgress;
+}
+ncclResult_t comm_async_error(ncclComm_t comm, ncclResult_t* state) {
+  Lock lock(mutex());
+  *state = of(comm).error;
+  if (*state != ncclSuccess) return ncclSuccess;
+  if (of(comm).world->joined < of(comm).world->size || std::exchange(of(comm).busy, false))
+    *state = ncclInProgress;
+  return ncclSuccess;
+}
+ncclResult_t comm_finalize(ncclComm_t comm) {
+  of(comm).busy = true;
+  return ncclInProgress;
+}
+ncclResult_t comm_abort(ncclComm_t comm) {
+  Lock lock(mutex());
+  of(comm).aborted = true;  // kept: its work may still lie in streams
+  return ncclSuccess;
+}
+
+ncclResult_t all_reduce(const void* send, void* recv, std::size_t count, ncclDataType_t type,
+                        ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  return collective(comm, stream, {"all_reduce", send, recv, count, dtype_of(type), op_of(op), 0});
+}
+ncclResult_t broadcast(const void* send, void* recv, std::size_t count, ncclDataType_t type,
+                       int root, ncclComm_t comm, cudaStream_t stream) {
+  return collective(comm, stream,
+                    {"broadcast", send, recv, count, dtype_of(type), ReduceOp::sum, root});
+}
+ncclResult_t all_gather(const void* send, void* recv, std::size_t count, ncclDataType_t type,
+                        ncclComm_t comm, cudaStream_t stream) {
+  return collective(comm, stream,
+                    {"all_gather", send, recv, count, dtype_of(type), ReduceOp::sum, 0});
+}
+ncclResult_t reduce_scatter(const void* send, void* recv, std::size_t count, ncclDataType_t type,
+                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  const auto size = static_cast<std::size_t>(of(comm).world->size);
+  return collective(comm, stream,
+                    {"reduce_scatter", send, recv, count * size, dtype_of(type), op_of(op), 0});
+}
+
+ncclResult_t send(const void* data, std::size_t count, ncclDataType_t type, int peer,
+                  ncclComm_t comm_, cudaStream_t stream) {
+  Comm& comm = of(comm_);
+  const std::size_t bytes = count * static_cast<std::size_t>(size_of(dtype_of(type)));
+  auto taken = std::make_shared<std::shared_ptr<bool>>();
+  return put(comm_, stream, "send", [=, &comm] {
+    Lock lock(mutex());
+    if (comm.aborted) return true;
+    if (*taken == nullptr) {
+      Parcel parcel{data, bytes};
+      *taken = parcel.taken;
+      comm.world->mail[{comm.rank, peer}].push_back(parcel);
+    }
+    return **taken;
+  });
+}
+ncclResult_t recv(void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm_,
+                  cudaStream_t stream) {
+  Comm& comm = of(comm_);
+  const std::size_t bytes = count * static_cast<std::size_t>(size_of(dtype_of(type)));
+  return put(comm_, stream, "recv", [=, &comm] {
+    Lock lock(mutex());
+    if (comm.aborted) return true;
+    auto& mail = comm.world->mail[{peer, comm.rank}];
+    if (mail.empty()) return false;
+    if (mail.front().bytes != bytes)
+      violation(concat("rank ", comm.rank, " receives ", bytes, " bytes where rank ", peer,
+                       " sends ", mail.front().bytes));
+    std::memcpy(data, mail.front().data, std::min(bytes, mail.front().bytes));
+    *mail.front().taken = true;
+    mail.pop_front();
+    return true;
+  });
+}
+ncclResult_t group_start() {
+  ++group.depth;
+  return ncclSuccess;
+}
+ncclResult_t group_end() {
+  if (--group.depth > 0) return ncclSuccess;
+  for (auto& [stream, members] : std::exchange(group.work, {})) {
+    auto left = std::make_shared<std::vector<std::function<bool()>>>(members);
+    submit(stream, [left] {
+      std::erase_if(*left, [](auto& member) { return member(); });
+      return left->empty();
+    });
+  }
+  return ncclInProgress;
+}
+
+}  // namespace
+
+const dist::Nccl& host_nccl(int version) {
+  said_version = version;
+  static const dist::Nccl table{
+      get_version,    get_unique_id, error_string, last_error,  comm_init_rank, comm_async_error,
+      comm_finalize,  comm_abort,    comm_abort,   all_reduce,  broadcast,      all_gather,
+      reduce_scatter, send,          recv,         group_start, group_end};
+  return table;
+}
+
+std::vector<std::string> nccl_violations() {
+  Lock lock(mutex());
+  return std::exchange(violations, {});
+}
+
+void break_nccl(int rank) {
+  Lock lock(mutex());
+  comms.at(rank)->error = ncclRemoteError;
+}
+
+}  // namespace rondo::test
+
+#endif  // RONDO_HAS_NCCL
