@@ -13,6 +13,10 @@
 
 #include "tensor/random.h"
 
+#ifdef RONDO_HAS_CUDA
+#include "data/cuda/augment.h"
+#endif
+
 namespace rondo::data {
 namespace {
 
@@ -259,11 +263,11 @@ Augmentation ImageTransform::draw(std::uint64_t epoch, std::int64_t index, std::
 }
 
 /// What each byte of each channel becomes: the float operations of ToTensor and Normalize, in their
-/// order and precision.
+/// order and precision; without ToFloat, itself.
 std::vector<float> ImageTransform::float_table(std::int64_t channels) const {
   std::vector<float> table(static_cast<std::size_t>(256 * channels));
   for (std::size_t i = 0; i < table.size(); ++i) {
-    float value = static_cast<float>(i % 256) / 255.0F;
+    float value = static_cast<float>(i % 256) / (to_float_ ? 255.0F : 1.0F);
     if (normalize_) value = (value - normalize_->mean[i / 256]) / normalize_->std[i / 256];
     table[i] = value;
   }
@@ -295,13 +299,8 @@ template <class T>
 void ImageTransform::run(const Tensor& images, std::span<const std::int64_t> indices,
                          std::uint64_t epoch, const Tensor& out) const {
   const std::int64_t channels = images.size(1), height = images.size(2), width = images.size(3);
-  std::vector<T> table;
-  if constexpr (std::is_same_v<T, float>) {
-    table = float_table(channels);
-  } else {
-    table.resize(static_cast<std::size_t>(256 * channels));
-    for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<T>(i % 256);
-  }
+  const std::vector<float> floats = float_table(channels);
+  const std::vector<T> table(floats.begin(), floats.end());
   const Painter<T> painter{.channels = channels,
                            .in_height = height,
                            .in_width = width,
@@ -332,7 +331,21 @@ Tensor ImageTransform::apply(const Tensor& images, std::span<const std::int64_t>
     sizes[2] = crop_->height;
     sizes[3] = crop_->width;
   }
-  Tensor out = Tensor::empty(sizes, {.dtype = to_float_ ? f32 : u8, .format = options_.format});
+  Tensor out = Tensor::empty(
+      sizes, {.dtype = to_float_ ? f32 : u8, .device = images.device(), .format = options_.format});
+#ifdef RONDO_HAS_CUDA
+  if (images.device().is_cuda()) {
+    std::vector<Augmentation> drawn;
+    for (const std::int64_t index : indices)
+      drawn.push_back(draw(epoch, index, images.size(2), images.size(3)));
+    augment_on_gpu(images, drawn,
+                   {.padding = crop_ ? crop_->padding : 0,
+                    .fill = crop_ ? crop_->fill : std::uint8_t{0},
+                    .table = float_table(images.size(1))},
+                   out);
+    return out;
+  }
+#endif
   if (to_float_) {
     run<float>(images, indices, epoch, out);
   } else {

@@ -79,7 +79,8 @@ struct Augmentation {
   bool operator==(const Augmentation&) const = default;
 };
 
-/// A Transform (data/loader.h) for u8 images (N, C, H, W); targets pass through.
+/// A Transform (data/loader.h) for u8 images (N, C, H, W); targets pass through. Images on a GPU
+/// stay there (data/resident.h) and become the same bits.
 class ImageTransform {
  public:
   /// Steps in the order of their declarations above, each at most once. Throws Error naming the

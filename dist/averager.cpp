@@ -1,12 +1,20 @@
 #include "dist/averager.h"
 
-#include <cstring>
 #include <map>
+#include <utility>
 
 #include "dist/model_check.h"
+#include "tensor/backend.h"
 #include "tensor/error.h"
 
 namespace rondo::dist {
+
+namespace {
+
+/// A dense tensor's elements as they lie in memory.
+Tensor in_memory_order(const Tensor& x) { return x.as_view({x.numel()}, {1}, x.storage_offset()); }
+
+}  // namespace
 
 ParameterAverager::ParameterAverager(nn::Module& model, std::shared_ptr<Communicator> comm,
                                      AveragerOptions options)
@@ -38,19 +46,19 @@ void ParameterAverager::average() {
     if (!is_floating(dtype)) continue;
     std::int64_t numel = 0;
     for (const Tensor& t : tensors) numel += t.numel();
-    auto storage = comm_->allocate(static_cast<std::size_t>(numel * size_of(dtype)));
+    const Device device = tensors[0].device();
+    auto storage = comm_->allocate(static_cast<std::size_t>(numel * size_of(dtype)), device);
     Tensor flat = Tensor::over(storage, 0, {numel}, {1}, dtype);
-    char* at = static_cast<char*>(flat.data_ptr());
-    for (const Tensor& t : tensors) {
-      std::memcpy(at, t.data_ptr(), static_cast<std::size_t>(t.nbytes()));
-      at += t.nbytes();
-    }
+    std::int64_t at = 0;
+    auto next_part = [&](const Tensor& t) {
+      return flat.narrow(0, std::exchange(at, at + t.numel()), t.numel());
+    };
+    for (const Tensor& t : tensors) backend(device).copy(in_memory_order(t), next_part(t));
     comm_->all_reduce(flat, ReduceOp::avg);
-    at = static_cast<char*>(flat.data_ptr());
+    at = 0;
     for (const Tensor& t : tensors) {
-      std::memcpy(t.data_ptr(), at, static_cast<std::size_t>(t.nbytes()));
+      backend(device).copy(next_part(t), in_memory_order(t));
       t.bump_version();
-      at += t.nbytes();
     }
   }
 }

@@ -8,6 +8,7 @@
 #include "autograd/grad_mode.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/unary.h"
+#include "dist/device_collectives.h"
 #include "dist/model_check.h"
 #include "tensor/creation.h"
 #include "tensor/cuda_graph.h"
@@ -15,6 +16,8 @@
 
 namespace rondo::dist {
 namespace {
+
+constexpr std::size_t most_untaken = 10000;
 
 /// A loss as an element of a bucket. f16 ends at 65504; a large loss is not yet an infinite one.
 Tensor as_flag(const Tensor& loss, DType dtype) {
@@ -171,19 +174,26 @@ void DistributedDataParallel::read_flags(const Tensor& flat) {
   take_arrived_flags();
 }
 
-void DistributedDataParallel::take_arrived_flags() {
+void DistributedDataParallel::take_arrived_flags(bool wait) {
   constexpr std::size_t most_on_the_way = 16;
   while (!arriving_.empty() &&
-         (arriving_.front().is_ready() || arriving_.size() > most_on_the_way)) {
+         (wait || arriving_.front().is_ready() || arriving_.size() > most_on_the_way)) {
     const auto values = arriving_.front().get().to_vector<double>();
     for (std::size_t r = 0; r < losses_.size(); ++r)
       losses_[r] = values[r] * static_cast<double>(losses_.size());
     arriving_.pop_front();
+    mean_losses_.push_back(mean_loss());
     raise_flag();
   }
 }
 
+std::vector<double> DistributedDataParallel::take_mean_losses(bool wait) {
+  take_arrived_flags(wait);
+  return std::exchange(mean_losses_, {});
+}
+
 void DistributedDataParallel::replayed() {
+  if (DeviceCollectives* gpu = comm_->gpu()) gpu->watch("a replayed step");
   arriving_.emplace_back(flags_);
   take_arrived_flags();
 }
@@ -208,6 +218,7 @@ double DistributedDataParallel::mean_loss() const {
 
 void DistributedDataParallel::check_flag(const std::function<std::string()>& where) {
   take_arrived_flags();
+  if (mean_losses_.size() > most_untaken) mean_losses_.clear();  // nobody asks for them
   const std::vector<double> losses = std::exchange(bad_losses_, {});
   for (std::size_t r = 0; r < losses.size(); ++r) {
     if (!std::isfinite(losses[r]))

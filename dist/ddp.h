@@ -92,6 +92,9 @@ class DistributedDataParallel {
   /// it some steps later.
   const std::vector<double>& losses() const { return losses_; }
   double mean_loss() const;
+  /// The mean over the ranks of each synchronised backward since the last call, oldest first, as
+  /// far as they have arrived, or all when `wait` says so.
+  std::vector<double> take_mean_losses(bool wait = false);
   /// Throws Error, on all ranks alike, naming the first rank whose loss was not finite, in the
   /// first backward that has arrived and not been checked; where() ends the sentence (" in epoch
   /// 3").
@@ -127,7 +130,7 @@ class DistributedDataParallel {
   void end_backward();
   void write_flags(const Tensor& flat);
   void read_flags(const Tensor& flat);
-  void take_arrived_flags();
+  void take_arrived_flags(bool wait = false);
   void raise_flag();
   std::string unused_parameters() const;
 
@@ -145,7 +148,7 @@ class DistributedDataParallel {
   Tensor flag_;   // of this rank, one element; undefined: 0
   Tensor flags_;  // of all ranks, where the last all-reduce left them
   std::deque<AsyncCopy> arriving_;
-  std::vector<double> losses_, bad_losses_;
+  std::vector<double> losses_, bad_losses_, mean_losses_;
   StepTimeline timeline_;
 };
 

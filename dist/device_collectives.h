@@ -27,6 +27,9 @@ class DeviceCollectives {
                               ReduceOp op) = 0;
   virtual Work send(std::string what, const Tensor& x, int peer, int tag) = 0;
   virtual Work recv(std::string what, const Tensor& x, int peer, int tag) = 0;
+
+  /// A graph that holds collectives has been put into the current stream: looks after its end.
+  virtual void watch(std::string what) = 0;
 };
 
 }  // namespace rondo::dist

@@ -4,6 +4,7 @@
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/reduce.h"
+#include "data/prefetch.h"
 #include "tensor/creation.h"
 
 namespace rondo::train {
@@ -42,16 +43,23 @@ Evaluation evaluate(nn::Module& model, const std::shared_ptr<const data::Dataset
                           transform);
   EvalMode eval(model);
   NoGradGuard no_grad;
-  Tensor sums = zeros({2}, {.dtype = f64});  // correct, loss
-  double* sum = sums.data_ptr<double>();
-  for (auto& batch : loader) {
+  const Device device = device_of(model);
+  Tensor sums = zeros({2}, {.dtype = f64, .device = device});  // correct, loss
+  for (auto& batch : data::DeviceBatches(loader, device)) {
     Tensor logits = model(batch.input);
-    sum[0] += rondo::sum(eq(argmax(logits, 1), batch.target)).item<double>();
-    sum[1] += cross_entropy(logits, batch.target, {.reduction = Reduction::sum}).item<double>();
+    sums.narrow(0, 0, 1).add_(rondo::sum(eq(argmax(logits, 1), batch.target)).to(f64));
+    sums.narrow(0, 1, 1).add_(
+        cross_entropy(logits, batch.target, {.reduction = Reduction::sum}).to(f64));
   }
   comm.all_reduce(sums);
-  return {static_cast<std::int64_t>(sum[0]), dataset->size(),
-          sum[1] / static_cast<double>(dataset->size())};
+  const auto total = sums.to(Device::cpu()).to_vector<double>();
+  return {static_cast<std::int64_t>(total[0]), dataset->size(),
+          total[1] / static_cast<double>(dataset->size())};
+}
+
+Device device_of(nn::Module& model) {
+  const Tensors parameters = model.parameters();
+  return parameters.empty() ? Device::cpu() : parameters[0].device();
 }
 
 }  // namespace rondo::train

@@ -26,4 +26,7 @@ Evaluation evaluate(nn::Module& model, const std::shared_ptr<const data::Dataset
                     const data::Transform& transform, dist::Communicator& comm,
                     std::int64_t batch_size = 250, int workers = 1);
 
+/// Where its parameters lie.
+Device device_of(nn::Module& model);
+
 }  // namespace rondo::train

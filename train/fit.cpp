@@ -4,16 +4,16 @@
 #include <omp.h>
 
 #include <chrono>
-#include <cmath>
 #include <optional>
 
-#include "autograd/ops/loss.h"
+#include "data/prefetch.h"
 #include "dist/averager.h"
 #include "dist/ddp.h"
 #include "tensor/creation.h"
 #include "train/metrics.h"
 #include "train/progress.h"
 #include "train/run_state.h"
+#include "train/step.h"
 #include "train/stop.h"
 
 namespace rondo::train {
@@ -31,6 +31,7 @@ class Run {
         data_(std::move(data)),
         comm_(std::move(comm)),
         options_(options),
+        device_(device_of(model)),
         state_{model,
                optimizer,
                schedule,
@@ -47,6 +48,12 @@ class Run {
     } else {
       averager_.emplace(model_, comm_, dist::AveragerOptions{.every = options_.average_every});
     }
+    step_.emplace(TrainStepOptions{.model = model_,
+                                   .optimizer = optimizer_,
+                                   .ddp = ddp_ ? &*ddp_ : nullptr,
+                                   .criterion = options_.criterion,
+                                   .graph = options_.graph,
+                                   .rank = comm_->rank()});
     if (options_.resume) {
       restore();
     } else if (!options_.checkpoint_dir.empty()) {
@@ -73,6 +80,7 @@ class Run {
     auto start = Clock::now();
     std::int64_t images = train_batches();
     if (result_.stopped_by != 0) return;
+    take_losses(true);
     if (averager_) averager_->finish();
     epoch_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
     epoch_img_per_s_ = static_cast<double>(images) / epoch_seconds_;
@@ -96,15 +104,16 @@ class Run {
     data_.train.set_epoch(static_cast<std::uint64_t>(position_.epoch), position_.step);
     if (position_.step == 0) loss_sum_ = 0;
     model_.train();
-    for (auto& batch : data_.train) {
-      double loss = train_step(batch);
-      loss_sum_ += loss;
+    for (auto& batch : data::DeviceBatches(data_.train, device_)) {
+      (*step_)(batch, [this] { return where(); });
+      schedule_.step();
+      if (averager_) averager_->step();
+      take_losses(false);
       ++position_.step;
       ++position_.global_step;
       done += batch.size() * comm_->world_size();
-      bar.update(std::min(done, images), fmt::format("loss {:.4f}", loss));
-      // Ranks that average seldom must not be made to meet at every step.
-      if (!averager_ || position_.global_step % options_.average_every == 0) ask_whether_to_stop();
+      bar.update(std::min(done, images), fmt::format("loss {:.4f}", last_loss_));
+      if (position_.global_step % steps_between_questions() == 0) ask_whether_to_stop();
       if (result_.stopped_by != 0) {
         save();
         return done;
@@ -117,28 +126,17 @@ class Run {
     return done;
   }
 
-  /// One batch; returns the mean of the ranks' losses (under averaging: this rank's).
-  double train_step(const data::Batch& batch) {
-    Tensor output = model_(batch.input);
-    Tensor loss = options_.criterion ? options_.criterion(output, batch.target)
-                                     : cross_entropy(output, batch.target);
-    optimizer_.zero_grad();
-    if (ddp_) {
-      ddp_->set_flag(loss);
-      loss.backward();
-      ddp_->check_flag([this] { return where(); });
-      optimizer_.step();
-      schedule_.step();
-      return ddp_->mean_loss();
+  void take_losses(bool wait) {
+    for (const double loss : step_->take_losses(wait)) {
+      loss_sum_ += loss;
+      last_loss_ = loss;
     }
-    auto value = loss.item<double>();
-    if (!std::isfinite(value))
-      throw Error(concat("the loss is ", value, " on rank ", comm_->rank(), where()));
-    loss.backward();
-    optimizer_.step();
-    schedule_.step();
-    averager_->step();
-    return value;
+  }
+
+  /// Ranks that average seldom must not be made to meet at every step, and GPUs not be kept waiting
+  /// for a meeting of their hosts.
+  std::int64_t steps_between_questions() const {
+    return averager_ ? options_.average_every : device_.is_cpu() ? 1 : 16;
   }
 
   std::string where() const {
@@ -195,6 +193,7 @@ class Run {
 
   void save() {
     if (options_.checkpoint_dir.empty()) return;
+    take_losses(true);
     if (ddp_) ddp_->broadcast_buffers();
     io::Metadata metadata = {
         {"best_test_accuracy", result_.best_test_accuracy},
@@ -273,14 +272,16 @@ class Run {
   FitData data_;
   std::shared_ptr<dist::Communicator> comm_;
   const FitOptions& options_;
+  Device device_;
   RunState state_;
   std::optional<dist::DistributedDataParallel> ddp_;
   std::optional<dist::ParameterAverager> averager_;
+  std::optional<TrainStep> step_;
   MetricsFile metrics_;
 
   io::Checkpoint::Position position_;
   FitResult result_;
-  double loss_sum_ = 0, trained_images_ = 0, trained_seconds_ = 0;
+  double loss_sum_ = 0, last_loss_ = 0, trained_images_ = 0, trained_seconds_ = 0;
   double epoch_seconds_ = 0, epoch_img_per_s_ = 0;  // of the last complete epoch
   bool tested_ = true;                              // as has been its accuracy
 };
@@ -295,6 +296,8 @@ FitResult fit(nn::Module& model, optim::Optimizer& optimizer, optim::LRSchedule&
   require(data.train_images > 0 && data.train.size() > 0, "fit: there are no training images");
   require(!options.resume || !options.checkpoint_dir.empty(),
           "fit: resuming needs a checkpoint directory");
+  require<DeviceError>(!options.graph || device_of(model).is_cuda(),
+                       "fit: a graph is captured on a GPU, but the model is on the CPU");
   return Run(model, optimizer, schedule, std::move(data), std::move(comm), options)();
 }
 

@@ -30,6 +30,8 @@ struct FitOptions {
   int average_every = 8;  // steps, for Sync::average
   /// (model output, target) to a mean over the batch; none: cross_entropy.
   std::function<Tensor(const Tensor&, const Tensor&)> criterion = {};
+  /// On a GPU: captures the step and launches it as one (train/step.h).
+  bool graph = false;
 
   /// Empty: no checkpoints, no metrics file. What an earlier run left there and this one does not
   /// resume is moved to its folder previous-1/, or the first free one after that.
@@ -60,9 +62,9 @@ struct FitData {
   data::Transform test_transform;
 };
 
-/// Trains until options.epochs are done. The schedule steps once a batch. Throws Error on all ranks
-/// when a loss is not finite, and for an empty data set; IoError when a checkpoint cannot be
-/// written or read. Collective.
+/// Trains until options.epochs are done, on the device that the model is on. The schedule steps
+/// once a batch. Throws Error on all ranks when a loss is not finite, and for an empty data set;
+/// IoError when a checkpoint cannot be written or read. Collective.
 FitResult fit(nn::Module& model, optim::Optimizer& optimizer, optim::LRSchedule& schedule,
               FitData data, std::shared_ptr<dist::Communicator> comm, const FitOptions& options);
 

@@ -3,6 +3,7 @@
 #include "tensor/backend.h"
 #include "tensor/creation.h"
 #include "tensor/cuda/allocator.h"
+#include "tensor/cuda_graph.h"
 #include "tensor/error.h"
 
 namespace rondo::dist {
@@ -74,6 +75,9 @@ StagedCollectives::StagedCollectives(Communicator& comm, Device device)
 
 /// What x holds when the current stream gets here, in pinned memory, when stream_ gets there.
 Tensor StagedCollectives::to_host(const Tensor& x) {
+  require<CommError>(!cuda::is_capturing(),
+                     "a collective by way of the host cannot be captured into a graph; NCCL's can "
+                     "(--all-reduce nccl)");
   const cuda::Event ready(device_.index);
   ready.record(cuda::current_stream(device_.index));
   ready.block(stream_);

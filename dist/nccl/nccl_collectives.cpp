@@ -240,6 +240,13 @@ Work NcclCollectives::put(std::string what, std::vector<Tensor> tensors, Body bo
   return Work(work);
 }
 
+void NcclCollectives::watch(std::string what) {
+  watchdog_->check();
+  const cuda::Event done(options_.device.index);
+  done.record(cuda::current_stream(options_.device.index));
+  watchdog_->watch(std::move(what), [done] { return done.is_done(); });
+}
+
 Work NcclCollectives::all_reduce(std::string what, const Tensor& x, ReduceOp op,
                                  AllReduce algorithm) {
   return put(what, {x}, [&] {

@@ -51,6 +51,7 @@ class NcclCollectives final : public DeviceCollectives {
   /// NCCL knows no tags: messages between two ranks arrive in the order in which they were sent.
   Work send(std::string what, const Tensor& x, int peer, int tag) override;
   Work recv(std::string what, const Tensor& x, int peer, int tag) override;
+  void watch(std::string what) override;
 
   const cuda::Stream& stream() const { return stream_; }
 

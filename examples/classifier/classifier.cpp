@@ -20,7 +20,9 @@
 #include "autograd/ops/reduce.h"
 #include "data/loader.h"
 #include "data/open.h"
+#include "data/resident.h"
 #include "data/transforms.h"
+#include "dist/device.h"
 #include "dist/init.h"
 #include "dist/launcher.h"
 #include "dist/threads.h"
@@ -159,6 +161,11 @@ class Program {
   int operator()() {
     agree_on_flags(flags_, *comm_);
     threads_ = dist::use_threads(*comm_, flags_.threads);
+    device_ = dist::use_device(*comm_, flags_.device);
+    require(device_.is_cuda() || !flags_.graph, "--graph needs a GPU: --device cuda");
+    require(device_.is_cuda() || !flags_.resident, "--resident needs a GPU: --device cuda");
+    require(device_.is_cuda() || flags_.all_reduce != "nccl",
+            "--all-reduce nccl needs GPUs: --device cuda");
     check_json();
     const bool trains = !flags_.eval && flags_.predict.empty();
     require(!trains || flags_.batch % comm_->world_size() == 0, "--batch ", flags_.batch,
@@ -175,6 +182,7 @@ class Program {
         *out_ << "note: " << weights << " was trained on " << trained_on
               << ", whose mean and standard deviation are used" << std::endl;
     }
+    model.to(device_);
     if (!flags_.predict.empty()) return predict(model, *data.test);
     if (flags_.eval) return evaluate(model, data.test, weights);
     return train(model, data);
@@ -207,10 +215,13 @@ class Program {
         data.train->size(),
         data::DistributedSamplerOptions{
             .rank = comm_->rank(), .world_size = comm_->world_size(), .seed = flags_.seed});
-    data::DataLoader loader(
-        data.train, sampler,
-        {.batch_size = flags_.batch / comm_->world_size(), .workers = 1, .prefetch = 4},
-        make_transform(flags_, *data.train, true));
+    std::shared_ptr<const data::Dataset> images = data.train;
+    if (flags_.resident) images = std::make_shared<data::ResidentDataset>(*data.train, device_);
+    data::DataLoader loader(images, sampler,
+                            {.batch_size = flags_.batch / comm_->world_size(),
+                             .workers = flags_.resident ? 0 : 1,
+                             .prefetch = 4},
+                            make_transform(flags_, *data.train, true));
     auto optimizer = make_optimizer(flags_, model);
     optim::OneCycleLR schedule(*optimizer, {.max_lr = flags_.lr,
                                             .total_steps = flags_.epochs * loader.size() + 1,
@@ -227,6 +238,7 @@ class Program {
                    {.epochs = flags_.epochs,
                     .sync = flags_.sync == "ddp" ? train::Sync::ddp : train::Sync::average,
                     .average_every = flags_.average_every,
+                    .graph = flags_.graph,
                     .checkpoint_dir = flags_.checkpoint_dir,
                     .checkpoint_every = flags_.checkpoint_every,
                     .resume = flags_.resume,
@@ -263,6 +275,7 @@ class Program {
     }
     write_json({{"model", flags_.model},
                 {"world_size", comm_->world_size()},
+                {"device", device_.is_cuda() ? "cuda" : "cpu"},
                 {"epochs", 0},
                 {"test_accuracy", result.accuracy()},
                 {"test_correct", result.correct},
@@ -282,7 +295,8 @@ class Program {
     model.eval();
     const std::int64_t index = 0;
     Tensor probability =
-        softmax(model(make_transform(flags_, like, false).apply(image, {&index, 1})), 1);
+        softmax(model(make_transform(flags_, like, false).apply(image, {&index, 1}).to(device_)), 1)
+            .to(Device::cpu());
     ValuesAndIndices best = topk(probability, std::min<std::int64_t>(3, probability.size(1)));
     if (out_ == nullptr) return 0;
     nlohmann::json classes;
@@ -303,8 +317,9 @@ class Program {
     *out_ << flags_.model << " (" << model.num_parameters() << " parameters) on " << flags_.dataset
           << ", " << data.train->size() << " training and " << data.test->size() << " test images; "
           << comm_->world_size() << (comm_->world_size() == 1 ? " rank" : " ranks") << " with "
-          << threads_ << (threads_ == 1 ? " thread" : " threads") << ", batch " << flags_.batch
-          << ", " << flags_.optimizer << ", --sync " << flags_.sync << std::endl;
+          << threads_ << (threads_ == 1 ? " thread" : " threads")
+          << (device_.is_cuda() ? " and a GPU" : "") << ", batch " << flags_.batch << ", "
+          << flags_.optimizer << ", --sync " << flags_.sync << std::endl;
   }
 
   void report(nn::AnyModule& model, const train::FitResult& result) {
@@ -333,6 +348,7 @@ class Program {
     }
     write_json({{"model", flags_.model},
                 {"world_size", comm_->world_size()},
+                {"device", device_.is_cuda() ? "cuda" : "cpu"},
                 {"epochs", result.epochs},
                 {"test_accuracy", measured(result.test.accuracy(), result.test.total > 0)},
                 {"test_correct", measured(result.test.correct, result.test.total > 0)},
@@ -376,6 +392,7 @@ class Program {
   std::shared_ptr<dist::Communicator> comm_;
   std::ostream* out_;  // null on all ranks but the first
   int threads_ = 1;
+  Device device_;
 };
 
 }  // namespace

@@ -14,7 +14,9 @@ struct Flags {
   std::string optimizer = "sgd";
   std::string sync = "ddp";
   int average_every = 8;
-  std::string all_reduce = "ring";
+  std::string all_reduce = "auto";
+  std::string device = "cpu";
+  bool graph = false, resident = false;
   std::string mean = {}, std = {};  // "a,b,c"; empty: the data set's
   std::int64_t limit = 0;
   bool resume = false;

@@ -79,8 +79,17 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
   app.add_option("--sync", f.sync, "average gradients in each step, or parameters now and then")
       ->check(CLI::IsMember({"ddp", "average"}));
   app.add_option("--average-every", f.average_every, "steps between averages")->check(positive);
-  app.add_option("--all-reduce", f.all_reduce, "rondo's ring, or MPI's own")
-      ->check(CLI::IsMember({"ring", "mpi"}));
+  app.add_option("--all-reduce", f.all_reduce,
+                 "who adds up gradients: rondo's ring, NCCL (on GPUs), or MPI's own; auto is the "
+                 "ring on the CPU and NCCL on GPUs")
+      ->check(CLI::IsMember({"auto", "ring", "nccl", "mpi"}));
+  app.add_option("--device", f.device,
+                 "cpu; cuda: each rank the GPU of its number on its machine; or cuda:N, for one "
+                 "rank")
+      ->check(not_empty());
+  app.add_flag("--graph", f.graph, "on a GPU: capture the training step and launch it as one");
+  app.add_flag("--resident", f.resident,
+               "on a GPU: keep the training images in its memory and augment them there");
   app.add_option("--mean", f.mean, "a,b,c: subtracted from the channels (of values 0 to 1)")
       ->check(not_empty());
   app.add_option("--std", f.std, "a,b,c: divides them")->check(not_empty());
@@ -134,6 +143,8 @@ void agree_on_flags(const Flags& f, dist::Communicator& comm) {
   agree("sync", f.sync);
   agree("average-every", f.average_every);
   agree("all-reduce", f.all_reduce);
+  agree("graph", f.graph);
+  agree("resident", f.resident);
   agree("mean", f.mean);
   agree("std", f.std);
   agree("augment", f.augment);

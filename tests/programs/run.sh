@@ -31,6 +31,8 @@ fails_saying() {
   grep -qF -- "$text" "$log" || fail "the error does not say \"$text\""
 }
 
+has_gpu() { [ -e /dev/nvidia0 ]; }
+
 resnet=("$bin/cifar_resnet" --dataset fashion_mnist --limit 384 --batch 48 --lr 0.05 --threads 1)
 
 case $case in
@@ -111,6 +113,11 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
   fails_saying "--predict: it is empty" "$bin/cifar_resnet" --predict ""
   fails_saying "--checkpoint-dir: it is empty" "$bin/cifar_resnet" --checkpoint-dir ""
   fails_saying "100000 threads a rank" "${resnet[@]}" --threads 100000
+  fails_saying "\"tpu\"" "${resnet[@]}" --device tpu
+  fails_saying "--graph needs a GPU: --device cuda" "${resnet[@]}" --graph
+  fails_saying "--resident needs a GPU: --device cuda" "${resnet[@]}" --resident
+  fails_saying "--all-reduce nccl needs GPUs: --device cuda" "${resnet[@]}" --all-reduce nccl
+  has_gpu || fails_saying "device cuda is not available: " "${resnet[@]}" --device cuda
   fails_saying "/nowhere/x.json" "${resnet[@]}" --json /nowhere/x.json --checkpoint-dir unwritable
   mkdir folder && ln -s /nowhere/x.json link.json
   fails_saying "folder: it is a directory" "${resnet[@]}" --json folder --checkpoint-dir unwritable
@@ -150,6 +157,8 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
 rank_errors) # the same over ranks: every rank ends, the sentence names what differs
   fails_saying "--batch 49 does not divide by the 2 ranks" "${mpirun[@]}" -np 2 "${resnet[@]}" --batch 49
   fails_saying "--lr 0.2" "${mpirun[@]}" -np 1 "${resnet[@]}" : -np 1 "${resnet[@]}" --lr 0.2
+  fails_saying "rank 1 has device cuda where rank 0 has device cpu" "${mpirun[@]}" -np 1 "${resnet[@]}" : -np 1 "${resnet[@]}" --device cuda
+  has_gpu || fails_saying "error: device cuda is not available: " "${mpirun[@]}" -np 2 "${resnet[@]}" --device cuda
   fails_saying "--model" "${mpirun[@]}" -np 1 "${resnet[@]}" : -np 1 "${resnet[@]}" --model resnet32
   fails_saying "rank 1 has --lr 0.050000001" "${mpirun[@]}" -np 1 "${resnet[@]}" : -np 1 "${resnet[@]}" --lr 0.050000001
   fails_saying "rank 1: The following argument was not expected: --nosuch" "${mpirun[@]}" -np 1 "${resnet[@]}" : -np 1 "${resnet[@]}" --nosuch

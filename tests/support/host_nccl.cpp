@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "dist/reduce.h"
 #include "support/host_cudart.h"
@@ -138,17 +139,20 @@ void compute(World& world, Meeting& meeting) {
 
 ncclResult_t collective(ncclComm_t comm_, cudaStream_t stream, Call call) {
   Comm& comm = of(comm_);
-  const std::uint64_t number = comm.next++;
   const std::string what = call.kind;
+  // The number of its meeting: a new one each time that it is done, since a graph may replay it.
+  auto number = std::make_shared<std::optional<std::uint64_t>>();
   return put(comm_, stream, what, [&comm, number, call] {
     Lock lock(mutex());
     if (comm.aborted) return true;
-    Meeting& meeting = comm.world->meetings[number];
+    if (!*number) *number = comm.next++;
+    Meeting& meeting = comm.world->meetings[**number];
     meeting.calls.try_emplace(comm.rank, call);
     if (!meeting.is_over && std::ssize(meeting.calls) == comm.world->size) {
       compute(*comm.world, meeting);
       meeting.is_over = true;
     }
+    if (meeting.is_over) number->reset();
     return meeting.is_over;
   });
 }
@@ -271,7 +275,9 @@ ncclResult_t send(const void* data, std::size_t count, ncclDataType_t type, int 
       *taken = parcel.taken;
       comm.world->mail[{comm.rank, peer}].push_back(parcel);
     }
-    return **taken;
+    if (!**taken) return false;
+    taken->reset();
+    return true;
   });
 }
 ncclResult_t recv(void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm_,
@@ -300,9 +306,11 @@ ncclResult_t group_end() {
   if (--group.depth > 0) return ncclSuccess;
   for (auto& [stream, members] : std::exchange(group.work, {})) {
     auto left = std::make_shared<std::vector<std::function<bool()>>>(members);
-    submit(stream, [left] {
+    submit(stream, [left, all = members] {
       std::erase_if(*left, [](auto& member) { return member(); });
-      return left->empty();
+      if (!left->empty()) return false;
+      *left = all;  // a graph may replay it
+      return true;
     });
   }
   return ncclInProgress;

@@ -1,0 +1,92 @@
+#include "train/step.h"
+
+#include <cmath>
+
+#include "autograd/grad_mode.h"
+#include "autograd/ops/loss.h"
+
+namespace rondo::train {
+namespace {
+
+// Until then plans are made, kernels loaded, optimizer states allocated and connections opened:
+// none of that can be captured.
+constexpr int warm_up = 3;
+constexpr std::size_t most_on_the_way = 16;
+
+}  // namespace
+
+void TrainStep::operator()(const data::Batch& batch, const std::function<std::string()>& where) {
+  if (options_.graph && steps_before_graph_ == warm_up && !graph_) capture(batch);
+  if (fits_graph(batch)) {
+    NoGradGuard no_grad;
+    input_.copy_(batch.input);
+    target_.copy_(batch.target);
+    graph_->replay();
+    if (options_.ddp != nullptr) {
+      options_.ddp->replayed();
+      options_.ddp->check_flag(where);
+    } else {
+      arriving_.emplace_back(graph_loss_);
+      check_losses(where, false);
+    }
+    return;
+  }
+  run(batch.input, batch.target, where);
+  if (steps_before_graph_ < warm_up) ++steps_before_graph_;
+}
+
+void TrainStep::run(const Tensor& input, const Tensor& target,
+                    const std::function<std::string()>& where) {
+  const Tensor output = options_.model(input);
+  const Tensor loss =
+      options_.criterion ? options_.criterion(output, target) : cross_entropy(output, target);
+  options_.optimizer.zero_grad();
+  const bool capturing = cuda::is_capturing();
+  if (options_.ddp != nullptr) {
+    options_.ddp->set_flag(loss);
+    loss.backward();
+    if (!capturing) options_.ddp->check_flag(where);
+  } else {
+    loss_ = loss.detach();
+    if (!capturing) {
+      arriving_.emplace_back(loss_);
+      check_losses(where, false);
+    }
+    loss.backward();
+  }
+  options_.optimizer.step();
+}
+
+bool TrainStep::fits_graph(const data::Batch& batch) const {
+  return graph_ && batch.input.shape() == input_.shape() && batch.input.dtype() == input_.dtype() &&
+         batch.target.shape() == target_.shape();
+}
+
+void TrainStep::capture(const data::Batch& batch) {
+  NoGradGuard no_grad;
+  input_ = batch.input.clone();
+  target_ = batch.target.clone();
+  graph_.emplace(batch.input.device());
+  const GradModeGuard grad(true);
+  graph_->capture([&] { run(input_, target_, {}); });
+  graph_loss_ = loss_;
+}
+
+void TrainStep::check_losses(const std::function<std::string()>& where, bool wait) {
+  while (!arriving_.empty() &&
+         (wait || arriving_.front().is_ready() || arriving_.size() > most_on_the_way)) {
+    const auto value = arriving_.front().get().item<double>();
+    arriving_.pop_front();
+    losses_.push_back(value);
+    if (!std::isfinite(value))
+      throw Error(concat("the loss is ", value, " on rank ", options_.rank, where ? where() : ""));
+  }
+}
+
+std::vector<double> TrainStep::take_losses(bool wait) {
+  if (options_.ddp != nullptr) return options_.ddp->take_mean_losses(wait);
+  check_losses({}, wait);
+  return std::exchange(losses_, {});
+}
+
+}  // namespace rondo::train

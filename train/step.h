@@ -1,0 +1,64 @@
+#pragma once
+// TrainStep: what a training loop does with one batch, and what became of its loss.
+//
+// Forward, loss, backward (DDP averages the gradients meanwhile), optimizer. On a GPU nothing of it
+// makes the host wait: losses arrive some steps later and are taken when they are there. With a
+// graph, the first steps run as they are, then one is captured and launched for every further batch
+// of the same shape (tensor/cuda_graph.h); others, like an epoch's smaller last batch, still run as
+// they are.
+
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+#include "dist/ddp.h"
+#include "nn/module.h"
+#include "optim/optimizer.h"
+#include "tensor/async_copy.h"
+#include "tensor/cuda_graph.h"
+
+namespace rondo::train {
+
+struct TrainStepOptions {
+  nn::Module& model;
+  optim::Optimizer& optimizer;
+  /// Null: the ranks' gradients are not averaged.
+  dist::DistributedDataParallel* ddp = nullptr;
+  /// (model output, target) to a mean over the batch; none: cross_entropy.
+  std::function<Tensor(const Tensor&, const Tensor&)> criterion = {};
+  /// Captures the step; the model must be on a GPU.
+  bool graph = false;
+  int rank = 0;  // for messages
+};
+
+class TrainStep {
+ public:
+  explicit TrainStep(TrainStepOptions options) : options_(std::move(options)) {}
+
+  /// One batch. Throws Error when a loss that has arrived is not finite, on all ranks alike under
+  /// DDP; where() ends the sentence.
+  void operator()(const data::Batch& batch, const std::function<std::string()>& where);
+  /// The losses since the last call, oldest first, as far as they have arrived, or all when `wait`
+  /// says so; under DDP means over the ranks.
+  std::vector<double> take_losses(bool wait = false);
+
+ private:
+  void run(const Tensor& input, const Tensor& target, const std::function<std::string()>& where);
+  bool fits_graph(const data::Batch& batch) const;
+  void capture(const data::Batch& batch);
+  void check_losses(const std::function<std::string()>& where, bool wait);
+
+  TrainStepOptions options_;
+  std::deque<AsyncCopy> arriving_;  // without DDP
+  std::vector<double> losses_;
+  Tensor loss_;  // of the last batch
+  // The graph, where it reads its batch, and where it leaves its loss.
+  std::optional<cuda::Graph> graph_;
+  Tensor input_, target_, graph_loss_;
+  int steps_before_graph_ = 0;
+};
+
+}  // namespace rondo::train
