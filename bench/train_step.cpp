@@ -15,6 +15,8 @@
 #include "nn/batch_norm.h"
 #include "optim/sgd.h"
 #include "report.h"
+#include "tensor/cuda.h"
+#include "train/step.h"
 
 namespace {
 
@@ -22,11 +24,11 @@ using namespace rondo;
 using Clock = std::chrono::steady_clock;
 
 struct Settings {
-  std::string model = "resnet20", dtype = "f32", json;
+  std::string model = "resnet20", dtype = "f32", device = "cpu", json;
   std::int64_t batch = 128;
   int threads = 0;
   double seconds = 10;
-  bool infer = false;
+  bool infer = false, graph = false;
 };
 
 /// Weights in bf16, statistics and affine factors of the normalisation in f32.
@@ -37,15 +39,24 @@ void convert(nn::Module& model, DType dtype) {
   });
 }
 
-/// Milliseconds of each step, the first three (which make kernels and touch memory) left out.
+/// Milliseconds of each step, the first ones (which make kernels and touch memory) left out. On a
+/// GPU, where the host runs ahead, ten steps are taken at a time.
 template <class Step>
-std::vector<double> measure(double seconds, Step step) {
-  for (int i = 0; i < 3; ++i) step();
+std::vector<double> measure(double seconds, Device device, Step step) {
+  const int together = device.is_cpu() ? 1 : 10;
+  auto wait = [&] {
+    if (device.is_cuda()) cuda::synchronize(device.index);
+  };
+  for (int i = 0; i < (device.is_cpu() ? 3 : 20); ++i) step();
+  wait();
   std::vector<double> times;
-  for (double total = 0; total < seconds * 1e3 || times.size() < 3; total += times.back()) {
+  for (double total = 0; total < seconds * 1e3 || times.size() < 3;) {
     auto start = Clock::now();
-    step();
-    times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+    for (int i = 0; i < together; ++i) step();
+    wait();
+    const double ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+    total += ms;
+    times.push_back(ms / together);
   }
   return times;
 }
@@ -57,17 +68,32 @@ int run(const Settings& s) {
   nn::AnyModule& model = work.model;
   DType dtype = parse_dtype(s.dtype);
   if (dtype != f32) convert(model.get(), dtype);
-  Tensor x = work.input.to(dtype);
+  const Device device = Device::parse(s.device);
+  if (device.is_cuda()) cuda::require_device(device.index);
+  require(device.is_cuda() || !s.graph, "--graph needs a GPU: --device cuda");
+  model.to(device);
+  const data::Batch batch{work.input.to(dtype).to(device), work.target.to(device)};
+  const Tensor& x = batch.input;
   optim::SGD sgd(model.parameters(), {.lr = 1e-3, .momentum = 0.9});
 
   std::vector<double> times;
   if (s.infer) {
     model.get().eval();
     NoGradGuard no_grad;
-    times = measure(s.seconds, [&] { (void)model(x); });
+    times = measure(s.seconds, device, [&] { (void)model(x); });
+  } else if (device.is_cuda()) {
+    auto criterion = [](const Tensor& y, const Tensor& target) {
+      return cross_entropy(y.to(f32), target);
+    };
+    train::TrainStep step(
+        {.model = model, .optimizer = sgd, .criterion = criterion, .graph = s.graph});
+    times = measure(s.seconds, device, [&] {
+      step(batch, {});
+      (void)step.take_losses();
+    });
   } else {
-    times = measure(s.seconds, [&] {
-      Tensor loss = cross_entropy(model(x).to(f32), work.target);
+    times = measure(s.seconds, device, [&] {
+      Tensor loss = cross_entropy(model(x).to(f32), batch.target);
       sgd.zero_grad();
       loss.backward();
       sgd.step();
@@ -81,6 +107,8 @@ int run(const Settings& s) {
                            {"batch", s.batch},
                            {"dtype", s.dtype},
                            {"mode", s.infer ? "infer" : "train"},
+                           {"device", s.device},
+                           {"graph", s.graph},
                            {"threads", omp_get_max_threads()},
                            {"steps", times.size()},
                            {"ms_per_step", median},
@@ -105,11 +133,13 @@ int main(int argc, char** argv) {
   app.add_option("--batch", s.batch, "images in a step")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--dtype", s.dtype, "f32 or bf16")
-      ->check(CLI::IsMember({"f32", "bf16"}))
+  app.add_option("--dtype", s.dtype, "f32, bf16 or f16")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
       ->capture_default_str();
   app.add_flag("--infer", s.infer, "forward only, without a tape");
   app.add_option("--threads", s.threads, "OpenMP threads; 0: all")->check(CLI::NonNegativeNumber);
+  app.add_option("--device", s.device, "cpu, cuda or cuda:N")->capture_default_str();
+  app.add_flag("--graph", s.graph, "on a GPU: capture the step and launch it as one");
   app.add_option("--seconds", s.seconds, "how long to measure")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

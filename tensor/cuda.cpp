@@ -44,6 +44,10 @@ std::string why_unavailable() { return "this rondo was built without CUDA"; }
 void require_device(int index) {
   throw DeviceError(concat("device cuda:", index, " is not available: ", why_unavailable()));
 }
+std::string description(int device) {
+  require_device(device);
+  return "";
+}
 void synchronize(int device) { require_device(device); }
 MemoryStats memory_stats(int device) {
   require_device(device);

@@ -20,6 +20,11 @@ std::string why_unavailable();
 /// Throws DeviceError naming the index and how many devices there are.
 void require_device(int index);
 
+/// One line for a log: the card, and the versions of what computes on it: "NVIDIA H200, compute
+/// capability 9.0, 132 multiprocessors, 140 GiB; driver for CUDA 13.0, runtime 13.0, cuDNN 9.19.0,
+/// cuBLASLt 13.1". Libraries that are missing are named as such.
+std::string description(int device = 0);
+
 /// Waits until the device has done all that was put into any of its streams. Throws what a kernel
 /// could only note: an index that was out of range.
 void synchronize(int device = 0);

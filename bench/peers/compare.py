@@ -25,12 +25,15 @@ def run(command):
 def compare(model, args):
     common = ["--model", model, "--batch", args.batch, "--dtype", args.dtype, "--threads", args.threads]
     common += ["--infer"] if args.infer else []
+    common += ["--device", args.device]
+    graph = ["--graph"] if args.device != "cpu" and not args.infer else []
     peer = [sys.executable, HERE / "train_step.py", *common]
     best = run([*peer, "--seconds", str(float(args.seconds) / 2)])
-    setting = ["--layout", best["layout"], "--compile", "on" if best["compile"] else "off"]
+    compiled = {False: "off", True: "on"}.get(best["compile"], best["compile"])
+    setting = ["--layout", best["layout"], "--compile", compiled, "--weights", best["weights"]]
     rondo, pytorch = [], []
     for i in range(args.rounds):
-        rondo.append(run([RONDO, *common, "--seconds", args.seconds])["img_per_s"])
+        rondo.append(run([RONDO, *common, *graph, "--seconds", args.seconds])["img_per_s"])
         pytorch.append(run([*peer, *setting, "--seconds", args.seconds])["img_per_s"])
         print(f"{model}, round {i + 1}: rondo {rondo[-1]:.1f}, PyTorch {pytorch[-1]:.1f} img/s", file=sys.stderr)
     return {
@@ -38,9 +41,10 @@ def compare(model, args):
         "batch": int(args.batch),
         "dtype": args.dtype,
         "threads": int(args.threads),
+        "device": args.device,
         "infer": args.infer,
         "pytorch": best["framework"],
-        "pytorch_setting": f"{best['layout']}{', compiled' if best['compile'] else ''}",
+        "pytorch_setting": f"{best['layout']}, {best['weights']}{', compile ' + compiled if best['compile'] else ''}",
         "pytorch_settings": best["rows"],
         "rondo_img_per_s": statistics.median(rondo),
         "pytorch_img_per_s": statistics.median(pytorch),
@@ -53,8 +57,9 @@ def compare(model, args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", default="mlp,resnet20,resnet18")
-    parser.add_argument("--dtype", default="f32", choices=["f32", "bf16"])
+    parser.add_argument("--dtype", default="f32", choices=["f32", "bf16", "f16"])
     parser.add_argument("--batch", default="128")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (rondo then with --graph)")
     parser.add_argument("--threads", default=str(len(os.sched_getaffinity(0))))
     parser.add_argument("--seconds", default="10", help="of each measurement")
     parser.add_argument("--rounds", type=int, default=3)

@@ -8,6 +8,7 @@ step, and the page faults of the next one cost a third of PyTorch's time on ResN
 """
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -20,12 +21,14 @@ def parse():
     parser.add_argument("--model", default="resnet20", help="mlp, resnet20, resnet18 or resnet50")
     parser.add_argument("--stem", choices=["cifar", "imagenet"], help="of resnet18 and resnet50")
     parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--dtype", default="f32", choices=["f32", "bf16"])
+    parser.add_argument("--dtype", default="f32", choices=["f32", "bf16", "f16"])
     parser.add_argument("--infer", action="store_true", help="inference instead of training")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--seconds", type=float, default=10, help="measured for each setting")
     parser.add_argument("--layout", default="try", choices=["try", "contiguous", "channels_last"])
-    parser.add_argument("--compile", default="try", choices=["try", "on", "off"])
+    parser.add_argument("--compile", default="try", choices=["try", "on", "off", "max-autotune"])
+    parser.add_argument("--device", default="cpu", help="cpu or cuda; there eager, default and max-autotune are tried")
+    parser.add_argument("--weights", default="try", choices=["try", "autocast", "dtype"], help="how bf16 is used")
     parser.add_argument("--json", metavar="FILE", help="one JSON object; - is standard output")
     parsed = parser.parse_args()
     parsed.stem = parsed.stem or ("imagenet" if parsed.model == "resnet50" else "cifar")
@@ -45,16 +48,25 @@ import torch.nn.functional as F  # noqa: E402
 import models  # noqa: E402
 
 
-def make_step(layout, compiled):
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+
+
+def make_step(layout, compiled, weights):
     torch.manual_seed(0)
+    torch.backends.cudnn.benchmark = True
     model, shape = models.make(args.model, args.stem)
+    model = model.to(args.device)
     classes = 1000 if args.stem == "imagenet" else 10
-    x, target = torch.randn(args.batch, *shape), torch.randint(0, classes, (args.batch,))
+    x = torch.randn(args.batch, *shape).to(args.device)
+    target = torch.randint(0, classes, (args.batch,)).to(args.device)
+    if weights == "dtype":
+        model, x = model.to(DTYPES[args.dtype]), x.to(DTYPES[args.dtype])
     if layout == "channels_last":
         model, x = model.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
     model.train(not args.infer)
-    forward = torch.compile(model) if compiled else model
-    cast = torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.dtype == "bf16")
+    mode = "max-autotune" if compiled == "max-autotune" else "default"
+    forward = torch.compile(model, mode=mode) if compiled else model
+    cast = torch.autocast(args.device, dtype=DTYPES[args.dtype], enabled=weights == "autocast" and args.dtype != "f32")
     if args.infer:
 
         def step():
@@ -67,27 +79,37 @@ def make_step(layout, compiled):
     def step():
         sgd.zero_grad(set_to_none=True)
         with cast:
-            loss = F.cross_entropy(forward(x), target)
+            loss = F.cross_entropy(forward(x).float(), target)
         loss.backward()
         sgd.step()
 
     return step
 
 
-def measure(layout, compiled):
-    step = make_step(layout, compiled)
-    for _ in range(3):
+def wait():
+    if args.device != "cpu":
+        torch.cuda.synchronize()
+
+
+def measure(layout, compiled, weights):
+    step = make_step(layout, compiled, weights)
+    together = 1 if args.device == "cpu" else 10  # as bench/train_step.cpp does
+    for _ in range(3 if args.device == "cpu" else 20):
         step()
+    wait()
     times = []
     end = time.perf_counter() + args.seconds
     while time.perf_counter() < end or len(times) < 3:
         start = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - start)
+        for _ in range(together):
+            step()
+        wait()
+        times.append((time.perf_counter() - start) / together)
     seconds = statistics.median(times)
     return {
         "layout": layout,
         "compile": compiled,
+        "weights": weights,
         "img_per_s": args.batch / seconds,
         "ms_per_step": 1e3 * seconds,
         "steps": len(times),
@@ -99,16 +121,21 @@ def main():
     layouts = ["contiguous", "channels_last"] if args.layout == "try" else [args.layout]
     if args.model == "mlp":
         layouts = ["contiguous"]
+    compilers = {"off": [False], "on": [True], "max-autotune": ["max-autotune"]}.get(
+        args.compile, [False, True] if args.device == "cpu" else [False, True, "max-autotune"]
+    )
+    weights = ["autocast"] if args.device == "cpu" or args.dtype == "f32" else ["autocast", "dtype"]
+    if args.weights != "try":
+        weights = [args.weights]
     rows = []
-    for compiled in [False, True] if args.compile == "try" else [args.compile == "on"]:
-        for layout in layouts:
-            torch.compiler.reset()
-            rows.append(measure(layout, compiled))
-            print(
-                f"pytorch {torch.__version__} {args.model} {args.dtype} batch {args.batch}, {args.threads} threads,"
-                f" {layout}, compile {'on' if compiled else 'off'}: {rows[-1]['img_per_s']:.1f} img/s",
-                file=sys.stderr,
-            )
+    for compiled, layout, kind in itertools.product(compilers, layouts, weights):
+        torch.compiler.reset()
+        rows.append(measure(layout, compiled, kind))
+        print(
+            f"pytorch {torch.__version__} {args.model} {args.dtype} batch {args.batch} on {args.device},"
+            f" {args.threads} threads, {layout}, {kind}, compile {compiled}: {rows[-1]['img_per_s']:.1f} img/s",
+            file=sys.stderr,
+        )
     best = max(rows, key=lambda row: row["img_per_s"])
     result = {
         "framework": f"pytorch {torch.__version__}",
@@ -117,6 +144,7 @@ def main():
         "batch": args.batch,
         "dtype": args.dtype,
         "infer": args.infer,
+        "device": args.device,
         "threads": args.threads,
         **best,
         "rows": rows,

@@ -24,6 +24,7 @@ CublasLt load_table() {
   library.load("cublasLtMatmulPreferenceSetAttribute", table.preference_set);
   library.load("cublasLtMatmulAlgoGetHeuristic", table.get_heuristic);
   library.load("cublasLtMatmul", table.matmul);
+  library.load("cublasLtGetVersion", table.version);
   return table;
 }
 

@@ -15,6 +15,8 @@ struct Cudart {
   cudaError_t (*get_device)(int*);
   cudaError_t (*set_device)(int);
   cudaError_t (*device_synchronize)();
+  cudaError_t (*get_device_properties)(cudaDeviceProp*, int device);
+  cudaError_t (*driver_get_version)(int*);
   cudaError_t (*get_pci_bus_id)(char* id, int length, int device);
 
   cudaError_t (*malloc)(void**, std::size_t);

@@ -1,5 +1,7 @@
 #include "tensor/cuda/runtime.h"
 
+#include "tensor/cuda/cublaslt.h"
+#include "tensor/cuda/cudnn.h"
 #include "tensor/cuda/simulation.h"
 
 namespace rondo::cuda {
@@ -65,6 +67,35 @@ void require_device(int index) {
   throw DeviceError(concat(
       "device cuda:", index, " does not exist: there ",
       devices == 1 ? "is only cuda:0" : concat("are ", devices, ", cuda:0 to cuda:", devices - 1)));
+}
+
+std::string description(int device) {
+  require_device(device);
+  cudaDeviceProp card{};
+  int driver = 0;
+  check(cudart().get_device_properties(&card, device));
+  check(cudart().driver_get_version(&driver));
+  // A library's version, or why it has none.
+  auto version_of = [](const char* name, auto ask) {
+    try {
+      return concat(", ", name, ' ', ask());
+    } catch (const CudaError&) {
+      return concat(", no ", name);
+    }
+  };
+  return concat(card.name, ", compute capability ", card.major, '.', card.minor, ", ",
+                card.multiProcessorCount, " multiprocessors, ", card.totalGlobalMem >> 30,
+                " GiB; driver for CUDA ", version_text(driver), ", runtime ",
+                version_text(CUDART_VERSION),
+                version_of("cuDNN",
+                           [] {
+                             const std::size_t v = cudnn().version();
+                             return concat(v / 10000, '.', v % 10000 / 100, '.', v % 100);
+                           }),
+                version_of("cuBLASLt", [] {
+                  const std::size_t v = cublaslt().version();
+                  return concat(v / 10000, '.', v % 10000 / 100);
+                }));
 }
 
 DeviceGuard::DeviceGuard(int index) : before_(index), index_(index) {

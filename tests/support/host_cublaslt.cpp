@@ -160,13 +160,16 @@ cublasStatus_t matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void*, 
   }
 }
 
+std::size_t version() { return 130100; }
+
 }  // namespace
 
 const cuda::CublasLt& host_cublaslt() {
   static const cuda::CublasLt table{create,         desc_create,       desc_destroy,
                                     desc_set,       layout_create,     layout_destroy,
                                     layout_set,     preference_create, preference_destroy,
-                                    preference_set, get_heuristic,     matmul};
+                                    preference_set, get_heuristic,     matmul,
+                                    version};
   return table;
 }
 

@@ -126,6 +126,15 @@ cudaError_t set_device(int device) {
   current_device = device;
   return cudaSuccess;
 }
+cudaError_t get_device_properties(cudaDeviceProp* properties, int) {
+  *properties = {};
+  std::snprintf(properties->name, sizeof properties->name, "a GPU of the test's own");
+  return cudaSuccess;
+}
+cudaError_t driver_get_version(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
 cudaError_t get_pci_bus_id(char* id, int length, int device) {
   std::snprintf(id, static_cast<std::size_t>(length), "0000:%02d:00.0", device);
   return cudaSuccess;
@@ -349,6 +358,8 @@ const cuda::Cudart& host_cudart() {
       .get_device = get_device,
       .set_device = set_device,
       .device_synchronize = device_synchronize,
+      .get_device_properties = get_device_properties,
+      .driver_get_version = driver_get_version,
       .get_pci_bus_id = get_pci_bus_id,
       .malloc = host_malloc,
       .free = host_free,

@@ -1,5 +1,5 @@
-// Batches on their way to a GPU, and batches that are made there, on GPUs that are simulated: side
-// streams are as late as can be.
+// Batches on their way to a GPU, and batches that are made there; where there is no GPU, on one that
+// is simulated: side streams are as late as can be.
 
 #include <gtest/gtest.h>
 
@@ -17,10 +17,13 @@ namespace {
 
 class GpuBatches : public ::testing::Test {
  protected:
+  GpuBatches() {
+    if (cuda::device_count() == 0) simulated_.emplace();
+  }
   const Device gpu = Device::cuda(0);
 
  private:
-  test::SimulatedGpus gpus_;
+  std::optional<test::SimulatedGpus> simulated_;
 };
 
 std::shared_ptr<ImageDataset> images(std::int64_t n) {

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -129,6 +130,16 @@ TEST_F(ConvPlans, ThereAreSomeForEveryLayerOfTheResNets) {
       }
     }
   }
+}
+
+// scripts/gpu_check.sh keeps what a real card says of itself.
+TEST_F(ConvPlans, ARealCardDescribesItself) {
+  if (device_count() == 0) GTEST_SKIP() << why_unavailable();
+  const std::string json = to_json(device_properties(0));
+  const Descriptor again = device_properties(json);
+  EXPECT_EQ(to_json(again), json);
+  EXPECT_GE(conv_plans(example(bf16), {.properties = &again}, 1).size(), 1u);
+  if (const char* path = std::getenv("RONDO_GPU_PROPERTIES_OUT")) std::ofstream(path) << json;
 }
 
 TEST_F(ConvPlans, TensorCoresComputeF32OnlyWhereTf32IsAllowed) {

@@ -1,5 +1,6 @@
-// Training steps on GPUs that are simulated: no step makes the host wait, a captured step is the
-// same as one that is not, and fit on a GPU is fit on the CPU.
+// Training steps on a GPU, or, where there is none (and for two ranks), on GPUs that are simulated:
+// no step makes the host wait, a captured step is the same as one that is not, and fit on a GPU is
+// fit on the CPU.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,6 +30,7 @@
 #include "support/ranks.h"
 #include "support/simulated_gpu.h"
 #include "support/support.h"
+#include "tensor/cuda.h"
 #include "tensor/cuda/stream.h"
 #include "train/fit.h"
 #include "train/step.h"
@@ -107,12 +109,24 @@ Trained trained(Device device, int kind, bool graph, double dropout = 0.3,
 
 class GpuStep : public ::testing::TestWithParam<int> {
  protected:
-  GpuStep() { dist::set_nccl(&test::host_nccl()); }
-  ~GpuStep() override {
+  GpuStep() {
+    if (cuda::device_count() == 0) simulated_.emplace(test::SimulatedGpus::Memory::caching);
+    cuda::set_deterministic(true);
+  }
+  ~GpuStep() override { cuda::set_deterministic(false); }
+  const Device gpu = Device::cuda(0);
+
+ private:
+  std::optional<test::SimulatedGpus> simulated_;
+};
+
+class GpuRanks : public ::testing::TestWithParam<int> {
+ protected:
+  GpuRanks() { dist::set_nccl(&test::host_nccl()); }
+  ~GpuRanks() override {
     dist::set_nccl(nullptr);
     EXPECT_THAT(test::nccl_violations(), IsEmpty());
   }
-  const Device gpu = Device::cuda(0);
 
  private:
   test::SimulatedGpus gpus_{test::SimulatedGpus::Memory::caching};
@@ -140,7 +154,7 @@ TEST_P(GpuStep, CapturedIsTheSame) {
   expect_same(eager, graph, 0);
 }
 
-TEST_P(GpuStep, CapturedWithItsAllReducesIsTheSame) {
+TEST_P(GpuRanks, CapturedWithItsAllReducesIsTheSame) {
   for (dist::AllReduce algorithm : {dist::AllReduce::nccl, dist::AllReduce::ring}) {
     std::array<Trained, 2> eager, graph;
     for (auto* result : {&eager, &graph}) {
@@ -161,6 +175,7 @@ TEST_P(GpuStep, CapturedWithItsAllReducesIsTheSame) {
 }
 
 INSTANTIATE_TEST_SUITE_P(SgdAndAdam, GpuStep, ::testing::Values(0, 1));
+INSTANTIATE_TEST_SUITE_P(SgdAndAdam, GpuRanks, ::testing::Values(0, 1));
 
 using Graphs = GpuStep;
 
@@ -221,7 +236,7 @@ TEST_F(Graphs, AStepThatLooksAtAValueIsRefused) {
   graph.capture([&] { x.add_(full({4}, 1.0, {.device = gpu})); });  // nothing is left of the first
   graph.replay();
   EXPECT_EQ(x.to(Device::cpu()).sum().item(), 8);
-  EXPECT_ERROR(cuda::Graph(Device::cuda(7)), DeviceError, "device cuda:7 does not exist");
+  EXPECT_ERROR(cuda::Graph(Device::cuda(63)), DeviceError, "device cuda:63 does not exist");
 }
 
 /// Two epochs of fit, then, from its checkpoint, a third.

@@ -1,0 +1,132 @@
+// What rondo's kernels reach of the GPU's limits, which are measured first: element-wise kernels
+// against the bandwidth of a copy (bytes read and written), matrix products in TFLOP/s. Tensors of
+// 256 MiB, several times the L2 cache; random data, never zeros.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <iostream>
+
+#include "autograd/grad_mode.h"
+#include "report.h"
+#include "tensor/backend.h"
+#include "tensor/cuda.h"
+
+namespace {
+
+using namespace rondo;
+using Clock = std::chrono::steady_clock;
+
+/// Seconds of one call: the median of 9 samples of 20.
+double seconds_of(int device, const std::function<void()>& call) {
+  constexpr int together = 20;
+  for (int i = 0; i < 5; ++i) call();
+  std::vector<double> times;
+  for (int sample = 0; sample < 9; ++sample) {
+    cuda::synchronize(device);
+    const auto start = Clock::now();
+    for (int i = 0; i < together; ++i) call();
+    cuda::synchronize(device);
+    times.push_back(std::chrono::duration<double>(Clock::now() - start).count() / together);
+  }
+  std::nth_element(times.begin(), times.begin() + 4, times.end());
+  return times[4];
+}
+
+class Report {
+ public:
+  explicit Report(Device device) : device_(device) {}
+
+  /// The bandwidth that the others are measured against.
+  void copy() {
+    const Tensor x = random({bytes / 4}, f32), y = Tensor::empty_like(x);
+    copy_rate_ = 2.0 * bytes / seconds_of(device_.index, [&] { backend(x).copy(x, y); });
+    std::cout << "copy: " << copy_rate_ / 1e12 << " TB/s\n";
+    rows_["copy_bytes_per_s"] = copy_rate_;
+  }
+  /// `passes`: how many tensors of 256 MiB the call reads and writes.
+  void row(const std::string& name, double passes, const std::function<void()>& call) {
+    const double rate = passes * bytes / seconds_of(device_.index, call);
+    std::cout << name << ": " << rate / 1e12 << " TB/s, " << 100 * rate / copy_rate_
+              << " % of the copy\n";
+    rows_["bandwidth"].push_back(
+        {{"kernel", name}, {"bytes_per_s", rate}, {"of_copy", rate / copy_rate_}});
+  }
+  void matmul(DType dtype, std::int64_t n) {
+    const Tensor a = random({1, n, n}, dtype), b = random({1, n, n}, dtype),
+                 y = Tensor::empty_like(a);
+    const double s = seconds_of(device_.index, [&] { backend(a).matmul(a, b, Tensor(), y); });
+    const double rate = 2.0 * static_cast<double>(n * n * n) / s;
+    std::cout << "matmul " << n << "^3 " << dtype << ": " << rate / 1e12 << " TFLOP/s\n";
+    rows_["matmul"].push_back({{"dtype", name_of(dtype)}, {"n", n}, {"flop_per_s", rate}});
+  }
+  void kernels(DType dtype) {
+    const std::int64_t n = bytes / size_of(dtype), channels = 64;
+    const Tensor x = random({n}, dtype), y = random({n}, dtype), z = Tensor::empty_like(x);
+    const std::string suffix = concat(' ', dtype);
+    Backend& gpu = backend(x);
+    row("relu" + suffix, 2, [&] { gpu.unary(UnaryOp::relu, x, z); });
+    row("gelu" + suffix, 2, [&] { gpu.unary(UnaryOp::gelu, x, z); });
+    row("add" + suffix, 3, [&] { gpu.binary(BinaryOp::add, x, y, z); });
+    row("relu_backward" + suffix, 3, [&] { gpu.binary(BinaryOp::relu_backward, x, y, z); });
+    row("fill" + suffix, 1, [&] { gpu.fill(z, 1.5); });
+    const Tensor sum = Tensor::empty({1}, {.dtype = dtype, .device = device_});
+    row("sum" + suffix, 1, [&] { gpu.reduce(ReduceOp::sum, x, sum); });
+    // Activations as batch norm sees them: channels last.
+    const Tensor image = random({n / (channels * 64 * 64), channels, 64, 64}, dtype)
+                             .contiguous(MemoryFormat::channels_last);
+    const Tensor out = Tensor::empty_like(image), grad = Tensor::empty_like(image);
+    const TensorOptions per_channel{.dtype = f32, .device = device_};
+    const Tensor gamma = ones({channels}, per_channel), beta = zeros({channels}, per_channel),
+                 mean = zeros({channels}, per_channel), invstd = ones({channels}, per_channel),
+                 dgamma = zeros({channels}, per_channel), dbeta = zeros({channels}, per_channel);
+    const BatchNormFusion relu{.residual = {}, .relu = true};
+    row("batch_norm_relu" + suffix, 3, [&] {
+      gpu.batch_norm(image, gamma, beta, {}, {}, 0.1, 1e-5, relu, out, mean, invstd);
+    });
+    row("batch_norm_relu_backward" + suffix, 5, [&] {
+      gpu.batch_norm_backward(out, image, {}, true, gamma, beta, mean, invstd, grad, dgamma, dbeta,
+                              {});
+    });
+  }
+  const nlohmann::json& rows() const { return rows_; }
+
+ private:
+  static constexpr std::int64_t bytes = std::int64_t{256} << 20;
+  Tensor random(const Dims& sizes, DType dtype) const {
+    return randn(sizes, {.dtype = dtype, .device = device_});
+  }
+  Device device_;
+  double copy_rate_ = 1;
+  nlohmann::json rows_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string device_name = "cuda", json;
+  CLI::App app{"Measures kernels against the GPU's own limits."};
+  app.add_option("--device", device_name, "cuda or cuda:N")->capture_default_str();
+  app.add_option("--json", json, "write the result to this file; - is standard output");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    const Device device = Device::parse(device_name);
+    require<DeviceError>(device.is_cuda(), "--device ", device_name, " is no GPU");
+    cuda::require_device(device.index);
+    NoGradGuard no_grad;
+    manual_seed(1);
+    std::cout << cuda::description(device.index) << "\n";
+    Report report(device);
+    report.copy();
+    for (DType dtype : {f32, bf16}) report.kernels(dtype);
+    for (DType dtype : {bf16, f16, f32}) report.matmul(dtype, 8192);
+    nlohmann::json result = report.rows();
+    result["gpu"] = cuda::description(device.index);
+    bench::write_json(result, json);
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << "gpu_kernels: " << error.what() << "\n";
+    return 1;
+  }
+}
