@@ -46,6 +46,7 @@
 #include "nn/batch_norm.h"
 #include "nn/containers.h"
 #include "nn/conv2d.h"
+#include "nn/data_parallel.h"
 #include "nn/dropout.h"
 #include "nn/embedding.h"
 #include "nn/flatten.h"

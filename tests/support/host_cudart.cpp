@@ -190,7 +190,9 @@ cudaError_t get_stream_priority_range(int* lowest, int* highest) {
 }
 cudaError_t stream_create(cudaStream_t* stream, unsigned, int) {
   Lock lock(mutex());
-  auto* made = new HostStream{.device = current_device};
+  // Kept: the places of others may refer to it.
+  static auto* all = new std::vector<std::unique_ptr<HostStream>>;
+  HostStream* made = all->emplace_back(new HostStream{.device = current_device}).get();
   others().insert(made);
   *stream = reinterpret_cast<cudaStream_t>(made);
   return cudaSuccess;
@@ -200,7 +202,6 @@ cudaError_t stream_destroy(cudaStream_t stream) {
   Lock lock(mutex());
   drain(of(stream), lock);
   others().erase(&of(stream));
-  // Kept: the places of others may refer to it.
   return cudaSuccess;
 }
 cudaError_t answer(HostStream& stream, std::uint64_t place) {

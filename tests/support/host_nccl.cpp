@@ -218,7 +218,9 @@ ncclResult_t comm_init_rank(ncclComm_t* comm, int size, ncclUniqueId id, int ran
   if (world == nullptr) world = std::make_shared<World>(World{.size = size});
   if (world->size != size || rank < 0 || rank >= size) return ncclInvalidArgument;
   ++world->joined;
-  auto* made = new Comm{.world = world, .rank = rank};
+  // Kept: its work may still lie in streams.
+  static auto* all = new std::vector<std::unique_ptr<Comm>>;
+  Comm* made = all->emplace_back(new Comm{.world = world, .rank = rank}).get();
   comms[rank] = made;
   *comm = reinterpret_cast<ncclComm_t>(made);
   return ncclInProgress;
@@ -237,7 +239,7 @@ ncclResult_t comm_finalize(ncclComm_t comm) {
 }
 ncclResult_t comm_abort(ncclComm_t comm) {
   Lock lock(mutex());
-  of(comm).aborted = true;  // kept: its work may still lie in streams
+  of(comm).aborted = true;
   return ncclSuccess;
 }
 

@@ -1,0 +1,105 @@
+"""Puts what scripts/gpu_check.sh measured into one JSON file and one table.
+
+    gpu_report.py FOLDER OUT      reads FOLDER/*.json and *.txt, writes OUT.json and OUT.md
+
+Ratios are of medians of what was measured in turns. A step computes three times what its forward pass does,
+which is 0.557 billion multiply-adds an image for ResNet-18 with the CIFAR stem (32x32) and 4.09 for ResNet-50
+(224x224); a multiply-add is two FLOPs.
+"""
+
+import json
+import pathlib
+import statistics
+import sys
+
+GFLOP_PER_IMAGE = {"resnet18": 3 * 2 * 0.5565, "resnet50": 3 * 2 * 4.089}
+
+
+def read(path):
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def steps(folder, side):
+    """{(model, variant): median images a second over the rounds}"""
+    found = {}
+    for path in sorted(folder.glob(f"{side}.*.json")):
+        model, variant = path.name.split(".")[1:3]
+        result = read(path)
+        if result:
+            found.setdefault((model, variant), []).append(result["img_per_s"])
+    return {key: statistics.median(values) for key, values in found.items()}
+
+
+def torch_version():
+    try:
+        import torch
+
+        nccl = ".".join(map(str, torch.cuda.nccl.version())) if torch.cuda.is_available() else "none"
+        return f"{torch.__version__}, CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}, NCCL {nccl}"
+    except ImportError:
+        return None
+
+
+def main():
+    folder, out = pathlib.Path(sys.argv[1]), sys.argv[2]
+    kernels = read(folder / "kernels.json") or {}
+    rondo, torch = steps(folder, "rondo"), steps(folder, "torch")
+    tests = (folder / "tests.txt").read_text().splitlines()
+    machine = (folder / "machine.txt").read_text().splitlines()
+    cifar = read(folder / "cifar10.json")
+    peak = next((row["flop_per_s"] for row in kernels.get("matmul", []) if row["dtype"] == "bf16"), None)
+    rows = []
+    for (model, variant), images in sorted(rondo.items()):
+        flops = images * GFLOP_PER_IMAGE[model] * 1e9
+        peers = {kind: torch[model, kind] for kind in ("off", "on", "max-autotune") if (model, kind) in torch}
+        rows.append(
+            {
+                "model": model,
+                "variant": "eager" if variant == "eager" else "graph",
+                "img_per_s": images,
+                "tflop_per_s": flops / 1e12,
+                "of_matmul": flops / peak if peak else None,
+                "pytorch_img_per_s": peers,
+                "ratios": {kind: images / value for kind, value in peers.items()},
+            }
+        )
+    result = {
+        "machine": machine,
+        "rondo": kernels.get("gpu"),
+        "pytorch": torch_version(),
+        "tests": tests,
+        "kernels": kernels,
+        "steps": rows,
+        "cifar10": cifar,
+    }
+    pathlib.Path(out + ".json").write_text(json.dumps(result, indent=1) + "\n")
+
+    lines = [f"# {machine[0].removeprefix('card: ')}", "", *[f"- {line}" for line in machine[1:]]]
+    lines += [f"- rondo: {result['rondo']}", f"- PyTorch: {result['pytorch'] or 'not on the machine'}", "", "## Tests", ""]
+    lines += [f"- {line}" for line in tests]
+    lines += ["", "## Training steps, bf16, channels_last", ""]
+    lines += ["| model | rondo | img/s | TFLOP/s | of its matmul rate | over PyTorch eager, compile, max-autotune |"]
+    lines += ["| --- | --- | --- | --- | --- | --- |"]
+    for row in rows:
+        ratios = ", ".join(f"{row['ratios'][k]:.2f}" if k in row["ratios"] else "-" for k in ("off", "on", "max-autotune"))
+        share = f"{100 * row['of_matmul']:.0f} %" if row["of_matmul"] else "-"
+        lines.append(
+            f"| {row['model']} | {row['variant']} | {row['img_per_s']:.0f} | {row['tflop_per_s']:.0f} | {share} | {ratios} |"
+        )
+    if cifar:
+        accuracy = 100 * (cifar["result"]["test_accuracy"] or 0)
+        lines += ["", f"CIFAR-10, ResNet-18, {cifar['result']['epochs']} epochs: {accuracy:.2f} % in {cifar['seconds']} s."]
+    lines += ["", "## Kernels", "", f"A copy moves {kernels.get('copy_bytes_per_s', 0) / 1e12:.2f} TB/s (read and written).", ""]
+    lines += ["| kernel | TB/s | of the copy |", "| --- | --- | --- |"]
+    for row in kernels.get("bandwidth", []):
+        lines.append(f"| {row['kernel']} | {row['bytes_per_s'] / 1e12:.2f} | {100 * row['of_copy']:.0f} % |")
+    lines += ["", *[f"- matmul {r['n']}^3 {r['dtype']}: {r['flop_per_s'] / 1e12:.0f} TFLOP/s" for r in kernels.get("matmul", [])]]
+    pathlib.Path(out + ".md").write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

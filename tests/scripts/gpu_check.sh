@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# gpu_check.sh ROOT: scripts/gpu_check.sh from a bundle of programs that only say something, on a machine whose
+# nvidia-smi does too: what it runs, what it writes, and what it makes of a test that fails.
+set -u
+root=$1
+command -v python3 >/dev/null || exit 0 # the report is written by it
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() {
+  echo "FAILED: $*"
+  cat "$work/log"
+  exit 1
+}
+mkdir -p "$work"/{path,rondo-gpu/{bin,lib/c,scripts,bench/peers}}
+stub() { # FILE, and its body on standard input
+  { echo '#!/bin/sh' && cat; } >"$1" && chmod +x "$1"
+}
+stub "$work/path/nvidia-smi" <<'END'
+case $1 in *name*) echo "NVIDIA H200" ;; *) echo "580.1, 143771 MiB, 1980 MHz, 3201 MHz" ;; esac
+END
+stub "$work/path/compute-sanitizer" <<'END'
+exit 0
+END
+bundle=$work/rondo-gpu
+cp "$root"/scripts/gpu_check.sh "$root"/scripts/gpu_report.py "$bundle/scripts/"
+: >"$bundle/lib/librondo_none.so"
+printf 'test_one\ntest_two\n' >"$bundle/gpu_tests.txt"
+for test in test_one test_two test_tensor_cuda_kernels; do
+  stub "$bundle/bin/$test" <<'END'
+echo "[==========] 3 tests from 1 test suite ran. (5 ms total)"
+[ -z "${RONDO_GPU_PROPERTIES_OUT:-}" ] || echo '{}' >"$RONDO_GPU_PROPERTIES_OUT"
+END
+done
+stub "$bundle/bin/gpu_kernels" <<'END'
+[ "$1" = --help ] && exit 0
+echo '{"gpu": "a card, cuDNN 9", "copy_bytes_per_s": 4e12, "bandwidth": [{"kernel": "relu f32", "bytes_per_s": 3.6e12,
+"of_copy": 0.9}], "matmul": [{"dtype": "bf16", "n": 8192, "flop_per_s": 7e14}]}' >"$2"
+END
+stub "$bundle/bin/train_step" <<'END'
+echo '{"img_per_s": 20000}'
+END
+stub "$bundle/bin/cifar_resnet" <<'END'
+while [ $# -gt 0 ]; do [ "$1" = --json ] && out=$2; shift; done
+echo '{"epochs": 18, "test_accuracy": 0.9412}' >"$out"
+END
+run() { PATH=$work/path:$PATH PEER_PYTHON=python3 RONDO_DATA=$work "$bundle/scripts/gpu_check.sh" --from "$bundle" --out "$work/out" --seconds 1 >"$work/log" 2>&1; }
+
+run || fail "status $?"
+report=$(echo "$work"/out/*-nvidia-h200.md)
+for text in "# NVIDIA H200" "test_one passed 3 tests" "compute-sanitizer memcheck: clean" "94.12 %" \
+  "| relu f32 | 3.60 | 90 % |" "| resnet18 | graph | 20000 | 67 | 10 % |" "rondo: a card, cuDNN 9"; do
+  grep -qF -- "$text" "$report" || fail "the report does not say \"$text\""
+done
+python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "${report%.md}.json" || fail "the JSON"
+[ -s "${report%.md}.properties.json" ] || fail "no device properties"
+
+stub "$bundle/bin/test_two" <<'END'
+echo "[  FAILED  ] Two.Two"
+exit 1
+END
+run && fail "a test that fails was not noticed"
+grep -qF "test_two FAILED" "$work/log" || fail "the test that failed is not named"
+
+PATH=$work/path:$PATH "$bundle/scripts/gpu_check.sh" --from "$work/path" >"$work/log" 2>&1 && fail "a folder that is no bundle"
+grep -qF "there is no bin/gpu_kernels; make the folder with --bundle" "$work/log" || fail "the sentence about the folder"
+"$root/scripts/gpu_check.sh" --everything >"$work/log" 2>&1 && fail "an unknown argument"
+"$root/scripts/gpu_check.sh" --out >"$work/log" 2>&1 && fail "an argument without its value"
+exit 0
