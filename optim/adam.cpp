@@ -86,21 +86,25 @@ void AdamBase::begin_group(std::size_t group, const Tensors& grads) {
   }
 }
 
-void AdamBase::update(std::size_t group, std::size_t index, const Tensor& p, const Tensor& g,
-                      ParamState& state) {
+void AdamBase::update(std::size_t group, std::vector<Update>& updates) {
   const AdamOptions& o = options_[group];
-  std::size_t entries = o.amsgrad ? 4 : 3;
-  for (std::size_t k = 0; k < entries; ++k) {
-    if (!state[k].defined()) state[k] = make_state(group, index, k);
+  const std::size_t entries = o.amsgrad ? 4 : 3;
+  std::vector<AdamTensors> all;
+  for (Update& u : updates) {
+    for (std::size_t k = 0; k < entries; ++k) {
+      if (!u.state[k].defined()) u.state[k] = make_state(group, u.index, k);
+    }
+    all.push_back({u.p, u.g, u.state[kM], u.state[kV], o.amsgrad ? u.state[kMaxV] : Tensor(),
+                   u.state[kStep]});
   }
-  backend(p).adam_step(p, g, state[kM], state[kV], o.amsgrad ? state[kMaxV] : Tensor(),
-                       lr_tensor(group), state[kStep],
-                       {.beta1 = o.betas[0],
-                        .beta2 = o.betas[1],
-                        .eps = o.eps,
-                        .weight_decay = o.weight_decay,
-                        .decoupled = decoupled_,
-                        .maximize = o.maximize});
+  backend(updates[0].p)
+      .adam_steps(all, lr_tensor(group),
+                  {.beta1 = o.betas[0],
+                   .beta2 = o.betas[1],
+                   .eps = o.eps,
+                   .weight_decay = o.weight_decay,
+                   .decoupled = decoupled_,
+                   .maximize = o.maximize});
 }
 
 std::map<std::string, double> AdamBase::options(std::size_t group) const {

@@ -44,8 +44,7 @@ class AdamBase : public Optimizer {
   enum Entry : std::size_t { kStep, kM, kV, kMaxV };
 
   void begin_group(std::size_t group, const Tensors& grads) override;
-  void update(std::size_t group, std::size_t index, const Tensor& p, const Tensor& g,
-              ParamState& state) override;
+  void update(std::size_t group, std::vector<Update>& updates) override;
   Tensor make_state(std::size_t group, std::size_t index, std::size_t entry) override;
   void forget() override { steps_.assign(steps_.size(), Tensor()); }
   std::map<std::string, double> options(std::size_t group) const override;

@@ -91,11 +91,12 @@ void Optimizer::step() {
       grads[i] = in_layout_of(p, grad);
     }
     begin_group(g, grads);
+    std::vector<Update> updates;
     for (std::size_t i = 0; i < grads.size(); ++i) {
-      if (!grads[i].defined()) continue;
-      update(g, i, group.params[i], grads[i], group.state[i]);
-      group.params[i].bump_version();
+      if (grads[i].defined()) updates.push_back({i, group.params[i], grads[i], group.state[i]});
     }
+    if (!updates.empty()) update(g, updates);
+    for (const Update& u : updates) u.p.bump_version();
   }
 }
 

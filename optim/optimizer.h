@@ -98,9 +98,14 @@ class Optimizer {
 
   /// Called before the updates of a group, with its gradients (undefined where there is none).
   virtual void begin_group(std::size_t /*group*/, const Tensors& /*grads*/) {}
-  /// Updates parameter `index` of `group`. g has p's layout and dtype.
-  virtual void update(std::size_t group, std::size_t index, const Tensor& p, const Tensor& g,
-                      ParamState& state) = 0;
+  /// A parameter that has a gradient, which has p's layout and dtype.
+  struct Update {
+    std::size_t index;  // in its group
+    Tensor p, g;
+    ParamState& state;
+  };
+  /// Updates the parameters of `group`.
+  virtual void update(std::size_t group, std::vector<Update>& updates) = 0;
   /// Memory for one entry of a parameter's state, before it is read or loaded.
   virtual Tensor make_state(std::size_t group, std::size_t index, std::size_t entry);
   /// Called before a state is loaded: whatever is kept besides the ParamStates starts anew.

@@ -33,8 +33,7 @@ void SGD::set_momentum(std::size_t group, double momentum) {
   options_.at(group).momentum = momentum;
 }
 
-void SGD::update(std::size_t group, std::size_t /*index*/, const Tensor& p, const Tensor& g,
-                 ParamState& state) {
+void SGD::update(std::size_t group, std::vector<Update>& updates) {
   const SgdOptions& o = options_[group];
   SgdParams params{.momentum = o.momentum,
                    .dampening = o.dampening,
@@ -42,13 +41,16 @@ void SGD::update(std::size_t group, std::size_t /*index*/, const Tensor& p, cons
                    .nesterov = o.nesterov,
                    .maximize = o.maximize,
                    .first_step = false};
-  Tensor buffer;
-  if (o.momentum != 0) {
-    params.first_step = !state[0].defined();
-    if (params.first_step) state[0] = Tensor::empty_like(p);
-    buffer = state[0];
+  std::vector<SgdTensors> first, later;  // whose momentum buffer is written, and read as well
+  for (Update& u : updates) {
+    const bool is_first = o.momentum != 0 && !u.state[0].defined();
+    if (is_first) u.state[0] = Tensor::empty_like(u.p);
+    (is_first ? first : later).push_back({u.p, u.g, o.momentum != 0 ? u.state[0] : Tensor()});
   }
-  backend(p).sgd_step(p, g, buffer, lr_tensor(group), params);
+  Backend& device = backend(updates[0].p);
+  if (!later.empty()) device.sgd_steps(later, lr_tensor(group), params);
+  params.first_step = true;
+  if (!first.empty()) device.sgd_steps(first, lr_tensor(group), params);
 }
 
 std::map<std::string, double> SGD::options(std::size_t group) const {

@@ -10,6 +10,8 @@
 //
 // Float kernels accept f64 f32 bf16 f16; sums of bf16 and f16 are accumulated in f32.
 
+#include <span>
+
 #include "tensor/random.h"
 #include "tensor/tensor.h"
 
@@ -123,6 +125,15 @@ struct AdamParams {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool decoupled = false;  // AdamW: decay the weight, not the gradient
   bool maximize = false;
+};
+
+/// What one step of SGD reads and writes of one parameter (Backend::sgd_step).
+struct SgdTensors {
+  Tensor p, g, buffer;
+};
+/// The same of Adam (Backend::adam_step).
+struct AdamTensors {
+  Tensor p, g, m, v, max_v, step;
 };
 
 class Backend {
@@ -271,6 +282,16 @@ class Backend {
   virtual void adam_step(const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v,
                          const Tensor& max_v, const Tensor& lr, const Tensor& step,
                          const AdamParams& params) = 0;
+  /// The same for many parameters at once, one after the other unless a device can do better: on a
+  /// GPU a kernel for each costs more than its work.
+  virtual void sgd_steps(std::span<const SgdTensors> all, const Tensor& lr,
+                         const SgdParams& params) {
+    for (const SgdTensors& t : all) sgd_step(t.p, t.g, t.buffer, lr, params);
+  }
+  virtual void adam_steps(std::span<const AdamTensors> all, const Tensor& lr,
+                          const AdamParams& params) {
+    for (const AdamTensors& t : all) adam_step(t.p, t.g, t.m, t.v, t.max_v, lr, t.step, params);
+  }
 };
 
 /// The backend of a device; throws DeviceError when the device does not exist here.

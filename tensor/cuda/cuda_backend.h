@@ -90,6 +90,10 @@ class CudaBackend : public Backend {
   void adam_step(const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v,
                  const Tensor& max_v, const Tensor& lr, const Tensor& step,
                  const AdamParams& params) override;
+  void sgd_steps(std::span<const SgdTensors> all, const Tensor& lr,
+                 const SgdParams& params) override;
+  void adam_steps(std::span<const AdamTensors> all, const Tensor& lr,
+                  const AdamParams& params) override;
 
  private:
   void copy_to_peer(const Tensor& from, const Tensor& to);

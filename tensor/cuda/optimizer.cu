@@ -1,6 +1,9 @@
-// One optimizer step over one parameter, element by element (tensor/optimizer_rule.h). The learning
-// rate and the step count are read on the device: the host never needs to know them, and a captured
-// graph goes on with new ones.
+// One optimizer step, element by element (tensor/optimizer_rule.h), over dozens of parameters in one
+// kernel: most of a network's parameters are so small that launching a kernel for each would take
+// longer than its work. The learning rate and the step count are read on the device: the host never
+// needs to know them, and a captured graph goes on with new ones.
+
+#include <vector>
 
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/strided.cuh"
@@ -16,6 +19,7 @@ struct Column {
   DType dtype = DType::f32;
   std::int64_t size = 0;
 
+  Column() = default;
   explicit Column(const Tensor& x) {
     if (!x.defined()) return;
     data = static_cast<char*>(x.data_ptr());
@@ -27,77 +31,176 @@ struct Column {
   RONDO_HD void set(std::int64_t i, C value) const { store(dtype, data + i * size, value); }
 };
 
-template <class C>
-struct SgdStep {
-  Column<C> p, g, buffer;
-  const double* lr;
-  SgdParams params;
-  RONDO_HD void operator()(std::int64_t i) const {
-    const SgdRule<C> rule(*lr, params);
-    C weight = p.get(i);
-    if (!buffer.is_there()) {
-      rule(weight, g.get(i));
-    } else {
-      C momentum = rule.first_step ? C(0) : buffer.get(i);
-      rule(weight, g.get(i), momentum);
-      buffer.set(i, momentum);
+/// Up to `most` parameters, whose elements are numbered through. The whole of it is an argument of
+/// the kernel, for which there are 4 KB.
+template <class Item, int most>
+struct Batch {
+  Item items[most];
+  std::int64_t ends[most];  // of the elements of each, among all
+  int count = 0;
+
+  static constexpr int capacity = most;
+  std::int64_t size() const { return count == 0 ? 0 : ends[count - 1]; }
+  void add(const Item& item, std::int64_t elements) {
+    items[count] = item;
+    ends[count] = size() + elements;
+    ++count;
+  }
+  /// Whose element i is, and which of its own.
+  RONDO_HD const Item& locate(std::int64_t& i) const {
+    int low = 0, high = count - 1;
+    while (low < high) {
+      const int middle = (low + high) / 2;
+      if (i < ends[middle])
+        high = middle;
+      else
+        low = middle + 1;
     }
-    p.set(i, weight);
+    if (low > 0) i -= ends[low - 1];
+    return items[low];
   }
 };
 
-/// Powers of the betas, once for all elements.
+/// Hands `all` to `run` in batches of one compute type.
+template <class BatchOf, class Tensors, class Make, class Run>
+void in_batches(std::span<const Tensors> all, Make make, Run run) {
+  BatchOf batch;
+  for (const Tensors& t : all) {
+    if (t.p.numel() == 0) continue;
+    batch.add(make(t), t.p.numel());
+    if (batch.count == BatchOf::capacity) {
+      run(batch);
+      batch = {};
+    }
+  }
+  if (batch.count > 0) run(batch);
+}
+
 template <class C>
-struct MakeAdamRule {
-  const double *lr, *step;
+struct SgdItem {
+  Column<C> p, g, buffer;
+};
+
+template <class C>
+struct SgdStep {
+  Batch<SgdItem<C>, 40> batch;
+  const double* lr;
+  SgdParams params;
+  RONDO_HD void operator()(std::int64_t i) const {
+    const SgdItem<C>& t = batch.locate(i);
+    const SgdRule<C> rule(*lr, params);
+    C weight = t.p.get(i);
+    if (!t.buffer.is_there()) {
+      rule(weight, t.g.get(i));
+    } else {
+      C momentum = rule.first_step ? C(0) : t.buffer.get(i);
+      rule(weight, t.g.get(i), momentum);
+      t.buffer.set(i, momentum);
+    }
+    t.p.set(i, weight);
+  }
+};
+
+template <class C>
+struct AdamItem {
+  Column<C> p, g, m, v, max_v;
+  const double* step = nullptr;
+};
+
+/// Powers of the betas, once for all elements of a parameter.
+template <class C>
+struct MakeAdamRules {
+  Batch<AdamItem<C>, 24> batch;
+  const double* lr;
   AdamParams params;
-  AdamRule<C>* rule;
-  RONDO_HD void operator()(std::int64_t) const { *rule = AdamRule<C>(*lr, *step, params); }
+  AdamRule<C>* rules;
+  RONDO_HD void operator()(std::int64_t k) const {
+    rules[k] = AdamRule<C>(*lr, *batch.items[k].step, params);
+  }
 };
 
 template <class C>
 struct AdamStep {
-  Column<C> p, g, m, v, max_v;
-  const AdamRule<C>* rule;
+  Batch<AdamItem<C>, 24> batch;
+  const AdamRule<C>* rules;
   RONDO_HD void operator()(std::int64_t i) const {
-    const AdamRule<C> r = *rule;
-    C weight = p.get(i), first = m.get(i), second = v.get(i);
-    r.moments(weight, g.get(i), first, second);
-    m.set(i, first);
-    v.set(i, second);
-    if (max_v.is_there()) {
-      const C before = max_v.get(i);
+    const AdamItem<C>& t = batch.locate(i);
+    const AdamRule<C> r = rules[&t - batch.items];
+    C weight = t.p.get(i), first = t.m.get(i), second = t.v.get(i);
+    r.moments(weight, t.g.get(i), first, second);
+    t.m.set(i, first);
+    t.v.set(i, second);
+    if (t.max_v.is_there()) {
+      const C before = t.max_v.get(i);
       second = second > before ? second : before;
-      max_v.set(i, second);
+      t.max_v.set(i, second);
     }
     r.step(weight, first, second);
-    p.set(i, weight);
+    t.p.set(i, weight);
   }
 };
 
+/// f.operator()<C>(those of `all` that are computed in C) for each C that there is.
+template <class Tensors, class F>
+void by_compute_type(const char* op, std::span<const Tensors> all, F f) {
+  std::vector<Tensors> wide, narrow;
+  for (const Tensors& t : all) {
+    require<DTypeError>(is_floating(t.p.dtype()), op, " wants a floating dtype, not ", t.p.dtype());
+    (t.p.dtype() == f64 ? wide : narrow).push_back(t);
+  }
+  if (!wide.empty()) f.template operator()<double>(std::span<const Tensors>(wide));
+  if (!narrow.empty()) f.template operator()<float>(std::span<const Tensors>(narrow));
+}
+
 }  // namespace
+
+void CudaBackend::sgd_steps(std::span<const SgdTensors> all, const Tensor& lr,
+                            const SgdParams& params) {
+  by_compute_type("sgd_step", all, [&]<class C>(std::span<const SgdTensors> some) {
+    using Items = Batch<SgdItem<C>, 40>;
+    in_batches<Items>(
+        some,
+        [](const SgdTensors& t) {
+          return SgdItem<C>{Column<C>(t.p), Column<C>(t.g), Column<C>(t.buffer)};
+        },
+        [&](const Items& batch) {
+          for_each(device_, batch.size(), SgdStep<C>{batch, lr.data_ptr<double>(), params});
+        });
+  });
+}
+
+void CudaBackend::adam_steps(std::span<const AdamTensors> all, const Tensor& lr,
+                             const AdamParams& params) {
+  by_compute_type("adam_step", all, [&]<class C>(std::span<const AdamTensors> some) {
+    using Items = Batch<AdamItem<C>, 24>;
+    const Tensor scratch = Tensor::empty({Items::capacity, sizeof(AdamRule<C>)},
+                                         {.dtype = u8, .device = lr.device()});
+    auto* rules = static_cast<AdamRule<C>*>(scratch.data_ptr());
+    in_batches<Items>(
+        some,
+        [](const AdamTensors& t) {
+          return AdamItem<C>{Column<C>(t.p), Column<C>(t.g),     Column<C>(t.m),
+                             Column<C>(t.v), Column<C>(t.max_v), t.step.data_ptr<double>()};
+        },
+        [&](const Items& batch) {
+          for_each(device_, batch.count,
+                   MakeAdamRules<C>{batch, lr.data_ptr<double>(), params, rules});
+          for_each(device_, batch.size(), AdamStep<C>{batch, rules});
+        });
+  });
+}
 
 void CudaBackend::sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer, const Tensor& lr,
                            const SgdParams& params) {
-  visit_float_compute(p.dtype(), "sgd_step", [&]<class C>() {
-    for_each(
-        device_, p.numel(),
-        SgdStep<C>{Column<C>(p), Column<C>(g), Column<C>(buffer), lr.data_ptr<double>(), params});
-  });
+  const SgdTensors one{p, g, buffer};
+  sgd_steps({&one, 1}, lr, params);
 }
 
 void CudaBackend::adam_step(const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v,
                             const Tensor& max_v, const Tensor& lr, const Tensor& step,
                             const AdamParams& params) {
-  visit_float_compute(p.dtype(), "adam_step", [&]<class C>() {
-    Tensor scratch = Tensor::empty({sizeof(AdamRule<C>)}, {.dtype = u8, .device = p.device()});
-    auto* rule = static_cast<AdamRule<C>*>(scratch.data_ptr());
-    for_each(device_, 1,
-             MakeAdamRule<C>{lr.data_ptr<double>(), step.data_ptr<double>(), params, rule});
-    for_each(device_, p.numel(),
-             AdamStep<C>{Column<C>(p), Column<C>(g), Column<C>(m), Column<C>(v), Column<C>(max_v),
-                         rule});
-  });
+  const AdamTensors one{p, g, m, v, max_v, step};
+  adam_steps({&one, 1}, lr, params);
 }
 
 }  // namespace rondo::cuda

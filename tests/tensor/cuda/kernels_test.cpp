@@ -166,6 +166,41 @@ TEST_F(CudaKernels, OptimizersStepAsOnTheCpu) {
   }
 }
 
+// More of them than one kernel takes, of several sizes and dtypes; some get their first gradient late.
+TEST_F(CudaKernels, OptimizersStepOverManyParametersAtOnce) {
+  for (int kind = 0; kind < 2; ++kind) {
+    auto trained = [&](Device device) {
+      Generator generator(5);
+      auto random = [&](std::int64_t k) {
+        const DType dtype = k % 5 == 3 ? f64 : k % 5 == 4 ? bf16 : f32;
+        return randn({k % 4 == 0 ? 1 : 3 * k}, {}, generator).to(dtype).to(device);
+      };
+      Tensors params;
+      for (std::int64_t k = 0; k < 90; ++k) params.push_back(random(k).requires_grad_());
+      std::unique_ptr<optim::Optimizer> optimizer;
+      if (kind == 0)
+        optimizer = std::make_unique<optim::SGD>(
+            params, optim::SgdOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01});
+      else
+        optimizer = std::make_unique<optim::Adam>(params, optim::AdamOptions{.lr = 0.1});
+      for (int step = 0; step < 3; ++step) {
+        for (std::int64_t k = 0; k < 90; ++k) {
+          const Tensor gradient = random(k);
+          if (step > 0 || k % 3 != 0) params[static_cast<std::size_t>(k)].set_grad(gradient);
+        }
+        optimizer->step();
+      }
+      Tensors moved;
+      for (const Tensor& p : params) moved.push_back(on_cpu(p.detach()));
+      return moved;
+    };
+    const Tensors there = trained(gpu), here = trained(Device::cpu());
+    for (std::size_t k = 0; k < here.size(); ++k)
+      EXPECT_TRUE(all_close(there[k], here[k], tolerance(here[k].dtype(), 3, 4)))
+          << kind << ' ' << k << ' ' << here[k].dtype();
+  }
+}
+
 TEST_F(CudaKernels, SortsAsTheCpuDoes) {
   Tensor special = tensor<float>({0, -0.f, NAN, INFINITY, -INFINITY, -1, 3, -0.f, 0, -NAN, 3, -1});
   for (DType dtype : {f32, f64, f16, bf16, i64, i32, u8, boolean}) {
