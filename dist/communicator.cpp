@@ -347,6 +347,7 @@ void Communicator::agree(const std::string& what, const std::string& value) {
 }
 
 StoragePtr Communicator::allocate(std::size_t bytes, Device device) {
+  const AllocationTag tag("buckets of gradients");
   return std::make_shared<Storage>(bytes, allocator_of(device));
 }
 

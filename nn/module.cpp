@@ -157,6 +157,7 @@ void Module::to(DType dtype) {
 
 void Module::to(Device device) {
   NoGradGuard no_grad;
+  const AllocationTag tag("parameters");
   walk(self(), [device](const std::string&, Module&, Members& members) {
     for (auto* tensors : {&members.parameters, &members.buffers}) {
       for (auto& [name, tensor] : *tensors) {

@@ -77,6 +77,7 @@ Optimizer::Group& Optimizer::at(std::size_t group) {
 }
 
 void Optimizer::step() {
+  const AllocationTag tag("optimizer states");
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     Group& group = groups_[g];
     Tensors grads(group.params.size());

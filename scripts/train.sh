@@ -6,10 +6,11 @@
 #   scripts/train.sh --epochs 30                     a longer run
 #   scripts/train.sh --model resnet18 --lr 0.1       another model
 #   scripts/train.sh --resume                        go on where a run was stopped
+#   scripts/train.sh --device cuda --graph --resident    on the GPUs of this machine, a rank on each
 #   NP=2 scripts/train.sh                            two ranks, whatever the machine has
 #
 # It installs missing packages (scripts/setup.sh), builds Release in build/, and starts one rank on
-# each core. The data set is looked for in --data, $RONDO_DATA and the per-user cache, and downloaded
+# each core, or with --device cuda on each GPU. The data set is looked for in --data, $RONDO_DATA and the per-user cache, and downloaded
 # if it is in none; where there is no network, Fashion-MNIST from the package dataset-fashion-mnist
 # stands in for it. Paths in the arguments, and runs/ with what comes out, are below the folder that it
 # is called from.
@@ -108,6 +109,10 @@ done </proc/self/cgroup
 batch=$(argument batch 128)
 [[ $batch =~ ^[1-9][0-9]*$ ]] || batch=1 # the program says what is wrong with it
 ranks=${NP:-}
+if [ -z "$ranks" ] && [ "$(argument device cpu)" = cuda ]; then
+  ranks=$({ nvidia-smi -L 2>/dev/null || true; } | grep -c '^GPU ') || true # one for each GPU
+  [ "$ranks" -gt 0 ] || ranks=1                                            # the program says what is wrong
+fi
 if [ -z "$ranks" ]; then
   ranks=1
   for ((n = 2; n <= cores && n * 16 <= batch; ++n)); do

@@ -7,8 +7,6 @@
 namespace rondo::cuda {
 namespace {
 
-thread_local const char* current_tag = "tensors";
-
 std::function<bool()> mark_in(StreamId id) {
   DeviceGuard guard(id.device);
   cudaEvent_t made = nullptr;
@@ -81,7 +79,7 @@ CachingAllocator& CachingAllocator::of(int device) {
 void* CachingAllocator::allocate(std::size_t bytes) {
   BlockPool* graph = capture_memory();
   BlockPool& pool = graph != nullptr ? *graph : pool_;
-  void* data = pool.allocate(bytes, current_stream(device_).id(), current_tag);
+  void* data = pool.allocate(bytes, current_stream(device_).id(), AllocationTag::current());
   if (data != nullptr && graph != nullptr) {
     std::lock_guard lock(mutex_);
     others_[data] = graph->shared_from_this();
@@ -121,9 +119,6 @@ MemoryStats memory_stats(int device) { return CachingAllocator::of(device).stats
 void reset_peak_memory(int device) { CachingAllocator::of(device).reset_peak(); }
 void empty_cache(int device) { CachingAllocator::of(device).empty_cache(); }
 
-AllocationTag::AllocationTag(const char* name) : before_(current_tag) { current_tag = name; }
-AllocationTag::~AllocationTag() { current_tag = before_; }
-
 PinnedAllocator::PinnedAllocator() : pool_(std::make_unique<PinnedMemory>()) {}
 
 PinnedAllocator& PinnedAllocator::instance() {
@@ -135,7 +130,7 @@ PinnedAllocator& PinnedAllocator::instance() {
 constexpr StreamId no_stream{.device = -1};
 
 void* PinnedAllocator::allocate(std::size_t bytes) {
-  void* data = pool_.allocate(bytes, no_stream, current_tag);
+  void* data = pool_.allocate(bytes, no_stream, AllocationTag::current());
   if (data == nullptr)
     throw CudaError(concat("out of pinned memory: ", bytes, " bytes asked for; this process holds ",
                            pool_.report()));

@@ -45,19 +45,6 @@ class CachingAllocator final : public Allocator {
   std::unordered_map<void*, std::shared_ptr<BlockPool>> others_;
 };
 
-/// Names what the calling thread allocates, for the sentence of an out-of-memory error. The name
-/// must outlive the tensors: a literal.
-class AllocationTag {
- public:
-  explicit AllocationTag(const char* name);
-  ~AllocationTag();
-  AllocationTag(const AllocationTag&) = delete;
-  AllocationTag& operator=(const AllocationTag&) = delete;
-
- private:
-  const char* before_;
-};
-
 /// Host memory that the GPU can read and write by itself: only copies to and from such memory run
 /// beside the host. Kept for reuse like the GPU's own; a block comes back when the streams that
 /// were recorded for it are past its use.

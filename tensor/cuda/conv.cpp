@@ -19,6 +19,7 @@ namespace rondo::cuda {
 namespace {
 
 void execute(const ConvPlan& plan, const Tensor& x, const Tensor& w, const Tensor& y) {
+  const AllocationTag tag("workspaces");
   const Tensor workspace = Tensor::empty({plan.workspace}, {.dtype = u8, .device = x.device()});
   Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
   pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, std::vector<std::int64_t>{uid_x, uid_w, uid_y});

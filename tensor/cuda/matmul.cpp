@@ -197,6 +197,7 @@ void run(int device, const Tensor& a, const Tensor& c, const Tensor& bias, const
     return best.algo;
   });
 
+  const AllocationTag tag("workspaces");
   const Tensor workspace = Tensor::empty({static_cast<std::int64_t>(workspace_bytes)},
                                          {.dtype = u8, .device = y.device()});
   const double one = 1, zero = 0;

@@ -24,6 +24,7 @@
 #include "tensor/cuda/divisor.h"
 #include "tensor/cuda/runtime.h"
 #include "tensor/cuda/shared_library.h"
+#include "tensor/cuda/stream.h"
 
 namespace rondo::test {
 namespace {
@@ -271,6 +272,25 @@ TEST_F(CudaKernels, ConvolutionsOfF32AreExactUnlessTf32IsAllowed) {
   EXPECT_LT(difference(),
             0x1p-9 * conv2d(x.abs(), w.abs(), {}, {.padding = 1}).max().item<double>());
   cuda::allow_tf32(false);
+}
+
+TEST_F(CudaKernels, ConvolutionsTryTheEnginesWhenTheyAreToBeMeasured) {
+  Tensor x = randn({2, 3, 8, 8}), w = randn({4, 3, 3, 3});
+  const Tensor want = conv2d(x, w, {}, {.stride = 2, .padding = 1});
+  for (bool deterministic : {false, true}) {
+    cuda::measure_plans(true);
+    cuda::set_deterministic(deterministic);
+    const auto before = cuda::synchronizations();
+    auto run = [&] { return conv2d(x.to(gpu), w.to(gpu), {}, {.stride = 2, .padding = 1}); };
+    Tensor there = run();
+    EXPECT_GT(cuda::synchronizations(), before);
+    const auto after = cuda::synchronizations();
+    run();  // the plan is kept
+    EXPECT_EQ(cuda::synchronizations(), after);
+    cuda::measure_plans(false);
+    cuda::set_deterministic(false);
+    EXPECT_TRUE(all_close(on_cpu(there), want, tolerance(f32, 27, 20)));
+  }
 }
 
 TEST(SharedLibrary, WhatIsMissingIsNamed) {

@@ -26,6 +26,7 @@
 #include "optim/sgd.h"
 #include "support/ddp_checks.h"
 #include "support/errors.h"
+#include "support/host_cudart.h"
 #include "support/host_nccl.h"
 #include "support/ranks.h"
 #include "support/simulated_gpu.h"
@@ -273,6 +274,31 @@ TEST_F(Graphs, FitOnAGpuIsFitOnTheCpu) {
   EXPECT_NEAR(results[0].test.loss, results[1].test.loss, 1e-4);
   EXPECT_ERROR(fitted(Device::cpu(), true, {}, 1, false), DeviceError,
                "fit: a graph is captured on a GPU, but the model is on the CPU");
+}
+
+TEST(GpuMemory, WhoHoldsItIsToldWhenThereIsNone) {
+  const test::SimulatedGpus gpus(test::SimulatedGpus::Memory::caching);
+  const Device gpu = Device::cuda(3);
+  cuda::empty_cache(3);
+  test::set_memory_of_gpus(std::size_t{256} << 20);
+  nn::Linear layer(1000, 4000);  // 16 MB
+  layer.to(gpu);
+  optim::SGD sgd(layer.parameters(), {.lr = 0.1, .momentum = 0.9});
+  layer(zeros({10, 1000}, {.device = gpu})).sum().backward();
+  sgd.step();
+  const Tensor kept = zeros({20, 1000, 1000}, {.device = gpu});  // 80 MB
+  std::string said;
+  try {
+    zeros({50, 1000, 1000}, {.device = gpu});
+  } catch (const CudaError& error) {
+    said = error.what();
+  }
+  EXPECT_THAT(said, HasSubstr("cuda:3 is out of memory: 200000000 bytes asked for"));
+  EXPECT_THAT(said, HasSubstr(", parameters 1"));
+  EXPECT_THAT(said, HasSubstr(", optimizer states 15."));
+  EXPECT_THAT(said, HasSubstr("activations and other tensors "));
+  EXPECT_NO_THROW(zeros({1000}, {.device = gpu}));
+  test::set_memory_of_gpus(std::size_t{1} << 40);
 }
 
 TEST_F(Graphs, ALossThatIsNotFiniteIsTold) {
