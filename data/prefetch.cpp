@@ -24,6 +24,13 @@ class DeviceBatches::Iterator::Lane {
         stream_(cuda::Stream::create(device)),
         places_{Place(device), Place(device)} {}
 
+  /// The places are given back to the stream's memory, so it must be past their last use.
+  ~Lane() {
+    for (Place& place : places_) place.read.block(stream_);
+  }
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
   /// Sends a batch on its way.
   void send(const Batch& batch) {
     Place& place = places_[next_ % 2];

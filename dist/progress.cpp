@@ -81,7 +81,13 @@ bool Progress::poll(std::unique_lock<std::mutex>& lock, WorkState& work) {
   Poll result = Poll::idle;
   std::string error = broken_;
   bool is_first = !work.begun;
-  if (is_first && error.empty() && work.ready && !work.ready()) return false;
+  if (is_first && error.empty() && work.ready) {
+    try {
+      if (!work.ready()) return false;
+    } catch (const std::exception& e) {
+      error = concat("rank ", work.rank, ": ", work.label, " failed: ", e.what());
+    }
+  }
   if (is_first) work.start_time = Clock::now();
   if (error.empty()) {
     lock.unlock();

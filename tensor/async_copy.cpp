@@ -6,6 +6,7 @@
 #ifdef RONDO_HAS_CUDA
 #include "tensor/cuda/allocator.h"
 #include "tensor/cuda/index_check.h"
+#include "tensor/cuda/stream.h"
 #endif
 
 namespace rondo {
@@ -46,6 +47,7 @@ class AsyncCopy::Arrival {
 AsyncCopy::AsyncCopy(const Tensor& x) : host_(dense_copy(x)) {
 #ifdef RONDO_HAS_CUDA
   if (x.device().is_cpu() || x.numel() == 0) return;
+  cuda::refuse_host_in_capture();
   const Tensor from = host_;
   host_ = Tensor::over(cuda::pinned_storage(static_cast<std::size_t>(x.nbytes()),
                                             cuda::current_stream(x.device().index)),

@@ -4,6 +4,7 @@
 
 #include "autograd/grad_mode.h"
 #include "autograd/ops/loss.h"
+#include "tensor/cuda.h"
 
 namespace rondo::train {
 namespace {
@@ -66,6 +67,7 @@ void TrainStep::capture(const data::Batch& batch) {
   NoGradGuard no_grad;
   input_ = batch.input.clone();
   target_ = batch.target.clone();
+  cuda::empty_cache(batch.input.device().index);  // the graph has memory of its own
   graph_.emplace(batch.input.device());
   const GradModeGuard grad(true);
   graph_->capture([&] { run(input_, target_, {}); });

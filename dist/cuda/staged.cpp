@@ -20,13 +20,18 @@ Tensor pinned(std::int64_t numel, DType dtype, const cuda::Stream& user) {
 /// A transfer over the host, and where its result belongs.
 class StagedWork final : public Pending {
  public:
-  StagedWork(Work transfer, Tensor from, Tensor to)
-      : transfer_(std::move(transfer)), from_(std::move(from)), to_(std::move(to)) {}
+  /// `source` is what is read on a stream beside: it lives until the transfer is over.
+  StagedWork(Work transfer, Tensor source, Tensor from, Tensor to)
+      : transfer_(std::move(transfer)),
+        source_(std::move(source)),
+        from_(std::move(from)),
+        to_(std::move(to)) {}
 
   bool test() override { return transfer_.test(); }
   void wait(std::optional<std::chrono::nanoseconds> timeout) override {
     transfer_.wait(timeout);
-    if (!to_.defined()) return;
+    source_ = Tensor();
+    if (!to_.defined() || to_.numel() == 0) return;
     backend(to_).copy(from_, as_run(to_));
     cuda::PinnedAllocator::instance().record_stream(from_.data_ptr(),
                                                     cuda::current_stream(to_.device().index));
@@ -39,7 +44,7 @@ class StagedWork final : public Pending {
 
  private:
   Work transfer_;
-  Tensor from_, to_;
+  Tensor source_, from_, to_;
 };
 
 /// MPI's own all-reduce in the GPU's memory; what is left is the division of an average.
@@ -92,12 +97,13 @@ Tensor StagedCollectives::to_host(const Tensor& x) {
 /// The job, when stream_ has brought what it needs; then `from` of the host goes to `to` of the
 /// GPU.
 template <class Job>
-Work StagedCollectives::start(std::string what, Job job, const Tensor& from, const Tensor& to) {
+Work StagedCollectives::start(std::string what, Job job, const Tensor& source, const Tensor& from,
+                              const Tensor& to) {
   cuda::Event there(device_.index);
   there.record(stream_);
   job.name = std::move(what);
   job.ready = [there] { return there.is_done(); };
-  return Work(std::make_shared<StagedWork>(comm_.start(std::move(job)), from, to));
+  return Work(std::make_shared<StagedWork>(comm_.start(std::move(job)), source, from, to));
 }
 
 Work StagedCollectives::all_reduce(std::string what, const Tensor& x, ReduceOp op,
@@ -114,33 +120,33 @@ Work StagedCollectives::all_reduce(std::string what, const Tensor& x, ReduceOp o
   }
   const Tensor host = to_host(x);
   return start(std::move(what),
-               comm_.all_reduce_job(host, op, native ? algorithm : AllReduce::ring), host, x);
+               comm_.all_reduce_job(host, op, native ? algorithm : AllReduce::ring), x, host, x);
 }
 
 Work StagedCollectives::broadcast(std::string what, const Tensor& x, int root) {
   const Tensor host = to_host(x);
-  return start(std::move(what), comm_.broadcast_job(host, root), host, x);
+  return start(std::move(what), comm_.broadcast_job(host, root), x, host, x);
 }
 
 Work StagedCollectives::all_gather(std::string what, const Tensor& out, const Tensor& x) {
   const Tensor host = to_host(x), all = pinned(out.numel(), out.dtype(), stream_);
-  return start(std::move(what), comm_.all_gather_job(all, host), all, out);
+  return start(std::move(what), comm_.all_gather_job(all, host), x, all, out);
 }
 
 Work StagedCollectives::reduce_scatter(std::string what, const Tensor& out, const Tensor& x,
                                        ReduceOp op) {
   const Tensor host = to_host(x), part = pinned(out.numel(), out.dtype(), stream_);
-  return start(std::move(what), comm_.reduce_scatter_job(part, host, op), part, out);
+  return start(std::move(what), comm_.reduce_scatter_job(part, host, op), x, part, out);
 }
 
 Work StagedCollectives::send(std::string what, const Tensor& x, int peer, int tag) {
   const Tensor host = to_host(x);
-  return start(std::move(what), comm_.message_job(host, peer, tag, true), host, Tensor());
+  return start(std::move(what), comm_.message_job(host, peer, tag, true), x, host, Tensor());
 }
 
 Work StagedCollectives::recv(std::string what, const Tensor& x, int peer, int tag) {
   const Tensor host = pinned(x.numel(), x.dtype(), stream_);
-  return start(std::move(what), comm_.message_job(host, peer, tag, false), host, x);
+  return start(std::move(what), comm_.message_job(host, peer, tag, false), x, host, x);
 }
 
 }  // namespace rondo::dist

@@ -31,7 +31,7 @@ class StagedCollectives final : public DeviceCollectives {
  private:
   Tensor to_host(const Tensor& x);
   template <class Job>
-  Work start(std::string what, Job job, const Tensor& from, const Tensor& to);
+  Work start(std::string what, Job job, const Tensor& source, const Tensor& from, const Tensor& to);
 
   Communicator& comm_;
   Device device_;

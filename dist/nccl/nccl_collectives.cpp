@@ -1,10 +1,11 @@
 #include "dist/nccl/nccl_collectives.h"
 
 #include <cstring>
+#include <exception>
 #include <thread>
 
 #include "dist/nccl/nccl_transport.h"
-#include "tensor/cuda_graph.h"
+#include "tensor/cuda/capture.h"
 #include "tensor/error.h"
 
 namespace rondo::dist {
@@ -57,24 +58,24 @@ std::size_t count(const Tensor& x) { return static_cast<std::size_t>(x.numel());
 class StreamWork final : public Pending {
  public:
   StreamWork(std::string name, std::vector<Tensor> tensors, cuda::Event done,
-             std::shared_ptr<Watchdog> watchdog)
+             std::shared_ptr<const Failure> failure)
       : name_(std::move(name)),
         tensors_(std::move(tensors)),
         done_(std::move(done)),
-        watchdog_(std::move(watchdog)),
+        failure_(std::move(failure)),
         device_(tensors_.front().device().index) {}
 
   bool test() override { return done_.is_done(); }
   void wait(std::optional<std::chrono::nanoseconds> timeout) override {
     if (timeout) {
       for (const auto deadline = Clock::now() + *timeout; !done_.is_done();) {
-        watchdog_->check();
+        failure_->check();
         require<CommError>(Clock::now() < deadline, name_, " was not over after ",
                            std::chrono::duration<double>(*timeout).count(), " s");
         std::this_thread::sleep_for(std::chrono::microseconds(100));
       }
     }
-    watchdog_->check();  // an aborted collective is over, too
+    failure_->check();  // an aborted collective is over, too
     done_.block(cuda::current_stream(device_));
     release();
   }
@@ -93,7 +94,7 @@ class StreamWork final : public Pending {
   std::mutex mutex_;
   std::vector<Tensor> tensors_;
   cuda::Event done_;
-  std::shared_ptr<Watchdog> watchdog_;
+  std::shared_ptr<const Failure> failure_;
   int device_;
   Clock::time_point issued_ = Clock::now();
 };
@@ -134,8 +135,9 @@ NcclCollectives::NcclCollectives(const Options& options)
   transport_ = nccl_transport(nccl_, comm_, options_.rank, options_.world_size, stream_,
                               [this] { settle("a message of the ring"); });
   scratch_ = device_scratch(stream_);
-  watchdog_ = std::make_shared<Watchdog>(Watchdog::Options{
+  watchdog_ = std::make_unique<Watchdog>(Watchdog::Options{
       .rank = options_.rank,
+      .device = options_.device.index,
       .timeout = options_.timeout,
       .error =
           [this] {
@@ -149,14 +151,21 @@ NcclCollectives::NcclCollectives(const Options& options)
       .abort = [this] { abort(); }});
 }
 
-// What is still going on is given up: its peers may be gone.
+// What is still going on is waited for, as long as the watchdog lets it; after an exception it is
+// given up at once, since the peers may be waiting for this rank to fail.
 NcclCollectives::~NcclCollectives() {
   bool is_idle = watchdog_->is_idle();
-  if (!is_idle) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // two looks of the watchdog
-    is_idle = watchdog_->is_idle();
+  try {
+    const auto deadline = Clock::now() + 2 * options_.timeout;
+    while (!is_idle && std::uncaught_exceptions() == 0 && Clock::now() < deadline) {
+      watchdog_->failure()->check();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      is_idle = watchdog_->is_idle();
+    }
+  } catch (const CommError&) {
+    is_idle = false;
   }
-  watchdog_.reset();
+  watchdog_->stop();
   std::lock_guard lock(mutex_);
   if (comm_ == nullptr) return;
   if (!is_idle) {
@@ -182,8 +191,12 @@ std::string NcclCollectives::describe(ncclResult_t status) const {
 }
 
 void NcclCollectives::abort() {
-  std::lock_guard lock(mutex_);
-  if (comm_ != nullptr) nccl_.comm_abort(std::exchange(comm_, nullptr));
+  ncclComm_t comm = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    comm = std::exchange(comm_, nullptr);
+  }
+  if (comm != nullptr) nccl_.comm_abort(comm);  // may take as long as a graph that uses it lives
 }
 
 void NcclCollectives::check(ncclResult_t status, const std::string& what) {
@@ -210,7 +223,7 @@ void NcclCollectives::settle(const std::string& what) {
 /// the collective's own (Note [The stream of a collective]).
 template <class Body>
 Work NcclCollectives::put(std::string what, std::vector<Tensor> tensors, Body body) {
-  watchdog_->check();
+  watchdog_->failure()->check();
   const int device = options_.device.index;
   const cuda::DeviceGuard guard(device);
   const cuda::Event ready(device);
@@ -228,9 +241,11 @@ Work NcclCollectives::put(std::string what, std::vector<Tensor> tensors, Body bo
   }
   const cuda::Event done(device);
   done.record(stream_);
-  auto work = std::make_shared<StreamWork>(what, std::move(tensors), done, watchdog_);
+  auto work = std::make_shared<StreamWork>(what, std::move(tensors), done, watchdog_->failure());
   // What is captured into a graph runs later, and nobody can ask about it.
-  if (!cuda::is_capturing()) {
+  if (cuda::is_capturing()) {
+    cuda::keep_with_capture(shared_from_this());
+  } else {
     watchdog_->watch(what, [work] {
       if (!work->test()) return false;
       work->release();
@@ -241,7 +256,7 @@ Work NcclCollectives::put(std::string what, std::vector<Tensor> tensors, Body bo
 }
 
 void NcclCollectives::watch(std::string what) {
-  watchdog_->check();
+  watchdog_->failure()->check();
   const cuda::Event done(options_.device.index);
   done.record(cuda::current_stream(options_.device.index));
   watchdog_->watch(std::move(what), [done] { return done.is_done(); });

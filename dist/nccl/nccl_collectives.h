@@ -29,7 +29,8 @@
 
 namespace rondo::dist {
 
-class NcclCollectives final : public DeviceCollectives {
+class NcclCollectives final : public DeviceCollectives,
+                              public std::enable_shared_from_this<NcclCollectives> {
  public:
   struct Options {
     int rank, world_size;
@@ -70,7 +71,7 @@ class NcclCollectives final : public DeviceCollectives {
   cuda::Stream stream_;
   std::unique_ptr<Transport> transport_;  // for the ring
   std::unique_ptr<Scratch> scratch_;
-  std::shared_ptr<Watchdog> watchdog_;
+  std::unique_ptr<Watchdog> watchdog_;
 };
 
 /// A new id, for rank 0 to tell the others, as bytes.

@@ -60,11 +60,17 @@ class NcclTransport final : public Transport, public Arithmetic {
     const std::vector<Posted> group = std::exchange(posted_, {});
     const cuda::DeviceGuard guard(stream_.device());
     check(nccl_.group_start());
+    // The group is ended whatever happens in it: inside one even an abort would only be noted.
+    ncclResult_t status = ncclSuccess;
     for (const Posted& p : group) {
-      check(p.is_send ? nccl_.send(p.data, p.bytes, ncclUint8, p.peer, comm_, stream_.get())
-                      : nccl_.recv(p.data, p.bytes, ncclUint8, p.peer, comm_, stream_.get()));
+      const ncclResult_t posted =
+          p.is_send ? nccl_.send(p.data, p.bytes, ncclUint8, p.peer, comm_, stream_.get())
+                    : nccl_.recv(p.data, p.bytes, ncclUint8, p.peer, comm_, stream_.get());
+      if (status == ncclSuccess || status == ncclInProgress) status = posted;
     }
-    check(nccl_.group_end());
+    const ncclResult_t ended = nccl_.group_end();
+    check(status);
+    check(ended);
     settle_();
   }
   void check(ncclResult_t status) const {

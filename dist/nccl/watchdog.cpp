@@ -1,6 +1,7 @@
 #include "dist/nccl/watchdog.h"
 
 #include "dist/transport.h"
+#include "tensor/cuda/runtime.h"
 #include "tensor/error.h"
 
 namespace rondo::dist {
@@ -12,13 +13,16 @@ constexpr auto between_looks = std::chrono::milliseconds(20);
 
 Watchdog::Watchdog(Options options) : options_(std::move(options)), thread_([this] { run(); }) {}
 
-Watchdog::~Watchdog() {
+void Watchdog::stop() {
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
+  std::deque<Watched> gone;
+  std::lock_guard lock(mutex_);
+  gone.swap(watched_);
 }
 
 void Watchdog::watch(std::string name, std::function<bool()> is_done) {
@@ -30,9 +34,14 @@ void Watchdog::watch(std::string name, std::function<bool()> is_done) {
   changed_.notify_all();
 }
 
-void Watchdog::check() const {
+void Failure::check() const {
   std::lock_guard lock(mutex_);
-  if (!failure_.empty()) throw CommError(failure_);
+  if (!what_.empty()) throw CommError(what_);
+}
+
+void Failure::set(std::string what) {
+  std::lock_guard lock(mutex_);
+  what_ = std::move(what);
 }
 
 bool Watchdog::is_idle() const {
@@ -41,9 +50,10 @@ bool Watchdog::is_idle() const {
 }
 
 void Watchdog::run() {
+  const cuda::DeviceGuard guard(options_.device);
   std::unique_lock lock(mutex_);
   while (!stop_) {
-    if (watched_.empty() || !failure_.empty()) {
+    if (watched_.empty() || failed_) {
       changed_.wait(lock);
       continue;
     }
@@ -88,8 +98,9 @@ void Watchdog::look() {
 void Watchdog::fail(std::string why) {
   {
     std::lock_guard lock(mutex_);
-    failure_ = concat("rank ", options_.rank, ": ", why);
+    failed_ = true;
   }
+  failure_->set(concat("rank ", options_.rank, ": ", why));
   options_.abort();
 }
 

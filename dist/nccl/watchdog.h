@@ -11,30 +11,46 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 
 namespace rondo::dist {
 
+/// What a watchdog has found, for all who must not go on then.
+class Failure {
+ public:
+  /// Throws CommError when something has failed.
+  void check() const;
+  void set(std::string what);
+
+ private:
+  mutable std::mutex mutex_;
+  std::string what_;
+};
+
 class Watchdog {
  public:
   struct Options {
     int rank = 0;
+    int device = 0;
     std::chrono::nanoseconds timeout;
     std::function<std::string()> error;  // what is wrong with the communicator; empty: nothing
     std::function<void()> abort;         // ends all that it is doing
   };
   explicit Watchdog(Options options);
-  ~Watchdog();
+  ~Watchdog() { stop(); }
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
   /// From now on waits for `is_done`, after all that was handed over before; then drops it, and
   /// what it holds.
   void watch(std::string name, std::function<bool()> is_done);
-  /// Throws CommError when the communicator has been aborted.
-  void check() const;
+  /// Where it says that the communicator has been aborted, and why.
+  std::shared_ptr<const Failure> failure() const { return failure_; }
+  /// Looks no more, and drops what it holds.
+  void stop();
   /// Whether all that was handed over is done.
   bool is_idle() const;
 
@@ -53,7 +69,8 @@ class Watchdog {
   std::condition_variable changed_;
   std::deque<Watched> watched_;
   Clock::time_point head_since_{};  // when the oldest became the oldest
-  std::string failure_;
+  std::shared_ptr<Failure> failure_ = std::make_shared<Failure>();
+  bool failed_ = false;
   bool stop_ = false;
   std::thread thread_;
 };

@@ -13,7 +13,8 @@ std::function<bool()> mark_in(StreamId id) {
   check(cudart().event_create_with_flags(&made, cudaEventDisableTiming));
   std::shared_ptr<CUevent_st> event(made, [](cudaEvent_t e) { cudart().event_destroy(e); });
   check(cudart().event_record(made, static_cast<cudaStream_t>(id.handle)));
-  return [event] {
+  return [event, device = id.device] {
+    DeviceGuard guard(device);
     const cudaError_t status = cudart().event_query(event.get());
     if (status == cudaErrorNotReady) cudart().get_last_error();
     return status != cudaErrorNotReady;
@@ -77,7 +78,7 @@ CachingAllocator& CachingAllocator::of(int device) {
 }
 
 void* CachingAllocator::allocate(std::size_t bytes) {
-  BlockPool* graph = capture_memory();
+  BlockPool* graph = capture_memory(device_);
   BlockPool& pool = graph != nullptr ? *graph : pool_;
   void* data = pool.allocate(bytes, current_stream(device_).id(), AllocationTag::current());
   if (data != nullptr && graph != nullptr) {

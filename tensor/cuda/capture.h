@@ -6,7 +6,12 @@
 
 namespace rondo::cuda {
 
-/// Where the calling thread's allocations come from; null while it captures nothing.
-BlockPool* capture_memory();
+/// Where the calling thread's allocations on a device come from; null while it captures nothing.
+/// Throws CudaError while it captures another device.
+BlockPool* capture_memory(int device);
+
+/// While the calling thread captures: what must live as long as the graph, such as a communicator
+/// whose collectives it holds.
+void keep_with_capture(std::shared_ptr<void> kept);
 
 }  // namespace rondo::cuda

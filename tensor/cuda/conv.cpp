@@ -9,6 +9,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 
 #include "tensor/cuda/conv_plan.h"
 #include "tensor/cuda/cuda_backend.h"
@@ -52,16 +54,22 @@ float measure(const ConvPlan& plan, const Tensor& x, const Tensor& w, const Tens
 ConvPlan measured_plan(const ConvProblem& p, const Tensor& x, const Tensor& w, const Tensor& y) {
   constexpr std::size_t most_tried = 8;
   std::vector<ConvPlan> plans = conv_plans(p, {.handle = cudnn_handle(p.device)}, most_tried);
-  std::size_t best = 0;
+  std::optional<std::size_t> best;
   float least = 0;
+  std::string failure;
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    const float ms = measure(plans[i], x, w, y);
-    if (i == 0 || ms < least) {
+    try {
+      const float ms = measure(plans[i], x, w, y);
+      if (best && ms >= least) continue;
       least = ms;
       best = i;
+    } catch (const CudaError& error) {  // no memory for its workspace, say; others need less
+      failure = error.what();
     }
   }
-  return std::move(plans[best]);
+  require<CudaError>(best.has_value(),
+                     "no engine for a convolution could run; the last said: ", failure);
+  return std::move(plans[*best]);
 }
 
 /// Plans are kept as long as the process: a training step has some dozens.

@@ -156,9 +156,9 @@ std::vector<ConvPlan> conv_plans(const ConvProblem& p, const PlanTarget& target,
   for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     if (!plans.empty()) break;  // the fallback is for what the heuristics do not know
     std::vector<Descriptor> configs = engine_configs(built.graph, mode, target);
-    // For some strided 1x1 convolutions of 16-bit numbers the first that are named compute without
-    // tensor cores, after copying everything into another layout.
-    if (size_of(p.dtype) == 2)
+    // For some problems (strided 1x1 convolutions, few channels) the first that are named compute
+    // without tensor cores, after copying everything into another layout.
+    if (size_of(p.dtype) == 2 || (p.dtype == f32 && p.tf32))
       std::stable_partition(configs.begin(), configs.end(), uses_tensor_cores);
     for (const Descriptor& config : configs) {
       if (!is_allowed(p, config)) continue;

@@ -168,6 +168,8 @@ void CudaBackend::fill(const Tensor& y, Scalar value) {
 void CudaBackend::copy(const Tensor& x, const Tensor& y) {
   if (x.numel() == 0) return;
   if (x.device() == y.device()) return copy_here(device_, x, y);
+  if (x.device().is_cpu() || y.device().is_cpu())
+    refuse_host_in_capture();  // a graph would keep the address of memory that is gone by then
   const Tensor from = prepared(x, y);
   const bool spread = !y.is_contiguous(from.suggested_format());
   Tensor to = spread ? Tensor::empty(y.shape(), {.dtype = y.dtype(),

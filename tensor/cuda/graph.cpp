@@ -1,4 +1,4 @@
-#include <optional>
+#include <vector>
 
 #include "tensor/backend.h"
 #include "tensor/cuda/allocator.h"
@@ -9,21 +9,37 @@
 namespace rondo::cuda {
 namespace {
 
-thread_local BlockPool* memory_of_capture = nullptr;
+struct Capture {
+  int device;
+  BlockPool& memory;
+  std::vector<std::shared_ptr<void>>& kept;
+};
+thread_local const Capture* capture_of_thread = nullptr;
 
 /// Between begin and end everything that the thread allocates is the graph's.
 class CaptureScope {
  public:
-  explicit CaptureScope(BlockPool& memory) { memory_of_capture = &memory; }
-  ~CaptureScope() { memory_of_capture = nullptr; }
+  explicit CaptureScope(const Capture& capture) { capture_of_thread = &capture; }
+  ~CaptureScope() { capture_of_thread = nullptr; }
   CaptureScope(const CaptureScope&) = delete;
   CaptureScope& operator=(const CaptureScope&) = delete;
 };
 
 }  // namespace
 
-bool is_capturing() { return memory_of_capture != nullptr; }
-BlockPool* capture_memory() { return memory_of_capture; }
+bool is_capturing() { return capture_of_thread != nullptr; }
+
+BlockPool* capture_memory(int device) {
+  if (capture_of_thread == nullptr) return nullptr;
+  require<CudaError>(capture_of_thread->device == device,
+                     "cuda::Graph: cuda:", capture_of_thread->device,
+                     " is captured, but the step uses cuda:", device, ", too");
+  return &capture_of_thread->memory;
+}
+
+void keep_with_capture(std::shared_ptr<void> kept) {
+  if (capture_of_thread != nullptr) capture_of_thread->kept.push_back(std::move(kept));
+}
 
 class Graph::Impl {
  public:
@@ -52,7 +68,8 @@ class Graph::Impl {
     cudaGraph_t graph = nullptr;
     try {
       const StreamGuard current(stream_);
-      const CaptureScope scope(*memory_);
+      const Capture capture{device_, *memory_, kept_};
+      const CaptureScope scope(capture);
       const Generator::Replayable numbers(static_cast<const std::uint64_t*>(random_.data_ptr()));
       step();
     } catch (...) {
@@ -89,6 +106,7 @@ class Graph::Impl {
   int device_;
   Stream stream_;
   std::shared_ptr<BlockPool> memory_;
+  std::vector<std::shared_ptr<void>> kept_;  // goes after the graph itself
   Tensor random_;  // the number of the first stream of random numbers that a replay draws from
   std::uint64_t seed_ = 0, draws_ = 0;
   cudaGraphExec_t exec_ = nullptr;

@@ -9,7 +9,7 @@ namespace rondo::cuda {
 
 /// One device's note. Plain numbers, since kernels write them.
 struct IndexNote {
-  int raised = 0;
+  int raised = 0;  // 1: being written, 2: written
   const char* op = nullptr;
   std::int64_t index = 0, dim = 0, size = 0;
 };

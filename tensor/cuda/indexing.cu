@@ -19,17 +19,20 @@ struct Range {
   RONDO_HD bool contains(std::int64_t index) const {
     if (0 <= index && index < size) return true;
 #if defined(__CUDA_ARCH__)
-    const bool first = atomicCAS(&note->raised, 0, 1) == 0;
+    if (atomicCAS(&note->raised, 0, 1) != 0) return false;  // the first counts
 #else
-    const bool first = note->raised == 0;
-    note->raised = 1;
+    if (note->raised != 0) return false;
 #endif
-    if (first) {
-      note->op = op;
-      note->index = index;
-      note->dim = dim;
-      note->size = size;
-    }
+    note->op = op;
+    note->index = index;
+    note->dim = dim;
+    note->size = size;
+#if defined(__CUDA_ARCH__)
+    __threadfence_system();  // the host may look while other kernels run
+    *static_cast<volatile int*>(&note->raised) = 2;
+#else
+    note->raised = 2;
+#endif
     return false;
   }
 };

@@ -110,7 +110,7 @@ cublasLtHandle_t handle_of(int device, const CublasLt& lt) {
 }
 
 /// What the choice of a kernel depends on.
-using Problem = std::tuple<int, DType, bool, bool, std::array<std::int64_t, 13>>;
+using Problem = std::tuple<int, DType, bool, bool, std::array<std::int64_t, 14>>;
 
 class Kernels {
  public:
@@ -170,7 +170,8 @@ void run(int device, const Tensor& a, const Tensor& c, const Tensor& bias, const
       allows_tf32(),
       {batches, m, n, a.size(2), left.operation, right.operation, left.memory.leading,
        right.memory.leading, left.memory.batch, right.memory.batch, alignment_of(c.data_ptr()),
-       alignment_of(a.data_ptr()), alignment_of(y.data_ptr())}};
+       alignment_of(a.data_ptr()), alignment_of(y.data_ptr()),
+       bias.defined() ? alignment_of(bias.data_ptr()) : 0}};
   const cublasLtMatmulAlgo_t kernel = Kernels::instance().get(problem, [&] {
     Owned<cublasLtMatmulPreference_t> preference(lt.preference_destroy);
     check_blas(lt.preference_create(&preference.handle), "a preference");

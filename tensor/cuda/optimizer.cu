@@ -1,7 +1,7 @@
-// One optimizer step, element by element (tensor/optimizer_rule.h), over dozens of parameters in one
-// kernel: most of a network's parameters are so small that launching a kernel for each would take
-// longer than its work. The learning rate and the step count are read on the device: the host never
-// needs to know them, and a captured graph goes on with new ones.
+// One optimizer step, element by element (tensor/optimizer_rule.h), over dozens of parameters in
+// one kernel: most of a network's parameters are so small that launching a kernel for each would
+// take longer than its work. The learning rate and the step count are read on the device: the host
+// never needs to know them, and a captured graph goes on with new ones.
 
 #include <vector>
 
@@ -173,8 +173,8 @@ void CudaBackend::adam_steps(std::span<const AdamTensors> all, const Tensor& lr,
                              const AdamParams& params) {
   by_compute_type("adam_step", all, [&]<class C>(std::span<const AdamTensors> some) {
     using Items = Batch<AdamItem<C>, 24>;
-    const Tensor scratch = Tensor::empty({Items::capacity, sizeof(AdamRule<C>)},
-                                         {.dtype = u8, .device = lr.device()});
+    const Tensor scratch =
+        Tensor::empty({Items::capacity, sizeof(AdamRule<C>)}, {.dtype = u8, .device = lr.device()});
     auto* rules = static_cast<AdamRule<C>*>(scratch.data_ptr());
     in_batches<Items>(
         some,

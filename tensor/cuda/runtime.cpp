@@ -99,6 +99,12 @@ std::string description(int device) {
 }
 
 DeviceGuard::DeviceGuard(int index) : before_(index), index_(index) {
+  thread_local bool has_used_one = false;
+  if (!has_used_one) {
+    check(cudart().set_device(index_));
+    has_used_one = true;
+    return;
+  }
   check(cudart().get_device(&before_));
   if (before_ != index_) check(cudart().set_device(index_));
 }

@@ -29,7 +29,9 @@ void check(cudaError_t status, std::source_location where = std::source_location
 /// devices, and the versions (1000 major + 10 minor; 0: none) of the driver and of this build.
 std::string why_unavailable(cudaError_t status, int devices, int driver, int built_for);
 
-/// Makes a device current for the calling thread, and the one before it again at the end.
+/// Makes a device current for the calling thread, and the one before it again at the end. The first
+/// device that a thread uses stays current: to make device 0 current again, where the thread never
+/// was, would start it, and take half a gigabyte of a GPU that belongs to another rank.
 class DeviceGuard {
  public:
   explicit DeviceGuard(int index);

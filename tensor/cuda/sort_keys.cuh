@@ -5,6 +5,7 @@
 #include <thrust/iterator/transform_iterator.h>
 
 #include <algorithm>
+#include <cub/device/device_segmented_radix_sort.cuh>
 #include <cub/device/device_segmented_sort.cuh>
 #include <numeric>
 #include <vector>
@@ -36,22 +37,45 @@ void sort_on_host(const Segments<Key>& s) {
   }
 }
 
-template <class Key>
-void sort_on_device(int device, const Segments<Key>& s) {
-  DeviceGuard guard(device);
-  const auto begins = thrust::make_transform_iterator(
-      thrust::make_counting_iterator(std::int64_t{0}), SegmentBegin{s.length});
-  cudaStream_t stream = current_stream(device).get();
-  auto run = [&](void* scratch, std::size_t& bytes) {
-    check(cub::DeviceSegmentedSort::StableSortPairs(scratch, bytes, s.keys, s.sorted_keys, s.places,
-                                                    s.sorted_places, s.segments * s.length,
-                                                    s.segments, begins, begins + 1, stream));
-  };
+/// Calls run(scratch, bytes), which says how many bytes it wants when scratch is null, and then
+/// works.
+template <class Run>
+void with_scratch(int device, Run run) {
   std::size_t bytes = 0;
-  run(nullptr, bytes);
+  check(run(nullptr, bytes));
   const Tensor scratch = Tensor::empty({static_cast<std::int64_t>(bytes) + 1},
                                        {.dtype = DType::u8, .device = Device::cuda(device)});
-  run(scratch.data_ptr(), bytes);
+  check(run(scratch.data_ptr(), bytes));
+}
+
+/// Few lines: CUB's segmented sort uses the whole GPU for a long one. With more than 500 it would
+/// sort them by size first, on the host's say, which waits for the GPU; its radix sort does not.
+template <class Key>
+void sort_on_device(int device, const Segments<Key>& s) {
+  constexpr std::int64_t most_without_waiting = 500;
+  DeviceGuard guard(device);
+  cudaStream_t stream = current_stream(device).get();
+  const auto begins = thrust::make_transform_iterator(
+      thrust::make_counting_iterator(std::int64_t{0}), SegmentBegin{s.length});
+  if (s.segments <= most_without_waiting) {
+    with_scratch(device, [&](void* scratch, std::size_t& bytes) {
+      return cub::DeviceSegmentedSort::StableSortPairs(
+          scratch, bytes, s.keys, s.sorted_keys, s.places, s.sorted_places, s.segments * s.length,
+          s.segments, begins, begins + 1, stream);
+    });
+    return;
+  }
+  // It counts elements in an int.
+  const std::int64_t together = std::max<std::int64_t>(1, (std::int64_t{1} << 30) / s.length);
+  for (std::int64_t first = 0; first < s.segments; first += together) {
+    const std::int64_t segments = std::min(together, s.segments - first), at = first * s.length;
+    with_scratch(device, [&](void* scratch, std::size_t& bytes) {
+      return cub::DeviceSegmentedRadixSort::SortPairs(
+          scratch, bytes, s.keys + at, s.sorted_keys + at, s.places + at, s.sorted_places + at,
+          static_cast<int>(segments * s.length), static_cast<int>(segments), begins, begins + 1, 0,
+          static_cast<int>(8 * sizeof(Key)), stream);
+    });
+  }
 }
 
 template <class Key>

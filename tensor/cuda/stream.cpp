@@ -2,6 +2,9 @@
 
 #include <atomic>
 #include <map>
+#include <mutex>
+#include <tuple>
+#include <vector>
 
 #include "tensor/cuda/index_check.h"
 #include "tensor/cuda_graph.h"
@@ -17,6 +20,36 @@ std::map<int, Stream>& current_streams() {
   return streams;
 }
 
+/// Streams that nobody holds any more. They are handed out again, never destroyed: the allocator
+/// keeps blocks by stream, and what is still in one must come before what the next holder puts
+/// there.
+class IdleStreams {
+ public:
+  static IdleStreams& instance() {
+    static auto* idle = new IdleStreams;
+    return *idle;
+  }
+  using Kind =
+      std::tuple<const Cudart*, int, bool>;  // of which device, and of high priority or not
+
+  cudaStream_t take(const Kind& kind) {
+    std::lock_guard lock(mutex_);
+    auto& streams = idle_[kind];
+    if (streams.empty()) return nullptr;
+    cudaStream_t stream = streams.back();
+    streams.pop_back();
+    return stream;
+  }
+  void give_back(const Kind& kind, cudaStream_t stream) {
+    std::lock_guard lock(mutex_);
+    idle_[kind].push_back(stream);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<Kind, std::vector<cudaStream_t>> idle_;
+};
+
 /// cudaErrorNotReady is an answer, not a failure, but it sticks like one.
 bool answered_done(cudaError_t status) {
   if (status == cudaErrorNotReady) {
@@ -31,14 +64,17 @@ bool answered_done(cudaError_t status) {
 
 Stream Stream::create(int device, bool high_priority) {
   DeviceGuard guard(device);
-  int lowest = 0, highest = 0;
-  check(cudart().get_stream_priority_range(&lowest, &highest));
-  cudaStream_t made = nullptr;
-  check(cudart().stream_create_with_priority(&made, cudaStreamNonBlocking,
-                                             high_priority ? highest : lowest));
+  const IdleStreams::Kind kind{&cudart(), device, high_priority};
+  cudaStream_t made = IdleStreams::instance().take(kind);
+  if (made == nullptr) {
+    int lowest = 0, highest = 0;
+    check(cudart().get_stream_priority_range(&lowest, &highest));
+    check(cudart().stream_create_with_priority(&made, cudaStreamNonBlocking,
+                                               high_priority ? highest : lowest));
+  }
   Stream stream(device);
-  stream.owned_ =
-      std::shared_ptr<CUstream_st>(made, [](cudaStream_t s) { cudart().stream_destroy(s); });
+  stream.owned_ = std::shared_ptr<CUstream_st>(
+      made, [kind](cudaStream_t s) { IdleStreams::instance().give_back(kind, s); });
   return stream;
 }
 
@@ -82,10 +118,14 @@ void Event::block(const Stream& stream) const {
   check(cudart().stream_wait_event(stream.get(), get(), 0));
 }
 
-bool Event::is_done() const { return answered_done(cudart().event_query(get())); }
+bool Event::is_done() const {
+  DeviceGuard guard(device_);
+  return answered_done(cudart().event_query(get()));
+}
 
 void Event::synchronize() const {
   count_synchronization();
+  DeviceGuard guard(device_);
   check(cudart().event_synchronize(get()));
 }
 
@@ -104,11 +144,15 @@ void synchronize(int device) {
 }
 
 std::uint64_t synchronizations() { return waits; }
-void count_synchronization() {
+void refuse_host_in_capture() {
   require<CudaError>(
       !is_capturing(),
-      "cuda::Graph: a captured step cannot wait for the GPU: it looked at a value on "
-      "the host, or copied one there");
+      "cuda::Graph: a captured step cannot look at the host or wait for it: it read a "
+      "value, or copied to or from the CPU");
+}
+
+void count_synchronization() {
+  refuse_host_in_capture();
   ++waits;
 }
 

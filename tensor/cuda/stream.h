@@ -78,5 +78,7 @@ class Event {
 std::uint64_t synchronizations();
 /// Counts one more: for who waits by other means (a blocking copy).
 void count_synchronization();
+/// Throws CudaError inside cuda::Graph::capture.
+void refuse_host_in_capture();
 
 }  // namespace rondo::cuda

@@ -211,6 +211,7 @@ inline void check_flags(std::shared_ptr<dist::Communicator> comm, Device device 
     Tensor loss = one_loss([&](auto& x) { return ddp(x); }, 0, device);
     ddp.set_flag(flag);
     loss.backward();
+    ddp.take_mean_losses(/*wait=*/true);
   };
   backward(1.5 + r);
   for (int k = 0; k < n; ++k) EXPECT_NEAR(ddp.losses()[k], 1.5 + k, 1e-5);

@@ -1,0 +1,84 @@
+// Training steps of several ranks, and memory that runs out, on GPUs that are always simulated.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "dist/device.h"
+#include "dist/nccl/nccl_api.h"
+#include "support/gpu_training.h"
+#include "support/host_cudart.h"
+#include "support/host_nccl.h"
+#include "support/ranks.h"
+#include "support/simulated_gpu.h"
+#include "tensor/cuda.h"
+
+namespace rondo::train {
+namespace {
+
+using test::expect_same;
+using test::trained;
+using test::Trained;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class GpuRanks : public ::testing::TestWithParam<int> {
+ protected:
+  GpuRanks() { dist::set_nccl(&test::host_nccl()); }
+  ~GpuRanks() override {
+    dist::set_nccl(nullptr);
+    EXPECT_THAT(test::nccl_violations(), IsEmpty());
+  }
+
+ private:
+  test::SimulatedGpus gpus_{test::SimulatedGpus::Memory::caching};
+};
+
+TEST_P(GpuRanks, CapturedWithItsAllReducesIsTheSame) {
+  for (dist::AllReduce algorithm : {dist::AllReduce::nccl, dist::AllReduce::ring}) {
+    std::array<Trained, 2> eager, graph;
+    for (auto* result : {&eager, &graph}) {
+      test::on_ranks(2,
+                     [&](std::shared_ptr<dist::Communicator> comm) {
+                       const Device device = dist::use_device(*comm, "cuda");
+                       std::uint64_t waits = 99;
+                       comm->barrier();
+                       auto mine = trained(device, GetParam(), result == &graph, 0, comm, &waits);
+                       comm->barrier();
+                       (*result)[static_cast<std::size_t>(comm->rank())] = mine;
+                       comm->barrier();
+                     },
+                     {.all_reduce = algorithm, .timeout = std::chrono::seconds(60)});
+    }
+    for (std::size_t r : {0u, 1u}) expect_same(eager[r], graph[r], 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(SgdAndAdam, GpuRanks, ::testing::Values(0, 1));
+
+TEST(GpuMemory, WhoHoldsItIsToldWhenThereIsNone) {
+  const test::SimulatedGpus gpus(test::SimulatedGpus::Memory::caching);
+  const Device gpu = Device::cuda(3);
+  cuda::empty_cache(3);
+  test::set_memory_of_gpus(std::size_t{256} << 20);
+  nn::Linear layer(1000, 4000);  // 16 MB
+  layer.to(gpu);
+  optim::SGD sgd(layer.parameters(), {.lr = 0.1, .momentum = 0.9});
+  layer(zeros({10, 1000}, {.device = gpu})).sum().backward();
+  sgd.step();
+  const Tensor kept = zeros({20, 1000, 1000}, {.device = gpu});  // 80 MB
+  std::string said;
+  try {
+    zeros({50, 1000, 1000}, {.device = gpu});
+  } catch (const CudaError& error) {
+    said = error.what();
+  }
+  EXPECT_THAT(said, HasSubstr("cuda:3 is out of memory: 200000000 bytes asked for"));
+  EXPECT_THAT(said, HasSubstr(", parameters 1"));
+  EXPECT_THAT(said, HasSubstr(", optimizer states 15."));
+  EXPECT_THAT(said, HasSubstr("activations and other tensors "));
+  EXPECT_NO_THROW(zeros({1000}, {.device = gpu}));
+  test::set_memory_of_gpus(std::size_t{1} << 40);
+}
+
+}  // namespace
+}  // namespace rondo::train
