@@ -17,19 +17,39 @@ Tensor pinned(std::int64_t numel, DType dtype, const cuda::Stream& user) {
   return Tensor::over(cuda::pinned_storage(bytes, user), 0, {numel}, {1}, dtype);
 }
 
-/// A transfer over the host, and where its result belongs.
-class StagedWork final : public Pending {
+/// A transfer that the communicator drives like any of the CPU's, and something to be done after
+/// it.
+class TransferWork : public Pending {
+ public:
+  explicit TransferWork(Work transfer) : transfer_(std::move(transfer)) {}
+  bool test() final { return transfer_.test(); }
+  void wait(std::optional<std::chrono::nanoseconds> timeout) final {
+    transfer_.wait(timeout);
+    finish();
+  }
+  Clock::time_point issued() const final { return transfer_.issued(); }
+  Clock::time_point started() const final { return transfer_.started(); }
+  Clock::time_point finished() const final { return transfer_.finished(); }
+  std::string name() const final { return transfer_.name(); }
+
+ private:
+  /// As the next work of the current stream; does nothing when it is called again.
+  virtual void finish() = 0;
+  Work transfer_;
+};
+
+/// A transfer over the host: its result goes from the host's tensor to the GPU's.
+class StagedWork final : public TransferWork {
  public:
   /// `source` is what is read on a stream beside: it lives until the transfer is over.
   StagedWork(Work transfer, Tensor source, Tensor from, Tensor to)
-      : transfer_(std::move(transfer)),
+      : TransferWork(std::move(transfer)),
         source_(std::move(source)),
         from_(std::move(from)),
         to_(std::move(to)) {}
 
-  bool test() override { return transfer_.test(); }
-  void wait(std::optional<std::chrono::nanoseconds> timeout) override {
-    transfer_.wait(timeout);
+ private:
+  void finish() override {
     source_ = Tensor();
     if (!to_.defined() || to_.numel() == 0) return;
     backend(to_).copy(from_, as_run(to_));
@@ -37,38 +57,23 @@ class StagedWork final : public Pending {
                                                     cuda::current_stream(to_.device().index));
     from_ = to_ = Tensor();
   }
-  Clock::time_point issued() const override { return transfer_.issued(); }
-  Clock::time_point started() const override { return transfer_.started(); }
-  Clock::time_point finished() const override { return transfer_.finished(); }
-  std::string name() const override { return transfer_.name(); }
-
- private:
-  Work transfer_;
   Tensor source_, from_, to_;
 };
 
 /// MPI's own all-reduce in the GPU's memory; what is left is the division of an average.
-class DirectWork final : public Pending {
+class DirectWork final : public TransferWork {
  public:
   DirectWork(Work transfer, Tensor x, int divisor)
-      : transfer_(std::move(transfer)), x_(std::move(x)), divisor_(divisor) {}
+      : TransferWork(std::move(transfer)), x_(std::move(x)), divisor_(divisor) {}
 
-  bool test() override { return transfer_.test(); }
-  void wait(std::optional<std::chrono::nanoseconds> timeout) override {
-    transfer_.wait(timeout);
+ private:
+  void finish() override {
     if (divisor_ > 1) {
       const Tensor run = as_run(x_);
       backend(x_).unary(UnaryOp::mul_scalar, run, run, {.alpha = 1.0 / divisor_});
     }
     divisor_ = 1;
   }
-  Clock::time_point issued() const override { return transfer_.issued(); }
-  Clock::time_point started() const override { return transfer_.started(); }
-  Clock::time_point finished() const override { return transfer_.finished(); }
-  std::string name() const override { return transfer_.name(); }
-
- private:
-  Work transfer_;
   Tensor x_;
   int divisor_;
 };
