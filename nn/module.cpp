@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "tensor/backend.h"
 #include "tensor/creation.h"
 
 namespace rondo::nn {
@@ -155,13 +156,26 @@ void Module::to(DType dtype) {
   });
 }
 
+namespace {
+
+/// A copy on a device. There the weights of convolutions lie as its kernels read them: on a GPU
+/// channels_last, like the images, so that nothing is copied each time that they are used.
+Tensor moved(const Tensor& x, Device device) {
+  const Tensor copy = x.detach().to(device);
+  if (x.dim() != 4 || !is_floating(x.dtype())) return copy;
+  return copy.contiguous(device.is_cuda() ? backend(device).conv2d_format(x.dtype())
+                                          : MemoryFormat::contiguous);
+}
+
+}  // namespace
+
 void Module::to(Device device) {
   NoGradGuard no_grad;
   const AllocationTag tag("parameters");
   walk(self(), [device](const std::string&, Module&, Members& members) {
     for (auto* tensors : {&members.parameters, &members.buffers}) {
       for (auto& [name, tensor] : *tensors) {
-        if (tensor->device() != device) tensor->set_data(tensor->detach().to(device));
+        if (tensor->device() != device) tensor->set_data(moved(*tensor, device));
       }
     }
   });

@@ -14,7 +14,7 @@ namespace {
 Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const Conv2dParams& params);
 Tensor input_gradient(const Tensor& dy, const Tensor& w, const Dims& x_shape,
                       const Conv2dParams& params);
-Tensor weight_gradient(const Tensor& dy, const Tensor& x, const Dims& w_shape,
+Tensor weight_gradient(const Tensor& dy, const Tensor& x, const Dims& w_shape, MemoryFormat format,
                        const Conv2dParams& params);
 
 /// Saves an operand only if the other one wants a gradient.
@@ -25,12 +25,14 @@ SavedTensor save_for(const Tensor& other, const Tensor& x) {
 struct ConvNode : Node {
   SavedTensor first, second;
   Dims first_shape, second_shape;
+  MemoryFormat second_format;  // a weight's gradient lies as the weight does
   Conv2dParams params;
   ConvNode(const Tensor& first, const Tensor& second, const Conv2dParams& params)
       : first(save_for(second, first)),
         second(save_for(first, second)),
         first_shape(first.shape()),
         second_shape(second.shape()),
+        second_format(second.suggested_format()),
         params(params) {}
   void release_saved() override {
     first.reset();
@@ -44,7 +46,8 @@ struct Conv2dBackward final : ConvNode {
   Tensors backward(const Tensors& dy) override {
     Tensors gradients = {
         wants(0) ? input_gradient(dy[0], second.get(*this), first_shape, params) : Tensor(),
-        wants(1) ? weight_gradient(dy[0], first.get(*this), second_shape, params) : Tensor()};
+        wants(1) ? weight_gradient(dy[0], first.get(*this), second_shape, second_format, params)
+                 : Tensor()};
     if (edges.size() > 2) gradients.push_back(wants(2) ? sum(dy[0], {0, 2, 3}) : Tensor());
     return gradients;
   }
@@ -55,7 +58,8 @@ struct Conv2dInputGradientBackward final : ConvNode {  // of (dy, w)
   const char* name() const override { return "conv2d_backward_input"; }
   Tensors backward(const Tensors& g) override {
     return {wants(0) ? conv(g[0], second.get(*this), {}, params) : Tensor(),
-            wants(1) ? weight_gradient(first.get(*this), g[0], second_shape, params) : Tensor()};
+            wants(1) ? weight_gradient(first.get(*this), g[0], second_shape, second_format, params)
+                     : Tensor()};
   }
 };
 
@@ -96,9 +100,10 @@ Tensor input_gradient(const Tensor& dy, const Tensor& w, const Dims& x_shape,
   return record<Conv2dInputGradientBackward>({dy, w}, dx, dy, w, o);
 }
 
-Tensor weight_gradient(const Tensor& dy, const Tensor& x, const Dims& w_shape,
+Tensor weight_gradient(const Tensor& dy, const Tensor& x, const Dims& w_shape, MemoryFormat format,
                        const Conv2dParams& o) {
-  Tensor dw = Tensor::empty(w_shape, dy.options());
+  Tensor dw =
+      Tensor::empty(w_shape, {.dtype = dy.dtype(), .device = dy.device(), .format = format});
   backend(dy).conv2d_backward_weight(dy, x, dw, {}, o);
   return record<Conv2dWeightGradientBackward>({dy, x}, dw, dy, x, o);
 }

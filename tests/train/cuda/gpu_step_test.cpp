@@ -67,6 +67,23 @@ INSTANTIATE_TEST_SUITE_P(SgdAndAdam, GpuStep, ::testing::Values(0, 1));
 
 using Graphs = GpuStep;
 
+// On the GPU weights lie as its convolutions read them, and so do their gradients; files and the
+// CPU see nothing of it.
+TEST_F(Graphs, WeightsLieAsConvolutionsReadThem) {
+  nn::Sequential model = network(0);
+  const auto before = model.named_parameters()[0].tensor.to_vector();
+  model.to(gpu);
+  const Tensor weight = model.named_parameters()[0].tensor;
+  ASSERT_EQ(weight.shape(), (Dims{8, 3, 3, 3}));
+  EXPECT_TRUE(weight.is_contiguous(MemoryFormat::channels_last));
+  model(image_batch(0).input.to(gpu)).sum().backward();
+  EXPECT_EQ(weight.grad().strides(), weight.strides());
+  EXPECT_EQ(weight.to(Device::cpu()).contiguous().to_vector(), before);
+  model.to(Device::cpu());
+  EXPECT_TRUE(model.named_parameters()[0].tensor.is_contiguous());
+  EXPECT_EQ(model.named_parameters()[0].tensor.to_vector(), before);
+}
+
 TEST_F(Graphs, ReplayWhatWasCaptured) {
   Tensor x = full({4}, 1.0, {.device = gpu}), y = zeros({4}, {.device = gpu});
   cuda::Graph graph(gpu);
