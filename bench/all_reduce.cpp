@@ -1,6 +1,7 @@
-// all_reduce: the own ring against MPI's all-reduce, on the same buffers, in turns.
+// all_reduce: the own ring against MPI's all-reduce or NCCL's, on the same buffers, in turns.
 //
 //   mpirun -np 2 build/bin/all_reduce --min-bytes 1048576 --max-bytes 134217728
+//   mpirun -np 4 build/bin/all_reduce --device cuda
 //
 // Sizes double from --min-bytes to --max-bytes. At each size the algorithms take turns, so that
 // whatever else the machine does hits all alike; a time is from a barrier to the end of the slowest
@@ -10,6 +11,12 @@
 //   ring          rondo's ring over MPI point-to-point
 //   mpi           MPI_Allreduce, blocking: what most programs call, and the one to beat
 //   mpi_polled    MPI_Iallreduce, polled: what Communicator offers as AllReduce::mpi
+//
+// With --device cuda the buffers lie on the ranks' GPUs:
+//
+//   ring          rondo's ring over NCCL's messages
+//   nccl          ncclAllReduce: the one to beat
+//   mpi           with --all-reduce mpi, and then alone: by way of pinned memory of the host
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -17,9 +24,11 @@
 #include <string>
 #include <vector>
 
+#include "dist/device.h"
 #include "dist/init.h"
 #include "report.h"
 #include "tensor/creation.h"
+#include "tensor/cuda.h"
 #include "tensor/error.h"
 
 using namespace rondo;
@@ -30,6 +39,7 @@ struct Options {
   std::int64_t min_bytes = 1 << 20, max_bytes = std::int64_t{128} << 20;
   int repeat = 0;
   int chunk_kib = 0, chunks = 0, window = 0;
+  std::string device = "cpu", all_reduce = "nccl";
   std::string json;
 };
 
@@ -42,6 +52,7 @@ double seconds_once(dist::Communicator& comm, const Tensor& x, dist::AllReduce k
   comm.barrier();
   auto begin = dist::Clock::now();
   comm.all_reduce_async(x, dist::ReduceOp::sum, kind).wait();
+  if (x.device().is_cuda()) cuda::synchronize(x.device().index);
   double mine = std::chrono::duration<double>(dist::Clock::now() - begin).count();
   Tensor slowest = scalar(mine, {.dtype = f64});
   comm.all_reduce(slowest, dist::ReduceOp::max);
@@ -53,18 +64,25 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-nlohmann::json measure(dist::Communicator& comm, const Options& options, bool print) {
+nlohmann::json measure(dist::Communicator& comm, const Options& options, Device device,
+                       bool print) {
   std::vector<Algorithm> algorithms = {{"ring", dist::AllReduce::ring}};
-  if (std::string(comm.backend()) == "mpi") {
+  if (device.is_cuda()) {
+    if (options.all_reduce == "mpi")
+      algorithms = {{"mpi", dist::AllReduce::mpi}};
+    else
+      algorithms.push_back({"nccl", dist::AllReduce::nccl});
+  } else if (std::string(comm.backend()) == "mpi") {
     algorithms.push_back({"mpi", dist::AllReduce::mpi_blocking});
     algorithms.push_back({"mpi_polled", dist::AllReduce::mpi});
   }
   nlohmann::json rows = nlohmann::json::array();
   double n = comm.world_size();
   if (print)
-    std::printf("%12s  %-11s %11s %10s  %s\n", "bytes", "algorithm", "ms", "bus GB/s", "ring is");
+    std::printf("%12s  %-11s %11s %10s  %s is\n", "bytes", "algorithm", "ms", "bus GB/s",
+                algorithms[0].name);
   for (std::int64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= 2) {
-    Tensor x = zeros({std::max<std::int64_t>(1, bytes / 4)});
+    Tensor x = zeros({std::max<std::int64_t>(1, bytes / 4)}, {.device = device});
     int repeat = options.repeat > 0 ? options.repeat : bytes < (1 << 20) ? 101 : 15;
     std::vector<std::vector<double>> times(algorithms.size());
     for (int i = -2; i < repeat; ++i) {  // two rounds to warm up
@@ -99,6 +117,9 @@ int program(int argc, char** argv) {
   app.add_option("--chunk-kib", options.chunk_kib, "the ring's largest message");
   app.add_option("--chunks", options.chunks, "chunks of a segment");
   app.add_option("--window", options.window, "chunks in flight");
+  app.add_option("--device", options.device, "where the buffers lie: cpu or cuda");
+  app.add_option("--all-reduce", options.all_reduce, "how GPUs talk")
+      ->check(CLI::IsMember({"nccl", "mpi"}));
   app.add_option("--json", options.json, "write the rows to FILE; - is standard output");
   try {
     app.parse(argc, argv);
@@ -110,13 +131,18 @@ int program(int argc, char** argv) {
   if (options.chunk_kib > 0) ring.chunk_bytes = static_cast<std::size_t>(options.chunk_kib) << 10;
   if (options.chunks > 0) ring.chunks_per_segment = options.chunks;
   if (options.window > 0) ring.window = options.window;
+  if (options.all_reduce == "mpi") init.communicator.all_reduce = dist::AllReduce::mpi;
   auto comm = dist::init(init);
+  const Device device = dist::use_device(*comm, options.device);
   require(options.min_bytes <= options.max_bytes, "--max-bytes ", options.max_bytes,
           " is below --min-bytes ", options.min_bytes);
   bool print = comm->rank() == 0 && options.json != "-";
-  if (print) std::printf("%d ranks, backend %s\n", comm->world_size(), comm->backend());
+  if (print)
+    std::printf("%d ranks, backend %s, buffers on %s\n", comm->world_size(), comm->backend(),
+                options.device.c_str());
   nlohmann::json result = {{"world_size", comm->world_size()},
-                           {"rows", measure(*comm, options, print)}};
+                           {"device", options.device},
+                           {"rows", measure(*comm, options, device, print)}};
   if (comm->rank() == 0) bench::write_json(result, options.json);
   return 0;
 }

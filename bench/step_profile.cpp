@@ -70,9 +70,22 @@ class TimedBackend final : public cpu::CpuBackend {
   void softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) override {
     timed("softmax", 0, {x, y}, [&] { CpuBackend::softmax(log, x, dim, y); });
   }
-  void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y) override {
+  void cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyParams& params,
+                     const Tensor& lines) override {
+    timed("cross-entropy", 0, {logits, lines},
+          [&] { CpuBackend::cross_entropy(logits, target, params, lines); });
+  }
+  void cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const Tensor& target,
+                              const Tensor& lines, const CrossEntropyParams& params,
+                              const Tensor& dlogits) override {
+    timed("cross-entropy", 0, {logits, dlogits}, [&] {
+      CpuBackend::cross_entropy_backward(dloss, logits, target, lines, params, dlogits);
+    });
+  }
+  void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y,
+              Activation activation) override {
     const double flops = 2.0 * static_cast<double>(y.numel() * a.size(2));
-    timed("matmul", flops, {a, c, y}, [&] { CpuBackend::matmul(a, c, bias, y); });
+    timed("matmul", flops, {a, c, y}, [&] { CpuBackend::matmul(a, c, bias, y, activation); });
   }
 
   void conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
@@ -176,7 +189,7 @@ Machine measure_machine() {
   cpu::CpuBackend& cpu = cpu::CpuBackend::instance();
   const std::int64_t n = 1536, large = std::int64_t{1} << 26;
   Tensor a = randn({1, n, n}), b = randn({1, n, n}), c = Tensor::empty({1, n, n}, {});
-  double product = best_of(10, [&] { cpu.matmul(a, b, Tensor(), c); });
+  double product = best_of(10, [&] { cpu.matmul(a, b, Tensor(), c, Activation::none); });
   Tensor from = zeros({large}, {.dtype = f32}), into = zeros({large}, {.dtype = f32});
   double copy = best_of(5, [&] { cpu.copy(from, into); });
   return {2e-6 * static_cast<double>(n * n * n) / product,

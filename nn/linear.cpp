@@ -28,4 +28,9 @@ Linear::Linear(std::int64_t in_features, std::int64_t out_features, LinearOption
 
 Tensor Linear::forward(const Tensor& x) { return linear(x, weight, bias); }
 
+Tensor Linear::operator()(const Tensor& x, Activation activation) {
+  detail::Running running(*this);
+  return linear(x, weight, bias, activation);
+}
+
 }  // namespace rondo::nn

@@ -2,6 +2,7 @@
 // Linear: y = x W^T + b, the fully connected layer.
 
 #include "nn/module.h"
+#include "tensor/activation.h"
 
 namespace rondo::nn {
 
@@ -18,6 +19,9 @@ struct Linear : Module {
 
   Linear(std::int64_t in_features, std::int64_t out_features, LinearOptions options = {});
   Tensor forward(const Tensor& x) override;
+  using Module::operator();
+  /// The fused form, y = activation(x W^T + b) in one pass (autograd/ops/matmul.h).
+  Tensor operator()(const Tensor& x, Activation activation);
   void visit(Visitor& v) override {
     v.parameter("weight", weight);
     v.parameter("bias", bias);

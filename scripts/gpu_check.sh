@@ -47,7 +47,7 @@ done
 absolute() { case $1 in "" | /*) echo "$1" ;; *) echo "$called_from/$1" ;; esac; }
 out=$(absolute "$out") bundle=$(absolute "$bundle") from=$(absolute "$from")
 
-targets=(cifar_resnet train_step gpu_kernels)
+targets=(cifar_resnet train_step gpu_kernels all_reduce)
 
 # ---- Pack: the programs, linked against shared libraries so that the kernels are there once, with
 # what they need of the system, in case it lacks there.
@@ -187,6 +187,12 @@ if [ $quick -eq 0 ]; then
       fi
     done
   done
+  cards=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)
+  if [ "$cards" -gt 1 ] && command -v mpirun >/dev/null; then
+    mpirun --allow-run-as-root -np "$cards" "${run_with[@]}" "$bin/all_reduce" --device cuda --json "$work/all_reduce.json" || status=1
+  else
+    echo "gpu_check.sh: $cards card(s), mpirun: $(command -v mpirun || echo none): all-reduce is not measured"
+  fi
   if [ -n "${RONDO_DATA:-}" ]; then
     start=$(date +%s)
     if RONDO_MEASURE_PLANS=1 program cifar_resnet --device cuda --graph --resident --model resnet18 --epochs "${GPU_CHECK_EPOCHS:-18}" \

@@ -50,6 +50,7 @@ def main():
     tests = (folder / "tests.txt").read_text().splitlines()
     machine = (folder / "machine.txt").read_text().splitlines()
     cifar = read(folder / "cifar10.json")
+    reduced = read(folder / "all_reduce.json")
     peak = next((row["flop_per_s"] for row in kernels.get("matmul", []) if row["dtype"] == "bf16"), None)
     rows = []
     for (model, variant), images in sorted(rondo.items()):
@@ -74,6 +75,7 @@ def main():
         "kernels": kernels,
         "steps": rows,
         "cifar10": cifar,
+        "all_reduce": reduced,
     }
     pathlib.Path(out + ".json").write_text(json.dumps(result, indent=1) + "\n")
 
@@ -92,6 +94,10 @@ def main():
     if cifar:
         accuracy = 100 * (cifar["result"]["test_accuracy"] or 0)
         lines += ["", f"CIFAR-10, ResNet-18, {cifar['result']['epochs']} epochs: {accuracy:.2f} % in {cifar['seconds']} s."]
+    if reduced:
+        lines += ["", f"## All-reduce, {reduced['world_size']} GPUs", "", "| bytes | algorithm | ms | bus GB/s |", "| --- | --- | --- | --- |"]
+        for row in reduced["rows"]:
+            lines.append(f"| {row['bytes']} | {row['algorithm']} | {row['seconds'] * 1e3:.3f} | {row['bus_gb_s']:.1f} |")
     lines += ["", "## Kernels", "", f"A copy moves {kernels.get('copy_bytes_per_s', 0) / 1e12:.2f} TB/s (read and written).", ""]
     lines += ["| kernel | TB/s | of the copy |", "| --- | --- | --- |"]
     for row in kernels.get("bandwidth", []):

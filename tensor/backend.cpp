@@ -50,6 +50,17 @@ void require_one_device(const char* op, std::initializer_list<Tensor> tensors) {
   }
 }
 
+void apply_activation(Activation activation, const Tensor& x) {
+  switch (activation) {
+    case Activation::none:
+      return;
+    case Activation::relu:
+      return backend(x).unary(UnaryOp::relu, x, x);
+    case Activation::gelu_tanh:
+      return backend(x).unary(UnaryOp::gelu_tanh, x, x);
+  }
+}
+
 Tensor apply_unary(UnaryOp op, const Tensor& x, OpParams params) {
   Tensor y = Tensor::empty_like(x);
   backend(x).unary(op, x, y, params);

@@ -12,6 +12,7 @@
 
 #include <span>
 
+#include "tensor/activation.h"
 #include "tensor/random.h"
 #include "tensor/tensor.h"
 
@@ -109,6 +110,13 @@ struct Pool2dParams {
   bool count_include_pad = true;  // average pooling only
 };
 
+/// The target distribution of a class index: t = (1 - label_smoothing) one_hot(index) +
+/// label_smoothing / C, and none at all for ignore_index.
+struct CrossEntropyParams {
+  std::int64_t ignore_index = -100;
+  double label_smoothing = 0;
+};
+
 /// What follows the normalisation in the same pass over memory: y = relu?(bn(x) + residual?).
 struct BatchNormFusion {
   Tensor residual;  // undefined: none
@@ -181,6 +189,19 @@ class Backend {
   /// softmax or log_softmax along `dim`: exp(x - max) / sum, or x - max - log sum.
   virtual void softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) = 0;
 
+  /// Of each line x of logits (N, C, …) along dimension 1, in one pass: row 0 of `lines` is the
+  /// loss -Σ_c t_c log softmax(x)_c, 0 where the target is ignored; row 1 is 1, or 0 where it is
+  /// ignored; rows 2 and 3 are what gives softmax back: max x and log Σ_c exp(x_c - max x).
+  /// requires: target i64 (N, 1, …), `lines` (4, N, 1, …) contiguous, f64 for f64 logits and f32
+  /// for the others.
+  virtual void cross_entropy(const Tensor& logits, const Tensor& target,
+                             const CrossEntropyParams& params, const Tensor& lines) = 0;
+  /// dlogits = (softmax(logits) - t) dloss, 0 where the target is ignored. requires: dloss of
+  /// target's shape and lines' dtype.
+  virtual void cross_entropy_backward(const Tensor& dloss, const Tensor& logits,
+                                      const Tensor& target, const Tensor& lines,
+                                      const CrossEntropyParams& params, const Tensor& dlogits) = 0;
+
   // ---- Indexing ----
 
   // Indices are i64; one outside 0 … size-1 throws ShapeError naming it (on CUDA: at the next
@@ -210,9 +231,10 @@ class Backend {
 
   // ---- Matrices ----
 
-  /// y[b] = a[b] · c[b] + bias for each b. requires: a (B, M, K), c (B, K, N), y (B, M, N) of one
-  /// dtype, sizes may be 0; bias (N) or undefined. Batches may have stride 0.
-  virtual void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y) = 0;
+  /// y[b] = activation(a[b] · c[b] + bias) for each b. requires: a (B, M, K), c (B, K, N), y (B, M,
+  /// N) of one dtype, sizes may be 0; bias (N) or undefined. Batches may have stride 0.
+  virtual void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y,
+                      Activation activation = Activation::none) = 0;
 
   // ---- Convolution ----
 
@@ -306,6 +328,15 @@ Backend* set_backend(Device device, Backend* replacement);
 
 /// Throws DeviceError naming `op` unless all of the tensors that are defined lie on one device.
 void require_one_device(const char* op, std::initializer_list<Tensor> tensors);
+
+/// x[0], off the tape.
+inline Tensor first_row(const Tensor& x) {
+  return x.as_view(Dims(x.shape().begin() + 1, x.shape().end()),
+                   Dims(x.strides().begin() + 1, x.strides().end()), x.storage_offset());
+}
+
+/// x = activation(x), where the product before it could not do that on the way out.
+void apply_activation(Activation activation, const Tensor& x);
 
 /// op(x) in new memory of x's shape, dtype and layout, off the tape.
 Tensor apply_unary(UnaryOp op, const Tensor& x, OpParams params = {});

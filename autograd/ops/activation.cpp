@@ -145,6 +145,10 @@ Tensor softmax_forward(bool log, const Tensor& x, std::int64_t dim) {
 }  // namespace
 
 Tensor relu(const Tensor& x) { return from_output<Relu>(UnaryOp::relu, x); }
+Tensor behind_relu(const Tensor& y) {
+  Tensor out = y.as_view(y.shape(), y.strides(), y.storage_offset());  // a tensor of its own
+  return record<ActivationBackward<Relu>>({y}, out, out, SavedTensor::output);
+}
 Tensor leaky_relu(const Tensor& x, double slope) {
   return from_input<LeakyRelu>(UnaryOp::leaky_relu, check_float(x, "leaky_relu"), {.alpha = slope});
 }

@@ -1,5 +1,6 @@
-// Losses. Cross-entropy is what nearly every training step ends with, so its common case is one
-// node; the rest is composed of ops, which brings their derivatives along.
+// Losses. Cross-entropy is what nearly every training step ends with, so it is one kernel forward
+// and one backward unless classes have weights; the rest is composed of ops, which brings their
+// derivatives along.
 
 #include "autograd/ops/loss.h"
 
@@ -34,8 +35,8 @@ void require_pair(const Tensor& x, const Tensor& y, const char* op) {
   require<DTypeError>(is_floating(x.dtype()), op, ": the input is ", x.dtype(), ", not a float");
 }
 
-/// Checks scores (N, C, ...) against class indices (N, ...). Returns whether a target is ignored.
-bool check_targets(const char* op, const Tensor& scores, const Tensor& target,
+/// Checks scores (N, C, ...) against class indices (N, ...).
+void check_targets(const char* op, const Tensor& scores, const Tensor& target,
                    const CrossEntropyOptions& options) {
   require<DTypeError>(is_floating(scores.dtype()), op, ": the input is ", scores.dtype(),
                       ", not a float");
@@ -51,46 +52,56 @@ bool check_targets(const char* op, const Tensor& scores, const Tensor& target,
     require<ShapeError>(options.weight.shape() == Dims{classes}, op, ": weight ",
                         options.weight.shape(), " does not fit the ", classes, " classes");
   }
-  if (!target.device().is_cpu()) return true;  // there the kernels check, without a halt here
+  if (!target.device().is_cpu()) return;  // there the kernels check, without a halt here
   Tensor dense = contiguous(target);
   const auto* values = dense.data_ptr<std::int64_t>();
-  bool any_ignored = false;
   for (std::int64_t i = 0, n = dense.numel(); i < n; ++i) {
-    bool ignored = values[i] == options.ignore_index;
-    any_ignored = any_ignored || ignored;
-    require<ShapeError>(ignored || (values[i] >= 0 && values[i] < classes), op, ": target ",
-                        values[i], " at index ", i, " is not one of the ", classes, " classes");
+    require<ShapeError>(
+        values[i] == options.ignore_index || (values[i] >= 0 && values[i] < classes), op,
+        ": target ", values[i], " at index ", i, " is not one of the ", classes, " classes");
   }
-  return any_ignored;
 }
 
-/// d loss / d logits = (softmax(logits) - one_hot(target)) dy, dy being spread over the rows.
+/// The target distributions (1 - s) one_hot + s / C, in logits' shape.
+Tensor distributions(const Tensor& logits, const Tensor& target, const CrossEntropyParams& params) {
+  Tensor safe = masked_fill(target, eq(target, params.ignore_index), 0);
+  Tensor hot = to(one_hot(safe, logits.size(1)), logits.dtype());
+  Dims classes_second = {0, hot.dim() - 1};
+  for (std::int64_t d = 1; d + 1 < hot.dim(); ++d) classes_second.push_back(d);
+  double share = params.label_smoothing / static_cast<double>(logits.size(1));
+  return add(mul(permute(hot, classes_second), 1 - params.label_smoothing), share);
+}
+
+/// d loss / d logits = (softmax(logits) - t) dy, dy being spread over the lines.
 struct CrossEntropyBackward final : Node {
-  SavedTensor logits, target;
-  Tensor log_probs;
-  double scale;  // 1 / N for the mean
-  CrossEntropyBackward(const Tensor& logits, const Tensor& target, const Tensor& log_probs,
-                       double scale)
-      : logits(logits), target(target), log_probs(log_probs), scale(scale) {}
+  SavedTensor logits, target;  // target (N, 1, …)
+  Tensor lines;                // Backend::cross_entropy's
+  Tensor total;                // what the mean divides by; undefined for the other reductions
+  CrossEntropyParams params;
+  CrossEntropyBackward(const Tensor& logits, const Tensor& target, const Tensor& lines,
+                       const Tensor& total, const CrossEntropyParams& params)
+      : logits(logits), target(target), lines(lines), total(total), params(params) {}
   const char* name() const override { return "cross_entropy"; }
   Tensors backward(const Tensors& dy) override {
-    Tensor rows = unsqueeze(target.get(*this), 1);
-    Tensor weight = mul(dy[0].dim() == 0 ? dy[0] : unsqueeze(dy[0], 1), scale);
+    Tensor logits = this->logits.get(*this), target = this->target.get(*this);
+    Tensor weight = to(dy[0], lines.dtype());
+    if (total.defined()) weight = div(weight, total);
+    if (weight.dim() > 0) weight = unsqueeze(weight, 1);
     if (GradMode::is_enabled()) {  // second order: through the logits
-      Tensor logits = this->logits.get(*this);
-      Tensor hot =
-          no_grad([&] { return to(one_hot(target.get(*this), logits.size(1)), logits.dtype()); });
-      return {mul(sub(softmax(logits, 1), hot), weight)};
+      Tensor t = no_grad([&] { return distributions(logits, squeeze(target, 1), params); });
+      weight = masked_fill(expand(weight, target.shape()), eq(target, params.ignore_index), 0.0);
+      return {mul(sub(softmax(logits, 1), t), to(weight, logits.dtype()))};
     }
-    Tensor dx = exp(log_probs);
-    backend(dx).scatter_add(dx, 1, rows, expand(scalar(-1.0, dx.options()), rows.shape()));
-    backend(dx).binary(BinaryOp::mul, dx, expand(weight, dx.shape()), dx);
+    Tensor dx = Tensor::empty_like(logits);
+    backend(dx).cross_entropy_backward(expand(weight, target.shape()), logits, target, lines,
+                                       params, dx);
     return {dx};
   }
   void release_saved() override {
     logits.reset();
     target.reset();
-    log_probs = {};
+    lines = {};
+    total = {};
   }
 };
 
@@ -102,15 +113,32 @@ Tensor of_one(Loss loss, const Tensor& scores, const Tensor& target,
   return options.reduction == Reduction::none ? squeeze(y, 0) : y;
 }
 
-/// (N, C) logits, every target counts, no weights, no smoothing.
-Tensor plain_cross_entropy(const Tensor& logits, const Tensor& target, Reduction reduction) {
-  Tensor log_probs = Tensor::empty_like(logits);
-  backend(logits).softmax(true, logits, 1, log_probs);
-  Tensor y = no_grad([&] {
-    return reduced(neg(squeeze(gather(log_probs, 1, unsqueeze(target, 1)), 1)), reduction);
-  });
-  double scale = reduction == Reduction::mean ? 1.0 / static_cast<double>(logits.size(0)) : 1.0;
-  return record<CrossEntropyBackward>({logits}, y, logits, target, log_probs, scale);
+/// Without class weights: one kernel forward, one backward.
+Tensor fused_cross_entropy(const Tensor& logits, const Tensor& target,
+                           const CrossEntropyOptions& options) {
+  const CrossEntropyParams params{options.ignore_index, options.label_smoothing};
+  const TensorOptions wide{.dtype = logits.dtype() == f64 ? f64 : f32, .device = logits.device()};
+  Tensor index = no_grad([&] { return unsqueeze(target, 1); });
+  Dims sizes = index.shape();
+  sizes.insert(0, 4);
+  Tensor lines = Tensor::empty(sizes, wide);
+  backend(logits).cross_entropy(logits, index, params, lines);
+  Tensor y, total;
+  if (options.reduction == Reduction::none) {
+    y = Tensor::empty(target.shape(), logits.options());
+    backend(y).copy(no_grad([&] { return squeeze(first_row(lines), 1); }), y);
+  } else {  // the sums of the losses and of what counts
+    Tensor sums = Tensor::empty({2, 1}, wide);
+    const std::int64_t count = target.numel();
+    backend(sums).reduce(ReduceOp::sum, lines.as_view({2, count}, {count, 1}, 0), sums);
+    y = sums.as_view({}, {}, 0);
+    if (options.reduction == Reduction::mean) {
+      total = sums.as_view({}, {}, 1);
+      y = no_grad([&] { return div(y, total); });
+    }
+    y = to(y, logits.dtype());
+  }
+  return record<CrossEntropyBackward>({logits}, y, logits, index, lines, total, params);
 }
 
 /// What becomes of the losses of single targets, some of which may be ignored.
@@ -165,23 +193,17 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
   if (logits.dim() == 1 && target.dim() == 0) {
     return of_one(cross_entropy, logits, target, options);
   }
-  bool any_ignored = check_targets("cross_entropy", logits, target, options);
-  if (logits.dim() == 2 && !any_ignored && !options.weight.defined() &&
-      options.label_smoothing == 0) {
-    return plain_cross_entropy(logits, target, options.reduction);
-  }
+  check_targets("cross_entropy", logits, target, options);
+  if (!options.weight.defined()) return fused_cross_entropy(logits, target, options);
   Tensor log_probs = log_softmax(logits, 1);
   CrossEntropyOptions plain = options;
   plain.label_smoothing = 0;
   Tensor loss = nll_loss(log_probs, target, plain);
   if (options.label_smoothing == 0) return loss;
   // The share of every class: the target is (1 - s) one_hot + s / C.
-  Tensor each = log_probs;
-  if (options.weight.defined()) {
-    Dims sizes = Dims::filled(logits.dim(), 1);
-    sizes[1] = logits.size(1);
-    each = mul(each, reshape(to(options.weight, logits.dtype()), sizes));
-  }
+  Dims sizes = Dims::filled(logits.dim(), 1);
+  sizes[1] = logits.size(1);
+  Tensor each = mul(log_probs, reshape(to(options.weight, logits.dtype()), sizes));
   TargetWeights weights(target, without_ignored(target, options), options, logits.dtype());
   Tensor smooth = masked_fill(neg(sum(each, {1})), weights.ignored, 0.0);
   double share = options.label_smoothing / static_cast<double>(logits.size(1));

@@ -1,5 +1,6 @@
 #include "autograd/ops/matmul.h"
 
+#include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
@@ -98,7 +99,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   return reshape(y, sizes);
 }
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
   require<ShapeError>(weight.dim() == 2 && x.dim() >= 1 && x.size(-1) == weight.size(1),
                       "linear: input ", x.shape(), " does not fit a weight of shape ",
                       weight.shape(), " (out, in)");
@@ -114,13 +115,19 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
           ? x
           : reshape(x, {numel_of(Dims(x.shape().begin(), x.shape().end() - 1)), x.size(-1)});
   Tensor y = Tensor::empty({rows.size(0), weight.size(0)}, x.options());
+  // gelu's gradient wants what it was given, which is gone once the product is made with it.
+  const bool gelu_later = activation == Activation::gelu_tanh &&
+                          any_requires_grad(std::initializer_list<Tensor>{x, weight, bias});
   auto as_3d = [](const Tensor& m, std::int64_t first, std::int64_t second) {
     return m.as_view({1, m.size(first), m.size(second)}, {0, m.stride(first), m.stride(second)},
                      m.storage_offset());
   };
-  backend(y).matmul(as_3d(rows, 0, 1), as_3d(weight, 1, 0), bias, as_3d(y, 0, 1));
+  backend(y).matmul(as_3d(rows, 0, 1), as_3d(weight, 1, 0), bias, as_3d(y, 0, 1),
+                    gelu_later ? Activation::none : activation);
   y = bias.defined() ? record<LinearBackward>({rows, weight, bias}, y, rows, weight)
                      : record<LinearBackward>({rows, weight}, y, rows, weight);
+  if (activation == Activation::relu) y = behind_relu(y);
+  if (gelu_later) y = gelu(y, GeluApproximation::tanh);
   return x.dim() == 2 ? y : reshape(y, sizes);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // Matrix products.
 
+#include "tensor/activation.h"
 #include "tensor/tensor.h"
 
 namespace rondo {
@@ -9,7 +10,11 @@ namespace rondo {
 Tensor matmul(const Tensor& a, const Tensor& b);
 /// (B, M, K) x (B, K, N).
 Tensor bmm(const Tensor& a, const Tensor& b);
-/// x W^T + bias: x (..., in), weight (out, in), bias (out) or undefined.
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+/// activation(x W^T + bias): x (..., in), weight (out, in), bias (out) or undefined. The activation
+/// is applied on the way out, which saves the GPU two passes over memory and the CPU a tensor; gelu
+/// only where no gradient is recorded, since that wants what gelu was given. What relu makes of a
+/// NaN is then cuBLASLt's choice on a GPU: relu(linear(x, w, b)) always lets it through.
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              Activation activation = Activation::none);
 
 }  // namespace rondo

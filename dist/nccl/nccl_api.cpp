@@ -28,6 +28,7 @@ Nccl load_table() {
   library.load("ncclCommDestroy", table.comm_destroy);
   library.load("ncclCommAbort", table.comm_abort);
   library.load("ncclAllReduce", table.all_reduce);
+  library.load("ncclReduce", table.reduce);
   library.load("ncclBroadcast", table.broadcast);
   library.load("ncclAllGather", table.all_gather);
   library.load("ncclReduceScatter", table.reduce_scatter);

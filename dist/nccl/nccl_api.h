@@ -21,6 +21,7 @@ struct Nccl {
   decltype(&ncclCommDestroy) comm_destroy;
   decltype(&ncclCommAbort) comm_abort;
   decltype(&ncclAllReduce) all_reduce;
+  decltype(&ncclReduce) reduce;
   decltype(&ncclBroadcast) broadcast;
   decltype(&ncclAllGather) all_gather;
   decltype(&ncclReduceScatter) reduce_scatter;

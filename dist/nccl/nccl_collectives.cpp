@@ -11,29 +11,6 @@
 namespace rondo::dist {
 namespace {
 
-ncclDataType_t data_type(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return ncclFloat64;
-    case DType::f32:
-      return ncclFloat32;
-    case DType::bf16:
-      return ncclBfloat16;
-    case DType::f16:
-      return ncclFloat16;
-    case DType::i64:
-      return ncclInt64;
-    case DType::i32:
-      return ncclInt32;
-    case DType::i8:
-      return ncclInt8;
-    case DType::u8:
-    case DType::boolean:
-      break;
-  }
-  return ncclUint8;
-}
-
 /// Of booleans, which are bytes of 0 and 1 to NCCL, the sum is the largest and the product the
 /// smallest.
 ncclRedOp_t reduction(ReduceOp op, DType dtype) {
@@ -100,6 +77,29 @@ class StreamWork final : public Pending {
 };
 
 }  // namespace
+
+ncclDataType_t nccl_data_type(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return ncclFloat64;
+    case DType::f32:
+      return ncclFloat32;
+    case DType::bf16:
+      return ncclBfloat16;
+    case DType::f16:
+      return ncclFloat16;
+    case DType::i64:
+      return ncclInt64;
+    case DType::i32:
+      return ncclInt32;
+    case DType::i8:
+      return ncclInt8;
+    case DType::u8:
+    case DType::boolean:
+      break;
+  }
+  return ncclUint8;
+}
 
 std::string nccl_unique_id() {
   ncclUniqueId id;
@@ -266,7 +266,7 @@ Work NcclCollectives::all_reduce(std::string what, const Tensor& x, ReduceOp op,
                                  AllReduce algorithm) {
   return put(what, {x}, [&] {
     if (algorithm != AllReduce::ring) {
-      check(nccl_.all_reduce(x.data_ptr(), x.data_ptr(), count(x), data_type(x.dtype()),
+      check(nccl_.all_reduce(x.data_ptr(), x.data_ptr(), count(x), nccl_data_type(x.dtype()),
                              reduction(op, x.dtype()), comm_, stream_.get()),
             what);
       return;
@@ -304,7 +304,7 @@ Work NcclCollectives::all_gather(std::string what, const Tensor& out, const Tens
 Work NcclCollectives::reduce_scatter(std::string what, const Tensor& out, const Tensor& x,
                                      ReduceOp op) {
   return put(what, {out, x}, [&] {
-    check(nccl_.reduce_scatter(x.data_ptr(), out.data_ptr(), count(out), data_type(x.dtype()),
+    check(nccl_.reduce_scatter(x.data_ptr(), out.data_ptr(), count(out), nccl_data_type(x.dtype()),
                                reduction(op, x.dtype()), comm_, stream_.get()),
           what);
   });

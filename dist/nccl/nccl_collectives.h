@@ -74,6 +74,9 @@ class NcclCollectives final : public DeviceCollectives,
   std::unique_ptr<Watchdog> watchdog_;
 };
 
+/// NCCL's name of a dtype; booleans are bytes to it.
+ncclDataType_t nccl_data_type(DType dtype);
+
 /// A new id, for rank 0 to tell the others, as bytes.
 std::string nccl_unique_id();
 ncclUniqueId nccl_unique_id(const std::string& bytes);

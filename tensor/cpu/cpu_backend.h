@@ -41,6 +41,13 @@ class CpuBackend : public Backend {
   // softmax.cpp
   void softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) override;
 
+  // cross_entropy.cpp
+  void cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyParams& params,
+                     const Tensor& lines) override;
+  void cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const Tensor& target,
+                              const Tensor& lines, const CrossEntropyParams& params,
+                              const Tensor& dlogits) override;
+
   // indexing.cpp
   void index_select(const Tensor& x, std::int64_t dim, const Tensor& index,
                     const Tensor& y) override;
@@ -55,7 +62,8 @@ class CpuBackend : public Backend {
   void randint(const Tensor& y, Philox random, std::int64_t low, std::int64_t high) override;
 
   // matmul.cpp
-  void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y) override;
+  void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y,
+              Activation activation) override;
 
   // conv.cpp
   MemoryFormat conv2d_format(DType dtype) const override;

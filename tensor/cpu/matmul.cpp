@@ -25,18 +25,26 @@ void describe(const Tensor& x, std::int64_t (&strides)[3]) {
 
 }  // namespace
 
-void CpuBackend::matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y) {
+void CpuBackend::matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y,
+                        Activation activation) {
   if (y.numel() == 0) return;
   if (a.size(2) == 0) {
-    if (!bias.defined()) return fill(y, 0);
-    return copy(bias.broadcast_view(y.shape()), y);
+    if (bias.defined()) {
+      copy(bias.broadcast_view(y.shape()), y);
+    } else {
+      fill(y, 0);
+    }
+    return apply_activation(activation, y);
   }
   if (is_floating(y.dtype()) && y.dtype() != f64 && !has_dtype(y.dtype())) {
     Tensor result = Tensor::empty(y.shape());
-    matmul(as_f32(a), as_f32(c), as_f32(bias), result);
+    matmul(as_f32(a), as_f32(c), as_f32(bias), result, activation);
     return copy(result, y);
   }
-  if (!has_dtype(y.dtype())) return reference::matmul(a, c, bias, y);
+  if (!has_dtype(y.dtype())) {
+    reference::matmul(a, c, bias, y);
+    return apply_activation(activation, y);
+  }
 
   Tensor left = readable(a), right = readable(c), b = bias;
   if (b.defined() && !b.is_contiguous()) b = dense_copy(b);
@@ -64,6 +72,8 @@ void CpuBackend::matmul(const Tensor& a, const Tensor& c, const Tensor& bias, co
       {DNNL_ARG_DST, memory_of(primitive.destination, result.data_ptr())}};
   if (b.defined()) arguments.emplace(DNNL_ARG_BIAS, memory_of(primitive.bias, b.data_ptr()));
   execute(primitive, std::move(arguments));
+  // Not as oneDNN's post-op, whose relu makes 0 of NaN: a model that diverged would look healthy.
+  apply_activation(activation, result);
   if (!result.is_same(y)) copy(result, y);
 }
 

@@ -30,6 +30,13 @@ class CudaBackend : public Backend {
   void cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) override;
   void softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) override;
 
+  // cross_entropy.cu
+  void cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyParams& params,
+                     const Tensor& lines) override;
+  void cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const Tensor& target,
+                              const Tensor& lines, const CrossEntropyParams& params,
+                              const Tensor& dlogits) override;
+
   // sort.cu
   void sort(const Tensor& x, std::int64_t dim, bool descending, const Tensor& values,
             const Tensor& indices) override;
@@ -50,7 +57,8 @@ class CudaBackend : public Backend {
   void randint(const Tensor& y, Philox random, std::int64_t low, std::int64_t high) override;
 
   // matmul.cpp
-  void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y) override;
+  void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y,
+              Activation activation) override;
 
   // conv.cpp
   MemoryFormat conv2d_format(DType dtype) const override;

@@ -3,46 +3,19 @@
 // the order of additions is that of the index, so the result is the same in every run.
 
 #include "tensor/cuda/cuda_backend.h"
-#include "tensor/cuda/index_check.h"
+#include "tensor/cuda/index_range.cuh"
 #include "tensor/cuda/lines.cuh"
 #include "tensor/functors.h"
 
 namespace rondo::cuda {
 namespace {
 
-/// What a kernel needs to know to tell a good index from a bad one.
-struct Range {
-  IndexNote* note;
-  const char* op;
-  std::int64_t dim, size;
-
-  RONDO_HD bool contains(std::int64_t index) const {
-    if (0 <= index && index < size) return true;
-#if defined(__CUDA_ARCH__)
-    if (atomicCAS(&note->raised, 0, 1) != 0) return false;  // the first counts
-#else
-    if (note->raised != 0) return false;
-#endif
-    note->op = op;
-    note->index = index;
-    note->dim = dim;
-    note->size = size;
-#if defined(__CUDA_ARCH__)
-    __threadfence_system();  // the host may look while other kernels run
-    *static_cast<volatile int*>(&note->raised) = 2;
-#else
-    note->raised = 2;
-#endif
-    return false;
-  }
-};
-
 /// y = x[index] at each element of y; x's step along the indexed dimension is taken by hand.
 template <class Word>
 struct Select {
   Operands<3> operands;  // x (not moving along dim), index, y
   std::int64_t step;
-  Range range;
+  IndexRange range;
   RONDO_HD void operator()(std::int64_t i) const {
     const auto at = operands.locate(i);
     const std::int64_t index = *reinterpret_cast<const std::int64_t*>(at.at[1]);
@@ -56,7 +29,7 @@ template <class C>
 struct AddLine {
   Lines<3> lines;  // index, x, y
   std::int64_t length, y_step;
-  Range range;
+  IndexRange range;
   RONDO_HD void operator()(std::int64_t line) const {
     const auto at = lines.starts.locate(line);
     const DType dtype = lines.starts.dtypes[2];
@@ -88,7 +61,7 @@ Tensor standing_still(const Tensor& x, const Dims& sizes, std::int64_t dim) {
 
 void select(int device, const char* op, const Tensor& x, std::int64_t dim, const Tensor& index,
             const Tensor& y) {
-  const Range range{index_note(device), op, dim, size_along(x, dim)};
+  const IndexRange range{index_note(device), op, dim, size_along(x, dim)};
   const Tensor still = standing_still(x, y.shape(), dim);
   const std::array<const Tensor*, 3> tensors = {&still, &index, &y};
   const Collapsed<3> shape(tensors);
@@ -100,7 +73,7 @@ void select(int device, const char* op, const Tensor& x, std::int64_t dim, const
 
 void add(int device, const char* op, const Tensor& y, std::int64_t dim, const Tensor& index,
          const Tensor& x) {
-  const Range range{index_note(device), op, dim, size_along(y, dim)};
+  const IndexRange range{index_note(device), op, dim, size_along(y, dim)};
   const Lines<3> lines(dim, {&index, &x, &y});
   visit_compute_type(x.dtype(), [&]<class C>() {
     for_each(device, lines.count,

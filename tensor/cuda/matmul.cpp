@@ -1,4 +1,4 @@
-// Matrix products through cuBLASLt, with the bias added on the way out.
+// Matrix products through cuBLASLt, with the bias added and the activation applied on the way out.
 //
 // cuBLASLt thinks in columns: our row-major y (M, N) is for it the column-major transpose (N, M).
 // So it is asked for y^T = c^T a^T, where c^T and a^T are again our own memory read by columns, and
@@ -12,6 +12,7 @@
 #include <array>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <tuple>
 
 #include "tensor/cuda/cublaslt.h"
@@ -110,7 +111,7 @@ cublasLtHandle_t handle_of(int device, const CublasLt& lt) {
 }
 
 /// What the choice of a kernel depends on.
-using Problem = std::tuple<int, DType, bool, bool, std::array<std::int64_t, 14>>;
+using Problem = std::tuple<int, DType, cublasLtEpilogue_t, bool, std::array<std::int64_t, 14>>;
 
 class Kernels {
  public:
@@ -118,8 +119,9 @@ class Kernels {
     static auto* kernels = new Kernels;
     return *kernels;
   }
+  /// Nothing where there is none.
   template <class Ask>
-  cublasLtMatmulAlgo_t get(const Problem& problem, Ask ask) {
+  std::optional<cublasLtMatmulAlgo_t> get(const Problem& problem, Ask ask) {
     std::lock_guard lock(mutex_);
     auto found = known_.find(problem);
     if (found == known_.end()) found = known_.emplace(problem, ask()).first;
@@ -128,7 +130,7 @@ class Kernels {
 
  private:
   std::mutex mutex_;
-  std::map<Problem, cublasLtMatmulAlgo_t> known_;
+  std::map<Problem, std::optional<cublasLtMatmulAlgo_t>> known_;
 };
 
 /// Of how many bytes an address is certainly a multiple, up to 256: kernels differ by it.
@@ -137,8 +139,22 @@ std::int64_t alignment_of(const void* data) {
   return address % 256 == 0 ? 256 : static_cast<std::int64_t>(address & -address);
 }
 
-/// y = a c (+ bias) where all but a and c are dense.
-void run(int device, const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y) {
+cublasLtEpilogue_t epilogue(bool has_bias, Activation activation) {
+  switch (activation) {
+    case Activation::relu:
+      return has_bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    case Activation::gelu_tanh:
+      return has_bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    case Activation::none:
+      break;
+  }
+  return has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+/// y = activation(a c (+ bias)) where all but a and c are dense. Whether there is a kernel for
+/// that.
+bool run(int device, const Tensor& a, const Tensor& c, const Tensor& bias, Activation activation,
+         const Tensor& y) {
   DeviceGuard guard(device);
   const CublasLt& lt = cublaslt();
   cublasLtHandle_t handle = handle_of(device, lt);
@@ -153,8 +169,8 @@ void run(int device, const Tensor& a, const Tensor& c, const Tensor& bias, const
   };
   set(CUBLASLT_MATMUL_DESC_TRANSA, left.operation);
   set(CUBLASLT_MATMUL_DESC_TRANSB, right.operation);
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(bias.defined(), activation));
   if (bias.defined()) {
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias.data_ptr()));
   }
   Layout left_layout(lt, y.dtype(), left.rows, left.columns, left.memory.leading, batches,
@@ -166,13 +182,14 @@ void run(int device, const Tensor& a, const Tensor& c, const Tensor& bias, const
   const Problem problem{
       device,
       y.dtype(),
-      bias.defined(),
+      epilogue(bias.defined(), activation),
       allows_tf32(),
       {batches, m, n, a.size(2), left.operation, right.operation, left.memory.leading,
        right.memory.leading, left.memory.batch, right.memory.batch, alignment_of(c.data_ptr()),
        alignment_of(a.data_ptr()), alignment_of(y.data_ptr()),
        bias.defined() ? alignment_of(bias.data_ptr()) : 0}};
-  const cublasLtMatmulAlgo_t kernel = Kernels::instance().get(problem, [&] {
+  using Kernel = std::optional<cublasLtMatmulAlgo_t>;
+  const Kernel kernel = Kernels::instance().get(problem, [&]() -> Kernel {
     Owned<cublasLtMatmulPreference_t> preference(lt.preference_destroy);
     check_blas(lt.preference_create(&preference.handle), "a preference");
     auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
@@ -192,11 +209,11 @@ void run(int device, const Tensor& a, const Tensor& c, const Tensor& bias, const
     const cublasStatus_t status =
         lt.get_heuristic(handle, desc.handle, left_layout.handle, right_layout.handle,
                          result.handle, result.handle, preference.handle, 1, &best, &found);
-    require<CudaError>(status == CUBLAS_STATUS_SUCCESS && found > 0, "cuBLASLt has no kernel for ",
-                       y.dtype(), ' ', a.shape(), " times ", c.shape(), " (status ",
-                       static_cast<int>(status), ")");
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || found == 0) return {};
+    check_blas(status, "the choice of a kernel");
     return best.algo;
   });
+  if (!kernel) return false;
 
   const AllocationTag tag("workspaces");
   const Tensor workspace = Tensor::empty({static_cast<std::int64_t>(workspace_bytes)},
@@ -207,27 +224,42 @@ void run(int device, const Tensor& a, const Tensor& c, const Tensor& bias, const
   check_blas(lt.matmul(handle, desc.handle, wide ? static_cast<const void*>(&one) : &one_f32,
                        c.data_ptr(), left_layout.handle, a.data_ptr(), right_layout.handle,
                        wide ? static_cast<const void*>(&zero) : &zero_f32, y.data_ptr(),
-                       result.handle, y.data_ptr(), result.handle, &kernel, workspace.data_ptr(),
+                       result.handle, y.data_ptr(), result.handle, &*kernel, workspace.data_ptr(),
                        workspace_bytes, current_stream(device).get()),
              "a matrix product");
+  return true;
 }
 
 }  // namespace
 
-void CudaBackend::matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y) {
+void CudaBackend::matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y,
+                         Activation activation) {
   if (y.numel() == 0) return;
+  auto add_by_hand = [&](const Tensor& result) {
+    if (bias.defined()) binary(BinaryOp::add, result, bias.broadcast_view(y.shape()), result, {});
+    apply_activation(activation, result);
+  };
   if (a.size(2) == 0) {
-    if (!bias.defined()) return fill(y, 0);
-    return copy(bias.broadcast_view(y.shape()), y);
+    fill(y, 0);
+    return add_by_hand(y);
   }
-  if (!is_floating(y.dtype())) return matmul_integers(a, c, bias, y);
-  // f64 has no epilogue: there the bias is added by hand.
-  const bool fused = bias.defined() && y.dtype() != f64;
+  if (!is_floating(y.dtype())) {
+    matmul_integers(a, c, bias, y);
+    return apply_activation(activation, y);
+  }
   const Tensor left = readable(a), right = readable(c);
   const Tensor result = dense_output(y, MemoryFormat::contiguous);
-  run(device_, left, right, fused ? dense(bias) : Tensor(), result);
-  if (bias.defined() && !fused)
-    binary(BinaryOp::add, result, bias.broadcast_view(y.shape()), result, {});
+  // f64 has no epilogues, and other dtypes lack some for odd sizes.
+  const bool plain = !bias.defined() && activation == Activation::none;
+  const bool fused =
+      !plain && y.dtype() != f64 &&
+      run(device_, left, right, bias.defined() ? dense(bias) : Tensor(), activation, result);
+  if (!fused) {
+    require<CudaError>(run(device_, left, right, Tensor(), Activation::none, result),
+                       "cuBLASLt has no kernel for ", y.dtype(), ' ', a.shape(), " times ",
+                       c.shape());
+    add_by_hand(result);
+  }
   if (!result.is_same(y)) copy(result, y);
 }
 

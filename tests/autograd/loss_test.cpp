@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "autograd/ops/arithmetic.h"
 #include "autograd/ops/shape.h"
 #include "support/errors.h"
 #include "support/golden.h"
@@ -48,6 +49,33 @@ TEST(Loss, CrossEntropyAtTheEdges) {
   Tensor none = zeros({0, 3}), no_targets = zeros({0}, {.dtype = i64});
   EXPECT_TRUE(std::isnan(cross_entropy(none, no_targets).item()));
   EXPECT_EQ(cross_entropy(none, no_targets, {.reduction = Reduction::sum}).item(), 0);
+}
+
+TEST(Loss, CrossEntropyKeepsSmallDifferencesOfLargeLogits) {
+  // log(1 + exp(-d)) for logits d apart, however far from 0 they are.
+  for (double d : {0.5, 0.015625, 3.0}) {
+    Tensor near = tensor<float>({0, static_cast<float>(d)}, {1, 2}).requires_grad_();
+    Tensor far = (near.detach() + 8192).requires_grad_();
+    for (Tensor logits : {near, far}) {
+      Tensor loss = cross_entropy(logits, tensor<std::int64_t>({1}));
+      loss.backward();
+      EXPECT_NEAR(loss.item(), std::log1p(std::exp(-d)), 1e-6);
+      EXPECT_NEAR(logits.grad()[0][0].item(), 1 / (1 + std::exp(d)), 1e-6);
+    }
+  }
+}
+
+TEST(Loss, CrossEntropyOfClassesThatAreImpossible) {
+  const float never = -INFINITY;
+  Tensor logits = tensor<float>({1, never, 2}, {1, 3}).requires_grad_();
+  Tensor loss = cross_entropy(logits, tensor<std::int64_t>({0}));
+  loss.backward();
+  EXPECT_NEAR(loss.item(), std::log1p(std::exp(1.0)), 1e-6);
+  EXPECT_EQ(logits.grad()[0][1].item(), 0);
+  EXPECT_TRUE(std::isinf(
+      cross_entropy(logits, tensor<std::int64_t>({0}), {.label_smoothing = 0.1}).item()));
+  EXPECT_TRUE(std::isnan(
+      cross_entropy(tensor<float>({NAN, 1, 2}, {1, 3}), tensor<std::int64_t>({1})).item()));
 }
 
 TEST(Loss, CrossEntropyReadsStridedLogitsAndTargets) {

@@ -63,6 +63,13 @@ double tolerance_of(DType dtype, std::int64_t depth) {
   return static_cast<double>(depth) * tolerance(dtype, depth * depth);
 }
 
+/// Beside that, a relu whose input is within rounding of 0 may fall on its other side: in f32 one
+/// or two of half a million do, which ones depends on the machine's kernels, and each moves
+/// gradients by some thousandths. f64 shows that the formulas are the same.
+double tolerance_of_gradients(DType dtype, double tolerance) {
+  return dtype == f64 ? tolerance : std::max(tolerance, 0.02);
+}
+
 void check_model(AnyModule model, const std::string& name, const Dims& shape,
                  std::initializer_list<std::int64_t> labels, DType dtype, double tolerance) {
   check_keys(model, name);
@@ -74,15 +81,16 @@ void check_model(AnyModule model, const std::string& name, const Dims& shape,
   loss.backward();
   expect_close(logits.narrow(1, 0, 10), name + ".logits", tolerance);
   expect_close(loss, name + ".loss", tolerance);
+  const double of_gradients = tolerance_of_gradients(dtype, tolerance);
   std::uint32_t k = 5000;
   for (auto& [key, p] : model.named_parameters()) {
     ASSERT_TRUE(p.grad().defined()) << key;
     Tensor g = p.grad().to(f64);
     Tensor theirs = golden()[name + ".grad." + key];
     double norm = theirs[0].item<double>();
-    EXPECT_NEAR(g.norm().item<double>(), norm, tolerance * norm) << key;
+    EXPECT_NEAR(g.norm().item<double>(), norm, of_gradients * norm) << key;
     EXPECT_NEAR((g * fill(g.shape(), k++)).sum().item<double>(), theirs[1].item<double>(),
-                tolerance * norm)
+                of_gradients * norm)
         << key;
   }
   model.eval();

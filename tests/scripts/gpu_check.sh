@@ -16,7 +16,11 @@ stub() { # FILE, and its body on standard input
   { echo '#!/bin/sh' && cat; } >"$1" && chmod +x "$1"
 }
 stub "$work/path/nvidia-smi" <<'END'
-case $1 in *name*) echo "NVIDIA H200" ;; *) echo "580.1, 143771 MiB, 1980 MHz, 3201 MHz" ;; esac
+case $1 in *name*) echo "NVIDIA H200" && echo "NVIDIA H200" ;; *) echo "580.1, 143771 MiB, 1980 MHz, 3201 MHz" ;; esac
+END
+stub "$work/path/mpirun" <<'END'
+while [ $# -gt 0 ]; do [ "$1" = --json ] && out=$2; shift; done
+echo '{"world_size": 2, "rows": [{"algorithm": "nccl", "bytes": 1048576, "seconds": 0.001, "bus_gb_s": 1.05}]}' >"$out"
 END
 stub "$work/path/compute-sanitizer" <<'END'
 exit 0
@@ -48,7 +52,8 @@ run() { PATH=$work/path:$PATH PEER_PYTHON=python3 RONDO_DATA=$work "$bundle/scri
 run || fail "status $?"
 report=$(echo "$work"/out/*-nvidia-h200.md)
 for text in "# NVIDIA H200" "test_one passed 3 tests" "compute-sanitizer memcheck: clean" "94.12 %" \
-  "| relu f32 | 3.60 | 90 % |" "| resnet18 | graph | 20000 | 67 | 10 % |" "rondo: a card, cuDNN 9"; do
+  "| relu f32 | 3.60 | 90 % |" "| resnet18 | graph | 20000 | 67 | 10 % |" "rondo: a card, cuDNN 9" \
+  "All-reduce, 2 GPUs" "| 1048576 | nccl | 1.000 | 1.1 |"; do
   grep -qF -- "$text" "$report" || fail "the report does not say \"$text\""
 done
 python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "${report%.md}.json" || fail "the JSON"

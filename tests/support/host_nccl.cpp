@@ -128,6 +128,7 @@ void compute(World& world, Meeting& meeting) {
     if (first.op == ReduceOp::avg) dist::divide(result.data(), count, first.dtype, world.size);
   }
   for (const auto& [rank, call] : meeting.calls) {
+    if (first.kind == "reduce" && rank != first.root) continue;
     if (first.kind == "reduce_scatter") {
       const std::size_t part = bytes / static_cast<std::size_t>(world.size);
       std::memcpy(call.recv, result.data() + part * static_cast<std::size_t>(rank), part);
@@ -247,6 +248,10 @@ ncclResult_t all_reduce(const void* send, void* recv, std::size_t count, ncclDat
                         ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   return collective(comm, stream, {"all_reduce", send, recv, count, dtype_of(type), op_of(op), 0});
 }
+ncclResult_t reduce(const void* send, void* recv, std::size_t count, ncclDataType_t type,
+                    ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
+  return collective(comm, stream, {"reduce", send, recv, count, dtype_of(type), op_of(op), root});
+}
 ncclResult_t broadcast(const void* send, void* recv, std::size_t count, ncclDataType_t type,
                        int root, ncclComm_t comm, cudaStream_t stream) {
   return collective(comm, stream,
@@ -323,9 +328,9 @@ ncclResult_t group_end() {
 const dist::Nccl& host_nccl(int version) {
   said_version = version;
   static const dist::Nccl table{
-      get_version,    get_unique_id, error_string, last_error,  comm_init_rank, comm_async_error,
-      comm_finalize,  comm_abort,    comm_abort,   all_reduce,  broadcast,      all_gather,
-      reduce_scatter, send,          recv,         group_start, group_end};
+      get_version,   get_unique_id,  error_string, last_error, comm_init_rank, comm_async_error,
+      comm_finalize, comm_abort,     comm_abort,   all_reduce, reduce,         broadcast,
+      all_gather,    reduce_scatter, send,         recv,       group_start,    group_end};
   return table;
 }
 

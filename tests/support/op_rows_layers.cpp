@@ -33,6 +33,18 @@ void matmul_rows(std::vector<Op>& rows) {
                   .inputs = {{{2, 3, 4}}, {{5, 4}}, {{5}}},
                   .f = [](X x) { return linear(x[0], x[1], x[2]); },
                   .length = 6});
+  auto fused = [&rows](const char* name, Activation activation) {
+    rows.push_back({.name = name,
+                    .inputs = {{{3, 4}}, {{5, 4}}, {{5}}},
+                    .f = [=](X x) { return linear(x[0], x[1], x[2], activation); },
+                    .length = 6});
+  };
+  rows.push_back({.name = "behind_relu",
+                  .inputs = {{{3, 4}, 0.5, 2}},
+                  .f = [](X x) { return behind_relu(x[0]); },
+                  .length = 1});
+  fused("linear.relu", Activation::relu);
+  fused("linear.gelu", Activation::gelu_tanh);
   rows.push_back({.name = "linear.no_bias",
                   .inputs = {{{3, 4}}, {{5, 4}}},
                   .f = [](X x) { return linear(x[0], x[1]); },
@@ -150,6 +162,12 @@ void loss_rows(std::vector<Op>& rows) {
   row("cross_entropy.ignored", {logits},
       [=](X x) { return cross_entropy(x[0], on_device_of(x[0], some), {.ignore_index = -7}); });
   row("cross_entropy.smooth", {planes}, [=](X x) {
+    return cross_entropy(x[0], on_device_of(x[0], pixels), {.label_smoothing = 0.25});
+  });
+  row("cross_entropy.planes.none", {planes}, [=](X x) {
+    return cross_entropy(x[0], on_device_of(x[0], pixels), {.reduction = Reduction::none});
+  });
+  row("cross_entropy.weighted", {planes}, [=](X x) {
     Tensor weight = tensor<float>({0.5f, 1, 2});
     return cross_entropy(x[0], on_device_of(x[0], pixels),
                          {.weight = on_device_of(x[0], weight), .label_smoothing = 0.25});

@@ -8,9 +8,11 @@
 #include <cstring>
 #include <optional>
 
+#include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/conv.h"
 #include "autograd/ops/indexing.h"
+#include "autograd/ops/loss.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
@@ -167,7 +169,8 @@ TEST_F(CudaKernels, OptimizersStepAsOnTheCpu) {
   }
 }
 
-// More of them than one kernel takes, of several sizes and dtypes; some get their first gradient late.
+// More of them than one kernel takes, of several sizes and dtypes; some get their first gradient
+// late.
 TEST_F(CudaKernels, OptimizersStepOverManyParametersAtOnce) {
   for (int kind = 0; kind < 2; ++kind) {
     auto trained = [&](Device device) {
@@ -257,6 +260,37 @@ TEST_F(CudaKernels, MatrixProductsOfAllLayouts) {
                         tolerance(f32, 7, 10)));
   EXPECT_TRUE(all_close(on_cpu(matmul(column.to(gpu), row.to(gpu))), matmul(column, row),
                         tolerance(f32, 1, 10)));
+}
+
+TEST_F(CudaKernels, ProductsWithAnActivationAreTheirParts) {
+  for (DType dtype : {f32, f64, bf16, f16}) {
+    for (std::int64_t columns : {8, 7}) {  // of 7 the double has no fused kernel
+      const Tensor x = converted(randn({5, 16}), dtype), w = converted(randn({columns, 16}), dtype);
+      const Tensor b = converted(randn({columns}), dtype);
+      for (const Tensor& bias : {b, Tensor()}) {
+        auto on_gpu = [&](Activation activation) {
+          return converted(on_cpu(linear(x.to(gpu), w.to(gpu), bias.defined() ? bias.to(gpu) : bias,
+                                         activation)),
+                           f64);
+        };
+        const Tensor plain = linear(converted(x, f64), converted(w, f64),
+                                    bias.defined() ? converted(bias, f64) : bias);
+        const double bound = tolerance(dtype, 16, 30);
+        EXPECT_TRUE(all_close(on_gpu(Activation::none), plain, bound)) << dtype;
+        EXPECT_TRUE(all_close(on_gpu(Activation::relu), relu(plain), bound)) << dtype;
+        EXPECT_TRUE(
+            all_close(on_gpu(Activation::gelu_tanh), gelu(plain, GeluApproximation::tanh), bound))
+            << dtype;
+      }
+    }
+  }
+}
+
+TEST_F(CudaKernels, CrossEntropyNamesATargetThatIsNoClass) {
+  const Tensor logits = randn({3, 4}).to(gpu);
+  EXPECT_ERROR(cross_entropy(logits, tensor<std::int64_t>({0, 4, 1}).to(gpu)).item(), ShapeError,
+               "cross_entropy: index 4 is out of range for dimension 1 of size 4");
+  EXPECT_GT(cross_entropy(logits, tensor<std::int64_t>({0, -100, 1}).to(gpu)).item(), 0);
 }
 
 TEST_F(CudaKernels, ConvolutionsOfF32AreExactUnlessTf32IsAllowed) {

@@ -1,10 +1,11 @@
 // DataParallel over virtual devices of the CPU, and over GPUs that are simulated, against the
 // module alone on the whole batch.
 
-#include "nn/data_parallel.h"
+#include "dist/data_parallel.h"
 
 #include <gmock/gmock.h>
 
+#include "autograd/engine.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/matmul.h"
@@ -22,9 +23,15 @@
 #ifdef RONDO_HAS_CUDA
 #include "support/simulated_gpu.h"
 #endif
+#ifdef RONDO_HAS_NCCL
+#include "support/host_nccl.h"
+#endif
 
-namespace rondo::nn {
+namespace rondo::dist {
+
 namespace {
+
+using namespace nn;
 
 /// Two layers that share a weight, and one that does not.
 struct Tied : Module {
@@ -119,8 +126,17 @@ TEST(DataParallel, BadInputIsNamed) {
 }
 
 #ifdef RONDO_HAS_CUDA
+/// GPUs and, where it is built in, NCCL.
+struct Gpus {
+  test::SimulatedGpus gpus;
+#ifdef RONDO_HAS_NCCL
+  Gpus() { set_nccl(&test::host_nccl()); }
+  ~Gpus() { set_nccl(nullptr); }
+#endif
+};
+
 TEST(DataParallel, OverGpusIsTheModuleAlone) {
-  const test::SimulatedGpus gpus;
+  const Gpus gpus;
   const Device zero = Device::cuda(0), one = Device::cuda(1), two = Device::cuda(2);
   check_against_one({zero, one}, zero);
   check_against_one({one, zero, two}, two);
@@ -136,7 +152,89 @@ TEST(DataParallel, OverGpusIsTheModuleAlone) {
   parallel.to(one);
   EXPECT_EQ(parallel(zeros({2, 4})).device(), zero);
 }
+
+#ifdef RONDO_HAS_NCCL
+TEST(DataParallel, NcclBroadcastsAndSums) {
+  const Gpus gpus;
+  for (std::int64_t rows : {1, 2, 7, 12}) {  // one part, two and three
+    manual_seed(2);
+    Tied alone;
+    alone.to(f64);
+    const Result want = trained(alone, Device::cpu(), rows);
+    manual_seed(2);
+    DataParallel parallel(Tied{}, {.device_ids = {0, 1, 2}});
+    EXPECT_TRUE(parallel.uses_nccl());
+    parallel.to(f64);
+    parallel.to(Device::cuda(0));
+    const Result got = trained(parallel, Device::cpu(), rows);
+    EXPECT_TRUE(test::all_close(got.output.to(Device::cpu()), want.output, 1e-12)) << rows;
+    for (std::size_t i = 0; i < want.parameters.size(); ++i)
+      EXPECT_TRUE(test::all_close(got.parameters[i].to(Device::cpu()), want.parameters[i], 1e-12))
+          << i;
+  }
+  EXPECT_THAT(test::nccl_violations(), testing::IsEmpty());
+  EXPECT_FALSE(DataParallel(Linear(4, 5), {.device_ids = {0, 1}, .use_nccl = false}).uses_nccl());
+}
+
+/// A layer that a forward may leave out, one that is frozen, and statistics.
+struct Partial : Module {
+  Linear used{4, 4}, unused{4, 4}, frozen{4, 3};
+  BatchNorm1d norm{3};
+  Partial() {
+    for (Tensor& x : frozen.parameters()) x.requires_grad_(false);
+  }
+  Tensor forward(const Tensor& x) override { return norm(frozen(used(x))); }
+  void visit(Visitor& v) override {
+    v.child("used", used);
+    v.child("unused", unused);
+    v.child("frozen", frozen);
+    v.child("norm", norm);
+  }
+};
+
+TEST(DataParallel, NcclLeavesOutWhatHasNoGradient) {
+  const Gpus gpus;
+  manual_seed(3);
+  Partial model;
+  const Tensor x = randn({8, 4});
+  DataParallel copies(model, {.device_ids = {0, 1}, .use_nccl = false}),
+      nccl(model, {.device_ids = {0, 1}});
+  // One after the other: they share their parameters, as copies of a module do.
+  copies.to(Device::cuda(0));
+  (copies(x) * copies(x)).sum().backward();
+  std::vector<Tensor> want;
+  for (Tensor& p : copies.parameters()) want.push_back(p.grad());
+  copies.zero_grad();
+  nccl.to(Device::cuda(0));
+  (nccl(x) * nccl(x)).sum().backward();
+  std::size_t i = 0;
+  for (Tensor& p : nccl.parameters()) {
+    ASSERT_EQ(p.grad().defined(), want[i].defined()) << i;
+    if (want[i].defined()) {
+      EXPECT_TRUE(test::all_close(p.grad().to(Device::cpu()), want[i].to(Device::cpu()), 1e-5));
+    }
+    ++i;
+  }
+  EXPECT_THAT(test::nccl_violations(), testing::IsEmpty());
+}
+
+TEST(DataParallel, TheGradientOverNcclHasAGradient) {
+  const Gpus gpus;
+  manual_seed(4);
+  DataParallel parallel(Linear(3, 1), {.device_ids = {0, 1}});
+  parallel.to(f64);
+  parallel.to(Device::cuda(0));
+  const Tensor weight = parallel.parameters()[0];
+  const Tensor x = randn({6, 3}, {.dtype = f64});
+  const Tensor y = parallel(x);
+  const Tensor first = grad({(y * y).sum()}, {weight}, {.create_graph = true})[0];
+  const Tensor second = grad({first.sum()}, {weight})[0];
+  // y = x w + b, so d/dw of the sum over d/dw of sum y^2 is 2 x^T x 1.
+  const Tensor want = matmul(matmul(x.t(), x), ones({3, 1}, {.dtype = f64})).t() * 2;
+  EXPECT_TRUE(test::all_close(second.to(Device::cpu()), want, 1e-12));
+}
+#endif
 #endif
 
 }  // namespace
-}  // namespace rondo::nn
+}  // namespace rondo::dist
