@@ -1,6 +1,7 @@
 #include "dist/data_parallel.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <ranges>
 #include <set>
@@ -144,7 +145,6 @@ struct BroadcastBackward final : Node {
 
 /// Replicas on all GPUs but the first.
 std::vector<Members> broadcast(const Members& members, const std::shared_ptr<NcclPeers>& peers) {
-  const std::size_t parameters = members.parameters.size();
   Tensors all;
   for (const Tensors& some : {members.parameters, members.buffers}) {
     for (const Tensor& x : some) all.push_back(dense(x, x.suggested_format()));
@@ -152,12 +152,16 @@ std::vector<Members> broadcast(const Members& members, const std::shared_ptr<Ncc
   std::vector<Members> replicas;
   Tensors outputs;
   for (const Tensors& copy : peers->broadcast(all) | std::views::drop(1)) {
-    const auto middle = copy.begin() + static_cast<std::ptrdiff_t>(parameters);
+    const auto middle = copy.begin() + std::ssize(members.parameters);
     replicas.push_back({Tensors(copy.begin(), middle), Tensors(middle, copy.end())});
-    outputs.insert(outputs.end(), copy.begin(), middle);
+    for (std::size_t i = 0; i < members.parameters.size(); ++i) {
+      if (members.parameters[i].requires_grad()) outputs.push_back(copy[i]);
+    }
   }
-  if (parameters > 0)
-    record_all<BroadcastBackward>(members.parameters, outputs, peers, members.parameters);
+  Tensors learning;  // what is frozen is so in the replicas as well
+  std::ranges::copy_if(members.parameters, std::back_inserter(learning),
+                       [](const Tensor& x) { return x.requires_grad(); });
+  if (!learning.empty()) record_all<BroadcastBackward>(learning, outputs, peers, learning);
   return replicas;
 }
 
@@ -196,10 +200,13 @@ DataParallel::DataParallel(nn::AnyModule module, std::vector<Device> devices, De
 }
 
 void DataParallel::check_parameters() {
-  for (auto& [name, tensor] : module_.named_parameters())
+  auto check = [&](const std::string& name, const Tensor& tensor) {
     require<DeviceError>(tensor.device() == devices_[0], "DataParallel: ", name, " is on ",
                          tensor.device(), ", but the first device is ", devices_[0],
                          "; call to(Device) first");
+  };
+  for (auto& [name, tensor] : module_.named_parameters()) check(name, tensor);
+  for (auto& [name, tensor] : module_.named_buffers()) check(name, tensor);
 }
 
 Tensor DataParallel::forward(const Tensor& x) {

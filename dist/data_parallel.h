@@ -45,7 +45,8 @@ class DataParallel final : public nn::Module {
 
   /// x (N, …), from any device, to outputs (N, …) on the output device. Parts have
   /// ceil(N / devices) rows, the last one what is left; a small batch uses fewer devices. Throws
-  /// DeviceError when a parameter is not on the first device, ShapeError for x without rows.
+  /// DeviceError when a parameter or buffer is not on the first device, ShapeError for x without
+  /// rows.
   Tensor forward(const Tensor& x) override;
   /// PyTorch's keys: "module.conv1.weight".
   void visit(nn::Visitor& v) override { v.child("module", module_); }

@@ -17,7 +17,7 @@
 namespace rondo::dist {
 namespace {
 
-constexpr std::size_t most_untaken = 10000;
+constexpr std::size_t most_untaken = 10000;  // means that nobody asks for
 
 /// A loss as an element of a bucket. f16 ends at 65504; a large loss is not yet an infinite one.
 Tensor as_flag(const Tensor& loss, DType dtype) {
@@ -218,7 +218,8 @@ double DistributedDataParallel::mean_loss() const {
 
 void DistributedDataParallel::check_flag(const std::function<std::string()>& where) {
   take_arrived_flags();
-  if (mean_losses_.size() > most_untaken) mean_losses_.clear();  // nobody asks for them
+  if (mean_losses_.size() > most_untaken)
+    mean_losses_.erase(mean_losses_.begin(), mean_losses_.begin() + most_untaken / 2);
   const std::vector<double> losses = std::exchange(bad_losses_, {});
   for (std::size_t r = 0; r < losses.size(); ++r) {
     if (!std::isfinite(losses[r]))

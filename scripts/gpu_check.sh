@@ -187,11 +187,16 @@ if [ $quick -eq 0 ]; then
       fi
     done
   done
-  cards=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)
-  if [ "$cards" -gt 1 ] && command -v mpirun >/dev/null; then
-    mpirun --allow-run-as-root -np "$cards" "${run_with[@]}" "$bin/all_reduce" --device cuda --json "$work/all_reduce.json" || status=1
+  if [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then
+    cards=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .)
   else
-    echo "gpu_check.sh: $cards card(s), mpirun: $(command -v mpirun || echo none): all-reduce is not measured"
+    cards=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)
+  fi
+  if [ "$cards" -gt 1 ] && mpirun --version 2>/dev/null | grep -q "Open MPI"; then
+    timeout 300 mpirun --allow-run-as-root --bind-to none -np "$cards" "${run_with[@]}" "$bin/all_reduce" --device cuda \
+      --json "$work/all_reduce.json" || status=1
+  else
+    echo "gpu_check.sh: all-reduce is not measured: it wants two cards, here are $cards, and Open MPI's mpirun"
   fi
   if [ -n "${RONDO_DATA:-}" ]; then
     start=$(date +%s)

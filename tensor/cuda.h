@@ -32,7 +32,8 @@ void synchronize(int device = 0);
 struct MemoryStats {
   std::size_t in_use = 0;    // bytes of the tensors that are alive
   std::size_t peak = 0;      // the most that in_use has been
-  std::size_t reserved = 0;  // bytes taken from the device
+  std::size_t reserved = 0;  // bytes taken from the device, without those of graphs
+  std::size_t graphs = 0;    // bytes that cuda::Graphs keep for their replays
   std::size_t blocks = 0;    // how many pieces in_use is
   std::uint64_t requests = 0;
   std::uint64_t segments = 0;  // how often the device itself was asked

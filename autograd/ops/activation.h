@@ -9,8 +9,6 @@ namespace rondo {
 
 /// max(x, 0); NaN stays, and passes its gradient on.
 Tensor relu(const Tensor& x);
-/// y itself, which a fused kernel has made non-negative already, with relu's node behind it.
-Tensor behind_relu(const Tensor& y);
 /// x > 0 ? x : slope x.
 Tensor leaky_relu(const Tensor& x, double slope = 0.01);
 /// 1 / (1 + exp(-x)).

@@ -1,6 +1,6 @@
-// Losses. Cross-entropy is what nearly every training step ends with, so it is one kernel forward
-// and one backward unless classes have weights; the rest is composed of ops, which brings their
-// derivatives along.
+// Losses. Cross-entropy is what nearly every training step ends with, so one kernel goes over the
+// logits forward and one backward unless classes have weights; the rest is composed of ops, which
+// brings their derivatives along.
 
 #include "autograd/ops/loss.h"
 
@@ -45,6 +45,7 @@ void check_targets(const char* op, const Tensor& scores, const Tensor& target,
                       ", not i64 class indices");
   Dims expected = scores.shape();
   expected.erase(1);
+  require_one_device(op, {scores, target, options.weight});
   std::int64_t classes = scores.size(1);
   require<ShapeError>(target.shape() == expected, op, ": input ", scores.shape(),
                       " wants a target of shape ", expected, ", not ", target.shape());
@@ -89,8 +90,8 @@ struct CrossEntropyBackward final : Node {
     if (weight.dim() > 0) weight = unsqueeze(weight, 1);
     if (GradMode::is_enabled()) {  // second order: through the logits
       Tensor t = no_grad([&] { return distributions(logits, squeeze(target, 1), params); });
-      weight = masked_fill(expand(weight, target.shape()), eq(target, params.ignore_index), 0.0);
-      return {mul(sub(softmax(logits, 1), t), to(weight, logits.dtype()))};
+      Tensor dx = mul(sub(softmax(logits, 1), t), to(weight, logits.dtype()));
+      return {masked_fill(dx, eq(target, params.ignore_index), 0.0)};
     }
     Tensor dx = Tensor::empty_like(logits);
     backend(dx).cross_entropy_backward(expand(weight, target.shape()), logits, target, lines,
@@ -113,7 +114,7 @@ Tensor of_one(Loss loss, const Tensor& scores, const Tensor& target,
   return options.reduction == Reduction::none ? squeeze(y, 0) : y;
 }
 
-/// Without class weights: one kernel forward, one backward.
+/// Without class weights.
 Tensor fused_cross_entropy(const Tensor& logits, const Tensor& target,
                            const CrossEntropyOptions& options) {
   const CrossEntropyParams params{options.ignore_index, options.label_smoothing};
@@ -194,16 +195,21 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
     return of_one(cross_entropy, logits, target, options);
   }
   check_targets("cross_entropy", logits, target, options);
-  if (!options.weight.defined()) return fused_cross_entropy(logits, target, options);
+  // Its `lines` have a dimension more.
+  if (!options.weight.defined() && logits.dim() < Dims::max_rank)
+    return fused_cross_entropy(logits, target, options);
   Tensor log_probs = log_softmax(logits, 1);
   CrossEntropyOptions plain = options;
   plain.label_smoothing = 0;
   Tensor loss = nll_loss(log_probs, target, plain);
   if (options.label_smoothing == 0) return loss;
   // The share of every class: the target is (1 - s) one_hot + s / C.
-  Dims sizes = Dims::filled(logits.dim(), 1);
-  sizes[1] = logits.size(1);
-  Tensor each = mul(log_probs, reshape(to(options.weight, logits.dtype()), sizes));
+  Tensor each = log_probs;
+  if (options.weight.defined()) {
+    Dims sizes = Dims::filled(logits.dim(), 1);
+    sizes[1] = logits.size(1);
+    each = mul(each, reshape(to(options.weight, logits.dtype()), sizes));
+  }
   TargetWeights weights(target, without_ignored(target, options), options, logits.dtype());
   Tensor smooth = masked_fill(neg(sum(each, {1})), weights.ignored, 0.0);
   double share = options.label_smoothing / static_cast<double>(logits.size(1));

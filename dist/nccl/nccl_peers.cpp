@@ -1,7 +1,10 @@
 #include "dist/nccl/nccl_peers.h"
 
 #include <chrono>
+#include <exception>
+#include <mutex>
 #include <thread>
+#include <utility>
 
 #include "dist/nccl/nccl_collectives.h"
 #include "tensor/cuda/runtime.h"
@@ -21,50 +24,65 @@ NcclPeers::NcclPeers(std::vector<Device> devices)
   const ncclUniqueId id = nccl_unique_id(nccl_unique_id());
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  try {
-    in_group("the start of NCCL", [&](std::size_t d) {
-      return nccl_.comm_init_rank(&comms_[d], static_cast<int>(devices_.size()), id,
-                                  static_cast<int>(d), &config);
-    });
-  } catch (...) {
-    for (ncclComm_t comm : comms_) {
-      if (comm != nullptr) nccl_.comm_abort(comm);
-    }
-    throw;
-  }
+  in_group("the start of NCCL", [&](std::size_t d) {
+    return nccl_.comm_init_rank(&comms_[d], static_cast<int>(devices_.size()), id,
+                                static_cast<int>(d), &config);
+  });
 }
 
-// What still lies in the streams is done first: that is what destroying a communicator waits for.
+// What still lies in the streams is done first: that is what the end of a communicator waits for.
 NcclPeers::~NcclPeers() {
+  if (comms_[0] == nullptr) return;
   try {
     in_group("the end of NCCL", [&](std::size_t d) { return nccl_.comm_finalize(comms_[d]); });
     for (ncclComm_t comm : comms_) nccl_.comm_destroy(comm);
-  } catch (const Error&) {
-    for (ncclComm_t comm : comms_) nccl_.comm_abort(comm);
+  } catch (const Error&) {  // aborted
   }
 }
 
 void NcclPeers::check(ncclResult_t status, const char* what) const {
   if (status == ncclSuccess || status == ncclInProgress) return;
-  throw CommError(concat("DataParallel: ", what, " failed: NCCL: ", nccl_.error_string(status)));
+  const char* more = nccl_.last_error(nullptr);
+  throw CommError(concat("DataParallel: ", what, " failed: NCCL: ", nccl_.error_string(status),
+                         more != nullptr && *more != 0 ? concat(" (", more, ")") : ""));
+}
+
+void NcclPeers::abort() {
+  for (ncclComm_t& comm : comms_) {
+    if (ncclComm_t gone = std::exchange(comm, nullptr)) nccl_.comm_abort(gone);
+  }
 }
 
 /// body(d) for each GPU, which is the current one then, as one group.
 template <class Body>
 void NcclPeers::in_group(const char* what, Body body) {
-  std::lock_guard lock(mutex_);
-  check(nccl_.group_start(), what);
-  // The group is ended whatever happens in it.
-  ncclResult_t status = ncclSuccess;
-  for (std::size_t d = 0; d < devices_.size(); ++d) {
-    const cuda::DeviceGuard guard(devices_[d].index);
-    const ncclResult_t of_this = body(d);
-    if (status == ncclSuccess || status == ncclInProgress) status = of_this;
+  // Of the process: two threads that put collectives of different communicators into the GPUs'
+  // streams in different orders would wait for each other for ever.
+  static std::mutex order;
+  std::lock_guard lock(order);
+  try {
+    check(nccl_.group_start(), what);
+    // The group is ended whatever happens in it: inside one even an abort would only be noted.
+    std::exception_ptr failure;
+    ncclResult_t status = ncclSuccess;
+    for (std::size_t d = 0; d < devices_.size() && failure == nullptr; ++d) {
+      try {
+        const cuda::DeviceGuard guard(devices_[d].index);
+        const ncclResult_t of_this = body(d);
+        if (status == ncclSuccess || status == ncclInProgress) status = of_this;
+      } catch (...) {
+        failure = std::current_exception();
+      }
+    }
+    const ncclResult_t ended = nccl_.group_end();
+    if (failure != nullptr) std::rethrow_exception(failure);
+    check(status, what);
+    check(ended, what);
+    settle(what);
+  } catch (...) {
+    abort();
+    throw;
   }
-  const ncclResult_t ended = nccl_.group_end();
-  check(status, what);
-  check(ended, what);
-  settle(what);
 }
 
 void NcclPeers::settle(const char* what) {
@@ -80,7 +98,13 @@ void NcclPeers::settle(const char* what) {
   }
 }
 
+void NcclPeers::require_alive(const char* what) const {
+  require<CommError>(comms_[0] != nullptr, "DataParallel: ", what,
+                     ": NCCL has failed before; make a new DataParallel");
+}
+
 std::vector<Tensors> NcclPeers::broadcast(const Tensors& from) {
+  require_alive("a broadcast of the parameters");
   std::vector<Tensors> copies(devices_.size());
   copies[0] = from;
   for (std::size_t d = 1; d < devices_.size(); ++d) {
@@ -104,6 +128,7 @@ std::vector<Tensors> NcclPeers::broadcast(const Tensors& from) {
 }
 
 void NcclPeers::reduce(const std::vector<Tensors>& parts) {
+  require_alive("a sum of the gradients");
   in_group("a sum of the gradients", [&](std::size_t d) {
     ncclResult_t status = ncclSuccess;
     for (const Tensor& part : parts[d]) {

@@ -4,10 +4,8 @@
 // Each GPU has a communicator, and the calling thread drives them all: what it asks them for goes
 // into one group, since a collective of one of them alone would wait for ever. The work lies in
 // each GPU's current stream, so there are no events, and the host waits for nothing but NCCL's own
-// preparations.
+// preparations. After a failure nothing can follow: the communicators are aborted.
 
-#include <memory>
-#include <mutex>
 #include <vector>
 
 #include "dist/nccl/nccl_api.h"
@@ -36,11 +34,12 @@ class NcclPeers {
   void in_group(const char* what, Body body);
   void settle(const char* what);
   void check(ncclResult_t status, const char* what) const;
+  void abort();
+  void require_alive(const char* what) const;
 
   std::vector<Device> devices_;
   const Nccl& nccl_;
-  std::mutex mutex_;  // groups of two threads must not mix
-  std::vector<ncclComm_t> comms_;
+  std::vector<ncclComm_t> comms_;  // null: aborted
 };
 
 }  // namespace rondo::dist

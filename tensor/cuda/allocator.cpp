@@ -90,8 +90,10 @@ void* CachingAllocator::allocate(std::size_t bytes) {
   std::size_t free = 0, total = 0;
   DeviceGuard guard(device_);
   check(cudart().mem_get_info(&free, &total));
+  const std::size_t kept = stats().graphs;
+  const std::string graphs = kept > 0 ? concat(", its graphs ", kept, " bytes") : "";
   throw CudaError(concat("cuda:", device_, " is out of memory: ", bytes, " bytes asked for; of ",
-                         total, " this process holds ", pool_.report(), ", and ", free,
+                         total, " this process holds ", pool_.report(), graphs, ", and ", free,
                          " are free"));
 }
 
@@ -108,12 +110,34 @@ void CachingAllocator::deallocate(void* data, std::size_t) noexcept {
   (other != nullptr ? *other : pool_).free(data);
 }
 
-std::shared_ptr<BlockPool> CachingAllocator::new_pool() const {
-  return std::make_shared<BlockPool>(std::make_unique<DeviceMemory>(device_));
+std::shared_ptr<BlockPool> CachingAllocator::new_pool() {
+  auto pool = std::make_shared<BlockPool>(std::make_unique<DeviceMemory>(device_));
+  std::lock_guard lock(mutex_);
+  std::erase_if(new_pools_, [](auto& old) { return old.expired(); });
+  new_pools_.push_back(pool);
+  return pool;
+}
+
+MemoryStats CachingAllocator::stats() const {
+  MemoryStats stats = pool_.stats();
+  std::lock_guard lock(mutex_);
+  for (const auto& pool : new_pools_) {
+    if (const auto alive = pool.lock()) stats.graphs += alive->stats().reserved;
+  }
+  return stats;
 }
 
 void CachingAllocator::record_stream(void* data, const Stream& stream) {
-  pool_.record_stream(data, stream.id());
+  std::shared_ptr<BlockPool> other;
+  if (others_given_out_ > 0) {
+    std::lock_guard lock(mutex_);
+    if (auto found = others_.find(data); found != others_.end()) other = found->second;
+  }
+  (other != nullptr ? *other : pool_).record_stream(data, stream.id());
+}
+
+void record_stream(const Tensor& x, const Stream& stream) {
+  CachingAllocator::of(x.device().index).record_stream(x.impl().storage->data(), stream);
 }
 
 MemoryStats memory_stats(int device) { return CachingAllocator::of(device).stats(); }

@@ -5,11 +5,12 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "tensor/allocator.h"
 #include "tensor/cuda/block_pool.h"
 #include "tensor/cuda/stream.h"
-#include "tensor/storage.h"
+#include "tensor/tensor.h"
 
 namespace rondo::cuda {
 
@@ -26,24 +27,30 @@ class CachingAllocator final : public Allocator {
 
   /// `stream` uses this memory too, beside the one it was allocated for.
   void record_stream(void* data, const Stream& stream);
-  MemoryStats stats() const { return pool_.stats(); }
+  MemoryStats stats() const;
   void reset_peak() { pool_.reset_peak(); }
   void empty_cache() noexcept { pool_.empty_cache(); }
 
   /// A pool beside the usual one, for a graph's capture. Who holds it may let go at any time: it
   /// lives as long as a block of it.
-  std::shared_ptr<BlockPool> new_pool() const;
+  std::shared_ptr<BlockPool> new_pool();
 
  private:
   explicit CachingAllocator(int device);
 
   int device_;
   BlockPool pool_;
-  // Blocks of other pools that are given out.
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  std::vector<std::weak_ptr<BlockPool>> new_pools_;
+  // Blocks of those that are given out.
   std::atomic<std::size_t> others_given_out_{0};
   std::unordered_map<void*, std::shared_ptr<BlockPool>> others_;
 };
+
+/// x's memory is used in `stream` as well (torch.Tensor.record_stream): once x is gone, nobody gets
+/// it before what lies in that stream by then is done. Throws Error for memory that is not the
+/// caching allocator's.
+void record_stream(const Tensor& x, const Stream& stream);
 
 /// Host memory that the GPU can read and write by itself: only copies to and from such memory run
 /// beside the host. Kept for reuse like the GPU's own; a block comes back when the streams that

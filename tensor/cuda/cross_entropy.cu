@@ -1,6 +1,6 @@
-// Cross-entropy and its gradient, a line of logits to a block of threads, with the formulas of
-// tensor/cpu/cross_entropy.cpp: what a training step needs between its last layer and backward is
-// one kernel, which reads the logits once, and the gradient another.
+// Cross-entropy and its gradient, with the formulas of tensor/cpu/cross_entropy.cpp: one kernel
+// goes over the logits forward, walking each line twice (its maximum, then the sums), and one
+// backward.
 
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/index_range.cuh"
@@ -93,9 +93,9 @@ void CudaBackend::cross_entropy(const Tensor& logits, const Tensor& target,
   const Lines<3> walked(1, {&logits, &target, &first});
   const IndexRange range{index_note(device_), "cross_entropy", 1, classes};
   visit_float_compute(logits.dtype(), "cross_entropy", [&]<class C>() {
-    for_rows(device_, walked.count, classes,
-             CrossEntropy<C>{walked, lines.stride(0), classes, params.ignore_index,
-                             static_cast<C>(params.label_smoothing), range});
+    for_lines(device_, walked.count, classes, walked.side_by_side(),
+              CrossEntropy<C>{walked, lines.stride(0), classes, params.ignore_index,
+                              static_cast<C>(params.label_smoothing), range});
   });
 }
 
@@ -106,9 +106,9 @@ void CudaBackend::cross_entropy_backward(const Tensor& dloss, const Tensor& logi
   const Tensor first = first_row(lines);
   const Lines<5> walked(1, {&logits, &dlogits, &target, &dloss, &first});
   visit_float_compute(logits.dtype(), "cross_entropy", [&]<class C>() {
-    for_rows(device_, walked.count, classes,
-             CrossEntropyBackward<C>{walked, lines.stride(0), classes, params.ignore_index,
-                                     static_cast<C>(params.label_smoothing)});
+    for_lines(device_, walked.count, classes, walked.side_by_side(),
+              CrossEntropyBackward<C>{walked, lines.stride(0), classes, params.ignore_index,
+                                      static_cast<C>(params.label_smoothing)});
   });
 }
 

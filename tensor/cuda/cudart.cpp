@@ -24,7 +24,6 @@ constexpr Cudart real = {
     .memcpy_peer_async = cudaMemcpyPeerAsync,
     .get_stream_priority_range = cudaDeviceGetStreamPriorityRange,
     .stream_create_with_priority = cudaStreamCreateWithPriority,
-    .stream_destroy = cudaStreamDestroy,
     .stream_query = cudaStreamQuery,
     .stream_synchronize = cudaStreamSynchronize,
     .stream_wait_event = cudaStreamWaitEvent,

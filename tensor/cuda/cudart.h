@@ -31,7 +31,6 @@ struct Cudart {
 
   cudaError_t (*get_stream_priority_range)(int* lowest, int* highest);
   cudaError_t (*stream_create_with_priority)(cudaStream_t*, unsigned flags, int priority);
-  cudaError_t (*stream_destroy)(cudaStream_t);
   cudaError_t (*stream_query)(cudaStream_t);
   cudaError_t (*stream_synchronize)(cudaStream_t);
   cudaError_t (*stream_wait_event)(cudaStream_t, cudaEvent_t, unsigned flags);

@@ -209,9 +209,10 @@ bool run(int device, const Tensor& a, const Tensor& c, const Tensor& bias, Activ
     const cublasStatus_t status =
         lt.get_heuristic(handle, desc.handle, left_layout.handle, right_layout.handle,
                          result.handle, result.handle, preference.handle, 1, &best, &found);
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED || found == 0) return {};
-    check_blas(status, "the choice of a kernel");
-    return best.algo;
+    if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_blas(status, "the choice of a kernel");
+    const bool is_usable =
+        status == CUBLAS_STATUS_SUCCESS && found > 0 && best.state == CUBLAS_STATUS_SUCCESS;
+    return is_usable ? Kernel(best.algo) : Kernel();
   });
   if (!kernel) return false;
 

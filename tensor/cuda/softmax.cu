@@ -1,4 +1,4 @@
-// softmax and log_softmax along one dimension, a line to a block of threads: its maximum, the sum
+// softmax and log_softmax along one dimension, of each line its maximum, the sum
 // of exp(x - maximum), and the result, in three walks over a line that the cache holds. NaN and
 // +inf make their whole line NaN, as in tensor/cpu/softmax.cpp.
 
@@ -42,9 +42,9 @@ void CudaBackend::softmax(bool log, const Tensor& x, std::int64_t dim, const Ten
   const std::int64_t n = size_along(x, dim);
   visit_float_compute(x.dtype(), "softmax", [&]<class C>() {
     if (log) {
-      for_rows(device_, lines.count, n, Softmax<true, C>{lines, n});
+      for_lines(device_, lines.count, n, lines.side_by_side(), Softmax<true, C>{lines, n});
     } else {
-      for_rows(device_, lines.count, n, Softmax<false, C>{lines, n});
+      for_lines(device_, lines.count, n, lines.side_by_side(), Softmax<false, C>{lines, n});
     }
   });
 }

@@ -4,7 +4,10 @@
 
 #include <cmath>
 
+#include "autograd/engine.h"
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/indexing.h"
+#include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "support/errors.h"
 #include "support/golden.h"
@@ -76,6 +79,29 @@ TEST(Loss, CrossEntropyOfClassesThatAreImpossible) {
       cross_entropy(logits, tensor<std::int64_t>({0}), {.label_smoothing = 0.1}).item()));
   EXPECT_TRUE(std::isnan(
       cross_entropy(tensor<float>({NAN, 1, 2}, {1, 3}), tensor<std::int64_t>({1})).item()));
+}
+
+TEST(Loss, CrossEntropyIgnoresALineWhateverItHolds) {
+  Tensor logits = tensor<float>({INFINITY, 1, 2, 0, 1, 2}, {2, 3}).requires_grad_();
+  Tensor target = tensor<std::int64_t>({-100, 1});
+  for (bool twice : {false, true}) {
+    Tensor dx = grad({cross_entropy(logits, target)}, {logits}, {.create_graph = twice})[0];
+    EXPECT_EQ(dx[0].abs().sum().item(), 0) << twice;
+    EXPECT_GT(dx[1].abs().sum().item(), 0.1) << twice;
+  }
+}
+
+TEST(Loss, CrossEntropyOfManyDimensions) {
+  const Tensor logits = randn({2, 3, 1, 2, 1, 1, 2, 1}),
+               rows = logits.permute({0, 2, 3, 4, 5, 6, 7, 1});
+  const Tensor target = randint(0, 3, {2, 1, 2, 1, 1, 2, 1}, {.dtype = i64});
+  for (double smoothing : {0.0, 0.2}) {
+    EXPECT_NEAR(
+        cross_entropy(logits, target, {.label_smoothing = smoothing}).item(),
+        cross_entropy(rows.reshape({8, 3}), target.reshape({8}), {.label_smoothing = smoothing})
+            .item(),
+        1e-6);
+  }
 }
 
 TEST(Loss, CrossEntropyReadsStridedLogitsAndTargets) {

@@ -10,9 +10,11 @@
 #include "autograd/ops/loss.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/unary.h"
 #include "nn/activation.h"
 #include "nn/batch_norm.h"
 #include "nn/containers.h"
+#include "nn/conv2d.h"
 #include "nn/linear.h"
 #include "optim/sgd.h"
 #include "support/errors.h"
@@ -166,7 +168,12 @@ TEST(DataParallel, NcclBroadcastsAndSums) {
     EXPECT_TRUE(parallel.uses_nccl());
     parallel.to(f64);
     parallel.to(Device::cuda(0));
+    test::nccl_calls("broadcast");
+    test::nccl_calls("reduce");
     const Result got = trained(parallel, Device::cpu(), rows);
+    // Five parameters on three GPUs in three steps; fewer rows than devices are copied.
+    EXPECT_EQ(test::nccl_calls("broadcast"), rows < 3 ? 0 : 45);
+    EXPECT_EQ(test::nccl_calls("reduce"), rows < 3 ? 0 : 45);
     EXPECT_TRUE(test::all_close(got.output.to(Device::cpu()), want.output, 1e-12)) << rows;
     for (std::size_t i = 0; i < want.parameters.size(); ++i)
       EXPECT_TRUE(test::all_close(got.parameters[i].to(Device::cpu()), want.parameters[i], 1e-12))
@@ -176,18 +183,23 @@ TEST(DataParallel, NcclBroadcastsAndSums) {
   EXPECT_FALSE(DataParallel(Linear(4, 5), {.device_ids = {0, 1}, .use_nccl = false}).uses_nccl());
 }
 
-/// A layer that a forward may leave out, one that is frozen, and statistics.
+/// A layer that a forward leaves out, one that is frozen, one without elements, and statistics.
 struct Partial : Module {
-  Linear used{4, 4}, unused{4, 4}, frozen{4, 3};
+  Linear used{4, 4}, unused{4, 4}, frozen{4, 3}, empty{4, 0};
   BatchNorm1d norm{3};
   Partial() {
     for (Tensor& x : frozen.parameters()) x.requires_grad_(false);
   }
-  Tensor forward(const Tensor& x) override { return norm(frozen(used(x))); }
+  Tensor forward(const Tensor& x) override {
+    EXPECT_FALSE(frozen.weight.requires_grad());  // of each replica
+    EXPECT_TRUE(used.weight.requires_grad());
+    return norm(frozen(used(x) + empty(x).sum()));
+  }
   void visit(Visitor& v) override {
     v.child("used", used);
     v.child("unused", unused);
     v.child("frozen", frozen);
+    v.child("empty", empty);
     v.child("norm", norm);
   }
 };
@@ -216,6 +228,40 @@ TEST(DataParallel, NcclLeavesOutWhatHasNoGradient) {
     ++i;
   }
   EXPECT_THAT(test::nccl_violations(), testing::IsEmpty());
+}
+
+TEST(DataParallel, NcclTakesTensorsAsTheyLie) {
+  const Gpus gpus;
+  manual_seed(5);
+  Conv2d conv(3, 4, 3);
+  conv.to(Device::cuda(0));  // where its weight is channels_last
+  ASSERT_TRUE(conv.weight.is_contiguous(MemoryFormat::channels_last));
+  const Tensor x = randn({4, 3, 5, 5}, {.device = Device::cuda(0)});
+  square(conv(x)).sum().backward();
+  const Tensor want = conv.weight.grad().to(Device::cpu());
+  conv.zero_grad();
+  DataParallel parallel(conv, {.device_ids = {0, 1}});
+  square(parallel(x)).sum().backward();
+  EXPECT_TRUE(test::all_close(parallel.parameters()[0].grad().to(Device::cpu()), want, 1e-4));
+  EXPECT_THAT(test::nccl_violations(), testing::IsEmpty());
+}
+
+TEST(DataParallel, AFailureOfNcclIsTold) {
+  const Gpus gpus;
+  DataParallel parallel(Linear(3, 1), {.device_ids = {0, 1}});
+  parallel.to(Device::cuda(0));
+  const Tensor x = randn({6, 3});
+  parallel(x);
+  test::break_nccl(1);
+  EXPECT_ERROR(parallel(x), CommError,
+               "DataParallel: a broadcast of the parameters failed: NCCL: remote process exited");
+  EXPECT_ERROR(parallel(x), CommError, "NCCL has failed before; make a new DataParallel");
+  BatchNorm1d norm(3);
+  norm.to(Device::cuda(0));
+  norm.running_mean = zeros({3});
+  DataParallel misplaced(norm, {.device_ids = {0, 1}});
+  EXPECT_ERROR(misplaced(x), DeviceError,
+               "DataParallel: running_mean is on cpu, but the first device is cuda:0");
 }
 
 TEST(DataParallel, TheGradientOverNcclHasAGradient) {

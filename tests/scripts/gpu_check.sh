@@ -19,6 +19,7 @@ stub "$work/path/nvidia-smi" <<'END'
 case $1 in *name*) echo "NVIDIA H200" && echo "NVIDIA H200" ;; *) echo "580.1, 143771 MiB, 1980 MHz, 3201 MHz" ;; esac
 END
 stub "$work/path/mpirun" <<'END'
+[ "$1" = --version ] && echo "mpirun (Open MPI) 4.1.4" && exit 0
 while [ $# -gt 0 ]; do [ "$1" = --json ] && out=$2; shift; done
 echo '{"world_size": 2, "rows": [{"algorithm": "nccl", "bytes": 1048576, "seconds": 0.001, "bus_gb_s": 1.05}]}' >"$out"
 END

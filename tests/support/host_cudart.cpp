@@ -198,12 +198,6 @@ cudaError_t stream_create(cudaStream_t* stream, unsigned, int) {
   return cudaSuccess;
 }
 /// As in CUDA, what is in the stream is still done.
-cudaError_t stream_destroy(cudaStream_t stream) {
-  Lock lock(mutex());
-  drain(of(stream), lock);
-  others().erase(&of(stream));
-  return cudaSuccess;
-}
 cudaError_t answer(HostStream& stream, std::uint64_t place) {
   if (stream.completed < place && ++stream.asked % 2 == 0) pump(stream);
   return stream.completed >= place ? cudaSuccess : cudaErrorNotReady;
@@ -371,7 +365,6 @@ const cuda::Cudart& host_cudart() {
       .memcpy_peer_async = memcpy_peer_async,
       .get_stream_priority_range = get_stream_priority_range,
       .stream_create_with_priority = stream_create,
-      .stream_destroy = stream_destroy,
       .stream_query = stream_query,
       .stream_synchronize = stream_synchronize,
       .stream_wait_event = stream_wait_event,

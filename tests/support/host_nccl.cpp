@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 
 #include "dist/reduce.h"
 #include "support/host_cudart.h"
@@ -52,11 +53,13 @@ struct World {
   int joined = 0;
   std::map<std::uint64_t, Meeting> meetings;
   std::map<std::pair<int, int>, std::deque<Parcel>> mail;  // from, to
+  std::vector<std::thread::id> makers;                     // of its ranks
 };
 
 struct Comm {
   std::shared_ptr<World> world;
-  int rank;
+  int rank, device;
+  std::thread::id maker;
   std::uint64_t next = 0;
   bool aborted = false;
   bool busy = true;  // every call is in progress first
@@ -74,6 +77,7 @@ std::map<std::string, std::shared_ptr<World>> worlds;
 std::map<int, Comm*> comms;
 std::vector<std::string> violations;
 int said_version = 0;
+std::map<std::string, int> calls_of_kind;
 std::uint64_t ids = 0;
 
 Comm& of(ncclComm_t comm) { return *reinterpret_cast<Comm*>(comm); }
@@ -90,8 +94,32 @@ struct Group {
 };
 thread_local Group group;
 
+int current_device() {
+  int device = -1;
+  host_cudart().get_device(&device);
+  return device;
+}
+
+/// What the header says of a thread with several ranks.
+void check_group(const Comm& comm, const std::string& what) {
+  Lock lock(mutex());
+  if (group.depth == 0 && std::ranges::count(comm.world->makers, comm.maker) > 1)
+    violation(concat("rank ", comm.rank, ": ", what, " outside a group"));
+}
+void check_caller(const Comm& comm, const std::string& what) {
+  check_group(comm, what);
+  if (current_device() != comm.device)
+    violation(concat("rank ", comm.rank, ": ", what, " while GPU ", current_device(),
+                     " is the current one"));
+}
+
 ncclResult_t put(ncclComm_t comm, cudaStream_t stream, const std::string& what,
                  std::function<bool()> work) {
+  check_caller(of(comm), what);
+  {
+    Lock lock(mutex());
+    ++calls_of_kind[what];
+  }
   if (!has_waited_for_device(stream))
     violation(concat("rank ", of(comm).rank, ": ", what, " does not wait for the GPU"));
   of(comm).busy = true;
@@ -221,7 +249,13 @@ ncclResult_t comm_init_rank(ncclComm_t* comm, int size, ncclUniqueId id, int ran
   ++world->joined;
   // Kept: its work may still lie in streams.
   static auto* all = new std::vector<std::unique_ptr<Comm>>;
-  Comm* made = all->emplace_back(new Comm{.world = world, .rank = rank}).get();
+  Comm* made = all->emplace_back(new Comm{.world = world,
+                                          .rank = rank,
+                                          .device = current_device(),
+                                          .maker = std::this_thread::get_id()})
+                   .get();
+  world->makers.push_back(made->maker);
+  check_caller(*made, "comm_init_rank");
   comms[rank] = made;
   *comm = reinterpret_cast<ncclComm_t>(made);
   return ncclInProgress;
@@ -235,6 +269,7 @@ ncclResult_t comm_async_error(ncclComm_t comm, ncclResult_t* state) {
   return ncclSuccess;
 }
 ncclResult_t comm_finalize(ncclComm_t comm) {
+  check_group(of(comm), "comm_finalize");
   of(comm).busy = true;
   return ncclInProgress;
 }
@@ -337,6 +372,11 @@ const dist::Nccl& host_nccl(int version) {
 std::vector<std::string> nccl_violations() {
   Lock lock(mutex());
   return std::exchange(violations, {});
+}
+
+int nccl_calls(const std::string& kind) {
+  Lock lock(mutex());
+  return std::exchange(calls_of_kind[kind], 0);
 }
 
 void break_nccl(int rank) {

@@ -2,6 +2,7 @@
 
 #include "autograd/ops/activation.h"
 #include "autograd/ops/conv.h"
+#include "autograd/ops/fused.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/norm.h"

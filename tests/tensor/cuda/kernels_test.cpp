@@ -264,7 +264,7 @@ TEST_F(CudaKernels, MatrixProductsOfAllLayouts) {
 
 TEST_F(CudaKernels, ProductsWithAnActivationAreTheirParts) {
   for (DType dtype : {f32, f64, bf16, f16}) {
-    for (std::int64_t columns : {8, 7}) {  // of 7 the double has no fused kernel
+    for (std::int64_t columns : {8, 7, 11, 13}) {  // of the odd ones the double has no fused kernel
       const Tensor x = converted(randn({5, 16}), dtype), w = converted(randn({columns, 16}), dtype);
       const Tensor b = converted(randn({columns}), dtype);
       for (const Tensor& bias : {b, Tensor()}) {
@@ -291,6 +291,15 @@ TEST_F(CudaKernels, CrossEntropyNamesATargetThatIsNoClass) {
   EXPECT_ERROR(cross_entropy(logits, tensor<std::int64_t>({0, 4, 1}).to(gpu)).item(), ShapeError,
                "cross_entropy: index 4 is out of range for dimension 1 of size 4");
   EXPECT_GT(cross_entropy(logits, tensor<std::int64_t>({0, -100, 1}).to(gpu)).item(), 0);
+  // Backward reads and writes nothing beside the line either.
+  const Tensor x = randn({3, 4}).to(gpu).requires_grad_();
+  cross_entropy(x, tensor<std::int64_t>({0, 1 << 20, 1}).to(gpu)).backward();
+  EXPECT_ERROR(x.grad().to(Device::cpu()), ShapeError,
+               "cross_entropy: index 1048576 is out of range");
+  EXPECT_ERROR(cross_entropy(logits, tensor<std::int64_t>({0, 1, 1})), DeviceError,
+               "cross_entropy: tensors on cuda:0 and cpu");
+  EXPECT_ERROR(cross_entropy(randn({3, 4}), tensor<std::int64_t>({0, 1, 1}).to(gpu)), DeviceError,
+               "cross_entropy: tensors on cpu and cuda:0");
 }
 
 TEST_F(CudaKernels, ConvolutionsOfF32AreExactUnlessTf32IsAllowed) {

@@ -10,7 +10,10 @@
 #include "support/host_nccl.h"
 #include "support/ranks.h"
 #include "support/simulated_gpu.h"
+#include "tensor/backend.h"
+#include "tensor/creation.h"
 #include "tensor/cuda.h"
+#include "tensor/cuda/allocator.h"
 
 namespace rondo::train {
 namespace {
@@ -54,6 +57,29 @@ TEST_P(GpuRanks, CapturedWithItsAllReducesIsTheSame) {
 }
 
 INSTANTIATE_TEST_SUITE_P(SgdAndAdam, GpuRanks, ::testing::Values(0, 1));
+
+// A stream of one's own copies x, which is gone meanwhile: nothing is written over it before.
+TEST(GpuMemory, IsHeldForTheStreamsThatUseIt) {
+  const test::SimulatedGpus gpus(test::SimulatedGpus::Memory::caching);
+  const Device gpu = Device::cuda(2);
+  Tensor x = full({1000}, 3.0, {.device = gpu});
+  const Tensor y = zeros({1000}, {.device = gpu});
+  const cuda::Stream beside = cuda::Stream::create(2);
+  const cuda::Event ready(2), done(2);
+  ready.record(cuda::current_stream(2));
+  ready.block(beside);
+  {
+    const cuda::StreamGuard guard(beside);
+    backend(gpu).copy(x, y);  // as late as can be
+  }
+  cuda::record_stream(x, beside);
+  x = {};
+  std::vector<Tensor> others;
+  for (int i = 0; i < 20; ++i) others.push_back(zeros({1000}, {.device = gpu}));
+  done.record(beside);
+  done.block(cuda::current_stream(2));
+  EXPECT_EQ(y.to(Device::cpu()).sum().item(), 3000);
+}
 
 TEST(GpuMemory, WhoHoldsItIsToldWhenThereIsNone) {
   const test::SimulatedGpus gpus(test::SimulatedGpus::Memory::caching);

@@ -122,8 +122,10 @@ TEST_F(Graphs, DrawNewNumbersAsTheStepWould) {
 // Memory of a captured step is written by every replay: nobody else may get it.
 TEST_F(Graphs, KeepTheirMemory) {
   Tensor x = full({1000}, 1.0, {.device = gpu}), y;
+  const std::size_t before = cuda::memory_stats().graphs;
   cuda::Graph graph(gpu);
   graph.capture([&] { y = (x + 1) * (x + 2); });
+  EXPECT_GE(cuda::memory_stats().graphs, before + 3 * 4000);
   std::vector<Tensor> others;
   for (int i = 0; i < 50; ++i) others.push_back(zeros({1000}, {.device = gpu}));
   graph.replay();
