@@ -39,7 +39,7 @@ struct Options {
   std::int64_t min_bytes = 1 << 20, max_bytes = std::int64_t{128} << 20;
   int repeat = 0;
   int chunk_kib = 0, chunks = 0, window = 0;
-  std::string device = "cpu", all_reduce = "nccl";
+  std::string device = "cpu", all_reduce;
   std::string json;
 };
 
@@ -118,7 +118,7 @@ int program(int argc, char** argv) {
   app.add_option("--chunks", options.chunks, "chunks of a segment");
   app.add_option("--window", options.window, "chunks in flight");
   app.add_option("--device", options.device, "where the buffers lie: cpu or cuda");
-  app.add_option("--all-reduce", options.all_reduce, "how GPUs talk")
+  app.add_option("--all-reduce", options.all_reduce, "how GPUs talk (default: nccl)")
       ->check(CLI::IsMember({"nccl", "mpi"}));
   app.add_option("--json", options.json, "write the rows to FILE; - is standard output");
   try {
@@ -133,6 +133,11 @@ int program(int argc, char** argv) {
   if (options.window > 0) ring.window = options.window;
   if (options.all_reduce == "mpi") init.communicator.all_reduce = dist::AllReduce::mpi;
   auto comm = dist::init(init);
+  std::string arguments;
+  for (int i = 1; i < argc; ++i) arguments += concat(i > 1 ? " " : "", argv[i]);
+  comm->agree("the arguments", arguments);
+  require(options.all_reduce.empty() || options.device != "cpu", "--all-reduce ",
+          options.all_reduce, " says how GPUs talk: it needs --device cuda");
   const Device device = dist::use_device(*comm, options.device);
   require(options.min_bytes <= options.max_bytes, "--max-bytes ", options.max_bytes,
           " is below --min-bytes ", options.min_bytes);

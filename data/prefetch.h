@@ -12,13 +12,17 @@
 #include <memory>
 
 #include "data/loader.h"
+#include "tensor/cuda.h"
 
 namespace rondo::data {
 
 class DeviceBatches {
  public:
   class Iterator;
-  DeviceBatches(DataLoader& loader, Device device) : loader_(loader), device_(device) {}
+  /// Throws DeviceError where there is no such device.
+  DeviceBatches(DataLoader& loader, Device device) : loader_(loader), device_(device) {
+    if (device.is_cuda()) cuda::require_device(device.index);
+  }
 
   /// Starts the loader's epoch.
   Iterator begin();

@@ -29,12 +29,17 @@ template <ReduceOp op, class T>
 RONDO_HD T combined(T a, T b) {
   using W = typename Working<T>::type;
   if constexpr (std::is_same_v<T, bool>) {
-    return op == ReduceOp::sum || op == ReduceOp::max ? a || b : a && b;
+    return op == ReduceOp::sum || op == ReduceOp::max || op == ReduceOp::bor ? a || b : a && b;
   } else if constexpr (op == ReduceOp::sum || op == ReduceOp::avg) {
     // u8 and i8 are promoted to int by +, which the conversion back to T wraps again.
     return T(W(a) + W(b));
   } else if constexpr (op == ReduceOp::prod) {
     return T(W(a) * W(b));
+  } else if constexpr (op == ReduceOp::band || op == ReduceOp::bor) {
+    if constexpr (is_float<T>)
+      return a;  // refused by check_reducible
+    else
+      return T(op == ReduceOp::band ? W(a) & W(b) : W(a) | W(b));
   } else if constexpr (is_float<T>) {
     const W x = W(a), y = W(b);
     return T((op == ReduceOp::min ? x < y : x > y) || x != x ? x : y);

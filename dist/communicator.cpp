@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "dist/algorithms/ring_collectives.h"
+#include "dist/dense.h"
 #include "dist/device_collectives.h"
 #include "dist/progress.h"
-#include "tensor/backend.h"
 #include "tensor/error.h"
 
 namespace rondo::dist {
@@ -16,21 +16,6 @@ namespace {
 // dist/run.cpp.
 constexpr int message_tags = 16384;
 constexpr int max_message_tag = 16000;
-
-void check_dense(const char* what, const Tensor& x) {
-  require<CommError>(x.defined(), what, ": the tensor is undefined");
-  bool dense = x.is_contiguous() || (x.dim() == 4 && x.is_contiguous(MemoryFormat::channels_last));
-  require<ShapeError>(dense, what, ": the tensor ", x.shape(), " with strides ", x.strides(),
-                      " is not dense; call contiguous()");
-}
-
-/// y's elements become x's in the order in which they lie in memory; both are dense.
-void copy_elements(const Tensor& x, const Tensor& y) {
-  backend(x).copy(x.as_view({x.numel()}, {1}, x.storage_offset()),
-                  y.as_view({y.numel()}, {1}, y.storage_offset()));
-}
-
-std::size_t bytes_of(const Tensor& x) { return static_cast<std::size_t>(x.nbytes()); }
 
 // One message, as an operation.
 class Message final : public Operation {
@@ -106,7 +91,9 @@ RingOptions Communicator::next_ring() {
   return ring;
 }
 
-std::string Communicator::next_name(const char* what) { return concat(what, ' ', sequence_++); }
+std::string Communicator::next_name(const char* what) {
+  return concat(what, ' ', sequence_++, group_);
+}
 
 /// Whether x is the business of gpu_. A world of one needs nobody.
 bool Communicator::is_on_gpu(const char* what, const Tensor& x) const {
@@ -127,7 +114,7 @@ Communicator::Job Communicator::all_reduce_job(const Tensor& x, ReduceOp op, All
   require<CommError>(!native || std::strcmp(backend(), "mpi") == 0 || world_size_ == 1,
                      "all_reduce: MPI's own was asked for, but the backend is ", backend());
   x.bump_version();
-  std::string name = concat("all_reduce ", sequence_);
+  std::string name = concat("all_reduce ", sequence_, group_);
   RingOptions ring = next_ring();
   return {.name = std::move(name), .begin = [=, this](Scratch& scratch) {
             Transport& t = *transport_;
@@ -166,10 +153,48 @@ void Communicator::all_reduce(const Tensor& x, ReduceOp op) {
       x, op, options_.all_reduce == AllReduce::nccl ? AllReduce::ring : options_.all_reduce));
 }
 
+Communicator::Job Communicator::reduce_job(const Tensor& x, int root, ReduceOp op) {
+  check_dense("reduce", x);
+  check_reducible(x.dtype(), op);
+  check_peer("reduce", root);
+  std::string name = concat("reduce ", sequence_, group_);
+  RingOptions ring = next_ring();
+  // What passes through a rank on its way to root is summed in a copy.
+  std::shared_ptr<std::vector<char>> sums;
+  if (rank_ == root) {
+    x.bump_version();
+  } else {
+    sums = std::make_shared<std::vector<char>>(bytes_of(x));
+  }
+  return {.name = std::move(name),
+          .begin =
+              [=, this](Scratch& scratch) {
+                void* data = sums ? sums->data() : x.data_ptr();
+                if (sums && !sums->empty()) std::memcpy(data, x.data_ptr(), sums->size());
+                return chain_reduce(*transport_, scratch, data, x.numel(), x.dtype(), op, root,
+                                    ring);
+              },
+          .keep = sums};
+}
+Work Communicator::reduce_async(const Tensor& x, int root, ReduceOp op) {
+  if (!is_on_gpu("reduce", x)) return start(reduce_job(x, root, op));
+  check_dense("reduce", x);
+  check_reducible(x.dtype(), op);
+  check_peer("reduce", root);
+  if (rank_ == root) x.bump_version();
+  std::string name = next_name("reduce");
+  if (world_size_ == 1 || x.numel() == 0) return {};
+  return gpu_->reduce(std::move(name), x, root, op);
+}
+void Communicator::reduce(const Tensor& x, int root, ReduceOp op) {
+  if (is_on_gpu("reduce", x)) return reduce_async(x, root, op).wait();
+  run(reduce_job(x, root, op));
+}
+
 Communicator::Job Communicator::broadcast_job(std::shared_ptr<void> keep, void* data,
                                               std::size_t bytes, int root) {
   check_peer("broadcast", root);
-  std::string name = concat("broadcast ", sequence_);
+  std::string name = concat("broadcast ", sequence_, group_);
   RingOptions ring = next_ring();
   return {.name = std::move(name),
           .begin =
@@ -209,7 +234,7 @@ void Communicator::check_all_gather(const Tensor& out, const Tensor& x) const {
 
 Communicator::Job Communicator::all_gather_job(const Tensor& out, const Tensor& x) {
   check_all_gather(out, x);
-  std::string name = concat("all_gather ", sequence_);
+  std::string name = concat("all_gather ", sequence_, group_);
   RingOptions ring = next_ring();
   return {.name = std::move(name), .begin = [=, this](Scratch& scratch) {
             char* mine = static_cast<char*>(out.data_ptr()) + bytes_of(x) * rank_;
@@ -246,7 +271,7 @@ void Communicator::check_reduce_scatter(const Tensor& out, const Tensor& x, Redu
 Communicator::Job Communicator::reduce_scatter_job(const Tensor& out, const Tensor& x,
                                                    ReduceOp op) {
   check_reduce_scatter(out, x, op);
-  std::string name = concat("reduce_scatter ", sequence_);
+  std::string name = concat("reduce_scatter ", sequence_, group_);
   RingOptions ring = next_ring();
   // The sums are formed in a copy, since they travel through every part of it.
   auto sums = std::make_shared<std::vector<char>>(bytes_of(x));
@@ -279,7 +304,7 @@ void Communicator::reduce_scatter(const Tensor& out, const Tensor& x, ReduceOp o
 }
 
 void Communicator::barrier() {
-  std::string name = concat("barrier ", sequence_);
+  std::string name = concat("barrier ", sequence_, group_);
   int tag = next_ring().tag;
   run({.name = std::move(name),
        .begin = [=, this](Scratch&) { return dist::barrier(*transport_, tag); }});

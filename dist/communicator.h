@@ -66,6 +66,9 @@ class Communicator {
   void all_reduce(const Tensor& x, ReduceOp op = ReduceOp::sum);
   Work all_reduce_async(const Tensor& x, ReduceOp op = ReduceOp::sum);
   Work all_reduce_async(const Tensor& x, ReduceOp op, AllReduce algorithm);
+  /// Root's x becomes the reduction of all ranks' x; the others' stays as it is.
+  void reduce(const Tensor& x, int root = 0, ReduceOp op = ReduceOp::sum);
+  Work reduce_async(const Tensor& x, int root = 0, ReduceOp op = ReduceOp::sum);
   /// x becomes root's x.
   void broadcast(const Tensor& x, int root = 0);
   Work broadcast_async(const Tensor& x, int root = 0);
@@ -76,6 +79,22 @@ class Communicator {
   /// elements; x stays as it is.
   void reduce_scatter(const Tensor& out, const Tensor& x, ReduceOp op = ReduceOp::sum);
   Work reduce_scatter_async(const Tensor& out, const Tensor& x, ReduceOp op = ReduceOp::sum);
+  // What one rank has for another: a tensor for each rank, of any shapes and dtypes, as long as
+  // sender and receiver agree. Where only root has a list, the others pass an empty one.
+
+  /// parts[r] becomes rank r's x.
+  void all_gather(const Tensors& parts, const Tensor& x);
+  Work all_gather_async(const Tensors& parts, const Tensor& x);
+  /// On root parts[r] becomes rank r's x.
+  void gather(const Tensors& parts, const Tensor& x, int root = 0);
+  Work gather_async(const Tensors& parts, const Tensor& x, int root = 0);
+  /// x becomes root's parts[rank()].
+  void scatter(const Tensor& x, const Tensors& parts, int root = 0);
+  Work scatter_async(const Tensor& x, const Tensors& parts, int root = 0);
+  /// from[r] becomes rank r's to[rank()].
+  void all_to_all(const Tensors& from, const Tensors& to);
+  Work all_to_all_async(const Tensors& from, const Tensors& to);
+
   /// Returns when all ranks have called it.
   void barrier();
   /// To and from one peer, beside the collectives; 0 ≤ tag < 16000.
@@ -91,6 +110,12 @@ class Communicator {
   /// Throws CommError on all ranks, the same sentence, unless `value` is equal on all:
   /// "rank 1 has --batch 64 where rank 0 has --batch 128".
   void agree(const std::string& what, const std::string& value);
+
+  /// A communicator of some of the ranks, numbered in the order given; null on the others. All
+  /// ranks call it with the same list. It has this one's options and GPU, and its collectives run
+  /// beside this one's. Throws CommError on all ranks for a list that is empty, names a rank twice
+  /// or one that does not exist, or differs between ranks.
+  std::shared_ptr<Communicator> new_group(const std::vector<int>& ranks);
 
   /// Memory for what will be communicated: DDP's buckets.
   StoragePtr allocate(std::size_t bytes, Device device = Device::cpu());
@@ -119,6 +144,10 @@ class Communicator {
   Job broadcast_job(std::shared_ptr<void> keep, void* data, std::size_t bytes, int root);
   Job all_gather_job(const Tensor& out, const Tensor& x);
   Job reduce_scatter_job(const Tensor& out, const Tensor& x, ReduceOp op);
+  Job reduce_job(const Tensor& x, int root, ReduceOp op);
+  Job exchange_job(const Tensors& from, const Tensors& to);
+  Work exchange_async(const char* what, const Tensors& from, const Tensors& to);
+  void check_root_has_parts(const char* what, const Tensors& parts, int root) const;
   Job message_job(const Tensor& x, int peer, int tag, bool is_send);
   RingOptions next_ring();
   void check_peer(const char* what, int peer) const;
@@ -131,6 +160,7 @@ class Communicator {
   std::shared_ptr<Transport> transport_;
   CommunicatorOptions options_;
   int rank_, world_size_;
+  std::string group_;           // " of group {1, 3}", for messages
   std::uint64_t sequence_ = 0;  // of the next collective: the same on all ranks
   std::shared_ptr<Progress> progress_;
   std::shared_ptr<DeviceCollectives> gpu_;

@@ -124,4 +124,8 @@ Device use_device(Communicator& comm, const std::string& name) {
   return device;
 }
 
+void share_gpu(Communicator& group, Device device) {
+  if (group.world_size() > 1) attach(group, device, place(group));
+}
+
 }  // namespace rondo::dist

@@ -22,4 +22,8 @@ namespace rondo::dist {
 /// over NCCL, naming the ranks, or NCCL is missing or too old. Collective.
 Device use_device(Communicator& comm, const std::string& name);
 
+/// Gives a group's communicator this rank's GPU, as use_device has given it to that of all ranks.
+/// Collective over the group.
+void share_gpu(Communicator& group, Device device);
+
 }  // namespace rondo::dist

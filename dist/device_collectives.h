@@ -22,9 +22,12 @@ class DeviceCollectives {
   // `what` names the collective: "all_reduce 17". Arguments are checked already.
   virtual Work all_reduce(std::string what, const Tensor& x, ReduceOp op, AllReduce algorithm) = 0;
   virtual Work broadcast(std::string what, const Tensor& x, int root) = 0;
+  virtual Work reduce(std::string what, const Tensor& x, int root, ReduceOp op) = 0;
   virtual Work all_gather(std::string what, const Tensor& out, const Tensor& x) = 0;
   virtual Work reduce_scatter(std::string what, const Tensor& out, const Tensor& x,
                               ReduceOp op) = 0;
+  /// from[r] becomes rank r's to[rank]; undefined tensors are nothing.
+  virtual Work exchange(std::string what, const Tensors& from, const Tensors& to) = 0;
   virtual Work send(std::string what, const Tensor& x, int peer, int tag) = 0;
   virtual Work recv(std::string what, const Tensor& x, int peer, int tag) = 0;
 

@@ -25,7 +25,7 @@ void combine_as(void* into, const void* from, std::int64_t n) {
 }  // namespace
 
 const char* name_of(ReduceOp op) {
-  static constexpr const char* names[] = {"sum", "avg", "min", "max", "prod"};
+  static constexpr const char* names[] = {"sum", "avg", "min", "max", "prod", "band", "bor"};
   return names[static_cast<int>(op)];
 }
 
@@ -43,6 +43,10 @@ void combine(void* into, const void* from, std::int64_t count, DType dtype, Redu
         return combine_as<ReduceOp::min, T>(into, from, count);
       case ReduceOp::max:
         return combine_as<ReduceOp::max, T>(into, from, count);
+      case ReduceOp::band:
+        return combine_as<ReduceOp::band, T>(into, from, count);
+      case ReduceOp::bor:
+        return combine_as<ReduceOp::bor, T>(into, from, count);
     }
   });
 }
@@ -81,6 +85,8 @@ Arithmetic& Arithmetic::host() {
 void check_reducible(DType dtype, ReduceOp op) {
   require<DTypeError>(op != ReduceOp::avg || is_floating(dtype), "all_reduce: no avg of ", dtype,
                       ", which would have to be rounded; use sum");
+  require<DTypeError>((op != ReduceOp::band && op != ReduceOp::bor) || !is_floating(dtype),
+                      "all_reduce: no ", op, " of ", dtype, ", whose bits are no number's");
 }
 
 }  // namespace rondo::dist

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -51,7 +52,7 @@ class Transport {
 
   /// Posts `bytes` bytes for `peer`. The memory must stay as it is until `test` says true. Messages
   /// between two ranks with one tag arrive in the order in which they were sent.
-  /// Tags: 0 ≤ tag < tag_limit. Throws CommError naming rank and peer.
+  /// Tags: 0 ≤ tag ≤ max_tag(). Throws CommError naming rank and peer.
   virtual Request send(int peer, int tag, const void* data, std::size_t bytes) = 0;
   /// Posts memory for a message of exactly `bytes` bytes from `peer`.
   virtual Request recv(int peer, int tag, void* data, std::size_t bytes) = 0;
@@ -75,7 +76,11 @@ class Transport {
   /// Ends all ranks with this exit status; returns only where there is no way to do so.
   virtual void abort(int status) noexcept = 0;
 
-  static constexpr int tag_limit = 32768;  // what the MPI standard guarantees
+  static constexpr int tag_limit = 32768;  // what the MPI standard guarantees; of one communicator
+  virtual int max_tag() const { return std::numeric_limits<int>::max(); }
+
+  /// The number of the newest group that this rank has heard of (dist/group.cpp).
+  int newest_group = 0;
 };
 
 /// What one call of Operation::poll achieved.

@@ -33,8 +33,16 @@ while [ $# -gt 0 ]; do
       echo "gpu_check.sh: $1 needs a value" >&2
       exit 2
     }
+    [ -n "$2" ] || {
+      echo "gpu_check.sh: $1 needs a value" >&2
+      exit 2
+    }
     declare "${1#--}=$2"
     shift
+    ;;
+  --help)
+    sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' scripts/gpu_check.sh
+    exit 0
     ;;
   --quick) quick=1 ;;
   *)
@@ -46,6 +54,16 @@ while [ $# -gt 0 ]; do
 done
 absolute() { case $1 in "" | /*) echo "$1" ;; *) echo "$called_from/$1" ;; esac; }
 out=$(absolute "$out") bundle=$(absolute "$bundle") from=$(absolute "$from")
+
+[[ $seconds =~ ^[0-9]+(\.[0-9]+)?$ ]] || {
+  echo "gpu_check.sh: --seconds $seconds: a number of seconds is wanted" >&2
+  exit 2
+}
+card=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)
+[ -n "$card$bundle" ] || {
+  echo "gpu_check.sh: nvidia-smi names no GPU here" >&2
+  exit 1
+}
 
 targets=(cifar_resnet train_step gpu_kernels all_reduce)
 
@@ -118,11 +136,6 @@ program() {
   "${run_with[@]}" "$bin/$name" "$@"
 }
 
-card=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)
-[ -n "$card" ] || {
-  echo "gpu_check.sh: nvidia-smi names no GPU here" >&2
-  exit 1
-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 name=$(date +%Y-%m-%d)-$(echo "$card" | tr -cs '[:alnum:]\n' '-' | tr '[:upper:]' '[:lower:]' | sed 's/-$//')

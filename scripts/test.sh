@@ -63,7 +63,7 @@ run() {
 # All sides are built before anything is run, so that a broken build is known early.
 for preset in "${presets[@]}"; do
   echo "test.sh: building $preset in $(folder_of "$preset")/"
-  cmake --preset "$preset" -DRONDO_TESTS=ON "${launcher[@]}"
+  cmake --preset "$preset" -DRONDO_TESTS=ON -DRONDO_CUDA=AUTO "${launcher[@]}"
   cmake --build "$(folder_of "$preset")" -j "$jobs"
 done
 

@@ -27,8 +27,10 @@ configure=()
 if [ ! -e build/CMakeCache.txt ]; then
   configure=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DRONDO_TESTS=OFF)
   if command -v ccache >/dev/null; then
-    configure+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+    configure+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
   fi
+  # Kernels for GPUs take longer to compile than all the rest.
+  if ! nvidia-smi -L >/dev/null 2>&1; then configure+=(-DRONDO_CUDA=OFF); fi
 fi
 cmake -S . -B build "${configure[@]}"
 cmake --build build --target cifar_resnet -j "$(nproc)"
@@ -109,6 +111,7 @@ done </proc/self/cgroup
 batch=$(argument batch 128)
 [[ $batch =~ ^[1-9][0-9]*$ ]] || batch=1 # the program says what is wrong with it
 ranks=${NP:-}
+if [ -z "$ranks" ] && [[ $(argument device cpu) == cuda:* ]]; then ranks=1; fi
 if [ -z "$ranks" ] && [ "$(argument device cpu)" = cuda ]; then
   ranks=$({ nvidia-smi -L 2>/dev/null || true; } | grep -c '^GPU ') || true # one for each GPU
   [ "$ranks" -gt 0 ] || ranks=1                                            # the program says what is wrong

@@ -5,6 +5,7 @@
 #include "autograd/grad_mode.h"
 #include "autograd/ops/loss.h"
 #include "tensor/cuda.h"
+#include "tensor/error.h"
 
 namespace rondo::train {
 namespace {
@@ -15,6 +16,14 @@ constexpr int warm_up = 3;
 constexpr std::size_t most_on_the_way = 16;
 
 }  // namespace
+
+TrainStep::TrainStep(TrainStepOptions options) : options_(std::move(options)) {
+  if (!options_.graph) return;
+  for (const auto& [name, parameter] : options_.model.named_parameters())
+    require<DeviceError>(parameter.device().is_cuda(),
+                         "TrainStep: a graph is captured on a GPU, but ", name, " is on ",
+                         parameter.device());
+}
 
 void TrainStep::operator()(const data::Batch& batch, const std::function<std::string()>& where) {
   if (options_.graph && steps_before_graph_ == warm_up && !graph_) capture(batch);

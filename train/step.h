@@ -36,7 +36,8 @@ struct TrainStepOptions {
 
 class TrainStep {
  public:
-  explicit TrainStep(TrainStepOptions options) : options_(std::move(options)) {}
+  /// Throws DeviceError where a graph is wanted and the model is not on a GPU.
+  explicit TrainStep(TrainStepOptions options);
 
   /// One batch. Throws Error when a loss that has arrived is not finite, on all ranks alike under
   /// DDP; where() ends the sentence.

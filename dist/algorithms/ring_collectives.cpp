@@ -11,6 +11,11 @@ namespace {
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+/// The largest chunk of at most `bytes` bytes that cuts no element, but at least one.
+constexpr std::int64_t whole_elements(std::size_t bytes, std::int64_t size) {
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(bytes) / size) * size;
+}
+
 class ChainBroadcast final : public Schedule {
  public:
   ChainBroadcast(int position, int world_size, void* data, std::size_t bytes, std::size_t chunk)
@@ -44,6 +49,51 @@ class ChainBroadcast final : public Schedule {
   bool is_first_, is_last_;
   char* data_;
   std::size_t bytes_, chunk_;
+};
+
+class ChainReduce final : public Schedule {
+ public:
+  /// position: 0 where the chain begins, world_size - 1 at the root.
+  ChainReduce(int position, int world_size, void* data, std::int64_t bytes, std::int64_t chunk,
+              DType dtype, ReduceOp op, Arithmetic& arithmetic)
+      : is_first_(position == 0),
+        is_root_(position == world_size - 1),
+        divisor_(is_root_ && op == ReduceOp::avg ? world_size : 1),
+        data_(static_cast<char*>(data)),
+        bytes_(bytes),
+        chunk_(chunk),
+        dtype_(dtype),
+        op_(op),
+        arithmetic_(arithmetic) {}
+
+  std::int64_t hops() const override { return ceil_div(bytes_, chunk_); }
+  Hop hop(std::int64_t i) const override {
+    Hop hop;
+    if (!is_root_) {
+      hop.send = data_ + i * chunk_;
+      hop.send_bytes = size(i);
+      hop.send_after = is_first_ ? -1 : i;
+    }
+    if (!is_first_) hop.recv_bytes = size(i);
+    return hop;
+  }
+  void arrived(std::int64_t i, const void* scratch) override {
+    if (is_first_) return;
+    const std::int64_t count = static_cast<std::int64_t>(size(i)) / size_of(dtype_);
+    arithmetic_.combine(data_ + i * chunk_, scratch, count, dtype_, op_, divisor_);
+  }
+
+ private:
+  std::size_t size(std::int64_t i) const {
+    return static_cast<std::size_t>(std::min(chunk_, bytes_ - i * chunk_));
+  }
+  bool is_first_, is_root_;
+  int divisor_;
+  char* data_;
+  std::int64_t bytes_, chunk_;
+  DType dtype_;
+  ReduceOp op_;
+  Arithmetic& arithmetic_;
 };
 
 // Both halves of the ring, each over N parts with `chunks` chunks of them. In step t rank r sends
@@ -177,6 +227,18 @@ std::unique_ptr<Operation> chain_broadcast(Transport& transport, Scratch& scratc
       0, options);
 }
 
+std::unique_ptr<Operation> chain_reduce(Transport& transport, Scratch& scratch, void* data,
+                                        std::int64_t count, DType dtype, ReduceOp op, int root,
+                                        RingOptions options) {
+  check_reducible(dtype, op);
+  const int n = transport.world_size(), position = (transport.rank() - root - 1 + 2 * n) % n;
+  const std::int64_t size = size_of(dtype), chunk = whole_elements(options.chunk_bytes, size);
+  return on_ring(transport, scratch,
+                 std::make_unique<ChainReduce>(position, n, data, n > 1 ? count * size : 0, chunk,
+                                               dtype, op, transport.arithmetic()),
+                 static_cast<std::size_t>(chunk), options);
+}
+
 std::unique_ptr<Operation> ring_all_gather(Transport& transport, Scratch& scratch, void* data,
                                            std::size_t part_bytes, RingOptions options) {
   return on_ring(transport, scratch,
@@ -190,9 +252,7 @@ std::unique_ptr<Operation> ring_reduce_scatter(Transport& transport, Scratch& sc
                                                std::int64_t part_count, DType dtype, ReduceOp op,
                                                RingOptions options) {
   check_reducible(dtype, op);
-  std::int64_t size = size_of(dtype);
-  std::int64_t chunk =
-      std::max<std::int64_t>(1, static_cast<std::int64_t>(options.chunk_bytes) / size) * size;
+  const std::int64_t size = size_of(dtype), chunk = whole_elements(options.chunk_bytes, size);
   return on_ring(transport, scratch,
                  std::make_unique<RingReduceScatter>(transport.rank(), transport.world_size(), data,
                                                      part_count * size, chunk, dtype, op,

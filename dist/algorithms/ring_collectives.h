@@ -25,6 +25,12 @@ std::unique_ptr<Operation> ring_reduce_scatter(Transport& transport, Scratch& sc
                                                std::int64_t part_count, DType dtype, ReduceOp op,
                                                RingOptions options = {});
 
+/// `data` of rank `root` becomes the reduction over all ranks, along the chain root + 1, root + 2,
+/// …, root: each adds its chunk to what comes and passes it on. The data of the others is spent.
+std::unique_ptr<Operation> chain_reduce(Transport& transport, Scratch& scratch, void* data,
+                                        std::int64_t count, DType dtype, ReduceOp op, int root,
+                                        RingOptions options = {});
+
 /// Nobody is done before everybody has come. Dissemination (Hensgen, Finkel and Manber 1988): in
 /// round k, rank r tells r + 2^k and hears r - 2^k; after ceil(log2 N) rounds each has heard, at
 /// second hand, of all.

@@ -29,6 +29,10 @@ void run(int device, T* into, const T* from, std::int64_t count, ReduceOp op, in
       return run<ReduceOp::min>(device, into, from, count);
     case ReduceOp::max:
       return run<ReduceOp::max>(device, into, from, count);
+    case ReduceOp::band:
+      return run<ReduceOp::band>(device, into, from, count);
+    case ReduceOp::bor:
+      return run<ReduceOp::bor>(device, into, from, count);
   }
 }
 

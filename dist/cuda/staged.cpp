@@ -1,5 +1,9 @@
 #include "dist/cuda/staged.h"
 
+#include <cstring>
+#include <map>
+#include <utility>
+
 #include "tensor/backend.h"
 #include "tensor/creation.h"
 #include "tensor/cuda/allocator.h"
@@ -38,28 +42,6 @@ class TransferWork : public Pending {
   Work transfer_;
 };
 
-/// A transfer over the host: its result goes from the host's tensor to the GPU's.
-class StagedWork final : public TransferWork {
- public:
-  /// `source` is what is read on a stream beside: it lives until the transfer is over.
-  StagedWork(Work transfer, Tensor source, Tensor from, Tensor to)
-      : TransferWork(std::move(transfer)),
-        source_(std::move(source)),
-        from_(std::move(from)),
-        to_(std::move(to)) {}
-
- private:
-  void finish() override {
-    source_ = Tensor();
-    if (!to_.defined() || to_.numel() == 0) return;
-    backend(to_).copy(from_, as_run(to_));
-    cuda::PinnedAllocator::instance().record_stream(from_.data_ptr(),
-                                                    cuda::current_stream(to_.device().index));
-    from_ = to_ = Tensor();
-  }
-  Tensor source_, from_, to_;
-};
-
 /// MPI's own all-reduce in the GPU's memory; what is left is the division of an average.
 class DirectWork final : public TransferWork {
  public:
@@ -80,6 +62,29 @@ class DirectWork final : public TransferWork {
 
 }  // namespace
 
+/// A transfer over the host: its results go from the host's tensors to the GPU's.
+class StagedWork final : public TransferWork {
+ public:
+  /// `sources` are what is read on a stream beside: they live until the transfer is over.
+  StagedWork(Work transfer, Tensors sources, std::vector<StagedCollectives::FromHost> results)
+      : TransferWork(std::move(transfer)),
+        sources_(std::move(sources)),
+        results_(std::move(results)) {}
+
+ private:
+  void finish() override {
+    sources_.clear();
+    for (const auto& [from, to] : std::exchange(results_, {})) {
+      if (!to.defined() || to.numel() == 0) continue;
+      backend(to).copy(from, as_run(to));
+      cuda::PinnedAllocator::instance().record_stream(from.data_ptr(),
+                                                      cuda::current_stream(to.device().index));
+    }
+  }
+  Tensors sources_;
+  std::vector<StagedCollectives::FromHost> results_;
+};
+
 StagedCollectives::StagedCollectives(Communicator& comm, Device device)
     : comm_(comm), device_(device), stream_(cuda::Stream::create(device.index, true)) {}
 
@@ -99,21 +104,24 @@ Tensor StagedCollectives::to_host(const Tensor& x) {
   return host;
 }
 
-/// The job, when stream_ has brought what it needs; then `from` of the host goes to `to` of the
+/// The job, when stream_ has brought what it needs; then what it has left on the host goes to the
 /// GPU.
 template <class Job>
-Work StagedCollectives::start(std::string what, Job job, const Tensor& source, const Tensor& from,
-                              const Tensor& to) {
+Work StagedCollectives::start(std::string what, Job job, Tensors sources,
+                              std::vector<FromHost> results) {
   cuda::Event there(device_.index);
   there.record(stream_);
   job.name = std::move(what);
   job.ready = [there] { return there.is_done(); };
-  return Work(std::make_shared<StagedWork>(comm_.start(std::move(job)), source, from, to));
+  return Work(std::make_shared<StagedWork>(comm_.start(std::move(job)), std::move(sources),
+                                           std::move(results)));
 }
 
 Work StagedCollectives::all_reduce(std::string what, const Tensor& x, ReduceOp op,
                                    AllReduce algorithm) {
-  const bool native = algorithm == AllReduce::mpi || algorithm == AllReduce::mpi_blocking;
+  // Over another transport "mpi" only says that the host carries it.
+  const bool native = (algorithm == AllReduce::mpi || algorithm == AllReduce::mpi_blocking) &&
+                      std::strcmp(comm_.backend(), "mpi") == 0;
   if (native && comm_.transport().reaches_gpus()) {
     const cuda::Event ready(device_.index);
     ready.record(cuda::current_stream(device_.index));
@@ -125,33 +133,63 @@ Work StagedCollectives::all_reduce(std::string what, const Tensor& x, ReduceOp o
   }
   const Tensor host = to_host(x);
   return start(std::move(what),
-               comm_.all_reduce_job(host, op, native ? algorithm : AllReduce::ring), x, host, x);
+               comm_.all_reduce_job(host, op, native ? algorithm : AllReduce::ring), {x},
+               {{host, x}});
 }
 
 Work StagedCollectives::broadcast(std::string what, const Tensor& x, int root) {
   const Tensor host = to_host(x);
-  return start(std::move(what), comm_.broadcast_job(host, root), x, host, x);
+  return start(std::move(what), comm_.broadcast_job(host, root), {x}, {{host, x}});
+}
+
+Work StagedCollectives::reduce(std::string what, const Tensor& x, int root, ReduceOp op) {
+  const Tensor host = to_host(x);
+  std::vector<FromHost> results;
+  if (comm_.rank() == root) results.push_back({host, x});
+  return start(std::move(what), comm_.reduce_job(host, root, op), {x}, std::move(results));
+}
+
+Work StagedCollectives::exchange(std::string what, const Tensors& from, const Tensors& to) {
+  Tensors sent, received;
+  std::vector<FromHost> results;
+  // All-gather sends one tensor to everybody: it is copied once.
+  std::map<const TensorImpl*, Tensor> on_host;
+  for (const Tensor& x : to) {
+    if (!x.defined() || x.numel() == 0) {
+      sent.emplace_back();
+      continue;
+    }
+    Tensor& copy = on_host[x.impl_ptr().get()];
+    if (!copy.defined()) copy = to_host(x);
+    sent.push_back(copy);
+  }
+  for (const Tensor& x : from) {
+    const bool any = x.defined() && x.numel() > 0;
+    received.push_back(any ? pinned(x.numel(), x.dtype(), stream_) : Tensor());
+    if (any) results.push_back({received.back(), x});
+  }
+  return start(std::move(what), comm_.exchange_job(received, sent), to, std::move(results));
 }
 
 Work StagedCollectives::all_gather(std::string what, const Tensor& out, const Tensor& x) {
   const Tensor host = to_host(x), all = pinned(out.numel(), out.dtype(), stream_);
-  return start(std::move(what), comm_.all_gather_job(all, host), x, all, out);
+  return start(std::move(what), comm_.all_gather_job(all, host), {x}, {{all, out}});
 }
 
 Work StagedCollectives::reduce_scatter(std::string what, const Tensor& out, const Tensor& x,
                                        ReduceOp op) {
   const Tensor host = to_host(x), part = pinned(out.numel(), out.dtype(), stream_);
-  return start(std::move(what), comm_.reduce_scatter_job(part, host, op), x, part, out);
+  return start(std::move(what), comm_.reduce_scatter_job(part, host, op), {x}, {{part, out}});
 }
 
 Work StagedCollectives::send(std::string what, const Tensor& x, int peer, int tag) {
   const Tensor host = to_host(x);
-  return start(std::move(what), comm_.message_job(host, peer, tag, true), x, host, Tensor());
+  return start(std::move(what), comm_.message_job(host, peer, tag, true), {x}, {});
 }
 
 Work StagedCollectives::recv(std::string what, const Tensor& x, int peer, int tag) {
   const Tensor host = pinned(x.numel(), x.dtype(), stream_);
-  return start(std::move(what), comm_.message_job(host, peer, tag, false), x, host, x);
+  return start(std::move(what), comm_.message_job(host, peer, tag, false), {}, {{host, x}});
 }
 
 }  // namespace rondo::dist

@@ -22,16 +22,22 @@ class StagedCollectives final : public DeviceCollectives {
   const char* name() const override { return "staged"; }
   Work all_reduce(std::string what, const Tensor& x, ReduceOp op, AllReduce algorithm) override;
   Work broadcast(std::string what, const Tensor& x, int root) override;
+  Work reduce(std::string what, const Tensor& x, int root, ReduceOp op) override;
   Work all_gather(std::string what, const Tensor& out, const Tensor& x) override;
   Work reduce_scatter(std::string what, const Tensor& out, const Tensor& x, ReduceOp op) override;
+  Work exchange(std::string what, const Tensors& from, const Tensors& to) override;
   Work send(std::string what, const Tensor& x, int peer, int tag) override;
   Work recv(std::string what, const Tensor& x, int peer, int tag) override;
   void watch(std::string) override {}  // the host waits in each of them, so that no graph holds one
 
  private:
+  struct FromHost {
+    Tensor from, to;
+  };
+  friend class StagedWork;
   Tensor to_host(const Tensor& x);
   template <class Job>
-  Work start(std::string what, Job job, const Tensor& source, const Tensor& from, const Tensor& to);
+  Work start(std::string what, Job job, Tensors sources, std::vector<FromHost> results);
 
   Communicator& comm_;
   Device device_;

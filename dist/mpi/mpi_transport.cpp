@@ -79,6 +79,10 @@ class MpiTransport final : public Transport {
     check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+    int* bound = nullptr;
+    int has_bound = 0;
+    check(MPI_Comm_get_attr(comm_, MPI_TAG_UB, &bound, &has_bound), "MPI_Comm_get_attr");
+    if (has_bound) max_tag_ = *bound;
   }
   // The duplicate is not freed: MPI_Comm_free is collective, and ranks let go of their
   // communicators at different times or, on errors, never. MPI_Finalize takes it.
@@ -88,6 +92,7 @@ class MpiTransport final : public Transport {
   int world_size() const override { return size_; }
   const char* name() const override { return "mpi"; }
   bool any_thread() const override { return level_ >= MPI_THREAD_SERIALIZED; }
+  int max_tag() const override { return max_tag_; }
 
   Request send(int peer, int tag, const void* data, std::size_t bytes) override {
     std::lock_guard lock(mpi_mutex());
@@ -214,7 +219,7 @@ class MpiTransport final : public Transport {
 
   int level_;
   MPI_Comm comm_ = MPI_COMM_NULL;
-  int rank_ = 0, size_ = 1;
+  int rank_ = 0, size_ = 1, max_tag_ = tag_limit - 1;
   std::deque<Slot> slots_;
   std::vector<std::uint64_t> free_;
 };
@@ -246,6 +251,10 @@ MPI_Op mpi_op(ReduceOp op) {
       return MPI_MAX;
     case ReduceOp::prod:
       return MPI_PROD;
+    case ReduceOp::band:
+      return MPI_BAND;
+    case ReduceOp::bor:
+      return MPI_BOR;
     default:
       return MPI_SUM;
   }

@@ -4,6 +4,7 @@
 #include <exception>
 #include <thread>
 
+#include "dist/dense.h"
 #include "dist/nccl/nccl_transport.h"
 #include "tensor/cuda/capture.h"
 #include "tensor/error.h"
@@ -23,10 +24,22 @@ ncclRedOp_t reduction(ReduceOp op, DType dtype) {
       return ncclMin;
     case ReduceOp::max:
       return ncclMax;
+    case ReduceOp::bor:  // of booleans: has_op
+      return ncclMax;
     case ReduceOp::prod:
+    case ReduceOp::band:
       break;
   }
   return dtype == boolean ? ncclMin : ncclProd;
+}
+
+/// NCCL has no operation on bits, but those of booleans.
+bool has_op(ReduceOp op, DType dtype) {
+  return (op != ReduceOp::band && op != ReduceOp::bor) || dtype == boolean;
+}
+void require_op(const std::string& what, ReduceOp op, DType dtype) {
+  require<CommError>(has_op(op, dtype), what, ": NCCL has no ", op, " of ", dtype,
+                     "; all_reduce has (rondo's ring computes it)");
 }
 
 std::size_t count(const Tensor& x) { return static_cast<std::size_t>(x.numel()); }
@@ -265,7 +278,7 @@ void NcclCollectives::watch(std::string what) {
 Work NcclCollectives::all_reduce(std::string what, const Tensor& x, ReduceOp op,
                                  AllReduce algorithm) {
   return put(what, {x}, [&] {
-    if (algorithm != AllReduce::ring) {
+    if (algorithm != AllReduce::ring && has_op(op, x.dtype())) {
       check(nccl_.all_reduce(x.data_ptr(), x.data_ptr(), count(x), nccl_data_type(x.dtype()),
                              reduction(op, x.dtype()), comm_, stream_.get()),
             what);
@@ -293,6 +306,49 @@ Work NcclCollectives::broadcast(std::string what, const Tensor& x, int root) {
   });
 }
 
+Work NcclCollectives::reduce(std::string what, const Tensor& x, int root, ReduceOp op) {
+  require_op(what, op, x.dtype());
+  return put(what, {x}, [&] {
+    check(nccl_.reduce(x.data_ptr(), x.data_ptr(), count(x), nccl_data_type(x.dtype()),
+                       reduction(op, x.dtype()), root, comm_, stream_.get()),
+          what);
+  });
+}
+
+Work NcclCollectives::exchange(std::string what, const Tensors& from, const Tensors& to) {
+  std::vector<Tensor> used;
+  for (const Tensors* list : {&from, &to}) {
+    for (const Tensor& x : *list) {
+      if (x.defined()) used.push_back(x);
+    }
+  }
+  return put(what, used, [&] {
+    const auto me = static_cast<std::size_t>(options_.rank);
+    if (from[me].defined() && from[me].numel() > 0) {
+      const cuda::StreamGuard guard(stream_);
+      copy_elements(to[me], from[me]);
+    }
+    check(nccl_.group_start(), what);
+    // The group is ended whatever happens in it (nccl_transport.cpp).
+    ncclResult_t status = ncclSuccess;
+    auto note = [&](ncclResult_t posted) {
+      if (status == ncclSuccess || status == ncclInProgress) status = posted;
+    };
+    for (std::size_t r = 0; r < to.size(); ++r) {
+      const int peer = static_cast<int>(r);
+      if (r == me) continue;
+      if (to[r].defined() && to[r].numel() > 0)
+        note(nccl_.send(to[r].data_ptr(), bytes_of(to[r]), ncclUint8, peer, comm_, stream_.get()));
+      if (from[r].defined() && from[r].numel() > 0)
+        note(nccl_.recv(from[r].data_ptr(), bytes_of(from[r]), ncclUint8, peer, comm_,
+                        stream_.get()));
+    }
+    const ncclResult_t ended = nccl_.group_end();
+    check(status, what);
+    check(ended, what);
+  });
+}
+
 Work NcclCollectives::all_gather(std::string what, const Tensor& out, const Tensor& x) {
   return put(what, {out, x}, [&] {
     check(nccl_.all_gather(x.data_ptr(), out.data_ptr(), static_cast<std::size_t>(x.nbytes()),
@@ -303,6 +359,7 @@ Work NcclCollectives::all_gather(std::string what, const Tensor& out, const Tens
 
 Work NcclCollectives::reduce_scatter(std::string what, const Tensor& out, const Tensor& x,
                                      ReduceOp op) {
+  require_op(what, op, x.dtype());
   return put(what, {out, x}, [&] {
     check(nccl_.reduce_scatter(x.data_ptr(), out.data_ptr(), count(out), nccl_data_type(x.dtype()),
                                reduction(op, x.dtype()), comm_, stream_.get()),

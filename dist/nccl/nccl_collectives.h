@@ -47,8 +47,10 @@ class NcclCollectives final : public DeviceCollectives,
   const char* name() const override { return "nccl"; }
   Work all_reduce(std::string what, const Tensor& x, ReduceOp op, AllReduce algorithm) override;
   Work broadcast(std::string what, const Tensor& x, int root) override;
+  Work reduce(std::string what, const Tensor& x, int root, ReduceOp op) override;
   Work all_gather(std::string what, const Tensor& out, const Tensor& x) override;
   Work reduce_scatter(std::string what, const Tensor& out, const Tensor& x, ReduceOp op) override;
+  Work exchange(std::string what, const Tensors& from, const Tensors& to) override;
   /// NCCL knows no tags: messages between two ranks arrive in the order in which they were sent.
   Work send(std::string what, const Tensor& x, int peer, int tag) override;
   Work recv(std::string what, const Tensor& x, int peer, int tag) override;

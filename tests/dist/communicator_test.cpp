@@ -26,6 +26,18 @@ TEST_P(CommunicatorTest, Broadcast) {
 TEST_P(CommunicatorTest, GatherAndScatter) {
   on_ranks(GetParam(), [](auto comm) { test::check_gather_and_scatter(*comm); });
 }
+TEST_P(CommunicatorTest, Reduce) {
+  on_ranks(GetParam(), [](auto comm) { test::check_reduce(*comm); });
+}
+TEST_P(CommunicatorTest, Bits) {
+  on_ranks(GetParam(), [](auto comm) { test::check_bits(*comm); });
+}
+TEST_P(CommunicatorTest, Exchanges) {
+  on_ranks(GetParam(), [](auto comm) { test::check_exchanges(*comm); });
+}
+TEST_P(CommunicatorTest, Groups) {
+  on_ranks(GetParam(), [](auto comm) { test::check_groups(*comm); });
+}
 TEST_P(CommunicatorTest, Messages) {
   on_ranks(GetParam(), [](auto comm) { test::check_messages(*comm); });
 }

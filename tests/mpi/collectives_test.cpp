@@ -17,6 +17,15 @@ TEST(Mpi, Native) { test::check_all_reduce(*world(), AllReduce::mpi); }
 TEST(Mpi, NativeBlocking) { test::check_all_reduce(*world(), AllReduce::mpi_blocking); }
 TEST(Mpi, Broadcast) { test::check_broadcast(*world()); }
 TEST(Mpi, GatherAndScatter) { test::check_gather_and_scatter(*world()); }
+TEST(Mpi, Reduce) { test::check_reduce(*world()); }
+TEST(Mpi, Bits) { test::check_bits(*world()); }
+TEST(Mpi, NativeBits) {
+  Tensor x = full({3}, 1 << world()->rank(), {.dtype = i32});
+  world()->all_reduce_async(x, ReduceOp::bor, AllReduce::mpi).wait();
+  EXPECT_EQ(x[2].item<int>(), (1 << world()->world_size()) - 1);
+}
+TEST(Mpi, Exchanges) { test::check_exchanges(*world()); }
+TEST(Mpi, Groups) { test::check_groups(*world()); }
 TEST(Mpi, Messages) { test::check_messages(*world()); }
 TEST(Mpi, Order) { test::check_order(*world()); }
 TEST(Mpi, Agree) { test::check_agree(*world()); }

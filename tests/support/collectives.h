@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "dist/communicator.h"
@@ -103,6 +104,184 @@ inline void check_broadcast(dist::Communicator& comm, Device device = Device::cp
   EXPECT_EQ(comm.broadcast_bytes(comm.rank() == 0 ? "hello" : ""), "hello");
   EXPECT_EQ(comm.broadcast_bytes(""), "");
   EXPECT_THROW(comm.broadcast(zeros({1}, {.device = device}), comm.world_size()), CommError);
+}
+
+inline void check_reduce(dist::Communicator& comm, Device device = Device::cpu()) {
+  const int n = comm.world_size(), me = comm.rank();
+  for (int root = 0; root < n; ++root) {
+    for (DType dtype : {f32, bf16, i64}) {
+      for (std::int64_t count : counts_for(n)) {
+        auto mine = [&](auto i) { return value_at(me, i); };
+        Tensor x = filled(dtype, count, mine, device);
+        comm.reduce(x, root, dist::ReduceOp::max);
+        auto largest = [&](auto i) {
+          double most = 0;
+          for (int r = 0; r < n; ++r) most = std::max(most, value_at(r, i));
+          return most;
+        };
+        if (me == root) {
+          expect_elements(x, largest, "reduce");
+        } else {
+          expect_elements(x, mine, "another rank's tensor after reduce");
+        }
+      }
+    }
+    Tensor x = full({1 << 19}, me + 1.0, {.dtype = f64, .device = device});  // 4 MiB: many chunks
+    comm.reduce(x, root, dist::ReduceOp::avg);
+    if (me == root) {
+      EXPECT_EQ(x.to(Device::cpu())[(1 << 19) - 1].item(), (n + 1) / 2.0);
+    }
+  }
+  EXPECT_THROW(comm.reduce(zeros({1}, {.device = device}), n), CommError);
+}
+
+/// Bitwise ops: of integers and booleans only.
+inline void check_bits(dist::Communicator& comm, Device device = Device::cpu()) {
+  const int n = comm.world_size();
+  for (DType dtype : {i64, i32, u8, i8}) {
+    // Bit r is missing on rank r alone, bit 6 set there alone on rank 0.
+    const std::int64_t mine = (63 & ~(1 << comm.rank())) | (comm.rank() == 0 ? 64 : 0);
+    Tensor all = full({11}, mine, {.dtype = dtype, .device = device}), any = all.clone();
+    comm.all_reduce(all, dist::ReduceOp::band);
+    comm.all_reduce(any, dist::ReduceOp::bor);
+    EXPECT_EQ(all.to(Device::cpu())[10].item<std::int64_t>(), n == 1 ? mine : 63 & ~((1 << n) - 1));
+    EXPECT_EQ(any.to(Device::cpu())[10].item<std::int64_t>(), n == 1 ? mine : 127);
+  }
+  Tensor flag = full({3}, comm.rank() == 0, {.dtype = boolean, .device = device}),
+         both = flag.clone();
+  comm.all_reduce(flag, dist::ReduceOp::bor);
+  comm.all_reduce(both, dist::ReduceOp::band);
+  EXPECT_TRUE(flag.to(Device::cpu())[2].item<bool>());
+  EXPECT_EQ(both.to(Device::cpu())[2].item<bool>(), n == 1);
+  EXPECT_THROW(comm.all_reduce(zeros({2}, {.device = device}), dist::ReduceOp::band), DTypeError);
+}
+
+/// Rank r's part for rank p has 100 r + p elements, many of them 2 MiB apart; r to p itself as
+/// well.
+inline void check_exchanges(dist::Communicator& comm, Device device = Device::cpu()) {
+  const int n = comm.world_size(), me = comm.rank();
+  auto size = [](int from, int to) {
+    return (from + to) % 3 == 2 ? std::int64_t{0} : 100 * from + to + 1;
+  };
+  auto part = [&](int from, int to) {
+    return filled(
+        from % 2 ? f32 : i64, size(from, to), [=](auto i) { return value_at(from + to, i); },
+        device);
+  };
+  auto room = [&](int from, int to) {
+    return Tensor::empty({size(from, to)}, {.dtype = from % 2 ? f32 : i64, .device = device});
+  };
+  auto expect = [&](const Tensor& x, int from, int to, const char* what) {
+    EXPECT_EQ(x.numel(), size(from, to));
+    expect_elements(
+        x, [=](auto i) { return value_at(from + to, i); }, what);
+  };
+  Tensors from, to;
+  for (int r = 0; r < n; ++r) {
+    from.push_back(room(r, me));
+    to.push_back(part(me, r));
+  }
+  comm.all_to_all(from, to);
+  for (int r = 0; r < n; ++r) expect(from[static_cast<std::size_t>(r)], r, me, "all_to_all");
+
+  for (int root = 0; root < n; ++root) {
+    Tensors parts;
+    if (me == root) {
+      for (int r = 0; r < n; ++r) parts.push_back(room(r, 7));
+    }
+    comm.gather(parts, part(me, 7), root);
+    for (int r = 0; r < std::ssize(parts); ++r)
+      expect(parts[static_cast<std::size_t>(r)], r, 7, "gather");
+    parts.clear();
+    if (me == root) {
+      for (int r = 0; r < n; ++r) parts.push_back(part(root, r));
+    }
+    Tensor x = room(root, me);
+    comm.scatter(x, parts, root);
+    expect(x, root, me, "scatter");
+  }
+
+  Tensors uneven;
+  for (int r = 0; r < n; ++r) uneven.push_back(room(r, 1));
+  dist::Work work = comm.all_gather_async(uneven, part(me, 1));
+  work.wait();
+  for (int r = 0; r < n; ++r) expect(uneven[static_cast<std::size_t>(r)], r, 1, "all_gather");
+
+  Tensor large = full({300000}, me, {.device = device});
+  Tensors larges;
+  for (int r = 0; r < n; ++r) larges.push_back(Tensor::empty({300000}, {.device = device}));
+  comm.all_gather(larges, large);
+  for (int r = 0; r < n; ++r) {
+    expect_elements(
+        larges[static_cast<std::size_t>(r)], [=](auto) { return r; }, "a large all_gather");
+  }
+  EXPECT_THROW(comm.all_to_all({}, to), CommError);
+  EXPECT_THROW(comm.gather(Tensors(static_cast<std::size_t>(n + 1), large), large, me), CommError);
+  EXPECT_THROW(comm.scatter(large, {}, me), CommError);
+  EXPECT_THROW(comm.gather({}, large, n), CommError);
+  EXPECT_THROW(comm.all_to_all(Tensors(static_cast<std::size_t>(n)),
+                               Tensors(static_cast<std::size_t>(n), large)),
+               ShapeError);
+}
+
+/// Groups of the even ranks and of the odd ones in reverse, side by side, and a group of a group.
+inline void check_groups(dist::Communicator& comm, Device device = Device::cpu()) {
+  const int n = comm.world_size(), me = comm.rank();
+  std::vector<int> even, odd;
+  for (int r = 0; r < n; ++r) (r % 2 ? odd : even).push_back(r);
+  std::reverse(odd.begin(), odd.end());
+  auto evens = comm.new_group(even);
+  EXPECT_EQ(evens != nullptr, me % 2 == 0);
+  std::shared_ptr<dist::Communicator> odds;
+  if (n > 1) {
+    odds = comm.new_group(odd);
+    EXPECT_EQ(odds != nullptr, me % 2 == 1);
+  }
+  const auto& mine = me % 2 ? odds : evens;
+  const std::vector<int>& members = me % 2 ? odd : even;
+  EXPECT_EQ(mine->world_size(), std::ssize(members));
+  EXPECT_EQ(members[static_cast<std::size_t>(mine->rank())], me);
+  double sum = 0;
+  for (int r : members) sum += r + 1;
+  // Beside a collective of all.
+  Tensor whole = full({5000}, me + 1.0, {.device = device}), part = whole.clone();
+  dist::Work beside = comm.all_reduce_async(whole);
+  dist::Work of_group = mine->all_reduce_async(part);
+  of_group.wait();
+  beside.wait();
+  expect_elements(
+      whole, [&](auto) { return n * (n + 1) / 2.0; }, "all ranks");
+  expect_elements(
+      part, [&](auto) { return sum; }, "a group's");
+  Tensor first = full({3}, me, {.device = device});
+  mine->broadcast(first, 0);
+  expect_elements(
+      first, [&](auto) { return members[0]; }, "a group's broadcast");
+  if (mine->world_size() > 1) {  // the last of the group alone, and all of it in reverse
+    std::vector<int> reverse;
+    for (int r = mine->world_size(); r-- > 0;) reverse.push_back(r);
+    auto again = mine->new_group(reverse);
+    EXPECT_EQ(again->rank(), mine->world_size() - 1 - mine->rank());
+    Tensor x = full({70000}, me + 1.0, {.device = device});
+    again->all_reduce(x);
+    expect_elements(
+        x, [&](auto) { return sum; }, "a group of a group");
+    again->barrier();
+  }
+  comm.barrier();
+  EXPECT_THROW(comm.new_group({}), CommError);
+  EXPECT_THROW(comm.new_group({0, n}), CommError);
+  EXPECT_THROW(comm.new_group({0, 0}), CommError);
+  std::string message;
+  try {
+    comm.new_group({me == n - 1 ? n - 1 : 0});
+  } catch (const CommError& e) {
+    message = e.what();
+  }
+  if (n > 1) {
+    EXPECT_EQ(message, "rank " + std::to_string(n - 1) + " has the group {" +
+                           std::to_string(n - 1) + "} where rank 0 has the group {0}");
+  }
 }
 
 inline void check_gather_and_scatter(dist::Communicator& comm, Device device = Device::cpu()) {

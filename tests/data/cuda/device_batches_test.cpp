@@ -1,5 +1,5 @@
-// Batches on their way to a GPU, and batches that are made there; where there is no GPU, on one that
-// is simulated: side streams are as late as can be.
+// Batches on their way to a GPU, and batches that are made there; where there is no GPU, on one
+// that is simulated: side streams are as late as can be.
 
 #include <gtest/gtest.h>
 
@@ -77,6 +77,12 @@ TEST_F(GpuBatches, ArriveAsTheyLeft) {
     }
     EXPECT_EQ(k, arrived.size());
   }
+}
+
+TEST_F(GpuBatches, ADeviceThatDoesNotExistIsNamed) {
+  DataLoader loader = loader_of(images(5), 0, {});
+  EXPECT_ERROR(DeviceBatches(loader, Device::cuda(63)), DeviceError,
+               "device cuda:63 does not exist");
 }
 
 TEST_F(GpuBatches, OnTheCpuPassThrough) {

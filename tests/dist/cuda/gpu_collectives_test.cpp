@@ -11,6 +11,7 @@
 #include "dist/device_collectives.h"
 #include "dist/nccl/nccl_api.h"
 #include "dist/threads.h"
+#include "support/errors.h"
 #include "support/collectives.h"
 #include "support/ddp_checks.h"
 #include "support/host_cudart.h"
@@ -59,6 +60,13 @@ TEST_P(GpuCollectives, NcclsOwn) {
     test::check_all_reduce(*comm, AllReduce::nccl, device);
     test::check_broadcast(*comm, device);
     test::check_gather_and_scatter(*comm, device);
+    test::check_reduce(*comm, device);
+    test::check_bits(*comm, device);
+    test::check_exchanges(*comm, device);
+    test::check_groups(*comm, device);
+    if (comm->world_size() == 1) return;
+    EXPECT_ERROR(comm->reduce(zeros({1}, {.dtype = i32, .device = device}), 0, ReduceOp::band),
+                 CommError, "NCCL has no band of i32; all_reduce has");
   });
 }
 
@@ -77,6 +85,10 @@ TEST_P(GpuCollectives, ByWayOfTheHost) {
         test::check_all_reduce(*comm, AllReduce::ring, device);
         test::check_broadcast(*comm, device);
         test::check_gather_and_scatter(*comm, device);
+        test::check_reduce(*comm, device);
+        test::check_bits(*comm, device);
+        test::check_exchanges(*comm, device);
+        test::check_groups(*comm, device);
       },
       AllReduce::mpi);
 }

@@ -146,6 +146,13 @@ TEST_F(Graphs, AStepThatLooksAtAValueIsRefused) {
   EXPECT_ERROR(cuda::Graph(Device::cuda(63)), DeviceError, "device cuda:63 does not exist");
 }
 
+TEST_F(Graphs, WantTheModelOnAGpu) {
+  nn::Sequential model = network(0);
+  auto optimizer = optimizer_of(0, model);
+  EXPECT_ERROR(TrainStep({.model = model, .optimizer = *optimizer, .graph = true}), DeviceError,
+               "TrainStep: a graph is captured on a GPU, but 0.weight is on cpu");
+}
+
 /// Two epochs of fit, then, from its checkpoint, a third.
 FitResult fitted(Device device, bool graph, const std::filesystem::path& folder,
                  std::int64_t epochs, bool resume) {

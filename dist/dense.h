@@ -1,0 +1,25 @@
+#pragma once
+// What collectives ask of tensors. Private to dist.
+
+#include "tensor/backend.h"
+#include "tensor/error.h"
+#include "tensor/tensor.h"
+
+namespace rondo::dist {
+
+inline void check_dense(const char* what, const Tensor& x) {
+  require<CommError>(x.defined(), what, ": the tensor is undefined");
+  bool dense = x.is_contiguous() || (x.dim() == 4 && x.is_contiguous(MemoryFormat::channels_last));
+  require<ShapeError>(dense, what, ": the tensor ", x.shape(), " with strides ", x.strides(),
+                      " is not dense; call contiguous()");
+}
+
+/// y's elements become x's in the order in which they lie in memory; both are dense.
+inline void copy_elements(const Tensor& x, const Tensor& y) {
+  backend(x).copy(x.as_view({x.numel()}, {1}, x.storage_offset()),
+                  y.as_view({y.numel()}, {1}, y.storage_offset()));
+}
+
+inline std::size_t bytes_of(const Tensor& x) { return static_cast<std::size_t>(x.nbytes()); }
+
+}  // namespace rondo::dist

@@ -1,0 +1,119 @@
+// The collectives in which each rank has something of its own for others: a tensor to and from
+// each.
+
+#include <cstring>
+
+#include "dist/algorithms/exchange.h"
+#include "dist/communicator.h"
+#include "dist/dense.h"
+#include "dist/device_collectives.h"
+
+namespace rondo::dist {
+namespace {
+
+/// A list with x for one rank and nothing for the others.
+Tensors only_for(int rank, const Tensor& x, int world_size) {
+  Tensors list(static_cast<std::size_t>(world_size));
+  list[static_cast<std::size_t>(rank)] = x;
+  return list;
+}
+
+/// What lies in a defined tensor; nothing else is sent.
+std::size_t bytes_of_any(const Tensor& x) { return x.defined() ? bytes_of(x) : 0; }
+
+}  // namespace
+
+/// from[r], to[r]: dense or undefined.
+Communicator::Job Communicator::exchange_job(const Tensors& from, const Tensors& to) {
+  const int tag = next_ring().tag;
+  return {.begin = [=, this](Scratch&) {
+    std::vector<Parcel> parcels;
+    for (std::size_t r = 0; r < from.size(); ++r) {
+      Parcel parcel{.send_bytes = bytes_of_any(to[r]), .recv_bytes = bytes_of_any(from[r])};
+      if (parcel.send_bytes > 0) parcel.send = to[r].data_ptr();
+      if (parcel.recv_bytes > 0) parcel.recv = from[r].data_ptr();
+      parcels.push_back(parcel);
+    }
+    const Parcel& own = parcels[static_cast<std::size_t>(rank_)];
+    if (own.recv_bytes > 0) std::memmove(own.recv, own.send, own.recv_bytes);
+    return exchange(*transport_, std::move(parcels), tag);
+  }};
+}
+
+Work Communicator::exchange_async(const char* what, const Tensors& from, const Tensors& to) {
+  Tensor any;
+  for (const Tensors* list : {&from, &to}) {
+    require<CommError>(std::ssize(*list) == world_size_, "rank ", rank_, ": ", what, ": ",
+                       list->size(), " tensors for ", world_size_, " ranks");
+    for (const Tensor& x : *list) {
+      if (!x.defined()) continue;
+      check_dense(what, x);
+      if (any.defined()) require_one_device(what, {any, x});
+      any = x;
+    }
+  }
+  const Tensor &own_from = from[static_cast<std::size_t>(rank_)],
+               &own_to = to[static_cast<std::size_t>(rank_)];
+  require<ShapeError>(bytes_of_any(own_from) == bytes_of_any(own_to), "rank ", rank_, ": ", what,
+                      ": its own part has ", bytes_of_any(own_to), " bytes, but there is room for ",
+                      bytes_of_any(own_from));
+  for (const Tensor& x : from) {
+    if (x.defined()) x.bump_version();
+  }
+  std::string name = concat(what, ' ', sequence_, group_);
+  if (!any.defined() || !is_on_gpu(what, any)) {
+    Job job = exchange_job(from, to);
+    job.name = std::move(name);
+    return start(std::move(job));
+  }
+  ++sequence_;
+  if (world_size_ > 1) return gpu_->exchange(std::move(name), from, to);
+  if (own_from.defined() && own_from.numel() > 0) copy_elements(own_to, own_from);
+  return {};
+}
+
+void Communicator::check_root_has_parts(const char* what, const Tensors& parts, int root) const {
+  check_peer(what, root);
+  const std::int64_t wanted = rank_ == root ? world_size_ : 0;
+  require<CommError>(std::ssize(parts) == wanted, "rank ", rank_, ": ", what, ": ", parts.size(),
+                     " parts where ",
+                     rank_ == root ? "root has one for each of " : "only root has any, of ",
+                     world_size_, " ranks");
+}
+
+Work Communicator::all_gather_async(const Tensors& parts, const Tensor& x) {
+  check_dense("all_gather", x);
+  return exchange_async("all_gather", parts, Tensors(static_cast<std::size_t>(world_size_), x));
+}
+void Communicator::all_gather(const Tensors& parts, const Tensor& x) {
+  all_gather_async(parts, x).wait();
+}
+
+Work Communicator::gather_async(const Tensors& parts, const Tensor& x, int root) {
+  check_root_has_parts("gather", parts, root);
+  check_dense("gather", x);
+  const Tensors none(static_cast<std::size_t>(world_size_));
+  return exchange_async("gather", rank_ == root ? parts : none, only_for(root, x, world_size_));
+}
+void Communicator::gather(const Tensors& parts, const Tensor& x, int root) {
+  gather_async(parts, x, root).wait();
+}
+
+Work Communicator::scatter_async(const Tensor& x, const Tensors& parts, int root) {
+  check_root_has_parts("scatter", parts, root);
+  check_dense("scatter", x);
+  const Tensors none(static_cast<std::size_t>(world_size_));
+  return exchange_async("scatter", only_for(root, x, world_size_), rank_ == root ? parts : none);
+}
+void Communicator::scatter(const Tensor& x, const Tensors& parts, int root) {
+  scatter_async(x, parts, root).wait();
+}
+
+Work Communicator::all_to_all_async(const Tensors& from, const Tensors& to) {
+  return exchange_async("all_to_all", from, to);
+}
+void Communicator::all_to_all(const Tensors& from, const Tensors& to) {
+  all_to_all_async(from, to).wait();
+}
+
+}  // namespace rondo::dist
