@@ -70,7 +70,13 @@ Work Communicator::start(Job job, bool wake) {
   state->label = std::move(job.name);
   state->ready = std::move(job.ready);
   state->rank = rank_;
-  state->begin = std::move(job.begin);
+  state->begin =
+      job.tag < 0 || world_size_ == 1
+          ? std::move(job.begin)
+          : [this, tag = job.tag, signature = job.signature,
+             begin = std::move(job.begin)](Scratch& scratch) {
+              return checked(*transport_, tag, signature, [&] { return begin(scratch); });
+            };
   state->finish = std::move(job.finish);
   state->keep = std::move(job.keep);
   state->progress = progress_;
@@ -89,6 +95,15 @@ RingOptions Communicator::next_ring() {
   RingOptions ring = options_.ring;
   ring.tag = static_cast<int>(sequence_++ % message_tags);
   return ring;
+}
+
+Signature Communicator::signature_of(const char* what, const Tensor& x, std::optional<ReduceOp> op,
+                                     int root) const {
+  Signature signature(what, sequence_, x.numel());
+  signature.dtype = static_cast<std::int32_t>(x.dtype());
+  if (op) signature.op = static_cast<std::int32_t>(*op);
+  signature.root = root;
+  return signature;
 }
 
 std::string Communicator::next_name(const char* what) {
@@ -115,17 +130,22 @@ Communicator::Job Communicator::all_reduce_job(const Tensor& x, ReduceOp op, All
                      "all_reduce: MPI's own was asked for, but the backend is ", backend());
   x.bump_version();
   std::string name = concat("all_reduce ", sequence_, group_);
+  const Signature signature = signature_of("all_reduce", x, op);
   RingOptions ring = next_ring();
-  return {.name = std::move(name), .begin = [=, this](Scratch& scratch) {
-            Transport& t = *transport_;
-            if (world_size_ == 1 || x.numel() == 0) return std::unique_ptr<Operation>();
-            if (native) {
-              auto operation = t.native_all_reduce(x.data_ptr(), x.numel(), x.dtype(), op,
-                                                   algorithm == AllReduce::mpi_blocking);
-              if (operation) return operation;
-            }
-            return ring_all_reduce(t, scratch, x.data_ptr(), x.numel(), x.dtype(), op, ring);
-          }};
+  return {.name = std::move(name),
+          .begin =
+              [=, this](Scratch& scratch) {
+                Transport& t = *transport_;
+                if (world_size_ == 1 || x.numel() == 0) return std::unique_ptr<Operation>();
+                if (native) {
+                  auto operation = t.native_all_reduce(x.data_ptr(), x.numel(), x.dtype(), op,
+                                                       algorithm == AllReduce::mpi_blocking);
+                  if (operation) return operation;
+                }
+                return ring_all_reduce(t, scratch, x.data_ptr(), x.numel(), x.dtype(), op, ring);
+              },
+          .signature = signature,
+          .tag = ring.tag};
 }
 
 Work Communicator::all_reduce_async(const Tensor& x, ReduceOp op, AllReduce algorithm) {
@@ -158,6 +178,7 @@ Communicator::Job Communicator::reduce_job(const Tensor& x, int root, ReduceOp o
   check_reducible(x.dtype(), op);
   check_peer("reduce", root);
   std::string name = concat("reduce ", sequence_, group_);
+  const Signature signature = signature_of("reduce", x, op, root);
   RingOptions ring = next_ring();
   // What passes through a rank on its way to root is summed in a copy.
   std::shared_ptr<std::vector<char>> sums;
@@ -174,7 +195,9 @@ Communicator::Job Communicator::reduce_job(const Tensor& x, int root, ReduceOp o
                 return chain_reduce(*transport_, scratch, data, x.numel(), x.dtype(), op, root,
                                     ring);
               },
-          .keep = sums};
+          .keep = sums,
+          .signature = signature,
+          .tag = ring.tag};
 }
 Work Communicator::reduce_async(const Tensor& x, int root, ReduceOp op) {
   if (!is_on_gpu("reduce", x)) return start(reduce_job(x, root, op));
@@ -195,13 +218,17 @@ Communicator::Job Communicator::broadcast_job(std::shared_ptr<void> keep, void* 
                                               std::size_t bytes, int root) {
   check_peer("broadcast", root);
   std::string name = concat("broadcast ", sequence_, group_);
+  Signature signature("broadcast", sequence_, static_cast<std::int64_t>(bytes));
+  signature.root = root;
   RingOptions ring = next_ring();
   return {.name = std::move(name),
           .begin =
               [=, this](Scratch& scratch) {
                 return chain_broadcast(*transport_, scratch, data, bytes, root, ring);
               },
-          .keep = std::move(keep)};
+          .keep = std::move(keep),
+          .signature = signature,
+          .tag = ring.tag};
 }
 Communicator::Job Communicator::broadcast_job(const Tensor& x, int root) {
   check_dense("broadcast", x);
@@ -235,12 +262,18 @@ void Communicator::check_all_gather(const Tensor& out, const Tensor& x) const {
 Communicator::Job Communicator::all_gather_job(const Tensor& out, const Tensor& x) {
   check_all_gather(out, x);
   std::string name = concat("all_gather ", sequence_, group_);
+  const Signature signature = signature_of("all_gather", x);
   RingOptions ring = next_ring();
-  return {.name = std::move(name), .begin = [=, this](Scratch& scratch) {
-            char* mine = static_cast<char*>(out.data_ptr()) + bytes_of(x) * rank_;
-            if (x.numel() > 0 && mine != x.data_ptr()) std::memcpy(mine, x.data_ptr(), bytes_of(x));
-            return ring_all_gather(*transport_, scratch, out.data_ptr(), bytes_of(x), ring);
-          }};
+  return {.name = std::move(name),
+          .begin =
+              [=, this](Scratch& scratch) {
+                char* mine = static_cast<char*>(out.data_ptr()) + bytes_of(x) * rank_;
+                if (x.numel() > 0 && mine != x.data_ptr())
+                  std::memcpy(mine, x.data_ptr(), bytes_of(x));
+                return ring_all_gather(*transport_, scratch, out.data_ptr(), bytes_of(x), ring);
+              },
+          .signature = signature,
+          .tag = ring.tag};
 }
 Work Communicator::all_gather_async(const Tensor& out, const Tensor& x) {
   if (!is_on_gpu("all_gather", x)) return start(all_gather_job(out, x));
@@ -272,6 +305,7 @@ Communicator::Job Communicator::reduce_scatter_job(const Tensor& out, const Tens
                                                    ReduceOp op) {
   check_reduce_scatter(out, x, op);
   std::string name = concat("reduce_scatter ", sequence_, group_);
+  const Signature signature = signature_of("reduce_scatter", x, op);
   RingOptions ring = next_ring();
   // The sums are formed in a copy, since they travel through every part of it.
   auto sums = std::make_shared<std::vector<char>>(bytes_of(x));
@@ -287,7 +321,9 @@ Communicator::Job Communicator::reduce_scatter_job(const Tensor& out, const Tens
                 if (sums->empty()) return;
                 std::memcpy(out.data_ptr(), sums->data() + bytes_of(out) * rank_, bytes_of(out));
               },
-          .keep = sums};
+          .keep = sums,
+          .signature = signature,
+          .tag = ring.tag};
 }
 Work Communicator::reduce_scatter_async(const Tensor& out, const Tensor& x, ReduceOp op) {
   if (!is_on_gpu("reduce_scatter", x)) return start(reduce_scatter_job(out, x, op));
@@ -305,9 +341,12 @@ void Communicator::reduce_scatter(const Tensor& out, const Tensor& x, ReduceOp o
 
 void Communicator::barrier() {
   std::string name = concat("barrier ", sequence_, group_);
+  const Signature signature("barrier", sequence_);
   int tag = next_ring().tag;
   run({.name = std::move(name),
-       .begin = [=, this](Scratch&) { return dist::barrier(*transport_, tag); }});
+       .begin = [=, this](Scratch&) { return dist::barrier(*transport_, tag); },
+       .signature = signature,
+       .tag = tag});
 }
 
 void Communicator::check_peer(const char* what, int peer) const {

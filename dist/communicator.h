@@ -23,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dist/algorithms/checked.h"
 #include "dist/algorithms/ring_all_reduce.h"
 #include "dist/work.h"
 #include "tensor/tensor.h"
@@ -135,6 +136,8 @@ class Communicator {
     std::function<void()> finish = {};
     std::shared_ptr<void> keep = {};
     bool beside = false;
+    Signature signature = {};  // of a collective
+    int tag = -1;
   };
 
   Work start(Job job, bool wake = true);
@@ -145,7 +148,7 @@ class Communicator {
   Job all_gather_job(const Tensor& out, const Tensor& x);
   Job reduce_scatter_job(const Tensor& out, const Tensor& x, ReduceOp op);
   Job reduce_job(const Tensor& x, int root, ReduceOp op);
-  Job exchange_job(const Tensors& from, const Tensors& to);
+  Job exchange_job(const char* what, const Tensors& from, const Tensors& to);
   Work exchange_async(const char* what, const Tensors& from, const Tensors& to);
   void check_root_has_parts(const char* what, const Tensors& parts, int root) const;
   Job message_job(const Tensor& x, int peer, int tag, bool is_send);
@@ -155,6 +158,9 @@ class Communicator {
   void check_reduce_scatter(const Tensor& out, const Tensor& x, ReduceOp op) const;
   std::string check_message(const Tensor& x, int peer, int tag, bool is_send) const;
   bool is_on_gpu(const char* what, const Tensor& x) const;
+  /// Of the collective that is next.
+  Signature signature_of(const char* what, const Tensor& x, std::optional<ReduceOp> op = {},
+                         int root = -1) const;
   std::string next_name(const char* what);
 
   std::shared_ptr<Transport> transport_;

@@ -24,20 +24,26 @@ std::size_t bytes_of_any(const Tensor& x) { return x.defined() ? bytes_of(x) : 0
 }  // namespace
 
 /// from[r], to[r]: dense or undefined.
-Communicator::Job Communicator::exchange_job(const Tensors& from, const Tensors& to) {
+Communicator::Job Communicator::exchange_job(const char* what, const Tensors& from,
+                                             const Tensors& to) {
+  const Signature signature(what, sequence_);
   const int tag = next_ring().tag;
-  return {.begin = [=, this](Scratch&) {
-    std::vector<Parcel> parcels;
-    for (std::size_t r = 0; r < from.size(); ++r) {
-      Parcel parcel{.send_bytes = bytes_of_any(to[r]), .recv_bytes = bytes_of_any(from[r])};
-      if (parcel.send_bytes > 0) parcel.send = to[r].data_ptr();
-      if (parcel.recv_bytes > 0) parcel.recv = from[r].data_ptr();
-      parcels.push_back(parcel);
-    }
-    const Parcel& own = parcels[static_cast<std::size_t>(rank_)];
-    if (own.recv_bytes > 0) std::memmove(own.recv, own.send, own.recv_bytes);
-    return exchange(*transport_, std::move(parcels), tag);
-  }};
+  return {.begin =
+              [=, this](Scratch&) {
+                std::vector<Parcel> parcels;
+                for (std::size_t r = 0; r < from.size(); ++r) {
+                  Parcel parcel{.send_bytes = bytes_of_any(to[r]),
+                                .recv_bytes = bytes_of_any(from[r])};
+                  if (parcel.send_bytes > 0) parcel.send = to[r].data_ptr();
+                  if (parcel.recv_bytes > 0) parcel.recv = from[r].data_ptr();
+                  parcels.push_back(parcel);
+                }
+                const Parcel& own = parcels[static_cast<std::size_t>(rank_)];
+                if (own.recv_bytes > 0) std::memmove(own.recv, own.send, own.recv_bytes);
+                return exchange(*transport_, std::move(parcels), tag);
+              },
+          .signature = signature,
+          .tag = tag};
 }
 
 Work Communicator::exchange_async(const char* what, const Tensors& from, const Tensors& to) {
@@ -62,7 +68,7 @@ Work Communicator::exchange_async(const char* what, const Tensors& from, const T
   }
   std::string name = concat(what, ' ', sequence_, group_);
   if (!any.defined() || !is_on_gpu(what, any)) {
-    Job job = exchange_job(from, to);
+    Job job = exchange_job(what, from, to);
     job.name = std::move(name);
     return start(std::move(job));
   }

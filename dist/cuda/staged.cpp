@@ -168,7 +168,8 @@ Work StagedCollectives::exchange(std::string what, const Tensors& from, const Te
     received.push_back(any ? pinned(x.numel(), x.dtype(), stream_) : Tensor());
     if (any) results.push_back({received.back(), x});
   }
-  return start(std::move(what), comm_.exchange_job(received, sent), to, std::move(results));
+  return start(std::move(what), comm_.exchange_job("exchange", received, sent), to,
+               std::move(results));
 }
 
 Work StagedCollectives::all_gather(std::string what, const Tensor& out, const Tensor& x) {

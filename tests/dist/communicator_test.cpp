@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <thread>
 
 #include "support/collectives.h"
@@ -13,6 +14,7 @@ namespace rondo::dist {
 namespace {
 
 using test::on_ranks;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 class CommunicatorTest : public ::testing::TestWithParam<int> {};
@@ -123,10 +125,43 @@ TEST(Communicator, AWaitMayBeShorterThanTheCollective) {
   });
 }
 
-TEST(Communicator, DifferentSizesAreNoticed) {
-  std::string message = failure_of(
-      [] { on_ranks(2, [](auto comm) { comm->broadcast(ones({comm->rank() == 0 ? 8 : 4})); }); });
-  EXPECT_THAT(message, HasSubstr("rank 0 sent 32 bytes where 16 were expected"));
+// Also where every message has the size that is expected.
+TEST(Communicator, RanksThatDoNotMeanTheSameAreTold) {
+  using Call = std::function<void(Communicator&)>;
+  const Call sum = [](auto& comm) { comm.all_reduce(ones({100})); };
+  auto told = [&](int n, const Call& odd) {
+    return failure_of([&] {
+      on_ranks(n, [&](auto comm) {
+        comm->barrier();
+        (comm->rank() == n - 1 ? odd : sum)(*comm);
+        comm->barrier();
+      });
+    });
+  };
+  const std::string one = "all_reduce 1 (sum, 100 of f32)";
+  for (int n : {2, 3}) {
+    // Either neighbour may be the first to notice.
+    auto either = [&](const std::string& other) {
+      const std::string last = std::to_string(n - 1), before = std::to_string(n - 2);
+      return AnyOf(
+          HasSubstr("rank " + before + " calls " + one + " where rank " + last + " calls " + other),
+          HasSubstr("rank " + last + " calls " + other + " where rank 0 calls " + one));
+    };
+    EXPECT_THAT(told(n, [](auto& comm) { comm.all_reduce(ones({100}), ReduceOp::max); }),
+                either("all_reduce 1 (max, 100 of f32)"));
+    EXPECT_THAT(told(n, [](auto& comm) { comm.all_reduce(ones({100}, {.dtype = i32})); }),
+                either("all_reduce 1 (sum, 100 of i32)"));
+    EXPECT_THAT(told(n, [](auto& comm) { comm.all_reduce(ones({50})); }),
+                either("all_reduce 1 (sum, 50 of f32)"));
+    EXPECT_THAT(told(n, [](auto& comm) { comm.all_reduce(ones({0})); }),
+                either("all_reduce 1 (sum, 0 of f32)"));
+    EXPECT_THAT(told(n, [](auto& comm) { comm.reduce(ones({100}), 1); }),
+                either("reduce 1 (sum, 100 of f32, root 1)"));
+    EXPECT_THAT(told(n, [](auto& comm) { comm.broadcast(ones({100}), 1); }),
+                either("broadcast 1 (400 bytes, root 1)"));
+    EXPECT_THAT(told(n, [](auto& comm) { comm.barrier(); }), either("barrier 1"));
+    EXPECT_THAT(told(n, [](auto& comm) { comm.gather({}, ones({3}), 0); }), either("gather 1"));
+  }
 }
 
 TEST(Communicator, ARankThatFailsEndsTheOthersWaits) {

@@ -1,4 +1,4 @@
-// A program whose ranks fail, for tests/mpi/failures.sh: failing one|all|models|missing|deadline.
+// A program whose ranks fail, for tests/mpi/failures.sh: failing one|all|models|missing|mismatch|deadline.
 
 #include <cstdio>
 #include <string>
@@ -31,6 +31,9 @@ int body(const std::string& how) {
   } else if (how == "missing") {  // the others compute and never listen
     require<IoError>(!is_last, "data/test.bin: no such file");
     std::this_thread::sleep_for(std::chrono::minutes(5));
+  } else if (how == "mismatch") {
+    comm->all_reduce(ones({1000}), is_last ? dist::ReduceOp::max : dist::ReduceOp::sum);
+    comm->barrier();
   } else if (how == "deadline") {
     if (is_last) std::this_thread::sleep_for(std::chrono::minutes(5));
     comm->all_reduce(ones({1000}));

@@ -1,0 +1,112 @@
+#include "dist/algorithms/checked.h"
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+#include <vector>
+
+#include "tensor/error.h"
+
+namespace rondo::dist {
+namespace {
+
+struct Signatures {
+  Signature mine, theirs = {};
+};
+
+/// A transport that gives a request up cannot always promise that it will not touch its memory.
+void keep_for_ever(std::unique_ptr<Signatures> signatures) {
+  static std::mutex mutex;
+  static auto* all = new std::vector<std::unique_ptr<Signatures>>;
+  std::lock_guard lock(mutex);
+  all->push_back(std::move(signatures));
+}
+
+class Checked final : public Operation {
+ public:
+  Checked(Transport& transport, int tag, const Signature& signature)
+      : transport_(transport),
+        left_((transport.rank() + transport.world_size() - 1) % transport.world_size()),
+        both_(new Signatures{.mine = signature}) {
+    const int right = (transport.rank() + 1) % transport.world_size();
+    heard_ = transport.recv(left_, tag, &both_->theirs, sizeof(Signature));
+    told_ = transport.send(right, tag, &both_->mine, sizeof(Signature));
+  }
+  ~Checked() override {
+    collective_.reset();
+    if (told_.id == 0 && heard_.id == 0) return;
+    transport_.abandon(told_);
+    transport_.abandon(heard_);
+    keep_for_ever(std::move(both_));
+  }
+  void make(const std::function<std::unique_ptr<Operation>()>& make) {
+    collective_ = make();
+    is_done_ = collective_ == nullptr;
+  }
+
+  Poll poll() override {
+    Poll result = Poll::idle;
+    if (heard_.id != 0 && transport_.test(heard_)) {
+      result = Poll::moved;
+      require<CommError>(both_->theirs == both_->mine, "rank ", left_, " calls ",
+                         text_of(both_->theirs), " where rank ", transport_.rank(), " calls ",
+                         text_of(both_->mine));
+    }
+    if (!is_done_) result = std::max(result, poll_collective());
+    if (failure_ != nullptr && heard_.id == 0) std::rethrow_exception(failure_);
+    if (is_done_ && failure_ == nullptr && heard_.id == 0 && transport_.test(told_))
+      return Poll::done;
+    return result;
+  }
+  std::string waiting_for() const override {
+    if (!is_done_) return collective_->waiting_for();
+    return heard_.id != 0 ? concat("rank ", left_, " to call it") : "its neighbour to hear of it";
+  }
+
+ private:
+  Poll poll_collective() {
+    try {
+      const Poll result = collective_->poll();
+      is_done_ = result == Poll::done;
+      return is_done_ ? Poll::moved : result;
+    } catch (const CommError&) {
+      // Perhaps because the ranks do not mean the same: that would be the thing to say.
+      failure_ = std::current_exception();
+      is_done_ = true;
+      return Poll::moved;
+    }
+  }
+
+  Transport& transport_;
+  int left_;
+  std::unique_ptr<Signatures> both_;
+  Request told_, heard_;
+  std::unique_ptr<Operation> collective_;
+  bool is_done_ = false;
+  std::exception_ptr failure_;
+};
+
+}  // namespace
+
+Signature::Signature(std::string_view n, std::uint64_t s, std::int64_t c) : sequence(s), count(c) {
+  std::copy_n(n.begin(), std::min(n.size(), sizeof name - 1), name);
+}
+
+std::string text_of(const Signature& s) {
+  std::string details;
+  auto add = [&](auto... parts) { details += concat(details.empty() ? " (" : ", ", parts...); };
+  if (s.op >= 0) add(static_cast<ReduceOp>(s.op));
+  if (s.count >= 0 && s.dtype >= 0) add(s.count, " of ", static_cast<DType>(s.dtype));
+  if (s.count >= 0 && s.dtype < 0) add(s.count, " bytes");
+  if (s.root >= 0) add("root ", s.root);
+  return concat(s.name, ' ', s.sequence, details.empty() ? "" : details + ")");
+}
+
+std::unique_ptr<Operation> checked(Transport& transport, int tag, const Signature& signature,
+                                   const std::function<std::unique_ptr<Operation>()>& make) {
+  auto operation = std::make_unique<Checked>(transport, tag, signature);
+  operation->make(make);
+  return operation;
+}
+
+}  // namespace rondo::dist

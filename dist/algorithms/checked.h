@@ -1,0 +1,46 @@
+#pragma once
+// Checked: a collective whose ranks make sure that they mean the same one.
+//
+// Ranks that call different collectives, or the same one with another op, dtype or size, would wait
+// for each other until a deadline, or worse: a sum of 100 f32 and a maximum of 100 i32 have
+// messages of equal sizes, and every rank gets numbers. So each tells its right neighbour on the
+// ring of ranks what it means, in a message of its own before the collective's, and hears its left
+// neighbour. They travel beside the collective's first messages, so the check costs two small
+// messages and no wait. All ranks agree if all neighbours do.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "dist/transport.h"
+
+namespace rondo::dist {
+
+/// What a rank means. Sent as it is: fixed sizes, no gaps.
+struct Signature {
+  char name[16] = {};          // "all_reduce"
+  std::uint64_t sequence = 0;  // its number on this communicator
+  std::int64_t count = 0;      // elements; -1: may differ between ranks
+  std::int32_t root = -1;      // or none
+  std::int32_t dtype = -1;     // DType, or bytes of any
+  std::int32_t op = -1;        // ReduceOp, or none
+  std::int32_t unused = 0;
+
+  Signature(std::string_view name, std::uint64_t sequence, std::int64_t count = -1);
+  Signature() = default;
+  bool operator==(const Signature&) const = default;
+};
+static_assert(sizeof(Signature) == 48);
+
+/// "all_reduce 17 (sum, 100 of f32)".
+std::string text_of(const Signature& signature);
+
+/// The operation that make() gives, which may be null, with its check. Throws CommError "rank 0
+/// calls … where rank 1 calls …"; what else goes wrong meanwhile is told only if the neighbour
+/// means the same.
+std::unique_ptr<Operation> checked(Transport& transport, int tag, const Signature& signature,
+                                   const std::function<std::unique_ptr<Operation>()>& make);
+
+}  // namespace rondo::dist
