@@ -9,6 +9,7 @@
 // carry at least, whatever the algorithm, so that numbers of different n compare.
 //
 //   ring          rondo's ring over MPI point-to-point
+//   doubling      rondo's recursive doubling, for small buffers
 //   mpi           MPI_Allreduce, blocking: what most programs call, and the one to beat
 //   mpi_polled    MPI_Iallreduce, polled: what Communicator offers as AllReduce::mpi
 //
@@ -72,7 +73,10 @@ nlohmann::json measure(dist::Communicator& comm, const Options& options, Device 
       algorithms = {{"mpi", dist::AllReduce::mpi}};
     else
       algorithms.push_back({"nccl", dist::AllReduce::nccl});
-  } else if (std::string(comm.backend()) == "mpi") {
+  } else {
+    algorithms.push_back({"doubling", dist::AllReduce::recursive_doubling});
+  }
+  if (!device.is_cuda() && std::string(comm.backend()) == "mpi") {
     algorithms.push_back({"mpi", dist::AllReduce::mpi_blocking});
     algorithms.push_back({"mpi_polled", dist::AllReduce::mpi});
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dist/algorithms/recursive_doubling.h"
 #include "dist/algorithms/ring_collectives.h"
 #include "dist/dense.h"
 #include "dist/device_collectives.h"
@@ -43,10 +44,12 @@ class Message final : public Operation {
 AllReduce parse_all_reduce(std::string_view name) {
   if (name == "auto") return AllReduce::automatic;
   if (name == "ring") return AllReduce::ring;
+  if (name == "doubling") return AllReduce::recursive_doubling;
   if (name == "nccl") return AllReduce::nccl;
   if (name == "mpi") return AllReduce::mpi;
-  require<CommError>(name == "mpi_blocking", "\"", name,
-                     "\" is no all-reduce; there are auto, ring, nccl, mpi and mpi_blocking");
+  require<CommError>(
+      name == "mpi_blocking", "\"", name,
+      "\" is no all-reduce; there are auto, ring, doubling, nccl, mpi and mpi_blocking");
   return AllReduce::mpi_blocking;
 }
 
@@ -126,6 +129,9 @@ Communicator::Job Communicator::all_reduce_job(const Tensor& x, ReduceOp op, All
   check_dense("all_reduce", x);
   check_reducible(x.dtype(), op);
   const bool native = algorithm == AllReduce::mpi || algorithm == AllReduce::mpi_blocking;
+  const bool is_doubling =
+      algorithm == AllReduce::recursive_doubling ||
+      (algorithm == AllReduce::automatic && bytes_of(x) <= options_.small_bytes);
   require<CommError>(!native || std::strcmp(backend(), "mpi") == 0 || world_size_ == 1,
                      "all_reduce: MPI's own was asked for, but the backend is ", backend());
   x.bump_version();
@@ -142,6 +148,9 @@ Communicator::Job Communicator::all_reduce_job(const Tensor& x, ReduceOp op, All
                                                        algorithm == AllReduce::mpi_blocking);
                   if (operation) return operation;
                 }
+                if (is_doubling)
+                  return recursive_doubling_all_reduce(t, scratch, x.data_ptr(), x.numel(),
+                                                       x.dtype(), op, ring.tag);
                 return ring_all_reduce(t, scratch, x.data_ptr(), x.numel(), x.dtype(), op, ring);
               },
           .signature = signature,
@@ -162,15 +171,15 @@ Work Communicator::all_reduce_async(const Tensor& x, ReduceOp op, AllReduce algo
   return gpu_->all_reduce(std::move(name), x, op, algorithm);
 }
 Work Communicator::all_reduce_async(const Tensor& x, ReduceOp op) {
-  // What runs on the GPU by NCCL runs on the CPU by the ring.
+  // What is NCCL's on the GPU is ours on the CPU.
   const bool is_nccl = options_.all_reduce == AllReduce::nccl;
   const bool on_cpu = x.defined() && x.device().is_cpu();
-  return all_reduce_async(x, op, is_nccl && on_cpu ? AllReduce::ring : options_.all_reduce);
+  return all_reduce_async(x, op, is_nccl && on_cpu ? AllReduce::automatic : options_.all_reduce);
 }
 void Communicator::all_reduce(const Tensor& x, ReduceOp op) {
   if (is_on_gpu("all_reduce", x)) return all_reduce_async(x, op).wait();
   run(all_reduce_job(
-      x, op, options_.all_reduce == AllReduce::nccl ? AllReduce::ring : options_.all_reduce));
+      x, op, options_.all_reduce == AllReduce::nccl ? AllReduce::automatic : options_.all_reduce));
 }
 
 Communicator::Job Communicator::reduce_job(const Tensor& x, int root, ReduceOp op) {

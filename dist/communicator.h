@@ -30,12 +30,21 @@
 
 namespace rondo::dist {
 
-/// Who does an all-reduce: rondo's own ring (algorithms/ring_all_reduce.cpp), MPI_Iallreduce,
-/// polled, or (for benchmarks: no deadline can interrupt it) MPI_Allreduce itself. What MPI lacks
-/// (bf16, f16, bool) is done by the ring. On a GPU: ncclAllReduce, rondo's ring over NCCL's
-/// messages, or MPI by way of the host's memory. `automatic` is the ring on the CPU, NCCL on a GPU.
-enum class AllReduce : std::uint8_t { automatic, ring, nccl, mpi, mpi_blocking };
-/// Reads "auto", "ring", "nccl", "mpi" or "mpi_blocking"; throws CommError on anything else.
+/// Who does an all-reduce: rondo's own ring or recursive doubling (dist/algorithms),
+/// MPI_Iallreduce, polled, or (for benchmarks: no deadline can interrupt it) MPI_Allreduce itself.
+/// What MPI lacks (bf16, f16, bool) is done by the ring. On a GPU: ncclAllReduce, rondo's ring over
+/// NCCL's messages, or MPI by way of the host's memory. `automatic` is NCCL on a GPU; on the CPU
+/// recursive doubling up to CommunicatorOptions::small_bytes, and beyond the ring.
+enum class AllReduce : std::uint8_t {
+  automatic,
+  ring,
+  recursive_doubling,
+  nccl,
+  mpi,
+  mpi_blocking
+};
+/// Reads "auto", "ring", "doubling", "nccl", "mpi" or "mpi_blocking"; throws CommError on anything
+/// else.
 AllReduce parse_all_reduce(std::string_view name);
 
 struct CommunicatorOptions {
@@ -44,6 +53,8 @@ struct CommunicatorOptions {
   std::chrono::nanoseconds timeout = std::chrono::minutes(5);
   /// Whether a thread of its own drives asynchronous work. Without it, only `wait` and `test` do.
   bool background_thread = true;
+  /// Up to here an all-reduce costs what its messages cost, not what is in them.
+  std::size_t small_bytes = 8 << 10;
   RingOptions ring = {};
 };
 

@@ -22,6 +22,26 @@ class CommunicatorTest : public ::testing::TestWithParam<int> {};
 TEST_P(CommunicatorTest, AllReduce) {
   on_ranks(GetParam(), [](auto comm) { test::check_all_reduce(*comm, AllReduce::ring); });
 }
+TEST_P(CommunicatorTest, AllReduceByRecursiveDoubling) {
+  on_ranks(GetParam(),
+           [](auto comm) { test::check_all_reduce(*comm, AllReduce::recursive_doubling); });
+}
+// Sums of numbers that round, and the minimum of -0 and +0: the same bits on all ranks.
+TEST_P(CommunicatorTest, AllRanksGetTheSameBits) {
+  on_ranks(GetParam(), [](auto comm) {
+    for (AllReduce algorithm : {AllReduce::ring, AllReduce::recursive_doubling}) {
+      for (ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::min, ReduceOp::max}) {
+        Generator generator(static_cast<std::uint64_t>(comm->rank()));
+        Tensor x = randn({1000}, {}, generator);
+        x[0].fill_(comm->rank() % 2 ? 0.0 : -0.0);
+        comm->all_reduce_async(x, op, algorithm).wait();
+        const std::string bits(static_cast<const char*>(x.data_ptr()), 4000);
+        for (const std::string& other : comm->all_gather_bytes(bits))
+          EXPECT_EQ(other == bits, true);
+      }
+    }
+  });
+}
 TEST_P(CommunicatorTest, Broadcast) {
   on_ranks(GetParam(), [](auto comm) { test::check_broadcast(*comm); });
 }
@@ -103,7 +123,7 @@ TEST(Communicator, AMissingRankIsAnErrorNotAHang) {
            },
            {.timeout = std::chrono::milliseconds(200)});
   EXPECT_EQ(message,
-            "rank 0: all_reduce 1 gave up after 0.2 s of waiting for chunk 1 of 2 from rank 1");
+            "rank 0: all_reduce 1 gave up after 0.2 s of waiting for rank 1 to send round 1 of 1");
 }
 
 TEST(Communicator, AWaitMayBeShorterThanTheCollective) {

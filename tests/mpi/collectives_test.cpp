@@ -13,6 +13,7 @@ using test::world;
 using ::testing::HasSubstr;
 
 TEST(Mpi, Ring) { test::check_all_reduce(*world(), AllReduce::ring); }
+TEST(Mpi, RecursiveDoubling) { test::check_all_reduce(*world(), AllReduce::recursive_doubling); }
 TEST(Mpi, Native) { test::check_all_reduce(*world(), AllReduce::mpi); }
 TEST(Mpi, NativeBlocking) { test::check_all_reduce(*world(), AllReduce::mpi_blocking); }
 TEST(Mpi, Broadcast) { test::check_broadcast(*world()); }
@@ -70,7 +71,7 @@ TEST(Mpi, DeadlineNamesRankCollectiveAndPeer) {
   if (r != n - 1) {
     std::string message;
     try {
-      hasty->all_reduce(ones({100}));
+      hasty->all_reduce_async(ones({100}), ReduceOp::sum, AllReduce::ring).wait();
     } catch (const CommError& e) {
       message = e.what();
     }

@@ -27,6 +27,6 @@ for n in 2 3; do
   most=2 expect $n mismatch "rank [0-9]: all_reduce 1 failed: rank [0-9] calls all_reduce 1 (.*, 1000 of f32) where rank [0-9] calls all_reduce 1 (.*, 1000 of f32)" "$@"
   expect $n models "rank $last has another model than rank 0: parameter weight .*" "$@"
 done
-expect 2 deadline "rank 0: all_reduce 1 gave up after 2 s of waiting for chunk 1 of 2 from rank 1" "$@"
+expect 2 deadline "rank 0: all_reduce 1 gave up after 2 s of waiting for rank 1 to send round 1 of 1" "$@"
 expect 1 all "--model: there is no resnet21" "$@"
 exit $status
