@@ -116,6 +116,7 @@ std::vector<Tensors> NcclPeers::broadcast(const Tensors& from) {
   in_group("a broadcast of the parameters", [&](std::size_t d) {
     ncclResult_t status = ncclSuccess;
     for (std::size_t i = 0; i < from.size(); ++i) {
+      if (from[i].numel() == 0) continue;
       void* data = copies[d][i].data_ptr();
       const ncclResult_t posted =
           nccl_.broadcast(data, data, static_cast<std::size_t>(from[i].nbytes()), ncclUint8, 0,
@@ -132,6 +133,7 @@ void NcclPeers::reduce(const std::vector<Tensors>& parts) {
   in_group("a sum of the gradients", [&](std::size_t d) {
     ncclResult_t status = ncclSuccess;
     for (const Tensor& part : parts[d]) {
+      if (part.numel() == 0) continue;
       const ncclResult_t posted =
           nccl_.reduce(part.data_ptr(), part.data_ptr(), static_cast<std::size_t>(part.numel()),
                        nccl_data_type(part.dtype()), ncclSum, 0, comms_[d],
