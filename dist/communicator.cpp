@@ -1,6 +1,7 @@
 #include "dist/communicator.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "dist/algorithms/recursive_doubling.h"
@@ -129,9 +130,10 @@ Communicator::Job Communicator::all_reduce_job(const Tensor& x, ReduceOp op, All
   check_dense("all_reduce", x);
   check_reducible(x.dtype(), op);
   const bool native = algorithm == AllReduce::mpi || algorithm == AllReduce::mpi_blocking;
-  const bool is_doubling =
-      algorithm == AllReduce::recursive_doubling ||
-      (algorithm == AllReduce::automatic && bytes_of(x) <= options_.small_bytes);
+  const bool is_doubling = algorithm == AllReduce::recursive_doubling ||
+                           (algorithm == AllReduce::automatic &&
+                            bytes_of(x) * std::bit_width(static_cast<unsigned>(world_size_ - 1)) <=
+                                options_.small_bytes);
   require<CommError>(!native || std::strcmp(backend(), "mpi") == 0 || world_size_ == 1,
                      "all_reduce: MPI's own was asked for, but the backend is ", backend());
   x.bump_version();

@@ -34,7 +34,7 @@ namespace rondo::dist {
 /// MPI_Iallreduce, polled, or (for benchmarks: no deadline can interrupt it) MPI_Allreduce itself.
 /// What MPI lacks (bf16, f16, bool) is done by the ring. On a GPU: ncclAllReduce, rondo's ring over
 /// NCCL's messages, or MPI by way of the host's memory. `automatic` is NCCL on a GPU; on the CPU
-/// recursive doubling up to CommunicatorOptions::small_bytes, and beyond the ring.
+/// recursive doubling where it sends at most CommunicatorOptions::small_bytes, and else the ring.
 enum class AllReduce : std::uint8_t {
   automatic,
   ring,
@@ -53,8 +53,8 @@ struct CommunicatorOptions {
   std::chrono::nanoseconds timeout = std::chrono::minutes(5);
   /// Whether a thread of its own drives asynchronous work. Without it, only `wait` and `test` do.
   bool background_thread = true;
-  /// Up to here an all-reduce costs what its messages cost, not what is in them.
-  std::size_t small_bytes = 8 << 10;
+  /// What a rank may send in one all-reduce by recursive doubling: log2 N times its data.
+  std::size_t small_bytes = 256 << 10;
   RingOptions ring = {};
 };
 
