@@ -171,8 +171,11 @@ TEST(Communicator, RanksThatDoNotMeanTheSameAreTold) {
                 either("all_reduce 1 (max, 100 of f32)"));
     EXPECT_THAT(told(n, [](auto& comm) { comm.all_reduce(ones({100}, {.dtype = i32})); }),
                 either("all_reduce 1 (sum, 100 of i32)"));
+    // A rank whose neighbour agrees may swap data with the odd one and see a message's size first.
     EXPECT_THAT(told(n, [](auto& comm) { comm.all_reduce(ones({50})); }),
-                either("all_reduce 1 (sum, 50 of f32)"));
+                AnyOf(either("all_reduce 1 (sum, 50 of f32)"),
+                      HasSubstr("sent 200 bytes where 400 were expected; do both call the same"),
+                      HasSubstr("sent 400 bytes where 200 were expected; do both call the same")));
     EXPECT_THAT(told(n, [](auto& comm) { comm.all_reduce(ones({0})); }),
                 either("all_reduce 1 (sum, 0 of f32)"));
     EXPECT_THAT(told(n, [](auto& comm) { comm.reduce(ones({100}), 1); }),
