@@ -67,7 +67,7 @@ double tolerance_of(DType dtype, std::int64_t depth) {
 /// or two of half a million do, which ones depends on the machine's kernels, and each moves
 /// gradients by some thousandths. f64 shows that the formulas are the same.
 double tolerance_of_gradients(DType dtype, double tolerance) {
-  return dtype == f64 ? tolerance : std::max(tolerance, 0.02);
+  return dtype == f64 ? tolerance : std::max(tolerance, 0.01);
 }
 
 void check_model(AnyModule model, const std::string& name, const Dims& shape,

@@ -156,8 +156,7 @@ inline void check_bits(dist::Communicator& comm, Device device = Device::cpu()) 
   EXPECT_THROW(comm.all_reduce(zeros({2}, {.device = device}), dist::ReduceOp::band), DTypeError);
 }
 
-/// Rank r's part for rank p has 100 r + p elements, many of them 2 MiB apart; r to p itself as
-/// well.
+/// Rank r's part for rank p has 100 r + p + 1 elements or none, its own part too; then a large one.
 inline void check_exchanges(dist::Communicator& comm, Device device = Device::cpu()) {
   const int n = comm.world_size(), me = comm.rank();
   auto size = [](int from, int to) {
