@@ -1,16 +1,21 @@
-// all_reduce: the own ring against MPI's all-reduce or NCCL's, on the same buffers, in turns.
+// all_reduce: rondo's against MPI's or NCCL's, in turns.
 //
-//   mpirun -np 2 build/bin/all_reduce --min-bytes 1048576 --max-bytes 134217728
+//   mpirun -np 2 build/bin/all_reduce --min-bytes 4 --max-bytes 268435456
 //   mpirun -np 4 build/bin/all_reduce --device cuda
 //
-// Sizes double from --min-bytes to --max-bytes. At each size the algorithms take turns, so that
-// whatever else the machine does hits all alike; a time is from a barrier to the end of the slowest
-// rank, the median of the repetitions. Bus bandwidth is 2 (n - 1) / n * S / t: what each link must
-// carry at least, whatever the algorithm, so that numbers of different n compare.
+// Sizes quadruple from --min-bytes to --max-bytes. At each size the algorithms take turns, so that
+// whatever else the machine does hits all alike; every buffer is written anew before each call; a
+// time is from a barrier to the end of the slowest rank, the median of the repetitions. Bus
+// bandwidth is 2 (n - 1) / n * S / t: what each link must carry at least, whatever the algorithm,
+// so that numbers of different n compare.
 //
+//   auto          what Communicator::all_reduce does: shared memory, where the ranks are on one
+//                 machine
+//   auto_own      the same, of a tensor in memory from Communicator::allocate
 //   ring          rondo's ring over MPI point-to-point
 //   doubling      rondo's recursive doubling, for small buffers
-//   mpi           MPI_Allreduce, blocking: what most programs call, and the one to beat
+//   mpi           MPI_Allreduce, called as any program calls it
+//   mpi_in_place  MPI_Allreduce with MPI_IN_PLACE: the faster of the two is the one to beat
 //   mpi_polled    MPI_Iallreduce, polled: what Communicator offers as AllReduce::mpi
 //
 // With --device cuda the buffers lie on the ranks' GPUs:
@@ -19,14 +24,23 @@
 //   nccl          ncclAllReduce: the one to beat
 //   mpi           with --all-reduce mpi, and then alone: by way of pinned memory of the host
 
+#ifdef RONDO_BENCH_MPI
+#include <mpi.h>
+#endif
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <functional>
+#include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "dist/device.h"
 #include "dist/init.h"
+#include "dist/threads.h"
 #include "report.h"
 #include "tensor/creation.h"
 #include "tensor/cuda.h"
@@ -44,18 +58,30 @@ struct Options {
   std::string json;
 };
 
+/// One way to sum `x` over the ranks; `out` is room for one that does not do so in place.
 struct Algorithm {
-  const char* name;
-  dist::AllReduce kind;
+  std::string name;
+  std::function<void(const Tensor& x, const Tensor& out)> run;
+  bool in_own_memory = false;  // of Communicator::allocate
 };
 
-double seconds_once(dist::Communicator& comm, const Tensor& x, dist::AllReduce kind) {
-  comm.barrier();
-  auto begin = dist::Clock::now();
-  comm.all_reduce_async(x, dist::ReduceOp::sum, kind).wait();
+void check_sum(const Algorithm& algorithm, const Tensor& x, double want) {
+  const Tensor host = x.to(Device::cpu());
+  const double first = host[0].item(), last = host[x.numel() - 1].item();
+  require(first == want && last == want, algorithm.name, ": the sum is ", first, " … ", last,
+          " where it should be ", want);
+}
+
+double seconds_once(dist::Communicator& comm, const Algorithm& algorithm, const Tensor& x,
+                    const Tensor& out) {
+  x.fill_(comm.rank() + 1.0);
   if (x.device().is_cuda()) cuda::synchronize(x.device().index);
-  double mine = std::chrono::duration<double>(dist::Clock::now() - begin).count();
-  Tensor slowest = scalar(mine, {.dtype = f64});
+  comm.barrier();
+  const auto begin = dist::Clock::now();
+  algorithm.run(x, out);
+  if (x.device().is_cuda()) cuda::synchronize(x.device().index);
+  const double mine = std::chrono::duration<double>(dist::Clock::now() - begin).count();
+  const Tensor slowest = scalar(mine, {.dtype = f64});
   comm.all_reduce(slowest, dist::ReduceOp::max);
   return slowest.item<double>();
 }
@@ -65,55 +91,97 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-nlohmann::json measure(dist::Communicator& comm, const Options& options, Device device,
-                       bool print) {
-  std::vector<Algorithm> algorithms = {{"ring", dist::AllReduce::ring}};
+std::vector<Algorithm> algorithms_of(dist::Communicator& comm, const Options& options,
+                                     Device device, dist::InitOptions init) {
+  // Each has a communicator of its own, and is called as programs call it.
+  auto named = [&](const char* name, dist::AllReduce kind) {
+    init.communicator.all_reduce = kind;
+    auto own = dist::init(init);
+    if (device.is_cuda()) dist::use_device(*own, options.device);
+    return Algorithm{name, [own](const Tensor& x, const Tensor&) { own->all_reduce(x); }};
+  };
   if (device.is_cuda()) {
-    if (options.all_reduce == "mpi")
-      algorithms = {{"mpi", dist::AllReduce::mpi}};
-    else
-      algorithms.push_back({"nccl", dist::AllReduce::nccl});
-  } else {
-    algorithms.push_back({"doubling", dist::AllReduce::recursive_doubling});
+    if (options.all_reduce == "mpi") return {named("mpi", dist::AllReduce::mpi)};
+    return {named("ring", dist::AllReduce::ring), named("nccl", dist::AllReduce::nccl)};
   }
-  if (!device.is_cuda() && std::string(comm.backend()) == "mpi") {
-    algorithms.push_back({"mpi", dist::AllReduce::mpi_blocking});
-    algorithms.push_back({"mpi_polled", dist::AllReduce::mpi});
+  auto blocking = [&comm](const Tensor& x, const Tensor&) { comm.all_reduce(x); };
+  std::vector<Algorithm> all = {{"auto", blocking},
+                                {"auto_own", blocking, true},
+                                named("ring", dist::AllReduce::ring),
+                                named("doubling", dist::AllReduce::recursive_doubling)};
+#ifdef RONDO_BENCH_MPI
+  if (std::string(comm.backend()) == "mpi") {
+    all.push_back({"mpi", [](const Tensor& x, const Tensor& out) {
+                     MPI_Allreduce(x.data_ptr(), out.data_ptr(), static_cast<int>(x.numel()),
+                                   MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+                   }});
+    all.push_back({"mpi_in_place", [](const Tensor& x, const Tensor&) {
+                     MPI_Allreduce(MPI_IN_PLACE, x.data_ptr(), static_cast<int>(x.numel()),
+                                   MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+                   }});
+    all.push_back(named("mpi_polled", dist::AllReduce::mpi));
   }
+#endif
+  return all;
+}
+
+/// How many times as fast an algorithm is as the faster of MPI's two, or as NCCL; 0: there is none.
+double over_library(const std::map<std::string, double>& seconds, const std::string& name) {
+  double best = std::numeric_limits<double>::infinity();
+  for (const char* rival : {"mpi", "mpi_in_place", "nccl"}) {
+    if (seconds.contains(rival)) best = std::min(best, seconds.at(rival));
+  }
+  return std::isinf(best) ? 0 : best / seconds.at(name);
+}
+
+nlohmann::json measure(dist::Communicator& comm, const Options& options, Device device,
+                       const dist::InitOptions& init, bool print) {
+  const std::vector<Algorithm> algorithms = algorithms_of(comm, options, device, init);
   nlohmann::json rows = nlohmann::json::array();
-  double n = comm.world_size();
+  const double n = comm.world_size();
   if (print)
-    std::printf("%12s  %-11s %11s %10s  %s is\n", "bytes", "algorithm", "ms", "bus GB/s",
-                algorithms[0].name);
-  for (std::int64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= 2) {
-    Tensor x = zeros({std::max<std::int64_t>(1, bytes / 4)}, {.device = device});
-    int repeat = options.repeat > 0 ? options.repeat : bytes < (1 << 20) ? 101 : 15;
+    std::printf("%12s  %-12s %12s %10s %14s\n", "bytes", "algorithm", "us", "bus GB/s",
+                "library's time");
+  for (std::int64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= 4) {
+    const std::int64_t numel = std::max<std::int64_t>(1, bytes / 4);
+    const Tensor priv = zeros({numel}, {.device = device}),
+                 out = zeros({numel}, {.device = device});
+    const Tensor own = Tensor::over(comm.allocate(static_cast<std::size_t>(numel) * 4, device), 0,
+                                    {numel}, {1}, f32);
+    const int repeat = options.repeat > 0 ? options.repeat : bytes < (1 << 20) ? 301 : 15;
     std::vector<std::vector<double>> times(algorithms.size());
     for (int i = -2; i < repeat; ++i) {  // two rounds to warm up
       for (std::size_t a = 0; a < algorithms.size(); ++a) {
-        double t = seconds_once(comm, x, algorithms[a].kind);
+        const Tensor& x = algorithms[a].in_own_memory ? own : priv;
+        const double t = seconds_once(comm, algorithms[a], x, out);
+        if (i == -2)
+          check_sum(algorithms[a], algorithms[a].name == "mpi" ? out : x, n * (n + 1) / 2);
         if (i >= 0) times[a].push_back(t);
       }
     }
-    double ring = median(times[0]);
-    for (std::size_t a = 0; a < algorithms.size(); ++a) {
-      double t = median(times[a]);
-      double bandwidth = 2 * (n - 1) / n * static_cast<double>(x.nbytes()) / t * 1e-9;
-      rows.push_back({{"algorithm", algorithms[a].name},
-                      {"bytes", x.nbytes()},
+    std::map<std::string, double> seconds;
+    for (std::size_t a = 0; a < algorithms.size(); ++a)
+      seconds[algorithms[a].name] = median(times[a]);
+    for (const Algorithm& algorithm : algorithms) {
+      const double t = seconds.at(algorithm.name);
+      const double bandwidth = 2 * (n - 1) / n * static_cast<double>(numel * 4) / t * 1e-9;
+      const double ratio = over_library(seconds, algorithm.name);
+      rows.push_back({{"algorithm", algorithm.name},
+                      {"bytes", numel * 4},
                       {"seconds", t},
-                      {"bus_gb_s", bandwidth}});
+                      {"bus_gb_s", bandwidth},
+                      {"over_library", ratio}});
       if (!print) continue;
-      std::printf("%12lld  %-11s %11.3f %10.2f", static_cast<long long>(x.nbytes()),
-                  algorithms[a].name, t * 1e3, bandwidth);
-      std::printf(a == 0 ? "\n" : "  %.2fx as fast\n", t / ring);
+      std::printf("%12lld  %-12s %12.2f %10.2f", static_cast<long long>(numel * 4),
+                  algorithm.name.c_str(), t * 1e6, bandwidth);
+      ratio > 0 ? std::printf("  %11.2fx\n", ratio) : std::printf("\n");
     }
   }
   return rows;
 }
 
 int program(int argc, char** argv) {
-  CLI::App app("rondo's ring all-reduce against MPI's");
+  CLI::App app("rondo's all-reduce against MPI's or NCCL's");
   Options options;
   app.add_option("--min-bytes", options.min_bytes, "smallest buffer")->check(CLI::PositiveNumber);
   app.add_option("--max-bytes", options.max_bytes, "largest buffer")->check(CLI::PositiveNumber);
@@ -140,6 +208,7 @@ int program(int argc, char** argv) {
   std::string arguments;
   for (int i = 1; i < argc; ++i) arguments += concat(i > 1 ? " " : "", argv[i]);
   comm->agree("the arguments", arguments);
+  dist::use_threads(*comm);  // else threads that fill buffers fight for the cores
   require(options.all_reduce.empty() || options.device != "cpu", "--all-reduce ",
           options.all_reduce, " says how GPUs talk: it needs --device cuda");
   const Device device = dist::use_device(*comm, options.device);
@@ -151,7 +220,7 @@ int program(int argc, char** argv) {
                 options.device.c_str());
   nlohmann::json result = {{"world_size", comm->world_size()},
                            {"device", options.device},
-                           {"rows", measure(*comm, options, device, print)}};
+                           {"rows", measure(*comm, options, device, init, print)}};
   if (comm->rank() == 0) bench::write_json(result, options.json);
   return 0;
 }

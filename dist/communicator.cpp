@@ -9,6 +9,7 @@
 #include "dist/dense.h"
 #include "dist/device_collectives.h"
 #include "dist/progress.h"
+#include "dist/shared/node_memory.h"
 #include "tensor/error.h"
 
 namespace rondo::dist {
@@ -44,13 +45,14 @@ class Message final : public Operation {
 
 AllReduce parse_all_reduce(std::string_view name) {
   if (name == "auto") return AllReduce::automatic;
+  if (name == "shared") return AllReduce::shared;
   if (name == "ring") return AllReduce::ring;
   if (name == "doubling") return AllReduce::recursive_doubling;
   if (name == "nccl") return AllReduce::nccl;
   if (name == "mpi") return AllReduce::mpi;
   require<CommError>(
       name == "mpi_blocking", "\"", name,
-      "\" is no all-reduce; there are auto, ring, doubling, nccl, mpi and mpi_blocking");
+      "\" is no all-reduce; there are auto, shared, ring, doubling, nccl, mpi and mpi_blocking");
   return AllReduce::mpi_blocking;
 }
 
@@ -77,9 +79,12 @@ Work Communicator::start(Job job, bool wake) {
   state->begin =
       job.tag < 0 || world_size_ == 1
           ? std::move(job.begin)
-          : [this, tag = job.tag, signature = job.signature,
+          : [this, tag = job.tag, signature = job.signature, memory = memory_,
              begin = std::move(job.begin)](Scratch& scratch) {
-              return checked(*transport_, tag, signature, [&] { return begin(scratch); });
+              if (memory == nullptr)
+                return checked(*transport_, tag, signature, [&] { return begin(scratch); });
+              return checked(memory->space, *transport_, signature,
+                             [&begin, &scratch] { return begin(scratch); });
             };
   state->finish = std::move(job.finish);
   state->keep = std::move(job.keep);
@@ -129,6 +134,12 @@ bool Communicator::is_on_gpu(const char* what, const Tensor& x) const {
 Communicator::Job Communicator::all_reduce_job(const Tensor& x, ReduceOp op, AllReduce algorithm) {
   check_dense("all_reduce", x);
   check_reducible(x.dtype(), op);
+  const bool in_memory =
+      memory_ != nullptr && (algorithm == AllReduce::automatic || algorithm == AllReduce::shared);
+  require<CommError>(in_memory || algorithm != AllReduce::shared || world_size_ == 1,
+                     "all_reduce: shared memory was asked for, but the ranks share none: ",
+                     "they are on several machines or in several containers, or nobody has called "
+                     "share_memory");
   const bool native = algorithm == AllReduce::mpi || algorithm == AllReduce::mpi_blocking;
   const bool is_doubling = algorithm == AllReduce::recursive_doubling ||
                            (algorithm == AllReduce::automatic &&
@@ -140,6 +151,14 @@ Communicator::Job Communicator::all_reduce_job(const Tensor& x, ReduceOp op, All
   std::string name = concat("all_reduce ", sequence_, group_);
   const Signature signature = signature_of("all_reduce", x, op);
   RingOptions ring = next_ring();
+  if (in_memory) {
+    const SharedPlace place = memory_->place_of(x.data_ptr(), bytes_of(x));
+    auto begin = [=, this, memory = memory_](Scratch& scratch) {
+      return shared_all_reduce(memory->space, *memory, memory->peers, *transport_, scratch,
+                               signature, x.data_ptr(), x.numel(), x.dtype(), op, place);
+    };
+    return {.name = std::move(name), .begin = std::move(begin), .keep = memory_};
+  }
   return {.name = std::move(name),
           .begin =
               [=, this](Scratch& scratch) {
@@ -178,8 +197,32 @@ Work Communicator::all_reduce_async(const Tensor& x, ReduceOp op) {
   const bool on_cpu = x.defined() && x.device().is_cpu();
   return all_reduce_async(x, op, is_nccl && on_cpu ? AllReduce::automatic : options_.all_reduce);
 }
+// In memory, and with nothing under way: without a job, a queue or a name.
+bool Communicator::all_reduce_now(const Tensor& x, ReduceOp op) {
+  const bool in_memory = memory_ != nullptr && (options_.all_reduce == AllReduce::automatic ||
+                                                options_.all_reduce == AllReduce::shared);
+  if (!in_memory) return false;
+  check_dense("all_reduce", x);
+  check_reducible(x.dtype(), op);
+  const std::uint64_t sequence = sequence_;
+  const bool ran = progress_->run_now(
+      rank_,
+      [&](Scratch& scratch) {
+        const SharedPlace place = memory_->place_of(x.data_ptr(), bytes_of(x));
+        return shared_all_reduce(memory_->space, *memory_, memory_->peers, *transport_, scratch,
+                                 signature_of("all_reduce", x, op), x.data_ptr(), x.numel(),
+                                 x.dtype(), op, place);
+      },
+      [&] { return concat("all_reduce ", sequence, group_); });
+  if (!ran) return false;
+  ++sequence_;
+  x.bump_version();
+  return true;
+}
+
 void Communicator::all_reduce(const Tensor& x, ReduceOp op) {
   if (is_on_gpu("all_reduce", x)) return all_reduce_async(x, op).wait();
+  if (all_reduce_now(x, op)) return;
   run(all_reduce_job(
       x, op, options_.all_reduce == AllReduce::nccl ? AllReduce::automatic : options_.all_reduce));
 }
@@ -351,6 +394,18 @@ void Communicator::reduce_scatter(const Tensor& out, const Tensor& x, ReduceOp o
 }
 
 void Communicator::barrier() {
+  const std::uint64_t sequence = sequence_;
+  if (memory_ != nullptr && progress_->run_now(
+                                rank_,
+                                [&](Scratch&) {
+                                  return checked(memory_->space, *transport_,
+                                                 Signature("barrier", sequence),
+                                                 [] { return std::unique_ptr<Operation>(); });
+                                },
+                                [&] { return concat("barrier ", sequence, group_); })) {
+    ++sequence_;
+    return;
+  }
   std::string name = concat("barrier ", sequence_, group_);
   const Signature signature("barrier", sequence_);
   int tag = next_ring().tag;
@@ -419,11 +474,6 @@ void Communicator::agree(const std::string& what, const std::string& value) {
     require<CommError>(values[r] == values[0], "rank ", r, " has ", what, " ", values[r],
                        " where rank 0 has ", what, " ", values[0]);
   }
-}
-
-StoragePtr Communicator::allocate(std::size_t bytes, Device device) {
-  const AllocationTag tag("buckets of gradients");
-  return std::make_shared<Storage>(bytes, allocator_of(device));
 }
 
 }  // namespace rondo::dist

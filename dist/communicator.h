@@ -30,21 +30,23 @@
 
 namespace rondo::dist {
 
-/// Who does an all-reduce: rondo's own ring or recursive doubling (dist/algorithms),
-/// MPI_Iallreduce, polled, or (for benchmarks: no deadline can interrupt it) MPI_Allreduce itself.
-/// What MPI lacks (bf16, f16, bool) is done by the ring. On a GPU: ncclAllReduce, rondo's ring over
-/// NCCL's messages, or MPI by way of the host's memory. `automatic` is NCCL on a GPU; on the CPU
-/// recursive doubling where it sends at most CommunicatorOptions::small_bytes, and else the ring.
+/// Who does an all-reduce: the memory that ranks of one machine share (dist/shared), rondo's own
+/// ring or recursive doubling (dist/algorithms), MPI_Iallreduce, polled, or (for benchmarks: no
+/// deadline can interrupt it) MPI_Allreduce itself. What MPI lacks (bf16, f16, bool) is done by the
+/// ring. On a GPU: ncclAllReduce, rondo's ring over NCCL's messages, or MPI by way of the host's
+/// memory. `automatic` is NCCL on a GPU; on the CPU shared memory, and where there is none
+/// recursive doubling up to CommunicatorOptions::small_bytes sent, and else the ring.
 enum class AllReduce : std::uint8_t {
   automatic,
+  shared,
   ring,
   recursive_doubling,
   nccl,
   mpi,
   mpi_blocking
 };
-/// Reads "auto", "ring", "doubling", "nccl", "mpi" or "mpi_blocking"; throws CommError on anything
-/// else.
+/// Reads "auto", "shared", "ring", "doubling", "nccl", "mpi" or "mpi_blocking"; throws CommError on
+/// anything else.
 AllReduce parse_all_reduce(std::string_view name);
 
 struct CommunicatorOptions {
@@ -59,7 +61,10 @@ struct CommunicatorOptions {
 };
 
 class DeviceCollectives;
+class NodeMemory;
+class PeerMemory;
 class Progress;
+class Segment;
 
 class Communicator {
  public:
@@ -129,7 +134,13 @@ class Communicator {
   /// or one that does not exist, or differs between ranks.
   std::shared_ptr<Communicator> new_group(const std::vector<int>& ranks);
 
-  /// Memory for what will be communicated: DDP's buckets.
+  /// From here on the ranks talk through memory, if all of them are on one machine: whether they
+  /// do. dist::init calls it. Collective.
+  bool share_memory();
+  bool shares_memory() const { return memory_ != nullptr; }
+  /// Memory for what will be communicated, DDP's buckets: where the ranks share memory, all of them
+  /// can read and write it, and an all-reduce of a tensor that lies there copies nothing. Zeros
+  /// there, uninitialised elsewhere. Collective: all ranks ask for the same, in the same order.
   StoragePtr allocate(std::size_t bytes, Device device = Device::cpu());
   Transport& transport() { return *transport_; }
 
@@ -153,6 +164,7 @@ class Communicator {
 
   Work start(Job job, bool wake = true);
   void run(Job job);
+  bool all_reduce_now(const Tensor& x, ReduceOp op);
   Job all_reduce_job(const Tensor& x, ReduceOp op, AllReduce algorithm);
   Job broadcast_job(const Tensor& x, int root);
   Job broadcast_job(std::shared_ptr<void> keep, void* data, std::size_t bytes, int root);
@@ -163,6 +175,8 @@ class Communicator {
   Work exchange_async(const char* what, const Tensors& from, const Tensors& to);
   void check_root_has_parts(const char* what, const Tensors& parts, int root) const;
   Job message_job(const Tensor& x, int peer, int tag, bool is_send);
+  std::shared_ptr<Segment> share_segment(std::size_t bytes);
+  bool can_read_peers(const PeerMemory& peers);
   RingOptions next_ring();
   void check_peer(const char* what, int peer) const;
   void check_all_gather(const Tensor& out, const Tensor& x) const;
@@ -180,6 +194,7 @@ class Communicator {
   std::string group_;           // " of group {1, 3}", for messages
   std::uint64_t sequence_ = 0;  // of the next collective: the same on all ranks
   std::shared_ptr<Progress> progress_;
+  std::shared_ptr<NodeMemory> memory_;
   std::shared_ptr<DeviceCollectives> gpu_;
 };
 

@@ -48,6 +48,7 @@ class GroupTransport final : public Transport {
   }
   bool test(Request& request) override { return world_->test(request); }
   void abandon(Request& request) noexcept override { world_->abandon(request); }
+  void check_peers() override { world_->check_peers(); }
   /// Of the whole world: the others of it would wait for this rank.
   void abort(int status) noexcept override { world_->abort(status); }
 
@@ -92,6 +93,7 @@ std::shared_ptr<Communicator> Communicator::new_group(const std::vector<int>& ra
   auto group = std::make_shared<Communicator>(
       std::make_shared<GroupTransport>(world, in_world, static_cast<int>(number)), options_);
   group->group_ = concat(" of group ", text_of(in_world));
+  if (shares_memory()) group->share_memory();
   if (gpu_ != nullptr) share_gpu(*group, gpu_->device());
   return group;
 }

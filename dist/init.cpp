@@ -51,7 +51,9 @@ std::shared_ptr<Transport> make_transport(const std::string& backend) {
 std::shared_ptr<Communicator> init(const InitOptions& options) {
   auto transport = make_transport(options.backend);
   set_world(transport);
-  return std::make_shared<Communicator>(std::move(transport), options.communicator);
+  auto comm = std::make_shared<Communicator>(std::move(transport), options.communicator);
+  if (options.share_memory) comm->share_memory();
+  return comm;
 }
 
 }  // namespace rondo::dist

@@ -27,6 +27,8 @@ struct InitOptions {
   /// "auto": MPI under a launcher, else a world of one. "mpi": MPI in any case. "self": a world of
   /// one, an error under a launcher of several ranks.
   std::string backend = "auto";
+  /// Whether ranks of one machine share memory (Communicator::share_memory).
+  bool share_memory = true;
   CommunicatorOptions communicator = {};
 };
 

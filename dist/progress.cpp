@@ -10,7 +10,6 @@
 namespace rondo::dist {
 namespace {
 
-constexpr int eager_polls = 64;                      // before a waiter starts to yield
 constexpr auto nap = std::chrono::microseconds(50);  // of the background thread
 
 std::string seconds(std::chrono::nanoseconds t) {
@@ -40,7 +39,7 @@ Progress::~Progress() {
     std::lock_guard lock(mutex_);
     stop_ = true;
   }
-  changed_.notify_all();
+  has_work_for_background_.notify_all();
   if (thread_.joinable()) thread_.join();
   for (auto& work : queue_) complete(*work, "the communicator was destroyed");
   for (auto& work : beside_) complete(*work, "the communicator was destroyed");
@@ -51,7 +50,7 @@ void Progress::submit(std::shared_ptr<WorkState> work, bool wake) {
     std::lock_guard lock(mutex_);
     queue_.push_back(std::move(work));
   }
-  if (wake) changed_.notify_all();
+  if (wake) has_work_for_background_.notify_one();
 }
 
 void Progress::submit_beside(std::shared_ptr<WorkState> work) {
@@ -59,7 +58,7 @@ void Progress::submit_beside(std::shared_ptr<WorkState> work) {
     std::lock_guard lock(mutex_);
     beside_.push_back(std::move(work));
   }
-  changed_.notify_all();
+  has_work_for_background_.notify_one();
 }
 
 void Progress::complete(WorkState& work, std::string error) {
@@ -85,7 +84,7 @@ bool Progress::poll(std::unique_lock<std::mutex>& lock, WorkState& work) {
     try {
       if (!work.ready()) return false;
     } catch (const std::exception& e) {
-      error = concat("rank ", work.rank, ": ", work.label, " failed: ", e.what());
+      error = describe_failure(work.rank, work.label, e.what());
     }
   }
   if (is_first) work.start_time = Clock::now();
@@ -99,13 +98,12 @@ bool Progress::poll(std::unique_lock<std::mutex>& lock, WorkState& work) {
       result = work.operation ? work.operation->poll() : Poll::done;
       if (result == Poll::done && work.finish) work.finish();
     } catch (const std::exception& e) {
-      error = concat("rank ", work.rank, ": ", work.label, " failed: ", e.what());
+      error = describe_failure(work.rank, work.label, e.what());
     }
     lock.lock();
     if (error.empty() && result != Poll::done && result != Poll::moved &&
         Clock::now() - work.start_time > options_.timeout && work.operation) {
-      error = concat("rank ", work.rank, ": ", work.label, " gave up after ",
-                     seconds(options_.timeout), " of waiting for ", work.operation->waiting_for());
+      error = describe_late(work.rank, work.label, work.operation->waiting_for());
     }
   }
   if (!error.empty()) {
@@ -144,8 +142,8 @@ Progress::Pace Progress::poll_once(std::unique_lock<std::mutex>& lock) {
 void Progress::run() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
-    if (!has_work() || waiters_ > 0 || has_turn_) {
-      changed_.wait(lock, [&] { return stop_ || (has_work() && waiters_ == 0 && !has_turn_); });
+    if (!is_its_turn()) {
+      has_work_for_background_.wait(lock, [&] { return stop_ || is_its_turn(); });
       continue;
     }
     has_turn_ = true;
@@ -154,7 +152,7 @@ void Progress::run() {
     if (waiters_ > 0) {
       changed_.notify_all();
     } else if (pace == Pace::idle) {
-      changed_.wait_for(lock, nap, [&] { return stop_ || waiters_ > 0; });
+      has_work_for_background_.wait_for(lock, nap, [&] { return stop_ || waiters_ > 0; });
     }
   }
 }
@@ -173,7 +171,7 @@ void Progress::wait(WorkState& work, std::chrono::nanoseconds timeout) {
     has_turn_ = true;
     while (!work.done && in_time) {
       fruitless = poll_once(lock) == Pace::moved ? 0 : fruitless + 1;
-      if (fruitless < eager_polls) continue;
+      if (fruitless < eager_polls_) continue;
       lock.unlock();
       std::this_thread::yield();
       lock.lock();
@@ -182,7 +180,8 @@ void Progress::wait(WorkState& work, std::chrono::nanoseconds timeout) {
     has_turn_ = false;
   }
   --waiters_;
-  changed_.notify_all();
+  if (waiters_ > 0) changed_.notify_all();
+  if (is_its_turn()) has_work_for_background_.notify_one();
   if (!work.done) {
     // Whoever has the turn may be changing the operation.
     std::string what = has_turn_        ? "the thread that polls it"
@@ -194,13 +193,55 @@ void Progress::wait(WorkState& work, std::chrono::nanoseconds timeout) {
   if (!work.error.empty()) throw CommError(work.error);
 }
 
+bool Progress::take_turn() {
+  std::lock_guard lock(mutex_);
+  if (!broken_.empty()) throw CommError(broken_);
+  if (has_turn_ || has_work()) return false;
+  has_turn_ = true;
+  return true;
+}
+
+void Progress::return_turn(const std::string& error) {
+  std::lock_guard lock(mutex_);
+  has_turn_ = false;
+  if (waiters_ > 0) changed_.notify_all();
+  if (is_its_turn()) has_work_for_background_.notify_one();
+  if (error.empty()) return;
+  broken_ = error;
+  throw CommError(error);
+}
+
+std::string Progress::poll_to_end(Operation& operation) {
+  Clock::time_point deadline{};
+  for (int fruitless = 0;;) {
+    const Poll result = operation.poll();
+    if (result == Poll::done) return {};
+    fruitless = result == Poll::moved ? 0 : fruitless + 1;
+    if (fruitless < eager_polls_) continue;
+    const auto now = Clock::now();  // not read by the many that are over before
+    if (deadline == Clock::time_point{}) deadline = now + options_.timeout;
+    if (now > deadline) return operation.waiting_for();
+    std::this_thread::yield();
+  }
+}
+
+std::string Progress::describe_late(int rank, const std::string& label,
+                                    const std::string& what) const {
+  return concat("rank ", rank, ": ", label, " gave up after ", seconds(options_.timeout),
+                " of waiting for ", what);
+}
+
+std::string Progress::describe_failure(int rank, const std::string& label, const char* what) {
+  return concat("rank ", rank, ": ", label, " failed: ", what);
+}
+
 bool Progress::test(WorkState& work) {
   std::unique_lock lock(mutex_);
   if (!work.done && !options_.background_thread && !has_turn_) {
     has_turn_ = true;
     poll_once(lock);
     has_turn_ = false;
-    changed_.notify_all();
+    if (waiters_ > 0) changed_.notify_all();
   }
   return work.done;
 }

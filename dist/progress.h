@@ -8,8 +8,10 @@
 // overlaps with whatever the program does, and in its stead whoever calls Work::wait, who would
 // otherwise only sleep. The background thread naps between fruitless polls, because the core it
 // runs on computes the gradients; a waiter polls hard and only yields, because it has nothing else
-// to do.
+// to do. Handing a collective over to another thread costs more than a small one takes, so blocking
+// ones run on their caller's thread.
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -75,6 +77,24 @@ class Progress : public std::enable_shared_from_this<Progress> {
   /// Begins at once, beside the queue: point-to-point.
   void submit_beside(std::shared_ptr<WorkState> work);
   void wait(WorkState& work, std::chrono::nanoseconds timeout);
+  /// Runs what begin() gives to its end on this thread, with nothing queued, if nothing is under
+  /// way; else returns false. For collectives that take less time than a queue. Throws CommError.
+  template <class Begin, class Label>
+  bool run_now(int rank, Begin begin, Label label) {
+    if (!take_turn()) return false;
+    std::string error;
+    try {
+      const std::unique_ptr<Operation> operation = begin(*scratch_);
+      const std::string late = poll_to_end(*operation);
+      if (!late.empty()) error = describe_late(rank, label(), late);
+    } catch (const std::exception& e) {
+      error = describe_failure(rank, label(), e.what());
+    }
+    return_turn(error);
+    return true;
+  }
+  /// How often a waiter polls in vain before it lets others have the core.
+  void set_eager_polls(int polls) { eager_polls_ = polls; }
   /// Whether it is over; without a background thread, after polling once.
   bool test(WorkState& work);
 
@@ -86,15 +106,27 @@ class Progress : public std::enable_shared_from_this<Progress> {
   Pace poll_once(std::unique_lock<std::mutex>& lock);  // by the thread that holds the turn
   bool poll(std::unique_lock<std::mutex>& lock, WorkState& work);
   void complete(WorkState& work, std::string error);
+  bool take_turn();
+  /// Throws `error` unless it is empty.
+  void return_turn(const std::string& error);
+  /// Empty, or what it waited for when the time was over.
+  std::string poll_to_end(Operation& operation);
+  std::string describe_late(int rank, const std::string& label, const std::string& what) const;
+  static std::string describe_failure(int rank, const std::string& label, const char* what);
   bool has_work() const { return !queue_.empty() || !beside_.empty(); }
+  /// Whether the background thread has something to do: others poll rather than it.
+  bool is_its_turn() const { return has_work() && waiters_ == 0 && !has_turn_; }
 
   Options options_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  // Two, since waking a thread costs as much as a small collective: waiters are told when the turn
+  // is free or something is over, the background thread only when there is something to do.
+  std::condition_variable changed_, has_work_for_background_;
   std::deque<std::shared_ptr<WorkState>> queue_;
   std::list<std::shared_ptr<WorkState>> beside_;
   bool has_turn_ = false;  // somebody is polling
   int waiters_ = 0;
+  std::atomic<int> eager_polls_ = 64;
   bool stop_ = false;
   std::string broken_;  // a collective failed: the ranks are out of step, nothing can follow
   std::shared_ptr<Scratch> scratch_ = std::make_shared<Scratch>();

@@ -1,5 +1,6 @@
 #include "dist/reduce.h"
 
+#include <algorithm>
 #include <ostream>
 
 #include "dist/combine_rule.h"
@@ -22,6 +23,54 @@ void combine_as(void* into, const void* from, std::int64_t n) {
   each<T>(into, from, n, [](T a, T b) { return combined<op>(a, b); });
 }
 
+// The sums of a block are formed in the first-level cache, in the dtype of one addition.
+template <ReduceOp op, class T>
+void combine_all_as(std::span<void* const> into, std::span<const void* const> from,
+                    std::int64_t count, int divisor) {
+  using Sum = std::conditional_t<is_small_float<T>, float, T>;
+  constexpr std::int64_t block = 1024;
+  alignas(64) Sum sums[block];
+  for (std::int64_t first = 0; first < count; first += block) {
+    const std::int64_t n = std::min(block, count - first);
+    const T* x = static_cast<const T*>(from[0]) + first;
+    for (std::int64_t i = 0; i < n; ++i) sums[i] = Sum(x[i]);
+    for (std::size_t r = 1; r < from.size(); ++r) {
+      x = static_cast<const T*>(from[r]) + first;
+#pragma omp simd
+      for (std::int64_t i = 0; i < n; ++i) sums[i] = combined<op>(sums[i], Sum(x[i]));
+    }
+    if constexpr (op == ReduceOp::avg && is_float<T>) {
+      for (std::int64_t i = 0; i < n; ++i) sums[i] /= static_cast<Sum>(divisor);
+    }
+    for (void* target : into) {
+      T* y = static_cast<T*>(target) + first;
+#pragma omp simd
+      for (std::int64_t i = 0; i < n; ++i) y[i] = T(sums[i]);
+    }
+  }
+}
+
+/// f.operator()<op>() for the op that is meant.
+template <class F>
+void visit_op(ReduceOp op, F f) {
+  switch (op) {
+    case ReduceOp::sum:
+      return f.template operator()<ReduceOp::sum>();
+    case ReduceOp::avg:
+      return f.template operator()<ReduceOp::avg>();
+    case ReduceOp::prod:
+      return f.template operator()<ReduceOp::prod>();
+    case ReduceOp::min:
+      return f.template operator()<ReduceOp::min>();
+    case ReduceOp::max:
+      return f.template operator()<ReduceOp::max>();
+    case ReduceOp::band:
+      return f.template operator()<ReduceOp::band>();
+    case ReduceOp::bor:
+      return f.template operator()<ReduceOp::bor>();
+  }
+}
+
 }  // namespace
 
 const char* name_of(ReduceOp op) {
@@ -33,21 +82,14 @@ std::ostream& operator<<(std::ostream& out, ReduceOp op) { return out << name_of
 
 void combine(void* into, const void* from, std::int64_t count, DType dtype, ReduceOp op) {
   visit_dtype(dtype, [&]<class T>() {
-    switch (op) {
-      case ReduceOp::sum:
-      case ReduceOp::avg:
-        return combine_as<ReduceOp::sum, T>(into, from, count);
-      case ReduceOp::prod:
-        return combine_as<ReduceOp::prod, T>(into, from, count);
-      case ReduceOp::min:
-        return combine_as<ReduceOp::min, T>(into, from, count);
-      case ReduceOp::max:
-        return combine_as<ReduceOp::max, T>(into, from, count);
-      case ReduceOp::band:
-        return combine_as<ReduceOp::band, T>(into, from, count);
-      case ReduceOp::bor:
-        return combine_as<ReduceOp::bor, T>(into, from, count);
-    }
+    visit_op(op, [&]<ReduceOp meant>() { combine_as<meant, T>(into, from, count); });
+  });
+}
+
+void combine_all(std::span<void* const> into, std::span<const void* const> from, std::int64_t count,
+                 DType dtype, ReduceOp op, int divisor) {
+  visit_dtype(dtype, [&]<class T>() {
+    visit_op(op, [&]<ReduceOp meant>() { combine_all_as<meant, T>(into, from, count, divisor); });
   });
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iosfwd>
+#include <span>
 
 #include "tensor/dtype.h"
 
@@ -24,6 +25,12 @@ void combine(void* into, const void* from, std::int64_t count, DType dtype, Redu
 /// into[i] = (into[i] + from[i]) / divisor, in one pass, rounded once: the last addition of an
 /// average. Floating dtypes only.
 void combine_and_divide(void* into, const void* from, std::int64_t count, DType dtype, int divisor);
+
+/// into[t][i] = (from[0][i] op from[1][i] op …) / divisor for every t: in this order, bf16 and f16
+/// in f32, rounded once. `into` may share memory with `from` element by element. Divisors other
+/// than 1 only for avg.
+void combine_all(std::span<void* const> into, std::span<const void* const> from, std::int64_t count,
+                 DType dtype, ReduceOp op, int divisor);
 
 /// data[i] /= divisor. Floating dtypes only.
 void divide(void* data, std::int64_t count, DType dtype, int divisor);

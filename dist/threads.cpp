@@ -2,7 +2,6 @@
 
 #include <omp.h>
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -10,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "dist/host.h"
 #include "tensor/error.h"
 
 namespace rondo::dist {
@@ -53,12 +53,6 @@ bool has_controller(const std::string& list, const std::string& name) {
 
 // Each OpenMP thread takes a stack and a scratch buffer; no machine has more cores than this.
 constexpr int most_threads = 4096;
-
-std::string host() {
-  char name[256] = {};
-  gethostname(name, sizeof name - 1);
-  return std::string(name) + " " + first_line("/proc/sys/kernel/random/boot_id");
-}
 
 }  // namespace
 

@@ -59,6 +59,9 @@ class Transport {
   /// Whether the request is complete; it is then spent and becomes 0. Throws CommError, naming rank
   /// and peer, when the transfer failed or the message had another size.
   virtual bool test(Request& request) = 0;
+  /// Throws CommError, naming it, when a peer is known to have ended: for those who wait for it in
+  /// memory and would not hear of it.
+  virtual void check_peers() {}
   /// Computes on what arrives.
   virtual Arithmetic& arithmetic() { return Arithmetic::host(); }
   /// Gives a request up; its memory is free again as far as this transport can promise it.

@@ -48,9 +48,9 @@ class Checked final : public Operation {
     Poll result = Poll::idle;
     if (heard_.id != 0 && transport_.test(heard_)) {
       result = Poll::moved;
-      require<CommError>(both_->theirs == both_->mine, "rank ", left_, " calls ",
-                         text_of(both_->theirs), " where rank ", transport_.rank(), " calls ",
-                         text_of(both_->mine));
+      if (both_->theirs != both_->mine)
+        throw CommError(concat("rank ", left_, " calls ", text_of(both_->theirs), " where rank ",
+                               transport_.rank(), " calls ", text_of(both_->mine)));
     }
     if (!is_done_) result = std::max(result, poll_collective());
     if (failure_ != nullptr && heard_.id == 0) std::rethrow_exception(failure_);

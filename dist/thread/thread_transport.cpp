@@ -71,6 +71,12 @@ class ThreadTransport final : public Transport {
     return true;
   }
 
+  void check_peers() override {
+    std::lock_guard lock(mailbox_->mutex);
+    require<CommError>(mailbox_->aborted_by < 0, "rank ", rank_, ": rank ", mailbox_->aborted_by,
+                       " has aborted");
+  }
+
   void abandon(Request& request) noexcept override {
     if (request.id == 0) return;
     std::lock_guard lock(mailbox_->mutex);

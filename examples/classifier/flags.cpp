@@ -80,9 +80,10 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
       ->check(CLI::IsMember({"ddp", "average"}));
   app.add_option("--average-every", f.average_every, "steps between averages")->check(positive);
   app.add_option("--all-reduce", f.all_reduce,
-                 "who adds up gradients: rondo's ring, NCCL (on GPUs), or MPI's own; auto is the "
-                 "ring on the CPU and NCCL on GPUs")
-      ->check(CLI::IsMember({"auto", "ring", "nccl", "mpi"}));
+                 "who adds up gradients: the memory that ranks of one machine share, rondo's ring, "
+                 "NCCL (on GPUs), or MPI's own; auto is shared memory where there is any, else the "
+                 "ring, and NCCL on GPUs")
+      ->check(CLI::IsMember({"auto", "shared", "ring", "nccl", "mpi"}));
   app.add_option("--device", f.device,
                  "cpu; cuda: each rank the GPU of its number on its machine; or cuda:N, for one "
                  "rank")

@@ -17,19 +17,31 @@ using test::on_ranks;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-class CommunicatorTest : public ::testing::TestWithParam<int> {};
+/// With so many ranks, which talk by messages or through memory.
+class CommunicatorTest : public ::testing::TestWithParam<std::tuple<int, bool>> {
+ protected:
+  int ranks() const { return std::get<0>(GetParam()); }
+  void on_ranks(const std::function<void(std::shared_ptr<Communicator>)>& f,
+                CommunicatorOptions options = {.timeout = std::chrono::seconds(60)}) const {
+    auto run = std::get<1>(GetParam()) ? test::on_ranks_sharing_memory : test::on_ranks;
+    run(ranks(), f, options);
+  }
+};
 
 TEST_P(CommunicatorTest, AllReduce) {
-  on_ranks(GetParam(), [](auto comm) { test::check_all_reduce(*comm, AllReduce::ring); });
+  on_ranks([](auto comm) { test::check_all_reduce(*comm, AllReduce::ring); });
+}
+TEST_P(CommunicatorTest, AllReduceAutomatic) {
+  on_ranks([](auto comm) { test::check_all_reduce(*comm, AllReduce::automatic); });
 }
 TEST_P(CommunicatorTest, AllReduceByRecursiveDoubling) {
-  on_ranks(GetParam(),
-           [](auto comm) { test::check_all_reduce(*comm, AllReduce::recursive_doubling); });
+  on_ranks([](auto comm) { test::check_all_reduce(*comm, AllReduce::recursive_doubling); });
 }
 // Sums of numbers that round, and the minimum of -0 and +0: the same bits on all ranks.
 TEST_P(CommunicatorTest, AllRanksGetTheSameBits) {
-  on_ranks(GetParam(), [](auto comm) {
-    for (AllReduce algorithm : {AllReduce::ring, AllReduce::recursive_doubling}) {
+  on_ranks([](auto comm) {
+    for (AllReduce algorithm :
+         {AllReduce::automatic, AllReduce::ring, AllReduce::recursive_doubling}) {
       for (ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::min, ReduceOp::max}) {
         Generator generator(static_cast<std::uint64_t>(comm->rank()));
         Tensor x = randn({1000}, {}, generator);
@@ -43,41 +55,41 @@ TEST_P(CommunicatorTest, AllRanksGetTheSameBits) {
   });
 }
 TEST_P(CommunicatorTest, Broadcast) {
-  on_ranks(GetParam(), [](auto comm) { test::check_broadcast(*comm); });
+  on_ranks([](auto comm) { test::check_broadcast(*comm); });
 }
 TEST_P(CommunicatorTest, GatherAndScatter) {
-  on_ranks(GetParam(), [](auto comm) { test::check_gather_and_scatter(*comm); });
+  on_ranks([](auto comm) { test::check_gather_and_scatter(*comm); });
 }
 TEST_P(CommunicatorTest, Reduce) {
-  on_ranks(GetParam(), [](auto comm) { test::check_reduce(*comm); });
+  on_ranks([](auto comm) { test::check_reduce(*comm); });
 }
 TEST_P(CommunicatorTest, Bits) {
-  on_ranks(GetParam(), [](auto comm) { test::check_bits(*comm); });
+  on_ranks([](auto comm) { test::check_bits(*comm); });
 }
 TEST_P(CommunicatorTest, Exchanges) {
-  on_ranks(GetParam(), [](auto comm) { test::check_exchanges(*comm); });
+  on_ranks([](auto comm) { test::check_exchanges(*comm); });
 }
 TEST_P(CommunicatorTest, Groups) {
-  on_ranks(GetParam(), [](auto comm) { test::check_groups(*comm); });
+  on_ranks([](auto comm) { test::check_groups(*comm); });
 }
 TEST_P(CommunicatorTest, Messages) {
-  on_ranks(GetParam(), [](auto comm) { test::check_messages(*comm); });
+  on_ranks([](auto comm) { test::check_messages(*comm); });
 }
 TEST_P(CommunicatorTest, Order) {
-  on_ranks(GetParam(), [](auto comm) { test::check_order(*comm); });
+  on_ranks([](auto comm) { test::check_order(*comm); });
 }
 TEST_P(CommunicatorTest, OrderWithoutBackgroundThread) {
-  on_ranks(GetParam(), [](auto comm) { test::check_order(*comm); },
+  on_ranks([](auto comm) { test::check_order(*comm); },
            {.timeout = std::chrono::seconds(60), .background_thread = false});
 }
 TEST_P(CommunicatorTest, Agree) {
-  on_ranks(GetParam(), [](auto comm) { test::check_agree(*comm); });
+  on_ranks([](auto comm) { test::check_agree(*comm); });
 }
 
 TEST_P(CommunicatorTest, NobodyLeavesABarrierBeforeAllHaveCome) {
-  int n = GetParam();
+  int n = ranks();
   std::atomic<int> arrived = 0;
-  on_ranks(n, [&](auto comm) {
+  on_ranks([&](auto comm) {
     for (int round = 1; round <= 20; ++round) {
       ++arrived;
       comm->barrier();
@@ -87,7 +99,12 @@ TEST_P(CommunicatorTest, NobodyLeavesABarrierBeforeAllHaveCome) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, CommunicatorTest, ::testing::Values(1, 2, 3, 4, 5));
+INSTANTIATE_TEST_SUITE_P(Ranks, CommunicatorTest,
+                         ::testing::Combine(::testing::Values(1, 2, 3, 4, 5), ::testing::Bool()),
+                         [](const auto& info) {
+                           return std::to_string(std::get<0>(info.param)) +
+                                  (std::get<1>(info.param) ? "InMemory" : "ByMessages");
+                         });
 
 TEST(Communicator, BackgroundThreadFinishesWithoutAnyWait) {
   on_ranks(2, [](auto comm) {

@@ -12,6 +12,7 @@ namespace {
 using test::world;
 using ::testing::HasSubstr;
 
+TEST(Mpi, InMemory) { test::check_all_reduce(*world(), AllReduce::shared); }
 TEST(Mpi, Ring) { test::check_all_reduce(*world(), AllReduce::ring); }
 TEST(Mpi, RecursiveDoubling) { test::check_all_reduce(*world(), AllReduce::recursive_doubling); }
 TEST(Mpi, Native) { test::check_all_reduce(*world(), AllReduce::mpi); }
@@ -66,8 +67,9 @@ TEST(Mpi, TwoCommunicatorsDoNotMixTheirMessages) {
 TEST(Mpi, DeadlineNamesRankCollectiveAndPeer) {
   int n = world()->world_size(), r = world()->rank();
   if (n < 2) return;
-  auto hasty =
-      init({.backend = "mpi", .communicator = {.timeout = std::chrono::milliseconds(100)}});
+  auto hasty = init({.backend = "mpi",
+                     .share_memory = false,
+                     .communicator = {.timeout = std::chrono::milliseconds(100)}});
   if (r != n - 1) {
     std::string message;
     try {
@@ -83,12 +85,31 @@ TEST(Mpi, DeadlineNamesRankCollectiveAndPeer) {
   world()->barrier();
 }
 
+// In memory the rank that is missing is known, not only the neighbour that was to send.
+TEST(Mpi, ADeadlineInMemoryNamesTheRankThatIsMissing) {
+  int n = world()->world_size(), r = world()->rank();
+  if (n < 2) return;
+  auto hasty = init({.backend = "mpi", .communicator = {.timeout = std::chrono::seconds(1)}});
+  if (r != n - 1) {
+    std::string message;
+    try {
+      hasty->all_reduce(ones({100}));
+    } catch (const CommError& e) {
+      message = e.what();
+    }
+    EXPECT_EQ(message, concat("rank ", r, ": all_reduce 0 gave up after 1 s of waiting for rank ",
+                              n - 1, " to call it"));
+  }
+  world()->barrier();
+}
+
 // The same for MPI's own all-reduce, which the last rank joins once the others have given up.
 TEST(Mpi, NativeHasADeadlineToo) {
   int n = world()->world_size(), r = world()->rank();
   if (n < 2) return;
   auto hasty =
       init({.backend = "mpi",
+            .share_memory = false,
             .communicator = {.all_reduce = AllReduce::mpi, .timeout = std::chrono::seconds(1)}});
   std::string message;
   if (r == n - 1) world()->barrier();

@@ -17,4 +17,17 @@ inline void on_ranks(int n, const std::function<void(std::shared_ptr<dist::Commu
   });
 }
 
+/// The same with ranks that talk through memory.
+inline void on_ranks_sharing_memory(
+    int n, const std::function<void(std::shared_ptr<dist::Communicator>)>& f,
+    dist::CommunicatorOptions options = {.timeout = std::chrono::seconds(60)}) {
+  on_ranks(
+      n,
+      [&](std::shared_ptr<dist::Communicator> comm) {
+        comm->share_memory();
+        f(comm);
+      },
+      options);
+}
+
 }  // namespace rondo::test

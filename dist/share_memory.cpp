@@ -1,0 +1,88 @@
+// How a communicator's ranks come to share memory, if they are on one machine.
+
+#include <unistd.h>
+
+#include "dist/communicator.h"
+#include "dist/progress.h"
+#include "dist/shared/node_memory.h"
+#include "dist/threads.h"
+#include "tensor/creation.h"
+#include "tensor/error.h"
+
+namespace rondo::dist {
+namespace {
+
+constexpr int polls_with_a_core = 5000;  // some 20 us: longer than most small collectives
+
+}  // namespace
+
+// All ranks have it or none: one that cannot open it (it runs in a container of its own, say) is
+// not an error, only slower.
+std::shared_ptr<Segment> Communicator::share_segment(std::size_t bytes) {
+  std::shared_ptr<Segment> segment;
+  std::string name;
+  try {
+    if (rank_ == 0) segment = Segment::create(bytes);
+    if (segment) name = segment->name();
+  } catch (const CommError&) {
+  }
+  name = broadcast_bytes(name);
+  try {
+    if (rank_ != 0 && !name.empty()) segment = Segment::open(name);
+  } catch (const CommError&) {
+  }
+  const Tensor everywhere = scalar(segment != nullptr, {.dtype = i32});
+  all_reduce_async(everywhere, ReduceOp::min, AllReduce::recursive_doubling).wait();
+  if (rank_ == 0 && segment) segment->close();
+  return everywhere.item<int>() == 1 ? segment : nullptr;
+}
+
+// Each tries to read a number of everybody else's.
+bool Communicator::can_read_peers(const PeerMemory& peers) {
+  const std::uint64_t mine = 0x5eed0000u + static_cast<std::uint64_t>(rank_);
+  const auto addresses = all_gather_bytes(std::to_string(reinterpret_cast<std::uintptr_t>(&mine)));
+  bool can = true;
+  for (int r = 0; r < world_size_; ++r) {
+    std::uint64_t theirs = 0;
+    try {
+      peers.read(r, &theirs, std::stoull(addresses[static_cast<std::size_t>(r)]), sizeof theirs);
+    } catch (const CommError&) {
+    }
+    can = can && theirs == 0x5eed0000u + static_cast<std::uint64_t>(r);
+  }
+  const Tensor everywhere = scalar(can, {.dtype = i32});
+  all_reduce(everywhere, ReduceOp::min);  // `mine` lives until all have read it
+  return everywhere.item<int>() == 1;
+}
+
+bool Communicator::share_memory() {
+  if (world_size_ == 1 || memory_ != nullptr) return memory_ != nullptr;
+  const std::uint64_t sequence = sequence_;  // a program's first collective has the first number
+  auto segment = share_segment(SharedSpace::bytes_for(world_size_));
+  if (segment == nullptr) {
+    sequence_ = sequence;
+    return false;
+  }
+  memory_ = std::make_shared<NodeMemory>(std::move(segment), rank_, world_size_);
+  // A rank that waits for one without a core must let go of its own.
+  const bool has_cores = std::ssize(affinity()) >= world_size_;
+  progress_->set_eager_polls(has_cores ? polls_with_a_core : 0);
+  std::vector<pid_t> processes;
+  for (const std::string& process : all_gather_bytes(std::to_string(getpid())))
+    processes.push_back(std::stoi(process));
+  PeerMemory peers(std::move(processes));
+  if (can_read_peers(peers)) memory_->peers = std::move(peers);
+  sequence_ = sequence;
+  return true;
+}
+
+StoragePtr Communicator::allocate(std::size_t bytes, Device device) {
+  const AllocationTag tag("buckets of gradients");
+  if (memory_ != nullptr && device.is_cpu() && bytes > 0) {
+    if (auto segment = share_segment(NodeMemory::bytes_for(bytes, world_size_)))
+      return memory_->add_window(segment, bytes);
+  }
+  return std::make_shared<Storage>(bytes, allocator_of(device));
+}
+
+}  // namespace rondo::dist

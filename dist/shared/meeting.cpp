@@ -1,0 +1,68 @@
+#include "dist/shared/meeting.h"
+
+#include "tensor/error.h"
+
+namespace rondo::dist {
+namespace {
+
+class Checked final : public Operation {
+ public:
+  Checked(SharedSpace& space, Transport& transport, const Signature& signature,
+          std::function<std::unique_ptr<Operation>()> make)
+      : meeting_(space, transport, signature), make_(std::move(make)) {}
+
+  Poll poll() override {
+    if (collective_ != nullptr) return collective_->poll();
+    if (!meeting_.is_over()) return Poll::idle;
+    collective_ = make_();
+    return collective_ != nullptr ? Poll::moved : Poll::done;
+  }
+  std::string waiting_for() const override {
+    return collective_ != nullptr ? collective_->waiting_for() : meeting_.waiting_for();
+  }
+
+ private:
+  Meeting meeting_;
+  std::function<std::unique_ptr<Operation>()> make_;
+  std::unique_ptr<Operation> collective_;
+};
+
+}  // namespace
+
+Meeting::Meeting(SharedSpace& space, Transport& transport, const Signature& signature,
+                 SharedPlace place, const void* data)
+    : space_(space), transport_(transport) {
+  Slot& slot = space_.next_slot();
+  slot.signature = signature;
+  slot.place = place;
+  slot.address = reinterpret_cast<std::uint64_t>(data);
+  space_.arrive();
+}
+
+bool Meeting::is_over() {
+  if (space_.missing() >= 0) {
+    transport_.check_peers();
+    return false;
+  }
+  // Compared with rank 0's, so that all say the same.
+  const Signature& first = space_.slot(0).signature;
+  for (int r = 1; r < space_.ranks(); ++r) {
+    const Signature& other = space_.slot(r).signature;
+    if (other == first) continue;
+    throw CommError(
+        concat("rank ", r, " calls ", text_of(other), " where rank 0 calls ", text_of(first)));
+  }
+  return true;
+}
+
+std::string Meeting::waiting_for() const {
+  return concat("rank ", space_.missing(), " to call it");
+}
+
+std::unique_ptr<Operation> checked(SharedSpace& space, Transport& transport,
+                                   const Signature& signature,
+                                   std::function<std::unique_ptr<Operation>()> make) {
+  return std::make_unique<Checked>(space, transport, signature, std::move(make));
+}
+
+}  // namespace rondo::dist

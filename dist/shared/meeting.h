@@ -1,0 +1,35 @@
+#pragma once
+// Meeting: the first step of every collective in shared memory. Each rank says in its slot what it
+// means, and nobody goes on before all have been heard and mean the same.
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "dist/shared/space.h"
+#include "dist/transport.h"
+
+namespace rondo::dist {
+
+class Meeting {
+ public:
+  /// Arrives with this rank's slot; what is in its data must have been written before.
+  Meeting(SharedSpace& space, Transport& transport, const Signature& signature,
+          SharedPlace place = {}, const void* data = nullptr);
+  /// Whether all are there. Throws CommError "rank 1 calls … where rank 0 calls …", and where the
+  /// transport knows of a rank that has ended.
+  bool is_over();
+  std::string waiting_for() const;
+
+ private:
+  SharedSpace& space_;
+  Transport& transport_;
+};
+
+/// The operation that make() gives once all ranks are there, which may be null. As
+/// dist/algorithms/checked.h does by messages.
+std::unique_ptr<Operation> checked(SharedSpace& space, Transport& transport,
+                                   const Signature& signature,
+                                   std::function<std::unique_ptr<Operation>()> make);
+
+}  // namespace rondo::dist

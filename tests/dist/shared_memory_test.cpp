@@ -1,0 +1,241 @@
+// What ranks of one machine do through memory (dist/shared), beside what every communicator must do
+// (communicator_test.cpp runs that over memory, too).
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "dist/ddp.h"
+#include "dist/shared/node_memory.h"
+#include "support/collectives.h"
+#include "support/errors.h"
+#include "support/ranks.h"
+
+namespace rondo::dist {
+namespace {
+
+using test::on_ranks_sharing_memory;
+using ::testing::HasSubstr;
+
+std::string failure_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(Segment, ThreadsShareOneMapping) {
+  auto segment = Segment::create(100);
+  EXPECT_EQ(Segment::open(segment->name())->data(), segment->data());
+  segment->close();
+  EXPECT_NE(failure_of([&] { Segment::open(segment->name()); }), "no error");
+}
+
+TEST(Segment, AnotherProcessSeesTheSameBytes) {
+  auto segment = Segment::create(5000);
+  const pid_t child = fork();
+  if (child == 0) {
+    // The fork has the mapping already: what counts is that opening gives another one of the same.
+    const std::string name = segment->name();
+    int status = 1;
+    try {
+      segment->data()[0] = 'x';
+      status = Segment::open(name)->data()[0] == 'x' ? 0 : 2;
+    } catch (const Error&) {
+    }
+    _exit(status);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(segment->data()[0], 'x');
+  EXPECT_EQ(segment->data()[4999], 0);
+}
+
+TEST(Segment, WhatIsNoSegmentIsAnError) {
+  auto segment = Segment::create(100);
+  auto with = [&](std::size_t field, const std::string& value) {
+    std::istringstream in(segment->name());
+    std::string name, word;
+    for (std::size_t i = 0; in >> word; ++i) name += (i ? " " : "") + (i == field ? value : word);
+    return failure_of([&] { Segment::open(name); });
+  };
+  EXPECT_THAT(with(4, "elsewhere"), HasSubstr("it is on another machine, elsewhere"));
+  EXPECT_THAT(with(0, "999999999"), HasSubstr("/proc/999999999/fd/"));
+  EXPECT_THAT(with(1, "0"), HasSubstr("shared memory: /proc/"));  // a terminal, a pipe, a file
+  EXPECT_THAT(with(2, "1"), HasSubstr("is another segment"));     // the number of a dead one
+  EXPECT_THAT(with(3, "200"), HasSubstr("is something else"));    // of another size
+}
+
+class SharedMemoryTest : public ::testing::TestWithParam<int> {};
+
+/// A tensor in the communicator's own memory.
+Tensor allocated(Communicator& comm, std::int64_t numel, DType dtype = f32) {
+  auto storage = comm.allocate(static_cast<std::size_t>(numel * size_of(dtype)));
+  return Tensor::over(storage, 0, {numel}, {1}, dtype);
+}
+
+double sum_at(int n, std::int64_t i) {
+  double sum = 0;
+  for (int r = 0; r < n; ++r) sum += test::value_at(r, i);
+  return sum;
+}
+
+// Below, at and above a slot, a stage and two of them, and what is read out of private memory; in private memory and in the ranks' own.
+TEST_P(SharedMemoryTest, AllReduceOfEverySize) {
+  on_ranks_sharing_memory(GetParam(), [](auto comm) {
+    const int n = comm->world_size();
+    const auto slot = static_cast<std::int64_t>(slot_bytes / 4);
+    const auto stage = static_cast<std::int64_t>(SharedSpace::stage_bytes / 4);
+    for (std::int64_t count : {std::int64_t{1}, slot - 1, slot, slot + 1, stage - 64, stage,
+                               stage + 1, 2 * stage + 17, 5 * stage + 4099, std::int64_t{700'001}}) {
+      for (bool is_own : {false, true}) {
+        Tensor x = is_own ? allocated(*comm, count) : Tensor::empty({count}, {.dtype = f32});
+        for (int round = 0; round < 3; ++round) {
+          for (std::int64_t i = 0; i < count; ++i)
+            x.data_ptr<float>()[i] = static_cast<float>(test::value_at(comm->rank(), i + round));
+          comm->all_reduce(x);
+          const float* p = x.data_ptr<float>();
+          std::int64_t wrong = 0;
+          for (std::int64_t i = 0; i < count; ++i) wrong += p[i] != sum_at(n, i + round);
+          EXPECT_EQ(wrong, 0) << "of " << count << (is_own ? " allocated" : " private");
+        }
+      }
+    }
+  });
+}
+
+TEST_P(SharedMemoryTest, AViewOfAllocatedMemory) {
+  on_ranks_sharing_memory(GetParam(), [](auto comm) {
+    const std::int64_t count = 50'000;
+    Tensor x = allocated(*comm, 3 * count, f64);
+    x.fill_(1.0);
+    Tensor middle = x.narrow(0, count, count);
+    comm->all_reduce(middle);
+    const double n = comm->world_size();
+    test::expect_elements(
+        x, [&](auto i) { return i >= count && i < 2 * count ? n : 1.0; }, "a view");
+  });
+}
+
+// Some ranks' tensors lie in shared memory and others' do not, or at another place.
+TEST_P(SharedMemoryTest, TensorsInDifferentPlaces) {
+  on_ranks_sharing_memory(GetParam(), [](auto comm) {
+    const std::int64_t count = 300'000;
+    Tensor own = allocated(*comm, 2 * count), other = allocated(*comm, count);
+    for (int odd = 0; odd < comm->world_size(); ++odd) {
+      const bool is_odd = comm->rank() == odd;
+      for (const Tensor& x :
+           {is_odd ? Tensor::empty({count}, {}) : other, is_odd ? own.narrow(0, 0, count) : other,
+            own.narrow(0, is_odd ? 64 : 0, count)}) {
+        x.fill_(comm->rank() + 1.0);
+        comm->all_reduce(x);
+        const int n = comm->world_size();
+        test::expect_elements(
+            x, [&](auto) { return n * (n + 1) / 2.0; }, "in different places");
+      }
+    }
+  });
+}
+
+TEST_P(SharedMemoryTest, SmallFloatsAreSummedInF32) {
+  on_ranks_sharing_memory(GetParam(), [](auto comm) {
+    const int n = comm->world_size();
+    for (std::int64_t count : {std::int64_t{10}, std::int64_t{400'000}}) {
+      // 1 + n / 256 is lost where each addition is rounded to bf16's 8 bits, and kept where only
+      // the last one is; then it is rounded to a multiple of 1 / 128.
+      Tensor x = full({count}, comm->rank() == 0 ? 1.0 : 1.0 / 256, {.dtype = bf16});
+      comm->all_reduce(x);
+      const double sum = 1 + (n - 1) / 256.0;
+      const double rounded = Tensor(full({1}, sum, {.dtype = bf16})).item();
+      test::expect_elements(
+          x, [&](auto) { return rounded; }, "bf16");
+    }
+  });
+}
+
+// Storage keeps its segment alive, beyond its communicator.
+TEST_P(SharedMemoryTest, StorageOutlivesTheCommunicator) {
+  on_ranks_sharing_memory(GetParam(), [](auto comm) {
+    const int n = comm->world_size();
+    Tensor x = allocated(*comm, 1000);
+    x.fill_(3.0);
+    comm->all_reduce(x);
+    comm->barrier();
+    comm.reset();
+    EXPECT_EQ(x[999].item(), 3.0 * n);
+    x.fill_(1.0);
+    EXPECT_EQ(x[999].item(), 1.0);
+  });
+}
+
+TEST_P(SharedMemoryTest, AsynchronousAndMixedWithMessages) {
+  on_ranks_sharing_memory(GetParam(), [](auto comm) {
+    const int n = comm->world_size();
+    std::vector<Tensor> xs;
+    std::vector<Work> works;
+    for (int i = 0; i < 60; ++i) {
+      Tensor x = full({i % 5 == 0 ? 200'000 : 1 + 37 * i}, comm->rank() + i + 0.0, {.dtype = f64});
+      works.push_back(i % 3 == 2 ? comm->broadcast_async(x, i % n) : comm->all_reduce_async(x));
+      xs.push_back(x);
+    }
+    for (const Work& work : works) work.wait();
+    for (int i = 0; i < 60; ++i) {
+      const double want = i % 3 == 2 ? i % n + i : n * i + n * (n - 1) / 2.0;
+      test::expect_elements(
+          xs[static_cast<std::size_t>(i)], [&](auto) { return want; }, "mixed");
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, SharedMemoryTest, ::testing::Values(1, 2, 3, 4, 7));
+
+TEST(SharedMemory, AMissingRankIsNamed) {
+  std::string small, large;
+  for (auto [count, message] : {std::pair(10, &small), std::pair(1'000'000, &large)}) {
+    on_ranks_sharing_memory(3,
+                            [&, count = count, message = message](auto comm) {
+                              if (comm->rank() == 2) return;
+                              const std::string what =
+                                  failure_of([&] { comm->all_reduce(ones({count})); });
+                              if (comm->rank() == 0) *message = what;
+                            },
+                            {.timeout = std::chrono::milliseconds(200)});
+    EXPECT_THAT(*message, HasSubstr("gave up after 0.2 s of waiting for rank 2 to call it"));
+  }
+}
+
+TEST(SharedMemory, RanksThatDoNotMeanTheSameAreTold) {
+  const std::string message = failure_of([] {
+    on_ranks_sharing_memory(2, [](auto comm) {
+      comm->barrier();
+      if (comm->rank() == 0) return comm->all_reduce(ones({100}));
+      comm->broadcast(ones({100}));
+    });
+  });
+  EXPECT_THAT(message, HasSubstr(" where rank "));
+  EXPECT_THAT(message, HasSubstr("(sum, 100 of f32)"));
+  EXPECT_THAT(message, HasSubstr("(400 bytes, root 0)"));
+}
+
+TEST(SharedMemory, IsAskedForByNameOnlyWhereItIs) {
+  test::on_ranks(2, [](auto comm) {
+    EXPECT_FALSE(comm->shares_memory());
+    EXPECT_THAT(
+        failure_of([&] { comm->all_reduce_async(ones({1}), ReduceOp::sum, AllReduce::shared); }),
+        HasSubstr("the ranks share none"));
+    EXPECT_TRUE(comm->share_memory());
+    comm->all_reduce_async(ones({1}), ReduceOp::sum, AllReduce::shared).wait();
+  });
+  EXPECT_EQ(parse_all_reduce("shared"), AllReduce::shared);
+}
+
+}  // namespace
+}  // namespace rondo::dist
