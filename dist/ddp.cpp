@@ -30,9 +30,10 @@ Tensor as_flag(const Tensor& loss, DType dtype) {
 DistributedDataParallel::DistributedDataParallel(nn::Module& model,
                                                  std::shared_ptr<Communicator> comm,
                                                  DdpOptions options)
-    : model_(model), comm_(std::move(comm)) {
+    : model_(model), comm_(std::move(comm)), options_(options) {
   require(comm_ != nullptr, "DistributedDataParallel: there is no communicator");
   losses_.assign(static_cast<std::size_t>(comm_->world_size()), 0.0);
+  is_active_.assign(losses_.size(), 1.0);
   check_same_model(model_, *comm_);
   broadcast_model(model_, *comm_);
   std::set<const TensorImpl*> seen;  // two layers may share one
@@ -61,12 +62,13 @@ void DistributedDataParallel::make_buckets(const BucketOptions& options) {
   for (std::size_t b = 0; b < plans.size(); ++b) {
     Bucket bucket;
     bucket.plan = std::move(plans[b]);
-    // The flags: one element for each rank's loss, at the end of the last bucket.
+    // The flags: two elements for each rank, at the end of the last bucket.
     bool is_last = b + 1 == plans.size();
-    std::int64_t numel = bucket.plan.numel + (is_last ? comm_->world_size() : 0);
+    std::int64_t numel = bucket.plan.numel + (is_last ? 2 * comm_->world_size() : 0);
     auto storage = comm_->allocate(static_cast<std::size_t>(numel * size_of(bucket.plan.dtype)),
                                    parameters_[0].tensor.device());
     bucket.flat = Tensor::over(storage, 0, {numel}, {1}, bucket.plan.dtype);
+    bucket.gradients = bucket.flat.narrow(0, 0, bucket.plan.numel);
     for (const BucketSlice& slice : bucket.plan.slices) {
       const Tensor& p = parameters_[slice.parameter].tensor;
       // With the parameter's strides, and a version counter of its own: neighbours in a bucket
@@ -91,6 +93,10 @@ void DistributedDataParallel::begin_backward() {
   auto token = std::make_shared<char>();
   backward_ = token;
   queue_callback([this, token] { end_backward(); });
+  begin_step();
+}
+
+void DistributedDataParallel::begin_step() {
   is_ready_.assign(parameters_.size(), false);
   next_launch_ = 0;
   for (Bucket& bucket : buckets_) bucket.pending = bucket.plan.slices.size();
@@ -102,6 +108,7 @@ void DistributedDataParallel::begin_backward() {
 void DistributedDataParallel::gradient_ready(std::size_t parameter) {
   if (!sync_) return;
   if (backward_.expired()) begin_backward();
+  if (micro_batches_ + 1 < accumulate_) return;  // only adds up
   const auto& [name, tensor] = parameters_[parameter];
   require<CommError>(!is_ready_[parameter], "rank ", comm_->rank(), ": the gradient of ", name,
                      " was completed twice in one backward, after its bucket may have left");
@@ -117,58 +124,219 @@ void DistributedDataParallel::gradient_ready(std::size_t parameter) {
 }
 
 void DistributedDataParallel::launch_full_buckets() {
-  for (; next_launch_ < buckets_.size() && buckets_[next_launch_].pending == 0; ++next_launch_) {
-    Bucket& bucket = buckets_[next_launch_];
-    if (next_launch_ + 1 == buckets_.size()) write_flags(bucket.flat);
-    bucket.work = comm_->all_reduce_async(bucket.flat, ReduceOp::avg);
+  for (; next_launch_ < buckets_.size() && buckets_[next_launch_].pending == 0; ++next_launch_)
+    launch(buckets_[next_launch_]);
+}
+
+void DistributedDataParallel::launch(Bucket& bucket) {
+  NoGradGuard no_grad;
+  const auto index = static_cast<std::size_t>(&bucket - buckets_.data());
+  const Tensor& g = bucket.gradients;
+  if (accumulate_ > 1 && !has_joined_)
+    g.mul_(scalar(1.0 / accumulate_, {.dtype = g.dtype(), .device = g.device()}));
+  const bool is_last = index + 1 == buckets_.size();
+  if (is_last) write_flags();
+  if (hook_ == nullptr) {
+    bucket.works = {comm_->all_reduce_async(bucket.flat, ReduceOp::avg)};
+    return;
   }
+  bucket.works = hook_->start(0, hook_buckets_[index], *comm_);
+  if (is_last) flags_work_ = comm_->all_reduce_async(flags_place(), ReduceOp::avg);
 }
 
 void DistributedDataParallel::end_backward() {
   backward_.reset();
   timeline_.backward_end = Clock::now();
+  if (++micro_batches_ < accumulate_) {
+    NoGradGuard no_grad;
+    if (flag_.defined())
+      earlier_flags_ = earlier_flags_.defined() ? earlier_flags_ + flag_ : flag_.clone();
+    return;
+  }
+  micro_batches_ = 0;
+  if (options_.unused == Unused::zeros) fill_in_unused();
   require<CommError>(next_launch_ == buckets_.size(), "rank ", comm_->rank(),
-                     ": backward did not reach ", unused_parameters(),
+                     ": backward did not reach ", text_of_unused(),
                      "; every parameter must take part in the loss (or requires_grad_(false))");
+  earlier_flags_ = {};
+  finish_buckets();
+}
+
+/// Waits for what was launched.
+void DistributedDataParallel::finish_buckets() {
+  NoGradGuard no_grad;
+  if (hook_ != nullptr) finish_hook();
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    const Work& work = buckets_[b].work;
-    work.wait();
     auto& times = timeline_.buckets[b];
     times.bytes = buckets_[b].flat.nbytes();
-    times.launched = work.issued();
-    times.started = work.started();
-    times.finished = work.finished();
+    if (buckets_[b].works.empty()) continue;
+    for (const Work& work : buckets_[b].works) work.wait();
+    const Work &first = buckets_[b].works.front(), &last = buckets_[b].works.back();
+    times.launched = first.issued();
+    times.started = first.started();
+    times.finished = last.finished();
   }
+  if (options_.divide_by_active_ranks) divide_by_active();
+  if (options_.unused == Unused::zeros) agree_on_unused();
   for (const Tensor& slot : slots_) slot.bump_version();
-  read_flags(buckets_.back().flat);
+  read_flags();
   timeline_.synchronized = Clock::now();
 }
 
-std::string DistributedDataParallel::unused_parameters() const {
-  std::string names;
-  std::size_t unused = 0;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (is_ready_[i] || ++unused > 5) continue;
-    names += (names.empty() ? "" : ", ") + parameters_[i].name;
+// All buckets' second rounds follow all their first ones, which are mostly over by now.
+void DistributedDataParallel::finish_hook() {
+  for (int round = 1; round <= hook_->rounds(); ++round) {
+    for (std::size_t b = 0; b < buckets_.size(); ++b) {
+      Bucket& bucket = buckets_[b];
+      for (const Work& work : bucket.works) work.wait();
+      const GradBucket& gradients = hook_buckets_[b];
+      if (round == hook_->rounds()) {
+        hook_->finish(gradients, *comm_);
+      } else {
+        bucket.works = hook_->start(round, gradients, *comm_);
+      }
+    }
   }
-  return unused > 5 ? concat(names, " and ", unused - 5, " more") : names;
+  flags_work_.wait();
 }
 
-// Each rank writes into its own place and 0 into the others', so that the average of each place is
-// that rank's loss / N.
-void DistributedDataParallel::write_flags(const Tensor& flat) {
+// What backward did not reach adds nothing, unless an earlier micro-batch did.
+void DistributedDataParallel::fill_in_unused() {
   NoGradGuard no_grad;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (is_ready_[i]) continue;
+    if (!parameters_[i].tensor.grad().defined()) slots_[i].zero_();
+    --buckets_[bucket_of_[i]].pending;
+  }
+  launch_full_buckets();
+}
+
+// Where no rank uses a parameter it has no gradient, and an optimizer leaves it alone.
+void DistributedDataParallel::agree_on_unused() {
+  const Tensor used = Tensor::empty({std::ssize(parameters_)}, {.dtype = u8});
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    used.data_ptr<std::uint8_t>()[i] = parameters_[i].tensor.grad().defined() ? 1 : 0;
+  const Tensor anywhere = used.to(slots_[0].device());
+  comm_->all_reduce(anywhere, ReduceOp::max);
+  const auto is_used = anywhere.to_vector<int>();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor& p = parameters_[i].tensor;
+    if (is_used[i] != 0 && !p.grad().defined()) p.set_grad(slots_[i]);
+  }
+}
+
+void DistributedDataParallel::divide_by_active() {
   const std::int64_t n = comm_->world_size();
-  const Tensor flags = flat.narrow(0, flat.numel() - n, n);
+  const double active = n * flags_place().narrow(0, n, n).to(f64).sum().item<double>();
+  const double all = static_cast<double>(n), rounded = std::round(active);
+  if (rounded == all || rounded == 0) return;
+  for (const Bucket& bucket : buckets_) {
+    const Tensor& g = bucket.gradients;
+    g.mul_(scalar(all / rounded, {.dtype = g.dtype(), .device = g.device()}));
+  }
+}
+
+void DistributedDataParallel::accumulate(int k) {
+  require(k >= 1, "accumulate: ", k, " micro-batches a step; it must be at least 1");
+  require(micro_batches_ == 0, "accumulate: ", micro_batches_, " of ", accumulate_,
+          " micro-batches of this step have been; change it between two steps");
+  accumulate_ = k;
+}
+
+std::int64_t DistributedDataParallel::join(const std::function<void()>& step) {
+  require(micro_batches_ == 0, "join: ", micro_batches_, " of ", accumulate_,
+          " micro-batches of this step have been; join between two steps");
+  has_joined_ = true;
+  flag_ = {};
+  std::int64_t steps = 0;
+  while (true) {
+    NoGradGuard no_grad;
+    begin_step();
+    for (Bucket& bucket : buckets_) {
+      bucket.gradients.zero_();
+      bucket.pending = 0;
+    }
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      // Where unused parameters are allowed, others say which are used.
+      if (options_.unused == Unused::zeros) {
+        parameters_[i].tensor.zero_grad();
+      } else {
+        parameters_[i].tensor.set_grad(slots_[i]);
+      }
+    }
+    launch_full_buckets();
+    timeline_.backward_end = Clock::now();
+    finish_buckets();
+    take_arrived_flags(/*wait=*/true);
+    const bool all_have_joined =
+        std::ranges::all_of(is_active_, [](double active) { return active == 0; });
+    if (all_have_joined) break;
+    ++steps;
+    step();
+  }
+  mean_losses_.pop_back();  // of the round in which nobody had a batch
+  for (auto& p : parameters_) p.tensor.zero_grad();
+  has_joined_ = false;
+  return steps;
+}
+
+void DistributedDataParallel::register_comm_hook(std::shared_ptr<CommHook> hook) {
+  require<CommError>(hook != nullptr, "register_comm_hook: there is no hook");
+  comm_->agree("comm hook", hook->name());
+  std::vector<GradBucket> buckets;
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    GradBucket bucket{.index = b, .flat = buckets_[b].gradients};
+    for (const BucketSlice& slice : buckets_[b].plan.slices) {
+      const Tensor& p = parameters_[slice.parameter].tensor;
+      bucket.slices.push_back({.offset = slice.offset, .shape = p.shape()});
+    }
+    buckets.push_back(std::move(bucket));
+  }
+  hook->prepare(buckets, *comm_);
+  hook_buckets_ = std::move(buckets);
+  hook_ = std::move(hook);
+}
+
+std::vector<std::string> DistributedDataParallel::unused_parameters() const {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!is_ready_[i]) names.push_back(parameters_[i].name);
+  }
+  return names;
+}
+
+std::string DistributedDataParallel::text_of_unused() const {
+  const std::vector<std::string> names = unused_parameters();
+  std::string text;
+  for (std::size_t i = 0; i < std::min<std::size_t>(names.size(), 5); ++i)
+    text += (i > 0 ? ", " : "") + names[i];
+  return names.size() > 5 ? concat(text, " and ", names.size() - 5, " more") : text;
+}
+
+Tensor DistributedDataParallel::flags_place() const {
+  const Tensor& last = buckets_.back().flat;
+  const std::int64_t n = 2 * comm_->world_size();
+  return last.narrow(0, last.numel() - n, n);
+}
+
+// Each rank writes into its own places and 0 into the others', so that the average of each is what
+// that rank wrote / N.
+void DistributedDataParallel::write_flags() {
+  const Tensor flags = flags_place();
+  const int n = comm_->world_size(), r = comm_->rank();
   flags.zero_();
-  if (flag_.defined()) flags.narrow(0, comm_->rank(), 1).copy_(as_flag(flag_, flat.dtype()));
+  if (has_joined_) return;
+  flags.narrow(0, n + r, 1).fill_(1.0);
+  if (!flag_.defined()) return;
+  Tensor flag = flag_;
+  if (earlier_flags_.defined()) flag = (flag + earlier_flags_) * (1.0 / accumulate_);
+  flags.narrow(0, r, 1).copy_(as_flag(flag, flags.dtype()));
 }
 
 // On a GPU the numbers arrive some steps later, and nobody waits for them unless many are on the
 // way.
-void DistributedDataParallel::read_flags(const Tensor& flat) {
-  const std::int64_t n = comm_->world_size();
-  flags_ = flat.narrow(0, flat.numel() - n, n);
+void DistributedDataParallel::read_flags() {
+  flags_ = flags_place();
   if (cuda::is_capturing()) return;
   arriving_.emplace_back(flags_);
   take_arrived_flags();
@@ -179,8 +347,11 @@ void DistributedDataParallel::take_arrived_flags(bool wait) {
   while (!arriving_.empty() &&
          (wait || arriving_.front().is_ready() || arriving_.size() > most_on_the_way)) {
     const auto values = arriving_.front().get().to_vector<double>();
-    for (std::size_t r = 0; r < losses_.size(); ++r)
-      losses_[r] = values[r] * static_cast<double>(losses_.size());
+    const std::size_t n = losses_.size();
+    for (std::size_t r = 0; r < n; ++r) {
+      losses_[r] = values[r] * static_cast<double>(n);
+      is_active_[r] = std::round(values[n + r] * static_cast<double>(n));
+    }
     arriving_.pop_front();
     mean_losses_.push_back(mean_loss());
     raise_flag();
@@ -211,9 +382,10 @@ void DistributedDataParallel::set_flag(double loss) {
 }
 
 double DistributedDataParallel::mean_loss() const {
-  double sum = 0;
+  double sum = 0, active = 0;
   for (double loss : losses_) sum += loss;
-  return sum / static_cast<double>(losses_.size());
+  for (double is_active : is_active_) active += is_active;
+  return active > 0 ? sum / active : 0;
 }
 
 void DistributedDataParallel::check_flag(const std::function<std::string()>& where) {
@@ -232,7 +404,8 @@ void DistributedDataParallel::broadcast_buffers() {
 }
 
 bool DistributedDataParallel::first_bucket_started() const {
-  return next_launch_ > 0 && buckets_[0].work.started() != Clock::time_point{};
+  return next_launch_ > 0 && !buckets_[0].works.empty() &&
+         buckets_[0].works[0].started() != Clock::time_point{};
 }
 
 std::vector<std::int64_t> DistributedDataParallel::bucket_bytes() const {

@@ -29,14 +29,25 @@
 #include <vector>
 
 #include "dist/bucket.h"
+#include "dist/comm_hook.h"
 #include "dist/communicator.h"
 #include "nn/module.h"
 #include "tensor/async_copy.h"
 
 namespace rondo::dist {
 
+/// What a parameter is to DDP that the loss of some rank does not depend on.
+enum class Unused : std::uint8_t {
+  error,  // a mistake: backward throws, naming it
+  zeros,  // it adds 0 to the average; where no rank uses it, its gradient stays undefined
+};
+
 struct DdpOptions {
   BucketOptions buckets = {};
+  Unused unused = Unused::error;
+  /// Divide by the ranks that had a batch, instead of by all, when some have joined (`join`). On a
+  /// GPU the host then waits for each step.
+  bool divide_by_active_ranks = false;
 };
 
 /// When things happened in the last synchronised backward, on this rank's Clock.
@@ -84,11 +95,43 @@ class DistributedDataParallel {
   };
   [[nodiscard]] NoSync no_sync() { return NoSync(sync_); }
 
+  /// From here on a step has k backwards, each of the mean loss of a micro-batch: the first k - 1
+  /// add up on this rank, the last averages over the k micro-batches and the ranks, so that N ranks
+  /// with k micro-batches each do what one batch of all of them does. zero_grad once a step. Throws
+  /// Error for k < 1, and in the middle of a step.
+  ///
+  ///   ddp.accumulate(4);
+  ///   for (auto& [x, y] : loader) {
+  ///     cross_entropy(ddp(x), y).backward();
+  ///     if (!ddp.step_is_complete()) continue;
+  ///     optimizer.step();
+  ///     optimizer.zero_grad();
+  ///   }
+  void accumulate(int k);
+  /// Whether the last backward ended a step.
+  bool step_is_complete() const { return micro_batches_ == 0; }
+
+  /// For a rank that has no more batches while others may have: takes part in their steps with
+  /// gradients of 0 and calls step() after each, as they do, so that all keep equal weights;
+  /// returns how many there were when all ranks have joined. Every rank calls it, once its batches
+  /// are over. Gradients are still divided by the number of all ranks, as PyTorch's join does by
+  /// default, unless divide_by_active_ranks says otherwise; losses are averaged over those that had
+  /// a batch.
+  std::int64_t join(const std::function<void()>& step);
+
+  /// Replaces the plain all-reduce of full buckets (dist/comm_hook.h); losses still travel as they
+  /// are. Before the first backward; equal on all ranks. Collective. Throws CommError.
+  void register_comm_hook(std::shared_ptr<CommHook> hook);
+  CommHook* comm_hook() { return hook_.get(); }
+  /// The parameters that the last synchronised backward of this rank did not reach.
+  std::vector<std::string> unused_parameters() const;
+
   /// The loss (one element) of this rank, to travel in the last bucket of the next backward.
   void set_flag(const Tensor& loss) { flag_ = loss.detach().reshape({1}); }
   void set_flag(double loss);
-  /// What each rank's set_flag said before the last synchronised backward whose result has arrived;
-  /// equal on all ranks. On the CPU that is the last; a GPU's host does not wait for it, and knows
+  /// What each rank's set_flag said before the last synchronised backward whose result has arrived
+  /// (with `accumulate`, the mean over the step's backwards); equal on all ranks, 0 of one that has
+  /// joined. On the CPU that is the last; a GPU's host does not wait for it, and knows
   /// it some steps later.
   const std::vector<double>& losses() const { return losses_; }
   double mean_loss() const;
@@ -119,23 +162,35 @@ class DistributedDataParallel {
  private:
   struct Bucket {
     BucketPlan plan;
-    Tensor flat;
+    Tensor flat;       // the gradients, and in the last bucket the flags
+    Tensor gradients;  // without the flags
     std::size_t pending = 0;
-    Work work;
+    std::vector<Work> works;
   };
   void make_buckets(const BucketOptions& options);
   void begin_backward();
+  void begin_step();
   void gradient_ready(std::size_t parameter);
   void launch_full_buckets();
+  void launch(Bucket& bucket);
   void end_backward();
-  void write_flags(const Tensor& flat);
-  void read_flags(const Tensor& flat);
+  void finish_buckets();
+  void finish_hook();
+  void fill_in_unused();
+  void agree_on_unused();
+  void divide_by_active();
+  Tensor flags_place() const;
+  void write_flags();
+  void read_flags();
   void take_arrived_flags(bool wait = false);
   void raise_flag();
-  std::string unused_parameters() const;
+  std::string text_of_unused() const;
 
   nn::Module& model_;
   std::shared_ptr<Communicator> comm_;
+  DdpOptions options_;
+  std::shared_ptr<CommHook> hook_;
+  std::vector<GradBucket> hook_buckets_;
   std::vector<nn::NamedTensor> parameters_;  // those that are trained, each once
   std::vector<Tensor> slots_;                // their gradients' places in the buckets
   std::vector<std::size_t> bucket_of_;
@@ -145,10 +200,16 @@ class DistributedDataParallel {
   std::size_t next_launch_ = 0;
   std::weak_ptr<void> backward_;  // alive while the engine runs a backward that is synchronised
   bool sync_ = true;
-  Tensor flag_;   // of this rank, one element; undefined: 0
-  Tensor flags_;  // of all ranks, where the last all-reduce left them
+  int accumulate_ = 1, micro_batches_ = 0;  // of a step, and how many have been
+  bool has_joined_ = false;
+  Tensor flag_;           // of this rank, one element; undefined: 0
+  Tensor earlier_flags_;  // the sum of this step's earlier micro-batches'
+  // For each rank its loss, then for each whether it had a batch; where the last all-reduce left
+  // them: at the end of the last bucket, or, with a hook, in memory of their own.
+  Tensor flags_;
+  Work flags_work_;
   std::deque<AsyncCopy> arriving_;
-  std::vector<double> losses_, bad_losses_, mean_losses_;
+  std::vector<double> losses_, is_active_, bad_losses_, mean_losses_;
   StepTimeline timeline_;
 };
 

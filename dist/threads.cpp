@@ -135,6 +135,21 @@ Placement place(Communicator& comm) {
   return placement;
 }
 
+std::shared_ptr<Communicator> machine_group(Communicator& comm) {
+  const std::vector<std::string> hosts = comm.all_gather_bytes(host());
+  std::shared_ptr<Communicator> mine;
+  std::set<std::string> seen;
+  for (const std::string& machine : hosts) {
+    if (!seen.insert(machine).second) continue;
+    std::vector<int> ranks;
+    for (int r = 0; r < comm.world_size(); ++r) {
+      if (hosts[static_cast<std::size_t>(r)] == machine) ranks.push_back(r);
+    }
+    if (auto group = comm.new_group(ranks)) mine = std::move(group);  // one after another, by all
+  }
+  return mine;
+}
+
 int use_threads(Communicator& comm, int requested) {
   int threads = place(comm).threads;  // by all ranks, even where some were told a number
   if (requested > 0) {

@@ -28,6 +28,9 @@ struct Placement {
 /// Where this rank stands. Collective.
 Placement place(Communicator& comm);
 
+/// The communicator of the ranks that are on this rank's machine. Collective.
+std::shared_ptr<Communicator> machine_group(Communicator& comm);
+
 /// Sets the number of OpenMP threads of the calling thread to `requested`, or, where that is 0, to
 /// OMP_NUM_THREADS, or, where that is not set, to place(comm).threads; returns it. Throws Error
 /// above 4096. Collective.

@@ -16,7 +16,8 @@ using nlohmann::json;
 
 constexpr const char* description_key = "rondo.checkpoint";
 constexpr std::int64_t format_version = 1;
-constexpr std::string_view model_prefix = "model.", optimizer_prefix = "optimizer.";
+constexpr std::string_view model_prefix = "model.", optimizer_prefix = "optimizer.",
+                           communication_prefix = "communication.";
 constexpr int max_depth = 16;  // of schedules in schedules
 
 // ---- To and from JSON
@@ -178,6 +179,8 @@ void distribute(nn::StateDict&& tensors, Checkpoint& c, const std::string& path)
       c.model_state.push_back({name.substr(model_prefix.size()), tensor});
     } else if (name.starts_with(optimizer_prefix) && c.optimizer) {
       c.optimizer->tensors.push_back({name.substr(optimizer_prefix.size()), tensor});
+    } else if (name.starts_with(communication_prefix)) {
+      c.communication.push_back({name.substr(communication_prefix.size()), tensor});
     } else {
       throw IoError(concat(path, " is no valid checkpoint: the tensor \"", name,
                            "\" belongs neither to the model nor to its optimizer"));
@@ -197,6 +200,8 @@ void save_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
       tensors.push_back({std::string(optimizer_prefix) + name, tensor});
     }
   }
+  for (const auto& [name, tensor] : checkpoint.communication)
+    tensors.push_back({std::string(communication_prefix) + name, tensor});
   std::string description;
   try {
     description = describe(checkpoint).dump();

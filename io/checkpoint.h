@@ -33,6 +33,7 @@ struct Checkpoint {
   nn::StateDict model_state;
   std::optional<optim::OptimizerState> optimizer;
   std::optional<optim::ScheduleState> schedule;
+  nn::StateDict communication;  // what compressed or delayed communication still owes
 
   /// Where the sampler stands: `step` batches of epoch `epoch` have been trained on.
   struct Position {

@@ -38,15 +38,17 @@ class Run {
                *comm_,
                options.model_name,
                options.config,
-               options.sync == Sync::average} {}
+               options.sync == Sync::average || !options.comm_hook.empty()} {}
 
   FitResult operator()() {
     // First the wrappers, which give every rank rank 0's values; then what a checkpoint puts over
     // them.
     if (options_.sync == Sync::ddp) {
       ddp_.emplace(model_, comm_);
+      if (!options_.comm_hook.empty())
+        ddp_->register_comm_hook(dist::make_comm_hook(options_.comm_hook));
     } else {
-      averager_.emplace(model_, comm_, dist::AveragerOptions{.every = options_.average_every});
+      averager_.emplace(model_, comm_, options_.averaging);
     }
     step_.emplace(TrainStepOptions{.model = model_,
                                    .optimizer = optimizer_,
@@ -136,7 +138,7 @@ class Run {
   /// Ranks that average seldom must not be made to meet at every step, and GPUs not be kept waiting
   /// for a meeting of their hosts.
   std::int64_t steps_between_questions() const {
-    return averager_ ? options_.average_every : device_.is_cpu() ? 1 : 16;
+    return averager_ ? options_.averaging.every : device_.is_cpu() ? 1 : 16;
   }
 
   std::string where() const {
@@ -195,18 +197,22 @@ class Run {
     if (options_.checkpoint_dir.empty()) return;
     take_losses(true);
     if (ddp_) ddp_->broadcast_buffers();
-    io::Metadata metadata = {
-        {"best_test_accuracy", result_.best_test_accuracy},
-        {"final_loss", result_.final_loss},
-        {"test_loss", result_.test.loss},
-        {"test_correct", result_.test.correct},
-        {"test_total", result_.test.total},
-        {"tested", std::int64_t{tested_}},
-        {"epoch_seconds", epoch_seconds_},
-        {"epoch_img_per_s", epoch_img_per_s_},
-        {"steps_since_average", std::int64_t{averager_ ? averager_->steps_since_average() : 0}}};
+    io::Metadata metadata = {{"best_test_accuracy", result_.best_test_accuracy},
+                             {"final_loss", result_.final_loss},
+                             {"test_loss", result_.test.loss},
+                             {"test_correct", result_.test.correct},
+                             {"test_total", result_.test.total},
+                             {"tested", std::int64_t{tested_}},
+                             {"epoch_seconds", epoch_seconds_},
+                             {"epoch_img_per_s", epoch_img_per_s_}};
+    state_.communication = communication_state();
     state_.save(options_.checkpoint_dir, position_, metadata, {{"loss_sum", loss_sum_}});
     result_.checkpoint = checkpoint_path(options_.checkpoint_dir);
+  }
+
+  nn::StateDict communication_state() {
+    if (averager_) return averager_->state();
+    return ddp_ && ddp_->comm_hook() != nullptr ? ddp_->comm_hook()->state() : nn::StateDict();
   }
 
   /// A run that begins anew where another has been: whoever forgot to resume can still do so. No
@@ -223,7 +229,9 @@ class Run {
   }
 
   void restore() {
+    state_.communication = communication_state();
     io::Checkpoint checkpoint = state_.restore(options_.checkpoint_dir);
+    if (averager_) averager_->restored();
     position_ = checkpoint.position;
     auto get = [&]<class T>(const char* name, T otherwise) {
       auto found = checkpoint.metadata.find(name);
@@ -240,10 +248,6 @@ class Run {
     tested_ = get("tested", std::int64_t{1}) != 0;
     epoch_seconds_ = get("epoch_seconds", 0.0);
     epoch_img_per_s_ = get("epoch_img_per_s", 0.0);
-    if (averager_) {
-      averager_->set_steps_since_average(
-          static_cast<int>(get("steps_since_average", std::int64_t{0})));
-    }
     result_.checkpoint = checkpoint_path(options_.checkpoint_dir);
     if (reports()) {
       if (position_.epoch >= options_.epochs) {
@@ -291,7 +295,7 @@ class Run {
 FitResult fit(nn::Module& model, optim::Optimizer& optimizer, optim::LRSchedule& schedule,
               FitData data, std::shared_ptr<dist::Communicator> comm, const FitOptions& options) {
   require(options.epochs > 0, "fit: epochs is ", options.epochs, ", but must be positive");
-  require(options.average_every > 0, "fit: average_every is ", options.average_every,
+  require(options.averaging.every > 0, "fit: averaging.every is ", options.averaging.every,
           ", but must be positive");
   require(data.train_images > 0 && data.train.size() > 0, "fit: there are no training images");
   require(!options.resume || !options.checkpoint_dir.empty(),

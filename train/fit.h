@@ -12,6 +12,7 @@
 #include <ostream>
 
 #include "data/loader.h"
+#include "dist/averager.h"
 #include "dist/communicator.h"
 #include "io/checkpoint.h"
 #include "nn/module.h"
@@ -27,7 +28,8 @@ enum class Sync { ddp, average };
 struct FitOptions {
   std::int64_t epochs = 1;
   Sync sync = Sync::ddp;
-  int average_every = 8;  // steps, for Sync::average
+  dist::AveragerOptions averaging = {.every = 8};  // for Sync::average
+  std::string comm_hook = {};                      // for Sync::ddp (dist::make_comm_hook)
   /// (model output, target) to a mean over the batch; none: cross_entropy.
   std::function<Tensor(const Tensor&, const Tensor&)> criterion = {};
   /// On a GPU: captures the step and launches it as one (train/step.h).

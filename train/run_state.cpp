@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <omp.h>
 
+#include "autograd/grad_mode.h"
 #include "tensor/random.h"
 
 namespace rondo::train {
@@ -51,6 +52,7 @@ void RunState::save(const fs::path& directory, const io::Checkpoint::Position& p
                             .world_size = comm.world_size(),
                             .threads = omp_get_max_threads(),
                             .metadata = metadata};
+  checkpoint.communication = communication;
   std::error_code error;
   fs::create_directories(state_per_rank ? rank_folder(directory) : directory, error);
   require<IoError>(!error, directory.string(), ": cannot be created: ", error.message());
@@ -104,6 +106,23 @@ fs::path move_run_aside(const fs::path& directory) {
   return previous;
 }
 
+// In the order in which it was saved: only another kind of communication has another list.
+void RunState::restore_communication(const nn::StateDict& saved, const std::string& path) {
+  require(saved.size() == communication.size(), path, ": holds ", saved.size(),
+          " tensors of the communication's state, this run has ", communication.size());
+  for (std::size_t i = 0; i < saved.size(); ++i) {
+    const auto& [name, tensor] = communication[i];
+    const nn::NamedTensor& source = saved[i];
+    require(source.name == name && source.tensor.shape() == tensor.shape() &&
+                source.tensor.dtype() == tensor.dtype(),
+            path, ": the communication's state has ", source.name, " ", source.tensor.shape(),
+            " where this run has ", name, " ", tensor.shape());
+  }
+  NoGradGuard no_grad;
+  for (std::size_t i = 0; i < saved.size(); ++i)
+    communication[i].tensor.copy_(saved[i].tensor.to(communication[i].tensor.device()));
+}
+
 io::Checkpoint RunState::restore(const fs::path& directory) {
   std::string path = checkpoint_path(directory).string();
   io::Checkpoint checkpoint = io::load_checkpoint(path, model_name);
@@ -116,18 +135,21 @@ io::Checkpoint RunState::restore(const fs::path& directory) {
             name, " ", text_of(value));
   }
   require(!state_per_rank || checkpoint.world_size == comm.world_size(), path, ": was written by ",
-          checkpoint.world_size, " ranks that averaged their parameters, and cannot go on with ",
+          checkpoint.world_size,
+          " ranks that had state of their own (averaging, or a comm hook), and cannot go on with ",
           comm.world_size());
   if (state_per_rank && comm.rank() != 0) {
     std::string mine = rank_path(directory, checkpoint.position, comm.rank()).string();
     io::Checkpoint own = io::load_checkpoint(mine, model_name);
     checkpoint.model_state = own.model_state;
     checkpoint.optimizer = own.optimizer;
+    checkpoint.communication = own.communication;
     for (const auto& [name, value] : own.metadata) checkpoint.metadata[name] = value;
   }
   require<IoError>(
       checkpoint.optimizer && checkpoint.schedule, path,
       ": holds weights but no optimizer or schedule, so there is no run to go on with");
+  restore_communication(checkpoint.communication, path);
   model.load_state_dict(checkpoint.model_state);
   optimizer.load_state_dict(*checkpoint.optimizer);
   schedule.load_state_dict(*checkpoint.schedule);

@@ -25,7 +25,9 @@ struct RunState {
   dist::Communicator& comm;
   std::string model_name;
   io::Metadata config;          // what must be the same when the run goes on
-  bool state_per_rank = false;  // averaging: each rank has weights and momentum of its own
+  bool state_per_rank = false;  // averaging, error feedback: each rank has state of its own
+  /// What communication must remember; filled by `restore`.
+  nn::StateDict communication = {};
 
   /// Writes DIR/checkpoint.safetensors. Kept with it are `metadata`, which is the same on all
   /// ranks, and what is this rank's `own`; under DDP rank 0's. Two saves at one position may differ
@@ -36,6 +38,9 @@ struct RunState {
   /// it held. Throws IoError naming the file when it is missing or damaged, and Error naming the
   /// setting when it belongs to a run with other settings. Collective.
   io::Checkpoint restore(const std::filesystem::path& directory);
+
+ private:
+  void restore_communication(const nn::StateDict& saved, const std::string& path);
 };
 
 /// DIR/checkpoint.safetensors.

@@ -22,6 +22,7 @@
 #include "data/open.h"
 #include "data/resident.h"
 #include "data/transforms.h"
+#include "dist/comm_hook.h"
 #include "dist/device.h"
 #include "dist/init.h"
 #include "dist/launcher.h"
@@ -166,6 +167,14 @@ class Program {
     require(device_.is_cuda() || !flags_.resident, "--resident needs a GPU: --device cuda");
     require(device_.is_cuda() || flags_.all_reduce != "nccl",
             "--all-reduce nccl needs GPUs: --device cuda");
+    const bool averages = flags_.sync == "average";
+    require(!averages || flags_.compress.empty(), "--compress is for gradients: --sync ddp");
+    require(averages || (!flags_.average_async && flags_.average_warmup == 0 &&
+                         flags_.average_node_every == 0 && flags_.outer_lr == 1 &&
+                         flags_.outer_momentum == 0),
+            "--average-async, --average-warmup, --average-node-every, --outer-lr and "
+            "--outer-momentum are for averages of parameters: --sync average");
+    if (!flags_.compress.empty()) dist::make_comm_hook(flags_.compress);  // throws if there is none
     check_json();
     const bool trains = !flags_.eval && flags_.predict.empty();
     require(!trains || flags_.batch % comm_->world_size() == 0, "--batch ", flags_.batch,
@@ -237,7 +246,8 @@ class Program {
                    comm_,
                    {.epochs = flags_.epochs,
                     .sync = flags_.sync == "ddp" ? train::Sync::ddp : train::Sync::average,
-                    .average_every = flags_.average_every,
+                    .averaging = averaging(),
+                    .comm_hook = flags_.compress,
                     .graph = flags_.graph,
                     .checkpoint_dir = flags_.checkpoint_dir,
                     .checkpoint_every = flags_.checkpoint_every,
@@ -253,6 +263,12 @@ class Program {
                                {"--limit", flags_.limit},
                                {"--weight-decay", flags_.weight_decay},
                                {"--average-every", std::int64_t{flags_.average_every}},
+                               {"--average-warmup", flags_.average_warmup},
+                               {"--average-node-every", std::int64_t{flags_.average_node_every}},
+                               {"--outer-lr", flags_.outer_lr},
+                               {"--outer-momentum", flags_.outer_momentum},
+                               {"--average-async", std::int64_t{flags_.average_async}},
+                               {"--compress", flags_.compress},
                                {"--all-reduce", flags_.all_reduce},
                                {"--augment", std::int64_t{flags_.augment}},
                                {"--mean", flags_.mean},
@@ -260,6 +276,17 @@ class Program {
                     .out = out_});
     report(model, result);
     return result.stopped_by == 0 ? 0 : 128 + result.stopped_by;
+  }
+
+  dist::AveragerOptions averaging() {
+    const bool by_node = flags_.sync == "average" && flags_.average_node_every > 0;
+    return {.every = flags_.average_every,
+            .warmup_steps = flags_.average_warmup,
+            .group = by_node ? dist::machine_group(*comm_) : nullptr,
+            .group_every = by_node ? flags_.average_node_every : 0,
+            .outer_lr = flags_.outer_lr,
+            .outer_momentum = flags_.outer_momentum,
+            .async = flags_.average_async};
   }
 
   int evaluate(nn::AnyModule& model, const std::shared_ptr<data::ImageDataset>& test,

@@ -13,7 +13,11 @@ struct Flags {
   double lr = 0.3, weight_decay = 5e-4;
   std::string optimizer = "sgd";
   std::string sync = "ddp";
-  int average_every = 8;
+  int average_every = 8, average_node_every = 0;
+  std::int64_t average_warmup = 0;
+  double outer_lr = 1, outer_momentum = 0;
+  bool average_async = false;
+  std::string compress = {};
   std::string all_reduce = "auto";
   std::string device = "cpu";
   bool graph = false, resident = false;

@@ -79,6 +79,22 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
   app.add_option("--sync", f.sync, "average gradients in each step, or parameters now and then")
       ->check(CLI::IsMember({"ddp", "average"}));
   app.add_option("--average-every", f.average_every, "steps between averages")->check(positive);
+  app.add_option("--average-warmup", f.average_warmup,
+                 "steps at first that are averaged one by one (post-local SGD)")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--average-node-every", f.average_node_every,
+                 "steps between averages within a machine; 0: only over all ranks")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--outer-lr", f.outer_lr, "rate of the outer step on averages (DiLoCo: 0.7)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--outer-momentum", f.outer_momentum,
+                 "Nesterov momentum of the outer step (DiLoCo: 0.9)")
+      ->check(not_negative);
+  app.add_flag("--average-async", f.average_async,
+               "average while the next steps are computed, and fold the result in late");
+  app.add_option("--compress", f.compress,
+                 "how gradients travel: fp16, bf16, topk[:RATIO], powersgd[:RANK], sign or int8")
+      ->check(not_empty());
   app.add_option("--all-reduce", f.all_reduce,
                  "who adds up gradients: the memory that ranks of one machine share, rondo's ring, "
                  "NCCL (on GPUs), or MPI's own; auto is shared memory where there is any, else the "
@@ -143,6 +159,12 @@ void agree_on_flags(const Flags& f, dist::Communicator& comm) {
   agree("optimizer", f.optimizer);
   agree("sync", f.sync);
   agree("average-every", f.average_every);
+  agree("average-warmup", f.average_warmup);
+  agree("average-node-every", f.average_node_every);
+  agree("outer-lr", f.outer_lr);
+  agree("outer-momentum", f.outer_momentum);
+  agree("average-async", f.average_async);
+  agree("compress", f.compress);
   agree("all-reduce", f.all_reduce);
   agree("graph", f.graph);
   agree("resident", f.resident);

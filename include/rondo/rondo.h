@@ -32,6 +32,7 @@
 #include "data/transforms.h"
 #include "dist/algorithms/ring_all_reduce.h"
 #include "dist/averager.h"
+#include "dist/comm_hook.h"
 #include "dist/communicator.h"
 #include "dist/data_parallel.h"
 #include "dist/ddp.h"

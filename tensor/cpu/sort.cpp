@@ -1,6 +1,7 @@
 // Sorting along one dimension: stable, NaN counting as largest, as in PyTorch.
 //
-// topk is the head of the same order, found by a partial sort; ties go to the smaller index, which
+// topk is the head of the same order, found by a partial sort or, where it is long, by a selection
+// whose head is sorted; ties go to the smaller index, which
 // is what stability means, so that topk(x, k) are exactly the first k of sort(x).
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 
 namespace rondo::cpu {
 namespace {
+
+constexpr std::int64_t longest_heap = 64;  // beyond it, n log k is more than n + k log k
 
 template <class C>
 struct Keyed {
@@ -41,8 +44,11 @@ void first_sorted(const Tensor& x, std::int64_t dim, bool descending, std::int64
       auto compare = [&](const auto& a, const auto& b) { return before(a, b, descending); };
       if (k == n) {
         std::sort(keyed.begin(), keyed.end(), compare);
-      } else {
+      } else if (k <= longest_heap) {
         std::partial_sort(keyed.begin(), keyed.begin() + k, keyed.end(), compare);
+      } else {
+        std::nth_element(keyed.begin(), keyed.begin() + k, keyed.end(), compare);
+        std::sort(keyed.begin(), keyed.begin() + k, compare);
       }
       for (std::int64_t i = 0; i < k; ++i) {
         line[i] = keyed[i].key;

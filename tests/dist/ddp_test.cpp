@@ -23,10 +23,31 @@ TEST_P(DdpTest, EqualsOneProcess) {
   });
 }
 TEST_P(DdpTest, Overlap) { on_ranks(GetParam(), test::check_overlap); }
-TEST_P(DdpTest, NoSync) { on_ranks(GetParam(), [](auto comm) { test::check_no_sync(comm); }); }
-TEST_P(DdpTest, Aliasing) { on_ranks(GetParam(), [](auto comm) { test::check_aliasing(comm); }); }
-TEST_P(DdpTest, Flags) { on_ranks(GetParam(), [](auto comm) { test::check_flags(comm); }); }
+TEST_P(DdpTest, NoSync) {
+  on_ranks(GetParam(), [](auto comm) { test::check_no_sync(comm); });
+}
+TEST_P(DdpTest, Aliasing) {
+  on_ranks(GetParam(), [](auto comm) { test::check_aliasing(comm); });
+}
+TEST_P(DdpTest, Flags) {
+  on_ranks(GetParam(), [](auto comm) { test::check_flags(comm); });
+}
 TEST_P(DdpTest, UnusedParameters) { on_ranks(GetParam(), test::check_unused_parameters); }
+TEST_P(DdpTest, Accumulate) { on_ranks(GetParam(), test::check_accumulate); }
+TEST_P(DdpTest, UnusedParametersAddZeros) { on_ranks(GetParam(), test::check_unused_zeros); }
+TEST_P(DdpTest, Join) {
+  for (bool by_active : {false, true})
+    on_ranks(GetParam(), [&](auto comm) { test::check_join(comm, by_active); });
+}
+TEST_P(DdpTest, InSharedMemory) {
+  test::on_ranks_sharing_memory(GetParam(), [](auto comm) {
+    test::check_equals_one_process<test::TinyMlp>(comm, {20}, f64, 1e-12, small);
+    test::check_overlap(comm);
+    test::check_accumulate(comm);
+    test::check_unused_zeros(comm);
+    test::check_join(comm, true);
+  });
+}
 TEST_P(DdpTest, FrozenParameters) { on_ranks(GetParam(), test::check_frozen_parameters); }
 TEST_P(DdpTest, DifferentModels) { on_ranks(GetParam(), test::check_different_models); }
 

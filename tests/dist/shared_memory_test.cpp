@@ -88,14 +88,16 @@ double sum_at(int n, std::int64_t i) {
   return sum;
 }
 
-// Below, at and above a slot, a stage and two of them, and what is read out of private memory; in private memory and in the ranks' own.
+// Below, at and above a slot, a stage and two of them, and what is read out of private memory; in
+// private memory and in the ranks' own.
 TEST_P(SharedMemoryTest, AllReduceOfEverySize) {
   on_ranks_sharing_memory(GetParam(), [](auto comm) {
     const int n = comm->world_size();
     const auto slot = static_cast<std::int64_t>(slot_bytes / 4);
     const auto stage = static_cast<std::int64_t>(SharedSpace::stage_bytes / 4);
-    for (std::int64_t count : {std::int64_t{1}, slot - 1, slot, slot + 1, stage - 64, stage,
-                               stage + 1, 2 * stage + 17, 5 * stage + 4099, std::int64_t{700'001}}) {
+    for (std::int64_t count :
+         {std::int64_t{1}, slot - 1, slot, slot + 1, stage - 64, stage, stage + 1, 2 * stage + 17,
+          5 * stage + 4099, std::int64_t{700'001}}) {
       for (bool is_own : {false, true}) {
         Tensor x = is_own ? allocated(*comm, count) : Tensor::empty({count}, {.dtype = f32});
         for (int round = 0; round < 3; ++round) {

@@ -63,10 +63,16 @@ ranks) # the same world on 2 ranks, by rondo's ring and by MPI; averaging
   [ "$(field param_hash ring.json)" = "$(field param_hash mpi.json)" ] || fail "two ranks add in one order only"
   succeeds "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1 --sync average --average-every 3 --json average.json
   ;;
-resume | resume_average) # stopped by SIGTERM in mid-epoch, then resumed: the bits of a run that was not
+resume | resume_average | resume_outer | resume_async | resume_topk | resume_powersgd) # stopped by SIGTERM in mid-epoch, then resumed: the bits of a run that was not
   # The signal goes to the ranks themselves: mpirun would pass it on after seconds only.
   sync=()
-  [ "$case" = resume ] || sync=(--sync average --average-every 3)
+  case $case in
+  resume_average) sync=(--sync average --average-every 3) ;;
+  resume_outer) sync=(--sync average --average-every 3 --average-warmup 3 --outer-lr 0.7 --outer-momentum 0.9) ;;
+  resume_async) sync=(--sync average --average-every 3 --average-async) ;;
+  resume_topk) sync=(--compress topk:0.05) ;;
+  resume_powersgd) sync=(--compress powersgd) ;;
+  esac
   run=("${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 5 "${sync[@]}")
   succeeds "${run[@]}" --checkpoint-dir straight --json straight.json
   timeout 200 "${run[@]}" --checkpoint-every 2 --checkpoint-dir "$work/stopped" >"$log" 2>&1 &
@@ -85,7 +91,7 @@ resume | resume_average) # stopped by SIGTERM in mid-epoch, then resumed: the bi
   [ "$(wc -l <stopped/metrics.jsonl)" = 5 ] || fail "metrics.jsonl does not have a line an epoch"
   # Ranks that average meet only now and then, but always at the end of an epoch.
   if [ "$case" = resume_average ]; then
-    fails_saying "written by 2 ranks that averaged" "${mpirun[@]}" -np 1 "${resnet[@]}" --epochs 5 "${sync[@]}" --checkpoint-dir stopped --resume
+    fails_saying "written by 2 ranks that had state of their own" "${mpirun[@]}" -np 1 "${resnet[@]}" --epochs 5 "${sync[@]}" --checkpoint-dir stopped --resume
   fi
   ;;
 killed) # kill -9 in mid-run leaves a checkpoint that can be resumed
@@ -117,6 +123,10 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
   fails_saying "--graph needs a GPU: --device cuda" "${resnet[@]}" --graph
   fails_saying "--resident needs a GPU: --device cuda" "${resnet[@]}" --resident
   fails_saying "--all-reduce nccl needs GPUs: --device cuda" "${resnet[@]}" --all-reduce nccl
+  fails_saying "there is no comm hook \"zip\"" "${resnet[@]}" --compress zip
+  fails_saying "--compress is for gradients: --sync ddp" "${resnet[@]}" --compress fp16 --sync average
+  fails_saying "are for averages of parameters: --sync average" "${resnet[@]}" --average-async
+  fails_saying "an asynchronous average has neither" "${resnet[@]}" --sync average --average-async --outer-lr 0.7
   has_gpu || fails_saying "device cuda is not available: " "${resnet[@]}" --device cuda
   fails_saying "/nowhere/x.json" "${resnet[@]}" --json /nowhere/x.json --checkpoint-dir unwritable
   mkdir folder && ln -s /nowhere/x.json link.json
@@ -194,6 +204,32 @@ accuracy) # slow: the accuracy of docs/results.md, on real data
   timeout 7000 "${mpirun[@]}" -np 2 "$bin/cifar_resnet" --epochs 12 --json result.json >"$log" 2>&1 || fail "status $?"
   # 87.4 to 87.9 % over seeds; a point lower is no accident.
   [ "$(field test_correct result.json)" -ge 8650 ] || fail "only $(field test_correct result.json) of 10000 correct"
+  ;;
+convergence) # slow: compressed gradients and all kinds of averaging learn Fashion-MNIST as DDP does, to half a point
+  [ -n "${RONDO_DATA:-}" ] && [ -d "$RONDO_DATA/MNIST" ] || exit 77
+  # correct_with FLAGS…: of 30,000, three seeds.
+  correct_with() {
+    local sum=0
+    for seed in 1 2 3; do
+      timeout 300 "${mpirun[@]}" -np 2 "$bin/fashion_mlp" --epochs 5 --seed $seed "$@" --json result.json >"$log" 2>&1 ||
+        fail "status $? with $*"
+      sum=$((sum + $(field test_correct result.json)))
+    done
+    echo "$sum $*"
+  }
+  plain=$(correct_with --sync ddp) || exit 1
+  echo "$plain"
+  for flags in "--compress fp16" "--compress bf16" "--compress topk:0.01" "--compress powersgd:2" "--compress sign" \
+    "--compress int8" "--sync average --average-every 8" "--sync average --average-every 8 --average-warmup 500" \
+    "--sync average --average-every 16 --average-node-every 4" \
+    "--sync average --average-every 16 --outer-lr 0.7 --outer-momentum 0.9" \
+    "--sync average --average-every 8 --average-async"; do
+    # shellcheck disable=SC2086  # several words
+    result=$(correct_with $flags) || { echo "$result"; exit 1; }
+    echo "$result"
+    [ "${result%% *}" -ge $((${plain%% *} - 150)) ] || failed=1
+  done
+  [ -z "${failed:-}" ] || fail "more than half a point below DDP"
   ;;
 *) fail "unknown case $case" ;;
 esac

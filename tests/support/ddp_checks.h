@@ -11,6 +11,7 @@
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/loss.h"
+#include "autograd/ops/matmul.h"
 #include "autograd/ops/pool.h"
 #include "dist/ddp.h"
 #include "nn/conv2d.h"
@@ -237,6 +238,129 @@ inline void check_unused_parameters(std::shared_ptr<dist::Communicator> comm) {
                    ": backward did not reach fc1.weight, fc1.bias; every "
                    "parameter must take part in the loss (or "
                    "requires_grad_(false))"));
+}
+
+/// N ranks with k micro-batches each do what one batch of all of them does, in the losses that
+/// they report, too.
+inline void check_accumulate(std::shared_ptr<dist::Communicator> comm) {
+  const int n = comm->world_size(), r = comm->rank(), k = 4;
+  TinyMlp whole, mine;
+  whole.to(f64);
+  mine.to(f64);
+  set_weights(whole, 5);
+  set_weights(mine, 5);
+  dist::DistributedDataParallel ddp(mine, comm, {.buckets = {.bucket_bytes = 1000}});
+  optim::SGD whole_sgd(whole.parameters(), {.lr = 0.05, .momentum = 0.9});
+  optim::SGD mine_sgd(mine.parameters(), {.lr = 0.05, .momentum = 0.9});
+  ddp.accumulate(k);
+  for (int step = 0; step < 3; ++step) {
+    Batch batch = batch_of({20}, step, f64);
+    const std::int64_t part = 96 / (n * k), used = part * n * k;
+    whole_sgd.zero_grad();
+    Tensor whole_loss =
+        cross_entropy(whole(batch.x.narrow(0, 0, used)), batch.y.narrow(0, 0, used));
+    whole_loss.backward();
+    whole_sgd.step();
+    mine_sgd.zero_grad();
+    for (int micro = 0; micro < k; ++micro) {
+      const std::int64_t first = (r * k + micro) * part;
+      Tensor loss =
+          cross_entropy(ddp(batch.x.narrow(0, first, part)), batch.y.narrow(0, first, part));
+      ddp.set_flag(loss);
+      if (micro == 1) {
+        EXPECT_NE(failure_of([&] { ddp.accumulate(2); }).find("1 of 4 micro-batches"),
+                  std::string::npos);
+      }
+      loss.backward();
+      EXPECT_EQ(ddp.step_is_complete(), micro + 1 == k);
+    }
+    mine_sgd.step();
+    EXPECT_NEAR(ddp.mean_loss(), whole_loss.item<double>(), 1e-12);
+  }
+  auto want = whole.parameters(), got = mine.parameters();
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    auto a = want[i].to_vector<double>(), b = got[i].to_vector<double>();
+    for (std::size_t j = 0; j < a.size(); ++j) ASSERT_NEAR(a[j], b[j], 1e-12);
+  }
+  EXPECT_NE(failure_of([&] { ddp.accumulate(0); }).find("0 micro-batches"), std::string::npos);
+}
+
+/// Unused::zeros: fc1 is used by rank 0 alone, and fc2's bias by nobody.
+inline void check_unused_zeros(std::shared_ptr<dist::Communicator> comm) {
+  const int n = comm->world_size(), r = comm->rank();
+  TinyMlp model, alone;
+  set_weights(model, 3);
+  set_weights(alone, 3);
+  dist::DistributedDataParallel ddp(
+      model, comm, {.buckets = {.bucket_bytes = 1000}, .unused = dist::Unused::zeros});
+  auto loss_of = [](TinyMlp& m, const Batch& batch, bool is_first) {
+    Tensor h = m.fc1(batch.x);
+    if (!is_first) h = h.detach();
+    return cross_entropy(m.fc3(relu(linear(relu(h), m.fc2.weight, {}))), batch.y);
+  };
+  for (int step = 0; step < 3; ++step) {
+    model.zero_grad();
+    alone.zero_grad();
+    for (int k = 0; k < n; ++k)
+      loss_of(alone, batch_of({20}, n * step + k, f32), k == 0).backward();
+    loss_of(model, batch_of({20}, n * step + r, f32), r == 0).backward();
+    const std::vector<std::string> expected =
+        r == 0 ? std::vector<std::string>{"fc2.bias"}
+               : std::vector<std::string>{"fc1.weight", "fc1.bias", "fc2.bias"};
+    EXPECT_EQ(ddp.unused_parameters(), expected);
+    auto got = model.named_parameters(), want = alone.named_parameters();
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      ASSERT_EQ(got[i].tensor.grad().defined(), want[i].tensor.grad().defined()) << got[i].name;
+      if (!got[i].tensor.grad().defined()) continue;
+      auto a = got[i].tensor.grad().to_vector<double>(),
+           b = want[i].tensor.grad().to_vector<double>();
+      for (std::size_t k = 0; k < a.size(); ++k) ASSERT_NEAR(a[k], b[k] / n, 2e-6) << got[i].name;
+    }
+  }
+}
+
+/// Rank r has 2 + r batches. All take as many steps, and end with equal weights: those of a single
+/// process that adds up the gradients of whoever has a batch.
+inline void check_join(std::shared_ptr<dist::Communicator> comm, bool by_active) {
+  const int n = comm->world_size(), r = comm->rank();
+  TinyMlp model, alone;
+  set_weights(model, 3);
+  set_weights(alone, 3);
+  dist::DistributedDataParallel ddp(
+      model, comm, {.buckets = {.bucket_bytes = 1000}, .divide_by_active_ranks = by_active});
+  optim::SGD sgd(model.parameters(), {.lr = 0.1, .momentum = 0.9});
+  optim::SGD alone_sgd(alone.parameters(), {.lr = 0.1, .momentum = 0.9});
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    for (int step = 0; step < 2 + r; ++step) {
+      sgd.zero_grad();
+      Tensor loss = one_loss([&](auto& x) { return ddp(x); }, 100 * epoch + 10 * step + r);
+      ddp.set_flag(1.0 + r);
+      loss.backward();
+      sgd.step();
+    }
+    ddp.take_mean_losses();
+    EXPECT_EQ(ddp.join([&] { sgd.step(); }), n - 1 - r);
+    if (r < n - 1) {  // rank n - 1 alone had a batch in the last step
+      EXPECT_NEAR(ddp.take_mean_losses().back(), n, 1e-5);
+    }
+    for (int step = 0; step < 2 + n - 1; ++step) {
+      alone_sgd.zero_grad();
+      int active = 0;
+      for (int k = 0; k < n; ++k) {
+        if (step >= 2 + k) continue;
+        one_loss([&](auto& x) { return alone(x); }, 100 * epoch + 10 * step + k).backward();
+        ++active;
+      }
+      for (auto& p : alone.parameters())
+        p.grad().mul_(scalar(1.0 / (by_active ? active : n), {.dtype = f32}));
+      alone_sgd.step();
+    }
+  }
+  auto got = model.parameters(), want = alone.parameters();
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    auto a = got[i].to_vector<double>(), b = want[i].to_vector<double>();
+    for (std::size_t k = 0; k < a.size(); ++k) ASSERT_NEAR(a[k], b[k], 2e-5);
+  }
 }
 
 inline void check_frozen_parameters(std::shared_ptr<dist::Communicator> comm) {

@@ -1,0 +1,70 @@
+#pragma once
+// CommHook: what DDP does with a full bucket instead of averaging it as it is.
+//
+//   ddp.register_comm_hook(dist::make_comm_hook("powersgd:4"));
+//
+// Each saves bytes by sending less than the gradients; what is lost is kept on the rank and added
+// to the next step's gradients ("error feedback": Seide et al. 2014, Karimireddy et al. 2019), but
+// for those that only round. dist/hooks has one a file.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dist/communicator.h"
+#include "nn/module.h"
+
+namespace rondo::dist {
+
+/// Gradients that travel together, as they lie one after another in memory.
+struct GradBucket {
+  std::size_t index = 0;
+  Tensor flat;  // one dimension
+  struct Slice {
+    std::int64_t offset = 0;  // in flat
+    Dims shape;               // the parameter's, its outermost dimension in memory first
+  };
+  std::vector<Slice> slices;
+};
+
+class CommHook {
+ public:
+  virtual ~CommHook() = default;
+  /// "powersgd".
+  virtual const char* name() const = 0;
+  /// Called once, with all buckets, before the first backward. Throws DTypeError or DeviceError for
+  /// what it cannot do.
+  virtual void prepare(const std::vector<GradBucket>& buckets, Communicator& comm) = 0;
+
+  // A step goes through rounds. Round 0 of a bucket starts when its gradients are complete, while
+  // backward goes on; the later ones after backward, when the round before is over. All in order of
+  // the buckets, so all ranks issue the same collectives in the same order.
+  virtual int rounds() const { return 1; }
+  /// Starts a round's collectives.
+  virtual std::vector<Work> start(int round, const GradBucket& bucket, Communicator& comm) = 0;
+  /// All rounds are over: leaves the average in bucket.flat.
+  virtual void finish(const GradBucket& bucket, Communicator& comm) = 0;
+
+  /// What it remembers from step to step on this rank, for checkpoints; shares memory with it.
+  virtual std::vector<nn::NamedTensor> state() const { return {}; }
+
+  /// What this rank had to send so far, at the least that its collectives allow: of S bytes to N
+  /// ranks, 2 (N - 1) / N S for an all-reduce, (N - 1) S for an all-gather or all-to-all.
+  std::int64_t bytes_sent() const { return bytes_sent_; }
+
+ protected:
+  // Collectives that are counted.
+  Work all_reduce(Communicator& comm, const Tensor& x, ReduceOp op = ReduceOp::sum);
+  Work all_gather(Communicator& comm, const Tensor& out, const Tensor& x);
+  Work all_to_all(Communicator& comm, const Tensors& from, const Tensors& to);
+
+ private:
+  std::int64_t bytes_sent_ = 0;
+};
+
+/// "fp16", "bf16", "topk[:RATIO]" (0.01), "powersgd[:RANK]" (2), "sign", "int8". Throws CommError
+/// naming what there is.
+std::shared_ptr<CommHook> make_comm_hook(const std::string& text);
+
+}  // namespace rondo::dist

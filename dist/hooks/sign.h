@@ -1,0 +1,30 @@
+#pragma once
+// SignHook: one bit a gradient (Seide et al. 2014; Karimireddy et al. 2019, "EF-SignSGD").
+//
+//   a = g + e;   s = mean |a| of each parameter;   e = a - s sign(a)
+//   g = (1 / N) Σ over ranks of s sign(a)
+//
+// A rank sends an eighth of a byte an element, and 4 bytes a parameter, to each other rank. On the
+// CPU, of f32.
+
+#include "dist/comm_hook.h"
+
+namespace rondo::dist {
+
+class SignHook final : public CommHook {
+ public:
+  const char* name() const override { return "sign"; }
+  void prepare(const std::vector<GradBucket>& buckets, Communicator& comm) override;
+  std::vector<Work> start(int round, const GradBucket& bucket, Communicator& comm) override;
+  void finish(const GradBucket& bucket, Communicator& comm) override;
+  std::vector<nn::NamedTensor> state() const override;
+
+ private:
+  struct Bucket {
+    Tensor residual;
+    Tensor message, all_messages;  // u8: for each slice its scale, then its signs
+  };
+  std::vector<Bucket> buckets_;
+};
+
+}  // namespace rondo::dist
