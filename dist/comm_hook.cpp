@@ -32,6 +32,10 @@ Work CommHook::all_reduce(Communicator& comm, const Tensor& x, ReduceOp op) {
   bytes_sent_ += 2 * (n - 1) * x.nbytes() / n;
   return comm.all_reduce_async(x, op);
 }
+Work CommHook::reduce_scatter(Communicator& comm, const Tensor& out, const Tensor& x) {
+  bytes_sent_ += (comm.world_size() - 1) * out.nbytes();
+  return comm.reduce_scatter_async(out, x, ReduceOp::avg);
+}
 Work CommHook::all_gather(Communicator& comm, const Tensor& out, const Tensor& x) {
   bytes_sent_ += (comm.world_size() - 1) * x.nbytes();
   return comm.all_gather_async(out, x);

@@ -24,8 +24,10 @@ struct GradBucket {
   struct Slice {
     std::int64_t offset = 0;  // in flat
     Dims shape;               // the parameter's, its outermost dimension in memory first
+    nn::NamedTensor parameter;
   };
   std::vector<Slice> slices;
+  Tensor padded;  // flat and what follows it in memory: as many elements for each rank
 };
 
 class CommHook {
@@ -50,12 +52,15 @@ class CommHook {
   virtual std::vector<nn::NamedTensor> state() const { return {}; }
 
   /// What this rank had to send so far, at the least that its collectives allow: of S bytes to N
-  /// ranks, 2 (N - 1) / N S for an all-reduce, (N - 1) S for an all-gather or all-to-all.
+  /// ranks, 2 (N - 1) / N S for an all-reduce, half of that for a reduce-scatter, (N - 1) S for an
+  /// all-gather or all-to-all.
   std::int64_t bytes_sent() const { return bytes_sent_; }
 
  protected:
   // Collectives that are counted.
   Work all_reduce(Communicator& comm, const Tensor& x, ReduceOp op = ReduceOp::sum);
+  /// Averages.
+  Work reduce_scatter(Communicator& comm, const Tensor& out, const Tensor& x);
   Work all_gather(Communicator& comm, const Tensor& out, const Tensor& x);
   Work all_to_all(Communicator& comm, const Tensors& from, const Tensors& to);
 

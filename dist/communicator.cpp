@@ -9,6 +9,7 @@
 #include "dist/dense.h"
 #include "dist/device_collectives.h"
 #include "dist/progress.h"
+#include "dist/shared/in_place.h"
 #include "dist/shared/node_memory.h"
 #include "tensor/error.h"
 
@@ -313,21 +314,39 @@ void Communicator::check_all_gather(const Tensor& out, const Tensor& x) const {
   out.bump_version();
 }
 
+InPlace Communicator::in_place(const Signature& signature, const Tensor& x,
+                               std::function<std::unique_ptr<Operation>()> otherwise) const {
+  return {.space = memory_->space,
+          .windows = *memory_,
+          .transport = *transport_,
+          .signature = signature,
+          .place = memory_->place_of(x.data_ptr(), bytes_of(x)),
+          .otherwise = std::move(otherwise)};
+}
+
 Communicator::Job Communicator::all_gather_job(const Tensor& out, const Tensor& x) {
   check_all_gather(out, x);
   std::string name = concat("all_gather ", sequence_, group_);
   const Signature signature = signature_of("all_gather", x);
   RingOptions ring = next_ring();
+  auto put_mine = [=, this] {
+    char* mine = static_cast<char*>(out.data_ptr()) + bytes_of(x) * static_cast<std::size_t>(rank_);
+    if (x.numel() > 0 && mine != x.data_ptr()) std::memcpy(mine, x.data_ptr(), bytes_of(x));
+  };
+  auto by_ring = [=, this](Scratch& scratch) {
+    return ring_all_gather(*transport_, scratch, out.data_ptr(), bytes_of(x), ring);
+  };
+  auto begin = [=, this, memory = memory_](Scratch& scratch) {
+    put_mine();
+    if (memory == nullptr) return by_ring(scratch);
+    InPlace all = in_place(signature, out, [by_ring, &scratch] { return by_ring(scratch); });
+    return shared_all_gather(std::move(all), out.data_ptr(), bytes_of(x));
+  };
   return {.name = std::move(name),
-          .begin =
-              [=, this](Scratch& scratch) {
-                char* mine = static_cast<char*>(out.data_ptr()) + bytes_of(x) * rank_;
-                if (x.numel() > 0 && mine != x.data_ptr())
-                  std::memcpy(mine, x.data_ptr(), bytes_of(x));
-                return ring_all_gather(*transport_, scratch, out.data_ptr(), bytes_of(x), ring);
-              },
+          .begin = std::move(begin),
+          .keep = memory_,
           .signature = signature,
-          .tag = ring.tag};
+          .tag = memory_ == nullptr ? ring.tag : -1};
 }
 Work Communicator::all_gather_async(const Tensor& out, const Tensor& x) {
   if (!is_on_gpu("all_gather", x)) return start(all_gather_job(out, x));
@@ -361,23 +380,29 @@ Communicator::Job Communicator::reduce_scatter_job(const Tensor& out, const Tens
   std::string name = concat("reduce_scatter ", sequence_, group_);
   const Signature signature = signature_of("reduce_scatter", x, op);
   RingOptions ring = next_ring();
-  // The sums are formed in a copy, since they travel through every part of it.
-  auto sums = std::make_shared<std::vector<char>>(bytes_of(x));
+  // On a ring the sums are formed in a copy, since they travel through every part of it.
+  auto sums = std::make_shared<std::vector<char>>();
+  auto by_ring = [=, this](Scratch& scratch) {
+    sums->resize(bytes_of(x));
+    if (!sums->empty()) std::memcpy(sums->data(), x.data_ptr(), sums->size());
+    return ring_reduce_scatter(*transport_, scratch, sums->data(), out.numel(), x.dtype(), op,
+                               ring);
+  };
+  auto begin = [=, this, memory = memory_](Scratch& scratch) {
+    if (memory == nullptr) return by_ring(scratch);
+    InPlace all = in_place(signature, x, [by_ring, &scratch] { return by_ring(scratch); });
+    return shared_reduce_scatter(std::move(all), out.data_ptr(), out.numel(), x.dtype(), op);
+  };
   return {.name = std::move(name),
-          .begin =
-              [=, this](Scratch& scratch) {
-                if (!sums->empty()) std::memcpy(sums->data(), x.data_ptr(), sums->size());
-                return ring_reduce_scatter(*transport_, scratch, sums->data(), out.numel(),
-                                           x.dtype(), op, ring);
-              },
+          .begin = std::move(begin),
           .finish =
               [=, this] {
                 if (sums->empty()) return;
                 std::memcpy(out.data_ptr(), sums->data() + bytes_of(out) * rank_, bytes_of(out));
               },
-          .keep = sums,
+          .keep = std::make_shared<std::pair<decltype(sums), decltype(memory_)>>(sums, memory_),
           .signature = signature,
-          .tag = ring.tag};
+          .tag = memory_ == nullptr ? ring.tag : -1};
 }
 Work Communicator::reduce_scatter_async(const Tensor& out, const Tensor& x, ReduceOp op) {
   if (!is_on_gpu("reduce_scatter", x)) return start(reduce_scatter_job(out, x, op));

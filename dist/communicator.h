@@ -61,6 +61,7 @@ struct CommunicatorOptions {
 };
 
 class DeviceCollectives;
+struct InPlace;
 class NodeMemory;
 class PeerMemory;
 class Progress;
@@ -177,6 +178,8 @@ class Communicator {
   Job message_job(const Tensor& x, int peer, int tag, bool is_send);
   std::shared_ptr<Segment> share_segment(std::size_t bytes);
   bool can_read_peers(const PeerMemory& peers);
+  InPlace in_place(const Signature& signature, const Tensor& x,
+                   std::function<std::unique_ptr<Operation>()> otherwise) const;
   RingOptions next_ring();
   void check_peer(const char* what, int peer) const;
   void check_all_gather(const Tensor& out, const Tensor& x) const;

@@ -62,13 +62,18 @@ void DistributedDataParallel::make_buckets(const BucketOptions& options) {
   for (std::size_t b = 0; b < plans.size(); ++b) {
     Bucket bucket;
     bucket.plan = std::move(plans[b]);
-    // The flags: two elements for each rank, at the end of the last bucket.
+    // Behind the gradients zeros, up to whole cache lines for each rank; in the last bucket the
+    // flags: two elements for each rank.
+    const std::int64_t n = comm_->world_size(), line = 64 / size_of(bucket.plan.dtype) * n;
+    const std::int64_t padded = (bucket.plan.numel + line - 1) / line * line;
     bool is_last = b + 1 == plans.size();
-    std::int64_t numel = bucket.plan.numel + (is_last ? 2 * comm_->world_size() : 0);
+    std::int64_t numel = padded + (is_last ? 2 * n : 0);
     auto storage = comm_->allocate(static_cast<std::size_t>(numel * size_of(bucket.plan.dtype)),
                                    parameters_[0].tensor.device());
     bucket.flat = Tensor::over(storage, 0, {numel}, {1}, bucket.plan.dtype);
     bucket.gradients = bucket.flat.narrow(0, 0, bucket.plan.numel);
+    bucket.padded = bucket.flat.narrow(0, 0, padded);
+    bucket.padded.narrow(0, bucket.plan.numel, padded - bucket.plan.numel).zero_();
     for (const BucketSlice& slice : bucket.plan.slices) {
       const Tensor& p = parameters_[slice.parameter].tensor;
       // With the parameter's strides, and a version counter of its own: neighbours in a bucket
@@ -282,13 +287,16 @@ std::int64_t DistributedDataParallel::join(const std::function<void()>& step) {
 
 void DistributedDataParallel::register_comm_hook(std::shared_ptr<CommHook> hook) {
   require<CommError>(hook != nullptr, "register_comm_hook: there is no hook");
+  require<CommError>(hook_ == nullptr, "register_comm_hook: there is a comm hook already: ",
+                     hook_ ? hook_->name() : "");
   comm_->agree("comm hook", hook->name());
   std::vector<GradBucket> buckets;
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    GradBucket bucket{.index = b, .flat = buckets_[b].gradients};
+    GradBucket bucket{
+        .index = b, .flat = buckets_[b].gradients, .slices = {}, .padded = buckets_[b].padded};
     for (const BucketSlice& slice : buckets_[b].plan.slices) {
-      const Tensor& p = parameters_[slice.parameter].tensor;
-      bucket.slices.push_back({.offset = slice.offset, .shape = p.shape()});
+      const nn::NamedTensor& p = parameters_[slice.parameter];
+      bucket.slices.push_back({.offset = slice.offset, .shape = p.tensor.shape(), .parameter = p});
     }
     buckets.push_back(std::move(bucket));
   }

@@ -163,7 +163,8 @@ class DistributedDataParallel {
   struct Bucket {
     BucketPlan plan;
     Tensor flat;       // the gradients, and in the last bucket the flags
-    Tensor gradients;  // without the flags
+    Tensor gradients;  // of it
+    Tensor padded;     // gradients, and zeros that make it as many elements for each rank
     std::size_t pending = 0;
     std::vector<Work> works;
   };

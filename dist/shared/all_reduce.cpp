@@ -10,8 +10,8 @@ namespace rondo::dist {
 namespace {
 
 constexpr std::int64_t line = 64;                 // bytes of a cache line
-constexpr std::int64_t read_block = 512 << 10;     // read and added up at a time
-constexpr std::int64_t least_read = 2 << 20;     // below, stages are faster
+constexpr std::int64_t read_block = 512 << 10;    // read and added up at a time
+constexpr std::int64_t least_read = 2 << 20;      // below, stages are faster
 constexpr std::int64_t bytes_a_poll = 256 << 10;  // added up in place, before others get a turn
 
 /// memcpy by pieces that the C library moves with vector loads and stores: what it does with longer

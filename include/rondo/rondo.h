@@ -44,6 +44,7 @@
 #include "dist/threads.h"
 #include "dist/transport.h"
 #include "dist/work.h"
+#include "dist/zero.h"
 #include "io/checkpoint.h"
 #include "io/hash.h"
 #include "io/safetensors.h"

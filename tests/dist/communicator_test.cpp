@@ -60,6 +60,36 @@ TEST_P(CommunicatorTest, Broadcast) {
 TEST_P(CommunicatorTest, GatherAndScatter) {
   on_ranks([](auto comm) { test::check_gather_and_scatter(*comm); });
 }
+// Also in memory that the ranks share, for all or for some of them.
+TEST_P(CommunicatorTest, GatherAndScatterOfAllocatedMemory) {
+  on_ranks([](std::shared_ptr<Communicator> comm) {
+    const int n = comm->world_size(), me = comm->rank();
+    for (std::int64_t part : {1, 17, 50'000}) {
+      for (int odd : {-1, 0}) {
+        auto own = [&](std::int64_t numel) {
+          if (me == odd) return Tensor::empty({numel}, {});
+          return Tensor::over(comm->allocate(static_cast<std::size_t>(numel) * 4), 0, {numel}, {1},
+                              f32);
+        };
+        // Both ranks of a pair must ask for memory alike.
+        if (me == odd) comm->allocate(static_cast<std::size_t>(n * part) * 4);
+        Tensor all = own(n * part);
+        for (int round = 0; round < 3; ++round) {
+          Tensor mine = all.narrow(0, me * part, part);
+          mine.fill_(me + 10.0 * round);
+          comm->all_gather(all, mine);
+          test::expect_elements(
+              all, [&](auto i) { return static_cast<double>(i / part) + 10.0 * round; }, "gather");
+          Tensor sum = Tensor::empty({part}, {});
+          comm->reduce_scatter(sum, all);
+          test::expect_elements(
+              sum, [&](auto) { return n * (me + 10.0 * round); }, "scatter");
+          comm->barrier();
+        }
+      }
+    }
+  });
+}
 TEST_P(CommunicatorTest, Reduce) {
   on_ranks([](auto comm) { test::check_reduce(*comm); });
 }

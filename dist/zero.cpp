@@ -1,0 +1,136 @@
+#include "dist/zero.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/grad_mode.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/reduce.h"
+#include "tensor/creation.h"
+#include "tensor/error.h"
+
+namespace rondo::dist {
+
+/// Reduces each bucket to the part of it that is this rank's.
+class ZeroSharding::Hook final : public CommHook {
+ public:
+  const char* name() const override { return "zero"; }
+
+  void prepare(const std::vector<GradBucket>& buckets, Communicator& comm) override {
+    NoGradGuard no_grad;
+    for (const GradBucket& bucket : buckets) shards_.push_back(make_shard(bucket, comm));
+  }
+  std::vector<Work> start(int, const GradBucket& bucket, Communicator& comm) override {
+    return {reduce_scatter(comm, shards_[bucket.index].gradients, bucket.padded)};
+  }
+  void finish(const GradBucket& bucket, Communicator&) override {
+    const Shard& shard = shards_[bucket.index];
+    for (const Piece& piece : shard.pieces) piece.tensor.set_grad(piece.gradient);
+    // What the slots hold is this rank's alone: nobody should take it for a gradient.
+    for (const auto& slice : bucket.slices) slice.parameter.tensor.zero_grad();
+  }
+
+  std::vector<nn::NamedTensor> pieces() const {
+    std::vector<nn::NamedTensor> all;
+    for (const Shard& shard : shards_) {
+      for (const Piece& piece : shard.pieces) all.push_back({piece.name, piece.tensor});
+    }
+    return all;
+  }
+
+  void gather(Communicator& comm) {
+    NoGradGuard no_grad;
+    std::vector<Work> works;
+    for (const Shard& shard : shards_)
+      works.push_back(all_gather(comm, shard.parameters, shard.own_parameters));
+    for (const Work& work : works) work.wait();
+    for (const Shard& shard : shards_) {
+      for (const Tensor& p : shard.views) p.bump_version();
+    }
+  }
+
+ private:
+  struct Piece {
+    std::string name;
+    Tensor tensor, gradient;
+  };
+  struct Shard {
+    Tensor parameters;      // of the whole bucket, in the order of its gradients, padded alike
+    Tensor own_parameters;  // this rank's part of them
+    Tensor gradients;       // averages of this rank's part
+    std::vector<Piece> pieces;
+    Tensors views;  // the model's parameters
+  };
+
+  Shard make_shard(const GradBucket& bucket, Communicator& comm) const {
+    const Tensor& padded = bucket.padded;
+    const std::int64_t part = padded.numel() / comm.world_size(), first = part * comm.rank();
+    auto memory = comm.allocate(static_cast<std::size_t>(padded.nbytes()), padded.device());
+    Shard shard;
+    shard.parameters = Tensor::over(memory, 0, {padded.numel()}, {1}, padded.dtype());
+    shard.parameters.zero_();
+    shard.own_parameters = shard.parameters.narrow(0, first, part);
+    shard.gradients = zeros({part}, {.dtype = padded.dtype(), .device = padded.device()});
+    for (const auto& [offset, shape, parameter] : bucket.slices) {
+      const Tensor& p = parameter.tensor;
+      const Tensor place = Tensor::over(memory, offset, p.shape(), p.strides(), p.dtype());
+      place.copy_(p);
+      p.set_data(place);
+      shard.views.push_back(p);
+      const std::int64_t begin = std::max(offset, first),
+                         end = std::min(offset + p.numel(), first + part);
+      if (begin >= end) continue;
+      const Tensor piece = Tensor::over(memory, begin, {end - begin}, {1}, p.dtype());
+      piece.requires_grad_();
+      shard.pieces.push_back({.name = parameter.name,
+                              .tensor = piece,
+                              .gradient = shard.gradients.narrow(0, begin - first, end - begin)});
+    }
+    return shard;
+  }
+
+  std::vector<Shard> shards_;
+};
+
+ZeroSharding::ZeroSharding(DistributedDataParallel& ddp)
+    : hook_(std::make_shared<Hook>()), comm_(ddp.communicator()) {
+  ddp.register_comm_hook(hook_);
+}
+
+ZeroSharding::~ZeroSharding() = default;
+
+std::vector<nn::NamedTensor> ZeroSharding::named_parameters() const { return hook_->pieces(); }
+
+Tensors ZeroSharding::parameters() const {
+  Tensors all;
+  for (const auto& named : named_parameters()) all.push_back(named.tensor);
+  return all;
+}
+
+void ZeroSharding::gather() { hook_->gather(comm_); }
+
+double ZeroSharding::clip_grad_norm(double max_norm) {
+  require(max_norm > 0, "clip_grad_norm: max_norm is ", max_norm, ", but must be positive");
+  NoGradGuard no_grad;
+  const Tensors pieces = parameters();
+  double squares = 0;
+  for (const Tensor& piece : pieces) {
+    if (!piece.grad().defined()) continue;
+    const Tensor g = piece.grad().to(f64);
+    squares += sum(g * g).item<double>();
+  }
+  const Device device = pieces.empty() ? Device::cpu() : pieces[0].device();
+  const Tensor all = full({1}, squares, {.dtype = f64, .device = device});
+  comm_.all_reduce(all);
+  const double norm = std::sqrt(all.item<double>());
+  const double scale = max_norm / (norm + 1e-6);
+  if (scale < 1) {
+    for (const Tensor& piece : pieces) {
+      const Tensor g = piece.grad();
+      if (g.defined()) g.mul_(scalar(scale, {.dtype = g.dtype(), .device = g.device()}));
+    }
+  }
+  return norm;
+}
+
+}  // namespace rondo::dist

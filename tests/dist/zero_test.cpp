@@ -1,0 +1,108 @@
+// ZeroSharding against DistributedDataParallel with the same optimizer.
+
+#include "dist/zero.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "optim/adam.h"
+#include "optim/clip.h"
+#include "support/ddp_checks.h"
+#include "support/ranks.h"
+
+namespace rondo::dist {
+namespace {
+
+/// With so many ranks, which talk by messages or through memory.
+class ZeroTest : public ::testing::TestWithParam<std::tuple<int, bool>> {
+ protected:
+  void on_ranks(const std::function<void(std::shared_ptr<Communicator>)>& f) const {
+    const CommunicatorOptions options{.timeout = std::chrono::seconds(60)};
+    auto run = std::get<1>(GetParam()) ? test::on_ranks_sharing_memory : test::on_ranks;
+    run(std::get<0>(GetParam()), f, options);
+  }
+};
+
+constexpr BucketOptions small{.bucket_bytes = 1000, .first_bucket_bytes = 300};
+
+std::int64_t numel_of_all(const Tensors& tensors) {
+  std::int64_t numel = 0;
+  for (const Tensor& t : tensors) numel += t.numel();
+  return numel;
+}
+
+// Adam with weight decay and clipped gradients, two micro-batches a step.
+TEST_P(ZeroTest, EqualsUnsharded) {
+  on_ranks([](std::shared_ptr<Communicator> comm) {
+    test::TinyMlp whole, sharded;
+    for (test::TinyMlp* model : {&whole, &sharded}) {
+      model->to(f64);
+      test::set_weights(*model, 5);
+    }
+    DistributedDataParallel whole_ddp(whole, comm, {.buckets = small});
+    DistributedDataParallel ddp(sharded, comm, {.buckets = small});
+    ZeroSharding zero(ddp);
+    optim::AdamW whole_adam(whole.parameters(), {.lr = 0.01, .weight_decay = 0.1});
+    optim::AdamW adam(zero.parameters(), {.lr = 0.01, .weight_decay = 0.1});
+    whole_ddp.accumulate(2);
+    ddp.accumulate(2);
+    for (int step = 0; step < 8; ++step) {
+      whole_adam.zero_grad();
+      for (int micro = 0; micro < 2; ++micro) {
+        const test::Batch batch = test::batch_of({20}, 10 * step + 3 * micro + comm->rank(), f64);
+        cross_entropy(whole_ddp(batch.x), batch.y).backward();
+        cross_entropy(ddp(batch.x), batch.y).backward();
+      }
+      const double want = optim::clip_grad_norm_(whole.parameters(), 0.3).item<double>();
+      EXPECT_NEAR(zero.clip_grad_norm(0.3), want, 1e-12);
+      EXPECT_FALSE(sharded.fc1.weight.grad().defined());
+      whole_adam.step();
+      adam.step();
+      zero.gather();
+    }
+    auto a = whole.named_parameters(), b = sharded.named_parameters();
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      auto x = a[i].tensor.to_vector<double>(), y = b[i].tensor.to_vector<double>();
+      for (std::size_t k = 0; k < x.size(); ++k) ASSERT_NEAR(x[k], y[k], 1e-11) << a[i].name;
+    }
+  });
+}
+
+// Every element belongs to one rank, and each rank has about as many, its optimizer's state too.
+TEST_P(ZeroTest, EachRankHasItsPart) {
+  on_ranks([](std::shared_ptr<Communicator> comm) {
+    test::TinyMlp model(400);
+    DistributedDataParallel ddp(model, comm);
+    ZeroSharding zero(ddp);
+    const std::int64_t mine = numel_of_all(zero.parameters()),
+                       all = numel_of_all(model.parameters());
+    Tensor sum = full({1}, mine, {.dtype = i64});
+    comm->all_reduce(sum);
+    EXPECT_EQ(sum.item<std::int64_t>(), all);
+    EXPECT_LE(mine, all / comm->world_size() + 16 * std::ssize(ddp.bucket_bytes()));
+    optim::Adam adam(zero.parameters(), {.lr = 0.01});
+    test::one_loss([&](auto& x) { return ddp(x); }, 0).backward();
+    adam.step();
+    std::int64_t state = 0;
+    for (auto& [name, tensor] : adam.state_dict().tensors) state += tensor.numel();
+    EXPECT_LE(state, 2 * mine + std::ssize(zero.parameters()));
+    EXPECT_GE(state, 2 * mine);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, ZeroTest,
+                         ::testing::Combine(::testing::Values(1, 2, 3, 4), ::testing::Bool()));
+
+TEST(Zero, BadInput) {
+  test::on_ranks(1, [](std::shared_ptr<Communicator> comm) {
+    test::TinyMlp model;
+    DistributedDataParallel ddp(model, comm);
+    ZeroSharding zero(ddp);
+    EXPECT_THROW(zero.clip_grad_norm(0), Error);
+    EXPECT_THAT(test::failure_of([&] { ZeroSharding another(ddp); }),
+                ::testing::HasSubstr("there is a comm hook already: zero"));
+  });
+}
+
+}  // namespace
+}  // namespace rondo::dist
