@@ -64,6 +64,7 @@ class DeviceCollectives;
 struct InPlace;
 class NodeMemory;
 class PeerMemory;
+class PeerWatch;
 class Progress;
 class Segment;
 
@@ -139,6 +140,8 @@ class Communicator {
   /// do. dist::init calls it. Collective.
   bool share_memory();
   bool shares_memory() const { return memory_ != nullptr; }
+  /// Who knows whether the others are still there; null where memory is not shared.
+  std::shared_ptr<PeerWatch> watch() const;
   /// Memory for what will be communicated, DDP's buckets: where the ranks share memory, all of them
   /// can read and write it, and an all-reduce of a tensor that lies there copies nothing. Zeros
   /// there, uninitialised elsewhere. Collective: all ranks ask for the same, in the same order.

@@ -50,9 +50,10 @@ std::shared_ptr<Transport> make_transport(const std::string& backend) {
 
 std::shared_ptr<Communicator> init(const InitOptions& options) {
   auto transport = make_transport(options.backend);
-  set_world(transport);
-  auto comm = std::make_shared<Communicator>(std::move(transport), options.communicator);
+  set_world(transport, nullptr);
+  auto comm = std::make_shared<Communicator>(transport, options.communicator);
   if (options.share_memory) comm->share_memory();
+  set_world(transport, comm->watch());
   return comm;
 }
 

@@ -10,6 +10,9 @@
 namespace rondo::dist {
 namespace {
 
+constexpr auto watch_every = std::chrono::milliseconds(20);
+constexpr auto launcher_time =
+    std::chrono::milliseconds(200);                  // to end the ranks of an aborted job
 constexpr auto nap = std::chrono::microseconds(50);  // of the background thread
 
 std::string seconds(std::chrono::nanoseconds t) {
@@ -101,9 +104,13 @@ bool Progress::poll(std::unique_lock<std::mutex>& lock, WorkState& work) {
       error = describe_failure(work.rank, work.label, e.what());
     }
     lock.lock();
-    if (error.empty() && result != Poll::done && result != Poll::moved &&
-        Clock::now() - work.start_time > options_.timeout && work.operation) {
-      error = describe_late(work.rank, work.label, work.operation->waiting_for());
+    if (error.empty() && result == Poll::idle && work.operation) {
+      const auto now = Clock::now();
+      if (const std::string ended = ended_peer(now); !ended.empty()) {
+        error = describe_failure(work.rank, work.label, ended.c_str());
+      } else if (now - work.start_time > options_.timeout) {
+        error = describe_late(work.rank, work.label, work.operation->waiting_for());
+      }
     }
   }
   if (!error.empty()) {
@@ -193,6 +200,20 @@ void Progress::wait(WorkState& work, std::chrono::nanoseconds timeout) {
   if (!work.error.empty()) throw CommError(work.error);
 }
 
+void Progress::set_watch(std::function<std::string()> watch) {
+  std::lock_guard lock(mutex_);
+  watch_ = std::move(watch);
+}
+
+std::string Progress::ended_peer(Clock::time_point now) {
+  if (!watch_ || now - last_watched_ < watch_every) return {};
+  last_watched_ = now;
+  const std::string ended = watch_();
+  if (ended.empty()) return {};
+  if (first_ended_ == Clock::time_point{}) first_ended_ = now;
+  return now - first_ended_ > launcher_time ? ended : std::string();
+}
+
 bool Progress::take_turn() {
   std::lock_guard lock(mutex_);
   if (!broken_.empty()) throw CommError(broken_);
@@ -221,6 +242,7 @@ std::string Progress::poll_to_end(Operation& operation) {
     const auto now = Clock::now();  // not read by the many that are over before
     if (deadline == Clock::time_point{}) deadline = now + options_.timeout;
     if (now > deadline) return operation.waiting_for();
+    if (const std::string ended = ended_peer(now); !ended.empty()) throw CommError(ended);
     std::this_thread::yield();
   }
 }

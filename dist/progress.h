@@ -93,6 +93,9 @@ class Progress : public std::enable_shared_from_this<Progress> {
     return_turn(error);
     return true;
   }
+  /// Says of a rank that it has ended; empty while all are there. Asked now and then while
+  /// something is waited for.
+  void set_watch(std::function<std::string()> watch);
   /// How often a waiter polls in vain before it lets others have the core.
   void set_eager_polls(int polls) { eager_polls_ = polls; }
   /// Whether it is over; without a background thread, after polling once.
@@ -112,6 +115,9 @@ class Progress : public std::enable_shared_from_this<Progress> {
   /// Empty, or what it waited for when the time was over.
   std::string poll_to_end(Operation& operation);
   std::string describe_late(int rank, const std::string& label, const std::string& what) const;
+  /// Empty, or who has ended so long ago that the launcher would have ended this rank, too, if that
+  /// were all there is to say. By the thread that has the turn.
+  std::string ended_peer(Clock::time_point now);
   static std::string describe_failure(int rank, const std::string& label, const char* what);
   bool has_work() const { return !queue_.empty() || !beside_.empty(); }
   /// Whether the background thread has something to do: others poll rather than it.
@@ -127,6 +133,8 @@ class Progress : public std::enable_shared_from_this<Progress> {
   bool has_turn_ = false;  // somebody is polling
   int waiters_ = 0;
   std::atomic<int> eager_polls_ = 64;
+  std::function<std::string()> watch_;
+  Clock::time_point last_watched_{}, first_ended_{};
   bool stop_ = false;
   std::string broken_;  // a collective failed: the ranks are out of step, nothing can follow
   std::shared_ptr<Scratch> scratch_ = std::make_shared<Scratch>();

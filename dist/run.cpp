@@ -26,10 +26,10 @@ constexpr auto grace = std::chrono::seconds(2);
 constexpr auto patience_at_exit = std::chrono::seconds(10);
 
 std::mutex world_mutex;
-std::shared_ptr<Transport>& the_world() {
+World& the_world() {
   // Never destroyed: it must outlive every static that might fail.
-  static auto* transport = new std::shared_ptr<Transport>;
-  return *transport;
+  static auto* all = new World;
+  return *all;
 }
 
 void print(int rank, int size, bool all, const std::string& sentence) {
@@ -39,8 +39,10 @@ void print(int rank, int size, bool all, const std::string& sentence) {
   std::fflush(stderr);
 }
 
-// Every rank's sentence, or an empty vector when not all ranks failed within the grace period.
-std::vector<std::string> exchange(Transport& transport, const std::string& mine) {
+// Every rank's sentence, or an empty vector when not all ranks failed within the grace period, or
+// one has ended and will say nothing.
+std::vector<std::string> exchange(Transport& transport, const PeerWatch* watch,
+                                  const std::string& mine) {
   int n = transport.world_size(), r = transport.rank();
   std::vector<char> out(sentence_bytes, 0);
   std::memcpy(out.data(), mine.data(), std::min(mine.size(), sentence_bytes - 1));
@@ -56,7 +58,9 @@ std::vector<std::string> exchange(Transport& transport, const std::string& mine)
   while (!all && Clock::now() < deadline) {
     all = true;
     for (Request& request : requests) all &= transport.test(request);
-    if (!all) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (all) break;
+    if (watch != nullptr && !watch->ended().empty()) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   for (Request& request : requests) transport.abandon(request);
   if (!all) return {};
@@ -87,12 +91,12 @@ int fail_alone(const std::string& sentence) {
 }
 
 int fail(const std::string& sentence) {
-  auto transport = world();
+  const auto [transport, watch] = world();
   if (!transport) return fail_alone(sentence);
   int n = transport->world_size(), r = transport->rank();
   std::vector<std::string> all;
   try {
-    if (n > 1) all = exchange(*transport, sentence);
+    if (n > 1) all = exchange(*transport, watch.get(), sentence);
   } catch (const std::exception&) {
     all.clear();  // the transport is what failed: abort below
   }
@@ -113,12 +117,12 @@ int fail(const std::string& sentence) {
 
 }  // namespace
 
-void set_world(std::shared_ptr<Transport> transport) {
+void set_world(std::shared_ptr<Transport> transport, std::shared_ptr<PeerWatch> watch) {
   std::lock_guard lock(world_mutex);
-  the_world() = std::move(transport);
+  the_world() = {.transport = std::move(transport), .watch = std::move(watch)};
 }
 
-std::shared_ptr<Transport> world() {
+World world() {
   std::lock_guard lock(world_mutex);
   return the_world();
 }

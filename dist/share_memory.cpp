@@ -70,10 +70,16 @@ bool Communicator::share_memory() {
   std::vector<pid_t> processes;
   for (const std::string& process : all_gather_bytes(std::to_string(getpid())))
     processes.push_back(std::stoi(process));
+  memory_->watch = std::make_shared<PeerWatch>(processes);
+  progress_->set_watch([watch = memory_->watch] { return watch->ended(); });
   PeerMemory peers(std::move(processes));
   if (can_read_peers(peers)) memory_->peers = std::move(peers);
   sequence_ = sequence;
   return true;
+}
+
+std::shared_ptr<PeerWatch> Communicator::watch() const {
+  return memory_ != nullptr ? memory_->watch : nullptr;
 }
 
 StoragePtr Communicator::allocate(std::size_t bytes, Device device) {

@@ -10,31 +10,40 @@
 namespace rondo::dist {
 namespace {
 
-std::int64_t sign_bytes(std::int64_t numel) { return (numel + 7) / 8; }
+constexpr std::int64_t block = 128;
+constexpr std::int64_t block_bytes = 4 + block / 8;
 
-/// Writes scale and signs of a to `message`, and leaves in a what they do not say.
-void encode(float* a, std::int64_t numel, std::uint8_t* message) {
-  double sum = 0;
-  for (std::int64_t i = 0; i < numel; ++i) sum += std::abs(a[i]);
-  const auto scale =
-      static_cast<float>(sum / static_cast<double>(std::max<std::int64_t>(numel, 1)));
+std::int64_t encoded_bytes(std::int64_t numel) { return (numel + block - 1) / block * block_bytes; }
+
+/// Writes scale and signs of up to a block to `message`, and leaves in a what they do not say.
+void encode_block(float* a, std::int64_t n, std::uint8_t* message) {
+  float sum = 0;
+  for (std::int64_t i = 0; i < n; ++i) sum += std::abs(a[i]);
+  const float scale = sum / static_cast<float>(n);
   std::memcpy(message, &scale, sizeof scale);
   std::uint8_t* bits = message + sizeof scale;
-  std::fill_n(bits, sign_bytes(numel), std::uint8_t{0});
-  for (std::int64_t i = 0; i < numel; ++i) {
+  std::fill_n(bits, block / 8, std::uint8_t{0});
+  for (std::int64_t i = 0; i < n; ++i) {
     const bool is_negative = a[i] < 0;
     bits[i / 8] = static_cast<std::uint8_t>(bits[i / 8] | (is_negative << (i % 8)));
     a[i] -= is_negative ? -scale : scale;
   }
 }
 
-/// g += what a message says, times `factor`.
-void add_decoded(const std::uint8_t* message, float factor, float* g, std::int64_t numel) {
+/// g += what a block's message says, times `factor`.
+void add_block(const std::uint8_t* message, float factor, float* g, std::int64_t n) {
   float scale;
   std::memcpy(&scale, message, sizeof scale);
   scale *= factor;
   const std::uint8_t* bits = message + sizeof scale;
-  for (std::int64_t i = 0; i < numel; ++i) g[i] += (bits[i / 8] >> (i % 8)) & 1 ? -scale : scale;
+  for (std::int64_t i = 0; i < n; ++i) g[i] += (bits[i / 8] >> (i % 8)) & 1 ? -scale : scale;
+}
+
+/// f(first element, how many, message) for each block.
+template <class Byte, class F>
+void for_each_block(std::int64_t numel, Byte* message, F f) {
+  for (std::int64_t first = 0; first < numel; first += block, message += block_bytes)
+    f(first, std::min(block, numel - first), message);
 }
 
 }  // namespace
@@ -47,8 +56,7 @@ void SignHook::prepare(const std::vector<GradBucket>& buckets, Communicator& com
                          "; on a GPU there are fp16, bf16, topk and powersgd");
     require<DTypeError>(bucket.flat.dtype() == f32, "sign: gradients of ", bucket.flat.dtype(),
                         "; it is for f32");
-    std::int64_t bytes = 0;
-    for (const auto& slice : bucket.slices) bytes += 4 + sign_bytes(numel_of(slice.shape));
+    const std::int64_t bytes = encoded_bytes(bucket.flat.numel());
     buckets_.push_back({.residual = zeros({bucket.flat.numel()}),
                         .message = Tensor::empty({bytes}, {.dtype = u8}),
                         .all_messages = Tensor::empty({comm.world_size() * bytes}, {.dtype = u8})});
@@ -58,12 +66,11 @@ void SignHook::prepare(const std::vector<GradBucket>& buckets, Communicator& com
 std::vector<Work> SignHook::start(int, const GradBucket& bucket, Communicator& comm) {
   Bucket& b = buckets_[bucket.index];
   b.residual.add_(bucket.flat);
-  std::uint8_t* message = b.message.data_ptr<std::uint8_t>();
-  for (const auto& slice : bucket.slices) {
-    const std::int64_t numel = numel_of(slice.shape);
-    encode(b.residual.data_ptr<float>() + slice.offset, numel, message);
-    message += 4 + sign_bytes(numel);
-  }
+  float* residual = b.residual.data_ptr<float>();
+  for_each_block(bucket.flat.numel(), b.message.data_ptr<std::uint8_t>(),
+                 [&](std::int64_t first, std::int64_t n, std::uint8_t* message) {
+                   encode_block(residual + first, n, message);
+                 });
   return {all_gather(comm, b.all_messages, b.message)};
 }
 
@@ -71,14 +78,14 @@ void SignHook::finish(const GradBucket& bucket, Communicator& comm) {
   const Bucket& b = buckets_[bucket.index];
   const int n = comm.world_size();
   bucket.flat.zero_();
-  const std::uint8_t* message = b.all_messages.data_ptr<std::uint8_t>();
+  float* g = bucket.flat.data_ptr<float>();
+  const float factor = 1.0f / static_cast<float>(n);
   for (int r = 0; r < n; ++r) {
-    for (const auto& slice : bucket.slices) {
-      const std::int64_t numel = numel_of(slice.shape);
-      add_decoded(message, 1.0f / static_cast<float>(n),
-                  bucket.flat.data_ptr<float>() + slice.offset, numel);
-      message += 4 + sign_bytes(numel);
-    }
+    for_each_block(bucket.flat.numel(),
+                   b.all_messages.data_ptr<std::uint8_t>() + r * b.message.numel(),
+                   [&](std::int64_t first, std::int64_t count, const std::uint8_t* message) {
+                     add_block(message, factor, g + first, count);
+                   });
   }
 }
 

@@ -432,8 +432,10 @@ int run_classifier(int argc, char** argv, const std::string& description, Flags 
       if (!launcher || launcher->rank == 0) std::cout << *parsed.help;
       return 0;
     }
-    auto comm = dist::init(
-        {.communicator = {.all_reduce = dist::parse_all_reduce(parsed.flags.all_reduce)}});
+    auto comm =
+        dist::init({.communicator = {.all_reduce = dist::parse_all_reduce(parsed.flags.all_reduce),
+                                     .timeout = std::chrono::nanoseconds(
+                                         static_cast<std::int64_t>(parsed.flags.timeout * 1e9))}});
     if (parsed.error) throw Error(*parsed.error);
     return Program(parsed.flags, comm)();
   });

@@ -19,6 +19,7 @@ struct Flags {
   bool average_async = false;
   std::string compress = {};
   std::string all_reduce = "auto";
+  double timeout = 300;
   std::string device = "cpu";
   bool graph = false, resident = false;
   std::string mean = {}, std = {};  // "a,b,c"; empty: the data set's

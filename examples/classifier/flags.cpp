@@ -100,6 +100,9 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
                  "NCCL (on GPUs), or MPI's own; auto is shared memory where there is any, else the "
                  "ring, and NCCL on GPUs")
       ->check(CLI::IsMember({"auto", "shared", "ring", "nccl", "mpi"}));
+  app.add_option("--timeout", f.timeout,
+                 "seconds that a rank waits for the others before it says which one is missing")
+      ->check(positive);
   app.add_option("--device", f.device,
                  "cpu; cuda: each rank the GPU of its number on its machine; or cuda:N, for one "
                  "rank")

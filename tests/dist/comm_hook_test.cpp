@@ -182,7 +182,7 @@ TEST_P(HookTest, BytesThatTravel) {
     auto reduced = [&](std::int64_t bytes) { return 2 * (n - 1) * bytes / n; };
     EXPECT_EQ(bytes_of("fp16"), reduced(2 * a) + reduced(2 * b));
     EXPECT_EQ(bytes_of("topk:0.01"), (n - 1) * 8 * (12 + 11));
-    EXPECT_EQ(bytes_of("sign"), (n - 1) * (4 + 150 + 4 + 1 + 4 + 144));
+    EXPECT_EQ(bytes_of("sign"), (n - 1) * 20 * (10 + 9));
     // 40 × 30 shrinks to 2 (40 + 30), 16 × 72 to 2 (16 + 72); the vector of 7 does not.
     EXPECT_EQ(bytes_of("powersgd:2"), reduced(4 * 80) + reduced(4 * 60) + reduced(4 * 7) +
                                           reduced(4 * 32) + reduced(4 * 144) + reduced(0));

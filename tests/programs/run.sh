@@ -94,6 +94,66 @@ resume | resume_average | resume_outer | resume_async | resume_topk | resume_pow
     fails_saying "written by 2 ranks that had state of their own" "${mpirun[@]}" -np 1 "${resnet[@]}" --epochs 5 "${sync[@]}" --checkpoint-dir stopped --resume
   fi
   ;;
+killed_rank | killed_rank_slow) # kill -9 of a rank at a random moment: who has died is said, all end, and the run goes on to the same bits
+  # mpirun passes nothing on for a second after a death: the ranks write to files of their own.
+  printf '#!/bin/sh\nexec "$@" 2>>"said.$OMPI_COMM_WORLD_RANK$PMI_RANK"\n' >to_file && chmod +x to_file
+  run=("${mpirun[@]}" -np 2 ./to_file "${resnet[@]}" --epochs 3)
+  succeeds "${run[@]}" --checkpoint-dir straight --json straight.json
+  rounds=2
+  [ "$case" = killed_rank ] || rounds=20
+  slowest_report=0 slowest_end=0
+  now() { date +%s%N; }
+  for round in $(seq "$rounds"); do
+    rm -rf stopped said.*
+    "${run[@]}" --checkpoint-dir stopped --checkpoint-every 1 >"$log" 2>&1 &
+    pid=$!
+    for _ in $(seq 600); do
+      [ -e stopped/checkpoint.safetensors ] && break
+      sleep 0.02
+    done
+    sleep "0.$((RANDOM % 900 + 100))"
+    victim=$((RANDOM % 2))
+    mapfile -t ranks < <(pgrep -P $pid)
+    rank=${ranks[$victim]}
+    kill -KILL "$rank" || fail "round $round: rank $victim had ended before it was killed"
+    killed=$(now)
+    reported=
+    for _ in $(seq 1000); do
+      if [ -z "$reported" ] && grep -q "rank $victim (process $rank) has ended" said.*; then reported=$(now); fi
+      kill -0 $pid 2>/dev/null || break
+      sleep 0.01
+    done
+    ended=$(now)
+    wait $pid
+    status=$?
+    [ $status -ne 0 ] || fail "round $round: a killed run must not report success"
+    grep -q "rank $victim (process $rank) has ended" said.* || fail "round $round: nobody says that rank $victim has ended"
+    ! pgrep -f "checkpoint-dir stopped" >/dev/null || fail "round $round: a rank lives on"
+    report=$(((${reported:-$ended} - killed) / 1000000)) end=$(((ended - killed) / 1000000))
+    [ $report -le $slowest_report ] || slowest_report=$report
+    [ $end -le $slowest_end ] || slowest_end=$end
+  done
+  echo "after at most $slowest_report ms it was said, after $slowest_end ms over"
+  succeeds "${run[@]}" --checkpoint-dir stopped --resume --json resumed.json
+  [ "$(field param_hash straight.json)" = "$(field param_hash resumed.json)" ] || fail "the resumed run has other weights"
+  ;;
+hung_rank) # kill -STOP of a rank: the others name it at the deadline
+  "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 50 --timeout 2 --checkpoint-dir stopped --checkpoint-every 1 >"$log" 2>&1 &
+  pid=$!
+  for _ in $(seq 600); do
+    [ -e stopped/checkpoint.safetensors ] && break
+    sleep 0.05
+  done
+  mapfile -t ranks < <(pgrep -P $pid)
+  kill -STOP "${ranks[1]}"
+  for _ in $(seq 300); do
+    kill -0 $pid 2>/dev/null || break
+    sleep 0.1
+  done
+  kill -KILL "${ranks[1]}" 2>/dev/null
+  wait $pid && fail "a hung run must not report success"
+  grep -q "gave up after 2 s of waiting for rank 1 to" "$log" || fail "nobody says that rank 1 hangs"
+  ;;
 killed) # kill -9 in mid-run leaves a checkpoint that can be resumed
   "${resnet[@]}" --epochs 3 --checkpoint-dir straight --json straight.json >"$log" 2>&1 || fail "straight run"
   "${resnet[@]}" --epochs 3 --checkpoint-dir stopped --checkpoint-every 1 >"$log" 2>&1 &
