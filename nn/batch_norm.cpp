@@ -40,7 +40,8 @@ Tensor BatchNorm::run(const Tensor& x, const Fusion& fusion) {
                      .momentum = momentum,
                      .eps = options.eps,
                      .residual = fusion.residual,
-                     .relu = fusion.relu});
+                     .relu = fusion.relu,
+                     .sum_over_ranks = is_training() ? sum_over_ranks : nullptr});
 }
 
 void BatchNorm1d::check(const Tensor& x) const {

@@ -2,6 +2,7 @@
 // BatchNorm1d, BatchNorm2d: normalisation by the statistics of the batch in training, by running
 // averages of them afterwards (Ioffe & Szegedy 2015). The arithmetic is in autograd/ops/norm.h.
 
+#include <functional>
 #include <optional>
 
 #include "nn/module.h"
@@ -29,6 +30,8 @@ struct BatchNorm : Module {
   BatchNormOptions options;
   Tensor weight, bias;
   Tensor running_mean, running_var, num_batches_tracked;
+  /// Set by dist::convert_sync_batch_norm: in training the statistics are those of all ranks.
+  std::function<Tensor(const Tensor&)> sum_over_ranks = {};
 
   Tensor forward(const Tensor& x) override { return run(x, {}); }
   using Module::operator();

@@ -71,7 +71,8 @@ class Run {
     } else if (position_.epoch >= options_.epochs) {
       test();  // a finished run was resumed
     }
-    while (position_.epoch < options_.epochs && result_.stopped_by == 0) train_epoch();
+    while (position_.epoch < options_.epochs && result_.stopped_by == 0 && !result_.stopped_early)
+      train_epoch();
     result_.epochs = position_.epoch;
     if (trained_seconds_ > 0) result_.img_per_s = trained_images_ / trained_seconds_;
     return result_;
@@ -169,7 +170,21 @@ class Run {
     }
     tested_ = true;
     save();
+    report_epoch();
     if (position_.epoch < options_.epochs) ask_whether_to_stop();
+  }
+
+  void report_epoch() {
+    if (!options_.on_epoch) return;
+    const bool goes_on = options_.on_epoch({.epoch = position_.epoch,
+                                            .train_loss = result_.final_loss,
+                                            .test = result_.test,
+                                            .lr = schedule_.last_lr(),
+                                            .img_per_s = epoch_img_per_s_,
+                                            .seconds = epoch_seconds_});
+    const Tensor all_go_on = full({1}, goes_on, {.dtype = i32});
+    comm_->all_reduce(all_go_on, dist::ReduceOp::min);
+    result_.stopped_early = all_go_on.item<int>() == 0;
   }
 
   void test() {

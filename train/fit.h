@@ -25,6 +25,14 @@ namespace rondo::train {
 /// How the ranks' models are kept together.
 enum class Sync { ddp, average };
 
+/// What an epoch came to; equal on all ranks.
+struct EpochReport {
+  std::int64_t epoch = 0;  // completed, counted from 1
+  double train_loss = 0;   // mean over its batches
+  Evaluation test;
+  double lr = 0, img_per_s = 0, seconds = 0;
+};
+
 struct FitOptions {
   std::int64_t epochs = 1;
   Sync sync = Sync::ddp;
@@ -44,6 +52,8 @@ struct FitOptions {
   io::Metadata config = {};  // settings that a resumed run must share
 
   std::ostream* out = nullptr;  // where rank 0 reports; null: nowhere
+  /// Called on every rank after each epoch; training ends when one of them says false.
+  std::function<bool(const EpochReport&)> on_epoch = {};
 };
 
 struct FitResult {
@@ -53,6 +63,7 @@ struct FitResult {
   double img_per_s = 0;              // of all ranks together, evaluation left out
   std::int64_t epochs = 0;           // completed, those before a resume included
   int stopped_by = 0;                // SIGTERM or SIGINT; a checkpoint was written
+  bool stopped_early = false;        // on_epoch said so
   std::filesystem::path checkpoint;  // empty: none
 };
 

@@ -20,11 +20,31 @@ namespace {
 /// (x - mean) / sqrt(var + eps) over dims, in recording ops, and the statistics it used.
 struct Normalized {
   Tensor value, mean, variance, invstd;
+  Tensor unbiased;  // variance n / (n - 1), for n values a channel
   Normalized(const Tensor& x, const Dims& dims, double eps) : mean(rondo::mean(x, dims, true)) {
     Tensor centered = x - mean;
     variance = rondo::mean(square(centered), dims, true);
     invstd = rsqrt(variance + eps);
     value = centered * invstd;
+    const auto n = static_cast<double>(x.numel()) / static_cast<double>(mean.numel());
+    unbiased = variance * (n / (n - 1));
+  }
+  /// Over several processes, each with its own number of values: two sums, since a variance found
+  /// from the squares alone would lose its digits.
+  Normalized(const Tensor& x, const Dims& dims, double eps,
+             const std::function<Tensor(const Tensor&)>& sum_over_ranks) {
+    const Tensor sums = sum(x, dims, true);
+    const std::int64_t channels = sums.numel();
+    const Tensor own_n =
+        full({1}, x.numel() / channels, {.dtype = x.dtype(), .device = x.device()});
+    const Tensor totals = sum_over_ranks(cat({reshape(sums, {channels}), own_n}, 0));
+    const Tensor n = narrow(totals, 0, channels, 1).detach();
+    mean = reshape(narrow(totals, 0, 0, channels) / n, sums.shape());
+    Tensor centered = x - mean;
+    variance = sum_over_ranks(sum(square(centered), dims, true)) / n;
+    invstd = rsqrt(variance + eps);
+    value = centered * invstd;
+    unbiased = variance * (n / (n - 1));
   }
 };
 
@@ -134,17 +154,18 @@ struct BatchNormBackward final : Node {
 Tensor composed(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                 const Tensor& running_mean, const Tensor& running_var,
                 const BatchNormOptions& options) {
-  Normalized hat(widened(x), batch_dims(x), options.eps);
+  const Normalized hat =
+      options.sum_over_ranks
+          ? Normalized(widened(x), batch_dims(x), options.eps, options.sum_over_ranks)
+          : Normalized(widened(x), batch_dims(x), options.eps);
   if (running_mean.defined()) {
     NoGradGuard guard;
-    const std::int64_t count = x.numel() / x.size(1);
-    auto n = static_cast<double>(count);
-    auto update = [&](const Tensor& running, const Tensor& batch, double factor) {
+    auto update = [&](const Tensor& running, const Tensor& batch) {
       running.copy_(to(running, batch.dtype()) * (1 - options.momentum) +
-                    reshape(batch, running.shape()) * (options.momentum * factor));
+                    reshape(batch, running.shape()) * options.momentum);
     };
-    update(running_mean, hat.mean, 1);
-    update(running_var, hat.variance, n / (n - 1));
+    update(running_mean, hat.mean);
+    update(running_var, hat.unbiased);
   }
   return to(finish(hat.value, gamma, beta, options), x.dtype());
 }
@@ -196,7 +217,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
   if (!options.training && running_mean.defined())
     return inference(x, gamma, beta, running_mean, running_var, options);
   require<ShapeError>(
-      x.numel() / std::max<std::int64_t>(x.size(1), 1) > 1,
+      x.numel() / std::max<std::int64_t>(x.size(1), 1) > 1 || options.sum_over_ranks,
       "batch_norm: more than one value for each channel is needed in training, input is ",
       x.shape());
   // The kernel wants dense f32 statistics; anything else (f64, parameters of 16 bits) is composed
@@ -205,7 +226,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
       (!gamma.defined() || gamma.dtype() == f32) && (!beta.defined() || beta.dtype() == f32) &&
       (!running_mean.defined() || (running_mean.dtype() == f32 && running_mean.is_contiguous() &&
                                    running_var.is_contiguous()));
-  if (x.dtype() == f64 || !f32_parameters)
+  if (x.dtype() == f64 || !f32_parameters || options.sum_over_ranks)
     return composed(x, gamma, beta, running_mean, running_var, options);
 
   Tensor scale = gamma.defined() ? contiguous(gamma) : gamma;

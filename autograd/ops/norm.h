@@ -3,6 +3,8 @@
 // floats (DTypeError) and give their dtype; 16-bit floats are computed in f32 and rounded once,
 // their gamma, beta and statistics may be f32. Shapes that do not fit are ShapeErrors.
 
+#include <functional>
+
 #include "tensor/tensor.h"
 
 namespace rondo {
@@ -13,6 +15,9 @@ struct BatchNormOptions {
   double eps = 1e-5;
   Tensor residual = {};  // added after the normalisation
   bool relu = false;     // applied last
+  /// A recorded sum over several processes (dist/functional.h): the statistics are then those of
+  /// all their images, composed of ops instead of the kernel. As torch.nn.SyncBatchNorm.
+  std::function<Tensor(const Tensor&)> sum_over_ranks = {};
 };
 
 /// y = relu?((x - mean) / sqrt(var + eps) gamma + beta + residual), the brackets per channel of

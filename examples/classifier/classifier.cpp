@@ -26,6 +26,7 @@
 #include "dist/device.h"
 #include "dist/init.h"
 #include "dist/launcher.h"
+#include "dist/sync_batch_norm.h"
 #include "dist/threads.h"
 #include "flags.h"
 #include "io/atomic_file.h"
@@ -231,6 +232,7 @@ class Program {
                              .workers = flags_.resident ? 0 : 1,
                              .prefetch = 4},
                             make_transform(flags_, *data.train, true));
+    if (flags_.sync_bn) dist::convert_sync_batch_norm(model.get(), *comm_);
     auto optimizer = make_optimizer(flags_, model);
     optim::OneCycleLR schedule(*optimizer, {.max_lr = flags_.lr,
                                             .total_steps = flags_.epochs * loader.size() + 1,
@@ -269,6 +271,7 @@ class Program {
                                {"--outer-momentum", flags_.outer_momentum},
                                {"--average-async", std::int64_t{flags_.average_async}},
                                {"--compress", flags_.compress},
+                               {"--sync-bn", std::int64_t{flags_.sync_bn}},
                                {"--all-reduce", flags_.all_reduce},
                                {"--augment", std::int64_t{flags_.augment}},
                                {"--mean", flags_.mean},

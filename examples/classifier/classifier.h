@@ -18,6 +18,7 @@ struct Flags {
   double outer_lr = 1, outer_momentum = 0;
   bool average_async = false;
   std::string compress = {};
+  bool sync_bn = false;
   std::string all_reduce = "auto";
   double timeout = 300;
   std::string device = "cpu";

@@ -100,6 +100,7 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
                  "NCCL (on GPUs), or MPI's own; auto is shared memory where there is any, else the "
                  "ring, and NCCL on GPUs")
       ->check(CLI::IsMember({"auto", "shared", "ring", "nccl", "mpi"}));
+  app.add_flag("--sync-bn", f.sync_bn, "batch norm by the statistics of all ranks' images");
   app.add_option("--timeout", f.timeout,
                  "seconds that a rank waits for the others before it says which one is missing")
       ->check(positive);
@@ -168,6 +169,7 @@ void agree_on_flags(const Flags& f, dist::Communicator& comm) {
   agree("outer-momentum", f.outer_momentum);
   agree("average-async", f.average_async);
   agree("compress", f.compress);
+  agree("sync-bn", f.sync_bn);
   agree("all-reduce", f.all_reduce);
   agree("graph", f.graph);
   agree("resident", f.resident);

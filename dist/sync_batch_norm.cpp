@@ -1,0 +1,25 @@
+#include "dist/sync_batch_norm.h"
+
+#include <numeric>
+
+#include "dist/functional.h"
+#include "nn/batch_norm.h"
+
+namespace rondo::dist {
+
+int convert_sync_batch_norm(nn::Module& model, Communicator& comm) {
+  std::vector<int> all(static_cast<std::size_t>(comm.world_size()));
+  std::iota(all.begin(), all.end(), 0);
+  const std::shared_ptr<Communicator> group = comm.new_group(all);
+  int converted = 0;
+  for (auto& [name, module] : model.named_modules()) {
+    auto* norm = dynamic_cast<nn::BatchNorm*>(module);
+    if (norm == nullptr) continue;
+    norm->sum_over_ranks = [group](const Tensor& x) { return all_reduce_sum(x, group); };
+    ++converted;
+  }
+  comm.agree("layers of batch norm", std::to_string(converted));
+  return converted;
+}
+
+}  // namespace rondo::dist

@@ -1,0 +1,129 @@
+// Trainer on data small enough to know, alone and on ranks that are threads.
+
+#include "train/trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "nn/activation.h"
+#include "nn/containers.h"
+#include "nn/linear.h"
+#include "optim/sgd.h"
+#include "support/ddp_checks.h"
+#include "support/ranks.h"
+#include "tensor/creation.h"
+
+namespace rondo {
+namespace {
+
+/// Two clouds of points, one a class.
+std::shared_ptr<data::TensorDataset> clouds(std::int64_t n) {
+  Generator generator(7);
+  Tensor x = randn({n, 4}, {}, generator), y = Tensor::empty({n}, {.dtype = i64});
+  for (std::int64_t i = 0; i < n; ++i) {
+    y.data_ptr<std::int64_t>()[i] = i % 2;
+    x.data_ptr<float>()[4 * i] += i % 2 ? 2.0f : -2.0f;
+  }
+  return std::make_shared<data::TensorDataset>(x, y);
+}
+
+struct Net : nn::Module {
+  nn::Linear fc1{4, 8}, fc2{8, 2};
+  Tensor forward(const Tensor& x) override { return fc2(relu(fc1(x))); }
+  void visit(nn::Visitor& v) override {
+    v.child("fc1", fc1);
+    v.child("fc2", fc2);
+  }
+};
+
+std::vector<double> weights_of(nn::Module& model) {
+  std::vector<double> all;
+  for (const Tensor& p : model.parameters()) {
+    for (double v : p.to_vector<double>()) all.push_back(v);
+  }
+  return all;
+}
+
+// One program on 1, 2 and 4 ranks: the same weights but for rounding, the same accuracy.
+TEST(Trainer, SameProgramOnAnyNumberOfRanks) {
+  std::vector<double> alone;
+  for (int n : {1, 2, 4}) {
+    test::on_ranks_sharing_memory(n, [&](std::shared_ptr<dist::Communicator> comm) {
+      Net net;
+      test::set_weights(net, 5);
+      optim::SGD sgd(net.parameters(), {.lr = 0.1, .momentum = 0.9});
+      std::ostringstream out;
+      train::Trainer trainer(
+          net, sgd,
+          {.epochs = 3, .batch_size = 16, .comm = comm, .threads = 1, .fit = {.out = &out}});
+      const train::FitResult result = trainer.fit(clouds(64), clouds(31));
+      EXPECT_EQ(result.epochs, 3);
+      EXPECT_EQ(result.test.total, 31);
+      EXPECT_GT(result.test.accuracy(), 0.85);
+      EXPECT_EQ(trainer.evaluate(clouds(31)).correct, result.test.correct);
+      EXPECT_EQ(out.str().empty(), comm->rank() != 0);
+      EXPECT_EQ(sgd.lr(), 0.1);  // no schedule: the rate stays
+      const std::vector<double> weights = weights_of(net);
+      if (n == 1) alone = weights;
+      for (std::size_t i = 0; i < weights.size(); ++i) ASSERT_NEAR(weights[i], alone[i], 2e-5);
+    });
+  }
+}
+
+TEST(Trainer, ScheduleAndCallback) {
+  test::on_ranks(2, [](std::shared_ptr<dist::Communicator> comm) {
+    Net net;
+    optim::SGD sgd(net.parameters(), {.lr = 0.1});
+    std::int64_t steps = 0;
+    std::vector<std::int64_t> epochs;
+    train::Trainer trainer(
+        net, sgd,
+        {.epochs = 9,
+         .batch_size = 16,
+         .comm = comm,
+         .schedule =
+             [&](optim::Optimizer& optimizer, std::int64_t n) {
+               steps = n;
+               return std::make_unique<optim::LambdaLR>(optimizer, [n](std::int64_t step) {
+                 return 1.0 - static_cast<double>(step) / static_cast<double>(n);
+               });
+             },
+         .threads = 1,
+         .fit = {.on_epoch = [&](const train::EpochReport& report) {
+           epochs.push_back(report.epoch);
+           EXPECT_EQ(report.test.total, 31);
+           return report.epoch < 2 || comm->rank() == 0;  // one rank has had enough
+         }}});
+    const train::FitResult result = trainer.fit(clouds(64), clouds(31));
+    EXPECT_EQ(steps, 9 * 4);
+    EXPECT_EQ(epochs, (std::vector<std::int64_t>{1, 2}));
+    EXPECT_TRUE(result.stopped_early);
+    EXPECT_EQ(result.epochs, 2);
+    EXPECT_NEAR(sgd.lr(), 0.1 * (1 - 8.0 / 36), 1e-12);
+  });
+}
+
+TEST(Trainer, BadInput) {
+  test::on_ranks(1, [](std::shared_ptr<dist::Communicator> comm) {
+    Net net;
+    optim::SGD sgd(net.parameters(), {.lr = 0.1});
+    train::Trainer trainer(net, sgd, {.comm = comm, .threads = 1, .fit = {}});
+    EXPECT_THAT(test::failure_of([&] { trainer.fit(nullptr, clouds(3)); }),
+                ::testing::HasSubstr("there is no data set"));
+    EXPECT_THROW(train::Trainer(net, sgd, {.device = "tpu", .comm = comm}), Error);
+  });
+  EXPECT_THAT(test::failure_of([] {
+                test::on_ranks(2, [](std::shared_ptr<dist::Communicator> comm) {
+                  Net net;
+                  optim::SGD sgd(net.parameters(), {.lr = 0.1});
+                  train::Trainer trainer(net, sgd, {.batch_size = 15, .comm = comm, .fit = {}});
+                  trainer.fit(clouds(30), clouds(3));
+                });
+              }),
+              ::testing::HasSubstr("a batch of 15 does not divide by the 2 ranks"));
+}
+
+}  // namespace
+}  // namespace rondo

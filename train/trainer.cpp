@@ -1,0 +1,58 @@
+#include "train/trainer.h"
+
+#include "data/sampler.h"
+#include "dist/device.h"
+#include "dist/init.h"
+#include "dist/threads.h"
+#include "tensor/error.h"
+#include "train/evaluate.h"
+
+namespace rondo::train {
+namespace {
+
+/// The rate that the optimizer has.
+std::unique_ptr<optim::LRSchedule> constant(optim::Optimizer& optimizer) {
+  return std::make_unique<optim::LambdaLR>(optimizer, [](std::int64_t) { return 1.0; });
+}
+
+}  // namespace
+
+Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options)
+    : model_(model), optimizer_(optimizer), options_(std::move(options)) {
+  if (options_.comm == nullptr) options_.comm = dist::init();
+  dist::use_threads(*options_.comm, options_.threads);
+  model_.to(dist::use_device(*options_.comm, options_.device));
+  options_.fit.epochs = options_.epochs;
+}
+
+FitResult Trainer::fit(std::shared_ptr<const data::Dataset> train,
+                       std::shared_ptr<const data::Dataset> test) {
+  dist::Communicator& comm = *options_.comm;
+  require(train != nullptr && test != nullptr, "Trainer: there is no data set");
+  require(options_.batch_size > 0 && options_.batch_size % comm.world_size() == 0,
+          "Trainer: a batch of ", options_.batch_size, " does not divide by the ",
+          comm.world_size(), " ranks");
+  auto sampler = std::make_shared<data::DistributedSampler>(
+      train->size(),
+      data::DistributedSamplerOptions{
+          .rank = comm.rank(), .world_size = comm.world_size(), .seed = options_.seed});
+  data::DataLoader loader(
+      train, sampler,
+      {.batch_size = options_.batch_size / comm.world_size(), .workers = options_.workers},
+      options_.train_transform);
+  auto schedule = options_.schedule ? options_.schedule(optimizer_, options_.epochs * loader.size())
+                                    : constant(optimizer_);
+  return train::fit(model_, optimizer_, *schedule,
+                    {.train = loader,
+                     .train_images = sampler->size() * comm.world_size(),
+                     .batch_size = options_.batch_size,
+                     .test = test,
+                     .test_transform = options_.test_transform},
+                    options_.comm, options_.fit);
+}
+
+Evaluation Trainer::evaluate(std::shared_ptr<const data::Dataset> test) {
+  return train::evaluate(model_, test, options_.test_transform, *options_.comm);
+}
+
+}  // namespace rondo::train
