@@ -282,8 +282,8 @@ convergence) # slow: compressed gradients and all kinds of averaging learn Fashi
   for flags in "--compress fp16" "--compress bf16" "--compress topk:0.01" "--compress powersgd:2" "--compress sign" \
     "--compress int8" "--sync average --average-every 8" "--sync average --average-every 8 --average-warmup 500" \
     "--sync average --average-every 16 --average-node-every 4" \
-    "--sync average --average-every 16 --outer-lr 0.7 --outer-momentum 0.9" \
-    "--sync average --average-every 8 --average-async"; do
+    "--sync average --average-every 16 --outer-lr 0.15 --outer-momentum 0.9" \
+    "--sync average --average-every 4 --average-async"; do
     # shellcheck disable=SC2086  # several words
     result=$(correct_with $flags) || { echo "$result"; exit 1; }
     echo "$result"
