@@ -1,11 +1,12 @@
 #pragma once
-// What the benchmarks have in common: the --json flag, and the models that two of them step.
+// What the benchmarks have in common: the --json flag, and the models that some of them step.
 
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "nn/batch_norm.h"
 #include "nn/models/models.h"
 #include "tensor/creation.h"
 
@@ -22,6 +23,14 @@ inline void write_json(const nlohmann::json& result, const std::string& file) {
   std::ofstream out(file);
   out << result.dump(2) << std::endl;
   require<IoError>(out.good(), "--json ", file, ": cannot be written");
+}
+
+/// Weights in `dtype`, statistics and affine factors of the normalisation in f32.
+inline void convert(nn::Module& model, DType dtype) {
+  model.apply([&](nn::Module& module) {
+    bool is_leaf = module.named_modules().size() == 1;
+    if (is_leaf && dynamic_cast<nn::BatchNorm2d*>(&module) == nullptr) module.to(dtype);
+  });
 }
 
 /// A network by name, with random images in the layout that the loader would deliver, and their

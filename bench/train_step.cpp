@@ -12,7 +12,6 @@
 #include "autograd/grad_mode.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/shape.h"
-#include "nn/batch_norm.h"
 #include "optim/sgd.h"
 #include "report.h"
 #include "tensor/cuda.h"
@@ -30,14 +29,6 @@ struct Settings {
   double seconds = 10;
   bool infer = false, graph = false;
 };
-
-/// Weights in bf16, statistics and affine factors of the normalisation in f32.
-void convert(nn::Module& model, DType dtype) {
-  model.apply([&](nn::Module& module) {
-    bool is_leaf = module.named_modules().size() == 1;
-    if (is_leaf && dynamic_cast<nn::BatchNorm2d*>(&module) == nullptr) module.to(dtype);
-  });
-}
 
 /// Milliseconds of each step, the first ones (which make kernels and touch memory) left out. On a
 /// GPU, where the host runs ahead, ten steps are taken at a time.
@@ -67,7 +58,7 @@ int run(const Settings& s) {
   bench::Workload work(s.model, s.batch);
   nn::AnyModule& model = work.model;
   DType dtype = parse_dtype(s.dtype);
-  if (dtype != f32) convert(model.get(), dtype);
+  if (dtype != f32) bench::convert(model.get(), dtype);
   const Device device = Device::parse(s.device);
   if (device.is_cuda()) cuda::require_device(device.index);
   require(device.is_cuda() || !s.graph, "--graph needs a GPU: --device cuda");

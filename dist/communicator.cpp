@@ -42,6 +42,18 @@ class Message final : public Operation {
   Request request_;
 };
 
+/// Of a signature: ranks that ask for different ways would not meet.
+std::int32_t way_of(AllReduce algorithm) {
+  return algorithm == AllReduce::automatic ? -1 : static_cast<std::int32_t>(algorithm);
+}
+
+/// Whether two dense tensors share an element.
+bool overlap(const Tensor& a, const Tensor& b) {
+  const auto* p = static_cast<const char*>(a.data_ptr());
+  const auto* q = static_cast<const char*>(b.data_ptr());
+  return p < q + b.nbytes() && q < p + a.nbytes();
+}
+
 }  // namespace
 
 AllReduce parse_all_reduce(std::string_view name) {
@@ -68,7 +80,8 @@ Communicator::Communicator(std::shared_ptr<Transport> transport, CommunicatorOpt
   progress_->start();
 }
 
-Communicator::~Communicator() = default;
+// Work under way reads the rest of this.
+Communicator::~Communicator() { progress_.reset(); }
 
 const char* Communicator::backend() const { return transport_->name(); }
 
@@ -150,7 +163,8 @@ Communicator::Job Communicator::all_reduce_job(const Tensor& x, ReduceOp op, All
                      "all_reduce: MPI's own was asked for, but the backend is ", backend());
   x.bump_version();
   std::string name = concat("all_reduce ", sequence_, group_);
-  const Signature signature = signature_of("all_reduce", x, op);
+  Signature signature = signature_of("all_reduce", x, op);
+  signature.way = way_of(algorithm);
   RingOptions ring = next_ring();
   if (in_memory) {
     const SharedPlace place = memory_->place_of(x.data_ptr(), bytes_of(x));
@@ -207,12 +221,13 @@ bool Communicator::all_reduce_now(const Tensor& x, ReduceOp op) {
   check_reducible(x.dtype(), op);
   const std::uint64_t sequence = sequence_;
   const bool ran = progress_->run_now(
-      rank_,
+      rank_, x.impl_ptr(),
       [&](Scratch& scratch) {
         const SharedPlace place = memory_->place_of(x.data_ptr(), bytes_of(x));
+        Signature signature = signature_of("all_reduce", x, op);
+        signature.way = way_of(options_.all_reduce);
         return shared_all_reduce(memory_->space, *memory_, memory_->peers, *transport_, scratch,
-                                 signature_of("all_reduce", x, op), x.data_ptr(), x.numel(),
-                                 x.dtype(), op, place);
+                                 signature, x.data_ptr(), x.numel(), x.dtype(), op, place);
       },
       [&] { return concat("all_reduce ", sequence, group_); });
   if (!ran) return false;
@@ -391,14 +406,21 @@ Communicator::Job Communicator::reduce_scatter_job(const Tensor& out, const Tens
   auto begin = [=, this, memory = memory_](Scratch& scratch) {
     if (memory == nullptr) return by_ring(scratch);
     InPlace all = in_place(signature, x, [by_ring, &scratch] { return by_ring(scratch); });
-    return shared_reduce_scatter(std::move(all), out.data_ptr(), out.numel(), x.dtype(), op);
+    // Others read x until all have read it: what would be written there waits.
+    if (overlap(out, x)) sums->resize(bytes_of(out));
+    return shared_reduce_scatter(std::move(all), sums->empty() ? out.data_ptr() : sums->data(),
+                                 out.numel(), x.dtype(), op);
   };
   return {.name = std::move(name),
           .begin = std::move(begin),
           .finish =
               [=, this] {
                 if (sums->empty()) return;
-                std::memcpy(out.data_ptr(), sums->data() + bytes_of(out) * rank_, bytes_of(out));
+                // From a ring all parts, from memory this rank's alone.
+                const bool has_all = sums->size() == bytes_of(x) && world_size_ > 1;
+                const std::size_t first =
+                    has_all ? bytes_of(out) * static_cast<std::size_t>(rank_) : 0;
+                std::memcpy(out.data_ptr(), sums->data() + first, bytes_of(out));
               },
           .keep = std::make_shared<std::pair<decltype(sums), decltype(memory_)>>(sums, memory_),
           .signature = signature,
@@ -421,7 +443,7 @@ void Communicator::reduce_scatter(const Tensor& out, const Tensor& x, ReduceOp o
 void Communicator::barrier() {
   const std::uint64_t sequence = sequence_;
   if (memory_ != nullptr && progress_->run_now(
-                                rank_,
+                                rank_, nullptr,
                                 [&](Scratch&) {
                                   return checked(memory_->space, *transport_,
                                                  Signature("barrier", sequence),

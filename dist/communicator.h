@@ -81,7 +81,7 @@ class Communicator {
   /// "mpi", "thread", "self".
   const char* backend() const;
 
-  /// x becomes the reduction of all ranks' x, equal in every bit on all ranks (ring).
+  /// x becomes the reduction of all ranks' x, equal in every bit on all ranks.
   void all_reduce(const Tensor& x, ReduceOp op = ReduceOp::sum);
   Work all_reduce_async(const Tensor& x, ReduceOp op = ReduceOp::sum);
   Work all_reduce_async(const Tensor& x, ReduceOp op, AllReduce algorithm);
@@ -135,6 +135,9 @@ class Communicator {
   /// beside this one's. Throws CommError on all ranks for a list that is empty, names a rank twice
   /// or one that does not exist, or differs between ranks.
   std::shared_ptr<Communicator> new_group(const std::vector<int>& ranks);
+
+  /// A communicator of the same ranks, whose collectives run beside this one's. Collective.
+  std::shared_ptr<Communicator> duplicate();
 
   /// From here on the ranks talk through memory, if all of them are on one machine: whether they
   /// do. dist::init calls it. Collective.
@@ -201,6 +204,7 @@ class Communicator {
   std::uint64_t sequence_ = 0;  // of the next collective: the same on all ranks
   std::shared_ptr<Progress> progress_;
   std::shared_ptr<NodeMemory> memory_;
+  bool wants_memory_ = false;
   std::shared_ptr<DeviceCollectives> gpu_;
 };
 

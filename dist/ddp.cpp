@@ -19,6 +19,18 @@ namespace {
 
 constexpr std::size_t most_untaken = 10000;  // means that nobody asks for
 
+/// While it lives, this rank has joined.
+class Joined {
+ public:
+  explicit Joined(bool& flag) : flag_(flag) { flag_ = true; }
+  ~Joined() { flag_ = false; }
+  Joined(const Joined&) = delete;
+  Joined& operator=(const Joined&) = delete;
+
+ private:
+  bool& flag_;
+};
+
 /// A loss as an element of a bucket. f16 ends at 65504; a large loss is not yet an infinite one.
 Tensor as_flag(const Tensor& loss, DType dtype) {
   if (dtype != f16) return loss.to(dtype);
@@ -160,10 +172,10 @@ void DistributedDataParallel::end_backward() {
   }
   micro_batches_ = 0;
   if (options_.unused == Unused::zeros) fill_in_unused();
+  earlier_flags_ = {};
   require<CommError>(next_launch_ == buckets_.size(), "rank ", comm_->rank(),
                      ": backward did not reach ", text_of_unused(),
                      "; every parameter must take part in the loss (or requires_grad_(false))");
-  earlier_flags_ = {};
   finish_buckets();
 }
 
@@ -251,38 +263,48 @@ void DistributedDataParallel::accumulate(int k) {
 std::int64_t DistributedDataParallel::join(const std::function<void()>& step) {
   require(micro_batches_ == 0, "join: ", micro_batches_, " of ", accumulate_,
           " micro-batches of this step have been; join between two steps");
-  has_joined_ = true;
+  const Joined joined(has_joined_);
   flag_ = {};
   std::int64_t steps = 0;
   while (true) {
-    NoGradGuard no_grad;
-    begin_step();
-    for (Bucket& bucket : buckets_) {
-      bucket.gradients.zero_();
-      bucket.pending = 0;
-    }
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      // Where unused parameters are allowed, others say which are used.
-      if (options_.unused == Unused::zeros) {
-        parameters_[i].tensor.zero_grad();
-      } else {
-        parameters_[i].tensor.set_grad(slots_[i]);
-      }
-    }
-    launch_full_buckets();
-    timeline_.backward_end = Clock::now();
-    finish_buckets();
+    // The round in which nobody has a batch must not change what a hook remembers.
+    const nn::StateDict memory = hook_ ? hook_->state() : nn::StateDict();
+    Tensors before;
+    for (const auto& entry : memory) before.push_back(entry.tensor.clone());
+    take_part_with_zeros();
     take_arrived_flags(/*wait=*/true);
-    const bool all_have_joined =
-        std::ranges::all_of(is_active_, [](double active) { return active == 0; });
-    if (all_have_joined) break;
+    if (std::ranges::all_of(is_active_, [](double active) { return active == 0; })) {
+      NoGradGuard no_grad;
+      for (std::size_t i = 0; i < memory.size(); ++i) memory[i].tensor.copy_(before[i]);
+      break;
+    }
+    check_flag("");
     ++steps;
     step();
   }
   mean_losses_.pop_back();  // of the round in which nobody had a batch
   for (auto& p : parameters_) p.tensor.zero_grad();
-  has_joined_ = false;
   return steps;
+}
+
+void DistributedDataParallel::take_part_with_zeros() {
+  NoGradGuard no_grad;
+  begin_step();
+  for (Bucket& bucket : buckets_) {
+    bucket.gradients.zero_();
+    bucket.pending = 0;
+  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    // Where unused parameters are allowed, others say which are used.
+    if (options_.unused == Unused::zeros) {
+      parameters_[i].tensor.zero_grad();
+    } else {
+      parameters_[i].tensor.set_grad(slots_[i]);
+    }
+  }
+  launch_full_buckets();
+  timeline_.backward_end = Clock::now();
+  finish_buckets();
 }
 
 void DistributedDataParallel::register_comm_hook(std::shared_ptr<CommHook> hook) {

@@ -78,6 +78,7 @@ class DistributedDataParallel {
 
   Tensor operator()(const Tensor& x) { return model_(x); }
   nn::Module& module() { return model_; }
+  const DdpOptions& options() const { return options_; }
   Communicator& communicator() { return *comm_; }
 
   /// While it lives, backward only adds gradients up on this rank; the next backward after it
@@ -117,6 +118,8 @@ class DistributedDataParallel {
   /// are over. Gradients are still divided by the number of all ranks, as PyTorch's join does by
   /// default, unless divide_by_active_ranks says otherwise; losses are averaged over those that had
   /// a batch.
+  /// A loss that is not finite throws here, too, as check_flag does. Nothing else that is
+  /// collective may happen on the others meanwhile: no SyncBatchNorm, no evaluation.
   std::int64_t join(const std::function<void()>& step);
 
   /// Replaces the plain all-reduce of full buckets (dist/comm_hook.h); losses still travel as they
@@ -180,6 +183,7 @@ class DistributedDataParallel {
   void fill_in_unused();
   void agree_on_unused();
   void divide_by_active();
+  void take_part_with_zeros();
   Tensor flags_place() const;
   void write_flags();
   void read_flags();

@@ -6,6 +6,7 @@
 // of them has heard of.
 
 #include <algorithm>
+#include <numeric>
 
 #include "dist/communicator.h"
 #include "dist/device.h"
@@ -93,9 +94,15 @@ std::shared_ptr<Communicator> Communicator::new_group(const std::vector<int>& ra
   auto group = std::make_shared<Communicator>(
       std::make_shared<GroupTransport>(world, in_world, static_cast<int>(number)), options_);
   group->group_ = concat(" of group ", text_of(in_world));
-  if (shares_memory()) group->share_memory();
+  if (wants_memory_) group->share_memory();
   if (gpu_ != nullptr) share_gpu(*group, gpu_->device());
   return group;
+}
+
+std::shared_ptr<Communicator> Communicator::duplicate() {
+  std::vector<int> all(static_cast<std::size_t>(world_size_));
+  std::iota(all.begin(), all.end(), 0);
+  return new_group(all);
 }
 
 }  // namespace rondo::dist

@@ -132,6 +132,13 @@ Progress::Pace Progress::poll_once(std::unique_lock<std::mutex>& lock) {
       finished = true;
     }
   }
+  finished |= poll_beside(lock, moved);
+  if (finished) changed_.notify_all();
+  return moved ? Pace::moved : Pace::idle;
+}
+
+bool Progress::poll_beside(std::unique_lock<std::mutex>& lock, bool& moved) {
+  bool finished = false;
   for (auto it = beside_.begin(); it != beside_.end();) {
     auto work = *it;
     moved |= poll(lock, *work);
@@ -142,8 +149,7 @@ Progress::Pace Progress::poll_once(std::unique_lock<std::mutex>& lock) {
       ++it;
     }
   }
-  if (finished) changed_.notify_all();
-  return moved ? Pace::moved : Pace::idle;
+  return finished;
 }
 
 void Progress::run() {
@@ -222,13 +228,16 @@ bool Progress::take_turn() {
   return true;
 }
 
-void Progress::return_turn(const std::string& error) {
+void Progress::return_turn(const std::string& error, std::shared_ptr<void> keep) {
   std::lock_guard lock(mutex_);
   has_turn_ = false;
   if (waiters_ > 0) changed_.notify_all();
   if (is_its_turn()) has_work_for_background_.notify_one();
   if (error.empty()) return;
   broken_ = error;
+  WorkState given_up;
+  given_up.keep = std::move(keep);
+  keep_for_ever(given_up, std::exchange(scratch_, std::make_shared<Scratch>()));
   throw CommError(error);
 }
 
@@ -243,6 +252,11 @@ std::string Progress::poll_to_end(Operation& operation) {
     if (deadline == Clock::time_point{}) deadline = now + options_.timeout;
     if (now > deadline) return operation.waiting_for();
     if (const std::string ended = ended_peer(now); !ended.empty()) throw CommError(ended);
+    {
+      std::unique_lock lock(mutex_);
+      bool moved = false;
+      if (!beside_.empty() && poll_beside(lock, moved)) changed_.notify_all();
+    }
     std::this_thread::yield();
   }
 }

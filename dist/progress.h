@@ -78,9 +78,10 @@ class Progress : public std::enable_shared_from_this<Progress> {
   void submit_beside(std::shared_ptr<WorkState> work);
   void wait(WorkState& work, std::chrono::nanoseconds timeout);
   /// Runs what begin() gives to its end on this thread, with nothing queued, if nothing is under
-  /// way; else returns false. For collectives that take less time than a queue. Throws CommError.
+  /// way; else returns false. For collectives that take less time than a queue. `keep` is what
+  /// other ranks may still read when it was given up. Throws CommError.
   template <class Begin, class Label>
-  bool run_now(int rank, Begin begin, Label label) {
+  bool run_now(int rank, std::shared_ptr<void> keep, Begin begin, Label label) {
     if (!take_turn()) return false;
     std::string error;
     try {
@@ -90,7 +91,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
     } catch (const std::exception& e) {
       error = describe_failure(rank, label(), e.what());
     }
-    return_turn(error);
+    return_turn(error, std::move(keep));
     return true;
   }
   /// Says of a rank that it has ended; empty while all are there. Asked now and then while
@@ -111,7 +112,9 @@ class Progress : public std::enable_shared_from_this<Progress> {
   void complete(WorkState& work, std::string error);
   bool take_turn();
   /// Throws `error` unless it is empty.
-  void return_turn(const std::string& error);
+  void return_turn(const std::string& error, std::shared_ptr<void> keep);
+  /// The messages that travel beside the queue; whether one of them is over.
+  bool poll_beside(std::unique_lock<std::mutex>& lock, bool& moved);
   /// Empty, or what it waited for when the time was over.
   std::string poll_to_end(Operation& operation);
   std::string describe_late(int rank, const std::string& label, const std::string& what) const;

@@ -2,6 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <set>
+#include <sstream>
+
 #include "dist/communicator.h"
 #include "dist/progress.h"
 #include "dist/shared/node_memory.h"
@@ -13,6 +17,18 @@ namespace rondo::dist {
 namespace {
 
 constexpr int polls_with_a_core = 5000;  // some 20 us: longer than most small collectives
+
+/// How many processors the ranks have together, be each bound to its own or all free to move.
+int cores_of_all(Communicator& comm) {
+  std::string mine;
+  for (int cpu : affinity()) mine += concat(cpu, ' ');
+  std::set<int> all;
+  for (const std::string& theirs : comm.all_gather_bytes(mine)) {
+    std::istringstream cpus(theirs);
+    for (int cpu; cpus >> cpu;) all.insert(cpu);
+  }
+  return static_cast<int>(all.size());
+}
 
 }  // namespace
 
@@ -31,10 +47,17 @@ std::shared_ptr<Segment> Communicator::share_segment(std::size_t bytes) {
     if (rank_ != 0 && !name.empty()) segment = Segment::open(name);
   } catch (const CommError&) {
   }
-  const Tensor everywhere = scalar(segment != nullptr, {.dtype = i32});
-  all_reduce_async(everywhere, ReduceOp::min, AllReduce::recursive_doubling).wait();
+  // Rank 0's size is the segment's: one who wants another would write into others' memory.
+  const std::int64_t wanted = static_cast<std::int64_t>(bytes);
+  const Tensor least = Tensor::empty({3}, {.dtype = i64});
+  const std::int64_t mine[] = {segment != nullptr ? 1 : 0, wanted, -wanted};
+  std::copy(std::begin(mine), std::end(mine), least.data_ptr<std::int64_t>());
+  all_reduce_async(least, ReduceOp::min, AllReduce::recursive_doubling).wait();
   if (rank_ == 0 && segment) segment->close();
-  return everywhere.item<int>() == 1 ? segment : nullptr;
+  const auto agreed = least.to_vector<std::int64_t>();
+  require<CommError>(agreed[1] == -agreed[2], "allocate: one rank asks for ",
+                     agreed[1] / world_size_, " bytes, another for ", -agreed[2] / world_size_);
+  return agreed[0] == 1 ? segment : nullptr;
 }
 
 // Each tries to read a number of everybody else's.
@@ -56,6 +79,7 @@ bool Communicator::can_read_peers(const PeerMemory& peers) {
 }
 
 bool Communicator::share_memory() {
+  wants_memory_ = true;  // groups of it may have what it has not
   if (world_size_ == 1 || memory_ != nullptr) return memory_ != nullptr;
   const std::uint64_t sequence = sequence_;  // a program's first collective has the first number
   auto segment = share_segment(SharedSpace::bytes_for(world_size_));
@@ -65,8 +89,7 @@ bool Communicator::share_memory() {
   }
   memory_ = std::make_shared<NodeMemory>(std::move(segment), rank_, world_size_);
   // A rank that waits for one without a core must let go of its own.
-  const bool has_cores = std::ssize(affinity()) >= world_size_;
-  progress_->set_eager_polls(has_cores ? polls_with_a_core : 0);
+  progress_->set_eager_polls(cores_of_all(*this) >= world_size_ ? polls_with_a_core : 0);
   std::vector<pid_t> processes;
   for (const std::string& process : all_gather_bytes(std::to_string(getpid())))
     processes.push_back(std::stoi(process));

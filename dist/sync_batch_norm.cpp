@@ -1,16 +1,13 @@
 #include "dist/sync_batch_norm.h"
 
-#include <numeric>
-
 #include "dist/functional.h"
 #include "nn/batch_norm.h"
 
 namespace rondo::dist {
 
 int convert_sync_batch_norm(nn::Module& model, Communicator& comm) {
-  std::vector<int> all(static_cast<std::size_t>(comm.world_size()));
-  std::iota(all.begin(), all.end(), 0);
-  const std::shared_ptr<Communicator> group = comm.new_group(all);
+  if (comm.world_size() == 1) return 0;
+  const std::shared_ptr<Communicator> group = comm.duplicate();
   int converted = 0;
   for (auto& [name, module] : model.named_modules()) {
     auto* norm = dynamic_cast<nn::BatchNorm*>(module);

@@ -14,8 +14,8 @@
 namespace rondo::dist {
 
 /// Makes every BatchNorm of the model, itself included, sum over the ranks while it trains; returns
-/// how many there were. They talk over a group of their own, beside DDP's buckets. Keys and values
-/// of the state dict stay as they are. Collective.
+/// how many there were; 0 in a world of one, where nothing changes. They talk over a group of their
+/// own, beside DDP's buckets. Keys and values of the state dict stay as they are. Collective.
 int convert_sync_batch_norm(nn::Module& model, Communicator& comm);
 
 }  // namespace rondo::dist

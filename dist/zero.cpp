@@ -94,7 +94,14 @@ class ZeroSharding::Hook final : public CommHook {
 
 ZeroSharding::ZeroSharding(DistributedDataParallel& ddp)
     : hook_(std::make_shared<Hook>()), comm_(ddp.communicator()) {
+  require<CommError>(ddp.options().unused == Unused::error && !ddp.options().divide_by_active_ranks,
+                     "ZeroSharding: it knows neither Unused::zeros nor divide_by_active_ranks");
   ddp.register_comm_hook(hook_);
+  const std::vector<std::string> counts =
+      comm_.all_gather_bytes(std::to_string(hook_->pieces().size()));
+  for (std::size_t r = 0; r < counts.size(); ++r)
+    require<CommError>(counts[r] != "0", "ZeroSharding: the model is so small that rank ", r,
+                       " has no part of it");
 }
 
 ZeroSharding::~ZeroSharding() = default;

@@ -25,16 +25,18 @@ namespace rondo::dist {
 class ZeroSharding {
  public:
   /// Registers as ddp's comm hook, and moves the model's parameters into memory of its own: after
-  /// the model is on its device, before the optimizer is made. `ddp` must outlive this. Collective.
+  /// the model is on its device, before the optimizer is made. `ddp` must outlive this. Throws
+  /// CommError where a rank would have nothing, and for options of DDP that it does not know.
+  /// Collective.
   explicit ZeroSharding(DistributedDataParallel& ddp);
   ~ZeroSharding();
   ZeroSharding(const ZeroSharding&) = delete;
   ZeroSharding& operator=(const ZeroSharding&) = delete;
 
   /// This rank's pieces of parameters, one dimension each, with the parameters' names: a parameter
-  /// that lies on the border of two ranks' parts has a piece on both; in a very small model a rank
-  /// may have none. They share memory with the parameters. After each backward their gradients are
-  /// averages over the ranks, and the parameters themselves have none.
+  /// that lies on the border of two ranks' parts has a piece on both. They share memory with the
+  /// parameters. After each backward their gradients are averages over the ranks, and the
+  /// parameters themselves have none.
   std::vector<nn::NamedTensor> named_parameters() const;
   Tensors parameters() const;
 

@@ -38,17 +38,21 @@ class Run {
                *comm_,
                options.model_name,
                options.config,
-               options.sync == Sync::average || !options.comm_hook.empty()} {}
+               options.sync == Sync::average} {}
 
   FitResult operator()() {
     // First the wrappers, which give every rank rank 0's values; then what a checkpoint puts over
     // them.
     if (options_.sync == Sync::ddp) {
       ddp_.emplace(model_, comm_);
-      if (!options_.comm_hook.empty())
+      if (!options_.comm_hook.empty()) {
         ddp_->register_comm_hook(dist::make_comm_hook(options_.comm_hook));
+        state_.state_per_rank = !ddp_->comm_hook()->state().empty();
+      }
     } else {
       averager_.emplace(model_, comm_, options_.averaging);
+      // Asked over the ranks' own communicator, they would wait for the average under way.
+      if (options_.averaging.async) questions_ = comm_->duplicate();
     }
     step_.emplace(TrainStepOptions{.model = model_,
                                    .optimizer = optimizer_,
@@ -197,7 +201,7 @@ class Run {
     result_.stopped_by = StopSignal::requested();
     if (comm_->world_size() == 1) return;
     Tensor signal = full({1}, result_.stopped_by, {.dtype = i32});
-    comm_->all_reduce(signal, dist::ReduceOp::max);
+    questions_->all_reduce(signal, dist::ReduceOp::max);
     result_.stopped_by = signal.item<std::int32_t>();
   }
 
@@ -295,6 +299,7 @@ class Run {
   RunState state_;
   std::optional<dist::DistributedDataParallel> ddp_;
   std::optional<dist::ParameterAverager> averager_;
+  std::shared_ptr<dist::Communicator> questions_ = comm_;
   std::optional<TrainStep> step_;
   MetricsFile metrics_;
 

@@ -134,6 +134,10 @@ io::Checkpoint RunState::restore(const fs::path& directory) {
             found == checkpoint.config.end() ? "unset" : text_of(found->second), ", this one has ",
             name, " ", text_of(value));
   }
+  for (const auto& [name, value] : checkpoint.config) {
+    require(config.contains(name), path, ": belongs to a run with ", name, " ", text_of(value),
+            ", this one has ", name, " unset");
+  }
   require(!state_per_rank || checkpoint.world_size == comm.world_size(), path, ": was written by ",
           checkpoint.world_size,
           " ranks that had state of their own (averaging, or a comm hook), and cannot go on with ",

@@ -26,7 +26,7 @@ struct RunState {
   std::string model_name;
   io::Metadata config;          // what must be the same when the run goes on
   bool state_per_rank = false;  // averaging, error feedback: each rank has state of its own
-  /// What communication must remember; filled by `restore`.
+  /// What communication must remember: set before `save`, and before `restore`, which fills it.
   nn::StateDict communication = {};
 
   /// Writes DIR/checkpoint.safetensors. Kept with it are `metadata`, which is the same on all

@@ -23,6 +23,7 @@ Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions 
   dist::use_threads(*options_.comm, options_.threads);
   model_.to(dist::use_device(*options_.comm, options_.device));
   options_.fit.epochs = options_.epochs;
+  options_.fit.out = options_.out;
 }
 
 FitResult Trainer::fit(std::shared_ptr<const data::Dataset> train,

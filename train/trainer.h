@@ -36,12 +36,12 @@ struct TrainerOptions {
       schedule = {};
   /// What becomes of a batch on its way to the model (data/transforms.h).
   data::Transform train_transform = {}, test_transform = {};
-  int workers = 1;         // threads that make batches
-  std::uint64_t seed = 1;  // of the order of the samples
-  int threads = 0;         // that compute, on each rank; 0: its share of the cores
-  /// How ranks are kept together, checkpoints, callbacks; its `epochs` is not looked at, and its
-  /// `out` is where rank 0 reports.
-  FitOptions fit = {.out = &std::cout};
+  int workers = 1;                 // threads that make batches
+  std::uint64_t seed = 1;          // of the order of the samples
+  int threads = 0;                 // that compute, on each rank; 0: its share of the cores
+  std::ostream* out = &std::cout;  // where rank 0 reports; null: nowhere
+  /// How ranks are kept together, checkpoints, callbacks; its `epochs` and `out` are not looked at.
+  FitOptions fit = {};
 };
 
 class Trainer {

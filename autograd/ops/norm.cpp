@@ -44,7 +44,7 @@ struct Normalized {
     variance = sum_over_ranks(sum(square(centered), dims, true)) / n;
     invstd = rsqrt(variance + eps);
     value = centered * invstd;
-    unbiased = variance * (n / (n - 1));
+    unbiased = variance * (n / maximum(n - 1, ones_like(n)));
   }
 };
 

@@ -26,7 +26,7 @@ struct Signature {
   std::int32_t root = -1;      // or none
   std::int32_t dtype = -1;     // DType, or bytes of any
   std::int32_t op = -1;        // ReduceOp, or none
-  std::int32_t unused = 0;
+  std::int32_t way = -1;       // how it is done, where ranks could differ: AllReduce
 
   Signature(std::string_view name, std::uint64_t sequence, std::int64_t count = -1);
   Signature() = default;

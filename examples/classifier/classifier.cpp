@@ -255,30 +255,41 @@ class Program {
                     .checkpoint_every = flags_.checkpoint_every,
                     .resume = flags_.resume,
                     .model_name = flags_.model,
-                    .config = {{"--dataset", flags_.dataset},
-                               {"--epochs", flags_.epochs},
-                               {"--batch", flags_.batch},
-                               {"--lr", flags_.lr},
-                               {"--optimizer", flags_.optimizer},
-                               {"--sync", flags_.sync},
-                               {"--seed", static_cast<std::int64_t>(flags_.seed)},
-                               {"--limit", flags_.limit},
-                               {"--weight-decay", flags_.weight_decay},
-                               {"--average-every", std::int64_t{flags_.average_every}},
-                               {"--average-warmup", flags_.average_warmup},
-                               {"--average-node-every", std::int64_t{flags_.average_node_every}},
-                               {"--outer-lr", flags_.outer_lr},
-                               {"--outer-momentum", flags_.outer_momentum},
-                               {"--average-async", std::int64_t{flags_.average_async}},
-                               {"--compress", flags_.compress},
-                               {"--sync-bn", std::int64_t{flags_.sync_bn}},
-                               {"--all-reduce", flags_.all_reduce},
-                               {"--augment", std::int64_t{flags_.augment}},
-                               {"--mean", flags_.mean},
-                               {"--std", flags_.std}},
+                    .config = config({{"--dataset", flags_.dataset},
+                                      {"--epochs", flags_.epochs},
+                                      {"--batch", flags_.batch},
+                                      {"--lr", flags_.lr},
+                                      {"--optimizer", flags_.optimizer},
+                                      {"--sync", flags_.sync},
+                                      {"--seed", static_cast<std::int64_t>(flags_.seed)},
+                                      {"--limit", flags_.limit},
+                                      {"--weight-decay", flags_.weight_decay},
+                                      {"--average-every", std::int64_t{flags_.average_every}},
+                                      {"--all-reduce", flags_.all_reduce},
+                                      {"--augment", std::int64_t{flags_.augment}},
+                                      {"--mean", flags_.mean},
+                                      {"--std", flags_.std}}),
                     .out = out_});
     report(model, result);
     return result.stopped_by == 0 ? 0 : 128 + result.stopped_by;
+  }
+
+  /// What a resumed run must share: `basic`, and of the rarer flags those that are not as they
+  /// come, so that a run can go on that was begun before a flag was there.
+  io::Metadata config(io::Metadata basic) const {
+    const Flags usual = {};
+    auto add = [&](const char* name, const auto& value, const auto& unset) {
+      if (value != unset) basic[name] = value;
+    };
+    add("--average-warmup", flags_.average_warmup, usual.average_warmup);
+    add("--average-node-every", std::int64_t{flags_.average_node_every},
+        std::int64_t{usual.average_node_every});
+    add("--outer-lr", flags_.outer_lr, usual.outer_lr);
+    add("--outer-momentum", flags_.outer_momentum, usual.outer_momentum);
+    add("--average-async", std::int64_t{flags_.average_async}, std::int64_t{usual.average_async});
+    add("--compress", flags_.compress, usual.compress);
+    add("--sync-bn", std::int64_t{flags_.sync_bn}, std::int64_t{usual.sync_bn});
+    return basic;
   }
 
   dist::AveragerOptions averaging() {

@@ -230,6 +230,32 @@ TEST_P(HookTest, InDdp) {
   });
 }
 
+// A rank joins: what hooks remember is used up by steps, not by the round in which all have joined.
+TEST_P(HookTest, Join) {
+  on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
+    test::TinyMlp model;
+    test::set_weights(model, 2);
+    DistributedDataParallel ddp(model, comm);
+    ddp.register_comm_hook(make_comm_hook("topk:0.1"));
+    optim::SGD sgd(model.parameters(), {.lr = 0.1});
+    for (int step = 0; step < 2; ++step) {
+      sgd.zero_grad();
+      test::one_loss([&](auto& x) { return ddp(x); }, comm->rank()).backward();
+      sgd.step();
+    }
+    std::vector<double> held;
+    for (auto& [name, tensor] : ddp.comm_hook()->state()) {
+      for (double v : tensor.to_vector<double>()) held.push_back(v);
+    }
+    EXPECT_EQ(ddp.join([&] { sgd.step(); }), 0);
+    std::vector<double> still_held;
+    for (auto& [name, tensor] : ddp.comm_hook()->state()) {
+      for (double v : tensor.to_vector<double>()) still_held.push_back(v);
+    }
+    EXPECT_EQ(held, still_held);
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, HookTest, ::testing::Values(1, 2, 3, 4));
 
 TEST(Hook, QuantizedBlocks) {

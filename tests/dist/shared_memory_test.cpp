@@ -227,6 +227,38 @@ TEST(SharedMemory, RanksThatDoNotMeanTheSameAreTold) {
   EXPECT_THAT(message, HasSubstr("(400 bytes, root 0)"));
 }
 
+TEST(SharedMemory, RanksThatAskForDifferentMemoryAreTold) {
+  const std::string message = failure_of([] {
+    on_ranks_sharing_memory(2, [](auto comm) { comm->allocate(comm->rank() == 0 ? 64 : 5000); });
+  });
+  EXPECT_THAT(message, HasSubstr("allocate: one rank asks for 4096 bytes, another for 8192"));
+}
+
+TEST(SharedMemory, RanksThatWantDifferentWaysAreTold) {
+  const std::string message = failure_of([] {
+    on_ranks_sharing_memory(2, [](auto comm) {
+      comm->all_reduce_async(ones({10}), ReduceOp::sum,
+                             comm->rank() == 0 ? AllReduce::automatic : AllReduce::ring)
+          .wait();
+    });
+  });
+  EXPECT_THAT(message, HasSubstr("(sum, 10 of f32, by ring) where rank 0 calls"));
+}
+
+// The result goes where others still read.
+TEST(SharedMemory, ReduceScatterIntoItsOwnInput) {
+  on_ranks_sharing_memory(3, [](auto comm) {
+    auto storage = comm->allocate(3 * 1000 * 4);
+    Tensor x = Tensor::over(storage, 0, {3000}, {1}, f32);
+    for (int round = 0; round < 20; ++round) {
+      comm->barrier();
+      x.fill_(comm->rank() + 1.0);
+      comm->reduce_scatter(x.narrow(0, 1000 * ((comm->rank() + 1) % 3), 1000), x);
+      EXPECT_EQ(x[1000 * ((comm->rank() + 1) % 3)].item(), 6.0f);
+    }
+  });
+}
+
 TEST(SharedMemory, IsAskedForByNameOnlyWhereItIs) {
   test::on_ranks(2, [](auto comm) {
     EXPECT_FALSE(comm->shares_memory());

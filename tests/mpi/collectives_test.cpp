@@ -32,18 +32,23 @@ TEST(Mpi, Messages) { test::check_messages(*world()); }
 TEST(Mpi, Order) { test::check_order(*world()); }
 TEST(Mpi, Agree) { test::check_agree(*world()); }
 
-TEST(Mpi, LargeRingOverManyBlocks) {
-  std::int64_t count = 5'000'011;
-  Tensor x = test::filled(f32, count, [](auto i) { return test::value_at(world()->rank(), i); });
-  world()->all_reduce(x);
-  test::expect_elements(
-      x,
-      [](auto i) {
-        double sum = 0;
-        for (int r = 0; r < world()->world_size(); ++r) sum += test::value_at(r, i);
-        return sum;
-      },
-      "sum");
+TEST(Mpi, LargeByEveryWay) {
+  for (AllReduce way : {AllReduce::ring, AllReduce::automatic}) {
+    // Many blocks of the ring and of stages; what is read out of private memory.
+    for (std::int64_t count : {300'007, 5'000'011}) {
+      Tensor x =
+          test::filled(f32, count, [](auto i) { return test::value_at(world()->rank(), i); });
+      world()->all_reduce_async(x, ReduceOp::sum, way).wait();
+      test::expect_elements(
+          x,
+          [](auto i) {
+            double sum = 0;
+            for (int r = 0; r < world()->world_size(); ++r) sum += test::value_at(r, i);
+            return sum;
+          },
+          "sum");
+    }
+  }
 }
 
 TEST(Mpi, TwoCommunicatorsDoNotMixTheirMessages) {

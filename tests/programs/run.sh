@@ -31,6 +31,14 @@ fails_saying() {
   grep -qF -- "$text" "$log" || fail "the error does not say \"$text\""
 }
 
+# process_of RANK MPIRUN_PID: the process of a rank.
+process_of() {
+  local process
+  for process in $(pgrep -P "$2"); do
+    tr '\0' '\n' <"/proc/$process/environ" | grep -qxE "(OMPI_COMM_WORLD_RANK|PMI_RANK)=$1" && echo "$process"
+  done
+}
+
 has_gpu() { [ -e /dev/nvidia0 ]; }
 
 resnet=("$bin/cifar_resnet" --dataset fashion_mnist --limit 384 --batch 48 --lr 0.05 --threads 1)
@@ -97,7 +105,7 @@ resume | resume_average | resume_outer | resume_async | resume_topk | resume_pow
 killed_rank | killed_rank_slow) # kill -9 of a rank at a random moment: who has died is said, all end, and the run goes on to the same bits
   # mpirun passes nothing on for a second after a death: the ranks write to files of their own.
   printf '#!/bin/sh\nexec "$@" 2>>"said.$OMPI_COMM_WORLD_RANK$PMI_RANK"\n' >to_file && chmod +x to_file
-  run=("${mpirun[@]}" -np 2 ./to_file "${resnet[@]}" --epochs 3)
+  run=("${mpirun[@]}" -np 2 ./to_file "${resnet[@]}" --epochs 6)
   succeeds "${run[@]}" --checkpoint-dir straight --json straight.json
   rounds=2
   [ "$case" = killed_rank ] || rounds=20
@@ -105,7 +113,7 @@ killed_rank | killed_rank_slow) # kill -9 of a rank at a random moment: who has 
   now() { date +%s%N; }
   for round in $(seq "$rounds"); do
     rm -rf stopped said.*
-    "${run[@]}" --checkpoint-dir stopped --checkpoint-every 1 >"$log" 2>&1 &
+    "${run[@]}" --checkpoint-dir "$work/stopped" --checkpoint-every 1 >"$log" 2>&1 &
     pid=$!
     for _ in $(seq 600); do
       [ -e stopped/checkpoint.safetensors ] && break
@@ -113,8 +121,7 @@ killed_rank | killed_rank_slow) # kill -9 of a rank at a random moment: who has 
     done
     sleep "0.$((RANDOM % 900 + 100))"
     victim=$((RANDOM % 2))
-    mapfile -t ranks < <(pgrep -P $pid)
-    rank=${ranks[$victim]}
+    rank=$(process_of $victim $pid)
     kill -KILL "$rank" || fail "round $round: rank $victim had ended before it was killed"
     killed=$(now)
     reported=
@@ -128,7 +135,7 @@ killed_rank | killed_rank_slow) # kill -9 of a rank at a random moment: who has 
     status=$?
     [ $status -ne 0 ] || fail "round $round: a killed run must not report success"
     grep -q "rank $victim (process $rank) has ended" said.* || fail "round $round: nobody says that rank $victim has ended"
-    ! pgrep -f "checkpoint-dir stopped" >/dev/null || fail "round $round: a rank lives on"
+    ! pgrep -f "checkpoint-dir $work/stopped" >/dev/null || fail "round $round: a rank lives on"
     report=$(((${reported:-$ended} - killed) / 1000000)) end=$(((ended - killed) / 1000000))
     [ $report -le $slowest_report ] || slowest_report=$report
     [ $end -le $slowest_end ] || slowest_end=$end
@@ -138,21 +145,21 @@ killed_rank | killed_rank_slow) # kill -9 of a rank at a random moment: who has 
   [ "$(field param_hash straight.json)" = "$(field param_hash resumed.json)" ] || fail "the resumed run has other weights"
   ;;
 hung_rank) # kill -STOP of a rank: the others name it at the deadline
-  "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 50 --timeout 2 --checkpoint-dir stopped --checkpoint-every 1 >"$log" 2>&1 &
+  "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 50 --timeout 5 --checkpoint-dir "$work/stopped" --checkpoint-every 1 >"$log" 2>&1 &
   pid=$!
   for _ in $(seq 600); do
     [ -e stopped/checkpoint.safetensors ] && break
     sleep 0.05
   done
-  mapfile -t ranks < <(pgrep -P $pid)
-  kill -STOP "${ranks[1]}"
+  hung=$(process_of 1 $pid)
+  kill -STOP "$hung"
   for _ in $(seq 300); do
     kill -0 $pid 2>/dev/null || break
     sleep 0.1
   done
-  kill -KILL "${ranks[1]}" 2>/dev/null
+  kill -KILL "$hung" 2>/dev/null
   wait $pid && fail "a hung run must not report success"
-  grep -q "gave up after 2 s of waiting for rank 1 to" "$log" || fail "nobody says that rank 1 hangs"
+  grep -q "gave up after 5 s of waiting for rank 1 to" "$log" || fail "nobody says that rank 1 hangs"
   ;;
 killed) # kill -9 in mid-run leaves a checkpoint that can be resumed
   "${resnet[@]}" --epochs 3 --checkpoint-dir straight --json straight.json >"$log" 2>&1 || fail "straight run"
@@ -206,6 +213,7 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
   fails_saying "resnet20" "${resnet[@]}" --model resnet32 --epochs 1 --resume --checkpoint-dir out
   fails_saying "belongs to a run with --lr 0.05, this one has --lr 0.1" "${resnet[@]}" --lr 0.1 --epochs 1 --resume --checkpoint-dir out
   fails_saying "belongs to a run with --augment 1, this one has --augment 0" "${resnet[@]}" --no-augment --epochs 1 --resume --checkpoint-dir out
+  fails_saying "belongs to a run with --sync-bn unset, this one has --sync-bn 1" "${resnet[@]}" --sync-bn --epochs 1 --resume --checkpoint-dir out
   fails_saying "out/checkpoint.safetensors is a checkpoint of the model resnet20, not of mlp" "${resnet[@]}" --model mlp --eval --checkpoint-dir out
   fails_saying "out/checkpoint.safetensors (trained on fashion_mnist): " "${resnet[@]}" --dataset cifar10 --eval --checkpoint-dir out
   fails_saying "cannot read none" "${resnet[@]}" --eval --weights none

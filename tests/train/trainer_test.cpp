@@ -56,8 +56,7 @@ TEST(Trainer, SameProgramOnAnyNumberOfRanks) {
       optim::SGD sgd(net.parameters(), {.lr = 0.1, .momentum = 0.9});
       std::ostringstream out;
       train::Trainer trainer(
-          net, sgd,
-          {.epochs = 3, .batch_size = 16, .comm = comm, .threads = 1, .fit = {.out = &out}});
+          net, sgd, {.epochs = 3, .batch_size = 16, .comm = comm, .threads = 1, .out = &out});
       const train::FitResult result = trainer.fit(clouds(64), clouds(31));
       EXPECT_EQ(result.epochs, 3);
       EXPECT_EQ(result.test.total, 31);
@@ -91,6 +90,7 @@ TEST(Trainer, ScheduleAndCallback) {
                });
              },
          .threads = 1,
+         .out = nullptr,
          .fit = {.on_epoch = [&](const train::EpochReport& report) {
            epochs.push_back(report.epoch);
            EXPECT_EQ(report.test.total, 31);
@@ -109,7 +109,7 @@ TEST(Trainer, BadInput) {
   test::on_ranks(1, [](std::shared_ptr<dist::Communicator> comm) {
     Net net;
     optim::SGD sgd(net.parameters(), {.lr = 0.1});
-    train::Trainer trainer(net, sgd, {.comm = comm, .threads = 1, .fit = {}});
+    train::Trainer trainer(net, sgd, {.comm = comm, .threads = 1, .out = nullptr});
     EXPECT_THAT(test::failure_of([&] { trainer.fit(nullptr, clouds(3)); }),
                 ::testing::HasSubstr("there is no data set"));
     EXPECT_THROW(train::Trainer(net, sgd, {.device = "tpu", .comm = comm}), Error);
@@ -118,7 +118,8 @@ TEST(Trainer, BadInput) {
                 test::on_ranks(2, [](std::shared_ptr<dist::Communicator> comm) {
                   Net net;
                   optim::SGD sgd(net.parameters(), {.lr = 0.1});
-                  train::Trainer trainer(net, sgd, {.batch_size = 15, .comm = comm, .fit = {}});
+                  train::Trainer trainer(net, sgd,
+                                         {.batch_size = 15, .comm = comm, .out = nullptr});
                   trainer.fit(clouds(30), clouds(3));
                 });
               }),

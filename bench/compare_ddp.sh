@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Data-parallel training by rondo and by PyTorch's DDP over gloo, and by one rondo process with as many
+# threads as there are ranks, measured alternately on this machine in one go.
+#
+#   bench/compare_ddp.sh [--models LIST] [--dtype f32|bf16] [--batch N] [--ranks N] [--seconds S]
+#                        [--rounds N] [--mpirun COMMAND] [--json FILE]
+#
+# PyTorch comes from PyPI into a virtual environment, build/peers (or is that of $PEER_PYTHON). Needs
+# build/bin/ddp_step and build/bin/train_step.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+for program in ddp_step train_step; do
+  [ -x build/bin/$program ] || {
+    echo "compare_ddp.sh: build/bin/$program is missing: cmake --preset release && cmake --build --preset release" >&2
+    exit 1
+  }
+done
+python=${PEER_PYTHON:-$(bench/peers/setup.sh build/peers)}
+exec "$python" bench/peers/compare_ddp.py "$@"

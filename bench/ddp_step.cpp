@@ -1,0 +1,125 @@
+// How fast N ranks train together: images a second of all of them, on random data that never leaves
+// memory.
+//
+//   mpirun -np 2 --bind-to none build/bin/ddp_step --model resnet20 --batch 128 --threads 1
+//
+// --batch is that of all ranks. A time is from one step's end to the next one's on rank 0; a step
+// ends when the gradients are averaged and the optimizer has stepped. bench/peers/ddp_step.py does
+// the same with PyTorch's DDP over gloo; bench/compare_ddp.sh runs them in turns.
+
+#include <omp.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+
+#include "autograd/ops/loss.h"
+#include "autograd/ops/shape.h"
+#include "dist/comm_hook.h"
+#include "dist/ddp.h"
+#include "dist/init.h"
+#include "dist/threads.h"
+#include "optim/sgd.h"
+#include "report.h"
+#include "tensor/error.h"
+
+namespace {
+
+using namespace rondo;
+
+struct Settings {
+  std::string model = "resnet20", dtype = "f32", hook, json;
+  std::int64_t batch = 128;
+  int threads = 0;
+  double seconds = 10;
+};
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+int program(int argc, char** argv) {
+  Settings s;
+  CLI::App app{"Times a data-parallel training step."};
+  app.add_option("--model", s.model, "mlp, resnet20, resnet18, …")->capture_default_str();
+  app.add_option("--batch", s.batch, "images in a step, of all ranks")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--dtype", s.dtype, "f32 or bf16")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->capture_default_str();
+  app.add_option("--threads", s.threads, "OpenMP threads of a rank; 0: its share of the cores")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--compress", s.hook, "fp16, bf16, topk[:RATIO], powersgd[:RANK], sign or int8");
+  app.add_option("--seconds", s.seconds, "how long to measure")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--json", s.json, "rank 0 writes the result to this file; - is standard output");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e);
+  }
+  auto comm = dist::init();
+  const int threads = dist::use_threads(*comm, s.threads), n = comm->world_size();
+  require(s.batch % n == 0, "--batch ", s.batch, " does not divide by the ", n, " ranks");
+  comm->agree("--model", s.model);
+  comm->agree("--batch", std::to_string(s.batch));
+  manual_seed(1 + static_cast<std::uint64_t>(comm->rank()));
+  bench::Workload work(s.model, s.batch / n);
+  const DType dtype = parse_dtype(s.dtype);
+  if (dtype != f32) bench::convert(work.model.get(), dtype);
+  const Tensor x = work.input.to(dtype);
+  dist::DistributedDataParallel ddp(work.model.get(), comm);
+  if (!s.hook.empty()) ddp.register_comm_hook(dist::make_comm_hook(s.hook));
+  optim::SGD sgd(work.model.parameters(), {.lr = 1e-3, .momentum = 0.9});
+  auto step = [&] {
+    sgd.zero_grad();
+    cross_entropy(ddp(x).to(f32), work.target).backward();
+    sgd.step();
+  };
+  for (int i = 0; i < 3; ++i) step();
+  comm->barrier();
+  // All take as many steps: rank 0 says now and then whether there is time for more.
+  std::vector<double> times;
+  double total = 0, waiting = 0;
+  for (bool goes_on = true; goes_on;) {
+    for (int i = 0; i < 10; ++i) {
+      const auto start = dist::Clock::now();
+      step();
+      times.push_back(
+          std::chrono::duration<double, std::milli>(dist::Clock::now() - start).count());
+      total += times.back();
+      const auto& t = ddp.timeline();
+      waiting += std::chrono::duration<double, std::milli>(t.synchronized - t.backward_end).count();
+    }
+    goes_on = comm->broadcast_bytes(total < s.seconds * 1e3 ? "1" : "0") == "1";
+  }
+  if (comm->rank() == 0) {
+    const double ms = median(times);
+    nlohmann::json result = {{"framework", "rondo"},
+                             {"model", s.model},
+                             {"batch", s.batch},
+                             {"dtype", s.dtype},
+                             {"ranks", n},
+                             {"threads", threads},
+                             {"ms_per_step", ms},
+                             {"ms_waiting", waiting / static_cast<double>(times.size())},
+                             {"img_per_s", 1e3 * static_cast<double>(s.batch) / ms}};
+    if (s.json != "-")
+      std::cout << s.model << ' ' << s.dtype << ", batch " << s.batch << ", " << n << " ranks with "
+                << threads << " threads: " << ms << " ms a step, of which rank 0 waits "
+                << result["ms_waiting"].get<double>() << " after backward, "
+                << result["img_per_s"].get<double>() << " img/s\n";
+    bench::write_json(result, s.json);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return dist::run([&] { return program(argc, argv); });
+}
