@@ -85,8 +85,10 @@ int program(int argc, char** argv) {
   // All take as many steps: rank 0 says now and then whether there is time for more.
   std::vector<double> times;
   double total = 0, waiting = 0;
+  std::int64_t bytes_before = 0;  // the last step
   for (bool goes_on = true; goes_on;) {
     for (int i = 0; i < 10; ++i) {
+      if (ddp.comm_hook() != nullptr) bytes_before = ddp.comm_hook()->bytes_sent();
       const auto start = dist::Clock::now();
       step();
       times.push_back(
@@ -99,15 +101,18 @@ int program(int argc, char** argv) {
   }
   if (comm->rank() == 0) {
     const double ms = median(times);
-    nlohmann::json result = {{"framework", "rondo"},
-                             {"model", s.model},
-                             {"batch", s.batch},
-                             {"dtype", s.dtype},
-                             {"ranks", n},
-                             {"threads", threads},
-                             {"ms_per_step", ms},
-                             {"ms_waiting", waiting / static_cast<double>(times.size())},
-                             {"img_per_s", 1e3 * static_cast<double>(s.batch) / ms}};
+    nlohmann::json result = {
+        {"framework", "rondo"},
+        {"model", s.model},
+        {"batch", s.batch},
+        {"dtype", s.dtype},
+        {"ranks", n},
+        {"threads", threads},
+        {"ms_per_step", ms},
+        {"ms_waiting", waiting / static_cast<double>(times.size())},
+        {"hook_bytes", ddp.comm_hook() != nullptr ? ddp.comm_hook()->bytes_sent() - bytes_before
+                                                  : std::int64_t{0}},
+        {"img_per_s", 1e3 * static_cast<double>(s.batch) / ms}};
     if (s.json != "-")
       std::cout << s.model << ' ' << s.dtype << ", batch " << s.batch << ", " << n << " ranks with "
                 << threads << " threads: " << ms << " ms a step, of which rank 0 waits "

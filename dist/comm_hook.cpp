@@ -47,6 +47,18 @@ Work CommHook::all_to_all(Communicator& comm, const Tensors& from, const Tensors
   return comm.all_to_all_async(from, to);
 }
 
+void CommHook::remember(const char* name, const GradBucket& bucket, const Tensor& tensor) {
+  state_.push_back({concat(name, '.', bucket.index), tensor});
+}
+
+void CommHook::require_f32_on_cpu(const GradBucket& bucket) const {
+  const Tensor& flat = bucket.flat;
+  require<DeviceError>(flat.device().is_cpu(), name(), ": the gradients are on ", flat.device(),
+                       "; on a GPU there are fp16, bf16, topk and powersgd");
+  require<DTypeError>(flat.dtype() == f32, name(), ": gradients of ", flat.dtype(),
+                      "; it is for f32");
+}
+
 std::shared_ptr<CommHook> make_comm_hook(const std::string& text) {
   const std::string name = text.substr(0, text.find(':'));
   const bool has_number = name != text;

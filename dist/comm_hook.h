@@ -49,7 +49,7 @@ class CommHook {
   virtual void finish(const GradBucket& bucket, Communicator& comm) = 0;
 
   /// What it remembers from step to step on this rank, for checkpoints; shares memory with it.
-  virtual std::vector<nn::NamedTensor> state() const { return {}; }
+  const nn::StateDict& state() const { return state_; }
 
   /// What this rank had to send so far, at the least that its collectives allow: of S bytes to N
   /// ranks, 2 (N - 1) / N S for an all-reduce, half of that for a reduce-scatter, (N - 1) S for an
@@ -64,8 +64,14 @@ class CommHook {
   Work all_gather(Communicator& comm, const Tensor& out, const Tensor& x);
   Work all_to_all(Communicator& comm, const Tensors& from, const Tensors& to);
 
+  /// `prepare` names here what is part of state().
+  void remember(const char* name, const GradBucket& bucket, const Tensor& tensor);
+  /// For hooks that have no other kernel. Throws DeviceError, DTypeError.
+  void require_f32_on_cpu(const GradBucket& bucket) const;
+
  private:
   std::int64_t bytes_sent_ = 0;
+  nn::StateDict state_;
 };
 
 /// "fp16", "bf16", "topk[:RATIO]" (0.01), "powersgd[:RANK]" (2), "sign", "int8". Throws CommError

@@ -68,11 +68,7 @@ void Int8Hook::prepare(const std::vector<GradBucket>& buckets, Communicator& com
   buckets_.clear();
   const auto n = static_cast<std::size_t>(comm.world_size());
   for (const GradBucket& bucket : buckets) {
-    require<DeviceError>(bucket.flat.device().is_cpu(), "int8: the gradients are on ",
-                         bucket.flat.device(),
-                         "; on a GPU there are fp16, bf16, topk and powersgd");
-    require<DTypeError>(bucket.flat.dtype() == f32, "int8: gradients of ", bucket.flat.dtype(),
-                        "; it is for f32");
+    require_f32_on_cpu(bucket);
     Bucket b;
     const std::int64_t blocks = (bucket.flat.numel() + block - 1) / block;
     b.part = (blocks + comm.world_size() - 1) / comm.world_size() * block;

@@ -57,7 +57,13 @@ PowerSgdHook::PowerSgdHook(PowerSgdOptions options) : options_(options) {
 
 void PowerSgdHook::prepare(const std::vector<GradBucket>& buckets, Communicator& comm) {
   buckets_.clear();
-  for (const GradBucket& bucket : buckets) buckets_.push_back(make_bucket(bucket, comm));
+  for (const GradBucket& bucket : buckets) {
+    buckets_.push_back(make_bucket(bucket, comm));
+    const Bucket& made = buckets_.back();
+    remember("error", bucket, made.errors);
+    remember("q", bucket, made.qs);
+    remember("step", bucket, made.step);
+  }
 }
 
 PowerSgdHook::Bucket PowerSgdHook::make_bucket(const GradBucket& bucket, Communicator& comm) const {
@@ -140,16 +146,6 @@ void PowerSgdHook::finish(const GradBucket& bucket, Communicator&) {
     part.copy_(b.plain_flat.narrow(0, at, part.numel()));
     at += part.numel();
   }
-}
-
-std::vector<nn::NamedTensor> PowerSgdHook::state() const {
-  std::vector<nn::NamedTensor> all;
-  for (std::size_t i = 0; i < buckets_.size(); ++i) {
-    all.push_back({concat("error.", i), buckets_[i].errors});
-    all.push_back({concat("q.", i), buckets_[i].qs});
-    all.push_back({concat("step.", i), buckets_[i].step});
-  }
-  return all;
 }
 
 }  // namespace rondo::dist

@@ -29,7 +29,6 @@ class PowerSgdHook final : public CommHook {
   int rounds() const override { return 2; }
   std::vector<Work> start(int round, const GradBucket& bucket, Communicator& comm) override;
   void finish(const GradBucket& bucket, Communicator& comm) override;
-  std::vector<nn::NamedTensor> state() const override;
 
  private:
   /// A gradient that travels as a product. The tensors are views of the bucket's.

@@ -51,15 +51,12 @@ void for_each_block(std::int64_t numel, Byte* message, F f) {
 void SignHook::prepare(const std::vector<GradBucket>& buckets, Communicator& comm) {
   buckets_.clear();
   for (const GradBucket& bucket : buckets) {
-    require<DeviceError>(bucket.flat.device().is_cpu(), "sign: the gradients are on ",
-                         bucket.flat.device(),
-                         "; on a GPU there are fp16, bf16, topk and powersgd");
-    require<DTypeError>(bucket.flat.dtype() == f32, "sign: gradients of ", bucket.flat.dtype(),
-                        "; it is for f32");
+    require_f32_on_cpu(bucket);
     const std::int64_t bytes = encoded_bytes(bucket.flat.numel());
     buckets_.push_back({.residual = zeros({bucket.flat.numel()}),
                         .message = Tensor::empty({bytes}, {.dtype = u8}),
                         .all_messages = Tensor::empty({comm.world_size() * bytes}, {.dtype = u8})});
+    remember("residual", bucket, buckets_.back().residual);
   }
 }
 
@@ -87,13 +84,6 @@ void SignHook::finish(const GradBucket& bucket, Communicator& comm) {
                      add_block(message, factor, g + first, count);
                    });
   }
-}
-
-std::vector<nn::NamedTensor> SignHook::state() const {
-  std::vector<nn::NamedTensor> all;
-  for (std::size_t i = 0; i < buckets_.size(); ++i)
-    all.push_back({concat("residual.", i), buckets_[i].residual});
-  return all;
 }
 
 }  // namespace rondo::dist

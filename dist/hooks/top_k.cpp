@@ -29,6 +29,7 @@ void TopKHook::prepare(const std::vector<GradBucket>& buckets, Communicator& com
                         .indices = Tensor::empty({k}, indices),
                         .all_values = Tensor::empty({n * k}, values),
                         .all_indices = Tensor::empty({n * k}, indices)});
+    remember("residual", bucket, buckets_.back().residual);
   }
 }
 
@@ -46,13 +47,6 @@ void TopKHook::finish(const GradBucket& bucket, Communicator& comm) {
   const Bucket& b = buckets_[bucket.index];
   const Tensor sum = scatter_add(zeros_like(bucket.flat), 0, b.all_indices.to(i64), b.all_values);
   bucket.flat.copy_(sum * (1.0 / comm.world_size()));
-}
-
-std::vector<nn::NamedTensor> TopKHook::state() const {
-  std::vector<nn::NamedTensor> all;
-  for (std::size_t i = 0; i < buckets_.size(); ++i)
-    all.push_back({concat("residual.", i), buckets_[i].residual});
-  return all;
 }
 
 }  // namespace rondo::dist

@@ -19,7 +19,6 @@ class TopKHook final : public CommHook {
   void prepare(const std::vector<GradBucket>& buckets, Communicator& comm) override;
   std::vector<Work> start(int round, const GradBucket& bucket, Communicator& comm) override;
   void finish(const GradBucket& bucket, Communicator& comm) override;
-  std::vector<nn::NamedTensor> state() const override;
 
  private:
   struct Bucket {

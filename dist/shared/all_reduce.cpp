@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "tensor/error.h"
@@ -47,12 +48,14 @@ class SharedAllReduce final : public Operation {
         dtype_(dtype),
         op_(op),
         divisor_(op == ReduceOp::avg ? space.ranks() : 1),
-        scratch_(scratch),
-        meeting_(space, transport, signature, prepared(place), data) {}
+        scratch_(scratch) {
+    write_first_step(place);
+    meeting_.emplace(space, transport, signature, place, data);
+  }
 
   Poll poll() override {
     if (phase_ == Phase::meeting) {
-      if (!meeting_.is_over()) return Poll::idle;
+      if (!meeting_->is_over()) return Poll::idle;
       choose();
     }
     switch (phase_) {
@@ -67,13 +70,16 @@ class SharedAllReduce final : public Operation {
         return all_here() ? read_sums() : Poll::idle;
       case Phase::last_step:
         return all_here() ? Poll::done : Poll::idle;
-      default:
+      case Phase::staged:
         return all_here() ? pass_block() : Poll::idle;
+      case Phase::meeting:
+        break;  // choose() has left it
     }
+    return Poll::idle;
   }
 
   std::string waiting_for() const override {
-    if (phase_ == Phase::meeting) return meeting_.waiting_for();
+    if (phase_ == Phase::meeting) return meeting_->waiting_for();
     return concat("rank ", space_.missing(), " to add its part");
   }
 
@@ -83,14 +89,13 @@ class SharedAllReduce final : public Operation {
   bool is_read() const { return peers_.is_readable() && bytes(count_) >= least_read; }
   bool is_small() const { return static_cast<std::size_t>(count_ * size_) <= slot_bytes; }
 
-  /// What others are to read in the first step is written before the meeting is called.
-  SharedPlace prepared(SharedPlace place) {
+  /// What others may read once all have met.
+  void write_first_step(SharedPlace place) {
     if (is_small()) {
       if (count_ > 0) std::memcpy(space_.next_slot().data, data_, size_t_of({0, count_}));
     } else if (place.window == 0 && !is_read()) {
       copy_in(block(0));
     }
-    return place;
   }
 
   void choose() {
@@ -259,7 +264,7 @@ class SharedAllReduce final : public Operation {
   std::vector<std::uint64_t> first_address_;  // of each rank's tensor
   Scratch& scratch_;
   std::int64_t next_ = 0, block_ = 0;
-  Meeting meeting_;
+  std::optional<Meeting> meeting_;
 };
 
 }  // namespace

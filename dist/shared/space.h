@@ -27,7 +27,7 @@ struct SharedPlace {
 struct Slot {
   Signature signature;
   SharedPlace place;
-  std::uint64_t address;  // of its data, in its own process
+  std::uint64_t address;  // of an all-reduce's data, in its own process
   char data[4096 - sizeof(Signature) - sizeof(SharedPlace) - 8];
 };
 static_assert(sizeof(Slot) == 4096);

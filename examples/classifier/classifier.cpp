@@ -19,9 +19,7 @@
 #include "autograd/ops/activation.h"
 #include "autograd/ops/reduce.h"
 #include "data/loader.h"
-#include "data/open.h"
 #include "data/resident.h"
-#include "data/transforms.h"
 #include "dist/comm_hook.h"
 #include "dist/device.h"
 #include "dist/init.h"
@@ -32,11 +30,9 @@
 #include "io/atomic_file.h"
 #include "io/checkpoint.h"
 #include "io/hash.h"
-#include "io/safetensors.h"
 #include "nn/models/models.h"
-#include "optim/adam.h"
 #include "optim/one_cycle.h"
-#include "optim/sgd.h"
+#include "parts.h"
 #include "predict.h"
 #include "train/evaluate.h"
 #include "train/fit.h"
@@ -47,108 +43,6 @@ namespace examples {
 using namespace rondo;
 
 namespace {
-
-struct Datasets {
-  std::shared_ptr<data::ImageDataset> train, test;
-};
-
-/// A line on `out` at each tenth of the way. Any rank may be the one that downloads.
-data::Progress report_downloads(std::ostream& out) {
-  return [&out, file_before = std::string(), tenths = std::int64_t{0}](
-             const std::string& file, std::int64_t received, std::int64_t total) mutable {
-    if (total <= 0) return;
-    if (file != file_before) tenths = -1;
-    file_before = file;
-    if (10 * received / total == tenths) return;
-    tenths = 10 * received / total;
-    out << "downloading " << file << ": " << received / 1000000 << " of " << total / 1000000
-        << " MB" << std::endl;
-  };
-}
-
-Datasets open_data(const Flags& flags) {
-  data::OpenOptions options;
-  options.download.data_dir = flags.data;
-  options.download.progress = report_downloads(flags.json == "-" ? std::cerr : std::cout);
-  if (flags.limit > 0) options.limit = flags.limit;
-  bool train = !flags.eval && flags.predict.empty();
-  return {train ? data::open_dataset(flags.dataset, data::Split::train, options) : nullptr,
-          data::open_dataset(flags.dataset, data::Split::test, options)};
-}
-
-/// Bytes to normalised floats, with random crops and flips where the flags ask for them in
-/// training.
-data::ImageTransform make_transform(const Flags& flags, const data::ImageDataset& images,
-                                    bool training) {
-  data::ImageStatistics statistics = data::statistics_of(flags.dataset);
-  if (!flags.mean.empty())
-    statistics.mean = parse_channels("--mean", flags.mean, images.channels());
-  if (!flags.std.empty()) statistics.std = parse_channels("--std", flags.std, images.channels());
-  for (float std : statistics.std)
-    require(std > 0, "--std ", flags.std, ": ", std, " is not above 0");
-  std::vector<data::ImageStep> steps;
-  if (training && flags.augment) {
-    steps.push_back(
-        data::RandomCrop{.height = images.height(), .width = images.width(), .padding = 4});
-    steps.push_back(data::RandomHorizontalFlip{});
-  }
-  steps.push_back(data::ToFloat{});
-  steps.push_back(data::Normalize{statistics.mean, statistics.std});
-  return data::ImageTransform(steps, {.seed = flags.seed});
-}
-
-nn::AnyModule make_network(const Flags& flags, const data::ImageDataset& images) {
-  return nn::make_model(flags.model,
-                        {.num_classes = images.num_classes(),
-                         .in_channels = images.channels(),
-                         .in_features = images.channels() * images.height() * images.width()});
-}
-
-std::string text_in(const io::Metadata& metadata, const std::string& name) {
-  auto found = metadata.find(name);
-  const auto* text = found == metadata.end() ? nullptr : std::get_if<std::string>(&found->second);
-  return text != nullptr ? *text : "";
-}
-
-/// Puts the weights of a checkpoint, or of any safetensors file with the model's keys, into the
-/// model. To a checkpoint belong the normalisation that it was trained with, which becomes the
-/// flags', and the data set, whose name is returned.
-std::string load_weights(const std::string& path, nn::Module& model, Flags& flags) {
-  io::Checkpoint checkpoint;
-  if (io::load_safetensors_metadata(path).contains("rondo.checkpoint")) {
-    checkpoint = io::load_checkpoint(path, flags.model);
-    if (flags.mean.empty()) flags.mean = text_in(checkpoint.config, "--mean");
-    if (flags.std.empty()) flags.std = text_in(checkpoint.config, "--std");
-  } else {
-    checkpoint.model_state = io::load_safetensors(path).tensors;
-  }
-  std::string dataset = text_in(checkpoint.config, "--dataset");
-  if (!dataset.empty() && dataset != flags.dataset) {
-    const data::ImageStatistics statistics = data::statistics_of(dataset);
-    if (flags.mean.empty()) flags.mean = fmt::format("{}", fmt::join(statistics.mean, ","));
-    if (flags.std.empty()) flags.std = fmt::format("{}", fmt::join(statistics.std, ","));
-  }
-  try {
-    model.load_state_dict(checkpoint.model_state);
-  } catch (const Error& error) {
-    throw Error(concat(path, dataset.empty() ? "" : concat(" (trained on ", dataset, ")"), ": ",
-                       error.what()));
-  }
-  return dataset;
-}
-
-std::unique_ptr<optim::Optimizer> make_optimizer(const Flags& flags, nn::Module& model) {
-  if (flags.optimizer == "sgd") {
-    return std::make_unique<optim::SGD>(
-        model.parameters(),
-        optim::SgdOptions{
-            .lr = flags.lr, .momentum = 0.9, .weight_decay = flags.weight_decay, .nesterov = true});
-  }
-  optim::AdamOptions options{.lr = flags.lr, .weight_decay = flags.weight_decay};
-  if (flags.optimizer == "adam") return std::make_unique<optim::Adam>(model.parameters(), options);
-  return std::make_unique<optim::AdamW>(
-      model.parameters(), optim::AdamWOptions{.lr = flags.lr, .weight_decay = flags.weight_decay});
-}
 
 /// The program, once the world stands.
 class Program {

@@ -1,0 +1,147 @@
+// The collectives that put equal parts together or cut them apart: all-gather and reduce-scatter,
+// in memory where the tensors lie in what allocate has shared, else on the ring.
+
+#include <cstring>
+
+#include "dist/algorithms/ring_collectives.h"
+#include "dist/communicator.h"
+#include "dist/dense.h"
+#include "dist/device_collectives.h"
+#include "dist/shared/in_place.h"
+#include "dist/shared/node_memory.h"
+#include "tensor/error.h"
+
+namespace rondo::dist {
+namespace {
+
+/// Whether two dense tensors share an element.
+bool overlap(const Tensor& a, const Tensor& b) {
+  const auto* p = static_cast<const char*>(a.data_ptr());
+  const auto* q = static_cast<const char*>(b.data_ptr());
+  return p < q + b.nbytes() && q < p + a.nbytes();
+}
+
+}  // namespace
+
+void Communicator::check_all_gather(const Tensor& out, const Tensor& x) const {
+  check_dense("all_gather", out);
+  check_dense("all_gather", x);
+  require<DTypeError>(out.dtype() == x.dtype(), "all_gather: ", x.dtype(), " into ", out.dtype());
+  require_one_device("all_gather", {out, x});
+  require<ShapeError>(out.numel() == x.numel() * world_size_, "all_gather: ", x.shape(), " of ",
+                      world_size_, " ranks do not fill ", out.shape());
+  out.bump_version();
+}
+
+InPlace Communicator::in_place(const Signature& signature, const Tensor& x,
+                               std::function<std::unique_ptr<Operation>()> otherwise) const {
+  return {.space = memory_->space,
+          .windows = *memory_,
+          .transport = *transport_,
+          .signature = signature,
+          .place = memory_->place_of(x.data_ptr(), bytes_of(x)),
+          .otherwise = std::move(otherwise)};
+}
+
+Communicator::Job Communicator::all_gather_job(const Tensor& out, const Tensor& x) {
+  check_all_gather(out, x);
+  std::string name = concat("all_gather ", sequence_, group_);
+  const Signature signature = signature_of("all_gather", x);
+  RingOptions ring = next_ring();
+  auto put_mine = [=, this] {
+    char* mine = static_cast<char*>(out.data_ptr()) + bytes_of(x) * static_cast<std::size_t>(rank_);
+    if (x.numel() > 0 && mine != x.data_ptr()) std::memcpy(mine, x.data_ptr(), bytes_of(x));
+  };
+  auto by_ring = [=, this](Scratch& scratch) {
+    return ring_all_gather(*transport_, scratch, out.data_ptr(), bytes_of(x), ring);
+  };
+  auto begin = [=, this, memory = memory_](Scratch& scratch) {
+    put_mine();
+    if (memory == nullptr) return by_ring(scratch);
+    InPlace all = in_place(signature, out, [by_ring, &scratch] { return by_ring(scratch); });
+    return shared_all_gather(std::move(all), out.data_ptr(), bytes_of(x));
+  };
+  return {.name = std::move(name),
+          .begin = std::move(begin),
+          .keep = memory_,
+          .signature = signature,
+          .tag = memory_ == nullptr ? ring.tag : -1};
+}
+Work Communicator::all_gather_async(const Tensor& out, const Tensor& x) {
+  if (!is_on_gpu("all_gather", x)) return start(all_gather_job(out, x));
+  check_all_gather(out, x);
+  std::string name = next_name("all_gather");
+  if (x.numel() == 0) return {};
+  if (world_size_ > 1) return gpu_->all_gather(std::move(name), out, x);
+  copy_elements(x, out);
+  return {};
+}
+void Communicator::all_gather(const Tensor& out, const Tensor& x) {
+  if (is_on_gpu("all_gather", x)) return all_gather_async(out, x).wait();
+  run(all_gather_job(out, x));
+}
+
+void Communicator::check_reduce_scatter(const Tensor& out, const Tensor& x, ReduceOp op) const {
+  check_dense("reduce_scatter", out);
+  check_dense("reduce_scatter", x);
+  check_reducible(x.dtype(), op);
+  require<DTypeError>(out.dtype() == x.dtype(), "reduce_scatter: ", x.dtype(), " into ",
+                      out.dtype());
+  require_one_device("reduce_scatter", {out, x});
+  require<ShapeError>(x.numel() == out.numel() * world_size_, "reduce_scatter: ", x.shape(),
+                      " does not split into ", world_size_, " times ", out.shape());
+  out.bump_version();
+}
+
+Communicator::Job Communicator::reduce_scatter_job(const Tensor& out, const Tensor& x,
+                                                   ReduceOp op) {
+  check_reduce_scatter(out, x, op);
+  std::string name = concat("reduce_scatter ", sequence_, group_);
+  const Signature signature = signature_of("reduce_scatter", x, op);
+  RingOptions ring = next_ring();
+  // On a ring the sums are formed in a copy, since they travel through every part of it.
+  auto sums = std::make_shared<std::vector<char>>();
+  auto by_ring = [=, this](Scratch& scratch) {
+    sums->resize(bytes_of(x));
+    if (!sums->empty()) std::memcpy(sums->data(), x.data_ptr(), sums->size());
+    return ring_reduce_scatter(*transport_, scratch, sums->data(), out.numel(), x.dtype(), op,
+                               ring);
+  };
+  auto begin = [=, this, memory = memory_](Scratch& scratch) {
+    if (memory == nullptr) return by_ring(scratch);
+    InPlace all = in_place(signature, x, [by_ring, &scratch] { return by_ring(scratch); });
+    // Others read x until all have read it: what would be written there waits.
+    if (overlap(out, x)) sums->resize(bytes_of(out));
+    return shared_reduce_scatter(std::move(all), sums->empty() ? out.data_ptr() : sums->data(),
+                                 out.numel(), x.dtype(), op);
+  };
+  return {.name = std::move(name),
+          .begin = std::move(begin),
+          .finish =
+              [=, this] {
+                if (sums->empty()) return;
+                // From a ring all parts, from memory this rank's alone.
+                const bool has_all = sums->size() == bytes_of(x) && world_size_ > 1;
+                const std::size_t first =
+                    has_all ? bytes_of(out) * static_cast<std::size_t>(rank_) : 0;
+                std::memcpy(out.data_ptr(), sums->data() + first, bytes_of(out));
+              },
+          .keep = std::make_shared<std::pair<decltype(sums), decltype(memory_)>>(sums, memory_),
+          .signature = signature,
+          .tag = memory_ == nullptr ? ring.tag : -1};
+}
+Work Communicator::reduce_scatter_async(const Tensor& out, const Tensor& x, ReduceOp op) {
+  if (!is_on_gpu("reduce_scatter", x)) return start(reduce_scatter_job(out, x, op));
+  check_reduce_scatter(out, x, op);
+  std::string name = next_name("reduce_scatter");
+  if (x.numel() == 0) return {};
+  if (world_size_ > 1) return gpu_->reduce_scatter(std::move(name), out, x, op);
+  copy_elements(x, out);
+  return {};
+}
+void Communicator::reduce_scatter(const Tensor& out, const Tensor& x, ReduceOp op) {
+  if (is_on_gpu("reduce_scatter", x)) return reduce_scatter_async(out, x, op).wait();
+  run(reduce_scatter_job(out, x, op));
+}
+
+}  // namespace rondo::dist

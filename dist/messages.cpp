@@ -1,0 +1,66 @@
+// send and recv: one message to one peer, beside the collectives.
+
+#include "dist/communicator.h"
+#include "dist/dense.h"
+#include "dist/device_collectives.h"
+#include "dist/message_tags.h"
+#include "tensor/error.h"
+
+namespace rondo::dist {
+namespace {
+
+// One message, as an operation.
+class Message final : public Operation {
+ public:
+  Message(Transport& transport, int peer, int tag, void* data, std::size_t bytes, bool is_send)
+      : transport_(transport), peer_(peer), is_send_(is_send) {
+    request_ =
+        is_send ? transport.send(peer, tag, data, bytes) : transport.recv(peer, tag, data, bytes);
+  }
+  ~Message() override { transport_.abandon(request_); }
+  Poll poll() override { return transport_.test(request_) ? Poll::done : Poll::idle; }
+  std::string waiting_for() const override {
+    return concat("rank ", peer_, is_send_ ? " to receive it" : " to send it");
+  }
+
+ private:
+  Transport& transport_;
+  int peer_;
+  bool is_send_;
+  Request request_;
+};
+
+}  // namespace
+
+std::string Communicator::check_message(const Tensor& x, int peer, int tag, bool is_send) const {
+  const char* what = is_send ? "send" : "recv";
+  check_dense(what, x);
+  check_peer(what, peer);
+  require<CommError>(peer != rank_, "rank ", rank_, ": ", what, ": the peer is this rank itself");
+  require<CommError>(0 <= tag && tag < tags_of_messages, "rank ", rank_, ": ", what, ": tag ", tag,
+                     " is not within 0 … ", tags_of_messages - 1);
+  if (!is_send) x.bump_version();
+  return concat(what, is_send ? " to rank " : " from rank ", peer, " with tag ", tag);
+}
+
+Communicator::Job Communicator::message_job(const Tensor& x, int peer, int tag, bool is_send) {
+  return {.name = check_message(x, peer, tag, is_send),
+          .begin = [=, this](Scratch&) -> std::unique_ptr<Operation> {
+            return std::make_unique<Message>(*transport_, peer, tags_of_collectives + tag,
+                                             x.data_ptr(), bytes_of(x), is_send);
+          },
+          .keep = x.impl_ptr(),
+          .beside = true};
+}
+Work Communicator::send_async(const Tensor& x, int peer, int tag) {
+  if (!is_on_gpu("send", x)) return start(message_job(x, peer, tag, true));
+  return gpu_->send(check_message(x, peer, tag, true), x, peer, tag);
+}
+Work Communicator::recv_async(const Tensor& x, int peer, int tag) {
+  if (!is_on_gpu("recv", x)) return start(message_job(x, peer, tag, false));
+  return gpu_->recv(check_message(x, peer, tag, false), x, peer, tag);
+}
+void Communicator::send(const Tensor& x, int peer, int tag) { send_async(x, peer, tag).wait(); }
+void Communicator::recv(const Tensor& x, int peer, int tag) { recv_async(x, peer, tag).wait(); }
+
+}  // namespace rondo::dist
