@@ -10,13 +10,19 @@
 // so that numbers of different n compare.
 //
 //   auto          what Communicator::all_reduce does: shared memory, where the ranks are on one
-//                 machine
+//                 machine, else what the tuner found to be the fastest of those below
 //   auto_own      the same, of a tensor in memory from Communicator::allocate
-//   ring          rondo's ring over MPI point-to-point
-//   doubling      rondo's recursive doubling, for small buffers
+//   direct, tree, doubling, halving, ring, hierarchical
+//                 rondo's algorithms over messages (dist/algorithms); the first two for small
+//                 buffers alone
 //   mpi           MPI_Allreduce, called as any program calls it
 //   mpi_in_place  MPI_Allreduce with MPI_IN_PLACE: the faster of the two is the one to beat
 //   mpi_polled    MPI_Iallreduce, polled: what Communicator offers as AllReduce::mpi
+//
+// The bound beside the bandwidth is what the same messages carry when nothing is computed: both
+// neighbours of a ring sending up to 4 MiB at a time. What goes through shared memory is not held
+// to it.
+// --messages keeps ranks of one machine from sharing memory, as if they were on several.
 //
 // With --device cuda the buffers lie on the ranks' GPUs:
 //
@@ -55,6 +61,7 @@ struct Options {
   int repeat = 0;
   int chunk_kib = 0, chunks = 0, window = 0;
   std::string device = "cpu", all_reduce;
+  bool messages = false;
   std::string json;
 };
 
@@ -63,6 +70,7 @@ struct Algorithm {
   std::string name;
   std::function<void(const Tensor& x, const Tensor& out)> run;
   bool in_own_memory = false;  // of Communicator::allocate
+  std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max();
 };
 
 void check_sum(const Algorithm& algorithm, const Tensor& x, double want) {
@@ -105,10 +113,14 @@ std::vector<Algorithm> algorithms_of(dist::Communicator& comm, const Options& op
     return {named("ring", dist::AllReduce::ring), named("nccl", dist::AllReduce::nccl)};
   }
   auto blocking = [&comm](const Tensor& x, const Tensor&) { comm.all_reduce(x); };
-  std::vector<Algorithm> all = {{"auto", blocking},
-                                {"auto_own", blocking, true},
-                                named("ring", dist::AllReduce::ring),
-                                named("doubling", dist::AllReduce::recursive_doubling)};
+  std::vector<Algorithm> all = {{"auto", blocking}, {"auto_own", blocking, true}};
+  using enum dist::AllReduce;
+  for (dist::AllReduce way :
+       {direct, tree, recursive_doubling, halving_doubling, dist::AllReduce::ring, hierarchical})
+    all.push_back(named(dist::name_of(way), way));
+  for (Algorithm& algorithm : all) {
+    if (algorithm.name == "direct" || algorithm.name == "tree") algorithm.most_bytes = 256 << 10;
+  }
 #ifdef RONDO_BENCH_MPI
   if (std::string(comm.backend()) == "mpi") {
     all.push_back({"mpi", [](const Tensor& x, const Tensor& out) {
@@ -134,14 +146,40 @@ double over_library(const std::map<std::string, double>& seconds, const std::str
   return std::isinf(best) ? 0 : best / seconds.at(name);
 }
 
+/// Bytes a second that each rank sends to the next and receives from the previous, at best.
+double link_bytes_per_second(dist::Communicator& comm, Device device, std::int64_t most_bytes) {
+  const int n = comm.world_size(), next = (comm.rank() + 1) % n,
+            previous = (comm.rank() + n - 1) % n;
+  if (n == 1) return std::numeric_limits<double>::infinity();
+  const std::int64_t numel = std::clamp<std::int64_t>(most_bytes / 4, 1 << 10, 1 << 20);
+  const Tensor out = zeros({numel}, {.device = device}), in = zeros({numel}, {.device = device});
+  constexpr int messages = 4;
+  double best = 0;
+  for (int i = 0; i < 4; ++i) {
+    comm.barrier();
+    const auto begin = dist::Clock::now();
+    for (int k = 0; k < messages; ++k) {
+      dist::Work receive = comm.recv_async(in, previous), send = comm.send_async(out, next);
+      receive.wait();
+      send.wait();
+    }
+    if (device.is_cuda()) cuda::synchronize(device.index);
+    const Tensor seconds =
+        scalar(std::chrono::duration<double>(dist::Clock::now() - begin).count(), {.dtype = f64});
+    comm.all_reduce(seconds, dist::ReduceOp::max);
+    best = std::max(best, messages * static_cast<double>(out.nbytes()) / seconds.item<double>());
+  }
+  return best;
+}
+
 nlohmann::json measure(dist::Communicator& comm, const Options& options, Device device,
-                       const dist::InitOptions& init, bool print) {
+                       const dist::InitOptions& init, double link, bool print) {
   const std::vector<Algorithm> algorithms = algorithms_of(comm, options, device, init);
   nlohmann::json rows = nlohmann::json::array();
   const double n = comm.world_size();
   if (print)
-    std::printf("%12s  %-12s %12s %10s %14s\n", "bytes", "algorithm", "us", "bus GB/s",
-                "library's time");
+    std::printf("%12s  %-12s %12s %10s %9s %14s\n", "bytes", "algorithm", "us", "bus GB/s",
+                "of bound", "library's time");
   for (std::int64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= 4) {
     const std::int64_t numel = std::max<std::int64_t>(1, bytes / 4);
     const Tensor priv = zeros({numel}, {.device = device}),
@@ -152,6 +190,7 @@ nlohmann::json measure(dist::Communicator& comm, const Options& options, Device 
     std::vector<std::vector<double>> times(algorithms.size());
     for (int i = -2; i < repeat; ++i) {  // two rounds to warm up
       for (std::size_t a = 0; a < algorithms.size(); ++a) {
+        if (bytes > algorithms[a].most_bytes) continue;
         const Tensor& x = algorithms[a].in_own_memory ? own : priv;
         const double t = seconds_once(comm, algorithms[a], x, out);
         if (i == -2)
@@ -160,9 +199,11 @@ nlohmann::json measure(dist::Communicator& comm, const Options& options, Device 
       }
     }
     std::map<std::string, double> seconds;
-    for (std::size_t a = 0; a < algorithms.size(); ++a)
-      seconds[algorithms[a].name] = median(times[a]);
+    for (std::size_t a = 0; a < algorithms.size(); ++a) {
+      if (!times[a].empty()) seconds[algorithms[a].name] = median(times[a]);
+    }
     for (const Algorithm& algorithm : algorithms) {
+      if (!seconds.contains(algorithm.name)) continue;
       const double t = seconds.at(algorithm.name);
       const double bandwidth = 2 * (n - 1) / n * static_cast<double>(numel * 4) / t * 1e-9;
       const double ratio = over_library(seconds, algorithm.name);
@@ -170,10 +211,11 @@ nlohmann::json measure(dist::Communicator& comm, const Options& options, Device 
                       {"bytes", numel * 4},
                       {"seconds", t},
                       {"bus_gb_s", bandwidth},
+                      {"of_bound", bandwidth * 1e9 / link},
                       {"over_library", ratio}});
       if (!print) continue;
-      std::printf("%12lld  %-12s %12.2f %10.2f", static_cast<long long>(numel * 4),
-                  algorithm.name.c_str(), t * 1e6, bandwidth);
+      std::printf("%12lld  %-12s %12.2f %10.2f %8.0f%%", static_cast<long long>(numel * 4),
+                  algorithm.name.c_str(), t * 1e6, bandwidth, bandwidth * 1e11 / link);
       ratio > 0 ? std::printf("  %11.2fx\n", ratio) : std::printf("\n");
     }
   }
@@ -190,6 +232,7 @@ int program(int argc, char** argv) {
   app.add_option("--chunks", options.chunks, "chunks of a segment");
   app.add_option("--window", options.window, "chunks in flight");
   app.add_option("--device", options.device, "where the buffers lie: cpu or cuda");
+  app.add_flag("--messages", options.messages, "ranks of one machine share no memory");
   app.add_option("--all-reduce", options.all_reduce, "how GPUs talk (default: nccl)")
       ->check(CLI::IsMember({"nccl", "mpi"}));
   app.add_option("--json", options.json, "write the rows to FILE; - is standard output");
@@ -204,6 +247,7 @@ int program(int argc, char** argv) {
   if (options.chunks > 0) ring.chunks_per_segment = options.chunks;
   if (options.window > 0) ring.window = options.window;
   if (options.all_reduce == "mpi") init.communicator.all_reduce = dist::AllReduce::mpi;
+  init.share_memory = !options.messages;
   auto comm = dist::init(init);
   std::string arguments;
   for (int i = 1; i < argc; ++i) arguments += concat(i > 1 ? " " : "", argv[i]);
@@ -218,9 +262,12 @@ int program(int argc, char** argv) {
   if (print)
     std::printf("%d ranks, backend %s, buffers on %s\n", comm->world_size(), comm->backend(),
                 options.device.c_str());
+  const double link = link_bytes_per_second(*comm, device, options.max_bytes);
+  if (print) std::printf("messages between neighbours: %.2f GB/s each way\n", link * 1e-9);
   nlohmann::json result = {{"world_size", comm->world_size()},
                            {"device", options.device},
-                           {"rows", measure(*comm, options, device, init, print)}};
+                           {"link_gb_s", link * 1e-9},
+                           {"rows", measure(*comm, options, device, init, link, print)}};
   if (comm->rank() == 0) bench::write_json(result, options.json);
   return 0;
 }

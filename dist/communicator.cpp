@@ -1,58 +1,35 @@
 #include "dist/communicator.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
-#include "dist/algorithms/recursive_doubling.h"
+#include "dist/algorithms/binomial_tree.h"
 #include "dist/algorithms/ring_collectives.h"
 #include "dist/dense.h"
 #include "dist/device_collectives.h"
 #include "dist/message_tags.h"
 #include "dist/progress.h"
 #include "dist/shared/node_memory.h"
+#include "dist/tuner.h"
 #include "tensor/error.h"
 
 namespace rondo::dist {
 namespace {
 
-/// Of a signature: ranks that ask for different ways would not meet.
-std::int32_t way_of(AllReduce algorithm) {
-  return algorithm == AllReduce::automatic ? -1 : static_cast<std::int32_t>(algorithm);
-}
-
-/// What the ranks' memory does where there is any.
-bool is_for_memory(AllReduce algorithm) {
-  return algorithm == AllReduce::automatic || algorithm == AllReduce::shared;
-}
-
-std::unique_ptr<Operation> all_reduce_in(NodeMemory& memory, Transport& transport, Scratch& scratch,
-                                         const Signature& signature, const Tensor& x, ReduceOp op) {
-  return shared_all_reduce(memory.space, memory, memory.peers, transport, scratch, signature,
-                           x.data_ptr(), x.numel(), x.dtype(), op,
-                           memory.place_of(x.data_ptr(), bytes_of(x)));
-}
+/// What goes faster along a tree, in few messages, than along a chain, in many at a time.
+bool is_small(std::size_t bytes) { return bytes <= 32 << 10; }
 
 }  // namespace
-
-AllReduce parse_all_reduce(std::string_view name) {
-  if (name == "auto") return AllReduce::automatic;
-  if (name == "shared") return AllReduce::shared;
-  if (name == "ring") return AllReduce::ring;
-  if (name == "doubling") return AllReduce::recursive_doubling;
-  if (name == "nccl") return AllReduce::nccl;
-  if (name == "mpi") return AllReduce::mpi;
-  require<CommError>(
-      name == "mpi_blocking", "\"", name,
-      "\" is no all-reduce; there are auto, shared, ring, doubling, nccl, mpi and mpi_blocking");
-  return AllReduce::mpi_blocking;
-}
 
 Communicator::Communicator(std::shared_ptr<Transport> transport, CommunicatorOptions options)
     : transport_(std::move(transport)),
       options_(options),
       rank_(transport_->rank()),
       world_size_(transport_->world_size()) {
+  const auto& node_of = options_.node_of;
+  require<CommError>(node_of.empty() || std::ssize(node_of) == world_size_,
+                     "CommunicatorOptions::node_of: the nodes of ", node_of.size(),
+                     " ranks in a world of ", world_size_);
   bool thread = options_.background_thread && transport_->any_thread() && world_size_ > 1;
   progress_ = std::make_shared<Progress>(Progress::Options{
       .transport = transport_, .timeout = options_.timeout, .background_thread = thread});
@@ -124,97 +101,6 @@ bool Communicator::is_on_gpu(const char* what, const Tensor& x) const {
   return true;
 }
 
-Communicator::Job Communicator::all_reduce_job(const Tensor& x, ReduceOp op, AllReduce algorithm) {
-  check_dense("all_reduce", x);
-  check_reducible(x.dtype(), op);
-  const bool in_memory = memory_ != nullptr && is_for_memory(algorithm);
-  require<CommError>(in_memory || algorithm != AllReduce::shared || world_size_ == 1,
-                     "all_reduce: shared memory was asked for, but the ranks share none: ",
-                     "they are on several machines or in several containers, or nobody has called "
-                     "share_memory");
-  const bool native = algorithm == AllReduce::mpi || algorithm == AllReduce::mpi_blocking;
-  const bool is_doubling = algorithm == AllReduce::recursive_doubling ||
-                           (algorithm == AllReduce::automatic &&
-                            bytes_of(x) * std::bit_width(static_cast<unsigned>(world_size_ - 1)) <=
-                                options_.small_bytes);
-  require<CommError>(!native || std::strcmp(backend(), "mpi") == 0 || world_size_ == 1,
-                     "all_reduce: MPI's own was asked for, but the backend is ", backend());
-  x.bump_version();
-  std::string name = concat("all_reduce ", sequence_, group_);
-  Signature signature = signature_of("all_reduce", x, op);
-  signature.way = way_of(algorithm);
-  RingOptions ring = next_ring();
-  if (in_memory) {
-    auto begin = [=, this, memory = memory_](Scratch& scratch) {
-      return all_reduce_in(*memory, *transport_, scratch, signature, x, op);
-    };
-    return {.name = std::move(name), .begin = std::move(begin), .keep = memory_};
-  }
-  return {.name = std::move(name),
-          .begin =
-              [=, this](Scratch& scratch) {
-                Transport& t = *transport_;
-                if (world_size_ == 1 || x.numel() == 0) return std::unique_ptr<Operation>();
-                if (native) {
-                  auto operation = t.native_all_reduce(x.data_ptr(), x.numel(), x.dtype(), op,
-                                                       algorithm == AllReduce::mpi_blocking);
-                  if (operation) return operation;
-                }
-                if (is_doubling)
-                  return recursive_doubling_all_reduce(t, scratch, x.data_ptr(), x.numel(),
-                                                       x.dtype(), op, ring.tag);
-                return ring_all_reduce(t, scratch, x.data_ptr(), x.numel(), x.dtype(), op, ring);
-              },
-          .signature = signature,
-          .tag = ring.tag};
-}
-
-Work Communicator::all_reduce_async(const Tensor& x, ReduceOp op, AllReduce algorithm) {
-  if (!is_on_gpu("all_reduce", x)) {
-    require<CommError>(algorithm != AllReduce::nccl, "all_reduce: NCCL was asked for, but the ",
-                       "tensor is on the CPU");
-    return start(all_reduce_job(x, op, algorithm));
-  }
-  check_dense("all_reduce", x);
-  check_reducible(x.dtype(), op);
-  x.bump_version();
-  std::string name = next_name("all_reduce");
-  if (world_size_ == 1 || x.numel() == 0) return {};
-  return gpu_->all_reduce(std::move(name), x, op, algorithm);
-}
-Work Communicator::all_reduce_async(const Tensor& x, ReduceOp op) {
-  // What is NCCL's on the GPU is ours on the CPU.
-  const bool is_nccl = options_.all_reduce == AllReduce::nccl;
-  const bool on_cpu = x.defined() && x.device().is_cpu();
-  return all_reduce_async(x, op, is_nccl && on_cpu ? AllReduce::automatic : options_.all_reduce);
-}
-// In memory, and with nothing under way: without a job, a queue or a name.
-bool Communicator::all_reduce_now(const Tensor& x, ReduceOp op) {
-  if (memory_ == nullptr || !is_for_memory(options_.all_reduce)) return false;
-  check_dense("all_reduce", x);
-  check_reducible(x.dtype(), op);
-  const std::uint64_t sequence = sequence_;
-  const bool ran = progress_->run_now(
-      rank_, x.impl_ptr(),
-      [&](Scratch& scratch) {
-        Signature signature = signature_of("all_reduce", x, op);
-        signature.way = way_of(options_.all_reduce);
-        return all_reduce_in(*memory_, *transport_, scratch, signature, x, op);
-      },
-      [&] { return concat("all_reduce ", sequence, group_); });
-  if (!ran) return false;
-  ++sequence_;
-  x.bump_version();
-  return true;
-}
-
-void Communicator::all_reduce(const Tensor& x, ReduceOp op) {
-  if (is_on_gpu("all_reduce", x)) return all_reduce_async(x, op).wait();
-  if (all_reduce_now(x, op)) return;
-  run(all_reduce_job(
-      x, op, options_.all_reduce == AllReduce::nccl ? AllReduce::automatic : options_.all_reduce));
-}
-
 Communicator::Job Communicator::reduce_job(const Tensor& x, int root, ReduceOp op) {
   check_dense("reduce", x);
   check_reducible(x.dtype(), op);
@@ -234,6 +120,9 @@ Communicator::Job Communicator::reduce_job(const Tensor& x, int root, ReduceOp o
               [=, this](Scratch& scratch) {
                 void* data = sums ? sums->data() : x.data_ptr();
                 if (sums && !sums->empty()) std::memcpy(data, x.data_ptr(), sums->size());
+                if (is_small(bytes_of(x)))
+                  return tree_reduce(*transport_, scratch, data, x.numel(), x.dtype(), op, root,
+                                     ring.tag);
                 return chain_reduce(*transport_, scratch, data, x.numel(), x.dtype(), op, root,
                                     ring);
               },
@@ -266,6 +155,8 @@ Communicator::Job Communicator::broadcast_job(std::shared_ptr<void> keep, void* 
   return {.name = std::move(name),
           .begin =
               [=, this](Scratch& scratch) {
+                if (is_small(bytes))
+                  return tree_broadcast(*transport_, scratch, data, bytes, root, ring.tag);
                 return chain_broadcast(*transport_, scratch, data, bytes, root, ring);
               },
           .keep = std::move(keep),

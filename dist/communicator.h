@@ -25,29 +25,11 @@
 
 #include "dist/algorithms/checked.h"
 #include "dist/algorithms/ring_all_reduce.h"
+#include "dist/all_reduce.h"
 #include "dist/work.h"
 #include "tensor/tensor.h"
 
 namespace rondo::dist {
-
-/// Who does an all-reduce: the memory that ranks of one machine share (dist/shared), rondo's own
-/// ring or recursive doubling (dist/algorithms), MPI_Iallreduce, polled, or (for benchmarks: no
-/// deadline can interrupt it) MPI_Allreduce itself. What MPI lacks (bf16, f16, bool) is done by the
-/// ring. On a GPU: ncclAllReduce, rondo's ring over NCCL's messages, or MPI by way of the host's
-/// memory. `automatic` is NCCL on a GPU; on the CPU shared memory, and where there is none
-/// recursive doubling up to CommunicatorOptions::small_bytes sent, and else the ring.
-enum class AllReduce : std::uint8_t {
-  automatic,
-  shared,
-  ring,
-  recursive_doubling,
-  nccl,
-  mpi,
-  mpi_blocking
-};
-/// Reads "auto", "shared", "ring", "doubling", "nccl", "mpi" or "mpi_blocking"; throws CommError on
-/// anything else.
-AllReduce parse_all_reduce(std::string_view name);
 
 struct CommunicatorOptions {
   AllReduce all_reduce = AllReduce::automatic;
@@ -58,6 +40,13 @@ struct CommunicatorOptions {
   /// What a rank may send in one all-reduce by recursive doubling: log2 N times its data.
   std::size_t small_bytes = 256 << 10;
   RingOptions ring = {};
+  /// A number for each rank's node, for AllReduce::hierarchical: equal for ranks that are near each
+  /// other. Empty: share_memory finds out which ranks are on one machine.
+  std::vector<int> node_of = {};
+  /// Whether `automatic` measures what is fastest where ranks share no memory (dist/tuner.h), and
+  /// the file that keeps what was measured; empty: for this run alone.
+  bool tune = false;
+  std::string tuning_file = {};
 };
 
 class DeviceCollectives;
@@ -67,6 +56,7 @@ class PeerMemory;
 class PeerWatch;
 class Progress;
 class Segment;
+class Tuner;
 
 class Communicator {
  public:
@@ -150,6 +140,8 @@ class Communicator {
   /// there, uninitialised elsewhere. Collective: all ranks ask for the same, in the same order.
   StoragePtr allocate(std::size_t bytes, Device device = Device::cpu());
   Transport& transport() { return *transport_; }
+  /// CommunicatorOptions::node_of, or what share_memory found out; empty: nobody knows.
+  const std::vector<int>& node_of() const { return options_.node_of; }
 
   /// From here on tensors of `gpu`'s device are its business (dist/device.h calls this).
   void attach(std::shared_ptr<DeviceCollectives> gpu) { gpu_ = std::move(gpu); }
@@ -171,6 +163,9 @@ class Communicator {
 
   Work start(Job job, bool wake = true);
   void run(Job job);
+  AllReduce choose(const Tensor& x);
+  std::unique_ptr<Operation> all_reduce_by(AllReduce way, Scratch& scratch, const Tensor& x,
+                                           ReduceOp op, const RingOptions& ring) const;
   bool all_reduce_now(const Tensor& x, ReduceOp op);
   Job all_reduce_job(const Tensor& x, ReduceOp op, AllReduce algorithm);
   Job broadcast_job(const Tensor& x, int root);
@@ -205,6 +200,7 @@ class Communicator {
   std::shared_ptr<Progress> progress_;
   std::shared_ptr<NodeMemory> memory_;
   bool wants_memory_ = false;
+  std::unique_ptr<Tuner> tuner_;
   std::shared_ptr<DeviceCollectives> gpu_;
 };
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "dist/algorithms/subset.h"
 #include "dist/communicator.h"
 #include "dist/device.h"
 #include "dist/device_collectives.h"
@@ -17,52 +18,15 @@
 namespace rondo::dist {
 namespace {
 
-std::string text_of(const std::vector<int>& ranks) {
-  std::string text;
-  for (int r : ranks) text += concat(text.empty() ? "{" : ", ", r);
-  return text.empty() ? "{}" : text + "}";
-}
-
-class GroupTransport final : public Transport {
+/// A group's messages, which keep those of the world alive.
+class GroupTransport final : public Subset {
  public:
   GroupTransport(std::shared_ptr<Transport> world, std::vector<int> ranks, int number)
-      : world_(std::move(world)),
-        ranks_(std::move(ranks)),
-        first_tag_(number * tag_limit),
-        rank_(static_cast<int>(std::ranges::find(ranks_, world_->rank()) - ranks_.begin())) {}
-
+      : Subset(*world, std::move(ranks), number * tag_limit), world_(std::move(world)) {}
   const std::shared_ptr<Transport>& world() const { return world_; }
-  int rank_in_world(int r) const { return ranks_[static_cast<std::size_t>(r)]; }
-
-  int rank() const override { return rank_; }
-  int world_size() const override { return static_cast<int>(ranks_.size()); }
-  const char* name() const override { return world_->name(); }
-  bool any_thread() const override { return world_->any_thread(); }
-  int max_tag() const override { return tag_limit - 1; }
-  Arithmetic& arithmetic() override { return world_->arithmetic(); }
-
-  Request send(int peer, int tag, const void* data, std::size_t bytes) override {
-    return world_->send(at(peer), first_tag_ + tag, data, bytes);
-  }
-  Request recv(int peer, int tag, void* data, std::size_t bytes) override {
-    return world_->recv(at(peer), first_tag_ + tag, data, bytes);
-  }
-  bool test(Request& request) override { return world_->test(request); }
-  void abandon(Request& request) noexcept override { world_->abandon(request); }
-  void check_peers() override { world_->check_peers(); }
-  /// Of the whole world: the others of it would wait for this rank.
-  void abort(int status) noexcept override { world_->abort(status); }
 
  private:
-  int at(int peer) const {
-    require<CommError>(0 <= peer && peer < world_size(), "there is no rank ", peer,
-                       " in the group ", text_of(ranks_));
-    return rank_in_world(peer);
-  }
-
   std::shared_ptr<Transport> world_;
-  std::vector<int> ranks_;  // of the world
-  int first_tag_, rank_;
 };
 
 }  // namespace
@@ -91,8 +55,15 @@ std::shared_ptr<Communicator> Communicator::new_group(const std::vector<int>& ra
                      ", too few for group ", number);
   world->newest_group = static_cast<int>(number);
   if (std::ranges::find(ranks, rank_) == ranks.end()) return nullptr;
+  CommunicatorOptions options = options_;
+  options.node_of.clear();
+  for (int r : ranks) {
+    if (!options_.node_of.empty())
+      options.node_of.push_back(options_.node_of[static_cast<std::size_t>(r)]);
+  }
   auto group = std::make_shared<Communicator>(
-      std::make_shared<GroupTransport>(world, in_world, static_cast<int>(number)), options_);
+      std::make_shared<GroupTransport>(world, in_world, static_cast<int>(number)),
+      std::move(options));
   group->group_ = concat(" of group ", text_of(in_world));
   if (wants_memory_) group->share_memory();
   if (gpu_ != nullptr) share_gpu(*group, gpu_->device());

@@ -2,6 +2,7 @@
 
 #include "dist/launcher.h"
 #include "dist/thread/thread_transport.h"
+#include "dist/tuner.h"
 #include "dist/world.h"
 #include "tensor/error.h"
 
@@ -51,7 +52,12 @@ std::shared_ptr<Transport> make_transport(const std::string& backend) {
 std::shared_ptr<Communicator> init(const InitOptions& options) {
   auto transport = make_transport(options.backend);
   set_world(transport, nullptr);
-  auto comm = std::make_shared<Communicator>(transport, options.communicator);
+  CommunicatorOptions chosen = options.communicator;
+  if (options.tune && !chosen.tune) {
+    chosen.tune = true;
+    chosen.tuning_file = Tuner::default_file();
+  }
+  auto comm = std::make_shared<Communicator>(transport, std::move(chosen));
   if (options.share_memory) comm->share_memory();
   set_world(transport, comm->watch());
   return comm;

@@ -29,6 +29,8 @@ struct InitOptions {
   std::string backend = "auto";
   /// Whether ranks of one machine share memory (Communicator::share_memory).
   bool share_memory = true;
+  /// Whether ranks that share none find out what all-reduce is the fastest (dist/tuner.h).
+  bool tune = true;
   CommunicatorOptions communicator = {};
 };
 

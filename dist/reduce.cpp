@@ -119,11 +119,6 @@ void Arithmetic::combine(void* into, const void* from, std::int64_t count, DType
   combine_and_divide(into, from, count, dtype, divisor);
 }
 
-Arithmetic& Arithmetic::host() {
-  static Arithmetic arithmetic;
-  return arithmetic;
-}
-
 void check_reducible(DType dtype, ReduceOp op) {
   require<DTypeError>(op != ReduceOp::avg || is_floating(dtype), "all_reduce: no avg of ", dtype,
                       ", which would have to be rounded; use sum");

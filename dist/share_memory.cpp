@@ -30,6 +30,17 @@ int cores_of_all(Communicator& comm) {
   return static_cast<int>(all.size());
 }
 
+/// For each rank the first rank whose host has the same name.
+std::vector<int> nodes_by_name(Communicator& comm) {
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  const std::vector<std::string> names = comm.all_gather_bytes(name);
+  std::vector<int> nodes;
+  for (const std::string& host : names)
+    nodes.push_back(static_cast<int>(std::ranges::find(names, host) - names.begin()));
+  return nodes;
+}
+
 }  // namespace
 
 // All ranks have it or none: one that cannot open it (it runs in a container of its own, say) is
@@ -84,6 +95,7 @@ bool Communicator::share_memory() {
   const std::uint64_t sequence = sequence_;  // a program's first collective has the first number
   auto segment = share_segment(SharedSpace::bytes_for(world_size_));
   if (segment == nullptr) {
+    if (options_.node_of.empty()) options_.node_of = nodes_by_name(*this);
     sequence_ = sequence;
     return false;
   }

@@ -36,8 +36,6 @@ class Arithmetic {
   /// floating dtypes (dist/reduce.h).
   virtual void combine(void* into, const void* from, std::int64_t count, DType dtype, ReduceOp op,
                        int divisor);
-
-  static Arithmetic& host();
 };
 
 class Transport {
@@ -63,7 +61,7 @@ class Transport {
   /// memory and would not hear of it.
   virtual void check_peers() {}
   /// Computes on what arrives.
-  virtual Arithmetic& arithmetic() { return Arithmetic::host(); }
+  virtual Arithmetic& arithmetic() { return host_arithmetic_; }
   /// Gives a request up; its memory is free again as far as this transport can promise it.
   virtual void abandon(Request& request) noexcept = 0;
 
@@ -84,6 +82,9 @@ class Transport {
 
   /// The number of the newest group that this rank has heard of (dist/group.cpp).
   int newest_group = 0;
+
+ private:
+  Arithmetic host_arithmetic_;
 };
 
 /// What one call of Operation::poll achieved.

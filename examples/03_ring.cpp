@@ -72,7 +72,8 @@ void one_hop(dist::Communicator& comm, dist::Schedule& ring, std::int64_t i) {
 void walk(dist::Communicator& comm) {
   int n = comm.world_size(), r = comm.rank();
   std::vector<float> data = start_values(r, n);
-  auto ring = dist::ring_all_reduce_schedule(r, n, data.data(), n, f32, dist::ReduceOp::sum);
+  dist::Arithmetic host;
+  auto ring = dist::ring_all_reduce_schedule(r, n, data.data(), n, f32, dist::ReduceOp::sum, host);
 
   if (r == 0) std::printf("\nstart: rank r holds 10^r in each of %d segments\n", n);
   print_in_order(comm, concat("  rank ", r, ":", show(data)));

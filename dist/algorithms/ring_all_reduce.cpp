@@ -31,20 +31,11 @@
 
 #include <algorithm>
 
+#include "dist/algorithms/range.h"
 #include "tensor/error.h"
 
 namespace rondo::dist {
 namespace {
-
-struct Range {
-  std::int64_t begin, end;
-  std::int64_t size() const { return end - begin; }
-};
-
-// Part i of n nearly equal parts.
-Range part(Range whole, std::int64_t i, std::int64_t n) {
-  return {whole.begin + whole.size() * i / n, whole.begin + whole.size() * (i + 1) / n};
-}
 
 class RingAllReduce final : public Schedule {
  public:
@@ -57,6 +48,9 @@ class RingAllReduce final : public Schedule {
         count_(count),
         dtype_(dtype),
         op_(op),
+        divisor_(op != ReduceOp::avg   ? 1
+                 : options.divisor > 0 ? options.divisor
+                                       : world_size),
         chunk_(std::max<std::int64_t>(
             1, static_cast<std::int64_t>(options.chunk_bytes) / size_of(dtype))) {
     // Too little data to fill all chunks: fewer of them, none below 16 KiB.
@@ -90,9 +84,7 @@ class RingAllReduce final : public Schedule {
     if (t >= n_ - 1) return;
     Range in = chunk(block, r_ - t - 1, k);
     // An average is divided with the last addition, which completes the segment.
-    const bool divides = op_ == ReduceOp::avg && t == n_ - 2;
-    arithmetic_.combine(at(in.begin), scratch, in.size(), dtype_, op_,
-                        divides ? static_cast<int>(n_) : 1);
+    arithmetic_.combine(at(in.begin), scratch, in.size(), dtype_, op_, t == n_ - 2 ? divisor_ : 1);
   }
 
  private:
@@ -116,6 +108,7 @@ class RingAllReduce final : public Schedule {
   std::int64_t count_;
   DType dtype_;
   ReduceOp op_;
+  int divisor_;
   std::int64_t chunk_, k_, blocks_, steps_;
 };
 
@@ -123,7 +116,7 @@ class RingAllReduce final : public Schedule {
 
 std::unique_ptr<Schedule> ring_all_reduce_schedule(int rank, int world_size, void* data,
                                                    std::int64_t count, DType dtype, ReduceOp op,
-                                                   RingOptions options, Arithmetic& arithmetic) {
+                                                   Arithmetic& arithmetic, RingOptions options) {
   check_reducible(dtype, op);
   return std::make_unique<RingAllReduce>(rank, world_size, data, count, dtype, op, options,
                                          arithmetic);
@@ -135,7 +128,7 @@ std::unique_ptr<Operation> ring_all_reduce(Transport& transport, Scratch& scratc
   int n = transport.world_size(), r = transport.rank();
   return std::make_unique<Pipeline>(
       transport, scratch,
-      ring_all_reduce_schedule(r, n, data, count, dtype, op, options, transport.arithmetic()),
+      ring_all_reduce_schedule(r, n, data, count, dtype, op, transport.arithmetic(), options),
       Pipeline::Options{.to = (r + 1) % n,
                         .from = (r + n - 1) % n,
                         .tag = options.tag,

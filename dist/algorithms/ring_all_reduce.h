@@ -17,6 +17,8 @@ struct RingOptions {
   // Chunks a segment is cut into, so that a step's first chunk travels on while its others arrive.
   int chunks_per_segment = 4;
   int window = 2;  // Note [Pipelining]
+  // What an average is divided by; 0: the number of ranks.
+  int divisor = 0;
 };
 
 /// In place over `count` elements at `data`.
@@ -27,7 +29,7 @@ std::unique_ptr<Operation> ring_all_reduce(Transport& transport, Scratch& scratc
 /// The list of hops itself, for a reader or a test that wants to see it.
 std::unique_ptr<Schedule> ring_all_reduce_schedule(int rank, int world_size, void* data,
                                                    std::int64_t count, DType dtype, ReduceOp op,
-                                                   RingOptions options = {},
-                                                   Arithmetic& arithmetic = Arithmetic::host());
+                                                   Arithmetic& arithmetic,
+                                                   RingOptions options = {});
 
 }  // namespace rondo::dist

@@ -131,12 +131,13 @@ Work StagedCollectives::all_reduce(std::string what, const Tensor& x, ReduceOp o
     return Work(std::make_shared<DirectWork>(comm_.start(std::move(job)), x,
                                              op == ReduceOp::avg ? comm_.world_size() : 1));
   }
-  const bool is_ours = algorithm == AllReduce::shared || algorithm == AllReduce::ring ||
-                       algorithm == AllReduce::recursive_doubling;
+  const bool is_others = algorithm == AllReduce::nccl || algorithm == AllReduce::mpi ||
+                         algorithm == AllReduce::mpi_blocking;
   const Tensor host = to_host(x);
-  return start(std::move(what),
-               comm_.all_reduce_job(host, op, native || is_ours ? algorithm : AllReduce::automatic),
-               {x}, {{host, x}});
+  return start(
+      std::move(what),
+      comm_.all_reduce_job(host, op, native || !is_others ? algorithm : AllReduce::automatic), {x},
+      {{host, x}});
 }
 
 Work StagedCollectives::broadcast(std::string what, const Tensor& x, int root) {

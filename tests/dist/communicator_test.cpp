@@ -34,14 +34,19 @@ TEST_P(CommunicatorTest, AllReduce) {
 TEST_P(CommunicatorTest, AllReduceAutomatic) {
   on_ranks([](auto comm) { test::check_all_reduce(*comm, AllReduce::automatic); });
 }
-TEST_P(CommunicatorTest, AllReduceByRecursiveDoubling) {
-  on_ranks([](auto comm) { test::check_all_reduce(*comm, AllReduce::recursive_doubling); });
+TEST_P(CommunicatorTest, AllReduceByEveryAlgorithm) {
+  on_ranks([](auto comm) {
+    for (AllReduce way : {AllReduce::direct, AllReduce::tree, AllReduce::recursive_doubling,
+                          AllReduce::halving_doubling, AllReduce::hierarchical})
+      test::check_all_reduce(*comm, way);
+  });
 }
 // Sums of numbers that round, and the minimum of -0 and +0: the same bits on all ranks.
 TEST_P(CommunicatorTest, AllRanksGetTheSameBits) {
   on_ranks([](auto comm) {
-    for (AllReduce algorithm :
-         {AllReduce::automatic, AllReduce::ring, AllReduce::recursive_doubling}) {
+    for (AllReduce algorithm : {AllReduce::automatic, AllReduce::ring,
+                                AllReduce::recursive_doubling, AllReduce::halving_doubling,
+                                AllReduce::tree, AllReduce::direct, AllReduce::hierarchical}) {
       for (ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::min, ReduceOp::max}) {
         Generator generator(static_cast<std::uint64_t>(comm->rank()));
         Tensor x = randn({1000}, {}, generator);
@@ -269,6 +274,8 @@ TEST(Communicator, MpiAllReduceNeedsMpi) {
   });
   EXPECT_THAT(message, HasSubstr("the backend is thread"));
   EXPECT_THROW(parse_all_reduce("gloo"), CommError);
+  for (int way = 0; way <= static_cast<int>(AllReduce::mpi_blocking); ++way)
+    EXPECT_EQ(static_cast<int>(parse_all_reduce(name_of(static_cast<AllReduce>(way)))), way);
   EXPECT_EQ(parse_all_reduce("mpi"), AllReduce::mpi);
 }
 

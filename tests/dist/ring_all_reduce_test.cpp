@@ -9,40 +9,15 @@
 #include <vector>
 
 #include "dist/thread/thread_transport.h"
+#include "support/operations.h"
 #include "tensor/error.h"
 
 namespace rondo::dist {
 namespace {
 
-void drive(Operation& operation) {
-  auto deadline = Clock::now() + std::chrono::seconds(60);
-  while (true) {
-    Poll poll = operation.poll();
-    if (poll == Poll::done) return;
-    if (poll == Poll::idle) std::this_thread::yield();
-    ASSERT_LT(Clock::now(), deadline) << operation.waiting_for();
-  }
-}
-
-// Small integers: exact in every dtype, also as sums and products over five ranks.
-template <class T>
-T value(int rank, std::int64_t i, ReduceOp op) {
-  if (op == ReduceOp::prod) return T(static_cast<float>(1 + (i + rank) % 2));
-  return T(static_cast<float>((i * 7 + rank * 3) % 11));
-}
-
-template <class T>
-double expected(int ranks, std::int64_t i, ReduceOp op) {
-  double result = static_cast<double>(value<T>(0, i, op));
-  for (int r = 1; r < ranks; ++r) {
-    double v = static_cast<double>(value<T>(r, i, op));
-    if (op == ReduceOp::sum || op == ReduceOp::avg) result += v;
-    if (op == ReduceOp::prod) result *= v;
-    if (op == ReduceOp::min) result = std::min(result, v);
-    if (op == ReduceOp::max) result = std::max(result, v);
-  }
-  return op == ReduceOp::avg ? result / ranks : result;
-}
+using test::drive;
+using test::expected;
+using test::value;
 
 template <class T>
 void check(int ranks, std::int64_t count, ReduceOp op, RingOptions options) {
@@ -166,7 +141,8 @@ TEST(RingAllReduce, IntegersWrapAndBoolsAreLogical) {
 
 TEST(RingAllReduce, NoAverageOfIntegers) {
   std::int64_t x = 1;
-  EXPECT_THROW(ring_all_reduce_schedule(0, 2, &x, 1, i64, ReduceOp::avg), DTypeError);
+  Arithmetic host;
+  EXPECT_THROW(ring_all_reduce_schedule(0, 2, &x, 1, i64, ReduceOp::avg, host), DTypeError);
 }
 
 // Every rank sends 2 (N - 1) / N of the data, up to one element a segment.
@@ -174,7 +150,8 @@ TEST(RingAllReduce, SendsTheLeastPossible) {
   constexpr std::int64_t count = 1200;
   for (int n : {2, 3, 4, 5}) {
     std::vector<float> data(count);
-    auto schedule = ring_all_reduce_schedule(1, n, data.data(), count, f32, ReduceOp::sum);
+    Arithmetic host;
+    auto schedule = ring_all_reduce_schedule(1, n, data.data(), count, f32, ReduceOp::sum, host);
     std::size_t sent = 0;
     for (std::int64_t i = 0; i < schedule->hops(); ++i) sent += schedule->hop(i).send_bytes;
     EXPECT_EQ(sent, sizeof(float) * 2 * (n - 1) * count / n);
@@ -188,7 +165,9 @@ TEST(RingAllReduce, NoTransferReadsWhatAnotherWrites) {
   for (int n : {2, 3, 4, 5}) {
     std::vector<float> data(count);
     RingOptions options{.chunk_bytes = 8, .chunks_per_segment = 2};
-    auto ring = ring_all_reduce_schedule(0, n, data.data(), count, f32, ReduceOp::sum, options);
+    Arithmetic host;
+    auto ring =
+        ring_all_reduce_schedule(0, n, data.data(), count, f32, ReduceOp::sum, host, options);
     int ordered = 0;
     for (std::int64_t i = 0; i < ring->hops(); ++i) {
       Hop in = ring->hop(i);

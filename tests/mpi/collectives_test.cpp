@@ -14,7 +14,11 @@ using ::testing::HasSubstr;
 
 TEST(Mpi, InMemory) { test::check_all_reduce(*world(), AllReduce::shared); }
 TEST(Mpi, Ring) { test::check_all_reduce(*world(), AllReduce::ring); }
-TEST(Mpi, RecursiveDoubling) { test::check_all_reduce(*world(), AllReduce::recursive_doubling); }
+TEST(Mpi, EveryAlgorithm) {
+  for (AllReduce way : {AllReduce::direct, AllReduce::tree, AllReduce::recursive_doubling,
+                        AllReduce::halving_doubling, AllReduce::hierarchical})
+    test::check_all_reduce(*world(), way);
+}
 TEST(Mpi, Native) { test::check_all_reduce(*world(), AllReduce::mpi); }
 TEST(Mpi, NativeBlocking) { test::check_all_reduce(*world(), AllReduce::mpi_blocking); }
 TEST(Mpi, Broadcast) { test::check_broadcast(*world()); }
@@ -33,7 +37,8 @@ TEST(Mpi, Order) { test::check_order(*world()); }
 TEST(Mpi, Agree) { test::check_agree(*world()); }
 
 TEST(Mpi, LargeByEveryWay) {
-  for (AllReduce way : {AllReduce::ring, AllReduce::automatic}) {
+  for (AllReduce way : {AllReduce::ring, AllReduce::automatic, AllReduce::halving_doubling,
+                        AllReduce::hierarchical}) {
     // Many blocks of the ring and of stages; what is read out of private memory.
     for (std::int64_t count : {300'007, 5'000'011}) {
       Tensor x =

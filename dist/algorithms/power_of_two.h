@@ -1,0 +1,46 @@
+#pragma once
+// Algorithms that halve and double want a power of two of ranks. Where N is none, the first 2 E
+// ranks, E = N - 2^floor(log2 N), pair up: the even one gives its data to the odd one, stands
+// aside, and is told the result. The odd ones and the others are then a power of two, and are
+// numbered anew.
+
+#include <bit>
+#include <functional>
+#include <vector>
+
+#include "dist/algorithms/rounds.h"
+
+namespace rondo::dist {
+
+class PowerOfTwo {
+ public:
+  PowerOfTwo(int rank, int world_size)
+      : power_(static_cast<int>(std::bit_floor(static_cast<unsigned>(world_size)))),
+        extra_(world_size - power_),
+        rank_(rank) {}
+
+  int size() const { return power_; }
+  /// Its new number, and the rank that has a number.
+  int number() const { return rank_ < 2 * extra_ ? rank_ / 2 : rank_ - extra_; }
+  int rank_of(int number) const { return number < extra_ ? 2 * number + 1 : number + extra_; }
+
+  /// core(), the rounds of a rank that takes part, with the rounds before and after it in which
+  /// `whole` comes from, and goes to, those that stand aside.
+  std::vector<Round> with_the_others(Range whole,
+                                     const std::function<std::vector<Round>()>& core) const {
+    const bool is_paired = rank_ < 2 * extra_;
+    if (is_paired && rank_ % 2 == 0)
+      return {{.peer = rank_ + 1, .send = whole}, {.peer = rank_ + 1, .recv = whole}};
+    std::vector<Round> rounds;
+    if (is_paired)
+      rounds.push_back({.peer = rank_ - 1, .recv = whole, .arrival = Round::theirs_first});
+    for (const Round& round : core()) rounds.push_back(round);
+    if (is_paired) rounds.push_back({.peer = rank_ - 1, .send = whole});
+    return rounds;
+  }
+
+ private:
+  int power_, extra_, rank_;
+};
+
+}  // namespace rondo::dist

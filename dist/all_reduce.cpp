@@ -1,0 +1,178 @@
+// All-reduce: which way it goes, and the job that goes it.
+
+#include "dist/all_reduce.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "dist/algorithms/binomial_tree.h"
+#include "dist/algorithms/direct.h"
+#include "dist/algorithms/halving_doubling.h"
+#include "dist/algorithms/hierarchical.h"
+#include "dist/algorithms/recursive_doubling.h"
+#include "dist/communicator.h"
+#include "dist/dense.h"
+#include "dist/device_collectives.h"
+#include "dist/progress.h"
+#include "dist/shared/node_memory.h"
+#include "dist/tuner.h"
+#include "tensor/error.h"
+
+namespace rondo::dist {
+namespace {
+
+/// Of a signature: ranks that ask for different ways would not meet.
+std::int32_t way_of(AllReduce algorithm) {
+  return algorithm == AllReduce::automatic ? -1 : static_cast<std::int32_t>(algorithm);
+}
+
+/// What the ranks' memory does where there is any.
+bool is_for_memory(AllReduce algorithm) {
+  return algorithm == AllReduce::automatic || algorithm == AllReduce::shared;
+}
+
+std::unique_ptr<Operation> all_reduce_in(NodeMemory& memory, Transport& transport, Scratch& scratch,
+                                         const Signature& signature, const Tensor& x, ReduceOp op) {
+  return shared_all_reduce(memory.space, memory, memory.peers, transport, scratch, signature,
+                           x.data_ptr(), x.numel(), x.dtype(), op,
+                           memory.place_of(x.data_ptr(), bytes_of(x)));
+}
+
+constexpr std::array names = {"auto", "shared",       "direct", "tree", "doubling",    "halving",
+                              "ring", "hierarchical", "nccl",   "mpi",  "mpi_blocking"};
+
+}  // namespace
+
+const char* name_of(AllReduce way) { return names.at(static_cast<std::size_t>(way)); }
+
+AllReduce parse_all_reduce(std::string_view name) {
+  const auto found = std::ranges::find(names, name);
+  std::string all;
+  for (const char* known : names) all += concat(all.empty() ? "" : ", ", known);
+  require<CommError>(found != names.end(), "\"", name, "\" is no all-reduce; there are ", all);
+  return static_cast<AllReduce>(found - names.begin());
+}
+
+/// What `automatic` means for messages. Every rank comes to the same, from the size alone or from
+/// what all have measured together.
+AllReduce Communicator::choose(const Tensor& x) {
+  if (options_.tune && world_size_ > 1) {
+    if (tuner_ == nullptr) tuner_ = std::make_unique<Tuner>(*this, options_.tuning_file);
+    return tuner_->fastest(bytes_of(x));
+  }
+  const int rounds = std::bit_width(static_cast<unsigned>(world_size_ - 1));
+  return bytes_of(x) * static_cast<std::size_t>(rounds) <= options_.small_bytes
+             ? AllReduce::recursive_doubling
+             : AllReduce::ring;
+}
+
+Communicator::Job Communicator::all_reduce_job(const Tensor& x, ReduceOp op, AllReduce algorithm) {
+  check_dense("all_reduce", x);
+  check_reducible(x.dtype(), op);
+  const bool in_memory = memory_ != nullptr && is_for_memory(algorithm);
+  require<CommError>(in_memory || algorithm != AllReduce::shared || world_size_ == 1,
+                     "all_reduce: shared memory was asked for, but the ranks share none: ",
+                     "they are on several machines or in several containers, or nobody has called "
+                     "share_memory");
+  const AllReduce way = algorithm == AllReduce::automatic && !in_memory ? choose(x) : algorithm;
+  const bool native = way == AllReduce::mpi || way == AllReduce::mpi_blocking;
+  require<CommError>(!native || std::strcmp(backend(), "mpi") == 0 || world_size_ == 1,
+                     "all_reduce: MPI's own was asked for, but the backend is ", backend());
+  x.bump_version();
+  std::string name = concat("all_reduce ", sequence_, group_);
+  Signature signature = signature_of("all_reduce", x, op);
+  signature.way = way_of(algorithm);
+  RingOptions ring = next_ring();
+  if (in_memory) {
+    auto begin = [=, this, memory = memory_](Scratch& scratch) {
+      return all_reduce_in(*memory, *transport_, scratch, signature, x, op);
+    };
+    return {.name = std::move(name), .begin = std::move(begin), .keep = memory_};
+  }
+  return {.name = std::move(name),
+          .begin = [=, this](Scratch& scratch) { return all_reduce_by(way, scratch, x, op, ring); },
+          .signature = signature,
+          .tag = ring.tag};
+}
+
+std::unique_ptr<Operation> Communicator::all_reduce_by(AllReduce way, Scratch& scratch,
+                                                       const Tensor& x, ReduceOp op,
+                                                       const RingOptions& ring) const {
+  if (world_size_ == 1 || x.numel() == 0) return nullptr;
+  Transport& t = *transport_;
+  void* data = x.data_ptr();
+  const std::int64_t count = x.numel();
+  const DType dtype = x.dtype();
+  switch (way) {
+    case AllReduce::direct:
+      return direct_all_reduce(t, scratch, data, count, dtype, op, ring.tag);
+    case AllReduce::tree:
+      return tree_all_reduce(t, scratch, data, count, dtype, op, ring.tag);
+    case AllReduce::recursive_doubling:
+      return recursive_doubling_all_reduce(t, scratch, data, count, dtype, op, ring.tag);
+    case AllReduce::halving_doubling:
+      return halving_doubling_all_reduce(t, scratch, data, count, dtype, op, ring.tag);
+    case AllReduce::hierarchical: {
+      const std::vector<int> one_node(static_cast<std::size_t>(world_size_));
+      return hierarchical_all_reduce(t, scratch, data, count, dtype, op,
+                                     node_of().empty() ? one_node : node_of(), ring);
+    }
+    case AllReduce::mpi:
+    case AllReduce::mpi_blocking:
+      if (auto native = t.native_all_reduce(data, count, dtype, op, way == AllReduce::mpi_blocking))
+        return native;
+      [[fallthrough]];
+    default:
+      return ring_all_reduce(t, scratch, data, count, dtype, op, ring);
+  }
+}
+
+Work Communicator::all_reduce_async(const Tensor& x, ReduceOp op, AllReduce algorithm) {
+  if (!is_on_gpu("all_reduce", x)) {
+    require<CommError>(algorithm != AllReduce::nccl, "all_reduce: NCCL was asked for, but the ",
+                       "tensor is on the CPU");
+    return start(all_reduce_job(x, op, algorithm));
+  }
+  check_dense("all_reduce", x);
+  check_reducible(x.dtype(), op);
+  x.bump_version();
+  std::string name = next_name("all_reduce");
+  if (world_size_ == 1 || x.numel() == 0) return {};
+  return gpu_->all_reduce(std::move(name), x, op, algorithm);
+}
+Work Communicator::all_reduce_async(const Tensor& x, ReduceOp op) {
+  // What is NCCL's on the GPU is ours on the CPU.
+  const bool is_nccl = options_.all_reduce == AllReduce::nccl;
+  const bool on_cpu = x.defined() && x.device().is_cpu();
+  return all_reduce_async(x, op, is_nccl && on_cpu ? AllReduce::automatic : options_.all_reduce);
+}
+// In memory, and with nothing under way: without a job, a queue or a name.
+bool Communicator::all_reduce_now(const Tensor& x, ReduceOp op) {
+  if (memory_ == nullptr || !is_for_memory(options_.all_reduce)) return false;
+  check_dense("all_reduce", x);
+  check_reducible(x.dtype(), op);
+  const std::uint64_t sequence = sequence_;
+  const bool ran = progress_->run_now(
+      rank_, x.impl_ptr(),
+      [&](Scratch& scratch) {
+        Signature signature = signature_of("all_reduce", x, op);
+        signature.way = way_of(options_.all_reduce);
+        return all_reduce_in(*memory_, *transport_, scratch, signature, x, op);
+      },
+      [&] { return concat("all_reduce ", sequence, group_); });
+  if (!ran) return false;
+  ++sequence_;
+  x.bump_version();
+  return true;
+}
+
+void Communicator::all_reduce(const Tensor& x, ReduceOp op) {
+  if (is_on_gpu("all_reduce", x)) return all_reduce_async(x, op).wait();
+  if (all_reduce_now(x, op)) return;
+  run(all_reduce_job(
+      x, op, options_.all_reduce == AllReduce::nccl ? AllReduce::automatic : options_.all_reduce));
+}
+
+}  // namespace rondo::dist

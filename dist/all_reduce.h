@@ -1,0 +1,39 @@
+#pragma once
+// The ways to do an all-reduce, by name.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace rondo::dist {
+
+/// Who does it: the memory that ranks of one machine share (dist/shared); one of rondo's own
+/// algorithms over messages (dist/algorithms); MPI_Iallreduce, polled; or (for benchmarks: no
+/// deadline can interrupt it) MPI_Allreduce itself. What MPI lacks (bf16, f16, bool) is done by the
+/// ring. On a GPU: ncclAllReduce, rondo's ring over NCCL's messages, or MPI by way of the host's
+/// memory.
+///
+/// `automatic` is NCCL on a GPU; on the CPU shared memory; and where there is none what the tuner
+/// (dist/tuner.h) found fastest, or without one recursive doubling up to
+/// CommunicatorOptions::small_bytes sent, and else the ring.
+enum class AllReduce : std::uint8_t {
+  automatic,
+  shared,
+  direct,
+  tree,
+  recursive_doubling,
+  halving_doubling,
+  ring,
+  hierarchical,
+  nccl,
+  mpi,
+  mpi_blocking
+};
+
+/// "auto", "shared", "direct", "tree", "doubling", "halving", "ring", "hierarchical", "nccl", "mpi"
+/// or "mpi_blocking".
+const char* name_of(AllReduce way);
+/// Reads one of these; throws CommError on anything else.
+AllReduce parse_all_reduce(std::string_view name);
+
+}  // namespace rondo::dist

@@ -1,0 +1,153 @@
+#include "dist/tuner.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "dist/communicator.h"
+#include "tensor/creation.h"
+#include "tensor/error.h"
+
+namespace rondo::dist {
+namespace {
+
+constexpr double enough_seconds = 0.5;  // for one algorithm at one size
+constexpr int enough_times = 9;
+
+/// How many ranks each node has: "mpi 2+2"; "mpi 4" where nobody knows.
+std::string text_of_world(const Communicator& comm) {
+  std::map<int, int> ranks;
+  for (int node : comm.node_of()) ++ranks[node];
+  if (ranks.empty()) return concat(comm.backend(), ' ', comm.world_size());
+  std::string text;
+  for (const auto& [node, count] : ranks) text += concat(text.empty() ? "" : "+", count);
+  return concat(comm.backend(), ' ', text);
+}
+
+double median(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + std::ssize(values) / 2);
+  return values[values.size() / 2];
+}
+
+}  // namespace
+
+std::string Tuner::default_file() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  if (cache != nullptr && *cache == '/') return concat(cache, "/rondo/all_reduce.txt");
+  if (home != nullptr && *home == '/') return concat(home, "/.cache/rondo/all_reduce.txt");
+  return {};
+}
+
+// A line of the file: "mpi 2+2 65536 halving". One that makes no sense is left out: what it said is
+// measured again.
+Tuner::Tuner(Communicator& comm, std::string file)
+    : comm_(comm), file_(std::move(file)), world_(text_of_world(comm)) {
+  std::string text;
+  if (comm_.rank() == 0 && !file_.empty()) {
+    std::ifstream in(file_);
+    text.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  std::istringstream lines(comm_.broadcast_bytes(text));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string backend, ranks, way;
+    std::size_t bytes = 0;
+    if (!(words >> backend >> ranks >> bytes >> way)) continue;
+    if (backend + ' ' + ranks != world_) {
+      others_ += line + '\n';
+      continue;
+    }
+    const auto possible = candidates(bytes);
+    for (AllReduce candidate : possible) {
+      if (way == name_of(candidate)) known_[bytes] = candidate;
+    }
+  }
+}
+
+AllReduce Tuner::fastest(std::size_t bytes) {
+  const std::size_t size_class = std::bit_floor(std::max<std::size_t>(bytes, 4));
+  if (const auto known = known_.find(size_class); known != known_.end()) return known->second;
+  const AllReduce way = measure(size_class);
+  known_[size_class] = way;
+  if (comm_.rank() == 0) write();
+  return way;
+}
+
+// What cannot win is not tried: at worst it would take as long as all the others together.
+std::vector<AllReduce> Tuner::candidates(std::size_t bytes) const {
+  std::vector<AllReduce> all = {AllReduce::recursive_doubling, AllReduce::halving_doubling};
+  const auto n = static_cast<std::size_t>(comm_.world_size());
+  if (bytes * n <= 256 << 10) all.push_back(AllReduce::direct);
+  if (bytes <= 256 << 10) all.push_back(AllReduce::tree);
+  if (bytes >= 4 << 10) all.push_back(AllReduce::ring);
+  const auto& nodes = comm_.node_of();
+  const bool has_levels = std::ranges::any_of(nodes, [&](int node) {
+    const auto there = std::ranges::count(nodes, node);
+    return there > 1 && there < std::ssize(nodes);
+  });
+  if (has_levels) all.push_back(AllReduce::hierarchical);
+  if (std::strcmp(comm_.backend(), "mpi") == 0) all.push_back(AllReduce::mpi);
+  return all;
+}
+
+// Turn by turn, so that whatever else the network carries hits all alike; a time is that of the
+// slowest rank, so all ranks come to the same judgement. One that is far behind after its first
+// times is not asked again.
+AllReduce Tuner::measure(std::size_t bytes) {
+  const Tensor x = zeros({static_cast<std::int64_t>(bytes / 4)});
+  const auto seconds_of = [&](AllReduce way) {
+    comm_.barrier();
+    const auto begin = Clock::now();
+    comm_.all_reduce_async(x, ReduceOp::sum, way).wait();
+    const Tensor slowest =
+        scalar(std::chrono::duration<double>(Clock::now() - begin).count(), {.dtype = f64});
+    comm_.all_reduce_async(slowest, ReduceOp::max, AllReduce::recursive_doubling).wait();
+    return slowest.item<double>();
+  };
+  const std::vector<AllReduce> ways = candidates(bytes);
+  std::vector<std::vector<double>> seconds(ways.size());
+  for (AllReduce way : ways) seconds_of(way);  // connections, scratch memory
+  double spent = 0, best = std::numeric_limits<double>::infinity();
+  for (int turn = 0; turn < enough_times; ++turn) {
+    if (turn >= 2 && spent > enough_seconds * static_cast<double>(ways.size())) break;
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      if (turn >= 2 && median(seconds[i]) > 2 * best) continue;
+      seconds[i].push_back(seconds_of(ways[i]));
+      spent += seconds[i].back();
+    }
+    best = std::numeric_limits<double>::infinity();
+    for (const auto& times : seconds) best = std::min(best, median(times));
+  }
+  const auto fastest = std::ranges::min_element(
+      seconds, {}, [](const std::vector<double>& times) { return median(times); });
+  return ways[static_cast<std::size_t>(fastest - seconds.begin())];
+}
+
+// Whole or not at all, whoever else writes it.
+void Tuner::write() const {
+  if (file_.empty()) return;
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  fs::create_directories(fs::path(file_).parent_path(), failed);
+  const std::string whole = concat(file_, '.', getpid());
+  {
+    std::ofstream out(whole);
+    out << others_;
+    for (const auto& [bytes, way] : known_)
+      out << world_ << ' ' << bytes << ' ' << name_of(way) << '\n';
+    if (!out.flush()) failed = std::make_error_code(std::errc::io_error);
+  }
+  if (!failed) fs::rename(whole, file_, failed);
+  if (failed) fs::remove(whole, failed);
+}
+
+}  // namespace rondo::dist

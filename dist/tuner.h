@@ -1,0 +1,45 @@
+#pragma once
+// Tuner: which all-reduce is the fastest, found out by trying.
+//
+// Which algorithm wins depends on the size, the number of ranks, and above all on the network, of
+// which nobody knows anything beforehand. So the first all-reduce of a size class (a power of two
+// of bytes) on a communicator tries all that may win there, and remembers. What was measured is
+// kept in a file, by the number of ranks on each node and the size, so that a job measures once and
+// its next runs take the same ways: sums are then added up in the same order, and a run that is
+// resumed ends at the same bits. A network that has changed is a reason to delete the file.
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dist/all_reduce.h"
+
+namespace rondo::dist {
+
+class Communicator;
+
+class Tuner {
+ public:
+  /// `file` may be empty (nothing is kept) or not exist yet; only rank 0 reads and writes it. One
+  /// that cannot be written is not an error. Collective.
+  Tuner(Communicator& comm, std::string file);
+  /// Collective: all ranks ask for the same size. Throws CommError.
+  AllReduce fastest(std::size_t bytes);
+
+  /// The file that dist::init uses: rondo/all_reduce.txt in $XDG_CACHE_HOME or ~/.cache; empty
+  /// where there is no home.
+  static std::string default_file();
+
+ private:
+  std::vector<AllReduce> candidates(std::size_t bytes) const;
+  AllReduce measure(std::size_t bytes);
+  void write() const;
+
+  Communicator& comm_;
+  std::string file_, world_;  // what the file calls this world: "mpi 2+2"
+  std::map<std::size_t, AllReduce> known_;
+  std::string others_;  // lines of the file about other worlds
+};
+
+}  // namespace rondo::dist

@@ -1,0 +1,44 @@
+#pragma once
+// Collective algorithms without a communicator, for tests of each.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "dist/reduce.h"
+#include "dist/transport.h"
+
+namespace rondo::test {
+
+inline void drive(dist::Operation& operation) {
+  auto deadline = dist::Clock::now() + std::chrono::seconds(60);
+  while (true) {
+    dist::Poll poll = operation.poll();
+    if (poll == dist::Poll::done) return;
+    if (poll == dist::Poll::idle) std::this_thread::yield();
+    ASSERT_LT(dist::Clock::now(), deadline) << operation.waiting_for();
+  }
+}
+
+// Small integers: exact in every dtype, also as sums and products over five ranks.
+template <class T>
+T value(int rank, std::int64_t i, dist::ReduceOp op) {
+  if (op == dist::ReduceOp::prod) return T(static_cast<float>(1 + (i + rank) % 2));
+  return T(static_cast<float>((i * 7 + rank * 3) % 11));
+}
+
+template <class T>
+double expected(int ranks, std::int64_t i, dist::ReduceOp op) {
+  double result = static_cast<double>(value<T>(0, i, op));
+  for (int r = 1; r < ranks; ++r) {
+    double v = static_cast<double>(value<T>(r, i, op));
+    if (op == dist::ReduceOp::sum || op == dist::ReduceOp::avg) result += v;
+    if (op == dist::ReduceOp::prod) result *= v;
+    if (op == dist::ReduceOp::min) result = std::min(result, v);
+    if (op == dist::ReduceOp::max) result = std::max(result, v);
+  }
+  return op == dist::ReduceOp::avg ? result / ranks : result;
+}
+
+}  // namespace rondo::test
