@@ -1,0 +1,91 @@
+#pragma once
+// dist/transport.h on SimGrid's simulated MPI.
+//
+// Polling would cost simulated time, or an endless loop without any. So `test` only looks at what
+// is known to be complete, and `wait`, which the driver calls when nothing moves, lets simulated
+// time pass until something is.
+
+#include <smpi/mpi.h>
+#include <smpi/smpi.h>
+
+#include <stdexcept>
+#include <vector>
+
+#include "dist/transport.h"
+
+namespace rondo::simgrid {
+
+/// Adding arriving chunks takes the time of its memory traffic, and nothing is added: which numbers
+/// come out is for other tests.
+class SimulatedArithmetic final : public dist::Arithmetic {
+ public:
+  /// bytes_per_second: of memory; 0: it takes no time.
+  explicit SimulatedArithmetic(double bytes_per_second) : bytes_per_second_(bytes_per_second) {}
+  void combine(void*, const void*, std::int64_t count, DType dtype, dist::ReduceOp, int) override {
+    if (bytes_per_second_ <= 0) return;
+    // Two are read, one is written.
+    smpi_execute(3.0 * static_cast<double>(count * size_of(dtype)) / bytes_per_second_);
+  }
+
+ private:
+  double bytes_per_second_;
+};
+
+class SmpiTransport final : public dist::Transport {
+ public:
+  explicit SmpiTransport(double memory_bytes_per_second) : arithmetic_(memory_bytes_per_second) {
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &world_size_);
+  }
+
+  int rank() const override { return rank_; }
+  int world_size() const override { return world_size_; }
+  const char* name() const override { return "smpi"; }
+  dist::Arithmetic& arithmetic() override { return arithmetic_; }
+
+  dist::Request send(int peer, int tag, const void* data, std::size_t bytes) override {
+    MPI_Request request;
+    MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, MPI_COMM_WORLD, &request);
+    return add(request);
+  }
+  dist::Request recv(int peer, int tag, void* data, std::size_t bytes) override {
+    MPI_Request request;
+    MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, MPI_COMM_WORLD, &request);
+    return add(request);
+  }
+  bool test(dist::Request& request) override {
+    if (request.id == 0) return true;
+    if (pending_[request.id - 1] != MPI_REQUEST_NULL) return false;
+    free_.push_back(request.id);
+    request.id = 0;
+    return true;
+  }
+  void abandon(dist::Request&) noexcept override {}
+  void abort(int status) noexcept override { MPI_Abort(MPI_COMM_WORLD, status); }
+
+  /// Until one more request is complete.
+  void wait() {
+    int index;
+    MPI_Waitany(static_cast<int>(pending_.size()), pending_.data(), &index, MPI_STATUS_IGNORE);
+    if (index == MPI_UNDEFINED) throw std::runtime_error("nothing is under way");
+  }
+
+ private:
+  dist::Request add(MPI_Request request) {
+    if (free_.empty()) {
+      pending_.push_back(request);
+      return {pending_.size()};
+    }
+    const std::uint64_t id = free_.back();
+    free_.pop_back();
+    pending_[id - 1] = request;
+    return {id};
+  }
+
+  SimulatedArithmetic arithmetic_;
+  int rank_ = 0, world_size_ = 1;
+  std::vector<MPI_Request> pending_;  // request i + 1; null: complete
+  std::vector<std::uint64_t> free_;   // ids of those that have been tested since
+};
+
+}  // namespace rondo::simgrid
