@@ -104,4 +104,40 @@ std::vector<Indices> BatchSampler::batches() const {
   return batches;
 }
 
+ShardedBatches::ShardedBatches(std::int64_t size, ShardedBatchesOptions options)
+    : size_(size), options_(options) {
+  check_size(size, "ShardedBatches");
+  require(options.world_size > 0 && options.rank >= 0 && options.rank < options.world_size,
+          "ShardedBatches: rank ", options.rank, " of a world of ", options.world_size);
+  require(options.shards > 0 && options.shards % options.world_size == 0,
+          "ShardedBatches: ", options.shards, " shards do not divide by ", options.world_size,
+          " ranks");
+  require(options.batch_size > 0 && options.batch_size % options.shards == 0,
+          "ShardedBatches: a batch of ", options.batch_size, " does not divide by ", options.shards,
+          " shards");
+}
+
+std::int64_t ShardedBatches::total_size() const {
+  return (size_ + options_.shards - 1) / options_.shards * options_.shards;
+}
+
+std::int64_t ShardedBatches::size() const {
+  return (total_size() + options_.batch_size - 1) / options_.batch_size;
+}
+
+std::vector<Indices> ShardedBatches::batches() const {
+  Indices order = permutation(size_, options_.seed, epoch_);
+  order.resize(static_cast<std::size_t>(total_size()));
+  const auto own = static_cast<std::size_t>(size_);
+  for (std::size_t i = own; i < order.size(); ++i) order[i] = order[i - own];
+  std::vector<Indices> batches;
+  for (std::int64_t first = 0; first < std::ssize(order); first += options_.batch_size) {
+    const std::int64_t part =
+        std::min(options_.batch_size, std::ssize(order) - first) / options_.world_size;
+    const auto begin = order.begin() + first + part * options_.rank;
+    batches.emplace_back(begin, begin + part);
+  }
+  return batches;
+}
+
 }  // namespace rondo::data

@@ -126,4 +126,34 @@ class BatchSampler final : public BatchSource {
   bool drop_last_;
 };
 
+struct ShardedBatchesOptions {
+  std::int64_t batch_size = 1;  // of all ranks together
+  int rank = 0;
+  int world_size = 1;
+  /// What every batch must divide by; a multiple of world_size.
+  std::int64_t shards = 1;
+  std::uint64_t seed = 0;
+};
+
+/// One rank's part of each batch where the batches, and the order of the images in them, are to be
+/// the same whatever the number of ranks (dist/reproducible.h): rank r has the r-th of world_size
+/// neighbouring parts of each. So that the last batch divides by the shards, the first indices of
+/// the order are repeated at its end.
+class ShardedBatches final : public BatchSource {
+ public:
+  /// Throws Error when shards do not divide by the ranks, or batch_size by the shards.
+  explicit ShardedBatches(std::int64_t size, ShardedBatchesOptions options = {});
+  std::int64_t size() const override;
+  std::vector<Indices> batches() const override;
+  void set_epoch(std::uint64_t epoch) override { epoch_ = epoch; }
+  std::uint64_t epoch() const override { return epoch_; }
+  /// Indices in an epoch, over all ranks, with those that are repeated.
+  std::int64_t total_size() const;
+
+ private:
+  std::int64_t size_;
+  ShardedBatchesOptions options_;
+  std::uint64_t epoch_ = 0;
+};
+
 }  // namespace rondo::data

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <ranges>
-#include <set>
 
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/shape.h"
 #include "autograd/record.h"
+#include "dist/replica.h"
 #include "tensor/creation.h"
 #include "tensor/cuda.h"
 #include "tensor/error.h"
@@ -35,50 +34,6 @@ std::vector<Device> gpus(const std::vector<int>& ids) {
   }
   return devices;
 }
-
-/// The parameters and buffers of a module, each once.
-struct Members {
-  Tensors parameters, buffers;
-};
-
-class Collect final : public nn::Visitor {
- public:
-  Members members;
-
-  void parameter(std::string_view, Tensor& x) override {
-    if (x.defined() && seen_.insert(x.impl_ptr().get()).second) members.parameters.push_back(x);
-  }
-  void buffer(std::string_view, Tensor& x) override {
-    if (x.defined() && seen_.insert(x.impl_ptr().get()).second) members.buffers.push_back(x);
-  }
-  void child(std::string_view, nn::Module& module) override { module.visit(*this); }
-
- private:
-  std::set<const TensorImpl*> seen_;
-};
-
-/// Puts a replica's tensors in the place of a module's; what was shared stays shared.
-class Substitute final : public nn::Visitor {
- public:
-  Substitute(const Members& originals, const Members& replicas) {
-    auto add = [&](const Tensors& from, const Tensors& to) {
-      for (std::size_t i = 0; i < from.size(); ++i) replica_[from[i].impl_ptr().get()] = to[i];
-    };
-    add(originals.parameters, replicas.parameters);
-    add(originals.buffers, replicas.buffers);
-  }
-
-  void parameter(std::string_view, Tensor& x) override {
-    if (x.defined()) x = replica_.at(x.impl_ptr().get());
-  }
-  void buffer(std::string_view, Tensor& x) override {
-    if (x.defined()) x = replica_.at(x.impl_ptr().get());
-  }
-  void child(std::string_view, nn::Module& module) override { module.visit(*this); }
-
- private:
-  std::map<const TensorImpl*, Tensor> replica_;
-};
 
 /// One copy after the other, each an op on the tape; also of what is there already, since each
 /// replica has its own.
@@ -215,9 +170,7 @@ Tensor DataParallel::forward(const Tensor& x) {
   check_parameters();
   const std::int64_t rows = x.size(0), devices = std::ssize(devices_);
   const std::int64_t part = (rows + devices - 1) / devices, used = (rows + part - 1) / part;
-  Collect collect;
-  module_.visit(collect);
-  const Members& members = collect.members;
+  const Members members = members_of(module_);
   std::vector<Members> replicas;  // of the second device on
   if (peers_ != nullptr && used == devices) {
     replicas = broadcast(members, peers_);
@@ -229,11 +182,9 @@ Tensor DataParallel::forward(const Tensor& x) {
   for (std::int64_t i = 0; i < used; ++i) {
     const Tensor input = x.narrow(0, i * part, std::min(part, rows - i * part))
                              .to(devices_[static_cast<std::size_t>(i)]);
-    nn::AnyModule replica = module_;  // shares its tensors with the original
-    if (i > 0) {
-      Substitute substitute(members, replicas[static_cast<std::size_t>(i - 1)]);
-      replica.visit(substitute);
-    }
+    nn::AnyModule replica =
+        i > 0 ? replica_of(module_, members, replicas[static_cast<std::size_t>(i - 1)])
+              : nn::AnyModule();
     const Tensor output = (i > 0 ? replica : module_)(input);
     outputs.push_back((output.dim() == 0 ? output.reshape({1}) : output).to(output_));
   }

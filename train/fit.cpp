@@ -43,7 +43,13 @@ class Run {
   FitResult operator()() {
     // First the wrappers, which give every rank rank 0's values; then what a checkpoint puts over
     // them.
-    if (options_.sync == Sync::ddp) {
+    if (options_.shards > 0) {
+      auto* model = dynamic_cast<nn::AnyModule*>(&model_);
+      require(model != nullptr,
+              "fit: reproducible training makes copies of the model, which must be an "
+              "nn::AnyModule");
+      reproducible_.emplace(*model, comm_, dist::ReproducibleOptions{.shards = options_.shards});
+    } else if (options_.sync == Sync::ddp) {
       ddp_.emplace(model_, comm_);
       if (!options_.comm_hook.empty()) {
         ddp_->register_comm_hook(dist::make_comm_hook(options_.comm_hook));
@@ -57,6 +63,7 @@ class Run {
     step_.emplace(TrainStepOptions{.model = model_,
                                    .optimizer = optimizer_,
                                    .ddp = ddp_ ? &*ddp_ : nullptr,
+                                   .reproducible = reproducible_ ? &*reproducible_ : nullptr,
                                    .criterion = options_.criterion,
                                    .graph = options_.graph,
                                    .rank = comm_->rank()});
@@ -206,7 +213,7 @@ class Run {
   }
 
   double mean_over_ranks(double value) {
-    if (ddp_) return value;  // already is
+    if (ddp_ || reproducible_) return value;  // already is
     Tensor sum = full({1}, value, {.dtype = f64});
     comm_->all_reduce(sum, dist::ReduceOp::avg);
     return sum.item<double>();
@@ -277,10 +284,11 @@ class Run {
                                      result_.checkpoint.string(), position_.epoch + 1,
                                      position_.step + 1);
       }
-      if (checkpoint.world_size != comm_->world_size())
+      // In reproducible training the bits are the same, whatever the ranks and threads.
+      if (!reproducible_ && checkpoint.world_size != comm_->world_size())
         *options_.out << fmt::format(" ({} ranks then, {} now: the last digits will differ)",
                                      checkpoint.world_size, comm_->world_size());
-      else if (checkpoint.threads != omp_get_max_threads())
+      else if (!reproducible_ && checkpoint.threads != omp_get_max_threads())
         *options_.out << fmt::format(" ({} threads then, {} now: the last digits will differ)",
                                      checkpoint.threads, omp_get_max_threads());
       *options_.out << std::endl;
@@ -298,6 +306,7 @@ class Run {
   Device device_;
   RunState state_;
   std::optional<dist::DistributedDataParallel> ddp_;
+  std::optional<dist::ReproducibleDataParallel> reproducible_;
   std::optional<dist::ParameterAverager> averager_;
   std::shared_ptr<dist::Communicator> questions_ = comm_;
   std::optional<TrainStep> step_;
@@ -318,6 +327,10 @@ FitResult fit(nn::Module& model, optim::Optimizer& optimizer, optim::LRSchedule&
   require(options.averaging.every > 0, "fit: averaging.every is ", options.averaging.every,
           ", but must be positive");
   require(data.train_images > 0 && data.train.size() > 0, "fit: there are no training images");
+  require(options.shards == 0 ||
+              (options.sync == Sync::ddp && options.comm_hook.empty() && !options.graph),
+          "fit: reproducible training goes with gradients that are averaged as they are: no "
+          "averaging of parameters, no comm hook, no graph");
   require(!options.resume || !options.checkpoint_dir.empty(),
           "fit: resuming needs a checkpoint directory");
   require<DeviceError>(!options.graph || device_of(model).is_cuda(),

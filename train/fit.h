@@ -38,6 +38,10 @@ struct FitOptions {
   Sync sync = Sync::ddp;
   dist::AveragerOptions averaging = {.every = 8};  // for Sync::average
   std::string comm_hook = {};                      // for Sync::ddp (dist::make_comm_hook)
+  /// With Sync::ddp: so many logical shards a batch, and the same bits on any number of ranks
+  /// (dist/reproducible.h); 0: off. The model must then be an nn::AnyModule on the CPU, and the
+  /// loader's batches data::ShardedBatches.
+  int shards = 0;
   /// (model output, target) to a mean over the batch; none: cross_entropy.
   std::function<Tensor(const Tensor&, const Tensor&)> criterion = {};
   /// On a GPU: captures the step and launches it as one (train/step.h).

@@ -26,6 +26,7 @@ TrainStep::TrainStep(TrainStepOptions options) : options_(std::move(options)) {
 }
 
 void TrainStep::operator()(const data::Batch& batch, const std::function<std::string()>& where) {
+  if (options_.reproducible != nullptr) return run_reproducibly(batch, where);
   if (options_.graph && steps_before_graph_ == warm_up && !graph_) capture(batch);
   if (fits_graph(batch)) {
     NoGradGuard no_grad;
@@ -43,6 +44,18 @@ void TrainStep::operator()(const data::Batch& batch, const std::function<std::st
   }
   run(batch.input, batch.target, where);
   if (steps_before_graph_ < warm_up) ++steps_before_graph_;
+}
+
+void TrainStep::run_reproducibly(const data::Batch& batch,
+                                 const std::function<std::string()>& where) {
+  options_.optimizer.zero_grad();
+  losses_.push_back(options_.reproducible->backward(batch.input, batch.target, options_.criterion));
+  const auto& losses = options_.reproducible->losses();
+  for (std::size_t shard = 0; shard < losses.size(); ++shard) {
+    if (!std::isfinite(losses[shard]))
+      throw Error(concat("the loss is ", losses[shard], " on shard ", shard, where ? where() : ""));
+  }
+  options_.optimizer.step();
 }
 
 void TrainStep::run(const Tensor& input, const Tensor& target,

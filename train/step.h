@@ -15,6 +15,7 @@
 
 #include "data/dataset.h"
 #include "dist/ddp.h"
+#include "dist/reproducible.h"
 #include "nn/module.h"
 #include "optim/optimizer.h"
 #include "tensor/async_copy.h"
@@ -27,6 +28,8 @@ struct TrainStepOptions {
   optim::Optimizer& optimizer;
   /// Null: the ranks' gradients are not averaged.
   dist::DistributedDataParallel* ddp = nullptr;
+  /// Instead of ddp: the same bits on any number of ranks.
+  dist::ReproducibleDataParallel* reproducible = nullptr;
   /// (model output, target) to a mean over the batch; none: cross_entropy.
   std::function<Tensor(const Tensor&, const Tensor&)> criterion = {};
   /// Captures the step; the model must be on a GPU.
@@ -47,6 +50,7 @@ class TrainStep {
   std::vector<double> take_losses(bool wait = false);
 
  private:
+  void run_reproducibly(const data::Batch& batch, const std::function<std::string()>& where);
   void run(const Tensor& input, const Tensor& target, const std::function<std::string()>& where);
   bool fits_graph(const data::Batch& batch) const;
   void capture(const data::Batch& batch);

@@ -1,11 +1,11 @@
 #include "train/trainer.h"
 
-#include "data/sampler.h"
 #include "dist/device.h"
 #include "dist/init.h"
 #include "dist/threads.h"
 #include "tensor/error.h"
 #include "train/evaluate.h"
+#include "train/share_of_data.h"
 
 namespace rondo::train {
 namespace {
@@ -33,19 +33,19 @@ FitResult Trainer::fit(std::shared_ptr<const data::Dataset> train,
   require(options_.batch_size > 0 && options_.batch_size % comm.world_size() == 0,
           "Trainer: a batch of ", options_.batch_size, " does not divide by the ",
           comm.world_size(), " ranks");
-  auto sampler = std::make_shared<data::DistributedSampler>(
-      train->size(),
-      data::DistributedSamplerOptions{
-          .rank = comm.rank(), .world_size = comm.world_size(), .seed = options_.seed});
-  data::DataLoader loader(
-      train, sampler,
-      {.batch_size = options_.batch_size / comm.world_size(), .workers = options_.workers},
-      options_.train_transform);
+  ShareOfData share = share_of_data(std::move(train), {.batch_size = options_.batch_size,
+                                                       .rank = comm.rank(),
+                                                       .world_size = comm.world_size(),
+                                                       .shards = options_.fit.shards,
+                                                       .seed = options_.seed,
+                                                       .workers = options_.workers,
+                                                       .transform = options_.train_transform});
+  data::DataLoader& loader = share.loader;
   auto schedule = options_.schedule ? options_.schedule(optimizer_, options_.epochs * loader.size())
                                     : constant(optimizer_);
   return train::fit(model_, optimizer_, *schedule,
                     {.train = loader,
-                     .train_images = sampler->size() * comm.world_size(),
+                     .train_images = share.images,
                      .batch_size = options_.batch_size,
                      .test = test,
                      .test_transform = options_.test_transform},

@@ -18,7 +18,6 @@
 #include "autograd/grad_mode.h"
 #include "autograd/ops/activation.h"
 #include "autograd/ops/reduce.h"
-#include "data/loader.h"
 #include "data/resident.h"
 #include "dist/comm_hook.h"
 #include "dist/device.h"
@@ -37,6 +36,7 @@
 #include "train/evaluate.h"
 #include "train/fit.h"
 #include "train/run_state.h"
+#include "train/share_of_data.h"
 
 namespace examples {
 
@@ -69,6 +69,10 @@ class Program {
                          flags_.outer_momentum == 0),
             "--average-async, --average-warmup, --average-node-every, --outer-lr and "
             "--outer-momentum are for averages of parameters: --sync average");
+    require(flags_.reproducible == 0 ||
+                (!averages && flags_.compress.empty() && !flags_.sync_bn && device_.is_cpu()),
+            "--reproducible is for gradients that are averaged as they are on the CPU: no --sync "
+            "average, --compress, --sync-bn or --device cuda");
     if (!flags_.compress.empty()) dist::make_comm_hook(flags_.compress);  // throws if there is none
     check_json();
     const bool trains = !flags_.eval && flags_.predict.empty();
@@ -113,19 +117,22 @@ class Program {
 
   int train(nn::AnyModule& model, const Datasets& data) {
     // From here on the ranks draw different numbers (dropout); the model starts from rank 0's.
-    default_generator().manual_seed(flags_.seed + static_cast<std::uint64_t>(comm_->rank()) *
-                                                      0x9E3779B97F4A7C15u);
-    auto sampler = std::make_shared<data::DistributedSampler>(
-        data.train->size(),
-        data::DistributedSamplerOptions{
-            .rank = comm_->rank(), .world_size = comm_->world_size(), .seed = flags_.seed});
+    // Shards have numbers of their own.
+    if (flags_.reproducible == 0)
+      default_generator().manual_seed(flags_.seed + static_cast<std::uint64_t>(comm_->rank()) *
+                                                        0x9E3779B97F4A7C15u);
     std::shared_ptr<const data::Dataset> images = data.train;
     if (flags_.resident) images = std::make_shared<data::ResidentDataset>(*data.train, device_);
-    data::DataLoader loader(images, sampler,
-                            {.batch_size = flags_.batch / comm_->world_size(),
-                             .workers = flags_.resident ? 0 : 1,
-                             .prefetch = 4},
-                            make_transform(flags_, *data.train, true));
+    train::ShareOfData share =
+        train::share_of_data(images, {.batch_size = flags_.batch,
+                                      .rank = comm_->rank(),
+                                      .world_size = comm_->world_size(),
+                                      .shards = flags_.reproducible,
+                                      .seed = flags_.seed,
+                                      .workers = flags_.resident ? 0 : 1,
+                                      .prefetch = 4,
+                                      .transform = make_transform(flags_, *data.train, true)});
+    data::DataLoader& loader = share.loader;
     if (flags_.sync_bn) dist::convert_sync_batch_norm(model.get(), *comm_);
     auto optimizer = make_optimizer(flags_, model);
     optim::OneCycleLR schedule(*optimizer, {.max_lr = flags_.lr,
@@ -135,7 +142,7 @@ class Program {
     train::FitResult result =
         train::fit(model, *optimizer, schedule,
                    {.train = loader,
-                    .train_images = sampler->size() * comm_->world_size(),
+                    .train_images = share.images,
                     .batch_size = flags_.batch,
                     .test = data.test,
                     .test_transform = make_transform(flags_, *data.test, false)},
@@ -144,6 +151,7 @@ class Program {
                     .sync = flags_.sync == "ddp" ? train::Sync::ddp : train::Sync::average,
                     .averaging = averaging(),
                     .comm_hook = flags_.compress,
+                    .shards = flags_.reproducible,
                     .graph = flags_.graph,
                     .checkpoint_dir = flags_.checkpoint_dir,
                     .checkpoint_every = flags_.checkpoint_every,
@@ -182,6 +190,7 @@ class Program {
     add("--outer-momentum", flags_.outer_momentum, usual.outer_momentum);
     add("--average-async", std::int64_t{flags_.average_async}, std::int64_t{usual.average_async});
     add("--compress", flags_.compress, usual.compress);
+    add("--reproducible", std::int64_t{flags_.reproducible}, std::int64_t{0});
     add("--sync-bn", std::int64_t{flags_.sync_bn}, std::int64_t{usual.sync_bn});
     return basic;
   }

@@ -19,6 +19,7 @@ struct Flags {
   bool average_async = false;
   std::string compress = {};
   bool sync_bn = false;
+  int reproducible = 0;  // shards; 0: off
   std::string all_reduce = "auto";
   double timeout = 300;
   std::string device = "cpu";

@@ -95,11 +95,17 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
   app.add_option("--compress", f.compress,
                  "how gradients travel: fp16, bf16, topk[:RATIO], powersgd[:RANK], sign or int8")
       ->check(not_empty());
-  app.add_option("--all-reduce", f.all_reduce,
-                 "who adds up gradients: the memory that ranks of one machine share, rondo's ring, "
-                 "NCCL (on GPUs), or MPI's own; auto is shared memory where there is any, else the "
-                 "ring, and NCCL on GPUs")
-      ->check(CLI::IsMember({"auto", "shared", "ring", "nccl", "mpi"}));
+  app.add_option(
+         "--all-reduce", f.all_reduce,
+         "who adds up gradients: the memory that ranks of one machine share, an algorithm of "
+         "rondo's over messages, NCCL (on GPUs), or MPI's own; auto is shared memory where "
+         "there is any, else what is measured to be the fastest, and NCCL on GPUs")
+      ->check(CLI::IsMember({"auto", "shared", "direct", "tree", "doubling", "halving", "ring",
+                             "hierarchical", "nccl", "mpi"}));
+  app.add_option("--reproducible", f.reproducible,
+                 "cut each batch into so many shards, a power of two, and end at the same bits on "
+                 "1, 2, 4, ... ranks; 0: off")
+      ->check(CLI::NonNegativeNumber);
   app.add_flag("--sync-bn", f.sync_bn, "batch norm by the statistics of all ranks' images");
   app.add_option("--timeout", f.timeout,
                  "seconds that a rank waits for the others before it says which one is missing")
@@ -170,6 +176,7 @@ void agree_on_flags(const Flags& f, dist::Communicator& comm) {
   agree("average-async", f.average_async);
   agree("compress", f.compress);
   agree("sync-bn", f.sync_bn);
+  agree("reproducible", f.reproducible);
   agree("all-reduce", f.all_reduce);
   agree("graph", f.graph);
   agree("resident", f.resident);

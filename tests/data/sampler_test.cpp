@@ -179,5 +179,50 @@ TEST(BatchSampler, ForwardsTheEpoch) {
   EXPECT_EQ(batches.epoch(), 4U);
 }
 
+// The parts of 1, 2 and 4 ranks, put together by rank, are the same batches.
+TEST(ShardedBatches, AreTheSameForAnyNumberOfRanks) {
+  const ShardedBatches alone(101, {.batch_size = 16, .shards = 8, .seed = 3});
+  EXPECT_EQ(alone.total_size(), 104);
+  EXPECT_EQ(alone.size(), 7);
+  const std::vector<Indices> whole = alone.batches();
+  EXPECT_EQ(whole.size(), 7U);
+  EXPECT_EQ(whole.back().size(), 8U);
+  Indices seen;
+  for (const Indices& batch : whole) seen.insert(seen.end(), batch.begin(), batch.end());
+  EXPECT_EQ(Indices(seen.begin(), seen.begin() + 3), Indices(seen.begin() + 101, seen.end()));
+  seen.resize(101);
+  std::ranges::sort(seen);
+  EXPECT_EQ(seen, SequentialSampler(101).indices());
+  for (int ranks : {2, 4, 8}) {
+    std::vector<Indices> together(whole.size());
+    for (int rank = 0; rank < ranks; ++rank) {
+      const ShardedBatches part(
+          101, {.batch_size = 16, .rank = rank, .world_size = ranks, .shards = 8, .seed = 3});
+      EXPECT_EQ(part.size(), 7);
+      const auto batches = part.batches();
+      for (std::size_t b = 0; b < batches.size(); ++b)
+        together[b].insert(together[b].end(), batches[b].begin(), batches[b].end());
+    }
+    EXPECT_EQ(together, whole);
+  }
+}
+
+TEST(ShardedBatches, OtherEpochsHaveOtherOrders) {
+  ShardedBatches batches(40, {.batch_size = 8, .shards = 4});
+  const auto first = batches.batches();
+  batches.set_epoch(1);
+  EXPECT_NE(batches.batches(), first);
+  EXPECT_EQ(ShardedBatches(0, {.batch_size = 8, .shards = 4}).size(), 0);
+}
+
+TEST(ShardedBatches, RefusesWhatDoesNotDivide) {
+  EXPECT_THROW(ShardedBatches(10, {.batch_size = 6, .shards = 4}), Error);
+  EXPECT_THROW(ShardedBatches(10, {.batch_size = 0, .shards = 4}), Error);
+  EXPECT_THROW(ShardedBatches(10, {.batch_size = 8, .world_size = 3, .shards = 4}), Error);
+  EXPECT_THROW(ShardedBatches(10, {.batch_size = 8, .rank = 2, .world_size = 2, .shards = 4}),
+               Error);
+  EXPECT_THROW(ShardedBatches(-1, {.batch_size = 8, .shards = 4}), Error);
+}
+
 }  // namespace
 }  // namespace rondo::data

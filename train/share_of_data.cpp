@@ -1,0 +1,35 @@
+#include "train/share_of_data.h"
+
+#include "tensor/error.h"
+
+namespace rondo::train {
+
+ShareOfData share_of_data(std::shared_ptr<const data::Dataset> dataset,
+                          const ShareOptions& options) {
+  const std::int64_t size = dataset->size();
+  const data::DataLoaderOptions loading{.batch_size = options.batch_size / options.world_size,
+                                        .workers = options.workers,
+                                        .prefetch = options.prefetch};
+  if (options.shards > 0) {
+    auto batches = std::make_shared<data::ShardedBatches>(
+        size, data::ShardedBatchesOptions{.batch_size = options.batch_size,
+                                          .rank = options.rank,
+                                          .world_size = options.world_size,
+                                          .shards = options.shards,
+                                          .seed = options.seed});
+    const std::int64_t images = batches->total_size();
+    return {data::DataLoader(std::move(dataset), batches,
+                             {.workers = options.workers, .prefetch = options.prefetch},
+                             options.transform),
+            images};
+  }
+  require(options.batch_size > 0 && options.batch_size % options.world_size == 0, "a batch of ",
+          options.batch_size, " does not divide by the ", options.world_size, " ranks");
+  auto sampler = std::make_shared<data::DistributedSampler>(
+      size, data::DistributedSamplerOptions{
+                .rank = options.rank, .world_size = options.world_size, .seed = options.seed});
+  return {data::DataLoader(std::move(dataset), sampler, loading, options.transform),
+          sampler->size() * options.world_size};
+}
+
+}  // namespace rondo::train
