@@ -44,13 +44,20 @@ test libgtest-dev GoogleTest
 test libgmock-dev GoogleTest's matchers
 test shellcheck checks the shell scripts
 test xz-utils unpacks recorded data
+test python3 drives what tests of scripts and simulations stand in for
+test iproute2 ip and tc: networks of the hosts that scripts/multihost.sh makes
+test libsimgrid-dev simulated clusters: bench/simgrid
 extra ccache makes rebuilding quick
 extra clang-format formats the sources
 extra clang-tidy lints the sources
 extra doxygen the API reference
-extra python3 the PyTorch oracle and peer benchmarks
-extra python3-venv their virtual environments
+extra python3-venv virtual environments of the PyTorch oracle and peer benchmarks
+extra python3-matplotlib the figure of bench/simgrid/scaling.py
 extra python3-dev headers that torch.compile compiles against
+extra slurm-wlm a Slurm of two nodes on this machine: scripts/slurm_local.sh
+extra munge how Slurm's daemons trust each other
+extra mpich the other MPI: its mpirun
+extra libmpich-dev the other MPI, to build against
 LIST
 }
 

@@ -156,7 +156,8 @@ class MpiTransport final : public Transport {
     return false;
 #endif
   }
-  void abort(int status) noexcept override { MPI_Abort(comm_, status); }
+  // Of all ranks, which comm_ has, too: MPICH 4.0 waits forever when asked to abort a duplicate.
+  void abort(int status) noexcept override { MPI_Abort(MPI_COMM_WORLD, status); }
 
   void check(int status, const char* call, int peer = -1) const {
     if (status == MPI_SUCCESS) [[likely]]
