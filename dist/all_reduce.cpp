@@ -81,7 +81,7 @@ Communicator::Job Communicator::all_reduce_job(const Tensor& x, ReduceOp op, All
   require<CommError>(!native || std::strcmp(backend(), "mpi") == 0 || world_size_ == 1,
                      "all_reduce: MPI's own was asked for, but the backend is ", backend());
   x.bump_version();
-  std::string name = concat("all_reduce ", sequence_, group_);
+  std::string name = title("all_reduce");
   Signature signature = signature_of("all_reduce", x, op);
   signature.way = way_of(algorithm);
   RingOptions ring = next_ring();
@@ -89,7 +89,10 @@ Communicator::Job Communicator::all_reduce_job(const Tensor& x, ReduceOp op, All
     auto begin = [=, this, memory = memory_](Scratch& scratch) {
       return all_reduce_in(*memory, *transport_, scratch, signature, x, op);
     };
-    return {.name = std::move(name), .begin = std::move(begin), .keep = memory_};
+    return {.name = std::move(name),
+            .begin = std::move(begin),
+            .keep = memory_,
+            .signature = signature};
   }
   return {.name = std::move(name),
           .begin = [=, this](Scratch& scratch) { return all_reduce_by(way, scratch, x, op, ring); },
@@ -154,14 +157,14 @@ bool Communicator::all_reduce_now(const Tensor& x, ReduceOp op) {
   check_dense("all_reduce", x);
   check_reducible(x.dtype(), op);
   const std::uint64_t sequence = sequence_;
+  Signature signature = signature_of("all_reduce", x, op);
+  signature.way = way_of(options_.all_reduce);
   const bool ran = progress_->run_now(
-      rank_, x.impl_ptr(),
+      rank_, x.impl_ptr(), signature, about_,
       [&](Scratch& scratch) {
-        Signature signature = signature_of("all_reduce", x, op);
-        signature.way = way_of(options_.all_reduce);
         return all_reduce_in(*memory_, *transport_, scratch, signature, x, op);
       },
-      [&] { return concat("all_reduce ", sequence, group_); });
+      [&] { return title("all_reduce", sequence); });
   if (!ran) return false;
   ++sequence_;
   x.bump_version();

@@ -31,8 +31,10 @@ Communicator::Communicator(std::shared_ptr<Transport> transport, CommunicatorOpt
                      "CommunicatorOptions::node_of: the nodes of ", node_of.size(),
                      " ranks in a world of ", world_size_);
   bool thread = options_.background_thread && transport_->any_thread() && world_size_ > 1;
-  progress_ = std::make_shared<Progress>(Progress::Options{
-      .transport = transport_, .timeout = options_.timeout, .background_thread = thread});
+  progress_ = std::make_shared<Progress>(Progress::Options{.transport = transport_,
+                                                           .timeout = options_.timeout,
+                                                           .background_thread = thread,
+                                                           .recorder = recorder_});
   progress_->start();
 }
 
@@ -56,6 +58,7 @@ Work Communicator::start(Job job, bool wake) {
               return checked(memory->space, *transport_, signature,
                              [&begin, &scratch] { return begin(scratch); });
             };
+  if (job.signature.name[0] != 0) state->record = recorder_->issued(job.signature, about_);
   state->finish = std::move(job.finish);
   state->keep = std::move(job.keep);
   state->progress = progress_;
@@ -85,8 +88,16 @@ Signature Communicator::signature_of(const char* what, const Tensor& x, std::opt
   return signature;
 }
 
+/// What messages call a collective: "all_reduce 17 of bucket 2 (…) of group {0, 1}".
+std::string Communicator::title(const char* what, std::uint64_t sequence) const {
+  return concat(what, ' ', sequence, about_.empty() ? "" : " of ", about_, group_);
+}
+std::string Communicator::title(const char* what) const { return title(what, sequence_); }
+
 std::string Communicator::next_name(const char* what) {
-  return concat(what, ' ', sequence_++, group_);
+  std::string name = title(what);
+  ++sequence_;
+  return name;
 }
 
 /// Whether x is the business of gpu_. A world of one needs nobody.
@@ -105,7 +116,7 @@ Communicator::Job Communicator::reduce_job(const Tensor& x, int root, ReduceOp o
   check_dense("reduce", x);
   check_reducible(x.dtype(), op);
   check_peer("reduce", root);
-  std::string name = concat("reduce ", sequence_, group_);
+  std::string name = title("reduce");
   const Signature signature = signature_of("reduce", x, op, root);
   RingOptions ring = next_ring();
   // What passes through a rank on its way to root is summed in a copy.
@@ -148,7 +159,7 @@ void Communicator::reduce(const Tensor& x, int root, ReduceOp op) {
 Communicator::Job Communicator::broadcast_job(std::shared_ptr<void> keep, void* data,
                                               std::size_t bytes, int root) {
   check_peer("broadcast", root);
-  std::string name = concat("broadcast ", sequence_, group_);
+  std::string name = title("broadcast");
   Signature signature("broadcast", sequence_, static_cast<std::int64_t>(bytes));
   signature.root = root;
   RingOptions ring = next_ring();
@@ -185,17 +196,17 @@ void Communicator::broadcast(const Tensor& x, int root) {
 void Communicator::barrier() {
   const std::uint64_t sequence = sequence_;
   if (memory_ != nullptr && progress_->run_now(
-                                rank_, nullptr,
+                                rank_, nullptr, Signature("barrier", sequence), about_,
                                 [&](Scratch&) {
                                   return checked(memory_->space, *transport_,
                                                  Signature("barrier", sequence),
                                                  [] { return std::unique_ptr<Operation>(); });
                                 },
-                                [&] { return concat("barrier ", sequence, group_); })) {
+                                [&] { return title("barrier", sequence); })) {
     ++sequence_;
     return;
   }
-  std::string name = concat("barrier ", sequence_, group_);
+  std::string name = title("barrier");
   const Signature signature("barrier", sequence_);
   int tag = next_ring().tag;
   run({.name = std::move(name),

@@ -21,11 +21,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dist/algorithms/checked.h"
 #include "dist/algorithms/ring_all_reduce.h"
 #include "dist/all_reduce.h"
+#include "dist/flight_recorder.h"
 #include "dist/work.h"
 #include "tensor/tensor.h"
 
@@ -140,6 +142,23 @@ class Communicator {
   /// there, uninitialised elsewhere. Collective: all ranks ask for the same, in the same order.
   StoragePtr allocate(std::size_t bytes, Device device = Device::cpu());
   Transport& transport() { return *transport_; }
+
+  /// While it lives, collectives are about `text` in messages, in the flight recorder and in
+  /// traces: "all_reduce 17 of bucket 2 of 8 (fc.weight … conv1.weight)".
+  class Label {
+   public:
+    Label(Communicator& comm, std::string text)
+        : about_(comm.about_), before_(std::exchange(comm.about_, std::move(text))) {}
+    ~Label() { about_ = std::move(before_); }
+    Label(const Label&) = delete;
+    Label& operator=(const Label&) = delete;
+
+   private:
+    std::string& about_;
+    std::string before_;
+  };
+  /// What the last collectives on the CPU were.
+  const std::shared_ptr<FlightRecorder>& recorder() const { return recorder_; }
   /// CommunicatorOptions::node_of, or what share_memory found out; empty: nobody knows.
   const std::vector<int>& node_of() const { return options_.node_of; }
 
@@ -190,12 +209,16 @@ class Communicator {
   /// Of the collective that is next.
   Signature signature_of(const char* what, const Tensor& x, std::optional<ReduceOp> op = {},
                          int root = -1) const;
+  std::string title(const char* what, std::uint64_t sequence) const;
+  std::string title(const char* what) const;
   std::string next_name(const char* what);
 
   std::shared_ptr<Transport> transport_;
   CommunicatorOptions options_;
   int rank_, world_size_;
-  std::string group_;           // " of group {1, 3}", for messages
+  std::string group_;  // " of group {1, 3}", for messages
+  std::string about_;  // whose data the next collectives carry: a Label's text, or empty
+  std::shared_ptr<FlightRecorder> recorder_ = std::make_shared<FlightRecorder>();
   std::uint64_t sequence_ = 0;  // of the next collective: the same on all ranks
   std::shared_ptr<Progress> progress_;
   std::shared_ptr<NodeMemory> memory_;

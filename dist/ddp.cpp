@@ -74,6 +74,10 @@ void DistributedDataParallel::make_buckets(const BucketOptions& options) {
   for (std::size_t b = 0; b < plans.size(); ++b) {
     Bucket bucket;
     bucket.plan = std::move(plans[b]);
+    const std::string& first = parameters_[bucket.plan.slices.front().parameter].name;
+    const std::string& last = parameters_[bucket.plan.slices.back().parameter].name;
+    bucket.label = concat("bucket ", b + 1, " of ", plans.size(), " (", first,
+                          first == last ? "" : " … " + last, ")");
     // Behind the gradients zeros, up to whole cache lines for each rank; in the last bucket the
     // flags: two elements for each rank.
     const std::int64_t n = comm_->world_size(), line = 64 / size_of(bucket.plan.dtype) * n;
@@ -153,6 +157,7 @@ void DistributedDataParallel::launch(Bucket& bucket) {
     g.mul_(scalar(1.0 / accumulate_, {.dtype = g.dtype(), .device = g.device()}));
   const bool is_last = index + 1 == buckets_.size();
   if (is_last) write_flags();
+  const Communicator::Label label(*comm_, bucket.label);
   if (hook_ == nullptr) {
     bucket.works = {comm_->all_reduce_async(bucket.flat, ReduceOp::avg)};
     return;
@@ -207,6 +212,7 @@ void DistributedDataParallel::finish_hook() {
       Bucket& bucket = buckets_[b];
       for (const Work& work : bucket.works) work.wait();
       const GradBucket& gradients = hook_buckets_[b];
+      const Communicator::Label label(*comm_, bucket.label);
       if (round == hook_->rounds()) {
         hook_->finish(gradients, *comm_);
       } else {

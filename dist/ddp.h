@@ -165,9 +165,10 @@ class DistributedDataParallel {
  private:
   struct Bucket {
     BucketPlan plan;
-    Tensor flat;       // the gradients, and in the last bucket the flags
-    Tensor gradients;  // of it
-    Tensor padded;     // gradients, and zeros that make it as many elements for each rank
+    std::string label;  // "bucket 2 of 8 (fc.weight … conv1.weight)"
+    Tensor flat;        // the gradients, and in the last bucket the flags
+    Tensor gradients;   // of it
+    Tensor padded;      // gradients, and zeros that make it as many elements for each rank
     std::size_t pending = 0;
     std::vector<Work> works;
   };

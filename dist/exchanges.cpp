@@ -66,7 +66,7 @@ Work Communicator::exchange_async(const char* what, const Tensors& from, const T
   for (const Tensor& x : from) {
     if (x.defined()) x.bump_version();
   }
-  std::string name = concat(what, ' ', sequence_, group_);
+  std::string name = title(what);
   if (!any.defined() || !is_on_gpu(what, any)) {
     Job job = exchange_job(what, from, to);
     job.name = std::move(name);

@@ -45,7 +45,7 @@ InPlace Communicator::in_place(const Signature& signature, const Tensor& x,
 
 Communicator::Job Communicator::all_gather_job(const Tensor& out, const Tensor& x) {
   check_all_gather(out, x);
-  std::string name = concat("all_gather ", sequence_, group_);
+  std::string name = title("all_gather");
   const Signature signature = signature_of("all_gather", x);
   RingOptions ring = next_ring();
   auto put_mine = [=, this] {
@@ -96,7 +96,7 @@ void Communicator::check_reduce_scatter(const Tensor& out, const Tensor& x, Redu
 Communicator::Job Communicator::reduce_scatter_job(const Tensor& out, const Tensor& x,
                                                    ReduceOp op) {
   check_reduce_scatter(out, x, op);
-  std::string name = concat("reduce_scatter ", sequence_, group_);
+  std::string name = title("reduce_scatter");
   const Signature signature = signature_of("reduce_scatter", x, op);
   RingOptions ring = next_ring();
   // On a ring the sums are formed in a copy, since they travel through every part of it.

@@ -51,7 +51,7 @@ std::shared_ptr<Transport> make_transport(const std::string& backend) {
 
 std::shared_ptr<Communicator> init(const InitOptions& options) {
   auto transport = make_transport(options.backend);
-  set_world(transport, nullptr);
+  set_world(transport, nullptr, nullptr);
   CommunicatorOptions chosen = options.communicator;
   if (options.tune && !chosen.tune) {
     chosen.tune = true;
@@ -59,7 +59,7 @@ std::shared_ptr<Communicator> init(const InitOptions& options) {
   }
   auto comm = std::make_shared<Communicator>(transport, std::move(chosen));
   if (options.share_memory) comm->share_memory();
-  set_world(transport, comm->watch());
+  set_world(transport, comm->watch(), comm->recorder());
   return comm;
 }
 

@@ -72,6 +72,7 @@ void Progress::complete(WorkState& work, std::string error) {
   work.begin = nullptr;
   work.finish = nullptr;
   work.keep.reset();
+  if (work.record != WorkState::unrecorded) options_.recorder->finished(work.record, error.empty());
   work.error = std::move(error);
   work.finish_time = Clock::now();
   work.done = true;
@@ -90,7 +91,10 @@ bool Progress::poll(std::unique_lock<std::mutex>& lock, WorkState& work) {
       error = describe_failure(work.rank, work.label, e.what());
     }
   }
-  if (is_first) work.start_time = Clock::now();
+  if (is_first) {
+    work.start_time = Clock::now();
+    if (work.record != WorkState::unrecorded) options_.recorder->started(work.record);
+  }
   if (error.empty()) {
     lock.unlock();
     try {

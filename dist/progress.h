@@ -22,6 +22,7 @@
 #include <thread>
 
 #include "dist/algorithms/pipeline.h"
+#include "dist/flight_recorder.h"
 #include "dist/work.h"
 
 namespace rondo::dist {
@@ -39,6 +40,8 @@ struct WorkState final : Pending {
   std::unique_ptr<Operation> operation;
   std::weak_ptr<Progress> progress;
   Clock::time_point issue_time{};
+  static constexpr std::uint64_t unrecorded = ~std::uint64_t{0};
+  std::uint64_t record = unrecorded;  // in the flight recorder
 
   // Written by whoever polls, under Progress's mutex.
   bool done = false;
@@ -62,6 +65,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
     std::shared_ptr<Transport> transport;  // kept alive for the operations
     std::chrono::nanoseconds timeout;
     bool background_thread;
+    std::shared_ptr<FlightRecorder> recorder = std::make_shared<FlightRecorder>();
   };
   explicit Progress(Options options);
   /// Stops polling; what is still going on is given up.
@@ -79,10 +83,13 @@ class Progress : public std::enable_shared_from_this<Progress> {
   void wait(WorkState& work, std::chrono::nanoseconds timeout);
   /// Runs what begin() gives to its end on this thread, with nothing queued, if nothing is under
   /// way; else returns false. For collectives that take less time than a queue. `keep` is what
-  /// other ranks may still read when it was given up. Throws CommError.
+  /// other ranks may still read when it was given up; `signature` and `about` are for the flight
+  /// recorder. Throws CommError.
   template <class Begin, class Label>
-  bool run_now(int rank, std::shared_ptr<void> keep, Begin begin, Label label) {
+  bool run_now(int rank, std::shared_ptr<void> keep, const Signature& signature,
+               const std::string& about, Begin begin, Label label) {
     if (!take_turn()) return false;
+    const std::uint64_t record = options_.recorder->issued(signature, about);
     std::string error;
     try {
       const std::unique_ptr<Operation> operation = begin(*scratch_);
@@ -91,6 +98,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
     } catch (const std::exception& e) {
       error = describe_failure(rank, label(), e.what());
     }
+    options_.recorder->finished(record, error.empty());
     return_turn(error, std::move(keep));
     return true;
   }

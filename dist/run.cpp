@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -90,10 +92,23 @@ int fail_alone(const std::string& sentence) {
   return EXIT_FAILURE;
 }
 
+/// To the folder that RONDO_FLIGHT_RECORD names, if it does; whatever goes wrong there is not what
+/// the user should read about now.
+void write_flight_record(const FlightRecorder& recorder, int rank, const std::string& sentence) {
+  const char* folder = std::getenv("RONDO_FLIGHT_RECORD");
+  if (folder == nullptr || *folder == 0) return;
+  std::error_code ignored;
+  std::filesystem::create_directories(folder, ignored);
+  std::ofstream(concat(folder, "/rank", rank, ".txt"))
+      << sentence << "\n\nthe last collectives of rank " << rank << ":\n"
+      << recorder.text();
+}
+
 int fail(const std::string& sentence) {
-  const auto [transport, watch] = world();
+  const auto [transport, watch, recorder] = world();
   if (!transport) return fail_alone(sentence);
   int n = transport->world_size(), r = transport->rank();
+  if (recorder) write_flight_record(*recorder, r, sentence);
   std::vector<std::string> all;
   try {
     if (n > 1) all = exchange(*transport, watch.get(), sentence);
@@ -117,9 +132,12 @@ int fail(const std::string& sentence) {
 
 }  // namespace
 
-void set_world(std::shared_ptr<Transport> transport, std::shared_ptr<PeerWatch> watch) {
+void set_world(std::shared_ptr<Transport> transport, std::shared_ptr<PeerWatch> watch,
+               std::shared_ptr<FlightRecorder> recorder) {
   std::lock_guard lock(world_mutex);
-  the_world() = {.transport = std::move(transport), .watch = std::move(watch)};
+  the_world() = {.transport = std::move(transport),
+                 .watch = std::move(watch),
+                 .recorder = std::move(recorder)};
 }
 
 World world() {

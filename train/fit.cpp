@@ -60,13 +60,15 @@ class Run {
       // Asked over the ranks' own communicator, they would wait for the average under way.
       if (options_.averaging.async) questions_ = comm_->duplicate();
     }
+    if (!options_.trace.empty()) trace_.emplace(*comm_);
     step_.emplace(TrainStepOptions{.model = model_,
                                    .optimizer = optimizer_,
                                    .ddp = ddp_ ? &*ddp_ : nullptr,
                                    .reproducible = reproducible_ ? &*reproducible_ : nullptr,
                                    .criterion = options_.criterion,
                                    .graph = options_.graph,
-                                   .rank = comm_->rank()});
+                                   .rank = comm_->rank(),
+                                   .trace = trace()});
     if (options_.resume) {
       restore();
     } else if (!options_.checkpoint_dir.empty()) {
@@ -84,6 +86,7 @@ class Run {
     }
     while (position_.epoch < options_.epochs && result_.stopped_by == 0 && !result_.stopped_early)
       train_epoch();
+    if (trace_) trace_->write(options_.trace);
     result_.epochs = position_.epoch;
     if (trained_seconds_ > 0) result_.img_per_s = trained_images_ / trained_seconds_;
     return result_;
@@ -118,7 +121,9 @@ class Run {
     data_.train.set_epoch(static_cast<std::uint64_t>(position_.epoch), position_.step);
     if (position_.step == 0) loss_sum_ = 0;
     model_.train();
+    Clock::time_point asked = Clock::now();
     for (auto& batch : data::DeviceBatches(data_.train, device_)) {
+      if (trace_) trace_->add("wait for data", asked, Clock::now());
       (*step_)(batch, [this] { return where(); });
       schedule_.step();
       if (averager_) averager_->step();
@@ -136,6 +141,7 @@ class Run {
       if (!last && options_.checkpoint_every > 0 &&
           position_.global_step % options_.checkpoint_every == 0)
         save();
+      asked = Clock::now();
     }
     return done;
   }
@@ -199,6 +205,7 @@ class Run {
   }
 
   void test() {
+    const Trace::Span span(trace(), "evaluation");
     if (ddp_) ddp_->broadcast_buffers();
     result_.test = evaluate(model_, data_.test, data_.test_transform, *comm_);
   }
@@ -221,6 +228,7 @@ class Run {
 
   void save() {
     if (options_.checkpoint_dir.empty()) return;
+    const Trace::Span span(trace(), "checkpoint");
     take_losses(true);
     if (ddp_) ddp_->broadcast_buffers();
     io::Metadata metadata = {{"best_test_accuracy", result_.best_test_accuracy},
@@ -295,6 +303,7 @@ class Run {
     }
   }
 
+  Trace* trace() { return trace_ ? &*trace_ : nullptr; }
   bool reports() const { return options_.out != nullptr && comm_->rank() == 0; }
 
   nn::Module& model_;
@@ -309,6 +318,7 @@ class Run {
   std::optional<dist::ReproducibleDataParallel> reproducible_;
   std::optional<dist::ParameterAverager> averager_;
   std::shared_ptr<dist::Communicator> questions_ = comm_;
+  std::optional<Trace> trace_;
   std::optional<TrainStep> step_;
   MetricsFile metrics_;
 

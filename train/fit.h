@@ -55,6 +55,10 @@ struct FitOptions {
   std::string model_name = "model";
   io::Metadata config = {};  // settings that a resumed run must share
 
+  /// Where the time went, on all ranks, as a file for chrome://tracing (train/trace.h); empty:
+  /// none.
+  std::filesystem::path trace = {};
+
   std::ostream* out = nullptr;  // where rank 0 reports; null: nowhere
   /// Called on every rank after each epoch; training ends when one of them says false.
   std::function<bool(const EpochReport&)> on_epoch = {};

@@ -49,7 +49,11 @@ void TrainStep::operator()(const data::Batch& batch, const std::function<std::st
 void TrainStep::run_reproducibly(const data::Batch& batch,
                                  const std::function<std::string()>& where) {
   options_.optimizer.zero_grad();
-  losses_.push_back(options_.reproducible->backward(batch.input, batch.target, options_.criterion));
+  {
+    const Trace::Span span(options_.trace, "shards");
+    losses_.push_back(
+        options_.reproducible->backward(batch.input, batch.target, options_.criterion));
+  }
   const auto& losses = options_.reproducible->losses();
   for (std::size_t shard = 0; shard < losses.size(); ++shard) {
     if (!std::isfinite(losses[shard]))
@@ -60,14 +64,24 @@ void TrainStep::run_reproducibly(const data::Batch& batch,
 
 void TrainStep::run(const Tensor& input, const Tensor& target,
                     const std::function<std::string()>& where) {
-  const Tensor output = options_.model(input);
-  const Tensor loss =
-      options_.criterion ? options_.criterion(output, target) : cross_entropy(output, target);
+  Tensor loss;
+  {
+    const Trace::Span span(options_.trace, "forward");
+    const Tensor output = options_.model(input);
+    loss = options_.criterion ? options_.criterion(output, target) : cross_entropy(output, target);
+  }
   options_.optimizer.zero_grad();
   const bool capturing = cuda::is_capturing();
   if (options_.ddp != nullptr) {
     options_.ddp->set_flag(loss);
-    loss.backward();
+    {
+      const Trace::Span span(options_.trace, "backward");
+      loss.backward();
+    }
+    if (options_.trace != nullptr) {
+      const dist::StepTimeline& times = options_.ddp->timeline();
+      options_.trace->add("wait for gradients", times.backward_end, times.synchronized);
+    }
     if (!capturing) options_.ddp->check_flag(where);
   } else {
     loss_ = loss.detach();
@@ -75,8 +89,10 @@ void TrainStep::run(const Tensor& input, const Tensor& target,
       arriving_.emplace_back(loss_);
       check_losses(where, false);
     }
+    const Trace::Span span(options_.trace, "backward");
     loss.backward();
   }
+  const Trace::Span span(options_.trace, "optimizer");
   options_.optimizer.step();
 }
 

@@ -20,6 +20,7 @@
 #include "optim/optimizer.h"
 #include "tensor/async_copy.h"
 #include "tensor/cuda_graph.h"
+#include "train/trace.h"
 
 namespace rondo::train {
 
@@ -35,6 +36,7 @@ struct TrainStepOptions {
   /// Captures the step; the model must be on a GPU.
   bool graph = false;
   int rank = 0;  // for messages
+  Trace* trace = nullptr;
 };
 
 class TrainStep {

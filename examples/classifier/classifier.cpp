@@ -75,6 +75,7 @@ class Program {
             "average, --compress, --sync-bn or --device cuda");
     if (!flags_.compress.empty()) dist::make_comm_hook(flags_.compress);  // throws if there is none
     check_json();
+    if (comm_->rank() == 0 && !flags_.trace.empty()) io::AtomicFile probe(flags_.trace);
     const bool trains = !flags_.eval && flags_.predict.empty();
     require(!trains || flags_.batch % comm_->world_size() == 0, "--batch ", flags_.batch,
             " does not divide by the ", comm_->world_size(), " ranks");
@@ -171,6 +172,7 @@ class Program {
                                       {"--augment", std::int64_t{flags_.augment}},
                                       {"--mean", flags_.mean},
                                       {"--std", flags_.std}}),
+                    .trace = flags_.trace,
                     .out = out_});
     report(model, result);
     return result.stopped_by == 0 ? 0 : 128 + result.stopped_by;

@@ -34,7 +34,7 @@ struct Flags {
   std::uint64_t seed = 1;
   int threads = 0;
   std::string data = {};
-  std::string json = {};
+  std::string json = {}, trace = {};
   std::string predict = {};
   bool augment = true;
 };

@@ -106,6 +106,10 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
                  "cut each batch into so many shards, a power of two, and end at the same bits on "
                  "1, 2, 4, ... ranks; 0: off")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--trace", f.trace,
+                 "write where the time of each step went, on all ranks, to FILE, which "
+                 "chrome://tracing and ui.perfetto.dev draw")
+      ->check(not_empty());
   app.add_flag("--sync-bn", f.sync_bn, "batch norm by the statistics of all ranks' images");
   app.add_option("--timeout", f.timeout,
                  "seconds that a rank waits for the others before it says which one is missing")

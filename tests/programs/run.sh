@@ -70,6 +70,15 @@ ranks) # the same world on 2 ranks, by rondo's ring and by MPI; averaging
   [ "$(grep -c 'left  loss' "$log")" -le 10 ] || fail "a log gets more than a line for each tenth of an epoch"
   [ "$(field param_hash ring.json)" = "$(field param_hash mpi.json)" ] || fail "two ranks add in one order only"
   succeeds "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1 --sync average --average-every 3 --json average.json
+  succeeds "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1 --trace trace.json
+  python3 - trace.json <<'END' || fail "the trace does not have both ranks' steps and collectives"
+import json, sys
+events = [e for e in json.load(open(sys.argv[1]))["traceEvents"] if e["ph"] == "X"]
+for rank in 0, 1:
+    names = [e["name"].split(" (")[0] for e in events if e["pid"] == rank]
+    assert names.count("forward") == names.count("optimizer") == names.count("wait for gradients") == 8, names
+    assert any(name.startswith("all_reduce of bucket 1 of") for name in names), names
+END
   ;;
 resume | resume_average | resume_outer | resume_async | resume_topk | resume_powersgd) # stopped by SIGTERM in mid-epoch, then resumed: the bits of a run that was not
   # The signal goes to the ranks themselves: mpirun would pass it on after seconds only.
@@ -175,7 +184,7 @@ killed_rank | killed_rank_slow) # kill -9 of a rank at a random moment: who has 
   [ "$(field param_hash straight.json)" = "$(field param_hash resumed.json)" ] || fail "the resumed run has other weights"
   ;;
 hung_rank) # kill -STOP of a rank: the others name it at the deadline
-  "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 50 --timeout 5 --checkpoint-dir "$work/stopped" --checkpoint-every 1 >"$log" 2>&1 &
+  RONDO_FLIGHT_RECORD=$work/record "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 50 --timeout 5 --checkpoint-dir "$work/stopped" --checkpoint-every 1 >"$log" 2>&1 &
   pid=$!
   for _ in $(seq 600); do
     [ -e stopped/checkpoint.safetensors ] && break
@@ -190,6 +199,8 @@ hung_rank) # kill -STOP of a rank: the others name it at the deadline
   kill -KILL "$hung" 2>/dev/null
   wait $pid && fail "a hung run must not report success"
   grep -q "gave up after 5 s of waiting for rank 1 to" "$log" || fail "nobody says that rank 1 hangs"
+  grep -q "^all_reduce .* of bucket .* (.*): issued .* done$" record/rank0.txt || fail "no record of the collectives before"
+  tail -n 1 record/rank0.txt | grep -q ", failed$" || fail "the record does not end with what failed"
   ;;
 killed) # kill -9 in mid-run leaves a checkpoint that can be resumed
   "${resnet[@]}" --epochs 3 --checkpoint-dir straight --json straight.json >"$log" 2>&1 || fail "straight run"

@@ -1,0 +1,94 @@
+// A trace of two ranks: is all of a step in it, on the right lanes?
+
+#include "train/trace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "nn/containers.h"
+#include "nn/linear.h"
+#include "optim/sgd.h"
+#include "support/ddp_checks.h"
+#include "support/ranks.h"
+#include "tensor/creation.h"
+#include "train/trainer.h"
+
+namespace rondo::train {
+namespace {
+
+using Json = nlohmann::json;
+
+class TraceTest : public ::testing::TestWithParam<bool> {
+ protected:
+  ~TraceTest() override { std::filesystem::remove(path_); }
+  Json read() const {
+    std::ifstream in(path_);
+    return Json::parse(in);
+  }
+  std::filesystem::path path_ =
+      ::testing::TempDir() + "rondo_trace_" + std::to_string(getpid()) + ".json";
+};
+
+TEST_P(TraceTest, HasEveryStepOfEveryRank) {
+  auto run = GetParam() ? test::on_ranks_sharing_memory : test::on_ranks;
+  run(2,
+      [&](std::shared_ptr<dist::Communicator> comm) {
+        nn::Sequential net(nn::Linear(4, 8), nn::Linear(8, 2));
+        test::set_weights(net, 1);
+        optim::SGD sgd(net.parameters(), {.lr = 0.1});
+        auto data =
+            std::make_shared<data::TensorDataset>(ones({16, 4}), zeros({16}, {.dtype = i64}));
+        Trainer trainer(net, sgd,
+                        {.epochs = 2,
+                         .batch_size = 8,
+                         .comm = comm,
+                         .threads = 1,
+                         .out = nullptr,
+                         .fit = {.trace = path_}});
+        trainer.fit(data, data);
+      },
+      {.timeout = std::chrono::seconds(60)});
+  const Json trace = read();
+  std::map<std::pair<int, std::string>, int> counts;
+  std::set<std::string> processes;
+  for (const Json& event : trace.at("traceEvents")) {
+    const int rank = event.at("pid");
+    if (event.at("ph") == "M") {
+      if (event.at("name") == "process_name") processes.insert(event.at("args").at("name"));
+      continue;
+    }
+    EXPECT_EQ(event.at("ph"), "X");
+    EXPECT_GE(event.at("dur").get<double>(), 0);
+    const std::string name = event.at("name");
+    ++counts[{rank, name.substr(0, name.find(" ("))}];
+    EXPECT_EQ(event.at("tid"), event.at("cat") == "communication" ? 1 : 0) << name;
+  }
+  EXPECT_EQ(processes.size(), 2U);
+  EXPECT_THAT(*processes.begin(), ::testing::StartsWith("rank 0 on "));
+  for (int rank : {0, 1}) {
+    for (const char* name : {"wait for data", "forward", "backward", "wait for gradients",
+                             "optimizer", "all_reduce of bucket 1 of 1"})
+      EXPECT_EQ((counts[{rank, name}]), 4) << name << " on rank " << rank;
+    EXPECT_EQ((counts[{rank, "evaluation"}]), 2);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Ranks, TraceTest, ::testing::Bool());
+
+TEST(Trace, SpansOfNoTraceAreNothing) { const Trace::Span span(nullptr, "forward"); }
+
+TEST(Trace, AFileThatCannotBeWrittenIsAnError) {
+  test::on_ranks(1, [](std::shared_ptr<dist::Communicator> comm) {
+    Trace trace(*comm);
+    EXPECT_THROW(trace.write("/no/such/folder/trace.json"), IoError);
+  });
+}
+
+}  // namespace
+}  // namespace rondo::train
