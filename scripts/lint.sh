@@ -22,5 +22,5 @@ for tool in clang-format run-clang-tidy; do
 done
 git ls-files '*.h' '*.cpp' | xargs clang-format --dry-run --Werror
 [ "${1:-}" = --format ] || run-clang-tidy -p build -quiet \
-  "$PWD/(tensor|autograd|nn|optim|data|io|dist|train|examples|bench)/.*\\.cpp\$"
+  "$PWD/(tensor|autograd|nn|optim|data|io|dist|train|examples|bench|tools)/.*\\.cpp\$"
 echo "lint.sh: nothing found"

@@ -308,6 +308,29 @@ benches) # what scripts may rely on of the benchmarks: they run, and their JSON 
   fails_saying "--max-bytes 10 is below --min-bytes 100" "$bin/all_reduce" --min-bytes 100 --max-bytes 10
   succeeds "$bin/data_loading" --images 512 --seconds 0.01 --workers 1
   ;;
+doctor) # rondo-doctor: what scripts may rely on, on 1 and 2 ranks; what breaks a run is its status
+  for ranks in 1 2; do
+    succeeds "${mpirun[@]}" -np $ranks "$bin/rondo-doctor" --seconds 0.1 --json report.json
+    [ "$(field world_size report.json)" = $ranks ] || fail "world_size of $ranks ranks"
+    for name in host kernel isa onednn mpi thread_level share total gflops copy_gb_s; do
+      [ "$(field $name report.json | grep -c .)" = $ranks ] || fail "no $name of each of $ranks ranks"
+    done
+    grep -q '"findings": \[' report.json || fail "no findings"
+    [ "$(grep -c '^what is wrong' "$log")" = 1 ] || fail "not one rank alone reports"
+  done
+  for name in latency_us gb_s us; do [ -n "$(field $name report.json)" ] || fail "no $name"; done
+  [ "$(field algorithm report.json | sort -u)" = shared ] || fail "the ranks of one machine share no memory"
+  timeout 60 "$bin/rondo-doctor" --seconds 0 --json - >json 2>"$log" || fail "--json -"
+  [ "$(head -c 1 json)" = "{" ] || fail "--json - writes more than the object to standard output"
+  fails_saying "--nosuch; --help lists the flags" "$bin/rondo-doctor" --nosuch
+  fails_saying "--seconds" "${mpirun[@]}" -np 2 "$bin/rondo-doctor" --seconds soon
+  fails_saying "/nowhere/x.json: cannot be written" "$bin/rondo-doctor" --seconds 0 --json /nowhere/x.json
+  RONDO_ISA=sse9 fails_saying "RONDO_ISA=sse9 is none of" "$bin/rondo-doctor"
+  OMP_NUM_THREADS=5000 fails_saying "broken: OMP_NUM_THREADS=5000" "$bin/rondo-doctor" --seconds 0
+  SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4 fails_saying "broken: the ranks do not find each other" "$bin/rondo-doctor"
+  OMP_NUM_THREADS=some succeeds "$bin/rondo-doctor" --seconds 0
+  grep -q 'slow: .*OMP_NUM_THREADS is "some"' "$log" || fail "an odd OMP_NUM_THREADS is not found"
+  ;;
 accuracy) # slow: the accuracy of docs/results.md, on real data
   [ -n "${RONDO_DATA:-}" ] && [ -d "$RONDO_DATA/cifar-10-batches-bin" ] || exit 77
   timeout 7000 "${mpirun[@]}" -np 2 "$bin/cifar_resnet" --epochs 12 --json result.json >"$log" 2>&1 || fail "status $?"

@@ -1,0 +1,137 @@
+// rondo-doctor: why is it slow, why does it hang?
+//
+//   build/bin/rondo-doctor
+//   mpirun -np 4 build/bin/rondo-doctor --seconds 5 --json report.json
+//
+// Started exactly as the program that is in trouble: the same hosts, flags of mpirun and
+// environment. It says what each rank sees of its machine, MPI and GPUs, then measures how fast the
+// ranks compute and talk, then what is wrong and what to do about it. Each part is printed as soon
+// as it is there, so that where ranks hang the last line tells how far they have come.
+//
+// Exit status: 0 if nothing is wrong, or nothing that would break a run; 1 if something would; 2
+// for a wrong flag. Read next: findings.cpp, what it knows about.
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include "dist/init.h"
+#include "dist/launcher.h"
+#include "dist/thread/thread_transport.h"
+#include "tensor/error.h"
+#include "tools/doctor/findings.h"
+#include "tools/doctor/machine.h"
+#include "tools/doctor/measure.h"
+#include "tools/doctor/network.h"
+#include "tools/doctor/print.h"
+
+using namespace rondo;
+
+namespace {
+
+struct Options {
+  double seconds = 3;
+  std::string json;
+};
+
+/// The number that the launcher has given this process; 0 where there is none.
+int launched_as() {
+  try {
+    const auto launcher = dist::read_launcher();  // it may be wrong: that will be a finding
+    return launcher ? launcher->rank : 0;
+  } catch (const CommError&) {
+    return 0;
+  }
+}
+
+void show(bool prints, const std::string& text) {
+  if (!prints) return;
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+/// The ranks' world; where they do not find each other, this process alone.
+std::shared_ptr<dist::Communicator> find_world(const Options& options, doctor::Facts& facts) {
+  // A rank that hangs is named after half a minute.
+  const auto timeout = std::chrono::milliseconds(static_cast<int>(30000 + options.seconds * 1000));
+  try {
+    // What is measured here, perhaps on a machine in trouble, is no advice for later runs.
+    auto comm = dist::init({.tune = false, .communicator = {.timeout = timeout}});
+    facts.backend = comm->backend();
+    return comm;
+  } catch (const CommError& error) {
+    facts.init_error = error.what();
+    facts.backend = "none";
+    return std::make_shared<dist::Communicator>(dist::thread_transports(1)[0]);
+  }
+}
+
+void gather(doctor::Facts& facts, const doctor::Rank& mine, dist::Communicator& comm) {
+  facts.ranks.clear();
+  for (const std::string& text : comm.all_gather_bytes(doctor::to_text(mine)))
+    facts.ranks.push_back(doctor::rank_from_text(text));
+}
+
+void write_json(const std::string& file, const std::string& text) {
+  if (file.empty()) return;
+  if (file == "-") return show(true, text + "\n");
+  std::ofstream out(file);
+  out << text << std::endl;
+  require<IoError>(out.good(), "--json ", file, ": cannot be written");
+}
+
+int examine(const Options& options) {
+  doctor::Facts facts;
+  doctor::Rank mine;
+  const bool speaks_early = launched_as() == 0 && options.json != "-";
+  doctor::look_at_launcher(mine);
+  show(speaks_early && !mine.launcher.empty(), "looking for the other ranks\n");
+  auto comm = find_world(options, facts);
+  // Processes that have not found each other have all the same to say.
+  const bool reports = facts.init_error.empty() ? comm->rank() == 0 : launched_as() == 0;
+  const bool prints = reports && options.json != "-";
+  doctor::look_at_machine(mine);
+  doctor::look_at_world(mine, *comm);
+  gather(facts, mine, *comm);
+  show(prints, describe_facts(facts));
+  if (facts.init_error.empty()) {
+    const double each = options.seconds / 3;
+    doctor::measure_compute(mine, *comm, each);
+    gather(facts, mine, *comm);
+    facts.links = doctor::measure_links(*comm, each);
+    facts.all_reduces = doctor::measure_all_reduces(*comm, each);
+    show(prints, describe_measurements(facts));
+  }
+  const auto findings = doctor::find(facts);
+  show(prints, describe_findings(findings));
+  if (reports) write_json(options.json, doctor::to_json(facts, findings));
+  return std::ranges::any_of(
+      findings, [](const doctor::Finding& f) { return f.severity == doctor::Severity::broken; });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Looks at the machines, MPI and GPUs of a run, and says what is wrong");
+  Options options;
+  app.add_option("--seconds", options.seconds, "how long to measure (3)")
+      ->check(CLI::Range(0.0, 3600.0));
+  app.add_option("--json", options.json, "write all of it to FILE; - is standard output, alone");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (launched_as() != 0) return error.get_exit_code() == 0 ? 0 : 2;  // one of them says it
+    if (error.get_exit_code() == 0) {
+      show(true, app.help());
+      return 0;
+    }
+    std::fprintf(stderr, "error: %s; --help lists the flags\n", error.what());
+    return 2;
+  }
+  return dist::run([&] { return examine(options); });
+}

@@ -1,0 +1,17 @@
+#pragma once
+// How the ranks find each other: launcher, MPI, and what those of one machine can do together.
+
+#include <memory>
+
+#include "dist/communicator.h"
+#include "tools/doctor/facts.h"
+
+namespace rondo::doctor {
+
+/// What the launcher's environment says; an environment that makes no sense becomes the launcher's
+/// text.
+void look_at_launcher(Rank& rank);
+/// MPI, the threads of a rank, memory shared and read among the ranks of a machine. Collective.
+void look_at_world(Rank& rank, dist::Communicator& comm);
+
+}  // namespace rondo::doctor
