@@ -121,6 +121,9 @@ void DistributedDataParallel::begin_step() {
   is_ready_.assign(parameters_.size(), false);
   next_launch_ = 0;
   for (Bucket& bucket : buckets_) bucket.pending = bucket.plan.slices.size();
+  for (std::size_t i = 0; i < reached_.size(); ++i) {
+    if (!reached_[i]) leave_out(i);
+  }
   timeline_ = {};
   timeline_.buckets.resize(buckets_.size());
   timeline_.first_gradient = Clock::now();
@@ -138,6 +141,9 @@ void DistributedDataParallel::gradient_ready(std::size_t parameter) {
                      " does not live in its bucket (set_grad, backward with create_graph, a "
                      "change of dtype or device, or a second wrapper around the same model)");
   is_ready_[parameter] = true;
+  require<CommError>(reached_.empty() || reached_[parameter], "rank ", comm_->rank(),
+                     ": backward reached ", name,
+                     ", which the first step of this static graph did not");
   std::size_t b = bucket_of_[parameter];
   if (--buckets_[b].pending > 0) return;
   timeline_.buckets[b].ready = Clock::now();
@@ -176,7 +182,12 @@ void DistributedDataParallel::end_backward() {
     return;
   }
   micro_batches_ = 0;
-  if (options_.unused == Unused::zeros) fill_in_unused();
+  if (!reached_.empty()) {
+    check_static_graph();
+    launch_full_buckets();
+  } else if (options_.unused == Unused::zeros) {
+    fill_in_unused();
+  }
   earlier_flags_ = {};
   require<CommError>(next_launch_ == buckets_.size(), "rank ", comm_->rank(),
                      ": backward did not reach ", text_of_unused(),
@@ -223,29 +234,46 @@ void DistributedDataParallel::finish_hook() {
   flags_work_.wait();
 }
 
-// What backward did not reach adds nothing, unless an earlier micro-batch did.
-void DistributedDataParallel::fill_in_unused() {
+// What backward does not reach adds nothing, unless an earlier micro-batch did.
+void DistributedDataParallel::leave_out(std::size_t parameter) {
   NoGradGuard no_grad;
+  if (!parameters_[parameter].tensor.grad().defined()) slots_[parameter].zero_();
+  --buckets_[bucket_of_[parameter]].pending;
+}
+
+void DistributedDataParallel::fill_in_unused() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (is_ready_[i]) continue;
-    if (!parameters_[i].tensor.grad().defined()) slots_[i].zero_();
-    --buckets_[bucket_of_[i]].pending;
+    if (!is_ready_[i]) leave_out(i);
   }
+  if (options_.static_graph) reached_ = is_ready_;
   launch_full_buckets();
+}
+
+void DistributedDataParallel::check_static_graph() {
+  for (std::size_t i = 0; i < reached_.size(); ++i)
+    require<CommError>(is_ready_[i] || !reached_[i], "rank ", comm_->rank(),
+                       ": backward did not reach ", parameters_[i].name,
+                       ", which the first step of this static graph did");
 }
 
 // Where no rank uses a parameter it has no gradient, and an optimizer leaves it alone.
 void DistributedDataParallel::agree_on_unused() {
+  std::vector<int> is_used = used_anywhere_;
+  if (is_used.empty()) is_used = used_by_any_rank();
+  if (options_.static_graph) used_anywhere_ = is_used;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor& p = parameters_[i].tensor;
+    if (is_used[i] != 0 && !p.grad().defined()) p.set_grad(slots_[i]);
+  }
+}
+
+std::vector<int> DistributedDataParallel::used_by_any_rank() const {
   const Tensor used = Tensor::empty({std::ssize(parameters_)}, {.dtype = u8});
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     used.data_ptr<std::uint8_t>()[i] = parameters_[i].tensor.grad().defined() ? 1 : 0;
   const Tensor anywhere = used.to(slots_[0].device());
   comm_->all_reduce(anywhere, ReduceOp::max);
-  const auto is_used = anywhere.to_vector<int>();
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const Tensor& p = parameters_[i].tensor;
-    if (is_used[i] != 0 && !p.grad().defined()) p.set_grad(slots_[i]);
-  }
+  return anywhere.to_vector<int>();
 }
 
 void DistributedDataParallel::divide_by_active() {

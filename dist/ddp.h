@@ -45,6 +45,10 @@ enum class Unused : std::uint8_t {
 struct DdpOptions {
   BucketOptions buckets = {};
   Unused unused = Unused::error;
+  /// Every step reaches the parameters that the first one did. With Unused::zeros the ranks then
+  /// tell each other once which those are, and no bucket waits for a gradient that will not come. A
+  /// step that reaches others throws, naming one.
+  bool static_graph = false;
   /// Divide by the ranks that had a batch, instead of by all, when some have joined (`join`). On a
   /// GPU the host then waits for each step.
   bool divide_by_active_ranks = false;
@@ -181,8 +185,11 @@ class DistributedDataParallel {
   void end_backward();
   void finish_buckets();
   void finish_hook();
+  void leave_out(std::size_t parameter);
   void fill_in_unused();
+  void check_static_graph();
   void agree_on_unused();
+  std::vector<int> used_by_any_rank() const;
   void divide_by_active();
   void take_part_with_zeros();
   Tensor flags_place() const;
@@ -201,6 +208,8 @@ class DistributedDataParallel {
   std::vector<Tensor> slots_;                // their gradients' places in the buckets
   std::vector<std::size_t> bucket_of_;
   std::vector<bool> is_ready_;
+  std::vector<bool> reached_;       // static_graph: by this rank's first step; empty before it
+  std::vector<int> used_anywhere_;  // static_graph: by any rank's; likewise
   std::vector<HookHandle> hooks_;
   std::vector<Bucket> buckets_;
   std::size_t next_launch_ = 0;

@@ -3,9 +3,11 @@
 ranks, by rondo's own algorithms.
 
     bench/simgrid/scaling.py [--build build] [--json FILE] [--figure FILE.svg] [--quick] [--check]
+    bench/simgrid/scaling.py --draw FILE.json --figure FILE.svg
 
 simulated_all_reduce (bench/simgrid/all_reduce.cpp) runs dist/algorithms unchanged on SimGrid's MPI,
 over fat trees without oversubscription of 10 and 100 Gbit/s, 1 us a link, one rank a node or eight.
+What arrives is added at 10 GB/s (a core) on the slower network and at 1,000 GB/s (a GPU) on the faster.
 The network's model is CM02 without cross-traffic, in which a link carries what is written on it; the
 default model, LV08 with cross-traffic, which was fitted to TCP on Gigabit Ethernet, is printed beside
 it for one size. The bound is 2 (n - 1) / n of the data over the link.
@@ -25,7 +27,8 @@ import subprocess
 import sys
 import tempfile
 
-MEMORY_GB_S = 10  # of one rank, for adding up what arrives
+# Memory bandwidth of a rank, for adding up what arrives: on the slower network a core's, on the faster a GPU's.
+MEMORY_GB_S = {10: 10, 100: 1000}
 MODELS = {
     "CM02": ["--cfg=network/model:CM02", "--cfg=network/crosstraffic:0"],
     "LV08": [],
@@ -33,8 +36,8 @@ MODELS = {
 PLATFORM = """<?xml version='1.0'?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
 <platform version="4.1">
-  <cluster id="cluster" prefix="node-" suffix="" radical="0-{last}" speed="1Gf" bw="{gbit}Gbps" lat="1us"
-           loopback_bw="20GBps" loopback_lat="0.5us" sharing_policy="SPLITDUPLEX"
+  <cluster id="cluster" prefix="node-" suffix="" radical="0-{last}" speed="1Gf" core="8" bw="{gbit}Gbps" lat="1us"
+           loopback_bw="800GBps" loopback_lat="0.5us" sharing_policy="SPLITDUPLEX"
            topology="FAT_TREE" topo_parameters="2;{leaves},{switches};1,{leaves};1,1"/>
 </platform>
 """
@@ -52,7 +55,7 @@ def simulate(program, ranks, ranks_per_node, gbit, model, wanted):
         hosts.write_text("".join(f"node-{r // ranks_per_node}\n" for r in range(ranks)))
         command = ["smpirun", "-np", str(ranks), "-platform", str(platform), "-hostfile", str(hosts),
                    *MODELS[model], "--cfg=smpi/simulate-computation:no", "--cfg=smpi/host-speed:1Gf",
-                   "--log=root.thres:error", str(program), str(ranks_per_node), str(MEMORY_GB_S)]
+                   "--log=root.thres:error", str(program), str(ranks_per_node), str(MEMORY_GB_S[gbit])]
         for algorithm, size in wanted:
             command += [algorithm, str(size)]
         done = subprocess.run(command, capture_output=True, text=True)
@@ -147,7 +150,10 @@ class Interpolated:
 
 
 def draw(rows, scaling, path):
-    import matplotlib
+    try:
+        import matplotlib
+    except ImportError:
+        sys.exit("scaling.py: no figure, since this Python has no matplotlib (package python3-matplotlib)")
     matplotlib.use("svg")
     matplotlib.rcParams["svg.hashsalt"] = "rondo"  # the same figure is the same file
     import matplotlib.pyplot as plt
@@ -180,12 +186,16 @@ def main():
     parser.add_argument("--build", default="build", help="the build folder")
     parser.add_argument("--json", help="write all numbers to FILE")
     parser.add_argument("--figure", help="draw them into FILE.svg")
+    parser.add_argument("--draw", metavar="FILE", help="the figure of numbers that --json has written; simulate nothing")
     parser.add_argument("--step-ms", type=float, default=160, help="what a rank computes in a step of ResNet-50")
     parser.add_argument("--quick", action="store_true", help="64 ranks and 16 MiB alone")
     parser.add_argument("--check", action="store_true",
                         help="--quick, and fail unless the ring stays within 10 % of the bound; status 77: no simulator")
     options = parser.parse_args()
     options.quick = options.quick or options.check
+    if options.draw:
+        numbers = json.loads(pathlib.Path(options.draw).read_text())
+        return draw(numbers["all_reduce"], numbers["resnet50"], options.figure or "scaling.svg")
     program = pathlib.Path(options.build, "bin", "simulated_all_reduce").resolve()
     if options.check and not program.exists():
         print("no simulated_all_reduce: libsimgrid-dev is not installed")

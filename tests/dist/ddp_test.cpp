@@ -34,7 +34,45 @@ TEST_P(DdpTest, Flags) {
 }
 TEST_P(DdpTest, UnusedParameters) { on_ranks(GetParam(), test::check_unused_parameters); }
 TEST_P(DdpTest, Accumulate) { on_ranks(GetParam(), test::check_accumulate); }
-TEST_P(DdpTest, UnusedParametersAddZeros) { on_ranks(GetParam(), test::check_unused_zeros); }
+TEST_P(DdpTest, UnusedParametersAddZeros) {
+  for (bool static_graph : {false, true})
+    on_ranks(GetParam(), [&](auto comm) { test::check_unused_zeros(comm, static_graph); });
+}
+// After the first step the ranks no longer ask each other, and a step that differs is an error.
+TEST_P(DdpTest, StaticGraph) {
+  on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
+    test::TinyMlp model;
+    test::set_weights(model, 3);
+    DistributedDataParallel ddp(model, comm, {.unused = Unused::zeros, .static_graph = true});
+    auto step = [&](bool with_first_layer) {
+      model.zero_grad();
+      const test::Batch batch = test::batch_of({20}, comm->rank(), f32);
+      Tensor h = model.fc1(batch.x);
+      if (!with_first_layer) h = h.detach();
+      const std::size_t before = comm->recorder()->records().size();
+      cross_entropy(model.fc3(relu(model.fc2(relu(h)))), batch.y).backward();
+      return comm->recorder()->records().size() - before;
+    };
+    const std::size_t first = step(false), second = step(false);
+    EXPECT_EQ(first, second + 1);
+    EXPECT_EQ(ddp.unused_parameters(), (std::vector<std::string>{"fc1.weight", "fc1.bias"}));
+    const std::string sentence = test::failure_of([&] { step(true); });
+    EXPECT_NE(sentence.find("which the first step of this static graph did not"), std::string::npos)
+        << sentence;
+  });
+  on_ranks(1, [](std::shared_ptr<Communicator> comm) {
+    test::TinyMlp model;
+    DistributedDataParallel ddp(model, comm, {.unused = Unused::zeros, .static_graph = true});
+    test::one_loss([&](auto& x) { return ddp(x); }, 0).backward();
+    const test::Batch batch = test::batch_of({20}, 0, f32);
+    const std::string sentence = test::failure_of([&] {
+      cross_entropy(model.fc3(ones({batch.y.size(0), model.fc3.weight.size(1)})), batch.y)
+          .backward();
+    });
+    EXPECT_NE(sentence.find("did not reach fc1.weight, which the first step"), std::string::npos)
+        << sentence;
+  });
+}
 TEST_P(DdpTest, Join) {
   for (bool by_active : {false, true})
     on_ranks(GetParam(), [&](auto comm) { test::check_join(comm, by_active); });

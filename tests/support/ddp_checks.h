@@ -286,13 +286,16 @@ inline void check_accumulate(std::shared_ptr<dist::Communicator> comm) {
 }
 
 /// Unused::zeros: fc1 is used by rank 0 alone, and fc2's bias by nobody.
-inline void check_unused_zeros(std::shared_ptr<dist::Communicator> comm) {
+inline void check_unused_zeros(std::shared_ptr<dist::Communicator> comm,
+                               bool static_graph = false) {
   const int n = comm->world_size(), r = comm->rank();
   TinyMlp model, alone;
   set_weights(model, 3);
   set_weights(alone, 3);
-  dist::DistributedDataParallel ddp(
-      model, comm, {.buckets = {.bucket_bytes = 1000}, .unused = dist::Unused::zeros});
+  dist::DistributedDataParallel ddp(model, comm,
+                                    {.buckets = {.bucket_bytes = 1000},
+                                     .unused = dist::Unused::zeros,
+                                     .static_graph = static_graph});
   auto loss_of = [](TinyMlp& m, const Batch& batch, bool is_first) {
     Tensor h = m.fc1(batch.x);
     if (!is_first) h = h.detach();
