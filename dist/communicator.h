@@ -55,9 +55,9 @@ class DeviceCollectives;
 struct InPlace;
 class NodeMemory;
 class PeerMemory;
-class PeerWatch;
 class Progress;
 class Segment;
+struct SideChannelOptions;
 class Tuner;
 
 class Communicator {
@@ -135,8 +135,11 @@ class Communicator {
   /// do. dist::init calls it. Collective.
   bool share_memory();
   bool shares_memory() const { return memory_ != nullptr; }
-  /// Who knows whether the others are still there; null where memory is not shared.
-  std::shared_ptr<PeerWatch> watch() const;
+  /// From here on connections beside the messages tell which ranks have ended, for worlds of
+  /// several machines (dist/side_channel.h). dist::init calls it. Collective.
+  void open_side_channel(const SideChannelOptions& options);
+  /// Says of a rank that it has ended; empty while all are there. Null where nobody knows.
+  const std::function<std::string()>& watch() const { return watch_; }
   /// Memory for what will be communicated, DDP's buckets: where the ranks share memory, all of them
   /// can read and write it, and an all-reduce of a tensor that lies there copies nothing. Zeros
   /// there, uninitialised elsewhere. Collective: all ranks ask for the same, in the same order.
@@ -198,6 +201,7 @@ class Communicator {
   Job message_job(const Tensor& x, int peer, int tag, bool is_send);
   std::shared_ptr<Segment> share_segment(std::size_t bytes);
   bool can_read_peers(const PeerMemory& peers);
+  void set_watch(std::function<std::string()> watch);
   InPlace in_place(const Signature& signature, const Tensor& x,
                    std::function<std::unique_ptr<Operation>()> otherwise) const;
   RingOptions next_ring();
@@ -223,6 +227,7 @@ class Communicator {
   std::shared_ptr<Progress> progress_;
   std::shared_ptr<NodeMemory> memory_;
   bool wants_memory_ = false;
+  std::function<std::string()> watch_;
   std::unique_ptr<Tuner> tuner_;
   std::shared_ptr<DeviceCollectives> gpu_;
 };

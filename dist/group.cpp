@@ -66,6 +66,7 @@ std::shared_ptr<Communicator> Communicator::new_group(const std::vector<int>& ra
       std::move(options));
   group->group_ = concat(" of group ", text_of(in_world));
   if (wants_memory_) group->share_memory();
+  if (group->watch_ == nullptr && watch_ != nullptr) group->set_watch(watch_);
   if (gpu_ != nullptr) share_gpu(*group, gpu_->device());
   return group;
 }

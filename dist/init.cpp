@@ -1,6 +1,7 @@
 #include "dist/init.h"
 
 #include "dist/launcher.h"
+#include "dist/side_channel.h"
 #include "dist/thread/thread_transport.h"
 #include "dist/tuner.h"
 #include "dist/world.h"
@@ -51,7 +52,7 @@ std::shared_ptr<Transport> make_transport(const std::string& backend) {
 
 std::shared_ptr<Communicator> init(const InitOptions& options) {
   auto transport = make_transport(options.backend);
-  set_world(transport, nullptr, nullptr);
+  set_world({.transport = transport, .watch = nullptr, .recorder = nullptr});
   CommunicatorOptions chosen = options.communicator;
   if (options.tune && !chosen.tune) {
     chosen.tune = true;
@@ -59,7 +60,10 @@ std::shared_ptr<Communicator> init(const InitOptions& options) {
   }
   auto comm = std::make_shared<Communicator>(transport, std::move(chosen));
   if (options.share_memory) comm->share_memory();
-  set_world(transport, comm->watch(), comm->recorder());
+  const bool needs_none = comm->world_size() == 1 || comm->shares_memory();
+  if (options.side_channel && !needs_none)
+    comm->open_side_channel(SideChannelOptions::from_environment());
+  set_world({.transport = transport, .watch = comm->watch(), .recorder = comm->recorder()});
   return comm;
 }
 

@@ -31,6 +31,9 @@ struct InitOptions {
   bool share_memory = true;
   /// Whether ranks that share none find out what all-reduce is the fastest (dist/tuner.h).
   bool tune = true;
+  /// Whether ranks that share none tell each other by TCP that they are there
+  /// (dist/side_channel.h).
+  bool side_channel = true;
   CommunicatorOptions communicator = {};
 };
 

@@ -1,4 +1,5 @@
-// How a communicator's ranks come to share memory, if they are on one machine.
+// How a communicator's ranks come to share memory, if they are on one machine, and how they come to
+// know of each other's end on one or several.
 
 #include <unistd.h>
 
@@ -9,6 +10,8 @@
 #include "dist/communicator.h"
 #include "dist/progress.h"
 #include "dist/shared/node_memory.h"
+#include "dist/shared/peer_watch.h"
+#include "dist/side_channel.h"
 #include "dist/threads.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"
@@ -105,16 +108,22 @@ bool Communicator::share_memory() {
   std::vector<pid_t> processes;
   for (const std::string& process : all_gather_bytes(std::to_string(getpid())))
     processes.push_back(std::stoi(process));
-  memory_->watch = std::make_shared<PeerWatch>(processes);
-  progress_->set_watch([watch = memory_->watch] { return watch->ended(); });
+  set_watch([peers = std::make_shared<PeerWatch>(processes)] { return peers->ended(); });
   PeerMemory peers(std::move(processes));
   if (can_read_peers(peers)) memory_->peers = std::move(peers);
   sequence_ = sequence;
   return true;
 }
 
-std::shared_ptr<PeerWatch> Communicator::watch() const {
-  return memory_ != nullptr ? memory_->watch : nullptr;
+void Communicator::open_side_channel(const SideChannelOptions& options) {
+  const std::uint64_t sequence = sequence_;
+  set_watch([channel = std::make_shared<SideChannel>(*this, options)] { return channel->ended(); });
+  sequence_ = sequence;
+}
+
+void Communicator::set_watch(std::function<std::string()> watch) {
+  watch_ = std::move(watch);
+  progress_->set_watch(watch_);
 }
 
 StoragePtr Communicator::allocate(std::size_t bytes, Device device) {

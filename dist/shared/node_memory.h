@@ -7,7 +7,6 @@
 #include <mutex>
 
 #include "dist/shared/all_reduce.h"
-#include "dist/shared/peer_watch.h"
 #include "dist/shared/space.h"
 #include "tensor/storage.h"
 
@@ -20,7 +19,6 @@ class NodeMemory final : public SharedWindows {
 
   SharedSpace space;
   PeerMemory peers;
-  std::shared_ptr<PeerWatch> watch;
 
   /// What a window's segment must have, for `bytes` a rank.
   static std::size_t bytes_for(std::size_t bytes, int ranks);

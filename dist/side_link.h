@@ -1,0 +1,82 @@
+#pragma once
+// One connection of a side channel, and what travels on it: one byte that says what it is, two of
+// length (the lower one first), the bytes.
+//
+//   hello    token, from, to    both sides, the caller first; no other message before it
+//   beat                        now and then; the caller's first one ends the greeting
+//   bye                         the sender ends in order
+//   ended    a sentence         someone has ended
+//
+// For dist/side_channel.cpp, where the connections come from and go to.
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "dist/sockets.h"
+#include "dist/transport.h"
+
+namespace rondo::dist::side {
+
+inline constexpr std::size_t longest = 1000;  // bytes of a message
+
+enum class Kind : char { hello = 'h', beat = '.', bye = 'b', ended = 'e' };
+
+inline std::string message(Kind kind, const std::string& text = {}) {
+  const std::size_t n = std::min(text.size(), longest);
+  return std::string{static_cast<char>(kind), static_cast<char>(n & 255),
+                     static_cast<char>(n >> 8)} +
+         text.substr(0, n);
+}
+
+struct Message {
+  Kind kind = Kind::beat;
+  std::string text;
+};
+
+enum class Stage {
+  pausing,     // before the next attempt to connect
+  connecting,  // the system is at it
+  greeting,    // this rank has called and greeted
+  stranger,    // somebody has called
+  greeted,     // and has been greeted, but may not know yet
+  joined,
+  over
+};
+
+struct Link {
+  Stage stage = Stage::stranger;
+  int peer = -1;
+  Socket socket = {};
+  Clock::time_point since, heard;   // when the stage began; when something came
+  std::vector<std::string> places;  // of a peer that this rank calls
+  std::size_t attempt = 0;
+  std::string in = {}, out = {};
+
+  bool counts() const { return stage == Stage::joined || stage == Stage::greeted; }
+  void flush() {
+    if (!out.empty()) socket.send(out);
+  }
+  void say(Kind kind, const std::string& text = {}) {
+    out += message(kind, text);
+    flush();
+  }
+  void finish() {
+    socket.close();
+    stage = Stage::over;
+  }
+  /// Whether there was a whole message. One that cannot be a message ends the link.
+  bool next(Message& message) {
+    if (in.size() < 3) return false;
+    const std::size_t n = static_cast<unsigned char>(in[1]) | static_cast<unsigned char>(in[2])
+                                                                  << 8;
+    if (n > longest) finish();
+    if (n > longest || in.size() < 3 + n) return false;
+    message = {.kind = static_cast<Kind>(in[0]), .text = in.substr(3, n)};
+    in.erase(0, 3 + n);
+    return true;
+  }
+};
+
+}  // namespace rondo::dist::side

@@ -1,0 +1,43 @@
+#pragma once
+// Sockets as dist/side_channel.cpp needs them: TCP that never blocks and never throws. What cannot
+// be made is an empty Socket.
+
+#include <string>
+#include <vector>
+
+namespace rondo::dist {
+
+/// A file that is closed with its owner: a socket, or what else can be polled.
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int file) : file_(file) {}
+  ~Socket() { close(); }
+  Socket(Socket&& other) noexcept : file_(other.file_) { other.file_ = -1; }
+  Socket& operator=(Socket&& other) noexcept;
+  int file() const { return file_; }
+  explicit operator bool() const { return file_ >= 0; }
+  void close();
+
+  /// Sends what fits and takes it off `bytes`.
+  void send(std::string& bytes) const;
+  /// Appends what has come. `silent`: the system has given the other side up, having heard nothing.
+  enum class Line { open, ended, silent };
+  Line receive(std::string& bytes) const;
+  /// Whether what connect_to began has come about.
+  bool is_connected() const;
+
+ private:
+  int file_ = -1;
+};
+
+/// Listens on all addresses of this machine, on a port that the system chooses.
+Socket listen_anywhere(int& port);
+/// One who has called, or empty; `is_full`: this process can have no more files.
+Socket accept_from(const Socket& listener, bool& is_full);
+/// Begins to connect; writable when that is over.
+Socket connect_to(const std::string& address, int port);
+/// Where others reach this machine: "10.0.0.7", "2001:db8::7"; not what means itself on each.
+std::vector<std::string> own_addresses();
+
+}  // namespace rondo::dist

@@ -1,0 +1,293 @@
+// What ranks on other machines hear of each other's end. Ranks are threads here; those that die,
+// hang or call by mistake are played by sockets that speak the protocol by themselves.
+
+#include "dist/side_channel.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <sstream>
+#include <thread>
+
+#include "dist/sockets.h"
+#include "support/environment.h"
+#include "support/ranks.h"
+#include "tensor/creation.h"
+
+namespace rondo::dist {
+namespace {
+
+using std::chrono::milliseconds;
+using test::on_ranks;
+
+/// Whether `what` comes true, soon.
+bool comes_true(const std::function<bool()>& what) {
+  const auto until = Clock::now() + std::chrono::seconds(20);
+  while (!what() && Clock::now() < until) std::this_thread::sleep_for(milliseconds(2));
+  return what();
+}
+
+/// A rank that tells the others where it is and then does only what the test wants.
+class Played {
+ public:
+  explicit Played(Communicator& comm) : rank_(comm.rank()) {
+    for (const std::string& text :
+         comm.all_gather_bytes(concat("0 4242 \"node7 boot\" none 127.0.0.1"))) {
+      std::istringstream in(text);
+      std::string process, host, more, token;
+      int port = 0;
+      in >> port >> process >> host >> more >> token;
+      if (ports_.empty()) token_ = token;
+      ports_.push_back(port);
+    }
+  }
+
+  static std::string message(char kind, const std::string& text = {}) {
+    return std::string{kind, static_cast<char>(text.size()), 0} + text;
+  }
+  /// A connection to `peer` that has said `words`.
+  Socket call(int peer, std::string words) const {
+    Socket socket = connect_to("127.0.0.1", ports_[static_cast<std::size_t>(peer)]);
+    EXPECT_TRUE(comes_true([&] {
+      socket.send(words);
+      return words.empty();
+    }));
+    return socket;
+  }
+  std::string hello(int peer) const { return message('h', concat(token_, ' ', rank_, ' ', peer)); }
+  /// One that counts: greeted from both sides.
+  Socket join(int peer) const {
+    Socket socket = call(peer, hello(peer));
+    std::string heard;
+    const std::string answer = message('h', concat(token_, ' ', peer, ' ', rank_));
+    EXPECT_TRUE(comes_true([&] {
+      socket.receive(heard);
+      return heard.starts_with(answer);
+    }));
+    std::string beat = message('.');
+    socket.send(beat);
+    return socket;
+  }
+  /// Until the other side closes it.
+  static bool is_closed(const Socket& socket, std::string heard = {}) {
+    return comes_true([&] { return socket.receive(heard) != Socket::Line::open; });
+  }
+
+ private:
+  int rank_;
+  std::string token_;
+  std::vector<int> ports_;
+};
+
+/// Ranks 0 … n - 2 watch, rank n - 1 is played.
+void with_one_played(int n, const std::function<void(const Played&, Communicator&)>& play,
+                     const std::function<void(std::unique_ptr<SideChannel>, Communicator&)>& watch,
+                     const SideChannelOptions& options = {}) {
+  on_ranks(n, [&](auto comm) {
+    if (comm->rank() == n - 1) return play(Played(*comm), *comm);
+    watch(std::make_unique<SideChannel>(*comm, options), *comm);
+  });
+}
+
+void expect_connections(const SideChannel& channel, std::ptrdiff_t n) {
+  EXPECT_TRUE(comes_true([&] { return channel.connections() == n; }))
+      << channel.connections() << " instead of " << n;
+}
+
+void expect_ended(const SideChannel& channel, const std::string& sentence) {
+  EXPECT_TRUE(comes_true([&] { return !channel.ended().empty(); }));
+  EXPECT_EQ(channel.ended(), sentence);
+}
+
+std::size_t open_files() {
+  return static_cast<std::size_t>(
+      std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
+}
+
+TEST(SideChannel, EveryRankReachesAllOthersInFewSteps) {
+  EXPECT_EQ(SideChannel::neighbours(0, 1), (std::vector<int>{}));
+  EXPECT_EQ(SideChannel::neighbours(1, 2), (std::vector<int>{0}));
+  EXPECT_EQ(SideChannel::neighbours(2, 5), (std::vector<int>{0, 1, 3, 4}));
+  EXPECT_EQ(SideChannel::neighbours(7, 8), (std::vector<int>{0, 1, 3, 5, 6}));
+  EXPECT_EQ(SideChannel::neighbours(0, 1024).size(), 19u);
+  for (int n = 2; n < 70; ++n) {
+    for (int r = 0; r < n; ++r) {
+      for (int peer : SideChannel::neighbours(r, n)) {
+        EXPECT_NE(peer, r);
+        EXPECT_THAT(SideChannel::neighbours(peer, n), testing::Contains(r)) << "of " << n;
+      }
+    }
+  }
+}
+
+TEST(SideChannel, AnOrderlyEndSaysNothing) {
+  const std::size_t files = open_files();
+  for (int n : {2, 3, 9}) {
+    on_ranks(n, [n](auto comm) {
+      auto channel = std::make_unique<SideChannel>(*comm);
+      expect_connections(*channel, std::ssize(SideChannel::neighbours(comm->rank(), n)));
+      comm->barrier();
+      for (int r = 0; r < n; ++r) {  // one after another: the last has seen all others go
+        if (comm->rank() == r) {
+          EXPECT_EQ(channel->ended(), "");
+          channel.reset();
+        }
+        comm->barrier();
+      }
+    });
+  }
+  EXPECT_EQ(open_files(), files);
+}
+
+TEST(SideChannel, AnEndAtOnceAndBeforeTheyAreConnected) {
+  const std::size_t files = open_files();
+  for (int round = 0; round < 50; ++round) {
+    on_ranks(4, [&](auto comm) {
+      const SideChannel channel(*comm);
+      if (round % 2 == 0) comm->barrier();
+      EXPECT_EQ(channel.ended(), "");
+    });
+  }
+  EXPECT_EQ(open_files(), files);
+}
+
+TEST(SideChannel, OneThatEndsWithoutByeIsNamedOnAllOthers) {
+  with_one_played(
+      4,
+      [](const Played& played, Communicator& comm) {
+        const Socket all[] = {played.join(0), played.join(1), played.join(2)};
+        comm.barrier();
+      },
+      [](auto channel, Communicator& comm) {
+        expect_connections(*channel, 3);
+        EXPECT_EQ(channel->ended(), "");
+        comm.barrier();
+        expect_ended(*channel, "rank 3 (process 4242 on node7) has ended");
+      });
+}
+
+TEST(SideChannel, ByeIsNoDeath) {
+  with_one_played(
+      2,
+      [](const Played& played, Communicator& comm) {
+        const Socket socket = played.join(0);
+        std::string bye = Played::message('b');
+        socket.send(bye);
+        EXPECT_TRUE(Played::is_closed(socket));
+        comm.barrier();
+      },
+      [](auto channel, Communicator& comm) {
+        comm.barrier();
+        EXPECT_EQ(channel->ended(), "");
+      });
+}
+
+// Rank 7 is connected to rank 0 alone; 2 and 4 would not be its neighbours anyway.
+TEST(SideChannel, WhoHearsOfItTellsTheOthers) {
+  with_one_played(
+      8,
+      [](const Played& played, Communicator& comm) {
+        const Socket socket = played.join(0);
+        comm.barrier();
+      },
+      [](auto channel, Communicator& comm) {
+        const int rank = comm.rank();
+        const bool has_seven = rank == 1 || rank == 3 || rank == 5 || rank == 6;
+        expect_connections(*channel, std::ssize(SideChannel::neighbours(rank, 8)) - has_seven);
+        comm.barrier();
+        expect_ended(*channel, "rank 7 (process 4242 on node7) has ended");
+      });
+}
+
+TEST(SideChannel, SilenceHasALimit) {
+  with_one_played(
+      3,
+      [](const Played& played, Communicator& comm) {
+        const Socket first = played.join(0), second = played.join(1);
+        comm.barrier();
+        comm.barrier();
+      },
+      [](auto channel, Communicator& comm) {
+        comm.barrier();
+        expect_ended(*channel, "rank 2 on node7 has not been heard of for 0.5 s");
+        comm.barrier();
+      },
+      {.timeout = milliseconds(500), .beat = milliseconds(50)});
+}
+
+TEST(SideChannel, HeartbeatsKeepItOpen) {
+  on_ranks(2, [](auto comm) {
+    const SideChannel channel(*comm, {.timeout = milliseconds(1500), .beat = milliseconds(20)});
+    std::this_thread::sleep_for(milliseconds(2500));
+    EXPECT_EQ(channel.ended(), "");
+    comm->barrier();
+  });
+}
+
+TEST(SideChannel, StrangersAreSentAwayAndHoldNobodyUp) {
+  with_one_played(
+      3,
+      [](const Played& played, Communicator& comm) {
+        std::vector<Socket> silent;
+        for (int i = 0; i < 20; ++i) silent.push_back(played.call(0, ""));
+        const std::string one = "0123456789abcdef0123456789abcdef";
+        for (const std::string& words :
+             {Played::message('h', one + " 2 0"), Played::message('e', "rank 1 has ended"),
+              std::string("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), std::string(3000, '\0'),
+              Played::message('.'), played.hello(1)}) {
+          EXPECT_TRUE(Played::is_closed(played.call(0, words))) << words.substr(0, 20);
+        }
+        for (const Socket& socket : silent) EXPECT_TRUE(Played::is_closed(socket));
+        const Socket first = played.join(0), second = played.join(1);
+        comm.barrier();
+        comm.barrier();
+      },
+      [](auto channel, Communicator& comm) {
+        expect_connections(*channel, 2);
+        comm.barrier();
+        EXPECT_EQ(channel->ended(), "");
+        channel.reset();  // though rank 2 does not answer
+        comm.barrier();
+      });
+}
+
+TEST(SideChannel, ACollectiveFailsWithTheSentence) {
+  on_ranks(3, [](auto comm) {
+    if (comm->rank() == 2) {
+      const Played played(*comm);
+      played.join(0);
+      return;
+    }
+    comm->open_side_channel({});
+    try {
+      comm->all_reduce(ones({10}));
+      ADD_FAILURE() << "no error";
+    } catch (const CommError& e) {
+      EXPECT_EQ(e.what(),
+                concat("rank ", comm->rank(),
+                       ": all_reduce 0 failed: rank 2 (process 4242 on node7) has ended"));
+    }
+    EXPECT_EQ(comm->watch()(), "rank 2 (process 4242 on node7) has ended");
+  });
+}
+
+TEST(SideChannel, TheTimeoutComesFromTheEnvironment) {
+  {
+    const test::Environment none("RONDO_HEARTBEAT_TIMEOUT", nullptr);
+    EXPECT_EQ(SideChannelOptions::from_environment().timeout, std::chrono::seconds(30));
+  }
+  {
+    const test::Environment two("RONDO_HEARTBEAT_TIMEOUT", "2.5");
+    EXPECT_EQ(SideChannelOptions::from_environment().timeout, milliseconds(2500));
+    EXPECT_EQ(SideChannelOptions::from_environment().beat, milliseconds(500));
+  }
+  for (const char* wrong : {"", "soon", "0", "-1", "5s", "nan"}) {
+    const test::Environment set("RONDO_HEARTBEAT_TIMEOUT", wrong);
+    EXPECT_THROW(SideChannelOptions::from_environment(), CommError) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace rondo::dist
