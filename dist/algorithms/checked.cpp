@@ -5,6 +5,7 @@
 #include <mutex>
 #include <vector>
 
+#include "dist/all_reduce.h"
 #include "tensor/error.h"
 
 namespace rondo::dist {
@@ -93,16 +94,13 @@ Signature::Signature(std::string_view n, std::uint64_t s, std::int64_t c) : sequ
 }
 
 std::string text_of(const Signature& s) {
-  // Of AllReduce, which this file does not know; the numbers are those of its values.
-  static constexpr const char* ways[] = {"itself", "memory", "ring", "doubling",
-                                         "NCCL",   "MPI",    "MPI"};
   std::string details;
   auto add = [&](auto... parts) { details += concat(details.empty() ? " (" : ", ", parts...); };
   if (s.op >= 0) add(static_cast<ReduceOp>(s.op));
   if (s.count >= 0 && s.dtype >= 0) add(s.count, " of ", static_cast<DType>(s.dtype));
   if (s.count >= 0 && s.dtype < 0) add(s.count, " bytes");
   if (s.root >= 0) add("root ", s.root);
-  if (s.way >= 0) add("by ", ways[s.way]);
+  if (s.way >= 0) add("by ", name_of(static_cast<AllReduce>(s.way)));
   return concat(s.name, ' ', s.sequence, details.empty() ? "" : details + ")");
 }
 
