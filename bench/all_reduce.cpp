@@ -182,6 +182,7 @@ nlohmann::json measure(dist::Communicator& comm, const Options& options, Device 
                 "of bound", "library's time");
   for (std::int64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= 4) {
     const std::int64_t numel = std::max<std::int64_t>(1, bytes / 4);
+    comm.tune(static_cast<std::size_t>(numel) * 4);
     const Tensor priv = zeros({numel}, {.device = device}),
                  out = zeros({numel}, {.device = device});
     const Tensor own = Tensor::over(comm.allocate(static_cast<std::size_t>(numel) * 4, device), 0,

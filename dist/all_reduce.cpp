@@ -55,13 +55,13 @@ AllReduce parse_all_reduce(std::string_view name) {
   return static_cast<AllReduce>(found - names.begin());
 }
 
-/// What `automatic` means for messages. Every rank comes to the same, from the size alone or from
-/// what all have measured together.
-AllReduce Communicator::choose(const Tensor& x) {
-  if (options_.tune && world_size_ > 1) {
-    if (tuner_ == nullptr) tuner_ = std::make_unique<Tuner>(*this, options_.tuning_file);
-    return tuner_->fastest(bytes_of(x));
-  }
+/// What `automatic` means for messages. Every rank comes to the same, from what all have measured
+/// together or from the size alone. Nothing is measured here: an asynchronous collective does not
+/// wait for the other ranks.
+AllReduce Communicator::choose(const Tensor& x) const {
+  const auto fastest = tuner_ ? tuner_->fastest(bytes_of(x)) : std::nullopt;
+  if (fastest && (fastest != AllReduce::mpi || transport_->has_native_all_reduce(x.dtype())))
+    return *fastest;
   const int rounds = std::bit_width(static_cast<unsigned>(world_size_ - 1));
   return bytes_of(x) * static_cast<std::size_t>(rounds) <= options_.small_bytes
              ? AllReduce::recursive_doubling
@@ -98,6 +98,13 @@ Communicator::Job Communicator::all_reduce_job(const Tensor& x, ReduceOp op, All
           .begin = [=, this](Scratch& scratch) { return all_reduce_by(way, scratch, x, op, ring); },
           .signature = signature,
           .tag = ring.tag};
+}
+
+void Communicator::tune(std::size_t bytes) {
+  if (!options_.tune || world_size_ == 1 || memory_ != nullptr) return;
+  const Label label(*this, "tuning");
+  if (tuner_ == nullptr) tuner_ = std::make_unique<Tuner>(*this, options_.tuning_file);
+  tuner_->learn(bytes);
 }
 
 std::unique_ptr<Operation> Communicator::all_reduce_by(AllReduce way, Scratch& scratch,

@@ -13,9 +13,9 @@ namespace rondo::dist {
 /// ring. On a GPU: ncclAllReduce, rondo's ring over NCCL's messages, or MPI by way of the host's
 /// memory.
 ///
-/// `automatic` is NCCL on a GPU; on the CPU shared memory; and where there is none what the tuner
-/// (dist/tuner.h) found fastest, or without one recursive doubling up to
-/// CommunicatorOptions::small_bytes sent, and else the ring.
+/// `automatic` is NCCL on a GPU; on the CPU shared memory; and where there is none what
+/// Communicator::tune found fastest, or, of a size that it was not asked about, recursive doubling
+/// up to CommunicatorOptions::small_bytes sent, and else the ring.
 enum class AllReduce : std::uint8_t {
   automatic,
   shared,

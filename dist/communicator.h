@@ -45,8 +45,8 @@ struct CommunicatorOptions {
   /// A number for each rank's node, for AllReduce::hierarchical: equal for ranks that are near each
   /// other. Empty: share_memory finds out which ranks are on one machine.
   std::vector<int> node_of = {};
-  /// Whether `automatic` measures what is fastest where ranks share no memory (dist/tuner.h), and
-  /// the file that keeps what was measured; empty: for this run alone.
+  /// Whether Communicator::tune measures what is fastest where ranks share no memory
+  /// (dist/tuner.h), and the file that keeps what was measured; empty: for this run alone.
   bool tune = false;
   std::string tuning_file = {};
 };
@@ -144,6 +144,10 @@ class Communicator {
   /// can read and write it, and an all-reduce of a tensor that lies there copies nothing. Zeros
   /// there, uninitialised elsewhere. Collective: all ranks ask for the same, in the same order.
   StoragePtr allocate(std::size_t bytes, Device device = Device::cpu());
+  /// Finds out which all-reduce is the fastest for `bytes` bytes on the CPU, where
+  /// CommunicatorOptions::tune says so, the ranks share no memory and it is not known yet;
+  /// `automatic` then takes it. `allocate` does so for what it allocates. Collective.
+  void tune(std::size_t bytes);
   Transport& transport() { return *transport_; }
 
   /// While it lives, collectives are about `text` in messages, in the flight recorder and in
@@ -185,7 +189,7 @@ class Communicator {
 
   Work start(Job job, bool wake = true);
   void run(Job job);
-  AllReduce choose(const Tensor& x);
+  AllReduce choose(const Tensor& x) const;
   std::unique_ptr<Operation> all_reduce_by(AllReduce way, Scratch& scratch, const Tensor& x,
                                            ReduceOp op, const RingOptions& ring) const;
   bool all_reduce_now(const Tensor& x, ReduceOp op);

@@ -6,13 +6,18 @@
 
 namespace rondo::dist {
 
-std::uint64_t FlightRecorder::issued(const Signature& signature, const std::string& about) {
+std::uint64_t FlightRecorder::issued(const Signature& signature, const std::string& about,
+                                     bool begins) {
   std::lock_guard lock(mutex_);
   if (records_.size() >= capacity_) {
     records_.pop_front();
     ++first_;
   }
   records_.push_back({.signature = signature, .about = about, .issued = Clock::now()});
+  if (begins) {
+    records_.back().started = records_.back().issued;
+    records_.back().state = FlightRecord::running;
+  }
   return first_ + records_.size() - 1;
 }
 

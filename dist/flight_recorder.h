@@ -4,7 +4,8 @@
 // When ranks disagree or one hangs, the question is what each of them was about to do. So each
 // communicator keeps the last 256 of its collectives: which, with what shape and dtype, for which
 // bucket of gradients, when it was issued, begun and over. With RONDO_FLIGHT_RECORD=DIR in the
-// environment, a rank that fails writes them to DIR/rank<R>.txt; `train --trace` draws all of them.
+// environment, a rank that fails writes those of the world's communicator, which are DDP's, to
+// DIR/rank<R>.txt; groups have records of their own. `--trace` draws them.
 // Thread-safe.
 
 #include <cstdint>
@@ -29,8 +30,8 @@ class FlightRecorder {
  public:
   explicit FlightRecorder(std::size_t capacity = 256) { set_capacity(capacity); }
 
-  /// The number of a new record, which the functions below want.
-  std::uint64_t issued(const Signature& signature, const std::string& about);
+  /// The number of a new record, which the functions below want. It may begin at once.
+  std::uint64_t issued(const Signature& signature, const std::string& about, bool begins = false);
   void started(std::uint64_t record);
   void finished(std::uint64_t record, bool is_well);
 
@@ -45,7 +46,7 @@ class FlightRecorder {
 
   mutable std::mutex mutex_;
   std::size_t capacity_ = 1;  // at least 1
-  std::uint64_t first_ = 0;  // the number of the oldest record that is kept
+  std::uint64_t first_ = 0;   // the number of the oldest record that is kept
   std::deque<FlightRecord> records_;
 };
 

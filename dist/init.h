@@ -29,7 +29,7 @@ struct InitOptions {
   std::string backend = "auto";
   /// Whether ranks of one machine share memory (Communicator::share_memory).
   bool share_memory = true;
-  /// Whether ranks that share none find out what all-reduce is the fastest (dist/tuner.h).
+  /// Whether ranks that share none find out which all-reduce is the fastest (dist/tuner.h).
   bool tune = true;
   /// Whether ranks that share none tell each other by TCP that they are there
   /// (dist/side_channel.h).

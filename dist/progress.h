@@ -89,7 +89,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   bool run_now(int rank, std::shared_ptr<void> keep, const Signature& signature,
                const std::string& about, Begin begin, Label label) {
     if (!take_turn()) return false;
-    const std::uint64_t record = options_.recorder->issued(signature, about);
+    const std::uint64_t record = options_.recorder->issued(signature, about, true);
     std::string error;
     try {
       const std::unique_ptr<Operation> operation = begin(*scratch_);

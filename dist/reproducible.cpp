@@ -6,6 +6,7 @@
 #include <bit>
 #include <condition_variable>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -13,6 +14,7 @@
 #include "autograd/ops/loss.h"
 #include "autograd/variable.h"
 #include "dist/model_check.h"
+#include "nn/batch_norm.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"
 #include "tensor/random.h"
@@ -104,12 +106,19 @@ ReproducibleDataParallel::ReproducibleDataParallel(nn::AnyModule& model,
                      " shards are too few for ", ranks, " ranks");
   check_same_model(model_, *comm_);
   broadcast_model(model_, *comm_);
+  std::map<const TensorImpl*, std::string> names;
   for (const auto& [name, parameter] : model_.named_parameters()) {
     require<DeviceError>(parameter.device().is_cpu(), "reproducible training is for the CPU, but ",
                          name, " is on ", parameter.device());
-    names_.push_back(name);
+    names[parameter.impl_ptr().get()] = name;
+  }
+  for (const auto& [name, module] : model_.named_modules()) {
+    const auto* norm = dynamic_cast<const nn::BatchNorm*>(module);
+    require<CommError>(norm == nullptr || !norm->sum_over_ranks, "reproducible training: ", name,
+                       " is a SyncBatchNorm, whose statistics depend on the ranks");
   }
   members_ = members_of(model_);
+  for (const Tensor& p : members_.parameters) names_.push_back(names[p.impl_ptr().get()]);
   lay_out();
   const int threads = options_.threads > 0 ? options_.threads : omp_get_max_threads();
   team_ = std::make_unique<Team>(std::min(threads, options_.shards / ranks));

@@ -54,7 +54,7 @@ class ReproducibleDataParallel {
 
   /// Makes sure that all ranks have the same model, and gives them rank 0's values. The model must
   /// outlive this and be on the CPU. Throws CommError for numbers of shards or ranks that are no
-  /// powers of two, or fewer shards than ranks. Collective.
+  /// powers of two, fewer shards than ranks, or a batch norm that sums over ranks. Collective.
   ReproducibleDataParallel(nn::AnyModule& model, std::shared_ptr<Communicator> comm,
                            ReproducibleOptions options = {});
   ~ReproducibleDataParallel();
@@ -62,7 +62,7 @@ class ReproducibleDataParallel {
   /// Forward and backward of this rank's shards: equal parts of the rows of `input` and `target`,
   /// the first for shard rank * L / n. Afterwards the parameters' .grad is the mean over all
   /// shards, the same bits on all ranks, and so are running statistics. Returns the mean loss.
-  /// None: cross_entropy. The default generator must have one seed on all ranks; it is left L *
+  /// None: cross_entropy. The default generator must be in one state on all ranks; it is left L *
   /// 2^16 streams further. Throws ShapeError when the rows do not divide by the rank's shards,
   /// CommError naming a parameter that a shard's backward did not reach, and what the model throws.
   /// Collective.

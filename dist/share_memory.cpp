@@ -132,6 +132,7 @@ StoragePtr Communicator::allocate(std::size_t bytes, Device device) {
     if (auto segment = share_segment(NodeMemory::bytes_for(bytes, world_size_)))
       return memory_->add_window(segment, bytes);
   }
+  if (device.is_cpu() && bytes > 0) tune(bytes);
   return std::make_shared<Storage>(bytes, allocator_of(device));
 }
 

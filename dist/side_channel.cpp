@@ -45,7 +45,8 @@ constexpr milliseconds patience_with_strangers(1000), patience_to_connect(3000),
 struct Place {
   int port = 0;  // 0: it does not listen
   pid_t process = 0;
-  std::string host, token;  // dist::host(); the token counts from rank 0
+  std::string host, token;             // dist::host(); the token counts from rank 0
+  std::int64_t timeout = 0, beat = 0;  // ms; rank 0's are everybody's
   std::vector<std::string> addresses;
 
   std::string name() const { return host.substr(0, host.find(' ')); }
@@ -53,7 +54,8 @@ struct Place {
 
 std::string text_of(const Place& place) {
   std::ostringstream out;
-  out << place.port << ' ' << place.process << ' ' << std::quoted(place.host) << ' ' << place.token;
+  out << place.port << ' ' << place.process << ' ' << std::quoted(place.host) << ' ' << place.token
+      << ' ' << place.timeout << ' ' << place.beat;
   for (const std::string& address : place.addresses) out << ' ' << address;
   return std::move(out).str();
 }
@@ -61,7 +63,8 @@ std::string text_of(const Place& place) {
 Place read_place(const std::string& text) {
   std::istringstream in(text);
   Place place;
-  in >> place.port >> place.process >> std::quoted(place.host) >> place.token;
+  in >> place.port >> place.process >> std::quoted(place.host) >> place.token >> place.timeout >>
+      place.beat;
   for (std::string address; in >> address;) place.addresses.push_back(address);
   return place;
 }
@@ -301,9 +304,10 @@ void SideChannel::Links::call(Link& link) {
 void SideChannel::Links::lose(Link& link, Socket::Line line) {
   if (link.stage == Stage::joined) {
     const Place& place = places_[static_cast<std::size_t>(link.peer)];
-    report(line == Socket::Line::ended
-               ? concat("rank ", link.peer, " (process ", place.process, " on ", place.name(),
-                        ") has ended")
+    report(line == Socket::Line::ended ? concat("rank ", link.peer, " (process ", place.process,
+                                                " on ", place.name(), ") has ended")
+           : now_ - link.heard < options_.timeout
+               ? concat("the connection to rank ", link.peer, " on ", place.name(), " is lost")
                : concat("rank ", link.peer, " on ", place.name(), " has not been heard of for ",
                         std::chrono::duration<double>(options_.timeout).count(), " s"));
     return link.finish();  // the silent one was told, too: it will know when it wakes up
@@ -385,7 +389,12 @@ std::vector<int> SideChannel::neighbours(int rank, int world_size) {
 
 SideChannel::SideChannel(Communicator& comm, const SideChannelOptions& options) {
   if (comm.world_size() == 1) return;
-  Place own{.process = getpid(), .host = host(), .token = "none", .addresses = own_addresses()};
+  Place own{.process = getpid(),
+            .host = host(),
+            .token = "none",
+            .timeout = options.timeout.count(),
+            .beat = options.beat.count(),
+            .addresses = own_addresses()};
   Socket listener = listen_anywhere(own.port);
   if (comm.rank() == 0) own.token = draw_token();
   std::vector<Place> places;
@@ -393,8 +402,10 @@ SideChannel::SideChannel(Communicator& comm, const SideChannelOptions& options) 
     places.push_back(read_place(text));
   Socket wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake) return;
+  const SideChannelOptions everybodys{.timeout = milliseconds(places[0].timeout),
+                                      .beat = milliseconds(places[0].beat)};
   links_ = std::make_unique<Links>(comm.rank(), std::move(places), std::move(listener),
-                                   std::move(wake), options);
+                                   std::move(wake), everybodys);
   thread_ = std::thread([this] { links_->run(); });
 }
 

@@ -41,7 +41,8 @@ struct SideChannelOptions {
 
 class SideChannel {
  public:
-  /// Collective. The connections come about afterwards, by a thread of its own.
+  /// Collective; rank 0's options are everybody's. The connections come about afterwards, by a
+  /// thread of its own.
   explicit SideChannel(Communicator& comm, const SideChannelOptions& options = {});
   /// Says bye; waits a fifth of a second at most for those who do not answer.
   ~SideChannel();

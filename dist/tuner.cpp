@@ -22,14 +22,44 @@ namespace {
 constexpr double enough_seconds = 0.5;  // for one algorithm at one size
 constexpr int enough_times = 9;
 
-/// How many ranks each node has: "mpi 2+2"; "mpi 4" where nobody knows.
-std::string text_of_world(const Communicator& comm) {
+bool has_native(Communicator& comm) { return comm.transport().has_native_all_reduce(f32); }
+
+/// How many ranks each node has: "mpi 2+2"; "mpi 4" where nobody knows. A group of ranks, which
+/// does without MPI's own all-reduce, is "messages 2".
+std::string text_of_world(Communicator& comm) {
+  const bool is_group = std::strcmp(comm.backend(), "mpi") == 0 && !has_native(comm);
+  const char* backend = is_group ? "messages" : comm.backend();
   std::map<int, int> ranks;
   for (int node : comm.node_of()) ++ranks[node];
-  if (ranks.empty()) return concat(comm.backend(), ' ', comm.world_size());
+  if (ranks.empty()) return concat(backend, ' ', comm.world_size());
   std::string text;
   for (const auto& [node, count] : ranks) text += concat(text.empty() ? "" : "+", count);
-  return concat(comm.backend(), ' ', text);
+  return concat(backend, ' ', text);
+}
+
+/// A line of the file: "mpi 2+2 65536 halving".
+struct Line {
+  std::string world, way;
+  std::size_t bytes = 0;
+};
+
+/// What a file holds; lines that make no sense are left out, and a file that cannot be read is
+/// empty.
+std::vector<Line> read_lines(std::istream& in) {
+  std::vector<Line> lines;
+  for (std::string text; std::getline(in, text);) {
+    std::istringstream words(text);
+    std::string backend, ranks;
+    Line line;
+    if (!(words >> backend >> ranks >> line.bytes >> line.way)) continue;
+    line.world = concat(backend, ' ', ranks);
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+std::size_t size_class(std::size_t bytes) {
+  return std::bit_floor(std::max<std::size_t>(bytes, 4));
 }
 
 double median(std::vector<double> values) {
@@ -47,45 +77,35 @@ std::string Tuner::default_file() {
   return {};
 }
 
-// A line of the file: "mpi 2+2 65536 halving". One that makes no sense is left out: what it said is
-// measured again.
 Tuner::Tuner(Communicator& comm, std::string file)
     : comm_(comm), file_(std::move(file)), world_(text_of_world(comm)) {
-  std::string text;
-  if (comm_.rank() == 0 && !file_.empty()) {
-    std::ifstream in(file_);
-    text.assign(std::istreambuf_iterator<char>(in), {});
-  }
-  std::istringstream lines(comm_.broadcast_bytes(text));
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string backend, ranks, way;
-    std::size_t bytes = 0;
-    if (!(words >> backend >> ranks >> bytes >> way)) continue;
-    if (backend + ' ' + ranks != world_) {
-      others_ += line + '\n';
-      continue;
-    }
-    const auto possible = candidates(bytes);
-    for (AllReduce candidate : possible) {
-      if (way == name_of(candidate)) known_[bytes] = candidate;
+  std::stringstream text;
+  if (comm_.rank() == 0 && !file_.empty()) text << std::ifstream(file_).rdbuf();
+  std::istringstream all(comm_.broadcast_bytes(text.str()));
+  for (const Line& line : read_lines(all)) {
+    if (line.world != world_) continue;
+    for (AllReduce candidate : candidates(line.bytes)) {
+      if (line.way == name_of(candidate)) known_[line.bytes] = candidate;
     }
   }
 }
 
-AllReduce Tuner::fastest(std::size_t bytes) {
-  const std::size_t size_class = std::bit_floor(std::max<std::size_t>(bytes, 4));
-  if (const auto known = known_.find(size_class); known != known_.end()) return known->second;
-  const AllReduce way = measure(size_class);
-  known_[size_class] = way;
+std::optional<AllReduce> Tuner::fastest(std::size_t bytes) const {
+  const auto known = known_.find(size_class(bytes));
+  return known == known_.end() ? std::nullopt : std::optional(known->second);
+}
+
+void Tuner::learn(std::size_t bytes) {
+  if (fastest(bytes)) return;
+  known_[size_class(bytes)] = measure(size_class(bytes));
   if (comm_.rank() == 0) write();
-  return way;
 }
 
-// What cannot win is not tried: at worst it would take as long as all the others together.
+// What cannot win is not tried: at worst it would take longer than all the others together.
 std::vector<AllReduce> Tuner::candidates(std::size_t bytes) const {
-  std::vector<AllReduce> all = {AllReduce::recursive_doubling, AllReduce::halving_doubling};
+  std::vector<AllReduce> all = {AllReduce::halving_doubling};
   const auto n = static_cast<std::size_t>(comm_.world_size());
+  if (bytes * std::bit_width(n - 1) <= 4 << 20) all.push_back(AllReduce::recursive_doubling);
   if (bytes * n <= 256 << 10) all.push_back(AllReduce::direct);
   if (bytes <= 256 << 10) all.push_back(AllReduce::tree);
   if (bytes >= 4 << 10) all.push_back(AllReduce::ring);
@@ -95,7 +115,7 @@ std::vector<AllReduce> Tuner::candidates(std::size_t bytes) const {
     return there > 1 && there < std::ssize(nodes);
   });
   if (has_levels) all.push_back(AllReduce::hierarchical);
-  if (std::strcmp(comm_.backend(), "mpi") == 0) all.push_back(AllReduce::mpi);
+  if (has_native(comm_)) all.push_back(AllReduce::mpi);
   return all;
 }
 
@@ -132,16 +152,21 @@ AllReduce Tuner::measure(std::size_t bytes) {
   return ways[static_cast<std::size_t>(fastest - seconds.begin())];
 }
 
-// Whole or not at all, whoever else writes it.
+// Whole or not at all, with what others have written meanwhile.
 void Tuner::write() const {
   if (file_.empty()) return;
   namespace fs = std::filesystem;
   std::error_code failed;
   fs::create_directories(fs::path(file_).parent_path(), failed);
+  std::stringstream there;
+  there << std::ifstream(file_).rdbuf();
   const std::string whole = concat(file_, '.', getpid());
   {
     std::ofstream out(whole);
-    out << others_;
+    for (const Line& line : read_lines(there)) {
+      if (line.world != world_ || !known_.contains(line.bytes))
+        out << line.world << ' ' << line.bytes << ' ' << line.way << '\n';
+    }
     for (const auto& [bytes, way] : known_)
       out << world_ << ' ' << bytes << ' ' << name_of(way) << '\n';
     if (!out.flush()) failed = std::make_error_code(std::errc::io_error);

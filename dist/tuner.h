@@ -2,14 +2,17 @@
 // Tuner: which all-reduce is the fastest, found out by trying.
 //
 // Which algorithm wins depends on the size, the number of ranks, and above all on the network, of
-// which nobody knows anything beforehand. So the first all-reduce of a size class (a power of two
-// of bytes) on a communicator tries all that may win there, and remembers. What was measured is
+// which nobody knows anything beforehand. So all that may win are tried, once for each size class
+// (a power of two of bytes), when memory for such an all-reduce is allocated. What was measured is
 // kept in a file, by the number of ranks on each node and the size, so that a job measures once and
 // its next runs take the same ways: sums are then added up in the same order, and a run that is
-// resumed ends at the same bits. A network that has changed is a reason to delete the file.
+// resumed ends at the same bits. Where the file cannot be written, each run measures for itself,
+// and on three ranks or more may end at others. A network that has changed is a reason to delete
+// the file.
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,8 +27,10 @@ class Tuner {
   /// `file` may be empty (nothing is kept) or not exist yet; only rank 0 reads and writes it. One
   /// that cannot be written is not an error. Collective.
   Tuner(Communicator& comm, std::string file);
-  /// Collective: all ranks ask for the same size. Throws CommError.
-  AllReduce fastest(std::size_t bytes);
+  /// Measures, unless it is known. Collective: all ranks name the same size. Throws CommError.
+  void learn(std::size_t bytes);
+  /// What was learnt about sizes like this one; nothing where nothing was.
+  std::optional<AllReduce> fastest(std::size_t bytes) const;
 
   /// The file that dist::init uses: rondo/all_reduce.txt in $XDG_CACHE_HOME or ~/.cache; empty
   /// where there is no home.
@@ -39,7 +44,6 @@ class Tuner {
   Communicator& comm_;
   std::string file_, world_;  // what the file calls this world: "mpi 2+2"
   std::map<std::size_t, AllReduce> known_;
-  std::string others_;  // lines of the file about other worlds
 };
 
 }  // namespace rondo::dist

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "io/atomic_file.h"
@@ -53,7 +54,8 @@ Trace::Trace(dist::Communicator& comm) : comm_(comm) {
 }
 
 void Trace::add(const char* name, Clock::time_point begin, Clock::time_point end) {
-  if (!is_full()) spans_.push_back({name, begin, end});
+  if (spans_.size() == most_spans) spans_.pop_front();
+  spans_.push_back({name, begin, end});
 }
 
 /// This rank's, as the text between the brackets of a JSON array.
@@ -65,10 +67,15 @@ std::string Trace::events() const {
   auto microseconds = [](auto duration) {
     return std::chrono::duration<double, std::micro>(duration).count();
   };
+  // From where both lanes are whole.
+  const auto records = comm_.recorder()->records();
+  Clock::time_point first = start_;
+  if (spans_.size() == most_spans) first = std::max(first, spans_.front().begin);
+  if (records.size() == most_spans) first = std::max(first, records.front().issued);
   // Of rank 0's clock, whatever that counts from.
   auto complete = [&](const std::string& name, const char* category, int lane,
                       Clock::time_point begin, Clock::time_point end) {
-    if (begin < start_ || end < begin) return;
+    if (begin < first || end < begin) return;
     put({{"name", name},
          {"cat", category},
          {"ph", "X"},
@@ -92,7 +99,7 @@ std::string Trace::events() const {
   for (const Recorded& span : spans_)
     complete(span.name, std::string_view(span.name).starts_with("wait") ? "waiting" : "compute", 0,
              span.begin, span.end);
-  for (const dist::FlightRecord& record : comm_.recorder()->records()) {
+  for (const dist::FlightRecord& record : records) {
     if (record.state != dist::FlightRecord::done) continue;
     const auto begun = record.started != Clock::time_point() ? record.started : record.issued;
     complete(record.about.empty() ? text_of(record.signature)
@@ -103,17 +110,26 @@ std::string Trace::events() const {
 }
 
 void Trace::write(const std::filesystem::path& path) {
-  const std::vector<std::string> of_ranks = comm_.all_gather_bytes(events());
+  const std::string mine = events();
+  const std::vector<std::string> sizes = comm_.all_gather_bytes(std::to_string(mine.size()));
+  // One rank's at a time, and on rank 0 alone: they may be large.
+  auto text_of_rank = [&](int rank) {
+    const auto size = static_cast<std::int64_t>(std::stoull(sizes[static_cast<std::size_t>(rank)]));
+    const Tensor bytes = Tensor::empty({size}, {.dtype = u8});
+    comm_.recv(bytes, rank);
+    return std::string(static_cast<const char*>(bytes.data_ptr()), static_cast<std::size_t>(size));
+  };
   if (comm_.rank() == 0) {
     io::AtomicFile file(path.string());
-    const std::string head = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
-    file.write(head.data(), head.size());
-    for (std::size_t r = 0; r < of_ranks.size(); ++r) {
-      if (r > 0) file.write(",\n", 2);
-      file.write(of_ranks[r].data(), of_ranks[r].size());
-    }
-    file.write("\n]}\n", 4);
+    const auto put = [&](const std::string& text) { file.write(text.data(), text.size()); };
+    put("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n" + mine);
+    for (int rank = 1; rank < comm_.world_size(); ++rank) put(",\n" + text_of_rank(rank));
+    put("\n]}\n");
     file.commit();
+  } else {
+    const Tensor bytes = Tensor::empty({std::ssize(mine)}, {.dtype = u8});
+    std::copy(mine.begin(), mine.end(), static_cast<char*>(bytes.data_ptr()));
+    comm_.send(bytes, 0);
   }
   comm_.barrier();
 }

@@ -17,9 +17,9 @@
 // On a GPU spans are what the host did, which is mostly to put work into queues.
 
 #include <chrono>
+#include <deque>
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include "dist/communicator.h"
 
@@ -53,14 +53,12 @@ class Trace {
   /// `name` must live as long as this.
   void add(const char* name, Clock::time_point begin, Clock::time_point end);
 
-  /// Whether so much has been kept that a viewer would choke on more: what follows is left out.
-  bool is_full() const { return spans_.size() >= most_spans; }
-
   /// Writes what all ranks have kept, in Chrome's trace format, whole or not at all. Collective.
   /// Throws IoError.
   void write(const std::filesystem::path& path);
 
  private:
+  // Of each lane the last so many are kept: viewers choke on more.
   static constexpr std::size_t most_spans = 200'000;
   struct Recorded {
     const char* name;
@@ -71,7 +69,7 @@ class Trace {
   dist::Communicator& comm_;
   Clock::time_point start_;
   std::chrono::nanoseconds offset_{0};  // to be added for rank 0's clock
-  std::vector<Recorded> spans_;
+  std::deque<Recorded> spans_;
 };
 
 }  // namespace rondo::train

@@ -3,7 +3,7 @@
 //   smpirun … simulated_all_reduce RANKS_PER_NODE MEMORY_GB_S ALGORITHM BYTES [ALGORITHM BYTES …]
 //
 // Prints "ALGORITHM BYTES SECONDS" for each: simulated seconds, from a barrier to the end of the
-// slowest rank. bench/simgrid/run.py makes the clusters and starts it.
+// slowest rank. bench/simgrid/scaling.py makes the clusters and starts it.
 
 #include <cstdio>
 #include <cstdlib>

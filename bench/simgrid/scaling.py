@@ -174,7 +174,8 @@ def draw(rows, scaling, path):
         for color, way in enumerate(("f32, no overlap", "f32", "bf16", "powersgd:4")):
             points = [(row["ranks"], 100 * row["efficiency"]) for row in scaling
                       if row["gbit"] == gbit and row["way"] == way]
-            axes[2].plot(*zip(*sorted(points)), style, color=f"C{color}", marker=".", label=f"{way}, {gbit} Gbit/s")
+            if points:
+                axes[2].plot(*zip(*sorted(points)), style, color=f"C{color}", marker=".", label=f"{way}, {gbit} Gbit/s")
     axes[2].set_xscale("log", base=2)
     axes[2].set(xlabel="ranks, one a node", ylabel="% of n times one rank", title="ResNet-50, weak scaling", ylim=(0, 105))
     axes[2].legend(fontsize="small")

@@ -18,7 +18,8 @@ struct Round {
   int peer = 0;
   Range send = {}, recv = {};  // elements; nothing is sent where both agree on none
   /// What becomes of the elements that arrive: they replace ours, or ours become ours op theirs, or
-  /// theirs op ours. The two differ in bits only for the minimum and maximum of -0 and +0.
+  /// theirs op ours. The two differ in bits only for the minimum and maximum of -0 and +0, and in
+  /// which of two NaNs comes out.
   enum Arrival : std::uint8_t { replace, ours_first, theirs_first } arrival = replace;
   /// What the combined elements are divided by: of an average, with the last addition.
   int divisor = 1;

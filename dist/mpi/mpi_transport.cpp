@@ -149,6 +149,7 @@ class MpiTransport final : public Transport {
   std::unique_ptr<Operation> native_all_reduce(void* data, std::int64_t count, DType dtype,
                                                ReduceOp op, bool blocking) override;
 
+  bool has_native_all_reduce(DType dtype) const override;
   bool reaches_gpus() const override {
 #ifdef MPIX_CUDA_AWARE_SUPPORT
     return MPIX_Query_cuda_support() == 1;
@@ -313,10 +314,14 @@ class NativeAllReduce final : public Operation {
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
+bool MpiTransport::has_native_all_reduce(DType dtype) const {
+  return mpi_type(dtype) != MPI_DATATYPE_NULL;
+}
+
 std::unique_ptr<Operation> MpiTransport::native_all_reduce(void* data, std::int64_t count,
                                                            DType dtype, ReduceOp op,
                                                            bool blocking) {
-  if (mpi_type(dtype) == MPI_DATATYPE_NULL) return nullptr;
+  if (!has_native_all_reduce(dtype)) return nullptr;
   return std::make_unique<NativeAllReduce>(*this, data, count, dtype, op, blocking);
 }
 

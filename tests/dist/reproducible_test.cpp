@@ -8,6 +8,7 @@
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/reduce.h"
+#include "dist/sync_batch_norm.h"
 #include "support/ranks.h"
 #include "support/reproducible.h"
 #include "tensor/error.h"
@@ -139,6 +140,19 @@ TEST(Reproducible, SaysWhatItRefuses) {
   };
   EXPECT_THROW(construct(3, 4), CommError);
   EXPECT_THROW(construct(4, 2), CommError);
+}
+
+TEST(Reproducible, RefusesSyncBatchNorm) {
+  on_ranks(2, [](std::shared_ptr<Communicator> comm) {
+    nn::AnyModule model(nn::Sequential(nn::BatchNorm2d(1)));
+    convert_sync_batch_norm(model.get(), *comm);
+    try {
+      ReproducibleDataParallel(model, comm, {.shards = 2});
+      FAIL() << "nothing was thrown";
+    } catch (const CommError& e) {
+      EXPECT_THAT(e.what(), HasSubstr("0 is a SyncBatchNorm"));
+    }
+  });
 }
 
 /// Uses the first of its two layers only.

@@ -42,7 +42,9 @@ TEST_F(TunerTest, MeasuresASizeClassOnceAndKeepsWhatItFound) {
   std::vector<AllReduce> found(3);
   on_ranks(3, [&](std::shared_ptr<Communicator> comm) {
     Tuner tuner(*comm, file_);
-    const AllReduce way = tuner.fastest(5000);
+    EXPECT_EQ(tuner.fastest(5000), std::nullopt);
+    tuner.learn(5000);
+    const AllReduce way = tuner.fastest(5000).value();
     found[static_cast<std::size_t>(comm->rank())] = way;
     EXPECT_EQ(tuner.fastest(4096), way);
     EXPECT_EQ(tuner.fastest(8191), way);
@@ -60,8 +62,8 @@ TEST_F(TunerTest, TakesWhatTheFileSaysOfThisWorldAndKeepsTheRest) {
     Tuner tuner(*comm, file_);
     EXPECT_EQ(tuner.fastest(64), AllReduce::tree);
     EXPECT_EQ(tuner.fastest(100), AllReduce::tree);
-    tuner.fastest(128);
-    EXPECT_NE(tuner.fastest(1 << 20), AllReduce::direct);  // which is not tried at this size
+    tuner.learn(128);
+    EXPECT_EQ(tuner.fastest(1 << 20), std::nullopt);  // direct is not tried at this size
   });
   EXPECT_THAT(text(), HasSubstr("thread 3 64 direct\n"));
   EXPECT_THAT(text(), HasSubstr("thread 2 64 tree\n"));
@@ -71,13 +73,34 @@ TEST_F(TunerTest, TakesWhatTheFileSaysOfThisWorldAndKeepsTheRest) {
 TEST_F(TunerTest, AFileThatCannotBeWrittenIsNoError) {
   on_ranks(2, [&](std::shared_ptr<Communicator> comm) {
     Tuner tuner(*comm, "/proc/no/such/file");
-    tuner.fastest(64);
+    tuner.learn(64);
+    EXPECT_TRUE(tuner.fastest(64).has_value());
   });
+  // A folder in the place of the file.
+  on_ranks(2, [&](std::shared_ptr<Communicator> comm) {
+    Tuner tuner(*comm, ::testing::TempDir());
+    tuner.learn(64);
+  });
+}
+
+// Two groups with one file at a time: neither loses what the other has found out.
+TEST_F(TunerTest, KeepsWhatOthersHaveWrittenMeanwhile) {
+  on_ranks(1, [&](std::shared_ptr<Communicator> comm) {
+    Tuner first(*comm, file_), second(*comm, file_);
+    first.learn(64);
+    second.learn(256);
+    first.learn(1024);
+  });
+  EXPECT_THAT(text(), HasSubstr("self 1 64 "));
+  EXPECT_THAT(text(), HasSubstr("self 1 256 "));
+  EXPECT_THAT(text(), HasSubstr("self 1 1024 "));
 }
 
 // `automatic` as programs call it, of every dtype.
 TEST_F(TunerTest, AutomaticIsTuned) {
   const auto check = [](std::shared_ptr<Communicator> comm) {
+    const StoragePtr memory = comm->allocate(5);  // which is where it is measured
+    comm->tune(4096);
     test::check_all_reduce(*comm, AllReduce::automatic);
   };
   on_ranks(4, check, options());
@@ -101,6 +124,7 @@ TEST_F(TunerTest, GroupsAreTunedToo) {
         const auto group = comm->new_group({1, 3, 0});
         if (group == nullptr) return;
         EXPECT_THAT(group->node_of(), ::testing::ElementsAre(1, 1, 0));
+        group->tune(4);
         test::check_all_reduce(*group, AllReduce::automatic);
         test::check_all_reduce(*group, AllReduce::hierarchical);
       },

@@ -39,6 +39,13 @@ process_of() {
   done
 }
 
+# stop_ranks COUNT MPIRUN_PID: asks all of them to stop; the first to hear it may end the others.
+stop_ranks() {
+  local rank processes=()
+  for ((rank = 0; rank < $1; ++rank)); do processes+=("$(process_of $rank "$2")"); done
+  kill -TERM "${processes[@]}"
+}
+
 has_gpu() { [ -e /dev/nvidia0 ]; }
 
 resnet=("$bin/cifar_resnet" --dataset fashion_mnist --limit 384 --batch 48 --lr 0.05 --threads 1)
@@ -98,7 +105,7 @@ resume | resume_average | resume_outer | resume_async | resume_topk | resume_pow
     [ -e stopped/checkpoint.safetensors ] && break
     sleep 0.1
   done
-  for rank in 0 1; do kill -TERM "$(process_of $rank "$(pgrep -P $pid)")"; done # mpirun is timeout's child
+  stop_ranks 2 "$(pgrep -P $pid)" # mpirun is timeout's child
   wait $pid
   status=$?
   [ $status -ne 0 ] || fail "a stopped run must not report success"
@@ -127,7 +134,7 @@ reproducible) # 1, 2 and 4 ranks, with 1 or 2 threads: the same bits; stopped on
     [ -e stopped/checkpoint.safetensors ] && break
     sleep 0.1
   done
-  for rank in 0 1 2 3; do kill -TERM "$(process_of $rank "$(pgrep -P $pid)")"; done
+  stop_ranks 4 "$(pgrep -P $pid)"
   wait $pid
   grep -q "stopped by a signal" "$log" || fail "the signal did not stop the run"
   succeeds "${mpirun[@]}" -np 2 "${run[@]}" --checkpoint-dir "$work/stopped" --resume --json resumed.json
