@@ -130,7 +130,8 @@ std::vector<AllReduceTime> measure_all_reduces(dist::Communicator& comm, double 
        {std::int64_t{4}, std::int64_t{64} << 10, std::int64_t{16} << 20}) {
     const Tensor x = zeros({bytes / 4});
     const auto size = static_cast<std::size_t>(bytes);
-    const dist::AllReduce way = shared ? dist::AllReduce::shared : tuner.fastest(size);
+    if (!shared) tuner.learn(size);
+    const dist::AllReduce way = shared ? dist::AllReduce::shared : *tuner.fastest(size);
     auto once = [&] {
       const auto begin = Clock::now();
       if (shared)
