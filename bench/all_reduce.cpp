@@ -94,11 +94,6 @@ double seconds_once(dist::Communicator& comm, const Algorithm& algorithm, const 
   return slowest.item<double>();
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 std::vector<Algorithm> algorithms_of(dist::Communicator& comm, const Options& options,
                                      Device device, dist::InitOptions init) {
   // Each has a communicator of its own, and is called as programs call it.
@@ -201,7 +196,7 @@ nlohmann::json measure(dist::Communicator& comm, const Options& options, Device 
     }
     std::map<std::string, double> seconds;
     for (std::size_t a = 0; a < algorithms.size(); ++a) {
-      if (!times[a].empty()) seconds[algorithms[a].name] = median(times[a]);
+      if (!times[a].empty()) seconds[algorithms[a].name] = bench::median(times[a]);
     }
     for (const Algorithm& algorithm : algorithms) {
       if (!seconds.contains(algorithm.name)) continue;

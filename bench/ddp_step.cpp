@@ -34,12 +34,6 @@ struct Settings {
   double seconds = 10;
 };
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 int program(int argc, char** argv) {
   Settings s;
   CLI::App app{"Times a data-parallel training step."};
@@ -82,6 +76,9 @@ int program(int argc, char** argv) {
   };
   for (int i = 0; i < 3; ++i) step();
   comm->barrier();
+  if (comm->rank() == 0 && s.json != "-")
+    std::cout << s.model << " on " << n << " ranks: measuring for " << s.seconds << " s"
+              << std::endl;
   // All take as many steps: rank 0 says now and then whether there is time for more.
   std::vector<double> times;
   double total = 0, waiting = 0;
@@ -100,7 +97,7 @@ int program(int argc, char** argv) {
     goes_on = comm->broadcast_bytes(total < s.seconds * 1e3 ? "1" : "0") == "1";
   }
   if (comm->rank() == 0) {
-    const double ms = median(times);
+    const double ms = bench::median(times);
     nlohmann::json result = {
         {"framework", "rondo"},
         {"model", s.model},

@@ -1,10 +1,12 @@
 #pragma once
 // What the benchmarks have in common: the --json flag, and the models that some of them step.
 
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "nn/batch_norm.h"
 #include "nn/models/models.h"
@@ -23,6 +25,12 @@ inline void write_json(const nlohmann::json& result, const std::string& file) {
   std::ofstream out(file);
   out << result.dump(2) << std::endl;
   require<IoError>(out.good(), "--json ", file, ": cannot be written");
+}
+
+inline double median(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 /// Weights in `dtype`, statistics and affine factors of the normalisation in f32.

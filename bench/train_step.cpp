@@ -90,9 +90,7 @@ int run(const Settings& s) {
       sgd.step();
     });
   }
-  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2),
-                   times.end());
-  double median = times[times.size() / 2];
+  const double median = bench::median(times);
   nlohmann::json result = {{"framework", "rondo"},
                            {"model", s.model},
                            {"batch", s.batch},

@@ -98,7 +98,7 @@ while [ $# -gt 0 ]; do
 done
 [ $# -gt 0 ] || usage "no program is given"
 
-# ---- Outside: start head, pass signals on to it, and tell how it ended.
+# ---- Outside: start head; run_ranks.sh passes signals on to it and tells how it ended.
 if [ $inside -eq 0 ]; then
   command -v mpirun >/dev/null || unable "there is no mpirun (package openmpi-bin)"
   [[ $(mpirun --version 2>&1) == *"Open MPI"* ]] || unable "mpirun is not Open MPI's, whose flags are used here"
@@ -112,41 +112,11 @@ if [ $inside -eq 0 ]; then
   fi
   said=$(unshare "${spaces[@]}" --mount-proc true 2>&1) || unable "$who may not make namespaces: $said"
 
-  asked=0 head=
-  # shellcheck disable=SC2317,SC2329 # called by the traps
-  stop() { # STATUS
-    if [ "$asked" -eq 0 ]; then
-      asked=$1
-      echo "stopping when the ranks next meet, with a checkpoint; once more to stop at once" >&2
-    else
-      kill -KILL "$run" 2>/dev/null
-    fi
-  }
-  run=
-  trap 'stop 130' INT
-  trap 'stop 143' TERM
-  trap 'stop 129' HUP
-  # In a session of its own, where Ctrl-C does not reach it; it dies with this process.
-  setsid setpriv --pdeathsig KILL unshare "${spaces[@]}" --mount-proc \
-    bash "${BASH_SOURCE[0]}" --inside "${arguments[@]}" <&0 &
-  run=$!
-  status=127 told=0
-  while kill -0 "$run" 2>/dev/null; do
-    if [ "$asked" -eq 0 ]; then
-      wait "$run" # until the run ends, or a signal comes
-      status=$?
-    else
-      # unshare itself takes no SIGTERM: its child is head.
-      if [ $told -eq 0 ] && head=$(pgrep -P "$run") && [ "$(cat "/proc/$head/comm")" != unshare ] &&
-        kill -TERM "$head"; then told=1; fi 2>/dev/null
-      sleep 0.1
-    fi
-  done
-  wait "$run" 2>/dev/null
-  last=$?
-  [ $last -eq 127 ] || status=$last # 127: it was told above
-  if [ "$asked" -ne 0 ] && [ "$status" -gt 128 ]; then status=$asked; fi
-  exit "$status"
+  # In a session of its own, where Ctrl-C does not reach it; it dies with this process. A program in the
+  # background of a shell would have no input.
+  exec {input}<&0
+  exec "$(dirname "${BASH_SOURCE[0]}")/run_ranks.sh" bash -c 'exec "$@" <&'"$input" bash \
+    setpriv --pdeathsig KILL unshare "${spaces[@]}" --mount-proc bash "${BASH_SOURCE[0]}" --inside "${arguments[@]}"
 fi
 
 # ---- Inside: this is head, and process 1 of all that can be seen from here.
@@ -173,8 +143,6 @@ must "no bridge, the hosts' switch" ip link add switch type bridge
 must "no address for head" ip addr add ${subnet%.*}.254/24 dev switch
 must "no bridge, the hosts' switch" ip link set switch up
 
-# A host's first process does nothing but bury those that have lost their parents.
-printf 'sleep infinity &\nwait\n' >$files/first
 names="127.0.0.1 localhost"$'\n'"${subnet%.*}.254 head"
 for ((i = 1; i <= hosts; ++i)); do names+=$'\n'"${subnet%.*}.$i host$i"; done
 echo "$names" >$files/names
@@ -197,7 +165,8 @@ limit() { # HOST DEVICE
 }
 process_of=([0]=1)
 for ((i = 1; i <= hosts; ++i)); do
-  unshare --net --uts --ipc --mount --pid --fork --kill-child --mount-proc bash $files/first &
+  # A host's first process does nothing but bury those that have lost their parents.
+  unshare --net --uts --ipc --mount --pid --fork --kill-child --mount-proc bash -c 'sleep infinity & wait' &
   own=$!
   for ((try = 0; try < 500; ++try)); do # it is a host when unshare's child has become something else
     if process=$(pgrep -P $own) && [ "$(cat "/proc/$process/comm" 2>/dev/null)" != unshare ]; then break; fi

@@ -44,7 +44,7 @@ rank_is() {
   for ((try = 0; try < 400; ++try)); do
     for process in $(pgrep -f -- "$work/never"); do
       if tr '\0' '\n' <"/proc/$process/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$1" &&
-        [ "$(cat "/proc/$process/comm")" = all_reduce ]; then
+        [[ $(cat "/proc/$process/comm") =~ ^(all_reduce|ddp_step)$ ]]; then
         echo "$process"
         return
       fi
@@ -131,4 +131,39 @@ for case in rank:9: INT:130:10 TERM:143:10 KILL:137:; do
   gone "$what"
 done
 
+# ---- A rank that dies or is stopped is named by those on the other hosts, long before their deadline. In a
+# program that never waits inside MPI: all_reduce calls MPI_Allreduce itself, which nothing interrupts.
+# mpirun passes nothing on for a second after a death: the ranks write to files of their own.
+# shellcheck disable=SC2016 # the rank's variable
+printf '#!/bin/sh\nexec "$@" 2>>"said.$OMPI_COMM_WORLD_RANK"\n' >to_file && chmod +x to_file
+now() { date +%s%N; }
+for case in "KILL:rank 2 (process [0-9]* on host3) has ended" "STOP:rank 2 on host3 has not been heard of for 3 s"; do
+  IFS=: read -r signal sentence <<<"$case"
+  rm -f said.*
+  env "$mark" RONDO_HEARTBEAT_TIMEOUT=3 "$run" --hosts 3 --mpi "-x RONDO_HEARTBEAT_TIMEOUT" -- \
+    ./to_file "$bin/ddp_step" --model mlp --batch 96 --seconds 100000 --json "$work/never" >"$log" 2>&1 &
+  pid=$!
+  victim=$(rank_is 2)
+  for ((try = 0; try < 1200; ++try)); do
+    ! grep -q "measuring" "$log" || break
+    sleep 0.05
+  done
+  sleep 1 # they are connected soon after dist::init
+  begin=$(now) said=
+  kill "-$signal" "$victim" || fail "SIG$signal: the ranks do not start"
+  for ((try = 0; try < 1200; ++try)); do
+    if [ -z "$said" ] && cat said.* 2>/dev/null | grep -q "failed: $sentence"; then said=$(now); fi
+    kill -0 $pid 2>/dev/null || break
+    sleep 0.02
+  done
+  end=$(now)
+  ! kill -0 $pid 2>/dev/null || { cat said.* >>"$log" && kill -KILL $pid && fail "SIG$signal: runs on after 24 s"; }
+  wait $pid && fail "SIG$signal: the run reports success"
+  cat said.* >>"$log"
+  # Who is dead may be known to mpirun first, which then ends the others before they can say it.
+  [ -n "$said" ] || [ "$signal" = KILL ] || fail "SIG$signal: nobody says that rank 2 is silent"
+  if [ -n "$said" ]; then said="after $(((said - begin) / 1000000)) ms"; else said=never; fi
+  echo "SIG$signal: said $said, over after $(((end - begin) / 1000000)) ms"
+  gone "SIG$signal"
+done
 echo passed

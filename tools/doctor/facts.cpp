@@ -28,6 +28,12 @@ std::string name_numbers(const std::vector<int>& numbers) {
   return text;
 }
 
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 std::string name_ranks(const std::vector<int>& ranks) {
   return concat(ranks.size() == 1 ? "rank " : "ranks ", name_numbers(ranks));
 }

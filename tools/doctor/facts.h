@@ -89,6 +89,8 @@ struct Facts {
 std::string to_text(const Rank& rank);
 Rank rank_from_text(const std::string& text);
 
+/// The upper one of an even number.
+double median(std::vector<double> values);
 /// "rank 3", "ranks 0-2, 5".
 std::string name_ranks(const std::vector<int>& ranks);
 /// "0-3, 8".

@@ -270,11 +270,6 @@ void check_gpus(Findings& all, const Facts& facts, const std::vector<const Rank*
         "GPUs' messages to NCCL, since --all-reduce mpi goes by way of the host's memory");
 }
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
 void check_speed(Findings& all, const Facts& facts, const char* name, const char* what,
                  const char* unit, double Rank::*value, double far_slower) {
   std::vector<double> values;
