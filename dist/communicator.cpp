@@ -10,6 +10,7 @@
 #include "dist/message_tags.h"
 #include "dist/progress.h"
 #include "dist/shared/node_memory.h"
+#include "dist/side_channel.h"
 #include "dist/tuner.h"
 #include "tensor/error.h"
 
@@ -213,6 +214,17 @@ void Communicator::barrier() {
        .begin = [=, this](Scratch&) { return dist::barrier(*transport_, tag); },
        .signature = signature,
        .tag = tag});
+}
+
+void Communicator::open_side_channel(const SideChannelOptions& options) {
+  const std::uint64_t sequence = sequence_;
+  set_watch([channel = std::make_shared<SideChannel>(*this, options)] { return channel->ended(); });
+  sequence_ = sequence;
+}
+
+void Communicator::set_watch(std::function<std::string()> watch) {
+  watch_ = std::move(watch);
+  progress_->set_watch(watch_);
 }
 
 void Communicator::check_peer(const char* what, int peer) const {

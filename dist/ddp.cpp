@@ -17,8 +17,6 @@
 namespace rondo::dist {
 namespace {
 
-constexpr std::size_t most_untaken = 10000;  // means that nobody asks for
-
 /// While it lives, this rank has joined.
 class Joined {
  public:
@@ -31,10 +29,9 @@ class Joined {
   bool& flag_;
 };
 
-/// A loss as an element of a bucket. f16 ends at 65504; a large loss is not yet an infinite one.
-Tensor as_flag(const Tensor& loss, DType dtype) {
-  if (dtype != f16) return loss.to(dtype);
-  return where(isfinite(loss), clamp(loss, -60000.0, 60000.0), loss).to(dtype);
+std::shared_ptr<Communicator> given(std::shared_ptr<Communicator> comm) {
+  require(comm != nullptr, "DistributedDataParallel: there is no communicator");
+  return comm;
 }
 
 }  // namespace
@@ -42,10 +39,10 @@ Tensor as_flag(const Tensor& loss, DType dtype) {
 DistributedDataParallel::DistributedDataParallel(nn::Module& model,
                                                  std::shared_ptr<Communicator> comm,
                                                  DdpOptions options)
-    : model_(model), comm_(std::move(comm)), options_(options) {
-  require(comm_ != nullptr, "DistributedDataParallel: there is no communicator");
-  losses_.assign(static_cast<std::size_t>(comm_->world_size()), 0.0);
-  is_active_.assign(losses_.size(), 1.0);
+    : model_(model),
+      comm_(given(std::move(comm))),
+      options_(options),
+      losses_(comm_->rank(), comm_->world_size()) {
   check_same_model(model_, *comm_);
   broadcast_model(model_, *comm_);
   std::set<const TensorImpl*> seen;  // two layers may share one
@@ -83,7 +80,7 @@ void DistributedDataParallel::make_buckets(const BucketOptions& options) {
     const std::int64_t n = comm_->world_size(), line = 64 / size_of(bucket.plan.dtype) * n;
     const std::int64_t padded = (bucket.plan.numel + line - 1) / line * line;
     bool is_last = b + 1 == plans.size();
-    std::int64_t numel = padded + (is_last ? 2 * n : 0);
+    std::int64_t numel = padded + (is_last ? RankLosses::numel(comm_->world_size()) : 0);
     auto storage = comm_->allocate(static_cast<std::size_t>(numel * size_of(bucket.plan.dtype)),
                                    parameters_[0].tensor.device());
     bucket.flat = Tensor::over(storage, 0, {numel}, {1}, bucket.plan.dtype);
@@ -162,7 +159,7 @@ void DistributedDataParallel::launch(Bucket& bucket) {
   if (accumulate_ > 1 && !has_joined_)
     g.mul_(scalar(1.0 / accumulate_, {.dtype = g.dtype(), .device = g.device()}));
   const bool is_last = index + 1 == buckets_.size();
-  if (is_last) write_flags();
+  if (is_last) losses_.write(flags_place(), accumulate_, has_joined_);
   const Communicator::Label label(*comm_, bucket.label);
   if (hook_ == nullptr) {
     bucket.works = {comm_->all_reduce_async(bucket.flat, ReduceOp::avg)};
@@ -175,12 +172,7 @@ void DistributedDataParallel::launch(Bucket& bucket) {
 void DistributedDataParallel::end_backward() {
   backward_.reset();
   timeline_.backward_end = Clock::now();
-  if (++micro_batches_ < accumulate_) {
-    NoGradGuard no_grad;
-    if (flag_.defined())
-      earlier_flags_ = earlier_flags_.defined() ? earlier_flags_ + flag_ : flag_.clone();
-    return;
-  }
+  if (++micro_batches_ < accumulate_) return losses_.keep();
   micro_batches_ = 0;
   if (!reached_.empty()) {
     check_static_graph();
@@ -188,7 +180,7 @@ void DistributedDataParallel::end_backward() {
   } else if (options_.unused == Unused::zeros) {
     fill_in_unused();
   }
-  earlier_flags_ = {};
+  losses_.drop_kept();
   require<CommError>(next_launch_ == buckets_.size(), "rank ", comm_->rank(),
                      ": backward did not reach ", text_of_unused(),
                      "; every parameter must take part in the loss (or requires_grad_(false))");
@@ -212,7 +204,7 @@ void DistributedDataParallel::finish_buckets() {
   if (options_.divide_by_active_ranks) divide_by_active();
   if (options_.unused == Unused::zeros) agree_on_unused();
   for (const Tensor& slot : slots_) slot.bump_version();
-  read_flags();
+  losses_.averaged(flags_place());
   timeline_.synchronized = Clock::now();
 }
 
@@ -298,7 +290,7 @@ std::int64_t DistributedDataParallel::join(const std::function<void()>& step) {
   require(micro_batches_ == 0, "join: ", micro_batches_, " of ", accumulate_,
           " micro-batches of this step have been; join between two steps");
   const Joined joined(has_joined_);
-  flag_ = {};
+  losses_.set({});
   std::int64_t steps = 0;
   while (true) {
     // The round in which nobody has a batch must not change what a hook remembers.
@@ -306,8 +298,8 @@ std::int64_t DistributedDataParallel::join(const std::function<void()>& step) {
     Tensors before;
     for (const auto& entry : memory) before.push_back(entry.tensor.clone());
     take_part_with_zeros();
-    take_arrived_flags(/*wait=*/true);
-    if (std::ranges::all_of(is_active_, [](double active) { return active == 0; })) {
+    losses_.take(/*wait=*/true);
+    if (losses_.is_nobody_active()) {
       NoGradGuard no_grad;
       for (std::size_t i = 0; i < memory.size(); ++i) memory[i].tensor.copy_(before[i]);
       break;
@@ -316,7 +308,7 @@ std::int64_t DistributedDataParallel::join(const std::function<void()>& step) {
     ++steps;
     step();
   }
-  mean_losses_.pop_back();  // of the round in which nobody had a batch
+  losses_.forget_last_mean();  // of the round in which nobody had a batch
   for (auto& p : parameters_) p.tensor.zero_grad();
   return steps;
 }
@@ -379,88 +371,18 @@ std::string DistributedDataParallel::text_of_unused() const {
 
 Tensor DistributedDataParallel::flags_place() const {
   const Tensor& last = buckets_.back().flat;
-  const std::int64_t n = 2 * comm_->world_size();
+  const std::int64_t n = RankLosses::numel(comm_->world_size());
   return last.narrow(0, last.numel() - n, n);
-}
-
-// Each rank writes into its own places and 0 into the others', so that the average of each is what
-// that rank wrote / N.
-void DistributedDataParallel::write_flags() {
-  const Tensor flags = flags_place();
-  const int n = comm_->world_size(), r = comm_->rank();
-  flags.zero_();
-  if (has_joined_) return;
-  flags.narrow(0, n + r, 1).fill_(1.0);
-  if (!flag_.defined()) return;
-  Tensor flag = flag_;
-  if (earlier_flags_.defined()) flag = (flag + earlier_flags_) * (1.0 / accumulate_);
-  flags.narrow(0, r, 1).copy_(as_flag(flag, flags.dtype()));
-}
-
-// On a GPU the numbers arrive some steps later, and nobody waits for them unless many are on the
-// way.
-void DistributedDataParallel::read_flags() {
-  flags_ = flags_place();
-  if (cuda::is_capturing()) return;
-  arriving_.emplace_back(flags_);
-  take_arrived_flags();
-}
-
-void DistributedDataParallel::take_arrived_flags(bool wait) {
-  constexpr std::size_t most_on_the_way = 16;
-  while (!arriving_.empty() &&
-         (wait || arriving_.front().is_ready() || arriving_.size() > most_on_the_way)) {
-    const auto values = arriving_.front().get().to_vector<double>();
-    const std::size_t n = losses_.size();
-    for (std::size_t r = 0; r < n; ++r) {
-      losses_[r] = values[r] * static_cast<double>(n);
-      is_active_[r] = std::round(values[n + r] * static_cast<double>(n));
-    }
-    arriving_.pop_front();
-    mean_losses_.push_back(mean_loss());
-    raise_flag();
-  }
-}
-
-std::vector<double> DistributedDataParallel::take_mean_losses(bool wait) {
-  take_arrived_flags(wait);
-  return std::exchange(mean_losses_, {});
-}
-
-void DistributedDataParallel::replayed() {
-  if (DeviceCollectives* gpu = comm_->gpu()) gpu->watch("a replayed step");
-  arriving_.emplace_back(flags_);
-  take_arrived_flags();
-}
-
-void DistributedDataParallel::raise_flag() {
-  if (!bad_losses_.empty()) return;  // the first that came counts
-  for (double loss : losses_) {
-    if (!std::isfinite(loss)) bad_losses_ = losses_;
-  }
 }
 
 void DistributedDataParallel::set_flag(double loss) {
   const Device device = parameters_.empty() ? Device::cpu() : parameters_[0].tensor.device();
-  flag_ = full({1}, loss, {.dtype = f32, .device = device});
+  losses_.set(full({1}, loss, {.dtype = f32, .device = device}));
 }
 
-double DistributedDataParallel::mean_loss() const {
-  double sum = 0, active = 0;
-  for (double loss : losses_) sum += loss;
-  for (double is_active : is_active_) active += is_active;
-  return active > 0 ? sum / active : 0;
-}
-
-void DistributedDataParallel::check_flag(const std::function<std::string()>& where) {
-  take_arrived_flags();
-  if (mean_losses_.size() > most_untaken)
-    mean_losses_.erase(mean_losses_.begin(), mean_losses_.begin() + most_untaken / 2);
-  const std::vector<double> losses = std::exchange(bad_losses_, {});
-  for (std::size_t r = 0; r < losses.size(); ++r) {
-    if (!std::isfinite(losses[r]))
-      throw Error(concat("the loss is ", losses[r], " on rank ", r, where ? where() : ""));
-  }
+void DistributedDataParallel::replayed() {
+  if (DeviceCollectives* gpu = comm_->gpu()) gpu->watch("a replayed step");
+  losses_.replayed();
 }
 
 void DistributedDataParallel::broadcast_buffers() {

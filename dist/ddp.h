@@ -22,7 +22,6 @@
 // is nothing to call and nothing to forget.
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -31,8 +30,8 @@
 #include "dist/bucket.h"
 #include "dist/comm_hook.h"
 #include "dist/communicator.h"
+#include "dist/rank_losses.h"
 #include "nn/module.h"
-#include "tensor/async_copy.h"
 
 namespace rondo::dist {
 
@@ -134,21 +133,21 @@ class DistributedDataParallel {
   std::vector<std::string> unused_parameters() const;
 
   /// The loss (one element) of this rank, to travel in the last bucket of the next backward.
-  void set_flag(const Tensor& loss) { flag_ = loss.detach().reshape({1}); }
+  void set_flag(const Tensor& loss) { losses_.set(loss.detach().reshape({1})); }
   void set_flag(double loss);
   /// What each rank's set_flag said before the last synchronised backward whose result has arrived
   /// (with `accumulate`, the mean over the step's backwards); equal on all ranks, 0 of one that has
   /// joined. On the CPU that is the last; a GPU's host does not wait for it, and knows
   /// it some steps later.
-  const std::vector<double>& losses() const { return losses_; }
-  double mean_loss() const;
+  const std::vector<double>& losses() const { return losses_.losses(); }
+  double mean_loss() const { return losses_.mean(); }
   /// The mean over the ranks of each synchronised backward since the last call, oldest first, as
   /// far as they have arrived, or all when `wait` says so.
-  std::vector<double> take_mean_losses(bool wait = false);
+  std::vector<double> take_mean_losses(bool wait = false) { return losses_.take_means(wait); }
   /// Throws Error, on all ranks alike, naming the first rank whose loss was not finite, in the
   /// first backward that has arrived and not been checked; where() ends the sentence (" in epoch
   /// 3").
-  void check_flag(const std::function<std::string()>& where = {});
+  void check_flag(const std::function<std::string()>& where = {}) { losses_.check(where); }
   void check_flag(const std::string& where) {
     check_flag([&] { return where; });
   }
@@ -193,10 +192,6 @@ class DistributedDataParallel {
   void divide_by_active();
   void take_part_with_zeros();
   Tensor flags_place() const;
-  void write_flags();
-  void read_flags();
-  void take_arrived_flags(bool wait = false);
-  void raise_flag();
   std::string text_of_unused() const;
 
   nn::Module& model_;
@@ -217,14 +212,9 @@ class DistributedDataParallel {
   bool sync_ = true;
   int accumulate_ = 1, micro_batches_ = 0;  // of a step, and how many have been
   bool has_joined_ = false;
-  Tensor flag_;           // of this rank, one element; undefined: 0
-  Tensor earlier_flags_;  // the sum of this step's earlier micro-batches'
-  // For each rank its loss, then for each whether it had a batch; where the last all-reduce left
-  // them: at the end of the last bucket, or, with a hook, in memory of their own.
-  Tensor flags_;
+  // They travel at the end of the last bucket, with a hook in an all-reduce of their own.
+  RankLosses losses_;
   Work flags_work_;
-  std::deque<AsyncCopy> arriving_;
-  std::vector<double> losses_, is_active_, bad_losses_, mean_losses_;
   StepTimeline timeline_;
 };
 

@@ -1,5 +1,4 @@
-// How a communicator's ranks come to share memory, if they are on one machine, and how they come to
-// know of each other's end on one or several.
+// How a communicator's ranks come to share memory, if they are on one machine.
 
 #include <unistd.h>
 
@@ -8,10 +7,10 @@
 #include <sstream>
 
 #include "dist/communicator.h"
+#include "dist/host.h"
 #include "dist/progress.h"
 #include "dist/shared/node_memory.h"
 #include "dist/shared/peer_watch.h"
-#include "dist/side_channel.h"
 #include "dist/threads.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"
@@ -33,14 +32,12 @@ int cores_of_all(Communicator& comm) {
   return static_cast<int>(all.size());
 }
 
-/// For each rank the first rank whose host has the same name.
-std::vector<int> nodes_by_name(Communicator& comm) {
-  char name[256] = {};
-  gethostname(name, sizeof name - 1);
-  const std::vector<std::string> names = comm.all_gather_bytes(name);
+/// For each rank the first rank that is on the same host.
+std::vector<int> nodes_by_host(Communicator& comm) {
+  const std::vector<std::string> hosts = comm.all_gather_bytes(host());
   std::vector<int> nodes;
-  for (const std::string& host : names)
-    nodes.push_back(static_cast<int>(std::ranges::find(names, host) - names.begin()));
+  for (const std::string& host : hosts)
+    nodes.push_back(static_cast<int>(std::ranges::find(hosts, host) - hosts.begin()));
   return nodes;
 }
 
@@ -98,7 +95,7 @@ bool Communicator::share_memory() {
   const std::uint64_t sequence = sequence_;  // a program's first collective has the first number
   auto segment = share_segment(SharedSpace::bytes_for(world_size_));
   if (segment == nullptr) {
-    if (options_.node_of.empty()) options_.node_of = nodes_by_name(*this);
+    if (options_.node_of.empty()) options_.node_of = nodes_by_host(*this);
     sequence_ = sequence;
     return false;
   }
@@ -113,17 +110,6 @@ bool Communicator::share_memory() {
   if (can_read_peers(peers)) memory_->peers = std::move(peers);
   sequence_ = sequence;
   return true;
-}
-
-void Communicator::open_side_channel(const SideChannelOptions& options) {
-  const std::uint64_t sequence = sequence_;
-  set_watch([channel = std::make_shared<SideChannel>(*this, options)] { return channel->ended(); });
-  sequence_ = sequence;
-}
-
-void Communicator::set_watch(std::function<std::string()> watch) {
-  watch_ = std::move(watch);
-  progress_->set_watch(watch_);
 }
 
 StoragePtr Communicator::allocate(std::size_t bytes, Device device) {

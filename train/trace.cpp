@@ -1,10 +1,9 @@
 #include "train/trace.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "dist/host.h"
 #include "io/atomic_file.h"
 #include "tensor/creation.h"
 
@@ -91,9 +90,7 @@ std::string Trace::events() const {
          {"tid", lane},
          {"args", {{"name", name}}}});
   };
-  char host[256] = {};
-  gethostname(host, sizeof host - 1);
-  name_of("process_name", 0, concat("rank ", comm_.rank(), " on ", host));
+  name_of("process_name", 0, concat("rank ", comm_.rank(), " on ", dist::host_name()));
   name_of("thread_name", 0, "computing and waiting");
   name_of("thread_name", 1, "collectives");
   for (const Recorded& span : spans_)

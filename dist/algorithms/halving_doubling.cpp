@@ -35,14 +35,12 @@ std::vector<Round> rounds_of(int rank, int world_size, std::int64_t count, Reduc
   return ranks.with_the_others(all, [&] {
     std::vector<Round> halving, doubling;
     Range ours = all;
-    for (int bit = 1; bit < ranks.size(); bit *= 2) {
-      const bool is_upper = (ranks.number() & bit) != 0;
-      const Range kept = part(ours, is_upper ? 1 : 0, 2), given = part(ours, is_upper ? 0 : 1, 2);
-      const int peer = ranks.rank_of(ranks.number() ^ bit);
+    for (const auto [peer, is_above] : ranks.partners()) {
+      const Range kept = part(ours, is_above ? 0 : 1, 2), given = part(ours, is_above ? 1 : 0, 2);
       halving.push_back({.peer = peer,
                          .send = given,
                          .recv = kept,
-                         .arrival = rank < peer ? Round::ours_first : Round::theirs_first});
+                         .arrival = is_above ? Round::ours_first : Round::theirs_first});
       doubling.push_back({.peer = peer, .send = kept, .recv = given, .arrival = Round::replace});
       ours = kept;
     }

@@ -19,10 +19,22 @@ class PowerOfTwo {
         extra_(world_size - power_),
         rank_(rank) {}
 
-  int size() const { return power_; }
-  /// Its new number, and the rank that has a number.
-  int number() const { return rank_ < 2 * extra_ ? rank_ / 2 : rank_ - extra_; }
-  int rank_of(int number) const { return number < extra_ ? 2 * number + 1 : number + extra_; }
+  /// With whom this rank works: the one whose new number differs from its own in the lowest bit,
+  /// then in the next, ….
+  struct Partner {
+    int rank;
+    bool is_above;  // its number has the bit
+  };
+  std::vector<Partner> partners() const {
+    const int number = rank_ < 2 * extra_ ? rank_ / 2 : rank_ - extra_;
+    std::vector<Partner> all;
+    for (int bit = 1; bit < power_; bit *= 2) {
+      const int other = number ^ bit;
+      all.push_back({.rank = other < extra_ ? 2 * other + 1 : other + extra_,
+                     .is_above = (other & bit) != 0});
+    }
+    return all;
+  }
 
   /// core(), the rounds of a rank that takes part, with the rounds before and after it in which
   /// `whole` comes from, and goes to, those that stand aside.

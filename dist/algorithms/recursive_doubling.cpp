@@ -25,13 +25,11 @@ std::vector<Round> rounds_of(int rank, int world_size, std::int64_t count, Reduc
   const Range all{0, count};
   return ranks.with_the_others(all, [&] {
     std::vector<Round> rounds;
-    for (int bit = 1; bit < ranks.size(); bit *= 2) {
-      const int peer = ranks.rank_of(ranks.number() ^ bit);
+    for (const auto [peer, is_above] : ranks.partners())
       rounds.push_back({.peer = peer,
                         .send = all,
                         .recv = all,
-                        .arrival = rank < peer ? Round::ours_first : Round::theirs_first});
-    }
+                        .arrival = is_above ? Round::ours_first : Round::theirs_first});
     // The last addition divides: an average is rounded once.
     if (op == ReduceOp::avg && !rounds.empty()) rounds.back().divisor = world_size;
     return rounds;
