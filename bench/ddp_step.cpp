@@ -31,7 +31,8 @@ struct Settings {
   std::string model = "resnet20", dtype = "f32", hook, json;
   std::int64_t batch = 128;
   int threads = 0;
-  double seconds = 10;
+  bool overlap = true;
+  double bucket_mb = 0, seconds = 10;
 };
 
 int program(int argc, char** argv) {
@@ -47,6 +48,10 @@ int program(int argc, char** argv) {
   app.add_option("--threads", s.threads, "OpenMP threads of a rank; 0: its share of the cores")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--compress", s.hook, "fp16, bf16, topk[:RATIO], powersgd[:RANK], sign or int8");
+  app.add_flag("--overlap,!--no-overlap", s.overlap,
+               "send gradients while backward computes the next ones; without, after it");
+  app.add_option("--bucket-mb", s.bucket_mb, "largest bucket of gradients, MiB; 0: DDP's default")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--seconds", s.seconds, "how long to measure")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -66,7 +71,10 @@ int program(int argc, char** argv) {
   const DType dtype = parse_dtype(s.dtype);
   if (dtype != f32) bench::convert(work.model.get(), dtype);
   const Tensor x = work.input.to(dtype);
-  dist::DistributedDataParallel ddp(work.model.get(), comm);
+  dist::BucketOptions buckets;
+  if (s.bucket_mb > 0) buckets.bucket_bytes = std::llround(s.bucket_mb * (1 << 20));
+  dist::DistributedDataParallel ddp(work.model.get(), comm,
+                                    {.buckets = buckets, .overlap = s.overlap});
   if (!s.hook.empty()) ddp.register_comm_hook(dist::make_comm_hook(s.hook));
   optim::SGD sgd(work.model.parameters(), {.lr = 1e-3, .momentum = 0.9});
   auto step = [&] {
@@ -105,6 +113,8 @@ int program(int argc, char** argv) {
         {"dtype", s.dtype},
         {"ranks", n},
         {"threads", threads},
+        {"overlap", s.overlap},
+        {"buckets", ddp.bucket_bytes()},
         {"ms_per_step", ms},
         {"ms_waiting", waiting / static_cast<double>(times.size())},
         {"hook_bytes", ddp.comm_hook() != nullptr ? ddp.comm_hook()->bytes_sent() - bytes_before

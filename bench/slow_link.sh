@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Training steps of ranks on different hosts, with a slow network between them: what compression and
-# averaging save there.
+# Training steps of ranks on different hosts, with a slow network between them: what overlap,
+# compression and averaging save there.
 #
 #   bench/slow_link.sh [--hosts N] [--rate RATE] [--delay TIME] [--models LIST] [--batch N] [--steps N]
 #                      [--rounds N] [--settings LIST] [--json FILE]
@@ -13,8 +13,8 @@
 #   --batch N         images in a step, of all ranks (128)
 #   --steps N         in an epoch that is timed; a multiple of 16 (16, of the mlp 160)
 #   --rounds N        how often each setting is measured, all of them in turns (3)
-#   --settings LIST   ddp,bf16,topk,powersgd,average: --compress bf16, topk:0.01 and powersgd:4, and
-#                     --sync average --average-every 16 (all)
+#   --settings LIST   ddp,late,bf16,topk,powersgd,average: --no-overlap, --compress bf16, topk:0.01 and
+#                     powersgd:4, and --sync average --average-every 16 (all)
 #   --json FILE       everything that was measured
 #
 # Each run is the example (fashion_mlp, cifar_resnet) for two short epochs, of which the second counts: a
@@ -31,7 +31,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 hosts=2 rate=1gbit delay=0 models=mlp,resnet18 batch=128 steps='' rounds=3 json=''
-settings=ddp,bf16,topk,powersgd,average
+settings=ddp,late,bf16,topk,powersgd,average
 while [ $# -gt 0 ]; do
   case $1 in
   --hosts | --rate | --delay | --models | --batch | --steps | --rounds | --settings | --json)
@@ -78,6 +78,7 @@ on_hosts() {
 flags_of() {
   case $1 in
   free | ddp) ;;
+  late) echo --no-overlap ;;
   bf16) echo --compress bf16 ;;
   topk) echo --compress topk:0.01 ;;
   powersgd) echo --compress powersgd:4 ;;
@@ -108,7 +109,7 @@ measure() {
 bytes_of() {
   local hook=() all
   case $2 in
-  free | ddp | average)
+  free | ddp | late | average)
     # bf16 halves them, and its hook counts.
     hook=(--compress bf16)
     ;;
@@ -118,7 +119,7 @@ bytes_of() {
   on_hosts no "$bin/ddp_step" --model "$1" --batch "$hosts" --threads 1 --seconds 0.001 "${hook[@]}" --json "$work/step.json"
   all=$(field hook_bytes "$work/step.json")
   case $2 in
-  free | ddp) echo $((2 * all)) ;;
+  free | ddp | late) echo $((2 * all)) ;;
   average) echo $((2 * all / 16)) ;;
   *) echo "$all" ;;
   esac

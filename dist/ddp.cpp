@@ -144,7 +144,7 @@ void DistributedDataParallel::gradient_ready(std::size_t parameter) {
   std::size_t b = bucket_of_[parameter];
   if (--buckets_[b].pending > 0) return;
   timeline_.buckets[b].ready = Clock::now();
-  launch_full_buckets();
+  if (options_.overlap) launch_full_buckets();
 }
 
 void DistributedDataParallel::launch_full_buckets() {
@@ -176,10 +176,10 @@ void DistributedDataParallel::end_backward() {
   micro_batches_ = 0;
   if (!reached_.empty()) {
     check_static_graph();
-    launch_full_buckets();
   } else if (options_.unused == Unused::zeros) {
     fill_in_unused();
   }
+  launch_full_buckets();
   losses_.drop_kept();
   require<CommError>(next_launch_ == buckets_.size(), "rank ", comm_->rank(),
                      ": backward did not reach ", text_of_unused(),
@@ -238,7 +238,6 @@ void DistributedDataParallel::fill_in_unused() {
     if (!is_ready_[i]) leave_out(i);
   }
   if (options_.static_graph) reached_ = is_ready_;
-  launch_full_buckets();
 }
 
 void DistributedDataParallel::check_static_graph() {

@@ -48,6 +48,8 @@ struct DdpOptions {
   /// tell each other once which those are, and no bucket waits for a gradient that will not come. A
   /// step that reaches others throws, naming one.
   bool static_graph = false;
+  /// Without it, no bucket leaves before backward has ended: to measure what overlap is worth.
+  bool overlap = true;
   /// Divide by the ranks that had a batch, instead of by all, when some have joined (`join`). On a
   /// GPU the host then waits for each step.
   bool divide_by_active_ranks = false;

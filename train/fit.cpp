@@ -50,7 +50,7 @@ class Run {
               "nn::AnyModule");
       reproducible_.emplace(*model, comm_, dist::ReproducibleOptions{.shards = options_.shards});
     } else if (options_.sync == Sync::ddp) {
-      ddp_.emplace(model_, comm_);
+      ddp_.emplace(model_, comm_, options_.ddp);
       if (!options_.comm_hook.empty()) {
         ddp_->register_comm_hook(dist::make_comm_hook(options_.comm_hook));
         state_.state_per_rank = !ddp_->comm_hook()->state().empty();

@@ -14,6 +14,7 @@
 #include "data/loader.h"
 #include "dist/averager.h"
 #include "dist/communicator.h"
+#include "dist/ddp.h"
 #include "io/checkpoint.h"
 #include "nn/module.h"
 #include "optim/lr_schedule.h"
@@ -37,7 +38,8 @@ struct FitOptions {
   std::int64_t epochs = 1;
   Sync sync = Sync::ddp;
   dist::AveragerOptions averaging = {.every = 8};  // for Sync::average
-  std::string comm_hook = {};                      // for Sync::ddp (dist::make_comm_hook)
+  dist::DdpOptions ddp = {};                       // for Sync::ddp
+  std::string comm_hook = {};                      // likewise (dist::make_comm_hook)
   /// With Sync::ddp: so many logical shards a batch, and the same bits on any number of ranks
   /// (dist/reproducible.h); 0: off. The model must then be an nn::AnyModule on the CPU, and the
   /// loader's batches data::ShardedBatches.

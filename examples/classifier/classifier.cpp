@@ -64,6 +64,8 @@ class Program {
             "--all-reduce nccl needs GPUs: --device cuda");
     const bool averages = flags_.sync == "average";
     require(!averages || flags_.compress.empty(), "--compress is for gradients: --sync ddp");
+    require(flags_.overlap || (!averages && flags_.reproducible == 0),
+            "--no-overlap is for --sync ddp, without --reproducible");
     require(averages || (!flags_.average_async && flags_.average_warmup == 0 &&
                          flags_.average_node_every == 0 && flags_.outer_lr == 1 &&
                          flags_.outer_momentum == 0),
@@ -151,6 +153,7 @@ class Program {
                    {.epochs = flags_.epochs,
                     .sync = flags_.sync == "ddp" ? train::Sync::ddp : train::Sync::average,
                     .averaging = averaging(),
+                    .ddp = {.overlap = flags_.overlap},
                     .comm_hook = flags_.compress,
                     .shards = flags_.reproducible,
                     .graph = flags_.graph,

@@ -18,6 +18,7 @@ struct Flags {
   double outer_lr = 1, outer_momentum = 0;
   bool average_async = false;
   std::string compress = {};
+  bool overlap = true;
   bool sync_bn = false;
   int reproducible = 0;  // shards; 0: off
   std::string all_reduce = "auto";

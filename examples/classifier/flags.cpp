@@ -95,6 +95,8 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
   app.add_option("--compress", f.compress,
                  "how gradients travel: fp16, bf16, topk[:RATIO], powersgd[:RANK], sign or int8")
       ->check(not_empty());
+  app.add_flag("--overlap,!--no-overlap", f.overlap,
+               "send gradients while backward computes the next ones; without, after it");
   app.add_option(
          "--all-reduce", f.all_reduce,
          "who adds up gradients: the memory that ranks of one machine share, an algorithm of "
@@ -179,6 +181,7 @@ void agree_on_flags(const Flags& f, dist::Communicator& comm) {
   agree("outer-momentum", f.outer_momentum);
   agree("average-async", f.average_async);
   agree("compress", f.compress);
+  agree("overlap", f.overlap);
   agree("sync-bn", f.sync_bn);
   agree("reproducible", f.reproducible);
   agree("all-reduce", f.all_reduce);

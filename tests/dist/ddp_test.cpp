@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "autograd/ops/matmul.h"
+#include "dist/comm_hook.h"
 #include "support/ddp_checks.h"
 #include "support/ranks.h"
 
@@ -23,6 +27,28 @@ TEST_P(DdpTest, EqualsOneProcess) {
   });
 }
 TEST_P(DdpTest, Overlap) { on_ranks(GetParam(), test::check_overlap); }
+// Without it, every bucket leaves after backward, and the gradients are the same.
+TEST_P(DdpTest, WithoutOverlap) {
+  on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
+    test::TinyMlp model, other;
+    test::set_weights(model, 3);
+    test::set_weights(other, 3);
+    DistributedDataParallel ddp(model, comm, {.buckets = small, .overlap = false});
+    DistributedDataParallel overlapped(other, comm, {.buckets = small});
+    for (int step = 0; step < 2; ++step) {
+      model.zero_grad();
+      other.zero_grad();
+      test::one_loss([&](auto& x) { return ddp(x); }, comm->rank()).backward();
+      test::one_loss([&](auto& x) { return overlapped(x); }, comm->rank()).backward();
+      ASSERT_GT(ddp.timeline().buckets.size(), 2u);
+      for (const auto& bucket : ddp.timeline().buckets)
+        EXPECT_GE(bucket.launched, ddp.timeline().backward_end);
+      auto got = model.parameters(), want = other.parameters();
+      for (std::size_t i = 0; i < got.size(); ++i)
+        EXPECT_EQ(got[i].grad().to_vector<float>(), want[i].grad().to_vector<float>());
+    }
+  });
+}
 TEST_P(DdpTest, NoSync) {
   on_ranks(GetParam(), [](auto comm) { test::check_no_sync(comm); });
 }
@@ -71,6 +97,51 @@ TEST_P(DdpTest, StaticGraph) {
     });
     EXPECT_NE(sentence.find("did not reach fc1.weight, which the first step"), std::string::npos)
         << sentence;
+  });
+}
+// A comm hook compresses the zeros of a rank that does not use a parameter, too.
+TEST_P(DdpTest, UnusedParametersWithACommHook) {
+  on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
+    const int n = comm->world_size();
+    test::TinyMlp model, alone;
+    test::set_weights(model, 3);
+    test::set_weights(alone, 3);
+    DistributedDataParallel ddp(model, comm, {.buckets = small, .unused = Unused::zeros});
+    ddp.register_comm_hook(make_comm_hook("int8"));
+    auto loss_of = [](test::TinyMlp& m, int rank) {
+      const test::Batch batch = test::batch_of({20}, rank, f32);
+      Tensor h = m.fc1(batch.x);
+      if (rank != 0) h = h.detach();
+      return cross_entropy(m.fc3(relu(linear(relu(h), m.fc2.weight, {}))), batch.y);
+    };
+    loss_of(model, comm->rank()).backward();
+    for (int rank = 0; rank < n; ++rank) loss_of(alone, rank).backward();
+    EXPECT_FALSE(model.fc2.bias.grad().defined());
+    const auto got = model.fc1.weight.grad().to_vector<double>(),
+               want = alone.fc1.weight.grad().to_vector<double>();
+    // Rounded twice, each time to half a step of 1/127 of the largest in a block.
+    double largest = 0;
+    for (double w : want) largest = std::max(largest, std::abs(w));
+    for (std::size_t i = 0; i < got.size(); ++i)
+      ASSERT_NEAR(got[i], want[i] / n, 2 * 0.51 / 127 * largest);
+  });
+}
+// A step's loss is the mean over its micro-batches, and one of them is enough to spoil it.
+TEST_P(DdpTest, FlagsOfMicroBatches) {
+  on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
+    const int last = comm->world_size() - 1;
+    test::TinyMlp model;
+    DistributedDataParallel ddp(model, comm);
+    ddp.accumulate(3);
+    for (int micro = 0; micro < 3; ++micro) {
+      Tensor loss = test::one_loss([&](auto& x) { return ddp(x); }, micro);
+      const bool is_broken = micro == 0 && comm->rank() == last;
+      ddp.set_flag(is_broken ? std::nan("") : loss.item<double>());
+      loss.backward();
+    }
+    const std::string sentence = test::failure_of([&] { ddp.check_flag(" in epoch 3"); });
+    EXPECT_NE(sentence.find(concat("rank ", last)), std::string::npos) << sentence;
+    EXPECT_NE(sentence.find("in epoch 3"), std::string::npos) << sentence;
   });
 }
 TEST_P(DdpTest, Join) {

@@ -240,6 +240,7 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
   fails_saying "--all-reduce nccl needs GPUs: --device cuda" "${resnet[@]}" --all-reduce nccl
   fails_saying "there is no comm hook \"zip\"" "${resnet[@]}" --compress zip
   fails_saying "--compress is for gradients: --sync ddp" "${resnet[@]}" --compress fp16 --sync average
+  fails_saying "--no-overlap is for --sync ddp" "${resnet[@]}" --no-overlap --sync average
   fails_saying "are for averages of parameters: --sync average" "${resnet[@]}" --average-async
   fails_saying "an asynchronous average has neither" "${resnet[@]}" --sync average --average-async --outer-lr 0.7
   has_gpu || fails_saying "device cuda is not available: " "${resnet[@]}" --device cuda
