@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdlib>
+
 #include "support/mpi_main.h"
 
 namespace rondo::dist {
@@ -35,6 +37,14 @@ TEST(Mpi, Groups) { test::check_groups(*world()); }
 TEST(Mpi, Messages) { test::check_messages(*world()); }
 TEST(Mpi, Order) { test::check_order(*world()); }
 TEST(Mpi, Agree) { test::check_agree(*world()); }
+
+// Between machines: messages that do not wait for those of the other direction.
+TEST(Mpi, TcpGoesBothWays) {
+  world();
+  const char* flags = std::getenv("OMPI_MCA_btl_tcp_flags");
+  ASSERT_NE(flags, nullptr);
+  EXPECT_STREQ(flags, "9");
+}
 
 TEST(Mpi, LargeByEveryWay) {
   for (AllReduce way : {AllReduce::ring, AllReduce::automatic, AllReduce::halving_doubling,

@@ -1,11 +1,14 @@
-// A program whose ranks fail, for tests/mpi/failures.sh: failing one|all|models|missing|mismatch|deadline.
+// A program whose ranks fail, for tests/mpi/failures.sh: failing
+// one|all|models|missing|mismatch|deadline|start|end.
 
+#include <csignal>
 #include <cstdio>
 #include <string>
 #include <thread>
 
 #include "dist/ddp.h"
 #include "dist/init.h"
+#include "dist/launcher.h"
 #include "nn/linear.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"
@@ -14,7 +17,18 @@ using namespace rondo;
 
 namespace {
 
+bool is_last_of_launcher() {
+  const auto launcher = dist::read_launcher();
+  return launcher && launcher->rank + 1 == launcher->size;
+}
+
+/// The last rank stands still for good, as if its machine had frozen.
+void stop_last(bool is_last) {
+  if (is_last) raise(SIGSTOP);
+}
+
 int body(const std::string& how) {
+  if (how == "start") stop_last(is_last_of_launcher());
   auto comm =
       dist::init({.communicator = {.timeout = std::chrono::seconds(how == "deadline" ? 2 : 60)}});
   int last = comm->world_size() - 1;
@@ -37,6 +51,9 @@ int body(const std::string& how) {
   } else if (how == "deadline") {
     if (is_last) std::this_thread::sleep_for(std::chrono::minutes(5));
     comm->all_reduce(ones({1000}));
+  } else if (how == "end") {
+    comm.reset();
+    stop_last(is_last);
   }
   return 0;
 }
