@@ -82,12 +82,17 @@ class Report {
                  mean = zeros({channels}, per_channel), invstd = ones({channels}, per_channel),
                  dgamma = zeros({channels}, per_channel), dbeta = zeros({channels}, per_channel);
     const BatchNormFusion relu{.residual = {}, .relu = true};
-    row("batch_norm_relu" + suffix, 3,
-        [&] { gpu.batch_norm(image, gamma, beta, {}, {}, 0.1, 1e-5, relu, out, mean, invstd); });
-    row("batch_norm_relu_backward" + suffix, 5, [&] {
-      gpu.batch_norm_backward(out, image, {}, true, gamma, beta, mean, invstd, grad, dgamma, dbeta,
-                              {});
-    });
+    // rondo's own; then the faster of them and cuDNN's engines, where there are any.
+    for (const char* which : {"", "_measured"}) {
+      cuda::measure_plans(*which != 0);
+      row(concat("batch_norm_relu", which, suffix), 3,
+          [&] { gpu.batch_norm(image, gamma, beta, {}, {}, 0.1, 1e-5, relu, out, mean, invstd); });
+      row(concat("batch_norm_relu_backward", which, suffix), 5, [&] {
+        gpu.batch_norm_backward(out, image, {}, true, gamma, beta, mean, invstd, grad, dgamma,
+                                dbeta, {});
+      });
+    }
+    cuda::measure_plans(false);
   }
   const nlohmann::json& rows() const { return rows_; }
 

@@ -58,8 +58,9 @@ bool is_deterministic();
 void set_deterministic(bool on);
 
 /// Whether the first convolution of each shape tries the engines that cuDNN names and keeps the
-/// fastest (torch.backends.cudnn.benchmark), instead of trusting the first. It waits for the device
-/// that once. Off unless RONDO_MEASURE_PLANS=1 is in the environment.
+/// fastest (torch.backends.cudnn.benchmark), instead of trusting the first, and the first batch
+/// norm tries them beside rondo's own kernels. It waits for the device that once. Off unless
+/// RONDO_MEASURE_PLANS=1 is in the environment.
 bool measures_plans();
 void measure_plans(bool on);
 

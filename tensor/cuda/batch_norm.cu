@@ -86,10 +86,10 @@ void apply(int device, const Layout& layout, const Tensor& x, const Factors& fac
 
 }  // namespace
 
-void CudaBackend::batch_norm(const Tensor& x_, const Tensor& gamma, const Tensor& beta,
-                             const Tensor& running_mean, const Tensor& running_var, double momentum,
-                             double eps, const BatchNormFusion& fusion, const Tensor& y_,
-                             const Tensor& mean, const Tensor& invstd) {
+void CudaBackend::batch_norm_kernels(const Tensor& x_, const Tensor& gamma, const Tensor& beta,
+                                     const Tensor& running_mean, const Tensor& running_var,
+                                     double momentum, double eps, const BatchNormFusion& fusion,
+                                     const Tensor& y_, const Tensor& mean, const Tensor& invstd) {
   const MemoryFormat format = x_.suggested_format();
   const Tensor x = dense(x_, format), y = dense_output(y_, format);
   const BatchNormFusion with{.residual = dense(fusion.residual, format), .relu = fusion.relu};
@@ -128,11 +128,11 @@ void CudaBackend::batch_norm_inference(const Tensor& x_, const Tensor& gamma, co
   if (!y.is_same(y_)) copy(y, y_);
 }
 
-void CudaBackend::batch_norm_backward(const Tensor& dy_, const Tensor& x_, const Tensor& y_,
-                                      bool relu, const Tensor& gamma, const Tensor& beta,
-                                      const Tensor& mean, const Tensor& invstd, const Tensor& dx_,
-                                      const Tensor& dgamma, const Tensor& dbeta,
-                                      const Tensor& dresidual_) {
+void CudaBackend::batch_norm_backward_kernels(const Tensor& dy_, const Tensor& x_, const Tensor& y_,
+                                              bool relu, const Tensor& gamma, const Tensor& beta,
+                                              const Tensor& mean, const Tensor& invstd,
+                                              const Tensor& dx_, const Tensor& dgamma,
+                                              const Tensor& dbeta, const Tensor& dresidual_) {
   const MemoryFormat format = x_.suggested_format();
   const Tensor x = dense(x_, format), dy = dense(dy_, format), y = dense(y_, format);
   const Tensor dx = dense_output(dx_, format), dresidual = dense_output(dresidual_, format);

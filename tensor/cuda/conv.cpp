@@ -5,11 +5,7 @@
 // are copied to channels_last for the kernel, and their gradient back, which costs a pass over the
 // weights alone.
 
-#include <algorithm>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 
 #include "tensor/cuda/conv_plan.h"
@@ -20,77 +16,22 @@
 namespace rondo::cuda {
 namespace {
 
-void execute(const ConvPlan& plan, const Tensor& x, const Tensor& w, const Tensor& y) {
-  const AllocationTag tag("workspaces");
-  const Tensor workspace = Tensor::empty({plan.workspace}, {.dtype = u8, .device = x.device()});
-  Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, std::vector<std::int64_t>{uid_x, uid_w, uid_y});
-  pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
-           std::vector<void*>{x.data_ptr(), w.data_ptr(), y.data_ptr()});
-  pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, std::vector<void*>{workspace.data_ptr()});
-  pack.finalize("a variant pack");
-  check_cudnn(cudnn().execute(cudnn_handle(x.device().index), plan.plan.get(), pack.get()),
-              "a convolution");
-}
-
-/// Milliseconds of a plan on these tensors: the least of three, after one that loads the kernel.
-float measure(const ConvPlan& plan, const Tensor& x, const Tensor& w, const Tensor& y) {
-  const int device = x.device().index;
-  const Stream stream = current_stream(device);
-  const Event begin(device, true), end(device, true);
-  float least = 0;
-  for (int round = 0; round < 4; ++round) {
-    begin.record(stream);
-    execute(plan, x, w, y);
-    end.record(stream);
-    end.synchronize();
-    const float ms = end.ms_since(begin);
-    least = round <= 1 ? ms : std::min(least, ms);
-  }
-  return least;
+void execute(const CudnnPlan& plan, const Tensor& x, const Tensor& w, const Tensor& y) {
+  execute(plan, x.device().index,
+          {{uid_x, x.data_ptr()}, {uid_w, w.data_ptr()}, {uid_y, y.data_ptr()}});
 }
 
 /// The fastest of the engines that cuDNN names, tried on the tensors at hand.
-ConvPlan measured_plan(const ConvProblem& p, const Tensor& x, const Tensor& w, const Tensor& y) {
+CudnnPlan measured_plan(const ConvProblem& p, const Tensor& x, const Tensor& w, const Tensor& y) {
   constexpr std::size_t most_tried = 8;
-  std::vector<ConvPlan> plans = conv_plans(p, {.handle = cudnn_handle(p.device)}, most_tried);
-  std::optional<std::size_t> best;
-  float least = 0;
+  std::vector<CudnnPlan> plans = conv_plans(p, {.handle = cudnn_handle(p.device)}, most_tried);
   std::string failure;
-  for (std::size_t i = 0; i < plans.size(); ++i) {
-    try {
-      const float ms = measure(plans[i], x, w, y);
-      if (best && ms >= least) continue;
-      least = ms;
-      best = i;
-    } catch (const CudaError& error) {  // no memory for its workspace, say; others need less
-      failure = error.what();
-    }
-  }
+  const auto best = fastest_of(
+      plans, p.device, [&](const CudnnPlan& plan) { execute(plan, x, w, y); }, &failure);
   require<CudaError>(best.has_value(),
                      "no engine for a convolution could run; the last said: ", failure);
-  return std::move(plans[*best]);
+  return std::move(plans[best->index]);
 }
-
-/// Plans are kept as long as the process: a training step has some dozens.
-class Plans {
- public:
-  static Plans& instance() {
-    static auto* plans = new Plans;
-    return *plans;
-  }
-  template <class Make>
-  std::shared_ptr<const ConvPlan> get(const ConvProblem& p, Make make) {
-    std::lock_guard lock(mutex_);
-    std::shared_ptr<ConvPlan>& plan = known_[{&cudnn(), p.key()}];
-    if (plan == nullptr) plan = std::make_shared<ConvPlan>(make());
-    return plan;
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<std::pair<const Cudnn*, std::vector<std::int64_t>>, std::shared_ptr<ConvPlan>> known_;
-};
 
 void run(ConvPass pass, const Tensor& x, const Tensor& w, const Tensor& y,
          const Conv2dParams& params) {
@@ -106,9 +47,11 @@ void run(ConvPass pass, const Tensor& x, const Tensor& w, const Tensor& y,
                       .w = w.shape(),
                       .y = y.shape(),
                       .params = params};
-  const auto plan = Plans::instance().get(p, [&] {
-    if (p.measured) return measured_plan(p, x, w, y);
-    return std::move(conv_plans(p, {.handle = cudnn_handle(device)}, 1)[0]);
+  static auto* plans = new PlanCache;
+  const auto plan = plans->get(p.key(), [&] {
+    return std::make_shared<CudnnPlan>(
+        p.measured ? measured_plan(p, x, w, y)
+                   : std::move(conv_plans(p, {.handle = cudnn_handle(device)}, 1)[0]));
   });
   execute(*plan, x, w, y);
 }

@@ -1,37 +1,9 @@
 #include "tensor/cuda/conv_plan.h"
 
-#include <algorithm>
-
 #include "tensor/cuda/runtime.h"
 
 namespace rondo::cuda {
 namespace {
-
-cudnnDataType_t data_type(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return CUDNN_DATA_DOUBLE;
-    case DType::f32:
-      return CUDNN_DATA_FLOAT;
-    case DType::bf16:
-      return CUDNN_DATA_BFLOAT16;
-    default:
-      require<DTypeError>(dtype == f16, "conv2d: no CUDA kernel for ", dtype);
-      return CUDNN_DATA_HALF;
-  }
-}
-
-Descriptor describe(ConvUid uid, DType dtype, const Dims& sizes) {
-  Descriptor tensor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-  const Dims strides = strides_of(sizes, conv_format(dtype));
-  tensor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, uid);
-  tensor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, data_type(dtype));
-  tensor.set(CUDNN_ATTR_TENSOR_DIMENSIONS, std::vector<std::int64_t>(sizes.begin(), sizes.end()));
-  tensor.set(CUDNN_ATTR_TENSOR_STRIDES, std::vector<std::int64_t>(strides.begin(), strides.end()));
-  tensor.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 16);
-  tensor.finalize("a tensor");
-  return tensor;
-}
 
 /// The attributes of one of the three operations.
 struct OperationNames {
@@ -69,9 +41,9 @@ OperationNames names_of(ConvPass pass) {
           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
 }
 
-Descriptor convolution(const ConvProblem& p) {
+const Descriptor& convolution(GraphBuilder& builder, const ConvProblem& p) {
   const Conv2dParams& o = p.params;
-  Descriptor conv(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  Descriptor& conv = builder.add(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
   conv.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 2);
   conv.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, p.dtype == f64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT);
@@ -84,45 +56,32 @@ Descriptor convolution(const ConvProblem& p) {
   return conv;
 }
 
-/// The graph of the one operation, and what it is built on, which must live as long.
-struct OperationGraph {
-  Descriptor x, w, y, conv, operation, graph;
-
-  OperationGraph(const ConvProblem& p, const PlanTarget& target)
-      : x(describe(uid_x, p.dtype, p.x)),
-        w(describe(uid_w, p.dtype, p.w)),
-        y(describe(uid_y, p.dtype, p.y)),
-        conv(convolution(p)),
-        operation(names_of(p.pass).type),
-        graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) {
-    const OperationNames names = names_of(p.pass);
-    operation.set(names.conv, conv);
-    operation.set(names.x, x);
-    operation.set(names.w, w);
-    operation.set(names.y, y);
-    const double one = 1, zero = 0;
-    const float one_f32 = 1, zero_f32 = 0;
-    if (p.dtype == f64) {
-      operation.set(names.alpha, CUDNN_TYPE_DOUBLE, 1, &one);
-      operation.set(names.beta, CUDNN_TYPE_DOUBLE, 1, &zero);
-    } else {
-      operation.set(names.alpha, CUDNN_TYPE_FLOAT, 1, &one_f32);
-      operation.set(names.beta, CUDNN_TYPE_FLOAT, 1, &zero_f32);
-    }
-    operation.finalize("an operation");
-    graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation);
-    target.name_in_graph(graph);
-    graph.finalize("an operation graph");
+/// The graph of the one operation.
+const Descriptor& build(GraphBuilder& builder, const ConvProblem& p, const PlanTarget& target) {
+  const OperationNames names = names_of(p.pass);
+  const cudnnDataType_t type = cudnn_type(p.dtype, "conv2d");
+  auto tensor = [&](ConvUid uid, const Dims& sizes) -> const Descriptor& {
+    return builder.tensor(uid, type, sizes, strides_of(sizes, conv_format(p.dtype)));
+  };
+  const Descriptor &x = tensor(uid_x, p.x), &w = tensor(uid_w, p.w), &y = tensor(uid_y, p.y);
+  const Descriptor& conv = convolution(builder, p);
+  Descriptor& operation = builder.add(names.type);
+  operation.set(names.conv, conv);
+  operation.set(names.x, x);
+  operation.set(names.w, w);
+  operation.set(names.y, y);
+  const double one = 1, zero = 0;
+  const float one_f32 = 1, zero_f32 = 0;
+  if (p.dtype == f64) {
+    operation.set(names.alpha, CUDNN_TYPE_DOUBLE, 1, &one);
+    operation.set(names.beta, CUDNN_TYPE_DOUBLE, 1, &zero);
+  } else {
+    operation.set(names.alpha, CUDNN_TYPE_FLOAT, 1, &one_f32);
+    operation.set(names.beta, CUDNN_TYPE_FLOAT, 1, &zero_f32);
   }
-};
-
-bool uses_tensor_cores(const Descriptor& config) {
-  return has_note(config, CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
-}
-
-bool is_allowed(const ConvProblem& p, const Descriptor& config) {
-  if (p.dtype == f32 && !p.tf32 && uses_tensor_cores(config)) return false;
-  return !p.deterministic || !has_note(config, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
+  operation.finalize("an operation");
+  builder.operation(operation);
+  return builder.finish(target);
 }
 
 }  // namespace
@@ -149,29 +108,17 @@ std::vector<std::int64_t> ConvProblem::key() const {
   return k;
 }
 
-std::vector<ConvPlan> conv_plans(const ConvProblem& p, const PlanTarget& target,
-                                 std::size_t limit) {
-  const OperationGraph built(p, target);
-  std::vector<ConvPlan> plans;
-  for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    if (!plans.empty()) break;  // the fallback is for what the heuristics do not know
-    std::vector<Descriptor> configs = engine_configs(built.graph, mode, target);
-    // For some problems (strided 1x1 convolutions, few channels) the first that are named compute
-    // without tensor cores, after copying everything into another layout.
-    if (size_of(p.dtype) == 2 || (p.dtype == f32 && p.tf32))
-      std::stable_partition(configs.begin(), configs.end(), uses_tensor_cores);
-    for (const Descriptor& config : configs) {
-      if (!is_allowed(p, config)) continue;
-      Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-      plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-      target.name_in_plan(plan);
-      if (!plan.try_finalize()) continue;  // this engine declines; the next may not
-      const std::int64_t workspace = plan.get_int64(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
-      plans.push_back({std::move(plan), workspace, uses_tensor_cores(config),
-                       !has_note(config, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)});
-      if (plans.size() == limit) return plans;
-    }
-  }
+std::vector<CudnnPlan> conv_plans(const ConvProblem& p, const PlanTarget& target,
+                                  std::size_t limit) {
+  GraphBuilder builder;
+  std::vector<CudnnPlan> plans =
+      cudnn_plans(build(builder, p, target), target,
+                  {.deterministic = p.deterministic,
+                   .no_tensor_cores = p.dtype == f32 && !p.tf32,
+                   // For some problems (strided 1x1 convolutions, few channels) the first that are
+                   // named compute without them, after copying everything into another layout.
+                   .tensor_cores_first = size_of(p.dtype) == 2 || (p.dtype == f32 && p.tf32)},
+                  limit);
   if (!plans.empty()) return plans;
   const char* passes[] = {"conv2d", "conv2d_backward_input", "conv2d_backward_weight"};
   throw CudaError(concat("cuDNN has no engine for ", passes[static_cast<int>(p.pass)], " of ",

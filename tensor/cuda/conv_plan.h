@@ -1,16 +1,12 @@
 #pragma once
-// Plans for convolutions: which of cuDNN's engines computes a problem, and what it needs for that.
-//
-// cuDNN's heuristics name engines for a problem, the best first; some of them decline when they are
-// asked for a plan, and the next is tried. A plan can be made without a GPU as well, for one that
-// is described by its properties (DeviceProperties in cudnn.h): tests do so for every layer of the
-// ResNets.
+// Plans for convolutions: which of cuDNN's engines computes a problem, and what it needs for that
+// (cudnn_plan.h). Tests make one for every layer of the ResNets, without a GPU.
 
 #include <cstdint>
 #include <vector>
 
 #include "tensor/backend.h"
-#include "tensor/cuda/cudnn.h"
+#include "tensor/cuda/cudnn_plan.h"
 
 namespace rondo::cuda {
 
@@ -35,15 +31,9 @@ MemoryFormat conv_format(DType dtype);
 /// The names under which a plan knows its tensors.
 enum ConvUid : std::int64_t { uid_x = 1, uid_w = 2, uid_y = 3 };
 
-struct ConvPlan {
-  Descriptor plan;
-  std::int64_t workspace;  // bytes
-  bool tensor_cores, deterministic;
-};
-
 /// Plans for a problem, the one that promises most first; at least one and at most `limit`. Throws
 /// CudaError naming the problem when no engine can do it.
-std::vector<ConvPlan> conv_plans(const ConvProblem& problem, const PlanTarget& target,
-                                 std::size_t limit);
+std::vector<CudnnPlan> conv_plans(const ConvProblem& problem, const PlanTarget& target,
+                                  std::size_t limit);
 
 }  // namespace rondo::cuda

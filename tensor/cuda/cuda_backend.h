@@ -69,7 +69,7 @@ class CudaBackend : public Backend {
   void conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
                               const Tensor& dbias, const Conv2dParams& params) override;
 
-  // batch_norm.cu
+  // batch_norm.cpp, inference in batch_norm.cu
   void batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                   const Tensor& running_mean, const Tensor& running_var, double momentum,
                   double eps, const BatchNormFusion& fusion, const Tensor& y, const Tensor& mean,
@@ -105,6 +105,14 @@ class CudaBackend : public Backend {
 
  private:
   void copy_to_peer(const Tensor& from, const Tensor& to);
+  void batch_norm_kernels(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                          const Tensor& running_mean, const Tensor& running_var, double momentum,
+                          double eps, const BatchNormFusion& fusion, const Tensor& y,
+                          const Tensor& mean, const Tensor& invstd);
+  void batch_norm_backward_kernels(const Tensor& dy, const Tensor& x, const Tensor& y, bool relu,
+                                   const Tensor& gamma, const Tensor& beta, const Tensor& mean,
+                                   const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,
+                                   const Tensor& dbeta, const Tensor& dresidual);
   void binary_wide(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y, OpParams params);
   void matmul_integers(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y);
 

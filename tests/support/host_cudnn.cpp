@@ -3,46 +3,16 @@
 #include "support/host_cudnn.h"
 
 #include <bit>
-#include <cstring>
 #include <map>
 #include <vector>
 
 #include "support/host_cudart.h"
+#include "support/host_cudnn_node.h"
+#include "support/host_cudnn_norm.h"
 #include "tensor/convert.h"
 
 namespace rondo::test {
 namespace {
-
-struct Attribute {
-  cudnnBackendAttributeType_t type;
-  std::vector<char> bytes;
-};
-
-struct Node {
-  cudnnBackendDescriptorType_t type;
-  bool finalized = false;
-  int engine = 0;  // of an engine (configuration): which of those below
-  std::map<int, Attribute> attributes;
-
-  template <class T>
-  std::vector<T> all(int name) const {
-    auto found = attributes.find(name);
-    if (found == attributes.end()) return {};
-    std::vector<T> values(found->second.bytes.size() / sizeof(T));
-    std::memcpy(values.data(), found->second.bytes.data(), values.size() * sizeof(T));
-    return values;
-  }
-  template <class T>
-  T one(int name) const {
-    auto values = all<T>(name);
-    return values.empty() ? T{} : values[0];
-  }
-  const Node& node(int name) const {
-    return *reinterpret_cast<Node*>(one<cudnnBackendDescriptor_t>(name));
-  }
-};
-
-Node& of(cudnnBackendDescriptor_t d) { return *reinterpret_cast<Node*>(d); }
 
 std::size_t size_of_type(cudnnBackendAttributeType_t type) {
   switch (type) {
@@ -201,13 +171,23 @@ std::map<const Node*, Problem>& plans() {
   static auto* all = new std::map<const Node*, Problem>;
   return *all;
 }
+std::map<const Node*, HostNorm>& norm_plans() {
+  static auto* all = new std::map<const Node*, HostNorm>;
+  return *all;
+}
 
 cudnnStatus_t finalize(cudnnBackendDescriptor_t d) {
   Node& node = of(d);
   if (node.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
     const Node& config = node.node(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
     if (config.engine == declining) return CUDNN_STATUS_NOT_SUPPORTED;
-    Problem problem = problem_of(config.node(graph_in_config).node(CUDNN_ATTR_OPERATIONGRAPH_OPS));
+    const Node& graph = config.node(graph_in_config);
+    if (HostNorm::is_one(graph)) {
+      norm_plans().insert_or_assign(&node, HostNorm(graph));
+      node.finalized = true;
+      return CUDNN_STATUS_SUCCESS;
+    }
+    Problem problem = problem_of(graph.node(CUDNN_ATTR_OPERATIONGRAPH_OPS));
     if (!problem.is_consistent()) return CUDNN_STATUS_BAD_PARAM;
     problem.rounds = config.engine == rounding;
     plans().insert_or_assign(&node, problem);
@@ -272,11 +252,21 @@ void compute(const Problem& p, void* x_, void* w_, void* y_) {
 }
 
 cudnnStatus_t execute(cudnnHandle_t, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack) {
-  auto found = plans().find(&of(plan));
-  if (found == plans().end() || !of(pack).finalized) return CUDNN_STATUS_BAD_PARAM;
-  const Problem p = found->second;
+  if (!of(pack).finalized) return CUDNN_STATUS_BAD_PARAM;
   const auto uids = of(pack).all<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const auto pointers = of(pack).all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+  if (auto norm = norm_plans().find(&of(plan)); norm != norm_plans().end()) {
+    std::function<void()> work = norm->second.with(uids, pointers);
+    if (!work) return CUDNN_STATUS_BAD_PARAM;
+    submit(stream_of_handle, [work] {
+      work();
+      return true;
+    });
+    return CUDNN_STATUS_SUCCESS;
+  }
+  auto found = plans().find(&of(plan));
+  if (found == plans().end()) return CUDNN_STATUS_BAD_PARAM;
+  const Problem p = found->second;
   auto pointer = [&](const Tensor4& t) {
     for (std::size_t i = 0; i < uids.size(); ++i) {
       if (uids[i] == t.uid) return pointers[i];

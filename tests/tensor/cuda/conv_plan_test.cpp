@@ -78,7 +78,7 @@ class ConvPlans : public ::testing::Test {
     h200.emplace(device_properties(
         std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>())));
   }
-  std::vector<ConvPlan> plans(const ConvProblem& p, std::size_t limit = 100) {
+  std::vector<CudnnPlan> plans(const ConvProblem& p, std::size_t limit = 100) {
     return conv_plans(p, {.properties = &*h200}, limit);
   }
   /// Every convolution of a training step of the model, on `batch` images of size x size pixels.
@@ -123,7 +123,7 @@ TEST_F(ConvPlans, ThereAreSomeForEveryLayerOfTheResNets) {
     for (ConvProblem p : problems) {
       for (DType dtype : {bf16, f16, f32}) {
         p.dtype = dtype;
-        const ConvPlan best = std::move(plans(p, 1)[0]);
+        const CudnnPlan best = std::move(plans(p, 1)[0]);
         // The 3-channel stem too: cuDNN pads its channels to 8 in the workspace.
         EXPECT_EQ(best.tensor_cores, dtype != f32)
             << c.model << ' ' << dtype << ' ' << p.x << ' ' << p.w;
@@ -145,7 +145,7 @@ TEST(ConvPlansHere, ARealCardDescribesItself) {
 
 TEST_F(ConvPlans, TensorCoresComputeF32OnlyWhereTf32IsAllowed) {
   ConvProblem p = example(f32);
-  for (const ConvPlan& plan : plans(p)) EXPECT_FALSE(plan.tensor_cores);
+  for (const CudnnPlan& plan : plans(p)) EXPECT_FALSE(plan.tensor_cores);
   p.tf32 = true;
   EXPECT_TRUE(plans(p)[0].tensor_cores);
 }
@@ -154,9 +154,9 @@ TEST_F(ConvPlans, DeterministicOnesAreAskedFor) {
   bool seen_one_that_is_not = false;
   for (DType dtype : {f32, bf16}) {
     ConvProblem p = example(dtype);
-    for (const ConvPlan& plan : plans(p)) seen_one_that_is_not |= !plan.deterministic;
+    for (const CudnnPlan& plan : plans(p)) seen_one_that_is_not |= !plan.deterministic;
     p.deterministic = true;
-    for (const ConvPlan& plan : plans(p)) EXPECT_TRUE(plan.deterministic);
+    for (const CudnnPlan& plan : plans(p)) EXPECT_TRUE(plan.deterministic);
   }
   EXPECT_TRUE(seen_one_that_is_not);
 }

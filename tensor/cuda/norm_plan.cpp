@@ -1,0 +1,153 @@
+#include "tensor/cuda/norm_plan.h"
+
+#include "tensor/tensor.h"
+
+namespace rondo::cuda {
+namespace {
+
+using Kind = GraphBuilder::Kind;
+
+class NormGraph {
+ public:
+  explicit NormGraph(const NormProblem& p)
+      : p_(p),
+        type_(cudnn_type(p.dtype, "batch_norm")),
+        strides_(strides_of(p.x, MemoryFormat::channels_last)) {}
+
+  const Descriptor& forward(const PlanTarget& target) {
+    const bool is_last = !p_.residual && !p_.relu;
+    const Descriptor* y = &(is_last ? image(norm_y) : between());
+    Descriptor& norm = begin_norm(CUDNN_NORM_FWD_TRAINING);
+    norm.set(CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC, number(norm_eps));
+    if (p_.running) {
+      norm.set(CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC, number(norm_momentum));
+      norm.set(CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC, channels(norm_running_mean));
+      norm.set(CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC, channels(norm_running_var));
+      norm.set(CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC,
+               channels(norm_new_running_mean));
+      norm.set(CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC,
+               channels(norm_new_running_var));
+    }
+    end(norm, CUDNN_ATTR_OPERATION_NORM_FWD_YDESC, *y);
+    if (p_.residual) {
+      const Descriptor& sum = p_.relu ? between() : image(norm_y);
+      Descriptor& add = begin_pointwise(CUDNN_POINTWISE_ADD);
+      add.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, *y);
+      add.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, image(norm_residual));
+      end(add, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, sum);
+      y = &sum;
+    }
+    if (p_.relu) {
+      Descriptor& relu = begin_pointwise(CUDNN_POINTWISE_RELU_FWD);
+      relu.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, *y);
+      end(relu, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, image(norm_y));
+    }
+    return builder_.finish(target);
+  }
+
+  const Descriptor& backward(const PlanTarget& target) {
+    const Descriptor* dy = &image(norm_dy);
+    if (p_.mask != ReluMask::none) {
+      const Descriptor* y = nullptr;
+      if (p_.mask == ReluMask::from_y) {
+        y = &image(norm_y);
+      } else {
+        y = &between();
+        end(begin_norm(CUDNN_NORM_FWD_INFERENCE), CUDNN_ATTR_OPERATION_NORM_FWD_YDESC, *y);
+      }
+      const Descriptor& masked = p_.residual ? image(norm_dresidual) : between(type_);
+      Descriptor& relu = begin_pointwise(CUDNN_POINTWISE_RELU_BWD);
+      relu.set(CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, *dy);
+      relu.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, *y);
+      end(relu, CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, masked);
+      dy = &masked;
+    }
+    const cudnnBackendNormMode_t mode = CUDNN_BATCH_NORM;
+    Descriptor& norm = builder_.add(CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR);
+    norm.set(CUDNN_ATTR_OPERATION_NORM_BWD_MODE, CUDNN_TYPE_NORM_MODE, 1, &mode);
+    norm.set(CUDNN_ATTR_OPERATION_NORM_BWD_XDESC, image(norm_x));
+    norm.set(CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC, *dy);
+    norm.set(CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC, channels(norm_gamma));
+    norm.set(CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC, channels(norm_mean));
+    norm.set(CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC, channels(norm_invstd));
+    norm.set(CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC, channels(norm_dgamma));
+    norm.set(CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC, channels(norm_dbeta));
+    end(norm, CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC, image(norm_dx));
+    return builder_.finish(target);
+  }
+
+ private:
+  // A tensor that two operations name is one descriptor.
+  const Descriptor& known(std::int64_t uid, cudnnDataType_t type, const Dims& sizes,
+                          const Dims& strides, Kind kind) {
+    const Descriptor*& tensor = tensors_[uid];
+    if (tensor == nullptr) tensor = &builder_.tensor(uid, type, sizes, strides, kind);
+    return *tensor;
+  }
+  const Descriptor& image(NormUid uid) {
+    return known(uid, type_, p_.x, strides_, Kind::in_memory);
+  }
+  const Descriptor& between(cudnnDataType_t type = CUDNN_DATA_FLOAT) {
+    return known(norm_between + betweens_++, type, p_.x, strides_, Kind::between);
+  }
+  const Descriptor& channels(NormUid uid) {
+    const std::int64_t c = p_.x[1];
+    return known(uid, CUDNN_DATA_FLOAT, {1, c, 1, 1}, {c, 1, c, c}, Kind::in_memory);
+  }
+  const Descriptor& number(NormUid uid) {
+    return known(uid, CUDNN_DATA_FLOAT, {1, 1, 1, 1}, {1, 1, 1, 1}, Kind::by_value);
+  }
+
+  Descriptor& begin_norm(cudnnBackendNormFwdPhase_t phase) {
+    const cudnnBackendNormMode_t mode = CUDNN_BATCH_NORM;
+    Descriptor& norm = builder_.add(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR);
+    norm.set(CUDNN_ATTR_OPERATION_NORM_FWD_MODE, CUDNN_TYPE_NORM_MODE, 1, &mode);
+    norm.set(CUDNN_ATTR_OPERATION_NORM_FWD_PHASE, CUDNN_TYPE_NORM_FWD_PHASE, 1, &phase);
+    norm.set(CUDNN_ATTR_OPERATION_NORM_FWD_XDESC, image(norm_x));
+    norm.set(CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, channels(norm_mean));
+    norm.set(CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, channels(norm_invstd));
+    norm.set(CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC, channels(norm_gamma));
+    norm.set(CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC, channels(norm_beta));
+    return norm;
+  }
+  Descriptor& begin_pointwise(cudnnPointwiseMode_t mode) {
+    Descriptor& what = builder_.add(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    what.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
+    what.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
+    what.finalize("a pointwise operation's mode");
+    Descriptor& operation = builder_.add(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    operation.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, what);
+    return operation;
+  }
+  void end(Descriptor& operation, cudnnBackendAttributeName_t name, const Descriptor& result) {
+    operation.set(name, result);
+    operation.finalize("an operation");
+    builder_.operation(operation);
+  }
+
+  const NormProblem& p_;
+  cudnnDataType_t type_;
+  Dims strides_;
+  int betweens_ = 0;
+  GraphBuilder builder_;
+  std::map<std::int64_t, const Descriptor*> tensors_;
+};
+
+}  // namespace
+
+std::vector<std::int64_t> NormProblem::key() const {
+  std::vector<std::int64_t> k = {
+      device,  static_cast<std::int64_t>(dtype), backward, deterministic, residual, relu,
+      running, static_cast<std::int64_t>(mask)};
+  k.insert(k.end(), x.begin(), x.end());
+  return k;
+}
+
+std::vector<CudnnPlan> norm_plans(const NormProblem& p, const PlanTarget& target,
+                                  std::size_t limit) {
+  NormGraph graph(p);
+  return cudnn_plans(p.backward ? graph.backward(target) : graph.forward(target), target,
+                     {.deterministic = p.deterministic}, limit);
+}
+
+}  // namespace rondo::cuda

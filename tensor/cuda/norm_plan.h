@@ -1,0 +1,62 @@
+#pragma once
+// Plans for batch norms in training: cuDNN's engines that fuse the residual addition and the relu
+// of a ResNet's block into the normalisation, on channels_last images of f32, bf16 or f16.
+//
+//   forward    norm -> add residual? -> relu?
+//   backward   relu's mask? -> norm's gradient; the mask from the output y, or from the norm
+//              computed again
+//
+// Which of these graphs an engine takes depends on the dtype, the card and cuDNN's release; there
+// may be none, and rondo's own kernels (batch_norm.cuh) do them all.
+
+#include <cstdint>
+#include <vector>
+
+#include "tensor/cuda/cudnn_plan.h"
+
+namespace rondo::cuda {
+
+enum class ReluMask { none, from_y, from_x };
+
+struct NormProblem {
+  int device = 0;
+  DType dtype;
+  Dims x;  // (N, C, H, W)
+  bool backward = false, deterministic = false;
+  bool residual = false;               // added; backward: its gradient is wanted
+  bool relu = false, running = false;  // forward; running: running statistics are updated
+  ReluMask mask = ReluMask::none;      // backward
+
+  /// Equal for equal problems.
+  std::vector<std::int64_t> key() const;
+};
+
+/// The names under which a plan knows its tensors. Those of channels are f32, (1, C, 1, 1).
+enum NormUid : std::int64_t {
+  norm_x = 1,
+  norm_y,
+  norm_residual,
+  norm_gamma,
+  norm_beta,
+  norm_mean,
+  norm_invstd,
+  norm_eps,       // a float on the host
+  norm_momentum,  // likewise
+  norm_running_mean,
+  norm_running_var,
+  norm_new_running_mean,
+  norm_new_running_var,
+  norm_dy,
+  norm_dx,
+  norm_dgamma,
+  norm_dbeta,
+  norm_dresidual,
+  norm_between,  // and the numbers after it: never in memory
+};
+
+/// Plans for a problem, the one that promises most first, at most `limit`; none where no engine can
+/// do it.
+std::vector<CudnnPlan> norm_plans(const NormProblem& problem, const PlanTarget& target,
+                                  std::size_t limit);
+
+}  // namespace rondo::cuda

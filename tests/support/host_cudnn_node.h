@@ -1,0 +1,45 @@
+#pragma once
+// What a descriptor is to the test's own cuDNN (host_cudnn.h): a type, and the attributes that were
+// put into it.
+
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include "tensor/cuda/cudnn.h"
+
+namespace rondo::test {
+
+struct Attribute {
+  cudnnBackendAttributeType_t type;
+  std::vector<char> bytes;
+};
+
+struct Node {
+  cudnnBackendDescriptorType_t type;
+  bool finalized = false;
+  int engine = 0;  // of an engine (configuration): which of those below
+  std::map<int, Attribute> attributes;
+
+  template <class T>
+  std::vector<T> all(int name) const {
+    auto found = attributes.find(name);
+    if (found == attributes.end()) return {};
+    std::vector<T> values(found->second.bytes.size() / sizeof(T));
+    std::memcpy(values.data(), found->second.bytes.data(), values.size() * sizeof(T));
+    return values;
+  }
+  template <class T>
+  T one(int name) const {
+    auto values = all<T>(name);
+    return values.empty() ? T{} : values[0];
+  }
+  const Node& node(int name) const {
+    return *reinterpret_cast<Node*>(one<cudnnBackendDescriptor_t>(name));
+  }
+  bool has(int name) const { return attributes.contains(name); }
+};
+
+inline Node& of(cudnnBackendDescriptor_t d) { return *reinterpret_cast<Node*>(d); }
+
+}  // namespace rondo::test
