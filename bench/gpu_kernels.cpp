@@ -82,14 +82,16 @@ class Report {
                  mean = zeros({channels}, per_channel), invstd = ones({channels}, per_channel),
                  dgamma = zeros({channels}, per_channel), dbeta = zeros({channels}, per_channel);
     const BatchNormFusion relu{.residual = {}, .relu = true};
+    // In 16 bits the relu's mask is read from the output, as autograd does it.
+    const Tensor y_of_mask = dtype == f32 ? Tensor() : out;
     // rondo's own; then the faster of them and cuDNN's engines, where there are any.
     for (const char* which : {"", "_measured"}) {
       cuda::measure_plans(*which != 0);
       row(concat("batch_norm_relu", which, suffix), 3,
           [&] { gpu.batch_norm(image, gamma, beta, {}, {}, 0.1, 1e-5, relu, out, mean, invstd); });
       row(concat("batch_norm_relu_backward", which, suffix), 5, [&] {
-        gpu.batch_norm_backward(out, image, {}, true, gamma, beta, mean, invstd, grad, dgamma,
-                                dbeta, {});
+        gpu.batch_norm_backward(out, image, y_of_mask, true, gamma, beta, mean, invstd, grad,
+                                dgamma, dbeta, {});
       });
     }
     cuda::measure_plans(false);

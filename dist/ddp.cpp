@@ -7,11 +7,9 @@
 #include "autograd/engine.h"
 #include "autograd/grad_mode.h"
 #include "autograd/ops/arithmetic.h"
-#include "autograd/ops/unary.h"
 #include "dist/device_collectives.h"
 #include "dist/model_check.h"
 #include "tensor/creation.h"
-#include "tensor/cuda_graph.h"
 #include "tensor/error.h"
 
 namespace rondo::dist {

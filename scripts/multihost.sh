@@ -44,6 +44,8 @@ inside=0
 if [ "${1:-}" = --inside ]; then # this script starts itself once more, as head
   inside=1
   shift
+  asked=0
+  trap 'asked=1' TERM # at once: until there is a trap, process 1 does not hear it
 fi
 arguments=("$@")
 
@@ -120,8 +122,6 @@ if [ $inside -eq 0 ]; then
 fi
 
 # ---- Inside: this is head, and process 1 of all that can be seen from here.
-asked=0
-trap 'asked=1' TERM
 
 # must WHAT COMMAND…: a step without which there are no hosts.
 must() {

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Builds rondo in Release and under ASan + UBSan and runs the tests labelled cpu and mpi in both.
 #
-#   scripts/test.sh [--tsan] [--slow] [--fuzz] [--oracle]
+#   scripts/test.sh [--tsan] [--slow] [--fuzz] [--oracle] [--mpich]
 #
 # --tsan    also under ThreadSanitizer, with one OpenMP thread (libgomp is not instrumented)
 # --slow    in Release also the tests labelled slow (half an hour: an accuracy, gigabytes over MPI)
 # --fuzz    the fuzz tests with many more mutations, under ASan + UBSan
+# --mpich   also a build against MPICH, without CUDA, of which the tests labelled mpi are run
 # --oracle  recomputes the goldens with the current PyTorch (from PyPI, in build/oracle) and compares
 #
 # RONDO_DATA names the folder of real data sets; tests that need one it lacks are skipped and say so.
@@ -17,21 +18,23 @@ presets=(release asan)
 slow=0
 fuzz=0
 oracle=0
+mpich=0
 for arg in "$@"; do
   case $arg in
   --tsan) presets+=(tsan) ;;
   --slow) slow=1 ;;
   --fuzz) fuzz=1 ;;
   --oracle) oracle=1 ;;
+  --mpich) mpich=1 ;;
   *)
-    echo "test.sh: unknown argument '$arg'; there are --tsan --slow --fuzz --oracle" >&2
+    echo "test.sh: unknown argument '$arg'; there are --tsan --slow --fuzz --oracle --mpich" >&2
     exit 2
     ;;
   esac
 done
 
 ./scripts/setup.sh test
-if [ $oracle -eq 1 ]; then
+if [ $((oracle + mpich)) -gt 0 ]; then
   ./scripts/setup.sh extra
 fi
 
@@ -73,6 +76,13 @@ for preset in "${presets[@]}"; do
   run "$preset" ctest --test-dir "$(folder_of "$preset")" -L '^(cpu|mpi)$' "${exclude[@]}" \
     -j "$jobs" --output-on-failure --no-tests=error
 done
+if [ $mpich -eq 1 ]; then
+  echo "test.sh: building against MPICH in build-mpich/"
+  cmake --preset release -B build-mpich -DRONDO_TESTS=ON -DRONDO_CUDA=OFF \
+    -DMPI_CXX_COMPILER=mpicxx.mpich -DMPIEXEC_EXECUTABLE="$(command -v mpirun.mpich)" "${launcher[@]}"
+  cmake --build build-mpich -j "$jobs"
+  run mpich ctest --test-dir build-mpich -L '^mpi$' -LE slow -j "$jobs" --output-on-failure --no-tests=error
+fi
 if [ $fuzz -eq 1 ]; then
   run fuzz env RONDO_FUZZ_ITERATIONS=200000 ctest --test-dir build-asan -L fuzz -j "$jobs" \
     --output-on-failure --no-tests=error

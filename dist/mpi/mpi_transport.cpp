@@ -38,20 +38,20 @@ std::string describe(int status) {
   return std::string(text, static_cast<std::size_t>(length));
 }
 
-std::string who() {
+std::string sentence_of(const char* call, std::chrono::milliseconds limit, const char* reason) {
   const auto launcher = read_launcher();
-  return launcher ? concat("rank ", launcher->rank, ": ") : std::string();
+  return concat(launcher ? concat("rank ", launcher->rank, ": ") : std::string(), call,
+                " has not returned for ", std::chrono::duration<double>(limit).count(),
+                " s (RONDO_MPI_TIMEOUT); some rank ", reason);
 }
-
-std::chrono::milliseconds patience = std::chrono::minutes(10);
 
 void finalize_at_exit() {
   std::lock_guard lock(mpi_mutex());
   int finalized = 0;
   if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized) return;
-  const Patience guard(patience, concat(who(), "MPI_Finalize has not returned for ",
-                                        std::chrono::duration<double>(patience).count(),
-                                        " s; some rank has not come to its end"));
+  // Longer than for the start: a rank may work alone for a while when the others have ended.
+  const auto limit = Patience::from_environment(std::chrono::hours(1));
+  const Patience guard(limit, sentence_of("MPI_Finalize", limit, "has not come to its end"));
   MPI_Finalize();
 }
 
@@ -59,7 +59,8 @@ void finalize_at_exit() {
 // a message above 64 KiB in one piece ("put"), and the few bytes that let the peer begin with its
 // own wait behind that: both directions take turns, and a ring has half of the link. In fragments
 // ("send", 1, from where the data lie, 8) they share it: an all-reduce of 4 MiB at 1 Gbit/s takes
-// 35 ms instead of 60 (docs/results.md). Whoever has said otherwise, to mpirun or here, is heeded.
+// 35 ms instead of 60 (docs/results.md). mpirun's --mca btl_tcp_flags and the variable itself are
+// heeded, a file of Open MPI's parameters is not: variables outrank it.
 void let_tcp_go_both_ways() { setenv("OMPI_MCA_btl_tcp_flags", "9", /*overwrite=*/0); }
 
 // Starts MPI once; returns the thread level that is in force.
@@ -74,10 +75,9 @@ int start_mpi() {
     MPI_Query_thread(&level);
   } else {
     let_tcp_go_both_ways();
-    patience = Patience::from_environment();
-    const Patience guard(patience, concat(who(), "MPI_Init has not returned for ",
-                                          std::chrono::duration<double>(patience).count(),
-                                          " s; some rank has not started, or cannot be reached"));
+    const auto limit = Patience::from_environment(std::chrono::minutes(10));
+    const Patience guard(limit,
+                         sentence_of("MPI_Init", limit, "has not started, or cannot be reached"));
     int status = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
     require<CommError>(status == MPI_SUCCESS, "MPI_Init_thread failed: ", describe(status));
     std::atexit(finalize_at_exit);  // before any static that holds a communicator is destroyed

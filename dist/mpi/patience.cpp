@@ -27,9 +27,9 @@ Patience::~Patience() {
   thread_.join();
 }
 
-std::chrono::milliseconds Patience::from_environment() {
+std::chrono::milliseconds Patience::from_environment(std::chrono::milliseconds otherwise) {
   const char* text = std::getenv("RONDO_MPI_TIMEOUT");
-  if (text == nullptr) return std::chrono::minutes(10);
+  if (text == nullptr) return otherwise;
   double seconds = 0;
   const std::string_view view(text);
   const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), seconds);

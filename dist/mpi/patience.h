@@ -20,9 +20,9 @@ class Patience {
   Patience(const Patience&) = delete;
   Patience& operator=(const Patience&) = delete;
 
-  /// RONDO_MPI_TIMEOUT, seconds, from the environment, or 600. Throws CommError when that is no
-  /// number above 0.
-  static std::chrono::milliseconds from_environment();
+  /// RONDO_MPI_TIMEOUT, seconds, from the environment, or `otherwise` where it is not set. Throws
+  /// CommError when it is no number above 0.
+  static std::chrono::milliseconds from_environment(std::chrono::milliseconds otherwise);
 
  private:
   std::mutex mutex_;

@@ -64,8 +64,8 @@ struct Pair {
   float a = 0, b = 0;
 };
 
-/// dy where the relu let through, else 0. The mask: y > 0, or x scale + offset > 0, exactly what
-/// Apply computed.
+/// dy where the relu let through, else 0. The mask: y > 0, or x scale + offset > 0, which is
+/// what Apply computed (an engine of cuDNN's may differ from it where y is within an ulp of 0).
 template <class T, int V>
 struct Gradient {
   const T *dy, *y;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <map>
 
+#include "tensor/cuda/runtime.h"
 #include "tensor/cuda/shared_library.h"
 #include "tensor/cuda/stream.h"
 
@@ -53,7 +54,10 @@ cudnnHandle_t cudnn_handle(int device) {
   thread_local std::map<std::pair<int, const Cudnn*>, cudnnHandle_t> handles;
   const Cudnn& table = cudnn();
   cudnnHandle_t& handle = handles[{device, &table}];
-  if (handle == nullptr) check_cudnn(table.create(&handle), "cudnnCreate");
+  if (handle == nullptr) {
+    const DeviceGuard guard(device);  // it is made for the current one
+    check_cudnn(table.create(&handle), "cudnnCreate");
+  }
   check_cudnn(table.set_stream(handle, current_stream(device).get()), "cudnnSetStream");
   return handle;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tensor/cuda/cudart.h"
 #include "tensor/cuda/runtime.h"
 #include "tensor/cuda/stream.h"
 #include "tensor/tensor.h"
@@ -86,6 +87,7 @@ std::vector<CudnnPlan> cudnn_plans(const Descriptor& graph, const PlanTarget& ta
 }
 
 void execute(const CudnnPlan& plan, int device, const std::vector<NamedPointer>& pointers) {
+  const DeviceGuard guard(device);
   const AllocationTag tag("workspaces");
   const Tensor workspace =
       Tensor::empty({plan.workspace}, {.dtype = u8, .device = Device::cuda(device)});
@@ -127,6 +129,7 @@ std::optional<Fastest> fastest_of(const std::vector<CudnnPlan>& plans, int devic
       const float ms = milliseconds(device, [&] { run(plans[i]); });
       if (!best || ms < best->ms) best = {i, ms};
     } catch (const CudaError& error) {  // the others may need less memory
+      cudart().get_last_error();        // what comes next is not to blame
       if (failure != nullptr) *failure = error.what();
     }
   }

@@ -1,6 +1,8 @@
 #include "tensor/cuda/norm_plan.h"
 
-#include "tensor/tensor.h"
+#include <limits>
+
+#include "tensor/cuda.h"
 
 namespace rondo::cuda {
 namespace {
@@ -114,9 +116,21 @@ class NormGraph {
     Descriptor& what = builder_.add(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
     what.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
     what.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
+    if (mode != CUDNN_POINTWISE_ADD) {  // a relu: a model that has diverged must not look healthy
+      const cudnnNanPropagation_t nan = CUDNN_PROPAGATE_NAN;
+      what.set(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_TYPE_NAN_PROPOGATION, 1, &nan);
+      const double none = 0, infinite = std::numeric_limits<float>::max();
+      what.set(CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, CUDNN_TYPE_DOUBLE, 1, &none);
+      what.set(CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, CUDNN_TYPE_DOUBLE, 1, &infinite);
+      what.set(CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, CUDNN_TYPE_DOUBLE, 1, &none);
+    }
     what.finalize("a pointwise operation's mode");
     Descriptor& operation = builder_.add(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
     operation.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, what);
+    const float one = 1;
+    operation.set(CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1, CUDNN_TYPE_FLOAT, 1, &one);
+    if (mode == CUDNN_POINTWISE_ADD)
+      operation.set(CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2, CUDNN_TYPE_FLOAT, 1, &one);
     return operation;
   }
   void end(Descriptor& operation, cudnnBackendAttributeName_t name, const Descriptor& result) {
@@ -141,6 +155,77 @@ std::vector<std::int64_t> NormProblem::key() const {
       running, static_cast<std::int64_t>(mask)};
   k.insert(k.end(), x.begin(), x.end());
   return k;
+}
+
+NormProblem NormForward::problem() const {
+  return {.device = x.device().index,
+          .dtype = x.dtype(),
+          .x = x.shape(),
+          .deterministic = is_deterministic(),
+          .residual = residual.defined(),
+          .relu = relu,
+          .running = running_mean.defined()};
+}
+
+NormProblem NormBackward::problem() const {
+  return {.device = x.device().index,
+          .dtype = x.dtype(),
+          .x = x.shape(),
+          .backward = true,
+          .deterministic = is_deterministic(),
+          .residual = dresidual.defined(),
+          .mask = y.defined()      ? ReluMask::from_y
+                  : beta.defined() ? ReluMask::from_x
+                                   : ReluMask::none};
+}
+
+namespace {
+
+class Pointers {
+ public:
+  void add(NormUid uid, const Tensor& x) {
+    if (x.defined()) all.emplace_back(uid, x.data_ptr());
+  }
+  std::vector<NamedPointer> all;
+};
+
+}  // namespace
+
+void execute(const CudnnPlan& plan, const NormForward& norm) {
+  const auto eps = static_cast<float>(norm.eps), momentum = static_cast<float>(norm.momentum);
+  Pointers pointers;
+  pointers.add(norm_x, norm.x);
+  pointers.add(norm_gamma, norm.gamma);
+  pointers.add(norm_beta, norm.beta);
+  pointers.add(norm_residual, norm.residual);
+  pointers.add(norm_y, norm.y);
+  pointers.add(norm_mean, norm.mean);
+  pointers.add(norm_invstd, norm.invstd);
+  pointers.all.emplace_back(norm_eps, &eps);
+  if (norm.running_mean.defined()) {
+    pointers.all.emplace_back(norm_momentum, &momentum);
+    pointers.add(norm_running_mean, norm.running_mean);
+    pointers.add(norm_running_var, norm.running_var);
+    pointers.add(norm_new_running_mean, norm.running_mean);
+    pointers.add(norm_new_running_var, norm.running_var);
+  }
+  execute(plan, norm.x.device().index, pointers.all);
+}
+
+void execute(const CudnnPlan& plan, const NormBackward& norm) {
+  Pointers pointers;
+  pointers.add(norm_dy, norm.dy);
+  pointers.add(norm_x, norm.x);
+  pointers.add(norm_y, norm.y);
+  pointers.add(norm_gamma, norm.gamma);
+  pointers.add(norm_beta, norm.beta);
+  pointers.add(norm_mean, norm.mean);
+  pointers.add(norm_invstd, norm.invstd);
+  pointers.add(norm_dx, norm.dx);
+  pointers.add(norm_dgamma, norm.dgamma);
+  pointers.add(norm_dbeta, norm.dbeta);
+  pointers.add(norm_dresidual, norm.dresidual);
+  execute(plan, norm.x.device().index, pointers.all);
 }
 
 std::vector<CudnnPlan> norm_plans(const NormProblem& p, const PlanTarget& target,

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tensor/cuda/cudnn_plan.h"
+#include "tensor/tensor.h"
 
 namespace rondo::cuda {
 
@@ -54,8 +55,29 @@ enum NormUid : std::int64_t {
   norm_between,  // and the numbers after it: never in memory
 };
 
+/// What a forward reads and writes: x, residual, y (N, C, H, W) in channels_last, the others (C) of
+/// f32. running_mean, running_var and residual may be undefined.
+struct NormForward {
+  Tensor x, gamma, beta, running_mean, running_var, residual;
+  double momentum = 0, eps = 0;
+  bool relu = false;
+  Tensor y, mean, invstd;
+
+  NormProblem problem() const;
+};
+/// What a backward does. Where a relu's mask comes from the output, y is defined; where it comes
+/// from x, beta is; without a relu neither. dresidual undefined: not wanted.
+struct NormBackward {
+  Tensor dy, x, y, gamma, beta, mean, invstd;
+  Tensor dx, dgamma, dbeta, dresidual;
+
+  NormProblem problem() const;
+};
+void execute(const CudnnPlan& plan, const NormForward& norm);
+void execute(const CudnnPlan& plan, const NormBackward& norm);
+
 /// Plans for a problem, the one that promises most first, at most `limit`; none where no engine can
-/// do it.
+/// do it. Throws CudaError where cuDNN does not even take the graph.
 std::vector<CudnnPlan> norm_plans(const NormProblem& problem, const PlanTarget& target,
                                   std::size_t limit);
 

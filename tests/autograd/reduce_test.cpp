@@ -7,6 +7,7 @@
 
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
 #include "support/errors.h"
 #include "support/golden_case.h"
 #include "support/support.h"
@@ -116,6 +117,28 @@ TEST(Reduce, SortAndTopk) {
     auto [low, low_at] = topk(x[0], 2, 0, false);
     return Tensors{high, high_at, low, low_at};
   });
+}
+
+// Of long lines only some elements are looked at (tensor/cpu/sort.cpp): none may be missed, whether
+// many are equal, all are, or those wanted are where no sample falls.
+TEST(Reduce, TopkOfLongLinesIsTheHeadOfTheSorted) {
+  const std::int64_t n = 50'000;
+  Tensor spiky = zeros({n});
+  for (std::int64_t i = 1; i < n; i += 100) spiky.narrow(0, i, 1).fill_(static_cast<double>(i));
+  Tensor with_nan = randn({n});
+  with_nan.narrow(0, 77, 3).fill_(std::nan(""));
+  const Tensor some[] = {randn({n}), floor(randn({n}) * 3.0),   zeros({n}), spiky,
+                         with_nan,   randn({3, n}).select(0, 1)};
+  for (const Tensor& x : some) {
+    for (bool largest : {true, false}) {
+      const auto [sorted, from] = sort(x, 0, largest);
+      for (std::int64_t k : {1, 65, 500, 6000, 30'000}) {
+        const auto [values, indices] = topk(x, k, 0, largest);
+        EXPECT_TRUE(identical(indices, from.narrow(0, 0, k))) << k;
+        EXPECT_TRUE(identical(values, sorted.narrow(0, 0, k)) || x.is_same(some[4])) << k;
+      }
+    }
+  }
 }
 
 TEST(Reduce, IntegersAndBoolsSumToI64) {

@@ -42,8 +42,7 @@ TEST(Mpi, Agree) { test::check_agree(*world()); }
 TEST(Mpi, TcpGoesBothWays) {
   world();
   const char* flags = std::getenv("OMPI_MCA_btl_tcp_flags");
-  ASSERT_NE(flags, nullptr);
-  EXPECT_STREQ(flags, "9");
+  ASSERT_NE(flags, nullptr);  // rondo's, or the user's own
 }
 
 TEST(Mpi, LargeByEveryWay) {

@@ -46,7 +46,9 @@ cudnnStatus_t descriptor_create(cudnnBackendDescriptorType_t type, cudnnBackendD
   *d = reinterpret_cast<cudnnBackendDescriptor_t>(new Node{type});
   return CUDNN_STATUS_SUCCESS;
 }
+void forget_plan(const Node* plan);
 cudnnStatus_t descriptor_destroy(cudnnBackendDescriptor_t d) {
+  forget_plan(&of(d));
   delete &of(d);
   return CUDNN_STATUS_SUCCESS;
 }
@@ -174,6 +176,11 @@ std::map<const Node*, Problem>& plans() {
 std::map<const Node*, HostNorm>& norm_plans() {
   static auto* all = new std::map<const Node*, HostNorm>;
   return *all;
+}
+
+void forget_plan(const Node* plan) {
+  plans().erase(plan);
+  norm_plans().erase(plan);
 }
 
 cudnnStatus_t finalize(cudnnBackendDescriptor_t d) {

@@ -43,18 +43,23 @@ HostNorm::HostNorm(const Node& graph) {
     if (op->has(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR))
       operation.mode = op->node(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR)
                            .one<int>(CUDNN_ATTR_POINTWISE_MODE);
+    if (op->has(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR))
+      operation.keeps_nan =
+          op->node(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR)
+              .one<int>(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION) == CUDNN_PROPAGATE_NAN;
     if (op->has(CUDNN_ATTR_OPERATION_NORM_FWD_PHASE))
       operation.mode = op->one<int>(CUDNN_ATTR_OPERATION_NORM_FWD_PHASE);
     for (const auto& [name, attribute] : op->attributes) {
       if (attribute.type != CUDNN_TYPE_BACKEND_DESCRIPTOR) continue;
       const Node& tensor = op->node(name);
       if (tensor.type != CUDNN_BACKEND_TENSOR_DESCRIPTOR) continue;
-      operation.operands[name] = {.uid = tensor.one<std::int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID),
-                                  .type = tensor.one<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE),
-                                  .dims = tensor.all<std::int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS),
-                                  .strides = tensor.all<std::int64_t>(CUDNN_ATTR_TENSOR_STRIDES),
-                                  .is_between = tensor.one<char>(CUDNN_ATTR_TENSOR_IS_VIRTUAL) != 0,
-                                  .is_number = tensor.one<char>(CUDNN_ATTR_TENSOR_IS_BY_VALUE) != 0};
+      operation.operands[name] = {
+          .uid = tensor.one<std::int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID),
+          .type = tensor.one<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE),
+          .dims = tensor.all<std::int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS),
+          .strides = tensor.all<std::int64_t>(CUDNN_ATTR_TENSOR_STRIDES),
+          .is_between = tensor.one<char>(CUDNN_ATTR_TENSOR_IS_VIRTUAL) != 0,
+          .is_number = tensor.one<char>(CUDNN_ATTR_TENSOR_IS_BY_VALUE) != 0};
     }
     operations_.push_back(std::move(operation));
   }
@@ -210,7 +215,8 @@ class HostNorm::Run {
       const Values b = read(op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
       for (std::size_t i = 0; i < x.size(); ++i) y[i] = x[i] + b[i];
     } else if (op.mode == CUDNN_POINTWISE_RELU_FWD) {
-      for (std::size_t i = 0; i < x.size(); ++i) y[i] = x[i] < 0 ? 0 : x[i];
+      for (std::size_t i = 0; i < x.size(); ++i)
+        y[i] = x[i] > 0 || (op.keeps_nan && std::isnan(x[i])) ? x[i] : 0;
     } else {  // CUDNN_POINTWISE_RELU_BWD
       const Values dy = read(op, CUDNN_ATTR_OPERATION_POINTWISE_DYDESC);
       for (std::size_t i = 0; i < x.size(); ++i) y[i] = x[i] > 0 ? dy[i] : 0;

@@ -31,6 +31,7 @@ class HostNorm {
   struct Operation {
     cudnnBackendDescriptorType_t type;
     int mode = 0;  // of a pointwise operation; a forward norm: its phase
+    bool keeps_nan = false;
     std::map<int, Operand> operands;
   };
   class Run;
