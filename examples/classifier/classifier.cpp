@@ -81,6 +81,10 @@ class Program {
     const bool trains = !flags_.eval && flags_.predict.empty();
     require(!trains || flags_.batch % comm_->world_size() == 0, "--batch ", flags_.batch,
             " does not divide by the ", comm_->world_size(), " ranks");
+    if (!flags_.weights.empty() && !trains) {
+      const std::string what = follow_pretrained(flags_);
+      if (out_ != nullptr && !what.empty()) *out_ << what << std::endl;
+    }
     Datasets data = open_data(flags_);
     manual_seed(flags_.seed);
     nn::AnyModule model = make_network(flags_, *data.test);
@@ -196,6 +200,7 @@ class Program {
     add("--average-async", std::int64_t{flags_.average_async}, std::int64_t{usual.average_async});
     add("--compress", flags_.compress, usual.compress);
     add("--reproducible", std::int64_t{flags_.reproducible}, std::int64_t{0});
+    add("--shortcut", flags_.shortcut, usual.shortcut);
     add("--sync-bn", std::int64_t{flags_.sync_bn}, std::int64_t{usual.sync_bn});
     return basic;
   }

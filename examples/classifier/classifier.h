@@ -9,6 +9,7 @@ namespace examples {
 
 struct Flags {
   std::string model = {}, dataset = {};
+  std::string shortcut = "a";
   std::int64_t epochs = 12, batch = 128;
   double lr = 0.3, weight_decay = 5e-4;
   std::string optimizer = "sgd";

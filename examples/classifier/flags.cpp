@@ -63,6 +63,10 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
   // A later flag overrides an earlier one, so that scripts can have defaults.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.add_option("--model", f.model, "which network")->check(CLI::IsMember(nn::model_names()));
+  app.add_option("--shortcut", f.shortcut,
+                 "of resnet20 to resnet110: what passes by a block that halves the plane; a has no "
+                 "parameters, b is a 1x1 convolution")
+      ->check(CLI::IsMember({"a", "b"}));
   app.add_option("--dataset", f.dataset, "which images")
       ->check(CLI::IsMember(data::dataset_names()));
   app.add_option("--data", f.data, "folder with the data; else $RONDO_DATA, the cache, the network")
@@ -137,9 +141,11 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
   app.add_option("--checkpoint-every", f.checkpoint_every,
                  "steps between checkpoints; 0: at the end of an epoch")
       ->check(not_negative);
-  app.add_option("--weights", f.weights,
-                 "start from these weights (a checkpoint or a .safetensors state dict); a run that "
-                 "is resumed has its own")
+  app.add_option(
+         "--weights", f.weights,
+         "start from these weights: a checkpoint, a .safetensors file, or one that PyTorch "
+         "saved (.pth, .pt); a run that is resumed has its own. With --eval a CIFAR ResNet's "
+         "say themselves which model and data set they are for")
       ->check(not_empty());
   app.add_flag("--eval", f.eval,
                "only measure the test accuracy (of --weights, or of the checkpoint)");
@@ -168,6 +174,7 @@ void agree_on_flags(const Flags& f, dist::Communicator& comm) {
   };
   agree("model", f.model);
   agree("dataset", f.dataset);
+  agree("shortcut", f.shortcut);
   agree("epochs", f.epochs);
   agree("batch", f.batch);
   agree("lr", f.lr);

@@ -6,9 +6,13 @@
 
 #include "flags.h"
 #include "io/checkpoint.h"
+#include "io/mapped_file.h"
 #include "io/safetensors.h"
+#include "io/torch_pickle.h"
+#include "io/weights.h"
 #include "optim/adam.h"
 #include "optim/sgd.h"
+#include "pretrained.h"
 #include "tensor/error.h"
 
 namespace examples {
@@ -29,6 +33,11 @@ data::Progress report_downloads(std::ostream& out) {
     out << "downloading " << file << ": " << received / 1000000 << " of " << total / 1000000
         << " MB" << std::endl;
   };
+}
+
+bool is_checkpoint(const std::string& path) {
+  if (io::is_torch_file(io::MappedFile(path).bytes())) return false;
+  return io::load_safetensors_metadata(path).contains("rondo.checkpoint");
 }
 
 std::string text_in(const io::Metadata& metadata, const std::string& name) {
@@ -72,17 +81,38 @@ nn::AnyModule make_network(const Flags& flags, const data::ImageDataset& images)
   return nn::make_model(flags.model,
                         {.num_classes = images.num_classes(),
                          .in_channels = images.channels(),
-                         .in_features = images.channels() * images.height() * images.width()});
+                         .in_features = images.channels() * images.height() * images.width(),
+                         .shortcut = flags.shortcut == "b" ? nn::Shortcut::b : nn::Shortcut::a});
+}
+
+std::string follow_pretrained(Flags& flags) {
+  if (is_checkpoint(flags.weights)) return {};
+  const auto found = recognise(io::load_weights(flags.weights));
+  if (!found) return {};
+  flags.model = found->model;
+  flags.shortcut = std::string(1, found->shortcut == nn::Shortcut::a ? 'a' : 'b');
+  if (found->classes == 100 && flags.dataset == "cifar10") flags.dataset = "cifar100";
+  auto text = [](const std::vector<float>& values) {
+    return fmt::format("{}", fmt::join(values, ","));
+  };
+  const data::ImageStatistics own = data::statistics_of(flags.dataset);
+  if (flags.mean.empty()) flags.mean = text(found->mean.empty() ? own.mean : found->mean);
+  if (flags.std.empty()) flags.std = text(found->std.empty() ? own.std : found->std);
+  return fmt::format("{}: {} of {} classes, shortcut {}, as {} names its layers; mean {}, std {}",
+                     flags.weights, found->model, found->classes, flags.shortcut, found->family,
+                     flags.mean, flags.std);
 }
 
 std::string load_weights(const std::string& path, nn::Module& model, Flags& flags) {
   io::Checkpoint checkpoint;
-  if (io::load_safetensors_metadata(path).contains("rondo.checkpoint")) {
+  if (is_checkpoint(path)) {
     checkpoint = io::load_checkpoint(path, flags.model);
     if (flags.mean.empty()) flags.mean = text_in(checkpoint.config, "--mean");
     if (flags.std.empty()) flags.std = text_in(checkpoint.config, "--std");
   } else {
-    checkpoint.model_state = io::load_safetensors(path).tensors;
+    checkpoint.model_state = io::load_weights(path);
+    if (auto found = recognise(checkpoint.model_state))
+      checkpoint.model_state = std::move(found->state);
   }
   std::string dataset = text_in(checkpoint.config, "--dataset");
   if (!dataset.empty() && dataset != flags.dataset) {

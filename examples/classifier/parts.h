@@ -26,7 +26,12 @@ rondo::data::ImageTransform make_transform(const Flags& flags,
 
 rondo::nn::AnyModule make_network(const Flags& flags, const rondo::data::ImageDataset& images);
 
-/// Puts the weights of a checkpoint, or of any safetensors file with the model's keys, into the
+/// Where flags.weights is no checkpoint but a CIFAR ResNet's weights (pretrained.h): model,
+/// shortcut, data set and normalisation become the flags', as far as they do not say otherwise
+/// themselves. Returns what it is, for people; empty: nothing is known of it.
+std::string follow_pretrained(Flags& flags);
+
+/// Puts the weights of a checkpoint, or of any file with the model's keys (io/weights.h), into the
 /// model. To a checkpoint belong the normalisation that it was trained with, which becomes the
 /// flags', and the data set, whose name is returned.
 std::string load_weights(const std::string& path, rondo::nn::Module& model, Flags& flags);

@@ -50,6 +50,8 @@
 #include "io/checkpoint.h"
 #include "io/hash.h"
 #include "io/safetensors.h"
+#include "io/torch_pickle.h"
+#include "io/weights.h"
 #include "nn/activation.h"
 #include "nn/batch_norm.h"
 #include "nn/containers.h"

@@ -46,11 +46,7 @@ std::string refusal(const std::string& header, const std::string& data = "") {
 }
 
 TEST(Safetensors, ReadsWhatPythonWrote) {
-  std::string hex = test::golden_texts("safetensors_hex.txt").at("file"), bytes;
-  for (std::size_t i = 0; i < hex.size(); i += 2) {
-    bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
-  }
-  auto file = parse(bytes);
+  auto file = parse(test::golden_bytes("safetensors_hex.txt", "file"));
   test::Golden golden("safetensors.txt");
   EXPECT_EQ(file.tensors.size(), 11u);
   for (const auto& [name, tensor] : file.tensors) {

@@ -339,6 +339,39 @@ doctor) # rondo-doctor: what scripts may rely on, on 1 and 2 ranks; what breaks 
   OMP_NUM_THREADS=some succeeds "$bin/rondo-doctor" --seconds 0
   grep -q 'slow: .*OMP_NUM_THREADS is "some"' "$log" || fail "an odd OMP_NUM_THREADS is not found"
   ;;
+weights) # files that others made: what they are, as many correct test images as with PyTorch, from one kind to another
+  weights=${RONDO_DATA:-}/weights
+  [ -n "${RONDO_DATA:-}" ] && [ -e "$weights/cifar10_resnet20_legacy.th" ] || exit 77
+  # Counts of PyTorch; a tie or a rounding may move them by an image or two.
+  for line in "cifar10_resnet20_legacy.th 9173 a 0.485,0.456,0.406" "cifar10_resnet20_zip.pth 9262 b 0.4914,0.4822,0.4465"; do
+    read -r file wanted shortcut mean <<<"$line"
+    succeeds "$bin/cifar_resnet" --weights "$weights/$file" --eval --json eval.json
+    grep -qF "$file: resnet20 of 10 classes, shortcut $shortcut, as " "$log" || fail "$file is not recognised"
+    grep -qF "; mean $mean, std " "$log" || fail "the normalisation of $file is not said"
+    correct=$(field test_correct eval.json)
+    [ $((correct - wanted)) -ge -2 ] && [ $((correct - wanted)) -le 2 ] || fail "$file: $correct correct, not $wanted"
+    for kind in safetensors pth; do
+      succeeds "$bin/rondo-weights" convert "$weights/$file" "copy.$kind"
+      succeeds "$bin/rondo-weights" diff "$weights/$file" "copy.$kind"
+      grep -q '^equal: [0-9]* tensors$' "$log" || fail "diff of $file and its copy"
+      succeeds "$bin/rondo-weights" ls "copy.$kind"
+      grep -q '^[0-9]* tensors, [0-9]* elements, [0-9]* bytes$' "$log" || fail "ls copy.$kind"
+      succeeds "$bin/cifar_resnet" --weights "copy.$kind" --eval --limit 500 --json "$kind.json"
+    done
+    [ "$(field test_correct safetensors.json)" = "$(field test_correct pth.json)" ] || fail "copies count otherwise"
+  done
+  succeeds "$bin/cifar_resnet" --weights "$weights/cifar10_resnet20_zip.pth" --eval --mean 0,0,0 --std 1,1,1 --limit 500
+  grep -qF "mean 0,0,0, std 1,1,1" "$log" || fail "--mean and --std do not override"
+  fails_saying "missing" "$bin/cifar_resnet" --weights "$weights/mnist_cnn.pt" --eval --limit 500
+  succeeds "$bin/rondo-weights" convert "$weights/cifar10_resnet20_legacy.th" stripped.safetensors --strip module.
+  fails_saying "does not begin so" "$bin/rondo-weights" convert stripped.safetensors x.pth --strip module.
+  fails_saying "only in" "$bin/rondo-weights" diff stripped.safetensors "$weights/cifar10_resnet20_legacy.th"
+  fails_saying "Names end in .safetensors, .pth or .pt" "$bin/rondo-weights" convert stripped.safetensors weights.h5
+  fails_saying "cannot read /nowhere: No such file" "$bin/rondo-weights" ls /nowhere
+  head -c 100000 "$weights/cifar10_resnet20_zip.pth" >cut.pth
+  fails_saying "cut.pth: " "$bin/rondo-weights" convert cut.pth x.safetensors
+  [ ! -e x.safetensors ] && [ ! -e x.pth ] && [ ! -e weights.h5 ] || fail "half a file is left"
+  ;;
 accuracy) # slow: the accuracy of docs/results.md, on real data
   [ -n "${RONDO_DATA:-}" ] && [ -d "$RONDO_DATA/cifar-10-batches-bin" ] || exit 77
   timeout 7000 "${mpirun[@]}" -np 2 "$bin/cifar_resnet" --epochs 12 --json result.json >"$log" 2>&1 || fail "status $?"

@@ -79,4 +79,12 @@ std::map<std::string, std::string> golden_texts(const std::string& file) {
   return texts;
 }
 
+std::string golden_bytes(const std::string& file, const std::string& name) {
+  const std::string digits = golden_texts(file).at(name);
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < digits.size(); i += 2)
+    bytes += static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16));
+  return bytes;
+}
+
 }  // namespace rondo::test

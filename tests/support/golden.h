@@ -27,5 +27,7 @@ class Golden {
 
 /// The texts of tests/golden/<file>, without the final newline.
 std::map<std::string, std::string> golden_texts(const std::string& file);
+/// One of them that is hexadecimal digits, as the bytes that they stand for.
+std::string golden_bytes(const std::string& file, const std::string& name);
 
 }  // namespace rondo::test

@@ -1,0 +1,73 @@
+#include "pretrained.h"
+
+#include <algorithm>
+
+#include "tensor/error.h"
+
+namespace examples {
+
+using namespace rondo;
+
+namespace {
+
+constexpr std::string_view prefix = "module.";
+
+const Tensor* find(const nn::StateDict& state, const std::string& name) {
+  const auto found = std::ranges::find(state, name, &nn::NamedTensor::name);
+  return found == state.end() ? nullptr : &found->tensor;
+}
+
+void replace(std::string& name, std::string_view from, std::string_view to) {
+  const std::size_t at = name.find(from);
+  if (at != std::string::npos) name.replace(at, from.size(), to);
+}
+
+}  // namespace
+
+std::optional<Pretrained> recognise(const nn::StateDict& state) {
+  Pretrained p;
+  const bool has_prefix =
+      !state.empty() && std::ranges::all_of(state, [](const nn::NamedTensor& entry) {
+        return entry.name.starts_with(prefix);
+      });
+  for (nn::NamedTensor entry : state) {
+    if (has_prefix) entry.name.erase(0, prefix.size());
+    p.state.push_back(std::move(entry));
+  }
+  const bool has_linear = find(p.state, "linear.weight") != nullptr;
+  bool has_downsample = false, has_fourth_stage = false;
+  for (nn::NamedTensor& entry : p.state) {
+    if (entry.name.starts_with("linear.")) replace(entry.name, "linear.", "fc.");
+    replace(entry.name, ".shortcut.", ".downsample.");
+    has_downsample |= entry.name.find(".downsample.") != std::string::npos;
+    has_fourth_stage |= entry.name.starts_with("layer4.");
+  }
+  const Tensor *first = find(p.state, "conv1.weight"), *last = find(p.state, "fc.weight");
+  if (first == nullptr || last == nullptr || has_fourth_stage ||
+      first->shape() != Dims{16, 3, 3, 3} || last->dim() != 2 || last->size(1) != 64)
+    return {};
+  std::int64_t blocks = 0;
+  while (find(p.state, concat("layer1.", blocks, ".conv1.weight")) != nullptr) ++blocks;
+  p.model = concat("resnet", 6 * blocks + 2);
+  p.shortcut = has_downsample ? nn::Shortcut::b : nn::Shortcut::a;
+  p.classes = last->size(0);
+  if (has_linear) {
+    p.family = "akamaster/pytorch_resnet_cifar10";
+    p.mean = {0.485F, 0.456F, 0.406F};
+    p.std = {0.229F, 0.224F, 0.225F};
+  } else if (has_downsample) {
+    p.family = "chenyaofo/pytorch-cifar-models";
+    if (p.classes == 100) {
+      p.mean = {0.5070F, 0.4865F, 0.4409F};
+      p.std = {0.2673F, 0.2564F, 0.2761F};
+    } else {
+      p.mean = {0.4914F, 0.4822F, 0.4465F};
+      p.std = {0.2023F, 0.1994F, 0.2010F};
+    }
+  } else {
+    p.family = "rondo";
+  }
+  return p;
+}
+
+}  // namespace examples

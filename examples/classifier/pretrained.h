@@ -1,0 +1,32 @@
+#pragma once
+// Weights that others have trained: what a state dict of a CIFAR ResNet says of its network, under
+// the names that its authors gave to the layers.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nn/models/models.h"
+
+namespace examples {
+
+struct Pretrained {
+  rondo::nn::StateDict state;  // with rondo's names
+  std::string model;           // "resnet20"
+  rondo::nn::Shortcut shortcut = rondo::nn::Shortcut::a;
+  std::int64_t classes = 10;
+  std::string family;            // who calls the layers so
+  std::vector<float> mean, std;  // what the images of that family are normalised by; empty: unknown
+};
+
+/// What `state` is, if it is a CIFAR ResNet's (nn/models/cifar_resnet.h) of 10 or 100 classes.
+///
+/// Keys may begin with "module." (PyTorch's DataParallel). Families:
+///
+///   last layer  shortcuts      from
+///   linear      a, or shortcut.  github.com/akamaster/pytorch_resnet_cifar10
+///   fc          downsample.      github.com/chenyaofo/pytorch-cifar-models
+///   fc          a                rondo
+std::optional<Pretrained> recognise(const rondo::nn::StateDict& state);
+
+}  // namespace examples

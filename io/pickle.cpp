@@ -1,0 +1,343 @@
+#include "io/pickle.h"
+
+#include <bit>
+#include <cstring>
+#include <map>
+#include <optional>
+
+#include "tensor/error.h"
+
+namespace rondo::io {
+namespace {
+
+constexpr std::string_view ordered_dict = "collections.OrderedDict";
+
+/// Names of opcodes that Python knows and this reader refuses.
+std::string_view name_of_refused(unsigned char opcode) {
+  switch (opcode) {
+    case 'i':
+      return "INST";
+    case 'o':
+      return "OBJ";
+    case 'P':
+      return "PERSID";
+    case 'I':
+      return "INT";
+    case 'L':
+      return "LONG";
+    case 'F':
+      return "FLOAT";
+    case 'S':
+      return "STRING";
+    case 'V':
+      return "UNICODE";
+    case '0':
+      return "POP";
+    case '1':
+      return "POP_MARK";
+    case '2':
+      return "DUP";
+    case 0x81:
+      return "NEWOBJ";
+    case 0x92:
+      return "NEWOBJ_EX";
+    case 0x82:
+    case 0x83:
+    case 0x84:
+      return "EXT";
+    case 0x8f:
+      return "EMPTY_SET";
+    case 0x90:
+      return "ADDITEMS";
+    case 0x91:
+      return "FROZENSET";
+    case 0x96:
+      return "BYTEARRAY8";
+    case 0x97:
+      return "NEXT_BUFFER";
+    case 0x98:
+      return "READONLY_BUFFER";
+    default:
+      return {};
+  }
+}
+
+class Machine {
+ public:
+  Machine(std::span<const std::byte> bytes, const std::set<std::string>& globals,
+          const std::string& file, std::deque<PickleValue>& parts)
+      : bytes_(bytes), globals_(globals), file_(file), parts_(parts) {}
+
+  const PickleValue* run() {
+    while (true) {
+      const auto opcode = number<std::uint8_t>();
+      if (opcode == '.') break;
+      step(opcode);
+    }
+    const PickleValue* root = pop();
+    check(stack_.empty() && marks_.empty(), "something is left on its stack");
+    return root;
+  }
+  std::size_t position() const { return at_; }
+
+ private:
+  void check(bool condition, std::string_view what) const {
+    require<IoError>(condition, file_, ": is no valid pickle: ", what, " (at byte ", at_, ")");
+  }
+
+  // ---- What comes from the bytes, little-endian.
+
+  std::string_view take(std::uint64_t n) {
+    check(n <= bytes_.size() - at_, "it is cut short");
+    const std::string_view text(reinterpret_cast<const char*>(bytes_.data()) + at_,
+                                static_cast<std::size_t>(n));
+    at_ += static_cast<std::size_t>(n);
+    return text;
+  }
+  template <class T>
+  T number() {
+    T value;
+    std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));
+    return value;
+  }
+  std::string line() {
+    const std::string_view rest(reinterpret_cast<const char*>(bytes_.data()) + at_,
+                                bytes_.size() - at_);
+    const std::size_t end = rest.find('\n');
+    check(end != std::string_view::npos, "it is cut short");
+    at_ += end + 1;
+    return std::string(rest.substr(0, end));
+  }
+  double big_endian_double() {
+    std::uint64_t bits = 0;
+    for (char c : take(8)) bits = bits << 8 | static_cast<unsigned char>(c);
+    return std::bit_cast<double>(bits);
+  }
+  /// LONG1, LONG4: two's complement of n bytes.
+  void push_long(std::uint64_t n) {
+    const std::string_view text = take(n);
+    if (n > 8) return push(PickleBytes{std::string(text)});
+    std::uint64_t bits = n > 0 && static_cast<unsigned char>(text[n - 1]) >= 128 ? ~0ULL : 0;
+    if (n > 0) std::memcpy(&bits, text.data(), static_cast<std::size_t>(n));
+    push(static_cast<std::int64_t>(bits));
+  }
+
+  // ---- The stack.
+
+  template <class T>
+  void push(T value) {
+    parts_.push_back({.value = std::move(value)});
+    stack_.push_back(&parts_.back());
+  }
+  std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
+  PickleValue* top() const {
+    check(stack_.size() > floor(), "its stack is empty");
+    return stack_.back();
+  }
+  PickleValue* pop() {
+    PickleValue* value = top();
+    stack_.pop_back();
+    return value;
+  }
+  std::vector<const PickleValue*> pop_to_mark() {
+    check(!marks_.empty(), "there is no mark");
+    std::vector<const PickleValue*> items(stack_.begin() + static_cast<std::ptrdiff_t>(floor()),
+                                          stack_.end());
+    stack_.resize(floor());
+    marks_.pop_back();
+    return items;
+  }
+  void push_tuple(std::size_t n) {
+    check(stack_.size() - floor() >= n, "its stack is empty");
+    const auto begin = stack_.end() - static_cast<std::ptrdiff_t>(n);
+    PickleSequence tuple{.items = {begin, stack_.end()}, .is_tuple = true};
+    stack_.erase(begin, stack_.end());
+    push(std::move(tuple));
+  }
+  void remember(std::uint64_t key) { memo_[key] = top(); }
+  void recall(std::uint64_t key) {
+    const auto found = memo_.find(key);
+    check(found != memo_.end(), "it recalls what it has not remembered");
+    stack_.push_back(found->second);
+  }
+
+  // ---- Objects.
+
+  void add_to_list(const std::vector<const PickleValue*>& items) {
+    auto* list = std::get_if<PickleSequence>(&top()->value);
+    check(list != nullptr && !list->is_tuple, "something is appended to what is no list");
+    list->items.insert(list->items.end(), items.begin(), items.end());
+  }
+  void add_to_dict(const std::vector<const PickleValue*>& items) {
+    auto* dict = std::get_if<PickleDict>(&top()->value);
+    check(dict != nullptr, "a key is set in what is no dict");
+    check(items.size() % 2 == 0, "a key has no value");
+    for (std::size_t i = 0; i < items.size(); i += 2)
+      dict->items.emplace_back(items[i], items[i + 1]);
+  }
+  void import(const std::string& name) {
+    require<IoError>(globals_.contains(name), file_, ": names ", name,
+                     ", which no file of weights needs; it is not read, since it might run code "
+                     "in Python");
+    push(PickleGlobal{name});
+  }
+  void call() {
+    const auto* arguments = pop()->as<PickleSequence>();
+    const auto* function = pop()->as<PickleGlobal>();
+    check(arguments != nullptr && arguments->is_tuple, "the arguments of a call are no tuple");
+    check(function != nullptr, "it calls what is no function");
+    if (function->name != ordered_dict) return push(PickleCall{function->name, arguments->items});
+    PickleDict dict;
+    if (!arguments->items.empty()) {  // as Python 2 wrote them: a list of pairs
+      const auto* pairs = arguments->items[0]->as<PickleSequence>();
+      check(pairs != nullptr, "an OrderedDict is not made of pairs");
+      for (const PickleValue* item : pairs->items) {
+        const auto* pair = item->as<PickleSequence>();
+        check(pair != nullptr && pair->items.size() == 2, "an OrderedDict is not made of pairs");
+        dict.items.emplace_back(pair->items[0], pair->items[1]);
+      }
+    }
+    push(std::move(dict));
+  }
+
+  void step(unsigned char opcode) {
+    switch (opcode) {
+      case 0x80:  // PROTO
+        check(number<std::uint8_t>() <= 5, "its protocol is unknown");
+        return;
+      case 0x95:  // FRAME
+        take(8);
+        return;
+      case '(':  // MARK
+        marks_.push_back(stack_.size());
+        return;
+
+      case 'N':  // NONE
+        return push(PickleNone{});
+      case 0x88:  // NEWTRUE
+        return push(true);
+      case 0x89:  // NEWFALSE
+        return push(false);
+      case 'J':  // BININT
+        return push(std::int64_t{number<std::int32_t>()});
+      case 'K':  // BININT1
+        return push(std::int64_t{number<std::uint8_t>()});
+      case 'M':  // BININT2
+        return push(std::int64_t{number<std::uint16_t>()});
+      case 0x8a:  // LONG1
+        return push_long(number<std::uint8_t>());
+      case 0x8b:  // LONG4
+        return push_long(number<std::uint32_t>());
+      case 'G':  // BINFLOAT
+        return push(big_endian_double());
+
+      case 0x8c:  // SHORT_BINUNICODE
+      case 'U':   // SHORT_BINSTRING, Python 2's
+        return push(std::string(take(number<std::uint8_t>())));
+      case 'X':  // BINUNICODE
+      case 'T':  // BINSTRING
+        return push(std::string(take(number<std::uint32_t>())));
+      case 0x8d:  // BINUNICODE8
+        return push(std::string(take(number<std::uint64_t>())));
+      case 'C':  // SHORT_BINBYTES
+        return push(PickleBytes{std::string(take(number<std::uint8_t>()))});
+      case 'B':  // BINBYTES
+        return push(PickleBytes{std::string(take(number<std::uint32_t>()))});
+      case 0x8e:  // BINBYTES8
+        return push(PickleBytes{std::string(take(number<std::uint64_t>()))});
+
+      case ')':  // EMPTY_TUPLE
+        return push_tuple(0);
+      case 0x85:  // TUPLE1
+        return push_tuple(1);
+      case 0x86:  // TUPLE2
+        return push_tuple(2);
+      case 0x87:  // TUPLE3
+        return push_tuple(3);
+      case 't':  // TUPLE
+        return push(PickleSequence{.items = pop_to_mark(), .is_tuple = true});
+      case ']':  // EMPTY_LIST
+        return push(PickleSequence{});
+      case 'l':  // LIST
+        return push(PickleSequence{.items = pop_to_mark()});
+      case 'a': {  // APPEND
+        const PickleValue* item = pop();
+        return add_to_list({item});
+      }
+      case 'e':  // APPENDS
+        return add_to_list(pop_to_mark());
+      case '}':  // EMPTY_DICT
+        return push(PickleDict{});
+      case 'd': {  // DICT
+        const auto items = pop_to_mark();
+        push(PickleDict{});
+        return add_to_dict(items);
+      }
+      case 's': {  // SETITEM
+        const PickleValue* value = pop();
+        const PickleValue* key = pop();
+        return add_to_dict({key, value});
+      }
+      case 'u':  // SETITEMS
+        return add_to_dict(pop_to_mark());
+
+      case 'q':  // BINPUT
+        return remember(number<std::uint8_t>());
+      case 'r':  // LONG_BINPUT
+        return remember(number<std::uint32_t>());
+      case 0x94:  // MEMOIZE
+        return remember(memo_.size());
+      case 'h':  // BINGET
+        return recall(number<std::uint8_t>());
+      case 'j':  // LONG_BINGET
+        return recall(number<std::uint32_t>());
+
+      case 'c': {  // GLOBAL
+        const std::string module = line();
+        return import(module + '.' + line());
+      }
+      case 0x93: {  // STACK_GLOBAL
+        const auto* name = pop()->as<std::string>();
+        const auto* module = pop()->as<std::string>();
+        check(name != nullptr && module != nullptr, "a global has no name");
+        return import(*module + '.' + *name);
+      }
+      case 'R':  // REDUCE
+        return call();
+      case 'b':  // BUILD: attributes, which nobody asks for ("_metadata" of a state dict)
+        pop();
+        top();
+        return;
+      case 'Q':  // BINPERSID
+        return push(PicklePersistent{pop()});
+      default:
+        break;
+    }
+    const std::string_view name = name_of_refused(opcode);
+    require<IoError>(name.empty(), file_, ": has the pickle opcode ", name,
+                     ", which no file of weights needs; it is not read");
+    check(false, "there is no such opcode");
+  }
+
+  std::span<const std::byte> bytes_;
+  const std::set<std::string>& globals_;
+  const std::string& file_;
+  std::deque<PickleValue>& parts_;  // nothing moves when something is added
+  std::size_t at_ = 0;
+  std::vector<PickleValue*> stack_;
+  std::vector<std::size_t> marks_;  // heights of the stack
+  std::map<std::uint64_t, PickleValue*> memo_;
+};
+
+}  // namespace
+
+Pickle parse_pickle(std::span<const std::byte> bytes, const std::set<std::string>& globals,
+                    const std::string& file) {
+  Pickle pickle;
+  Machine machine(bytes, globals, file, pickle.parts);
+  pickle.root = machine.run();
+  pickle.bytes = machine.position();
+  return pickle;
+}
+
+}  // namespace rondo::io

@@ -1,0 +1,58 @@
+#pragma once
+// Files of PyTorch's own: what torch.save writes (.pt, .pth, .th), read and written.
+//
+// Two forms are in the world. Since PyTorch 1.6 the file is a zip archive: NAME/data.pkl is a
+// pickle (io/pickle.h) in which each tensor says which storage it lies in and how, and NAME/data/K
+// are the storages' bytes. Before, it was a row of pickles (a magic number, a version, facts about
+// the machine, the object, the storages' keys) and then the storages, each a count of elements and
+// the elements. Both are read, without running anything; written is the zip form, which Python
+// loads with torch.load(path, weights_only=True).
+//
+// Sources: torch/serialization.py, torch/_utils.py.
+
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string>
+
+#include "nn/module.h"
+
+namespace rondo::io {
+
+struct TorchFile {
+  /// In the order of the file, with the strides that they have there. Those that shared a storage
+  /// share it here.
+  nn::StateDict tensors;
+  /// The key of the outer dict under which the tensors were: "state_dict"; empty: they were the
+  /// outer one's own.
+  std::string entry;
+  /// Numbers and texts that lie beside them, or beside `entry`: {"epoch", "90"}.
+  std::map<std::string, std::string> metadata;
+};
+
+struct TorchFileOptions {
+  /// Which dict of a file that has several: "state_dict", or a path as "model.ema". Empty: the
+  /// outer one if it has tensors; else the only one in it that has, or the one called state_dict,
+  /// model_state_dict, model, net or weights, the first of these that there is.
+  std::string entry = {};
+};
+
+/// Reads a file. Throws IoError naming the file and what is wrong with it: missing, cut short,
+/// damaged, of neither form; a pickle that names what no state dict needs (io/pickle.h); a tensor
+/// that goes beyond its storage, or of a dtype that rondo lacks; no tensors, or several dicts of
+/// them and no telling which is meant.
+TorchFile load_torch(const std::string& path, const TorchFileOptions& options = {});
+/// The same for a file's bytes in memory; `name` is what errors call it.
+TorchFile parse_torch(std::span<const std::byte> bytes, const std::string& name,
+                      const TorchFileOptions& options = {});
+
+/// Whether these bytes begin as one of torch.save's two forms does.
+bool is_torch_file(std::span<const std::byte> bytes);
+
+/// Writes a state dict as torch.save(collections.OrderedDict(…)) does, atomically
+/// (io/atomic_file.h). Tensors of any layout, from any device; two that are the same view of the
+/// same memory are written once. Throws IoError when it fails or two tensors have one name; the
+/// file that was there before is then still there.
+void save_torch(const std::string& path, const nn::StateDict& tensors);
+
+}  // namespace rondo::io

@@ -1,0 +1,232 @@
+// Files of torch.save's: what Python wrote in each form, what is refused, and round trips.
+
+#include "io/torch_pickle.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <span>
+#include <utility>
+
+#include "autograd/ops/activation.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/shape.h"
+#include "data/open.h"
+#include "data/transforms.h"
+#include "dist/init.h"
+#include "io/pickle.h"
+#include "io/weights.h"
+#include "nn/batch_norm.h"
+#include "nn/conv2d.h"
+#include "nn/linear.h"
+#include "support/errors.h"
+#include "support/files.h"
+#include "support/golden.h"
+#include "support/support.h"
+#include "tensor/creation.h"
+#include "train/evaluate.h"
+
+namespace rondo {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+/// A file that PyTorch wrote (tests/golden/make_torch_files.py).
+std::string file(const std::string& name) {
+  return test::golden_bytes("torch_files_hex.txt", name);
+}
+
+io::TorchFile parse(const std::string& bytes, const io::TorchFileOptions& options = {}) {
+  return io::parse_torch(std::as_bytes(std::span(bytes)), "weights.pth", options);
+}
+
+std::string refusal(const std::string& bytes, const io::TorchFileOptions& options = {}) {
+  return test::message_of<IoError>([&] { parse(bytes, options); });
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  const Tensor x = a.contiguous(), y = b.contiguous();
+  return x.shape() == y.shape() && x.dtype() == y.dtype() &&
+         (x.numel() == 0 ||
+          std::memcmp(x.data_ptr(), y.data_ptr(), static_cast<std::size_t>(x.nbytes())) == 0);
+}
+
+const Tensor& find(const nn::StateDict& tensors, const std::string& name) {
+  for (const auto& entry : tensors) {
+    if (entry.name == name) return entry.tensor;
+  }
+  throw Error("there is no " + name);
+}
+
+void expect_golden(const nn::StateDict& tensors) {
+  const test::Golden golden("torch_files.txt");
+  EXPECT_EQ(tensors.size(), 15u);
+  for (const auto& [name, tensor] : tensors) EXPECT_TRUE(same_bits(tensor, golden[name])) << name;
+}
+
+TEST(TorchPickle, ReadsEveryForm) {
+  for (const char* form : {"zip", "legacy", "rezipped"}) {
+    SCOPED_TRACE(form);
+    const io::TorchFile read = parse(file(form));
+    expect_golden(read.tensors);
+    EXPECT_EQ(read.tensors.front().name, "f64");
+    EXPECT_EQ(read.entry, "");
+    // Views of one storage in Python are views of one here.
+    const Tensor &slice = find(read.tensors, "slice"), &strided = find(read.tensors, "strided");
+    EXPECT_EQ(slice.storage(), strided.storage());
+    EXPECT_EQ(slice.storage_offset(), 4);
+    EXPECT_EQ(strided.strides(), (Dims{6, 2}));
+    EXPECT_EQ(find(read.tensors, "transposed").strides(), (Dims{1, 3}));
+  }
+  const io::TorchFile newer = parse(file("protocol4"));
+  ASSERT_EQ(newer.tensors.size(), 1u);
+  EXPECT_TRUE(test::all_close(newer.tensors[0].tensor,
+                              find(parse(file("zip")).tensors, "f32") * 3.0, 1e-2));
+}
+
+TEST(TorchPickle, FindsTheStateDictOfACheckpoint) {
+  for (const char* form : {"checkpoint", "checkpoint_legacy"}) {
+    SCOPED_TRACE(form);
+    const io::TorchFile read = parse(file(form));
+    expect_golden(read.tensors);
+    EXPECT_EQ(read.entry, "state_dict");
+    EXPECT_THAT(read.metadata, ElementsAre(Pair("arch", "resnet20"), Pair("best_prec1", "91.5"),
+                                           Pair("done", "True"), Pair("epoch", "90")));
+    const io::TorchFile state = parse(file(form), {.entry = "state_dict"});
+    EXPECT_EQ(state.tensors.size(), read.tensors.size());
+  }
+  EXPECT_THAT(refusal(file("two")),
+              HasSubstr("weights.pth: has several dicts of tensors, ema, raw; "
+                        "say which one is meant"));
+  EXPECT_EQ(parse(file("two"), {.entry = "raw"}).tensors.size(), 1u);
+  EXPECT_THAT(refusal(file("two"), {.entry = "best"}), HasSubstr("has no dict best"));
+}
+
+// What could run code in Python is named, and nothing of it is done.
+TEST(TorchPickle, RefusesWhatIsNoStateDict) {
+  for (const char* form : {"evil", "evil_legacy"})
+    EXPECT_THAT(refusal(file(form)), HasSubstr("weights.pth: names posix.system, which no file of "
+                                               "weights needs; it is not read"));
+  EXPECT_THAT(refusal(file("module")), HasSubstr("names torch.nn.modules.linear.Linear"));
+  EXPECT_THAT(refusal(file("int16")),
+              HasSubstr("w is of torch.ShortStorage, a dtype that rondo lacks"));
+  EXPECT_THAT(refusal(file("list")), HasSubstr("holds no dict of tensors"));
+  EXPECT_THAT(refusal(file("nothing")), HasSubstr("holds no tensors"));
+  EXPECT_THAT(refusal(file("bare_pickle")), HasSubstr("is no file of torch.save's"));
+  EXPECT_THAT(refusal(""), HasSubstr("is no file of torch.save's"));
+  EXPECT_THAT(refusal("PK"), HasSubstr("weights.pth: "));
+  EXPECT_THAT(test::message_of<IoError>([] { io::load_torch("/nowhere/weights.pth"); }),
+              HasSubstr("cannot read /nowhere/weights.pth: No such file"));
+}
+
+TEST(TorchPickle, RefusesOpcodesByName) {
+  const std::string globals = "collections.OrderedDict";
+  auto said = [&](const std::string& pickle) {
+    return test::message_of<IoError>(
+        [&] { io::parse_pickle(std::as_bytes(std::span(pickle)), {globals}, "weights.pth"); });
+  };
+  EXPECT_THAT(said("\x80\x02}\x81."), HasSubstr("weights.pth: has the pickle opcode NEWOBJ"));
+  EXPECT_THAT(said("(S'echo run'\nios\nsystem\n."), HasSubstr("has the pickle opcode STRING"));
+  EXPECT_THAT(said("cos\nsystem\n."), HasSubstr("names os.system"));
+  EXPECT_THAT(said("\x80\x09}."), HasSubstr("its protocol is unknown"));
+  EXPECT_THAT(said("}"), HasSubstr("it is cut short (at byte 1)"));
+  EXPECT_THAT(said("."), HasSubstr("its stack is empty"));
+  EXPECT_THAT(said("NN."), HasSubstr("something is left on its stack"));
+  EXPECT_THAT(said("t."), HasSubstr("there is no mark"));
+  EXPECT_THAT(said("(N\x85."), HasSubstr("something is left on its stack"));
+  EXPECT_THAT(said("(\x85."), HasSubstr("its stack is empty"));
+  EXPECT_THAT(said("NK\x01s."), HasSubstr("its stack is empty"));
+  EXPECT_THAT(said("NNK\x01s."), HasSubstr("a key is set in what is no dict"));
+  EXPECT_THAT(said("}(K\x01u."), HasSubstr("a key has no value"));
+  EXPECT_THAT(said(")Na."), HasSubstr("appended to what is no list"));
+  EXPECT_THAT(said("h\x01."), HasSubstr("it recalls what it has not remembered"));
+  EXPECT_THAT(said("N)R."), HasSubstr("it calls what is no function"));
+  EXPECT_THAT(said("\xff"), HasSubstr("there is no such opcode"));
+  // A list in itself ends nothing.
+  EXPECT_EQ(said("]q\x01h\x01\x61."), "");
+}
+
+TEST(TorchPickle, ReadsNumbers) {
+  auto number = [&](const std::string& pickle) {
+    const io::Pickle read = io::parse_pickle(std::as_bytes(std::span(pickle)), {}, "memory");
+    const auto* value = read.root->as<std::int64_t>();
+    return value != nullptr ? *value : -999;
+  };
+  EXPECT_EQ(number("J\xfe\xff\xff\xff."), -2);
+  EXPECT_EQ(number("M\x01\x02."), 513);
+  EXPECT_EQ(number(std::string("\x8a\x00.", 3)), 0);
+  EXPECT_EQ(number("\x8a\x01\xff."), -1);
+  EXPECT_EQ(number(std::string("\x8a\x02\xff\x00.", 5)), 255);
+  EXPECT_EQ(number("\x8a\x09\x01\x01\x01\x01\x01\x01\x01\x01\x01."), -999);  // more than 64 bits
+}
+
+TEST(TorchPickle, WritesWhatItReads) {
+  const test::TemporaryFolder folder;
+  const std::string path = (folder / "weights.pth").string();
+  nn::StateDict tensors = parse(file("zip")).tensors;
+  tensors.push_back({"again", find(tensors, "f32")});
+  tensors.push_back({"caf\xc3\xa9", permute(randn({2, 3, 4}), {2, 0, 1})});
+  io::save_torch(path, tensors);
+  const io::TorchFile read = io::load_torch(path);
+  ASSERT_EQ(read.tensors.size(), tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    EXPECT_EQ(read.tensors[i].name, tensors[i].name);
+    EXPECT_TRUE(same_bits(read.tensors[i].tensor, tensors[i].tensor)) << tensors[i].name;
+  }
+  EXPECT_EQ(find(read.tensors, "again").storage(), find(read.tensors, "f32").storage());
+  EXPECT_THAT(test::message_of<IoError>([&] {
+                io::save_torch(path, {{"w", ones({2})}, {"w", ones({3})}});
+              }),
+              HasSubstr("two tensors are called w"));
+  EXPECT_EQ(io::load_torch(path).tensors.size(), tensors.size());  // still there
+  EXPECT_EQ(folder.count(), 1);
+  EXPECT_THAT(test::message_of<IoError>([&] { io::save_torch("/nowhere/x.pth", tensors); }),
+              HasSubstr("/nowhere/x.pth"));
+}
+
+/// The network of mnist_cnn.pt and mnist_cnn.safetensors (github.com/tracel-ai/burn).
+struct MnistCnn : nn::Module {
+  nn::Conv2d conv1{1, 8, 3}, conv2{8, 16, 3}, conv3{16, 24, 3};
+  nn::BatchNorm2d norm1{24};
+  nn::Linear fc1{11616, 32}, fc2{32, 10};
+  nn::BatchNorm1d norm2{10};
+  Tensor forward(const Tensor& x) override {
+    const Tensor features = norm1(relu(conv3(relu(conv2(relu(conv1(x)))))));
+    return norm2(fc2(relu(fc1(flatten(features, 1)))));
+  }
+  void visit(nn::Visitor& v) override {
+    v.child("conv1", conv1);
+    v.child("conv2", conv2);
+    v.child("conv3", conv3);
+    v.child("norm1", norm1);
+    v.child("fc1", fc1);
+    v.child("fc2", fc2);
+    v.child("norm2", norm2);
+  }
+};
+
+// As many test images as the weights' authors count, give or take one that is rounded otherwise.
+TEST(TorchPickle, RealWeightsKnowMnist) {
+  const char* root = std::getenv("RONDO_DATA");
+  const std::string weights = std::string(root != nullptr ? root : "") + "/weights/mnist_cnn";
+  if (root == nullptr || !std::filesystem::exists(weights + ".pt"))
+    GTEST_SKIP() << "no weights under $RONDO_DATA";
+  const auto images = data::open_dataset("mnist", data::Split::test, {});
+  const data::ImageTransform transform({data::ToFloat{}, data::Normalize{{0.1307F}, {0.3081F}}},
+                                       {});
+  auto comm = dist::init({.backend = "self"});
+  for (const auto& [kind, correct] : {std::pair{".pt", 9915}, std::pair{".safetensors", 9917}}) {
+    MnistCnn net;
+    net.load_state_dict(io::load_weights(weights + kind));
+    EXPECT_NEAR(static_cast<double>(train::evaluate(net, images, transform, *comm).correct),
+                correct, 2)
+        << kind;
+  }
+}
+
+}  // namespace
+}  // namespace rondo

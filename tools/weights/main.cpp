@@ -1,0 +1,169 @@
+// rondo-weights: looks at files of weights, turns one kind into another, and compares two.
+//
+//   rondo-weights ls resnet20.pth
+//   rondo-weights convert resnet20.th resnet20.safetensors --strip module.
+//   rondo-weights diff resnet20.th resnet20.safetensors
+//
+// Kinds: .safetensors, and what torch.save writes (io/torch_pickle.h). Nothing in a file is run.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstring>
+#include <iostream>
+#include <map>
+
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/unary.h"
+#include "io/mapped_file.h"
+#include "io/safetensors.h"
+#include "io/torch_pickle.h"
+#include "io/weights.h"
+#include "tensor/error.h"
+
+namespace {
+
+using namespace rondo;
+
+struct Flags {
+  std::string file, other, entry, strip;
+  double atol = 0;
+};
+
+std::string text_of(const Dims& sizes) {
+  return fmt::format("[{}]", fmt::join(sizes.begin(), sizes.end(), ", "));
+}
+
+/// The tensors without `prefix` at the beginning of their names. Throws where one has none.
+nn::StateDict stripped(nn::StateDict tensors, const std::string& prefix, const std::string& file) {
+  for (nn::NamedTensor& entry : tensors) {
+    require<IoError>(entry.name.starts_with(prefix), file, ": --strip ", prefix, ": ", entry.name,
+                     " does not begin so");
+    entry.name.erase(0, prefix.size());
+  }
+  return tensors;
+}
+
+int list(const Flags& flags) {
+  std::map<std::string, std::string> metadata;
+  nn::StateDict tensors;
+  if (io::is_torch_file(io::MappedFile(flags.file).bytes())) {
+    io::TorchFile file = io::load_torch(flags.file, {.entry = flags.entry});
+    metadata = std::move(file.metadata);
+    if (!file.entry.empty()) metadata["(entry)"] = file.entry;
+    tensors = std::move(file.tensors);
+  } else {
+    tensors = io::load_weights(flags.file, flags.entry);
+    metadata = io::load_safetensors_metadata(flags.file);
+  }
+  std::size_t longest = 0;
+  std::int64_t elements = 0, bytes = 0;
+  for (const auto& [name, tensor] : tensors) longest = std::max(longest, name.size());
+  for (const auto& [name, tensor] : tensors) {
+    std::cout << fmt::format("{:{}}  {:4}  {}\n", name, longest, name_of(tensor.dtype()),
+                             text_of(tensor.shape()));
+    elements += tensor.numel();
+    bytes += tensor.nbytes();
+  }
+  std::cout << fmt::format("{} tensors, {} elements, {} bytes\n", tensors.size(), elements, bytes);
+  for (const auto& [key, value] : metadata) std::cout << fmt::format("{}: {}\n", key, value);
+  return 0;
+}
+
+int convert(const Flags& flags) {
+  const nn::StateDict tensors =
+      stripped(io::load_weights(flags.file, flags.entry), flags.strip, flags.file);
+  io::save_weights(flags.other, tensors);
+  std::cout << fmt::format("{}: {} tensors\n", flags.other, tensors.size());
+  return 0;
+}
+
+/// How two tensors of equal size and dtype differ; empty: not at all, or by no more than atol.
+std::string difference(const Tensor& a, const Tensor& b, double atol) {
+  const Tensor x = a.contiguous(), y = b.contiguous();
+  if (x.numel() == 0 ||
+      std::memcmp(x.data_ptr(), y.data_ptr(), static_cast<std::size_t>(x.nbytes())) == 0)
+    return {};
+  const double largest = abs(x.to(f64) - y.to(f64)).max().item<double>();
+  if (largest <= atol) return {};
+  return std::isnan(largest) ? "nan in one of them" : fmt::format("by up to {:.3g}", largest);
+}
+
+int diff(const Flags& flags) {
+  const nn::StateDict a = stripped(io::load_weights(flags.file, flags.entry), flags.strip,
+                                   flags.file),
+                      b = io::load_weights(flags.other);
+  std::map<std::string, Tensor> others;
+  for (const auto& [name, tensor] : b) others[name] = tensor;
+  int differences = 0;
+  auto say = [&](const std::string& name, const std::string& what) {
+    std::cout << fmt::format("{}: {}\n", name, what);
+    ++differences;
+  };
+  for (const auto& [name, tensor] : a) {
+    const auto other = others.find(name);
+    if (other == others.end()) {
+      say(name, "only in " + flags.file);
+      continue;
+    }
+    const Tensor& that = other->second;
+    if (that.dtype() != tensor.dtype() || that.shape() != tensor.shape()) {
+      say(name, fmt::format("{} {} and {} {}", name_of(tensor.dtype()), text_of(tensor.shape()),
+                            name_of(that.dtype()), text_of(that.shape())));
+    } else if (const auto text = difference(tensor, that, flags.atol); !text.empty()) {
+      say(name, "differs " + text);
+    }
+    others.erase(other);
+  }
+  for (const auto& [name, tensor] : b) {
+    if (others.contains(name)) say(name, "only in " + flags.other);
+  }
+  if (differences == 0) std::cout << fmt::format("equal: {} tensors\n", a.size());
+  return differences == 0 ? 0 : 1;
+}
+
+int program(int argc, char** argv) {
+  Flags flags;
+  CLI::App app{"Looks at files of weights: .safetensors, and PyTorch's .pth, .pt, .th."};
+  app.require_subcommand(1);
+  auto add_entry = [&](CLI::App* command) {
+    command->add_option("--entry", flags.entry,
+                        "which dict of a file that torch.save wrote: state_dict, model.ema");
+  };
+  CLI::App* ls = app.add_subcommand("ls", "names, dtypes and sizes");
+  ls->add_option("FILE", flags.file)->required();
+  add_entry(ls);
+  CLI::App* to = app.add_subcommand("convert", "writes FILE's tensors as OUT's name asks for");
+  to->add_option("FILE", flags.file)->required();
+  to->add_option("OUT", flags.other, "a name that ends in .safetensors, .pth or .pt")->required();
+  to->add_option("--strip", flags.strip, "take this off the beginning of every name");
+  add_entry(to);
+  CLI::App* versus =
+      app.add_subcommand("diff", "how FILE and OTHER differ; exit status 1 if they do");
+  versus->add_option("FILE", flags.file)->required();
+  versus->add_option("OTHER", flags.other)->required();
+  versus->add_option("--strip", flags.strip, "take this off the beginning of every name in FILE");
+  versus->add_option("--atol", flags.atol, "elements that differ by no more are equal")
+      ->check(CLI::NonNegativeNumber);
+  add_entry(versus);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (ls->parsed()) return list(flags);
+  return to->parsed() ? convert(flags) : diff(flags);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return program(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "error: " << error.what() << std::endl;
+    return 2;
+  }
+}
