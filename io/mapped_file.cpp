@@ -13,7 +13,7 @@
 namespace rondo::io {
 
 MappedFile::MappedFile(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   require<IoError>(descriptor >= 0, "cannot read ", path, ": ", std::strerror(errno));
   struct stat info {};
   const bool is_regular = ::fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode);

@@ -1,6 +1,7 @@
 #include "io/pickle.h"
 
 #include <bit>
+#include <charconv>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -9,6 +10,10 @@
 
 namespace rondo::io {
 namespace {
+
+/// A state dict has some twenty for each tensor; each takes 64 bytes here, and as little as one
+/// there.
+constexpr std::size_t most_values = 2'000'000;
 
 constexpr std::string_view ordered_dict = "collections.OrderedDict";
 
@@ -21,8 +26,6 @@ std::string_view name_of_refused(unsigned char opcode) {
       return "OBJ";
     case 'P':
       return "PERSID";
-    case 'I':
-      return "INT";
     case 'L':
       return "LONG";
     case 'F':
@@ -113,6 +116,13 @@ class Machine {
     for (char c : take(8)) bits = bits << 8 | static_cast<unsigned char>(c);
     return std::bit_cast<double>(bits);
   }
+  void push_int(const std::string& text) {
+    if (text == "00" || text == "01") return push(text == "01");
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    check(error == std::errc() && end == text.data() + text.size(), "a number is none");
+    push(value);
+  }
   /// LONG1, LONG4: two's complement of n bytes.
   void push_long(std::uint64_t n) {
     const std::string_view text = take(n);
@@ -126,6 +136,7 @@ class Machine {
 
   template <class T>
   void push(T value) {
+    check(parts_.size() < most_values, "it has more than 2 million values");
     parts_.push_back({.value = std::move(value)});
     stack_.push_back(&parts_.back());
   }
@@ -186,11 +197,14 @@ class Machine {
     const auto* function = pop()->as<PickleGlobal>();
     check(arguments != nullptr && arguments->is_tuple, "the arguments of a call are no tuple");
     check(function != nullptr, "it calls what is no function");
-    if (function->name != ordered_dict) return push(PickleCall{function->name, arguments->items});
+    if (function->name != ordered_dict) return push(PickleCall{function, arguments});
     PickleDict dict;
     if (!arguments->items.empty()) {  // as Python 2 wrote them: a list of pairs
       const auto* pairs = arguments->items[0]->as<PickleSequence>();
       check(pairs != nullptr, "an OrderedDict is not made of pairs");
+      // One list of pairs in many dicts would make a large object of a small file.
+      copied_ += pairs->items.size();
+      check(copied_ <= bytes_.size(), "it holds more than it says");
       for (const PickleValue* item : pairs->items) {
         const auto* pair = item->as<PickleSequence>();
         check(pair != nullptr && pair->items.size() == 2, "an OrderedDict is not made of pairs");
@@ -224,6 +238,8 @@ class Machine {
         return push(std::int64_t{number<std::uint8_t>()});
       case 'M':  // BININT2
         return push(std::int64_t{number<std::uint16_t>()});
+      case 'I':  // INT, as text; 00 and 01 are protocol 1's truth values
+        return push_int(line());
       case 0x8a:  // LONG1
         return push_long(number<std::uint8_t>());
       case 0x8b:  // LONG4
@@ -323,7 +339,7 @@ class Machine {
   const std::set<std::string>& globals_;
   const std::string& file_;
   std::deque<PickleValue>& parts_;  // nothing moves when something is added
-  std::size_t at_ = 0;
+  std::size_t at_ = 0, copied_ = 0;
   std::vector<PickleValue*> stack_;
   std::vector<std::size_t> marks_;  // heights of the stack
   std::map<std::uint64_t, PickleValue*> memo_;

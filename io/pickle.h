@@ -39,10 +39,10 @@ struct PickleSequence {
 struct PickleDict {
   std::vector<std::pair<const PickleValue*, const PickleValue*>> items;
 };
-/// What Python would have called.
+/// What Python would have called; both stay what they were, however often that is.
 struct PickleCall {
-  std::string function;
-  std::vector<const PickleValue*> arguments;
+  const PickleGlobal* function;
+  const PickleSequence* arguments;
 };
 /// Something outside of the pickle, known by this id: storages of tensors.
 struct PicklePersistent {

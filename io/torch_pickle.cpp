@@ -4,8 +4,12 @@
 #include <bit>
 #include <cstring>
 #include <iterator>
+#include <map>
+#include <new>
 #include <optional>
 #include <set>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "io/mapped_file.h"
@@ -32,14 +36,29 @@ const StorageType storage_types[] = {
     {"torch.ByteStorage", 1, u8},       {"torch.CharStorage", 1, i8},
     {"torch.BoolStorage", 1, boolean},  {"torch.ShortStorage", 2},
     {"torch.ComplexFloatStorage", 8},   {"torch.ComplexDoubleStorage", 16}};
-constexpr const char *rebuild_v2 = "torch._utils._rebuild_tensor_v2",
-                     *rebuild = "torch._utils._rebuild_tensor",
-                     *rebuild_parameter = "torch._utils._rebuild_parameter";
+constexpr std::string_view rebuild_v2 = "torch._utils._rebuild_tensor_v2",
+                           rebuild = "torch._utils._rebuild_tensor",
+                           rebuild_parameter = "torch._utils._rebuild_parameter",
+                           rebuild_parameter_with_state =
+                               "torch._utils._rebuild_parameter_with_state";
+/// Harmless, and in the files of ordinary training: a schedule's milestones are a Counter.
+constexpr const char* others[] = {"collections.Counter", "collections.defaultdict",
+                                  "_codecs.encode",      "torch.Size",
+                                  "torch.device",        "builtins.set",
+                                  "__builtin__.set",     "torch.float64",
+                                  "torch.float32",       "torch.float16",
+                                  "torch.bfloat16",      "torch.int64",
+                                  "torch.int32",         "torch.int16",
+                                  "torch.int8",          "torch.uint8",
+                                  "torch.bool",          "torch.storage.UntypedStorage"};
 
 const std::set<std::string>& allowed_globals() {
   static const auto* all = [] {
-    auto* names = new std::set<std::string>{"collections.OrderedDict", rebuild_v2, rebuild,
-                                            rebuild_parameter, "torch.Size"};
+    auto* names = new std::set<std::string>{"collections.OrderedDict"};
+    for (std::string_view name :
+         {rebuild_v2, rebuild, rebuild_parameter, rebuild_parameter_with_state})
+      names->emplace(name);
+    for (const char* name : others) names->insert(name);
     for (const StorageType& type : storage_types) names->insert(type.name);
     return names;
   }();
@@ -57,7 +76,7 @@ const StorageType* find_type(const std::string& name) {
 /// A persistent id: ("storage", type, key, device, elements, view or None).
 struct StorageId {
   const StorageType* type = nullptr;
-  std::string type_name, key;
+  std::string_view type_name, key;  // the pickle's
   const PickleValue *numel = nullptr, *view = nullptr;
 };
 
@@ -104,7 +123,9 @@ class Interpreter {
                      ": holds no dict of tensors; of a whole model that was saved, save its "
                      "state_dict()");
     add_metadata(*outer);
-    const PickleDict* dict = wanted.empty() ? choose(*outer) : descend(*outer, wanted);
+    const PickleDict* dict = wanted.empty()  ? choose(*outer)
+                             : wanted == "." ? outer
+                                             : descend(*outer, wanted);
     if (dict != outer) add_metadata(*dict);
     for (const auto& [key, value] : dict->items) {
       const auto* name = key->as<std::string>();
@@ -120,38 +141,53 @@ class Interpreter {
     require<IoError>(condition, file_, ": ", parts...);
   }
 
+  static bool makes_parameter(const PickleCall& call) {
+    return call.function->name == rebuild_parameter ||
+           call.function->name == rebuild_parameter_with_state;
+  }
   static bool is_tensor(const PickleValue* value) {
     const auto* call = value->as<PickleCall>();
-    return call != nullptr && (call->function == rebuild_v2 || call->function == rebuild ||
-                               call->function == rebuild_parameter);
+    return call != nullptr && (call->function->name == rebuild_v2 ||
+                               call->function->name == rebuild || makes_parameter(*call));
   }
-  static bool has_tensors(const PickleDict& dict) {
-    return std::ranges::any_of(dict.items, [](const auto& item) { return is_tensor(item.second); });
+  /// Each dict is gone through once, however many names it has.
+  bool has_tensors(const PickleDict& dict) {
+    const auto [found, is_new] = known_.emplace(&dict, false);
+    if (is_new)
+      found->second =
+          std::ranges::any_of(dict.items, [](const auto& item) { return is_tensor(item.second); });
+    return found->second;
   }
 
+  /// Inner dicts first: beside them the outer one may have a tensor, the best accuracy so far.
   const PickleDict* choose(const PickleDict& outer) {
-    if (has_tensors(outer)) return &outer;
-    std::vector<std::pair<std::string, const PickleDict*>> candidates;
+    std::vector<std::pair<const std::string*, const PickleDict*>> candidates;
     for (const auto& [key, value] : outer.items) {
       const auto* name = key->as<std::string>();
       const auto* dict = value->as<PickleDict>();
       if (name != nullptr && dict != nullptr && has_tensors(*dict))
-        candidates.emplace_back(*name, dict);
+        candidates.emplace_back(name, dict);
     }
-    check(!candidates.empty(), "holds no tensors");
-    auto chosen = candidates.end();
-    if (candidates.size() == 1) chosen = candidates.begin();
     for (const char* usual : {"state_dict", "model_state_dict", "model", "net", "weights"}) {
-      if (chosen != candidates.end()) break;
-      chosen =
-          std::ranges::find(candidates, usual, &std::pair<std::string, const PickleDict*>::first);
+      for (const auto& [name, dict] : candidates) {
+        if (*name != usual) continue;
+        entry = usual;
+        return dict;
+      }
     }
-    std::string names;
-    for (const auto& [name, dict] : candidates) names += (names.empty() ? "" : ", ") + name;
-    check(chosen != candidates.end(), "has several dicts of tensors, ", names,
-          "; say which one is meant");
-    entry = chosen->first;
-    return chosen->second;
+    if (candidates.empty()) {
+      check(has_tensors(outer), "holds no tensors");
+      return &outer;
+    }
+    if (candidates.size() > 1 || has_tensors(outer)) {
+      std::string names = has_tensors(outer) ? "the outer one" : "";
+      for (std::size_t i = 0; i < std::min<std::size_t>(candidates.size(), 5); ++i)
+        names += (names.empty() ? "" : ", ") + candidates[i].first->substr(0, 100);
+      throw IoError(concat(file_, ": has several dicts of tensors, ", names,
+                           candidates.size() > 5 ? ", …" : "", "; say which one is meant"));
+    }
+    entry = *candidates[0].first;
+    return candidates[0].second;
   }
 
   /// Along keys with dots between them; a key may have dots of its own.
@@ -166,6 +202,7 @@ class Interpreter {
         const auto* inner = value->as<PickleDict>();
         if (name == nullptr || inner == nullptr || !rest.starts_with(*name)) continue;
         if (rest.size() > name->size() && rest[name->size()] != '.') continue;
+        if (name->size() < length) continue;  // "model.ema" rather than "model"
         next = inner;
         length = name->size();
       }
@@ -179,8 +216,9 @@ class Interpreter {
   void add_metadata(const PickleDict& dict) {
     for (const auto& [key, value] : dict.items) {
       const auto* name = key->as<std::string>();
-      if (name == nullptr) continue;
-      if (const auto* text = value->as<std::string>()) metadata[*name] = *text;
+      if (name == nullptr || name->size() > longest_text || metadata.size() >= most_texts) continue;
+      const auto* text = value->as<std::string>();
+      if (text != nullptr && text->size() <= longest_text) metadata[*name] = *text;
       if (const auto* number = value->as<std::int64_t>()) metadata[*name] = std::to_string(*number);
       if (const auto* number = value->as<double>()) metadata[*name] = concat(*number);
       if (const auto* truth = value->as<bool>()) metadata[*name] = *truth ? "True" : "False";
@@ -204,23 +242,30 @@ class Interpreter {
 
   void add_tensor(const std::string& name, const PickleValue* value) {
     const auto* call = value->as<PickleCall>();
-    if (call->function == rebuild_parameter) {
-      check(!call->arguments.empty() && is_tensor(call->arguments[0]), name, " is no tensor");
-      call = call->arguments[0]->as<PickleCall>();
-      check(call->function != rebuild_parameter, name, " is no tensor");
+    if (makes_parameter(*call)) {
+      const auto& parts = call->arguments->items;
+      check(!parts.empty() && is_tensor(parts[0]), name, " is no tensor");
+      call = parts[0]->as<PickleCall>();
+      check(!makes_parameter(*call), name, " is no tensor");
     }
-    check(call->arguments.size() >= 4, name, " is no tensor");
+    const auto& parts = call->arguments->items;
+    check(parts.size() >= 4, name, " is no tensor");
+    if (parts.size() > 6) {  // {"neg": True}: the numbers in the file have the other sign
+      const auto* marks = parts[6]->as<PickleDict>();
+      check(marks != nullptr && marks->items.empty(), name,
+            " is marked as a lazy negation or conjugate, which is not read");
+    }
     WantedTensor tensor{.name = name,
-                        .storage = find_storage(name, call->arguments[0]),
-                        .offset = integer(call->arguments[1], name),
-                        .sizes = dims(call->arguments[2], name),
-                        .strides = dims(call->arguments[3], name)};
+                        .storage = find_storage(name, parts[0]),
+                        .offset = integer(parts[1], name),
+                        .sizes = dims(parts[2], name),
+                        .strides = dims(parts[3], name)};
     check_extent(tensor);
-    const auto same = std::ranges::find(tensors, name, &WantedTensor::name);
-    if (same != tensors.end()) {
-      *same = std::move(tensor);  // as in a dict
-    } else {
+    const auto [found, is_new] = tensor_of_.emplace(name, tensors.size());
+    if (is_new) {
       tensors.push_back(std::move(tensor));
+    } else {
+      tensors[found->second] = std::move(tensor);  // as in a dict
     }
   }
 
@@ -236,24 +281,40 @@ class Interpreter {
     check(numel <= file_bytes_ * 1100 / id->type->element, name, " would have ", numel,
           " elements, more than the file can hold");
     const std::uint64_t bytes = numel * id->type->element;
-    const auto same = std::ranges::find(storages, id->key, &WantedStorage::key);
-    if (same != storages.end()) {
-      check(same->dtype == *id->type->dtype && same->bytes == bytes, name, " has another storage ",
+    const auto [found, is_new] = storage_of_.emplace(id->key, storages.size());
+    if (is_new) {
+      wanted_bytes_ += bytes;
+      check(wanted_bytes_ <= file_bytes_ * 1100, "would have more bytes than the file can hold");
+      storages.push_back({.key = std::string(id->key),
+                          .dtype = *id->type->dtype,
+                          .bytes = bytes,
+                          .memory = nullptr});
+    } else {
+      const WantedStorage& same = storages[found->second];
+      check(same.dtype == *id->type->dtype && same.bytes == bytes, name, " has another storage ",
             id->key, " than a tensor before it");
-      return static_cast<std::size_t>(same - storages.begin());
     }
-    storages.push_back(
-        {.key = id->key, .dtype = *id->type->dtype, .bytes = bytes, .memory = nullptr});
-    return storages.size() - 1;
+    return found->second;
   }
 
   /// That no element lies beyond the storage, and that there are no more elements than it has.
-  void check_extent(const WantedTensor& t) const {
+  /// Where there are none, or one along a dimension, strides say nothing: they become the usual.
+  void check_extent(WantedTensor& t) const {
     const WantedStorage& storage = storages[t.storage];
     const std::uint64_t room = storage.bytes / static_cast<std::uint64_t>(size_of(storage.dtype));
     check(t.sizes.size() == t.strides.size(), t.name, " has ", t.sizes.size(), " sizes and ",
           t.strides.size(), " strides");
-    if (std::ranges::find(t.sizes, 0) != t.sizes.end()) return;
+    if (std::ranges::find(t.sizes, 0) != t.sizes.end()) {
+      std::uint64_t product = 1;
+      for (std::int64_t size : t.sizes) {
+        check(static_cast<std::uint64_t>(std::max<std::int64_t>(size, 1)) <= (1ULL << 62) / product,
+              t.name, " of sizes ", t.sizes, " is too large");
+        product *= static_cast<std::uint64_t>(std::max<std::int64_t>(size, 1));
+      }
+      t.offset = 0;
+      t.strides = strides_of(t.sizes, MemoryFormat::contiguous);
+      return;
+    }
     std::uint64_t numel = 1, last = static_cast<std::uint64_t>(t.offset);
     for (std::int64_t d = 0; d < t.sizes.size(); ++d) {
       const auto size = static_cast<std::uint64_t>(t.sizes[d]),
@@ -264,13 +325,20 @@ class Interpreter {
             " does not fit into its storage of ", room, " elements");
       numel *= size;
       last += stride * (size - 1);
+      if (size == 1) t.strides[d] = std::min<std::int64_t>(t.strides[d], std::int64_t(room));
     }
     check(last < room, t.name, " at ", t.offset, " does not fit into its storage of ", room,
           " elements");
   }
 
+  // Of the metadata, which is for people.
+  static constexpr std::size_t longest_text = 4096, most_texts = 1000;
+
   const std::string& file_;
   std::size_t file_bytes_;
+  std::uint64_t wanted_bytes_ = 0;
+  std::map<const PickleDict*, bool> known_;
+  std::unordered_map<std::string_view, std::size_t> tensor_of_, storage_of_;
 };
 
 /// Memory for a storage, to be filled.
@@ -300,7 +368,10 @@ TorchFile finish(Interpreter& all, const std::string& file) {
 
 // ---- The zip form.
 
-constexpr std::size_t most_pickle_bytes = std::size_t{256} << 20;
+/// A pickle has some 200 bytes for each tensor, and compresses to a tenth: far less than this.
+std::size_t most_pickle_bytes(std::size_t file_bytes) {
+  return std::min(std::size_t{64} << 20, (std::size_t{1} << 20) + 32 * file_bytes);
+}
 
 TorchFile parse_zip(std::span<const std::byte> bytes, const std::string& file,
                     const TorchFileOptions& options) {
@@ -310,8 +381,9 @@ TorchFile parse_zip(std::span<const std::byte> bytes, const std::string& file,
     ZipReader zip(bytes, file);
     for (std::string name; zip.next(name);) {
       if (name.ends_with("data.pkl") && (name.size() == 8 || name[name.size() - 9] == '/')) {
+        require<IoError>(!has_pickle, file, ": has two files called data.pkl");
         folder = name.substr(0, name.size() - 8);
-        text = zip.read_text(most_pickle_bytes);
+        text = zip.read_text(most_pickle_bytes(bytes.size()));
         has_pickle = true;
       } else if (name.ends_with("/byteorder")) {
         const std::string order = zip.read_text(100);
@@ -323,29 +395,35 @@ TorchFile parse_zip(std::span<const std::byte> bytes, const std::string& file,
   const Pickle pickle = parse_pickle(std::as_bytes(std::span(text)), allowed_globals(), file);
   Interpreter all(file, bytes.size());
   all.read(pickle.root, options.entry);
+  std::unordered_map<std::string, WantedStorage*> wanted;
+  for (WantedStorage& storage : all.storages) wanted[folder + "data/" + storage.key] = &storage;
   ZipReader zip(bytes, file);
-  const std::string data = folder + "data/";
-  for (std::string name; zip.next(name);) {
-    if (!name.starts_with(data)) continue;
-    const auto wanted =
-        std::ranges::find(all.storages, name.substr(data.size()), &WantedStorage::key);
-    if (wanted == all.storages.end()) continue;
-    allocate(*wanted);
-    zip.read(wanted->memory->data(), wanted->bytes);
+  std::size_t missing = wanted.size();
+  for (std::string name; missing > 0 && zip.next(name);) {
+    const auto found = wanted.find(name);
+    if (found == wanted.end()) continue;
+    WantedStorage& storage = *found->second;
+    require<IoError>(storage.memory == nullptr, file, ": has two files called ", name);
+    require<IoError>(zip.size() == 0 || zip.size() == storage.bytes, file, ": ", name, " has ",
+                     zip.size(), " bytes where ", storage.bytes, " are needed");
+    allocate(storage);
+    zip.read(storage.memory->data(), storage.bytes);
+    --missing;
   }
   return finish(all, file);
 }
 
 // ---- The form before it.
 
-/// The pickle of the number 0x1950a86a20f9469cfc6c.
-constexpr std::string_view legacy_magic("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.",
-                                        15);
+/// The number 0x1950a86a20f9469cfc6c, as a pickle holds it.
+constexpr std::string_view legacy_magic("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19");
+/// It is in the file's first bytes, behind what the protocol of the pickle puts before it.
+constexpr std::size_t most_before_magic = 32;
 constexpr std::int64_t legacy_version = 1001;
 
 /// Bytes of an element, by key; of storages that are not wanted, too, since they lie in between.
-std::map<std::string, std::uint64_t> elements_of_all_storages(const Pickle& object) {
-  std::map<std::string, std::uint64_t> all;
+std::unordered_map<std::string_view, std::uint64_t> elements_of_all_storages(const Pickle& object) {
+  std::unordered_map<std::string_view, std::uint64_t> all;
   for (const PickleValue& part : object.parts) {
     const auto id = read_storage_id(&part);
     if (id && id->type != nullptr) all[id->key] = id->type->element;
@@ -355,12 +433,16 @@ std::map<std::string, std::uint64_t> elements_of_all_storages(const Pickle& obje
 
 TorchFile parse_legacy(std::span<const std::byte> bytes, const std::string& file,
                        const TorchFileOptions& options) {
-  std::size_t at = legacy_magic.size();
+  std::size_t at = 0;
   auto next = [&] {
     Pickle pickle = parse_pickle(bytes.subspan(at), allowed_globals(), file);
     at += pickle.bytes;
     return pickle;
   };
+  const Pickle magic = next();
+  const auto* number = magic.root->as<PickleBytes>();
+  require<IoError>(number != nullptr && number->bytes == legacy_magic, file,
+                   ": is no file of torch.save's");
   const Pickle version_pickle = next();
   const auto* version = version_pickle.root->as<std::int64_t>();
   require<IoError>(version != nullptr && *version == legacy_version, file,
@@ -381,6 +463,8 @@ TorchFile parse_legacy(std::span<const std::byte> bytes, const std::string& file
   const auto* list = keys.root->as<PickleSequence>();
   require<IoError>(list != nullptr, file, ": has no list of storages");
   const auto element_bytes = elements_of_all_storages(object);
+  std::unordered_map<std::string_view, WantedStorage*> wanted_ones;
+  for (WantedStorage& storage : all.storages) wanted_ones[storage.key] = &storage;
   for (const PickleValue* item : list->items) {
     const auto* key = item->as<std::string>();
     require<IoError>(key != nullptr && element_bytes.contains(*key), file,
@@ -392,14 +476,16 @@ TorchFile parse_legacy(std::span<const std::byte> bytes, const std::string& file
     const std::uint64_t element = element_bytes.at(*key);
     require<IoError>(numel <= (bytes.size() - at) / element, file, ": is cut short: the storage ",
                      *key, " has ", numel, " elements");
-    const auto wanted = std::ranges::find(all.storages, *key, &WantedStorage::key);
-    if (wanted != all.storages.end()) {
-      require<IoError>(numel * element == wanted->bytes, file, ": the storage ", *key, " has ",
-                       numel * element, " bytes where ", wanted->bytes, " are needed");
-      allocate(*wanted);
+    const auto found = wanted_ones.find(*key);
+    if (found != wanted_ones.end()) {
+      WantedStorage& storage = *found->second;
+      require<IoError>(numel * element == storage.bytes && storage.memory == nullptr, file,
+                       ": the storage ", *key, " has ", numel * element, " bytes where ",
+                       storage.bytes, " are needed, or comes twice");
+      allocate(storage);
       if (numel > 0)
-        std::memcpy(wanted->memory->data(), bytes.data() + at,
-                    static_cast<std::size_t>(wanted->bytes));
+        std::memcpy(storage.memory->data(), bytes.data() + at,
+                    static_cast<std::size_t>(storage.bytes));
     }
     at += static_cast<std::size_t>(numel * element);
   }
@@ -408,16 +494,38 @@ TorchFile parse_legacy(std::span<const std::byte> bytes, const std::string& file
 
 }  // namespace
 
+namespace {
+
+bool is_zip(std::string_view text) {
+  return text.starts_with("PK\x03\x04") || text.starts_with("PK\x05\x06");
+}
+bool is_legacy(std::string_view text) {
+  return text.starts_with('\x80') &&
+         text.substr(0, most_before_magic).find(legacy_magic) != std::string_view::npos;
+}
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
 bool is_torch_file(std::span<const std::byte> bytes) {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  return text.starts_with("PK") || text.starts_with(legacy_magic);
+  return is_zip(text_of(bytes)) || is_legacy(text_of(bytes));
 }
 
 TorchFile parse_torch(std::span<const std::byte> bytes, const std::string& name,
                       const TorchFileOptions& options) {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (text.starts_with("PK")) return parse_zip(bytes, name, options);
-  if (text.starts_with(legacy_magic)) return parse_legacy(bytes, name, options);
+  const std::string_view text = text_of(bytes);
+  try {
+    if (is_zip(text)) return parse_zip(bytes, name, options);
+    if (is_legacy(text)) return parse_legacy(bytes, name, options);
+  } catch (const IoError&) {
+    throw;
+  } catch (const Error& error) {  // out of memory, say
+    throw IoError(concat(name, ": ", error.what()));
+  } catch (const std::bad_alloc&) {
+    throw IoError(concat(name, ": there is not enough memory for it"));
+  }
   require<IoError>(text.size() < 262 || text.substr(257, 5) != "ustar", name,
                    ": is a tar archive, as PyTorch before 0.1.10 wrote them, which is not read");
   throw IoError(concat(name, ": is no file of torch.save's"));

@@ -31,16 +31,17 @@ struct TorchFile {
 };
 
 struct TorchFileOptions {
-  /// Which dict of a file that has several: "state_dict", or a path as "model.ema". Empty: the
-  /// outer one if it has tensors; else the only one in it that has, or the one called state_dict,
-  /// model_state_dict, model, net or weights, the first of these that there is.
+  /// Which dict of a file that has several: "state_dict", or a path as "model.ema"; ".": the outer
+  /// one. Empty: the inner one with tensors that is called state_dict, model_state_dict, model, net
+  /// or weights, the first of these that there is; else the only one with tensors.
   std::string entry = {};
 };
 
 /// Reads a file. Throws IoError naming the file and what is wrong with it: missing, cut short,
 /// damaged, of neither form; a pickle that names what no state dict needs (io/pickle.h); a tensor
-/// that goes beyond its storage, or of a dtype that rondo lacks; no tensors, or several dicts of
-/// them and no telling which is meant.
+/// that goes beyond its storage or repeats it (`expand`), of a dtype that rondo lacks, or marked as
+/// lazily negated; no tensors, or several dicts of them and no telling which is meant; more of
+/// anything than a file of its size has.
 TorchFile load_torch(const std::string& path, const TorchFileOptions& options = {});
 /// The same for a file's bytes in memory; `name` is what errors call it.
 TorchFile parse_torch(std::span<const std::byte> bytes, const std::string& name,

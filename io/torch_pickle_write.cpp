@@ -3,6 +3,7 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
 
@@ -37,6 +38,15 @@ const char* storage_type(DType dtype) {
       break;
   }
   return "BoolStorage";
+}
+
+bool is_utf8(const std::string& text) {
+  try {
+    (void)nlohmann::json(text).dump();
+    return true;
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
 }
 
 class PickleWriter {
@@ -118,6 +128,9 @@ void save_torch(const std::string& path, const nn::StateDict& tensors) {
   out.empty_ordered_dict();
   out.opcode('(');
   for (const auto& [name, tensor] : tensors) {
+    require<IoError>(tensor.defined(), "cannot write ", path, ": ", name, " is undefined");
+    require<IoError>(is_utf8(name), "cannot write ", path, ": the name \"", name,
+                     "\" is no UTF-8, which Python needs");
     require<IoError>(names.insert(name).second, "cannot write ", path, ": two tensors are called ",
                      name);
     const Dims &sizes = tensor.shape(), &strides = tensor.strides();

@@ -2,13 +2,37 @@
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <locale.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <string_view>
 
 #include "tensor/error.h"
 
 namespace rondo::io {
+namespace {
+
+/// libarchive turns names into those of the locale, and the usual one of a program knows ASCII
+/// only.
+class Utf8Names {
+ public:
+  Utf8Names() : utf8_(newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)) {
+    if (utf8_ != nullptr) before_ = uselocale(utf8_);
+  }
+  ~Utf8Names() {
+    if (utf8_ == nullptr) return;
+    uselocale(before_);
+    freelocale(utf8_);
+  }
+  Utf8Names(const Utf8Names&) = delete;
+  Utf8Names& operator=(const Utf8Names&) = delete;
+
+ private:
+  locale_t utf8_, before_ = nullptr;
+};
+
+}  // namespace
 
 ZipReader::ZipReader(std::span<const std::byte> bytes, std::string file)
     : file_(std::move(file)), archive_(archive_read_new()) {
@@ -25,6 +49,7 @@ ZipReader::ZipReader(std::span<const std::byte> bytes, std::string file)
 ZipReader::~ZipReader() { archive_read_free(archive_); }
 
 bool ZipReader::next(std::string& name) {
+  const Utf8Names guard;
   archive_entry* entry = nullptr;
   const int status = archive_read_next_header(archive_, &entry);
   if (status == ARCHIVE_EOF) return false;
@@ -33,8 +58,15 @@ bool ZipReader::next(std::string& name) {
                    ": is no zip archive that can be read (", reason != nullptr ? reason : "unknown",
                    ")");
   const char* path = archive_entry_pathname(entry);
-  name_ = path != nullptr ? path : "";
-  name = name_;
+  require<IoError>(path != nullptr, file_, ": has a file whose name cannot be read");
+  name = name_ = path;
+  size_ = archive_entry_size_is_set(entry) != 0
+              ? static_cast<std::size_t>(std::max<la_int64_t>(archive_entry_size(entry), 0))
+              : 0;
+  const std::string_view format(archive_format_name(archive_));
+  require<IoError>(format.find("uncompressed") != std::string_view::npos ||
+                       format.find("deflation") != std::string_view::npos,
+                   file_, ": ", name_, " is compressed in a way that is not read (", format, ")");
   return true;
 }
 

@@ -14,7 +14,8 @@ struct archive;
 namespace rondo::io {
 
 /// Goes through the files of an archive in its order. Throws IoError "FILE: …" for what is no zip
-/// archive, is cut short, or whose checksums are wrong.
+/// archive, is cut short, whose checksums are wrong, or in which something is compressed other than
+/// by deflate: that is all that is met in files of weights, and its gain has a bound.
 class ZipReader {
  public:
   ZipReader(std::span<const std::byte> bytes, std::string file);
@@ -24,6 +25,8 @@ class ZipReader {
 
   /// The next file's name; false: there is none.
   bool next(std::string& name);
+  /// How many bytes the archive says that it has; 0: it does not say.
+  std::size_t size() const { return size_; }
   /// Its contents, all `bytes` of them. Throws IoError when it has more or fewer.
   void read(void* to, std::size_t bytes);
   /// The same of a text of `most` bytes at most.
@@ -32,6 +35,7 @@ class ZipReader {
  private:
   std::size_t read_some(void* to, std::size_t bytes);
   std::string file_, name_;
+  std::size_t size_ = 0;
   archive* archive_;
 };
 

@@ -81,16 +81,16 @@ class Program {
     const bool trains = !flags_.eval && flags_.predict.empty();
     require(!trains || flags_.batch % comm_->world_size() == 0, "--batch ", flags_.batch,
             " does not divide by the ", comm_->world_size(), " ranks");
-    if (!flags_.weights.empty() && !trains) {
-      const std::string what = follow_pretrained(flags_);
+    std::string weights = flags_.weights;
+    if (weights.empty() && !trains)
+      weights = train::checkpoint_path(flags_.checkpoint_dir).string();
+    if (!weights.empty() && !trains) {
+      const std::string what = follow_weights(weights, flags_);
       if (out_ != nullptr && !what.empty()) *out_ << what << std::endl;
     }
     Datasets data = open_data(flags_);
     manual_seed(flags_.seed);
     nn::AnyModule model = make_network(flags_, *data.test);
-    std::string weights = flags_.weights;
-    if (weights.empty() && !trains)
-      weights = train::checkpoint_path(flags_.checkpoint_dir).string();
     if (!weights.empty()) {
       const std::string trained_on = load_weights(weights, model, flags_);
       if (out_ != nullptr && !trains && !trained_on.empty() && trained_on != flags_.dataset)

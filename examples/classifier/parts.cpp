@@ -85,9 +85,14 @@ nn::AnyModule make_network(const Flags& flags, const data::ImageDataset& images)
                          .shortcut = flags.shortcut == "b" ? nn::Shortcut::b : nn::Shortcut::a});
 }
 
-std::string follow_pretrained(Flags& flags) {
-  if (is_checkpoint(flags.weights)) return {};
-  const auto found = recognise(io::load_weights(flags.weights));
+std::string follow_weights(const std::string& path, Flags& flags) {
+  if (is_checkpoint(path)) {
+    const std::string shortcut =
+        text_in(io::load_checkpoint(path, flags.model).config, "--shortcut");
+    if (!shortcut.empty()) flags.shortcut = shortcut;
+    return {};
+  }
+  const auto found = recognise(io::load_weights(path));
   if (!found) return {};
   flags.model = found->model;
   flags.shortcut = std::string(1, found->shortcut == nn::Shortcut::a ? 'a' : 'b');
@@ -99,8 +104,8 @@ std::string follow_pretrained(Flags& flags) {
   if (flags.mean.empty()) flags.mean = text(found->mean.empty() ? own.mean : found->mean);
   if (flags.std.empty()) flags.std = text(found->std.empty() ? own.std : found->std);
   return fmt::format("{}: {} of {} classes, shortcut {}, as {} names its layers; mean {}, std {}",
-                     flags.weights, found->model, found->classes, flags.shortcut, found->family,
-                     flags.mean, flags.std);
+                     path, found->model, found->classes, flags.shortcut, found->family, flags.mean,
+                     flags.std);
 }
 
 std::string load_weights(const std::string& path, nn::Module& model, Flags& flags) {

@@ -26,10 +26,11 @@ rondo::data::ImageTransform make_transform(const Flags& flags,
 
 rondo::nn::AnyModule make_network(const Flags& flags, const rondo::data::ImageDataset& images);
 
-/// Where flags.weights is no checkpoint but a CIFAR ResNet's weights (pretrained.h): model,
-/// shortcut, data set and normalisation become the flags', as far as they do not say otherwise
-/// themselves. Returns what it is, for people; empty: nothing is known of it.
-std::string follow_pretrained(Flags& flags);
+/// Before the model is made: what a checkpoint, or a CIFAR ResNet's weights (pretrained.h), says of
+/// its shortcuts becomes the flags', and of such weights also the model, the data set (cifar100
+/// instead of cifar10) and, where the flags say nothing of it, the normalisation. Returns what the
+/// weights are, for people; empty: a checkpoint, or nothing is known of them.
+std::string follow_weights(const std::string& path, Flags& flags);
 
 /// Puts the weights of a checkpoint, or of any file with the model's keys (io/weights.h), into the
 /// model. To a checkpoint belong the normalisation that it was trained with, which becomes the

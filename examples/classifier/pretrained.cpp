@@ -47,8 +47,12 @@ std::optional<Pretrained> recognise(const nn::StateDict& state) {
       first->shape() != Dims{16, 3, 3, 3} || last->dim() != 2 || last->size(1) != 64)
     return {};
   std::int64_t blocks = 0;
-  while (find(p.state, concat("layer1.", blocks, ".conv1.weight")) != nullptr) ++blocks;
+  for (const nn::NamedTensor& entry : p.state)
+    blocks += entry.name.starts_with("layer1.") && entry.name.ends_with(".conv1.weight") ? 1 : 0;
   p.model = concat("resnet", 6 * blocks + 2);
+  if (std::ranges::find(nn::model_names(), p.model) == nn::model_names().end() ||
+      (last->size(0) != 10 && last->size(0) != 100))
+    return {};
   p.shortcut = has_downsample ? nn::Shortcut::b : nn::Shortcut::a;
   p.classes = last->size(0);
   if (has_linear) {
@@ -56,7 +60,7 @@ std::optional<Pretrained> recognise(const nn::StateDict& state) {
     p.mean = {0.485F, 0.456F, 0.406F};
     p.std = {0.229F, 0.224F, 0.225F};
   } else if (has_downsample) {
-    p.family = "chenyaofo/pytorch-cifar-models";
+    p.family = "chenyaofo/pytorch-cifar-models";  // and rondo, which keeps them in checkpoints
     if (p.classes == 100) {
       p.mean = {0.5070F, 0.4865F, 0.4409F};
       p.std = {0.2673F, 0.2564F, 0.2761F};

@@ -81,6 +81,13 @@ files = {
     "module": saved(net),
     "list": saved([x]),
     "nothing": saved({"epoch": 3}),
+    "best_beside": saved({"best_acc1": torch.tensor([76.1]), "state_dict": {"w": x}}),
+    "nested_beside": saved({"b": torch.tensor([1.0]), "ema": {"w": x}}),
+    "legacy_protocol4": saved({"w": x}, _use_new_zipfile_serialization=False, pickle_protocol=4),
+    "schedule": saved({"state_dict": {"w": x}, "schedule": {"milestones": collections.Counter({30: 1, 60: 1})}}),
+    "negated": saved({"w": torch.view_as_complex(x[:, :2].contiguous()).conj().imag}),
+    "expanded": saved({"w": torch.ones(1).expand(64)}),
+    "empty_slice": saved({"w": torch.zeros(2, 3)[2:, 3:]}),
     "bare_pickle": pickle.dumps({"w": 1}, protocol=2),
 }
 golden.write("torch_files.txt", {k: v.detach() for k, v in tensors.items()})

@@ -16,8 +16,10 @@
 #include "data/open.h"
 #include "data/transforms.h"
 #include "dist/init.h"
+#include "io/atomic_file.h"
 #include "io/pickle.h"
 #include "io/weights.h"
+#include "io/zip.h"
 #include "nn/batch_norm.h"
 #include "nn/conv2d.h"
 #include "nn/linear.h"
@@ -69,6 +71,7 @@ void expect_golden(const nn::StateDict& tensors) {
 }
 
 TEST(TorchPickle, ReadsEveryForm) {
+  EXPECT_EQ(parse(file("legacy_protocol4")).tensors.size(), 1u);
   for (const char* form : {"zip", "legacy", "rezipped"}) {
     SCOPED_TRACE(form);
     const io::TorchFile read = parse(file(form));
@@ -99,6 +102,12 @@ TEST(TorchPickle, FindsTheStateDictOfACheckpoint) {
     const io::TorchFile state = parse(file(form), {.entry = "state_dict"});
     EXPECT_EQ(state.tensors.size(), read.tensors.size());
   }
+  // The best accuracy so far is a tensor, too, in the checkpoints of PyTorch's own examples.
+  EXPECT_EQ(parse(file("best_beside")).entry, "state_dict");
+  EXPECT_THAT(refusal(file("nested_beside")),
+              HasSubstr("several dicts of tensors, the outer one, ema"));
+  EXPECT_EQ(parse(file("nested_beside"), {.entry = "."}).tensors.at(0).name, "b");
+  EXPECT_EQ(parse(file("schedule")).tensors.size(), 1u);  // with a collections.Counter beside it
   EXPECT_THAT(refusal(file("two")),
               HasSubstr("weights.pth: has several dicts of tensors, ema, raw; "
                         "say which one is meant"));
@@ -121,6 +130,47 @@ TEST(TorchPickle, RefusesWhatIsNoStateDict) {
   EXPECT_THAT(refusal("PK"), HasSubstr("weights.pth: "));
   EXPECT_THAT(test::message_of<IoError>([] { io::load_torch("/nowhere/weights.pth"); }),
               HasSubstr("cannot read /nowhere/weights.pth: No such file"));
+}
+
+TEST(TorchPickle, RefusesTensorsThatItWouldReadWrongly) {
+  EXPECT_THAT(refusal(file("negated")), HasSubstr("w is marked as a lazy negation"));
+  EXPECT_THAT(refusal(file("expanded")), HasSubstr("does not fit into its storage of 1 elements"));
+  const Tensor empty = parse(file("empty_slice")).tensors.at(0).tensor;
+  EXPECT_EQ(empty.shape(), (Dims{0, 0}));
+  EXPECT_EQ(empty.storage_offset(), 0);
+}
+
+// Small files that claim to be large.
+TEST(TorchPickle, RefusesBombs) {
+  const test::TemporaryFolder folder;
+  const std::string path = (folder / "bomb.pth").string();
+  auto said = [&](const std::string& pickle, std::size_t bytes) {
+    {
+      io::AtomicFile out(path);
+      io::ZipWriter zip(out);
+      zip.add("a/data.pkl", pickle.data(), pickle.size());
+      zip.add("a/data/0", std::string(bytes, 0).data(), bytes);
+      zip.finish();
+      out.commit();
+    }
+    return test::message_of<IoError>([&] { io::load_torch(path); });
+  };
+  // One tensor: OrderedDict([("w", rebuild(storage of `numel`, 0, sizes, strides, False, {}))]).
+  auto tensor = [](const std::string& numel, const std::string& sizes, const std::string& strides) {
+    return "\x80\x02}(X\x01" + std::string(3, 0) +
+           "wctorch._utils\n_rebuild_tensor_v2\n((U\x07storagectorch\nFloatStorage\nU\x01" +
+           "0U\x03" + "cpu" + numel + "tQK" + std::string(1, 0) + "(" + sizes + "t(" + strides +
+           "t\x89}tRu.";
+  };
+  const std::string two = "K\x02", huge = "\x8a\x08" + std::string(7, 0) + "\x40";
+  EXPECT_EQ(said(tensor(two, two, "K\x01"), 8), "");
+  EXPECT_THAT(said(tensor(two, two, "K\x01"), 4), HasSubstr("has 4 bytes where 8 are needed"));
+  EXPECT_THAT(said(tensor(huge, two, "K\x01"), 8), HasSubstr("more than the file can hold"));
+  EXPECT_THAT(said(tensor(two, huge, "K\x01"), 8), HasSubstr("does not fit into its storage"));
+  EXPECT_THAT(said(tensor(two, two, huge), 8), HasSubstr("does not fit into its storage"));
+  EXPECT_THAT(said(tensor(two, huge + huge + "K" + std::string(1, 0), two + two + two), 8),
+              HasSubstr("is too large"));
+  EXPECT_THAT(said(std::string(std::size_t{3} << 20, 'N'), 8), HasSubstr("2 million values"));
 }
 
 TEST(TorchPickle, RefusesOpcodesByName) {
@@ -158,6 +208,8 @@ TEST(TorchPickle, ReadsNumbers) {
   };
   EXPECT_EQ(number("J\xfe\xff\xff\xff."), -2);
   EXPECT_EQ(number("M\x01\x02."), 513);
+  EXPECT_EQ(number("I-70000\n."), -70000);
+  EXPECT_EQ(number("I01\n."), -999);  // True
   EXPECT_EQ(number(std::string("\x8a\x00.", 3)), 0);
   EXPECT_EQ(number("\x8a\x01\xff."), -1);
   EXPECT_EQ(number(std::string("\x8a\x02\xff\x00.", 5)), 255);
@@ -184,6 +236,14 @@ TEST(TorchPickle, WritesWhatItReads) {
               HasSubstr("two tensors are called w"));
   EXPECT_EQ(io::load_torch(path).tensors.size(), tensors.size());  // still there
   EXPECT_EQ(folder.count(), 1);
+  EXPECT_THAT(test::message_of<IoError>([&] {
+                io::save_torch(path, {{"caf\xe9", ones({2})}});
+              }),
+              HasSubstr("is no UTF-8"));
+  EXPECT_THAT(test::message_of<IoError>([&] {
+                io::save_torch(path, {{"w", Tensor()}});
+              }),
+              HasSubstr("w is undefined"));
   EXPECT_THAT(test::message_of<IoError>([&] { io::save_torch("/nowhere/x.pth", tensors); }),
               HasSubstr("/nowhere/x.pth"));
 }

@@ -368,6 +368,14 @@ weights) # files that others made: what they are, as many correct test images as
   fails_saying "only in" "$bin/rondo-weights" diff stripped.safetensors "$weights/cifar10_resnet20_legacy.th"
   fails_saying "Names end in .safetensors, .pth or .pt" "$bin/rondo-weights" convert stripped.safetensors weights.h5
   fails_saying "cannot read /nowhere: No such file" "$bin/rondo-weights" ls /nowhere
+  fails_saying "standard output cannot be written" bash -c "\"$bin/rondo-weights\" ls stripped.safetensors >/dev/full"
+  # A network with the other shortcuts says so in its checkpoint.
+  succeeds "$bin/cifar_resnet" --shortcut b --epochs 1 --limit 256 --lr 0.01 --checkpoint-dir b --json b.json
+  succeeds "$bin/cifar_resnet" --eval --limit 256 --checkpoint-dir b --json again.json
+  [ "$(field test_correct b.json)" = "$(field test_correct again.json)" ] || fail "--eval of shortcut b counts otherwise"
+  succeeds "$bin/rondo-weights" convert b/*.safetensors b.pth --only model.
+  succeeds "$bin/cifar_resnet" --eval --limit 256 --weights b.pth --mean 0.4914,0.4822,0.4465 --std 0.2470,0.2435,0.2616 --json pth.json
+  [ "$(field test_correct b.json)" = "$(field test_correct pth.json)" ] || fail "a checkpoint's weights in .pth count otherwise"
   head -c 100000 "$weights/cifar10_resnet20_zip.pth" >cut.pth
   fails_saying "cut.pth: " "$bin/rondo-weights" convert cut.pth x.safetensors
   [ ! -e x.safetensors ] && [ ! -e x.pth ] && [ ! -e weights.h5 ] || fail "half a file is left"

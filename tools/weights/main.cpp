@@ -9,14 +9,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <iostream>
 #include <map>
 
-#include "autograd/ops/arithmetic.h"
-#include "autograd/ops/reduce.h"
-#include "autograd/ops/unary.h"
 #include "io/mapped_file.h"
 #include "io/safetensors.h"
 #include "io/torch_pickle.h"
@@ -28,7 +26,7 @@ namespace {
 using namespace rondo;
 
 struct Flags {
-  std::string file, other, entry, strip;
+  std::string file, other, entry, other_entry, strip, only;
   double atol = 0;
 };
 
@@ -73,28 +71,40 @@ int list(const Flags& flags) {
 }
 
 int convert(const Flags& flags) {
-  const nn::StateDict tensors =
-      stripped(io::load_weights(flags.file, flags.entry), flags.strip, flags.file);
+  nn::StateDict tensors = io::load_weights(flags.file, flags.entry);
+  std::erase_if(tensors, [&](const nn::NamedTensor& t) { return !t.name.starts_with(flags.only); });
+  require<IoError>(!tensors.empty(), flags.file, ": --only ", flags.only, ": no name begins so");
+  tensors = stripped(std::move(tensors), flags.only + flags.strip, flags.file);
   io::save_weights(flags.other, tensors);
   std::cout << fmt::format("{}: {} tensors\n", flags.other, tensors.size());
   return 0;
 }
 
-/// How two tensors of equal size and dtype differ; empty: not at all, or by no more than atol.
+/// How two tensors of equal size and dtype differ; empty: not at all, or by no more than atol. What
+/// has the same bits is equal, be it infinite or no number.
 std::string difference(const Tensor& a, const Tensor& b, double atol) {
   const Tensor x = a.contiguous(), y = b.contiguous();
-  if (x.numel() == 0 ||
-      std::memcmp(x.data_ptr(), y.data_ptr(), static_cast<std::size_t>(x.nbytes())) == 0)
-    return {};
-  const double largest = abs(x.to(f64) - y.to(f64)).max().item<double>();
-  if (largest <= atol) return {};
-  return std::isnan(largest) ? "nan in one of them" : fmt::format("by up to {:.3g}", largest);
+  const std::int64_t size = size_of(x.dtype());
+  const auto *p = static_cast<const char*>(x.data_ptr()),
+             *q = static_cast<const char*>(y.data_ptr());
+  const auto u = x.to_vector<double>(), v = y.to_vector<double>();
+  std::int64_t beyond = 0;
+  double largest = 0;
+  for (std::int64_t i = 0; i < x.numel(); ++i) {
+    if (std::memcmp(p + i * size, q + i * size, static_cast<std::size_t>(size)) == 0) continue;
+    const double d = std::abs(u[static_cast<std::size_t>(i)] - v[static_cast<std::size_t>(i)]);
+    if (atol > 0 && d <= atol) continue;
+    ++beyond;
+    largest = std::isnan(d) || std::isnan(largest) ? std::nan("") : std::max(largest, d);
+  }
+  if (beyond == 0) return {};
+  return fmt::format("in {} of {} elements, by up to {:.3g}", beyond, x.numel(), largest);
 }
 
 int diff(const Flags& flags) {
   const nn::StateDict a = stripped(io::load_weights(flags.file, flags.entry), flags.strip,
                                    flags.file),
-                      b = io::load_weights(flags.other);
+                      b = io::load_weights(flags.other, flags.other_entry);
   std::map<std::string, Tensor> others;
   for (const auto& [name, tensor] : b) others[name] = tensor;
   int differences = 0;
@@ -139,6 +149,8 @@ int program(int argc, char** argv) {
   to->add_option("FILE", flags.file)->required();
   to->add_option("OUT", flags.other, "a name that ends in .safetensors, .pth or .pt")->required();
   to->add_option("--strip", flags.strip, "take this off the beginning of every name");
+  to->add_option("--only", flags.only,
+                 "only what begins so, without it: --only model. of a checkpoint of rondo's");
   add_entry(to);
   CLI::App* versus =
       app.add_subcommand("diff", "how FILE and OTHER differ; exit status 1 if they do");
@@ -148,13 +160,16 @@ int program(int argc, char** argv) {
   versus->add_option("--atol", flags.atol, "elements that differ by no more are equal")
       ->check(CLI::NonNegativeNumber);
   add_entry(versus);
+  versus->add_option("--other-entry", flags.other_entry, "the same of OTHER");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  if (ls->parsed()) return list(flags);
-  return to->parsed() ? convert(flags) : diff(flags);
+  const int status = ls->parsed() ? list(flags) : to->parsed() ? convert(flags) : diff(flags);
+  std::cout.flush();
+  require<IoError>(std::cout.good(), "standard output cannot be written");
+  return status;
 }
 
 }  // namespace
