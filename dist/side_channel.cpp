@@ -11,19 +11,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <iomanip>
 #include <mutex>
 #include <random>
 #include <set>
 #include <sstream>
-#include <string_view>
 #include <utility>
 
 #include "dist/communicator.h"
+#include "dist/environment.h"
 #include "dist/host.h"
 #include "dist/side_link.h"
 #include "dist/sockets.h"
@@ -365,15 +362,9 @@ void SideChannel::Links::say_bye() {
 
 SideChannelOptions SideChannelOptions::from_environment() {
   SideChannelOptions options;
-  const char* text = std::getenv("RONDO_HEARTBEAT_TIMEOUT");
-  if (text == nullptr) return options;
-  double seconds = 0;
-  const std::string_view view(text);
-  const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), seconds);
-  require<CommError>(
-      error == std::errc() && end == view.data() + view.size() && seconds >= 0.1 && seconds <= 1e6,
-      "RONDO_HEARTBEAT_TIMEOUT is \"", text, "\", not a number of seconds from 0.1");
-  options.timeout = milliseconds(static_cast<std::int64_t>(std::lround(seconds * 1000)));
+  const auto timeout = seconds_from_environment("RONDO_HEARTBEAT_TIMEOUT", 0.1);
+  if (!timeout) return options;
+  options.timeout = *timeout;
   options.beat = std::min(options.beat, options.timeout / 5);
   return options;
 }

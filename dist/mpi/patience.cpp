@@ -1,12 +1,10 @@
 #include "dist/mpi/patience.h"
 
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <string_view>
 #include <utility>
 
-#include "tensor/error.h"
+#include "dist/environment.h"
 
 namespace rondo::dist {
 
@@ -28,15 +26,7 @@ Patience::~Patience() {
 }
 
 std::chrono::milliseconds Patience::from_environment(std::chrono::milliseconds otherwise) {
-  const char* text = std::getenv("RONDO_MPI_TIMEOUT");
-  if (text == nullptr) return otherwise;
-  double seconds = 0;
-  const std::string_view view(text);
-  const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), seconds);
-  require<CommError>(
-      error == std::errc() && end == view.data() + view.size() && seconds > 0 && seconds <= 1e6,
-      "RONDO_MPI_TIMEOUT is \"", text, "\", not a number of seconds above 0");
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+  return seconds_from_environment("RONDO_MPI_TIMEOUT", 0.1).value_or(otherwise);
 }
 
 }  // namespace rondo::dist

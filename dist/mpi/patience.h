@@ -21,7 +21,7 @@ class Patience {
   Patience& operator=(const Patience&) = delete;
 
   /// RONDO_MPI_TIMEOUT, seconds, from the environment, or `otherwise` where it is not set. Throws
-  /// CommError when it is no number above 0.
+  /// CommError when it is no number from 0.1.
   static std::chrono::milliseconds from_environment(std::chrono::milliseconds otherwise);
 
  private:

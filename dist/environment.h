@@ -1,0 +1,15 @@
+#pragma once
+// Settings of rondo's own in the environment: what must be known before there is a communicator,
+// and the same on all ranks.
+
+#include <chrono>
+#include <optional>
+
+namespace rondo::dist {
+
+/// The variable's value; nothing where it is not set. Throws CommError naming it when that is no
+/// number of seconds from `least` to a million.
+std::optional<std::chrono::milliseconds> seconds_from_environment(const char* variable,
+                                                                  double least);
+
+}  // namespace rondo::dist
