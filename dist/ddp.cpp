@@ -129,6 +129,9 @@ void DistributedDataParallel::gradient_ready(std::size_t parameter) {
   if (backward_.expired()) begin_backward();
   if (micro_batches_ + 1 < accumulate_) return;  // only adds up
   const auto& [name, tensor] = parameters_[parameter];
+  require<CommError>(reached_.empty() || reached_[parameter], "rank ", comm_->rank(),
+                     ": backward reached ", name,
+                     ", which the first step of this static graph did not");
   require<CommError>(!is_ready_[parameter], "rank ", comm_->rank(), ": the gradient of ", name,
                      " was completed twice in one backward, after its bucket may have left");
   require<CommError>(tensor.grad().data_ptr() == slots_[parameter].data_ptr(), "rank ",
@@ -136,9 +139,6 @@ void DistributedDataParallel::gradient_ready(std::size_t parameter) {
                      " does not live in its bucket (set_grad, backward with create_graph, a "
                      "change of dtype or device, or a second wrapper around the same model)");
   is_ready_[parameter] = true;
-  require<CommError>(reached_.empty() || reached_[parameter], "rank ", comm_->rank(),
-                     ": backward reached ", name,
-                     ", which the first step of this static graph did not");
   std::size_t b = bucket_of_[parameter];
   if (--buckets_[b].pending > 0) return;
   timeline_.buckets[b].ready = Clock::now();
@@ -235,7 +235,13 @@ void DistributedDataParallel::fill_in_unused() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (!is_ready_[i]) leave_out(i);
   }
-  if (options_.static_graph) reached_ = is_ready_;
+  if (!options_.static_graph) return;
+  reached_ = is_ready_;
+  // Their buckets will leave without waiting for them: a gradient that comes all the same, which is
+  // an error, must not be written there meanwhile.
+  for (std::size_t i = 0; i < reached_.size(); ++i) {
+    if (!reached_[i]) set_grad_slot(parameters_[i].tensor, Tensor());
+  }
 }
 
 void DistributedDataParallel::check_static_graph() {

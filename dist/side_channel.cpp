@@ -101,6 +101,7 @@ class SideChannel::Links {
   void call(Link& link);
   void lose(Link& link, Socket::Line line);
   void report(const std::string& sentence);
+  void pass_on(Link& link) const;
   void let_in();
   void say_bye();
   bool is_listening() const;
@@ -235,12 +236,14 @@ void SideChannel::Links::handle(Link& link, const Message& message) {
     if (message.kind != Kind::hello || message.text != expected)
       return lose(link, Socket::Line::ended);
     link.stage = Stage::joined;
-    return link.say(Kind::beat);
+    link.say(Kind::beat);
+    return pass_on(link);
   }
   if (link.stage == Stage::greeted) {
     link.stage = Stage::joined;
     callers_.erase(link.peer);
     if (callers_.empty()) listener_.close();
+    pass_on(link);
   }
   switch (message.kind) {
     case Kind::beat:
@@ -316,6 +319,12 @@ void SideChannel::Links::lose(Link& link, Socket::Line line) {
   link.out.clear();
   link.stage = Stage::pausing;
   link.since = now_;
+}
+
+// To one who joins after something was heard.
+void SideChannel::Links::pass_on(Link& link) const {
+  const std::string sentence = ended();
+  if (!sentence.empty()) link.say(Kind::ended, sentence);
 }
 
 // What is heard first is kept and passed on; what follows from it is not.

@@ -201,6 +201,30 @@ TEST(SideChannel, WhoHearsOfItTellsTheOthers) {
       });
 }
 
+TEST(SideChannel, WhoJoinsLaterIsToldToo) {
+  with_one_played(
+      3,
+      [](const Played& played, Communicator& comm) {
+        const std::string news = Played::message('e', "rank 7 has ended");
+        const Socket first = played.join(0);
+        std::string words = news;
+        first.send(words);
+        comm.barrier();  // both have heard of it
+        const Socket late = played.join(1);
+        std::string heard;
+        EXPECT_TRUE(comes_true([&] {
+          late.receive(heard);
+          return heard.find(news) != std::string::npos;
+        }));
+        comm.barrier();
+      },
+      [](auto channel, Communicator& comm) {
+        expect_ended(*channel, "rank 7 has ended");
+        comm.barrier();
+        comm.barrier();
+      });
+}
+
 TEST(SideChannel, SilenceHasALimit) {
   with_one_played(
       3,
