@@ -229,13 +229,13 @@ only=(--mca pml ob1 --mca btl "tcp,self" --mca btl_tcp_if_include "$subnet" --mc
 # Ranks that wait must let others have their core.
 [ $((hosts * ranks)) -le ${#cores[@]} ] || only+=(--mca mpi_yield_when_idle 1)
 
-[ $asked -eq 0 ] || exit 143
+[ "$asked" -eq 0 ] || exit 143
 mpirun --allow-run-as-root "${only[@]}" --bind-to none --host "$list" -np $((hosts * ranks)) "${mpi[@]}" "$@" <&0 &
 run=$!
 declare -A told
 status=127 alone=0
 while kill -0 $run 2>/dev/null; do
-  if [ $asked -eq 0 ]; then
+  if [ "$asked" -eq 0 ]; then
     wait $run # until the run ends, or a signal comes
     status=$?
   else
