@@ -1,6 +1,5 @@
 #include "io/weights.h"
 
-#include "io/mapped_file.h"
 #include "io/safetensors.h"
 #include "io/torch_pickle.h"
 #include "tensor/error.h"
@@ -8,7 +7,7 @@
 namespace rondo::io {
 
 nn::StateDict load_weights(const std::string& path, const std::string& entry) {
-  if (is_torch_file(MappedFile(path).bytes())) return load_torch(path, {.entry = entry}).tensors;
+  if (is_torch_file(path)) return load_torch(path, {.entry = entry}).tensors;
   require<IoError>(entry.empty(), path, " is no file of torch.save's; it has no entry ", entry);
   return load_safetensors(path).tensors;
 }

@@ -14,6 +14,7 @@
 #include <iomanip>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "autograd/grad_mode.h"
 #include "autograd/ops/activation.h"
@@ -81,25 +82,25 @@ class Program {
     const bool trains = !flags_.eval && flags_.predict.empty();
     require(!trains || flags_.batch % comm_->world_size() == 0, "--batch ", flags_.batch,
             " does not divide by the ", comm_->world_size(), " ranks");
-    std::string weights = flags_.weights;
-    if (weights.empty() && !trains)
-      weights = train::checkpoint_path(flags_.checkpoint_dir).string();
-    if (!weights.empty() && !trains) {
-      const std::string what = follow_weights(weights, flags_);
-      if (out_ != nullptr && !what.empty()) *out_ << what << std::endl;
-    }
+    std::string path = flags_.weights;
+    if (path.empty() && !trains) path = train::checkpoint_path(flags_.checkpoint_dir).string();
+    std::optional<Weights> weights;
+    if (!path.empty()) weights = read_weights(path, flags_, /*decides=*/!trains);
+    if (out_ != nullptr && weights && !weights->description.empty())
+      *out_ << weights->description << std::endl;
     Datasets data = open_data(flags_);
     manual_seed(flags_.seed);
     nn::AnyModule model = make_network(flags_, *data.test);
-    if (!weights.empty()) {
-      const std::string trained_on = load_weights(weights, model, flags_);
-      if (out_ != nullptr && !trains && !trained_on.empty() && trained_on != flags_.dataset)
-        *out_ << "note: " << weights << " was trained on " << trained_on
+    if (weights) {
+      load_weights(*weights, model);
+      if (out_ != nullptr && !trains && !weights->dataset.empty() &&
+          weights->dataset != flags_.dataset)
+        *out_ << "note: " << path << " was trained on " << weights->dataset
               << ", whose mean and standard deviation are used" << std::endl;
     }
     model.to(device_);
     if (!flags_.predict.empty()) return predict(model, *data.test);
-    if (flags_.eval) return evaluate(model, data.test, weights);
+    if (flags_.eval) return evaluate(model, data.test, path);
     return train(model, data);
   }
 

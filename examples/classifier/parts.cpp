@@ -6,7 +6,6 @@
 
 #include "flags.h"
 #include "io/checkpoint.h"
-#include "io/mapped_file.h"
 #include "io/safetensors.h"
 #include "io/torch_pickle.h"
 #include "io/weights.h"
@@ -36,8 +35,14 @@ data::Progress report_downloads(std::ostream& out) {
 }
 
 bool is_checkpoint(const std::string& path) {
-  if (io::is_torch_file(io::MappedFile(path).bytes())) return false;
-  return io::load_safetensors_metadata(path).contains("rondo.checkpoint");
+  return !io::is_torch_file(path) &&
+         io::load_safetensors_metadata(path).contains("rondo.checkpoint");
+}
+
+/// Where the flags say nothing of it.
+void normalise_as(const data::ImageStatistics& statistics, Flags& flags) {
+  if (flags.mean.empty()) flags.mean = fmt::format("{}", fmt::join(statistics.mean, ","));
+  if (flags.std.empty()) flags.std = fmt::format("{}", fmt::join(statistics.std, ","));
 }
 
 std::string text_in(const io::Metadata& metadata, const std::string& name) {
@@ -85,53 +90,45 @@ nn::AnyModule make_network(const Flags& flags, const data::ImageDataset& images)
                          .shortcut = flags.shortcut == "b" ? nn::Shortcut::b : nn::Shortcut::a});
 }
 
-std::string follow_weights(const std::string& path, Flags& flags) {
+Weights read_weights(const std::string& path, Flags& flags, bool decides) {
+  Weights weights{.path = path, .state = {}, .dataset = {}, .description = {}};
   if (is_checkpoint(path)) {
-    const std::string shortcut =
-        text_in(io::load_checkpoint(path, flags.model).config, "--shortcut");
-    if (!shortcut.empty()) flags.shortcut = shortcut;
-    return {};
+    io::Checkpoint checkpoint = io::load_checkpoint(path, flags.model);
+    if (flags.mean.empty()) flags.mean = text_in(checkpoint.config, "--mean");
+    if (flags.std.empty()) flags.std = text_in(checkpoint.config, "--std");
+    const std::string shortcut = text_in(checkpoint.config, "--shortcut");
+    if (decides && !shortcut.empty()) flags.shortcut = shortcut;
+    weights.dataset = text_in(checkpoint.config, "--dataset");
+    if (!weights.dataset.empty() && weights.dataset != flags.dataset)
+      normalise_as(data::statistics_of(weights.dataset), flags);
+    weights.state = std::move(checkpoint.model_state);
+    return weights;
   }
-  const auto found = recognise(io::load_weights(path));
-  if (!found) return {};
+  weights.state = io::load_weights(path);
+  auto found = recognise(weights.state);
+  if (!found) return weights;
+  weights.state = std::move(found->state);
+  if (!decides) return weights;
   flags.model = found->model;
   flags.shortcut = std::string(1, found->shortcut == nn::Shortcut::a ? 'a' : 'b');
   if (found->classes == 100 && flags.dataset == "cifar10") flags.dataset = "cifar100";
-  auto text = [](const std::vector<float>& values) {
-    return fmt::format("{}", fmt::join(values, ","));
-  };
-  const data::ImageStatistics own = data::statistics_of(flags.dataset);
-  if (flags.mean.empty()) flags.mean = text(found->mean.empty() ? own.mean : found->mean);
-  if (flags.std.empty()) flags.std = text(found->std.empty() ? own.std : found->std);
-  return fmt::format("{}: {} of {} classes, shortcut {}, as {} names its layers; mean {}, std {}",
-                     path, found->model, found->classes, flags.shortcut, found->family, flags.mean,
-                     flags.std);
+  normalise_as(found->mean.empty() ? data::statistics_of(flags.dataset)
+                                   : data::ImageStatistics{found->mean, found->std},
+               flags);
+  weights.description = fmt::format(
+      "{}: {} of {} classes, shortcut {}, as {} names its layers; mean {}, std {}", path,
+      found->model, found->classes, flags.shortcut, found->family, flags.mean, flags.std);
+  return weights;
 }
 
-std::string load_weights(const std::string& path, nn::Module& model, Flags& flags) {
-  io::Checkpoint checkpoint;
-  if (is_checkpoint(path)) {
-    checkpoint = io::load_checkpoint(path, flags.model);
-    if (flags.mean.empty()) flags.mean = text_in(checkpoint.config, "--mean");
-    if (flags.std.empty()) flags.std = text_in(checkpoint.config, "--std");
-  } else {
-    checkpoint.model_state = io::load_weights(path);
-    if (auto found = recognise(checkpoint.model_state))
-      checkpoint.model_state = std::move(found->state);
-  }
-  std::string dataset = text_in(checkpoint.config, "--dataset");
-  if (!dataset.empty() && dataset != flags.dataset) {
-    const data::ImageStatistics statistics = data::statistics_of(dataset);
-    if (flags.mean.empty()) flags.mean = fmt::format("{}", fmt::join(statistics.mean, ","));
-    if (flags.std.empty()) flags.std = fmt::format("{}", fmt::join(statistics.std, ","));
-  }
+void load_weights(const Weights& weights, nn::Module& model) {
   try {
-    model.load_state_dict(checkpoint.model_state);
+    model.load_state_dict(weights.state);
   } catch (const Error& error) {
-    throw Error(concat(path, dataset.empty() ? "" : concat(" (trained on ", dataset, ")"), ": ",
-                       error.what()));
+    throw Error(concat(weights.path,
+                       weights.dataset.empty() ? "" : concat(" (trained on ", weights.dataset, ")"),
+                       ": ", error.what()));
   }
-  return dataset;
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const Flags& flags, nn::Module& model) {

@@ -26,16 +26,22 @@ rondo::data::ImageTransform make_transform(const Flags& flags,
 
 rondo::nn::AnyModule make_network(const Flags& flags, const rondo::data::ImageDataset& images);
 
-/// Before the model is made: what a checkpoint, or a CIFAR ResNet's weights (pretrained.h), says of
-/// its shortcuts becomes the flags', and of such weights also the model, the data set (cifar100
-/// instead of cifar10) and, where the flags say nothing of it, the normalisation. Returns what the
-/// weights are, for people; empty: a checkpoint, or nothing is known of them.
-std::string follow_weights(const std::string& path, Flags& flags);
+/// A checkpoint, or any file of weights (io/weights.h).
+struct Weights {
+  std::string path;
+  rondo::nn::StateDict state;  // with the names that rondo's models have
+  std::string dataset;         // that a checkpoint was trained on; else empty
+  std::string description;     // of a CIFAR ResNet that others have trained, for people; else empty
+};
 
-/// Puts the weights of a checkpoint, or of any file with the model's keys (io/weights.h), into the
-/// model. To a checkpoint belong the normalisation that it was trained with, which becomes the
-/// flags', and the data set, whose name is returned.
-std::string load_weights(const std::string& path, rondo::nn::Module& model, Flags& flags);
+/// Reads them, before the model is made. To a checkpoint belongs the normalisation that it was
+/// trained with, which becomes the flags'. With `decides`, what the file says of its shortcuts
+/// does, too, and of a CIFAR ResNet that others have trained (pretrained.h) also the model, the
+/// data set (cifar100 instead of cifar10) and, where the flags say nothing of it, the
+/// normalisation.
+Weights read_weights(const std::string& path, Flags& flags, bool decides);
+/// Puts them into the model. Throws Error naming the file and what does not fit.
+void load_weights(const Weights& weights, rondo::nn::Module& model);
 
 std::unique_ptr<rondo::optim::Optimizer> make_optimizer(const Flags& flags,
                                                         rondo::nn::Module& model);

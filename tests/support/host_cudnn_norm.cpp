@@ -139,10 +139,8 @@ class HostNorm::Run {
   void training(const Operation& op) {
     const Sizes sizes(op.operands.at(CUDNN_ATTR_OPERATION_NORM_FWD_XDESC));
     const Values x = read(op, CUDNN_ATTR_OPERATION_NORM_FWD_XDESC);
-    const Values gamma = read(op, CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC);
-    const Values beta = read(op, CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC);
     const double eps = number(op, CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC);
-    Values y(x.size()), mean(sizes.channels), invstd(sizes.channels), unbiased(sizes.channels);
+    Values mean(sizes.channels), invstd(sizes.channels), unbiased(sizes.channels);
     for (std::size_t c = 0; c < sizes.channels; ++c) {
       double sum = 0, squares = 0;
       sizes.of_channel(c, [&](std::size_t i) { sum += x[i]; });
@@ -150,12 +148,10 @@ class HostNorm::Run {
       sizes.of_channel(c, [&](std::size_t i) { squares += (x[i] - mean[c]) * (x[i] - mean[c]); });
       invstd[c] = 1 / std::sqrt(squares / sizes.count() + eps);
       unbiased[c] = squares / (sizes.count() - 1);
-      sizes.of_channel(
-          c, [&](std::size_t i) { y[i] = (x[i] - mean[c]) * invstd[c] * gamma[c] + beta[c]; });
     }
-    write(op, CUDNN_ATTR_OPERATION_NORM_FWD_YDESC, y);
     write(op, CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, mean);
     write(op, CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, invstd);
+    inference(op);  // by these
     if (!op.operands.contains(CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC)) return;
     const double factor = number(op, CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC);
     auto average = [&](int from, int to, const Values& now) {

@@ -15,7 +15,6 @@
 #include <iostream>
 #include <map>
 
-#include "io/mapped_file.h"
 #include "io/safetensors.h"
 #include "io/torch_pickle.h"
 #include "io/weights.h"
@@ -47,7 +46,7 @@ nn::StateDict stripped(nn::StateDict tensors, const std::string& prefix, const s
 int list(const Flags& flags) {
   std::map<std::string, std::string> metadata;
   nn::StateDict tensors;
-  if (io::is_torch_file(io::MappedFile(flags.file).bytes())) {
+  if (io::is_torch_file(flags.file)) {
     io::TorchFile file = io::load_torch(flags.file, {.entry = flags.entry});
     metadata = std::move(file.metadata);
     if (!file.entry.empty()) metadata["(entry)"] = file.entry;

@@ -1,6 +1,5 @@
 // The real cuDNN, asked for plans for every convolution of the ResNets on a GPU that is only
-// described (h200.json: the properties of an H200, from its data sheet and the CUDA programming
-// guide's table for compute capability 9.0). What is not asked for without a GPU is to run them.
+// described. What is not asked for without a GPU is to run them.
 
 #include "tensor/cuda/conv_plan.h"
 
@@ -8,12 +7,12 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <optional>
 
 #include "autograd/ops/reduce.h"
 #include "nn/models/models.h"
+#include "support/described_gpu.h"
 #include "support/errors.h"
 #include "support/simulated_gpu.h"
 #include "tensor/creation.h"
@@ -68,15 +67,9 @@ class Notebook final : public CudaBackend {
 class ConvPlans : public ::testing::Test {
  protected:
   void SetUp() override {
-    try {
-      cudnn();
-    } catch (const CudaError& missing) {
-      GTEST_SKIP() << missing.what();
-    }
-    std::ifstream file(RONDO_GPU_PROPERTIES);
-    if (!file) GTEST_SKIP() << RONDO_GPU_PROPERTIES << " is not here";
-    h200.emplace(device_properties(
-        std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>())));
+    std::string why;
+    h200 = test::described_h200(why);
+    if (!h200) GTEST_SKIP() << why;
   }
   std::vector<CudnnPlan> plans(const ConvProblem& p, std::size_t limit = 100) {
     return conv_plans(p, {.properties = &*h200}, limit);
