@@ -224,7 +224,7 @@ void Communicator::open_side_channel(const SideChannelOptions& options) {
 
 void Communicator::set_watch(std::function<std::string()> watch) {
   watch_ = std::move(watch);
-  progress_->set_watch(watch_);
+  progress_->set_watch(watch_, group_.empty());  // the world alone tells what all would tell
 }
 
 void Communicator::check_peer(const char* what, int peer) const {

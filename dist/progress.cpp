@@ -1,5 +1,6 @@
 #include "dist/progress.h"
 
+#include <cstdio>
 #include <exception>
 #include <tuple>
 #include <utility>
@@ -11,6 +12,7 @@ namespace rondo::dist {
 namespace {
 
 constexpr auto watch_every = std::chrono::milliseconds(20);
+constexpr auto look_every = std::chrono::milliseconds(100);  // while nothing is waited for
 constexpr auto launcher_time =
     std::chrono::milliseconds(200);                  // to end the ranks of an aborted job
 constexpr auto nap = std::chrono::microseconds(50);  // of the background thread
@@ -160,7 +162,13 @@ void Progress::run() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
     if (!is_its_turn()) {
-      has_work_for_background_.wait(lock, [&] { return stop_ || is_its_turn(); });
+      if (!looks_around_) {
+        has_work_for_background_.wait(lock,
+                                      [&] { return stop_ || is_its_turn() || looks_around_; });
+      } else if (!has_work_for_background_.wait_for(lock, look_every,
+                                                    [&] { return stop_ || is_its_turn(); })) {
+        look_around();
+      }
       continue;
     }
     has_turn_ = true;
@@ -210,9 +218,13 @@ void Progress::wait(WorkState& work, std::chrono::nanoseconds timeout) {
   if (!work.error.empty()) throw CommError(work.error);
 }
 
-void Progress::set_watch(std::function<std::string()> watch) {
-  std::lock_guard lock(mutex_);
-  watch_ = std::move(watch);
+void Progress::set_watch(std::function<std::string()> watch, bool while_idle) {
+  {
+    std::lock_guard lock(mutex_);
+    watch_ = std::move(watch);
+    looks_around_ = watch_ != nullptr && while_idle;
+  }
+  has_work_for_background_.notify_one();
 }
 
 std::string Progress::ended_peer(Clock::time_point now) {
@@ -222,6 +234,16 @@ std::string Progress::ended_peer(Clock::time_point now) {
   if (ended.empty()) return {};
   if (first_ended_ == Clock::time_point{}) first_ended_ = now;
   return now - first_ended_ > launcher_time ? ended : std::string();
+}
+
+void Progress::look_around() {
+  if (has_turn_ || !broken_.empty()) return;  // who polls will say it
+  const std::string ended = ended_peer(Clock::now());
+  if (ended.empty()) return;
+  looks_around_ = false;
+  std::fprintf(stderr, "warning: rank %d: %s; the next collective will fail\n",
+               options_.transport->rank(), ended.c_str());
+  std::fflush(stderr);
 }
 
 bool Progress::take_turn() {

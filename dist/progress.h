@@ -103,8 +103,8 @@ class Progress : public std::enable_shared_from_this<Progress> {
     return true;
   }
   /// Says of a rank that it has ended; empty while all are there. Asked now and then while
-  /// something is waited for.
-  void set_watch(std::function<std::string()> watch);
+  /// something is waited for; with `while_idle` also by the background thread when nothing is.
+  void set_watch(std::function<std::string()> watch, bool while_idle);
   /// How often a waiter polls in vain before it lets others have the core.
   void set_eager_polls(int polls) { eager_polls_ = polls; }
   /// Whether it is over; without a background thread, after polling once.
@@ -129,6 +129,9 @@ class Progress : public std::enable_shared_from_this<Progress> {
   /// Empty, or who has ended so long ago that the launcher would have ended this rank, too, if that
   /// were all there is to say. By the thread that has the turn.
   std::string ended_peer(Clock::time_point now);
+  /// Says on the error stream, once, who has ended while this rank computes and waits for nobody: a
+  /// step may take long, and the launcher may end this rank before it meets the others again.
+  void look_around();
   static std::string describe_failure(int rank, const std::string& label, const char* what);
   bool has_work() const { return !queue_.empty() || !beside_.empty(); }
   /// Whether the background thread has something to do: others poll rather than it.
@@ -146,6 +149,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   std::atomic<int> eager_polls_ = 64;
   std::function<std::string()> watch_;
   Clock::time_point last_watched_{}, first_ended_{};
+  bool looks_around_ = false;
   bool stop_ = false;
   std::string broken_;  // a collective failed: the ranks are out of step, nothing can follow
   std::shared_ptr<Scratch> scratch_ = std::make_shared<Scratch>();

@@ -5,7 +5,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <sstream>
@@ -294,6 +296,50 @@ TEST(SideChannel, ACollectiveFailsWithTheSentence) {
                        ": all_reduce 0 failed: rank 2 (process 4242 on node7) has ended"));
     }
     EXPECT_EQ(comm->watch()(), "rank 2 (process 4242 on node7) has ended");
+  });
+}
+
+/// What is written to the error stream meanwhile, readable while it is.
+class ErrorStream {
+ public:
+  ErrorStream() : file_(std::tmpfile()), before_(dup(STDERR_FILENO)) {
+    dup2(fileno(file_), STDERR_FILENO);
+  }
+  ~ErrorStream() {
+    dup2(before_, STDERR_FILENO);
+    close(before_);
+    std::fclose(file_);
+  }
+  ErrorStream(const ErrorStream&) = delete;
+  ErrorStream& operator=(const ErrorStream&) = delete;
+
+  std::string text() const {
+    std::string all(1000, '\0');
+    const ssize_t bytes = pread(fileno(file_), all.data(), all.size(), 0);
+    all.resize(static_cast<std::size_t>(std::max<ssize_t>(bytes, 0)));
+    return all;
+  }
+
+ private:
+  std::FILE* file_;
+  int before_;
+};
+
+TEST(SideChannel, WhoComputesTellsOfADeathBeforeItMeetsTheOthers) {
+  const ErrorStream errors;
+  on_ranks(2, [&](auto comm) {
+    if (comm->rank() == 1) {
+      const Played played(*comm);
+      played.join(0);
+      return;
+    }
+    comm->open_side_channel({});
+    const std::string sentence =
+        "warning: rank 0: rank 1 (process 4242 on node7) has ended; the next collective will "
+        "fail\n";
+    EXPECT_TRUE(comes_true([&] { return errors.text() == sentence; })) << errors.text();
+    EXPECT_THROW(comm->all_reduce(ones({10})), CommError);
+    EXPECT_EQ(errors.text(), sentence) << "once is enough";
   });
 }
 
