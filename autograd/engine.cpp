@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "autograd/accumulate_grad.h"
+#include "autograd/autocast.h"
 #include "autograd/grad_mode.h"
 #include "autograd/node.h"
 #include "autograd/ops/arithmetic.h"
@@ -50,6 +51,7 @@ class Run {
       }
     }
     GradModeGuard mode(options_.create_graph);
+    const NoAutocast as_forward_was;  // Note [Mixed precision]
     while (!ready_.empty()) {
       std::shared_ptr<Node> node = ready_.top();
       ready_.pop();

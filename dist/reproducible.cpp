@@ -10,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "autograd/autocast.h"
 #include "autograd/grad_mode.h"
 #include "autograd/ops/loss.h"
 #include "autograd/variable.h"
@@ -52,6 +53,7 @@ class ReproducibleDataParallel::Team {
   void run(std::function<void(int)> task) {
     std::unique_lock lock(mutex_);
     task_ = std::move(task);
+    types_ = Autocast::types();
     ++round_;
     running_ = size();
     changed_.notify_all();
@@ -72,6 +74,7 @@ class ReproducibleDataParallel::Team {
       lock.unlock();
       std::exception_ptr error;
       try {
+        const Autocast as_there(types_);
         task_(i);
       } catch (...) {
         error = std::current_exception();
@@ -85,6 +88,7 @@ class ReproducibleDataParallel::Team {
   std::mutex mutex_;
   std::condition_variable changed_, done_;
   std::function<void(int)> task_;
+  AutocastTypes types_;  // of who calls run
   std::uint64_t round_ = 0;
   int running_ = 0;
   bool stop_ = false;

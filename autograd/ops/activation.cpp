@@ -1,5 +1,6 @@
 #include "autograd/ops/activation.h"
 
+#include "autograd/autocast.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/fused.h"
 #include "autograd/ops/indexing.h"
@@ -164,16 +165,19 @@ Tensor gelu(const Tensor& x, GeluApproximation approximation) {
 }
 Tensor silu(const Tensor& x) { return from_input<Silu>(UnaryOp::silu, check_float(x, "silu")); }
 Tensor softplus(const Tensor& x) {
+  if (const Casts cast{AutocastOp::softplus, x}) return softplus(cast(x));
   return record<SoftplusBackward>({x}, apply_unary(UnaryOp::softplus, check_float(x, "softplus")),
                                   x);
 }
 
 Tensor softmax(const Tensor& x, std::int64_t dim) {
+  if (const Casts cast{AutocastOp::softmax, x}) return softmax(cast(x), dim);
   dim = wrap_dim(dim, x.dim(), "softmax");
   Tensor y = softmax_forward(false, x, dim);
   return record<SoftmaxBackward>({x}, y, y, dim);
 }
 Tensor log_softmax(const Tensor& x, std::int64_t dim) {
+  if (const Casts cast{AutocastOp::log_softmax, x}) return log_softmax(cast(x), dim);
   dim = wrap_dim(dim, x.dim(), "log_softmax");
   Tensor y = softmax_forward(true, x, dim);
   return record<LogSoftmaxBackward>({x}, y, y, dim);

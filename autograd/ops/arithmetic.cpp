@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "autograd/autocast.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
@@ -293,6 +294,7 @@ Tensor div(const Tensor& a, const Tensor& b) {
   return record<DivBackward>({a, b}, compute(BinaryOp::div, a, b, dtype, dtype, {}, "div"), a, b);
 }
 Tensor pow(const Tensor& a, const Tensor& b) {
+  if (const Casts cast{AutocastOp::pow, a}) return pow(cast(a), cast(b));
   Tensor y = compute(BinaryOp::pow, a, b, "pow");
   return record<PowBackward>({a, b}, y, a, b, y);
 }
@@ -321,6 +323,7 @@ Tensor sub(const Tensor& a, Scalar b) { return sub(a, wrapped(a, b)); }
 Tensor mul(const Tensor& a, Scalar b) { return mul(a, wrapped(a, b)); }
 Tensor div(const Tensor& a, Scalar b) { return div(a, wrapped(a, b)); }
 Tensor pow(const Tensor& a, Scalar exponent) {
+  if (const Casts cast{AutocastOp::pow, a}) return pow(cast(a), exponent);
   DType dtype = result_type(a, exponent);
   const auto power = exponent.to<double>();
   require(is_floating(dtype) || power >= 0, "pow: integers have no power of ", power,

@@ -1,5 +1,6 @@
 #include "autograd/ops/conv.h"
 
+#include "autograd/autocast.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/record.h"
@@ -136,6 +137,7 @@ void check(const Tensor& x, const Tensor& w, const Tensor& bias, const Conv2dPar
 }  // namespace
 
 Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv2dOptions options) {
+  if (const Casts cast{AutocastOp::conv2d, x}) return conv2d(cast(x), cast(w), cast(bias), options);
   Conv2dParams params{.stride_h = options.stride.h,
                       .stride_w = options.stride.w,
                       .pad_h = options.padding.h,

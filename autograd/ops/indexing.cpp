@@ -4,6 +4,7 @@
 
 #include "autograd/ops/indexing.h"
 
+#include "autograd/autocast.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/shape.h"
 #include "autograd/record.h"
@@ -197,6 +198,8 @@ struct ScatterAddBackward final : Node {
 }  // namespace
 
 Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src) {
+  if (const Casts cast{AutocastOp::scatter_add, x, src})
+    return scatter_add(cast(x), dim, index, cast(src));
   dim = wrap_dim(dim, x.dim(), "scatter_add");
   require_index(index, "scatter_add");
   require_one_device("scatter_add", {x, index, src});

@@ -4,6 +4,7 @@
 
 #include "autograd/ops/loss.h"
 
+#include "autograd/autocast.h"
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
@@ -174,6 +175,8 @@ Tensor without_ignored(const Tensor& target, const CrossEntropyOptions& options)
 }  // namespace
 
 Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const CrossEntropyOptions& options) {
+  if (const Casts cast{AutocastOp::nll_loss, log_probs})
+    return nll_loss(cast(log_probs), target, options);
   require(options.label_smoothing == 0,
           "nll_loss: label_smoothing is an option of cross_entropy alone");
   if (log_probs.dim() == 1 && target.dim() == 0) {
@@ -189,6 +192,8 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const CrossEntrop
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      const CrossEntropyOptions& options) {
+  if (const Casts cast{AutocastOp::cross_entropy, logits})
+    return cross_entropy(cast(logits), target, options);
   require(options.label_smoothing >= 0 && options.label_smoothing <= 1,
           "cross_entropy: label_smoothing ", options.label_smoothing, " is not within 0 and 1");
   if (logits.dim() == 1 && target.dim() == 0) {
@@ -218,16 +223,20 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
 }
 
 Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  if (const Casts cast{AutocastOp::mse_loss, x}) return mse_loss(cast(x), cast(y), reduction);
   require_pair(x, y, "mse_loss");
   return reduced(square(sub(x, y)), reduction);
 }
 
 Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  if (const Casts cast{AutocastOp::l1_loss, x}) return l1_loss(cast(x), cast(y), reduction);
   require_pair(x, y, "l1_loss");
   return reduced(abs(sub(x, y)), reduction);
 }
 
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction reduction) {
+  if (const Casts cast{AutocastOp::smooth_l1_loss, x})
+    return smooth_l1_loss(cast(x), cast(y), beta, reduction);
   require_pair(x, y, "smooth_l1_loss");
   require(beta >= 0, "smooth_l1_loss: beta ", beta, " is negative");
   Tensor d = abs(sub(x, y));
@@ -256,6 +265,8 @@ struct BceWithLogitsBackward final : Node {
 }  // namespace
 
 Tensor bce_with_logits(const Tensor& x, const Tensor& y, Reduction reduction) {
+  if (const Casts cast{AutocastOp::bce_with_logits, x})
+    return bce_with_logits(cast(x), cast(y), reduction);
   require_pair(x, y, "bce_with_logits");
   // log(1 + exp(-|x|)) is the part that never overflows: loss = max(x, 0) - x y + that.
   Tensor losses = no_grad([&] { return add(sub(relu(x), mul(x, y)), log1p(exp(neg(abs(x))))); });
@@ -263,6 +274,7 @@ Tensor bce_with_logits(const Tensor& x, const Tensor& y, Reduction reduction) {
 }
 
 Tensor kl_div(const Tensor& x, const Tensor& y, Reduction reduction, TargetScale target) {
+  if (const Casts cast{AutocastOp::kl_div, x}) return kl_div(cast(x), cast(y), reduction, target);
   require_pair(x, y, "kl_div");
   if (target == TargetScale::log_probabilities) return reduced(mul(exp(y), sub(y, x)), reduction);
   Tensor log_y = log(masked_fill(y, eq(y, 0.0), 1.0));  // 0 log 0 = 0

@@ -1,5 +1,6 @@
 #include "autograd/ops/matmul.h"
 
+#include "autograd/autocast.h"
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/fused.h"
@@ -65,6 +66,7 @@ Tensor as_batch(const Tensor& x, const Dims& batch) {
 }  // namespace
 
 Tensor bmm(const Tensor& a, const Tensor& b) {
+  if (const Casts cast{AutocastOp::bmm, a}) return bmm(cast(a), cast(b));
   require<ShapeError>(
       a.dim() == 3 && b.dim() == 3 && a.size(0) == b.size(0) && a.size(2) == b.size(1),
       "bmm: shapes ", a.shape(), " and ", b.shape(), " do not multiply");
@@ -75,6 +77,7 @@ Tensor bmm(const Tensor& a, const Tensor& b) {
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
+  if (const Casts cast{AutocastOp::matmul, a}) return matmul(cast(a), cast(b));
   require<ShapeError>(a.dim() >= 1 && b.dim() >= 1,
                       "matmul: a 0-dim tensor has no product; use mul");
   check_operands(a, b, "matmul");
@@ -101,6 +104,8 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  if (const Casts cast{AutocastOp::linear, x})
+    return linear(cast(x), cast(weight), cast(bias), activation);
   require<ShapeError>(weight.dim() == 2 && x.dim() >= 1 && x.size(-1) == weight.size(1),
                       "linear: input ", x.shape(), " does not fit a weight of shape ",
                       weight.shape(), " (out, in)");

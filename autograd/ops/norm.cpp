@@ -1,5 +1,6 @@
 #include "autograd/ops/norm.h"
 
+#include "autograd/autocast.h"
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
@@ -246,6 +247,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
 
 Tensor layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& gamma,
                   const Tensor& beta, double eps) {
+  if (const Casts cast{AutocastOp::layer_norm, x})
+    return layer_norm(cast(x), normalized_shape, cast(gamma), cast(beta), eps);
   check_float(x, "layer_norm");
   require<ShapeError>(!normalized_shape.empty(), "layer_norm: normalized_shape is empty");
   for (auto [v, what] : {std::pair{&gamma, "gamma"}, {&beta, "beta"}}) {
@@ -265,6 +268,8 @@ Tensor layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& g
 
 Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma, const Tensor& beta,
                   double eps) {
+  if (const Casts cast{AutocastOp::group_norm, x})
+    return group_norm(cast(x), groups, cast(gamma), cast(beta), eps);
   check_float(x, "group_norm");
   require<ShapeError>(x.dim() >= 2 && groups > 0 && x.size(1) % groups == 0, "group_norm: input ",
                       x.shape(), " does not divide into ", groups, " groups of channels");

@@ -3,6 +3,7 @@
 
 #include "autograd/ops/pool.h"
 
+#include "autograd/autocast.h"
 #include "autograd/ops/shape.h"
 #include "autograd/record.h"
 #include "tensor/backend.h"
@@ -206,6 +207,8 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Conv2dOptions::Pair output_size) {
 }
 
 Tensor upsample_nearest2d(const Tensor& x, std::int64_t scale) {
+  if (const Casts cast{AutocastOp::upsample_nearest2d, x})
+    return upsample_nearest2d(cast(x), scale);
   require<ShapeError>(x.dim() == 4, "upsample_nearest2d: input ", x.shape(),
                       " is not (N, C, H, W)");
   require<ShapeError>(scale > 0, "upsample_nearest2d: scale ", scale, " is not positive");

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "autograd/autocast.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/reduced.h"
@@ -38,6 +39,7 @@ struct MeanBackward final : Node {
 }  // namespace
 
 Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
+  if (const Casts cast{AutocastOp::sum, x}) return sum(cast(x), dims, keepdim);
   Reduced shape = reduced(x, dims, keepdim, "sum");
   DType dtype = is_floating(x.dtype()) ? x.dtype() : i64;
   Tensor y = renamed(reduce_kept(ReduceOp::sum, x, shape, dtype), shape.result);
@@ -92,6 +94,7 @@ Tensor std(const Tensor& x, const Dims& dims, std::int64_t correction, bool keep
 }
 
 Tensor prod(const Tensor& x) {
+  if (const Casts cast{AutocastOp::prod, x}) return prod(cast(x));
   if (!is_floating(x.dtype()) || x.numel() == 0) {
     Reduced shape = reduced(x, {}, false, "prod");
     DType dtype = is_floating(x.dtype()) ? x.dtype() : i64;
@@ -131,6 +134,7 @@ struct NormBackward final : Node {
 }  // namespace
 
 Tensor norm(const Tensor& x, const Dims& dims, bool keepdim) {
+  if (const Casts cast{AutocastOp::norm, x}) return norm(cast(x), dims, keepdim);
   require_float(x, "norm");
   Reduced shape = reduced(x, dims, keepdim, "norm");
   Tensor y = no_grad([&] {
@@ -175,6 +179,7 @@ struct VectorNormBackward final : Node {
 }  // namespace
 
 Tensor vector_norm(const Tensor& x, double ord, const Dims& dims, bool keepdim) {
+  if (const Casts cast{AutocastOp::norm, x}) return vector_norm(cast(x), ord, dims, keepdim);
   require(ord > 0, "vector_norm: ord ", ord, " is not positive");
   if (ord == 2) return norm(x, dims, keepdim);
   require_float(x, "vector_norm");
@@ -215,6 +220,7 @@ struct LogSumExpBackward final : Node {
 }  // namespace
 
 Tensor logsumexp(const Tensor& x, const Dims& dims, bool keepdim) {
+  if (const Casts cast{AutocastOp::logsumexp, x}) return logsumexp(cast(x), dims, keepdim);
   require_float(x, "logsumexp");
   Reduced shape = reduced(x, dims, keepdim, "logsumexp");
   Tensor y = no_grad([&] {
@@ -250,6 +256,7 @@ Tensor running_sum(const Tensor& x, std::int64_t dim, bool reverse) {
 }  // namespace
 
 Tensor cumsum(const Tensor& x, std::int64_t dim) {
+  if (const Casts cast{AutocastOp::cumsum, x}) return cumsum(cast(x), dim);
   dim = wrap_dim(dim, x.dim(), "cumsum");
   if (x.dim() == 0) return reshape(cumsum(reshape(x, {1}), 0), {});
   return running_sum(is_floating(x.dtype()) ? x : to(x, i64), dim, false);

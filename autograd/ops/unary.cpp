@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "autograd/autocast.h"
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/shape.h"
@@ -16,6 +17,10 @@ namespace {
 
 /// Integers take part as f32 in ops that leave the integers.
 Tensor as_float(const Tensor& x) { return is_floating(x.dtype()) ? x : to(x, f32); }
+Tensor as_float(AutocastOp op, const Tensor& x) {
+  const Casts cast(op, x);
+  return as_float(cast ? cast(x) : x);
+}
 
 /// Saves the input: dx = dy f'(x).
 template <class Derivative>
@@ -183,23 +188,37 @@ Tensor neg(const Tensor& x) {
 }
 Tensor abs(const Tensor& x) { return from_input<Abs>(UnaryOp::abs, x); }
 Tensor sign(const Tensor& x) { return flat("sign", UnaryOp::sign, x); }
-Tensor exp(const Tensor& x) { return from_output<Exp>(UnaryOp::exp, as_float(x)); }
-Tensor expm1(const Tensor& x) { return from_output<Expm1>(UnaryOp::expm1, as_float(x)); }
-Tensor log(const Tensor& x) { return from_input<Log>(UnaryOp::log, as_float(x)); }
-Tensor log1p(const Tensor& x) { return from_input<Log1p>(UnaryOp::log1p, as_float(x)); }
+Tensor exp(const Tensor& x) { return from_output<Exp>(UnaryOp::exp, as_float(AutocastOp::exp, x)); }
+Tensor expm1(const Tensor& x) {
+  return from_output<Expm1>(UnaryOp::expm1, as_float(AutocastOp::expm1, x));
+}
+Tensor log(const Tensor& x) { return from_input<Log>(UnaryOp::log, as_float(AutocastOp::log, x)); }
+Tensor log1p(const Tensor& x) {
+  return from_input<Log1p>(UnaryOp::log1p, as_float(AutocastOp::log1p, x));
+}
 Tensor sqrt(const Tensor& x) { return from_output<Sqrt>(UnaryOp::sqrt, as_float(x)); }
-Tensor rsqrt(const Tensor& x) { return from_output<Rsqrt>(UnaryOp::rsqrt, as_float(x)); }
+Tensor rsqrt(const Tensor& x) {
+  return from_output<Rsqrt>(UnaryOp::rsqrt, as_float(AutocastOp::rsqrt, x));
+}
 Tensor reciprocal(const Tensor& x) {
-  return from_output<Reciprocal>(UnaryOp::reciprocal, as_float(x));
+  return from_output<Reciprocal>(UnaryOp::reciprocal, as_float(AutocastOp::reciprocal, x));
 }
 Tensor square(const Tensor& x) { return from_input<Square>(UnaryOp::square, x); }
 Tensor sin(const Tensor& x) { return from_input<Sin>(UnaryOp::sin, as_float(x)); }
 Tensor cos(const Tensor& x) { return from_input<Cos>(UnaryOp::cos, as_float(x)); }
-Tensor tan(const Tensor& x) { return from_output<Tan>(UnaryOp::tan, as_float(x)); }
-Tensor sinh(const Tensor& x) { return from_input<Sinh>(UnaryOp::sinh, as_float(x)); }
-Tensor cosh(const Tensor& x) { return from_input<Cosh>(UnaryOp::cosh, as_float(x)); }
-Tensor asin(const Tensor& x) { return from_input<Asin>(UnaryOp::asin, as_float(x)); }
-Tensor acos(const Tensor& x) { return from_input<Acos>(UnaryOp::acos, as_float(x)); }
+Tensor tan(const Tensor& x) { return from_output<Tan>(UnaryOp::tan, as_float(AutocastOp::tan, x)); }
+Tensor sinh(const Tensor& x) {
+  return from_input<Sinh>(UnaryOp::sinh, as_float(AutocastOp::sinh, x));
+}
+Tensor cosh(const Tensor& x) {
+  return from_input<Cosh>(UnaryOp::cosh, as_float(AutocastOp::cosh, x));
+}
+Tensor asin(const Tensor& x) {
+  return from_input<Asin>(UnaryOp::asin, as_float(AutocastOp::asin, x));
+}
+Tensor acos(const Tensor& x) {
+  return from_input<Acos>(UnaryOp::acos, as_float(AutocastOp::acos, x));
+}
 Tensor atan(const Tensor& x) { return from_input<Atan>(UnaryOp::atan, as_float(x)); }
 Tensor erf(const Tensor& x) { return from_input<Erf>(UnaryOp::erf, as_float(x)); }
 Tensor floor(const Tensor& x) { return rounded("floor", UnaryOp::floor, x); }

@@ -2,6 +2,7 @@
 // rondo.h: everything at once, `#include <rondo/rondo.h>`. Each header is also there by itself:
 // `#include <rondo/nn/conv2d.h>` in the source tree and in an installed copy alike.
 
+#include "autograd/autocast.h"
 #include "autograd/engine.h"
 #include "autograd/grad_mode.h"
 #include "autograd/gradcheck.h"

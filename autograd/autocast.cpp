@@ -1,0 +1,154 @@
+#include "autograd/autocast.h"
+
+#include <memory>
+#include <unordered_map>
+#include <utility>
+
+#include "autograd/grad_mode.h"
+#include "autograd/ops/shape.h"
+#include "tensor/error.h"
+
+namespace rondo {
+namespace {
+
+enum class Operands : std::uint8_t { as_they_come, lower, f32, widest };
+
+struct Rule {
+  Operands cpu, cuda;
+  Operands on(Device device) const { return device.is_cpu() ? cpu : cuda; }
+};
+
+/// PyTorch's lists (aten/src/ATen/autocast_mode.h, and autocast_mode.cpp for the CPU): the CPU's
+/// leave everything to its kernels, which compute in f32 inside, that is not a product or a loss.
+/// The ops that get the widest type among their operands there (cat, stack, atan2, …) do so in
+/// rondo outside of scopes, too, but for scatter_add.
+Rule rule(AutocastOp op) {
+  using enum Operands;
+  switch (op) {
+    case AutocastOp::conv2d:
+    case AutocastOp::linear:
+    case AutocastOp::matmul:
+    case AutocastOp::bmm:
+      return {lower, lower};
+    case AutocastOp::prod:
+    case AutocastOp::nll_loss:
+    case AutocastOp::cross_entropy:
+    case AutocastOp::mse_loss:
+    case AutocastOp::l1_loss:
+    case AutocastOp::smooth_l1_loss:
+    case AutocastOp::bce_with_logits:
+    case AutocastOp::kl_div:
+      return {f32, f32};
+    case AutocastOp::acos:
+    case AutocastOp::asin:
+    case AutocastOp::cosh:
+    case AutocastOp::exp:
+    case AutocastOp::expm1:
+    case AutocastOp::log:
+    case AutocastOp::log1p:
+    case AutocastOp::reciprocal:
+    case AutocastOp::rsqrt:
+    case AutocastOp::sinh:
+    case AutocastOp::tan:
+    case AutocastOp::pow:
+    case AutocastOp::softplus:
+    case AutocastOp::softmax:
+    case AutocastOp::log_softmax:
+    case AutocastOp::layer_norm:
+    case AutocastOp::group_norm:
+    case AutocastOp::sum:
+    case AutocastOp::norm:
+    case AutocastOp::logsumexp:
+    case AutocastOp::cumsum:
+    case AutocastOp::upsample_nearest2d:
+      return {as_they_come, f32};
+    case AutocastOp::scatter_add:
+      return {as_they_come, widest};
+  }
+  return {as_they_come, as_they_come};
+}
+
+/// A leaf that was cast. It holds the leaf, too, so that no other tensor takes its address.
+struct CastLeaf {
+  Tensor leaf, cast;
+  std::uint64_t version;
+};
+
+struct ThreadState {
+  AutocastTypes types;
+  int depth = 0;
+  std::unordered_map<const TensorImpl*, CastLeaf> leaves;
+};
+
+ThreadState& state() {
+  thread_local ThreadState of_thread;
+  return of_thread;
+}
+
+// Apart from the rest, since each op of each program asks.
+thread_local bool enabled = false;
+
+AutocastTypes exchange(const AutocastTypes& types) {
+  enabled = types.any();
+  return std::exchange(state().types, types);
+}
+
+/// x in `dtype`, through the scope's memory of leaves.
+Tensor cast_leaf(const Tensor& x, DType dtype) {
+  auto& leaves = state().leaves;
+  auto it = leaves.find(x.impl_ptr().get());
+  if (it == leaves.end() || it->second.version != x.version() || it->second.cast.dtype() != dtype) {
+    const CastLeaf made{x, to(x, dtype), x.version()};
+    it = leaves.insert_or_assign(x.impl_ptr().get(), made).first;
+  }
+  return it->second.cast;
+}
+
+}  // namespace
+
+Autocast::Autocast(Device device, DType dtype) {
+  require<DTypeError>(dtype == bf16 || dtype == f16, "autocast: ", dtype,
+                      " is not a 16-bit floating-point type; use bf16",
+                      device.is_cuda() ? " or f16" : "");
+  require<DTypeError>(dtype != f16 || device.is_cuda(),
+                      "autocast: f16 is not for the CPU, whose oneDNN has no products in it; use "
+                      "bf16");
+  AutocastTypes types = state().types;
+  types[device] = dtype;
+  before_ = exchange(types);
+  ++state().depth;
+}
+
+Autocast::Autocast(const AutocastTypes& types) : before_(exchange(types)) { ++state().depth; }
+
+Autocast::~Autocast() {
+  exchange(before_);
+  if (--state().depth == 0) state().leaves.clear();
+}
+
+AutocastTypes Autocast::types() { return state().types; }
+bool Autocast::is_enabled() { return enabled; }
+
+void Casts::begin(AutocastOp op, const Tensor& x, const Tensor& y) {
+  const std::optional<DType> lower = state().types[x.device()];
+  const Operands wanted = rule(op).on(x.device());
+  if (!lower || wanted == Operands::as_they_come) return;
+  dtype_ = wanted == Operands::lower    ? *lower
+           : wanted == Operands::widest ? promote(x.dtype(), y.dtype())
+                                        : f32;
+  device_ = x.device();
+  before_ = exchange({});
+}
+
+void Casts::end() const { exchange(before_); }
+
+Tensor Casts::operator()(const Tensor& x) const {
+  if (!x.defined() || !is_floating(x.dtype()) || x.dtype() == f64 || x.dtype() == *dtype_ ||
+      x.device().type != device_.type)
+    return x;
+  // Without recording, a cast would have no way back to its leaf when it is used again with it.
+  return x.is_leaf() && x.requires_grad() && GradMode::is_enabled() ? cast_leaf(x, *dtype_)
+                                                                    : to(x, *dtype_);
+}
+
+}  // namespace rondo
