@@ -71,6 +71,7 @@ void Progress::complete(WorkState& work, std::string error) {
   if (!error.empty() && work.begun) {
     keep_for_ever(work, std::exchange(scratch_, std::make_shared<Scratch>()));
   }
+  work.ready = nullptr;
   work.begin = nullptr;
   work.finish = nullptr;
   work.keep.reset();

@@ -65,15 +65,11 @@ class DirectWork final : public TransferWork {
 /// A transfer over the host: its results go from the host's tensors to the GPU's.
 class StagedWork final : public TransferWork {
  public:
-  /// `sources` are what is read on a stream beside: they live until the transfer is over.
-  StagedWork(Work transfer, Tensors sources, std::vector<StagedCollectives::FromHost> results)
-      : TransferWork(std::move(transfer)),
-        sources_(std::move(sources)),
-        results_(std::move(results)) {}
+  StagedWork(Work transfer, std::vector<StagedCollectives::FromHost> results)
+      : TransferWork(std::move(transfer)), results_(std::move(results)) {}
 
  private:
   void finish() override {
-    sources_.clear();
     for (const auto& [from, to] : std::exchange(results_, {})) {
       if (!to.defined() || to.numel() == 0) continue;
       backend(to).copy(from, as_run(to));
@@ -81,7 +77,6 @@ class StagedWork final : public TransferWork {
                                                       cuda::current_stream(to.device().index));
     }
   }
-  Tensors sources_;
   std::vector<StagedCollectives::FromHost> results_;
 };
 
@@ -112,9 +107,9 @@ Work StagedCollectives::start(std::string what, Job job, Tensors sources,
   cuda::Event there(device_.index);
   there.record(stream_);
   job.name = std::move(what);
-  job.ready = [there] { return there.is_done(); };
-  return Work(std::make_shared<StagedWork>(comm_.start(std::move(job)), std::move(sources),
-                                           std::move(results)));
+  // Until then the sources are read, whatever becomes of the Work.
+  job.ready = [there, sources = std::move(sources)] { return there.is_done(); };
+  return Work(std::make_shared<StagedWork>(comm_.start(std::move(job)), std::move(results)));
 }
 
 Work StagedCollectives::all_reduce(std::string what, const Tensor& x, ReduceOp op,
@@ -122,7 +117,9 @@ Work StagedCollectives::all_reduce(std::string what, const Tensor& x, ReduceOp o
   // Over another transport "mpi" only says that the host carries it.
   const bool native = (algorithm == AllReduce::mpi || algorithm == AllReduce::mpi_blocking) &&
                       std::strcmp(comm_.backend(), "mpi") == 0;
-  if (native && comm_.transport().reaches_gpus()) {
+  // Types that MPI has no name for are added up by the host, in the host's memory.
+  if (native && comm_.transport().reaches_gpus() &&
+      comm_.transport().has_native_all_reduce(x.dtype())) {
     const cuda::Event ready(device_.index);
     ready.record(cuda::current_stream(device_.index));
     auto job = comm_.all_reduce_job(x, op == ReduceOp::avg ? ReduceOp::sum : op, algorithm);

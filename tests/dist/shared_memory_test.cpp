@@ -199,6 +199,26 @@ TEST_P(SharedMemoryTest, AsynchronousAndMixedWithMessages) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, SharedMemoryTest, ::testing::Values(1, 2, 3, 4, 7));
 
+TEST(SharedMemory, ABarrierMeetsThoseWhoHaveNothingElseToDo) {
+  on_ranks_sharing_memory(2, [](auto comm) {
+    for (int round = 0; round < 20; ++round) {
+      const Tensor x = full({1}, 3), sum = ones({1000});
+      if (comm->rank() == 0) {  // a message is under way, so its barrier has to queue
+        const Work sent = comm->send_async(x, 1);
+        comm->barrier();
+        sent.wait();
+      } else {
+        comm->barrier();
+        comm->recv(x, 0);
+      }
+      const Work reduced = comm->all_reduce_async(sum);
+      comm->barrier();
+      reduced.wait();
+      EXPECT_EQ(sum.to_vector<float>()[999], 2);
+    }
+  });
+}
+
 TEST(SharedMemory, AMissingRankIsNamed) {
   std::string small, large;
   for (auto [count, message] : {std::pair(10, &small), std::pair(1'000'000, &large)}) {
