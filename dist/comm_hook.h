@@ -48,6 +48,10 @@ class CommHook {
   /// All rounds are over: leaves the average in bucket.flat.
   virtual void finish(const GradBucket& bucket, Communicator& comm) = 0;
 
+  /// For so many steps it does something else than ever after: a step that is captured into a graph
+  /// must come later.
+  virtual std::int64_t warm_up_steps() const { return 0; }
+
   /// What it remembers from step to step on this rank, for checkpoints; shares memory with it.
   const nn::StateDict& state() const { return state_; }
 

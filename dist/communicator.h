@@ -122,6 +122,11 @@ class Communicator {
   /// "rank 1 has --batch 64 where rank 0 has --batch 128".
   void agree(const std::string& what, const std::string& value);
 
+  /// How many collectives have been called, which must be equal on all ranks. Who launches a graph
+  /// that holds some counts them by himself.
+  std::uint64_t collectives() const { return sequence_; }
+  void set_collectives(std::uint64_t count) { sequence_ = count; }
+
   /// A communicator of some of the ranks, numbered in the order given; null on the others. All
   /// ranks call it with the same list. It has this one's options and GPU, and its collectives run
   /// beside this one's. Throws CommError on all ranks for a list that is empty, names a rank twice

@@ -26,6 +26,7 @@ class PowerSgdHook final : public CommHook {
   explicit PowerSgdHook(PowerSgdOptions options = {});
   const char* name() const override { return "powersgd"; }
   void prepare(const std::vector<GradBucket>& buckets, Communicator& comm) override;
+  std::int64_t warm_up_steps() const override { return options_.start_step; }
   int rounds() const override { return 2; }
   std::vector<Work> start(int round, const GradBucket& bucket, Communicator& comm) override;
   void finish(const GradBucket& bucket, Communicator& comm) override;

@@ -53,7 +53,8 @@ class StreamWork final : public Pending {
         tensors_(std::move(tensors)),
         done_(std::move(done)),
         failure_(std::move(failure)),
-        device_(tensors_.front().device().index) {}
+        device_(tensors_.front().device().index),
+        issuer_(cuda::current_stream(device_).id()) {}
 
   bool test() override { return done_.is_done(); }
   void wait(std::optional<std::chrono::nanoseconds> timeout) override {
@@ -66,8 +67,11 @@ class StreamWork final : public Pending {
       }
     }
     failure_->check();  // an aborted collective is over, too
-    done_.block(cuda::current_stream(device_));
-    release();
+    const cuda::Stream& current = cuda::current_stream(device_);
+    done_.block(current);
+    // Whatever reuses their memory there comes after the collective. Another stream knows nothing
+    // of it: then the watchdog lets go of them, when it is over.
+    if (current.id() == issuer_) release();
   }
   void release() {
     std::vector<Tensor> gone;
@@ -86,6 +90,7 @@ class StreamWork final : public Pending {
   cuda::Event done_;
   std::shared_ptr<const Failure> failure_;
   int device_;
+  cuda::StreamId issuer_;
   Clock::time_point issued_ = Clock::now();
 };
 
@@ -248,8 +253,8 @@ Work NcclCollectives::put(std::string what, std::vector<Tensor> tensors, Body bo
                        ": the communicator has been aborted");
     body();
     settle(what);
-  } catch (...) {
-    abort();  // the ranks are out of step: nothing can follow
+  } catch (const std::exception& e) {
+    watchdog_->give_up(e.what());  // the ranks are out of step: nothing can follow
     throw;
   }
   const cuda::Event done(device);

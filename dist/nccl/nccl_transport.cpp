@@ -1,5 +1,6 @@
 #include "dist/nccl/nccl_transport.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "dist/cuda/combine.h"
@@ -90,17 +91,20 @@ class DeviceScratch final : public Scratch {
  public:
   explicit DeviceScratch(const cuda::Stream& stream) : stream_(stream) {}
   char* reserve(std::size_t bytes) override {
-    if (!memory_.defined() || static_cast<std::size_t>(memory_.nbytes()) < bytes) {
+    const auto held = memory_.empty() ? 0 : static_cast<std::size_t>(memory_.back().nbytes());
+    if (memory_.empty() || held < bytes) {
       const cuda::StreamGuard guard(stream_);  // the allocator orders memory by stream
-      memory_ = Tensor::empty({static_cast<std::int64_t>(bytes)},
-                              {.dtype = u8, .device = Device::cuda(stream_.device())});
+      memory_.push_back(Tensor::empty({static_cast<std::int64_t>(std::max(bytes, 2 * held))},
+                                      {.dtype = u8, .device = Device::cuda(stream_.device())}));
     }
-    return static_cast<char*>(memory_.data_ptr());
+    return static_cast<char*>(memory_.back().data_ptr());
   }
 
  private:
   cuda::Stream stream_;
-  Tensor memory_;
+  // The last is the largest. The others are kept: a graph may have been captured with them. Each is
+  // at most half of the next.
+  std::vector<Tensor> memory_;
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "dist/nccl/watchdog.h"
 
+#include <utility>
+
 #include "dist/transport.h"
 #include "tensor/cuda/runtime.h"
 #include "tensor/error.h"
@@ -52,7 +54,13 @@ bool Watchdog::is_idle() const {
 void Watchdog::run() {
   const cuda::DeviceGuard guard(options_.device);
   std::unique_lock lock(mutex_);
-  while (!stop_) {
+  while (!stop_ || abort_wanted_) {
+    if (std::exchange(abort_wanted_, false)) {
+      lock.unlock();
+      options_.abort();
+      lock.lock();
+      continue;
+    }
     if (watched_.empty() || failed_) {
       changed_.wait(lock);
       continue;
@@ -60,7 +68,7 @@ void Watchdog::run() {
     lock.unlock();
     look();
     lock.lock();
-    if (!stop_) changed_.wait_for(lock, between_looks, [&] { return stop_; });
+    if (!stop_) changed_.wait_for(lock, between_looks, [&] { return stop_ || abort_wanted_; });
   }
 }
 
@@ -93,6 +101,15 @@ void Watchdog::look() {
                     " s of waiting for the other ranks");
   }
   if (!late.empty()) fail(std::move(late));
+}
+
+void Watchdog::give_up(std::string why) {
+  failure_->set(std::move(why));
+  {
+    std::lock_guard lock(mutex_);
+    failed_ = abort_wanted_ = true;
+  }
+  changed_.notify_all();
 }
 
 void Watchdog::fail(std::string why) {

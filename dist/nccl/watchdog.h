@@ -47,6 +47,9 @@ class Watchdog {
   /// From now on waits for `is_done`, after all that was handed over before; then drops it, and
   /// what it holds.
   void watch(std::string name, std::function<bool()> is_done);
+  /// Has the communicator aborted, by this object's thread: NCCL's abort lasts as long as a graph
+  /// that uses the communicator, which may be the caller's. From now on failure() says why.
+  void give_up(std::string why);
   /// Where it says that the communicator has been aborted, and why.
   std::shared_ptr<const Failure> failure() const { return failure_; }
   /// Looks no more, and drops what it holds.
@@ -71,6 +74,7 @@ class Watchdog {
   Clock::time_point head_since_{};  // when the oldest became the oldest
   std::shared_ptr<Failure> failure_ = std::make_shared<Failure>();
   bool failed_ = false;
+  bool abort_wanted_ = false;
   bool stop_ = false;
   std::thread thread_;
 };

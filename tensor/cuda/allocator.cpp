@@ -16,8 +16,9 @@ std::function<bool()> mark_in(StreamId id) {
   return [event, device = id.device] {
     DeviceGuard guard(device);
     const cudaError_t status = cudart().event_query(event.get());
-    if (status == cudaErrorNotReady) cudart().get_last_error();
-    return status != cudaErrorNotReady;
+    // Not yet; or nobody can say, as of an event that a graph has captured: then never.
+    if (status != cudaSuccess) cudart().get_last_error();
+    return status == cudaSuccess;
   };
 }
 
@@ -80,7 +81,12 @@ CachingAllocator& CachingAllocator::of(int device) {
 void* CachingAllocator::allocate(std::size_t bytes) {
   BlockPool* graph = capture_memory(device_);
   BlockPool& pool = graph != nullptr ? *graph : pool_;
-  void* data = pool.allocate(bytes, current_stream(device_).id(), AllocationTag::current());
+  const StreamId stream = current_stream(device_).id();
+  void* data = pool.allocate(bytes, stream, AllocationTag::current());
+  if (data == nullptr && graph != nullptr) {  // what lies unused outside of the graph would do
+    pool_.empty_cache();
+    data = pool.allocate(bytes, stream, AllocationTag::current());
+  }
   if (data != nullptr && graph != nullptr) {
     std::lock_guard lock(mutex_);
     others_[data] = graph->shared_from_this();
@@ -92,9 +98,9 @@ void* CachingAllocator::allocate(std::size_t bytes) {
   check(cudart().mem_get_info(&free, &total));
   const std::size_t kept = stats().graphs;
   const std::string graphs = kept > 0 ? concat(", its graphs ", kept, " bytes") : "";
-  throw CudaError(concat("cuda:", device_, " is out of memory: ", bytes, " bytes asked for; of ",
-                         total, " this process holds ", pool_.report(), graphs, ", and ", free,
-                         " are free"));
+  throw OutOfMemoryError(concat("cuda:", device_, " is out of memory: ", bytes,
+                                " bytes asked for; of ", total, " this process holds ",
+                                pool_.report(), graphs, ", and ", free, " are free"));
 }
 
 void CachingAllocator::deallocate(void* data, std::size_t) noexcept {

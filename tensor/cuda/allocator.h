@@ -62,6 +62,8 @@ class PinnedAllocator final : public Allocator {
   Device device() const override { return Device::cpu(); }
   void* allocate(std::size_t bytes) override;
   void deallocate(void* data, std::size_t bytes) noexcept override;
+  /// Whether memory that begins here is this allocator's, and in use.
+  bool owns(void* data) const { return pool_.owns(data); }
   void record_stream(void* data, const Stream& stream);
 
  private:

@@ -107,6 +107,11 @@ void BlockPool::free(void* data) noexcept {
   }
 }
 
+bool BlockPool::owns(void* data) const {
+  std::lock_guard lock(mutex_);
+  return in_use_.contains(data);
+}
+
 void BlockPool::record_stream(void* data, StreamId stream) {
   std::lock_guard lock(mutex_);
   auto found = in_use_.find(data);

@@ -63,6 +63,8 @@ class BlockPool : public std::enable_shared_from_this<BlockPool> {
   /// spare, the source has so much.
   void* allocate(std::size_t bytes, StreamId stream, const char* tag);
   void free(void* data) noexcept;
+  /// Whether this is the address of a block that is in use.
+  bool owns(void* data) const;
   /// `stream` uses the block too: freed, it waits for what is in that stream by then.
   void record_stream(void* data, StreamId stream);
 

@@ -5,6 +5,7 @@
 // are copied to channels_last for the kernel, and their gradient back, which costs a pass over the
 // weights alone.
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -33,6 +34,13 @@ CudnnPlan measured_plan(const ConvProblem& p, const Tensor& x, const Tensor& w, 
   return std::move(plans[best->index]);
 }
 
+/// The engine that wants the least memory besides the tensors.
+CudnnPlan smallest_plan(const ConvProblem& p) {
+  constexpr std::size_t all = 100;
+  std::vector<CudnnPlan> plans = conv_plans(p, {.handle = cudnn_handle(p.device)}, all);
+  return std::move(*std::ranges::min_element(plans, {}, &CudnnPlan::workspace));
+}
+
 void run(ConvPass pass, const Tensor& x, const Tensor& w, const Tensor& y,
          const Conv2dParams& params) {
   const int device = x.device().index;
@@ -53,7 +61,16 @@ void run(ConvPass pass, const Tensor& x, const Tensor& w, const Tensor& y,
         p.measured ? measured_plan(p, x, w, y)
                    : std::move(conv_plans(p, {.handle = cudnn_handle(device)}, 1)[0]));
   });
-  execute(*plan, x, w, y);
+  try {
+    execute(*plan, x, w, y);
+  } catch (const OutOfMemoryError&) {
+    // Its workspace may be what does not fit; the slower engines often want none.
+    if (plan->workspace == 0) throw;
+    const auto smaller = std::make_shared<CudnnPlan>(smallest_plan(p));
+    if (smaller->workspace >= plan->workspace) throw;
+    plans->put(p.key(), smaller);
+    execute(*smaller, x, w, y);
+  }
 }
 
 /// Whether a plan, which counts on dense channels_last and on 16 bytes, can use x where it lies.

@@ -179,6 +179,10 @@ void CudaBackend::copy(const Tensor& x, const Tensor& y) {
   if (x.device().is_cpu()) {
     // From ordinary memory the call returns once the bytes have been taken over.
     copy_bytes(device_, from.data_ptr(), to.data_ptr(), to.nbytes(), cudaMemcpyHostToDevice);
+    // Pinned memory is still to be read.
+    PinnedAllocator& pinned = PinnedAllocator::instance();
+    void* memory = from.impl().storage->data();
+    if (pinned.owns(memory)) pinned.record_stream(memory, current_stream(device_));
   } else if (y.device().is_cpu()) {
     copy_bytes(device_, from.data_ptr(), to.data_ptr(), to.nbytes(), cudaMemcpyDeviceToHost);
     current_stream(device_).synchronize();  // the host will read it

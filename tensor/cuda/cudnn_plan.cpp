@@ -146,4 +146,9 @@ std::shared_ptr<const CudnnPlan> PlanCache::get(
   return found->second;
 }
 
+void PlanCache::put(const std::vector<std::int64_t>& key, std::shared_ptr<const CudnnPlan> plan) {
+  const std::lock_guard lock(mutex_);
+  known_[{&cudnn(), key}] = std::move(plan);
+}
+
 }  // namespace rondo::cuda

@@ -98,6 +98,8 @@ class PlanCache {
   std::shared_ptr<const CudnnPlan> get(
       const std::vector<std::int64_t>& key,
       const std::function<std::shared_ptr<const CudnnPlan>()>& make);
+  /// From now on `get` returns this one.
+  void put(const std::vector<std::int64_t>& key, std::shared_ptr<const CudnnPlan> plan);
 
  private:
   std::mutex mutex_;

@@ -4,9 +4,9 @@
 // Where memory runs along the reduced dimensions, the threads of a block share out one output's
 // offsets and join what they found. Where it runs along the kept ones, neighbouring threads have
 // neighbouring outputs, and each goes through all of its own offsets: either way a warp reads what
-// lies side by side. In the second case few outputs would keep few threads busy, so the offsets are
-// then cut into splits, whose results a second kernel joins. How they are cut depends on sizes
-// alone: the sums are the same in every run.
+// lies side by side. Few outputs would keep few blocks or threads busy, so their offsets are cut
+// into splits, whose results a second kernel joins. How they are cut depends on sizes alone: the
+// sums are the same in every run.
 
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/lines.cuh"
@@ -50,45 +50,51 @@ struct Reduction {
         along_rows(outputs == 1 || (length > 1 && r.steps[0][0] <= k.steps[0][0])) {}
 };
 
+/// Of all offsets of all outputs, split i / outputs of output i % outputs.
 template <ReduceOp op, class C>
-struct ReduceRow {
+struct Splits {
   Reduction reduction;
-  template <class Group>
-  RONDO_HD void operator()(const Group& group, std::int64_t row) const {
-    using F = Fold<op>;
-    const auto at = reduction.kept.locate(row);
-    C total = F::template identity<C>();
-    for (std::int64_t i = group.thread(); i < reduction.length; i += group.size()) {
-      total =
-          F::join(total, F::map(load<C>(reduction.kept.dtypes[0], at.at[0] + reduction.offset(i))));
-    }
-    total = group.reduce(total, [](C a, C b) { return F::join(a, b); });
-    if (group.thread() == 0) reduction.kept.write(at, 1, total);
-  }
-};
-
-/// Call i folds split i / outputs of output i % outputs, into partial or, the only one, into y.
-template <ReduceOp op, class C>
-struct ReduceColumn {
-  Reduction reduction;
-  std::int64_t splits;
+  std::int64_t count;
   C* partial;
-  RONDO_HD void operator()(std::int64_t i) const {
+
+  /// What every `stride`-th element of split i folds to, from element `first` on.
+  RONDO_HD C fold(std::int64_t i, std::int64_t first, std::int64_t stride) const {
     using F = Fold<op>;
     const std::int64_t split = i / reduction.outputs, output = i - split * reduction.outputs;
     const auto at = reduction.kept.locate(output);
-    const std::int64_t end = reduction.length * (split + 1) / splits;
+    const std::int64_t end = reduction.length * (split + 1) / count;
     C total = F::template identity<C>();
-    for (std::int64_t k = reduction.length * split / splits; k < end; ++k) {
+    for (std::int64_t k = reduction.length * split / count + first; k < end; k += stride) {
       total =
           F::join(total, F::map(load<C>(reduction.kept.dtypes[0], at.at[0] + reduction.offset(k))));
     }
-    if (splits == 1) {
-      reduction.kept.write(at, 1, total);
+    return total;
+  }
+  /// Into partial or, the only one, into y.
+  RONDO_HD void put(std::int64_t i, C total) const {
+    if (count == 1) {
+      reduction.kept.write(reduction.kept.locate(i), 1, total);
     } else {
       partial[i] = total;
     }
   }
+};
+
+template <ReduceOp op, class C>
+struct ReduceRow {
+  Splits<op, C> splits;
+  template <class Group>
+  RONDO_HD void operator()(const Group& group, std::int64_t i) const {
+    const C total = group.reduce(splits.fold(i, group.thread(), group.size()),
+                                 [](C a, C b) { return Fold<op>::join(a, b); });
+    if (group.thread() == 0) splits.put(i, total);
+  }
+};
+
+template <ReduceOp op, class C>
+struct ReduceColumn {
+  Splits<op, C> splits;
+  RONDO_HD void operator()(std::int64_t i) const { splits.put(i, splits.fold(i, 0, 1)); }
 };
 
 template <ReduceOp op, class C>
@@ -105,24 +111,30 @@ struct JoinSplits {
   }
 };
 
-constexpr std::int64_t wanted_threads = 65536;
-constexpr std::int64_t shortest_split = 64;
+/// How many blocks (threads) keep a GPU busy, and what each must have to do.
+constexpr std::int64_t wanted_blocks = 512, shortest_of_block = 16384;
+constexpr std::int64_t wanted_threads = 65536, shortest_of_thread = 64;
 
 template <ReduceOp op, class C>
 void reduce_with(int device, const Tensor& x, const Tensor& y) {
   const Reduction reduction(x, y);
-  if (reduction.along_rows)
-    return for_rows(device, reduction.outputs, reduction.length, ReduceRow<op, C>{reduction});
-  const std::int64_t splits =
-      std::clamp<std::int64_t>(wanted_threads / reduction.outputs, 1,
-                               std::max<std::int64_t>(reduction.length / shortest_split, 1));
+  const std::int64_t wanted = reduction.along_rows ? wanted_blocks : wanted_threads,
+                     shortest = reduction.along_rows ? shortest_of_block : shortest_of_thread;
+  const std::int64_t count = std::clamp<std::int64_t>(
+      wanted / reduction.outputs, 1, std::max<std::int64_t>(reduction.length / shortest, 1));
   Tensor partial;
-  if (splits > 1)
+  if (count > 1)
     partial =
-        Tensor::empty({splits * reduction.outputs}, {.dtype = dtype_of<C>, .device = x.device()});
-  C* sums = splits > 1 ? partial.data_ptr<C>() : nullptr;
-  for_each(device, splits * reduction.outputs, ReduceColumn<op, C>{reduction, splits, sums});
-  if (splits > 1) for_each(device, reduction.outputs, JoinSplits<op, C>{reduction, splits, sums});
+        Tensor::empty({count * reduction.outputs}, {.dtype = dtype_of<C>, .device = x.device()});
+  const Splits<op, C> splits{reduction, count, count > 1 ? partial.data_ptr<C>() : nullptr};
+  if (reduction.along_rows) {
+    for_rows(device, count * reduction.outputs, (reduction.length + count - 1) / count,
+             ReduceRow<op, C>{splits});
+  } else {
+    for_each(device, count * reduction.outputs, ReduceColumn<op, C>{splits});
+  }
+  if (count > 1)
+    for_each(device, reduction.outputs, JoinSplits<op, C>{reduction, count, splits.partial});
 }
 
 template <class C>

@@ -18,6 +18,10 @@ namespace rondo {
 struct CudaError : Error {
   using Error::Error;
 };
+/// A device has not so much memory left.
+struct OutOfMemoryError : CudaError {
+  using CudaError::CudaError;
+};
 
 namespace cuda {
 

@@ -5,6 +5,7 @@
 #include <thrust/iterator/transform_iterator.h>
 
 #include <algorithm>
+#include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_segmented_radix_sort.cuh>
 #include <cub/device/device_segmented_sort.cuh>
 #include <numeric>
@@ -48,13 +49,25 @@ void with_scratch(int device, Run run) {
   check(run(scratch.data_ptr(), bytes));
 }
 
-/// Few lines: CUB's segmented sort uses the whole GPU for a long one. With more than 500 it would
-/// sort them by size first, on the host's say, which waits for the GPU; its radix sort does not.
+/// CUB has three sorts for this. The plain one uses the whole GPU for one line: for few long ones.
+/// Both segmented ones give a line to a block; the comparing one is the faster, but with more than
+/// 500 lines it would order them by length first, on the host's say, which waits for the GPU.
 template <class Key>
 void sort_on_device(int device, const Segments<Key>& s) {
-  constexpr std::int64_t most_without_waiting = 500;
+  constexpr std::int64_t most_without_waiting = 500, few = 64, long_line = std::int64_t{1} << 16;
+  constexpr int all_bits = static_cast<int>(8 * sizeof(Key));
   DeviceGuard guard(device);
   cudaStream_t stream = current_stream(device).get();
+  if (s.segments <= few && s.length >= long_line) {
+    for (std::int64_t at = 0; at < s.segments * s.length; at += s.length) {
+      with_scratch(device, [&](void* scratch, std::size_t& bytes) {
+        return cub::DeviceRadixSort::SortPairs(scratch, bytes, s.keys + at, s.sorted_keys + at,
+                                               s.places + at, s.sorted_places + at, s.length, 0,
+                                               all_bits, stream);
+      });
+    }
+    return;
+  }
   const auto begins = thrust::make_transform_iterator(
       thrust::make_counting_iterator(std::int64_t{0}), SegmentBegin{s.length});
   if (s.segments <= most_without_waiting) {
@@ -73,7 +86,7 @@ void sort_on_device(int device, const Segments<Key>& s) {
       return cub::DeviceSegmentedRadixSort::SortPairs(
           scratch, bytes, s.keys + at, s.sorted_keys + at, s.places + at, s.sorted_places + at,
           static_cast<int>(segments * s.length), static_cast<int>(segments), begins, begins + 1, 0,
-          static_cast<int>(8 * sizeof(Key)), stream);
+          all_bits, stream);
     });
   }
 }

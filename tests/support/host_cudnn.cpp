@@ -70,6 +70,7 @@ cudnnStatus_t set_attribute(cudnnBackendDescriptor_t d, cudnnBackendAttributeNam
 /// third does what it should.
 constexpr int graph_in_config = -1;
 enum Engine { declining, rounding, exact, engines };
+std::int64_t workspace_of_rounding = 100;
 
 cudnnStatus_t get_attribute(cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name,
                             cudnnBackendAttributeType_t type, std::int64_t wanted,
@@ -103,7 +104,8 @@ cudnnStatus_t get_attribute(cudnnBackendDescriptor_t d, cudnnBackendAttributeNam
   if (name != CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE || type != CUDNN_TYPE_INT64)
     return CUDNN_STATUS_BAD_PARAM;
   *count = 1;
-  *static_cast<std::int64_t*>(values) = 100;
+  const Node& config = of(d).node(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+  *static_cast<std::int64_t*>(values) = config.engine == rounding ? workspace_of_rounding : 100;
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -303,6 +305,8 @@ cudnnStatus_t execute(cudnnHandle_t, cudnnBackendDescriptor_t plan, cudnnBackend
 }
 
 }  // namespace
+
+void set_workspace_of_first_engine(std::int64_t bytes) { workspace_of_rounding = bytes; }
 
 const cuda::Cudnn& host_cudnn() {
   static const cuda::Cudnn table{

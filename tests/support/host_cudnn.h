@@ -10,5 +10,8 @@
 namespace rondo::test {
 
 const cuda::Cudnn& host_cudnn();
+/// From now on the plans of the engine that comes first (but for the one that declines) want so
+/// much memory to work in.
+void set_workspace_of_first_engine(std::int64_t bytes);
 
 }  // namespace rondo::test

@@ -19,6 +19,8 @@
 #include "optim/adam.h"
 #include "optim/sgd.h"
 #include "support/errors.h"
+#include "support/host_cudart.h"
+#include "support/host_cudnn.h"
 #include "support/layouts.h"
 #include "support/simulated_gpu.h"
 #include "support/support.h"
@@ -334,6 +336,23 @@ TEST_F(CudaKernels, ConvolutionsTryTheEnginesWhenTheyAreToBeMeasured) {
     cuda::set_deterministic(false);
     EXPECT_TRUE(all_close(on_cpu(there), want, tolerance(f32, 27, 20)));
   }
+}
+
+TEST(CudaMemory, AConvolutionWhoseWorkspaceDoesNotFitTakesAnotherEngine) {
+  if (cuda::device_count() > 0) GTEST_SKIP() << "for GPUs whose memory can be set";
+  const SimulatedGpus gpus(SimulatedGpus::Memory::caching);
+  const Device gpu = Device::cuda(2);
+  cuda::empty_cache(2);
+  set_memory_of_gpus(std::size_t{64} << 20);
+  set_workspace_of_first_engine(std::int64_t{100} << 20);
+  const Tensor x = converted(randn({2, 3, 9, 9}), bf16), w = converted(randn({4, 3, 3, 3}), bf16);
+  const Tensor want = conv2d(x, w);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(all_close(on_cpu(conv2d(x.to(gpu), w.to(gpu))), want, tolerance(bf16, 27, 20)));
+    set_memory_of_gpus(std::size_t{1} << 40);  // the engine that fitted is kept
+  }
+  EXPECT_LT(cuda::memory_stats(2).peak, std::size_t{100} << 20);
+  set_workspace_of_first_engine(100);
 }
 
 TEST(SharedLibrary, WhatIsMissingIsNamed) {
