@@ -66,6 +66,14 @@ struct NoAutocast : Autocast {
   NoAutocast() : Autocast(AutocastTypes{}) {}
 };
 
+/// A scope only where a type is given.
+struct AutocastIf {
+  AutocastIf(Device device, std::optional<DType> dtype) {
+    if (dtype) scope.emplace(device, *dtype);
+  }
+  std::optional<Autocast> scope;
+};
+
 /// The ops that autocast has a say in. Which type each gets is one table in autocast.cpp.
 enum class AutocastOp : std::uint8_t {
   conv2d,

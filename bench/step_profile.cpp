@@ -135,10 +135,10 @@ class TimedBackend final : public cpu::CpuBackend {
   void adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) override {
     timed("pool", 0, {dy, dx}, [&] { CpuBackend::adaptive_avg_pool2d_backward(dy, dx); });
   }
-  void sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer, const Tensor& lr,
+  void sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer, const Tensor& rates,
                 const SgdParams& params) override {
     timed("optimizer", 0, {p, p, g, buffer, buffer},
-          [&] { CpuBackend::sgd_step(p, g, buffer, lr, params); });
+          [&] { CpuBackend::sgd_step(p, g, buffer, rates, params); });
   }
 
  private:

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "autograd/grad_mode.h"
+#include "autograd/ops/arithmetic.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
 
@@ -56,6 +58,7 @@ AdamBase::AdamBase(bool decoupled, const std::vector<ParamGroup<AdamOptions>>& g
 void AdamBase::set_momentum(std::size_t group, double beta1) {
   check_beta(type(), "betas[0]", beta1);
   options_.at(group).betas[0] = beta1;
+  write_rates(group);
 }
 
 Tensor AdamBase::step_of(std::size_t group, std::size_t index) {
@@ -71,9 +74,14 @@ Tensor AdamBase::make_state(std::size_t group, std::size_t index, std::size_t en
   return entry == kStep ? step_of(group, index) : Optimizer::make_state(group, index, entry);
 }
 
-void AdamBase::begin_group(std::size_t group, const Tensors& grads) {
-  auto count_up = [](const Tensor& t) {
-    backend(t).unary(UnaryOp::add_scalar, t, t, {.alpha = 1.0});
+void AdamBase::begin_group(std::size_t group, const Tensors& grads, const Tensor& found_inf) {
+  const NoGradGuard no_grad;
+  const Tensor one = found_inf.defined() ? (1.0 - found_inf).to(f64) : Tensor();
+  auto count_up = [&](const Tensor& t) {
+    if (one.defined())
+      t.add_(one);
+    else
+      backend(t).unary(UnaryOp::add_scalar, t, t, {.alpha = 1.0});
   };
   if (grads.empty()) return;
   step_of(group, 0);
@@ -86,7 +94,7 @@ void AdamBase::begin_group(std::size_t group, const Tensors& grads) {
   }
 }
 
-void AdamBase::update(std::size_t group, std::vector<Update>& updates) {
+void AdamBase::update(std::size_t group, std::vector<Update>& updates, const Tensor& found_inf) {
   const AdamOptions& o = options_[group];
   const std::size_t entries = o.amsgrad ? 4 : 3;
   std::vector<AdamTensors> all;
@@ -98,13 +106,13 @@ void AdamBase::update(std::size_t group, std::vector<Update>& updates) {
                    u.state[kStep]});
   }
   backend(updates[0].p)
-      .adam_steps(all, lr_tensor(group),
-                  {.beta1 = o.betas[0],
-                   .beta2 = o.betas[1],
+      .adam_steps(all, rates(group),
+                  {.beta2 = o.betas[1],
                    .eps = o.eps,
                    .weight_decay = o.weight_decay,
                    .decoupled = decoupled_,
-                   .maximize = o.maximize});
+                   .maximize = o.maximize},
+                  found_inf);
 }
 
 std::map<std::string, double> AdamBase::options(std::size_t group) const {

@@ -43,8 +43,8 @@ class AdamBase : public Optimizer {
  private:
   enum Entry : std::size_t { kStep, kM, kV, kMaxV };
 
-  void begin_group(std::size_t group, const Tensors& grads) override;
-  void update(std::size_t group, std::vector<Update>& updates) override;
+  void begin_group(std::size_t group, const Tensors& grads, const Tensor& found_inf) override;
+  void update(std::size_t group, std::vector<Update>& updates, const Tensor& found_inf) override;
   Tensor make_state(std::size_t group, std::size_t index, std::size_t entry) override;
   void forget() override { steps_.assign(steps_.size(), Tensor()); }
   std::map<std::string, double> options(std::size_t group) const override;

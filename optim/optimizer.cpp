@@ -63,7 +63,7 @@ Optimizer::Optimizer(std::vector<Tensors> groups, const std::vector<double>& lrs
                        .state = std::vector<ParamState>(n, ParamState(state_names_.size())),
                        .lr = lrs[g],
                        .initial_lr = {},
-                       .lr_tensor = {}});
+                       .rates = {}});
   }
   require(!seen.empty(), "optimizer: there are no parameters to train");
 }
@@ -76,7 +76,7 @@ Optimizer::Group& Optimizer::at(std::size_t group) {
   return const_cast<Group&>(std::as_const(*this).at(group));
 }
 
-void Optimizer::step() {
+void Optimizer::step(const Tensor& found_inf) {
   const AllocationTag tag("optimizer states");
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     Group& group = groups_[g];
@@ -91,12 +91,12 @@ void Optimizer::step() {
                            group.params[0].device());
       grads[i] = in_layout_of(p, grad);
     }
-    begin_group(g, grads);
+    begin_group(g, grads, found_inf);
     std::vector<Update> updates;
     for (std::size_t i = 0; i < grads.size(); ++i) {
       if (grads[i].defined()) updates.push_back({i, group.params[i], grads[i], group.state[i]});
     }
-    if (!updates.empty()) update(g, updates);
+    if (!updates.empty()) update(g, updates, found_inf);
     for (const Update& u : updates) u.p.bump_version();
   }
 }
@@ -120,18 +120,25 @@ void Optimizer::set_lr(double lr) {
 }
 
 void Optimizer::set_lr(std::size_t group, double lr) {
-  Group& g = at(group);
-  g.lr = lr;
-  if (g.lr_tensor.defined()) backend(g.lr_tensor).fill(g.lr_tensor, lr);
+  at(group).lr = lr;
+  write_rates(group);
 }
 
-Tensor Optimizer::lr_tensor(std::size_t group) {
+Tensor Optimizer::rates(std::size_t group) {
   Group& g = at(group);
   Device device = g.params.empty() ? Device::cpu() : g.params[0].device();
-  if (!g.lr_tensor.defined() || g.lr_tensor.device() != device) {
-    g.lr_tensor = scalar(g.lr, {.dtype = f64, .device = device});
+  if (!g.rates.defined() || g.rates.device() != device) {
+    g.rates = Tensor::empty({2}, {.dtype = f64, .device = device});
+    write_rates(group);
   }
-  return g.lr_tensor;
+  return g.rates;
+}
+
+void Optimizer::write_rates(std::size_t group) {
+  const Tensor& rates = at(group).rates;
+  if (!rates.defined()) return;
+  backend(rates).fill(rates.as_view({}, {}, 0), lr(group));
+  backend(rates).fill(rates.as_view({}, {}, 1), momentum(group));
 }
 
 void Optimizer::set_initial_lr(std::size_t group, double lr) { at(group).initial_lr = lr; }

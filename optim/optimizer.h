@@ -4,10 +4,10 @@
 // adam.h, the arithmetic in Backend::sgd_step and Backend::adam_step.
 //
 // Note [Rates live on the device]
-// The learning rate of a group and the step count of a parameter are 0-dim f64 tensors beside the
-// parameters. A captured CUDA graph holds addresses, not numbers, so a schedule that writes the
-// next rate there is obeyed without capturing again. The host keeps its own copy of the rate: to
-// read it costs nothing and waits for nothing.
+// What schedules change (the learning rate and the momentum of a group) and the step count of a
+// parameter are f64 tensors beside the parameters. A captured CUDA graph holds addresses, not
+// numbers, so a schedule that writes the next rate there is obeyed without capturing again. The
+// host keeps its own copy of the rates: to read them costs nothing and waits for nothing.
 //
 // Read next: sgd.h, lr_schedule.h, clip.h.
 
@@ -56,9 +56,10 @@ class Optimizer {
   virtual const char* type() const = 0;
 
   /// Updates every parameter whose gradient is defined; the others and their state stay as they
-  /// are. Throws ShapeError or DTypeError naming the parameter whose gradient does not fit it, and
-  /// DeviceError when the parameters of one group lie on several devices.
-  void step();
+  /// are. Nothing changes where `found_inf` (0-dim, f32, on the parameters' device; a GradScaler's)
+  /// is given and is not 0. Throws ShapeError or DTypeError naming the parameter whose gradient
+  /// does not fit it, and DeviceError when the parameters of one group lie on several devices.
+  void step(const Tensor& found_inf = {});
   /// Marks all gradients undefined (Note [Gradients live in buckets] in autograd/variable.h).
   void zero_grad();
 
@@ -71,8 +72,8 @@ class Optimizer {
   /// Sets the rate of every group, or of one.
   void set_lr(double lr);
   void set_lr(std::size_t group, double lr);
-  /// The tensor that kernels read the rate from.
-  Tensor lr_tensor(std::size_t group = 0);
+  /// What kernels read: the learning rate and the momentum.
+  Tensor rates(std::size_t group = 0);
   /// The rate that schedules start from: set by the first schedule on this optimizer.
   std::optional<double> initial_lr(std::size_t group = 0) const { return at(group).initial_lr; }
   void set_initial_lr(std::size_t group, double lr);
@@ -97,7 +98,8 @@ class Optimizer {
   using ParamState = std::vector<Tensor>;
 
   /// Called before the updates of a group, with its gradients (undefined where there is none).
-  virtual void begin_group(std::size_t /*group*/, const Tensors& /*grads*/) {}
+  virtual void begin_group(std::size_t /*group*/, const Tensors& /*grads*/,
+                           const Tensor& /*found_inf*/) {}
   /// A parameter that has a gradient, which has p's layout and dtype.
   struct Update {
     std::size_t index;  // in its group
@@ -105,7 +107,9 @@ class Optimizer {
     ParamState& state;
   };
   /// Updates the parameters of `group`.
-  virtual void update(std::size_t group, std::vector<Update>& updates) = 0;
+  virtual void update(std::size_t group, std::vector<Update>& updates, const Tensor& found_inf) = 0;
+  /// After a rate or a momentum has changed.
+  void write_rates(std::size_t group);
   /// Memory for one entry of a parameter's state, before it is read or loaded.
   virtual Tensor make_state(std::size_t group, std::size_t index, std::size_t entry);
   /// Called before a state is loaded: whatever is kept besides the ParamStates starts anew.
@@ -121,7 +125,7 @@ class Optimizer {
     std::vector<ParamState> state;
     double lr;
     std::optional<double> initial_lr;
-    Tensor lr_tensor;
+    Tensor rates;
   };
 
   const Group& at(std::size_t group) const;

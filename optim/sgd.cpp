@@ -1,5 +1,6 @@
 #include "optim/sgd.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "tensor/backend.h"
@@ -31,12 +32,16 @@ SGD::SGD(const std::vector<ParamGroup<SgdOptions>>& groups)
 void SGD::set_momentum(std::size_t group, double momentum) {
   detail::require_nonnegative("SGD", "momentum", momentum);
   options_.at(group).momentum = momentum;
+  write_rates(group);
 }
 
-void SGD::update(std::size_t group, std::vector<Update>& updates) {
+void SGD::update(std::size_t group, std::vector<Update>& updates, const Tensor& found_inf) {
   const SgdOptions& o = options_[group];
-  SgdParams params{.momentum = o.momentum,
-                   .dampening = o.dampening,
+  // A step that makes buffers cannot be left out by the device alone: the next would be the first.
+  const bool makes_buffers = std::ranges::any_of(
+      updates, [&](const Update& u) { return o.momentum != 0 && !u.state[0].defined(); });
+  if (makes_buffers && found_inf.defined() && found_inf.item<float>() != 0) return;
+  SgdParams params{.dampening = o.dampening,
                    .weight_decay = o.weight_decay,
                    .nesterov = o.nesterov,
                    .maximize = o.maximize,
@@ -48,9 +53,9 @@ void SGD::update(std::size_t group, std::vector<Update>& updates) {
     (is_first ? first : later).push_back({u.p, u.g, o.momentum != 0 ? u.state[0] : Tensor()});
   }
   Backend& device = backend(updates[0].p);
-  if (!later.empty()) device.sgd_steps(later, lr_tensor(group), params);
+  if (!later.empty()) device.sgd_steps(later, rates(group), params, found_inf);
   params.first_step = true;
-  if (!first.empty()) device.sgd_steps(first, lr_tensor(group), params);
+  if (!first.empty()) device.sgd_steps(first, rates(group), params, found_inf);
 }
 
 std::map<std::string, double> SGD::options(std::size_t group) const {

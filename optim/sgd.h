@@ -33,7 +33,7 @@ class SGD final : public Optimizer {
   void set_momentum(std::size_t group, double momentum) override;
 
  private:
-  void update(std::size_t group, std::vector<Update>& updates) override;
+  void update(std::size_t group, std::vector<Update>& updates, const Tensor& found_inf) override;
   std::map<std::string, double> options(std::size_t group) const override;
   void set_options(std::size_t group, const std::map<std::string, double>& values) override;
 

@@ -124,13 +124,13 @@ struct BatchNormFusion {
 };
 
 struct SgdParams {
-  double momentum = 0, dampening = 0, weight_decay = 0;
+  double dampening = 0, weight_decay = 0;
   bool nesterov = false, maximize = false;
   bool first_step = false;  // the momentum buffer is written, not read
 };
 
 struct AdamParams {
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  double beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool decoupled = false;  // AdamW: decay the weight, not the gradient
   bool maximize = false;
 };
@@ -293,27 +293,36 @@ class Backend {
 
   // ---- Optimizers ----
 
-  // One pass over one parameter. The learning rate and the step count are 0-dim f64 tensors on this
-  // device, so that a captured graph reads new values without being captured again.
-  /// g += weight_decay p; buffer = momentum buffer + (1 - dampening) g; p -= lr (nesterov ? g +
-  /// momentum buffer : buffer). requires: dense, same layout; buffer undefined when momentum is 0.
-  virtual void sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer, const Tensor& lr,
+  // One pass over one parameter. What schedules change (`rates`, a dense f64 tensor of two) and the
+  // step count (0-dim, f64) lie on this device, so that a captured graph reads new values without
+  // being captured again.
+  /// (lr, momentum) = rates; g += weight_decay p; buffer = momentum buffer + (1 - dampening) g; p
+  /// -= lr (nesterov ? g + momentum buffer : buffer). requires: dense, same layout; buffer
+  /// undefined when momentum is 0.
+  virtual void sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer, const Tensor& rates,
                         const SgdParams& params) = 0;
-  /// m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g²; p -= lr m̂ / (sqrt(v̂) + eps), with bias
-  /// corrections 1 - beta^step. max_v (amsgrad) may be undefined.
+  /// (lr, beta1) = rates; m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g²; p -= lr m̂ /
+  /// (sqrt(v̂) + eps), with bias corrections 1 - beta^step. max_v (amsgrad) may be undefined.
   virtual void adam_step(const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v,
-                         const Tensor& max_v, const Tensor& lr, const Tensor& step,
+                         const Tensor& max_v, const Tensor& rates, const Tensor& step,
                          const AdamParams& params) = 0;
-  /// The same for many parameters at once, one after the other unless a device can do better: on a
-  /// GPU a kernel for each costs more than its work.
-  virtual void sgd_steps(std::span<const SgdTensors> all, const Tensor& lr,
-                         const SgdParams& params) {
-    for (const SgdTensors& t : all) sgd_step(t.p, t.g, t.buffer, lr, params);
+  /// The same for many parameters at once, unless `found_inf` (0-dim, f32, on this device; may be
+  /// undefined) is not 0. One after the other where a device can do no better: on a GPU a kernel
+  /// for each costs more than its work.
+  virtual void sgd_steps(std::span<const SgdTensors> all, const Tensor& rates,
+                         const SgdParams& params, const Tensor& found_inf) {
+    if (found_inf.defined() && found_inf.item<float>() != 0) return;
+    for (const SgdTensors& t : all) sgd_step(t.p, t.g, t.buffer, rates, params);
   }
-  virtual void adam_steps(std::span<const AdamTensors> all, const Tensor& lr,
-                          const AdamParams& params) {
-    for (const AdamTensors& t : all) adam_step(t.p, t.g, t.m, t.v, t.max_v, lr, t.step, params);
+  virtual void adam_steps(std::span<const AdamTensors> all, const Tensor& rates,
+                          const AdamParams& params, const Tensor& found_inf) {
+    if (found_inf.defined() && found_inf.item<float>() != 0) return;
+    for (const AdamTensors& t : all) adam_step(t.p, t.g, t.m, t.v, t.max_v, rates, t.step, params);
   }
+  /// Each g of `gradients` /= scale, and found_inf = 1 where one of their elements was infinite or
+  /// NaN; else it stays. requires: dense; scale and found_inf 0-dim, f32, on this device.
+  virtual void unscale(std::span<const Tensor> gradients, const Tensor& scale,
+                       const Tensor& found_inf) = 0;
 };
 
 /// The backend of a device; throws DeviceError when the device does not exist here.

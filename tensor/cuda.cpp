@@ -12,7 +12,9 @@ namespace {
 
 bool is_set(const char* variable) {
   const char* value = std::getenv(variable);
-  return value != nullptr && std::string_view(value) == "1";
+  const std::string_view text = value != nullptr ? value : "";
+  require(text.empty() || text == "0" || text == "1", variable, " is \"", text, "\", not 0 or 1");
+  return text == "1";
 }
 
 std::atomic<bool>& tf32() {

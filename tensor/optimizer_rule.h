@@ -13,9 +13,9 @@ struct SgdRule {
   C lr, momentum, weight_decay, undampened, sign;
   bool nesterov, first_step;
 
-  RONDO_HD SgdRule(double rate, const SgdParams& params)
-      : lr(static_cast<C>(rate)),
-        momentum(static_cast<C>(params.momentum)),
+  RONDO_HD SgdRule(const double* rates, const SgdParams& params)
+      : lr(static_cast<C>(rates[0])),
+        momentum(static_cast<C>(rates[1])),
         weight_decay(static_cast<C>(params.weight_decay)),
         undampened(static_cast<C>(1 - params.dampening)),
         sign(params.maximize ? C(-1) : C(1)),
@@ -39,17 +39,17 @@ struct AdamRule {
   C decay_gradient;  // Adam: g += decay p
   C keep_weight;     // AdamW: p *= 1 - lr decay
 
-  RONDO_HD AdamRule(double rate, double step, const AdamParams& params)
-      : step_size(static_cast<C>(rate / (1 - std::pow(params.beta1, step)))),
+  RONDO_HD AdamRule(const double* rates, double step, const AdamParams& params)
+      : step_size(static_cast<C>(rates[0] / (1 - std::pow(rates[1], step)))),
         root_scale(static_cast<C>(1 / std::sqrt(1 - std::pow(params.beta2, step)))),
-        beta1(static_cast<C>(params.beta1)),
+        beta1(static_cast<C>(rates[1])),
         beta2(static_cast<C>(params.beta2)),
-        rest1(static_cast<C>(1 - params.beta1)),
+        rest1(static_cast<C>(1 - rates[1])),
         rest2(static_cast<C>(1 - params.beta2)),
         eps(static_cast<C>(params.eps)),
         sign(params.maximize ? C(-1) : C(1)),
         decay_gradient(static_cast<C>(params.decoupled ? 0 : params.weight_decay)),
-        keep_weight(static_cast<C>(params.decoupled ? 1 - rate * params.weight_decay : 1)) {}
+        keep_weight(static_cast<C>(params.decoupled ? 1 - rates[0] * params.weight_decay : 1)) {}
 
   RONDO_HD void moments(C p, C g, C& m, C& v) const {
     const C d = sign * g + decay_gradient * p;

@@ -1,7 +1,9 @@
 #include "train/step.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include "autograd/autocast.h"
 #include "autograd/grad_mode.h"
 #include "autograd/ops/loss.h"
 #include "tensor/cuda.h"
@@ -12,7 +14,7 @@ namespace {
 
 // Until then plans are made, kernels loaded, optimizer states allocated and connections opened:
 // none of that can be captured.
-constexpr int warm_up = 3;
+constexpr std::int64_t warm_up = 3;
 constexpr std::size_t most_on_the_way = 16;
 
 }  // namespace
@@ -27,15 +29,21 @@ TrainStep::TrainStep(TrainStepOptions options) : options_(std::move(options)) {
 
 void TrainStep::operator()(const data::Batch& batch, const std::function<std::string()>& where) {
   if (options_.reproducible != nullptr) return run_reproducibly(batch, where);
-  if (options_.graph && steps_before_graph_ == warm_up && !graph_) capture(batch);
+  if (options_.graph && !graph_) {
+    if (batch.input.shape() != warm_shape_) steps_before_graph_ = 0;
+    warm_shape_ = batch.input.shape();
+    if (steps_before_graph_++ >= warm_up_steps()) capture(batch);
+  }
   if (fits_graph(batch)) {
     NoGradGuard no_grad;
     input_.copy_(batch.input);
     target_.copy_(batch.target);
     graph_->replay();
     if (options_.ddp != nullptr) {
+      dist::Communicator& comm = options_.ddp->communicator();
+      comm.set_collectives(comm.collectives() + collectives_in_graph_);
       options_.ddp->replayed();
-      options_.ddp->check_flag(where);
+      options_.ddp->check_loss(where);
     } else {
       arriving_.emplace_back(graph_loss_);
       check_losses(where, false);
@@ -43,7 +51,15 @@ void TrainStep::operator()(const data::Batch& batch, const std::function<std::st
     return;
   }
   run(batch.input, batch.target, where);
-  if (steps_before_graph_ < warm_up) ++steps_before_graph_;
+}
+
+std::uint64_t TrainStep::collectives() const {
+  return options_.ddp != nullptr ? options_.ddp->communicator().collectives() : 0;
+}
+
+std::int64_t TrainStep::warm_up_steps() const {
+  const bool hooked = options_.ddp != nullptr && options_.ddp->comm_hook() != nullptr;
+  return std::max(warm_up, hooked ? options_.ddp->comm_hook()->warm_up_steps() : 0);
 }
 
 void TrainStep::run_reproducibly(const data::Batch& batch,
@@ -51,6 +67,7 @@ void TrainStep::run_reproducibly(const data::Batch& batch,
   options_.optimizer.zero_grad();
   {
     const Trace::Span span(options_.trace, "shards");
+    const AutocastIf amp(batch.input.device(), options_.amp);
     losses_.push_back(
         options_.reproducible->backward(batch.input, batch.target, options_.criterion));
   }
@@ -67,22 +84,24 @@ void TrainStep::run(const Tensor& input, const Tensor& target,
   Tensor loss;
   {
     const Trace::Span span(options_.trace, "forward");
+    const AutocastIf amp(input.device(), options_.amp);
     const Tensor output = options_.model(input);
     loss = options_.criterion ? options_.criterion(output, target) : cross_entropy(output, target);
   }
   options_.optimizer.zero_grad();
+  const Tensor scaled = options_.scaler != nullptr ? options_.scaler->scale(loss) : loss;
   const bool capturing = cuda::is_capturing();
   if (options_.ddp != nullptr) {
-    options_.ddp->set_flag(loss);
+    options_.ddp->set_loss(loss);
     {
       const Trace::Span span(options_.trace, "backward");
-      loss.backward();
+      scaled.backward();
     }
     if (options_.trace != nullptr) {
       const dist::StepTimeline& times = options_.ddp->timeline();
       options_.trace->add("wait for gradients", times.backward_end, times.synchronized);
     }
-    if (!capturing) options_.ddp->check_flag(where);
+    if (!capturing) options_.ddp->check_loss(where);
   } else {
     loss_ = loss.detach();
     if (!capturing) {
@@ -90,10 +109,12 @@ void TrainStep::run(const Tensor& input, const Tensor& target,
       check_losses(where, false);
     }
     const Trace::Span span(options_.trace, "backward");
-    loss.backward();
+    scaled.backward();
   }
   const Trace::Span span(options_.trace, "optimizer");
-  options_.optimizer.step();
+  if (options_.scaler == nullptr) return options_.optimizer.step();
+  options_.scaler->step(options_.optimizer);
+  options_.scaler->update();
 }
 
 bool TrainStep::fits_graph(const data::Batch& batch) const {
@@ -108,7 +129,10 @@ void TrainStep::capture(const data::Batch& batch) {
   cuda::empty_cache(batch.input.device().index);  // the graph has memory of its own
   graph_.emplace(batch.input.device());
   const GradModeGuard grad(true);
+  const std::uint64_t before = collectives();
   graph_->capture([&] { run(input_, target_, {}); });
+  collectives_in_graph_ = collectives() - before;
+  if (options_.ddp != nullptr) options_.ddp->communicator().set_collectives(before);
   graph_loss_ = loss_;
 }
 

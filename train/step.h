@@ -3,9 +3,9 @@
 //
 // Forward, loss, backward (DDP averages the gradients meanwhile), optimizer. On a GPU nothing of it
 // makes the host wait: losses arrive some steps later and are taken when they are there. With a
-// graph, the first steps run as they are, then one is captured and launched for every further batch
-// of the same shape (tensor/cuda_graph.h); others, like an epoch's smaller last batch, still run as
-// they are.
+// graph, the first steps run as they are; when some in a row had batches of one shape, the next is
+// captured and launched for every further batch of that shape (tensor/cuda_graph.h). Others, like
+// an epoch's smaller last batch, still run as they are.
 
 #include <deque>
 #include <functional>
@@ -17,6 +17,7 @@
 #include "dist/ddp.h"
 #include "dist/reproducible.h"
 #include "nn/module.h"
+#include "optim/grad_scaler.h"
 #include "optim/optimizer.h"
 #include "tensor/async_copy.h"
 #include "tensor/cuda_graph.h"
@@ -33,6 +34,10 @@ struct TrainStepOptions {
   dist::ReproducibleDataParallel* reproducible = nullptr;
   /// (model output, target) to a mean over the batch; none: cross_entropy.
   std::function<Tensor(const Tensor&, const Tensor&)> criterion = {};
+  /// Forward runs under autocast to this type (autograd/autocast.h).
+  std::optional<DType> amp = {};
+  /// Scales the loss, and leaves out steps whose gradients are not finite: for f16.
+  optim::GradScaler* scaler = nullptr;
   /// Captures the step; the model must be on a GPU.
   bool graph = false;
   int rank = 0;  // for messages
@@ -55,6 +60,8 @@ class TrainStep {
   void run_reproducibly(const data::Batch& batch, const std::function<std::string()>& where);
   void run(const Tensor& input, const Tensor& target, const std::function<std::string()>& where);
   bool fits_graph(const data::Batch& batch) const;
+  std::int64_t warm_up_steps() const;
+  std::uint64_t collectives() const;  // so far, of DDP's communicator
   void capture(const data::Batch& batch);
   void check_losses(const std::function<std::string()>& where, bool wait);
 
@@ -65,7 +72,10 @@ class TrainStep {
   // The graph, where it reads its batch, and where it leaves its loss.
   std::optional<cuda::Graph> graph_;
   Tensor input_, target_, graph_loss_;
-  int steps_before_graph_ = 0;
+  // Steps without a graph so far, one after the other, with batches of this shape.
+  std::int64_t steps_before_graph_ = 0;
+  Dims warm_shape_;
+  std::uint64_t collectives_in_graph_ = 0;
 };
 
 }  // namespace rondo::train

@@ -72,6 +72,7 @@
 #include "nn/pooling.h"
 #include "optim/adam.h"
 #include "optim/clip.h"
+#include "optim/grad_scaler.h"
 #include "optim/lr_schedule.h"
 #include "optim/one_cycle.h"
 #include "optim/optimizer.h"

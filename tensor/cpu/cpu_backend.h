@@ -98,11 +98,13 @@ class CpuBackend : public Backend {
   void adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) override;
 
   // optimizer.cpp
-  void sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer, const Tensor& lr,
+  void sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer, const Tensor& rates,
                 const SgdParams& params) override;
   void adam_step(const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v,
-                 const Tensor& max_v, const Tensor& lr, const Tensor& step,
+                 const Tensor& max_v, const Tensor& rates, const Tensor& step,
                  const AdamParams& params) override;
+  void unscale(std::span<const Tensor> gradients, const Tensor& scale,
+               const Tensor& found_inf) override;
 };
 
 }  // namespace rondo::cpu

@@ -1,11 +1,12 @@
 // One optimizer step over one parameter: a single pass over flat memory, in blocks that stay in the
-// first-level cache.
+// first-level cache. And what a GradScaler does to gradients before it.
 //
 // f32 and f64 are updated where they lie. Other parameters (bf16, f16), or a mixture (a bf16 weight
 // with f32 moments), are widened to f32 a block at a time, updated with the same code and rounded
 // once on the way back. What happens to an element stands in tensor/optimizer_rule.h.
 
 #include <algorithm>
+#include <atomic>
 
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/lines.h"
@@ -94,23 +95,43 @@ void adam_block(const AdamRule<C>& rule, std::int64_t n, const std::array<C*, 5>
 
 }  // namespace
 
-void CpuBackend::sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer, const Tensor& lr,
-                          const SgdParams& params) {
+void CpuBackend::sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer,
+                          const Tensor& rates, const SgdParams& params) {
   visit_float_compute(p.dtype(), "sgd_step", [&]<class C>() {
-    const SgdRule<C> rule(*lr.data_ptr<double>(), params);
+    const SgdRule<C> rule(rates.data_ptr<double>(), params);
     for_each_block<C, 3>(p.numel(), {p, g, buffer},
                          [&](std::int64_t n, const auto& at) { sgd_block(rule, n, at); });
   });
 }
 
 void CpuBackend::adam_step(const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v,
-                           const Tensor& max_v, const Tensor& lr, const Tensor& step,
+                           const Tensor& max_v, const Tensor& rates, const Tensor& step,
                            const AdamParams& params) {
   visit_float_compute(p.dtype(), "adam_step", [&]<class C>() {
-    const AdamRule<C> rule(*lr.data_ptr<double>(), *step.data_ptr<double>(), params);
+    const AdamRule<C> rule(rates.data_ptr<double>(), *step.data_ptr<double>(), params);
     for_each_block<C, 5>(p.numel(), {p, g, m, v, max_v},
                          [&](std::int64_t n, const auto& at) { adam_block(rule, n, at); });
   });
+}
+
+void CpuBackend::unscale(std::span<const Tensor> gradients, const Tensor& scale,
+                         const Tensor& found_inf) {
+  std::atomic<bool> all_finite = true;
+  for (const Tensor& g : gradients) {
+    visit_float_compute(g.dtype(), "unscale", [&]<class C>() {
+      const C inverse = C(1) / static_cast<C>(*scale.data_ptr<float>());
+      for_each_block<C, 1>(g.numel(), {g}, [&](std::int64_t n, const auto& at) {
+        C* __restrict values = at[0];
+        int finite = 0;
+        for (std::int64_t i = 0; i < n; ++i) {
+          finite += values[i] - values[i] == C(0);  // of an infinity or a NaN it is NaN
+          values[i] *= inverse;
+        }
+        if (finite != n) all_finite = false;
+      });
+    });
+  }
+  if (!all_finite) *found_inf.data_ptr<float>() = 1;
 }
 
 }  // namespace rondo::cpu

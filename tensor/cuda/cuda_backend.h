@@ -93,15 +93,17 @@ class CudaBackend : public Backend {
   void adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) override;
 
   // optimizer.cu
-  void sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer, const Tensor& lr,
+  void sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer, const Tensor& rates,
                 const SgdParams& params) override;
   void adam_step(const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v,
-                 const Tensor& max_v, const Tensor& lr, const Tensor& step,
+                 const Tensor& max_v, const Tensor& rates, const Tensor& step,
                  const AdamParams& params) override;
-  void sgd_steps(std::span<const SgdTensors> all, const Tensor& lr,
-                 const SgdParams& params) override;
-  void adam_steps(std::span<const AdamTensors> all, const Tensor& lr,
-                  const AdamParams& params) override;
+  void sgd_steps(std::span<const SgdTensors> all, const Tensor& rates,
+                 const SgdParams& params, const Tensor& found_inf) override;
+  void adam_steps(std::span<const AdamTensors> all, const Tensor& rates,
+                  const AdamParams& params, const Tensor& found_inf) override;
+  void unscale(std::span<const Tensor> gradients, const Tensor& scale,
+               const Tensor& found_inf) override;
 
  private:
   void copy_to_peer(const Tensor& from, const Tensor& to);

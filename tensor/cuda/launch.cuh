@@ -1,10 +1,10 @@
 #pragma once
 // How work gets onto the GPU: two shapes of kernel, which every kernel of rondo is one of.
 //
-//   for_each(device, n, body)      calls body(i) for i = 0 … n-1, each in a thread of its own
-//   for_rows(device, rows, length, body)   calls body(group, row) for each row in all the threads
-//   of a group, which
-//                                  share out the row among them and combine what they found
+//   for_each(device, n, body)             body(i) for i = 0 … n-1, each in a thread of its own
+//   for_rows(device, rows, length, body)  body(group, row) for each row, in all threads of a group:
+//                                         they share out the row's `length` elements and combine
+//                                         what they have found
 //
 // Bodies are ordinary function objects that know no block and no thread index but what they are
 // given. That keeps the arithmetic apart from the machine, and it makes them run on the host as

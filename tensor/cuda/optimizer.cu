@@ -1,7 +1,8 @@
 // One optimizer step, element by element (tensor/optimizer_rule.h), over dozens of parameters in
 // one kernel: most of a network's parameters are so small that launching a kernel for each would
-// take longer than its work. The learning rate and the step count are read on the device: the host
-// never needs to know them, and a captured graph goes on with new ones.
+// take longer than its work. Rates, the step count and whether there is to be a step at all are
+// read on the device: the host never needs to know them, and a captured graph goes on with new
+// ones.
 
 #include <vector>
 
@@ -76,6 +77,13 @@ void in_batches(std::span<const Tensors> all, Make make, Run run) {
   if (batch.count > 0) run(batch);
 }
 
+RONDO_HD inline bool is_skipped(const float* found_inf) {
+  return found_inf != nullptr && *found_inf != 0;
+}
+const float* pointer_to(const Tensor& found_inf) {
+  return found_inf.defined() ? found_inf.data_ptr<float>() : nullptr;
+}
+
 template <class C>
 struct SgdItem {
   Column<C> p, g, buffer;
@@ -84,11 +92,13 @@ struct SgdItem {
 template <class C>
 struct SgdStep {
   Batch<SgdItem<C>, 40> batch;
-  const double* lr;
+  const double* rates;
+  const float* found_inf;
   SgdParams params;
   RONDO_HD void operator()(std::int64_t i) const {
+    if (is_skipped(found_inf)) return;
     const SgdItem<C>& t = batch.locate(i);
-    const SgdRule<C> rule(*lr, params);
+    const SgdRule<C> rule(rates, params);
     C weight = t.p.get(i);
     if (!t.buffer.is_there()) {
       rule(weight, t.g.get(i));
@@ -111,11 +121,11 @@ struct AdamItem {
 template <class C>
 struct MakeAdamRules {
   Batch<AdamItem<C>, 24> batch;
-  const double* lr;
+  const double* rates;
   AdamParams params;
   AdamRule<C>* rules;
   RONDO_HD void operator()(std::int64_t k) const {
-    rules[k] = AdamRule<C>(*lr, *batch.items[k].step, params);
+    rules[k] = AdamRule<C>(rates, *batch.items[k].step, params);
   }
 };
 
@@ -123,7 +133,9 @@ template <class C>
 struct AdamStep {
   Batch<AdamItem<C>, 24> batch;
   const AdamRule<C>* rules;
+  const float* found_inf;
   RONDO_HD void operator()(std::int64_t i) const {
+    if (is_skipped(found_inf)) return;
     const AdamItem<C>& t = batch.locate(i);
     const AdamRule<C> r = rules[&t - batch.items];
     C weight = t.p.get(i), first = t.m.get(i), second = t.v.get(i);
@@ -137,6 +149,27 @@ struct AdamStep {
     }
     r.step(weight, first, second);
     t.p.set(i, weight);
+  }
+};
+
+struct UnscaleTensors {
+  Tensor p;  // a gradient
+};
+template <class C>
+struct GradientItem {
+  Column<C> g;
+};
+
+template <class C>
+struct Unscale {
+  Batch<GradientItem<C>, 100> batch;
+  const float* scale;
+  float* found_inf;
+  RONDO_HD void operator()(std::int64_t i) const {
+    const GradientItem<C>& t = batch.locate(i);
+    const C value = t.g.get(i);
+    if (value - value != C(0)) *found_inf = 1;  // whoever finds one writes the same
+    t.g.set(i, value * (C(1) / static_cast<C>(*scale)));
   }
 };
 
@@ -154,8 +187,8 @@ void by_compute_type(const char* op, std::span<const Tensors> all, F f) {
 
 }  // namespace
 
-void CudaBackend::sgd_steps(std::span<const SgdTensors> all, const Tensor& lr,
-                            const SgdParams& params) {
+void CudaBackend::sgd_steps(std::span<const SgdTensors> all, const Tensor& rates,
+                            const SgdParams& params, const Tensor& found_inf) {
   by_compute_type("sgd_step", all, [&]<class C>(std::span<const SgdTensors> some) {
     using Items = Batch<SgdItem<C>, 40>;
     in_batches<Items>(
@@ -164,17 +197,18 @@ void CudaBackend::sgd_steps(std::span<const SgdTensors> all, const Tensor& lr,
           return SgdItem<C>{Column<C>(t.p), Column<C>(t.g), Column<C>(t.buffer)};
         },
         [&](const Items& batch) {
-          for_each(device_, batch.size(), SgdStep<C>{batch, lr.data_ptr<double>(), params});
+          for_each(device_, batch.size(),
+                   SgdStep<C>{batch, rates.data_ptr<double>(), pointer_to(found_inf), params});
         });
   });
 }
 
-void CudaBackend::adam_steps(std::span<const AdamTensors> all, const Tensor& lr,
-                             const AdamParams& params) {
+void CudaBackend::adam_steps(std::span<const AdamTensors> all, const Tensor& rates,
+                             const AdamParams& params, const Tensor& found_inf) {
   by_compute_type("adam_step", all, [&]<class C>(std::span<const AdamTensors> some) {
     using Items = Batch<AdamItem<C>, 24>;
-    const Tensor scratch =
-        Tensor::empty({Items::capacity, sizeof(AdamRule<C>)}, {.dtype = u8, .device = lr.device()});
+    const Tensor scratch = Tensor::empty({Items::capacity, sizeof(AdamRule<C>)},
+                                         {.dtype = u8, .device = rates.device()});
     auto* rules = static_cast<AdamRule<C>*>(scratch.data_ptr());
     in_batches<Items>(
         some,
@@ -184,23 +218,40 @@ void CudaBackend::adam_steps(std::span<const AdamTensors> all, const Tensor& lr,
         },
         [&](const Items& batch) {
           for_each(device_, batch.count,
-                   MakeAdamRules<C>{batch, lr.data_ptr<double>(), params, rules});
-          for_each(device_, batch.size(), AdamStep<C>{batch, rules});
+                   MakeAdamRules<C>{batch, rates.data_ptr<double>(), params, rules});
+          for_each(device_, batch.size(), AdamStep<C>{batch, rules, pointer_to(found_inf)});
         });
   });
 }
 
-void CudaBackend::sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer, const Tensor& lr,
-                           const SgdParams& params) {
+void CudaBackend::unscale(std::span<const Tensor> gradients, const Tensor& scale,
+                          const Tensor& found_inf) {
+  std::vector<UnscaleTensors> all;
+  for (const Tensor& g : gradients) all.push_back({g});
+  by_compute_type(
+      "unscale", std::span<const UnscaleTensors>(all),
+      [&]<class C>(std::span<const UnscaleTensors> some) {
+        using Items = Batch<GradientItem<C>, 100>;
+        in_batches<Items>(
+            some, [](const UnscaleTensors& t) { return GradientItem<C>{Column<C>(t.p)}; },
+            [&](const Items& batch) {
+              for_each(device_, batch.size(),
+                       Unscale<C>{batch, scale.data_ptr<float>(), found_inf.data_ptr<float>()});
+            });
+      });
+}
+
+void CudaBackend::sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer,
+                           const Tensor& rates, const SgdParams& params) {
   const SgdTensors one{p, g, buffer};
-  sgd_steps({&one, 1}, lr, params);
+  sgd_steps({&one, 1}, rates, params, {});
 }
 
 void CudaBackend::adam_step(const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v,
-                            const Tensor& max_v, const Tensor& lr, const Tensor& step,
+                            const Tensor& max_v, const Tensor& rates, const Tensor& step,
                             const AdamParams& params) {
   const AdamTensors one{p, g, m, v, max_v, step};
-  adam_steps({&one, 1}, lr, params);
+  adam_steps({&one, 1}, rates, params, {});
 }
 
 }  // namespace rondo::cuda

@@ -31,15 +31,22 @@ TEST(Optimizer, TakesGroupsInBraces) {
   EXPECT_EQ(optimizer.parameters().size(), 3u);
 }
 
-TEST(Optimizer, RateIsReadFromItsTensor) {
+TEST(Optimizer, RatesAreReadFromATensor) {
   Tensors p{ones({3}).requires_grad_()};
-  SGD optimizer(p, {.lr = 0.5});
-  Tensor rate = optimizer.lr_tensor();
-  EXPECT_EQ(rate.dtype(), f64);
-  EXPECT_EQ(rate.dim(), 0);
+  SGD optimizer(p, {.lr = 0.5, .momentum = 0.9});
+  Tensor rates = optimizer.rates();
+  EXPECT_EQ(rates.to_vector<double>(), (std::vector<double>{0.5, 0.9}));
   optimizer.set_lr(0.25);
-  EXPECT_EQ(rate.item<double>(), 0.25);
-  EXPECT_TRUE(optimizer.lr_tensor().is_same(rate));
+  optimizer.set_momentum(0, 0.8);
+  EXPECT_EQ(rates.to_vector<double>(), (std::vector<double>{0.25, 0.8}));
+  EXPECT_TRUE(optimizer.rates().is_same(rates));
+  Adam adam(p, {.lr = 0.5});
+  EXPECT_EQ(adam.rates().to_vector<double>(), (std::vector<double>{0.5, 0.9}));
+  optim::OptimizerState state = adam.state_dict();
+  state.groups[0].options["beta1"] = 0.7;
+  state.groups[0].options["lr"] = 0.1;
+  adam.load_state_dict(state);
+  EXPECT_EQ(adam.rates().to_vector<double>(), (std::vector<double>{0.1, 0.7}));
   p[0].set_grad(ones({3}));
   optimizer.step();
   EXPECT_EQ(p[0].to_vector(), (std::vector<float>{0.75f, 0.75f, 0.75f}));

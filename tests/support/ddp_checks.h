@@ -202,7 +202,7 @@ inline void check_aliasing(std::shared_ptr<dist::Communicator> comm,
   }
 }
 
-inline void check_flags(std::shared_ptr<dist::Communicator> comm, Device device = Device::cpu()) {
+inline void check_losses(std::shared_ptr<dist::Communicator> comm, Device device = Device::cpu()) {
   int n = comm->world_size(), r = comm->rank();
   TinyMlp model;
   model.to(device);
@@ -210,21 +210,21 @@ inline void check_flags(std::shared_ptr<dist::Communicator> comm, Device device 
   auto backward = [&](double flag) {
     model.zero_grad();
     Tensor loss = one_loss([&](auto& x) { return ddp(x); }, 0, device);
-    ddp.set_flag(flag);
+    ddp.set_loss(flag);
     loss.backward();
     ddp.take_mean_losses(/*wait=*/true);
   };
   backward(1.5 + r);
   for (int k = 0; k < n; ++k) EXPECT_NEAR(ddp.losses()[k], 1.5 + k, 1e-5);
   EXPECT_NEAR(ddp.mean_loss(), 1.5 + (n - 1) / 2.0, 1e-5);
-  ddp.check_flag();
+  ddp.check_loss();
   backward(r == n - 1 ? std::nan("") : 1.0);
-  std::string sentence = failure_of([&] { ddp.check_flag(); });
+  std::string sentence = failure_of([&] { ddp.check_loss(); });
   EXPECT_EQ(sentence, concat("the loss is nan on rank ", n - 1));
   backward(r == 0 ? HUGE_VAL : 1.0);
-  EXPECT_EQ(failure_of([&] { ddp.check_flag(); }), "the loss is inf on rank 0");
+  EXPECT_EQ(failure_of([&] { ddp.check_loss(); }), "the loss is inf on rank 0");
   backward(1.0);
-  ddp.check_flag();
+  ddp.check_loss();
 }
 
 inline void check_unused_parameters(std::shared_ptr<dist::Communicator> comm) {
@@ -266,7 +266,7 @@ inline void check_accumulate(std::shared_ptr<dist::Communicator> comm) {
       const std::int64_t first = (r * k + micro) * part;
       Tensor loss =
           cross_entropy(ddp(batch.x.narrow(0, first, part)), batch.y.narrow(0, first, part));
-      ddp.set_flag(loss);
+      ddp.set_loss(loss);
       if (micro == 1) {
         EXPECT_NE(failure_of([&] { ddp.accumulate(2); }).find("1 of 4 micro-batches"),
                   std::string::npos);
@@ -337,7 +337,7 @@ inline void check_join(std::shared_ptr<dist::Communicator> comm, bool by_active)
     for (int step = 0; step < 2 + r; ++step) {
       sgd.zero_grad();
       Tensor loss = one_loss([&](auto& x) { return ddp(x); }, 100 * epoch + 10 * step + r);
-      ddp.set_flag(1.0 + r);
+      ddp.set_loss(1.0 + r);
       loss.backward();
       sgd.step();
     }

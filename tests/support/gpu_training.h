@@ -62,7 +62,7 @@ inline void expect_same(const Trained& a, const Trained& b, double tolerance) {
 /// 12 steps, the seventh with a smaller batch, under a schedule.
 inline Trained trained(Device device, int kind, bool graph, double dropout = 0.3,
                        std::shared_ptr<dist::Communicator> comm = nullptr,
-                       std::uint64_t* waits = nullptr) {
+                       std::uint64_t* waits = nullptr, std::optional<DType> amp = {}) {
   manual_seed(3);
   nn::Sequential model = network(dropout);
   set_weights(model, 3);  // from a generator of its own: ranks that are threads share ours
@@ -72,8 +72,14 @@ inline Trained trained(Device device, int kind, bool graph, double dropout = 0.3
   optim::CosineAnnealingLR schedule(*optimizer, {.t_max = 12});
   std::optional<dist::DistributedDataParallel> ddp;
   if (comm != nullptr) ddp.emplace(model, comm);
-  train::TrainStep step(
-      {.model = model, .optimizer = *optimizer, .ddp = ddp ? &*ddp : nullptr, .graph = graph});
+  std::optional<optim::GradScaler> scaler;
+  if (amp == f16) scaler.emplace(device);
+  train::TrainStep step({.model = model,
+                         .optimizer = *optimizer,
+                         .ddp = ddp ? &*ddp : nullptr,
+                         .amp = amp,
+                         .scaler = scaler ? &*scaler : nullptr,
+                         .graph = graph});
   Trained result;
   const auto before = cuda::synchronizations();
   for (int k = 0; k < 12; ++k) {

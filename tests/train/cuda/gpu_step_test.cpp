@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "dist/init.h"
+#include "io/checkpoint.h"
 #include "support/errors.h"
 #include "support/gpu_training.h"
 #include "support/simulated_gpu.h"
@@ -61,6 +62,23 @@ TEST_P(GpuStep, NeverWaits) {
 TEST_P(GpuStep, CapturedIsTheSame) {
   const Trained eager = trained(gpu, GetParam(), false), graph = trained(gpu, GetParam(), true);
   expect_same(eager, graph, 0);
+}
+
+TEST_P(GpuStep, InMixedPrecisionCapturedIsTheSameAndNeverWaits) {
+  const Trained full = trained(gpu, GetParam(), false);
+  for (const DType amp : {bf16, f16}) {
+    SCOPED_TRACE(amp);
+    std::uint64_t waits = 99;
+    const Trained eager = trained(gpu, GetParam(), false, 0.3, nullptr, nullptr, amp),
+                  graph = trained(gpu, GetParam(), true, 0.3, nullptr, &waits, amp);
+    expect_same(eager, graph, 0);
+    // Whether SGD's very first step is to be left out, the host must know.
+    EXPECT_EQ(waits, GetParam() == 0 && amp == f16 ? 1 : 0);
+    EXPECT_NE(full.losses, eager.losses);
+    expect_same(full, eager, amp == bf16 ? 0.15 : 0.02);  // 12 steps of 8 or 11 bits apart
+    for (const auto& [name, tensor] : eager.state)
+      EXPECT_NE(tensor.dtype(), amp) << name << ": weights stay as they are";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(SgdAndAdam, GpuStep, ::testing::Values(0, 1));
@@ -155,7 +173,7 @@ TEST_F(Graphs, WantTheModelOnAGpu) {
 
 /// Two epochs of fit, then, from its checkpoint, a third.
 FitResult fitted(Device device, bool graph, const std::filesystem::path& folder,
-                 std::int64_t epochs, bool resume) {
+                 std::int64_t epochs, bool resume, std::optional<DType> amp = {}) {
   manual_seed(1);
   nn::Sequential model = network(0);
   model.to(device);
@@ -167,7 +185,23 @@ FitResult fitted(Device device, bool graph, const std::filesystem::path& folder,
   return fit(
       model, *optimizer, schedule,
       {.train = loader, .train_images = 68, .batch_size = 8, .test = dataset, .test_transform = {}},
-      dist::init(), {.epochs = epochs, .graph = graph, .checkpoint_dir = folder, .resume = resume});
+      dist::init(),
+      {.epochs = epochs, .amp = amp, .graph = graph, .checkpoint_dir = folder, .resume = resume});
+}
+
+TEST_F(Graphs, FitInF16GoesOnWithItsScale) {
+  const auto folder = std::filesystem::temp_directory_path() / concat("rondo_gpu_amp_", getpid());
+  std::filesystem::remove_all(folder);
+  const FitResult straight = fitted(gpu, true, folder, 3, false, f16);
+  fitted(gpu, true, folder, 2, false, f16);
+  const io::Checkpoint saved =
+      io::load_checkpoint((folder / "checkpoint.safetensors").string(), "model");
+  EXPECT_EQ(std::get<double>(saved.metadata.at("scaler.scale")), 65536);
+  EXPECT_EQ(std::get<double>(saved.metadata.at("scaler.growth_tracker")), 18);
+  const FitResult resumed = fitted(gpu, true, folder, 3, true, f16);
+  EXPECT_EQ(resumed.final_loss, straight.final_loss);
+  EXPECT_EQ(resumed.test.loss, straight.test.loss);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(Graphs, FitOnAGpuIsFitOnTheCpu) {
