@@ -221,12 +221,14 @@ nlohmann::json measure(dist::Communicator& comm, const Options& options, Device 
 int program(int argc, char** argv) {
   CLI::App app("rondo's all-reduce against MPI's or NCCL's");
   Options options;
-  app.add_option("--min-bytes", options.min_bytes, "smallest buffer")->check(CLI::PositiveNumber);
-  app.add_option("--max-bytes", options.max_bytes, "largest buffer")->check(CLI::PositiveNumber);
-  app.add_option("--repeat", options.repeat, "repetitions (default: by size)");
-  app.add_option("--chunk-kib", options.chunk_kib, "the ring's largest message");
-  app.add_option("--chunks", options.chunks, "chunks of a segment");
-  app.add_option("--window", options.window, "chunks in flight");
+  const CLI::Range bytes(std::int64_t{1}, std::int64_t{1} << 40), number(0, 1'000'000'000);
+  app.add_option("--min-bytes", options.min_bytes, "smallest buffer")->check(bytes);
+  app.add_option("--max-bytes", options.max_bytes, "largest buffer")->check(bytes);
+  app.add_option("--repeat", options.repeat, "repetitions (0: by size)")->check(number);
+  app.add_option("--chunk-kib", options.chunk_kib, "the ring's largest message; 0: as it comes")
+      ->check(number);
+  app.add_option("--chunks", options.chunks, "chunks of a segment; 0: as they come")->check(number);
+  app.add_option("--window", options.window, "chunks in flight; 0: as they come")->check(number);
   app.add_option("--device", options.device, "where the buffers lie: cpu or cuda");
   app.add_flag("--messages", options.messages, "ranks of one machine share no memory");
   app.add_option("--all-reduce", options.all_reduce, "how GPUs talk (default: nccl)")

@@ -48,6 +48,10 @@ DistributedDataParallel::DistributedDataParallel(nn::Module& model,
     bool is_new = seen.insert(named.tensor.impl_ptr().get()).second;
     if (is_new && named.tensor.requires_grad()) parameters_.push_back(named);
   }
+  require(
+      !parameters_.empty(),
+      "DistributedDataParallel: no parameter of the model requires a gradient; there is nothing "
+      "to average");
   for (const auto& p : parameters_)
     require<DeviceError>(p.tensor.device() == parameters_[0].tensor.device(),
                          "DistributedDataParallel: ", parameters_[0].name, " is on ",
@@ -307,7 +311,7 @@ std::int64_t DistributedDataParallel::join(const std::function<void()>& step) {
       for (std::size_t i = 0; i < memory.size(); ++i) memory[i].tensor.copy_(before[i]);
       break;
     }
-    check_flag("");
+    check_loss("");
     ++steps;
     step();
   }
@@ -378,7 +382,7 @@ Tensor DistributedDataParallel::flags_place() const {
   return last.narrow(0, last.numel() - n, n);
 }
 
-void DistributedDataParallel::set_flag(double loss) {
+void DistributedDataParallel::set_loss(double loss) {
   const Device device = parameters_.empty() ? Device::cpu() : parameters_[0].tensor.device();
   losses_.set(full({1}, loss, {.dtype = f32, .device = device}));
 }

@@ -4,9 +4,9 @@
 //   dist::DistributedDataParallel ddp(model, comm);
 //   ...
 //   Tensor loss = cross_entropy(ddp(images), labels);
-//   ddp.set_flag(loss);
+//   ddp.set_loss(loss);
 //   loss.backward();        // returns with .grad averaged over the ranks
-//   ddp.check_flag();       // throws on all ranks when any rank's loss is not finite
+//   ddp.check_loss();       // throws on all ranks when any rank's loss is not finite
 //   optimizer.step();
 //
 // With equal parts, the average of the ranks' mean gradients is the gradient of the whole batch, so
@@ -123,7 +123,7 @@ class DistributedDataParallel {
   /// are over. Gradients are still divided by the number of all ranks, as PyTorch's join does by
   /// default, unless divide_by_active_ranks says otherwise; losses are averaged over those that had
   /// a batch.
-  /// A loss that is not finite throws here, too, as check_flag does. Nothing else that is
+  /// A loss that is not finite throws here, too, as check_loss does. Nothing else that is
   /// collective may happen on the others meanwhile: no SyncBatchNorm, no evaluation.
   std::int64_t join(const std::function<void()>& step);
 
@@ -135,9 +135,9 @@ class DistributedDataParallel {
   std::vector<std::string> unused_parameters() const;
 
   /// The loss (one element) of this rank, to travel in the last bucket of the next backward.
-  void set_flag(const Tensor& loss) { losses_.set(loss.detach().reshape({1})); }
-  void set_flag(double loss);
-  /// What each rank's set_flag said before the last synchronised backward whose result has arrived
+  void set_loss(const Tensor& loss) { losses_.set(loss.detach().reshape({1})); }
+  void set_loss(double loss);
+  /// What each rank's set_loss said before the last synchronised backward whose result has arrived
   /// (with `accumulate`, the mean over the step's backwards); equal on all ranks, 0 of one that has
   /// joined. On the CPU that is the last; a GPU's host does not wait for it, and knows
   /// it some steps later.
@@ -149,9 +149,9 @@ class DistributedDataParallel {
   /// Throws Error, on all ranks alike, naming the first rank whose loss was not finite, in the
   /// first backward that has arrived and not been checked; where() ends the sentence (" in epoch
   /// 3").
-  void check_flag(const std::function<std::string()>& where = {}) { losses_.check(where); }
-  void check_flag(const std::string& where) {
-    check_flag([&] { return where; });
+  void check_loss(const std::function<std::string()>& where = {}) { losses_.check(where); }
+  void check_loss(const std::string& where) {
+    check_loss([&] { return where; });
   }
   /// The last synchronised backward was captured, and its graph has been launched once more: its
   /// losses are on their way.

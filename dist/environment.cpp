@@ -18,7 +18,8 @@ std::optional<std::chrono::milliseconds> seconds_from_environment(const char* va
   const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), seconds);
   require<CommError>(error == std::errc() && end == view.data() + view.size() && seconds >= least &&
                          seconds <= 1e6,
-                     variable, " is \"", text, "\", not a number of seconds from ", least);
+                     variable, " is \"", text, "\", not a number of seconds from ", least,
+                     " to 1000000");
   return std::chrono::milliseconds(std::llround(seconds * 1000));
 }
 

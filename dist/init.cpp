@@ -51,6 +51,7 @@ std::shared_ptr<Transport> make_transport(const std::string& backend) {
 }  // namespace
 
 std::shared_ptr<Communicator> init(const InitOptions& options) {
+  const auto side_channel = SideChannelOptions::from_environment();  // wrong anywhere, wrong here
   auto transport = make_transport(options.backend);
   set_world({.transport = transport, .watch = nullptr, .recorder = nullptr});
   CommunicatorOptions chosen = options.communicator;
@@ -61,8 +62,7 @@ std::shared_ptr<Communicator> init(const InitOptions& options) {
   auto comm = std::make_shared<Communicator>(transport, std::move(chosen));
   if (options.share_memory) comm->share_memory();
   const bool needs_none = comm->world_size() == 1 || comm->shares_memory();
-  if (options.side_channel && !needs_none)
-    comm->open_side_channel(SideChannelOptions::from_environment());
+  if (options.side_channel && !needs_none) comm->open_side_channel(side_channel);
   set_world({.transport = transport, .watch = comm->watch(), .recorder = comm->recorder()});
   return comm;
 }

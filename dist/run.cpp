@@ -10,6 +10,7 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -151,7 +152,12 @@ World world() {
 
 int run(const std::function<int()>& body) {
   try {
-    return body();
+    const int status = body();
+    // Whoever sends the output to a full disk should not be told that all is well.
+    std::cout.flush();
+    require<IoError>(status != 0 || (std::cout.good() && std::fflush(stdout) == 0),
+                     "standard output cannot be written");
+    return status;
   } catch (const std::exception& e) {
     return fail(e.what());
   } catch (...) {

@@ -154,7 +154,8 @@ int use_threads(Communicator& comm, int requested) {
   int threads = place(comm).threads;  // by all ranks, even where some were told a number
   if (requested > 0) {
     threads = requested;
-  } else if (std::getenv("OMP_NUM_THREADS")) {
+  } else if (const char* text = std::getenv("OMP_NUM_THREADS");
+             text != nullptr && std::strtol(text, nullptr, 10) > 0) {  // others OpenMP ignores
     threads = omp_get_max_threads();
   }
   require(threads <= most_threads, threads, " threads a rank; at most ", most_threads,

@@ -1,7 +1,6 @@
 #include "io/atomic_file.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,35 +10,10 @@
 #include <cstring>
 #include <filesystem>
 
+#include "io/lock_file.h"
 #include "tensor/error.h"
 
 namespace rondo::io {
-namespace {
-
-/// Opens and locks `path`; -1 with errno on failure. The loop is for a writer who renamed the file
-/// between our open and our lock: we would then hold the lock of the finished file.
-int open_locked(const char* path) {
-  for (;;) {
-    int descriptor = ::open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (descriptor < 0) return -1;
-    bool locked = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
-    if (!locked && errno == EWOULDBLOCK) {
-      ::close(descriptor);
-      errno = EWOULDBLOCK;
-      return -1;
-    }  // a file system without locks: do without
-    struct stat ours {
-    }, named{};
-    if (::fstat(descriptor, &ours) == 0 && ::stat(path, &named) == 0 &&
-        ours.st_ino == named.st_ino && ours.st_dev == named.st_dev) {
-      return descriptor;
-    }
-    ::close(descriptor);
-  }
-}
-
-}  // namespace
-
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   namespace fs = std::filesystem;
   // A rename would put a file where the link was, or the device.

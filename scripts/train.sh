@@ -32,6 +32,10 @@ if [ ! -e build/CMakeCache.txt ]; then
   # Kernels for GPUs take longer to compile than all the rest.
   if ! nvidia-smi -L >/dev/null 2>&1; then configure+=(-DRONDO_CUDA=OFF); fi
 fi
+# What this script left out when there was no GPU is built when one is asked for.
+if [[ " $* " == *" --device cuda"* || " $* " == *" --device=cuda"* ]] && nvidia-smi -L >/dev/null 2>&1; then
+  configure+=(-DRONDO_CUDA=AUTO)
+fi
 cmake -S . -B build "${configure[@]}"
 cmake --build build --target cifar_resnet -j "$(nproc)"
 

@@ -6,9 +6,11 @@
 #include <chrono>
 #include <optional>
 
+#include "autograd/autocast.h"
 #include "data/prefetch.h"
 #include "dist/averager.h"
 #include "dist/ddp.h"
+#include "io/lock_file.h"
 #include "tensor/creation.h"
 #include "train/metrics.h"
 #include "train/progress.h"
@@ -61,22 +63,25 @@ class Run {
       if (options_.averaging.async) questions_ = comm_->duplicate();
     }
     if (!options_.trace.empty()) trace_.emplace(*comm_);
+    if (options_.amp == f16) scaler_.emplace(device_);
+    require(
+        !scaler_ || !ddp_ || !state_.state_per_rank, "fit: ", options_.comm_hook,
+        " remembers what it did not send, which f16's infinite gradients would spoil; use bf16, "
+        "or a comm hook without a memory");
     step_.emplace(TrainStepOptions{.model = model_,
                                    .optimizer = optimizer_,
                                    .ddp = ddp_ ? &*ddp_ : nullptr,
                                    .reproducible = reproducible_ ? &*reproducible_ : nullptr,
                                    .criterion = options_.criterion,
+                                   .amp = options_.amp,
+                                   .scaler = scaler_ ? &*scaler_ : nullptr,
                                    .graph = options_.graph,
                                    .rank = comm_->rank(),
                                    .trace = trace()});
+    lock_folder();
     if (options_.resume) {
       restore();
-    } else if (!options_.checkpoint_dir.empty()) {
-      set_aside();
-    }
-    if (!options_.checkpoint_dir.empty() && comm_->rank() == 0) {
-      metrics_ = MetricsFile(options_.checkpoint_dir / "metrics.jsonl",
-                             position_.epoch - (tested_ ? 0 : 1));
+      open_folder();
     }
     StopSignal stop;
     if (!tested_) {
@@ -125,6 +130,7 @@ class Run {
     for (auto& batch : data::DeviceBatches(data_.train, device_)) {
       if (trace_) trace_->add("wait for data", asked, Clock::now());
       (*step_)(batch, [this] { return where(); });
+      open_folder();
       schedule_.step();
       if (averager_) averager_->step();
       take_losses(false);
@@ -207,6 +213,7 @@ class Run {
   void test() {
     const Trace::Span span(trace(), "evaluation");
     if (ddp_) ddp_->broadcast_buffers();
+    const AutocastIf amp(device_, options_.amp);
     result_.test = evaluate(model_, data_.test, data_.test_transform, *comm_);
   }
 
@@ -240,13 +247,50 @@ class Run {
                              {"epoch_seconds", epoch_seconds_},
                              {"epoch_img_per_s", epoch_img_per_s_}};
     state_.communication = communication_state();
-    state_.save(options_.checkpoint_dir, position_, metadata, {{"loss_sum", loss_sum_}});
+    io::Metadata own = {{"loss_sum", loss_sum_}};
+    if (scaler_) {
+      for (const auto& [name, tensor] : scaler_->state_dict())
+        own[concat("scaler.", name)] = tensor.item<double>();
+    }
+    state_.save(options_.checkpoint_dir, position_, metadata, own);
     result_.checkpoint = checkpoint_path(options_.checkpoint_dir);
   }
 
   nn::StateDict communication_state() {
     if (averager_) return averager_->state();
     return ddp_ && ddp_->comm_hook() != nullptr ? ddp_->comm_hook()->state() : nn::StateDict();
+  }
+
+  /// Two runs in one folder would mix their files. Rank 0 holds the lock for all.
+  void lock_folder() {
+    const std::filesystem::path& folder = options_.checkpoint_dir;
+    std::error_code error;
+    if (folder.empty() || (options_.resume && !std::filesystem::exists(folder, error))) return;
+    std::string failure;
+    if (comm_->rank() == 0) {
+      try {
+        std::filesystem::create_directories(folder, error);
+        require<IoError>(!error, folder.string(), ": cannot be created: ", error.message());
+        lock_.emplace((folder / "run.lock").string(),
+                      concat("another run is writing to ", folder.string(),
+                             "; give this one another folder"));
+      } catch (const IoError& e) {
+        failure = e.what();
+      }
+    }
+    failure = comm_->broadcast_bytes(failure, 0);
+    require<IoError>(failure.empty(), failure);
+  }
+
+  /// When the first step has succeeded, or the state of an earlier run been read: before, nothing
+  /// in the folder is touched.
+  void open_folder() {
+    if (is_open_ || options_.checkpoint_dir.empty()) return;
+    is_open_ = true;
+    if (!options_.resume) set_aside();
+    if (comm_->rank() == 0)
+      metrics_ = MetricsFile(options_.checkpoint_dir / "metrics.jsonl",
+                             position_.epoch - (tested_ ? 0 : 1));
   }
 
   /// A run that begins anew where another has been: whoever forgot to resume can still do so. No
@@ -274,6 +318,14 @@ class Run {
       return value != nullptr ? *value : otherwise;
     };
     loss_sum_ = get("loss_sum", 0.0);
+    if (scaler_) {
+      nn::StateDict state = scaler_->state_dict();
+      for (auto& [name, tensor] : state) {
+        const std::string key = concat("scaler.", name);
+        tensor = scalar(get(key.c_str(), tensor.item<double>()));
+      }
+      scaler_->load_state_dict(state);
+    }
     result_.best_test_accuracy = get("best_test_accuracy", 0.0);
     result_.final_loss = get("final_loss", 0.0);
     result_.test = {.correct = get("test_correct", std::int64_t{0}),
@@ -285,8 +337,9 @@ class Run {
     result_.checkpoint = checkpoint_path(options_.checkpoint_dir);
     if (reports()) {
       if (position_.epoch >= options_.epochs) {
-        *options_.out << fmt::format("the run of {} is complete: {} epochs",
-                                     result_.checkpoint.string(), position_.epoch);
+        *options_.out << fmt::format("the run of {} is complete: {} epoch{}",
+                                     result_.checkpoint.string(), position_.epoch,
+                                     position_.epoch == 1 ? "" : "s");
       } else {
         *options_.out << fmt::format("going on from {}: epoch {}, batch {}",
                                      result_.checkpoint.string(), position_.epoch + 1,
@@ -319,8 +372,11 @@ class Run {
   std::optional<dist::ParameterAverager> averager_;
   std::shared_ptr<dist::Communicator> questions_ = comm_;
   std::optional<Trace> trace_;
+  std::optional<optim::GradScaler> scaler_;
   std::optional<TrainStep> step_;
+  std::optional<io::LockFile> lock_;  // of the folder; rank 0's
   MetricsFile metrics_;
+  bool is_open_ = false;
 
   io::Checkpoint::Position position_;
   FitResult result_;

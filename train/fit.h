@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <ostream>
 
 #include "data/loader.h"
@@ -46,6 +47,9 @@ struct FitOptions {
   int shards = 0;
   /// (model output, target) to a mean over the batch; none: cross_entropy.
   std::function<Tensor(const Tensor&, const Tensor&)> criterion = {};
+  /// Mixed precision: forward and evaluation run under autocast to bf16, or on a GPU f16, which
+  /// brings a GradScaler with it.
+  std::optional<DType> amp = {};
   /// On a GPU: captures the step and launches it as one (train/step.h).
   bool graph = false;
 

@@ -125,6 +125,10 @@ void RunState::restore_communication(const nn::StateDict& saved, const std::stri
 
 io::Checkpoint RunState::restore(const fs::path& directory) {
   std::string path = checkpoint_path(directory).string();
+  std::error_code ignored;
+  require<IoError>(fs::exists(path, ignored) || !fs::exists(directory / "previous-1", ignored),
+                   "there is no ", path,
+                   "; earlier runs are in the folders previous-1, … beside it");
   io::Checkpoint checkpoint = io::load_checkpoint(path, model_name);
   comm.agree("the checkpoint's step", std::to_string(checkpoint.position.global_step));
   for (const auto& [name, value] : config) {

@@ -132,6 +132,7 @@ std::unique_ptr<Operation> ring_all_reduce(Transport& transport, Scratch& scratc
       Pipeline::Options{.to = (r + 1) % n,
                         .from = (r + n - 1) % n,
                         .tag = options.tag,
+                        // Uneven parts are up to two elements larger.
                         .chunk_bytes = options.chunk_bytes + 16,
                         .window = options.window});
 }

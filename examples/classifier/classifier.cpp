@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
@@ -16,6 +17,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "autograd/autocast.h"
 #include "autograd/grad_mode.h"
 #include "autograd/ops/activation.h"
 #include "autograd/ops/reduce.h"
@@ -67,15 +69,28 @@ class Program {
     require(!averages || flags_.compress.empty(), "--compress is for gradients: --sync ddp");
     require(flags_.overlap || (!averages && flags_.reproducible == 0),
             "--no-overlap is for --sync ddp, without --reproducible");
-    require(averages || (!flags_.average_async && flags_.average_warmup == 0 &&
-                         flags_.average_node_every == 0 && flags_.outer_lr == 1 &&
-                         flags_.outer_momentum == 0),
-            "--average-async, --average-warmup, --average-node-every, --outer-lr and "
-            "--outer-momentum are for averages of parameters: --sync average");
+    require(averages ||
+                (!flags_.average_async && flags_.average_warmup == 0 &&
+                 flags_.average_every == Flags().average_every && flags_.average_node_every == 0 &&
+                 flags_.outer_lr == 1 && flags_.outer_momentum == 0),
+            "--average-every, --average-async, --average-warmup, --average-node-every, --outer-lr "
+            "and --outer-momentum are for averages of parameters: --sync average");
     require(flags_.reproducible == 0 ||
                 (!averages && flags_.compress.empty() && !flags_.sync_bn && device_.is_cpu()),
             "--reproducible is for gradients that are averaged as they are on the CPU: no --sync "
             "average, --compress, --sync-bn or --device cuda");
+    const auto shards = static_cast<unsigned>(flags_.reproducible);
+    require(
+        shards == 0 || (std::has_single_bit(shards) && flags_.reproducible >= comm_->world_size()),
+        "--reproducible ", shards,
+        ": shards must be a power of two, and at least as many as "
+        "the ",
+        comm_->world_size(), " ranks");
+    require(flags_.shortcut == Flags().shortcut || flags_.model.starts_with("resnet") ||
+                !flags_.weights.empty(),
+            "--shortcut is for the ResNets of CIFAR, not for --model ", flags_.model);
+    require(flags_.amp != "f16" || device_.is_cuda(),
+            "--amp f16 needs a GPU: --device cuda; on the CPU there is --amp bf16");
     if (!flags_.compress.empty()) dist::make_comm_hook(flags_.compress);  // throws if there is none
     check_json();
     if (comm_->rank() == 0 && !flags_.trace.empty()) io::AtomicFile probe(flags_.trace);
@@ -161,6 +176,7 @@ class Program {
                     .ddp = {.overlap = flags_.overlap},
                     .comm_hook = flags_.compress,
                     .shards = flags_.reproducible,
+                    .amp = amp(),
                     .graph = flags_.graph,
                     .checkpoint_dir = flags_.checkpoint_dir,
                     .checkpoint_every = flags_.checkpoint_every,
@@ -199,11 +215,16 @@ class Program {
     add("--outer-lr", flags_.outer_lr, usual.outer_lr);
     add("--outer-momentum", flags_.outer_momentum, usual.outer_momentum);
     add("--average-async", std::int64_t{flags_.average_async}, std::int64_t{usual.average_async});
+    add("--amp", flags_.amp, usual.amp);
     add("--compress", flags_.compress, usual.compress);
     add("--reproducible", std::int64_t{flags_.reproducible}, std::int64_t{0});
     add("--shortcut", flags_.shortcut, usual.shortcut);
     add("--sync-bn", std::int64_t{flags_.sync_bn}, std::int64_t{usual.sync_bn});
     return basic;
+  }
+
+  std::optional<DType> amp() const {
+    return flags_.amp.empty() ? std::nullopt : std::optional(parse_dtype(flags_.amp));
   }
 
   dist::AveragerOptions averaging() {
@@ -220,6 +241,7 @@ class Program {
   int evaluate(nn::AnyModule& model, const std::shared_ptr<data::ImageDataset>& test,
                const std::string& weights) {
     auto start = std::chrono::steady_clock::now();
+    const AutocastIf scope(device_, amp());
     train::Evaluation result =
         train::evaluate(model, test, make_transform(flags_, *test, false), *comm_);
     std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
@@ -247,6 +269,7 @@ class Program {
     Tensor image =
         fit_image(read_ppm(flags_.predict), like.channels(), like.height(), like.width());
     NoGradGuard no_grad;
+    const AutocastIf scope(device_, amp());
     model.eval();
     const std::int64_t index = 0;
     Tensor probability =
@@ -289,8 +312,7 @@ class Program {
       } else {
         *out_ << "\nfinal test accuracy " << percent(result.test.accuracy()) << " ("
               << result.test.correct << " of " << result.test.total << "), best "
-              << percent(result.best_test_accuracy) << ", "
-              << static_cast<std::int64_t>(std::lround(result.img_per_s)) << " img/s\ncheckpoint "
+              << percent(result.best_test_accuracy) << speed(result) << "\ncheckpoint "
               << result.checkpoint.string() << ", metrics " << directory << "/metrics.jsonl"
               << "\nwhat to try next: --epochs " << 3 * flags_.epochs
               << " (from the start) for more accuracy, --model "
@@ -335,6 +357,10 @@ class Program {
   /// null in JSON for what a run that was stopped early has not come to.
   static nlohmann::json measured(const nlohmann::json& value, bool is) {
     return is ? value : nullptr;
+  }
+
+  static std::string speed(const train::FitResult& result) {
+    return result.img_per_s > 0 ? concat(", ", std::lround(result.img_per_s), " img/s") : "";
   }
 
   static std::string percent(double fraction) {

@@ -25,6 +25,7 @@ struct Flags {
   std::string all_reduce = "auto";
   double timeout = 300;
   std::string device = "cpu";
+  std::string amp = {};  // "bf16", "f16"; empty: f32
   bool graph = false, resident = false;
   std::string mean = {}, std = {};  // "a,b,c"; empty: the data set's
   std::int64_t limit = 0;

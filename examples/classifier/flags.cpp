@@ -38,23 +38,27 @@ CLI::Validator not_empty() {
 }
 
 /// CLI11 itself lets -1 wrap round and larger numbers stop at the largest.
-CLI::Validator whole_number() {
+CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
+  const std::string range =
+      concat(least, " to ", most == ~std::uint64_t{0} ? "2^64 - 1" : std::to_string(most));
   return CLI::Validator(
-      [](std::string& text) -> std::string {
+      [=](std::string& text) -> std::string {
         std::uint64_t value = 0;
         const char* end = text.data() + text.size();
         auto [stopped, error] = std::from_chars(text.data(), end, value);
-        return error == std::errc() && stopped == end
+        return error == std::errc() && stopped == end && value >= least && value <= most
                    ? ""
-                   : "\"" + text + "\" is not a whole number from 0 to 2^64 - 1";
+                   : "\"" + text + "\" is not a whole number from " + range;
       },
-      "0 to 2^64 - 1");
+      range);
 }
 
 }  // namespace
 
 Parsed parse_flags(int argc, char** argv, const std::string& description, const Flags& defaults) {
   const CLI::Validator positive = number_that([](double v) { return v > 0; }, "above 0");
+  constexpr std::uint64_t million = 1'000'000, most_images = 1'000'000'000'000'000;
+  const CLI::Validator steps = whole_number(0, million * million);
   const CLI::Validator not_negative =
       number_that([](double v) { return v >= 0; }, "0 or a number above it");
   Flags f = defaults;
@@ -72,9 +76,9 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
   app.add_option("--data", f.data, "folder with the data; else $RONDO_DATA, the cache, the network")
       ->check(not_empty());
   app.add_option("--epochs", f.epochs, "passes over the training images")
-      ->check(positive)
-      ->check(number_that([](double v) { return v <= 1e6; }, "a million or less"));
-  app.add_option("--batch", f.batch, "images in a step, over all ranks")->check(positive);
+      ->check(whole_number(1, million));
+  app.add_option("--batch", f.batch, "images in a step, over all ranks")
+      ->check(whole_number(1, most_images));
   app.add_option("--lr", f.lr, "the highest learning rate of the one-cycle schedule")
       ->check(not_negative);
   app.add_option("--weight-decay", f.weight_decay, "L2 penalty")->check(not_negative);
@@ -82,15 +86,16 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
       ->check(CLI::IsMember({"sgd", "adam", "adamw"}));
   app.add_option("--sync", f.sync, "average gradients in each step, or parameters now and then")
       ->check(CLI::IsMember({"ddp", "average"}));
-  app.add_option("--average-every", f.average_every, "steps between averages")->check(positive);
+  app.add_option("--average-every", f.average_every, "steps between averages")
+      ->check(whole_number(1, million));
   app.add_option("--average-warmup", f.average_warmup,
                  "steps at first that are averaged one by one (post-local SGD)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(steps);
   app.add_option("--average-node-every", f.average_node_every,
                  "steps between averages within a machine; 0: only over all ranks")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0, million));
   app.add_option("--outer-lr", f.outer_lr, "rate of the outer step on averages (DiLoCo: 0.7)")
-      ->check(CLI::PositiveNumber);
+      ->check(positive);
   app.add_option("--outer-momentum", f.outer_momentum,
                  "Nesterov momentum of the outer step (DiLoCo: 0.9)")
       ->check(not_negative);
@@ -111,7 +116,7 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
   app.add_option("--reproducible", f.reproducible,
                  "cut each batch into so many shards, a power of two, and end at the same bits on "
                  "1, 2, 4, ... ranks; 0: off")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0, 1 << 20));
   app.add_option("--trace", f.trace,
                  "write where the time of each step went, on all ranks, to FILE, which "
                  "chrome://tracing and ui.perfetto.dev draw")
@@ -119,11 +124,16 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
   app.add_flag("--sync-bn", f.sync_bn, "batch norm by the statistics of all ranks' images");
   app.add_option("--timeout", f.timeout,
                  "seconds that a rank waits for the others before it says which one is missing")
-      ->check(positive);
+      ->check(number_that([](double v) { return v > 0 && v <= 1e6; },
+                          "above 0 and at most 1000000, which is eleven days"));
   app.add_option("--device", f.device,
                  "cpu; cuda: each rank the GPU of its number on its machine; or cuda:N, for one "
                  "rank")
       ->check(not_empty());
+  app.add_option("--amp", f.amp,
+                 "mixed precision: products and convolutions in bf16, or on a GPU in f16; weights "
+                 "and sums stay f32")
+      ->check(CLI::IsMember({"bf16", "f16"}));
   app.add_flag("--graph", f.graph, "on a GPU: capture the training step and launch it as one");
   app.add_flag("--resident", f.resident,
                "on a GPU: keep the training images in its memory and augment them there");
@@ -132,15 +142,14 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
   app.add_option("--std", f.std, "a,b,c: divides them")->check(not_empty());
   app.add_flag("--augment,!--no-augment", f.augment, "random crops and flips in training");
   app.add_option("--limit", f.limit, "only so many training and test images; 0: all")
-      ->check(not_negative)
-      ->check(number_that([](double v) { return v <= 1e15; }, "a number of images"));
+      ->check(whole_number(0, most_images));
   app.add_flag("--resume", f.resume, "go on from the checkpoint in --checkpoint-dir");
   app.add_option("--checkpoint-dir", f.checkpoint_dir,
                  "where checkpoint and metrics go (default runs/MODEL-DATASET)")
       ->check(not_empty());
   app.add_option("--checkpoint-every", f.checkpoint_every,
                  "steps between checkpoints; 0: at the end of an epoch")
-      ->check(not_negative);
+      ->check(steps);
   app.add_option(
          "--weights", f.weights,
          "start from these weights: a checkpoint, a .safetensors file, or one that PyTorch "
@@ -152,9 +161,9 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
   app.add_option("--predict", f.predict, "name the class of this image (PPM or PGM), then end")
       ->check(not_empty());
   app.add_option("--seed", f.seed, "of initialisation, shuffling and augmentation")
-      ->check(whole_number());
+      ->check(whole_number(0, ~std::uint64_t{0}));
   app.add_option("--threads", f.threads, "OpenMP threads of each rank; 0: its share of the cores")
-      ->check(not_negative);
+      ->check(whole_number(0, million));
   app.add_option("--json", f.json, "write the result to this file; - is standard output")
       ->check(not_empty());
   try {
@@ -170,8 +179,10 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
 
 void agree_on_flags(const Flags& f, dist::Communicator& comm) {
   auto agree = [&](const char* flag, const auto& value) {
-    comm.agree(concat("--", flag), fmt::format("{}", value));
+    const std::string text = fmt::format("{}", value);
+    comm.agree(concat("--", flag), text.empty() ? "(none)" : text);
   };
+  agree("all-reduce", f.all_reduce);  // first: the others' collectives depend on it
   agree("model", f.model);
   agree("dataset", f.dataset);
   agree("shortcut", f.shortcut);
@@ -191,7 +202,7 @@ void agree_on_flags(const Flags& f, dist::Communicator& comm) {
   agree("overlap", f.overlap);
   agree("sync-bn", f.sync_bn);
   agree("reproducible", f.reproducible);
-  agree("all-reduce", f.all_reduce);
+  agree("amp", f.amp);
   agree("graph", f.graph);
   agree("resident", f.resident);
   agree("mean", f.mean);
@@ -206,6 +217,7 @@ void agree_on_flags(const Flags& f, dist::Communicator& comm) {
   agree("predict", f.predict);
   agree("seed", f.seed);
   agree("json", f.json);
+  agree("trace", f.trace);
 }
 
 std::vector<float> parse_channels(const std::string& flag, const std::string& text,

@@ -202,9 +202,9 @@ double loss_with(const std::string& name, std::shared_ptr<Communicator> comm) {
   for (int step = 0; step < 60; ++step) {
     sgd.zero_grad();
     Tensor loss = test::one_loss([&](auto& x) { return ddp(x); }, comm->rank());
-    ddp.set_flag(loss);
+    ddp.set_loss(loss);
     loss.backward();
-    ddp.check_flag();
+    ddp.check_loss();
     sgd.step();
   }
   std::string bits;

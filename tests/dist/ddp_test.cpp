@@ -56,7 +56,7 @@ TEST_P(DdpTest, Aliasing) {
   on_ranks(GetParam(), [](auto comm) { test::check_aliasing(comm); });
 }
 TEST_P(DdpTest, Flags) {
-  on_ranks(GetParam(), [](auto comm) { test::check_flags(comm); });
+  on_ranks(GetParam(), [](auto comm) { test::check_losses(comm); });
 }
 TEST_P(DdpTest, UnusedParameters) { on_ranks(GetParam(), test::check_unused_parameters); }
 TEST_P(DdpTest, Accumulate) { on_ranks(GetParam(), test::check_accumulate); }
@@ -136,10 +136,10 @@ TEST_P(DdpTest, FlagsOfMicroBatches) {
     for (int micro = 0; micro < 3; ++micro) {
       Tensor loss = test::one_loss([&](auto& x) { return ddp(x); }, micro);
       const bool is_broken = micro == 0 && comm->rank() == last;
-      ddp.set_flag(is_broken ? std::nan("") : loss.item<double>());
+      ddp.set_loss(is_broken ? std::nan("") : loss.item<double>());
       loss.backward();
     }
-    const std::string sentence = test::failure_of([&] { ddp.check_flag(" in epoch 3"); });
+    const std::string sentence = test::failure_of([&] { ddp.check_loss(" in epoch 3"); });
     EXPECT_NE(sentence.find(concat("rank ", last)), std::string::npos) << sentence;
     EXPECT_NE(sentence.find("in epoch 3"), std::string::npos) << sentence;
   });

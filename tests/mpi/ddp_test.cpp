@@ -29,7 +29,7 @@ TEST(MpiDdp, ConvnetEqualsOneProcessF64) {
 TEST(MpiDdp, Overlap) { test::check_overlap(world()); }
 TEST(MpiDdp, NoSync) { test::check_no_sync(world()); }
 TEST(MpiDdp, Aliasing) { test::check_aliasing(world()); }
-TEST(MpiDdp, Flags) { test::check_flags(world()); }
+TEST(MpiDdp, Flags) { test::check_losses(world()); }
 TEST(MpiDdp, UnusedParameters) { test::check_unused_parameters(world()); }
 TEST(MpiDdp, DifferentModels) { test::check_different_models(world()); }
 

@@ -58,6 +58,10 @@ train) # one process: JSON, checkpoint, metrics, evaluation and prediction from 
   [ "$(wc -l <out/metrics.jsonl)" = 2 ] || fail "metrics.jsonl does not have a line an epoch"
   correct=$(field test_correct result.json)
   [ "$correct" -gt 2000 ] || fail "only $correct of 3000 correct after two epochs"
+  succeeds "$bin/fashion_mlp" --epochs 2 --limit 3000 --amp bf16 --checkpoint-dir amp --json amp.json
+  [ "$(field test_correct amp.json)" -gt 2000 ] || fail "--amp bf16: only $(field test_correct amp.json) of 3000 correct"
+  [ "$(field param_hash amp.json)" != "$(field param_hash result.json)" ] || fail "--amp bf16 computes as f32 does"
+  fails_saying "this one has --amp unset" "$bin/fashion_mlp" --epochs 2 --limit 3000 --checkpoint-dir amp --resume
   succeeds "$bin/fashion_mlp" --eval --limit 3000 --checkpoint-dir out --json eval.json
   [ "$(field test_correct eval.json)" = "$correct" ] || fail "--eval counts otherwise"
   [ "$(field param_hash eval.json)" = "$(field param_hash result.json)" ] || fail "--eval has other weights"
@@ -141,7 +145,7 @@ reproducible) # 1, 2 and 4 ranks, with 1 or 2 threads: the same bits; stopped on
   ! grep -q "last digits" "$log" || fail "a reproducible run announces that digits will differ"
   [ "$(field param_hash straight.json)" = "$(field param_hash resumed.json)" ] || fail "the resumed run has other weights"
   fails_saying "--reproducible 8, this one has --reproducible unset" "${resnet[@]}" --epochs 2 --checkpoint-dir stopped --resume
-  fails_saying "6 shards on 1 rank; both must be powers of two" "${resnet[@]}" --reproducible 6
+  fails_saying "--reproducible 6: shards must be a power of two" "${resnet[@]}" --reproducible 6
   fails_saying "8 shards do not divide by 3 ranks" "${mpirun[@]}" -np 3 "${resnet[@]}" --reproducible 8
   fails_saying "a batch of 48 does not divide by 32 shards" "${resnet[@]}" --reproducible 32
   fails_saying "--reproducible is for gradients that are averaged as they are" "${resnet[@]}" --reproducible 8 --compress bf16
@@ -225,12 +229,20 @@ killed) # kill -9 in mid-run leaves a checkpoint that can be resumed
 errors) # bad input: one sentence, a status, no hang, nothing half-written
   fails_saying "resnet21" "$bin/cifar_resnet" --model resnet21
   fails_saying "--nosuch" "$bin/cifar_resnet" --nosuch 1
-  fails_saying "--limit: \"-3\" is not 0 or a number above it" "$bin/cifar_resnet" --limit -3
+  fails_saying "--limit: \"-3\" is not a whole number from 0 to " "$bin/cifar_resnet" --limit -3
+  fails_saying "--reproducible: \"-2\" is not a whole number" "$bin/cifar_resnet" --reproducible -2
+  fails_saying "--timeout: \"1e10\" is not above 0 and at most 1000000" "$bin/cifar_resnet" --timeout 1e10
+  fails_saying "--reproducible 3: shards must be a power of two" "${resnet[@]}" --reproducible 3
+  fails_saying "--amp f16 needs a GPU" "${resnet[@]}" --amp f16
+  fails_saying "--average-every, " "${resnet[@]}" --average-every 3
+  fails_saying "--shortcut is for the ResNets" "$bin/fashion_mlp" --shortcut b --limit 100
+  fails_saying "standard output cannot be written" sh -c '"$@" --json - >/dev/full' sh "${resnet[@]}" --epochs 1
+  RONDO_HEARTBEAT_TIMEOUT=soon fails_saying "RONDO_HEARTBEAT_TIMEOUT is \"soon\", not a number" "${resnet[@]}"
   fails_saying "--lr: \"\" is not" "$bin/cifar_resnet" --lr ""
   fails_saying "--lr: \"inf\" is not" "$bin/cifar_resnet" --lr inf
   fails_saying "--seed: \"-1\" is not a whole number" "$bin/cifar_resnet" --seed -1
   fails_saying "--seed: \"99999999999999999999\" is not" "$bin/cifar_resnet" --seed 99999999999999999999
-  fails_saying "--limit: \"1e30\" is not a number of images" "$bin/cifar_resnet" --limit 1e30
+  fails_saying "--limit: \"1e30\" is not a whole number from 0 to 1000000000000000" "$bin/cifar_resnet" --limit 1e30
   fails_saying "--predict: it is empty" "$bin/cifar_resnet" --predict ""
   fails_saying "--checkpoint-dir: it is empty" "$bin/cifar_resnet" --checkpoint-dir ""
   fails_saying "100000 threads a rank" "${resnet[@]}" --threads 100000
@@ -293,6 +305,18 @@ rank_errors) # the same over ranks: every rank ends, the sentence names what dif
   fails_saying "the loss is" "${mpirun[@]}" -np 2 "${resnet[@]}" --lr 1e30
   fails_saying "the loss is" "${mpirun[@]}" -np 2 "${resnet[@]}" --lr 1e30 --sync average
   fails_saying "/nonexistent" "${mpirun[@]}" -np 2 "${resnet[@]}" --data /nonexistent
+  fails_saying "rank 1 has --trace t.json where rank 0 has --trace (none)" "${mpirun[@]}" -np 1 "${resnet[@]}" : -np 1 "${resnet[@]}" --trace t.json
+  fails_saying "rank 1 has --all-reduce mpi where rank 0 has --all-reduce ring" "${mpirun[@]}" -np 1 "${resnet[@]}" --all-reduce ring : -np 1 "${resnet[@]}" --all-reduce mpi
+  # Two runs in one folder: the second is refused, and the first goes on undisturbed.
+  "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 3 --checkpoint-dir same --checkpoint-every 1 >first.log 2>&1 &
+  for _ in $(seq 600); do [ -e same/checkpoint.safetensors ] && break || sleep 0.02; done
+  fails_saying "another run is writing to same" "${mpirun[@]}" -np 2 "${resnet[@]}" --seed 2 --checkpoint-dir same
+  wait $! || fail "the first of two runs in one folder: $(cat first.log)"
+  [ ! -e same/previous-1 ] && [ "$(wc -l <same/metrics.jsonl)" = 3 ] || fail "two runs are mixed"
+  # A run that cannot begin leaves what is there alone.
+  fails_saying "the loss is" "${mpirun[@]}" -np 2 "${resnet[@]}" --lr 1e30 --checkpoint-dir same
+  fails_saying "rank 1 has --seed 3" "${mpirun[@]}" -np 1 "${resnet[@]}" --checkpoint-dir same : -np 1 "${resnet[@]}" --seed 3 --checkpoint-dir same
+  [ -e same/checkpoint.safetensors ] || [ -e same/previous-1/checkpoint.safetensors ] || fail "the earlier run is gone"
   ;;
 lessons) # the examples that explain: they end well and say what they promise
   succeeds "$bin/01_autograd"

@@ -16,6 +16,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -86,6 +87,7 @@ void write_json(const std::string& file, const std::string& text) {
 }
 
 int examine(const Options& options) {
+  require(std::isfinite(options.seconds), "--seconds ", options.seconds, " is no time");  // nan
   doctor::Facts facts;
   doctor::Rank mine;
   const bool speaks_early = launched_as() == 0 && options.json != "-";

@@ -109,7 +109,7 @@ TEST_P(GpuCollectives, DdpKeepsItsPromises) {
   on_gpus(GetParam(), [](auto comm, Device device) {
     test::check_no_sync(comm, device);
     test::check_aliasing(comm, device);
-    test::check_flags(comm, device);
+    test::check_losses(comm, device);
   });
 }
 
