@@ -5,7 +5,7 @@
 # cpu/, cuda/, mpi/ and nccl/ are private and stay behind.
 include(CMakePackageConfigHelpers)
 
-set(rondo_folders tensor autograd nn optim data io dist train)
+set(rondo_folders tensor autograd nn optim data io hub dist train)
 set(rondo_targets rondo)
 foreach(folder ${rondo_folders})
   list(APPEND rondo_targets rondo_${folder})

@@ -22,7 +22,7 @@ endif()
 # In the build tree <rondo/nn/conv2d.h> is found through links, as it is in an installed copy.
 set(rondo_include ${PROJECT_BINARY_DIR}/include)
 file(MAKE_DIRECTORY ${rondo_include}/rondo)
-foreach(path tensor autograd nn optim data io dist train include/rondo/rondo.h)
+foreach(path tensor autograd nn optim data io hub dist train include/rondo/rondo.h)
   get_filename_component(name ${path} NAME)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${path} ${rondo_include}/rondo/${name} SYMBOLIC)
 endforeach()

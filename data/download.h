@@ -44,7 +44,7 @@ struct DownloadOptions {
 struct RemoteFile {
   std::string name;      // as it is called here: a relative path
   std::string url;       // https://, http:// or file://
-  std::string checksum;  // hexadecimal md5 (32 digits) or sha256 (64)
+  std::string checksum;  // hexadecimal md5 (32 digits) or sha256 (64, or its first 8 or more)
 };
 
 /// How a data set travels.
@@ -85,7 +85,7 @@ void download(const RemoteFile& file, const std::filesystem::path& path,
 /// entry when it is damaged, or an entry is neither file nor folder or would leave `into`.
 void unpack(const std::filesystem::path& archive, const std::filesystem::path& into);
 
-/// Hexadecimal digest of a file, of the kind (md5 or sha256) that `like` has the length of.
+/// Hexadecimal digest of a file, of the kind (RemoteFile::checksum) and length that `like` has.
 std::string checksum_of(const std::filesystem::path& file, const std::string& like);
 
 }  // namespace rondo::data

@@ -2,14 +2,14 @@
 # check.sh ROOT: fails, naming file and line, on an #include that goes against the layers
 #
 #   tensor <- autograd <- nn <- optim;  data -> tensor;  io -> nn, optim;
-#   dist -> autograd, nn, optim;  train -> all
+#   hub -> nn, data, io;  dist -> autograd, nn, optim;  train -> all
 #
 # on a header that brings a heavy or foreign header (MPI, oneDNN, CUDA, CLI11, …) to everyone who
 # includes it, and on a public header that includes one of a private folder (cpu, cuda, mpi, nccl),
 # which is not installed.
 cd "$1" || exit 2
 # shellcheck disable=SC2016  # the dollars are awk's
-find tensor autograd nn optim data io dist train \
+find tensor autograd nn optim data io hub dist train \
   \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -type f | sort | xargs awk '
   BEGIN {
     may["tensor"] = " tensor "
@@ -19,7 +19,8 @@ find tensor autograd nn optim data io dist train \
     may["data"] = " tensor data "
     may["io"] = " tensor autograd nn optim io "
     may["dist"] = " tensor autograd nn optim dist "
-    may["train"] = " tensor autograd nn optim data io dist train "
+    may["hub"] = " tensor autograd nn optim data io hub "
+    may["train"] = " tensor autograd nn optim data io hub dist train "
     heavy = "^(mpi\\.h|dnnl.*|oneapi/.*|cuda.*|cudnn.*|cublas.*|nccl.*|curl/.*|archive.*|openssl/.*|zlib\\.h|CLI/.*|nlohmann/.*|spdlog/.*)$"
   }
   function complain(text) { printf "%s:%d: %s\n", FILENAME, FNR, text; bad = 1 }

@@ -4,7 +4,7 @@ set -eu
 check=$(cd "$(dirname "$0")" && pwd)/check.sh
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
-for folder in tensor/cpu autograd nn optim data io dist train; do mkdir -p "$tree/$folder"; done
+for folder in tensor/cpu autograd nn optim data io hub dist train; do mkdir -p "$tree/$folder"; done
 
 failures=0
 # expect LINE-THAT-MUST-APPEAR|"" FILE INCLUDE-LINE

@@ -388,6 +388,16 @@ weights) # files that others made: what they are, as many correct test images as
   grep -qF "mean 0,0,0, std 1,1,1" "$log" || fail "--mean and --std do not override"
   fails_saying "missing" "$bin/cifar_resnet" --weights "$weights/mnist_cnn.pt" --eval --limit 500
   succeeds "$bin/rondo-weights" convert "$weights/cifar10_resnet20_legacy.th" stripped.safetensors --strip module.
+  succeeds "$bin/rondo-weights" convert stripped.safetensors renamed.pth --rename '^linear\.(.*)=fc.$1' --ignore '^fc\.bias'
+  succeeds "$bin/rondo-weights" ls renamed.pth
+  grep -q '^fc.weight ' "$log" && ! grep -q 'linear\|fc.bias' "$log" || fail "--rename and --ignore"
+  fails_saying "--rename linear: is not FROM=TO" "$bin/rondo-weights" convert stripped.safetensors x.pth --rename linear
+  fails_saying "is no regular expression" "$bin/rondo-weights" convert stripped.safetensors x.pth --ignore '('
+  [ ! -e x.pth ] || fail "a refused convert wrote a file"
+  # What they are worth for other images (few of them, to be quick).
+  succeeds "$bin/04_fine_tune" --weights "$weights/cifar10_resnet20_zip.pth" --images 100 --test-images 50 --epochs 1
+  grep -q 'the weights were worth' "$log" || fail "04_fine_tune does not say what they were worth"
+  fails_saying "there is no file nowhere.pth, and no weights of that name" "$bin/04_fine_tune" --weights nowhere.pth --images 100
   fails_saying "does not begin so" "$bin/rondo-weights" convert stripped.safetensors x.pth --strip module.
   fails_saying "only in" "$bin/rondo-weights" diff stripped.safetensors "$weights/cifar10_resnet20_legacy.th"
   fails_saying "Names end in .safetensors, .pth or .pt" "$bin/rondo-weights" convert stripped.safetensors weights.h5

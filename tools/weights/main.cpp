@@ -15,6 +15,7 @@
 #include <iostream>
 #include <map>
 
+#include "io/key_rules.h"
 #include "io/safetensors.h"
 #include "io/torch_pickle.h"
 #include "io/weights.h"
@@ -26,6 +27,7 @@ using namespace rondo;
 
 struct Flags {
   std::string file, other, entry, other_entry, strip, only;
+  std::vector<std::string> rename, ignore;
   double atol = 0;
 };
 
@@ -74,6 +76,14 @@ int convert(const Flags& flags) {
   std::erase_if(tensors, [&](const nn::NamedTensor& t) { return !t.name.starts_with(flags.only); });
   require<IoError>(!tensors.empty(), flags.file, ": --only ", flags.only, ": no name begins so");
   tensors = stripped(std::move(tensors), flags.only + flags.strip, flags.file);
+  io::KeyRules rules{.ignore = flags.ignore};
+  for (const std::string& rule : flags.rename) {
+    const std::size_t at = rule.find('=');
+    require(at != std::string::npos && at > 0, "--rename ", rule, ": is not FROM=TO");
+    rules.rename.emplace_back(rule.substr(0, at), rule.substr(at + 1));
+  }
+  tensors = io::apply(rules, tensors);
+  require<IoError>(!tensors.empty(), flags.file, ": --ignore leaves nothing");
   io::save_weights(flags.other, tensors);
   std::cout << fmt::format("{}: {} tensors\n", flags.other, tensors.size());
   return 0;
@@ -150,6 +160,13 @@ int program(int argc, char** argv) {
   to->add_option("--strip", flags.strip, "take this off the beginning of every name");
   to->add_option("--only", flags.only,
                  "only what begins so, without it: --only model. of a checkpoint of rondo's");
+  to->add_option("--rename", flags.rename,
+                 "FROM=TO, for each name: a regular expression, and what stands in its place; may "
+                 "be given several times: --rename '^linear\\.=fc.'")
+      ->allow_extra_args(false);
+  to->add_option("--ignore", flags.ignore,
+                 "leave out names, as renamed, in which this regular expression is found")
+      ->allow_extra_args(false);
   add_entry(to);
   CLI::App* versus =
       app.add_subcommand("diff", "how FILE and OTHER differ; exit status 1 if they do");

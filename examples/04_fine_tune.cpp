@@ -1,0 +1,135 @@
+// 04_fine_tune: what weights that were trained for something else are worth.
+//
+//   build/bin/04_fine_tune --weights cifar10_resnet20
+//   build/bin/04_fine_tune --weights FILE --images 2000 --epochs 2
+//
+// ResNet-20 has learned to tell ships from frogs. Here it learns clothes, Fashion-MNIST, from few
+// images: once from those weights, with a new last layer, and once from nothing, with as many steps
+// of the same optimizer. What the first layers of a network see, edges and textures, is much the
+// same for both, so the first one needs to learn far less. --weights takes a name that hub knows
+// (hub/pretrained.h), or a file.
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <numeric>
+
+#include "autograd/grad_mode.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/loss.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "data/open.h"
+#include "dist/init.h"
+#include "hub/pretrained.h"
+#include "nn/select.h"
+#include "optim/lr_schedule.h"
+#include "optim/sgd.h"
+#include "tensor/creation.h"
+
+using namespace rondo;
+
+namespace {
+
+struct Images {
+  Tensor pixels, labels;
+};
+
+/// The images as the network was trained to see images: three channels of 32 x 32, normalised. Grey
+/// goes into all three, and two rows or columns of black around 28 x 28.
+Images prepared(const data::Dataset& from) {
+  const data::ImageStatistics known = data::statistics_of("fashion_mnist");
+  const double mean = known.mean[0], std = known.std[0];
+  std::vector<std::int64_t> all(static_cast<std::size_t>(from.size()));
+  std::iota(all.begin(), all.end(), 0);
+  const data::Batch batch = from.get_batch(all);
+  const std::int64_t n = batch.input.size(0);
+  const Tensor grey = (batch.input.to(f32) / 255.0 - mean) / std;
+  const Tensor pixels = full({n, 3, 32, 32}, -mean / std);
+  pixels.narrow(2, 2, 28).narrow(3, 2, 28).copy_(grey.expand({n, 3, 28, 28}));
+  return {pixels.contiguous(MemoryFormat::channels_last), batch.target};
+}
+
+double accuracy(nn::Module& net, const Images& test) {
+  const NoGradGuard no_grad;
+  net.eval();
+  double right = 0;
+  const std::int64_t n = test.pixels.size(0), batch = 250;
+  for (std::int64_t at = 0; at < n; at += batch) {
+    const std::int64_t size = std::min(batch, n - at);
+    const Tensor guess = net(test.pixels.narrow(0, at, size)).argmax(1);
+    right += eq(guess, test.labels.narrow(0, at, size)).sum().item<double>();
+  }
+  net.train();
+  return 100 * right / static_cast<double>(n);
+}
+
+/// Trains with what the optimizer was given, and prints how it goes.
+double train(const char* what, nn::Module& net, optim::Optimizer& optimizer, const Images& images,
+             const Images& test, int epochs) {
+  constexpr std::int64_t batch = 50;
+  const std::int64_t n = images.pixels.size(0), steps = n / batch;
+  optim::CosineAnnealingLR schedule(optimizer, {.t_max = epochs * steps});
+  const auto start = std::chrono::steady_clock::now();
+  double reached = 0;
+  for (int epoch = 1; epoch <= epochs; ++epoch) {
+    const Tensor order = randperm(n);
+    for (std::int64_t step = 0; step < steps; ++step) {
+      const Tensor index = order.narrow(0, step * batch, batch);
+      optimizer.zero_grad();
+      cross_entropy(net(images.pixels.index_select(0, index)), images.labels.index_select(0, index))
+          .backward();
+      optimizer.step();
+      schedule.step();
+    }
+    reached = accuracy(net, test);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    std::printf("%s: after epoch %d and %.1f s %.2f %% right\n", what, epoch, seconds.count(),
+                reached);
+    std::fflush(stdout);
+  }
+  return reached;
+}
+
+int run(int argc, char** argv) {
+  std::string weights = "cifar10_resnet20", folder;
+  std::int64_t count = 1000, tested = 2000;
+  int epochs = 3;
+  CLI::App app{"Trains ResNet-20 on clothes, from weights for other images and from nothing"};
+  app.add_option("--weights", weights, "a name that hub knows, or a file");
+  app.add_option("--images", count, "how many to learn from")->check(CLI::Range(50, 60'000));
+  app.add_option("--test-images", tested, "how many to be tested on")->check(CLI::Range(1, 10'000));
+  app.add_option("--epochs", epochs)->check(CLI::Range(1, 1000));
+  app.add_option("--data", folder, "folder with Fashion-MNIST; else as cifar_resnet looks for it");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  }
+  const auto open = [&](data::Split split, std::int64_t limit) {
+    return prepared(*data::open_dataset("fashion_mnist", split,
+                                        {.download = {.data_dir = folder}, .limit = limit}));
+  };
+  const Images images = open(data::Split::train, count), test = open(data::Split::test, tested);
+
+  manual_seed(1);
+  nn::CifarResNet tuned = hub::cifar_resnet(20, {.pretrained = weights});
+  tuned.fc = nn::Linear(64, 10);  // other classes: a new last layer
+  nn::freeze(tuned, "conv1.*");   // edges stay edges
+  optim::SGD gently({{nn::parameters_like(tuned, "fc.*"), {.lr = 0.1, .momentum = 0.9}},
+                     {nn::parameters_unlike(tuned, "fc.*"), {.lr = 0.02, .momentum = 0.9}}});
+  const double with = train("fine-tuned  ", tuned, gently, images, test, epochs);
+
+  manual_seed(1);
+  nn::CifarResNet fresh = hub::cifar_resnet(20);
+  optim::SGD sgd(fresh.parameters(), {.lr = 0.1, .momentum = 0.9});
+  const double without = train("from scratch", fresh, sgd, images, test, epochs);
+  std::printf("the weights were worth %.2f points\n", with - without);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return dist::run([&] { return run(argc, argv); });
+}

@@ -1,0 +1,158 @@
+#include "hub/pretrained.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <mutex>
+
+#include "io/weights.h"
+#include "nn/linear.h"
+#include "tensor/error.h"
+
+namespace rondo::hub {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The checksums are SHA-256, or, where the authors publish no more, the eight digits of it that
+/// stand in the file's name and that PyTorch compares.
+std::vector<PretrainedWeights> built_in() {
+  std::vector<PretrainedWeights> all;
+  auto add = [&](const std::string& name, const std::string& folder, const std::string& file,
+                 const std::string& sha256) {
+    all.push_back({.name = name,
+                   .file = {.name = file, .url = folder + file, .checksum = sha256},
+                   .entry = {}});
+  };
+  const std::string torchvision = "https://download.pytorch.org/models/";
+  add("resnet18", torchvision, "resnet18-f37072fd.pth",
+      "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec");
+  add("resnet34", torchvision, "resnet34-b627a593.pth", "b627a593");
+  add("resnet50", torchvision, "resnet50-0676ba61.pth",
+      "0676ba61b6795bbe1773cffd859882e5e297624d384b6993f7c9e683e722fb8a");
+  add("resnet101", torchvision, "resnet101-63fe2227.pth",
+      "63fe2227b86e8f1f2063f43a75c84d195911b6a0eace650907dd3dc62dd49a0a");
+  add("resnet152", torchvision, "resnet152-394f9c45.pth",
+      "394f9c45966e3651a89bbb78a48410a6755854ce4a5ab64927cf1c7247f85e58");
+  const std::string chenyaofo =
+      "https://github.com/chenyaofo/pytorch-cifar-models/releases/download/resnet/";
+  add("cifar10_resnet20", chenyaofo, "cifar10_resnet20-4118986f.pt", "4118986f");
+  add("cifar10_resnet32", chenyaofo, "cifar10_resnet32-ef93fc4d.pt", "ef93fc4d");
+  add("cifar10_resnet44", chenyaofo, "cifar10_resnet44-2a3cabcb.pt", "2a3cabcb");
+  add("cifar100_resnet20", chenyaofo, "cifar100_resnet20-23dac2f1.pt", "23dac2f1");
+  return all;
+}
+
+std::mutex mutex;
+std::vector<PretrainedWeights>& table() {
+  static auto* all = new std::vector<PretrainedWeights>(built_in());
+  return *all;
+}
+
+const Tensor* find(const nn::StateDict& state, std::string_view name) {
+  const auto found = std::ranges::find(state, name, &nn::NamedTensor::name);
+  return found == state.end() ? nullptr : &found->tensor;
+}
+
+/// `state`'s tensor of this name, whose shape decides how the network is built.
+const Tensor& needed(const nn::StateDict& state, const char* name, std::int64_t dims,
+                     const std::string& from) {
+  const Tensor* found = find(state, name);
+  require<IoError>(found != nullptr && found->dim() == dims, from, ": has no ", name, " of ", dims,
+                   " dimensions");
+  return *found;
+}
+
+/// Loads all of it into `net`; then the last layer starts anew where other classes are wanted.
+template <class Net>
+void fill(Net& net, const nn::StateDict& state, const PretrainedOptions& o) {
+  try {
+    net.load_state_dict(state);
+  } catch (const Error& error) {
+    throw Error(concat(o.pretrained, ": ", error.what()));
+  }
+  const Tensor& last = needed(state, "fc.weight", 2, o.pretrained);
+  const std::int64_t classes = last.size(0), features = last.size(1);
+  if (o.num_classes != 0 && o.num_classes != classes) net.fc = nn::Linear(features, o.num_classes);
+}
+
+nn::ResNet resnet(std::int64_t depth, const PretrainedOptions& o) {
+  if (o.pretrained.empty())
+    return nn::ResNet({.depth = depth, .num_classes = o.num_classes != 0 ? o.num_classes : 1000});
+  const nn::StateDict state = io::apply(o.keys, load_pretrained(o.pretrained, o.download));
+  const Tensor& first = needed(state, "conv1.weight", 4, o.pretrained);
+  nn::ResNet net({.depth = depth,
+                  .num_classes = needed(state, "fc.weight", 2, o.pretrained).size(0),
+                  .in_channels = first.size(1),
+                  .stem = first.size(2) == 3 ? nn::Stem::cifar : nn::Stem::imagenet});
+  fill(net, state, o);
+  return net;
+}
+
+}  // namespace
+
+std::vector<PretrainedWeights> known_weights() {
+  const std::lock_guard lock(mutex);
+  return table();
+}
+
+void add_weights(PretrainedWeights weights) {
+  const std::lock_guard lock(mutex);
+  std::erase_if(table(), [&](const PretrainedWeights& w) { return w.name == weights.name; });
+  table().push_back(std::move(weights));
+}
+
+nn::StateDict load_pretrained(const std::string& name_or_file,
+                              const data::DownloadOptions& options) {
+  const std::vector<PretrainedWeights> all = known_weights();
+  const auto known = std::ranges::find(all, name_or_file, &PretrainedWeights::name);
+  if (known == all.end()) {
+    std::error_code ignored;
+    if (!fs::exists(name_or_file, ignored)) {
+      std::string names;
+      for (const auto& each : all) names += (names.empty() ? "" : ", ") + each.name;
+      throw IoError(concat("there is no file ", name_or_file,
+                           ", and no weights of that name; known are ", names));
+    }
+    return io::load_weights(name_or_file);
+  }
+  // A folder of its own for each checksum: another file of the same name is another download.
+  const data::RemoteDataset remote{
+      .name = known->name,
+      .folder = concat("weights/", known->name, "-", known->file.checksum.substr(0, 8)),
+      .archive = false,
+      .files = {known->file}};
+  const fs::path cache = data::cache_dir().parent_path();
+  std::error_code ignored;
+  require<IoError>(options.allow_download || fs::exists(cache / remote.folder, ignored),
+                   (cache / remote.folder).string(),
+                   ": is not here, and downloads are not allowed");
+  const fs::path folder = data::obtain(remote, cache, options);
+  return io::load_weights((folder / known->file.name).string(), known->entry);
+}
+
+nn::ResNet resnet18(const PretrainedOptions& options) { return resnet(18, options); }
+nn::ResNet resnet34(const PretrainedOptions& options) { return resnet(34, options); }
+nn::ResNet resnet50(const PretrainedOptions& options) { return resnet(50, options); }
+nn::ResNet resnet101(const PretrainedOptions& options) { return resnet(101, options); }
+nn::ResNet resnet152(const PretrainedOptions& options) { return resnet(152, options); }
+
+nn::CifarResNet cifar_resnet(std::int64_t depth, const PretrainedOptions& o) {
+  if (o.pretrained.empty())
+    return nn::CifarResNet(
+        {.depth = depth, .num_classes = o.num_classes != 0 ? o.num_classes : 10});
+  const io::KeyRules families{
+      .rename = {{"^linear\\.", "fc."}, {"\\.shortcut\\.", ".downsample."}}};
+  const nn::StateDict state =
+      io::apply(families, io::apply(o.keys, load_pretrained(o.pretrained, o.download)));
+  const bool has_downsample = std::ranges::any_of(state, [](const nn::NamedTensor& entry) {
+    return entry.name.find(".downsample.") != std::string::npos;
+  });
+  nn::CifarResNet net({.depth = depth,
+                       .num_classes = needed(state, "fc.weight", 2, o.pretrained).size(0),
+                       .in_channels = needed(state, "conv1.weight", 4, o.pretrained).size(1),
+                       .shortcut = has_downsample ? nn::Shortcut::b : nn::Shortcut::a});
+  fill(net, state, o);
+  return net;
+}
+
+}  // namespace rondo::hub

@@ -1,0 +1,49 @@
+#include "io/key_rules.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/errors.h"
+#include "support/support.h"
+
+namespace rondo::io {
+namespace {
+
+using test::message_of;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+nn::StateDict named(const std::vector<std::string>& names) {
+  nn::StateDict state;
+  for (const std::string& name : names) state.push_back({name, ones({1})});
+  return state;
+}
+
+std::vector<std::string> names_of(const nn::StateDict& state) {
+  std::vector<std::string> names;
+  for (const nn::NamedTensor& entry : state) names.push_back(entry.name);
+  return names;
+}
+
+TEST(KeyRules, RenameInOrderAndThenIgnore) {
+  const nn::StateDict state =
+      named({"module.linear.weight", "module.linear.bias", "module.a.module.b"});
+  const nn::StateDict result = apply(
+      {.rename = {{"^module\\.", ""}, {"^linear\\.(.*)$", "fc.$1"}}, .ignore = {"^fc\\.bias$"}},
+      state);
+  EXPECT_THAT(names_of(result), ElementsAre("fc.weight", "a.module.b"));
+  EXPECT_TRUE(result[0].tensor.is_same(state[0].tensor));
+  EXPECT_EQ(names_of(apply({}, state)), names_of(state));
+}
+
+TEST(KeyRules, RefuseWhatCannotBeMeant) {
+  EXPECT_EQ(message_of<Error>([] {
+              apply({.rename = {{"^a|b$", "c"}}}, named({"a", "b"}));
+            }),
+            "the rules for keys make \"c\" of both \"a\" and \"b\"");
+  EXPECT_THAT(message_of<Error>([] { apply({.ignore = {"("}}, {}); }),
+              HasSubstr("the rule \"(\" for keys is no regular expression: "));
+}
+
+}  // namespace
+}  // namespace rondo::io
