@@ -40,7 +40,11 @@ class Run {
                *comm_,
                options.model_name,
                options.config,
-               options.sync == Sync::average} {}
+               options.sync == Sync::average,
+               options.keep_checkpoints} {
+    require(options_.keep_checkpoints >= 1, "fit: keep_checkpoints is ", options_.keep_checkpoints,
+            ", but must be at least 1");
+  }
 
   FitResult operator()() {
     // First the wrappers, which give every rank rank 0's values; then what a checkpoint puts over
@@ -173,6 +177,7 @@ class Run {
   /// What follows an epoch's last batch: the accuracy, a line for the log and one for the user.
   void test_epoch() {
     test();
+    const bool is_best = result_.test.accuracy() > result_.best_test_accuracy;
     result_.best_test_accuracy = std::max(result_.best_test_accuracy, result_.test.accuracy());
     metrics_.write({{"epoch", static_cast<double>(position_.epoch)},
                     {"step", static_cast<double>(position_.global_step)},
@@ -192,7 +197,7 @@ class Run {
           << std::endl;
     }
     tested_ = true;
-    save();
+    save(is_best);
     report_epoch();
     if (position_.epoch < options_.epochs) ask_whether_to_stop();
   }
@@ -233,7 +238,7 @@ class Run {
     return sum.item<double>();
   }
 
-  void save() {
+  void save(bool is_best = false) {
     if (options_.checkpoint_dir.empty()) return;
     const Trace::Span span(trace(), "checkpoint");
     take_losses(true);
@@ -252,7 +257,7 @@ class Run {
       for (const auto& [name, tensor] : scaler_->state_dict())
         own[concat("scaler.", name)] = tensor.item<double>();
     }
-    state_.save(options_.checkpoint_dir, position_, metadata, own);
+    state_.save(options_.checkpoint_dir, position_, metadata, own, is_best);
     result_.checkpoint = checkpoint_path(options_.checkpoint_dir);
   }
 
@@ -308,7 +313,11 @@ class Run {
 
   void restore() {
     state_.communication = communication_state();
-    io::Checkpoint checkpoint = state_.restore(options_.checkpoint_dir);
+    const RunState::Restored restored = state_.restore(options_.checkpoint_dir);
+    const io::Checkpoint& checkpoint = restored.checkpoint;
+    if (reports() && !restored.passed_over.empty())
+      *options_.out << "warning: " << restored.passed_over << "; the one before is used"
+                    << std::endl;
     if (averager_) averager_->restored();
     position_ = checkpoint.position;
     auto get = [&]<class T>(const char* name, T otherwise) {
@@ -334,7 +343,7 @@ class Run {
     tested_ = get("tested", std::int64_t{1}) != 0;
     epoch_seconds_ = get("epoch_seconds", 0.0);
     epoch_img_per_s_ = get("epoch_img_per_s", 0.0);
-    result_.checkpoint = checkpoint_path(options_.checkpoint_dir);
+    result_.checkpoint = restored.path;
     if (reports()) {
       if (position_.epoch >= options_.epochs) {
         *options_.out << fmt::format("the run of {} is complete: {} epoch{}",

@@ -57,6 +57,9 @@ struct FitOptions {
   /// resume is moved to its folder previous-1/, or the first free one after that.
   std::filesystem::path checkpoint_dir = {};
   std::int64_t checkpoint_every = 0;  // steps; 0: after each epoch only
+  /// The newest so many are kept, and best.safetensors; a run whose newest is damaged goes on from
+  /// the one before.
+  std::int64_t keep_checkpoints = 2;
   bool resume = false;
   std::string model_name = "model";
   io::Metadata config = {};  // settings that a resumed run must share

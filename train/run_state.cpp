@@ -3,6 +3,11 @@
 #include <fmt/format.h>
 #include <omp.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <set>
+
 #include "autograd/grad_mode.h"
 #include "tensor/random.h"
 
@@ -27,12 +32,53 @@ std::string text_of(const io::MetadataValue& value) {
   return text.empty() ? "\"\"" : text;
 }
 
-/// Removes the rank files of all other positions.
-void remove_older(const fs::path& directory, const io::Checkpoint::Position& position) {
-  std::string keep = prefix_of(position);
+fs::path kept_folder(const fs::path& directory) { return directory / "kept"; }
+
+/// The checkpoints that are kept, newest first.
+std::vector<fs::path> kept_files(const fs::path& directory) {
+  std::vector<std::pair<std::pair<long long, long long>, fs::path>> found;
   std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(kept_folder(directory), ignored)) {
+    long long step = 0, epoch = 0;
+    int end = 0;
+    const std::string name = entry.path().filename().string();
+    if (std::sscanf(name.c_str(), "step%lld.epoch%lld.safetensors%n", &step, &epoch, &end) == 2 &&
+        static_cast<std::size_t>(end) == name.size())
+      found.push_back({{step, epoch}, entry.path()});
+  }
+  std::ranges::sort(found, std::greater(), [](const auto& file) { return file.first; });
+  std::vector<fs::path> paths;
+  for (auto& [position, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+/// Gives a file another name, in place of what had it; a copy where there are no links.
+void link_as(const fs::path& file, const fs::path& name) {
+  const fs::path unfinished = name.string() + ".tmp";
+  std::error_code error;
+  fs::remove(unfinished, error);
+  fs::create_hard_link(file, unfinished, error);
+  if (error) fs::copy_file(file, unfinished, error);
+  if (!error) fs::rename(unfinished, name, error);
+  require<IoError>(!error, "cannot write ", name.string(), ": ", error.message());
+}
+
+/// Removes all but the newest `keep`, and the rank files of positions of which nothing is kept.
+void remove_older(const fs::path& directory, const io::Checkpoint::Position& position,
+                  std::int64_t keep) {
+  std::error_code ignored;
+  std::set<std::string> prefixes = {prefix_of(position)};
+  for (const fs::path& file : kept_files(directory)) {
+    if (keep-- > 0)
+      prefixes.insert(file.stem().string() + ".");
+    else
+      fs::remove(file, ignored);
+  }
   for (const auto& entry : fs::directory_iterator(rank_folder(directory), ignored)) {
-    if (!entry.path().filename().string().starts_with(keep)) fs::remove(entry.path(), ignored);
+    const std::string name = entry.path().filename().string();
+    const bool is_kept = std::ranges::any_of(
+        prefixes, [&](const std::string& prefix) { return name.starts_with(prefix); });
+    if (!is_kept) fs::remove(entry.path(), ignored);
   }
 }
 
@@ -41,7 +87,7 @@ void remove_older(const fs::path& directory, const io::Checkpoint::Position& pos
 fs::path checkpoint_path(const fs::path& directory) { return directory / "checkpoint.safetensors"; }
 
 void RunState::save(const fs::path& directory, const io::Checkpoint::Position& position,
-                    const io::Metadata& metadata, const io::Metadata& own) const {
+                    const io::Metadata& metadata, const io::Metadata& own, bool is_best) const {
   io::Checkpoint checkpoint{.model = model_name,
                             .config = config,
                             .model_state = model.state_dict(),
@@ -63,8 +109,14 @@ void RunState::save(const fs::path& directory, const io::Checkpoint::Position& p
   comm.barrier();
   if (comm.rank() == 0) {
     checkpoint.metadata.insert(own.begin(), own.end());
-    io::save_checkpoint(checkpoint_path(directory).string(), checkpoint);
-    if (state_per_rank) remove_older(directory, position);
+    const fs::path newest = checkpoint_path(directory);
+    io::save_checkpoint(newest.string(), checkpoint);
+    if (keep > 1) {
+      fs::create_directories(kept_folder(directory), error);
+      link_as(newest, kept_folder(directory) / (prefix_of(position) + "safetensors"));
+    }
+    if (is_best) link_as(newest, directory / "best.safetensors");
+    remove_older(directory, position, keep);
   }
   comm.barrier();
 }
@@ -75,7 +127,8 @@ fs::path move_run_aside(const fs::path& directory) {
   auto numbered = [&] { return directory / concat("previous-", n); };
   while (fs::exists(numbered())) ++n;
   const fs::path previous = numbered(), unfinished = directory / "previous.tmp";
-  const std::vector<fs::path> names = {"checkpoint.safetensors", "ranks", "metrics.jsonl"};
+  const std::vector<fs::path> names = {"checkpoint.safetensors", "kept", "best.safetensors",
+                                       "ranks", "metrics.jsonl"};
   std::error_code error;
   auto check = [&] {
     require<IoError>(!error, directory.string(), ": the run there cannot be moved to ",
@@ -123,13 +176,48 @@ void RunState::restore_communication(const nn::StateDict& saved, const std::stri
     communication[i].tensor.copy_(saved[i].tensor.to(communication[i].tensor.device()));
 }
 
-io::Checkpoint RunState::restore(const fs::path& directory) {
-  std::string path = checkpoint_path(directory).string();
+/// Rank 0's file, with what this rank has of its own.
+io::Checkpoint RunState::read(const fs::path& path, const fs::path& directory) const {
+  io::Checkpoint checkpoint = io::load_checkpoint(path.string(), model_name);
+  if (state_per_rank && comm.rank() != 0 && checkpoint.world_size == comm.world_size()) {
+    io::Checkpoint own = io::load_checkpoint(
+        rank_path(directory, checkpoint.position, comm.rank()).string(), model_name);
+    checkpoint.model_state = own.model_state;
+    checkpoint.optimizer = own.optimizer;
+    checkpoint.communication = own.communication;
+    for (const auto& [name, value] : own.metadata) checkpoint.metadata[name] = value;
+  }
+  return checkpoint;
+}
+
+RunState::Restored RunState::restore(const fs::path& directory) {
+  std::vector<fs::path> candidates = kept_files(directory);
   std::error_code ignored;
-  require<IoError>(fs::exists(path, ignored) || !fs::exists(directory / "previous-1", ignored),
-                   "there is no ", path,
+  const fs::path newest = checkpoint_path(directory);
+  require<IoError>(fs::exists(newest, ignored) || !candidates.empty() ||
+                       !fs::exists(directory / "previous-1", ignored),
+                   "there is no ", newest.string(),
                    "; earlier runs are in the folders previous-1, … beside it");
-  io::Checkpoint checkpoint = io::load_checkpoint(path, model_name);
+  candidates.insert(candidates.begin(), newest);
+  Restored restored;
+  for (const fs::path& candidate : candidates) {
+    std::string failure;
+    try {
+      restored.checkpoint = read(candidate, directory);
+    } catch (const IoError& error) {
+      failure = error.what();
+    }
+    const std::vector<std::string> failures = comm.all_gather_bytes(failure);
+    const auto first = std::ranges::find_if(failures, [](const auto& f) { return !f.empty(); });
+    if (first == failures.end()) {
+      restored.path = candidate;
+      break;
+    }
+    if (restored.passed_over.empty()) restored.passed_over = *first;
+  }
+  require<IoError>(!restored.path.empty(), restored.passed_over);
+  const std::string path = restored.path.string();
+  io::Checkpoint& checkpoint = restored.checkpoint;
   comm.agree("the checkpoint's step", std::to_string(checkpoint.position.global_step));
   for (const auto& [name, value] : config) {
     auto found = checkpoint.config.find(name);
@@ -146,14 +234,6 @@ io::Checkpoint RunState::restore(const fs::path& directory) {
           checkpoint.world_size,
           " ranks that had state of their own (averaging, or a comm hook), and cannot go on with ",
           comm.world_size());
-  if (state_per_rank && comm.rank() != 0) {
-    std::string mine = rank_path(directory, checkpoint.position, comm.rank()).string();
-    io::Checkpoint own = io::load_checkpoint(mine, model_name);
-    checkpoint.model_state = own.model_state;
-    checkpoint.optimizer = own.optimizer;
-    checkpoint.communication = own.communication;
-    for (const auto& [name, value] : own.metadata) checkpoint.metadata[name] = value;
-  }
   require<IoError>(
       checkpoint.optimizer && checkpoint.schedule, path,
       ": holds weights but no optimizer or schedule, so there is no run to go on with");
@@ -165,7 +245,7 @@ io::Checkpoint RunState::restore(const fs::path& directory) {
   Generator::State state = default_generator().state();
   state.next_stream = checkpoint.generators.at("default").next_stream;
   default_generator().set_state(state);
-  return checkpoint;
+  return restored;
 }
 
 }  // namespace rondo::train

@@ -7,6 +7,11 @@
 // comes last and is what makes the checkpoint valid, and only then are older rank files removed.
 // Whenever the run is killed, the newest rank 0 file and the rank files that belong to it are
 // there, whole. What all ranks must agree on (position, metadata) is read from rank 0's file alone.
+//
+// Disks forget, too. So the last few checkpoints are kept, as kept/step<S>.epoch<E>.safetensors
+// with their rank files; checkpoint.safetensors is another name (a hard link) of the newest, and
+// best.safetensors of the one with the best accuracy. A run whose newest checkpoint is damaged goes
+// on from the one before.
 
 #include <filesystem>
 
@@ -26,20 +31,29 @@ struct RunState {
   std::string model_name;
   io::Metadata config;          // what must be the same when the run goes on
   bool state_per_rank = false;  // averaging, error feedback: each rank has state of its own
+  std::int64_t keep = 2;        // how many checkpoints, at least 1
   /// What communication must remember: set before `save`, and before `restore`, which fills it.
   nn::StateDict communication = {};
 
   /// Writes DIR/checkpoint.safetensors. Kept with it are `metadata`, which is the same on all
   /// ranks, and what is this rank's `own`; under DDP rank 0's. Two saves at one position may differ
-  /// in `metadata` only. Collective. Throws IoError.
+  /// in `metadata` only. `is_best`: it is best.safetensors as well. Collective. Throws IoError.
   void save(const std::filesystem::path& directory, const io::Checkpoint::Position& position,
-            const io::Metadata& metadata, const io::Metadata& own = {}) const;
-  /// Reads it back into model, optimizer, schedule and the random generator, and returns what else
-  /// it held. Throws IoError naming the file when it is missing or damaged, and Error naming the
-  /// setting when it belongs to a run with other settings. Collective.
-  io::Checkpoint restore(const std::filesystem::path& directory);
+            const io::Metadata& metadata, const io::Metadata& own = {}, bool is_best = false) const;
+  struct Restored {
+    io::Checkpoint checkpoint;
+    std::filesystem::path path;
+    std::string passed_over;  // what is wrong with the newest, if this is not the newest
+  };
+  /// Reads the newest that is whole back into model, optimizer, schedule and the random generator,
+  /// and returns what else it held. Throws IoError naming the newest file when all are missing or
+  /// damaged, and Error naming the setting when it belongs to a run with other settings.
+  /// Collective.
+  Restored restore(const std::filesystem::path& directory);
 
  private:
+  io::Checkpoint read(const std::filesystem::path& path,
+                      const std::filesystem::path& directory) const;
   void restore_communication(const nn::StateDict& saved, const std::string& path);
 };
 

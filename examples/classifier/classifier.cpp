@@ -180,6 +180,7 @@ class Program {
                     .graph = flags_.graph,
                     .checkpoint_dir = flags_.checkpoint_dir,
                     .checkpoint_every = flags_.checkpoint_every,
+                    .keep_checkpoints = flags_.keep_checkpoints,
                     .resume = flags_.resume,
                     .model_name = flags_.model,
                     .config = config({{"--dataset", flags_.dataset},

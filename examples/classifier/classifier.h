@@ -31,7 +31,7 @@ struct Flags {
   std::int64_t limit = 0;
   bool resume = false;
   std::string checkpoint_dir = {};
-  std::int64_t checkpoint_every = 0;
+  std::int64_t checkpoint_every = 0, keep_checkpoints = 2;
   std::string weights = {};
   bool eval = false;
   std::uint64_t seed = 1;

@@ -150,6 +150,9 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
   app.add_option("--checkpoint-every", f.checkpoint_every,
                  "steps between checkpoints; 0: at the end of an epoch")
       ->check(steps);
+  app.add_option("--keep-checkpoints", f.keep_checkpoints,
+                 "how many of the newest stay, beside best.safetensors")
+      ->check(whole_number(1, 1000));
   app.add_option(
          "--weights", f.weights,
          "start from these weights: a checkpoint, a .safetensors file, or one that PyTorch "
@@ -212,6 +215,7 @@ void agree_on_flags(const Flags& f, dist::Communicator& comm) {
   agree("resume", f.resume);
   agree("checkpoint-dir", f.checkpoint_dir);
   agree("checkpoint-every", f.checkpoint_every);
+  agree("keep-checkpoints", f.keep_checkpoints);
   agree("weights", f.weights);
   agree("eval", f.eval);
   agree("predict", f.predict);

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "nn/linear.h"
 #include "optim/sgd.h"
 #include "support/mpi_main.h"
@@ -61,7 +64,7 @@ TEST(RunState, AKillBetweenTwoSavesLeavesThemTogether) {
   if (world()->rank() == 0) fs::rename(aside, file);
   world()->barrier();
   run.set(5);
-  io::Checkpoint restored = run.state.restore(folder.path());
+  const io::Checkpoint restored = run.state.restore(folder.path()).checkpoint;
   EXPECT_EQ(std::get<std::int64_t>(restored.metadata.at("tested")), 0);
   EXPECT_EQ(std::get<double>(restored.metadata.at("loss_sum")), 10.0 + world()->rank());
   EXPECT_EQ(run.value(), 1);
@@ -72,6 +75,7 @@ TEST(RunState, AKillBetweenTwoSavesLeavesThemTogether) {
 TEST(RunState, TheEndOfAnEpochIsNotItsLastBatch) {
   SharedFolder folder;
   Averaged run;
+  run.state.keep = 1;
   run.set(1);
   run.state.save(folder.path(), {.epoch = 0, .step = 8, .global_step = 8}, {});
   std::vector<fs::path> first;
@@ -83,6 +87,79 @@ TEST(RunState, TheEndOfAnEpochIsNotItsLastBatch) {
   for (const fs::path& file : first) EXPECT_FALSE(fs::exists(file)) << file;
   run.state.restore(folder.path());
   EXPECT_EQ(run.value(), 2);
+}
+
+std::int64_t files_in(const fs::path& folder) {
+  return std::distance(fs::directory_iterator(folder), fs::directory_iterator());
+}
+
+TEST(RunState, TheNewestFewAreKeptAndTheBest) {
+  SharedFolder folder;
+  Averaged run;
+  run.state.keep = 3;
+  for (int step = 1; step <= 12; ++step) {
+    run.set(step);
+    run.state.save(folder.path(), {.global_step = step}, {}, {}, /*is_best=*/step == 5);
+  }
+  const int ranks = world()->world_size();
+  EXPECT_EQ(files_in(folder.path() / "kept"), 3);
+  EXPECT_TRUE(fs::exists(folder.path() / "kept/step10.epoch0.safetensors"));
+  EXPECT_EQ(ranks > 1 ? files_in(folder.path() / "ranks") : 0, 3 * (ranks - 1));
+  const auto best = io::load_checkpoint((folder.path() / "best.safetensors").string(), "net");
+  EXPECT_EQ(best.position.global_step, 5);
+  EXPECT_EQ(fs::hard_link_count(train::checkpoint_path(folder.path())), 2)
+      << "the newest takes no memory twice";
+  run.set(0);
+  EXPECT_EQ(run.state.restore(folder.path()).path, train::checkpoint_path(folder.path()));
+  EXPECT_EQ(run.value(), 12);
+}
+
+/// Turns a bit of the last tensor over.
+void damage(const fs::path& file) {
+  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekg(-1, std::ios::end);
+  const char byte = static_cast<char>(stream.peek() ^ 1);
+  stream.seekp(-1, std::ios::end);
+  stream.put(byte);
+}
+
+TEST(RunState, WhereTheNewestIsDamagedTheOneBeforeIsUsed) {
+  const int last = world()->world_size() - 1;
+  for (const bool own : {false, true}) {
+    if (own && last == 0) continue;
+    SharedFolder folder;
+    Averaged run;
+    for (int step = 1; step <= 2; ++step) {
+      run.set(step);
+      run.state.save(folder.path(), {.global_step = step}, {});
+    }
+    const fs::path newest =
+        own ? folder.path() / concat("ranks/step2.epoch0.rank", last, ".safetensors")
+            : train::checkpoint_path(folder.path());
+    world()->barrier();
+    if (world()->rank() == 0) damage(newest);
+    world()->barrier();
+    run.set(0);
+    const auto restored = run.state.restore(folder.path());
+    EXPECT_EQ(run.value(), 1);
+    EXPECT_EQ(restored.checkpoint.position.global_step, 1);
+    EXPECT_EQ(restored.path, folder.path() / "kept/step1.epoch0.safetensors");
+    EXPECT_NE(restored.passed_over.find(newest.filename().string()), std::string::npos)
+        << restored.passed_over;
+
+    world()->barrier();
+    if (world()->rank() == 0) damage(restored.path);
+    world()->barrier();
+    std::string said;
+    try {
+      run.state.restore(folder.path());
+    } catch (const IoError& error) {
+      said = error.what();
+    }
+    EXPECT_EQ(said, restored.passed_over) << "what is wrong with the newest";
+    EXPECT_EQ(run.value(), 1);
+    world()->barrier();
+  }
 }
 
 }  // namespace

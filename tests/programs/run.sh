@@ -65,6 +65,13 @@ train) # one process: JSON, checkpoint, metrics, evaluation and prediction from 
   succeeds "$bin/fashion_mlp" --eval --limit 3000 --checkpoint-dir out --json eval.json
   [ "$(field test_correct eval.json)" = "$correct" ] || fail "--eval counts otherwise"
   [ "$(field param_hash eval.json)" = "$(field param_hash result.json)" ] || fail "--eval has other weights"
+  [ -e out/best.safetensors ] && [ "$(ls out/kept | wc -l)" = 2 ] || fail "best.safetensors and two kept checkpoints are not there"
+  # A damaged byte in the newest checkpoint: the one before is used, and the run ends where it did.
+  succeeds "$bin/fashion_mlp" --epochs 2 --limit 3000 --checkpoint-dir hurt
+  printf x | dd of=hurt/checkpoint.safetensors bs=1 seek=9000 conv=notrunc status=none
+  succeeds "$bin/fashion_mlp" --epochs 2 --limit 3000 --checkpoint-dir hurt --resume --json hurt.json
+  grep -q 'warning: .*hurt/checkpoint.safetensors.*; the one before is used' "$log" || fail "the damage is not told"
+  [ "$(field param_hash hurt.json)" = "$(field param_hash result.json)" ] || fail "from the one before the run ends elsewhere"
   { printf 'P5\n# a grey picture\n28 28\n255\n' && head -c 784 /dev/zero; } >zero.ppm
   succeeds "$bin/fashion_mlp" --predict zero.ppm --checkpoint-dir out
   grep -q '^zero.ppm: .* %' "$log" || fail "--predict names no class"
