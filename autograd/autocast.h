@@ -41,7 +41,8 @@ struct AutocastTypes {
 
 /// A scope in which this thread's ops are cast. Scopes nest. A leaf that requires a gradient is
 /// cast once in a scope, at its first use (and again when it has been written since); what was cast
-/// is kept until the outermost scope ends.
+/// is kept until the outermost scope ends. A CUDA graph that writes weights is not seen: end the
+/// scope before it is replayed.
 class Autocast {
  public:
   /// Ops on devices of this type run in bf16, or on a GPU in f16. Throws DTypeError for other

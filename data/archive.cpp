@@ -80,8 +80,9 @@ void unpack(const fs::path& source, const fs::path& into) {
 }
 
 std::string checksum_of(const fs::path& file, const std::string& like) {
-  require(like.size() >= 8 && like.size() <= 64, "checksum '", like,
-          "' is neither md5 (32 digits) nor sha256 (64, or its first 8 or more)");
+  require((like.size() == 8 || like.size() == 32 || like.size() == 64) &&
+              like.find_first_not_of("0123456789abcdef") == std::string::npos,
+          "checksum '", like, "' is neither md5 (32 digits) nor sha256 (64, or its first 8)");
   size_of_file(file);
   std::ifstream in(file, std::ios::binary);
   require<IoError>(in.good(), file.string(), ": cannot be opened");

@@ -44,7 +44,7 @@ struct DownloadOptions {
 struct RemoteFile {
   std::string name;      // as it is called here: a relative path
   std::string url;       // https://, http:// or file://
-  std::string checksum;  // hexadecimal md5 (32 digits) or sha256 (64, or its first 8 or more)
+  std::string checksum;  // hexadecimal md5 (32 digits) or sha256 (64, or its first 8)
 };
 
 /// How a data set travels.

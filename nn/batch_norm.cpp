@@ -3,6 +3,7 @@
 #include "nn/batch_norm.h"
 
 #include "autograd/ops/norm.h"
+#include "nn/observe.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
 
@@ -24,7 +25,7 @@ BatchNorm::BatchNorm(std::int64_t num_features, const BatchNormOptions& options)
 
 Tensor BatchNorm::operator()(const Tensor& x, const Fusion& fusion) {
   detail::Running running(*this);
-  return run(x, fusion);
+  return detail::observed(*this, x, run(x, fusion));
 }
 
 Tensor BatchNorm::run(const Tensor& x, const Fusion& fusion) {

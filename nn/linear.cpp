@@ -7,6 +7,7 @@
 
 #include "autograd/ops/matmul.h"
 #include "nn/init.h"
+#include "nn/observe.h"
 #include "tensor/creation.h"
 
 namespace rondo::nn {
@@ -30,7 +31,7 @@ Tensor Linear::forward(const Tensor& x) { return linear(x, weight, bias); }
 
 Tensor Linear::operator()(const Tensor& x, Activation activation) {
   detail::Running running(*this);
-  return linear(x, weight, bias, activation);
+  return detail::observed(*this, x, linear(x, weight, bias, activation));
 }
 
 }  // namespace rondo::nn

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "nn/observe.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
 
@@ -97,7 +98,7 @@ bool may_be_absent(const std::string& name) { return name.ends_with("num_batches
 Tensor Module::operator()(const Tensor& x) {
   Module& module = self();
   detail::Running running(module);
-  return module.forward(x);
+  return detail::observed(module, x, module.forward(x));
 }
 
 void Module::train(bool on) {

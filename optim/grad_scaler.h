@@ -13,6 +13,9 @@
 // step. Too large a number makes some of them infinite: then the step is left out and the scale
 // halved. When there has been none of that for a while, it is doubled.
 //
+// What overflows in the forward already, so that the loss is not finite, is not its business:
+// training loops of rondo end then.
+//
 // Nothing of this waits for the device: the scale, whether an infinity was found and how many steps
 // went well are tensors there, and an optimizer's kernels ask for themselves whether they are to do
 // anything.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tensor/backend.h"
+#include "tensor/creation.h"
 
 namespace rondo::optim {
 namespace {
@@ -37,10 +38,13 @@ void SGD::set_momentum(std::size_t group, double momentum) {
 
 void SGD::update(std::size_t group, std::vector<Update>& updates, const Tensor& found_inf) {
   const SgdOptions& o = options_[group];
-  // A step that makes buffers cannot be left out by the device alone: the next would be the first.
+  // A first step that may be left out must not count as the first. A buffer of zeros makes it one
+  // like any other; but for dampening, which spares the first alone: then the host must know.
+  const bool may_be_left_out = found_inf.defined(),
+             from_zeros = may_be_left_out && o.dampening == 0;
   const bool makes_buffers = std::ranges::any_of(
       updates, [&](const Update& u) { return o.momentum != 0 && !u.state[0].defined(); });
-  if (makes_buffers && found_inf.defined() && found_inf.item<float>() != 0) return;
+  if (makes_buffers && may_be_left_out && !from_zeros && found_inf.item<float>() != 0) return;
   SgdParams params{.dampening = o.dampening,
                    .weight_decay = o.weight_decay,
                    .nesterov = o.nesterov,
@@ -48,8 +52,9 @@ void SGD::update(std::size_t group, std::vector<Update>& updates, const Tensor& 
                    .first_step = false};
   std::vector<SgdTensors> first, later;  // whose momentum buffer is written, and read as well
   for (Update& u : updates) {
-    const bool is_first = o.momentum != 0 && !u.state[0].defined();
-    if (is_first) u.state[0] = Tensor::empty_like(u.p);
+    bool is_first = o.momentum != 0 && !u.state[0].defined();
+    if (is_first) u.state[0] = from_zeros ? zeros_like(u.p) : Tensor::empty_like(u.p);
+    is_first = is_first && !from_zeros;
     (is_first ? first : later).push_back({u.p, u.g, o.momentum != 0 ? u.state[0] : Tensor()});
   }
   Backend& device = backend(updates[0].p);

@@ -270,9 +270,10 @@ class Run {
   void lock_folder() {
     const std::filesystem::path& folder = options_.checkpoint_dir;
     std::error_code error;
-    if (folder.empty() || (options_.resume && !std::filesystem::exists(folder, error))) return;
+    if (folder.empty()) return;
     std::string failure;
-    if (comm_->rank() == 0) {
+    const bool is_nothing = options_.resume && !std::filesystem::exists(folder, error);
+    if (comm_->rank() == 0 && !is_nothing) {  // else restore() will say it
       try {
         std::filesystem::create_directories(folder, error);
         require<IoError>(!error, folder.string(), ": cannot be created: ", error.message());
@@ -344,6 +345,9 @@ class Run {
     epoch_seconds_ = get("epoch_seconds", 0.0);
     epoch_img_per_s_ = get("epoch_img_per_s", 0.0);
     result_.checkpoint = restored.path;
+    // Whoever was killed just before it was marked.
+    if (tested_ && result_.test.total > 0 && result_.test.accuracy() == result_.best_test_accuracy)
+      state_.mark_best(options_.checkpoint_dir, restored.path);
     if (reports()) {
       if (position_.epoch >= options_.epochs) {
         *options_.out << fmt::format("the run of {} is complete: {} epoch{}",

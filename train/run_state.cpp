@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <functional>
 #include <set>
+#include <sstream>
 
 #include "autograd/grad_mode.h"
 #include "tensor/random.h"
@@ -35,8 +36,13 @@ std::string text_of(const io::MetadataValue& value) {
 fs::path kept_folder(const fs::path& directory) { return directory / "kept"; }
 
 /// The checkpoints that are kept, newest first.
-std::vector<fs::path> kept_files(const fs::path& directory) {
-  std::vector<std::pair<std::pair<long long, long long>, fs::path>> found;
+struct Kept {
+  std::int64_t step, epoch;
+  fs::path path;
+  auto position() const { return std::pair(step, epoch); }
+};
+std::vector<Kept> kept_files(const fs::path& directory) {
+  std::vector<Kept> found;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(kept_folder(directory), ignored)) {
     long long step = 0, epoch = 0;
@@ -44,15 +50,14 @@ std::vector<fs::path> kept_files(const fs::path& directory) {
     const std::string name = entry.path().filename().string();
     if (std::sscanf(name.c_str(), "step%lld.epoch%lld.safetensors%n", &step, &epoch, &end) == 2 &&
         static_cast<std::size_t>(end) == name.size())
-      found.push_back({{step, epoch}, entry.path()});
+      found.push_back({step, epoch, entry.path()});
   }
-  std::ranges::sort(found, std::greater(), [](const auto& file) { return file.first; });
-  std::vector<fs::path> paths;
-  for (auto& [position, path] : found) paths.push_back(std::move(path));
-  return paths;
+  std::ranges::sort(found, std::greater(), &Kept::position);
+  return found;
 }
 
-/// Gives a file another name, in place of what had it; a copy where there are no links.
+/// Gives a file another name, in place of what had it; a copy where there are no links. The run
+/// has its checkpoint and goes on where that fails.
 void link_as(const fs::path& file, const fs::path& name) {
   const fs::path unfinished = name.string() + ".tmp";
   std::error_code error;
@@ -60,19 +65,23 @@ void link_as(const fs::path& file, const fs::path& name) {
   fs::create_hard_link(file, unfinished, error);
   if (error) fs::copy_file(file, unfinished, error);
   if (!error) fs::rename(unfinished, name, error);
-  require<IoError>(!error, "cannot write ", name.string(), ": ", error.message());
+  if (!error) return;
+  std::fprintf(stderr, "warning: cannot write %s: %s\n", name.c_str(), error.message().c_str());
+  fs::remove(unfinished, error);
 }
 
-/// Removes all but the newest `keep`, and the rank files of positions of which nothing is kept.
+/// Removes all but the newest `keep`, those beyond `position`, which belong to a way that the run
+/// has not gone, and the rank files of positions of which nothing is kept.
 void remove_older(const fs::path& directory, const io::Checkpoint::Position& position,
                   std::int64_t keep) {
   std::error_code ignored;
   std::set<std::string> prefixes = {prefix_of(position)};
-  for (const fs::path& file : kept_files(directory)) {
-    if (keep-- > 0)
-      prefixes.insert(file.stem().string() + ".");
+  if (keep == 1) keep = 0;  // checkpoint.safetensors is that one
+  for (const Kept& file : kept_files(directory)) {
+    if (file.position() <= std::pair(position.global_step, position.epoch) && keep-- > 0)
+      prefixes.insert(file.path.stem().string() + ".");
     else
-      fs::remove(file, ignored);
+      fs::remove(file.path, ignored);
   }
   for (const auto& entry : fs::directory_iterator(rank_folder(directory), ignored)) {
     const std::string name = entry.path().filename().string();
@@ -121,14 +130,22 @@ void RunState::save(const fs::path& directory, const io::Checkpoint::Position& p
   comm.barrier();
 }
 
+void RunState::mark_best(const fs::path& directory, const fs::path& path) const {
+  if (comm.rank() == 0) link_as(path, directory / "best.safetensors");
+}
+
 fs::path move_run_aside(const fs::path& directory) {
-  if (!fs::exists(checkpoint_path(directory))) return {};
+  // checkpoint.safetensors comes last: as long as anything is left, it is seen to be a run.
+  const std::vector<fs::path> names = {"kept", "best.safetensors", "ranks", "metrics.jsonl",
+                                       "checkpoint.safetensors"};
+  const bool is_run = std::ranges::any_of(names, [&](const fs::path& name) {
+    return name != "metrics.jsonl" && fs::exists(directory / name);
+  });
+  if (!is_run) return {};
   int n = 1;
   auto numbered = [&] { return directory / concat("previous-", n); };
   while (fs::exists(numbered())) ++n;
   const fs::path previous = numbered(), unfinished = directory / "previous.tmp";
-  const std::vector<fs::path> names = {"checkpoint.safetensors", "kept", "best.safetensors",
-                                       "ranks", "metrics.jsonl"};
   std::error_code error;
   auto check = [&] {
     require<IoError>(!error, directory.string(), ": the run there cannot be moved to ",
@@ -191,14 +208,23 @@ io::Checkpoint RunState::read(const fs::path& path, const fs::path& directory) c
 }
 
 RunState::Restored RunState::restore(const fs::path& directory) {
-  std::vector<fs::path> candidates = kept_files(directory);
-  std::error_code ignored;
+  // Rank 0 looks: what others see of a folder on a network may be older.
   const fs::path newest = checkpoint_path(directory);
-  require<IoError>(fs::exists(newest, ignored) || !candidates.empty() ||
-                       !fs::exists(directory / "previous-1", ignored),
-                   "there is no ", newest.string(),
+  std::string names;
+  if (comm.rank() == 0) {
+    std::error_code ignored;
+    const std::vector<Kept> kept = kept_files(directory);
+    if (fs::exists(newest, ignored) || !kept.empty() ||
+        !fs::exists(directory / "previous-1", ignored))
+      names = newest.string() + "\n";
+    for (const Kept& file : kept) names += file.path.string() + "\n";
+  }
+  names = comm.broadcast_bytes(names, 0);
+  require<IoError>(!names.empty(), "there is no ", newest.string(),
                    "; earlier runs are in the folders previous-1, … beside it");
-  candidates.insert(candidates.begin(), newest);
+  std::vector<fs::path> candidates;
+  std::istringstream lines(names);
+  for (std::string line; std::getline(lines, line);) candidates.emplace_back(line);
   Restored restored;
   for (const fs::path& candidate : candidates) {
     std::string failure;

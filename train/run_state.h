@@ -40,6 +40,8 @@ struct RunState {
   /// in `metadata` only. `is_best`: it is best.safetensors as well. Collective. Throws IoError.
   void save(const std::filesystem::path& directory, const io::Checkpoint::Position& position,
             const io::Metadata& metadata, const io::Metadata& own = {}, bool is_best = false) const;
+  /// DIR/best.safetensors is `path` from now on.
+  void mark_best(const std::filesystem::path& directory, const std::filesystem::path& path) const;
   struct Restored {
     io::Checkpoint checkpoint;
     std::filesystem::path path;

@@ -33,6 +33,7 @@
 #include "io/checkpoint.h"
 #include "io/hash.h"
 #include "nn/models/models.h"
+#include "nn/summary.h"
 #include "optim/one_cycle.h"
 #include "parts.h"
 #include "predict.h"
@@ -114,6 +115,13 @@ class Program {
               << ", whose mean and standard deviation are used" << std::endl;
     }
     model.to(device_);
+    if (flags_.summary) {
+      const data::ImageDataset& images = *data.test;
+      const nn::ModelSummary summary =
+          nn::summarize(model, {1, images.channels(), images.height(), images.width()});
+      if (out_ != nullptr) *out_ << summary << std::flush;
+      return 0;
+    }
     if (!flags_.predict.empty()) return predict(model, *data.test);
     if (flags_.eval) return evaluate(model, data.test, path);
     return train(model, data);

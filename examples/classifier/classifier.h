@@ -33,7 +33,7 @@ struct Flags {
   std::string checkpoint_dir = {};
   std::int64_t checkpoint_every = 0, keep_checkpoints = 2;
   std::string weights = {};
-  bool eval = false;
+  bool eval = false, summary = false;
   std::uint64_t seed = 1;
   int threads = 0;
   std::string data = {};

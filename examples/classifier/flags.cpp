@@ -161,6 +161,8 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
       ->check(not_empty());
   app.add_flag("--eval", f.eval,
                "only measure the test accuracy (of --weights, or of the checkpoint)");
+  app.add_flag("--summary", f.summary,
+               "print the model's layers, parameters and work for one image, then end");
   app.add_option("--predict", f.predict, "name the class of this image (PPM or PGM), then end")
       ->check(not_empty());
   app.add_option("--seed", f.seed, "of initialisation, shuffling and augmentation")
@@ -218,6 +220,7 @@ void agree_on_flags(const Flags& f, dist::Communicator& comm) {
   agree("keep-checkpoints", f.keep_checkpoints);
   agree("weights", f.weights);
   agree("eval", f.eval);
+  agree("summary", f.summary);
   agree("predict", f.predict);
   agree("seed", f.seed);
   agree("json", f.json);

@@ -211,7 +211,11 @@ TEST(Autocast, BackwardInTheScopeComputesAsOutside) {
     manual_seed(1);
     const Tensor x = randn({4, 3}), w = randn({2, 3}).requires_grad_();
     std::optional<Autocast> amp(std::in_place, Device::cpu(), bf16);
-    const Tensor y = (exp(linear(x, w)).to(f32) * matmul(x, w.transpose(0, 1)).to(f32)).sum();
+    Tensor y = (exp(linear(x, w)).to(f32) * matmul(x, w.transpose(0, 1)).to(f32)).sum();
+    {  // in f32, and so must be its gradient, whose operands a scope would cast
+      const NoAutocast off;
+      y = y + matmul(square(matmul(x, w.transpose(0, 1))), ones({2, 1})).sum();
+    }
     if (!inside) amp.reset();
     y.backward();
     return w.grad();

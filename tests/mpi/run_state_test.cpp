@@ -162,6 +162,52 @@ TEST(RunState, WhereTheNewestIsDamagedTheOneBeforeIsUsed) {
   }
 }
 
+// What lies beyond the checkpoint that was used is of a way not gone: it must not take the place of
+// what follows, nor ever be used.
+TEST(RunState, AfterAFallbackTheDamagedOneGoes) {
+  SharedFolder folder;
+  Averaged run;
+  const auto save = [&](int step) {
+    run.set(step);
+    run.state.save(folder.path(), {.global_step = step}, {});
+  };
+  save(100);
+  save(200);
+  world()->barrier();
+  if (world()->rank() == 0) damage(train::checkpoint_path(folder.path()));
+  world()->barrier();
+  EXPECT_EQ(run.state.restore(folder.path()).checkpoint.position.global_step, 100);
+  save(150);
+  save(160);
+  EXPECT_FALSE(fs::exists(folder.path() / "kept/step200.epoch0.safetensors"));
+  world()->barrier();
+  if (world()->rank() == 0) damage(train::checkpoint_path(folder.path()));
+  world()->barrier();
+  EXPECT_EQ(run.state.restore(folder.path()).checkpoint.position.global_step, 150);
+  EXPECT_EQ(run.value(), 150);
+  world()->barrier();
+  run.state.keep = 1;
+  save(170);
+  EXPECT_EQ(files_in(folder.path() / "kept"), 0);
+}
+
+TEST(RunState, WhatIsLeftOfARunIsMovedAside) {
+  SharedFolder folder;
+  Averaged run;
+  for (int step = 1; step <= 2; ++step)
+    run.state.save(folder.path(), {.global_step = step}, {}, {}, true);
+  world()->barrier();
+  if (world()->rank() == 0) {
+    fs::remove(train::checkpoint_path(folder.path()));
+    EXPECT_EQ(train::move_run_aside(folder.path()), folder.path() / "previous-1");
+    EXPECT_FALSE(fs::exists(folder.path() / "kept"));
+    EXPECT_FALSE(fs::exists(folder.path() / "best.safetensors"));
+    EXPECT_EQ(files_in(folder.path() / "previous-1/kept"), 2);
+    EXPECT_EQ(train::move_run_aside(folder.path()), fs::path());
+  }
+  world()->barrier();
+}
+
 }  // namespace
 }  // namespace rondo
 

@@ -1,0 +1,152 @@
+#include "nn/summary.h"
+
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iomanip>
+#include <map>
+#include <memory>
+#include <ostream>
+#include <set>
+#include <sstream>
+#include <typeinfo>
+
+#include "autograd/grad_mode.h"
+#include "nn/conv2d.h"
+#include "nn/linear.h"
+#include "nn/observe.h"
+#include "tensor/creation.h"
+
+namespace rondo::nn {
+namespace {
+
+/// "Conv2d" of rondo::nn::Conv2d.
+std::string type_of(const Module& module) {
+  const std::unique_ptr<char, void (*)(void*)> text(
+      abi::__cxa_demangle(typeid(module).name(), nullptr, nullptr, nullptr), std::free);
+  std::string name = text ? text.get() : typeid(module).name();
+  const std::size_t arguments = name.find('<');
+  const std::size_t colon = name.rfind("::", arguments);
+  return colon == std::string::npos ? name : name.substr(colon + 2);
+}
+
+std::int64_t multiply_adds(const Module& module, const Tensor& y) {
+  if (const auto* conv = dynamic_cast<const Conv2d*>(&module))
+    return y.numel() * (conv->weight.numel() / std::max<std::int64_t>(conv->out_channels, 1));
+  if (const auto* linear = dynamic_cast<const Linear*>(&module))
+    return y.numel() * linear->in_features;
+  return 0;
+}
+
+/// 1234567 as "1,234,567".
+std::string grouped(std::int64_t n) {
+  const std::string digits = std::to_string(n);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+std::string mebibytes(std::int64_t bytes) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(2) << static_cast<double>(bytes) / (1 << 20) << " MiB";
+  return text.str();
+}
+
+/// Eval mode for all, and each as it was at the end.
+class AllInEval {
+ public:
+  explicit AllInEval(Module& model) {
+    for (const auto& [name, module] : model.named_modules())
+      if (module->is_training()) trained_.push_back(module);
+    model.eval();
+  }
+  // Children before parents: train(true) reaches below, so whoever was in eval mode beneath a
+  // training parent must be told so again.
+  ~AllInEval() {
+    std::set<Module*> wanted(trained_.begin(), trained_.end());
+    for (Module* module : trained_) {
+      module->train(true);
+      for (const auto& [name, below] : module->named_modules())
+        if (!wanted.contains(below)) below->train(false);
+    }
+  }
+  AllInEval(const AllInEval&) = delete;
+  AllInEval& operator=(const AllInEval&) = delete;
+
+ private:
+  std::vector<Module*> trained_;
+};
+
+}  // namespace
+
+ModelSummary summarize(Module& model, const Tensor& input) {
+  ModelSummary summary;
+  std::map<const Module*, std::string> names;
+  for (const auto& [name, module] : model.named_modules()) names.emplace(&module->self(), name);
+  std::set<const TensorImpl*> counted;
+  for (const auto& [name, p] : model.named_parameters()) {
+    summary.parameters += p.numel();
+    summary.parameter_bytes += p.nbytes();
+    if (p.requires_grad()) summary.trained += p.numel();
+  }
+  for (const auto& [name, buffer] : model.named_buffers()) summary.buffer_bytes += buffer.nbytes();
+
+  std::map<const Module*, std::size_t> places;
+  const ForwardObserver observer([&](Module& module, const Tensor& x, const Tensor& y) {
+    if (module.named_modules().size() > 1) return;  // what is in it is seen
+    const auto [place, is_new] = places.emplace(&module, summary.layers.size());
+    if (is_new) {
+      const auto name = names.find(&module);
+      LayerSummary layer{.name = name == names.end() ? "" : name->second, .type = type_of(module)};
+      for (const auto& [own, p] : module.named_parameters())
+        if (counted.insert(p.impl_ptr().get()).second) layer.parameters += p.numel();
+      summary.layers.push_back(std::move(layer));
+    }
+    LayerSummary& layer = summary.layers[place->second];
+    layer.input = x.shape();
+    layer.output = y.shape();
+    ++layer.calls;
+    layer.multiply_adds += multiply_adds(module, y);
+    summary.multiply_adds += multiply_adds(module, y);
+    summary.output_bytes += y.nbytes();
+  });
+  const AllInEval eval(model);
+  const NoGradGuard no_grad;
+  model(input);
+  return summary;
+}
+
+ModelSummary summarize(Module& model, const Dims& input) {
+  const auto parameters = model.parameters();
+  const Device device = parameters.empty() ? Device::cpu() : parameters[0].device();
+  return summarize(model, zeros(input, {.device = device}));
+}
+
+std::ostream& operator<<(std::ostream& out, const ModelSummary& summary) {
+  std::vector<std::vector<std::string>> rows = {{"layer", "output", "parameters", "multiply-adds"}};
+  for (const LayerSummary& layer : summary.layers) {
+    std::string name = layer.name.empty() ? layer.type : concat(layer.name, " (", layer.type, ")");
+    if (layer.calls > 1) name = concat(name, " x", layer.calls);
+    rows.push_back({std::move(name), concat(layer.output), grouped(layer.parameters),
+                    grouped(layer.multiply_adds)});
+  }
+  std::vector<std::size_t> widths(rows[0].size());
+  for (const auto& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i)
+      out << (i > 0 ? "  " : "") << (i < 2 ? std::left : std::right)
+          << std::setw(static_cast<int>(widths[i])) << row[i];
+    out << "\n";
+  }
+  return out << grouped(summary.parameters) << " parameters (" << mebibytes(summary.parameter_bytes)
+             << "), of which " << grouped(summary.trained) << " are trained; buffers "
+             << mebibytes(summary.buffer_bytes) << "\n"
+             << grouped(summary.multiply_adds) << " multiply-adds; outputs of all layers "
+             << mebibytes(summary.output_bytes) << "\n";
+}
+
+}  // namespace rondo::nn
