@@ -136,14 +136,18 @@ nn::ResNet resnet50(const PretrainedOptions& options) { return resnet(50, option
 nn::ResNet resnet101(const PretrainedOptions& options) { return resnet(101, options); }
 nn::ResNet resnet152(const PretrainedOptions& options) { return resnet(152, options); }
 
+const io::KeyRules& cifar_key_rules() {
+  static const io::KeyRules rules{
+      .rename = {{"^linear\\.", "fc."}, {"\\.shortcut\\.", ".downsample."}}};
+  return rules;
+}
+
 nn::CifarResNet cifar_resnet(std::int64_t depth, const PretrainedOptions& o) {
   if (o.pretrained.empty())
     return nn::CifarResNet(
         {.depth = depth, .num_classes = o.num_classes != 0 ? o.num_classes : 10});
-  const io::KeyRules families{
-      .rename = {{"^linear\\.", "fc."}, {"\\.shortcut\\.", ".downsample."}}};
   const nn::StateDict state =
-      io::apply(families, io::apply(o.keys, load_pretrained(o.pretrained, o.download)));
+      io::apply(cifar_key_rules(), io::apply(o.keys, load_pretrained(o.pretrained, o.download)));
   const bool has_downsample = std::ranges::any_of(state, [](const nn::NamedTensor& entry) {
     return entry.name.find(".downsample.") != std::string::npos;
   });

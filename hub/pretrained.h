@@ -57,9 +57,13 @@ nn::ResNet resnet50(const PretrainedOptions& options = {});
 nn::ResNet resnet101(const PretrainedOptions& options = {});
 nn::ResNet resnet152(const PretrainedOptions& options = {});
 
+/// What others call the layers of the networks for 32 x 32 images, as rondo calls them ("linear."
+/// is fc, ".shortcut." is downsample).
+const io::KeyRules& cifar_key_rules();
+
 /// The networks for 32 x 32 images of depth 20, 32, 44, 56 or 110; the form of the shortcuts is the
-/// weights', without any A; 10 classes without any. Keys of the families that `cifar_resnet
-/// --weights` knows are renamed ("linear." is fc, ".shortcut." is downsample).
+/// weights', without any A; 10 classes without any. After `keys`, cifar_key_rules() are
+/// applied.
 nn::CifarResNet cifar_resnet(std::int64_t depth, const PretrainedOptions& options = {});
 
 }  // namespace rondo::hub

@@ -35,12 +35,12 @@ std::string text_of(const io::MetadataValue& value) {
 
 fs::path kept_folder(const fs::path& directory) { return directory / "kept"; }
 
-/// The checkpoints that are kept, newest first.
 struct Kept {
   std::int64_t step, epoch;
   fs::path path;
   auto position() const { return std::pair(step, epoch); }
 };
+/// The checkpoints that are kept, newest first.
 std::vector<Kept> kept_files(const fs::path& directory) {
   std::vector<Kept> found;
   std::error_code ignored;

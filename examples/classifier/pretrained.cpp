@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hub/pretrained.h"
 #include "tensor/error.h"
 
 namespace examples {
@@ -10,35 +11,20 @@ using namespace rondo;
 
 namespace {
 
-constexpr std::string_view prefix = "module.";
-
 const Tensor* find(const nn::StateDict& state, const std::string& name) {
   const auto found = std::ranges::find(state, name, &nn::NamedTensor::name);
   return found == state.end() ? nullptr : &found->tensor;
-}
-
-void replace(std::string& name, std::string_view from, std::string_view to) {
-  const std::size_t at = name.find(from);
-  if (at != std::string::npos) name.replace(at, from.size(), to);
 }
 
 }  // namespace
 
 std::optional<Pretrained> recognise(const nn::StateDict& state) {
   Pretrained p;
-  const bool has_prefix =
-      !state.empty() && std::ranges::all_of(state, [](const nn::NamedTensor& entry) {
-        return entry.name.starts_with(prefix);
-      });
-  for (nn::NamedTensor entry : state) {
-    if (has_prefix) entry.name.erase(0, prefix.size());
-    p.state.push_back(std::move(entry));
-  }
-  const bool has_linear = find(p.state, "linear.weight") != nullptr;
+  const nn::StateDict bare = io::apply(hub::PretrainedOptions().keys, state);
+  const bool has_linear = find(bare, "linear.weight") != nullptr;
+  p.state = io::apply(hub::cifar_key_rules(), bare);
   bool has_downsample = false, has_fourth_stage = false;
-  for (nn::NamedTensor& entry : p.state) {
-    if (entry.name.starts_with("linear.")) replace(entry.name, "linear.", "fc.");
-    replace(entry.name, ".shortcut.", ".downsample.");
+  for (const nn::NamedTensor& entry : p.state) {
     has_downsample |= entry.name.find(".downsample.") != std::string::npos;
     has_fourth_stage |= entry.name.starts_with("layer4.");
   }
