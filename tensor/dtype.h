@@ -15,8 +15,12 @@
 
 #if defined(__CUDACC__)
 #define RONDO_HD __host__ __device__
+/// A template that is run where its arguments can be: on the host with a host's, in a kernel with a
+/// kernel's. Stands before the word template.
+#define RONDO_WHERE_CALLED _Pragma("nv_exec_check_disable")
 #else
 #define RONDO_HD
+#define RONDO_WHERE_CALLED
 #endif
 
 namespace rondo {

@@ -110,12 +110,18 @@ RONDO_HD T parameter(double value) {
 /// Throws DTypeError. Out of line: a throw here would put the exception's members into the kernels
 /// of each instruction set, and the linker might keep that copy for everybody.
 [[noreturn]] void throw_not_on_integers();
+RONDO_HD inline void refuse_integers() {
+#if !defined(__CUDA_ARCH__)  // a kernel is not launched for such an op
+  throw_not_on_integers();
+#endif
+}
 
 }  // namespace functors
 
 /// Ops that every compute type has.
+RONDO_WHERE_CALLED
 template <class T, class F>
-bool visit_unary_any(UnaryOp op, OpParams p, F&& f) {
+RONDO_HD bool visit_unary_any(UnaryOp op, OpParams p, F&& f) {
   const T alpha = functors::parameter<T>(p.alpha), beta = functors::parameter<T>(p.beta);
   switch (op) {
     case UnaryOp::neg:
@@ -152,8 +158,9 @@ bool visit_unary_any(UnaryOp op, OpParams p, F&& f) {
 }
 
 /// Ops of floating-point numbers only.
+RONDO_WHERE_CALLED
 template <class T, class F>
-bool visit_unary_float(UnaryOp op, F&& f) {
+RONDO_HD bool visit_unary_float(UnaryOp op, F&& f) {
   using namespace functors;
   switch (op) {
     case UnaryOp::exp:
@@ -218,18 +225,20 @@ bool visit_unary_float(UnaryOp op, F&& f) {
 }
 
 /// Calls f with the function of `op`; throws DTypeError for an op that T does not have.
+RONDO_WHERE_CALLED
 template <class T, class F>
-void visit_unary(UnaryOp op, OpParams params, F&& f) {
+RONDO_HD void visit_unary(UnaryOp op, OpParams params, F&& f) {
   if (visit_unary_any<T>(op, params, f)) return;
   if constexpr (std::is_floating_point_v<T>) {
     if (visit_unary_float<T>(op, f)) return;
   }
-  functors::throw_not_on_integers();
+  functors::refuse_integers();
 }
 
 /// Ops that every compute type has.
+RONDO_WHERE_CALLED
 template <class T, class F>
-bool visit_binary_any(BinaryOp op, OpParams p, F&& f) {
+RONDO_HD bool visit_binary_any(BinaryOp op, OpParams p, F&& f) {
   const T alpha = functors::parameter<T>(p.alpha), beta = functors::parameter<T>(p.beta);
   switch (op) {
     case BinaryOp::add:
@@ -282,8 +291,9 @@ bool visit_binary_any(BinaryOp op, OpParams p, F&& f) {
 }
 
 /// Ops of floating-point numbers only.
+RONDO_WHERE_CALLED
 template <class T, class F>
-bool visit_binary_float(BinaryOp op, F&& f) {
+RONDO_HD bool visit_binary_float(BinaryOp op, F&& f) {
   using namespace functors;
   switch (op) {
     case BinaryOp::div:
@@ -319,13 +329,14 @@ bool visit_binary_float(BinaryOp op, F&& f) {
   }
 }
 
+RONDO_WHERE_CALLED
 template <class T, class F>
-void visit_binary(BinaryOp op, OpParams params, F&& f) {
+RONDO_HD void visit_binary(BinaryOp op, OpParams params, F&& f) {
   if (visit_binary_any<T>(op, params, f)) return;
   if constexpr (std::is_floating_point_v<T>) {
     if (visit_binary_float<T>(op, f)) return;
   }
-  functors::throw_not_on_integers();
+  functors::refuse_integers();
 }
 
 }  // namespace rondo

@@ -1,16 +1,14 @@
-// y = op(a, b), element by element, of floats of 32 and 16 bits; binary_wide.cu does the rest, so
-// that neither file takes long to compile.
+// y = op(a, b), element by element: the wide kernels of elementwise.cuh with the functors of all
+// devices. The others are in binary_strided.cu, so that neither file takes long to compile.
 
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/elementwise.cuh"
-#include "tensor/functors.h"
 
 namespace rondo::cuda {
 
 void CudaBackend::binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y,
                          OpParams params) {
-  if (a.dtype() == f64 || !is_floating(a.dtype())) return binary_wide(op, a, b, y, params);
-  visit_binary<float>(op, params, LaunchMap<2, float>{device_, {&a, &b, &y}});
+  if (!map_packed<3>(device_, op, params, {&a, &b, &y})) binary_strided(op, a, b, y, params);
 }
 
 }  // namespace rondo::cuda

@@ -98,10 +98,10 @@ class CudaBackend : public Backend {
   void adam_step(const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v,
                  const Tensor& max_v, const Tensor& rates, const Tensor& step,
                  const AdamParams& params) override;
-  void sgd_steps(std::span<const SgdTensors> all, const Tensor& rates,
-                 const SgdParams& params, const Tensor& found_inf) override;
-  void adam_steps(std::span<const AdamTensors> all, const Tensor& rates,
-                  const AdamParams& params, const Tensor& found_inf) override;
+  void sgd_steps(std::span<const SgdTensors> all, const Tensor& rates, const SgdParams& params,
+                 const Tensor& found_inf) override;
+  void adam_steps(std::span<const AdamTensors> all, const Tensor& rates, const AdamParams& params,
+                  const Tensor& found_inf) override;
   void unscale(std::span<const Tensor> gradients, const Tensor& scale,
                const Tensor& found_inf) override;
 
@@ -115,7 +115,11 @@ class CudaBackend : public Backend {
                                    const Tensor& gamma, const Tensor& beta, const Tensor& mean,
                                    const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,
                                    const Tensor& dbeta, const Tensor& dresidual);
-  void binary_wide(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y, OpParams params);
+  void reduce_double(ReduceOp op, const Tensor& x, const Tensor& y);
+  void reduce_integers(ReduceOp op, const Tensor& x, const Tensor& y);
+  void unary_strided(UnaryOp op, const Tensor& x, const Tensor& y, OpParams params);
+  void binary_strided(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y,
+                      OpParams params);
   void matmul_integers(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y);
 
   int device_;

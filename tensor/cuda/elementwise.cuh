@@ -1,103 +1,185 @@
 #pragma once
 // y = f(x1, … xN), element by element: the two kernels that every unary and binary op has.
 //
-// One takes any strides and dtypes, and finds each element by division. The other takes dense f32,
-// bf16 or f16 (or, as an input, one number for all), moves 16 bytes at a time and does nothing
-// else: these ops are bound by memory, and only accesses as wide as that reach its rate.
+// One takes any strides and dtypes, finds each element by division, and the op by a switch: a
+// kernel for all ops of a compute type, where one for each would be 200 that take minutes to
+// compile. The other takes dense f32, bf16 or f16 (or, as an input, one number for all), moves 16
+// bytes at a time and does nothing else: these ops are bound by memory, and only accesses as wide
+// as that reach its rate.
 
 #include <utility>
 
 #include "tensor/cuda/strided.cuh"
+#include "tensor/functors.h"
 
 namespace rondo::cuda {
 
-template <std::size_t N, class C, class F>
-struct StridedMap {
-  Operands<N + 1> operands;  // the inputs, then y
-  F f;
-  RONDO_HD void operator()(std::int64_t i) const { map(i, std::make_index_sequence<N>()); }
+template <class C, class F>
+RONDO_HD void visit_op(UnaryOp op, const OpParams& params, const F& f) {
+  visit_unary<C>(op, params, f);
+}
+template <class C, class F>
+RONDO_HD void visit_op(BinaryOp op, const OpParams& params, const F& f) {
+  visit_binary<C>(op, params, f);
+}
+
+// What visit_op calls with the op's functor: not lambdas, since nvcc must be able to name them.
+
+/// To learn whether integers have the op: visit_op throws where not.
+struct IsThere {
+  template <class F>
+  RONDO_HD void operator()(F) const {}
+};
+
+/// y = f(x1, … xN) at one place.
+template <std::size_t N, class C>
+struct OneElement {
+  const Operands<N + 1>& operands;
+  typename Operands<N + 1>::Addresses at;
+  template <class F>
+  RONDO_HD void operator()(F f) const {
+    map(f, std::make_index_sequence<N>());
+  }
 
  private:
-  template <std::size_t... K>
-  RONDO_HD void map(std::int64_t i, std::index_sequence<K...>) const {
-    const auto at = operands.locate(i);
+  template <class F, std::size_t... K>
+  RONDO_HD void map(F f, std::index_sequence<K...>) const {
     operands.write(at, N, f(operands.template read<C>(at, K)...));
   }
 };
 
-/// An input of the wide kernel: a dense run, or one number for all.
-template <class T>
-struct PackedInput {
-  const T* data;
-  bool constant;
-  RONDO_HD Pack<T> pack(std::int64_t first) const {
-    if (!constant) return *reinterpret_cast<const Pack<T>*>(data + first);
-    Pack<T> same;
-    for (int k = 0; k < Pack<T>::size; ++k) same.values[k] = *data;
-    return same;
+/// Op is UnaryOp or BinaryOp.
+template <std::size_t N, class C, class Op>
+struct StridedMap {
+  Operands<N + 1> operands;  // the inputs, then y
+  Op op;
+  OpParams params;
+  RONDO_HD void operator()(std::int64_t i) const {
+    visit_op<C>(op, params, OneElement<N, C>{operands, operands.locate(i)});
   }
-  RONDO_HD T value(std::int64_t i) const { return data[constant ? 0 : i]; }
 };
 
-/// Call i does elements i · Pack::size onwards.
-template <std::size_t N, class T, class C, class F>
-struct PackedMap {
-  PackedInput<T> inputs[N];
-  T* y;
+/// What one call of the wide kernel does: 8 elements, 16 bytes of bf16 and f16, twice that of f32.
+struct Octet {
+  float values[8];
+};
+
+/// A dense run of f32, bf16 or f16 or, as an input, one number for all. The dtype is asked for in
+/// the kernel: that costs nothing beside the memory access, and the compiler a third of its time.
+struct PackedRun {
+  char* data;
+  DType dtype;
   std::int64_t n;
+  bool constant;
+
+  /// Elements first … first + 7; there is nothing beyond n.
+  RONDO_HD Octet load(std::int64_t first) const {
+    if (dtype == DType::f32) return load_as<float>(first);
+    return dtype == DType::bf16 ? load_as<BFloat16>(first) : load_as<Half>(first);
+  }
+  RONDO_HD void store(std::int64_t first, const Octet& octet) const {
+    if (dtype == DType::f32) return store_as<float>(first, octet);
+    return dtype == DType::bf16 ? store_as<BFloat16>(first, octet) : store_as<Half>(first, octet);
+  }
+
+ private:
+  template <class T>
+  RONDO_HD Octet load_as(std::int64_t first) const {
+    constexpr int size = Pack<T>::size;
+    const auto* run = reinterpret_cast<const T*>(data);
+    Octet octet;
+    if (!constant && first + 8 <= n) {
+      for (int p = 0; p < 8; p += size) {
+        const auto pack = *reinterpret_cast<const Pack<T>*>(run + first + p);
+        for (int k = 0; k < size; ++k) octet.values[p + k] = static_cast<float>(pack.values[k]);
+      }
+      return octet;
+    }
+    for (int k = 0; k < 8; ++k)
+      octet.values[k] = first + k < n ? static_cast<float>(run[constant ? 0 : first + k]) : 0.0f;
+    return octet;
+  }
+  template <class T>
+  RONDO_HD void store_as(std::int64_t first, const Octet& octet) const {
+    constexpr int size = Pack<T>::size;
+    auto* run = reinterpret_cast<T*>(data);
+    if (first + 8 <= n) {
+      for (int p = 0; p < 8; p += size) {
+        Pack<T> pack;
+        for (int k = 0; k < size; ++k) pack.values[k] = convert<T>(octet.values[p + k]);
+        *reinterpret_cast<Pack<T>*>(run + first + p) = pack;
+      }
+      return;
+    }
+    for (int k = 0; k < 8 && first + k < n; ++k) run[first + k] = convert<T>(octet.values[k]);
+  }
+};
+
+/// Call i does elements 8 i … 8 i + 7.
+template <std::size_t N, class F>
+struct PackedMap {
+  PackedRun runs[N + 1];  // the inputs, then y
   F f;
-  RONDO_HD void operator()(std::int64_t i) const { map(i, std::make_index_sequence<N>()); }
+  RONDO_HD void operator()(std::int64_t i) const { map(8 * i, std::make_index_sequence<N>()); }
 
  private:
   template <std::size_t... K>
-  RONDO_HD void map(std::int64_t i, std::index_sequence<K...>) const {
-    constexpr int size = Pack<T>::size;
-    const std::int64_t first = i * size;
-    if (first + size > n) {
-      for (std::int64_t k = first; k < n; ++k)
-        y[k] = convert<T>(f(static_cast<C>(inputs[K].value(k))...));
-      return;
-    }
-    const Pack<T> packs[N] = {inputs[K].pack(first)...};
-    Pack<T> result;
-    for (int k = 0; k < size; ++k)
-      result.values[k] = convert<T>(f(static_cast<C>(packs[K].values[k])...));
-    *reinterpret_cast<Pack<T>*>(y + first) = result;
+  RONDO_HD void map(std::int64_t first, std::index_sequence<K...>) const {
+    const Octet x[N] = {runs[K].load(first)...};
+    Octet result;
+    for (int k = 0; k < 8; ++k) result.values[k] = f(x[K].values[k]...);
+    runs[N].store(first, result);
   }
 };
 
-/// What visit_unary and visit_binary call with the op's functor. (Not a lambda: nvcc must be able
-/// to name it.)
-template <std::size_t N, class C>
-struct LaunchMap {
+/// Launches the wide kernel over `tensors`, of which is_packed holds.
+template <std::size_t N>
+struct LaunchPacked {
   int device;
-  std::array<const Tensor*, N + 1> tensors;  // the inputs, then y
+  const Collapsed<N + 1>& shape;
+  const std::array<const Tensor*, N + 1>& tensors;
 
   template <class F>
-  bool operator()(F f) const {
-    const Collapsed<N + 1> shape(tensors);
-    if constexpr (std::is_same_v<C, float>) {
-      if (packed<float>(shape, f) || packed<BFloat16>(shape, f) || packed<Half>(shape, f))
-        return true;
-    }
-    for_each(device, shape.numel, StridedMap<N, C, F>{Operands<N + 1>(shape, tensors), f});
-    return true;
-  }
-
- private:
-  template <class T, class F>
-  bool packed(const Collapsed<N + 1>& shape, F f) const {
-    if (!is_packable<T>(shape, N, *tensors[N])) return false;
-    PackedMap<N, T, C, F> map{{}, reinterpret_cast<T*>(shape.data[N]), shape.numel, f};
-    for (std::size_t k = 0; k < N; ++k) {
-      const bool constant = tensors[k]->dtype() == dtype_of<T> && is_constant(shape, k);
-      if (!constant && !is_packable<T>(shape, k, *tensors[k])) return false;
-      map.inputs[k] = {reinterpret_cast<const T*>(shape.data[k]), constant};
-    }
-    constexpr std::int64_t size = Pack<T>::size;
-    for_each(device, (shape.numel + size - 1) / size, map);
-    return true;
+  void operator()(F f) const {
+    PackedMap<N, F> map{{}, f};
+    for (std::size_t k = 0; k <= N; ++k)
+      map.runs[k] = {shape.data[k], tensors[k]->dtype(), shape.numel, is_constant(shape, k)};
+    for_each(device, (shape.numel + 7) / 8, map);
   }
 };
+
+template <std::size_t N>
+bool is_packed(const Collapsed<N>& shape, const std::array<const Tensor*, N>& tensors) {
+  const DType dtype = tensors[N - 1]->dtype();
+  if (!is_floating(dtype) || dtype == f64 || !is_packable(shape, N - 1, *tensors[N - 1], dtype))
+    return false;
+  for (std::size_t k = 0; k + 1 < N; ++k) {
+    const bool constant = tensors[k]->dtype() == dtype && is_constant(shape, k);
+    if (!constant && !is_packable(shape, k, *tensors[k], dtype)) return false;
+  }
+  return true;
+}
+
+/// With the wide kernel, if it can; says whether it could. `tensors`: the inputs, then y.
+template <std::size_t N, class Op>
+bool map_packed(int device, Op op, const OpParams& params,
+                const std::array<const Tensor*, N>& tensors) {
+  const Collapsed<N> shape(tensors);
+  if (!is_packed(shape, tensors)) return false;
+  visit_op<float>(op, params, LaunchPacked<N - 1>{device, shape, tensors});
+  return true;
+}
+
+/// With the kernel for all else.
+template <std::size_t N, class Op>
+void map_strided(int device, Op op, const OpParams& params,
+                 const std::array<const Tensor*, N>& tensors) {
+  const Collapsed<N> shape(tensors);
+  visit_compute_type(tensors[0]->dtype(), [&]<class C>() {
+    if constexpr (std::is_integral_v<C>) visit_op<C>(op, params, IsThere{});
+    for_each(device, shape.numel,
+             StridedMap<N - 1, C, Op>{Operands<N>(shape, tensors), op, params});
+  });
+}
 
 }  // namespace rondo::cuda

@@ -3,7 +3,10 @@
 // asked for two kinds of keys only (sort_keys.h), NaN can count as largest and -0 as 0, and the
 // order is stable in both directions: descending is ascending by the keys' complements.
 
+#include <algorithm>
 #include <bit>
+#include <numeric>
+#include <vector>
 
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/lines.cuh"
@@ -62,6 +65,30 @@ struct Fetch {
   }
 };
 
+/// What the GPU does, on the host.
+template <class Key>
+void sort_on_host(const Segments<Key>& s) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(s.length));
+  for (std::int64_t k = 0; k < s.segments; ++k) {
+    const std::int64_t first = k * s.length;
+    std::iota(order.begin(), order.end(), first);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::int64_t a, std::int64_t b) { return s.keys[a] < s.keys[b]; });
+    for (std::int64_t i = 0; i < s.length; ++i) {
+      s.sorted_keys[first + i] = s.keys[order[static_cast<std::size_t>(i)]];
+      s.sorted_places[first + i] = s.places[order[static_cast<std::size_t>(i)]];
+    }
+  }
+}
+
+template <class Key>
+void sort_segments(int device, const Segments<Key>& s) {
+  constexpr std::int64_t few = 64, long_line = std::int64_t{1} << 16;
+  if (is_simulated()) return launch_on_host(device, [=] { sort_on_host(s); });
+  if (s.segments <= few && s.length >= long_line) return sort_one_by_one(device, s);
+  sort_many_segments(device, s);
+}
+
 void sort_lines(int device, const Tensor& x, std::int64_t dim, bool descending, std::int64_t kept,
                 const Tensor& values, const Tensor& indices) {
   const std::int64_t n = size_along(x, dim);
@@ -79,12 +106,12 @@ void sort_lines(int device, const Tensor& x, std::int64_t dim, bool descending, 
     auto* places = static_cast<std::int32_t*>(memory[2].data_ptr());
     auto* sorted = static_cast<std::int32_t*>(memory[3].data_ptr());
     for_each(device, x.numel(), MakeKeys<C>{lines, n, descending, keys, places});
-    sort_segments(device, {.keys = keys,
-                           .sorted_keys = static_cast<Key*>(memory[1].data_ptr()),
-                           .places = places,
-                           .sorted_places = sorted,
-                           .segments = lines.count,
-                           .length = n});
+    sort_segments<Key>(device, {.keys = keys,
+                                .sorted_keys = static_cast<Key*>(memory[1].data_ptr()),
+                                .places = places,
+                                .sorted_places = sorted,
+                                .segments = lines.count,
+                                .length = n});
     visit_word(x.dtype(), [&]<class Word>() {
       for_each(device, lines.count * kept, Fetch<Word>{lines, n, kept, sorted});
     });

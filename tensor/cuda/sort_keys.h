@@ -1,12 +1,13 @@
 #pragma once
 // Sorting unsigned keys, segment by segment, and with each key its place: CUB's part of sort.cu.
-// Two files of a few lines each, since CUB takes long to compile.
+// The two sorts are a file each, since CUB takes long to compile. (It has a third, which compares;
+// that one takes over a minute to compile, and with more than 500 segments it waits for the GPU.)
 
 #include <cstdint>
 
 namespace rondo::cuda {
 
-/// `segments` runs of `length` keys, one after the other.
+/// `segments` runs of `length` keys, one after the other, on the GPU.
 template <class Key>
 struct Segments {
   const Key* keys;
@@ -16,8 +17,14 @@ struct Segments {
   std::int64_t segments, length;
 };
 
-/// Ascending and stable.
-void sort_segments(int device, const Segments<std::uint32_t>& s);  // sort_keys32.cu
-void sort_segments(int device, const Segments<std::uint64_t>& s);  // sort_keys64.cu
+// All ascending and stable, on the device's current stream, for keys of 32 and 64 bits.
+
+/// With the whole GPU for one segment after the other: for few long ones.
+template <class Key>
+void sort_one_by_one(int device, const Segments<Key>& s);  // sort_one_by_one.cu
+
+/// A segment to a block: for many segments, or short ones.
+template <class Key>
+void sort_many_segments(int device, const Segments<Key>& s);  // sort_many_segments.cu
 
 }  // namespace rondo::cuda

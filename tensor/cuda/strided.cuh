@@ -127,11 +127,10 @@ struct alignas(16) Pack {
   T values[size];
 };
 
-/// Whether an operand is one dense run of T's that 16-byte accesses can take.
-template <class T, std::size_t N>
-bool is_packable(const Collapsed<N>& shape, std::size_t k, const Tensor& tensor) {
-  return tensor.dtype() == dtype_of<T> && shape.dims == 1 &&
-         shape.steps[0][k] == static_cast<std::int64_t>(sizeof(T)) &&
+/// Whether an operand is one dense run of `dtype` that 16-byte accesses can take.
+template <std::size_t N>
+bool is_packable(const Collapsed<N>& shape, std::size_t k, const Tensor& tensor, DType dtype) {
+  return tensor.dtype() == dtype && shape.dims == 1 && shape.steps[0][k] == size_of(dtype) &&
          reinterpret_cast<std::uintptr_t>(shape.data[k]) % 16 == 0;
 }
 /// Whether an operand is one number for all.

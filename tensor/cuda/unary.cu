@@ -1,15 +1,13 @@
-// y = op(x), element by element: the kernels of elementwise.cuh with the functors of all devices.
+// y = op(x), element by element: the wide kernels of elementwise.cuh with the functors of all
+// devices. The others are in unary_strided.cu, so that neither file takes long to compile.
 
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/elementwise.cuh"
-#include "tensor/functors.h"
 
 namespace rondo::cuda {
 
 void CudaBackend::unary(UnaryOp op, const Tensor& x, const Tensor& y, OpParams params) {
-  visit_compute_type(x.dtype(), [&]<class C>() {
-    visit_unary<C>(op, params, LaunchMap<1, C>{device_, {&x, &y}});
-  });
+  if (!map_packed<2>(device_, op, params, {&x, &y})) unary_strided(op, x, y, params);
 }
 
 }  // namespace rondo::cuda

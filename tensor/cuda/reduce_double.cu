@@ -1,0 +1,11 @@
+// Reductions of doubles: see reduce.cu.
+
+#include "tensor/cuda/reduce.cuh"
+
+namespace rondo::cuda {
+
+void CudaBackend::reduce_double(ReduceOp op, const Tensor& x, const Tensor& y) {
+  visit_reduce(op, [&]<ReduceOp o>() { reduce_with<o, double>(device_, x, y); });
+}
+
+}  // namespace rondo::cuda
