@@ -39,7 +39,7 @@ if(RONDO_TESTS)
 endif()
 
 # What is AUTO, ON or OFF, in any of CMake's spellings (0, no, off; 1, yes, TRUE).
-foreach(optional RONDO_MPI RONDO_CUDA RONDO_NCCL)
+foreach(optional RONDO_MPI RONDO_CUDA RONDO_NCCL RONDO_PROTOBUF)
   if(NOT ${optional} STREQUAL "AUTO")
     if(${optional})
       set(${optional} ON)
@@ -108,5 +108,18 @@ if(NOT RONDO_MPI STREQUAL "OFF")
   elseif(RONDO_MPI STREQUAL "ON")
     message(FATAL_ERROR "RONDO_MPI=ON, but no MPI was found. On Debian and Ubuntu: apt-get install "
                         "libopenmpi-dev openmpi-bin (scripts/setup.sh installs all that is missing)")
+  endif()
+endif()
+
+# Protocol buffers: TensorBoard's event files.
+set(rondo_has_protobuf OFF)
+if(NOT RONDO_PROTOBUF STREQUAL "OFF")
+  find_package(Protobuf QUIET)
+  if(Protobuf_FOUND AND TARGET protobuf::protoc AND TARGET protobuf::libprotobuf-lite)
+    set(rondo_has_protobuf ON)
+    set_property(GLOBAL APPEND PROPERTY rondo_found "protobuf ${Protobuf_VERSION}")
+  elseif(RONDO_PROTOBUF STREQUAL "ON")
+    message(FATAL_ERROR "RONDO_PROTOBUF=ON, but protobuf was not found. On Debian and Ubuntu: apt-get install "
+                        "libprotobuf-dev protobuf-compiler (scripts/setup.sh installs all that is missing)")
   endif()
 endif()

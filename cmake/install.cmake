@@ -2,7 +2,7 @@
 #
 # Headers lie in include/rondo/<folder>/, where users write <rondo/nn/conv2d.h>. Among themselves they
 # write "nn/module.h", so both include/ and include/rondo/ are on a user's include path. Headers in
-# cpu/, cuda/, mpi/ and nccl/ are private and stay behind.
+# cpu/, cuda/, mpi/, nccl/ and protobuf/ are private and stay behind.
 include(CMakePackageConfigHelpers)
 
 set(rondo_folders tensor autograd nn optim data io hub dist train)
@@ -12,7 +12,8 @@ foreach(folder ${rondo_folders})
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rondo
           FILES_MATCHING PATTERN "*.h"
-          PATTERN cpu EXCLUDE PATTERN cuda EXCLUDE PATTERN mpi EXCLUDE PATTERN nccl EXCLUDE)
+          PATTERN cpu EXCLUDE PATTERN cuda EXCLUDE PATTERN mpi EXCLUDE PATTERN nccl EXCLUDE
+          PATTERN protobuf EXCLUDE)
 endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/include/rondo/rondo.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rondo)

@@ -1,5 +1,6 @@
 # rondo_library(folder PUBLIC … PRIVATE …): the library of one folder, made of every .cpp below it,
-# exported as rondo::folder. Sub-folders cuda/, mpi/ and nccl/ are compiled where those are there.
+# exported as rondo::folder. Sub-folders cuda/, mpi/, nccl/ and
+# protobuf/ are compiled where those are there.
 
 # What everything of rondo is compiled with, and nothing that is installed passes on. Options are
 # aggregates of which callers name a few fields, so that warning is off.
@@ -42,7 +43,7 @@ function(rondo_library folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
   set(isa_sources ${sources})
   list(FILTER isa_sources INCLUDE REGEX "/cpu/isa/kernels_")
-  list(FILTER sources EXCLUDE REGEX "/(cuda|mpi|nccl)/|/cpu/isa/kernels_")
+  list(FILTER sources EXCLUDE REGEX "/(cuda|mpi|nccl|protobuf)/|/cpu/isa/kernels_")
   if(rondo_has_mpi)
     file(GLOB mpi_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/mpi/*.cpp)
     list(APPEND sources ${mpi_sources})
@@ -51,6 +52,11 @@ function(rondo_library folder)
     file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/cuda/*.cpp
                                              ${PROJECT_SOURCE_DIR}/${folder}/cuda/*.cu)
     list(APPEND sources ${cuda_sources})
+  endif()
+  if(rondo_has_protobuf)
+    file(GLOB protobuf_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/protobuf/*.cpp)
+    file(GLOB protobuf_schemas CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/protobuf/*.proto)
+    list(APPEND sources ${protobuf_sources})
   endif()
   if(rondo_has_nccl)
     file(GLOB nccl_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/nccl/*.cpp)
@@ -93,6 +99,13 @@ function(rondo_library folder)
   if(rondo_has_nccl AND nccl_sources)
     target_compile_definitions(rondo_${folder} PRIVATE RONDO_HAS_NCCL)
     target_include_directories(rondo_${folder} SYSTEM PRIVATE ${RONDO_NCCL_INCLUDE_DIR})
+  endif()
+  if(rondo_has_protobuf AND protobuf_sources)
+    protobuf_generate_cpp(generated generated_headers ${protobuf_schemas})
+    target_sources(rondo_${folder} PRIVATE ${generated})
+    target_include_directories(rondo_${folder} SYSTEM PRIVATE ${CMAKE_CURRENT_BINARY_DIR})
+    target_link_libraries(rondo_${folder} PRIVATE protobuf::libprotobuf-lite)
+    target_compile_definitions(rondo_${folder} PRIVATE RONDO_HAS_PROTOBUF)
   endif()
   if(isa_sources)
     foreach(isa ${rondo_isas})

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 namespace rondo::io {
@@ -37,5 +38,9 @@ class AtomicFile {
   int descriptor_ = -1;
   std::uint64_t size_ = 0;
 };
+
+/// Throws IoError naming `folder` unless it is one that may be written to, or could be made: what
+/// is written at the end of a run is asked for at its beginning. Touches nothing.
+void require_writable_folder(const std::filesystem::path& folder);
 
 }  // namespace rondo::io

@@ -14,6 +14,7 @@
 
 #include "autograd/grad_mode.h"
 #include "nn/conv2d.h"
+#include "nn/eval_mode.h"
 #include "nn/linear.h"
 #include "nn/observe.h"
 #include "tensor/creation.h"
@@ -55,31 +56,6 @@ std::string mebibytes(std::int64_t bytes) {
   return text.str();
 }
 
-/// Eval mode for all, and each as it was at the end.
-class AllInEval {
- public:
-  explicit AllInEval(Module& model) {
-    for (const auto& [name, module] : model.named_modules())
-      if (module->is_training()) trained_.push_back(module);
-    model.eval();
-  }
-  // Children before parents: train(true) reaches below, so whoever was in eval mode beneath a
-  // training parent must be told so again.
-  ~AllInEval() {
-    std::set<Module*> wanted(trained_.begin(), trained_.end());
-    for (Module* module : trained_) {
-      module->train(true);
-      for (const auto& [name, below] : module->named_modules())
-        if (!wanted.contains(below)) below->train(false);
-    }
-  }
-  AllInEval(const AllInEval&) = delete;
-  AllInEval& operator=(const AllInEval&) = delete;
-
- private:
-  std::vector<Module*> trained_;
-};
-
 }  // namespace
 
 ModelSummary summarize(Module& model, const Tensor& input) {
@@ -113,7 +89,7 @@ ModelSummary summarize(Module& model, const Tensor& input) {
     summary.multiply_adds += multiply_adds(module, y);
     summary.output_bytes += y.nbytes();
   });
-  const AllInEval eval(model);
+  const EvalMode eval(model);
   const NoGradGuard no_grad;
   model(input);
   return summary;

@@ -37,6 +37,8 @@ core libarchive-dev unpacks downloaded data sets
 core libcurl4-openssl-dev downloads data sets
 core libssl-dev checksums: MD5 of downloads, SHA-256 of parameters
 core zlib1g-dev reads gzipped data and weights
+core libprotobuf-dev protocol buffers: files for TensorBoard
+core protobuf-compiler protoc
 core procps pkill, which stops a run
 core ca-certificates lets downloads check who they talk to
 core dataset-fashion-mnist what train.sh trains on when CIFAR-10 cannot be downloaded

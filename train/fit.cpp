@@ -10,10 +10,9 @@
 #include "data/prefetch.h"
 #include "dist/averager.h"
 #include "dist/ddp.h"
-#include "io/lock_file.h"
 #include "tensor/creation.h"
-#include "train/metrics.h"
 #include "train/progress.h"
+#include "train/run_folder.h"
 #include "train/run_state.h"
 #include "train/step.h"
 #include "train/stop.h"
@@ -41,7 +40,8 @@ class Run {
                options.model_name,
                options.config,
                options.sync == Sync::average,
-               options.keep_checkpoints} {
+               options.keep_checkpoints},
+        folder_({options.checkpoint_dir, options.csv, options.tensorboard}, *comm_, options.out) {
     require(options_.keep_checkpoints >= 1, "fit: keep_checkpoints is ", options_.keep_checkpoints,
             ", but must be at least 1");
   }
@@ -82,10 +82,10 @@ class Run {
                                    .graph = options_.graph,
                                    .rank = comm_->rank(),
                                    .trace = trace()});
-    lock_folder();
+    folder_.lock(options_.resume);
     if (options_.resume) {
       restore();
-      open_folder();
+      folder_.open(true, position_, tested_);
     }
     StopSignal stop;
     if (!tested_) {
@@ -134,7 +134,10 @@ class Run {
     for (auto& batch : data::DeviceBatches(data_.train, device_)) {
       if (trace_) trace_->add("wait for data", asked, Clock::now());
       (*step_)(batch, [this] { return where(); });
-      open_folder();
+      if (!folder_.is_open()) {
+        folder_.open(false, position_, tested_);
+        folder_.log_graph(model_, batch.input.narrow(0, 0, 1));
+      }
       schedule_.step();
       if (averager_) averager_->step();
       take_losses(false);
@@ -179,14 +182,15 @@ class Run {
     test();
     const bool is_best = result_.test.accuracy() > result_.best_test_accuracy;
     result_.best_test_accuracy = std::max(result_.best_test_accuracy, result_.test.accuracy());
-    metrics_.write({{"epoch", static_cast<double>(position_.epoch)},
-                    {"step", static_cast<double>(position_.global_step)},
-                    {"train_loss", result_.final_loss},
-                    {"test_loss", result_.test.loss},
-                    {"test_accuracy", result_.test.accuracy()},
-                    {"lr", schedule_.last_lr()},
-                    {"img_per_s", epoch_img_per_s_},
-                    {"seconds", epoch_seconds_}});
+    folder_.log({{"epoch", static_cast<double>(position_.epoch)},
+                 {"step", static_cast<double>(position_.global_step)},
+                 {"train_loss", result_.final_loss},
+                 {"test_loss", result_.test.loss},
+                 {"test_accuracy", result_.test.accuracy()},
+                 {"lr", schedule_.last_lr()},
+                 {"img_per_s", epoch_img_per_s_},
+                 {"seconds", epoch_seconds_}},
+                model_);
     if (reports()) {
       *options_.out
           << fmt::format(
@@ -266,52 +270,6 @@ class Run {
     return ddp_ && ddp_->comm_hook() != nullptr ? ddp_->comm_hook()->state() : nn::StateDict();
   }
 
-  /// Two runs in one folder would mix their files. Rank 0 holds the lock for all.
-  void lock_folder() {
-    const std::filesystem::path& folder = options_.checkpoint_dir;
-    std::error_code error;
-    if (folder.empty()) return;
-    std::string failure;
-    const bool is_nothing = options_.resume && !std::filesystem::exists(folder, error);
-    if (comm_->rank() == 0 && !is_nothing) {  // else restore() will say it
-      try {
-        std::filesystem::create_directories(folder, error);
-        require<IoError>(!error, folder.string(), ": cannot be created: ", error.message());
-        lock_.emplace((folder / "run.lock").string(),
-                      concat("another run is writing to ", folder.string(),
-                             "; give this one another folder"));
-      } catch (const IoError& e) {
-        failure = e.what();
-      }
-    }
-    failure = comm_->broadcast_bytes(failure, 0);
-    require<IoError>(failure.empty(), failure);
-  }
-
-  /// When the first step has succeeded, or the state of an earlier run been read: before, nothing
-  /// in the folder is touched.
-  void open_folder() {
-    if (is_open_ || options_.checkpoint_dir.empty()) return;
-    is_open_ = true;
-    if (!options_.resume) set_aside();
-    if (comm_->rank() == 0)
-      metrics_ = MetricsFile(options_.checkpoint_dir / "metrics.jsonl",
-                             position_.epoch - (tested_ ? 0 : 1));
-  }
-
-  /// A run that begins anew where another has been: whoever forgot to resume can still do so. No
-  /// rank goes on before the folder is clear.
-  void set_aside() {
-    comm_->barrier();
-    if (comm_->rank() == 0) {
-      const std::filesystem::path previous = move_run_aside(options_.checkpoint_dir);
-      if (reports() && !previous.empty())
-        *options_.out << "the run that was in " << options_.checkpoint_dir.string() << " is now in "
-                      << previous.string() << std::endl;
-    }
-    comm_->barrier();
-  }
-
   void restore() {
     state_.communication = communication_state();
     const RunState::Restored restored = state_.restore(options_.checkpoint_dir);
@@ -380,6 +338,7 @@ class Run {
   const FitOptions& options_;
   Device device_;
   RunState state_;
+  RunFolder folder_;
   std::optional<dist::DistributedDataParallel> ddp_;
   std::optional<dist::ReproducibleDataParallel> reproducible_;
   std::optional<dist::ParameterAverager> averager_;
@@ -387,9 +346,6 @@ class Run {
   std::optional<Trace> trace_;
   std::optional<optim::GradScaler> scaler_;
   std::optional<TrainStep> step_;
-  std::optional<io::LockFile> lock_;  // of the folder; rank 0's
-  MetricsFile metrics_;
-  bool is_open_ = false;
 
   io::Checkpoint::Position position_;
   FitResult result_;

@@ -64,6 +64,12 @@ struct FitOptions {
   std::string model_name = "model";
   io::Metadata config = {};  // settings that a resumed run must share
 
+  /// What the run measures, an epoch a row of a table; empty: none. Replaced, unless resume.
+  std::filesystem::path csv = {};
+  /// The same as curves, the parameters as histograms and the model's graph, in a folder that
+  /// TensorBoard reads (io/summary_writer.h); empty: none.
+  std::filesystem::path tensorboard = {};
+
   /// Where the time went, on all ranks, as a file for chrome://tracing (train/trace.h); empty:
   /// none.
   std::filesystem::path trace = {};

@@ -1,29 +1,73 @@
 #include "train/metrics.h"
 
+#include <fmt/format.h>
+
+#include <charconv>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "io/atomic_file.h"
 #include "tensor/error.h"
 
 namespace rondo::train {
+namespace {
+
+/// Of a line of JSON; throws IoError where it is one without an epoch, and gives none for a line
+/// cut short by the end of the machine.
+std::optional<double> epoch_of_json(const std::filesystem::path& path, const std::string& line) {
+  auto json = nlohmann::json::parse(line, nullptr, false);
+  if (!json.is_object()) return {};
+  auto epoch = json.find("epoch");
+  require<IoError>(epoch != json.end() && epoch->is_number(), path.string(),
+                   ": has a line without an epoch, so it is not a run's metrics: ", line);
+  return epoch->get<double>();
+}
+
+/// Of a line of a table, whose first column it is; none for one that has not as many as `header`.
+std::optional<double> epoch_of_row(const std::string& header, const std::string& line) {
+  if (std::count(line.begin(), line.end(), ',') != std::count(header.begin(), header.end(), ','))
+    return {};
+  std::int64_t epoch = 0;
+  const auto end = std::from_chars(line.data(), line.data() + line.size(), epoch);
+  if (end.ec != std::errc() || *end.ptr != ',') return {};
+  return static_cast<double>(epoch);
+}
+
+/// The epoch and the step come first; the others follow in the order of their names.
+std::string row(const Metrics& metrics, bool of_names) {
+  std::string text;
+  const auto add = [&](const std::string& name, double value) {
+    text += concat(text.empty() ? "" : ",", of_names ? name : fmt::format("{}", value));
+  };
+  for (const char* first : {"epoch", "step"})
+    if (const auto found = metrics.find(first); found != metrics.end()) add(first, found->second);
+  for (const auto& [name, value] : metrics)
+    if (name != "epoch" && name != "step") add(name, value);
+  return text + '\n';
+}
+
+}  // namespace
 
 MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t keep_epochs)
     : path_(std::move(path)) {
   std::error_code error;
-  std::filesystem::create_directories(path_.parent_path(), error);
+  if (path_.has_parent_path()) std::filesystem::create_directories(path_.parent_path(), error);
   require<IoError>(!error, path_.parent_path().string(), ": cannot be created: ", error.message());
   std::string kept;
   if (std::ifstream old(path_); old) {
-    for (std::string line; std::getline(old, line);) {
-      auto json = nlohmann::json::parse(line, nullptr, false);
-      // A line cut short by the end of the machine is dropped with those to be repeated.
-      if (!json.is_object()) continue;
-      auto epoch = json.find("epoch");
-      require<IoError>(epoch != json.end() && epoch->is_number(), path_.string(),
-                       ": has a line without an epoch, so it is not a run's metrics: ", line);
-      if (epoch->get<double>() <= static_cast<double>(keep_epochs)) kept += line + '\n';
+    std::string line;
+    if (is_table() && std::getline(old, line)) {
+      require<IoError>(line.starts_with("epoch,"), path_.string(),
+                       ": begins with no column named epoch, so it is not a run's metrics: ", line);
+      header_ = line + '\n';
     }
+    while (std::getline(old, line)) {
+      const auto epoch = is_table() ? epoch_of_row(header_, line) : epoch_of_json(path_, line);
+      if (epoch && *epoch <= static_cast<double>(keep_epochs)) kept += line + '\n';
+    }
+    if (kept.empty()) header_.clear();
+    kept = header_ + kept;
   }
   io::AtomicFile file(path_.string());
   file.write(kept.data(), kept.size());
@@ -32,8 +76,18 @@ MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t keep_epochs)
 
 void MetricsFile::write(const Metrics& metrics) {
   if (path_.empty()) return;
+  std::string line;
+  if (is_table()) {
+    const std::string header = row(metrics, true);
+    if (header_.empty()) line = header_ = header;
+    require<IoError>(header_ == header, path_.string(), ": its columns are ", header_,
+                     " but this run's metrics ", header);
+    line += row(metrics, false);
+  } else {
+    line = nlohmann::json(metrics).dump() + '\n';
+  }
   std::ofstream file(path_, std::ios::app);
-  file << nlohmann::json(metrics).dump() << std::endl;
+  file << line << std::flush;
   require<IoError>(file.good(), path_.string(), ": cannot be written");
 }
 

@@ -1,7 +1,9 @@
 #pragma once
-// MetricsFile: what a run measured, one JSON object a line (JSON Lines), readable while it runs:
+// MetricsFile: what a run measured, a line an epoch, readable while it runs. Named *.csv it is a
+// table with a header, else one JSON object a line (JSON Lines):
 //
-//   {"epoch": 1, "train_loss": 1.52, "test_accuracy": 0.4812, "lr": 0.12, "img_per_s": 1034, …}
+//   epoch,step,lr,test_accuracy,…        {"epoch": 1, "lr": 0.12, "step": 390, …}
+//   1,390,0.12,0.4812,…
 
 #include <cstdint>
 #include <filesystem>
@@ -21,11 +23,15 @@ class MetricsFile {
   /// once or not at all. Throws IoError when it cannot be written, or is no metrics file.
   MetricsFile(std::filesystem::path path, std::int64_t keep_epochs);
 
-  /// Appends a line and flushes it. Throws IoError naming the file when that fails.
+  /// Appends a line and flushes it. `metrics` has an epoch, and a table's columns are those of its
+  /// first line. Throws IoError naming the file when that fails.
   void write(const Metrics& metrics);
   const std::filesystem::path& path() const { return path_; }
 
  private:
+  bool is_table() const { return path_.extension() == ".csv"; }
+  /// A table's, from the file that is there; empty: it has none yet.
+  std::string header_;
   std::filesystem::path path_;
 };
 

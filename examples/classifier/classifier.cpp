@@ -32,6 +32,7 @@
 #include "io/atomic_file.h"
 #include "io/checkpoint.h"
 #include "io/hash.h"
+#include "io/summary_writer.h"
 #include "nn/models/models.h"
 #include "nn/summary.h"
 #include "optim/one_cycle.h"
@@ -94,7 +95,11 @@ class Program {
             "--amp f16 needs a GPU: --device cuda; on the CPU there is --amp bf16");
     if (!flags_.compress.empty()) dist::make_comm_hook(flags_.compress);  // throws if there is none
     check_json();
+    // What cannot be written at the end of a run is said at its beginning.
     if (comm_->rank() == 0 && !flags_.trace.empty()) io::AtomicFile probe(flags_.trace);
+    if (!flags_.csv.empty())
+      io::require_writable_folder(std::filesystem::path(flags_.csv).parent_path());
+    if (!flags_.tensorboard.empty()) io::SummaryWriter::check(flags_.tensorboard);
     const bool trains = !flags_.eval && flags_.predict.empty();
     require(!trains || flags_.batch % comm_->world_size() == 0, "--batch ", flags_.batch,
             " does not divide by the ", comm_->world_size(), " ranks");
@@ -205,6 +210,8 @@ class Program {
                                       {"--augment", std::int64_t{flags_.augment}},
                                       {"--mean", flags_.mean},
                                       {"--std", flags_.std}}),
+                    .csv = flags_.csv,
+                    .tensorboard = flags_.tensorboard,
                     .trace = flags_.trace,
                     .out = out_});
     report(model, result);

@@ -37,7 +37,7 @@ struct Flags {
   std::uint64_t seed = 1;
   int threads = 0;
   std::string data = {};
-  std::string json = {}, trace = {};
+  std::string json = {}, csv = {}, tensorboard = {}, trace = {};
   std::string predict = {};
   bool augment = true;
 };

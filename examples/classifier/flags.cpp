@@ -169,6 +169,11 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
       ->check(whole_number(0, ~std::uint64_t{0}));
   app.add_option("--threads", f.threads, "OpenMP threads of each rank; 0: its share of the cores")
       ->check(whole_number(0, million));
+  app.add_option("--csv", f.csv, "write each epoch's metrics as a row of this table")
+      ->check(not_empty());
+  app.add_option("--tensorboard", f.tensorboard,
+                 "write curves, histograms of the parameters and the model's graph to this folder")
+      ->check(not_empty());
   app.add_option("--json", f.json, "write the result to this file; - is standard output")
       ->check(not_empty());
   try {
@@ -224,6 +229,8 @@ void agree_on_flags(const Flags& f, dist::Communicator& comm) {
   agree("predict", f.predict);
   agree("seed", f.seed);
   agree("json", f.json);
+  agree("csv", f.csv);
+  agree("tensorboard", f.tensorboard);
   agree("trace", f.trace);
 }
 

@@ -28,3 +28,19 @@ for name in wanted:
     assert wanted[name].dtype == got[name].dtype and torch.equal(wanted[name], got[name]), name
 END
 fi
+# What rondo logs, TensorBoard reads.
+program=$here/../../build/bin/fashion_mlp
+if [ -x "$program" ] && (cd "$fresh" && "$program" --limit 640 --batch 64 --epochs 2 --checkpoint-dir run --tensorboard board); then
+  "$python" - "$fresh/board" <<'END'
+import sys
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+events = EventAccumulator(sys.argv[1])
+events.Reload()
+assert [point.step for point in events.Scalars("test_accuracy")] == [10, 20]
+assert events.Tags()["graph"] and len(events.Graph().node) > 10
+weights = [tag for tag in events.Tags()["histograms"] if tag.endswith("weight")]
+assert len(weights) == 3, weights
+values = events.Histograms(weights[0])[-1].histogram_value
+assert values.num == sum(values.bucket) > 0
+END
+fi

@@ -56,6 +56,22 @@ train) # one process: JSON, checkpoint, metrics, evaluation and prediction from 
   [ "$(field model result.json)" = mlp ] || fail "model in result.json"
   [ "$(field world_size result.json)" = 1 ] || fail "world_size in result.json"
   [ "$(wc -l <out/metrics.jsonl)" = 2 ] || fail "metrics.jsonl does not have a line an epoch"
+  # Logs for others.
+  logs=(--limit 640 --batch 64 --csv logs/run.csv --tensorboard logs/board --checkpoint-dir logged)
+  if "$bin/fashion_mlp" --limit 640 --epochs 1 --checkpoint-dir probe --tensorboard probe/board >/dev/null 2>"$log"; then
+    succeeds "${mpirun[@]}" -np 2 "$bin/fashion_mlp" --epochs 3 "${logs[@]}"
+    [ "$(wc -l <logs/run.csv)" = 4 ] && [ "$(head -c 11 logs/run.csv)" = epoch,step, ] ||
+      fail "logs/run.csv does not have a header and a line an epoch"
+    [ "$(cat logs/board/* | strings | grep -c test_accuracy)" = 3 ] || fail "no curve of 3 points in logs/board"
+    [ "$(cat logs/board/* | strings | grep -c weight)" -ge 3 ] || fail "no histogram of the weights in logs/board"
+    printf 'no table\n' >logs/other.csv
+    fails_saying "logs/other.csv: begins with no column named epoch" \
+      "$bin/fashion_mlp" "${logs[@]}" --epochs 1 --csv logs/other.csv
+    fails_saying "result.json is not a folder that may be written to" \
+      "$bin/fashion_mlp" "${logs[@]}" --epochs 1 --tensorboard result.json/x
+  else
+    grep -q 'built without protobuf' "$log" || fail "--tensorboard neither writes nor says why not"
+  fi
   correct=$(field test_correct result.json)
   [ "$correct" -gt 2000 ] || fail "only $correct of 3000 correct after two epochs"
   succeeds "$bin/fashion_mlp" --epochs 2 --limit 3000 --amp bf16 --checkpoint-dir amp --json amp.json

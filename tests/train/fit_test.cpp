@@ -172,11 +172,14 @@ TEST_F(Fit, MetricsOfSomethingElseAreNotOverwritten) {
 }
 
 TEST_F(Fit, MetricsHaveOneLineAnEpochAlsoAfterAResume) {
-  train::FitOptions options{.epochs = 2, .checkpoint_dir = folder_};
+  train::FitOptions options{
+      .epochs = 2, .checkpoint_dir = folder_, .csv = folder_ / "logs/run.csv"};
   train(options);
   options.epochs = 3;
   options.resume = true;
   train(options);
+  std::ifstream table(options.csv);
+  EXPECT_EQ(std::count(std::istreambuf_iterator<char>(table), {}, '\n'), 1 + 3);
   std::ifstream file(folder_ / "metrics.jsonl");
   int lines = 0;
   for (std::string line; std::getline(file, line); ++lines) {

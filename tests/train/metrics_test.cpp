@@ -1,0 +1,54 @@
+// MetricsFile as a table: its columns, what a resumed run keeps, and files that are no run's.
+
+#include "train/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "support/errors.h"
+#include "support/files.h"
+
+namespace rondo::test {
+namespace {
+
+using train::MetricsFile;
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(MetricsTable, HasEpochAndStepFirstAndShortestNumbers) {
+  const TemporaryFolder folder;
+  MetricsFile file(folder / "logs/run.csv", -1);
+  file.write({{"accuracy", 0.1}, {"epoch", 1}, {"lr", 1e-5}, {"step", 390}});
+  file.write({{"accuracy", 0.25}, {"epoch", 2}, {"lr", 0}, {"step", 780}});
+  EXPECT_EQ(text_of(file.path()), "epoch,step,accuracy,lr\n1,390,0.1,1e-05\n2,780,0.25,0\n");
+}
+
+TEST(MetricsTable, KeepsTheRowsOfTheEpochsThatAreNotRepeated) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "run.csv";
+  std::ofstream(path) << "epoch,step,loss\n1,10,2.5\n2,20,1.5\n3,3";  // cut short
+  MetricsFile file(path, 1);
+  file.write({{"epoch", 2}, {"step", 20}, {"loss", 1}});
+  EXPECT_EQ(text_of(path), "epoch,step,loss\n1,10,2.5\n2,20,1\n");
+  EXPECT_ERROR(file.write({{"epoch", 3}, {"step", 30}, {"accuracy", 1}}), IoError,
+               "run.csv: its columns are epoch,step,loss");
+}
+
+TEST(MetricsTable, ANewRunReplacesARunButNothingElse) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "run.csv";
+  std::ofstream(path) << "epoch,step,loss\n1,10,2.5\n";
+  MetricsFile(path, -1).write({{"epoch", 1}, {"step", 10}, {"accuracy", 0.5}});
+  EXPECT_EQ(text_of(path), "epoch,step,accuracy\n1,10,0.5\n");
+  std::ofstream(path) << "name,price\n";
+  EXPECT_ERROR(MetricsFile(path, -1), IoError, "run.csv: begins with no column named epoch");
+  EXPECT_EQ(text_of(path), "name,price\n");
+}
+
+}  // namespace
+}  // namespace rondo::test

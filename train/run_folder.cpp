@@ -1,0 +1,74 @@
+#include "train/run_folder.h"
+
+#include "train/run_state.h"
+
+namespace rondo::train {
+
+RunFolder::RunFolder(RunPaths paths, dist::Communicator& comm, std::ostream* out)
+    : paths_(std::move(paths)), comm_(comm), out_(out) {}
+
+void RunFolder::lock(bool resume) {
+  const std::filesystem::path& folder = paths_.folder;
+  std::error_code error;
+  if (folder.empty()) return;
+  std::string failure;
+  const bool is_nothing = resume && !std::filesystem::exists(folder, error);
+  if (comm_.rank() == 0 && !is_nothing) {  // else reading its checkpoint will say it
+    try {
+      std::filesystem::create_directories(folder, error);
+      require<IoError>(!error, folder.string(), ": cannot be created: ", error.message());
+      lock_.emplace(
+          (folder / "run.lock").string(),
+          concat("another run is writing to ", folder.string(), "; give this one another folder"));
+    } catch (const IoError& e) {
+      failure = e.what();
+    }
+  }
+  failure = comm_.broadcast_bytes(failure, 0);
+  require<IoError>(failure.empty(), failure);
+}
+
+void RunFolder::open(bool resume, const io::Checkpoint::Position& position, bool tested) {
+  if (is_open_) return;
+  is_open_ = true;
+  if (!resume && !paths_.folder.empty()) set_aside();
+  if (comm_.rank() != 0) return;
+  const std::int64_t kept = !resume ? -1 : position.epoch - (tested ? 0 : 1);
+  if (!paths_.folder.empty()) metrics_ = MetricsFile(paths_.folder / "metrics.jsonl", kept);
+  if (!paths_.csv.empty()) table_ = MetricsFile(paths_.csv, kept);
+  if (!paths_.tensorboard.empty()) {
+    curves_ = std::make_unique<io::SummaryWriter>(
+        paths_.tensorboard,
+        io::SummaryWriterOptions{.purge_step =
+                                     resume ? position.global_step + (tested ? 1 : 0) : 0});
+  }
+}
+
+/// No rank goes on before the folder is clear.
+void RunFolder::set_aside() {
+  comm_.barrier();
+  if (comm_.rank() == 0) {
+    const std::filesystem::path previous = move_run_aside(paths_.folder);
+    if (out_ != nullptr && !previous.empty())
+      *out_ << "the run that was in " << paths_.folder.string() << " is now in "
+            << previous.string() << std::endl;
+  }
+  comm_.barrier();
+}
+
+void RunFolder::log(const Metrics& metrics, nn::Module& model) {
+  metrics_.write(metrics);
+  table_.write(metrics);
+  if (!curves_) return;
+  const auto step = static_cast<std::int64_t>(metrics.at("step"));
+  for (const auto& [name, value] : metrics)
+    if (name != "step") curves_->add_scalar(name, value, step);
+  for (const auto& [name, p] : model.named_parameters())
+    if (p.numel() > 0) curves_->add_histogram(name, p, step);
+}
+
+void RunFolder::log_graph(nn::Module& model, const Tensor& input) {
+  if (curves_) curves_->add_graph(model, input);
+}
+
+}  // namespace rondo::train
