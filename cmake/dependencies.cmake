@@ -39,7 +39,7 @@ if(RONDO_TESTS)
 endif()
 
 # What is AUTO, ON or OFF, in any of CMake's spellings (0, no, off; 1, yes, TRUE).
-foreach(optional RONDO_MPI RONDO_CUDA RONDO_NCCL RONDO_PROTOBUF)
+foreach(optional RONDO_MPI RONDO_CUDA RONDO_NCCL RONDO_IMAGES RONDO_PROTOBUF)
   if(NOT ${optional} STREQUAL "AUTO")
     if(${optional})
       set(${optional} ON)
@@ -95,6 +95,20 @@ endif()
 if(RONDO_NCCL STREQUAL "ON" AND NOT rondo_has_nccl)
   message(FATAL_ERROR "RONDO_NCCL=ON, but nccl.h was not found (or CUDA was not): CUDA's toolkit folder, NCCL_HOME "
                       "and the system were searched (https://developer.nvidia.com/nccl)")
+endif()
+
+# Pictures: both decoders or none, so that a folder of pictures is either readable or not.
+set(rondo_has_images OFF)
+if(NOT RONDO_IMAGES STREQUAL "OFF")
+  find_package(JPEG QUIET)
+  find_package(PNG QUIET)
+  if(JPEG_FOUND AND PNG_FOUND)
+    set(rondo_has_images ON)
+    set_property(GLOBAL APPEND PROPERTY rondo_found "JPEG ${JPEG_VERSION}" "PNG ${PNG_VERSION_STRING}")
+  elseif(RONDO_IMAGES STREQUAL "ON")
+    message(FATAL_ERROR "RONDO_IMAGES=ON, but libjpeg or libpng was not found. On Debian and Ubuntu: apt-get install "
+                        "libjpeg-dev libpng-dev (scripts/setup.sh installs all that is missing)")
+  endif()
 endif()
 
 # Only the C interface of MPI is used; asked for as C++ so that projects need not enable C.

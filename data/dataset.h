@@ -45,6 +45,13 @@ class Dataset {
   /// threads at once. Throws ShapeError naming an index outside [0, size()).
   virtual Batch get_batch(std::span<const std::int64_t> indices) const = 0;
 
+  /// The same samples as they are in this epoch, which is what the loader asks for. Data sets that
+  /// draw something (data/image_folder.h) draw anew in each; to all others it is all one.
+  virtual Batch get_epoch_batch(std::uint64_t /*epoch*/,
+                                std::span<const std::int64_t> indices) const {
+    return get_batch(indices);
+  }
+
   /// 0 where targets are no classes.
   virtual std::int64_t num_classes() const {
     return static_cast<std::int64_t>(class_names().size());

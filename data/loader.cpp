@@ -125,7 +125,7 @@ class DataLoader::Iterator::Run {
     made.ready = true;
     const std::span<const std::int64_t> indices = batches_[static_cast<std::size_t>(batch)];
     try {
-      made.batch = dataset_->get_batch(indices);
+      made.batch = dataset_->get_epoch_batch(epoch_, indices);
       if (transform_) {
         made.batch = transform_(std::move(made.batch),
                                 {.indices = indices, .epoch = epoch_, .batch = batch});

@@ -3,7 +3,9 @@
 #include "data/sampler.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "tensor/error.h"
 #include "tensor/random.h"
@@ -80,6 +82,72 @@ Indices distribute(Indices order, const DistributedSamplerOptions& options) {
     share.push_back(order[i]);
   }
   return share;
+}
+
+WeightedRandomSampler::WeightedRandomSampler(std::vector<double> weights,
+                                             WeightedRandomSamplerOptions options)
+    : weights_(std::move(weights)), options_(options) {
+  std::int64_t positive = 0;
+  double sum = 0;
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    require(std::isfinite(weights_[i]) && weights_[i] >= 0, "WeightedRandomSampler: weight ", i,
+            " is ", weights_[i]);
+    positive += weights_[i] > 0;
+    sum += weights_[i];
+  }
+  require(positive > 0 && std::isfinite(sum), "WeightedRandomSampler: ", weights_.size(),
+          " weights add up to ", sum);
+  require(options.num_samples > 0, "WeightedRandomSampler: num_samples = ", options.num_samples);
+  require(options.replacement || options.num_samples <= positive,
+          "WeightedRandomSampler: ", options.num_samples, " samples without replacement, but ",
+          positive, " weights are positive");
+  require(options.world_size > 0 && options.rank >= 0 && options.rank < options.world_size,
+          "WeightedRandomSampler: rank ", options.rank, " of a world of ", options.world_size);
+}
+
+std::int64_t WeightedRandomSampler::size() const {
+  return even_share(options_.num_samples,
+                    {.world_size = options_.world_size, .drop_last = options_.drop_last});
+}
+
+Indices WeightedRandomSampler::indices() const {
+  return distribute(
+      options_.replacement ? with_replacement() : without_replacement(),
+      {.rank = options_.rank, .world_size = options_.world_size, .drop_last = options_.drop_last});
+}
+
+/// Each index is a place on a line on which index i has a stretch of length weights_[i].
+Indices WeightedRandomSampler::with_replacement() const {
+  std::vector<double> ends(weights_.size());
+  std::partial_sum(weights_.begin(), weights_.end(), ends.begin());
+  // Where rounding leads beyond the end, and then to the last stretch that has a length.
+  const auto last = std::lower_bound(ends.begin(), ends.end(), ends.back());
+  const Philox random{options_.seed, shuffle_streams + epoch()};
+  Indices drawn(static_cast<std::size_t>(options_.num_samples));
+  for (std::size_t k = 0; k < drawn.size(); ++k) {
+    const double place = uniform_double(random.word64(k)) * ends.back();
+    const auto end = std::min(std::upper_bound(ends.begin(), ends.end(), place), last);
+    drawn[k] = end - ends.begin();
+  }
+  return drawn;
+}
+
+/// Index i arrives after an exponential time of rate weights_[i]; who arrives first is drawn first,
+/// and as such times have no memory, the rest is a race like the first (Efraimidis and Spirakis
+/// 2006; torch.multinomial does the same).
+Indices WeightedRandomSampler::without_replacement() const {
+  const Philox random{options_.seed, shuffle_streams + epoch()};
+  std::vector<std::pair<double, std::int64_t>> arrivals;
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    if (weights_[i] == 0) continue;
+    const double time = -std::log1p(-uniform_double(random.word64(i))) / weights_[i];
+    arrivals.emplace_back(time, static_cast<std::int64_t>(i));
+  }
+  const auto end = arrivals.begin() + options_.num_samples;
+  std::partial_sort(arrivals.begin(), end, arrivals.end());
+  Indices drawn;
+  for (auto at = arrivals.begin(); at != end; ++at) drawn.push_back(at->second);
+  return drawn;
 }
 
 BatchSampler::BatchSampler(std::shared_ptr<Sampler> sampler, std::int64_t batch_size,

@@ -22,6 +22,7 @@ using Indices = std::vector<std::int64_t>;
 /// `--seed` feeds them all. Epoch e uses stream (base + e).
 inline constexpr std::uint64_t shuffle_streams = std::uint64_t{1} << 62;
 inline constexpr std::uint64_t augmentation_streams = std::uint64_t{2} << 62;
+inline constexpr std::uint64_t picture_streams = std::uint64_t{3} << 62;
 
 class Sampler {
  public:
@@ -96,6 +97,40 @@ class DistributedSampler final : public Sampler {
 
 /// What DistributedSampler does to an order: pad it or cut it, then every world_size-th from rank.
 Indices distribute(Indices order, const DistributedSamplerOptions& options);
+
+struct WeightedRandomSamplerOptions {
+  /// How many indices an epoch has, over all ranks.
+  std::int64_t num_samples = 0;
+  /// false: no index comes twice in an epoch.
+  bool replacement = true;
+  std::uint64_t seed = 0;
+  /// Which share of them: what DistributedSampler does with an order, done with these.
+  int rank = 0;
+  int world_size = 1;
+  bool drop_last = false;
+};
+
+/// Indices drawn with probabilities that are proportional to weights
+/// (torch.utils.data.WeightedRandomSampler): classes with few samples are shown as often as others
+/// when each sample weighs one over the size of its class. Without replacement the second is drawn
+/// from what the first left over, and so on. Ranks draw the same list and take every
+/// world_size-th of it, so each list is a function of (weights, options, epoch).
+class WeightedRandomSampler final : public Sampler {
+ public:
+  /// Throws Error for weights that are negative, infinite, NaN or all 0, for num_samples below 1,
+  /// for more of them than there are positive weights without replacement, or a rank outside of the
+  /// world.
+  WeightedRandomSampler(std::vector<double> weights, WeightedRandomSamplerOptions options);
+  std::int64_t size() const override;
+  Indices indices() const override;
+
+ private:
+  Indices with_replacement() const;
+  Indices without_replacement() const;
+
+  std::vector<double> weights_;
+  WeightedRandomSamplerOptions options_;
+};
 
 /// Lists of indices, one a batch. What DataLoader takes; write your own to group samples of similar
 /// length, to balance classes, ….

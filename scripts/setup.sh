@@ -36,6 +36,8 @@ core libfmt-dev text formatting
 core libarchive-dev unpacks downloaded data sets
 core libcurl4-openssl-dev downloads data sets
 core libssl-dev checksums: MD5 of downloads, SHA-256 of parameters
+core libjpeg-dev JPEG: data sets of pictures in files
+core libpng-dev PNG: data sets of pictures in files
 core zlib1g-dev reads gzipped data and weights
 core libprotobuf-dev protocol buffers: files for TensorBoard
 core protobuf-compiler protoc

@@ -31,6 +31,7 @@ expect "io/a.cpp:2: io may not include dist" io/a.cpp '#include "dist/ddp.h"'
 expect "dist/a.cpp:2: dist may not include data" dist/a.cpp '#include "data/sampler.h"'
 expect "optim/a.cpp:2: optim may not include train" optim/a.cpp '#include "train/trainer.h"'
 expect "dist/a.h:2: a public header includes <mpi.h>" dist/a.h '#include <mpi.h>'
+expect "data/a.h:2: a public header includes <png.h>" data/a.h '#include <png.h>'
 expect "nn/a.h:2: a public header includes the private tensor/cpu/b.h" nn/a.h '#include "tensor/cpu/b.h"'
 expect "nn/a.cpp:2: inside rondo" nn/a.cpp '#include <rondo/nn/module.h>'
 exit $failures
