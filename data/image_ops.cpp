@@ -54,9 +54,9 @@ std::array<uint8_t, 3> to_hsv(const uint8_t* rgb) {
   if (r == high) {
     hue = bc - gc;
   } else if (g == high) {
-    hue = 2.0F + rc - bc;
+    hue = static_cast<float>(2.0 + rc - bc);
   } else {
-    hue = 4.0F + gc - rc;
+    hue = static_cast<float>(4.0 + gc - rc);
   }
   const auto turn = static_cast<float>(std::fmod(static_cast<double>(hue) / 6.0 + 1.0, 1.0));
   const auto byte = [](float share) { return static_cast<uint8_t>(double{share} * 255.0); };
