@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "support/errors.h"
 #include "support/golden.h"
 #include "support/support.h"
 
@@ -222,6 +223,92 @@ TEST(ShardedBatches, RefusesWhatDoesNotDivide) {
   EXPECT_THROW(ShardedBatches(10, {.batch_size = 8, .rank = 2, .world_size = 2, .shards = 4}),
                Error);
   EXPECT_THROW(ShardedBatches(-1, {.batch_size = 8, .shards = 4}), Error);
+}
+
+/// How often each index comes in 400 epochs.
+std::vector<double> counts(WeightedRandomSampler& sampler, std::size_t n) {
+  std::vector<double> counts(n);
+  for (std::uint64_t epoch = 0; epoch < 400; ++epoch) {
+    sampler.set_epoch(epoch);
+    for (const std::int64_t index : sampler.indices()) ++counts.at(static_cast<std::size_t>(index));
+  }
+  return counts;
+}
+
+TEST(WeightedRandomSampler, DrawsInProportion) {
+  WeightedRandomSampler sampler({1, 0, 3, 0.5, 5.5, 0}, {.num_samples = 50, .seed = 1});
+  const auto drawn = counts(sampler, 6);
+  const std::vector<double> wanted{2000, 0, 6000, 1000, 11000, 0};  // of 20000
+  for (std::size_t i = 0; i < 6; ++i)
+    EXPECT_NEAR(drawn[i], wanted[i], 5 * std::sqrt(wanted[i])) << i;
+}
+
+TEST(WeightedRandomSampler, WithoutReplacementEachComesOnceAndTheFirstInProportion) {
+  const std::vector<double> weights{1, 0, 3, 4};
+  std::vector<double> first(4), second_after_3(4);
+  WeightedRandomSampler sampler(weights, {.num_samples = 3, .replacement = false, .seed = 2});
+  for (std::uint64_t epoch = 0; epoch < 8000; ++epoch) {
+    sampler.set_epoch(epoch);
+    const Indices order = sampler.indices();
+    ASSERT_EQ(std::set<std::int64_t>(order.begin(), order.end()),
+              (std::set<std::int64_t>{0, 2, 3}));
+    ++first[static_cast<std::size_t>(order[0])];
+    if (order[0] == 3) ++second_after_3[static_cast<std::size_t>(order[1])];
+  }
+  const std::vector<double> wanted{1000, 0, 3000, 4000};
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(first[i], wanted[i], 5 * std::sqrt(wanted[i]));
+  EXPECT_NEAR(second_after_3[0] / first[3], 0.25, 0.035);  // 1 of what is left, 1 + 3
+}
+
+TEST(WeightedRandomSampler, RanksShareOneList) {
+  const std::vector<double> weights{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  for (const bool replacement : {true, false}) {
+    for (const bool drop : {false, true}) {
+      WeightedRandomSampler whole(weights,
+                                  {.num_samples = 11, .replacement = replacement, .seed = 3});
+      whole.set_epoch(5);
+      for (int rank = 0; rank < 3; ++rank) {
+        WeightedRandomSampler share(weights, {.num_samples = 11,
+                                              .replacement = replacement,
+                                              .seed = 3,
+                                              .rank = rank,
+                                              .world_size = 3,
+                                              .drop_last = drop});
+        share.set_epoch(5);
+        EXPECT_EQ(share.size(), drop ? 3 : 4);
+        EXPECT_EQ(share.indices(),
+                  distribute(whole.indices(), {.rank = rank, .world_size = 3, .drop_last = drop}));
+      }
+    }
+  }
+}
+
+TEST(WeightedRandomSampler, EpochsAndSeedsDiffer) {
+  const std::vector<double> weights(100, 0.1);
+  for (const bool replacement : {true, false}) {
+    WeightedRandomSampler a(weights, {.num_samples = 50, .replacement = replacement, .seed = 1});
+    WeightedRandomSampler b(weights, {.num_samples = 50, .replacement = replacement, .seed = 2});
+    const Indices first = a.indices();
+    EXPECT_EQ(a.indices(), first);
+    EXPECT_NE(b.indices(), first);
+    a.set_epoch(1);
+    EXPECT_NE(a.indices(), first);
+  }
+}
+
+TEST(WeightedRandomSampler, RefusesWhatCannotBeDrawn) {
+  const auto make = [](std::vector<double> weights, WeightedRandomSamplerOptions options) {
+    return WeightedRandomSampler(std::move(weights), options);
+  };
+  EXPECT_ERROR(make({1, -1}, {.num_samples = 1}), Error, "weight 1 is -1");
+  EXPECT_ERROR(make({std::nan("")}, {.num_samples = 1}), Error, "weight 0 is");
+  EXPECT_ERROR(make({0, 0}, {.num_samples = 1}), Error, "2 weights add up to 0");
+  EXPECT_ERROR(make({}, {.num_samples = 1}), Error, "0 weights add up to 0");
+  EXPECT_ERROR(make({1}, {.num_samples = 0}), Error, "num_samples = 0");
+  EXPECT_ERROR(make({1, 0, 1}, {.num_samples = 3, .replacement = false}), Error,
+               "3 samples without replacement, but 2 weights are positive");
+  EXPECT_ERROR(make({1}, {.num_samples = 1, .rank = 2, .world_size = 2}), Error,
+               "rank 2 of a world of 2");
 }
 
 }  // namespace

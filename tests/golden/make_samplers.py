@@ -3,11 +3,12 @@
 ordered.nN.wW.dD    shares of W ranks in N samples, one rank a row; D = drop_last
 shuffled.…          the same for PyTorch's permutation, which is permutation.…
 batches.nN.bB.dD    batches of SequentialSampler(N), one a row, filled up with -1
+split.nN.shares     lengths of random_split(range(N), shares), shares in hundredths
 normalized          (byte / 255 - mean) / std for each byte, one channel a row
 """
 
 import torch
-from torch.utils.data import BatchSampler, DistributedSampler, SequentialSampler
+from torch.utils.data import BatchSampler, DistributedSampler, SequentialSampler, random_split
 
 import golden
 
@@ -40,6 +41,11 @@ for n in (0, 1, 4, 7, 12, 13):
             for i, row in enumerate(rows):
                 table[i, :len(row)] = torch.tensor(row)
             tensors[f"batches.n{n}.b{batch}.d{int(drop)}"] = table
+
+for n in (1, 7, 10, 101):
+    for shares in ((100,), (50, 50), (90, 10), (33, 33, 34), (10, 20, 30, 40), (0, 100), (25, 25, 25, 25)):
+        parts = random_split(range(n), [share / 100 for share in shares])
+        tensors[f"split.n{n}.{'.'.join(map(str, shares))}"] = torch.tensor([len(part) for part in parts])
 
 pixels = torch.arange(256, dtype=torch.uint8).expand(3, 1, 256).to(torch.float32).div(255)  # ToTensor
 mean = torch.tensor([0.4914, 0.4822, 0.4465]).view(-1, 1, 1)
