@@ -58,23 +58,37 @@ std::array<uint8_t, 3> to_hsv(const uint8_t* rgb) {
   } else {
     hue = static_cast<float>(4.0 + gc - rc);
   }
-  const auto turn = static_cast<float>(std::fmod(static_cast<double>(hue) / 6.0 + 1.0, 1.0));
+  const double turns = static_cast<double>(hue) / 6.0 + 1.0;  // between 5/6 and 11/6
+  const auto turn = static_cast<float>(turns < 1.0 ? turns : turns - 1.0);
   const auto byte = [](float share) { return static_cast<uint8_t>(double{share} * 255.0); };
   return {byte(turn), byte(saturation), value};
 }
 
-void to_rgb(const std::array<uint8_t, 3>& hsv, uint8_t* rgb) {
+/// Where on the colour wheel a byte of hue is: in which sixth, and how far into it.
+struct Place {
+  int sixth;
+  float rest;
+};
+std::array<Place, 256> make_wheel() {
+  std::array<Place, 256> wheel{};
+  for (int h = 0; h < 256; ++h) {
+    const double hue = h * 6.0 / 255.0, sixth = std::floor(hue);
+    wheel[static_cast<std::size_t>(h)] = {static_cast<int>(sixth) % 6,
+                                          static_cast<float>(hue - sixth)};
+  }
+  return wheel;
+}
+
+void to_rgb(const std::array<Place, 256>& wheel, const std::array<uint8_t, 3>& hsv, uint8_t* rgb) {
   const auto [h, s, v] = hsv;
-  const double hue = h * 6.0 / 255.0, sixth = std::floor(hue);
-  const auto rest = static_cast<float>(hue - sixth), saturation = static_cast<float>(s / 255.0);
-  const auto scaled = [v = v](double share) {
-    return static_cast<uint8_t>(std::clamp(std::round(v * share), 0.0, 255.0));
-  };
+  const auto saturation = static_cast<float>(s / 255.0);
+  const auto [sixth, rest] = wheel[h];
+  const auto scaled = [v = v](double share) { return static_cast<uint8_t>(v * share + 0.5); };
   const uint8_t p = scaled(1.0 - saturation), q = scaled(1.0 - saturation * rest),
                 t = scaled(1.0 - saturation * (1.0 - rest));
   const std::array<std::array<uint8_t, 3>, 6> sixths{
       {{v, t, p}, {q, v, p}, {p, v, t}, {p, q, v}, {t, p, v}, {v, p, q}}};
-  std::copy_n(sixths[static_cast<std::size_t>(sixth) % 6].begin(), 3, rgb);
+  std::copy_n(sixths[static_cast<std::size_t>(sixth)].begin(), 3, rgb);
 }
 
 }  // namespace
@@ -164,10 +178,11 @@ Tensor adjust_hue(const Tensor& image, double factor) {
   require(factor >= -0.5 && factor <= 0.5, "adjust_hue: a factor of ", factor,
           " is not in [-0.5, 0.5]");
   const int turn = static_cast<int>(factor * 255);  // which wraps, as the byte does
+  static const std::array<Place, 256> wheel = make_wheel();
   return map_pixels(image, [turn](const uint8_t* from, uint8_t* to) {
     std::array<uint8_t, 3> hsv = to_hsv(from);
     hsv[0] = static_cast<uint8_t>(hsv[0] + turn);
-    to_rgb(hsv, to);
+    to_rgb(wheel, hsv, to);
   });
 }
 

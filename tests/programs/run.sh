@@ -365,6 +365,8 @@ benches) # what scripts may rely on of the benchmarks: they run, and their JSON 
   done
   fails_saying "--max-bytes 10 is below --min-bytes 100" "$bin/all_reduce" --min-bytes 100 --max-bytes 10
   succeeds "$bin/data_loading" --images 512 --seconds 0.01 --workers 1
+  succeeds "$bin/image_folder" --root pictures --images 8 --batch 4 --seconds 0.01 --workers 1 --json rows.json
+  for name in img_per_s first_batch_ms; do [ -n "$(field $name rows.json)" ] || fail "image_folder: no $name"; done
   ;;
 doctor) # rondo-doctor: what scripts may rely on, on 1 and 2 ranks; what breaks a run is its status
   for ranks in 1 2; do
