@@ -26,9 +26,11 @@ Rule rule(AutocastOp op) {
   using enum Operands;
   switch (op) {
     case AutocastOp::conv2d:
+    case AutocastOp::conv_transpose2d:
     case AutocastOp::linear:
     case AutocastOp::matmul:
     case AutocastOp::bmm:
+    case AutocastOp::scaled_dot_product_attention:
       return {lower, lower};
     case AutocastOp::prod:
     case AutocastOp::nll_loss:

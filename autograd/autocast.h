@@ -78,9 +78,11 @@ struct AutocastIf {
 /// The ops that autocast has a say in. Which type each gets is one table in autocast.cpp.
 enum class AutocastOp : std::uint8_t {
   conv2d,
+  conv_transpose2d,
   linear,
   matmul,
   bmm,
+  scaled_dot_product_attention,
   prod,
   nll_loss,
   cross_entropy,

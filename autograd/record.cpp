@@ -42,11 +42,18 @@ void attach(const std::shared_ptr<Node>& node, std::span<const Tensor> inputs,
 }
 
 void attach_view(const std::shared_ptr<Node>& node, const Tensor& base, const Tensor& view) {
-  attach(node, {&base, 1}, {&view, 1});
-  if (!is_floating(view.dtype())) return;
-  AutogradMeta& meta = autograd_meta(view);
-  meta.of_recorded = true;
-  meta.view_version = view.version();
+  attach_views(node, base, {&view, 1});
+}
+
+void attach_views(const std::shared_ptr<Node>& node, const Tensor& base,
+                  std::span<const Tensor> views) {
+  attach(node, {&base, 1}, views);
+  for (const Tensor& view : views) {
+    if (!is_floating(view.dtype())) return;
+    AutogradMeta& meta = autograd_meta(view);
+    meta.of_recorded = true;
+    meta.view_version = view.version();
+  }
 }
 
 void check_in_place(const Tensor& x, const char* op, const Tensor& source) {

@@ -20,6 +20,9 @@ void attach(const std::shared_ptr<Node>& node, std::span<const Tensor> inputs,
             std::span<const Tensor> outputs);
 /// The same for a view: remembers the version at which it was taken.
 void attach_view(const std::shared_ptr<Node>& node, const Tensor& base, const Tensor& view);
+/// The same for several views with one node behind them.
+void attach_views(const std::shared_ptr<Node>& node, const Tensor& base,
+                  std::span<const Tensor> views);
 
 /// Note [Writing through views]
 /// The tape knows tensors, not memory: an in-place op puts itself behind the tensor it is called
@@ -54,6 +57,14 @@ Tensor record_view(const Tensor& base, const Tensor& view, Args&&... args) {
   if (any_requires_grad({&base, 1}))
     attach_view(std::make_shared<N>(std::forward<Args>(args)...), base, view);
   return view;
+}
+/// The same for an op whose outputs all share its input's memory.
+template <class N, class... Args>
+Tensors record_views(const Tensor& base, const Tensors& views, Args&&... args) {
+  for (const Tensor& view : views) view.impl().is_view = true;
+  if (any_requires_grad({&base, 1}))
+    attach_views(std::make_shared<N>(std::forward<Args>(args)...), base, views);
+  return views;
 }
 
 /// f() with recording off.

@@ -1,10 +1,12 @@
 #include "autograd/ops/conv.h"
 
 #include "autograd/autocast.h"
+#include "autograd/ops/arithmetic.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/record.h"
 #include "tensor/backend.h"
+#include "tensor/creation.h"
 
 namespace rondo {
 namespace {
@@ -14,7 +16,7 @@ namespace {
 // of the three therefore gives the other two, which is all that the three nodes below say.
 Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const Conv2dParams& params);
 Tensor input_gradient(const Tensor& dy, const Tensor& w, const Dims& x_shape,
-                      const Conv2dParams& params);
+                      const Conv2dParams& params, const char* op = "conv2d_backward_input");
 Tensor weight_gradient(const Tensor& dy, const Tensor& x, const Dims& w_shape, MemoryFormat format,
                        const Conv2dParams& params);
 
@@ -55,8 +57,11 @@ struct Conv2dBackward final : ConvNode {
 };
 
 struct Conv2dInputGradientBackward final : ConvNode {  // of (dy, w)
-  using ConvNode::ConvNode;
-  const char* name() const override { return "conv2d_backward_input"; }
+  const char* op;
+  Conv2dInputGradientBackward(const Tensor& dy, const Tensor& w, const Conv2dParams& params,
+                              const char* op)
+      : ConvNode(dy, w, params), op(op) {}
+  const char* name() const override { return op; }
   Tensors backward(const Tensors& g) override {
     return {wants(0) ? conv(g[0], second.get(*this), {}, params) : Tensor(),
             wants(1) ? weight_gradient(first.get(*this), g[0], second_shape, second_format, params)
@@ -91,14 +96,14 @@ Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const Conv2dPa
                         : record<Conv2dBackward>({x, w}, y, x, w, o);
 }
 
-Tensor input_gradient(const Tensor& dy, const Tensor& w, const Dims& x_shape,
-                      const Conv2dParams& o) {
+Tensor input_gradient(const Tensor& dy, const Tensor& w, const Dims& x_shape, const Conv2dParams& o,
+                      const char* op) {
   Backend& device = backend(dy);
   Tensor dx = Tensor::empty(
       x_shape,
       {.dtype = dy.dtype(), .device = dy.device(), .format = device.conv2d_format(dy.dtype())});
   device.conv2d_backward_input(dy, w, dx, o);
-  return record<Conv2dInputGradientBackward>({dy, w}, dx, dy, w, o);
+  return record<Conv2dInputGradientBackward>({dy, w}, dx, dy, w, o, op);
 }
 
 Tensor weight_gradient(const Tensor& dy, const Tensor& x, const Dims& w_shape, MemoryFormat format,
@@ -134,6 +139,40 @@ void check(const Tensor& x, const Tensor& w, const Tensor& bias, const Conv2dPar
   require_one_device("conv2d", {x, w, bias});
 }
 
+void check_transposed(const Tensor& x, const Tensor& w, const Tensor& bias,
+                      const ConvTranspose2dOptions& o) {
+  const char* op = "conv_transpose2d";
+  require<ShapeError>(x.dim() == 4 && w.dim() == 4, op, ": input ", x.shape(), " and weight ",
+                      w.shape(), " must both have 4 dimensions");
+  require<ShapeError>(o.groups >= 1 && w.size(0) % o.groups == 0, op, ": ", w.size(0),
+                      " input channels do not divide into ", o.groups, " groups");
+  require<ShapeError>(x.size(1) == w.size(0), op, ": input ", x.shape(), " has ", x.size(1),
+                      " channels, weight ", w.shape(), " wants ", w.size(0));
+  require<ShapeError>(!bias.defined() || (bias.dim() == 1 && bias.size(0) == w.size(1) * o.groups),
+                      op, ": bias ", bias.defined() ? bias.shape() : Dims{}, " for ",
+                      w.size(1) * o.groups, " output channels");
+  require<ShapeError>(o.stride.h > 0 && o.stride.w > 0 && o.dilation.h > 0 && o.dilation.w > 0 &&
+                          o.padding.h >= 0 && o.padding.w >= 0,
+                      op, ": stride and dilation must be positive, padding not negative");
+  require<ShapeError>(
+      o.output_padding.h >= 0 && o.output_padding.h < std::max(o.stride.h, o.dilation.h) &&
+          o.output_padding.w >= 0 && o.output_padding.w < std::max(o.stride.w, o.dilation.w),
+      op, ": output padding ", o.output_padding.h, " x ", o.output_padding.w,
+      " must be smaller than stride or dilation");
+  require<DTypeError>(is_floating(x.dtype()) && x.dtype() == w.dtype() &&
+                          (!bias.defined() || bias.dtype() == x.dtype()),
+                      op, ": input of ", x.dtype(), ", weight of ", w.dtype());
+  require_one_device(op, {x, w, bias});
+}
+
+/// x with `rows` more at the end of dim, of zeros.
+Tensor lengthened(const Tensor& x, std::int64_t dim, std::int64_t rows) {
+  if (rows == 0) return x;
+  Dims sizes = x.shape();
+  sizes[dim] = rows;
+  return cat({x, zeros(sizes, x.options())}, dim);
+}
+
 }  // namespace
 
 Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv2dOptions options) {
@@ -147,6 +186,49 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv2dOption
                       .groups = options.groups};
   check(x, w, bias, params);
   return conv(x, w, bias, params);
+}
+
+Tensor conv1d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv1dOptions options) {
+  require<ShapeError>(x.dim() == 3 && w.dim() == 3, "conv1d: input ", x.shape(), " and weight ",
+                      w.shape(), " must both have 3 dimensions");
+  require<ShapeError>(x.size(1) == w.size(1) * options.groups, "conv1d: input ", x.shape(), " has ",
+                      x.size(1), " channels, weight ", w.shape(), " with ", options.groups,
+                      " groups wants ", w.size(1) * options.groups);
+  const Tensor y = conv2d(unsqueeze(x, 2), unsqueeze(w, 2), bias,
+                          {.stride = {1, options.stride},
+                           .padding = {0, options.padding},
+                           .dilation = {1, options.dilation},
+                           .groups = options.groups});
+  return squeeze(y, 2);
+}
+
+Tensor conv_transpose2d(const Tensor& x, const Tensor& w, const Tensor& bias,
+                        ConvTranspose2dOptions options) {
+  if (const Casts cast{AutocastOp::conv_transpose2d, x})
+    return conv_transpose2d(cast(x), cast(w), cast(bias), options);
+  check_transposed(x, w, bias, options);
+  const auto& [stride, padding, more, groups, dilation] = options;
+  const Dims sizes = {
+      x.size(0), w.size(1) * groups,
+      (x.size(2) - 1) * stride.h - 2 * padding.h + dilation.h * (w.size(2) - 1) + more.h + 1,
+      (x.size(3) - 1) * stride.w - 2 * padding.w + dilation.w * (w.size(3) - 1) + more.w + 1};
+  require<ShapeError>(x.size(2) > 0 && x.size(3) > 0 && w.size(2) > 0 && w.size(3) > 0 &&
+                          sizes[2] > 0 && sizes[3] > 0,
+                      "conv_transpose2d: input ", x.shape(), " and weight ", w.shape(),
+                      " leave nothing of the output, ", sizes);
+  // y is the input of a convolution whose output has x's shape; where output_padding is a stride or
+  // more, that output has rows beyond x's, to which nothing comes.
+  const Tensor below = lengthened(lengthened(x, 2, more.h / stride.h), 3, more.w / stride.w);
+  const Tensor y = input_gradient(below, w, sizes,
+                                  {.stride_h = stride.h,
+                                   .stride_w = stride.w,
+                                   .pad_h = padding.h,
+                                   .pad_w = padding.w,
+                                   .dilation_h = dilation.h,
+                                   .dilation_w = dilation.w,
+                                   .groups = groups},
+                                  "conv_transpose2d");
+  return bias.defined() ? y + reshape(bias, {1, bias.size(0), 1, 1}) : y;
 }
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
 #pragma once
-// Convolution in two dimensions.
+// Convolution in two dimensions, and what is made of it: in one dimension, and transposed.
 //
 // Its three primitives (forward, input gradient, weight gradient) are closed under differentiation:
 // each is linear in both of its inputs, and the derivative of any of them is the other two. So all
@@ -29,5 +29,33 @@ struct Conv2dOptions {
 /// the backend likes it. Throws ShapeError, DTypeError. Agrees with torch.nn.functional.conv2d.
 Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias = {},
               Conv2dOptions options = {});
+
+struct Conv1dOptions {
+  std::int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
+};
+
+/// The same along one dimension, for images of height 1: x (N, C, L), w (K, C/groups, R), bias (K)
+/// or undefined, y (N, K, Q) with Q = (L + 2 padding - dilation (R-1) - 1) / stride + 1, rounded
+/// down. Throws ShapeError, DTypeError. Agrees with torch.nn.functional.conv1d.
+Tensor conv1d(const Tensor& x, const Tensor& w, const Tensor& bias = {},
+              Conv1dOptions options = {});
+
+struct ConvTranspose2dOptions {
+  using Pair = Conv2dOptions::Pair;
+  Pair stride = 1, padding = 0;
+  /// Rows and columns more at the end: a strided convolution makes the same of images of several
+  /// sizes, and this says which of them y is to have.
+  Pair output_padding = 0;
+  std::int64_t groups = 1;
+  Pair dilation = 1;
+};
+
+/// The transpose of conv2d: y[n,k,p*stride+r*dilation-padding, …] += w[c,k,r,s] x[n,c,p,q], then
+/// bias[k]. x (N, C, H, W), w (C, K/groups, R, S), bias (K) or undefined, y (N, K, P, Q) with
+/// P = (H-1) stride - 2 padding + dilation (R-1) + output_padding + 1. Throws ShapeError where that
+/// leaves nothing, or where output_padding is smaller than neither stride nor dilation; DTypeError.
+/// Agrees with torch.nn.functional.conv_transpose2d.
+Tensor conv_transpose2d(const Tensor& x, const Tensor& w, const Tensor& bias = {},
+                        ConvTranspose2dOptions options = {});
 
 }  // namespace rondo

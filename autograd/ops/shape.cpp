@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <string_view>
 
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
@@ -315,17 +316,55 @@ Tensor stack(const Tensors& xs, std::int64_t dim) {
   return cat(rows, dim);
 }
 
+namespace {
+
+/// Of split and unbind: the parts' gradients side by side again, zeros for those that have none.
+struct PartsBackward final : Node {
+  const char* op;
+  std::int64_t dim;
+  PartsBackward(const char* op, std::int64_t dim) : op(op), dim(dim) {}
+  const char* name() const override { return op; }
+  Tensors backward(const Tensors& dy) override {
+    Tensors parts = dy;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const OutputMeta& part = outputs[i];
+      if (!parts[i].defined())
+        parts[i] = zeros(part.shape, {.dtype = part.dtype, .device = part.device});
+    }
+    return {op == std::string_view("unbind") ? stack(parts, dim) : cat(parts, dim)};
+  }
+};
+
+}  // namespace
+
 Tensors split(const Tensor& x, std::int64_t size, std::int64_t dim) {
   require<ShapeError>(x.dim() > 0, "split: a tensor without dimensions cannot be split");
   require<ShapeError>(size > 0, "split: size ", size, " is not positive");
   dim = wrap_dim(dim, x.dim(), "split");
   std::int64_t n = x.size(dim);
+  if (n == 0) return {narrow(x, dim, 0, 0)};
   Tensors parts;
+  Dims sizes = x.shape();
   for (std::int64_t start = 0; start < n; start += size) {
-    parts.push_back(narrow(x, dim, start, std::min(size, n - start)));
+    sizes[dim] = std::min(size, n - start);
+    parts.push_back(x.as_view(sizes, x.strides(), x.storage_offset() + start * x.stride(dim)));
   }
-  if (n == 0) parts.push_back(narrow(x, dim, 0, 0));
-  return parts;
+  return record_views<PartsBackward>(x, parts, "split", dim);
+}
+
+Tensors unbind(const Tensor& x, std::int64_t dim) {
+  require<ShapeError>(x.dim() > 0, "unbind: a tensor without dimensions has no slices");
+  dim = wrap_dim(dim, x.dim(), "unbind");
+  Dims sizes, strides;
+  for (std::int64_t i = 0; i < x.dim(); ++i) {
+    if (i == dim) continue;
+    sizes.push_back(x.size(i));
+    strides.push_back(x.stride(i));
+  }
+  Tensors parts;
+  for (std::int64_t i = 0; i < x.size(dim); ++i)
+    parts.push_back(x.as_view(sizes, strides, x.storage_offset() + i * x.stride(dim)));
+  return record_views<PartsBackward>(x, parts, "unbind", dim);
 }
 
 Tensors chunk(const Tensor& x, std::int64_t chunks, std::int64_t dim) {

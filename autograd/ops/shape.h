@@ -3,8 +3,8 @@
 //
 // A view shares the elements: writing through one shows in the other, and the tape notices
 // (Note [Versions] in autograd/saved_tensor.h). reshape, flatten, squeeze, unsqueeze, expand,
-// permute, transpose, split and chunk give views; reshape and flatten copy where no strides could
-// say it. All dtypes. Sizes and dimensions that do not fit throw ShapeError. Agrees with the
+// permute, transpose, split, chunk and unbind give views; reshape and flatten copy where no strides
+// could say it. All dtypes. Sizes and dimensions that do not fit throw ShapeError. Agrees with the
 // functions of the same name in torch.
 
 #include <vector>
@@ -41,6 +41,9 @@ Tensor stack(const Tensors& xs, std::int64_t dim = 0);
 Tensors split(const Tensor& x, std::int64_t size, std::int64_t dim = 0);
 /// At most `chunks` views of equal size, ceil(n / chunks).
 Tensors chunk(const Tensor& x, std::int64_t chunks, std::int64_t dim = 0);
+/// All slices along dim, without that dimension: x[0], x[1], … for dim 0. One node for all, so that
+/// a loop over the slices costs backward one pass, where x[i] in each round costs a pass a round.
+Tensors unbind(const Tensor& x, std::int64_t dim = 0);
 /// Dense in the given order; x itself when it is so already.
 Tensor contiguous(const Tensor& x, MemoryFormat format = MemoryFormat::contiguous);
 /// A copy of the elements, keeping the layout where it is dense.
