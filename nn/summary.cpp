@@ -13,10 +13,14 @@
 #include <typeinfo>
 
 #include "autograd/grad_mode.h"
+#include "nn/attention.h"
+#include "nn/conv1d.h"
 #include "nn/conv2d.h"
+#include "nn/conv_transpose2d.h"
 #include "nn/eval_mode.h"
 #include "nn/linear.h"
 #include "nn/observe.h"
+#include "nn/recurrent.h"
 #include "tensor/creation.h"
 
 namespace rondo::nn {
@@ -32,12 +36,41 @@ std::string type_of(const Module& module) {
   return colon == std::string::npos ? name : name.substr(colon + 2);
 }
 
-std::int64_t multiply_adds(const Module& module, const Tensor& y) {
+/// Of the three projections, and of the scores and averages of all heads, masked or not. `key` and
+/// y are (L, N, E), the batch first or second, or (L, E).
+std::int64_t multiply_adds(const MultiheadAttention& attention, const Tensor& key,
+                           const Tensor& y) {
+  const std::int64_t width = attention.embed_dim;
+  const std::int64_t keys = key.dim() == 2 ? key.size(0) : key.size(attention.options.batch_first);
+  return (y.numel() + 2 * key.numel()) * width + 2 * y.numel() * keys;
+}
+
+std::int64_t multiply_adds(const Module& module, const Tensor& x, const Tensor& y) {
   if (const auto* conv = dynamic_cast<const Conv2d*>(&module))
     return y.numel() * (conv->weight.numel() / std::max<std::int64_t>(conv->out_channels, 1));
+  if (const auto* conv = dynamic_cast<const Conv1d*>(&module))
+    return y.numel() * (conv->weight.numel() / conv->out_channels);
+  if (const auto* conv = dynamic_cast<const ConvTranspose2d*>(&module))
+    return x.numel() * (conv->weight.numel() / conv->in_channels);
+  if (const auto* attention = dynamic_cast<const MultiheadAttention*>(&module))
+    return multiply_adds(*attention, x, y);
+  if (const auto* recurrent = dynamic_cast<const Recurrent*>(&module)) {
+    std::int64_t a_step = 0;
+    for (const RecurrentWeights& w : recurrent->weights)
+      a_step += w.weight_ih.numel() + w.weight_hh.numel();
+    return x.numel() / recurrent->input_size * a_step;
+  }
   if (const auto* linear = dynamic_cast<const Linear*>(&module))
     return y.numel() * linear->in_features;
   return 0;
+}
+
+/// Those of the module itself.
+std::vector<Tensor> own_parameters(Module& module) {
+  std::vector<Tensor> own;
+  for (const auto& [name, p] : module.named_parameters())
+    if (name.find('.') == std::string::npos) own.push_back(p);
+  return own;
 }
 
 /// 1234567 as "1,234,567".
@@ -72,12 +105,13 @@ ModelSummary summarize(Module& model, const Tensor& input) {
 
   std::map<const Module*, std::size_t> places;
   const ForwardObserver observer([&](Module& module, const Tensor& x, const Tensor& y) {
-    if (module.named_modules().size() > 1) return;  // what is in it is seen
+    const std::vector<Tensor> own = own_parameters(module);
+    if (own.empty() && module.named_modules().size() > 1) return;  // what is in it is seen
     const auto [place, is_new] = places.emplace(&module, summary.layers.size());
     if (is_new) {
       const auto name = names.find(&module);
       LayerSummary layer{.name = name == names.end() ? "" : name->second, .type = type_of(module)};
-      for (const auto& [own, p] : module.named_parameters())
+      for (const Tensor& p : own)
         if (counted.insert(p.impl_ptr().get()).second) layer.parameters += p.numel();
       summary.layers.push_back(std::move(layer));
     }
@@ -85,8 +119,8 @@ ModelSummary summarize(Module& model, const Tensor& input) {
     layer.input = x.shape();
     layer.output = y.shape();
     ++layer.calls;
-    layer.multiply_adds += multiply_adds(module, y);
-    summary.multiply_adds += multiply_adds(module, y);
+    layer.multiply_adds += multiply_adds(module, x, y);
+    summary.multiply_adds += multiply_adds(module, x, y);
     summary.output_bytes += y.nbytes();
   });
   const EvalMode eval(model);

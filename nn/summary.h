@@ -12,13 +12,13 @@
 
 namespace rondo::nn {
 
-/// A module without modules of its own.
+/// A module that has parameters of its own, or no modules of its own.
 struct LayerSummary {
   std::string name, type;          // "layer1.0.conv1", "Conv2d"
   Dims input, output;              // of its last forward
   std::int64_t calls = 0;          // more than 1: it is used several times
   std::int64_t parameters = 0;     // elements; those of a shared weight are its first layer's
-  std::int64_t multiply_adds = 0;  // of convolutions and linear layers, over all calls
+  std::int64_t multiply_adds = 0;  // of products (convolutions, attention, …), over all calls
 };
 
 struct ModelSummary {

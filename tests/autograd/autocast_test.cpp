@@ -12,6 +12,7 @@
 #include "autograd/grad_mode.h"
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/attention.h"
 #include "autograd/ops/conv.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/loss.h"
@@ -70,6 +71,12 @@ std::map<std::string, Case> all_cases() {
   const auto zeros4 = [like](const Tensor& x) { return like(x, zeros({4})); };
   return {
       {"conv2d", {{image, {3, 4, 2, 2}}, [](auto& x) { return conv2d(x[0], x[1]); }}},
+      {"conv1d", {{{2, 4, 4}, {3, 4, 2}}, [](auto& x) { return conv1d(x[0], x[1]); }}},
+      {"conv_transpose2d",
+       {{image, {4, 3, 2, 2}}, [](auto& x) { return conv_transpose2d(x[0], x[1]); }}},
+      {"scaled_dot_product_attention",
+       {{{2, 3, 4}, {2, 5, 4}, {2, 5, 4}},
+        [](auto& x) { return scaled_dot_product_attention(x[0], x[1], x[2]); }}},
       {"linear", {{matrix, {4, 3}}, [](auto& x) { return linear(x[0], x[1]); }}},
       {"matmul", {{matrix, {3, 2}}, [](auto& x) { return matmul(x[0], x[1]); }}},
       {"bmm", {{{2, 2, 3}, {2, 3, 2}}, [](auto& x) { return bmm(x[0], x[1]); }}},

@@ -148,6 +148,7 @@ TEST(Shape, ChunksAsInPyTorch) {
   EXPECT_EQ(lengths(chunk(zeros({2}), 5)), (std::vector<std::int64_t>{1, 1}));
   EXPECT_EQ(lengths(split(zeros({5}), 2)), (std::vector<std::int64_t>{2, 2, 1}));
   EXPECT_EQ(lengths(split(zeros({0}), 2)), (std::vector<std::int64_t>{0}));
+  EXPECT_TRUE(unbind(zeros({0, 3})).empty());
 }
 
 TEST(Shape, Errors) {
@@ -174,6 +175,8 @@ TEST(Shape, Errors) {
                "cat: tensor 1 of shape [2, 4] does not join with [2, 3]");
   EXPECT_ERROR(cat({scalar(1.0)}), ShapeError, "without dimensions cannot be joined");
   EXPECT_ERROR(stack({x, zeros({3, 2})}), ShapeError, "stack: tensor 1 has the shape [3, 2]");
+  EXPECT_ERROR(unbind(zeros({})), ShapeError, "unbind: a tensor without dimensions");
+  EXPECT_THROW(unbind(x, 5), ShapeError);
   EXPECT_ERROR(split(x, 0), ShapeError, "split: size 0 is not positive");
   EXPECT_ERROR(chunk(x, 0), ShapeError, "chunk: 0 chunks");
   EXPECT_ERROR(contiguous(x, MemoryFormat::channels_last), ShapeError, "layout of 4 dimensions");

@@ -2,12 +2,27 @@
 
 import os
 
+import numpy as np
 import torch
 
 NAMES = {
     torch.float64: "f64", torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16",
     torch.int64: "i64", torch.int32: "i32", torch.uint8: "u8", torch.int8: "i8", torch.bool: "bool",
 }
+
+
+def fill(shape, key, scale=1.0, shift=0.0):
+    """float32(shift + scale u), u uniform-looking in [-1, 1), as f64."""
+    n = int(np.prod(shape, dtype=np.int64))
+    mask = np.uint64(0xFFFFFFFF)
+    h = (np.arange(1, n + 1, dtype=np.uint64) * np.uint64(2654435761)
+         + np.uint64((key + 1) * 2246822519 & 0xFFFFFFFF)) & mask
+    for shift_by in (15, 13):
+        h ^= h >> np.uint64(shift_by)
+        h = h * np.uint64(2246822519) & mask
+    h ^= h >> np.uint64(16)
+    u = (h >> np.uint64(8)).astype(np.float64) * 2.0**-23 - 1
+    return torch.from_numpy((shift + scale * u).astype(np.float32).astype(np.float64)).reshape(shape)
 
 
 def value_text(value, dtype):

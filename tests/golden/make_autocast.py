@@ -23,6 +23,13 @@ image, pair = (2, 4, 4, 4), [(2, 3), (2, 3)]
 # rondo's name: (PyTorch's name in the lists, what to run, shapes of its operands)
 ops = {
     "conv2d": ("conv2d", F.conv2d, [image, (3, 4, 2, 2)]),
+    "conv1d": ("conv1d", F.conv1d, [(2, 4, 4), (3, 4, 2)]),
+    "conv_transpose2d": ("conv_transpose2d", F.conv_transpose2d, [image, (4, 3, 2, 2)]),
+    "scaled_dot_product_attention": (
+        "scaled_dot_product_attention",
+        F.scaled_dot_product_attention,
+        [(2, 3, 4), (2, 5, 4), (2, 5, 4)],
+    ),
     "linear": ("linear", F.linear, [(2, 3), (4, 3)]),
     "matmul": ("matmul", torch.matmul, [(2, 3), (3, 2)]),
     "bmm": ("bmm", torch.bmm, [(2, 2, 3), (2, 3, 2)]),

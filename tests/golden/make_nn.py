@@ -5,29 +5,15 @@ the element's number (tests/support/fill.h is the same in C++). The cases are na
 tests/nn/layers_test.cpp, losses_test.cpp and models_test.cpp.
 """
 
-import numpy as np
 import torch
 from torch import nn
 import torch.nn.functional as F
 
 import golden
+from golden import fill
 
 torch.set_num_threads(1)
 torch.set_default_dtype(torch.float64)
-
-
-def fill(shape, key, scale=1.0, shift=0.0):
-    """float32(shift + scale u), u uniform-looking in [-1, 1), as f64."""
-    n = int(np.prod(shape, dtype=np.int64))
-    mask = np.uint64(0xFFFFFFFF)
-    h = (np.arange(1, n + 1, dtype=np.uint64) * np.uint64(2654435761)
-         + np.uint64((key + 1) * 2246822519 & 0xFFFFFFFF)) & mask
-    for shift_by in (15, 13):
-        h ^= h >> np.uint64(shift_by)
-        h = h * np.uint64(2246822519) & mask
-    h ^= h >> np.uint64(16)
-    u = (h >> np.uint64(8)).astype(np.float64) * 2.0**-23 - 1
-    return torch.from_numpy((shift + scale * u).astype(np.float32).astype(np.float64)).reshape(shape)
 
 
 def layer_cases(out):
@@ -59,6 +45,15 @@ def layer_cases(out):
     case("conv2d_options", nn.Conv2d(4, 6, (3, 2), stride=(2, 1), padding=(1, 2), dilation=(1, 2),
                                      groups=2), (2, 4, 7, 6))
     case("conv2d_depthwise", nn.Conv2d(4, 4, 3, padding=1, groups=4, bias=False), (1, 4, 5, 5))
+    case("conv1d", nn.Conv1d(3, 4, 3), (2, 3, 7))
+    case("conv1d_options", nn.Conv1d(4, 6, 2, stride=2, padding=2, dilation=3, groups=2, bias=False),
+         (2, 4, 9))
+    case("conv_transpose2d", nn.ConvTranspose2d(3, 4, 3), (2, 3, 4, 3))
+    case("conv_transpose2d_options",
+         nn.ConvTranspose2d(4, 6, (3, 2), stride=(2, 3), padding=(1, 0), output_padding=(1, 2), groups=2,
+                            dilation=(1, 2)), (2, 4, 3, 4))
+    case("conv_transpose2d_long_end",
+         nn.ConvTranspose2d(2, 2, 2, stride=(1, 2), output_padding=(2, 1), bias=False, dilation=3), (1, 2, 3, 2))
     case("batch_norm1d", nn.BatchNorm1d(5), (6, 5))
     case("batch_norm1d_3d", nn.BatchNorm1d(3, affine=False), (4, 3, 5))
     case("batch_norm2d", nn.BatchNorm2d(3), (4, 3, 3, 2))

@@ -9,13 +9,16 @@
 #include "nn/activation.h"
 #include "nn/batch_norm.h"
 #include "nn/containers.h"
+#include "nn/conv1d.h"
 #include "nn/conv2d.h"
+#include "nn/conv_transpose2d.h"
 #include "nn/dropout.h"
 #include "nn/embedding.h"
 #include "nn/flatten.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "nn/pooling.h"
+#include "support/errors.h"
 #include "support/fill.h"
 #include "support/golden.h"
 #include "support/support.h"
@@ -96,6 +99,31 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"conv2d_depthwise",
              [] { return Conv2d(4, 4, 3, {.padding = 1, .groups = 4, .bias = false}); },
              {1, 4, 5, 5}},
+        Case{"conv1d", [] { return Conv1d(3, 4, 3); }, {2, 3, 7}},
+        Case{"conv1d_options",
+             [] {
+               return Conv1d(
+                   4, 6, 2, {.stride = 2, .padding = 2, .dilation = 3, .groups = 2, .bias = false});
+             },
+             {2, 4, 9}},
+        Case{"conv_transpose2d", [] { return ConvTranspose2d(3, 4, 3); }, {2, 3, 4, 3}},
+        Case{"conv_transpose2d_options",
+             [] {
+               return ConvTranspose2d(4, 6, {3, 2},
+                                      {.stride = {2, 3},
+                                       .padding = {1, 0},
+                                       .output_padding = {1, 2},
+                                       .groups = 2,
+                                       .dilation = {1, 2}});
+             },
+             {2, 4, 3, 4}},
+        Case{"conv_transpose2d_long_end",
+             [] {
+               return ConvTranspose2d(
+                   2, 2, 2,
+                   {.stride = {1, 2}, .output_padding = {2, 1}, .bias = false, .dilation = 3});
+             },
+             {1, 2, 3, 2}},
         Case{"batch_norm1d", [] { return BatchNorm1d(5); }, {6, 5}},
         Case{"batch_norm1d_3d", [] { return BatchNorm1d(3, {.affine = false}); }, {4, 3, 5}},
         Case{"batch_norm2d", [] { return BatchNorm2d(3); }, {4, 3, 3, 2}},
@@ -231,6 +259,17 @@ TEST(LayerDefaults, StartAsPyTorchs) {
   EXPECT_LE(conv.weight.abs().max().item(), bound);
   EXPECT_GT(conv.weight.abs().max().item(), 0.98 * bound);
   EXPECT_LE(conv.bias.abs().max().item(), bound);
+  Conv1d line(8, 16, 5, {.groups = 2});
+  bound = 1 / std::sqrt(4 * 5.0);
+  EXPECT_LE(line.weight.abs().max().item(), bound);
+  EXPECT_GT(line.weight.abs().max().item(), 0.98 * bound);
+  EXPECT_LE(line.bias.abs().max().item(), bound);
+  ConvTranspose2d back(8, 64, 3, {.groups = 2});
+  bound = 1 / std::sqrt(32 * 9.0);  // PyTorch's fan in of (8, 64 / 2, 3, 3)
+  EXPECT_LE(back.weight.abs().max().item(), bound);
+  EXPECT_GT(back.weight.abs().max().item(), 0.98 * bound);
+  EXPECT_LE(back.bias.abs().max().item(), bound);
+  EXPECT_GT(back.bias.abs().max().item(), 0.8 * bound);
   Embedding embedding(5, 3, {.padding_idx = 2});
   EXPECT_EQ(embedding.weight[2].abs().sum().item(), 0);
   EXPECT_TRUE(linear.weight.requires_grad() && embedding.weight.requires_grad());
@@ -241,6 +280,20 @@ TEST(LayerErrors, NameTheArguments) {
   EXPECT_THROW(Conv2d(4, 4, 0), ShapeError);
   EXPECT_THROW(Conv2d(4, 4, 3, {.stride = 0}), ShapeError);
   EXPECT_THROW(Conv2d(0, 4, 3), ShapeError);
+  EXPECT_THROW(Conv1d(3, 4, 3, {.groups = 2}), ShapeError);
+  EXPECT_THROW(Conv1d(3, 4, 0), ShapeError);
+  EXPECT_THROW(Conv1d(3, 4, 3, {.dilation = 0}), ShapeError);
+  EXPECT_ERROR(Conv1d(3, 4, 3)(zeros({3, 8})), ShapeError, "Conv1d: input [3, 8] is not (N, 3, L)");
+  EXPECT_THROW(Conv1d(3, 4, 3)(zeros({2, 3, 2})), ShapeError);  // shorter than the kernel
+  EXPECT_THROW(ConvTranspose2d(4, 3, 3, {.groups = 2}), ShapeError);
+  EXPECT_THROW(ConvTranspose2d(4, 4, {3, 0}), ShapeError);
+  EXPECT_THROW(ConvTranspose2d(4, 4, 3, {.padding = -1}), ShapeError);
+  EXPECT_ERROR(ConvTranspose2d(4, 4, 3, {.stride = 2, .output_padding = 2}), ShapeError,
+               "output padding 2 x 2 must be smaller than stride or dilation");
+  EXPECT_ERROR(ConvTranspose2d(4, 4, 3)(zeros({2, 3, 5, 5})), ShapeError,
+               "ConvTranspose2d: input [2, 3, 5, 5] is not (N, 4, H, W)");
+  EXPECT_ERROR(ConvTranspose2d(4, 4, 3, {.padding = 2})(zeros({2, 4, 1, 5})), ShapeError,
+               "leave nothing of the output");
   EXPECT_THROW(Linear(-1, 3), ShapeError);
   EXPECT_THROW(GroupNorm(4, 6), ShapeError);
   EXPECT_THROW(LayerNorm(Dims{}), ShapeError);

@@ -5,10 +5,13 @@
 
 #include <sstream>
 
+#include "autograd/ops/arithmetic.h"
 #include "nn/activation.h"
 #include "nn/batch_norm.h"
 #include "nn/containers.h"
+#include "nn/conv1d.h"
 #include "nn/conv2d.h"
+#include "nn/conv_transpose2d.h"
 #include "nn/flatten.h"
 #include "nn/linear.h"
 #include "nn/models/models.h"
@@ -63,6 +66,34 @@ TEST(Summary, WorkOfTheResNetsIsTorchvisions) {
     for (const LayerSummary& layer : s.layers) of_layers += layer.parameters;
     EXPECT_EQ(of_layers, s.parameters) << name << ": each layer was seen";
   }
+}
+
+TEST(Summary, CountsConvolutionsOfOtherKinds) {
+  Sequential line(Conv1d(4, 6, 3, {.groups = 2}));
+  EXPECT_EQ(summarize(line, {2, 4, 9}).multiply_adds, 2 * 6 * 7 * (2 * 3));
+  Sequential back(ConvTranspose2d(4, 6, 3, {.stride = 2, .groups = 2}));
+  EXPECT_EQ(summarize(back, {2, 4, 5, 5}).multiply_adds, 2 * 4 * 25 * (3 * 9));
+}
+
+/// A parameter beside a child.
+struct Scaled : Module {
+  Linear inner{2, 3};
+  Tensor scale = ones({3}).requires_grad_();
+  Tensor forward(const Tensor& x) override { return inner(x) * scale; }
+  void visit(Visitor& v) override {
+    v.parameter("scale", scale);
+    v.child("inner", inner);
+  }
+};
+
+TEST(Summary, SeesParametersBesideChildren) {
+  Scaled net;
+  const ModelSummary s = summarize(net, {4, 2});
+  ASSERT_EQ(s.layers.size(), 2u);
+  EXPECT_EQ(s.layers[0].type, "Linear");
+  EXPECT_EQ(s.layers[0].parameters, 9);
+  EXPECT_EQ(s.layers[1].type, "Scaled");
+  EXPECT_EQ(s.layers[1].parameters, 3);
 }
 
 TEST(Summary, LeavesModesAndGradientsAlone) {

@@ -1,6 +1,6 @@
 #pragma once
 // fill: numbers that PyTorch's side of a golden and ours can both make, so that they need not be
-// stored (tests/golden/make_nn.py has the same function).
+// stored (tests/golden/golden.py has the same function).
 
 #include <cstdint>
 

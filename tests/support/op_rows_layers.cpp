@@ -1,6 +1,8 @@
 // Rows of the op table: matrix products, convolution, normalisation, pooling, losses.
 
 #include "autograd/ops/activation.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/attention.h"
 #include "autograd/ops/conv.h"
 #include "autograd/ops/fused.h"
 #include "autograd/ops/loss.h"
@@ -69,6 +71,59 @@ void conv_rows(std::vector<Op>& rows) {
   row(".dilated", {1, 2, 5, 5}, {2, 2, 2, 2}, true, {.dilation = 2});
   row(".groups", {1, 4, 3, 3}, {4, 2, 2, 2}, true, {.groups = 2});
   row(".depthwise", {1, 3, 3, 3}, {3, 1, 3, 3}, false, {.padding = 1, .groups = 3});
+  auto line = [&rows](std::string name, Dims x, Dims w, bool bias, Conv1dOptions options) {
+    std::vector<OpInput> inputs = {{x}, {w}};
+    if (bias) inputs.push_back({{w[0]}});
+    rows.push_back(
+        {.name = "conv1d" + name,
+         .inputs = inputs,
+         .f = [bias, options](X x) { return conv1d(x[0], x[1], bias ? x[2] : Tensor(), options); },
+         .length = std::max(numel_of(w), x[0] * x[2])});
+  };
+  line("", {2, 3, 5}, {4, 3, 3}, true, {.padding = 1});
+  line(".options", {2, 4, 7}, {2, 2, 2}, false,
+       {.stride = 2, .padding = 2, .dilation = 3, .groups = 2});
+  auto back = [&rows](std::string name, Dims x, Dims w, bool bias, ConvTranspose2dOptions options) {
+    std::vector<OpInput> inputs = {{x}, {w}};
+    if (bias) inputs.push_back({{w[1] * options.groups}});
+    rows.push_back(
+        {.name = "conv_transpose2d" + name,
+         .inputs = inputs,
+         .f = [bias, options](
+                  X x) { return conv_transpose2d(x[0], x[1], bias ? x[2] : Tensor(), options); },
+         .length = std::max(numel_of(w), x[0] * x[2] * x[3] * 9)});
+  };
+  back("", {2, 3, 3, 2}, {3, 2, 3, 3}, true, {});
+  back(".strided", {1, 2, 3, 2}, {2, 3, 3, 2}, true,
+       {.stride = {2, 3}, .padding = {1, 0}, .output_padding = {1, 2}});
+  back(".groups", {1, 4, 2, 3}, {4, 1, 2, 2}, false, {.groups = 2, .dilation = 2});
+  back(".long_end", {1, 2, 3, 2}, {2, 2, 2, 2}, true,
+       {.stride = {1, 2}, .output_padding = {2, 1}, .dilation = 3});
+}
+
+void attention_rows(std::vector<Op>& rows) {
+  auto row = [&rows](std::string name, std::vector<OpInput> inputs, AttentionOptions options) {
+    rows.push_back({.name = "scaled_dot_product_attention" + name,
+                    .inputs = std::move(inputs),
+                    .f =
+                        [options](X x) {
+                          AttentionOptions given = options;
+                          if (x.size() > 3) given.attn_mask = x[3];
+                          if (given.attn_mask.defined())
+                            given.attn_mask = on_device_of(x[0], given.attn_mask);
+                          return scaled_dot_product_attention(x[0], x[1], x[2], given);
+                        },
+                    .length = 12,
+                    .scale = 4});
+  };
+  const std::vector<OpInput> heads = {{{2, 2, 3, 2}}, {{2, 2, 5, 2}}, {{2, 2, 5, 3}}};
+  row("", heads, {});
+  row(".broadcast", {{{2, 3, 2}}, {{1, 4, 2}}, {{4, 2}}}, {.scale = 0.75});
+  row(".causal", heads, {.is_causal = true});
+  // The first query sees nothing.
+  row(".boolean", {{{2, 2}}, {{3, 2}}, {{3, 2}}},
+      {.attn_mask = gt(tensor<float>({0, 0, 0, 1, 0, 1}, {2, 3}), 0)});
+  row(".floating", {{{2, 3, 2}}, {{2, 3, 2}}, {{2, 3, 2}}, {{3, 3}}}, {});
 }
 
 void norm_rows(std::vector<Op>& rows) {
@@ -197,6 +252,7 @@ std::vector<Op> layer_rows() {
   std::vector<Op> rows;
   matmul_rows(rows);
   conv_rows(rows);
+  attention_rows(rows);
   norm_rows(rows);
   pool_rows(rows);
   loss_rows(rows);

@@ -94,6 +94,13 @@ void shape_rows(std::vector<Op>& rows) {
                     Tensors parts = split(x[0], 2, 1);
                     return Tensors{square(parts[0]), parts[1] * parts[1]};
                   }});
+  rows.push_back({.name = "split.one", .inputs = {planes}, .f = [](X x) {
+                    return square(split(x[0], 2, 1)[1]);  // the others have no gradient
+                  }});
+  rows.push_back({.name = "unbind", .inputs = {planes}, .f = [](X x) {
+                    Tensors parts = unbind(x[0], 1);
+                    return Tensors{square(parts[0]), parts.back()};
+                  }});
   rows.push_back({.name = "chunk", .inputs = {flat}, .f = [](X x) {
                     Tensors parts = chunk(x[0], 2);
                     return Tensors{parts[0], square(parts[1])};

@@ -1,0 +1,156 @@
+// MultiheadAttention (see attention.h). Inside, everything is (N, L, E): the batch first.
+
+#include "nn/attention.h"
+
+#include <limits>
+
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/attention.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "nn/init.h"
+#include "nn/observe.h"
+#include "tensor/creation.h"
+
+namespace rondo::nn {
+namespace {
+
+/// A mask as what is added to the scores.
+Tensor as_bias(const Tensor& mask, const char* which, const TensorOptions& like) {
+  require<DTypeError>(mask.dtype() == boolean || is_floating(mask.dtype()),
+                      "MultiheadAttention: ", which, " is of ", mask.dtype(),
+                      ", neither boolean nor floating");
+  if (mask.dtype() != boolean) return mask.to(like.dtype);
+  return where(mask, scalar(-std::numeric_limits<double>::infinity(), like), scalar(0, like));
+}
+
+/// What keeps queries from keys, (…, L, S) for scores (N, heads, L, S), as one sum; undefined:
+/// none.
+Tensor joined_masks(const AttentionCall& call, const Tensor& q, std::int64_t keys) {
+  const std::int64_t n = q.size(0), heads = q.size(1), queries = q.size(2);
+  const TensorOptions like = {.dtype = q.dtype(), .device = q.device()};
+  Tensor sum;
+  const auto add_mask = [&sum](const Tensor& mask) { sum = sum.defined() ? sum + mask : mask; };
+  if (call.attn_mask.defined()) {
+    const Tensor& mask = call.attn_mask;
+    const Dims one = {queries, keys}, each = {n * heads, queries, keys};
+    require<ShapeError>(mask.shape() == one || mask.shape() == each,
+                        "MultiheadAttention: attn_mask ", mask.shape(), " is neither ", one,
+                        " nor ", each);
+    const Tensor bias = as_bias(mask, "attn_mask", like);
+    add_mask(mask.dim() == 2 ? bias : reshape(bias, {n, heads, queries, keys}));
+  }
+  if (call.key_padding_mask.defined()) {
+    const Tensor& mask = call.key_padding_mask;
+    require<ShapeError>(mask.shape() == Dims({n, keys}), "MultiheadAttention: key_padding_mask ",
+                        mask.shape(), " for a batch of ", n, " and ", keys, " keys");
+    add_mask(reshape(as_bias(mask, "key_padding_mask", like), {n, 1, 1, keys}));
+  }
+  if (call.is_causal && sum.defined()) {
+    const Tensor row = cumsum(ones({queries}, {.device = q.device()}), 0);
+    const Tensor column = cumsum(ones({keys}, {.device = q.device()}), 0);
+    add_mask(as_bias(gt(unsqueeze(column, 0), unsqueeze(row, 1)), "is_causal", like));
+  }
+  return sum;
+}
+
+}  // namespace
+
+MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_heads,
+                                       MultiheadAttentionOptions options)
+    : embed_dim(embed_dim),
+      num_heads(num_heads),
+      options(options),
+      out_proj(embed_dim, embed_dim, {.bias = options.bias}) {
+  require<ShapeError>(embed_dim > 0 && num_heads > 0 && embed_dim % num_heads == 0,
+                      "MultiheadAttention: ", num_heads, " heads do not divide an embedding of ",
+                      embed_dim);
+  require(options.dropout >= 0 && options.dropout <= 1, "MultiheadAttention: the probability ",
+          options.dropout, " is not in [0, 1]");
+  in_proj_weight = empty({3 * embed_dim, embed_dim});
+  init::xavier_uniform_(in_proj_weight);
+  in_proj_weight.requires_grad_();
+  if (!options.bias) return;
+  in_proj_bias = zeros({3 * embed_dim}).requires_grad_();
+  const NoGradGuard no_grad;
+  out_proj.bias.zero_();
+}
+
+/// Queries, keys and values in the heads' spaces, (N, L, E): in one product what is one input.
+Tensors MultiheadAttention::projected(const Tensor& query, const Tensor& key, const Tensor& value) {
+  const auto product = [this](const Tensor& x, std::int64_t first, std::int64_t count) {
+    const bool all = count == 3;
+    const auto rows = [&](const Tensor& of) {
+      return all || !of.defined() ? of : of.narrow(0, first * embed_dim, count * embed_dim);
+    };
+    return chunk(linear(x, rows(in_proj_weight), rows(in_proj_bias)), count, -1);
+  };
+  if (query.is_same(key) && key.is_same(value)) return product(query, 0, 3);
+  Tensors parts = product(query, 0, 1);
+  for (const Tensor& part : key.is_same(value)
+                                ? product(key, 1, 2)
+                                : Tensors{product(key, 1, 1)[0], product(value, 2, 1)[0]})
+    parts.push_back(part);
+  return parts;
+}
+
+AttentionOutput MultiheadAttention::run(const Tensor& query, const Tensor& key, const Tensor& value,
+                                        const AttentionCall& call) {
+  for (const Tensor* x : {&query, &key, &value})
+    require<ShapeError>(
+        x->dim() == query.dim() && (x->dim() == 2 || x->dim() == 3) && x->size(-1) == embed_dim,
+        "MultiheadAttention: query ", query.shape(), ", key ", key.shape(), " and value ",
+        value.shape(), " are not all ", options.batch_first ? "(N, L, " : "(L, N, ", embed_dim,
+        ") or (L, ", embed_dim, ")");
+  if (query.dim() == 2) {  // one sequence: a batch of 1
+    const std::int64_t at = options.batch_first ? 0 : 1;
+    AttentionCall batched = call;
+    if (call.key_padding_mask.defined()) {
+      require<ShapeError>(call.key_padding_mask.dim() == 1, "MultiheadAttention: key_padding_mask ",
+                          call.key_padding_mask.shape(), " for keys ", key.shape(),
+                          " without a batch");
+      batched.key_padding_mask = unsqueeze(call.key_padding_mask, 0);
+    }
+    const Tensor q = unsqueeze(query, at), k = key.is_same(query) ? q : unsqueeze(key, at);
+    const Tensor v = value.is_same(key) ? k : unsqueeze(value, at);
+    const AttentionOutput found = run(q, k, v, batched);
+    return {squeeze(found.output, at), call.need_weights ? squeeze(found.weights, 0) : Tensor()};
+  }
+  const std::int64_t batch = options.batch_first ? 0 : 1;
+  require<ShapeError>(key.shape() == value.shape() && key.size(batch) == query.size(batch),
+                      "MultiheadAttention: query ", query.shape(), ", key ", key.shape(),
+                      " and value ", value.shape(), " are not of one batch");
+
+  Tensors parts = projected(query, key, value);
+  for (Tensor& part : parts) {  // to (N, heads, L, E / heads)
+    const Tensor heads =
+        reshape(part, {part.size(0), part.size(1), num_heads, embed_dim / num_heads});
+    part = permute(heads, options.batch_first ? Dims{0, 2, 1, 3} : Dims{1, 2, 0, 3});
+  }
+  const Tensor mask = joined_masks(call, parts[0], parts[1].size(2));
+  const AttentionResult found =
+      attention_with_weights(parts[0], parts[1], parts[2],
+                             {.attn_mask = mask,
+                              .dropout_p = is_training() ? options.dropout : 0,
+                              .is_causal = call.is_causal && !mask.defined()});
+  const Tensor order =
+      permute(found.output, options.batch_first ? Dims{0, 2, 1, 3} : Dims{2, 0, 1, 3});
+  const Tensor output = out_proj(reshape(order, query.shape()));
+  if (!call.need_weights) return {output, {}};
+  return {output, call.average_attn_weights ? mean(found.weights, {1}) : found.weights};
+}
+
+AttentionOutput MultiheadAttention::operator()(const Tensor& query, const Tensor& key,
+                                               const Tensor& value, const AttentionCall& call) {
+  const detail::Running running(*this);
+  AttentionOutput found = run(query, key, value, call);
+  detail::observed(*this, key, found.output);
+  return found;
+}
+
+Tensor MultiheadAttention::forward(const Tensor& x) {
+  return run(x, x, x, {.need_weights = false}).output;
+}
+
+}  // namespace rondo::nn

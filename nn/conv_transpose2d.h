@@ -1,0 +1,39 @@
+#pragma once
+// ConvTranspose2d: the way back through a convolution, from a small image to a large one. The
+// arithmetic is in autograd/ops/conv.h.
+
+#include "autograd/ops/conv.h"
+#include "nn/conv2d.h"
+#include "nn/module.h"
+
+namespace rondo::nn {
+
+struct ConvTranspose2dOptions {
+  Pair stride = 1, padding = 0, output_padding = 0;
+  std::int64_t groups = 1;
+  bool bias = true;
+  Pair dilation = 1;
+};
+
+/// x (N, in_channels, H, W) to y (N, out_channels, P, Q), P = (H-1) stride - 2 padding + dilation
+/// (kernel-1) + output_padding + 1: it has the shapes of a Conv2d with these options, backwards.
+/// weight (in, out / groups, kernel), bias (out), both drawn from U(-b, b) with b = 1/sqrt(out /
+/// groups * kernel size), which is what PyTorch takes for fan_in here. Throws ShapeError when
+/// groups does not divide the channels, and for inputs of other shapes. Agrees with
+/// torch.nn.ConvTranspose2d.
+struct ConvTranspose2d : Module {
+  std::int64_t in_channels, out_channels;
+  Pair kernel_size;
+  ConvTranspose2dOptions options;
+  Tensor weight, bias;
+
+  ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, Pair kernel_size,
+                  ConvTranspose2dOptions options = {});
+  Tensor forward(const Tensor& x) override;
+  void visit(Visitor& v) override {
+    v.parameter("weight", weight);
+    v.parameter("bias", bias);
+  }
+};
+
+}  // namespace rondo::nn

@@ -1,0 +1,124 @@
+#pragma once
+// LSTM and GRU: networks that read a sequence element by element and keep a state (Hochreiter &
+// Schmidhuber 1997, with the forget gate of Gers et al. 2000; Cho et al. 2014).
+//
+// What an element contributes to the gates does not depend on the state, so one product makes it
+// for all elements; what the state contributes is one product a step. Each step is recorded op by
+// op: it runs on every device and has derivatives of any order.
+
+#include <string_view>
+#include <vector>
+
+#include "nn/module.h"
+
+namespace rondo::nn {
+
+struct RecurrentOptions {
+  std::int64_t num_layers = 1;
+  bool bias = true;
+  bool batch_first = false;  // (N, T, …) instead of (T, N, …)
+  double dropout = 0;        // of each layer's output but the last one's, in training
+  bool bidirectional = false;
+};
+
+/// Of one direction of one layer; G is the number of gates.
+struct RecurrentWeights {
+  Tensor weight_ih, weight_hh, bias_ih, bias_hh;  // (G H, input), (G H, H), (G H), (G H)
+};
+
+/// What both share. x (T, N, input_size), (N, T, input_size) with batch_first, or (T, input_size)
+/// without a batch; output like it, with D hidden_size features: with `bidirectional` D is 2, and
+/// those of the way back come second. States are (D num_layers, N, hidden_size), the directions of
+/// layer 0 first, and without N where x has no batch; undefined, they are zeros.
+///
+/// Parameters are weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, then with the suffix _reverse
+/// those of the way back, then layer 1, all drawn from U(-1/sqrt(H), 1/sqrt(H)). Both biases are
+/// there, though one would do, because PyTorch's files have them. Throws ShapeError for other
+/// shapes and for sequences of no element, Error for a dropout outside [0, 1].
+///
+/// Under Autocast the products are done in the scope's type; states and output keep x's, as they
+/// are sums over all steps.
+struct Recurrent : Module {
+  std::int64_t input_size, hidden_size;
+  RecurrentOptions options;
+  std::vector<RecurrentWeights> weights;  // of layer 0, of its way back, of layer 1, …
+
+  void visit(Visitor& v) override;
+
+ protected:
+  /// The state after a step, from what the element and the state before say.
+  struct State {
+    Tensor h, c;
+  };
+  struct Result {
+    Tensor output;
+    State last;
+  };
+
+  Recurrent(const char* type, std::int64_t gates, std::int64_t input_size, std::int64_t hidden_size,
+            const RecurrentOptions& options);
+  Result run(const Tensor& x, const State& first);
+
+ private:
+  /// The elements' part of the gates of all steps, (T, N, G H).
+  virtual Tensor project(const Tensor& x, const RecurrentWeights& w) const = 0;
+  virtual State step(const Tensor& projected, const State& before,
+                     const RecurrentWeights& w) const = 0;
+  void check(const Tensor& x, const State& first) const;
+  Tensor direction(const Tensor& x, const RecurrentWeights& w, bool backwards, State& state) const;
+
+  const char* type_;
+  bool has_cell_;
+};
+
+struct LSTMState {
+  Tensor h = {}, c = {};
+};
+struct LSTMOutput {
+  Tensor output;
+  LSTMState state;  // after the last element
+};
+
+/// i, f, o = sigmoid and g = tanh of W_ih x + b_ih + W_hh h + b_hh, in the order i, f, g, o;
+/// c = f c + i g; h = o tanh(c). Agrees with torch.nn.LSTM, but for proj_size, which it has not.
+///
+///   nn::LSTM lstm(10, 20, {.num_layers = 2});
+///   Tensor y = lstm(x);
+///   auto [z, state] = lstm(x, {.h = h0, .c = c0});
+struct LSTM : Recurrent {
+  LSTM(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {})
+      : Recurrent("LSTM", 4, input_size, hidden_size, options) {}
+  Tensor forward(const Tensor& x) override { return run(x, {}).output; }
+  using Module::operator();
+  LSTMOutput operator()(const Tensor& x, const LSTMState& first);
+
+ private:
+  Tensor project(const Tensor& x, const RecurrentWeights& w) const override;
+  State step(const Tensor& projected, const State& before,
+             const RecurrentWeights& w) const override;
+};
+
+struct GRUState {
+  Tensor h = {};
+};
+struct GRUOutput {
+  Tensor output;
+  GRUState state;
+};
+
+/// r, z = sigmoid(W_ih x + b_ih + W_hh h + b_hh), n = tanh(W_in x + b_in + r (W_hn h + b_hn)), in
+/// the order r, z, n; h = (1 - z) n + z h. Agrees with torch.nn.GRU.
+struct GRU : Recurrent {
+  GRU(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {})
+      : Recurrent("GRU", 3, input_size, hidden_size, options) {}
+  Tensor forward(const Tensor& x) override { return run(x, {}).output; }
+  using Module::operator();
+  GRUOutput operator()(const Tensor& x, const GRUState& first);
+
+ private:
+  Tensor project(const Tensor& x, const RecurrentWeights& w) const override;
+  State step(const Tensor& projected, const State& before,
+             const RecurrentWeights& w) const override;
+};
+
+}  // namespace rondo::nn

@@ -1,0 +1,98 @@
+#pragma once
+// TransformerEncoderLayer, TransformerEncoder: attention and a small network for each element, in
+// turns, around which the input is led (Vaswani et al. 2017). With a causal mask it is what
+// language models are made of (examples/05_text.cpp).
+
+#include "nn/attention.h"
+#include "nn/containers.h"
+#include "nn/dropout.h"
+#include "nn/linear.h"
+#include "nn/module.h"
+#include "nn/norm.h"
+
+namespace rondo::nn {
+
+enum class TransformerActivation { relu, gelu };
+
+struct TransformerEncoderLayerOptions {
+  std::int64_t dim_feedforward = 2048;
+  double dropout =
+      0.1;  // of attention's weights, of both branches, and between linear1 and linear2
+  TransformerActivation activation = TransformerActivation::relu;
+  double layer_norm_eps = 1e-5;
+  bool batch_first = false;  // (N, L, E) instead of (L, N, E)
+  bool norm_first = false;
+  bool bias = true;
+};
+
+/// What keeps elements from each other; as in AttentionCall.
+struct TransformerMasks {
+  Tensor src_mask = {};              // (L, L), or (N nhead, L, L)
+  Tensor src_key_padding_mask = {};  // (N, L)
+  bool is_causal = false;            // element i sees 0 … i
+};
+
+/// x (L, N, d_model), or as batch_first says, to the same shape:
+///
+///   x = norm1(x + dropout1(self_attn(x)))
+///   x = norm2(x + dropout2(linear2(dropout(activation(linear1(x))))))
+///
+/// or, with norm_first, x = x + dropout1(self_attn(norm1(x))) and so on, which trains without a
+/// warm-up. Throws as MultiheadAttention does. Agrees with torch.nn.TransformerEncoderLayer.
+struct TransformerEncoderLayer : Module {
+  TransformerEncoderLayerOptions options;
+  MultiheadAttention self_attn;
+  Linear linear1;
+  Dropout dropout;
+  Linear linear2;
+  LayerNorm norm1, norm2;
+  Dropout dropout1, dropout2;
+
+  TransformerEncoderLayer(std::int64_t d_model, std::int64_t nhead,
+                          TransformerEncoderLayerOptions options = {});
+  Tensor forward(const Tensor& x) override { return run(x, {}); }
+  using Module::operator();
+  Tensor operator()(const Tensor& x, const TransformerMasks& masks);
+  void visit(Visitor& v) override {
+    v.child("self_attn", self_attn);
+    v.child("linear1", linear1);
+    v.child("dropout", dropout);
+    v.child("linear2", linear2);
+    v.child("norm1", norm1);
+    v.child("norm2", norm2);
+    v.child("dropout1", dropout1);
+    v.child("dropout2", dropout2);
+  }
+
+ private:
+  Tensor run(const Tensor& x, const TransformerMasks& masks);
+  Tensor attend(const Tensor& x, const TransformerMasks& masks);
+  Tensor feed_forward(const Tensor& x);
+};
+
+/// num_layers copies of a layer, each with parameters of its own that start equal, one after the
+/// other; then norm, if there is one (after layers with norm_first there should be). Agrees with
+/// torch.nn.TransformerEncoder, whose is_causal guesses where this one's is said.
+///
+///   nn::TransformerEncoderLayer layer(64, 4, {.batch_first = true, .norm_first = true});
+///   nn::TransformerEncoder encoder(layer, 6, nn::LayerNorm(64));
+///   Tensor y = encoder(x, {.is_causal = true});
+struct TransformerEncoder : Module {
+  ModuleList layers;
+  AnyModule norm;
+
+  TransformerEncoder(const TransformerEncoderLayer& layer, std::int64_t num_layers,
+                     AnyModule norm = {});
+  Tensor forward(const Tensor& x) override { return run(x, {}); }
+  using Module::operator();
+  Tensor operator()(const Tensor& x, const TransformerMasks& masks);
+  void visit(Visitor& v) override {
+    v.child("layers", layers);
+    v.child("norm", norm);
+  }
+
+ private:
+  Tensor run(const Tensor& x, const TransformerMasks& masks);
+};
+
+}  // namespace rondo::nn

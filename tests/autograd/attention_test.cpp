@@ -1,0 +1,113 @@
+#include "autograd/ops/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "autograd/engine.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/shape.h"
+#include "support/errors.h"
+#include "support/fill.h"
+#include "support/sequence_case.h"
+#include "support/support.h"
+
+namespace rondo::test {
+namespace {
+
+/// Against PyTorch, in f64 and f32; the mask that a case has comes as its fourth input, or here.
+void expect_attention(const std::string& name, const std::vector<Dims>& shapes,
+                      const AttentionOptions& options = {}) {
+  for (DType dtype : {f64, f32})
+    expect_sequence("sdpa." + name, shapes, dtype, [&](const Tensors& x) {
+      AttentionOptions given = options;
+      if (x.size() > 3) given.attn_mask = x[3];
+      return Tensors{scaled_dot_product_attention(x[0], x[1], x[2], given)};
+    });
+}
+
+const std::vector<Dims> plain = {{2, 3, 5, 4}, {2, 3, 7, 4}, {2, 3, 7, 6}};
+
+TEST(Attention, AgreesWithPyTorch) {
+  expect_attention("plain", plain);
+  expect_attention("matrices", {{5, 4}, {3, 4}, {3, 2}});
+  expect_attention("broadcast", {{2, 3, 5, 4}, {1, 7, 4}, {3, 7, 6}});
+  expect_attention("causal", plain, {.is_causal = true});
+  expect_attention("causal_long", {{2, 6, 4}, {2, 3, 4}, {2, 3, 4}}, {.is_causal = true});
+  expect_attention("scale", plain, {.scale = 0.3});
+  std::vector<Dims> with_mask = plain;
+  with_mask.push_back({5, 7});
+  expect_attention("floating", with_mask);
+}
+
+TEST(Attention, BooleanMasksSayWhoTakesPart) {
+  const Tensor mask = gt(fill({2, 1, 5, 7}, 50), 0);
+  mask.select(2, 1).fill_(false);
+  expect_attention("boolean", plain, {.attn_mask = mask});  // query 1 sees nothing: zeros, not NaN
+}
+
+TEST(Attention, LeavesOutWhatIsMinusInfinityWhereverItIs) {
+  const Tensor q = fill({3, 4}, 0), k = fill({5, 4}, 1), v = fill({5, 2}, 2).requires_grad_();
+  const Tensor mask = zeros({3, 5}, {.dtype = f64});
+  mask.narrow(1, 3, 2).fill_(-std::numeric_limits<double>::infinity());
+  mask.select(0, 2).fill_(-std::numeric_limits<double>::infinity());
+  const auto [y, weights] = attention_with_weights(q, k, v, {.attn_mask = mask});
+  const Tensor seen =
+      scaled_dot_product_attention(q.narrow(0, 0, 2), k.narrow(0, 0, 3), v.narrow(0, 0, 3));
+  EXPECT_TRUE(all_close(y.narrow(0, 0, 2), seen, tolerance(f64, 4)));
+  EXPECT_TRUE(identical(y[2].detach(), zeros({2}, {.dtype = f64})));
+  EXPECT_TRUE(all_close(weights.sum({1}), tensor<double>({1, 1, 0}), tolerance(f64, 5)));
+  y.backward(ones_like(y));
+  EXPECT_TRUE(identical(v.grad().narrow(0, 3, 2), zeros({2, 2}, {.dtype = f64})));
+  EXPECT_NEAR(v.grad().sum().item<double>(), 4, 1e-12);  // two queries, two features
+}
+
+TEST(Attention, DropsWeightsAndKeepsTheirMean) {
+  manual_seed(3);
+  const Tensor q = zeros({100, 4}), k = zeros({50, 4}), v = ones({50, 2});
+  const Tensor w = attention_with_weights(q, k, v, {.dropout_p = 0.4}).weights;
+  double dropped = 0;
+  for (const float value : w.to_vector()) {
+    dropped += value == 0;
+    ASSERT_TRUE(value == 0 || std::abs(value - 0.02 / 0.6) < 1e-6) << value;
+  }
+  EXPECT_NEAR(dropped, 2000, 5 * std::sqrt(5000 * 0.4 * 0.6));
+  const Tensor y = scaled_dot_product_attention(q, k, v, {.dropout_p = 1});
+  EXPECT_TRUE(identical(y, zeros({100, 2})));
+}
+
+TEST(Attention, OfNothing) {
+  EXPECT_EQ(
+      scaled_dot_product_attention(zeros({2, 0, 4}), zeros({2, 3, 4}), zeros({2, 3, 5})).shape(),
+      (Dims{2, 0, 5}));
+  EXPECT_EQ(scaled_dot_product_attention(zeros({0, 2, 4}), zeros({0, 3, 4}), zeros({0, 3, 5}),
+                                         {.is_causal = true})
+                .shape(),
+            (Dims{0, 2, 5}));
+  const Tensor none = scaled_dot_product_attention(ones({2, 4}), ones({0, 4}), ones({0, 5}));
+  EXPECT_TRUE(identical(none, zeros({2, 5})));  // an average of no values
+}
+
+TEST(AttentionErrors, NameShapesAndTypes) {
+  const Tensor q = zeros({2, 5, 4}), k = zeros({2, 7, 4}), v = zeros({2, 7, 6});
+  const auto run = [&](const AttentionOptions& options) {
+    return scaled_dot_product_attention(q, k, v, options);
+  };
+  EXPECT_ERROR(scaled_dot_product_attention(zeros({4}), k, v), ShapeError,
+               "scaled_dot_product_attention: q [4]");
+  EXPECT_ERROR(scaled_dot_product_attention(zeros({2, 5, 3}), k, v), ShapeError,
+               "queries of [2, 5, 3] and keys of [2, 7, 4]");
+  EXPECT_ERROR(scaled_dot_product_attention(q, k, zeros({2, 6, 6})), ShapeError,
+               "there are 7 keys in [2, 7, 4] and 6 values in [2, 6, 6]");
+  EXPECT_THROW(scaled_dot_product_attention(zeros({3, 5, 4}), k, v), ShapeError);
+  EXPECT_ERROR(scaled_dot_product_attention(q.to(f64), k, v), DTypeError, "q of f64, k of f32");
+  EXPECT_ERROR(run({.attn_mask = zeros({5, 6})}), ShapeError,
+               "a mask of [5, 6] for scores of [2, 5, 7]");
+  EXPECT_ERROR(run({.attn_mask = zeros({1, 2, 5, 7})}), ShapeError, "a mask of [1, 2, 5, 7]");
+  EXPECT_ERROR(run({.attn_mask = zeros({5, 7}, {.dtype = i64})}), DTypeError, "the mask is of i64");
+  EXPECT_ERROR(run({.attn_mask = zeros({5, 7}), .is_causal = true}), Error, "exclude each other");
+  EXPECT_ERROR(run({.dropout_p = 1.5}), Error, "probability 1.5");
+}
+
+}  // namespace
+}  // namespace rondo::test

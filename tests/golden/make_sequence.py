@@ -1,0 +1,137 @@
+"""Goldens for attention and for recurrent layers: python3 tests/golden/make_sequence.py (needs torch).
+
+As in make_nn.py nothing is stored that both sides can make with `fill`: input i has key i, parameter k
+has key k + 10, and the gradient of output j has key j + 100. The cases are named after those in
+tests/autograd/attention_test.cpp and tests/nn/{attention,transformer,recurrent}_test.cpp.
+"""
+
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+import golden
+from golden import fill
+
+torch.set_num_threads(1)
+torch.set_default_dtype(torch.float64)
+tensors = {}
+
+
+def chosen(shape, key):
+    """Booleans, of which about half are true."""
+    return fill(shape, key) > 0
+
+
+def record(name, shapes, run, module=None):
+    """Outputs of run(*inputs), and the gradients of their sum weighted with `fill`."""
+    if module is not None:
+        for k, p in enumerate(module.parameters()):
+            p.data = fill(p.shape, k + 10)
+    xs = [fill(shape, i).requires_grad_() for i, shape in enumerate(shapes)]
+    ys = run(*xs)
+    torch.autograd.backward(ys, [fill(y.shape, j + 100) for j, y in enumerate(ys)])
+    for j, y in enumerate(ys):
+        tensors[f"{name}.y{j}"] = y
+    for i, x in enumerate(xs):
+        tensors[f"{name}.dx{i}"] = x.grad
+    if module is not None:
+        for key, p in module.named_parameters():
+            tensors[f"{name}.d.{key}"] = p.grad
+
+
+def sdpa(name, shapes, **options):
+    record(f"sdpa.{name}", shapes[:3],
+           lambda q, k, v: [F.scaled_dot_product_attention(q, k, v, **options)])
+
+
+plain = [(2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 6)]
+sdpa("plain", plain)
+sdpa("matrices", [(5, 4), (3, 4), (3, 2)])
+sdpa("broadcast", [(2, 3, 5, 4), (1, 7, 4), (3, 7, 6)])
+sdpa("causal", plain, is_causal=True)
+sdpa("causal_long", [(2, 6, 4), (2, 3, 4), (2, 3, 4)], is_causal=True)
+sdpa("scale", plain, scale=0.3)
+boolean = chosen((2, 1, 5, 7), 50)
+boolean[:, :, 1] = False  # a query that may look at nothing
+sdpa("boolean", plain, attn_mask=boolean)
+record("sdpa.floating", plain + [(5, 7)],
+       lambda q, k, v, mask: [F.scaled_dot_product_attention(q, k, v, attn_mask=mask)])
+
+
+def attention(name, module, shapes, **call):
+    def run(*xs):
+        q, k, v = xs if len(xs) == 3 else (xs[0], xs[-1], xs[-1])
+        return [y for y in module(q, k, v, **call) if y is not None]
+    record(f"mha.{name}", shapes, run, module)
+
+
+first = {"batch_first": True}
+attention("self", nn.MultiheadAttention(4, 2), [(5, 3, 4)])
+attention("self_first", nn.MultiheadAttention(4, 2, **first), [(3, 5, 4)], average_attn_weights=False)
+attention("no_bias", nn.MultiheadAttention(6, 3, bias=False), [(4, 2, 6)], need_weights=False)
+attention("memory", nn.MultiheadAttention(8, 4, **first), [(3, 5, 8), (3, 7, 8)])
+attention("cross", nn.MultiheadAttention(4, 4), [(5, 3, 4), (7, 3, 4), (7, 3, 4)])
+attention("unbatched", nn.MultiheadAttention(4, 4, **first), [(5, 4), (7, 4)],
+          key_padding_mask=chosen((7,), 60))
+padding = torch.zeros((3, 7), dtype=torch.bool)
+padding[1, 4:] = True
+padding[2, 6:] = True
+attention("padding", nn.MultiheadAttention(4, 2, **first), [(3, 5, 4), (3, 7, 4)], key_padding_mask=padding,
+          attn_mask=fill((5, 7), 61))
+heads = chosen((6, 5, 7), 62)
+heads[:, :, 0] = False  # so that each query has a key
+attention("each_head", nn.MultiheadAttention(4, 2, **first), [(3, 5, 4), (3, 7, 4)], attn_mask=heads)
+causal = torch.ones((5, 5), dtype=torch.bool).triu(1)
+attention("causal", nn.MultiheadAttention(4, 2, **first), [(3, 5, 4)], attn_mask=causal, is_causal=True,
+          need_weights=False)
+causal_padding = torch.zeros((3, 5), dtype=torch.bool)
+causal_padding[1, 3:] = True
+attention("causal_padding", nn.MultiheadAttention(4, 2, **first), [(3, 5, 4)], attn_mask=causal, is_causal=True,
+          key_padding_mask=causal_padding)
+attention("dropped", nn.MultiheadAttention(4, 2, dropout=1.0), [(5, 3, 4)])
+
+
+def transformer(name, module, shape, train=True, **masks):
+    module.train(train)
+    record(f"transformer.{name}", [shape], lambda x: [module(x, **masks)], module)
+
+
+layer = nn.TransformerEncoderLayer
+transformer("post", layer(4, 2, 5, dropout=0.0), (5, 3, 4))
+transformer("pre", layer(4, 2, 5, dropout=0.0, activation="gelu", batch_first=True, norm_first=True,
+                         layer_norm_eps=1e-3), (3, 5, 4), src_mask=causal, is_causal=True)
+transformer("no_bias", layer(4, 2, 5, dropout=0.0, bias=False), (5, 3, 4))
+transformer("evaluated", layer(4, 2, 5, dropout=0.5, batch_first=True), (3, 5, 4), train=False,
+            src_mask=fill((5, 5), 61), src_key_padding_mask=torch.where(causal_padding, -torch.inf, 0.0))
+transformer("dropped", layer(4, 2, 5, dropout=1.0), (5, 3, 4))
+transformer("encoder", nn.TransformerEncoder(layer(4, 2, 5, dropout=0.0, batch_first=True, norm_first=True), 2,
+                                             norm=nn.LayerNorm(4), enable_nested_tensor=False), (3, 5, 4),
+            mask=causal, is_causal=True)
+transformer("encoder_plain", nn.TransformerEncoder(layer(4, 4, 6, dropout=0.0), 3), (5, 2, 4))
+
+
+def recurrent(name, make, shape, states=None, train=True, **options):
+    """make: nn.LSTM or nn.GRU; states: their shape, where they are given."""
+    kind = make.__name__.lower()
+    module = make(4, 3, **options).train(train)
+    count = (2 if kind == "lstm" else 1) if states else 0
+
+    def run(x, *given):
+        given = None if not given else given if kind == "lstm" else given[0]
+        y, last = module(x, given)
+        return [y, *last] if kind == "lstm" else [y, last]
+    record(f"{kind}.{name}", [shape] + [states] * count, run, module)
+
+
+for make in (nn.LSTM, nn.GRU):
+    recurrent("plain", make, (5, 2, 4))
+    recurrent("states", make, (5, 2, 4), (1, 2, 3))
+    recurrent("no_bias", make, (3, 2, 4), bias=False)
+    recurrent("one_step", make, (1, 2, 4), (1, 2, 3))
+    recurrent("deep", make, (2, 5, 4), (2, 2, 3), num_layers=2, batch_first=True)
+    recurrent("both_ways", make, (4, 2, 4), (4, 2, 3), num_layers=2, bidirectional=True)
+    recurrent("unbatched", make, (4, 4), (2, 3), bidirectional=True, batch_first=True)
+    recurrent("dropped", make, (3, 2, 4), num_layers=2, dropout=1.0)
+    recurrent("evaluated", make, (3, 2, 4), train=False, num_layers=2, dropout=0.5)
+
+golden.write("sequence.txt", tensors)
