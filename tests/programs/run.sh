@@ -348,6 +348,17 @@ lessons) # the examples that explain: they end well and say what they promise
   succeeds "$bin/01_autograd"
   succeeds "${mpirun[@]}" -np 4 "$bin/03_ring"
   grep -q 'rank 3' "$log" || fail "03_ring does not show its last rank"
+  for _ in $(seq 60); do echo "the quick brown fox jumps over the lazy dog"; done >fox.txt
+  for model in transformer lstm gru; do
+    succeeds "$bin/05_text" --text fox.txt --model $model --steps 60 --every 30 --batch 8 --context 16 --width 32 --layers 1 --sample 20
+    grep -q '^2376 characters to learn from, 264 to be measured on, of 28 kinds: 4.807 bits each' "$log" || fail "05_text counts otherwise"
+    # Bits of a text that says one thing again and again: few, after so short a time.
+    awk '/^step 60:/ { seen = 1; if ($11 + 0 > 2.5) exit 1 } END { exit !seen }' "$log" || fail "05_text --model $model has learned nothing"
+    [ "$(sed -n '/^---$/,/^---$/p' "$log" | wc -c)" = 29 ] || fail "05_text --model $model does not write 20 characters"
+  done
+  fails_saying "nowhere" "$bin/05_text" --text nowhere
+  echo short >short.txt
+  fails_saying "6 characters are too few for windows of 64" "$bin/05_text" --text short.txt
   ;;
 benches) # what scripts may rely on of the benchmarks: they run, and their JSON has its fields
   succeeds "$bin/train_step" --model mlp --batch 8 --seconds 0.01 --json step.json

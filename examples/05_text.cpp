@@ -1,0 +1,291 @@
+// 05_text: a language model, letter by letter.
+//
+//   build/bin/05_text                             # a causal Transformer learns rondo's own
+//   documents build/bin/05_text --model lstm --steps 2000 build/bin/05_text --text book.txt
+//   --context 128 --width 128
+//
+// A text is a sequence of characters, and the model guesses each from those before it. All guesses
+// of a window are made at once: the Transformer's attention is masked so that none sees what comes
+// later, and an LSTM or GRU reads from left to right anyway. What it has learned is measured in
+// bits per character, on text it has not seen: a character drawn from V equally likely ones has
+// log2 V of them, English by Shannon's estimate about 1. Last it writes: guess, draw, append, guess
+// again.
+//
+// Read nn/transformer.h and nn/recurrent.h next.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <set>
+
+#include "autograd/grad_mode.h"
+#include "autograd/ops/activation.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/loss.h"
+#include "autograd/ops/shape.h"
+#include "dist/init.h"
+#include "nn/embedding.h"
+#include "nn/init.h"
+#include "nn/recurrent.h"
+#include "nn/transformer.h"
+#include "optim/adam.h"
+#include "optim/clip.h"
+#include "optim/one_cycle.h"
+#include "tensor/creation.h"
+
+using namespace rondo;
+
+namespace {
+
+struct Settings {
+  std::string model = "transformer", text = "docs";
+  std::int64_t steps = 400, every = 50, batch = 16, context = 64, width = 96, layers = 3, heads = 4;
+  std::int64_t sample = 300, seed = 1;
+  double lr = 4e-3, dropout = 0, temperature = 0.8;
+};
+
+/// A file, or all .md files of a folder.
+std::string read(const std::filesystem::path& path) {
+  std::vector<std::filesystem::path> files = {path};
+  if (std::filesystem::is_directory(path)) {
+    files.clear();
+    for (const auto& entry : std::filesystem::directory_iterator(path))
+      if (entry.path().extension() == ".md") files.push_back(entry.path());
+    std::sort(files.begin(), files.end());
+  }
+  std::string all;
+  for (const auto& file : files) {
+    std::ifstream in(file, std::ios::binary);
+    require<IoError>(in.good(), "--text: ", file.string(), " cannot be read");
+    all.append(std::istreambuf_iterator<char>(in), {});
+  }
+  return all;
+}
+
+/// Characters as numbers. The last tenth is not learned from.
+struct Text {
+  std::string alphabet;  // character i
+  std::vector<std::int64_t> train, valid;
+
+  Text(const std::string& all, std::int64_t context) {
+    const std::set<char> found(all.begin(), all.end());
+    alphabet.assign(found.begin(), found.end());
+    std::vector<std::int64_t> numbers;
+    for (const char c : all) numbers.push_back(static_cast<std::int64_t>(alphabet.find(c)));
+    const auto cut = numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() / 10 * 9);
+    train.assign(numbers.begin(), cut);
+    valid.assign(cut, numbers.end());
+    require(static_cast<std::int64_t>(valid.size()) > context, "--text: ", all.size(),
+            " characters are too few for windows of ", context);
+  }
+};
+
+/// (N, length): a row of the text from each of `starts`.
+Tensor rows(const std::vector<std::int64_t>& text, const std::vector<std::size_t>& starts,
+            std::int64_t length) {
+  std::vector<std::int64_t> all;
+  for (const std::size_t start : starts) {
+    const auto first = text.begin() + static_cast<std::ptrdiff_t>(start);
+    all.insert(all.end(), first, first + length);
+  }
+  return tensor(all, {static_cast<std::int64_t>(starts.size()), length});
+}
+
+/// Characters and their places as vectors, layers that let them look back, and a guess for each.
+struct Transformer : nn::Module {
+  nn::Embedding characters, places;
+  nn::Dropout dropout;
+  nn::TransformerEncoder encoder;
+  nn::Linear head;
+
+  Transformer(std::int64_t alphabet, const Settings& s)
+      : characters(alphabet, s.width),
+        places(s.context, s.width),
+        dropout(s.dropout),
+        encoder(nn::TransformerEncoderLayer(s.width, s.heads,
+                                            {.dim_feedforward = 4 * s.width,
+                                             .dropout = s.dropout,
+                                             .batch_first = true,
+                                             .norm_first = true}),
+                s.layers, nn::LayerNorm(s.width)),
+        head(s.width, alphabet) {
+    // PyTorch's N(0, 1) would drown what the layers add to it.
+    nn::init::normal_(characters.weight, 0, 0.05);
+    nn::init::normal_(places.weight, 0, 0.05);
+  }
+  Tensor forward(const Tensor& x) override {
+    const Tensor place = places(arange(x.size(1)));
+    return head(encoder(dropout(characters(x) + place), {.is_causal = true}));
+  }
+  void visit(nn::Visitor& v) override {
+    v.child("characters", characters);
+    v.child("places", places);
+    v.child("dropout", dropout);
+    v.child("encoder", encoder);
+    v.child("head", head);
+  }
+};
+
+/// The same with a state instead of a look back.
+template <class R>
+struct RecurrentModel : nn::Module {
+  nn::Embedding characters;
+  R layers;
+  nn::Dropout dropout;
+  nn::Linear head;
+
+  RecurrentModel(std::int64_t alphabet, const Settings& s)
+      : characters(alphabet, s.width),
+        layers(s.width, 2 * s.width,
+               {.num_layers = s.layers, .batch_first = true, .dropout = s.dropout}),
+        dropout(s.dropout),
+        head(2 * s.width, alphabet) {}
+  Tensor forward(const Tensor& x) override { return head(dropout(layers(characters(x)))); }
+  void visit(nn::Visitor& v) override {
+    v.child("characters", characters);
+    v.child("layers", layers);
+    v.child("dropout", dropout);
+    v.child("head", head);
+  }
+};
+
+nn::AnyModule make(std::int64_t alphabet, const Settings& s) {
+  if (s.model == "lstm") return RecurrentModel<nn::LSTM>(alphabet, s);
+  if (s.model == "gru") return RecurrentModel<nn::GRU>(alphabet, s);
+  return Transformer(alphabet, s);
+}
+
+/// Nats per character, the mean over all guesses in windows (N, L + 1): of each character but the
+/// first.
+Tensor loss_of(nn::Module& model, const Tensor& windows) {
+  const std::int64_t length = windows.size(1) - 1;
+  const Tensor logits = model(windows.narrow(1, 0, length));
+  return cross_entropy(reshape(logits, {-1, logits.size(-1)}),
+                       reshape(windows.narrow(1, 1, length), {-1}));
+}
+
+/// Bits per character of a text, cut into windows whose first characters have little before them.
+double bits(nn::Module& model, const std::vector<std::int64_t>& text, const Settings& s) {
+  const NoGradGuard no_grad;
+  model.eval();
+  const auto length = static_cast<std::size_t>(s.context);
+  double sum = 0;
+  std::size_t count = 0;
+  std::vector<std::size_t> starts;
+  for (std::size_t start = 0; start + length < text.size(); start += length) {
+    starts.push_back(start);
+    const bool is_last = start + 2 * length >= text.size();
+    if (!is_last && starts.size() < 32) continue;
+    const double nats = loss_of(model, rows(text, starts, s.context + 1)).item<double>();
+    sum += nats * static_cast<double>(starts.size());
+    count += starts.size();
+    starts.clear();
+  }
+  model.train();
+  return sum / static_cast<double>(count) / std::log(2.0);
+}
+
+void train(nn::Module& model, const Text& text, const Settings& s) {
+  optim::AdamW adam(model.parameters(), {.lr = s.lr, .weight_decay = 0.01});
+  optim::OneCycleLR schedule(
+      adam, {.max_lr = s.lr, .total_steps = s.steps, .pct_start = 0.1, .cycle_momentum = false});
+  std::mt19937_64 random(static_cast<std::uint64_t>(s.seed));
+  const std::size_t last = text.train.size() - static_cast<std::size_t>(s.context) - 1;
+  const auto start = std::chrono::steady_clock::now();
+  double sum = 0;
+  for (std::int64_t step = 1; step <= s.steps; ++step) {
+    std::vector<std::size_t> starts(static_cast<std::size_t>(s.batch));
+    for (std::size_t& at : starts) at = random() % (last + 1);
+    adam.zero_grad();
+    const Tensor loss = loss_of(model, rows(text.train, starts, s.context + 1));
+    loss.backward();
+    optim::clip_grad_norm_(model.parameters(), 1);
+    adam.step();
+    if (step < s.steps) schedule.step();
+    sum += loss.item<double>();
+    const std::int64_t since = (step - 1) % s.every + 1;
+    if (since < s.every && step < s.steps) continue;
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    std::printf("step %lld: %.3f bits per character, in text not seen %.3f, after %.1f s\n",
+                static_cast<long long>(step), sum / static_cast<double>(since) / std::log(2.0),
+                bits(model, text.valid, s), seconds.count());
+    std::fflush(stdout);
+    sum = 0;
+  }
+}
+
+/// What the model writes after a line's end.
+std::string written(nn::Module& model, const Text& text, const Settings& s) {
+  const NoGradGuard no_grad;
+  model.eval();
+  std::vector<std::int64_t> all = {
+      static_cast<std::int64_t>(std::min(text.alphabet.find('\n'), text.alphabet.size() - 1))};
+  std::string out;
+  while (static_cast<std::int64_t>(out.size()) < s.sample) {
+    const auto seen = std::min(static_cast<std::int64_t>(all.size()), s.context);
+    const Tensor logits = model(rows(all, {all.size() - static_cast<std::size_t>(seen)}, seen));
+    const Tensor p = softmax(logits[0][seen - 1] / s.temperature, 0);
+    double left = rand({}).item<double>();  // walk along the probabilities until they sum to it
+    std::int64_t next = 0;
+    for (const double each : p.to_vector<double>()) {
+      left -= each;
+      if (left < 0) break;
+      ++next;
+    }
+    next = std::min(next, static_cast<std::int64_t>(text.alphabet.size()) - 1);
+    all.push_back(next);
+    out += text.alphabet[static_cast<std::size_t>(next)];
+  }
+  return out;
+}
+
+int run(int argc, char** argv) {
+  Settings s;
+  CLI::App app{"Learns a text character by character, and writes some more of it"};
+  app.add_option("--model", s.model)->check(CLI::IsMember({"transformer", "lstm", "gru"}));
+  app.add_option("--text", s.text, "a file, or a folder whose .md files are read")
+      ->check(CLI::ExistingPath);
+  app.add_option("--steps", s.steps)->check(CLI::Range(1, 10'000'000));
+  app.add_option("--every", s.every, "steps between two lines")->check(CLI::Range(1, 10'000'000));
+  app.add_option("--batch", s.batch, "windows a step")->check(CLI::Range(1, 4096));
+  app.add_option("--context", s.context, "characters a window")->check(CLI::Range(1, 4096));
+  app.add_option("--width", s.width, "of the Transformer, half that of an LSTM or GRU")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--layers", s.layers)->check(CLI::Range(1, 100));
+  app.add_option("--heads", s.heads, "of the Transformer; they divide its width")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--lr", s.lr, "the highest learning rate")->check(CLI::PositiveNumber);
+  app.add_option("--dropout", s.dropout)->check(CLI::Range(0.0, 1.0));
+  app.add_option("--sample", s.sample, "characters to write")->check(CLI::Range(0, 1'000'000));
+  app.add_option("--temperature", s.temperature, "below 1: likely characters become likelier")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--seed", s.seed)->check(CLI::NonNegativeNumber);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  }
+  const Text text(read(s.text), s.context);
+  manual_seed(static_cast<std::uint64_t>(s.seed));
+  nn::AnyModule model = make(static_cast<std::int64_t>(text.alphabet.size()), s);
+  std::printf("%zu characters to learn from, %zu to be measured on, of %zu kinds: %.3f bits each\n",
+              text.train.size(), text.valid.size(), text.alphabet.size(),
+              std::log2(static_cast<double>(text.alphabet.size())));
+  std::printf("%s of %lld parameters\n", s.model.c_str(),
+              static_cast<long long>(model.num_parameters()));
+  train(model, text, s);
+  if (s.sample > 0) std::printf("---\n%s\n---\n", written(model, text, s).c_str());
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return dist::run([&] { return run(argc, argv); });
+}
