@@ -1,8 +1,8 @@
 // 05_text: a language model, letter by letter.
 //
-//   build/bin/05_text                             # a causal Transformer learns rondo's own
-//   documents build/bin/05_text --model lstm --steps 2000 build/bin/05_text --text book.txt
-//   --context 128 --width 128
+//   build/bin/05_text                          # a Transformer learns rondo's own documents
+//   build/bin/05_text --model lstm --steps 3000
+//   build/bin/05_text --text book.txt --context 128 --width 128
 //
 // A text is a sequence of characters, and the model guesses each from those before it. All guesses
 // of a window are made at once: the Transformer's attention is masked so that none sees what comes
@@ -45,9 +45,10 @@ namespace {
 
 struct Settings {
   std::string model = "transformer", text = "docs";
-  std::int64_t steps = 400, every = 50, batch = 16, context = 64, width = 96, layers = 3, heads = 4;
+  std::int64_t steps = 1500, every = 100, batch = 16, context = 64, width = 64, layers = 2,
+               heads = 4;
   std::int64_t sample = 300, seed = 1;
-  double lr = 4e-3, dropout = 0, temperature = 0.8;
+  double lr = 6e-3, dropout = 0, temperature = 0.8;
 };
 
 /// A file, or all .md files of a folder.

@@ -4,6 +4,7 @@
 
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/variable.h"
 #include "support/errors.h"
 #include "support/golden_case.h"
 #include "support/support.h"
@@ -95,6 +96,22 @@ TEST(Shape, ChannelsLastIsOnlyAnOrderInMemory) {
   Tensor odd_strides = pooled.as_view({4, 3, 1, 1}, {3, 1, 3, 3}, 0);
   EXPECT_TRUE(share(flatten(odd_strides, 1), odd_strides));
   EXPECT_TRUE(identical(flatten(odd_strides, 1), flatten(pooled, 1)));
+}
+
+TEST(Shape, PartsAreViewsBehindOneNode) {
+  const Tensor x = arange(24).to(f32).reshape({2, 3, 4}).requires_grad_();
+  const Tensor y = x * 1.0;
+  const Tensors rows = unbind(y, 1), halves = split(y, 2, 2);
+  ASSERT_EQ(rows.size(), 3u);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_TRUE(share(rows[i], y));
+    EXPECT_TRUE(identical(rows[i].detach(), y.select(1, static_cast<std::int64_t>(i)).detach()));
+    EXPECT_EQ(autograd_meta(rows[i]).grad_fn, autograd_meta(rows[0]).grad_fn);
+  }
+  EXPECT_EQ(autograd_meta(halves[0]).grad_fn, autograd_meta(halves[1]).grad_fn);
+  EXPECT_THROW(rows[1].fill_(0), AutogradError);  // y would not know
+  y.fill_(0);
+  EXPECT_THROW(rows[1] * 2.0, AutogradError);  // what rows[1] was is gone
 }
 
 TEST(Shape, ViewsSeeEachOthersWrites) {
