@@ -1,35 +1,29 @@
 #pragma once
 
-#include <set>
+#include <utility>
 #include <vector>
 
 #include "nn/module.h"
 
 namespace rondo::nn {
 
-/// A model and all its modules in eval mode for a scope; at its end each is as it was.
+/// A model in eval mode while this lives; then each module is in the mode that it had, so that a
+/// frozen batch norm stays frozen.
 class EvalMode {
  public:
   explicit EvalMode(Module& model) {
     for (const auto& [name, module] : model.named_modules())
-      if (module->is_training()) trained_.push_back(module);
+      before_.emplace_back(module, module->is_training());
     model.eval();
   }
-  // Children before parents: train(true) reaches below, so whoever was in eval mode beneath a
-  // training parent must be told so again.
-  ~EvalMode() {
-    std::set<Module*> wanted(trained_.begin(), trained_.end());
-    for (Module* module : trained_) {
-      module->train(true);
-      for (const auto& [name, below] : module->named_modules())
-        if (!wanted.contains(below)) below->train(false);
-    }
+  ~EvalMode() {  // parents come first, and train() reaches their children, who then say otherwise
+    for (auto [module, training] : before_) module->train(training);
   }
   EvalMode(const EvalMode&) = delete;
   EvalMode& operator=(const EvalMode&) = delete;
 
  private:
-  std::vector<Module*> trained_;
+  std::vector<std::pair<Module*, bool>> before_;
 };
 
 }  // namespace rondo::nn

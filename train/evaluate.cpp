@@ -5,32 +5,10 @@
 #include "autograd/ops/loss.h"
 #include "autograd/ops/reduce.h"
 #include "data/prefetch.h"
+#include "nn/eval_mode.h"
 #include "tensor/creation.h"
 
 namespace rondo::train {
-namespace {
-
-/// The model in eval mode while this lives; then each module is in the mode that it had, so that a
-/// frozen batch norm stays frozen.
-class EvalMode {
- public:
-  explicit EvalMode(nn::Module& model) {
-    for (const auto& [name, module] : model.named_modules())
-      before_.emplace_back(module, module->is_training());
-    model.eval();
-  }
-  ~EvalMode() {  // parents come first, and train() reaches their children, who then say otherwise
-    for (auto [module, training] : before_) module->train(training);
-  }
-  EvalMode(const EvalMode&) = delete;
-  EvalMode& operator=(const EvalMode&) = delete;
-
- private:
-  std::vector<std::pair<nn::Module*, bool>> before_;
-};
-
-}  // namespace
-
 Evaluation evaluate(nn::Module& model, const std::shared_ptr<const data::Dataset>& dataset,
                     const data::Transform& transform, dist::Communicator& comm,
                     std::int64_t batch_size, int workers) {
@@ -41,7 +19,7 @@ Evaluation evaluate(nn::Module& model, const std::shared_ptr<const data::Dataset
           .rank = comm.rank(), .world_size = comm.world_size(), .shuffle = false, .even = false});
   data::DataLoader loader(dataset, sampler, {.batch_size = batch_size, .workers = workers},
                           transform);
-  EvalMode eval(model);
+  const nn::EvalMode eval(model);
   NoGradGuard no_grad;
   const Device device = device_of(model);
   Tensor sums = zeros({2}, {.dtype = f64, .device = device});  // correct, loss

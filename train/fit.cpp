@@ -40,7 +40,9 @@ class Run {
                options.model_name,
                options.config,
                options.sync == Sync::average,
-               options.keep_checkpoints},
+               options.keep_checkpoints,
+               {},
+               options.async_checkpoints},
         folder_({options.checkpoint_dir, options.csv, options.tensorboard}, *comm_, options.out) {
     require(options_.keep_checkpoints >= 1, "fit: keep_checkpoints is ", options_.keep_checkpoints,
             ", but must be at least 1");
@@ -95,6 +97,7 @@ class Run {
     }
     while (position_.epoch < options_.epochs && result_.stopped_by == 0 && !result_.stopped_early)
       train_epoch();
+    state_.finish();
     if (trace_) trace_->write(options_.trace);
     result_.epochs = position_.epoch;
     if (trained_seconds_ > 0) result_.img_per_s = trained_images_ / trained_seconds_;

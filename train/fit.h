@@ -60,6 +60,10 @@ struct FitOptions {
   /// The newest so many are kept, and best.safetensors; a run whose newest is damaged goes on from
   /// the one before.
   std::int64_t keep_checkpoints = 2;
+  /// The run goes on while a checkpoint is written, from a copy of all that belongs to it; when fit
+  /// returns the last is written. With gradients that are averaged as they are; where ranks have
+  /// state of their own (Sync::average, hooks with a memory) they wait for each other as always.
+  bool async_checkpoints = false;
   bool resume = false;
   std::string model_name = "model";
   io::Metadata config = {};  // settings that a resumed run must share

@@ -91,12 +91,35 @@ void remove_older(const fs::path& directory, const io::Checkpoint::Position& pos
   }
 }
 
+/// The checkpoint of rank 0, and those that are kept.
+void write(const fs::path& directory, const io::Checkpoint& checkpoint, std::int64_t keep,
+           bool is_best) {
+  const fs::path newest = checkpoint_path(directory);
+  io::save_checkpoint(newest.string(), checkpoint);
+  std::error_code error;
+  if (keep > 1) {
+    fs::create_directories(kept_folder(directory), error);
+    link_as(newest, kept_folder(directory) / (prefix_of(checkpoint.position) + "safetensors"));
+  }
+  if (is_best) link_as(newest, directory / "best.safetensors");
+  remove_older(directory, checkpoint.position, keep);
+}
+
+/// The same tensors, which nobody will write to.
+nn::StateDict copied(nn::StateDict tensors) {
+  for (nn::NamedTensor& named : tensors) {
+    const Tensor x = named.tensor.detach();
+    named.tensor = x.device().is_cpu() ? x.clone() : x.to(Device::cpu());
+  }
+  return tensors;
+}
+
 }  // namespace
 
 fs::path checkpoint_path(const fs::path& directory) { return directory / "checkpoint.safetensors"; }
 
 void RunState::save(const fs::path& directory, const io::Checkpoint::Position& position,
-                    const io::Metadata& metadata, const io::Metadata& own, bool is_best) const {
+                    const io::Metadata& metadata, const io::Metadata& own, bool is_best) {
   io::Checkpoint checkpoint{.model = model_name,
                             .config = config,
                             .model_state = model.state_dict(),
@@ -111,6 +134,17 @@ void RunState::save(const fs::path& directory, const io::Checkpoint::Position& p
   std::error_code error;
   fs::create_directories(state_per_rank ? rank_folder(directory) : directory, error);
   require<IoError>(!error, directory.string(), ": cannot be created: ", error.message());
+  if (is_async && !state_per_rank) {
+    if (writing.valid()) writing.get();
+    if (comm.rank() != 0) return;
+    checkpoint.metadata.insert(own.begin(), own.end());
+    checkpoint.model_state = copied(checkpoint.model_state);
+    checkpoint.optimizer->tensors = copied(checkpoint.optimizer->tensors);
+    checkpoint.communication = copied(checkpoint.communication);
+    writing = std::async(std::launch::async,
+                         [=, keep = keep] { write(directory, checkpoint, keep, is_best); });
+    return;
+  }
   if (state_per_rank && comm.rank() != 0) {
     checkpoint.metadata = own;
     io::save_checkpoint(rank_path(directory, position, comm.rank()).string(), checkpoint);
@@ -118,15 +152,14 @@ void RunState::save(const fs::path& directory, const io::Checkpoint::Position& p
   comm.barrier();
   if (comm.rank() == 0) {
     checkpoint.metadata.insert(own.begin(), own.end());
-    const fs::path newest = checkpoint_path(directory);
-    io::save_checkpoint(newest.string(), checkpoint);
-    if (keep > 1) {
-      fs::create_directories(kept_folder(directory), error);
-      link_as(newest, kept_folder(directory) / (prefix_of(position) + "safetensors"));
-    }
-    if (is_best) link_as(newest, directory / "best.safetensors");
-    remove_older(directory, position, keep);
+    write(directory, checkpoint, keep, is_best);
   }
+  comm.barrier();
+}
+
+void RunState::finish() {
+  if (!is_async) return;
+  if (writing.valid()) writing.get();
   comm.barrier();
 }
 

@@ -14,6 +14,7 @@
 // on from the one before.
 
 #include <filesystem>
+#include <future>
 
 #include "dist/communicator.h"
 #include "io/checkpoint.h"
@@ -34,12 +35,20 @@ struct RunState {
   std::int64_t keep = 2;        // how many checkpoints, at least 1
   /// What communication must remember: set before `save`, and before `restore`, which fills it.
   nn::StateDict communication = {};
+  /// `save` copies what there is to save and returns; a thread of rank 0 writes it, one checkpoint
+  /// at a time. Costs memory for the copy. Not with state_per_rank: there the last of several
+  /// ranks' files makes a checkpoint, for which they must wait for each other.
+  bool is_async = false;
+  std::future<void> writing = {};
 
   /// Writes DIR/checkpoint.safetensors. Kept with it are `metadata`, which is the same on all
   /// ranks, and what is this rank's `own`; under DDP rank 0's. Two saves at one position may differ
-  /// in `metadata` only. `is_best`: it is best.safetensors as well. Collective. Throws IoError.
+  /// in `metadata` only. `is_best`: it is best.safetensors as well. Collective. Throws IoError; if
+  /// it is asynchronous, the next call or `finish` does.
   void save(const std::filesystem::path& directory, const io::Checkpoint::Position& position,
-            const io::Metadata& metadata, const io::Metadata& own = {}, bool is_best = false) const;
+            const io::Metadata& metadata, const io::Metadata& own = {}, bool is_best = false);
+  /// Until the last checkpoint is on the disk. Collective. Throws IoError.
+  void finish();
   /// DIR/best.safetensors is `path` from now on.
   void mark_best(const std::filesystem::path& directory, const std::filesystem::path& path) const;
   struct Restored {

@@ -194,6 +194,7 @@ class Program {
                     .checkpoint_dir = flags_.checkpoint_dir,
                     .checkpoint_every = flags_.checkpoint_every,
                     .keep_checkpoints = flags_.keep_checkpoints,
+                    .async_checkpoints = flags_.async_checkpoints,
                     .resume = flags_.resume,
                     .model_name = flags_.model,
                     .config = config({{"--dataset", flags_.dataset},

@@ -32,6 +32,7 @@ struct Flags {
   bool resume = false;
   std::string checkpoint_dir = {};
   std::int64_t checkpoint_every = 0, keep_checkpoints = 2;
+  bool async_checkpoints = false;
   std::string weights = {};
   bool eval = false, summary = false;
   std::uint64_t seed = 1;

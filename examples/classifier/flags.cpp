@@ -153,6 +153,8 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
   app.add_option("--keep-checkpoints", f.keep_checkpoints,
                  "how many of the newest stay, beside best.safetensors")
       ->check(whole_number(1, 1000));
+  app.add_flag("--async-checkpoints", f.async_checkpoints,
+               "train on while a checkpoint is written, from a copy in memory");
   app.add_option(
          "--weights", f.weights,
          "start from these weights: a checkpoint, a .safetensors file, or one that PyTorch "
@@ -223,6 +225,7 @@ void agree_on_flags(const Flags& f, dist::Communicator& comm) {
   agree("checkpoint-dir", f.checkpoint_dir);
   agree("checkpoint-every", f.checkpoint_every);
   agree("keep-checkpoints", f.keep_checkpoints);
+  agree("async-checkpoints", f.async_checkpoints);
   agree("weights", f.weights);
   agree("eval", f.eval);
   agree("summary", f.summary);

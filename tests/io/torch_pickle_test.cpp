@@ -10,7 +10,6 @@
 #include <span>
 #include <utility>
 
-#include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/shape.h"
 #include "data/open.h"
@@ -20,12 +19,10 @@
 #include "io/pickle.h"
 #include "io/weights.h"
 #include "io/zip.h"
-#include "nn/batch_norm.h"
-#include "nn/conv2d.h"
-#include "nn/linear.h"
 #include "support/errors.h"
 #include "support/files.h"
 #include "support/golden.h"
+#include "support/mnist_cnn.h"
 #include "support/support.h"
 #include "tensor/creation.h"
 #include "train/evaluate.h"
@@ -248,27 +245,6 @@ TEST(TorchPickle, WritesWhatItReads) {
               HasSubstr("/nowhere/x.pth"));
 }
 
-/// The network of mnist_cnn.pt and mnist_cnn.safetensors (github.com/tracel-ai/burn).
-struct MnistCnn : nn::Module {
-  nn::Conv2d conv1{1, 8, 3}, conv2{8, 16, 3}, conv3{16, 24, 3};
-  nn::BatchNorm2d norm1{24};
-  nn::Linear fc1{11616, 32}, fc2{32, 10};
-  nn::BatchNorm1d norm2{10};
-  Tensor forward(const Tensor& x) override {
-    const Tensor features = norm1(relu(conv3(relu(conv2(relu(conv1(x)))))));
-    return norm2(fc2(relu(fc1(flatten(features, 1)))));
-  }
-  void visit(nn::Visitor& v) override {
-    v.child("conv1", conv1);
-    v.child("conv2", conv2);
-    v.child("conv3", conv3);
-    v.child("norm1", norm1);
-    v.child("fc1", fc1);
-    v.child("fc2", fc2);
-    v.child("norm2", norm2);
-  }
-};
-
 // As many test images as the weights' authors count, give or take one that is rounded otherwise.
 TEST(TorchPickle, RealWeightsKnowMnist) {
   const char* root = std::getenv("RONDO_DATA");
@@ -280,7 +256,7 @@ TEST(TorchPickle, RealWeightsKnowMnist) {
                                        {});
   auto comm = dist::init({.backend = "self"});
   for (const auto& [kind, correct] : {std::pair{".pt", 9915}, std::pair{".safetensors", 9917}}) {
-    MnistCnn net;
+    test::MnistCnn net;
     net.load_state_dict(io::load_weights(weights + kind));
     EXPECT_NEAR(static_cast<double>(train::evaluate(net, images, transform, *comm).correct),
                 correct, 2)

@@ -14,6 +14,7 @@
 #include "nn/linear.h"
 #include "optim/lr_schedule.h"
 #include "optim/sgd.h"
+#include "support/errors.h"
 #include "support/support.h"
 #include "tensor/creation.h"
 #include "train/metrics.h"
@@ -93,8 +94,10 @@ TEST_F(Fit, ResumesFromTheMiddleOfAnEpochToTheSameBits) {
     };
     auto whole = clouds(50);
     auto dying = std::make_shared<Dying>(whole->inputs(), whole->targets());
-    train::FitOptions options{
-        .epochs = 4, .checkpoint_dir = folder_ / "stopped", .checkpoint_every = every};
+    train::FitOptions options{.epochs = 4,
+                              .checkpoint_dir = folder_ / "stopped",
+                              .checkpoint_every = every,
+                              .async_checkpoints = every != 3};
     EXPECT_THROW(train(options, dying), Error);
     options.resume = true;
     Outcome resumed = train(options);
@@ -105,6 +108,15 @@ TEST_F(Fit, ResumesFromTheMiddleOfAnEpochToTheSameBits) {
     EXPECT_EQ(again.hash, straight);
     EXPECT_EQ(again.result.test.correct, resumed.result.test.correct);
     fs::remove_all(folder_ / "stopped");
+  }
+}
+
+TEST_F(Fit, ACheckpointThatCannotBeWrittenEndsTheRun) {
+  for (const bool async : {false, true}) {
+    const fs::path folder = folder_ / (async ? "async" : "at_once");
+    fs::create_directories(folder / "checkpoint.safetensors.tmp");  // where the file is made
+    EXPECT_ERROR(train({.epochs = 2, .checkpoint_dir = folder, .async_checkpoints = async}),
+                 IoError, "checkpoint.safetensors");
   }
 }
 
