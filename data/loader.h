@@ -71,6 +71,7 @@ class DataLoader {
   /// Batches in an epoch.
   std::int64_t size() const { return batches_->size(); }
   const Dataset& dataset() const { return *dataset_; }
+  int workers() const { return options_.workers; }
 
   /// The next loop runs over this epoch, and starts at its batch `first_batch`. Loops without a
   /// set_epoch between them repeat the epoch from its start. The epoch is kept by the sampler, so

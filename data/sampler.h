@@ -101,7 +101,7 @@ Indices distribute(Indices order, const DistributedSamplerOptions& options);
 struct WeightedRandomSamplerOptions {
   /// How many indices an epoch has, over all ranks.
   std::int64_t num_samples = 0;
-  /// false: no index comes twice in an epoch.
+  /// false: no index comes twice in an epoch, but for the few that make the ranks' shares equal.
   bool replacement = true;
   std::uint64_t seed = 0;
   /// Which share of them: what DistributedSampler does with an order, done with these.
@@ -114,7 +114,8 @@ struct WeightedRandomSamplerOptions {
 /// (torch.utils.data.WeightedRandomSampler): classes with few samples are shown as often as others
 /// when each sample weighs one over the size of its class. Without replacement the second is drawn
 /// from what the first left over, and so on. Ranks draw the same list and take every
-/// world_size-th of it, so each list is a function of (weights, options, epoch).
+/// world_size-th of it, so each list is a function of (weights, options, epoch). A sample that is
+/// drawn again in the same epoch is augmented as it was (Note [Augmentation is keyed by sample]).
 class WeightedRandomSampler final : public Sampler {
  public:
   /// Throws Error for weights that are negative, infinite, NaN or all 0, for num_samples below 1,

@@ -81,8 +81,9 @@ void AtomicFile::commit() {
 }
 
 void require_writable_folder(const std::filesystem::path& folder) {
-  std::filesystem::path there = std::filesystem::absolute(folder);
   std::error_code error;
+  std::filesystem::path there =
+      std::filesystem::absolute(folder.empty() ? std::filesystem::path(".") : folder, error);
   while (!std::filesystem::exists(there, error) && there.has_relative_path())
     there = there.parent_path();
   require<IoError>(std::filesystem::is_directory(there, error) && access(there.c_str(), W_OK) == 0,

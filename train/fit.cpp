@@ -33,6 +33,7 @@ class Run {
         comm_(std::move(comm)),
         options_(options),
         device_(device_of(model)),
+        folder_({options.checkpoint_dir, options.csv, options.tensorboard}, *comm_, options.out),
         state_{model,
                optimizer,
                schedule,
@@ -42,8 +43,7 @@ class Run {
                options.sync == Sync::average,
                options.keep_checkpoints,
                {},
-               options.async_checkpoints},
-        folder_({options.checkpoint_dir, options.csv, options.tensorboard}, *comm_, options.out) {
+               options.async_checkpoints} {
     require(options_.keep_checkpoints >= 1, "fit: keep_checkpoints is ", options_.keep_checkpoints,
             ", but must be at least 1");
   }
@@ -226,7 +226,8 @@ class Run {
     const Trace::Span span(trace(), "evaluation");
     if (ddp_) ddp_->broadcast_buffers();
     const AutocastIf amp(device_, options_.amp);
-    result_.test = evaluate(model_, data_.test, data_.test_transform, *comm_);
+    result_.test =
+        evaluate(model_, data_.test, data_.test_transform, *comm_, 250, data_.train.workers());
   }
 
   /// Whether any rank was asked to stop: all must agree on the step after which they do.
@@ -340,8 +341,8 @@ class Run {
   std::shared_ptr<dist::Communicator> comm_;
   const FitOptions& options_;
   Device device_;
+  RunFolder folder_;  // and its lock, which outlives what is still being written
   RunState state_;
-  RunFolder folder_;
   std::optional<dist::DistributedDataParallel> ddp_;
   std::optional<dist::ReproducibleDataParallel> reproducible_;
   std::optional<dist::ParameterAverager> averager_;

@@ -49,26 +49,40 @@ std::string row(const Metrics& metrics, bool of_names) {
 
 }  // namespace
 
+std::string MetricsFile::read(std::int64_t keep_epochs) {
+  std::ifstream old(path_);
+  if (!old) return "";
+  std::string line, kept;
+  if (is_table() && std::getline(old, line)) {
+    if (line.ends_with('\r')) line.pop_back();  // a spreadsheet has been there
+    require<IoError>(line.starts_with("epoch,"), path_.string(),
+                     ": begins with no column named epoch, so it is not a run's metrics: ", line);
+    header_ = line + '\n';
+  }
+  while (std::getline(old, line) && !old.eof()) {  // else cut short by the end of a machine
+    if (line.ends_with('\r')) line.pop_back();
+    const auto epoch = is_table() ? epoch_of_row(header_, line) : epoch_of_json(path_, line);
+    if (epoch && *epoch <= static_cast<double>(keep_epochs)) kept += line + '\n';
+  }
+  if (kept.empty()) header_.clear();
+  return header_ + kept;
+}
+
+void MetricsFile::check(const std::filesystem::path& path) {
+  io::require_writable_folder(path.parent_path());
+  std::error_code error;
+  require<IoError>(!std::filesystem::is_directory(path, error), path.string(), ": is a folder");
+  MetricsFile file;
+  file.path_ = path;
+  file.read(0);
+}
+
 MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t keep_epochs)
     : path_(std::move(path)) {
   std::error_code error;
   if (path_.has_parent_path()) std::filesystem::create_directories(path_.parent_path(), error);
   require<IoError>(!error, path_.parent_path().string(), ": cannot be created: ", error.message());
-  std::string kept;
-  if (std::ifstream old(path_); old) {
-    std::string line;
-    if (is_table() && std::getline(old, line)) {
-      require<IoError>(line.starts_with("epoch,"), path_.string(),
-                       ": begins with no column named epoch, so it is not a run's metrics: ", line);
-      header_ = line + '\n';
-    }
-    while (std::getline(old, line)) {
-      const auto epoch = is_table() ? epoch_of_row(header_, line) : epoch_of_json(path_, line);
-      if (epoch && *epoch <= static_cast<double>(keep_epochs)) kept += line + '\n';
-    }
-    if (kept.empty()) header_.clear();
-    kept = header_ + kept;
-  }
+  const std::string kept = read(keep_epochs);
   io::AtomicFile file(path_.string());
   file.write(kept.data(), kept.size());
   file.commit();

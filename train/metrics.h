@@ -23,6 +23,9 @@ class MetricsFile {
   /// once or not at all. Throws IoError when it cannot be written, or is no metrics file.
   MetricsFile(std::filesystem::path path, std::int64_t keep_epochs);
 
+  /// Throws what the constructor would, where that can be told without writing anything.
+  static void check(const std::filesystem::path& path);
+
   /// Appends a line and flushes it. `metrics` has an epoch, and a table's columns are those of its
   /// first line. Throws IoError naming the file when that fails.
   void write(const Metrics& metrics);
@@ -30,6 +33,8 @@ class MetricsFile {
 
  private:
   bool is_table() const { return path_.extension() == ".csv"; }
+  /// The lines of the file that is there up to that epoch, and a table's header.
+  std::string read(std::int64_t keep_epochs);
   /// A table's, from the file that is there; empty: it has none yet.
   std::string header_;
   std::filesystem::path path_;

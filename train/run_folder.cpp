@@ -1,5 +1,6 @@
 #include "train/run_folder.h"
 
+#include "autograd/ops/unary.h"
 #include "train/run_state.h"
 
 namespace rondo::train {
@@ -10,10 +11,18 @@ RunFolder::RunFolder(RunPaths paths, dist::Communicator& comm, std::ostream* out
 void RunFolder::lock(bool resume) {
   const std::filesystem::path& folder = paths_.folder;
   std::error_code error;
-  if (folder.empty()) return;
   std::string failure;
   const bool is_nothing = resume && !std::filesystem::exists(folder, error);
-  if (comm_.rank() == 0 && !is_nothing) {  // else reading its checkpoint will say it
+  if (comm_.rank() == 0) {
+    try {
+      if (!paths_.csv.empty()) MetricsFile::check(paths_.csv);
+      if (!paths_.tensorboard.empty()) io::SummaryWriter::check(paths_.tensorboard);
+    } catch (const Error& e) {
+      failure = e.what();
+    }
+  }
+  if (comm_.rank() == 0 && failure.empty() && !folder.empty() &&
+      !is_nothing) {  // else reading its checkpoint will say it
     try {
       std::filesystem::create_directories(folder, error);
       require<IoError>(!error, folder.string(), ": cannot be created: ", error.message());
@@ -31,8 +40,21 @@ void RunFolder::lock(bool resume) {
 void RunFolder::open(bool resume, const io::Checkpoint::Position& position, bool tested) {
   if (is_open_) return;
   is_open_ = true;
-  if (!resume && !paths_.folder.empty()) set_aside();
-  if (comm_.rank() != 0) return;
+  std::string failure;
+  if (!resume && !paths_.folder.empty()) comm_.barrier();  // no rank still reads there
+  if (comm_.rank() == 0) {
+    try {
+      if (!resume) set_aside();
+      open_logs(resume, position, tested);
+    } catch (const Error& e) {
+      failure = e.what();
+    }
+  }
+  failure = comm_.broadcast_bytes(failure, 0);
+  require<IoError>(failure.empty(), failure);
+}
+
+void RunFolder::open_logs(bool resume, const io::Checkpoint::Position& position, bool tested) {
   const std::int64_t kept = !resume ? -1 : position.epoch - (tested ? 0 : 1);
   if (!paths_.folder.empty()) metrics_ = MetricsFile(paths_.folder / "metrics.jsonl", kept);
   if (!paths_.csv.empty()) table_ = MetricsFile(paths_.csv, kept);
@@ -44,16 +66,25 @@ void RunFolder::open(bool resume, const io::Checkpoint::Position& position, bool
   }
 }
 
-/// No rank goes on before the folder is clear.
 void RunFolder::set_aside() {
-  comm_.barrier();
-  if (comm_.rank() == 0) {
+  if (!paths_.folder.empty()) {
     const std::filesystem::path previous = move_run_aside(paths_.folder);
     if (out_ != nullptr && !previous.empty())
       *out_ << "the run that was in " << paths_.folder.string() << " is now in "
             << previous.string() << std::endl;
   }
-  comm_.barrier();
+  std::error_code error;
+  if (paths_.csv.empty() || std::filesystem::file_size(paths_.csv, error) == 0 || error) return;
+  int n = 1;
+  const auto numbered = [&] {
+    return std::filesystem::path(paths_.csv) += concat(".previous-", n);
+  };
+  while (std::filesystem::exists(numbered())) ++n;
+  std::filesystem::rename(paths_.csv, numbered(), error);
+  require<IoError>(!error, paths_.csv.string(), ": cannot be renamed: ", error.message());
+  if (out_ != nullptr)
+    *out_ << "the table that was in " << paths_.csv.string() << " is now in " << numbered().string()
+          << std::endl;
 }
 
 void RunFolder::log(const Metrics& metrics, nn::Module& model) {
@@ -64,7 +95,8 @@ void RunFolder::log(const Metrics& metrics, nn::Module& model) {
   for (const auto& [name, value] : metrics)
     if (name != "step") curves_->add_scalar(name, value, step);
   for (const auto& [name, p] : model.named_parameters())
-    if (p.numel() > 0) curves_->add_histogram(name, p, step);
+    if (isfinite(p.detach()).sum().item<std::int64_t>() > 0)  // the loss will complain, and better
+      curves_->add_histogram(name, p, step);
 }
 
 void RunFolder::log_graph(nn::Module& model, const Tensor& input) {

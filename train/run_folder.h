@@ -45,7 +45,9 @@ class RunFolder {
   void log_graph(nn::Module& model, const Tensor& input);
 
  private:
+  // Rank 0's.
   void set_aside();
+  void open_logs(bool resume, const io::Checkpoint::Position& position, bool tested);
 
   RunPaths paths_;
   dist::Communicator& comm_;

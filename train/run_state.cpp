@@ -135,14 +135,13 @@ void RunState::save(const fs::path& directory, const io::Checkpoint::Position& p
   fs::create_directories(state_per_rank ? rank_folder(directory) : directory, error);
   require<IoError>(!error, directory.string(), ": cannot be created: ", error.message());
   if (is_async && !state_per_rank) {
-    if (writing.valid()) writing.get();
+    writing.wait();
     if (comm.rank() != 0) return;
     checkpoint.metadata.insert(own.begin(), own.end());
     checkpoint.model_state = copied(checkpoint.model_state);
     checkpoint.optimizer->tensors = copied(checkpoint.optimizer->tensors);
     checkpoint.communication = copied(checkpoint.communication);
-    writing = std::async(std::launch::async,
-                         [=, keep = keep] { write(directory, checkpoint, keep, is_best); });
+    writing.start([=, keep = keep] { write(directory, checkpoint, keep, is_best); });
     return;
   }
   if (state_per_rank && comm.rank() != 0) {
@@ -159,7 +158,7 @@ void RunState::save(const fs::path& directory, const io::Checkpoint::Position& p
 
 void RunState::finish() {
   if (!is_async) return;
-  if (writing.valid()) writing.get();
+  writing.wait();
   comm.barrier();
 }
 
@@ -241,6 +240,7 @@ io::Checkpoint RunState::read(const fs::path& path, const fs::path& directory) c
 }
 
 RunState::Restored RunState::restore(const fs::path& directory) {
+  finish_background_writes();  // of a run that failed in this process
   // Rank 0 looks: what others see of a folder on a network may be older.
   const fs::path newest = checkpoint_path(directory);
   std::string names;

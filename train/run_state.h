@@ -14,13 +14,13 @@
 // on from the one before.
 
 #include <filesystem>
-#include <future>
 
 #include "dist/communicator.h"
 #include "io/checkpoint.h"
 #include "nn/module.h"
 #include "optim/lr_schedule.h"
 #include "optim/optimizer.h"
+#include "train/background_write.h"
 
 namespace rondo::train {
 
@@ -39,7 +39,7 @@ struct RunState {
   /// at a time. Costs memory for the copy. Not with state_per_rank: there the last of several
   /// ranks' files makes a checkpoint, for which they must wait for each other.
   bool is_async = false;
-  std::future<void> writing = {};
+  BackgroundWrite writing = {};
 
   /// Writes DIR/checkpoint.safetensors. Kept with it are `metadata`, which is the same on all
   /// ranks, and what is this rank's `own`; under DDP rank 0's. Two saves at one position may differ

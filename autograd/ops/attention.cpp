@@ -84,7 +84,8 @@ Mask mask_for(const Tensor& q, const Tensor& k, const AttentionOptions& options)
   if (!options.attn_mask.defined() || k.size(-2) == 0) return {};
   const Tensor& mask = options.attn_mask;
   const Tensor bias = mask.dtype() == boolean ? allowed(mask) : mask;
-  if (bias.dim() == 0 || bias.size(-1) == 0) return {bias, {}};
+  if (bias.dim() == 0) return mask_for(q, k, {.attn_mask = expand(mask, {1, 1})});
+  if (bias.size(-1) == 0) return {bias, {}};
   const Tensor blind = no_grad([&] { return eq(max(bias.detach(), -1, true).values, -infinity); });
   return {masked_fill(bias, blind, 0.0), blind};
 }
@@ -104,15 +105,18 @@ AttentionResult attention_with_weights(const Tensor& q, const Tensor& k, const T
   const double features = static_cast<double>(std::max<std::int64_t>(q.size(-1), 1));
   const double scale = options.scale.value_or(1 / std::sqrt(features));
 
+  // Scores of 16 bits would be wrong by whole steps of the exponential that they go into.
+  const bool is_narrow = size_of(q.dtype()) == 2;
+  const auto wide = [&](const Tensor& x) { return is_narrow ? x.to(f32) : x; };
   // The scale goes to the queries, of which there are fewer numbers than of scores.
-  Tensor scores = bmm(as_batch(q * scale, batch), transpose(as_batch(k, batch), 1, 2));
+  Tensor scores = bmm(as_batch(wide(q) * scale, batch), transpose(as_batch(wide(k), batch), 1, 2));
   const Mask mask = mask_for(q, k, options);
   if (mask.bias.defined()) {
     require<ShapeError>(broadcasts_to(mask.bias.shape(), scored), name, ": a mask of ",
                         mask.bias.shape(), " for scores of ", scored);
     scores = reshape(scores, scored) + mask.bias;
   }
-  Tensor weights = dropout(softmax(scores, -1), options.dropout_p);
+  Tensor weights = dropout(softmax(scores, -1), options.dropout_p).to(v.dtype());
   Tensor output =
       reshape(bmm(reshape(weights, {numel_of(batch), q.size(-2), k.size(-2)}), as_batch(v, batch)),
               joined(batch, q.size(-2), v.size(-1)));

@@ -40,6 +40,7 @@
 #include "predict.h"
 #include "train/evaluate.h"
 #include "train/fit.h"
+#include "train/metrics.h"
 #include "train/run_state.h"
 #include "train/share_of_data.h"
 
@@ -97,8 +98,7 @@ class Program {
     check_json();
     // What cannot be written at the end of a run is said at its beginning.
     if (comm_->rank() == 0 && !flags_.trace.empty()) io::AtomicFile probe(flags_.trace);
-    if (!flags_.csv.empty())
-      io::require_writable_folder(std::filesystem::path(flags_.csv).parent_path());
+    if (!flags_.csv.empty()) train::MetricsFile::check(flags_.csv);
     if (!flags_.tensorboard.empty()) io::SummaryWriter::check(flags_.tensorboard);
     const bool trains = !flags_.eval && flags_.predict.empty();
     require(!trains || flags_.batch % comm_->world_size() == 0, "--batch ", flags_.batch,

@@ -88,6 +88,26 @@ TEST(Attention, OfNothing) {
   EXPECT_TRUE(identical(none, zeros({2, 5})));  // an average of no values
 }
 
+TEST(Attention, OneNumberMayMaskAll) {
+  const Tensor q = ones({2, 4}), k = ones({3, 4}), v = ones({3, 5});
+  const auto masked = [&](const Tensor& mask) {
+    return scaled_dot_product_attention(q, k, v, {.attn_mask = mask});
+  };
+  EXPECT_TRUE(identical(masked(zeros({}, {.dtype = boolean})), zeros({2, 5})));
+  EXPECT_TRUE(all_close(masked(ones({}, {.dtype = boolean})), ones({2, 5}), tolerance(f32, 3)));
+}
+
+TEST(Attention, ScoresOf16BitsKeepTheirDigits) {
+  // Scores up to 75, whose steps in bf16 are 1/2. What is left is the rounding of the weights,
+  // which add up to 1, and of the result: 2^-9 of the largest value each.
+  const auto rounded = [](std::uint32_t key) { return fill({16, 8}, key, 5).to(f32).to(bf16); };
+  const Tensor q = rounded(1), k = rounded(2), v = rounded(3);
+  const Tensor expected = scaled_dot_product_attention(q.to(f32), k.to(f32), v.to(f32));
+  const Tensor y = scaled_dot_product_attention(q, k, v);
+  EXPECT_EQ(y.dtype(), bf16);
+  EXPECT_TRUE(all_close(y.to(f32), expected, 2 * 0x1p-9 * v.to(f32).abs().max().item<double>()));
+}
+
 TEST(AttentionErrors, NameShapesAndTypes) {
   const Tensor q = zeros({2, 5, 4}), k = zeros({2, 7, 4}), v = zeros({2, 7, 6});
   const auto run = [&](const AttentionOptions& options) {

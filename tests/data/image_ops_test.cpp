@@ -1,4 +1,5 @@
-// Every function against torchvision's on PIL images (tests/golden/make_images.py), bit for bit:
+// Every function against torchvision's on PIL images (tests/golden/make_images.py), bit for bit, at
+// sizes that all versions of PIL scale along rows first (docs/decisions.md, "Pictures"):
 // one way of rounding differently would show somewhere in these pixels.
 
 #include "data/image_ops.h"

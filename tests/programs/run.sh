@@ -66,7 +66,11 @@ train) # one process: JSON, checkpoint, metrics, evaluation and prediction from 
     [ "$(cat logs/board/* | strings | grep -c weight)" -ge 3 ] || fail "no histogram of the weights in logs/board"
     printf 'no table\n' >logs/other.csv
     fails_saying "logs/other.csv: begins with no column named epoch" \
-      "$bin/fashion_mlp" "${logs[@]}" --epochs 1 --csv logs/other.csv
+      "${mpirun[@]}" -np 2 "$bin/fashion_mlp" "${logs[@]}" --epochs 1 --csv logs/other.csv
+    [ -e logged/checkpoint.safetensors ] || fail "a run was moved aside for one that could not start"
+    succeeds "$bin/fashion_mlp" "${logs[@]}" --epochs 1 --csv bare.csv
+    succeeds "$bin/fashion_mlp" "${logs[@]}" --epochs 2 --csv bare.csv
+    [ "$(wc -l <bare.csv.previous-1)" = 2 ] && [ "$(wc -l <bare.csv)" = 3 ] || fail "a new run has lost the table of the one before"
     fails_saying "result.json is not a folder that may be written to" \
       "$bin/fashion_mlp" "${logs[@]}" --epochs 1 --tensorboard result.json/x
   else
@@ -357,6 +361,15 @@ lessons) # the examples that explain: they end well and say what they promise
     [ "$(sed -n '/^---$/,/^---$/p' "$log" | wc -c)" = 29 ] || fail "05_text --model $model does not write 20 characters"
   done
   fails_saying "nowhere" "$bin/05_text" --text nowhere
+  if [ -n "${RONDO_DATA:-}" ]; then # an MLP and a ResNet in bytes: at most half a point lost, a quarter of the size
+    for model in mlp resnet; do
+      succeeds "$bin/06_quantize" --model $model --weights "$RONDO_DATA/weights/cifar10_resnet20_zip.pth" --train-steps 300 --test-images 2000 --qat-steps 20 --save $model
+      awk '$3 == "%" { right[$1] = $2; size[$1] = $5; n++ }
+           END { for (k in right) if (k != "f32" && (right[k] < right["f32"] - 0.5 || size[k] * 3.5 > size["f32"])) exit 1; exit n < 2 }' "$log" ||
+        fail "06_quantize --model $model loses too much, or saves too little"
+    done
+  fi
+  fails_saying "nothing.pth" "$bin/06_quantize" --model resnet --weights nothing.pth
   echo short >short.txt
   fails_saying "6 characters are too few for windows of 64" "$bin/05_text" --text short.txt
   ;;
@@ -364,6 +377,9 @@ benches) # what scripts may rely on of the benchmarks: they run, and their JSON 
   succeeds "$bin/train_step" --model mlp --batch 8 --seconds 0.01 --json step.json
   for name in img_per_s ms_per_step; do [ -n "$(field $name step.json)" ] || fail "train_step: no $name"; done
   succeeds "$bin/train_step" --model resnet20 --batch 4 --dtype bf16 --infer --seconds 0.01
+  succeeds "$bin/train_step" --model mlp --hidden 64 --batch 4 --dtype i8 --infer --seconds 0.01
+  succeeds "$bin/train_step" --model resnet20 --batch 4 --dtype i8 --infer --seconds 0.01
+  fails_saying "--dtype i8 is for --infer on the CPU" "$bin/train_step" --model mlp --dtype i8
   # Without AVX-512 too, oneDNN must have a fast kernel for every convolution, not its plain loops.
   DNNL_MAX_CPU_ISA=AVX2 DNNL_VERBOSE=1 "$bin/train_step" --model resnet20 --batch 4 --seconds 0.01 >verbose.txt || fail "train_step fails with AVX2"
   grep -q convolution, verbose.txt || fail "oneDNN says nothing of its convolutions"

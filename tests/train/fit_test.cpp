@@ -17,6 +17,7 @@
 #include "support/errors.h"
 #include "support/support.h"
 #include "tensor/creation.h"
+#include "train/background_write.h"
 #include "train/metrics.h"
 #include "train/progress.h"
 
@@ -44,7 +45,10 @@ class Fit : public ::testing::Test {
         concat("rondo_fit_", ::testing::UnitTest::GetInstance()->random_seed(), "_", getpid());
     fs::remove_all(folder_);
   }
-  void TearDown() override { fs::remove_all(folder_); }
+  void TearDown() override {
+    train::finish_background_writes();
+    fs::remove_all(folder_);
+  }
 
   struct Outcome {
     train::FitResult result;

@@ -32,11 +32,34 @@ TEST(MetricsTable, KeepsTheRowsOfTheEpochsThatAreNotRepeated) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder / "run.csv";
   std::ofstream(path) << "epoch,step,loss\n1,10,2.5\n2,20,1.5\n3,3";  // cut short
+  MetricsFile::check(path);
   MetricsFile file(path, 1);
   file.write({{"epoch", 2}, {"step", 20}, {"loss", 1}});
   EXPECT_EQ(text_of(path), "epoch,step,loss\n1,10,2.5\n2,20,1\n");
   EXPECT_ERROR(file.write({{"epoch", 3}, {"step", 30}, {"accuracy", 1}}), IoError,
                "run.csv: its columns are epoch,step,loss");
+}
+
+TEST(MetricsTable, TakesNoNumberThatMayHaveLostItsEnd) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "run.csv";
+  std::ofstream(path) << "epoch,step,loss\r\n1,10,2.5\r\n2,20,1.2";
+  MetricsFile file(path, 2);
+  file.write({{"epoch", 2}, {"step", 20}, {"loss", 1.25}});
+  EXPECT_EQ(text_of(path), "epoch,step,loss\n1,10,2.5\n2,20,1.25\n");
+}
+
+TEST(MetricsTable, SaysBeforehandWhatIsWrong) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "run.csv");
+  EXPECT_ERROR(MetricsFile::check(folder / "run.csv"), IoError, "run.csv: is a folder");
+  std::ofstream(folder / "other.csv") << "name,price\n";
+  EXPECT_ERROR(MetricsFile::check(folder / "other.csv"), IoError,
+               "begins with no column named epoch");
+  EXPECT_EQ(text_of(folder / "other.csv"), "name,price\n");
+  std::ofstream(folder / "file") << "";
+  EXPECT_ERROR(MetricsFile::check(folder / "file/run.csv"), IoError, "is not a folder");
+  MetricsFile::check("run.csv");  // in the current folder
 }
 
 TEST(MetricsTable, ANewRunReplacesARunButNothingElse) {

@@ -1,0 +1,62 @@
+#include "train/background_write.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace rondo::train {
+namespace {
+
+struct Unfinished {
+  std::mutex mutex;
+  std::vector<std::future<void>> tasks;
+};
+Unfinished& unfinished() {
+  static auto* all = new Unfinished;  // never destroyed: used at the end of the process
+  return *all;
+}
+
+void finish(std::future<void> task) {
+  try {
+    task.get();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "warning: %s\n", error.what());
+  }
+}
+
+}  // namespace
+
+void BackgroundWrite::start(std::function<void()> write) {
+  wait();
+  finish_background_writes();  // of an earlier run: this one may go to the same file
+  task_ = std::async(std::launch::async, std::move(write));
+}
+
+void BackgroundWrite::wait() {
+  if (task_.valid()) task_.get();
+}
+
+BackgroundWrite::~BackgroundWrite() {
+  if (!task_.valid()) return;
+  if (std::uncaught_exceptions() == 0) {
+    finish(std::move(task_));
+    return;
+  }
+  [[maybe_unused]] static const int registered = std::atexit(finish_background_writes);
+  std::lock_guard lock(unfinished().mutex);
+  unfinished().tasks.push_back(std::move(task_));
+}
+
+void finish_background_writes() {
+  std::vector<std::future<void>> tasks;
+  {
+    std::lock_guard lock(unfinished().mutex);
+    std::swap(tasks, unfinished().tasks);
+  }
+  for (std::future<void>& task : tasks) finish(std::move(task));
+}
+
+}  // namespace rondo::train

@@ -1,0 +1,31 @@
+#pragma once
+// BackgroundWrite: one thing being written by a thread while the training goes on.
+
+#include <functional>
+#include <future>
+
+namespace rondo::train {
+
+class BackgroundWrite {
+ public:
+  BackgroundWrite() = default;
+  BackgroundWrite(BackgroundWrite&&) = default;
+  BackgroundWrite& operator=(BackgroundWrite&&) = delete;
+  /// Waits for what is being written, and says on standard error what went wrong with it, unless an
+  /// error is on its way up: then the write goes on by itself, so that this rank tells the others
+  /// at once what happened (dist/run.cpp gives them two seconds), and the process waits for it at
+  /// its end.
+  ~BackgroundWrite();
+
+  /// Waits for the one before, and throws what that threw, and for those left to themselves.
+  void start(std::function<void()> write);
+  void wait();
+
+ private:
+  std::future<void> task_;
+};
+
+/// Waits for those that were left to themselves; runs at the end of the process as well.
+void finish_background_writes();
+
+}  // namespace rondo::train
