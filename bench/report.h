@@ -47,11 +47,16 @@ struct Workload {
   nn::AnyModule model;
   Tensor input, target;
 
-  Workload(const std::string& name, std::int64_t batch) {
+  /// `hidden`: the width of "mlp".
+  Workload(const std::string& name, std::int64_t batch, std::int64_t hidden = 512) {
     const bool imagenet = name == "resnet50";
     const std::int64_t classes = imagenet ? 1000 : 10, side = imagenet ? 224 : 32;
-    model = nn::make_model(
-        name, {.num_classes = classes, .stem = imagenet ? nn::Stem::imagenet : nn::Stem::cifar});
+    if (name == "mlp") {
+      model = nn::Mlp({.hidden = hidden});
+    } else {
+      model = nn::make_model(
+          name, {.num_classes = classes, .stem = imagenet ? nn::Stem::imagenet : nn::Stem::cifar});
+    }
     input = name == "mlp" ? randn({batch, 1, 28, 28})
                           : randn({batch, 3, side, side}).contiguous(MemoryFormat::channels_last);
     target = randint(0, classes, {batch});

@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <optional>
 
 #include "autograd/grad_mode.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/shape.h"
+#include "nn/quantized/prepare.h"
 #include "optim/sgd.h"
 #include "report.h"
 #include "tensor/cuda.h"
@@ -24,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 struct Settings {
   std::string model = "resnet20", dtype = "f32", device = "cpu", json;
-  std::int64_t batch = 128;
+  std::int64_t batch = 128, hidden = 512;
   int threads = 0;
   double seconds = 10;
   bool infer = false, graph = false;
@@ -52,20 +54,37 @@ std::vector<double> measure(double seconds, Device device, Step step) {
   return times;
 }
 
+/// In bytes: the MLP's products dynamically, as there is nothing else in it, the others by ranges.
+void quantize(nn::Module& model, const Tensor& x, const std::string& name) {
+  model.eval();
+  if (name == "mlp") {
+    nn::quantize_dynamic(model);
+    return;
+  }
+  NoGradGuard no_grad;
+  nn::prepare(model, x);
+  (void)model(x);
+  nn::convert(model);
+}
+
 int run(const Settings& s) {
   if (s.threads > 0) omp_set_num_threads(s.threads);
   manual_seed(1);
-  bench::Workload work(s.model, s.batch);
+  bench::Workload work(s.model, s.batch, s.hidden);
   nn::AnyModule& model = work.model;
-  DType dtype = parse_dtype(s.dtype);
+  const bool in_bytes = s.dtype == "i8";
+  require(!in_bytes || (s.infer && s.device == "cpu"), "--dtype i8 is for --infer on the CPU");
+  const DType dtype = in_bytes ? f32 : parse_dtype(s.dtype);
   if (dtype != f32) bench::convert(model.get(), dtype);
+  if (in_bytes) quantize(model, work.input, s.model);
   const Device device = Device::parse(s.device);
   if (device.is_cuda()) cuda::require_device(device.index);
   require(device.is_cuda() || !s.graph, "--graph needs a GPU: --device cuda");
   model.to(device);
   const data::Batch batch{work.input.to(dtype).to(device), work.target.to(device)};
   const Tensor& x = batch.input;
-  optim::SGD sgd(model.parameters(), {.lr = 1e-3, .momentum = 0.9});
+  std::optional<optim::SGD> sgd;
+  if (!s.infer) sgd.emplace(model.parameters(), optim::SgdOptions{.lr = 1e-3, .momentum = 0.9});
 
   std::vector<double> times;
   if (s.infer) {
@@ -77,7 +96,7 @@ int run(const Settings& s) {
       return cross_entropy(y.to(f32), target);
     };
     train::TrainStep step(
-        {.model = model, .optimizer = sgd, .criterion = criterion, .graph = s.graph});
+        {.model = model, .optimizer = *sgd, .criterion = criterion, .graph = s.graph});
     times = measure(s.seconds, device, [&] {
       step(batch, {});
       (void)step.take_losses();
@@ -85,15 +104,16 @@ int run(const Settings& s) {
   } else {
     times = measure(s.seconds, device, [&] {
       Tensor loss = cross_entropy(model(x).to(f32), batch.target);
-      sgd.zero_grad();
+      sgd->zero_grad();
       loss.backward();
-      sgd.step();
+      sgd->step();
     });
   }
   const double median = bench::median(times);
   nlohmann::json result = {{"framework", "rondo"},
                            {"model", s.model},
                            {"batch", s.batch},
+                           {"hidden", s.hidden},
                            {"dtype", s.dtype},
                            {"mode", s.infer ? "infer" : "train"},
                            {"device", s.device},
@@ -122,8 +142,9 @@ int main(int argc, char** argv) {
   app.add_option("--batch", s.batch, "images in a step")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--dtype", s.dtype, "f32, bf16 or f16")
-      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
+  app.add_option("--hidden", s.hidden, "width of the mlp")->check(CLI::PositiveNumber);
+  app.add_option("--dtype", s.dtype, "f32, bf16, f16, or i8: quantised, with --infer")
+      ->check(CLI::IsMember({"f32", "bf16", "f16", "i8"}))
       ->capture_default_str();
   app.add_flag("--infer", s.infer, "forward only, without a tape");
   app.add_option("--threads", s.threads, "OpenMP threads; 0: all")->check(CLI::NonNegativeNumber);

@@ -2,6 +2,8 @@
 
 #include "nn/batch_norm.h"
 
+#include "autograd/ops/activation.h"
+#include "autograd/ops/arithmetic.h"
 #include "autograd/ops/norm.h"
 #include "nn/observe.h"
 #include "tensor/backend.h"
@@ -24,6 +26,8 @@ BatchNorm::BatchNorm(std::int64_t num_features, const BatchNormOptions& options)
 }
 
 Tensor BatchNorm::operator()(const Tensor& x, const Fusion& fusion) {
+  if (auto* folded = dynamic_cast<FoldedBatchNorm*>(&self())) return folded->run(x, fusion);
+  if (substitute() != nullptr) return FoldedBatchNorm().run(Module::operator()(x), fusion);
   detail::Running running(*this);
   return detail::observed(*this, x, run(x, fusion));
 }
@@ -43,6 +47,22 @@ Tensor BatchNorm::run(const Tensor& x, const Fusion& fusion) {
                      .residual = fusion.residual,
                      .relu = fusion.relu,
                      .sum_over_ranks = is_training() ? sum_over_ranks : nullptr});
+}
+
+Tensor FoldedBatchNorm::run(const Tensor& x, const Fusion& fusion) {
+  if (!does_relu) {
+    require(fusion.relu && !fusion.residual.defined(),
+            "FoldedBatchNorm: behind a convolution that does the relu, as all calls wanted before "
+            "convert, this call does not want it");
+    return x;
+  }
+  if (counts) ++(fusion.relu && !fusion.residual.defined() ? relus : others);
+  if (!fusion.residual.defined()) return fusion.relu ? relu(x) : x;
+  const Tensor sum = x + fusion.residual;
+  if (!fusion.relu) return sum;
+  if (GradMode::is_enabled()) return relu(sum);
+  apply_activation(Activation::relu, sum);
+  return sum;
 }
 
 void BatchNorm1d::check(const Tensor& x) const {

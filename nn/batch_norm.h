@@ -54,6 +54,18 @@ struct BatchNorm : Module {
   Tensor run(const Tensor& x, const Fusion& fusion);
 };
 
+/// What stands in a batch norm's place once it is part of the convolution before it
+/// (nn/quantized/prepare.h): the residual and the relu are left to do, or neither.
+struct FoldedBatchNorm : Module {
+  bool does_relu = true;  // false: the convolution does
+  /// How it was called: with a relu alone, and otherwise. Counted until convert.
+  std::int64_t relus = 0, others = 0;
+  bool counts = true;
+
+  Tensor forward(const Tensor& x) override { return run(x, {}); }
+  Tensor run(const Tensor& x, const Fusion& fusion);
+};
+
 /// x (N, C) or (N, C, L). Agrees with torch.nn.BatchNorm1d. Throws ShapeError for other ranks.
 struct BatchNorm1d : BatchNorm {
   BatchNorm1d(std::int64_t num_features, const BatchNormOptions& options = {})

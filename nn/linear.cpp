@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "autograd/ops/activation.h"
 #include "autograd/ops/matmul.h"
 #include "nn/init.h"
 #include "nn/observe.h"
@@ -30,6 +31,12 @@ Linear::Linear(std::int64_t in_features, std::int64_t out_features, LinearOption
 Tensor Linear::forward(const Tensor& x) { return linear(x, weight, bias); }
 
 Tensor Linear::operator()(const Tensor& x, Activation activation) {
+  if (substitute() != nullptr) {
+    const Tensor y = Module::operator()(x);
+    return activation == Activation::relu        ? relu(y)
+           : activation == Activation::gelu_tanh ? gelu(y, GeluApproximation::tanh)
+                                                 : y;
+  }
   detail::Running running(*this);
   return detail::observed(*this, x, linear(x, weight, bias, activation));
 }

@@ -95,6 +95,49 @@ bool may_be_absent(const std::string& name) { return name.ends_with("num_batches
 
 }  // namespace
 
+namespace {
+
+/// Lets go of a module's tensors and of those below it, which others may still hold.
+void clear(Module& module) {
+  walk(module, [](const std::string&, Module&, Members& members) {
+    for (auto* tensors : {&members.parameters, &members.buffers})
+      for (auto& [name, tensor] : *tensors) *tensor = {};
+  });
+}
+
+/// The child of that name as `visit` shows it, before its self().
+struct FindChild final : Visitor {
+  explicit FindChild(std::string_view name) : name(name) {}
+  void parameter(std::string_view, Tensor&) override {}
+  void buffer(std::string_view, Tensor&) override {}
+  void child(std::string_view child_name, Module& module) override {
+    if (child_name == name) found = &module;
+  }
+  std::string_view name;
+  Module* found = nullptr;
+};
+
+}  // namespace
+
+void Module::set_submodule(const std::string& path, AnyModule module) {
+  require(module.has_value(), "set_submodule: there is no module to put at \"", path, "\"");
+  Module* place = this;
+  for (std::size_t begin = 0; begin < path.size();) {
+    const std::size_t end = std::min(path.find('.', begin), path.size());
+    FindChild find(std::string_view(path).substr(begin, end - begin));
+    place->self().visit(find);
+    require(find.found != nullptr, "set_submodule: there is no module at \"", path, "\"");
+    place = find.found;
+    begin = end + 1;
+  }
+  clear(place->self());
+  if (auto* any = dynamic_cast<AnyModule*>(place)) {
+    *any = std::move(module);
+  } else {
+    place->substitute_ = detail::Held(std::move(module));
+  }
+}
+
 Tensor Module::operator()(const Tensor& x) {
   Module& module = self();
   detail::Running running(module);
@@ -244,11 +287,20 @@ void Module::apply(const std::function<void(Module&)>& f) {
 }
 
 Module& AnyModule::get() const {
-  require(module_ != nullptr, "AnyModule: use of an empty one");
-  return module_->self();
+  require(has_value(), "AnyModule: use of an empty one");
+  return held_.get()->self();
 }
 
 namespace detail {
+
+Held::Held(const Held& other)
+    : module_(other.module_ ? other.copy_(*other.module_) : nullptr), copy_(other.copy_) {}
+Held& Held::operator=(Held other) noexcept {
+  std::swap(module_, other.module_);
+  std::swap(copy_, other.copy_);
+  return *this;
+}
+Held::~Held() = default;
 
 void unshare(Module& module) {
   NoGradGuard no_grad;

@@ -51,6 +51,30 @@ struct NamedTensor {
 /// Names in the order of declaration, as PyTorch's state_dict.
 using StateDict = std::vector<NamedTensor>;
 
+class AnyModule;
+
+namespace detail {
+/// A module of a type that is known where it is put in: copied as that type, or none.
+class Held {
+ public:
+  Held() = default;
+  template <class M>
+  explicit Held(M module)
+      : module_(std::make_unique<M>(std::move(module))), copy_([](const Module& m) {
+          return std::unique_ptr<Module>(std::make_unique<M>(static_cast<const M&>(m)));
+        }) {}
+  Held(const Held& other);
+  Held(Held&&) noexcept = default;
+  Held& operator=(Held other) noexcept;
+  ~Held();
+  Module* get() const { return module_.get(); }
+
+ private:
+  std::unique_ptr<Module> module_;
+  std::unique_ptr<Module> (*copy_)(const Module&) = nullptr;
+};
+}  // namespace detail
+
 class Module {
  public:
   Module() = default;
@@ -64,9 +88,10 @@ class Module {
   virtual void visit(Visitor&) {}
   /// Runs forward. Under AnomalyMode the nodes made meanwhile remember this module's name.
   Tensor operator()(const Tensor& x);
-  /// The module that does the work: this one, or the one that an AnyModule holds. Whatever goes
-  /// through a tree of modules (train, apply, named_modules) stops at these.
-  virtual const Module& self() const { return *this; }
+  /// The module that does the work: this one, the one that an AnyModule holds, or the one that was
+  /// put in this one's place. Whatever goes through a tree of modules (train, apply, named_modules)
+  /// stops at these.
+  virtual const Module& self() const { return substitute() ? substitute()->self() : *this; }
   Module& self() { return const_cast<Module&>(std::as_const(*this).self()); }
 
   bool is_training() const { return self().training_; }
@@ -81,6 +106,11 @@ class Module {
   /// This module ("") and all below it, parents first.
   std::vector<std::pair<std::string, Module*>> named_modules();
   std::int64_t num_parameters();
+  /// Puts `module` in the place of the one at `path` ("layer1.0.conv1"; "" for this one), whatever
+  /// type its owner declared it as: from then on that is what runs there and what all of the above
+  /// and below see. What was there is gone with its parameters, but for those that others share.
+  /// Throws Error when there is none at that path.
+  void set_submodule(const std::string& path, AnyModule module);
 
   /// Converts floating-point parameters and buffers in place: optimizers that hold them see it too.
   /// Throws DTypeError for a dtype that is no float. A module may keep some in another precision
@@ -113,7 +143,12 @@ class Module {
   /// Applies f to this module and all below it, children first.
   void apply(const std::function<void(Module&)>& f);
 
+ protected:
+  /// What was put in this module's place; null: nothing.
+  const Module* substitute() const { return substitute_.get(); }
+
  private:
+  detail::Held substitute_;
   bool training_ = true;
 };
 
@@ -127,26 +162,13 @@ class AnyModule final : public Module {
   AnyModule() = default;
   template <class M>
   requires(std::is_base_of_v<Module, M> && !std::is_same_v<M, AnyModule>) AnyModule(M module)
-      : module_(std::make_unique<M>(std::move(module))), copy_([](const Module& m) {
-          return std::unique_ptr<Module>(std::make_unique<M>(static_cast<const M&>(m)));
-        }) {}
-  AnyModule(const AnyModule& other)
-      : Module(other),
-        module_(other.module_ ? other.copy_(*other.module_) : nullptr),
-        copy_(other.copy_) {}
-  AnyModule(AnyModule&&) = default;
-  AnyModule& operator=(AnyModule other) {
-    Module::operator=(other);
-    module_ = std::move(other.module_);
-    copy_ = other.copy_;
-    return *this;
-  }
+      : held_(std::move(module)) {}
 
-  bool has_value() const { return module_ != nullptr; }
+  bool has_value() const { return held_.get() != nullptr; }
   /// The held module; throws Error when there is none.
   Module& get() const;
   const Module& self() const override {
-    return module_ ? std::as_const(*module_).self() : static_cast<const Module&>(*this);
+    return has_value() ? std::as_const(*held_.get()).self() : static_cast<const Module&>(*this);
   }
   /// The module as M; throws Error when it is something else.
   template <class M>
@@ -159,12 +181,11 @@ class AnyModule final : public Module {
   using Module::self;
   /// Transparent: shows the held module's members as its own, so that names have no extra level.
   void visit(Visitor& v) override {
-    if (module_) module_->visit(v);
+    if (has_value()) get().visit(v);
   }
 
  private:
-  std::unique_ptr<Module> module_;
-  std::unique_ptr<Module> (*copy_)(const Module&) = nullptr;
+  detail::Held held_;
 };
 
 namespace detail {

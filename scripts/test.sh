@@ -42,6 +42,8 @@ jobs=$(nproc)
 launcher=()
 if command -v ccache >/dev/null; then
   launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
+  # What one clone compiled serves all others: paths below the clone are hashed as relative ones.
+  export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 fi
 
 folder_of() {

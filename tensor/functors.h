@@ -160,7 +160,7 @@ RONDO_HD bool visit_unary_any(UnaryOp op, OpParams p, F&& f) {
 /// Ops of floating-point numbers only.
 RONDO_WHERE_CALLED
 template <class T, class F>
-RONDO_HD bool visit_unary_float(UnaryOp op, F&& f) {
+RONDO_HD bool visit_unary_float(UnaryOp op, OpParams p, F&& f) {
   using namespace functors;
   switch (op) {
     case UnaryOp::exp:
@@ -219,6 +219,15 @@ RONDO_HD bool visit_unary_float(UnaryOp op, F&& f) {
       return f([] RONDO_HD(T x) { return T(x == x && x - x != x - x); }), true;
     case UnaryOp::isfinite:
       return f([] RONDO_HD(T x) { return T(x - x == x - x); }), true;
+    case UnaryOp::fake_quantize: {
+      const T scale = T(p.alpha), inverse = T(1) / scale, low = T(p.beta), high = T(p.gamma);
+      return f([=] RONDO_HD(T x) {
+               T q = std::nearbyint(x * inverse);
+               q = q < low ? low : q;  // NaN stays
+               return (q > high ? high : q) * scale;
+             }),
+             true;
+    }
     default:
       return false;
   }
@@ -230,7 +239,7 @@ template <class T, class F>
 RONDO_HD void visit_unary(UnaryOp op, OpParams params, F&& f) {
   if (visit_unary_any<T>(op, params, f)) return;
   if constexpr (std::is_floating_point_v<T>) {
-    if (visit_unary_float<T>(op, f)) return;
+    if (visit_unary_float<T>(op, params, f)) return;
   }
   functors::refuse_integers();
 }
@@ -293,7 +302,7 @@ RONDO_HD bool visit_binary_any(BinaryOp op, OpParams p, F&& f) {
 /// Ops of floating-point numbers only.
 RONDO_WHERE_CALLED
 template <class T, class F>
-RONDO_HD bool visit_binary_float(BinaryOp op, F&& f) {
+RONDO_HD bool visit_binary_float(BinaryOp op, OpParams p, F&& f) {
   using namespace functors;
   switch (op) {
     case BinaryOp::div:
@@ -324,6 +333,14 @@ RONDO_HD bool visit_binary_float(BinaryOp op, F&& f) {
                return dy * s * (T(1) + x * (T(1) - s));
              }),
              true;
+    case BinaryOp::fake_quantize_backward: {
+      const T inverse = T(1) / T(p.alpha), low = T(p.beta), high = T(p.gamma);
+      return f([=] RONDO_HD(T dy, T x) {
+               const T q = std::nearbyint(x * inverse);
+               return q >= low && q <= high ? dy : T(0);
+             }),
+             true;
+    }
     default:
       return false;
   }
@@ -334,7 +351,7 @@ template <class T, class F>
 RONDO_HD void visit_binary(BinaryOp op, OpParams params, F&& f) {
   if (visit_binary_any<T>(op, params, f)) return;
   if constexpr (std::is_floating_point_v<T>) {
-    if (visit_binary_float<T>(op, f)) return;
+    if (visit_binary_float<T>(op, params, f)) return;
   }
   functors::refuse_integers();
 }

@@ -10,9 +10,9 @@ from torch import nn
 
 
 class Mlp(nn.Sequential):
-    def __init__(self):
+    def __init__(self, hidden=512):
         super().__init__(
-            nn.Flatten(), nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)
+            nn.Flatten(), nn.Linear(784, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 10)
         )
 
 
@@ -88,12 +88,12 @@ class ResNet(nn.Module):
         return self.fc(self.layers(x))
 
 
-def make(name, stem="cifar"):
+def make(name, stem="cifar", hidden=512):
     """The model and the shape of one of its inputs."""
     classes, image = (1000, (3, 224, 224)) if stem == "imagenet" else (10, (3, 32, 32))
     wide = (64, 128, 256, 512)
     if name == "mlp":
-        return Mlp(), (1, 28, 28)
+        return Mlp(hidden), (1, 28, 28)
     if name == "resnet20":
         return ResNet(BasicBlock, (3, 3, 3), (16, 32, 64), "cifar", "A", 10), (3, 32, 32)
     if name == "resnet18":

@@ -21,7 +21,9 @@ def parse():
     parser.add_argument("--model", default="resnet20", help="mlp, resnet20, resnet18 or resnet50")
     parser.add_argument("--stem", choices=["cifar", "imagenet"], help="of resnet18 and resnet50")
     parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--dtype", default="f32", choices=["f32", "bf16", "f16"])
+    parser.add_argument("--dtype", default="f32", choices=["f32", "bf16", "f16", "i8"],
+                        help="i8: quantised, with --infer")
+    parser.add_argument("--hidden", type=int, default=512, help="width of the mlp")
     parser.add_argument("--infer", action="store_true", help="inference instead of training")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--seconds", type=float, default=10, help="measured for each setting")
@@ -48,13 +50,29 @@ import torch.nn.functional as F  # noqa: E402
 import models  # noqa: E402
 
 
-DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "i8": torch.float32}
+
+
+def quantize(model, x):
+    """The mlp dynamically, the others by the ranges that x shows."""
+    import warnings
+
+    import torch.ao.quantization as aq
+    from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
+
+    warnings.simplefilter("ignore")
+    if args.model == "mlp":
+        return aq.quantize_dynamic(model, {torch.nn.Linear})
+    prepared = prepare_fx(model, aq.get_default_qconfig_mapping("x86"), (x,))
+    with torch.no_grad():
+        prepared(x)
+    return convert_fx(prepared)
 
 
 def make_step(layout, compiled, weights):
     torch.manual_seed(0)
     torch.backends.cudnn.benchmark = True
-    model, shape = models.make(args.model, args.stem)
+    model, shape = models.make(args.model, args.stem, args.hidden)
     model = model.to(args.device)
     classes = 1000 if args.stem == "imagenet" else 10
     x = torch.randn(args.batch, *shape).to(args.device)
@@ -64,9 +82,11 @@ def make_step(layout, compiled, weights):
     if layout == "channels_last":
         model, x = model.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
     model.train(not args.infer)
+    if args.dtype == "i8":
+        model = quantize(model, x)
     mode = "max-autotune" if compiled == "max-autotune" else "default"
     forward = torch.compile(model, mode=mode) if compiled else model
-    cast = torch.autocast(args.device, dtype=DTYPES[args.dtype], enabled=weights == "autocast" and args.dtype != "f32")
+    cast = torch.autocast(args.device, dtype=DTYPES[args.dtype], enabled=weights == "autocast" and args.dtype in ("bf16", "f16"))
     if args.infer:
 
         def step():

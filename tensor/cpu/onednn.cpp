@@ -79,8 +79,8 @@ dnnl::primitive_attr attributes() {
 // descriptor, 3.x wants the engine first.
 #if DNNL_VERSION_MAJOR >= 3
 template <class P, class... Args>
-auto make_pd(const Args&... args) {
-  return typename P::primitive_desc(engine(), args..., attributes());
+auto make_pd_with(const dnnl::primitive_attr& attr, const Args&... args) {
+  return typename P::primitive_desc(engine(), args..., attr);
 }
 template <class P, class Hint, class... Args>
 auto make_backward_pd(const Hint& hint, const Args&... args) {
@@ -88,14 +88,19 @@ auto make_backward_pd(const Hint& hint, const Args&... args) {
 }
 #else
 template <class P, class... Args>
-auto make_pd(const Args&... args) {
-  return typename P::primitive_desc(typename P::desc(args...), attributes(), engine());
+auto make_pd_with(const dnnl::primitive_attr& attr, const Args&... args) {
+  return typename P::primitive_desc(typename P::desc(args...), attr, engine());
 }
 template <class P, class Hint, class... Args>
 auto make_backward_pd(const Hint& hint, const Args&... args) {
   return typename P::primitive_desc(typename P::desc(args...), attributes(), engine(), hint);
 }
 #endif
+
+template <class P, class... Args>
+auto make_pd(const Args&... args) {
+  return make_pd_with<P>(attributes(), args...);
+}
 
 bool has_avx512() {
   static const bool has = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
@@ -121,22 +126,31 @@ bool has_fast_kernel(const PrimitiveDesc& pd) {
   return std::string(pd.impl_info_str()).rfind("ref", 0) != 0;
 }
 
+/// What a convolution says besides its types and layouts.
+struct ConvolutionDims {
+  memory::dims x, w, y, strides, dilates, pad_before, pad_after;
+
+  explicit ConvolutionDims(const Conv2dProblem& p)
+      : x{p.n, p.c, p.h, p.w}, w{p.k, p.c, p.r, p.s}, y{p.n, p.k, p.p, p.q} {
+    const Conv2dParams& o = p.params;
+    if (o.groups > 1) w = {o.groups, p.k / o.groups, p.c / o.groups, p.r, p.s};
+    strides = {o.stride_h, o.stride_w};
+    dilates = {o.dilation_h - 1, o.dilation_w - 1};
+    pad_before = {o.pad_h, o.pad_w};
+    // Rows at the far end that no window reaches count as negative padding there.
+    pad_after = {(p.p - 1) * o.stride_h + (p.r - 1) * o.dilation_h + 1 - p.h - o.pad_h,
+                 (p.q - 1) * o.stride_w + (p.s - 1) * o.dilation_w + 1 - p.w - o.pad_w};
+  }
+};
+
 Primitive make_convolution(const Conv2dProblem& p, bool blocked) {
-  const Conv2dParams& o = p.params;
+  const ConvolutionDims dims(p);
+  const auto& [x_dims, w_dims, y_dims, strides, dilates, pad_before, pad_after] = dims;
   auto type = data_type_of(p.dtype);
   const tag layout = blocked ? tag::nChw16c : tag::nhwc;
-  memory::desc x({p.n, p.c, p.h, p.w}, type, layout), y({p.n, p.k, p.p, p.q}, type, layout);
-  memory::dims weight_dims = {p.k, p.c, p.r, p.s};
-  if (o.groups > 1) weight_dims = {o.groups, p.k / o.groups, p.c / o.groups, p.r, p.s};
-  memory::desc w(weight_dims, type, tag::any);
+  memory::desc x(x_dims, type, layout), y(y_dims, type, layout);
+  memory::desc w(w_dims, type, tag::any);
   memory::desc b = p.bias ? memory::desc({p.k}, type, tag::a) : memory::desc();
-
-  memory::dims strides = {o.stride_h, o.stride_w};
-  memory::dims dilates = {o.dilation_h - 1, o.dilation_w - 1};
-  memory::dims pad_before = {o.pad_h, o.pad_w};
-  // Rows at the far end that no window reaches count as negative padding there.
-  memory::dims pad_after = {(p.p - 1) * o.stride_h + (p.r - 1) * o.dilation_h + 1 - p.h - o.pad_h,
-                            (p.q - 1) * o.stride_w + (p.s - 1) * o.dilation_w + 1 - p.w - o.pad_w};
   auto algorithm = dnnl::algorithm::convolution_direct;
 
   auto forward =
@@ -206,6 +220,37 @@ Primitive make_matmul(const MatmulProblem& p) {
           pd.dst_desc(),    pd.scratchpad_desc()};
 }
 
+Primitive make_int8_convolution(const Int8Conv2dProblem& problem) {
+  using type = memory::data_type;
+  const Conv2dProblem& p = problem.shape;
+  const ConvolutionDims dims(p);
+  memory::desc x(dims.x, type::u8, tag::nhwc), y(dims.y, type::f32, tag::nhwc);
+  memory::desc w(dims.w, type::s8, tag::any);
+  memory::desc b = p.bias ? memory::desc({p.k}, type::f32, tag::a) : memory::desc();
+
+  dnnl::primitive_attr attr = attributes();
+#if DNNL_VERSION_MAJOR >= 3
+  attr.set_scales_mask(DNNL_ARG_WEIGHTS, p.params.groups > 1 ? 1 << 0 | 1 << 1 : 1 << 0);
+  if (problem.zero_point) attr.set_zero_points_mask(DNNL_ARG_SRC, 0);
+#else
+  attr.set_output_scales(1 << 1, problem.scales);
+  if (problem.zero_point) attr.set_zero_points(DNNL_ARG_SRC, 0, {DNNL_RUNTIME_S32_VAL});
+#endif
+  if (problem.relu) {
+    dnnl::post_ops after;
+#if DNNL_VERSION_MAJOR >= 3
+    after.append_eltwise(dnnl::algorithm::eltwise_relu, 0, 0);
+#else
+    after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+#endif
+    attr.set_post_ops(after);
+  }
+  auto pd = make_pd_with<dnnl::convolution_forward>(
+      attr, dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, x, w, b, y,
+      dims.strides, dims.dilates, dims.pad_before, dims.pad_after);
+  return {dnnl::convolution_forward(pd), x, pd.weights_desc(), b, y, pd.scratchpad_desc()};
+}
+
 }  // namespace
 
 const dnnl::engine& engine() {
@@ -259,6 +304,31 @@ std::shared_ptr<const Primitive> matmul(const MatmulProblem& p) {
     key.insert(key.end(), strides, strides + 3);
   return cached(std::move(key),
                 [&] { return translated(text_of(p), [&] { return make_matmul(p); }); });
+}
+
+std::shared_ptr<const Primitive> int8_matmul(std::int64_t m, std::int64_t n, std::int64_t k) {
+  return cached({2, m, n, k}, [&] {
+    return translated(concat("matmul of bytes ", Dims{m, k}, " and ", Dims{k, n}), [&] {
+      using type = memory::data_type;
+      memory::desc x({m, k}, type::u8, tag::ab), w({k, n}, type::s8, tag::any),
+          y({m, n}, type::s32, tag::ab);
+      auto pd = make_pd<dnnl::matmul>(x, w, y);
+      return Primitive{dnnl::matmul(pd), x, pd.weights_desc(), {}, y, pd.scratchpad_desc()};
+    });
+  });
+}
+
+Primitive int8_convolution(const Int8Conv2dProblem& p) {
+  return translated("in bytes: " + text_of(p.shape), [&] { return make_int8_convolution(p); });
+}
+
+bool has_int8_dot_product() {
+#if defined(__x86_64__)
+  const auto isa = dnnl::get_effective_cpu_isa();
+  return isa == dnnl::cpu_isa::avx2_vnni || isa >= dnnl::cpu_isa::avx512_core_vnni;
+#else
+  return true;
+#endif
 }
 
 void execute(const Primitive& primitive, std::unordered_map<int, dnnl::memory> arguments) {

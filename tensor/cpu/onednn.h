@@ -23,6 +23,7 @@
 #include <dnnl.hpp>
 #include <initializer_list>
 #include <memory>
+#include <vector>
 
 #include "tensor/backend.h"
 
@@ -43,6 +44,7 @@ struct Conv2dProblem {
   std::int64_t n, c, h, w, k, r, s, p, q;
   Conv2dParams params;
   bool bias;
+  bool operator==(const Conv2dProblem&) const = default;
 };
 /// Throws Error naming the problem where oneDNN has no kernel for it.
 std::shared_ptr<const Primitive> convolution(const Conv2dProblem& problem);
@@ -55,6 +57,32 @@ struct MatmulProblem {
   bool bias;
 };
 std::shared_ptr<const Primitive> matmul(const MatmulProblem& problem);
+
+/// Of bytes: x u8 (m, k) · w i8 (n, k) transposed -> sums i32 (m, n).
+std::shared_ptr<const Primitive> int8_matmul(std::int64_t m, std::int64_t n, std::int64_t k);
+/// x u8 ⋆ w i8 -> y f32 = relu?(scales[k] (x - zero_point) ⋆ w + bias[k]).
+struct Int8Conv2dProblem {
+  Conv2dProblem shape;  // its pass and dtype are not looked at
+  std::vector<float> scales;
+  bool zero_point, relu;
+  bool operator==(const Int8Conv2dProblem&) const = default;
+};
+/// Not cached, having a layer's scales in it; a zero point is an argument of the execution:
+/// int8_zero_point (i32, 1). So are, for version 3, the scales: int8_scales (f32, K).
+Primitive int8_convolution(const Int8Conv2dProblem& problem);
+inline constexpr int int8_zero_point = DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC;
+#if DNNL_VERSION_MAJOR >= 3
+inline constexpr int int8_scales = DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS;
+inline constexpr bool int8_scales_are_arguments = true;
+#else
+inline constexpr int int8_scales = 0;
+inline constexpr bool int8_scales_are_arguments = false;
+#endif
+/// Version 2 scales after the bias has been added, which must then be divided by the scale.
+inline constexpr bool int8_scales_bias = DNNL_VERSION_MAJOR < 3;
+/// Whether the processor sums four products of bytes in 32 bits at once (VNNI). oneDNN's kernels
+/// for x86 without it sum two in 16 bits, where 255 · 127 · 2 does not fit.
+bool has_int8_dot_product();
 
 /// Whether oneDNN has kernels for `dtype` on this machine (f32; bf16 from AVX-512 on).
 bool has_dtype(DType dtype);

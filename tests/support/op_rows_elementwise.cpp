@@ -2,9 +2,11 @@
 
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/quantize.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "support/op_table.h"
+#include "tensor/creation.h"
 
 namespace rondo::test {
 namespace {
@@ -101,6 +103,19 @@ void unary_rows(std::vector<Op>& rows) {
   }
   rows.push_back({.name = "clamp", .inputs = {{{2, 3, 2, 2}, -2, 2, true}}, .f = [](X x) {
                     return clamp(x[0], -1, 0.5);
+                  }});
+  // Steps of 2^-40 from -1 to 0.5, so that differences see the straight-through gradient.
+  constexpr double step = 0x1p-40;
+  constexpr std::int64_t low = -(std::int64_t{1} << 40), high = std::int64_t{1} << 39;
+  rows.push_back(
+      {.name = "fake_quantize_per_tensor_affine",
+       .inputs = {{{2, 3, 2, 2}, -2, 2, true}},
+       .f = [](X x) { return fake_quantize_per_tensor_affine(x[0], step, 0, low, high); }});
+  rows.push_back({.name = "fake_quantize_per_channel_symmetric",
+                  .inputs = {{{2, 3, 2, 2}, -2, 2, true}},
+                  .f = [](X x) {
+                    const Tensor scale = full({2}, step, {.device = x[0].device()});
+                    return fake_quantize_per_channel_symmetric(x[0], scale, low, high);
                   }});
 }
 

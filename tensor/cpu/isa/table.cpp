@@ -6,12 +6,14 @@
 namespace rondo::cpu {
 namespace {
 
-const Kernels generic_kernels{"generic", isa::generic::elementwise, isa::generic::batch_norm};
+const Kernels generic_kernels{"generic", isa::generic::elementwise, isa::generic::batch_norm,
+                              isa::generic::int8};
 #if defined(RONDO_HAS_AVX2)
-const Kernels avx2_kernels{"avx2", isa::avx2::elementwise, isa::avx2::batch_norm};
+const Kernels avx2_kernels{"avx2", isa::avx2::elementwise, isa::avx2::batch_norm, isa::avx2::int8};
 #endif
 #if defined(RONDO_HAS_AVX512)
-const Kernels avx512_kernels{"avx512", isa::avx512::elementwise, isa::avx512::batch_norm};
+const Kernels avx512_kernels{"avx512", isa::avx512::elementwise, isa::avx512::batch_norm,
+                             isa::avx512::int8};
 #endif
 
 const Kernels& choose() {

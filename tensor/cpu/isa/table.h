@@ -56,10 +56,25 @@ struct BatchNormKernels {
                          const float* b, const float* d);
 };
 
+/// Between f32 and bytes (Backend::quantize and its neighbours). All pointers dense.
+struct Int8Kernels {
+  /// The smallest and the largest of n numbers and 0; NaN where one of them is not finite.
+  void (*range)(const float* x, std::int64_t n, float* least, float* most);
+  /// y = min(max(round(x inverse_scale) + zero_point, 0), levels)
+  void (*quantize)(const float* x, float inverse_scale, float zero_point, float levels,
+                   std::uint8_t* y, std::int64_t n);
+  /// Of one row: y[n] = relu?(scale weight_scale[n] (sums[n] - zero_point weight_sums[n]) +
+  /// bias[n]), the sums being those of the raw bytes' products.
+  void (*dequantize)(const std::int32_t* sums, float scale, std::int32_t zero_point,
+                     const float* weight_scale, const std::int32_t* weight_sums, const float* bias,
+                     bool relu, float* y, std::int64_t n);
+};
+
 struct Kernels {
   const char* name;
   ElementwiseKernels elementwise;
   BatchNormKernels batch_norm;
+  Int8Kernels int8;
 };
 
 /// The table for this machine.
@@ -69,14 +84,17 @@ namespace isa {
 namespace generic {
 extern const ElementwiseKernels elementwise;
 extern const BatchNormKernels batch_norm;
+extern const Int8Kernels int8;
 }  // namespace generic
 namespace avx2 {
 extern const ElementwiseKernels elementwise;
 extern const BatchNormKernels batch_norm;
+extern const Int8Kernels int8;
 }  // namespace avx2
 namespace avx512 {
 extern const ElementwiseKernels elementwise;
 extern const BatchNormKernels batch_norm;
+extern const Int8Kernels int8;
 }  // namespace avx512
 }  // namespace isa
 
