@@ -33,6 +33,8 @@
 namespace rondo {
 
 class Node;
+class AttributeVisitor;  // autograd/trace.h
+struct TracedInputs;
 
 /// "The gradient for this input goes to output `output` of `node`."; node is null where none is
 /// wanted.
@@ -63,6 +65,9 @@ class Node : public std::enable_shared_from_this<Node> {
   virtual Tensors backward(const Tensors& dy) = 0;
   /// Frees what the forward saved; called once the node has run, unless the graph is retained.
   virtual void release_saved() {}
+  /// Tells what the op was told beside its inputs, strides and dimensions and scalars, under the
+  /// names of the C++ API: for who reads the tape as a program (autograd/trace.h).
+  virtual void attributes(AttributeVisitor&) {}
 
   /// Whether the gradient of input i is needed by anyone.
   bool wants(std::size_t i) const { return edges[i].node != nullptr; }
@@ -71,6 +76,7 @@ class Node : public std::enable_shared_from_this<Node> {
   std::vector<OutputMeta> outputs;  // one for each output
   std::uint64_t sequence;           // order of creation; the engine runs the highest first
   std::string scope;                // where in the model, under AnomalyMode
+  std::shared_ptr<const TracedInputs> traced;  // what trace.h wants, under TraceMode
 
   /// Hooks on the gradient arriving at an output: may return a replacement.
   struct Hook {

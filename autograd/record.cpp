@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "autograd/trace.h"
+
 namespace rondo {
 
 bool any_requires_grad(std::span<const Tensor> inputs) {
@@ -24,6 +26,18 @@ void link(const std::shared_ptr<Node>& node, std::span<const Tensor> inputs) {
   }
 }
 
+/// The inputs that `link` found nothing behind.
+std::shared_ptr<const TracedInputs> inputs_off_the_tape(const Node& node,
+                                                        std::span<const Tensor> inputs) {
+  auto traced = std::make_shared<TracedInputs>();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const bool is_constant = inputs[i].defined() && !node.edges[i].node;
+    traced->constants.push_back(is_constant ? inputs[i].alias() : Tensor());
+    traced->versions.push_back(is_constant ? inputs[i].version() : 0);
+  }
+  return traced;
+}
+
 void place_under(const std::shared_ptr<Node>& node, const Tensor& y, std::size_t index) {
   node->outputs.push_back({y.shape(), y.dtype(), y.device()});
   if (!is_floating(y.dtype())) return;  // indices and the like end the tape
@@ -38,6 +52,7 @@ void place_under(const std::shared_ptr<Node>& node, const Tensor& y, std::size_t
 void attach(const std::shared_ptr<Node>& node, std::span<const Tensor> inputs,
             std::span<const Tensor> outputs) {
   link(node, inputs);  // first: an in-place op's output is also its input
+  if (TraceMode::is_enabled()) node->traced = inputs_off_the_tape(*node, inputs);
   for (std::size_t i = 0; i < outputs.size(); ++i) place_under(node, outputs[i], i);
 }
 

@@ -8,6 +8,7 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "autograd/record.h"
+#include "autograd/trace.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
 
@@ -35,6 +36,9 @@ struct ActivationBackward final : Node {
     return {one_pass<Derivative>(dy[0], saved.get(*this), params)};
   }
   void release_saved() override { saved.reset(); }
+  void attributes(AttributeVisitor& v) override {
+    if constexpr (requires { Derivative::tell(v, params); }) Derivative::tell(v, params);
+  }
 };
 
 struct Relu {  // dy unless y <= 0; saving y lets x be freed
@@ -50,6 +54,7 @@ struct LeakyRelu {
   static Tensor in_ops(const Tensor& dy, const Tensor& x, OpParams params) {
     return where(gt(x, 0), dy, dy * params.alpha);
   }
+  static void tell(AttributeVisitor& v, OpParams params) { v.real("slope", params.alpha); }
 };
 struct Sigmoid {  // y (1 - y)
   static constexpr auto name = "sigmoid";
@@ -69,6 +74,7 @@ struct Gelu {  // Phi(x) + x phi(x)
     Tensor pdf = exp(square(x) * -0.5) * 0.39894228040143267794;
     return dy * (cdf + x * pdf);
   }
+  static void tell(AttributeVisitor& v, OpParams) { v.text("approximation", "none"); }
 };
 struct GeluTanh {
   static constexpr auto name = "gelu";
@@ -80,6 +86,7 @@ struct GeluTanh {
     Tensor slope = (squared * (3 * 0.044715) + 1) * k;
     return dy * ((t + 1 + x * (1 - square(t)) * slope) * 0.5);
   }
+  static void tell(AttributeVisitor& v, OpParams) { v.text("approximation", "tanh"); }
 };
 struct Silu {  // s (1 + x (1 - s)), s = sigmoid(x)
   static constexpr auto name = "silu";
@@ -118,6 +125,7 @@ struct SoftmaxBackward final : Node {
     return {p * (dy[0] - sum(dy[0] * p, {dim}, true))};
   }
   void release_saved() override { y.reset(); }
+  void attributes(AttributeVisitor& v) override { v.integer("dim", dim); }
 };
 
 struct LogSoftmaxBackward final : Node {
@@ -129,6 +137,7 @@ struct LogSoftmaxBackward final : Node {
     return {dy[0] - exp(y.get(*this)) * sum(dy[0], {dim}, true)};
   }
   void release_saved() override { y.reset(); }
+  void attributes(AttributeVisitor& v) override { v.integer("dim", dim); }
 };
 
 Tensor check_float(const Tensor& x, const char* op) {

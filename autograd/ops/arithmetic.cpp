@@ -8,6 +8,7 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "autograd/record.h"
+#include "autograd/trace.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
 
@@ -73,6 +74,7 @@ struct AddBackward final : Node {
     Tensor db = wants(1) ? sum_to(dy[0], b_shape) : Tensor();
     return {da, db.defined() && alpha != 1 ? mul(db, alpha) : db};
   }
+  void attributes(AttributeVisitor& v) override { v.real("alpha", alpha); }  // of sub: negative
 };
 
 struct MulBackward final : Node {
@@ -149,6 +151,7 @@ struct PowScalarBackward final : Node {
     return {mul(dy[0], mul(pow(x.get(*this), exponent - 1), exponent))};
   }
   void release_saved() override { x.reset(); }
+  void attributes(AttributeVisitor& v) override { v.real("exponent", exponent); }
 };
 
 /// maximum and minimum: the gradient goes to an operand unless it lost, half to each on a tie.
@@ -225,6 +228,7 @@ struct WhereBackward final : Node {
             wants(1) ? sum_to(where(first, zero, dy[0]), b_shape) : Tensor()};
   }
   void release_saved() override { condition.reset(); }
+  void attributes(AttributeVisitor& v) override { v.tensor("condition", condition.get(*this)); }
 };
 
 DType float_type(DType dtype) { return is_floating(dtype) ? dtype : f32; }

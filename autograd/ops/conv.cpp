@@ -5,6 +5,7 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/record.h"
+#include "autograd/trace.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
 
@@ -40,6 +41,12 @@ struct ConvNode : Node {
   void release_saved() override {
     first.reset();
     second.reset();
+  }
+  void attributes(AttributeVisitor& v) override {
+    v.integers("stride", {params.stride_h, params.stride_w});
+    v.integers("padding", {params.pad_h, params.pad_w});
+    v.integers("dilation", {params.dilation_h, params.dilation_w});
+    v.integer("groups", params.groups);
   }
 };
 

@@ -8,6 +8,7 @@
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/shape.h"
 #include "autograd/record.h"
+#include "autograd/trace.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
 
@@ -52,6 +53,11 @@ struct SliceBackward final : Node {
       : op(op), input(input), range(range) {}
   const char* name() const override { return op; }
   Tensors backward(const Tensors& dy) override { return {slice_backward(dy[0], input, range)}; }
+  void attributes(AttributeVisitor& v) override {
+    v.integer("dim", range.dim);
+    v.integer("start", range.start);
+    v.integer("step", range.step);
+  }
 };
 
 Tensor sliced(const char* op, const Tensor& x, const Range& range) {
@@ -128,6 +134,10 @@ struct IndexSelectBackward final : Node {
     return {index_select_backward(dy[0], dim, index.get(*this), input)};
   }
   void release_saved() override { index.reset(); }
+  void attributes(AttributeVisitor& v) override {
+    v.integer("dim", dim);
+    v.tensor("index", index.get(*this));
+  }
 };
 
 }  // namespace
@@ -170,6 +180,10 @@ struct GatherBackward final : Node {
     return {scatter_add(zeros(input, dy[0].options()), dim, index.get(*this), dy[0])};
   }
   void release_saved() override { index.reset(); }
+  void attributes(AttributeVisitor& v) override {
+    v.integer("dim", dim);
+    v.tensor("index", index.get(*this));
+  }
 };
 
 }  // namespace
@@ -221,12 +235,18 @@ namespace {
 struct MaskedFillBackward final : Node {
   SavedTensor mask;
   Dims input;
-  MaskedFillBackward(const Tensor& mask, const Dims& input) : mask(mask), input(input) {}
+  double value;
+  MaskedFillBackward(const Tensor& mask, const Dims& input, double value)
+      : mask(mask), input(input), value(value) {}
   const char* name() const override { return "masked_fill"; }
   Tensors backward(const Tensors& dy) override {
     return {sum_to(masked_fill(dy[0], mask.get(*this), 0.0), input)};
   }
   void release_saved() override { mask.reset(); }
+  void attributes(AttributeVisitor& v) override {
+    v.tensor("mask", mask.get(*this));
+    v.real("value", value);
+  }
 };
 }  // namespace
 
@@ -237,7 +257,7 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
   Tensor y = sizes == x.shape() ? Tensor::empty_like(x) : Tensor::empty(sizes, x.options());
   backend(x).where(mask.broadcast_view(sizes), scalar(value, x.options()).broadcast_view(sizes),
                    x.broadcast_view(sizes), y);
-  return record<MaskedFillBackward>({x}, y, mask, x.shape());
+  return record<MaskedFillBackward>({x}, y, mask, x.shape(), value.to<double>());
 }
 
 namespace {
@@ -256,6 +276,10 @@ struct EmbeddingBackward final : Node {
     return {index_select_backward(d, 0, rows, weight)};
   }
   void release_saved() override { index.reset(); }
+  void attributes(AttributeVisitor& v) override {
+    const Dims& y = outputs[0].shape;  // the index's shape, and the width of a row
+    v.tensor("index", reshape(index.get(*this), Dims(y.begin(), y.end() - 1)));
+  }
 };
 }  // namespace
 

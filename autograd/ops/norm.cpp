@@ -9,6 +9,7 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "autograd/record.h"
+#include "autograd/trace.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
 
@@ -180,9 +181,33 @@ void check_channels(const char* op, const Tensor& x, const Tensor& v, const char
                       " of shape ", v.defined() ? v.shape() : Dims{}, " for an input ", x.shape());
 }
 
+/// Under TraceMode: a normalisation as one node, as which readers of graphs know it.
+struct TracedNorm final : Node {
+  const char* op;
+  double eps;
+  std::int64_t dims;  // how many of the last ones are normalised over; 0: the running statistics'
+  TracedNorm(const char* op, double eps, std::int64_t dims = 0) : op(op), eps(eps), dims(dims) {}
+  const char* name() const override { return op; }
+  Tensors backward(const Tensors&) override {
+    throw AutogradError(concat("backward of ", op, ": was recorded under TraceMode, for a graph"));
+  }
+  void attributes(AttributeVisitor& v) override {
+    v.real("eps", eps);
+    if (dims > 0) v.integer("dims", dims);
+  }
+};
+
 Tensor inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                  const Tensor& running_mean, const Tensor& running_var,
                  const BatchNormOptions& options) {
+  if (TraceMode::is_enabled() && GradMode::is_enabled()) {
+    Tensor y = no_grad(
+        [&] { return inference(x, gamma, beta, running_mean, running_var, {.eps = options.eps}); });
+    y = record<TracedNorm>({x, gamma, beta, running_mean, running_var}, y, "batch_norm_inference",
+                           options.eps);
+    if (options.residual.defined()) y = y + options.residual;
+    return options.relu ? relu(y) : y;
+  }
   const Tensor inputs[] = {x, gamma, beta, options.residual};
   if (x.dtype() == f64 || any_requires_grad(inputs)) {
     Tensor wide = widened(x);
@@ -262,6 +287,10 @@ Tensor layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& g
     require<ShapeError>(d >= 0 && x.size(d) == normalized_shape[i], "layer_norm: input ", x.shape(),
                         " does not end in ", normalized_shape);
     dims.push_back(d);
+  }
+  if (TraceMode::is_enabled() && GradMode::is_enabled()) {
+    const Tensor y = no_grad([&] { return layer_norm(x, normalized_shape, gamma, beta, eps); });
+    return record<TracedNorm>({x, gamma, beta}, y, "layer_norm", eps, dims.size());
   }
   return to(affine(Normalized(widened(x), dims, eps).value, gamma, beta), x.dtype());
 }

@@ -6,6 +6,7 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/reduced.h"
 #include "autograd/record.h"
+#include "autograd/trace.h"
 #include "tensor/creation.h"
 
 namespace rondo {
@@ -26,6 +27,7 @@ struct PickBackward final : Node {
     return {scatter_add(zeros(input, dy[0].options()), dim, at, reshape(dy[0], at.shape()))};
   }
   void release_saved() override { indices.reset(); }
+  void attributes(AttributeVisitor& v) override { v.integers("dims", {dim}); }
 };
 
 ValuesAndIndices extremum(const char* op, bool largest, const Tensor& x, std::int64_t dim,

@@ -6,6 +6,7 @@
 #include "autograd/autocast.h"
 #include "autograd/ops/shape.h"
 #include "autograd/record.h"
+#include "autograd/trace.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
 
@@ -103,15 +104,25 @@ Tensor max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Dims& 
   return record<MaxPool2dBackwardBackward>({dy}, dx, indices);
 }
 
+/// The windows; how many there are, ceil_mode's business, the shape of the output says.
+void tell(AttributeVisitor& v, const Pool2dParams& params) {
+  v.integers("kernel", {params.kernel_h, params.kernel_w});
+  v.integers("stride", {params.stride_h, params.stride_w});
+  v.integers("padding", {params.pad_h, params.pad_w});
+}
+
 struct MaxPool2dBackward final : Node {
   SavedTensor indices;
   Dims input;
-  MaxPool2dBackward(const Tensor& indices, const Dims& input) : indices(indices), input(input) {}
+  Pool2dParams params;
+  MaxPool2dBackward(const Tensor& indices, const Dims& input, const Pool2dParams& params)
+      : indices(indices), input(input), params(params) {}
   const char* name() const override { return "max_pool2d"; }
   Tensors backward(const Tensors& dy) override {
     return {max_pool2d_backward(dy[0], indices.get(*this), input)};
   }
   void release_saved() override { indices.reset(); }
+  void attributes(AttributeVisitor& v) override { tell(v, params); }
 };
 
 }  // namespace
@@ -120,7 +131,7 @@ Tensor max_pool2d(const Tensor& x, Conv2dOptions::Pair kernel, Pool2dOptions opt
   auto [params, output] = plan("max_pool2d", x, kernel, options);
   Tensor y = like(x, output, x.dtype()), indices = like(x, output, i64);
   backend(x).max_pool2d(x, y, indices, params);
-  return record<MaxPool2dBackward>({x}, y, indices, x.shape());
+  return record<MaxPool2dBackward>({x}, y, indices, x.shape(), params);
 }
 
 namespace {
@@ -134,6 +145,10 @@ struct AvgPool2dBackward final : Node {
   AvgPool2dBackward(const Dims& input, const Pool2dParams& params) : input(input), params(params) {}
   const char* name() const override { return "avg_pool2d"; }
   Tensors backward(const Tensors& dy) override { return {average_backward(dy[0], input, params)}; }
+  void attributes(AttributeVisitor& v) override {
+    tell(v, params);
+    v.integer("count_include_pad", params.count_include_pad ? 1 : 0);
+  }
 };
 
 struct AvgPool2dBackwardBackward final : Node {

@@ -12,17 +12,27 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "autograd/record.h"
+#include "autograd/trace.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
 
 namespace rondo {
 namespace {
 
+/// Which dimensions became 1. (One that was 1 before may be among them: no reduction changes it.)
+void tell_dims(AttributeVisitor& v, const Dims& kept) {
+  Dims dims;
+  for (std::int64_t d = 0; d < kept.size(); ++d)
+    if (kept[d] == 1) dims.push_back(d);
+  v.integers("dims", dims);
+}
+
 struct SumBackward final : Node {
   Dims kept, input;
   SumBackward(const Dims& kept, const Dims& input) : kept(kept), input(input) {}
   const char* name() const override { return "sum"; }
   Tensors backward(const Tensors& dy) override { return {spread(dy[0], kept, input)}; }
+  void attributes(AttributeVisitor& v) override { tell_dims(v, kept); }
 };
 
 struct MeanBackward final : Node {
@@ -34,6 +44,7 @@ struct MeanBackward final : Node {
   Tensors backward(const Tensors& dy) override {
     return {spread(div(dy[0], static_cast<double>(length)), kept, input)};
   }
+  void attributes(AttributeVisitor& v) override { tell_dims(v, kept); }
 };
 
 }  // namespace
@@ -129,6 +140,7 @@ struct NormBackward final : Node {
     x.reset();
     y.reset();
   }
+  void attributes(AttributeVisitor& v) override { tell_dims(v, kept); }
 };
 
 }  // namespace
@@ -215,6 +227,7 @@ struct LogSumExpBackward final : Node {
     x.reset();
     y.reset();
   }
+  void attributes(AttributeVisitor& v) override { tell_dims(v, kept); }
 };
 
 }  // namespace
@@ -245,6 +258,7 @@ struct CumsumBackward final : Node {
   CumsumBackward(std::int64_t dim, bool reverse) : dim(dim), reverse(reverse) {}
   const char* name() const override { return "cumsum"; }
   Tensors backward(const Tensors& dy) override { return {running_sum(dy[0], dim, !reverse)}; }
+  void attributes(AttributeVisitor& v) override { v.integer("dim", dim); }
 };
 
 Tensor running_sum(const Tensor& x, std::int64_t dim, bool reverse) {

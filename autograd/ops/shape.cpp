@@ -11,6 +11,7 @@
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/record.h"
+#include "autograd/trace.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
 
@@ -197,6 +198,7 @@ struct PermuteBackward final : Node {
     for (std::int64_t i = 0; i < order.size(); ++i) inverse[order[i]] = i;
     return {permute(dy[0], inverse)};
   }
+  void attributes(AttributeVisitor& v) override { v.integers("order", order); }
 };
 }  // namespace
 
@@ -225,6 +227,7 @@ struct FlipBackward final : Node {
   explicit FlipBackward(const Dims& dims) : dims(dims) {}
   const char* name() const override { return "flip"; }
   Tensors backward(const Tensors& dy) override { return {flip(dy[0], dims)}; }
+  void attributes(AttributeVisitor& v) override { v.integers("dims", dims); }
 };
 }  // namespace
 
@@ -263,6 +266,7 @@ struct CatBackward final : Node {
     }
     return dx;
   }
+  void attributes(AttributeVisitor& v) override { v.integer("dim", dim); }
 };
 }  // namespace
 
@@ -333,6 +337,7 @@ struct PartsBackward final : Node {
     }
     return {op == std::string_view("unbind") ? stack(parts, dim) : cat(parts, dim)};
   }
+  void attributes(AttributeVisitor& v) override { v.integer("dim", dim); }
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/shape.h"
 #include "autograd/record.h"
+#include "autograd/trace.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
 
@@ -154,6 +155,10 @@ struct ClampBackward final : Node {
     return {clamp_backward(dy[0], x.get(*this), low, high)};
   }
   void release_saved() override { x.reset(); }
+  void attributes(AttributeVisitor& v) override {
+    v.real("low", low);
+    v.real("high", high);
+  }
 };
 Tensor clamp_backward(const Tensor& dy, const Tensor& x, double low, double high) {
   Tensor dx = Tensor::empty_like(x);

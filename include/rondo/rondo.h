@@ -22,6 +22,7 @@
 #include "autograd/ops/unary.h"
 #include "autograd/record.h"
 #include "autograd/saved_tensor.h"
+#include "autograd/trace.h"
 #include "autograd/variable.h"
 #include "data/cifar.h"
 #include "data/dataset.h"

@@ -1,0 +1,40 @@
+// TraceMode, and what nodes say of themselves (see trace.h).
+
+#include "autograd/trace.h"
+
+namespace rondo {
+namespace {
+
+thread_local bool trace_enabled = false;
+
+struct Collector final : AttributeVisitor {
+  Attributes found;
+  void integer(const char* name, std::int64_t value) override { found[name] = value; }
+  void integers(const char* name, const Dims& values) override { found[name] = values; }
+  void real(const char* name, double value) override { found[name] = value; }
+  void text(const char* name, std::string_view value) override { found[name] = std::string(value); }
+  void tensor(const char* name, const Tensor& value) override { found[name] = value; }
+};
+
+}  // namespace
+
+bool TraceMode::is_enabled() { return trace_enabled; }
+void TraceMode::set_enabled(bool enabled) { trace_enabled = enabled; }
+
+Attributes attributes_of(Node& node) {
+  Collector collector;
+  node.attributes(collector);
+  return std::move(collector.found);
+}
+
+Tensor constant_input(const Node& node, std::size_t i) {
+  if (!node.traced || !node.traced->constants[i].defined()) return {};
+  const Tensor& constant = node.traced->constants[i];
+  require<AutogradError>(
+      constant.version() == node.traced->versions[i], node.name(), ": its input of shape ",
+      constant.shape(),
+      " was modified in place after it was used, so that a trace does not know what it was");
+  return constant;
+}
+
+}  // namespace rondo
