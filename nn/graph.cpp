@@ -37,40 +37,118 @@ std::string unique(std::map<std::string, int>& used, const std::string& name) {
   return before == 0 ? name : concat(name, "_", before);
 }
 
+/// All parameters of a model want gradients while this lives, frozen ones too.
+class WithGradients {
+ public:
+  explicit WithGradients(Module& model) {
+    for (const Tensor& p : model.parameters())
+      if (is_floating(p.dtype()) && !p.requires_grad()) frozen_.push_back(p.requires_grad_());
+  }
+  ~WithGradients() {
+    for (const Tensor& p : frozen_) p.requires_grad_(false);
+  }
+  WithGradients(const WithGradients&) = delete;
+  WithGradients& operator=(const WithGradients&) = delete;
+
+ private:
+  Tensors frozen_;
+};
+
+/// Goes from the end of a tape to its beginning and writes down what is there.
+class Reader {
+ public:
+  Reader(Module& model, const Tensor& x) : x_(x), leaves_{{&x.impl(), "input"}} {
+    for (const auto& [name, p] : model.named_parameters()) leaves_.emplace(&p.impl(), name);
+  }
+
+  std::vector<GraphNode> read(const Edge& last) {
+    std::vector<GraphNode> graph;
+    if (!last.node) return graph;
+    for (Node* node : nodes_behind(last.node.get())) {
+      GraphNode entry = describe(*node);
+      for (const Edge& edge : node->edges)
+        if (edge.node) entry.inputs.push_back(graph[position(edge)].name);
+      positions_.emplace(node, graph.size());
+      graph.push_back(std::move(entry));
+    }
+    return graph;
+  }
+
+  /// What `trace` adds to a graph that was read.
+  void complete(std::vector<GraphNode>& graph) {
+    for (const auto& [node, at] : positions_) {
+      GraphNode& entry = graph[at];
+      entry.scope = node->scope;
+      if (const auto* leaf = dynamic_cast<const AccumulateGrad*>(node)) {
+        entry.dtypes = {leaf->leaf.dtype()};
+        entry.value = leaf->leaf.detach();
+        continue;
+      }
+      for (const OutputMeta& output : node->outputs) entry.dtypes.push_back(output.dtype);
+      entry.attributes = attributes_of(*node);
+      for (std::size_t i = 0; i < node->edges.size(); ++i)
+        entry.arguments.push_back(argument(node->edges[i], constant_input(*node, i)));
+    }
+  }
+
+  GraphArgument argument(const Edge& edge, const Tensor& constant) const {
+    if (!edge.node) return {.constant = constant};
+    return {.node = static_cast<std::int64_t>(position(edge)), .output = edge.output};
+  }
+
+ private:
+  std::size_t position(const Edge& edge) const { return positions_.at(edge.node.get()); }
+
+  GraphNode describe(const Node& node) {
+    GraphNode entry{.op = node.name()};
+    if (const auto* leaf = dynamic_cast<const AccumulateGrad*>(&node)) {
+      const auto known = leaves_.find(&leaf->leaf.impl());
+      entry.op = leaf->leaf.is_same(x_) ? "input" : "parameter";
+      entry.name = unique(used_, known == leaves_.end() ? "constant" : known->second);
+      entry.shapes = {leaf->leaf.shape()};
+    } else {
+      entry.name = unique(used_, node.scope.empty() ? entry.op : node.scope + "." + entry.op);
+      for (const OutputMeta& output : node.outputs) entry.shapes.push_back(output.shape);
+    }
+    return entry;
+  }
+
+  const Tensor& x_;
+  std::map<const TensorImpl*, std::string> leaves_;
+  std::map<Node*, std::size_t> positions_;
+  std::map<std::string, int> used_;
+};
+
+/// The input as a leaf of its own.
+Tensor as_leaf(const Tensor& input) {
+  Tensor x = input.detach();
+  if (is_floating(x.dtype())) x.requires_grad_();
+  return x;
+}
+
 }  // namespace
 
 std::vector<GraphNode> graph_of(Module& model, const Tensor& input) {
   const EvalMode eval(model);
   const GradModeGuard recording(true);
   const AnomalyMode scopes;  // nodes remember the module that made them
-  Tensor x = input.detach();
-  if (is_floating(x.dtype())) x.requires_grad_();
-  const Tensor y = model(x);
-  std::vector<GraphNode> graph;
-  const Edge last = gradient_edge(y);
-  if (!last.node) return graph;
+  const Tensor x = as_leaf(input);
+  return Reader(model, x).read(gradient_edge(model(x)));
+}
 
-  std::map<const TensorImpl*, std::string> leaves = {{&x.impl(), "input"}};
-  for (const auto& [name, p] : model.named_parameters()) leaves.emplace(&p.impl(), name);
-  std::map<const Node*, std::string> names;
-  std::map<std::string, int> used;
-  for (Node* node : nodes_behind(last.node.get())) {
-    GraphNode entry{.op = node->name()};
-    if (const auto* leaf = dynamic_cast<const AccumulateGrad*>(node)) {
-      const auto known = leaves.find(&leaf->leaf.impl());
-      entry.op = leaf->leaf.is_same(x) ? "input" : "parameter";
-      entry.name = unique(used, known == leaves.end() ? "constant" : known->second);
-      entry.shapes = {leaf->leaf.shape()};
-    } else {
-      entry.name = unique(used, node->scope.empty() ? entry.op : node->scope + "." + entry.op);
-      for (const OutputMeta& output : node->outputs) entry.shapes.push_back(output.shape);
-    }
-    for (const Edge& edge : node->edges)
-      if (edge.node) entry.inputs.push_back(names.at(edge.node.get()));
-    names.emplace(node, entry.name);
-    graph.push_back(std::move(entry));
-  }
-  return graph;
+Trace trace(Module& model, const Tensor& input) {
+  const EvalMode eval(model);
+  const GradModeGuard recording(true);
+  const AnomalyMode scopes;
+  const TraceMode tracing;
+  const WithGradients all(model);
+  const Tensor x = as_leaf(input), y = model(x);
+  Reader reader(model, x);
+  const Edge last = gradient_edge(y);  // holds the tape
+  Trace found{.nodes = reader.read(last), .output = {}};
+  reader.complete(found.nodes);
+  found.output = reader.argument(last, y);
+  return found;
 }
 
 }  // namespace rondo::nn
