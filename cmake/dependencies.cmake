@@ -125,7 +125,7 @@ if(NOT RONDO_MPI STREQUAL "OFF")
   endif()
 endif()
 
-# Protocol buffers: TensorBoard's event files.
+# Protocol buffers: TensorBoard's event files, ONNX.
 set(rondo_has_protobuf OFF)
 if(NOT RONDO_PROTOBUF STREQUAL "OFF")
   find_package(Protobuf QUIET)

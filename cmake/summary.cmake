@@ -28,9 +28,9 @@ endif()
 if(rondo_has_protobuf)
   message(STATUS "  protobuf   yes")
 elseif(RONDO_PROTOBUF STREQUAL "OFF")
-  message(STATUS "  protobuf   no, RONDO_PROTOBUF=OFF: no files for TensorBoard")
+  message(STATUS "  protobuf   no, RONDO_PROTOBUF=OFF: no files for TensorBoard, no ONNX")
 else()
-  message(STATUS "  protobuf   no, none was found: no files for TensorBoard "
+  message(STATUS "  protobuf   no, none was found: no files for TensorBoard, no ONNX "
                  "(apt-get install libprotobuf-dev protobuf-compiler)")
 endif()
 if(rondo_has_images)

@@ -39,7 +39,7 @@ core libssl-dev checksums: MD5 of downloads, SHA-256 of parameters
 core libjpeg-dev JPEG: data sets of pictures in files
 core libpng-dev PNG: data sets of pictures in files
 core zlib1g-dev reads gzipped data and weights
-core libprotobuf-dev protocol buffers: files for TensorBoard
+core libprotobuf-dev protocol buffers: files for TensorBoard, ONNX
 core protobuf-compiler protoc
 core procps pkill, which stops a run
 core ca-certificates lets downloads check who they talk to

@@ -7,7 +7,8 @@
 # --slow    in Release also the tests labelled slow (half an hour: an accuracy, gigabytes over MPI)
 # --fuzz    the fuzz tests with many more mutations, under ASan + UBSan
 # --mpich   also a build against MPICH, without CUDA, of which the tests labelled mpi are run
-# --oracle  recomputes the goldens with the current PyTorch (from PyPI, in build/oracle) and compares
+# --oracle  recomputes the goldens with the current PyTorch (from PyPI, in build/oracle) and compares; runs
+#           exported models in ONNX Runtime
 #
 # RONDO_DATA names the folder of real data sets; tests that need one it lacks are skipped and say so.
 # Exit status: 0 only if everything was built and passed.

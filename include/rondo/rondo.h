@@ -60,6 +60,7 @@
 #include "io/checkpoint.h"
 #include "io/hash.h"
 #include "io/key_rules.h"
+#include "io/onnx.h"
 #include "io/safetensors.h"
 #include "io/summary_writer.h"
 #include "io/torch_pickle.h"

@@ -44,3 +44,8 @@ values = events.Histograms(weights[0])[-1].histogram_value
 assert values.num == sum(values.bucket) > 0
 END
 fi
+# What rondo exports, ONNX Runtime runs.
+write_models=$here/../../build/bin/write_models
+if [ -x "$write_models" ]; then
+  PYTHON=$python "$here/../onnx/check.sh" "$write_models" --all
+fi

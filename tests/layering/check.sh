@@ -5,8 +5,8 @@
 #   hub -> nn, data, io;  dist -> autograd, nn, optim;  train -> all
 #
 # on a header that brings a heavy or foreign header (MPI, oneDNN, CUDA, CLI11, …) to everyone who
-# includes it, and on a public header that includes one of a private folder (cpu, cuda, mpi, nccl),
-# which is not installed.
+# includes it, and on a public header that includes one of a private folder (cpu, cuda, mpi, nccl,
+# protobuf), which is not installed.
 cd "$1" || exit 2
 # shellcheck disable=SC2016  # the dollars are awk's
 find tensor autograd nn optim data io hub dist train \
@@ -21,7 +21,7 @@ find tensor autograd nn optim data io hub dist train \
     may["dist"] = " tensor autograd nn optim dist "
     may["hub"] = " tensor autograd nn optim data io hub "
     may["train"] = " tensor autograd nn optim data io hub dist train "
-    heavy = "^(mpi\\.h|dnnl.*|oneapi/.*|cuda.*|cudnn.*|cublas.*|nccl.*|curl/.*|archive.*|openssl/.*|zlib\\.h|jpeglib\\.h|jerror\\.h|png\\.h|CLI/.*|nlohmann/.*|spdlog/.*)$"
+    heavy = "^(mpi\\.h|dnnl.*|oneapi/.*|cuda.*|cudnn.*|cublas.*|nccl.*|curl/.*|archive.*|openssl/.*|zlib\\.h|jpeglib\\.h|jerror\\.h|png\\.h|.*\\.pb\\.h|CLI/.*|nlohmann/.*|spdlog/.*)$"
   }
   function complain(text) { printf "%s:%d: %s\n", FILENAME, FNR, text; bad = 1 }
   /^[ \t]*#[ \t]*include/ {
@@ -29,13 +29,13 @@ find tensor autograd nn optim data io hub dist train \
     if (!match(path, /[<"][^>"]*[>"]/)) next
     path = substr(path, RSTART + 1, RLENGTH - 2)
     split(FILENAME, at, "/")
-    public = FILENAME ~ /\.h$/ && FILENAME !~ /\/(cpu|cuda|mpi|nccl)\//
+    public = FILENAME ~ /\.h$/ && FILENAME !~ /\/(cpu|cuda|mpi|nccl|protobuf)\//
     if (public && path ~ heavy) complain("a public header includes <" path ">")
     if (path ~ /^rondo\//) { complain("inside rondo, headers are named as \"folder/file.h\", not <" path ">"); next }
     n = split(path, to, "/")
     if (n < 2 || !(to[1] in may)) next
     if (index(may[at[1]], " " to[1] " ") == 0) complain(at[1] " may not include " to[1] " (" path ")")
-    if (public && path ~ /\/(cpu|cuda|mpi|nccl)\//) complain("a public header includes the private " path)
+    if (public && path ~ /\/(cpu|cuda|mpi|nccl|protobuf)\//) complain("a public header includes the private " path)
   }
   END { exit bad }
 '

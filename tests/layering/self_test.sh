@@ -33,5 +33,7 @@ expect "optim/a.cpp:2: optim may not include train" optim/a.cpp '#include "train
 expect "dist/a.h:2: a public header includes <mpi.h>" dist/a.h '#include <mpi.h>'
 expect "data/a.h:2: a public header includes <png.h>" data/a.h '#include <png.h>'
 expect "nn/a.h:2: a public header includes the private tensor/cpu/b.h" nn/a.h '#include "tensor/cpu/b.h"'
+expect "io/a.h:2: a public header includes the private io/protobuf/b.h" io/a.h '#include "io/protobuf/b.h"'
+expect "io/a.h:2: a public header includes <onnx.pb.h>" io/a.h '#include "onnx.pb.h"'
 expect "nn/a.cpp:2: inside rondo" nn/a.cpp '#include <rondo/nn/module.h>'
 exit $failures

@@ -1,0 +1,38 @@
+"""check.py FOLDER: what ONNX Runtime makes of the files that write_models wrote.
+
+Every NAME.onnx must be valid (onnx.checker, with shapes inferred), and its outputs those of
+NAME.safetensors: the largest difference by no more than 1e-5 of the largest element.
+"""
+
+import pathlib
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime
+from safetensors.numpy import load_file
+
+LIMIT = 1e-5
+worst = 0.0
+failures = 0
+files = sorted(pathlib.Path(sys.argv[1]).glob("*.onnx"))
+assert files, f"{sys.argv[1]}: no models"
+for path in files:
+    onnx.checker.check_model(str(path), full_check=True)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    tensors = load_file(path.with_suffix(".safetensors"))
+    differences = []
+    for suffix in ("", "_2"):
+        if "input" + suffix not in tensors:
+            continue
+        wanted = tensors["output" + suffix]
+        (got,) = session.run(["output"], {"input": tensors["input" + suffix]})
+        assert got.shape == wanted.shape and got.dtype == wanted.dtype, (path.stem, got.shape, wanted.shape)
+        differences.append(np.abs(got - wanted).max() / np.abs(wanted).max())
+    batches = " and ".join(str(tensors[name].shape) for name in sorted(tensors) if name.startswith("input"))
+    ok = all(d <= LIMIT for d in differences)
+    failures += not ok
+    worst = max([worst, *differences])
+    print(f"{path.stem:28} {max(differences):.1e} {'' if ok else 'TOO FAR'}  inputs {batches}")
+print(f"{len(files)} models, onnxruntime {onnxruntime.__version__}: at most {worst:.1e} of the largest element, {LIMIT:.0e} allowed")
+sys.exit(failures > 0)
