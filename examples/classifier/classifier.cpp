@@ -97,10 +97,12 @@ class Program {
     if (!flags_.compress.empty()) dist::make_comm_hook(flags_.compress);  // throws if there is none
     check_json();
     // What cannot be written at the end of a run is said at its beginning.
-    if (comm_->rank() == 0 && !flags_.trace.empty()) io::AtomicFile probe(flags_.trace);
+    if (comm_->rank() == 0)
+      for (const std::string& file : {flags_.trace, flags_.export_onnx})
+        if (!file.empty()) io::AtomicFile probe(file);
     if (!flags_.csv.empty()) train::MetricsFile::check(flags_.csv);
     if (!flags_.tensorboard.empty()) io::SummaryWriter::check(flags_.tensorboard);
-    const bool trains = !flags_.eval && flags_.predict.empty();
+    const bool trains = examples::trains(flags_);
     require(!trains || flags_.batch % comm_->world_size() == 0, "--batch ", flags_.batch,
             " does not divide by the ", comm_->world_size(), " ranks");
     std::string path = flags_.weights;
@@ -126,6 +128,11 @@ class Program {
           nn::summarize(model, {1, images.channels(), images.height(), images.width()});
       if (out_ != nullptr) *out_ << summary << std::flush;
       return 0;
+    }
+    if (!flags_.export_onnx.empty()) {
+      if (comm_->rank() == 0) export_model(flags_, model, *data.test);
+      if (out_ != nullptr) *out_ << path << " as ONNX: " << flags_.export_onnx << std::endl;
+      if (!flags_.eval && flags_.predict.empty()) return 0;
     }
     if (!flags_.predict.empty()) return predict(model, *data.test);
     if (flags_.eval) return evaluate(model, data.test, path);

@@ -39,7 +39,7 @@ struct Flags {
   int threads = 0;
   std::string data = {};
   std::string json = {}, csv = {}, tensorboard = {}, trace = {};
-  std::string predict = {};
+  std::string predict = {}, export_onnx = {};
   bool augment = true;
 };
 

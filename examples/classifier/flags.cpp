@@ -167,6 +167,10 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
                "print the model's layers, parameters and work for one image, then end");
   app.add_option("--predict", f.predict, "name the class of this image (PPM or PGM), then end")
       ->check(not_empty());
+  app.add_option("--export-onnx", f.export_onnx,
+                 "write the model (of --weights, or of the checkpoint) to this file, for ONNX "
+                 "Runtime and others, then end; with --eval measure it as well")
+      ->check(not_empty());
   app.add_option("--seed", f.seed, "of initialisation, shuffling and augmentation")
       ->check(whole_number(0, ~std::uint64_t{0}));
   app.add_option("--threads", f.threads, "OpenMP threads of each rank; 0: its share of the cores")
@@ -230,6 +234,7 @@ void agree_on_flags(const Flags& f, dist::Communicator& comm) {
   agree("eval", f.eval);
   agree("summary", f.summary);
   agree("predict", f.predict);
+  agree("export-onnx", f.export_onnx);
   agree("seed", f.seed);
   agree("json", f.json);
   agree("csv", f.csv);

@@ -6,12 +6,14 @@
 
 #include "flags.h"
 #include "io/checkpoint.h"
+#include "io/onnx.h"
 #include "io/safetensors.h"
 #include "io/torch_pickle.h"
 #include "io/weights.h"
 #include "optim/adam.h"
 #include "optim/sgd.h"
 #include "pretrained.h"
+#include "tensor/creation.h"
 #include "tensor/error.h"
 
 namespace examples {
@@ -53,12 +55,16 @@ std::string text_in(const io::Metadata& metadata, const std::string& name) {
 
 }  // namespace
 
+bool trains(const Flags& flags) {
+  return !flags.eval && flags.predict.empty() && flags.export_onnx.empty();
+}
+
 Datasets open_data(const Flags& flags) {
   data::OpenOptions options;
   options.download.data_dir = flags.data;
   options.download.progress = report_downloads(flags.json == "-" ? std::cerr : std::cout);
   if (flags.limit > 0) options.limit = flags.limit;
-  bool train = !flags.eval && flags.predict.empty();
+  bool train = trains(flags);
   return {train ? data::open_dataset(flags.dataset, data::Split::train, options) : nullptr,
           data::open_dataset(flags.dataset, data::Split::test, options)};
 }
@@ -129,6 +135,20 @@ void load_weights(const Weights& weights, nn::Module& model) {
                        weights.dataset.empty() ? "" : concat(" (trained on ", weights.dataset, ")"),
                        ": ", error.what()));
   }
+}
+
+void export_model(const Flags& flags, nn::Module& model, const data::ImageDataset& images) {
+  Flags with_statistics = flags;
+  normalise_as(data::statistics_of(flags.dataset), with_statistics);
+  const Tensor example = zeros({1, images.channels(), images.height(), images.width()},
+                               {.device = model.parameters().front().device()});
+  io::export_onnx(
+      model, example, flags.export_onnx,
+      {.metadata = {{"model", flags.model},
+                    {"dataset", flags.dataset},
+                    {"mean", with_statistics.mean},
+                    {"std", with_statistics.std},
+                    {"classes", fmt::format("{}", fmt::join(images.class_names(), ","))}}});
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const Flags& flags, nn::Module& model) {

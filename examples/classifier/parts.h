@@ -12,6 +12,9 @@
 
 namespace examples {
 
+/// Whether the program trains, or only asks a model that is there.
+bool trains(const Flags& flags);
+
 struct Datasets {
   std::shared_ptr<rondo::data::ImageDataset> train, test;  // train is null where it is not needed
 };
@@ -42,6 +45,11 @@ struct Weights {
 Weights read_weights(const std::string& path, Flags& flags, bool decides);
 /// Puts them into the model. Throws Error naming the file and what does not fit.
 void load_weights(const Weights& weights, rondo::nn::Module& model);
+
+/// Writes the model to --export-onnx, for images like these, and beside it what a user must know of
+/// them: mean, deviation and the names of the classes.
+void export_model(const Flags& flags, rondo::nn::Module& model,
+                  const rondo::data::ImageDataset& images);
 
 std::unique_ptr<rondo::optim::Optimizer> make_optimizer(const Flags& flags,
                                                         rondo::nn::Module& model);

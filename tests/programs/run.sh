@@ -56,6 +56,14 @@ train) # one process: JSON, checkpoint, metrics, evaluation and prediction from 
   [ "$(field model result.json)" = mlp ] || fail "model in result.json"
   [ "$(field world_size result.json)" = 1 ] || fail "world_size in result.json"
   [ "$(wc -l <out/metrics.jsonl)" = 2 ] || fail "metrics.jsonl does not have a line an epoch"
+  # The checkpoint for others.
+  if "$bin/fashion_mlp" --limit 100 --checkpoint-dir out --export-onnx mlp.onnx --eval --json exported.json >/dev/null 2>"$log"; then
+    grep -qa linear_relu_stack.0.weight mlp.onnx || fail "mlp.onnx has no linear_relu_stack.0.weight"
+    [ "$(field epochs exported.json)" = 0 ] || fail "--export-onnx trains"
+  else
+    grep -q 'built without protobuf' "$log" || fail "--export-onnx neither writes nor says why not"
+  fi
+  fails_saying "cannot write nowhere/mlp.onnx" "$bin/fashion_mlp" --limit 100 --checkpoint-dir out --export-onnx nowhere/mlp.onnx
   # Logs for others.
   logs=(--limit 640 --batch 64 --async-checkpoints --csv logs/run.csv --tensorboard logs/board --checkpoint-dir logged)
   if "$bin/fashion_mlp" --limit 640 --epochs 1 --checkpoint-dir probe --tensorboard probe/board >/dev/null 2>"$log"; then
