@@ -14,6 +14,7 @@
 #include "autograd/variable.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
+#include "tensor/record_function.h"
 
 namespace rondo {
 namespace {
@@ -136,6 +137,8 @@ class Run {
   }
 
   void run_node(const std::shared_ptr<Node>& node) {
+    RecordFunction range;
+    if (is_recording()) range.open(node->name(), EventKind::backward, node->scope);
     Tensors gradients = std::move(buffers_[node.get()]);
     buffers_.erase(node.get());
     gradients.resize(node->outputs.size());
@@ -257,6 +260,7 @@ class Nesting {
 };
 
 void run(Run& task, const Tensors& roots, const Tensors& gradients) {
+  const RecordFunction range("backward", EventKind::tape);
   Nesting nesting;
   Tensors initial = initial_gradients(roots, gradients);
   std::vector<Edge> edges;

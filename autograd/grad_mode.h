@@ -45,7 +45,8 @@ class AnomalyMode {
 };
 using detect_anomaly = AnomalyMode;  // PyTorch's name
 
-/// A name pushed while a module's forward runs, so that an anomaly can say "in layer1.0.conv1".
+/// A name pushed while a module's forward runs, so that an anomaly, or a profile, can say "in
+/// layer1.0.conv1".
 class ScopeName {
  public:
   explicit ScopeName(const char* name);

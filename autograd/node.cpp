@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "autograd/grad_mode.h"
+#include "tensor/record_function.h"
 
 namespace rondo {
 namespace {
@@ -12,7 +13,7 @@ std::atomic<std::uint64_t> next_sequence{0};
 }  // namespace
 
 Node::Node() : sequence(next_sequence.fetch_add(1, std::memory_order_relaxed)) {
-  if (AnomalyMode::is_enabled()) scope = ScopeName::path();
+  if (AnomalyMode::is_enabled() || is_recording()) scope = ScopeName::path();
 }
 
 // Note [Teardown is iterative]

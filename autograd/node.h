@@ -75,7 +75,7 @@ class Node : public std::enable_shared_from_this<Node> {
   std::vector<Edge> edges;          // one for each input of the forward op
   std::vector<OutputMeta> outputs;  // one for each output
   std::uint64_t sequence;           // order of creation; the engine runs the highest first
-  std::string scope;                // where in the model, under AnomalyMode
+  std::string scope;                // where in the model, if AnomalyMode or a profiler asks
   std::shared_ptr<const TracedInputs> traced;  // what trace.h wants, under TraceMode
 
   /// Hooks on the gradient arriving at an output: may return a replacement.

@@ -10,6 +10,8 @@
 #include <thread>
 #include <utility>
 
+#include "tensor/record_function.h"
+
 namespace rondo::data {
 
 /// The state of one loop. Batches [handed_, claimed_) are being made or wait in their slots;
@@ -53,7 +55,10 @@ class DataLoader::Iterator::Run {
     } else {
       std::unique_lock lock(mutex_);
       Slot& slot = slots_[static_cast<std::size_t>(batch) % slots_.size()];
-      made_.wait(lock, [&] { return slot.ready; });
+      {
+        const RecordFunction range("wait for batch", EventKind::data);
+        made_.wait(lock, [&] { return slot.ready; });
+      }
       made = std::move(slot);
       slot = {};
       ++handed_;
@@ -103,6 +108,7 @@ class DataLoader::Iterator::Run {
 
   void work() {
     omp_set_num_threads(1);  // concerns this thread alone
+    set_thread_name("data loader");
     for (;;) {
       std::unique_lock lock(mutex_);
       room_.wait(lock, [&] {
@@ -121,6 +127,7 @@ class DataLoader::Iterator::Run {
   }
 
   Slot make(std::int64_t batch) const {
+    const RecordFunction range("load batch", EventKind::data);
     Slot made;
     made.ready = true;
     const std::span<const std::int64_t> indices = batches_[static_cast<std::size_t>(batch)];

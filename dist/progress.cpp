@@ -160,6 +160,7 @@ bool Progress::poll_beside(std::unique_lock<std::mutex>& lock, bool& moved) {
 }
 
 void Progress::run() {
+  set_thread_name("communication");
   std::unique_lock lock(mutex_);
   while (!stop_) {
     if (!is_its_turn()) {
@@ -184,6 +185,10 @@ void Progress::run() {
 }
 
 void Progress::wait(WorkState& work, std::chrono::nanoseconds timeout) {
+  RecordFunction range;  // "all_reduce" of "all_reduce 17 of bucket 2"
+  if (is_recording())
+    range.open(std::string_view(work.label).substr(0, work.label.find(' ')),
+               EventKind::communication);
   auto deadline = Clock::now() + timeout;
   std::unique_lock lock(mutex_);
   ++waiters_;

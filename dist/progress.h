@@ -24,6 +24,7 @@
 #include "dist/algorithms/pipeline.h"
 #include "dist/flight_recorder.h"
 #include "dist/work.h"
+#include "tensor/record_function.h"
 
 namespace rondo::dist {
 
@@ -89,6 +90,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   bool run_now(int rank, std::shared_ptr<void> keep, const Signature& signature,
                const std::string& about, Begin begin, Label label) {
     if (!take_turn()) return false;
+    const RecordFunction range(signature.name, EventKind::communication);
     const std::uint64_t record = options_.recorder->issued(signature, about, true);
     std::string error;
     try {

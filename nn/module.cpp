@@ -322,15 +322,28 @@ void unshare(Module& module) {
 }
 
 namespace {
+
 thread_local Module* running_module = nullptr;
+
+/// The path from a module to one inside of it. Most are its children, which are quickly asked.
+std::string path_between(Module& from, const Module& to) {
+  std::string found;
+  for (const auto& [name, child] : Members(from).children)
+    if (child == &to) found = name;
+  if (!found.empty()) return found;
+  for (auto& [path, module] : from.named_modules())
+    if (module == &to) found = path;
+  return found;
 }
 
+}  // namespace
+
 Running::Running(Module& module) : caller_(std::exchange(running_module, &module)) {
-  if (caller_ == nullptr || !AnomalyMode::is_enabled()) return;
-  for (auto& [path, child] : caller_->named_modules()) {
-    if (child == &module) name_ = path;
-  }
+  const bool is_recorded = is_recording();
+  if (!is_recorded && !AnomalyMode::is_enabled()) return;
+  if (caller_ != nullptr) name_ = path_between(*caller_, module);
   if (!name_.empty()) scope_.emplace(name_.c_str());
+  if (is_recorded) range_.open(ScopeName::path(), EventKind::module);
 }
 
 Running::~Running() { running_module = caller_; }

@@ -26,6 +26,7 @@
 
 #include "autograd/grad_mode.h"
 #include "autograd/variable.h"
+#include "tensor/record_function.h"
 #include "tensor/tensor.h"
 
 namespace rondo::nn {
@@ -192,8 +193,8 @@ namespace detail {
 /// Gives `module` its own copies of all parameters and buffers; weights shared inside it stay so.
 void unshare(Module& module);
 
-/// While it lives, `module` is the one running on this thread. Under AnomalyMode it opens the scope
-/// "layer1.0.conv1": the path from the module that called it.
+/// While it lives, `module` is the one running on this thread. Under AnomalyMode, and while a
+/// profiler records, it opens the scope "layer1.0.conv1": the path from the module that called it.
 class Running {
  public:
   explicit Running(Module& module);
@@ -205,6 +206,7 @@ class Running {
   Module* caller_;
   std::string name_;
   std::optional<ScopeName> scope_;
+  RecordFunction range_;
 };
 }  // namespace detail
 

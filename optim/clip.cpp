@@ -4,6 +4,7 @@
 
 #include "tensor/backend.h"
 #include "tensor/creation.h"
+#include "tensor/record_function.h"
 
 namespace rondo::optim {
 namespace {
@@ -64,6 +65,7 @@ Tensor total_norm(const Tensors& grads, double norm_type) {
 }  // namespace
 
 Tensor clip_grad_norm_(const Tensors& parameters, double max_norm, ClipOptions options) {
+  const RecordOp op("clip_grad_norm_");
   require(max_norm >= 0, "clip_grad_norm_: max_norm is ", max_norm, ", but must not be negative");
   require(options.norm_type == 1 || options.norm_type == 2 || options.norm_type == inf_norm,
           "clip_grad_norm_: norm_type is ", options.norm_type, ", but must be 1, 2 or infinity");

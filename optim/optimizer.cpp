@@ -7,6 +7,7 @@
 
 #include "tensor/backend.h"
 #include "tensor/creation.h"
+#include "tensor/record_function.h"
 
 namespace rondo::optim {
 namespace {
@@ -77,6 +78,8 @@ Optimizer::Group& Optimizer::at(std::size_t group) {
 }
 
 void Optimizer::step(const Tensor& found_inf) {
+  RecordFunction range;
+  if (is_recording()) range.open(concat(type(), " step"), EventKind::optimizer);
   const AllocationTag tag("optimizer states");
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     Group& group = groups_[g];

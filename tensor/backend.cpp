@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "tensor/cpu/cpu_backend.h"
+#include "tensor/observed_backend.h"
+#include "tensor/record_function.h"
 #ifdef RONDO_HAS_CUDA
 #include "tensor/cuda/cuda_backend.h"
 #endif
@@ -24,7 +26,7 @@ Backend*& installed(Device device) {
 
 }  // namespace
 
-Backend& backend(Device device) {
+Backend& unobserved_backend(Device device) {
   if (Backend* found = installed(device)) return *found;
 #ifdef RONDO_HAS_CUDA
   return cuda::backend_of(device.index);
@@ -32,6 +34,10 @@ Backend& backend(Device device) {
   throw DeviceError(
       concat("device ", device, " is not available: this rondo was built without CUDA"));
 #endif
+}
+
+Backend& backend(Device device) {
+  return is_recording() ? observed_backend(device) : unobserved_backend(device);
 }
 
 Backend* set_backend(Device device, Backend* replacement) {

@@ -1,11 +1,10 @@
 #include "train/trace.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "dist/host.h"
-#include "io/atomic_file.h"
 #include "tensor/creation.h"
+#include "train/chrome_trace.h"
 
 namespace rondo::train {
 namespace {
@@ -57,42 +56,23 @@ void Trace::add(const char* name, Clock::time_point begin, Clock::time_point end
   spans_.push_back({name, begin, end});
 }
 
-/// This rank's, as the text between the brackets of a JSON array.
+/// This rank's, by rank 0's clock, whatever that counts from.
 std::string Trace::events() const {
-  std::string text;
-  auto put = [&](const nlohmann::json& event) {
-    text += (text.empty() ? "" : ",\n") + event.dump();
-  };
-  auto microseconds = [](auto duration) {
-    return std::chrono::duration<double, std::micro>(duration).count();
-  };
   // From where both lanes are whole.
   const auto records = comm_.recorder()->records();
   Clock::time_point first = start_;
   if (spans_.size() == most_spans) first = std::max(first, spans_.front().begin);
   if (records.size() == most_spans) first = std::max(first, records.front().issued);
-  // Of rank 0's clock, whatever that counts from.
+  ChromeTrace trace;
   auto complete = [&](const std::string& name, const char* category, int lane,
                       Clock::time_point begin, Clock::time_point end) {
     if (begin < first || end < begin) return;
-    put({{"name", name},
-         {"cat", category},
-         {"ph", "X"},
-         {"ts", microseconds(begin.time_since_epoch() + offset_)},
-         {"dur", microseconds(end - begin)},
-         {"pid", comm_.rank()},
-         {"tid", lane}});
+    trace.complete(name, category, comm_.rank(), lane, begin.time_since_epoch() + offset_,
+                   end - begin);
   };
-  auto name_of = [&](const char* what, int lane, const std::string& name) {
-    put({{"name", what},
-         {"ph", "M"},
-         {"pid", comm_.rank()},
-         {"tid", lane},
-         {"args", {{"name", name}}}});
-  };
-  name_of("process_name", 0, concat("rank ", comm_.rank(), " on ", dist::host_name()));
-  name_of("thread_name", 0, "computing and waiting");
-  name_of("thread_name", 1, "collectives");
+  trace.name_process(comm_.rank(), concat("rank ", comm_.rank(), " on ", dist::host_name()));
+  trace.name_thread(comm_.rank(), 0, "computing and waiting");
+  trace.name_thread(comm_.rank(), 1, "collectives");
   for (const Recorded& span : spans_)
     complete(span.name, std::string_view(span.name).starts_with("wait") ? "waiting" : "compute", 0,
              span.begin, span.end);
@@ -103,7 +83,7 @@ std::string Trace::events() const {
                                   : concat(record.signature.name, " of ", record.about),
              "communication", 1, begun, record.finished);
   }
-  return text;
+  return trace.events();
 }
 
 void Trace::write(const std::filesystem::path& path) {
@@ -117,11 +97,9 @@ void Trace::write(const std::filesystem::path& path) {
     return std::string(static_cast<const char*>(bytes.data_ptr()), static_cast<std::size_t>(size));
   };
   if (comm_.rank() == 0) {
-    io::AtomicFile file(path.string());
-    const auto put = [&](const std::string& text) { file.write(text.data(), text.size()); };
-    put("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n" + mine);
-    for (int rank = 1; rank < comm_.world_size(); ++rank) put(",\n" + text_of_rank(rank));
-    put("\n]}\n");
+    ChromeTraceFile file(path);
+    file.add(mine);
+    for (int rank = 1; rank < comm_.world_size(); ++rank) file.add(text_of_rank(rank));
     file.commit();
   } else {
     const Tensor bytes = Tensor::empty({std::ssize(mine)}, {.dtype = u8});

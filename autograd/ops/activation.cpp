@@ -11,6 +11,7 @@
 #include "autograd/trace.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
+#include "tensor/record_function.h"
 
 namespace rondo {
 namespace {
@@ -180,12 +181,14 @@ Tensor softplus(const Tensor& x) {
 }
 
 Tensor softmax(const Tensor& x, std::int64_t dim) {
+  const RecordOp op("softmax");
   if (const Casts cast{AutocastOp::softmax, x}) return softmax(cast(x), dim);
   dim = wrap_dim(dim, x.dim(), "softmax");
   Tensor y = softmax_forward(false, x, dim);
   return record<SoftmaxBackward>({x}, y, y, dim);
 }
 Tensor log_softmax(const Tensor& x, std::int64_t dim) {
+  const RecordOp op("log_softmax");
   if (const Casts cast{AutocastOp::log_softmax, x}) return log_softmax(cast(x), dim);
   dim = wrap_dim(dim, x.dim(), "log_softmax");
   Tensor y = softmax_forward(true, x, dim);
@@ -193,6 +196,7 @@ Tensor log_softmax(const Tensor& x, std::int64_t dim) {
 }
 
 Tensor dropout(const Tensor& x, double p, bool training, Generator& generator) {
+  const RecordOp op("dropout");
   require(p >= 0 && p <= 1, "dropout: the probability ", p, " is not in [0, 1]");
   if (!training || p == 0) return x;
   check_float(x, "dropout");

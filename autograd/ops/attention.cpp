@@ -14,6 +14,7 @@
 #include "autograd/record.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
+#include "tensor/record_function.h"
 
 namespace rondo {
 namespace {
@@ -94,6 +95,7 @@ Mask mask_for(const Tensor& q, const Tensor& k, const AttentionOptions& options)
 
 AttentionResult attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
                                        const AttentionOptions& options) {
+  const RecordOp op("scaled_dot_product_attention");
   if (const Casts cast{AutocastOp::scaled_dot_product_attention, q}) {
     AttentionOptions lower = options;
     lower.attn_mask = cast(options.attn_mask);

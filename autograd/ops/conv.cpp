@@ -8,6 +8,7 @@
 #include "autograd/trace.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
+#include "tensor/record_function.h"
 
 namespace rondo {
 namespace {
@@ -183,6 +184,7 @@ Tensor lengthened(const Tensor& x, std::int64_t dim, std::int64_t rows) {
 }  // namespace
 
 Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv2dOptions options) {
+  const RecordOp op("conv2d");
   if (const Casts cast{AutocastOp::conv2d, x}) return conv2d(cast(x), cast(w), cast(bias), options);
   Conv2dParams params{.stride_h = options.stride.h,
                       .stride_w = options.stride.w,
@@ -196,6 +198,7 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv2dOption
 }
 
 Tensor conv1d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv1dOptions options) {
+  const RecordOp op("conv1d");
   require<ShapeError>(x.dim() == 3 && w.dim() == 3, "conv1d: input ", x.shape(), " and weight ",
                       w.shape(), " must both have 3 dimensions");
   require<ShapeError>(x.size(1) == w.size(1) * options.groups, "conv1d: input ", x.shape(), " has ",
@@ -211,6 +214,7 @@ Tensor conv1d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv1dOption
 
 Tensor conv_transpose2d(const Tensor& x, const Tensor& w, const Tensor& bias,
                         ConvTranspose2dOptions options) {
+  const RecordOp op("conv_transpose2d");
   if (const Casts cast{AutocastOp::conv_transpose2d, x})
     return conv_transpose2d(cast(x), cast(w), cast(bias), options);
   check_transposed(x, w, bias, options);

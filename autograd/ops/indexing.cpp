@@ -11,6 +11,7 @@
 #include "autograd/trace.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
+#include "tensor/record_function.h"
 
 namespace rondo {
 namespace {
@@ -143,6 +144,7 @@ struct IndexSelectBackward final : Node {
 }  // namespace
 
 Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index) {
+  const RecordOp op("index_select");
   require<ShapeError>(x.dim() > 0, "index_select: the tensor has no dimensions");
   dim = wrap_dim(dim, x.dim(), "index_select");
   require_index(index, "index_select");
@@ -189,6 +191,7 @@ struct GatherBackward final : Node {
 }  // namespace
 
 Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index) {
+  const RecordOp op("gather");
   dim = wrap_dim(dim, x.dim(), "gather");
   require_index(index, "gather");
   require_one_device("gather", {x, index});
@@ -212,6 +215,7 @@ struct ScatterAddBackward final : Node {
 }  // namespace
 
 Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src) {
+  const RecordOp op("scatter_add");
   if (const Casts cast{AutocastOp::scatter_add, x, src})
     return scatter_add(cast(x), dim, index, cast(src));
   dim = wrap_dim(dim, x.dim(), "scatter_add");
@@ -251,6 +255,7 @@ struct MaskedFillBackward final : Node {
 }  // namespace
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
+  const RecordOp op("masked_fill");
   require<DTypeError>(mask.dtype() == boolean, "masked_fill: the mask is ", mask.dtype(),
                       ", not bool");
   Dims sizes = broadcast_shapes(x.shape(), mask.shape());
@@ -285,6 +290,7 @@ struct EmbeddingBackward final : Node {
 
 Tensor embedding(const Tensor& weight, const Tensor& index,
                  std::optional<std::int64_t> padding_idx) {
+  const RecordOp op("embedding");
   require<ShapeError>(weight.dim() == 2, "embedding: the weight has shape ", weight.shape(),
                       ", not (rows, width)");
   require_index(index, "embedding");
@@ -304,6 +310,7 @@ Tensor embedding(const Tensor& weight, const Tensor& index,
 }
 
 Tensor one_hot(const Tensor& index, std::int64_t classes) {
+  const RecordOp op("one_hot");
   require_index(index, "one_hot");
   require<ShapeError>(classes > 0, "one_hot: ", classes, " classes is not a positive number");
   Dims sizes = index.shape();

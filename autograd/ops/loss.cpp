@@ -14,6 +14,7 @@
 #include "autograd/record.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
+#include "tensor/record_function.h"
 
 namespace rondo {
 namespace {
@@ -175,6 +176,7 @@ Tensor without_ignored(const Tensor& target, const CrossEntropyOptions& options)
 }  // namespace
 
 Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const CrossEntropyOptions& options) {
+  const RecordOp op("nll_loss");
   if (const Casts cast{AutocastOp::nll_loss, log_probs})
     return nll_loss(cast(log_probs), target, options);
   require(options.label_smoothing == 0,
@@ -192,6 +194,7 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const CrossEntrop
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      const CrossEntropyOptions& options) {
+  const RecordOp op("cross_entropy");
   if (const Casts cast{AutocastOp::cross_entropy, logits})
     return cross_entropy(cast(logits), target, options);
   require(options.label_smoothing >= 0 && options.label_smoothing <= 1,
@@ -223,18 +226,21 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
 }
 
 Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  const RecordOp op("mse_loss");
   if (const Casts cast{AutocastOp::mse_loss, x}) return mse_loss(cast(x), cast(y), reduction);
   require_pair(x, y, "mse_loss");
   return reduced(square(sub(x, y)), reduction);
 }
 
 Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  const RecordOp op("l1_loss");
   if (const Casts cast{AutocastOp::l1_loss, x}) return l1_loss(cast(x), cast(y), reduction);
   require_pair(x, y, "l1_loss");
   return reduced(abs(sub(x, y)), reduction);
 }
 
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction reduction) {
+  const RecordOp op("smooth_l1_loss");
   if (const Casts cast{AutocastOp::smooth_l1_loss, x})
     return smooth_l1_loss(cast(x), cast(y), beta, reduction);
   require_pair(x, y, "smooth_l1_loss");
@@ -265,6 +271,7 @@ struct BceWithLogitsBackward final : Node {
 }  // namespace
 
 Tensor bce_with_logits(const Tensor& x, const Tensor& y, Reduction reduction) {
+  const RecordOp op("bce_with_logits");
   if (const Casts cast{AutocastOp::bce_with_logits, x})
     return bce_with_logits(cast(x), cast(y), reduction);
   require_pair(x, y, "bce_with_logits");
@@ -274,6 +281,7 @@ Tensor bce_with_logits(const Tensor& x, const Tensor& y, Reduction reduction) {
 }
 
 Tensor kl_div(const Tensor& x, const Tensor& y, Reduction reduction, TargetScale target) {
+  const RecordOp op("kl_div");
   if (const Casts cast{AutocastOp::kl_div, x}) return kl_div(cast(x), cast(y), reduction, target);
   require_pair(x, y, "kl_div");
   if (target == TargetScale::log_probabilities) return reduced(mul(exp(y), sub(y, x)), reduction);

@@ -8,6 +8,7 @@
 #include "autograd/ops/shape.h"
 #include "autograd/record.h"
 #include "tensor/backend.h"
+#include "tensor/record_function.h"
 
 namespace rondo {
 namespace {
@@ -77,6 +78,7 @@ Tensor bmm(const Tensor& a, const Tensor& b) {
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
+  const RecordOp op("matmul");
   if (const Casts cast{AutocastOp::matmul, a}) return matmul(cast(a), cast(b));
   require<ShapeError>(a.dim() >= 1 && b.dim() >= 1,
                       "matmul: a 0-dim tensor has no product; use mul");
@@ -104,6 +106,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  const RecordOp op("linear");
   if (const Casts cast{AutocastOp::linear, x})
     return linear(cast(x), cast(weight), cast(bias), activation);
   require<ShapeError>(weight.dim() == 2 && x.dim() >= 1 && x.size(-1) == weight.size(1),

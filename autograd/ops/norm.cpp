@@ -12,6 +12,7 @@
 #include "autograd/trace.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
+#include "tensor/record_function.h"
 
 namespace rondo {
 namespace {
@@ -228,6 +229,7 @@ Tensor inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
 Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                   const Tensor& running_mean, const Tensor& running_var,
                   const BatchNormOptions& options) {
+  const RecordOp op("batch_norm");
   require<ShapeError>(x.dim() >= 2, "batch_norm: input ", x.shape(), " has no channel dimension");
   check_float(x, "batch_norm");
   require_one_device("batch_norm", {x, gamma, beta, running_mean, running_var, options.residual});
@@ -272,6 +274,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
 
 Tensor layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& gamma,
                   const Tensor& beta, double eps) {
+  const RecordOp op("layer_norm");
   if (const Casts cast{AutocastOp::layer_norm, x})
     return layer_norm(cast(x), normalized_shape, cast(gamma), cast(beta), eps);
   check_float(x, "layer_norm");
@@ -297,6 +300,7 @@ Tensor layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& g
 
 Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma, const Tensor& beta,
                   double eps) {
+  const RecordOp op("group_norm");
   if (const Casts cast{AutocastOp::group_norm, x})
     return group_norm(cast(x), groups, cast(gamma), cast(beta), eps);
   check_float(x, "group_norm");

@@ -9,6 +9,7 @@
 #include "autograd/trace.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
+#include "tensor/record_function.h"
 
 namespace rondo {
 namespace {
@@ -128,6 +129,7 @@ struct MaxPool2dBackward final : Node {
 }  // namespace
 
 Tensor max_pool2d(const Tensor& x, Conv2dOptions::Pair kernel, Pool2dOptions options) {
+  const RecordOp op("max_pool2d");
   auto [params, output] = plan("max_pool2d", x, kernel, options);
   Tensor y = like(x, output, x.dtype()), indices = like(x, output, i64);
   backend(x).max_pool2d(x, y, indices, params);
@@ -175,6 +177,7 @@ Tensor average_backward(const Tensor& dy, const Dims& input, const Pool2dParams&
 }  // namespace
 
 Tensor avg_pool2d(const Tensor& x, Conv2dOptions::Pair kernel, Pool2dOptions options) {
+  const RecordOp op("avg_pool2d");
   auto [params, output] = plan("avg_pool2d", x, kernel, options);
   return average(x, output, params);
 }
@@ -213,6 +216,7 @@ Tensor adaptive_average_backward(const Tensor& dy, const Dims& input) {
 }  // namespace
 
 Tensor adaptive_avg_pool2d(const Tensor& x, Conv2dOptions::Pair output_size) {
+  const RecordOp op("adaptive_avg_pool2d");
   require_planes(x, "adaptive_avg_pool2d");
   require<ShapeError>(output_size.h > 0 && output_size.w > 0, "adaptive_avg_pool2d: output size ",
                       output_size.h, "x", output_size.w, " is empty");
@@ -222,6 +226,7 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Conv2dOptions::Pair output_size) {
 }
 
 Tensor upsample_nearest2d(const Tensor& x, std::int64_t scale) {
+  const RecordOp op("upsample_nearest2d");
   if (const Casts cast{AutocastOp::upsample_nearest2d, x})
     return upsample_nearest2d(cast(x), scale);
   require<ShapeError>(x.dim() == 4, "upsample_nearest2d: input ", x.shape(),

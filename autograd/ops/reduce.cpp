@@ -15,6 +15,7 @@
 #include "autograd/trace.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
+#include "tensor/record_function.h"
 
 namespace rondo {
 namespace {
@@ -50,6 +51,7 @@ struct MeanBackward final : Node {
 }  // namespace
 
 Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
+  const RecordOp op("sum");
   if (const Casts cast{AutocastOp::sum, x}) return sum(cast(x), dims, keepdim);
   Reduced shape = reduced(x, dims, keepdim, "sum");
   DType dtype = is_floating(x.dtype()) ? x.dtype() : i64;
@@ -58,6 +60,7 @@ Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
 }
 
 Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
+  const RecordOp op("mean");
   require_float(x, "mean");
   Reduced shape = reduced(x, dims, keepdim, "mean");
   Tensor y = no_grad([&] {
@@ -93,11 +96,13 @@ struct StdBackward final : Node {
 }  // namespace
 
 Tensor var(const Tensor& x, const Dims& dims, std::int64_t correction, bool keepdim) {
+  const RecordOp op("var");
   require_float(x, "var");
   return to(variance(widened(x), dims, correction, keepdim), x.dtype());
 }
 
 Tensor std(const Tensor& x, const Dims& dims, std::int64_t correction, bool keepdim) {
+  const RecordOp op("std");
   require_float(x, "std");
   Tensor squared = variance(widened(x), dims, correction, keepdim);
   Tensor y = apply_unary(UnaryOp::sqrt, squared);
@@ -105,6 +110,7 @@ Tensor std(const Tensor& x, const Dims& dims, std::int64_t correction, bool keep
 }
 
 Tensor prod(const Tensor& x) {
+  const RecordOp op("prod");
   if (const Casts cast{AutocastOp::prod, x}) return prod(cast(x));
   if (!is_floating(x.dtype()) || x.numel() == 0) {
     Reduced shape = reduced(x, {}, false, "prod");
@@ -146,6 +152,7 @@ struct NormBackward final : Node {
 }  // namespace
 
 Tensor norm(const Tensor& x, const Dims& dims, bool keepdim) {
+  const RecordOp op("norm");
   if (const Casts cast{AutocastOp::norm, x}) return norm(cast(x), dims, keepdim);
   require_float(x, "norm");
   Reduced shape = reduced(x, dims, keepdim, "norm");
@@ -191,6 +198,7 @@ struct VectorNormBackward final : Node {
 }  // namespace
 
 Tensor vector_norm(const Tensor& x, double ord, const Dims& dims, bool keepdim) {
+  const RecordOp op("vector_norm");
   if (const Casts cast{AutocastOp::norm, x}) return vector_norm(cast(x), ord, dims, keepdim);
   require(ord > 0, "vector_norm: ord ", ord, " is not positive");
   if (ord == 2) return norm(x, dims, keepdim);
@@ -233,6 +241,7 @@ struct LogSumExpBackward final : Node {
 }  // namespace
 
 Tensor logsumexp(const Tensor& x, const Dims& dims, bool keepdim) {
+  const RecordOp op("logsumexp");
   if (const Casts cast{AutocastOp::logsumexp, x}) return logsumexp(cast(x), dims, keepdim);
   require_float(x, "logsumexp");
   Reduced shape = reduced(x, dims, keepdim, "logsumexp");

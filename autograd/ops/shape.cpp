@@ -14,6 +14,7 @@
 #include "autograd/trace.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
+#include "tensor/record_function.h"
 
 namespace rondo {
 namespace {
@@ -232,6 +233,7 @@ struct FlipBackward final : Node {
 }  // namespace
 
 Tensor flip(const Tensor& x, const Dims& dims) {
+  const RecordOp op("flip");
   Dims flipped = wrap_dims(dims, x.dim(), "flip");
   // A copy into y read backwards: strides may be negative inside a kernel, though no op returns
   // such a tensor.
@@ -271,6 +273,7 @@ struct CatBackward final : Node {
 }  // namespace
 
 Tensor cat(const Tensors& xs, std::int64_t dim) {
+  const RecordOp op("cat");
   require<ShapeError>(!xs.empty(), "cat: the list of tensors is empty");
   auto skipped = [](const Tensor& x) { return x.shape() == Dims{0}; };
   const auto found = std::ranges::find_if_not(xs, skipped);
@@ -309,6 +312,7 @@ Tensor cat(const Tensors& xs, std::int64_t dim) {
 }
 
 Tensor stack(const Tensors& xs, std::int64_t dim) {
+  const RecordOp op("stack");
   require<ShapeError>(!xs.empty(), "stack: the list of tensors is empty");
   dim = wrap_dim(dim, xs[0].dim() + 1, "stack");
   Tensors rows;

@@ -1,0 +1,16 @@
+#pragma once
+// The backend that stands before a device's own while a recording is going on (record_function.h):
+// it passes each call on, and notes which kernel it was, how long it took, what it computed and
+// what memory it touched. `backend(device)` gives it out; nobody else needs to know.
+
+#include "tensor/backend.h"
+
+namespace rondo {
+
+/// The device's own backend, observed or not. Throws DeviceError where there is none.
+Backend& unobserved_backend(Device device);
+
+/// One that records what goes through it; it lives as long as the process.
+Backend& observed_backend(Device device);
+
+}  // namespace rondo
