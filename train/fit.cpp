@@ -11,6 +11,7 @@
 #include "dist/averager.h"
 #include "dist/ddp.h"
 #include "tensor/creation.h"
+#include "train/profiled_steps.h"
 #include "train/progress.h"
 #include "train/run_folder.h"
 #include "train/run_state.h"
@@ -95,10 +96,17 @@ class Run {
     } else if (position_.epoch >= options_.epochs) {
       test();  // a finished run was resumed
     }
+    const std::int64_t batches = data_.train.size();
+    profiled_ =
+        ProfiledSteps(comm_->rank() == 0 ? options_.profile_steps : 0,
+                      (options_.epochs - position_.epoch) * batches - position_.step, batches);
     while (position_.epoch < options_.epochs && result_.stopped_by == 0 && !result_.stopped_early)
       train_epoch();
     state_.finish();
     if (trace_) trace_->write(options_.trace);
+    result_.profile = profiled_.result();
+    if (result_.profile && !options_.profile.empty())
+      result_.profile->write_chrome_trace(options_.profile, comm_->rank());
     result_.epochs = position_.epoch;
     if (trained_seconds_ > 0) result_.img_per_s = trained_images_ / trained_seconds_;
     return result_;
@@ -133,6 +141,7 @@ class Run {
     data_.train.set_epoch(static_cast<std::uint64_t>(position_.epoch), position_.step);
     if (position_.step == 0) loss_sum_ = 0;
     model_.train();
+    profiled_.before_step(position_.step);
     Clock::time_point asked = Clock::now();
     for (auto& batch : data::DeviceBatches(data_.train, device_)) {
       if (trace_) trace_->add("wait for data", asked, Clock::now());
@@ -151,14 +160,17 @@ class Run {
       if (position_.global_step % steps_between_questions() == 0) ask_whether_to_stop();
       if (result_.stopped_by != 0) {
         save();
-        return done;
+        break;
       }
       bool last = position_.step == batches;
       if (!last && options_.checkpoint_every > 0 &&
           position_.global_step % options_.checkpoint_every == 0)
         save();
+      profiled_.after_step();
+      if (!last) profiled_.before_step(position_.step);
       asked = Clock::now();
     }
+    profiled_.end_of_epoch();
     return done;
   }
 
@@ -350,6 +362,7 @@ class Run {
   std::optional<Trace> trace_;
   std::optional<optim::GradScaler> scaler_;
   std::optional<TrainStep> step_;
+  ProfiledSteps profiled_{0, 0, 0};
 
   io::Checkpoint::Position position_;
   FitResult result_;
@@ -366,6 +379,8 @@ FitResult fit(nn::Module& model, optim::Optimizer& optimizer, optim::LRSchedule&
   require(options.averaging.every > 0, "fit: averaging.every is ", options.averaging.every,
           ", but must be positive");
   require(data.train_images > 0 && data.train.size() > 0, "fit: there are no training images");
+  require(options.profile_steps >= 0, "fit: profile_steps is ", options.profile_steps,
+          ", but must not be negative");
   require(options.shards == 0 ||
               (options.sync == Sync::ddp && options.comm_hook.empty() && !options.graph),
           "fit: reproducible training goes with gradients that are averaged as they are: no "

@@ -21,6 +21,7 @@
 #include "optim/lr_schedule.h"
 #include "optim/optimizer.h"
 #include "train/evaluate.h"
+#include "train/profiler.h"
 
 namespace rondo::train {
 
@@ -78,6 +79,12 @@ struct FitOptions {
   /// none.
   std::filesystem::path trace = {};
 
+  /// So many steps are profiled on rank 0, after a few to warm up (train/profiled_steps.h); 0:
+  /// none.
+  std::int64_t profile_steps = 0;
+  /// Where their ops go, as a file for chrome://tracing; empty: nowhere.
+  std::filesystem::path profile = {};
+
   std::ostream* out = nullptr;  // where rank 0 reports; null: nowhere
   /// Called on every rank after each epoch; training ends when one of them says false.
   std::function<bool(const EpochReport&)> on_epoch = {};
@@ -92,6 +99,8 @@ struct FitResult {
   int stopped_by = 0;                // SIGTERM or SIGINT; a checkpoint was written
   bool stopped_early = false;        // on_epoch said so
   std::filesystem::path checkpoint;  // empty: none
+  /// Rank 0's profiled steps; null where there are none.
+  std::shared_ptr<const Profiler> profile = {};
 };
 
 struct FitData {

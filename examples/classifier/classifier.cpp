@@ -98,7 +98,7 @@ class Program {
     check_json();
     // What cannot be written at the end of a run is said at its beginning.
     if (comm_->rank() == 0)
-      for (const std::string& file : {flags_.trace, flags_.export_onnx})
+      for (const std::string& file : {flags_.trace, flags_.profile, flags_.export_onnx})
         if (!file.empty()) io::AtomicFile probe(file);
     if (!flags_.csv.empty()) train::MetricsFile::check(flags_.csv);
     if (!flags_.tensorboard.empty()) io::SummaryWriter::check(flags_.tensorboard);
@@ -221,6 +221,8 @@ class Program {
                     .csv = flags_.csv,
                     .tensorboard = flags_.tensorboard,
                     .trace = flags_.trace,
+                    .profile_steps = flags_.profile.empty() ? 0 : flags_.profile_steps,
+                    .profile = flags_.profile,
                     .out = out_});
     report(model, result);
     return result.stopped_by == 0 ? 0 : 128 + result.stopped_by;
@@ -345,6 +347,11 @@ class Program {
               << "--model " << flags_.model << " --dataset " << flags_.dataset
               << " --checkpoint-dir " << directory << " --predict IMAGE.ppm to ask this one\n";
       }
+      if (result.profile != nullptr)
+        *out_ << "\nprofile (" << flags_.profile << "): " << result.profile->table();
+      else if (!flags_.profile.empty())
+        *out_ << "\nno step was run that could be profiled; " << flags_.profile
+              << " was not written\n";
       out_->flush();
     }
     write_json({{"model", flags_.model},

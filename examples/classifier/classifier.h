@@ -38,7 +38,8 @@ struct Flags {
   std::uint64_t seed = 1;
   int threads = 0;
   std::string data = {};
-  std::string json = {}, csv = {}, tensorboard = {}, trace = {};
+  std::string json = {}, csv = {}, tensorboard = {}, trace = {}, profile = {};
+  std::int64_t profile_steps = 10;
   std::string predict = {}, export_onnx = {};
   bool augment = true;
 };

@@ -121,6 +121,12 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
                  "write where the time of each step went, on all ranks, to FILE, which "
                  "chrome://tracing and ui.perfetto.dev draw")
       ->check(not_empty());
+  app.add_option("--profile", f.profile,
+                 "print which ops some steps' time goes to, and write each of them to FILE, which "
+                 "chrome://tracing and ui.perfetto.dev draw; of rank 0")
+      ->check(not_empty());
+  app.add_option("--profile-steps", f.profile_steps, "how many steps --profile looks at")
+      ->check(whole_number(1, 10'000));
   app.add_flag("--sync-bn", f.sync_bn, "batch norm by the statistics of all ranks' images");
   app.add_option("--timeout", f.timeout,
                  "seconds that a rank waits for the others before it says which one is missing")
@@ -240,6 +246,8 @@ void agree_on_flags(const Flags& f, dist::Communicator& comm) {
   agree("csv", f.csv);
   agree("tensorboard", f.tensorboard);
   agree("trace", f.trace);
+  agree("profile", f.profile);
+  agree("profile-steps", f.profile_steps);
 }
 
 std::vector<float> parse_channels(const std::string& flag, const std::string& text,

@@ -127,6 +127,18 @@ for rank in 0, 1:
     assert names.count("forward") == names.count("optimizer") == names.count("wait for gradients") == 8, names
     assert any(name.startswith("all_reduce of bucket 1 of") for name in names), names
 END
+  succeeds "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1 --profile profile.json --profile-steps 4
+  grep -q '^profile (profile.json): 4 steps of ' "$log" || fail "no table of the profile"
+  grep -Eq '^conv2d backward +backward +19 ' "$log" || fail "the table does not have the 19 convolutions of a backward"
+  python3 - profile.json <<'END' || fail "the profile is not that of rank 0's 4 steps"
+import json, sys
+events = [e for e in json.load(open(sys.argv[1]))["traceEvents"] if e["ph"] == "X"]
+assert {e["pid"] for e in events} == {0}
+names = [e["name"] for e in events]
+assert names.count("SGD step") == names.count("step 1") * 4 == 4, names
+assert names.count("conv2d") == 4 * 19, names
+END
+  fails_saying "no/such/folder/profile.json" "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1 --profile no/such/folder/profile.json
   ;;
 resume | resume_average | resume_outer | resume_async | resume_topk | resume_powersgd) # stopped by SIGTERM in mid-epoch, then resumed: the bits of a run that was not
   # The signal goes to the ranks themselves: mpirun would pass it on after seconds only.
@@ -394,6 +406,10 @@ benches) # what scripts may rely on of the benchmarks: they run, and their JSON 
   ! grep -q convolution,ref verbose.txt || fail "a convolution of resnet20 runs in plain loops with AVX2"
   succeeds "$bin/step_profile" --batch 4 --steps 1 --json profile.json
   grep -q 'conv backward weight' profile.json || fail "step_profile: no convolutions"
+  succeeds "$bin/profiler_cost" --model mlp --batch 8 --rounds 2 --json cost.json
+  for name in range_off_ns range_on_ns plain_ms_per_step profiled_ms_per_step; do
+    [ -n "$(field $name cost.json)" ] || fail "profiler_cost: no $name"
+  done
   succeeds "${mpirun[@]}" -np 2 "$bin/all_reduce" --min-bytes 1024 --max-bytes 4096 --repeat 2 --json rows.json
   for name in algorithm bytes seconds bus_gb_s; do
     [ -n "$(field $name rows.json)" ] || fail "all_reduce: no $name"
