@@ -60,6 +60,7 @@ extra python3-matplotlib the figure of bench/simgrid/scaling.py
 extra python3-dev headers that torch.compile compiles against
 extra slurm-wlm a Slurm of two nodes on this machine: scripts/slurm_local.sh
 extra munge how Slurm's daemons trust each other
+extra chromium opens the page that --report writes, in a test
 extra mpich the other MPI: its mpirun
 extra libmpich-dev the other MPI, to build against
 LIST

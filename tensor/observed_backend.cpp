@@ -63,7 +63,8 @@ static_assert(reduce_names.size() == static_cast<std::size_t>(ReduceOp::sum_squa
 
 template <class Names, class Op>
 const char* name_of(const Names& names, Op op) {
-  return names[static_cast<std::size_t>(op)];
+  const auto place = static_cast<std::size_t>(op);
+  return place < names.size() ? names[place] : "element-wise";  // somebody added one
 }
 
 /// "add_" where the result takes the operand's place.

@@ -75,16 +75,18 @@ class Run {
         !scaler_ || !ddp_ || !state_.state_per_rank, "fit: ", options_.comm_hook,
         " remembers what it did not send, which f16's infinite gradients would spoil; use bf16, "
         "or a comm hook without a memory");
-    step_.emplace(TrainStepOptions{.model = model_,
-                                   .optimizer = optimizer_,
-                                   .ddp = ddp_ ? &*ddp_ : nullptr,
-                                   .reproducible = reproducible_ ? &*reproducible_ : nullptr,
-                                   .criterion = options_.criterion,
-                                   .amp = options_.amp,
-                                   .scaler = scaler_ ? &*scaler_ : nullptr,
-                                   .graph = options_.graph,
-                                   .rank = comm_->rank(),
-                                   .trace = trace()});
+    step_.emplace(
+        TrainStepOptions{.model = model_,
+                         .optimizer = optimizer_,
+                         .ddp = ddp_ ? &*ddp_ : nullptr,
+                         .reproducible = reproducible_ ? &*reproducible_ : nullptr,
+                         .criterion = options_.criterion,
+                         .amp = options_.amp,
+                         .scaler = scaler_ ? &*scaler_ : nullptr,
+                         .graph = options_.graph,
+                         .rank = comm_->rank(),
+                         .trace = trace(),
+                         .overlap = comm_->world_size() > 1 ? &result_.overlap : nullptr});
     folder_.lock(options_.resume);
     if (options_.resume) {
       restore();
@@ -96,6 +98,7 @@ class Run {
     } else if (position_.epoch >= options_.epochs) {
       test();  // a finished run was resumed
     }
+    result_.steps.first = position_.global_step + 1;
     const std::int64_t batches = data_.train.size();
     profiled_ =
         ProfiledSteps(comm_->rank() == 0 ? options_.profile_steps : 0,
@@ -150,6 +153,7 @@ class Run {
         folder_.open(false, position_, tested_);
         folder_.log_graph(model_, batch.input.narrow(0, 0, 1));
       }
+      result_.steps.lr.push_back(schedule_.last_lr());
       schedule_.step();
       if (averager_) averager_->step();
       take_losses(false);
@@ -178,6 +182,7 @@ class Run {
     for (const double loss : step_->take_losses(wait)) {
       loss_sum_ += loss;
       last_loss_ = loss;
+      result_.steps.loss.push_back(loss);
     }
   }
 

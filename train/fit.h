@@ -21,6 +21,7 @@
 #include "optim/lr_schedule.h"
 #include "optim/optimizer.h"
 #include "train/evaluate.h"
+#include "train/overlap.h"
 #include "train/profiler.h"
 
 namespace rondo::train {
@@ -101,6 +102,13 @@ struct FitResult {
   std::filesystem::path checkpoint;  // empty: none
   /// Rank 0's profiled steps; null where there are none.
   std::shared_ptr<const Profiler> profile = {};
+  /// Of each step since this call of fit: the loss (of all ranks under DDP, else of this one's),
+  /// and the learning rate that was used.
+  struct Steps {
+    std::int64_t first = 1;  // its number in the run, counted from 1
+    std::vector<double> loss, lr;
+  } steps = {};
+  Overlap overlap = {};  // of several ranks under DDP; no steps: there was none to measure
 };
 
 struct FitData {

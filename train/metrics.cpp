@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -103,6 +104,52 @@ void MetricsFile::write(const Metrics& metrics) {
   std::ofstream file(path_, std::ios::app);
   file << line << std::flush;
   require<IoError>(file.good(), path_.string(), ": cannot be written");
+}
+
+namespace {
+
+std::vector<std::string> cells_of(const std::string& line) {
+  std::vector<std::string> cells;
+  for (std::size_t begin = 0; begin <= line.size();) {
+    const std::size_t end = std::min(line.find(',', begin), line.size());
+    cells.push_back(line.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return cells;
+}
+
+Metrics metrics_of_row(const std::string& header, const std::string& line) {
+  const auto names = cells_of(header), cells = cells_of(line);
+  Metrics metrics;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    metrics[names[i]] = std::strtod(cells[i].c_str(), nullptr);
+  return metrics;
+}
+
+Metrics metrics_of_json(const std::string& line) {
+  Metrics metrics;
+  const auto json = nlohmann::json::parse(line);
+  for (const auto& [name, value] : json.items())
+    if (value.is_number()) metrics[name] = value.get<double>();  // null: it was not finite
+  return metrics;
+}
+
+}  // namespace
+
+std::vector<Metrics> read_metrics(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  require<IoError>(file.good(), path.string(), ": cannot be opened");
+  const bool is_table = path.extension() == ".csv";
+  std::string header, line;
+  if (is_table) std::getline(file, header);
+  std::map<double, Metrics> by_epoch;
+  while (std::getline(file, line)) {
+    const auto epoch = is_table ? epoch_of_row(header, line) : epoch_of_json(path, line);
+    if (epoch) by_epoch[*epoch] = is_table ? metrics_of_row(header, line) : metrics_of_json(line);
+  }
+  std::vector<Metrics> rows;
+  for (auto& [epoch, metrics] : by_epoch) rows.push_back(std::move(metrics));
+  return rows;
 }
 
 }  // namespace rondo::train

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace rondo::train {
 
@@ -39,5 +40,9 @@ class MetricsFile {
   std::string header_;
   std::filesystem::path path_;
 };
+
+/// The rows of such a file, of either kind; of an epoch that is there twice the last. Lines that a
+/// killed run left half-written are passed over. Throws IoError when it cannot be read.
+std::vector<Metrics> read_metrics(const std::filesystem::path& path);
 
 }  // namespace rondo::train

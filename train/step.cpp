@@ -101,6 +101,7 @@ void TrainStep::run(const Tensor& input, const Tensor& target,
       const dist::StepTimeline& times = options_.ddp->timeline();
       options_.trace->add("wait for gradients", times.backward_end, times.synchronized);
     }
+    if (options_.overlap != nullptr) options_.overlap->add(options_.ddp->timeline());
     if (!capturing) options_.ddp->check_loss(where);
   } else {
     loss_ = loss.detach();

@@ -21,6 +21,7 @@
 #include "optim/optimizer.h"
 #include "tensor/async_copy.h"
 #include "tensor/cuda_graph.h"
+#include "train/overlap.h"
 #include "train/trace.h"
 
 namespace rondo::train {
@@ -42,6 +43,7 @@ struct TrainStepOptions {
   bool graph = false;
   int rank = 0;  // for messages
   Trace* trace = nullptr;
+  Overlap* overlap = nullptr;  // adds up DDP's
 };
 
 class TrainStep {

@@ -38,6 +38,7 @@
 #include "optim/one_cycle.h"
 #include "parts.h"
 #include "predict.h"
+#include "report.h"
 #include "train/evaluate.h"
 #include "train/fit.h"
 #include "train/metrics.h"
@@ -98,7 +99,8 @@ class Program {
     check_json();
     // What cannot be written at the end of a run is said at its beginning.
     if (comm_->rank() == 0)
-      for (const std::string& file : {flags_.trace, flags_.profile, flags_.export_onnx})
+      for (const std::string& file :
+           {flags_.trace, flags_.profile, flags_.report, flags_.export_onnx})
         if (!file.empty()) io::AtomicFile probe(file);
     if (!flags_.csv.empty()) train::MetricsFile::check(flags_.csv);
     if (!flags_.tensorboard.empty()) io::SummaryWriter::check(flags_.tensorboard);
@@ -221,10 +223,18 @@ class Program {
                     .csv = flags_.csv,
                     .tensorboard = flags_.tensorboard,
                     .trace = flags_.trace,
-                    .profile_steps = flags_.profile.empty() ? 0 : flags_.profile_steps,
+                    .profile_steps =
+                        flags_.profile.empty() && flags_.report.empty() ? 0 : flags_.profile_steps,
                     .profile = flags_.profile,
                     .out = out_});
     report(model, result);
+    // The last thing, when all that the run has come to is told and written.
+    if (!flags_.report.empty() && result.stopped_by == 0) {
+      const AutocastIf scope(device_, amp());
+      write_report_of(flags_, model, *data.test, make_transform(flags_, *data.test, false), result,
+                      *comm_, threads_);
+      if (out_ != nullptr) *out_ << "report " << flags_.report << std::endl;
+    }
     return result.stopped_by == 0 ? 0 : 128 + result.stopped_by;
   }
 
@@ -347,7 +357,7 @@ class Program {
               << "--model " << flags_.model << " --dataset " << flags_.dataset
               << " --checkpoint-dir " << directory << " --predict IMAGE.ppm to ask this one\n";
       }
-      if (result.profile != nullptr)
+      if (result.profile != nullptr && !flags_.profile.empty())
         *out_ << "\nprofile (" << flags_.profile << "): " << result.profile->table();
       else if (!flags_.profile.empty())
         *out_ << "\nno step was run that could be profiled; " << flags_.profile

@@ -38,7 +38,7 @@ struct Flags {
   std::uint64_t seed = 1;
   int threads = 0;
   std::string data = {};
-  std::string json = {}, csv = {}, tensorboard = {}, trace = {}, profile = {};
+  std::string json = {}, csv = {}, tensorboard = {}, trace = {}, profile = {}, report = {};
   std::int64_t profile_steps = 10;
   std::string predict = {}, export_onnx = {};
   bool augment = true;

@@ -125,7 +125,8 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
                  "print which ops some steps' time goes to, and write each of them to FILE, which "
                  "chrome://tracing and ui.perfetto.dev draw; of rank 0")
       ->check(not_empty());
-  app.add_option("--profile-steps", f.profile_steps, "how many steps --profile looks at")
+  app.add_option("--profile-steps", f.profile_steps,
+                 "how many steps --profile and --report look at")
       ->check(whole_number(1, 10'000));
   app.add_flag("--sync-bn", f.sync_bn, "batch norm by the statistics of all ranks' images");
   app.add_option("--timeout", f.timeout,
@@ -186,6 +187,10 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
   app.add_option("--tensorboard", f.tensorboard,
                  "write curves, histograms of the parameters and the model's graph to this folder")
       ->check(not_empty());
+  app.add_option("--report", f.report,
+                 "write the run as a page to FILE.html: curves, what is confused, the images that "
+                 "are judged worst, time by op")
+      ->check(not_empty());
   app.add_option("--json", f.json, "write the result to this file; - is standard output")
       ->check(not_empty());
   try {
@@ -199,55 +204,62 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
   return {f, std::nullopt, std::nullopt};
 }
 
-void agree_on_flags(const Flags& f, dist::Communicator& comm) {
-  auto agree = [&](const char* flag, const auto& value) {
+std::vector<std::pair<std::string, std::string>> listed(const Flags& f) {
+  std::vector<std::pair<std::string, std::string>> all;
+  const auto add = [&](const char* flag, const auto& value) {
     const std::string text = fmt::format("{}", value);
-    comm.agree(concat("--", flag), text.empty() ? "(none)" : text);
+    all.emplace_back(concat("--", flag), text.empty() ? "(none)" : text);
   };
-  agree("all-reduce", f.all_reduce);  // first: the others' collectives depend on it
-  agree("model", f.model);
-  agree("dataset", f.dataset);
-  agree("shortcut", f.shortcut);
-  agree("epochs", f.epochs);
-  agree("batch", f.batch);
-  agree("lr", f.lr);
-  agree("weight-decay", f.weight_decay);
-  agree("optimizer", f.optimizer);
-  agree("sync", f.sync);
-  agree("average-every", f.average_every);
-  agree("average-warmup", f.average_warmup);
-  agree("average-node-every", f.average_node_every);
-  agree("outer-lr", f.outer_lr);
-  agree("outer-momentum", f.outer_momentum);
-  agree("average-async", f.average_async);
-  agree("compress", f.compress);
-  agree("overlap", f.overlap);
-  agree("sync-bn", f.sync_bn);
-  agree("reproducible", f.reproducible);
-  agree("amp", f.amp);
-  agree("graph", f.graph);
-  agree("resident", f.resident);
-  agree("mean", f.mean);
-  agree("std", f.std);
-  agree("augment", f.augment);
-  agree("limit", f.limit);
-  agree("resume", f.resume);
-  agree("checkpoint-dir", f.checkpoint_dir);
-  agree("checkpoint-every", f.checkpoint_every);
-  agree("keep-checkpoints", f.keep_checkpoints);
-  agree("async-checkpoints", f.async_checkpoints);
-  agree("weights", f.weights);
-  agree("eval", f.eval);
-  agree("summary", f.summary);
-  agree("predict", f.predict);
-  agree("export-onnx", f.export_onnx);
-  agree("seed", f.seed);
-  agree("json", f.json);
-  agree("csv", f.csv);
-  agree("tensorboard", f.tensorboard);
-  agree("trace", f.trace);
-  agree("profile", f.profile);
-  agree("profile-steps", f.profile_steps);
+  add("all-reduce", f.all_reduce);  // first: the others' collectives depend on it
+  add("model", f.model);
+  add("dataset", f.dataset);
+  add("shortcut", f.shortcut);
+  add("epochs", f.epochs);
+  add("batch", f.batch);
+  add("lr", f.lr);
+  add("weight-decay", f.weight_decay);
+  add("optimizer", f.optimizer);
+  add("sync", f.sync);
+  add("average-every", f.average_every);
+  add("average-warmup", f.average_warmup);
+  add("average-node-every", f.average_node_every);
+  add("outer-lr", f.outer_lr);
+  add("outer-momentum", f.outer_momentum);
+  add("average-async", f.average_async);
+  add("compress", f.compress);
+  add("overlap", f.overlap);
+  add("sync-bn", f.sync_bn);
+  add("reproducible", f.reproducible);
+  add("amp", f.amp);
+  add("graph", f.graph);
+  add("resident", f.resident);
+  add("mean", f.mean);
+  add("std", f.std);
+  add("augment", f.augment);
+  add("limit", f.limit);
+  add("resume", f.resume);
+  add("checkpoint-dir", f.checkpoint_dir);
+  add("checkpoint-every", f.checkpoint_every);
+  add("keep-checkpoints", f.keep_checkpoints);
+  add("async-checkpoints", f.async_checkpoints);
+  add("weights", f.weights);
+  add("eval", f.eval);
+  add("summary", f.summary);
+  add("predict", f.predict);
+  add("export-onnx", f.export_onnx);
+  add("seed", f.seed);
+  add("json", f.json);
+  add("csv", f.csv);
+  add("tensorboard", f.tensorboard);
+  add("trace", f.trace);
+  add("profile", f.profile);
+  add("profile-steps", f.profile_steps);
+  add("report", f.report);
+  return all;
+}
+
+void agree_on_flags(const Flags& flags, dist::Communicator& comm) {
+  for (const auto& [flag, value] : listed(flags)) comm.agree(flag, value);
 }
 
 std::vector<float> parse_channels(const std::string& flag, const std::string& text,

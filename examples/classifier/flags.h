@@ -1,6 +1,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "classifier.h"
@@ -18,6 +20,9 @@ struct Parsed {
   std::optional<std::string> help, error;
 };
 Parsed parse_flags(int argc, char** argv, const std::string& description, const Flags& defaults);
+
+/// Every flag that ranks share, "--lr" and "0.3", in the order of their importance to them.
+std::vector<std::pair<std::string, std::string>> listed(const Flags& flags);
 
 /// Throws on all ranks, naming rank and flag, when a rank was started with other flags than rank 0.
 void agree_on_flags(const Flags& flags, rondo::dist::Communicator& comm);

@@ -3,6 +3,7 @@
 
 #include "train/fit.h"
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -113,6 +114,39 @@ TEST_F(Fit, ResumesFromTheMiddleOfAnEpochToTheSameBits) {
     EXPECT_EQ(again.result.test.correct, resumed.result.test.correct);
     fs::remove_all(folder_ / "stopped");
   }
+}
+
+TEST_F(Fit, TellsOfEachStepAndProfilesSome) {
+  // 7 batches of 50 points in an epoch.
+  Outcome outcome = train({.epochs = 3,
+                           .checkpoint_dir = folder_ / "profiled",
+                           .profile_steps = 4,
+                           .profile = folder_ / "profile.json"});
+  const train::FitResult& result = outcome.result;
+  EXPECT_EQ(result.steps.first, 1);
+  ASSERT_EQ(result.steps.loss.size(), 21U);
+  ASSERT_EQ(result.steps.lr.size(), 21U);
+  EXPECT_EQ(result.steps.lr[0], 0.1);
+  for (std::size_t i = 0; i < 21; ++i)  // the cosine's formula
+    EXPECT_NEAR(result.steps.lr[i], 0.05 * (1 + std::cos(M_PI * static_cast<double>(i) / 100)),
+                1e-9);
+  double last = 0;
+  for (std::size_t i = 14; i < 21; ++i) last += result.steps.loss[i] / 7;
+  EXPECT_NEAR(last, result.final_loss, 1e-12);
+  EXPECT_EQ(result.overlap.steps, 0);  // there was nobody to talk to
+  ASSERT_NE(result.profile, nullptr);
+  EXPECT_EQ(result.profile->steps(), 4);
+  std::int64_t linear = 0;
+  for (const train::KeyAverage& row : result.profile->key_averages())
+    if (row.name == "linear") linear = row.calls;
+  EXPECT_EQ(linear, 4 * 2);
+  EXPECT_TRUE(fs::exists(folder_ / "profile.json"));
+  EXPECT_EQ(outcome.hash, train({.epochs = 3}).hash);  // who is watched does the same
+  EXPECT_EQ(train({.epochs = 3}).result.profile, nullptr);
+  EXPECT_ERROR(train({.epochs = 3, .profile_steps = -1}), Error, "profile_steps is -1");
+  // A run that goes on tells where.
+  train::FitOptions more{.epochs = 4, .checkpoint_dir = folder_ / "profiled", .resume = true};
+  EXPECT_EQ(train(more).result.steps.first, 22);
 }
 
 TEST_F(Fit, ACheckpointThatCannotBeWrittenEndsTheRun) {

@@ -62,6 +62,23 @@ TEST(MetricsTable, SaysBeforehandWhatIsWrong) {
   MetricsFile::check("run.csv");  // in the current folder
 }
 
+TEST(MetricsTable, BothKindsAreReadAsTheyWereWritten) {
+  const TemporaryFolder folder;
+  const std::vector<train::Metrics> rows = {{{"epoch", 1}, {"step", 10}, {"loss", 2.5}},
+                                            {{"epoch", 2}, {"step", 20}, {"loss", 0.1}}};
+  for (const char* name : {"run.csv", "run.jsonl"}) {
+    MetricsFile file(folder / name, -1);
+    for (const train::Metrics& row : rows) file.write(row);
+    std::ofstream(folder / name, std::ios::app) << "{\"epo";  // cut short
+    EXPECT_EQ(train::read_metrics(folder / name), rows) << name;
+  }
+  std::ofstream(folder / "twice.jsonl") << "{\"epoch\": 1, \"loss\": 3}\n"
+                                        << "{\"epoch\": 1, \"loss\": null}\n";
+  EXPECT_EQ(train::read_metrics(folder / "twice.jsonl"),
+            (std::vector<train::Metrics>{{{"epoch", 1}}}));
+  EXPECT_ERROR(train::read_metrics(folder / "none.csv"), IoError, "none.csv: cannot be opened");
+}
+
 TEST(MetricsTable, ANewRunReplacesARunButNothingElse) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder / "run.csv";
