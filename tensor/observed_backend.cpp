@@ -24,12 +24,13 @@ namespace {
 
 // In the order of the enumerations, as the ops of the C++ API are called.
 constexpr std::array unary_names = {
-    "neg",   "abs",        "sign",     "exp",        "expm1",     "log",  "log1p",    "sqrt",
-    "rsqrt", "reciprocal", "square",   "sin",        "cos",       "tan",  "sinh",     "cosh",
-    "asin",  "acos",       "atan",     "tanh",       "sigmoid",   "erf",  "floor",    "ceil",
-    "round", "trunc",      "relu",     "gelu",       "gelu_tanh", "silu", "softplus", "logical_not",
-    "isnan", "isinf",      "isfinite", "leaky_relu", "pow",       "add",  "mul",      "clamp"};
-static_assert(unary_names.size() == static_cast<std::size_t>(UnaryOp::clamp) + 1);
+    "neg",        "abs",   "sign",       "exp",         "expm1", "log",          "log1p",
+    "sqrt",       "rsqrt", "reciprocal", "square",      "sin",   "cos",          "tan",
+    "sinh",       "cosh",  "asin",       "acos",        "atan",  "tanh",         "sigmoid",
+    "erf",        "floor", "ceil",       "round",       "trunc", "relu",         "gelu",
+    "gelu_tanh",  "silu",  "softplus",   "logical_not", "isnan", "isinf",        "isfinite",
+    "leaky_relu", "pow",   "add",        "mul",         "clamp", "fake_quantize"};
+static_assert(unary_names.size() == static_cast<std::size_t>(UnaryOp::fake_quantize) + 1);
 constexpr std::array binary_names = {"add",
                                      "sub",
                                      "mul",
@@ -56,8 +57,10 @@ constexpr std::array binary_names = {"add",
                                      "gelu_backward",
                                      "gelu_tanh_backward",
                                      "silu_backward",
-                                     "clamp_backward"};
-static_assert(binary_names.size() == static_cast<std::size_t>(BinaryOp::clamp_backward) + 1);
+                                     "clamp_backward",
+                                     "fake_quantize_backward"};
+static_assert(binary_names.size() ==
+              static_cast<std::size_t>(BinaryOp::fake_quantize_backward) + 1);
 constexpr std::array reduce_names = {"sum", "prod", "max", "min", "all", "any", "sum_squares"};
 static_assert(reduce_names.size() == static_cast<std::size_t>(ReduceOp::sum_squares) + 1);
 
@@ -244,6 +247,30 @@ class ObservedBackend final : public Backend {
                               const Tensor& dbias, const Conv2dParams& params) override {
     observe("conv2d_backward_weight", convolution_flops(dy, dw), {dy, x, dw, dbias},
             [&] { real().conv2d_backward_weight(dy, x, dw, dbias, params); });
+  }
+
+  // ---- Bytes ----
+
+  int int8_levels() const override { return real().int8_levels(); }
+  void quantize(const Tensor& x, const Quantization& quantization, const Tensor& y) override {
+    observe("quantize", 0, {x, y}, [&] { real().quantize(x, quantization, y); });
+  }
+  void quantize_rows(const Tensor& x, const Tensor& y, const Tensor& scales,
+                     const Tensor& zero_points) override {
+    observe("quantize_rows", 0, {x, y, scales, zero_points},
+            [&] { real().quantize_rows(x, y, scales, zero_points); });
+  }
+  void int8_linear(const Tensor& x, const Tensor& scales, const Tensor& zero_points,
+                   const Int8Weight& w, const Tensor& bias, const Tensor& y,
+                   Activation activation) override {
+    observe("int8_linear", 2 * y.numel() * x.size(1), {x, w.values, w.scale, bias, y},
+            [&] { real().int8_linear(x, scales, zero_points, w, bias, y, activation); });
+  }
+  void int8_conv2d(const Tensor& x, const Quantization& quantization, const Int8Weight& w,
+                   const Tensor& bias, bool relu, const Tensor& y,
+                   const Conv2dParams& params) override {
+    observe("int8_conv2d", convolution_flops(y, w.values), {x, w.values, w.scale, bias, y},
+            [&] { real().int8_conv2d(x, quantization, w, bias, relu, y, params); });
   }
 
   // ---- Batch normalisation and pooling ----

@@ -43,9 +43,13 @@ class ThreadLog {
     event.parent = open;
     return open = static_cast<std::int32_t>(thread.events.size()) - 1;
   }
+  /// Ends it, and what is still open inside of it, whose own end then finds nothing to do.
   void leave(std::int32_t event, std::int64_t now) {
-    at(event).end = now;
-    open = at(event).parent;
+    if (at(event).end != 0) return;
+    for (bool is_it = false; !is_it; open = at(open).parent) {
+      is_it = open == event;
+      at(open).end = now;
+    }
   }
   /// Whether an op that begins now is part of another one: Note [What counts as an op].
   bool is_inside_op() {
@@ -143,7 +147,6 @@ void start_recording(const RecordingOptions& options) {
 }
 
 std::vector<RecordedThread> stop_recording() {
-  const std::int64_t end = now();
   detail::recording.store(false, std::memory_order_relaxed);
   std::vector<std::shared_ptr<ThreadLog>> logs;
   {
@@ -158,6 +161,7 @@ std::vector<RecordedThread> stop_recording() {
     std::vector<std::pair<std::int32_t, RecordKernel::Timer>> timers;
     {
       const std::lock_guard lock(log->mutex);
+      const std::int64_t end = now();  // of this thread: later than all that it has entered
       while (log->open >= 0) log->leave(log->open, end);
       log->recording = 0;
       log->names.reset();

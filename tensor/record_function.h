@@ -66,7 +66,7 @@ struct RecordingOptions {
   bool record_shapes = false;
   /// Ops and kernels inside of other ops are events, too.
   bool nested = false;
-  /// Of each thread so many events are kept, some 150 bytes each; later ones are counted, not kept.
+  /// Of each thread so many events are kept, some 100 bytes each; later ones are counted, not kept.
   std::size_t max_events = 1'000'000;
 };
 

@@ -89,7 +89,10 @@ Series by_step(const Report& report, const std::vector<double>& values, std::str
 }
 
 std::string curves(const Report& report) {
-  const auto chart = [](LineChart c) { return card(line_chart(c)); };
+  const auto chart = [](LineChart c) {
+    c.whole_x = true;  // epochs and steps
+    return card(line_chart(c));
+  };
   std::string charts = chart({.title = "Loss by epoch",
                               .x_label = "epoch",
                               .y_label = "mean cross-entropy (nats)",

@@ -162,8 +162,8 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-std::vector<double> ticks(double low, double high, int count) {
-  const double rough = (high - low) / count;
+std::vector<double> ticks(double low, double high, int count, double least) {
+  const double rough = std::max((high - low) / count, least);
   const double magnitude = std::pow(10, std::floor(std::log10(rough)));
   double step = magnitude;
   for (const double factor : {1.0, 2.0, 5.0, 10.0}) {
@@ -193,7 +193,7 @@ std::string line_chart(const LineChart& given) {
   if (chart.from_zero) ys.add(0);
   xs.widen();
   ys.widen();
-  const Axis x{ticks(xs.low, xs.high, 6), left, width - right},
+  const Axis x{ticks(xs.low, xs.high, 6, given.whole_x ? 1 : 0), left, width - right},
       y{ticks(ys.low, ys.high), height - bottom, top};
   svg += axes(x, y, chart);
   for (std::size_t i = 0; i < chart.series.size(); ++i) svg += curve(chart.series[i], i + 1, x, y);

@@ -26,14 +26,15 @@ struct LineChart {
   std::string title, x_label, y_label;  // labels name the unit
   std::vector<Series> series;           // at most six have a colour of their own
   bool from_zero = false;               // the y axis reaches down to 0
+  bool whole_x = false;                 // x counts something: no ticks between whole numbers
 };
 /// Lines, with a mark and a tooltip at each point where there are few, a legend where there are
 /// several series. Of more than 400 points, means of as many as are needed to be 400. Without a
 /// point it says so.
 std::string line_chart(const LineChart& chart);
 
-/// Round numbers that cover [low, high], about `count` of them; low < high.
-std::vector<double> ticks(double low, double high, int count = 5);
+/// Round numbers that cover [low, high], about `count` of them, no closer than `least`; low < high.
+std::vector<double> ticks(double low, double high, int count = 5, double least = 0);
 
 /// What happened when, in lanes from top to bottom.
 struct Lanes {

@@ -66,6 +66,22 @@ TEST(RecordFunction, RangesNestAndEndInTime) {
   EXPECT_LE(events[2].end, events[3].begin);
 }
 
+TEST(RecordFunction, WhatIsInsideEndsWithIt) {
+  start_recording({});
+  auto outer = std::make_unique<RecordFunction>("outer");
+  auto inner = std::make_unique<RecordFunction>("inner");
+  outer.reset();
+  { const RecordFunction next("next"); }
+  inner.reset();
+  const RecordFunction last("last");
+  const auto threads = stop_recording();
+  const auto& events = threads[0].events;
+  EXPECT_THAT(nesting(threads[0]), ElementsAre("profile", "outer<profile", "inner<outer",
+                                               "next<profile", "last<profile"));
+  EXPECT_EQ(events[2].end, events[1].end);
+  EXPECT_LE(events[2].end, events[3].begin);
+}
+
 TEST(RecordFunction, ARangeThatOutlivesItsRecordingLeavesTheNextAlone) {
   start_recording({});
   auto old = std::make_unique<RecordFunction>("old");

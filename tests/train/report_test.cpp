@@ -127,6 +127,7 @@ TEST(SvgChart, TicksAreRoundAndCoverTheRange) {
                                        ::testing::DoubleEq(0.8), 1));
   EXPECT_THAT(ticks(0.3, 11.2), ElementsAre(0, 5, 10, 15));
   EXPECT_THAT(ticks(-3, 3), ElementsAre(-4, -2, 0, 2, 4));
+  EXPECT_THAT(ticks(1, 2, 6, 1), ElementsAre(1, 2));
   EXPECT_THAT(ticks(900, 2100), ElementsAre(500, 1000, 1500, 2000, 2500));
 }
 
