@@ -7,7 +7,6 @@
 
 #include <cmath>
 #include <fstream>
-#include <regex>
 #include <sstream>
 
 #include "data/encode_png.h"
@@ -134,10 +133,9 @@ TEST(SvgChart, TicksAreRoundAndCoverTheRange) {
 /// Every number of an attribute that places something.
 std::vector<double> places(const std::string& svg, const std::string& attribute) {
   std::vector<double> all;
-  const std::regex pattern(" " + attribute + "=\"([-0-9.e]+)\"");
-  for (auto it = std::sregex_iterator(svg.begin(), svg.end(), pattern);
-       it != std::sregex_iterator(); ++it)
-    all.push_back(std::stod((*it)[1]));
+  const std::string opening = " " + attribute + "=\"";
+  for (auto at = svg.find(opening); at != svg.npos; at = svg.find(opening, at + 1))
+    all.push_back(std::stod(svg.substr(at + opening.size())));
   return all;
 }
 
