@@ -25,9 +25,10 @@ std::vector<std::pair<std::string, M*>> layers_of(Module& model,
   std::set<Module*> seen;
   for (auto& [name, module] : model.named_modules()) {
     auto* layer = dynamic_cast<M*>(module);
-    const bool skipped = std::any_of(skip.begin(), skip.end(), [&](const std::string& pattern) {
-      return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-    });
+    const bool skipped =
+        std::any_of(skip.begin(), skip.end(), [&layer_name = name](const std::string& pattern) {
+          return fnmatch(pattern.c_str(), layer_name.c_str(), 0) == 0;
+        });
     if (layer != nullptr && !skipped && seen.insert(layer).second) layers.emplace_back(name, layer);
   }
   return layers;

@@ -11,7 +11,15 @@
 namespace rondo::cpu {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__)
+// Under AddressSanitizer blocks go back at once, so that it sees who uses one after that.
+#if defined(__has_feature)  // clang
+#if __has_feature(address_sanitizer)
+#define RONDO_ADDRESS_SANITIZER
+#endif
+#elif defined(__SANITIZE_ADDRESS__)  // GCC
+#define RONDO_ADDRESS_SANITIZER
+#endif
+#ifdef RONDO_ADDRESS_SANITIZER
 constexpr bool keep_blocks = false;
 #else
 constexpr bool keep_blocks = true;
