@@ -4,6 +4,7 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -53,8 +54,10 @@ Dims read_header(GzFile& in, const fs::path& file) {
     require<IoError>(in.read(word.data(), 4) == 4, file.string(), ": ends inside the dimensions");
     dims.push_back(std::int64_t{word[0]} << 24 | word[1] << 16 | word[2] << 8 | word[3]);
   }
-  double elements = 1;  // a damaged header must not ask for all memory there is, nor overflow
-  for (const std::int64_t size : dims) elements *= static_cast<double>(size);
+  // A damaged header must not ask for all memory there is, nor overflow, not even beside a zero.
+  double elements = 1;
+  for (const std::int64_t size : dims)
+    elements *= static_cast<double>(std::max<std::int64_t>(size, 1));
   require<IoError>(elements <= 0x1p33, file.string(), ": dimensions ", dims,
                    " ask for more than 8 GiB");
   return dims;

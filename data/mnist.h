@@ -17,7 +17,8 @@ namespace rondo::data {
 
 /// One IDX file of unsigned bytes as a u8 tensor, unpacked on the way when it is gzip. Throws
 /// IoError naming the file: missing, a magic number that is not that of an IDX file of bytes, fewer
-/// or more bytes than its dimensions promise, damaged gzip.
+/// or more bytes than its dimensions promise, damaged gzip. Takes at most 4 bytes of memory for
+/// each of the file's (of those that it unpacks to, at most 1,032 times as many), and 4 MiB.
 Tensor read_idx(const std::filesystem::path& file);
 
 struct MnistOptions {

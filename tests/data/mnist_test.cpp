@@ -111,6 +111,9 @@ TEST(ReadIdx, AHeaderThatAsksForEverythingIsRefused) {
   TemporaryFolder scratch;
   write_file(scratch / "file", idx({0xffffffffU, 0xffffffffU, 0xffffffffU, 0xffffffffU}, "a"));
   EXPECT_THAT(message_of<IoError>([&] { read_idx(scratch / "file"); }), HasSubstr("8 GiB"));
+  // Nor when it asks for nothing, by sizes whose product is beyond 64 bits but for a zero.
+  write_file(scratch / "file", idx({0xffffffffU, 0xffffffffU, 0xffffffffU, 0}, ""));
+  EXPECT_THAT(message_of<IoError>([&] { read_idx(scratch / "file"); }), HasSubstr("8 GiB"));
   write_file(scratch / "file",
              idx({0x70000000U}, "a"));  // allowed, but not there: no 1.75 GiB first
   EXPECT_THAT(message_of<IoError>([&] { read_idx(scratch / "file"); }), HasSubstr("cut short"));
