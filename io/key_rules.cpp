@@ -17,6 +17,12 @@ std::regex compiled(const std::string& text) {
   }
 }
 
+void check_length(const std::string& key) {
+  require<IoError>(key.size() <= max_ruled_key, "a key of ", key.size(),
+                   " bytes, and rules are for keys of ", max_ruled_key, " at most: \"",
+                   key.substr(0, 60), "…\"");
+}
+
 }  // namespace
 
 nn::StateDict apply(const KeyRules& rules, const nn::StateDict& state) {
@@ -29,7 +35,11 @@ nn::StateDict apply(const KeyRules& rules, const nn::StateDict& state) {
   std::map<std::string, std::string> origins;
   for (const nn::NamedTensor& entry : state) {
     std::string name = entry.name;
-    for (const auto& [from, to] : renames) name = std::regex_replace(name, from, to);
+    if (!renames.empty() || !ignored.empty()) check_length(name);
+    for (const auto& [from, to] : renames) {
+      name = std::regex_replace(name, from, to);
+      check_length(name);
+    }
     bool is_taken = true;
     for (const std::regex& each : ignored) is_taken = is_taken && !std::regex_search(name, each);
     if (!is_taken) continue;

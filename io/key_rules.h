@@ -6,6 +6,7 @@
 //   const io::KeyRules rules{.rename = {{"^module\\.", ""}}, .ignore = {"^fc\\."}};
 //   net.load_state_dict(io::apply(rules, io::load_weights(path)), {.strict = false});
 
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,9 @@
 #include "nn/module.h"
 
 namespace rondo::io {
+
+/// Bytes that a key may have at most where there are rules: std::regex takes stack for each.
+inline constexpr std::size_t max_ruled_key = 2048;
 
 struct KeyRules {
   /// (regular expression, what stands in its place), one after the other, for each key. ECMAScript,
@@ -23,7 +27,8 @@ struct KeyRules {
 };
 
 /// The state dict under the rules; the tensors are shared. Throws Error naming a rule that is no
-/// regular expression, and two keys that have become one.
+/// regular expression, and two keys that have become one; IoError for a key, as it is or becomes,
+/// that is longer than max_ruled_key, as no model has one.
 nn::StateDict apply(const KeyRules& rules, const nn::StateDict& state);
 
 }  // namespace rondo::io

@@ -43,6 +43,17 @@ TEST(KeyRules, RefuseWhatCannotBeMeant) {
             "the rules for keys make \"c\" of both \"a\" and \"b\"");
   EXPECT_THAT(message_of<Error>([] { apply({.ignore = {"("}}, {}); }),
               HasSubstr("the rule \"(\" for keys is no regular expression: "));
+  // std::regex calls itself for each character: a file could end the process by a long name.
+  const std::string longest(max_ruled_key, 'a');
+  EXPECT_EQ(names_of(apply({.rename = {{"^(.*)b?$", "$1"}}}, named({longest})))[0], longest);
+  EXPECT_THAT(message_of<IoError>(
+                  [&] { apply({.ignore = {"^(.*)b$"}}, named({std::string(1 << 20, 'a')})); }),
+              HasSubstr("a key of 1048576 bytes, and rules are for keys of 2048 at most"));
+  EXPECT_THAT(message_of<IoError>([&] {
+                apply({.rename = {{"^(.*)$", "$1$1"}}}, named({longest}));
+              }),
+              HasSubstr("a key of 4096 bytes"));
+  EXPECT_EQ(names_of(apply({}, named({longest + "a"})))[0], longest + "a");
 }
 
 }  // namespace
