@@ -37,17 +37,23 @@ double number_from_json(const json& j) {
   return text == "nan" ? std::numeric_limits<double>::quiet_NaN() : text == "inf" ? inf : -inf;
 }
 
+/// For errors. Of what is no number its kind alone: dump() calls itself for each bracket, of which
+/// a file may have as many as it likes.
+std::string text_of(const json& j) {
+  return j.is_number() ? j.dump() : concat("its ", j.type_name());
+}
+
 /// An integer and nothing that could be converted to one.
 std::int64_t integer_from(const json& j) {
   bool fits = j.is_number_unsigned() ? j.get<std::uint64_t>() <=
                                            std::uint64_t(std::numeric_limits<std::int64_t>::max())
                                      : j.is_number_integer();
-  require<IoError>(fits, j.dump(), " is no 64-bit integer");
+  require<IoError>(fits, text_of(j), " is no 64-bit integer");
   return j.get<std::int64_t>();
 }
 
 std::uint64_t unsigned_from(const json& j) {
-  require<IoError>(j.is_number_unsigned(), j.dump(), " is no unsigned 64-bit integer");
+  require<IoError>(j.is_number_unsigned(), text_of(j), " is no unsigned 64-bit integer");
   return j.get<std::uint64_t>();
 }
 
@@ -243,7 +249,10 @@ std::optional<std::string> latest_checkpoint(const std::string& directory) {
     if (!description) continue;
     require<IoError>(description->contains("global_step"), path,
                      " is no valid checkpoint: its description has no global_step");
-    std::pair rank{integer_from((*description)["global_step"]), entry.last_write_time(error)};
+    const json& step = description->at("global_step");
+    require<IoError>(step.is_number_integer(), path, " is no valid checkpoint: its global_step is ",
+                     text_of(step));
+    std::pair rank{integer_from(step), entry.last_write_time(error)};
     if (!latest || rank > best) {
       latest = path;
       best = rank;

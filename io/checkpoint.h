@@ -52,7 +52,8 @@ void save_checkpoint(const std::string& path, const Checkpoint& checkpoint);
 
 /// Reads a checkpoint. Throws IoError naming the file when it is missing, cut short, damaged, no
 /// checkpoint at all, or written by a newer rondo; and, unless `model` is empty, when it holds
-/// another model.
+/// another model. Takes at most 256 bytes of memory for each of the description's, besides what the
+/// tensors take.
 Checkpoint load_checkpoint(const std::string& path, const std::string& model = "");
 
 /// The checkpoint in `directory` (*.safetensors, by what is inside, not by name) with the highest

@@ -159,6 +159,10 @@ TEST(Checkpoint, OtherFilesAreNoCheckpoints) {
   EXPECT_THAT(described("{\"version\": 99}"), HasSubstr("format version 99"));
   EXPECT_THAT(described("{\"version\": 1}"), HasSubstr("no valid checkpoint"));
   EXPECT_THAT(described("{\"version\": 1, \"model\": 3}"), HasSubstr("no valid checkpoint"));
+  const std::string deep(200'000, '['), up(200'000, ']');
+  EXPECT_THAT(
+      described(concat("{\"version\": 1, \"model\": \"\", \"config\": {\"a\": ", deep, up, "}}")),
+      HasSubstr("its array is no 64-bit integer"));
   Checkpoint empty;
   save_checkpoint(path, empty);
   auto text = io::load_safetensors_metadata(path).at("rondo.checkpoint");
