@@ -165,7 +165,10 @@ class Machine {
     stack_.erase(begin, stack_.end());
     push(std::move(tuple));
   }
-  void remember(std::uint64_t key) { memo_[key] = top(); }
+  void remember(std::uint64_t key) {
+    memo_[key] = top();
+    check(memo_.size() <= most_values, "it remembers more than 2 million values");
+  }
   void recall(std::uint64_t key) {
     const auto found = memo_.find(key);
     check(found != memo_.end(), "it recalls what it has not remembered");

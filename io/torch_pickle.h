@@ -41,7 +41,9 @@ struct TorchFileOptions {
 /// damaged, of neither form; a pickle that names what no state dict needs (io/pickle.h); a tensor
 /// that goes beyond its storage or repeats it (`expand`), of a dtype that rondo lacks, or marked as
 /// lazily negated; no tensors, or several dicts of them and no telling which is meant; more of
-/// anything than a file of its size has.
+/// anything than a file of its size has. Takes at most 256 bytes of memory for each of a pickle's
+/// and 1,100 for each of a zip file's, whose pickle has at most 1 MiB and 32 times the file's
+/// bytes.
 TorchFile load_torch(const std::string& path, const TorchFileOptions& options = {});
 /// The same for a file's bytes in memory; `name` is what errors call it.
 TorchFile parse_torch(std::span<const std::byte> bytes, const std::string& name,

@@ -168,6 +168,8 @@ TEST(TorchPickle, RefusesBombs) {
   EXPECT_THAT(said(tensor(two, huge + huge + "K" + std::string(1, 0), two + two + two), 8),
               HasSubstr("is too large"));
   EXPECT_THAT(said(std::string(std::size_t{3} << 20, 'N'), 8), HasSubstr("2 million values"));
+  EXPECT_THAT(said("}" + std::string(std::size_t{3} << 20, '\x94'), 8),
+              HasSubstr("remembers more"));
 }
 
 TEST(TorchPickle, RefusesOpcodesByName) {
