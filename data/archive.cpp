@@ -52,7 +52,10 @@ void write_entry(archive* reader, const fs::path& source, const fs::path& target
 void unpack(const fs::path& source, const fs::path& into) {
   size_of_file(source);
   const Reader reader(archive_read_new());
-  archive_read_support_filter_all(reader.get());
+  // Not all that libarchive knows: of those it runs some as programs, and the dictionary of others
+  // may be gigabytes.
+  archive_read_support_filter_gzip(reader.get());
+  archive_read_support_filter_bzip2(reader.get());
   archive_read_support_format_tar(reader.get());
   auto check = [&](int status) {
     const char* reason = archive_error_string(reader.get());

@@ -81,8 +81,9 @@ std::filesystem::path obtain(const RemoteDataset& remote, const std::filesystem:
 void download(const RemoteFile& file, const std::filesystem::path& path,
               const DownloadOptions& options = {});
 
-/// Unpacks a tar archive (plain, gzip, …) into the folder `into`. Throws IoError naming archive and
-/// entry when it is damaged, or an entry is neither file nor folder or would leave `into`.
+/// Unpacks a tar archive (plain, gzip or bzip2) into the folder `into`. Throws IoError naming
+/// archive and entry when it is damaged, or an entry is neither file nor folder or would leave
+/// `into`.
 void unpack(const std::filesystem::path& archive, const std::filesystem::path& into);
 
 /// Hexadecimal digest of a file, of the kind (RemoteFile::checksum) and length that `like` has.
