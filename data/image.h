@@ -27,7 +27,9 @@ namespace rondo::data {
 /// Pixels (width × height) that a picture may have at most: where PIL takes one for an attack. So
 /// pixels take at most 537 MB (716 MB while grey or a palette is made RGB). A decoder's own memory
 /// is bounded besides: 64 MiB and 8 bytes a declared pixel in libjpeg (coefficients of progressive
-/// files), 32 MiB in libpng.
+/// files), 32 MiB in libpng. A PNG file that could not hold the pixels it declares is refused
+/// before any are allocated (deflate makes at most 1,032 bytes of one); a JPEG file has no such
+/// bound.
 inline constexpr std::int64_t max_image_pixels = 178'956'970;
 /// Pixels that either side may have at most.
 inline constexpr std::int64_t max_image_side = std::int64_t{1} << 18;

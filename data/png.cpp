@@ -17,6 +17,9 @@
 namespace rondo::data {
 namespace {
 
+/// Bytes that come out of one of deflate's at most (zlib.net/zlib_tech.html: 1032).
+constexpr std::int64_t most_gain = 1032;
+
 /// Where libpng's reading stands, and where its errors go.
 struct Source {
   std::span<const std::byte> bytes;
@@ -91,6 +94,8 @@ class Decoder {
 
   std::int64_t height() const { return png_get_image_height(png_, info_); }
   std::int64_t width() const { return png_get_image_width(png_, info_); }
+  /// Of a pixel in the file, as long as `start` has not been called.
+  int bits() const { return png_get_channels(png_, info_) * png_get_bit_depth(png_, info_); }
   int channels() const { return png_get_channels(png_, info_); }
   /// How often the rows come: once, or seven times for an interlaced picture.
   int passes() const { return passes_; }
@@ -137,6 +142,9 @@ Tensor decode_png(std::span<const std::byte> bytes, const std::string& name) {
   check(decoder.read_header());
   const std::int64_t height = decoder.height(), width = decoder.width();
   check_image_size(height, width, name);
+  require<IoError>(height * width * decoder.bits() / 8 <= most_gain * std::ssize(bytes), name,
+                   ": cut short: ", bytes.size(), " bytes cannot hold ", height, " x ", width,
+                   " pixels");
   check(decoder.start());
   const int channels = decoder.channels();
   // An interlaced picture comes pass by pass, each of which fills in pixels of all rows.

@@ -101,6 +101,9 @@ TEST_F(Image, DeclaredSizesAreCheckedBeforeAnythingIsAllocated) {
   EXPECT_ERROR(decode(png_of(std::string("\0\0\0\0\0\0\0\1", 8))), IoError, "memory: ");
   EXPECT_ERROR(decode(png_of(std::string("\x7f\xff\xff\xff\x7f\xff\xff\xff", 8))), IoError,
                "memory: ");
+  // Allowed, but of a file that deflate cannot have made so small: before 300 MB are asked for.
+  EXPECT_ERROR(decode(png_of(std::string("\0\0\x27\x10\0\0\x27\x10", 8))), IoError,
+               "bytes cannot hold 10000 x 10000 pixels");
   std::string jpeg = file("jpeg_444");
   const std::size_t frame = jpeg.find("\xff\xc0");
   jpeg.replace(frame + 5, 4, "\xff\xdc\xff\xdc");  // 65500 x 65500, the most that libjpeg takes
