@@ -54,6 +54,9 @@ test libsimgrid-dev simulated clusters: bench/simgrid
 extra ccache makes rebuilding quick
 extra clang-format formats the sources
 extra clang-tidy lints the sources
+extra clang the other compiler, for libFuzzer
+extra libclang-rt-dev libFuzzer and the sanitizers of clang
+extra libomp-dev OpenMP of clang
 extra doxygen the API reference
 extra python3-venv virtual environments of the PyTorch oracle and peer benchmarks
 extra python3-matplotlib the figure of bench/simgrid/scaling.py

@@ -5,7 +5,8 @@
 #
 # --tsan    also under ThreadSanitizer, with one OpenMP thread (libgomp is not instrumented)
 # --slow    in Release also the tests labelled slow (half an hour: an accuracy, gigabytes over MPI)
-# --fuzz    the fuzz tests with many more mutations, under ASan + UBSan
+# --fuzz    the fuzz tests with many more mutations, under ASan + UBSan; and where clang is installed
+#           libFuzzer's targets in build-fuzz/, each for a minute or RONDO_FUZZ_SECONDS
 # --mpich   also a build against MPICH, without CUDA, of which the tests labelled mpi are run
 # --oracle  recomputes the goldens with the current PyTorch (from PyPI, in build/oracle) and compares; runs
 #           exported models in ONNX Runtime
@@ -35,7 +36,7 @@ for arg in "$@"; do
 done
 
 ./scripts/setup.sh test
-if [ $((oracle + mpich)) -gt 0 ]; then
+if [ $((oracle + mpich + fuzz)) -gt 0 ]; then
   ./scripts/setup.sh extra
 fi
 
@@ -89,6 +90,14 @@ fi
 if [ $fuzz -eq 1 ]; then
   run fuzz env RONDO_FUZZ_ITERATIONS=200000 ctest --test-dir build-asan -L fuzz -j "$jobs" \
     --output-on-failure --no-tests=error
+  if command -v clang++ >/dev/null; then
+    echo "test.sh: building libFuzzer's targets in build-fuzz/"
+    cmake --preset fuzz "${launcher[@]}"
+    cmake --build build-fuzz -j "$jobs"
+    run libfuzzer ctest --test-dir build-fuzz -L fuzz -j "$jobs" --output-on-failure --no-tests=error
+  else
+    echo "test.sh: no clang++, so libFuzzer's targets are left out (scripts/setup.sh extra installs it)"
+  fi
 fi
 if [ $oracle -eq 1 ]; then
   run oracle ./tests/golden/check.sh build/oracle

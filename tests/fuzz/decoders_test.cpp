@@ -8,28 +8,10 @@
 #include "data/image.h"
 #include "support/golden.h"
 #include "support/mutilate.h"
+#include "support/png_checksums.h"
 
 namespace rondo::data {
 namespace {
-
-/// The checksums of all chunks as they should be, so that libpng looks behind them.
-std::string with_checksums(std::string png) {
-  const auto byte = [&](std::size_t i) { return std::uint32_t{static_cast<std::uint8_t>(png[i])}; };
-  for (std::size_t at = 8; at + 12 <= png.size();) {
-    const std::size_t length =
-        byte(at) << 24 | byte(at + 1) << 16 | byte(at + 2) << 8 | byte(at + 3);
-    if (length > png.size() - at - 12) break;
-    std::uint32_t crc = 0xFFFFFFFF;
-    for (std::size_t i = at + 4; i < at + 8 + length; ++i) {
-      crc ^= byte(i);
-      for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320U : 0);
-    }
-    for (std::size_t i = 0; i < 4; ++i)
-      png[at + 8 + length + i] = static_cast<char>(~crc >> (24 - 8 * i));
-    at += 12 + length;
-  }
-  return png;
-}
 
 TEST(Fuzz, JpegAndPngFiles) {
   if (!has_image_decoders()) GTEST_SKIP() << "built without libjpeg and libpng";
@@ -54,7 +36,7 @@ TEST(Fuzz, JpegAndPngFiles) {
     test::Dice dice;
     for (long i = 0; i < iterations; ++i) {
       std::string bytes = test::mutilate(whole, dice, words);
-      if (name.find("png") != std::string::npos && i % 2 == 0) bytes = with_checksums(bytes);
+      if (name.find("png") != std::string::npos && i % 2 == 0) bytes = test::with_checksums(bytes);
       try {
         const Tensor image = decode_image(std::as_bytes(std::span(bytes)), name);
         EXPECT_GT(image.numel(), 0);

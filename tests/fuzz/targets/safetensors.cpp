@@ -1,0 +1,11 @@
+// safetensors files, of which the header is what there is to get wrong.
+#include "io/safetensors.h"
+
+#include "fuzz/targets/fuzz.h"
+
+using namespace rondo;
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  return fuzz::hold_at_most(32 * size + fuzz::mib,
+                            [&] { io::parse_safetensors(fuzz::bytes_of(data, size), "fuzz"); });
+}
