@@ -30,6 +30,7 @@
 #include "optim/sgd.h"
 #include "pretrained.h"
 #include "tensor/creation.h"
+#include "train/evaluate.h"
 
 using namespace rondo;
 using Clock = std::chrono::steady_clock;
@@ -38,6 +39,7 @@ namespace {
 
 struct Flags {
   std::string model = "mlp", weights = "cifar10_resnet20", folder, save;
+  std::shared_ptr<dist::Communicator> comm = dist::init();
   std::int64_t tested = 10'000, calibration = 512, qat_steps = 100, train_steps = 2000;
 };
 
@@ -57,26 +59,20 @@ Images load(const std::string& dataset, data::Split split, std::int64_t limit, c
   const Tensor mean = tensor(known.mean, {1, channels, 1, 1}),
                std = tensor(known.std, {1, channels, 1, 1});
   const Tensor pixels = (batch.input.to(f32) / 255.0 - mean) / std;
-  return {pixels.contiguous(MemoryFormat::channels_last), batch.target};
+  return {pixels, batch.target};
 }
 
-double accuracy(nn::Module& net, const Images& test) {
-  const NoGradGuard no_grad;
-  double right = 0;
-  const std::int64_t n = test.pixels.size(0), batch = 250;
-  for (std::int64_t at = 0; at < n; at += batch) {
-    const std::int64_t size = std::min(batch, n - at);
-    const Tensor guess = net(test.pixels.narrow(0, at, size)).argmax(1);
-    right += eq(guess, test.labels.narrow(0, at, size)).sum().item<double>();
-  }
-  return 100 * right / static_cast<double>(n);
+/// Percent. Calibrates, too, what has been prepared for it.
+double accuracy(nn::Module& net, const Images& test, const Flags& flags) {
+  const auto images = std::make_shared<data::TensorDataset>(test.pixels, test.labels);
+  return 100 * train::evaluate(net, images, {}, *flags.comm).accuracy();
 }
 
 /// The median of repeated passes over a batch of that size.
 double images_per_second(nn::Module& net, const Images& test, std::int64_t batch) {
   const NoGradGuard no_grad;
   const Tensor x = test.pixels.narrow(0, 0, std::min(batch, test.pixels.size(0)))
-                       .contiguous(test.pixels.suggested_format());
+                       .contiguous(MemoryFormat::channels_last);
   std::vector<double> seconds;
   const auto end = Clock::now() + std::chrono::milliseconds(500);
   for (int warm = 0; warm < 3; ++warm) (void)net(x);
@@ -93,7 +89,7 @@ double images_per_second(nn::Module& net, const Images& test, std::int64_t batch
 /// One line of the table; under --save the weights are saved as PREFIX-WHAT.safetensors.
 void report(const std::string& what, nn::Module& net, const Images& test, const Flags& flags) {
   net.eval();
-  const double right = accuracy(net, test);
+  const double right = accuracy(net, test, flags);
   std::int64_t bytes = 0;
   if (flags.save.empty()) {
     for (const auto& [name, x] : net.state_dict()) bytes += x.nbytes();
@@ -153,8 +149,10 @@ void quantize_resnet(const Flags& flags) {
   nn::AnyModule fixed = nn::clone(net);
   nn::prepare(fixed, example);
   fixed.eval();
-  accuracy(fixed, {images.pixels.narrow(0, 0, flags.calibration),
-                   images.labels.narrow(0, 0, flags.calibration)});
+  accuracy(fixed,
+           {images.pixels.narrow(0, 0, flags.calibration),
+            images.labels.narrow(0, 0, flags.calibration)},
+           flags);
   nn::convert(fixed);
   report("static", fixed, test, flags);
 

@@ -9,16 +9,22 @@
 #include "tensor/creation.h"
 
 namespace rondo::train {
-Evaluation evaluate(nn::Module& model, const std::shared_ptr<const data::Dataset>& dataset,
-                    const data::Transform& transform, dist::Communicator& comm,
-                    std::int64_t batch_size, int workers) {
-  require(dataset->size() > 0, "evaluate: the data set is empty");
+
+data::DataLoader evaluation_loader(const std::shared_ptr<const data::Dataset>& dataset,
+                                   const data::Transform& transform, dist::Communicator& comm,
+                                   std::int64_t batch_size, int workers) {
   auto sampler = std::make_shared<data::DistributedSampler>(
       dataset->size(),
       data::DistributedSamplerOptions{
           .rank = comm.rank(), .world_size = comm.world_size(), .shuffle = false, .even = false});
-  data::DataLoader loader(dataset, sampler, {.batch_size = batch_size, .workers = workers},
-                          transform);
+  return {dataset, std::move(sampler), {.batch_size = batch_size, .workers = workers}, transform};
+}
+
+Evaluation evaluate(nn::Module& model, const std::shared_ptr<const data::Dataset>& dataset,
+                    const data::Transform& transform, dist::Communicator& comm,
+                    std::int64_t batch_size, int workers) {
+  require(dataset->size() > 0, "evaluate: the data set is empty");
+  data::DataLoader loader = evaluation_loader(dataset, transform, comm, batch_size, workers);
   const nn::EvalMode eval(model);
   NoGradGuard no_grad;
   const Device device = device_of(model);

@@ -26,6 +26,11 @@ Evaluation evaluate(nn::Module& model, const std::shared_ptr<const data::Dataset
                     const data::Transform& transform, dist::Communicator& comm,
                     std::int64_t batch_size = 250, int workers = 1);
 
+/// What `evaluate` goes through: this rank's samples, r, r + world, …, in order, none repeated.
+data::DataLoader evaluation_loader(const std::shared_ptr<const data::Dataset>& dataset,
+                                   const data::Transform& transform, dist::Communicator& comm,
+                                   std::int64_t batch_size, int workers);
+
 /// Where its parameters lie.
 Device device_of(nn::Module& model);
 

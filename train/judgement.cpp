@@ -57,12 +57,7 @@ Judgement judge(nn::Module& model, const std::shared_ptr<const data::Dataset>& d
                 const data::Transform& transform, dist::Communicator& comm, std::size_t worst,
                 std::int64_t batch_size, int workers) {
   require(dataset->size() > 0, "judge: the data set is empty");
-  auto sampler = std::make_shared<data::DistributedSampler>(
-      dataset->size(),
-      data::DistributedSamplerOptions{
-          .rank = comm.rank(), .world_size = comm.world_size(), .shuffle = false, .even = false});
-  data::DataLoader loader(dataset, sampler, {.batch_size = batch_size, .workers = workers},
-                          transform);
+  data::DataLoader loader = evaluation_loader(dataset, transform, comm, batch_size, workers);
   const nn::EvalMode eval(model);
   const NoGradGuard no_grad;
   // A rank without samples knows the width of the output all the same.

@@ -35,6 +35,26 @@ std::optional<double> epoch_of_row(const std::string& header, const std::string&
   return static_cast<double>(epoch);
 }
 
+/// The lines of a file and, if it is a table, its header before them; not the last one where it was
+/// cut short by the end of a machine, and without what a spreadsheet puts behind them.
+struct Lines {
+  std::string header;
+  std::vector<std::string> lines;
+
+  Lines(std::istream& file, bool is_table) {
+    if (is_table && std::getline(file, header)) trim(header);
+    for (std::string line; std::getline(file, line) && !file.eof();) {
+      trim(line);
+      lines.push_back(std::move(line));
+    }
+  }
+
+ private:
+  static void trim(std::string& line) {
+    if (line.ends_with('\r')) line.pop_back();
+  }
+};
+
 /// The epoch and the step come first; the others follow in the order of their names.
 std::string row(const Metrics& metrics, bool of_names) {
   std::string text;
@@ -53,15 +73,15 @@ std::string row(const Metrics& metrics, bool of_names) {
 std::string MetricsFile::read(std::int64_t keep_epochs) {
   std::ifstream old(path_);
   if (!old) return "";
-  std::string line, kept;
-  if (is_table() && std::getline(old, line)) {
-    if (line.ends_with('\r')) line.pop_back();  // a spreadsheet has been there
-    require<IoError>(line.starts_with("epoch,"), path_.string(),
-                     ": begins with no column named epoch, so it is not a run's metrics: ", line);
-    header_ = line + '\n';
+  const Lines there(old, is_table());
+  if (!there.header.empty()) {
+    require<IoError>(
+        there.header.starts_with("epoch,"), path_.string(),
+        ": begins with no column named epoch, so it is not a run's metrics: ", there.header);
+    header_ = there.header + '\n';
   }
-  while (std::getline(old, line) && !old.eof()) {  // else cut short by the end of a machine
-    if (line.ends_with('\r')) line.pop_back();
+  std::string kept;
+  for (const std::string& line : there.lines) {
     const auto epoch = is_table() ? epoch_of_row(header_, line) : epoch_of_json(path_, line);
     if (epoch && *epoch <= static_cast<double>(keep_epochs)) kept += line + '\n';
   }
@@ -140,12 +160,12 @@ std::vector<Metrics> read_metrics(const std::filesystem::path& path) {
   std::ifstream file(path);
   require<IoError>(file.good(), path.string(), ": cannot be opened");
   const bool is_table = path.extension() == ".csv";
-  std::string header, line;
-  if (is_table) std::getline(file, header);
+  const Lines there(file, is_table);
   std::map<double, Metrics> by_epoch;
-  while (std::getline(file, line)) {
-    const auto epoch = is_table ? epoch_of_row(header, line) : epoch_of_json(path, line);
-    if (epoch) by_epoch[*epoch] = is_table ? metrics_of_row(header, line) : metrics_of_json(line);
+  for (const std::string& line : there.lines) {
+    const auto epoch = is_table ? epoch_of_row(there.header, line) : epoch_of_json(path, line);
+    if (epoch)
+      by_epoch[*epoch] = is_table ? metrics_of_row(there.header, line) : metrics_of_json(line);
   }
   std::vector<Metrics> rows;
   for (auto& [epoch, metrics] : by_epoch) rows.push_back(std::move(metrics));

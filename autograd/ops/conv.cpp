@@ -86,16 +86,10 @@ struct Conv2dWeightGradientBackward final : ConvNode {  // of (dy, x)
   }
 };
 
-std::int64_t output_size(std::int64_t input, std::int64_t kernel, std::int64_t stride,
-                         std::int64_t padding, std::int64_t dilation) {
-  std::int64_t room = input + 2 * padding - dilation * (kernel - 1) - 1;
-  return room < 0 ? 0 : room / stride + 1;
-}
-
 Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const Conv2dParams& o) {
   Dims sizes = {x.size(0), w.size(0),
-                output_size(x.size(2), w.size(2), o.stride_h, o.pad_h, o.dilation_h),
-                output_size(x.size(3), w.size(3), o.stride_w, o.pad_w, o.dilation_w)};
+                conv_output_size(x.size(2), w.size(2), o.stride_h, o.pad_h, o.dilation_h),
+                conv_output_size(x.size(3), w.size(3), o.stride_w, o.pad_w, o.dilation_w)};
   Backend& device = backend(x);
   Tensor y = Tensor::empty(
       sizes, {.dtype = x.dtype(), .device = x.device(), .format = device.conv2d_format(x.dtype())});

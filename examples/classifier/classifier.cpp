@@ -32,7 +32,6 @@
 #include "io/atomic_file.h"
 #include "io/checkpoint.h"
 #include "io/hash.h"
-#include "io/summary_writer.h"
 #include "nn/models/models.h"
 #include "nn/summary.h"
 #include "optim/one_cycle.h"
@@ -41,7 +40,6 @@
 #include "report.h"
 #include "train/evaluate.h"
 #include "train/fit.h"
-#include "train/metrics.h"
 #include "train/run_state.h"
 #include "train/share_of_data.h"
 
@@ -102,8 +100,6 @@ class Program {
       for (const std::string& file :
            {flags_.trace, flags_.profile, flags_.report, flags_.export_onnx})
         if (!file.empty()) io::AtomicFile probe(file);
-    if (!flags_.csv.empty()) train::MetricsFile::check(flags_.csv);
-    if (!flags_.tensorboard.empty()) io::SummaryWriter::check(flags_.tensorboard);
     const bool trains = examples::trains(flags_);
     require(!trains || flags_.batch % comm_->world_size() == 0, "--batch ", flags_.batch,
             " does not divide by the ", comm_->world_size(), " ranks");

@@ -24,12 +24,6 @@ Tensor rounded(const Tensor& w, const Tensor& scale) {
   return clamp(round(w.detach().to(f32) * inverse), -127, 127).to(i8).contiguous();
 }
 
-/// The size of an image after a convolution, along one dimension.
-std::int64_t output_size(std::int64_t input, std::int64_t kernel, std::int64_t stride,
-                         std::int64_t padding, std::int64_t dilation) {
-  return (input + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
-}
-
 }  // namespace
 
 Int8Layer::Int8Layer(const Tensor& weight, const Tensor& bias,
@@ -110,10 +104,10 @@ Tensor Int8Conv2d::forward(const Tensor& input_tensor) {
                       "Int8Conv2d: input ", input_tensor.shape(), " is not (N, ", in_channels,
                       ", H, W)");
   const Conv2dOptions& o = options;
-  const std::int64_t p = output_size(input_tensor.size(2), kernel_size.h, o.stride.h, o.padding.h,
-                                     o.dilation.h),
-                     q = output_size(input_tensor.size(3), kernel_size.w, o.stride.w, o.padding.w,
-                                     o.dilation.w);
+  const std::int64_t p = conv_output_size(input_tensor.size(2), kernel_size.h, o.stride.h,
+                                          o.padding.h, o.dilation.h),
+                     q = conv_output_size(input_tensor.size(3), kernel_size.w, o.stride.w,
+                                          o.padding.w, o.dilation.w);
   require<ShapeError>(p > 0 && q > 0, "Int8Conv2d: the kernel is larger than the input ",
                       input_tensor.shape());
   check(input_tensor, "Int8Conv2d");
