@@ -5,11 +5,12 @@
 #include "tensor/error.h"
 
 namespace rondo::nn {
-namespace {
 
 bool matches(const std::string& name, const std::string& pattern) {
   return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
 }
+
+namespace {
 
 [[noreturn]] void nothing_matches(Module& module, const char* what, const std::string& pattern) {
   const auto all = module.named_parameters();

@@ -13,6 +13,8 @@
 
 namespace rondo::nn {
 
+bool matches(const std::string& name, const std::string& pattern);
+
 /// The parameters that require a gradient and whose names match; those whose names do not. Each
 /// throws Error where there are none.
 Tensors parameters_like(Module& module, const std::string& pattern);

@@ -8,6 +8,7 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "autograd/record.h"
+#include "nn/observe.h"
 #include "nn/quantized/fake_quantize.h"
 #include "tensor/creation.h"
 #include "tensor/scratch.h"
@@ -63,7 +64,12 @@ Int8Linear::Int8Linear(const Linear& linear, const std::optional<Quantization>& 
       in_features(linear.in_features),
       out_features(linear.out_features) {}
 
-Tensor Int8Linear::forward(const Tensor& input_tensor) {
+Tensor Int8Linear::operator()(const Tensor& x, Activation activation) {
+  detail::Running running(*this);
+  return detail::observed(*this, x, run(x, activation));
+}
+
+Tensor Int8Linear::run(const Tensor& input_tensor, Activation activation) {
   require<ShapeError>(input_tensor.dim() >= 1 && input_tensor.size(-1) == in_features,
                       "Int8Linear: input ", input_tensor.shape(), " is not (…, ", in_features, ")");
   check(input_tensor, "Int8Linear");
@@ -87,7 +93,7 @@ Tensor Int8Linear::forward(const Tensor& input_tensor) {
     cpu.fill(zero_points, q.zero_point);
   }
   const Tensor y = Tensor::empty({rows, out_features});
-  cpu.int8_linear(bytes, scales, zero_points, weight(), bias, y, Activation::none);
+  cpu.int8_linear(bytes, scales, zero_points, weight(), bias, y, activation);
   return reshape(y, sizes);
 }
 

@@ -49,13 +49,19 @@ struct Int8Layer : Module {
   mutable Int8Weight::Prepared prepared_;
 };
 
-/// y = x W^T + b as nn::Linear, the activation included.
+/// y = x W^T + b as nn::Linear.
 struct Int8Linear : Int8Layer {
   std::int64_t in_features, out_features;
 
   /// `input`: what the calibration found; nothing: each row of x by its own range.
   explicit Int8Linear(const Linear& linear, const std::optional<Quantization>& input = {});
-  Tensor forward(const Tensor& x) override;
+  Tensor forward(const Tensor& x) override { return run(x, Activation::none); }
+  using Module::operator();
+  /// The fused form, as Linear's.
+  Tensor operator()(const Tensor& x, Activation activation);
+
+ private:
+  Tensor run(const Tensor& x, Activation activation);
 };
 
 /// y = relu?(x ⋆ w + b) as nn::Conv2d, the result channels_last.

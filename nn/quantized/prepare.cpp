@@ -1,7 +1,5 @@
 #include "nn/quantized/prepare.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -13,6 +11,7 @@
 #include "nn/observe.h"
 #include "nn/quantized/int8.h"
 #include "nn/quantized/prepared.h"
+#include "nn/select.h"
 
 namespace rondo::nn {
 namespace {
@@ -25,10 +24,9 @@ std::vector<std::pair<std::string, M*>> layers_of(Module& model,
   std::set<Module*> seen;
   for (auto& [name, module] : model.named_modules()) {
     auto* layer = dynamic_cast<M*>(module);
-    const bool skipped =
-        std::any_of(skip.begin(), skip.end(), [&layer_name = name](const std::string& pattern) {
-          return fnmatch(pattern.c_str(), layer_name.c_str(), 0) == 0;
-        });
+    const bool skipped = std::any_of(
+        skip.begin(), skip.end(),
+        [&layer_name = name](const std::string& pattern) { return matches(layer_name, pattern); });
     if (layer != nullptr && !skipped && seen.insert(layer).second) layers.emplace_back(name, layer);
   }
   return layers;

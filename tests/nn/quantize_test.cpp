@@ -105,6 +105,16 @@ TEST(QuantizeDynamic, ReachesLayersOfAnyOwner) {
   EXPECT_FALSE(identical(attention(x), before));
 }
 
+TEST(QuantizeDynamic, TheActivationGoesAlong) {
+  Linear linear(8, 4);
+  quantize_dynamic(linear);
+  NoGradGuard no_grad;
+  const Tensor x = fill32({3, 8}, 1), y = linear(x);
+  EXPECT_TRUE(identical(linear(x, Activation::relu), relu(y)));
+  EXPECT_TRUE(identical(linear(x, Activation::gelu_tanh), gelu(y, GeluApproximation::tanh)));
+  EXPECT_LT(y.min().item(), 0);
+}
+
 TEST(QuantizeDynamic, IsSavedAndLoaded) {
   auto make = [] { return Sequential(Linear(8, 8), ReLU(), Linear(8, 4)); };
   Sequential net = make(), other = make();
