@@ -1,9 +1,11 @@
 // Convolution's three primitives through oneDNN, on channels_last activations (Note [Layouts on the
-// CPU] in onednn.h); f64 and integers by the reference loops.
+// CPU] in onednn.h), those of 3x3 filters by Winograd's method (winograd.h) where that is faster;
+// f64 and integers by the reference loops.
 
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/onednn.h"
 #include "tensor/cpu/reference.h"
+#include "tensor/cpu/winograd.h"
 #include "tensor/scratch.h"
 
 namespace rondo::cpu {
@@ -80,6 +82,10 @@ Tensor as_channels(const Tensor& v) {
 /// Whether this dtype must be computed in f32 on its behalf.
 bool needs_f32(DType dtype) { return is_floating(dtype) && dtype != f64 && !has_dtype(dtype); }
 
+bool by_winograd(const Conv2dProblem& problem) {
+  return winograd::enabled() && winograd::suits(problem);
+}
+
 /// Runs `compute` on a tensor that is dense channels_last, and copies into y if that is another.
 template <class F>
 void into_nhwc(const Tensor& y, F compute) {
@@ -109,8 +115,10 @@ void CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, co
   Tensor source = dense(x, nhwc), master = dense(w);
   Tensor b = bias.defined() ? dense(bias) : bias;
   into_nhwc(y, [&](const Tensor& out) {
-    const auto prepared =
-        convolution(describe(Conv2dProblem::Pass::forward, x, w, y, params, bias.defined()));
+    const auto problem = describe(Conv2dProblem::Pass::forward, x, w, y, params, bias.defined());
+    if (by_winograd(problem))
+      return winograd::conv2d(source, as_f32(master), as_f32(b), out, params);
+    const auto prepared = convolution(problem);
     const Primitive& primitive = *prepared;
     BlockedWeight weight(primitive.weights);
     reorder(dense_weight(master, params.groups), weight.memory);
@@ -137,8 +145,10 @@ void CpuBackend::conv2d_backward_input(const Tensor& dy, const Tensor& w, const 
   if (!has_dtype(dx.dtype())) return reference::conv2d_backward_input(dy, w, dx, params);
   Tensor gradient = dense(dy, nhwc), master = dense(w);
   into_nhwc(dx, [&](const Tensor& out) {
-    const auto prepared =
-        convolution(describe(Conv2dProblem::Pass::backward_input, dx, w, dy, params, false));
+    const auto problem = describe(Conv2dProblem::Pass::backward_input, dx, w, dy, params, false);
+    if (by_winograd(problem))
+      return winograd::conv2d_backward_input(gradient, as_f32(master), out, params);
+    const auto prepared = convolution(problem);
     const Primitive& primitive = *prepared;
     BlockedWeight weight(primitive.weights);
     reorder(dense_weight(master, params.groups), weight.memory);
@@ -169,8 +179,16 @@ void CpuBackend::conv2d_backward_weight(const Tensor& dy, const Tensor& x, const
   if (!has_dtype(dw.dtype())) return reference::conv2d_backward_weight(dy, x, dw, dbias, params);
   Tensor source = dense(x, nhwc), gradient = dense(dy, nhwc);
   Tensor dense_dw = dw.is_contiguous() ? dw : Tensor::empty(dw.shape(), dw.options());
-  const auto prepared = convolution(
-      describe(Conv2dProblem::Pass::backward_weight, x, dw, dy, params, dbias.defined()));
+  const auto problem =
+      describe(Conv2dProblem::Pass::backward_weight, x, dw, dy, params, dbias.defined());
+  if (by_winograd(problem)) {
+    Tensor sums = dense_dw.dtype() == f32 ? dense_dw : Tensor::empty(dw.shape());
+    winograd::conv2d_backward_weight(gradient, source, sums, params);
+    if (!sums.is_same(dw)) copy(sums, dw);
+    if (dbias.defined()) reduce(ReduceOp::sum, gradient, as_channels(dbias));
+    return;
+  }
+  const auto prepared = convolution(problem);
   const Primitive& primitive = *prepared;
   BlockedWeight weight(primitive.weights);
   Activations below(primitive, primitive.source, source);

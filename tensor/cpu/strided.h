@@ -23,21 +23,27 @@ inline int threads_for(std::int64_t work) {
   return static_cast<int>(std::min<std::int64_t>(omp_get_max_threads(), work / parallel_grain));
 }
 
+/// Calls f(share, begin, end) on `shares` contiguous parts of [0, n), each on a thread of its own;
+/// f must not throw where there are several.
+template <class F>
+void parallel_shares(std::int64_t n, int shares, F f) {
+  if (shares <= 1) {
+    if (n > 0) f(0, std::int64_t{0}, n);
+    return;
+  }
+#pragma omp parallel for num_threads(shares) schedule(static, 1)
+  for (int share = 0; share < shares; ++share) {
+    const std::int64_t begin = n * share / shares, end = n * (share + 1) / shares;
+    if (begin < end) f(share, begin, end);
+  }
+}
+
 /// Calls f(begin, end) on contiguous shares of [0, n), in parallel when `work` (default n) is
 /// large.
 template <class F>
 void parallel_for(std::int64_t n, std::int64_t work, F f) {
-  int threads = static_cast<int>(std::min<std::int64_t>(threads_for(work), n));
-  if (threads <= 1) {
-    if (n > 0) f(std::int64_t{0}, n);
-    return;
-  }
-#pragma omp parallel num_threads(threads)
-  {
-    std::int64_t share = omp_get_thread_num(), of = omp_get_num_threads();
-    std::int64_t begin = n * share / of, end = n * (share + 1) / of;
-    if (begin < end) f(begin, end);
-  }
+  parallel_shares(n, static_cast<int>(std::min<std::int64_t>(threads_for(work), n)),
+                  [&](int, std::int64_t begin, std::int64_t end) { f(begin, end); });
 }
 
 template <std::size_t N>

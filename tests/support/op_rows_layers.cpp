@@ -69,6 +69,8 @@ void conv_rows(std::vector<Op>& rows) {
   row(".strided", {1, 2, 5, 5}, {2, 2, 3, 3}, false, {.stride = 2, .padding = 1});
   row(".uneven", {1, 1, 4, 6}, {2, 1, 1, 3}, true, {.stride = {2, 1}, .padding = {0, 2}});
   row(".dilated", {1, 2, 5, 5}, {2, 2, 2, 2}, true, {.dilation = 2});
+  row(".winograd", {1, 16, 17, 17}, {16, 16, 3, 3}, true, {.padding = 1});  // large enough for it
+  rows.back().short_floats = true;
   row(".groups", {1, 4, 3, 3}, {4, 2, 2, 2}, true, {.groups = 2});
   row(".depthwise", {1, 3, 3, 3}, {3, 1, 3, 3}, false, {.padding = 1, .groups = 3});
   auto line = [&rows](std::string name, Dims x, Dims w, bool bias, Conv1dOptions options) {

@@ -50,6 +50,7 @@ struct Op {
   OpFunction f;
   std::int64_t length = 1;  // terms summed into one element, forward or backward: for tolerances
   double scale = 1;         // size of the intermediate numbers, where it is not that of the results
+  bool short_floats = false;  // for a kernel that f64 never takes: no differences, which are f64's
 };
 
 /// A constant that an op takes, on the device of its input.

@@ -70,11 +70,61 @@ struct Int8Kernels {
                      bool relu, float* y, std::int64_t n);
 };
 
+/// One image of a channels_last tensor.
+struct WinogradPlane {
+  std::int64_t height, width, channels;
+};
+
+/// A block of tiles holds this many, for each point and channel, while it is worked on.
+inline constexpr std::int64_t winograd_tiles = 24;
+
+/// Between the pixels of one type and one tile of a block (WinogradKernels::floats).
+struct WinogradTiles {
+  /// Bᵀ x B of the 6x6 pixels from (top, left) on, which are 0 where they lie outside of x.
+  void (*input)(const void* x, const WinogradPlane&, std::int64_t top, std::int64_t left,
+                float* tile);
+  /// y = Aᵀ m A + bias? in the 4x4 pixels from (top, left) on, as far as they lie inside of y.
+  void (*output)(const float* tile, const WinogradPlane&, std::int64_t top, std::int64_t left,
+                 const float* bias, void* y);
+  /// A dy Aᵀ of the 4x4 pixels from (top, left) on, which are 0 where they lie outside of dy.
+  void (*gradient)(const void* dy, const WinogradPlane&, std::int64_t top, std::int64_t left,
+                   float* tile);
+};
+
+/// The pieces of a Winograd convolution (tensor/cpu/winograd.h). Numbers of channels are multiples
+/// of 16. A block of tiles is f32 (channels / lanes, 36 points, 24 tiles and one more, lanes).
+struct WinogradKernels {
+  int lanes;
+  WinogradTiles f32, bf16;
+  /// G w Gᵀ of `count` filters 3x3 that lie lane_stride apart, turned by 180 degrees or not.
+  void (*weight)(const float* w, std::int64_t lane_stride, bool turned, std::int64_t count,
+                 float* points, std::int64_t point_stride);
+  /// dw = Gᵀ m G of `count` filters.
+  void (*weight_gradient)(const float* points, std::int64_t point_stride, std::int64_t count,
+                          float* dw, std::int64_t lane_stride);
+  // Of one point of a block, `count` of its tiles:
+  /// y (tiles, columns) = left (tiles, depth) · right, which lies in panels of two vectors (of one
+  /// where there is an odd number of them): (columns / panel, depth, panel).
+  void (*multiply)(const float* left, const float* right, std::int64_t count, std::int64_t depth,
+                   std::int64_t columns, float* y);
+  /// y (rows, columns) += leftᵀ (tiles, rows) · right (tiles, columns); `first`: y = instead.
+  void (*accumulate)(const float* left, const float* right, std::int64_t count, std::int64_t rows,
+                     std::int64_t columns, bool first, float* y);
+
+  /// Between two tiles of a block, between its points, and its size.
+  std::int64_t tile_stride() const { return lanes; }
+  std::int64_t point_stride() const { return (winograd_tiles + 1) * lanes; }
+  std::int64_t floats(std::int64_t channels) const {
+    return channels / lanes * 36 * point_stride();
+  }
+};
+
 struct Kernels {
   const char* name;
   ElementwiseKernels elementwise;
   BatchNormKernels batch_norm;
   Int8Kernels int8;
+  WinogradKernels winograd;
 };
 
 /// The table for this machine.
@@ -85,16 +135,19 @@ namespace generic {
 extern const ElementwiseKernels elementwise;
 extern const BatchNormKernels batch_norm;
 extern const Int8Kernels int8;
+extern const WinogradKernels winograd;
 }  // namespace generic
 namespace avx2 {
 extern const ElementwiseKernels elementwise;
 extern const BatchNormKernels batch_norm;
 extern const Int8Kernels int8;
+extern const WinogradKernels winograd;
 }  // namespace avx2
 namespace avx512 {
 extern const ElementwiseKernels elementwise;
 extern const BatchNormKernels batch_norm;
 extern const Int8Kernels int8;
+extern const WinogradKernels winograd;
 }  // namespace avx512
 }  // namespace isa
 

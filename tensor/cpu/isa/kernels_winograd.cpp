@@ -1,0 +1,351 @@
+// The transforms and products of Winograd convolution (tensor/cpu/winograd.h has the algebra);
+// compiled once for each instruction set (table.h).
+//
+// What a loop over pixels would leave to the compiler's luck is said with vectors of the
+// instruction set's width (GCC's and Clang's vector types, which are no intrinsics): a lane is a
+// channel, and the 36 values of a transformed tile are 36 vectors. A transform is the same
+// one-dimensional map twice, down the columns and along the rows, with the tile between the two in
+// the first-level cache.
+#include "tensor/cpu/isa/table.h"
+
+namespace rondo::cpu::isa::RONDO_ISA {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int lanes = 16, accumulators = 24;
+#elif defined(__AVX2__)
+constexpr int lanes = 8, accumulators = 12;
+#else
+constexpr int lanes = 4, accumulators = 8;
+#endif
+using Vec = float __attribute__((vector_size(lanes * sizeof(float))));
+using Index = std::int64_t;
+
+inline Vec load(const float* p) {
+  Vec v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+inline void store(float* p, Vec v) { __builtin_memcpy(p, &v, sizeof v); }
+
+// bf16 is the upper half of an f32. (Not DType's class: its functions are not local to this file.)
+using Bits = std::uint32_t __attribute__((vector_size(lanes * 4)));
+using HalfBits = std::uint16_t __attribute__((vector_size(lanes * 2)));
+inline Vec load(const std::uint16_t* p) {
+  HalfBits v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return (Vec)(__builtin_convertvector(v, Bits) << 16);
+}
+/// Rounded to nearest, halves to even; a NaN stays one.
+inline void store(std::uint16_t* p, Vec v) {
+  const Bits bits = (Bits)v, rounded = bits + 0x7fff + ((bits >> 16) & 1);
+  const Bits nan = (Bits)(v != v);
+  const HalfBits half =
+      __builtin_convertvector(((rounded & ~nan) | ((bits | 0x400000) & nan)) >> 16, HalfBits);
+  __builtin_memcpy(p, &half, sizeof half);
+}
+
+// The interpolation points 0, ±a, ±b, ∞ (winograd.h says why these), and what follows from them:
+// a² + b² = 5/2, a b = 1.
+constexpr float a = 0.70710678118654752440f, b = 1.41421356237309504880f;
+constexpr float scale_a = -2.f / 3, scale_b = 1.f / 6;  // 1 / (2a²(a² - b²)), 1 / (2b²(b² - a²))
+
+/// Bᵀ: 6 values of x to the 6 points. `at(i)` reads, `put(i, v)` writes.
+template <class At, class Put>
+inline void input_points(At at, Put put) {
+  const Vec d0 = at(0), d1 = at(1), d2 = at(2), d3 = at(3), d4 = at(4), d5 = at(5);
+  const Vec even_a = d4 - 2.f * d2, odd_a = a * d3 - (2.f * a) * d1;
+  const Vec even_b = d4 - .5f * d2, odd_b = b * d3 - (.5f * b) * d1;
+  put(0, d0 - 2.5f * d2 + d4);
+  put(1, even_a + odd_a);
+  put(2, even_a - odd_a);
+  put(3, even_b + odd_b);
+  put(4, even_b - odd_b);
+  put(5, d1 - 2.5f * d3 + d5);
+}
+
+/// Aᵀ: 6 points to 4 values of y.
+template <class At, class Put>
+inline void output_values(At at, Put put) {
+  const Vec m1 = at(1), m2 = at(2), m3 = at(3), m4 = at(4);
+  const Vec even_a = m1 + m2, odd_a = m1 - m2, even_b = m3 + m4, odd_b = m3 - m4;
+  put(0, at(0) + even_a + even_b);
+  put(1, a * odd_a + b * odd_b);
+  put(2, .5f * even_a + 2.f * even_b);
+  put(3, at(5) + (.5f * a) * odd_a + (2.f * b) * odd_b);
+}
+
+/// A, the transpose of that: 4 values of dy to the 6 points.
+template <class At, class Put>
+inline void gradient_points(At at, Put put) {
+  const Vec y0 = at(0), y1 = at(1), y2 = at(2), y3 = at(3);
+  const Vec even_a = y0 + .5f * y2, odd_a = a * y1 + (.5f * a) * y3;
+  const Vec even_b = y0 + 2.f * y2, odd_b = b * y1 + (2.f * b) * y3;
+  put(0, y0);
+  put(1, even_a + odd_a);
+  put(2, even_a - odd_a);
+  put(3, even_b + odd_b);
+  put(4, even_b - odd_b);
+  put(5, y3);
+}
+
+/// G: 3 weights to the 6 points.
+template <class At, class Put>
+inline void weight_points(At at, Put put) {
+  const Vec g0 = at(0), g1 = at(1), g2 = at(2);
+  const Vec even_a = scale_a * g0 + (.5f * scale_a) * g2, odd_a = (scale_a * a) * g1;
+  const Vec even_b = scale_b * g0 + (2.f * scale_b) * g2, odd_b = (scale_b * b) * g1;
+  put(0, g0);
+  put(1, even_a + odd_a);
+  put(2, even_a - odd_a);
+  put(3, even_b + odd_b);
+  put(4, even_b - odd_b);
+  put(5, g2);
+}
+
+/// Gᵀ: 6 points to the gradients of 3 weights.
+template <class At, class Put>
+inline void weight_gradients(At at, Put put) {
+  const Vec m1 = at(1), m2 = at(2), m3 = at(3), m4 = at(4);
+  const Vec even_a = scale_a * (m1 + m2), odd_a = scale_a * (m1 - m2);
+  const Vec even_b = scale_b * (m3 + m4), odd_b = scale_b * (m3 - m4);
+  put(0, at(0) + even_a + even_b);
+  put(1, a * odd_a + b * odd_b);
+  put(2, at(5) + .5f * even_a + 2.f * even_b);
+}
+
+// A block of tiles on its way (winograd.h): for each vector of channels, for each point, the tiles,
+// one after the other, and a vector of nothing, lest the 36 points compete for the same places of a
+// cache. These distances are constants, and so part of the instructions.
+constexpr Index tiles = winograd_tiles, point = (tiles + 1) * lanes, group = 36 * point;
+
+/// Bᵀ x B of the 6x6 pixels at `corner`, `has(i, j)` telling which of them exist.
+template <class T, class Has>
+inline void input_vector(const T* corner, Index row, Index pixel, float* points, Has has) {
+  Vec t[6][6];
+#pragma GCC unroll 6
+  for (int j = 0; j < 6; ++j)
+    input_points([&](int i) { return has(i, j) ? load(corner + i * row + j * pixel) : Vec{}; },
+                 [&](int i, Vec v) { t[i][j] = v; });
+#pragma GCC unroll 6
+  for (int i = 0; i < 6; ++i)
+    input_points([&](int j) { return t[i][j]; },
+                 [&](int j, Vec v) { store(points + (6 * i + j) * point, v); });
+}
+
+template <class T>
+void input(const void* x, const WinogradPlane& plane, Index top, Index left, float* points) {
+  const Index channels = plane.channels, row = plane.width * channels;
+  const T* corner = static_cast<const T*>(x) + top * row + left * channels;
+  if (top >= 0 && left >= 0 && top + 6 <= plane.height && left + 6 <= plane.width) {
+    for (Index c = 0; c < channels; c += lanes, points += group)
+      input_vector(corner + c, row, channels, points, [](int, int) { return true; });
+    return;
+  }
+  const Index bottom = plane.height - top, right = plane.width - left;
+  bool exists[6][6];
+  for (int i = 0; i < 6; ++i)
+    for (int j = 0; j < 6; ++j) exists[i][j] = i >= -top && i < bottom && j >= -left && j < right;
+  for (Index c = 0; c < channels; c += lanes, points += group)
+    input_vector(corner + c, row, channels, points, [&](int i, int j) { return exists[i][j]; });
+}
+
+/// Aᵀ m A + offset to the 4x4 pixels at `corner`, as many as are to be had.
+template <class T, class Has>
+inline void output_vector(const float* points, Vec offset, T* corner, Index row, Index pixel,
+                          Has has) {
+  Vec t[4][6];
+#pragma GCC unroll 6
+  for (int j = 0; j < 6; ++j)
+    output_values([&](int i) { return load(points + (6 * i + j) * point); },
+                  [&](int i, Vec v) { t[i][j] = v; });
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i)
+    output_values([&](int j) { return t[i][j]; },
+                  [&](int j, Vec v) {
+                    if (has(i, j)) store(corner + i * row + j * pixel, v + offset);
+                  });
+}
+
+template <class T>
+void output(const float* points, const WinogradPlane& plane, Index top, Index left,
+            const float* bias, void* y) {
+  const Index channels = plane.channels, row = plane.width * channels;
+  const Index rows = plane.height - top, columns = plane.width - left;
+  T* corner = static_cast<T*>(y) + top * row + left * channels;
+  for (Index c = 0; c < channels; c += lanes, points += group) {
+    const Vec offset = bias ? load(bias + c) : Vec{};
+    if (rows >= 4 && columns >= 4) {
+      output_vector(points, offset, corner + c, row, channels, [](int, int) { return true; });
+    } else {
+      output_vector(points, offset, corner + c, row, channels,
+                    [&](int i, int j) { return i < rows && j < columns; });
+    }
+  }
+}
+
+/// A dy Aᵀ of the 4x4 pixels at `corner`, `has(i, j)` telling which of them exist.
+template <class T, class Has>
+inline void gradient_vector(const T* corner, Index row, Index pixel, float* points, Has has) {
+  Vec t[6][4];
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j)
+    gradient_points([&](int i) { return has(i, j) ? load(corner + i * row + j * pixel) : Vec{}; },
+                    [&](int i, Vec v) { t[i][j] = v; });
+#pragma GCC unroll 6
+  for (int i = 0; i < 6; ++i)
+    gradient_points([&](int j) { return t[i][j]; },
+                    [&](int j, Vec v) { store(points + (6 * i + j) * point, v); });
+}
+
+template <class T>
+void gradient(const void* dy, const WinogradPlane& plane, Index top, Index left, float* points) {
+  const Index channels = plane.channels, row = plane.width * channels;
+  const Index rows = plane.height - top, columns = plane.width - left;
+  const T* corner = static_cast<const T*>(dy) + top * row + left * channels;
+  for (Index c = 0; c < channels; c += lanes, points += group) {
+    if (rows >= 4 && columns >= 4) {
+      gradient_vector(corner + c, row, channels, points, [](int, int) { return true; });
+    } else {
+      gradient_vector(corner + c, row, channels, points,
+                      [&](int i, int j) { return i < rows && j < columns; });
+    }
+  }
+}
+
+/// A vector of `lanes` filters' weights, all 9 of them, to the 36 points.
+void weight(const float* w, Index lane_stride, bool turned, Index count, float* points,
+            Index point_stride) {
+  for (Index k = 0; k < count; k += lanes) {
+    float g[9][lanes];
+    for (int lane = 0; lane < lanes; ++lane) {
+      const float* filter = w + (k + lane) * lane_stride;
+      for (int i = 0; i < 9; ++i) g[i][lane] = filter[turned ? 8 - i : i];
+    }
+    Vec t[6][3];
+#pragma GCC unroll 3
+    for (int j = 0; j < 3; ++j)
+      weight_points([&](int i) { return load(g[3 * i + j]); }, [&](int i, Vec v) { t[i][j] = v; });
+#pragma GCC unroll 6
+    for (int i = 0; i < 6; ++i)
+      weight_points([&](int j) { return t[i][j]; },
+                    [&](int j, Vec v) { store(points + (6 * i + j) * point_stride + k, v); });
+  }
+}
+
+void weight_gradient(const float* points, Index point_stride, Index count, float* dw,
+                     Index lane_stride) {
+  for (Index k = 0; k < count; k += lanes) {
+    Vec t[3][6];
+#pragma GCC unroll 6
+    for (int j = 0; j < 6; ++j)
+      weight_gradients([&](int i) { return load(points + (6 * i + j) * point_stride + k); },
+                       [&](int i, Vec v) { t[i][j] = v; });
+    float g[9][lanes];
+#pragma GCC unroll 3
+    for (int i = 0; i < 3; ++i)
+      weight_gradients([&](int j) { return t[i][j]; },
+                       [&](int j, Vec v) { store(g[3 * i + j], v); });
+    for (int lane = 0; lane < lanes; ++lane) {
+      float* filter = dw + (k + lane) * lane_stride;
+      for (int i = 0; i < 9; ++i) filter[i] = g[i][lane];
+    }
+  }
+}
+
+/// Of one point: `rows` tiles of `vectors` vectors of y = left · panel, the sums in registers.
+template <int rows, int vectors>
+inline void product(const float* left, Index depth, const float* panel, float* y) {
+  Vec sum[rows][vectors] = {};
+  for (Index c = 0; c < depth; c += lanes, left += group) {
+    for (int lane = 0; lane < lanes; ++lane, panel += vectors * lanes) {
+      Vec right[vectors];
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; ++v) right[v] = load(panel + v * lanes);
+#pragma GCC unroll 24
+      for (int r = 0; r < rows; ++r) {
+        const float value = left[r * lanes + lane];
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; ++v) sum[r][v] += value * right[v];
+      }
+    }
+  }
+#pragma GCC unroll 24
+  for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) store(y + v * group + r * lanes, sum[r][v]);
+}
+
+template <int vectors>
+void multiply_panels(const float* left, const float* panels, Index count, Index depth,
+                     Index columns, float* y) {
+  constexpr int rows = accumulators / vectors;
+  static_assert(tiles % rows == 0);
+  for (Index k = 0; k < columns; k += vectors * lanes, panels += depth * vectors * lanes)
+    for (Index t = 0; t < count; t += rows)
+      product<rows, vectors>(left + t * lanes, depth, panels, y + k / lanes * group + t * lanes);
+}
+
+void multiply(const float* left, const float* panels, Index count, Index depth, Index columns,
+              float* y) {
+  if (columns % (2 * lanes) == 0) return multiply_panels<2>(left, panels, count, depth, columns, y);
+  multiply_panels<1>(left, panels, count, depth, columns, y);
+}
+
+/// Of one point: `rows` channels × `vectors` vectors of y += leftᵀ · right, the sums over the tiles
+/// in registers.
+template <int rows, int vectors>
+inline void outer(const float* left, const float* right, Index count, bool first, float* y,
+                  Index y_stride) {
+  Vec sum[rows][vectors];
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v)
+      sum[r][v] = first ? Vec{} : load(y + r * y_stride + v * lanes);
+  for (Index t = 0; t < count; ++t, left += lanes, right += lanes) {
+    Vec values[vectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) values[v] = load(right + v * group);
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; ++r) {
+      const float value = left[r];
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; ++v) sum[r][v] += value * values[v];
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) store(y + r * y_stride + v * lanes, sum[r][v]);
+}
+
+template <int vectors>
+void accumulate_panels(const float* left, const float* right, Index count, Index rows,
+                       Index columns, bool first, float* y) {
+  constexpr int step = (lanes == 16 ? 16 : lanes) / vectors;
+  for (Index k = 0; k < columns; k += vectors * lanes)
+    for (Index c = 0; c < rows; c += step)
+      outer<step, vectors>(left + c / lanes * group + c % lanes, right + k / lanes * group, count,
+                           first, y + c * columns + k, columns);
+}
+
+void accumulate(const float* left, const float* right, Index count, Index rows, Index columns,
+                bool first, float* y) {
+  if (columns % (2 * lanes) == 0)
+    return accumulate_panels<2>(left, right, count, rows, columns, first, y);
+  accumulate_panels<1>(left, right, count, rows, columns, first, y);
+}
+
+}  // namespace
+
+extern const WinogradKernels winograd{
+    lanes,
+    {input<float>, output<float>, gradient<float>},
+    {input<std::uint16_t>, output<std::uint16_t>, gradient<std::uint16_t>},
+    weight,
+    weight_gradient,
+    multiply,
+    accumulate};
+
+}  // namespace rondo::cpu::isa::RONDO_ISA

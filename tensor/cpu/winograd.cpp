@@ -1,0 +1,281 @@
+#include "tensor/cpu/winograd.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <string_view>
+
+#include "tensor/cpu/allocator.h"
+#include "tensor/cpu/isa/table.h"
+#include "tensor/cpu/strided.h"
+
+namespace rondo::cpu::winograd {
+namespace {
+
+using Index = std::int64_t;
+constexpr Index points = 36, tile = 4;
+
+Index round_up(Index n, Index to) { return (n + to - 1) / to * to; }
+
+class Scratch {
+ public:
+  explicit Scratch(Index floats)
+      : storage_(static_cast<std::size_t>(floats) * sizeof(float), CachingAllocator::instance()) {}
+  float* data() const { return static_cast<float*>(storage_.data()); }
+
+ private:
+  Storage storage_;
+};
+
+/// The tiles that cover an output's planes, counted through image by image, row by row.
+struct Tiles {
+  Index rows, columns, count;
+  Tiles(Index images, Index height, Index width)
+      : rows((height + tile - 1) / tile),
+        columns((width + tile - 1) / tile),
+        count(images * rows * columns) {}
+  struct At {
+    Index image, top, left;
+  };
+  At operator[](Index t) const {
+    return {t / (rows * columns), t / columns % rows * tile, t % columns * tile};
+  }
+};
+
+/// The images of a tensor, and what reads and writes their tiles.
+struct Images {
+  WinogradPlane plane;
+  Index bytes;
+  char* data;
+  const WinogradTiles& kernels;
+
+  explicit Images(const Tensor& x)
+      : plane{x.size(2), x.size(3), x.size(1)},
+        bytes(x.size(1) * x.size(2) * x.size(3) * static_cast<Index>(size_of(x.dtype()))),
+        data(static_cast<char*>(x.data_ptr())),
+        kernels(x.dtype() == DType::f32 ? cpu::kernels().winograd.f32
+                                        : cpu::kernels().winograd.bf16) {}
+  char* operator[](Index image) const { return data + image * bytes; }
+  Index channels() const { return plane.channels; }
+};
+
+/// A block of tiles on its way (isa/table.h).
+struct Block {
+  float* data;
+  float* tile(Index i) const { return data + i * kernels().winograd.tile_stride(); }
+  float* point(Index p) const { return data + p * kernels().winograd.point_stride(); }
+};
+
+/// The weights as a convolution reads them: filters along the lanes of a vector, channels of the
+/// input as depth.
+struct Filters {
+  const float* w;
+  Index filters, depth, filter_stride, depth_stride;
+  bool turned;
+
+  Index panel() const {
+    const int lanes = kernels().winograd.lanes;
+    return filters % (2 * lanes) == 0 ? 2 * lanes : lanes;
+  }
+  /// G w Gᵀ in panels: (36, filters / panel, depth, panel).
+  void transform(float* u) const {
+    const Index width = panel();
+    parallel_for(filters / width * depth, points * depth * filters, [&](Index begin, Index end) {
+      for (Index i = begin; i < end; ++i) {
+        const Index first = i / depth * width, c = i % depth;
+        kernels().winograd.weight(w + first * filter_stride + c * depth_stride, filter_stride,
+                                  turned, width, u + first * depth + c * width, depth * filters);
+      }
+    });
+  }
+};
+
+/// y = x ⋆ filters + bias, y's first pixel seeing x from (-pad_h, -pad_w) on.
+void convolve(const Tensor& x, const Filters& filters, const float* bias, const Tensor& y,
+              Index pad_h, Index pad_w) {
+  const WinogradKernels& k = kernels().winograd;
+  const Images from(x), to(y);
+  const Index depth = from.channels(), columns = to.channels();
+  const Scratch weights(points * depth * columns);
+  filters.transform(weights.data());
+
+  const Tiles tiles(x.size(0), to.plane.height, to.plane.width);
+  const int threads =
+      static_cast<int>(std::min<Index>(threads_for(tiles.count * points * columns), tiles.count));
+  const Index in_floats = k.floats(depth), floats = in_floats + k.floats(columns);
+  const Scratch scratch(threads * floats);
+  parallel_shares(tiles.count, threads, [&](int share, Index begin, Index end) {
+    const Block in{scratch.data() + share * floats}, out{in.data + in_floats};
+    if (end - begin < winograd_tiles) std::fill(in.data, in.data + in_floats, 0.f);
+    for (Index t = begin; t < end; t += winograd_tiles) {
+      const Index count = std::min(winograd_tiles, end - t);
+      for (Index i = 0; i < count; ++i) {
+        const auto at = tiles[t + i];
+        from.kernels.input(from[at.image], from.plane, at.top - pad_h, at.left - pad_w, in.tile(i));
+      }
+      for (Index p = 0; p < points; ++p)
+        k.multiply(in.point(p), weights.data() + p * depth * columns, count, depth, columns,
+                   out.point(p));
+      for (Index i = 0; i < count; ++i) {
+        const auto at = tiles[t + i];
+        to.kernels.output(out.tile(i), to.plane, at.top, at.left, bias, to[at.image]);
+      }
+    }
+  });
+}
+
+/// Σ over tiles of (Bᵀ x B) ⊙ (A dy Aᵀ): for each point a matrix (channels, filters).
+class WeightSums {
+ public:
+  WeightSums(const Tensor& dy, const Tensor& x, const Conv2dParams& params)
+      : x_(x),
+        dy_(dy),
+        params_(params),
+        tiles_(x.size(0), dy.size(2), dy.size(3)),
+        rows_(x.size(1)),
+        columns_(dy.size(1)),
+        size_(points * rows_ * columns_) {}
+
+  /// Each thread has sums of its own, which stay in its cache, over its share of the tiles.
+  void sum_apart() {
+    threads_ = static_cast<int>(
+        std::min<Index>(threads_for(tiles_.count * points * columns_), tiles_.count));
+    allocate(threads_, threads_);
+    parallel_shares(tiles_.count, threads_, [&](int share, Index begin, Index end) {
+      for (Index t = begin; t < end; t += winograd_tiles) {
+        const Index count = std::min(winograd_tiles, end - t);
+        load(t, count, share);
+        for (Index p = 0; p < points; ++p)
+          kernels().winograd.accumulate(x_block(share).point(p), dy_block(share).point(p), count,
+                                        rows_, columns_, t == begin,
+                                        sums(share) + p * rows_ * columns_);
+      }
+    });
+  }
+
+  /// All threads transform some blocks of tiles, then each adds all of them to its part of the
+  /// sums, which are too large for a core's cache.
+  void sum_together() {
+    constexpr Index piece = 16;  // channels
+    const Index pieces = rows_ / piece,
+                blocks = (tiles_.count + winograd_tiles - 1) / winograd_tiles;
+    const Index together = std::min<Index>(16, blocks);
+    allocate(1, together);
+    for (Index first = 0; first < blocks; first += together) {
+      const Index now = std::min(together, blocks - first);
+      auto count = [&](Index i) {
+        return std::min(winograd_tiles, tiles_.count - (first + i) * winograd_tiles);
+      };
+      parallel_for(now, now * size_, [&](Index begin, Index end) {
+        for (Index i = begin; i < end; ++i) load((first + i) * winograd_tiles, count(i), i);
+      });
+      parallel_for(points * pieces, size_, [&](Index begin, Index end) {
+        for (Index i = begin; i < end; ++i) {
+          const Index p = i / pieces, row = i % pieces * piece;
+          const Index rows = kernels().winograd.floats(row);
+          for (Index block = 0; block < now; ++block)
+            kernels().winograd.accumulate(x_block(block).point(p) + rows, dy_block(block).point(p),
+                                          count(block), piece, columns_, first + block == 0,
+                                          sums(0) + (p * rows_ + row) * columns_);
+        }
+      });
+    }
+  }
+
+  /// dw = Gᵀ (the sum of the threads' sums) G.
+  void transform(const Tensor& dw) const {
+    float* out = dw.data_ptr<float>();
+    parallel_for(rows_, size_, [&](Index begin, Index end) {
+      for (Index c = begin; c < end; ++c) {
+        for (int share = 1; share < threads_; ++share)
+          for (Index p = 0; p < points; ++p) {
+            const Index at = (p * rows_ + c) * columns_;
+            for (Index i = at; i < at + columns_; ++i) sums(0)[i] += sums(share)[i];
+          }
+        kernels().winograd.weight_gradient(sums(0) + c * columns_, rows_ * columns_, columns_,
+                                           out + c * dw.stride(1), dw.stride(0));
+      }
+    });
+  }
+
+ private:
+  void allocate(Index sums, Index blocks) {
+    sums_.emplace(sums * size_);
+    blocks_.emplace(blocks * block_floats());
+  }
+  Index x_floats() const { return kernels().winograd.floats(rows_); }
+  Index block_floats() const { return x_floats() + kernels().winograd.floats(columns_); }
+  float* sums(Index share) const { return sums_->data() + share * size_; }
+  Block x_block(Index i) const { return {blocks_->data() + i * block_floats()}; }
+  Block dy_block(Index i) const { return {x_block(i).data + x_floats()}; }
+  /// Transforms `count` tiles from tile t on into a block.
+  void load(Index t, Index count, Index block) const {
+    for (Index i = 0; i < count; ++i) {
+      const auto at = tiles_[t + i];
+      x_.kernels.input(x_[at.image], x_.plane, at.top - params_.pad_h, at.left - params_.pad_w,
+                       x_block(block).tile(i));
+      dy_.kernels.gradient(dy_[at.image], dy_.plane, at.top, at.left, dy_block(block).tile(i));
+    }
+  }
+
+  Images x_, dy_;
+  Conv2dParams params_;
+  Tiles tiles_;
+  Index rows_, columns_, size_;
+  int threads_ = 1;
+  std::optional<Scratch> sums_, blocks_;
+};
+
+std::atomic<bool>& flag() {
+  static std::atomic<bool> flag = [] {
+    const char* wish = std::getenv("RONDO_WINOGRAD");
+    const std::string_view value = wish != nullptr ? wish : "1";
+    require(value == "0" || value == "1", "RONDO_WINOGRAD=", value, " is neither 0 nor 1");
+    return value == "1";
+  }();
+  return flag;
+}
+
+}  // namespace
+
+bool enabled() { return flag(); }
+void set_enabled(bool enabled) { flag() = enabled; }
+
+bool suits(const Conv2dProblem& p) {
+  const Conv2dParams& o = p.params;
+  if (p.r != 3 || p.s != 3 || o.stride_h != 1 || o.stride_w != 1 || o.dilation_h != 1 ||
+      o.dilation_w != 1 || o.groups != 1 || p.c % 16 != 0 || p.k % 16 != 0)
+    return false;
+  // In multiplications for a pair of channels. A transformed weight costs as much as some 400 of
+  // them, and a tile, whose rows of products come in fixed numbers, 36 and its two transforms.
+  const Index tiles = Tiles(p.n, p.p, p.q).count;
+  const Index direct = 9 * p.n * p.p * p.q;
+  const Index rows = round_up(tiles, winograd_tiles / 2);
+  return 400 + 42 * rows + 180 * tiles / p.k + 130 * tiles / p.c < direct * 8 / 10;
+}
+
+void conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
+            const Conv2dParams& params) {
+  const Filters filters{w.data_ptr<float>(), w.size(0), w.size(1), w.stride(0), w.stride(1), false};
+  convolve(x, filters, bias.defined() ? bias.data_ptr<float>() : nullptr, y, params.pad_h,
+           params.pad_w);
+}
+
+void conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,
+                           const Conv2dParams& params) {
+  const Filters filters{w.data_ptr<float>(), w.size(1), w.size(0), w.stride(1), w.stride(0), true};
+  convolve(dy, filters, nullptr, dx, 2 - params.pad_h, 2 - params.pad_w);
+}
+
+void conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
+                            const Conv2dParams& params) {
+  constexpr Index cache = 1 << 18;  // floats of the sums that a core's second-level cache holds
+  WeightSums sums(dy, x, params);
+  if (points * x.size(1) * dy.size(1) <= cache) {
+    sums.sum_apart();
+  } else {
+    sums.sum_together();
+  }
+  sums.transform(dw);
+}
+
+}  // namespace rondo::cpu::winograd

@@ -1,0 +1,216 @@
+// Winograd's convolution against plain loops in f64, and its error beside that of direct sums.
+
+#include "tensor/cpu/winograd.h"
+
+#include <omp.h>
+
+#include <cmath>
+
+#include "support/support.h"
+#include "tensor/backend.h"
+#include "tensor/cpu/reference.h"
+
+namespace rondo {
+namespace {
+
+using test::all_close;
+using test::tolerance;
+
+constexpr MemoryFormat nhwc = MemoryFormat::channels_last;
+
+Tensor as(const Tensor& x, DType dtype, MemoryFormat format = MemoryFormat::contiguous) {
+  Tensor y = Tensor::empty(x.shape(), {.dtype = dtype, .format = format});
+  backend(x).copy(x, y);
+  return y;
+}
+
+/// A convolution 3x3 and its three results in f64 by the loops.
+struct Case {
+  std::int64_t n, c, h, w, k, pad_h = 1, pad_w = 1;
+
+  Conv2dParams params() const { return {.pad_h = pad_h, .pad_w = pad_w}; }
+  Dims x_shape() const { return {n, c, h, w}; }
+  Dims y_shape() const { return {n, k, h + 2 * pad_h - 2, w + 2 * pad_w - 2}; }
+};
+
+struct Results {
+  Tensor y, dx, dw;
+  explicit Results(const Case& p, TensorOptions options)
+      : y(Tensor::empty(p.y_shape(), options)),
+        dx(Tensor::empty(p.x_shape(), options)),
+        dw(Tensor::empty({p.k, p.c, 3, 3}, {.dtype = options.dtype})) {}
+};
+
+struct Operands {
+  Tensor x, w, bias, dy;
+  Operands(const Case& p, DType dtype)
+      : x(as(randn(p.x_shape()), dtype)),
+        w(as(randn({p.k, p.c, 3, 3}), dtype)),
+        bias(as(randn({p.k}), dtype)),
+        dy(as(randn(p.y_shape()), dtype)) {}
+};
+
+Results by_loops(const Case& p, const Operands& o) {
+  Results r(p, {.dtype = f64});
+  cpu::reference::conv2d(as(o.x, f64), as(o.w, f64), as(o.bias, f64), r.y, p.params());
+  cpu::reference::conv2d_backward_input(as(o.dy, f64), as(o.w, f64), r.dx, p.params());
+  cpu::reference::conv2d_backward_weight(as(o.dy, f64), as(o.x, f64), r.dw, {}, p.params());
+  return r;
+}
+
+Results by_winograd(const Case& p, const Operands& o, DType dtype) {
+  Results r(p, {.dtype = dtype, .format = nhwc});
+  r.dw = Tensor::empty({p.k, p.c, 3, 3});
+  const Tensor x = as(o.x, dtype, nhwc), dy = as(o.dy, dtype, nhwc), w = as(o.w, f32);
+  cpu::winograd::conv2d(x, w, as(o.bias, f32), r.y, p.params());
+  cpu::winograd::conv2d_backward_input(dy, w, r.dx, p.params());
+  cpu::winograd::conv2d_backward_weight(dy, x, r.dw, p.params());
+  return r;
+}
+
+/// Three standard deviations of a sum of `terms` rounded products, 4 times those of direct sums,
+/// which the transforms add at most (WinogradError).
+double winograd_tolerance(std::int64_t terms) {
+  return 4 * tolerance(f32, terms, 3 * std::sqrt(static_cast<double>(terms)));
+}
+
+class Winograd : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Winograd, ThreePrimitivesAgreeWithTheLoops) {
+  const Case& p = GetParam();
+  for (DType dtype : {f32, bf16}) {
+    const Operands o(p, dtype);
+    const Results want = by_loops(p, o), got = by_winograd(p, o, dtype);
+    const double rounded = dtype == f32 ? 0 : 0x1p-8;  // of results in bf16
+    auto agree = [&](const Tensor& a, const Tensor& b, std::int64_t terms, double relative) {
+      EXPECT_TRUE(all_close(as(a, f64), b, winograd_tolerance(terms), relative)) << dtype;
+    };
+    agree(got.y, want.y, 9 * p.c, rounded);
+    agree(got.dx, want.dx, 9 * p.k, rounded);
+    agree(got.dw, want.dw, want.y.numel() / p.k, 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Winograd,
+                         ::testing::Values(Case{1, 16, 1, 1, 16},        // a pixel
+                                           Case{1, 16, 4, 4, 16},        // a tile
+                                           Case{3, 16, 8, 8, 32},        // whole tiles
+                                           Case{2, 32, 7, 9, 16},        // parts of tiles
+                                           Case{2, 48, 13, 5, 80},       // an odd number of vectors
+                                           Case{2, 16, 6, 6, 16, 0, 0},  // no padding
+                                           Case{1, 16, 5, 9, 16, 2, 0},  // more than half a filter
+                                           Case{1, 16, 3, 4, 16, 3, 4},  // outputs of zeros alone
+                                           Case{5, 64, 12, 12, 64},      // several blocks
+                                           Case{70, 96, 4, 4, 112},      // sums by all threads
+                                           Case{1, 512, 4, 4, 16, 1, 1}));
+
+double mean_square(const Tensor& x) {
+  double sum = 0;
+  for (double v : x.to_vector()) sum += v * v;
+  return sum / static_cast<double>(x.numel());
+}
+double error(const Tensor& got, const Tensor& want) {
+  Tensor difference = Tensor::empty(want.shape(), {.dtype = f64});
+  backend(want).binary(BinaryOp::sub, as(got, f64), want, difference);
+  return std::sqrt(mean_square(difference) / mean_square(want));
+}
+
+/// What Note [Winograd convolution] says of its points.
+TEST(WinogradError, IsAFewTimesThatOfDirectSums) {
+  const Case p{4, 64, 16, 16, 64};
+  const Operands o(p, f32);
+  const Results want = by_loops(p, o), got = by_winograd(p, o, f32);
+  Results direct(p, {.format = nhwc});
+  cpu::winograd::set_enabled(false);
+  backend(o.x).conv2d(o.x, o.w, o.bias, direct.y, p.params());
+  backend(o.x).conv2d_backward_input(o.dy, o.w, direct.dx, p.params());
+  backend(o.x).conv2d_backward_weight(o.dy, o.x, direct.dw, {}, p.params());
+  cpu::winograd::set_enabled(true);
+  for (auto part : {&Results::y, &Results::dx, &Results::dw}) {
+    const double winograd = error(got.*part, want.*part), sum = error(direct.*part, want.*part);
+    EXPECT_LT(winograd, 4 * std::max(sum, 4e-7)) << "direct: " << sum;
+    EXPECT_LT(winograd, 2e-6);
+    EXPECT_GT(winograd, sum / 8) << "is this Winograd's?";
+  }
+}
+
+TEST(WinogradSwitch, ChoosesTheWay) {
+  const Case p{4, 16, 16, 16, 16};
+  const Operands o(p, f32);
+  const Tensor x = as(o.x, f32, nhwc);
+  auto convolved = [&] {
+    Tensor y = Tensor::empty(p.y_shape(), {.format = nhwc});
+    backend(x).conv2d(x, o.w, o.bias, y, p.params());
+    return y.to_vector<float>();
+  };
+  const auto winograd = by_winograd(p, o, f32).y.to_vector<float>();
+  ASSERT_TRUE(cpu::winograd::enabled());
+  EXPECT_EQ(convolved(), winograd);
+  cpu::winograd::set_enabled(false);
+  EXPECT_NE(convolved(), winograd);
+  cpu::winograd::set_enabled(true);
+}
+
+TEST(WinogradSwitch, OnlyWhatGainsByIt) {
+  auto suits = [](std::int64_t n, std::int64_t c, std::int64_t size, std::int64_t k,
+                  std::int64_t filter = 3, Conv2dParams params = {.pad_h = 1, .pad_w = 1}) {
+    const std::int64_t out = (size + 2 * params.pad_h - filter) / params.stride_h + 1;
+    return cpu::winograd::suits({.pass = cpu::Conv2dProblem::Pass::forward,
+                                 .dtype = f32,
+                                 .n = n,
+                                 .c = c,
+                                 .h = size,
+                                 .w = size,
+                                 .k = k,
+                                 .r = filter,
+                                 .s = filter,
+                                 .p = out,
+                                 .q = out,
+                                 .params = params,
+                                 .bias = false});
+  };
+  EXPECT_TRUE(suits(128, 16, 32, 16));
+  EXPECT_TRUE(suits(128, 512, 4, 512));
+  EXPECT_FALSE(suits(1, 512, 4, 512)) << "transforming the weights costs more than the sums";
+  EXPECT_FALSE(suits(128, 3, 32, 16)) << "lanes are channels";
+  EXPECT_FALSE(suits(128, 16, 32, 24));
+  EXPECT_FALSE(suits(128, 16, 32, 16, 5));
+  EXPECT_FALSE(suits(128, 16, 32, 16, 3, {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1}));
+  EXPECT_FALSE(suits(128, 64, 32, 64, 3, {.pad_h = 1, .pad_w = 1, .groups = 4}));
+  EXPECT_FALSE(suits(128, 16, 32, 16, 3, {.pad_h = 1, .pad_w = 1, .dilation_h = 2}));
+}
+
+/// No image's result depends on what lies beside it, nor on the number of threads.
+TEST(Winograd, AnImageHasTheSameBitsInEveryBatch) {
+  const Case many{9, 32, 12, 12, 32}, one{1, 32, 12, 12, 32};
+  const Operands o(many, f32);
+  Operands first = o;
+  first.x = o.x.as_view(one.x_shape(), o.x.strides(), 0);
+  first.dy = o.dy.as_view(one.y_shape(), o.dy.strides(), 0);
+  const Results together = by_winograd(many, o, f32);
+  const int threads = omp_get_max_threads();
+  omp_set_num_threads(3);
+  const Results shared = by_winograd(many, o, f32);
+  omp_set_num_threads(threads);
+  const Results alone = by_winograd(one, first, f32);
+  EXPECT_EQ(shared.y.to_vector<float>(), together.y.to_vector<float>());
+  EXPECT_EQ(shared.dx.to_vector<float>(), together.dx.to_vector<float>());
+  const auto all = together.y.to_vector<float>(), single = alone.y.to_vector<float>();
+  EXPECT_TRUE(std::equal(single.begin(), single.end(), all.begin()));
+}
+
+TEST(Winograd, PoisonStaysWhereItIs) {
+  const Case p{2, 16, 12, 12, 16};
+  Operands o(p, f32);
+  o.x.data_ptr<float>()[0] =
+      std::nanf("");  // the first pixel: of all pixels, its neighbours see it
+  for (DType dtype : {f32, bf16}) {
+    const auto y = by_winograd(p, o, dtype).y.to_vector<float>();
+    EXPECT_TRUE(std::isnan(y[0])) << dtype;
+    EXPECT_FALSE(std::isnan(y[8])) << dtype << ": beyond the tile";
+    EXPECT_FALSE(std::isnan(y[y.size() / 2])) << dtype << ": the other image";
+  }
+}
+
+}  // namespace
+}  // namespace rondo
