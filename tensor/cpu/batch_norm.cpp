@@ -7,7 +7,7 @@
 // then added in order. So the result neither drifts with the batch size nor depends on the thread
 // count. The variance is taken about a first guess of the mean (that of the first rows), which
 // removes the cancellation of E[x^2] - E[x]^2. As in PyTorch, statistics of bf16 and f16 data are
-// f32.
+// f32. bf16 tensors are read and written as they are, f16 ones by way of copies in f32.
 
 #include <cmath>
 #include <vector>
@@ -133,124 +133,92 @@ struct Affine {
   }
 };
 
+/// The kernels for tensors of T, and the tensors' data.
+template <class T>
+const BatchNormKernels<T>& kernels_of() {
+  if constexpr (std::is_same_v<T, float>) {
+    return kernels().batch_norm;
+  } else {
+    return kernels().batch_norm_bf16;
+  }
+}
+template <class T>
+T* data_of(const Tensor& x) {
+  return x.defined() ? static_cast<T*>(x.data_ptr()) : nullptr;
+}
+
+/// The dtype in which data of `dtype` are read and written, and a call of f<T>() for it.
+DType kernel_dtype(DType dtype) { return dtype == bf16 ? bf16 : f32; }
+template <class F>
+void visit_kernel_dtype(DType dtype, F f) {
+  dtype == bf16 ? f.template operator()<Bf16Bits>() : f.template operator()<float>();
+}
+
+template <class T>
 void apply(const Tensor& x, const Affine& affine, const BatchNormFusion& fusion, const Tensor& y) {
   Layout layout(x);
-  const float* from = x.data_ptr<float>();
-  const float* residual = fusion.residual.defined() ? fusion.residual.data_ptr<float>() : nullptr;
-  float* to = y.data_ptr<float>();
+  const T* from = data_of<T>(x);
+  const T* residual = data_of<T>(fusion.residual);
+  T* to = data_of<T>(y);
   for_each_piece(layout, [&](auto first, auto rows, auto channels, auto channel) {
-    kernels().batch_norm.apply(from + first, residual ? residual + first : nullptr, to + first,
-                               rows, channels, affine.scale.data() + channel,
-                               affine.offset.data() + channel, fusion.relu);
+    kernels_of<T>().apply(from + first, residual ? residual + first : nullptr, to + first, rows,
+                          channels, affine.scale.data() + channel, affine.offset.data() + channel,
+                          fusion.relu);
   });
 }
 
-/// Runs compute(x, fusion, y) on f32 data of one layout, converting on the way in and out.
+/// x as the kernels read it: dense, of their dtype.
+Tensor readable(const Tensor& x) {
+  return Layout::normalize(x.dtype() == kernel_dtype(x.dtype()) ? x : as_f32(x));
+}
+/// Whether t lies as `input` does, and may be walked beside it.
+bool lies_like(const Tensor& input, const Tensor& t) {
+  return t.dtype() == input.dtype() &&
+         (t.strides() == input.strides() || t.is_contiguous(input.suggested_format()));
+}
+Tensor laid_like(const Tensor& input, const Tensor& t) {
+  if (!t.defined() || lies_like(input, t)) return t;
+  Tensor copy = Tensor::empty_like(input);
+  CpuBackend::instance().copy(t, copy);
+  return copy;
+}
+
+/// Runs compute<T>(x, fusion, y) on data of one layout and dtype, converting on the way in and out.
 template <class F>
-void in_f32(const Tensor& x, const BatchNormFusion& fusion, const Tensor& y, F compute) {
-  Tensor input = Layout::normalize(as_f32(x));
+void in_kernel_dtype(const Tensor& x, const BatchNormFusion& fusion, const Tensor& y, F compute) {
+  Tensor input = readable(x);
   BatchNormFusion with = fusion;
-  auto same_layout = [&](const Tensor& t) {
-    return t.dtype() == f32 &&
-           (t.strides() == input.strides() || t.is_contiguous(input.suggested_format()));
-  };
-  if (fusion.residual.defined() && !same_layout(fusion.residual)) {
-    with.residual = Tensor::empty_like(input);
-    CpuBackend::instance().copy(fusion.residual, with.residual);
-  }
-  if (same_layout(y)) return compute(input, with, y);
-  Tensor output = Tensor::empty_like(input);
-  compute(input, with, output);
-  CpuBackend::instance().copy(output, y);
+  with.residual = laid_like(input, fusion.residual);
+  Tensor output = lies_like(input, y) ? y : Tensor::empty_like(input);
+  visit_kernel_dtype(input.dtype(),
+                     [&]<class T>() { compute.template operator()<T>(input, with, output); });
+  if (!output.is_same(y)) CpuBackend::instance().copy(output, y);
 }
 
-}  // namespace
+/// What the forward pass normalised by.
+struct Norm {
+  const Tensor &gamma, &beta, &mean, &invstd;
+};
 
-void CpuBackend::batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                            const Tensor& running_mean, const Tensor& running_var, double momentum,
-                            double eps, const BatchNormFusion& fusion, const Tensor& y,
-                            const Tensor& mean, const Tensor& invstd) {
-  in_f32(x, fusion, y, [&](const Tensor& input, const BatchNormFusion& with, const Tensor& output) {
-    Layout layout(input);
-    const float* data = input.data_ptr<float>();
-    auto channels = static_cast<std::size_t>(layout.channels);
-    std::vector<float> zero(channels, 0), guess(channels, 0), unused(channels, 0);
-    const auto& moments = kernels().batch_norm.moments;
-    std::int64_t first = std::min(run_rows, layout.channels_last ? layout.rows : layout.length);
-    for (std::int64_t c = 0; c < (layout.channels_last ? 1 : layout.channels); ++c) {
-      moments(data + c * layout.length, first, layout.channels_last ? layout.channels : 1,
-              zero.data(), guess.data() + c, unused.data() + c);
-    }
-    for (float& g : guess) g /= static_cast<float>(first);
-
-    std::vector<double> sum, squares;
-    sum_pairs(layout, sum, squares, [&](auto at, auto rows, auto c, float* s, float* q) {
-      moments(data + at, rows, layout.channels_last ? layout.channels : 1, guess.data() + c, s, q);
-    });
-    auto n = static_cast<double>(layout.rows);
-    float* batch_mean = mean.data_ptr<float>();
-    float* batch_invstd = invstd.data_ptr<float>();
-    for (std::size_t c = 0; c < channels; ++c) {
-      double shift = sum[c] / n, var = std::max(squares[c] / n - shift * shift, 0.0);
-      if (std::isnan(squares[c])) var = squares[c];
-      batch_mean[c] = static_cast<float>(guess[c] + shift);
-      batch_invstd[c] = static_cast<float>(1 / std::sqrt(var + eps));
-      if (!running_mean.defined()) continue;
-      float& rm = running_mean.data_ptr<float>()[c];
-      float& rv = running_var.data_ptr<float>()[c];
-      rm = static_cast<float>((1 - momentum) * rm + momentum * (guess[c] + shift));
-      rv = static_cast<float>((1 - momentum) * rv + momentum * var * n / (n - 1));
-    }
-    apply(input, Affine(layout.channels, gamma, beta, batch_mean, batch_invstd), with, output);
-  });
-}
-
-void CpuBackend::batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                                      const Tensor& mean, const Tensor& var, double eps,
-                                      const BatchNormFusion& fusion, const Tensor& y) {
-  in_f32(x, fusion, y, [&](const Tensor& input, const BatchNormFusion& with, const Tensor& output) {
-    const float* v = var.data_ptr<float>();
-    std::vector<float> invstd(v, v + x.size(1));
-    for (float& s : invstd) s = static_cast<float>(1 / std::sqrt(s + eps));
-    apply(input, Affine(x.size(1), gamma, beta, mean.data_ptr<float>(), invstd.data()), with,
-          output);
-  });
-}
-
-void CpuBackend::batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y, bool relu,
-                                     const Tensor& gamma, const Tensor& beta, const Tensor& mean,
-                                     const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,
-                                     const Tensor& dbeta, const Tensor& dresidual) {
-  Tensor input = Layout::normalize(as_f32(x));
-  auto like_input = [&](const Tensor& t) {
-    if (!t.defined() || (t.dtype() == f32 && t.is_contiguous(input.suggested_format()))) return t;
-    Tensor copy = Tensor::empty_like(input);
-    this->copy(t, copy);
-    return copy;
-  };
-  auto output_like_input = [&](const Tensor& t) {
-    return t.dtype() == f32 && t.is_contiguous(input.suggested_format())
-               ? t
-               : Tensor::empty_like(input);
-  };
-  Tensor gradient = like_input(dy), output = like_input(y), result = output_like_input(dx);
-  Tensor residual = dresidual.defined() ? output_like_input(dresidual) : dresidual;
-
+/// CpuBackend::batch_norm_backward on tensors of T that lie alike.
+template <class T>
+void backward(const Tensor& gradient, const Tensor& input, const Tensor& output, bool relu,
+              const Norm& norm, const Tensor& result, const Tensor& dgamma, const Tensor& dbeta,
+              const Tensor& residual) {
   Layout layout(input);
-  const float* px = input.data_ptr<float>();
-  const float* pdy = gradient.data_ptr<float>();
-  const float* pm = mean.data_ptr<float>();
-  const float* ps = invstd.data_ptr<float>();
-  Affine forward(layout.channels, gamma, beta, pm, ps);
-  auto mask_at = [&](std::int64_t first, std::int64_t channel) -> ReluMask {
+  const T *px = data_of<T>(input), *pdy = data_of<T>(gradient);
+  const float* pm = norm.mean.data_ptr<float>();
+  const float* ps = norm.invstd.data_ptr<float>();
+  Affine forward(layout.channels, norm.gamma, norm.beta, pm, ps);
+  auto mask_at = [&](std::int64_t first, std::int64_t channel) -> ReluMask<T> {
     if (!relu) return {};
-    if (output.defined()) return {.y = output.data_ptr<float>() + first};
+    if (output.defined()) return {.y = data_of<T>(output) + first};
     return {.scale = forward.scale.data() + channel, .offset = forward.offset.data() + channel};
   };
   std::vector<double> sum_g, sum_gx;
   sum_pairs(layout, sum_g, sum_gx, [&](auto at, auto rows, auto c, float* g, float* gx) {
-    kernels().batch_norm.backward_sums(pdy + at, px + at, mask_at(at, c), rows,
-                                       layout.channels_last ? layout.channels : 1, pm + c, g, gx);
+    kernels_of<T>().backward_sums(pdy + at, px + at, mask_at(at, c), rows,
+                                  layout.channels_last ? layout.channels : 1, pm + c, g, gx);
   });
 
   // dx = gamma invstd (g - sum_g / n - (x - mean) invstd^2 sum_gx / n) = a g + b x + d.
@@ -259,7 +227,7 @@ void CpuBackend::batch_norm_backward(const Tensor& dy, const Tensor& x, const Te
   std::vector<float> a(channels), b(channels), d(channels);
   for (std::size_t c = 0; c < channels; ++c) {
     double s = ps[c];
-    double scale = value_or(gamma, static_cast<std::int64_t>(c), 1) * s;
+    double scale = value_or(norm.gamma, static_cast<std::int64_t>(c), 1) * s;
     double slope = -scale * s * s * sum_gx[c] / n;
     a[c] = static_cast<float>(scale);
     b[c] = static_cast<float>(slope);
@@ -267,12 +235,85 @@ void CpuBackend::batch_norm_backward(const Tensor& dy, const Tensor& x, const Te
     if (dgamma.defined()) dgamma.data_ptr<float>()[c] = static_cast<float>(sum_gx[c] * s);
     if (dbeta.defined()) dbeta.data_ptr<float>()[c] = static_cast<float>(sum_g[c]);
   }
-  float* pdx = result.data_ptr<float>();
-  float* pr = residual.defined() ? residual.data_ptr<float>() : nullptr;
+  T *pdx = data_of<T>(result), *pr = data_of<T>(residual);
   for_each_piece(layout, [&](auto first, auto rows, auto width, auto c) {
-    kernels().batch_norm.backward_apply(pdy + first, px + first, mask_at(first, c), pdx + first,
-                                        pr ? pr + first : nullptr, rows, width, a.data() + c,
-                                        b.data() + c, d.data() + c);
+    kernels_of<T>().backward_apply(pdy + first, px + first, mask_at(first, c), pdx + first,
+                                   pr ? pr + first : nullptr, rows, width, a.data() + c,
+                                   b.data() + c, d.data() + c);
+  });
+}
+
+}  // namespace
+
+void CpuBackend::batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                            const Tensor& running_mean, const Tensor& running_var, double momentum,
+                            double eps, const BatchNormFusion& fusion, const Tensor& y,
+                            const Tensor& mean, const Tensor& invstd) {
+  in_kernel_dtype(
+      x, fusion, y,
+      [&]<class T>(const Tensor& input, const BatchNormFusion& with, const Tensor& output) {
+        Layout layout(input);
+        const T* data = data_of<T>(input);
+        auto channels = static_cast<std::size_t>(layout.channels);
+        std::vector<float> zero(channels, 0), guess(channels, 0), unused(channels, 0);
+        const auto& moments = kernels_of<T>().moments;
+        std::int64_t first = std::min(run_rows, layout.channels_last ? layout.rows : layout.length);
+        for (std::int64_t c = 0; c < (layout.channels_last ? 1 : layout.channels); ++c) {
+          moments(data + c * layout.length, first, layout.channels_last ? layout.channels : 1,
+                  zero.data(), guess.data() + c, unused.data() + c);
+        }
+        for (float& g : guess) g /= static_cast<float>(first);
+
+        std::vector<double> sum, squares;
+        sum_pairs(layout, sum, squares, [&](auto at, auto rows, auto c, float* s, float* q) {
+          moments(data + at, rows, layout.channels_last ? layout.channels : 1, guess.data() + c, s,
+                  q);
+        });
+        auto n = static_cast<double>(layout.rows);
+        float* batch_mean = mean.data_ptr<float>();
+        float* batch_invstd = invstd.data_ptr<float>();
+        for (std::size_t c = 0; c < channels; ++c) {
+          double shift = sum[c] / n, var = std::max(squares[c] / n - shift * shift, 0.0);
+          if (std::isnan(squares[c])) var = squares[c];
+          batch_mean[c] = static_cast<float>(guess[c] + shift);
+          batch_invstd[c] = static_cast<float>(1 / std::sqrt(var + eps));
+          if (!running_mean.defined()) continue;
+          float& rm = running_mean.data_ptr<float>()[c];
+          float& rv = running_var.data_ptr<float>()[c];
+          rm = static_cast<float>((1 - momentum) * rm + momentum * (guess[c] + shift));
+          rv = static_cast<float>((1 - momentum) * rv + momentum * var * n / (n - 1));
+        }
+        apply<T>(input, Affine(layout.channels, gamma, beta, batch_mean, batch_invstd), with,
+                 output);
+      });
+}
+
+void CpuBackend::batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                                      const Tensor& mean, const Tensor& var, double eps,
+                                      const BatchNormFusion& fusion, const Tensor& y) {
+  in_kernel_dtype(
+      x, fusion, y,
+      [&]<class T>(const Tensor& input, const BatchNormFusion& with, const Tensor& output) {
+        const float* v = var.data_ptr<float>();
+        std::vector<float> invstd(v, v + x.size(1));
+        for (float& s : invstd) s = static_cast<float>(1 / std::sqrt(s + eps));
+        apply<T>(input, Affine(x.size(1), gamma, beta, mean.data_ptr<float>(), invstd.data()), with,
+                 output);
+      });
+}
+
+void CpuBackend::batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y, bool relu,
+                                     const Tensor& gamma, const Tensor& beta, const Tensor& mean,
+                                     const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,
+                                     const Tensor& dbeta, const Tensor& dresidual) {
+  Tensor input = readable(x), gradient = laid_like(input, dy), output = laid_like(input, y);
+  auto output_like_input = [&](const Tensor& t) {
+    return !t.defined() || lies_like(input, t) ? t : Tensor::empty_like(input);
+  };
+  Tensor result = output_like_input(dx), residual = output_like_input(dresidual);
+  visit_kernel_dtype(input.dtype(), [&]<class T>() {
+    backward<T>(gradient, input, output, relu, {gamma, beta, mean, invstd}, result, dgamma, dbeta,
+                residual);
   });
   if (!result.is_same(dx)) copy(result, dx);
   if (dresidual.defined() && !residual.is_same(dresidual)) copy(residual, dresidual);

@@ -12,13 +12,26 @@ namespace {
 constexpr std::integral_constant<std::int64_t, 0> one_channel;
 constexpr std::integral_constant<std::int64_t, 1> each_channel;
 
-void moments(const float* x, std::int64_t rows, std::int64_t channels, const float* shift,
-             float* sum, float* sum_squares) {
+inline float widen(float v) { return v; }
+inline float widen(Bf16Bits v) {
+  return __builtin_bit_cast(float, static_cast<std::uint32_t>(v) << 16);
+}
+inline void put(float v, float& y) { y = v; }
+/// Rounded to nearest, halves to even; a NaN stays one.
+inline void put(float v, Bf16Bits& y) {
+  const auto bits = __builtin_bit_cast(std::uint32_t, v);
+  const std::uint32_t rounded = bits + 0x7fff + (bits >> 16 & 1), quiet = bits | 0x400000;
+  y = static_cast<Bf16Bits>((v != v ? quiet : rounded) >> 16);
+}
+
+template <class T>
+void moments(const T* x, std::int64_t rows, std::int64_t channels, const float* shift, float* sum,
+             float* sum_squares) {
   if (channels == 1) {
     float s = 0, q = 0, k = shift[0];
 #pragma omp simd reduction(+ : s, q)
     for (std::int64_t i = 0; i < rows; ++i) {
-      float d = x[i] - k;
+      float d = widen(x[i]) - k;
       s += d;
       q += d * d;
     }
@@ -29,16 +42,16 @@ void moments(const float* x, std::int64_t rows, std::int64_t channels, const flo
   for (std::int64_t r = 0; r < rows; ++r, x += channels) {
 #pragma omp simd
     for (std::int64_t c = 0; c < channels; ++c) {
-      float d = x[c] - shift[c];
+      float d = widen(x[c]) - shift[c];
       sum[c] += d;
       sum_squares[c] += d * d;
     }
   }
 }
 
-template <bool has_residual, bool relu>
-void apply_rows(const float* x, const float* residual, float* y, std::int64_t rows,
-                std::int64_t channels, const float* scale, const float* offset) {
+template <class T, bool has_residual, bool relu>
+void apply_rows(const T* x, const T* residual, T* y, std::int64_t rows, std::int64_t channels,
+                const float* scale, const float* offset) {
   // One channel repeats its factors along the row; else they go with the column.
   std::int64_t step = channels == 1 ? 0 : 1;
   std::int64_t width = channels == 1 ? rows : channels;
@@ -47,9 +60,9 @@ void apply_rows(const float* x, const float* residual, float* y, std::int64_t ro
     auto row = [&](auto unit) {
 #pragma omp simd
       for (std::int64_t c = 0; c < width; ++c) {
-        float v = x[c] * scale[c * unit] + offset[c * unit];
-        if (has_residual) v += residual[c];
-        y[c] = relu && v < 0 ? 0 : v;
+        float v = widen(x[c]) * scale[c * unit] + offset[c * unit];
+        if (has_residual) v += widen(residual[c]);
+        put(relu && v < 0 ? 0 : v, y[c]);
       }
     };
     if (step) {
@@ -63,10 +76,11 @@ void apply_rows(const float* x, const float* residual, float* y, std::int64_t ro
   }
 }
 
-void apply(const float* x, const float* residual, float* y, std::int64_t rows,
-           std::int64_t channels, const float* scale, const float* offset, bool relu) {
-  auto f = residual ? (relu ? apply_rows<true, true> : apply_rows<true, false>)
-                    : (relu ? apply_rows<false, true> : apply_rows<false, false>);
+template <class T>
+void apply(const T* x, const T* residual, T* y, std::int64_t rows, std::int64_t channels,
+           const float* scale, const float* offset, bool relu) {
+  auto f = residual ? (relu ? apply_rows<T, true, true> : apply_rows<T, true, false>)
+                    : (relu ? apply_rows<T, false, true> : apply_rows<T, false, false>);
   f(x, residual, y, rows, channels, scale, offset);
 }
 
@@ -76,24 +90,25 @@ enum class Mask { none, from_y, from_x };
 inline float passed(float dy, float v) { return v <= 0 ? 0 : dy; }
 
 /// Column i's gradient behind the relu.
-template <Mask mask, class Unit>
-inline float masked(const float* dy, const float* x, const ReluMask& m, std::int64_t i, Unit unit) {
-  if (mask == Mask::from_y) return passed(dy[i], m.y[i]);
-  if (mask == Mask::from_x) return passed(dy[i], x[i] * m.scale[i * unit] + m.offset[i * unit]);
-  return dy[i];
+template <Mask mask, class T, class Unit>
+inline float masked(const T* dy, const T* x, const ReluMask<T>& m, std::int64_t i, Unit unit) {
+  if (mask == Mask::from_y) return passed(widen(dy[i]), widen(m.y[i]));
+  if (mask == Mask::from_x)
+    return passed(widen(dy[i]), widen(x[i]) * m.scale[i * unit] + m.offset[i * unit]);
+  return widen(dy[i]);
 }
 
-template <Mask mask>
-void backward_sums_rows(const float* dy, const float* x, const ReluMask& relu, std::int64_t rows,
+template <class T, Mask mask>
+void backward_sums_rows(const T* dy, const T* x, const ReluMask<T>& relu, std::int64_t rows,
                         std::int64_t channels, const float* mean, float* sum_g, float* sum_gx) {
-  ReluMask m = relu;
+  ReluMask<T> m = relu;
   if (channels == 1) {
     float s = 0, q = 0, k = mean[0];
 #pragma omp simd reduction(+ : s, q)
     for (std::int64_t i = 0; i < rows; ++i) {
       float g = masked<mask>(dy, x, m, i, one_channel);
       s += g;
-      q += g * (x[i] - k);
+      q += g * (widen(x[i]) - k);
     }
     sum_g[0] += s;
     sum_gx[0] += q;
@@ -104,25 +119,26 @@ void backward_sums_rows(const float* dy, const float* x, const ReluMask& relu, s
     for (std::int64_t c = 0; c < channels; ++c) {
       float g = masked<mask>(dy, x, m, c, each_channel);
       sum_g[c] += g;
-      sum_gx[c] += g * (x[c] - mean[c]);
+      sum_gx[c] += g * (widen(x[c]) - mean[c]);
     }
     if (mask == Mask::from_y) m.y += channels;
   }
 }
 
-void backward_sums(const float* dy, const float* x, const ReluMask& mask, std::int64_t rows,
+template <class T>
+void backward_sums(const T* dy, const T* x, const ReluMask<T>& mask, std::int64_t rows,
                    std::int64_t channels, const float* mean, float* sum_g, float* sum_gx) {
-  auto f = mask.y       ? backward_sums_rows<Mask::from_y>
-           : mask.scale ? backward_sums_rows<Mask::from_x>
-                        : backward_sums_rows<Mask::none>;
+  auto f = mask.y       ? backward_sums_rows<T, Mask::from_y>
+           : mask.scale ? backward_sums_rows<T, Mask::from_x>
+                        : backward_sums_rows<T, Mask::none>;
   f(dy, x, mask, rows, channels, mean, sum_g, sum_gx);
 }
 
-template <Mask mask, bool has_residual>
-void backward_apply_rows(const float* dy, const float* x, const ReluMask& relu, float* dx,
-                         float* dresidual, std::int64_t rows, std::int64_t channels, const float* a,
-                         const float* b, const float* d) {
-  ReluMask m = relu;
+template <class T, Mask mask, bool has_residual>
+void backward_apply_rows(const T* dy, const T* x, const ReluMask<T>& relu, T* dx, T* dresidual,
+                         std::int64_t rows, std::int64_t channels, const float* a, const float* b,
+                         const float* d) {
+  ReluMask<T> m = relu;
   bool single = channels == 1;
   std::int64_t width = single ? rows : channels;
   if (single) rows = 1;
@@ -131,8 +147,8 @@ void backward_apply_rows(const float* dy, const float* x, const ReluMask& relu, 
 #pragma omp simd
       for (std::int64_t c = 0; c < width; ++c) {
         float g = masked<mask>(dy, x, m, c, unit);
-        if (has_residual) dresidual[c] = g;
-        dx[c] = g * a[c * unit] + x[c] * b[c * unit] + d[c * unit];
+        if (has_residual) put(g, dresidual[c]);
+        put(g * a[c * unit] + widen(x[c]) * b[c * unit] + d[c * unit], dx[c]);
       }
     };
     if (single) {
@@ -148,23 +164,28 @@ void backward_apply_rows(const float* dy, const float* x, const ReluMask& relu, 
   }
 }
 
-template <Mask mask>
+template <class T, Mask mask>
 auto backward_apply_for(bool has_residual) {
-  return has_residual ? backward_apply_rows<mask, true> : backward_apply_rows<mask, false>;
+  return has_residual ? backward_apply_rows<T, mask, true> : backward_apply_rows<T, mask, false>;
 }
 
-void backward_apply(const float* dy, const float* x, const ReluMask& mask, float* dx,
-                    float* dresidual, std::int64_t rows, std::int64_t channels, const float* a,
-                    const float* b, const float* d) {
-  auto f = mask.y       ? backward_apply_for<Mask::from_y>(dresidual)
-           : mask.scale ? backward_apply_for<Mask::from_x>(dresidual)
-                        : backward_apply_for<Mask::none>(dresidual);
+template <class T>
+void backward_apply(const T* dy, const T* x, const ReluMask<T>& mask, T* dx, T* dresidual,
+                    std::int64_t rows, std::int64_t channels, const float* a, const float* b,
+                    const float* d) {
+  auto f = mask.y       ? backward_apply_for<T, Mask::from_y>(dresidual)
+           : mask.scale ? backward_apply_for<T, Mask::from_x>(dresidual)
+                        : backward_apply_for<T, Mask::none>(dresidual);
   f(dy, x, mask, dx, dresidual, rows, channels, a, b, d);
 }
 
 }  // namespace
 
-extern const BatchNormKernels batch_norm;
-const BatchNormKernels batch_norm{moments, apply, backward_sums, backward_apply};
+extern const BatchNormKernels<float> batch_norm;
+const BatchNormKernels<float> batch_norm{moments<float>, apply<float>, backward_sums<float>,
+                                         backward_apply<float>};
+extern const BatchNormKernels<Bf16Bits> batch_norm_bf16;
+const BatchNormKernels<Bf16Bits> batch_norm_bf16{moments<Bf16Bits>, apply<Bf16Bits>,
+                                                 backward_sums<Bf16Bits>, backward_apply<Bf16Bits>};
 
 }  // namespace rondo::cpu::isa::RONDO_ISA

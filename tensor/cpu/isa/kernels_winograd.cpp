@@ -28,16 +28,16 @@ inline Vec load(const float* p) {
 }
 inline void store(float* p, Vec v) { __builtin_memcpy(p, &v, sizeof v); }
 
-// bf16 is the upper half of an f32. (Not DType's class: its functions are not local to this file.)
+// bf16 is the upper half of an f32.
 using Bits = std::uint32_t __attribute__((vector_size(lanes * 4)));
-using HalfBits = std::uint16_t __attribute__((vector_size(lanes * 2)));
-inline Vec load(const std::uint16_t* p) {
+using HalfBits = Bf16Bits __attribute__((vector_size(lanes * 2)));
+inline Vec load(const Bf16Bits* p) {
   HalfBits v;
   __builtin_memcpy(&v, p, sizeof v);
   return (Vec)(__builtin_convertvector(v, Bits) << 16);
 }
 /// Rounded to nearest, halves to even; a NaN stays one.
-inline void store(std::uint16_t* p, Vec v) {
+inline void store(Bf16Bits* p, Vec v) {
   const Bits bits = (Bits)v, rounded = bits + 0x7fff + ((bits >> 16) & 1);
   const Bits nan = (Bits)(v != v);
   const HalfBits half =
@@ -339,13 +339,12 @@ void accumulate(const float* left, const float* right, Index count, Index rows, 
 
 }  // namespace
 
-extern const WinogradKernels winograd{
-    lanes,
-    {input<float>, output<float>, gradient<float>},
-    {input<std::uint16_t>, output<std::uint16_t>, gradient<std::uint16_t>},
-    weight,
-    weight_gradient,
-    multiply,
-    accumulate};
+extern const WinogradKernels winograd{lanes,
+                                      {input<float>, output<float>, gradient<float>},
+                                      {input<Bf16Bits>, output<Bf16Bits>, gradient<Bf16Bits>},
+                                      weight,
+                                      weight_gradient,
+                                      multiply,
+                                      accumulate};
 
 }  // namespace rondo::cpu::isa::RONDO_ISA

@@ -6,15 +6,24 @@
 namespace rondo::cpu {
 namespace {
 
-const Kernels generic_kernels{"generic", isa::generic::elementwise, isa::generic::batch_norm,
-                              isa::generic::int8, isa::generic::winograd};
+const Kernels generic_kernels{"generic",
+                              isa::generic::elementwise,
+                              isa::generic::batch_norm,
+                              isa::generic::batch_norm_bf16,
+                              isa::generic::int8,
+                              isa::generic::winograd};
 #if defined(RONDO_HAS_AVX2)
-const Kernels avx2_kernels{"avx2", isa::avx2::elementwise, isa::avx2::batch_norm, isa::avx2::int8,
-                           isa::avx2::winograd};
+const Kernels avx2_kernels{
+    "avx2",          isa::avx2::elementwise, isa::avx2::batch_norm, isa::avx2::batch_norm_bf16,
+    isa::avx2::int8, isa::avx2::winograd};
 #endif
 #if defined(RONDO_HAS_AVX512)
-const Kernels avx512_kernels{"avx512", isa::avx512::elementwise, isa::avx512::batch_norm,
-                             isa::avx512::int8, isa::avx512::winograd};
+const Kernels avx512_kernels{"avx512",
+                             isa::avx512::elementwise,
+                             isa::avx512::batch_norm,
+                             isa::avx512::batch_norm_bf16,
+                             isa::avx512::int8,
+                             isa::avx512::winograd};
 #endif
 
 const Kernels& choose() {

@@ -29,31 +29,36 @@ struct ElementwiseKernels {
                      std::int64_t* y, std::int64_t n);
 };
 
+/// bf16's bits. (Not DType's class, whose functions are not local to the files of this folder.)
+using Bf16Bits = std::uint16_t;
+
 /// How the gradient finds out where a relu let through: from the sign of its output y; else, which
 /// saves reading y, from x scale[c] + offset[c], exactly what `apply` computed; all null: no relu.
+template <class T>
 struct ReluMask {
-  const float* y = nullptr;
+  const T* y = nullptr;
   const float* scale = nullptr;
   const float* offset = nullptr;
 };
 
 /// Batch norm on rows of C channels (N·H·W rows of a channels_last tensor), or on one channel's
-/// plane (C = 1). All pointers dense f32.
+/// plane (C = 1). T is float or Bf16Bits; computed in f32. All pointers dense.
+template <class T>
 struct BatchNormKernels {
   /// sum[c] += x, sum_squares[c] += (x - shift[c])^2 and so on: see kernels_batch_norm.cpp.
-  void (*moments)(const float* x, std::int64_t rows, std::int64_t channels, const float* shift,
+  void (*moments)(const T* x, std::int64_t rows, std::int64_t channels, const float* shift,
                   float* sum, float* sum_squares);
   /// y = relu?(x scale[c] + offset[c] + residual?)
-  void (*apply)(const float* x, const float* residual, float* y, std::int64_t rows,
-                std::int64_t channels, const float* scale, const float* offset, bool relu);
+  void (*apply)(const T* x, const T* residual, T* y, std::int64_t rows, std::int64_t channels,
+                const float* scale, const float* offset, bool relu);
   /// With g = dy where the relu's input was positive, else 0: sum_g[c] += g,
   /// sum_gx[c] += g (x - mean[c]).
-  void (*backward_sums)(const float* dy, const float* x, const ReluMask& mask, std::int64_t rows,
+  void (*backward_sums)(const T* dy, const T* x, const ReluMask<T>& mask, std::int64_t rows,
                         std::int64_t channels, const float* mean, float* sum_g, float* sum_gx);
   /// dx = g a[c] + x b[c] + d[c], and dresidual = g where it is not null.
-  void (*backward_apply)(const float* dy, const float* x, const ReluMask& mask, float* dx,
-                         float* dresidual, std::int64_t rows, std::int64_t channels, const float* a,
-                         const float* b, const float* d);
+  void (*backward_apply)(const T* dy, const T* x, const ReluMask<T>& mask, T* dx, T* dresidual,
+                         std::int64_t rows, std::int64_t channels, const float* a, const float* b,
+                         const float* d);
 };
 
 /// Between f32 and bytes (Backend::quantize and its neighbours). All pointers dense.
@@ -122,7 +127,8 @@ struct WinogradKernels {
 struct Kernels {
   const char* name;
   ElementwiseKernels elementwise;
-  BatchNormKernels batch_norm;
+  BatchNormKernels<float> batch_norm;
+  BatchNormKernels<Bf16Bits> batch_norm_bf16;
   Int8Kernels int8;
   WinogradKernels winograd;
 };
@@ -133,19 +139,22 @@ const Kernels& kernels();
 namespace isa {
 namespace generic {
 extern const ElementwiseKernels elementwise;
-extern const BatchNormKernels batch_norm;
+extern const BatchNormKernels<float> batch_norm;
+extern const BatchNormKernels<Bf16Bits> batch_norm_bf16;
 extern const Int8Kernels int8;
 extern const WinogradKernels winograd;
 }  // namespace generic
 namespace avx2 {
 extern const ElementwiseKernels elementwise;
-extern const BatchNormKernels batch_norm;
+extern const BatchNormKernels<float> batch_norm;
+extern const BatchNormKernels<Bf16Bits> batch_norm_bf16;
 extern const Int8Kernels int8;
 extern const WinogradKernels winograd;
 }  // namespace avx2
 namespace avx512 {
 extern const ElementwiseKernels elementwise;
-extern const BatchNormKernels batch_norm;
+extern const BatchNormKernels<float> batch_norm;
+extern const BatchNormKernels<Bf16Bits> batch_norm_bf16;
 extern const Int8Kernels int8;
 extern const WinogradKernels winograd;
 }  // namespace avx512
