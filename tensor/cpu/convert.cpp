@@ -1,10 +1,16 @@
 #include "tensor/cpu/convert.h"
 
+#include "tensor/cpu/isa/table.h"
+
 namespace rondo::cpu {
 
 template <class C>
 void load_row(DType dtype, const char* from, std::int64_t step, std::int64_t n, C* to) {
   visit_dtype(dtype, [&]<class T>() {
+    if constexpr (std::is_same_v<T, BFloat16> && std::is_same_v<C, float>) {
+      if (step == sizeof(T))  // of half a step's tensors where it is autocast
+        return kernels().elementwise.from_bf16(reinterpret_cast<const Bf16Bits*>(from), to, n);
+    }
     if (step == static_cast<std::int64_t>(sizeof(T))) {
       const T* dense = reinterpret_cast<const T*>(from);
       for (std::int64_t i = 0; i < n; ++i) to[i] = convert<C>(dense[i]);
@@ -22,6 +28,10 @@ void load_row(DType dtype, const char* from, std::int64_t step, std::int64_t n, 
 template <class C>
 void store_row(DType dtype, const C* from, std::int64_t n, char* to, std::int64_t step) {
   visit_dtype(dtype, [&]<class T>() {
+    if constexpr (std::is_same_v<T, BFloat16> && std::is_same_v<C, float>) {
+      if (step == sizeof(T))
+        return kernels().elementwise.to_bf16(from, reinterpret_cast<Bf16Bits*>(to), n);
+    }
     if (step == static_cast<std::int64_t>(sizeof(T))) {
       T* dense = reinterpret_cast<T*>(to);
       for (std::int64_t i = 0; i < n; ++i) dense[i] = convert<T>(from[i]);

@@ -2,7 +2,7 @@
 // (table.h). The rows of a channels_last tensor are short (16 to 2048 floats) and many, the channel
 // sums are therefore kept in an array that stays in the first cache; a plane of a contiguous tensor
 // is one channel and reduced along the row instead.
-#include "tensor/cpu/isa/table.h"
+#include "tensor/cpu/isa/bf16.h"
 
 namespace rondo::cpu::isa::RONDO_ISA {
 namespace {
@@ -11,18 +11,6 @@ namespace {
 // channel, 1 where each column is a channel.
 constexpr std::integral_constant<std::int64_t, 0> one_channel;
 constexpr std::integral_constant<std::int64_t, 1> each_channel;
-
-inline float widen(float v) { return v; }
-inline float widen(Bf16Bits v) {
-  return __builtin_bit_cast(float, static_cast<std::uint32_t>(v) << 16);
-}
-inline void put(float v, float& y) { y = v; }
-/// Rounded to nearest, halves to even; a NaN stays one.
-inline void put(float v, Bf16Bits& y) {
-  const auto bits = __builtin_bit_cast(std::uint32_t, v);
-  const std::uint32_t rounded = bits + 0x7fff + (bits >> 16 & 1), quiet = bits | 0x400000;
-  y = static_cast<Bf16Bits>((v != v ? quiet : rounded) >> 16);
-}
 
 template <class T>
 void moments(const T* x, std::int64_t rows, std::int64_t channels, const float* shift, float* sum,
@@ -62,7 +50,7 @@ void apply_rows(const T* x, const T* residual, T* y, std::int64_t rows, std::int
       for (std::int64_t c = 0; c < width; ++c) {
         float v = widen(x[c]) * scale[c * unit] + offset[c * unit];
         if (has_residual) v += widen(residual[c]);
-        put(relu && v < 0 ? 0 : v, y[c]);
+        narrow(relu && v < 0 ? 0 : v, y[c]);
       }
     };
     if (step) {
@@ -147,8 +135,8 @@ void backward_apply_rows(const T* dy, const T* x, const ReluMask<T>& relu, T* dx
 #pragma omp simd
       for (std::int64_t c = 0; c < width; ++c) {
         float g = masked<mask>(dy, x, m, c, unit);
-        if (has_residual) put(g, dresidual[c]);
-        put(g * a[c * unit] + widen(x[c]) * b[c * unit] + d[c * unit], dx[c]);
+        if (has_residual) narrow(g, dresidual[c]);
+        narrow(g * a[c * unit] + widen(x[c]) * b[c * unit] + d[c * unit], dx[c]);
       }
     };
     if (single) {

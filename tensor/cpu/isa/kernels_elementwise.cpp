@@ -1,5 +1,5 @@
 // Element-wise loops over dense rows; compiled once for each instruction set (table.h).
-#include "tensor/cpu/isa/table.h"
+#include "tensor/cpu/isa/bf16.h"
 #include "tensor/functors.h"
 
 namespace rondo::cpu::isa::RONDO_ISA {
@@ -21,10 +21,21 @@ void binary(BinaryOp op, OpParams params, const T* a, const T* b, T* y, std::int
   });
 }
 
+void from_bf16(const Bf16Bits* x, float* y, std::int64_t n) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) y[i] = widen(x[i]);
+}
+
+void to_bf16(const float* x, Bf16Bits* y, std::int64_t n) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) narrow(x[i], y[i]);
+}
+
 }  // namespace
 
 extern const ElementwiseKernels elementwise;
 const ElementwiseKernels elementwise{unary<float>,  unary<double>,  unary<std::int64_t>,
-                                     binary<float>, binary<double>, binary<std::int64_t>};
+                                     binary<float>, binary<double>, binary<std::int64_t>,
+                                     from_bf16,     to_bf16};
 
 }  // namespace rondo::cpu::isa::RONDO_ISA

@@ -18,6 +18,9 @@
 
 namespace rondo::cpu {
 
+/// bf16's bits; arithmetic on them is in bf16.h.
+using Bf16Bits = std::uint16_t;
+
 struct ElementwiseKernels {
   void (*unary_f32)(UnaryOp, OpParams, const float* x, float* y, std::int64_t n);
   void (*unary_f64)(UnaryOp, OpParams, const double* x, double* y, std::int64_t n);
@@ -27,10 +30,9 @@ struct ElementwiseKernels {
                      std::int64_t n);
   void (*binary_i64)(BinaryOp, OpParams, const std::int64_t* a, const std::int64_t* b,
                      std::int64_t* y, std::int64_t n);
+  void (*from_bf16)(const Bf16Bits* x, float* y, std::int64_t n);
+  void (*to_bf16)(const float* x, Bf16Bits* y, std::int64_t n);
 };
-
-/// bf16's bits. (Not DType's class, whose functions are not local to the files of this folder.)
-using Bf16Bits = std::uint16_t;
 
 /// How the gradient finds out where a relu let through: from the sign of its output y; else, which
 /// saves reading y, from x scale[c] + offset[c], exactly what `apply` computed; all null: no relu.
