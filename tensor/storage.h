@@ -9,6 +9,11 @@
 
 namespace rondo {
 
+/// What a backend keeps beside a tensor's memory for as long as that lives.
+struct StorageAttachment {
+  virtual ~StorageAttachment() = default;
+};
+
 class Storage {
  public:
   /// `bytes` uninitialised bytes.
@@ -30,6 +35,8 @@ class Storage {
   void* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
+
+  std::unique_ptr<StorageAttachment> attachment;  // its backend's, which guards it
 
  private:
   void* data_;

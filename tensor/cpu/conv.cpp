@@ -2,8 +2,10 @@
 // CPU] in onednn.h), those of 3x3 filters by Winograd's method (winograd.h) where that is faster;
 // f64 and integers by the reference loops.
 
+#include "tensor/cpu/allocator.h"
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/onednn.h"
+#include "tensor/cpu/prepared_weights.h"
 #include "tensor/cpu/reference.h"
 #include "tensor/cpu/winograd.h"
 #include "tensor/scratch.h"
@@ -39,12 +41,21 @@ dnnl::memory dense_weight(const Tensor& w, std::int64_t groups) {
   return memory_of({dims, type, groups > 1 ? tag::goihw : tag::oihw}, w.data_ptr());
 }
 
-/// A weight in the layout a primitive wants, in scratch memory.
+/// Memory for a weight in the layout a primitive wants.
 struct BlockedWeight {
   explicit BlockedWeight(const dnnl::memory::desc& desc)
-      : storage(Tensor::empty({static_cast<std::int64_t>(desc.get_size())}, {.dtype = u8})),
-        memory(memory_of(desc, storage.data_ptr())) {}
-  Tensor storage;
+      : storage(std::make_shared<Storage>(desc.get_size(), CachingAllocator::instance())),
+        memory(memory_of(desc, storage->data())) {}
+  /// Filled from the dense weight w, now or earlier.
+  BlockedWeight(const std::shared_ptr<const Primitive>& primitive, const Tensor& w,
+                std::int64_t groups)
+      : storage(prepared_weight(w, {.kernel = primitive}, primitive->weights.get_size(),
+                                [&](void* data) {
+                                  reorder(dense_weight(w, groups),
+                                          memory_of(primitive->weights, data));
+                                })),
+        memory(memory_of(primitive->weights, storage->data())) {}
+  StoragePtr storage;
   dnnl::memory memory;
 };
 
@@ -116,12 +127,10 @@ void CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, co
   Tensor b = bias.defined() ? dense(bias) : bias;
   into_nhwc(y, [&](const Tensor& out) {
     const auto problem = describe(Conv2dProblem::Pass::forward, x, w, y, params, bias.defined());
-    if (by_winograd(problem))
-      return winograd::conv2d(source, as_f32(master), as_f32(b), out, params);
+    if (by_winograd(problem)) return winograd::conv2d(source, master, as_f32(b), out, params);
     const auto prepared = convolution(problem);
     const Primitive& primitive = *prepared;
-    BlockedWeight weight(primitive.weights);
-    reorder(dense_weight(master, params.groups), weight.memory);
+    const BlockedWeight weight(prepared, master, params.groups);
     Activations input(primitive, primitive.source, source);
     Activations output(primitive, primitive.destination, out);
     std::unordered_map<int, dnnl::memory> arguments = {{DNNL_ARG_SRC, input.load()},
@@ -146,12 +155,10 @@ void CpuBackend::conv2d_backward_input(const Tensor& dy, const Tensor& w, const 
   Tensor gradient = dense(dy, nhwc), master = dense(w);
   into_nhwc(dx, [&](const Tensor& out) {
     const auto problem = describe(Conv2dProblem::Pass::backward_input, dx, w, dy, params, false);
-    if (by_winograd(problem))
-      return winograd::conv2d_backward_input(gradient, as_f32(master), out, params);
+    if (by_winograd(problem)) return winograd::conv2d_backward_input(gradient, master, out, params);
     const auto prepared = convolution(problem);
     const Primitive& primitive = *prepared;
-    BlockedWeight weight(primitive.weights);
-    reorder(dense_weight(master, params.groups), weight.memory);
+    const BlockedWeight weight(prepared, master, params.groups);
     Activations above(primitive, primitive.destination, gradient);
     Activations below(primitive, primitive.source, out);
     execute(primitive, {{DNNL_ARG_DIFF_DST, above.load()},

@@ -6,7 +6,9 @@
 
 #include "tensor/cpu/allocator.h"
 #include "tensor/cpu/isa/table.h"
+#include "tensor/cpu/prepared_weights.h"
 #include "tensor/cpu/strided.h"
+#include "tensor/scratch.h"
 
 namespace rondo::cpu::winograd {
 namespace {
@@ -65,25 +67,35 @@ struct Block {
   float* point(Index p) const { return data + p * kernels().winograd.point_stride(); }
 };
 
-/// The weights as a convolution reads them: filters along the lanes of a vector, channels of the
-/// input as depth.
+/// The weights as a convolution reads them: its filters are w's, or in the backward pass those of
+/// w's channels, turned by 180 degrees.
 struct Filters {
-  const float* w;
-  Index filters, depth, filter_stride, depth_stride;
-  bool turned;
+  const Tensor& w;
+  bool backward;
 
-  Index panel() const {
-    const int lanes = kernels().winograd.lanes;
-    return filters % (2 * lanes) == 0 ? 2 * lanes : lanes;
-  }
+  Index filters() const { return w.size(backward ? 1 : 0); }
+  Index depth() const { return w.size(backward ? 0 : 1); }
   /// G w Gᵀ in panels: (36, filters / panel, depth, panel).
+  StoragePtr transformed() const {
+    const std::size_t bytes =
+        static_cast<std::size_t>(points * filters() * depth()) * sizeof(float);
+    return prepared_weight(w, {.number = backward ? 2 : 1}, bytes,
+                           [this](void* u) { transform(static_cast<float*>(u)); });
+  }
+
+ private:
   void transform(float* u) const {
-    const Index width = panel();
-    parallel_for(filters / width * depth, points * depth * filters, [&](Index begin, Index end) {
+    const WinogradKernels& k = kernels().winograd;
+    const Tensor values = as_f32(w);
+    const float* data = values.data_ptr<float>();
+    const Index width = filters() % (2 * k.lanes) == 0 ? 2 * k.lanes : k.lanes;
+    const Index stride = w.stride(backward ? 1 : 0), depth_stride = w.stride(backward ? 0 : 1);
+    const Index rows = depth(), all = rows * filters();
+    parallel_for(all / width, points * all, [&](Index begin, Index end) {
       for (Index i = begin; i < end; ++i) {
-        const Index first = i / depth * width, c = i % depth;
-        kernels().winograd.weight(w + first * filter_stride + c * depth_stride, filter_stride,
-                                  turned, width, u + first * depth + c * width, depth * filters);
+        const Index first = i / rows * width, c = i % rows;
+        k.weight(data + first * stride + c * depth_stride, stride, backward, width,
+                 u + first * rows + c * width, all);
       }
     });
   }
@@ -95,8 +107,8 @@ void convolve(const Tensor& x, const Filters& filters, const float* bias, const 
   const WinogradKernels& k = kernels().winograd;
   const Images from(x), to(y);
   const Index depth = from.channels(), columns = to.channels();
-  const Scratch weights(points * depth * columns);
-  filters.transform(weights.data());
+  const StoragePtr weights = filters.transformed();
+  const float* u = static_cast<const float*>(weights->data());
 
   const Tiles tiles(x.size(0), to.plane.height, to.plane.width);
   const int threads =
@@ -113,8 +125,7 @@ void convolve(const Tensor& x, const Filters& filters, const float* bias, const 
         from.kernels.input(from[at.image], from.plane, at.top - pad_h, at.left - pad_w, in.tile(i));
       }
       for (Index p = 0; p < points; ++p)
-        k.multiply(in.point(p), weights.data() + p * depth * columns, count, depth, columns,
-                   out.point(p));
+        k.multiply(in.point(p), u + p * depth * columns, count, depth, columns, out.point(p));
       for (Index i = 0; i < count; ++i) {
         const auto at = tiles[t + i];
         to.kernels.output(out.tile(i), to.plane, at.top, at.left, bias, to[at.image]);
@@ -255,15 +266,13 @@ bool suits(const Conv2dProblem& p) {
 
 void conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
             const Conv2dParams& params) {
-  const Filters filters{w.data_ptr<float>(), w.size(0), w.size(1), w.stride(0), w.stride(1), false};
-  convolve(x, filters, bias.defined() ? bias.data_ptr<float>() : nullptr, y, params.pad_h,
+  convolve(x, {w, false}, bias.defined() ? bias.data_ptr<float>() : nullptr, y, params.pad_h,
            params.pad_w);
 }
 
 void conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,
                            const Conv2dParams& params) {
-  const Filters filters{w.data_ptr<float>(), w.size(1), w.size(0), w.stride(1), w.stride(0), true};
-  convolve(dy, filters, nullptr, dx, 2 - params.pad_h, 2 - params.pad_w);
+  convolve(dy, {w, true}, nullptr, dx, 2 - params.pad_h, 2 - params.pad_w);
 }
 
 void conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,

@@ -41,7 +41,7 @@ void set_enabled(bool enabled);
 bool suits(const Conv2dProblem& problem);
 
 // What the Backend's methods of these names say. requires: suits(); x, y, dx, dy dense
-// channels_last, f32 or bf16; w and bias f32; dw dense, f32.
+// channels_last, f32 or bf16; w dense, of their dtype; bias f32; dw dense, f32.
 void conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
             const Conv2dParams& params);
 void conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,

@@ -61,9 +61,9 @@ Results by_loops(const Case& p, const Operands& o) {
 Results by_winograd(const Case& p, const Operands& o, DType dtype) {
   Results r(p, {.dtype = dtype, .format = nhwc});
   r.dw = Tensor::empty({p.k, p.c, 3, 3});
-  const Tensor x = as(o.x, dtype, nhwc), dy = as(o.dy, dtype, nhwc), w = as(o.w, f32);
-  cpu::winograd::conv2d(x, w, as(o.bias, f32), r.y, p.params());
-  cpu::winograd::conv2d_backward_input(dy, w, r.dx, p.params());
+  const Tensor x = as(o.x, dtype, nhwc), dy = as(o.dy, dtype, nhwc);
+  cpu::winograd::conv2d(x, o.w, as(o.bias, f32), r.y, p.params());
+  cpu::winograd::conv2d_backward_input(dy, o.w, r.dx, p.params());
   cpu::winograd::conv2d_backward_weight(dy, x, r.dw, p.params());
   return r;
 }
