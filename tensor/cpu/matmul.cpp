@@ -1,8 +1,10 @@
 // Matrix products: oneDNN for f32 and bf16, f32 on their behalf for f16, plain loops for the rest.
 
 #include "tensor/cpu/cpu_backend.h"
+#include "tensor/cpu/isa/table.h"
 #include "tensor/cpu/onednn.h"
 #include "tensor/cpu/reference.h"
+#include "tensor/cpu/strided.h"
 #include "tensor/matrix.h"
 #include "tensor/scratch.h"
 
@@ -21,6 +23,24 @@ void describe(const Tensor& x, std::int64_t (&strides)[3]) {
   strides[2] = layout.row_major ? 1 : layout.leading;
   // One matrix for all is described as a batch of one.
   strides[0] = layout.batch != 0 ? layout.batch : layout.leading * x.size(layout.row_major ? 1 : 2);
+}
+
+/// One row times a matrix whose columns lie one after the other, as those of a layer's weights do:
+/// oneDNN packs them first.
+bool is_matvec(const Tensor& a, const Tensor& c, const Tensor& y) {
+  return y.dtype() == f32 && y.size(0) == 1 && y.size(1) == 1 && a.stride(2) == 1 &&
+         c.stride(1) == 1 && c.stride(2) >= c.size(1) && y.is_contiguous();
+}
+
+void matvec(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y) {
+  const auto *x = a.data_ptr<float>(), *w = c.data_ptr<float>();
+  const auto* b = bias.defined() ? bias.data_ptr<float>() : nullptr;
+  auto* out = y.data_ptr<float>();
+  const std::int64_t n = c.size(1), stride = c.stride(2);
+  parallel_for(c.size(2), c.numel(), [&](std::int64_t begin, std::int64_t end) {
+    kernels().matvec(w + begin * stride, stride, x, end - begin, n, out + begin);
+    for (std::int64_t i = begin; b != nullptr && i < end; ++i) out[i] += b[i];
+  });
 }
 
 }  // namespace
@@ -46,8 +66,12 @@ void CpuBackend::matmul(const Tensor& a, const Tensor& c, const Tensor& bias, co
     return apply_activation(activation, y);
   }
 
-  Tensor left = readable(a), right = readable(c), b = bias;
-  if (b.defined() && !b.is_contiguous()) b = dense_copy(b);
+  const Tensor b = dense(bias);
+  if (is_matvec(a, c, y)) {
+    matvec(a, c, b, y);
+    return apply_activation(activation, y);
+  }
+  const Tensor left = readable(a), right = readable(c);
   Tensor result = y.is_contiguous() ? y : Tensor::empty(y.shape(), y.options());
   auto batches = [](const Tensor& x) { return x.stride(0) == 0 ? std::int64_t{1} : x.size(0); };
   MatmulProblem problem{.dtype = y.dtype(),

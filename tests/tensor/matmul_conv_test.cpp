@@ -37,6 +37,8 @@ TEST(Matmul, AgreesWithTheLoops) {
                                 {3, 4, 17, 9},
                                 {1, 64, 128, 33},
                                 {2, 1, 31, 1},
+                                {1, 1, 67, 13},  // a vector
+                                {1, 1, 301, 512},
                                 {5, 2, 3, 4}}) {
     Tensor a = randn({batch, m, k}), b = randn({batch, k, n}), bias = randn({n});
     Tensor expected = Tensor::empty({batch, m, n}, {.dtype = f64});

@@ -77,6 +77,10 @@ struct Int8Kernels {
                      bool relu, float* y, std::int64_t n);
 };
 
+/// y[r] = Σ_k w[r][k] x[k], rows of w `stride` apart.
+using MatvecKernel = void (*)(const float* w, std::int64_t stride, const float* x,
+                              std::int64_t rows, std::int64_t n, float* y);
+
 /// One image of a channels_last tensor.
 struct WinogradPlane {
   std::int64_t height, width, channels;
@@ -133,6 +137,7 @@ struct Kernels {
   BatchNormKernels<Bf16Bits> batch_norm_bf16;
   Int8Kernels int8;
   WinogradKernels winograd;
+  MatvecKernel matvec;
 };
 
 /// The table for this machine.
@@ -145,6 +150,7 @@ extern const BatchNormKernels<float> batch_norm;
 extern const BatchNormKernels<Bf16Bits> batch_norm_bf16;
 extern const Int8Kernels int8;
 extern const WinogradKernels winograd;
+extern const MatvecKernel matvec_f32;
 }  // namespace generic
 namespace avx2 {
 extern const ElementwiseKernels elementwise;
@@ -152,6 +158,7 @@ extern const BatchNormKernels<float> batch_norm;
 extern const BatchNormKernels<Bf16Bits> batch_norm_bf16;
 extern const Int8Kernels int8;
 extern const WinogradKernels winograd;
+extern const MatvecKernel matvec_f32;
 }  // namespace avx2
 namespace avx512 {
 extern const ElementwiseKernels elementwise;
@@ -159,6 +166,7 @@ extern const BatchNormKernels<float> batch_norm;
 extern const BatchNormKernels<Bf16Bits> batch_norm_bf16;
 extern const Int8Kernels int8;
 extern const WinogradKernels winograd;
+extern const MatvecKernel matvec_f32;
 }  // namespace avx512
 }  // namespace isa
 
