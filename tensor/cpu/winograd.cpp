@@ -63,8 +63,13 @@ struct Images {
 /// A block of tiles on its way (isa/table.h).
 struct Block {
   float* data;
-  float* tile(Index i) const { return data + i * kernels().winograd.tile_stride(); }
-  float* point(Index p) const { return data + p * kernels().winograd.point_stride(); }
+  float* tile(Index i) const { return data + i * kernels().winograd.tile(); }
+  float* point(Index p) const { return data + p * kernels().winograd.point(); }
+  /// A point's rows, from a channel on.
+  Packed packed(Index p, Index channel = 0) const {
+    const WinogradKernels& k = kernels().winograd;
+    return {point(p) + k.floats(channel), k.group()};
+  }
 };
 
 /// The weights as a convolution reads them: its filters are w's, or in the backward pass those of
@@ -125,7 +130,8 @@ void convolve(const Tensor& x, const Filters& filters, const float* bias, const 
         from.kernels.input(from[at.image], from.plane, at.top - pad_h, at.left - pad_w, in.tile(i));
       }
       for (Index p = 0; p < points; ++p)
-        k.multiply(in.point(p), u + p * depth * columns, count, depth, columns, out.point(p));
+        kernels().packed.multiply(in.packed(p), u + p * depth * columns, count, depth, columns,
+                                  out.point(p), k.group());
       for (Index i = 0; i < count; ++i) {
         const auto at = tiles[t + i];
         to.kernels.output(out.tile(i), to.plane, at.top, at.left, bias, to[at.image]);
@@ -156,9 +162,9 @@ class WeightSums {
         const Index count = std::min(winograd_tiles, end - t);
         load(t, count, share);
         for (Index p = 0; p < points; ++p)
-          kernels().winograd.accumulate(x_block(share).point(p), dy_block(share).point(p), count,
-                                        rows_, columns_, t == begin,
-                                        sums(share) + p * rows_ * columns_);
+          kernels().packed.accumulate(x_block(share).packed(p), dy_block(share).packed(p), count,
+                                      rows_, columns_, t == begin,
+                                      sums(share) + p * rows_ * columns_);
       }
     });
   }
@@ -182,11 +188,10 @@ class WeightSums {
       parallel_for(points * pieces, size_, [&](Index begin, Index end) {
         for (Index i = begin; i < end; ++i) {
           const Index p = i / pieces, row = i % pieces * piece;
-          const Index rows = kernels().winograd.floats(row);
           for (Index block = 0; block < now; ++block)
-            kernels().winograd.accumulate(x_block(block).point(p) + rows, dy_block(block).point(p),
-                                          count(block), piece, columns_, first + block == 0,
-                                          sums(0) + (p * rows_ + row) * columns_);
+            kernels().packed.accumulate(x_block(block).packed(p, row), dy_block(block).packed(p),
+                                        count(block), piece, columns_, first + block == 0,
+                                        sums(0) + (p * rows_ + row) * columns_);
         }
       });
     }

@@ -121,11 +121,14 @@ TEST_P(Conv2d, ThreePrimitivesAgreeWithTheLoops) {
       backend(y).conv2d(xs, ws, as(bias, dtype), y, o);
       backend(y).conv2d_backward_input(dys, ws, dx, o);
       backend(y).conv2d_backward_weight(dys, xs, dw, db, o);
+      Tensor dw_alone = Tensor::empty(w.shape(), {.dtype = dtype});  // as layers ask for it
+      backend(y).conv2d_backward_weight(dys, xs, dw_alone, {}, o);
       std::int64_t taps = p.c / o.groups * p.r * p.s, pixels = p.n * out_h * out_w;
       EXPECT_TRUE(all_close(as(y, f64), y64, sum_tolerance(dtype, taps))) << dtype;
       EXPECT_TRUE(all_close(as(dx, f64), dx64, sum_tolerance(dtype, p.k / o.groups * p.r * p.s)))
           << dtype;
       EXPECT_TRUE(all_close(as(dw, f64), dw64, sum_tolerance(dtype, pixels))) << dtype;
+      EXPECT_TRUE(all_close(as(dw_alone, f64), dw64, sum_tolerance(dtype, pixels))) << dtype;
       EXPECT_TRUE(all_close(as(db, f64), db64, sum_tolerance(dtype, pixels))) << dtype;
     }
   }
@@ -140,6 +143,8 @@ INSTANTIATE_TEST_SUITE_P(
         ConvCase{1, 512, 5, 4, 512, 3, 3, {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1}},
         ConvCase{2, 16, 9, 9, 32, 3, 3, {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1}},
         ConvCase{2, 8, 7, 7, 12, 1, 1, {.stride_h = 2, .stride_w = 2}},  // 1x1
+        ConvCase{1, 80, 5, 7, 64, 3, 2, {.stride_h = 1, .stride_w = 3, .pad_h = 4, .pad_w = 2}},
+        ConvCase{2, 64, 8, 6, 64, 2, 3, {.pad_h = 2, .pad_w = 5, .dilation_h = 3, .dilation_w = 4}},
         ConvCase{1, 5, 11, 6, 7, 3, 2, {.stride_h = 1, .stride_w = 3, .pad_h = 2, .dilation_h = 2}},
         ConvCase{2, 8, 6, 6, 12, 3, 3, {.pad_h = 1, .pad_w = 1, .groups = 4}},
         ConvCase{2, 6, 6, 6, 6, 3, 3, {.pad_h = 1, .pad_w = 1, .groups = 6}},  // depthwise

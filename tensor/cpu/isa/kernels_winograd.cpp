@@ -1,4 +1,4 @@
-// The transforms and products of Winograd convolution (tensor/cpu/winograd.h has the algebra);
+// The transforms of Winograd convolution (tensor/cpu/winograd.h has the algebra);
 // compiled once for each instruction set (table.h).
 //
 // What a loop over pixels would leave to the compiler's luck is said with vectors of the
@@ -6,44 +6,10 @@
 // channel, and the 36 values of a transformed tile are 36 vectors. A transform is the same
 // one-dimensional map twice, down the columns and along the rows, with the tile between the two in
 // the first-level cache.
-#include "tensor/cpu/isa/table.h"
+#include "tensor/cpu/isa/vec.h"
 
 namespace rondo::cpu::isa::RONDO_ISA {
 namespace {
-
-#if defined(__AVX512F__)
-constexpr int lanes = 16, accumulators = 24;
-#elif defined(__AVX2__)
-constexpr int lanes = 8, accumulators = 12;
-#else
-constexpr int lanes = 4, accumulators = 8;
-#endif
-using Vec = float __attribute__((vector_size(lanes * sizeof(float))));
-using Index = std::int64_t;
-
-inline Vec load(const float* p) {
-  Vec v;
-  __builtin_memcpy(&v, p, sizeof v);
-  return v;
-}
-inline void store(float* p, Vec v) { __builtin_memcpy(p, &v, sizeof v); }
-
-// bf16 is the upper half of an f32.
-using Bits = std::uint32_t __attribute__((vector_size(lanes * 4)));
-using HalfBits = Bf16Bits __attribute__((vector_size(lanes * 2)));
-inline Vec load(const Bf16Bits* p) {
-  HalfBits v;
-  __builtin_memcpy(&v, p, sizeof v);
-  return (Vec)(__builtin_convertvector(v, Bits) << 16);
-}
-/// Rounded to nearest, halves to even; a NaN stays one.
-inline void store(Bf16Bits* p, Vec v) {
-  const Bits bits = (Bits)v, rounded = bits + 0x7fff + ((bits >> 16) & 1);
-  const Bits nan = (Bits)(v != v);
-  const HalfBits half =
-      __builtin_convertvector(((rounded & ~nan) | ((bits | 0x400000) & nan)) >> 16, HalfBits);
-  __builtin_memcpy(p, &half, sizeof half);
-}
 
 // The interpolation points 0, ±a, ±b, ∞ (winograd.h says why these), and what follows from them:
 // a² + b² = 5/2, a b = 1.
@@ -253,98 +219,12 @@ void weight_gradient(const float* points, Index point_stride, Index count, float
   }
 }
 
-/// Of one point: `rows` tiles of `vectors` vectors of y = left · panel, the sums in registers.
-template <int rows, int vectors>
-inline void product(const float* left, Index depth, const float* panel, float* y) {
-  Vec sum[rows][vectors] = {};
-  for (Index c = 0; c < depth; c += lanes, left += group) {
-    for (int lane = 0; lane < lanes; ++lane, panel += vectors * lanes) {
-      Vec right[vectors];
-#pragma GCC unroll 2
-      for (int v = 0; v < vectors; ++v) right[v] = load(panel + v * lanes);
-#pragma GCC unroll 24
-      for (int r = 0; r < rows; ++r) {
-        const float value = left[r * lanes + lane];
-#pragma GCC unroll 2
-        for (int v = 0; v < vectors; ++v) sum[r][v] += value * right[v];
-      }
-    }
-  }
-#pragma GCC unroll 24
-  for (int r = 0; r < rows; ++r)
-#pragma GCC unroll 2
-    for (int v = 0; v < vectors; ++v) store(y + v * group + r * lanes, sum[r][v]);
-}
-
-template <int vectors>
-void multiply_panels(const float* left, const float* panels, Index count, Index depth,
-                     Index columns, float* y) {
-  constexpr int rows = accumulators / vectors;
-  static_assert(tiles % rows == 0);
-  for (Index k = 0; k < columns; k += vectors * lanes, panels += depth * vectors * lanes)
-    for (Index t = 0; t < count; t += rows)
-      product<rows, vectors>(left + t * lanes, depth, panels, y + k / lanes * group + t * lanes);
-}
-
-void multiply(const float* left, const float* panels, Index count, Index depth, Index columns,
-              float* y) {
-  if (columns % (2 * lanes) == 0) return multiply_panels<2>(left, panels, count, depth, columns, y);
-  multiply_panels<1>(left, panels, count, depth, columns, y);
-}
-
-/// Of one point: `rows` channels × `vectors` vectors of y += leftᵀ · right, the sums over the tiles
-/// in registers.
-template <int rows, int vectors>
-inline void outer(const float* left, const float* right, Index count, bool first, float* y,
-                  Index y_stride) {
-  Vec sum[rows][vectors];
-#pragma GCC unroll 16
-  for (int r = 0; r < rows; ++r)
-#pragma GCC unroll 2
-    for (int v = 0; v < vectors; ++v)
-      sum[r][v] = first ? Vec{} : load(y + r * y_stride + v * lanes);
-  for (Index t = 0; t < count; ++t, left += lanes, right += lanes) {
-    Vec values[vectors];
-#pragma GCC unroll 2
-    for (int v = 0; v < vectors; ++v) values[v] = load(right + v * group);
-#pragma GCC unroll 16
-    for (int r = 0; r < rows; ++r) {
-      const float value = left[r];
-#pragma GCC unroll 2
-      for (int v = 0; v < vectors; ++v) sum[r][v] += value * values[v];
-    }
-  }
-#pragma GCC unroll 16
-  for (int r = 0; r < rows; ++r)
-#pragma GCC unroll 2
-    for (int v = 0; v < vectors; ++v) store(y + r * y_stride + v * lanes, sum[r][v]);
-}
-
-template <int vectors>
-void accumulate_panels(const float* left, const float* right, Index count, Index rows,
-                       Index columns, bool first, float* y) {
-  constexpr int step = (lanes == 16 ? 16 : lanes) / vectors;
-  for (Index k = 0; k < columns; k += vectors * lanes)
-    for (Index c = 0; c < rows; c += step)
-      outer<step, vectors>(left + c / lanes * group + c % lanes, right + k / lanes * group, count,
-                           first, y + c * columns + k, columns);
-}
-
-void accumulate(const float* left, const float* right, Index count, Index rows, Index columns,
-                bool first, float* y) {
-  if (columns % (2 * lanes) == 0)
-    return accumulate_panels<2>(left, right, count, rows, columns, first, y);
-  accumulate_panels<1>(left, right, count, rows, columns, first, y);
-}
-
 }  // namespace
 
 extern const WinogradKernels winograd{lanes,
                                       {input<float>, output<float>, gradient<float>},
                                       {input<Bf16Bits>, output<Bf16Bits>, gradient<Bf16Bits>},
                                       weight,
-                                      weight_gradient,
-                                      multiply,
-                                      accumulate};
+                                      weight_gradient};
 
 }  // namespace rondo::cpu::isa::RONDO_ISA

@@ -81,6 +81,26 @@ struct Int8Kernels {
 using MatvecKernel = void (*)(const float* w, std::int64_t stride, const float* x,
                               std::int64_t rows, std::int64_t n, float* y);
 
+/// Rows of channels, the channels of one vector together: (channels / lanes, rows, lanes), between
+/// two vectors of channels `group` floats. Numbers of channels are multiples of 16.
+struct Packed {
+  const float* data;
+  std::int64_t group;
+};
+
+struct PackedKernels {
+  int lanes;
+  /// y (rows, columns) = left (rows, depth) · right, which lies in panels of two vectors (of one
+  /// where there is an odd number of them): (columns / panel, depth, panel). y is packed. Rows up
+  /// to the next multiple of 24 are read and written.
+  void (*multiply)(Packed left, const float* right, std::int64_t rows, std::int64_t depth,
+                   std::int64_t columns, float* y, std::int64_t y_group);
+  /// y (rows, columns) += leftᵀ (depth, rows) · right (depth, columns); `first`: y = instead. y is
+  /// dense.
+  void (*accumulate)(Packed left, Packed right, std::int64_t depth, std::int64_t rows,
+                     std::int64_t columns, bool first, float* y);
+};
+
 /// One image of a channels_last tensor.
 struct WinogradPlane {
   std::int64_t height, width, channels;
@@ -103,7 +123,8 @@ struct WinogradTiles {
 };
 
 /// The pieces of a Winograd convolution (tensor/cpu/winograd.h). Numbers of channels are multiples
-/// of 16. A block of tiles is f32 (channels / lanes, 36 points, 24 tiles and one more, lanes).
+/// of 16. A block of tiles is f32 (channels / lanes, 36 points, 24 tiles and one more, lanes): for
+/// each point packed rows.
 struct WinogradKernels {
   int lanes;
   WinogradTiles f32, bf16;
@@ -113,21 +134,12 @@ struct WinogradKernels {
   /// dw = Gᵀ m G of `count` filters.
   void (*weight_gradient)(const float* points, std::int64_t point_stride, std::int64_t count,
                           float* dw, std::int64_t lane_stride);
-  // Of one point of a block, `count` of its tiles:
-  /// y (tiles, columns) = left (tiles, depth) · right, which lies in panels of two vectors (of one
-  /// where there is an odd number of them): (columns / panel, depth, panel).
-  void (*multiply)(const float* left, const float* right, std::int64_t count, std::int64_t depth,
-                   std::int64_t columns, float* y);
-  /// y (rows, columns) += leftᵀ (tiles, rows) · right (tiles, columns); `first`: y = instead.
-  void (*accumulate)(const float* left, const float* right, std::int64_t count, std::int64_t rows,
-                     std::int64_t columns, bool first, float* y);
 
-  /// Between two tiles of a block, between its points, and its size.
-  std::int64_t tile_stride() const { return lanes; }
-  std::int64_t point_stride() const { return (winograd_tiles + 1) * lanes; }
-  std::int64_t floats(std::int64_t channels) const {
-    return channels / lanes * 36 * point_stride();
-  }
+  // Between two tiles of a block, between its points, between its vectors of channels; its size.
+  std::int64_t tile() const { return lanes; }
+  std::int64_t point() const { return (winograd_tiles + 1) * lanes; }
+  std::int64_t group() const { return 36 * point(); }
+  std::int64_t floats(std::int64_t channels) const { return channels / lanes * group(); }
 };
 
 struct Kernels {
@@ -137,6 +149,7 @@ struct Kernels {
   BatchNormKernels<Bf16Bits> batch_norm_bf16;
   Int8Kernels int8;
   WinogradKernels winograd;
+  PackedKernels packed;
   MatvecKernel matvec;
 };
 
@@ -150,6 +163,7 @@ extern const BatchNormKernels<float> batch_norm;
 extern const BatchNormKernels<Bf16Bits> batch_norm_bf16;
 extern const Int8Kernels int8;
 extern const WinogradKernels winograd;
+extern const PackedKernels packed;
 extern const MatvecKernel matvec_f32;
 }  // namespace generic
 namespace avx2 {
@@ -158,6 +172,7 @@ extern const BatchNormKernels<float> batch_norm;
 extern const BatchNormKernels<Bf16Bits> batch_norm_bf16;
 extern const Int8Kernels int8;
 extern const WinogradKernels winograd;
+extern const PackedKernels packed;
 extern const MatvecKernel matvec_f32;
 }  // namespace avx2
 namespace avx512 {
@@ -166,6 +181,7 @@ extern const BatchNormKernels<float> batch_norm;
 extern const BatchNormKernels<Bf16Bits> batch_norm_bf16;
 extern const Int8Kernels int8;
 extern const WinogradKernels winograd;
+extern const PackedKernels packed;
 extern const MatvecKernel matvec_f32;
 }  // namespace avx512
 }  // namespace isa

@@ -1,0 +1,98 @@
+// Products of packed matrices (Packed in table.h), all their sums in registers; compiled once for
+// each instruction set. Both run at the rate at which a core can multiply and add: for each vector
+// of sums one operation, while the factors come from the first-level cache.
+#include "tensor/cpu/isa/vec.h"
+
+namespace rondo::cpu::isa::RONDO_ISA {
+namespace {
+
+/// `rows` rows of `vectors` vectors of y = left · panel.
+template <int rows, int vectors>
+inline void product(const float* left, Index left_group, Index depth, const float* panel, float* y,
+                    Index y_group) {
+  Vec sum[rows][vectors] = {};
+  for (Index c = 0; c < depth; c += lanes, left += left_group) {
+    for (int lane = 0; lane < lanes; ++lane, panel += vectors * lanes) {
+      Vec right[vectors];
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; ++v) right[v] = load(panel + v * lanes);
+#pragma GCC unroll 24
+      for (int r = 0; r < rows; ++r) {
+        const float value = left[r * lanes + lane];
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; ++v) sum[r][v] += value * right[v];
+      }
+    }
+  }
+#pragma GCC unroll 24
+  for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) store(y + v * y_group + r * lanes, sum[r][v]);
+}
+
+template <int vectors>
+void multiply_panels(Packed left, const float* panels, Index rows, Index depth, Index columns,
+                     float* y, Index y_group) {
+  constexpr int step = accumulators / vectors;
+  for (Index k = 0; k < columns; k += vectors * lanes, panels += depth * vectors * lanes)
+    for (Index r = 0; r < rows; r += step)
+      product<step, vectors>(left.data + r * lanes, left.group, depth, panels,
+                             y + k / lanes * y_group + r * lanes, y_group);
+}
+
+void multiply(Packed left, const float* panels, Index rows, Index depth, Index columns, float* y,
+              Index y_group) {
+  auto f = columns % (2 * lanes) == 0 ? multiply_panels<2> : multiply_panels<1>;
+  f(left, panels, rows, depth, columns, y, y_group);
+}
+
+/// `rows` rows of `vectors` vectors of y += leftᵀ · right.
+template <int rows, int vectors>
+inline void outer(const float* left, const float* right, Index right_group, Index depth, bool first,
+                  float* y, Index y_stride) {
+  Vec sum[rows][vectors];
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v)
+      sum[r][v] = first ? Vec{} : load(y + r * y_stride + v * lanes);
+  for (Index i = 0; i < depth; ++i, left += lanes, right += lanes) {
+    Vec values[vectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) values[v] = load(right + v * right_group);
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; ++r) {
+      const float value = left[r];
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; ++v) sum[r][v] += value * values[v];
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) store(y + r * y_stride + v * lanes, sum[r][v]);
+}
+
+template <int vectors>
+void accumulate_panels(Packed left, Packed right, Index depth, Index rows, Index columns,
+                       bool first, float* y) {
+  constexpr int step = (lanes == 16 ? 16 : lanes) / vectors;
+  for (Index k = 0; k < columns; k += vectors * lanes)
+    for (Index c = 0; c < rows; c += step)
+      outer<step, vectors>(left.data + c / lanes * left.group + c % lanes,
+                           right.data + k / lanes * right.group, right.group, depth, first,
+                           y + c * columns + k, columns);
+}
+
+void accumulate(Packed left, Packed right, Index depth, Index rows, Index columns, bool first,
+                float* y) {
+  auto f = columns % (2 * lanes) == 0 ? accumulate_panels<2> : accumulate_panels<1>;
+  f(left, right, depth, rows, columns, first, y);
+}
+
+}  // namespace
+
+extern const PackedKernels packed;
+const PackedKernels packed{lanes, multiply, accumulate};
+
+}  // namespace rondo::cpu::isa::RONDO_ISA
