@@ -197,7 +197,7 @@ Machine measure_machine() {
 }
 
 struct Settings {
-  std::string model = "resnet20", json;
+  std::string model = "resnet20", dtype = "f32", json;
   std::int64_t batch = 128, steps = 20;
   int threads = 0;
   bool each = false;
@@ -207,6 +207,9 @@ nlohmann::json profile(const Settings& s) {
   if (s.threads > 0) omp_set_num_threads(s.threads);
   manual_seed(1);
   bench::Workload work(s.model, s.batch);
+  const DType dtype = parse_dtype(s.dtype);
+  if (dtype != f32) bench::convert(work.model.get(), dtype);
+  work.input = work.input.to(dtype);
   optim::SGD sgd(work.model.parameters(), {.lr = 1e-3, .momentum = 0.9});
   auto step = [&] {
     Tensor loss = cross_entropy(work.model(work.input), work.target);
@@ -291,6 +294,9 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--batch", s.batch, "images in a step")
       ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--dtype", s.dtype, "f32, bf16 or f16: of weights and images")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
       ->capture_default_str();
   app.add_option("--steps", s.steps, "how many to measure")
       ->check(CLI::PositiveNumber)

@@ -268,6 +268,15 @@ bool has_dtype(DType dtype) {
   return dtype == DType::f32 || (dtype == DType::bf16 && has_avx512());
 }
 
+bool has_bf16_products() {
+#if defined(__x86_64__)
+  static const bool has = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_bf16;
+  return has;
+#else
+  return false;
+#endif
+}
+
 dnnl::memory channels_last(const Tensor& t) {
   memory::dims dims = {t.size(0), t.size(1), t.size(2), t.size(3)};
   return memory_of({dims, data_type_of(t.dtype()), tag::nhwc}, t.data_ptr());

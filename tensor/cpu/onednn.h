@@ -86,6 +86,8 @@ bool has_int8_dot_product();
 
 /// Whether oneDNN has kernels for `dtype` on this machine (f32; bf16 from AVX-512 on).
 bool has_dtype(DType dtype);
+/// Whether the processor multiplies bf16, at twice f32's rate; else it is widened first.
+bool has_bf16_products();
 
 const dnnl::engine& engine();
 /// Runs a primitive on the calling thread's stream, with scratch memory from the caching allocator.

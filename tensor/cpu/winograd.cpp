@@ -264,9 +264,10 @@ bool suits(const Conv2dProblem& p) {
   // In multiplications for a pair of channels. A transformed weight costs as much as some 400 of
   // them, and a tile, whose rows of products come in fixed numbers, 36 and its two transforms.
   const Index tiles = Tiles(p.n, p.p, p.q).count;
-  const Index direct = 9 * p.n * p.p * p.q;
   const Index rows = round_up(tiles, winograd_tiles / 2);
-  return 400 + 42 * rows + 180 * tiles / p.k + 130 * tiles / p.c < direct * 8 / 10;
+  const Index cost = 400 + 42 * rows + 180 * tiles / p.k + 130 * tiles / p.c;
+  const Index direct = 9 * p.n * p.p * p.q * 8 / 10;
+  return cost < (p.dtype == DType::bf16 && has_bf16_products() ? direct / 2 : direct);
 }
 
 void conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,

@@ -20,12 +20,13 @@
 // The points are 0, ±1/√2, ±√2, ∞. The customary 0, ±1, ±2, ∞ have rounder matrices but lose more:
 // with 64 channels, f32 and random data the root mean square error relative to that of y
 // was 1.7e-6, here 8e-7, of the direct sum 4e-7; the largest error 4e-5, 7e-6 and 4e-6
-// (tests/tensor/ winograd_test.cpp measures against f64). bf16 tensors are widened on the way in,
-// computed in f32 and rounded once: half as many products in f32 as direct ones in bf16 would be,
-// at half the rate.
+// (tests/tensor/winograd_test.cpp measures against f64). bf16 tensors are widened on the way in,
+// computed in f32 and rounded once: where the processor multiplies bf16, at twice f32's rate, that
+// is half the time of direct sums at best.
 //
-// Blocks of some dozens of tiles are carried through transform, products and transform back, so
-// that they stay in a core's second-level cache. Kernels: tensor/cpu/isa/kernels_winograd.cpp.
+// Blocks of two dozen tiles are carried through transform, products and transform back, so that
+// they stay in a core's second-level cache; transformed weights are kept while they do not change
+// (Note [Prepared weights]). Kernels: tensor/cpu/isa/kernels_winograd.cpp, kernels_packed.cpp.
 
 #include "tensor/cpu/onednn.h"
 
