@@ -1,18 +1,21 @@
 #!/usr/bin/env bash
-# Training steps of rondo and PyTorch, measured alternately on this machine in one go.
+# rondo and PyTorch on this machine, measured alternately in one go.
 #
-#   bench/compare.sh [--models LIST] [--dtype f32|bf16] [--batch N] [--threads N] [--seconds S]
-#                    [--rounds N] [--infer] [--json FILE]
-#   bench/compare.sh --models resnet20,resnet18 --rounds 5
+#   bench/compare.sh [--rows LIST] [--rounds N] [--seconds S] [--threads N] [--json FILE]
+#   bench/compare.sh --rows train:resnet,infer --rounds 3
+#   bench/compare.sh --models resnet20,resnet18 [--dtype f32|bf16] [--batch N] [--infer] [--device cuda]
 #
-# PyTorch comes from PyPI into a virtual environment, build/peers (or is that of $PEER_PYTHON). First its
-# best setting is found (memory layout, torch.compile), then both are measured in turns, so that whatever
-# else the machine does hits both alike. Needs build/bin/train_step.
+# Rows (bench/peers/rows.py, with the ratios wanted): training and inference steps, loading with augmentation,
+# all-reduce, start-up to the first step, peak memory. PyTorch comes from PyPI into a virtual environment,
+# build/peers (or is that of $PEER_PYTHON). For each row its best setting is found first (memory layout,
+# torch.compile, …), then both are measured in turns, so that whatever else the machine does hits both alike.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-[ -x build/bin/train_step ] || {
-  echo "compare.sh: build/bin/train_step is missing: cmake --preset release && cmake --build --preset release" >&2
-  exit 1
-}
+for program in train_step data_loading all_reduce; do
+  [ -x build/bin/$program ] || {
+    echo "compare.sh: build/bin/$program is missing: cmake --preset release && cmake --build --preset release" >&2
+    exit 1
+  }
+done
 python=${PEER_PYTHON:-$(bench/peers/setup.sh build/peers)}
 exec "$python" bench/peers/compare.py "$@"

@@ -10,6 +10,7 @@
 #include <iostream>
 #include <optional>
 
+#include "autograd/autocast.h"
 #include "autograd/grad_mode.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/shape.h"
@@ -25,25 +26,29 @@ using namespace rondo;
 using Clock = std::chrono::steady_clock;
 
 struct Settings {
-  std::string model = "resnet20", dtype = "f32", device = "cpu", json;
-  std::int64_t batch = 128, hidden = 512;
+  std::string model = "resnet20", dtype = "f32", amp, device = "cpu", json;
+  std::int64_t batch = 128, hidden = 512, steps = 0;
   int threads = 0;
   double seconds = 10;
   bool infer = false, graph = false;
 };
 
-/// Milliseconds of each step, the first ones (which make kernels and touch memory) left out. On a
-/// GPU, where the host runs ahead, ten steps are taken at a time.
+/// Milliseconds of each step, the first ones (which make kernels and touch memory) left out unless
+/// --steps counts them. On a GPU, where the host runs ahead, ten steps are taken at a time.
 template <class Step>
-std::vector<double> measure(double seconds, Device device, Step step) {
+std::vector<double> measure(const Settings& s, Device device, Step step) {
   const int together = device.is_cpu() ? 1 : 10;
   auto wait = [&] {
     if (device.is_cuda()) cuda::synchronize(device.index);
   };
-  for (int i = 0; i < (device.is_cpu() ? 3 : 20); ++i) step();
+  for (int i = 0; s.steps == 0 && i < (device.is_cpu() ? 3 : 20); ++i) step();
   wait();
   std::vector<double> times;
-  for (double total = 0; total < seconds * 1e3 || times.size() < 3;) {
+  auto enough = [&](double total) {
+    return s.steps > 0 ? std::ssize(times) >= s.steps
+                       : total >= s.seconds * 1e3 && times.size() >= 3;
+  };
+  for (double total = 0; !enough(total);) {
     auto start = Clock::now();
     for (int i = 0; i < together; ++i) step();
     wait();
@@ -86,24 +91,32 @@ int run(const Settings& s) {
   std::optional<optim::SGD> sgd;
   if (!s.infer) sgd.emplace(model.parameters(), optim::SgdOptions{.lr = 1e-3, .momentum = 0.9});
 
+  std::optional<DType> amp;
+  if (!s.amp.empty()) amp = parse_dtype(s.amp);
+  auto forward = [&] {
+    std::optional<Autocast> cast;
+    if (amp) cast.emplace(device, *amp);
+    return model(x);
+  };
+
   std::vector<double> times;
   if (s.infer) {
     model.get().eval();
     NoGradGuard no_grad;
-    times = measure(s.seconds, device, [&] { (void)model(x); });
+    times = measure(s, device, [&] { (void)forward(); });
   } else if (device.is_cuda()) {
     auto criterion = [](const Tensor& y, const Tensor& target) {
       return cross_entropy(y.to(f32), target);
     };
     train::TrainStep step(
-        {.model = model, .optimizer = *sgd, .criterion = criterion, .graph = s.graph});
-    times = measure(s.seconds, device, [&] {
+        {.model = model, .optimizer = *sgd, .criterion = criterion, .amp = amp, .graph = s.graph});
+    times = measure(s, device, [&] {
       step(batch, {});
       (void)step.take_losses();
     });
   } else {
-    times = measure(s.seconds, device, [&] {
-      Tensor loss = cross_entropy(model(x).to(f32), batch.target);
+    times = measure(s, device, [&] {
+      Tensor loss = cross_entropy(forward().to(f32), batch.target);
       sgd->zero_grad();
       loss.backward();
       sgd->step();
@@ -115,6 +128,7 @@ int run(const Settings& s) {
                            {"batch", s.batch},
                            {"hidden", s.hidden},
                            {"dtype", s.dtype},
+                           {"amp", s.amp},
                            {"mode", s.infer ? "infer" : "train"},
                            {"device", s.device},
                            {"graph", s.graph},
@@ -146,6 +160,8 @@ int main(int argc, char** argv) {
   app.add_option("--dtype", s.dtype, "f32, bf16, f16, or i8: quantised, with --infer")
       ->check(CLI::IsMember({"f32", "bf16", "f16", "i8"}))
       ->capture_default_str();
+  app.add_option("--amp", s.amp, "f32 weights, forward under autocast to this type: bf16 or f16")
+      ->check(CLI::IsMember({"bf16", "f16"}));
   app.add_flag("--infer", s.infer, "forward only, without a tape");
   app.add_option("--threads", s.threads, "OpenMP threads; 0: all")->check(CLI::NonNegativeNumber);
   app.add_option("--device", s.device, "cpu, cuda or cuda:N")->capture_default_str();
@@ -153,6 +169,8 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", s.seconds, "how long to measure")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  app.add_option("--steps", s.steps, "exactly so many, from the first on, instead of --seconds")
+      ->check(CLI::PositiveNumber);
   app.add_option("--json", s.json, "write the result to this file; - is standard output");
   CLI11_PARSE(app, argc, argv);
   try {

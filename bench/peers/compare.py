@@ -1,4 +1,4 @@
-"""Runs build/bin/train_step and train_step.py in turns; prints a table of medians and ratios.
+"""rondo and PyTorch in turns, row by row of rows.py; prints a table of medians and ratios.
 
 Started by bench/compare.sh, which see.
 """
@@ -8,80 +8,84 @@ import json
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 
-HERE = pathlib.Path(__file__).resolve().parent
-RONDO = HERE.parent.parent / "build" / "bin" / "train_step"
+import measure
+import rows
 
 
-def run(command):
-    done = subprocess.run(command + ["--json", "-"], stdout=subprocess.PIPE, check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"compare.py: failed: {' '.join(map(str, command))}")
-    return json.loads(done.stdout)
+def parse():
+    parser = argparse.ArgumentParser(prog="compare.sh", description=__doc__)
+    parser.add_argument("--rows", default="*", help="which, by how their names begin: train,infer:resnet20 (all)")
+    parser.add_argument("--models", help="instead: training (or --infer) of these, comma-separated, by the flags below")
+    parser.add_argument("--dtype", default="f32", choices=["f32", "bf16", "f16"])
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--infer", action="store_true")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (rondo then with --graph)")
+    parser.add_argument("--threads", default=str(len(os.sched_getaffinity(0))))
+    parser.add_argument("--seconds", default="5", help="of each measurement")
+    parser.add_argument("--rounds", type=int, default=5, help="pairs of measurements")
+    parser.add_argument("--mpirun", default="mpirun --bind-to none", help="what starts ranks")
+    parser.add_argument("--json", metavar="FILE", help="everything that was measured; - is standard output")
+    return parser.parse_args()
 
 
-def compare(model, args):
-    common = ["--model", model, "--batch", args.batch, "--dtype", args.dtype, "--threads", args.threads]
-    common += ["--infer"] if args.infer else []
-    common += ["--device", args.device]
-    graph = ["--graph"] if args.device != "cpu" and not args.infer else []
-    peer = [sys.executable, HERE / "train_step.py", *common]
-    best = run([*peer, "--seconds", str(float(args.seconds) / 2)])
-    compiled = {False: "off", True: "on"}.get(best["compile"], best["compile"])
-    setting = ["--layout", best["layout"], "--compile", compiled, "--weights", best["weights"]]
-    rondo, pytorch = [], []
-    for i in range(args.rounds):
-        rondo.append(run([RONDO, *common, *graph, "--seconds", args.seconds])["img_per_s"])
-        pytorch.append(run([*peer, *setting, "--seconds", args.seconds])["img_per_s"])
-        print(f"{model}, round {i + 1}: rondo {rondo[-1]:.1f}, PyTorch {pytorch[-1]:.1f} img/s", file=sys.stderr)
+def compare(row, args):
+    try:
+        rondo, peer, settings = measure.PAIRS[row.kind](row, args)
+        pairs = []
+        for i in range(args.rounds):
+            pairs.append((rondo(), peer()))
+            print(f"{row.name}, round {i + 1}: rondo {pairs[-1][0]:.4g}, PyTorch {pairs[-1][1]:.4g} {row.unit}", file=sys.stderr)
+    except measure.Failed as failure:
+        print(f"{row.name}: {failure}", file=sys.stderr)
+        return {"name": row.name, "failed": str(failure)}
+    ratio = statistics.median(row.ratio(*pair) for pair in pairs)
     return {
-        "model": model,
-        "batch": int(args.batch),
-        "dtype": args.dtype,
-        "threads": int(args.threads),
-        "device": args.device,
-        "infer": args.infer,
-        "pytorch": best["framework"],
-        "pytorch_setting": f"{best['layout']}, {best['weights']}{', compile ' + compiled if best['compile'] else ''}",
-        "pytorch_settings": best["rows"],
-        "rondo_img_per_s": statistics.median(rondo),
-        "pytorch_img_per_s": statistics.median(pytorch),
-        "ratio": statistics.median(a / b for a, b in zip(rondo, pytorch)),
-        "rondo_rounds": rondo,
-        "pytorch_rounds": pytorch,
+        "name": row.name,
+        "unit": row.unit,
+        "rondo": statistics.median(pair[0] for pair in pairs),
+        "pytorch": statistics.median(pair[1] for pair in pairs),
+        "ratio": ratio,
+        "goal": row.goal,
+        "pytorch_setting": settings["chosen"],
+        "pytorch_settings": settings["tried"],
+        "rounds": pairs,
     }
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", default="mlp,resnet20,resnet18")
-    parser.add_argument("--dtype", default="f32", choices=["f32", "bf16", "f16"])
-    parser.add_argument("--batch", default="128")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda (rondo then with --graph)")
-    parser.add_argument("--threads", default=str(len(os.sched_getaffinity(0))))
-    parser.add_argument("--seconds", default="10", help="of each measurement")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--infer", action="store_true")
-    parser.add_argument("--json", metavar="FILE", help="everything that was measured; - is standard output")
-    args = parser.parse_args()
-    rows = [compare(model, args) for model in args.models.split(",")]
-
-    out = sys.stderr if args.json == "-" else sys.stdout
-    what = "inference" if args.infer else "training"
-    print(f"\n{what}, {args.dtype}, batch {args.batch}, {args.threads} threads, median of {args.rounds} rounds\n", file=out)
-    print("| model | rondo img/s | PyTorch img/s | its setting | ratio |\n| --- | --- | --- | --- | --- |", file=out)
-    for row in rows:
+def table(results, out):
+    print("| row | rondo | PyTorch | | its setting | ratio | wanted |\n| --- | --- | --- | --- | --- | --- | --- |", file=out)
+    for r in results:
+        if "failed" in r:
+            print(f"| {r['name']} | {r['failed']} | | | | | |", file=out)
+            continue
+        sign = "≤" if r["name"].startswith("memory") else "≥"
+        goal = f"{sign} {r['goal']:g}" if r["goal"] else ""
         print(
-            f"| {row['model']} | {row['rondo_img_per_s']:.1f} | {row['pytorch_img_per_s']:.1f}"
-            f" | {row['pytorch_setting']} | {row['ratio']:.2f} |",
+            f"| {r['name']} | {r['rondo']:.4g} | {r['pytorch']:.4g} | {r['unit']} | {r['pytorch_setting']}"
+            f" | {r['ratio']:.2f} | {goal} |",
             file=out,
         )
+
+
+def main():
+    args = parse()
+    if args.models:
+        kind = "infer" if args.infer else "train"
+        wanted = [rows.Row(kind, model, args.dtype, args.batch) for model in args.models.split(",")]
+    else:
+        wanted = rows.chosen(args.rows)
+    results = [compare(row, args) for row in wanted]
+    out = sys.stderr if args.json == "-" else sys.stdout
+    print(f"\n{args.threads} threads, medians of {args.rounds} pairs\n", file=out)
+    table(results, out)
     if args.json == "-":
-        print(json.dumps({"rows": rows}))
+        print(json.dumps({"rows": results}))
     elif args.json:
-        pathlib.Path(args.json).write_text(json.dumps({"rows": rows}, indent=1), encoding="utf-8")
+        pathlib.Path(args.json).write_text(json.dumps({"rows": results}, indent=1), encoding="utf-8")
+    if any("failed" in r for r in results):
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":

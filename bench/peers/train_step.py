@@ -3,8 +3,9 @@
 The same work: forward, cross entropy, backward, SGD with momentum 0.9, on one batch that stays in memory
 (32x32 images in 10 classes; for resnet50 224x224 in 1000). PyTorch is given its best chance: every
 combination of memory layout and torch.compile that is not fixed by a flag is tried, and the fastest one
-counts. And glibc is told to keep memory: as it comes, it hands large buffers back to the system after each
-step, and the page faults of the next one cost a third of PyTorch's time on ResNet-20.
+counts. And glibc is told to keep memory (unless RONDO_BENCH_MALLOC=default): as it comes, it hands large
+buffers back to the system after each step, and the page faults of the next one cost a third of PyTorch's time
+on ResNet-20.
 """
 
 import argparse
@@ -27,6 +28,7 @@ def parse():
     parser.add_argument("--infer", action="store_true", help="inference instead of training")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--seconds", type=float, default=10, help="measured for each setting")
+    parser.add_argument("--steps", type=int, default=0, help="exactly so many, from the first on, instead of --seconds")
     parser.add_argument("--layout", default="try", choices=["try", "contiguous", "channels_last"])
     parser.add_argument("--compile", default="try", choices=["try", "on", "off", "max-autotune"])
     parser.add_argument("--device", default="cpu", help="cpu or cuda; there eager, default and max-autotune are tried")
@@ -38,7 +40,7 @@ def parse():
 
 
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 31), "MALLOC_TOP_PAD_": str(1 << 26)}
-if not KEEP_MEMORY.items() <= os.environ.items():  # read by glibc when a process starts
+if os.environ.get("RONDO_BENCH_MALLOC") != "default" and not KEEP_MEMORY.items() <= os.environ.items():  # read by glibc when a process starts
     os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **KEEP_MEMORY})
 
 args = parse()
@@ -114,12 +116,12 @@ def wait():
 def measure(layout, compiled, weights):
     step = make_step(layout, compiled, weights)
     together = 1 if args.device == "cpu" else 10  # as bench/train_step.cpp does
-    for _ in range(3 if args.device == "cpu" else 20):
+    for _ in range(0 if args.steps else 3 if args.device == "cpu" else 20):
         step()
     wait()
     times = []
     end = time.perf_counter() + args.seconds
-    while time.perf_counter() < end or len(times) < 3:
+    while len(times) < args.steps if args.steps else time.perf_counter() < end or len(times) < 3:
         start = time.perf_counter()
         for _ in range(together):
             step()

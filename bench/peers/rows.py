@@ -1,0 +1,68 @@
+"""The rows of bench/compare.sh: what is measured, and the ratio that is wanted.
+
+A goal is rondo's figure over PyTorch's best; for memory, where less is better, it is an upper bound. Rows
+without one are there to be looked at.
+"""
+
+import dataclasses
+import fnmatch
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    kind: str  # train, infer, load, all_reduce, start_up, memory
+    model: str = ""
+    dtype: str = "f32"
+    batch: int = 128
+    goal: float | None = None
+    bytes: int = 0  # of all_reduce
+
+    @property
+    def name(self):
+        parts = {"load": ["load", "cifar10"], "all_reduce": ["all_reduce", f"{self.bytes >> 20}MiB"]}
+        return ":".join(parts.get(self.kind, [self.kind, self.model, self.dtype, str(self.batch)]))
+
+    @property
+    def unit(self):
+        return {"memory": "MiB", "start_up": "s", "all_reduce": "ms"}.get(self.kind, "img/s")
+
+    @property
+    def less_is_better(self):
+        return self.unit != "img/s"
+
+    def ratio(self, rondo, pytorch):
+        """How many times as fast rondo is; for memory, what part of PyTorch's it takes."""
+        return pytorch / rondo if self.kind in ("start_up", "all_reduce") else rondo / pytorch
+
+
+ROWS = [
+    Row("train", "resnet20", "f32", 128, 1.3),
+    Row("train", "resnet20", "bf16", 128, 1.5),
+    Row("train", "resnet18", "f32", 128, 1.5),
+    Row("train", "resnet18", "bf16", 128, 1.15),
+    Row("train", "resnet50", "f32", 16, 1.4),
+    Row("train", "resnet50", "bf16", 16, 1.2),
+    Row("train", "mlp", "f32", 64, 1.5),
+    Row("train", "mlp", "f32", 1024, 1.15),
+    Row("train", "mlp", "bf16", 64),
+    Row("train", "mlp", "bf16", 1024),
+    Row("infer", "mlp", "f32", 1, 1.5),
+    Row("infer", "resnet20", "f32", 1, 2.0),
+    Row("infer", "resnet18", "f32", 1, 1.5),
+    Row("infer", "mlp", "f32", 64),
+    Row("infer", "resnet20", "f32", 64),
+    Row("infer", "resnet18", "f32", 64),
+    Row("load", goal=10),
+    Row("all_reduce", bytes=1 << 20),
+    Row("all_reduce", bytes=16 << 20),
+    Row("start_up", "resnet20", "f32", 128, 10),
+    Row("memory", "resnet18", "f32", 128, 0.7),
+]
+
+
+def chosen(patterns):
+    """Rows whose name begins with one of the comma-separated patterns: train, infer:resnet*:f32:1, …"""
+    rows = [row for row in ROWS if any(fnmatch.fnmatchcase(row.name, f"{p}*") for p in patterns.split(","))]
+    if not rows:
+        raise SystemExit(f"compare.py: --rows {patterns}: there are {', '.join(row.name for row in ROWS)}")
+    return rows
