@@ -385,8 +385,8 @@ Backend& backend(Device device);
 inline Backend& backend(const Tensor& x) { return backend(x.device()); }
 
 /// Puts another backend in a device's place and returns the one that was there (null: the device
-/// does not exist; null puts that state back). For profilers and tests that watch the calls
-/// (bench/step_profile.cpp) and for devices that exist in a test alone. Not while another thread
+/// does not exist; null puts that state back). For tests that watch the calls, and for devices that
+/// exist in a test alone; profilers have observed_backend.h. Not while another thread
 /// computes.
 Backend* set_backend(Device device, Backend* replacement);
 

@@ -18,7 +18,7 @@
 // not taken; the self times of the thread that started the recording add up to the recorded time,
 // since all that no op explains is there as well, as "other". Beside them: the arithmetic, the
 // memory that must travel, and both by the second, to be held against what the machine can do
-// (bench/step_profile.cpp measures that).
+// (bench/roofline.cpp measures that).
 //
 // On a GPU self and total are the host's time, which is mostly spent putting work into queues; the
 // device column is what the GPU took for the op's kernels, from marks in the stream around each. A

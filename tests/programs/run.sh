@@ -438,8 +438,17 @@ benches) # what scripts may rely on of the benchmarks: they run, and their JSON 
   DNNL_MAX_CPU_ISA=AVX2 DNNL_VERBOSE=1 "$bin/train_step" --model resnet20 --batch 4 --seconds 0.01 >verbose.txt || fail "train_step fails with AVX2"
   grep -q convolution, verbose.txt || fail "oneDNN says nothing of its convolutions"
   ! grep -q convolution,ref verbose.txt || fail "a convolution of resnet20 runs in plain loops with AVX2"
-  succeeds "$bin/step_profile" --batch 4 --steps 1 --json profile.json
-  grep -q 'conv backward weight' profile.json || fail "step_profile: no convolutions"
+  succeeds "$bin/train_step" --model resnet20 --batch 4 --amp bf16 --steps 2 --json step.json
+  [ "$(field steps step.json)" = 2 ] || fail "train_step --steps 2 takes other steps"
+  for dtype in f32 bf16; do
+    succeeds "$bin/roofline" --batch 4 --steps 1 --dtype $dtype --json roofline.json
+    grep -q '"conv2d_backward_weight"' roofline.json || fail "roofline: no convolutions"
+    for name in floor_ms matmul_gflops copy_gb_per_s ms_outside_kernels; do
+      [ -n "$(field $name roofline.json)" ] || fail "roofline: no $name"
+    done
+  done
+  succeeds "$bin/roofline" --batch 2 --steps 1 --infer --each
+  grep -q '(16, 16, 3, 3) f32' "$log" || grep -q '\[16, 16, 3, 3\] f32' "$log" || fail "roofline --each: no shapes"
   succeeds "$bin/profiler_cost" --model mlp --batch 8 --rounds 2 --json cost.json
   for name in range_off_ns range_on_ns plain_ms_per_step profiled_ms_per_step; do
     [ -n "$(field $name cost.json)" ] || fail "profiler_cost: no $name"
