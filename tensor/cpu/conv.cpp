@@ -1,9 +1,11 @@
 // Convolution's three primitives through oneDNN, on channels_last activations (Note [Layouts on the
-// CPU] in onednn.h), those of 3x3 filters by Winograd's method (winograd.h) where that is faster;
-// f64 and integers by the reference loops.
+// CPU] in onednn.h), those of 3x3 filters by Winograd's method (winograd.h) and those of a few
+// pixels by products of our own (few_pixels.h) where that is faster; f64 and integers by the
+// reference loops.
 
 #include "tensor/cpu/allocator.h"
 #include "tensor/cpu/cpu_backend.h"
+#include "tensor/cpu/few_pixels.h"
 #include "tensor/cpu/onednn.h"
 #include "tensor/cpu/prepared_weights.h"
 #include "tensor/cpu/reference.h"
@@ -49,7 +51,7 @@ struct BlockedWeight {
   /// Filled from the dense weight w, now or earlier.
   BlockedWeight(const std::shared_ptr<const Primitive>& primitive, const Tensor& w,
                 std::int64_t groups)
-      : storage(prepared_weight(w, {.kernel = primitive}, primitive->weights.get_size(),
+      : storage(prepared_weight(w, {.layout = primitive->weights}, primitive->weights.get_size(),
                                 [&](void* data) {
                                   reorder(dense_weight(w, groups),
                                           memory_of(primitive->weights, data));
@@ -127,6 +129,7 @@ void CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, co
   Tensor b = bias.defined() ? dense(bias) : bias;
   into_nhwc(y, [&](const Tensor& out) {
     const auto problem = describe(Conv2dProblem::Pass::forward, x, w, y, params, bias.defined());
+    if (few_pixels::suits(problem)) return few_pixels::conv2d(source, master, b, out, params);
     if (by_winograd(problem)) return winograd::conv2d(source, master, as_f32(b), out, params);
     const auto prepared = convolution(problem);
     const Primitive& primitive = *prepared;

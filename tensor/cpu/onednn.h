@@ -17,8 +17,8 @@
 //     included: 35.9 ms channels_last, 20.1 ms blocked, the input's gradient 25.0 and 16.9 ms.
 // Narrower layers are faster channels_last once their tensors must be reordered on the way in and
 // out. The rule depends on shapes alone: a choice made by timing would make two runs differ in
-// their last bits. Weights are reordered from their dense master copy to whatever the kernel wants,
-// at each call: a per-cent of the work.
+// their last bits. Weights are reordered from their dense master copy to whatever the kernel wants
+// (Note [Prepared weights]).
 
 #include <dnnl.hpp>
 #include <initializer_list>

@@ -9,21 +9,39 @@
 namespace rondo::cpu {
 namespace {
 
+/// What is seen of a storage by a tensor at one version, in one form. Tensors that share memory
+/// without being views of each other (set_data) count versions apart.
 struct Prepared {
   WeightForm form;
+  VersionCounter counter;
+  std::uint64_t version;
   std::int64_t offset;
-  StoragePtr made;  // null after the first use
+  Dims shape;
+  DType dtype;
+  int uses = 0;
+  StoragePtr made = nullptr;
+
+  Prepared(const Tensor& w, const WeightForm& form)
+      : form(form),
+        counter(w.impl().version),
+        version(w.version()),
+        offset(w.storage_offset()),
+        shape(w.shape()),
+        dtype(w.dtype()) {}
+  bool is_same(const Prepared& other) const {
+    return counter == other.counter && version == other.version && offset == other.offset &&
+           shape == other.shape && dtype == other.dtype && form == other.form;
+  }
+  bool is_outdated_by(const Prepared& other) const {
+    return counter == other.counter && version != other.version;
+  }
 };
 
-/// What hangs on a storage: all of one version. Tensors that share memory without being views of
-/// each other (set_data) count apart.
 struct PreparedList final : StorageAttachment {
-  VersionCounter counter;
-  std::uint64_t version = 0;
   std::vector<Prepared> list;
-
-  bool is_of(const Tensor& w) const {
-    return counter == w.impl().version && version == w.version();
+  Prepared* find(const Prepared& wanted) {
+    const auto at = std::ranges::find_if(list, [&](auto& p) { return p.is_same(wanted); });
+    return at == list.end() ? nullptr : &*at;
   }
 };
 
@@ -36,33 +54,32 @@ std::mutex& mutex() {
 
 StoragePtr prepared_weight(const Tensor& w, const WeightForm& form, std::size_t bytes,
                            const std::function<void(void*)>& make) {
-  constexpr std::size_t most = 16;  // forms of one weight: sizes of batch and image that it meets
-  auto same = [&](const Prepared& p) { return p.form == form && p.offset == w.storage_offset(); };
+  constexpr std::size_t most = 256;  // tensors in one storage, times the layouts that they meet
+  constexpr int first_kept = 3;
+  const Prepared wanted(w, form);
   bool keep = false;
   {
     std::lock_guard lock(mutex());
     auto& attachment = w.storage()->attachment;
     if (attachment == nullptr) attachment = std::make_unique<PreparedList>();
     auto& known = static_cast<PreparedList&>(*attachment);
-    if (!known.is_of(w) || known.list.size() > most) known.list.clear();
-    known.counter = w.impl().version;
-    known.version = w.version();
-    const auto found = std::ranges::find_if(known.list, same);
-    if (found == known.list.end()) {
-      known.list.push_back({form, w.storage_offset(), nullptr});
-    } else if (found->made != nullptr) {
-      return found->made;
-    } else {
-      keep = true;
+    std::erase_if(known.list, [&](const Prepared& p) { return p.is_outdated_by(wanted); });
+    Prepared* found = known.find(wanted);
+    if (found == nullptr) {
+      if (known.list.size() >= most) known.list.clear();
+      found = &known.list.emplace_back(wanted);
     }
+    if (found->made != nullptr) return found->made;
+    keep = ++found->uses >= first_kept;
   }
+  const AllocationTag tag("prepared weights");
   auto made = std::make_shared<Storage>(bytes, CachingAllocator::instance());
   make(made->data());
   if (keep) {
+    // Under the version that it was asked for: a weight that was written meanwhile has another.
     std::lock_guard lock(mutex());
-    auto& known = static_cast<PreparedList&>(*w.storage()->attachment);
-    const auto found = std::ranges::find_if(known.list, same);
-    if (known.is_of(w) && found != known.list.end()) found->made = made;
+    if (Prepared* found = static_cast<PreparedList&>(*w.storage()->attachment).find(wanted))
+      found->made = made;
   }
   return made;
 }

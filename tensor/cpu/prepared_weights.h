@@ -7,25 +7,30 @@
 // inference, above all of a single image, doing so costs more than the convolution itself. So what
 // was made of a tensor hangs on its storage, with the version (Note [Versions] in
 // autograd/saved_tensor.h) that it was made of, and is found again while that stays. Nothing is
-// kept at a version's first use: a step of training would fill memory with what it never reads
-// again. Who writes to weights through data_ptr() must call bump_version(), as for the tape's sake.
+// kept at a version's first two uses: a step of training, with a checkpoint's second run too, would
+// fill memory with what it never reads again. Who writes to weights through data_ptr() must call
+// bump_version(), as for the tape's sake.
+//
+// What is a temporary each time is never kept: weights that are not dense, that autocast casts, or
+// that are computed in f32 on behalf of another type.
 
 #include <functional>
-#include <memory>
 
-#include "tensor/tensor.h"
+#include "tensor/cpu/onednn.h"
 
 namespace rondo::cpu {
 
-/// What tells apart the forms of one weight: a kernel that lives as long as it is known here, or a
-/// number.
+/// What tells apart the forms of one weight.
 struct WeightForm {
-  std::shared_ptr<const void> kernel;
-  std::int64_t number = 0;
-  bool operator==(const WeightForm&) const = default;
+  enum class Kind { layout, winograd, winograd_turned, panels };
+  Kind kind = Kind::layout;
+  dnnl::memory::desc layout = {};  // oneDNN's, for Kind::layout
+  bool operator==(const WeightForm& other) const {
+    return kind == other.kind && (kind != Kind::layout || layout == other.layout);
+  }
 };
 
-/// `bytes` bytes that make(data) has filled from w, now or earlier.
+/// `bytes` bytes that make(data) has filled from w, now or earlier. Thread-safe.
 StoragePtr prepared_weight(const Tensor& w, const WeightForm& form, std::size_t bytes,
                            const std::function<void(void*)>& make);
 

@@ -84,8 +84,9 @@ struct Filters {
   StoragePtr transformed() const {
     const std::size_t bytes =
         static_cast<std::size_t>(points * filters() * depth()) * sizeof(float);
-    return prepared_weight(w, {.number = backward ? 2 : 1}, bytes,
-                           [this](void* u) { transform(static_cast<float*>(u)); });
+    return prepared_weight(
+        w, {.kind = backward ? WeightForm::Kind::winograd_turned : WeightForm::Kind::winograd},
+        bytes, [this](void* u) { transform(static_cast<float*>(u)); });
   }
 
  private:

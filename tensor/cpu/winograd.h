@@ -24,8 +24,12 @@
 // computed in f32 and rounded once: where the processor multiplies bf16, at twice f32's rate, that
 // is half the time of direct sums at best.
 //
+// An error is relative to the largest input of a tile, not to an output: beside a pixel of 1e8,
+// outputs of about 100 are lost, and an infinity makes NaN of the 4x4 outputs of its tiles. Who
+// marks pixels by such numbers switches it off.
+//
 // Blocks of two dozen tiles are carried through transform, products and transform back, so that
-// they stay in a core's second-level cache; transformed weights are kept while they do not change
+// they stay in a core's caches; transformed weights are kept while they do not change
 // (Note [Prepared weights]). Kernels: tensor/cpu/isa/kernels_winograd.cpp, kernels_packed.cpp.
 
 #include "tensor/cpu/onednn.h"
@@ -33,7 +37,7 @@
 namespace rondo::cpu::winograd {
 
 /// Whether it is to be used where it is the faster way. True, unless RONDO_WINOGRAD=0 is in the
-/// environment; set_enabled(false) gives the direct sums to the last bit, at a third of the speed.
+/// environment; set_enabled(false) gives the direct sums, at a half to a third of the speed.
 bool enabled();
 void set_enabled(bool enabled);
 

@@ -1,13 +1,16 @@
 // Products of packed matrices (Packed in table.h), all their sums in registers; compiled once for
-// each instruction set. Both run at the rate at which a core can multiply and add: for each vector
+// each instruction set. All run at the rate at which a core can multiply and add: for each vector
 // of sums one operation, while the factors come from the first-level cache.
 #include "tensor/cpu/isa/vec.h"
 
 namespace rondo::cpu::isa::RONDO_ISA {
 namespace {
 
-/// `rows` rows of `vectors` vectors of y = left · panel.
-template <int rows, int vectors>
+/// `rows` rows of `vectors` vectors of y = left · panel. `ahead`: how many floats before they are
+/// needed those of a panel that no cache holds are asked for; the weights of a single image come
+/// slower from memory than they are multiplied. (Where a panel is used again at once, asking costs
+/// a tenth of the time.)
+template <int rows, int vectors, int ahead = 0>
 inline void product(const float* left, Index left_group, Index depth, const float* panel, float* y,
                     Index y_group) {
   Vec sum[rows][vectors] = {};
@@ -15,7 +18,10 @@ inline void product(const float* left, Index left_group, Index depth, const floa
     for (int lane = 0; lane < lanes; ++lane, panel += vectors * lanes) {
       Vec right[vectors];
 #pragma GCC unroll 2
-      for (int v = 0; v < vectors; ++v) right[v] = load(panel + v * lanes);
+      for (int v = 0; v < vectors; ++v) {
+        right[v] = load(panel + v * lanes);
+        if constexpr (ahead > 0) __builtin_prefetch(panel + v * lanes + ahead);
+      }
 #pragma GCC unroll 24
       for (int r = 0; r < rows; ++r) {
         const float value = left[r * lanes + lane];
@@ -30,20 +36,44 @@ inline void product(const float* left, Index left_group, Index depth, const floa
     for (int v = 0; v < vectors; ++v) store(y + v * y_group + r * lanes, sum[r][v]);
 }
 
+constexpr int far = 1024;
+
 template <int vectors>
 void multiply_panels(Packed left, const float* panels, Index rows, Index depth, Index columns,
                      float* y, Index y_group) {
   constexpr int step = accumulators / vectors;
+  auto* f = rows <= step ? product<step, vectors, far> : product<step, vectors>;
   for (Index k = 0; k < columns; k += vectors * lanes, panels += depth * vectors * lanes)
     for (Index r = 0; r < rows; r += step)
-      product<step, vectors>(left.data + r * lanes, left.group, depth, panels,
-                             y + k / lanes * y_group + r * lanes, y_group);
+      f(left.data + r * lanes, left.group, depth, panels, y + k / lanes * y_group + r * lanes,
+        y_group);
 }
 
 void multiply(Packed left, const float* panels, Index rows, Index depth, Index columns, float* y,
               Index y_group) {
   auto f = columns % (2 * lanes) == 0 ? multiply_panels<2> : multiply_panels<1>;
   f(left, panels, rows, depth, columns, y, y_group);
+}
+
+/// `step` rows of one vector at a time, in turns while the panel is in the cache.
+template <int step>
+void multiply_rows(const float* left, const float* right, Index rows, Index depth,
+                   const float* bias, float* y, Index y_stride) {
+  float sums[step * lanes];
+  for (Index first = 0; first < rows; first += step) {
+    product<step, 1, far>(left + first * lanes, packed_few_rows * lanes, depth, right, sums, 0);
+    for (Index r = first; r < first + step && r < rows; ++r) {
+      const Vec sum = load(sums + (r - first) * lanes);
+      store(y + r * y_stride, bias != nullptr ? sum + load(bias) : sum);
+    }
+  }
+}
+
+void multiply_few(const float* left, const float* right, Index rows, Index depth, const float* bias,
+                  float* y, Index y_stride) {
+  constexpr int most = accumulators >= packed_few_rows ? packed_few_rows : 8;
+  auto f = rows <= 4 ? multiply_rows<4> : rows <= 8 ? multiply_rows<8> : multiply_rows<most>;
+  f(left, right, rows, depth, bias, y, y_stride);
 }
 
 /// `rows` rows of `vectors` vectors of y += leftᵀ · right.
@@ -93,6 +123,6 @@ void accumulate(Packed left, Packed right, Index depth, Index rows, Index column
 }  // namespace
 
 extern const PackedKernels packed;
-const PackedKernels packed{lanes, multiply, accumulate};
+const PackedKernels packed{lanes, multiply, multiply_few, accumulate};
 
 }  // namespace rondo::cpu::isa::RONDO_ISA

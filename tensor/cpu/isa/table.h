@@ -4,9 +4,10 @@
 // Files named kernels_*.cpp in this folder are compiled several times (cmake/library.cmake) with
 // RONDO_ISA set to generic, avx2 and avx512; each defines its functions in namespace isa::RONDO_ISA
 // and one table of pointers to them. They are plain loops over dense memory that the compiler
-// vectorises: no intrinsics, and nothing but local functions and templates of functors.h that are
-// inlined, since an inline function compiled for AVX-512 here must never be the copy that the
-// linker keeps for a file meant to run anywhere. That is also why nothing here throws by itself.
+// vectorises, or loops over vectors of its own (vec.h): no intrinsics, and nothing but local
+// functions and templates of functors.h that are inlined, since an inline function compiled for
+// AVX-512 here must never be the copy that the linker keeps for a file meant to run anywhere. That
+// is also why nothing here throws by itself.
 //
 // The choice is made once, by CPUID, when the CPU's backend is made; RONDO_ISA=generic|avx2|avx512
 // in the environment lowers it (for tests, and to reproduce another machine's bits).
@@ -88,6 +89,9 @@ struct Packed {
   std::int64_t group;
 };
 
+/// How many rows PackedKernels::multiply_few takes.
+inline constexpr std::int64_t packed_few_rows = 16;
+
 struct PackedKernels {
   int lanes;
   /// y (rows, columns) = left (rows, depth) · right, which lies in panels of two vectors (of one
@@ -95,6 +99,11 @@ struct PackedKernels {
   /// to the next multiple of 24 are read and written.
   void (*multiply)(Packed left, const float* right, std::int64_t rows, std::int64_t depth,
                    std::int64_t columns, float* y, std::int64_t y_group);
+  /// y (rows, lanes) = left (rows, depth) · right (depth, lanes) + bias? for at most
+  /// packed_few_rows rows. left is packed, between two vectors packed_few_rows rows, all of them
+  /// readable; rows of y are y_stride apart.
+  void (*multiply_few)(const float* left, const float* right, std::int64_t rows, std::int64_t depth,
+                       const float* bias, float* y, std::int64_t y_stride);
   /// y (rows, columns) += leftᵀ (depth, rows) · right (depth, columns); `first`: y = instead. y is
   /// dense.
   void (*accumulate)(Packed left, Packed right, std::int64_t depth, std::int64_t rows,

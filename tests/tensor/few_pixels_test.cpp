@@ -1,0 +1,106 @@
+// Convolutions of few pixels against plain loops in f64, and where they are used.
+
+#include "tensor/cpu/few_pixels.h"
+
+#include <cmath>
+
+#include "support/support.h"
+#include "tensor/backend.h"
+#include "tensor/cpu/reference.h"
+
+namespace rondo {
+namespace {
+
+constexpr MemoryFormat nhwc = MemoryFormat::channels_last;
+
+Tensor as(const Tensor& x, DType dtype, MemoryFormat format = MemoryFormat::contiguous) {
+  Tensor y = Tensor::empty(x.shape(), {.dtype = dtype, .format = format});
+  backend(x).copy(x, y);
+  return y;
+}
+
+struct Case {
+  std::int64_t n, c, h, w, k, r, s;
+  Conv2dParams params = {};
+
+  Dims y_shape() const {
+    const Conv2dParams& o = params;
+    return {n, k, (h + 2 * o.pad_h - o.dilation_h * (r - 1) - 1) / o.stride_h + 1,
+            (w + 2 * o.pad_w - o.dilation_w * (s - 1) - 1) / o.stride_w + 1};
+  }
+};
+
+class FewPixels : public ::testing::TestWithParam<Case> {};
+
+TEST_P(FewPixels, AgreesWithTheLoops) {
+  const Case& p = GetParam();
+  ASSERT_LE(p.n * p.y_shape()[2] * p.y_shape()[3], 16);
+  const Tensor x = randn({p.n, p.c, p.h, p.w}), w = randn({p.k, p.c, p.r, p.s}), b = randn({p.k});
+  const Tensor want = Tensor::empty(p.y_shape(), {.dtype = f64});
+  const Tensor y = Tensor::empty(p.y_shape(), {.format = nhwc});
+  const std::int64_t terms = p.c * p.r * p.s;
+  for (const Tensor& bias : {b, Tensor()}) {
+    cpu::reference::conv2d(as(x, f64), as(w, f64), bias.defined() ? as(bias, f64) : bias, want,
+                           p.params);
+    for (int use = 0; use < 4; ++use) {  // panels made, kept, read
+      cpu::few_pixels::conv2d(as(x, f32, nhwc), w, bias, y, p.params);
+      // Three standard deviations of a sum of rounded products of normal numbers.
+      EXPECT_TRUE(
+          test::all_close(as(y, f64), want,
+                          test::tolerance(f32, terms, 3 * std::sqrt(static_cast<double>(terms)))));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, FewPixels,
+    ::testing::Values(Case{1, 16, 1, 1, 16, 1, 1},                                  // a pixel
+                      Case{1, 64, 4, 4, 48, 3, 3, {.pad_h = 1, .pad_w = 1}},        // 16
+                      Case{3, 32, 2, 2, 32, 3, 3, {.pad_h = 1, .pad_w = 1}},        // images
+                      Case{1, 48, 8, 7, 80, 3, 3, {.stride_h = 2, .stride_w = 2}},  // 9
+                      Case{1, 16, 9, 5, 16, 3, 2, {.dilation_h = 3, .dilation_w = 2}},
+                      Case{2, 16, 3, 2, 32, 1, 3, {.pad_h = 0, .pad_w = 1}},
+                      Case{1, 16, 1, 2, 16, 2, 2, {.pad_h = 1, .pad_w = 2}},
+                      Case{5, 16, 2, 2, 16, 2, 2, {.stride_h = 2, .stride_w = 3}}));
+
+TEST(FewPixels, AreForSmallOutputsOfLargeWeights) {
+  cpu::Conv2dProblem p{.pass = cpu::Conv2dProblem::Pass::forward,
+                       .dtype = f32,
+                       .n = 1,
+                       .c = 512,
+                       .h = 4,
+                       .w = 4,
+                       .k = 512,
+                       .r = 3,
+                       .s = 3,
+                       .p = 4,
+                       .q = 4,
+                       .params = {.pad_h = 1, .pad_w = 1},
+                       .bias = false};
+  const auto with = [&](auto change) {
+    cpu::Conv2dProblem changed = p;
+    change(changed);
+    return cpu::few_pixels::suits(changed);
+  };
+  EXPECT_TRUE(cpu::few_pixels::suits(p));
+  EXPECT_FALSE(with([](auto& q) { q.n = 2; }));
+  EXPECT_FALSE(with([](auto& q) { q.dtype = bf16; }));
+  EXPECT_FALSE(with([](auto& q) { q.params.groups = 2; }));
+  EXPECT_FALSE(with([](auto& q) { q.c = 520; }));
+  EXPECT_FALSE(with([](auto& q) { q.k = 24; }));
+  EXPECT_FALSE(with([](auto& q) { q.c = q.k = 64; }));
+}
+
+TEST(FewPixels, NewWeightsGiveNewResults) {
+  const Tensor x = as(randn({1, 16, 1, 1}), f32, nhwc), w = randn({16, 16, 1, 1});
+  const Tensor y = Tensor::empty({1, 16, 1, 1}, {.format = nhwc});
+  for (int i = 0; i < 4; ++i) cpu::few_pixels::conv2d(x, w, {}, y, {});
+  const std::vector<float> before = y.to_vector();
+  backend(w).unary(UnaryOp::mul_scalar, w, w, {.alpha = 2});
+  w.bump_version();
+  cpu::few_pixels::conv2d(x, w, {}, y, {});
+  for (std::size_t i = 0; i < before.size(); ++i) EXPECT_EQ(y.to_vector()[i], 2 * before[i]);
+}
+
+}  // namespace
+}  // namespace rondo
