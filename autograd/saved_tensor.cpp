@@ -4,31 +4,46 @@
 
 namespace rondo {
 
-SavedTensor::SavedTensor(const Tensor& x) : tensor_(x), was_defined_(x.defined()) {
-  if (was_defined_) version_ = x.version();
+SavedTensor::SavedTensor(const Tensor& x) : was_defined_(x.defined()) {
+  if (!was_defined_) return;
+  save(x);
+  if (slot_) edge_ = gradient_edge(x);
 }
 
 SavedTensor::SavedTensor(const Tensor& y, OutputTag, int index)
-    : tensor_(y.alias()),
-      version_(y.version()),
-      was_defined_(true),
-      is_output_(true),
-      index_(index) {}
+    : was_defined_(true), is_output_(true), index_(index) {
+  save(y.alias());
+}
 
-Tensor SavedTensor::get(Node& owner) const {
+void SavedTensor::save(const Tensor& x) {
+  slot_ = CheckpointSlot::save(x);
+  if (slot_) return;
+  tensor_ = x;
+  version_ = x.version();
+}
+
+Tensor SavedTensor::elements(const char* owner) const {
   if (!was_defined_) return {};
   require<AutogradError>(
-      tensor_.defined(), "backward of ", owner.name(),
+      tensor_.defined() || slot_, "backward of ", owner,
       ": its saved tensors were freed by an earlier backward; pass retain_graph");
-  require<AutogradError>(tensor_.version() == version_, "backward of ", owner.name(),
-                         ": a saved tensor of shape ", tensor_.shape(),
-                         " was modified in place (it is at version ", tensor_.version(),
-                         ", version ", version_, " was saved)");
-  if (!is_output_) return tensor_;
-  Tensor y = tensor_.alias();
+  const CheckpointSlot::Kept kept =
+      slot_ ? slot_.restore() : CheckpointSlot::Kept{tensor_, version_};
+  require<AutogradError>(kept.tensor.version() == kept.version, "backward of ", owner,
+                         ": a saved tensor of shape ", kept.tensor.shape(),
+                         " was modified in place (it is at version ", kept.tensor.version(),
+                         ", version ", kept.version, " was saved)");
+  return kept.tensor;
+}
+
+Tensor SavedTensor::get(Node& owner) const {
+  const Tensor x = elements(owner.name());
+  const Edge place = is_output_ ? Edge{owner.shared_from_this(), index_} : edge_;
+  if (!place.node) return x;
+  Tensor y = x.alias();
   AutogradMeta& meta = autograd_meta(y);
-  meta.grad_fn = owner.shared_from_this();
-  meta.output = index_;
+  meta.grad_fn = place.node;
+  meta.output = place.output;
   return y;
 }
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "autograd/checkpoint.h"
 #include "autograd/node.h"
 #include "tensor/tensor.h"
 
@@ -30,11 +31,20 @@ class SavedTensor {
   /// The tensor as it was; undefined if it was undefined when saved. Throws AutogradError naming
   /// `owner`, shape and versions when it was modified or the graph was freed.
   Tensor get(Node& owner) const;
-  void reset() { tensor_ = {}; }
+  /// Its elements, without its place on the tape; throws the same.
+  Tensor elements(const char* owner) const;
+  void reset() {
+    tensor_ = {};
+    slot_.drop();
+  }
 
  private:
+  void save(const Tensor& x);
+
   Tensor tensor_;
   std::uint64_t version_ = 0;
+  CheckpointSlot slot_;  // instead of both, where a checkpoint will compute it again, …
+  Edge edge_;            // … and its place on the tape
   bool was_defined_ = false;
   bool is_output_ = false;
   int index_ = 0;

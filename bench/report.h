@@ -48,14 +48,16 @@ struct Workload {
   Tensor input, target;
 
   /// `hidden`: the width of "mlp".
-  Workload(const std::string& name, std::int64_t batch, std::int64_t hidden = 512) {
+  Workload(const std::string& name, std::int64_t batch, std::int64_t hidden = 512,
+           bool grad_checkpointing = false) {
     const bool imagenet = name == "resnet50";
     const std::int64_t classes = imagenet ? 1000 : 10, side = imagenet ? 224 : 32;
     if (name == "mlp") {
       model = nn::Mlp({.hidden = hidden});
     } else {
-      model = nn::make_model(
-          name, {.num_classes = classes, .stem = imagenet ? nn::Stem::imagenet : nn::Stem::cifar});
+      model = nn::make_model(name, {.num_classes = classes,
+                                    .stem = imagenet ? nn::Stem::imagenet : nn::Stem::cifar,
+                                    .grad_checkpointing = grad_checkpointing});
     }
     input = name == "mlp" ? randn({batch, 1, 28, 28})
                           : randn({batch, 3, side, side}).contiguous(MemoryFormat::channels_last);

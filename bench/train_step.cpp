@@ -30,7 +30,7 @@ struct Settings {
   std::int64_t batch = 128, hidden = 512, steps = 0;
   int threads = 0;
   double seconds = 10;
-  bool infer = false, graph = false;
+  bool infer = false, graph = false, grad_checkpointing = false;
 };
 
 /// Milliseconds of each step, the first ones (which make kernels and touch memory) left out unless
@@ -75,7 +75,7 @@ void quantize(nn::Module& model, const Tensor& x, const std::string& name) {
 int run(const Settings& s) {
   if (s.threads > 0) omp_set_num_threads(s.threads);
   manual_seed(1);
-  bench::Workload work(s.model, s.batch, s.hidden);
+  bench::Workload work(s.model, s.batch, s.hidden, s.grad_checkpointing);
   nn::AnyModule& model = work.model;
   const bool in_bytes = s.dtype == "i8";
   require(!in_bytes || (s.infer && s.device == "cpu"), "--dtype i8 is for --infer on the CPU");
@@ -162,6 +162,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--amp", s.amp, "f32 weights, forward under autocast to this type: bf16 or f16")
       ->check(CLI::IsMember({"bf16", "f16"}));
+  app.add_flag("--grad-checkpointing", s.grad_checkpointing,
+               "blocks compute their inside again in backward");
   app.add_flag("--infer", s.infer, "forward only, without a tape");
   app.add_option("--threads", s.threads, "OpenMP threads; 0: all")->check(CLI::NonNegativeNumber);
   app.add_option("--device", s.device, "cpu, cuda or cuda:N")->capture_default_str();

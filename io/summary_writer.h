@@ -55,6 +55,14 @@ class SummaryWriter {
   /// none is left.
   void add_histogram(const std::string& tag, const Tensor& x, std::int64_t step);
 
+  /// A picture, as PNG: (H, W), (1, H, W) or (3, H, W), grey or RGB, of any strides and device; u8,
+  /// or floating in [0, 1], of which 255 x is cut off to u8 as PyTorch does, what lies outside
+  /// being taken to the nearest end. Throws ShapeError, DTypeError, and Error for NaN.
+  void add_image(const std::string& tag, const Tensor& image, std::int64_t step);
+
+  /// Pictures (N, C, H, W), C 1 or 3, as one, eight in a row without gaps, the rest black.
+  void add_images(const std::string& tag, const Tensor& images, std::int64_t step);
+
   /// Markdown.
   void add_text(const std::string& tag, const std::string& text, std::int64_t step);
 

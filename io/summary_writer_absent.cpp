@@ -17,6 +17,8 @@ void SummaryWriter::check(const std::filesystem::path& folder) {
 SummaryWriter::~SummaryWriter() = default;
 void SummaryWriter::add_scalar(const std::string&, double, std::int64_t) {}
 void SummaryWriter::add_histogram(const std::string&, const Tensor&, std::int64_t) {}
+void SummaryWriter::add_image(const std::string&, const Tensor&, std::int64_t) {}
+void SummaryWriter::add_images(const std::string&, const Tensor&, std::int64_t) {}
 void SummaryWriter::add_text(const std::string&, const std::string&, std::int64_t) {}
 void SummaryWriter::add_graph(nn::Module&, const Tensor&) {}
 void SummaryWriter::flush() {}

@@ -2,6 +2,7 @@
 
 #include "nn/batch_norm.h"
 
+#include "autograd/checkpoint.h"
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/norm.h"
@@ -35,12 +36,14 @@ Tensor BatchNorm::operator()(const Tensor& x, const Fusion& fusion) {
 Tensor BatchNorm::run(const Tensor& x, const Fusion& fusion) {
   check(x);
   double momentum = options.momentum.value_or(0);
-  if (is_training() && num_batches_tracked.defined()) {
+  const bool counted = is_training() && is_recomputing();  // in the first run of a checkpoint
+  if (is_training() && !counted && num_batches_tracked.defined()) {
     backend(x).unary(UnaryOp::add_scalar, num_batches_tracked, num_batches_tracked, {.alpha = 1});
     num_batches_tracked.bump_version();
     if (!options.momentum) momentum = 1.0 / num_batches_tracked.item<double>();
   }
-  return batch_norm(x, weight, bias, running_mean, running_var,
+  return batch_norm(x, weight, bias, counted ? Tensor() : running_mean,
+                    counted ? Tensor() : running_var,
                     {.training = is_training() || !running_mean.defined(),
                      .momentum = momentum,
                      .eps = options.eps,

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/checkpoint.h"
 #include "nn/module.h"
 
 namespace rondo::nn {
@@ -65,9 +66,15 @@ class Sequential : public detail::ModuleVector {
     (push_back(std::move(modules)), ...);
   }
 
+  /// Whether each module's inside is computed again in backward instead of being kept
+  /// (autograd/checkpoint.h); the modules must then stay where they are until backward.
+  bool grad_checkpointing = false;
+
   Tensor forward(const Tensor& x) override {
     Tensor y = x;
-    for (AnyModule& module : *this) y = module(y);
+    for (AnyModule& module : *this)
+      y = grad_checkpointing ? checkpoint([&](const Tensor& in) { return module(in); }, y)
+                             : module(y);
     return y;
   }
 };

@@ -67,7 +67,7 @@ class Reader {
     for (Node* node : nodes_behind(last.node.get())) {
       GraphNode entry = describe(*node);
       for (const Edge& edge : node->edges)
-        if (edge.node) entry.inputs.push_back(graph[position(edge)].name);
+        if (edge.node) entry.inputs.push_back(name_of(graph, edge));
       positions_.emplace(node, graph.size());
       graph.push_back(std::move(entry));
     }
@@ -98,6 +98,11 @@ class Reader {
 
  private:
   std::size_t position(const Edge& edge) const { return positions_.at(edge.node.get()); }
+
+  std::string name_of(const std::vector<GraphNode>& graph, const Edge& edge) const {
+    const std::string& name = graph[position(edge)].name;
+    return edge.output == 0 ? name : concat(name, ":", edge.output);
+  }
 
   GraphNode describe(const Node& node) {
     GraphNode entry{.op = node.name()};

@@ -21,7 +21,7 @@ struct GraphArgument {
 struct GraphNode {
   std::string name;                 // unique; "layer1.0.conv1.conv2d", "layer1.0.add_2", "input"
   std::string op;                   // "conv2d", "parameter", "input"
-  std::vector<std::string> inputs;  // names
+  std::vector<std::string> inputs;  // names; "split:1" is the second output, as in TensorFlow
   std::vector<Dims> shapes;         // of its outputs
   // For trace alone:
   std::string scope = {};                     // the module that ran it: "layer1.0.conv1"

@@ -30,13 +30,13 @@ void Generator::manual_seed(std::uint64_t seed) {
 
 Generator::State Generator::state() const {
   std::lock_guard lock(mutex_);
-  return {seed_, next_stream_};
+  return {seed_, replay.shift == nullptr ? next_stream_ : replay.drawn};
 }
 
 void Generator::set_state(State state) {
   std::lock_guard lock(mutex_);
   seed_ = state.seed;
-  next_stream_ = state.next_stream;
+  (replay.shift == nullptr ? next_stream_ : replay.drawn) = state.next_stream;
 }
 
 Generator& default_generator() {

@@ -82,6 +82,7 @@ class Generator {
   /// A stream nobody else gets: each random kernel call takes one.
   Philox next();
   void manual_seed(std::uint64_t seed);
+  // On a thread with a Replayable, of what is counted there.
   State state() const;
   void set_state(State state);
 

@@ -10,6 +10,7 @@ namespace examples {
 struct Flags {
   std::string model = {}, dataset = {};
   std::string shortcut = "a";
+  bool grad_checkpointing = false;
   std::int64_t epochs = 12, batch = 128;
   double lr = 0.3, weight_decay = 5e-4;
   std::string optimizer = "sgd";

@@ -93,7 +93,8 @@ nn::AnyModule make_network(const Flags& flags, const data::ImageDataset& images)
                         {.num_classes = images.num_classes(),
                          .in_channels = images.channels(),
                          .in_features = images.channels() * images.height() * images.width(),
-                         .shortcut = flags.shortcut == "b" ? nn::Shortcut::b : nn::Shortcut::a});
+                         .shortcut = flags.shortcut == "b" ? nn::Shortcut::b : nn::Shortcut::a,
+                         .grad_checkpointing = flags.grad_checkpointing});
 }
 
 Weights read_weights(const std::string& path, Flags& flags, bool decides) {

@@ -8,9 +8,9 @@
 #include <fstream>
 #include <locale>
 
-#include "data/encode_png.h"
 #include "dist/host.h"
 #include "flags.h"
+#include "io/encode_png.h"
 #include "tensor/cuda.h"
 #include "tensor/version.h"
 #include "train/progress.h"
@@ -89,8 +89,7 @@ void write_report_of(const Flags& flags, nn::Module& model, const data::ImageDat
   report.class_names = test.class_names();
   for (const train::Judged& judged : report.judgement.worst)
     if (test.channels() == 1 || test.channels() == 3)
-      report.pictures.push_back(
-          data::encode_png(test.images().select(0, judged.index).contiguous()));
+      report.pictures.push_back(io::encode_png(test.images().select(0, judged.index).contiguous()));
   report.profile = result.profile;
   report.world_size = comm.world_size();
   report.overlap = result.overlap;

@@ -3,6 +3,7 @@
 // `#include <rondo/nn/conv2d.h>` in the source tree and in an installed copy alike.
 
 #include "autograd/autocast.h"
+#include "autograd/checkpoint.h"
 #include "autograd/engine.h"
 #include "autograd/grad_mode.h"
 #include "autograd/gradcheck.h"
@@ -27,7 +28,6 @@
 #include "data/cifar.h"
 #include "data/dataset.h"
 #include "data/download.h"
-#include "data/encode_png.h"
 #include "data/image.h"
 #include "data/image_folder.h"
 #include "data/image_ops.h"
@@ -59,6 +59,7 @@
 #include "dist/zero.h"
 #include "hub/pretrained.h"
 #include "io/checkpoint.h"
+#include "io/encode_png.h"
 #include "io/hash.h"
 #include "io/key_rules.h"
 #include "io/onnx.h"

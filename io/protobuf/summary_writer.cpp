@@ -10,8 +10,14 @@
 #include <numeric>
 #include <vector>
 
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
 #include "io/atomic_file.h"
+#include "io/encode_png.h"
 #include "nn/graph.h"
+#include "tensor/creation.h"
 #include "tensor/error.h"
 #include "tensorboard.pb.h"
 
@@ -92,6 +98,36 @@ tensorboard::Histogram histogram_of(const std::vector<double>& values) {
   return histogram;
 }
 
+/// (C, H, W) u8, dense on the CPU.
+Tensor pixels_of(const std::string& tag, const Tensor& image) {
+  Tensor x = image.detach().to(Device::cpu());
+  if (x.dim() == 2) x = x.unsqueeze(0);
+  require<ShapeError>(x.dim() == 3 && (x.size(0) == 1 || x.size(0) == 3) && x.numel() > 0,
+                      "SummaryWriter: image ", tag, " is ", image.shape(),
+                      ", but must be (H, W), (1, H, W) or (3, H, W)");
+  if (x.dtype() == u8) return x.contiguous();
+  require<DTypeError>(is_floating(x.dtype()), "SummaryWriter: image ", tag, " is ", x.dtype(),
+                      ", but must be u8 or floating");
+  const Tensor scaled = clamp(x.to(f32).contiguous(), 0, 1) * 255;
+  require(!any(isnan(scaled)).item<bool>(), "SummaryWriter: image ", tag, " has NaN in it");
+  return scaled.to(u8);
+}
+
+/// (N, C, H, W) as (C, rows H, columns W).
+Tensor grid_of(const std::string& tag, const Tensor& images) {
+  require<ShapeError>(images.dim() == 4 && images.numel() > 0, "SummaryWriter: images ", tag,
+                      " are ", images.shape(), ", but must be (N, C, H, W)");
+  const std::int64_t n = images.size(0), height = images.size(2), width = images.size(3);
+  const std::int64_t columns = std::min<std::int64_t>(n, 8), rows = (n + columns - 1) / columns;
+  Tensor grid = zeros({images.size(1), rows * height, columns * width},
+                      {.dtype = images.dtype(), .device = images.device()});
+  for (std::int64_t i = 0; i < n; ++i)
+    grid.narrow(1, i / columns * height, height)
+        .narrow(2, i % columns * width, width)
+        .copy_(images.select(0, i).detach());
+  return grid;
+}
+
 /// What makes a record's checksum differ from that of a record with checksums in it.
 std::uint32_t masked(std::uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8u; }
 
@@ -145,6 +181,21 @@ void SummaryWriter::add_histogram(const std::string& tag, const Tensor& x, std::
   Event event = event_at(step);
   *value_of(event, tag).mutable_histo() = histogram_of(values);
   write(event.SerializeAsString());
+}
+
+void SummaryWriter::add_image(const std::string& tag, const Tensor& image, std::int64_t step) {
+  const Tensor pixels = pixels_of(tag, image);
+  Event event = event_at(step);
+  tensorboard::Summary::Image& picture = *value_of(event, tag).mutable_image();
+  picture.set_height(static_cast<int>(pixels.size(1)));
+  picture.set_width(static_cast<int>(pixels.size(2)));
+  picture.set_colorspace(static_cast<int>(pixels.size(0)));
+  picture.set_encoded_image_string(encode_png(pixels));
+  write(event.SerializeAsString());
+}
+
+void SummaryWriter::add_images(const std::string& tag, const Tensor& images, std::int64_t step) {
+  add_image(tag, grid_of(tag, images), step);
 }
 
 void SummaryWriter::add_text(const std::string& tag, const std::string& text, std::int64_t step) {

@@ -76,6 +76,8 @@ CifarResNet::CifarResNet(CifarResNetOptions options)
   layer1 = make_stage(n, 16, 16, 1, options.shortcut);
   layer2 = make_stage(n, 16, 32, 2, options.shortcut);
   layer3 = make_stage(n, 32, 64, 2, options.shortcut);
+  for (Sequential* stage : {&layer1, &layer2, &layer3})
+    stage->grad_checkpointing = options.grad_checkpointing;
   apply([](Module& module) {
     if (auto* conv = dynamic_cast<Conv2d*>(&module)) {
       init::kaiming_normal_(

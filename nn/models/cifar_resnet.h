@@ -30,6 +30,8 @@ struct CifarResNetOptions {
   std::int64_t num_classes = 10;
   std::int64_t in_channels = 3;
   Shortcut shortcut = Shortcut::a;
+  /// Blocks compute their inside again in backward (Sequential::grad_checkpointing).
+  bool grad_checkpointing = false;
 };
 
 /// y = relu(bn2(conv2(relu(bn1(conv1(x))))) + shortcut(x)).

@@ -21,6 +21,7 @@ AnyModule make_model(std::string_view name, const ModelOptions& options) {
     throw Error(concat("unknown model \"", name, "\"; known are ", known));
   }
   if (name == "mlp") {
+    require(!options.grad_checkpointing, "mlp: grad_checkpointing is for models made of blocks");
     return Mlp({.in_features = options.in_features, .num_classes = options.num_classes});
   }
   std::int64_t depth = std::stoll(std::string(name.substr(6)));
@@ -28,13 +29,15 @@ AnyModule make_model(std::string_view name, const ModelOptions& options) {
     return CifarResNet({.depth = depth,
                         .num_classes = options.num_classes,
                         .in_channels = options.in_channels,
-                        .shortcut = options.shortcut});
+                        .shortcut = options.shortcut,
+                        .grad_checkpointing = options.grad_checkpointing});
   }
   return ResNet({.depth = depth,
                  .num_classes = options.num_classes,
                  .in_channels = options.in_channels,
                  .stem = options.stem,
-                 .zero_init_residual = options.zero_init_residual});
+                 .zero_init_residual = options.zero_init_residual,
+                 .grad_checkpointing = options.grad_checkpointing});
 }
 
 }  // namespace rondo::nn

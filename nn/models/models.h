@@ -19,11 +19,13 @@ struct ModelOptions {
   Stem stem = Stem::cifar;          // of resnet18 … resnet152
   Shortcut shortcut = Shortcut::a;  // of resnet20 … resnet110
   bool zero_init_residual = false;  // of resnet18 … resnet152
+  bool grad_checkpointing = false;  // of all but the MLP: memory for time, block by block
 };
 
 /// "mlp", "resnet20" … "resnet110" (CifarResNet), "resnet18" … "resnet152" (ResNet).
 const std::vector<std::string>& model_names();
-/// Throws Error listing the known names for any other.
+/// Throws Error listing the known names for any other, and where `options` asks of the MLP what it
+/// has not.
 AnyModule make_model(std::string_view name, const ModelOptions& options = {});
 
 }  // namespace rondo::nn

@@ -136,6 +136,8 @@ ResNet::ResNet(ResNetOptions options) : conv1(make_stem(options)), bn1(64) {
   layer2 = stage(1, 128, 2);
   layer3 = stage(2, 256, 2);
   layer4 = stage(3, 512, 2);
+  for (Sequential* blocks : {&layer1, &layer2, &layer3, &layer4})
+    blocks->grad_checkpointing = options.grad_checkpointing;
   fc = Linear(channels, options.num_classes);
   initialise(*this, options.zero_init_residual);
 }

@@ -29,6 +29,8 @@ struct ResNetOptions {
   Stem stem = Stem::imagenet;
   /// Starts each block as the identity by zeroing the last batch norm's weight (Goyal et al. 2017).
   bool zero_init_residual = false;
+  /// Blocks compute their inside again in backward (Sequential::grad_checkpointing).
+  bool grad_checkpointing = false;
 };
 
 /// Two 3x3 convolutions: y = relu(bn2(conv2(relu(bn1(conv1(x))))) + shortcut(x)).

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "autograd/checkpoint.h"
 #include "autograd/grad_mode.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/quantize.h"
@@ -49,7 +50,7 @@ FakeQuantize::FakeQuantize(const ObserverOptions& options)
 }
 
 Tensor FakeQuantize::forward(const Tensor& x) {
-  if (observer_enabled && (is_training() || !fake_quant_enabled)) observe(x);
+  if (observer_enabled && (is_training() || !fake_quant_enabled) && !is_recomputing()) observe(x);
   if (!fake_quant_enabled) return x;
   const Quantization q = quantization();
   return fake_quantize_per_tensor_affine(x, q.scale, q.zero_point, 0, 255);

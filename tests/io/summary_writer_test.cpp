@@ -9,7 +9,9 @@
 #include <fstream>
 #include <limits>
 #include <set>
+#include <span>
 
+#include "data/image.h"
 #include "nn/activation.h"
 #include "nn/containers.h"
 #include "nn/graph.h"
@@ -74,6 +76,60 @@ TEST(SummaryWriter, WritesTheBytesOfPyTorchs) {
   ASSERT_EQ(found.size(), wanted.size());
   for (std::size_t i = 0; i < wanted.size(); ++i)
     EXPECT_EQ(without_time(found[i]), golden(wanted[i])) << wanted[i];
+}
+
+/// A field of a protocol buffer with a length, which is less than 2^14.
+std::string field(int number, const std::string& bytes) {
+  std::string head(1, static_cast<char>(number << 3 | 2));
+  if (bytes.size() >= 128) head += static_cast<char>(bytes.size() % 128 | 128);
+  return head + static_cast<char>(bytes.size() >= 128 ? bytes.size() / 128 : bytes.size()) + bytes;
+}
+
+/// A picture's event, whose file is `png`.
+std::string picture_event(const std::string& png) {
+  const std::string image = std::string("\x08\x01\x10\x03\x18\x03", 6) + field(4, png);
+  return "\x10\x06" + field(5, field(1, field(1, "pictures") + field(4, image)));
+}
+
+std::string png_in(const std::string& event) {
+  return event.substr(event.find("\x89PNG"), std::string::npos);
+}
+
+std::string pixels_of(const std::string& png) {
+  const Tensor image = data::decode_image(std::as_bytes(std::span(png)), "memory");
+  return {reinterpret_cast<const char*>(image.data_ptr<std::uint8_t>()),
+          static_cast<std::size_t>(image.numel())};
+}
+
+TEST(SummaryWriter, PicturesAreThoseOfPyTorch) {
+  if (!data::has_image_decoders()) GTEST_SKIP() << "built without libjpeg and libpng";
+  const TemporaryFolder folder;
+  io::SummaryWriter writer(folder.path());
+  const Tensor picture = tensor<float>({0, .25f, 1, .999f, .5f, 1.5f, -.5f, .75f, .1f});
+  writer.add_image("pictures", picture.view({3, 1, 3}), 6);
+  Tensor nine = empty({9, 3, 1, 2}, {.dtype = u8});
+  for (int i = 0; i < 54; ++i) nine.data_ptr<std::uint8_t>()[i] = static_cast<std::uint8_t>(i);
+  writer.add_images("grid", nine, 0);
+  writer.add_image("grey", ones({2, 2}), 0);
+  const std::vector<std::string> found = records(writer.path());
+  ASSERT_EQ(found.size(), 4U);
+  EXPECT_EQ(picture_event("PNG"), golden("image"));
+  const std::string png = png_in(found[1]);
+  EXPECT_EQ(without_time(found[1]), picture_event(png));
+  EXPECT_EQ(pixels_of(png), golden("image_pixels"));
+  EXPECT_EQ(pixels_of(png_in(found[2])), golden("grid_pixels"));
+  EXPECT_EQ(pixels_of(png_in(found[3])), std::string(12, '\xff'));
+}
+
+TEST(SummaryWriter, RefusesWhatIsNoPicture) {
+  const TemporaryFolder folder;
+  io::SummaryWriter writer(folder.path());
+  EXPECT_ERROR(writer.add_image("p", zeros({2, 4, 4}), 0), ShapeError, "image p is [2, 4, 4]");
+  EXPECT_ERROR(writer.add_image("p", zeros({4, 4}, {.dtype = i32}), 0), DTypeError, "p is i32");
+  EXPECT_ERROR(writer.add_image("p", full({4, 4}, std::nan("")), 0), Error, "p has NaN in it");
+  EXPECT_ERROR(writer.add_images("p", zeros({3, 4, 4}), 0), ShapeError, "images p are [3, 4, 4]");
+  EXPECT_ERROR(writer.add_image("", zeros({4, 4}), 0), Error, "the tag is empty");
+  EXPECT_EQ(records(writer.path()).size(), 1U);
 }
 
 TEST(SummaryWriter, FramesRecordsAsTensorFlowDoes) {

@@ -50,6 +50,20 @@ TEST(Trace, OfTheIdentityIsTheInput) {
   EXPECT_EQ(found.output.node, 0);
 }
 
+struct Halves : nn::Module {
+  Tensor forward(const Tensor& x) override {
+    const Tensors parts = split(x, 2);
+    return parts[0] * parts[1];
+  }
+};
+
+TEST(GraphOf, NamesTheOutputOfANodeWithSeveral) {
+  Halves model;
+  const std::vector<nn::GraphNode> graph = nn::graph_of(model, zeros({4}));
+  ASSERT_EQ(graph.size(), 3u);
+  EXPECT_EQ(graph.back().inputs, (std::vector<std::string>{"split", "split:1"}));
+}
+
 struct Detached : nn::Module {
   Tensor forward(const Tensor& x) override { return x.detach() + 1.0; }
 };

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "data/encode_png.h"
+#include "io/encode_png.h"
 #include "support/errors.h"
 #include "support/files.h"
 #include "tensor/creation.h"
@@ -44,7 +44,7 @@ Report full_report() {
                              .probability = 0.99,
                              .probability_of_target = 0.01,
                              .loss = 4.605}};
-  report.pictures = {data::encode_png(zeros({3, 4, 4}, {.dtype = u8}))};
+  report.pictures = {io::encode_png(zeros({3, 4, 4}, {.dtype = u8}))};
   auto profiler = std::make_shared<Profiler>();
   {
     const auto recording = profiler->start();

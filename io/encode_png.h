@@ -8,10 +8,10 @@
 
 #include "tensor/tensor.h"
 
-namespace rondo::data {
+namespace rondo::io {
 
 /// The bytes of a PNG file of `image`, u8 (1, H, W) or (3, H, W), dense on the CPU: grey or RGB, 8
 /// bits a channel (torchvision.io.encode_png). Throws ShapeError, DTypeError, DeviceError.
 std::string encode_png(const Tensor& image);
 
-}  // namespace rondo::data
+}  // namespace rondo::io

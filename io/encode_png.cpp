@@ -1,7 +1,7 @@
 // The format: W3C, "Portable Network Graphics (PNG) Specification", www.w3.org/TR/png-3. A
 // signature, then chunks: a length, four letters, the bytes, and the CRC of letters and bytes.
 
-#include "data/encode_png.h"
+#include "io/encode_png.h"
 
 #include <zlib.h>
 
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rondo::data {
+namespace rondo::io {
 namespace {
 
 /// Four bytes, the highest first.
@@ -75,4 +75,4 @@ std::string encode_png(const Tensor& image) {
          chunk("IEND", "");
 }
 
-}  // namespace rondo::data
+}  // namespace rondo::io
