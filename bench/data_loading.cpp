@@ -144,6 +144,7 @@ int main(int argc, char** argv) try {
   std::int64_t batch = 128, images = 20000;
   int workers = 1;
   double seconds = 1, train_ms = 20;
+  bool loops_only = false;
   std::string json;
   CLI::App app("Images a second through the augmentation and the loader");
   app.add_option("--batch", batch, "images a batch")->check(CLI::PositiveNumber);
@@ -152,6 +153,7 @@ int main(int argc, char** argv) try {
       ->check(CLI::NonNegativeNumber);
   app.add_option("--seconds", seconds, "for each row")->check(CLI::PositiveNumber);
   app.add_option("--train-ms", train_ms, "pretended training step")->check(CLI::PositiveNumber);
+  app.add_flag("--loops-only", loops_only, "not the transform alone");
   app.add_option("--json", json, "write the rows to this file, or - for standard output");
   CLI11_PARSE(app, argc, argv);
   require(images >= batch, "--images ", images, " is less than --batch ", batch);
@@ -159,6 +161,7 @@ int main(int argc, char** argv) try {
   const auto set = make_images(images);
   std::vector<Row> rows;
   for (const auto format : {MemoryFormat::channels_last, MemoryFormat::contiguous}) {
+    if (loops_only) break;
     const std::string layout = format == MemoryFormat::channels_last ? " (NHWC)" : " (NCHW)";
     for (const auto& [name, steps] : lists()) {
       rows.push_back(

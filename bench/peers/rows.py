@@ -26,10 +26,6 @@ class Row:
     def unit(self):
         return {"memory": "MiB", "start_up": "s", "all_reduce": "ms"}.get(self.kind, "img/s")
 
-    @property
-    def less_is_better(self):
-        return self.unit != "img/s"
-
     def ratio(self, rondo, pytorch):
         """How many times as fast rondo is; for memory, what part of PyTorch's it takes."""
         return pytorch / rondo if self.kind in ("start_up", "all_reduce") else rondo / pytorch
@@ -62,7 +58,12 @@ ROWS = [
 
 def chosen(patterns):
     """Rows whose name begins with one of the comma-separated patterns: train, infer:resnet*:f32:1, …"""
-    rows = [row for row in ROWS if any(fnmatch.fnmatchcase(row.name, f"{p}*") for p in patterns.split(","))]
-    if not rows:
-        raise SystemExit(f"compare.py: --rows {patterns}: there are {', '.join(row.name for row in ROWS)}")
-    return rows
+    wanted = patterns.split(",")
+    for pattern in wanted:
+        if not any(matches(row, pattern) for row in ROWS):
+            raise SystemExit(f"compare.sh: --rows {pattern}: there are {', '.join(row.name for row in ROWS)}")
+    return [row for row in ROWS if any(matches(row, pattern) for pattern in wanted)]
+
+
+def matches(row, pattern):
+    return fnmatch.fnmatchcase(row.name, f"{pattern}*")
