@@ -178,7 +178,10 @@ Communicator::Job Communicator::broadcast_job(std::shared_ptr<void> keep, void* 
 Communicator::Job Communicator::broadcast_job(const Tensor& x, int root) {
   check_dense("broadcast", x);
   x.bump_version();
-  return broadcast_job(x.impl_ptr(), x.data_ptr(), bytes_of(x), root);
+  const Signature signature = signature_of("broadcast", x, {}, root);
+  Job job = broadcast_job(x.impl_ptr(), x.data_ptr(), bytes_of(x), root);
+  job.signature = signature;
+  return job;
 }
 Work Communicator::broadcast_async(const Tensor& x, int root) {
   if (!is_on_gpu("broadcast", x)) return start(broadcast_job(x, root));

@@ -205,7 +205,7 @@ class Communicator {
   Job reduce_scatter_job(const Tensor& out, const Tensor& x, ReduceOp op);
   Job reduce_job(const Tensor& x, int root, ReduceOp op);
   Job exchange_job(const char* what, const Tensors& from, const Tensors& to);
-  Work exchange_async(const char* what, const Tensors& from, const Tensors& to);
+  Work exchange_async(const char* what, const Tensors& from, const Tensors& to, int root = -1);
   void check_root_has_parts(const char* what, const Tensors& parts, int root) const;
   Job message_job(const Tensor& x, int peer, int tag, bool is_send);
   std::shared_ptr<Segment> share_segment(std::size_t bytes);

@@ -46,7 +46,8 @@ Communicator::Job Communicator::exchange_job(const char* what, const Tensors& fr
           .tag = tag};
 }
 
-Work Communicator::exchange_async(const char* what, const Tensors& from, const Tensors& to) {
+Work Communicator::exchange_async(const char* what, const Tensors& from, const Tensors& to,
+                                  int root) {
   Tensor any;
   for (const Tensors* list : {&from, &to}) {
     require<CommError>(std::ssize(*list) == world_size_, "rank ", rank_, ": ", what, ": ",
@@ -70,6 +71,7 @@ Work Communicator::exchange_async(const char* what, const Tensors& from, const T
   if (!any.defined() || !is_on_gpu(what, any)) {
     Job job = exchange_job(what, from, to);
     job.name = std::move(name);
+    job.signature.root = root;
     return start(std::move(job));
   }
   ++sequence_;
@@ -99,7 +101,8 @@ Work Communicator::gather_async(const Tensors& parts, const Tensor& x, int root)
   check_root_has_parts("gather", parts, root);
   check_dense("gather", x);
   const Tensors none(static_cast<std::size_t>(world_size_));
-  return exchange_async("gather", rank_ == root ? parts : none, only_for(root, x, world_size_));
+  return exchange_async("gather", rank_ == root ? parts : none, only_for(root, x, world_size_),
+                        root);
 }
 void Communicator::gather(const Tensors& parts, const Tensor& x, int root) {
   gather_async(parts, x, root).wait();
@@ -109,7 +112,8 @@ Work Communicator::scatter_async(const Tensor& x, const Tensors& parts, int root
   check_root_has_parts("scatter", parts, root);
   check_dense("scatter", x);
   const Tensors none(static_cast<std::size_t>(world_size_));
-  return exchange_async("scatter", only_for(root, x, world_size_), rank_ == root ? parts : none);
+  return exchange_async("scatter", only_for(root, x, world_size_), rank_ == root ? parts : none,
+                        root);
 }
 void Communicator::scatter(const Tensor& x, const Tensors& parts, int root) {
   scatter_async(x, parts, root).wait();

@@ -21,8 +21,11 @@ void CastHook::prepare(const std::vector<GradBucket>& buckets, Communicator& com
 
 std::vector<Work> CastHook::start(int, const GradBucket& bucket, Communicator& comm) {
   const Tensor& small = small_[bucket.index];
+  // Before the cast: 1 / n in 16 bits would make every gradient too large or too small by up to
+  // 0.2 %, for n = 3 as for n = 6. What flat holds is replaced in any case.
+  bucket.flat.mul_(scalar(1.0 / comm.world_size(),
+                          {.dtype = bucket.flat.dtype(), .device = bucket.flat.device()}));
   small.copy_(bucket.flat);
-  small.mul_(scalar(1.0 / comm.world_size(), {.dtype = dtype_, .device = small.device()}));
   return {all_reduce(comm, small)};
 }
 

@@ -108,6 +108,27 @@ TEST_P(HookTest, IsNearTheAverage) {
   }
 }
 
+// Rounding errors cancel over many elements; a factor that is rounded does not.
+TEST_P(HookTest, SixteenBitsAreOffToNeitherSide) {
+  for (const char* name : {"bf16", "fp16"}) {
+    on_ranks(GetParam(), [&](std::shared_ptr<Communicator> comm) {
+      auto hook = make_comm_hook(name);
+      auto buckets = some_buckets();
+      hook->prepare(buckets, *comm);
+      for (auto& bucket : buckets) {  // 1 … 2, the same on all ranks
+        auto* x = bucket.flat.data_ptr<float>();
+        for (std::int64_t i = 0; i < bucket.flat.numel(); ++i)
+          x[i] = 1 + static_cast<float>(i * 37 % 1009) / 1009;
+      }
+      double want = 0, got = 0;
+      for (auto& bucket : buckets) want += bucket.flat.to(f64).sum().item<double>();
+      average(*hook, buckets, *comm);
+      for (auto& bucket : buckets) got += bucket.flat.to(f64).sum().item<double>();
+      EXPECT_NEAR(got / want, 1, 5e-4) << name;
+    });
+  }
+}
+
 // Nothing is lost for ever: what has arrived and what the ranks still hold add up to all there was.
 TEST_P(HookTest, ErrorFeedbackKeepsWhatHasNotArrived) {
   for (const char* name : {"topk:0.05", "sign", "powersgd:1"}) {

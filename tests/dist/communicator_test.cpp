@@ -233,10 +233,29 @@ TEST(Communicator, RanksThatDoNotMeanTheSameAreTold) {
     EXPECT_THAT(told(n, [](auto& comm) { comm.reduce(ones({100}), 1); }),
                 either("reduce 1 (sum, 100 of f32, root 1)"));
     EXPECT_THAT(told(n, [](auto& comm) { comm.broadcast(ones({100}), 1); }),
-                either("broadcast 1 (400 bytes, root 1)"));
+                either("broadcast 1 (100 of f32, root 1)"));
     EXPECT_THAT(told(n, [](auto& comm) { comm.barrier(); }), either("barrier 1"));
-    EXPECT_THAT(told(n, [](auto& comm) { comm.gather({}, ones({3}), 0); }), either("gather 1"));
+    EXPECT_THAT(told(n, [](auto& comm) { comm.gather({}, ones({3}), 0); }),
+                either("gather 1 (root 0)"));
   }
+}
+
+TEST(Communicator, RanksThatMeanAnotherRootOrTypeAreTold) {
+  using Call = std::function<void(Communicator&)>;
+  auto told = [](const Call& call) {
+    return failure_of([&] { on_ranks(2, [&](auto comm) { call(*comm); }); });
+  };
+  auto own_parts = [](Communicator& comm) {
+    return Tensors(static_cast<std::size_t>(comm.world_size()), ones({3}));
+  };
+  EXPECT_THAT(told([&](auto& comm) { comm.gather(own_parts(comm), ones({3}), comm.rank()); }),
+              HasSubstr("calls gather 0 (root "));
+  EXPECT_THAT(told([&](auto& comm) { comm.scatter(ones({3}), own_parts(comm), comm.rank()); }),
+              HasSubstr("calls scatter 0 (root "));
+  EXPECT_THAT(told([](auto& comm) {
+                comm.broadcast(ones({100}, {.dtype = comm.rank() == 0 ? f32 : i32}));
+              }),
+              HasSubstr("(100 of i32, root 0)"));
 }
 
 TEST(Communicator, ARankThatFailsEndsTheOthersWaits) {

@@ -244,7 +244,7 @@ TEST(SharedMemory, RanksThatDoNotMeanTheSameAreTold) {
   });
   EXPECT_THAT(message, HasSubstr(" where rank "));
   EXPECT_THAT(message, HasSubstr("(sum, 100 of f32)"));
-  EXPECT_THAT(message, HasSubstr("(400 bytes, root 0)"));
+  EXPECT_THAT(message, HasSubstr("(100 of f32, root 0)"));
 }
 
 TEST(SharedMemory, RanksThatAskForDifferentMemoryAreTold) {
