@@ -11,10 +11,11 @@
 namespace rondo {
 namespace {
 
-/// The part whose function runs on this thread, innermost first; how it runs.
+/// The innermost part whose function runs on this thread, and how.
 struct Running {
   CheckpointedPart* part = nullptr;
-  bool again = false;
+  bool again = false;        // its second run
+  bool recomputing = false;  // the second run of this one or of one around it
 };
 thread_local Running running;
 
@@ -43,8 +44,10 @@ class CheckpointedPart : public std::enable_shared_from_this<CheckpointedPart> {
   }
 
   Tensors run(const Tensors& inputs) {
-    const Run scope({this, false});
-    return f_(inputs);
+    const Run scope({this, false, is_recomputing()});
+    Tensors outputs = f_(inputs);
+    draws_ = default_generator().state() != random_;
+    return outputs;
   }
 
   /// A saving of the first run.
@@ -95,14 +98,14 @@ class CheckpointedPart : public std::enable_shared_from_this<CheckpointedPart> {
     }
     const GradModeGuard recording(true);
     const Autocast as_at_first(autocast_);
-    const SameRandomNumbers numbers(random_);
-    const Run scope({this, true});
+    std::optional<SameRandomNumbers> numbers;
+    if (draws_) numbers.emplace(random_);
+    const Run scope({this, true, true});
     next_ = 0;
     f_(inputs);
     require<AutogradError>(next_ == entries_.size(),
-                           "checkpoint: run again in backward, the function "
-                           "saved ",
-                           next_, " tensors, but ", entries_.size(), " at first");
+                           "checkpoint: run again in backward, the function saved ", next_,
+                           " tensors, but ", entries_.size(), " at first");
   }
 
   /// default_generator as it was, for a scope.
@@ -123,6 +126,7 @@ class CheckpointedPart : public std::enable_shared_from_this<CheckpointedPart> {
   std::vector<SavedTensor> inputs_;
   std::vector<bool> wanted_;  // which inputs are on the tape
   Generator::State random_;
+  bool draws_ = false;
   AutocastTypes autocast_;
   std::vector<Entry> entries_;  // in the order of the savings
   std::size_t next_ = 0;        // of the second run
@@ -147,7 +151,7 @@ void CheckpointSlot::drop() {
   part_.reset();
 }
 
-bool is_recomputing() { return running.again; }
+bool is_recomputing() { return running.recomputing; }
 
 Tensors checkpoint(std::function<Tensors(const Tensors&)> f, const Tensors& inputs) {
   if (!GradMode::is_enabled()) return f(inputs);

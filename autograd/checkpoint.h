@@ -16,7 +16,9 @@
 // default_generator), runs under the same autocast, and batch norms do not count it among their
 // running statistics. What else f reads must not have changed; a parameter or an input that was
 // overwritten is an error, as without checkpoint, and so is a second run that saves other shapes or
-// another number of tensors. f and what it refers to must live until backward. What nodes keep
+// another number of tensors. f and what it refers to must live until backward, f itself may not run
+// a backward through what it computes, and where it draws random numbers no other thread should
+// draw from default_generator during that backward. What nodes keep
 // beside saved tensors (a mean for each channel, a target) stays.
 
 #include <cstddef>

@@ -157,12 +157,12 @@ void Communicator::reduce(const Tensor& x, int root, ReduceOp op) {
   run(reduce_job(x, root, op));
 }
 
-Communicator::Job Communicator::broadcast_job(std::shared_ptr<void> keep, void* data,
-                                              std::size_t bytes, int root) {
+Communicator::Job Communicator::broadcast_job(const Signature& signature,
+                                              std::shared_ptr<void> keep, void* data,
+                                              std::size_t bytes) {
+  const int root = signature.root;
   check_peer("broadcast", root);
   std::string name = title("broadcast");
-  Signature signature("broadcast", sequence_, static_cast<std::int64_t>(bytes));
-  signature.root = root;
   RingOptions ring = next_ring();
   return {.name = std::move(name),
           .begin =
@@ -178,10 +178,8 @@ Communicator::Job Communicator::broadcast_job(std::shared_ptr<void> keep, void* 
 Communicator::Job Communicator::broadcast_job(const Tensor& x, int root) {
   check_dense("broadcast", x);
   x.bump_version();
-  const Signature signature = signature_of("broadcast", x, {}, root);
-  Job job = broadcast_job(x.impl_ptr(), x.data_ptr(), bytes_of(x), root);
-  job.signature = signature;
-  return job;
+  return broadcast_job(signature_of("broadcast", x, {}, root), x.impl_ptr(), x.data_ptr(),
+                       bytes_of(x));
 }
 Work Communicator::broadcast_async(const Tensor& x, int root) {
   if (!is_on_gpu("broadcast", x)) return start(broadcast_job(x, root));
@@ -240,11 +238,16 @@ void Communicator::check_peer(const char* what, int peer) const {
 }
 
 std::string Communicator::broadcast_bytes(std::string bytes, int root) {
+  const auto signature = [&](std::size_t count) {
+    Signature s("broadcast", sequence_, static_cast<std::int64_t>(count));
+    s.root = root;
+    return s;
+  };
   auto size = std::make_shared<std::uint64_t>(bytes.size());
-  run(broadcast_job(size, size.get(), sizeof *size, root));
+  run(broadcast_job(signature(sizeof *size), size, size.get(), sizeof *size));
   auto data = std::make_shared<std::string>(std::move(bytes));
   data->resize(*size);
-  run(broadcast_job(data, data->data(), data->size(), root));
+  run(broadcast_job(signature(data->size()), data, data->data(), data->size()));
   return *data;
 }
 

@@ -200,11 +200,12 @@ class Communicator {
   bool all_reduce_now(const Tensor& x, ReduceOp op);
   Job all_reduce_job(const Tensor& x, ReduceOp op, AllReduce algorithm);
   Job broadcast_job(const Tensor& x, int root);
-  Job broadcast_job(std::shared_ptr<void> keep, void* data, std::size_t bytes, int root);
+  Job broadcast_job(const Signature& signature, std::shared_ptr<void> keep, void* data,
+                    std::size_t bytes);
   Job all_gather_job(const Tensor& out, const Tensor& x);
   Job reduce_scatter_job(const Tensor& out, const Tensor& x, ReduceOp op);
   Job reduce_job(const Tensor& x, int root, ReduceOp op);
-  Job exchange_job(const char* what, const Tensors& from, const Tensors& to);
+  Job exchange_job(const char* what, const Tensors& from, const Tensors& to, int root = -1);
   Work exchange_async(const char* what, const Tensors& from, const Tensors& to, int root = -1);
   void check_root_has_parts(const char* what, const Tensors& parts, int root) const;
   Job message_job(const Tensor& x, int peer, int tag, bool is_send);

@@ -25,8 +25,9 @@ std::size_t bytes_of_any(const Tensor& x) { return x.defined() ? bytes_of(x) : 0
 
 /// from[r], to[r]: dense or undefined.
 Communicator::Job Communicator::exchange_job(const char* what, const Tensors& from,
-                                             const Tensors& to) {
-  const Signature signature(what, sequence_);
+                                             const Tensors& to, int root) {
+  Signature signature(what, sequence_);
+  signature.root = root;
   const int tag = next_ring().tag;
   return {.begin =
               [=, this](Scratch&) {
@@ -69,9 +70,8 @@ Work Communicator::exchange_async(const char* what, const Tensors& from, const T
   }
   std::string name = title(what);
   if (!any.defined() || !is_on_gpu(what, any)) {
-    Job job = exchange_job(what, from, to);
+    Job job = exchange_job(what, from, to, root);
     job.name = std::move(name);
-    job.signature.root = root;
     return start(std::move(job));
   }
   ++sequence_;

@@ -14,7 +14,7 @@ import measure
 import rows
 
 
-def parse(arguments):
+def parse():
     parser = argparse.ArgumentParser(prog="compare.sh", description=__doc__)
     parser.add_argument("--rows", default="*", help="which, by how their names begin: train,infer:resnet20 (all)")
     parser.add_argument("--models", help="instead: training (or --infer) of these, comma-separated, by the flags below")
@@ -27,7 +27,7 @@ def parse(arguments):
     parser.add_argument("--rounds", type=int, default=5, help="pairs of measurements")
     parser.add_argument("--mpirun", default=measure.MPIRUN, help="what starts ranks")
     parser.add_argument("--json", metavar="FILE", help="everything that was measured; - is standard output")
-    return parser.parse_args(arguments)
+    return parser.parse_args()
 
 
 def compare(row, args):
@@ -69,8 +69,8 @@ def table(results, out):
         )
 
 
-def main(arguments=None):
-    args = parse(arguments)
+def main():
+    args = parse()
     if args.models:
         kind = "infer" if args.infer else "train"
         wanted = [rows.Row(kind, model, args.dtype, args.batch) for model in args.models.split(",")]

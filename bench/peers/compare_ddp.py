@@ -8,18 +8,14 @@ import json
 import pathlib
 import shlex
 import statistics
-import subprocess
 import sys
 
-HERE = pathlib.Path(__file__).resolve().parent
-BIN = HERE.parent.parent / "build" / "bin"
+from measure import BIN, HERE, MPIRUN, Failed
+from measure import run as measure
 
 
 def run(command):
-    done = subprocess.run([str(c) for c in command] + ["--json", "-"], stdout=subprocess.PIPE, check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"compare_ddp.py: failed: {' '.join(map(str, command))}")
-    return json.loads(done.stdout.splitlines()[-1])
+    return measure([*command, "--json", "-"])[0]
 
 
 def compare(model, args):
@@ -46,10 +42,13 @@ def main():
     parser.add_argument("--ranks", default="2")
     parser.add_argument("--seconds", default="10", help="of each measurement")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--mpirun", default="mpirun --bind-to none", help="the command up to -np")
+    parser.add_argument("--mpirun", default=MPIRUN, help="the command up to -np")
     parser.add_argument("--json", metavar="FILE", help="everything that was measured")
     args = parser.parse_args()
-    rows = [compare(model, args) for model in args.models.split(",")]
+    try:
+        rows = [compare(model, args) for model in args.models.split(",")]
+    except Failed as failure:
+        raise SystemExit(f"compare_ddp.sh: {failure}") from failure
     print(f"\n{args.dtype}, batch {args.batch}, {args.ranks} ranks with one thread each, median of {args.rounds} rounds, img/s\n")
     print("| model | rondo | PyTorch DDP, gloo | ratio | one process, as many threads | ratio |\n| --- | --- | --- | --- | --- | --- |")
     for r in rows:

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "autograd/checkpoint.h"
 #include "autograd/ops/matmul.h"
 #include "dist/comm_hook.h"
 #include "support/ddp_checks.h"
@@ -24,6 +25,16 @@ TEST_P(DdpTest, EqualsOneProcess) {
   on_ranks(GetParam(), [](auto comm) {
     test::check_equals_one_process<test::TinyMlp>(comm, {20}, f64, 1e-12, small);
     test::check_equals_one_process<test::TinyMlp>(comm, {20}, f32, 1e-6, {});
+  });
+}
+struct CheckpointedMlp : test::TinyMlp {
+  Tensor forward(const Tensor& x) override {
+    return checkpoint([this](const Tensor& in) { return TinyMlp::forward(in); }, x);
+  }
+};
+TEST_P(DdpTest, WithACheckpoint) {
+  on_ranks(GetParam(), [](auto comm) {
+    test::check_equals_one_process<CheckpointedMlp>(comm, {20}, f64, 1e-12, small);
   });
 }
 TEST_P(DdpTest, Overlap) { on_ranks(GetParam(), test::check_overlap); }

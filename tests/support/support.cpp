@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "tensor/backend.h"
+
 namespace rondo::test {
 
 double tolerance(DType dtype, std::int64_t length, double scale) {
@@ -25,6 +27,12 @@ double tolerance(DType dtype, std::int64_t length, double scale) {
     }
   }
   return ::testing::AssertionSuccess();
+}
+
+Tensor as(const Tensor& x, DType dtype, MemoryFormat format) {
+  Tensor y = Tensor::empty(x.shape(), {.dtype = dtype, .format = format});
+  backend(x).copy(x, y);
+  return y;
 }
 
 ::testing::AssertionResult identical(const Tensor& a, const Tensor& b) {

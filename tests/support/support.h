@@ -1,5 +1,5 @@
 #pragma once
-// What tests share: tolerances by dtype and reduction length, comparison of tensors.
+// What tests share: tolerances by dtype and reduction length, comparison and copies of tensors.
 
 #include <gtest/gtest.h>
 
@@ -17,6 +17,9 @@ double tolerance(DType dtype, std::int64_t length = 1, double scale = 1);
 /// NaN equal to NaN, and shapes and dtypes agree.
 ::testing::AssertionResult all_close(const Tensor& a, const Tensor& b, double atol,
                                      double rtol = 0);
+
+/// A dense copy of x in `dtype` and `format`, past the tape.
+Tensor as(const Tensor& x, DType dtype, MemoryFormat format = MemoryFormat::contiguous);
 
 /// Bit for bit.
 ::testing::AssertionResult identical(const Tensor& a, const Tensor& b);

@@ -11,13 +11,9 @@
 namespace rondo {
 namespace {
 
-constexpr MemoryFormat nhwc = MemoryFormat::channels_last;
+using test::as;
 
-Tensor as(const Tensor& x, DType dtype, MemoryFormat format = MemoryFormat::contiguous) {
-  Tensor y = Tensor::empty(x.shape(), {.dtype = dtype, .format = format});
-  backend(x).copy(x, y);
-  return y;
-}
+constexpr MemoryFormat nhwc = MemoryFormat::channels_last;
 
 struct Case {
   std::int64_t n, c, h, w, k, r, s;

@@ -12,6 +12,7 @@ namespace rondo {
 namespace {
 
 using test::all_close;
+using test::as;
 using test::tolerance;
 
 /// For a sum of `terms` products of two normals. Partial sums grow like sqrt(terms), and so does
@@ -21,11 +22,6 @@ double sum_tolerance(DType dtype, std::int64_t terms) {
   return tolerance(dtype, terms, dtype == f32 ? std::max(3.0, std::sqrt(double(terms))) : 3);
 }
 
-Tensor as(const Tensor& x, DType dtype, MemoryFormat format = MemoryFormat::contiguous) {
-  Tensor y = Tensor::empty(x.shape(), {.dtype = dtype, .format = format});
-  backend(x).copy(x, y);
-  return y;
-}
 Tensor transposed(const Tensor& x) {
   return x.as_view({x.size(0), x.size(2), x.size(1)}, {x.stride(0), x.stride(2), x.stride(1)},
                    x.storage_offset());

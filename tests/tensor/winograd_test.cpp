@@ -14,15 +14,10 @@ namespace rondo {
 namespace {
 
 using test::all_close;
+using test::as;
 using test::tolerance;
 
 constexpr MemoryFormat nhwc = MemoryFormat::channels_last;
-
-Tensor as(const Tensor& x, DType dtype, MemoryFormat format = MemoryFormat::contiguous) {
-  Tensor y = Tensor::empty(x.shape(), {.dtype = dtype, .format = format});
-  backend(x).copy(x, y);
-  return y;
-}
 
 /// A convolution 3x3 and its three results in f64 by the loops.
 struct Case {
