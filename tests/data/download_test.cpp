@@ -77,7 +77,8 @@ TEST_F(Obtain, FilesBecomeAFolder) {
 }
 
 TEST_F(Obtain, AFailureLeavesNoSet) {
-  set_.files[0].checksum[0] ^= 1;
+  char& digit = set_.files[0].checksum[0];
+  digit = digit == '0' ? '1' : '0';
   EXPECT_THAT(message_of<IoError>([&] { obtain(set_, cache_); }), HasSubstr("checksum"));
   EXPECT_TRUE(visible().empty());
 
