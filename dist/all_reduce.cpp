@@ -24,8 +24,8 @@ namespace rondo::dist {
 namespace {
 
 /// Of a signature: ranks that ask for different ways would not meet.
-std::int32_t way_of(AllReduce algorithm) {
-  return algorithm == AllReduce::automatic ? -1 : static_cast<std::int32_t>(algorithm);
+std::int8_t way_of(AllReduce algorithm) {
+  return algorithm == AllReduce::automatic ? -1 : static_cast<std::int8_t>(algorithm);
 }
 
 /// What the ranks' memory does where there is any.

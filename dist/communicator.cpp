@@ -82,9 +82,10 @@ RingOptions Communicator::next_ring() {
 
 Signature Communicator::signature_of(const char* what, const Tensor& x, std::optional<ReduceOp> op,
                                      int root) const {
-  Signature signature(what, sequence_, x.numel());
-  signature.dtype = static_cast<std::int32_t>(x.dtype());
-  if (op) signature.op = static_cast<std::int32_t>(*op);
+  Signature signature(what, sequence_);
+  signature.set_shape(x.shape());
+  signature.dtype = static_cast<std::int8_t>(x.dtype());
+  if (op) signature.op = static_cast<std::int8_t>(*op);
   signature.root = root;
   return signature;
 }
@@ -223,11 +224,11 @@ void Communicator::barrier() {
 
 void Communicator::open_side_channel(const SideChannelOptions& options) {
   const std::uint64_t sequence = sequence_;
-  set_watch([channel = std::make_shared<SideChannel>(*this, options)] { return channel->ended(); });
+  set_watch(std::make_shared<SideChannel>(*this, options));
   sequence_ = sequence;
 }
 
-void Communicator::set_watch(std::function<std::string()> watch) {
+void Communicator::set_watch(std::shared_ptr<Watch> watch) {
   watch_ = std::move(watch);
   progress_->set_watch(watch_, group_.empty());  // the world alone tells what all would tell
 }
@@ -239,7 +240,8 @@ void Communicator::check_peer(const char* what, int peer) const {
 
 std::string Communicator::broadcast_bytes(std::string bytes, int root) {
   const auto signature = [&](std::size_t count) {
-    Signature s("broadcast", sequence_, static_cast<std::int64_t>(count));
+    Signature s("broadcast", sequence_);
+    s.set_shape({static_cast<std::int64_t>(count)});
     s.root = root;
     return s;
   };

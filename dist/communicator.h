@@ -59,6 +59,7 @@ class Progress;
 class Segment;
 struct SideChannelOptions;
 class Tuner;
+class Watch;
 
 class Communicator {
  public:
@@ -143,8 +144,8 @@ class Communicator {
   /// From here on connections beside the messages tell which ranks have ended, for worlds of
   /// several machines (dist/side_channel.h). dist::init calls it. Collective.
   void open_side_channel(const SideChannelOptions& options);
-  /// Says of a rank that it has ended; empty while all are there. Null where nobody knows.
-  const std::function<std::string()>& watch() const { return watch_; }
+  /// Hears of ranks that have ended. Null where nobody does.
+  const std::shared_ptr<Watch>& watch() const { return watch_; }
   /// Memory for what will be communicated, DDP's buckets: where the ranks share memory, all of them
   /// can read and write it, and an all-reduce of a tensor that lies there copies nothing. Zeros
   /// there, uninitialised elsewhere. Collective: all ranks ask for the same, in the same order.
@@ -211,7 +212,7 @@ class Communicator {
   Job message_job(const Tensor& x, int peer, int tag, bool is_send);
   std::shared_ptr<Segment> share_segment(std::size_t bytes);
   bool can_read_peers(const PeerMemory& peers);
-  void set_watch(std::function<std::string()> watch);
+  void set_watch(std::shared_ptr<Watch> watch);
   InPlace in_place(const Signature& signature, const Tensor& x,
                    std::function<std::unique_ptr<Operation>()> otherwise) const;
   RingOptions next_ring();
@@ -237,7 +238,7 @@ class Communicator {
   std::shared_ptr<Progress> progress_;
   std::shared_ptr<NodeMemory> memory_;
   bool wants_memory_ = false;
-  std::function<std::string()> watch_;
+  std::shared_ptr<Watch> watch_;
   std::unique_ptr<Tuner> tuner_;
   std::shared_ptr<DeviceCollectives> gpu_;
 };

@@ -7,6 +7,7 @@
 #include "autograd/engine.h"
 #include "autograd/grad_mode.h"
 #include "autograd/ops/arithmetic.h"
+#include "dist/dense.h"
 #include "dist/device_collectives.h"
 #include "dist/model_check.h"
 #include "tensor/creation.h"
@@ -158,8 +159,7 @@ void DistributedDataParallel::launch(Bucket& bucket) {
   NoGradGuard no_grad;
   const auto index = static_cast<std::size_t>(&bucket - buckets_.data());
   const Tensor& g = bucket.gradients;
-  if (accumulate_ > 1 && !has_joined_)
-    g.mul_(scalar(1.0 / accumulate_, {.dtype = g.dtype(), .device = g.device()}));
+  if (accumulate_ > 1 && !has_joined_) scale(g, 1.0 / accumulate_);
   const bool is_last = index + 1 == buckets_.size();
   if (is_last) losses_.write(flags_place(), accumulate_, has_joined_);
   const Communicator::Label label(*comm_, bucket.label);
@@ -280,10 +280,7 @@ void DistributedDataParallel::divide_by_active() {
   const double active = n * flags_place().narrow(0, n, n).to(f64).sum().item<double>();
   const double all = static_cast<double>(n), rounded = std::round(active);
   if (rounded == all || rounded == 0) return;
-  for (const Bucket& bucket : buckets_) {
-    const Tensor& g = bucket.gradients;
-    g.mul_(scalar(all / rounded, {.dtype = g.dtype(), .device = g.device()}));
-  }
+  for (const Bucket& bucket : buckets_) scale(bucket.gradients, all / rounded);
 }
 
 void DistributedDataParallel::accumulate(int k) {

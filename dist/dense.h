@@ -20,6 +20,13 @@ inline void copy_elements(const Tensor& x, const Tensor& y) {
                   y.as_view({y.numel()}, {1}, y.storage_offset()));
 }
 
+/// x becomes factor x. Unlike a tensor that x would be multiplied by, the factor is not rounded to
+/// x's dtype: 1/3 in bf16 is 0.2 % too large.
+inline void scale(const Tensor& x, double factor) {
+  x.bump_version();
+  backend(x).unary(UnaryOp::mul_scalar, x, x, {.alpha = factor});
+}
+
 inline std::size_t bytes_of(const Tensor& x) { return static_cast<std::size_t>(x.nbytes()); }
 
 }  // namespace rondo::dist

@@ -1,7 +1,9 @@
 // The collectives in which each rank has something of its own for others: a tensor to and from
 // each.
 
+#include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "dist/algorithms/exchange.h"
 #include "dist/communicator.h"
@@ -21,6 +23,14 @@ Tensors only_for(int rank, const Tensor& x, int world_size) {
 /// What lies in a defined tensor; nothing else is sent.
 std::size_t bytes_of_any(const Tensor& x) { return x.defined() ? bytes_of(x) : 0; }
 
+Contents contents_of(const Tensor& x) {
+  Contents contents;
+  contents.dtype = static_cast<std::int64_t>(x.dtype());
+  contents.dims = x.dim();
+  std::ranges::copy(x.shape(), contents.sizes);
+  return contents;
+}
+
 }  // namespace
 
 /// from[r], to[r]: dense or undefined.
@@ -29,20 +39,27 @@ Communicator::Job Communicator::exchange_job(const char* what, const Tensors& fr
   Signature signature(what, sequence_);
   signature.root = root;
   const int tag = next_ring().tag;
+  const auto parcels = std::make_shared<std::vector<Parcel>>(from.size());
   return {.begin =
               [=, this](Scratch&) {
-                std::vector<Parcel> parcels;
                 for (std::size_t r = 0; r < from.size(); ++r) {
-                  Parcel parcel{.send_bytes = bytes_of_any(to[r]),
-                                .recv_bytes = bytes_of_any(from[r])};
-                  if (parcel.send_bytes > 0) parcel.send = to[r].data_ptr();
-                  if (parcel.recv_bytes > 0) parcel.recv = from[r].data_ptr();
-                  parcels.push_back(parcel);
+                  Parcel& parcel = (*parcels)[r];
+                  parcel.send_bytes = bytes_of_any(to[r]);
+                  parcel.recv_bytes = bytes_of_any(from[r]);
+                  if (parcel.send_bytes > 0) {
+                    parcel.send = to[r].data_ptr();
+                    parcel.sent = contents_of(to[r]);
+                  }
+                  if (parcel.recv_bytes > 0) {
+                    parcel.recv = from[r].data_ptr();
+                    parcel.wanted = contents_of(from[r]);
+                  }
                 }
-                const Parcel& own = parcels[static_cast<std::size_t>(rank_)];
+                const Parcel& own = (*parcels)[static_cast<std::size_t>(rank_)];
                 if (own.recv_bytes > 0) std::memmove(own.recv, own.send, own.recv_bytes);
-                return exchange(*transport_, std::move(parcels), tag);
+                return exchange(*transport_, parcels, tag);
               },
+          .keep = parcels,
           .signature = signature,
           .tag = tag};
 }

@@ -52,6 +52,7 @@ std::shared_ptr<Transport> make_transport(const std::string& backend) {
 
 std::shared_ptr<Communicator> init(const InitOptions& options) {
   const auto side_channel = SideChannelOptions::from_environment();  // wrong anywhere, wrong here
+  set_world({});  // before MPI is told what to do at exit: Note in dist/world.h
   auto transport = make_transport(options.backend);
   set_world({.transport = transport, .watch = nullptr, .recorder = nullptr});
   CommunicatorOptions chosen = options.communicator;

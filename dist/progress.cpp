@@ -14,7 +14,9 @@ namespace {
 constexpr auto watch_every = std::chrono::milliseconds(20);
 constexpr auto look_every = std::chrono::milliseconds(100);  // while nothing is waited for
 constexpr auto launcher_time =
-    std::chrono::milliseconds(200);                  // to end the ranks of an aborted job
+    std::chrono::milliseconds(200);  // to end the ranks of an aborted job
+constexpr std::chrono::nanoseconds most_for_others =
+    std::chrono::seconds(2);                         // to say which rank is missing
 constexpr auto nap = std::chrono::microseconds(50);  // of the background thread
 
 std::string seconds(std::chrono::nanoseconds t) {
@@ -85,13 +87,13 @@ void Progress::complete(WorkState& work, std::string error) {
 // operations, and the flags that others read are written under the lock.
 bool Progress::poll(std::unique_lock<std::mutex>& lock, WorkState& work) {
   Poll result = Poll::idle;
-  std::string error = broken_;
+  std::string error = broken_, news;
   bool is_first = !work.begun;
   if (is_first && error.empty() && work.ready) {
     try {
       if (!work.ready()) return false;
     } catch (const std::exception& e) {
-      error = describe_failure(work.rank, work.label, e.what());
+      error = news = describe_failure(work.rank, work.label, e.what());
     }
   }
   if (is_first) {
@@ -108,20 +110,24 @@ bool Progress::poll(std::unique_lock<std::mutex>& lock, WorkState& work) {
       result = work.operation ? work.operation->poll() : Poll::done;
       if (result == Poll::done && work.finish) work.finish();
     } catch (const std::exception& e) {
-      error = describe_failure(work.rank, work.label, e.what());
+      error = news = describe_failure(work.rank, work.label, e.what());
     }
     lock.lock();
     if (error.empty() && result == Poll::idle && work.operation) {
       const auto now = Clock::now();
-      if (const std::string ended = ended_peer(now); !ended.empty()) {
-        error = describe_failure(work.rank, work.label, ended.c_str());
-      } else if (now - work.start_time > options_.timeout) {
+      if (const std::string heard = bad_news(now); !heard.empty()) {
+        error = describe_failure(work.rank, work.label, heard);
+      } else if (is_late(work, now)) {
+        const int missing = work.operation->missing();
         error = describe_late(work.rank, work.label, work.operation->waiting_for());
+        news = missing < 0 ? error
+                           : concat("rank ", missing, " has not called ", work.label, " for ",
+                                    seconds(options_.timeout));
       }
     }
   }
   if (!error.empty()) {
-    if (broken_.empty()) broken_ = error;
+    break_down(error, news);
     complete(work, std::move(error));
     return true;
   }
@@ -224,7 +230,13 @@ void Progress::wait(WorkState& work, std::chrono::nanoseconds timeout) {
   if (!work.error.empty()) throw CommError(work.error);
 }
 
-void Progress::set_watch(std::function<std::string()> watch, bool while_idle) {
+void Progress::break_down(const std::string& error, const std::string& news) {
+  if (!broken_.empty()) return;
+  broken_ = error;
+  if (watch_ != nullptr && !news.empty()) watch_->tell(news);
+}
+
+void Progress::set_watch(std::shared_ptr<Watch> watch, bool while_idle) {
   {
     std::lock_guard lock(mutex_);
     watch_ = std::move(watch);
@@ -233,22 +245,30 @@ void Progress::set_watch(std::function<std::string()> watch, bool while_idle) {
   has_work_for_background_.notify_one();
 }
 
-std::string Progress::ended_peer(Clock::time_point now) {
+std::string Progress::bad_news(Clock::time_point now) {
   if (!watch_ || now - last_watched_ < watch_every) return {};
   last_watched_ = now;
-  const std::string ended = watch_();
+  if (std::string failed = watch_->failed(); !failed.empty()) return failed;
+  std::string ended = watch_->ended();
   if (ended.empty()) return {};
   if (first_ended_ == Clock::time_point{}) first_ended_ = now;
   return now - first_ended_ > launcher_time ? ended : std::string();
 }
 
+bool Progress::is_late(const WorkState& work, Clock::time_point now) const {
+  const bool asks_others =
+      work.operation->missing() < 0 && watch_ != nullptr && watch_->tells_others();
+  const auto moment = std::min(options_.timeout, most_for_others);
+  return now - work.start_time > (asks_others ? options_.timeout + moment : options_.timeout);
+}
+
 void Progress::look_around() {
   if (has_turn_ || !broken_.empty()) return;  // who polls will say it
-  const std::string ended = ended_peer(Clock::now());
-  if (ended.empty()) return;
+  const std::string heard = bad_news(Clock::now());
+  if (heard.empty()) return;
   looks_around_ = false;
   std::fprintf(stderr, "warning: rank %d: %s; the next collective will fail\n",
-               options_.transport->rank(), ended.c_str());
+               options_.transport->rank(), heard.c_str());
   std::fflush(stderr);
 }
 
@@ -266,7 +286,7 @@ void Progress::return_turn(const std::string& error, std::shared_ptr<void> keep)
   if (waiters_ > 0) changed_.notify_all();
   if (is_its_turn()) has_work_for_background_.notify_one();
   if (error.empty()) return;
-  broken_ = error;
+  break_down(error, error);
   WorkState given_up;
   given_up.keep = std::move(keep);
   keep_for_ever(given_up, std::exchange(scratch_, std::make_shared<Scratch>()));
@@ -283,7 +303,7 @@ std::string Progress::poll_to_end(Operation& operation) {
     const auto now = Clock::now();  // not read by the many that are over before
     if (deadline == Clock::time_point{}) deadline = now + options_.timeout;
     if (now > deadline) return operation.waiting_for();
-    if (const std::string ended = ended_peer(now); !ended.empty()) throw CommError(ended);
+    if (const std::string heard = bad_news(now); !heard.empty()) throw CommError(heard);
     {
       std::unique_lock lock(mutex_);
       bool moved = false;
@@ -299,7 +319,8 @@ std::string Progress::describe_late(int rank, const std::string& label,
                 " of waiting for ", what);
 }
 
-std::string Progress::describe_failure(int rank, const std::string& label, const char* what) {
+std::string Progress::describe_failure(int rank, const std::string& label,
+                                       const std::string& what) {
   return concat("rank ", rank, ": ", label, " failed: ", what);
 }
 

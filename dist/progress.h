@@ -23,6 +23,7 @@
 
 #include "dist/algorithms/pipeline.h"
 #include "dist/flight_recorder.h"
+#include "dist/watch.h"
 #include "dist/work.h"
 #include "tensor/record_function.h"
 
@@ -104,9 +105,9 @@ class Progress : public std::enable_shared_from_this<Progress> {
     return_turn(error, std::move(keep));
     return true;
   }
-  /// Says of a rank that it has ended; empty while all are there. Asked now and then while
-  /// something is waited for; with `while_idle` also by the background thread when nothing is.
-  void set_watch(std::function<std::string()> watch, bool while_idle);
+  /// Is asked now and then while something is waited for, and told what fails; with `while_idle`
+  /// also asked by the background thread when nothing is waited for.
+  void set_watch(std::shared_ptr<Watch> watch, bool while_idle);
   /// How often a waiter polls in vain before it lets others have the core.
   void set_eager_polls(int polls) { eager_polls_ = polls; }
   /// Whether it is over; without a background thread, after polling once.
@@ -128,13 +129,20 @@ class Progress : public std::enable_shared_from_this<Progress> {
   /// Empty, or what it waited for when the time was over.
   std::string poll_to_end(Operation& operation);
   std::string describe_late(int rank, const std::string& label, const std::string& what) const;
-  /// Empty, or who has ended so long ago that the launcher would have ended this rank, too, if that
-  /// were all there is to say. By the thread that has the turn.
-  std::string ended_peer(Clock::time_point now);
+  /// Empty, or why there is no sense in waiting any longer: a collective has failed elsewhere, or a
+  /// rank has ended, so long ago that the launcher would have ended this one, too, if that were all
+  /// there is to say. By the thread that has the turn.
+  std::string bad_news(Clock::time_point now);
+  /// Whether its time is over. Who does not know which rank is missing gives the one that does a
+  /// moment more to say so.
+  bool is_late(const WorkState& work, Clock::time_point now) const;
+  /// The ranks are out of step: from here on all fails with `error`. `news` is for those who have
+  /// not heard of it yet; empty if they have.
+  void break_down(const std::string& error, const std::string& news);
   /// Says on the error stream, once, who has ended while this rank computes and waits for nobody: a
   /// step may take long, and the launcher may end this rank before it meets the others again.
   void look_around();
-  static std::string describe_failure(int rank, const std::string& label, const char* what);
+  static std::string describe_failure(int rank, const std::string& label, const std::string& what);
   bool has_work() const { return !queue_.empty() || !beside_.empty(); }
   /// Whether the background thread has something to do: others poll rather than it.
   bool is_its_turn() const { return has_work() && waiters_ == 0 && !has_turn_; }
@@ -149,7 +157,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   bool has_turn_ = false;  // somebody is polling
   int waiters_ = 0;
   std::atomic<int> eager_polls_ = 64;
-  std::function<std::string()> watch_;
+  std::shared_ptr<Watch> watch_;
   Clock::time_point last_watched_{}, first_ended_{};
   bool looks_around_ = false;
   bool stop_ = false;

@@ -14,6 +14,7 @@
 #include "autograd/grad_mode.h"
 #include "autograd/ops/loss.h"
 #include "autograd/variable.h"
+#include "dist/dense.h"
 #include "dist/model_check.h"
 #include "nn/batch_norm.h"
 #include "tensor/creation.h"
@@ -255,7 +256,7 @@ void ReproducibleDataParallel::add_up(const Sums& sums) {
                            is_small ? AllReduce::recursive_doubling : AllReduce::halving_doubling)
         .wait();
   }
-  sum.mul_(scalar(1.0 / options_.shards, {.dtype = sum.dtype()}));
+  scale(sum, 1.0 / options_.shards);
 }
 
 /// The model's gradients and buffers become the means, which lie where the first shard's were.

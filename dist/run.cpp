@@ -26,7 +26,8 @@ namespace {
 constexpr int failure_tag = Transport::tag_limit - 1;
 constexpr std::size_t sentence_bytes = 2048;
 constexpr auto grace = std::chrono::seconds(2);
-constexpr auto patience_at_exit = std::chrono::seconds(10);
+constexpr auto patience_to_abort = std::chrono::seconds(1),
+               patience_at_exit = std::chrono::seconds(10);
 
 std::mutex world_mutex;
 World& the_world() {
@@ -44,10 +45,10 @@ void print(int rank, int size, bool all, const std::string& sentence) {
 
 // Every rank's sentence, or an empty vector when not all ranks failed within the grace period, or
 // one has ended and will say nothing.
-std::vector<std::string> exchange(Transport& transport, const std::function<std::string()>& watch,
+std::vector<std::string> exchange(Transport& transport, const std::shared_ptr<Watch>& watch,
                                   const std::string& mine) {
   // With one gone it comes to nothing, and MPI itself may wait for it then.
-  if (watch != nullptr && !watch().empty()) return {};
+  if (watch != nullptr && !watch->ended().empty()) return {};
   int n = transport.world_size(), r = transport.rank();
   std::vector<char> out(sentence_bytes, 0);
   std::memcpy(out.data(), mine.data(), std::min(mine.size(), sentence_bytes - 1));
@@ -64,7 +65,7 @@ std::vector<std::string> exchange(Transport& transport, const std::function<std:
     all = true;
     for (Request& request : requests) all &= transport.test(request);
     if (all) break;
-    if (watch != nullptr && !watch().empty()) break;
+    if (watch != nullptr && !watch->ended().empty()) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   for (Request& request : requests) transport.abandon(request);
@@ -75,8 +76,9 @@ std::vector<std::string> exchange(Transport& transport, const std::function<std:
   return sentences;
 }
 
-// All ranks end together, so MPI can be finalized; should that hang, because a half-done collective
-// is still in it, the process ends all the same.
+// What follows a failure asks MPI for something: to carry sentences, to abort, or at exit to come
+// to its end, though a half-done collective may still be in it. Should it not return, the process
+// ends all the same.
 void end_within(std::chrono::seconds patience) {
   std::thread([patience] {
     std::this_thread::sleep_for(patience);
@@ -112,6 +114,7 @@ int fail(const std::string& sentence) {
   if (!transport) return fail_alone(sentence);
   int n = transport->world_size(), r = transport->rank();
   if (recorder) write_flight_record(*recorder, r, sentence);
+  if (n > 1) end_within(patience_at_exit);
   std::vector<std::string> all;
   try {
     if (n > 1) all = exchange(*transport, watch, sentence);
@@ -120,6 +123,7 @@ int fail(const std::string& sentence) {
   }
   if (n > 1 && all.empty()) {
     print(r, n, false, sentence);
+    end_within(patience_to_abort);
     transport->abort(EXIT_FAILURE);
     return EXIT_FAILURE;
   }
@@ -129,7 +133,6 @@ int fail(const std::string& sentence) {
     if (peer < r) first &= all[peer] != all[r];
   }
   if (first) print(r, n, equal, sentence);
-  if (n > 1) end_within(patience_at_exit);
   return EXIT_FAILURE;
 }
 

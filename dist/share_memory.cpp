@@ -107,7 +107,7 @@ bool Communicator::share_memory() {
   std::vector<pid_t> processes;
   for (const std::string& process : all_gather_bytes(std::to_string(getpid())))
     processes.push_back(std::stoi(process));
-  set_watch([peers = std::make_shared<PeerWatch>(processes)] { return peers->ended(); });
+  set_watch(std::make_shared<PeerWatch>(processes));
   PeerMemory peers(std::move(processes));
   if (can_read_peers(peers)) memory_->peers = std::move(peers);
   sequence_ = sequence;

@@ -1,6 +1,6 @@
 // What travels: dist/side_link.h.
 //
-// One thread has the connections for itself; it shares only the sentence. A connection counts, and
+// One thread has the connections for itself; it shares only the sentences. A connection counts, and
 // its end means something, when both sides know that the other has greeted: before that it is
 // given up without a word, and the caller tries the next address.
 
@@ -82,10 +82,28 @@ class SideChannel::Links {
   Links(int rank, std::vector<Place> places, Socket listener, Socket wake,
         const SideChannelOptions& options);
   void run();
-  void stop() const { eventfd_write(wake_.file(), 1); }
+  void stop() {
+    {
+      std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    eventfd_write(wake_.file(), 1);
+  }
   std::string ended() const {
     std::lock_guard lock(mutex_);
     return ended_;
+  }
+  std::string failed() const {
+    std::lock_guard lock(mutex_);
+    return failed_;
+  }
+  void tell(const std::string& why) {
+    {
+      std::lock_guard lock(mutex_);
+      if (!failed_.empty()) return;
+      failed_ = why;
+    }
+    eventfd_write(wake_.file(), 1);
   }
   int connections() const {
     std::lock_guard lock(mutex_);
@@ -102,6 +120,11 @@ class SideChannel::Links {
   void lose(Link& link, Socket::Line line);
   void report(const std::string& sentence);
   void pass_on(Link& link) const;
+  void pass_failure_on();
+  bool is_to_stop() const {
+    std::lock_guard lock(mutex_);
+    return stop_;
+  }
   void let_in();
   void say_bye();
   bool is_listening() const;
@@ -115,10 +138,11 @@ class SideChannel::Links {
   std::vector<Link> links_;
   std::set<int> callers_;  // neighbours that are to call this rank and have not joined
   Clock::time_point now_ = Clock::now(), next_beat_, full_until_{};
-  bool stop_ = false;
+  bool has_passed_failure_on_ = false;
 
   mutable std::mutex mutex_;
-  std::string ended_;
+  bool stop_ = false;
+  std::string ended_, failed_;
   int connections_ = 0;
 };
 
@@ -150,7 +174,7 @@ SideChannel::Links::Links(int rank, std::vector<Place> places, Socket listener, 
 }
 
 void SideChannel::Links::run() {
-  while (!stop_) {
+  while (!is_to_stop()) {
     Clock::time_point until = next_beat_;
     for (const Link& link : links_) until = std::min(until, deadline_of(link));
     if (full_until_ > now_) until = std::min(until, full_until_);
@@ -160,6 +184,7 @@ void SideChannel::Links::run() {
       for (Link& link : links_) link.heard = now_;
     }
     for (Link& link : links_) keep_time(link);
+    pass_failure_on();
     if (now_ >= next_beat_) {
       next_beat_ = now_ + options_.beat;
       for (Link& link : links_) {
@@ -171,6 +196,7 @@ void SideChannel::Links::run() {
     connections_ = static_cast<int>(
         std::ranges::count_if(links_, [](const Link& l) { return l.stage == Stage::joined; }));
   }
+  pass_failure_on();
   say_bye();
 }
 
@@ -194,7 +220,8 @@ void SideChannel::Links::wait(Clock::time_point until) {
   poll(files.data(), files.size(),
        static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000)));
   now_ = Clock::now();
-  stop_ = files[0].revents != 0;
+  eventfd_t woken = 0;
+  if (files[0].revents != 0) eventfd_read(wake_.file(), &woken);
   for (std::size_t i = 0; i < links_.size(); ++i) {
     if (links_[i].socket && files[i + 2].revents != 0) look_at(links_[i], files[i + 2].revents);
   }
@@ -250,6 +277,8 @@ void SideChannel::Links::handle(Link& link, const Message& message) {
       return;
     case Kind::ended:
       return report(message.text);
+    case Kind::failed:
+      return tell(message.text);  // and passes it on
     case Kind::hello:
     case Kind::bye:
       return link.finish();
@@ -323,8 +352,18 @@ void SideChannel::Links::lose(Link& link, Socket::Line line) {
 
 // To one who joins after something was heard.
 void SideChannel::Links::pass_on(Link& link) const {
-  const std::string sentence = ended();
-  if (!sentence.empty()) link.say(Kind::ended, sentence);
+  if (const std::string sentence = ended(); !sentence.empty()) link.say(Kind::ended, sentence);
+  if (has_passed_failure_on_) link.say(Kind::failed, failed());
+}
+
+// Whether it was this rank's collective or another's, once.
+void SideChannel::Links::pass_failure_on() {
+  const std::string sentence = failed();
+  if (sentence.empty() || has_passed_failure_on_) return;
+  has_passed_failure_on_ = true;
+  for (Link& link : links_) {
+    if (link.counts()) link.say(Kind::failed, sentence);
+  }
 }
 
 // What is heard first is kept and passed on; what follows from it is not.
@@ -415,6 +454,12 @@ SideChannel::~SideChannel() {
 }
 
 std::string SideChannel::ended() const { return links_ ? links_->ended() : std::string(); }
+
+std::string SideChannel::failed() const { return links_ ? links_->failed() : std::string(); }
+
+void SideChannel::tell(const std::string& why) {
+  if (links_ && !why.empty()) links_->tell(why);
+}
 
 int SideChannel::connections() const { return links_ ? links_->connections() : 0; }
 

@@ -1,6 +1,7 @@
 #pragma once
 // SideChannel: notices when a rank on another machine has ended, or when it is not heard of any
-// more. Ranks of one machine need none: dist/shared/peer_watch.h.
+// more, and tells all ranks when a collective has failed on one. Ranks that share memory need none:
+// dist/shared/peer_watch.h.
 //
 // Note [Side channel]
 // Messages of MPI say nothing about a sender that is no more: whoever waits for one waits until its
@@ -8,6 +9,11 @@
 // sockets, and the other side reads the end of the file. One that ends in order says "bye" first.
 // When a process is stopped or its machine has lost power nothing is closed; so each rank sends a
 // heartbeat a second, and one who has sent nothing for `timeout` is given up.
+//
+// A collective that fails on some rank would keep the others waiting: they exchange messages with
+// its neighbours, not with it. So its sentence is passed on in the same way ("rank 1 calls
+// broadcast 17 where rank 2 calls all_reduce 17", "rank 3 has not called all_reduce 17"), and all
+// ranks end with it.
 //
 // Rank r is connected to r ± 1, r ± 2, r ± 4, … (modulo the world's size): in worlds of up to five
 // ranks everybody to everybody, in one of 1,024 to 19 others. Who hears of a death first tells its
@@ -25,6 +31,8 @@
 #include <thread>
 #include <vector>
 
+#include "dist/watch.h"
+
 namespace rondo::dist {
 
 class Communicator;
@@ -39,19 +47,22 @@ struct SideChannelOptions {
   static SideChannelOptions from_environment();
 };
 
-class SideChannel {
+class SideChannel final : public Watch {
  public:
   /// Collective; rank 0's options are everybody's. The connections come about afterwards, by a
   /// thread of its own.
   explicit SideChannel(Communicator& comm, const SideChannelOptions& options = {});
   /// Says bye; waits a fifth of a second at most for those who do not answer.
-  ~SideChannel();
+  ~SideChannel() override;
   SideChannel(const SideChannel&) = delete;
   SideChannel& operator=(const SideChannel&) = delete;
 
   /// Empty, or "rank 1 (process 4242 on node7) has ended", "rank 1 on node7 has not been heard of
-  /// for 30 s": what was heard first. Any thread may ask.
-  std::string ended() const;
+  /// for 30 s": what was heard first.
+  std::string ended() const override;
+  std::string failed() const override;
+  void tell(const std::string& why) override;
+  bool tells_others() const override { return links_ != nullptr; }
   /// To how many ranks there is a connection.
   int connections() const;
   /// To whom `rank` is connected, in order.

@@ -6,6 +6,7 @@
 //   beat                        now and then; the caller's first one ends the greeting
 //   bye                         the sender ends in order
 //   ended    a sentence         someone has ended
+//   failed   a sentence         someone's collective has failed
 //
 // For dist/side_channel.cpp, where the connections come from and go to.
 
@@ -21,7 +22,7 @@ namespace rondo::dist::side {
 
 inline constexpr std::size_t longest = 1000;  // bytes of a message
 
-enum class Kind : char { hello = 'h', beat = '.', bye = 'b', ended = 'e' };
+enum class Kind : char { hello = 'h', beat = '.', bye = 'b', ended = 'e', failed = 'f' };
 
 inline std::string message(Kind kind, const std::string& text = {}) {
   const std::size_t n = std::min(text.size(), longest);

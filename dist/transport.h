@@ -100,6 +100,8 @@ class Operation {
   virtual Poll poll() = 0;
   /// What is being waited for, as the end of a sentence: "chunk 3 of 16 from rank 1".
   virtual std::string waiting_for() const = 0;
+  /// A rank that has not begun it, as far as this one knows; -1: none.
+  virtual int missing() const { return -1; }
 };
 
 inline std::unique_ptr<Operation> Transport::native_all_reduce(void*, std::int64_t, DType, ReduceOp,

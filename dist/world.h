@@ -1,21 +1,21 @@
 #pragma once
 // The world that dist::init made, for dist::run to end when something fails.
 
-#include <functional>
 #include <memory>
-#include <string>
 
 #include "dist/flight_recorder.h"
 #include "dist/transport.h"
+#include "dist/watch.h"
 
 namespace rondo::dist {
 
 struct World {
   std::shared_ptr<Transport> transport;      // null before init
-  std::function<std::string()> watch;        // Communicator::watch
+  std::shared_ptr<Watch> watch;              // Communicator::watch
   std::shared_ptr<FlightRecorder> recorder;  // of the world's communicator, or null
 };
-/// At the end of the process `watch` is let go of, so that a side channel can say bye.
+/// At the end of the process `watch` is let go of, so that a side channel can say bye: after
+/// MPI_Finalize, if this was called before MPI_Init.
 void set_world(World all);
 World world();
 

@@ -6,6 +6,7 @@
 #include "autograd/grad_mode.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/reduce.h"
+#include "dist/dense.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"
 
@@ -130,11 +131,10 @@ double ZeroSharding::clip_grad_norm(double max_norm) {
   const Tensor all = full({1}, squares, {.dtype = f64, .device = device});
   comm_.all_reduce(all);
   const double norm = std::sqrt(all.item<double>());
-  const double scale = max_norm / (norm + 1e-6);
-  if (scale < 1) {
+  const double factor = max_norm / (norm + 1e-6);
+  if (factor < 1) {
     for (const Tensor& piece : pieces) {
-      const Tensor g = piece.grad();
-      if (g.defined()) g.mul_(scalar(scale, {.dtype = g.dtype(), .device = g.device()}));
+      if (piece.grad().defined()) scale(piece.grad(), factor);
     }
   }
   return norm;

@@ -49,7 +49,7 @@ class Checked final : public Operation {
     Poll result = Poll::idle;
     if (heard_.id != 0 && transport_.test(heard_)) {
       result = Poll::moved;
-      if (both_->theirs != both_->mine)
+      if (!both_->theirs.agrees_with(both_->mine))
         throw CommError(concat("rank ", left_, " calls ", text_of(both_->theirs), " where rank ",
                                transport_.rank(), " calls ", text_of(both_->mine)));
     }
@@ -60,9 +60,10 @@ class Checked final : public Operation {
     return result;
   }
   std::string waiting_for() const override {
-    if (!is_done_) return collective_->waiting_for();
-    return heard_.id != 0 ? concat("rank ", left_, " to call it") : "its neighbour to hear of it";
+    if (heard_.id != 0) return concat("rank ", left_, " to call it");
+    return is_done_ ? "its neighbour to hear of it" : collective_->waiting_for();
   }
+  int missing() const override { return heard_.id != 0 ? left_ : -1; }
 
  private:
   Poll poll_collective() {
@@ -89,16 +90,29 @@ class Checked final : public Operation {
 
 }  // namespace
 
-Signature::Signature(std::string_view n, std::uint64_t s, std::int64_t c) : sequence(s), count(c) {
+Signature::Signature(std::string_view n, std::uint64_t s) : sequence(s) {
   std::copy_n(n.begin(), std::min(n.size(), sizeof name - 1), name);
+}
+
+void Signature::set_shape(const Dims& shape) {
+  dims = static_cast<std::int8_t>(shape.size());
+  std::ranges::copy(shape, sizes);
+}
+
+bool Signature::agrees_with(const Signature& other) const {
+  const bool same_dtype = dtype == other.dtype || dtype < 0 || other.dtype < 0;
+  return same_dtype && std::ranges::equal(name, other.name) && sequence == other.sequence &&
+         root == other.root && op == other.op && way == other.way && dims == other.dims &&
+         std::ranges::equal(sizes, other.sizes);
 }
 
 std::string text_of(const Signature& s) {
   std::string details;
   auto add = [&](auto... parts) { details += concat(details.empty() ? " (" : ", ", parts...); };
   if (s.op >= 0) add(static_cast<ReduceOp>(s.op));
-  if (s.count >= 0 && s.dtype >= 0) add(s.count, " of ", static_cast<DType>(s.dtype));
-  if (s.count >= 0 && s.dtype < 0) add(s.count, " bytes");
+  const std::string type = s.dtype < 0 ? "bytes" : concat(static_cast<DType>(s.dtype));
+  if (s.dims >= 0) add(type, ' ', Dims(s.sizes, s.sizes + s.dims));
+  if (s.dims < 0 && s.dtype >= 0) add(type);
   if (s.root >= 0) add("root ", s.root);
   if (s.way >= 0) add("by ", name_of(static_cast<AllReduce>(s.way)));
   return concat(s.name, ' ', s.sequence, details.empty() ? "" : details + ")");

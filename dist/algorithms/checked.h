@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "dist/transport.h"
+#include "tensor/shape.h"
 
 namespace rondo::dist {
 
@@ -22,19 +23,22 @@ namespace rondo::dist {
 struct Signature {
   char name[16] = {};          // "all_reduce"
   std::uint64_t sequence = 0;  // its number on this communicator
-  std::int64_t count = 0;      // elements; -1: may differ between ranks
   std::int32_t root = -1;      // or none
-  std::int32_t dtype = -1;     // DType, or bytes of any
-  std::int32_t op = -1;        // ReduceOp, or none
-  std::int32_t way = -1;       // how it is done, where ranks could differ: AllReduce
+  std::int8_t dtype = -1;      // DType, or of any
+  std::int8_t op = -1;         // ReduceOp, or none
+  std::int8_t way = -1;        // how it is done, where ranks could differ: AllReduce
+  std::int8_t dims = -1;       // of its shape; -1: may differ between ranks
+  std::int64_t sizes[Dims::max_rank] = {};
 
-  Signature(std::string_view name, std::uint64_t sequence, std::int64_t count = -1);
+  Signature(std::string_view name, std::uint64_t sequence);
   Signature() = default;
-  bool operator==(const Signature&) const = default;
+  void set_shape(const Dims& shape);
+  /// Whether two ranks mean the same; no dtype is any dtype.
+  bool agrees_with(const Signature& other) const;
 };
-static_assert(sizeof(Signature) == 48);
+static_assert(sizeof(Signature) == 96);
 
-/// "all_reduce 17 (sum, 100 of f32)".
+/// "all_reduce 17 (sum, f32 [100])".
 std::string text_of(const Signature& signature);
 
 /// The operation that make() gives, which may be null, with its check. Throws CommError "rank 0

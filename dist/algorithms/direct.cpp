@@ -17,11 +17,11 @@ class DirectAllReduce final : public Operation {
   DirectAllReduce(Transport& transport, Scratch& scratch, void* data, std::int64_t count,
                   DType dtype, ReduceOp op, int tag)
       : data_(data), count_(count), dtype_(dtype), op_(op), from_(places(transport, scratch)) {
-    std::vector<Parcel> parcels;
+    const auto parcels = std::make_shared<std::vector<Parcel>>();
     for (void* place : from_)
-      parcels.push_back(
+      parcels->push_back(
           {.send = data, .send_bytes = bytes(), .recv = place, .recv_bytes = bytes()});
-    exchange_ = exchange(transport, std::move(parcels), tag, transport.world_size());
+    exchange_ = exchange(transport, parcels, tag, transport.world_size());
   }
 
   Poll poll() override {

@@ -1,5 +1,7 @@
 #include "dist/algorithms/exchange.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "tensor/error.h"
@@ -7,18 +9,24 @@
 namespace rondo::dist {
 namespace {
 
+std::string text_of(const Contents& contents) {
+  const Dims shape(contents.sizes,
+                   contents.sizes + std::clamp<std::int64_t>(contents.dims, 0, Dims::max_rank));
+  return contents.dtype < 0 ? "bytes" : concat(static_cast<DType>(contents.dtype), ' ', shape);
+}
+
 class Exchange final : public Operation {
  public:
-  Exchange(Transport& transport, std::vector<Parcel> parcels, int tag, int window)
+  Exchange(Transport& transport, std::shared_ptr<std::vector<Parcel>> parcels, int tag, int window)
       : transport_(transport),
         parcels_(std::move(parcels)),
         tag_(tag),
         window_(window),
-        steps_(parcels_.size()) {}
+        steps_(parcels_->size()) {}
   ~Exchange() override {
     for (Step& step : steps_) {
-      transport_.abandon(step.sent);
-      transport_.abandon(step.received);
+      for (Request* request : {&step.told, &step.sent, &step.heard, &step.received})
+        transport_.abandon(*request);
     }
   }
 
@@ -30,7 +38,7 @@ class Exchange final : public Operation {
     for (int t = done_; t < posted_; ++t) {
       Step& step = steps_[static_cast<std::size_t>(t)];
       if (step.is_over) continue;
-      const bool received = transport_.test(step.received), sent = transport_.test(step.sent);
+      const bool received = has_received(t), sent = has_sent(step);
       step.is_over = received && sent;
       moved |= step.is_over;
     }
@@ -46,7 +54,7 @@ class Exchange final : public Operation {
 
  private:
   struct Step {
-    Request sent, received;
+    Request told, sent, heard, received;  // contents and parcel, there and here
     bool is_over = false;
   };
 
@@ -54,16 +62,39 @@ class Exchange final : public Operation {
   int source(int t) const {
     return (transport_.rank() - t + transport_.world_size()) % transport_.world_size();
   }
+  Parcel& parcel(int peer) { return (*parcels_)[static_cast<std::size_t>(peer)]; }
   void post(int t) {
     Step& step = steps_[static_cast<std::size_t>(t)];
-    const Parcel& in = parcels_[static_cast<std::size_t>(source(t))];
-    const Parcel& out = parcels_[static_cast<std::size_t>(target(t))];
-    if (in.recv_bytes > 0) step.received = transport_.recv(source(t), tag_, in.recv, in.recv_bytes);
-    if (out.send_bytes > 0) step.sent = transport_.send(target(t), tag_, out.send, out.send_bytes);
+    if (Parcel& in = parcel(source(t)); in.recv_bytes > 0) {
+      if (in.wanted.dtype >= 0)
+        step.heard = transport_.recv(source(t), tag_, &in.received, sizeof in.received);
+      step.received = transport_.recv(source(t), tag_, in.recv, in.recv_bytes);
+    }
+    if (const Parcel& out = parcel(target(t)); out.send_bytes > 0) {
+      if (out.sent.dtype >= 0)
+        step.told = transport_.send(target(t), tag_, &out.sent, sizeof out.sent);
+      step.sent = transport_.send(target(t), tag_, out.send, out.send_bytes);
+    }
+  }
+  bool has_sent(Step& step) {
+    const bool told = transport_.test(step.told);
+    return transport_.test(step.sent) && told;
+  }
+  // The contents are looked at first: a parcel of another size is but what follows from them.
+  bool has_received(int t) {
+    Step& step = steps_[static_cast<std::size_t>(t)];
+    if (step.heard.id != 0) {
+      if (!transport_.test(step.heard)) return false;
+      const Parcel& in = parcel(source(t));
+      require<CommError>(in.received == in.wanted, "rank ", source(t), " sends ",
+                         text_of(in.received), " where rank ", transport_.rank(), " wants ",
+                         text_of(in.wanted));
+    }
+    return transport_.test(step.received);
   }
 
   Transport& transport_;
-  std::vector<Parcel> parcels_;
+  std::shared_ptr<std::vector<Parcel>> parcels_;
   int tag_, window_;
   std::vector<Step> steps_;
   // Step 0 would be with oneself. Always done ≤ posted ≤ done + window.
@@ -72,7 +103,8 @@ class Exchange final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> exchange(Transport& transport, std::vector<Parcel> parcels, int tag,
+std::unique_ptr<Operation> exchange(Transport& transport,
+                                    std::shared_ptr<std::vector<Parcel>> parcels, int tag,
                                     int window) {
   return std::make_unique<Exchange>(transport, std::move(parcels), tag, window);
 }

@@ -2,25 +2,39 @@
 // Exchange: each rank has something of its own for each other rank. Gather, scatter, all-to-all and
 // an all-gather of uneven parts are all this, with nothing for some.
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "dist/transport.h"
+#include "tensor/shape.h"
 
 namespace rondo::dist {
 
-/// What goes to a peer and what comes from it; nothing is sent where both agree on 0 bytes.
+/// What the bytes of a parcel are. Sent as it is, ahead of them: no two ranks need agree on what
+/// all the others send each other, but whoever sends and whoever receives must.
+struct Contents {
+  std::int64_t dtype = -1, dims = 0;  // -1: just bytes
+  std::int64_t sizes[Dims::max_rank] = {};
+  bool operator==(const Contents&) const = default;
+};
+
+/// What goes to a peer and what comes from it; nothing is sent where both agree on 0 bytes, and no
+/// contents where both know that they are just bytes.
 struct Parcel {
   const void* send = nullptr;
   std::size_t send_bytes = 0;
   void* recv = nullptr;
   std::size_t recv_bytes = 0;
+  Contents sent, wanted, received = {};
 };
 
-/// parcels[p]: to and from rank p; the own rank's is not looked at. In step t rank r sends to
-/// r + t and receives from r - t, so that in each step every rank has one message each way, and
-/// `window` steps are under way at a time.
-std::unique_ptr<Operation> exchange(Transport& transport, std::vector<Parcel> parcels, int tag,
+/// parcels[p]: to and from rank p; the own rank's is not looked at. In step t rank r sends to r + t
+/// and receives from r - t, so that in each step every rank has one parcel each way, and `window`
+/// steps are under way at a time. Throws CommError "rank 1 sends f32 [2, 3] where rank 0 wants f32
+/// [6]".
+std::unique_ptr<Operation> exchange(Transport& transport,
+                                    std::shared_ptr<std::vector<Parcel>> parcels, int tag,
                                     int window = 4);
 
 }  // namespace rondo::dist

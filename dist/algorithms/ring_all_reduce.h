@@ -1,7 +1,7 @@
 #pragma once
 // Ring all-reduce: afterwards every rank holds the element-wise sum (or avg, min, max, prod, band,
-// bor) over all ranks, bit for bit the same on each. The lesson is in ring_all_reduce.cpp; examples/03_ring.cpp
-// walks through it on four ranks.
+// bor) over all ranks, bit for bit the same on each. The lesson is in ring_all_reduce.cpp;
+// examples/03_ring.cpp walks through it on four ranks.
 
 #include <memory>
 

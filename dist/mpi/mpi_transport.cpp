@@ -19,8 +19,8 @@
 #include <mutex>
 #include <vector>
 
-#include "dist/launcher.h"
 #include "dist/mpi/patience.h"
+#include "dist/world.h"
 #include "tensor/error.h"
 
 namespace rondo::dist {
@@ -38,20 +38,16 @@ std::string describe(int status) {
   return std::string(text, static_cast<std::size_t>(length));
 }
 
-std::string sentence_of(const char* call, std::chrono::milliseconds limit, const char* reason) {
-  const auto launcher = read_launcher();
-  return concat(launcher ? concat("rank ", launcher->rank, ": ") : std::string(), call,
-                " has not returned for ", std::chrono::duration<double>(limit).count(),
-                " s (RONDO_MPI_TIMEOUT); some rank ", reason);
-}
+constexpr auto time_to_start = std::chrono::minutes(10);
 
 void finalize_at_exit() {
-  std::lock_guard lock(mpi_mutex());
   int finalized = 0;
   if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized) return;
-  // Longer than for the start: a rank may work alone for a while when the others have ended.
-  const auto limit = Patience::from_environment(std::chrono::hours(1));
-  const Patience guard(limit, sentence_of("MPI_Finalize", limit, "has not come to its end"));
+  // Longer than for the start: a rank may work alone for a while when the others have ended. Before
+  // the lock, which a call that never returns may hold.
+  const Patience guard("MPI_Finalize", std::chrono::hours(1), "has not come to its end",
+                       world().watch);
+  std::lock_guard lock(mpi_mutex());
   MPI_Finalize();
 }
 
@@ -75,9 +71,7 @@ int start_mpi() {
     MPI_Query_thread(&level);
   } else {
     let_tcp_go_both_ways();
-    const auto limit = Patience::from_environment(std::chrono::minutes(10));
-    const Patience guard(limit,
-                         sentence_of("MPI_Init", limit, "has not started, or cannot be reached"));
+    const Patience guard("MPI_Init", time_to_start, "has not started, or cannot be reached");
     int status = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
     require<CommError>(status == MPI_SUCCESS, "MPI_Init_thread failed: ", describe(status));
     std::atexit(finalize_at_exit);  // before any static that holds a communicator is destroyed
@@ -93,6 +87,7 @@ constexpr int pieces_of(std::size_t bytes) {
 class MpiTransport final : public Transport {
  public:
   explicit MpiTransport(int level) : level_(level) {
+    const Patience guard("MPI_Comm_dup", time_to_start, "has not come to it");
     std::lock_guard lock(mpi_mutex());
     // A failing dup must come back as a status; then the program has its own handler back.
     MPI_Errhandler before;

@@ -1,20 +1,58 @@
 #include "dist/mpi/patience.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <utility>
 
 #include "dist/environment.h"
+#include "dist/launcher.h"
+#include "tensor/error.h"
 
 namespace rondo::dist {
+namespace {
 
-Patience::Patience(std::chrono::milliseconds limit, std::string sentence)
-    : thread_([this, limit, sentence = std::move(sentence)] {
-        std::unique_lock lock(mutex_);
-        if (changed_.wait_for(lock, limit, [this] { return is_over_; })) return;
-        std::fprintf(stderr, "error: %s\n", sentence.c_str());
-        std::_Exit(EXIT_FAILURE);  // what runs at exit would wait for MPI again
-      }) {}
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds look_every(100);
+constexpr milliseconds after_an_end(5000);  // who ended in order has left this rank work to do
+
+[[noreturn]] void give_up(const std::string& sentence) {
+  std::fprintf(stderr, "error: %s\n", sentence.c_str());
+  std::_Exit(EXIT_FAILURE);  // what runs at exit would wait for MPI again
+}
+
+}  // namespace
+
+Patience::Patience(const std::string& call, milliseconds limit, const std::string& reason,
+                   std::shared_ptr<Watch> watch) {
+  limit = seconds_from_environment("RONDO_MPI_TIMEOUT", 0.1).value_or(limit);
+  const auto launcher = read_launcher();
+  const std::string who = launcher ? concat("rank ", launcher->rank, ": ", call) : call;
+  const std::string late =
+      concat(who, " has not returned for ", std::chrono::duration<double>(limit).count(),
+             " s (RONDO_MPI_TIMEOUT); some rank ", reason);
+  thread_ = std::thread([=, this] { run(who, limit, late, watch.get()); });
+}
+
+void Patience::run(const std::string& who, milliseconds limit, const std::string& late,
+                   Watch* watch) {
+  const auto begin = steady_clock::now();
+  std::optional<steady_clock::time_point> heard;
+  std::unique_lock lock(mutex_);
+  while (!is_over_) {
+    const auto now = steady_clock::now();
+    const std::string ended = watch == nullptr ? std::string() : watch->ended();
+    if (!ended.empty() && !heard) heard = now;
+    if (heard && now - *heard > after_an_end) give_up(who + " does not return: " + ended);
+    if (now - begin >= limit) give_up(late);
+    auto next = begin + limit;
+    if (watch != nullptr) next = std::min<decltype(next)>(next, now + look_every);
+    changed_.wait_until(lock, next, [this] { return is_over_; });
+  }
+}
 
 Patience::~Patience() {
   {
@@ -23,10 +61,6 @@ Patience::~Patience() {
   }
   changed_.notify_one();
   thread_.join();
-}
-
-std::chrono::milliseconds Patience::from_environment(std::chrono::milliseconds otherwise) {
-  return seconds_from_environment("RONDO_MPI_TIMEOUT", 0.1).value_or(otherwise);
 }
 
 }  // namespace rondo::dist

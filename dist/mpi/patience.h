@@ -5,26 +5,32 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 
+#include "dist/watch.h"
+
 namespace rondo::dist {
 
-/// While it lives for longer than `limit`, it ends this process: prints "error: <sentence>" to
-/// standard error and exits with status 1, at which a launcher ends the other ranks.
+/// While it lives for longer than RONDO_MPI_TIMEOUT, seconds, or `limit` where that is not set, it
+/// ends this process: prints "error: rank 0: MPI_Init has not returned for 600 s
+/// (RONDO_MPI_TIMEOUT); some rank <reason>" to standard error and exits with status 1, at which a
+/// launcher ends the other ranks. Five seconds after `watch` has heard of a rank's end it does so,
+/// too, and says who it was. Throws CommError when RONDO_MPI_TIMEOUT is no number from 0.1.
 class Patience {
  public:
-  Patience(std::chrono::milliseconds limit, std::string sentence);
+  Patience(const std::string& call, std::chrono::milliseconds limit, const std::string& reason,
+           std::shared_ptr<Watch> watch = nullptr);
   ~Patience();
   Patience(const Patience&) = delete;
   Patience& operator=(const Patience&) = delete;
 
-  /// RONDO_MPI_TIMEOUT, seconds, from the environment, or `otherwise` where it is not set. Throws
-  /// CommError when it is no number from 0.1.
-  static std::chrono::milliseconds from_environment(std::chrono::milliseconds otherwise);
-
  private:
+  void run(const std::string& who, std::chrono::milliseconds limit, const std::string& late,
+           Watch* watch);
+
   std::mutex mutex_;
   std::condition_variable changed_;
   bool is_over_ = false;

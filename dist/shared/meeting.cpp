@@ -48,7 +48,7 @@ bool Meeting::is_over() {
   const Signature& first = space_.slot(0).signature;
   for (int r = 1; r < space_.ranks(); ++r) {
     const Signature& other = space_.slot(r).signature;
-    if (other == first) continue;
+    if (other.agrees_with(first)) continue;
     throw CommError(
         concat("rank ", r, " calls ", text_of(other), " where rank 0 calls ", text_of(first)));
   }

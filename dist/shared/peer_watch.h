@@ -7,18 +7,20 @@
 #include <string>
 #include <vector>
 
+#include "dist/watch.h"
+
 namespace rondo::dist {
 
-class PeerWatch {
+class PeerWatch final : public Watch {
  public:
   /// Watches the ranks' processes but this one's. Where the system cannot (Linux before 5.3), none.
   explicit PeerWatch(const std::vector<pid_t>& processes);
-  ~PeerWatch();
+  ~PeerWatch() override;
   PeerWatch(const PeerWatch&) = delete;
   PeerWatch& operator=(const PeerWatch&) = delete;
 
   /// Empty, or "rank 1 (process 4242) has ended". One system call.
-  std::string ended() const;
+  std::string ended() const override;
 
  private:
   struct Peer {

@@ -28,7 +28,7 @@ struct Slot {
   Signature signature;
   SharedPlace place;
   std::uint64_t address;  // of an all-reduce's data, in its own process
-  char data[4096 - sizeof(Signature) - sizeof(SharedPlace) - 8];
+  char data[4096 - sizeof(Signature) - sizeof(SharedPlace) - sizeof(address)];
 };
 static_assert(sizeof(Slot) == 4096);
 constexpr std::size_t slot_bytes = sizeof(Slot::data);

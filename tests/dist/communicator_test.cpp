@@ -174,8 +174,7 @@ TEST(Communicator, AMissingRankIsAnErrorNotAHang) {
              EXPECT_EQ(failure_of([&] { comm->barrier(); }), message);
            },
            {.timeout = std::chrono::milliseconds(200)});
-  EXPECT_EQ(message,
-            "rank 0: all_reduce 1 gave up after 0.2 s of waiting for rank 1 to send round 1 of 1");
+  EXPECT_EQ(message, "rank 0: all_reduce 1 gave up after 0.2 s of waiting for rank 1 to call it");
 }
 
 TEST(Communicator, AWaitMayBeShorterThanTheCollective) {
@@ -210,7 +209,7 @@ TEST(Communicator, RanksThatDoNotMeanTheSameAreTold) {
       });
     });
   };
-  const std::string one = "all_reduce 1 (sum, 100 of f32)";
+  const std::string one = "all_reduce 1 (sum, f32 [100])";
   for (int n : {2, 3}) {
     // Either neighbour may be the first to notice.
     auto either = [&](const std::string& other) {
@@ -220,23 +219,28 @@ TEST(Communicator, RanksThatDoNotMeanTheSameAreTold) {
           HasSubstr("rank " + last + " calls " + other + " where rank 0 calls " + one));
     };
     EXPECT_THAT(told(n, [](auto& comm) { comm.all_reduce(ones({100}), ReduceOp::max); }),
-                either("all_reduce 1 (max, 100 of f32)"));
+                either("all_reduce 1 (max, f32 [100])"));
     EXPECT_THAT(told(n, [](auto& comm) { comm.all_reduce(ones({100}, {.dtype = i32})); }),
-                either("all_reduce 1 (sum, 100 of i32)"));
+                either("all_reduce 1 (sum, i32 [100])"));
     // A rank whose neighbour agrees may swap data with the odd one and see a message's size first.
     EXPECT_THAT(told(n, [](auto& comm) { comm.all_reduce(ones({50})); }),
-                AnyOf(either("all_reduce 1 (sum, 50 of f32)"),
+                AnyOf(either("all_reduce 1 (sum, f32 [50])"),
                       HasSubstr("sent 200 bytes where 400 were expected; do both call the same"),
                       HasSubstr("sent 400 bytes where 200 were expected; do both call the same")));
     EXPECT_THAT(told(n, [](auto& comm) { comm.all_reduce(ones({0})); }),
-                either("all_reduce 1 (sum, 0 of f32)"));
+                either("all_reduce 1 (sum, f32 [0])"));
     EXPECT_THAT(told(n, [](auto& comm) { comm.reduce(ones({100}), 1); }),
-                either("reduce 1 (sum, 100 of f32, root 1)"));
+                either("reduce 1 (sum, f32 [100], root 1)"));
     EXPECT_THAT(told(n, [](auto& comm) { comm.broadcast(ones({100}), 1); }),
-                either("broadcast 1 (100 of f32, root 1)"));
+                either("broadcast 1 (f32 [100], root 1)"));
     EXPECT_THAT(told(n, [](auto& comm) { comm.barrier(); }), either("barrier 1"));
     EXPECT_THAT(told(n, [](auto& comm) { comm.gather({}, ones({3}), 0); }),
                 either("gather 1 (root 0)"));
+    EXPECT_THAT(told(n,
+                     [](auto& comm) {
+                       comm.all_reduce(ones({20, 5}));
+                     }),
+                either("all_reduce 1 (sum, f32 [20, 5])"));
   }
 }
 
@@ -255,7 +259,38 @@ TEST(Communicator, RanksThatMeanAnotherRootOrTypeAreTold) {
   EXPECT_THAT(told([](auto& comm) {
                 comm.broadcast(ones({100}, {.dtype = comm.rank() == 0 ? f32 : i32}));
               }),
-              HasSubstr("(100 of i32, root 0)"));
+              HasSubstr("(i32 [100], root 0)"));
+  // As many bytes of another type.
+  EXPECT_THAT(told([&](auto& comm) {
+                const Tensors parts(2, ones({3}, {.dtype = comm.rank() == 0 ? f32 : i32}));
+                comm.all_to_all(parts, parts);
+              }),
+              AnyOf(HasSubstr("rank 0 sends f32 [3] where rank 1 wants i32 [3]"),
+                    HasSubstr("rank 1 sends i32 [3] where rank 0 wants f32 [3]")));
+  EXPECT_THAT(told([](auto& comm) {
+                const Tensors parts = {ones({2, 3}), ones({comm.rank() == 0 ? 3 : 2, 3})};
+                if (comm.rank() == 0) return comm.gather(parts, ones({2, 3}), 0);
+                comm.gather({}, parts[1], 0);
+              }),
+              HasSubstr("rank 1 sends f32 [2, 3] where rank 0 wants f32 [3, 3]"));
+}
+
+// No two ranks need have the same, only whoever sends and whoever receives.
+TEST(Communicator, ExchangesOfSeveralTypes) {
+  on_ranks(3, [](auto comm) {
+    const Tensors none(3);
+    Tensors from(3), to(3);
+    if (comm->rank() == 0) to = {Tensor(), ones({2}), full({4}, 7, {.dtype = i32})};
+    if (comm->rank() == 1) from[0] = zeros({2});
+    if (comm->rank() == 2) from[0] = zeros({4}, {.dtype = i32});
+    comm->all_to_all(from, to);
+    if (comm->rank() == 1) {
+      EXPECT_EQ(from[0].to_vector<float>(), std::vector<float>(2, 1));
+    }
+    if (comm->rank() == 2) {
+      EXPECT_EQ(from[0].to_vector<int>(), std::vector<int>(4, 7));
+    }
+  });
 }
 
 TEST(Communicator, ARankThatFailsEndsTheOthersWaits) {

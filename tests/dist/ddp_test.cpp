@@ -155,6 +155,25 @@ TEST_P(DdpTest, FlagsOfMicroBatches) {
     EXPECT_NE(sentence.find("in epoch 3"), std::string::npos) << sentence;
   });
 }
+// The mean over three micro-batches is not taken with 1/3 in bf16, which is 0.2 % too large.
+TEST_P(DdpTest, AccumulateInBfloat16) {
+  on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
+    nn::Linear model(128, 1, {.bias = false});
+    model.to(bf16);
+    DistributedDataParallel ddp(model, comm);
+    ddp.accumulate(3);
+    std::vector<float> sums(128), means;
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      sums[i] = 128 + static_cast<float>(i);  // in bf16 without an error
+      means.push_back(static_cast<float>(BFloat16(sums[i] / 3)));
+    }
+    for (int micro = 0; micro < 3; ++micro) {
+      const Tensor x = micro == 0 ? tensor(sums).reshape({1, 128}) : zeros({1, 128});
+      ddp(x.to(bf16)).sum().backward();
+    }
+    EXPECT_EQ(model.weight.grad().to(f32).to_vector<float>(), means);
+  });
+}
 TEST_P(DdpTest, Join) {
   for (bool by_active : {false, true})
     on_ranks(GetParam(), [&](auto comm) { test::check_join(comm, by_active); });

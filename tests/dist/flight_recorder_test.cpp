@@ -17,8 +17,11 @@ using ::testing::Not;
 
 TEST(FlightRecorder, KeepsTheLastAndForgetsTheOldest) {
   FlightRecorder recorder(2);
-  const auto first = recorder.issued(Signature("all_reduce", 0, 10), "");
-  const auto second = recorder.issued(Signature("broadcast", 1, 4), "weights");
+  Signature weights("broadcast", 1);
+  weights.set_shape({8, 3, 1});
+  weights.dtype = static_cast<std::int8_t>(f32);
+  const auto first = recorder.issued(Signature("all_reduce", 0), "");
+  const auto second = recorder.issued(weights, "weights");
   recorder.started(first);
   recorder.finished(first, true);
   const auto third = recorder.issued(Signature("barrier", 2), "");
@@ -32,7 +35,7 @@ TEST(FlightRecorder, KeepsTheLastAndForgetsTheOldest) {
   EXPECT_EQ(records[1].state, FlightRecord::failed);
   const std::string text = recorder.text();
   EXPECT_THAT(text, Not(HasSubstr("all_reduce")));
-  EXPECT_THAT(text, HasSubstr("broadcast 1"));
+  EXPECT_THAT(text, HasSubstr("broadcast 1 (f32 [8, 3, 1])"));
   EXPECT_THAT(text, HasSubstr(" of weights: issued "));
   EXPECT_THAT(text, HasSubstr("under way\n"));
   EXPECT_THAT(text, HasSubstr("failed\n"));

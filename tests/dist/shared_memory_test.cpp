@@ -243,8 +243,8 @@ TEST(SharedMemory, RanksThatDoNotMeanTheSameAreTold) {
     });
   });
   EXPECT_THAT(message, HasSubstr(" where rank "));
-  EXPECT_THAT(message, HasSubstr("(sum, 100 of f32)"));
-  EXPECT_THAT(message, HasSubstr("(100 of f32, root 0)"));
+  EXPECT_THAT(message, HasSubstr("(sum, f32 [100])"));
+  EXPECT_THAT(message, HasSubstr("(f32 [100], root 0)"));
 }
 
 TEST(SharedMemory, RanksThatAskForDifferentMemoryAreTold) {
@@ -262,7 +262,7 @@ TEST(SharedMemory, RanksThatWantDifferentWaysAreTold) {
           .wait();
     });
   });
-  EXPECT_THAT(message, HasSubstr("(sum, 10 of f32, by ring) where rank 0 calls"));
+  EXPECT_THAT(message, HasSubstr("(sum, f32 [10], by ring) where rank 0 calls"));
 }
 
 // The result goes where others still read.

@@ -23,6 +23,8 @@ namespace {
 
 using std::chrono::milliseconds;
 using test::on_ranks;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
 
 /// Whether `what` comes true, soon.
 bool comes_true(const std::function<bool()>& what) {
@@ -295,7 +297,78 @@ TEST(SideChannel, ACollectiveFailsWithTheSentence) {
                 concat("rank ", comm->rank(),
                        ": all_reduce 0 failed: rank 2 (process 4242 on node7) has ended"));
     }
-    EXPECT_EQ(comm->watch()(), "rank 2 (process 4242 on node7) has ended");
+    EXPECT_EQ(comm->watch()->ended(), "rank 2 (process 4242 on node7) has ended");
+  });
+}
+
+std::string failure_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const CommError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+// By messages only its neighbours meet the rank that means something else.
+TEST(SideChannel, ADisagreementEndsTheCollectiveOnAllRanks) {
+  on_ranks(6, [](auto comm) {
+    comm->open_side_channel({});
+    const auto begin = Clock::now();
+    const std::string message = failure_of([&] {
+      if (comm->rank() == 4)
+        comm->broadcast(ones({2, 5}));
+      else
+        comm->all_reduce(ones({10}));
+    });
+    EXPECT_THAT(message, AnyOf(HasSubstr("rank 3 calls all_reduce 0 (sum, f32 [10]) where rank 4 "
+                                         "calls broadcast 0 (f32 [2, 5], root 0)"),
+                               HasSubstr("rank 4 calls broadcast 0 (f32 [2, 5], root 0) where "
+                                         "rank 5 calls all_reduce 0 (sum, f32 [10])"),
+                               HasSubstr("do both call the same collective")));
+    EXPECT_LT(Clock::now() - begin, std::chrono::minutes(1)) << "long before the deadline";
+    EXPECT_EQ(comm->watch()->ended(), "") << "nobody has";
+    comm->watch()->tell("what is told later does not count");
+    EXPECT_THAT(comm->watch()->failed(), HasSubstr(" calls "));
+  });
+}
+
+// So for the rank that does not come: its neighbour knows, the others wait for each other.
+TEST(SideChannel, AtTheDeadlineAllRanksSayWhoIsMissing) {
+  on_ranks(6,
+           [](auto comm) {
+             comm->open_side_channel({});
+             comm->barrier();
+             if (comm->rank() == 2) {
+               EXPECT_TRUE(comes_true([&] { return !comm->watch()->failed().empty(); }));
+               EXPECT_EQ(comm->watch()->failed(), "rank 2 has not called all_reduce 1 for 2 s");
+               return;
+             }
+             const std::string message = failure_of([&] { comm->all_reduce(ones({10})); });
+             const std::string itself =
+                 "rank 3: all_reduce 1 gave up after 2 s of waiting for rank 2 to call it";
+             const std::string heard = concat("rank ", comm->rank(),
+                                              ": all_reduce 1 failed: rank 2 has not called "
+                                              "all_reduce 1 for 2 s");
+             EXPECT_EQ(message, comm->rank() == 3 ? itself : heard);
+           },
+           {.timeout = std::chrono::seconds(2)});
+}
+
+// Whoever joins when all is over hears it, and so does a group.
+TEST(SideChannel, AFailureIsToldToLateRanksAndGroups) {
+  on_ranks(4, [](auto comm) {
+    comm->open_side_channel({});
+    auto group = comm->new_group({0, 1, 2});
+    if (comm->rank() == 3) comm->watch()->tell("rank 3: its loss is NaN");
+    EXPECT_TRUE(comes_true([&] { return !comm->watch()->failed().empty(); }));
+    if (group != nullptr) {
+      EXPECT_THAT(failure_of([&] {
+                    if (comm->rank() == 0) std::this_thread::sleep_for(milliseconds(100));
+                    for (int i = 0; i < 100'000; ++i) group->barrier();
+                  }),
+                  HasSubstr("of group {0, 1, 2} failed: rank 3: its loss is NaN"));
+    }
   });
 }
 

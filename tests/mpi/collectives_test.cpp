@@ -81,14 +81,23 @@ TEST(Mpi, TwoCommunicatorsDoNotMixTheirMessages) {
       b, [&](auto) { return 2.0 * n; }, "second communicator");
 }
 
+/// What the ranks but the last say when it alone did not come to their first all-reduce in a
+/// second: by messages its right neighbour knows that, and tells the others.
+std::string sentence_about_the_last() {
+  const int r = world()->rank(), last = world()->world_size() - 1;
+  return concat("rank ", r, ": all_reduce 0 ",
+                r == 0 ? concat("gave up after 1 s of waiting for rank ", last, " to call it")
+                       : concat("failed: rank ", last, " has not called all_reduce 0 for 1 s"));
+}
+
 // The last rank comes late: on the others the deadline strikes, with the whole story in one
 // sentence. On a communicator of its own, which is out of step afterwards.
-TEST(Mpi, DeadlineNamesRankCollectiveAndPeer) {
+TEST(Mpi, DeadlineNamesRankAndCollective) {
   int n = world()->world_size(), r = world()->rank();
   if (n < 2) return;
   auto hasty = init({.backend = "mpi",
                      .share_memory = false,
-                     .communicator = {.timeout = std::chrono::milliseconds(100)}});
+                     .communicator = {.timeout = std::chrono::seconds(1)}});
   if (r != n - 1) {
     std::string message;
     try {
@@ -96,15 +105,12 @@ TEST(Mpi, DeadlineNamesRankCollectiveAndPeer) {
     } catch (const CommError& e) {
       message = e.what();
     }
-    EXPECT_THAT(message, HasSubstr(concat("rank ", r,
-                                          ": all_reduce 0 gave up after 0.1 s of "
-                                          "waiting for chunk ")));
-    EXPECT_THAT(message, HasSubstr(concat(" from rank ", (r + n - 1) % n)));
+    EXPECT_EQ(message, sentence_about_the_last());
   }
   world()->barrier();
 }
 
-// In memory the rank that is missing is known, not only the neighbour that was to send.
+// In memory all know by themselves.
 TEST(Mpi, ADeadlineInMemoryNamesTheRankThatIsMissing) {
   int n = world()->world_size(), r = world()->rank();
   if (n < 2) return;
@@ -138,9 +144,7 @@ TEST(Mpi, NativeHasADeadlineToo) {
     message = e.what();
   }
   if (r == n - 1) return;
-  EXPECT_EQ(message, concat("rank ", r,
-                            ": all_reduce 0 gave up after 1 s of waiting for the other "
-                            "ranks to call MPI_Iallreduce"));
+  EXPECT_EQ(message, sentence_about_the_last());
   world()->barrier();
 }
 

@@ -1,0 +1,23 @@
+#pragma once
+// Watch: what a rank hears of the others beside its collectives, while it waits in one.
+// PeerWatch sees the processes of one machine (dist/shared/peer_watch.h), SideChannel hears of
+// ranks on others (dist/side_channel.h).
+
+#include <string>
+
+namespace rondo::dist {
+
+/// Any thread may ask and tell.
+class Watch {
+ public:
+  virtual ~Watch() = default;
+  /// Empty, or "rank 1 (process 4242) has ended": what was noticed first.
+  virtual std::string ended() const = 0;
+  /// Empty, or why a collective has failed on some rank, so that no other need wait for it.
+  virtual std::string failed() const { return {}; }
+  /// Tells all ranks why a collective has failed on this one, if it can. What is told first counts.
+  virtual void tell(const std::string& /*why*/) {}
+  virtual bool tells_others() const { return false; }
+};
+
+}  // namespace rondo::dist
