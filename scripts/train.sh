@@ -142,8 +142,8 @@ if [ $limited -eq 0 ] && [ "$(nproc)" -eq "$(nproc --all)" ] && [ $((ranks * thr
 else
   mpi+=(--bind-to none)
 fi
-if [ "$ranks" -gt "$cores" ]; then
-  mpi+=(--oversubscribe)
+if [ "$ranks" -gt "$cores" ]; then  # who waits must let those without a core have its own
+  mpi+=(--oversubscribe --mca mpi_yield_when_idle 1)
 fi
 if [ "$(id -u)" -eq 0 ]; then
   echo "train.sh: running as root, so mpirun gets --allow-run-as-root"

@@ -159,7 +159,7 @@ def draw(rows, scaling, path):
     import matplotlib.pyplot as plt
     figure, axes = plt.subplots(1, 3, figsize=(15, 4.2), constrained_layout=True)
     for axis, per_node, title in ((axes[0], 1, "one rank a node"), (axes[1], 8, "eight ranks a node")):
-        for algorithm in ("ring", "halving", "hierarchical"):
+        for algorithm in ("ring", "tree", "halving", "hierarchical"):
             points = [(row["ranks"], row["seconds"] / row["bound"]) for row in rows
                       if row["algorithm"] == algorithm and row["bytes"] == 16 << 20 and row["gbit"] == 100
                       and row["ranks_per_node"] == per_node and row["model"] == "CM02"]
@@ -219,21 +219,23 @@ def main():
         return seconds
 
     for model in MODELS:
-        measure(64, 1, 10, model, [("ring", 16 * mib), ("halving", 16 * mib)])
+        sizes = (16 * mib,) if options.quick else (16 * mib, 64 * mib, 256 * mib)
+        measure(64, 1, 10, model, [("ring", size) for size in sizes] + [("halving", 16 * mib), ("tree", 16 * mib)])
     if not options.quick:
         for gbit in (10, 100):
             for ranks in (8, 16, 32, 64, 128, 256, 512, 1024):
                 # A ring of a thousand ranks is millions of messages: one size will do.
                 ring = [("ring", size) for size in ((mib, 16 * mib) if ranks <= 256 else (16 * mib,))]
-                others = [(algorithm, size) for algorithm in ("doubling", "halving") for size in (64 << 10, mib)]
-                times = measure(ranks, 1, gbit, "CM02", ring + others + [("halving", 16 * mib)])
+                others = [(algorithm, size) for algorithm in ("doubling", "halving", "tree") for size in (64 << 10, mib)]
+                large = [("halving", 16 * mib), ("tree", 16 * mib)]
+                times = measure(ranks, 1, gbit, "CM02", ring + others + large)
                 fastest = {}
                 for (_, size), time in times.items():
                     fastest[size] = min(time, fastest.get(size, time))
                 for way, efficiency in weak_scaling(Interpolated(fastest), options.step_ms).items():
                     scaling.append({"ranks": ranks, "gbit": gbit, "way": way, "efficiency": efficiency})
         for ranks in (16, 64, 256, 1024):
-            wanted = [("halving", 16 * mib), ("hierarchical", 16 * mib)]
+            wanted = [("halving", 16 * mib), ("tree", 16 * mib), ("hierarchical", 16 * mib)]
             measure(ranks, 8, 100, "CM02", ([("ring", 16 * mib)] if ranks <= 256 else []) + wanted)
         print("\nResNet-50, weak scaling: % of n times one rank")
         ways = list(dict.fromkeys(row["way"] for row in scaling))

@@ -40,6 +40,30 @@ TEST(Large, AllReduceByRingAndByMpi) {
   }
 }
 
+TEST(Large, AllReduceInSharedMemory) {
+  auto comm = init({.backend = "mpi"});
+  if (comm->world_size() > 1) {
+    ASSERT_TRUE(comm->shares_memory());
+  }
+  Tensor x = bytes_of(comm->rank());
+  comm->all_reduce(x, ReduceOp::max);
+  expect_bytes_of(comm->world_size() - 1, x);
+  auto memory = comm->allocate(static_cast<std::size_t>(count));
+  Tensor shared = Tensor::over(memory, 0, {count}, {1}, u8);
+  shared.copy_(bytes_of(comm->rank()));
+  comm->all_reduce(shared, ReduceOp::max);
+  expect_bytes_of(comm->world_size() - 1, shared);
+}
+
+TEST(Large, AllToAll) {
+  const auto n = static_cast<std::size_t>(world()->world_size());
+  const Tensor mine = bytes_of(world()->rank());
+  Tensors from;
+  for (std::size_t r = 0; r < n; ++r) from.push_back(Tensor::empty({count}, {.dtype = u8}));
+  world()->all_to_all(from, Tensors(n, mine));
+  for (std::size_t r = 0; r < n; ++r) expect_bytes_of(static_cast<int>(r), from[r]);
+}
+
 TEST(Large, Broadcast) {
   Tensor x = bytes_of(world()->rank());
   world()->broadcast(x, 0);

@@ -207,6 +207,7 @@ killed_rank | killed_rank_slow) # kill -9 of a rank at a random moment: who has 
   rounds=2
   [ "$case" = killed_rank ] || rounds=20
   slowest_report=0 slowest_end=0
+  shared_memory=$(ls /dev/shm)
   now() { date +%s%N; }
   for round in $(seq "$rounds"); do
     rm -rf stopped said.*
@@ -238,10 +239,16 @@ killed_rank | killed_rank_slow) # kill -9 of a rank at a random moment: who has 
     report=$(((${reported:-$ended} - killed) / 1000000)) end=$(((ended - killed) / 1000000))
     [ $report -le $slowest_report ] || slowest_report=$report
     [ $end -le $slowest_end ] || slowest_end=$end
+    if [ "$case" = killed_rank ] && [ "$round" -lt "$rounds" ]; then continue; fi
+    succeeds "${run[@]}" --checkpoint-dir stopped --resume --json resumed.json
+    [ "$(field param_hash straight.json)" = "$(field param_hash resumed.json)" ] ||
+      fail "round $round: the resumed run has other weights"
+    # The long test has the machine for itself, so that whatever lies there now is its own.
+    if [ "$case" = killed_rank_slow ] && [ "$(ls /dev/shm)" != "$shared_memory" ]; then
+      fail "round $round: shared memory is left behind: $(ls /dev/shm)"
+    fi
   done
   echo "after at most $slowest_report ms it was said, after $slowest_end ms over"
-  succeeds "${run[@]}" --checkpoint-dir stopped --resume --json resumed.json
-  [ "$(field param_hash straight.json)" = "$(field param_hash resumed.json)" ] || fail "the resumed run has other weights"
   ;;
 hung_rank) # kill -STOP of a rank: the others name it at the deadline
   RONDO_FLIGHT_RECORD=$work/record "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 50 --timeout 5 --checkpoint-dir "$work/stopped" --checkpoint-every 1 >"$log" 2>&1 &
