@@ -12,17 +12,15 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iomanip>
 #include <mutex>
-#include <random>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include "dist/communicator.h"
 #include "dist/environment.h"
 #include "dist/host.h"
 #include "dist/side_link.h"
+#include "dist/side_place.h"
 #include "dist/sockets.h"
 #include "dist/transport.h"
 #include "tensor/error.h"
@@ -37,41 +35,6 @@ constexpr int most_strangers = 32;
 constexpr int rounds = 3;  // of trying all of a peer's addresses
 constexpr milliseconds patience_with_strangers(1000), patience_to_connect(3000),
     patience_for_greeting(5000), pause_between_attempts(50), patience_at_end(200);
-
-/// Where and who a rank is.
-struct Place {
-  int port = 0;  // 0: it does not listen
-  pid_t process = 0;
-  std::string host, token;             // dist::host(); the token counts from rank 0
-  std::int64_t timeout = 0, beat = 0;  // ms; rank 0's are everybody's
-  std::vector<std::string> addresses;
-
-  std::string name() const { return host.substr(0, host.find(' ')); }
-};
-
-std::string text_of(const Place& place) {
-  std::ostringstream out;
-  out << place.port << ' ' << place.process << ' ' << std::quoted(place.host) << ' ' << place.token
-      << ' ' << place.timeout << ' ' << place.beat;
-  for (const std::string& address : place.addresses) out << ' ' << address;
-  return std::move(out).str();
-}
-
-Place read_place(const std::string& text) {
-  std::istringstream in(text);
-  Place place;
-  in >> place.port >> place.process >> std::quoted(place.host) >> place.token >> place.timeout >>
-      place.beat;
-  for (std::string address; in >> address;) place.addresses.push_back(address);
-  return place;
-}
-
-std::string draw_token() {
-  std::random_device random;
-  std::ostringstream out;
-  for (int i = 0; i < 4; ++i) out << std::hex << std::setw(8) << std::setfill('0') << random();
-  return std::move(out).str();
-}
 
 }  // namespace
 

@@ -110,9 +110,9 @@ std::string text_of(const Signature& s) {
   std::string details;
   auto add = [&](auto... parts) { details += concat(details.empty() ? " (" : ", ", parts...); };
   if (s.op >= 0) add(static_cast<ReduceOp>(s.op));
-  const std::string type = s.dtype < 0 ? "bytes" : concat(static_cast<DType>(s.dtype));
-  if (s.dims >= 0) add(type, ' ', Dims(s.sizes, s.sizes + s.dims));
-  if (s.dims < 0 && s.dtype >= 0) add(type);
+  if (s.dims >= 0)
+    add(s.dtype < 0 ? "bytes" : concat(static_cast<DType>(s.dtype)), ' ',
+        Dims(s.sizes, s.sizes + s.dims));
   if (s.root >= 0) add("root ", s.root);
   if (s.way >= 0) add("by ", name_of(static_cast<AllReduce>(s.way)));
   return concat(s.name, ' ', s.sequence, details.empty() ? "" : details + ")");

@@ -1,6 +1,5 @@
 #include "dist/algorithms/exchange.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -10,9 +9,8 @@ namespace rondo::dist {
 namespace {
 
 std::string text_of(const Contents& contents) {
-  const Dims shape(contents.sizes,
-                   contents.sizes + std::clamp<std::int64_t>(contents.dims, 0, Dims::max_rank));
-  return contents.dtype < 0 ? "bytes" : concat(static_cast<DType>(contents.dtype), ' ', shape);
+  return concat(static_cast<DType>(contents.dtype), ' ',
+                Dims(contents.sizes, contents.sizes + contents.dims));
 }
 
 class Exchange final : public Operation {

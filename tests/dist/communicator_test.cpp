@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "support/collectives.h"
+#include "support/errors.h"
 #include "support/ranks.h"
 
 namespace rondo::dist {
@@ -153,15 +154,6 @@ TEST(Communicator, BackgroundThreadFinishesWithoutAnyWait) {
   });
 }
 
-std::string failure_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const CommError& e) {
-    return e.what();
-  }
-  return "no CommError";
-}
-
 // Rank 1 never comes: rank 0's sentence names rank, collective, number and what it waited for.
 TEST(Communicator, AMissingRankIsAnErrorNotAHang) {
   std::string message;
@@ -169,9 +161,9 @@ TEST(Communicator, AMissingRankIsAnErrorNotAHang) {
            [&](auto comm) {
              comm->barrier();
              if (comm->rank() == 1) return;
-             message = failure_of([&] { comm->all_reduce(ones({10})); });
+             message = test::message_of<CommError>([&] { comm->all_reduce(ones({10})); });
              // The ranks are out of step for good: what follows fails at once, with the same cause.
-             EXPECT_EQ(failure_of([&] { comm->barrier(); }), message);
+             EXPECT_EQ(test::message_of<CommError>([&] { comm->barrier(); }), message);
            },
            {.timeout = std::chrono::milliseconds(200)});
   EXPECT_EQ(message, "rank 0: all_reduce 1 gave up after 0.2 s of waiting for rank 1 to call it");
@@ -187,7 +179,8 @@ TEST(Communicator, AWaitMayBeShorterThanTheCollective) {
       return;
     }
     Work work = comm->all_reduce_async(x);
-    std::string message = failure_of([&] { work.wait(std::chrono::milliseconds(50)); });
+    std::string message =
+        test::message_of<CommError>([&] { work.wait(std::chrono::milliseconds(50)); });
     EXPECT_THAT(message, HasSubstr("rank 0: all_reduce 0 was not over after 0.05 s"));
     tried = true;
     work.wait();  // it goes on all the same
@@ -201,7 +194,7 @@ TEST(Communicator, RanksThatDoNotMeanTheSameAreTold) {
   using Call = std::function<void(Communicator&)>;
   const Call sum = [](auto& comm) { comm.all_reduce(ones({100})); };
   auto told = [&](int n, const Call& odd) {
-    return failure_of([&] {
+    return test::message_of<CommError>([&] {
       on_ranks(n, [&](auto comm) {
         comm->barrier();
         (comm->rank() == n - 1 ? odd : sum)(*comm);
@@ -247,7 +240,7 @@ TEST(Communicator, RanksThatDoNotMeanTheSameAreTold) {
 TEST(Communicator, RanksThatMeanAnotherRootOrTypeAreTold) {
   using Call = std::function<void(Communicator&)>;
   auto told = [](const Call& call) {
-    return failure_of([&] { on_ranks(2, [&](auto comm) { call(*comm); }); });
+    return test::message_of<CommError>([&] { on_ranks(2, [&](auto comm) { call(*comm); }); });
   };
   auto own_parts = [](Communicator& comm) {
     return Tensors(static_cast<std::size_t>(comm.world_size()), ones({3}));
@@ -294,7 +287,7 @@ TEST(Communicator, ExchangesOfSeveralTypes) {
 }
 
 TEST(Communicator, ARankThatFailsEndsTheOthersWaits) {
-  std::string message = failure_of([] {
+  std::string message = test::message_of<CommError>([] {
     on_ranks(3, [](auto comm) {
       if (comm->rank() == 2) throw CommError("rank 2: out of paper");
       comm->all_reduce(ones({10}));
@@ -322,7 +315,7 @@ TEST(Communicator, ChannelsLastIsDense) {
 }
 
 TEST(Communicator, MpiAllReduceNeedsMpi) {
-  std::string message = failure_of([] {
+  std::string message = test::message_of<CommError>([] {
     on_ranks(2,
              [](auto comm) { comm->all_reduce_async(ones({1}), ReduceOp::sum, AllReduce::mpi); });
   });

@@ -22,20 +22,11 @@ namespace {
 using test::on_ranks_sharing_memory;
 using ::testing::HasSubstr;
 
-std::string failure_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
 TEST(Segment, ThreadsShareOneMapping) {
   auto segment = Segment::create(100);
   EXPECT_EQ(Segment::open(segment->name())->data(), segment->data());
   segment->close();
-  EXPECT_NE(failure_of([&] { Segment::open(segment->name()); }), "no error");
+  EXPECT_NE(test::message_of<Error>([&] { Segment::open(segment->name()); }), "");
 }
 
 TEST(Segment, AnotherProcessSeesTheSameBytes) {
@@ -65,7 +56,7 @@ TEST(Segment, WhatIsNoSegmentIsAnError) {
     std::istringstream in(segment->name());
     std::string name, word;
     for (std::size_t i = 0; in >> word; ++i) name += (i ? " " : "") + (i == field ? value : word);
-    return failure_of([&] { Segment::open(name); });
+    return test::message_of<Error>([&] { Segment::open(name); });
   };
   EXPECT_THAT(with(4, "elsewhere"), HasSubstr("it is on another machine, elsewhere"));
   EXPECT_THAT(with(0, "999999999"), HasSubstr("/proc/999999999/fd/"));
@@ -226,7 +217,7 @@ TEST(SharedMemory, AMissingRankIsNamed) {
                             [&, count = count, message = message](auto comm) {
                               if (comm->rank() == 2) return;
                               const std::string what =
-                                  failure_of([&] { comm->all_reduce(ones({count})); });
+                                  test::message_of<Error>([&] { comm->all_reduce(ones({count})); });
                               if (comm->rank() == 0) *message = what;
                             },
                             {.timeout = std::chrono::milliseconds(200)});
@@ -235,7 +226,7 @@ TEST(SharedMemory, AMissingRankIsNamed) {
 }
 
 TEST(SharedMemory, RanksThatDoNotMeanTheSameAreTold) {
-  const std::string message = failure_of([] {
+  const std::string message = test::message_of<Error>([] {
     on_ranks_sharing_memory(2, [](auto comm) {
       comm->barrier();
       if (comm->rank() == 0) return comm->all_reduce(ones({100}));
@@ -248,14 +239,14 @@ TEST(SharedMemory, RanksThatDoNotMeanTheSameAreTold) {
 }
 
 TEST(SharedMemory, RanksThatAskForDifferentMemoryAreTold) {
-  const std::string message = failure_of([] {
+  const std::string message = test::message_of<Error>([] {
     on_ranks_sharing_memory(2, [](auto comm) { comm->allocate(comm->rank() == 0 ? 64 : 5000); });
   });
   EXPECT_THAT(message, HasSubstr("allocate: one rank asks for 4096 bytes, another for 8192"));
 }
 
 TEST(SharedMemory, RanksThatWantDifferentWaysAreTold) {
-  const std::string message = failure_of([] {
+  const std::string message = test::message_of<Error>([] {
     on_ranks_sharing_memory(2, [](auto comm) {
       comm->all_reduce_async(ones({10}), ReduceOp::sum,
                              comm->rank() == 0 ? AllReduce::automatic : AllReduce::ring)
@@ -282,9 +273,9 @@ TEST(SharedMemory, ReduceScatterIntoItsOwnInput) {
 TEST(SharedMemory, IsAskedForByNameOnlyWhereItIs) {
   test::on_ranks(2, [](auto comm) {
     EXPECT_FALSE(comm->shares_memory());
-    EXPECT_THAT(
-        failure_of([&] { comm->all_reduce_async(ones({1}), ReduceOp::sum, AllReduce::shared); }),
-        HasSubstr("the ranks share none"));
+    EXPECT_THAT(test::message_of<Error>(
+                    [&] { comm->all_reduce_async(ones({1}), ReduceOp::sum, AllReduce::shared); }),
+                HasSubstr("the ranks share none"));
     EXPECT_TRUE(comm->share_memory());
     comm->all_reduce_async(ones({1}), ReduceOp::sum, AllReduce::shared).wait();
   });

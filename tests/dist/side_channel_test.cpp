@@ -15,6 +15,7 @@
 
 #include "dist/sockets.h"
 #include "support/environment.h"
+#include "support/errors.h"
 #include "support/ranks.h"
 #include "tensor/creation.h"
 
@@ -301,21 +302,12 @@ TEST(SideChannel, ACollectiveFailsWithTheSentence) {
   });
 }
 
-std::string failure_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const CommError& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
 // By messages only its neighbours meet the rank that means something else.
 TEST(SideChannel, ADisagreementEndsTheCollectiveOnAllRanks) {
   on_ranks(6, [](auto comm) {
     comm->open_side_channel({});
     const auto begin = Clock::now();
-    const std::string message = failure_of([&] {
+    const std::string message = test::message_of<CommError>([&] {
       if (comm->rank() == 4)
         comm->broadcast(ones({2, 5}));
       else
@@ -344,7 +336,8 @@ TEST(SideChannel, AtTheDeadlineAllRanksSayWhoIsMissing) {
                EXPECT_EQ(comm->watch()->failed(), "rank 2 has not called all_reduce 1 for 2 s");
                return;
              }
-             const std::string message = failure_of([&] { comm->all_reduce(ones({10})); });
+             const std::string message =
+                 test::message_of<CommError>([&] { comm->all_reduce(ones({10})); });
              const std::string itself =
                  "rank 3: all_reduce 1 gave up after 2 s of waiting for rank 2 to call it";
              const std::string heard = concat("rank ", comm->rank(),
@@ -363,7 +356,7 @@ TEST(SideChannel, AFailureIsToldToLateRanksAndGroups) {
     if (comm->rank() == 3) comm->watch()->tell("rank 3: its loss is NaN");
     EXPECT_TRUE(comes_true([&] { return !comm->watch()->failed().empty(); }));
     if (group != nullptr) {
-      EXPECT_THAT(failure_of([&] {
+      EXPECT_THAT(test::message_of<CommError>([&] {
                     if (comm->rank() == 0) std::this_thread::sleep_for(milliseconds(100));
                     for (int i = 0; i < 100'000; ++i) group->barrier();
                   }),

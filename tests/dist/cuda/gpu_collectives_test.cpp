@@ -11,9 +11,9 @@
 #include "dist/device_collectives.h"
 #include "dist/nccl/nccl_api.h"
 #include "dist/threads.h"
-#include "support/errors.h"
 #include "support/collectives.h"
 #include "support/ddp_checks.h"
+#include "support/errors.h"
 #include "support/host_cudart.h"
 #include "support/host_nccl.h"
 #include "support/ranks.h"
@@ -176,15 +176,6 @@ TEST_F(OnGpus, ManyInFlightKeepTheirOrder) {
   });
 }
 
-std::string failure_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
-
 // Rank 1 never comes. The host of rank 0 waits for nothing but the GPU, which the watchdog sets
 // free; the next call then says what happened.
 TEST_F(OnGpus, AMissingRankIsAnErrorNotAHang) {
@@ -197,13 +188,13 @@ TEST_F(OnGpus, AMissingRankIsAnErrorNotAHang) {
                    if (comm->rank() == 0) {
                      Tensor x = ones({8}, {.device = device});
                      Work work = comm->all_reduce_async(x);
-                     of_wait = failure_of([&] {
+                     of_wait = test::message_of<Error>([&] {
                        while (true) {
                          work.wait(10s);
                          cuda::synchronize(device.index);
                        }
                      });
-                     of_next = failure_of([&] { comm->all_reduce(x); });
+                     of_next = test::message_of<Error>([&] { comm->all_reduce(x); });
                    }
                    over.arrive_and_wait();
                  },
@@ -223,7 +214,7 @@ TEST_F(OnGpus, WhatNcclNoticesIsTold) {
       Tensor x = ones({8}, {.device = device});
       Work work = comm->all_reduce_async(x);
       test::break_nccl(0);
-      said = failure_of([&] { work.wait(10s); });
+      said = test::message_of<Error>([&] { work.wait(10s); });
     }
     over.arrive_and_wait();
   });
@@ -238,7 +229,7 @@ TEST_F(OnGpus, ARankThatDoesNotStartIsAnErrorNotAHang) {
   test::on_ranks(2,
                  [&](std::shared_ptr<Communicator> comm) {
                    if (comm->rank() == 0) {
-                     said = failure_of([&] { use_device(*comm, "cuda"); });
+                     said = test::message_of<Error>([&] { use_device(*comm, "cuda"); });
                      over.arrive_and_wait();
                      return;
                    }
@@ -257,7 +248,7 @@ TEST_F(OnGpus, ARankThatDoesNotStartIsAnErrorNotAHang) {
 TEST_F(OnGpus, RanksThatOutnumberGpusAreNamed) {
   std::string said;
   test::on_ranks(5, [&](std::shared_ptr<Communicator> comm) {
-    const std::string sentence = failure_of([&] { use_device(*comm, "cuda"); });
+    const std::string sentence = test::message_of<Error>([&] { use_device(*comm, "cuda"); });
     if (comm->rank() == 3) said = sentence;
   });
   EXPECT_EQ(said,
@@ -273,21 +264,23 @@ TEST_F(OnGpus, RanksThatOutnumberGpusAreNamed) {
 
 TEST_F(OnGpus, OtherDevicesAreRefused) {
   test::on_ranks(2, [&](std::shared_ptr<Communicator> comm) {
-    EXPECT_THAT(failure_of([&] { comm->all_reduce(ones({2}, {.device = Device::cuda(0)})); }),
-                HasSubstr("the tensor is on cuda:0, but this communicator has no GPU; call "
-                          "dist::use_device first"));
-    EXPECT_EQ(failure_of([&] { use_device(*comm, "cuda:1"); }),
+    EXPECT_THAT(
+        test::message_of<Error>([&] { comm->all_reduce(ones({2}, {.device = Device::cuda(0)})); }),
+        HasSubstr("the tensor is on cuda:0, but this communicator has no GPU; call "
+                  "dist::use_device first"));
+    EXPECT_EQ(test::message_of<Error>([&] { use_device(*comm, "cuda:1"); }),
               "device cuda:1 is one GPU for 2 ranks; say cuda, and each rank takes the one of its "
               "number");
-    EXPECT_EQ(failure_of([&] { use_device(*comm, comm->rank() == 0 ? "cuda" : "cpu"); }),
-              "rank 1 has device cpu where rank 0 has device cuda");
+    EXPECT_EQ(
+        test::message_of<Error>([&] { use_device(*comm, comm->rank() == 0 ? "cuda" : "cpu"); }),
+        "rank 1 has device cpu where rank 0 has device cuda");
     const Device device = use_device(*comm, "cuda");
     const Device other = Device::cuda(1 - device.index);
-    EXPECT_EQ(failure_of([&] { comm->broadcast(ones({2}, {.device = other})); }),
+    EXPECT_EQ(test::message_of<Error>([&] { comm->broadcast(ones({2}, {.device = other})); }),
               concat("broadcast: the tensor is on ", other, ", but this rank's GPU is ", device));
-    EXPECT_EQ(
-        failure_of([&] { comm->all_reduce_async(ones({2}), ReduceOp::sum, AllReduce::nccl); }),
-        "all_reduce: NCCL was asked for, but the tensor is on the CPU");
+    EXPECT_EQ(test::message_of<Error>(
+                  [&] { comm->all_reduce_async(ones({2}), ReduceOp::sum, AllReduce::nccl); }),
+              "all_reduce: NCCL was asked for, but the tensor is on the CPU");
     comm->barrier();
   });
 }
@@ -296,9 +289,9 @@ TEST(UseDevice, WithoutAGpuSaysWhy) {
   if (cuda::device_count() > 0) GTEST_SKIP() << "there is one";
   test::on_ranks(2, [&](std::shared_ptr<Communicator> comm) {
     EXPECT_EQ(use_device(*comm, "cpu"), Device::cpu());
-    EXPECT_EQ(failure_of([&] { use_device(*comm, "cuda"); }),
+    EXPECT_EQ(test::message_of<Error>([&] { use_device(*comm, "cuda"); }),
               concat("device cuda is not available: ", cuda::why_unavailable()));
-    EXPECT_THAT(failure_of([&] { use_device(*comm, "tpu"); }), HasSubstr("tpu"));
+    EXPECT_THAT(test::message_of<Error>([&] { use_device(*comm, "tpu"); }), HasSubstr("tpu"));
   });
 }
 
