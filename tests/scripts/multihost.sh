@@ -53,6 +53,11 @@ rank_is() {
   done
 }
 
+if ldd "$bin/all_reduce" | grep -q libmpich; then
+  echo "multihost.sh starts ranks with Open MPI's mpirun; this build is for MPICH"
+  exit 77
+fi
+
 # ---- Wrong arguments. No machine is needed to say so.
 for words in "--hosts 5 -- true" "--hosts 1 -- true" "--rate fast -- true" "--delay 1 -- true" "--loss 200 -- true" \
   "--nosuch -- true" "--hosts" "--hosts 2"; do

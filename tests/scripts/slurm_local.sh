@@ -8,6 +8,8 @@ trap 'rm -rf "$work"' EXIT
 export TMPDIR=$work/tmp # where the cluster's folder, which all of its processes name, is to be
 mkdir "$TMPDIR"
 # Fashion-MNIST is looked for by the job itself, in $RONDO_DATA and where the package has put it.
+# MPICH's ranks meet by another protocol than Open MPI's.
+if ldd "$bin/cifar_resnet" | grep -q libmpich; then export LAUNCH="srun --mpi=pmi2 --kill-on-bad-exit=1"; fi
 
 left() {
   local process
