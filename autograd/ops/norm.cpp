@@ -242,6 +242,15 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
   require<ShapeError>(
       !options.residual.defined() || options.residual.shape() == x.shape(), "batch_norm: residual ",
       options.residual.defined() ? options.residual.shape() : Dims{}, " for an input ", x.shape());
+  if (options.residual.defined() && options.residual.dtype() != x.dtype()) {
+    // The kernels add in x's dtype; a sum of two dtypes has the one that they promote to.
+    BatchNormOptions alone = options;
+    alone.residual = {};
+    alone.relu = false;
+    const Tensor y =
+        batch_norm(x, gamma, beta, running_mean, running_var, alone) + options.residual;
+    return options.relu ? relu(y) : y;
+  }
   if (!options.training && running_mean.defined())
     return inference(x, gamma, beta, running_mean, running_var, options);
   require<ShapeError>(

@@ -13,8 +13,10 @@ struct BatchNormOptions {
   bool training = true;  // batch statistics, and update the running ones; else use the running ones
   double momentum = 0.1;  // running = (1 - momentum) running + momentum batch
   double eps = 1e-5;
-  Tensor residual = {};  // added after the normalisation
-  bool relu = false;     // applied last
+  /// Of x's shape, added after the normalisation; of another dtype than x, y has the one that both
+  /// promote to.
+  Tensor residual = {};
+  bool relu = false;  // applied last
   /// A recorded sum over several processes (dist/functional.h): the statistics are then those of
   /// all their images, composed of ops instead of the kernel. As torch.nn.SyncBatchNorm.
   std::function<Tensor(const Tensor&)> sum_over_ranks = {};

@@ -86,6 +86,27 @@ TEST(BatchNorm, TheFusedReluHasTheMaskOfTheForward) {
   }
 }
 
+/// Whether it is fused or not: a sum with a residual of another dtype has the dtype both promote
+/// to.
+TEST(BatchNorm, AResidualOfAnotherDtypePromotes) {
+  const Tensor x = randn({4, 3, 2, 2});
+  const Tensor mean = zeros({3}), var = ones({3});
+  for (const auto& [of_x, of_residual, of_y] :
+       {std::tuple(bf16, f32, f32), {f32, bf16, f32}, {f32, f64, f64}, {bf16, f16, f32}}) {
+    for (bool training : {true, false}) {
+      const Tensor in = x.to(of_x), residual = randn(x.shape()).to(of_residual).requires_grad_();
+      const Tensor y = batch_norm(in, {}, {}, mean.clone(), var.clone(),
+                                  {.training = training, .residual = residual, .relu = true});
+      const Tensor plain =
+          batch_norm(in, {}, {}, mean.clone(), var.clone(), {.training = training});
+      EXPECT_EQ(y.dtype(), of_y);
+      EXPECT_TRUE(all_close(y, relu(plain + residual), 0)) << of_x << of_residual << training;
+      y.sum().backward();
+      EXPECT_EQ(residual.grad().dtype(), of_residual);
+    }
+  }
+}
+
 TEST(GroupNorm, EmptyBatches) {
   Tensor x = empty({0, 4, 2, 2}).requires_grad_(), gamma = ones({4}).requires_grad_();
   Tensor y = group_norm(x, 2, gamma);
