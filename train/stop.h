@@ -1,9 +1,8 @@
 #pragma once
 // StopSignal: SIGTERM and SIGINT as a request instead of an end. While one lives, the first signal
 // only sets a flag, which a training loop looks at between two steps; a second one ends the program
-// at once.
-
-#include <csignal>
+// at once. Several may live at a time, where ranks are threads: the signal is for all of them, and
+// what the program did with signals before is back after the last.
 
 namespace rondo::train {
 
@@ -16,9 +15,6 @@ class StopSignal {
 
   /// The signal that asked the program to stop; 0: none did.
   static int requested();
-
- private:
-  struct sigaction old_term_, old_int_;
 };
 
 }  // namespace rondo::train
