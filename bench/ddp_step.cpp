@@ -12,6 +12,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
+#include <optional>
 
 #include "autograd/ops/loss.h"
 #include "autograd/ops/shape.h"
@@ -19,6 +20,7 @@
 #include "dist/ddp.h"
 #include "dist/init.h"
 #include "dist/threads.h"
+#include "dist/zero.h"
 #include "optim/sgd.h"
 #include "report.h"
 #include "tensor/error.h"
@@ -31,7 +33,7 @@ struct Settings {
   std::string model = "resnet20", dtype = "f32", hook, json;
   std::int64_t batch = 128;
   int threads = 0;
-  bool overlap = true;
+  bool overlap = true, zero = false;
   double bucket_mb = 0, seconds = 10;
 };
 
@@ -48,6 +50,8 @@ int program(int argc, char** argv) {
   app.add_option("--threads", s.threads, "OpenMP threads of a rank; 0: its share of the cores")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--compress", s.hook, "fp16, bf16, topk[:RATIO], powersgd[:RANK], sign or int8");
+  app.add_flag("--zero", s.zero,
+               "ZeroSharding: a rank's optimizer has its part of the parameters alone");
   app.add_flag("--overlap,!--no-overlap", s.overlap,
                "send gradients while backward computes the next ones; without, after it");
   app.add_option("--bucket-mb", s.bucket_mb, "largest bucket of gradients, MiB; 0: DDP's default")
@@ -76,11 +80,15 @@ int program(int argc, char** argv) {
   dist::DistributedDataParallel ddp(work.model.get(), comm,
                                     {.buckets = buckets, .overlap = s.overlap});
   if (!s.hook.empty()) ddp.register_comm_hook(dist::make_comm_hook(s.hook));
-  optim::SGD sgd(work.model.parameters(), {.lr = 1e-3, .momentum = 0.9});
+  std::optional<dist::ZeroSharding> zero;
+  if (s.zero) zero.emplace(ddp);
+  optim::SGD sgd(zero ? zero->parameters() : work.model.parameters(),
+                 {.lr = 1e-3, .momentum = 0.9});
   auto step = [&] {
     sgd.zero_grad();
     cross_entropy(ddp(x).to(f32), work.target).backward();
     sgd.step();
+    if (zero) zero->gather();
   };
   for (int i = 0; i < 3; ++i) step();
   comm->barrier();
@@ -114,6 +122,7 @@ int program(int argc, char** argv) {
         {"ranks", n},
         {"threads", threads},
         {"overlap", s.overlap},
+        {"zero", s.zero},
         {"buckets", ddp.bucket_bytes()},
         {"ms_per_step", ms},
         {"ms_waiting", waiting / static_cast<double>(times.size())},

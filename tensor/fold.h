@@ -29,8 +29,8 @@ struct Fold {
     if constexpr (op == ReduceOp::sum || op == ReduceOp::sum_squares) return functors::plus(a, b);
     if constexpr (op == ReduceOp::prod) return functors::times(a, b);
     // A NaN in b is taken; one in a stays, since no comparison with it is true.
-    if constexpr (op == ReduceOp::max) return (b > a) | (b != b) ? b : a;
-    if constexpr (op == ReduceOp::min) return (b < a) | (b != b) ? b : a;
+    if constexpr (op == ReduceOp::max) return ((b > a) | (b != b)) ? b : a;
+    if constexpr (op == ReduceOp::min) return ((b < a) | (b != b)) ? b : a;
     if constexpr (op == ReduceOp::all) return b < a ? b : a;
     if constexpr (op == ReduceOp::any) return b > a ? b : a;
   }

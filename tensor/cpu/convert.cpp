@@ -7,8 +7,9 @@ namespace rondo::cpu {
 template <class C>
 void load_row(DType dtype, const char* from, std::int64_t step, std::int64_t n, C* to) {
   visit_dtype(dtype, [&]<class T>() {
-    if constexpr (std::is_same_v<T, BFloat16> && std::is_same_v<C, float>) {
-      if (step == sizeof(T))  // of half a step's tensors where it is autocast
+    if constexpr (std::is_same_v<C, float>) {
+      // Half a step's tensors where it is autocast.
+      if (std::is_same_v<T, BFloat16> && step == sizeof(T))
         return kernels().elementwise.from_bf16(reinterpret_cast<const Bf16Bits*>(from), to, n);
     }
     if (step == static_cast<std::int64_t>(sizeof(T))) {
@@ -28,8 +29,8 @@ void load_row(DType dtype, const char* from, std::int64_t step, std::int64_t n, 
 template <class C>
 void store_row(DType dtype, const C* from, std::int64_t n, char* to, std::int64_t step) {
   visit_dtype(dtype, [&]<class T>() {
-    if constexpr (std::is_same_v<T, BFloat16> && std::is_same_v<C, float>) {
-      if (step == sizeof(T))
+    if constexpr (std::is_same_v<C, float>) {
+      if (std::is_same_v<T, BFloat16> && step == sizeof(T))
         return kernels().elementwise.to_bf16(from, reinterpret_cast<Bf16Bits*>(to), n);
     }
     if (step == static_cast<std::int64_t>(sizeof(T))) {
