@@ -222,7 +222,9 @@ Checkpoint load_checkpoint(const std::string& path, const std::string& model) {
   std::optional<json> description = read_description(file.metadata, path);
   require<IoError>(description.has_value(), path,
                    " is no checkpoint: it is a safetensors file without rondo's description");
-  require<IoError>(file.verified, path, " is damaged: its checksum is not where it belongs");
+  require<IoError>(
+      file.verified, path,
+      " is damaged, or another program has rewritten it: its checksum is not where it belongs");
   Checkpoint c;
   try {
     c = from_description(*description);

@@ -101,10 +101,9 @@ Head read_head(Source& source, const std::string& file) {
             .checksum = {}};
   source.read(sizeof length, head.text.data(), length);
   head.header = detail::parse_header(head.text, source.size() - head.data_begin, file);
-  if (head.text.starts_with(detail::checksum_prefix)) {
-    head.checksum = head.header.metadata.at("sha256");
-    head.header.metadata.erase("sha256");
-  }
+  if (head.text.starts_with(detail::checksum_prefix))
+    head.checksum = head.header.metadata.at(detail::checksum_key);
+  head.header.metadata.erase(detail::checksum_key);
   return head;
 }
 
@@ -161,8 +160,8 @@ Safetensors read_all(Source& source, const std::string& file) {
 Header plan(const std::string& path, const nn::StateDict& tensors,
             const std::map<std::string, std::string>& metadata, std::vector<std::size_t>& order) {
   Header header{.entries = {}, .metadata = metadata};
-  require<IoError>(!metadata.contains("sha256"), "cannot write ", path,
-                   ": the metadata key \"sha256\" is kept for the checksum");
+  require<IoError>(!metadata.contains(detail::checksum_key), "cannot write ", path,
+                   ": the metadata key \"", detail::checksum_key, "\" is kept for the checksum");
   std::unordered_set<std::string> names{"__metadata__"};
   for (const auto& [name, tensor] : tensors) {
     require<IoError>(names.insert(name).second, "cannot write ", path, ": \"", name,

@@ -11,10 +11,12 @@
 // checked before it is used, so any bytes at all give tensors or an IoError.
 //
 // Note [The checksum of a file]
-// The first metadata entry that rondo writes, always at the same place, is "sha256": the hash of
-// the whole file with these 64 digits taken as zeros. Other readers see one more metadata entry;
-// rondo's verifies it while it reads, so a flipped bit anywhere is noticed. Files without it are
-// read unverified.
+// The first metadata entry that rondo writes, always at the same place, is "rondo.sha256": the hash
+// of the whole file with these 64 digits taken as zeros. Other readers see one more metadata entry;
+// rondo's verifies it while it reads, so a flipped bit anywhere is noticed. A line feed before the
+// entry, where no other writer puts one, says that the file is as rondo wrote it: a program that
+// copies the metadata of a file into one of its own copies the entry, too, of which then nothing is
+// true. Files without the entry at that place are read unverified.
 
 #include <cstddef>
 #include <map>

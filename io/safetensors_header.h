@@ -29,7 +29,8 @@ inline constexpr std::uint64_t max_header_bytes = 100'000'000;
 
 /// Note [The checksum of a file]: the header of a file written by rondo begins with this, then come
 /// 64 digits.
-inline constexpr std::string_view checksum_prefix = R"({"__metadata__":{"sha256":")";
+inline constexpr std::string_view checksum_prefix = "{\"__metadata__\":{\n\"rondo.sha256\":\"";
+inline constexpr const char* checksum_key = "rondo.sha256";
 inline constexpr std::size_t checksum_digits = 64;
 
 /// Throws IoError "FILE: …" unless `text` is a header whose tensors fill `data_bytes` bytes

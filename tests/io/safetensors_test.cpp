@@ -98,6 +98,28 @@ TEST(Safetensors, RoundTripsEveryDtypeBitForBit) {
   }
 }
 
+/// Programs that change a file's tensors often hand its metadata on, rondo's checksum included:
+/// Python's writer as compact JSON, its keys in any order.
+TEST(Safetensors, WhatAnotherProgramRewroteIsReadUnverified) {
+  test::TemporaryFolder folder;
+  const Tensor w = test::hashed_tensor(1, 1, {3, 5});
+  save_safetensors(folder / "a", {{"w", w}}, {{"k", "v"}});
+  const std::string whole = test::read_file(folder / "a");
+  const std::size_t digits = whole.find("\"rondo.sha256\":\"") + 16;
+  const std::string checksum = "\"rondo.sha256\":\"" + whole.substr(digits, 64) + '"';
+  const std::string tensor = R"("w":{"dtype":"F32","shape":[3,5],"data_offsets":[0,60]})";
+  const std::string data = whole.substr(whole.size() - 60);
+  for (const std::string& metadata : {checksum + R"(,"k":"v")", R"("k":"v",)" + checksum}) {
+    const auto file = parse(file_of("{\"__metadata__\":{" + metadata + "}," + tensor + "}", data));
+    EXPECT_FALSE(file.verified);
+    EXPECT_EQ(file.metadata, (std::map<std::string, std::string>{{"k", "v"}}));
+    EXPECT_TRUE(same_bytes(file.tensors[0].tensor, w));
+  }
+  // Another program's own entry is no checksum of rondo's.
+  const auto foreign = parse(file_of(R"({"__metadata__":{"sha256":"12"},)" + tensor + "}", data));
+  EXPECT_EQ(foreign.metadata.at("sha256"), "12");
+}
+
 TEST(Safetensors, WritesElementsInRowMajorOrder) {
   test::TemporaryFolder folder;
   Tensor x = test::hashed_tensor(1, 1, {2, 3, 4, 5});
@@ -237,7 +259,7 @@ TEST(Safetensors, WritesNothingWhenItCannot) {
   EXPECT_THAT(refused({{"__metadata__", ones({1})}}), HasSubstr("reserved"));
   EXPECT_THAT(refused({{"w", Tensor()}}), HasSubstr("undefined"));
   EXPECT_THAT(refused({{"\xff", ones({1})}}), HasSubstr("not UTF-8"));
-  EXPECT_THAT(refused({}, {{"sha256", "x"}}), HasSubstr("kept for the checksum"));
+  EXPECT_THAT(refused({}, {{"rondo.sha256", "x"}}), HasSubstr("kept for the checksum"));
   EXPECT_EQ(test::read_file(path), before);
   EXPECT_EQ(folder.count(), 1);
 }
