@@ -291,7 +291,8 @@ void TorchObject::check_extent(WantedTensor& t) const {
     const bool fits = size <= room && numel <= room / size && last < room &&
                       (size == 1 || stride <= (room - 1 - last) / (size - 1));
     check(fits, t.name, " of sizes ", t.sizes, " and strides ", t.strides, " at ", t.offset,
-          " does not fit into its storage of ", room, " elements");
+          " does not fit into its storage of ", room,
+          " elements, or is expanded or overlaps itself, which is not read");
     numel *= size;
     last += stride * (size - 1);
     if (size == 1) t.strides[d] = std::min(t.strides[d], static_cast<std::int64_t>(room));

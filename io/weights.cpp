@@ -12,8 +12,12 @@ nn::StateDict load_weights(const std::string& path, const std::string& entry) {
   return load_safetensors(path).tensors;
 }
 
-void save_weights(const std::string& path, const nn::StateDict& tensors) {
-  if (path.ends_with(".safetensors")) return save_safetensors(path, tensors);
+void save_weights(const std::string& path, const nn::StateDict& tensors,
+                  std::map<std::string, std::string> metadata) {
+  if (path.ends_with(".safetensors")) {
+    metadata.emplace("format", "pt");
+    return save_safetensors(path, tensors, metadata);
+  }
   require<IoError>(path.ends_with(".pth") || path.ends_with(".pt"), path,
                    ": what is to be written? Names end in .safetensors, .pth or .pt");
   save_torch(path, tensors);

@@ -20,6 +20,8 @@
 #include "nn/eval_mode.h"
 #include "nn/linear.h"
 #include "nn/observe.h"
+#include "nn/quantized/int8.h"
+#include "nn/quantized/prepared.h"
 #include "nn/recurrent.h"
 #include "tensor/creation.h"
 
@@ -62,6 +64,15 @@ std::int64_t multiply_adds(const Module& module, const Tensor& x, const Tensor& 
   }
   if (const auto* linear = dynamic_cast<const Linear*>(&module))
     return y.numel() * linear->in_features;
+  // Quantised: as many products, of bytes.
+  if (const auto* linear = dynamic_cast<const Int8Linear*>(&module))
+    return y.numel() * linear->in_features;
+  if (const auto* conv = dynamic_cast<const Int8Conv2d*>(&module))
+    return y.numel() * (conv->weight_int8.numel() / std::max<std::int64_t>(conv->out_channels, 1));
+  if (const auto* prepared = dynamic_cast<const PreparedLinear*>(&module))
+    return multiply_adds(prepared->linear, x, y);
+  if (const auto* prepared = dynamic_cast<const PreparedConv2d*>(&module))
+    return multiply_adds(prepared->conv, x, y);
   return 0;
 }
 

@@ -23,6 +23,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// A position is a number of batches, and with batches of another size another place.
+io::Metadata with_batch_size(io::Metadata config, std::int64_t batch_size) {
+  config.emplace("batch_size", batch_size);
+  return config;
+}
+
 class Run {
  public:
   Run(nn::Module& model, optim::Optimizer& optimizer, optim::LRSchedule& schedule, FitData data,
@@ -40,7 +46,7 @@ class Run {
                schedule,
                *comm_,
                options.model_name,
-               options.config,
+               with_batch_size(options.config, data_.batch_size),
                options.sync == Sync::average,
                options.keep_checkpoints,
                {},
@@ -95,7 +101,7 @@ class Run {
     StopSignal stop;
     if (!tested_) {
       test_epoch();
-    } else if (position_.epoch >= options_.epochs) {
+    } else if (is_complete()) {
       test();  // a finished run was resumed
     }
     result_.steps.first = position_.global_step + 1;
@@ -103,8 +109,7 @@ class Run {
     profiled_ =
         ProfiledSteps(comm_->rank() == 0 ? options_.profile_steps : 0,
                       (options_.epochs - position_.epoch) * batches - position_.step, batches);
-    while (position_.epoch < options_.epochs && result_.stopped_by == 0 && !result_.stopped_early)
-      train_epoch();
+    while (!is_complete() && result_.stopped_by == 0) train_epoch();
     state_.finish();
     if (trace_) trace_->write(options_.trace);
     result_.profile = profiled_.result();
@@ -220,10 +225,10 @@ class Run {
                  epoch_img_per_s_, format_duration(epoch_seconds_))
           << std::endl;
     }
+    report_epoch();
     tested_ = true;
     save(is_best);
-    report_epoch();
-    if (position_.epoch < options_.epochs) ask_whether_to_stop();
+    if (!is_complete()) ask_whether_to_stop();
   }
 
   void report_epoch() {
@@ -274,6 +279,7 @@ class Run {
                              {"test_correct", result_.test.correct},
                              {"test_total", result_.test.total},
                              {"tested", std::int64_t{tested_}},
+                             {"stopped_early", std::int64_t{result_.stopped_early}},
                              {"epoch_seconds", epoch_seconds_},
                              {"epoch_img_per_s", epoch_img_per_s_}};
     state_.communication = communication_state();
@@ -321,6 +327,7 @@ class Run {
                     .total = get("test_total", std::int64_t{0}),
                     .loss = get("test_loss", 0.0)};
     tested_ = get("tested", std::int64_t{1}) != 0;
+    result_.stopped_early = get("stopped_early", std::int64_t{0}) != 0;
     epoch_seconds_ = get("epoch_seconds", 0.0);
     epoch_img_per_s_ = get("epoch_img_per_s", 0.0);
     result_.checkpoint = restored.path;
@@ -328,10 +335,10 @@ class Run {
     if (tested_ && result_.test.total > 0 && result_.test.accuracy() == result_.best_test_accuracy)
       state_.mark_best(options_.checkpoint_dir, restored.path);
     if (reports()) {
-      if (position_.epoch >= options_.epochs) {
-        *options_.out << fmt::format("the run of {} is complete: {} epoch{}",
-                                     result_.checkpoint.string(), position_.epoch,
-                                     position_.epoch == 1 ? "" : "s");
+      if (is_complete()) {
+        *options_.out << fmt::format(
+            "the run of {} is complete: {} epoch{}{}", result_.checkpoint.string(), position_.epoch,
+            position_.epoch == 1 ? "" : "s", result_.stopped_early ? ", stopped early" : "");
       } else {
         *options_.out << fmt::format("going on from {}: epoch {}, batch {}",
                                      result_.checkpoint.string(), position_.epoch + 1,
@@ -348,6 +355,7 @@ class Run {
     }
   }
 
+  bool is_complete() const { return position_.epoch >= options_.epochs || result_.stopped_early; }
   Trace* trace() { return trace_ ? &*trace_ : nullptr; }
   bool reports() const { return options_.out != nullptr && comm_->rank() == 0; }
 

@@ -68,7 +68,8 @@ struct FitOptions {
   bool async_checkpoints = false;
   bool resume = false;
   std::string model_name = "model";
-  io::Metadata config = {};  // settings that a resumed run must share
+  /// Settings that a resumed run must share; fit adds "batch_size".
+  io::Metadata config = {};
 
   /// What the run measures, an epoch a row of a table; empty: none. Replaced, unless resume.
   std::filesystem::path csv = {};
@@ -87,7 +88,9 @@ struct FitOptions {
   std::filesystem::path profile = {};
 
   std::ostream* out = nullptr;  // where rank 0 reports; null: nowhere
-  /// Called on every rank after each epoch; training ends when one of them says false.
+  /// Called on every rank after each epoch; training ends when one of them says false, also if it
+  /// is resumed then. A run that is killed before its next checkpoint may be told of an epoch
+  /// again.
   std::function<bool(const EpochReport&)> on_epoch = {};
 };
 

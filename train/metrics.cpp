@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 
 #include "io/atomic_file.h"
 #include "tensor/error.h"
@@ -38,11 +39,18 @@ std::optional<double> epoch_of_row(const std::string& header, const std::string&
 /// The lines of a file and, if it is a table, its header before them; not the last one where it was
 /// cut short by the end of a machine, and without what a spreadsheet puts behind them.
 struct Lines {
+  static constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";  // of UTF-8: spreadsheets
   std::string header;
   std::vector<std::string> lines;
 
   Lines(std::istream& file, bool is_table) {
-    if (is_table && std::getline(file, header)) trim(header);
+    if (is_table && std::getline(file, header)) {
+      trim(header);
+      if (header.starts_with(byte_order_mark)) header.erase(0, byte_order_mark.size());
+      const std::string_view first = "epoch,";
+      if (file.eof() && header.substr(0, first.size()) == first.substr(0, header.size()))
+        header.clear();  // cut short
+    }
     for (std::string line; std::getline(file, line) && !file.eof();) {
       trim(line);
       lines.push_back(std::move(line));

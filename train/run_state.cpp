@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <functional>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -105,6 +107,34 @@ void write(const fs::path& directory, const io::Checkpoint& checkpoint, std::int
   remove_older(directory, checkpoint.position, keep);
 }
 
+/// What rank r draws, such as its dropouts, is its own. Rank 0's generator is the file's "default".
+std::string generator_of(int rank) {
+  return rank == 0 ? std::string("default") : concat("rank ", rank);
+}
+
+/// The generators of all ranks. Collective.
+std::map<std::string, Generator::State> generators(dist::Communicator& comm) {
+  const Generator::State own = default_generator().state();
+  const std::string bytes(reinterpret_cast<const char*>(&own), sizeof own);
+  std::map<std::string, Generator::State> all;
+  int rank = 0;
+  for (const std::string& of_rank : comm.all_gather_bytes(bytes))
+    std::memcpy(&all[generator_of(rank++)], of_rank.data(), sizeof own);
+  return all;
+}
+
+/// This rank's generator as it was; with another number of ranks, which have seeds of their own,
+/// as many draws further as rank 0's was.
+void restore_generator(const io::Checkpoint& checkpoint, const dist::Communicator& comm) {
+  Generator::State state = default_generator().state();
+  const auto own = checkpoint.generators.find(generator_of(comm.rank()));
+  if (checkpoint.world_size == comm.world_size() && own != checkpoint.generators.end())
+    state = own->second;
+  else
+    state.next_stream = checkpoint.generators.at(generator_of(0)).next_stream;
+  default_generator().set_state(state);
+}
+
 /// The same tensors, which nobody will write to.
 nn::StateDict copied(nn::StateDict tensors) {
   for (nn::NamedTensor& named : tensors) {
@@ -126,7 +156,7 @@ void RunState::save(const fs::path& directory, const io::Checkpoint::Position& p
                             .optimizer = optimizer.state_dict(),
                             .schedule = schedule.state_dict(),
                             .position = position,
-                            .generators = {{"default", default_generator().state()}},
+                            .generators = generators(comm),
                             .world_size = comm.world_size(),
                             .threads = omp_get_max_threads(),
                             .metadata = metadata};
@@ -135,9 +165,16 @@ void RunState::save(const fs::path& directory, const io::Checkpoint::Position& p
   fs::create_directories(state_per_rank ? rank_folder(directory) : directory, error);
   require<IoError>(!error, directory.string(), ": cannot be created: ", error.message());
   if (is_async && !state_per_rank) {
-    writing.wait();
-    if (comm.rank() != 0) return;
     checkpoint.metadata.insert(own.begin(), own.end());
+    try {
+      writing.wait();
+    } catch (const IoError& error) {
+      // There may be room again: if the newest state can be written, nothing is lost.
+      write(directory, checkpoint, keep, is_best);
+      std::fprintf(stderr, "warning: %s; the next checkpoint was written\n", error.what());
+      return;
+    }
+    if (comm.rank() != 0) return;
     checkpoint.model_state = copied(checkpoint.model_state);
     checkpoint.optimizer->tensors = copied(checkpoint.optimizer->tensors);
     checkpoint.communication = copied(checkpoint.communication);
@@ -228,6 +265,12 @@ void RunState::restore_communication(const nn::StateDict& saved, const std::stri
 /// Rank 0's file, with what this rank has of its own.
 io::Checkpoint RunState::read(const fs::path& path, const fs::path& directory) const {
   io::Checkpoint checkpoint = io::load_checkpoint(path.string(), model_name);
+  require<IoError>(
+      checkpoint.optimizer && checkpoint.schedule, path.string(),
+      ": holds weights but no optimizer or schedule, so there is no run to go on with");
+  require<IoError>(checkpoint.generators.contains(generator_of(0)), path.string(),
+                   ": lacks the state of the random generator \"", generator_of(0),
+                   "\", so there is no run to go on with");
   if (state_per_rank && comm.rank() != 0 && checkpoint.world_size == comm.world_size()) {
     io::Checkpoint own = io::load_checkpoint(
         rank_path(directory, checkpoint.position, comm.rank()).string(), model_name);
@@ -293,17 +336,11 @@ RunState::Restored RunState::restore(const fs::path& directory) {
           checkpoint.world_size,
           " ranks that had state of their own (averaging, or a comm hook), and cannot go on with ",
           comm.world_size());
-  require<IoError>(
-      checkpoint.optimizer && checkpoint.schedule, path,
-      ": holds weights but no optimizer or schedule, so there is no run to go on with");
   restore_communication(checkpoint.communication, path);
   model.load_state_dict(checkpoint.model_state);
   optimizer.load_state_dict(*checkpoint.optimizer);
   schedule.load_state_dict(*checkpoint.schedule);
-  // Every rank has a seed of its own, and all have drawn equally often.
-  Generator::State state = default_generator().state();
-  state.next_stream = checkpoint.generators.at("default").next_stream;
-  default_generator().set_state(state);
+  restore_generator(checkpoint, comm);
   return restored;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 namespace rondo::train {
 namespace {
@@ -132,7 +133,11 @@ std::string legend(const std::vector<Series>& series) {
 
 }  // namespace
 
-std::string escaped(std::string_view text) {
+std::string escaped(std::string_view bytes) {
+  // What is no UTF-8, as names of files may be, becomes U+FFFD.
+  using nlohmann::json;
+  const std::string text =
+      json::parse(json(bytes).dump(-1, ' ', false, json::error_handler_t::replace));
   std::string out;
   for (const char c : text) {
     switch (c) {

@@ -14,7 +14,7 @@
 namespace rondo::train {
 
 /// Text as it may stand between tags and in quoted attributes: & < > " ' and control characters.
-std::string escaped(std::string_view text);
+std::string escaped(std::string_view bytes);
 
 struct Series {
   std::string name;

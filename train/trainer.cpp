@@ -33,6 +33,11 @@ FitResult Trainer::fit(std::shared_ptr<const data::Dataset> train,
   require(options_.batch_size > 0 && options_.batch_size % comm.world_size() == 0,
           "Trainer: a batch of ", options_.batch_size, " does not divide by the ",
           comm.world_size(), " ranks");
+  // A run that is resumed must see the same samples in the same order.
+  FitOptions fit = options_.fit;
+  fit.config.emplace("seed", static_cast<std::int64_t>(options_.seed));
+  fit.config.emplace("shards", fit.shards);
+  fit.config.emplace("train_samples", train->size());
   ShareOfData share = share_of_data(std::move(train), {.batch_size = options_.batch_size,
                                                        .rank = comm.rank(),
                                                        .world_size = comm.world_size(),
@@ -49,7 +54,7 @@ FitResult Trainer::fit(std::shared_ptr<const data::Dataset> train,
                      .batch_size = options_.batch_size,
                      .test = test,
                      .test_transform = options_.test_transform},
-                    options_.comm, options_.fit);
+                    options_.comm, fit);
 }
 
 Evaluation Trainer::evaluate(std::shared_ptr<const data::Dataset> test) {

@@ -51,7 +51,8 @@ class Trainer {
   Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options = {});
 
   /// Trains, and evaluates on `test` after each epoch. Throws as train::fit does, and Error for a
-  /// batch size that the ranks do not divide. Collective.
+  /// batch size that the ranks do not divide. A run that is resumed must have the seed, batch size,
+  /// shards and number of samples that it began with. Collective.
   FitResult fit(std::shared_ptr<const data::Dataset> train,
                 std::shared_ptr<const data::Dataset> test);
   /// The accuracy on a data set, over all ranks. Collective.

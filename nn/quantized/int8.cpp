@@ -8,6 +8,7 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "autograd/record.h"
+#include "autograd/trace.h"
 #include "nn/observe.h"
 #include "nn/quantized/fake_quantize.h"
 #include "tensor/creation.h"
@@ -46,6 +47,8 @@ void Int8Layer::check(const Tensor& x, const char* what) const {
   require<DeviceError>(x.device() == Device::cpu() && weight_int8.device() == Device::cpu(), what,
                        ": input on ", x.device(), ", weight on ", weight_int8.device(),
                        "; layers of bytes run on the CPU alone");
+  require<AutogradError>(!TraceMode::is_enabled(), what,
+                         " has no form in a graph of ops, such as ONNX: export before convert");
   require<AutogradError>(!any_requires_grad({&x, 1}), what,
                          " has no gradient: run it under NoGradGuard, or train before convert");
 }

@@ -20,7 +20,9 @@ namespace rondo::nn {
 /// What both share. Buffers weight_int8 (i8), weight_scale (f32, out), bias (f32, out; may be
 /// undefined), and, if static, input_scale (f32, 0-dim) and input_zero_point (i64, 0-dim). The
 /// forward runs on the CPU only (DeviceError), takes any float and returns f32, and has no
-/// gradient: an input on the tape is an AutogradError.
+/// gradient: an input on the tape is an AutogradError. Where the input's range is fixed, what lies
+/// outside is moved to its ends, as in PyTorch: a NaN to the lower one, so that it is not seen in
+/// the output.
 struct Int8Layer : Module {
   Tensor weight_int8, weight_scale, bias;
   Tensor input_scale, input_zero_point;

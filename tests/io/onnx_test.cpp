@@ -25,6 +25,7 @@
 #include "nn/flatten.h"
 #include "nn/linear.h"
 #include "nn/models/models.h"
+#include "nn/quantized/prepare.h"
 #include "onnx.pb.h"
 #include "support/errors.h"
 #include "support/files.h"
@@ -258,6 +259,10 @@ TEST(OnnxRefusals, OfOtherDtypes) {
   const TemporaryFolder folder;
   Lambda model([&](const Tensor& x) { return half(x.to(bf16)); });
   EXPECT_ERROR(io::export_onnx(model, zeros({2, 3}), folder / "x.onnx"), DTypeError, "bf16");
+  nn::Sequential bytes(nn::Linear(3, 2));
+  nn::quantize_dynamic(bytes);
+  EXPECT_ERROR(io::export_onnx(bytes, zeros({2, 3}), folder / "x.onnx"), Error,
+               "Int8Linear has no form in a graph of ops, such as ONNX: export before convert");
   nn::Embedding table(3, 2);
   EXPECT_ERROR(io::export_onnx(table, zeros({2, 3}, {.dtype = i64}), folder / "x.onnx"), Error,
                "the example holds nothing but zeros");

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "autograd/ops/arithmetic.h"
+#include "autograd/record.h"
 #include "nn/activation.h"
 #include "nn/batch_norm.h"
 #include "nn/containers.h"
@@ -16,9 +17,11 @@
 #include "nn/linear.h"
 #include "nn/models/models.h"
 #include "nn/observe.h"
+#include "nn/quantized/prepare.h"
 #include "nn/select.h"
 #include "support/errors.h"
 #include "support/support.h"
+#include "tensor/creation.h"
 
 namespace rondo::nn {
 namespace {
@@ -28,6 +31,21 @@ using ::testing::HasSubstr;
 Sequential small() {
   return Sequential(Conv2d(3, 8, 3, {.stride = 2, .padding = 1, .groups = 1, .bias = false}),
                     BatchNorm2d(8), ReLU(), Flatten(), Linear(8 * 4 * 4, 10));
+}
+
+/// Products of bytes are products.
+TEST(Summary, AQuantizedModelHasTheWorkOfTheModelItWas) {
+  const Tensor x = randn({2, 3, 8, 8});
+  Sequential net = small();
+  const std::int64_t work = summarize(net, x).multiply_adds;
+  prepare(net, x);
+  EXPECT_EQ(summarize(net, x).multiply_adds, work);
+  no_grad([&] { return net(x); });
+  convert(net);
+  EXPECT_EQ(summarize(net, x).multiply_adds, work);
+  Sequential linear(Linear(16, 4));
+  quantize_dynamic(linear);
+  EXPECT_EQ(summarize(linear, randn({3, 16})).multiply_adds, 3 * 4 * 16);
 }
 
 TEST(Summary, NamesLayersShapesParametersAndWork) {

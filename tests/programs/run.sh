@@ -520,6 +520,7 @@ weights) # files that others made: what they are, as many correct test images as
   grep -qF "mean 0,0,0, std 1,1,1" "$log" || fail "--mean and --std do not override"
   fails_saying "missing" "$bin/cifar_resnet" --weights "$weights/mnist_cnn.pt" --eval --limit 500
   succeeds "$bin/rondo-weights" convert "$weights/cifar10_resnet20_legacy.th" stripped.safetensors --strip module.
+  grep -aq '"format":"pt"' stripped.safetensors || fail "what reads weights is not told whose layout they have"
   succeeds "$bin/rondo-weights" convert stripped.safetensors renamed.pth --rename '^linear\.(.*)=fc.$1' --ignore '^fc\.bias'
   succeeds "$bin/rondo-weights" ls renamed.pth
   grep -q '^fc.weight ' "$log" && ! grep -q 'linear\|fc.bias' "$log" || fail "--rename and --ignore"

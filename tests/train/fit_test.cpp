@@ -269,6 +269,20 @@ TEST_F(Fit, OtherSettingsAreRefused) {
   EXPECT_THROW(train({.epochs = 1, .resume = true}), Error);
 }
 
+TEST_F(Fit, ACheckpointThatIsNoRunsIsPassedOver) {
+  train::FitOptions options{.epochs = 2, .checkpoint_dir = folder_};
+  train(options);
+  const std::string newest = folder_ / "checkpoint.safetensors";
+  io::Checkpoint checkpoint = io::load_checkpoint(newest);
+  checkpoint.generators.clear();
+  io::save_checkpoint(newest, checkpoint);
+  options.resume = true;
+  EXPECT_NO_THROW(train(options));  // from the one before
+  io::save_checkpoint(newest, checkpoint);
+  fs::remove_all(folder_ / "kept");
+  EXPECT_ERROR(train(options), IoError, "lacks the state of the random generator");
+}
+
 TEST(Progress, Durations) {
   EXPECT_EQ(train::format_duration(0.2), "0:00");
   EXPECT_EQ(train::format_duration(65), "1:05");

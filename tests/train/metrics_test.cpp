@@ -49,6 +49,22 @@ TEST(MetricsTable, TakesNoNumberThatMayHaveLostItsEnd) {
   EXPECT_EQ(text_of(path), "epoch,step,loss\n1,10,2.5\n2,20,1.25\n");
 }
 
+TEST(MetricsTable, WhatASpreadsheetOrAnEndPutsAtItsBeginning) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "run.csv";
+  std::ofstream(path) << "\xEF\xBB\xBF"
+                      << "epoch,step,loss\r\n1,10,2.5\r\n";
+  MetricsFile(path, 2).write({{"epoch", 2}, {"step", 20}, {"loss", 1.25}});
+  EXPECT_EQ(text_of(path), "epoch,step,loss\n1,10,2.5\n2,20,1.25\n");
+  for (const char* torn : {"", "epo", "epoch,st"}) {
+    std::ofstream(path) << torn;
+    MetricsFile(path, 2).write({{"epoch", 1}, {"loss", 2}});
+    EXPECT_EQ(text_of(path), "epoch,loss\n1,2\n") << torn;
+  }
+  std::ofstream(path) << "name,price";  // somebody's, though it has no end either
+  EXPECT_ERROR(MetricsFile::check(path), IoError, "begins with no column named epoch");
+}
+
 TEST(MetricsTable, SaysBeforehandWhatIsWrong) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "run.csv");

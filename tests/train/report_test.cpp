@@ -84,6 +84,10 @@ TEST(Report, TextFromOutsideStaysText) {
   const std::string page = html(full_report());
   EXPECT_THAT(page, Not(HasSubstr("<script")));
   EXPECT_THAT(page, HasSubstr("<title>&lt;script&gt;alert(&#39;&quot;&amp;&#39;)&lt;/script&gt;"));
+  EXPECT_EQ(escaped("\xFF"
+                    "b"),
+            "\xEF\xBF\xBD"
+            "b");  // no UTF-8
   EXPECT_EQ(escaped("a\x01"
                     "b\tc"),
             "a\xEF\xBF\xBD"

@@ -7,11 +7,16 @@
 
 #include <sstream>
 
+#include "autograd/ops/loss.h"
+#include "dist/init.h"
 #include "nn/activation.h"
 #include "nn/containers.h"
+#include "nn/dropout.h"
 #include "nn/linear.h"
 #include "optim/sgd.h"
 #include "support/ddp_checks.h"
+#include "support/errors.h"
+#include "support/files.h"
 #include "support/ranks.h"
 #include "tensor/creation.h"
 
@@ -103,6 +108,83 @@ TEST(Trainer, ScheduleAndCallback) {
     EXPECT_EQ(result.epochs, 2);
     EXPECT_NEAR(sgd.lr(), 0.1 * (1 - 8.0 / 36), 1e-12);
   });
+}
+
+/// A layer that draws, so that a lost generator shows.
+struct DropNet : Net {
+  nn::Dropout drop{0.5};
+  Tensor forward(const Tensor& x) override { return fc2(drop(relu(fc1(x)))); }
+};
+
+/// The run's own generator goes on where it stood, whatever the program has seeded by then; what
+/// would make another order of the samples is refused.
+TEST(Trainer, ResumesToTheSameBitsOrSaysWhatDiffers) {
+  test::TemporaryFolder folder;
+  auto train = [&](const char* name, bool resume, std::uint64_t generator_seed, bool dies = false,
+                   std::uint64_t seed = 1, std::int64_t batch = 8, std::int64_t samples = 64) {
+    DropNet net;
+    test::set_weights(net, 5);
+    optim::SGD sgd(net.parameters(), {.lr = 0.1, .momentum = 0.9});
+    manual_seed(generator_seed);
+    int losses = 0;
+    train::Trainer trainer(net, sgd,
+                           {.epochs = 3,
+                            .batch_size = batch,
+                            .comm = dist::init({.backend = "self"}),
+                            .seed = seed,
+                            .threads = 1,
+                            .out = nullptr,
+                            .fit = {.criterion =
+                                        [&](const Tensor& y, const Tensor& target) {
+                                          if (dies && ++losses == 12)
+                                            throw Error("the power went out");
+                                          return cross_entropy(y, target);
+                                        },
+                                    .checkpoint_dir = folder / name,
+                                    .checkpoint_every = 3,
+                                    .resume = resume}});
+    trainer.fit(clouds(samples), clouds(31));
+    return weights_of(net);
+  };
+  const std::vector<double> straight = train("straight", false, 3);
+  EXPECT_THROW(train("cut", false, 3, true), Error);
+  auto refused = [&](auto... changes) {
+    return test::message_of<Error>([&] { train("cut", true, 3, false, changes...); });
+  };
+  EXPECT_THAT(refused(std::uint64_t{2}), testing::HasSubstr("with seed 1, this one has seed 2"));
+  EXPECT_THAT(refused(std::uint64_t{1}, std::int64_t{16}),
+              testing::HasSubstr("with batch_size 8, this one has batch_size 16"));
+  EXPECT_THAT(refused(std::uint64_t{1}, std::int64_t{8}, std::int64_t{72}),
+              testing::HasSubstr("with train_samples 64, this one has train_samples 72"));
+  EXPECT_EQ(train("cut", true, 99), straight);
+}
+
+TEST(Trainer, ARunThatWasStoppedEarlyStaysSo) {
+  test::TemporaryFolder folder;
+  auto train = [&](bool resume, std::int64_t last) {
+    Net net;
+    test::set_weights(net, 5);
+    optim::SGD sgd(net.parameters(), {.lr = 0.1});
+    std::ostringstream out;
+    train::Trainer trainer(net, sgd,
+                           {.epochs = 5,
+                            .batch_size = 16,
+                            .comm = dist::init({.backend = "self"}),
+                            .threads = 1,
+                            .out = &out,
+                            .fit = {.checkpoint_dir = folder.path(),
+                                    .resume = resume,
+                                    .on_epoch = [=](const train::EpochReport& report) {
+                                      return report.epoch < last;
+                                    }}});
+    const train::FitResult result = trainer.fit(clouds(64), clouds(31));
+    EXPECT_TRUE(result.stopped_early);
+    EXPECT_EQ(result.epochs, 2);
+    EXPECT_EQ(result.test.total, 31);
+    return out.str();
+  };
+  train(false, 2);
+  EXPECT_THAT(train(true, 5), testing::HasSubstr("is complete: 2 epochs, stopped early"));
 }
 
 TEST(Trainer, BadInput) {

@@ -84,7 +84,11 @@ int convert(const Flags& flags) {
   }
   tensors = io::apply(rules, tensors);
   require<IoError>(!tensors.empty(), flags.file, ": --ignore leaves nothing");
-  io::save_weights(flags.other, tensors);
+  std::map<std::string, std::string> metadata;
+  if (!io::is_torch_file(flags.file)) metadata = io::load_safetensors_metadata(flags.file);
+  // The description of a run is not one of its weights.
+  std::erase_if(metadata, [](const auto& entry) { return entry.first.starts_with("rondo."); });
+  io::save_weights(flags.other, tensors, metadata);
   std::cout << fmt::format("{}: {} tensors\n", flags.other, tensors.size());
   return 0;
 }
