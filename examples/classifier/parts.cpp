@@ -98,7 +98,7 @@ nn::AnyModule make_network(const Flags& flags, const data::ImageDataset& images)
 }
 
 Weights read_weights(const std::string& path, Flags& flags, bool decides) {
-  Weights weights{.path = path, .state = {}, .dataset = {}, .description = {}};
+  Weights weights{.path = path, .state = {}, .dataset = {}, .description = {}, .lacks = {}};
   if (is_checkpoint(path)) {
     io::Checkpoint checkpoint = io::load_checkpoint(path, flags.model);
     if (flags.mean.empty()) flags.mean = text_in(checkpoint.config, "--mean");
@@ -112,7 +112,8 @@ Weights read_weights(const std::string& path, Flags& flags, bool decides) {
     return weights;
   }
   weights.state = io::load_weights(path);
-  auto found = recognise(weights.state);
+  auto [found, lacks] = recognise(weights.state);
+  weights.lacks = lacks;
   if (!found) return weights;
   weights.state = std::move(found->state);
   if (!decides) return weights;
@@ -134,6 +135,9 @@ void load_weights(const Weights& weights, nn::Module& model) {
   } catch (const Error& error) {
     throw Error(concat(weights.path,
                        weights.dataset.empty() ? "" : concat(" (trained on ", weights.dataset, ")"),
+                       weights.lacks.empty() ? ""
+                                             : concat(" is no ResNet for CIFAR that is known (",
+                                                      weights.lacks, "), nor what --model says"),
                        ": ", error.what()));
   }
 }

@@ -35,6 +35,7 @@ struct Weights {
   rondo::nn::StateDict state;  // with the names that rondo's models have
   std::string dataset;         // that a checkpoint was trained on; else empty
   std::string description;     // of a CIFAR ResNet that others have trained, for people; else empty
+  std::string lacks;           // why a file of weights is no such ResNet
 };
 
 /// Reads them, before the model is made. To a checkpoint belongs the normalisation that it was

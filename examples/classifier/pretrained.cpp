@@ -16,11 +16,31 @@ const Tensor* find(const nn::StateDict& state, const std::string& name) {
   return found == state.end() ? nullptr : &found->tensor;
 }
 
+/// What stands before the name of the first convolution, as "module." or "model." does where the
+/// network was part of something else.
+std::string prefix_of(const nn::StateDict& state) {
+  constexpr std::string_view first = "conv1.weight";
+  for (const nn::NamedTensor& entry : state) {
+    const std::string& name = entry.name;
+    if (name.ends_with(first) && name.find("layer") == std::string::npos &&
+        (name.size() == first.size() || name[name.size() - first.size() - 1] == '.'))
+      return name.substr(0, name.size() - first.size());
+  }
+  return {};
+}
+
+nn::StateDict without(const std::string& prefix, nn::StateDict state) {
+  for (nn::NamedTensor& entry : state) {
+    if (entry.name.starts_with(prefix)) entry.name.erase(0, prefix.size());
+  }
+  return state;
+}
+
 }  // namespace
 
-std::optional<Pretrained> recognise(const nn::StateDict& state) {
+Recognition recognise(const nn::StateDict& state) {
   Pretrained p;
-  const nn::StateDict bare = io::apply(hub::PretrainedOptions().keys, state);
+  const nn::StateDict bare = without(prefix_of(state), state);
   const bool has_linear = find(bare, "linear.weight") != nullptr;
   p.state = io::apply(hub::cifar_key_rules(), bare);
   bool has_downsample = false, has_fourth_stage = false;
@@ -29,16 +49,22 @@ std::optional<Pretrained> recognise(const nn::StateDict& state) {
     has_fourth_stage |= entry.name.starts_with("layer4.");
   }
   const Tensor *first = find(p.state, "conv1.weight"), *last = find(p.state, "fc.weight");
-  if (first == nullptr || last == nullptr || has_fourth_stage ||
-      first->shape() != Dims{16, 3, 3, 3} || last->dim() != 2 || last->size(1) != 64)
-    return {};
+  if (first == nullptr) return {.lacks = "it has no conv1.weight"};
+  if (first->shape() != Dims{16, 3, 3, 3})
+    return {.lacks = concat("its conv1.weight is ", first->shape(), ", not [16, 3, 3, 3]")};
+  if (has_fourth_stage) return {.lacks = "it has a layer4, and only three stages are known"};
+  if (last == nullptr) return {.lacks = "it has no fc.weight or linear.weight"};
+  if (last->dim() != 2 || last->size(1) != 64)
+    return {.lacks = concat("its last layer's weight is ", last->shape(), ", not [classes, 64]")};
   std::int64_t blocks = 0;
   for (const nn::NamedTensor& entry : p.state)
     blocks += entry.name.starts_with("layer1.") && entry.name.ends_with(".conv1.weight") ? 1 : 0;
   p.model = concat("resnet", 6 * blocks + 2);
-  if (std::ranges::find(nn::model_names(), p.model) == nn::model_names().end() ||
-      (last->size(0) != 10 && last->size(0) != 100))
-    return {};
+  if (std::ranges::find(nn::model_names(), p.model) == nn::model_names().end())
+    return {.lacks = concat("with ", blocks, " blocks in layer1 it would be a ", p.model,
+                            ", which rondo does not have")};
+  if (last->size(0) != 10 && last->size(0) != 100)
+    return {.lacks = concat("it knows ", last->size(0), " classes, not 10 or 100")};
   p.shortcut = has_downsample ? nn::Shortcut::b : nn::Shortcut::a;
   p.classes = last->size(0);
   if (has_linear) {
@@ -57,7 +83,7 @@ std::optional<Pretrained> recognise(const nn::StateDict& state) {
   } else {
     p.family = "rondo";
   }
-  return p;
+  return {.found = std::move(p)};
 }
 
 }  // namespace examples

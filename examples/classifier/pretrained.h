@@ -19,14 +19,20 @@ struct Pretrained {
   std::vector<float> mean, std;  // what the images of that family are normalised by; empty: unknown
 };
 
+struct Recognition {
+  std::optional<Pretrained> found = {};
+  std::string lacks = {};  // where nothing was found: "it knows 50 classes, not 10 or 100"
+};
+
 /// What `state` is, if it is a CIFAR ResNet's (nn/models/cifar_resnet.h) of 10 or 100 classes.
 ///
-/// Keys may begin with "module." (PyTorch's DataParallel). Families:
+/// Keys may have a prefix ("module." of PyTorch's DataParallel, "model."): what stands before
+/// conv1.weight. Families:
 ///
 ///   last layer  shortcuts      from
 ///   linear      a, or shortcut.  github.com/akamaster/pytorch_resnet_cifar10
 ///   fc          downsample.      github.com/chenyaofo/pytorch-cifar-models
 ///   fc          a                rondo
-std::optional<Pretrained> recognise(const rondo::nn::StateDict& state);
+Recognition recognise(const rondo::nn::StateDict& state);
 
 }  // namespace examples

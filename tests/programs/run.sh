@@ -518,9 +518,12 @@ weights) # files that others made: what they are, as many correct test images as
   done
   succeeds "$bin/cifar_resnet" --weights "$weights/cifar10_resnet20_zip.pth" --eval --mean 0,0,0 --std 1,1,1 --limit 500
   grep -qF "mean 0,0,0, std 1,1,1" "$log" || fail "--mean and --std do not override"
-  fails_saying "missing" "$bin/cifar_resnet" --weights "$weights/mnist_cnn.pt" --eval --limit 500
+  fails_saying "is no ResNet for CIFAR that is known (its conv1.weight is [8, 1, 3, 3], not [16, 3, 3, 3])" "$bin/cifar_resnet" --weights "$weights/mnist_cnn.pt" --eval --limit 500
   succeeds "$bin/rondo-weights" convert "$weights/cifar10_resnet20_legacy.th" stripped.safetensors --strip module.
   grep -aq '"format":"pt"' stripped.safetensors || fail "what reads weights is not told whose layout they have"
+  succeeds "$bin/rondo-weights" convert stripped.safetensors part.safetensors --rename '^=model.net.'
+  succeeds "$bin/cifar_resnet" --weights part.safetensors --eval --limit 500
+  grep -qF "part.safetensors: resnet20 of 10 classes, shortcut a, as akamaster" "$log" || fail "a prefix of its own is not recognised"
   succeeds "$bin/rondo-weights" convert stripped.safetensors renamed.pth --rename '^linear\.(.*)=fc.$1' --ignore '^fc\.bias'
   succeeds "$bin/rondo-weights" ls renamed.pth
   grep -q '^fc.weight ' "$log" && ! grep -q 'linear\|fc.bias' "$log" || fail "--rename and --ignore"
