@@ -40,7 +40,8 @@ namespace {
 struct Flags {
   std::string model = "mlp", weights = "cifar10_resnet20", folder, save;
   std::shared_ptr<dist::Communicator> comm = dist::init();
-  std::int64_t tested = 10'000, calibration = 512, qat_steps = 100, train_steps = 2000;
+  std::int64_t tested = 10'000, calibration = 512, qat_steps = 100, train_steps = 2000,
+               hidden = 512;
 };
 
 struct Images {
@@ -124,7 +125,7 @@ void quantize_mlp(const Flags& flags) {
   const data::ImageStatistics known = data::statistics_of("mnist");
   const Images images = load("mnist", data::Split::train, 60'000, flags, known),
                test = load("mnist", data::Split::test, flags.tested, flags, known);
-  nn::AnyModule net = nn::make_model("mlp");
+  nn::AnyModule net = nn::Mlp({.hidden = flags.hidden});
   train(net, images, 0.05, flags.train_steps);
   report("f32", net, test, flags);
   nn::quantize_dynamic(net);
@@ -132,8 +133,9 @@ void quantize_mlp(const Flags& flags) {
 }
 
 void quantize_resnet(const Flags& flags) {
-  const auto weights = examples::recognise(hub::load_pretrained(flags.weights));
-  require(weights.has_value(), "--weights ", flags.weights, ": no ResNet for 32 x 32 images");
+  const auto [weights, lacks] = examples::recognise(hub::load_pretrained(flags.weights));
+  require(weights.has_value(), "--weights ", flags.weights,
+          ": no ResNet for 32 x 32 images: ", lacks);
   require(!weights->mean.empty(), "--weights ", flags.weights,
           ": nothing is known of how its images are normalised");
   nn::AnyModule net = nn::make_model(
@@ -173,6 +175,8 @@ int run(int argc, char** argv) {
   app.add_option("--weights", flags.weights, "of the resnet: a name that hub knows, or a file");
   app.add_option("--test-images", flags.tested)->check(CLI::Range(1, 10'000));
   app.add_option("--train-steps", flags.train_steps, "of the mlp")->check(CLI::Range(0, 1'000'000));
+  app.add_option("--hidden", flags.hidden, "how wide the mlp's hidden layers are")
+      ->check(CLI::Range(1, 16'384));
   app.add_option("--calibration", flags.calibration, "images that show the static ranges")
       ->check(CLI::Range(1, 20'000));
   app.add_option("--qat-steps", flags.qat_steps, "of training with the rounding in it; 0: none")
