@@ -11,22 +11,10 @@ for script in "$fresh"/make_*.py; do
   (cd "$fresh" && "$python" "$script")
 done
 "$python" "$here/compare.py" "$here" "$fresh"
-# And the other way: what rondo writes, PyTorch loads.
+# And the other way: what rondo writes, Python loads.
 weights=$here/../../build/bin/rondo-weights
 if [ -x "$weights" ]; then
-  "$python" - "$here/torch_files_hex.txt" "$weights" "$fresh" <<'END'
-import pathlib, subprocess, sys
-import torch
-lines = pathlib.Path(sys.argv[1]).read_text().splitlines()
-hexes = dict(zip((line[4:] for line in lines[::2]), lines[1::2]))
-folder = pathlib.Path(sys.argv[3])
-(folder / "in.pth").write_bytes(bytes.fromhex(hexes["zip"]))
-subprocess.run([sys.argv[2], "convert", folder / "in.pth", folder / "out.pth"], check=True)
-wanted, got = (torch.load(folder / name, weights_only=True) for name in ("in.pth", "out.pth"))
-assert list(wanted) == list(got)
-for name in wanted:
-    assert wanted[name].dtype == got[name].dtype and torch.equal(wanted[name], got[name]), name
-END
+  "$python" "$here/round_trip.py" "$weights" "$fresh"
 fi
 # What rondo logs, TensorBoard reads.
 program=$here/../../build/bin/fashion_mlp
