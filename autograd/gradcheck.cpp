@@ -10,14 +10,14 @@
 namespace rondo {
 namespace {
 
-/// Element i, in row-major order, of a tensor of any strides.
-double& element(const Tensor& x, std::int64_t i) {
-  std::int64_t offset = 0;
+/// Element i, in row-major order, of a tensor of any strides on any device; a 0-dim view.
+Tensor element(const Tensor& x, std::int64_t i) {
+  std::int64_t offset = x.storage_offset();
   for (std::int64_t d = x.dim() - 1; d >= 0; --d) {
     offset += i % x.size(d) * x.stride(d);
     i /= x.size(d);
   }
-  return x.data_ptr<double>()[offset];
+  return x.as_view({}, {}, offset);
 }
 
 bool checked(const Tensor& x) { return x.defined() && x.requires_grad(); }
@@ -26,10 +26,11 @@ bool checked(const Tensor& x) { return x.defined() && x.requires_grad(); }
 std::vector<double> numerical_row(const std::function<Tensors(const Tensors&)>& f,
                                   const Tensors& inputs, const Tensor& x, std::int64_t i,
                                   double eps) {
-  double& at = element(x, i);
-  double middle = at;
+  NoGradGuard guard;
+  const Tensor at = element(x, i);
+  const double middle = at.item<double>();
   auto outputs_at = [&](double value) {
-    at = value;
+    at.fill_(value);
     std::vector<double> flat;
     for (const Tensor& y : f(inputs)) {
       std::vector<double> part = y.to_vector<double>();
@@ -37,9 +38,8 @@ std::vector<double> numerical_row(const std::function<Tensors(const Tensors&)>& 
     }
     return flat;
   };
-  NoGradGuard guard;
   std::vector<double> right = outputs_at(middle + eps), left = outputs_at(middle - eps);
-  at = middle;
+  at.fill_(middle);
   for (std::size_t j = 0; j < right.size(); ++j) right[j] = (right[j] - left[j]) / (2 * eps);
   return right;
 }
@@ -68,8 +68,8 @@ GradcheckResult gradcheck(const std::function<Tensors(const Tensors&)>& f, const
           rows.back().emplace_back(static_cast<std::size_t>(x.numel()), 0.0);
         continue;
       }
-      Tensor one = zeros(y.shape(), {.dtype = y.dtype()});
-      element(one, j) = 1;
+      Tensor one = zeros(y.shape(), {.dtype = y.dtype(), .device = y.device()});
+      element(one, j).fill_(1);
       Tensors row =
           grad({y}, wanted, {.grad_outputs = {one}, .retain_graph = true, .allow_unused = true});
       for (std::size_t k = 0; k < wanted.size(); ++k) {
@@ -106,7 +106,7 @@ GradcheckResult gradgradcheck(const std::function<Tensors(const Tensors&)>& f,
   }
   Tensors outputs = f(inputs);
   for (const Tensor& y : outputs) {
-    Tensor v = randn(y.shape(), {.dtype = f64});
+    Tensor v = randn(y.shape(), {.dtype = f64, .device = y.device()});
     v.requires_grad_(y.requires_grad());
     all.push_back(v);
   }
@@ -124,7 +124,7 @@ GradcheckResult gradgradcheck(const std::function<Tensors(const Tensors&)>& f,
     Tensors gradients =
         grad(ys, xs, {.grad_outputs = vs, .create_graph = true, .allow_unused = true});
     for (std::size_t i = 0; i < gradients.size(); ++i) {
-      if (!gradients[i].defined()) gradients[i] = zeros(xs[i].shape(), {.dtype = f64});
+      if (!gradients[i].defined()) gradients[i] = zeros_like(xs[i].detach());
     }
     return gradients;
   };

@@ -2,6 +2,7 @@
 // memory.
 //
 //   mpirun -np 2 --bind-to none build/bin/ddp_step --model resnet20 --batch 128 --threads 1
+//   mpirun -np 2 build/bin/ddp_step --model resnet18 --batch 1024 --dtype bf16 --device cuda
 //
 // --batch is that of all ranks. A time is from one step's end to the next one's on rank 0; a step
 // ends when the gradients are averaged and the optimizer has stepped. bench/peers/ddp_step.py does
@@ -18,11 +19,13 @@
 #include "autograd/ops/shape.h"
 #include "dist/comm_hook.h"
 #include "dist/ddp.h"
+#include "dist/device.h"
 #include "dist/init.h"
 #include "dist/threads.h"
 #include "dist/zero.h"
 #include "optim/sgd.h"
 #include "report.h"
+#include "tensor/cuda.h"
 #include "tensor/error.h"
 
 namespace {
@@ -30,7 +33,7 @@ namespace {
 using namespace rondo;
 
 struct Settings {
-  std::string model = "resnet20", dtype = "f32", hook, json;
+  std::string model = "resnet20", dtype = "f32", device = "cpu", all_reduce = "auto", hook, json;
   std::int64_t batch = 128;
   int threads = 0;
   bool overlap = true, zero = false;
@@ -47,8 +50,12 @@ int program(int argc, char** argv) {
   app.add_option("--dtype", s.dtype, "f32 or bf16")
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->capture_default_str();
+  app.add_option("--device", s.device, "cpu, or cuda: each rank the GPU of its number")
+      ->capture_default_str();
   app.add_option("--threads", s.threads, "OpenMP threads of a rank; 0: its share of the cores")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--all-reduce", s.all_reduce, "auto, ring, mpi or, on GPUs, nccl")
+      ->capture_default_str();
   app.add_option("--compress", s.hook, "fp16, bf16, topk[:RATIO], powersgd[:RANK], sign or int8");
   app.add_flag("--zero", s.zero,
                "ZeroSharding: a rank's optimizer has its part of the parameters alone");
@@ -65,16 +72,18 @@ int program(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e);
   }
-  auto comm = dist::init();
+  auto comm = dist::init({.communicator = {.all_reduce = dist::parse_all_reduce(s.all_reduce)}});
   const int threads = dist::use_threads(*comm, s.threads), n = comm->world_size();
   require(s.batch % n == 0, "--batch ", s.batch, " does not divide by the ", n, " ranks");
   comm->agree("--model", s.model);
   comm->agree("--batch", std::to_string(s.batch));
+  const Device device = dist::use_device(*comm, s.device);
   manual_seed(1 + static_cast<std::uint64_t>(comm->rank()));
   bench::Workload work(s.model, s.batch / n);
   const DType dtype = parse_dtype(s.dtype);
   if (dtype != f32) bench::convert(work.model.get(), dtype);
-  const Tensor x = work.input.to(dtype);
+  work.model.to(device);
+  const Tensor x = work.input.to(dtype).to(device), target = work.target.to(device);
   dist::BucketOptions buckets;
   if (s.bucket_mb > 0) buckets.bucket_bytes = std::llround(s.bucket_mb * (1 << 20));
   dist::DistributedDataParallel ddp(work.model.get(), comm,
@@ -86,9 +95,10 @@ int program(int argc, char** argv) {
                  {.lr = 1e-3, .momentum = 0.9});
   auto step = [&] {
     sgd.zero_grad();
-    cross_entropy(ddp(x).to(f32), work.target).backward();
+    cross_entropy(ddp(x).to(f32), target).backward();
     sgd.step();
     if (zero) zero->gather();
+    if (device.is_cuda()) cuda::synchronize(device.index);
   };
   for (int i = 0; i < 3; ++i) step();
   comm->barrier();
@@ -119,6 +129,7 @@ int program(int argc, char** argv) {
         {"model", s.model},
         {"batch", s.batch},
         {"dtype", s.dtype},
+        {"device", s.device},
         {"ranks", n},
         {"threads", threads},
         {"overlap", s.overlap},

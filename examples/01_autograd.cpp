@@ -1,9 +1,12 @@
 // Automatic differentiation in one page: what the tape is, what backward does, and how to check it.
 //
+//   build/bin/01_autograd [--device cuda]
+//
 // Read next: autograd/node.h (what is recorded), autograd/engine.cpp (how it is run).
 
 #include <rondo/rondo.h>
 
+#include <CLI/CLI.hpp>
 #include <iostream>
 
 using namespace rondo;
@@ -35,12 +38,10 @@ Tensor my_softplus(const Tensor& x) {
   return record<MySoftplusBackward>({x}, y, x);
 }
 
-}  // namespace
-
-int main() {
+int run(Device device) {
   std::cout
       << "1. A leaf is a tensor we want the gradient of. Every op on it leaves a node behind:\n\n";
-  Tensor x = tensor<double>({1, 2, 3}).requires_grad_();
+  Tensor x = tensor<double>({1, 2, 3}).to(device).requires_grad_();
   Tensor y = sum(square(x) * 0.5 + exp(-x));
   print_tape(y);
 
@@ -65,7 +66,7 @@ int main() {
             << (twice ? "agrees" : twice.message) << "\n";
 
   std::cout << "\n5. What backward needs must not be overwritten. The tape notices:\n\n";
-  Tensor w = tensor<double>({1, 1, 1});
+  Tensor w = tensor<double>({1, 1, 1}).to(device);
   Tensor z = sum(x * w);
   w.fill_(2);
   try {
@@ -74,4 +75,14 @@ int main() {
     std::cout << error.what() << "\n";
   }
   return once && twice ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string device = "cpu";
+  CLI::App app{"Shows what automatic differentiation does"};
+  app.add_option("--device", device, "cpu, cuda or cuda:N")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  return dist::run([&] { return run(Device::parse(device)); });
 }

@@ -2,6 +2,7 @@
 //
 //   build/bin/03_ring                            four threads play the ranks
 //   mpirun -np 4 --oversubscribe build/bin/03_ring    four processes
+//   mpirun -np 4 build/bin/03_ring --device cuda      four GPUs, at the end
 //
 // Each rank starts with four numbers: rank 0 with ones, rank 1 with tens, rank 2 with hundreds. So
 // a sum shows its terms: 1101 is "from ranks 0, 2 and 3". Watch a segment grow while it travels
@@ -9,6 +10,7 @@
 // and why this is the best that can be done, are at the head of
 // dist/algorithms/ring_all_reduce.cpp, whose code runs here.
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -16,6 +18,7 @@
 #include <vector>
 
 #include "dist/algorithms/ring_all_reduce.h"
+#include "dist/device.h"
 #include "dist/init.h"
 #include "dist/launcher.h"
 #include "dist/thread/thread_transport.h"
@@ -69,7 +72,7 @@ void one_hop(dist::Communicator& comm, dist::Schedule& ring, std::int64_t i) {
   ring.arrived(i, scratch.data());  // adds, in the first half; does nothing in the second
 }
 
-void walk(dist::Communicator& comm) {
+void walk(dist::Communicator& comm, const std::string& where) {
   int n = comm.world_size(), r = comm.rank();
   require(n <= 8, "03_ring: ", n, " ranks are too many to show: a float has not so many digits");
   std::vector<float> data = start_values(r, n);
@@ -93,11 +96,11 @@ void walk(dist::Communicator& comm) {
                                 sent, ") to rank ", (r + 1) % n));
   }
 
-  // The same in one call, as a program would do it.
-  std::vector<float> again = start_values(r, n);
-  Tensor x = from_blob(again.data(), {n}, f32);
+  // The same in one call, as a program would do it, also on GPUs.
+  const Device device = dist::use_device(comm, where);
+  const Tensor x = tensor(start_values(r, n), {n}).to(device);
   comm.all_reduce(x);
-  require(again == data, "the walk and the library disagree");
+  require(x.to_vector<float>() == data, "the walk and the library disagree");
   if (r == 0) {
     std::printf("\nEach rank sent %d segments, which is 2 (N - 1) / N times its data (N = %d).\n",
                 2 * (n - 1), n);
@@ -106,18 +109,26 @@ void walk(dist::Communicator& comm) {
 
 }  // namespace
 
-int main() {
-  return dist::run([] {
+int main(int argc, char** argv) {
+  std::string device = "cpu", all_reduce = "auto";
+  CLI::App app{"Shows a ring all-reduce step by step"};
+  app.add_option("--device", device, "where the library does it in the end: cpu or cuda")
+      ->capture_default_str();
+  app.add_option("--all-reduce", all_reduce, "how: auto, ring, mpi or, on GPUs, nccl")
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  return dist::run([&] {
+    const dist::CommunicatorOptions options{.all_reduce = dist::parse_all_reduce(all_reduce)};
     if (dist::read_launcher()) {
-      auto comm = dist::init();
+      auto comm = dist::init({.communicator = options});
       if (comm->rank() == 0)
         std::printf("%d processes, over %s\n", comm->world_size(), comm->backend());
-      walk(*comm);
+      walk(*comm, device);
     } else {
       std::printf("4 threads (mpirun -np 4 --oversubscribe makes it 4 processes)\n");
-      dist::run_on_threads(4, [](std::shared_ptr<dist::Transport> transport) {
-        dist::Communicator comm(std::move(transport));
-        walk(comm);
+      dist::run_on_threads(4, [&](std::shared_ptr<dist::Transport> transport) {
+        dist::Communicator comm(std::move(transport), options);
+        walk(comm, device);
       });
     }
     return 0;

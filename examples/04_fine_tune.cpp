@@ -1,7 +1,7 @@
 // 04_fine_tune: what weights that were trained for something else are worth.
 //
 //   build/bin/04_fine_tune --weights cifar10_resnet20
-//   build/bin/04_fine_tune --weights FILE --images 2000 --epochs 2
+//   build/bin/04_fine_tune --weights FILE --images 2000 --epochs 2 --device cuda
 //
 // ResNet-20 has learned to tell ships from frogs. Here it learns clothes, Fashion-MNIST, from few
 // images: once from those weights, with a new last layer, and once from nothing, with as many steps
@@ -73,7 +73,7 @@ double train(const char* what, nn::Module& net, optim::Optimizer& optimizer, con
   const auto start = std::chrono::steady_clock::now();
   double reached = 0;
   for (int epoch = 1; epoch <= epochs; ++epoch) {
-    const Tensor order = randperm(n);
+    const Tensor order = randperm(n).to(images.labels.device());
     for (std::int64_t step = 0; step < steps; ++step) {
       const Tensor index = order.narrow(0, step * batch, batch);
       optimizer.zero_grad();
@@ -92,7 +92,7 @@ double train(const char* what, nn::Module& net, optim::Optimizer& optimizer, con
 }
 
 int run(int argc, char** argv) {
-  std::string weights = "cifar10_resnet20", folder;
+  std::string weights = "cifar10_resnet20", folder, where = "cpu";
   std::int64_t count = 1000, tested = 2000;
   int epochs = 3;
   CLI::App app{"Trains ResNet-20 on clothes, from weights for other images and from nothing"};
@@ -101,20 +101,24 @@ int run(int argc, char** argv) {
   app.add_option("--test-images", tested, "how many to be tested on")->check(CLI::Range(1, 10'000));
   app.add_option("--epochs", epochs)->check(CLI::Range(1, 1000));
   app.add_option("--data", folder, "folder with Fashion-MNIST; else as cifar_resnet looks for it");
+  app.add_option("--device", where, "cpu, cuda or cuda:N")->capture_default_str();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error);
   }
+  const Device device = Device::parse(where);
   const auto open = [&](data::Split split, std::int64_t limit) {
-    return prepared(*data::open_dataset("fashion_mnist", split,
-                                        {.download = {.data_dir = folder}, .limit = limit}));
+    const Images all = prepared(*data::open_dataset(
+        "fashion_mnist", split, {.download = {.data_dir = folder}, .limit = limit}));
+    return Images{all.pixels.to(device), all.labels.to(device)};
   };
   const Images images = open(data::Split::train, count), test = open(data::Split::test, tested);
 
   manual_seed(1);
   nn::CifarResNet tuned = hub::cifar_resnet(20, {.pretrained = weights});
   tuned.fc = nn::Linear(64, 10);  // other classes: a new last layer
+  tuned.to(device);
   nn::freeze(tuned, "conv1.*");   // edges stay edges
   optim::SGD gently({{nn::parameters_like(tuned, "fc.*"), {.lr = 0.1, .momentum = 0.9}},
                      {nn::parameters_unlike(tuned, "fc.*"), {.lr = 0.02, .momentum = 0.9}}});
@@ -122,6 +126,7 @@ int run(int argc, char** argv) {
 
   manual_seed(1);
   nn::CifarResNet fresh = hub::cifar_resnet(20);
+  fresh.to(device);
   optim::SGD sgd(fresh.parameters(), {.lr = 0.1, .momentum = 0.9});
   const double without = train("from scratch", fresh, sgd, images, test, epochs);
   std::printf("the weights were worth %.2f points\n", with - without);

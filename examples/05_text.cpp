@@ -2,7 +2,7 @@
 //
 //   build/bin/05_text                          # a Transformer learns rondo's own documents
 //   build/bin/05_text --model lstm --steps 3000
-//   build/bin/05_text --text book.txt --context 128 --width 128
+//   build/bin/05_text --text book.txt --context 128 --width 128 --device cuda
 //
 // A text is a sequence of characters, and the model guesses each from those before it. All guesses
 // of a window are made at once: the Transformer's attention is masked so that none sees what comes
@@ -49,6 +49,7 @@ struct Settings {
                heads = 4;
   std::int64_t sample = 300, seed = 1;
   double lr = 6e-3, dropout = 0, temperature = 0.8;
+  Device device;
 };
 
 /// A file, or all .md files of a folder.
@@ -89,13 +90,13 @@ struct Text {
 
 /// (N, length): a row of the text from each of `starts`.
 Tensor rows(const std::vector<std::int64_t>& text, const std::vector<std::size_t>& starts,
-            std::int64_t length) {
+            std::int64_t length, Device device) {
   std::vector<std::int64_t> all;
   for (const std::size_t start : starts) {
     const auto first = text.begin() + static_cast<std::ptrdiff_t>(start);
     all.insert(all.end(), first, first + length);
   }
-  return tensor(all, {static_cast<std::int64_t>(starts.size()), length});
+  return tensor(all, {static_cast<std::int64_t>(starts.size()), length}).to(device);
 }
 
 /// Characters and their places as vectors, layers that let them look back, and a guess for each.
@@ -121,7 +122,7 @@ struct Transformer : nn::Module {
     nn::init::normal_(places.weight, 0, 0.05);
   }
   Tensor forward(const Tensor& x) override {
-    const Tensor place = places(arange(x.size(1)));
+    const Tensor place = places(arange(x.size(1), {.dtype = i64, .device = x.device()}));
     return head(encoder(dropout(characters(x) + place), {.is_causal = true}));
   }
   void visit(nn::Visitor& v) override {
@@ -183,7 +184,7 @@ double bits(nn::Module& model, const std::vector<std::int64_t>& text, const Sett
     starts.push_back(start);
     const bool is_last = start + 2 * length >= text.size();
     if (!is_last && starts.size() < 32) continue;
-    const double nats = loss_of(model, rows(text, starts, s.context + 1)).item<double>();
+    const double nats = loss_of(model, rows(text, starts, s.context + 1, s.device)).item<double>();
     sum += nats * static_cast<double>(starts.size());
     count += starts.size();
     starts.clear();
@@ -204,7 +205,7 @@ void train(nn::Module& model, const Text& text, const Settings& s) {
     std::vector<std::size_t> starts(static_cast<std::size_t>(s.batch));
     for (std::size_t& at : starts) at = random() % (last + 1);
     adam.zero_grad();
-    const Tensor loss = loss_of(model, rows(text.train, starts, s.context + 1));
+    const Tensor loss = loss_of(model, rows(text.train, starts, s.context + 1, s.device));
     loss.backward();
     optim::clip_grad_norm_(model.parameters(), 1);
     adam.step();
@@ -230,7 +231,7 @@ std::string written(nn::Module& model, const Text& text, const Settings& s) {
   std::string out;
   while (static_cast<std::int64_t>(out.size()) < s.sample) {
     const auto seen = std::min(static_cast<std::int64_t>(all.size()), s.context);
-    const Tensor logits = model(rows(all, {all.size() - static_cast<std::size_t>(seen)}, seen));
+    const Tensor logits = model(rows(all, {all.size() - static_cast<std::size_t>(seen)}, seen, s.device));
     const Tensor p = softmax(logits[0][seen - 1] / s.temperature, 0);
     double left = rand({}).item<double>();  // walk along the probabilities until they sum to it
     std::int64_t next = 0;
@@ -267,14 +268,18 @@ int run(int argc, char** argv) {
   app.add_option("--temperature", s.temperature, "below 1: likely characters become likelier")
       ->check(CLI::PositiveNumber);
   app.add_option("--seed", s.seed)->check(CLI::NonNegativeNumber);
+  std::string device = "cpu";
+  app.add_option("--device", device, "cpu, cuda or cuda:N")->capture_default_str();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error);
   }
+  s.device = Device::parse(device);
   const Text text(read(s.text), s.context);
   manual_seed(static_cast<std::uint64_t>(s.seed));
   nn::AnyModule model = make(static_cast<std::int64_t>(text.alphabet.size()), s);
+  model.to(s.device);
   std::printf("%zu characters to learn from, %zu to be measured on, of %zu kinds: %.3f bits each\n",
               text.train.size(), text.valid.size(), text.alphabet.size(),
               std::log2(static_cast<double>(text.alphabet.size())));

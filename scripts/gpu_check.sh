@@ -3,7 +3,7 @@
 #
 #   scripts/gpu_check.sh [--out DIR] [--seconds S] [--quick]
 #
-# It builds what is missing, runs the tests labelled gpu, compute-sanitizer on some of them, the kernels
+# It builds what is missing, runs the tests labelled gpu, compute-sanitizer on some of them, the examples, the kernels
 # against the card's own copy bandwidth (bench/gpu_kernels) and training steps against PyTorch's
 # (bench/train_step and bench/peers), trains CIFAR-10 where the data is, and writes to DIR (docs/gpu):
 #
@@ -65,7 +65,8 @@ card=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1
   exit 1
 }
 
-targets=(cifar_resnet train_step gpu_kernels all_reduce)
+examples=(01_autograd 03_ring 04_fine_tune 05_text 06_quantize)
+targets=(cifar_resnet train_step gpu_kernels all_reduce "${examples[@]}")
 
 # ---- Pack: the programs, linked against shared libraries so that the kernels are there once, with
 # what they need of the system, in case it lacks there.
@@ -176,6 +177,31 @@ if command -v compute-sanitizer >/dev/null; then
 else
   echo "compute-sanitizer: not on this machine" | tee -a "$work/tests.txt"
 fi
+
+for example in "${examples[@]}"; do
+  arguments=()
+  case $example in
+  03_ring) arguments=(--all-reduce mpi) ;; # its four ranks may share a card
+  05_text) arguments=(--text scripts/gpu_check.sh --steps 50 --every 50 --sample 0) ;;
+  04_fine_tune) arguments=(--epochs 1) ;;
+  06_quantize) arguments=(--train-steps 200) ;;
+  esac
+  case $example in
+  04_fine_tune | 06_quantize)
+    [ -n "${RONDO_DATA:-}" ] || {
+      echo "$example not run: RONDO_DATA is not set" | tee -a "$work/tests.txt"
+      continue
+    }
+    ;;
+  esac
+  if program "$example" --device cuda "${arguments[@]}" >"$work/example.log" 2>&1; then
+    echo "$example --device cuda passed" | tee -a "$work/tests.txt"
+  else
+    echo "$example --device cuda FAILED" | tee -a "$work/tests.txt"
+    tail -n 5 "$work/example.log"
+    status=1
+  fi
+done
 
 # ---- Fast.
 program gpu_kernels --json "$work/kernels.json" || status=1

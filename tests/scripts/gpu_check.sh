@@ -48,11 +48,16 @@ stub "$bundle/bin/cifar_resnet" <<'END'
 while [ $# -gt 0 ]; do [ "$1" = --json ] && out=$2; shift; done
 echo '{"epochs": 18, "test_accuracy": 0.9412}' >"$out"
 END
+for example in 01_autograd 03_ring 04_fine_tune 05_text 06_quantize; do
+  stub "$bundle/bin/$example" <<'END'
+[ "$1 $2" = "--device cuda" ]
+END
+done
 run() { PATH=$work/path:$PATH PEER_PYTHON=python3 RONDO_DATA=$work "$bundle/scripts/gpu_check.sh" --from "$bundle" --out "$work/out" --seconds 1 >"$work/log" 2>&1; }
 
 run || fail "status $?"
 report=$(echo "$work"/out/*-nvidia-h200.md)
-for text in "# NVIDIA H200" "test_one passed 3 tests" "compute-sanitizer memcheck: clean" "94.12 %" \
+for text in "# NVIDIA H200" "test_one passed 3 tests" "compute-sanitizer memcheck: clean" "06_quantize --device cuda passed" "94.12 %" \
   "| relu f32 | 3.60 | 90 % |" "| resnet18 | graph | 20000 | 67 | 10 % |" "rondo: a card, cuDNN 9" \
   "All-reduce, 2 GPUs" "| 1048576 | nccl | 1.000 | 1.1 |"; do
   grep -qF -- "$text" "$report" || fail "the report does not say \"$text\""
@@ -66,6 +71,15 @@ exit 1
 END
 run && fail "a test that fails was not noticed"
 grep -qF "test_two FAILED" "$work/log" || fail "the test that failed is not named"
+
+stub "$bundle/bin/test_two" <<'END'
+exit 0
+END
+stub "$bundle/bin/05_text" <<'END'
+echo "error: no" && exit 1
+END
+run && fail "an example that fails was not noticed"
+grep -qF "05_text --device cuda FAILED" "$work/log" || fail "the example that failed is not named"
 
 PATH=$work/path:$PATH "$bundle/scripts/gpu_check.sh" --from "$work/path" >"$work/log" 2>&1 && fail "a folder that is no bundle"
 grep -qF "there is no bin/gpu_kernels; make the folder with --bundle" "$work/log" || fail "the sentence about the folder"

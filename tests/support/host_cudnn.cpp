@@ -205,23 +205,25 @@ cudnnStatus_t finalize(cudnnBackendDescriptor_t d) {
   return CUDNN_STATUS_SUCCESS;
 }
 
-/// Calls f(n, k, c, image row, image column, r, s, p, q) for every product of the convolution.
+/// Calls f(offset in x, in w, in y) for every product of the convolution.
 template <class F>
 void for_each_product(const Problem& p, F f) {
   const std::int64_t groups = p.x.dims[1] / p.w.dims[1], of_group = p.w.dims[0] / groups;
   for (std::int64_t n = 0; n < p.y.dims[0]; ++n)
     for (std::int64_t k = 0; k < p.y.dims[1]; ++k)
-      for (std::int64_t c = 0; c < p.w.dims[1]; ++c)
-        for (std::int64_t i = 0; i < p.y.dims[2]; ++i)
-          for (std::int64_t j = 0; j < p.y.dims[3]; ++j)
-            for (std::int64_t r = 0; r < p.w.dims[2]; ++r)
-              for (std::int64_t s = 0; s < p.w.dims[3]; ++s) {
-                const std::int64_t h = i * p.stride[0] - p.pre[0] + r * p.dilation[0];
-                const std::int64_t v = j * p.stride[1] - p.pre[1] + s * p.dilation[1];
-                if (h < 0 || h >= p.x.dims[2] || v < 0 || v >= p.x.dims[3]) continue;
-                f(p.x.at(n, k / of_group * p.w.dims[1] + c, h, v), p.w.at(k, c, r, s),
-                  p.y.at(n, k, i, j));
-              }
+      for (std::int64_t i = 0; i < p.y.dims[2]; ++i)
+        for (std::int64_t j = 0; j < p.y.dims[3]; ++j)
+          for (std::int64_t r = 0; r < p.w.dims[2]; ++r)
+            for (std::int64_t s = 0; s < p.w.dims[3]; ++s) {
+              const std::int64_t h = i * p.stride[0] - p.pre[0] + r * p.dilation[0];
+              const std::int64_t v = j * p.stride[1] - p.pre[1] + s * p.dilation[1];
+              if (h < 0 || h >= p.x.dims[2] || v < 0 || v >= p.x.dims[3]) continue;
+              const std::int64_t x = p.x.at(n, k / of_group * p.w.dims[1], h, v),
+                                 w = p.w.at(k, 0, r, s), y = p.y.at(n, k, i, j);
+              for (std::int64_t c = 0, dx = p.x.strides[1], dw = p.w.strides[1]; c < p.w.dims[1];
+                   ++c)
+                f(x + c * dx, w + c * dw, y);
+            }
 }
 
 template <class T>
@@ -237,27 +239,26 @@ void compute(const Problem& p, void* x_, void* w_, void* y_) {
     return convert<double>(v);
   };
   // Each element of the result is summed in double, at its offset.
-  std::map<std::int64_t, double> sums;
-  auto zero = [&](const Tensor4& t) {
+  std::vector<double> sums;
+  auto sum_into = [&](const Tensor4& t, T* result, auto add) {
+    sums.assign(
+        static_cast<std::size_t>(t.at(t.dims[0] - 1, t.dims[1] - 1, t.dims[2] - 1, t.dims[3] - 1)) +
+            1,
+        0);
+    for_each_product(p, add);
     for (std::int64_t a = 0; a < t.dims[0]; ++a)
       for (std::int64_t b = 0; b < t.dims[1]; ++b)
         for (std::int64_t c = 0; c < t.dims[2]; ++c)
-          for (std::int64_t d = 0; d < t.dims[3]; ++d) sums[t.at(a, b, c, d)] = 0;
+          for (std::int64_t d = 0; d < t.dims[3]; ++d)
+            result[t.at(a, b, c, d)] = convert<T>(sums[static_cast<std::size_t>(t.at(a, b, c, d))]);
   };
-  T* result = y;
-  if (p.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR) {
-    zero(p.y);
-    for_each_product(p, [&](auto a, auto b, auto c) { sums[c] += value(x[a]) * value(w[b]); });
-  } else if (p.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR) {
-    zero(p.x);
-    result = x;
-    for_each_product(p, [&](auto a, auto b, auto c) { sums[a] += value(y[c]) * value(w[b]); });
-  } else {
-    zero(p.w);
-    result = w;
-    for_each_product(p, [&](auto a, auto b, auto c) { sums[b] += value(y[c]) * value(x[a]); });
-  }
-  for (const auto& [at, sum] : sums) result[at] = convert<T>(sum);
+  auto sum = [&](std::int64_t at) -> double& { return sums[static_cast<std::size_t>(at)]; };
+  if (p.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)
+    sum_into(p.y, y, [&](auto a, auto b, auto c) { sum(c) += value(x[a]) * value(w[b]); });
+  else if (p.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR)
+    sum_into(p.x, x, [&](auto a, auto b, auto c) { sum(a) += value(y[c]) * value(w[b]); });
+  else
+    sum_into(p.w, w, [&](auto a, auto b, auto c) { sum(b) += value(y[c]) * value(x[a]); });
 }
 
 cudnnStatus_t execute(cudnnHandle_t, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack) {
