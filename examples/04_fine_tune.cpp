@@ -119,7 +119,7 @@ int run(int argc, char** argv) {
   nn::CifarResNet tuned = hub::cifar_resnet(20, {.pretrained = weights});
   tuned.fc = nn::Linear(64, 10);  // other classes: a new last layer
   tuned.to(device);
-  nn::freeze(tuned, "conv1.*");   // edges stay edges
+  nn::freeze(tuned, "conv1.*");  // edges stay edges
   optim::SGD gently({{nn::parameters_like(tuned, "fc.*"), {.lr = 0.1, .momentum = 0.9}},
                      {nn::parameters_unlike(tuned, "fc.*"), {.lr = 0.02, .momentum = 0.9}}});
   const double with = train("fine-tuned  ", tuned, gently, images, test, epochs);

@@ -231,7 +231,8 @@ std::string written(nn::Module& model, const Text& text, const Settings& s) {
   std::string out;
   while (static_cast<std::int64_t>(out.size()) < s.sample) {
     const auto seen = std::min(static_cast<std::int64_t>(all.size()), s.context);
-    const Tensor logits = model(rows(all, {all.size() - static_cast<std::size_t>(seen)}, seen, s.device));
+    const Tensor logits =
+        model(rows(all, {all.size() - static_cast<std::size_t>(seen)}, seen, s.device));
     const Tensor p = softmax(logits[0][seen - 1] / s.temperature, 0);
     double left = rand({}).item<double>();  // walk along the probabilities until they sum to it
     std::int64_t next = 0;
