@@ -152,7 +152,7 @@ status=0
 : >"$work/tests.txt"
 while read -r test; do
   [ -n "$test" ] || continue
-  if RONDO_GPU_PROPERTIES_OUT=$out/$name.properties.json program "$test" >"$work/$test.log" 2>&1; then
+  if RONDO_TEST_DEVICE=cuda RONDO_GPU_PROPERTIES_OUT=$out/$name.properties.json program "$test" >"$work/$test.log" 2>&1; then
     verdict=passed
   else
     verdict=FAILED status=1

@@ -11,6 +11,7 @@
 #include "support/fill.h"
 #include "support/sequence_case.h"
 #include "support/support.h"
+#include "support/test_device.h"
 
 namespace rondo::test {
 namespace {
@@ -22,7 +23,9 @@ using nn::MultiheadAttentionOptions;
 /// Against PyTorch, in f64 and f32. One input is attended to by itself; the second of two is both
 /// keys and values.
 void expect_attention(const std::string& name, MultiheadAttention attention,
-                      const std::vector<Dims>& shapes, const AttentionCall& call = {}) {
+                      const std::vector<Dims>& shapes, AttentionCall call = {}) {
+  for (Tensor* mask : {&call.key_padding_mask, &call.attn_mask})
+    if (mask->defined()) *mask = mask->to(test_device());
   for (DType dtype : {f64, f32})
     expect_sequence(
         "mha." + name, shapes, dtype,

@@ -13,6 +13,7 @@
 #include "support/fill.h"
 #include "support/golden.h"
 #include "support/support.h"
+#include "support/test_device.h"
 
 namespace rondo::test {
 namespace {
@@ -45,7 +46,8 @@ void fill_parameters(Module& model, DType dtype) {
 void expect_close(const Tensor& ours, const std::string& name, double tolerance) {
   Tensor theirs = golden()[name];
   double scale = theirs.abs().max().item<double>();
-  EXPECT_TRUE(all_close(ours.detach().to(f64), theirs, tolerance * scale)) << name;
+  EXPECT_TRUE(all_close(ours.detach().to(Device::cpu()).to(f64), theirs, tolerance * scale))
+      << name;
 }
 
 void check_keys(Module& model, const std::string& name) {
@@ -74,10 +76,11 @@ void check_model(AnyModule model, const std::string& name, const Dims& shape,
                  std::initializer_list<std::int64_t> labels, DType dtype, double tolerance) {
   check_keys(model, name);
   model.to(dtype);
+  model.to(test_device());
   fill_parameters(model, dtype);
-  Tensor x = fill(shape, 0, 2).to(dtype);
+  Tensor x = fill(shape, 0, 2).to(dtype).to(test_device());
   Tensor logits = model(x);
-  Tensor loss = cross_entropy(logits, tensor<std::int64_t>(labels));
+  Tensor loss = cross_entropy(logits, tensor<std::int64_t>(labels).to(test_device()));
   loss.backward();
   expect_close(logits.narrow(1, 0, 10), name + ".logits", tolerance);
   expect_close(loss, name + ".loss", tolerance);
@@ -85,7 +88,7 @@ void check_model(AnyModule model, const std::string& name, const Dims& shape,
   std::uint32_t k = 5000;
   for (auto& [key, p] : model.named_parameters()) {
     ASSERT_TRUE(p.grad().defined()) << key;
-    Tensor g = p.grad().to(f64);
+    Tensor g = p.grad().to(Device::cpu()).to(f64);
     Tensor theirs = golden()[name + ".grad." + key];
     double norm = theirs[0].item<double>();
     EXPECT_NEAR(g.norm().item<double>(), norm, of_gradients * norm) << key;

@@ -10,6 +10,7 @@
 #include "support/fill.h"
 #include "support/sequence_case.h"
 #include "support/support.h"
+#include "support/test_device.h"
 
 namespace rondo::test {
 namespace {
@@ -20,7 +21,9 @@ using nn::TransformerMasks;
 
 template <class M>
 void expect_transformer(const std::string& name, M module, const Dims& shape,
-                        const TransformerMasks& masks = {}) {
+                        TransformerMasks masks = {}) {
+  for (Tensor* mask : {&masks.src_mask, &masks.src_key_padding_mask})
+    if (mask->defined()) *mask = mask->to(test_device());
   for (DType dtype : {f64, f32})
     expect_sequence(
         "transformer." + name, {shape}, dtype,

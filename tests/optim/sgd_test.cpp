@@ -58,7 +58,7 @@ TEST(Sgd, GoesOnFromItsState) {
 TEST(Sgd, KeepsABufferOnlyForParametersThatHadGradients) {
   Tensors params = test::hashed_parameters();
   SGD optimizer(params, {.lr = 0.1, .momentum = 0.9});
-  params[0].set_grad(ones({7}));
+  params[0].set_grad(ones_like(params[0].detach()));
   optimizer.step();
   auto state = optimizer.state_dict();
   ASSERT_EQ(state.tensors.size(), 1u);

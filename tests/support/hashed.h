@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "autograd/variable.h"
+#include "support/test_device.h"
 #include "tensor/creation.h"
 
 namespace rondo::test {
@@ -31,11 +32,11 @@ inline Tensor hashed_tensor(std::uint32_t stream, std::uint32_t step, const Dims
   return x;
 }
 
-/// Three parameters, of shapes (7), (3, 5) and ().
+/// Three parameters, of shapes (7), (3, 5) and (), on test_device().
 inline Tensors hashed_parameters(DType dtype = f32) {
   Tensors params{hashed_tensor(0, 0, {7}, dtype), hashed_tensor(1, 0, {3, 5}, dtype),
                  hashed_tensor(2, 0, {}, dtype)};
-  for (const Tensor& p : params) p.requires_grad_();
+  for (Tensor& p : params) p = p.to(test_device()).requires_grad_();
   return params;
 }
 
@@ -47,7 +48,7 @@ inline void set_hashed_gradients(const Tensors& params, std::uint32_t step) {
     if (k == 1 && step % 7 == 3) {
       p.zero_grad();
     } else {
-      p.set_grad(hashed_tensor(k, step, p.shape(), p.dtype(), scale));
+      p.set_grad(hashed_tensor(k, step, p.shape(), p.dtype(), scale).to(p.device()));
     }
   }
 }

@@ -5,6 +5,7 @@
 #include "support/fill.h"
 #include "support/golden.h"
 #include "support/support.h"
+#include "support/test_device.h"
 
 namespace rondo::test {
 namespace {
@@ -19,8 +20,8 @@ void expect_close(const std::string& name, const Tensor& ours, DType dtype, std:
   ASSERT_TRUE(golden().has(name)) << name;
   EXPECT_EQ(ours.dtype(), dtype) << name;
   // Inputs and parameters are at most 1; what a few of them are summed to is at most 4.
-  EXPECT_TRUE(
-      all_close(ours.to(f64), golden()[name], tolerance(dtype, length, 4), tolerance(dtype, 16)))
+  EXPECT_TRUE(all_close(ours.detach().to(Device::cpu()).to(f64), golden()[name],
+                        tolerance(dtype, length, 4), tolerance(dtype, 16)))
       << name << " in " << dtype;
 }
 
@@ -32,6 +33,7 @@ void expect_sequence(const std::string& name, const std::vector<Dims>& shapes, D
   std::vector<nn::NamedTensor> parameters;
   if (module != nullptr) {
     module->to(dtype);
+    module->to(test_device());
     module->zero_grad();
     parameters = module->named_parameters();
     const NoGradGuard no_grad;
@@ -40,12 +42,12 @@ void expect_sequence(const std::string& name, const std::vector<Dims>& shapes, D
   }
   Tensors xs;
   for (std::uint32_t i = 0; i < shapes.size(); ++i)
-    xs.push_back(fill(shapes[i], i).to(dtype).requires_grad_());
+    xs.push_back(fill(shapes[i], i).to(dtype).to(test_device()).requires_grad_());
   const Tensors ys = f(xs);
   Tensors weights;
   for (std::uint32_t j = 0; j < ys.size(); ++j) {
     expect_close(name + ".y" + std::to_string(j), ys[j], dtype, length);
-    weights.push_back(fill(ys[j].shape(), j + 100).to(dtype));
+    weights.push_back(fill(ys[j].shape(), j + 100).to(dtype).to(test_device()));
   }
   EXPECT_FALSE(golden().has(name + ".y" + std::to_string(ys.size()))) << name;
   Tensors wanted = xs;
@@ -56,6 +58,7 @@ void expect_sequence(const std::string& name, const std::vector<Dims>& shapes, D
   EXPECT_FALSE(golden().has(name + ".dx" + std::to_string(xs.size()))) << name;
   for (std::size_t k = 0; k < parameters.size(); ++k)
     expect_close(name + ".d." + parameters[k].name, gradients[xs.size() + k], dtype, length);
+  if (module != nullptr) module->to(Device::cpu());
 }
 
 std::vector<std::string> parameter_names(nn::Module& module) {
