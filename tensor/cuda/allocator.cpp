@@ -7,16 +7,31 @@
 namespace rondo::cuda {
 namespace {
 
-std::function<bool()> mark_in(StreamId id) {
+using EventPtr = std::shared_ptr<CUevent_st>;
+
+EventPtr recorded_in(StreamId id) {
   DeviceGuard guard(id.device);
   cudaEvent_t made = nullptr;
   check(cudart().event_create_with_flags(&made, cudaEventDisableTiming));
-  std::shared_ptr<CUevent_st> event(made, [](cudaEvent_t e) { cudart().event_destroy(e); });
+  EventPtr event(made, [](cudaEvent_t e) { cudart().event_destroy(e); });
   check(cudart().event_record(made, static_cast<cudaStream_t>(id.handle)));
-  return [event, device = id.device] {
-    DeviceGuard guard(device);
+  return event;
+}
+
+/// An event. While any thread captures a graph it is neither recorded nor asked: the stream may be
+/// part of the capture, which asking about an event of its own would make void. What is freed then
+/// is marked when the capture is over.
+std::function<bool()> mark_in(StreamId id) {
+  EventPtr event = captures_underway() ? nullptr : recorded_in(id);
+  return [event, id]() mutable {
+    if (captures_underway()) return false;
+    try {
+      if (event == nullptr) event = recorded_in(id);
+    } catch (const CudaError&) {
+      return false;  // the device is lost: nobody will ever know
+    }
+    DeviceGuard guard(id.device);
     const cudaError_t status = cudart().event_query(event.get());
-    // Not yet; or nobody can say, as of an event that a graph has captured: then never.
     if (status != cudaSuccess) cudart().get_last_error();
     return status == cudaSuccess;
   };

@@ -10,6 +10,9 @@ namespace rondo::cuda {
 /// Throws CudaError while it captures another device.
 BlockPool* capture_memory(int device);
 
+/// Whether any thread captures.
+bool captures_underway();
+
 /// While the calling thread captures: what must live as long as the graph, such as a communicator
 /// whose collectives it holds.
 void keep_with_capture(std::shared_ptr<void> kept);

@@ -1,3 +1,4 @@
+#include <atomic>
 #include <vector>
 
 #include "tensor/backend.h"
@@ -15,6 +16,7 @@ struct Capture {
   std::vector<std::shared_ptr<void>>& kept;
 };
 thread_local const Capture* capture_of_thread = nullptr;
+std::atomic<int> captures{0};
 
 /// Between begin and end everything that the thread allocates is the graph's.
 class CaptureScope {
@@ -25,9 +27,18 @@ class CaptureScope {
   CaptureScope& operator=(const CaptureScope&) = delete;
 };
 
+/// Counts in captures_underway while it lives.
+struct Underway {
+  Underway() { ++captures; }
+  ~Underway() { --captures; }
+  Underway(const Underway&) = delete;
+  Underway& operator=(const Underway&) = delete;
+};
+
 }  // namespace
 
 bool is_capturing() { return capture_of_thread != nullptr; }
+bool captures_underway() { return captures > 0; }
 
 BlockPool* capture_memory(int device) {
   if (capture_of_thread == nullptr) return nullptr;
@@ -64,6 +75,7 @@ class Graph::Impl {
     before.record(current_stream(device_));
     before.block(stream_);
     const Generator::State drawn = default_generator().state();
+    const Underway underway;  // until the stream's capture has ended
     check(cudart().stream_begin_capture(stream_.get(), cudaStreamCaptureModeRelaxed));
     cudaGraph_t graph = nullptr;
     try {

@@ -28,6 +28,7 @@ struct Graph {
   HostStream* origin = nullptr;
   std::vector<std::function<bool()>> work;
   std::map<HostStream*, bool> joined;  // by stream other than the origin
+  bool is_void = false;                // something was done that a capture forbids
 };
 
 struct HostStream {
@@ -202,14 +203,21 @@ cudaError_t answer(HostStream& stream, std::uint64_t place) {
   if (stream.completed < place && ++stream.asked % 2 == 0) pump(stream);
   return stream.completed >= place ? cudaSuccess : cudaErrorNotReady;
 }
+/// What a capture forbids makes it void, too.
+cudaError_t forbidden(Graph& capture, cudaError_t error) {
+  capture.is_void = true;
+  return error;
+}
 cudaError_t stream_query(cudaStream_t stream) {
   Lock lock(mutex());
-  if (of(stream).capture != nullptr) return cudaErrorStreamCaptureUnsupported;
+  if (of(stream).capture != nullptr)
+    return forbidden(*of(stream).capture, cudaErrorStreamCaptureUnsupported);
   return answer(of(stream), of(stream).submitted);
 }
 cudaError_t stream_synchronize(cudaStream_t stream) {
   Lock lock(mutex());
-  if (of(stream).capture != nullptr) return cudaErrorStreamCaptureUnsupported;
+  if (of(stream).capture != nullptr)
+    return forbidden(*of(stream).capture, cudaErrorStreamCaptureUnsupported);
   drain(of(stream), lock);
   return cudaSuccess;
 }
@@ -217,7 +225,8 @@ cudaError_t device_synchronize() {
   Lock lock(mutex());
   for (HostStream* stream : others()) {
     if (stream->device != current_device) continue;
-    if (stream->capture != nullptr) return cudaErrorStreamCaptureUnsupported;
+    if (stream->capture != nullptr)
+      return forbidden(*stream->capture, cudaErrorStreamCaptureUnsupported);
     drain(*stream, lock);
   }
   return stream_synchronize(nullptr);
@@ -276,13 +285,13 @@ cudaError_t stream_wait_event(cudaStream_t stream_, cudaEvent_t event_, unsigned
 cudaError_t event_query(cudaEvent_t event) {
   Lock lock(mutex());
   if (of(event).stream == nullptr) return cudaSuccess;
-  if (of(event).capture != nullptr) return cudaErrorCapturedEvent;
+  if (of(event).capture != nullptr) return forbidden(*of(event).capture, cudaErrorCapturedEvent);
   return answer(*of(event).stream, of(event).place);
 }
 cudaError_t event_synchronize(cudaEvent_t event) {
   Lock lock(mutex());
   if (of(event).stream == nullptr) return cudaSuccess;
-  if (of(event).capture != nullptr) return cudaErrorCapturedEvent;
+  if (of(event).capture != nullptr) return forbidden(*of(event).capture, cudaErrorCapturedEvent);
   while (of(event).stream->completed < of(event).place) {
     if (!pump(*of(event).stream)) {
       lock.unlock();
@@ -317,6 +326,7 @@ cudaError_t end_capture(cudaStream_t stream, cudaGraph_t* graph) {
     other->capture = nullptr;
     joined &= is_joined;
   }
+  if (captured->is_void) return cudaErrorStreamCaptureInvalidated;
   if (!joined) return cudaErrorStreamCaptureUnjoined;
   *graph = reinterpret_cast<cudaGraph_t>(new Graph(*captured));
   return cudaSuccess;

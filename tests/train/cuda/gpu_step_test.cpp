@@ -15,6 +15,7 @@
 #include "support/simulated_gpu.h"
 #include "support/support.h"
 #include "tensor/cuda.h"
+#include "tensor/cuda/allocator.h"
 #include "tensor/cuda_graph.h"
 #include "train/fit.h"
 
@@ -195,6 +196,46 @@ TEST_F(Graphs, KeepTheirMemory) {
   graph.replay();
   for (const Tensor& other : others) EXPECT_EQ(other.to(Device::cpu()).sum().item(), 0);
   EXPECT_EQ(y.to(Device::cpu()).sum().item(), 6000);
+}
+
+// Whether a stream of the capture has come far enough may not be asked: the allocator waits until
+// the capture is over, and has the memory back then.
+TEST_F(Graphs, MemoryThatAnotherStreamUsedMayBeFreedInThem) {
+  constexpr std::int64_t n = 8 << 20;
+  const cuda::Stream side = cuda::Stream::create(0);
+  Tensor y = zeros({4}, {.device = gpu}), used = ones({n}, {.device = gpu});
+  cuda::Graph graph(gpu);
+  graph.capture([&] {
+    const cuda::Event begin(0), end(0);
+    begin.record(cuda::current_stream(0));
+    begin.block(side);
+    {
+      const cuda::StreamGuard guard(side);
+      y.add_(used.narrow(0, 0, 4));
+    }
+    end.record(side);
+    end.block(cuda::current_stream(0));
+    Tensor mine = ones({4}, {.device = gpu});
+    cuda::record_stream(mine, side);
+    mine = Tensor();
+    for (int i = 0; i < 3; ++i) y.add_(ones({4}, {.device = gpu}));
+  });
+  graph.replay();
+  EXPECT_EQ(y.to(Device::cpu()).sum().item(), 16);
+
+  cuda::Graph other(gpu);
+  other.capture([&] {
+    y.add_(ones({4}, {.device = gpu}));
+    cuda::record_stream(used, side);
+    used = Tensor();
+  });
+  other.replay();
+  cuda::synchronize();
+  const std::size_t before = cuda::memory_stats().reserved;
+  // A first request notices that the capture is over, a second one that the stream is, too.
+  for (int i = 0; i < 3; ++i) (void)zeros({4}, {.device = gpu});
+  const Tensor again = zeros({n}, {.device = gpu});
+  EXPECT_EQ(cuda::memory_stats().reserved, before);
 }
 
 TEST_F(Graphs, AStepThatLooksAtAValueIsRefused) {
