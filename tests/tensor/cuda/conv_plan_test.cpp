@@ -126,6 +126,59 @@ TEST_F(ConvPlans, ThereAreSomeForEveryLayerOfTheResNets) {
   }
 }
 
+// Groups, dilations, odd channels and sizes, images of one row (Conv1d): each pass, each dtype.
+TEST_F(ConvPlans, ThereAreSomeForOtherLayers) {
+  struct Layer {
+    const char* name;
+    Dims x, w;
+    Conv2dParams params;
+  };
+  for (const Layer& layer : {
+           Layer{"odd", {5, 3, 9, 7}, {5, 3, 3, 2}, {}},
+           Layer{"groups", {2, 4, 7, 6}, {6, 2, 3, 2}, {.stride_h = 2, .groups = 2}},
+           Layer{"32 groups",
+                 {8, 128, 14, 14},
+                 {128, 4, 3, 3},
+                 {.pad_h = 1, .pad_w = 1, .groups = 32}},
+           Layer{"depthwise", {3, 32, 9, 9}, {32, 1, 3, 3}, {.pad_h = 1, .pad_w = 1, .groups = 32}},
+           Layer{"depthwise of odd channels", {3, 5, 9, 9}, {10, 1, 3, 3}, {.groups = 5}},
+           Layer{"dilated",
+                 {2, 16, 20, 20},
+                 {16, 16, 3, 3},
+                 {.pad_h = 2, .pad_w = 2, .dilation_h = 2, .dilation_w = 2}},
+           Layer{"dilated and strided",
+                 {2, 4, 13, 12},
+                 {6, 4, 3, 2},
+                 {.stride_h = 3, .stride_w = 2, .dilation_h = 2, .dilation_w = 3}},
+           Layer{"one row", {4, 3, 1, 50}, {7, 3, 1, 5}, {.stride_w = 2, .pad_w = 2}},
+           Layer{"large kernel", {2, 3, 40, 40}, {8, 3, 11, 11}, {.stride_h = 4, .stride_w = 4}},
+           Layer{"one channel", {2, 1, 28, 28}, {32, 1, 3, 3}, {.pad_h = 1, .pad_w = 1}},
+       }) {
+    const Conv2dParams& o = layer.params;
+    const auto size = [](std::int64_t x, std::int64_t w, std::int64_t pad, std::int64_t stride,
+                         std::int64_t dilation) {
+      return (x + 2 * pad - dilation * (w - 1) - 1) / stride + 1;
+    };
+    const Dims y = {layer.x[0], layer.w[0],
+                    size(layer.x[2], layer.w[2], o.pad_h, o.stride_h, o.dilation_h),
+                    size(layer.x[3], layer.w[3], o.pad_w, o.stride_w, o.dilation_w)};
+    for (const bool deterministic : {false, true})
+      for (const DType dtype : {f64, f32, bf16, f16})
+        for (const ConvPass pass :
+             {ConvPass::forward, ConvPass::backward_input, ConvPass::backward_weight})
+          EXPECT_NO_THROW(plans({.pass = pass,
+                                 .dtype = dtype,
+                                 .deterministic = deterministic,
+                                 .x = layer.x,
+                                 .w = layer.w,
+                                 .y = y,
+                                 .params = o},
+                                1))
+              << layer.name << ' ' << dtype << " pass " << static_cast<int>(pass)
+              << (deterministic ? " deterministic" : "");
+  }
+}
+
 // scripts/gpu_check.sh keeps what a real card says of itself.
 TEST(ConvPlansHere, ARealCardDescribesItself) {
   if (device_count() == 0) GTEST_SKIP() << why_unavailable();
