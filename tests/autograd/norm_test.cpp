@@ -86,6 +86,47 @@ TEST(BatchNorm, TheFusedReluHasTheMaskOfTheForward) {
   }
 }
 
+// The kernels keep sums in registers or in memory, and elements in vectors or one by one, as the
+// rows are wide: all against f64's, which are the reference loops' sums.
+TEST(BatchNorm, RowsOfAnyWidthAreThoseOfF64) {
+  manual_seed(3);
+  for (const std::int64_t channels : {1, 3, 4, 8, 15, 16, 20, 32, 48, 64, 100, 128}) {
+    const Dims shape = {3, channels, 5, 7};
+    const Tensor x = randn(shape).to(bf16), dy = randn(shape).to(bf16),
+                 shortcut = randn(shape).to(bf16);
+    const auto run = [&](DType dtype, DType of_factors, MemoryFormat format, bool with_residual,
+                         bool with_relu) {
+      const auto laid = [&](const Tensor& t) {
+        return t.to(dtype).clone().contiguous(format).requires_grad_();
+      };
+      const Tensor in = laid(x), residual = with_residual ? laid(shortcut) : Tensor();
+      const Tensor gamma = (arange(channels).to(of_factors) / 64.0 + 0.5).requires_grad_(),
+                   beta = (arange(channels).to(of_factors) / 128.0 - 0.25).requires_grad_();
+      const Tensor y =
+          batch_norm(in, gamma, beta, {}, {}, {.residual = residual, .relu = with_relu});
+      y.backward(dy.to(dtype).contiguous(format));
+      Tensors all = {y.detach(), in.grad(), gamma.grad(), beta.grad()};
+      if (with_residual) all.push_back(residual.grad());
+      return all;
+    };
+    for (const bool with_residual : {false, true})
+      for (const bool with_relu : {false, true}) {
+        const Tensors exact = run(f64, f64, MemoryFormat::contiguous, with_residual, with_relu);
+        for (const DType dtype : {f32, bf16})
+          for (const MemoryFormat format :
+               {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
+            const Tensors ours = run(dtype, f32, format, with_residual, with_relu);
+            for (std::size_t i = 0; i < ours.size(); ++i)
+              EXPECT_TRUE(all_close(ours[i].to(f64), exact[i], test::tolerance(f32, 3 * 35, 16),
+                                    test::tolerance(ours[i].dtype(), 1)))
+                  << channels << " channels, " << dtype << ' '
+                  << (format == MemoryFormat::contiguous ? "planes " : "rows ") << i << ' '
+                  << with_residual << with_relu;
+          }
+      }
+  }
+}
+
 /// Whether it is fused or not: a sum with a residual of another dtype has the dtype both promote
 /// to.
 TEST(BatchNorm, AResidualOfAnotherDtypePromotes) {

@@ -1,170 +1,267 @@
 // Batch normalisation's four passes over rows of channels; compiled once for each instruction set
-// (table.h). The rows of a channels_last tensor are short (16 to 2048 floats) and many, the channel
-// sums are therefore kept in an array that stays in the first cache; a plane of a contiguous tensor
-// is one channel and reduced along the row instead.
+// (table.h). The rows of a channels_last tensor are short (16 to 2048 elements) and many. A plane
+// of a contiguous tensor is one channel, whose factors are the same all along the row.
+//
+// Why the vectors are written out: of 16 channels in bf16 the compiler makes half a vector, which
+// is left to the loop for the rest; and sums that go to memory after each row wait for each other.
+// Where a row is a few vectors long the sums stay in registers, of several rows side by side.
 #include "tensor/cpu/isa/bf16.h"
+#include "tensor/cpu/isa/vec.h"
 
 namespace rondo::cpu::isa::RONDO_ISA {
 namespace {
 
-// What a column's index is multiplied by to find its channel's factors: 0 in the plane of one
-// channel, 1 where each column is a channel.
-constexpr std::integral_constant<std::int64_t, 0> one_channel;
-constexpr std::integral_constant<std::int64_t, 1> each_channel;
-
+// V is Vec or, for what is left of a row, float.
+template <class V, class T>
+inline V read(const T* p) {
+  if constexpr (std::is_same_v<V, Vec>) {
+    return load(p);
+  } else {
+    return widen(*p);
+  }
+}
 template <class T>
-void moments(const T* x, std::int64_t rows, std::int64_t channels, const float* shift, float* sum,
-             float* sum_squares) {
+inline void write(T* p, Vec v) {
+  store(p, v);
+}
+template <class T>
+inline void write(T* p, float v) {
+  narrow(v, *p);
+}
+
+/// What a channel's factor is found by from the place in the row.
+struct OneChannel {
+  template <class V>
+  static V factor(const float* of, Index) {
+    return V{} + *of;
+  }
+};
+struct EachChannel {
+  template <class V>
+  static V factor(const float* of, Index c) {
+    return read<V>(of + c);
+  }
+};
+
+/// body.at<V, Factors>(i, c) for all elements of all rows: the i-th of all, the c-th of its row.
+template <class Body>
+inline void for_rows(Index rows, Index channels, const Body& body) {
   if (channels == 1) {
-    float s = 0, q = 0, k = shift[0];
-#pragma omp simd reduction(+ : s, q)
-    for (std::int64_t i = 0; i < rows; ++i) {
-      float d = widen(x[i]) - k;
-      s += d;
-      q += d * d;
-    }
-    sum[0] += s;
-    sum_squares[0] += q;
+    Index i = 0;
+    for (; i + lanes <= rows; i += lanes) body.template at<Vec, OneChannel>(i, 0);
+    for (; i < rows; ++i) body.template at<float, OneChannel>(i, 0);
     return;
   }
-  for (std::int64_t r = 0; r < rows; ++r, x += channels) {
-#pragma omp simd
-    for (std::int64_t c = 0; c < channels; ++c) {
-      float d = widen(x[c]) - shift[c];
-      sum[c] += d;
-      sum_squares[c] += d * d;
-    }
+  for (Index r = 0; r < rows; ++r) {
+    const Index first = r * channels;
+    Index c = 0;
+    for (; c + lanes <= channels; c += lanes) body.template at<Vec, EachChannel>(first + c, c);
+    for (; c < channels; ++c) body.template at<float, EachChannel>(first + c, c);
   }
+}
+
+/// What one element, or a vector of them, adds to the two sums of its channel.
+template <class V>
+struct Terms {
+  V a, b;
+};
+
+/// Rows of V vectors, U at a time; the sums stay in registers.
+template <int V, int U, class Body>
+inline void sum_in_registers(Index rows, const Body& body, float* a, float* b) {
+  Vec as[U][V] = {}, bs[U][V] = {};
+  auto add = [&](Index row, int u) {
+    for (int v = 0; v < V; ++v) {
+      const auto t =
+          body.template at<Vec, EachChannel>((row * V + v) * lanes, static_cast<Index>(v) * lanes);
+      as[u][v] += t.a;
+      bs[u][v] += t.b;
+    }
+  };
+  Index r = 0;
+  for (; r + U <= rows; r += U)
+    for (int u = 0; u < U; ++u) add(r + u, u);
+  for (; r < rows; ++r) add(r, 0);
+  for (int v = 0; v < V; ++v) {
+    for (int u = 1; u < U; ++u) {
+      as[0][v] += as[u][v];
+      bs[0][v] += bs[u][v];
+    }
+    store(a + v * lanes, load(a + v * lanes) + as[0][v]);
+    store(b + v * lanes, load(b + v * lanes) + bs[0][v]);
+  }
+}
+
+/// Of one channel, along its plane.
+template <class Body>
+inline void sum_plane(Index length, const Body& body, float* a, float* b) {
+  constexpr int side_by_side = 4;
+  Vec as[side_by_side] = {}, bs[side_by_side] = {};
+  float rest_a = 0, rest_b = 0;
+  Index i = 0;
+  for (; i + side_by_side * lanes <= length; i += side_by_side * lanes)
+    for (int u = 0; u < side_by_side; ++u) {
+      const auto t = body.template at<Vec, OneChannel>(i + u * lanes, 0);
+      as[u] += t.a;
+      bs[u] += t.b;
+    }
+  for (; i < length; ++i) {
+    const auto t = body.template at<float, OneChannel>(i, 0);
+    rest_a += t.a;
+    rest_b += t.b;
+  }
+  const Vec sum_a = (as[0] + as[1]) + (as[2] + as[3]), sum_b = (bs[0] + bs[1]) + (bs[2] + bs[3]);
+  for (int k = 0; k < lanes; ++k) {
+    rest_a += sum_a[k];
+    rest_b += sum_b[k];
+  }
+  *a += rest_a;
+  *b += rest_b;
+}
+
+/// Adds the terms of all elements to their channels' sums.
+template <class Body>
+inline void sum_terms(Index rows, Index channels, const Body& body, float* a, float* b) {
+  if (channels == 1) return sum_plane(rows, body, a, b);
+  if (channels == lanes) return sum_in_registers<1, 4>(rows, body, a, b);
+  if (channels == 2 * lanes) return sum_in_registers<2, 2>(rows, body, a, b);
+  if (channels == 4 * lanes) return sum_in_registers<4, 1>(rows, body, a, b);
+  for (Index r = 0; r < rows; ++r) {
+    auto add = [&]<class V>(Index c, V) {
+      const auto t = body.template at<V, EachChannel>(r * channels + c, c);
+      write(a + c, read<V>(a + c) + t.a);
+      write(b + c, read<V>(b + c) + t.b);
+    };
+    Index c = 0;
+    for (; c + lanes <= channels; c += lanes) add(c, Vec{});
+    for (; c < channels; ++c) add(c, 0.0f);
+  }
+}
+
+// ---- Forward.
+
+/// x - shift, and its square.
+template <class T>
+struct Moments {
+  const T* x;
+  const float* shift;
+  template <class V, class Factors>
+  Terms<V> at(Index i, Index c) const {
+    const V d = read<V>(x + i) - Factors::template factor<V>(shift, c);
+    return {d, d * d};
+  }
+};
+
+template <class T>
+void moments(const T* x, Index rows, Index channels, const float* shift, float* sum,
+             float* sum_squares) {
+  sum_terms(rows, channels, Moments<T>{x, shift}, sum, sum_squares);
 }
 
 template <class T, bool has_residual, bool relu>
-void apply_rows(const T* x, const T* residual, T* y, std::int64_t rows, std::int64_t channels,
-                const float* scale, const float* offset) {
-  // One channel repeats its factors along the row; else they go with the column.
-  std::int64_t step = channels == 1 ? 0 : 1;
-  std::int64_t width = channels == 1 ? rows : channels;
-  if (channels == 1) rows = 1;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    auto row = [&](auto unit) {
-#pragma omp simd
-      for (std::int64_t c = 0; c < width; ++c) {
-        float v = widen(x[c]) * scale[c * unit] + offset[c * unit];
-        if (has_residual) v += widen(residual[c]);
-        narrow(relu && v < 0 ? 0 : v, y[c]);
-      }
-    };
-    if (step) {
-      row(each_channel);
-    } else {
-      row(one_channel);
-    }
-    x += width;
-    y += width;
-    if (has_residual) residual += width;
+struct Apply {
+  const T *x, *residual;
+  T* y;
+  const float *scale, *offset;
+  template <class V, class Factors>
+  void at(Index i, Index c) const {
+    V v = read<V>(x + i) * Factors::template factor<V>(scale, c) +
+          Factors::template factor<V>(offset, c);
+    if constexpr (has_residual) v += read<V>(residual + i);
+    write(y + i, relu ? (v < 0 ? V{} : v) : v);
   }
-}
+};
 
 template <class T>
-void apply(const T* x, const T* residual, T* y, std::int64_t rows, std::int64_t channels,
-           const float* scale, const float* offset, bool relu) {
-  auto f = residual ? (relu ? apply_rows<T, true, true> : apply_rows<T, true, false>)
-                    : (relu ? apply_rows<T, false, true> : apply_rows<T, false, false>);
-  f(x, residual, y, rows, channels, scale, offset);
+void apply(const T* x, const T* residual, T* y, Index rows, Index channels, const float* scale,
+           const float* offset, bool relu) {
+  auto run = [&]<bool has_residual, bool with_relu>() {
+    for_rows(rows, channels, Apply<T, has_residual, with_relu>{x, residual, y, scale, offset});
+  };
+  if (residual != nullptr)
+    relu ? run.template operator()<true, true>() : run.template operator()<true, false>();
+  else
+    relu ? run.template operator()<false, true>() : run.template operator()<false, false>();
 }
+
+// ---- Backward.
 
 enum class Mask { none, from_y, from_x };
 
-/// dy where the relu let its input through: v is that input, or what came out.
-inline float passed(float dy, float v) { return v <= 0 ? 0 : dy; }
-
-/// Column i's gradient behind the relu.
-template <Mask mask, class T, class Unit>
-inline float masked(const T* dy, const T* x, const ReluMask<T>& m, std::int64_t i, Unit unit) {
-  if (mask == Mask::from_y) return passed(widen(dy[i]), widen(m.y[i]));
-  if (mask == Mask::from_x)
-    return passed(widen(dy[i]), widen(x[i]) * m.scale[i * unit] + m.offset[i * unit]);
-  return widen(dy[i]);
-}
-
+/// The gradient behind the relu: dy where what went into it, or came out of it, is above 0.
 template <class T, Mask mask>
-void backward_sums_rows(const T* dy, const T* x, const ReluMask<T>& relu, std::int64_t rows,
-                        std::int64_t channels, const float* mean, float* sum_g, float* sum_gx) {
-  ReluMask<T> m = relu;
-  if (channels == 1) {
-    float s = 0, q = 0, k = mean[0];
-#pragma omp simd reduction(+ : s, q)
-    for (std::int64_t i = 0; i < rows; ++i) {
-      float g = masked<mask>(dy, x, m, i, one_channel);
-      s += g;
-      q += g * (widen(x[i]) - k);
-    }
-    sum_g[0] += s;
-    sum_gx[0] += q;
-    return;
-  }
-  for (std::int64_t r = 0; r < rows; ++r, dy += channels, x += channels) {
-#pragma omp simd
-    for (std::int64_t c = 0; c < channels; ++c) {
-      float g = masked<mask>(dy, x, m, c, each_channel);
-      sum_g[c] += g;
-      sum_gx[c] += g * (widen(x[c]) - mean[c]);
-    }
-    if (mask == Mask::from_y) m.y += channels;
-  }
-}
-
-template <class T>
-void backward_sums(const T* dy, const T* x, const ReluMask<T>& mask, std::int64_t rows,
-                   std::int64_t channels, const float* mean, float* sum_g, float* sum_gx) {
-  auto f = mask.y       ? backward_sums_rows<T, Mask::from_y>
-           : mask.scale ? backward_sums_rows<T, Mask::from_x>
-                        : backward_sums_rows<T, Mask::none>;
-  f(dy, x, mask, rows, channels, mean, sum_g, sum_gx);
-}
-
-template <class T, Mask mask, bool has_residual>
-void backward_apply_rows(const T* dy, const T* x, const ReluMask<T>& relu, T* dx, T* dresidual,
-                         std::int64_t rows, std::int64_t channels, const float* a, const float* b,
-                         const float* d) {
-  ReluMask<T> m = relu;
-  bool single = channels == 1;
-  std::int64_t width = single ? rows : channels;
-  if (single) rows = 1;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    auto row = [&](auto unit) {
-#pragma omp simd
-      for (std::int64_t c = 0; c < width; ++c) {
-        float g = masked<mask>(dy, x, m, c, unit);
-        if (has_residual) narrow(g, dresidual[c]);
-        narrow(g * a[c * unit] + widen(x[c]) * b[c * unit] + d[c * unit], dx[c]);
-      }
-    };
-    if (single) {
-      row(one_channel);
+struct Gradient {
+  const T *dy, *x;
+  ReluMask<T> relu;
+  template <class V, class Factors>
+  V at(Index i, Index c) const {
+    const V g = read<V>(dy + i);
+    if constexpr (mask == Mask::none) return g;
+    V v;
+    if constexpr (mask == Mask::from_y) {
+      v = read<V>(relu.y + i);
     } else {
-      row(each_channel);
+      v = read<V>(x + i) * Factors::template factor<V>(relu.scale, c) +
+          Factors::template factor<V>(relu.offset, c);
     }
-    dy += width;
-    x += width;
-    dx += width;
-    if (mask == Mask::from_y) m.y += width;
-    if (has_residual) dresidual += width;
+    return v <= 0 ? V{} : g;
   }
+};
+
+/// Calls f.operator()<mask>() with the kind of mask.
+template <class T, class F>
+void visit_mask(const ReluMask<T>& relu, F f) {
+  if (relu.y != nullptr) return f.template operator()<Mask::from_y>();
+  if (relu.scale != nullptr) return f.template operator()<Mask::from_x>();
+  f.template operator()<Mask::none>();
 }
 
+/// g, and g (x - mean).
 template <class T, Mask mask>
-auto backward_apply_for(bool has_residual) {
-  return has_residual ? backward_apply_rows<T, mask, true> : backward_apply_rows<T, mask, false>;
-}
+struct GradientTerms {
+  Gradient<T, mask> gradient;
+  const float* mean;
+  template <class V, class Factors>
+  Terms<V> at(Index i, Index c) const {
+    const V g = gradient.template at<V, Factors>(i, c);
+    return {g, g * (read<V>(gradient.x + i) - Factors::template factor<V>(mean, c))};
+  }
+};
 
 template <class T>
-void backward_apply(const T* dy, const T* x, const ReluMask<T>& mask, T* dx, T* dresidual,
-                    std::int64_t rows, std::int64_t channels, const float* a, const float* b,
-                    const float* d) {
-  auto f = mask.y       ? backward_apply_for<T, Mask::from_y>(dresidual)
-           : mask.scale ? backward_apply_for<T, Mask::from_x>(dresidual)
-                        : backward_apply_for<T, Mask::none>(dresidual);
-  f(dy, x, mask, dx, dresidual, rows, channels, a, b, d);
+void backward_sums(const T* dy, const T* x, const ReluMask<T>& relu, Index rows, Index channels,
+                   const float* mean, float* sum_g, float* sum_gx) {
+  visit_mask(relu, [&]<Mask mask>() {
+    sum_terms(rows, channels, GradientTerms<T, mask>{{dy, x, relu}, mean}, sum_g, sum_gx);
+  });
+}
+
+/// dx = g a + x b + d.
+template <class T, Mask mask, bool has_residual>
+struct ApplyGradient {
+  Gradient<T, mask> gradient;
+  T *dx, *dresidual;
+  const float *a, *b, *d;
+  template <class V, class Factors>
+  void at(Index i, Index c) const {
+    const V g = gradient.template at<V, Factors>(i, c);
+    if constexpr (has_residual) write(dresidual + i, g);
+    write(dx + i, g * Factors::template factor<V>(a, c) +
+                      read<V>(gradient.x + i) * Factors::template factor<V>(b, c) +
+                      Factors::template factor<V>(d, c));
+  }
+};
+
+template <class T>
+void backward_apply(const T* dy, const T* x, const ReluMask<T>& relu, T* dx, T* dresidual,
+                    Index rows, Index channels, const float* a, const float* b, const float* d) {
+  visit_mask(relu, [&]<Mask mask>() {
+    const Gradient<T, mask> gradient{dy, x, relu};
+    if (dresidual != nullptr)
+      for_rows(rows, channels, ApplyGradient<T, mask, true>{gradient, dx, dresidual, a, b, d});
+    else
+      for_rows(rows, channels, ApplyGradient<T, mask, false>{gradient, dx, nullptr, a, b, d});
+  });
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Element-wise loops over dense rows; compiled once for each instruction set (table.h).
 #include "tensor/cpu/isa/bf16.h"
+#include "tensor/cpu/isa/vec.h"
 #include "tensor/functors.h"
 
 namespace rondo::cpu::isa::RONDO_ISA {
@@ -22,13 +23,15 @@ void binary(BinaryOp op, OpParams params, const T* a, const T* b, T* y, std::int
 }
 
 void from_bf16(const Bf16Bits* x, float* y, std::int64_t n) {
-#pragma omp simd
-  for (std::int64_t i = 0; i < n; ++i) y[i] = widen(x[i]);
+  Index i = 0;
+  for (; i + lanes <= n; i += lanes) store(y + i, load(x + i));
+  for (; i < n; ++i) y[i] = widen(x[i]);
 }
 
 void to_bf16(const float* x, Bf16Bits* y, std::int64_t n) {
-#pragma omp simd
-  for (std::int64_t i = 0; i < n; ++i) narrow(x[i], y[i]);
+  Index i = 0;
+  for (; i + lanes <= n; i += lanes) store(y + i, load(x + i));
+  for (; i < n; ++i) narrow(x[i], y[i]);
 }
 
 }  // namespace

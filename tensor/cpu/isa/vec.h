@@ -28,17 +28,32 @@ inline void store(float* p, Vec v) { __builtin_memcpy(p, &v, sizeof v); }
 // bf16 is the upper half of an f32.
 using Bits = std::uint32_t __attribute__((vector_size(lanes * 4)));
 using HalfBits = Bf16Bits __attribute__((vector_size(lanes * 2)));
+#if defined(__AVX512BW__) && __has_builtin(__builtin_shufflevector)
+// One permutation each; of what the other branch says GCC 12 makes five and two instructions.
+inline Vec widened(HalfBits v) {
+  constexpr int o = 16;  // of the second operand: 0
+  return (Vec)__builtin_shufflevector(v, HalfBits{}, o, 0, o, 1, o, 2, o, 3, o, 4, o, 5, o, 6, o, 7,
+                                      o, 8, o, 9, o, 10, o, 11, o, 12, o, 13, o, 14, o, 15);
+}
+inline HalfBits upper_half(Bits v) {
+  using Words = Bf16Bits __attribute__((vector_size(lanes * 4)));
+  return __builtin_shufflevector((Words)v, (Words)v, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25,
+                                 27, 29, 31);
+}
+#else
+inline Vec widened(HalfBits v) { return (Vec)(__builtin_convertvector(v, Bits) << 16); }
+inline HalfBits upper_half(Bits v) { return __builtin_convertvector(v >> 16, HalfBits); }
+#endif
 inline Vec load(const Bf16Bits* p) {
   HalfBits v;
   __builtin_memcpy(&v, p, sizeof v);
-  return (Vec)(__builtin_convertvector(v, Bits) << 16);
+  return widened(v);
 }
 /// Rounded to nearest, halves to even; a NaN stays one.
 inline void store(Bf16Bits* p, Vec v) {
   const Bits bits = (Bits)v, rounded = bits + 0x7fff + ((bits >> 16) & 1);
   const Bits nan = (Bits)(v != v);
-  const HalfBits half =
-      __builtin_convertvector(((rounded & ~nan) | ((bits | 0x400000) & nan)) >> 16, HalfBits);
+  const HalfBits half = upper_half((rounded & ~nan) | ((bits | 0x400000) & nan));
   __builtin_memcpy(p, &half, sizeof half);
 }
 
