@@ -67,6 +67,7 @@ Tensor AdamBase::step_of(std::size_t group, std::size_t index) {
     steps_[group] =
         zeros({static_cast<std::int64_t>(p.size())}, {.dtype = f64, .device = p[0].device()});
   }
+  if (steps_[group].device() != p[0].device()) steps_[group] = steps_[group].to(p[0].device());
   return steps_[group].as_view({}, {}, static_cast<std::int64_t>(index));
 }
 
@@ -102,6 +103,7 @@ void AdamBase::update(std::size_t group, std::vector<Update>& updates, const Ten
     for (std::size_t k = 0; k < entries; ++k) {
       if (!u.state[k].defined()) u.state[k] = make_state(group, u.index, k);
     }
+    u.state[kStep] = step_of(group, u.index);  // wherever the steps lie now
     all.push_back({u.p, u.g, u.state[kM], u.state[kV], o.amsgrad ? u.state[kMaxV] : Tensor(),
                    u.state[kStep]});
   }

@@ -30,6 +30,15 @@ Tensor in_layout_of(const Tensor& p, const Tensor& g) {
   return copy;
 }
 
+/// A state of p's, where p lies now: Module::to may have moved p since the last step.
+Tensor beside(const Tensor& p, const Tensor& s) {
+  if (s.device() == p.device() && same_layout(p, s)) return s;
+  Tensor moved = Tensor::empty(
+      p.shape(), {.dtype = s.dtype(), .device = p.device(), .format = p.suggested_format()});
+  backend(p.device().is_cpu() ? s : p).copy(s, moved);
+  return moved;
+}
+
 void check_gradient(const char* type, std::size_t group, std::size_t index, const Tensor& p,
                     const Tensor& g) {
   require<ShapeError>(g.shape() == p.shape(), type, ": parameter ", index, " of group ", group,
@@ -93,6 +102,10 @@ void Optimizer::step(const Tensor& found_inf) {
                            " of group ", g, " is on ", p.device(), ", parameter 0 on ",
                            group.params[0].device());
       grads[i] = in_layout_of(p, grad);
+      for (std::size_t k = 0; k < state_names_.size(); ++k) {
+        Tensor& s = group.state[i][k];
+        if (s.defined() && !is_step(k)) s = beside(p, s);
+      }
     }
     begin_group(g, grads, found_inf);
     std::vector<Update> updates;
@@ -202,9 +215,8 @@ void Optimizer::check_tensors(const OptimizerState& state) const {
               "\", but no \"", needed, "\"");
     }
     require(tensor.defined(), type(), ".load_state_dict: \"", name, "\" is undefined");
-    bool is_step = state_names_[entry] == "step";
     const Tensor& p = groups_[g].params[index];
-    Dims shape = is_step ? Dims{} : p.shape();
+    Dims shape = is_step(entry) ? Dims{} : p.shape();
     require<ShapeError>(tensor.shape() == shape, type(), ".load_state_dict: \"", name,
                         "\" has shape ", tensor.shape(), ", but ", shape, " is wanted");
     require<DTypeError>(is_floating(tensor.dtype()), type(), ".load_state_dict: \"", name, "\" is ",

@@ -100,7 +100,8 @@ class Optimizer {
   /// Called before the updates of a group, with its gradients (undefined where there is none).
   virtual void begin_group(std::size_t /*group*/, const Tensors& /*grads*/,
                            const Tensor& /*found_inf*/) {}
-  /// A parameter that has a gradient, which has p's layout and dtype.
+  /// A parameter that has a gradient, which has p's layout and dtype. State that there was before
+  /// has p's device and layout, but for step counts.
   struct Update {
     std::size_t index;  // in its group
     Tensor p, g;
@@ -130,6 +131,8 @@ class Optimizer {
 
   const Group& at(std::size_t group) const;
   Group& at(std::size_t group);
+  /// Whether an entry of the states counts steps; the others lie as their parameter does.
+  bool is_step(std::size_t entry) const { return state_names_[entry] == "step"; }
   void check_tensors(const OptimizerState& state) const;
   /// All groups' options, or, if one is refused, none.
   void set_all_options(const OptimizerState& state);

@@ -21,7 +21,8 @@ class AsyncCopy {
 
   /// Whether get() would not wait.
   bool is_ready() const;
-  /// The values, dense on the CPU.
+  /// The values, dense on the CPU; of a GPU's, in pinned memory. Copied to a GPU they are read
+  /// when its stream gets there: write to them after that only.
   Tensor get() const;
 
  private:

@@ -13,6 +13,7 @@
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/lines.h"
 #include "tensor/functors.h"
+#include "tensor/scratch.h"
 
 namespace rondo::cpu {
 namespace {
@@ -44,6 +45,18 @@ void add_to(T& a, T b) {
   }
 }
 
+/// Calls add(y, x) with both in f32 where they are of 16 bits, and rounds the sums into y once: one
+/// after another, 1 + 1 + … would stay at 256 in bf16.
+template <class F>
+void in_wide(const Tensor& y, const Tensor& x, F add) {
+  if (!is_floating(y.dtype()) || size_of(y.dtype()) > 2) return add(y, x);
+  const Tensor wide = Tensor::empty(y.shape());
+  CpuBackend& backend = CpuBackend::instance();
+  backend.copy(y, wide);
+  add(wide, as_f32(x));
+  backend.copy(wide, y);
+}
+
 Dims with_front(Dims dims, std::int64_t value) {
   dims.insert(0, value);
   return dims;
@@ -67,6 +80,55 @@ struct Run {
     for (Dims* dims : {&sizes, &x_strides, &y_strides}) dims->erase(last);
   }
 };
+
+/// index_add, in the tensors' own dtype.
+void add_slices(const Tensor& y, std::int64_t dim, const Tensor& index, const Tensor& x) {
+  const std::int64_t* which = index.data_ptr<std::int64_t>();
+  const std::int64_t which_stride = stride_along(index, 0), count = index.numel();
+  const std::int64_t x_step = stride_along(x, dim), y_step = stride_along(y, dim);
+  const Run run(x, y, dim);
+  // The run is cut into tiles, so that even a matrix gives several threads something to do.
+  constexpr std::int64_t tile = 64;
+  const std::int64_t tiles = (run.length + tile - 1) / tile;
+  visit_dtype(x.dtype(), [&]<class T>() {
+    const T* from = x.data_ptr<T>();
+    T* to = y.data_ptr<T>();
+    auto make_body = [&] {
+      return [&](const Offsets<3>& at) {
+        const std::int64_t begin = at[2] * tile, end = std::min(run.length, begin + tile);
+        for (std::int64_t i = 0; i < count; ++i) {
+          const T* in = from + at[0] + i * x_step;
+          T* out = to + at[1] + which[i * which_stride] * y_step;
+          for (std::int64_t j = begin; j < end; ++j) add_to(out[j * run.y], in[j * run.x]);
+        }
+      };
+    };
+    for_each_position<3>(with_front(run.sizes, tiles),
+                         {with_front(run.x_strides, 0), with_front(run.y_strides, 0),
+                          with_front(Dims::filled(run.sizes.size(), 0), 1)},
+                         count * tile, make_body);
+  });
+}
+
+/// scatter_add, in the tensors' own dtype.
+void add_elements(const Tensor& y, std::int64_t dim, const Tensor& index, const Tensor& x) {
+  const std::int64_t* which = index.data_ptr<std::int64_t>();
+  const std::int64_t n = size_along(index, dim), which_stride = stride_along(index, dim);
+  const std::int64_t x_stride = stride_along(x, dim), y_stride = stride_along(y, dim);
+  visit_dtype(x.dtype(), [&]<class T>() {
+    const T* from = x.data_ptr<T>();
+    T* to = y.data_ptr<T>();
+    auto make_body = [&] {
+      return [&](const Offsets<3>& at) {
+        for (std::int64_t i = 0; i < n; ++i) {
+          add_to(to[at[1] + which[at[0] + i * which_stride] * y_stride],
+                 from[at[2] + i * x_stride]);
+        }
+      };
+    };
+    for_each_line(dim, make_body, index, y, x);
+  });
+}
 
 }  // namespace
 
@@ -101,34 +163,10 @@ void CpuBackend::index_select(const Tensor& x, std::int64_t dim, const Tensor& i
   });
 }
 
-void CpuBackend::index_add(const Tensor& y, std::int64_t dim, const Tensor& index,
-                           const Tensor& x) {
-  check_indices("index_add", index, size_along(y, dim), dim);
-  const std::int64_t* which = index.data_ptr<std::int64_t>();
-  const std::int64_t which_stride = stride_along(index, 0), count = index.numel();
-  const std::int64_t x_step = stride_along(x, dim), y_step = stride_along(y, dim);
-  const Run run(x, y, dim);
-  // The run is cut into tiles, so that even a matrix gives several threads something to do.
-  constexpr std::int64_t tile = 64;
-  const std::int64_t tiles = (run.length + tile - 1) / tile;
-  visit_dtype(x.dtype(), [&]<class T>() {
-    const T* from = x.data_ptr<T>();
-    T* to = y.data_ptr<T>();
-    auto make_body = [&] {
-      return [&](const Offsets<3>& at) {
-        const std::int64_t begin = at[2] * tile, end = std::min(run.length, begin + tile);
-        for (std::int64_t i = 0; i < count; ++i) {
-          const T* in = from + at[0] + i * x_step;
-          T* out = to + at[1] + which[i * which_stride] * y_step;
-          for (std::int64_t j = begin; j < end; ++j) add_to(out[j * run.y], in[j * run.x]);
-        }
-      };
-    };
-    for_each_position<3>(with_front(run.sizes, tiles),
-                         {with_front(run.x_strides, 0), with_front(run.y_strides, 0),
-                          with_front(Dims::filled(run.sizes.size(), 0), 1)},
-                         count * tile, make_body);
-  });
+void CpuBackend::index_add(const Tensor& sums, std::int64_t dim, const Tensor& index,
+                           const Tensor& terms) {
+  check_indices("index_add", index, size_along(sums, dim), dim);
+  in_wide(sums, terms, [&](const Tensor& y, const Tensor& x) { add_slices(y, dim, index, x); });
 }
 
 void CpuBackend::gather(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& y) {
@@ -150,25 +188,10 @@ void CpuBackend::gather(const Tensor& x, std::int64_t dim, const Tensor& index, 
   });
 }
 
-void CpuBackend::scatter_add(const Tensor& y, std::int64_t dim, const Tensor& index,
-                             const Tensor& x) {
-  check_indices("scatter_add", index, size_along(y, dim), dim);
-  const std::int64_t* which = index.data_ptr<std::int64_t>();
-  const std::int64_t n = size_along(index, dim), which_stride = stride_along(index, dim);
-  const std::int64_t x_stride = stride_along(x, dim), y_stride = stride_along(y, dim);
-  visit_dtype(x.dtype(), [&]<class T>() {
-    const T* from = x.data_ptr<T>();
-    T* to = y.data_ptr<T>();
-    auto make_body = [&] {
-      return [&](const Offsets<3>& at) {
-        for (std::int64_t i = 0; i < n; ++i) {
-          add_to(to[at[1] + which[at[0] + i * which_stride] * y_stride],
-                 from[at[2] + i * x_stride]);
-        }
-      };
-    };
-    for_each_line(dim, make_body, index, y, x);
-  });
+void CpuBackend::scatter_add(const Tensor& sums, std::int64_t dim, const Tensor& index,
+                             const Tensor& terms) {
+  check_indices("scatter_add", index, size_along(sums, dim), dim);
+  in_wide(sums, terms, [&](const Tensor& y, const Tensor& x) { add_elements(y, dim, index, x); });
 }
 
 }  // namespace rondo::cpu

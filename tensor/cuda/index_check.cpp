@@ -1,6 +1,7 @@
 #include "tensor/cuda/index_check.h"
 
 #include <array>
+#include <atomic>
 #include <mutex>
 
 #include "tensor/cuda/runtime.h"
@@ -32,15 +33,14 @@ IndexNote* index_note(int device) {
 }
 
 void check_indices(int device) {
-  IndexNote* note;
-  {
-    std::lock_guard lock(notes().mutex);
-    note = notes().of[static_cast<std::size_t>(device)];
-  }
-  // Kernels may be writing meanwhile; 2 says that all of it is there.
-  if (note == nullptr || *static_cast<volatile int*>(&note->raised) != 2) return;
+  std::lock_guard lock(notes().mutex);
+  IndexNote* note = notes().of[static_cast<std::size_t>(device)];
+  if (note == nullptr) return;
+  // Kernels may be writing meanwhile; 2 says that all of it is there, and from 0 on the next may.
+  std::atomic_ref<int> raised(note->raised);
+  if (raised.load(std::memory_order_acquire) != 2) return;
   const IndexNote seen = *note;
-  *note = IndexNote{};
+  raised.store(0, std::memory_order_release);
   throw ShapeError(concat(seen.op, ": index ", seen.index, " is out of range for dimension ",
                           seen.dim, " of size ", seen.size));
 }

@@ -1,11 +1,14 @@
-// Gathering and scattering by index tensors. As on the CPU, what adds shares out among threads what
-// stands still while the index runs, never the index itself: no two threads write one element, and
-// the order of additions is that of the index, so the result is the same in every run.
+// Gathering and scattering by index tensors. As on the CPU no two threads write one element, and
+// the order of additions is that of the index, so the result is the same in every run. An index of
+// its own for each line is walked by one thread a line. One for all lines (an embedding's gradient:
+// few columns, thousands of tokens) is sorted first, stably; then a thread has, of one line, all
+// that goes to one place.
 
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/index_range.cuh"
 #include "tensor/cuda/lines.cuh"
 #include "tensor/functors.h"
+#include "tensor/scratch.h"
 
 namespace rondo::cuda {
 namespace {
@@ -21,6 +24,30 @@ struct Select {
     const std::int64_t index = *reinterpret_cast<const std::int64_t*>(at.at[1]);
     if (range.contains(index))
       *reinterpret_cast<Word*>(at.at[2]) = *reinterpret_cast<const Word*>(at.at[0] + index * step);
+  }
+};
+
+/// Of an index that was sorted: y[sorted[k]] += x[order[k]] for all k of one value, of one line.
+/// Neighbouring threads have neighbouring lines. Summed in C, and rounded once.
+template <class C>
+struct AddRun {
+  Lines<2> lines;  // x, y
+  const std::int64_t *sorted, *order;
+  std::int64_t length;
+  Divisor by_count;  // of lines
+  IndexRange range;
+  RONDO_HD void operator()(std::int64_t i) const {
+    std::int64_t k = by_count.divide(i);
+    const std::int64_t line = i - k * lines.count, index = sorted[k];
+    if (k > 0 && sorted[k - 1] == index) return;  // another thread's
+    if (!range.contains(index)) return;
+    const auto at = lines.starts.locate(line);
+    char* to = at.at[1] + index * lines.steps[1];
+    C sum = load<C>(lines.starts.dtypes[1], to);
+    for (; k < length && sorted[k] == index; ++k)
+      sum = functors::plus(sum,
+                           load<C>(lines.starts.dtypes[0], at.at[0] + order[k] * lines.steps[0]));
+    store(lines.starts.dtypes[1], to, sum);
   }
 };
 
@@ -71,16 +98,6 @@ void select(int device, const char* op, const Tensor& x, std::int64_t dim, const
   });
 }
 
-void add(int device, const char* op, const Tensor& y, std::int64_t dim, const Tensor& index,
-         const Tensor& x) {
-  const IndexRange range{index_note(device), op, dim, size_along(y, dim)};
-  const Lines<3> lines(dim, {&index, &x, &y});
-  visit_compute_type(x.dtype(), [&]<class C>() {
-    for_each(device, lines.count,
-             AddLine<C>{lines, size_along(index, dim), bytes_along(y, dim), range});
-  });
-}
-
 }  // namespace
 
 void CudaBackend::index_select(const Tensor& x, std::int64_t dim, const Tensor& index,
@@ -94,12 +111,34 @@ void CudaBackend::gather(const Tensor& x, std::int64_t dim, const Tensor& index,
 
 void CudaBackend::index_add(const Tensor& y, std::int64_t dim, const Tensor& index,
                             const Tensor& x) {
-  add(device_, "index_add", y, dim, repeated(index, x.shape(), dim), x);
+  if (x.numel() == 0) return;
+  const std::int64_t n = index.numel();
+  const Tensor flat = index.as_view({n}, {index.dim() == 0 ? 1 : index.stride(0)},
+                                    index.storage_offset()),
+               sorted = empty_in(flat, MemoryFormat::contiguous),
+               order = empty_in(flat, MemoryFormat::contiguous);
+  sort(flat, 0, false, sorted, order);
+  const IndexRange range{index_note(device_), "index_add", dim, size_along(y, dim)};
+  const Lines<2> lines(dim, {&x, &y});
+  visit_compute_type(y.dtype(), [&]<class C>() {
+    for_each(device_, lines.count * n,
+             AddRun<C>{lines, sorted.data_ptr<std::int64_t>(), order.data_ptr<std::int64_t>(), n,
+                       Divisor(lines.count), range});
+  });
 }
 
-void CudaBackend::scatter_add(const Tensor& y, std::int64_t dim, const Tensor& index,
+void CudaBackend::scatter_add(const Tensor& sums, std::int64_t dim, const Tensor& index,
                               const Tensor& x) {
-  add(device_, "scatter_add", y, dim, index, x);
+  // Of 16 bits they are summed in f32 and rounded once, as on the CPU.
+  const bool narrow = is_floating(sums.dtype()) && size_of(sums.dtype()) == 2;
+  const Tensor y = narrow ? as_f32(sums) : sums;
+  const IndexRange range{index_note(device_), "scatter_add", dim, size_along(y, dim)};
+  const Lines<3> lines(dim, {&index, &x, &y});
+  visit_compute_type(x.dtype(), [&]<class C>() {
+    for_each(device_, lines.count,
+             AddLine<C>{lines, size_along(index, dim), bytes_along(y, dim), range});
+  });
+  if (narrow) copy(y, sums);
 }
 
 }  // namespace rondo::cuda

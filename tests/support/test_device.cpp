@@ -17,7 +17,8 @@ Device chosen() {
   const Device device = name != nullptr ? Device::parse(name) : Device::cpu();
 #ifdef RONDO_HAS_CUDA
   // Kept: tensors of static storage outlive every scope.
-  if (device.is_cuda() && cuda::device_count() == 0) new SimulatedGpus;
+  [[maybe_unused]] static const SimulatedGpus* simulated = nullptr;
+  if (device.is_cuda() && cuda::device_count() == 0) simulated = new SimulatedGpus;
 #endif
   return device;
 }

@@ -97,6 +97,19 @@ TEST(IndexAdd, RepeatedIndicesAddUpInOrder) {
   EXPECT_TRUE(identical(down, full({1, 200}, 0x1p24)));
 }
 
+/// Rounded after each addition, 1 + 1 + … would stay at 256 in bf16 and 2048 in f16.
+TEST(IndexAdd, SumsOfSixteenBitsAreRoundedOnce) {
+  for (const DType dtype : {bf16, f16}) {
+    const Tensor y = zeros({2, 3}, {.dtype = dtype}), x = ones({3000, 3}, {.dtype = dtype});
+    backend(y).index_add(y, 0, zeros({3000}, {.dtype = i64}), x);
+    EXPECT_EQ(y[0].to_vector<double>(),
+              std::vector<double>(3, dtype == bf16 ? 3008 : 3000));  // bf16 has no 3000
+    const Tensor z = zeros({2, 3}, {.dtype = dtype});
+    backend(z).scatter_add(z, 0, zeros({3000, 3}, {.dtype = i64}), x);
+    EXPECT_TRUE(test::identical(y, z));
+  }
+}
+
 TEST(IndexAdd, LargeEnoughForThreads) {
   const std::int64_t rows = 1009, columns = 131, sources = 2003;
   Generator generator(8);

@@ -124,6 +124,33 @@ TEST_F(CudaKernels, ReductionsOfIntegersAndLongOnes) {
             (std::vector<float>{0, 0, 0}));
 }
 
+/// Indices that repeat, in any order, along each dimension: the bits of the CPU's sums.
+TEST_F(CudaKernels, IndexAddAndScatterAddSumAsTheCpuDoes) {
+  manual_seed(5);
+  const Tensor start = randn({6, 5, 7}) * 4;
+  for (const DType dtype : all_dtypes)
+    for (std::int64_t dim = 0; dim < 3; ++dim)
+      for (const std::int64_t n : {0, 1, 40}) {
+        Dims sizes = start.shape();
+        sizes[dim] = n;
+        const Tensor y = converted(start, dtype), x = converted(randn(sizes) * 4, dtype),
+                     index = randint(0, start.size(dim), {n}),
+                     each = randint(0, start.size(dim), sizes);
+        for (Layout layout : all_layouts) {
+          const Tensor here = y.clone(), there = relaid(layout, y, dtype, gpu),
+                       terms = relaid(layout, x, dtype, gpu);
+          backend(here).index_add(here, dim, index, x);
+          backend(gpu).index_add(there, dim, index.to(gpu), terms);
+          EXPECT_TRUE(all_close(converted(on_cpu(there), f64), converted(here, f64), 0))
+              << dtype << " along " << dim << ", " << n;
+          backend(here).scatter_add(here, dim, each, x);
+          backend(gpu).scatter_add(there, dim, each.to(gpu), terms);
+          EXPECT_TRUE(all_close(converted(on_cpu(there), f64), converted(here, f64), 0))
+              << dtype << " scattered along " << dim << ", " << n;
+        }
+      }
+}
+
 TEST_F(CudaKernels, AnIndexOutOfRangeIsToldWhenTheHostWaits) {
   Tensor x = arange(0, 6).to(f32).reshape({3, 2}).to(gpu);
   auto index = [&](std::vector<std::int64_t> values) {

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 
+#include "autograd/ops/loss.h"
 #include "dist/init.h"
 #include "io/checkpoint.h"
 #include "optim/one_cycle.h"
@@ -49,6 +50,29 @@ TEST_P(GpuStep, IsThatOfTheCpu) {
   const Trained there = trained(gpu, GetParam(), false);
   EXPECT_EQ(here.losses.size(), 12u);
   expect_same(here, there, 2e-4);  // 12 steps of f32 apart
+}
+
+// Momentum and moments lie where the parameters lay when they were made, and convolutions' weights
+// have another layout on a GPU.
+TEST_P(GpuStep, AnOptimizersStateFollowsTheModel) {
+  const auto train = [&](const std::vector<Device>& places) {
+    manual_seed(3);
+    nn::Sequential model = network(0);
+    auto optimizer = optimizer_of(GetParam(), model);
+    int k = 0;
+    for (const Device place : places) {
+      model.to(place);
+      for (int i = 0; i < 2; ++i) {
+        const data::Batch batch = image_batch(k++);
+        optimizer->zero_grad();
+        cross_entropy(model(batch.input.to(place)), batch.target.to(place)).backward();
+        optimizer->step();
+      }
+    }
+    return Trained{{}, model.state_dict()};
+  };
+  const Device cpu = Device::cpu();
+  expect_same(train({cpu, cpu, cpu}), train({cpu, gpu, cpu}), 1e-4);  // 6 steps of f32 apart
 }
 
 TEST_P(GpuStep, NeverWaits) {
