@@ -5,6 +5,7 @@
 #include <omp.h>
 
 #include <cmath>
+#include <limits>
 
 #include "support/support.h"
 #include "tensor/backend.h"
@@ -99,6 +100,14 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Winograd,
                                            Case{70, 96, 4, 4, 112},      // sums by all threads
                                            Case{1, 512, 4, 4, 16, 1, 1}));
 
+/// Direct sums while it lives.
+struct DirectSums {
+  DirectSums() { cpu::winograd::set_enabled(false); }
+  ~DirectSums() { cpu::winograd::set_enabled(true); }
+  DirectSums(const DirectSums&) = delete;
+  DirectSums& operator=(const DirectSums&) = delete;
+};
+
 double mean_square(const Tensor& x) {
   double sum = 0;
   for (double v : x.to_vector()) sum += v * v;
@@ -116,11 +125,12 @@ TEST(WinogradError, IsAFewTimesThatOfDirectSums) {
   const Operands o(p, f32);
   const Results want = by_loops(p, o), got = by_winograd(p, o, f32);
   Results direct(p, {.format = nhwc});
-  cpu::winograd::set_enabled(false);
-  backend(o.x).conv2d(o.x, o.w, o.bias, direct.y, p.params());
-  backend(o.x).conv2d_backward_input(o.dy, o.w, direct.dx, p.params());
-  backend(o.x).conv2d_backward_weight(o.dy, o.x, direct.dw, {}, p.params());
-  cpu::winograd::set_enabled(true);
+  {
+    const DirectSums direct_sums;
+    backend(o.x).conv2d(o.x, o.w, o.bias, direct.y, p.params());
+    backend(o.x).conv2d_backward_input(o.dy, o.w, direct.dx, p.params());
+    backend(o.x).conv2d_backward_weight(o.dy, o.x, direct.dw, {}, p.params());
+  }
   for (auto part : {&Results::y, &Results::dx, &Results::dw}) {
     const double winograd = error(got.*part, want.*part), sum = error(direct.*part, want.*part);
     EXPECT_LT(winograd, 4 * std::max(sum, 4e-7)) << "direct: " << sum;
@@ -141,9 +151,32 @@ TEST(WinogradSwitch, ChoosesTheWay) {
   const auto winograd = by_winograd(p, o, f32).y.to_vector<float>();
   ASSERT_TRUE(cpu::winograd::enabled());
   EXPECT_EQ(convolved(), winograd);
-  cpu::winograd::set_enabled(false);
+  const DirectSums direct_sums;
   EXPECT_NE(convolved(), winograd);
-  cpu::winograd::set_enabled(true);
+}
+
+/// A pixel of 1e9 costs the outputs of its tile digits that do not see it, and one that is no
+/// number makes them none; direct sums know nothing of it.
+TEST(WinogradSwitch, DirectSumsAreForImagesWithMarks) {
+  const Case p{1, 16, 16, 16, 16};
+  for (const double mark : {-1e9, static_cast<double>(std::numeric_limits<float>::infinity())}) {
+    Operands o(p, f32);
+    o.x[0][3][0].narrow(0, 0, 1).fill_(mark);  // seen by the outputs of rows and columns 0 and 1
+    const Results want = by_loops(p, o);
+    const auto beside = [](const Tensor& y) {  // of the same tile
+      return as(y, f64, MemoryFormat::contiguous).narrow(2, 3, 1).narrow(3, 0, 4).clone();
+    };
+    const Tensor x = as(o.x, f32, nhwc);
+    const Tensor y = Tensor::empty(p.y_shape(), {.format = nhwc});
+    backend(x).conv2d(x, o.w, o.bias, y, p.params());
+    EXPECT_FALSE(all_close(beside(y), beside(want.y), winograd_tolerance(9 * p.c)));
+    if (std::isfinite(mark)) {
+      EXPECT_TRUE(all_close(beside(y), beside(want.y), 1e9 * winograd_tolerance(9)));
+    }
+    const DirectSums direct_sums;
+    backend(x).conv2d(x, o.w, o.bias, y, p.params());
+    EXPECT_TRUE(all_close(beside(y), beside(want.y), winograd_tolerance(9 * p.c)));
+  }
 }
 
 TEST(WinogradSwitch, OnlyWhatGainsByIt) {
