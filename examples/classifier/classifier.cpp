@@ -99,7 +99,7 @@ class Program {
     if (comm_->rank() == 0)
       for (const std::string& file :
            {flags_.trace, flags_.profile, flags_.report, flags_.export_onnx})
-        if (!file.empty()) io::AtomicFile probe(file);
+        if (!file.empty()) probe(file);
     const bool trains = examples::trains(flags_);
     require(!trains || flags_.batch % comm_->world_size() == 0, "--batch ", flags_.batch,
             " does not divide by the ", comm_->world_size(), " ranks");
@@ -145,8 +145,18 @@ class Program {
       require<IoError>(access(flags_.json.c_str(), W_OK) == 0, "--json ", flags_.json,
                        ": cannot be written: ", std::strerror(errno));
     } else {
-      io::AtomicFile probe(flags_.json);
+      probe(flags_.json);
     }
+  }
+  /// Throws IoError where a file cannot be written. The folder of the run, which comes to be later,
+  /// may be where it goes.
+  void probe(const std::string& file) const {
+    const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+    std::error_code nowhere;  // AtomicFile says why
+    if (folder.lexically_normal() / "" ==
+        std::filesystem::path(flags_.checkpoint_dir).lexically_normal() / "")
+      std::filesystem::create_directories(folder, nowhere);
+    io::AtomicFile written(file);
   }
 
   /// A pipe or a device, as against a file, which is replaced at once.

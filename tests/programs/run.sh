@@ -66,6 +66,9 @@ train) # one process: JSON, checkpoint, metrics, evaluation and prediction from 
     grep -q 'built without protobuf' "$log" || fail "--export-onnx neither writes nor says why not"
   fi
   fails_saying "cannot write nowhere/mlp.onnx" "$bin/fashion_mlp" --limit 100 --checkpoint-dir out --export-onnx nowhere/mlp.onnx
+  # Results may go into the run's own folder, which is not there yet.
+  succeeds "$bin/fashion_mlp" --limit 128 --epochs 1 --checkpoint-dir fresh --json fresh/result.json --profile ./fresh/trace.json
+  [ -s fresh/result.json ] && [ -s fresh/trace.json ] || fail "nothing in fresh/"
   # Logs for others.
   logs=(--limit 640 --batch 64 --async-checkpoints --csv logs/run.csv --tensorboard logs/board --checkpoint-dir logged)
   if "$bin/fashion_mlp" --limit 640 --epochs 1 --checkpoint-dir probe --tensorboard probe/board >/dev/null 2>"$log"; then
