@@ -83,7 +83,7 @@ double transform_rate(const ImageDataset& set, const ImageTransform& transform, 
     const Tensor out = transform.apply(
         rows,
         std::span(order).subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(batch)),
-        epoch);
+        {epoch});
     at += batch;
     images += batch;
   } while (seconds_since(start) < seconds);

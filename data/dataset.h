@@ -35,6 +35,20 @@ enum class Split : std::uint8_t { train, test };
 /// "train" or "test".
 const char* name_of(Split split);
 
+/// Which of its looks a sample is asked for, where data sets and transforms draw one at random: a
+/// function of (seed, stream(row), index of the sample).
+struct Draw {
+  std::uint64_t epoch = 0;
+  /// How many times the sample of each row came before in this epoch; empty: none of them did.
+  std::span<const std::int64_t> repeats = {};
+
+  /// What is added to the base of a Philox stream (Note [Random streams]): the epoch in the lower
+  /// 32 bits, the repeat above them.
+  std::uint64_t stream(std::size_t row) const {
+    return epoch + (repeats.empty() ? 0 : static_cast<std::uint64_t>(repeats[row]) << 32);
+  }
+};
+
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -45,10 +59,9 @@ class Dataset {
   /// threads at once. Throws ShapeError naming an index outside [0, size()).
   virtual Batch get_batch(std::span<const std::int64_t> indices) const = 0;
 
-  /// The same samples as they are in this epoch, which is what the loader asks for. Data sets that
+  /// The same samples as they look in this epoch, which is what the loader asks for. Data sets that
   /// draw something (data/image_folder.h) draw anew in each; to all others it is all one.
-  virtual Batch get_epoch_batch(std::uint64_t /*epoch*/,
-                                std::span<const std::int64_t> indices) const {
+  virtual Batch get_epoch_batch(const Draw& /*draw*/, std::span<const std::int64_t> indices) const {
     return get_batch(indices);
   }
 

@@ -72,7 +72,7 @@ std::vector<fs::path> pictures_in(const fs::path& folder) {
 
 }  // namespace
 
-Batch DecodedImages::get_epoch_batch(std::uint64_t epoch,
+Batch DecodedImages::get_epoch_batch(const Draw& draw,
                                      std::span<const std::int64_t> indices) const {
   std::vector<Tensor> pictures;
   const Tensor labels = Tensor::empty({std::ssize(indices)}, {.dtype = i64});
@@ -82,7 +82,7 @@ Batch DecodedImages::get_epoch_batch(std::uint64_t epoch,
                         " was asked for, but the data set has ", size(), " samples");
     const Tensor picture = decode(index);
     try {
-      pictures.push_back(pipeline_.apply(picture, index, epoch));
+      pictures.push_back(pipeline_.apply(picture, index, draw.stream(pictures.size())));
       require<ShapeError>(pictures.back().shape() == pictures[0].shape(), "becomes ",
                           pictures.back().shape(), ", but ", name(indices[0]), " becomes ",
                           pictures[0].shape(),

@@ -35,9 +35,9 @@ class DecodedImages : public Dataset {
   /// decoded; ShapeError naming a file whose picture the pipeline cannot take, or where pictures
   /// come out of it with different sizes.
   Batch get_batch(std::span<const std::int64_t> indices) const final {
-    return get_epoch_batch(0, indices);
+    return get_epoch_batch({}, indices);
   }
-  Batch get_epoch_batch(std::uint64_t epoch, std::span<const std::int64_t> indices) const final;
+  Batch get_epoch_batch(const Draw& draw, std::span<const std::int64_t> indices) const final;
 
   const ImagePipeline& pipeline() const { return pipeline_; }
 

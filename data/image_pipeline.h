@@ -68,8 +68,8 @@ class ImagePipeline {
   /// without ToFloat, `format` is left alone and bytes come as planes, which ImageTransform reads.
   explicit ImagePipeline(std::vector<PictureStep> steps = {}, ImageTransformOptions options = {});
 
-  /// The steps on bytes, for sample `index` of `epoch`: u8 (H, W, 3) in and out. Throws ShapeError
-  /// or DTypeError for other pictures.
+  /// The steps on bytes, for sample `index` of `epoch` (or Draw::stream): u8 (H, W, 3) in and out.
+  /// Throws ShapeError or DTypeError for other pictures.
   Tensor apply(Tensor picture, std::int64_t index, std::uint64_t epoch = 0) const;
   /// ToFloat and Normalize: pictures of one size as (N, 3, H, W), f32, or u8 without ToFloat.
   /// Throws ShapeError naming the first of another size.

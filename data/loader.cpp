@@ -18,11 +18,12 @@ namespace rondo::data {
 /// claimed_ stays below handed_ + slots_.size().
 class DataLoader::Iterator::Run {
  public:
-  Run(const DataLoader& loader, std::vector<Indices> batches, std::int64_t first)
+  Run(const DataLoader& loader, std::int64_t first)
       : dataset_(loader.dataset_),
         transform_(loader.transform_),
         epoch_(loader.batches_->epoch()),
-        batches_(std::move(batches)),
+        batches_(loader.batches_->batches()),
+        repeats_(loader.batches_->repeats()),
         handed_(first),
         claimed_(first) {
     const std::int64_t left = count() - first;
@@ -132,10 +133,13 @@ class DataLoader::Iterator::Run {
     made.ready = true;
     const std::span<const std::int64_t> indices = batches_[static_cast<std::size_t>(batch)];
     try {
-      made.batch = dataset_->get_epoch_batch(epoch_, indices);
+      std::span<const std::int64_t> repeats;
+      if (!repeats_.empty()) repeats = repeats_[static_cast<std::size_t>(batch)];
+      made.batch = dataset_->get_epoch_batch({epoch_, repeats}, indices);
       if (transform_) {
-        made.batch = transform_(std::move(made.batch),
-                                {.indices = indices, .epoch = epoch_, .batch = batch});
+        made.batch =
+            transform_(std::move(made.batch),
+                       {.indices = indices, .epoch = epoch_, .batch = batch, .repeats = repeats});
       }
     } catch (...) {
       made.error = name_batch(batch);
@@ -167,6 +171,7 @@ class DataLoader::Iterator::Run {
   const Transform transform_;
   const std::uint64_t epoch_;
   const std::vector<Indices> batches_;
+  const std::vector<Indices> repeats_;  // of batches_; or none
 
   std::mutex mutex_;  // guards what follows, down to stopping_
   std::condition_variable made_, room_;
@@ -208,7 +213,7 @@ void DataLoader::set_epoch(std::uint64_t epoch, std::int64_t first_batch) {
 
 DataLoader::Iterator DataLoader::begin() {
   const std::int64_t first = std::exchange(first_batch_, 0);
-  Iterator iterator(std::make_unique<Iterator::Run>(*this, batches_->batches(), first));
+  Iterator iterator(std::make_unique<Iterator::Run>(*this, first));
   ++iterator;
   return iterator;
 }

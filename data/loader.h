@@ -34,6 +34,8 @@ struct BatchContext {
   std::span<const std::int64_t> indices;  // which samples these are
   std::uint64_t epoch = 0;
   std::int64_t batch = 0;  // counted from 0 in each epoch
+  /// How many times each came before in this epoch (Sampler::repeats); empty: none did.
+  std::span<const std::int64_t> repeats = {};
 };
 
 /// Bytes in, what the model wants out. Called from several threads at once.

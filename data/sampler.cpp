@@ -110,10 +110,23 @@ std::int64_t WeightedRandomSampler::size() const {
                     {.world_size = options_.world_size, .drop_last = options_.drop_last});
 }
 
-Indices WeightedRandomSampler::indices() const {
+Indices WeightedRandomSampler::share_of(Indices order) const {
   return distribute(
-      options_.replacement ? with_replacement() : without_replacement(),
+      std::move(order),
       {.rank = options_.rank, .world_size = options_.world_size, .drop_last = options_.drop_last});
+}
+
+Indices WeightedRandomSampler::indices() const {
+  return share_of(options_.replacement ? with_replacement() : without_replacement());
+}
+
+// Counted in the list of all ranks: two of them that draw the same sample see it differently.
+Indices WeightedRandomSampler::repeats() const {
+  if (!options_.replacement) return {};
+  Indices order = with_replacement();
+  Indices drawn(weights_.size(), 0);
+  for (std::int64_t& index : order) index = drawn[static_cast<std::size_t>(index)]++;
+  return share_of(std::move(order));
 }
 
 /// Each index is a place on a line on which index i has a stretch of length weights_[i].
@@ -162,8 +175,14 @@ std::int64_t BatchSampler::size() const {
                     : (sampler_->size() + batch_size_ - 1) / batch_size_;
 }
 
-std::vector<Indices> BatchSampler::batches() const {
-  const Indices order = sampler_->indices();
+std::vector<Indices> BatchSampler::batches() const { return cut(sampler_->indices()); }
+
+std::vector<Indices> BatchSampler::repeats() const {
+  const Indices repeats = sampler_->repeats();
+  return repeats.empty() ? std::vector<Indices>() : cut(repeats);
+}
+
+std::vector<Indices> BatchSampler::cut(const Indices& order) const {
   std::vector<Indices> batches;
   for (std::int64_t b = 0, count = size(); b < count; ++b) {
     const auto begin = order.begin() + b * batch_size_;

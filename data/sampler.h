@@ -19,7 +19,8 @@ using Indices = std::vector<std::int64_t>;
 
 /// Note [Random streams]: whatever draws from a user's seed has Philox streams of its own, so that
 /// shuffling, augmentation and the default generator (streams 0, 1, …) are independent although one
-/// `--seed` feeds them all. Epoch e uses stream (base + e).
+/// `--seed` feeds them all. Epoch e uses stream (base + e), and a sample that comes for the r-th
+/// time after its first in an epoch is augmented from stream (base + e + 2^32 r).
 inline constexpr std::uint64_t shuffle_streams = std::uint64_t{1} << 62;
 inline constexpr std::uint64_t augmentation_streams = std::uint64_t{2} << 62;
 inline constexpr std::uint64_t picture_streams = std::uint64_t{3} << 62;
@@ -31,6 +32,10 @@ class Sampler {
   virtual std::int64_t size() const = 0;
   /// The indices of the current epoch.
   virtual Indices indices() const = 0;
+  /// How many times each of them came before in this epoch, whichever rank it went to: a sample
+  /// that is drawn again is then augmented anew (Note [Augmentation is keyed by sample]). Empty,
+  /// where none comes again or is to look the same when it does.
+  virtual Indices repeats() const { return {}; }
   void set_epoch(std::uint64_t epoch) { epoch_ = epoch; }
   std::uint64_t epoch() const { return epoch_; }
 
@@ -115,7 +120,7 @@ struct WeightedRandomSamplerOptions {
 /// when each sample weighs one over the size of its class. Without replacement the second is drawn
 /// from what the first left over, and so on. Ranks draw the same list and take every
 /// world_size-th of it, so each list is a function of (weights, options, epoch). A sample that is
-/// drawn again in the same epoch is augmented as it was (Note [Augmentation is keyed by sample]).
+/// drawn again in an epoch is augmented anew.
 class WeightedRandomSampler final : public Sampler {
  public:
   /// Throws Error for weights that are negative, infinite, NaN or all 0, for num_samples below 1,
@@ -124,8 +129,10 @@ class WeightedRandomSampler final : public Sampler {
   WeightedRandomSampler(std::vector<double> weights, WeightedRandomSamplerOptions options);
   std::int64_t size() const override;
   Indices indices() const override;
+  Indices repeats() const override;
 
  private:
+  Indices share_of(Indices order) const;
   Indices with_replacement() const;
   Indices without_replacement() const;
 
@@ -141,6 +148,8 @@ class BatchSource {
   /// Batches in an epoch.
   virtual std::int64_t size() const = 0;
   virtual std::vector<Indices> batches() const = 0;
+  /// What Sampler::repeats has, for each batch; or nothing.
+  virtual std::vector<Indices> repeats() const { return {}; }
   virtual void set_epoch(std::uint64_t epoch) = 0;
   virtual std::uint64_t epoch() const = 0;
 };
@@ -153,10 +162,13 @@ class BatchSampler final : public BatchSource {
   BatchSampler(std::shared_ptr<Sampler> sampler, std::int64_t batch_size, bool drop_last = false);
   std::int64_t size() const override;
   std::vector<Indices> batches() const override;
+  std::vector<Indices> repeats() const override;
   void set_epoch(std::uint64_t epoch) override { sampler_->set_epoch(epoch); }
   std::uint64_t epoch() const override { return sampler_->epoch(); }
 
  private:
+  std::vector<Indices> cut(const Indices& order) const;
+
   std::shared_ptr<Sampler> sampler_;
   std::int64_t batch_size_;
   bool drop_last_;

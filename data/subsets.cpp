@@ -90,8 +90,8 @@ Batch Subset::get_batch(std::span<const std::int64_t> indices) const {
   return dataset_->get_batch(chosen(indices));
 }
 
-Batch Subset::get_epoch_batch(std::uint64_t epoch, std::span<const std::int64_t> indices) const {
-  return dataset_->get_epoch_batch(epoch, chosen(indices));
+Batch Subset::get_epoch_batch(const Draw& draw, std::span<const std::int64_t> indices) const {
+  return dataset_->get_epoch_batch(draw, chosen(indices));
 }
 
 std::vector<std::shared_ptr<Subset>> random_split(const std::shared_ptr<const Dataset>& dataset,
@@ -118,10 +118,11 @@ ConcatDataset::ConcatDataset(std::vector<std::shared_ptr<const Dataset>> dataset
   }
 }
 
-Batch ConcatDataset::get_epoch_batch(std::uint64_t epoch,
+Batch ConcatDataset::get_epoch_batch(const Draw& draw,
                                      std::span<const std::int64_t> indices) const {
   struct Part {
     Indices indices;                      // in its data set
+    Indices repeats;                      // of those, if there are any
     std::vector<std::int64_t> positions;  // in the batch
   };
   std::vector<Part> parts(datasets_.size());
@@ -130,6 +131,7 @@ Batch ConcatDataset::get_epoch_batch(std::uint64_t epoch,
     const auto end = std::upper_bound(ends_.begin(), ends_.end(), indices[k]);
     Part& part = parts[static_cast<std::size_t>(end - ends_.begin())];
     part.indices.push_back(indices[k] - (end == ends_.begin() ? 0 : *(end - 1)));
+    if (!draw.repeats.empty()) part.repeats.push_back(draw.repeats[k]);
     part.positions.push_back(static_cast<std::int64_t>(k));
   }
   Batch whole;
@@ -137,7 +139,7 @@ Batch ConcatDataset::get_epoch_batch(std::uint64_t epoch,
     const Part& part = parts[d];
     const bool alone = part.indices.size() == indices.size();
     if (part.indices.empty() && !alone) continue;
-    const Batch batch = datasets_[d]->get_epoch_batch(epoch, part.indices);
+    const Batch batch = datasets_[d]->get_epoch_batch({draw.epoch, part.repeats}, part.indices);
     if (alone) return batch;
     scatter_rows(batch.input, part.positions, std::ssize(indices), whole.input);
     scatter_rows(batch.target, part.positions, std::ssize(indices), whole.target);

@@ -23,7 +23,7 @@ class Subset final : public Dataset {
 
   std::int64_t size() const override { return std::ssize(indices_); }
   Batch get_batch(std::span<const std::int64_t> indices) const override;
-  Batch get_epoch_batch(std::uint64_t epoch, std::span<const std::int64_t> indices) const override;
+  Batch get_epoch_batch(const Draw& draw, std::span<const std::int64_t> indices) const override;
   std::int64_t num_classes() const override { return dataset_->num_classes(); }
   const std::vector<std::string>& class_names() const override { return dataset_->class_names(); }
 
@@ -55,9 +55,9 @@ class ConcatDataset final : public Dataset {
   /// A batch from several data sets needs them to give rows of equal shapes and dtypes on the CPU;
   /// throws ShapeError or DTypeError where they do not.
   Batch get_batch(std::span<const std::int64_t> indices) const override {
-    return get_epoch_batch(0, indices);
+    return get_epoch_batch({}, indices);
   }
-  Batch get_epoch_batch(std::uint64_t epoch, std::span<const std::int64_t> indices) const override;
+  Batch get_epoch_batch(const Draw& draw, std::span<const std::int64_t> indices) const override;
   /// The largest of any.
   std::int64_t num_classes() const override;
   /// Those that all have, or none where they differ.

@@ -297,7 +297,7 @@ void ImageTransform::check(const Tensor& images, std::span<const std::int64_t> i
 
 template <class T>
 void ImageTransform::run(const Tensor& images, std::span<const std::int64_t> indices,
-                         std::uint64_t epoch, const Tensor& out) const {
+                         const Draw& draws, const Tensor& out) const {
   const std::int64_t channels = images.size(1), height = images.size(2), width = images.size(3);
   const std::vector<float> floats = float_table(channels);
   const std::vector<T> table(floats.begin(), floats.end());
@@ -311,8 +311,8 @@ void ImageTransform::run(const Tensor& images, std::span<const std::int64_t> ind
                            .table = table.data()};
   const auto* in = images.data_ptr<std::uint8_t>();
   T* to = out.data_ptr<T>();
-  for (const std::int64_t index : indices) {
-    const Augmentation drawn = draw(epoch, index, height, width);
+  for (std::size_t k = 0; k < indices.size(); ++k) {
+    const Augmentation drawn = draw(draws.stream(k), indices[k], height, width);
     if (options_.format == MemoryFormat::channels_last) {
       painter.channels_last(in, drawn, to);
     } else {
@@ -324,7 +324,7 @@ void ImageTransform::run(const Tensor& images, std::span<const std::int64_t> ind
 }
 
 Tensor ImageTransform::apply(const Tensor& images, std::span<const std::int64_t> indices,
-                             std::uint64_t epoch) const {
+                             const Draw& draws) const {
   check(images, indices);
   Dims sizes = images.shape();
   if (crop_) {
@@ -336,8 +336,8 @@ Tensor ImageTransform::apply(const Tensor& images, std::span<const std::int64_t>
 #ifdef RONDO_HAS_CUDA
   if (images.device().is_cuda()) {
     std::vector<Augmentation> drawn;
-    for (const std::int64_t index : indices)
-      drawn.push_back(draw(epoch, index, images.size(2), images.size(3)));
+    for (std::size_t k = 0; k < indices.size(); ++k)
+      drawn.push_back(draw(draws.stream(k), indices[k], images.size(2), images.size(3)));
     augment_on_gpu(images, drawn,
                    {.padding = crop_ ? crop_->padding : 0,
                     .fill = crop_ ? crop_->fill : std::uint8_t{0},
@@ -347,15 +347,16 @@ Tensor ImageTransform::apply(const Tensor& images, std::span<const std::int64_t>
   }
 #endif
   if (to_float_) {
-    run<float>(images, indices, epoch, out);
+    run<float>(images, indices, draws, out);
   } else {
-    run<std::uint8_t>(images, indices, epoch, out);
+    run<std::uint8_t>(images, indices, draws, out);
   }
   return out;
 }
 
 Batch ImageTransform::operator()(Batch batch, const BatchContext& context) const {
-  return {apply(batch.input, context.indices, context.epoch), std::move(batch.target)};
+  return {apply(batch.input, context.indices, {context.epoch, context.repeats}),
+          std::move(batch.target)};
 }
 
 }  // namespace rondo::data

@@ -14,6 +14,8 @@
 // Note [Augmentation is keyed by sample]: every choice is a function of (seed, epoch, index of the
 // sample), through Philox. It does not depend on which worker, rank or batch a sample falls into;
 // resuming needs no state; and a sample that padding shows twice in an epoch looks the same twice.
+// One that a sampler draws again (WeightedRandomSampler) looks different each time: how many times
+// it came before is a function of the epoch, too (Draw, data/dataset.h).
 //
 // Read next: data/loader.h, which calls a transform on each batch.
 
@@ -91,17 +93,17 @@ class ImageTransform {
   /// Throws ShapeError or DTypeError when the batch is not one of bytes (N, C, H, W), Normalize has
   /// another number of channels, or the crop does not fit into the padded image.
   Batch operator()(Batch batch, const BatchContext& context) const;
-  /// The images alone: row k is sample indices[k] of `epoch`.
+  /// The images alone: row k is sample indices[k].
   Tensor apply(const Tensor& images, std::span<const std::int64_t> indices,
-               std::uint64_t epoch = 0) const;
+               const Draw& draws = {}) const;
 
-  /// The choices for sample `index` of `epoch`, for images of this size.
+  /// The choices for sample `index` of an epoch (or Draw::stream), for images of this size.
   Augmentation draw(std::uint64_t epoch, std::int64_t index, std::int64_t height,
                     std::int64_t width) const;
 
  private:
   template <class T>
-  void run(const Tensor& images, std::span<const std::int64_t> indices, std::uint64_t epoch,
+  void run(const Tensor& images, std::span<const std::int64_t> indices, const Draw& draws,
            const Tensor& out) const;
   void check(const Tensor& images, std::span<const std::int64_t> indices) const;
   std::vector<float> float_table(std::int64_t channels) const;

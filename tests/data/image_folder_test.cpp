@@ -115,10 +115,10 @@ TEST_F(Folder, TheNumberOfWorkersDoesNotMatter) {
 TEST_F(Folder, EpochsAreAugmentedAnewAndDoNotDependOnTheBatch) {
   const ImageFolder set(root(), augmentation());
   const Indices one{4}, several{0, 4};
-  const auto first = set.get_epoch_batch(0, one).input.to_vector<float>();
+  const auto first = set.get_epoch_batch({0}, one).input.to_vector<float>();
   EXPECT_EQ(set.get_batch(one).input.to_vector<float>(), first);
-  EXPECT_NE(set.get_epoch_batch(1, one).input.to_vector<float>(), first);
-  const auto both = set.get_epoch_batch(0, several).input.to_vector<float>();
+  EXPECT_NE(set.get_epoch_batch({1}, one).input.to_vector<float>(), first);
+  const auto both = set.get_epoch_batch({0}, several).input.to_vector<float>();
   EXPECT_TRUE(std::equal(first.begin(), first.end(), both.end() - std::ssize(first)));
 }
 
@@ -151,8 +151,20 @@ TEST_F(Folder, PartsOfOneSetAreAugmentedLikeTheWhole) {
   const auto set = std::make_shared<ImageFolder>(root(), augmentation());
   const Subset part(set, {5, 1});
   const Indices whole{1, 5}, same{1, 0};
-  EXPECT_TRUE(identical(part.get_epoch_batch(3, same).input, set->get_epoch_batch(3, whole).input));
+  EXPECT_TRUE(
+      identical(part.get_epoch_batch({3}, same).input, set->get_epoch_batch({3}, whole).input));
   EXPECT_EQ(part.class_names(), set->classes());
+  // A sample that came before in the epoch looks different, through data sets of data sets, too.
+  const Indices again{0, 1};
+  const Tensor anew = part.get_epoch_batch({3, again}, same).input;
+  EXPECT_FALSE(identical(anew, set->get_epoch_batch({3}, whole).input));
+  const ConcatDataset both({std::make_shared<Subset>(set, Indices{1}), set});
+  const Indices asked{0, 6};
+  const Tensor through = both.get_epoch_batch({3, again}, asked).input;
+  EXPECT_TRUE(
+      identical(through.narrow(0, 0, 1), set->get_epoch_batch({3}, whole).input.narrow(0, 0, 1)));
+  const Indices five{5}, once{1};
+  EXPECT_TRUE(identical(through.narrow(0, 1, 1), set->get_epoch_batch({3, once}, five).input));
 }
 
 TEST_F(Folder, ABrokenFileIsNamed) {

@@ -3,8 +3,11 @@
 
 #include "data/loader.h"
 
+#include <array>
 #include <atomic>
+#include <set>
 #include <thread>
+#include <utility>
 
 #include "data/transforms.h"
 #include "support/errors.h"
@@ -255,6 +258,44 @@ TEST(DataLoader, WorkersWorkInOtherThreads) {
                       });
     run(loader);
     EXPECT_EQ(here, workers == 0 ? 9 : 0);
+  }
+}
+
+// A sample that is drawn again is cropped anew; its first look is the one it has when it comes
+// once.
+TEST(DataLoader, ASampleThatComesAgainIsAugmentedAnew) {
+  const Tensor images = arange(2 * 16 * 16).to(u8).reshape({2, 1, 16, 16});
+  const auto set = std::make_shared<TensorDataset>(images, arange(2));
+  const ImageTransform crop({RandomCrop{16, 16, 8}}, {.seed = 5});
+  const std::vector<double> weights{1, 9};
+  std::set<std::vector<int>> looks_of_1;
+  for (const int workers : {0, 2}) {
+    DataLoader loader(set,
+                      std::make_shared<WeightedRandomSampler>(
+                          weights, WeightedRandomSamplerOptions{.num_samples = 20, .seed = 1}),
+                      {.batch_size = 6, .workers = workers}, crop);
+    loader.set_epoch(2);
+    std::int64_t came = 0;
+    std::array<bool, 2> before{};
+    for (Batch& batch : loader) {
+      for (std::int64_t k = 0; k < batch.size(); ++k) {
+        const auto look = batch.input.narrow(0, k, 1).contiguous().to_vector<int>();
+        const auto index = batch.target.narrow(0, k, 1).item<std::int64_t>();
+        const std::array one{index};
+        const Tensor first = crop.apply(images.narrow(0, index, 1).contiguous(), one, {.epoch = 2});
+        if (!std::exchange(before[static_cast<std::size_t>(index)], true)) {
+          EXPECT_EQ(look, first.to_vector<int>());
+        }
+        if (index == 1) {
+          looks_of_1.insert(look);
+          ++came;
+        }
+      }
+    }
+    // 17 x 17 places: of n crops nearly all differ. Both loops have the same ones.
+    EXPECT_GT(came, 10);
+    EXPECT_GE(std::ssize(looks_of_1), came - 3);
+    EXPECT_LE(std::ssize(looks_of_1), came);
   }
 }
 

@@ -283,6 +283,27 @@ TEST(WeightedRandomSampler, RanksShareOneList) {
   }
 }
 
+// Of all ranks' draws of a sample the r-th has r before it, whoever draws it.
+TEST(WeightedRandomSampler, CountsWhatCameBefore) {
+  const std::vector<double> weights{1, 1, 6};
+  std::vector<Indices> seen(3);
+  std::vector<Indices> orders, repeats;
+  for (int rank = 0; rank < 2; ++rank) {
+    WeightedRandomSampler share(weights,
+                                {.num_samples = 40, .seed = 3, .rank = rank, .world_size = 2});
+    share.set_epoch(4);
+    orders.push_back(share.indices());
+    repeats.push_back(share.repeats());
+    ASSERT_EQ(repeats.back().size(), 20U);
+  }
+  for (std::size_t k = 0; k < 40; ++k)
+    seen[static_cast<std::size_t>(orders[k % 2][k / 2])].push_back(repeats[k % 2][k / 2]);
+  for (const Indices& counted : seen)
+    EXPECT_EQ(counted, SequentialSampler(std::ssize(counted)).indices());
+  EXPECT_TRUE(
+      WeightedRandomSampler(weights, {.num_samples = 3, .replacement = false}).repeats().empty());
+}
+
 TEST(WeightedRandomSampler, EpochsAndSeedsDiffer) {
   const std::vector<double> weights(100, 0.1);
   for (const bool replacement : {true, false}) {

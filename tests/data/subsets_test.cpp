@@ -26,7 +26,7 @@ TEST(Subset, TranslatesNumbers) {
   EXPECT_EQ(part.size(), 3);
   const Indices asked{2, 1};
   EXPECT_EQ(part.get_batch(asked).input.to_vector<int>(), (std::vector<int>{7, 7, 2, 2}));
-  EXPECT_EQ(part.get_epoch_batch(4, asked).target.to_vector<int>(), (std::vector<int>{7, 2}));
+  EXPECT_EQ(part.get_epoch_batch({4}, asked).target.to_vector<int>(), (std::vector<int>{7, 2}));
   const Subset part_of_part(std::make_shared<Subset>(part), {1});
   const Indices first{0};
   EXPECT_EQ(part_of_part.get_batch(first).target.to_vector<int>(), (std::vector<int>{2}));
@@ -127,9 +127,8 @@ TEST(DataSetsOfDataSets, PassTheEpochOn) {
    public:
     std::int64_t size() const override { return 2; }
     Batch get_batch(std::span<const std::int64_t>) const override { return {}; }
-    Batch get_epoch_batch(std::uint64_t epoch,
-                          std::span<const std::int64_t> indices) const override {
-      const Tensor all = full({std::ssize(indices)}, static_cast<double>(epoch));
+    Batch get_epoch_batch(const Draw& draw, std::span<const std::int64_t> indices) const override {
+      const Tensor all = full({std::ssize(indices)}, static_cast<double>(draw.epoch));
       return {all, all};
     }
   };

@@ -67,7 +67,7 @@ void check(const std::vector<ImageStep>& steps, const Reference& reference, cons
   const Indices indices = count_up(sizes[0], 1000);
   for (const auto format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
     const ImageTransform transform(steps, {.seed = seed, .format = format});
-    const Tensor out = transform.apply(images, indices, epoch);
+    const Tensor out = transform.apply(images, indices, {epoch});
     ASSERT_EQ(out.shape(), (Dims{sizes[0], sizes[1], reference.crop.height, reference.crop.width}));
     ASSERT_TRUE(out.is_contiguous(format));
     ASSERT_EQ(out.dtype(), reference.to_float ? f32 : u8);
@@ -151,12 +151,12 @@ TEST(ImageTransform, DependsOnTheSampleAndNotOnItsCompany) {
       {RandomCrop{8, 8, 2}, RandomHorizontalFlip{}, ToFloat{}, RandomErasing{}, Cutout{3}},
       {.seed = seed});
   const Indices indices = count_up(24);
-  const auto whole = transform.apply(images, indices, epoch).to_vector<float>();
+  const auto whole = transform.apply(images, indices, {epoch}).to_vector<float>();
   constexpr std::size_t image = 3 * 8 * 8;
   for (const std::int64_t n : {0, 7, 23}) {
     const Tensor one = images.as_view({1, 3, 8, 8}, {192, 64, 8, 1}, n * 192);
     const Indices index{n};
-    const auto alone = transform.apply(one, index, epoch).to_vector<float>();
+    const auto alone = transform.apply(one, index, {epoch}).to_vector<float>();
     EXPECT_TRUE(std::equal(
         alone.begin(), alone.end(),
         whole.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(n) * image)));
