@@ -133,13 +133,12 @@ class DataLoader::Iterator::Run {
     made.ready = true;
     const std::span<const std::int64_t> indices = batches_[static_cast<std::size_t>(batch)];
     try {
-      std::span<const std::int64_t> repeats;
-      if (!repeats_.empty()) repeats = repeats_[static_cast<std::size_t>(batch)];
-      made.batch = dataset_->get_epoch_batch({epoch_, repeats}, indices);
+      Draw draw{epoch_};
+      if (!repeats_.empty()) draw.repeats = repeats_[static_cast<std::size_t>(batch)];
+      made.batch = dataset_->get_epoch_batch(draw, indices);
       if (transform_) {
         made.batch =
-            transform_(std::move(made.batch),
-                       {.indices = indices, .epoch = epoch_, .batch = batch, .repeats = repeats});
+            transform_(std::move(made.batch), {.indices = indices, .draw = draw, .batch = batch});
       }
     } catch (...) {
       made.error = name_batch(batch);

@@ -32,10 +32,8 @@ namespace rondo::data {
 /// What a transform may know about the batch it is given.
 struct BatchContext {
   std::span<const std::int64_t> indices;  // which samples these are
-  std::uint64_t epoch = 0;
-  std::int64_t batch = 0;  // counted from 0 in each epoch
-  /// How many times each came before in this epoch (Sampler::repeats); empty: none did.
-  std::span<const std::int64_t> repeats = {};
+  Draw draw;                              // in which epoch, and how often they came before
+  std::int64_t batch = 0;                 // counted from 0 in each epoch
 };
 
 /// Bytes in, what the model wants out. Called from several threads at once.

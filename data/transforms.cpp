@@ -355,8 +355,7 @@ Tensor ImageTransform::apply(const Tensor& images, std::span<const std::int64_t>
 }
 
 Batch ImageTransform::operator()(Batch batch, const BatchContext& context) const {
-  return {apply(batch.input, context.indices, {context.epoch, context.repeats}),
-          std::move(batch.target)};
+  return {apply(batch.input, context.indices, context.draw), std::move(batch.target)};
 }
 
 }  // namespace rondo::data
