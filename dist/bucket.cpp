@@ -10,9 +10,13 @@ std::vector<BucketPlan> plan_buckets(std::span<const GradientSize> gradients,
   std::int64_t total = 0;
   for (const GradientSize& g : gradients) total += g.numel * size_of(g.dtype);
   std::int64_t capacity = options.bucket_bytes;
-  if (capacity <= 0) capacity = std::clamp<std::int64_t>(total / 8, 64 << 10, 25 << 20);
+  if (capacity <= 0)
+    capacity =
+        std::max(std::clamp<std::int64_t>(total / 8, 64 << 10, 25 << 20), options.least_bytes);
   std::int64_t first = options.first_bucket_bytes;
-  if (first <= 0) first = std::min(capacity, std::max<std::int64_t>(capacity / 8, 16 << 10));
+  if (first <= 0)
+    first =
+        std::min(capacity, std::max<std::int64_t>({capacity / 8, 16 << 10, options.least_bytes}));
 
   std::vector<BucketPlan> closed;
   std::map<DType, BucketPlan> open;

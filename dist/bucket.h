@@ -8,9 +8,9 @@
 //
 //   capacity = clamp(bytes of all gradients / 8, 64 KiB, 25 MiB)
 //
-// and a parameter larger than that has a bucket of its own. No padding: a bucket is dense, and each
-// gradient a view of it (Note [Gradients live in buckets] in autograd/variable.h). Every rank
-// computes the same plan from the same parameters.
+// or `least_bytes` where that is more, and a parameter larger than that has a bucket of its own. No
+// padding: a bucket is dense, and each gradient a view of it (Note [Gradients live in buckets] in
+// autograd/variable.h). Every rank computes the same plan from the same parameters.
 
 #include <cstdint>
 #include <span>
@@ -39,6 +39,7 @@ struct BucketPlan {
 struct BucketOptions {
   std::int64_t bucket_bytes = 0;        // 0: the capacity above
   std::int64_t first_bucket_bytes = 0;  // 0: capacity / 8, at least 16 KiB
+  std::int64_t least_bytes = 0;         // of both, where they are 0
 };
 
 /// The buckets in the order in which they will be launched. Gradients of different dtypes never

@@ -18,8 +18,10 @@
 // bucket down; a full bucket's all-reduce is issued at once, and the communicator's background
 // thread runs it while backward goes on with the layers below. Buckets are issued in index order,
 // never in the order in which they happen to fill up: ranks that issued different orders would wait
-// for each other for ever. Backward itself waits for the last of them before it returns, so there
-// is nothing to call and nothing to forget.
+// for each other for ever. The last one, which has no layers below, leaves when backward has ended,
+// and on the CPU the thread that ran backward reduces it, rather than wake another and wait.
+// Backward itself waits for all of them before it returns, so there is nothing to call and nothing
+// to forget.
 
 #include <cstdint>
 #include <functional>
@@ -181,8 +183,9 @@ class DistributedDataParallel {
   void begin_backward();
   void begin_step();
   void gradient_ready(std::size_t parameter);
-  void launch_full_buckets();
-  void launch(Bucket& bucket);
+  void launch_full_buckets(std::size_t end);
+  void launch(std::size_t index);
+  void reduce_now(std::size_t index);
   void end_backward();
   void finish_buckets();
   void finish_hook();

@@ -28,7 +28,7 @@ void combine_and_divide(void* into, const void* from, std::int64_t count, DType 
 
 /// into[t][i] = (from[0][i] op from[1][i] op …) / divisor for every t: in this order, bf16 and f16
 /// in f32, rounded once. `into` may share memory with `from` element by element. Divisors other
-/// than 1 only for avg.
+/// than 1 only for avg of two and more.
 void combine_all(std::span<void* const> into, std::span<const void* const> from, std::int64_t count,
                  DType dtype, ReduceOp op, int divisor);
 

@@ -54,6 +54,21 @@ TEST(Bucket, CapacityFollowsTheModel) {
   for (const auto& b : plan_buckets(large)) EXPECT_LE(b.numel * 4, 25 << 20);
 }
 
+// 64 gradients of 16 KiB: two buckets of half a MiB, be they the first or not; one of 4 MiB.
+TEST(Bucket, AtLeastSoLarge) {
+  const std::vector<GradientSize> many(64, {4096, f32});
+  const auto plan = plan_buckets(many, {.least_bytes = 512 << 10});
+  ASSERT_EQ(plan.size(), 2u);
+  for (const auto& b : plan) EXPECT_EQ(b.numel, 32 * 4096);
+  EXPECT_EQ(plan_buckets(many, {.least_bytes = 4 << 20}).size(), 1u);
+  // Who says how large they may be is believed.
+  EXPECT_EQ(
+      plan_buckets(
+          many, {.bucket_bytes = 64 << 10, .first_bucket_bytes = 64 << 10, .least_bytes = 4 << 20})
+          .size(),
+      16u);
+}
+
 TEST(Bucket, OneDtypeEach) {
   std::vector<GradientSize> mixed = {{5, f32}, {6, bf16}, {7, f32}, {8, bf16}};
   auto plan = plan_buckets(mixed);
