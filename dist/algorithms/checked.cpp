@@ -1,6 +1,8 @@
 #include "dist/algorithms/checked.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <exception>
 #include <mutex>
 #include <vector>
@@ -104,6 +106,14 @@ bool Signature::agrees_with(const Signature& other) const {
   return same_dtype && std::ranges::equal(name, other.name) && sequence == other.sequence &&
          root == other.root && op == other.op && way == other.way && dims == other.dims &&
          std::ranges::equal(sizes, other.sizes);
+}
+
+std::uint64_t Signature::digest() const {
+  using Words = std::array<std::uint64_t, sizeof(Signature) / sizeof(std::uint64_t)>;
+  std::uint64_t digest = 0;
+  for (const std::uint64_t word : std::bit_cast<Words>(*this))
+    digest = std::rotl(digest ^ word, 29) * 0x9e3779b97f4a7c15u;  // 2^64 over the golden ratio
+  return digest;
 }
 
 std::string text_of(const Signature& s) {

@@ -35,6 +35,8 @@ struct Signature {
   void set_shape(const Dims& shape);
   /// Whether two ranks mean the same; no dtype is any dtype.
   bool agrees_with(const Signature& other) const;
+  /// Equal for equal signatures, and different for different ones but once in 2^64.
+  std::uint64_t digest() const;
 };
 static_assert(sizeof(Signature) == 96);
 

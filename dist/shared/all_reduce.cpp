@@ -11,8 +11,8 @@ namespace rondo::dist {
 namespace {
 
 constexpr std::int64_t line = 64;                 // bytes of a cache line
-constexpr std::int64_t read_block = 512 << 10;    // read and added up at a time
-constexpr std::int64_t least_read = 2 << 20;      // below, stages are faster
+constexpr std::int64_t read_blocks = 512 << 10;   // read and added up at a time, of all ranks
+constexpr std::int64_t least_read = 512 << 10;    // of a rank's part; below, stages are faster
 constexpr std::int64_t bytes_a_poll = 256 << 10;  // added up in place, before others get a turn
 
 /// memcpy by pieces that the C library moves with vector loads and stores: what it does with longer
@@ -60,7 +60,11 @@ class SharedAllReduce final : public Operation {
     }
     switch (phase_) {
       case Phase::slots:
-        add_up_slots();
+        add_up_all([&](int r) { return space_.slot(r).data; });
+        return Poll::done;
+      case Phase::whole:
+        if (!all_here()) return Poll::idle;
+        add_up_all([&](int r) { return r == space_.rank() ? data_ : space_.stage(r); });
         return Poll::done;
       case Phase::in_place:
         return add_up_in_place();
@@ -84,9 +88,15 @@ class SharedAllReduce final : public Operation {
   }
 
  private:
-  enum class Phase { meeting, slots, in_place, reading, summed, staged, last_step };
+  enum class Phase { meeting, slots, in_place, reading, summed, whole, staged, last_step };
 
-  bool is_read() const { return peers_.is_readable() && bytes(count_) >= least_read; }
+  bool is_read() const {
+    return peers_.is_readable() && bytes(count_) >= least_read * space_.ranks();
+  }
+  // Two ranks that read all of each other read no more than two that halve it, in a step less.
+  bool is_whole() const {
+    return space_.ranks() == 2 && size_t_of({0, count_}) <= SharedSpace::stage_bytes;
+  }
   bool is_small() const { return static_cast<std::size_t>(count_ * size_) <= slot_bytes; }
 
   /// What others may read once all have met.
@@ -94,8 +104,12 @@ class SharedAllReduce final : public Operation {
     if (is_small()) {
       if (count_ > 0) std::memcpy(space_.next_slot().data, data_, size_t_of({0, count_}));
     } else if (place.window == 0 && !is_read()) {
-      copy_in(block(0));
+      begin_stages();
     }
+  }
+  void begin_stages() {
+    if (!is_whole()) return copy_in(block(0));
+    copy(space_.next_stage(), data_, size_t_of({0, count_}));
   }
 
   void choose() {
@@ -123,9 +137,9 @@ class SharedAllReduce final : public Operation {
       next_ = part(space_.rank(), {0, count_}).first;
       return;
     }
-    phase_ = Phase::staged;
+    phase_ = is_whole() ? Phase::whole : Phase::staged;
     if (is_copied_in) return;
-    copy_in(block(0));  // some lie in a window, some do not
+    begin_stages();  // some lie in a window, some do not
     space_.arrive();
   }
 
@@ -135,9 +149,10 @@ class SharedAllReduce final : public Operation {
     return false;
   }
 
-  void add_up_slots() {
+  template <class F>
+  void add_up_all(F of_rank) {
     std::vector<const void*> from;
-    for (int r = 0; r < space_.ranks(); ++r) from.push_back(space_.slot(r).data);
+    for (int r = 0; r < space_.ranks(); ++r) from.push_back(of_rank(r));
     void* into[] = {data_};
     combine_all(into, from, count_, dtype_, op_, divisor_);
   }
@@ -163,7 +178,8 @@ class SharedAllReduce final : public Operation {
   // A block of each of the others' at a time, which stays in the cache until it is added up.
   Poll add_up_read() {
     const Range mine = part(space_.rank(), {0, count_});
-    const std::int64_t n = std::min<std::int64_t>(mine.last - next_, read_block / size_);
+    const std::int64_t n =
+        std::min<std::int64_t>(mine.last - next_, read_blocks / space_.ranks() / size_);
     if (n > 0) {
       const auto block = static_cast<std::size_t>(bytes(n));
       std::vector<const void*> from;

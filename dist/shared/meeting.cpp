@@ -34,6 +34,7 @@ Meeting::Meeting(SharedSpace& space, Transport& transport, const Signature& sign
     : space_(space), transport_(transport) {
   Slot& slot = space_.next_slot();
   slot.signature = signature;
+  slot.digest = signature.digest();
   slot.place = place;
   slot.address = reinterpret_cast<std::uint64_t>(data);
   space_.arrive();
@@ -45,12 +46,12 @@ bool Meeting::is_over() {
     return false;
   }
   // Compared with rank 0's, so that all say the same.
-  const Signature& first = space_.slot(0).signature;
+  const Slot& first = space_.slot(0);
   for (int r = 1; r < space_.ranks(); ++r) {
-    const Signature& other = space_.slot(r).signature;
-    if (other.agrees_with(first)) continue;
-    throw CommError(
-        concat("rank ", r, " calls ", text_of(other), " where rank 0 calls ", text_of(first)));
+    const Slot& other = space_.slot(r);
+    if (other.digest == first.digest || other.signature.agrees_with(first.signature)) continue;
+    throw CommError(concat("rank ", r, " calls ", text_of(other.signature), " where rank 0 calls ",
+                           text_of(first.signature)));
   }
   return true;
 }

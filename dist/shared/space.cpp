@@ -5,21 +5,9 @@
 #include "tensor/error.h"
 
 namespace rondo::dist {
-namespace {
-
-// A counter has its pair of cache lines for itself: processors fetch two at a time.
-constexpr std::size_t counter_bytes = 128;
-constexpr std::size_t page = 4096;
-
-std::size_t counters_bytes(int ranks) {
-  const std::size_t bytes = counter_bytes * static_cast<std::size_t>(ranks);
-  return (bytes + page - 1) / page * page;
-}
-
-}  // namespace
 
 std::size_t SharedSpace::bytes_for(int ranks) {
-  return counters_bytes(ranks) + static_cast<std::size_t>(ranks) * 2 * (sizeof(Slot) + stage_bytes);
+  return static_cast<std::size_t>(ranks) * 2 * (sizeof(Slot) + stage_bytes);
 }
 
 SharedSpace::SharedSpace(std::shared_ptr<Segment> segment, int rank, int ranks)
@@ -28,19 +16,13 @@ SharedSpace::SharedSpace(std::shared_ptr<Segment> segment, int rank, int ranks)
                      " bytes for ", ranks, " ranks, which need ", bytes_for(ranks));
 }
 
-std::uint64_t& SharedSpace::arrivals(int r) const {
-  char* place = segment_->data() + counter_bytes * static_cast<std::size_t>(r);
-  return *reinterpret_cast<std::uint64_t*>(place);
-}
 Slot& SharedSpace::slot_of(int r, std::uint64_t step) const {
   const std::size_t index = static_cast<std::size_t>(r) * 2 + step % 2;
-  char* place = segment_->data() + counters_bytes(ranks_) + index * sizeof(Slot);
-  return *reinterpret_cast<Slot*>(place);
+  return reinterpret_cast<Slot*>(segment_->data())[index];
 }
 char* SharedSpace::stage_of(int r, std::uint64_t step) const {
   const std::size_t index = static_cast<std::size_t>(r) * 2 + step % 2;
-  char* slots_end = segment_->data() + counters_bytes(ranks_) +
-                    static_cast<std::size_t>(ranks_) * 2 * sizeof(Slot);
+  char* slots_end = segment_->data() + static_cast<std::size_t>(ranks_) * 2 * sizeof(Slot);
   return slots_end + index * stage_bytes;
 }
 
@@ -52,13 +34,13 @@ char* SharedSpace::stage(int r) const { return stage_of(r, step_); }
 void SharedSpace::arrive() {
   ++step_;
   first_unseen_ = 0;
-  std::atomic_ref(arrivals(rank_)).store(step_, std::memory_order_release);
+  std::atomic_ref(slot_of(rank_, step_).arrived).store(step_, std::memory_order_release);
 }
 
 int SharedSpace::missing() {
   for (; first_unseen_ < ranks_; ++first_unseen_) {
-    if (std::atomic_ref(arrivals(first_unseen_)).load(std::memory_order_acquire) < step_)
-      return first_unseen_;
+    std::atomic_ref arrived(slot_of(first_unseen_, step_).arrived);
+    if (arrived.load(std::memory_order_acquire) < step_) return first_unseen_;
   }
   return -1;
 }

@@ -3,11 +3,14 @@
 //
 // Note [Steps]
 // The ranks go through memory in steps: before a step each writes what the others are to read, then
-// says that it has arrived; when all have, each reads. One counter a rank is all there is to wait
-// for. What is read in step s lies in half s % 2 of its rank's memory, and may be written again
-// before step s + 2: whoever has arrived at step s + 1 has read all it wanted of step s, and nobody
-// gets ready for step s + 2 before all have arrived at step s + 1. So an arrival is at once "you
-// can read this" and "I have read that", and no step costs more than one cache line a rank.
+// says that it has arrived; when all have, each reads. What is read in step s lies in half s % 2 of
+// its rank's memory, and may be written again before step s + 2: whoever has arrived at step s + 1
+// has read all it wanted of step s, and nobody gets ready for step s + 2 before all have arrived at
+// step s + 1. So an arrival is at once "you can read this" and "I have read that".
+//
+// Between two cores a cache line takes some 100 ns, most of what a small collective takes. So the
+// number of the step lies in the line that says what is meant and holds the first bytes of data,
+// and the line that has been waited for is all that a step costs.
 
 #include <cstdint>
 #include <memory>
@@ -24,13 +27,14 @@ struct SharedPlace {
 };
 
 /// What a rank tells the others as a collective begins, and, if it is small, its data at once.
-struct Slot {
-  Signature signature;
+struct alignas(128) Slot {  // processors fetch two lines at a time
+  std::uint64_t arrived;    // the last step of this half that the rank has arrived at
+  std::uint64_t digest;     // the signature's
   SharedPlace place;
   std::uint64_t address;  // of an all-reduce's data, in its own process
-  char data[4096 - sizeof(Signature) - sizeof(SharedPlace) - sizeof(address)];
+  char data[4096];
+  Signature signature;  // read where digests differ
 };
-static_assert(sizeof(Slot) == 4096);
 constexpr std::size_t slot_bytes = sizeof(Slot::data);
 
 class SharedSpace {
@@ -57,7 +61,6 @@ class SharedSpace {
   char* stage(int r) const;
 
  private:
-  std::uint64_t& arrivals(int r) const;
   Slot& slot_of(int r, std::uint64_t step) const;
   char* stage_of(int r, std::uint64_t step) const;
 

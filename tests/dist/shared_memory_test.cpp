@@ -121,18 +121,19 @@ TEST_P(SharedMemoryTest, AViewOfAllocatedMemory) {
 // Some ranks' tensors lie in shared memory and others' do not, or at another place.
 TEST_P(SharedMemoryTest, TensorsInDifferentPlaces) {
   on_ranks_sharing_memory(GetParam(), [](auto comm) {
-    const std::int64_t count = 300'000;
-    Tensor own = allocated(*comm, 2 * count), other = allocated(*comm, count);
-    for (int odd = 0; odd < comm->world_size(); ++odd) {
-      const bool is_odd = comm->rank() == odd;
-      for (const Tensor& x :
-           {is_odd ? Tensor::empty({count}, {}) : other, is_odd ? own.narrow(0, 0, count) : other,
-            own.narrow(0, is_odd ? 64 : 0, count)}) {
-        x.fill_(comm->rank() + 1.0);
-        comm->all_reduce(x);
-        const int n = comm->world_size();
-        test::expect_elements(
-            x, [&](auto) { return n * (n + 1) / 2.0; }, "in different places");
+    const int n = comm->world_size();
+    for (const std::int64_t count : {30'000, 300'000}) {
+      Tensor own = allocated(*comm, 2 * count), other = allocated(*comm, count);
+      for (int odd = 0; odd < n; ++odd) {
+        const bool is_odd = comm->rank() == odd;
+        for (const Tensor& x :
+             {is_odd ? Tensor::empty({count}, {}) : other, is_odd ? own.narrow(0, 0, count) : other,
+              own.narrow(0, is_odd ? 64 : 0, count)}) {
+          x.fill_(comm->rank() + 1.0);
+          comm->all_reduce(x);
+          test::expect_elements(
+              x, [&](auto) { return n * (n + 1) / 2.0; }, "in different places");
+        }
       }
     }
   });
