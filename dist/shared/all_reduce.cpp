@@ -60,11 +60,7 @@ class SharedAllReduce final : public Operation {
     }
     switch (phase_) {
       case Phase::slots:
-        add_up_all([&](int r) { return space_.slot(r).data; });
-        return Poll::done;
-      case Phase::whole:
-        if (!all_here()) return Poll::idle;
-        add_up_all([&](int r) { return r == space_.rank() ? data_ : space_.stage(r); });
+        add_up_slots();
         return Poll::done;
       case Phase::in_place:
         return add_up_in_place();
@@ -88,14 +84,10 @@ class SharedAllReduce final : public Operation {
   }
 
  private:
-  enum class Phase { meeting, slots, in_place, reading, summed, whole, staged, last_step };
+  enum class Phase { meeting, slots, in_place, reading, summed, staged, last_step };
 
   bool is_read() const {
     return peers_.is_readable() && bytes(count_) >= least_read * space_.ranks();
-  }
-  // Two ranks that read all of each other read no more than two that halve it, in a step less.
-  bool is_whole() const {
-    return space_.ranks() == 2 && size_t_of({0, count_}) <= SharedSpace::stage_bytes;
   }
   bool is_small() const { return static_cast<std::size_t>(count_ * size_) <= slot_bytes; }
 
@@ -104,12 +96,8 @@ class SharedAllReduce final : public Operation {
     if (is_small()) {
       if (count_ > 0) std::memcpy(space_.next_slot().data, data_, size_t_of({0, count_}));
     } else if (place.window == 0 && !is_read()) {
-      begin_stages();
+      copy_in(block(0));
     }
-  }
-  void begin_stages() {
-    if (!is_whole()) return copy_in(block(0));
-    copy(space_.next_stage(), data_, size_t_of({0, count_}));
   }
 
   void choose() {
@@ -137,9 +125,9 @@ class SharedAllReduce final : public Operation {
       next_ = part(space_.rank(), {0, count_}).first;
       return;
     }
-    phase_ = is_whole() ? Phase::whole : Phase::staged;
+    phase_ = Phase::staged;
     if (is_copied_in) return;
-    begin_stages();  // some lie in a window, some do not
+    copy_in(block(0));  // some lie in a window, some do not
     space_.arrive();
   }
 
@@ -149,10 +137,9 @@ class SharedAllReduce final : public Operation {
     return false;
   }
 
-  template <class F>
-  void add_up_all(F of_rank) {
+  void add_up_slots() {
     std::vector<const void*> from;
-    for (int r = 0; r < space_.ranks(); ++r) from.push_back(of_rank(r));
+    for (int r = 0; r < space_.ranks(); ++r) from.push_back(space_.slot(r).data);
     void* into[] = {data_};
     combine_all(into, from, count_, dtype_, op_, divisor_);
   }

@@ -13,10 +13,9 @@
 // copied, once each, in three steps.
 //
 // Where ranks may not read each other, and below half a MiB a part, where the kernel's reading
-// takes longer, the data passes through the stages: of two ranks all of it at once, if it fits, and
-// each adds all up; else blocks of stage_bytes. Each rank copies in what others are to add up, adds
-// up its own part, copies out what others have added up: as many bytes, but copied twice; one step
-// a block, since the next block is copied in while this one is added up.
+// takes longer, blocks of stage_bytes pass through the stages. Each rank copies in what others are
+// to add up, adds up its own part, copies out what others have added up: as many bytes, but copied
+// twice; one step a block, since the next block is copied in while this one is added up.
 //
 // Every element is added up in the order of the ranks, by one of them or by all alike, so all get
 // the same bits, and the same in every run. bf16 and f16 are summed in f32 and rounded once.
