@@ -48,11 +48,18 @@ RONDO_HD T combined(T a, T b) {
   }
 }
 
-/// (a + b) / divisor, rounded once.
-template <class T>
-RONDO_HD T averaged(T a, T b, int divisor) {
+/// x / divisor
+template <class W>
+struct DividedBy {
+  W divisor;
+  RONDO_HD W operator()(W x) const { return x / divisor; }
+};
+
+/// quotient(a + b), rounded once.
+template <class T, class Quotient>
+RONDO_HD T averaged(T a, T b, Quotient quotient) {
   using W = typename Working<T>::type;
-  return T((W(a) + W(b)) / static_cast<W>(divisor));
+  return T(quotient(W(a) + W(b)));
 }
 
 }  // namespace rondo::dist

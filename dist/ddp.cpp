@@ -17,7 +17,7 @@ namespace rondo::dist {
 namespace {
 
 /// Buckets in memory that the ranks share. There is little to hide there: the ranks' own cores add
-/// gradients up, a MiB in 0.1 to 0.2 ms, while a bucket costs them a meeting and a thread to wake.
+/// gradients up, 4 MiB in some 0.2 ms, while a bucket costs them a meeting and a thread to wake.
 constexpr std::int64_t least_in_memory = 4 << 20;
 
 /// While it lives, this rank has joined.

@@ -27,7 +27,7 @@ void divided_by(int divisor, F f) {
   if ((divisor & (divisor - 1)) == 0) {
     f([inverse](W x) { return x * inverse; });
   } else {
-    f([d](W x) { return x / d; });
+    f(DividedBy<W>{d});
   }
 }
 
@@ -120,7 +120,7 @@ void combine_and_divide(void* into, const void* from, std::int64_t count, DType 
     if constexpr (is_float<T>) {
       using W = typename Working<T>::type;
       divided_by<W>(divisor, [&](auto quotient) {
-        each<T>(into, from, count, [quotient](T a, T b) { return T(quotient(W(a) + W(b))); });
+        each<T>(into, from, count, [quotient](T a, T b) { return averaged(a, b, quotient); });
       });
     }
   });

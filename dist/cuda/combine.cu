@@ -14,10 +14,13 @@ void run(int device, T* into, const T* from, std::int64_t count) {
 template <class T>
 void run(int device, T* into, const T* from, std::int64_t count, ReduceOp op, int divisor) {
   if constexpr (is_float<T>) {
-    if (divisor != 1)
+    using W = typename Working<T>::type;
+    if (divisor != 1) {
+      const DividedBy<W> quotient{static_cast<W>(divisor)};
       return cuda::for_each(device, count, [=] RONDO_HD(std::int64_t i) {
-        into[i] = averaged(into[i], from[i], divisor);
+        into[i] = averaged(into[i], from[i], quotient);
       });
+    }
   }
   switch (op) {
     case ReduceOp::sum:
