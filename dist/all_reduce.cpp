@@ -59,8 +59,9 @@ AllReduce parse_all_reduce(std::string_view name) {
 /// together or from the size alone. Nothing is measured here: an asynchronous collective does not
 /// wait for the other ranks.
 AllReduce Communicator::choose(const Tensor& x) const {
-  const auto fastest = tuner_ ? tuner_->fastest(bytes_of(x)) : std::nullopt;
-  if (fastest && (fastest != AllReduce::mpi || transport_->has_native_all_reduce(x.dtype())))
+  if (const auto fastest =
+          tuner_ ? tuner_->fastest(bytes_of(x), transport_->has_native_all_reduce(x.dtype()))
+                 : std::nullopt)
     return *fastest;
   const int rounds = std::bit_width(static_cast<unsigned>(world_size_ - 1));
   return bytes_of(x) * static_cast<std::size_t>(rounds) <= options_.small_bytes
@@ -84,7 +85,7 @@ Communicator::Job Communicator::all_reduce_job(const Tensor& x, ReduceOp op, All
   std::string name = title("all_reduce");
   Signature signature = signature_of("all_reduce", x, op);
   signature.way = way_of(algorithm);
-  RingOptions ring = next_ring();
+  RingOptions ring = next_ring(signature);
   if (in_memory) {
     auto begin = [=, this, memory = memory_](Scratch& scratch) {
       return all_reduce_in(*memory, *transport_, scratch, signature, x, op);
@@ -92,12 +93,12 @@ Communicator::Job Communicator::all_reduce_job(const Tensor& x, ReduceOp op, All
     return {.name = std::move(name),
             .begin = std::move(begin),
             .keep = memory_,
-            .signature = signature};
+            .signature = signature,
+            .is_checked = true};
   }
   return {.name = std::move(name),
           .begin = [=, this](Scratch& scratch) { return all_reduce_by(way, scratch, x, op, ring); },
-          .signature = signature,
-          .tag = ring.tag};
+          .signature = signature};
 }
 
 void Communicator::tune(std::size_t bytes) {
@@ -167,7 +168,7 @@ bool Communicator::all_reduce_now(const Tensor& x, ReduceOp op) {
   Signature signature = signature_of("all_reduce", x, op);
   signature.way = way_of(options_.all_reduce);
   const bool ran = progress_->run_now(
-      rank_, x.impl_ptr(), signature, about_,
+      rank_in_world(), x.impl_ptr(), signature, about_,
       [&](Scratch& scratch) {
         return all_reduce_in(*memory_, *transport_, scratch, signature, x, op);
       },

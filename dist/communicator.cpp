@@ -48,17 +48,16 @@ Work Communicator::start(Job job, bool wake) {
   auto state = std::make_shared<WorkState>();
   state->label = std::move(job.name);
   state->ready = std::move(job.ready);
-  state->rank = rank_;
-  state->begin =
-      job.tag < 0 || world_size_ == 1
-          ? std::move(job.begin)
-          : [this, tag = job.tag, signature = job.signature, memory = memory_,
-             begin = std::move(job.begin)](Scratch& scratch) {
-              if (memory == nullptr)
-                return checked(*transport_, tag, signature, [&] { return begin(scratch); });
-              return checked(memory->space, *transport_, signature,
-                             [&begin, &scratch] { return begin(scratch); });
-            };
+  state->rank = rank_in_world();
+  state->begin = job.is_checked || job.beside || world_size_ == 1
+                     ? std::move(job.begin)
+                     : [this, signature = job.signature, memory = memory_,
+                        begin = std::move(job.begin)](Scratch& scratch) {
+                         if (memory == nullptr)
+                           return checked(*transport_, signature, [&] { return begin(scratch); });
+                         return checked(memory->space, *transport_, signature,
+                                        [&begin, &scratch] { return begin(scratch); });
+                       };
   if (job.signature.name[0] != 0) state->record = recorder_->issued(job.signature, about_);
   state->finish = std::move(job.finish);
   state->keep = std::move(job.keep);
@@ -74,9 +73,10 @@ Work Communicator::start(Job job, bool wake) {
 
 void Communicator::run(Job job) { start(std::move(job), false).wait(); }
 
-RingOptions Communicator::next_ring() {
+RingOptions Communicator::next_ring(const Signature& signature) {
+  ++sequence_;
   RingOptions ring = options_.ring;
-  ring.tag = static_cast<int>(sequence_++ % tags_of_collectives);
+  ring.tag = signature.tag();
   return ring;
 }
 
@@ -120,7 +120,7 @@ Communicator::Job Communicator::reduce_job(const Tensor& x, int root, ReduceOp o
   check_peer("reduce", root);
   std::string name = title("reduce");
   const Signature signature = signature_of("reduce", x, op, root);
-  RingOptions ring = next_ring();
+  RingOptions ring = next_ring(signature);
   // What passes through a rank on its way to root is summed in a copy.
   std::shared_ptr<std::vector<char>> sums;
   if (rank_ == root) {
@@ -140,8 +140,7 @@ Communicator::Job Communicator::reduce_job(const Tensor& x, int root, ReduceOp o
                                     ring);
               },
           .keep = sums,
-          .signature = signature,
-          .tag = ring.tag};
+          .signature = signature};
 }
 Work Communicator::reduce_async(const Tensor& x, int root, ReduceOp op) {
   if (!is_on_gpu("reduce", x)) return start(reduce_job(x, root, op));
@@ -164,7 +163,7 @@ Communicator::Job Communicator::broadcast_job(const Signature& signature,
   const int root = signature.root;
   check_peer("broadcast", root);
   std::string name = title("broadcast");
-  RingOptions ring = next_ring();
+  RingOptions ring = next_ring(signature);
   return {.name = std::move(name),
           .begin =
               [=, this](Scratch& scratch) {
@@ -173,8 +172,7 @@ Communicator::Job Communicator::broadcast_job(const Signature& signature,
                 return chain_broadcast(*transport_, scratch, data, bytes, root, ring);
               },
           .keep = std::move(keep),
-          .signature = signature,
-          .tag = ring.tag};
+          .signature = signature};
 }
 Communicator::Job Communicator::broadcast_job(const Tensor& x, int root) {
   check_dense("broadcast", x);
@@ -199,7 +197,7 @@ void Communicator::broadcast(const Tensor& x, int root) {
 void Communicator::barrier() {
   const std::uint64_t sequence = sequence_;
   if (memory_ != nullptr && progress_->run_now(
-                                rank_, nullptr, Signature("barrier", sequence), about_,
+                                rank_in_world(), nullptr, Signature("barrier", sequence), about_,
                                 [&](Scratch&) {
                                   return checked(memory_->space, *transport_,
                                                  Signature("barrier", sequence),
@@ -211,15 +209,14 @@ void Communicator::barrier() {
   }
   std::string name = title("barrier");
   const Signature signature("barrier", sequence_);
-  int tag = next_ring().tag;
+  const int tag = next_ring(signature).tag;
   run({.name = std::move(name),
        .begin =
            [=, this](Scratch&) {
              // In shared memory whoever begins has met the others already, here as above.
              return memory_ != nullptr ? nullptr : dist::barrier(*transport_, tag);
            },
-       .signature = signature,
-       .tag = tag});
+       .signature = signature});
 }
 
 void Communicator::open_side_channel(const SideChannelOptions& options) {
@@ -234,8 +231,9 @@ void Communicator::set_watch(std::shared_ptr<Watch> watch) {
 }
 
 void Communicator::check_peer(const char* what, int peer) const {
-  require<CommError>(0 <= peer && peer < world_size_, "rank ", rank_, ": ", what,
-                     ": there is no rank ", peer, " in a world of ", world_size_);
+  require<CommError>(0 <= peer && peer < world_size_, "rank ", rank_in_world(), ": ", what,
+                     ": there is no rank ", peer,
+                     group_.empty() ? " in a world of " : " among the ", world_size_, group_);
 }
 
 std::string Communicator::broadcast_bytes(std::string bytes, int root) {
@@ -264,8 +262,8 @@ std::vector<std::string> Communicator::all_gather_bytes(const std::string& bytes
 void Communicator::agree(const std::string& what, const std::string& value) {
   auto values = all_gather_bytes(value);
   for (int r = 1; r < world_size_; ++r) {
-    require<CommError>(values[r] == values[0], "rank ", r, " has ", what, " ", values[r],
-                       " where rank 0 has ", what, " ", values[0]);
+    require<CommError>(values[r] == values[0], "rank ", rank_in_world(r), " has ", what, " ",
+                       values[r], " where rank ", rank_in_world(0), " has ", what, " ", values[0]);
   }
 }
 

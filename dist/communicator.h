@@ -35,7 +35,8 @@ namespace rondo::dist {
 
 struct CommunicatorOptions {
   AllReduce all_reduce = AllReduce::automatic;
-  /// How long a collective may take once it has begun.
+  /// How long a collective may take once it has begun, and a message once it is waited for: one
+  /// that is expected some day may be posted long before.
   std::chrono::nanoseconds timeout = std::chrono::minutes(5);
   /// Whether a thread of its own drives asynchronous work. Without it, only `wait` and `test` do.
   bool background_thread = true;
@@ -70,6 +71,9 @@ class Communicator {
 
   int rank() const { return rank_; }
   int world_size() const { return world_size_; }
+  /// What messages call rank r of this communicator: of a group, its number in the world.
+  int rank_in_world(int r) const { return transport_->rank_in_world(r); }
+  int rank_in_world() const { return rank_in_world(rank_); }
   const CommunicatorOptions& options() const { return options_; }
   /// "mpi", "thread", "self".
   const char* backend() const;
@@ -190,7 +194,7 @@ class Communicator {
     std::shared_ptr<void> keep = {};
     bool beside = false;
     Signature signature = {};  // of a collective
-    int tag = -1;
+    bool is_checked = false;   // it makes sure by itself that all ranks mean it
   };
 
   Work start(Job job, bool wake = true);
@@ -215,7 +219,7 @@ class Communicator {
   void set_watch(std::shared_ptr<Watch> watch);
   InPlace in_place(const Signature& signature, const Tensor& x,
                    std::function<std::unique_ptr<Operation>()> otherwise) const;
-  RingOptions next_ring();
+  RingOptions next_ring(const Signature& signature);
   void check_peer(const char* what, int peer) const;
   void check_all_gather(const Tensor& out, const Tensor& x) const;
   void check_reduce_scatter(const Tensor& out, const Tensor& x, ReduceOp op) const;

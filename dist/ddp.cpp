@@ -141,13 +141,13 @@ void DistributedDataParallel::gradient_ready(std::size_t parameter) {
   if (backward_.expired()) begin_backward();
   if (micro_batches_ + 1 < accumulate_) return;  // only adds up
   const auto& [name, tensor] = parameters_[parameter];
-  require<CommError>(reached_.empty() || reached_[parameter], "rank ", comm_->rank(),
+  require<CommError>(reached_.empty() || reached_[parameter], "rank ", comm_->rank_in_world(),
                      ": backward reached ", name,
                      ", which the first step of this static graph did not");
-  require<CommError>(!is_ready_[parameter], "rank ", comm_->rank(), ": the gradient of ", name,
-                     " was completed twice in one backward, after its bucket may have left");
+  require<CommError>(!is_ready_[parameter], "rank ", comm_->rank_in_world(), ": the gradient of ",
+                     name, " was completed twice in one backward, after its bucket may have left");
   require<CommError>(tensor.grad().data_ptr() == slots_[parameter].data_ptr(), "rank ",
-                     comm_->rank(), ": the gradient of ", name,
+                     comm_->rank_in_world(), ": the gradient of ", name,
                      " does not live in its bucket (set_grad, backward with create_graph, a "
                      "change of dtype or device, or a second wrapper around the same model)");
   is_ready_[parameter] = true;
@@ -206,7 +206,7 @@ void DistributedDataParallel::end_backward() {
   }
   launch_full_buckets(buckets_.size());
   losses_.drop_kept();
-  require<CommError>(next_launch_ == buckets_.size(), "rank ", comm_->rank(),
+  require<CommError>(next_launch_ == buckets_.size(), "rank ", comm_->rank_in_world(),
                      ": backward did not reach ", text_of_unused(),
                      "; every parameter must take part in the loss (or requires_grad_(false))");
   finish_buckets();
@@ -273,7 +273,7 @@ void DistributedDataParallel::fill_in_unused() {
 
 void DistributedDataParallel::check_static_graph() {
   for (std::size_t i = 0; i < reached_.size(); ++i)
-    require<CommError>(is_ready_[i] || !reached_[i], "rank ", comm_->rank(),
+    require<CommError>(is_ready_[i] || !reached_[i], "rank ", comm_->rank_in_world(),
                        ": backward did not reach ", parameters_[i].name,
                        ", which the first step of this static graph did");
 }

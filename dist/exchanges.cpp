@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <string_view>
 
 #include "dist/algorithms/exchange.h"
 #include "dist/communicator.h"
@@ -25,6 +26,7 @@ std::size_t bytes_of_any(const Tensor& x) { return x.defined() ? bytes_of(x) : 0
 
 Contents contents_of(const Tensor& x) {
   Contents contents;
+  if (!x.defined()) return contents;
   contents.dtype = static_cast<std::int64_t>(x.dtype());
   contents.dims = x.dim();
   std::ranges::copy(x.shape(), contents.sizes);
@@ -38,37 +40,40 @@ Communicator::Job Communicator::exchange_job(const char* what, const Tensors& fr
                                              const Tensors& to, int root) {
   Signature signature(what, sequence_);
   signature.root = root;
-  const int tag = next_ring().tag;
+  const int tag = next_ring(signature).tag;
+  const bool to_root = std::string_view(what) == "gather";
+  // Whether one rank may have something for another.
+  const auto meet = [=](int sender, int receiver) {
+    return root < 0 || (to_root ? receiver : sender) == root;
+  };
   const auto parcels = std::make_shared<std::vector<Parcel>>(from.size());
   return {.begin =
               [=, this](Scratch&) {
-                for (std::size_t r = 0; r < from.size(); ++r) {
-                  Parcel& parcel = (*parcels)[r];
-                  parcel.send_bytes = bytes_of_any(to[r]);
-                  parcel.recv_bytes = bytes_of_any(from[r]);
-                  if (parcel.send_bytes > 0) {
-                    parcel.send = to[r].data_ptr();
-                    parcel.sent = contents_of(to[r]);
-                  }
-                  if (parcel.recv_bytes > 0) {
-                    parcel.recv = from[r].data_ptr();
-                    parcel.wanted = contents_of(from[r]);
-                  }
+                for (int r = 0; r < world_size_; ++r) {
+                  const auto i = static_cast<std::size_t>(r);
+                  Parcel& parcel = (*parcels)[i];
+                  parcel.send_bytes = bytes_of_any(to[i]);
+                  parcel.recv_bytes = bytes_of_any(from[i]);
+                  if (parcel.send_bytes > 0) parcel.send = to[i].data_ptr();
+                  if (parcel.recv_bytes > 0) parcel.recv = from[i].data_ptr();
+                  parcel.tells = meet(rank_, r);
+                  parcel.hears = meet(r, rank_);
+                  parcel.sent = contents_of(to[i]);
+                  parcel.wanted = contents_of(from[i]);
                 }
                 const Parcel& own = (*parcels)[static_cast<std::size_t>(rank_)];
                 if (own.recv_bytes > 0) std::memmove(own.recv, own.send, own.recv_bytes);
                 return exchange(*transport_, parcels, tag);
               },
           .keep = parcels,
-          .signature = signature,
-          .tag = tag};
+          .signature = signature};
 }
 
 Work Communicator::exchange_async(const char* what, const Tensors& from, const Tensors& to,
                                   int root) {
   Tensor any;
   for (const Tensors* list : {&from, &to}) {
-    require<CommError>(std::ssize(*list) == world_size_, "rank ", rank_, ": ", what, ": ",
+    require<CommError>(std::ssize(*list) == world_size_, "rank ", rank_in_world(), ": ", what, ": ",
                        list->size(), " tensors for ", world_size_, " ranks");
     for (const Tensor& x : *list) {
       if (!x.defined()) continue;
@@ -79,9 +84,9 @@ Work Communicator::exchange_async(const char* what, const Tensors& from, const T
   }
   const Tensor &own_from = from[static_cast<std::size_t>(rank_)],
                &own_to = to[static_cast<std::size_t>(rank_)];
-  require<ShapeError>(bytes_of_any(own_from) == bytes_of_any(own_to), "rank ", rank_, ": ", what,
-                      ": its own part has ", bytes_of_any(own_to), " bytes, but there is room for ",
-                      bytes_of_any(own_from));
+  require<ShapeError>(bytes_of_any(own_from) == bytes_of_any(own_to), "rank ", rank_in_world(),
+                      ": ", what, ": its own part has ", bytes_of_any(own_to),
+                      " bytes, but there is room for ", bytes_of_any(own_from));
   for (const Tensor& x : from) {
     if (x.defined()) x.bump_version();
   }
@@ -100,8 +105,8 @@ Work Communicator::exchange_async(const char* what, const Tensors& from, const T
 void Communicator::check_root_has_parts(const char* what, const Tensors& parts, int root) const {
   check_peer(what, root);
   const std::int64_t wanted = rank_ == root ? world_size_ : 0;
-  require<CommError>(std::ssize(parts) == wanted, "rank ", rank_, ": ", what, ": ", parts.size(),
-                     " parts where ",
+  require<CommError>(std::ssize(parts) == wanted, "rank ", rank_in_world(), ": ", what, ": ",
+                     parts.size(), " parts where ",
                      rank_ == root ? "root has one for each of " : "only root has any, of ",
                      world_size_, " ranks");
 }

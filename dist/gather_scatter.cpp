@@ -47,7 +47,7 @@ Communicator::Job Communicator::all_gather_job(const Tensor& out, const Tensor& 
   check_all_gather(out, x);
   std::string name = title("all_gather");
   const Signature signature = signature_of("all_gather", x);
-  RingOptions ring = next_ring();
+  RingOptions ring = next_ring(signature);
   auto put_mine = [=, this] {
     char* mine = static_cast<char*>(out.data_ptr()) + bytes_of(x) * static_cast<std::size_t>(rank_);
     if (x.numel() > 0 && mine != x.data_ptr()) std::memcpy(mine, x.data_ptr(), bytes_of(x));
@@ -65,7 +65,7 @@ Communicator::Job Communicator::all_gather_job(const Tensor& out, const Tensor& 
           .begin = std::move(begin),
           .keep = memory_,
           .signature = signature,
-          .tag = memory_ == nullptr ? ring.tag : -1};
+          .is_checked = memory_ != nullptr};
 }
 Work Communicator::all_gather_async(const Tensor& out, const Tensor& x) {
   if (!is_on_gpu("all_gather", x)) return start(all_gather_job(out, x));
@@ -98,7 +98,7 @@ Communicator::Job Communicator::reduce_scatter_job(const Tensor& out, const Tens
   check_reduce_scatter(out, x, op);
   std::string name = title("reduce_scatter");
   const Signature signature = signature_of("reduce_scatter", x, op);
-  RingOptions ring = next_ring();
+  RingOptions ring = next_ring(signature);
   // On a ring the sums are formed in a copy, since they travel through every part of it.
   auto sums = std::make_shared<std::vector<char>>();
   auto by_ring = [=, this](Scratch& scratch) {
@@ -128,7 +128,7 @@ Communicator::Job Communicator::reduce_scatter_job(const Tensor& out, const Tens
               },
           .keep = std::make_shared<std::pair<decltype(sums), decltype(memory_)>>(sums, memory_),
           .signature = signature,
-          .tag = memory_ == nullptr ? ring.tag : -1};
+          .is_checked = memory_ != nullptr};
 }
 Work Communicator::reduce_scatter_async(const Tensor& out, const Tensor& x, ReduceOp op) {
   if (!is_on_gpu("reduce_scatter", x)) return start(reduce_scatter_job(out, x, op));

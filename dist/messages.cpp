@@ -20,7 +20,8 @@ class Message final : public Operation {
   ~Message() override { transport_.abandon(request_); }
   Poll poll() override { return transport_.test(request_) ? Poll::done : Poll::idle; }
   std::string waiting_for() const override {
-    return concat("rank ", peer_, is_send_ ? " to receive it" : " to send it");
+    return concat("rank ", transport_.rank_in_world(peer_),
+                  is_send_ ? " to receive it" : " to send it");
   }
 
  private:
@@ -36,11 +37,13 @@ std::string Communicator::check_message(const Tensor& x, int peer, int tag, bool
   const char* what = is_send ? "send" : "recv";
   check_dense(what, x);
   check_peer(what, peer);
-  require<CommError>(peer != rank_, "rank ", rank_, ": ", what, ": the peer is this rank itself");
-  require<CommError>(0 <= tag && tag < tags_of_messages, "rank ", rank_, ": ", what, ": tag ", tag,
-                     " is not within 0 … ", tags_of_messages - 1);
+  require<CommError>(peer != rank_, "rank ", rank_in_world(), ": ", what,
+                     ": the peer is this rank itself");
+  require<CommError>(0 <= tag && tag < tags_of_messages, "rank ", rank_in_world(), ": ", what,
+                     ": tag ", tag, " is not within 0 … ", tags_of_messages - 1);
   if (!is_send) x.bump_version();
-  return concat(what, is_send ? " to rank " : " from rank ", peer, " with tag ", tag);
+  return concat(what, is_send ? " to rank " : " from rank ", rank_in_world(peer), " with tag ",
+                tag);
 }
 
 Communicator::Job Communicator::message_job(const Tensor& x, int peer, int tag, bool is_send) {

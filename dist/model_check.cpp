@@ -52,9 +52,10 @@ void check_same_model(nn::Module& model, Communicator& comm) {
     std::size_t i = 0;
     while (line(texts[r], i) == line(texts[0], i)) ++i;
     std::string theirs = line(texts[r], i), ours = line(texts[0], i);
-    throw CommError(concat("rank ", r,
-                           " has another model than rank 0: ", theirs.empty() ? "nothing" : theirs,
-                           " where rank 0 has ", ours.empty() ? "nothing" : ours));
+    throw CommError(concat("rank ", comm.rank_in_world(r), " has another model than rank ",
+                           comm.rank_in_world(0), ": ", theirs.empty() ? "nothing" : theirs,
+                           " where rank ", comm.rank_in_world(0), " has ",
+                           ours.empty() ? "nothing" : ours));
   }
 }
 

@@ -63,6 +63,7 @@ void Progress::submit(std::shared_ptr<WorkState> work, bool wake) {
 void Progress::submit_beside(std::shared_ptr<WorkState> work) {
   {
     std::lock_guard lock(mutex_);
+    work->beside = true;
     beside_.push_back(std::move(work));
   }
   has_work_for_background_.notify_one();
@@ -197,6 +198,7 @@ void Progress::wait(WorkState& work, std::chrono::nanoseconds timeout) {
                EventKind::communication);
   auto deadline = Clock::now() + timeout;
   std::unique_lock lock(mutex_);
+  if (work.waited_since == Clock::time_point{}) work.waited_since = Clock::now();
   ++waiters_;
   int fruitless = 0;
   bool in_time = true;
@@ -259,7 +261,9 @@ bool Progress::is_late(const WorkState& work, Clock::time_point now) const {
   const bool asks_others =
       work.operation->missing() < 0 && watch_ != nullptr && watch_->tells_others();
   const auto moment = std::min(options_.timeout, most_for_others);
-  return now - work.start_time > (asks_others ? options_.timeout + moment : options_.timeout);
+  const auto since = work.beside ? work.waited_since : work.start_time;
+  if (since == Clock::time_point{}) return false;
+  return now - since > (asks_others ? options_.timeout + moment : options_.timeout);
 }
 
 void Progress::look_around() {
@@ -268,7 +272,7 @@ void Progress::look_around() {
   if (heard.empty()) return;
   looks_around_ = false;
   std::fprintf(stderr, "warning: rank %d: %s; the next collective will fail\n",
-               options_.transport->rank(), heard.c_str());
+               options_.transport->rank_in_world(options_.transport->rank()), heard.c_str());
   std::fflush(stderr);
 }
 

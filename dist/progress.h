@@ -37,6 +37,7 @@ struct WorkState final : Pending {
   std::function<bool()> ready;  // null, or whether it may begin
   Begin begin;                  // holds the tensors, too
   bool begun = false;
+  bool beside = false;           // a message
   std::function<void()> finish;  // runs once after success
   std::shared_ptr<void> keep;    // what must live as long as the operation
   std::unique_ptr<Operation> operation;
@@ -49,6 +50,7 @@ struct WorkState final : Pending {
   bool done = false;
   std::string error;  // not empty: failed
   Clock::time_point start_time{}, finish_time{};
+  Clock::time_point waited_since{};  // {}: nobody has asked for it yet
 
   bool test() override;
   void wait(std::optional<std::chrono::nanoseconds> timeout) override;

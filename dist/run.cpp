@@ -26,6 +26,7 @@ namespace {
 constexpr int failure_tag = Transport::tag_limit - 1;
 constexpr std::size_t sentence_bytes = 2048;
 constexpr auto grace = std::chrono::seconds(2);
+constexpr auto head_start = std::chrono::milliseconds(300);  // for those that fail by themselves
 constexpr auto patience_to_abort = std::chrono::seconds(1),
                patience_at_exit = std::chrono::seconds(10);
 
@@ -36,15 +37,19 @@ World& the_world() {
   return *all;
 }
 
+std::string named(int rank, const std::string& sentence) {
+  return sentence.starts_with("rank ") ? sentence : concat("rank ", rank, ": ", sentence);
+}
+
 void print(int rank, int size, bool all, const std::string& sentence) {
-  bool named = size == 1 || all || sentence.starts_with("rank ");
-  std::string prefix = named ? "" : "rank " + std::to_string(rank) + ": ";
-  std::fprintf(stderr, "error: %s%s\n", prefix.c_str(), sentence.c_str());
+  const std::string text = size == 1 || all ? sentence : named(rank, sentence);
+  std::fprintf(stderr, "error: %s\n", text.c_str());
   std::fflush(stderr);
 }
 
 // Every rank's sentence, or an empty vector when not all ranks failed within the grace period, or
-// one has ended and will say nothing.
+// one has ended and will say nothing. Ranks that do not fail soon are told, where there is a side
+// channel: then those that wait in a collective fail with this rank's sentence in theirs.
 std::vector<std::string> exchange(Transport& transport, const std::shared_ptr<Watch>& watch,
                                   const std::string& mine) {
   // With one gone it comes to nothing, and MPI itself may wait for it then.
@@ -59,13 +64,17 @@ std::vector<std::string> exchange(Transport& transport, const std::shared_ptr<Wa
     requests.push_back(transport.send(peer, failure_tag, out.data(), sentence_bytes));
     requests.push_back(transport.recv(peer, failure_tag, in[peer].data(), sentence_bytes));
   }
-  auto deadline = Clock::now() + grace;
-  bool all = false;
-  while (!all && Clock::now() < deadline) {
+  const auto begin = Clock::now();
+  bool all = false, told = watch == nullptr;
+  while (!all && Clock::now() < begin + grace) {
     all = true;
     for (Request& request : requests) all &= transport.test(request);
     if (all) break;
     if (watch != nullptr && !watch->ended().empty()) break;
+    if (!told && Clock::now() > begin + head_start) {
+      watch->tell(named(r, mine));
+      told = true;
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   for (Request& request : requests) transport.abandon(request);

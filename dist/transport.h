@@ -43,6 +43,8 @@ class Transport {
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
+  /// What the launcher calls rank r of this transport: people read of ranks by those numbers.
+  virtual int rank_in_world(int r) const { return r; }
   /// "mpi", "thread": for messages.
   virtual const char* name() const = 0;
   /// Whether calls may come from any thread (one at a time or not, the transport sees to it).
@@ -100,7 +102,7 @@ class Operation {
   virtual Poll poll() = 0;
   /// What is being waited for, as the end of a sentence: "chunk 3 of 16 from rank 1".
   virtual std::string waiting_for() const = 0;
-  /// A rank that has not begun it, as far as this one knows; -1: none.
+  /// A rank of the world that has not begun it, as far as this one knows; -1: none.
   virtual int missing() const { return -1; }
 };
 

@@ -37,9 +37,10 @@ std::string text_of_world(Communicator& comm) {
   return concat(backend, ' ', text);
 }
 
-/// A line of the file: "mpi 2+2 65536 halving".
+/// A line of the file: "mpi 2+2 65536 halving"; where MPI's own is the fastest, "mpi 2+2 65536 mpi
+/// halving", which is that of rondo's.
 struct Line {
-  std::string world, way;
+  std::string world, way, own;
   std::size_t bytes = 0;
 };
 
@@ -52,6 +53,7 @@ std::vector<Line> read_lines(std::istream& in) {
     std::string backend, ranks;
     Line line;
     if (!(words >> backend >> ranks >> line.bytes >> line.way)) continue;
+    if (!(words >> line.own)) line.own = line.way;
     line.world = concat(backend, ' ', ranks);
     lines.push_back(line);
   }
@@ -84,15 +86,19 @@ Tuner::Tuner(Communicator& comm, std::string file)
   std::istringstream all(comm_.broadcast_bytes(text.str()));
   for (const Line& line : read_lines(all)) {
     if (line.world != world_) continue;
+    std::optional<AllReduce> way, own;
     for (AllReduce candidate : candidates(line.bytes)) {
-      if (line.way == name_of(candidate)) known_[line.bytes] = candidate;
+      if (line.way == name_of(candidate)) way = candidate;
+      if (line.own == name_of(candidate) && candidate != AllReduce::mpi) own = candidate;
     }
+    if (way && own) known_[line.bytes] = {.of_all = *way, .of_ours = *own};
   }
 }
 
-std::optional<AllReduce> Tuner::fastest(std::size_t bytes) const {
+std::optional<AllReduce> Tuner::fastest(std::size_t bytes, bool may_be_mpis) const {
   const auto known = known_.find(size_class(bytes));
-  return known == known_.end() ? std::nullopt : std::optional(known->second);
+  if (known == known_.end()) return std::nullopt;
+  return may_be_mpis ? known->second.of_all : known->second.of_ours;
 }
 
 void Tuner::learn(std::size_t bytes) {
@@ -122,7 +128,7 @@ std::vector<AllReduce> Tuner::candidates(std::size_t bytes) const {
 // Turn by turn, so that whatever else the network carries hits all alike; a time is that of the
 // slowest rank, so all ranks come to the same judgement. One that is far behind after its first
 // times is not asked again.
-AllReduce Tuner::measure(std::size_t bytes) {
+Tuner::Fastest Tuner::measure(std::size_t bytes) {
   const Tensor x = zeros({static_cast<std::int64_t>(bytes / 4)});
   const auto seconds_of = [&](AllReduce way) {
     comm_.barrier();
@@ -147,9 +153,15 @@ AllReduce Tuner::measure(std::size_t bytes) {
     best = std::numeric_limits<double>::infinity();
     for (const auto& times : seconds) best = std::min(best, median(times));
   }
-  const auto fastest = std::ranges::min_element(
-      seconds, {}, [](const std::vector<double>& times) { return median(times); });
-  return ways[static_cast<std::size_t>(fastest - seconds.begin())];
+  // MPI's own, where there is one, is the last.
+  const auto fastest_of = [&](std::size_t count) {
+    const auto least =
+        std::min_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(count),
+                         [](const auto& a, const auto& b) { return median(a) < median(b); });
+    return ways[static_cast<std::size_t>(least - seconds.begin())];
+  };
+  return {.of_all = fastest_of(ways.size()),
+          .of_ours = fastest_of(ways.size() - has_native(comm_))};
 }
 
 // Whole or not at all, with what others have written meanwhile.
@@ -163,12 +175,15 @@ void Tuner::write() const {
   const std::string whole = concat(file_, '.', getpid());
   {
     std::ofstream out(whole);
-    for (const Line& line : read_lines(there)) {
-      if (line.world != world_ || !known_.contains(line.bytes))
-        out << line.world << ' ' << line.bytes << ' ' << line.way << '\n';
-    }
-    for (const auto& [bytes, way] : known_)
-      out << world_ << ' ' << bytes << ' ' << name_of(way) << '\n';
+    std::vector<Line> lines = read_lines(there);
+    std::erase_if(lines, [&](const Line& line) {
+      return line.world == world_ && known_.contains(line.bytes);
+    });
+    for (const auto& [bytes, fastest] : known_)
+      lines.push_back({world_, name_of(fastest.of_all), name_of(fastest.of_ours), bytes});
+    for (const Line& line : lines)
+      out << line.world << ' ' << line.bytes << ' ' << line.way
+          << (line.own == line.way ? "" : ' ' + line.own) << '\n';
     if (!out.flush()) failed = std::make_error_code(std::errc::io_error);
   }
   if (!failed) fs::rename(whole, file_, failed);

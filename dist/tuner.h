@@ -29,21 +29,25 @@ class Tuner {
   Tuner(Communicator& comm, std::string file);
   /// Measures, unless it is known. Collective: all ranks name the same size. Throws CommError.
   void learn(std::size_t bytes);
-  /// What was learnt about sizes like this one; nothing where nothing was.
-  std::optional<AllReduce> fastest(std::size_t bytes) const;
+  /// What was learnt about sizes like this one; nothing where nothing was. MPI's own all-reduce
+  /// only if `may_be_mpis`: it has not every dtype.
+  std::optional<AllReduce> fastest(std::size_t bytes, bool may_be_mpis = true) const;
 
   /// The file that dist::init uses: rondo/all_reduce.txt in $XDG_CACHE_HOME or ~/.cache; empty
   /// where there is no home.
   static std::string default_file();
 
  private:
+  struct Fastest {
+    AllReduce of_all, of_ours;
+  };
   std::vector<AllReduce> candidates(std::size_t bytes) const;
-  AllReduce measure(std::size_t bytes);
+  Fastest measure(std::size_t bytes);
   void write() const;
 
   Communicator& comm_;
   std::string file_, world_;  // what the file calls this world: "mpi 2+2"
-  std::map<std::size_t, AllReduce> known_;
+  std::map<std::size_t, Fastest> known_;
 };
 
 }  // namespace rondo::dist

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dist/all_reduce.h"
+#include "dist/message_tags.h"
 #include "tensor/error.h"
 
 namespace rondo::dist {
@@ -27,13 +28,13 @@ void keep_for_ever(std::unique_ptr<Signatures> signatures) {
 
 class Checked final : public Operation {
  public:
-  Checked(Transport& transport, int tag, const Signature& signature)
+  Checked(Transport& transport, const Signature& signature)
       : transport_(transport),
         left_((transport.rank() + transport.world_size() - 1) % transport.world_size()),
         both_(new Signatures{.mine = signature}) {
     const int right = (transport.rank() + 1) % transport.world_size();
-    heard_ = transport.recv(left_, tag, &both_->theirs, sizeof(Signature));
-    told_ = transport.send(right, tag, &both_->mine, sizeof(Signature));
+    heard_ = transport.recv(left_, tag_of_signatures, &both_->theirs, sizeof(Signature));
+    told_ = transport.send(right, tag_of_signatures, &both_->mine, sizeof(Signature));
   }
   ~Checked() override {
     collective_.reset();
@@ -51,9 +52,10 @@ class Checked final : public Operation {
     Poll result = Poll::idle;
     if (heard_.id != 0 && transport_.test(heard_)) {
       result = Poll::moved;
-      if (!both_->theirs.agrees_with(both_->mine))
-        throw CommError(concat("rank ", left_, " calls ", text_of(both_->theirs), " where rank ",
-                               transport_.rank(), " calls ", text_of(both_->mine)));
+      require<CommError>(both_->theirs == both_->mine, "rank ", transport_.rank_in_world(left_),
+                         " calls ", text_of(both_->theirs), " where rank ",
+                         transport_.rank_in_world(transport_.rank()), " calls ",
+                         text_of(both_->mine));
     }
     if (!is_done_) result = std::max(result, poll_collective());
     if (failure_ != nullptr && heard_.id == 0) std::rethrow_exception(failure_);
@@ -62,10 +64,10 @@ class Checked final : public Operation {
     return result;
   }
   std::string waiting_for() const override {
-    if (heard_.id != 0) return concat("rank ", left_, " to call it");
+    if (heard_.id != 0) return concat("rank ", transport_.rank_in_world(left_), " to call it");
     return is_done_ ? "its neighbour to hear of it" : collective_->waiting_for();
   }
-  int missing() const override { return heard_.id != 0 ? left_ : -1; }
+  int missing() const override { return heard_.id != 0 ? transport_.rank_in_world(left_) : -1; }
 
  private:
   Poll poll_collective() {
@@ -101,13 +103,6 @@ void Signature::set_shape(const Dims& shape) {
   std::ranges::copy(shape, sizes);
 }
 
-bool Signature::agrees_with(const Signature& other) const {
-  const bool same_dtype = dtype == other.dtype || dtype < 0 || other.dtype < 0;
-  return same_dtype && std::ranges::equal(name, other.name) && sequence == other.sequence &&
-         root == other.root && op == other.op && way == other.way && dims == other.dims &&
-         std::ranges::equal(sizes, other.sizes);
-}
-
 std::uint64_t Signature::digest() const {
   using Words = std::array<std::uint64_t, sizeof(Signature) / sizeof(std::uint64_t)>;
   std::uint64_t digest = 0;
@@ -115,6 +110,8 @@ std::uint64_t Signature::digest() const {
     digest = std::rotl(digest ^ word, 29) * 0x9e3779b97f4a7c15u;  // 2^64 over the golden ratio
   return digest;
 }
+
+int Signature::tag() const { return static_cast<int>(digest() % tags_of_collectives); }
 
 std::string text_of(const Signature& s) {
   std::string details;
@@ -128,9 +125,9 @@ std::string text_of(const Signature& s) {
   return concat(s.name, ' ', s.sequence, details.empty() ? "" : details + ")");
 }
 
-std::unique_ptr<Operation> checked(Transport& transport, int tag, const Signature& signature,
+std::unique_ptr<Operation> checked(Transport& transport, const Signature& signature,
                                    const std::function<std::unique_ptr<Operation>()>& make) {
-  auto operation = std::make_unique<Checked>(transport, tag, signature);
+  auto operation = std::make_unique<Checked>(transport, signature);
   operation->make(make);
   return operation;
 }

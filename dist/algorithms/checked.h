@@ -7,6 +7,11 @@
 // ring of ranks what it means, in a message of its own before the collective's, and hears its left
 // neighbour. They travel beside the collective's first messages, so the check costs two small
 // messages and no wait. All ranks agree if all neighbours do.
+//
+// A rank whose neighbours agree may still meet one that does not, in some round, before anybody has
+// noticed. So the collective's messages have tags that follow from what is meant: those of another
+// collective find no taker, and no rank gets a result from them. (MPI's own collectives have no
+// tags: there a wrong result may come first, and the error with the next collective.)
 
 #include <cstdint>
 #include <functional>
@@ -33,10 +38,13 @@ struct Signature {
   Signature(std::string_view name, std::uint64_t sequence);
   Signature() = default;
   void set_shape(const Dims& shape);
-  /// Whether two ranks mean the same; no dtype is any dtype.
-  bool agrees_with(const Signature& other) const;
+  /// Whether two ranks mean the same.
+  bool operator==(const Signature&) const = default;
   /// Equal for equal signatures, and different for different ones but once in 2^64.
   std::uint64_t digest() const;
+  /// Of a collective's messages: different for different ones but once in tags_of_collectives.
+  /// Messages of two that have the same come in the order in which they were sent.
+  int tag() const;
 };
 static_assert(sizeof(Signature) == 96);
 
@@ -46,7 +54,7 @@ std::string text_of(const Signature& signature);
 /// The operation that make() gives, which may be null, with its check. Throws CommError "rank 0
 /// calls … where rank 1 calls …"; what else goes wrong meanwhile is told only if the neighbour
 /// means the same.
-std::unique_ptr<Operation> checked(Transport& transport, int tag, const Signature& signature,
+std::unique_ptr<Operation> checked(Transport& transport, const Signature& signature,
                                    const std::function<std::unique_ptr<Operation>()>& make);
 
 }  // namespace rondo::dist

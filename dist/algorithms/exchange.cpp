@@ -1,5 +1,6 @@
 #include "dist/algorithms/exchange.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -9,6 +10,7 @@ namespace rondo::dist {
 namespace {
 
 std::string text_of(const Contents& contents) {
+  if (contents.dtype < 0) return "nothing";
   return concat(static_cast<DType>(contents.dtype), ' ',
                 Dims(contents.sizes, contents.sizes + contents.dims));
 }
@@ -46,8 +48,9 @@ class Exchange final : public Operation {
   }
   std::string waiting_for() const override {
     const Step& step = steps_[static_cast<std::size_t>(done_)];
-    return step.received.id != 0 ? concat("rank ", source(done_), " to send its part")
-                                 : concat("rank ", target(done_), " to take its part");
+    const bool receives = step.heard.id != 0 || step.received.id != 0;
+    return receives ? concat("rank ", name(source(done_)), " to send its part")
+                    : concat("rank ", name(target(done_)), " to take its part");
   }
 
  private:
@@ -60,19 +63,16 @@ class Exchange final : public Operation {
   int source(int t) const {
     return (transport_.rank() - t + transport_.world_size()) % transport_.world_size();
   }
+  int name(int r) const { return transport_.rank_in_world(r); }
   Parcel& parcel(int peer) { return (*parcels_)[static_cast<std::size_t>(peer)]; }
   void post(int t) {
     Step& step = steps_[static_cast<std::size_t>(t)];
-    if (Parcel& in = parcel(source(t)); in.recv_bytes > 0) {
-      if (in.wanted.dtype >= 0)
-        step.heard = transport_.recv(source(t), tag_, &in.received, sizeof in.received);
-      step.received = transport_.recv(source(t), tag_, in.recv, in.recv_bytes);
-    }
-    if (const Parcel& out = parcel(target(t)); out.send_bytes > 0) {
-      if (out.sent.dtype >= 0)
-        step.told = transport_.send(target(t), tag_, &out.sent, sizeof out.sent);
-      step.sent = transport_.send(target(t), tag_, out.send, out.send_bytes);
-    }
+    Parcel& in = parcel(source(t));
+    if (in.hears) step.heard = transport_.recv(source(t), tag_, &in.received, sizeof in.received);
+    if (in.recv_bytes > 0) step.received = transport_.recv(source(t), tag_, in.recv, in.recv_bytes);
+    const Parcel& out = parcel(target(t));
+    if (out.tells) step.told = transport_.send(target(t), tag_, &out.sent, sizeof out.sent);
+    if (out.send_bytes > 0) step.sent = transport_.send(target(t), tag_, out.send, out.send_bytes);
   }
   bool has_sent(Step& step) {
     const bool told = transport_.test(step.told);
@@ -84,9 +84,10 @@ class Exchange final : public Operation {
     if (step.heard.id != 0) {
       if (!transport_.test(step.heard)) return false;
       const Parcel& in = parcel(source(t));
-      require<CommError>(in.received == in.wanted, "rank ", source(t), " sends ",
-                         text_of(in.received), " where rank ", transport_.rank(), " wants ",
-                         text_of(in.wanted));
+      require<CommError>(
+          in.received == in.wanted || (in.received.is_empty() && in.wanted.is_empty()), "rank ",
+          name(source(t)), " sends ", text_of(in.received), " where rank ", name(transport_.rank()),
+          " wants ", text_of(in.wanted));
     }
     return transport_.test(step.received);
   }
@@ -100,6 +101,10 @@ class Exchange final : public Operation {
 };
 
 }  // namespace
+
+bool Contents::is_empty() const {
+  return dtype < 0 || std::find(sizes, sizes + dims, 0) != sizes + dims;
+}
 
 std::unique_ptr<Operation> exchange(Transport& transport,
                                     std::shared_ptr<std::vector<Parcel>> parcels, int tag,

@@ -97,9 +97,11 @@ bool Pipeline::finish_sends() {
 
 std::string Pipeline::waiting_for() const {
   if (receives_done_ < hops_ && schedule_->hop(receives_done_).recv_bytes > 0) {
-    return concat("chunk ", receives_done_ + 1, " of ", hops_, " from rank ", options_.from);
+    return concat("chunk ", receives_done_ + 1, " of ", hops_, " from rank ",
+                  transport_.rank_in_world(options_.from));
   }
-  return concat("rank ", options_.to, " to take chunk ", sends_done_ + 1, " of ", hops_);
+  return concat("rank ", transport_.rank_in_world(options_.to), " to take chunk ", sends_done_ + 1,
+                " of ", hops_);
 }
 
 }  // namespace rondo::dist

@@ -190,7 +190,8 @@ class Barrier final : public Operation {
   }
   std::string waiting_for() const override {
     int n = transport_.world_size();
-    return concat("rank ", (transport_.rank() - distance_ % n + n) % n, " to reach the barrier");
+    const int before = (transport_.rank() - distance_ % n + n) % n;
+    return concat("rank ", transport_.rank_in_world(before), " to reach the barrier");
   }
 
  private:

@@ -48,8 +48,9 @@ class InRounds final : public Operation {
   }
   std::string waiting_for() const override {
     if (at_ == rounds_.size()) return "nothing";
-    return concat("rank ", rounds_[at_].peer, received_.id != 0 ? " to send" : " to take",
-                  " round ", at_ + 1, " of ", rounds_.size());
+    return concat("rank ", transport_.rank_in_world(rounds_[at_].peer),
+                  received_.id != 0 ? " to send" : " to take", " round ", at_ + 1, " of ",
+                  rounds_.size());
   }
 
  private:

@@ -25,10 +25,9 @@ class Subset : public Transport {
         first_tag_(first_tag),
         rank_(static_cast<int>(std::ranges::find(ranks_, world_.rank()) - ranks_.begin())) {}
 
-  int rank_in_world(int r) const { return ranks_[static_cast<std::size_t>(r)]; }
-
   int rank() const override { return rank_; }
   int world_size() const override { return static_cast<int>(ranks_.size()); }
+  int rank_in_world(int r) const override { return world_.rank_in_world(rank_above(r)); }
   const char* name() const override { return world_.name(); }
   bool any_thread() const override { return world_.any_thread(); }
   int max_tag() const override { return tag_limit - 1; }
@@ -47,14 +46,15 @@ class Subset : public Transport {
   void abort(int status) noexcept override { world_.abort(status); }
 
  private:
+  int rank_above(int r) const { return ranks_[static_cast<std::size_t>(r)]; }
   int at(int peer) const {
     require<CommError>(0 <= peer && peer < world_size(), "there is no rank ", peer,
                        " in the group ", text_of(ranks_));
-    return rank_in_world(peer);
+    return rank_above(peer);
   }
 
   Transport& world_;
-  std::vector<int> ranks_;  // of the world
+  std::vector<int> ranks_;  // of world_
   int first_tag_, rank_;
 };
 

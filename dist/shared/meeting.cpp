@@ -49,15 +49,16 @@ bool Meeting::is_over() {
   const Slot& first = space_.slot(0);
   for (int r = 1; r < space_.ranks(); ++r) {
     const Slot& other = space_.slot(r);
-    if (other.digest == first.digest || other.signature.agrees_with(first.signature)) continue;
-    throw CommError(concat("rank ", r, " calls ", text_of(other.signature), " where rank 0 calls ",
-                           text_of(first.signature)));
+    if (other.digest == first.digest) continue;
+    throw CommError(concat("rank ", transport_.rank_in_world(r), " calls ",
+                           text_of(other.signature), " where rank ", transport_.rank_in_world(0),
+                           " calls ", text_of(first.signature)));
   }
   return true;
 }
 
 std::string Meeting::waiting_for() const {
-  return concat("rank ", space_.missing(), " to call it");
+  return concat("rank ", transport_.rank_in_world(space_.missing()), " to call it");
 }
 
 std::unique_ptr<Operation> checked(SharedSpace& space, Transport& transport,

@@ -21,7 +21,7 @@ void PeerMemory::read(int r, void* into, std::uint64_t address, std::size_t byte
     const iovec local{target, bytes}, remote{reinterpret_cast<void*>(address), bytes};
     const ssize_t moved = process_vm_readv(process, &local, 1, &remote, 1, 0);
     if (moved <= 0)
-      throw CommError(concat("rank ", r, " (process ", process, ") cannot be read: ",
+      throw CommError(concat("the memory of process ", process, " cannot be read: ",
                              moved < 0 ? std::strerror(errno) : "nothing was moved"));
     target += moved;
     address += static_cast<std::uint64_t>(moved);

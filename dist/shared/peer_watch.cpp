@@ -10,13 +10,13 @@
 
 namespace rondo::dist {
 
-PeerWatch::PeerWatch(const std::vector<pid_t>& processes) {
-  for (std::size_t r = 0; r < processes.size(); ++r) {
-    if (processes[r] == getpid()) continue;
+PeerWatch::PeerWatch(const std::vector<int>& ranks, const std::vector<pid_t>& processes) {
+  for (std::size_t i = 0; i < processes.size(); ++i) {
+    if (processes[i] == getpid()) continue;
     // A file that becomes readable when the process ends, though nobody may have waited for it yet.
-    const auto file = static_cast<int>(syscall(SYS_pidfd_open, processes[r], 0));
+    const auto file = static_cast<int>(syscall(SYS_pidfd_open, processes[i], 0));
     if (file >= 0 || errno == ESRCH)
-      peers_.push_back({.rank = static_cast<int>(r), .process = processes[r], .file = file});
+      peers_.push_back({.rank = ranks[i], .process = processes[i], .file = file});
   }
 }
 

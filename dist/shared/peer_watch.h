@@ -13,8 +13,9 @@ namespace rondo::dist {
 
 class PeerWatch final : public Watch {
  public:
-  /// Watches the ranks' processes but this one's. Where the system cannot (Linux before 5.3), none.
-  explicit PeerWatch(const std::vector<pid_t>& processes);
+  /// Watches processes[i], rank ranks[i] of the world, but for this one's. Where the system cannot
+  /// (Linux before 5.3), none.
+  PeerWatch(const std::vector<int>& ranks, const std::vector<pid_t>& processes);
   ~PeerWatch() override;
   PeerWatch(const PeerWatch&) = delete;
   PeerWatch& operator=(const PeerWatch&) = delete;

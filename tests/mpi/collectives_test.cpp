@@ -3,9 +3,14 @@
 #include "support/collectives.h"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
+#include "dist/tuner.h"
+#include "support/collective_matrix.h"
 #include "support/mpi_main.h"
 
 namespace rondo::dist {
@@ -32,6 +37,7 @@ TEST(Mpi, NativeBits) {
   world()->all_reduce_async(x, ReduceOp::bor, AllReduce::mpi).wait();
   EXPECT_EQ(x[2].item<int>(), (1 << world()->world_size()) - 1);
 }
+TEST(Mpi, EveryCollectiveOpAndDtype) { test::check_every_collective(*world()); }
 TEST(Mpi, Exchanges) { test::check_exchanges(*world()); }
 TEST(Mpi, Groups) { test::check_groups(*world()); }
 TEST(Mpi, Messages) { test::check_messages(*world()); }
@@ -43,6 +49,25 @@ TEST(Mpi, TcpGoesBothWays) {
   world();
   const char* flags = std::getenv("OMPI_MCA_btl_tcp_flags");
   ASSERT_NE(flags, nullptr);  // rondo's, or the user's own
+}
+
+// Where MPI's own is the fastest, dtypes that it lacks go by the fastest of rondo's.
+TEST(Mpi, ATunedChoiceHasAWayForEveryDtype) {
+  const std::string file = ::testing::TempDir() + "rondo_mpi_tuner_" +
+                           world()->broadcast_bytes(std::to_string(getpid()));
+  if (world()->rank() == 0)
+    std::ofstream(file) << "mpi " << world()->world_size() << " 64 mpi tree\n";
+  world()->barrier();
+  auto tuned = init({.backend = "mpi",
+                     .share_memory = false,
+                     .communicator = {.tune = true, .tuning_file = file}});
+  const Tuner tuner(*tuned, file);
+  EXPECT_EQ(tuner.fastest(64), AllReduce::mpi);
+  EXPECT_EQ(tuner.fastest(64, false), AllReduce::tree);
+  tuned->tune(64);
+  test::check_all_reduce(*tuned, AllReduce::automatic);
+  tuned->barrier();
+  if (world()->rank() == 0) std::filesystem::remove(file);
 }
 
 TEST(Mpi, LargeByEveryWay) {

@@ -1,5 +1,5 @@
 // A program whose ranks fail, for tests/mpi/failures.sh: failing
-// one|all|models|missing|mismatch|deadline|start|end.
+// one|told|all|models|missing|mismatch|deadline|start|end.
 
 #include <csignal>
 #include <cstdio>
@@ -30,11 +30,12 @@ void stop_last(bool is_last) {
 int body(const std::string& how) {
   if (how == "start") stop_last(is_last_of_launcher());
   auto comm =
-      dist::init({.communicator = {.timeout = std::chrono::seconds(how == "deadline" ? 2 : 60)}});
+      dist::init({.share_memory = how != "told",
+                  .communicator = {.timeout = std::chrono::seconds(how == "deadline" ? 2 : 60)}});
   int last = comm->world_size() - 1;
   bool is_last = comm->rank() == last;
   comm->barrier();
-  if (how == "one") {  // the others wait in a collective that will never be
+  if (how == "one" || how == "told") {  // the others wait in a collective that will never be
     require<IoError>(!is_last, "data/test.bin: no such file");
     comm->all_reduce(ones({1000}));
   } else if (how == "all") {

@@ -21,6 +21,9 @@ expect() {
 for n in 2 3; do
   last=$((n - 1))
   expect $n one "rank $last: data/test.bin: no such file" "$@"
+  # Between machines (here, ranks that share no memory) the others say whom they waited for.
+  expect $n told "rank $last: data/test.bin: no such file" "$@"
+  expect $n told "rank 0: all_reduce 1 failed: rank $last: data/test.bin: no such file" "$@"
   expect $n missing "rank $last: data/test.bin: no such file" "$@"
   expect $n all "--model: there is no resnet21" "$@"
   # Each rank of a machine hears of it by itself.

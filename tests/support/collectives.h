@@ -32,7 +32,9 @@ inline void expect_elements(const Tensor& t, const std::function<double(std::int
                             const char* what) {
   auto got = t.to(Device::cpu()).to_vector<double>();
   for (std::size_t i = 0; i < got.size(); ++i) {
-    ASSERT_EQ(got[i], want(static_cast<std::int64_t>(i)))
+    const double wanted = want(static_cast<std::int64_t>(i));
+    if (got[i] == wanted) continue;  // the macro is slow, the tensors are large
+    ASSERT_EQ(got[i], wanted)
         << what << ", " << t.dtype() << ", element " << i << " of " << got.size();
   }
 }

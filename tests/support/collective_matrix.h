@@ -1,0 +1,180 @@
+#pragma once
+// Every collective, with every op and dtype, blocking and asynchronous: what check_every_collective
+// goes through, on a communicator of all ranks or of some. Values are 1 and 2 (of booleans 0 and
+// 1), so that each result is exact in each dtype, but for averages, which are rounded once.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <functional>
+#include <string>
+
+#include "support/collectives.h"
+
+namespace rondo::test {
+
+inline constexpr std::array all_dtypes = {f32, f64, bf16, f16, i64, i32, u8, i8, boolean};
+inline constexpr std::array all_ops = {
+    dist::ReduceOp::sum,  dist::ReduceOp::avg,  dist::ReduceOp::min, dist::ReduceOp::max,
+    dist::ReduceOp::prod, dist::ReduceOp::band, dist::ReduceOp::bor};
+
+inline double small_value(DType dtype, int rank, std::int64_t i) {
+  return static_cast<double>((i + rank) % 2 + (dtype == boolean ? 0 : 1));
+}
+
+/// What `op` makes of small_value(dtype, r, i) over n ranks.
+inline double small_result(DType dtype, dist::ReduceOp op, int n, std::int64_t i) {
+  double sum = 0, product = 1, least = 2, most = 0;
+  std::int64_t all = 3, any = 0;
+  for (int r = 0; r < n; ++r) {
+    const double v = small_value(dtype, r, i);
+    sum += v;
+    product *= v;
+    least = std::min(least, v);
+    most = std::max(most, v);
+    all &= static_cast<std::int64_t>(v);
+    any |= static_cast<std::int64_t>(v);
+  }
+  switch (op) {
+    case dist::ReduceOp::sum:
+      return dtype == boolean ? std::min(sum, 1.0) : sum;
+    case dist::ReduceOp::avg: {
+      const Tensor exact = full({1}, sum / n, {.dtype = f64});
+      return exact.to(dtype).item<double>();
+    }
+    case dist::ReduceOp::min:
+      return least;
+    case dist::ReduceOp::max:
+      return most;
+    case dist::ReduceOp::prod:
+      return product;
+    case dist::ReduceOp::band:
+      return static_cast<double>(all);
+    default:
+      return static_cast<double>(any);
+  }
+}
+
+/// One communicator's collectives, each by its blocking call and by its asynchronous one.
+class CollectiveMatrix {
+ public:
+  CollectiveMatrix(dist::Communicator& comm, Device device, std::int64_t count)
+      : comm_(comm), device_(device), count_(count), n_(comm.world_size()), me_(comm.rank()) {}
+
+  void run() {
+    for (DType dtype : all_dtypes) {
+      moves(dtype);
+      for (dist::ReduceOp op : all_ops) reduces(dtype, op);
+    }
+  }
+
+ private:
+  Tensor mine(DType dtype, std::int64_t parts = 1) const {
+    return filled(
+        dtype, parts * count_, [&](auto i) { return small_value(dtype, me_, i); }, device_);
+  }
+  void expect(const Tensor& x, const std::function<double(std::int64_t)>& want, const char* what,
+              bool blocking) const {
+    expect_elements(x, want, (std::string(what) + (blocking ? "" : "_async")).c_str());
+  }
+
+  void reduces(DType dtype, dist::ReduceOp op) {
+    const bool is_float = is_floating(dtype);
+    const bool exists = op == dist::ReduceOp::avg                                 ? is_float
+                        : op == dist::ReduceOp::band || op == dist::ReduceOp::bor ? !is_float
+                                                                                  : true;
+    const auto result = [&](auto i) { return small_result(dtype, op, n_, i); };
+    for (const bool blocking : {true, false}) {
+      const Tensor all = mine(dtype), whole = mine(dtype, n_);
+      const Tensor part = Tensor::empty({count_}, {.dtype = dtype, .device = device_});
+      if (!exists) {
+        EXPECT_THROW(comm_.all_reduce_async(all, op), DTypeError);
+        EXPECT_THROW(comm_.reduce_async(all, 0, op), DTypeError);
+        EXPECT_THROW(comm_.reduce_scatter_async(part, whole, op), DTypeError);
+        return;
+      }
+      blocking ? comm_.all_reduce(all, op) : comm_.all_reduce_async(all, op).wait();
+      expect(all, result, "all_reduce", blocking);
+
+      const int root = n_ - 1;
+      const Tensor to_root = mine(dtype);
+      blocking ? comm_.reduce(to_root, root, op) : comm_.reduce_async(to_root, root, op).wait();
+      if (me_ == root) expect(to_root, result, "reduce", blocking);
+
+      blocking ? comm_.reduce_scatter(part, whole, op)
+               : comm_.reduce_scatter_async(part, whole, op).wait();
+      expect(
+          part, [&](auto i) { return result(me_ * count_ + i); }, "reduce_scatter", blocking);
+    }
+  }
+
+  void moves(DType dtype) {
+    for (const bool blocking : {true, false}) {
+      const int root = n_ / 2;
+      const auto of = [&](int rank) { return [=](auto i) { return small_value(dtype, rank, i); }; };
+      const auto room = [&](std::int64_t parts) {
+        return Tensor::empty({parts * count_}, {.dtype = dtype, .device = device_});
+      };
+      const auto rooms = [&] {
+        Tensors list;
+        for (int r = 0; r < n_; ++r) list.push_back(room(1));
+        return list;
+      };
+      const auto expect_all = [&](const Tensors& list, const char* what) {
+        for (int r = 0; r < std::ssize(list); ++r)
+          expect(list[static_cast<std::size_t>(r)], of(r), what, blocking);
+      };
+
+      const Tensor x = mine(dtype);
+      blocking ? comm_.broadcast(x, root) : comm_.broadcast_async(x, root).wait();
+      expect(x, of(root), "broadcast", blocking);
+
+      const Tensor in_a_row = room(n_);
+      blocking ? comm_.all_gather(in_a_row, mine(dtype))
+               : comm_.all_gather_async(in_a_row, mine(dtype)).wait();
+      expect(
+          in_a_row,
+          [&](auto i) { return small_value(dtype, static_cast<int>(i / count_), i % count_); },
+          "all_gather", blocking);
+
+      const Tensors list = rooms();
+      blocking ? comm_.all_gather(list, mine(dtype))
+               : comm_.all_gather_async(list, mine(dtype)).wait();
+      expect_all(list, "all_gather of a list");
+
+      const Tensors gathered = me_ == root ? rooms() : Tensors();
+      blocking ? comm_.gather(gathered, mine(dtype), root)
+               : comm_.gather_async(gathered, mine(dtype), root).wait();
+      expect_all(gathered, "gather");
+
+      Tensors parts;
+      for (int r = 0; r < n_ && me_ == root; ++r)
+        parts.push_back(filled(dtype, count_, of(r), device_));
+      const Tensor scattered = room(1);
+      blocking ? comm_.scatter(scattered, parts, root)
+               : comm_.scatter_async(scattered, parts, root).wait();
+      expect(scattered, of(me_), "scatter", blocking);
+
+      const Tensors from = rooms(), to(static_cast<std::size_t>(n_), mine(dtype));
+      blocking ? comm_.all_to_all(from, to) : comm_.all_to_all_async(from, to).wait();
+      expect_all(from, "all_to_all");
+    }
+  }
+
+  dist::Communicator& comm_;
+  Device device_;
+  std::int64_t count_;
+  int n_, me_;
+};
+
+/// On all ranks, and on a group of all but the first, in reverse, if there are three or more.
+inline void check_every_collective(dist::Communicator& comm, Device device = Device::cpu()) {
+  for (const std::int64_t count : {1, 1031}) CollectiveMatrix(comm, device, count).run();
+  if (comm.world_size() < 3) return;
+  std::vector<int> others;
+  for (int r = comm.world_size(); r-- > 1;) others.push_back(r);
+  if (const auto group = comm.new_group(others)) CollectiveMatrix(*group, device, 67).run();
+  comm.barrier();
+}
+
+}  // namespace rondo::test
