@@ -49,6 +49,7 @@ if [ "${1:-}" = --pod ]; then
   mkdir -p "$here"/{upper,work,root,keys}
   mount -t overlay overlay -o "lowerdir=$image,upperdir=$here/upper,workdir=$here/work" "$root"
   mount -t proc proc "$root/proc"
+  mount -t sysfs -o ro sysfs "$root/sys"
   mount -t tmpfs -o mode=755 tmpfs "$root/dev"
   for device in null zero full random urandom; do
     : >"$root/dev/$device"
@@ -179,7 +180,8 @@ must "no overlay of files" mount -t overlay overlay \
 umount $files/try/root $files/try
 must "no file system in memory" mount -t tmpfs tmpfs /run # ip keeps its names there
 must "no network" ip link set lo up
-must "no bridge, the pods' network" ip link add pods type bridge
+# With an address of its own, which pods remember: else it has that of one of them, and another one when they change.
+must "no bridge, the pods' network" ip link add pods address 02:00:00:00:00:01 type bridge
 must "no address" ip addr add 10.244.0.1/24 dev pods
 must "no bridge, the pods' network" ip link set pods up
 
