@@ -9,7 +9,8 @@
 #        Python for the PyTorch oracle and peer benchmarks
 #
 # When everything is there it says so and touches nothing. Else it says what is missing and why, and
-# installs it with apt-get, as root or through sudo. This is the only list of packages in rondo.
+# installs it with apt-get, as root or through sudo. This is the only list of packages in rondo. Not in it is
+# openssh-server, which scripts/kubernetes_local.sh needs: it would open the machine to logins.
 set -euo pipefail
 
 tier=${1:-core}
@@ -63,6 +64,7 @@ extra python3-matplotlib the figure of bench/simgrid/scaling.py
 extra python3-dev headers that torch.compile compiles against
 extra slurm-wlm a Slurm of two nodes on this machine: scripts/slurm_local.sh
 extra munge how Slurm's daemons trust each other
+extra python3-yaml reads deploy/mpijob.yaml: scripts/kubernetes_local.sh
 extra chromium opens the page that --report writes, in a test
 extra mpich the other MPI: its mpirun
 extra libmpich-dev the other MPI, to build against
