@@ -86,7 +86,7 @@ Signature Communicator::signature_of(const char* what, const Tensor& x, std::opt
   signature.set_shape(x.shape());
   signature.dtype = static_cast<std::int8_t>(x.dtype());
   if (op) signature.op = static_cast<std::int8_t>(*op);
-  signature.root = root;
+  signature.root = root < 0 ? root : rank_in_world(root);
   return signature;
 }
 
@@ -157,11 +157,9 @@ void Communicator::reduce(const Tensor& x, int root, ReduceOp op) {
   run(reduce_job(x, root, op));
 }
 
-Communicator::Job Communicator::broadcast_job(const Signature& signature,
+Communicator::Job Communicator::broadcast_job(const Signature& signature, int root,
                                               std::shared_ptr<void> keep, void* data,
                                               std::size_t bytes) {
-  const int root = signature.root;
-  check_peer("broadcast", root);
   std::string name = title("broadcast");
   RingOptions ring = next_ring(signature);
   return {.name = std::move(name),
@@ -176,8 +174,9 @@ Communicator::Job Communicator::broadcast_job(const Signature& signature,
 }
 Communicator::Job Communicator::broadcast_job(const Tensor& x, int root) {
   check_dense("broadcast", x);
+  check_peer("broadcast", root);
   x.bump_version();
-  return broadcast_job(signature_of("broadcast", x, {}, root), x.impl_ptr(), x.data_ptr(),
+  return broadcast_job(signature_of("broadcast", x, {}, root), root, x.impl_ptr(), x.data_ptr(),
                        bytes_of(x));
 }
 Work Communicator::broadcast_async(const Tensor& x, int root) {
@@ -237,17 +236,18 @@ void Communicator::check_peer(const char* what, int peer) const {
 }
 
 std::string Communicator::broadcast_bytes(std::string bytes, int root) {
+  check_peer("broadcast", root);
   const auto signature = [&](std::size_t count) {
     Signature s("broadcast", sequence_);
     s.set_shape({static_cast<std::int64_t>(count)});
-    s.root = root;
+    s.root = rank_in_world(root);
     return s;
   };
   auto size = std::make_shared<std::uint64_t>(bytes.size());
-  run(broadcast_job(signature(sizeof *size), size, size.get(), sizeof *size));
+  run(broadcast_job(signature(sizeof *size), root, size, size.get(), sizeof *size));
   auto data = std::make_shared<std::string>(std::move(bytes));
   data->resize(*size);
-  run(broadcast_job(signature(data->size()), data, data->data(), data->size()));
+  run(broadcast_job(signature(data->size()), root, data, data->data(), data->size()));
   return *data;
 }
 

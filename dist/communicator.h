@@ -205,7 +205,7 @@ class Communicator {
   bool all_reduce_now(const Tensor& x, ReduceOp op);
   Job all_reduce_job(const Tensor& x, ReduceOp op, AllReduce algorithm);
   Job broadcast_job(const Tensor& x, int root);
-  Job broadcast_job(const Signature& signature, std::shared_ptr<void> keep, void* data,
+  Job broadcast_job(const Signature& signature, int root, std::shared_ptr<void> keep, void* data,
                     std::size_t bytes);
   Job all_gather_job(const Tensor& out, const Tensor& x);
   Job reduce_scatter_job(const Tensor& out, const Tensor& x, ReduceOp op);

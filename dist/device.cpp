@@ -27,7 +27,8 @@ void hear_complaints(Communicator& comm, const std::string& complaint) {
   for (std::size_t r = 0; r < all.size(); ++r) {
     if (all[r].empty()) continue;
     const bool of_all = std::all_of(all.begin(), all.end(), [&](auto& c) { return c == all[r]; });
-    throw E(of_all ? all[r] : concat("rank ", r, ": ", all[r]));
+    throw E(of_all ? all[r]
+                   : concat("rank ", comm.rank_in_world(static_cast<int>(r)), ": ", all[r]));
   }
 }
 
@@ -62,7 +63,8 @@ std::shared_ptr<DeviceCollectives> over_nccl(Communicator& comm, Device device,
   const bool may_share = ranks_may_share_a_card();
   for (std::size_t r = 0; r < cards.size() && !may_share; ++r) {
     for (std::size_t s = 0; s < r; ++s) {
-      require<CommError>(cards[r] != cards[s], "ranks ", s, " and ", r, " would share one GPU (",
+      require<CommError>(cards[r] != cards[s], "ranks ", comm.rank_in_world(static_cast<int>(s)),
+                         " and ", comm.rank_in_world(static_cast<int>(r)), " would share one GPU (",
                          cards[r].substr(cards[r].rfind(' ') + 1), "), which NCCL ",
                          nccl_version_text(nccl_version()),
                          " refuses: start as many ranks as there are GPUs, or let them talk by way "

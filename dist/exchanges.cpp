@@ -39,7 +39,7 @@ Contents contents_of(const Tensor& x) {
 Communicator::Job Communicator::exchange_job(const char* what, const Tensors& from,
                                              const Tensors& to, int root) {
   Signature signature(what, sequence_);
-  signature.root = root;
+  signature.root = root < 0 ? root : rank_in_world(root);
   const int tag = next_ring(signature).tag;
   const bool to_root = std::string_view(what) == "gather";
   // Whether one rank may have something for another.
@@ -84,9 +84,10 @@ Work Communicator::exchange_async(const char* what, const Tensors& from, const T
   }
   const Tensor &own_from = from[static_cast<std::size_t>(rank_)],
                &own_to = to[static_cast<std::size_t>(rank_)];
-  require<ShapeError>(bytes_of_any(own_from) == bytes_of_any(own_to), "rank ", rank_in_world(),
-                      ": ", what, ": its own part has ", bytes_of_any(own_to),
-                      " bytes, but there is room for ", bytes_of_any(own_from));
+  const Contents sent = contents_of(own_to), wanted = contents_of(own_from);
+  require<ShapeError>(sent.suits(wanted), "rank ", rank_in_world(), ": ", what,
+                      ": its own part is ", text_of(sent), ", but there is room for ",
+                      text_of(wanted));
   for (const Tensor& x : from) {
     if (x.defined()) x.bump_version();
   }

@@ -198,7 +198,7 @@ void Progress::wait(WorkState& work, std::chrono::nanoseconds timeout) {
                EventKind::communication);
   auto deadline = Clock::now() + timeout;
   std::unique_lock lock(mutex_);
-  if (work.waited_since == Clock::time_point{}) work.waited_since = Clock::now();
+  if (work.waiters++ == 0) work.waited_since = Clock::now();
   ++waiters_;
   int fruitless = 0;
   bool in_time = true;
@@ -219,6 +219,7 @@ void Progress::wait(WorkState& work, std::chrono::nanoseconds timeout) {
     has_turn_ = false;
   }
   --waiters_;
+  --work.waiters;
   if (waiters_ > 0) changed_.notify_all();
   if (is_its_turn()) has_work_for_background_.notify_one();
   if (!work.done) {
@@ -261,8 +262,8 @@ bool Progress::is_late(const WorkState& work, Clock::time_point now) const {
   const bool asks_others =
       work.operation->missing() < 0 && watch_ != nullptr && watch_->tells_others();
   const auto moment = std::min(options_.timeout, most_for_others);
+  if (work.beside && work.waiters == 0) return false;
   const auto since = work.beside ? work.waited_since : work.start_time;
-  if (since == Clock::time_point{}) return false;
   return now - since > (asks_others ? options_.timeout + moment : options_.timeout);
 }
 

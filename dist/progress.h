@@ -50,7 +50,8 @@ struct WorkState final : Pending {
   bool done = false;
   std::string error;  // not empty: failed
   Clock::time_point start_time{}, finish_time{};
-  Clock::time_point waited_since{};  // {}: nobody has asked for it yet
+  Clock::time_point waited_since{};  // while somebody does
+  int waiters = 0;
 
   bool test() override;
   void wait(std::optional<std::chrono::nanoseconds> timeout) override;

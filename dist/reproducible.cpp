@@ -204,7 +204,7 @@ double ReproducibleDataParallel::backward(const Tensor& input, const Tensor& tar
   const std::int64_t rows = input.dim() > 0 ? input.size(0) : 0;
   require<ShapeError>(rows > 0 && rows % count == 0, "reproducible training: the ", rows,
                       " rows of a batch of ", input.shape(), " do not divide by the ", count,
-                      " shards of rank ", comm_->rank());
+                      " shards of rank ", comm_->rank_in_world());
   require<ShapeError>(target.dim() > 0 && target.size(0) == rows, "reproducible training: ", rows,
                       " inputs and targets of ", target.shape());
   std::vector<nn::AnyModule> replicas;

@@ -29,12 +29,14 @@ class Work {
   Work() = default;
   explicit Work(std::shared_ptr<Pending> pending) : pending_(std::move(pending)) {}
 
-  /// Whether it is over (also when it failed; `wait` then throws).
+  /// Whether it is over (also when it failed; `wait` then throws). Asking is not waiting: a message
+  /// that is only asked for has no deadline.
   bool test() const { return !pending_ || pending_->test(); }
   /// Returns when it is complete; on a GPU, when the calling thread's current stream has been told
   /// to wait for it, unless there is a timeout: the host waits only then. Throws CommError, naming
   /// rank, collective, sequence number and what was waited for, when it failed (the communicator's
-  /// timeout is over since it began) or `timeout` is over since this call.
+  /// timeout is over since it began, or for a message since it is waited for) or `timeout` is over
+  /// since this call.
   void wait(std::optional<std::chrono::nanoseconds> timeout = std::nullopt) const {
     if (pending_) pending_->wait(timeout);
   }

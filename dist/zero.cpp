@@ -101,8 +101,8 @@ ZeroSharding::ZeroSharding(DistributedDataParallel& ddp)
   const std::vector<std::string> counts =
       comm_.all_gather_bytes(std::to_string(hook_->pieces().size()));
   for (std::size_t r = 0; r < counts.size(); ++r)
-    require<CommError>(counts[r] != "0", "ZeroSharding: the model is so small that rank ", r,
-                       " has no part of it");
+    require<CommError>(counts[r] != "0", "ZeroSharding: the model is so small that rank ",
+                       comm_.rank_in_world(static_cast<int>(r)), " has no part of it");
 }
 
 ZeroSharding::~ZeroSharding() = default;

@@ -111,7 +111,11 @@ std::uint64_t Signature::digest() const {
   return digest;
 }
 
-int Signature::tag() const { return static_cast<int>(digest() % tags_of_collectives); }
+int Signature::tag() const {
+  constexpr int bits = 14;
+  static_assert(tags_of_collectives == 1 << bits);
+  return static_cast<int>(digest() >> (64 - bits));  // a product's upper bits depend on all below
+}
 
 std::string text_of(const Signature& s) {
   std::string details;

@@ -9,12 +9,6 @@
 namespace rondo::dist {
 namespace {
 
-std::string text_of(const Contents& contents) {
-  if (contents.dtype < 0) return "nothing";
-  return concat(static_cast<DType>(contents.dtype), ' ',
-                Dims(contents.sizes, contents.sizes + contents.dims));
-}
-
 class Exchange final : public Operation {
  public:
   Exchange(Transport& transport, std::shared_ptr<std::vector<Parcel>> parcels, int tag, int window)
@@ -84,10 +78,9 @@ class Exchange final : public Operation {
     if (step.heard.id != 0) {
       if (!transport_.test(step.heard)) return false;
       const Parcel& in = parcel(source(t));
-      require<CommError>(
-          in.received == in.wanted || (in.received.is_empty() && in.wanted.is_empty()), "rank ",
-          name(source(t)), " sends ", text_of(in.received), " where rank ", name(transport_.rank()),
-          " wants ", text_of(in.wanted));
+      require<CommError>(in.received.suits(in.wanted), "rank ", name(source(t)), " sends ",
+                         text_of(in.received), " where rank ", name(transport_.rank()), " wants ",
+                         text_of(in.wanted));
     }
     return transport_.test(step.received);
   }
@@ -104,6 +97,16 @@ class Exchange final : public Operation {
 
 bool Contents::is_empty() const {
   return dtype < 0 || std::find(sizes, sizes + dims, 0) != sizes + dims;
+}
+
+bool Contents::suits(const Contents& other) const {
+  return *this == other || (is_empty() && other.is_empty());
+}
+
+std::string text_of(const Contents& contents) {
+  if (contents.dtype < 0) return "nothing";
+  return concat(static_cast<DType>(contents.dtype), ' ',
+                Dims(contents.sizes, contents.sizes + contents.dims));
 }
 
 std::unique_ptr<Operation> exchange(Transport& transport,

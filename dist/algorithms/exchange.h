@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "dist/transport.h"
@@ -17,8 +18,14 @@ struct Contents {
   std::int64_t dtype = -1, dims = 0;  // -1: nothing
   std::int64_t sizes[Dims::max_rank] = {};
   bool operator==(const Contents&) const = default;
+  /// Whether one may be received as the other: equal, or both empty.
+  bool suits(const Contents& other) const;
+
+ private:
   bool is_empty() const;
 };
+/// "f32 [2, 3]", "nothing".
+std::string text_of(const Contents& contents);
 
 /// What goes to a peer and what comes from it; 0 bytes are not sent.
 struct Parcel {

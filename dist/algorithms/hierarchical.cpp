@@ -33,7 +33,7 @@ namespace rondo::dist {
 namespace {
 
 struct Step {
-  std::string among;  // whose ranks its operation speaks of
+  std::string among;  // the ranks that it goes between, by their numbers in the world
   std::function<std::unique_ptr<Operation>()> make;
 };
 
@@ -105,6 +105,11 @@ std::unique_ptr<Operation> hierarchical_all_reduce(Transport& transport, Scratch
   std::vector<int> everybody(static_cast<std::size_t>(n));
   std::iota(everybody.begin(), everybody.end(), 0);
 
+  const auto names_of = [&](std::vector<int> some) {
+    for (int& r : some) r = transport.rank_in_world(r);
+    return text_of(some);
+  };
+
   // Sums inside the nodes; who adds up the last, divides. With a single node that is inside.
   const bool is_one_node = nodes.size() == 1;
   const ReduceOp op_inside = op == ReduceOp::avg && !is_one_node ? ReduceOp::sum : op;
@@ -114,36 +119,36 @@ std::unique_ptr<Operation> hierarchical_all_reduce(Transport& transport, Scratch
   std::vector<Step> steps;
   auto all_reduce_between = [&](char* first, std::int64_t elements) {
     if (is_one_node) return;
-    steps.push_back({text_of(counterparts), [=, &between, &scratch] {
+    steps.push_back({names_of(counterparts), [=, &between, &scratch] {
                        return ring_all_reduce(between, scratch, first, elements, dtype, op,
                                               options);
                      }});
   };
   if (is_even) {
     const std::int64_t part = count / ranks, rest = count - part * ranks;
-    steps.push_back({text_of(mine), [=, &inside, &scratch] {
+    steps.push_back({names_of(mine), [=, &inside, &scratch] {
                        return ring_reduce_scatter(inside, scratch, bytes, part, dtype, op_inside,
                                                   options);
                      }});
     all_reduce_between(bytes + static_cast<std::int64_t>(place) * part * size, part);
-    steps.push_back({text_of(mine), [=, &inside, &scratch] {
+    steps.push_back({names_of(mine), [=, &inside, &scratch] {
                        return ring_all_gather(inside, scratch, bytes,
                                               static_cast<std::size_t>(part * size), options);
                      }});
     if (rest > 0) {
-      steps.push_back({text_of(everybody), [=, &transport, &scratch] {
+      steps.push_back({names_of(everybody), [=, &transport, &scratch] {
                          return recursive_doubling_all_reduce(transport, scratch,
                                                               bytes + part * ranks * size, rest,
                                                               dtype, op, options.tag);
                        }});
     }
   } else {
-    steps.push_back({text_of(mine), [=, &inside, &scratch] {
+    steps.push_back({names_of(mine), [=, &inside, &scratch] {
                        return chain_reduce(inside, scratch, bytes, count, dtype, op_inside, 0,
                                            options);
                      }});
     if (place == 0) all_reduce_between(bytes, count);
-    steps.push_back({text_of(mine), [=, &inside, &scratch] {
+    steps.push_back({names_of(mine), [=, &inside, &scratch] {
                        return chain_broadcast(inside, scratch, bytes,
                                               static_cast<std::size_t>(count * size), 0, options);
                      }});

@@ -80,7 +80,7 @@ class SharedAllReduce final : public Operation {
 
   std::string waiting_for() const override {
     if (phase_ == Phase::meeting) return meeting_->waiting_for();
-    return concat("rank ", transport_.rank_in_world(space_.missing()), " to add its part");
+    return missing_rank(space_, transport_) + " to add its part";
   }
 
  private:

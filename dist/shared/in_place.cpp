@@ -34,7 +34,7 @@ class Reading : public Operation {
   std::string waiting_for() const override {
     if (instead_ != nullptr) return instead_->waiting_for();
     if (!has_read_) return meeting_.waiting_for();
-    return concat("rank ", all_.transport.rank_in_world(all_.space.missing()), " to read its part");
+    return missing_rank(all_.space, all_.transport) + " to read its part";
   }
 
  protected:

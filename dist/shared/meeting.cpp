@@ -29,6 +29,11 @@ class Checked final : public Operation {
 
 }  // namespace
 
+std::string missing_rank(SharedSpace& space, const Transport& transport) {
+  const int missing = space.missing();
+  return missing < 0 ? "the others" : concat("rank ", transport.rank_in_world(missing));
+}
+
 Meeting::Meeting(SharedSpace& space, Transport& transport, const Signature& signature,
                  SharedPlace place, const void* data)
     : space_(space), transport_(transport) {
@@ -58,7 +63,7 @@ bool Meeting::is_over() {
 }
 
 std::string Meeting::waiting_for() const {
-  return concat("rank ", transport_.rank_in_world(space_.missing()), " to call it");
+  return missing_rank(space_, transport_) + " to call it";
 }
 
 std::unique_ptr<Operation> checked(SharedSpace& space, Transport& transport,

@@ -11,6 +11,10 @@
 
 namespace rondo::dist {
 
+/// "rank 2", by the world's number, that has not arrived at the step, or "the others", of whom all
+/// have by now.
+std::string missing_rank(SharedSpace& space, const Transport& transport);
+
 class Meeting {
  public:
   /// Arrives with this rank's slot; what is in its data must have been written before.
