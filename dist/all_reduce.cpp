@@ -149,9 +149,11 @@ Work Communicator::all_reduce_async(const Tensor& x, ReduceOp op, AllReduce algo
   check_dense("all_reduce", x);
   check_reducible(x.dtype(), op);
   x.bump_version();
-  std::string name = next_name("all_reduce");
+  Signature signature = signature_of("all_reduce", x, op);
+  signature.way = way_of(algorithm);
+  DeviceCall call = next_call(signature);
   if (world_size_ == 1 || x.numel() == 0) return {};
-  return gpu_->all_reduce(std::move(name), x, op, algorithm);
+  return compared(signature, [&] { return gpu_->all_reduce(std::move(call), x, op, algorithm); });
 }
 Work Communicator::all_reduce_async(const Tensor& x, ReduceOp op) {
   // What is NCCL's on the GPU is ours on the CPU.

@@ -1,6 +1,7 @@
 #include "dist/communicator.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "dist/algorithms/binomial_tree.h"
@@ -22,11 +23,15 @@ bool is_small(std::size_t bytes) { return bytes <= 32 << 10; }
 
 }  // namespace
 
-Communicator::Communicator(std::shared_ptr<Transport> transport, CommunicatorOptions options)
+Communicator::Communicator(std::shared_ptr<Transport> transport, CommunicatorOptions options,
+                           std::shared_ptr<FlightRecorder> recorder)
     : transport_(std::move(transport)),
       options_(options),
       rank_(transport_->rank()),
-      world_size_(transport_->world_size()) {
+      world_size_(transport_->world_size()),
+      recorder_(std::move(recorder)) {
+  const char* checks = std::getenv("RONDO_CHECK_COLLECTIVES");
+  options_.check_collectives |= checks != nullptr && std::string_view(checks) == "1";
   const auto& node_of = options_.node_of;
   require<CommError>(node_of.empty() || std::ssize(node_of) == world_size_,
                      "CommunicatorOptions::node_of: the nodes of ", node_of.size(),
@@ -96,10 +101,11 @@ std::string Communicator::title(const char* what, std::uint64_t sequence) const 
 }
 std::string Communicator::title(const char* what) const { return title(what, sequence_); }
 
-std::string Communicator::next_name(const char* what) {
-  std::string name = title(what);
-  ++sequence_;
-  return name;
+/// For gpu_. What it has the host do is counted there.
+DeviceCall Communicator::next_call(const Signature& signature) {
+  DeviceCall call{title(signature.name), signature, about_};
+  if (gpu_ == nullptr || !gpu_->is_by_way_of_host()) ++sequence_;
+  return call;
 }
 
 /// Whether x is the business of gpu_. A world of one needs nobody.
@@ -148,9 +154,9 @@ Work Communicator::reduce_async(const Tensor& x, int root, ReduceOp op) {
   check_reducible(x.dtype(), op);
   check_peer("reduce", root);
   if (rank_ == root) x.bump_version();
-  std::string name = next_name("reduce");
+  DeviceCall call = next_call(signature_of("reduce", x, op, root));
   if (world_size_ == 1 || x.numel() == 0) return {};
-  return gpu_->reduce(std::move(name), x, root, op);
+  return compared(call.signature, [&] { return gpu_->reduce(std::move(call), x, root, op); });
 }
 void Communicator::reduce(const Tensor& x, int root, ReduceOp op) {
   if (is_on_gpu("reduce", x)) return reduce_async(x, root, op).wait();
@@ -184,9 +190,9 @@ Work Communicator::broadcast_async(const Tensor& x, int root) {
   check_dense("broadcast", x);
   check_peer("broadcast", root);
   x.bump_version();
-  std::string name = next_name("broadcast");
+  DeviceCall call = next_call(signature_of("broadcast", x, {}, root));
   if (world_size_ == 1 || x.numel() == 0) return {};
-  return gpu_->broadcast(std::move(name), x, root);
+  return compared(call.signature, [&] { return gpu_->broadcast(std::move(call), x, root); });
 }
 void Communicator::broadcast(const Tensor& x, int root) {
   if (is_on_gpu("broadcast", x)) return broadcast_async(x, root).wait();

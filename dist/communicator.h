@@ -50,9 +50,15 @@ struct CommunicatorOptions {
   /// (dist/tuner.h), and the file that keeps what was measured; empty: for this run alone.
   bool tune = false;
   std::string tuning_file = {};
+  /// Whether NCCL's collectives, too, are compared between the ranks, which costs each a round of
+  /// messages on the host: for finding out why ranks hang (dist/compared.cpp). Also switched on by
+  /// RONDO_CHECK_COLLECTIVES=1 in the environment. The same on all ranks.
+  bool check_collectives = false;
 };
 
+struct DeviceCall;
 class DeviceCollectives;
+struct AllMeant;
 struct InPlace;
 class NodeMemory;
 class PeerMemory;
@@ -64,7 +70,9 @@ class Watch;
 
 class Communicator {
  public:
-  explicit Communicator(std::shared_ptr<Transport> transport, CommunicatorOptions options = {});
+  explicit Communicator(
+      std::shared_ptr<Transport> transport, CommunicatorOptions options = {},
+      std::shared_ptr<FlightRecorder> recorder = std::make_shared<FlightRecorder>());
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -113,7 +121,12 @@ class Communicator {
 
   /// Returns when all ranks have called it.
   void barrier();
-  /// To and from one peer, beside the collectives; 0 ≤ tag < 16000.
+  /// To and from one peer, beside the collectives; 0 ≤ tag < 16000. Messages with one tag arrive in
+  /// the order in which they were sent. A receive whose message never comes keeps nothing else
+  /// waiting, and two ranks may both receive before they send, with …_async. All this holds for
+  /// GPUs as well: over NCCL the ranks meet on the host first (dist/nccl/nccl_messages.h), so that
+  /// `wait` keeps the host until the peer has posted its side, and a message cannot be captured
+  /// into a graph. The tensors of both sides are on the CPU, or both on GPUs.
   void send(const Tensor& x, int peer, int tag = 0);
   void recv(const Tensor& x, int peer, int tag = 0);
   Work send_async(const Tensor& x, int peer, int tag = 0);
@@ -174,7 +187,7 @@ class Communicator {
     std::string& about_;
     std::string before_;
   };
-  /// What the last collectives on the CPU were.
+  /// What the last collectives were, its groups' among them.
   const std::shared_ptr<FlightRecorder>& recorder() const { return recorder_; }
   /// CommunicatorOptions::node_of, or what share_memory found out; empty: nobody knows.
   const std::vector<int>& node_of() const { return options_.node_of; }
@@ -185,6 +198,7 @@ class Communicator {
   DeviceCollectives* gpu() const { return gpu_.get(); }
 
  private:
+  friend class NcclMessages;
   friend class StagedCollectives;
   struct Job {
     std::string name;
@@ -212,6 +226,11 @@ class Communicator {
   Job reduce_job(const Tensor& x, int root, ReduceOp op);
   Job exchange_job(const char* what, const Tensors& from, const Tensors& to, int root = -1);
   Work exchange_async(const char* what, const Tensors& from, const Tensors& to, int root = -1);
+  // dist/compared.cpp
+  Work compare(const Signature& signature, std::shared_ptr<AllMeant> all);
+  Work compared(const Signature& signature, const std::function<Work()>& put);
+  Work compared_exchange(const Signature& signature, const Tensors& from, const Tensors& to,
+                         const Tensor& any);
   void check_root_has_parts(const char* what, const Tensors& parts, int root) const;
   Job message_job(const Tensor& x, int peer, int tag, bool is_send);
   std::shared_ptr<Segment> share_segment(std::size_t bytes);
@@ -230,14 +249,14 @@ class Communicator {
                          int root = -1) const;
   std::string title(const char* what, std::uint64_t sequence) const;
   std::string title(const char* what) const;
-  std::string next_name(const char* what);
+  DeviceCall next_call(const Signature& signature);
 
   std::shared_ptr<Transport> transport_;
   CommunicatorOptions options_;
   int rank_, world_size_;
   std::string group_;  // " of group {1, 3}", for messages
   std::string about_;  // whose data the next collectives carry: a Label's text, or empty
-  std::shared_ptr<FlightRecorder> recorder_ = std::make_shared<FlightRecorder>();
+  std::shared_ptr<FlightRecorder> recorder_;
   std::uint64_t sequence_ = 0;  // of the next collective: the same on all ranks
   std::shared_ptr<Progress> progress_;
   std::shared_ptr<NodeMemory> memory_;

@@ -58,6 +58,7 @@ std::shared_ptr<DeviceCollectives> over_nccl(Communicator& comm, Device device,
     complaint = missing.what();
   }
   hear_complaints<CommError>(comm, complaint);
+  comm.agree("RONDO_CHECK_COLLECTIVES", comm.options().check_collectives ? "on" : "off");
   const std::vector<std::string> cards =
       comm.all_gather_bytes(concat(place.host, ' ', bus_id(device.index)));
   const bool may_share = ranks_may_share_a_card();
@@ -72,13 +73,7 @@ std::shared_ptr<DeviceCollectives> over_nccl(Communicator& comm, Device device,
     }
   }
   const std::string id = comm.broadcast_bytes(comm.rank() == 0 ? nccl_unique_id() : "");
-  return std::make_shared<NcclCollectives>(
-      NcclCollectives::Options{.rank = comm.rank(),
-                               .world_size = comm.world_size(),
-                               .device = device,
-                               .id = nccl_unique_id(id),
-                               .timeout = comm.options().timeout,
-                               .ring = comm.options().ring});
+  return std::make_shared<NcclCollectives>(comm, device, nccl_unique_id(id));
 }
 
 #else

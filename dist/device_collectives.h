@@ -12,27 +12,38 @@
 
 namespace rondo::dist {
 
+/// What a rank calls, and whose data it carries.
+struct DeviceCall {
+  std::string title;         // for messages: "all_reduce 17 of bucket 2 of group {0, 1}"
+  Signature signature = {};  // without a name: nothing that the ranks count
+  std::string about = {};    // for the flight recorder: "bucket 2"
+};
+
 class DeviceCollectives {
  public:
   virtual ~DeviceCollectives() = default;
   virtual Device device() const = 0;
   /// "nccl", "staged": for messages.
   virtual const char* name() const = 0;
+  /// Whether they are the communicator's collectives on the host, which count, compare and record
+  /// themselves.
+  virtual bool is_by_way_of_host() const { return false; }
 
-  // `what` names the collective: "all_reduce 17". Arguments are checked already.
-  virtual Work all_reduce(std::string what, const Tensor& x, ReduceOp op, AllReduce algorithm) = 0;
-  virtual Work broadcast(std::string what, const Tensor& x, int root) = 0;
-  virtual Work reduce(std::string what, const Tensor& x, int root, ReduceOp op) = 0;
-  virtual Work all_gather(std::string what, const Tensor& out, const Tensor& x) = 0;
-  virtual Work reduce_scatter(std::string what, const Tensor& out, const Tensor& x,
-                              ReduceOp op) = 0;
+  // Arguments are checked already.
+  virtual Work all_reduce(DeviceCall call, const Tensor& x, ReduceOp op, AllReduce algorithm) = 0;
+  virtual Work broadcast(DeviceCall call, const Tensor& x, int root) = 0;
+  virtual Work reduce(DeviceCall call, const Tensor& x, int root, ReduceOp op) = 0;
+  virtual Work all_gather(DeviceCall call, const Tensor& out, const Tensor& x) = 0;
+  virtual Work reduce_scatter(DeviceCall call, const Tensor& out, const Tensor& x, ReduceOp op) = 0;
   /// from[r] becomes rank r's to[rank]; undefined tensors are nothing.
-  virtual Work exchange(std::string what, const Tensors& from, const Tensors& to) = 0;
-  virtual Work send(std::string what, const Tensor& x, int peer, int tag) = 0;
-  virtual Work recv(std::string what, const Tensor& x, int peer, int tag) = 0;
+  virtual Work exchange(DeviceCall call, const Tensors& from, const Tensors& to) = 0;
+  virtual Work send(DeviceCall call, const Tensor& x, int peer, int tag) = 0;
+  virtual Work recv(DeviceCall call, const Tensor& x, int peer, int tag) = 0;
 
   /// A graph that holds collectives has been put into the current stream: looks after its end.
   virtual void watch(std::string what) = 0;
+  /// Ends all that is under way; the next call on this rank throws CommError with this sentence.
+  virtual void give_up(std::string) {}
 };
 
 }  // namespace rondo::dist

@@ -8,6 +8,7 @@
 
 #include "dist/algorithms/exchange.h"
 #include "dist/communicator.h"
+#include "dist/compared.h"
 #include "dist/dense.h"
 #include "dist/device_collectives.h"
 
@@ -23,15 +24,6 @@ Tensors only_for(int rank, const Tensor& x, int world_size) {
 
 /// What lies in a defined tensor; nothing else is sent.
 std::size_t bytes_of_any(const Tensor& x) { return x.defined() ? bytes_of(x) : 0; }
-
-Contents contents_of(const Tensor& x) {
-  Contents contents;
-  if (!x.defined()) return contents;
-  contents.dtype = static_cast<std::int64_t>(x.dtype());
-  contents.dims = x.dim();
-  std::ranges::copy(x.shape(), contents.sizes);
-  return contents;
-}
 
 }  // namespace
 
@@ -91,14 +83,19 @@ Work Communicator::exchange_async(const char* what, const Tensors& from, const T
   for (const Tensor& x : from) {
     if (x.defined()) x.bump_version();
   }
-  std::string name = title(what);
-  if (!any.defined() || !is_on_gpu(what, any)) {
+  Signature signature(what, sequence_);
+  signature.root = root;
+  const bool is_gpus = any.defined() && is_on_gpu(what, any);
+  if (world_size_ > 1 && gpu_ != nullptr && !gpu_->is_by_way_of_host())
+    return compared_exchange(signature, from, to, any);
+  if (!is_gpus) {
+    std::string name = title(what);
     Job job = exchange_job(what, from, to, root);
     job.name = std::move(name);
     return start(std::move(job));
   }
-  ++sequence_;
-  if (world_size_ > 1) return gpu_->exchange(std::move(name), from, to);
+  DeviceCall call = next_call(signature);
+  if (world_size_ > 1) return gpu_->exchange(std::move(call), from, to);
   if (own_from.defined() && own_from.numel() > 0) copy_elements(own_to, own_from);
   return {};
 }

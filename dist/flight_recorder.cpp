@@ -2,56 +2,69 @@
 
 #include <algorithm>
 #include <iomanip>
+#include <iterator>
 #include <sstream>
+#include <utility>
 
 namespace rondo::dist {
 
+std::shared_ptr<FlightRecorder> FlightRecorder::of_group(std::string group) const {
+  auto recorder = std::make_shared<FlightRecorder>(*this);
+  recorder->group_ = std::move(group);
+  return recorder;
+}
+
 std::uint64_t FlightRecorder::issued(const Signature& signature, const std::string& about,
                                      bool begins) {
-  std::lock_guard lock(mutex_);
-  if (records_.size() >= capacity_) {
-    records_.pop_front();
-    ++first_;
+  std::lock_guard lock(all_->mutex);
+  std::deque<FlightRecord>& records = all_->records;
+  if (records.size() >= all_->capacity) {
+    records.pop_front();
+    ++all_->first;
   }
-  records_.push_back({.signature = signature, .about = about, .issued = Clock::now()});
+  records.push_back(
+      {.signature = signature, .about = about, .group = group_, .issued = Clock::now()});
   if (begins) {
-    records_.back().started = records_.back().issued;
-    records_.back().state = FlightRecord::running;
+    records.back().started = records.back().issued;
+    records.back().state = FlightRecord::running;
   }
-  return first_ + records_.size() - 1;
+  return all_->first + records.size() - 1;
 }
 
 /// Null when it has been pushed out by newer ones.
-FlightRecord* FlightRecorder::find(std::uint64_t record) {
-  return record < first_ || record - first_ >= records_.size() ? nullptr
-                                                               : &records_[record - first_];
+FlightRecord* FlightRecorder::Records::find(std::uint64_t record) {
+  return record < first || record - first >= records.size() ? nullptr : &records[record - first];
 }
 
-void FlightRecorder::started(std::uint64_t record) {
-  std::lock_guard lock(mutex_);
-  if (FlightRecord* found = find(record)) {
-    found->started = Clock::now();
+void FlightRecorder::started(std::uint64_t record, Clock::time_point at) {
+  std::lock_guard lock(all_->mutex);
+  if (FlightRecord* found = all_->find(record)) {
+    found->started = at;
     found->state = FlightRecord::running;
   }
 }
 
-void FlightRecorder::finished(std::uint64_t record, bool is_well) {
-  std::lock_guard lock(mutex_);
-  if (FlightRecord* found = find(record)) {
-    found->finished = Clock::now();
+void FlightRecorder::finished(std::uint64_t record, bool is_well, Clock::time_point at) {
+  std::lock_guard lock(all_->mutex);
+  if (FlightRecord* found = all_->find(record)) {
+    found->finished = at;
     found->state = is_well ? FlightRecord::done : FlightRecord::failed;
   }
 }
 
 std::vector<FlightRecord> FlightRecorder::records() const {
-  std::lock_guard lock(mutex_);
-  return {records_.begin(), records_.end()};
+  std::lock_guard lock(all_->mutex);
+  std::vector<FlightRecord> found;
+  std::ranges::copy_if(all_->records, std::back_inserter(found), [&](const FlightRecord& record) {
+    return group_.empty() || record.group == group_;
+  });
+  return found;
 }
 
 void FlightRecorder::set_capacity(std::size_t capacity) {
-  std::lock_guard lock(mutex_);
-  capacity_ = std::max<std::size_t>(capacity, 1);
-  for (; records_.size() > capacity_; ++first_) records_.pop_front();
+  std::lock_guard lock(all_->mutex);
+  all_->capacity = std::max<std::size_t>(capacity, 1);
+  for (; all_->records.size() > all_->capacity; ++all_->first) all_->records.pop_front();
 }
 
 std::string FlightRecorder::text(Clock::time_point now) const {
@@ -64,6 +77,7 @@ std::string FlightRecorder::text(Clock::time_point now) const {
   for (const FlightRecord& record : records()) {
     out << text_of(record.signature);
     if (!record.about.empty()) out << " of " << record.about;
+    if (!record.group.empty()) out << " of group " << record.group;
     out << ": issued " << ago(record.issued) << " s ago";
     if (record.state != FlightRecord::waiting && record.started != Clock::time_point{})
       out << ", begun " << ago(record.started) << " s ago";

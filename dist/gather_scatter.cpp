@@ -70,9 +70,10 @@ Communicator::Job Communicator::all_gather_job(const Tensor& out, const Tensor& 
 Work Communicator::all_gather_async(const Tensor& out, const Tensor& x) {
   if (!is_on_gpu("all_gather", x)) return start(all_gather_job(out, x));
   check_all_gather(out, x);
-  std::string name = next_name("all_gather");
+  DeviceCall call = next_call(signature_of("all_gather", x));
   if (x.numel() == 0) return {};
-  if (world_size_ > 1) return gpu_->all_gather(std::move(name), out, x);
+  if (world_size_ > 1)
+    return compared(call.signature, [&] { return gpu_->all_gather(std::move(call), out, x); });
   copy_elements(x, out);
   return {};
 }
@@ -133,9 +134,11 @@ Communicator::Job Communicator::reduce_scatter_job(const Tensor& out, const Tens
 Work Communicator::reduce_scatter_async(const Tensor& out, const Tensor& x, ReduceOp op) {
   if (!is_on_gpu("reduce_scatter", x)) return start(reduce_scatter_job(out, x, op));
   check_reduce_scatter(out, x, op);
-  std::string name = next_name("reduce_scatter");
+  DeviceCall call = next_call(signature_of("reduce_scatter", x, op));
   if (x.numel() == 0) return {};
-  if (world_size_ > 1) return gpu_->reduce_scatter(std::move(name), out, x, op);
+  if (world_size_ > 1)
+    return compared(call.signature,
+                    [&] { return gpu_->reduce_scatter(std::move(call), out, x, op); });
   copy_elements(x, out);
   return {};
 }

@@ -81,7 +81,7 @@ std::shared_ptr<Communicator> Communicator::new_group(const std::vector<int>& ra
   }
   auto group = std::make_shared<Communicator>(
       std::make_shared<GroupTransport>(world, in_world, static_cast<int>(number)),
-      std::move(options));
+      std::move(options), recorder_->of_group(text_of(in_world)));
   group->group_ = concat(" of group ", text_of(in_world));
   if (wants_memory_) group->share_memory();
   if (watch_ != nullptr)

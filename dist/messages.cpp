@@ -57,11 +57,13 @@ Communicator::Job Communicator::message_job(const Tensor& x, int peer, int tag, 
 }
 Work Communicator::send_async(const Tensor& x, int peer, int tag) {
   if (!is_on_gpu("send", x)) return start(message_job(x, peer, tag, true));
-  return gpu_->send(check_message(x, peer, tag, true), x, peer, tag);
+  std::string name = check_message(x, peer, tag, true);  // in a world of one there is no gpu_
+  return gpu_->send({std::move(name)}, x, peer, tag);
 }
 Work Communicator::recv_async(const Tensor& x, int peer, int tag) {
   if (!is_on_gpu("recv", x)) return start(message_job(x, peer, tag, false));
-  return gpu_->recv(check_message(x, peer, tag, false), x, peer, tag);
+  std::string name = check_message(x, peer, tag, false);
+  return gpu_->recv({std::move(name)}, x, peer, tag);
 }
 void Communicator::send(const Tensor& x, int peer, int tag) { send_async(x, peer, tag).wait(); }
 void Communicator::recv(const Tensor& x, int peer, int tag) { recv_async(x, peer, tag).wait(); }

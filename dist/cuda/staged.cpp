@@ -16,6 +16,11 @@ namespace {
 /// Elements in the order in which they lie in memory.
 Tensor as_run(const Tensor& x) { return x.as_view({x.numel()}, {1}, x.storage_offset()); }
 
+/// The run's elements with the shape of x, whose they are.
+Tensor in_shape_of(const Tensor& x, const Tensor& run) {
+  return run.as_view(x.shape(), strides_of(x.shape()), run.storage_offset());
+}
+
 Tensor pinned(std::int64_t numel, DType dtype, const cuda::Stream& user) {
   const auto bytes = static_cast<std::size_t>(numel * size_of(dtype));
   return Tensor::over(cuda::pinned_storage(bytes, user), 0, {numel}, {1}, dtype);
@@ -112,7 +117,7 @@ Work StagedCollectives::start(std::string what, Job job, Tensors sources,
   return Work(std::make_shared<StagedWork>(comm_.start(std::move(job)), std::move(results)));
 }
 
-Work StagedCollectives::all_reduce(std::string what, const Tensor& x, ReduceOp op,
+Work StagedCollectives::all_reduce(DeviceCall call, const Tensor& x, ReduceOp op,
                                    AllReduce algorithm) {
   // Over another transport "mpi" only says that the host carries it.
   const bool native = (algorithm == AllReduce::mpi || algorithm == AllReduce::mpi_blocking) &&
@@ -123,7 +128,7 @@ Work StagedCollectives::all_reduce(std::string what, const Tensor& x, ReduceOp o
     const cuda::Event ready(device_.index);
     ready.record(cuda::current_stream(device_.index));
     auto job = comm_.all_reduce_job(x, op == ReduceOp::avg ? ReduceOp::sum : op, algorithm);
-    job.name = std::move(what);
+    job.name = std::move(call.title);
     job.ready = [ready] { return ready.is_done(); };
     return Work(std::make_shared<DirectWork>(comm_.start(std::move(job)), x,
                                              op == ReduceOp::avg ? comm_.world_size() : 1));
@@ -132,65 +137,64 @@ Work StagedCollectives::all_reduce(std::string what, const Tensor& x, ReduceOp o
                          algorithm == AllReduce::mpi_blocking;
   const Tensor host = to_host(x);
   return start(
-      std::move(what),
+      std::move(call.title),
       comm_.all_reduce_job(host, op, native || !is_others ? algorithm : AllReduce::automatic), {x},
       {{host, x}});
 }
 
-Work StagedCollectives::broadcast(std::string what, const Tensor& x, int root) {
+Work StagedCollectives::broadcast(DeviceCall call, const Tensor& x, int root) {
   const Tensor host = to_host(x);
-  return start(std::move(what), comm_.broadcast_job(host, root), {x}, {{host, x}});
+  return start(std::move(call.title), comm_.broadcast_job(host, root), {x}, {{host, x}});
 }
 
-Work StagedCollectives::reduce(std::string what, const Tensor& x, int root, ReduceOp op) {
+Work StagedCollectives::reduce(DeviceCall call, const Tensor& x, int root, ReduceOp op) {
   const Tensor host = to_host(x);
   std::vector<FromHost> results;
   if (comm_.rank() == root) results.push_back({host, x});
-  return start(std::move(what), comm_.reduce_job(host, root, op), {x}, std::move(results));
+  return start(std::move(call.title), comm_.reduce_job(host, root, op), {x}, std::move(results));
 }
 
-Work StagedCollectives::exchange(std::string what, const Tensors& from, const Tensors& to) {
+// With the names, roots and shapes of the tensors themselves, by which the ranks notice that they
+// do not mean the same.
+Work StagedCollectives::exchange(DeviceCall call, const Tensors& from, const Tensors& to) {
   Tensors sent, received;
   std::vector<FromHost> results;
   // All-gather sends one tensor to everybody: it is copied once.
   std::map<const TensorImpl*, Tensor> on_host;
   for (const Tensor& x : to) {
-    if (!x.defined() || x.numel() == 0) {
-      sent.emplace_back();
-      continue;
-    }
     Tensor& copy = on_host[x.impl_ptr().get()];
-    if (!copy.defined()) copy = to_host(x);
+    if (x.defined() && !copy.defined()) copy = in_shape_of(x, to_host(x));
     sent.push_back(copy);
   }
   for (const Tensor& x : from) {
-    const bool any = x.defined() && x.numel() > 0;
-    received.push_back(any ? pinned(x.numel(), x.dtype(), stream_) : Tensor());
-    if (any) results.push_back({received.back(), x});
+    received.push_back(x.defined() ? in_shape_of(x, pinned(x.numel(), x.dtype(), stream_))
+                                   : Tensor());
+    if (x.defined()) results.push_back({as_run(received.back()), x});
   }
-  return start(std::move(what), comm_.exchange_job("exchange", received, sent), to,
-               std::move(results));
+  const Signature& meant = call.signature;
+  return start(std::move(call.title), comm_.exchange_job(meant.name, received, sent, meant.root),
+               to, std::move(results));
 }
 
-Work StagedCollectives::all_gather(std::string what, const Tensor& out, const Tensor& x) {
+Work StagedCollectives::all_gather(DeviceCall call, const Tensor& out, const Tensor& x) {
   const Tensor host = to_host(x), all = pinned(out.numel(), out.dtype(), stream_);
-  return start(std::move(what), comm_.all_gather_job(all, host), {x}, {{all, out}});
+  return start(std::move(call.title), comm_.all_gather_job(all, host), {x}, {{all, out}});
 }
 
-Work StagedCollectives::reduce_scatter(std::string what, const Tensor& out, const Tensor& x,
+Work StagedCollectives::reduce_scatter(DeviceCall call, const Tensor& out, const Tensor& x,
                                        ReduceOp op) {
   const Tensor host = to_host(x), part = pinned(out.numel(), out.dtype(), stream_);
-  return start(std::move(what), comm_.reduce_scatter_job(part, host, op), {x}, {{part, out}});
+  return start(std::move(call.title), comm_.reduce_scatter_job(part, host, op), {x}, {{part, out}});
 }
 
-Work StagedCollectives::send(std::string what, const Tensor& x, int peer, int tag) {
+Work StagedCollectives::send(DeviceCall call, const Tensor& x, int peer, int tag) {
   const Tensor host = to_host(x);
-  return start(std::move(what), comm_.message_job(host, peer, tag, true), {x}, {});
+  return start(std::move(call.title), comm_.message_job(host, peer, tag, true), {x}, {});
 }
 
-Work StagedCollectives::recv(std::string what, const Tensor& x, int peer, int tag) {
+Work StagedCollectives::recv(DeviceCall call, const Tensor& x, int peer, int tag) {
   const Tensor host = pinned(x.numel(), x.dtype(), stream_);
-  return start(std::move(what), comm_.message_job(host, peer, tag, false), {}, {{host, x}});
+  return start(std::move(call.title), comm_.message_job(host, peer, tag, false), {}, {{host, x}});
 }
 
 }  // namespace rondo::dist

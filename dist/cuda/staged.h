@@ -20,14 +20,15 @@ class StagedCollectives final : public DeviceCollectives {
 
   Device device() const override { return device_; }
   const char* name() const override { return "staged"; }
-  Work all_reduce(std::string what, const Tensor& x, ReduceOp op, AllReduce algorithm) override;
-  Work broadcast(std::string what, const Tensor& x, int root) override;
-  Work reduce(std::string what, const Tensor& x, int root, ReduceOp op) override;
-  Work all_gather(std::string what, const Tensor& out, const Tensor& x) override;
-  Work reduce_scatter(std::string what, const Tensor& out, const Tensor& x, ReduceOp op) override;
-  Work exchange(std::string what, const Tensors& from, const Tensors& to) override;
-  Work send(std::string what, const Tensor& x, int peer, int tag) override;
-  Work recv(std::string what, const Tensor& x, int peer, int tag) override;
+  bool is_by_way_of_host() const override { return true; }
+  Work all_reduce(DeviceCall call, const Tensor& x, ReduceOp op, AllReduce algorithm) override;
+  Work broadcast(DeviceCall call, const Tensor& x, int root) override;
+  Work reduce(DeviceCall call, const Tensor& x, int root, ReduceOp op) override;
+  Work all_gather(DeviceCall call, const Tensor& out, const Tensor& x) override;
+  Work reduce_scatter(DeviceCall call, const Tensor& out, const Tensor& x, ReduceOp op) override;
+  Work exchange(DeviceCall call, const Tensors& from, const Tensors& to) override;
+  Work send(DeviceCall call, const Tensor& x, int peer, int tag) override;
+  Work recv(DeviceCall call, const Tensor& x, int peer, int tag) override;
   void watch(std::string) override {}  // the host waits in each of them, so that no graph holds one
 
  private:

@@ -44,13 +44,16 @@ void require_op(const std::string& what, ReduceOp op, DType dtype) {
 
 std::size_t count(const Tensor& x) { return static_cast<std::size_t>(x.numel()); }
 
+}  // namespace
+
 /// A collective that lies in a stream.
 class StreamWork final : public Pending {
  public:
-  StreamWork(std::string name, std::vector<Tensor> tensors, cuda::Event done,
+  StreamWork(std::string name, std::vector<Tensor> tensors, cuda::Event begun, cuda::Event done,
              std::shared_ptr<const Failure> failure)
       : name_(std::move(name)),
         tensors_(std::move(tensors)),
+        begun_(std::move(begun)),
         done_(std::move(done)),
         failure_(std::move(failure)),
         device_(tensors_.front().device().index),
@@ -73,6 +76,8 @@ class StreamWork final : public Pending {
     // of it: then the watchdog lets go of them, when it is over.
     if (current.id() == issuer_) release();
   }
+  const cuda::Event& begun() const { return begun_; }
+  const cuda::Event& done() const { return done_; }
   void release() {
     std::vector<Tensor> gone;
     std::lock_guard lock(mutex_);
@@ -87,14 +92,12 @@ class StreamWork final : public Pending {
   std::string name_;
   std::mutex mutex_;
   std::vector<Tensor> tensors_;
-  cuda::Event done_;
+  cuda::Event begun_, done_;
   std::shared_ptr<const Failure> failure_;
   int device_;
   cuda::StreamId issuer_;
   Clock::time_point issued_ = Clock::now();
 };
-
-}  // namespace
 
 ncclDataType_t nccl_data_type(DType dtype) {
   switch (dtype) {
@@ -134,39 +137,39 @@ ncclUniqueId nccl_unique_id(const std::string& bytes) {
   return id;
 }
 
-NcclCollectives::NcclCollectives(const Options& options)
-    : options_(options),
+NcclCollectives::NcclCollectives(Communicator& comm, Device device, const ncclUniqueId& id)
+    : rank_(comm.rank()),
+      world_size_(comm.world_size()),
+      device_(device),
+      timeout_(comm.options().timeout),
+      ring_(comm.options().ring),
+      recorder_(comm.recorder()),
       nccl_(nccl()),
-      stream_(cuda::Stream::create(options.device.index, /*high_priority=*/true)) {
-  const cuda::DeviceGuard guard(options_.device.index);
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
+      comm_(rank_),
+      stream_(cuda::Stream::create(device.index, /*high_priority=*/true)),
+      clock_(std::make_shared<DeviceClock>(device.index)) {
+  const cuda::DeviceGuard guard(device_.index);
   const std::string what = "the start of NCCL";
-  try {
-    check(nccl_.comm_init_rank(&comm_, options_.world_size, options_.id, options_.rank, &config),
-          what);
-    settle(what);
-  } catch (...) {
-    abort();
-    throw;
-  }
-  transport_ = nccl_transport(nccl_, comm_, options_.rank, options_.world_size, stream_,
+  comm_.begin(rank_, world_size_, id, what);
+  settle(what);
+  transport_ = nccl_transport(nccl_, comm_.get(what), rank_, world_size_, stream_,
                               [this] { settle("a message of the ring"); });
   scratch_ = device_scratch(stream_);
-  watchdog_ = std::make_unique<Watchdog>(Watchdog::Options{
-      .rank = options_.rank,
-      .device = options_.device.index,
-      .timeout = options_.timeout,
-      .error =
-          [this] {
-            std::lock_guard lock(mutex_);
-            ncclResult_t state = ncclSuccess;
-            if (comm_ == nullptr) return std::string("the communicator is gone");
-            const ncclResult_t status = nccl_.comm_async_error(comm_, &state);
-            if (status != ncclSuccess) state = status;
-            return state == ncclSuccess || state == ncclInProgress ? "" : describe(state);
-          },
-      .abort = [this] { abort(); }});
+  watchdog_ = std::make_unique<Watchdog>(
+      Watchdog::Options{.rank = rank_,
+                        .device = device_.index,
+                        .timeout = timeout_,
+                        .error =
+                            [this] {
+                              const std::string error = comm_.error();
+                              return error.empty() ? messages_->error() : error;
+                            },
+                        .abort =
+                            [this] {
+                              comm_.abort();
+                              messages_->abort();
+                            }});
+  messages_ = std::make_unique<NcclMessages>(comm, device, *watchdog_);
 }
 
 // What is still going on is waited for, as long as the watchdog lets it; after an exception it is
@@ -174,7 +177,7 @@ NcclCollectives::NcclCollectives(const Options& options)
 NcclCollectives::~NcclCollectives() {
   bool is_idle = watchdog_->is_idle();
   try {
-    const auto deadline = Clock::now() + 2 * options_.timeout;
+    const auto deadline = Clock::now() + 2 * timeout_;
     while (!is_idle && std::uncaught_exceptions() == 0 && Clock::now() < deadline) {
       watchdog_->failure()->check();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -184,54 +187,18 @@ NcclCollectives::~NcclCollectives() {
     is_idle = false;
   }
   watchdog_->stop();
-  std::lock_guard lock(mutex_);
-  if (comm_ == nullptr) return;
-  if (!is_idle) {
-    nccl_.comm_abort(comm_);
-    return;
-  }
-  ncclResult_t state = nccl_.comm_finalize(comm_);
-  const auto deadline = Clock::now() + std::chrono::seconds(5);
-  while (state == ncclInProgress && Clock::now() < deadline) {
-    std::this_thread::yield();
-    if (nccl_.comm_async_error(comm_, &state) != ncclSuccess) break;
-  }
-  if (state == ncclSuccess)
-    nccl_.comm_destroy(comm_);
-  else
-    nccl_.comm_abort(comm_);
-}
-
-std::string NcclCollectives::describe(ncclResult_t status) const {
-  std::string text = nccl_.error_string(status);
-  const char* more = comm_ != nullptr ? nccl_.last_error(comm_) : nullptr;
-  return more != nullptr && *more != 0 ? concat(text, " (", more, ")") : text;
-}
-
-void NcclCollectives::abort() {
-  ncclComm_t comm = nullptr;
-  {
-    std::lock_guard lock(mutex_);
-    comm = std::exchange(comm_, nullptr);
-  }
-  if (comm != nullptr) nccl_.comm_abort(comm);  // may take as long as a graph that uses it lives
-}
-
-void NcclCollectives::check(ncclResult_t status, const std::string& what) {
-  if (status == ncclSuccess || status == ncclInProgress) return;
-  throw CommError(concat("rank ", options_.rank, ": ", what, " failed: NCCL: ", describe(status)));
+  std::vector<NcclCommunicator*> all = messages_->communicators();
+  all.push_back(&comm_);
+  NcclCommunicator::end(all, is_idle);
 }
 
 /// Until NCCL has done on the host what it was asked for.
 void NcclCollectives::settle(const std::string& what) {
-  const auto deadline = Clock::now() + options_.timeout;
-  ncclResult_t state = ncclInProgress;
-  while (true) {
-    check(nccl_.comm_async_error(comm_, &state), what);
-    check(state, what);
-    if (state == ncclSuccess) return;
-    require<CommError>(Clock::now() < deadline, "rank ", options_.rank, ": ", what,
-                       " gave up after ", std::chrono::duration<double>(options_.timeout).count(),
+  const auto deadline = Clock::now() + timeout_;
+  while (!comm_.is_settled(what)) {
+    if (watchdog_ != nullptr) watchdog_->failure()->check();
+    require<CommError>(Clock::now() < deadline, "rank ", rank_, ": ", what, " gave up after ",
+                       std::chrono::duration<double>(timeout_).count(),
                        " s of waiting for the other ranks");
     std::this_thread::yield();
   }
@@ -240,61 +207,95 @@ void NcclCollectives::settle(const std::string& what) {
 /// body(), which puts a collective into stream_, between an event of the current stream and one of
 /// the collective's own (Note [The stream of a collective]).
 template <class Body>
-Work NcclCollectives::put(std::string what, std::vector<Tensor> tensors, Body body) {
+Work NcclCollectives::put(DeviceCall call, std::vector<Tensor> tensors, Body body) {
   watchdog_->failure()->check();
-  const int device = options_.device.index;
+  const int device = device_.index;
   const cuda::DeviceGuard guard(device);
-  const cuda::Event ready(device);
+  const cuda::Event ready(device), begun(device, /*with_time=*/true),
+      done(device, /*with_time=*/true);
   ready.record(cuda::current_stream(device));
   ready.block(stream_);
+  begun.record(stream_);
   try {
-    std::lock_guard lock(mutex_);
-    require<CommError>(comm_ != nullptr, "rank ", options_.rank, ": ", what,
-                       ": the communicator has been aborted");
+    std::lock_guard lock(comm_.mutex);
+    comm_.get(call.title);
     body();
-    settle(what);
+    settle(call.title);
   } catch (const std::exception& e) {
     watchdog_->give_up(e.what());  // the ranks are out of step: nothing can follow
+    if (call.signature.name[0] != 0)
+      recorder_->finished(recorder_->issued(call.signature, call.about), false);
     throw;
   }
-  const cuda::Event done(device);
   done.record(stream_);
-  auto work = std::make_shared<StreamWork>(what, std::move(tensors), done, watchdog_->failure());
+  auto work = std::make_shared<StreamWork>(call.title, std::move(tensors), begun, done,
+                                           watchdog_->failure());
   // What is captured into a graph runs later, and nobody can ask about it.
-  if (cuda::is_capturing()) {
+  if (cuda::is_capturing())
     cuda::keep_with_capture(shared_from_this());
-  } else {
-    watchdog_->watch(what, [work] {
-      if (!work->test()) return false;
-      work->release();
-      return true;
-    });
-  }
+  else
+    look_after(std::move(call), work);
   return Work(work);
 }
 
-void NcclCollectives::watch(std::string what) {
-  watchdog_->failure()->check();
-  const cuda::Event done(options_.device.index);
-  done.record(cuda::current_stream(options_.device.index));
-  watchdog_->watch(std::move(what), [done] { return done.is_done(); });
+/// Hands a collective to the watchdog, which says what becomes of it to the flight recorder, too.
+void NcclCollectives::look_after(DeviceCall call, std::shared_ptr<StreamWork> work) {
+  struct Recorded {
+    std::shared_ptr<FlightRecorder> all;
+    std::uint64_t number;
+    bool has_begun = false;
+  };
+  auto record = std::make_shared<Recorded>();
+  if (call.signature.name[0] != 0)
+    *record = {recorder_, recorder_->issued(call.signature, call.about)};
+  auto is_over = [work, record, clock = clock_] {
+    const bool is_done = work->test();
+    if (record->all != nullptr && !record->has_begun && (is_done || work->begun().is_done())) {
+      record->has_begun = true;
+      record->all->started(record->number, clock->time_of(work->begun()));
+    }
+    if (!is_done) return false;
+    if (record->all != nullptr)
+      record->all->finished(record->number, true, clock->time_of(work->done()));
+    work->release();
+    return true;
+  };
+  watchdog_->watch(std::move(call.title), std::move(is_over), [record] {
+    if (record->all != nullptr) record->all->finished(record->number, false);
+  });
 }
 
-Work NcclCollectives::all_reduce(std::string what, const Tensor& x, ReduceOp op,
+// A replayed graph: one record, of which only the end is known.
+void NcclCollectives::watch(std::string what) {
+  watchdog_->failure()->check();
+  const cuda::Event done(device_.index, /*with_time=*/true);
+  done.record(cuda::current_stream(device_.index));
+  const std::uint64_t record = recorder_->issued(Signature("graph", replays_++), what, true);
+  watchdog_->watch(
+      std::move(what),
+      [done, record, all = recorder_, clock = clock_] {
+        if (!done.is_done()) return false;
+        all->finished(record, true, clock->time_of(done));
+        return true;
+      },
+      [record, all = recorder_] { all->finished(record, false); });
+}
+
+Work NcclCollectives::all_reduce(DeviceCall call, const Tensor& x, ReduceOp op,
                                  AllReduce algorithm) {
-  return put(what, {x}, [&] {
+  return put(call, {x}, [&] {
     if (algorithm != AllReduce::ring && has_op(op, x.dtype())) {
       check(nccl_.all_reduce(x.data_ptr(), x.data_ptr(), count(x), nccl_data_type(x.dtype()),
-                             reduction(op, x.dtype()), comm_, stream_.get()),
-            what);
+                             reduction(op, x.dtype()), handle(), stream_.get()),
+            call.title);
       return;
     }
     // A segment at a time, one message each way: the links of GPUs need no smaller chunks, and each
     // message is a kernel.
-    RingOptions ring = options_.ring;
+    RingOptions ring = ring_;
     ring.chunks_per_segment = 1;
     ring.window = 1;
-    const std::int64_t segment = (x.numel() + options_.world_size - 1) / options_.world_size;
+    const std::int64_t segment = (x.numel() + world_size_ - 1) / world_size_;
     ring.chunk_bytes = static_cast<std::size_t>(segment * size_of(x.dtype()));
     auto operation =
         ring_all_reduce(*transport_, *scratch_, x.data_ptr(), x.numel(), x.dtype(), op, ring);
@@ -303,37 +304,37 @@ Work NcclCollectives::all_reduce(std::string what, const Tensor& x, ReduceOp op,
   });
 }
 
-Work NcclCollectives::broadcast(std::string what, const Tensor& x, int root) {
-  return put(what, {x}, [&] {
+Work NcclCollectives::broadcast(DeviceCall call, const Tensor& x, int root) {
+  return put(call, {x}, [&] {
     check(nccl_.broadcast(x.data_ptr(), x.data_ptr(), static_cast<std::size_t>(x.nbytes()),
-                          ncclUint8, root, comm_, stream_.get()),
-          what);
+                          ncclUint8, root, handle(), stream_.get()),
+          call.title);
   });
 }
 
-Work NcclCollectives::reduce(std::string what, const Tensor& x, int root, ReduceOp op) {
-  require_op(what, op, x.dtype());
-  return put(what, {x}, [&] {
+Work NcclCollectives::reduce(DeviceCall call, const Tensor& x, int root, ReduceOp op) {
+  require_op(call.title, op, x.dtype());
+  return put(call, {x}, [&] {
     check(nccl_.reduce(x.data_ptr(), x.data_ptr(), count(x), nccl_data_type(x.dtype()),
-                       reduction(op, x.dtype()), root, comm_, stream_.get()),
-          what);
+                       reduction(op, x.dtype()), root, handle(), stream_.get()),
+          call.title);
   });
 }
 
-Work NcclCollectives::exchange(std::string what, const Tensors& from, const Tensors& to) {
+Work NcclCollectives::exchange(DeviceCall call, const Tensors& from, const Tensors& to) {
   std::vector<Tensor> used;
   for (const Tensors* list : {&from, &to}) {
     for (const Tensor& x : *list) {
       if (x.defined()) used.push_back(x);
     }
   }
-  return put(what, used, [&] {
-    const auto me = static_cast<std::size_t>(options_.rank);
+  return put(call, used, [&] {
+    const auto me = static_cast<std::size_t>(rank_);
     if (from[me].defined() && from[me].numel() > 0) {
       const cuda::StreamGuard guard(stream_);
       copy_elements(to[me], from[me]);
     }
-    check(nccl_.group_start(), what);
+    check(nccl_.group_start(), call.title);
     // The group is ended whatever happens in it (nccl_transport.cpp).
     ncclResult_t status = ncclSuccess;
     auto note = [&](ncclResult_t posted) {
@@ -343,49 +344,41 @@ Work NcclCollectives::exchange(std::string what, const Tensors& from, const Tens
       const int peer = static_cast<int>(r);
       if (r == me) continue;
       if (to[r].defined() && to[r].numel() > 0)
-        note(nccl_.send(to[r].data_ptr(), bytes_of(to[r]), ncclUint8, peer, comm_, stream_.get()));
+        note(nccl_.send(to[r].data_ptr(), bytes_of(to[r]), ncclUint8, peer, handle(),
+                        stream_.get()));
       if (from[r].defined() && from[r].numel() > 0)
-        note(nccl_.recv(from[r].data_ptr(), bytes_of(from[r]), ncclUint8, peer, comm_,
+        note(nccl_.recv(from[r].data_ptr(), bytes_of(from[r]), ncclUint8, peer, handle(),
                         stream_.get()));
     }
     const ncclResult_t ended = nccl_.group_end();
-    check(status, what);
-    check(ended, what);
+    check(status, call.title);
+    check(ended, call.title);
   });
 }
 
-Work NcclCollectives::all_gather(std::string what, const Tensor& out, const Tensor& x) {
-  return put(what, {out, x}, [&] {
+Work NcclCollectives::all_gather(DeviceCall call, const Tensor& out, const Tensor& x) {
+  return put(call, {out, x}, [&] {
     check(nccl_.all_gather(x.data_ptr(), out.data_ptr(), static_cast<std::size_t>(x.nbytes()),
-                           ncclUint8, comm_, stream_.get()),
-          what);
+                           ncclUint8, handle(), stream_.get()),
+          call.title);
   });
 }
 
-Work NcclCollectives::reduce_scatter(std::string what, const Tensor& out, const Tensor& x,
+Work NcclCollectives::reduce_scatter(DeviceCall call, const Tensor& out, const Tensor& x,
                                      ReduceOp op) {
-  require_op(what, op, x.dtype());
-  return put(what, {out, x}, [&] {
+  require_op(call.title, op, x.dtype());
+  return put(call, {out, x}, [&] {
     check(nccl_.reduce_scatter(x.data_ptr(), out.data_ptr(), count(out), nccl_data_type(x.dtype()),
-                               reduction(op, x.dtype()), comm_, stream_.get()),
-          what);
+                               reduction(op, x.dtype()), handle(), stream_.get()),
+          call.title);
   });
 }
 
-Work NcclCollectives::send(std::string what, const Tensor& x, int peer, int) {
-  return put(what, {x}, [&] {
-    check(nccl_.send(x.data_ptr(), static_cast<std::size_t>(x.nbytes()), ncclUint8, peer, comm_,
-                     stream_.get()),
-          what);
-  });
+Work NcclCollectives::send(DeviceCall call, const Tensor& x, int peer, int tag) {
+  return messages_->send(std::move(call.title), x, peer, tag);
 }
-
-Work NcclCollectives::recv(std::string what, const Tensor& x, int peer, int) {
-  return put(what, {x}, [&] {
-    check(nccl_.recv(x.data_ptr(), static_cast<std::size_t>(x.nbytes()), ncclUint8, peer, comm_,
-                     stream_.get()),
-          what);
-  });
+Work NcclCollectives::recv(DeviceCall call, const Tensor& x, int peer, int tag) {
+  return messages_->recv(std::move(call.title), x, peer, tag);
 }
 
 }  // namespace rondo::dist

@@ -14,66 +14,70 @@
 // come: memory that is given back earlier could be handed out to the current stream while the
 // collective still uses it.
 //
-// Communicators are non-blocking: no call of NCCL's keeps the host, all are polled with a deadline,
-// and a Watchdog aborts the communicator when a collective does not end.
+// NCCL is polled with a deadline, and a Watchdog aborts the communicator when a collective does not
+// end. Messages go their own way, beside the collectives: nccl_messages.h.
 
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "dist/device_collectives.h"
+#include "dist/nccl/device_clock.h"
 #include "dist/nccl/nccl_api.h"
+#include "dist/nccl/nccl_communicator.h"
+#include "dist/nccl/nccl_messages.h"
 #include "dist/nccl/watchdog.h"
 #include "tensor/cuda/stream.h"
 
 namespace rondo::dist {
 
+class StreamWork;
+
 class NcclCollectives final : public DeviceCollectives,
                               public std::enable_shared_from_this<NcclCollectives> {
  public:
-  struct Options {
-    int rank, world_size;
-    Device device;
-    ncclUniqueId id;  // the same on all ranks
-    std::chrono::nanoseconds timeout;
-    RingOptions ring = {};
-  };
-  /// Collective. Throws CommError when the ranks do not come together in time.
-  explicit NcclCollectives(const Options& options);
+  /// `id`: the same on all ranks. Collective; `comm` must outlive every call. Throws CommError when
+  /// the ranks do not come together in time.
+  NcclCollectives(Communicator& comm, Device device, const ncclUniqueId& id);
   ~NcclCollectives() override;
 
-  Device device() const override { return options_.device; }
+  Device device() const override { return device_; }
   const char* name() const override { return "nccl"; }
-  Work all_reduce(std::string what, const Tensor& x, ReduceOp op, AllReduce algorithm) override;
-  Work broadcast(std::string what, const Tensor& x, int root) override;
-  Work reduce(std::string what, const Tensor& x, int root, ReduceOp op) override;
-  Work all_gather(std::string what, const Tensor& out, const Tensor& x) override;
-  Work reduce_scatter(std::string what, const Tensor& out, const Tensor& x, ReduceOp op) override;
-  Work exchange(std::string what, const Tensors& from, const Tensors& to) override;
-  /// NCCL knows no tags: messages between two ranks arrive in the order in which they were sent.
-  Work send(std::string what, const Tensor& x, int peer, int tag) override;
-  Work recv(std::string what, const Tensor& x, int peer, int tag) override;
+  Work all_reduce(DeviceCall call, const Tensor& x, ReduceOp op, AllReduce algorithm) override;
+  Work broadcast(DeviceCall call, const Tensor& x, int root) override;
+  Work reduce(DeviceCall call, const Tensor& x, int root, ReduceOp op) override;
+  Work all_gather(DeviceCall call, const Tensor& out, const Tensor& x) override;
+  Work reduce_scatter(DeviceCall call, const Tensor& out, const Tensor& x, ReduceOp op) override;
+  Work exchange(DeviceCall call, const Tensors& from, const Tensors& to) override;
+  Work send(DeviceCall call, const Tensor& x, int peer, int tag) override;
+  Work recv(DeviceCall call, const Tensor& x, int peer, int tag) override;
   void watch(std::string what) override;
+  void give_up(std::string why) override { watchdog_->give_up(std::move(why)); }
 
   const cuda::Stream& stream() const { return stream_; }
 
  private:
   template <class Body>
-  Work put(std::string what, std::vector<Tensor> tensors, Body body);
-  void check(ncclResult_t status, const std::string& what);
+  Work put(DeviceCall call, std::vector<Tensor> tensors, Body body);
+  void look_after(DeviceCall call, std::shared_ptr<StreamWork> work);
+  void check(ncclResult_t status, const std::string& what) { comm_.check(status, what); }
   void settle(const std::string& what);
-  void abort();
-  std::string describe(ncclResult_t status) const;
+  ncclComm_t handle() const { return comm_.get("NCCL"); }  // inside put
 
-  Options options_;
+  int rank_, world_size_;
+  Device device_;
+  std::chrono::nanoseconds timeout_;
+  RingOptions ring_;
+  std::shared_ptr<FlightRecorder> recorder_;
   const Nccl& nccl_;
-  std::mutex mutex_;  // of comm_: the watchdog may take it away
-  ncclComm_t comm_ = nullptr;
+  NcclCommunicator comm_;
   cuda::Stream stream_;
+  std::shared_ptr<DeviceClock> clock_;    // the watchdog's
   std::unique_ptr<Transport> transport_;  // for the ring
   std::unique_ptr<Scratch> scratch_;
   std::unique_ptr<Watchdog> watchdog_;
+  std::unique_ptr<NcclMessages> messages_;
+  std::uint64_t replays_ = 0;
 };
 
 /// NCCL's name of a dtype; booleans are bytes to it.

@@ -27,11 +27,12 @@ void Watchdog::stop() {
   gone.swap(watched_);
 }
 
-void Watchdog::watch(std::string name, std::function<bool()> is_done) {
+void Watchdog::watch(std::string name, std::function<bool()> is_done,
+                     std::function<void()> has_failed) {
   {
     std::lock_guard lock(mutex_);
     if (watched_.empty()) head_since_ = Clock::now();
-    watched_.push_back({std::move(name), std::move(is_done)});
+    watched_.push_back({std::move(name), std::move(is_done), std::move(has_failed)});
   }
   changed_.notify_all();
 }
@@ -113,10 +114,13 @@ void Watchdog::give_up(std::string why) {
 }
 
 void Watchdog::fail(std::string why) {
+  std::function<void()> has_failed;
   {
     std::lock_guard lock(mutex_);
     failed_ = true;
+    if (!watched_.empty()) has_failed = watched_.front().has_failed;
   }
+  if (has_failed) has_failed();
   failure_->set(concat("rank ", options_.rank, ": ", why));
   options_.abort();
 }

@@ -45,8 +45,9 @@ class Watchdog {
   Watchdog& operator=(const Watchdog&) = delete;
 
   /// From now on waits for `is_done`, after all that was handed over before; then drops it, and
-  /// what it holds.
-  void watch(std::string name, std::function<bool()> is_done);
+  /// what it holds. `has_failed` is called when it was what failed.
+  void watch(std::string name, std::function<bool()> is_done,
+             std::function<void()> has_failed = {});
   /// Has the communicator aborted, by this object's thread: NCCL's abort lasts as long as a graph
   /// that uses the communicator, which may be the caller's. From now on failure() says why.
   void give_up(std::string why);
@@ -62,6 +63,7 @@ class Watchdog {
   struct Watched {
     std::string name;
     std::function<bool()> is_done;
+    std::function<void()> has_failed;
   };
   void run();
   void look();

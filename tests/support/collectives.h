@@ -319,15 +319,16 @@ inline void check_gather_and_scatter(dist::Communicator& comm, Device device = D
 }
 
 /// Everyone sends to everyone, both ways at once, with blocking and asynchronous calls.
-inline void check_messages(dist::Communicator& comm) {
+inline void check_messages(dist::Communicator& comm, Device device = Device::cpu()) {
   int n = comm.world_size(), r = comm.rank();
   std::vector<dist::Work> works;
   std::vector<Tensor> received;
   for (int peer = 0; peer < n; ++peer) {
     if (peer == r) continue;
-    Tensor mine = filled(f32, 70001, [&](auto i) { return value_at(r, i) + peer; });
+    Tensor mine = filled(
+        f32, 70001, [&](auto i) { return value_at(r, i) + peer; }, device);
     works.push_back(comm.send_async(mine, peer, 7));
-    received.push_back(Tensor::empty({70001}));
+    received.push_back(Tensor::empty({70001}, {.device = device}));
     works.push_back(comm.recv_async(received.back(), peer, 7));
   }
   for (auto& work : works) work.wait();
@@ -338,20 +339,20 @@ inline void check_messages(dist::Communicator& comm) {
         received[at++], [&](auto i) { return value_at(peer, i) + r; }, "recv");
   }
   if (n > 1 && r < 2) {
-    Tensor x = full({3}, r);
+    Tensor x = full({3}, r, {.device = device});
     if (r == 0) comm.send(x, 1);
     if (r == 1) comm.recv(x, 0);
     expect_elements(
         x, [](auto) { return 0.0; }, "blocking recv");
   }
   if (n > 1 && r < 2) {  // nothing to send is a message, too
-    Tensor none = zeros({0});
+    Tensor none = zeros({0}, {.device = device});
     if (r == 0) comm.send(none, 1);
     if (r == 1) comm.recv(none, 0);
   }
   comm.barrier();
-  EXPECT_THROW(comm.send(zeros({1}), n), CommError);
-  EXPECT_THROW(comm.send(zeros({1}), r), CommError);
+  EXPECT_THROW(comm.send(zeros({1}, {.device = device}), n), CommError);
+  EXPECT_THROW(comm.send(zeros({1}, {.device = device}), r), CommError);
 }
 
 /// Many collectives in flight come out in the order in which they were issued.

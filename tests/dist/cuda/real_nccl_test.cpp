@@ -1,6 +1,6 @@
-// The real NCCL on the GPUs that this machine has: a rank (a thread) on each, or, with NCCL 2.30 and
-// NCCL_MULTI_RANK_GPU_ENABLE=1, two ranks on one card; else one rank alone, which still goes through
-// the library's start, its collectives, a captured graph and its end.
+// The real NCCL on the GPUs that this machine has: a rank (a thread) on each, or, with NCCL 2.30
+// and NCCL_MULTI_RANK_GPU_ENABLE=1, two ranks on one card; else one rank alone, which still goes
+// through the library's start, its collectives, a captured graph and its end.
 
 #include <gtest/gtest.h>
 
@@ -40,12 +40,7 @@ class RealNccl : public ::testing::Test {
     test::on_ranks(ranks_, [&](std::shared_ptr<Communicator> comm) {
       const Device device = Device::cuda(comm->rank() % cuda::device_count());
       const std::string id = comm->broadcast_bytes(comm->rank() == 0 ? nccl_unique_id() : "");
-      comm->attach(std::make_shared<NcclCollectives>(
-          NcclCollectives::Options{.rank = comm->rank(),
-                                   .world_size = comm->world_size(),
-                                   .device = device,
-                                   .id = nccl_unique_id(id),
-                                   .timeout = std::chrono::seconds(60)}));
+      comm->attach(std::make_shared<NcclCollectives>(*comm, device, nccl_unique_id(id)));
       f(comm, device);
       cuda::synchronize(device.index);
       comm->barrier();
@@ -56,7 +51,7 @@ class RealNccl : public ::testing::Test {
 
 /// A world of one asks nobody; this goes to NCCL all the same.
 void all_reduce(Communicator& comm, const Tensor& x, AllReduce algorithm) {
-  comm.gpu()->all_reduce("all_reduce", x, ReduceOp::sum, algorithm).wait();
+  comm.gpu()->all_reduce({"all_reduce"}, x, ReduceOp::sum, algorithm).wait();
 }
 
 TEST_F(RealNccl, Collectives) {

@@ -1,0 +1,139 @@
+// How the ranks make sure that they mean the same collective of their GPUs.
+//
+// NCCL compares nothing: ranks that call different things hang, or compute with each other's bytes.
+// So before an exchange (gather, scatter, all_to_all, an all_gather of uneven parts), which is rare
+// and whose parts only the two who exchange them know, every rank tells every other on the host
+// what it means: which collective, its root, where its tensors are, and what goes between the two.
+// NCCL is asked meanwhile, and Work::wait hears of both. CommunicatorOptions::check_collectives has
+// all the others compared as well, by name, operation, dtype, shape and root: for finding out why
+// ranks hang, since it costs each collective a round of messages.
+//
+// Where the ranks do not mean the same, the GPU's work is given up: its kernels would never end.
+
+#include "dist/compared.h"
+
+#include <utility>
+
+#include "dist/communicator.h"
+#include "dist/device_collectives.h"
+#include "dist/message_tags.h"
+#include "tensor/error.h"
+
+namespace rondo::dist {
+namespace {
+
+std::string text_of_contents(const Contents& contents) {
+  if (contents.dtype < 0) return "nothing";
+  return concat(static_cast<DType>(contents.dtype), ' ',
+                Dims(contents.sizes, contents.sizes + contents.dims));
+}
+
+void check_part(int from, int to, const Contents& sent, const Contents& wanted) {
+  require<CommError>(sent == wanted, "rank ", from, " sends ", text_of_contents(sent),
+                     " where rank ", to, " wants ", text_of_contents(wanted));
+}
+
+/// Work that two others make up.
+class BothWorks final : public Pending {
+ public:
+  BothWorks(Work comparison, Work work)
+      : comparison_(std::move(comparison)), work_(std::move(work)) {}
+  bool test() override { return comparison_.test() && work_.test(); }
+  void wait(std::optional<std::chrono::nanoseconds> timeout) override {
+    comparison_.wait(timeout);
+    work_.wait(timeout);
+  }
+  Clock::time_point issued() const override { return work_.issued(); }
+  Clock::time_point started() const override { return work_.started(); }
+  Clock::time_point finished() const override { return work_.finished(); }
+  std::string name() const override { return work_.name(); }
+
+ private:
+  Work comparison_, work_;
+};
+
+}  // namespace
+
+void AllMeant::check(int rank) const {
+  int on_cpu = -1, on_gpu = -1;
+  for (int r = 0; r < std::ssize(theirs); ++r) {
+    const Meant& meant = theirs[static_cast<std::size_t>(r)];
+    require<CommError>(meant.signature.agrees_with(theirs[0].signature), "rank ", r, " calls ",
+                       text_of(meant.signature), " where rank 0 calls ",
+                       text_of(theirs[0].signature));
+    if (meant.where == Meant::cpu) on_cpu = r;
+    if (meant.where == Meant::gpu) on_gpu = r;
+  }
+  require<CommError>(on_cpu < 0 || on_gpu < 0, "rank ", on_cpu, "'s tensors are on the CPU where ",
+                     "rank ", on_gpu, "'s are on its GPU");
+  for (int r = 0; r < std::ssize(theirs); ++r) {
+    const Meant &me = mine[static_cast<std::size_t>(r)], &it = theirs[static_cast<std::size_t>(r)];
+    if (r == rank) continue;
+    check_part(r, rank, it.sent, me.wanted);
+    check_part(rank, r, me.sent, it.wanted);
+  }
+}
+
+Work Communicator::compare(const Signature& signature, std::shared_ptr<AllMeant> all) {
+  const auto n = static_cast<std::size_t>(world_size_), me = static_cast<std::size_t>(rank_);
+  all->theirs.resize(n);
+  all->theirs[me] = all->mine[me];
+  auto parcels = std::make_shared<std::vector<Parcel>>(n);
+  for (std::size_t r = 0; r < n; ++r)
+    (*parcels)[r] = {&all->mine[r], sizeof(Meant), &all->theirs[r], sizeof(Meant), {}, {}, {}};
+  const int tag = static_cast<int>(signature.sequence % tags_of_collectives);
+  const std::string name = title(signature.name, signature.sequence);
+  return start(
+      {.name = name,
+       .begin = [=, this](Scratch&) { return exchange(*transport_, parcels, tag); },
+       .finish =
+           [=, gpu = gpu_, rank = rank_] {
+             try {
+               all->check(rank);
+             } catch (const CommError& e) {
+               gpu->give_up(concat("rank ", rank, ": ", name, " failed: ", e.what()));
+               throw;
+             }
+           },
+       .keep = std::make_shared<std::pair<decltype(all), decltype(parcels)>>(all, parcels)});
+}
+
+Work Communicator::compared(const Signature& signature, const std::function<Work()>& put) {
+  if (!options_.check_collectives || gpu_->is_by_way_of_host()) return put();
+  auto all = std::make_shared<AllMeant>();
+  all->mine.assign(static_cast<std::size_t>(world_size_), {.signature = signature});
+  Work comparison = compare(signature, std::move(all));
+  return Work(std::make_shared<BothWorks>(std::move(comparison), put()));
+}
+
+// A rank that has nothing for anybody, nor wants anything, does not know whether the others'
+// tensors are on the CPU, where it takes part in an exchange, or on GPUs, where NCCL needs only
+// those who have something. Once it has heard them it does.
+Work Communicator::compared_exchange(const Signature& signature, const Tensors& from,
+                                     const Tensors& to, const Tensor& any) {
+  const Meant::Where where = !any.defined()          ? Meant::nowhere
+                             : any.device().is_cpu() ? Meant::cpu
+                                                     : Meant::gpu;
+  auto all = std::make_shared<AllMeant>();
+  for (std::size_t r = 0; r < to.size(); ++r)
+    all->mine.push_back({signature, contents_of(to[r]), contents_of(from[r]), where});
+  if (where == Meant::gpu) {
+    DeviceCall call = next_call(signature);
+    Work comparison = compare(signature, all);
+    return Work(std::make_shared<BothWorks>(std::move(comparison),
+                                            gpu_->exchange(std::move(call), from, to)));
+  }
+  std::string name = title(signature.name);
+  Work comparison = compare(signature, all);
+  Job job = exchange_job(signature.name, from, to, signature.root);
+  job.name = std::move(name);
+  job.tag = -1;  // it has been compared
+  if (where == Meant::nowhere) {
+    job.begin = [all, begin = std::move(job.begin)](Scratch& scratch) {
+      return all->is_on(Meant::cpu) ? begin(scratch) : nullptr;
+    };
+  }
+  return Work(std::make_shared<BothWorks>(std::move(comparison), start(std::move(job))));
+}
+
+}  // namespace rondo::dist
