@@ -223,6 +223,8 @@ Work NcclCollectives::put(DeviceCall call, std::vector<Tensor> tensors, Body bod
     settle(call.title);
   } catch (const std::exception& e) {
     watchdog_->give_up(e.what());  // the ranks are out of step: nothing can follow
+    // It may be in the stream all the same, until the communicator has been aborted.
+    watchdog_->watch(call.title, [kept = tensors] { return kept.empty(); });
     if (call.signature.name[0] != 0)
       recorder_->finished(recorder_->issued(call.signature, call.about), false);
     throw;

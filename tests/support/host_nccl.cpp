@@ -278,6 +278,14 @@ ncclResult_t comm_finalize(ncclComm_t comm) {
 ncclResult_t comm_abort(ncclComm_t comm) {
   Lock lock(mutex());
   of(comm).aborted = true;
+  // Nobody reads its memory from now on.
+  World& world = *of(comm).world;
+  for (auto& [number, meeting] : world.meetings) {
+    if (!meeting.is_over) meeting.calls.erase(of(comm).rank);
+  }
+  for (auto& [ranks, parcels] : world.mail) {
+    if (ranks.first == of(comm).rank) parcels.clear();
+  }
   return ncclSuccess;
 }
 
