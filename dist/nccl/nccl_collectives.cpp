@@ -222,9 +222,10 @@ Work NcclCollectives::put(DeviceCall call, std::vector<Tensor> tensors, Body bod
     body();
     settle(call.title);
   } catch (const std::exception& e) {
-    watchdog_->give_up(e.what());  // the ranks are out of step: nothing can follow
     // It may be in the stream all the same, until the communicator has been aborted.
     watchdog_->watch(call.title, [kept = tensors] { return kept.empty(); });
+    watchdog_->failure()->check();  // whoever has given up meanwhile knows better why
+    watchdog_->give_up(e.what());   // the ranks are out of step: nothing can follow
     if (call.signature.name[0] != 0)
       recorder_->finished(recorder_->issued(call.signature, call.about), false);
     throw;

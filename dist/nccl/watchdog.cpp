@@ -1,6 +1,7 @@
 #include "dist/nccl/watchdog.h"
 
 #include <utility>
+#include <vector>
 
 #include "dist/transport.h"
 #include "tensor/cuda/runtime.h"
@@ -13,6 +14,15 @@ constexpr auto between_looks = std::chrono::milliseconds(20);
 
 }  // namespace
 
+// What was given up may lie in a stream still, behind who knows what, and be done yet. So its
+// tensors are never given back; the world is ending anyway.
+void Watchdog::keep_for_ever(std::deque<Watched> watched) {
+  static std::mutex mutex;
+  static auto* memory = new std::vector<std::deque<Watched>>;
+  std::lock_guard lock(mutex);
+  memory->push_back(std::move(watched));
+}
+
 Watchdog::Watchdog(Options options) : options_(std::move(options)), thread_([this] { run(); }) {}
 
 void Watchdog::stop() {
@@ -22,9 +32,8 @@ void Watchdog::stop() {
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
-  std::deque<Watched> gone;
   std::lock_guard lock(mutex_);
-  gone.swap(watched_);
+  if (!watched_.empty()) keep_for_ever(std::exchange(watched_, {}));
 }
 
 void Watchdog::watch(std::string name, std::function<bool()> is_done,
@@ -44,7 +53,7 @@ void Failure::check() const {
 
 void Failure::set(std::string what) {
   std::lock_guard lock(mutex_);
-  what_ = std::move(what);
+  if (what_.empty()) what_ = std::move(what);  // what follows from it is no news
 }
 
 bool Watchdog::is_idle() const {

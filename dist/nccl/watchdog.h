@@ -53,7 +53,7 @@ class Watchdog {
   void give_up(std::string why);
   /// Where it says that the communicator has been aborted, and why.
   std::shared_ptr<const Failure> failure() const { return failure_; }
-  /// Looks no more, and drops what it holds.
+  /// Looks no more. What is not done then is kept for ever.
   void stop();
   /// Whether all that was handed over is done.
   bool is_idle() const;
@@ -65,6 +65,7 @@ class Watchdog {
     std::function<bool()> is_done;
     std::function<void()> has_failed;
   };
+  static void keep_for_ever(std::deque<Watched> watched);
   void run();
   void look();
   void fail(std::string why);
