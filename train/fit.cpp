@@ -75,7 +75,7 @@ class Run {
       // Asked over the ranks' own communicator, they would wait for the average under way.
       if (options_.averaging.async) questions_ = comm_->duplicate();
     }
-    if (!options_.trace.empty()) trace_.emplace(*comm_);
+    if (!options_.trace.empty()) trace_.emplace(*comm_, options_.trace);
     if (options_.amp == f16) scaler_.emplace(device_);
     require(
         !scaler_ || !ddp_ || !state_.state_per_rank, "fit: ", options_.comm_hook,

@@ -77,8 +77,8 @@ struct FitOptions {
   /// TensorBoard reads (io/summary_writer.h); empty: none.
   std::filesystem::path tensorboard = {};
 
-  /// Where the time went, on all ranks, as a file for chrome://tracing (train/trace.h); empty:
-  /// none.
+  /// Where the time went, on all ranks, as a file for chrome://tracing (train/trace.h), of a run
+  /// that fails a file a rank; empty: none.
   std::filesystem::path trace = {};
 
   /// So many steps are profiled on rank 0, after a few to warm up (train/profiled_steps.h); 0:

@@ -1,6 +1,9 @@
 #include "train/trace.h"
 
 #include <algorithm>
+#include <map>
+#include <thread>
+#include <utility>
 
 #include "dist/host.h"
 #include "tensor/creation.h"
@@ -43,12 +46,26 @@ Nanoseconds offset_to_rank_0(dist::Communicator& comm) {
 
 }  // namespace
 
-Trace::Trace(dist::Communicator& comm) : comm_(comm) {
+Trace::Trace(dist::Communicator& comm, std::filesystem::path if_it_fails)
+    : comm_(comm), if_it_fails_(std::move(if_it_fails)) {
   // On one machine there is one clock.
   if (!comm.shares_memory()) offset_ = offset_to_rank_0(comm);
   comm.recorder()->set_capacity(most_spans);
   comm.barrier();
   start_ = Clock::now();
+}
+
+Trace::~Trace() {
+  if (if_it_fails_.empty() || std::uncaught_exceptions() <= exceptions_) return;
+  try {
+    std::filesystem::path path = if_it_fails_;
+    path.replace_extension(concat(".rank", comm_.rank(), if_it_fails_.extension().string()));
+    ChromeTraceFile file(path);
+    file.add(events(true));
+    file.commit();
+  } catch (const std::exception&) {
+    // What has failed is what the user should read about now.
+  }
 }
 
 void Trace::add(const char* name, Clock::time_point begin, Clock::time_point end) {
@@ -57,7 +74,7 @@ void Trace::add(const char* name, Clock::time_point begin, Clock::time_point end
 }
 
 /// This rank's, by rank 0's clock, whatever that counts from.
-std::string Trace::events() const {
+std::string Trace::events(bool with_unfinished) const {
   // From where both lanes are whole.
   const auto records = comm_.recorder()->records();
   Clock::time_point first = start_;
@@ -73,21 +90,41 @@ std::string Trace::events() const {
   trace.name_process(comm_.rank(), concat("rank ", comm_.rank(), " on ", dist::host_name()));
   trace.name_thread(comm_.rank(), 0, "computing and waiting");
   trace.name_thread(comm_.rank(), 1, "collectives");
+  std::map<std::string, int> lanes = {{"", 1}};
   for (const Recorded& span : spans_)
     complete(span.name, std::string_view(span.name).starts_with("wait") ? "waiting" : "compute", 0,
              span.begin, span.end);
+  static constexpr const char* states[] = {" (not begun)", " (not over)", "", " (failed)"};
+  const auto end = Clock::now();
   for (const dist::FlightRecord& record : records) {
-    if (record.state != dist::FlightRecord::done) continue;
+    if (record.state != dist::FlightRecord::done && !with_unfinished) continue;
+    const auto [lane, is_new] = lanes.try_emplace(record.group, static_cast<int>(lanes.size()) + 1);
+    if (is_new)
+      trace.name_thread(comm_.rank(), lane->second, concat("collectives of group ", record.group));
     const auto begun = record.started != Clock::time_point() ? record.started : record.issued;
-    complete(record.about.empty() ? text_of(record.signature)
-                                  : concat(record.signature.name, " of ", record.about),
-             "communication", 1, begun, record.finished);
+    const std::string name = record.about.empty()
+                                 ? text_of(record.signature)
+                                 : concat(record.signature.name, " of ", record.about);
+    complete(name + states[record.state], "communication", lane->second, begun,
+             record.finished != Clock::time_point() ? record.finished : end);
   }
   return trace.events();
 }
 
+/// The host hears of a GPU's last ones a little later.
+void Trace::wait_for_collectives() const {
+  const auto is_over = [](const dist::FlightRecord& record) {
+    return record.state >= dist::FlightRecord::done;
+  };
+  const auto deadline = Clock::now() + std::chrono::milliseconds(200);
+  while (!std::ranges::all_of(comm_.recorder()->records(), is_over) && Clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
 void Trace::write(const std::filesystem::path& path) {
-  const std::string mine = events();
+  if_it_fails_.clear();
+  wait_for_collectives();
+  const std::string mine = events(false);
   const std::vector<std::string> sizes = comm_.all_gather_bytes(std::to_string(mine.size()));
   // One rank's at a time, and on rank 0 alone: they may be large.
   auto text_of_rank = [&](int rank) {

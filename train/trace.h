@@ -9,16 +9,18 @@
 //   }
 //   trace.write("trace.json");
 //
-// Each rank is a process with two lanes: what it computes and waits for, and its collectives, from
-// when they began until they were over, named by the bucket of gradients that they carried. Overlap
-// is what lies above each other. Ranks on several machines have clocks of their own; they are put
-// on rank 0's by the shortest of several round trips.
+// Each rank is a process whose lanes are: what it computes and waits for; its collectives, from
+// when they began until they were over, named by the bucket of gradients that they carried; and
+// those of each group. Overlap is what lies above each other. Ranks on several machines have clocks
+// of their own; they are put on rank 0's by the shortest of several round trips.
 //
-// On a GPU spans are what the host did, which is mostly to put work into queues. Which ops a span's
+// On a GPU spans are what the host did, which is mostly to put work into queues; collectives are
+// where the GPU's own clock says that they were, a captured graph as a whole. Which ops a span's
 // time goes to: train/profiler.h.
 
 #include <chrono>
 #include <deque>
+#include <exception>
 #include <filesystem>
 #include <string>
 
@@ -30,8 +32,14 @@ class Trace {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Keeps the communicator's collectives from here on. It must outlive this.
-  explicit Trace(dist::Communicator& comm);
+  /// Keeps the communicator's collectives from here on. It must outlive this. Where an exception
+  /// ends this object before `write`, every rank that hears of it writes what it has kept itself,
+  /// with what it had not come to the end of, to `if_it_fails` with its rank in the name:
+  /// trace.rank1.json; empty: nowhere.
+  explicit Trace(dist::Communicator& comm, std::filesystem::path if_it_fails = {});
+  ~Trace();
+  Trace(const Trace&) = delete;
+  Trace& operator=(const Trace&) = delete;
 
   /// From its construction to its end; null: nothing.
   class Span {
@@ -65,12 +73,15 @@ class Trace {
     const char* name;
     Clock::time_point begin, end;
   };
-  std::string events() const;
+  std::string events(bool with_unfinished) const;
+  void wait_for_collectives() const;
 
   dist::Communicator& comm_;
   Clock::time_point start_;
   std::chrono::nanoseconds offset_{0};  // to be added for rank 0's clock
   std::deque<Recorded> spans_;
+  std::filesystem::path if_it_fails_;
+  int exceptions_ = std::uncaught_exceptions();  // under way already
 };
 
 }  // namespace rondo::train

@@ -73,6 +73,20 @@ TEST(FlightRecorder, ADeadlineNamesTheBucket) {
   }
 }
 
+TEST(FlightRecorder, GroupsAreAmongThem) {
+  test::on_ranks(2, [](std::shared_ptr<Communicator> comm) {
+    const auto group = comm->new_group({1, 0});
+    comm->all_reduce(ones({4}));
+    group->all_reduce(ones({5}));
+    const auto last = comm->recorder()->records().back();
+    EXPECT_EQ(text_of(last.signature), "all_reduce 0 (sum, f32 [5])");
+    EXPECT_EQ(last.group, "{1, 0}");
+    EXPECT_EQ(group->recorder()->records().size(), 1U);
+    EXPECT_THAT(comm->recorder()->text(),
+                HasSubstr("all_reduce 0 (sum, f32 [5]) of group {1, 0}: issued "));
+  });
+}
+
 TEST(FlightRecorder, RecordsEveryCollective) {
   for (const auto& run : {test::on_ranks, test::on_ranks_sharing_memory}) {
     run(2,

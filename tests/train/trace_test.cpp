@@ -81,6 +81,64 @@ TEST_P(TraceTest, HasEveryStepOfEveryRank) {
 }
 INSTANTIATE_TEST_SUITE_P(Ranks, TraceTest, ::testing::Bool());
 
+TEST(Trace, GroupsHaveLanesOfTheirOwn) {
+  const std::filesystem::path path =
+      ::testing::TempDir() + "rondo_trace_of_groups_" + std::to_string(getpid()) + ".json";
+  test::on_ranks(3, [&](std::shared_ptr<dist::Communicator> comm) {
+    Trace trace(*comm, path);
+    const auto group = comm->new_group({0, 2});
+    if (group != nullptr) group->all_reduce(ones({4}));
+    trace.write(path);
+  });
+  std::ifstream in(path);
+  const Json all = Json::parse(in);
+  std::map<int, std::set<std::string>> on_lane_2;
+  for (const Json& event : all.at("traceEvents")) {
+    if (event.at("tid") != 2) continue;
+    const std::string name = event.at("ph") == "M" ? event.at("args").at("name") : event.at("name");
+    on_lane_2[event.at("pid")].insert(name);
+  }
+  const std::set<std::string> wanted = {"collectives of group {0, 2}",
+                                        "all_reduce 0 (sum, f32 [4])"};
+  EXPECT_EQ(on_lane_2[0], wanted);
+  EXPECT_EQ(on_lane_2[2], wanted);
+  EXPECT_TRUE(on_lane_2[1].empty());
+  std::filesystem::remove(path);
+}
+
+TEST(Trace, OfARunThatFailsEveryRankWritesItsOwn) {
+  const std::filesystem::path folder =
+      ::testing::TempDir() + "rondo_trace_of_failure_" + std::to_string(getpid());
+  std::filesystem::create_directories(folder);
+  EXPECT_THROW(test::on_ranks(2,
+                              [&](std::shared_ptr<dist::Communicator> comm) {
+                                Trace trace(*comm, folder / "trace.json");
+                                { const Trace::Span span(&trace, "forward"); }
+                                comm->all_reduce(ones({4}));
+                                const Tensor late = ones({5});
+                                if (comm->rank() == 0) comm->all_reduce_async(late).wait();
+                                throw Error("the run has failed");
+                              },
+                              {.timeout = std::chrono::milliseconds(300)}),
+               Error);
+  EXPECT_FALSE(std::filesystem::exists(folder / "trace.json"));
+  for (int rank : {0, 1}) {
+    std::ifstream in(folder / concat("trace.rank", rank, ".json"));
+    std::string names;
+    const Json all = Json::parse(in);
+    for (const Json& event : all.at("traceEvents")) {
+      EXPECT_EQ(event.at("pid"), rank);
+      names += event.at("name").get<std::string>() + '\n';
+    }
+    EXPECT_THAT(names, ::testing::HasSubstr("forward\n"));
+    EXPECT_THAT(names, ::testing::HasSubstr("(sum, f32 [4])\n"));
+    if (rank == 0) {
+      EXPECT_THAT(names, ::testing::ContainsRegex("\\(sum, f32 \\[5\\].*\\) \\(failed\\)\n"));
+    }
+  }
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Trace, SpansOfNoTraceAreNothing) { const Trace::Span span(nullptr, "forward"); }
 
 TEST(Trace, AFileThatCannotBeWrittenIsAnError) {

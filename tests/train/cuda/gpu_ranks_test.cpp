@@ -2,6 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "dist/device.h"
 #include "dist/nccl/nccl_api.h"
@@ -14,6 +19,7 @@
 #include "tensor/creation.h"
 #include "tensor/cuda.h"
 #include "tensor/cuda/allocator.h"
+#include "train/trace.h"
 
 namespace rondo::train {
 namespace {
@@ -56,7 +62,30 @@ TEST_P(GpuRanks, CapturedWithItsAllReducesIsTheSame) {
   }
 }
 
+using GpuTraces = GpuRanks;
+TEST_P(GpuTraces, ATraceDrawsNcclsCollectives) {
+  const std::filesystem::path path =
+      ::testing::TempDir() + "rondo_trace_of_gpus_" + std::to_string(getpid()) + ".json";
+  test::on_ranks(2, [&](std::shared_ptr<dist::Communicator> comm) {
+    const Device device = dist::use_device(*comm, "cuda");
+    Trace trace(*comm, path);
+    const dist::Communicator::Label label(*comm, "bucket 1 of 1");
+    comm->all_reduce(ones({4}, {.device = device}));
+    cuda::synchronize(device.index);
+    trace.write(path);
+  });
+  std::ifstream in(path);
+  const nlohmann::json all = nlohmann::json::parse(in);
+  std::vector<int> ranks;
+  for (const nlohmann::json& event : all.at("traceEvents")) {
+    if (event.at("name") == "all_reduce of bucket 1 of 1") ranks.push_back(event.at("pid"));
+  }
+  EXPECT_THAT(ranks, ::testing::ElementsAre(0, 1));
+  std::filesystem::remove(path);
+}
+
 INSTANTIATE_TEST_SUITE_P(SgdAndAdam, GpuRanks, ::testing::Values(0, 1));
+INSTANTIATE_TEST_SUITE_P(Trace, GpuTraces, ::testing::Values(0));
 
 // A stream of one's own copies x, which is gone meanwhile: nothing is written over it before.
 TEST(GpuMemory, IsHeldForTheStreamsThatUseIt) {
