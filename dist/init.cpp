@@ -52,19 +52,21 @@ std::shared_ptr<Transport> make_transport(const std::string& backend) {
 
 std::shared_ptr<Communicator> init(const InitOptions& options) {
   const auto side_channel = SideChannelOptions::from_environment();  // wrong anywhere, wrong here
+  std::shared_ptr<FlightRecorder> recorder = world().recorder;
+  if (recorder == nullptr) recorder = std::make_shared<FlightRecorder>();
   set_world({});  // before MPI is told what to do at exit: Note in dist/world.h
   auto transport = make_transport(options.backend);
-  set_world({.transport = transport, .watch = nullptr, .recorder = nullptr});
+  set_world({.transport = transport, .watch = nullptr, .recorder = recorder});
   CommunicatorOptions chosen = options.communicator;
   if (options.tune && !chosen.tune) {
     chosen.tune = true;
     chosen.tuning_file = Tuner::default_file();
   }
-  auto comm = std::make_shared<Communicator>(transport, std::move(chosen));
+  auto comm = std::make_shared<Communicator>(transport, std::move(chosen), recorder);
   if (options.share_memory) comm->share_memory();
   const bool needs_none = comm->world_size() == 1 || comm->shares_memory();
   if (options.side_channel && !needs_none) comm->open_side_channel(side_channel);
-  set_world({.transport = transport, .watch = comm->watch(), .recorder = comm->recorder()});
+  set_world({.transport = transport, .watch = comm->watch(), .recorder = recorder});
   return comm;
 }
 

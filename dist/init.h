@@ -37,7 +37,9 @@ struct InitOptions {
   CommunicatorOptions communicator = {};
 };
 
-/// The world's communicator. Collective: all ranks call it, equally often. Throws CommError.
+/// The world's communicator. Collective: all ranks call it, equally often. Whoever calls it again
+/// gets another communicator of the same ranks, which writes into the same flight recorder; what
+/// dist::run hears of ranks that have ended it then hears from the last one. Throws CommError.
 std::shared_ptr<Communicator> init(const InitOptions& options = {});
 
 /// body(), and its value. An exception that leaves it ends the whole world: it is printed once on

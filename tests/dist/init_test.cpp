@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 
+#include "dist/world.h"
 #include "tensor/creation.h"
 
 namespace rondo::dist {
@@ -44,6 +45,16 @@ TEST_F(InitTest, WithoutALauncherAWorldOfOne) {
   comm->broadcast(x);
   comm->barrier();
   EXPECT_EQ(x.to_vector(), (std::vector<float>{2, 2, 2}));
+}
+
+TEST_F(InitTest, ASecondTimeTheRecordsGoOn) {
+  const auto first = init();
+  const std::size_t before = first->recorder()->records().size();
+  first->barrier();
+  const auto second = init();
+  second->barrier();
+  EXPECT_EQ(world().recorder->records().size(), before + 2);
+  EXPECT_EQ(second->recorder(), world().recorder);
 }
 
 TEST_F(InitTest, SeveralRanksAreNeverAWorldOfOne) {
