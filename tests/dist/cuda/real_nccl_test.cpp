@@ -76,6 +76,8 @@ TEST_F(RealNccl, Collectives) {
     test::check_all_reduce(*comm, AllReduce::nccl, device);
     test::check_broadcast(*comm, device);
     test::check_gather_and_scatter(*comm, device);
+    test::check_exchanges(*comm, device);
+    test::check_messages(*comm, device);
   });
 }
 
