@@ -227,7 +227,7 @@ class Communicator {
   Job exchange_job(const char* what, const Tensors& from, const Tensors& to, int root = -1);
   Work exchange_async(const char* what, const Tensors& from, const Tensors& to, int root = -1);
   // dist/compared.cpp
-  Work compare(const Signature& signature, std::shared_ptr<AllMeant> all);
+  Work compare(const Signature& signature, const std::shared_ptr<AllMeant>& all);
   Work compared(const Signature& signature, const std::function<Work()>& put);
   Work compared_exchange(const Signature& signature, const Tensors& from, const Tensors& to,
                          const Tensor& any);

@@ -74,7 +74,7 @@ void AllMeant::check(int rank) const {
   }
 }
 
-Work Communicator::compare(const Signature& signature, std::shared_ptr<AllMeant> all) {
+Work Communicator::compare(const Signature& signature, const std::shared_ptr<AllMeant>& all) {
   const auto n = static_cast<std::size_t>(world_size_), me = static_cast<std::size_t>(rank_);
   all->theirs.resize(n);
   all->theirs[me] = all->mine[me];
@@ -83,26 +83,26 @@ Work Communicator::compare(const Signature& signature, std::shared_ptr<AllMeant>
     (*parcels)[r] = {&all->mine[r], sizeof(Meant), &all->theirs[r], sizeof(Meant), {}, {}, {}};
   const int tag = static_cast<int>(signature.sequence % tags_of_collectives);
   const std::string name = title(signature.name, signature.sequence);
-  return start(
-      {.name = name,
-       .begin = [=, this](Scratch&) { return exchange(*transport_, parcels, tag); },
-       .finish =
-           [=, gpu = gpu_, rank = rank_] {
-             try {
-               all->check(rank);
-             } catch (const CommError& e) {
-               gpu->give_up(concat("rank ", rank, ": ", name, " failed: ", e.what()));
-               throw;
-             }
-           },
-       .keep = std::make_shared<std::pair<decltype(all), decltype(parcels)>>(all, parcels)});
+  return start({.name = name,
+                .begin = [=, this](Scratch&) { return exchange(*transport_, parcels, tag); },
+                .finish =
+                    [=, gpu = gpu_, rank = rank_] {
+                      try {
+                        all->check(rank);
+                      } catch (const CommError& e) {
+                        gpu->give_up(concat("rank ", rank, ": ", name, " failed: ", e.what()));
+                        throw;
+                      }
+                    },
+                .keep = std::make_shared<std::pair<std::shared_ptr<AllMeant>, decltype(parcels)>>(
+                    all, parcels)});
 }
 
 Work Communicator::compared(const Signature& signature, const std::function<Work()>& put) {
   if (!options_.check_collectives || gpu_->is_by_way_of_host()) return put();
   auto all = std::make_shared<AllMeant>();
   all->mine.assign(static_cast<std::size_t>(world_size_), {.signature = signature});
-  Work comparison = compare(signature, std::move(all));
+  Work comparison = compare(signature, all);
   return Work(std::make_shared<BothWorks>(std::move(comparison), put()));
 }
 

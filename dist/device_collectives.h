@@ -43,7 +43,7 @@ class DeviceCollectives {
   /// A graph that holds collectives has been put into the current stream: looks after its end.
   virtual void watch(std::string what) = 0;
   /// Ends all that is under way; the next call on this rank throws CommError with this sentence.
-  virtual void give_up(std::string) {}
+  virtual void give_up(const std::string&) {}
 };
 
 }  // namespace rondo::dist

@@ -242,7 +242,7 @@ Work NcclCollectives::put(DeviceCall call, std::vector<Tensor> tensors, Body bod
 }
 
 /// Hands a collective to the watchdog, which says what becomes of it to the flight recorder, too.
-void NcclCollectives::look_after(DeviceCall call, std::shared_ptr<StreamWork> work) {
+void NcclCollectives::look_after(DeviceCall call, const std::shared_ptr<StreamWork>& work) {
   struct Recorded {
     std::shared_ptr<FlightRecorder> all;
     std::uint64_t number;

@@ -52,14 +52,14 @@ class NcclCollectives final : public DeviceCollectives,
   Work send(DeviceCall call, const Tensor& x, int peer, int tag) override;
   Work recv(DeviceCall call, const Tensor& x, int peer, int tag) override;
   void watch(std::string what) override;
-  void give_up(std::string why) override { watchdog_->give_up(std::move(why)); }
+  void give_up(const std::string& why) override { watchdog_->give_up(why); }
 
   const cuda::Stream& stream() const { return stream_; }
 
  private:
   template <class Body>
   Work put(DeviceCall call, std::vector<Tensor> tensors, Body body);
-  void look_after(DeviceCall call, std::shared_ptr<StreamWork> work);
+  void look_after(DeviceCall call, const std::shared_ptr<StreamWork>& work);
   void check(ncclResult_t status, const std::string& what) { comm_.check(status, what); }
   void settle(const std::string& what);
   ncclComm_t handle() const { return comm_.get("NCCL"); }  // inside put
