@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "autograd/grad_mode.h"
 #include "autograd/ops/arithmetic.h"
@@ -39,6 +40,21 @@ class ZeroSharding::Hook final : public CommHook {
     return all;
   }
 
+  /// This rank's of one parameter; none: it is not one of DDP's.
+  std::optional<Tensors> pieces_of(const Tensor& parameter) const {
+    const TensorImpl* wanted = &parameter.impl();
+    for (const Shard& shard : shards_) {
+      const auto is_it = [&](const Tensor& p) { return &p.impl() == wanted; };
+      if (std::ranges::none_of(shard.views, is_it)) continue;
+      Tensors found;
+      for (const Piece& piece : shard.pieces) {
+        if (is_it(piece.parameter)) found.push_back(piece.tensor);
+      }
+      return found;
+    }
+    return {};
+  }
+
   void gather(Communicator& comm) {
     NoGradGuard no_grad;
     std::vector<Work> works;
@@ -53,7 +69,7 @@ class ZeroSharding::Hook final : public CommHook {
  private:
   struct Piece {
     std::string name;
-    Tensor tensor, gradient;
+    Tensor parameter, tensor, gradient;
   };
   struct Shard {
     Tensor parameters;      // of the whole bucket, in the order of its gradients, padded alike
@@ -84,6 +100,7 @@ class ZeroSharding::Hook final : public CommHook {
       const Tensor piece = Tensor::over(memory, begin, {end - begin}, {1}, p.dtype());
       piece.requires_grad_();
       shard.pieces.push_back({.name = parameter.name,
+                              .parameter = p,
                               .tensor = piece,
                               .gradient = shard.gradients.narrow(0, begin - first, end - begin)});
     }
@@ -113,6 +130,16 @@ Tensors ZeroSharding::parameters() const {
   Tensors all;
   for (const auto& named : named_parameters()) all.push_back(named.tensor);
   return all;
+}
+
+void ZeroSharding::shard(optim::Optimizer& optimizer) const {
+  const Tensors all = optimizer.parameters();
+  for (std::size_t i = 0; i < all.size(); ++i)
+    require(!all[i].requires_grad() || hook_->pieces_of(all[i]), "ZeroSharding: parameter ", i,
+            " of the optimizer, of shape ", all[i].shape(),
+            ", is none of the model's; an optimizer that was sharded once has pieces of them");
+  optimizer.replace_parameters(
+      [&](const Tensor& p) { return p.requires_grad() ? *hook_->pieces_of(p) : Tensors{p}; });
 }
 
 void ZeroSharding::gather() { hook_->gather(comm_); }

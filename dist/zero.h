@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "dist/ddp.h"
+#include "optim/optimizer.h"
 
 namespace rondo::dist {
 
@@ -39,6 +40,12 @@ class ZeroSharding {
   /// parameters themselves have none.
   std::vector<nn::NamedTensor> named_parameters() const;
   Tensors parameters() const;
+
+  /// Gives an optimizer that was made for the model's parameters this rank's pieces of them in
+  /// their place, each in its parameter's group: for options that differ between groups, and for
+  /// programs that had the optimizer first. Throws Error where it has state, or a parameter that is
+  /// trained but not by `ddp`; those that are frozen stay as they are.
+  void shard(optim::Optimizer& optimizer) const;
 
   /// After the optimizer's step: every rank gets what the others have changed. Collective.
   void gather();

@@ -131,6 +131,21 @@ Tensors Optimizer::parameters() const {
   return all;
 }
 
+void Optimizer::replace_parameters(const std::function<Tensors(const Tensor&)>& pieces_of) {
+  require(state_dict().tensors.empty(), type(),
+          ".replace_parameters: the optimizer has stepped or loaded a state, which belongs to the "
+          "parameters that it has");
+  for (Group& group : groups_) {
+    Tensors pieces;
+    for (const Tensor& p : group.params) {
+      for (const Tensor& piece : pieces_of(p)) pieces.push_back(piece);
+    }
+    group.state.assign(pieces.size(), ParamState(state_names_.size()));
+    group.params = std::move(pieces);
+  }
+  forget();
+}
+
 void Optimizer::set_lr(double lr) {
   for (std::size_t g = 0; g < groups_.size(); ++g) set_lr(g, lr);
 }

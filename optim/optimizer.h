@@ -13,6 +13,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -67,6 +68,10 @@ class Optimizer {
   const Tensors& params(std::size_t group = 0) const { return at(group).params; }
   /// All parameters, group after group.
   Tensors parameters() const;
+  /// Puts in each parameter's place what `pieces_of` has for it, in its group and with its options:
+  /// perhaps nothing, or several tensors of other shapes (dist::ZeroSharding). Throws Error when
+  /// there is state already, which would fit the old ones.
+  void replace_parameters(const std::function<Tensors(const Tensor&)>& pieces_of);
 
   double lr(std::size_t group = 0) const { return at(group).lr; }
   /// Sets the rate of every group, or of one.

@@ -90,6 +90,53 @@ TEST_P(ZeroTest, EachRankHasItsPart) {
   });
 }
 
+// An optimizer that was made for the model, whose biases do not decay.
+TEST_P(ZeroTest, ShardsAnOptimizerGroupByGroup) {
+  on_ranks([](std::shared_ptr<Communicator> comm) {
+    test::TinyMlp whole, sharded;
+    auto adam_for = [](test::TinyMlp& m) {
+      m.fc1.bias.requires_grad_(false);
+      return std::make_unique<optim::AdamW>(std::vector<optim::ParamGroup<optim::AdamWOptions>>{
+          {{m.fc1.weight, m.fc2.weight, m.fc3.weight}, {.lr = 0.01, .weight_decay = 0.3}},
+          {{m.fc1.bias, m.fc2.bias, m.fc3.bias}, {.lr = 0.02, .weight_decay = 0}}});
+    };
+    for (test::TinyMlp* model : {&whole, &sharded}) {
+      model->to(f64);
+      test::set_weights(*model, 5);
+    }
+    auto whole_adam = adam_for(whole), adam = adam_for(sharded);
+    DistributedDataParallel whole_ddp(whole, comm, {.buckets = small});
+    DistributedDataParallel ddp(sharded, comm, {.buckets = small});
+    ZeroSharding zero(ddp);
+    zero.shard(*adam);
+    for (int step = 0; step < 5; ++step) {
+      whole_adam->zero_grad();
+      const test::Batch batch = test::batch_of({20}, 10 * step + comm->rank(), f64);
+      cross_entropy(whole_ddp(batch.x), batch.y).backward();
+      cross_entropy(ddp(batch.x), batch.y).backward();
+      whole_adam->step();
+      adam->step();
+      zero.gather();
+    }
+    std::int64_t state = 0;
+    for (auto& [name, tensor] : adam->state_dict().tensors) state += tensor.numel();
+    EXPECT_LE(state, 2 * numel_of_all(zero.parameters()) + std::ssize(zero.parameters()));
+    auto a = whole.named_parameters(), b = sharded.named_parameters();
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      auto x = a[i].tensor.to_vector<double>(), y = b[i].tensor.to_vector<double>();
+      for (std::size_t k = 0; k < x.size(); ++k) ASSERT_NEAR(x[k], y[k], 1e-11) << a[i].name;
+    }
+    EXPECT_THAT(test::failure_of([&] { zero.shard(*adam); }),
+                ::testing::HasSubstr("is none of the model's"));
+    EXPECT_THAT(test::failure_of([&] { zero.shard(*whole_adam); }),
+                ::testing::HasSubstr("is none of the model's"));
+    EXPECT_THAT(test::failure_of([&] {
+                  whole_adam->replace_parameters([](const Tensor& p) { return Tensors{p}; });
+                }),
+                ::testing::HasSubstr("AdamW.replace_parameters: the optimizer has stepped"));
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, ZeroTest,
                          ::testing::Combine(::testing::Values(1, 2, 3, 4), ::testing::Bool()));
 
