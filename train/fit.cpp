@@ -5,12 +5,13 @@
 
 #include <chrono>
 #include <optional>
+#include <span>
 
 #include "autograd/autocast.h"
 #include "data/prefetch.h"
-#include "dist/averager.h"
-#include "dist/ddp.h"
 #include "tensor/creation.h"
+#include "train/callback_list.h"
+#include "train/model_sync.h"
 #include "train/profiled_steps.h"
 #include "train/progress.h"
 #include "train/run_folder.h"
@@ -23,9 +24,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A position is a number of batches, and with batches of another size another place.
-io::Metadata with_batch_size(io::Metadata config, std::int64_t batch_size) {
+/// What a resumed run must share. A position is a number of batches, and with batches of another
+/// size another place. Rarer settings are there only where they are not as they come.
+io::Metadata config_of(const FitOptions& options, std::int64_t batch_size) {
+  io::Metadata config = options.config;
   config.emplace("batch_size", batch_size);
+  if (options.accumulate_grad_batches > 1)
+    config.emplace("accumulate_grad_batches", std::int64_t{options.accumulate_grad_batches});
+  if (options.zero) config.emplace("zero", std::int64_t{1});
   return config;
 }
 
@@ -46,46 +52,31 @@ class Run {
                schedule,
                *comm_,
                options.model_name,
-               with_batch_size(options.config, data_.batch_size),
-               options.sync == Sync::average,
+               config_of(options, data_.batch_size),
+               false,
                options.keep_checkpoints,
                {},
                options.async_checkpoints} {
     require(options_.keep_checkpoints >= 1, "fit: keep_checkpoints is ", options_.keep_checkpoints,
             ", but must be at least 1");
+    check_metrics(options_.metrics);
   }
 
   FitResult operator()() {
     // First the wrappers, which give every rank rank 0's values; then what a checkpoint puts over
     // them.
-    if (options_.shards > 0) {
-      auto* model = dynamic_cast<nn::AnyModule*>(&model_);
-      require(model != nullptr,
-              "fit: reproducible training makes copies of the model, which must be an "
-              "nn::AnyModule");
-      reproducible_.emplace(*model, comm_, dist::ReproducibleOptions{.shards = options_.shards});
-    } else if (options_.sync == Sync::ddp) {
-      ddp_.emplace(model_, comm_, options_.ddp);
-      if (!options_.comm_hook.empty()) {
-        ddp_->register_comm_hook(dist::make_comm_hook(options_.comm_hook));
-        state_.state_per_rank = !ddp_->comm_hook()->state().empty();
-      }
-    } else {
-      averager_.emplace(model_, comm_, options_.averaging);
-      // Asked over the ranks' own communicator, they would wait for the average under way.
-      if (options_.averaging.async) questions_ = comm_->duplicate();
-    }
+    sync_.emplace(model_, optimizer_, comm_, options_);
+    state_.state_per_rank = sync_->state_per_rank();
+    // Asked over the ranks' own communicator, they would wait for the average under way.
+    if (sync_->averager() != nullptr && options_.averaging.async) questions_ = comm_->duplicate();
     if (!options_.trace.empty()) trace_.emplace(*comm_, options_.trace);
     if (options_.amp == f16) scaler_.emplace(device_);
-    require(
-        !scaler_ || !ddp_ || !state_.state_per_rank, "fit: ", options_.comm_hook,
-        " remembers what it did not send, which f16's infinite gradients would spoil; use bf16, "
-        "or a comm hook without a memory");
     step_.emplace(
         TrainStepOptions{.model = model_,
                          .optimizer = optimizer_,
-                         .ddp = ddp_ ? &*ddp_ : nullptr,
-                         .reproducible = reproducible_ ? &*reproducible_ : nullptr,
+                         .ddp = sync_->ddp(),
+                         .zero = sync_->zero(),
+                         .reproducible = sync_->reproducible(),
                          .criterion = options_.criterion,
                          .amp = options_.amp,
                          .scaler = scaler_ ? &*scaler_ : nullptr,
@@ -99,16 +90,17 @@ class Run {
       folder_.open(true, position_, tested_);
     }
     StopSignal stop;
+    callbacks_.on_train_begin(position_.epoch);
     if (!tested_) {
       test_epoch();
     } else if (is_complete()) {
       test();  // a finished run was resumed
     }
     result_.steps.first = position_.global_step + 1;
-    const std::int64_t batches = data_.train.size();
-    profiled_ =
-        ProfiledSteps(comm_->rank() == 0 ? options_.profile_steps : 0,
-                      (options_.epochs - position_.epoch) * batches - position_.step, batches);
+    const std::int64_t steps = steps_of(data_.train.size(), options_);
+    profiled_ = ProfiledSteps(
+        comm_->rank() == 0 ? options_.profile_steps : 0,
+        (options_.epochs - position_.epoch) * steps - steps_of(position_.step, options_), steps);
     while (!is_complete() && result_.stopped_by == 0) train_epoch();
     state_.finish();
     if (trace_) trace_->write(options_.trace);
@@ -117,6 +109,7 @@ class Run {
       result_.profile->write_chrome_trace(options_.profile, comm_->rank());
     result_.epochs = position_.epoch;
     if (trained_seconds_ > 0) result_.img_per_s = trained_images_ / trained_seconds_;
+    callbacks_.on_train_end(result_);
     return result_;
   }
 
@@ -125,13 +118,14 @@ class Run {
     auto start = Clock::now();
     std::int64_t images = train_batches();
     if (result_.stopped_by != 0) return;
+    if (options_.join) join();
     take_losses(true);
-    if (averager_) averager_->finish();
+    if (sync_->averager() != nullptr) sync_->averager()->finish();
     epoch_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
     epoch_img_per_s_ = static_cast<double>(images) / epoch_seconds_;
     trained_seconds_ += epoch_seconds_;
     trained_images_ += static_cast<double>(images);
-    result_.final_loss = mean_over_ranks(loss_sum_) / static_cast<double>(data_.train.size());
+    result_.final_loss = mean_over_ranks(loss_sum_) / static_cast<double>(losses_in_epoch_);
     ++position_.epoch;
     position_.step = 0;
     tested_ = false;
@@ -141,51 +135,81 @@ class Run {
 
   /// The rest of the epoch, or until somebody is asked to stop; returns how many images that were.
   std::int64_t train_batches() {
-    std::int64_t batches = data_.train.size();
+    const std::int64_t batches = data_.train.size();
     std::int64_t images = data_.train_images - position_.step * data_.batch_size, done = 0;
     ProgressBar bar(reports() ? options_.out : nullptr,
                     fmt::format("epoch {}/{}", position_.epoch + 1, options_.epochs), images,
                     "img");
     data_.train.set_epoch(static_cast<std::uint64_t>(position_.epoch), position_.step);
-    if (position_.step == 0) loss_sum_ = 0;
+    if (position_.step == 0) loss_sum_ = 0, losses_in_epoch_ = 0;
     model_.train();
-    profiled_.before_step(position_.step);
+    profiled_.before_step(steps_of(position_.step, options_));
     Clock::time_point asked = Clock::now();
+    std::vector<data::Batch> together;  // of the next step
     for (auto& batch : data::DeviceBatches(data_.train, device_)) {
       if (trace_) trace_->add("wait for data", asked, Clock::now());
-      (*step_)(batch, [this] { return where(); });
-      if (!folder_.is_open()) {
-        folder_.open(false, position_, tested_);
-        folder_.log_graph(model_, batch.input.narrow(0, 0, 1));
-      }
-      result_.steps.lr.push_back(schedule_.last_lr());
-      schedule_.step();
-      if (averager_) averager_->step();
-      take_losses(false);
-      ++position_.step;
-      ++position_.global_step;
       done += batch.size() * comm_->world_size();
+      together.push_back(std::move(batch));
+      const std::int64_t at = position_.step + std::ssize(together);
+      asked = Clock::now();
+      if (std::ssize(together) < options_.accumulate_grad_batches && at < batches) continue;
+      train_step(together);
+      together.clear();
       bar.update(std::min(done, images), fmt::format("loss {:.4f}", last_loss_));
-      if (position_.global_step % steps_between_questions() == 0) ask_whether_to_stop();
+      if (position_.global_step % steps_between_questions() == 0 && !options_.join)
+        ask_whether_to_stop();
       if (result_.stopped_by != 0) {
         save();
         break;
       }
-      bool last = position_.step == batches;
+      const bool last = at == batches;
       if (!last && options_.checkpoint_every > 0 &&
           position_.global_step % options_.checkpoint_every == 0)
         save();
       profiled_.after_step();
-      if (!last) profiled_.before_step(position_.step);
+      if (!last) profiled_.before_step(steps_of(at, options_));
       asked = Clock::now();
     }
     profiled_.end_of_epoch();
-    return done;
+    return std::min(done, images);
+  }
+
+  void train_step(std::span<const data::Batch> batches) {
+    (*step_)(batches, [this] { return where(); });
+    if (!folder_.is_open()) {
+      folder_.open(false, position_, tested_);
+      folder_.log_graph(model_, batches[0].input.narrow(0, 0, 1));
+    }
+    position_.step += std::ssize(batches);
+    end_step();
+  }
+
+  /// What follows the optimizer's step.
+  void end_step() {
+    const double lr = schedule_.last_lr();
+    result_.steps.lr.push_back(lr);
+    schedule_.step();
+    if (sync_->averager() != nullptr) sync_->averager()->step();
+    take_losses(false);
+    ++position_.global_step;
+    callbacks_.on_step_end({.epoch = position_.epoch + 1,
+                            .step = position_.global_step,
+                            .loss = last_loss_,
+                            .lr = lr});
+  }
+
+  /// Takes part in the steps of ranks that have more batches.
+  void join() {
+    sync_->ddp()->join([this] {
+      step_->update();
+      end_step();
+    });
   }
 
   void take_losses(bool wait) {
     for (const double loss : step_->take_losses(wait)) {
       loss_sum_ += loss;
+      ++losses_in_epoch_;
       last_loss_ = loss;
       result_.steps.loss.push_back(loss);
     }
@@ -193,8 +217,9 @@ class Run {
 
   /// Ranks that average seldom must not be made to meet at every step, and GPUs not be kept waiting
   /// for a meeting of their hosts.
-  std::int64_t steps_between_questions() const {
-    return averager_ ? options_.averaging.every : device_.is_cpu() ? 1 : 16;
+  std::int64_t steps_between_questions() {
+    if (sync_->averager() != nullptr) return options_.averaging.every;
+    return device_.is_cpu() ? 1 : 16;
   }
 
   std::string where() const {
@@ -207,49 +232,52 @@ class Run {
     test();
     const bool is_best = result_.test.accuracy() > result_.best_test_accuracy;
     result_.best_test_accuracy = std::max(result_.best_test_accuracy, result_.test.accuracy());
-    folder_.log({{"epoch", static_cast<double>(position_.epoch)},
-                 {"step", static_cast<double>(position_.global_step)},
-                 {"train_loss", result_.final_loss},
-                 {"test_loss", result_.test.loss},
-                 {"test_accuracy", result_.test.accuracy()},
-                 {"lr", schedule_.last_lr()},
-                 {"img_per_s", epoch_img_per_s_},
-                 {"seconds", epoch_seconds_}},
-                model_);
+    const EpochReport report = report_of_epoch();
+    folder_.log(report.metrics, model_);
     if (reports()) {
+      std::string others;
+      for (const auto& [name, value] : result_.test.metrics)
+        others += fmt::format(", test {} {:.4f}", name, value);
       *options_.out
           << fmt::format(
-                 "epoch {}/{}: loss {:.4f}, test accuracy {:.2f} % ({} of {}), {:.0f} img/s, {}",
+                 "epoch {}/{}: loss {:.4f}, test accuracy {:.2f} % ({} of {}){}, {:.0f} img/s, {}",
                  position_.epoch, options_.epochs, result_.final_loss,
-                 100 * result_.test.accuracy(), result_.test.correct, result_.test.total,
+                 100 * result_.test.accuracy(), result_.test.correct, result_.test.total, others,
                  epoch_img_per_s_, format_duration(epoch_seconds_))
           << std::endl;
     }
-    report_epoch();
+    result_.stopped_early = !callbacks_.on_epoch_end(report, *comm_);
     tested_ = true;
     save(is_best);
     if (!is_complete()) ask_whether_to_stop();
   }
 
-  void report_epoch() {
-    if (!options_.on_epoch) return;
-    const bool goes_on = options_.on_epoch({.epoch = position_.epoch,
-                                            .train_loss = result_.final_loss,
-                                            .test = result_.test,
-                                            .lr = schedule_.last_lr(),
-                                            .img_per_s = epoch_img_per_s_,
-                                            .seconds = epoch_seconds_});
-    const Tensor all_go_on = full({1}, goes_on, {.dtype = i32});
-    comm_->all_reduce(all_go_on, dist::ReduceOp::min);
-    result_.stopped_early = all_go_on.item<int>() == 0;
+  EpochReport report_of_epoch() const {
+    EpochReport report{.epoch = position_.epoch,
+                       .train_loss = result_.final_loss,
+                       .test = result_.test,
+                       .lr = schedule_.last_lr(),
+                       .img_per_s = epoch_img_per_s_,
+                       .seconds = epoch_seconds_};
+    report.metrics = {{"epoch", static_cast<double>(position_.epoch)},
+                      {"step", static_cast<double>(position_.global_step)},
+                      {"train_loss", report.train_loss},
+                      {"test_loss", report.test.loss},
+                      {"test_accuracy", report.test.accuracy()},
+                      {"lr", report.lr},
+                      {"img_per_s", report.img_per_s},
+                      {"seconds", report.seconds}};
+    for (const auto& [name, value] : report.test.metrics)
+      report.metrics[concat("test_", name)] = value;
+    return report;
   }
 
   void test() {
     const Trace::Span span(trace(), "evaluation");
-    if (ddp_) ddp_->broadcast_buffers();
+    sync_->broadcast_buffers();
     const AutocastIf amp(device_, options_.amp);
-    result_.test =
-        evaluate(model_, data_.test, data_.test_transform, *comm_, 250, data_.train.workers());
+    result_.test = evaluate(model_, data_.test, data_.test_transform, *comm_, 250,
+                            data_.train.workers(), options_.metrics);
   }
 
   /// Whether any rank was asked to stop: all must agree on the step after which they do.
@@ -262,7 +290,7 @@ class Run {
   }
 
   double mean_over_ranks(double value) {
-    if (ddp_ || reproducible_) return value;  // already is
+    if (sync_->averages_losses()) return value;
     Tensor sum = full({1}, value, {.dtype = f64});
     comm_->all_reduce(sum, dist::ReduceOp::avg);
     return sum.item<double>();
@@ -272,7 +300,7 @@ class Run {
     if (options_.checkpoint_dir.empty()) return;
     const Trace::Span span(trace(), "checkpoint");
     take_losses(true);
-    if (ddp_) ddp_->broadcast_buffers();
+    sync_->broadcast_buffers();
     io::Metadata metadata = {{"best_test_accuracy", result_.best_test_accuracy},
                              {"final_loss", result_.final_loss},
                              {"test_loss", result_.test.loss},
@@ -282,8 +310,10 @@ class Run {
                              {"stopped_early", std::int64_t{result_.stopped_early}},
                              {"epoch_seconds", epoch_seconds_},
                              {"epoch_img_per_s", epoch_img_per_s_}};
-    state_.communication = communication_state();
-    io::Metadata own = {{"loss_sum", loss_sum_}};
+    for (const auto& [name, value] : result_.test.metrics) metadata[concat("test.", name)] = value;
+    callbacks_.save(metadata);
+    state_.communication = sync_->state();
+    io::Metadata own = {{"loss_sum", loss_sum_}, {"losses_in_epoch", losses_in_epoch_}};
     if (scaler_) {
       for (const auto& [name, tensor] : scaler_->state_dict())
         own[concat("scaler.", name)] = tensor.item<double>();
@@ -292,19 +322,14 @@ class Run {
     result_.checkpoint = checkpoint_path(options_.checkpoint_dir);
   }
 
-  nn::StateDict communication_state() {
-    if (averager_) return averager_->state();
-    return ddp_ && ddp_->comm_hook() != nullptr ? ddp_->comm_hook()->state() : nn::StateDict();
-  }
-
   void restore() {
-    state_.communication = communication_state();
+    state_.communication = sync_->state();
     const RunState::Restored restored = state_.restore(options_.checkpoint_dir);
     const io::Checkpoint& checkpoint = restored.checkpoint;
     if (reports() && !restored.passed_over.empty())
       *options_.out << "warning: " << restored.passed_over << "; the one before is used"
                     << std::endl;
-    if (averager_) averager_->restored();
+    if (sync_->averager() != nullptr) sync_->averager()->restored();
     position_ = checkpoint.position;
     auto get = [&]<class T>(const char* name, T otherwise) {
       auto found = checkpoint.metadata.find(name);
@@ -313,6 +338,7 @@ class Run {
       return value != nullptr ? *value : otherwise;
     };
     loss_sum_ = get("loss_sum", 0.0);
+    losses_in_epoch_ = get("losses_in_epoch", position_.step);
     if (scaler_) {
       nn::StateDict state = scaler_->state_dict();
       for (auto& [name, tensor] : state) {
@@ -326,6 +352,9 @@ class Run {
     result_.test = {.correct = get("test_correct", std::int64_t{0}),
                     .total = get("test_total", std::int64_t{0}),
                     .loss = get("test_loss", 0.0)};
+    for (const Metric& metric : options_.metrics)
+      result_.test.metrics[metric.name] = get(concat("test.", metric.name).c_str(), 0.0);
+    callbacks_.restore(checkpoint.metadata);
     tested_ = get("tested", std::int64_t{1}) != 0;
     result_.stopped_early = get("stopped_early", std::int64_t{0}) != 0;
     epoch_seconds_ = get("epoch_seconds", 0.0);
@@ -345,10 +374,10 @@ class Run {
                                      position_.step + 1);
       }
       // In reproducible training the bits are the same, whatever the ranks and threads.
-      if (!reproducible_ && checkpoint.world_size != comm_->world_size())
+      if (sync_->reproducible() == nullptr && checkpoint.world_size != comm_->world_size())
         *options_.out << fmt::format(" ({} ranks then, {} now: the last digits will differ)",
                                      checkpoint.world_size, comm_->world_size());
-      else if (!reproducible_ && checkpoint.threads != omp_get_max_threads())
+      else if (sync_->reproducible() == nullptr && checkpoint.threads != omp_get_max_threads())
         *options_.out << fmt::format(" ({} threads then, {} now: the last digits will differ)",
                                      checkpoint.threads, omp_get_max_threads());
       *options_.out << std::endl;
@@ -365,12 +394,11 @@ class Run {
   FitData data_;
   std::shared_ptr<dist::Communicator> comm_;
   const FitOptions& options_;
+  CallbackList callbacks_{options_.callbacks, options_.on_epoch};
   Device device_;
   RunFolder folder_;  // and its lock, which outlives what is still being written
   RunState state_;
-  std::optional<dist::DistributedDataParallel> ddp_;
-  std::optional<dist::ReproducibleDataParallel> reproducible_;
-  std::optional<dist::ParameterAverager> averager_;
+  std::optional<ModelSync> sync_;
   std::shared_ptr<dist::Communicator> questions_ = comm_;
   std::optional<Trace> trace_;
   std::optional<optim::GradScaler> scaler_;
@@ -379,6 +407,7 @@ class Run {
 
   io::Checkpoint::Position position_;
   FitResult result_;
+  std::int64_t losses_in_epoch_ = 0;
   double loss_sum_ = 0, last_loss_ = 0, trained_images_ = 0, trained_seconds_ = 0;
   double epoch_seconds_ = 0, epoch_img_per_s_ = 0;  // of the last complete epoch
   bool tested_ = true;                              // as has been its accuracy
@@ -386,18 +415,20 @@ class Run {
 
 }  // namespace
 
+std::int64_t steps_of(std::int64_t batches, const FitOptions& options) {
+  const std::int64_t together = options.accumulate_grad_batches;
+  require(together >= 1, "fit: accumulate_grad_batches is ", together, ", but must be at least 1");
+  return (batches + together - 1) / together;
+}
+
 FitResult fit(nn::Module& model, optim::Optimizer& optimizer, optim::LRSchedule& schedule,
               FitData data, std::shared_ptr<dist::Communicator> comm, const FitOptions& options) {
   require(options.epochs > 0, "fit: epochs is ", options.epochs, ", but must be positive");
-  require(options.averaging.every > 0, "fit: averaging.every is ", options.averaging.every,
-          ", but must be positive");
+  ModelSync::check(options, model);
+  steps_of(1, options);  // throws
   require(data.train_images > 0 && data.train.size() > 0, "fit: there are no training images");
   require(options.profile_steps >= 0, "fit: profile_steps is ", options.profile_steps,
           ", but must not be negative");
-  require(options.shards == 0 ||
-              (options.sync == Sync::ddp && options.comm_hook.empty() && !options.graph),
-          "fit: reproducible training goes with gradients that are averaged as they are: no "
-          "averaging of parameters, no comm hook, no graph");
   require(!options.resume || !options.checkpoint_dir.empty(),
           "fit: resuming needs a checkpoint directory");
   require<DeviceError>(!options.graph || device_of(model).is_cuda(),

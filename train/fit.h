@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <ostream>
+#include <vector>
 
 #include "data/loader.h"
 #include "dist/averager.h"
@@ -20,6 +21,7 @@
 #include "nn/module.h"
 #include "optim/lr_schedule.h"
 #include "optim/optimizer.h"
+#include "train/callback.h"
 #include "train/evaluate.h"
 #include "train/overlap.h"
 #include "train/profiler.h"
@@ -29,26 +31,32 @@ namespace rondo::train {
 /// How the ranks' models are kept together.
 enum class Sync { ddp, average };
 
-/// What an epoch came to; equal on all ranks.
-struct EpochReport {
-  std::int64_t epoch = 0;  // completed, counted from 1
-  double train_loss = 0;   // mean over its batches
-  Evaluation test;
-  double lr = 0, img_per_s = 0, seconds = 0;
-};
-
 struct FitOptions {
   std::int64_t epochs = 1;
   Sync sync = Sync::ddp;
   dist::AveragerOptions averaging = {.every = 8};  // for Sync::average
   dist::DdpOptions ddp = {};                       // for Sync::ddp
   std::string comm_hook = {};                      // likewise (dist::make_comm_hook)
+  /// With Sync::ddp: each rank has the optimizer's state of its part of the parameters alone
+  /// (dist/zero.h). The optimizer must be new; a run goes on with as many ranks as it had.
+  bool zero = false;
+  /// So many batches a step (Lightning's name): N ranks with k batches of b samples each do what
+  /// one does with a batch of N k b, as far as no layer mixes a batch's samples. An epoch's last
+  /// step has what is left over.
+  int accumulate_grad_batches = 1;
+  /// With Sync::ddp: ranks may have different numbers of batches; who has no more takes part in the
+  /// others' steps (DDP's `join`; DdpOptions::divide_by_active_ranks says what they are divided
+  /// by). Signals are heard at the ends of epochs, and no layer may be collective.
+  bool join = false;
   /// With Sync::ddp: so many logical shards a batch, and the same bits on any number of ranks
   /// (dist/reproducible.h); 0: off. The model must then be an nn::AnyModule on the CPU, and the
   /// loader's batches data::ShardedBatches.
   int shards = 0;
   /// (model output, target) to a mean over the batch; none: cross_entropy.
   std::function<Tensor(const Tensor&, const Tensor&)> criterion = {};
+  /// What is measured in each evaluation besides loss and accuracy: "test_NAME" in the line of the
+  /// epoch, the metrics files and on_epoch_end.
+  std::vector<Metric> metrics = {};
   /// Mixed precision: forward and evaluation run under autocast to bf16, or on a GPU f16, which
   /// brings a GradScaler with it.
   std::optional<DType> amp = {};
@@ -88,20 +96,21 @@ struct FitOptions {
   std::filesystem::path profile = {};
 
   std::ostream* out = nullptr;  // where rank 0 reports; null: nowhere
-  /// Called on every rank after each epoch; training ends when one of them says false, also if it
-  /// is resumed then. A run that is killed before its next checkpoint may be told of an epoch
-  /// again.
+  /// Told of steps and epochs on every rank (train/callback.h); training ends when one of them says
+  /// false on some rank, also if it is resumed then.
+  std::vector<std::shared_ptr<Callback>> callbacks = {};
+  /// A Callback's on_epoch_end, for programs that need no more.
   std::function<bool(const EpochReport&)> on_epoch = {};
 };
 
 struct FitResult {
   Evaluation test;  // after the last complete epoch; total 0: there was none
   double best_test_accuracy = 0;
-  double final_loss = 0;             // mean over the last epoch's batches of all ranks
+  double final_loss = 0;             // mean over the last epoch's steps of all ranks
   double img_per_s = 0;              // of all ranks together, evaluation left out
   std::int64_t epochs = 0;           // completed, those before a resume included
   int stopped_by = 0;                // SIGTERM or SIGINT; a checkpoint was written
-  bool stopped_early = false;        // on_epoch said so
+  bool stopped_early = false;        // a callback said so
   std::filesystem::path checkpoint;  // empty: none
   /// Rank 0's profiled steps; null where there are none.
   std::shared_ptr<const Profiler> profile = {};
@@ -123,9 +132,13 @@ struct FitData {
 };
 
 /// Trains until options.epochs are done, on the device that the model is on. The schedule steps
-/// once a batch. Throws Error on all ranks when a loss is not finite, and for an empty data set;
-/// IoError when a checkpoint cannot be written or read. Collective.
+/// as often as the optimizer. Throws Error on all ranks when a loss is not finite, for an empty
+/// data set, and for options that do not go together; IoError when a checkpoint cannot be written
+/// or read. Collective.
 FitResult fit(nn::Module& model, optim::Optimizer& optimizer, optim::LRSchedule& schedule,
               FitData data, std::shared_ptr<dist::Communicator> comm, const FitOptions& options);
+
+/// How many steps `batches` batches are. Throws Error for a number to be added up below 1.
+std::int64_t steps_of(std::int64_t batches, const FitOptions& options);
 
 }  // namespace rondo::train

@@ -334,7 +334,8 @@ RunState::Restored RunState::restore(const fs::path& directory) {
   }
   require(!state_per_rank || checkpoint.world_size == comm.world_size(), path, ": was written by ",
           checkpoint.world_size,
-          " ranks that had state of their own (averaging, or a comm hook), and cannot go on with ",
+          " ranks that had state of their own (averaging, a comm hook, or zero), and cannot go on "
+          "with ",
           comm.world_size());
   restore_communication(checkpoint.communication, path);
   model.load_state_dict(checkpoint.model_state);

@@ -2,11 +2,12 @@
 // RunState: a run's checkpoint over all ranks.
 //
 // Under DDP every rank has the same parameters and optimizer state, and rank 0 writes one file.
-// Under parameter averaging each rank has its own weights and momentum between two averages: ranks
-// 1, 2, … then write theirs first, to ranks/step<S>.epoch<E>.rank<R>.safetensors, rank 0's file
-// comes last and is what makes the checkpoint valid, and only then are older rank files removed.
-// Whenever the run is killed, the newest rank 0 file and the rank files that belong to it are
-// there, whole. What all ranks must agree on (position, metadata) is read from rank 0's file alone.
+// With ZeRO each rank has a part of the optimizer's state, and under parameter averaging each rank
+// has its own weights and momentum between two averages: ranks 1, 2, … then write theirs first, to
+// ranks/step<S>.epoch<E>.rank<R>.safetensors, rank 0's file comes last and is what makes the
+// checkpoint valid, and only then are older rank files removed. Whenever the run is killed, the
+// newest rank 0 file and the rank files that belong to it are there, whole. What all ranks must
+// agree on (position, metadata) is read from rank 0's file alone.
 //
 // Disks forget, too. So the last few checkpoints are kept, as kept/step<S>.epoch<E>.safetensors
 // with their rank files; checkpoint.safetensors is another name (a hard link) of the newest, and
@@ -31,7 +32,7 @@ struct RunState {
   dist::Communicator& comm;
   std::string model_name;
   io::Metadata config;          // what must be the same when the run goes on
-  bool state_per_rank = false;  // averaging, error feedback: each rank has state of its own
+  bool state_per_rank = false;  // averaging, error feedback, ZeRO: ranks have state of their own
   std::int64_t keep = 2;        // how many checkpoints, at least 1
   /// What communication must remember: set before `save`, and before `restore`, which fills it.
   nn::StateDict communication = {};

@@ -11,6 +11,8 @@ ShareOfData share_of_data(std::shared_ptr<const data::Dataset> dataset,
                                         .workers = options.workers,
                                         .prefetch = options.prefetch};
   if (options.shards > 0) {
+    require(options.uneven == Uneven::pad,
+            "reproducible training makes the last batch of an epoch full by repeating samples");
     auto batches = std::make_shared<data::ShardedBatches>(
         size, data::ShardedBatchesOptions{.batch_size = options.batch_size,
                                           .rank = options.rank,
@@ -21,15 +23,21 @@ ShareOfData share_of_data(std::shared_ptr<const data::Dataset> dataset,
     return {data::DataLoader(std::move(dataset), batches,
                              {.workers = options.workers, .prefetch = options.prefetch},
                              options.transform),
-            images};
+            images, batches->size()};
   }
   require(options.batch_size > 0 && options.batch_size % options.world_size == 0, "a batch of ",
           options.batch_size, " does not divide by the ", options.world_size, " ranks");
   auto sampler = std::make_shared<data::DistributedSampler>(
-      size, data::DistributedSamplerOptions{
-                .rank = options.rank, .world_size = options.world_size, .seed = options.seed});
-  return {data::DataLoader(std::move(dataset), sampler, loading, options.transform),
-          sampler->size() * options.world_size};
+      size, data::DistributedSamplerOptions{.rank = options.rank,
+                                            .world_size = options.world_size,
+                                            .seed = options.seed,
+                                            .drop_last = options.uneven == Uneven::drop,
+                                            .even = options.uneven != Uneven::join});
+  const bool joins = options.uneven == Uneven::join;
+  const std::int64_t images = joins ? size : sampler->size() * options.world_size;
+  const std::int64_t most = (images + options.world_size - 1) / options.world_size;
+  return {data::DataLoader(std::move(dataset), sampler, loading, options.transform), images,
+          (most + loading.batch_size - 1) / loading.batch_size};
 }
 
 }  // namespace rondo::train

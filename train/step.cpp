@@ -5,6 +5,7 @@
 
 #include "autograd/autocast.h"
 #include "autograd/grad_mode.h"
+#include "autograd/ops/arithmetic.h"
 #include "autograd/ops/loss.h"
 #include "tensor/cuda.h"
 #include "tensor/error.h"
@@ -27,7 +28,13 @@ TrainStep::TrainStep(TrainStepOptions options) : options_(std::move(options)) {
                          parameter.device());
 }
 
-void TrainStep::operator()(const data::Batch& batch, const std::function<std::string()>& where) {
+void TrainStep::operator()(std::span<const data::Batch> batches,
+                           const std::function<std::string()>& where) {
+  require(!batches.empty(), "TrainStep: a step without a batch");
+  const data::Batch& batch = batches[0];
+  require(batches.size() == 1 || (options_.reproducible == nullptr && !options_.graph),
+          "TrainStep: gradients of several batches are added up neither in reproducible training "
+          "nor in a graph");
   if (options_.reproducible != nullptr) return run_reproducibly(batch, where);
   if (options_.graph && !graph_) {
     if (batch.input.shape() != warm_shape_) steps_before_graph_ = 0;
@@ -50,7 +57,7 @@ void TrainStep::operator()(const data::Batch& batch, const std::function<std::st
     }
     return;
   }
-  run(batch.input, batch.target, where);
+  run(batches, where);
 }
 
 std::uint64_t TrainStep::collectives() const {
@@ -79,43 +86,69 @@ void TrainStep::run_reproducibly(const data::Batch& batch,
   options_.optimizer.step();
 }
 
-void TrainStep::run(const Tensor& input, const Tensor& target,
-                    const std::function<std::string()>& where) {
-  Tensor loss;
+Tensor TrainStep::forward(const data::Batch& batch) const {
+  const Trace::Span span(options_.trace, "forward");
+  const AutocastIf amp(batch.input.device(), options_.amp);
+  const Tensor output = options_.model(batch.input);
+  return options_.criterion ? options_.criterion(output, batch.target)
+                            : cross_entropy(output, batch.target);
+}
+
+void TrainStep::backward_with_ddp(const Tensor& loss, const Tensor& scaled) {
+  options_.ddp->set_loss(loss);
   {
-    const Trace::Span span(options_.trace, "forward");
-    const AutocastIf amp(input.device(), options_.amp);
-    const Tensor output = options_.model(input);
-    loss = options_.criterion ? options_.criterion(output, target) : cross_entropy(output, target);
-  }
-  options_.optimizer.zero_grad();
-  const Tensor scaled = options_.scaler != nullptr ? options_.scaler->scale(loss) : loss;
-  const bool capturing = cuda::is_capturing();
-  if (options_.ddp != nullptr) {
-    options_.ddp->set_loss(loss);
-    {
-      const Trace::Span span(options_.trace, "backward");
-      scaled.backward();
-    }
-    if (options_.trace != nullptr) {
-      const dist::StepTimeline& times = options_.ddp->timeline();
-      options_.trace->add("wait for gradients", times.backward_end, times.synchronized);
-    }
-    if (options_.overlap != nullptr) options_.overlap->add(options_.ddp->timeline());
-    if (!capturing) options_.ddp->check_loss(where);
-  } else {
-    loss_ = loss.detach();
-    if (!capturing) {
-      arriving_.emplace_back(loss_);
-      check_losses(where, false);
-    }
     const Trace::Span span(options_.trace, "backward");
     scaled.backward();
   }
+  if (!options_.ddp->step_is_complete()) return;  // nothing has travelled yet
+  const dist::StepTimeline& times = options_.ddp->timeline();
+  if (options_.trace != nullptr)
+    options_.trace->add("wait for gradients", times.backward_end, times.synchronized);
+  if (options_.overlap != nullptr) options_.overlap->add(times);
+}
+
+void TrainStep::run(std::span<const data::Batch> batches,
+                    const std::function<std::string()>& where) {
+  const bool capturing = cuda::is_capturing();
+  const auto count = static_cast<double>(batches.size());
+  double samples = 0;
+  for (const data::Batch& batch : batches) samples += static_cast<double>(batch.size());
+  // DDP divides by the number of backwards itself.
+  if (options_.ddp != nullptr) options_.ddp->accumulate(static_cast<int>(batches.size()));
+  const double parts = options_.ddp != nullptr ? count : 1;
+  loss_ = {};
+  for (const data::Batch& batch : batches) {
+    Tensor loss = forward(batch);
+    if (&batch == batches.data()) options_.optimizer.zero_grad();
+    const double weight = parts * static_cast<double>(batch.size()) / samples;
+    if (weight != 1) loss = loss * weight;
+    const Tensor scaled = options_.scaler != nullptr ? options_.scaler->scale(loss) : loss;
+    if (options_.ddp != nullptr) {
+      backward_with_ddp(loss, scaled);
+      continue;
+    }
+    loss_ = loss_.defined() ? loss_ + loss.detach() : loss.detach();
+    const Trace::Span span(options_.trace, "backward");
+    scaled.backward();
+  }
+  if (options_.ddp != nullptr) {
+    if (!capturing) options_.ddp->check_loss(where);
+  } else if (!capturing) {
+    arriving_.emplace_back(loss_);
+    check_losses(where, false);
+  }
+  update();
+}
+
+void TrainStep::update() {
   const Trace::Span span(options_.trace, "optimizer");
-  if (options_.scaler == nullptr) return options_.optimizer.step();
-  options_.scaler->step(options_.optimizer);
-  options_.scaler->update();
+  if (options_.scaler == nullptr) {
+    options_.optimizer.step();
+  } else {
+    options_.scaler->step(options_.optimizer);
+    options_.scaler->update();
+  }
+  if (options_.zero != nullptr) options_.zero->gather();
 }
 
 bool TrainStep::fits_graph(const data::Batch& batch) const {
@@ -131,7 +164,8 @@ void TrainStep::capture(const data::Batch& batch) {
   graph_.emplace(batch.input.device());
   const GradModeGuard grad(true);
   const std::uint64_t before = collectives();
-  graph_->capture([&] { run(input_, target_, {}); });
+  const data::Batch held{input_, target_};
+  graph_->capture([&] { run(std::span(&held, 1), {}); });
   collectives_in_graph_ = collectives() - before;
   if (options_.ddp != nullptr) options_.ddp->communicator().set_collectives(before);
   graph_loss_ = loss_;

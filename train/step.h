@@ -1,7 +1,8 @@
 #pragma once
 // TrainStep: what a training loop does with one batch, and what became of its loss.
 //
-// Forward, loss, backward (DDP averages the gradients meanwhile), optimizer. On a GPU nothing of it
+// Forward, loss, backward (DDP averages the gradients meanwhile), optimizer. Of several batches the
+// gradients are added up, and the step is that of all of them together. On a GPU nothing of it
 // makes the host wait: losses arrive some steps later and are taken when they are there. With a
 // graph, the first steps run as they are; when some in a row had batches of one shape, the next is
 // captured and launched for every further batch of that shape (tensor/cuda_graph.h). Others, like
@@ -10,12 +11,14 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "data/dataset.h"
 #include "dist/ddp.h"
 #include "dist/reproducible.h"
+#include "dist/zero.h"
 #include "nn/module.h"
 #include "optim/grad_scaler.h"
 #include "optim/optimizer.h"
@@ -31,6 +34,8 @@ struct TrainStepOptions {
   optim::Optimizer& optimizer;
   /// Null: the ranks' gradients are not averaged.
   dist::DistributedDataParallel* ddp = nullptr;
+  /// With ddp, and an optimizer that it has sharded: after each step all ranks get all parameters.
+  dist::ZeroSharding* zero = nullptr;
   /// Instead of ddp: the same bits on any number of ranks.
   dist::ReproducibleDataParallel* reproducible = nullptr;
   /// (model output, target) to a mean over the batch; none: cross_entropy.
@@ -53,14 +58,25 @@ class TrainStep {
 
   /// One batch. Throws Error when a loss that has arrived is not finite, on all ranks alike under
   /// DDP; where() ends the sentence.
-  void operator()(const data::Batch& batch, const std::function<std::string()>& where);
+  void operator()(const data::Batch& batch, const std::function<std::string()>& where) {
+    (*this)(std::span(&batch, 1), where);
+  }
+  /// The same with one step for several batches (DDP's `accumulate`): a batch's mean gradient
+  /// counts as many times as it has samples, so that the step is that of one batch of all of them,
+  /// as far as no layer mixes a batch's samples. Every rank has as many batches. Throws Error for
+  /// more than one with `reproducible` or `graph`.
+  void operator()(std::span<const data::Batch> batches, const std::function<std::string()>& where);
+  /// The end of a step on a rank that had no batch, whose gradients are there (DDP's `join`).
+  void update();
   /// The losses since the last call, oldest first, as far as they have arrived, or all when `wait`
   /// says so; under DDP means over the ranks.
   std::vector<double> take_losses(bool wait = false);
 
  private:
   void run_reproducibly(const data::Batch& batch, const std::function<std::string()>& where);
-  void run(const Tensor& input, const Tensor& target, const std::function<std::string()>& where);
+  void run(std::span<const data::Batch> batches, const std::function<std::string()>& where);
+  Tensor forward(const data::Batch& batch) const;
+  void backward_with_ddp(const Tensor& loss, const Tensor& scaled);
   bool fits_graph(const data::Batch& batch) const;
   std::int64_t warm_up_steps() const;
   std::uint64_t collectives() const;  // so far, of DDP's communicator

@@ -5,7 +5,6 @@
 #include "dist/threads.h"
 #include "tensor/error.h"
 #include "train/evaluate.h"
-#include "train/share_of_data.h"
 
 namespace rondo::train {
 namespace {
@@ -24,6 +23,7 @@ Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions 
   model_.to(dist::use_device(*options_.comm, options_.device));
   options_.fit.epochs = options_.epochs;
   options_.fit.out = options_.out;
+  options_.fit.join = options_.uneven == Uneven::join;
 }
 
 FitResult Trainer::fit(std::shared_ptr<const data::Dataset> train,
@@ -38,18 +38,20 @@ FitResult Trainer::fit(std::shared_ptr<const data::Dataset> train,
   fit.config.emplace("seed", static_cast<std::int64_t>(options_.seed));
   fit.config.emplace("shards", fit.shards);
   fit.config.emplace("train_samples", train->size());
+  if (options_.uneven != Uneven::pad)
+    fit.config.emplace("uneven", options_.uneven == Uneven::drop ? "drop" : "join");
   ShareOfData share = share_of_data(std::move(train), {.batch_size = options_.batch_size,
                                                        .rank = comm.rank(),
                                                        .world_size = comm.world_size(),
                                                        .shards = options_.fit.shards,
                                                        .seed = options_.seed,
                                                        .workers = options_.workers,
-                                                       .transform = options_.train_transform});
-  data::DataLoader& loader = share.loader;
-  auto schedule = options_.schedule ? options_.schedule(optimizer_, options_.epochs * loader.size())
-                                    : constant(optimizer_);
+                                                       .transform = options_.train_transform,
+                                                       .uneven = options_.uneven});
+  const std::int64_t steps = options_.epochs * steps_of(share.most_batches, fit);
+  auto schedule = options_.schedule ? options_.schedule(optimizer_, steps) : constant(optimizer_);
   return train::fit(model_, optimizer_, *schedule,
-                    {.train = loader,
+                    {.train = share.loader,
                      .train_images = share.images,
                      .batch_size = options_.batch_size,
                      .test = test,
@@ -58,7 +60,8 @@ FitResult Trainer::fit(std::shared_ptr<const data::Dataset> train,
 }
 
 Evaluation Trainer::evaluate(std::shared_ptr<const data::Dataset> test) {
-  return train::evaluate(model_, test, options_.test_transform, *options_.comm);
+  return train::evaluate(model_, test, options_.test_transform, *options_.comm, 250,
+                         options_.workers, options_.fit.metrics);
 }
 
 }  // namespace rondo::train

@@ -22,16 +22,19 @@
 #include "optim/lr_schedule.h"
 #include "optim/optimizer.h"
 #include "train/fit.h"
+#include "train/share_of_data.h"
 
 namespace rondo::train {
 
 struct TrainerOptions {
   std::int64_t epochs = 1;
-  std::int64_t batch_size = 128;  // over all ranks; each takes its part
-  std::string device = "cpu";     // "cuda": each rank the GPU of its number on its machine
+  /// Over all ranks; each takes its part. A step has FitOptions::accumulate_grad_batches of them.
+  std::int64_t batch_size = 128;
+  Uneven uneven = Uneven::pad;
+  std::string device = "cpu";  // "cuda": each rank the GPU of its number on its machine
   /// The ranks; null: those that this program was started with (dist::init).
   std::shared_ptr<dist::Communicator> comm = nullptr;
-  /// Makes the schedule for so many steps, one a batch; none: the optimizer's rate stays.
+  /// Makes the schedule for so many steps of the optimizer; none: the optimizer's rate stays.
   std::function<std::unique_ptr<optim::LRSchedule>(optim::Optimizer&, std::int64_t steps)>
       schedule = {};
   /// What becomes of a batch on its way to the model (data/transforms.h).
@@ -40,7 +43,8 @@ struct TrainerOptions {
   std::uint64_t seed = 1;          // of the order of the samples
   int threads = 0;                 // that compute, on each rank; 0: its share of the cores
   std::ostream* out = &std::cout;  // where rank 0 reports; null: nowhere
-  /// How ranks are kept together, checkpoints, callbacks; its `epochs` and `out` are not looked at.
+  /// How ranks are kept together, checkpoints, metrics, callbacks; its `epochs`, `out` and `join`
+  /// are not looked at.
   FitOptions fit = {};
 };
 
@@ -52,10 +56,10 @@ class Trainer {
 
   /// Trains, and evaluates on `test` after each epoch. Throws as train::fit does, and Error for a
   /// batch size that the ranks do not divide. A run that is resumed must have the seed, batch size,
-  /// shards and number of samples that it began with. Collective.
+  /// shards, number of samples and Uneven that it began with. Collective.
   FitResult fit(std::shared_ptr<const data::Dataset> train,
                 std::shared_ptr<const data::Dataset> test);
-  /// The accuracy on a data set, over all ranks. Collective.
+  /// The accuracy on a data set, and FitOptions::metrics, over all ranks. Collective.
   Evaluation evaluate(std::shared_ptr<const data::Dataset> test);
 
   dist::Communicator& communicator() { return *options_.comm; }

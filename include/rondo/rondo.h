@@ -120,6 +120,7 @@
 #include "tensor/storage.h"
 #include "tensor/tensor.h"
 #include "tensor/version.h"
+#include "train/callback.h"
 #include "train/evaluate.h"
 #include "train/fit.h"
 #include "train/judgement.h"

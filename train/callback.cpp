@@ -1,0 +1,55 @@
+#include "train/callback.h"
+
+#include <cmath>
+#include <limits>
+
+#include "tensor/error.h"
+
+namespace rondo::train {
+
+EarlyStopping::EarlyStopping(EarlyStoppingOptions options)
+    : options_(std::move(options)),
+      best_(options_.mode == EarlyStoppingOptions::Mode::min
+                ? std::numeric_limits<double>::infinity()
+                : -std::numeric_limits<double>::infinity()) {
+  require(options_.patience >= 1, "EarlyStopping: patience is ", options_.patience,
+          ", but must be at least 1");
+  require(std::isfinite(options_.min_delta) && options_.min_delta >= 0,
+          "EarlyStopping: min_delta is ", options_.min_delta,
+          ", but must be finite and not negative");
+}
+
+bool EarlyStopping::on_epoch_end(const EpochReport& report) {
+  const auto found = report.metrics.find(options_.monitor);
+  if (found == report.metrics.end()) {
+    std::string names;
+    for (const auto& [name, value] : report.metrics) names += (names.empty() ? "" : ", ") + name;
+    throw Error(
+        concat("EarlyStopping: there is no metric ", options_.monitor, "; there are ", names));
+  }
+  const double value = found->second;
+  const bool is_better = options_.mode == EarlyStoppingOptions::Mode::min
+                             ? value < best_ - options_.min_delta
+                             : value > best_ + options_.min_delta;
+  if (is_better) best_ = value;
+  wait_count_ = is_better ? 0 : wait_count_ + 1;
+  return wait_count_ < options_.patience;
+}
+
+// With what it looks at in the name: a run may have several.
+std::string EarlyStopping::key(const char* name) const {
+  return concat("early_stopping.", options_.monitor, ".", name);
+}
+
+io::Metadata EarlyStopping::state_dict() const {
+  return {{key("best"), best_}, {key("wait_count"), wait_count_}};
+}
+
+void EarlyStopping::load_state_dict(const io::Metadata& state) {
+  if (const auto best = state.find(key("best")); best != state.end())
+    best_ = std::get<double>(best->second);
+  if (const auto count = state.find(key("wait_count")); count != state.end())
+    wait_count_ = std::get<std::int64_t>(count->second);
+}
+
+}  // namespace rondo::train
