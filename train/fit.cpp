@@ -97,10 +97,10 @@ class Run {
       test();  // a finished run was resumed
     }
     result_.steps.first = position_.global_step + 1;
-    const std::int64_t steps = steps_of(data_.train.size(), options_);
+    const std::int64_t steps = steps_of(data_.train.size());
     profiled_ = ProfiledSteps(
         comm_->rank() == 0 ? options_.profile_steps : 0,
-        (options_.epochs - position_.epoch) * steps - steps_of(position_.step, options_), steps);
+        (options_.epochs - position_.epoch) * steps - steps_of(position_.step), steps);
     while (!is_complete() && result_.stopped_by == 0) train_epoch();
     state_.finish();
     if (trace_) trace_->write(options_.trace);
@@ -143,7 +143,7 @@ class Run {
     data_.train.set_epoch(static_cast<std::uint64_t>(position_.epoch), position_.step);
     if (position_.step == 0) loss_sum_ = 0, losses_in_epoch_ = 0;
     model_.train();
-    profiled_.before_step(steps_of(position_.step, options_));
+    profiled_.before_step(steps_of(position_.step));
     Clock::time_point asked = Clock::now();
     std::vector<data::Batch> together;  // of the next step
     for (auto& batch : data::DeviceBatches(data_.train, device_)) {
@@ -167,7 +167,7 @@ class Run {
           position_.global_step % options_.checkpoint_every == 0)
         save();
       profiled_.after_step();
-      if (!last) profiled_.before_step(steps_of(at, options_));
+      if (!last) profiled_.before_step(steps_of(at));
       asked = Clock::now();
     }
     profiled_.end_of_epoch();
@@ -213,6 +213,10 @@ class Run {
       last_loss_ = loss;
       result_.steps.loss.push_back(loss);
     }
+  }
+
+  std::int64_t steps_of(std::int64_t batches) const {
+    return train::steps_of(batches, options_.accumulate_grad_batches);
   }
 
   /// Ranks that average seldom must not be made to meet at every step, and GPUs not be kept waiting
@@ -415,8 +419,8 @@ class Run {
 
 }  // namespace
 
-std::int64_t steps_of(std::int64_t batches, const FitOptions& options) {
-  const std::int64_t together = options.accumulate_grad_batches;
+std::int64_t steps_of(std::int64_t batches, int accumulate_grad_batches) {
+  const std::int64_t together = accumulate_grad_batches;
   require(together >= 1, "fit: accumulate_grad_batches is ", together, ", but must be at least 1");
   return (batches + together - 1) / together;
 }
@@ -425,7 +429,7 @@ FitResult fit(nn::Module& model, optim::Optimizer& optimizer, optim::LRSchedule&
               FitData data, std::shared_ptr<dist::Communicator> comm, const FitOptions& options) {
   require(options.epochs > 0, "fit: epochs is ", options.epochs, ", but must be positive");
   ModelSync::check(options, model);
-  steps_of(1, options);  // throws
+  steps_of(1, options.accumulate_grad_batches);  // throws
   require(data.train_images > 0 && data.train.size() > 0, "fit: there are no training images");
   require(options.profile_steps >= 0, "fit: profile_steps is ", options.profile_steps,
           ", but must not be negative");

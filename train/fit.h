@@ -138,7 +138,7 @@ struct FitData {
 FitResult fit(nn::Module& model, optim::Optimizer& optimizer, optim::LRSchedule& schedule,
               FitData data, std::shared_ptr<dist::Communicator> comm, const FitOptions& options);
 
-/// How many steps `batches` batches are. Throws Error for a number to be added up below 1.
-std::int64_t steps_of(std::int64_t batches, const FitOptions& options);
+/// How many steps `batches` batches are. Throws Error for accumulate_grad_batches below 1.
+std::int64_t steps_of(std::int64_t batches, int accumulate_grad_batches);
 
 }  // namespace rondo::train

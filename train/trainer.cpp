@@ -48,7 +48,8 @@ FitResult Trainer::fit(std::shared_ptr<const data::Dataset> train,
                                                        .workers = options_.workers,
                                                        .transform = options_.train_transform,
                                                        .uneven = options_.uneven});
-  const std::int64_t steps = options_.epochs * steps_of(share.most_batches, fit);
+  const std::int64_t steps =
+      options_.epochs * steps_of(share.most_batches, fit.accumulate_grad_batches);
   auto schedule = options_.schedule ? options_.schedule(optimizer_, steps) : constant(optimizer_);
   return train::fit(model_, optimizer_, *schedule,
                     {.train = share.loader,

@@ -69,6 +69,13 @@ class Program {
             "--all-reduce nccl needs GPUs: --device cuda");
     const bool averages = flags_.sync == "average";
     require(!averages || flags_.compress.empty(), "--compress is for gradients: --sync ddp");
+    require(!flags_.zero || (!averages && flags_.compress.empty() && flags_.reproducible == 0 &&
+                             !flags_.graph && flags_.amp != "f16"),
+            "--zero is for gradients that are averaged as they are: no --sync average, --compress, "
+            "--reproducible, --graph or --amp f16");
+    require(flags_.accumulate == 1 || (flags_.reproducible == 0 && !flags_.graph),
+            "--accumulate goes neither with --reproducible nor with --graph; a larger --batch does "
+            "the same");
     require(flags_.overlap || (!averages && flags_.reproducible == 0),
             "--no-overlap is for --sync ddp, without --reproducible");
     require(averages ||
@@ -186,9 +193,10 @@ class Program {
     data::DataLoader& loader = share.loader;
     if (flags_.sync_bn) dist::convert_sync_batch_norm(model.get(), *comm_);
     auto optimizer = make_optimizer(flags_, model);
-    optim::OneCycleLR schedule(*optimizer, {.max_lr = flags_.lr,
-                                            .total_steps = flags_.epochs * loader.size() + 1,
-                                            .cycle_momentum = false});
+    const std::int64_t steps = train::steps_of(loader.size(), flags_.accumulate);
+    optim::OneCycleLR schedule(
+        *optimizer,
+        {.max_lr = flags_.lr, .total_steps = flags_.epochs * steps + 1, .cycle_momentum = false});
     announce(model.get(), data);
     train::FitResult result =
         train::fit(model, *optimizer, schedule,
@@ -203,6 +211,8 @@ class Program {
                     .averaging = averaging(),
                     .ddp = {.overlap = flags_.overlap},
                     .comm_hook = flags_.compress,
+                    .zero = flags_.zero,
+                    .accumulate_grad_batches = flags_.accumulate,
                     .shards = flags_.reproducible,
                     .amp = amp(),
                     .graph = flags_.graph,

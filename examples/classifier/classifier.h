@@ -20,6 +20,8 @@ struct Flags {
   double outer_lr = 1, outer_momentum = 0;
   bool average_async = false;
   std::string compress = {};
+  bool zero = false;
+  int accumulate = 1;
   bool overlap = true;
   bool sync_bn = false;
   int reproducible = 0;  // shards; 0: off

@@ -80,7 +80,7 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
       ->check(not_empty());
   app.add_option("--epochs", f.epochs, "passes over the training images")
       ->check(whole_number(1, million));
-  app.add_option("--batch", f.batch, "images in a step, over all ranks")
+  app.add_option("--batch", f.batch, "images in a batch, over all ranks")
       ->check(whole_number(1, most_images));
   app.add_option("--lr", f.lr, "the highest learning rate of the one-cycle schedule")
       ->check(not_negative);
@@ -107,6 +107,12 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
   app.add_option("--compress", f.compress,
                  "how gradients travel: fp16, bf16, topk[:RATIO], powersgd[:RANK], sign or int8")
       ->check(not_empty());
+  app.add_flag("--zero", f.zero,
+               "each rank keeps the optimizer's state of its part of the parameters alone");
+  app.add_option("--accumulate", f.accumulate,
+                 "batches whose gradients are added up for a step: as one batch so many times as "
+                 "large, but for batch norm, which sees each by itself")
+      ->check(whole_number(1, million));
   app.add_flag("--overlap,!--no-overlap", f.overlap,
                "send gradients while backward computes the next ones; without, after it");
   app.add_option(
@@ -231,6 +237,8 @@ std::vector<std::pair<std::string, std::string>> listed(const Flags& f) {
   add("outer-momentum", f.outer_momentum);
   add("average-async", f.average_async);
   add("compress", f.compress);
+  add("zero", f.zero);
+  add("accumulate", f.accumulate);
   add("overlap", f.overlap);
   add("sync-bn", f.sync_bn);
   add("reproducible", f.reproducible);

@@ -145,7 +145,7 @@ assert names.count("conv2d") == 4 * 19, names
 END
   fails_saying "no/such/folder/profile.json" "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1 --profile no/such/folder/profile.json
   ;;
-resume | resume_average | resume_outer | resume_async | resume_topk | resume_powersgd) # stopped by SIGTERM in mid-epoch, then resumed: the bits of a run that was not
+resume | resume_average | resume_outer | resume_async | resume_topk | resume_powersgd | resume_zero) # stopped by SIGTERM in mid-epoch, then resumed: the bits of a run that was not
   # The signal goes to the ranks themselves: mpirun would pass it on after seconds only.
   sync=()
   case $case in
@@ -154,6 +154,7 @@ resume | resume_average | resume_outer | resume_async | resume_topk | resume_pow
   resume_async) sync=(--sync average --average-every 3 --average-async) ;;
   resume_topk) sync=(--compress topk:0.05) ;;
   resume_powersgd) sync=(--compress powersgd) ;;
+  resume_zero) sync=(--zero --accumulate 2) ;;
   esac
   run=("${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 5 "${sync[@]}")
   succeeds "${run[@]}" --checkpoint-dir straight --json straight.json
@@ -347,6 +348,8 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
   fails_saying "--all-reduce nccl needs GPUs: --device cuda" "${resnet[@]}" --all-reduce nccl
   fails_saying "there is no comm hook \"zip\"" "${resnet[@]}" --compress zip
   fails_saying "--compress is for gradients: --sync ddp" "${resnet[@]}" --compress fp16 --sync average
+  fails_saying "--zero is for gradients that are averaged as they are" "${resnet[@]}" --zero --compress bf16
+  fails_saying "--accumulate goes neither with --reproducible" "${resnet[@]}" --accumulate 2 --reproducible 4
   fails_saying "--no-overlap is for --sync ddp" "${resnet[@]}" --no-overlap --sync average
   fails_saying "are for averages of parameters: --sync average" "${resnet[@]}" --average-async
   fails_saying "an asynchronous average has neither" "${resnet[@]}" --sync average --average-async --outer-lr 0.7
