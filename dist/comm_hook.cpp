@@ -29,20 +29,20 @@ T number_in(const std::string& text, T otherwise) {
 
 Work CommHook::all_reduce(Communicator& comm, const Tensor& x, ReduceOp op) {
   const std::int64_t n = comm.world_size();
-  bytes_sent_ += 2 * (n - 1) * x.nbytes() / n;
+  least_bytes_ += 2 * (n - 1) * x.nbytes() / n;
   return comm.all_reduce_async(x, op);
 }
 Work CommHook::reduce_scatter(Communicator& comm, const Tensor& out, const Tensor& x) {
-  bytes_sent_ += (comm.world_size() - 1) * out.nbytes();
+  least_bytes_ += (comm.world_size() - 1) * out.nbytes();
   return comm.reduce_scatter_async(out, x, ReduceOp::avg);
 }
 Work CommHook::all_gather(Communicator& comm, const Tensor& out, const Tensor& x) {
-  bytes_sent_ += (comm.world_size() - 1) * x.nbytes();
+  least_bytes_ += (comm.world_size() - 1) * x.nbytes();
   return comm.all_gather_async(out, x);
 }
 Work CommHook::all_to_all(Communicator& comm, const Tensors& from, const Tensors& to) {
   for (std::size_t r = 0; r < to.size(); ++r) {
-    if (static_cast<int>(r) != comm.rank()) bytes_sent_ += to[r].nbytes();
+    if (static_cast<int>(r) != comm.rank()) least_bytes_ += to[r].nbytes();
   }
   return comm.all_to_all_async(from, to);
 }

@@ -57,11 +57,11 @@ class CommHook {
 
   /// What this rank had to send so far, at the least that its collectives allow: of S bytes to N
   /// ranks, 2 (N - 1) / N S for an all-reduce, half of that for a reduce-scatter, (N - 1) S for an
-  /// all-gather or all-to-all.
-  std::int64_t bytes_sent() const { return bytes_sent_; }
+  /// all-gather or all-to-all. What was sent in fact is Transport::bytes_sent.
+  std::int64_t least_bytes() const { return least_bytes_; }
 
  protected:
-  // Collectives that are counted.
+  // Collectives whose least_bytes are added up.
   Work all_reduce(Communicator& comm, const Tensor& x, ReduceOp op = ReduceOp::sum);
   /// Averages.
   Work reduce_scatter(Communicator& comm, const Tensor& out, const Tensor& x);
@@ -74,7 +74,7 @@ class CommHook {
   void require_f32_on_cpu(const GradBucket& bucket) const;
 
  private:
-  std::int64_t bytes_sent_ = 0;
+  std::int64_t least_bytes_ = 0;
   nn::StateDict state_;
 };
 

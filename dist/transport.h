@@ -8,6 +8,7 @@
 // hang. What a wait looks like is in dist/progress.h; what is built of sends and receives in
 // dist/algorithms.
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -56,6 +57,9 @@ class Transport {
   virtual Request send(int peer, int tag, const void* data, std::size_t bytes) = 0;
   /// Posts memory for a message of exactly `bytes` bytes from `peer`.
   virtual Request recv(int peer, int tag, void* data, std::size_t bytes) = 0;
+  /// How many bytes `send` was given so far, checks of signatures and barriers among them. What a
+  /// library's own all-reduce moves is not known, and ranks that share memory send nothing.
+  virtual std::int64_t bytes_sent() const { return sent_.load(std::memory_order_relaxed); }
   /// Whether the request is complete; it is then spent and becomes 0. Throws CommError, naming rank
   /// and peer, when the transfer failed or the message had another size.
   virtual bool test(Request& request) = 0;
@@ -87,7 +91,14 @@ class Transport {
   /// The number of the newest group that this rank has heard of (dist/group.cpp).
   int newest_group = 0;
 
+ protected:
+  /// Called by `send`.
+  void count_sent(std::size_t bytes) {
+    sent_.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
+  }
+
  private:
+  std::atomic<std::int64_t> sent_ = 0;
   Arithmetic host_arithmetic_;
 };
 

@@ -39,6 +39,8 @@ class Subset : public Transport {
   Request recv(int peer, int tag, void* data, std::size_t bytes) override {
     return world_.recv(at(peer), first_tag_ + tag, data, bytes);
   }
+  /// Of the whole world.
+  std::int64_t bytes_sent() const override { return world_.bytes_sent(); }
   bool test(Request& request) override { return world_.test(request); }
   void abandon(Request& request) noexcept override { world_.abandon(request); }
   void check_peers() override { world_.check_peers(); }

@@ -117,6 +117,7 @@ class MpiTransport final : public Transport {
 
   Request send(int peer, int tag, const void* data, std::size_t bytes) override {
     std::lock_guard lock(mpi_mutex());
+    count_sent(bytes);
     return post(bytes, peer, [&](std::size_t offset, int n, MPI_Request* request) {
       check(MPI_Isend(static_cast<const char*>(data) + offset, n, MPI_BYTE, peer, tag, comm_,
                       request),

@@ -48,6 +48,7 @@ class ThreadTransport final : public Transport {
   const char* name() const override { return size_ == 1 ? "self" : "thread"; }
 
   Request send(int peer, int tag, const void* data, std::size_t bytes) override {
+    count_sent(bytes);
     return post({rank_, peer, tag},
                 {.is_send = true, .source = data, .target = nullptr, .bytes = bytes});
   }
