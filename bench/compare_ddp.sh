@@ -5,6 +5,9 @@
 #   bench/compare_ddp.sh [--models LIST] [--dtype f32|bf16] [--batch N] [--ranks N] [--seconds S]
 #                        [--rounds N] [--mpirun COMMAND] [--json FILE]
 #
+# bf16 is autocast on all sides: f32 weights and gradients, forward in bf16. Without --models and --dtype:
+# MLP, ResNet-20 and ResNet-18 in f32, and ResNet-20 in bf16.
+#
 # PyTorch comes from PyPI into a virtual environment, build/peers (or is that of $PEER_PYTHON). Needs
 # build/bin/ddp_step and build/bin/train_step.
 set -euo pipefail

@@ -2,6 +2,7 @@
 // memory.
 //
 //   mpirun -np 2 --bind-to none build/bin/ddp_step --model resnet20 --batch 128 --threads 1
+//   mpirun -np 2 --bind-to none build/bin/ddp_step --model resnet20 --amp bf16 --threads 1
 //   mpirun -np 2 build/bin/ddp_step --model resnet18 --batch 1024 --dtype bf16 --device cuda
 //
 // --batch is that of all ranks. A time is from one step's end to the next one's on rank 0; a step
@@ -15,6 +16,7 @@
 #include <iostream>
 #include <optional>
 
+#include "autograd/autocast.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/shape.h"
 #include "dist/comm_hook.h"
@@ -33,7 +35,8 @@ namespace {
 using namespace rondo;
 
 struct Settings {
-  std::string model = "resnet20", dtype = "f32", device = "cpu", all_reduce = "auto", hook, json;
+  std::string model = "resnet20", dtype = "f32", amp, device = "cpu", all_reduce = "auto", hook,
+              json;
   std::int64_t batch = 128;
   int threads = 0;
   bool overlap = true, zero = false;
@@ -47,9 +50,14 @@ int program(int argc, char** argv) {
   app.add_option("--batch", s.batch, "images in a step, of all ranks")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--dtype", s.dtype, "f32 or bf16")
+  app.add_option("--dtype", s.dtype, "f32 or bf16: of weights, gradients and all else")
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->capture_default_str();
+  app.add_option(
+         "--amp", s.amp,
+         "f32 weights and gradients, forward under autocast to this type: bf16, or on a GPU "
+         "f16")
+      ->check(CLI::IsMember({"bf16", "f16"}));
   app.add_option("--device", s.device, "cpu, or cuda: each rank the GPU of its number")
       ->capture_default_str();
   app.add_option("--threads", s.threads, "OpenMP threads of a rank; 0: its share of the cores")
@@ -77,6 +85,7 @@ int program(int argc, char** argv) {
   require(s.batch % n == 0, "--batch ", s.batch, " does not divide by the ", n, " ranks");
   comm->agree("--model", s.model);
   comm->agree("--batch", std::to_string(s.batch));
+  comm->agree("--amp", s.amp);
   const Device device = dist::use_device(*comm, s.device);
   manual_seed(1 + static_cast<std::uint64_t>(comm->rank()));
   bench::Workload work(s.model, s.batch / n);
@@ -93,9 +102,15 @@ int program(int argc, char** argv) {
   if (s.zero) zero.emplace(ddp);
   optim::SGD sgd(zero ? zero->parameters() : work.model.parameters(),
                  {.lr = 1e-3, .momentum = 0.9});
+  std::optional<DType> amp;
+  if (!s.amp.empty()) amp = parse_dtype(s.amp);
+  auto forward = [&] {
+    const AutocastIf cast(device, amp);
+    return ddp(x);
+  };
   auto step = [&] {
     sgd.zero_grad();
-    cross_entropy(ddp(x).to(f32), target).backward();
+    cross_entropy(forward().to(f32), target).backward();
     sgd.step();
     if (zero) zero->gather();
     if (device.is_cuda()) cuda::synchronize(device.index);
@@ -108,12 +123,15 @@ int program(int argc, char** argv) {
   // All take as many steps: rank 0 says now and then whether there is time for more.
   std::vector<double> times;
   double total = 0, waiting = 0;
-  std::int64_t bytes_before = 0;  // the last step
+  // Of the last step: what a hook's collectives send at least, and what was handed to MPI in fact.
+  std::int64_t least_before = 0, sent_before = 0, sent = 0;
   for (bool goes_on = true; goes_on;) {
     for (int i = 0; i < 10; ++i) {
-      if (ddp.comm_hook() != nullptr) bytes_before = ddp.comm_hook()->bytes_sent();
+      if (ddp.comm_hook() != nullptr) least_before = ddp.comm_hook()->least_bytes();
+      sent_before = comm->transport().bytes_sent();
       const auto start = dist::Clock::now();
       step();
+      sent = comm->transport().bytes_sent() - sent_before;
       times.push_back(
           std::chrono::duration<double, std::milli>(dist::Clock::now() - start).count());
       total += times.back();
@@ -129,6 +147,7 @@ int program(int argc, char** argv) {
         {"model", s.model},
         {"batch", s.batch},
         {"dtype", s.dtype},
+        {"amp", s.amp},
         {"device", s.device},
         {"ranks", n},
         {"threads", threads},
@@ -137,12 +156,14 @@ int program(int argc, char** argv) {
         {"buckets", ddp.bucket_bytes()},
         {"ms_per_step", ms},
         {"ms_waiting", waiting / static_cast<double>(times.size())},
-        {"hook_bytes", ddp.comm_hook() != nullptr ? ddp.comm_hook()->bytes_sent() - bytes_before
+        {"hook_bytes", ddp.comm_hook() != nullptr ? ddp.comm_hook()->least_bytes() - least_before
                                                   : std::int64_t{0}},
+        {"sent_bytes", sent},  // 0 where ranks share memory, or the library's all-reduce adds up
         {"img_per_s", 1e3 * static_cast<double>(s.batch) / ms}};
     if (s.json != "-")
-      std::cout << s.model << ' ' << s.dtype << ", batch " << s.batch << ", " << n << " ranks with "
-                << threads << " threads: " << ms << " ms a step, of which rank 0 waits "
+      std::cout << s.model << ' ' << s.dtype << (s.amp.empty() ? "" : " under autocast to ")
+                << s.amp << ", batch " << s.batch << ", " << n << " ranks with " << threads
+                << " threads: " << ms << " ms a step, of which rank 0 waits "
                 << result["ms_waiting"].get<double>() << " after backward, "
                 << result["img_per_s"].get<double>() << " img/s\n";
     bench::write_json(result, s.json);

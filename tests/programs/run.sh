@@ -494,6 +494,17 @@ benches) # what scripts may rely on of the benchmarks: they run, and their JSON 
   ! grep -q convolution,ref verbose.txt || fail "a convolution of resnet20 runs in plain loops with AVX2"
   succeeds "$bin/train_step" --model resnet20 --batch 4 --amp bf16 --steps 2 --json step.json
   [ "$(field steps step.json)" = 2 ] || fail "train_step --steps 2 takes other steps"
+  # Of 2.68 MB of gradients two ranks send as many, whatever autocast does; in bf16 half of it, and a little that says
+  # what it is.
+  for flags in "--amp bf16" "--compress bf16"; do
+    # shellcheck disable=SC2086  # several words
+    succeeds "${mpirun[@]}" -np 2 "$bin/ddp_step" --model mlp --batch 8 --threads 1 --seconds 0.01 --all-reduce ring $flags --json "${flags// /}.json"
+  done
+  [ "$(field amp ./--ampbf16.json)" = bf16 ] || fail "ddp_step: no amp"
+  sent=$(field sent_bytes ./--ampbf16.json) least=$(field hook_bytes ./--compressbf16.json) half=$(field sent_bytes ./--compressbf16.json)
+  [ $((sent / 1000)) = 2678 ] || fail "ddp_step --amp bf16 sends $sent bytes of f32 gradients"
+  [ "$half" -ge "$least" ] && [ "$half" -le $((least + 1000)) ] || fail "$half bytes were sent where $least are needed"
+  fails_saying "--amp" "${mpirun[@]}" -np 2 "$bin/ddp_step" --amp i8
   for dtype in f32 bf16; do
     succeeds "$bin/roofline" --batch 4 --steps 1 --dtype $dtype --json roofline.json
     grep -q '"conv2d_backward_weight"' roofline.json || fail "roofline: no convolutions"
