@@ -267,6 +267,63 @@ TEST(Doctor, OneSlowLink) {
   EXPECT_THAT(find(facts), IsEmpty());
 }
 
+// Two ranks have one link, which is its own median.
+TEST(Doctor, LinksThatAreAllSlow) {
+  Facts facts = two_ranks();
+  facts.links = {{0, 1, 1, 0.9}};
+  EXPECT_THAT(only(facts), AllOf(HasSubstr("slow rate"), HasSubstr("ranks 0 and 1 (a) carry 0.9"),
+                                 HasSubstr("inside a machine"), HasSubstr("vader or sm")));
+  facts.links = {{0, 1, 60, 8}};
+  EXPECT_THAT(only(facts), AllOf(HasSubstr("slow latency"), HasSubstr("takes 60 us"),
+                                 HasSubstr("take turns on a core")));
+  facts.links = {{0, 1, 40, 1.1}};
+  EXPECT_THAT(find(facts), IsEmpty());
+  facts = two_hosts();  // Gigabit Ethernet
+  facts.links = {{0, 1, 45, 0.115}};
+  EXPECT_THAT(only(facts), AllOf(HasSubstr("slow rate"), HasSubstr("ranks 0 and 1 (a, b)"),
+                                 HasSubstr("between machines"), HasSubstr("Gigabit Ethernet"),
+                                 HasSubstr("btl_tcp_if_include")));
+  facts.links = {{0, 1, 1500, 1.2}};
+  EXPECT_THAT(only(facts), AllOf(HasSubstr("slow latency"), HasSubstr("1500 us between machines"),
+                                 HasSubstr("btl_tcp_if_include")));
+  facts.links = {{0, 1, 90, 0.5}};
+  EXPECT_THAT(find(facts), IsEmpty());
+  // More ranks than cores are slow by turns, which is said once.
+  facts = two_ranks();
+  for (Rank& rank : facts.ranks) {
+    bind(rank, {0});
+    rank.cpu.usable_cores = 1;
+    rank.threads.used = rank.threads.share = 1;
+  }
+  facts.links = {{0, 1, 4000, 0.2}};
+  EXPECT_THAT(only(facts), HasSubstr("slow ranks"));
+}
+
+TEST(Doctor, OneLateLink) {
+  Facts facts = two_hosts();
+  facts.ranks.push_back(healthy(2, "c"));
+  facts.links = {{0, 1, 40, 1.2}, {0, 2, 40, 1.2}, {1, 2, 300, 1.2}};
+  EXPECT_THAT(only(facts), AllOf(HasSubstr("slow link_latency"), HasSubstr("ranks 1 and 2 (b, c)"),
+                                 HasSubstr("median between machines is 40")));
+  facts.links[2].latency_us = 190;  // it varies
+  EXPECT_THAT(find(facts), IsEmpty());
+  facts.links[0].latency_us = facts.links[1].latency_us = 10;
+  EXPECT_THAT(find(facts), IsEmpty());
+}
+
+TEST(Doctor, RanksThatWouldNotHearOfADeath) {
+  Facts facts = two_hosts();
+  facts.ranks.push_back(healthy(2, "c"));
+  for (Rank& rank : facts.ranks) rank.side_links = rank.side_links_wanted = 2;
+  EXPECT_THAT(find(facts), IsEmpty());
+  EXPECT_THAT(describe_measurements(facts), HasSubstr("2 of 2 connections"));
+  facts.ranks[1].side_links = 1;
+  facts.ranks[2].side_links = 0;
+  EXPECT_THAT(only(facts),
+              AllOf(HasSubstr("note side_channel"), HasSubstr("ranks 1-2 cannot"),
+                    HasSubstr("rank 2 on c has 0 of 2 connections"), HasSubstr("firewall")));
+}
+
 TEST(Doctor, WorstFirst) {
   Facts facts = two_hosts();
   facts.ranks[1].cpu.isa = "avx2";
@@ -301,8 +358,10 @@ TEST(Doctor, ARankTravelsWhole) {
   Rank rank = healthy(3);
   rank.cpu.model = "a name that is no UTF-8: \xff";
   rank.gpus.devices = {"H200"};
+  rank.side_links_wanted = 3;
   const Rank back = rank_from_text(to_text(rank));
   EXPECT_EQ(back.rank, 3);
+  EXPECT_EQ(back.side_links_wanted, 3);
   EXPECT_EQ(back.cpu.mask, rank.cpu.mask);
   EXPECT_EQ(back.gpus.devices, rank.gpus.devices);
   EXPECT_THAT(back.cpu.model, HasSubstr("no UTF-8"));

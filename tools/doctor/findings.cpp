@@ -9,6 +9,7 @@
 #include <set>
 
 #include "tensor/error.h"
+#include "tools/doctor/network_findings.h"
 
 namespace rondo::doctor {
 namespace {
@@ -18,7 +19,6 @@ using enum Severity;
 
 constexpr double far_slower_compute = 0.7;  // of the median: below what clocks and noise explain
 constexpr double far_slower_memory = 0.5;
-constexpr double far_slower_link = 1.0 / 3;
 constexpr int most_threads = 4096;  // dist::use_threads refuses more
 constexpr std::int64_t gib = std::int64_t{1} << 30, mib = std::int64_t{1} << 20;
 
@@ -284,27 +284,6 @@ void check_speed(Findings& all, const Facts& facts, const char* name, const char
   }
 }
 
-// Links within a machine are held to each other, and so are those between machines.
-void check_links(Findings& all, const Facts& facts) {
-  std::map<bool, std::vector<const Link*>> kinds;
-  for (const Link& link : facts.links) {
-    const auto& a = facts.ranks[static_cast<std::size_t>(link.a)];
-    const auto& b = facts.ranks[static_cast<std::size_t>(link.b)];
-    kinds[a.boot_id == b.boot_id].push_back(&link);
-  }
-  for (const auto& [near, links] : kinds) {
-    std::vector<double> values;
-    for (const Link* link : links) values.push_back(link->gb_s);
-    const double middle = median(values);
-    const Link& worst = **std::ranges::min_element(links, {}, &Link::gb_s);
-    if (worst.gb_s >= far_slower_link * middle) continue;
-    add(all, slow, "link", "messages between ranks ", worst.a, " and ", worst.b, " carry ",
-        std::round(worst.gb_s * 100) / 100, " GB/s where the median ",
-        near ? "inside a machine" : "between machines", " is ", std::round(middle * 100) / 100,
-        ": look at the ", near ? "affinities" : "network cards and cables", " of the two");
-  }
-}
-
 }  // namespace
 
 const char* name_of(Severity severity) {
@@ -329,8 +308,9 @@ std::vector<Finding> find(const Facts& facts) {
                 far_slower_compute);
     check_speed(all, facts, "slow_memory", "copies memory", "GB/s", &Rank::copy_gb_s,
                 far_slower_memory);
+    check_links(all, facts);
   }
-  check_links(all, facts);
+  check_side_channel(all, facts);
   std::ranges::stable_sort(all, std::ranges::greater{}, &Finding::severity);
   return all;
 }

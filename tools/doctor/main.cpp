@@ -104,6 +104,7 @@ int examine(const Options& options) {
   if (facts.init_error.empty()) {
     const double each = options.seconds / 3;
     doctor::measure_compute(mine, *comm, each);
+    doctor::look_at_side_channel(mine, *comm);
     gather(facts, mine, *comm);
     facts.links = doctor::measure_links(*comm, each);
     facts.all_reduces = doctor::measure_all_reduces(*comm, each);

@@ -7,10 +7,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
 #include "dist/launcher.h"
 #include "dist/shared/peer_memory.h"
+#include "dist/side_channel.h"
 #include "dist/threads.h"
 #include "tensor/error.h"
 
@@ -91,6 +94,18 @@ void look_at_world(Rank& rank, dist::Communicator& comm) {
   const auto machine = dist::machine_group(comm);
   rank.shares_memory = machine->world_size() == 1 || machine->shares_memory();
   rank.reads_peers = can_read_all(*machine);
+}
+
+void look_at_side_channel(Rank& rank, const dist::Communicator& comm) {
+  const auto channel = std::dynamic_pointer_cast<dist::SideChannel>(comm.watch());
+  if (channel == nullptr) return;
+  rank.side_links_wanted =
+      static_cast<int>(dist::SideChannel::neighbours(comm.rank(), comm.world_size()).size());
+  const auto until = dist::Clock::now() + std::chrono::seconds(3);
+  while (rank.side_links < rank.side_links_wanted && dist::Clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    rank.side_links = channel->connections();
+  }
 }
 
 }  // namespace rondo::doctor

@@ -166,6 +166,11 @@ std::string describe_facts(const Facts& facts) {
 std::string describe_measurements(const Facts& facts) {
   std::string out = "\nmeasured\n";
   ask(out, facts, "one thread", compute_text);
+  const auto has_side_channel = [](const Rank& r) { return r.side_links_wanted > 0; };
+  if (std::ranges::any_of(facts.ranks, has_side_channel))
+    ask(out, facts, "side channel", [](const Rank& r) {
+      return fmt::format("{} of {} connections", r.side_links, r.side_links_wanted);
+    });
   if (facts.links.empty()) return out;
   if (facts.ranks.size() <= 8) {
     matrix(out, facts, "latency of a message, us (half a round trip of 8 bytes)",
