@@ -200,6 +200,7 @@ TEST(Doctor, NoSharedMemoryOnOneMachine) {
   EXPECT_THAT(only(facts), AllOf(HasSubstr("slow shared_memory"), HasSubstr("ranks 0-1")));
   facts = two_ranks();  // two containers of one kernel: each rank is alone in its own
   facts.ranks[1].host = "b";
+  facts.links = {{0, 1, 60, 0.1}};  // as it must be
   EXPECT_THAT(only(facts), HasSubstr("slow shared_memory"));
 }
 
