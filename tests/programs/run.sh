@@ -6,6 +6,7 @@ set -uo pipefail
 bin=$1 case=$2
 shift 2
 mpirun=("$@")
+scripts=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../scripts" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -621,12 +622,22 @@ accuracy) # slow: the accuracy of docs/results.md, on real data
   ;;
 convergence) # slow: compressed gradients and all kinds of averaging learn Fashion-MNIST as DDP does, to half a point
   [ -n "${RONDO_DATA:-}" ] && [ -d "$RONDO_DATA/MNIST" ] || exit 77
-  # correct_with FLAGS…: of 30,000, three seeds.
+  # correct_with FLAGS…: of 30,000, three seeds. Averages within a machine differ from those over all ranks where there
+  # are two machines alone: this one plays them, with two ranks each, or says that it cannot.
   correct_with() {
-    local sum=0
+    local sum=0 status start=("${mpirun[@]}" -np 2)
+    case "$*" in
+    *--average-node-every*) start=("$scripts/multihost.sh" --hosts 2 --ranks-per-host 2 --mpi "-x RONDO_DATA" --) ;;
+    esac
     for seed in 1 2 3; do
-      timeout 300 "${mpirun[@]}" -np 2 "$bin/fashion_mlp" --epochs 5 --seed $seed "$@" --json result.json >"$log" 2>&1 ||
-        fail "status $? with $*"
+      status=0
+      timeout 600 "${start[@]}" "$bin/fashion_mlp" --epochs 5 --seed $seed --checkpoint-dir "$work/run" "$@" \
+        --json "$work/result.json" >"$log" 2>&1 || status=$?
+      if [ $status = 77 ] && [[ ${start[0]} == */multihost.sh ]]; then
+        echo "skipped $*: $(tail -n 1 "$log")"
+        return
+      fi
+      [ $status = 0 ] || fail "status $status with $*"
       sum=$((sum + $(field test_correct result.json)))
     done
     echo "$sum $*"
@@ -641,7 +652,7 @@ convergence) # slow: compressed gradients and all kinds of averaging learn Fashi
     # shellcheck disable=SC2086  # several words
     result=$(correct_with $flags) || { echo "$result"; exit 1; }
     echo "$result"
-    [ "${result%% *}" -ge $((${plain%% *} - 150)) ] || failed=1
+    [ "${result%% *}" = skipped ] || [ "${result%% *}" -ge $((${plain%% *} - 150)) ] || failed=1
   done
   [ -z "${failed:-}" ] || fail "more than half a point below DDP"
   ;;
