@@ -1,11 +1,37 @@
 #include "train/callback.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <limits>
 
 #include "tensor/error.h"
+#include "train/progress.h"
 
 namespace rondo::train {
+
+Metrics metrics_of(const EpochReport& report, std::int64_t steps) {
+  Metrics metrics = {{"epoch", static_cast<double>(report.epoch)},
+                     {"step", static_cast<double>(steps)},
+                     {"train_loss", report.train_loss},
+                     {"test_loss", report.test.loss},
+                     {"test_accuracy", report.test.accuracy()},
+                     {"lr", report.lr},
+                     {"img_per_s", report.img_per_s},
+                     {"seconds", report.seconds}};
+  for (const auto& [name, value] : report.test.metrics) metrics[concat("test_", name)] = value;
+  return metrics;
+}
+
+std::string line_of(const EpochReport& report, std::int64_t epochs) {
+  std::string others;
+  for (const auto& [name, value] : report.test.metrics)
+    others += fmt::format(", test {} {:.4f}", name, value);
+  return fmt::format(
+      "epoch {}/{}: loss {:.4f}, test accuracy {:.2f} % ({} of {}){}, {:.0f} img/s, {}",
+      report.epoch, epochs, report.train_loss, 100 * report.test.accuracy(), report.test.correct,
+      report.test.total, others, report.img_per_s, format_duration(report.seconds));
+}
 
 EarlyStopping::EarlyStopping(EarlyStoppingOptions options)
     : options_(std::move(options)),

@@ -39,6 +39,11 @@ struct EpochReport {
   Metrics metrics;  // the row of the metrics file: all of this by name, the program's metrics too
 };
 
+/// What EpochReport::metrics holds, but for itself, and the number of steps of the run.
+Metrics metrics_of(const EpochReport& report, std::int64_t steps);
+/// "epoch 1/3: loss 0.4812, test accuracy 86.10 % (8610 of 10000), …": for the user.
+std::string line_of(const EpochReport& report, std::int64_t epochs);
+
 class Callback {
  public:
   virtual ~Callback() = default;

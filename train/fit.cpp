@@ -1,7 +1,6 @@
 #include "train/fit.h"
 
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <chrono>
 #include <optional>
@@ -238,18 +237,7 @@ class Run {
     result_.best_test_accuracy = std::max(result_.best_test_accuracy, result_.test.accuracy());
     const EpochReport report = report_of_epoch();
     folder_.log(report.metrics, model_);
-    if (reports()) {
-      std::string others;
-      for (const auto& [name, value] : result_.test.metrics)
-        others += fmt::format(", test {} {:.4f}", name, value);
-      *options_.out
-          << fmt::format(
-                 "epoch {}/{}: loss {:.4f}, test accuracy {:.2f} % ({} of {}){}, {:.0f} img/s, {}",
-                 position_.epoch, options_.epochs, result_.final_loss,
-                 100 * result_.test.accuracy(), result_.test.correct, result_.test.total, others,
-                 epoch_img_per_s_, format_duration(epoch_seconds_))
-          << std::endl;
-    }
+    if (reports()) *options_.out << line_of(report, options_.epochs) << std::endl;
     result_.stopped_early = !callbacks_.on_epoch_end(report, *comm_);
     tested_ = true;
     save(is_best);
@@ -263,16 +251,7 @@ class Run {
                        .lr = schedule_.last_lr(),
                        .img_per_s = epoch_img_per_s_,
                        .seconds = epoch_seconds_};
-    report.metrics = {{"epoch", static_cast<double>(position_.epoch)},
-                      {"step", static_cast<double>(position_.global_step)},
-                      {"train_loss", report.train_loss},
-                      {"test_loss", report.test.loss},
-                      {"test_accuracy", report.test.accuracy()},
-                      {"lr", report.lr},
-                      {"img_per_s", report.img_per_s},
-                      {"seconds", report.seconds}};
-    for (const auto& [name, value] : report.test.metrics)
-      report.metrics[concat("test_", name)] = value;
+    report.metrics = metrics_of(report, position_.global_step);
     return report;
   }
 
@@ -367,25 +346,11 @@ class Run {
     // Whoever was killed just before it was marked.
     if (tested_ && result_.test.total > 0 && result_.test.accuracy() == result_.best_test_accuracy)
       state_.mark_best(options_.checkpoint_dir, restored.path);
-    if (reports()) {
-      if (is_complete()) {
-        *options_.out << fmt::format(
-            "the run of {} is complete: {} epoch{}{}", result_.checkpoint.string(), position_.epoch,
-            position_.epoch == 1 ? "" : "s", result_.stopped_early ? ", stopped early" : "");
-      } else {
-        *options_.out << fmt::format("going on from {}: epoch {}, batch {}",
-                                     result_.checkpoint.string(), position_.epoch + 1,
-                                     position_.step + 1);
-      }
-      // In reproducible training the bits are the same, whatever the ranks and threads.
-      if (sync_->reproducible() == nullptr && checkpoint.world_size != comm_->world_size())
-        *options_.out << fmt::format(" ({} ranks then, {} now: the last digits will differ)",
-                                     checkpoint.world_size, comm_->world_size());
-      else if (sync_->reproducible() == nullptr && checkpoint.threads != omp_get_max_threads())
-        *options_.out << fmt::format(" ({} threads then, {} now: the last digits will differ)",
-                                     checkpoint.threads, omp_get_max_threads());
-      *options_.out << std::endl;
-    }
+    // In reproducible training the bits are the same, whatever the ranks and threads.
+    if (reports())
+      *options_.out << text_of(restored, is_complete(), result_.stopped_early)
+                    << (sync_->reproducible() != nullptr ? "" : differences(restored, *comm_))
+                    << std::endl;
   }
 
   bool is_complete() const { return position_.epoch >= options_.epochs || result_.stopped_early; }

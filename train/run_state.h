@@ -69,6 +69,11 @@ struct RunState {
   void restore_communication(const nn::StateDict& saved, const std::string& path);
 };
 
+/// What a run says that was resumed: "going on from DIR/checkpoint.safetensors: epoch 3, batch 1".
+std::string text_of(const RunState::Restored& restored, bool is_complete, bool stopped_early);
+/// " (4 ranks then, 2 now: the last digits will differ)"; empty: they will not.
+std::string differences(const RunState::Restored& restored, const dist::Communicator& comm);
+
 /// DIR/checkpoint.safetensors.
 std::filesystem::path checkpoint_path(const std::filesystem::path& directory);
 
