@@ -91,7 +91,7 @@ Signature Communicator::signature_of(const char* what, const Tensor& x, std::opt
   signature.set_shape(x.shape());
   signature.dtype = static_cast<std::int8_t>(x.dtype());
   if (op) signature.op = static_cast<std::int8_t>(*op);
-  signature.root = root < 0 ? root : rank_in_world(root);
+  signature.root = root;
   return signature;
 }
 
@@ -246,7 +246,7 @@ std::string Communicator::broadcast_bytes(std::string bytes, int root) {
   const auto signature = [&](std::size_t count) {
     Signature s("broadcast", sequence_);
     s.set_shape({static_cast<std::int64_t>(count)});
-    s.root = rank_in_world(root);
+    s.root = root;
     return s;
   };
   auto size = std::make_shared<std::uint64_t>(bytes.size());

@@ -22,15 +22,9 @@
 namespace rondo::dist {
 namespace {
 
-std::string text_of_contents(const Contents& contents) {
-  if (contents.dtype < 0) return "nothing";
-  return concat(static_cast<DType>(contents.dtype), ' ',
-                Dims(contents.sizes, contents.sizes + contents.dims));
-}
-
 void check_part(int from, int to, const Contents& sent, const Contents& wanted) {
-  require<CommError>(sent == wanted, "rank ", from, " sends ", text_of_contents(sent),
-                     " where rank ", to, " wants ", text_of_contents(wanted));
+  require<CommError>(sent.suits(wanted), "rank ", from, " sends ", text_of(sent), " where rank ",
+                     to, " wants ", text_of(wanted));
 }
 
 /// Work that two others make up.
@@ -54,23 +48,25 @@ class BothWorks final : public Pending {
 
 }  // namespace
 
-void AllMeant::check(int rank) const {
+void AllMeant::check(const Communicator& comm) const {
   int on_cpu = -1, on_gpu = -1;
   for (int r = 0; r < std::ssize(theirs); ++r) {
     const Meant& meant = theirs[static_cast<std::size_t>(r)];
-    require<CommError>(meant.signature.agrees_with(theirs[0].signature), "rank ", r, " calls ",
-                       text_of(meant.signature), " where rank 0 calls ",
-                       text_of(theirs[0].signature));
+    require<CommError>(meant.signature == theirs[0].signature, "rank ", comm.rank_in_world(r),
+                       " calls ", text_of(meant.signature), " where rank ", comm.rank_in_world(0),
+                       " calls ", text_of(theirs[0].signature));
     if (meant.where == Meant::cpu) on_cpu = r;
     if (meant.where == Meant::gpu) on_gpu = r;
   }
-  require<CommError>(on_cpu < 0 || on_gpu < 0, "rank ", on_cpu, "'s tensors are on the CPU where ",
-                     "rank ", on_gpu, "'s are on its GPU");
+  if (on_cpu >= 0 && on_gpu >= 0)
+    throw CommError(concat("rank ", comm.rank_in_world(on_cpu), "'s tensors are on the CPU where ",
+                           "rank ", comm.rank_in_world(on_gpu), "'s are on its GPU"));
+  const int own = comm.rank_in_world();
   for (int r = 0; r < std::ssize(theirs); ++r) {
     const Meant &me = mine[static_cast<std::size_t>(r)], &it = theirs[static_cast<std::size_t>(r)];
-    if (r == rank) continue;
-    check_part(r, rank, it.sent, me.wanted);
-    check_part(rank, r, me.sent, it.wanted);
+    if (r == comm.rank()) continue;
+    check_part(comm.rank_in_world(r), own, it.sent, me.wanted);
+    check_part(own, comm.rank_in_world(r), me.sent, it.wanted);
   }
 }
 
@@ -80,22 +76,26 @@ Work Communicator::compare(const Signature& signature, const std::shared_ptr<All
   all->theirs[me] = all->mine[me];
   auto parcels = std::make_shared<std::vector<Parcel>>(n);
   for (std::size_t r = 0; r < n; ++r)
-    (*parcels)[r] = {&all->mine[r], sizeof(Meant), &all->theirs[r], sizeof(Meant), {}, {}, {}};
-  const int tag = static_cast<int>(signature.sequence % tags_of_collectives);
+    (*parcels)[r] = {.send = &all->mine[r],
+                     .send_bytes = sizeof(Meant),
+                     .recv = &all->theirs[r],
+                     .recv_bytes = sizeof(Meant)};
   const std::string name = title(signature.name, signature.sequence);
-  return start({.name = name,
-                .begin = [=, this](Scratch&) { return exchange(*transport_, parcels, tag); },
-                .finish =
-                    [=, gpu = gpu_, rank = rank_] {
-                      try {
-                        all->check(rank);
-                      } catch (const CommError& e) {
-                        gpu->give_up(concat("rank ", rank, ": ", name, " failed: ", e.what()));
-                        throw;
-                      }
-                    },
-                .keep = std::make_shared<std::pair<std::shared_ptr<AllMeant>, decltype(parcels)>>(
-                    all, parcels)});
+  return start(
+      {.name = name,
+       .begin = [=, this](Scratch&) { return exchange(*transport_, parcels, tag_of_comparisons); },
+       .finish =
+           [=, this, gpu = gpu_] {
+             try {
+               all->check(*this);
+             } catch (const CommError& e) {
+               gpu->give_up(concat("rank ", rank_in_world(), ": ", name, " failed: ", e.what()));
+               throw;
+             }
+           },
+       .keep =
+           std::make_shared<std::pair<std::shared_ptr<AllMeant>, decltype(parcels)>>(all, parcels),
+       .is_checked = true});
 }
 
 Work Communicator::compared(const Signature& signature, const std::function<Work()>& put) {
@@ -127,7 +127,7 @@ Work Communicator::compared_exchange(const Signature& signature, const Tensors& 
   Work comparison = compare(signature, all);
   Job job = exchange_job(signature.name, from, to, signature.root);
   job.name = std::move(name);
-  job.tag = -1;  // it has been compared
+  job.is_checked = true;
   if (where == Meant::nowhere) {
     job.begin = [all, begin = std::move(job.begin)](Scratch& scratch) {
       return all->is_on(Meant::cpu) ? begin(scratch) : nullptr;

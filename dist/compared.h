@@ -11,10 +11,12 @@
 
 namespace rondo::dist {
 
-/// Of a tensor that has elements; of any other nothing.
+class Communicator;
+
+/// Of an undefined tensor nothing.
 inline Contents contents_of(const Tensor& x) {
   Contents contents;
-  if (!x.defined() || x.numel() == 0) return contents;
+  if (!x.defined()) return contents;
   contents.dtype = static_cast<std::int64_t>(x.dtype());
   contents.dims = x.dim();
   std::ranges::copy(x.shape(), contents.sizes);
@@ -35,7 +37,7 @@ struct AllMeant {
     return std::ranges::any_of(theirs, [&](const Meant& m) { return m.where == where; });
   }
   /// Throws CommError, the same on all ranks unless it is about what two of them exchange.
-  void check(int rank) const;
+  void check(const Communicator& comm) const;
 };
 
 }  // namespace rondo::dist

@@ -31,7 +31,7 @@ std::size_t bytes_of_any(const Tensor& x) { return x.defined() ? bytes_of(x) : 0
 Communicator::Job Communicator::exchange_job(const char* what, const Tensors& from,
                                              const Tensors& to, int root) {
   Signature signature(what, sequence_);
-  signature.root = root < 0 ? root : rank_in_world(root);
+  signature.root = root;
   const int tag = next_ring(signature).tag;
   const bool to_root = std::string_view(what) == "gather";
   // Whether one rank may have something for another.

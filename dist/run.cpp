@@ -1,7 +1,8 @@
 // How a world ends when a rank fails. A rank that throws tells all others its sentence and listens
 // for theirs. If all have failed (a wrong flag, a loss that is NaN everywhere), they end together,
-// and the lowest rank with each sentence prints it. If some have not, after a moment the world is
-// aborted: the launcher ends the ranks that still compute or wait.
+// and the lowest rank with each sentence prints it, unless it only heard it from another. If some
+// have not, after a moment the world is aborted: the launcher ends the ranks that still compute or
+// wait.
 
 #include <chrono>
 #include <cstdio>
@@ -28,7 +29,8 @@ constexpr std::size_t sentence_bytes = 2048;
 constexpr auto grace = std::chrono::seconds(2);
 constexpr auto head_start = std::chrono::milliseconds(300);  // for those that fail by themselves
 constexpr auto patience_to_abort = std::chrono::seconds(1),
-               patience_at_exit = std::chrono::seconds(10);
+               patience_at_exit = std::chrono::seconds(10),
+               patience_out_of_step = std::chrono::seconds(1);
 
 std::mutex world_mutex;
 World& the_world() {
@@ -136,12 +138,16 @@ int fail(const std::string& sentence) {
     transport->abort(EXIT_FAILURE);
     return EXIT_FAILURE;
   }
-  bool equal = true, first = true;
+  // A sentence that ends in another rank's was only heard from it.
+  bool equal = true, first = true, heard = false;
   for (int peer = 0; peer < n && n > 1; ++peer) {
     equal &= all[peer] == all[0];
     if (peer < r) first &= all[peer] != all[r];
+    if (all[peer] != all[r]) heard |= all[r].ends_with(": " + named(peer, all[peer]));
   }
-  if (first) print(r, n, equal, sentence);
+  if (first && !heard) print(r, n, equal, sentence);
+  // MPI would come to no end with the half-done collectives of ranks that failed in different ways.
+  if (!equal) end_within(patience_out_of_step);
   return EXIT_FAILURE;
 }
 

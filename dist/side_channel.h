@@ -13,7 +13,8 @@
 // A collective that fails on some rank would keep the others waiting: they exchange messages with
 // its neighbours, not with it. So its sentence is passed on in the same way ("rank 1 calls
 // broadcast 17 where rank 2 calls all_reduce 17", "rank 3 has not called all_reduce 17"), and all
-// ranks end with it.
+// ranks end with it. So is that of a rank that fails otherwise, if the others do not do so soon by
+// themselves (dist/run.cpp).
 //
 // Rank r is connected to r ± 1, r ± 2, r ± 4, … (modulo the world's size): in worlds of up to five
 // ranks everybody to everybody, in one of 1,024 to 19 others. Who hears of a death first tells its

@@ -13,9 +13,10 @@ class Watch {
   virtual ~Watch() = default;
   /// Empty, or "rank 1 (process 4242) has ended": what was noticed first.
   virtual std::string ended() const = 0;
-  /// Empty, or why a collective has failed on some rank, so that no other need wait for it.
+  /// Empty, or why some rank has failed, in a collective or otherwise, so that no other need wait
+  /// for it.
   virtual std::string failed() const { return {}; }
-  /// Tells all ranks why a collective has failed on this one, if it can. What is told first counts.
+  /// Tells all ranks why this one has failed, if it can. What is told first counts.
   virtual void tell(const std::string& /*why*/) {}
   virtual bool tells_others() const { return false; }
 };

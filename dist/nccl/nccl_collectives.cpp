@@ -145,7 +145,7 @@ NcclCollectives::NcclCollectives(Communicator& comm, Device device, const ncclUn
       ring_(comm.options().ring),
       recorder_(comm.recorder()),
       nccl_(nccl()),
-      comm_(rank_),
+      comm_(comm.rank_in_world()),
       stream_(cuda::Stream::create(device.index, /*high_priority=*/true)),
       clock_(std::make_shared<DeviceClock>(device.index)) {
   const cuda::DeviceGuard guard(device_.index);
@@ -156,7 +156,7 @@ NcclCollectives::NcclCollectives(Communicator& comm, Device device, const ncclUn
                               [this] { settle("a message of the ring"); });
   scratch_ = device_scratch(stream_);
   watchdog_ = std::make_unique<Watchdog>(
-      Watchdog::Options{.rank = rank_,
+      Watchdog::Options{.rank = comm.rank_in_world(),
                         .device = device_.index,
                         .timeout = timeout_,
                         .error =
@@ -197,8 +197,8 @@ void NcclCollectives::settle(const std::string& what) {
   const auto deadline = Clock::now() + timeout_;
   while (!comm_.is_settled(what)) {
     if (watchdog_ != nullptr) watchdog_->failure()->check();
-    require<CommError>(Clock::now() < deadline, "rank ", rank_, ": ", what, " gave up after ",
-                       std::chrono::duration<double>(timeout_).count(),
+    require<CommError>(Clock::now() < deadline, "rank ", comm_.rank_in_world(), ": ", what,
+                       " gave up after ", std::chrono::duration<double>(timeout_).count(),
                        " s of waiting for the other ranks");
     std::this_thread::yield();
   }

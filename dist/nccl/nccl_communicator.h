@@ -17,6 +17,7 @@ class NcclCommunicator {
  public:
   /// `rank` is the world's, for messages.
   explicit NcclCommunicator(int rank) : nccl_(nccl()), rank_(rank) {}
+  int rank_in_world() const { return rank_; }
   ~NcclCommunicator() { abort(); }
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;

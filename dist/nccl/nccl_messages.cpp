@@ -89,26 +89,28 @@ class Message final : public Operation {
       return is_put_ && told && answered ? Poll::done : Poll::idle;
     } catch (const std::exception& e) {
       // The other side waits for NCCL, or will: nothing can follow.
-      watchdog_.give_up(concat("rank ", letter_->me, ": ", letter_->what, " failed: ", e.what()));
+      watchdog_.give_up(
+          concat("rank ", name(letter_->me), ": ", letter_->what, " failed: ", e.what()));
       throw;
     }
   }
   std::string waiting_for() const override {
-    const std::string peer = concat("rank ", letter_->peer);
+    const std::string peer = concat("rank ", name(letter_->peer));
     if (!may_go_) return peer + (letter_->is_send ? " to receive it" : " to send it");
     return concat("NCCL's way to ", peer);
   }
 
  private:
   NcclChannel& channel() const { return *letter_->channel; }
+  int name(int r) const { return transport_.rank_in_world(r); }
   int tag() const { return tags_of_collectives + letter_->tag; }
 
   /// Throws CommError on either side, on the receiver's when it has told the sender.
   bool is_of_right_size() {
     const std::uint64_t sent = letter_->announcement.bytes, wanted = letter_->go_ahead.bytes;
     if (sent != wanted && !transport_.test(answered_)) return false;
-    const int from = letter_->is_send ? letter_->me : letter_->peer,
-              to = letter_->is_send ? letter_->peer : letter_->me;
+    const int from = name(letter_->is_send ? letter_->me : letter_->peer),
+              to = name(letter_->is_send ? letter_->peer : letter_->me);
     require<CommError>(sent == wanted, "rank ", from, " sends ", sent, " bytes with tag ",
                        letter_->tag, " where rank ", to, " wants ", wanted);
     return true;
@@ -132,7 +134,7 @@ class Message final : public Operation {
       if (c.heard.id == 0)
         c.heard = transport_.recv(letter_->peer, tag_of_go_aheads, &c.go_ahead, sizeof c.go_ahead);
       if (!transport_.test(c.heard)) break;
-      require<CommError>(c.announced.erase(c.go_ahead.number) == 1, "rank ", letter_->peer,
+      require<CommError>(c.announced.erase(c.go_ahead.number) == 1, "rank ", name(letter_->peer),
                          " wants message ", c.go_ahead.number, ", which nobody sends");
       c.room.emplace(c.go_ahead.number, c.go_ahead.bytes);
       c.turns.push_back(c.go_ahead.number);
@@ -238,7 +240,7 @@ std::shared_ptr<NcclChannel> NcclMessages::channel(int peer, bool is_send) {
   std::lock_guard lock(mutex_);
   std::shared_ptr<NcclChannel>& found = channels_[{peer, is_send}];
   if (found == nullptr) {
-    found = std::make_shared<NcclChannel>(comm_.rank(), device_.index);
+    found = std::make_shared<NcclChannel>(comm_.rank_in_world(), device_.index);
     if (is_send) {
       const ncclResult_t status = nccl().get_unique_id(&found->id);
       require<CommError>(status == ncclSuccess,
@@ -249,7 +251,7 @@ std::shared_ptr<NcclChannel> NcclMessages::channel(int peer, bool is_send) {
 }
 
 Work NcclMessages::post(std::string what, const Tensor& x, int peer, int tag, bool is_send) {
-  require<CommError>(!cuda::is_capturing(), "rank ", comm_.rank(), ": ", what,
+  require<CommError>(!cuda::is_capturing(), "rank ", comm_.rank_in_world(), ": ", what,
                      ": a message cannot be captured into a graph, since the ranks meet on the "
                      "host before it goes; collectives can");
   watchdog_.failure()->check();

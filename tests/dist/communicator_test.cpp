@@ -261,6 +261,30 @@ TEST(Communicator, NobodyGetsAResultOfAMismatch) {
   }
 }
 
+// So that the messages of one are not taken for the other's.
+TEST(Communicator, DifferentCollectivesHaveDifferentTags) {
+  Signature one("all_reduce", 7);
+  one.set_shape({1, 1, 1, 1, 1, 1, 2, 3});
+  std::vector<Signature> others(7, one);
+  others[0] = Signature("broadcast", 7);
+  others[0].set_shape({1, 1, 1, 1, 1, 1, 2, 3});
+  others[1].sequence = 8;
+  others[2].root = 1;
+  others[3].dtype = 1;
+  others[4].op = 1;
+  others[5].way = 1;
+  others[6].set_shape({1, 1, 1, 1, 1, 1, 2});
+  for (std::int64_t last = 4; last < 40; ++last) {
+    others.push_back(one);
+    others.back().set_shape({1, 1, 1, 1, 1, 1, 2, last});
+  }
+  for (const Signature& other : others) {
+    EXPECT_NE(other, one);
+    EXPECT_NE(other.tag(), one.tag()) << text_of(other);
+    EXPECT_TRUE(other.tag() >= 0 && other.tag() < 16384);
+  }
+}
+
 // One side has something, the other expects nothing: neither loses it nor waits for it.
 TEST(Communicator, NothingIsNotTakenForSomething) {
   auto told = [](std::int64_t sent, std::int64_t wanted) {
@@ -298,17 +322,18 @@ TEST(Communicator, AGroupsErrorsNameTheWorldsRanks) {
   on_ranks(4,
            [&](auto comm) {
              auto group = comm->new_group({3, 1, 2});
+             comm->barrier();
              if (group == nullptr) return;
              EXPECT_EQ(group->rank_in_world(), comm->rank());
              if (comm->rank() == 2) return;
              said[static_cast<std::size_t>(comm->rank())] =
                  test::message_of<CommError>([&] { group->all_reduce(ones({10})); });
            },
-           {.timeout = std::chrono::milliseconds(200)});
+           {.timeout = std::chrono::seconds(1)});
   EXPECT_EQ(said[3],
-            "rank 3: all_reduce 0 of group {3, 1, 2} gave up after 0.2 s of waiting for rank 2 to "
+            "rank 3: all_reduce 0 of group {3, 1, 2} gave up after 1 s of waiting for rank 2 to "
             "call it");
-  EXPECT_THAT(said[1], HasSubstr("rank 1: all_reduce 0 of group {3, 1, 2} gave up after 0.2 s of "
+  EXPECT_THAT(said[1], HasSubstr("rank 1: all_reduce 0 of group {3, 1, 2} gave up after 1 s of "
                                  "waiting for rank "));
   EXPECT_THAT(test::message_of<CommError>([] {
                 on_ranks(3, [](auto comm) {
@@ -320,26 +345,51 @@ TEST(Communicator, AGroupsErrorsNameTheWorldsRanks) {
                     HasSubstr("rank 1 calls all_reduce 0 (sum, f32 [3]) where rank 2 calls")));
 }
 
-// What is expected some day may be posted long before: its time begins when somebody waits.
-TEST(Communicator, AMessagesTimeBeginsWhenItIsWaitedFor) {
+// What is expected some day may be posted long before, and looked at meanwhile: its time begins
+// when somebody waits, and is over when nobody does any more.
+TEST(Communicator, AMessagesTimeIsThatOfWaiting) {
   on_ranks(2,
            [](auto comm) {
              Tensor x = full({3}, comm->rank());
-             if (comm->rank() == 0) {
-               Work work = comm->recv_async(x, 1);
-               std::this_thread::sleep_for(std::chrono::milliseconds(500));
+             if (comm->rank() == 1) {
+               std::this_thread::sleep_for(std::chrono::milliseconds(2500));
                comm->all_reduce(ones({1}));
-               work.wait();
-               EXPECT_EQ(x[2].item(), 1);
-               EXPECT_THAT(test::message_of<CommError>([&] { comm->recv(x, 1); }),
-                           HasSubstr("gave up after 0.2 s of waiting for rank 1 to send it"));
-             } else {
-               std::this_thread::sleep_for(std::chrono::milliseconds(500));
-               comm->all_reduce(ones({1}));
-               comm->send(x, 0);
+               return comm->send(x, 0);
              }
+             Work work = comm->recv_async(x, 1);
+             EXPECT_THAT(
+                 test::message_of<CommError>([&] { work.wait(std::chrono::milliseconds(100)); }),
+                 HasSubstr("was not over after 0.1 s; it waits for rank 1 to send it"));
+             std::this_thread::sleep_for(std::chrono::milliseconds(2400));
+             EXPECT_FALSE(work.test());
+             comm->all_reduce(ones({1}));
+             work.wait();
+             EXPECT_EQ(x[2].item(), 1);
+             EXPECT_THAT(test::message_of<CommError>([&] { comm->recv(x, 1); }),
+                         HasSubstr("gave up after 2 s of waiting for rank 1 to send it"));
            },
-           {.timeout = std::chrono::milliseconds(200)});
+           {.timeout = std::chrono::seconds(2)});
+}
+
+// A group in memory that has all come by the time that somebody gives up.
+TEST(Communicator, AWaitForAGroupInMemoryNamesNobodyWhoIsThere) {
+  test::on_ranks_sharing_memory(3, [](auto comm) {
+    auto group = comm->new_group({2, 1});
+    if (group == nullptr) return;
+    for (int i = 0; i < 20; ++i) {
+      Tensor x = ones({3'000'000});
+      Work work = group->all_reduce_async(x);
+      try {
+        work.wait(std::chrono::microseconds(500));
+      } catch (const CommError& e) {
+        EXPECT_THAT(e.what(),
+                    AnyOf(HasSubstr("it waits for the others"), HasSubstr("it waits for rank 1 "),
+                          HasSubstr("it waits for rank 2 "), HasSubstr("the thread that polls it"),
+                          HasSubstr("the collectives issued before it")));
+      }
+      work.wait();
+    }
+  });
 }
 
 TEST(Communicator, RanksThatMeanAnotherRootOrTypeAreTold) {

@@ -1,7 +1,9 @@
 #pragma once
-// Every collective, with every op and dtype, blocking and asynchronous: what check_every_collective
-// goes through, on a communicator of all ranks or of some. Values are 1 and 2 (of booleans 0 and
-// 1), so that each result is exact in each dtype, but for averages, which are rounded once.
+// Every collective, with every op and dtype, blocking and asynchronous: what
+// check_every_collective goes through, on a communicator of all ranks or of some. Values that are
+// reduced are 1 and 2 (of booleans 0 and 1), so that each result is exact in each dtype, but for
+// averages, which are rounded once; values that are moved tell sender, receiver and place apart.
+// What is received goes where 9 was before.
 
 #include <gtest/gtest.h>
 
@@ -20,6 +22,12 @@ inline constexpr std::array all_ops = {
 
 inline double small_value(DType dtype, int rank, std::int64_t i) {
   return static_cast<double>((i + rank) % 2 + (dtype == boolean ? 0 : 1));
+}
+
+/// Element i of what rank `from` has for rank `to`.
+inline double moved_value(DType dtype, int from, int to, std::int64_t i) {
+  const std::int64_t value = (5 * i + 3 * from + 2 * to) % 7;
+  return static_cast<double>(dtype == boolean ? value % 2 : value);
 }
 
 /// What `op` makes of small_value(dtype, r, i) over n ranks.
@@ -86,7 +94,7 @@ class CollectiveMatrix {
     const auto result = [&](auto i) { return small_result(dtype, op, n_, i); };
     for (const bool blocking : {true, false}) {
       const Tensor all = mine(dtype), whole = mine(dtype, n_);
-      const Tensor part = Tensor::empty({count_}, {.dtype = dtype, .device = device_});
+      const Tensor part = full({count_}, 9, {.dtype = dtype, .device = device_});
       if (!exists) {
         EXPECT_THROW(comm_.all_reduce_async(all, op), DTypeError);
         EXPECT_THROW(comm_.reduce_async(all, 0, op), DTypeError);
@@ -109,55 +117,57 @@ class CollectiveMatrix {
   }
 
   void moves(DType dtype) {
+    const int root = n_ / 2;
+    const auto of = [=](int from, int to) {
+      return [=](auto i) { return moved_value(dtype, from, to, i); };
+    };
+    const auto part = [&](int to) { return filled(dtype, count_, of(me_, to), device_); };
+    const auto room = [&](std::int64_t parts = 1) {
+      return full({parts * count_}, 9, {.dtype = dtype, .device = device_});
+    };
+    const auto for_each_rank = [&](const auto& make) {
+      Tensors list;
+      for (int r = 0; r < n_; ++r) list.push_back(make(r));
+      return list;
+    };
+    const auto rooms = [&] { return for_each_rank([&](int) { return room(); }); };
     for (const bool blocking : {true, false}) {
-      const int root = n_ / 2;
-      const auto of = [&](int rank) { return [=](auto i) { return small_value(dtype, rank, i); }; };
-      const auto room = [&](std::int64_t parts) {
-        return Tensor::empty({parts * count_}, {.dtype = dtype, .device = device_});
-      };
-      const auto rooms = [&] {
-        Tensors list;
-        for (int r = 0; r < n_; ++r) list.push_back(room(1));
-        return list;
-      };
-      const auto expect_all = [&](const Tensors& list, const char* what) {
+      // list[r] is what rank r had for rank `to`.
+      const auto expect_from_all = [&](const Tensors& list, int to, const char* what) {
         for (int r = 0; r < std::ssize(list); ++r)
-          expect(list[static_cast<std::size_t>(r)], of(r), what, blocking);
+          expect(list[static_cast<std::size_t>(r)], of(r, to), what, blocking);
       };
 
-      const Tensor x = mine(dtype);
+      const Tensor x = part(0);
       blocking ? comm_.broadcast(x, root) : comm_.broadcast_async(x, root).wait();
-      expect(x, of(root), "broadcast", blocking);
+      expect(x, of(root, 0), "broadcast", blocking);
 
       const Tensor in_a_row = room(n_);
-      blocking ? comm_.all_gather(in_a_row, mine(dtype))
-               : comm_.all_gather_async(in_a_row, mine(dtype)).wait();
+      blocking ? comm_.all_gather(in_a_row, part(0))
+               : comm_.all_gather_async(in_a_row, part(0)).wait();
       expect(
           in_a_row,
-          [&](auto i) { return small_value(dtype, static_cast<int>(i / count_), i % count_); },
+          [&](auto i) { return moved_value(dtype, static_cast<int>(i / count_), 0, i % count_); },
           "all_gather", blocking);
 
       const Tensors list = rooms();
-      blocking ? comm_.all_gather(list, mine(dtype))
-               : comm_.all_gather_async(list, mine(dtype)).wait();
-      expect_all(list, "all_gather of a list");
+      blocking ? comm_.all_gather(list, part(0)) : comm_.all_gather_async(list, part(0)).wait();
+      expect_from_all(list, 0, "all_gather of a list");
 
       const Tensors gathered = me_ == root ? rooms() : Tensors();
-      blocking ? comm_.gather(gathered, mine(dtype), root)
-               : comm_.gather_async(gathered, mine(dtype), root).wait();
-      expect_all(gathered, "gather");
+      blocking ? comm_.gather(gathered, part(root), root)
+               : comm_.gather_async(gathered, part(root), root).wait();
+      expect_from_all(gathered, root, "gather");
 
-      Tensors parts;
-      for (int r = 0; r < n_ && me_ == root; ++r)
-        parts.push_back(filled(dtype, count_, of(r), device_));
-      const Tensor scattered = room(1);
+      const Tensors parts = me_ == root ? for_each_rank(part) : Tensors();
+      const Tensor scattered = room();
       blocking ? comm_.scatter(scattered, parts, root)
                : comm_.scatter_async(scattered, parts, root).wait();
-      expect(scattered, of(me_), "scatter", blocking);
+      expect(scattered, of(root, me_), "scatter", blocking);
 
-      const Tensors from = rooms(), to(static_cast<std::size_t>(n_), mine(dtype));
+      const Tensors from = rooms(), to = for_each_rank(part);
       blocking ? comm_.all_to_all(from, to) : comm_.all_to_all_async(from, to).wait();
-      expect_all(from, "all_to_all");
+      expect_from_all(from, me_, "all_to_all");
     }
   }
 
