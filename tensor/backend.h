@@ -125,6 +125,8 @@ struct CrossEntropyParams {
 struct BatchNormFusion {
   Tensor residual;  // undefined: none
   bool relu = false;
+  Tensor mask =
+      {};  // of Backend::batch_norm_mask_bytes bytes: filled for the way back; or undefined
 };
 
 /// How numbers are stored in bytes: x = scale (q - zero_point).
@@ -321,8 +323,11 @@ class Backend {
   virtual void batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                                     const Tensor& mean, const Tensor& var, double eps,
                                     const BatchNormFusion& fusion, const Tensor& y) = 0;
-  /// Gradients of batch_norm, which ended in a relu or not. y is the forward's output if it
-  /// is needed to know where the relu let through; else undefined: that then follows from x.
+  /// The bytes of BatchNormFusion::mask, which says where the relu of batch_norm(x) let through, in
+  /// less memory than y does; 0: this backend makes none of x.
+  virtual std::int64_t batch_norm_mask_bytes(const Tensor& /*x*/) const { return 0; }
+  /// Gradients of batch_norm, which ended in a relu or not. y is the forward's mask (u8) or output
+  /// if it is needed to know where the relu let through; else undefined: that then follows from x.
   /// dresidual undefined: not wanted (without a relu it equals dy and is never asked for).
   virtual void batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y, bool relu,
                                    const Tensor& gamma, const Tensor& beta, const Tensor& mean,

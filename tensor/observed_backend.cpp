@@ -279,7 +279,7 @@ class ObservedBackend final : public Backend {
                   const Tensor& running_mean, const Tensor& running_var, double momentum,
                   double eps, const BatchNormFusion& fusion, const Tensor& y, const Tensor& mean,
                   const Tensor& invstd) override {
-    observe("batch_norm", 0, {x, fusion.residual, gamma, beta, y}, [&] {
+    observe("batch_norm", 0, {x, fusion.residual, gamma, beta, y, fusion.mask}, [&] {
       real().batch_norm(x, gamma, beta, running_mean, running_var, momentum, eps, fusion, y, mean,
                         invstd);
     });
@@ -289,6 +289,9 @@ class ObservedBackend final : public Backend {
                             const BatchNormFusion& fusion, const Tensor& y) override {
     observe("batch_norm", 0, {x, fusion.residual, gamma, beta, y},
             [&] { real().batch_norm_inference(x, gamma, beta, mean, var, eps, fusion, y); });
+  }
+  std::int64_t batch_norm_mask_bytes(const Tensor& x) const override {
+    return real().batch_norm_mask_bytes(x);
   }
   void batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y, bool relu,
                            const Tensor& gamma, const Tensor& beta, const Tensor& mean,

@@ -91,7 +91,7 @@ Tensor finish(const Tensor& normalized, const Tensor& gamma, const Tensor& beta,
 struct BatchNormBackward final : Node {
   SavedTensor x, y, gamma;  // y only where a relu followed
   Tensor beta;              // as it was, where the relu's mask is computed again from x
-  Tensor mean, invstd;
+  Tensor mean, invstd, mask;
   bool relu, has_residual;
   // Without a residual the relu's mask follows from x, unless y was rounded to 16 bits after it:
   // what underflowed to 0 there has no gradient.
@@ -99,15 +99,17 @@ struct BatchNormBackward final : Node {
   double eps;
 
   BatchNormBackward(const Tensor& x, const Tensor& y, const Tensor& gamma, const Tensor& shift,
-                    const Tensor& mean, const Tensor& invstd, const BatchNormOptions& options)
+                    const Tensor& mean, const Tensor& invstd, const Tensor& mask,
+                    const BatchNormOptions& options)
       : x(x),
         y(options.relu ? SavedTensor(y, SavedTensor::output) : SavedTensor()),
         gamma(gamma),
         mean(mean),
         invstd(invstd),
+        mask(mask),
         relu(options.relu),
         has_residual(options.residual.defined()),
-        mask_from_x(relu && !has_residual && x.dtype() == f32),
+        mask_from_x(relu && !mask.defined() && !has_residual && x.dtype() == f32),
         eps(options.eps) {
     if (mask_from_x && shift.defined()) {
       beta = Tensor::empty_like(shift);
@@ -125,9 +127,10 @@ struct BatchNormBackward final : Node {
     Tensor dbeta = wants(2) ? Tensor::empty_like(mean) : Tensor();
     Tensor dresidual;
     if (wants(3)) dresidual = relu ? Tensor::empty_like(input) : dy[0];
-    backend(input).batch_norm_backward(dy[0], input, relu && !mask_from_x ? y.get(*this) : Tensor(),
-                                       relu, in_f32(scale), beta, mean, invstd, dx, dgamma, dbeta,
-                                       relu ? dresidual : Tensor());
+    Tensor let_through = relu && !mask_from_x ? y.get(*this) : Tensor();
+    if (mask.defined()) let_through = mask;
+    backend(input).batch_norm_backward(dy[0], input, let_through, relu, in_f32(scale), beta, mean,
+                                       invstd, dx, dgamma, dbeta, relu ? dresidual : Tensor());
     return {dx, dgamma, dbeta, dresidual};
   }
 
@@ -151,6 +154,7 @@ struct BatchNormBackward final : Node {
     x.reset();
     y.reset();
     gamma.reset();
+    mask = {};
   }
 };
 
@@ -271,14 +275,22 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
   Tensor y = Tensor::empty_like(x);
   Tensor mean = Tensor::empty({x.size(1)}, {.dtype = f32, .device = x.device()});
   Tensor invstd = Tensor::empty_like(mean);
+  // Filled by the kernel; not worth writing where nobody will ask for it.
+  Tensor mask;
+  const Tensor inputs[] = {x, scale, shift, options.residual};
+  if (options.relu && any_requires_grad(inputs)) {
+    if (const std::int64_t bytes = backend(x).batch_norm_mask_bytes(x); bytes > 0)
+      mask = Tensor::empty({bytes}, {.dtype = u8, .device = x.device()});
+  }
   backend(x).batch_norm(x, scale, shift, running_mean, running_var, options.momentum, options.eps,
-                        {.residual = options.residual, .relu = options.relu}, y, mean, invstd);
+                        {.residual = options.residual, .relu = options.relu, .mask = mask}, y, mean,
+                        invstd);
   if (running_mean.defined()) {
     running_mean.bump_version();
     running_var.bump_version();
   }
   return record<BatchNormBackward>({x, scale, shift, options.residual}, y, x, y, scale, shift, mean,
-                                   invstd, options);
+                                   invstd, mask, options);
 }
 
 Tensor layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& gamma,

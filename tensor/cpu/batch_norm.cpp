@@ -1,6 +1,7 @@
 // Batch normalisation, forward and backward, each in two passes over memory: one that sums per
 // channel, one that applies. The ReLU and the residual addition that follow it in a ResNet ride
-// along; on the way back its mask is computed again from x where that is known to suffice.
+// along; on the way back its mask is read from a bit an element, where rows are whole vectors, else
+// from y or computed again from x.
 //
 // Sums: the rows (pixels) are cut into a fixed number of chunks, whatever the number of threads; a
 // chunk adds up short runs in f32, in vector registers, and the runs in f64. The chunks' sums are
@@ -154,16 +155,31 @@ void visit_kernel_dtype(DType dtype, F f) {
   dtype == bf16 ? f.template operator()<Bf16Bits>() : f.template operator()<float>();
 }
 
+/// Whether results are written past the caches: they are so large that who reads them next would
+/// not find them there. (Their bits do not depend on it.)
+bool go_past_caches(const Layout& layout, std::initializer_list<const Tensor*> results) {
+  constexpr std::int64_t too_large = std::int64_t{24} << 20;
+  bool go = layout.channels_last && layout.channels % 16 == 0;
+  for (const Tensor* t : results) {
+    if (!t->defined()) continue;
+    go &= t->nbytes() > too_large && reinterpret_cast<std::uintptr_t>(t->data_ptr()) % 64 == 0;
+  }
+  return go;
+}
+
 template <class T>
 void apply(const Tensor& x, const Affine& affine, const BatchNormFusion& fusion, const Tensor& y) {
   Layout layout(x);
   const T* from = data_of<T>(x);
   const T* residual = data_of<T>(fusion.residual);
   T* to = data_of<T>(y);
+  std::uint8_t* bits = data_of<std::uint8_t>(fusion.mask);
+  const bool past_caches = go_past_caches(layout, {&y});
   for_each_piece(layout, [&](auto first, auto rows, auto channels, auto channel) {
-    kernels_of<T>().apply(from + first, residual ? residual + first : nullptr, to + first, rows,
-                          channels, affine.scale.data() + channel, affine.offset.data() + channel,
-                          fusion.relu);
+    kernels_of<T>().apply(from + first, residual ? residual + first : nullptr, to + first,
+                          bits ? bits + first / 8 : nullptr, rows, channels,
+                          affine.scale.data() + channel, affine.offset.data() + channel,
+                          fusion.relu, past_caches);
   });
 }
 
@@ -212,6 +228,8 @@ void backward(const Tensor& gradient, const Tensor& input, const Tensor& output,
   Affine forward(layout.channels, norm.gamma, norm.beta, pm, ps);
   auto mask_at = [&](std::int64_t first, std::int64_t channel) -> ReluMask<T> {
     if (!relu) return {};
+    if (output.defined() && output.dtype() == u8)
+      return {.bits = data_of<std::uint8_t>(output) + first / 8};
     if (output.defined()) return {.y = data_of<T>(output) + first};
     return {.scale = forward.scale.data() + channel, .offset = forward.offset.data() + channel};
   };
@@ -236,14 +254,21 @@ void backward(const Tensor& gradient, const Tensor& input, const Tensor& output,
     if (dbeta.defined()) dbeta.data_ptr<float>()[c] = static_cast<float>(sum_g[c]);
   }
   T *pdx = data_of<T>(result), *pr = data_of<T>(residual);
+  const bool past_caches = go_past_caches(layout, {&result, &residual});
   for_each_piece(layout, [&](auto first, auto rows, auto width, auto c) {
     kernels_of<T>().backward_apply(pdy + first, px + first, mask_at(first, c), pdx + first,
                                    pr ? pr + first : nullptr, rows, width, a.data() + c,
-                                   b.data() + c, d.data() + c);
+                                   b.data() + c, d.data() + c, past_caches);
   });
 }
 
 }  // namespace
+
+// Kernels write and read bits by whole vectors.
+std::int64_t CpuBackend::batch_norm_mask_bytes(const Tensor& x) const {
+  const bool whole = Layout::is_channels_last(x) && x.size(1) % 16 == 0;
+  return whole && x.dtype() == kernel_dtype(x.dtype()) ? x.numel() / 8 : 0;
+}
 
 void CpuBackend::batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                             const Tensor& running_mean, const Tensor& running_var, double momentum,
@@ -306,7 +331,9 @@ void CpuBackend::batch_norm_backward(const Tensor& dy, const Tensor& x, const Te
                                      const Tensor& gamma, const Tensor& beta, const Tensor& mean,
                                      const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,
                                      const Tensor& dbeta, const Tensor& dresidual) {
-  Tensor input = readable(x), gradient = laid_like(input, dy), output = laid_like(input, y);
+  const bool has_bits = y.defined() && y.dtype() == u8;
+  Tensor input = readable(x), gradient = laid_like(input, dy);
+  Tensor output = has_bits ? y : laid_like(input, y);
   auto output_like_input = [&](const Tensor& t) {
     return !t.defined() || lies_like(input, t) ? t : Tensor::empty_like(input);
   };

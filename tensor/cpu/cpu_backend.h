@@ -94,6 +94,7 @@ class CpuBackend : public Backend {
   void batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                             const Tensor& mean, const Tensor& var, double eps,
                             const BatchNormFusion& fusion, const Tensor& y) override;
+  std::int64_t batch_norm_mask_bytes(const Tensor& x) const override;
   void batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y, bool relu,
                            const Tensor& gamma, const Tensor& beta, const Tensor& mean,
                            const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,

@@ -51,11 +51,12 @@ TEST(BatchNorm, StatisticsAreNotRoundedToTheInputsDtype) {
   EXPECT_NEAR(half[1].item<double>(), 0.5 / deviation, 2e-3);
 }
 
-/// Fused with a relu, the backward finds the mask again from x or from y; spelled out, relu brings
-/// its own. beta puts many elements within a rounding of 0, and is stepped on before the backward.
+/// Fused with a relu, the backward finds the mask in bits that the forward wrote, or again from x
+/// or from y; spelled out, relu brings its own. beta puts many elements within a rounding of 0, and
+/// is stepped on before the backward.
 TEST(BatchNorm, TheFusedReluHasTheMaskOfTheForward) {
-  auto check = [](MemoryFormat format, bool with_residual, DType dtype, float scale) {
-    const std::int64_t channels = 67;  // whole vectors, and some left over
+  auto check = [](std::int64_t channels, MemoryFormat format, bool with_residual, DType dtype,
+                  float scale) {
     const Dims shape = {3, channels, 4, 4};
     Tensor x = randn(shape).to(dtype).contiguous(format), dy = randn(shape).to(dtype);
     Tensor gamma = randn({channels}) * scale, shortcut = zeros(shape).to(dtype);
@@ -75,13 +76,17 @@ TEST(BatchNorm, TheFusedReluHasTheMaskOfTheForward) {
     };
     auto fused = gradients(true), spelled_out = gradients(false);
     for (std::size_t i = 0; i < fused.size(); ++i)
-      EXPECT_TRUE(all_close(fused[i], spelled_out[i], 0)) << i << ' ' << dtype << with_residual;
+      EXPECT_TRUE(all_close(fused[i], spelled_out[i], 0))
+          << i << ' ' << channels << ' ' << dtype << with_residual << ' ' << scale;
   };
   for (MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
     for (bool with_residual : {false, true}) {
-      check(format, with_residual, f32, 1);
-      check(format, with_residual, bf16, 1);
-      check(format, with_residual, f16, 1e-9f);  // the outputs underflow to 0
+      for (const std::int64_t channels : {64, 67}) {  // whole vectors; some elements left over
+        check(channels, format, with_residual, f32, 1);
+        check(channels, format, with_residual, bf16, 1);
+        check(channels, format, with_residual, bf16, 1e-40f);  // outputs underflow to 0
+        check(channels, format, with_residual, f16, 1e-9f);
+      }
     }
   }
 }
@@ -124,6 +129,36 @@ TEST(BatchNorm, RowsOfAnyWidthAreThoseOfF64) {
                   << with_residual << with_relu;
           }
       }
+  }
+}
+
+// Results of 24 MiB and more are written past the caches. Twice the same images have the statistics
+// of one set, and so the same outputs and gradients of the images, within the rounding of the sums.
+TEST(BatchNorm, LargeTensorsAreTheirHalves) {
+  manual_seed(5);
+  for (const DType dtype : {f32, bf16}) {
+    const std::int64_t images = dtype == f32 ? 4 : 8, channels = 64;
+    const Dims shape = {images, channels, 112, 112};
+    const auto nhwc = [&](const Tensor& t) {
+      return t.contiguous(MemoryFormat::channels_last).requires_grad_();
+    };
+    const Tensor x = randn(shape).to(dtype), shortcut = randn(shape).to(dtype),
+                 dy = randn(shape).to(dtype);
+    const auto run = [&](bool twice) {
+      const auto of = [&](const Tensor& t) { return twice ? cat({t, t}, 0) : t.clone(); };
+      const Tensor in = nhwc(of(x)), residual = nhwc(of(shortcut));
+      const Tensor y = batch_norm(in, ones({channels}), full({channels}, 0.25), {}, {},
+                                  {.residual = residual, .relu = true});
+      y.backward(of(dy).contiguous(MemoryFormat::channels_last));
+      return Tensors{y.detach(), in.grad(), residual.grad()};
+    };
+    const Tensors half = run(false), whole = run(true);
+    ASSERT_GT(whole[0].nbytes(), 24 << 20);
+    for (std::size_t i = 0; i < half.size(); ++i)
+      for (const std::int64_t first : {std::int64_t{0}, images})
+        EXPECT_TRUE(all_close(whole[i].narrow(0, first, images), half[i],
+                              test::tolerance(f32, 64, 4), test::tolerance(dtype, 1)))
+            << i << ' ' << dtype << ' ' << first;
   }
 }
 

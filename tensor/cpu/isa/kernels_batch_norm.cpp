@@ -28,6 +28,13 @@ template <class T>
 inline void write(T* p, float v) {
   narrow(v, *p);
 }
+template <class T, class V>
+inline void write(T* p, V v, bool past_caches) {
+  if constexpr (std::is_same_v<V, Vec>) {
+    if (past_caches) return stream(p, v);
+  }
+  write(p, v);
+}
 
 /// What a channel's factor is found by from the place in the row.
 struct OneChannel {
@@ -158,35 +165,50 @@ void moments(const T* x, Index rows, Index channels, const float* shift, float* 
   sum_terms(rows, channels, Moments<T>{x, shift}, sum, sum_squares);
 }
 
-template <class T, bool has_residual, bool relu>
+/// y of T is 0 up to here: bf16 has no smaller numbers.
+template <class T>
+constexpr float largest_zero = std::is_same_v<T, float> ? 0.0f : 0x1p-134f;
+
+enum class Relu { none, plain, with_bits };
+
+template <class T, bool has_residual, Relu relu>
 struct Apply {
   const T *x, *residual;
   T* y;
+  std::uint8_t* bits;
   const float *scale, *offset;
+  bool past_caches;
   template <class V, class Factors>
   void at(Index i, Index c) const {
     V v = read<V>(x + i) * Factors::template factor<V>(scale, c) +
           Factors::template factor<V>(offset, c);
     if constexpr (has_residual) v += read<V>(residual + i);
-    write(y + i, relu ? (v < 0 ? V{} : v) : v);
+    if constexpr (relu == Relu::with_bits && std::is_same_v<V, Vec>)
+      store_bits(bits, i, v, largest_zero<T>);
+    write(y + i, relu != Relu::none ? (v < 0 ? V{} : v) : v, past_caches);
   }
 };
 
 template <class T>
-void apply(const T* x, const T* residual, T* y, Index rows, Index channels, const float* scale,
-           const float* offset, bool relu) {
-  auto run = [&]<bool has_residual, bool with_relu>() {
-    for_rows(rows, channels, Apply<T, has_residual, with_relu>{x, residual, y, scale, offset});
+void apply(const T* x, const T* residual, T* y, std::uint8_t* bits, Index rows, Index channels,
+           const float* scale, const float* offset, bool relu, bool past_caches) {
+  auto run = [&]<Relu kind>() {
+    if (residual != nullptr)
+      for_rows(rows, channels,
+               Apply<T, true, kind>{x, residual, y, bits, scale, offset, past_caches});
+    else
+      for_rows(rows, channels,
+               Apply<T, false, kind>{x, residual, y, bits, scale, offset, past_caches});
+    if (past_caches) stream_end();
   };
-  if (residual != nullptr)
-    relu ? run.template operator()<true, true>() : run.template operator()<true, false>();
-  else
-    relu ? run.template operator()<false, true>() : run.template operator()<false, false>();
+  if (!relu) return run.template operator()<Relu::none>();
+  if (bits == nullptr) return run.template operator()<Relu::plain>();
+  run.template operator()<Relu::with_bits>();
 }
 
 // ---- Backward.
 
-enum class Mask { none, from_y, from_x };
+enum class Mask { none, from_bits, from_y, from_x };
 
 /// The gradient behind the relu: dy where what went into it, or came out of it, is above 0.
 template <class T, Mask mask>
@@ -197,7 +219,9 @@ struct Gradient {
   V at(Index i, Index c) const {
     const V g = read<V>(dy + i);
     if constexpr (mask == Mask::none) return g;
-    V v;
+    if constexpr (mask == Mask::from_bits && std::is_same_v<V, Vec>)
+      return where_bits(relu.bits, i, g);
+    V v{};
     if constexpr (mask == Mask::from_y) {
       v = read<V>(relu.y + i);
     } else {
@@ -211,6 +235,7 @@ struct Gradient {
 /// Calls f.operator()<mask>() with the kind of mask.
 template <class T, class F>
 void visit_mask(const ReluMask<T>& relu, F f) {
+  if (relu.bits != nullptr) return f.template operator()<Mask::from_bits>();
   if (relu.y != nullptr) return f.template operator()<Mask::from_y>();
   if (relu.scale != nullptr) return f.template operator()<Mask::from_x>();
   f.template operator()<Mask::none>();
@@ -242,25 +267,31 @@ struct ApplyGradient {
   Gradient<T, mask> gradient;
   T *dx, *dresidual;
   const float *a, *b, *d;
+  bool past_caches;
   template <class V, class Factors>
   void at(Index i, Index c) const {
     const V g = gradient.template at<V, Factors>(i, c);
-    if constexpr (has_residual) write(dresidual + i, g);
-    write(dx + i, g * Factors::template factor<V>(a, c) +
-                      read<V>(gradient.x + i) * Factors::template factor<V>(b, c) +
-                      Factors::template factor<V>(d, c));
+    if constexpr (has_residual) write(dresidual + i, g, past_caches);
+    const V v = g * Factors::template factor<V>(a, c) +
+                read<V>(gradient.x + i) * Factors::template factor<V>(b, c) +
+                Factors::template factor<V>(d, c);
+    write(dx + i, v, past_caches);
   }
 };
 
 template <class T>
 void backward_apply(const T* dy, const T* x, const ReluMask<T>& relu, T* dx, T* dresidual,
-                    Index rows, Index channels, const float* a, const float* b, const float* d) {
+                    Index rows, Index channels, const float* a, const float* b, const float* d,
+                    bool past_caches) {
   visit_mask(relu, [&]<Mask mask>() {
     const Gradient<T, mask> gradient{dy, x, relu};
     if (dresidual != nullptr)
-      for_rows(rows, channels, ApplyGradient<T, mask, true>{gradient, dx, dresidual, a, b, d});
+      for_rows(rows, channels,
+               ApplyGradient<T, mask, true>{gradient, dx, dresidual, a, b, d, past_caches});
     else
-      for_rows(rows, channels, ApplyGradient<T, mask, false>{gradient, dx, nullptr, a, b, d});
+      for_rows(rows, channels,
+               ApplyGradient<T, mask, false>{gradient, dx, nullptr, a, b, d, past_caches});
+    if (past_caches) stream_end();
   });
 }
 

@@ -4,10 +4,10 @@
 // Files named kernels_*.cpp in this folder are compiled several times (cmake/library.cmake) with
 // RONDO_ISA set to generic, avx2 and avx512; each defines its functions in namespace isa::RONDO_ISA
 // and one table of pointers to them. They are plain loops over dense memory that the compiler
-// vectorises, or loops over vectors of its own (vec.h): no intrinsics, and nothing but local
-// functions and templates of functors.h that are inlined, since an inline function compiled for
-// AVX-512 here must never be the copy that the linker keeps for a file meant to run anywhere. That
-// is also why nothing here throws by itself.
+// vectorises, or loops over vectors of its own (vec.h, which has the only intrinsics), and nothing
+// but local functions and templates of functors.h that are inlined, since an inline function
+// compiled for AVX-512 here must never be the copy that the linker keeps for a file meant to run
+// anywhere. That is also why nothing here throws by itself.
 //
 // The choice is made once, by CPUID, when the CPU's backend is made; RONDO_ISA=generic|avx2|avx512
 // in the environment lowers it (for tests, and to reproduce another machine's bits).
@@ -35,25 +35,30 @@ struct ElementwiseKernels {
   void (*to_bf16)(const float* x, Bf16Bits* y, std::int64_t n);
 };
 
-/// How the gradient finds out where a relu let through: from the sign of its output y; else, which
-/// saves reading y, from x scale[c] + offset[c], exactly what `apply` computed; all null: no relu.
+/// How the gradient finds out where a relu let through: from a bit for each element, which `apply`
+/// has written; from the sign of its output y; else, which also saves reading y, from
+/// x scale[c] + offset[c], exactly what `apply` computed; all null: no relu.
 template <class T>
 struct ReluMask {
+  const std::uint8_t* bits = nullptr;  // of rows whose length is a multiple of 16
   const T* y = nullptr;
   const float* scale = nullptr;
   const float* offset = nullptr;
 };
 
 /// Batch norm on rows of C channels (N·H·W rows of a channels_last tensor), or on one channel's
-/// plane (C = 1). T is float or Bf16Bits; computed in f32. All pointers dense.
+/// plane (C = 1). T is float or Bf16Bits; computed in f32. All pointers dense. past_caches: results
+/// go to memory at once; they then begin at multiples of 64 bytes, and C is a multiple of 16.
 template <class T>
 struct BatchNormKernels {
   /// sum[c] += x, sum_squares[c] += (x - shift[c])^2 and so on: see kernels_batch_norm.cpp.
   void (*moments)(const T* x, std::int64_t rows, std::int64_t channels, const float* shift,
                   float* sum, float* sum_squares);
-  /// y = relu?(x scale[c] + offset[c] + residual?)
-  void (*apply)(const T* x, const T* residual, T* y, std::int64_t rows, std::int64_t channels,
-                const float* scale, const float* offset, bool relu);
+  /// y = relu?(x scale[c] + offset[c] + residual?), and with a relu the bits of ReluMask, if they
+  /// are not null.
+  void (*apply)(const T* x, const T* residual, T* y, std::uint8_t* bits, std::int64_t rows,
+                std::int64_t channels, const float* scale, const float* offset, bool relu,
+                bool past_caches);
   /// With g = dy where the relu's input was positive, else 0: sum_g[c] += g,
   /// sum_gx[c] += g (x - mean[c]).
   void (*backward_sums)(const T* dy, const T* x, const ReluMask<T>& mask, std::int64_t rows,
@@ -61,7 +66,7 @@ struct BatchNormKernels {
   /// dx = g a[c] + x b[c] + d[c], and dresidual = g where it is not null.
   void (*backward_apply)(const T* dy, const T* x, const ReluMask<T>& mask, T* dx, T* dresidual,
                          std::int64_t rows, std::int64_t channels, const float* a, const float* b,
-                         const float* d);
+                         const float* d, bool past_caches);
 };
 
 /// Between f32 and bytes (Backend::quantize and its neighbours). All pointers dense.

@@ -3,6 +3,10 @@
 // are compiled once for each instruction set (table.h).
 #pragma once
 
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
 #include "tensor/cpu/isa/table.h"
 
 namespace rondo::cpu::isa::RONDO_ISA {
@@ -55,6 +59,68 @@ inline void store(Bf16Bits* p, Vec v) {
   const Bits nan = (Bits)(v != v);
   const HalfBits half = upper_half((rounded & ~nan) | ((bits | 0x400000) & nan));
   __builtin_memcpy(p, &half, sizeof half);
+}
+
+// Past the caches, for what is too large to be read from them later: an ordinary store reads the
+// line first, which is a third of a copy's traffic. Wants an address that is a multiple of the
+// vector's size, and stream_end() before another thread may read it.
+inline void stream(float* p, Vec v) {
+#if defined(__AVX512F__)
+  _mm512_stream_ps(p, (__m512)v);
+#elif defined(__AVX2__)
+  _mm256_stream_ps(p, (__m256)v);
+#else
+  store(p, v);
+#endif
+}
+inline void stream(Bf16Bits* p, Vec v) {
+#if defined(__AVX2__)
+  alignas(64) Bf16Bits half[lanes];
+  store(half, v);
+#if defined(__AVX512F__)
+  _mm256_stream_si256((__m256i*)p, *(const __m256i*)half);
+#else
+  _mm_stream_si128((__m128i*)p, *(const __m128i*)half);
+#endif
+#else
+  store(p, v);
+#endif
+}
+inline void stream_end() {
+#if defined(__AVX2__)
+  _mm_sfence();
+#endif
+}
+
+// A bit for each element of a run of them, those of a vector together; i, the number of a vector's
+// first, is a multiple of `lanes`, and the first vector of a byte comes before the second.
+/// 1 where v is above `least` or no number.
+inline void store_bits(std::uint8_t* bits, Index i, Vec v, float least) {
+#if defined(__AVX512F__)
+  const auto above =
+      static_cast<std::uint16_t>(_mm512_cmp_ps_mask((__m512)v, _mm512_set1_ps(least), _CMP_NLE_UQ));
+  __builtin_memcpy(bits + i / 8, &above, sizeof above);
+#elif defined(__AVX2__)
+  const __m256 above = _mm256_cmp_ps((__m256)v, _mm256_set1_ps(least), _CMP_NLE_UQ);
+  bits[i / 8] = static_cast<std::uint8_t>(_mm256_movemask_ps(above));
+#else
+  unsigned above = 0;
+  for (int k = 0; k < lanes; ++k) above |= (v[k] <= least ? 0U : 1U) << k;
+  bits[i / 8] = static_cast<std::uint8_t>(i % 8 == 0 ? above : bits[i / 8] | above << lanes);
+#endif
+}
+/// v where its bits are 1, else 0.
+inline Vec where_bits(const std::uint8_t* bits, Index i, Vec v) {
+#if defined(__AVX512F__)
+  std::uint16_t on;
+  __builtin_memcpy(&on, bits + i / 8, sizeof on);
+  return (Vec)_mm512_maskz_mov_ps(on, (__m512)v);
+#else
+  Bits lane;
+  for (int k = 0; k < lanes; ++k) lane[k] = 1U << k;
+  const Bits on = Bits{} + (static_cast<std::uint32_t>(bits[i / 8]) >> i % 8);
+  return (Vec)((Bits)v & (Bits)((on & lane) != 0));
+#endif
 }
 
 }  // namespace
