@@ -12,6 +12,7 @@
 
 #include "dist/compared.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "dist/communicator.h"
@@ -34,7 +35,10 @@ class BothWorks final : public Pending {
       : comparison_(std::move(comparison)), work_(std::move(work)) {}
   bool test() override { return comparison_.test() && work_.test(); }
   void wait(std::optional<std::chrono::nanoseconds> timeout) override {
+    const auto begin = Clock::now();
     comparison_.wait(timeout);
+    if (timeout)
+      *timeout = std::max(*timeout - (Clock::now() - begin), std::chrono::nanoseconds(0));
     work_.wait(timeout);
   }
   Clock::time_point issued() const override { return work_.issued(); }

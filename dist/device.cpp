@@ -117,7 +117,9 @@ Device use_device(Communicator& comm, const std::string& name) {
   const Placement here = place(comm);
   const Device device = names_one ? asked : Device::cuda(here.local_rank % devices);
   cuda::require_device(device.index);
-  if (comm.world_size() > 1) attach(comm, device, here);
+  // Asked again, it stays what it is: messages may be under way.
+  const bool has_it = comm.gpu() != nullptr && comm.gpu()->device() == device;
+  if (comm.world_size() > 1 && !has_it) attach(comm, device, here);
   return device;
 }
 

@@ -61,10 +61,16 @@ std::vector<FlightRecord> FlightRecorder::records() const {
   return found;
 }
 
-void FlightRecorder::set_capacity(std::size_t capacity) {
+std::size_t FlightRecorder::set_capacity(std::size_t capacity) {
   std::lock_guard lock(all_->mutex);
-  all_->capacity = std::max<std::size_t>(capacity, 1);
+  const std::size_t before = std::exchange(all_->capacity, std::max<std::size_t>(capacity, 1));
   for (; all_->records.size() > all_->capacity; ++all_->first) all_->records.pop_front();
+  return before;
+}
+
+bool FlightRecorder::is_full() const {
+  std::lock_guard lock(all_->mutex);
+  return all_->records.size() == all_->capacity;
 }
 
 std::string FlightRecorder::text(Clock::time_point now) const {

@@ -47,7 +47,10 @@ class FlightRecorder {
   std::vector<FlightRecord> records() const;
   /// A line for each record, times in seconds before `now`.
   std::string text(Clock::time_point now = Clock::now()) const;
-  void set_capacity(std::size_t capacity);
+  /// Whether older ones make room for new ones from here on.
+  bool is_full() const;
+  /// How many were kept before.
+  std::size_t set_capacity(std::size_t capacity);
 
  private:
   struct Records {

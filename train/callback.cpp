@@ -62,9 +62,10 @@ bool EarlyStopping::on_epoch_end(const EpochReport& report) {
   return wait_count_ < options_.patience;
 }
 
-// With what it looks at in the name: a run may have several.
+// With what it looks at in the name: a run may have several, for different things.
 std::string EarlyStopping::key(const char* name) const {
-  return concat("early_stopping.", options_.monitor, ".", name);
+  const char* mode = options_.mode == EarlyStoppingOptions::Mode::min ? "min" : "max";
+  return concat("early_stopping.", options_.monitor, ".", mode, ".", name);
 }
 
 io::Metadata EarlyStopping::state_dict() const {

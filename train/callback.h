@@ -56,9 +56,9 @@ class Callback {
   /// After the last checkpoint, also when a signal has ended the run; not when it has failed.
   virtual void on_train_end(const FitResult&) {}
 
-  /// What it must remember in a run that is resumed, under names of its own
-  /// ("early_stopping.best"). Rank 0's is saved with each checkpoint; all ranks get it back before
-  /// on_train_begin.
+  /// What it must remember in a run that is resumed, under names of its own, of which no other
+  /// callback of the run has one ("early_stopping.test_loss.min.best"). Rank 0's is saved with each
+  /// checkpoint; all ranks get it back before on_train_begin.
   virtual io::Metadata state_dict() const { return {}; }
   virtual void load_state_dict(const io::Metadata&) {}
 };

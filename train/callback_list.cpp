@@ -25,6 +25,12 @@ CallbackList::CallbackList(std::vector<std::shared_ptr<Callback>> callbacks,
   for (const auto& callback : callbacks_)
     require(callback != nullptr, "fit: one of the callbacks is null");
   if (on_epoch) callbacks_.push_back(std::make_shared<EpochFunction>(std::move(on_epoch)));
+  io::Metadata remembered;
+  for (const auto& callback : callbacks_)
+    for (const auto& [name, value] : callback->state_dict())
+      require(remembered.emplace(name, value).second,
+              "fit: two of the callbacks remember something as ", name,
+              ", which a checkpoint cannot tell apart");
 }
 
 void CallbackList::on_train_begin(std::int64_t epochs) {
@@ -36,7 +42,7 @@ void CallbackList::on_step_end(const StepReport& step) {
 }
 
 bool CallbackList::on_epoch_end(const EpochReport& report, dist::Communicator& comm) {
-  if (callbacks_.empty()) return true;
+  // Also where a rank has no callback: another may have one.
   bool goes_on = true;
   for (const auto& callback : callbacks_) goes_on = callback->on_epoch_end(report) && goes_on;
   const Tensor all_go_on = full({1}, goes_on, {.dtype = i32});

@@ -26,6 +26,7 @@ Evaluation evaluate(nn::Module& model, const std::shared_ptr<const data::Dataset
                     const data::Transform& transform, dist::Communicator& comm,
                     std::int64_t batch_size, int workers, const std::vector<Metric>& metrics) {
   require(dataset->size() > 0, "evaluate: the data set is empty");
+  check_metrics(metrics);
   data::DataLoader loader = evaluation_loader(dataset, transform, comm, batch_size, workers);
   const nn::EvalMode eval(model);
   NoGradGuard no_grad;

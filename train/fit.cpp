@@ -86,7 +86,7 @@ class Run {
     folder_.lock(options_.resume);
     if (options_.resume) {
       restore();
-      folder_.open(true, position_, tested_);
+      folder_.open(true, position_, tested_, columns());
     }
     StopSignal stop;
     callbacks_.on_train_begin(position_.epoch);
@@ -113,6 +113,13 @@ class Run {
   }
 
  private:
+  /// By name, what will be logged of an epoch.
+  Metrics columns() const {
+    EpochReport report;
+    for (const Metric& metric : options_.metrics) report.test.metrics[metric.name] = 0;
+    return metrics_of(report, 0);
+  }
+
   void train_epoch() {
     auto start = Clock::now();
     std::int64_t images = train_batches();
@@ -176,7 +183,7 @@ class Run {
   void train_step(std::span<const data::Batch> batches) {
     (*step_)(batches, [this] { return where(); });
     if (!folder_.is_open()) {
-      folder_.open(false, position_, tested_);
+      folder_.open(false, position_, tested_, columns());
       folder_.log_graph(model_, batches[0].input.narrow(0, 0, 1));
     }
     position_.step += std::ssize(batches);

@@ -72,11 +72,13 @@ struct FitOptions {
   std::int64_t keep_checkpoints = 2;
   /// The run goes on while a checkpoint is written, from a copy of all that belongs to it; when fit
   /// returns the last is written. With gradients that are averaged as they are; where ranks have
-  /// state of their own (Sync::average, hooks with a memory) they wait for each other as always.
+  /// state of their own (Sync::average, ZeRO, hooks with a memory) they wait for each other as
+  /// always.
   bool async_checkpoints = false;
   bool resume = false;
   std::string model_name = "model";
-  /// Settings that a resumed run must share; fit adds "batch_size".
+  /// Settings that a resumed run must share; fit adds "batch_size", "accumulate_grad_batches" and
+  /// "zero".
   io::Metadata config = {};
 
   /// What the run measures, an epoch a row of a table; empty: none. Replaced, unless resume.

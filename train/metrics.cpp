@@ -117,14 +117,19 @@ MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t keep_epochs)
   file.commit();
 }
 
+void MetricsFile::check_columns(const Metrics& metrics) const {
+  if (path_.empty() || !is_table() || header_.empty()) return;
+  const std::string header = row(metrics, true);
+  require<IoError>(header_ == header, path_.string(), ": its columns are ", header_,
+                   " but this run's metrics ", header);
+}
+
 void MetricsFile::write(const Metrics& metrics) {
   if (path_.empty()) return;
+  check_columns(metrics);
   std::string line;
   if (is_table()) {
-    const std::string header = row(metrics, true);
-    if (header_.empty()) line = header_ = header;
-    require<IoError>(header_ == header, path_.string(), ": its columns are ", header_,
-                     " but this run's metrics ", header);
+    if (header_.empty()) line = header_ = row(metrics, true);
     line += row(metrics, false);
   } else {
     line = nlohmann::json(metrics).dump() + '\n';

@@ -27,6 +27,8 @@ class MetricsFile {
   /// Throws what the constructor would, where that can be told without writing anything.
   static void check(const std::filesystem::path& path);
 
+  /// Throws IoError where a table's columns are not those of `metrics`.
+  void check_columns(const Metrics& metrics) const;
   /// Appends a line and flushes it. `metrics` has an epoch, and a table's columns are those of its
   /// first line. Throws IoError naming the file when that fails.
   void write(const Metrics& metrics);

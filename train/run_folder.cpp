@@ -37,7 +37,8 @@ void RunFolder::lock(bool resume) {
   require<IoError>(failure.empty(), failure);
 }
 
-void RunFolder::open(bool resume, const io::Checkpoint::Position& position, bool tested) {
+void RunFolder::open(bool resume, const io::Checkpoint::Position& position, bool tested,
+                     const Metrics& columns) {
   if (is_open_) return;
   is_open_ = true;
   std::string failure;
@@ -46,6 +47,7 @@ void RunFolder::open(bool resume, const io::Checkpoint::Position& position, bool
     try {
       if (!resume) set_aside();
       open_logs(resume, position, tested);
+      table_.check_columns(columns);
     } catch (const Error& e) {
       failure = e.what();
     }

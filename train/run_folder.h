@@ -35,8 +35,10 @@ class RunFolder {
   /// When the first step has succeeded, or the state of an earlier run been read: until then the
   /// files of an earlier run are as they were. A run that begins anew moves them aside, so that
   /// whoever forgot to resume can still do so; one that goes on from `position` drops what was
-  /// logged after it, and at it unless it was `tested`. Collective. Throws IoError.
-  void open(bool resume, const io::Checkpoint::Position& position, bool tested);
+  /// logged after it, and at it unless it was `tested`. `columns` are those of the metrics to come.
+  /// Collective. Throws IoError on all ranks, also for a table that has others.
+  void open(bool resume, const io::Checkpoint::Position& position, bool tested,
+            const Metrics& columns);
   bool is_open() const { return is_open_; }
 
   /// Rank 0 writes; throws IoError.

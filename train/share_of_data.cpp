@@ -34,6 +34,9 @@ ShareOfData share_of_data(std::shared_ptr<const data::Dataset> dataset,
                                             .drop_last = options.uneven == Uneven::drop,
                                             .even = options.uneven != Uneven::join});
   const bool joins = options.uneven == Uneven::join;
+  require(!joins || size >= options.world_size, "the ", size,
+          " training samples are fewer than the ", options.world_size,
+          " ranks: one would have none to join with");
   const std::int64_t images = joins ? size : sampler->size() * options.world_size;
   const std::int64_t most = (images + options.world_size - 1) / options.world_size;
   return {data::DataLoader(std::move(dataset), sampler, loading, options.transform), images,

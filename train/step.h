@@ -63,7 +63,8 @@ class TrainStep {
   }
   /// The same with one step for several batches (DDP's `accumulate`): a batch's mean gradient
   /// counts as many times as it has samples, so that the step is that of one batch of all of them,
-  /// as far as no layer mixes a batch's samples. Every rank has as many batches. Throws Error for
+  /// as far as no layer mixes a batch's samples. Of several ranks the means are averaged, each with
+  /// the same weight; those that have not joined have as many batches. Throws Error for
   /// more than one with `reproducible` or `graph`.
   void operator()(std::span<const data::Batch> batches, const std::function<std::string()>& where);
   /// The end of a step on a rank that had no batch, whose gradients are there (DDP's `join`).

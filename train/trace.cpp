@@ -50,13 +50,18 @@ Trace::Trace(dist::Communicator& comm, std::filesystem::path if_it_fails)
     : comm_(comm), if_it_fails_(std::move(if_it_fails)) {
   // On one machine there is one clock.
   if (!comm.shares_memory()) offset_ = offset_to_rank_0(comm);
-  comm.recorder()->set_capacity(most_spans);
+  capacity_before_ = comm.recorder()->set_capacity(most_spans);
   comm.barrier();
   start_ = Clock::now();
 }
 
 Trace::~Trace() {
-  if (if_it_fails_.empty() || std::uncaught_exceptions() <= exceptions_) return;
+  if (std::uncaught_exceptions() > exceptions_) write_own();
+  comm_.recorder()->set_capacity(capacity_before_);
+}
+
+void Trace::write_own() const noexcept {
+  if (if_it_fails_.empty()) return;
   try {
     std::filesystem::path path = if_it_fails_;
     path.replace_extension(concat(".rank", comm_.rank(), if_it_fails_.extension().string()));
@@ -75,11 +80,13 @@ void Trace::add(const char* name, Clock::time_point begin, Clock::time_point end
 
 /// This rank's, by rank 0's clock, whatever that counts from.
 std::string Trace::events(bool with_unfinished) const {
-  // From where both lanes are whole.
+  // From where both lanes are whole: other communicators' records may have taken the place of
+  // these.
   const auto records = comm_.recorder()->records();
   Clock::time_point first = start_;
   if (spans_.size() == most_spans) first = std::max(first, spans_.front().begin);
-  if (records.size() == most_spans) first = std::max(first, records.front().issued);
+  if (comm_.recorder()->is_full() && !records.empty())
+    first = std::max(first, records.front().issued);
   ChromeTrace trace;
   auto complete = [&](const std::string& name, const char* category, int lane,
                       Clock::time_point begin, Clock::time_point end) {

@@ -74,6 +74,7 @@ class Trace {
     Clock::time_point begin, end;
   };
   std::string events(bool with_unfinished) const;
+  void write_own() const noexcept;  // of a run that fails
   void wait_for_collectives() const;
 
   dist::Communicator& comm_;
@@ -81,6 +82,7 @@ class Trace {
   std::chrono::nanoseconds offset_{0};  // to be added for rank 0's clock
   std::deque<Recorded> spans_;
   std::filesystem::path if_it_fails_;
+  std::size_t capacity_before_ = 0;              // of the recorder
   int exceptions_ = std::uncaught_exceptions();  // under way already
 };
 

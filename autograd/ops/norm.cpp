@@ -90,8 +90,9 @@ Tensor finish(const Tensor& normalized, const Tensor& gamma, const Tensor& beta,
 
 struct BatchNormBackward final : Node {
   SavedTensor x, y, gamma;  // y only where a relu followed
+  SavedTensor mask;         // where the relu let through, if the kernel has written that
   Tensor beta;              // as it was, where the relu's mask is computed again from x
-  Tensor mean, invstd, mask;
+  Tensor mean, invstd;
   bool relu, has_residual;
   // Without a residual the relu's mask follows from x, unless y was rounded to 16 bits after it:
   // what underflowed to 0 there has no gradient.
@@ -104,9 +105,9 @@ struct BatchNormBackward final : Node {
       : x(x),
         y(options.relu ? SavedTensor(y, SavedTensor::output) : SavedTensor()),
         gamma(gamma),
+        mask(mask.defined() ? SavedTensor(mask) : SavedTensor()),
         mean(mean),
         invstd(invstd),
-        mask(mask),
         relu(options.relu),
         has_residual(options.residual.defined()),
         mask_from_x(relu && !mask.defined() && !has_residual && x.dtype() == f32),
@@ -127,8 +128,8 @@ struct BatchNormBackward final : Node {
     Tensor dbeta = wants(2) ? Tensor::empty_like(mean) : Tensor();
     Tensor dresidual;
     if (wants(3)) dresidual = relu ? Tensor::empty_like(input) : dy[0];
-    Tensor let_through = relu && !mask_from_x ? y.get(*this) : Tensor();
-    if (mask.defined()) let_through = mask;
+    Tensor let_through = mask.get(*this);
+    if (!let_through.defined() && relu && !mask_from_x) let_through = y.get(*this);
     backend(input).batch_norm_backward(dy[0], input, let_through, relu, in_f32(scale), beta, mean,
                                        invstd, dx, dgamma, dbeta, relu ? dresidual : Tensor());
     return {dx, dgamma, dbeta, dresidual};
@@ -154,7 +155,7 @@ struct BatchNormBackward final : Node {
     x.reset();
     y.reset();
     gamma.reset();
-    mask = {};
+    mask.reset();
   }
 };
 

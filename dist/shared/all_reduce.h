@@ -12,7 +12,7 @@
 // (peer_memory.h), adds it up, and reads the sums that others have formed: 2 (n - 1) / n * S
 // copied, once each, in three steps.
 //
-// Where ranks may not read each other, and below half a MiB a part, where the kernel's reading
+// Where ranks may not read each other, and below a MiB a part, where the kernel's reading
 // takes longer, blocks of stage_bytes pass through the stages. Each rank copies in what others are
 // to add up, adds up its own part, copies out what others have added up: as many bytes, but copied
 // twice; one step a block, since the next block is copied in while this one is added up.

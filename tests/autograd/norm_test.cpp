@@ -132,8 +132,9 @@ TEST(BatchNorm, RowsOfAnyWidthAreThoseOfF64) {
   }
 }
 
-// Results of 24 MiB and more are written past the caches. Twice the same images have the statistics
-// of one set, and so the same outputs and gradients of the images, within the rounding of the sums.
+// Results of more than 24 MiB are written past the caches. Twice the same images have the
+// statistics of one set, and so the same outputs and gradients of the images, within the rounding
+// of the sums.
 TEST(BatchNorm, LargeTensorsAreTheirHalves) {
   manual_seed(5);
   for (const DType dtype : {f32, bf16}) {
@@ -160,6 +161,23 @@ TEST(BatchNorm, LargeTensorsAreTheirHalves) {
                               test::tolerance(f32, 64, 4), test::tolerance(dtype, 1)))
             << i << ' ' << dtype << ' ' << first;
   }
+}
+
+// Without a residual nothing of the output is needed on the way back, whatever its layout is.
+TEST(BatchNorm, TheOutputMayBeWrittenTo) {
+  for (const MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last})
+    for (const std::int64_t channels : {64, 67}) {
+      const Dims shape = {3, channels, 4, 4};
+      const Tensor values = randn(shape).contiguous(format), dy = randn(shape);
+      const auto gradient = [&](bool is_written) {
+        const Tensor x = values.clone().requires_grad_();
+        Tensor y = batch_norm(x, ones({channels}), zeros({channels}), {}, {}, {.relu = true});
+        if (is_written) y.add_(ones(shape));
+        y.backward(dy);
+        return x.grad();
+      };
+      EXPECT_TRUE(all_close(gradient(true), gradient(false), 0)) << channels;
+    }
 }
 
 /// Whether it is fused or not: a sum with a residual of another dtype has the dtype both promote

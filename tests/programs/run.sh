@@ -246,10 +246,10 @@ killed_rank | killed_rank_slow) # kill -9 of a rank at a random moment: who has 
     report=$(((${reported:-$ended} - killed) / 1000000)) end=$(((ended - killed) / 1000000))
     [ $report -le $slowest_report ] || slowest_report=$report
     [ $end -le $slowest_end ] || slowest_end=$end
-    # Half a second and three on an idle machine (docs/results.md). Ten times as much is a machine that is busy; a wait
-    # for some deadline takes longer.
-    [ $report -le 5000 ] || fail "round $round: after $report ms only it was said that rank $victim has ended"
-    [ $end -le 15000 ] || fail "round $round: after $end ms only the run was over"
+    # Half a second and three on an idle machine (docs/results.md). So much more is a machine that is very busy; a wait
+    # for some deadline takes longer still.
+    [ $report -le 20000 ] || fail "round $round: after $report ms only it was said that rank $victim has ended"
+    [ $end -le 25000 ] || fail "round $round: after $end ms only the run was over"
     if [ "$case" = killed_rank ] && [ "$round" -lt "$rounds" ]; then continue; fi
     succeeds "${run[@]}" --checkpoint-dir stopped --resume --json resumed.json
     [ "$(field param_hash straight.json)" = "$(field param_hash resumed.json)" ] ||

@@ -100,6 +100,7 @@ inline void check_accumulate(std::shared_ptr<dist::Communicator> comm, bool zero
 }
 
 /// Each sample once, also the one that is too many: the ranks that have none at the end step along.
+/// (As many samples on each rank that has some: else the mean of their means is not that of all.)
 inline void check_join(std::shared_ptr<dist::Communicator> comm, int accumulate) {
   const Trained whole =
       train_clouds({.epochs = 3, .batch_size = 24 * accumulate, .comm = alone()}, 97);

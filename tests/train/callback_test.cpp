@@ -118,6 +118,55 @@ TEST(EarlyStopping, BadInput) {
               HasSubstr("there is no metric test_top5; there are test_accuracy, test_loss"));
 }
 
+// As when rank 0 alone logs something.
+TEST(Callback, OnSomeRanksOnly) {
+  test::on_ranks(3, [](Comm comm) {
+    train::TrainerOptions options{.epochs = 3, .batch_size = 24, .comm = comm};
+    if (comm->rank() == 1) options.fit.callbacks = {std::make_shared<Bored>(2, true)};
+    EXPECT_EQ(test::train_clouds(options, 48).result.epochs, 2);
+  });
+}
+
+TEST(Callback, TwoThatRememberTheSameAreRefused) {
+  const auto run = [](train::EarlyStoppingOptions second) {
+    return test::failure_of([&] {
+      test::train_clouds({.epochs = 1,
+                          .batch_size = 24,
+                          .comm = test::alone(),
+                          .fit = {.callbacks = {std::make_shared<train::EarlyStopping>(),
+                                                std::make_shared<train::EarlyStopping>(second)}}},
+                         48);
+    });
+  };
+  EXPECT_THAT(
+      run({.patience = 9}),
+      HasSubstr(
+          "fit: two of the callbacks remember something as early_stopping.test_loss.min.best"));
+  EXPECT_EQ(run({.mode = train::EarlyStoppingOptions::Mode::max}), "nothing was thrown");
+  EXPECT_EQ(run({.monitor = "train_loss"}), "nothing was thrown");
+}
+
+// Known before the first epoch, and on all ranks.
+TEST(Callback, ATableWithOtherColumnsIsNotGoneOnWith) {
+  const test::TemporaryFolder folder;
+  test::on_ranks(2, [&](Comm comm) {
+    train::TrainerOptions options{
+        .epochs = 1,
+        .batch_size = 24,
+        .comm = comm,
+        .fit = {.checkpoint_dir = folder.path(), .csv = folder.path() / "table.csv"}};
+    test::train_clouds(options, 48);
+    auto notes = std::make_shared<Notes>();
+    options.epochs = 2;
+    options.fit.resume = true;
+    options.fit.callbacks = {notes};
+    options.fit.metrics = {{"zero", [](const Tensor&, const Tensor&) { return zeros({}); }}};
+    EXPECT_THAT(test::failure_of([&] { test::train_clouds(options, 48); }),
+                HasSubstr("table.csv: its columns are"));
+    EXPECT_EQ(notes->calls.size(), 0U);
+  });
+}
+
 /// A run that is cut off and resumed stops where one that was not does: what it has waited is in
 /// the checkpoint.
 TEST(EarlyStopping, GoesOnWaitingWhereARunIsResumed) {

@@ -80,6 +80,13 @@ TEST(ModelSyncErrors, OptionsThatDoNotGoTogether) {
           {.batch_size = 12, .uneven = train::Uneven::join, .comm = test::alone(), .fit = fit}, 24);
     });
   };
+  test::on_ranks(4, [](Comm comm) {
+    EXPECT_THAT(test::failure_of([&] {
+                  test::train_clouds(
+                      {.batch_size = 12, .uneven = train::Uneven::join, .comm = comm}, 3);
+                }),
+                HasSubstr("the 3 training samples are fewer than the 4 ranks"));
+  });
   EXPECT_THAT(joining({.checkpoint_every = 5}), HasSubstr("fit: join is for DDP's gradients"));
   EXPECT_THAT(joining({.sync = train::Sync::average}), HasSubstr("fit: join is for"));
   EXPECT_THAT(joining({.shards = 4}), HasSubstr("full by repeating samples"));

@@ -1,6 +1,7 @@
-// A vector of floats as wide as the instruction set has them (GCC's and Clang's vector types, which
-// are no intrinsics), for kernels that say themselves what lies in a register. Only for files that
-// are compiled once for each instruction set (table.h).
+// A vector of floats as wide as the instruction set has them (GCC's and Clang's vector types), for
+// kernels that say themselves what lies in a register; and, by intrinsics, what those types cannot
+// say: bits of a comparison, stores past the caches. Only for files that are compiled once for each
+// instruction set (table.h).
 #pragma once
 
 #if defined(__AVX2__)
