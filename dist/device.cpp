@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dist/device_collectives.h"
 #include "dist/threads.h"
 #include "tensor/cuda.h"
 #include "tensor/error.h"

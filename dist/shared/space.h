@@ -40,7 +40,7 @@ constexpr std::size_t slot_bytes = sizeof(Slot::data);
 class SharedSpace {
  public:
   /// The most that goes through a stage in one step.
-  static constexpr std::size_t stage_bytes = 256 << 10;
+  static constexpr std::size_t stage_bytes = 512 << 10;
   /// What the segment must have.
   static std::size_t bytes_for(int ranks);
   SharedSpace(std::shared_ptr<Segment> segment, int rank, int ranks);
