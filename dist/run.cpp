@@ -108,16 +108,17 @@ int fail_alone(const std::string& sentence) {
   return EXIT_FAILURE;
 }
 
-/// To the folder that RONDO_FLIGHT_RECORD names, if it does; whatever goes wrong there is not what
-/// the user should read about now.
+/// To the folder that RONDO_FLIGHT_RECORD names, if it does.
 void write_flight_record(const FlightRecorder& recorder, int rank, const std::string& sentence) {
   const char* folder = std::getenv("RONDO_FLIGHT_RECORD");
   if (folder == nullptr || *folder == 0) return;
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
-  std::ofstream(concat(folder, "/rank", rank, ".txt"))
-      << sentence << "\n\nthe last collectives of rank " << rank << ":\n"
-      << recorder.text();
+  const std::string path = concat(folder, "/rank", rank, ".txt");
+  std::ofstream file(path);
+  file << sentence << "\n\nthe last collectives of rank " << rank << ":\n"
+       << recorder.text() << std::flush;
+  if (!file) std::fprintf(stderr, "warning: %s cannot be written\n", path.c_str());
 }
 
 int fail(const std::string& sentence) {

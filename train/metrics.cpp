@@ -120,8 +120,10 @@ MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t keep_epochs)
 void MetricsFile::check_columns(const Metrics& metrics) const {
   if (path_.empty() || !is_table() || header_.empty()) return;
   const std::string header = row(metrics, true);
-  require<IoError>(header_ == header, path_.string(), ": its columns are ", header_,
-                   " but this run's metrics ", header);
+  const auto columns = [](const std::string& line) { return line.substr(0, line.find('\n')); };
+  require<IoError>(header_ == header, path_.string(), ": its columns are ", columns(header_),
+                   ", but this run's metrics are ", columns(header),
+                   "; give this run a table of its own");
 }
 
 void MetricsFile::write(const Metrics& metrics) {

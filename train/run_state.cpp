@@ -63,6 +63,7 @@ std::vector<Kept> kept_files(const fs::path& directory) {
 void link_as(const fs::path& file, const fs::path& name) {
   const fs::path unfinished = name.string() + ".tmp";
   std::error_code error;
+  if (fs::equivalent(file, name, error)) return;  // it has; renaming one to the other does nothing
   fs::remove(unfinished, error);
   fs::create_hard_link(file, unfinished, error);
   if (error) fs::copy_file(file, unfinished, error);

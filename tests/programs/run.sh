@@ -102,6 +102,8 @@ train) # one process: JSON, checkpoint, metrics, evaluation and prediction from 
   succeeds "$bin/fashion_mlp" --summary --limit 10
   grep -q '^669,706 parameters' "$log" || fail "--summary does not count the MLP's parameters"
   [ -e out/best.safetensors ] && [ "$(ls out/kept | wc -l)" = 2 ] || fail "best.safetensors and two kept checkpoints are not there"
+  succeeds "$bin/fashion_mlp" --epochs 2 --limit 3000 --checkpoint-dir out --resume
+  ! ls out/*.tmp 2>/dev/null || fail "a finished run that is resumed leaves something unfinished"
   # A damaged byte in the newest checkpoint: the one before is used, and the run ends where it did.
   succeeds "$bin/fashion_mlp" --epochs 2 --limit 3000 --checkpoint-dir hurt
   printf x | dd of=hurt/checkpoint.safetensors bs=1 seek=9000 conv=notrunc status=none
