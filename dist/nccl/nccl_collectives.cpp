@@ -211,6 +211,11 @@ Work NcclCollectives::put(DeviceCall call, std::vector<Tensor> tensors, Body bod
   watchdog_->failure()->check();
   const int device = device_.index;
   const cuda::DeviceGuard guard(device);
+  // What is captured into a graph runs later, and nobody can ask about it.
+  const bool captures = cuda::is_capturing();
+  std::optional<std::uint64_t> record;
+  if (!captures && call.signature.name[0] != 0)
+    record = recorder_->issued(call.signature, call.about);
   const cuda::Event ready(device), begun(device, /*with_time=*/true),
       done(device, /*with_time=*/true);
   ready.record(cuda::current_stream(device));
@@ -226,31 +231,29 @@ Work NcclCollectives::put(DeviceCall call, std::vector<Tensor> tensors, Body bod
     watchdog_->watch(call.title, [kept = tensors] { return kept.empty(); });
     watchdog_->failure()->check();  // whoever has given up meanwhile knows better why
     watchdog_->give_up(e.what());   // the ranks are out of step: nothing can follow
-    if (call.signature.name[0] != 0)
-      recorder_->finished(recorder_->issued(call.signature, call.about), false);
+    if (record) recorder_->finished(*record, false);
     throw;
   }
   done.record(stream_);
   auto work = std::make_shared<StreamWork>(call.title, std::move(tensors), begun, done,
                                            watchdog_->failure());
-  // What is captured into a graph runs later, and nobody can ask about it.
-  if (cuda::is_capturing())
+  if (captures)
     cuda::keep_with_capture(shared_from_this());
   else
-    look_after(std::move(call), work);
+    look_after(std::move(call.title), record, work);
   return Work(work);
 }
 
 /// Hands a collective to the watchdog, which says what becomes of it to the flight recorder, too.
-void NcclCollectives::look_after(DeviceCall call, const std::shared_ptr<StreamWork>& work) {
+void NcclCollectives::look_after(std::string title, std::optional<std::uint64_t> number,
+                                 const std::shared_ptr<StreamWork>& work) {
   struct Recorded {
-    std::shared_ptr<FlightRecorder> all;
-    std::uint64_t number;
+    std::shared_ptr<FlightRecorder> all;  // null: it has no record
+    std::uint64_t number = 0;
     bool has_begun = false;
   };
   auto record = std::make_shared<Recorded>();
-  if (call.signature.name[0] != 0)
-    *record = {recorder_, recorder_->issued(call.signature, call.about)};
+  if (number) *record = {recorder_, *number};
   auto is_over = [work, record, clock = clock_] {
     const bool is_done = work->test();
     if (record->all != nullptr && !record->has_begun && (is_done || work->begun().is_done())) {
@@ -263,7 +266,7 @@ void NcclCollectives::look_after(DeviceCall call, const std::shared_ptr<StreamWo
     work->release();
     return true;
   };
-  watchdog_->watch(std::move(call.title), std::move(is_over), [record] {
+  watchdog_->watch(std::move(title), std::move(is_over), [record] {
     if (record->all != nullptr) record->all->finished(record->number, false);
   });
 }

@@ -59,7 +59,8 @@ class NcclCollectives final : public DeviceCollectives,
  private:
   template <class Body>
   Work put(DeviceCall call, std::vector<Tensor> tensors, Body body);
-  void look_after(DeviceCall call, const std::shared_ptr<StreamWork>& work);
+  void look_after(std::string title, std::optional<std::uint64_t> number,
+                  const std::shared_ptr<StreamWork>& work);
   void check(ncclResult_t status, const std::string& what) { comm_.check(status, what); }
   void settle(const std::string& what);
   ncclComm_t handle() const { return comm_.get("NCCL"); }  // inside put
