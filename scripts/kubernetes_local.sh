@@ -29,6 +29,8 @@
 # and the end of the log that shows it, otherwise.
 set -euo pipefail
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source=scripts/within.sh
+. "$repository/scripts/within.sh"
 self=$repository/scripts/${BASH_SOURCE[0]##*/}
 files=/dev/shm # where the pods' files are, a file system in memory that only they see
 
@@ -160,15 +162,6 @@ must() {
   local what=$1 said
   shift
   said=$("$@" 2>&1) || cannot "$what: $said"
-}
-# within SECONDS COMMAND…: tries until it succeeds.
-within() {
-  local until=$((SECONDS + $1))
-  shift
-  until "$@"; do
-    [ $SECONDS -lt $until ] || return 1
-    sleep 0.1
-  done
 }
 
 must "no file system in memory" mount -t tmpfs -o mode=755 tmpfs $files

@@ -21,6 +21,8 @@
 # says why and the end of the log that shows it, otherwise.
 set -euo pipefail
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source=scripts/within.sh
+. "$repository/scripts/within.sh"
 bin=${1:-$repository/build/bin}
 
 cannot() {
@@ -93,15 +95,6 @@ fail() { # SENTENCE [LOG…]
     tail -n 25 "$log" >&2 || true
   done
   exit 1
-}
-# within SECONDS COMMAND…: tries until it succeeds.
-within() {
-  local until=$((SECONDS + $1))
-  shift
-  until "$@"; do
-    [ $SECONDS -lt $until ] || return 1
-    sleep 0.1
-  done
 }
 
 # ---- The cluster.

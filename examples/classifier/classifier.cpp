@@ -198,51 +198,51 @@ class Program {
         *optimizer,
         {.max_lr = flags_.lr, .total_steps = flags_.epochs * steps + 1, .cycle_momentum = false});
     announce(model.get(), data);
-    train::FitResult result =
-        train::fit(model, *optimizer, schedule,
-                   {.train = loader,
-                    .train_images = share.images,
-                    .batch_size = flags_.batch,
-                    .test = data.test,
-                    .test_transform = make_transform(flags_, *data.test, false)},
-                   comm_,
-                   {.epochs = flags_.epochs,
-                    .sync = flags_.sync == "ddp" ? train::Sync::ddp : train::Sync::average,
-                    .averaging = averaging(),
-                    .ddp = {.overlap = flags_.overlap},
-                    .comm_hook = flags_.compress,
-                    .zero = flags_.zero,
-                    .accumulate_grad_batches = flags_.accumulate,
-                    .shards = flags_.reproducible,
-                    .amp = amp(),
-                    .graph = flags_.graph,
-                    .checkpoint_dir = flags_.checkpoint_dir,
-                    .checkpoint_every = flags_.checkpoint_every,
-                    .keep_checkpoints = flags_.keep_checkpoints,
-                    .async_checkpoints = flags_.async_checkpoints,
-                    .resume = flags_.resume,
-                    .model_name = flags_.model,
-                    .config = config({{"--dataset", flags_.dataset},
-                                      {"--epochs", flags_.epochs},
-                                      {"--batch", flags_.batch},
-                                      {"--lr", flags_.lr},
-                                      {"--optimizer", flags_.optimizer},
-                                      {"--sync", flags_.sync},
-                                      {"--seed", static_cast<std::int64_t>(flags_.seed)},
-                                      {"--limit", flags_.limit},
-                                      {"--weight-decay", flags_.weight_decay},
-                                      {"--average-every", std::int64_t{flags_.average_every}},
-                                      {"--all-reduce", flags_.all_reduce},
-                                      {"--augment", std::int64_t{flags_.augment}},
-                                      {"--mean", flags_.mean},
-                                      {"--std", flags_.std}}),
-                    .csv = flags_.csv,
-                    .tensorboard = flags_.tensorboard,
-                    .trace = flags_.trace,
-                    .profile_steps =
-                        flags_.profile.empty() && flags_.report.empty() ? 0 : flags_.profile_steps,
-                    .profile = flags_.profile,
-                    .out = out_});
+    train::FitResult result = train::fit(
+        model, *optimizer, schedule,
+        {.train = loader,
+         .train_images = share.images,
+         .batch_size = flags_.batch,
+         .test = data.test,
+         .test_transform = make_transform(flags_, *data.test, false)},
+        comm_,
+        {.epochs = flags_.epochs,
+         .sync = flags_.sync == "ddp" ? train::Sync::ddp : train::Sync::average,
+         .averaging = averaging(),
+         .ddp = {.overlap = flags_.overlap},
+         .comm_hook = flags_.compress,
+         .zero = flags_.zero,
+         .accumulate_grad_batches = flags_.accumulate,
+         .shards = flags_.reproducible,
+         .amp = amp(),
+         .graph = flags_.graph,
+         .checkpoint_dir = flags_.checkpoint_dir,
+         .checkpoint_every = flags_.checkpoint_every,
+         .keep_checkpoints = flags_.keep_checkpoints,
+         .async_checkpoints = flags_.async_checkpoints,
+         .resume = flags_.resume,
+         .model_name = flags_.model,
+         .config = shared_config(flags_, {{"--dataset", flags_.dataset},
+                                          {"--epochs", flags_.epochs},
+                                          {"--batch", flags_.batch},
+                                          {"--lr", flags_.lr},
+                                          {"--optimizer", flags_.optimizer},
+                                          {"--sync", flags_.sync},
+                                          {"--seed", static_cast<std::int64_t>(flags_.seed)},
+                                          {"--limit", flags_.limit},
+                                          {"--weight-decay", flags_.weight_decay},
+                                          {"--average-every", std::int64_t{flags_.average_every}},
+                                          {"--all-reduce", flags_.all_reduce},
+                                          {"--augment", std::int64_t{flags_.augment}},
+                                          {"--mean", flags_.mean},
+                                          {"--std", flags_.std}}),
+         .csv = flags_.csv,
+         .tensorboard = flags_.tensorboard,
+         .trace = flags_.trace,
+         .profile_steps =
+             flags_.profile.empty() && flags_.report.empty() ? 0 : flags_.profile_steps,
+         .profile = flags_.profile,
+         .out = out_});
     report(model, result);
     // The last thing, when all that the run has come to is told and written.
     if (!flags_.report.empty() && result.stopped_by == 0) {
@@ -252,27 +252,6 @@ class Program {
       if (out_ != nullptr) *out_ << "report " << flags_.report << std::endl;
     }
     return result.stopped_by == 0 ? 0 : 128 + result.stopped_by;
-  }
-
-  /// What a resumed run must share: `basic`, and of the rarer flags those that are not as they
-  /// come, so that a run can go on that was begun before a flag was there.
-  io::Metadata config(io::Metadata basic) const {
-    const Flags usual = {};
-    auto add = [&](const char* name, const auto& value, const auto& unset) {
-      if (value != unset) basic[name] = value;
-    };
-    add("--average-warmup", flags_.average_warmup, usual.average_warmup);
-    add("--average-node-every", std::int64_t{flags_.average_node_every},
-        std::int64_t{usual.average_node_every});
-    add("--outer-lr", flags_.outer_lr, usual.outer_lr);
-    add("--outer-momentum", flags_.outer_momentum, usual.outer_momentum);
-    add("--average-async", std::int64_t{flags_.average_async}, std::int64_t{usual.average_async});
-    add("--amp", flags_.amp, usual.amp);
-    add("--compress", flags_.compress, usual.compress);
-    add("--reproducible", std::int64_t{flags_.reproducible}, std::int64_t{0});
-    add("--shortcut", flags_.shortcut, usual.shortcut);
-    add("--sync-bn", std::int64_t{flags_.sync_bn}, std::int64_t{usual.sync_bn});
-    return basic;
   }
 
   std::optional<DType> amp() const {

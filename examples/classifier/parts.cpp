@@ -169,4 +169,23 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const Flags& flags, nn::Module&
       model.parameters(), optim::AdamWOptions{.lr = flags.lr, .weight_decay = flags.weight_decay});
 }
 
+io::Metadata shared_config(const Flags& flags, io::Metadata basic) {
+  const Flags usual = {};
+  auto add = [&](const char* name, const auto& value, const auto& unset) {
+    if (value != unset) basic[name] = value;
+  };
+  add("--average-warmup", flags.average_warmup, usual.average_warmup);
+  add("--average-node-every", std::int64_t{flags.average_node_every},
+      std::int64_t{usual.average_node_every});
+  add("--outer-lr", flags.outer_lr, usual.outer_lr);
+  add("--outer-momentum", flags.outer_momentum, usual.outer_momentum);
+  add("--average-async", std::int64_t{flags.average_async}, std::int64_t{usual.average_async});
+  add("--amp", flags.amp, usual.amp);
+  add("--compress", flags.compress, usual.compress);
+  add("--reproducible", std::int64_t{flags.reproducible}, std::int64_t{0});
+  add("--shortcut", flags.shortcut, usual.shortcut);
+  add("--sync-bn", std::int64_t{flags.sync_bn}, std::int64_t{usual.sync_bn});
+  return basic;
+}
+
 }  // namespace examples

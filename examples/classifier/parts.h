@@ -7,6 +7,7 @@
 #include "classifier.h"
 #include "data/open.h"
 #include "data/transforms.h"
+#include "io/checkpoint.h"
 #include "nn/models/models.h"
 #include "optim/optimizer.h"
 
@@ -54,5 +55,9 @@ void export_model(const Flags& flags, rondo::nn::Module& model,
 
 std::unique_ptr<rondo::optim::Optimizer> make_optimizer(const Flags& flags,
                                                         rondo::nn::Module& model);
+
+/// What a resumed run must share: `basic`, and of the rarer flags those that are not as they come,
+/// so that a run can go on that was begun before a flag was there.
+rondo::io::Metadata shared_config(const Flags& flags, rondo::io::Metadata basic);
 
 }  // namespace examples
