@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -34,7 +35,8 @@ using std::chrono::milliseconds;
 constexpr int most_strangers = 32;
 constexpr int rounds = 3;  // of trying all of a peer's addresses
 constexpr milliseconds patience_with_strangers(1000), patience_to_connect(3000),
-    patience_for_greeting(5000), pause_between_attempts(50), patience_at_end(200);
+    patience_for_greeting(5000), pause_between_attempts(50), patience_at_end(200),
+    patience_to_tell(1000);
 
 }  // namespace
 
@@ -84,6 +86,7 @@ class SideChannel::Links {
   void report(const std::string& sentence);
   void pass_on(Link& link) const;
   void pass_failure_on();
+  bool has_to_tell() const;
   bool is_to_stop() const {
     std::lock_guard lock(mutex_);
     return stop_;
@@ -137,8 +140,14 @@ SideChannel::Links::Links(int rank, std::vector<Place> places, Socket listener, 
 }
 
 void SideChannel::Links::run() {
-  while (!is_to_stop()) {
+  std::optional<Clock::time_point> stays_until;
+  while (true) {
+    if (is_to_stop()) {
+      if (!stays_until) stays_until = now_ + patience_to_tell;
+      if (now_ >= *stays_until || !has_to_tell()) break;
+    }
     Clock::time_point until = next_beat_;
+    if (stays_until) until = std::min(until, *stays_until);
     for (const Link& link : links_) until = std::min(until, deadline_of(link));
     if (full_until_ > now_) until = std::min(until, full_until_);
     wait(until);
@@ -161,6 +170,15 @@ void SideChannel::Links::run() {
   }
   pass_failure_on();
   say_bye();
+}
+
+// Whether something is known that a neighbour cannot have heard: it has yet to join. Who leaves
+// before it does takes the word with it.
+bool SideChannel::Links::has_to_tell() const {
+  if (ended().empty() && failed().empty()) return false;
+  return !callers_.empty() || std::ranges::any_of(links_, [](const Link& link) {
+    return link.peer >= 0 && link.stage != Stage::joined && link.stage != Stage::over;
+  });
 }
 
 bool SideChannel::Links::is_listening() const {

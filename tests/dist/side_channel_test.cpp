@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <barrier>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -230,6 +231,26 @@ TEST(SideChannel, WhoJoinsLaterIsToldToo) {
       });
 }
 
+TEST(SideChannel, WhoHasSomethingToTellDoesNotLeaveBeforeItsNeighboursHaveJoined) {
+  with_one_played(
+      2,
+      [](const Played& played, Communicator& comm) {
+        comm.barrier();
+        std::this_thread::sleep_for(milliseconds(100));
+        const Socket socket = played.join(0);
+        std::string heard;
+        EXPECT_TRUE(comes_true([&] {
+          socket.receive(heard);
+          return heard.find(Played::message('f', "rank 0: no such file")) != std::string::npos;
+        }));
+      },
+      [](auto channel, Communicator& comm) {
+        comm.barrier();
+        channel->tell("rank 0: no such file");
+        channel.reset();
+      });
+}
+
 TEST(SideChannel, SilenceHasALimit) {
   with_one_played(
       3,
@@ -350,11 +371,13 @@ TEST(SideChannel, AtTheDeadlineAllRanksSayWhoIsMissing) {
 // Whoever joins when all is over hears it, and so does a group, whose ranks see each other's ends
 // for themselves where they share memory.
 TEST(SideChannel, AFailureIsToldToLateRanksAndGroups) {
-  for (const bool in_memory : {false, true})
-    on_ranks(4, [=](auto comm) {
+  for (const bool in_memory : {false, true}) {
+    std::barrier groups_exist(4);
+    on_ranks(4, [&, in_memory](auto comm) {
       if (in_memory) comm->share_memory();
       comm->open_side_channel({});
       auto group = comm->new_group({0, 1, 2});
+      groups_exist.arrive_and_wait();  // the making of them would fail, too
       if (group != nullptr) {
         EXPECT_EQ(group->shares_memory(), in_memory);
         EXPECT_TRUE(group->watch()->tells_others());
@@ -369,6 +392,7 @@ TEST(SideChannel, AFailureIsToldToLateRanksAndGroups) {
                     HasSubstr("of group {0, 1, 2} failed: rank 3: its loss is NaN"));
       }
     });
+  }
 }
 
 /// What is written to the error stream meanwhile, readable while it is.
