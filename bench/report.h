@@ -2,12 +2,11 @@
 // What the benchmarks have in common: the --json flag, and the models that some of them step.
 
 #include <algorithm>
-#include <fstream>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "io/result_file.h"
 #include "nn/batch_norm.h"
 #include "nn/models/models.h"
 #include "tensor/creation.h"
@@ -17,14 +16,7 @@ namespace rondo::bench {
 /// Writes the result of a benchmark where --json says: `-` is standard output, empty is nowhere.
 /// Throws IoError naming the file.
 inline void write_json(const nlohmann::json& result, const std::string& file) {
-  if (file.empty()) return;
-  if (file == "-") {
-    std::cout << result.dump() << std::endl;
-    return;
-  }
-  std::ofstream out(file);
-  out << result.dump(2) << std::endl;
-  require<IoError>(out.good(), "--json ", file, ": cannot be written");
+  io::write_result_file("--json", file, result.dump(file == "-" ? -1 : 2) + "\n");
 }
 
 inline double median(std::vector<double> values) {

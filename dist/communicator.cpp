@@ -91,7 +91,7 @@ Signature Communicator::signature_of(const char* what, const Tensor& x, std::opt
   signature.set_shape(x.shape());
   signature.dtype = static_cast<std::int8_t>(x.dtype());
   if (op) signature.op = static_cast<std::int8_t>(*op);
-  signature.root = root;
+  signature.root = root < 0 ? root : rank_in_world(root);
   return signature;
 }
 
@@ -199,6 +199,12 @@ void Communicator::broadcast(const Tensor& x, int root) {
   run(broadcast_job(x, root));
 }
 
+std::vector<int> Communicator::ranks_in_world() const {
+  std::vector<int> all;
+  for (int r = 0; r < world_size_; ++r) all.push_back(rank_in_world(r));
+  return all;
+}
+
 void Communicator::barrier() {
   const std::uint64_t sequence = sequence_;
   if (memory_ != nullptr && progress_->run_now(
@@ -246,7 +252,7 @@ std::string Communicator::broadcast_bytes(std::string bytes, int root) {
   const auto signature = [&](std::size_t count) {
     Signature s("broadcast", sequence_);
     s.set_shape({static_cast<std::int64_t>(count)});
-    s.root = root;
+    s.root = rank_in_world(root);
     return s;
   };
   auto size = std::make_shared<std::uint64_t>(bytes.size());

@@ -82,6 +82,7 @@ class Communicator {
   /// What messages call rank r of this communicator: of a group, its number in the world.
   int rank_in_world(int r) const { return transport_->rank_in_world(r); }
   int rank_in_world() const { return rank_in_world(rank_); }
+  std::vector<int> ranks_in_world() const;
   const CommunicatorOptions& options() const { return options_; }
   /// "mpi", "thread", "self".
   const char* backend() const;
@@ -224,13 +225,14 @@ class Communicator {
   Job all_gather_job(const Tensor& out, const Tensor& x);
   Job reduce_scatter_job(const Tensor& out, const Tensor& x, ReduceOp op);
   Job reduce_job(const Tensor& x, int root, ReduceOp op);
+  Signature exchange_signature(const char* what, int root) const;
   Job exchange_job(const char* what, const Tensors& from, const Tensors& to, int root = -1);
   Work exchange_async(const char* what, const Tensors& from, const Tensors& to, int root = -1);
   // dist/compared.cpp
   Work compare(const Signature& signature, const std::shared_ptr<AllMeant>& all);
   Work compared(const Signature& signature, const std::function<Work()>& put);
   Work compared_exchange(const Signature& signature, const Tensors& from, const Tensors& to,
-                         const Tensor& any);
+                         int root, const Tensor& any);
   void check_root_has_parts(const char* what, const Tensors& parts, int root) const;
   Job message_job(const Tensor& x, int peer, int tag, bool is_send);
   std::shared_ptr<Segment> share_segment(std::size_t bytes);

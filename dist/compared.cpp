@@ -114,7 +114,7 @@ Work Communicator::compared(const Signature& signature, const std::function<Work
 // tensors are on the CPU, where it takes part in an exchange, or on GPUs, where NCCL needs only
 // those who have something. Once it has heard them it does.
 Work Communicator::compared_exchange(const Signature& signature, const Tensors& from,
-                                     const Tensors& to, const Tensor& any) {
+                                     const Tensors& to, int root, const Tensor& any) {
   const Meant::Where where = !any.defined()          ? Meant::nowhere
                              : any.device().is_cpu() ? Meant::cpu
                                                      : Meant::gpu;
@@ -129,7 +129,7 @@ Work Communicator::compared_exchange(const Signature& signature, const Tensors& 
   }
   std::string name = title(signature.name);
   Work comparison = compare(signature, all);
-  Job job = exchange_job(signature.name, from, to, signature.root);
+  Job job = exchange_job(signature.name, from, to, root);
   job.name = std::move(name);
   job.is_checked = true;
   if (where == Meant::nowhere) {

@@ -45,7 +45,7 @@ DistributedDataParallel::DistributedDataParallel(nn::Module& model,
     : model_(model),
       comm_(given(std::move(comm))),
       options_(options),
-      losses_(comm_->rank(), comm_->world_size()) {
+      losses_(comm_->rank(), comm_->ranks_in_world()) {
   check_same_model(model_, *comm_);
   broadcast_model(model_, *comm_);
   std::set<const TensorImpl*> seen;  // two layers may share one

@@ -1,8 +1,12 @@
 #include "dist/environment.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 
 #include "tensor/error.h"
@@ -21,6 +25,16 @@ std::optional<std::chrono::milliseconds> seconds_from_environment(const char* va
                      variable, " is \"", text, "\", not a number of seconds from ", least,
                      " to 1000000");
   return std::chrono::milliseconds(std::llround(seconds * 1000));
+}
+
+std::filesystem::path folder_from_environment(const char* variable) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr || *text == 0) return {};
+  std::error_code error;
+  std::filesystem::create_directories(text, error);
+  require<CommError>(!error && access(text, W_OK | X_OK) == 0, variable, "=", text,
+                     ": no folder to write to: ", error ? error.message() : std::strerror(errno));
+  return text;
 }
 
 }  // namespace rondo::dist

@@ -3,6 +3,7 @@
 // and the same on all ranks.
 
 #include <chrono>
+#include <filesystem>
 #include <optional>
 
 namespace rondo::dist {
@@ -11,5 +12,9 @@ namespace rondo::dist {
 /// number of seconds from `least` to a million.
 std::optional<std::chrono::milliseconds> seconds_from_environment(const char* variable,
                                                                   double least);
+
+/// The folder that the variable names, which is made if it is not there; empty where it is not set.
+/// Throws CommError naming it when nothing can be written there.
+std::filesystem::path folder_from_environment(const char* variable);
 
 }  // namespace rondo::dist

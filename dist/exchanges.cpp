@@ -27,11 +27,17 @@ std::size_t bytes_of_any(const Tensor& x) { return x.defined() ? bytes_of(x) : 0
 
 }  // namespace
 
+/// Without shapes, which differ from rank to rank.
+Signature Communicator::exchange_signature(const char* what, int root) const {
+  Signature signature(what, sequence_);
+  signature.root = root < 0 ? root : rank_in_world(root);
+  return signature;
+}
+
 /// from[r], to[r]: dense or undefined.
 Communicator::Job Communicator::exchange_job(const char* what, const Tensors& from,
                                              const Tensors& to, int root) {
-  Signature signature(what, sequence_);
-  signature.root = root;
+  const Signature signature = exchange_signature(what, root);
   const int tag = next_ring(signature).tag;
   const bool to_root = std::string_view(what) == "gather";
   // Whether one rank may have something for another.
@@ -83,11 +89,10 @@ Work Communicator::exchange_async(const char* what, const Tensors& from, const T
   for (const Tensor& x : from) {
     if (x.defined()) x.bump_version();
   }
-  Signature signature(what, sequence_);
-  signature.root = root;
+  const Signature signature = exchange_signature(what, root);
   const bool is_gpus = any.defined() && is_on_gpu(what, any);
   if (world_size_ > 1 && gpu_ != nullptr && !gpu_->is_by_way_of_host())
-    return compared_exchange(signature, from, to, any);
+    return compared_exchange(signature, from, to, root, any);
   if (!is_gpus) {
     std::string name = title(what);
     Job job = exchange_job(what, from, to, root);

@@ -1,5 +1,6 @@
 #include "dist/init.h"
 
+#include "dist/environment.h"
 #include "dist/launcher.h"
 #include "dist/side_channel.h"
 #include "dist/thread/thread_transport.h"
@@ -57,6 +58,7 @@ std::shared_ptr<Communicator> init(const InitOptions& options) {
   set_world({});  // before MPI is told what to do at exit: Note in dist/world.h
   auto transport = make_transport(options.backend);
   set_world({.transport = transport, .watch = nullptr, .recorder = recorder});
+  folder_from_environment("RONDO_FLIGHT_RECORD");  // to be known before a rank fails
   CommunicatorOptions chosen = options.communicator;
   if (options.tune && !chosen.tune) {
     chosen.tune = true;

@@ -24,10 +24,15 @@ Tensor as_element(const Tensor& loss, DType dtype) {
 
 }  // namespace
 
-RankLosses::RankLosses(int rank, int world_size)
+std::string loss_is(double loss) {
+  return concat("the loss is ", std::isnan(loss) ? std::abs(loss) : loss);
+}
+
+RankLosses::RankLosses(int rank, std::vector<int> ranks_in_world)
     : rank_(rank),
-      losses_(static_cast<std::size_t>(world_size), 0.0),
-      is_active_(static_cast<std::size_t>(world_size), 1.0) {}
+      in_world_(std::move(ranks_in_world)),
+      losses_(in_world_.size(), 0.0),
+      is_active_(in_world_.size(), 1.0) {}
 
 void RankLosses::keep() {
   NoGradGuard no_grad;
@@ -94,7 +99,7 @@ void RankLosses::check(const std::function<std::string()>& where) {
   const std::vector<double> losses = std::exchange(bad_, {});
   for (std::size_t r = 0; r < losses.size(); ++r) {
     if (!std::isfinite(losses[r]))
-      throw Error(concat("the loss is ", losses[r], " on rank ", r, where ? where() : ""));
+      throw Error(concat(loss_is(losses[r]), " on rank ", in_world_[r], where ? where() : ""));
   }
 }
 

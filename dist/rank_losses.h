@@ -18,9 +18,13 @@
 
 namespace rondo::dist {
 
+/// "the loss is nan": without the sign, which nobody has chosen.
+std::string loss_is(double loss);
+
 class RankLosses {
  public:
-  RankLosses(int rank, int world_size);
+  /// The world's numbers are for messages.
+  RankLosses(int rank, std::vector<int> ranks_in_world);
   /// Elements that travel.
   static std::int64_t numel(int world_size) { return 2 * std::int64_t{world_size}; }
 
@@ -55,6 +59,7 @@ class RankLosses {
 
  private:
   int rank_;
+  std::vector<int> in_world_;
   Tensor loss_, earlier_;  // earlier_: the sum of this step's earlier micro-batches'
   Tensor place_;           // where the last all-reduce left them
   std::deque<AsyncCopy> arriving_;

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "dist/environment.h"
 #include "dist/init.h"
 #include "dist/launcher.h"
 #include "dist/world.h"
@@ -110,11 +111,13 @@ int fail_alone(const std::string& sentence) {
 
 /// To the folder that RONDO_FLIGHT_RECORD names, if it does.
 void write_flight_record(const FlightRecorder& recorder, int rank, const std::string& sentence) {
-  const char* folder = std::getenv("RONDO_FLIGHT_RECORD");
-  if (folder == nullptr || *folder == 0) return;
-  std::error_code ignored;
-  std::filesystem::create_directories(folder, ignored);
-  const std::string path = concat(folder, "/rank", rank, ".txt");
+  std::filesystem::path path;
+  try {
+    path = folder_from_environment("RONDO_FLIGHT_RECORD");
+  } catch (const CommError&) {  // init, which asks first, has said so
+  }
+  if (path.empty()) return;
+  path /= concat("rank", rank, ".txt");
   std::ofstream file(path);
   file << sentence << "\n\nthe last collectives of rank " << rank << ":\n"
        << recorder.text() << std::flush;

@@ -80,7 +80,7 @@ class Run {
                          .amp = options_.amp,
                          .scaler = scaler_ ? &*scaler_ : nullptr,
                          .graph = options_.graph,
-                         .rank = comm_->rank(),
+                         .rank = comm_->rank_in_world(),
                          .trace = trace(),
                          .overlap = comm_->world_size() > 1 ? &result_.overlap : nullptr});
     folder_.lock(options_.resume);

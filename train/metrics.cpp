@@ -91,6 +91,9 @@ std::string MetricsFile::read(std::int64_t keep_epochs) {
   std::string kept;
   for (const std::string& line : there.lines) {
     const auto epoch = is_table() ? epoch_of_row(header_, line) : epoch_of_json(path_, line);
+    require<IoError>(epoch || line.empty() || keep_epochs <= 0, path_.string(),
+                     ": has a line that is no row of a run and would be lost: \"", line,
+                     "\"; mend it or move the file away");
     if (epoch && *epoch <= static_cast<double>(keep_epochs)) kept += line + '\n';
   }
   if (kept.empty()) header_.clear();

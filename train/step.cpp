@@ -81,7 +81,7 @@ void TrainStep::run_reproducibly(const data::Batch& batch,
   const auto& losses = options_.reproducible->losses();
   for (std::size_t shard = 0; shard < losses.size(); ++shard) {
     if (!std::isfinite(losses[shard]))
-      throw Error(concat("the loss is ", losses[shard], " on shard ", shard, where ? where() : ""));
+      throw Error(concat(dist::loss_is(losses[shard]), " on shard ", shard, where ? where() : ""));
   }
   options_.optimizer.step();
 }
@@ -178,7 +178,7 @@ void TrainStep::check_losses(const std::function<std::string()>& where, bool wai
     arriving_.pop_front();
     losses_.push_back(value);
     if (!std::isfinite(value))
-      throw Error(concat("the loss is ", value, " on rank ", options_.rank, where ? where() : ""));
+      throw Error(concat(dist::loss_is(value), " on rank ", options_.rank, where ? where() : ""));
   }
 }
 

@@ -28,7 +28,7 @@ namespace rondo::dist {
 struct Signature {
   char name[16] = {};          // "all_reduce"
   std::uint64_t sequence = 0;  // its number on this communicator
-  std::int32_t root = -1;      // or none
+  std::int32_t root = -1;      // its number in the world; -1: none
   std::int8_t dtype = -1;      // DType, or none
   std::int8_t op = -1;         // ReduceOp, or none
   std::int8_t way = -1;        // how it is done, where ranks could differ: AllReduce

@@ -3,15 +3,10 @@
 #include "classifier.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <bit>
-#include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <iomanip>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -29,12 +24,12 @@
 #include "dist/sync_batch_norm.h"
 #include "dist/threads.h"
 #include "flags.h"
-#include "io/atomic_file.h"
 #include "io/checkpoint.h"
 #include "io/hash.h"
 #include "nn/models/models.h"
 #include "nn/summary.h"
 #include "optim/one_cycle.h"
+#include "outputs.h"
 #include "parts.h"
 #include "predict.h"
 #include "report.h"
@@ -94,19 +89,14 @@ class Program {
         "--reproducible ", shards,
         ": shards must be a power of two, and at least as many as "
         "the ",
-        comm_->world_size(), " ranks");
+        comm_->world_size(), comm_->world_size() == 1 ? " rank" : " ranks");
     require(flags_.shortcut == Flags().shortcut || flags_.model.starts_with("resnet") ||
                 !flags_.weights.empty(),
             "--shortcut is for the ResNets of CIFAR, not for --model ", flags_.model);
     require(flags_.amp != "f16" || device_.is_cuda(),
             "--amp f16 needs a GPU: --device cuda; on the CPU there is --amp bf16");
     if (!flags_.compress.empty()) dist::make_comm_hook(flags_.compress);  // throws if there is none
-    check_json();
-    // What cannot be written at the end of a run is said at its beginning.
-    if (comm_->rank() == 0)
-      for (const std::string& file :
-           {flags_.trace, flags_.profile, flags_.report, flags_.export_onnx})
-        if (!file.empty()) probe(file);
+    check_outputs(flags_, *comm_);
     const bool trains = examples::trains(flags_);
     require(!trains || flags_.batch % comm_->world_size() == 0, "--batch ", flags_.batch,
             " does not divide by the ", comm_->world_size(), " ranks");
@@ -145,34 +135,6 @@ class Program {
   }
 
  private:
-  /// Whether --json can be written is better known before the training than after.
-  void check_json() const {
-    if (comm_->rank() != 0 || flags_.json.empty() || flags_.json == "-") return;
-    if (is_written_as_it_stands(flags_.json)) {
-      require<IoError>(access(flags_.json.c_str(), W_OK) == 0, "--json ", flags_.json,
-                       ": cannot be written: ", std::strerror(errno));
-    } else {
-      probe(flags_.json);
-    }
-  }
-  /// Throws IoError where a file cannot be written. The folder of the run, which comes to be later,
-  /// may be where it goes.
-  void probe(const std::string& file) const {
-    const std::filesystem::path folder = std::filesystem::path(file).parent_path();
-    std::error_code nowhere;  // AtomicFile says why
-    if (folder.lexically_normal() / "" ==
-        std::filesystem::path(flags_.checkpoint_dir).lexically_normal() / "")
-      std::filesystem::create_directories(folder, nowhere);
-    io::AtomicFile written(file);
-  }
-
-  /// A pipe or a device, as against a file, which is replaced at once.
-  static bool is_written_as_it_stands(const std::string& path) {
-    using enum std::filesystem::file_type;
-    const auto type = std::filesystem::status(path).type();
-    return type == character || type == block || type == fifo || type == socket;
-  }
-
   int train(nn::AnyModule& model, const Datasets& data) {
     // From here on the ranks draw different numbers (dropout); the model starts from rank 0's.
     // Shards have numbers of their own.
@@ -328,7 +290,18 @@ class Program {
           << comm_->world_size() << (comm_->world_size() == 1 ? " rank" : " ranks") << " with "
           << threads_ << (threads_ == 1 ? " thread" : " threads")
           << (device_.is_cuda() ? " and a GPU" : "") << ", batch " << flags_.batch << ", "
-          << flags_.optimizer << ", --sync " << flags_.sync << std::endl;
+          << flags_.optimizer << ", --sync " << flags_.sync << ways() << std::endl;
+  }
+
+  /// The flags that change what is computed or sent, of those that are not as they come.
+  std::string ways() const {
+    std::string text;
+    if (flags_.accumulate > 1) text += concat(", --accumulate ", flags_.accumulate);
+    if (flags_.zero) text += ", --zero";
+    if (!flags_.amp.empty()) text += concat(", --amp ", flags_.amp);
+    if (!flags_.compress.empty()) text += concat(", --compress ", flags_.compress);
+    if (flags_.reproducible > 0) text += concat(", --reproducible ", flags_.reproducible);
+    return text;
   }
 
   void report(nn::AnyModule& model, const train::FitResult& result) {
@@ -373,21 +346,7 @@ class Program {
   }
 
   void write_json(const nlohmann::json& result) const {
-    if (flags_.json.empty() || comm_->rank() != 0) return;
-    if (flags_.json == "-") {
-      std::cout << result.dump() << std::endl;
-      return;
-    }
-    std::string text = result.dump(2) + "\n";
-    if (is_written_as_it_stands(flags_.json)) {
-      std::ofstream out(flags_.json);
-      out << text << std::flush;
-      require<IoError>(out.good(), "--json ", flags_.json, ": cannot be written");
-      return;
-    }
-    io::AtomicFile file(flags_.json);
-    file.write(text.data(), text.size());
-    file.commit();
+    if (comm_->rank() == 0) examples::write_json(flags_, result);
   }
 
   /// null in JSON for what a run that was stopped early has not come to.

@@ -174,6 +174,8 @@ io::Metadata shared_config(const Flags& flags, io::Metadata basic) {
   auto add = [&](const char* name, const auto& value, const auto& unset) {
     if (value != unset) basic[name] = value;
   };
+  add("--accumulate", std::int64_t{flags.accumulate}, std::int64_t{usual.accumulate});
+  add("--zero", std::int64_t{flags.zero}, std::int64_t{usual.zero});
   add("--average-warmup", flags.average_warmup, usual.average_warmup);
   add("--average-node-every", std::int64_t{flags.average_node_every},
       std::int64_t{usual.average_node_every});

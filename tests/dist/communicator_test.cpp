@@ -221,6 +221,25 @@ TEST(Communicator, AGroupsErrorsNameTheWorldsRanks) {
               }),
               AnyOf(HasSubstr("rank 2 calls all_reduce 0 (sum, f32 [2]) where rank 1 calls"),
                     HasSubstr("rank 1 calls all_reduce 0 (sum, f32 [3]) where rank 2 calls")));
+  using Call = std::function<void(Communicator&)>;  // with root 1, which is the world's rank 3
+  for (const auto& [what, call] :
+       {std::pair<std::string, Call>{"broadcast 0 (f32 [2], root 3)",
+                                     [](Communicator& group) { group.broadcast(ones({2}), 1); }},
+        {"reduce 0 (sum, f32 [2], root 3)",
+         [](Communicator& group) { group.reduce(ones({2}), 1); }},
+        {"gather 0 (root 3)", [](Communicator& group) {
+           const Tensors parts(group.rank() == 1 ? 2 : 0, ones({2}));
+           group.gather(parts, ones({2}), 1);
+         }}}) {
+    EXPECT_THAT(test::message_of<CommError>([&] {
+                  on_ranks(4, [&](auto comm) {
+                    auto group = comm->new_group({2, 3});
+                    if (!group) return;
+                    group->rank() == 0 ? call(*group) : group->barrier();
+                  });
+                }),
+                HasSubstr("rank 2 calls " + what));
+  }
 }
 
 // What is expected some day may be posted long before, and looked at meanwhile: its time begins

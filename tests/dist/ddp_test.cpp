@@ -69,6 +69,13 @@ TEST_P(DdpTest, Aliasing) {
 TEST_P(DdpTest, Flags) {
   on_ranks(GetParam(), [](auto comm) { test::check_losses(comm); });
 }
+TEST_P(DdpTest, FlagsOfAGroupNameTheWorldsRanks) {
+  on_ranks(GetParam() + 1, [](std::shared_ptr<Communicator> comm) {
+    std::vector<int> all_but_the_first;
+    for (int r = 1; r < comm->world_size(); ++r) all_but_the_first.push_back(r);
+    if (auto group = comm->new_group(all_but_the_first)) test::check_losses(group);
+  });
+}
 TEST_P(DdpTest, UnusedParameters) { on_ranks(GetParam(), test::check_unused_parameters); }
 TEST_P(DdpTest, Accumulate) { on_ranks(GetParam(), test::check_accumulate); }
 TEST_P(DdpTest, UnusedParametersAddZeros) {

@@ -365,7 +365,11 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
   mkdir folder && ln -s /nowhere/x.json link.json
   fails_saying "folder: it is a directory" "${resnet[@]}" --json folder --checkpoint-dir unwritable
   fails_saying "/nowhere/x.json" "${resnet[@]}" --json link.json --checkpoint-dir unwritable
-  [ ! -e unwritable ] || fail "trained before looking at --json"
+  fails_saying "--trace ./x.csv is also --csv: one would be written over the other" "${resnet[@]}" --csv x.csv --trace ./x.csv --checkpoint-dir unwritable
+  fails_saying "unwritable/best.safetensors is also the run's best checkpoint" "${resnet[@]}" --json unwritable/best.safetensors --checkpoint-dir unwritable
+  fails_saying "--export-onnx w.pth is also --weights" "${resnet[@]}" --weights w.pth --export-onnx w.pth --checkpoint-dir unwritable
+  RONDO_FLIGHT_RECORD=/proc/nowhere fails_saying "RONDO_FLIGHT_RECORD=/proc/nowhere: no folder to write to: " "${resnet[@]}" --checkpoint-dir unwritable
+  [ ! -e unwritable ] || fail "trained before looking at what is to be written"
   OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=2 fails_saying "OMPI_COMM_WORLD_RANK is 5" "${resnet[@]}"
   SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=4 fails_saying "Slurm (SLURM_STEP_NUM_TASKS) started 4 ranks" "${resnet[@]}"
   fails_saying "/nonexistent" "$bin/cifar_resnet" --data /nonexistent
@@ -379,6 +383,7 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
   fails_saying "resnet20" "${resnet[@]}" --model resnet32 --epochs 1 --resume --checkpoint-dir out
   fails_saying "belongs to a run with --lr 0.05, this one has --lr 0.1" "${resnet[@]}" --lr 0.1 --epochs 1 --resume --checkpoint-dir out
   fails_saying "belongs to a run with --augment 1, this one has --augment 0" "${resnet[@]}" --no-augment --epochs 1 --resume --checkpoint-dir out
+  fails_saying "belongs to a run with --accumulate unset, this one has --accumulate 2" "${resnet[@]}" --accumulate 2 --epochs 1 --resume --checkpoint-dir out
   fails_saying "belongs to a run with --sync-bn unset, this one has --sync-bn 1" "${resnet[@]}" --sync-bn --epochs 1 --resume --checkpoint-dir out
   fails_saying "out/checkpoint.safetensors is a checkpoint of the model resnet20, not of mlp" "${resnet[@]}" --model mlp --eval --checkpoint-dir out
   fails_saying "out/checkpoint.safetensors (trained on fashion_mnist): " "${resnet[@]}" --dataset cifar10 --eval --checkpoint-dir out
@@ -553,7 +558,8 @@ doctor) # rondo-doctor: what scripts may rely on, on 1 and 2 ranks; what breaks 
   [ "$(head -c 1 json)" = "{" ] || fail "--json - writes more than the object to standard output"
   fails_saying "--nosuch; --help lists the flags" "$bin/rondo-doctor" --nosuch
   fails_saying "--seconds" "${mpirun[@]}" -np 2 "$bin/rondo-doctor" --seconds soon
-  fails_saying "/nowhere/x.json: cannot be written" "$bin/rondo-doctor" --seconds 0 --json /nowhere/x.json
+  "$bin/rondo-doctor" --help | grep -q "^Exit status: 0 " || fail "--help does not tell the exit statuses"
+  fails_saying "cannot write /nowhere/x.json" "$bin/rondo-doctor" --seconds 0 --json /nowhere/x.json
   RONDO_ISA=sse9 fails_saying "RONDO_ISA=sse9 is none of" "$bin/rondo-doctor"
   OMP_NUM_THREADS=5000 fails_saying "broken: OMP_NUM_THREADS=5000" "$bin/rondo-doctor" --seconds 0
   SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4 fails_saying "broken: the ranks do not find each other" "$bin/rondo-doctor"

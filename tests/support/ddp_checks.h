@@ -218,11 +218,12 @@ inline void check_losses(std::shared_ptr<dist::Communicator> comm, Device device
   for (int k = 0; k < n; ++k) EXPECT_NEAR(ddp.losses()[k], 1.5 + k, 1e-5);
   EXPECT_NEAR(ddp.mean_loss(), 1.5 + (n - 1) / 2.0, 1e-5);
   ddp.check_loss();
-  backward(r == n - 1 ? std::nan("") : 1.0);
+  backward(r == n - 1 ? -std::nan("") : 1.0);
   std::string sentence = failure_of([&] { ddp.check_loss(); });
-  EXPECT_EQ(sentence, concat("the loss is nan on rank ", n - 1));
+  EXPECT_EQ(sentence, concat("the loss is nan on rank ", comm->rank_in_world(n - 1)));
   backward(r == 0 ? HUGE_VAL : 1.0);
-  EXPECT_EQ(failure_of([&] { ddp.check_loss(); }), "the loss is inf on rank 0");
+  EXPECT_EQ(failure_of([&] { ddp.check_loss(); }),
+            concat("the loss is inf on rank ", comm->rank_in_world(0)));
   backward(1.0);
   ddp.check_loss();
 }

@@ -49,6 +49,23 @@ TEST(MetricsTable, TakesNoNumberThatMayHaveLostItsEnd) {
   EXPECT_EQ(text_of(path), "epoch,step,loss\n1,10,2.5\n2,20,1.25\n");
 }
 
+TEST(MetricsTable, ARowThatCannotBeReadIsNotLostInSilence) {
+  const TemporaryFolder folder;
+  const auto refused = [&](const char* name, const std::string& text, const std::string& line) {
+    std::ofstream(folder / name) << text;
+    EXPECT_ERROR(MetricsFile(folder / name, 2), IoError,
+                 name + (": has a line that is no row of a run and would be lost: \"" + line));
+    EXPECT_EQ(text_of(folder / name), text);
+    MetricsFile(folder / name, -1);  // a new run keeps none
+  };
+  refused("run.csv", "epoch,step,loss\n1,10,2.5\n2,20,1.5,a note\n", "2,20,1.5,a note");
+  refused("run.csv", "epoch,step,loss\none,10,2.5\n", "one,10,2.5");
+  refused("run.jsonl", "{\"epoch\": 1}\nEpoch 2 was slow\n", "Epoch 2 was slow");
+  std::ofstream(folder / "run.csv") << "epoch,loss\n1,2\n\n2,1\n";
+  MetricsFile(folder / "run.csv", 2);
+  EXPECT_EQ(text_of(folder / "run.csv"), "epoch,loss\n1,2\n2,1\n");
+}
+
 TEST(MetricsTable, WhatASpreadsheetOrAnEndPutsAtItsBeginning) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder / "run.csv";

@@ -18,12 +18,12 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <string>
 
 #include "dist/init.h"
 #include "dist/launcher.h"
 #include "dist/thread/thread_transport.h"
+#include "io/result_file.h"
 #include "tensor/error.h"
 #include "tools/doctor/findings.h"
 #include "tools/doctor/machine.h"
@@ -78,14 +78,6 @@ void gather(doctor::Facts& facts, const doctor::Rank& mine, dist::Communicator& 
     facts.ranks.push_back(doctor::rank_from_text(text));
 }
 
-void write_json(const std::string& file, const std::string& text) {
-  if (file.empty()) return;
-  if (file == "-") return show(true, text + "\n");
-  std::ofstream out(file);
-  out << text << std::endl;
-  require<IoError>(out.good(), "--json ", file, ": cannot be written");
-}
-
 int examine(const Options& options) {
   require(std::isfinite(options.seconds), "--seconds ", options.seconds, " is no time");  // nan
   doctor::Facts facts;
@@ -97,6 +89,7 @@ int examine(const Options& options) {
   // Processes that have not found each other have all the same to say.
   const bool reports = facts.init_error.empty() ? comm->rank() == 0 : launched_as() == 0;
   const bool prints = reports && options.json != "-";
+  if (reports) io::check_result_file("--json", options.json);
   doctor::look_at_machine(mine);
   doctor::look_at_world(mine, *comm);
   gather(facts, mine, *comm);
@@ -112,7 +105,8 @@ int examine(const Options& options) {
   }
   const auto findings = doctor::find(facts);
   show(prints, describe_findings(findings));
-  if (reports) write_json(options.json, doctor::to_json(facts, findings));
+  if (reports)
+    io::write_result_file("--json", options.json, doctor::to_json(facts, findings) + "\n");
   return std::ranges::any_of(
       findings, [](const doctor::Finding& f) { return f.severity == doctor::Severity::broken; });
 }
@@ -121,8 +115,12 @@ int examine(const Options& options) {
 
 int main(int argc, char** argv) {
   CLI::App app("Looks at the machines, MPI and GPUs of a run, and says what is wrong");
+  app.footer(
+      "Exit status: 0 if nothing would break a run, 1 if something would or the looking itself "
+      "failed, 2 for a wrong flag.");
   Options options;
-  app.add_option("--seconds", options.seconds, "how long to measure (3)")
+  app.add_option("--seconds", options.seconds,
+                 "how long to measure (3); what is measured in a moment is easily taken for slow")
       ->check(CLI::Range(0.0, 3600.0));
   app.add_option("--json", options.json, "write all of it to FILE; - is standard output, alone");
   try {

@@ -1,0 +1,72 @@
+#include "outputs.h"
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "io/atomic_file.h"
+#include "io/result_file.h"
+#include "tensor/error.h"
+#include "train/run_state.h"
+
+namespace examples {
+
+using namespace rondo;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The folder of the run, which comes to be later, may be where a file goes.
+void make_folder_of_run(const Flags& flags, const std::string& file) {
+  const fs::path folder = fs::path(file).parent_path();
+  std::error_code nowhere;  // AtomicFile says why
+  if (folder.lexically_normal() / "" == fs::path(flags.checkpoint_dir).lexically_normal() / "")
+    fs::create_directories(folder, nowhere);
+}
+
+void check_that_files_differ(const Flags& flags) {
+  const fs::path folder = flags.checkpoint_dir;
+  const std::pair<const char*, fs::path> files[] = {
+      {"--weights", flags.weights},
+      {"the run's checkpoint", train::checkpoint_path(folder)},
+      {"the run's best checkpoint", folder / "best.safetensors"},
+      {"the run's metrics", folder / "metrics.jsonl"},
+      {"--csv", flags.csv},
+      {"--trace", flags.trace},
+      {"--profile", flags.profile},
+      {"--report", flags.report},
+      {"--export-onnx", flags.export_onnx},
+      {"--json", flags.json == "-" ? "" : flags.json}};
+  std::map<fs::path, const char*> seen;
+  for (const auto& [what, file] : files) {
+    if (file.empty() || io::is_written_as_it_stands(file)) continue;
+    std::error_code error;
+    const fs::path whole = fs::absolute(file), place = fs::weakly_canonical(whole, error);
+    const auto [other, is_new] = seen.emplace(error ? whole : place, what);
+    // A run may start from a checkpoint of its own folder.
+    if (!is_new && std::string_view(what).starts_with("--"))
+      throw Error(concat(what, " ", file.string(), " is also ", other->second,
+                         ": one would be written over the other"));
+  }
+}
+
+}  // namespace
+
+void check_outputs(const Flags& flags, const dist::Communicator& comm) {
+  check_that_files_differ(flags);
+  if (comm.rank() != 0) return;
+  for (const std::string& file : {flags.trace, flags.profile, flags.report, flags.export_onnx}) {
+    if (file.empty()) continue;
+    make_folder_of_run(flags, file);
+    const io::AtomicFile nothing_written_yet(file);
+  }
+  if (!flags.json.empty() && flags.json != "-" && !io::is_written_as_it_stands(flags.json))
+    make_folder_of_run(flags, flags.json);
+  io::check_result_file("--json", flags.json);
+}
+
+void write_json(const Flags& flags, const nlohmann::json& result) {
+  io::write_result_file("--json", flags.json, result.dump(flags.json == "-" ? -1 : 2) + "\n");
+}
+
+}  // namespace examples

@@ -1,0 +1,49 @@
+#include "io/result_file.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "io/atomic_file.h"
+#include "tensor/error.h"
+
+namespace rondo::io {
+
+bool is_written_as_it_stands(const std::string& path) {
+  using enum std::filesystem::file_type;
+  std::error_code nothing_there;
+  const auto type = std::filesystem::status(path, nothing_there).type();
+  return type == character || type == block || type == fifo || type == socket;
+}
+
+void check_result_file(const std::string& flag, const std::string& path) {
+  if (path.empty() || path == "-") return;
+  if (is_written_as_it_stands(path)) {
+    require<IoError>(access(path.c_str(), W_OK) == 0, flag, " ", path,
+                     ": cannot be written: ", std::strerror(errno));
+  } else {
+    const AtomicFile nothing_written_yet(path);
+  }
+}
+
+void write_result_file(const std::string& flag, const std::string& path, const std::string& text) {
+  if (path.empty()) return;
+  if (path == "-") {
+    std::cout << text << std::flush;
+    require<IoError>(std::cout.good(), "standard output cannot be written");
+  } else if (is_written_as_it_stands(path)) {
+    std::ofstream out(path);
+    out << text << std::flush;
+    require<IoError>(out.good(), flag, " ", path, ": cannot be written");
+  } else {
+    AtomicFile file(path);
+    file.write(text.data(), text.size());
+    file.commit();
+  }
+}
+
+}  // namespace rondo::io
