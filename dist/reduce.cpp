@@ -36,38 +36,42 @@ void combine_as(void* into, const void* from, std::int64_t n) {
   each<T>(into, from, n, [](T a, T b) { return combined<op>(a, b); });
 }
 
-// The sums of a block are formed in the first-level cache, in the dtype of one addition; the last
-// addition divides as well.
+// The sums of a block are formed in the first-level cache, in the dtype of one addition, so that of
+// two ranks' values neither is copied before; the last addition divides as well.
 template <ReduceOp op, class T>
 void combine_all_as(std::span<void* const> into, std::span<const void* const> from,
                     std::int64_t count, int divisor) {
   using Sum = std::conditional_t<is_small_float<T>, float, T>;
   constexpr std::int64_t block = 1024;
   alignas(64) Sum sums[block];
-  auto add = [&](const T* x, std::int64_t n, auto quotient) {
+  const auto add = [](const auto* a, const T* b, auto* y, std::int64_t n, auto quotient) {
+    using Y = std::remove_pointer_t<decltype(y)>;
 #pragma omp simd
-    for (std::int64_t i = 0; i < n; ++i) sums[i] = quotient(combined<op>(sums[i], Sum(x[i])));
+    for (std::int64_t i = 0; i < n; ++i)
+      y[i] = Y(quotient(combined<op>(static_cast<Sum>(a[i]), static_cast<Sum>(b[i]))));
   };
   const auto whole = [](Sum x) { return x; };
   for (std::int64_t first = 0; first < count; first += block) {
     const std::int64_t n = std::min(block, count - first);
-    auto part = [&](std::size_t r) { return static_cast<const T*>(from[r]) + first; };
-    const T* x = part(0);
-    for (std::int64_t i = 0; i < n; ++i) sums[i] = Sum(x[i]);
-    for (std::size_t r = 1; r < from.size(); ++r) {
+    const auto part = [&](std::size_t r) { return static_cast<const T*>(from[r]) + first; };
+    const auto target = [&](std::size_t t) { return static_cast<T*>(into[t]) + first; };
+    const auto add_last = [&](const auto* a, const T* b) {
       if constexpr (op == ReduceOp::avg && is_float<T>) {
-        if (r + 1 == from.size()) {
-          divided_by<Sum>(divisor, [&](auto quotient) { add(part(r), n, quotient); });
-          continue;
-        }
+        divided_by<Sum>(divisor, [&](auto quotient) { add(a, b, target(0), n, quotient); });
+      } else {
+        add(a, b, target(0), n, whole);
       }
-      add(part(r), n, whole);
+    };
+    if (from.size() == 1) {
+      if (target(0) != part(0)) std::copy_n(part(0), n, target(0));
+    } else if (from.size() == 2) {
+      add_last(part(0), part(1));
+    } else {
+      add(part(0), part(1), sums, n, whole);
+      for (std::size_t r = 2; r + 1 < from.size(); ++r) add(sums, part(r), sums, n, whole);
+      add_last(sums, part(from.size() - 1));
     }
-    for (void* target : into) {
-      T* y = static_cast<T*>(target) + first;
-#pragma omp simd
-      for (std::int64_t i = 0; i < n; ++i) y[i] = T(sums[i]);
-    }
+    for (std::size_t t = 1; t < into.size(); ++t) std::copy_n(target(0), n, target(t));
   }
 }
 
