@@ -125,7 +125,7 @@ Work Communicator::compared_exchange(const Signature& signature, const Tensors& 
     DeviceCall call = next_call(signature);
     Work comparison = compare(signature, all);
     return Work(std::make_shared<BothWorks>(std::move(comparison),
-                                            gpu_->exchange(std::move(call), from, to)));
+                                            gpu_->exchange(std::move(call), from, to, root)));
   }
   std::string name = title(signature.name);
   Work comparison = compare(signature, all);

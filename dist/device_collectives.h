@@ -35,8 +35,9 @@ class DeviceCollectives {
   virtual Work reduce(DeviceCall call, const Tensor& x, int root, ReduceOp op) = 0;
   virtual Work all_gather(DeviceCall call, const Tensor& out, const Tensor& x) = 0;
   virtual Work reduce_scatter(DeviceCall call, const Tensor& out, const Tensor& x, ReduceOp op) = 0;
-  /// from[r] becomes rank r's to[rank]; undefined tensors are nothing.
-  virtual Work exchange(DeviceCall call, const Tensors& from, const Tensors& to) = 0;
+  /// from[r] becomes rank r's to[rank]; undefined tensors are nothing. root: of whom or to whom all
+  /// is, or -1.
+  virtual Work exchange(DeviceCall call, const Tensors& from, const Tensors& to, int root) = 0;
   virtual Work send(DeviceCall call, const Tensor& x, int peer, int tag) = 0;
   virtual Work recv(DeviceCall call, const Tensor& x, int peer, int tag) = 0;
 

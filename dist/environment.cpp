@@ -6,7 +6,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <string_view>
 
 #include "tensor/error.h"
@@ -32,8 +31,9 @@ std::filesystem::path folder_from_environment(const char* variable) {
   if (text == nullptr || *text == 0) return {};
   std::error_code error;
   std::filesystem::create_directories(text, error);
-  require<CommError>(!error && access(text, W_OK | X_OK) == 0, variable, "=", text,
-                     ": no folder to write to: ", error ? error.message() : std::strerror(errno));
+  if (!error && access(text, W_OK | X_OK) != 0)
+    error = std::error_code(errno, std::generic_category());
+  require<IoError>(!error, variable, "=", text, ": no folder to write to: ", error.message());
   return text;
 }
 

@@ -1,6 +1,5 @@
 #pragma once
-// Settings of rondo's own in the environment: what must be known before there is a communicator,
-// and the same on all ranks.
+// Settings of rondo's own in the environment.
 
 #include <chrono>
 #include <filesystem>
@@ -14,7 +13,7 @@ std::optional<std::chrono::milliseconds> seconds_from_environment(const char* va
                                                                   double least);
 
 /// The folder that the variable names, which is made if it is not there; empty where it is not set.
-/// Throws CommError naming it when nothing can be written there.
+/// Throws IoError naming it when nothing can be written there.
 std::filesystem::path folder_from_environment(const char* variable);
 
 }  // namespace rondo::dist

@@ -100,7 +100,7 @@ Work Communicator::exchange_async(const char* what, const Tensors& from, const T
     return start(std::move(job));
   }
   DeviceCall call = next_call(signature);
-  if (world_size_ > 1) return gpu_->exchange(std::move(call), from, to);
+  if (world_size_ > 1) return gpu_->exchange(std::move(call), from, to, root);
   if (own_from.defined() && own_from.numel() > 0) copy_elements(own_to, own_from);
   return {};
 }

@@ -114,7 +114,8 @@ void write_flight_record(const FlightRecorder& recorder, int rank, const std::st
   std::filesystem::path path;
   try {
     path = folder_from_environment("RONDO_FLIGHT_RECORD");
-  } catch (const CommError&) {  // init, which asks first, has said so
+  } catch (const IoError& error) {
+    if (sentence != error.what()) std::fprintf(stderr, "warning: %s\n", error.what());
   }
   if (path.empty()) return;
   path /= concat("rank", rank, ".txt");

@@ -36,7 +36,7 @@ constexpr int most_strangers = 32;
 constexpr int rounds = 3;  // of trying all of a peer's addresses
 constexpr milliseconds patience_with_strangers(1000), patience_to_connect(3000),
     patience_for_greeting(5000), pause_between_attempts(50), patience_at_end(200),
-    patience_to_tell(1000);
+    patience_to_tell(700);  // and all of it below patience_out_of_step of dist/run.cpp
 
 }  // namespace
 
@@ -143,8 +143,8 @@ void SideChannel::Links::run() {
   std::optional<Clock::time_point> stays_until;
   while (true) {
     if (is_to_stop()) {
-      if (!stays_until) stays_until = now_ + patience_to_tell;
-      if (now_ >= *stays_until || !has_to_tell()) break;
+      if (!stays_until) stays_until = Clock::now() + patience_to_tell;
+      if (Clock::now() >= *stays_until || !has_to_tell()) break;
     }
     Clock::time_point until = next_beat_;
     if (stays_until) until = std::min(until, *stays_until);
@@ -176,9 +176,9 @@ void SideChannel::Links::run() {
 // before it does takes the word with it.
 bool SideChannel::Links::has_to_tell() const {
   if (ended().empty() && failed().empty()) return false;
-  return !callers_.empty() || std::ranges::any_of(links_, [](const Link& link) {
-    return link.peer >= 0 && link.stage != Stage::joined && link.stage != Stage::over;
-  });
+  return (listener_ && !callers_.empty()) || std::ranges::any_of(links_, [](const Link& link) {
+           return link.peer >= 0 && link.stage != Stage::joined && link.stage != Stage::over;
+         });
 }
 
 bool SideChannel::Links::is_listening() const {

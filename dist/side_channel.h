@@ -53,7 +53,8 @@ class SideChannel final : public Watch {
   /// Collective; rank 0's options are everybody's. The connections come about afterwards, by a
   /// thread of its own.
   explicit SideChannel(Communicator& comm, const SideChannelOptions& options = {});
-  /// Says bye; waits a fifth of a second at most for those who do not answer.
+  /// Says bye; waits a fifth of a second at most for those who do not answer. Who knows of an end
+  /// or a failure stays until all its neighbours have joined and can be told, but 0.7 s at most.
   ~SideChannel() override;
   SideChannel(const SideChannel&) = delete;
   SideChannel& operator=(const SideChannel&) = delete;

@@ -20,11 +20,15 @@ bool is_written_as_it_stands(const std::string& path) {
   return type == character || type == block || type == fifo || type == socket;
 }
 
+namespace {
+bool is_standard_output(const std::string& path) { return path == "-" || path == "/dev/stdout"; }
+}  // namespace
+
 void check_result_file(const std::string& flag, const std::string& path) {
-  if (path.empty() || path == "-") return;
+  if (path.empty() || is_standard_output(path)) return;
   if (is_written_as_it_stands(path)) {
-    require<IoError>(access(path.c_str(), W_OK) == 0, flag, " ", path,
-                     ": cannot be written: ", std::strerror(errno));
+    const int error = access(path.c_str(), W_OK) == 0 ? 0 : errno;
+    require<IoError>(error == 0, flag, " ", path, ": cannot be written: ", std::strerror(error));
   } else {
     const AtomicFile nothing_written_yet(path);
   }
@@ -32,7 +36,7 @@ void check_result_file(const std::string& flag, const std::string& path) {
 
 void write_result_file(const std::string& flag, const std::string& path, const std::string& text) {
   if (path.empty()) return;
-  if (path == "-") {
+  if (is_standard_output(path)) {
     std::cout << text << std::flush;
     require<IoError>(std::cout.good(), "standard output cannot be written");
   } else if (is_written_as_it_stands(path)) {

@@ -15,8 +15,8 @@
 namespace rondo::train {
 namespace {
 
-/// Of a line of JSON; throws IoError where it is one without an epoch, and gives none for a line
-/// cut short by the end of the machine.
+/// Of a line of JSON; throws IoError where it is one without an epoch, and gives none for one that
+/// is no object.
 std::optional<double> epoch_of_json(const std::filesystem::path& path, const std::string& line) {
   auto json = nlohmann::json::parse(line, nullptr, false);
   if (!json.is_object()) return {};
@@ -89,12 +89,16 @@ std::string MetricsFile::read(std::int64_t keep_epochs) {
     header_ = there.header + '\n';
   }
   std::string kept;
+  bool goes_on = keep_epochs > 0;  // a stopped run's rows behind those that are kept go anyway
   for (const std::string& line : there.lines) {
     const auto epoch = is_table() ? epoch_of_row(header_, line) : epoch_of_json(path_, line);
-    require<IoError>(epoch || line.empty() || keep_epochs <= 0, path_.string(),
+    require<IoError>(epoch || line.empty() || !goes_on, path_.string(),
                      ": has a line that is no row of a run and would be lost: \"", line,
                      "\"; mend it or move the file away");
-    if (epoch && *epoch <= static_cast<double>(keep_epochs)) kept += line + '\n';
+    if (epoch && *epoch <= static_cast<double>(keep_epochs))
+      kept += line + '\n';
+    else if (epoch)
+      goes_on = false;
   }
   if (kept.empty()) header_.clear();
   return header_ + kept;

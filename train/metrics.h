@@ -21,10 +21,11 @@ class MetricsFile {
   MetricsFile() = default;
   /// Opens `path`, making its folder, and keeping the lines of epochs up to `keep_epochs`: those
   /// after it belong to a run that was stopped and is now repeated. The old file is replaced at
-  /// once or not at all. Throws IoError when it cannot be written, or is no metrics file.
+  /// once or not at all. Throws IoError when it cannot be written, is no metrics file, or has,
+  /// among lines to be kept, one that is none of a run's and would be lost.
   MetricsFile(std::filesystem::path path, std::int64_t keep_epochs);
 
-  /// Throws what the constructor would, where that can be told without writing anything.
+  /// Throws what the constructor would of a new run, where that can be told without writing.
   static void check(const std::filesystem::path& path);
 
   /// Throws IoError where a table's columns are not those of `metrics`.

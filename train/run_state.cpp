@@ -337,8 +337,7 @@ RunState::Restored RunState::restore(const fs::path& directory) {
           checkpoint.world_size, checkpoint.world_size == 1 ? " rank" : " ranks",
           " that had state of their own (parameters between two averages, what a comm hook has not "
           "sent, or ZeRO's parts of the optimizer), and cannot go on with ",
-          comm.world_size(), "; start ", checkpoint.world_size,
-          " again, or a new run from its weights");
+          comm.world_size(), "; start as many ranks again, or a new run from its weights");
   restore_communication(checkpoint.communication, path);
   model.load_state_dict(checkpoint.model_state);
   optimizer.load_state_dict(*checkpoint.optimizer);

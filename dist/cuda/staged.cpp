@@ -156,7 +156,8 @@ Work StagedCollectives::reduce(DeviceCall call, const Tensor& x, int root, Reduc
 
 // With the names, roots and shapes of the tensors themselves, by which the ranks notice that they
 // do not mean the same.
-Work StagedCollectives::exchange(DeviceCall call, const Tensors& from, const Tensors& to) {
+Work StagedCollectives::exchange(DeviceCall call, const Tensors& from, const Tensors& to,
+                                 int root) {
   Tensors sent, received;
   std::vector<FromHost> results;
   // All-gather sends one tensor to everybody: it is copied once.
@@ -171,8 +172,7 @@ Work StagedCollectives::exchange(DeviceCall call, const Tensors& from, const Ten
                                    : Tensor());
     if (x.defined()) results.push_back({as_run(received.back()), x});
   }
-  const Signature& meant = call.signature;
-  return start(std::move(call.title), comm_.exchange_job(meant.name, received, sent, meant.root),
+  return start(std::move(call.title), comm_.exchange_job(call.signature.name, received, sent, root),
                to, std::move(results));
 }
 

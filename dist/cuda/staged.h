@@ -26,7 +26,7 @@ class StagedCollectives final : public DeviceCollectives {
   Work reduce(DeviceCall call, const Tensor& x, int root, ReduceOp op) override;
   Work all_gather(DeviceCall call, const Tensor& out, const Tensor& x) override;
   Work reduce_scatter(DeviceCall call, const Tensor& out, const Tensor& x, ReduceOp op) override;
-  Work exchange(DeviceCall call, const Tensors& from, const Tensors& to) override;
+  Work exchange(DeviceCall call, const Tensors& from, const Tensors& to, int root) override;
   Work send(DeviceCall call, const Tensor& x, int peer, int tag) override;
   Work recv(DeviceCall call, const Tensor& x, int peer, int tag) override;
   void watch(std::string) override {}  // the host waits in each of them, so that no graph holds one

@@ -327,7 +327,8 @@ Work NcclCollectives::reduce(DeviceCall call, const Tensor& x, int root, ReduceO
   });
 }
 
-Work NcclCollectives::exchange(DeviceCall call, const Tensors& from, const Tensors& to) {
+Work NcclCollectives::exchange(DeviceCall call, const Tensors& from, const Tensors& to,
+                               int /*root*/) {
   std::vector<Tensor> used;
   for (const Tensors* list : {&from, &to}) {
     for (const Tensor& x : *list) {

@@ -48,7 +48,7 @@ class NcclCollectives final : public DeviceCollectives,
   Work reduce(DeviceCall call, const Tensor& x, int root, ReduceOp op) override;
   Work all_gather(DeviceCall call, const Tensor& out, const Tensor& x) override;
   Work reduce_scatter(DeviceCall call, const Tensor& out, const Tensor& x, ReduceOp op) override;
-  Work exchange(DeviceCall call, const Tensors& from, const Tensors& to) override;
+  Work exchange(DeviceCall call, const Tensors& from, const Tensors& to, int root) override;
   Work send(DeviceCall call, const Tensor& x, int peer, int tag) override;
   Work recv(DeviceCall call, const Tensor& x, int peer, int tag) override;
   void watch(std::string what) override;

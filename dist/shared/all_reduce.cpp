@@ -11,7 +11,7 @@ namespace rondo::dist {
 namespace {
 
 constexpr std::int64_t line = 64;                 // bytes of a cache line
-constexpr std::int64_t read_blocks = 1 << 20;   // read and added up at a time, of all ranks
+constexpr std::int64_t read_blocks = 1 << 20;     // read and added up at a time, of all ranks
 constexpr std::int64_t least_read = 1 << 20;      // of a rank's part; below, stages are faster
 constexpr std::int64_t bytes_a_poll = 256 << 10;  // added up in place, before others get a turn
 

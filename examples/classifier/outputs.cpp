@@ -28,6 +28,8 @@ void check_that_files_differ(const Flags& flags) {
   const fs::path folder = flags.checkpoint_dir;
   const std::pair<const char*, fs::path> files[] = {
       {"--weights", flags.weights},
+      {"--predict", flags.predict},
+      {"the run's lock", folder / "run.lock"},
       {"the run's checkpoint", train::checkpoint_path(folder)},
       {"the run's best checkpoint", folder / "best.safetensors"},
       {"the run's metrics", folder / "metrics.jsonl"},
@@ -46,7 +48,7 @@ void check_that_files_differ(const Flags& flags) {
     // A run may start from a checkpoint of its own folder.
     if (!is_new && std::string_view(what).starts_with("--"))
       throw Error(concat(what, " ", file.string(), " is also ", other->second,
-                         ": one would be written over the other"));
+                         ", which it would be written over"));
   }
 }
 

@@ -8,9 +8,9 @@
 
 namespace examples {
 
-/// Throws, before anything is computed: Error where two of the files that this run writes, or the
-/// weights that it reads, are one file; on rank 0, which writes them, IoError where one cannot be
-/// written.
+/// Throws, before anything is computed: Error where a file that a flag asks for is another's, one
+/// of the run's own in --checkpoint-dir, or read; on rank 0, which writes them, IoError where one
+/// cannot be written.
 void check_outputs(const Flags& flags, const rondo::dist::Communicator& comm);
 
 /// What the program has come to, to --json, if it is there. For rank 0. Throws IoError.

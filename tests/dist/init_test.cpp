@@ -7,7 +7,11 @@
 
 #include <cstdlib>
 
+#include "dist/environment.h"
 #include "dist/world.h"
+#include "support/environment.h"
+#include "support/errors.h"
+#include "support/files.h"
 #include "tensor/creation.h"
 
 namespace rondo::dist {
@@ -34,6 +38,24 @@ class InitTest : public ::testing::Test {
     return "";
   }
 };
+
+TEST_F(InitTest, AFolderInTheEnvironmentIsMadeOrRefused) {
+  const test::TemporaryFolder folder;
+  const char* name = "RONDO_FLIGHT_RECORD";
+  const auto asked = [&](const char* value) {
+    const test::Environment set(name, value);
+    return folder_from_environment(name);
+  };
+  EXPECT_TRUE(asked(nullptr).empty());
+  EXPECT_TRUE(asked("").empty());
+  const std::string made = folder / "a/b", file = folder / "file";
+  EXPECT_EQ(asked(made.c_str()), made);
+  EXPECT_TRUE(std::filesystem::is_directory(made));
+  test::write_file(file, "x");
+  EXPECT_ERROR(asked(file.c_str()), IoError, concat(name, "=", file, ": no folder to write to: "));
+  const test::Environment set(name, file.c_str());
+  EXPECT_ERROR(init(), IoError, "no folder to write to: Not a directory");
+}
 
 TEST_F(InitTest, WithoutALauncherAWorldOfOne) {
   auto comm = init();

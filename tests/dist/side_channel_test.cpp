@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <barrier>
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -236,7 +236,7 @@ TEST(SideChannel, WhoHasSomethingToTellDoesNotLeaveBeforeItsNeighboursHaveJoined
       2,
       [](const Played& played, Communicator& comm) {
         comm.barrier();
-        std::this_thread::sleep_for(milliseconds(100));
+        std::this_thread::sleep_for(milliseconds(20));
         const Socket socket = played.join(0);
         std::string heard;
         EXPECT_TRUE(comes_true([&] {
@@ -249,6 +249,23 @@ TEST(SideChannel, WhoHasSomethingToTellDoesNotLeaveBeforeItsNeighboursHaveJoined
         channel->tell("rank 0: no such file");
         channel.reset();
       });
+}
+
+// But not for ever, and only with something to tell.
+TEST(SideChannel, WhoNeverJoinsHoldsNobodyUpForLong) {
+  for (const bool tells : {true, false})
+    with_one_played(
+        2, [](const Played&, Communicator& comm) { comm.barrier(); },
+        [=](auto channel, Communicator& comm) {
+          comm.barrier();
+          if (tells) channel->tell("rank 0: no such file");
+          const auto begin = Clock::now();
+          channel.reset();
+          if (tells) {
+            EXPECT_GE(Clock::now() - begin, milliseconds(700));
+          }
+          EXPECT_LT(Clock::now() - begin, std::chrono::seconds(20));
+        });
 }
 
 TEST(SideChannel, SilenceHasALimit) {
@@ -372,12 +389,13 @@ TEST(SideChannel, AtTheDeadlineAllRanksSayWhoIsMissing) {
 // for themselves where they share memory.
 TEST(SideChannel, AFailureIsToldToLateRanksAndGroups) {
   for (const bool in_memory : {false, true}) {
-    std::barrier groups_exist(4);
+    std::atomic<int> groups = 0;
     on_ranks(4, [&, in_memory](auto comm) {
       if (in_memory) comm->share_memory();
       comm->open_side_channel({});
       auto group = comm->new_group({0, 1, 2});
-      groups_exist.arrive_and_wait();  // the making of them would fail, too
+      ++groups;
+      EXPECT_TRUE(comes_true([&] { return groups == 4; })) << "the making of them would fail, too";
       if (group != nullptr) {
         EXPECT_EQ(group->shares_memory(), in_memory);
         EXPECT_TRUE(group->watch()->tells_others());

@@ -2,11 +2,12 @@
 
 #include "io/result_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
-#include <thread>
 
 #include "support/errors.h"
 #include "support/files.h"
@@ -39,11 +40,12 @@ TEST(ResultFile, APipeAndADeviceAreWrittenAsTheyStand) {
   EXPECT_TRUE(io::is_written_as_it_stands("/dev/null"));
   EXPECT_FALSE(io::is_written_as_it_stands(folder / "none"));
   io::check_result_file("--json", pipe);
-  std::string heard;
-  std::thread reader([&] { heard = test::read_file(pipe); });
+  const int reader = open(pipe.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
   io::write_result_file("--json", pipe, "{}\n");
-  reader.join();
-  EXPECT_EQ(heard, "{}\n");
+  char heard[10] = {};
+  EXPECT_EQ(read(reader, heard, sizeof heard), 3);
+  EXPECT_STREQ(heard, "{}\n");
+  close(reader);
   EXPECT_ERROR(io::write_result_file("--json", "/dev/full", "{}"), IoError,
                "--json /dev/full: cannot be written");
 }

@@ -17,18 +17,26 @@ std::uint8_t byte_at(int rank, std::int64_t i) {
   return static_cast<std::uint8_t>(i % 5 == 0 ? i % 199 : i % 61 + 60 * rank);
 }
 
-Tensor bytes_of(int rank) {
+/// From byte `first` on.
+Tensor bytes_of(int rank, std::int64_t first = 0) {
   Tensor x = Tensor::empty({count}, {.dtype = u8});
   auto* p = x.data_ptr<std::uint8_t>();
-  for (std::int64_t i = 0; i < count; ++i) p[i] = byte_at(rank, i);
+  for (std::int64_t i = 0; i < count; ++i) p[i] = byte_at(rank, first + i);
   return x;
 }
 
-void expect_bytes_of(int rank, const Tensor& x) {
+void expect_bytes_of(int rank, const Tensor& x, std::int64_t first = 0) {
   const auto* p = x.data_ptr<std::uint8_t>();
   std::int64_t wrong = 0;
-  for (std::int64_t i = 0; i < count; ++i) wrong += p[i] != byte_at(rank, i);
-  EXPECT_EQ(wrong, 0);
+  for (std::int64_t i = 0; i < count; ++i) wrong += p[i] != byte_at(rank, first + i);
+  EXPECT_EQ(wrong, 0) << "of rank " << rank;
+}
+
+Tensors room_for_all() {
+  Tensors all;
+  for (int r = 0; r < world()->world_size(); ++r)
+    all.push_back(Tensor::empty({count}, {.dtype = u8}));
+  return all;
 }
 
 TEST(Large, AllReduceByRingAndByMpi) {
@@ -58,8 +66,7 @@ TEST(Large, AllReduceInSharedMemory) {
 TEST(Large, AllToAll) {
   const auto n = static_cast<std::size_t>(world()->world_size());
   const Tensor mine = bytes_of(world()->rank());
-  Tensors from;
-  for (std::size_t r = 0; r < n; ++r) from.push_back(Tensor::empty({count}, {.dtype = u8}));
+  const Tensors from = room_for_all();
   world()->all_to_all(from, Tensors(n, mine));
   for (std::size_t r = 0; r < n; ++r) expect_bytes_of(static_cast<int>(r), from[r]);
 }
@@ -68,6 +75,41 @@ TEST(Large, Broadcast) {
   Tensor x = bytes_of(world()->rank());
   world()->broadcast(x, 0);
   expect_bytes_of(0, x);
+}
+
+TEST(Large, Reduce) {
+  const Tensor x = bytes_of(world()->rank());
+  world()->reduce(x, 0, ReduceOp::max);
+  expect_bytes_of(world()->rank() == 0 ? world()->world_size() - 1 : world()->rank(), x);
+}
+
+TEST(Large, AllGather) {
+  const int n = world()->world_size();
+  const Tensor mine = bytes_of(world()->rank()), all = Tensor::empty({n, count}, {.dtype = u8});
+  world()->all_gather(all, mine);
+  for (int r = 0; r < n; ++r) expect_bytes_of(r, all[r]);
+}
+
+TEST(Large, ReduceScatter) {
+  const int n = world()->world_size(), mine = world()->rank();
+  const Tensor all = Tensor::empty({n, count}, {.dtype = u8});
+  for (int part = 0; part < n; ++part) all[part].copy_(bytes_of(mine, part));
+  const Tensor sum = Tensor::empty({count}, {.dtype = u8});
+  world()->reduce_scatter(sum, all, ReduceOp::max);
+  expect_bytes_of(n - 1, sum, mine);
+}
+
+TEST(Large, ListsOfTensors) {
+  const int n = world()->world_size(), mine = world()->rank();
+  const Tensors none, all = room_for_all();
+  world()->all_gather(all, bytes_of(mine));
+  for (int r = 0; r < n; ++r) expect_bytes_of(r, all[static_cast<std::size_t>(r)]);
+  const Tensor part = Tensor::empty({count}, {.dtype = u8});
+  world()->scatter(part, mine == 0 ? all : none);
+  expect_bytes_of(mine, part);
+  for (const Tensor& x : all) x.fill_(0);
+  world()->gather(mine == 0 ? all : none, part);
+  for (int r = 0; mine == 0 && r < n; ++r) expect_bytes_of(r, all[static_cast<std::size_t>(r)]);
 }
 
 TEST(Large, Messages) {

@@ -365,7 +365,7 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
   mkdir folder && ln -s /nowhere/x.json link.json
   fails_saying "folder: it is a directory" "${resnet[@]}" --json folder --checkpoint-dir unwritable
   fails_saying "/nowhere/x.json" "${resnet[@]}" --json link.json --checkpoint-dir unwritable
-  fails_saying "--trace ./x.csv is also --csv: one would be written over the other" "${resnet[@]}" --csv x.csv --trace ./x.csv --checkpoint-dir unwritable
+  fails_saying "--trace ./x.csv is also --csv, which it would be written over" "${resnet[@]}" --csv x.csv --trace ./x.csv --checkpoint-dir unwritable
   fails_saying "unwritable/best.safetensors is also the run's best checkpoint" "${resnet[@]}" --json unwritable/best.safetensors --checkpoint-dir unwritable
   fails_saying "--export-onnx w.pth is also --weights" "${resnet[@]}" --weights w.pth --export-onnx w.pth --checkpoint-dir unwritable
   RONDO_FLIGHT_RECORD=/proc/nowhere fails_saying "RONDO_FLIGHT_RECORD=/proc/nowhere: no folder to write to: " "${resnet[@]}" --checkpoint-dir unwritable

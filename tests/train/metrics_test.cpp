@@ -61,6 +61,9 @@ TEST(MetricsTable, ARowThatCannotBeReadIsNotLostInSilence) {
   refused("run.csv", "epoch,step,loss\n1,10,2.5\n2,20,1.5,a note\n", "2,20,1.5,a note");
   refused("run.csv", "epoch,step,loss\none,10,2.5\n", "one,10,2.5");
   refused("run.jsonl", "{\"epoch\": 1}\nEpoch 2 was slow\n", "Epoch 2 was slow");
+  std::ofstream(folder / "run.csv") << "epoch,loss\n1,2\n2,1\n3\n";
+  MetricsFile(folder / "run.csv", 1);  // goes with the second
+  EXPECT_EQ(text_of(folder / "run.csv"), "epoch,loss\n1,2\n");
   std::ofstream(folder / "run.csv") << "epoch,loss\n1,2\n\n2,1\n";
   MetricsFile(folder / "run.csv", 2);
   EXPECT_EQ(text_of(folder / "run.csv"), "epoch,loss\n1,2\n2,1\n");

@@ -120,7 +120,7 @@ int main(int argc, char** argv) {
       "failed, 2 for a wrong flag.");
   Options options;
   app.add_option("--seconds", options.seconds,
-                 "how long to measure (3); what is measured in a moment is easily taken for slow")
+                 "how long to measure (3); too short a time may call a fast machine slow")
       ->check(CLI::Range(0.0, 3600.0));
   app.add_option("--json", options.json, "write all of it to FILE; - is standard output, alone");
   try {
