@@ -3,12 +3,19 @@
 #include <gtest/gtest.h>
 
 #include "support/mpi_main.h"
+#include "tensor/cpu/allocator.h"
 #include "tensor/creation.h"
 
 namespace rondo::dist {
 namespace {
 
 using test::world;
+
+/// What a test has had goes back to the system, or two ranks would have more than a machine.
+class Large : public ::testing::Test {
+ protected:
+  void TearDown() override { cpu::CachingAllocator::instance().empty_cache(); }
+};
 
 constexpr std::int64_t count = (std::int64_t{1} << 31) + 17;
 
@@ -39,7 +46,7 @@ Tensors room_for_all() {
   return all;
 }
 
-TEST(Large, AllReduceByRingAndByMpi) {
+TEST_F(Large, AllReduceByRingAndByMpi) {
   for (AllReduce algorithm : {AllReduce::ring, AllReduce::mpi}) {
     auto comm = init({.backend = "mpi", .communicator = {.all_reduce = algorithm}});
     Tensor x = bytes_of(comm->rank());
@@ -48,7 +55,7 @@ TEST(Large, AllReduceByRingAndByMpi) {
   }
 }
 
-TEST(Large, AllReduceInSharedMemory) {
+TEST_F(Large, AllReduceInSharedMemory) {
   auto comm = init({.backend = "mpi"});
   if (comm->world_size() > 1) {
     ASSERT_TRUE(comm->shares_memory());
@@ -63,7 +70,7 @@ TEST(Large, AllReduceInSharedMemory) {
   expect_bytes_of(comm->world_size() - 1, shared);
 }
 
-TEST(Large, AllToAll) {
+TEST_F(Large, AllToAll) {
   const auto n = static_cast<std::size_t>(world()->world_size());
   const Tensor mine = bytes_of(world()->rank());
   const Tensors from = room_for_all();
@@ -71,26 +78,26 @@ TEST(Large, AllToAll) {
   for (std::size_t r = 0; r < n; ++r) expect_bytes_of(static_cast<int>(r), from[r]);
 }
 
-TEST(Large, Broadcast) {
+TEST_F(Large, Broadcast) {
   Tensor x = bytes_of(world()->rank());
   world()->broadcast(x, 0);
   expect_bytes_of(0, x);
 }
 
-TEST(Large, Reduce) {
+TEST_F(Large, Reduce) {
   const Tensor x = bytes_of(world()->rank());
   world()->reduce(x, 0, ReduceOp::max);
   expect_bytes_of(world()->rank() == 0 ? world()->world_size() - 1 : world()->rank(), x);
 }
 
-TEST(Large, AllGather) {
+TEST_F(Large, AllGather) {
   const int n = world()->world_size();
   const Tensor mine = bytes_of(world()->rank()), all = Tensor::empty({n, count}, {.dtype = u8});
   world()->all_gather(all, mine);
   for (int r = 0; r < n; ++r) expect_bytes_of(r, all[r]);
 }
 
-TEST(Large, ReduceScatter) {
+TEST_F(Large, ReduceScatter) {
   const int n = world()->world_size(), mine = world()->rank();
   const Tensor all = Tensor::empty({n, count}, {.dtype = u8});
   for (int part = 0; part < n; ++part) all[part].copy_(bytes_of(mine, part));
@@ -99,7 +106,7 @@ TEST(Large, ReduceScatter) {
   expect_bytes_of(n - 1, sum, mine);
 }
 
-TEST(Large, ListsOfTensors) {
+TEST_F(Large, ListsOfTensors) {
   const int n = world()->world_size(), mine = world()->rank();
   const Tensors none, all = room_for_all();
   world()->all_gather(all, bytes_of(mine));
@@ -112,7 +119,7 @@ TEST(Large, ListsOfTensors) {
   for (int r = 0; mine == 0 && r < n; ++r) expect_bytes_of(r, all[static_cast<std::size_t>(r)]);
 }
 
-TEST(Large, Messages) {
+TEST_F(Large, Messages) {
   if (world()->world_size() < 2 || world()->rank() > 1) return;
   Tensor x = bytes_of(world()->rank());
   if (world()->rank() == 1) {
