@@ -11,12 +11,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
-#include <sstream>
 #include <thread>
 
-#include "dist/sockets.h"
 #include "support/environment.h"
 #include "support/errors.h"
+#include "support/played_rank.h"
 #include "support/ranks.h"
 #include "tensor/creation.h"
 
@@ -24,78 +23,12 @@ namespace rondo::dist {
 namespace {
 
 using std::chrono::milliseconds;
+using test::comes_true;
 using test::on_ranks;
+using test::Played;
+using test::with_one_played;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
-
-/// Whether `what` comes true, soon.
-bool comes_true(const std::function<bool()>& what) {
-  const auto until = Clock::now() + std::chrono::seconds(20);
-  while (!what() && Clock::now() < until) std::this_thread::sleep_for(milliseconds(2));
-  return what();
-}
-
-/// A rank that tells the others where it is and then does only what the test wants.
-class Played {
- public:
-  explicit Played(Communicator& comm) : rank_(comm.rank()) {
-    for (const std::string& text :
-         comm.all_gather_bytes(concat("0 4242 \"node7 boot\" none 127.0.0.1"))) {
-      std::istringstream in(text);
-      std::string process, host, more, token;
-      int port = 0;
-      in >> port >> process >> host >> more >> token;
-      if (ports_.empty()) token_ = token;
-      ports_.push_back(port);
-    }
-  }
-
-  static std::string message(char kind, const std::string& text = {}) {
-    return std::string{kind, static_cast<char>(text.size()), 0} + text;
-  }
-  /// A connection to `peer` that has said `words`.
-  Socket call(int peer, std::string words) const {
-    Socket socket = connect_to("127.0.0.1", ports_[static_cast<std::size_t>(peer)]);
-    EXPECT_TRUE(comes_true([&] {
-      socket.send(words);
-      return words.empty();
-    }));
-    return socket;
-  }
-  std::string hello(int peer) const { return message('h', concat(token_, ' ', rank_, ' ', peer)); }
-  /// One that counts: greeted from both sides.
-  Socket join(int peer) const {
-    Socket socket = call(peer, hello(peer));
-    std::string heard;
-    const std::string answer = message('h', concat(token_, ' ', peer, ' ', rank_));
-    EXPECT_TRUE(comes_true([&] {
-      socket.receive(heard);
-      return heard.starts_with(answer);
-    }));
-    std::string beat = message('.');
-    socket.send(beat);
-    return socket;
-  }
-  /// Until the other side closes it.
-  static bool is_closed(const Socket& socket, std::string heard = {}) {
-    return comes_true([&] { return socket.receive(heard) != Socket::Line::open; });
-  }
-
- private:
-  int rank_;
-  std::string token_;
-  std::vector<int> ports_;
-};
-
-/// Ranks 0 … n - 2 watch, rank n - 1 is played.
-void with_one_played(int n, const std::function<void(const Played&, Communicator&)>& play,
-                     const std::function<void(std::unique_ptr<SideChannel>, Communicator&)>& watch,
-                     const SideChannelOptions& options = {}) {
-  on_ranks(n, [&](auto comm) {
-    if (comm->rank() == n - 1) return play(Played(*comm), *comm);
-    watch(std::make_unique<SideChannel>(*comm, options), *comm);
-  });
-}
 
 void expect_connections(const SideChannel& channel, std::ptrdiff_t n) {
   EXPECT_TRUE(comes_true([&] { return channel.connections() == n; }))

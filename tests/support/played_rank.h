@@ -1,0 +1,92 @@
+#pragma once
+// A rank of a side channel that is played by sockets, which speak its protocol by themselves: one
+// that dies, hangs or calls by mistake, while the others are threads.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dist/side_channel.h"
+#include "dist/sockets.h"
+#include "support/ranks.h"
+
+namespace rondo::test {
+
+/// Whether `what` comes true, soon.
+inline bool comes_true(const std::function<bool()>& what) {
+  const auto until = dist::Clock::now() + std::chrono::seconds(20);
+  while (!what() && dist::Clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  return what();
+}
+
+/// A rank that tells the others where it is and then does only what the test wants.
+class Played {
+ public:
+  explicit Played(dist::Communicator& comm) : rank_(comm.rank()) {
+    for (const std::string& text :
+         comm.all_gather_bytes(concat("0 4242 \"node7 boot\" none 127.0.0.1"))) {
+      std::istringstream in(text);
+      std::string process, host, more, token;
+      int port = 0;
+      in >> port >> process >> host >> more >> token;
+      if (ports_.empty()) token_ = token;
+      ports_.push_back(port);
+    }
+  }
+
+  static std::string message(char kind, const std::string& text = {}) {
+    return std::string{kind, static_cast<char>(text.size()), 0} + text;
+  }
+  /// A connection to `peer` that has said `words`.
+  dist::Socket call(int peer, std::string words) const {
+    dist::Socket socket = dist::connect_to("127.0.0.1", ports_[static_cast<std::size_t>(peer)]);
+    EXPECT_TRUE(comes_true([&] {
+      socket.send(words);
+      return words.empty();
+    }));
+    return socket;
+  }
+  std::string hello(int peer) const { return message('h', concat(token_, ' ', rank_, ' ', peer)); }
+  /// One that counts: greeted from both sides.
+  dist::Socket join(int peer) const {
+    dist::Socket socket = call(peer, hello(peer));
+    std::string heard;
+    const std::string answer = message('h', concat(token_, ' ', peer, ' ', rank_));
+    EXPECT_TRUE(comes_true([&] {
+      socket.receive(heard);
+      return heard.starts_with(answer);
+    }));
+    std::string beat = message('.');
+    socket.send(beat);
+    return socket;
+  }
+  /// Until the other side closes it.
+  static bool is_closed(const dist::Socket& socket, std::string heard = {}) {
+    return comes_true([&] { return socket.receive(heard) != dist::Socket::Line::open; });
+  }
+
+ private:
+  int rank_;
+  std::string token_;
+  std::vector<int> ports_;
+};
+
+/// Ranks 0 … n - 2 watch, rank n - 1 is played.
+inline void with_one_played(
+    int n, const std::function<void(const Played&, dist::Communicator&)>& play,
+    const std::function<void(std::unique_ptr<dist::SideChannel>, dist::Communicator&)>& watch,
+    const dist::SideChannelOptions& options = {}) {
+  on_ranks(n, [&](auto comm) {
+    if (comm->rank() == n - 1) return play(Played(*comm), *comm);
+    watch(std::make_unique<dist::SideChannel>(*comm, options), *comm);
+  });
+}
+
+}  // namespace rondo::test
