@@ -79,6 +79,13 @@ std::string row(const Metrics& metrics, bool of_names) {
 }  // namespace
 
 std::string MetricsFile::read(std::int64_t keep_epochs) {
+  std::error_code nothing_there;
+  const auto type = std::filesystem::status(path_, nothing_there).type();
+  using enum std::filesystem::file_type;
+  require<IoError>(type != directory, path_.string(), ": is a folder");
+  // A device or a pipe might be read for ever.
+  require<IoError>(type == regular || type == not_found || type == none, path_.string(),
+                   ": is no regular file");
   std::ifstream old(path_);
   if (!old) return "";
   const Lines there(old, is_table());
@@ -106,8 +113,6 @@ std::string MetricsFile::read(std::int64_t keep_epochs) {
 
 void MetricsFile::check(const std::filesystem::path& path) {
   io::require_writable_folder(path.parent_path());
-  std::error_code error;
-  require<IoError>(!std::filesystem::is_directory(path, error), path.string(), ": is a folder");
   MetricsFile file;
   file.path_ = path;
   file.read(0);

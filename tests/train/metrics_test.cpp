@@ -89,6 +89,8 @@ TEST(MetricsTable, SaysBeforehandWhatIsWrong) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "run.csv");
   EXPECT_ERROR(MetricsFile::check(folder / "run.csv"), IoError, "run.csv: is a folder");
+  EXPECT_ERROR(MetricsFile::check("/dev/zero"), IoError, "/dev/zero: is no regular file");
+  EXPECT_ERROR(MetricsFile("/dev/zero", -1), IoError, "/dev/zero: is no regular file");
   std::ofstream(folder / "other.csv") << "name,price\n";
   EXPECT_ERROR(MetricsFile::check(folder / "other.csv"), IoError,
                "begins with no column named epoch");
