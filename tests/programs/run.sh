@@ -368,6 +368,7 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
   fails_saying "--trace ./x.csv is also --csv, which it would be written over" "${resnet[@]}" --csv x.csv --trace ./x.csv --checkpoint-dir unwritable
   fails_saying "unwritable/best.safetensors is also the run's best checkpoint" "${resnet[@]}" --json unwritable/best.safetensors --checkpoint-dir unwritable
   fails_saying "--export-onnx w.pth is also --weights" "${resnet[@]}" --weights w.pth --export-onnx w.pth --checkpoint-dir unwritable
+  fails_saying "/dev/full: is no regular file" "${resnet[@]}" --csv /dev/full --checkpoint-dir unwritable
   RONDO_FLIGHT_RECORD=/proc/nowhere fails_saying "RONDO_FLIGHT_RECORD=/proc/nowhere: no folder to write to: " "${resnet[@]}" --checkpoint-dir unwritable
   [ ! -e unwritable ] || fail "trained before looking at what is to be written"
   OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=2 fails_saying "OMPI_COMM_WORLD_RANK is 5" "${resnet[@]}"
@@ -558,6 +559,7 @@ doctor) # rondo-doctor: what scripts may rely on, on 1 and 2 ranks; what breaks 
   [ "$(head -c 1 json)" = "{" ] || fail "--json - writes more than the object to standard output"
   fails_saying "--nosuch; --help lists the flags" "$bin/rondo-doctor" --nosuch
   fails_saying "--seconds" "${mpirun[@]}" -np 2 "$bin/rondo-doctor" --seconds soon
+  fails_saying "error: rank 1: The following argument was not expected: --nosuch" "${mpirun[@]}" -np 1 "$bin/rondo-doctor" : -np 1 "$bin/rondo-doctor" --nosuch
   "$bin/rondo-doctor" --help | grep -q "^Exit status: 0 " || fail "--help does not tell the exit statuses"
   fails_saying "cannot write /nowhere/x.json" "$bin/rondo-doctor" --seconds 0 --json /nowhere/x.json
   RONDO_ISA=sse9 fails_saying "RONDO_ISA=sse9 is none of" "$bin/rondo-doctor"

@@ -126,12 +126,14 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (launched_as() != 0) return error.get_exit_code() == 0 ? 0 : 2;  // one of them says it
+    const int rank = launched_as();
     if (error.get_exit_code() == 0) {
-      show(true, app.help());
+      show(rank == 0, app.help());
       return 0;
     }
-    std::fprintf(stderr, "error: %s; --help lists the flags\n", error.what());
+    // The others may have been started with other flags, so each speaks for itself.
+    const std::string who = rank == 0 ? "" : concat("rank ", rank, ": ");
+    std::fprintf(stderr, "error: %s%s; --help lists the flags\n", who.c_str(), error.what());
     return 2;
   }
   return dist::run([&] { return examine(options); });
