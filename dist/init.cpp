@@ -58,8 +58,8 @@ std::shared_ptr<Communicator> init(const InitOptions& options) {
   set_world({});  // before MPI is told what to do at exit: Note in dist/world.h
   auto transport = make_transport(options.backend);
   set_world({.transport = transport, .watch = nullptr, .recorder = recorder});
-  folder_from_environment(
-      "RONDO_FLIGHT_RECORD");  // whether it will do is said now, not when it is needed
+  // Whether it will do is said now, not when it is needed.
+  folder_from_environment("RONDO_FLIGHT_RECORD");
   CommunicatorOptions chosen = options.communicator;
   if (options.tune && !chosen.tune) {
     chosen.tune = true;
