@@ -64,6 +64,7 @@ class NodeMemory;
 class PeerMemory;
 class Progress;
 class Segment;
+class SideChannel;
 struct SideChannelOptions;
 class Tuner;
 class Watch;
@@ -159,9 +160,11 @@ class Communicator {
   /// do. dist::init calls it. Collective.
   bool share_memory();
   bool shares_memory() const { return memory_ != nullptr; }
-  /// From here on connections beside the messages tell which ranks have ended, for worlds of
-  /// several machines (dist/side_channel.h). dist::init calls it. Collective.
+  /// From here on connections beside the messages tell which ranks have ended
+  /// (dist/side_channel.h): new ones, or those that have been there since before MPI started.
+  /// dist::init calls it. Collective.
   void open_side_channel(const SideChannelOptions& options);
+  void use_side_channel(const std::shared_ptr<SideChannel>& channel);
   /// Hears of ranks that have ended. Null where nobody does.
   const std::shared_ptr<Watch>& watch() const { return watch_; }
   /// Memory for what will be communicated, DDP's buckets: where the ranks share memory, all of them

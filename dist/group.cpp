@@ -30,23 +30,6 @@ class GroupTransport final : public Subset {
   std::shared_ptr<Transport> world_;
 };
 
-/// What a group on one machine sees for itself, and what it hears from, and tells, all the world.
-class SeesAndHears final : public Watch {
- public:
-  SeesAndHears(std::shared_ptr<Watch> own, std::shared_ptr<Watch> world)
-      : own_(std::move(own)), world_(std::move(world)) {}
-  std::string ended() const override {
-    std::string seen = own_->ended();
-    return seen.empty() ? world_->ended() : seen;
-  }
-  std::string failed() const override { return world_->failed(); }
-  void tell(const std::string& why) override { world_->tell(why); }
-  bool tells_others() const override { return world_->tells_others(); }
-
- private:
-  std::shared_ptr<Watch> own_, world_;
-};
-
 }  // namespace
 
 std::shared_ptr<Communicator> Communicator::new_group(const std::vector<int>& ranks) {
@@ -84,9 +67,7 @@ std::shared_ptr<Communicator> Communicator::new_group(const std::vector<int>& ra
       std::move(options), recorder_->of_group(text_of(in_world)));
   group->group_ = concat(" of group ", text_of(in_world));
   if (wants_memory_) group->share_memory();
-  if (watch_ != nullptr)
-    group->set_watch(
-        group->watch_ == nullptr ? watch_ : std::make_shared<SeesAndHears>(group->watch_, watch_));
+  if (watch_ != nullptr) group->set_watch(watch_);
   if (gpu_ != nullptr) share_gpu(*group, gpu_->device());
   return group;
 }

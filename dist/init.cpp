@@ -1,5 +1,10 @@
 #include "dist/init.h"
 
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
 #include "dist/environment.h"
 #include "dist/launcher.h"
 #include "dist/side_channel.h"
@@ -10,6 +15,7 @@
 
 #ifdef RONDO_HAS_MPI
 #include "dist/mpi/mpi_transport.h"
+#include "dist/mpi/pmix_hosts.h"
 #endif
 
 namespace rondo::dist {
@@ -19,45 +25,79 @@ namespace {
 constexpr bool has_mpi = true;
 #else
 constexpr bool has_mpi = false;
-std::shared_ptr<Transport> mpi_transport() { throw CommError("rondo was built without MPI"); }
+struct PmixHosts {
+  static std::vector<std::string> names(int) { return {}; }
+};
+std::shared_ptr<Transport> mpi_transport(std::chrono::milliseconds) {
+  throw CommError("rondo was built without MPI");
+}
 #endif
 
-std::shared_ptr<Transport> make_transport(const std::string& backend) {
-  auto launcher = read_launcher();
-  int size = launcher ? launcher->size : 1;
+// Ranks of a job may start some time apart, however soon they must come to a collective later.
+constexpr std::chrono::milliseconds least_time_to_start = std::chrono::minutes(1);
+
+bool uses_mpi(const std::string& backend, const std::optional<Launcher>& launcher) {
   require<CommError>(backend == "auto" || backend == "mpi" || backend == "self",
                      "dist::init: there is no backend \"", backend,
                      "\"; there are auto, mpi and self");
   require<CommError>(has_mpi || backend != "mpi",
                      "dist::init: the backend mpi was asked for, but rondo was built without MPI");
-  bool use_mpi = backend == "mpi" || (backend == "auto" && launcher && has_mpi);
-  if (!use_mpi) {
-    require<CommError>(
-        size == 1, "dist::init: ", launcher ? launcher->name : "", " started ",
-        size == Launcher::unknown ? "an unknown number of" : std::to_string(size), " ranks, but ",
-        backend == "self" ? "the backend self is a world of one" : "rondo was built without MPI");
-    return thread_transports(1)[0];
-  }
-  auto transport = mpi_transport();
-  require<CommError>(!launcher || size == Launcher::unknown || transport->world_size() == size,
-                     "dist::init: ", launcher ? launcher->name : "", " started ", size,
-                     " ranks, but MPI counts ", transport->world_size(),
+  if (backend == "mpi" || (backend == "auto" && launcher && has_mpi)) return true;
+  const int size = launcher ? launcher->size : 1;
+  require<CommError>(
+      size == 1, "dist::init: ", launcher ? launcher->name : "", " started ",
+      size == Launcher::unknown ? "an unknown number of" : std::to_string(size), " ranks, but ",
+      backend == "self" ? "the backend self is a world of one" : "rondo was built without MPI");
+  return false;
+}
+
+void check_against(const Launcher& launcher, const Transport& transport) {
+  require<CommError>(launcher.size == Launcher::unknown || transport.world_size() == launcher.size,
+                     "dist::init: ", launcher.name, " started ", launcher.size,
+                     " ranks, but MPI counts ", transport.world_size(),
                      "; is this mpirun of the MPI that rondo was built with?");
-  require<CommError>(!launcher || transport->rank() == launcher->rank,
-                     "dist::init: the launcher calls this rank ", launcher ? launcher->rank : 0,
-                     ", MPI calls it ", transport->rank());
+  require<CommError>(transport.rank() == launcher.rank, "dist::init: the launcher calls this rank ",
+                     launcher.rank, ", MPI calls it ", transport.rank());
+}
+
+/// Null where the launcher says too little: then it opens when MPI has started.
+std::shared_ptr<SideChannel> open_side_channel(const std::optional<Launcher>& launcher,
+                                               const PmixHosts& hosts,
+                                               const SideChannelOptions& options) {
+  if (!launcher || launcher->job.empty() || launcher->size < 2) return nullptr;
+  return std::make_shared<SideChannel>(*launcher, hosts.names(launcher->size), options);
+}
+
+/// MPI, and beside it a side channel that is there before MPI is; not a second time, when the ranks
+/// may still be about to leave the first.
+std::shared_ptr<Transport> start_mpi(const InitOptions& options, bool is_first,
+                                     const std::optional<Launcher>& launcher,
+                                     const SideChannelOptions& channel_options) {
+  const PmixHosts hosts;
+  if (options.side_channel && is_first)
+    set_world({.watch = open_side_channel(launcher, hosts, channel_options)});
+  auto transport = mpi_transport(
+      std::max(std::chrono::duration_cast<std::chrono::milliseconds>(options.communicator.timeout),
+               least_time_to_start));
+  if (launcher) check_against(*launcher, *transport);
   return transport;
 }
 
 }  // namespace
 
 std::shared_ptr<Communicator> init(const InitOptions& options) {
-  const auto side_channel = SideChannelOptions::from_environment();  // wrong anywhere, wrong here
+  // What is wrong anywhere is wrong here, too.
+  const auto channel_options = SideChannelOptions::from_environment();
+  const auto launcher = read_launcher();
   std::shared_ptr<FlightRecorder> recorder = world().recorder;
   if (recorder == nullptr) recorder = std::make_shared<FlightRecorder>();
+  const bool is_first = world().transport == nullptr;
   set_world({});  // before MPI is told what to do at exit: Note in dist/world.h
-  auto transport = make_transport(options.backend);
-  set_world({.transport = transport, .watch = nullptr, .recorder = recorder});
+  auto transport = uses_mpi(options.backend, launcher)
+                       ? start_mpi(options, is_first, launcher, channel_options)
+                       : thread_transports(1)[0];
+  const auto channel = std::dynamic_pointer_cast<SideChannel>(world().watch);
+  set_world({.transport = transport, .watch = channel, .recorder = recorder});
   // Whether it will do is said now, not when it is needed.
   folder_from_environment("RONDO_FLIGHT_RECORD");
   CommunicatorOptions chosen = options.communicator;
@@ -66,9 +106,13 @@ std::shared_ptr<Communicator> init(const InitOptions& options) {
     chosen.tuning_file = Tuner::default_file();
   }
   auto comm = std::make_shared<Communicator>(transport, std::move(chosen), recorder);
+  if (options.side_channel && comm->world_size() > 1) {
+    if (channel != nullptr)
+      comm->use_side_channel(channel);
+    else
+      comm->open_side_channel(channel_options);
+  }
   if (options.share_memory) comm->share_memory();
-  const bool needs_none = comm->world_size() == 1 || comm->shares_memory();
-  if (options.side_channel && !needs_none) comm->open_side_channel(side_channel);
   set_world({.transport = transport, .watch = comm->watch(), .recorder = recorder});
   return comm;
 }

@@ -1,8 +1,15 @@
 #include "dist/launcher.h"
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
+#include <cstdint>
 #include <cstdlib>
+#include <initializer_list>
+#include <iomanip>
+#include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "tensor/error.h"
 
@@ -39,9 +46,52 @@ Launcher read(const Variables& v, const char* rank, const char* size) {
   return launcher;
 }
 
-}  // namespace
+// FNV-1a. The name of a socket is seen by all users of a machine, so what it is made of is not in
+// it.
+std::string number_of(std::initializer_list<const char*> words) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char* word : words) {
+    for (unsigned char c : std::string_view(word == nullptr ? "" : word))
+      hash = (hash ^ c) * 0x100000001b3u;
+    hash = (hash ^ ' ') * 0x100000001b3u;
+  }
+  std::ostringstream out;
+  out << std::hex << std::setw(16) << std::setfill('0') << hash;
+  return std::move(out).str();
+}
 
-std::optional<Launcher> read_launcher(const Getenv& getenv) {
+std::string secret_in(const Getenv& getenv) {
+  constexpr const char* variable = "RONDO_JOB_SECRET";
+  const char* text = getenv(variable);
+  const char* key = getenv("OMPI_MCA_orte_precondition_transports");
+  const std::string_view secret(text == nullptr ? "" : text);
+  const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-'; };
+  require<CommError>(text == nullptr || (secret.size() >= 16 && secret.size() <= 200 &&
+                                         std::ranges::all_of(secret, is_plain)),
+                     variable, " is not 16 to 200 letters, digits and hyphens");
+  return key != nullptr ? key : std::string(secret);  // mpirun may not pass on the other to all
+}
+
+// What it is called by its launcher. An mpirun inside a Slurm job is a launcher of its own.
+void name_job(Launcher& launcher, const Getenv& getenv) {
+  launcher.secret = secret_in(getenv);
+  const auto is = [&](const char* variable, int value) {
+    const char* text = getenv(variable);
+    return text != nullptr && text == std::to_string(value);
+  };
+  const char* space = getenv("PMIX_NAMESPACE");
+  const char* job = getenv("SLURM_JOB_ID");
+  if (const char* key = getenv("OMPI_MCA_orte_precondition_transports")) {
+    launcher.job = number_of({"ompi", key, space});
+  } else if (job != nullptr && is(slurm.rank, launcher.rank) && is(slurm.size, launcher.size)) {
+    launcher.job = number_of({"slurm", getenv("SLURM_CLUSTER_NAME"), job, getenv("SLURM_STEP_ID"),
+                              getenv("SLURM_RESTART_COUNT")});
+  } else if (space != nullptr) {
+    launcher.job = number_of({"pmix", space});
+  }
+}
+
+std::optional<Launcher> read_ranks(const Getenv& getenv) {
   for (const Variables& v : known) {
     const char *rank = getenv(v.rank), *size = getenv(v.size);
     if (rank || size) return read(v, rank, size);
@@ -51,6 +101,14 @@ std::optional<Launcher> read_launcher(const Getenv& getenv) {
     return Launcher{"a PMIx launcher (PMIX_RANK)", number("PMIX_RANK", rank), Launcher::unknown};
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Launcher> read_launcher(const Getenv& getenv) {
+  std::optional<Launcher> launcher = read_ranks(getenv);
+  if (launcher) name_job(*launcher, getenv);
+  return launcher;
 }
 
 std::optional<Launcher> read_launcher() {

@@ -10,7 +10,6 @@
 #include "dist/host.h"
 #include "dist/progress.h"
 #include "dist/shared/node_memory.h"
-#include "dist/shared/peer_watch.h"
 #include "dist/threads.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"
@@ -104,13 +103,9 @@ bool Communicator::share_memory() {
   memory_ = std::make_shared<NodeMemory>(std::move(segment), rank_, world_size_);
   // A rank that waits for one without a core must let go of its own.
   progress_->set_eager_polls(cores_of_all(*this) >= world_size_ ? polls_with_a_core : 0);
-  std::vector<int> ranks;
   std::vector<pid_t> processes;
-  for (const std::string& process : all_gather_bytes(std::to_string(getpid()))) {
-    ranks.push_back(rank_in_world(static_cast<int>(processes.size())));
+  for (const std::string& process : all_gather_bytes(std::to_string(getpid())))
     processes.push_back(std::stoi(process));
-  }
-  set_watch(std::make_shared<PeerWatch>(ranks, processes));
   PeerMemory peers(std::move(processes));
   if (can_read_peers(peers)) memory_->peers = std::move(peers);
   sequence_ = sequence;

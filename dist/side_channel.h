@@ -1,14 +1,14 @@
 #pragma once
-// SideChannel: notices when a rank on another machine has ended, or when it is not heard of any
-// more, and tells all ranks when a collective has failed on one. Ranks that share memory need none:
-// dist/shared/peer_watch.h.
+// SideChannel: notices when a rank has ended, or when it is not heard of any more, and tells all
+// ranks when a collective has failed on one: from before MPI starts until after it has ended.
 //
 // Note [Side channel]
 // Messages of MPI say nothing about a sender that is no more: whoever waits for one waits until its
-// deadline. A TCP connection does: when a process ends, however it does, its system closes its
-// sockets, and the other side reads the end of the file. One that ends in order says "bye" first.
-// When a process is stopped or its machine has lost power nothing is closed; so each rank sends a
-// heartbeat a second, and one who has sent nothing for `timeout` is given up.
+// deadline, and in MPI_Init, which nothing interrupts, for ever. A socket does: when a process
+// ends, however it does, its system closes its sockets, and the other side reads the end of the
+// file. One that ends in order says "bye" first. When a process is stopped or its machine has lost
+// power nothing is closed; so each rank sends a heartbeat a second, and one who has sent nothing
+// for `timeout` is given up.
 //
 // A collective that fails on some rank would keep the others waiting: they exchange messages with
 // its neighbours, not with it. So its sentence is passed on in the same way ("rank 1 calls
@@ -21,10 +21,19 @@
 // neighbours, each of which tells its own, once: log2 N steps at most, whoever is missing on the
 // way, and no rank has more connections than the others.
 //
-// A connection begins with a greeting that names both ranks and has the world's token, a number
-// that rank 0 has drawn. It keeps out what calls by mistake (a port scanner, a rank of another
-// world); it is no secret from whoever reads the network. Where no connection can be made,
-// nobody is told: the deadline remains.
+// How ranks find each other before MPI could tell them where they are: by names that follow from
+// what the launcher calls the job (Launcher::job). In a machine rank r's socket of Unix is called
+// rondo-<job>-<r>. Between machines, of which PMIx knows the names, it is TCP on one of four ports,
+// numbers from 10,000 to 31,999 that follow from job and r. When MPI has started, `meet` tells
+// everybody's true addresses, for those who were not to be found so (a port was taken, a name is
+// not resolved, no PMIx).
+//
+// A connection begins with a greeting that names both ranks and has a token. In a machine that is
+// the job's name: the system says itself whether the other process is of the same user. Between
+// machines it is the job's secret (Launcher::secret), without which nobody is called or let in
+// before `meet`, and then a number that rank 0 has drawn. It keeps out strangers who guess or scan;
+// it is no secret from whoever reads the network. Where no connection can be made, nobody is told:
+// the deadline remains.
 
 #include <chrono>
 #include <memory>
@@ -37,6 +46,10 @@
 namespace rondo::dist {
 
 class Communicator;
+struct Launcher;
+namespace side {
+class Links;
+}
 
 struct SideChannelOptions {
   /// Of silence, after which a rank is given up.
@@ -50,9 +63,14 @@ struct SideChannelOptions {
 
 class SideChannel final : public Watch {
  public:
-  /// Collective; rank 0's options are everybody's. The connections come about afterwards, by a
-  /// thread of its own.
+  /// Before MPI has started, where `job` has a name: the connections come about by a thread of its
+  /// own while others start. `machines`: by rank, the names of their machines, or nothing.
+  SideChannel(const Launcher& job, const std::vector<std::string>& machines,
+              const SideChannelOptions& options = {});
+  /// Afterwards. Collective.
   explicit SideChannel(Communicator& comm, const SideChannelOptions& options = {});
+  /// Tells all ranks where all are. Collective.
+  void meet(Communicator& comm);
   /// Says bye; waits a fifth of a second at most for those who do not answer. Who knows of an end
   /// or a failure stays until all its neighbours have joined and can be told, but 0.7 s at most.
   ~SideChannel() override;
@@ -60,19 +78,26 @@ class SideChannel final : public Watch {
   SideChannel& operator=(const SideChannel&) = delete;
 
   /// Empty, or "rank 1 (process 4242 on node7) has ended", "rank 1 on node7 has not been heard of
-  /// for 30 s": what was heard first.
+  /// for 30 s": what was heard first. The machine is named where it is another.
   std::string ended() const override;
   std::string failed() const override;
   void tell(const std::string& why) override;
   bool tells_others() const override { return links_ != nullptr; }
+  /// Empty, or "nothing has been heard of rank 2": neighbours to whom there was no connection yet.
+  std::string absent() const override;
   /// To how many ranks there is a connection.
   int connections() const;
+  /// Where `rank` of a job listens before MPI has started: on the first of them that is free.
+  static std::vector<int> ports_of(const std::string& job, int rank);
   /// To whom `rank` is connected, in order.
   static std::vector<int> neighbours(int rank, int world_size);
 
  private:
-  class Links;
-  std::unique_ptr<Links> links_;  // null: nobody to talk to, or no means
+  void begin(int rank, int world_size, const std::string& job, const std::string& secret,
+             const std::vector<std::string>& machines, const SideChannelOptions& options);
+
+  std::string place_;                   // of this rank, for `meet`
+  std::unique_ptr<side::Links> links_;  // null: nobody to talk to, or no means
   std::thread thread_;
 };
 

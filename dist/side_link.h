@@ -2,11 +2,11 @@
 // One connection of a side channel, and what travels on it: one byte that says what it is, two of
 // length (the lower one first), the bytes.
 //
-//   hello    token, from, to    both sides, the caller first; no other message before it
-//   beat                        now and then; the caller's first one ends the greeting
-//   bye                         the sender ends in order
-//   ended    a sentence         someone has ended
-//   failed   a sentence         someone's collective has failed
+//   hello    who (side_place.h)   both sides, the caller first; no other message before it
+//   beat                          now and then; the caller's first one ends the greeting
+//   bye                           the sender ends in order
+//   ended    a sentence           someone has ended
+//   failed   a sentence           someone's collective has failed
 //
 // For dist/side_channel.cpp, where the connections come from and go to.
 
@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "dist/side_place.h"
 #include "dist/sockets.h"
 #include "dist/transport.h"
 
@@ -49,10 +50,14 @@ enum class Stage {
 struct Link {
   Stage stage = Stage::stranger;
   int peer = -1;
+  bool calls = false;  // this rank the peer
   Socket socket = {};
-  Clock::time_point since, heard;   // when the stage began; when something came
-  std::vector<std::string> places;  // of a peer that this rank calls
+  bool is_local = false;           // a socket of Unix
+  std::string token = {};          // of both greetings: the caller's choice
+  Clock::time_point since, heard;  // when the stage began; when something came
+  std::vector<Address> addresses;  // of a peer that this rank calls
   std::size_t attempt = 0;
+  Hello hello = {};  // the peer's, from `greeted` and `joined` on
   std::string in = {}, out = {};
 
   bool counts() const { return stage == Stage::joined || stage == Stage::greeted; }

@@ -1,8 +1,9 @@
 #pragma once
-// Where a rank of a side channel is, as a line of text that the ranks tell each other as it opens.
-// For dist/side_channel.cpp.
+// Where the ranks of a side channel are and what they say to each other first, as text. For
+// dist/side_channel.cpp.
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <iomanip>
@@ -12,23 +13,57 @@
 #include <utility>
 #include <vector>
 
+#include "dist/host.h"
+
 namespace rondo::dist::side {
 
-/// Where and who a rank is.
-struct Place {
-  int port = 0;  // 0: it does not listen
-  pid_t process = 0;
-  std::string host, token;             // dist::host(); the token counts from rank 0
-  std::int64_t timeout = 0, beat = 0;  // ms; rank 0's are everybody's
-  std::vector<std::string> addresses;
+/// For connect_to (dist/sockets.h).
+struct Address {
+  std::string text;  // "10.0.0.7", "@name"
+  int port = 0;
+};
 
-  std::string name() const { return host.substr(0, host.find(' ')); }
+/// "node7" of "node7 <boot id>".
+inline std::string name_of(const std::string& host) { return host.substr(0, host.find(' ')); }
+
+/// What a connection begins with, from both sides.
+struct Hello {
+  std::string token;
+  int from = -1, to = -1;
+  pid_t process = 0;
+  std::int64_t timeout = 0;  // ms; both sides go by the longer one
+  std::string host;          // dist::host()
+};
+
+inline std::string text_of(const Hello& hello) {
+  std::ostringstream out;
+  out << hello.token << ' ' << hello.from << ' ' << hello.to << ' ' << hello.process << ' '
+      << hello.timeout << ' ' << std::quoted(hello.host);
+  return std::move(out).str();
+}
+
+/// What is not there is as in Hello().
+inline Hello read_hello(const std::string& text) {
+  std::istringstream in(text);
+  Hello hello;
+  in >> hello.token >> hello.from >> hello.to >> hello.process >> hello.timeout >>
+      std::quoted(hello.host);
+  return in.fail() ? Hello() : hello;
+}
+
+/// Where a rank is, as the ranks tell each other when MPI has started.
+struct Place {
+  int port = 0;      // of the addresses of IP; 0: it does not listen there
+  std::string name;  // of its socket of Unix
+  std::string host;  // dist::host()
+  std::string token;
+  std::vector<std::string> addresses;
 };
 
 inline std::string text_of(const Place& place) {
   std::ostringstream out;
-  out << place.port << ' ' << place.process << ' ' << std::quoted(place.host) << ' ' << place.token
-      << ' ' << place.timeout << ' ' << place.beat;
+  out << place.port << ' ' << std::quoted(place.name) << ' ' << std::quoted(place.host) << ' '
+      << std::quoted(place.token);
   for (const std::string& address : place.addresses) out << ' ' << address;
   return std::move(out).str();
 }
@@ -36,12 +71,13 @@ inline std::string text_of(const Place& place) {
 inline Place read_place(const std::string& text) {
   std::istringstream in(text);
   Place place;
-  in >> place.port >> place.process >> std::quoted(place.host) >> place.token >> place.timeout >>
-      place.beat;
+  in >> place.port >> std::quoted(place.name) >> std::quoted(place.host) >>
+      std::quoted(place.token);
   for (std::string address; in >> address;) place.addresses.push_back(address);
   return place;
 }
 
+/// 128 bits that nobody can guess.
 inline std::string draw_token() {
   std::random_device random;
   std::ostringstream out;

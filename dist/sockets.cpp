@@ -3,12 +3,16 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -42,14 +46,37 @@ Socket listen_on(const Address& address, int family, int& port) {
 }
 
 template <class Address>
-Socket begin(const Address& address, int family) {
+Socket begin(const Address& address, int family, socklen_t length = sizeof(Address)) {
   Socket socket(::socket(family, stream, 0));
   if (!socket) return {};
-  set(socket.file(), IPPROTO_TCP, TCP_NODELAY, 1);
-  const int status =
-      connect(socket.file(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  if (family != AF_UNIX) set(socket.file(), IPPROTO_TCP, TCP_NODELAY, 1);
+  const int status = connect(socket.file(), reinterpret_cast<const sockaddr*>(&address), length);
   if (status != 0 && errno != EINPROGRESS) return {};
   return socket;
+}
+
+// A name that begins with a zero is in no folder, and goes with its socket.
+sockaddr_un unix_address(const std::string& name, socklen_t& length) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  const std::size_t n = std::min(name.size(), sizeof address.sun_path - 1);
+  std::memcpy(address.sun_path + 1, name.data(), n);
+  length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + n);
+  return address;
+}
+
+std::string text_of(const sockaddr& address) {
+  const void* bytes = nullptr;
+  if (address.sa_family == AF_INET) {
+    bytes = &reinterpret_cast<const sockaddr_in&>(address).sin_addr;
+  } else if (address.sa_family == AF_INET6) {
+    const auto& six = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+    if (!IN6_IS_ADDR_LINKLOCAL(&six)) bytes = &six;
+  }
+  char text[INET6_ADDRSTRLEN];
+  const bool has_text =
+      bytes != nullptr && inet_ntop(address.sa_family, bytes, text, sizeof text) != nullptr;
+  return has_text ? text : "";
 }
 
 }  // namespace
@@ -93,15 +120,33 @@ bool Socket::is_connected() const {
   return getsockopt(file_, SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == 0;
 }
 
+bool Socket::is_of_same_user() const {
+  ucred other = {};
+  socklen_t length = sizeof other;
+  return getsockopt(file_, SOL_SOCKET, SO_PEERCRED, &other, &length) == 0 && other.uid == geteuid();
+}
+
 Socket listen_anywhere(int& port) {
   sockaddr_in6 both = {};
   both.sin6_family = AF_INET6;
   both.sin6_addr = in6addr_any;
+  both.sin6_port = htons(static_cast<std::uint16_t>(port));
   if (Socket socket = listen_on(both, AF_INET6, port)) return socket;
   sockaddr_in old = {};
   old.sin_family = AF_INET;
   old.sin_addr.s_addr = htonl(INADDR_ANY);
+  old.sin_port = htons(static_cast<std::uint16_t>(port));
   return listen_on(old, AF_INET, port);
+}
+
+Socket listen_by_name(const std::string& name) {
+  socklen_t length = 0;
+  const sockaddr_un address = unix_address(name, length);
+  Socket socket(::socket(AF_UNIX, stream, 0));
+  if (!socket || bind(socket.file(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+      listen(socket.file(), SOMAXCONN) != 0)
+    return {};
+  return socket;
 }
 
 Socket accept_from(const Socket& listener, bool& is_full) {
@@ -112,6 +157,11 @@ Socket accept_from(const Socket& listener, bool& is_full) {
 }
 
 Socket connect_to(const std::string& address, int port) {
+  if (address.starts_with('@')) {
+    socklen_t length = 0;
+    const sockaddr_un name = unix_address(address.substr(1), length);
+    return begin(name, AF_UNIX, length);
+  }
   sockaddr_in old = {};
   if (inet_pton(AF_INET, address.c_str(), &old.sin_addr) == 1) {
     old.sin_family = AF_INET;
@@ -125,6 +175,20 @@ Socket connect_to(const std::string& address, int port) {
   return begin(other, AF_INET6);
 }
 
+std::vector<std::string> addresses_of(const std::string& host) {
+  std::vector<std::string> addresses;
+  addrinfo wanted = {};
+  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo* all = nullptr;
+  if (getaddrinfo(host.c_str(), nullptr, &wanted, &all) != 0) return addresses;
+  for (const addrinfo* one = all; one != nullptr; one = one->ai_next) {
+    if (std::string text = text_of(*one->ai_addr); !text.empty())
+      addresses.push_back(std::move(text));
+  }
+  freeaddrinfo(all);
+  return addresses;
+}
+
 std::vector<std::string> own_addresses() {
   std::vector<std::string> addresses;
   ifaddrs* all = nullptr;
@@ -133,17 +197,8 @@ std::vector<std::string> own_addresses() {
     if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_UP) == 0 ||
         (one->ifa_flags & IFF_LOOPBACK) != 0)
       continue;
-    const int family = one->ifa_addr->sa_family;
-    const void* address = nullptr;
-    if (family == AF_INET) {
-      address = &reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr;
-    } else if (family == AF_INET6) {
-      const auto* six = &reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr;
-      if (!IN6_IS_ADDR_LINKLOCAL(six)) address = six;
-    }
-    char text[INET6_ADDRSTRLEN];
-    if (address != nullptr && inet_ntop(family, address, text, sizeof text) != nullptr)
-      addresses.emplace_back(text);
+    if (std::string text = text_of(*one->ifa_addr); !text.empty())
+      addresses.push_back(std::move(text));
   }
   freeifaddrs(all);
   return addresses;

@@ -1,7 +1,6 @@
 #pragma once
-// Watch: what a rank hears of the others beside its collectives, while it waits in one.
-// PeerWatch sees the processes of one machine (dist/shared/peer_watch.h), SideChannel hears of
-// ranks on others (dist/side_channel.h).
+// Watch: what a rank hears of the others beside its collectives, while it waits in one
+// (dist/side_channel.h).
 
 #include <string>
 
@@ -19,6 +18,8 @@ class Watch {
   /// Tells all ranks why this one has failed, if it can. What is told first counts.
   virtual void tell(const std::string& /*why*/) {}
   virtual bool tells_others() const { return false; }
+  /// Empty, or "nothing has been heard of rank 2": those of whom there should have been something.
+  virtual std::string absent() const { return {}; }
 };
 
 }  // namespace rondo::dist

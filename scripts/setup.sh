@@ -31,6 +31,7 @@ core ninja-build builds
 core libdnnl-dev oneDNN: convolutions and matrix products on the CPU
 core libopenmpi-dev MPI: training on several ranks
 core openmpi-bin mpirun
+core libpmix-dev PMIx: on which machines the ranks are, before MPI has started
 core libcli11-dev command lines of the examples and benchmarks
 core nlohmann-json3-dev JSON: metrics, checkpoints, manifests
 core libfmt-dev text formatting

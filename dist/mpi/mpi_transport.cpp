@@ -38,8 +38,6 @@ std::string describe(int status) {
   return std::string(text, static_cast<std::size_t>(length));
 }
 
-constexpr auto time_to_start = std::chrono::minutes(10);
-
 void finalize_at_exit() {
   int finalized = 0;
   if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized) return;
@@ -60,7 +58,7 @@ void finalize_at_exit() {
 void let_tcp_go_both_ways() { setenv("OMPI_MCA_btl_tcp_flags", "9", /*overwrite=*/0); }
 
 // Starts MPI once; returns the thread level that is in force.
-int start_mpi() {
+int start_mpi(std::chrono::milliseconds time_to_start) {
   std::lock_guard lock(mpi_mutex());
   int initialized = 0, finalized = 0, level = MPI_THREAD_SINGLE;
   MPI_Initialized(&initialized);
@@ -71,7 +69,8 @@ int start_mpi() {
     MPI_Query_thread(&level);
   } else {
     let_tcp_go_both_ways();
-    const Patience guard("MPI_Init", time_to_start, "has not started, or cannot be reached");
+    const Patience guard("MPI_Init", time_to_start, "has not started, or cannot be reached",
+                         world().watch);
     int status = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
     require<CommError>(status == MPI_SUCCESS, "MPI_Init_thread failed: ", describe(status));
     std::atexit(finalize_at_exit);  // before any static that holds a communicator is destroyed
@@ -86,8 +85,8 @@ constexpr int pieces_of(std::size_t bytes) {
 
 class MpiTransport final : public Transport {
  public:
-  explicit MpiTransport(int level) : level_(level) {
-    const Patience guard("MPI_Comm_dup", time_to_start, "has not come to it");
+  MpiTransport(int level, std::chrono::milliseconds time_to_start) : level_(level) {
+    const Patience guard("MPI_Comm_dup", time_to_start, "has not come to it", world().watch);
     std::lock_guard lock(mpi_mutex());
     // A failing dup must come back as a status; then the program has its own handler back.
     MPI_Errhandler before;
@@ -349,6 +348,8 @@ std::unique_ptr<Operation> MpiTransport::native_all_reduce(void* data, std::int6
 
 }  // namespace
 
-std::shared_ptr<Transport> mpi_transport() { return std::make_shared<MpiTransport>(start_mpi()); }
+std::shared_ptr<Transport> mpi_transport(std::chrono::milliseconds time_to_start) {
+  return std::make_shared<MpiTransport>(start_mpi(time_to_start), time_to_start);
+}
 
 }  // namespace rondo::dist

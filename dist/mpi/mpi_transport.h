@@ -2,6 +2,7 @@
 // Transport between processes over MPI point-to-point. The only folder that includes mpi.h is this
 // one, and only in .cpp files.
 
+#include <chrono>
 #include <memory>
 
 #include "dist/transport.h"
@@ -10,7 +11,8 @@ namespace rondo::dist {
 
 /// Starts MPI if nobody has (asking for MPI_THREAD_SERIALIZED; calls are serialised by one mutex),
 /// to be finalised at exit in that case, and returns a transport over its own duplicate of
-/// MPI_COMM_WORLD, with MPI_ERRORS_RETURN set. Throws CommError.
-std::shared_ptr<Transport> mpi_transport();
+/// MPI_COMM_WORLD, with MPI_ERRORS_RETURN set. MPI_Init has `time_to_start`, if RONDO_MPI_TIMEOUT
+/// does not say otherwise (dist/mpi/patience.h). Throws CommError.
+std::shared_ptr<Transport> mpi_transport(std::chrono::milliseconds time_to_start);
 
 }  // namespace rondo::dist

@@ -1,7 +1,7 @@
 #pragma once
 // Patience with MPI's start and end: calls that return only when every rank has come to them, and
 // that nothing can interrupt. A rank that is stopped or cut off before would keep the others there
-// for ever, and no deadline of a collective, no side channel is in force yet, or any more.
+// for ever, and no deadline of a collective is in force yet, or any more.
 
 #include <chrono>
 #include <condition_variable>
@@ -16,9 +16,11 @@ namespace rondo::dist {
 
 /// While it lives for longer than RONDO_MPI_TIMEOUT, seconds, or `limit` where that is not set, it
 /// ends this process: prints "error: rank 0: MPI_Init has not returned for 600 s
-/// (RONDO_MPI_TIMEOUT); some rank <reason>" to standard error and exits with status 1, at which a
-/// launcher ends the other ranks. Five seconds after `watch` has heard of a rank's end it does so,
-/// too, and says who it was. Throws CommError when RONDO_MPI_TIMEOUT is no number from 0.1.
+/// (RONDO_MPI_TIMEOUT); some rank <reason> (nothing has been heard of rank 2)" to standard error
+/// and exits with status 1, at which a launcher ends the other ranks. Who is missing `watch` may
+/// know; if it does not, some other rank may, which tells it in the two seconds that follow. Five
+/// seconds after `watch` has heard of a rank's end this ends the process, too, and says who it was.
+/// Throws CommError when RONDO_MPI_TIMEOUT is no number from 0.1.
 class Patience {
  public:
   Patience(const std::string& call, std::chrono::milliseconds limit, const std::string& reason,

@@ -1,5 +1,5 @@
 // A program whose ranks fail, for tests/mpi/failures.sh: failing
-// one|told|all|models|missing|mismatch|deadline|start|end.
+// one|told|all|models|missing|mismatch|deadline|start|frozen|end.
 
 #include <csignal>
 #include <cstdio>
@@ -29,6 +29,14 @@ void stop_last(bool is_last) {
 
 int body(const std::string& how) {
   if (how == "start") stop_last(is_last_of_launcher());
+  if (how == "frozen") {  // in MPI_Init, where it waits for rank 0
+    const auto launcher = dist::read_launcher();
+    if (launcher && launcher->rank == 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+    std::thread([] {
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      stop_last(is_last_of_launcher());
+    }).detach();
+  }
   auto comm =
       dist::init({.share_memory = how != "told",
                   .communicator = {.timeout = std::chrono::seconds(how == "deadline" ? 2 : 60)}});

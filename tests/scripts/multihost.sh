@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# multihost.sh BIN_DIR ROOT: do ranks on several hosts, as scripts/multihost.sh makes them, work together
+# multihost.sh BIN_DIR ROOT [PMIX]: do ranks on several hosts, as scripts/multihost.sh makes them, work together
 # over the network alone, does a run end well however it ends, and is nothing left of it?
 #
 # Exit status: 77 where this machine cannot play several hosts.
 set -uo pipefail
-bin=$1 run=$2/scripts/multihost.sh
+bin=$1 run=$2/scripts/multihost.sh pmix=${3:-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 2
@@ -171,4 +171,16 @@ for case in "KILL:rank 2 (process [0-9]* on host3) has ended" "STOP:rank 2 on ho
   echo "SIG$signal: said $said, over after $(((end - begin) / 1000000)) ms"
   gone "SIG$signal"
 done
+# ---- So is one that does not come to MPI_Init. The two others have found each other by then, by the names of their
+# hosts, where rondo was built with PMIx.
+if [ -e "$bin/failing_ranks" ]; then
+  env "$mark" RONDO_MPI_TIMEOUT=4 timeout 60 "$run" --hosts 3 --mpi "-x RONDO_MPI_TIMEOUT" -- "$bin/failing_ranks" start >"$log" 2>&1
+  status=$?
+  [ $status -ne 0 ] && [ $status -ne 124 ] || fail "a rank does not start: exit status $status"
+  missing="ranks* [0-9, ]*2"
+  [ -z "$pmix" ] || missing="rank 2"
+  grep -qx "error: rank [01]: MPI_Init has not returned for 4 s (RONDO_MPI_TIMEOUT); some rank has not started, or cannot be reached (nothing has been heard of $missing)" "$log" ||
+    fail "nobody says that rank 2 has not started"
+  gone "a rank does not start"
+fi
 echo passed

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <functional>
+#include <iomanip>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -26,16 +27,16 @@ inline bool comes_true(const std::function<bool()>& what) {
   return what();
 }
 
-/// A rank that tells the others where it is and then does only what the test wants.
+/// A rank of another machine, node7, that tells the others where it is and then does only what the
+/// test wants.
 class Played {
  public:
   explicit Played(dist::Communicator& comm) : rank_(comm.rank()) {
-    for (const std::string& text :
-         comm.all_gather_bytes(concat("0 4242 \"node7 boot\" none 127.0.0.1"))) {
+    for (const std::string& text : comm.all_gather_bytes("0 \"\" \"node7 boot\" none 127.0.0.1")) {
       std::istringstream in(text);
-      std::string process, host, more, token;
+      std::string name, host, token;
       int port = 0;
-      in >> port >> process >> host >> more >> token;
+      in >> port >> std::quoted(name) >> std::quoted(host) >> std::quoted(token);
       if (ports_.empty()) token_ = token;
       ports_.push_back(port);
     }
@@ -53,15 +54,17 @@ class Played {
     }));
     return socket;
   }
-  std::string hello(int peer) const { return message('h', concat(token_, ' ', rank_, ' ', peer)); }
+  std::string hello(int peer) const {
+    return message('h', concat(token_, ' ', rank_, ' ', peer, " 4242 0 \"node7 boot\""));
+  }
   /// One that counts: greeted from both sides.
   dist::Socket join(int peer) const {
     dist::Socket socket = call(peer, hello(peer));
     std::string heard;
-    const std::string answer = message('h', concat(token_, ' ', peer, ' ', rank_));
+    const std::string answer = concat(token_, ' ', peer, ' ', rank_, ' ');
     EXPECT_TRUE(comes_true([&] {
       socket.receive(heard);
-      return heard.starts_with(answer);
+      return heard.starts_with('h') && heard.find(answer) == 3;
     }));
     std::string beat = message('.');
     socket.send(beat);

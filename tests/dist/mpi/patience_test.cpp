@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdio>
+#include <memory>
+#include <string>
 #include <thread>
 
 #include "support/environment.h"
@@ -19,6 +22,22 @@ using ::testing::ExitedWithCode;
 class Ended final : public Watch {
  public:
   std::string ended() const override { return "rank 1 (process 4242) has ended"; }
+};
+
+/// Where rank 2 is missed from here, or, as this rank is told, from elsewhere.
+class Missed final : public Watch {
+ public:
+  explicit Missed(bool here) : here_(here) {}
+  std::string ended() const override { return {}; }
+  std::string absent() const override { return here_ ? "nothing has been heard of rank 2" : ""; }
+  std::string failed() const override {
+    return here_ ? "" : "rank 1: MPI_Init has not returned (nothing has been heard of rank 2)";
+  }
+  bool tells_others() const override { return true; }
+  void tell(const std::string& why) override { std::fprintf(stderr, "told: %s\n", why.c_str()); }
+
+ private:
+  bool here_;
 };
 
 void wait_for_ever() { std::this_thread::sleep_for(std::chrono::minutes(10)); }
@@ -43,6 +62,24 @@ TEST(Patience, SaysWhoHasEnded) {
   };
   EXPECT_EXIT(kept(), ExitedWithCode(EXIT_FAILURE),
               "error: MPI_Finalize does not return: rank 1 \\(process 4242\\) has ended");
+}
+
+TEST(Patience, SaysWhoIsMissing) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  for (const bool here : {true, false}) {
+    const auto kept = [&] {
+      const Patience guard("MPI_Init", milliseconds(100), "has not started",
+                           std::make_shared<Missed>(here));
+      wait_for_ever();
+    };
+    const std::string own =
+        "MPI_Init has not returned for 0.1 s \\(RONDO_MPI_TIMEOUT\\); some rank has not started "
+        "\\(nothing has been heard of rank 2\\)";
+    EXPECT_EXIT(kept(), ExitedWithCode(EXIT_FAILURE),
+                here ? concat("told: ", own, "\nerror: ", own)
+                     : "error: MPI_Init does not return: rank 1: MPI_Init has not returned "
+                       "\\(nothing has been heard of rank 2\\)");
+  }
 }
 
 // The others may end in order while this rank has a little left to do.

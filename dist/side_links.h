@@ -1,0 +1,101 @@
+#pragma once
+// The connections of a side channel, of which one thread has care; it shares only the sentences.
+// For dist/side_channel.cpp. What travels: dist/side_link.h.
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "dist/side_channel.h"
+#include "dist/side_link.h"
+#include "dist/side_place.h"
+#include "dist/sockets.h"
+#include "dist/transport.h"
+
+namespace rondo::dist::side {
+
+/// What a rank brings along.
+struct Self {
+  int rank = 0, world_size = 1;
+  Socket by_name, by_port;  // where others call
+  /// Hello::token between ranks of this machine, and between machines: empty, where all are told
+  /// that of rank 0 later.
+  std::string local_token, token;
+  /// By rank: where it may be before it has said so.
+  std::vector<std::vector<Address>> guesses;
+  SideChannelOptions options;
+};
+
+class Links {
+ public:
+  /// Empty, where the system has no means.
+  static std::unique_ptr<Links> make(Self self);
+  Links(Self self, Socket wake);
+
+  /// The thread's body, until `stop`.
+  void run();
+  // ---- For any thread.
+  void stop();
+  /// By rank: where it is. Ranks that have not found each other by guessing do now.
+  void introduce(std::vector<Place> places);
+  void tell(const std::string& why);
+  std::string ended() const;
+  std::string failed() const;
+  int connections() const;
+  /// Neighbours to whom there has been no connection yet.
+  std::vector<int> missing() const;
+
+ private:
+  void wait(Clock::time_point until);
+  void look_at(Link& link, int events);
+  void handle(Link& link, const Message& message);
+  void answer(Link& stranger, const Hello& hello);
+  void keep_time(Link& link);
+  void call(Link& link);
+  void lose(Link& link, Socket::Line line);
+  void go_by(const std::vector<Place>& places);
+  void report(const std::string& sentence);
+  void pass_on(Link& link) const;
+  void pass_failure_on();
+  bool has_to_tell() const;
+  bool is_to_stop() const {
+    std::lock_guard lock(mutex_);
+    return stop_;
+  }
+  void let_in(const Socket& listener);
+  void say_bye();
+  bool is_listening() const;
+  /// Who calls before waits.
+  bool knows_token(bool is_local) const {
+    return !self_.token.empty() || (is_local && !self_.local_token.empty());
+  }
+  void count();
+  Clock::time_point deadline_of(const Link& link) const;
+  /// Of silence.
+  std::chrono::milliseconds limit_of(const Link& link) const {
+    return std::max(self_.options.timeout, std::chrono::milliseconds(link.hello.timeout));
+  }
+  void greet(Link& link);
+
+  Self self_;
+  Socket wake_;
+  std::string host_ = host();
+  std::vector<Link> links_;
+  std::set<int> callers_;  // neighbours that are to call this rank and have not joined
+  Clock::time_point now_ = Clock::now(), next_beat_, full_until_{};
+  bool has_passed_failure_on_ = false, is_introduced_ = false;
+
+  mutable std::mutex mutex_;
+  bool stop_ = false;
+  std::optional<std::vector<Place>> introduced_;
+  std::string ended_, failed_;
+  int connections_ = 0;
+  std::vector<int> missing_;
+};
+
+}  // namespace rondo::dist::side
