@@ -4,10 +4,11 @@
 //   mpirun -np 4 build/bin/all_reduce --device cuda
 //
 // Sizes quadruple from --min-bytes to --max-bytes. At each size the algorithms take turns, so that
-// whatever else the machine does hits all alike; every buffer is written anew before each call; a
-// time is from a barrier to the end of the slowest rank, the median of the repetitions. Bus
-// bandwidth is 2 (n - 1) / n * S / t: what each link must carry at least, whatever the algorithm,
-// so that numbers of different n compare.
+// whatever else the machine does hits all alike, in another order each round, since what runs
+// before leaves its memory in the caches; every buffer is written anew before each call; a time is
+// from a barrier to the end of the slowest rank, the median of the repetitions. Bus bandwidth is 2
+// (n - 1) / n * S / t: what each link must carry at least, whatever the algorithm, so that numbers
+// of different n compare.
 //
 //   auto          what Communicator::all_reduce does: shared memory, where the ranks are on one
 //                 machine, else what the tuner found to be the fastest of those below
@@ -41,6 +42,8 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <numeric>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -184,8 +187,12 @@ nlohmann::json measure(dist::Communicator& comm, const Options& options, Device 
                                     {numel}, {1}, f32);
     const int repeat = options.repeat > 0 ? options.repeat : bytes < (1 << 20) ? 301 : 15;
     std::vector<std::vector<double>> times(algorithms.size());
+    std::vector<std::size_t> order(algorithms.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::mt19937 random(1);              // on all ranks the same
     for (int i = -2; i < repeat; ++i) {  // two rounds to warm up
-      for (std::size_t a = 0; a < algorithms.size(); ++a) {
+      std::ranges::shuffle(order, random);
+      for (std::size_t a : order) {
         if (bytes > algorithms[a].most_bytes) continue;
         const Tensor& x = algorithms[a].in_own_memory ? own : priv;
         const double t = seconds_once(comm, algorithms[a], x, out);
