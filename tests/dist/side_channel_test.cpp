@@ -498,6 +498,7 @@ TEST(SideChannel, WhenMpiHasStartedTheOthersAreFound) {
     EXPECT_EQ(channel->connections(), 0);
     comm->use_side_channel(channel);
     expect_connections(*channel, 2);
+    comm->barrier();  // who leaves takes its connections along
     if (comm->rank() == 1) comm->watch()->tell("rank 1: no such file");
     EXPECT_TRUE(comes_true([&] { return channel->failed() == "rank 1: no such file"; }));
   });
