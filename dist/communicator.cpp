@@ -238,8 +238,8 @@ void Communicator::open_side_channel(const SideChannelOptions& options) {
 
 void Communicator::use_side_channel(const std::shared_ptr<SideChannel>& channel) {
   const std::uint64_t sequence = sequence_;
-  channel->meet(*this);
   set_watch(channel);
+  channel->meet(*this);
   sequence_ = sequence;
 }
 

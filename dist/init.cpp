@@ -34,7 +34,8 @@ std::shared_ptr<Transport> mpi_transport(std::chrono::milliseconds) {
 #endif
 
 // Ranks of a job may start some time apart, however soon they must come to a collective later.
-constexpr std::chrono::milliseconds least_time_to_start = std::chrono::minutes(1);
+constexpr std::chrono::milliseconds least_time_to_start = std::chrono::minutes(1),
+                                    most_time_to_start = std::chrono::hours(24);
 
 bool uses_mpi(const std::string& backend, const std::optional<Launcher>& launcher) {
   require<CommError>(backend == "auto" || backend == "mpi" || backend == "self",
@@ -60,25 +61,21 @@ void check_against(const Launcher& launcher, const Transport& transport) {
                      launcher.rank, ", MPI calls it ", transport.rank());
 }
 
-/// Null where the launcher says too little: then it opens when MPI has started.
-std::shared_ptr<SideChannel> open_side_channel(const std::optional<Launcher>& launcher,
-                                               const PmixHosts& hosts,
-                                               const SideChannelOptions& options) {
-  if (!launcher || launcher->job.empty() || launcher->size < 2) return nullptr;
-  return std::make_shared<SideChannel>(*launcher, hosts.names(launcher->size), options);
-}
-
 /// MPI, and beside it a side channel that is there before MPI is; not a second time, when the ranks
 /// may still be about to leave the first.
 std::shared_ptr<Transport> start_mpi(const InitOptions& options, bool is_first,
                                      const std::optional<Launcher>& launcher,
                                      const SideChannelOptions& channel_options) {
-  const PmixHosts hosts;
-  if (options.side_channel && is_first)
-    set_world({.watch = open_side_channel(launcher, hosts, channel_options)});
-  auto transport = mpi_transport(
-      std::max(std::chrono::duration_cast<std::chrono::milliseconds>(options.communicator.timeout),
-               least_time_to_start));
+  std::optional<PmixHosts> hosts;
+  if (options.side_channel && is_first && launcher && !launcher->job.empty() &&
+      launcher->size > 1) {
+    if (!launcher->on_one_machine) hosts.emplace();
+    const auto machines = hosts ? hosts->names(launcher->size) : std::vector<std::string>();
+    set_world({.watch = std::make_shared<SideChannel>(*launcher, machines, channel_options)});
+  }
+  auto transport = mpi_transport(std::clamp(
+      std::chrono::duration_cast<std::chrono::milliseconds>(options.communicator.timeout),
+      least_time_to_start, most_time_to_start));
   if (launcher) check_against(*launcher, *transport);
   return transport;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <cstdint>
 #include <cstdlib>
 #include <initializer_list>
 #include <iomanip>
@@ -11,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "dist/fnv.h"
 #include "tensor/error.h"
 
 namespace rondo::dist {
@@ -46,29 +46,32 @@ Launcher read(const Variables& v, const char* rank, const char* size) {
   return launcher;
 }
 
-// FNV-1a. The name of a socket is seen by all users of a machine, so what it is made of is not in
-// it.
+// The name of a socket is seen by all users of a machine, so what it is made of is not in it.
 std::string number_of(std::initializer_list<const char*> words) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char* word : words) {
-    for (unsigned char c : std::string_view(word == nullptr ? "" : word))
-      hash = (hash ^ c) * 0x100000001b3u;
-    hash = (hash ^ ' ') * 0x100000001b3u;
-  }
+  std::string text;
+  for (const char* word : words) text += concat(word == nullptr ? "" : word, ' ');
   std::ostringstream out;
-  out << std::hex << std::setw(16) << std::setfill('0') << hash;
+  out << std::hex << std::setw(16) << std::setfill('0') << fnv(text);
   return std::move(out).str();
+}
+
+// The key that Open MPI's mpirun has drawn. Without mpirun a variable of this name may be there,
+// too, made of Slurm's number of the job by MPI_Init or by hand: that names no start, and is no
+// secret.
+const char* key_of_mpirun(const Getenv& getenv) {
+  if (getenv("OMPI_MCA_ess_base_jobid") == nullptr) return nullptr;
+  return getenv("OMPI_MCA_orte_precondition_transports");
 }
 
 std::string secret_in(const Getenv& getenv) {
   constexpr const char* variable = "RONDO_JOB_SECRET";
   const char* text = getenv(variable);
-  const char* key = getenv("OMPI_MCA_orte_precondition_transports");
   const std::string_view secret(text == nullptr ? "" : text);
   const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-'; };
   require<CommError>(text == nullptr || (secret.size() >= 16 && secret.size() <= 200 &&
                                          std::ranges::all_of(secret, is_plain)),
                      variable, " is not 16 to 200 letters, digits and hyphens");
+  const char* key = key_of_mpirun(getenv);
   return key != nullptr ? key : std::string(secret);  // mpirun may not pass on the other to all
 }
 
@@ -81,11 +84,13 @@ void name_job(Launcher& launcher, const Getenv& getenv) {
   };
   const char* space = getenv("PMIX_NAMESPACE");
   const char* job = getenv("SLURM_JOB_ID");
-  if (const char* key = getenv("OMPI_MCA_orte_precondition_transports")) {
+  if (const char* key = key_of_mpirun(getenv)) {
     launcher.job = number_of({"ompi", key, space});
+    launcher.on_one_machine = is("OMPI_COMM_WORLD_LOCAL_SIZE", launcher.size);
   } else if (job != nullptr && is(slurm.rank, launcher.rank) && is(slurm.size, launcher.size)) {
     launcher.job = number_of({"slurm", getenv("SLURM_CLUSTER_NAME"), job, getenv("SLURM_STEP_ID"),
                               getenv("SLURM_RESTART_COUNT")});
+    launcher.on_one_machine = is("SLURM_STEP_NUM_NODES", 1);
   } else if (space != nullptr) {
     launcher.job = number_of({"pmix", space});
   }

@@ -16,9 +16,11 @@ struct Launcher {
   /// made of Open MPI's key, or of Slurm's numbers of job, step and restart, or of PMIx's
   /// namespace. Empty where there is nothing of that (Hydra).
   std::string job = {};
-  /// What nobody else can know: Open MPI's key (OMPI_MCA_orte_precondition_transports); without, what
-  /// whoever starts the ranks has put into RONDO_JOB_SECRET. Empty: nothing.
+  /// What only its processes know: the key that mpirun of Open MPI has drawn
+  /// (OMPI_MCA_orte_precondition_transports); without, what whoever starts the ranks has put into
+  /// RONDO_JOB_SECRET. Empty: nothing.
   std::string secret = {};
+  bool on_one_machine = false;  // all of its ranks, as far as the launcher says
 };
 
 using Getenv = std::function<const char*(const char*)>;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "dist/fnv.h"
 #include "tensor/error.h"
 
 namespace rondo::dist {
@@ -23,13 +24,6 @@ std::vector<std::string> describe(nn::Module& model) {
   return lines;
 }
 
-// FNV-1a: enough to notice a difference; the texts themselves then say which.
-std::uint64_t hash_of(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (unsigned char c : text) hash = (hash ^ c) * 0x100000001b3u;
-  return hash;
-}
-
 std::string line(const std::string& text, std::size_t i) {
   std::istringstream in(text);
   std::string result;
@@ -44,7 +38,7 @@ std::string line(const std::string& text, std::size_t i) {
 void check_same_model(nn::Module& model, Communicator& comm) {
   std::string mine;
   for (const std::string& l : describe(model)) mine += l + "\n";
-  auto hashes = comm.all_gather_bytes(std::to_string(hash_of(mine)));
+  auto hashes = comm.all_gather_bytes(std::to_string(fnv(mine)));
   if (std::all_of(hashes.begin(), hashes.end(), [&](auto& h) { return h == hashes[0]; })) return;
   auto texts = comm.all_gather_bytes(mine);
   for (int r = 1; r < comm.world_size(); ++r) {

@@ -127,7 +127,11 @@ void write_flight_record(const FlightRecorder& recorder, int rank, const std::st
 
 int fail(const std::string& sentence) {
   const auto [transport, watch, recorder] = world();
-  if (!transport) return fail_alone(sentence);
+  if (!transport) {
+    const auto launcher = watch != nullptr ? read_launcher() : std::nullopt;
+    if (launcher) watch->tell(named(launcher->rank, sentence));
+    return fail_alone(sentence);
+  }
   int n = transport->world_size(), r = transport->rank();
   if (recorder) write_flight_record(*recorder, r, sentence);
   if (n > 1) end_within(patience_at_exit);

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <utility>
 
 #include "dist/communicator.h"
 #include "dist/environment.h"
+#include "dist/fnv.h"
 #include "dist/host.h"
 #include "dist/launcher.h"
 #include "dist/side_links.h"
@@ -27,25 +29,27 @@ std::string socket_name(const std::string& job, int rank) {
   return concat("rondo-", job, '-', rank);
 }
 
-std::vector<std::vector<Address>> guess(int rank, int world_size, const std::string& job,
-                                        bool has_secret, const std::vector<std::string>& machines) {
-  std::vector<std::vector<Address>> all(static_cast<std::size_t>(world_size));
+// Where the neighbours may be. Those with lower numbers are called, the others call.
+void guess(Self& self, const Launcher& job, const std::vector<std::string>& machines) {
   const std::vector<std::string> own = own_addresses();
   const auto until = Clock::now() + patience_with_resolver;
-  for (int peer : SideChannel::neighbours(rank, world_size)) {
-    if (peer > rank) continue;  // that one calls
-    auto& addresses = all[static_cast<std::size_t>(peer)];
-    addresses.push_back({.text = concat('@', socket_name(job, peer)), .port = 0});
-    if (!has_secret || static_cast<std::size_t>(peer) >= machines.size()) continue;
-    const std::string& machine = machines[static_cast<std::size_t>(peer)];
-    if (machine.empty() || machine == host_name() || Clock::now() > until) continue;
-    for (const std::string& address : addresses_of(machine)) {
+  std::map<std::string, std::vector<std::string>> found;
+  self.guesses.resize(static_cast<std::size_t>(self.world_size));
+  for (int peer : SideChannel::neighbours(self.rank, self.world_size)) {
+    auto& addresses = self.guesses[static_cast<std::size_t>(peer)];
+    addresses.push_back({.text = concat('@', socket_name(job.job, peer)), .port = 0});
+    const bool is_known = static_cast<std::size_t>(peer) < machines.size();
+    const std::string machine = is_known ? machines[static_cast<std::size_t>(peer)] : "";
+    if (job.on_one_machine || machine == host_name()) self.findable.insert(peer);
+    if (job.secret.empty() || machine.empty() || machine == host_name()) continue;
+    if (!found.contains(machine) && Clock::now() < until) found[machine] = addresses_of(machine);
+    for (const std::string& address : found[machine]) {
       if (std::ranges::find(own, address) != own.end()) continue;
+      self.findable.insert(peer);
       for (int port : SideChannel::ports_of(job, peer))
         addresses.push_back({.text = address, .port = port});
     }
   }
-  return all;
 }
 
 }  // namespace
@@ -59,13 +63,14 @@ SideChannelOptions SideChannelOptions::from_environment() {
   return options;
 }
 
-// Below those that Linux gives to whoever asks for any (from 32,768), above what is reserved.
-std::vector<int> SideChannel::ports_of(const std::string& job, int rank) {
-  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
-  for (unsigned char c : socket_name(job, rank)) hash = (hash ^ c) * 0x100000001b3u;
+// Below those that Linux gives to whoever asks for any (from 32,768) and Kubernetes to services
+// (30,000), above what is reserved. Nobody else can listen there for the token: without the secret
+// they cannot be guessed.
+std::vector<int> SideChannel::ports_of(const Launcher& job, int rank) {
+  std::uint64_t hash = fnv(concat(job.job, ' ', job.secret, ' ', rank));
   std::vector<int> ports;
   for (int i = 0; i < 4; ++i, hash >>= 16)
-    ports.push_back(10'000 + static_cast<int>(hash & 0xffff) % 22'000);
+    ports.push_back(10'000 + static_cast<int>(hash & 0xffff) % 20'000);
   return ports;
 }
 
@@ -80,37 +85,35 @@ std::vector<int> SideChannel::neighbours(int rank, int world_size) {
 
 SideChannel::SideChannel(const Launcher& job, const std::vector<std::string>& machines,
                          const SideChannelOptions& options) {
-  begin(job.rank, job.size, job.job, job.secret, machines, options);
+  begin(job, machines, options);
 }
 
 SideChannel::SideChannel(Communicator& comm, const SideChannelOptions& options) {
-  begin(comm.rank(), comm.world_size(), "", "", {}, options);
+  begin({.name = "", .rank = comm.rank(), .size = comm.world_size()}, {}, options);
   meet(comm);
 }
 
-void SideChannel::begin(int rank, int world_size, const std::string& job, const std::string& secret,
-                        const std::vector<std::string>& machines,
+void SideChannel::begin(const Launcher& job, const std::vector<std::string>& machines,
                         const SideChannelOptions& options) {
-  if (world_size == 1) return;
-  Self self{.rank = rank, .world_size = world_size, .options = options};
-  Place own{.host = host(), .addresses = own_addresses()};
-  const bool can_guess = !job.empty();
-  own.name = can_guess ? socket_name(job, rank) : concat("rondo-", draw_token());
+  if (job.size == 1) return;
+  Self self{.rank = job.rank, .world_size = job.size, .options = options};
+  Place own{.host = host(), .token = draw_token(), .addresses = own_addresses()};
+  const bool can_guess = !job.job.empty();
+  own.name = can_guess ? socket_name(job.job, job.rank) : concat("rondo-", draw_token());
   self.by_name = listen_by_name(own.name);
-  if (can_guess && !secret.empty()) {
-    for (int port : ports_of(job, rank)) {
+  if (can_guess && !job.secret.empty()) {
+    for (int port : ports_of(job, job.rank)) {
       own.port = port;
       if ((self.by_port = listen_anywhere(own.port))) break;
     }
+    self.early_token = concat(job.secret, '-', job.job);
   }
   if (!self.by_port) self.by_port = listen_anywhere(own.port = 0);
   if (!self.by_name) own.name.clear();
   if (!self.by_port) own.port = 0;
-  own.token = secret.empty() ? draw_token() : secret;
   place_ = text_of(own);
-  self.local_token = job;
-  self.token = can_guess ? secret : "";
-  if (can_guess) self.guesses = guess(rank, world_size, job, !secret.empty(), machines);
+  self.local_token = job.job;
+  if (can_guess) guess(self, job, machines);
   links_ = Links::make(std::move(self));
   if (links_ != nullptr) thread_ = std::thread([this] { links_->run(); });
 }

@@ -24,14 +24,14 @@
 // How ranks find each other before MPI could tell them where they are: by names that follow from
 // what the launcher calls the job (Launcher::job). In a machine rank r's socket of Unix is called
 // rondo-<job>-<r>. Between machines, of which PMIx knows the names, it is TCP on one of four ports,
-// numbers from 10,000 to 31,999 that follow from job and r. When MPI has started, `meet` tells
+// from 10,000 to 29,999, that follow from job, secret and r. When MPI has started, `meet` tells
 // everybody's true addresses, for those who were not to be found so (a port was taken, a name is
 // not resolved, no PMIx).
 //
 // A connection begins with a greeting that names both ranks and has a token. In a machine that is
 // the job's name: the system says itself whether the other process is of the same user. Between
 // machines it is the job's secret (Launcher::secret), without which nobody is called or let in
-// before `meet`, and then a number that rank 0 has drawn. It keeps out strangers who guess or scan;
+// before `meet`, and then a number that rank 0 has drawn. It keeps out strangers who scan or guess;
 // it is no secret from whoever reads the network. Where no connection can be made, nobody is told:
 // the deadline remains.
 
@@ -83,18 +83,19 @@ class SideChannel final : public Watch {
   std::string failed() const override;
   void tell(const std::string& why) override;
   bool tells_others() const override { return links_ != nullptr; }
-  /// Empty, or "nothing has been heard of rank 2": neighbours to whom there was no connection yet.
+  /// Empty, or "nothing has been heard of rank 2": neighbours who would be connected by now if they
+  /// had come. Before `meet` alone.
   std::string absent() const override;
   /// To how many ranks there is a connection.
   int connections() const;
   /// Where `rank` of a job listens before MPI has started: on the first of them that is free.
-  static std::vector<int> ports_of(const std::string& job, int rank);
+  static std::vector<int> ports_of(const Launcher& job, int rank);
   /// To whom `rank` is connected, in order.
   static std::vector<int> neighbours(int rank, int world_size);
 
  private:
-  void begin(int rank, int world_size, const std::string& job, const std::string& secret,
-             const std::vector<std::string>& machines, const SideChannelOptions& options);
+  void begin(const Launcher& job, const std::vector<std::string>& machines,
+             const SideChannelOptions& options);
 
   std::string place_;                   // of this rank, for `meet`
   std::unique_ptr<side::Links> links_;  // null: nobody to talk to, or no means

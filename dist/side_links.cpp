@@ -24,8 +24,9 @@ constexpr int most_strangers = 32;
 constexpr int rounds = 3;                 // of trying all of a peer's addresses
 constexpr std::size_t longest_pause = 4;  // times pause_between_attempts, while guessing
 constexpr milliseconds patience_with_strangers(1000), patience_to_connect(3000),
-    patience_for_greeting(5000), pause_between_attempts(25), patience_at_end(200),
-    patience_to_tell(700);  // and all of it below patience_out_of_step of dist/run.cpp
+    patience_for_greeting(5000), pause_between_attempts(25);
+// Together below patience_out_of_step of dist/run.cpp.
+constexpr milliseconds patience_at_end(200), patience_to_tell(700);
 
 }  // namespace
 
@@ -146,6 +147,9 @@ void Links::count() {
     connections += link.stage == Stage::joined ? 1 : 0;
     if (link.calls && link.stage != Stage::joined) missing.insert(link.peer);
   }
+  // Afterwards who is not connected cannot be reached, but has been there.
+  std::erase_if(missing,
+                [&](int rank) { return is_introduced_ || !self_.findable.contains(rank); });
   std::lock_guard lock(mutex_);
   connections_ = connections;
   missing_.assign(missing.begin(), missing.end());
@@ -154,7 +158,7 @@ void Links::count() {
 // From now on addresses are no guesses. Who has been found stays.
 void Links::go_by(const std::vector<Place>& places) {
   is_introduced_ = true;
-  self_.token = places[0].token;
+  token_ = places[0].token;
   const Place& own = places[static_cast<std::size_t>(self_.rank)];
   for (Link& link : links_) {
     if (!link.calls || link.counts() || link.stage == Stage::over) continue;
@@ -186,17 +190,17 @@ bool Links::has_to_tell() const {
          });
 }
 
-bool Links::is_listening() const {
-  const auto strangers =
-      std::ranges::count_if(links_, [](const Link& l) { return l.stage == Stage::stranger; });
-  return now_ >= full_until_ && strangers < most_strangers;
+bool Links::is_listening(bool is_local) const {
+  const std::string& early = is_local ? self_.local_token : self_.early_token;
+  const auto strangers = std::ranges::count_if(
+      links_, [&](const Link& l) { return l.stage == Stage::stranger && l.is_local == is_local; });
+  return (!early.empty() || !token_.empty()) && now_ >= full_until_ && strangers < most_strangers;
 }
 
 // Until something comes, and takes it in.
 void Links::wait(Clock::time_point until) {
-  const bool listens = is_listening();
   const auto file_of = [&](const Socket& listener) {
-    return listens && knows_token(&listener == &self_.by_name) ? listener.file() : -1;
+    return is_listening(&listener == &self_.by_name) ? listener.file() : -1;
   };
   std::vector<pollfd> files = {{.fd = wake_.file(), .events = POLLIN, .revents = 0},
                                {.fd = file_of(self_.by_name), .events = POLLIN, .revents = 0},
@@ -223,8 +227,9 @@ void Links::wait(Clock::time_point until) {
 
 void Links::let_in(const Socket& listener) {
   bool is_full = false;
-  while (listener && is_listening()) {
-    Link link{.is_local = &listener == &self_.by_name, .since = now_, .heard = now_};
+  const bool is_local = &listener == &self_.by_name;
+  while (listener && is_listening(is_local)) {
+    Link link{.is_local = is_local, .since = now_, .heard = now_};
     link.socket = accept_from(listener, is_full);
     if (!link.socket) break;
     if (!link.is_local || link.socket.is_of_same_user()) links_.push_back(std::move(link));
@@ -288,18 +293,19 @@ void Links::handle(Link& link, const Message& message) {
       return report(message.text);
     case Kind::failed:
       return tell(message.text);  // and passes it on
-    case Kind::hello:
     case Kind::bye:
+      // Before anybody was introduced that was another program, which ran here before this one.
+      return link.calls && !is_introduced_ ? call_again(link) : link.finish();
+    case Kind::hello:
       return link.finish();
   }
   link.finish();  // something else
 }
 
 void Links::answer(Link& stranger, const Hello& hello) {
-  const bool is_known =
-      (!self_.token.empty() && hello.token == self_.token) ||
-      (stranger.is_local && !self_.local_token.empty() && hello.token == self_.local_token);
-  if (!is_known || hello.to != self_.rank || !callers_.contains(hello.from))
+  const std::string& early = stranger.is_local ? self_.local_token : self_.early_token;
+  const bool is_known = hello.token == token_ || hello.token == early;
+  if (hello.token.empty() || !is_known || hello.to != self_.rank || !callers_.contains(hello.from))
     return stranger.finish();
   stranger.token = hello.token;
   stranger.peer = hello.from;
@@ -339,7 +345,8 @@ void Links::call(Link& link) {
   if (link.addresses.empty()) return link.finish();
   const Address& address = link.addresses[link.attempt % link.addresses.size()];
   link.is_local = address.text.starts_with('@');
-  link.token = link.is_local && !self_.local_token.empty() ? self_.local_token : self_.token;
+  const std::string& early = link.is_local ? self_.local_token : self_.early_token;
+  link.token = early.empty() || is_introduced_ ? token_ : early;
   link.socket = connect_to(address.text, address.port);
   if (!link.socket) return lose(link, Socket::Line::silent);
   link.stage = Stage::connecting;
@@ -362,6 +369,10 @@ void Links::lose(Link& link, Socket::Line line) {
   ++link.attempt;
   const bool was_last = is_introduced_ && link.attempt >= rounds * link.addresses.size();
   if (!link.calls || was_last) return link.finish();
+  call_again(link);
+}
+
+void Links::call_again(Link& link) {
   link.socket.close();
   link.in.clear();
   link.out.clear();

@@ -23,11 +23,12 @@ namespace rondo::dist::side {
 struct Self {
   int rank = 0, world_size = 1;
   Socket by_name, by_port;  // where others call
-  /// Hello::token between ranks of this machine, and between machines: empty, where all are told
-  /// that of rank 0 later.
-  std::string local_token, token;
+  /// Hello::token before the ranks have been introduced, within this machine and between machines;
+  /// afterwards it is what rank 0 has drawn. Empty: nobody joins before.
+  std::string local_token, early_token;
   /// By rank: where it may be before it has said so.
   std::vector<std::vector<Address>> guesses;
+  std::set<int> findable;  // those that a guess must have found if they are there
   SideChannelOptions options;
 };
 
@@ -47,7 +48,8 @@ class Links {
   std::string ended() const;
   std::string failed() const;
   int connections() const;
-  /// Neighbours to whom there has been no connection yet.
+  /// Neighbours who would be connected by now if they were there: before they are introduced, those
+  /// that guesses find.
   std::vector<int> missing() const;
 
  private:
@@ -57,6 +59,7 @@ class Links {
   void answer(Link& stranger, const Hello& hello);
   void keep_time(Link& link);
   void call(Link& link);
+  void call_again(Link& link);
   void lose(Link& link, Socket::Line line);
   void go_by(const std::vector<Place>& places);
   void report(const std::string& sentence);
@@ -69,11 +72,8 @@ class Links {
   }
   void let_in(const Socket& listener);
   void say_bye();
-  bool is_listening() const;
-  /// Who calls before waits.
-  bool knows_token(bool is_local) const {
-    return !self_.token.empty() || (is_local && !self_.local_token.empty());
-  }
+  /// Whether there is room for strangers there; who calls before there is a token waits.
+  bool is_listening(bool is_local) const;
   void count();
   Clock::time_point deadline_of(const Link& link) const;
   /// Of silence.
@@ -83,6 +83,7 @@ class Links {
   void greet(Link& link);
 
   Self self_;
+  std::string token_;  // of rank 0
   Socket wake_;
   std::string host_ = host();
   std::vector<Link> links_;

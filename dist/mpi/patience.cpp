@@ -63,7 +63,11 @@ void Patience::run(const std::string& who, milliseconds limit, const std::string
     const auto now = steady_clock::now();
     const std::string ended = watch == nullptr ? std::string() : watch->ended();
     if (!ended.empty() && !heard) heard = now;
-    if (heard && now - *heard > after_an_end) give_up(who + " does not return: " + ended);
+    if (heard && now - *heard > after_an_end) {
+      // Who has said why before it ended is not the one to blame.
+      const std::string failed = watch->failed();
+      give_up(concat(who, " does not return: ", failed.empty() ? ended : failed));
+    }
     if (now - begin >= limit) {
       if (watch == nullptr) give_up(late);
       lock.unlock();

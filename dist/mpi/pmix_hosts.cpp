@@ -7,11 +7,16 @@
 #include <pmix.h>
 
 #include <cstring>
+#include <type_traits>
+
+#include "dist/mpi/patience.h"
 #endif
 
 namespace rondo::dist {
 
 #ifdef RONDO_HAS_PMIX
+
+constexpr auto time_to_connect = std::chrono::minutes(1);
 
 // The library is loaded when a launcher has a server: the same that Open MPI loads for itself,
 // where it was built on PMIx of the distribution, and so the same connection.
@@ -53,6 +58,8 @@ struct PmixHosts::Client {
 
 PmixHosts::PmixHosts() {
   if (std::getenv("PMIX_NAMESPACE") == nullptr || std::getenv("PMIX_RANK") == nullptr) return;
+  const Patience guard("PMIx_Init", time_to_connect,
+                       "is not to blame: the launcher does not answer");
   auto* client = new Client;
   if (client->load() && client->init(&client->self, nullptr, 0) == PMIX_SUCCESS)
     client_ = client;

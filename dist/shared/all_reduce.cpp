@@ -10,9 +10,10 @@
 namespace rondo::dist {
 namespace {
 
-constexpr std::int64_t line = 64;                 // bytes of a cache line
-constexpr std::int64_t read_blocks = 1 << 20;     // read and added up at a time, of all ranks
-constexpr std::int64_t least_read = 2 << 20;      // of a tensor; below, stages are faster
+constexpr std::int64_t line = 64;              // bytes of a cache line
+constexpr std::int64_t read_blocks = 1 << 20;  // read and added up at a time, of all ranks
+constexpr std::int64_t least_read =
+    2 << 20;  // of a tensor of up to four ranks; below, stages are faster
 constexpr std::int64_t bytes_a_poll = 256 << 10;  // added up in place, before others get a turn
 
 /// memcpy by pieces that the C library moves with vector loads and stores: what it does with longer
@@ -86,7 +87,9 @@ class SharedAllReduce final : public Operation {
  private:
   enum class Phase { meeting, slots, in_place, reading, summed, staged, last_step };
 
-  bool is_read() const { return peers_.is_readable() && bytes(count_) >= least_read; }
+  bool is_read() const {
+    return peers_.is_readable() && bytes(count_) >= least_read * std::max(space_.ranks(), 4) / 4;
+  }
   bool is_small() const { return static_cast<std::size_t>(count_ * size_) <= slot_bytes; }
 
   /// What others may read once all have met.

@@ -69,6 +69,8 @@ TEST(Launcher, AJobHasANameOfItsOwn) {
       {"OMPI_COMM_WORLD_RANK", "1"},
       {"OMPI_COMM_WORLD_SIZE", "2"},
       {"PMIX_NAMESPACE", "435486721"},
+      {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+      {"OMPI_MCA_ess_base_jobid", "435486721"},
       {"OMPI_MCA_orte_precondition_transports", "a603c3f220557c84-d37d4d3e8eb46323"}};
   const std::string name = job_in(ompi);
   EXPECT_THAT(name, testing::MatchesRegex("[0-9a-f]{16}"));
@@ -97,6 +99,13 @@ TEST(Launcher, AJobHasANameOfItsOwn) {
   }
   EXPECT_EQ(names.size(), 4u) << "a job that is requeued has another name";
   EXPECT_EQ(read(slurm)->secret, "");
+
+  // Open MPI below srun makes one of the job's number.
+  slurm["OMPI_MCA_orte_precondition_transports"] = "0107632700000000-0107632700000000";
+  EXPECT_EQ(read(slurm)->secret, "");
+  slurm["RONDO_JOB_SECRET"] = "0123456789abcdef";
+  EXPECT_EQ(read(slurm)->secret, "0123456789abcdef");
+  EXPECT_TRUE(names.contains(job_in(slurm)));
 
   EXPECT_NE(job_in({{"PMIX_RANK", "1"}, {"PMIX_NAMESPACE", "prterun-node1-42@1"}}), "");
   EXPECT_EQ(job_in({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}), "");

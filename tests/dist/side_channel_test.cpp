@@ -403,7 +403,8 @@ Launcher job(int rank, int size, const std::string& secret = {}) {
           .rank = rank,
           .size = size,
           .job = concat(start, '-', last.load()),
-          .secret = secret};
+          .secret = secret,
+          .on_one_machine = true};
 }
 
 std::vector<std::unique_ptr<SideChannel>> channels_of(int n) {
@@ -461,7 +462,7 @@ TEST(SideChannel, NobodyComesByPortWithoutTheSecret) {
     const SideChannel channel(launcher, {});
     const auto call = [&](const std::string& token) {
       std::vector<Socket> answered;
-      for (int port : SideChannel::ports_of(launcher.job, 0)) {  // others may have some of them
+      for (int port : SideChannel::ports_of(launcher, 0)) {  // others may have some of them
         Socket socket = connect_to("127.0.0.1", port);
         std::string hello = Played::message('h', token + " 1 0 4242 0 \"node7 boot\"");
         std::string heard;
@@ -476,10 +477,11 @@ TEST(SideChannel, NobodyComesByPortWithoutTheSecret) {
       }
       return answered;
     };
-    for (const std::string& wrong : {launcher.job, std::string("0123456789abcdeX"), std::string()})
+    for (const std::string& wrong :
+         {launcher.job, secret, std::string("0123456789abcdeX"), std::string()})
       EXPECT_EQ(call(wrong).size(), 0u) << wrong;
     {
-      const auto answered = call("0123456789abcdef");
+      const auto answered = call(concat("0123456789abcdef-", launcher.job));
       ASSERT_EQ(answered.size(), secret.empty() ? 0u : 1u);
       if (!secret.empty()) expect_connections(channel, 1);
     }

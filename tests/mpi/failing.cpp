@@ -31,10 +31,10 @@ int body(const std::string& how) {
   if (how == "start") stop_last(is_last_of_launcher());
   if (how == "frozen") {  // in MPI_Init, where it waits for rank 0
     const auto launcher = dist::read_launcher();
-    if (launcher && launcher->rank == 0) std::this_thread::sleep_for(std::chrono::seconds(2));
-    std::thread([] {
-      std::this_thread::sleep_for(std::chrono::seconds(1));
-      stop_last(is_last_of_launcher());
+    if (launcher && launcher->rank == 0) std::this_thread::sleep_for(std::chrono::seconds(8));
+    std::thread([is_last = is_last_of_launcher()] {
+      std::this_thread::sleep_for(std::chrono::seconds(4));
+      stop_last(is_last);
     }).detach();
   }
   auto comm =
