@@ -130,6 +130,7 @@ set(rondo_has_pmix OFF)
 if(rondo_has_mpi AND NOT RONDO_PMIX STREQUAL "OFF")
   find_path(RONDO_PMIX_INCLUDE_DIR pmix.h PATH_SUFFIXES pmix
             HINTS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/pmix2/include)
+  mark_as_advanced(RONDO_PMIX_INCLUDE_DIR)
   if(RONDO_PMIX_INCLUDE_DIR)
     set(rondo_has_pmix ON)
   elseif(RONDO_PMIX STREQUAL "ON")

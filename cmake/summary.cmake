@@ -16,8 +16,8 @@ endif()
 if(rondo_has_pmix)
   message(STATUS "  PMIx       yes")
 elseif(rondo_has_mpi)
-  message(STATUS "  PMIx       no, pmix.h was not found or RONDO_PMIX=OFF: ranks of several machines hear of each other "
-                 "after MPI_Init, not before (apt-get install libpmix-dev)")
+  message(STATUS "  PMIx       no, pmix.h was not found or RONDO_PMIX=OFF: ranks of several machines hear of each "
+                 "other after MPI_Init, not before (apt-get install libpmix-dev)")
 endif()
 if(rondo_has_cuda)
   message(STATUS "  CUDA       yes, for ${CMAKE_CUDA_ARCHITECTURES}")

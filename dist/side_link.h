@@ -8,7 +8,7 @@
 //   ended    a sentence           someone has ended
 //   failed   a sentence           someone's collective has failed
 //
-// For dist/side_channel.cpp, where the connections come from and go to.
+// For dist/side_links.cpp, where the connections come from and go to.
 
 #include <algorithm>
 #include <cstddef>

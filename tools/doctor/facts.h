@@ -60,8 +60,7 @@ struct Rank {
   int launcher_size = 0;       // 0: it does not say
   bool shares_memory = false;  // with all ranks of its machine
   bool reads_peers = false;    // process_vm_readv, of all ranks of its machine
-  /// The side channel's connections that are there, and that there should be; 0 of 0: it is not
-  /// needed.
+  /// The side channel's connections that are there, and that there should be.
   int side_links = 0, side_links_wanted = 0;
   double gflops = 0;     // f32 matmul, one thread, all ranks at once
   double copy_gb_s = 0;  // memcpy, one thread, all ranks at once

@@ -130,7 +130,8 @@ void check_side_channel(std::vector<Finding>& all, const Facts& facts) {
               worst->host, " has ", worst->side_links, " of ", worst->side_links_wanted,
               " connections), so that when a rank dies others may wait for the deadline "
               "instead of hearing of it: let TCP connections to all ports pass between "
-              "the machines (firewall, security group)")});
+              "the machines (firewall, security group), and ranks of one machine share "
+              "its network")});
 }
 
 }  // namespace rondo::doctor
