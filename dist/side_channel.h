@@ -22,11 +22,11 @@
 // way, and no rank has more connections than the others.
 //
 // How ranks find each other before MPI could tell them where they are: by names that follow from
-// what the launcher calls the job (Launcher::job). In a machine rank r's Unix domain socket is called
-// rondo-<job>-<r>. Between machines, of which PMIx knows the names, it is TCP on one of four ports,
-// from 10,000 to 29,999, that follow from job, secret and r. When MPI has started, `meet` tells
-// everybody's true addresses, for those who were not to be found so (a port was taken, a name is
-// not resolved, no PMIx).
+// what the launcher calls the job (Launcher::job). In a machine rank r's Unix domain socket is
+// called rondo-<job>-<r>. Between machines, of which PMIx knows the names, it is TCP on one of four
+// ports, from 10,000 to 29,999, that follow from job, secret and r. When MPI has started, `meet`
+// tells everybody's true addresses, for those who were not to be found so (a port was taken, a name
+// is not resolved, no PMIx).
 //
 // A connection begins with a greeting that names both ranks and has a token. In a machine that is
 // the job's name: the system says itself whether the other process is of the same user. Between

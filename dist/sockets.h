@@ -1,6 +1,6 @@
 #pragma once
-// Sockets as dist/side_channel.cpp needs them: TCP between machines and, within one, sockets of
-// Unix that have a name and no file (man 7 unix: abstract). They never block and never throw; what
+// Sockets as a side channel needs them (dist/side_links.cpp): TCP between machines and, within one,
+// Unix domain sockets with abstract names (man 7 unix). They never block and never throw; what
 // cannot be made is an empty Socket.
 
 #include <string>
