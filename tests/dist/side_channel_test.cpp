@@ -5,7 +5,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -14,7 +13,6 @@
 #include <functional>
 #include <thread>
 
-#include "dist/launcher.h"
 #include "support/environment.h"
 #include "support/errors.h"
 #include "support/played_rank.h"
@@ -26,26 +24,14 @@ namespace {
 
 using std::chrono::milliseconds;
 using test::comes_true;
+using test::expect_connections;
+using test::expect_ended;
 using test::on_ranks;
+using test::open_files;
 using test::Played;
 using test::with_one_played;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
-
-void expect_connections(const SideChannel& channel, std::ptrdiff_t n) {
-  EXPECT_TRUE(comes_true([&] { return channel.connections() == n; }))
-      << channel.connections() << " instead of " << n;
-}
-
-void expect_ended(const SideChannel& channel, const std::string& sentence) {
-  EXPECT_TRUE(comes_true([&] { return !channel.ended().empty(); }));
-  EXPECT_EQ(channel.ended(), sentence);
-}
-
-std::size_t open_files() {
-  return static_cast<std::size_t>(
-      std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
-}
 
 TEST(SideChannel, EveryRankReachesAllOthersInFewSteps) {
   EXPECT_EQ(SideChannel::neighbours(0, 1), (std::vector<int>{}));
@@ -389,120 +375,6 @@ TEST(SideChannel, WhoComputesTellsOfADeathBeforeItMeetsTheOthers) {
     EXPECT_TRUE(comes_true([&] { return errors.text() == sentence; })) << errors.text();
     EXPECT_THROW(comm->all_reduce(ones({10})), CommError);
     EXPECT_EQ(errors.text(), sentence) << "once is enough";
-  });
-}
-
-// ---- Before there is a communicator.
-
-/// A job of this test's own.
-Launcher job(int rank, int size, const std::string& secret = {}) {
-  static std::atomic<int> last = 0;
-  static const std::string start = concat(getpid(), '-', Clock::now().time_since_epoch().count());
-  if (rank == 0) ++last;
-  return {.name = "a test",
-          .rank = rank,
-          .size = size,
-          .job = concat(start, '-', last.load()),
-          .secret = secret,
-          .on_one_machine = true};
-}
-
-std::vector<std::unique_ptr<SideChannel>> channels_of(int n) {
-  std::vector<std::unique_ptr<SideChannel>> all;
-  for (int r = 0; r < n; ++r)
-    all.push_back(std::make_unique<SideChannel>(job(r, n), std::vector<std::string>()));
-  return all;
-}
-
-TEST(SideChannel, RanksOfAMachineFindEachOtherByName) {
-  const std::size_t files = open_files();
-  for (int n : {2, 3, 9}) {
-    auto all = channels_of(n);
-    for (int r = 0; r < n; ++r) {
-      expect_connections(*all[r], std::ssize(SideChannel::neighbours(r, n)));
-      EXPECT_TRUE(comes_true([&] { return all[r]->absent().empty(); })) << all[r]->absent();
-    }
-    for (auto& channel : all) {
-      EXPECT_EQ(channel->ended(), "");
-      channel.reset();
-    }
-  }
-  EXPECT_EQ(open_files(), files);
-}
-
-// As MPI would start only then.
-TEST(SideChannel, WhoHasNotComeIsNamedAndMayComeLater) {
-  std::vector<std::unique_ptr<SideChannel>> all(6);
-  const Launcher first = job(0, 6);
-  const auto start = [&](int r) {
-    Launcher mine = first;
-    mine.rank = r;
-    all[r] = std::make_unique<SideChannel>(mine, std::vector<std::string>());
-  };
-  for (int r : {5, 0, 2}) start(r);
-  expect_connections(*all[0], 2);
-  EXPECT_EQ(all[0]->absent(), "nothing has been heard of ranks 1, 4");
-  expect_connections(*all[2], 1);
-  EXPECT_EQ(all[2]->absent(), "nothing has been heard of ranks 1, 3, 4");
-  start(1);
-  start(3);
-  EXPECT_TRUE(comes_true([&] { return all[0]->absent() == "nothing has been heard of rank 4"; }));
-  all[5]->tell("rank 5: no such file");
-  for (int r : {0, 1, 2, 3})
-    EXPECT_TRUE(comes_true([&] { return all[r]->failed() == "rank 5: no such file"; }));
-  start(4);
-  EXPECT_TRUE(comes_true([&] { return all[4]->failed() == "rank 5: no such file"; }));
-}
-
-// From other machines ranks come by a port that follows from the job's name. That every user of a
-// machine may know, the secret not.
-TEST(SideChannel, NobodyComesByPortWithoutTheSecret) {
-  for (const std::string& secret : {std::string("0123456789abcdef"), std::string()}) {
-    const Launcher launcher = job(0, 2, secret);
-    const SideChannel channel(launcher, {});
-    const auto call = [&](const std::string& token) {
-      std::vector<Socket> answered;
-      for (int port : SideChannel::ports_of(launcher, 0)) {  // others may have some of them
-        Socket socket = connect_to("127.0.0.1", port);
-        std::string hello = Played::message('h', token + " 1 0 4242 0 \"node7 boot\"");
-        std::string heard;
-        pollfd file = {.fd = socket.file(), .events = POLLOUT, .revents = 0};
-        if (!socket || poll(&file, 1, 10'000) != 1 || !socket.is_connected()) continue;
-        socket.send(hello);
-        comes_true([&] { return socket.receive(heard) != Socket::Line::open || !heard.empty(); });
-        if (!heard.starts_with('h')) continue;
-        std::string beat = Played::message('.');
-        socket.send(beat);
-        answered.push_back(std::move(socket));
-      }
-      return answered;
-    };
-    for (const std::string& wrong :
-         {launcher.job, secret, std::string("0123456789abcdeX"), std::string()})
-      EXPECT_EQ(call(wrong).size(), 0u) << wrong;
-    {
-      const auto answered = call(concat("0123456789abcdef-", launcher.job));
-      ASSERT_EQ(answered.size(), secret.empty() ? 0u : 1u);
-      if (!secret.empty()) expect_connections(channel, 1);
-    }
-    if (!secret.empty()) expect_ended(channel, "rank 1 (process 4242 on node7) has ended");
-  }
-}
-
-// What could not be guessed is told: here nobody is where the others guess.
-TEST(SideChannel, WhenMpiHasStartedTheOthersAreFound) {
-  on_ranks(3, [](auto comm) {
-    Launcher mine{.name = "a test", .rank = comm->rank(), .size = 3};
-    mine.job = concat("guess-", getpid(), '-', comm->rank());  // each calls the job otherwise
-    mine.secret = "0123456789abcdef";
-    auto channel = std::make_shared<SideChannel>(mine, std::vector<std::string>());
-    comm->barrier();
-    EXPECT_EQ(channel->connections(), 0);
-    comm->use_side_channel(channel);
-    expect_connections(*channel, 2);
-    comm->barrier();  // who leaves takes its connections along
-    if (comm->rank() == 1) comm->watch()->tell("rank 1: no such file");
-    EXPECT_TRUE(comes_true([&] { return channel->failed() == "rank 1: no such file"; }));
   });
 }
 

@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <iomanip>
+#include <iterator>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -25,6 +28,21 @@ inline bool comes_true(const std::function<bool()>& what) {
   while (!what() && dist::Clock::now() < until)
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   return what();
+}
+
+inline void expect_connections(const dist::SideChannel& channel, std::ptrdiff_t n) {
+  EXPECT_TRUE(comes_true([&] { return channel.connections() == n; }))
+      << channel.connections() << " instead of " << n;
+}
+
+inline void expect_ended(const dist::SideChannel& channel, const std::string& sentence) {
+  EXPECT_TRUE(comes_true([&] { return !channel.ended().empty(); }));
+  EXPECT_EQ(channel.ended(), sentence);
+}
+
+inline std::size_t open_files() {
+  return static_cast<std::size_t>(
+      std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
 }
 
 /// A rank of another machine, node7, that tells the others where it is and then does only what the
