@@ -127,7 +127,9 @@ endif()
 
 # PMIx, the launchers' library: only its header is needed, the library is loaded where there is a launcher.
 set(rondo_has_pmix OFF)
-if(rondo_has_mpi AND NOT RONDO_PMIX STREQUAL "OFF")
+if(RONDO_PMIX STREQUAL "ON" AND NOT rondo_has_mpi)
+  message(FATAL_ERROR "RONDO_PMIX=ON needs MPI")
+elseif(rondo_has_mpi AND NOT RONDO_PMIX STREQUAL "OFF")
   find_path(RONDO_PMIX_INCLUDE_DIR pmix.h PATH_SUFFIXES pmix
             HINTS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/pmix2/include)
   mark_as_advanced(RONDO_PMIX_INCLUDE_DIR)

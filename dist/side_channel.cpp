@@ -34,9 +34,8 @@ void guess(Self& self, const Launcher& job, const std::vector<std::string>& mach
   const std::vector<std::string> own = own_addresses();
   const auto until = Clock::now() + patience_with_resolver;
   std::map<std::string, std::vector<std::string>> found;
-  self.guesses.resize(static_cast<std::size_t>(self.world_size));
   for (int peer : SideChannel::neighbours(self.rank, self.world_size)) {
-    auto& addresses = self.guesses[static_cast<std::size_t>(peer)];
+    std::vector<Address>& addresses = self.guesses[peer];
     addresses.push_back({.text = concat('@', socket_name(job.job, peer)), .port = 0});
     const bool is_known = static_cast<std::size_t>(peer) < machines.size();
     const std::string machine = is_known ? machines[static_cast<std::size_t>(peer)] : "";
@@ -64,8 +63,8 @@ SideChannelOptions SideChannelOptions::from_environment() {
 }
 
 // Below those that Linux gives to whoever asks for any (from 32,768) and Kubernetes to services
-// (30,000), above what is reserved. Nobody else can listen there for the token: without the secret
-// they cannot be guessed.
+// (30,000), above what is reserved. They follow from the secret, too: whoever wants to be called in
+// a rank's place, for the token, would have to wait on all of them.
 std::vector<int> SideChannel::ports_of(const Launcher& job, int rank) {
   std::uint64_t hash = fnv(concat(job.job, ' ', job.secret, ' ', rank));
   std::vector<int> ports;

@@ -38,7 +38,6 @@ std::unique_ptr<Links> Links::make(Self self) {
 
 Links::Links(Self self, Socket wake)
     : self_(std::move(self)), wake_(std::move(wake)), next_beat_(now_ + self_.options.beat) {
-  self_.guesses.resize(static_cast<std::size_t>(self_.world_size));
   for (int peer : SideChannel::neighbours(self_.rank, self_.world_size)) {
     if (peer > self_.rank) {
       callers_.insert(peer);
@@ -49,7 +48,7 @@ Links::Links(Self self, Socket wake)
                       .calls = true,
                       .since = now_,
                       .heard = now_,
-                      .addresses = self_.guesses[static_cast<std::size_t>(peer)]});
+                      .addresses = self_.guesses[peer]});
   }
   count();
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -26,8 +27,7 @@ struct Self {
   /// Hello::token before the ranks have been introduced, within this machine and between machines;
   /// afterwards it is what rank 0 has drawn. Empty: nobody joins before.
   std::string local_token, early_token;
-  /// By rank: where it may be before it has said so.
-  std::vector<std::vector<Address>> guesses;
+  std::map<int, std::vector<Address>> guesses;  // where a rank may be before it has said so
   std::set<int> findable;  // those that a guess must have found if they are there
   SideChannelOptions options;
 };

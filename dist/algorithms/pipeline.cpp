@@ -20,7 +20,8 @@ char* Scratch::reserve(std::size_t bytes) {
   if (bytes <= bytes_) return data_.get();
   data_.reset();
   bytes_ = 0;
-  // Another process's memory is copied page by page: into pages of 4 KiB at half the speed.
+  // Another process's memory is copied page by page: into pages of 4 KiB at half the speed. Not
+  // from the tensors' allocator, which has such pages, too: simulations link the algorithms alone.
   const std::size_t page = bytes >= least_huge ? huge_page : 64;
   const std::size_t whole = (bytes + page - 1) / page * page;
   data_.reset(static_cast<char*>(std::aligned_alloc(page, whole)));

@@ -50,7 +50,7 @@ Patience::Patience(const std::string& call, milliseconds limit, const std::strin
   const std::string who = launcher ? concat("rank ", launcher->rank, ": ", call) : call;
   const std::string late =
       concat(who, " has not returned for ", std::chrono::duration<double>(limit).count(),
-             " s (RONDO_MPI_TIMEOUT); some rank ", reason);
+             " s (RONDO_MPI_TIMEOUT); ", reason);
   thread_ = std::thread([=, this] { run(who, limit, late, watch.get()); });
 }
 

@@ -16,7 +16,7 @@ namespace rondo::dist {
 
 /// While it lives for longer than RONDO_MPI_TIMEOUT, seconds, or `limit` where that is not set, it
 /// ends this process: prints "error: rank 0: MPI_Init has not returned for 600 s
-/// (RONDO_MPI_TIMEOUT); some rank <reason> (nothing has been heard of rank 2)" to standard error
+/// (RONDO_MPI_TIMEOUT); <reason> (nothing has been heard of rank 2)" to standard error
 /// and exits with status 1, at which a launcher ends the other ranks. Who is missing `watch` may
 /// know; if it does not, some other rank may, which tells it in the two seconds that follow. Five
 /// seconds after `watch` has heard of a rank's end this ends the process, too, and says who it was.

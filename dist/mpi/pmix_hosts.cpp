@@ -58,8 +58,7 @@ struct PmixHosts::Client {
 
 PmixHosts::PmixHosts() {
   if (std::getenv("PMIX_NAMESPACE") == nullptr || std::getenv("PMIX_RANK") == nullptr) return;
-  const Patience guard("PMIx_Init", time_to_connect,
-                       "is not to blame: the launcher does not answer");
+  const Patience guard("PMIx_Init", time_to_connect, "the launcher does not answer");
   auto* client = new Client;
   if (client->load() && client->init(&client->self, nullptr, 0) == PMIX_SUCCESS)
     client_ = client;

@@ -2,13 +2,19 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <memory>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "dist/launcher.h"
@@ -87,39 +93,77 @@ TEST(SideChannelBeforeMpi, WhoHasNotComeIsNamedAndMayComeLater) {
   EXPECT_TRUE(comes_true([&] { return all[4]->failed() == "rank 5: no such file"; }));
 }
 
-// From other machines ranks come by a port that follows from the job's name. That every user of a
-// machine may know, the secret not.
+/// All ports on which this process waits for others.
+std::set<int> ports_here() {
+  std::set<int> ports;
+  for (int file = 0; file < 1024; ++file) {
+    int listens = 0;
+    socklen_t length = sizeof listens;
+    sockaddr_in6 address = {};
+    socklen_t size = sizeof address;
+    if (getsockopt(file, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) == 0 && listens != 0 &&
+        getsockname(file, reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
+        (address.sin6_family == AF_INET6 || address.sin6_family == AF_INET))
+      ports.insert(ntohs(address.sin6_port));  // of IPv4 it has the same place
+  }
+  return ports;
+}
+
+/// Calls where rank 0 of two waits, as rank 1. Empty: it is not let in.
+Socket call(const std::string& address, int port, const std::string& token) {
+  Socket socket = connect_to(address, port);
+  pollfd file = {.fd = socket.file(), .events = POLLOUT, .revents = 0};
+  if (!socket || poll(&file, 1, 10'000) != 1 || !socket.is_connected()) return {};
+  std::string hello = Played::message('h', token + " 1 0 4242 0 \"node7 boot\""), heard;
+  socket.send(hello);
+  const auto until = Clock::now() + std::chrono::milliseconds(300);
+  while (heard.empty() && socket.receive(heard) == Socket::Line::open && Clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (!heard.starts_with('h')) return {};
+  std::string beat = Played::message('.');
+  socket.send(beat);
+  return socket;
+}
+
+// From other machines ranks come by a port that follows from the job's name and secret. The name
+// every user of a machine may know; where there is no secret, nobody comes before MPI has started.
 TEST(SideChannelBeforeMpi, NobodyComesByPortWithoutTheSecret) {
   for (const std::string& secret : {std::string("0123456789abcdef"), std::string()}) {
     const Launcher launcher = job(0, 2, secret);
     const SideChannel channel(launcher, {});
-    const auto call = [&](const std::string& token) {
-      std::vector<Socket> answered;
-      for (int port : SideChannel::ports_of(launcher, 0)) {  // others may have some of them
-        Socket socket = connect_to("127.0.0.1", port);
-        std::string hello = Played::message('h', token + " 1 0 4242 0 \"node7 boot\"");
-        std::string heard;
-        pollfd file = {.fd = socket.file(), .events = POLLOUT, .revents = 0};
-        if (!socket || poll(&file, 1, 10'000) != 1 || !socket.is_connected()) continue;
-        socket.send(hello);
-        comes_true([&] { return socket.receive(heard) != Socket::Line::open || !heard.empty(); });
-        if (!heard.starts_with('h')) continue;
-        std::string beat = Played::message('.');
-        socket.send(beat);
-        answered.push_back(std::move(socket));
-      }
-      return answered;
-    };
-    for (const std::string& wrong :
-         {launcher.job, secret, std::string("0123456789abcdeX"), std::string()})
-      EXPECT_EQ(call(wrong).size(), 0u) << wrong;
+    const std::set<int> ports = ports_here();
+    ASSERT_EQ(ports.size(), 1u);
+    const int port = *ports.begin();
+    const std::vector<int> expected = SideChannel::ports_of(launcher, 0);
+    EXPECT_EQ(std::ranges::find(expected, port) != expected.end(), !secret.empty());
+    for (const std::string& wrong : {launcher.job, secret, concat("-", launcher.job),
+                                     std::string("0123456789abcdeX"), std::string()})
+      EXPECT_FALSE(call("127.0.0.1", port, wrong)) << wrong;
     {
-      const auto answered = call(concat("0123456789abcdef-", launcher.job));
-      ASSERT_EQ(answered.size(), secret.empty() ? 0u : 1u);
-      if (!secret.empty()) expect_connections(channel, 1);
+      const Socket socket = call("127.0.0.1", port, concat("0123456789abcdef-", launcher.job));
+      ASSERT_EQ(bool(socket), !secret.empty());
+      if (secret.empty()) continue;
+      expect_connections(channel, 1);
     }
-    if (!secret.empty()) expect_ended(channel, "rank 1 (process 4242 on node7) has ended");
+    expect_ended(channel, "rank 1 (process 4242 on node7) has ended");
   }
+}
+
+// Within a machine everybody may know how the job is called.
+TEST(SideChannelBeforeMpi, NobodyComesByNameWhoIsAnotherUser) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  const Launcher launcher = job(0, 2);
+  const SideChannel channel(launcher, {});
+  const std::string name = concat("@rondo-", launcher.job, "-0");
+  const pid_t stranger = fork();
+  if (stranger == 0) {
+    const bool is_another = setresuid(65534, 65534, 65534) == 0;
+    _exit(!is_another ? 2 : call(name, 0, launcher.job) ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(stranger, &status, 0), stranger);
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "1: let in; 2: still the same user";
+  EXPECT_TRUE(call(name, 0, launcher.job)) << "this user is";
 }
 
 // What could not be guessed is told: here nobody is where the others guess.

@@ -45,7 +45,7 @@ void wait_for_ever() { std::this_thread::sleep_for(std::chrono::minutes(10)); }
 TEST(Patience, EndsAProcessThatIsKept) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto kept = [] {
-    const Patience guard("MPI_Wait", milliseconds(100), "does not come");
+    const Patience guard("MPI_Wait", milliseconds(100), "some rank does not come");
     wait_for_ever();
   };
   EXPECT_EXIT(kept(), ExitedWithCode(EXIT_FAILURE),
@@ -56,7 +56,7 @@ TEST(Patience, EndsAProcessThatIsKept) {
 TEST(Patience, SaysWhoHasEnded) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto kept = [] {
-    const Patience guard("MPI_Finalize", std::chrono::hours(1), "does not come",
+    const Patience guard("MPI_Finalize", std::chrono::hours(1), "some rank does not come",
                          std::make_shared<Ended>());
     wait_for_ever();
   };
@@ -68,7 +68,7 @@ TEST(Patience, SaysWhoIsMissing) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   for (const bool here : {true, false}) {
     const auto kept = [&] {
-      const Patience guard("MPI_Init", milliseconds(100), "has not started",
+      const Patience guard("MPI_Init", milliseconds(100), "some rank has not started",
                            std::make_shared<Missed>(here));
       wait_for_ever();
     };
@@ -85,14 +85,14 @@ TEST(Patience, SaysWhoIsMissing) {
 // The others may end in order while this rank has a little left to do.
 TEST(Patience, LetsGoOfWhatReturns) {
   for (int i = 0; i < 100; ++i) {
-    const Patience guard("MPI_Finalize", std::chrono::hours(1), "does not come",
+    const Patience guard("MPI_Finalize", std::chrono::hours(1), "some rank does not come",
                          std::make_shared<Ended>());
   }
 }
 
 TEST(Patience, TheEnvironmentOutranksTheProgram) {
   const test::Environment soon("RONDO_MPI_TIMEOUT", "soon");
-  EXPECT_THROW(Patience("MPI_Init", std::chrono::hours(1), "does not come"), CommError);
+  EXPECT_THROW(Patience("MPI_Init", std::chrono::hours(1), "some rank does not come"), CommError);
 }
 
 }  // namespace
