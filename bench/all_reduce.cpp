@@ -185,7 +185,8 @@ nlohmann::json measure(dist::Communicator& comm, const Options& options, Device 
                  out = zeros({numel}, {.device = device});
     const Tensor own = Tensor::over(comm.allocate(static_cast<std::size_t>(numel) * 4, device), 0,
                                     {numel}, {1}, f32);
-    const int repeat = options.repeat > 0 ? options.repeat : bytes < (1 << 20) ? 301 : 15;
+    const int usual = bytes < (1 << 20) ? 301 : bytes < (16 << 20) ? 61 : 15;
+    const int repeat = options.repeat > 0 ? options.repeat : usual;
     std::vector<std::vector<double>> times(algorithms.size());
     std::vector<std::size_t> order(algorithms.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
