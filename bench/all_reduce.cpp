@@ -65,6 +65,7 @@ struct Options {
   int chunk_kib = 0, chunks = 0, window = 0;
   std::string device = "cpu", all_reduce;
   bool messages = false;
+  std::vector<std::string> algorithms;
   std::string json;
 };
 
@@ -172,7 +173,15 @@ double link_bytes_per_second(dist::Communicator& comm, Device device, std::int64
 
 nlohmann::json measure(dist::Communicator& comm, const Options& options, Device device,
                        const dist::InitOptions& init, double link, bool print) {
-  const std::vector<Algorithm> algorithms = algorithms_of(comm, options, device, init);
+  std::vector<Algorithm> algorithms = algorithms_of(comm, options, device, init);
+  const auto is_named = [&](const std::string& name) {
+    return std::ranges::count(options.algorithms, name) > 0;
+  };
+  for (const std::string& name : options.algorithms)
+    require(std::ranges::count(algorithms, name, &Algorithm::name) > 0, "--algorithms ", name,
+            ": there is none of that name");
+  if (!options.algorithms.empty())
+    std::erase_if(algorithms, [&](const Algorithm& a) { return !is_named(a.name); });
   nlohmann::json rows = nlohmann::json::array();
   const double n = comm.world_size();
   if (print)
@@ -241,6 +250,8 @@ int program(int argc, char** argv) {
   app.add_flag("--messages", options.messages, "ranks of one machine share no memory");
   app.add_option("--all-reduce", options.all_reduce, "how GPUs talk (default: nccl)")
       ->check(CLI::IsMember({"nccl", "mpi"}));
+  app.add_option("--algorithms", options.algorithms, "only these of the table, as a,b,c")
+      ->delimiter(',');
   app.add_option("--json", options.json, "write the rows to FILE; - is standard output");
   try {
     app.parse(argc, argv);

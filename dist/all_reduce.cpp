@@ -35,9 +35,12 @@ bool is_for_memory(AllReduce algorithm) {
 
 std::unique_ptr<Operation> all_reduce_in(NodeMemory& memory, Transport& transport, Scratch& scratch,
                                          const Signature& signature, const Tensor& x, ReduceOp op) {
+  const std::size_t bytes = bytes_of(x);
+  // What fits a slot does not matter where it lies.
+  const SharedPlace place =
+      bytes <= slot_bytes ? SharedPlace{} : memory.place_of(x.data_ptr(), bytes);
   return shared_all_reduce(memory.space, memory, memory.peers, transport, scratch, signature,
-                           x.data_ptr(), x.numel(), x.dtype(), op,
-                           memory.place_of(x.data_ptr(), bytes_of(x)));
+                           x.data_ptr(), x.numel(), x.dtype(), op, place);
 }
 
 constexpr std::array names = {"auto", "shared",       "direct", "tree", "doubling",    "halving",

@@ -20,6 +20,8 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   std::error_code ignored;
   for (int links = 0; links < 40 && fs::is_symlink(path_, ignored); ++links)  // into nothing, too
     path_ = (fs::path(path_).parent_path() / fs::read_symlink(path_, ignored)).string();
+  require<IoError>(!fs::is_symlink(path_, ignored), "cannot write ", path_,
+                   ": its symbolic link leads back to itself");
   const fs::file_status there = fs::status(path_, ignored);
   require<IoError>(there.type() != fs::file_type::directory, "cannot write ", path_,
                    ": it is a directory");

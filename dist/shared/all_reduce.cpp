@@ -50,8 +50,13 @@ class SharedAllReduce final : public Operation {
         op_(op),
         divisor_(op == ReduceOp::avg ? space.ranks() : 1),
         scratch_(scratch) {
-    write_first_step(place);
-    meeting_.emplace(space, transport, signature, place, data);
+    if (is_small()) {
+      meeting_.emplace(space, transport, signature, std::span(data_, size_t_of({0, count_})));
+      return;
+    }
+    if (place.window == 0 && !is_read()) copy_in(block(0));
+    const Whereabouts whereabouts{place, reinterpret_cast<std::uint64_t>(data)};
+    meeting_.emplace(space, transport, signature, whereabouts);
   }
 
   Poll poll() override {
@@ -92,26 +97,18 @@ class SharedAllReduce final : public Operation {
   }
   bool is_small() const { return static_cast<std::size_t>(count_ * size_) <= slot_bytes; }
 
-  /// What others may read once all have met.
-  void write_first_step(SharedPlace place) {
-    if (is_small()) {
-      if (count_ > 0) std::memcpy(space_.next_slot().data, data_, size_t_of({0, count_}));
-    } else if (place.window == 0 && !is_read()) {
-      copy_in(block(0));
-    }
-  }
-
   void choose() {
     if (is_small()) {
       phase_ = Phase::slots;
       return;
     }
-    for (int r = 0; r < space_.ranks(); ++r) first_address_.push_back(space_.slot(r).address);
-    bool is_one_place = space_.slot(0).place.window != 0, is_copied_in = true;
-    const SharedPlace place = space_.slot(0).place;
+    const SharedPlace place = space_.slot(0).whereabouts.place;
+    bool is_one_place = place.window != 0, is_copied_in = true;
     for (int r = 0; r < space_.ranks(); ++r) {
-      is_one_place &= space_.slot(r).place == place;
-      is_copied_in &= space_.slot(r).place.window == 0;
+      const Whereabouts& theirs = space_.slot(r).whereabouts;
+      first_address_.push_back(theirs.address);
+      is_one_place &= theirs.place == place;
+      is_copied_in &= theirs.place.window == 0;
     }
     if (is_one_place) {
       phase_ = Phase::in_place;
@@ -198,7 +195,7 @@ class SharedAllReduce final : public Operation {
     return Poll::moved;
   }
 
-  // All stages hold block_, and the sums of the block before it.
+  // All stages hold block_, and those of the step before the sums of the block before it.
   Poll pass_block() {
     if (block_ > 0) copy_out(block(block_ - 1));
     if (block_ * block_count() >= count_) return Poll::done;
@@ -209,8 +206,8 @@ class SharedAllReduce final : public Operation {
     return Poll::moved;
   }
 
-  // A stage has room for one part of a block for each rank: in others' places what they are to add
-  // up, in this rank's the sums.
+  // A stage has room for one part of a block for each rank: what that rank is to add up, and then
+  // its sums, which it writes where it has just read.
   std::int64_t part_bytes() const {
     return static_cast<std::int64_t>(SharedSpace::stage_bytes) / space_.ranks() / line * line;
   }
@@ -237,16 +234,19 @@ class SharedAllReduce final : public Operation {
     const Range mine = part(me, of);
     if (mine.count() == 0) return;
     std::vector<const void*> from;
-    for (int r = 0; r < space_.ranks(); ++r)
-      from.push_back(r == me ? at(mine) : space_.stage(r) + me * part_bytes());
-    void* into[] = {at(mine), space_.next_stage() + me * part_bytes()};
+    std::vector<void*> into = {at(mine)};
+    for (int r = 0; r < space_.ranks(); ++r) {
+      char* staged = space_.stage(r) + me * part_bytes();
+      from.push_back(r == me ? at(mine) : staged);
+      if (r != me) into.push_back(staged);
+    }
     combine_all(into, from, mine.count(), dtype_, op_, divisor_);
   }
   void copy_out(Range of) {
     for (int r = 0; r < space_.ranks(); ++r) {
       const Range theirs = part(r, of);
       if (r != space_.rank() && theirs.count() > 0)
-        copy(at(theirs), space_.stage(r) + r * part_bytes(), size_t_of(theirs));
+        copy(at(theirs), space_.last_stage() + r * part_bytes(), size_t_of(theirs));
     }
   }
 

@@ -12,7 +12,8 @@ namespace {
 class Reading : public Operation {
  public:
   explicit Reading(InPlace all)
-      : all_(std::move(all)), meeting_(all_.space, all_.transport, all_.signature, all_.place) {}
+      : all_(std::move(all)),
+        meeting_(all_.space, all_.transport, all_.signature, {.place = all_.place}) {}
 
   Poll poll() override {
     if (instead_ != nullptr) return instead_->poll();
@@ -49,7 +50,7 @@ class Reading : public Operation {
  private:
   bool is_one_place() const {
     bool is_one = all_.place.window != 0;
-    for (int r = 0; r < ranks(); ++r) is_one &= all_.space.slot(r).place == all_.place;
+    for (int r = 0; r < ranks(); ++r) is_one &= all_.space.slot(r).whereabouts.place == all_.place;
     return is_one;
   }
 

@@ -1,5 +1,7 @@
 #include "dist/shared/meeting.h"
 
+#include <cstring>
+
 #include "tensor/error.h"
 
 namespace rondo::dist {
@@ -35,13 +37,23 @@ std::string missing_rank(SharedSpace& space, const Transport& transport) {
 }
 
 Meeting::Meeting(SharedSpace& space, Transport& transport, const Signature& signature,
-                 SharedPlace place, const void* data)
+                 const Whereabouts& whereabouts)
     : space_(space), transport_(transport) {
+  space_.next_slot().whereabouts = whereabouts;
+  arrive(signature);
+}
+
+Meeting::Meeting(SharedSpace& space, Transport& transport, const Signature& signature,
+                 std::span<const char> data)
+    : space_(space), transport_(transport) {
+  if (!data.empty()) std::memcpy(space_.next_slot().data, data.data(), data.size());
+  arrive(signature);
+}
+
+void Meeting::arrive(const Signature& signature) {
   Slot& slot = space_.next_slot();
   slot.signature = signature;
   slot.digest = signature.digest();
-  slot.place = place;
-  slot.address = reinterpret_cast<std::uint64_t>(data);
   space_.arrive();
 }
 

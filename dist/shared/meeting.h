@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "dist/shared/space.h"
@@ -17,15 +18,19 @@ std::string missing_rank(SharedSpace& space, const Transport& transport);
 
 class Meeting {
  public:
-  /// Arrives with this rank's slot; what is in its data must have been written before.
+  /// Arrives with this rank's slot, and with what its stage holds.
   Meeting(SharedSpace& space, Transport& transport, const Signature& signature,
-          SharedPlace place = {}, const void* data = nullptr);
+          const Whereabouts& whereabouts = {});
+  /// The same with data, up to slot_bytes, in the slot.
+  Meeting(SharedSpace& space, Transport& transport, const Signature& signature,
+          std::span<const char> data);
   /// Whether all are there. Throws CommError "rank 1 calls … where rank 0 calls …", and where the
   /// transport knows of a rank that has ended.
   bool is_over();
   std::string waiting_for() const;
 
  private:
+  void arrive(const Signature& signature);
   SharedSpace& space_;
   Transport& transport_;
 };

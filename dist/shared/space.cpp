@@ -30,6 +30,7 @@ Slot& SharedSpace::next_slot() { return slot_of(rank_, step_ + 1); }
 char* SharedSpace::next_stage() { return stage_of(rank_, step_ + 1); }
 const Slot& SharedSpace::slot(int r) const { return slot_of(r, step_); }
 char* SharedSpace::stage(int r) const { return stage_of(r, step_); }
+char* SharedSpace::last_stage() const { return stage_of(rank_, step_ - 1); }
 
 void SharedSpace::arrive() {
   ++step_;

@@ -31,7 +31,10 @@ TEST(AtomicFile, FollowsLinksAndRefusesWhatIsNoFile) {
   }
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
   EXPECT_THAT(message_of<IoError>([&] { AtomicFile file(folder / "pipe"); }),
-              ::testing::HasSubstr("pipe: it is no regular file"));
+              HasSubstr("pipe: it is no regular file"));
+  std::filesystem::create_symlink("ring", folder / "ring");
+  EXPECT_THAT(message_of<IoError>([&] { AtomicFile file(folder / "ring"); }),
+              HasSubstr("ring: its symbolic link leads back to itself"));
 }
 
 TEST(AtomicFile, AppearsWhenCommitted) {

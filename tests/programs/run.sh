@@ -559,6 +559,7 @@ doctor) # rondo-doctor: what scripts may rely on, on 1 and 2 ranks; what breaks 
   [ "$(head -c 1 json)" = "{" ] || fail "--json - writes more than the object to standard output"
   fails_saying "--nosuch; --help lists the flags" "$bin/rondo-doctor" --nosuch
   fails_saying "--seconds" "${mpirun[@]}" -np 2 "$bin/rondo-doctor" --seconds soon
+  fails_saying "rank 1 has --seconds 0.2 where rank 0 has --seconds 0.1" "${mpirun[@]}" -np 1 "$bin/rondo-doctor" --seconds 0.1 : -np 1 "$bin/rondo-doctor" --seconds 0.2
   fails_saying "error: rank 1: The following argument was not expected: --nosuch" "${mpirun[@]}" -np 1 "$bin/rondo-doctor" : -np 1 "$bin/rondo-doctor" --nosuch
   "$bin/rondo-doctor" --help | grep -q "^Exit status: 0 " || fail "--help does not tell the exit statuses"
   fails_saying "cannot write /nowhere/x.json" "$bin/rondo-doctor" --seconds 0 --json /nowhere/x.json

@@ -86,6 +86,7 @@ int examine(const Options& options) {
   doctor::look_at_launcher(mine);
   show(speaks_early && !mine.launcher.empty(), "looking for the other ranks\n");
   auto comm = find_world(options, facts);
+  comm->agree("--seconds", concat(options.seconds));
   // Processes that have not found each other have all the same to say.
   const bool reports = facts.init_error.empty() ? comm->rank() == 0 : launched_as() == 0;
   const bool prints = reports && options.json != "-";
