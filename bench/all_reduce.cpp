@@ -23,6 +23,8 @@
 // The bound beside the bandwidth is what the same messages carry when nothing is computed: both
 // neighbours of a ring sending up to 4 MiB at a time. What goes through shared memory is not held
 // to it.
+// --algorithms a,b lets only these take turns: the buffers of all the others push what is compared
+// out of the caches, and the figure becomes one of the memory.
 // --messages keeps ranks of one machine from sharing memory, as if they were on several.
 //
 // With --device cuda the buffers lie on the ranks' GPUs:
@@ -250,7 +252,7 @@ int program(int argc, char** argv) {
   app.add_flag("--messages", options.messages, "ranks of one machine share no memory");
   app.add_option("--all-reduce", options.all_reduce, "how GPUs talk (default: nccl)")
       ->check(CLI::IsMember({"nccl", "mpi"}));
-  app.add_option("--algorithms", options.algorithms, "only these of the table, as a,b,c")
+  app.add_option("--algorithms", options.algorithms, "only these take turns, as auto,auto_own,mpi,mpi_in_place")
       ->delimiter(',');
   app.add_option("--json", options.json, "write the rows to FILE; - is standard output");
   try {

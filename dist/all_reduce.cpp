@@ -36,7 +36,7 @@ bool is_for_memory(AllReduce algorithm) {
 std::unique_ptr<Operation> all_reduce_in(NodeMemory& memory, Transport& transport, Scratch& scratch,
                                          const Signature& signature, const Tensor& x, ReduceOp op) {
   const std::size_t bytes = bytes_of(x);
-  // What fits a slot does not matter where it lies.
+  // Small data goes through the slot wherever it lies: no look-up, no lock.
   const SharedPlace place =
       bytes <= slot_bytes ? SharedPlace{} : memory.place_of(x.data_ptr(), bytes);
   return shared_all_reduce(memory.space, memory, memory.peers, transport, scratch, signature,

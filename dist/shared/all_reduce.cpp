@@ -195,7 +195,8 @@ class SharedAllReduce final : public Operation {
     return Poll::moved;
   }
 
-  // All stages hold block_, and those of the step before the sums of the block before it.
+  // All stages hold block_, and this rank's last one the sums of the block before it; after the
+  // last block only those.
   Poll pass_block() {
     if (block_ > 0) copy_out(block(block_ - 1));
     if (block_ * block_count() >= count_) return Poll::done;
@@ -206,8 +207,8 @@ class SharedAllReduce final : public Operation {
     return Poll::moved;
   }
 
-  // A stage has room for one part of a block for each rank: what that rank is to add up, and then
-  // its sums, which it writes where it has just read.
+  // A stage has room for one part of a block for each rank, its own left empty: what that rank is
+  // to add up, and then its sums.
   std::int64_t part_bytes() const {
     return static_cast<std::int64_t>(SharedSpace::stage_bytes) / space_.ranks() / line * line;
   }

@@ -12,11 +12,11 @@
 // (peer_memory.h), adds it up, and reads the sums that others have formed: 2 (n - 1) / n * S
 // copied, once each, in three steps.
 //
-// Where ranks may not read each other, and below a MiB a part, where the kernel's reading
-// takes longer, blocks of stage_bytes pass through the stages. Each rank copies in what others are
-// to add up, adds up its own part, and writes the sums into the others' stages, where it has just
-// read: a line that a core has just fetched is written sooner than one that it must take away from
-// whoever read it last. One step a block, since the next is copied in while this one is added up.
+// Where ranks may not read each other, and below 2 MiB (of more than four ranks: 512 KiB a part),
+// where the kernel's reading takes longer, blocks pass through the stages. Each rank copies in what
+// others are to add up, adds up its own part, writes the sums into the others' stages, where it has
+// just read, and copies out of its own stage what they have written there: as many bytes, but
+// copied twice. One step a block, since the next is copied in while this one is added up.
 //
 // Every element is added up in the order of the ranks, by one of them or by all alike, so all get
 // the same bits, and the same in every run. bf16 and f16 are summed in f32 and rounded once.

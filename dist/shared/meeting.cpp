@@ -1,6 +1,7 @@
 #include "dist/shared/meeting.h"
 
 #include <cstring>
+#include <memory>
 
 #include "tensor/error.h"
 
@@ -39,7 +40,7 @@ std::string missing_rank(SharedSpace& space, const Transport& transport) {
 Meeting::Meeting(SharedSpace& space, Transport& transport, const Signature& signature,
                  const Whereabouts& whereabouts)
     : space_(space), transport_(transport) {
-  space_.next_slot().whereabouts = whereabouts;
+  std::construct_at(&space_.next_slot().whereabouts, whereabouts);
   arrive(signature);
 }
 

@@ -18,10 +18,10 @@ std::string missing_rank(SharedSpace& space, const Transport& transport);
 
 class Meeting {
  public:
-  /// Arrives with this rank's slot, and with what its stage holds.
+  /// Arrives with what its stage holds, if anything, and says where the data lies.
   Meeting(SharedSpace& space, Transport& transport, const Signature& signature,
           const Whereabouts& whereabouts = {});
-  /// The same with data, up to slot_bytes, in the slot.
+  /// Arrives with data, up to slot_bytes, in the slot: of a small all-reduce.
   Meeting(SharedSpace& space, Transport& transport, const Signature& signature,
           std::span<const char> data);
   /// Whether all are there. Throws CommError "rank 1 calls … where rank 0 calls …", and where the

@@ -6,16 +6,21 @@
 // says that it has arrived; when all have, each reads. What is read in step s lies in half s % 2 of
 // its rank's memory, and may be written again before step s + 2: whoever has arrived at step s + 1
 // has read all it wanted of step s, and nobody gets ready for step s + 2 before all have arrived at
-// step s + 1. So an arrival is at once "you can read this" and "I have read that". In a stage the
-// others may also write in step s, each to a part of its own, what its rank reads in step s + 1
-// from last_stage(): a line goes there and back and is never fetched to be overwritten.
+// step s + 1. So an arrival is at once "you can read this" and "I have read that".
+//
+// In a stage the others may answer: in step s each writes over the part that it alone has read, and
+// the stage's own rank reads the answers in step s + 1, before it fills that half anew for step
+// s + 2. So a cache line goes to the other core and back, and is never taken away from one that has
+// read it last, which takes the longest.
 //
 // Between two cores a cache line takes some 100 ns, most of what a small collective takes. So the
 // number of the step lies in the line that says what is meant and holds the first bytes of data,
 // and the line that has been waited for is all that a step costs.
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 
 #include "dist/algorithms/checked.h"
 #include "dist/shared/segment.h"
@@ -28,27 +33,31 @@ struct SharedPlace {
   bool operator==(const SharedPlace&) const = default;
 };
 
-/// Where what is too large for a slot lies.
+/// Where the data of a collective lies that does not bring it in its slot.
 struct Whereabouts {
   SharedPlace place;
   std::uint64_t address = 0;  // in its own process
 };
 
-/// What a rank tells the others as a collective begins.
+/// What a rank tells the others as a collective begins. An all-reduce that fits brings its data,
+/// all others say where it lies; which of the two it is follows from the signature. The first 48
+/// bytes share the line of `arrived`.
 struct alignas(128) Slot {  // processors fetch two lines at a time
   std::uint64_t arrived;    // the last step of this half that the rank has arrived at
   std::uint64_t digest;     // the signature's
-  union {                   // as the signature says: of up to 48 bytes the rest of the line
+  union {
     char data[4096];
     Whereabouts whereabouts;
   };
   Signature signature;  // read where digests differ
 };
+static_assert(offsetof(Slot, data) == 16 && std::is_trivially_copyable_v<Slot>);
 constexpr std::size_t slot_bytes = sizeof(Slot::data);
 
 class SharedSpace {
  public:
-  /// The most that goes through a stage in one step.
+  /// Of each stage: the blocks of a tensor that fill it. Large enough that a step's arrival does
+  /// not show, and small enough that both halves stay in a core's second-level cache.
   static constexpr std::size_t stage_bytes = 256 << 10;
   /// What the segment must have.
   static std::size_t bytes_for(int ranks);
@@ -68,7 +77,8 @@ class SharedSpace {
   /// Rank r's slot and stage of this step.
   const Slot& slot(int r) const;
   char* stage(int r) const;
-  /// This rank's stage of the step before, with what others have written there since.
+  /// This rank's stage of the step before, with the others' answers. It is the memory of
+  /// next_stage(): to be read before anything is written there.
   char* last_stage() const;
 
  private:

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <random>
 #include <thread>
 
 #include "dist/ddp.h"
@@ -88,7 +89,7 @@ TEST_P(SharedMemoryTest, AllReduceOfEverySize) {
     const auto stage = static_cast<std::int64_t>(SharedSpace::stage_bytes / 4);
     for (std::int64_t count :
          {std::int64_t{1}, slot - 1, slot, slot + 1, stage - 64, stage, stage + 1, 2 * stage + 17,
-          5 * stage + 4099, std::int64_t{700'001}}) {
+          5 * stage + 4099, std::int64_t{1'000'001}}) {
       for (bool is_own : {false, true}) {
         Tensor x = is_own ? allocated(*comm, count) : Tensor::empty({count}, {.dtype = f32});
         for (int round = 0; round < 3; ++round) {
@@ -189,6 +190,79 @@ TEST_P(SharedMemoryTest, AsynchronousAndMixedWithMessages) {
   });
 }
 
+// Added up in the order of the ranks, whichever way the data takes: numbers that round tell.
+TEST_P(SharedMemoryTest, SumsHaveTheBitsOfTheRanksOrder) {
+  on_ranks_sharing_memory(GetParam(), [](auto comm) {
+    const auto of_rank = [](int rank, std::int64_t count) {
+      Generator generator(static_cast<std::uint64_t>(rank));
+      return randn({count}, {}, generator);
+    };
+    for (std::int64_t count : {1'000, 3'000, 200'000, 600'000}) {
+      Tensor want = of_rank(0, count);
+      for (int r = 1; r < comm->world_size(); ++r) want.add_(of_rank(r, count));
+      for (const char* where : {"private", "own", "both"}) {
+        const bool is_own =
+            *where == 'o' || (*where == 'b' && comm->rank() == comm->world_size() - 1);
+        const Tensor own = allocated(*comm, count), x = is_own ? own : Tensor::empty({count}, {});
+        x.copy_(of_rank(comm->rank(), count));
+        comm->all_reduce(x);
+        EXPECT_EQ(std::memcmp(x.data_ptr(), want.data_ptr(), x.nbytes()), 0)
+            << count << " numbers, memory: " << where;
+      }
+    }
+  });
+}
+
+// Collectives of all kinds one after the other, none of which may write what the one before it
+// still reads: small and large, in stages, in place and read, of elements of all sizes.
+TEST_P(SharedMemoryTest, OneAfterTheOtherInAnyOrder) {
+  on_ranks_sharing_memory(GetParam(), [](auto comm) {
+    const int n = comm->world_size(), me = comm->rank();
+    constexpr std::int64_t most = 300'000;
+    const Tensor own = allocated(*comm, most, f64);
+    std::mt19937 random(7);  // on all ranks the same
+    const auto any = [&](auto... of) {
+      const std::int64_t values[] = {static_cast<std::int64_t>(of)...};
+      return values[random() % sizeof...(of)];
+    };
+    for (int turn = 0; turn < 40; ++turn) {
+      const auto dtype = static_cast<DType>(any(u8, bf16, f32, i64, f64));
+      const std::int64_t count = any(1, 40, 512, 5'000, 70'001, 200'000, most);
+      const bool is_max = any(0, 1) != 0, is_own = any(0, 1) != 0, is_odd = any(0, 1, 2) == me;
+      const auto value = [&](int rank, std::int64_t i) { return (rank * 3 + i + turn) % 11; };
+      Tensor x = is_own != is_odd ? Tensor::over(own.storage(), 0, {count}, {1}, dtype)
+                                  : Tensor::empty({count}, {.dtype = dtype});
+      visit_dtype(dtype, [&]<class T>() {
+        for (std::int64_t i = 0; i < count; ++i)
+          x.data_ptr<T>()[i] = static_cast<T>(static_cast<float>(value(me, i)));
+      });
+      comm->all_reduce(x, is_max ? ReduceOp::max : ReduceOp::sum);
+      test::expect_elements(
+          x,
+          [&](auto i) {
+            double all = 0;
+            for (int r = 0; r < n; ++r) {
+              const auto theirs = static_cast<double>(value(r, i));
+              all = is_max ? std::max(all, theirs) : all + theirs;
+            }
+            return all;
+          },
+          concat(count, " of ", dtype, ", turn ", turn).c_str());
+      if (turn % 3 == 0) comm->barrier();
+      if (turn % 4 == 0) {
+        EXPECT_EQ(comm->all_gather_bytes(concat(me)).back(), concat(n - 1));
+      }
+      if (turn % 5 == 0) {
+        const Tensor part = Tensor::empty({1'000}, {.dtype = f64});
+        const Tensor whole = own.narrow(0, 0, 1'000 * n);
+        whole.fill_(me + 1.0);
+        comm->reduce_scatter(part, whole);
+        EXPECT_EQ(part[999].item(), n * (n + 1) / 2.0);
+      }
+    }
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, SharedMemoryTest, ::testing::Values(1, 2, 3, 4, 7));
 
 TEST(SharedMemory, ABarrierMeetsThoseWhoHaveNothingElseToDo) {
@@ -237,6 +311,14 @@ TEST(SharedMemory, RanksThatDoNotMeanTheSameAreTold) {
   EXPECT_THAT(message, HasSubstr(" where rank "));
   EXPECT_THAT(message, HasSubstr("(sum, f32 [100])"));
   EXPECT_THAT(message, HasSubstr("(f32 [100], root 0)"));
+}
+
+// One brings its data in its slot, the other says there where it lies.
+TEST(SharedMemory, ASmallTensorAndALargeOneDoNotMeet) {
+  const std::string message = test::message_of<Error>([] {
+    on_ranks_sharing_memory(2, [](auto comm) { comm->all_reduce(ones({1024 + comm->rank()})); });
+  });
+  EXPECT_THAT(message, HasSubstr("(sum, f32 [1025]) where rank 0 calls all_reduce"));
 }
 
 TEST(SharedMemory, RanksThatAskForDifferentMemoryAreTold) {

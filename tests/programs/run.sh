@@ -518,6 +518,10 @@ benches) # what scripts may rely on of the benchmarks: they run, and their JSON 
   [ $((sent / 1000)) = 2678 ] || fail "ddp_step --amp bf16 sends $sent bytes of f32 gradients"
   [ "$half" -ge "$least" ] && [ "$half" -le $((least + 1000)) ] || fail "$half bytes were sent where $least are needed"
   fails_saying "--amp" "${mpirun[@]}" -np 2 "$bin/ddp_step" --amp i8
+  succeeds "${mpirun[@]}" -np 2 "$bin/all_reduce" --max-bytes 1048576 --repeat 3 --algorithms auto_own,ring --json sums.json
+  [ "$(grep -o '"algorithm": "[a-z_]*"' sums.json | sort -u | tr -d '\n')" = '"algorithm": "auto_own""algorithm": "ring"' ] ||
+    fail "all_reduce --algorithms runs others"
+  fails_saying "--algorithms rings: there is none of that name" "${mpirun[@]}" -np 2 "$bin/all_reduce" --algorithms rings
   for dtype in f32 bf16; do
     succeeds "$bin/roofline" --batch 4 --steps 1 --dtype $dtype --json roofline.json
     grep -q '"conv2d_backward_weight"' roofline.json || fail "roofline: no convolutions"
