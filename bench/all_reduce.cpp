@@ -176,14 +176,13 @@ double link_bytes_per_second(dist::Communicator& comm, Device device, std::int64
 nlohmann::json measure(dist::Communicator& comm, const Options& options, Device device,
                        const dist::InitOptions& init, double link, bool print) {
   std::vector<Algorithm> algorithms = algorithms_of(comm, options, device, init);
-  const auto is_named = [&](const std::string& name) {
-    return std::ranges::count(options.algorithms, name) > 0;
-  };
   for (const std::string& name : options.algorithms)
     require(std::ranges::count(algorithms, name, &Algorithm::name) > 0, "--algorithms ", name,
             ": there is none of that name");
   if (!options.algorithms.empty())
-    std::erase_if(algorithms, [&](const Algorithm& a) { return !is_named(a.name); });
+    std::erase_if(algorithms, [&](const Algorithm& a) {
+      return std::ranges::count(options.algorithms, a.name) == 0;
+    });
   nlohmann::json rows = nlohmann::json::array();
   const double n = comm.world_size();
   if (print)
@@ -252,7 +251,8 @@ int program(int argc, char** argv) {
   app.add_flag("--messages", options.messages, "ranks of one machine share no memory");
   app.add_option("--all-reduce", options.all_reduce, "how GPUs talk (default: nccl)")
       ->check(CLI::IsMember({"nccl", "mpi"}));
-  app.add_option("--algorithms", options.algorithms, "only these take turns, as auto,auto_own,mpi,mpi_in_place")
+  app.add_option("--algorithms", options.algorithms,
+                 "only these take turns, as auto,auto_own,mpi,mpi_in_place")
       ->delimiter(',');
   app.add_option("--json", options.json, "write the rows to FILE; - is standard output");
   try {

@@ -35,12 +35,8 @@ bool is_for_memory(AllReduce algorithm) {
 
 std::unique_ptr<Operation> all_reduce_in(NodeMemory& memory, Transport& transport, Scratch& scratch,
                                          const Signature& signature, const Tensor& x, ReduceOp op) {
-  const std::size_t bytes = bytes_of(x);
-  // Small data goes through the slot wherever it lies: no look-up, no lock.
-  const SharedPlace place =
-      bytes <= slot_bytes ? SharedPlace{} : memory.place_of(x.data_ptr(), bytes);
   return shared_all_reduce(memory.space, memory, memory.peers, transport, scratch, signature,
-                           x.data_ptr(), x.numel(), x.dtype(), op, place);
+                           x.data_ptr(), x.numel(), x.dtype(), op);
 }
 
 constexpr std::array names = {"auto", "shared",       "direct", "tree", "doubling",    "halving",

@@ -38,7 +38,7 @@ class SharedAllReduce final : public Operation {
  public:
   SharedAllReduce(SharedSpace& space, const SharedWindows& windows, const PeerMemory& peers,
                   Transport& transport, const Signature& signature, void* data, std::int64_t count,
-                  DType dtype, ReduceOp op, SharedPlace place, Scratch& scratch)
+                  DType dtype, ReduceOp op, Scratch& scratch)
       : space_(space),
         windows_(windows),
         peers_(peers),
@@ -50,10 +50,11 @@ class SharedAllReduce final : public Operation {
         op_(op),
         divisor_(op == ReduceOp::avg ? space.ranks() : 1),
         scratch_(scratch) {
-    if (is_small()) {
+    if (is_small()) {  // wherever it lies
       meeting_.emplace(space, transport, signature, std::span(data_, size_t_of({0, count_})));
       return;
     }
+    const SharedPlace place = windows.place_of(data, size_t_of({0, count_}));
     if (place.window == 0 && !is_read()) copy_in(block(0));
     const Whereabouts whereabouts{place, reinterpret_cast<std::uint64_t>(data)};
     meeting_.emplace(space, transport, signature, whereabouts);
@@ -278,9 +279,9 @@ std::unique_ptr<Operation> shared_all_reduce(SharedSpace& space, const SharedWin
                                              const PeerMemory& peers, Transport& transport,
                                              Scratch& scratch, const Signature& signature,
                                              void* data, std::int64_t count, DType dtype,
-                                             ReduceOp op, SharedPlace place) {
+                                             ReduceOp op) {
   return std::make_unique<SharedAllReduce>(space, windows, peers, transport, signature, data, count,
-                                           dtype, op, place, scratch);
+                                           dtype, op, scratch);
 }
 
 }  // namespace rondo::dist

@@ -34,16 +34,17 @@ namespace rondo::dist {
 class SharedWindows {
  public:
   virtual ~SharedWindows() = default;
+  /// Where `bytes` bytes of this rank lie.
+  virtual SharedPlace place_of(const void* data, std::size_t bytes) const = 0;
   /// Where rank r's part of a window begins.
   virtual char* section(std::int64_t window, int r) const = 0;
 };
 
-/// data: `count` elements; `place` says where they lie, `windows` where the other ranks' do. All
-/// must outlive the operation.
+/// data: `count` elements, in one of the windows or not. All must outlive the operation.
 std::unique_ptr<Operation> shared_all_reduce(SharedSpace& space, const SharedWindows& windows,
                                              const PeerMemory& peers, Transport& transport,
                                              Scratch& scratch, const Signature& signature,
                                              void* data, std::int64_t count, DType dtype,
-                                             ReduceOp op, SharedPlace place);
+                                             ReduceOp op);
 
 }  // namespace rondo::dist

@@ -25,8 +25,7 @@ class NodeMemory final : public SharedWindows {
   /// This rank's section of a new window. All ranks add the same ones in the same order, so they
   /// agree about their numbers. The segment lives as long as the storage.
   StoragePtr add_window(const std::shared_ptr<Segment>& segment, std::size_t bytes);
-  /// Where `bytes` bytes of this rank lie.
-  SharedPlace place_of(const void* data, std::size_t bytes) const;
+  SharedPlace place_of(const void* data, std::size_t bytes) const override;
   char* section(std::int64_t window, int r) const override;
 
  private:

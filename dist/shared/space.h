@@ -11,7 +11,7 @@
 // In a stage the others may answer: in step s each writes over the part that it alone has read, and
 // the stage's own rank reads the answers in step s + 1, before it fills that half anew for step
 // s + 2. So a cache line goes to the other core and back, and is never taken away from one that has
-// read it last, which takes the longest.
+// read it last, which takes longer.
 //
 // Between two cores a cache line takes some 100 ns, most of what a small collective takes. So the
 // number of the step lies in the line that says what is meant and holds the first bytes of data,
@@ -56,8 +56,8 @@ constexpr std::size_t slot_bytes = sizeof(Slot::data);
 
 class SharedSpace {
  public:
-  /// Of each stage: the blocks of a tensor that fill it. Large enough that a step's arrival does
-  /// not show, and small enough that both halves stay in a core's second-level cache.
+  /// Of a stage, which a block of a tensor fills. Large enough that a step's arrival does not show,
+  /// and small enough that what is written stays in a core's cache until it is read.
   static constexpr std::size_t stage_bytes = 256 << 10;
   /// What the segment must have.
   static std::size_t bytes_for(int ranks);

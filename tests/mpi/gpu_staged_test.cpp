@@ -16,9 +16,9 @@ namespace {
 class GpuOverMpi : public ::testing::Test {
  protected:
   GpuOverMpi()
-      : comm(init({.backend = "mpi",
-                   .communicator = {.all_reduce = AllReduce::mpi,
-                                    .timeout = std::chrono::seconds(60)}})),
+      : comm(init(
+            {.backend = "mpi",
+             .communicator = {.all_reduce = AllReduce::mpi, .timeout = std::chrono::seconds(60)}})),
         device(use_device(*comm, "cuda")) {}
   ~GpuOverMpi() override { comm->barrier(); }
 
