@@ -272,7 +272,7 @@ void Progress::look_around() {
   const std::string heard = bad_news(Clock::now());
   if (heard.empty()) return;
   looks_around_ = false;
-  std::fprintf(stderr, "warning: rank %d: %s; the next collective will fail\n",
+  std::fprintf(stderr, "warning: rank %d: the next collective will fail: %s\n",
                options_.transport->rank_in_world(options_.transport->rank()), heard.c_str());
   std::fflush(stderr);
 }
@@ -285,13 +285,14 @@ bool Progress::take_turn() {
   return true;
 }
 
-void Progress::return_turn(const std::string& error, std::shared_ptr<void> keep) {
+void Progress::return_turn(const std::string& error, const std::string& news,
+                           std::shared_ptr<void> keep) {
   std::lock_guard lock(mutex_);
   has_turn_ = false;
   if (waiters_ > 0) changed_.notify_all();
   if (is_its_turn()) has_work_for_background_.notify_one();
   if (error.empty()) return;
-  break_down(error, error);
+  break_down(error, news);
   WorkState given_up;
   given_up.keep = std::move(keep);
   keep_for_ever(given_up, std::exchange(scratch_, std::make_shared<Scratch>()));
@@ -308,7 +309,7 @@ std::string Progress::poll_to_end(Operation& operation) {
     const auto now = Clock::now();  // not read by the many that are over before
     if (deadline == Clock::time_point{}) deadline = now + options_.timeout;
     if (now > deadline) return operation.waiting_for();
-    if (const std::string heard = bad_news(now); !heard.empty()) throw CommError(heard);
+    if (const std::string heard = bad_news(now); !heard.empty()) throw Heard(heard);
     {
       std::unique_lock lock(mutex_);
       bool moved = false;

@@ -96,16 +96,18 @@ class Progress : public std::enable_shared_from_this<Progress> {
     if (!take_turn()) return false;
     const RecordFunction range(signature.name, EventKind::communication);
     const std::uint64_t record = options_.recorder->issued(signature, about, true);
-    std::string error;
+    std::string error, news;
     try {
       const std::unique_ptr<Operation> operation = begin(*scratch_);
       const std::string late = poll_to_end(*operation);
-      if (!late.empty()) error = describe_late(rank, label(), late);
-    } catch (const std::exception& e) {
+      if (!late.empty()) error = news = describe_late(rank, label(), late);
+    } catch (const Heard& e) {
       error = describe_failure(rank, label(), e.what());
+    } catch (const std::exception& e) {
+      error = news = describe_failure(rank, label(), e.what());
     }
     options_.recorder->finished(record, error.empty());
-    return_turn(error, std::move(keep));
+    return_turn(error, news, std::move(keep));
     return true;
   }
   /// Is asked now and then while something is waited for, and told what fails; with `while_idle`
@@ -120,16 +122,20 @@ class Progress : public std::enable_shared_from_this<Progress> {
 
  private:
   enum class Pace { idle, moved };
+  /// What was heard of another rank: no news for the others.
+  struct Heard final : CommError {
+    using CommError::CommError;
+  };
   void run();                                          // the background thread
   Pace poll_once(std::unique_lock<std::mutex>& lock);  // by the thread that holds the turn
   bool poll(std::unique_lock<std::mutex>& lock, WorkState& work);
   void complete(WorkState& work, std::string error);
   bool take_turn();
   /// Throws `error` unless it is empty.
-  void return_turn(const std::string& error, std::shared_ptr<void> keep);
+  void return_turn(const std::string& error, const std::string& news, std::shared_ptr<void> keep);
   /// The messages that travel beside the queue; whether one of them is over.
   bool poll_beside(std::unique_lock<std::mutex>& lock, bool& moved);
-  /// Empty, or what it waited for when the time was over.
+  /// Empty, or what it waited for when the time was over. Throws Heard.
   std::string poll_to_end(Operation& operation);
   std::string describe_late(int rank, const std::string& label, const std::string& what) const;
   /// Empty, or why there is no sense in waiting any longer: a collective has failed elsewhere, or a

@@ -143,6 +143,9 @@ int fail(const std::string& sentence) {
   }
   if (n > 1 && all.empty()) {
     print(r, n, false, sentence);
+    // All that wait hear of an end at about the same time, and say so before the launcher ends
+    // them.
+    if (watch != nullptr && !watch->ended().empty()) std::this_thread::sleep_for(head_start);
     end_within(patience_to_abort);
     transport->abort(EXIT_FAILURE);
     return EXIT_FAILURE;
@@ -155,6 +158,8 @@ int fail(const std::string& sentence) {
     if (all[peer] != all[r]) heard |= all[r].ends_with(": " + named(peer, all[peer]));
   }
   if (first && !heard) print(r, n, equal, sentence);
+  // All has been said: who ends before this one is through with MPI need not be blamed for that.
+  set_world({.transport = transport, .watch = nullptr, .recorder = recorder});
   // MPI would come to no end with the half-done collectives of ranks that failed in different ways.
   if (!equal) end_within(patience_out_of_step);
   return EXIT_FAILURE;

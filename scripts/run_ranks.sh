@@ -7,6 +7,9 @@
 # a second or two, which a step of a large model takes longer than. It therefore runs in a session of
 # its own, where Ctrl-C does not reach it. A second signal ends the ranks at once.
 #
+# mpirun of Open MPI 4.1 may itself hang when ranks have ended within MPI_Init: in PMIx's server, deaf to
+# SIGTERM. One that is still there ten seconds after its last rank is killed.
+#
 # Exit status: that of the run; 128 + signal where it ended because it was asked to.
 set -u # but not -e: a trap has to do all of its work, and without a terminal even its echo fails
 
@@ -30,12 +33,30 @@ tell_ranks() {
   done
 }
 
+# States of mpirun's ranks, and of the daemons through which it has ranks elsewhere; Z: it has ended.
+ranks() { ps -o stat= --ppid "$run"; }
+# In the background until mpirun has ended.
+# shellcheck disable=SC2317
+guard() {
+  local without=0
+  until ranks; do sleep 0.5; done >/dev/null 2>&1 # it may be just starting
+  while [ "$without" -lt 20 ]; do
+    sleep 0.5
+    if ranks | grep -qv '^Z'; then without=0; else without=$((without + 1)); fi
+  done >/dev/null 2>&1
+  echo "${0##*/}: mpirun is still there ten seconds after its last rank, and is killed" >&2
+  kill -KILL "$run"
+}
+
 run=
 trap 'stop 130' INT
 trap 'stop 143' TERM
 trap 'stop 129' HUP
 setsid "$@" &
 run=$!
+guard &
+guard=$!
+disown # the shell need not say how it ends
 
 status=127
 while kill -0 "$run" 2>/dev/null; do
@@ -50,5 +71,6 @@ done
 wait "$run" 2>/dev/null
 last=$?
 [ $last -eq 127 ] || status=$last # 127: it was told above
+kill -KILL "$guard" 2>/dev/null
 if [ "$asked" -ne 0 ] && [ "$status" -gt 128 ]; then status=$asked; fi
 exit "$status"

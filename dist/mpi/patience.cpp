@@ -1,6 +1,10 @@
 #include "dist/mpi/patience.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -16,13 +20,25 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds look_every(100);
-constexpr milliseconds after_an_end(5000);  // who ended in order has left this rank work to do
-constexpr milliseconds for_the_word(200);   // to get out of this process
-constexpr milliseconds for_others(2000);    // to say who is missing
+constexpr milliseconds look_every(50);
+constexpr milliseconds after_an_end(300);  // what it left to do may be done in a moment
+constexpr milliseconds for_the_word(200);  // to reach the others, and for theirs
+constexpr milliseconds for_others(2000);   // to say who is missing
+
+// Written by a handler, which may only touch atomics without a lock.
+std::atomic<bool> term_has_come{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+extern "C" void note_term(int) { term_has_come = true; }
+
+// A launcher may end the others as soon as one has ended.
+void say(const std::string& sentence) {
+  std::fprintf(stderr, "error: %s\n", sentence.c_str());
+  std::this_thread::sleep_for(for_the_word);
+}
 
 [[noreturn]] void give_up(const std::string& sentence) {
-  std::fprintf(stderr, "error: %s\n", sentence.c_str());
+  say(sentence);
   std::_Exit(EXIT_FAILURE);  // what runs at exit would wait for MPI again
 }
 
@@ -31,7 +47,6 @@ std::string say_who(const std::string& who, const std::string& late, Watch& watc
   if (const std::string absent = watch.absent(); !absent.empty()) {
     const std::string sentence = concat(late, " (", absent, ")");
     watch.tell(sentence);
-    std::this_thread::sleep_for(for_the_word);
     return sentence;
   }
   const auto until = steady_clock::now() + for_others;
@@ -39,6 +54,32 @@ std::string say_who(const std::string& who, const std::string& late, Watch& watc
     std::this_thread::sleep_for(look_every);
   const std::string heard = watch.failed();
   return heard.empty() ? late : concat(who, " does not return: ", heard);
+}
+
+/// Whether nobody else in this program wants it.
+bool catch_term() {
+  struct sigaction now {};
+  sigaction(SIGTERM, nullptr, &now);
+  if ((now.sa_flags & SA_SIGINFO) != 0 || now.sa_handler != SIG_DFL) return false;
+  term_has_come = false;
+  struct sigaction action {};
+  action.sa_handler = note_term;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  return sigaction(SIGTERM, &action, nullptr) == 0;
+}
+
+/// One that came does now what it would have done.
+void release_term() {
+  std::signal(SIGTERM, SIG_DFL);
+  if (term_has_come) kill(getpid(), SIGTERM);
+}
+
+/// Empty, or who is to blame. Who has said why before it ended is not.
+std::string blame(const Watch& watch) {
+  for (std::string sentence : {watch.failed(), watch.ended(), watch.absent()})
+    if (!sentence.empty()) return sentence;
+  return {};
 }
 
 }  // namespace
@@ -51,6 +92,7 @@ Patience::Patience(const std::string& call, milliseconds limit, const std::strin
   const std::string late =
       concat(who, " has not returned for ", std::chrono::duration<double>(limit).count(),
              " s (RONDO_MPI_TIMEOUT); ", reason);
+  catches_term_ = watch != nullptr && catch_term();
   thread_ = std::thread([=, this] { run(who, limit, late, watch.get()); });
 }
 
@@ -63,10 +105,12 @@ void Patience::run(const std::string& who, milliseconds limit, const std::string
     const auto now = steady_clock::now();
     const std::string ended = watch == nullptr ? std::string() : watch->ended();
     if (!ended.empty() && !heard) heard = now;
-    if (heard && now - *heard > after_an_end) {
-      // Who has said why before it ended is not the one to blame.
-      const std::string failed = watch->failed();
-      give_up(concat(who, " does not return: ", failed.empty() ? ended : failed));
+    if (heard && now - *heard > after_an_end)
+      give_up(concat(who, " does not return: ", blame(*watch)));
+    if (catches_term_ && term_has_come) {
+      if (const std::string sentence = blame(*watch); !sentence.empty())
+        say(concat(who, " does not return: ", sentence));
+      return release_term();
     }
     if (now - begin >= limit) {
       if (watch == nullptr) give_up(late);
@@ -88,6 +132,7 @@ Patience::~Patience() {
   }
   changed_.notify_one();
   thread_.join();
+  if (catches_term_) release_term();
 }
 
 }  // namespace rondo::dist

@@ -18,8 +18,11 @@ namespace rondo::dist {
 /// ends this process: prints "error: rank 0: MPI_Init has not returned for 600 s
 /// (RONDO_MPI_TIMEOUT); <reason> (nothing has been heard of rank 2)" to standard error
 /// and exits with status 1, at which a launcher ends the other ranks. Who is missing `watch` may
-/// know; if it does not, some other rank may, which tells it in the two seconds that follow. Five
-/// seconds after `watch` has heard of a rank's end this ends the process, too, and says who it was.
+/// know; if it does not, some other rank may, which tells it in the two seconds that follow.
+///
+/// Where there is a `watch`, it also ends the process when a rank has ended or is given up, and
+/// says who; and before a SIGTERM does that for which the program has no handler, it says what
+/// `watch` knows: a launcher that misses a rank sends it to the others.
 /// Throws CommError when RONDO_MPI_TIMEOUT is no number from 0.1.
 class Patience {
  public:
@@ -33,6 +36,7 @@ class Patience {
   void run(const std::string& who, std::chrono::milliseconds limit, const std::string& late,
            Watch* watch);
 
+  bool catches_term_ = false;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool is_over_ = false;

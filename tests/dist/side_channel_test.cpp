@@ -370,8 +370,8 @@ TEST(SideChannel, WhoComputesTellsOfADeathBeforeItMeetsTheOthers) {
     }
     comm->open_side_channel({});
     const std::string sentence =
-        "warning: rank 0: rank 1 (process 4242 on node7) has ended; the next collective will "
-        "fail\n";
+        "warning: rank 0: the next collective will fail: rank 1 (process 4242 on node7) has "
+        "ended\n";
     EXPECT_TRUE(comes_true([&] { return errors.text() == sentence; })) << errors.text();
     EXPECT_THROW(comm->all_reduce(ones({10})), CommError);
     EXPECT_EQ(errors.text(), sentence) << "once is enough";

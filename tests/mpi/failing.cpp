@@ -1,5 +1,5 @@
 // A program whose ranks fail, for tests/mpi/failures.sh: failing
-// one|told|all|models|missing|mismatch|deadline|start|frozen|end.
+// one|told|all|models|missing|mismatch|deadline|killed|stopped|start|absent|dead|frozen|end.
 
 #include <csignal>
 #include <cstdio>
@@ -22,21 +22,27 @@ bool is_last_of_launcher() {
   return launcher && launcher->rank + 1 == launcher->size;
 }
 
-/// The last rank stands still for good, as if its machine had frozen.
-void stop_last(bool is_last) {
-  if (is_last) raise(SIGSTOP);
+/// The last rank dies, or stands still for good as if its machine had frozen.
+void lose_last(bool is_last, int signal) {
+  if (is_last) raise(signal);
+}
+
+/// The same `after` that, in MPI_Init, where it and others wait for rank 0.
+void lose_last_in_init(int signal, std::chrono::milliseconds after) {
+  const auto launcher = dist::read_launcher();
+  if (launcher && launcher->rank == 0) std::this_thread::sleep_for(after * 5 / 4);
+  if (!is_last_of_launcher()) return;
+  std::thread([=] {
+    std::this_thread::sleep_for(after);
+    raise(signal);
+  }).detach();
 }
 
 int body(const std::string& how) {
-  if (how == "start") stop_last(is_last_of_launcher());
-  if (how == "frozen") {  // in MPI_Init, where it waits for rank 0
-    const auto launcher = dist::read_launcher();
-    if (launcher && launcher->rank == 0) std::this_thread::sleep_for(std::chrono::seconds(8));
-    std::thread([is_last = is_last_of_launcher()] {
-      std::this_thread::sleep_for(std::chrono::seconds(4));
-      stop_last(is_last);
-    }).detach();
-  }
+  if (how == "start") lose_last(is_last_of_launcher(), SIGSTOP);
+  if (how == "absent") lose_last(is_last_of_launcher(), SIGKILL);
+  if (how == "dead") lose_last_in_init(SIGKILL, std::chrono::milliseconds(400));
+  if (how == "frozen") lose_last_in_init(SIGSTOP, std::chrono::seconds(4));
   auto comm =
       dist::init({.share_memory = how != "told",
                   .communicator = {.timeout = std::chrono::seconds(how == "deadline" ? 2 : 60)}});
@@ -60,9 +66,14 @@ int body(const std::string& how) {
   } else if (how == "deadline") {
     if (is_last) std::this_thread::sleep_for(std::chrono::minutes(5));
     comm->all_reduce(ones({1000}));
+  } else if (how == "killed" || how == "stopped") {  // in the middle of a training
+    for (int i = 0;; ++i) {
+      if (i == 100) lose_last(is_last, how == "killed" ? SIGKILL : SIGSTOP);
+      comm->all_reduce(ones({1000}));
+    }
   } else if (how == "end") {
     comm.reset();
-    stop_last(is_last);
+    lose_last(is_last, SIGSTOP);
   }
   return 0;
 }

@@ -68,6 +68,22 @@ status=$?
 [ $status -eq 130 ] || { echo "a second SIGINT: exit status $status, not 130"; failures=1; }
 pgrep -f "$work" >/dev/null && { echo "a second SIGINT: something still runs"; failures=1; }
 
+# mpirun that hangs when its ranks have ended, and does not hear SIGTERM.
+cat >hangs.py <<'END'
+import signal, subprocess, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+rank = subprocess.Popen(["sleep", "0.2"])
+signal.pause() # and leaves the rank a zombie
+END
+output=$(timeout -k 5 60 "$run" python3 hangs.py 2>&1)
+status=$?
+[ $status -eq 137 ] || { echo "mpirun hangs: exit status $status, not 137"; failures=1; }
+grep -q "mpirun is still there ten seconds after its last rank, and is killed" <<<"$output" || {
+  echo "mpirun hangs: $output"
+  failures=1
+}
+pgrep -f "hangs.py" >/dev/null && { echo "mpirun hangs: and still does"; failures=1; }
+
 # How a run ends by itself is what the script says, however quickly.
 for status in 0 3; do
   for ((i = 0; i < 50; ++i)); do

@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -17,6 +19,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using ::testing::ExitedWithCode;
+using ::testing::KilledBySignal;
 
 /// Where somebody has ended from the beginning.
 class Ended final : public Watch {
@@ -80,6 +83,43 @@ TEST(Patience, SaysWhoIsMissing) {
                      : "error: MPI_Init does not return: rank 1: MPI_Init has not returned "
                        "\\(nothing has been heard of rank 2\\)");
   }
+}
+
+// A launcher that misses a rank sends SIGTERM to the others.
+TEST(Patience, SaysWhoIsMissingWhenItIsAskedToEnd) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto asked = [](const std::shared_ptr<Watch>& watch) {
+    const Patience guard("MPI_Init", std::chrono::hours(1), "some rank has not started", watch);
+    kill(getpid(), SIGTERM);
+    wait_for_ever();
+  };
+  EXPECT_EXIT(asked(std::make_shared<Missed>(true)), KilledBySignal(SIGTERM),
+              "^error: MPI_Init does not return: nothing has been heard of rank 2\n$");
+  EXPECT_EXIT(asked(nullptr), KilledBySignal(SIGTERM), "^$");
+}
+
+// It is not lost either where the call returns after all.
+TEST(Patience, EndsAProcessThatWasAskedToWhenTheCallReturns) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto asked = [] {
+    {
+      const Patience guard("MPI_Init", std::chrono::hours(1), "", std::make_shared<Missed>(false));
+      raise(SIGTERM);
+    }
+    wait_for_ever();
+  };
+  EXPECT_EXIT(asked(), KilledBySignal(SIGTERM), "");
+}
+
+TEST(Patience, LeavesAProgramItsOwnHandler) {
+  static int seen = 0;
+  const auto before = std::signal(SIGTERM, [](int signal) { seen = signal; });
+  {
+    const Patience guard("MPI_Init", std::chrono::hours(1), "", std::make_shared<Missed>(true));
+    raise(SIGTERM);
+  }
+  EXPECT_EQ(seen, SIGTERM);
+  std::signal(SIGTERM, before);
 }
 
 // The others may end in order while this rank has a little left to do.
