@@ -193,8 +193,7 @@ nlohmann::json measure(dist::Communicator& comm, const Options& options, Device 
     comm.tune(static_cast<std::size_t>(numel) * 4);
     const Tensor priv = zeros({numel}, {.device = device}),
                  out = zeros({numel}, {.device = device});
-    const Tensor own = Tensor::over(comm.allocate(static_cast<std::size_t>(numel) * 4, device), 0,
-                                    {numel}, {1}, f32);
+    const Tensor own = comm.empty({numel}, {.device = device});
     const int usual = bytes < (1 << 20) ? 301 : bytes < (16 << 20) ? 61 : 15;
     const int repeat = options.repeat > 0 ? options.repeat : usual;
     std::vector<std::vector<double>> times(algorithms.size());
@@ -238,6 +237,7 @@ nlohmann::json measure(dist::Communicator& comm, const Options& options, Device 
 
 int program(int argc, char** argv) {
   CLI::App app("rondo's all-reduce against MPI's or NCCL's");
+  app.option_defaults()->always_capture_default();
   Options options;
   const CLI::Range bytes(std::int64_t{1}, std::int64_t{1} << 40), number(0, 1'000'000'000);
   app.add_option("--min-bytes", options.min_bytes, "smallest buffer")->check(bytes);
@@ -275,6 +275,8 @@ int program(int argc, char** argv) {
   require(options.all_reduce.empty() || options.device != "cpu", "--all-reduce ",
           options.all_reduce, " says how GPUs talk: it needs --device cuda");
   const Device device = dist::use_device(*comm, options.device);
+  if (app.count("--min-bytes") == 0)
+    options.min_bytes = std::min(options.min_bytes, options.max_bytes);
   require(options.min_bytes <= options.max_bytes, "--max-bytes ", options.max_bytes,
           " is below --min-bytes ", options.min_bytes);
   bool print = comm->rank() == 0 && options.json != "-";

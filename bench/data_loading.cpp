@@ -147,6 +147,7 @@ int main(int argc, char** argv) try {
   bool loops_only = false;
   std::string json;
   CLI::App app("Images a second through the augmentation and the loader");
+  app.option_defaults()->always_capture_default();
   app.add_option("--batch", batch, "images a batch")->check(CLI::PositiveNumber);
   app.add_option("--images", images, "images in the data set")->check(CLI::PositiveNumber);
   app.add_option("--workers", workers, "up to so many loader threads")

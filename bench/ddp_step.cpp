@@ -46,6 +46,7 @@ struct Settings {
 int program(int argc, char** argv) {
   Settings s;
   CLI::App app{"Times a data-parallel training step."};
+  app.option_defaults()->always_capture_default();
   app.add_option("--model", s.model, "mlp, resnet20, resnet18, …")->capture_default_str();
   app.add_option("--batch", s.batch, "images in a step, of all ranks")
       ->check(CLI::PositiveNumber)

@@ -72,7 +72,7 @@ class Report {
     row("relu_backward" + suffix, 3, [&] { gpu.binary(BinaryOp::relu_backward, x, y, z); });
     row("fill" + suffix, 1, [&] { gpu.fill(z, 1.5); });
     const Tensor sum = Tensor::empty({1}, {.dtype = dtype, .device = device_});
-    row("sum" + suffix, 1, [&] { gpu.reduce(ReduceOp::sum, x, sum); });
+    row("sum" + suffix, 1, [&] { gpu.reduce(FoldOp::sum, x, sum); });
     // Activations as batch norm sees them: channels last.
     const Tensor image = random({n / (channels * 64 * 64), channels, 64, 64}, dtype)
                              .contiguous(MemoryFormat::channels_last);
@@ -113,6 +113,7 @@ class Report {
 int main(int argc, char** argv) {
   std::string device_name = "cuda", json;
   CLI::App app{"Measures kernels against the GPU's own limits."};
+  app.option_defaults()->always_capture_default();
   app.add_option("--device", device_name, "cuda or cuda:N")->capture_default_str();
   app.add_option("--json", json, "write the result to this file; - is standard output");
   CLI11_PARSE(app, argc, argv);

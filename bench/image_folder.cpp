@@ -155,6 +155,7 @@ int main(int argc, char** argv) try {
   int workers = 2, images = 256;
   double seconds = 5;
   CLI::App app("Images a second from a folder of pictures");
+  app.option_defaults()->always_capture_default();
   app.add_option("--root", root, "folder of one folder a class; made up where it is missing");
   app.add_option("--images", images, "pictures to make up")->check(CLI::PositiveNumber);
   app.add_option("--batch", batch, "images a batch")->check(CLI::PositiveNumber);

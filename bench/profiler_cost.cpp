@@ -92,6 +92,7 @@ int run(const Settings& s) {
 int main(int argc, char** argv) {
   Settings s;
   CLI::App app{"Measures what the profiler costs, recording and not."};
+  app.option_defaults()->always_capture_default();
   app.add_option("--model", s.model, "mlp, resnet20, resnet18, ...")->capture_default_str();
   app.add_option("--batch", s.batch, "images in a step")
       ->check(CLI::PositiveNumber)

@@ -238,6 +238,7 @@ int run(const Settings& s) {
 int main(int argc, char** argv) {
   Settings s;
   CLI::App app{"Holds each kernel of a step against what this machine can do."};
+  app.option_defaults()->always_capture_default();
   app.add_option("--model", s.model, "mlp, resnet20, resnet18, resnet50, ...")
       ->capture_default_str();
   app.add_option("--dtype", s.dtype, "f32, or bf16: forward under autocast")

@@ -151,6 +151,7 @@ int run(const Settings& s) {
 int main(int argc, char** argv) {
   Settings s;
   CLI::App app{"Times one training step or one inference."};
+  app.option_defaults()->always_capture_default();
   app.add_option("--model", s.model, "mlp, resnet20, resnet18, resnet50, ...")
       ->capture_default_str();
   app.add_option("--batch", s.batch, "images in a step")

@@ -65,9 +65,8 @@ void ParameterAverager::add_parts(const std::vector<nn::NamedTensor>& tensors,
     std::int64_t numel = 0;
     for (const Tensor& t : part.tensors) numel += t.numel();
     const Device device = part.tensors[0].device();
-    auto storage = comm_->allocate(static_cast<std::size_t>(numel * size_of(dtype)), device);
-    part.flat = Tensor::over(storage, 0, {numel}, {1}, dtype);
     const TensorOptions like{.dtype = dtype, .device = device};
+    part.flat = comm_->empty({numel}, like);
     part.has_outer_step = are_parameters && has_outer_step();
     if (part.has_outer_step) {
       part.met = Tensor::empty({numel}, like);

@@ -171,6 +171,8 @@ class Communicator {
   /// can read and write it, and an all-reduce of a tensor that lies there copies nothing. Zeros
   /// there, uninitialised elsewhere. Collective: all ranks ask for the same, in the same order.
   StoragePtr allocate(std::size_t bytes, Device device = Device::cpu());
+  /// A tensor in such memory, as Tensor::empty makes one elsewhere. Collective.
+  Tensor empty(const Dims& sizes, TensorOptions options = {});
   /// Finds out which all-reduce is the fastest for `bytes` bytes on the CPU, where
   /// CommunicatorOptions::tune says so, the ranks share no memory and it is not known yet;
   /// `automatic` then takes it. `allocate` does so for what it allocates. Collective.

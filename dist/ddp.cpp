@@ -91,9 +91,8 @@ void DistributedDataParallel::make_buckets(const BucketOptions& options) {
     const std::int64_t padded = (bucket.plan.numel + line - 1) / line * line;
     bool is_last = b + 1 == plans.size();
     std::int64_t numel = padded + (is_last ? RankLosses::numel(comm_->world_size()) : 0);
-    auto storage = comm_->allocate(static_cast<std::size_t>(numel * size_of(bucket.plan.dtype)),
-                                   parameters_[0].tensor.device());
-    bucket.flat = Tensor::over(storage, 0, {numel}, {1}, bucket.plan.dtype);
+    bucket.flat = comm_->empty(
+        {numel}, {.dtype = bucket.plan.dtype, .device = parameters_[0].tensor.device()});
     bucket.gradients = bucket.flat.narrow(0, 0, bucket.plan.numel);
     bucket.padded = bucket.flat.narrow(0, 0, padded);
     bucket.padded.narrow(0, bucket.plan.numel, padded - bucket.plan.numel).zero_();
@@ -102,7 +101,7 @@ void DistributedDataParallel::make_buckets(const BucketOptions& options) {
       // With the parameter's strides, and a version counter of its own: neighbours in a bucket
       // do not invalidate each other.
       slots_[slice.parameter] =
-          Tensor::over(storage, slice.offset, p.shape(), p.strides(), p.dtype());
+          Tensor::over(bucket.flat.storage(), slice.offset, p.shape(), p.strides(), p.dtype());
       bucket_of_[slice.parameter] = b;
       p.zero_grad();
       set_grad_slot(p, slots_[slice.parameter]);

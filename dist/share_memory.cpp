@@ -122,4 +122,10 @@ StoragePtr Communicator::allocate(std::size_t bytes, Device device) {
   return std::make_shared<Storage>(bytes, allocator_of(device));
 }
 
+Tensor Communicator::empty(const Dims& sizes, TensorOptions options) {
+  const auto bytes = static_cast<std::size_t>(numel_of(sizes) * size_of(options.dtype));
+  return Tensor::over(allocate(bytes, options.device), 0, sizes, strides_of(sizes, options.format),
+                      options.dtype);
+}
+
 }  // namespace rondo::dist

@@ -82,9 +82,10 @@ class ZeroSharding::Hook final : public CommHook {
   Shard make_shard(const GradBucket& bucket, Communicator& comm) const {
     const Tensor& padded = bucket.padded;
     const std::int64_t part = padded.numel() / comm.world_size(), first = part * comm.rank();
-    auto memory = comm.allocate(static_cast<std::size_t>(padded.nbytes()), padded.device());
     Shard shard;
-    shard.parameters = Tensor::over(memory, 0, {padded.numel()}, {1}, padded.dtype());
+    shard.parameters =
+        comm.empty({padded.numel()}, {.dtype = padded.dtype(), .device = padded.device()});
+    const StoragePtr& memory = shard.parameters.storage();
     shard.parameters.zero_();
     shard.own_parameters = shard.parameters.narrow(0, first, part);
     shard.gradients = zeros({part}, {.dtype = padded.dtype(), .device = padded.device()});

@@ -112,6 +112,7 @@ void walk(dist::Communicator& comm, const std::string& where) {
 int main(int argc, char** argv) {
   std::string device = "cpu", all_reduce = "auto";
   CLI::App app{"Shows a ring all-reduce step by step"};
+  app.option_defaults()->always_capture_default();
   app.add_option("--device", device, "where the library does it in the end: cpu or cuda")
       ->capture_default_str();
   app.add_option("--all-reduce", all_reduce, "how: auto, ring, mpi or, on GPUs, nccl")

@@ -96,6 +96,7 @@ int run(int argc, char** argv) {
   std::int64_t count = 1000, tested = 2000;
   int epochs = 3;
   CLI::App app{"Trains ResNet-20 on clothes, from weights for other images and from nothing"};
+  app.option_defaults()->always_capture_default();
   app.add_option("--weights", weights, "a name that hub knows, or a file");
   app.add_option("--images", count, "how many to learn from")->check(CLI::Range(50, 60'000));
   app.add_option("--test-images", tested, "how many to be tested on")->check(CLI::Range(1, 10'000));

@@ -251,6 +251,7 @@ std::string written(nn::Module& model, const Text& text, const Settings& s) {
 int run(int argc, char** argv) {
   Settings s;
   CLI::App app{"Learns a text character by character, and writes some more of it"};
+  app.option_defaults()->always_capture_default();
   app.add_option("--model", s.model)->check(CLI::IsMember({"transformer", "lstm", "gru"}));
   app.add_option("--text", s.text, "a file, or a folder whose .md files are read")
       ->check(CLI::ExistingPath);

@@ -176,6 +176,7 @@ void quantize_resnet(const Flags& flags) {
 int run(int argc, char** argv) {
   Flags flags;
   CLI::App app{"Trains or loads a network and computes with it in bytes"};
+  app.option_defaults()->always_capture_default();
   app.add_option("--model", flags.model)->check(CLI::IsMember({"mlp", "resnet"}));
   app.add_option("--weights", flags.weights, "of the resnet: a name that hub knows, or a file");
   app.add_option("--test-images", flags.tested)->check(CLI::Range(1, 10'000));

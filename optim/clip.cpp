@@ -30,7 +30,7 @@ void reduce_into(const Tensor& g, double norm_type, const Tensor& y) {
   Tensor x = as(y.dtype(), g);
   Tensor out = y.as_view(Dims::filled(x.dim(), 1), Dims::filled(x.dim(), 1), y.storage_offset());
   if (norm_type == 2) {
-    b.reduce(ReduceOp::sum_squares, x, out);
+    b.reduce(FoldOp::sum_squares, x, out);
     return;
   }
   if (x.numel() == 0) {
@@ -39,7 +39,7 @@ void reduce_into(const Tensor& g, double norm_type, const Tensor& y) {
   }
   Tensor magnitude = Tensor::empty_like(x);
   b.unary(UnaryOp::abs, x, magnitude);
-  b.reduce(norm_type == 1 ? ReduceOp::sum : ReduceOp::max, magnitude, out);
+  b.reduce(norm_type == 1 ? FoldOp::sum : FoldOp::max, magnitude, out);
 }
 
 Tensor total_norm(const Tensors& grads, double norm_type) {
@@ -57,7 +57,7 @@ Tensor total_norm(const Tensors& grads, double norm_type) {
     reduce_into(grads[static_cast<std::size_t>(i)], norm_type, parts.as_view({}, {}, i));
   }
   Backend& b = backend(grads[0]);
-  b.reduce(norm_type == inf_norm ? ReduceOp::max : ReduceOp::sum, parts, total);
+  b.reduce(norm_type == inf_norm ? FoldOp::max : FoldOp::sum, parts, total);
   if (norm_type == 2) b.unary(UnaryOp::sqrt, total, total);
   return total.as_view({}, {}, 0);
 }

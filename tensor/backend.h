@@ -101,7 +101,7 @@ struct OpParams {
   double alpha = 1, beta = 0, gamma = 0;
 };
 
-enum class ReduceOp { sum, prod, max, min, all, any, sum_squares };
+enum class FoldOp { sum, prod, max, min, all, any, sum_squares };
 
 struct Conv2dParams {
   std::int64_t stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1,
@@ -203,7 +203,7 @@ class Backend {
 
   /// Reduces every dimension in which y has size 1 and x has not. requires: equal ranks; all, any
   /// give boolean, the others x's dtype (i64 for the sum and prod of integers).
-  virtual void reduce(ReduceOp op, const Tensor& x, const Tensor& y) = 0;
+  virtual void reduce(FoldOp op, const Tensor& x, const Tensor& y) = 0;
   /// Largest (smallest) values along `dim` and the index of the first; NaN wins. requires: values
   /// of x's dtype, indices i64, both with size 1 at dim.
   virtual void extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,

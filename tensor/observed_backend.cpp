@@ -62,7 +62,7 @@ constexpr std::array binary_names = {"add",
 static_assert(binary_names.size() ==
               static_cast<std::size_t>(BinaryOp::fake_quantize_backward) + 1);
 constexpr std::array reduce_names = {"sum", "prod", "max", "min", "all", "any", "sum_squares"};
-static_assert(reduce_names.size() == static_cast<std::size_t>(ReduceOp::sum_squares) + 1);
+static_assert(reduce_names.size() == static_cast<std::size_t>(FoldOp::sum_squares) + 1);
 
 template <class Names, class Op>
 const char* name_of(const Names& names, Op op) {
@@ -161,7 +161,7 @@ class ObservedBackend final : public Backend {
 
   // ---- Reductions and scans ----
 
-  void reduce(ReduceOp op, const Tensor& x, const Tensor& y) override {
+  void reduce(FoldOp op, const Tensor& x, const Tensor& y) override {
     observe(name_of(reduce_names, op), 0, {x, y}, [&] { real().reduce(op, x, y); });
   }
   void extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,

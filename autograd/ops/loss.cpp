@@ -133,7 +133,7 @@ Tensor fused_cross_entropy(const Tensor& logits, const Tensor& target,
   } else {  // the sums of the losses and of what counts
     Tensor sums = Tensor::empty({2, 1}, wide);
     const std::int64_t count = target.numel();
-    backend(sums).reduce(ReduceOp::sum, lines.as_view({2, count}, {count, 1}, 0), sums);
+    backend(sums).reduce(FoldOp::sum, lines.as_view({2, count}, {count, 1}, 0), sums);
     y = sums.as_view({}, {}, 0);
     if (options.reduction == Reduction::mean) {
       total = sums.as_view({}, {}, 1);

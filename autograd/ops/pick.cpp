@@ -68,7 +68,7 @@ struct ExtremumOfAllBackward final : Node {
   }
 };
 
-Tensor extremum_of_all(const char* op, ReduceOp kernel, const Tensor& x) {
+Tensor extremum_of_all(const char* op, FoldOp kernel, const Tensor& x) {
   require<ShapeError>(x.numel() > 0, op, ": the tensor ", x.shape(), " has no elements");
   Tensor y = renamed(reduce_kept(kernel, x, reduced(x, {}, false, op), x.dtype()), {});
   return record<ExtremumOfAllBackward>({x}, y, op, x, y);
@@ -82,8 +82,8 @@ ValuesAndIndices max(const Tensor& x, std::int64_t dim, bool keepdim) {
 ValuesAndIndices min(const Tensor& x, std::int64_t dim, bool keepdim) {
   return extremum("min", false, x, dim, keepdim);
 }
-Tensor max(const Tensor& x) { return extremum_of_all("max", ReduceOp::max, x); }
-Tensor min(const Tensor& x) { return extremum_of_all("min", ReduceOp::min, x); }
+Tensor max(const Tensor& x) { return extremum_of_all("max", FoldOp::max, x); }
+Tensor min(const Tensor& x) { return extremum_of_all("min", FoldOp::min, x); }
 
 Tensor argmax(const Tensor& x) {
   NoGradGuard no_grad;
@@ -103,10 +103,10 @@ Tensor argmin(const Tensor& x, std::int64_t dim, bool keepdim) {
 }
 
 Tensor all(const Tensor& x) {
-  return renamed(reduce_kept(ReduceOp::all, x, reduced(x, {}, false, "all"), boolean), {});
+  return renamed(reduce_kept(FoldOp::all, x, reduced(x, {}, false, "all"), boolean), {});
 }
 Tensor any(const Tensor& x) {
-  return renamed(reduce_kept(ReduceOp::any, x, reduced(x, {}, false, "any"), boolean), {});
+  return renamed(reduce_kept(FoldOp::any, x, reduced(x, {}, false, "any"), boolean), {});
 }
 
 ValuesAndIndices sort(const Tensor& x, std::int64_t dim, bool descending) {

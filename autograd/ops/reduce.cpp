@@ -55,7 +55,7 @@ Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
   if (const Casts cast{AutocastOp::sum, x}) return sum(cast(x), dims, keepdim);
   Reduced shape = reduced(x, dims, keepdim, "sum");
   DType dtype = is_floating(x.dtype()) ? x.dtype() : i64;
-  Tensor y = renamed(reduce_kept(ReduceOp::sum, x, shape, dtype), shape.result);
+  Tensor y = renamed(reduce_kept(FoldOp::sum, x, shape, dtype), shape.result);
   return record<SumBackward>({x}, y, shape.kept, x.shape());
 }
 
@@ -65,7 +65,7 @@ Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
   Reduced shape = reduced(x, dims, keepdim, "mean");
   Tensor y = no_grad([&] {
     Tensor wide = widened(x);
-    Tensor total = reduce_kept(ReduceOp::sum, wide, shape, wide.dtype());
+    Tensor total = reduce_kept(FoldOp::sum, wide, shape, wide.dtype());
     return to(renamed(div(total, static_cast<double>(shape.length)), shape.result), x.dtype());
   });
   return record<MeanBackward>({x}, y, shape, x.shape());
@@ -115,7 +115,7 @@ Tensor prod(const Tensor& x) {
   if (!is_floating(x.dtype()) || x.numel() == 0) {
     Reduced shape = reduced(x, {}, false, "prod");
     DType dtype = is_floating(x.dtype()) ? x.dtype() : i64;
-    return renamed(reduce_kept(ReduceOp::prod, x, shape, dtype), {});
+    return renamed(reduce_kept(FoldOp::prod, x, shape, dtype), {});
   }
   // A tree of products of halves: its derivatives, of any order, are right where elements are zero,
   // which y / x is not.
@@ -158,7 +158,7 @@ Tensor norm(const Tensor& x, const Dims& dims, bool keepdim) {
   Reduced shape = reduced(x, dims, keepdim, "norm");
   Tensor y = no_grad([&] {
     Tensor wide = widened(x);
-    Tensor squares = reduce_kept(ReduceOp::sum_squares, wide, shape, wide.dtype());
+    Tensor squares = reduce_kept(FoldOp::sum_squares, wide, shape, wide.dtype());
     return to(renamed(sqrt(squares), shape.result), x.dtype());
   });
   return record<NormBackward>({x}, y, x, y, shape.kept);
@@ -208,9 +208,8 @@ Tensor vector_norm(const Tensor& x, double ord, const Dims& dims, bool keepdim) 
                       " has no elements to find the largest of");
   Tensor y = no_grad([&] {
     Tensor size = abs(widened(x));
-    if (std::isinf(ord))
-      return to(reduce_kept(ReduceOp::max, size, shape, size.dtype()), x.dtype());
-    Tensor powers = reduce_kept(ReduceOp::sum, pow(size, ord), shape, size.dtype());
+    if (std::isinf(ord)) return to(reduce_kept(FoldOp::max, size, shape, size.dtype()), x.dtype());
+    Tensor powers = reduce_kept(FoldOp::sum, pow(size, ord), shape, size.dtype());
     return to(pow(powers, 1 / ord), x.dtype());
   });
   y = renamed(y, shape.result);
@@ -248,9 +247,9 @@ Tensor logsumexp(const Tensor& x, const Dims& dims, bool keepdim) {
   Tensor y = no_grad([&] {
     if (x.numel() == 0) return log(sum(x, dims, keepdim));
     Tensor wide = widened(x);
-    Tensor top = reduce_kept(ReduceOp::max, wide, shape, wide.dtype());
+    Tensor top = reduce_kept(FoldOp::max, wide, shape, wide.dtype());
     top = masked_fill(top, isinf(top), 0.0);  // inf - inf would be NaN
-    Tensor total = reduce_kept(ReduceOp::sum, exp(sub(wide, top)), shape, wide.dtype());
+    Tensor total = reduce_kept(FoldOp::sum, exp(sub(wide, top)), shape, wide.dtype());
     return to(renamed(add(log(total), top), shape.result), x.dtype());
   });
   return record<LogSumExpBackward>({x}, y, x, y, shape.kept);

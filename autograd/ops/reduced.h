@@ -39,7 +39,7 @@ inline Tensor renamed(const Tensor& y, const Dims& sizes) {
 }
 
 /// x reduced as `shape` says, in the given dtype, off the tape; sizes of 1 kept.
-inline Tensor reduce_kept(ReduceOp op, const Tensor& x, const Reduced& shape, DType dtype) {
+inline Tensor reduce_kept(FoldOp op, const Tensor& x, const Reduced& shape, DType dtype) {
   Tensor y = Tensor::empty(shape.kept, {.dtype = dtype, .device = x.device()});
   backend(x).reduce(op, x, y);
   return y;

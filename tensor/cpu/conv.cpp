@@ -175,7 +175,7 @@ void CpuBackend::conv2d_backward_weight(const Tensor& dy, const Tensor& x, const
                                         const Tensor& dbias, const Conv2dParams& params) {
   if (dy.numel() == 0 || x.numel() == 0 || dw.numel() == 0) {
     if (dw.numel() > 0) fill(dw, 0);
-    if (dbias.defined()) reduce(ReduceOp::sum, dy, as_channels(dbias));
+    if (dbias.defined()) reduce(FoldOp::sum, dy, as_channels(dbias));
     return;
   }
   if (needs_f32(dw.dtype())) {
@@ -195,7 +195,7 @@ void CpuBackend::conv2d_backward_weight(const Tensor& dy, const Tensor& x, const
     Tensor sums = dense_dw.dtype() == f32 ? dense_dw : Tensor::empty(dw.shape());
     winograd::conv2d_backward_weight(gradient, source, sums, params);
     if (!sums.is_same(dw)) copy(sums, dw);
-    if (dbias.defined()) reduce(ReduceOp::sum, gradient, as_channels(dbias));
+    if (dbias.defined()) reduce(FoldOp::sum, gradient, as_channels(dbias));
     return;
   }
   const auto prepared = convolution(problem);

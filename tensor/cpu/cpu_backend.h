@@ -25,7 +25,7 @@ class CpuBackend : public Backend {
   void where(const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& y) override;
 
   // reduce.cpp
-  void reduce(ReduceOp op, const Tensor& x, const Tensor& y) override;
+  void reduce(FoldOp op, const Tensor& x, const Tensor& y) override;
   void extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
                 const Tensor& indices) override;
 

@@ -44,7 +44,7 @@ void CpuBackend::cross_entropy(const Tensor& logits, const Tensor& target,
               buffer = std::vector<C>(static_cast<std::size_t>(n))](const Offsets<3>& at) mutable {
         const C* x = dense_line(logits.dtype(), logits.data_ptr(), at[0], stride, n, buffer.data());
         const std::int64_t index = indices(target)[at[1]], line = at[2];
-        const C top = fold_run<ReduceOp::max>(x, n);
+        const C top = fold_run<FoldOp::max>(x, n);
         double sum = 0, all = 0;
         for (std::int64_t c = 0; c < n; ++c) sum += std::exp(x[c] - top);
         if (smoothing != 0) {  // else -inf would be multiplied by 0

@@ -13,7 +13,7 @@
 namespace rondo::cpu {
 
 /// The fold of p[0 … n-1].
-template <ReduceOp op, class C>
+template <FoldOp op, class C>
 C fold_run(const C* p, std::int64_t n) {
   using F = Fold<op>;
   constexpr int lanes = 16;

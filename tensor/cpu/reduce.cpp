@@ -90,7 +90,7 @@ void parallel_tasks(std::int64_t tasks, std::int64_t elements, const F& f) {
 }
 
 /// Folds n elements, one of nest's innermost lines or a part of it, from `offset` on.
-template <ReduceOp op, class C>
+template <FoldOp op, class C>
 Wide<C> fold_line(const Tensor& x, const Nest& nest, std::int64_t offset, std::int64_t n) {
   using F = Fold<op>;
   std::array<C, block> buffer;
@@ -106,7 +106,7 @@ Wide<C> fold_line(const Tensor& x, const Nest& nest, std::int64_t offset, std::i
 
 /// Fastest dimension reduced: folds elements begin … end-1 of the reduction that starts at
 /// `offset`.
-template <ReduceOp op, class C>
+template <FoldOp op, class C>
 Wide<C> fold_part(const Tensor& x, const Nest& nest, std::int64_t offset, std::int64_t begin,
                   std::int64_t end) {
   using F = Fold<op>;
@@ -126,7 +126,7 @@ Wide<C> fold_part(const Tensor& x, const Nest& nest, std::int64_t offset, std::i
   return total;
 }
 
-template <ReduceOp op, class C>
+template <FoldOp op, class C>
 void reduce_runs(const Tensor& x, const Tensor& y, const Nest& nest) {
   using F = Fold<op>;
   const std::int64_t outputs = numel_of(nest.kept);
@@ -156,7 +156,7 @@ void reduce_runs(const Tensor& x, const Tensor& y, const Nest& nest) {
 }
 
 /// Fastest dimension kept: folds rows begin … end-1, each of `width` elements, into `total`.
-template <ReduceOp op, class C>
+template <FoldOp op, class C>
 void fold_rows(const Tensor& x, const Nest& nest, std::int64_t offset, std::int64_t width,
                std::int64_t begin, std::int64_t end, Wide<C>* total) {
   using F = Fold<op>;
@@ -180,7 +180,7 @@ void fold_rows(const Tensor& x, const Nest& nest, std::int64_t offset, std::int6
   }
 }
 
-template <ReduceOp op, class C>
+template <FoldOp op, class C>
 void reduce_rows(const Tensor& x, const Tensor& y, const Nest& nest) {
   using F = Fold<op>;
   const std::int64_t outer = numel_of(nest.kept), rows = numel_of(nest.reduced);
@@ -210,7 +210,7 @@ void reduce_rows(const Tensor& x, const Tensor& y, const Nest& nest) {
   }
 }
 
-template <ReduceOp op>
+template <FoldOp op>
 void reduce_with(const Tensor& x, const Tensor& y) {
   visit_compute_type(x.dtype(), [&]<class C>() {
     const Nest nest(x, y);
@@ -223,7 +223,7 @@ void reduce_with(const Tensor& x, const Tensor& y) {
 }
 
 /// The position of the first largest (smallest) of p[0 … n-1], or of the first NaN.
-template <ReduceOp op, class C>
+template <FoldOp op, class C>
 std::int64_t first_extreme(const C* p, std::int64_t n) {
   const C best = fold_run<op>(p, n);
   if (best != best) return std::find_if(p, p + n, [](C v) { return v != v; }) - p;
@@ -232,16 +232,16 @@ std::int64_t first_extreme(const C* p, std::int64_t n) {
 
 }  // namespace
 
-void CpuBackend::reduce(ReduceOp op, const Tensor& x, const Tensor& y) {
+void CpuBackend::reduce(FoldOp op, const Tensor& x, const Tensor& y) {
   if (y.numel() == 0) return;
   if (x.numel() == 0) {
-    const bool one = op == ReduceOp::prod || op == ReduceOp::all;
+    const bool one = op == FoldOp::prod || op == FoldOp::all;
     const double infinity = std::numeric_limits<double>::infinity();
-    if (op == ReduceOp::max) return fill(y, -infinity);
-    if (op == ReduceOp::min) return fill(y, infinity);
+    if (op == FoldOp::max) return fill(y, -infinity);
+    if (op == FoldOp::min) return fill(y, infinity);
     return fill(y, one ? 1 : 0);
   }
-  visit_reduce(op, [&]<ReduceOp o>() { reduce_with<o>(x, y); });
+  visit_reduce(op, [&]<FoldOp o>() { reduce_with<o>(x, y); });
 }
 
 void CpuBackend::extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
@@ -255,7 +255,7 @@ void CpuBackend::extremum(bool largest, const Tensor& x, std::int64_t dim, const
       return [&, buffer = std::vector<C>(n)](const Offsets<3>& at) mutable {
         const C* line = dense_line(x.dtype(), x.data_ptr(), at[0], stride, n, buffer.data());
         const std::int64_t i =
-            largest ? first_extreme<ReduceOp::max>(line, n) : first_extreme<ReduceOp::min>(line, n);
+            largest ? first_extreme<FoldOp::max>(line, n) : first_extreme<FoldOp::min>(line, n);
         store(x.dtype(), values.data_ptr(), at[1], 1, 1, line + i);
         index[at[2]] = i;
       };

@@ -18,7 +18,7 @@ namespace {
 /// y = softmax(x) for dense lines; y may be x.
 template <class C>
 void softmax_line(bool log, const C* x, std::int64_t n, C* y) {
-  const C top = fold_run<ReduceOp::max>(x, n);
+  const C top = fold_run<FoldOp::max>(x, n);
   double sum = 0;
   if (log) {
     for (std::int64_t i = 0; i < n; ++i) sum += std::exp(x[i] - top);

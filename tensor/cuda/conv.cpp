@@ -119,7 +119,7 @@ void CudaBackend::conv2d_backward_input(const Tensor& dy, const Tensor& w, const
 
 void CudaBackend::conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
                                          const Tensor& dbias, const Conv2dParams& params) {
-  if (dbias.defined()) reduce(ReduceOp::sum, dy, as_channels(dbias));
+  if (dbias.defined()) reduce(FoldOp::sum, dy, as_channels(dbias));
   if (dw.numel() == 0) return;
   if (dy.numel() == 0 || x.numel() == 0) return fill(dw, 0);
   const Tensor out = prepared_output(dw);

@@ -25,7 +25,7 @@ struct CrossEntropy {
 
   template <class Group>
   RONDO_HD void operator()(const Group& group, std::int64_t line) const {
-    using Max = Fold<ReduceOp::max>;
+    using Max = Fold<FoldOp::max>;
     const auto at = lines.starts.locate(line);
     auto x = [&](std::int64_t c) {
       return load<C>(lines.starts.dtypes[0], at.at[0] + c * lines.steps[0]);

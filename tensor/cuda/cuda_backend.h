@@ -24,7 +24,7 @@ class CudaBackend : public Backend {
   void where(const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& y) override;
 
   // reduce.cu, scan.cu, softmax.cu
-  void reduce(ReduceOp op, const Tensor& x, const Tensor& y) override;
+  void reduce(FoldOp op, const Tensor& x, const Tensor& y) override;
   void extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
                 const Tensor& indices) override;
   void cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) override;
@@ -127,8 +127,8 @@ class CudaBackend : public Backend {
                                    const Tensor& gamma, const Tensor& beta, const Tensor& mean,
                                    const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,
                                    const Tensor& dbeta, const Tensor& dresidual);
-  void reduce_double(ReduceOp op, const Tensor& x, const Tensor& y);
-  void reduce_integers(ReduceOp op, const Tensor& x, const Tensor& y);
+  void reduce_double(FoldOp op, const Tensor& x, const Tensor& y);
+  void reduce_integers(FoldOp op, const Tensor& x, const Tensor& y);
   void unary_strided(UnaryOp op, const Tensor& x, const Tensor& y, OpParams params);
   void binary_strided(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y,
                       OpParams params);

@@ -53,7 +53,7 @@ struct Reduction {
 };
 
 /// Of all offsets of all outputs, split i / outputs of output i % outputs.
-template <ReduceOp op, class C>
+template <FoldOp op, class C>
 struct Splits {
   Reduction reduction;
   std::int64_t count;
@@ -82,7 +82,7 @@ struct Splits {
   }
 };
 
-template <ReduceOp op, class C>
+template <FoldOp op, class C>
 struct ReduceRow {
   Splits<op, C> splits;
   template <class Group>
@@ -93,13 +93,13 @@ struct ReduceRow {
   }
 };
 
-template <ReduceOp op, class C>
+template <FoldOp op, class C>
 struct ReduceColumn {
   Splits<op, C> splits;
   RONDO_HD void operator()(std::int64_t i) const { splits.put(i, splits.fold(i, 0, 1)); }
 };
 
-template <ReduceOp op, class C>
+template <FoldOp op, class C>
 struct JoinSplits {
   Reduction reduction;
   std::int64_t splits;
@@ -117,7 +117,7 @@ struct JoinSplits {
 constexpr std::int64_t wanted_blocks = 512, shortest_of_block = 16384;
 constexpr std::int64_t wanted_threads = 65536, shortest_of_thread = 64;
 
-template <ReduceOp op, class C>
+template <FoldOp op, class C>
 void reduce_with(int device, const Tensor& x, const Tensor& y) {
   const Reduction reduction(x, y);
   const std::int64_t wanted = reduction.along_rows ? wanted_blocks : wanted_threads,

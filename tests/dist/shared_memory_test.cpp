@@ -70,8 +70,7 @@ class SharedMemoryTest : public ::testing::TestWithParam<int> {};
 
 /// A tensor in the communicator's own memory.
 Tensor allocated(Communicator& comm, std::int64_t numel, DType dtype = f32) {
-  auto storage = comm.allocate(static_cast<std::size_t>(numel * size_of(dtype)));
-  return Tensor::over(storage, 0, {numel}, {1}, dtype);
+  return comm.empty({numel}, {.dtype = dtype});
 }
 
 double sum_at(int n, std::int64_t i) {

@@ -263,6 +263,34 @@ killed_rank | killed_rank_slow) # kill -9 of a rank at a random moment: who has 
   done
   echo "after at most $slowest_report ms it was said, after $slowest_end ms over"
   ;;
+killed_early) # the same while the ranks start: before they know each other, in MPI_Init, when they first meet
+  [[ $("${mpirun[0]}" --version 2>&1) == *Open*RTE* || $("${mpirun[0]}" --version 2>&1) == *"Open MPI"* ]] ||
+    exit 77 # Hydra ends them all at once
+  printf '#!/bin/sh\necho $$ >"process.$OMPI_COMM_WORLD_RANK"\nexec "$@" 2>>"said.$OMPI_COMM_WORLD_RANK"\n' >to_file && chmod +x to_file
+  slowest_end=0
+  for round in $(seq "${ROUNDS:-10}"); do
+    rm -f said.* process.*
+    timeout -k 5 60 "$scripts/run_ranks.sh" "${mpirun[@]}" -np 4 ./to_file "${resnet[@]}" --epochs 1000 >"$log" 2>&1 &
+    pid=$!
+    victim=$((RANDOM % 4))
+    until [ -s process.$victim ]; do sleep 0.005; done
+    after=0.$(printf '%03d' $((RANDOM % 600)))
+    sleep "$after"
+    kill -KILL "$(cat process.$victim)"
+    killed=$(date +%s%N)
+    wait $pid
+    status=$?
+    end=$((($(date +%s%N) - killed) / 1000000))
+    [ $end -le $slowest_end ] || slowest_end=$end
+    [ $status -ne 0 ] && [ $status -ne 124 ] || fail "round $round: status $status"
+    for rank in 0 1 2 3; do
+      [ $rank -eq $victim ] || grep -q "rank $victim (process\|heard of ranks\{0,1\}\( [0-9],\)* $victim\(,\|$\)" said.$rank ||
+        fail "round $round: rank $rank does not say that rank $victim ended $after s after its start, but $(cat said.$rank)"
+    done
+  done
+  echo "after at most $slowest_end ms over"
+  ;;
+
 hung_rank) # kill -STOP of a rank: the others name it at the deadline
   RONDO_FLIGHT_RECORD=$work/record "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 50 --timeout 5 --checkpoint-dir "$work/stopped" --checkpoint-every 1 >"$log" 2>&1 &
   pid=$!

@@ -116,6 +116,7 @@ int examine(const Options& options) {
 
 int main(int argc, char** argv) {
   CLI::App app("Looks at the machines, MPI and GPUs of a run, and says what is wrong");
+  app.option_defaults()->always_capture_default();
   app.footer(
       "Exit status: 0 if nothing would break a run, 1 if something would or the looking itself "
       "failed, 2 for a wrong flag.");

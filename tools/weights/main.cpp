@@ -150,6 +150,7 @@ int diff(const Flags& flags) {
 int program(int argc, char** argv) {
   Flags flags;
   CLI::App app{"Looks at files of weights: .safetensors, and PyTorch's .pth, .pt, .th."};
+  app.option_defaults()->always_capture_default();
   app.require_subcommand(1);
   auto add_entry = [&](CLI::App* command) {
     command->add_option("--entry", flags.entry,
