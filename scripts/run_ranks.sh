@@ -38,10 +38,11 @@ ranks() { ps -o stat= --ppid "$run"; }
 # In the background until mpirun has ended.
 # shellcheck disable=SC2317
 guard() {
+  trap '' INT TERM HUP # of the whole process group; it is killed when mpirun has ended
   local without=0
-  until ranks; do sleep 0.5; done >/dev/null 2>&1 # it may be just starting
+  until ranks; do kill -0 "$run" && sleep 0.5 || return; done >/dev/null 2>&1 # it may be just starting
   while [ "$without" -lt 20 ]; do
-    sleep 0.5
+    kill -0 "$run" && sleep 0.5 || return
     if ranks | grep -qv '^Z'; then without=0; else without=$((without + 1)); fi
   done >/dev/null 2>&1
   echo "${0##*/}: mpirun is still there ten seconds after its last rank, and is killed" >&2

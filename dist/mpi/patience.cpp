@@ -108,6 +108,9 @@ void Patience::run(const std::string& who, milliseconds limit, const std::string
     if (heard && now - *heard > after_an_end)
       give_up(concat(who, " does not return: ", blame(*watch)));
     if (catches_term_ && term_has_come) {
+      // Who is no neighbour of the missing one hears it from one that is.
+      watch->tell(watch->absent());
+      if (blame(*watch).empty()) std::this_thread::sleep_for(for_the_word);
       if (const std::string sentence = blame(*watch); !sentence.empty())
         say(concat(who, " does not return: ", sentence));
       return release_term();

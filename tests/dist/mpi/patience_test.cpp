@@ -93,8 +93,10 @@ TEST(Patience, SaysWhoIsMissingWhenItIsAskedToEnd) {
     kill(getpid(), SIGTERM);
     wait_for_ever();
   };
-  EXPECT_EXIT(asked(std::make_shared<Missed>(true)), KilledBySignal(SIGTERM),
-              "^error: MPI_Init does not return: nothing has been heard of rank 2\n$");
+  EXPECT_EXIT(
+      asked(std::make_shared<Missed>(true)), KilledBySignal(SIGTERM),
+      "^told: nothing has been heard of rank 2\nerror: MPI_Init does not return: nothing has "
+      "been heard of rank 2\n$");
   EXPECT_EXIT(asked(nullptr), KilledBySignal(SIGTERM), "^$");
 }
 
