@@ -240,7 +240,9 @@ int program(int argc, char** argv) {
   app.option_defaults()->always_capture_default();
   Options options;
   const CLI::Range bytes(std::int64_t{1}, std::int64_t{1} << 40), number(0, 1'000'000'000);
-  app.add_option("--min-bytes", options.min_bytes, "smallest buffer")->check(bytes);
+  app.add_option("--min-bytes", options.min_bytes,
+                 "smallest buffer; if not given, no larger than --max-bytes")
+      ->check(bytes);
   app.add_option("--max-bytes", options.max_bytes, "largest buffer")->check(bytes);
   app.add_option("--repeat", options.repeat, "repetitions (0: by size)")->check(number);
   app.add_option("--chunk-kib", options.chunk_kib, "the ring's largest message; 0: as it comes")

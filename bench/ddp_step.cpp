@@ -47,24 +47,19 @@ int program(int argc, char** argv) {
   Settings s;
   CLI::App app{"Times a data-parallel training step."};
   app.option_defaults()->always_capture_default();
-  app.add_option("--model", s.model, "mlp, resnet20, resnet18, …")->capture_default_str();
-  app.add_option("--batch", s.batch, "images in a step, of all ranks")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  app.add_option("--model", s.model, "mlp, resnet20, resnet18, …");
+  app.add_option("--batch", s.batch, "images in a step, of all ranks")->check(CLI::PositiveNumber);
   app.add_option("--dtype", s.dtype, "f32 or bf16: of weights, gradients and all else")
-      ->check(CLI::IsMember({"f32", "bf16"}))
-      ->capture_default_str();
+      ->check(CLI::IsMember({"f32", "bf16"}));
   app.add_option(
          "--amp", s.amp,
          "f32 weights and gradients, forward under autocast to this type: bf16, or on a GPU "
          "f16")
       ->check(CLI::IsMember({"bf16", "f16"}));
-  app.add_option("--device", s.device, "cpu, or cuda: each rank the GPU of its number")
-      ->capture_default_str();
+  app.add_option("--device", s.device, "cpu, or cuda: each rank the GPU of its number");
   app.add_option("--threads", s.threads, "OpenMP threads of a rank; 0: its share of the cores")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--all-reduce", s.all_reduce, "auto, ring, mpi or, on GPUs, nccl")
-      ->capture_default_str();
+  app.add_option("--all-reduce", s.all_reduce, "auto, ring, mpi or, on GPUs, nccl");
   app.add_option("--compress", s.hook, "fp16, bf16, topk[:RATIO], powersgd[:RANK], sign or int8");
   app.add_flag("--zero", s.zero,
                "ZeroSharding: a rank's optimizer has its part of the parameters alone");
@@ -72,9 +67,7 @@ int program(int argc, char** argv) {
                "send gradients while backward computes the next ones; without, after it");
   app.add_option("--bucket-mb", s.bucket_mb, "largest bucket of gradients, MiB; 0: DDP's default")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--seconds", s.seconds, "how long to measure")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  app.add_option("--seconds", s.seconds, "how long to measure")->check(CLI::PositiveNumber);
   app.add_option("--json", s.json, "rank 0 writes the result to this file; - is standard output");
   try {
     app.parse(argc, argv);

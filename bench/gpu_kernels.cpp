@@ -114,7 +114,7 @@ int main(int argc, char** argv) {
   std::string device_name = "cuda", json;
   CLI::App app{"Measures kernels against the GPU's own limits."};
   app.option_defaults()->always_capture_default();
-  app.add_option("--device", device_name, "cuda or cuda:N")->capture_default_str();
+  app.add_option("--device", device_name, "cuda or cuda:N");
   app.add_option("--json", json, "write the result to this file; - is standard output");
   CLI11_PARSE(app, argc, argv);
   try {

@@ -93,13 +93,9 @@ int main(int argc, char** argv) {
   Settings s;
   CLI::App app{"Measures what the profiler costs, recording and not."};
   app.option_defaults()->always_capture_default();
-  app.add_option("--model", s.model, "mlp, resnet20, resnet18, ...")->capture_default_str();
-  app.add_option("--batch", s.batch, "images in a step")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--rounds", s.rounds, "steps of each kind")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  app.add_option("--model", s.model, "mlp, resnet20, resnet18, ...");
+  app.add_option("--batch", s.batch, "images in a step")->check(CLI::PositiveNumber);
+  app.add_option("--rounds", s.rounds, "steps of each kind")->check(CLI::PositiveNumber);
   app.add_option("--json", s.json, "write the result to this file; - is standard output");
   CLI11_PARSE(app, argc, argv);
   try {

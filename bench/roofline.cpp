@@ -239,17 +239,11 @@ int main(int argc, char** argv) {
   Settings s;
   CLI::App app{"Holds each kernel of a step against what this machine can do."};
   app.option_defaults()->always_capture_default();
-  app.add_option("--model", s.model, "mlp, resnet20, resnet18, resnet50, ...")
-      ->capture_default_str();
+  app.add_option("--model", s.model, "mlp, resnet20, resnet18, resnet50, ...");
   app.add_option("--dtype", s.dtype, "f32, or bf16: forward under autocast")
-      ->check(CLI::IsMember({"f32", "bf16"}))
-      ->capture_default_str();
-  app.add_option("--batch", s.batch, "images in a step")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--steps", s.steps, "how many to measure")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      ->check(CLI::IsMember({"f32", "bf16"}));
+  app.add_option("--batch", s.batch, "images in a step")->check(CLI::PositiveNumber);
+  app.add_option("--steps", s.steps, "how many to measure")->check(CLI::PositiveNumber);
   app.add_flag("--infer", s.infer, "forward only, without a tape");
   app.add_flag("--each", s.each, "a row for each shape");
   app.add_option("--threads", s.threads, "OpenMP threads; 0: all")->check(CLI::NonNegativeNumber);

@@ -152,26 +152,20 @@ int main(int argc, char** argv) {
   Settings s;
   CLI::App app{"Times one training step or one inference."};
   app.option_defaults()->always_capture_default();
-  app.add_option("--model", s.model, "mlp, resnet20, resnet18, resnet50, ...")
-      ->capture_default_str();
-  app.add_option("--batch", s.batch, "images in a step")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  app.add_option("--model", s.model, "mlp, resnet20, resnet18, resnet50, ...");
+  app.add_option("--batch", s.batch, "images in a step")->check(CLI::PositiveNumber);
   app.add_option("--hidden", s.hidden, "width of the mlp")->check(CLI::PositiveNumber);
   app.add_option("--dtype", s.dtype, "f32, bf16, f16, or i8: quantised, with --infer")
-      ->check(CLI::IsMember({"f32", "bf16", "f16", "i8"}))
-      ->capture_default_str();
+      ->check(CLI::IsMember({"f32", "bf16", "f16", "i8"}));
   app.add_option("--amp", s.amp, "f32 weights, forward under autocast to this type: bf16 or f16")
       ->check(CLI::IsMember({"bf16", "f16"}));
   app.add_flag("--grad-checkpointing", s.grad_checkpointing,
                "blocks compute their inside again in backward");
   app.add_flag("--infer", s.infer, "forward only, without a tape");
   app.add_option("--threads", s.threads, "OpenMP threads; 0: all")->check(CLI::NonNegativeNumber);
-  app.add_option("--device", s.device, "cpu, cuda or cuda:N")->capture_default_str();
+  app.add_option("--device", s.device, "cpu, cuda or cuda:N");
   app.add_flag("--graph", s.graph, "on a GPU: capture the step and launch it as one");
-  app.add_option("--seconds", s.seconds, "how long to measure")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  app.add_option("--seconds", s.seconds, "how long to measure")->check(CLI::PositiveNumber);
   app.add_option("--steps", s.steps, "exactly so many, from the first on, instead of --seconds")
       ->check(CLI::PositiveNumber);
   app.add_option("--json", s.json, "write the result to this file; - is standard output");

@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
   std::string device = "cpu";
   CLI::App app{"Shows what automatic differentiation does"};
   app.option_defaults()->always_capture_default();
-  app.add_option("--device", device, "cpu, cuda or cuda:N")->capture_default_str();
+  app.add_option("--device", device, "cpu, cuda or cuda:N");
   CLI11_PARSE(app, argc, argv);
   return dist::run([&] { return run(Device::parse(device)); });
 }

@@ -113,10 +113,8 @@ int main(int argc, char** argv) {
   std::string device = "cpu", all_reduce = "auto";
   CLI::App app{"Shows a ring all-reduce step by step"};
   app.option_defaults()->always_capture_default();
-  app.add_option("--device", device, "where the library does it in the end: cpu or cuda")
-      ->capture_default_str();
-  app.add_option("--all-reduce", all_reduce, "how: auto, ring, mpi or, on GPUs, nccl")
-      ->capture_default_str();
+  app.add_option("--device", device, "where the library does it in the end: cpu or cuda");
+  app.add_option("--all-reduce", all_reduce, "how: auto, ring, mpi or, on GPUs, nccl");
   CLI11_PARSE(app, argc, argv);
   return dist::run([&] {
     const dist::CommunicatorOptions options{.all_reduce = dist::parse_all_reduce(all_reduce)};

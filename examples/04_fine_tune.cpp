@@ -102,7 +102,7 @@ int run(int argc, char** argv) {
   app.add_option("--test-images", tested, "how many to be tested on")->check(CLI::Range(1, 10'000));
   app.add_option("--epochs", epochs)->check(CLI::Range(1, 1000));
   app.add_option("--data", folder, "folder with Fashion-MNIST; else as cifar_resnet looks for it");
-  app.add_option("--device", where, "cpu, cuda or cuda:N")->capture_default_str();
+  app.add_option("--device", where, "cpu, cuda or cuda:N");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -271,7 +271,7 @@ int run(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   app.add_option("--seed", s.seed)->check(CLI::NonNegativeNumber);
   std::string device = "cpu";
-  app.add_option("--device", device, "cpu, cuda or cuda:N")->capture_default_str();
+  app.add_option("--device", device, "cpu, cuda or cuda:N");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

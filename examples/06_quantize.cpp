@@ -190,8 +190,7 @@ int run(int argc, char** argv) {
   app.add_option("--save", flags.save, "beginning of the names of files for the weights");
   app.add_option("--data", flags.folder, "folder with the images; else as cifar_resnet looks");
   std::string device = "cpu";
-  app.add_option("--device", device, "where it is trained: cpu, cuda or cuda:N")
-      ->capture_default_str();
+  app.add_option("--device", device, "where it is trained: cpu, cuda or cuda:N");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -69,13 +69,16 @@ bool catch_term() {
   return sigaction(SIGTERM, &action, nullptr) == 0;
 }
 
-/// One that came does now what it would have done.
+/// One that came does now what it would have done. A handler that somebody has installed since
+/// stays.
 void release_term() {
-  std::signal(SIGTERM, SIG_DFL);
+  struct sigaction now {};
+  sigaction(SIGTERM, nullptr, &now);
+  if (now.sa_handler == note_term) std::signal(SIGTERM, SIG_DFL);
   if (term_has_come) kill(getpid(), SIGTERM);
 }
 
-/// Empty, or who is to blame. Who has said why before it ended is not.
+/// Empty, or who is to blame: what another rank has said comes before what follows from it.
 std::string blame(const Watch& watch) {
   for (std::string sentence : {watch.failed(), watch.ended(), watch.absent()})
     if (!sentence.empty()) return sentence;
@@ -99,20 +102,28 @@ Patience::Patience(const std::string& call, milliseconds limit, const std::strin
 void Patience::run(const std::string& who, milliseconds limit, const std::string& late,
                    Watch* watch) {
   const auto begin = steady_clock::now();
-  std::optional<steady_clock::time_point> heard;
+  std::optional<steady_clock::time_point> heard, told;  // of an end; why some rank has failed
   std::unique_lock lock(mutex_);
   while (!is_over_) {
     const auto now = steady_clock::now();
     const std::string ended = watch == nullptr ? std::string() : watch->ended();
     if (!ended.empty() && !heard) heard = now;
-    if (heard && now - *heard > after_an_end)
-      give_up(concat(who, " does not return: ", blame(*watch)));
+    if (!told && watch != nullptr && !watch->failed().empty()) told = now;
+    if (heard && now - *heard > after_an_end) {
+      if (told) std::_Exit(EXIT_FAILURE);  // who has failed has said why
+      give_up(concat(who, " does not return: ", ended));
+    }
     if (catches_term_ && term_has_come) {
+      // What was told before that has been said; since then it is who is missing.
+      if (told && now - *told > for_the_word) return release_term();
       // Who is no neighbour of the missing one hears it from one that is.
       watch->tell(watch->absent());
-      if (blame(*watch).empty()) std::this_thread::sleep_for(for_the_word);
-      if (const std::string sentence = blame(*watch); !sentence.empty())
-        say(concat(who, " does not return: ", sentence));
+      std::string sentence = blame(*watch);
+      if (sentence.empty()) {
+        std::this_thread::sleep_for(for_the_word);
+        sentence = blame(*watch);
+      }
+      if (!sentence.empty()) say(concat(who, " does not return: ", sentence));
       return release_term();
     }
     if (now - begin >= limit) {

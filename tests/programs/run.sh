@@ -3,7 +3,7 @@
 #
 #   run.sh BIN_DIR CASE MPIRUN…      one of the cases below; MPIRUN is the command up to -np
 set -uo pipefail
-bin=$1 case=$2
+bin=$(cd "$1" && pwd) case=$2
 shift 2
 mpirun=("$@")
 scripts=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../scripts" && pwd)
@@ -270,7 +270,7 @@ killed_early) # the same while the ranks start: before they know each other, in 
   slowest_end=0
   for round in $(seq "${ROUNDS:-10}"); do
     rm -f said.* process.*
-    timeout -k 5 60 "$scripts/run_ranks.sh" "${mpirun[@]}" -np 4 ./to_file "${resnet[@]}" --epochs 1000 >"$log" 2>&1 &
+    timeout -k 20 60 "$scripts/run_ranks.sh" "${mpirun[@]}" -np 4 ./to_file "${resnet[@]}" --epochs 1000 >"$log" 2>&1 &
     pid=$!
     victim=$((RANDOM % 4))
     until [ -s process.$victim ]; do sleep 0.005; done

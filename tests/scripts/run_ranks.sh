@@ -70,7 +70,7 @@ pgrep -f "$work" >/dev/null && { echo "a second SIGINT: something still runs"; f
 
 # mpirun that hangs when its ranks have ended, and does not hear SIGTERM.
 cat >hangs.py <<'END'
-import signal, subprocess, sys
+import signal, subprocess
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 rank = subprocess.Popen(["sleep", "0.2"])
 signal.pause() # and leaves the rank a zombie

@@ -27,6 +27,13 @@ class Ended final : public Watch {
   std::string ended() const override { return "rank 1 (process 4242) has ended"; }
 };
 
+/// Where it has said why.
+class Failed final : public Watch {
+ public:
+  std::string ended() const override { return "rank 1 (process 4242) has ended"; }
+  std::string failed() const override { return "rank 1: data/test.bin: no such file"; }
+};
+
 /// Where rank 2 is missed from here, or, as this rank is told, from elsewhere.
 class Missed final : public Watch {
  public:
@@ -65,6 +72,25 @@ TEST(Patience, SaysWhoHasEnded) {
   };
   EXPECT_EXIT(kept(), ExitedWithCode(EXIT_FAILURE),
               "error: MPI_Finalize does not return: rank 1 \\(process 4242\\) has ended");
+}
+
+// Once is enough.
+TEST(Patience, DoesNotRepeatWhatAnotherRankHasSaid) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto kept = [] {
+    const Patience guard("MPI_Finalize", std::chrono::hours(1), "some rank does not come",
+                         std::make_shared<Failed>());
+    wait_for_ever();
+  };
+  EXPECT_EXIT(kept(), ExitedWithCode(EXIT_FAILURE), "^$");
+  const auto asked = [] {
+    const Patience guard("MPI_Finalize", std::chrono::hours(1), "some rank does not come",
+                         std::make_shared<Missed>(false));
+    std::this_thread::sleep_for(milliseconds(500));
+    kill(getpid(), SIGTERM);
+    wait_for_ever();
+  };
+  EXPECT_EXIT(asked(), KilledBySignal(SIGTERM), "^$");
 }
 
 TEST(Patience, SaysWhoIsMissing) {
