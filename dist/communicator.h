@@ -139,7 +139,8 @@ class Communicator {
   /// Every rank's bytes, by rank.
   std::vector<std::string> all_gather_bytes(const std::string& bytes);
   /// Throws CommError on all ranks, the same sentence, unless `value` is equal on all:
-  /// "rank 1 has --batch 64 where rank 0 has --batch 128".
+  /// "rank 1 has --batch 64 where rank 0 has --batch 128". Of a value of several lines the first
+  /// one is shown.
   void agree(const std::string& what, const std::string& value);
 
   /// How many collectives have been called, which must be equal on all ranks. Who launches a graph

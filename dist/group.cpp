@@ -66,8 +66,8 @@ std::shared_ptr<Communicator> Communicator::new_group(const std::vector<int>& ra
       std::make_shared<GroupTransport>(world, in_world, static_cast<int>(number)),
       std::move(options), recorder_->of_group(text_of(in_world)));
   group->group_ = concat(" of group ", text_of(in_world));
+  if (watch_ != nullptr) group->set_watch(watch_);  // first: share_memory may wait for a rank
   if (wants_memory_) group->share_memory();
-  if (watch_ != nullptr) group->set_watch(watch_);
   if (gpu_ != nullptr) share_gpu(*group, gpu_->device());
   return group;
 }

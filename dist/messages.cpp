@@ -23,6 +23,7 @@ class Message final : public Operation {
     return concat("rank ", transport_.rank_in_world(peer_),
                   is_send_ ? " to receive it" : " to send it");
   }
+  int awaits() const override { return transport_.rank_in_world(peer_); }
 
  private:
   Transport& transport_;

@@ -16,7 +16,9 @@ constexpr auto look_every = std::chrono::milliseconds(100);  // while nothing is
 constexpr auto launcher_time =
     std::chrono::milliseconds(200);  // to end the ranks of an aborted job
 constexpr std::chrono::nanoseconds most_for_others =
-    std::chrono::seconds(2);                         // to say which rank is missing
+    std::chrono::seconds(2);  // to say which rank is missing
+// For what a rank that is leaving sent before it said so, on another way.
+constexpr auto time_to_arrive = std::chrono::seconds(5);
 constexpr auto nap = std::chrono::microseconds(50);  // of the background thread
 
 std::string seconds(std::chrono::nanoseconds t) {
@@ -116,9 +118,16 @@ bool Progress::poll(std::unique_lock<std::mutex>& lock, WorkState& work) {
     lock.lock();
     if (error.empty() && result == Poll::idle && work.operation) {
       const auto now = Clock::now();
+      // A message that nobody waits for may take its time.
+      const auto since = !work.beside       ? work.start_time
+                         : work.waiters > 0 ? work.waited_since
+                                            : now;
       if (const std::string heard = bad_news(now); !heard.empty()) {
         error = describe_failure(work.rank, work.label, heard);
-      } else if (is_late(work, now)) {
+      } else if (const std::string left = in_vain(*work.operation, since, now); !left.empty()) {
+        error = describe_failure(work.rank, work.label, left);
+        news = left;
+      } else if (is_late(work, since, now)) {
         const int missing = work.operation->missing();
         error = describe_late(work.rank, work.label, work.operation->waiting_for());
         news = missing < 0 ? error
@@ -258,12 +267,20 @@ std::string Progress::bad_news(Clock::time_point now) {
   return now - first_ended_ > launcher_time ? ended : std::string();
 }
 
-bool Progress::is_late(const WorkState& work, Clock::time_point now) const {
+std::string Progress::in_vain(const Operation& operation, Clock::time_point since,
+                              Clock::time_point now) const {
+  if (watch_ == nullptr || last_watched_ != now || now - since < time_to_arrive) return {};
+  const int rank = operation.awaits();
+  const auto left = rank < 0 ? std::nullopt : watch_->left(rank);
+  if (!left || now - *left < time_to_arrive) return {};
+  return concat("rank ", rank, " has come to the end of its program");
+}
+
+bool Progress::is_late(const WorkState& work, Clock::time_point since,
+                       Clock::time_point now) const {
   const bool asks_others =
       work.operation->missing() < 0 && watch_ != nullptr && watch_->tells_others();
   const auto moment = std::min(options_.timeout, most_for_others);
-  if (work.beside && work.waiters == 0) return false;
-  const auto since = work.beside ? work.waited_since : work.start_time;
   return now - since > (asks_others ? options_.timeout + moment : options_.timeout);
 }
 
@@ -310,6 +327,9 @@ std::string Progress::poll_to_end(Operation& operation) {
     if (deadline == Clock::time_point{}) deadline = now + options_.timeout;
     if (now > deadline) return operation.waiting_for();
     if (const std::string heard = bad_news(now); !heard.empty()) throw Heard(heard);
+    if (const std::string left = in_vain(operation, deadline - options_.timeout, now);
+        !left.empty())
+      throw InVain(left);
     {
       std::unique_lock lock(mutex_);
       bool moved = false;

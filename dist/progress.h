@@ -103,6 +103,9 @@ class Progress : public std::enable_shared_from_this<Progress> {
       if (!late.empty()) error = news = describe_late(rank, label(), late);
     } catch (const Heard& e) {
       error = describe_failure(rank, label(), e.what());
+    } catch (const InVain& e) {
+      error = describe_failure(rank, label(), e.what());
+      news = e.what();
     } catch (const std::exception& e) {
       error = news = describe_failure(rank, label(), e.what());
     }
@@ -126,6 +129,10 @@ class Progress : public std::enable_shared_from_this<Progress> {
   struct Heard final : CommError {
     using CommError::CommError;
   };
+  /// News as it is, without the collective.
+  struct InVain final : CommError {
+    using CommError::CommError;
+  };
   void run();                                          // the background thread
   Pace poll_once(std::unique_lock<std::mutex>& lock);  // by the thread that holds the turn
   bool poll(std::unique_lock<std::mutex>& lock, WorkState& work);
@@ -135,16 +142,19 @@ class Progress : public std::enable_shared_from_this<Progress> {
   void return_turn(const std::string& error, const std::string& news, std::shared_ptr<void> keep);
   /// The messages that travel beside the queue; whether one of them is over.
   bool poll_beside(std::unique_lock<std::mutex>& lock, bool& moved);
-  /// Empty, or what it waited for when the time was over. Throws Heard.
+  /// Empty, or what it waited for when the time was over. Throws Heard, InVain.
   std::string poll_to_end(Operation& operation);
   std::string describe_late(int rank, const std::string& label, const std::string& what) const;
   /// Empty, or why there is no sense in waiting any longer: a collective has failed elsewhere, or a
   /// rank has ended, so long ago that the launcher would have ended this one, too, if that were all
   /// there is to say. By the thread that has the turn.
   std::string bad_news(Clock::time_point now);
+  /// Empty, or that a rank for which it has waited `since` has come to its end without it.
+  std::string in_vain(const Operation& operation, Clock::time_point since,
+                      Clock::time_point now) const;
   /// Whether its time is over. Who does not know which rank is missing gives the one that does a
   /// moment more to say so.
-  bool is_late(const WorkState& work, Clock::time_point now) const;
+  bool is_late(const WorkState& work, Clock::time_point since, Clock::time_point now) const;
   /// The ranks are out of step: from here on all fails with `error`. `news` is for those who have
   /// not heard of it yet; empty if they have.
   void break_down(const std::string& error, const std::string& news);

@@ -165,11 +165,24 @@ int fail(const std::string& sentence) {
   return EXIT_FAILURE;
 }
 
+// At exit, when this rank needs the others no longer: but one of them may hang, and the launcher
+// would wait for it without a word.
+void part_at_exit() {
+  const auto [transport, watch, recorder] = world();
+  const std::string lost = watch != nullptr ? watch->part() : std::string();
+  if (!lost.empty() && transport != nullptr) {
+    print(transport->rank(), transport->world_size(), false,
+          concat("rank ", transport->rank(), ": the program does not end: ", lost));
+    std::fflush(nullptr);
+    std::_Exit(EXIT_FAILURE);
+  }
+  set_world({.transport = transport, .watch = nullptr, .recorder = nullptr});
+}
+
 }  // namespace
 
 void set_world(World all) {
-  [[maybe_unused]] static const int registered = std::atexit(
-      [] { set_world({.transport = world().transport, .watch = nullptr, .recorder = nullptr}); });
+  [[maybe_unused]] static const int registered = std::atexit(part_at_exit);
   {
     std::lock_guard lock(world_mutex);
     std::swap(the_world(), all);

@@ -78,7 +78,8 @@ bool Communicator::can_read_peers(const PeerMemory& peers) {
   for (int r = 0; r < world_size_; ++r) {
     std::uint64_t theirs = 0;
     try {
-      peers.read(r, &theirs, std::stoull(addresses[static_cast<std::size_t>(r)]), sizeof theirs);
+      can &= peers.read(r, &theirs, std::stoull(addresses[static_cast<std::size_t>(r)]),
+                        sizeof theirs);
     } catch (const CommError&) {
     }
     can = can && theirs == 0x5eed0000u + static_cast<std::uint64_t>(r);

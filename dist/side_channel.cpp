@@ -125,8 +125,22 @@ void SideChannel::meet(Communicator& comm) {
 }
 
 SideChannel::~SideChannel() {
-  if (links_) links_->stop();
+  if (links_) links_->stop(Links::End::soon);
   if (thread_.joinable()) thread_.join();
+}
+
+std::string SideChannel::part() {
+  if (links_) links_->stop(Links::End::with_others);
+  if (thread_.joinable()) thread_.join();
+  return failed().empty() ? ended() : std::string();  // who has failed has said why
+}
+
+void SideChannel::leave() {
+  if (links_) links_->leave();
+}
+
+std::optional<std::chrono::steady_clock::time_point> SideChannel::left(int rank) const {
+  return links_ ? links_->left(rank) : std::nullopt;
 }
 
 std::string SideChannel::ended() const { return links_ ? links_->ended() : std::string(); }

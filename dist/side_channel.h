@@ -10,6 +10,12 @@
 // power nothing is closed; so each rank sends a heartbeat a second, and one who has sent nothing
 // for `timeout` is given up.
 //
+// The end of a program takes two steps. First a rank says that it is leaving: it will call no more
+// collectives, and who waits for it in one waits in vain. Then, when MPI has ended too, it says
+// bye, and stays until its neighbours have said so: one that is stopped on its last steps, when the
+// others need nothing more from it, would keep the launcher waiting for ever, and nobody else
+// knows.
+//
 // A collective that fails on some rank would keep the others waiting: they exchange messages with
 // its neighbours, not with it. So its sentence is passed on in the same way ("rank 1 calls
 // broadcast 17 where rank 2 calls all_reduce 17", "rank 3 has not called all_reduce 17"), and all
@@ -37,6 +43,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -71,8 +78,9 @@ class SideChannel final : public Watch {
   explicit SideChannel(Communicator& comm, const SideChannelOptions& options = {});
   /// Tells all ranks where all are. Collective.
   void meet(Communicator& comm);
-  /// Says bye; waits a fifth of a second at most for those who do not answer. Who knows of an end
-  /// or a failure stays until all its neighbours have joined and can be told, but 0.7 s at most.
+  /// Says bye; waits a fifth of a second at most for those who do not answer, unless `part` has
+  /// waited for them. Who knows of an end or a failure stays until all its neighbours have joined
+  /// and can be told, but 0.7 s at most.
   ~SideChannel() override;
   SideChannel(const SideChannel&) = delete;
   SideChannel& operator=(const SideChannel&) = delete;
@@ -86,7 +94,10 @@ class SideChannel final : public Watch {
   /// Empty, or "nothing has been heard of rank 2": neighbours who would be connected by now if they
   /// had come. Before `meet` alone.
   std::string absent() const override;
-  /// To how many ranks there is a connection.
+  void leave() override;
+  std::optional<std::chrono::steady_clock::time_point> left(int rank) const override;
+  std::string part() override;
+  /// To how many ranks there is a connection, and neither side has said bye.
   int connections() const;
   /// Where `rank` of a job listens before MPI has started: on the first of them that is free.
   static std::vector<int> ports_of(const Launcher& job, int rank);

@@ -4,7 +4,8 @@
 //
 //   hello    who (side_place.h)   both sides, the caller first; no other message before it
 //   beat                          now and then; the caller's first one ends the greeting
-//   bye                           the sender ends in order
+//   leaving                       the sender's program has come to its end, MPI perhaps not
+//   bye                           the sender ends in order: its last message
 //   ended    a sentence           someone has ended
 //   failed   a sentence           someone's collective has failed
 //
@@ -23,7 +24,14 @@ namespace rondo::dist::side {
 
 inline constexpr std::size_t longest = 1000;  // bytes of a message
 
-enum class Kind : char { hello = 'h', beat = '.', bye = 'b', ended = 'e', failed = 'f' };
+enum class Kind : char {
+  hello = 'h',
+  beat = '.',
+  leaving = 'l',
+  bye = 'b',
+  ended = 'e',
+  failed = 'f'
+};
 
 inline std::string message(Kind kind, const std::string& text = {}) {
   const std::size_t n = std::min(text.size(), longest);
@@ -44,6 +52,7 @@ enum class Stage {
   stranger,    // somebody has called
   greeted,     // and has been greeted, but may not know yet
   joined,
+  parting,  // the peer has said bye and waits for this rank's
   over
 };
 
@@ -60,7 +69,8 @@ struct Link {
   Hello hello = {};  // the peer's, from `greeted` and `joined` on
   std::string in = {}, out = {};
 
-  bool counts() const { return stage == Stage::joined || stage == Stage::greeted; }
+  bool has_joined() const { return stage == Stage::joined || stage == Stage::parting; }
+  bool counts() const { return has_joined() || stage == Stage::greeted; }
   void flush() {
     if (!out.empty()) socket.send(out);
   }

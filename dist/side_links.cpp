@@ -55,10 +55,10 @@ Links::Links(Self self, Socket wake)
 
 // ---- For any thread.
 
-void Links::stop() {
+void Links::stop(End end) {
   {
     std::lock_guard lock(mutex_);
-    stop_ = true;
+    stop_ = end;
   }
   eventfd_write(wake_.file(), 1);
 }
@@ -78,6 +78,20 @@ void Links::tell(const std::string& why) {
     failed_ = why;
   }
   eventfd_write(wake_.file(), 1);
+}
+
+void Links::leave() {
+  {
+    std::lock_guard lock(mutex_);
+    is_leaving_ = true;
+  }
+  eventfd_write(wake_.file(), 1);
+}
+
+std::optional<Clock::time_point> Links::left(int rank) const {
+  std::lock_guard lock(mutex_);
+  const auto found = left_.find(rank);
+  return found == left_.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::string Links::ended() const {
@@ -103,14 +117,10 @@ std::vector<int> Links::missing() const {
 // ---- The thread.
 
 void Links::run() {
-  std::optional<Clock::time_point> stays_until;
-  while (true) {
-    if (is_to_stop()) {
-      if (!stays_until) stays_until = Clock::now() + patience_to_tell;
-      if (Clock::now() >= *stays_until || !has_to_tell()) break;
-    }
+  while (!is_over()) {
     Clock::time_point until = next_beat_;
-    if (stays_until) until = std::min(until, *stays_until);
+    if (leaves_at_ || stays_until_)
+      until = std::min(until, leaves_at_ ? *leaves_at_ : *stays_until_);
     for (const Link& link : links_) until = std::min(until, deadline_of(link));
     if (full_until_ > now_) until = std::min(until, full_until_);
     wait(until);
@@ -126,17 +136,36 @@ void Links::run() {
     if (introduced) go_by(*introduced);
     for (Link& link : links_) keep_time(link);
     pass_failure_on();
+    pass_leaving_on();
     if (now_ >= next_beat_) {
       next_beat_ = now_ + self_.options.beat;
       for (Link& link : links_) {
-        if (link.counts() && link.out.empty()) link.say(Kind::beat);
+        if (link.counts() && link.out.empty() && !leaves_at_) link.say(Kind::beat);
       }
     }
     std::erase_if(links_, [](const Link& link) { return link.stage == Stage::over; });
     count();
   }
-  pass_failure_on();
-  say_bye();
+}
+
+// Who leaves before a peer has said bye might take the word of a third one's end with it, and never
+// hear that the peer, which is still in MPI_Finalize, is stopped there.
+bool Links::is_over() {
+  const auto end = [&] {
+    std::lock_guard lock(mutex_);
+    return stop_;
+  }();
+  if (!end) return false;
+  now_ = Clock::now();
+  if (!leaves_at_) {
+    if (!stays_until_) stays_until_ = now_ + patience_to_tell;
+    if (now_ < *stays_until_ && has_to_tell()) return false;
+    pass_failure_on();
+    say_bye();
+    leaves_at_ = *end == End::soon ? now_ + patience_at_end : Clock::time_point::max();
+  }
+  const bool knows_enough = *end == End::with_others && (!ended().empty() || !failed().empty());
+  return links_.empty() || now_ >= *leaves_at_ || knows_enough;
 }
 
 void Links::count() {
@@ -144,7 +173,7 @@ void Links::count() {
   int connections = 0;
   for (const Link& link : links_) {
     connections += link.stage == Stage::joined ? 1 : 0;
-    if (link.calls && link.stage != Stage::joined) missing.insert(link.peer);
+    if (link.calls && !link.has_joined()) missing.insert(link.peer);
   }
   // Afterwards who is not connected cannot be reached, but has been there.
   std::erase_if(missing,
@@ -185,7 +214,7 @@ bool Links::has_to_tell() const {
   if (ended().empty() && failed().empty()) return false;
   return ((self_.by_name || self_.by_port) && !callers_.empty()) ||
          std::ranges::any_of(links_, [](const Link& link) {
-           return link.peer >= 0 && link.stage != Stage::joined && link.stage != Stage::over;
+           return link.peer >= 0 && !link.has_joined() && link.stage != Stage::over;
          });
 }
 
@@ -292,9 +321,17 @@ void Links::handle(Link& link, const Message& message) {
       return report(message.text);
     case Kind::failed:
       return tell(message.text);  // and passes it on
+    case Kind::leaving:
+      return note_left(link.peer);
     case Kind::bye:
       // Before anybody was introduced that was another program, which ran here before this one.
-      return link.calls && !is_introduced_ ? call_again(link) : link.finish();
+      if (link.calls && !is_introduced_) {
+        forget_left(link.peer);
+        return call_again(link);
+      }
+      note_left(link.peer);
+      link.stage = Stage::parting;
+      return leaves_at_ ? link.finish() : void();
     case Kind::hello:
       return link.finish();
   }
@@ -328,6 +365,8 @@ Clock::time_point Links::deadline_of(const Link& link) const {
     case Stage::greeted:
     case Stage::joined:
       return link.heard + limit_of(link);
+    case Stage::parting:
+      return Clock::time_point::max();  // it has said its last
     case Stage::over:
       break;
   }
@@ -365,6 +404,7 @@ void Links::lose(Link& link, Socket::Line line) {
                         std::chrono::duration<double>(limit_of(link)).count(), " s"));
     return link.finish();  // the silent one was told, too: it will know when it wakes up
   }
+  if (link.stage == Stage::parting) return link.finish();
   ++link.attempt;
   const bool was_last = is_introduced_ && link.attempt >= rounds * link.addresses.size();
   if (!link.calls || was_last) return link.finish();
@@ -383,6 +423,7 @@ void Links::call_again(Link& link) {
 void Links::pass_on(Link& link) const {
   if (const std::string sentence = ended(); !sentence.empty()) link.say(Kind::ended, sentence);
   if (has_passed_failure_on_) link.say(Kind::failed, failed());
+  if (has_passed_leaving_on_) link.say(Kind::leaving);
 }
 
 // Whether it was this rank's collective or another's, once.
@@ -390,8 +431,34 @@ void Links::pass_failure_on() {
   const std::string sentence = failed();
   if (sentence.empty() || has_passed_failure_on_) return;
   has_passed_failure_on_ = true;
+  say_to_all(Kind::failed, sentence);
+}
+
+void Links::pass_leaving_on() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!is_leaving_ || has_passed_leaving_on_) return;
+  }
+  has_passed_leaving_on_ = true;
+  say_to_all(Kind::leaving);
+}
+
+void Links::note_left(int peer) {
+  std::lock_guard lock(mutex_);
+  left_.emplace(peer, now_);
+}
+
+void Links::forget_left(int peer) {
+  std::lock_guard lock(mutex_);
+  left_.erase(peer);
+}
+
+// Nothing follows a bye: a socket that is closed by one side while something from the other is
+// still unread is reset, and the closing side's own bye might be lost with it.
+void Links::say_to_all(Kind kind, const std::string& text) {
+  if (leaves_at_) return;
   for (Link& link : links_) {
-    if (link.counts()) link.say(Kind::failed, sentence);
+    if (link.counts()) link.say(kind, text);
   }
 }
 
@@ -402,38 +469,18 @@ void Links::report(const std::string& sentence) {
     if (!ended_.empty()) return;
     ended_ = sentence;
   }
-  for (Link& link : links_) {
-    if (link.counts()) link.say(Kind::ended, sentence);
-  }
+  say_to_all(Kind::ended, sentence);
 }
 
-// A peer that hears it closes its side. To leave before that might lose the word: a socket that is
-// closed while something still comes in is reset.
 void Links::say_bye() {
   self_.by_name.close();
   self_.by_port.close();
   for (Link& link : links_) {
-    if (!link.counts()) link.finish();
     if (link.counts()) link.say(Kind::bye);
+    // Who is waiting for it reads at once. Of who never joined nothing is known.
+    if (link.stage != Stage::joined && link.stage != Stage::greeted) link.finish();
   }
-  const Clock::time_point until = Clock::now() + patience_at_end;
-  while (true) {
-    std::erase_if(links_, [](const Link& link) { return link.stage == Stage::over; });
-    const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
-    if (links_.empty() || left.count() <= 0) return;
-    std::vector<pollfd> files;
-    for (const Link& link : links_)
-      files.push_back({.fd = link.socket.file(), .events = POLLIN, .revents = 0});
-    poll(files.data(), files.size(), static_cast<int>(left.count()));
-    for (std::size_t i = 0; i < links_.size(); ++i) {
-      if (files[i].revents == 0) continue;
-      Link& link = links_[i];
-      if (link.socket.receive(link.in) != Socket::Line::open) link.finish();
-      for (Message message; link.socket && link.next(message);) {
-        if (message.kind == Kind::bye) link.finish();
-      }
-    }
-  }
+  std::erase_if(links_, [](const Link& link) { return link.stage == Stage::over; });
 }
 
 }  // namespace rondo::dist::side

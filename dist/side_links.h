@@ -41,10 +41,15 @@ class Links {
   /// The thread's body, until `stop`.
   void run();
   // ---- For any thread.
-  void stop();
+  /// How to end: a moment after this rank has said bye, or when all neighbours have said so, too,
+  /// or one has been lost.
+  enum class End { soon, with_others };
+  void stop(End end);
   /// By rank: where it is. Ranks that have not found each other by guessing do now.
   void introduce(std::vector<Place> places);
   void tell(const std::string& why);
+  void leave();
+  std::optional<Clock::time_point> left(int rank) const;
   std::string ended() const;
   std::string failed() const;
   int connections() const;
@@ -63,13 +68,15 @@ class Links {
   void lose(Link& link, Socket::Line line);
   void go_by(const std::vector<Place>& places);
   void report(const std::string& sentence);
+  void note_left(int peer);
+  void forget_left(int peer);
   void pass_on(Link& link) const;
   void pass_failure_on();
+  void pass_leaving_on();
+  void say_to_all(Kind kind, const std::string& text = {});
   bool has_to_tell() const;
-  bool is_to_stop() const {
-    std::lock_guard lock(mutex_);
-    return stop_;
-  }
+  /// Whether all is said and done; says bye when it is time.
+  bool is_over();
   void let_in(const Socket& listener);
   void say_bye();
   /// Whether there is room for strangers there; who calls before there is a token waits.
@@ -89,10 +96,13 @@ class Links {
   std::vector<Link> links_;
   std::set<int> callers_;  // neighbours that are to call this rank and have not joined
   Clock::time_point now_ = Clock::now(), next_beat_, full_until_{};
-  bool has_passed_failure_on_ = false, is_introduced_ = false;
+  std::optional<Clock::time_point> stays_until_, leaves_at_;  // to tell others; to hear byes
+  bool has_passed_failure_on_ = false, has_passed_leaving_on_ = false, is_introduced_ = false;
 
   mutable std::mutex mutex_;
-  bool stop_ = false;
+  std::optional<End> stop_;
+  bool is_leaving_ = false;
+  std::map<int, Clock::time_point> left_;  // neighbours that are leaving
   std::optional<std::vector<Place>> introduced_;
   std::string ended_, failed_;
   int connections_ = 0;

@@ -52,7 +52,6 @@ bool has_controller(const std::string& list, const std::string& name) {
 }
 
 // Each OpenMP thread takes a stack and a scratch buffer; no machine has more cores than this.
-constexpr int most_threads = 4096;
 
 }  // namespace
 

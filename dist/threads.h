@@ -31,9 +31,11 @@ Placement place(Communicator& comm);
 /// The communicator of the ranks that are on this rank's machine. Collective.
 std::shared_ptr<Communicator> machine_group(Communicator& comm);
 
+inline constexpr int most_threads = 4096;  // of a rank
+
 /// Sets the number of OpenMP threads of the calling thread to `requested`, or, where that is 0, to
 /// OMP_NUM_THREADS, or, where that is not set, to place(comm).threads; returns it. Throws Error
-/// above 4096. Collective.
+/// above most_threads. Collective.
 int use_threads(Communicator& comm, int requested = 0);
 
 /// The logical CPUs this thread may run on.

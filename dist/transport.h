@@ -115,6 +115,8 @@ class Operation {
   virtual std::string waiting_for() const = 0;
   /// A rank of the world that has not begun it, as far as this one knows; -1: none.
   virtual int missing() const { return -1; }
+  /// A rank of the world that must still do something for it; -1: none, or not known which.
+  virtual int awaits() const { return missing(); }
 };
 
 inline std::unique_ptr<Operation> Transport::native_all_reduce(void*, std::int64_t, DType, ReduceOp,

@@ -2,6 +2,8 @@
 // Watch: what a rank hears of the others beside its collectives, while it waits in one
 // (dist/side_channel.h).
 
+#include <chrono>
+#include <optional>
 #include <string>
 
 namespace rondo::dist {
@@ -20,6 +22,15 @@ class Watch {
   virtual bool tells_others() const { return false; }
   /// Empty, or "nothing has been heard of rank 2": those of whom there should have been something.
   virtual std::string absent() const { return {}; }
+  /// Tells the others that this rank's program has come to its end: it calls no more collectives.
+  virtual void leave() {}
+  /// Since when `rank` is known to have told so; its neighbours know.
+  virtual std::optional<std::chrono::steady_clock::time_point> left(int /*rank*/) const {
+    return std::nullopt;
+  }
+  /// The last that this rank does: says goodbye, and waits for the others to say so while it hears
+  /// of them. Empty, or who has been lost. Once, by the thread that ends the program.
+  virtual std::string part() { return {}; }
 };
 
 }  // namespace rondo::dist

@@ -40,9 +40,10 @@ void write_result_file(const std::string& flag, const std::string& path, const s
     std::cout << text << std::flush;
     require<IoError>(std::cout.good(), "standard output cannot be written");
   } else if (is_written_as_it_stands(path)) {
+    errno = 0;
     std::ofstream out(path);
     out << text << std::flush;
-    require<IoError>(out.good(), flag, " ", path, ": cannot be written");
+    require<IoError>(out.good(), flag, " ", path, ": cannot be written: ", std::strerror(errno));
   } else {
     AtomicFile file(path);
     file.write(text.data(), text.size());

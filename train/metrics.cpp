@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -148,9 +150,10 @@ void MetricsFile::write(const Metrics& metrics) {
   } else {
     line = nlohmann::json(metrics).dump() + '\n';
   }
+  errno = 0;
   std::ofstream file(path_, std::ios::app);
   file << line << std::flush;
-  require<IoError>(file.good(), path_.string(), ": cannot be written");
+  require<IoError>(file.good(), path_.string(), ": cannot be written: ", std::strerror(errno));
 }
 
 namespace {

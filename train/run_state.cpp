@@ -113,6 +113,12 @@ std::string generator_of(int rank) {
   return rank == 0 ? std::string("default") : concat("rank ", rank);
 }
 
+/// The first that is not empty, or an empty one.
+std::string first_of(const std::vector<std::string>& sentences) {
+  const auto first = std::ranges::find_if(sentences, [](const auto& s) { return !s.empty(); });
+  return first == sentences.end() ? std::string() : *first;
+}
+
 /// The generators of all ranks. Collective.
 std::map<std::string, Generator::State> generators(dist::Communicator& comm) {
   const Generator::State own = default_generator().state();
@@ -182,16 +188,31 @@ void RunState::save(const fs::path& directory, const io::Checkpoint::Position& p
     writing.start([=, keep = keep] { write(directory, checkpoint, keep, is_best); });
     return;
   }
-  if (state_per_rank && comm.rank() != 0) {
+  const fs::path part = rank_path(directory, position, comm.rank());
+  const bool has_part = state_per_rank && comm.rank() != 0;
+  const bool is_new = has_part && !fs::exists(part, error);
+  // Rank 0's file makes it a checkpoint: it comes last, and where it does not come the parts go.
+  std::string failure;
+  const auto attempt = [&](const std::function<void()>& work) {
+    try {
+      work();
+    } catch (const IoError& e) {
+      failure = e.what();
+    }
+  };
+  if (has_part) {
     checkpoint.metadata = own;
-    io::save_checkpoint(rank_path(directory, position, comm.rank()).string(), checkpoint);
+    attempt([&] { io::save_checkpoint(part.string(), checkpoint); });
   }
-  comm.barrier();
-  if (comm.rank() == 0) {
+  failure = first_of(comm.all_gather_bytes(failure));
+  if (comm.rank() == 0 && failure.empty()) {
     checkpoint.metadata.insert(own.begin(), own.end());
-    write(directory, checkpoint, keep, is_best);
+    attempt([&] { write(directory, checkpoint, keep, is_best); });
   }
-  comm.barrier();
+  failure = comm.broadcast_bytes(failure);
+  if (failure.empty()) return;
+  if (is_new) fs::remove(part, error);
+  throw IoError(failure);
 }
 
 void RunState::finish() {
@@ -310,13 +331,12 @@ RunState::Restored RunState::restore(const fs::path& directory) {
     } catch (const IoError& error) {
       failure = error.what();
     }
-    const std::vector<std::string> failures = comm.all_gather_bytes(failure);
-    const auto first = std::ranges::find_if(failures, [](const auto& f) { return !f.empty(); });
-    if (first == failures.end()) {
+    failure = first_of(comm.all_gather_bytes(failure));
+    if (failure.empty()) {
       restored.path = candidate;
       break;
     }
-    if (restored.passed_over.empty()) restored.passed_over = *first;
+    if (restored.passed_over.empty()) restored.passed_over = failure;
   }
   require<IoError>(!restored.path.empty(), restored.passed_over);
   const std::string path = restored.path.string();

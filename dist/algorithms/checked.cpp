@@ -68,6 +68,9 @@ class Checked final : public Operation {
     return is_done_ ? "its neighbour to hear of it" : collective_->waiting_for();
   }
   int missing() const override { return heard_.id != 0 ? transport_.rank_in_world(left_) : -1; }
+  int awaits() const override {
+    return heard_.id != 0 || is_done_ ? missing() : collective_->awaits();
+  }
 
  private:
   Poll poll_collective() {

@@ -43,8 +43,10 @@ void finalize_at_exit() {
   if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized) return;
   // Longer than for the start: a rank may work alone for a while when the others have ended. Before
   // the lock, which a call that never returns may hold.
+  const auto watch = world().watch;
   const Patience guard("MPI_Finalize", std::chrono::hours(1), "some rank has not come to its end",
-                       world().watch);
+                       watch);
+  if (watch != nullptr) watch->leave();
   std::lock_guard lock(mpi_mutex());
   MPI_Finalize();
 }

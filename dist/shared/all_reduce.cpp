@@ -1,6 +1,7 @@
 #include "dist/shared/all_reduce.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <optional>
 #include <vector>
@@ -15,6 +16,7 @@ constexpr std::int64_t read_blocks = 1 << 20;  // read and added up at a time, o
 constexpr std::int64_t least_read =
     2 << 20;  // of a tensor of up to four ranks; below, stages are faster
 constexpr std::int64_t bytes_a_poll = 256 << 10;  // added up in place, before others get a turn
+constexpr auto time_to_hear = std::chrono::seconds(1);  // that a rank has ended, from the others
 
 /// memcpy by pieces that the C library moves with vector loads and stores: what it does with longer
 /// ones, rep movsb, is three times slower on some processors where source and target lie alike
@@ -89,6 +91,7 @@ class SharedAllReduce final : public Operation {
     if (phase_ == Phase::meeting) return meeting_->waiting_for();
     return missing_rank(space_, transport_) + " to add its part";
   }
+  int awaits() const override { return missing_in_world(space_, transport_); }
 
  private:
   enum class Phase { meeting, slots, in_place, reading, summed, staged, last_step };
@@ -157,8 +160,17 @@ class SharedAllReduce final : public Operation {
     return Poll::moved;
   }
 
-  std::uint64_t address_of(int r, std::int64_t first) const {
-    return first_address_[static_cast<std::size_t>(r)] + static_cast<std::uint64_t>(bytes(first));
+  /// From element `first` of rank r's tensor. False: its process is no more, of which whoever
+  /// watches the ranks hears in a moment, and says it in all other ranks' words.
+  bool read(int r, char* into, std::int64_t first, std::size_t n) {
+    const std::uint64_t address =
+        first_address_[static_cast<std::size_t>(r)] + static_cast<std::uint64_t>(bytes(first));
+    if (peers_.read(r, into, address, n)) return true;
+    const auto now = Clock::now();
+    if (!gone_since_) gone_since_ = now;
+    require<CommError>(now - *gone_since_ < time_to_hear, "rank ", transport_.rank_in_world(r),
+                       " (process ", peers_.process(r), ") has ended");
+    return false;
   }
 
   // A block of each of the others' at a time, which stays in the cache until it is added up.
@@ -171,7 +183,7 @@ class SharedAllReduce final : public Operation {
       std::vector<const void*> from;
       char* place = scratch_.reserve(block * static_cast<std::size_t>(space_.ranks()));
       for (int r = 0; r < space_.ranks(); ++r) {
-        if (r != space_.rank()) peers_.read(r, place, address_of(r, next_), block);
+        if (r != space_.rank() && !read(r, place, next_, block)) return Poll::idle;
         from.push_back(r == space_.rank() ? data_ + bytes(next_) : place);
         place += block;
       }
@@ -188,8 +200,9 @@ class SharedAllReduce final : public Operation {
   Poll read_sums() {
     for (int r = 0; r < space_.ranks(); ++r) {
       const Range theirs = part(r, {0, count_});
-      if (r != space_.rank() && theirs.count() > 0)
-        peers_.read(r, at(theirs), address_of(r, theirs.first), size_t_of(theirs));
+      if (r != space_.rank() && theirs.count() > 0 &&
+          !read(r, at(theirs), theirs.first, size_t_of(theirs)))
+        return Poll::idle;
     }
     space_.arrive();
     phase_ = Phase::last_step;
@@ -271,6 +284,7 @@ class SharedAllReduce final : public Operation {
   Scratch& scratch_;
   std::int64_t next_ = 0, block_ = 0;
   std::optional<Meeting> meeting_;
+  std::optional<Clock::time_point> gone_since_;
 };
 
 }  // namespace

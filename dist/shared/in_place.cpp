@@ -37,6 +37,9 @@ class Reading : public Operation {
     if (!has_read_) return meeting_.waiting_for();
     return missing_rank(all_.space, all_.transport) + " to read its part";
   }
+  int awaits() const override {
+    return instead_ != nullptr ? instead_->awaits() : missing_in_world(all_.space, all_.transport);
+  }
 
  protected:
   virtual void read() = 0;

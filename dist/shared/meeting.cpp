@@ -12,7 +12,10 @@ class Checked final : public Operation {
  public:
   Checked(SharedSpace& space, Transport& transport, const Signature& signature,
           std::function<std::unique_ptr<Operation>()> make)
-      : meeting_(space, transport, signature), make_(std::move(make)) {}
+      : space_(space),
+        transport_(transport),
+        meeting_(space, transport, signature),
+        make_(std::move(make)) {}
 
   Poll poll() override {
     if (collective_ != nullptr) return collective_->poll();
@@ -23,8 +26,13 @@ class Checked final : public Operation {
   std::string waiting_for() const override {
     return collective_ != nullptr ? collective_->waiting_for() : meeting_.waiting_for();
   }
+  int awaits() const override {
+    return collective_ != nullptr ? collective_->awaits() : missing_in_world(space_, transport_);
+  }
 
  private:
+  SharedSpace& space_;
+  Transport& transport_;
   Meeting meeting_;
   std::function<std::unique_ptr<Operation>()> make_;
   std::unique_ptr<Operation> collective_;
@@ -32,9 +40,14 @@ class Checked final : public Operation {
 
 }  // namespace
 
-std::string missing_rank(SharedSpace& space, const Transport& transport) {
+int missing_in_world(SharedSpace& space, const Transport& transport) {
   const int missing = space.missing();
-  return missing < 0 ? "the others" : concat("rank ", transport.rank_in_world(missing));
+  return missing < 0 ? -1 : transport.rank_in_world(missing);
+}
+
+std::string missing_rank(SharedSpace& space, const Transport& transport) {
+  const int missing = missing_in_world(space, transport);
+  return missing < 0 ? "the others" : concat("rank ", missing);
 }
 
 Meeting::Meeting(SharedSpace& space, Transport& transport, const Signature& signature,

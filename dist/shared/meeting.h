@@ -15,6 +15,8 @@ namespace rondo::dist {
 /// "rank 2", by the world's number, that has not arrived at the step, or "the others", of whom all
 /// have by now.
 std::string missing_rank(SharedSpace& space, const Transport& transport);
+/// Its number, or -1.
+int missing_in_world(SharedSpace& space, const Transport& transport);
 
 class Meeting {
  public:

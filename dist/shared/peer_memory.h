@@ -20,8 +20,10 @@ class PeerMemory {
   explicit PeerMemory(std::vector<pid_t> processes) : processes_(std::move(processes)) {}
 
   bool is_readable() const { return !processes_.empty(); }
-  /// Copies what rank r has at `address`. Throws CommError when it cannot: it has ended.
-  void read(int r, void* into, std::uint64_t address, std::size_t bytes) const;
+  pid_t process(int r) const { return processes_[static_cast<std::size_t>(r)]; }
+  /// Copies what rank r has at `address`. False: its process is no more. Throws CommError when it
+  /// cannot otherwise.
+  bool read(int r, void* into, std::uint64_t address, std::size_t bytes) const;
 
  private:
   std::vector<pid_t> processes_;

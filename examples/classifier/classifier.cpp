@@ -83,6 +83,10 @@ class Program {
                 (!averages && flags_.compress.empty() && !flags_.sync_bn && device_.is_cpu()),
             "--reproducible is for gradients that are averaged as they are on the CPU: no --sync "
             "average, --compress, --sync-bn or --device cuda");
+    require(!flags_.average_async || (flags_.outer_lr == 1 && flags_.outer_momentum == 0 &&
+                                      flags_.average_node_every == 0),
+            "--average-async folds averages in late: it goes neither with --outer-lr and "
+            "--outer-momentum nor with --average-node-every");
     const auto shards = static_cast<unsigned>(flags_.reproducible);
     require(
         shards == 0 || (std::has_single_bit(shards) && flags_.reproducible >= comm_->world_size()),
@@ -95,7 +99,8 @@ class Program {
             "--shortcut is for the ResNets of CIFAR, not for --model ", flags_.model);
     require(flags_.amp != "f16" || device_.is_cuda(),
             "--amp f16 needs a GPU: --device cuda; on the CPU there is --amp bf16");
-    if (!flags_.compress.empty()) dist::make_comm_hook(flags_.compress);  // throws if there is none
+    if (!flags_.compress.empty())
+      for_flag("--compress", [&] { return dist::make_comm_hook(flags_.compress); });
     check_outputs(flags_, *comm_);
     const bool trains = examples::trains(flags_);
     require(!trains || flags_.batch % comm_->world_size() == 0, "--batch ", flags_.batch,
@@ -103,7 +108,10 @@ class Program {
     std::string path = flags_.weights;
     if (path.empty() && !trains) path = train::checkpoint_path(flags_.checkpoint_dir).string();
     std::optional<Weights> weights;
-    if (!path.empty()) weights = read_weights(path, flags_, /*decides=*/!trains);
+    if (!path.empty()) {
+      const char* flag = flags_.weights.empty() ? "--checkpoint-dir" : "--weights";
+      weights = for_flag(flag, [&] { return read_weights(path, flags_, /*decides=*/!trains); });
+    }
     if (out_ != nullptr && weights && !weights->description.empty())
       *out_ << weights->description << std::endl;
     Datasets data = open_data(flags_);

@@ -10,6 +10,7 @@
 
 #include "data/open.h"
 #include "dist/communicator.h"
+#include "dist/threads.h"
 #include "nn/models/models.h"
 
 namespace examples {
@@ -102,8 +103,10 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
   app.add_option("--outer-momentum", f.outer_momentum,
                  "Nesterov momentum of the outer step (DiLoCo: 0.9)")
       ->check(not_negative);
-  app.add_flag("--average-async", f.average_async,
-               "average while the next steps are computed, and fold the result in late");
+  app.add_flag(
+      "--average-async", f.average_async,
+      "average while the next steps are computed, and fold the result in late; neither with "
+      "--outer-lr and --outer-momentum nor with --average-node-every");
   app.add_option("--compress", f.compress,
                  "how gradients travel: fp16, bf16, topk[:RATIO], powersgd[:RANK], sign or int8")
       ->check(not_empty());
@@ -190,7 +193,7 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
   app.add_option("--seed", f.seed, "of initialisation, shuffling and augmentation")
       ->check(whole_number(0, ~std::uint64_t{0}));
   app.add_option("--threads", f.threads, "OpenMP threads of each rank; 0: its share of the cores")
-      ->check(whole_number(0, million));
+      ->check(whole_number(0, dist::most_threads));
   app.add_option("--csv", f.csv, "write each epoch's metrics as a row of this table")
       ->check(not_empty());
   app.add_option("--tensorboard", f.tensorboard,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "classifier.h"
+#include "tensor/error.h"
 
 namespace rondo::dist {
 class Communicator;
@@ -30,5 +31,15 @@ void agree_on_flags(const Flags& flags, rondo::dist::Communicator& comm);
 /// "0.5,0.5,0.5" as numbers, one for each channel; throws Error naming the flag.
 std::vector<float> parse_channels(const std::string& flag, const std::string& text,
                                   std::int64_t channels);
+
+/// What work() gives. Where it throws, the flag that it is for comes before the sentence.
+template <class Work>
+auto for_flag(const std::string& flag, const Work& work) {
+  try {
+    return work();
+  } catch (const rondo::Error& error) {
+    throw rondo::Error(rondo::concat(flag, ": ", error.what()));
+  }
+}
 
 }  // namespace examples

@@ -4,9 +4,13 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "flags.h"
 #include "io/atomic_file.h"
 #include "io/result_file.h"
+#include "io/summary_writer.h"
+#include "parts.h"
 #include "tensor/error.h"
+#include "train/metrics.h"
 #include "train/run_state.h"
 
 namespace examples {
@@ -57,10 +61,20 @@ void check_that_files_differ(const Flags& flags) {
 void check_outputs(const Flags& flags, const dist::Communicator& comm) {
   check_that_files_differ(flags);
   if (comm.rank() != 0) return;
-  for (const std::string& file : {flags.trace, flags.profile, flags.report, flags.export_onnx}) {
+  const std::pair<const char*, std::string> files[] = {{"--trace", flags.trace},
+                                                       {"--profile", flags.profile},
+                                                       {"--report", flags.report},
+                                                       {"--export-onnx", flags.export_onnx}};
+  for (const auto& [flag, file] : files) {
     if (file.empty()) continue;
     make_folder_of_run(flags, file);
-    const io::AtomicFile nothing_written_yet(file);
+    for_flag(flag, [&] { const io::AtomicFile nothing_written_yet(file); });
+  }
+  if (trains(flags)) {
+    for_flag("--checkpoint-dir", [&] { io::require_writable_folder(flags.checkpoint_dir); });
+    if (!flags.csv.empty()) for_flag("--csv", [&] { train::MetricsFile::check(flags.csv); });
+    if (!flags.tensorboard.empty())
+      for_flag("--tensorboard", [&] { io::SummaryWriter::check(flags.tensorboard); });
   }
   if (!flags.json.empty() && flags.json != "-" && !io::is_written_as_it_stands(flags.json))
     make_folder_of_run(flags, flags.json);

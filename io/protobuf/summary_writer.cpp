@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -238,13 +240,14 @@ void SummaryWriter::write(const std::string& event) {
   record.append(reinterpret_cast<const char*>(&of_length), sizeof(of_length));
   record += event;
   record.append(reinterpret_cast<const char*>(&of_event), sizeof(of_event));
+  errno = 0;
   file_.write(record.data(), static_cast<std::streamsize>(record.size()));
   flush();
 }
 
 void SummaryWriter::flush() {
   file_.flush();
-  require<IoError>(file_.good(), path_.string(), ": cannot be written");
+  require<IoError>(file_.good(), path_.string(), ": cannot be written: ", std::strerror(errno));
 }
 
 std::uint32_t crc32c(const void* data, std::size_t bytes) {

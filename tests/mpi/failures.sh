@@ -30,16 +30,23 @@ for n in 2 3; do
   expect $n all "--model: there is no resnet21" "$@"
   # Each rank of a machine hears of it by itself.
   most=$n expect $n mismatch "rank [0-9]: all_reduce 1 failed: rank [0-9] calls all_reduce 1 (.*, f32 \[1000\]) where rank [0-9] calls all_reduce 1 (.*, f32 \[1000\])" "$@"
+  expect $n confused "rank $last has the group {0, 1} where rank 0 has a model" "$@"
   expect $n models "rank $last has another model than rank 0: parameter weight .*" "$@"
 done
+# Each after five seconds of its own, or told by another: in memory, and by messages.
+ending="has come to the end of its program"
+expect 2 early "rank 0: all_reduce [0-9]* failed: rank 1 $ending" "$@"
+least=2 most=2 expect 3 early_messages "rank [01]: all_reduce [0-9]* failed: rank 2 $ending" "$@"
 # All that are left say who is not, and nobody blames who only heard of it.
 RONDO_HEARTBEAT_TIMEOUT=3 least=3 most=3 expect 4 stopped "rank [0-2]: all_reduce [0-9]* failed: rank 3 has not been heard of for 3 s" "$@"
 expect 2 deadline "rank 0: all_reduce 1 gave up after 2 s of waiting for rank 1 to call it" "$@"
 # Open MPI leaves the ranks a second when one has died (Hydra: none), and calls the job something: they hear
 # of each other before MPI has started.
+RONDO_HEARTBEAT_TIMEOUT=2 least=3 most=3 expect 4 through "rank [0-2]: the program does not end: rank 3 has not been heard of for 2 s" "$@"
 missing=
 if "$1" --version 2>&1 | grep -q "Open MPI\|OpenRTE"; then
   least=3 most=3 expect 4 killed "rank [0-2]: all_reduce [0-9]* failed: rank 3 (process [0-9]*) has ended" "$@"
+  least=3 most=3 expect 4 killed_reading "rank [0-2]: all_reduce [0-9]* failed: rank 3 (process [0-9]*) has ended" "$@"
   missing=" (nothing has been heard of rank 1)"
   least=2 most=2 expect 3 absent "rank [01]: MPI_Init does not return: nothing has been heard of rank 2" "$@"
   # Not all of eight are neighbours of the last.

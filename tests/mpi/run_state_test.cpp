@@ -9,6 +9,7 @@
 
 #include "nn/linear.h"
 #include "optim/sgd.h"
+#include "support/errors.h"
 #include "support/mpi_main.h"
 #include "tensor/creation.h"
 
@@ -68,6 +69,45 @@ TEST(RunState, AKillBetweenTwoSavesLeavesThemTogether) {
   EXPECT_EQ(std::get<std::int64_t>(restored.metadata.at("tested")), 0);
   EXPECT_EQ(std::get<double>(restored.metadata.at("loss_sum")), 10.0 + world()->rank());
   EXPECT_EQ(run.value(), 1);
+}
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder))
+    names.push_back(entry.path().filename().string());
+  return names;
+}
+
+// Whichever file it is, all ranks fail with its sentence, and only the checkpoint before is there.
+TEST(RunState, ACheckpointThatCannotBeWrittenLeavesNoParts) {
+  if (world()->world_size() == 1) GTEST_SKIP() << "there are no parts";
+  for (const bool is_first : {false, true}) {
+    SharedFolder folder;
+    Averaged run;
+    run.set(1);
+    run.state.save(folder.path(), {.epoch = 1, .step = 0, .global_step = 8}, {});
+    const auto parts = names_in(folder.path() / "ranks").size();
+    const fs::path file = is_first ? train::checkpoint_path(folder.path())
+                                   : folder.path() / "ranks" / "step16.epoch2.rank1.safetensors";
+    world()->barrier();
+    if (world()->rank() == 0) {
+      if (is_first) fs::rename(file, file.string() + ".aside");
+      fs::create_directory(file);
+    }
+    world()->barrier();
+    EXPECT_EQ(test::message_of<IoError>([&] {
+                run.state.save(folder.path(), {.epoch = 2, .step = 0, .global_step = 16}, {});
+              }),
+              concat("cannot write ", file.string(), ": it is a directory"));
+    world()->barrier();
+    if (world()->rank() == 0) {
+      fs::remove(file);
+      if (is_first) fs::rename(file.string() + ".aside", file);
+    }
+    world()->barrier();
+    EXPECT_EQ(names_in(folder.path() / "ranks").size(), parts);
+    EXPECT_EQ(run.state.restore(folder.path()).checkpoint.position.epoch, 1);
+  }
 }
 
 // The last batch of an epoch and the epoch's end are one step, with an average between them: what

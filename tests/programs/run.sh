@@ -376,18 +376,20 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
   fails_saying "--limit: \"1e30\" is not a whole number from 0 to 1000000000000000" "$bin/cifar_resnet" --limit 1e30
   fails_saying "--predict: it is empty" "$bin/cifar_resnet" --predict ""
   fails_saying "--checkpoint-dir: it is empty" "$bin/cifar_resnet" --checkpoint-dir ""
-  fails_saying "100000 threads a rank" "${resnet[@]}" --threads 100000
+  fails_saying "--threads: \"100000\" is not a whole number from 0 to 4096" "${resnet[@]}" --threads 100000
   fails_saying "\"tpu\"" "${resnet[@]}" --device tpu
   fails_saying "--graph needs a GPU: --device cuda" "${resnet[@]}" --graph
   fails_saying "--resident needs a GPU: --device cuda" "${resnet[@]}" --resident
   fails_saying "--all-reduce nccl needs GPUs: --device cuda" "${resnet[@]}" --all-reduce nccl
-  fails_saying "there is no comm hook \"zip\"" "${resnet[@]}" --compress zip
+  fails_saying "--compress: there is no comm hook \"zip\"" "${resnet[@]}" --compress zip
+  fails_saying "--compress: topk: ratio 2 is not within" "${resnet[@]}" --compress topk:2
+  fails_saying "--compress: powersgd: rank 0" "${resnet[@]}" --compress powersgd:0
   fails_saying "--compress is for gradients: --sync ddp" "${resnet[@]}" --compress fp16 --sync average
   fails_saying "--zero is for gradients that are averaged as they are" "${resnet[@]}" --zero --compress bf16
   fails_saying "--accumulate goes neither with --reproducible" "${resnet[@]}" --accumulate 2 --reproducible 4
   fails_saying "--no-overlap is for --sync ddp" "${resnet[@]}" --no-overlap --sync average
   fails_saying "are for averages of parameters: --sync average" "${resnet[@]}" --average-async
-  fails_saying "an asynchronous average has neither" "${resnet[@]}" --sync average --average-async --outer-lr 0.7
+  fails_saying "average-async folds averages in late: it goes neither with --outer-lr" "${resnet[@]}" --sync average --average-async --outer-lr 0.7
   has_gpu || fails_saying "device cuda is not available: " "${resnet[@]}" --device cuda
   fails_saying "/nowhere/x.json" "${resnet[@]}" --json /nowhere/x.json --checkpoint-dir unwritable
   mkdir folder && ln -s /nowhere/x.json link.json
@@ -396,7 +398,13 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
   fails_saying "--trace ./x.csv is also --csv, which it would be written over" "${resnet[@]}" --csv x.csv --trace ./x.csv --checkpoint-dir unwritable
   fails_saying "unwritable/best.safetensors is also the run's best checkpoint" "${resnet[@]}" --json unwritable/best.safetensors --checkpoint-dir unwritable
   fails_saying "--export-onnx w.pth is also --weights" "${resnet[@]}" --weights w.pth --export-onnx w.pth --checkpoint-dir unwritable
-  fails_saying "/dev/full: is no regular file" "${resnet[@]}" --csv /dev/full --checkpoint-dir unwritable
+  for flag in trace profile report export-onnx; do
+    fails_saying "--$flag: cannot write nowhere/x: " "${resnet[@]}" --$flag nowhere/x --checkpoint-dir unwritable
+  done
+  for flag in checkpoint-dir csv tensorboard; do
+    fails_saying "--$flag: " "${resnet[@]}" --checkpoint-dir unwritable --$flag /dev/null/x
+  done
+  fails_saying "--csv: /dev/full: is no regular file" "${resnet[@]}" --csv /dev/full --checkpoint-dir unwritable
   RONDO_FLIGHT_RECORD=/proc/nowhere fails_saying "RONDO_FLIGHT_RECORD=/proc/nowhere: no folder to write to: " "${resnet[@]}" --checkpoint-dir unwritable
   [ ! -e unwritable ] || fail "trained before looking at what is to be written"
   OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=2 fails_saying "OMPI_COMM_WORLD_RANK is 5" "${resnet[@]}"
@@ -416,7 +424,7 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
   fails_saying "belongs to a run with --sync-bn unset, this one has --sync-bn 1" "${resnet[@]}" --sync-bn --epochs 1 --resume --checkpoint-dir out
   fails_saying "out/checkpoint.safetensors is a checkpoint of the model resnet20, not of mlp" "${resnet[@]}" --model mlp --eval --checkpoint-dir out
   fails_saying "out/checkpoint.safetensors (trained on fashion_mnist): " "${resnet[@]}" --dataset cifar10 --eval --checkpoint-dir out
-  fails_saying "cannot read none" "${resnet[@]}" --eval --weights none
+  fails_saying "--weights: cannot read none" "${resnet[@]}" --eval --weights none
   fails_saying "picture.ppm: cannot be opened" "${resnet[@]}" --predict picture.ppm --checkpoint-dir out
   : >picture.ppm
   fails_saying "picture.ppm: is no binary PPM" "${resnet[@]}" --predict picture.ppm --checkpoint-dir out

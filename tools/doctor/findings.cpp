@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "dist/threads.h"
 #include "tensor/error.h"
 #include "tools/doctor/network_findings.h"
 
@@ -19,7 +20,6 @@ using enum Severity;
 
 constexpr double far_slower_compute = 0.7;  // of the median: below what clocks and noise explain
 constexpr double far_slower_memory = 0.5;
-constexpr int most_threads = 4096;  // dist::use_threads refuses more
 constexpr std::int64_t gib = std::int64_t{1} << 30, mib = std::int64_t{1} << 20;
 
 template <class... Parts>
@@ -172,9 +172,9 @@ void check_threads(Findings& all, const Facts& facts) {
           "cores");
       return;
     }
-    if (number > most_threads) {
+    if (number > dist::most_threads) {
       add(all, broken, "omp", "OMP_NUM_THREADS=", wanted, " on rank ", rank.rank, " is above the ",
-          most_threads, " threads that are possible: unset it");
+          dist::most_threads, " threads that are possible: unset it");
       return;
     }
   }
