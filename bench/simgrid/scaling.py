@@ -157,6 +157,7 @@ def draw(rows, scaling, path):
     matplotlib.use("svg")
     matplotlib.rcParams["svg.hashsalt"] = "rondo"  # the same figure is the same file
     import matplotlib.pyplot as plt
+    import matplotlib.ticker
     figure, axes = plt.subplots(1, 3, figsize=(15, 4.2), constrained_layout=True)
     for axis, per_node, title in ((axes[0], 1, "one rank a node"), (axes[1], 8, "eight ranks a node")):
         for algorithm in ("ring", "tree", "halving", "hierarchical"):
@@ -168,7 +169,8 @@ def draw(rows, scaling, path):
         axis.axhline(1, color="gray", linewidth=0.8)
         axis.set(xscale="log", xlabel="ranks", ylabel="time over the bound", title=f"all-reduce of 16 MiB, 100 Gbit/s, {title}")
         axis.set_xscale("log", base=2)
-        axis.set_ylim(0, None)
+        axis.set_yscale("log", base=2)
+        axis.yaxis.set_major_formatter(matplotlib.ticker.ScalarFormatter())
         axis.legend()
     for gbit, style in ((10, "--"), (100, "-")):
         for color, way in enumerate(("f32, no overlap", "f32", "bf16", "powersgd:4")):
@@ -191,7 +193,7 @@ def main():
     parser.add_argument("--step-ms", type=float, default=160, help="what a rank computes in a step of ResNet-50")
     parser.add_argument("--quick", action="store_true", help="64 ranks and 16 MiB alone")
     parser.add_argument("--check", action="store_true",
-                        help="--quick, and fail unless the ring stays within 10 % of the bound; status 77: no simulator")
+                        help="--quick, and fail unless the ring stays within 10 %% of the bound; status 77: no simulator")
     options = parser.parse_args()
     options.quick = options.quick or options.check
     if options.draw:
