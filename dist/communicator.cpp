@@ -281,11 +281,13 @@ std::vector<std::string> Communicator::all_gather_bytes(const std::string& bytes
 void Communicator::agree(const std::string& what, const std::string& value) {
   // With what it is the value of: another rank may mean something else altogether.
   const auto all = all_gather_bytes(concat(what, ' ', value));
-  const auto shown = [&](int r) {
-    return concat("rank ", rank_in_world(r), " has ", all[r].substr(0, all[r].find('\n')));
-  };
-  for (int r = 1; r < world_size_; ++r)
-    require<CommError>(all[r] == all[0], shown(r), " where ", shown(0));
+  const auto first_line = [&](int r) { return all[r].substr(0, all[r].find('\n')); };
+  for (const bool whole : {false, true}) {
+    for (int r = 1; r < world_size_; ++r)
+      require<CommError>(whole ? all[r] == all[0] : first_line(r) == first_line(0), "rank ",
+                         rank_in_world(r), " has ", first_line(r), " where rank ", rank_in_world(0),
+                         " has ", first_line(0));
+  }
 }
 
 }  // namespace rondo::dist

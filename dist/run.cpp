@@ -165,8 +165,8 @@ int fail(const std::string& sentence) {
   return EXIT_FAILURE;
 }
 
-// At exit, when this rank needs the others no longer: but one of them may hang, and the launcher
-// would wait for it without a word.
+// At exit, when this rank needs the others no longer: but one of them may be stopped, and the
+// launcher would wait for it without a word.
 void part_at_exit() {
   const auto [transport, watch, recorder] = world();
   const std::string lost = watch != nullptr ? watch->part() : std::string();
@@ -174,6 +174,7 @@ void part_at_exit() {
     print(transport->rank(), transport->world_size(), false,
           concat("rank ", transport->rank(), ": the program does not end: ", lost));
     std::fflush(nullptr);
+    std::this_thread::sleep_for(head_start);  // for the others to say so
     std::_Exit(EXIT_FAILURE);
   }
   set_world({.transport = transport, .watch = nullptr, .recorder = nullptr});

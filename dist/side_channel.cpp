@@ -130,9 +130,11 @@ SideChannel::~SideChannel() {
 }
 
 std::string SideChannel::part() {
-  if (links_) links_->stop(Links::End::with_others);
+  // Of what was heard before others have spoken.
+  const bool waits = ended().empty() && failed().empty();
+  if (links_) links_->stop(waits ? Links::End::with_others : Links::End::soon);
   if (thread_.joinable()) thread_.join();
-  return failed().empty() ? ended() : std::string();  // who has failed has said why
+  return waits && failed().empty() ? ended() : std::string();
 }
 
 void SideChannel::leave() {

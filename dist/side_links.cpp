@@ -119,8 +119,7 @@ std::vector<int> Links::missing() const {
 void Links::run() {
   while (!is_over()) {
     Clock::time_point until = next_beat_;
-    if (leaves_at_ || stays_until_)
-      until = std::min(until, leaves_at_ ? *leaves_at_ : *stays_until_);
+    if (ends_at_ || stays_until_) until = std::min(until, ends_at_ ? *ends_at_ : *stays_until_);
     for (const Link& link : links_) until = std::min(until, deadline_of(link));
     if (full_until_ > now_) until = std::min(until, full_until_);
     wait(until);
@@ -140,7 +139,7 @@ void Links::run() {
     if (now_ >= next_beat_) {
       next_beat_ = now_ + self_.options.beat;
       for (Link& link : links_) {
-        if (link.counts() && link.out.empty() && !leaves_at_) link.say(Kind::beat);
+        if (link.counts() && link.out.empty() && !has_said_bye()) link.say(Kind::beat);
       }
     }
     std::erase_if(links_, [](const Link& link) { return link.stage == Stage::over; });
@@ -148,8 +147,8 @@ void Links::run() {
   }
 }
 
-// Who leaves before a peer has said bye might take the word of a third one's end with it, and never
-// hear that the peer, which is still in MPI_Finalize, is stopped there.
+// Who has said bye does not go at once. A peer that is still in MPI_Finalize may be stopped there,
+// and nobody else would notice.
 bool Links::is_over() {
   const auto end = [&] {
     std::lock_guard lock(mutex_);
@@ -157,15 +156,15 @@ bool Links::is_over() {
   }();
   if (!end) return false;
   now_ = Clock::now();
-  if (!leaves_at_) {
+  if (!has_said_bye()) {
     if (!stays_until_) stays_until_ = now_ + patience_to_tell;
     if (now_ < *stays_until_ && has_to_tell()) return false;
     pass_failure_on();
     say_bye();
-    leaves_at_ = *end == End::soon ? now_ + patience_at_end : Clock::time_point::max();
+    ends_at_ = *end == End::soon ? now_ + patience_at_end : Clock::time_point::max();
   }
   const bool knows_enough = *end == End::with_others && (!ended().empty() || !failed().empty());
-  return links_.empty() || now_ >= *leaves_at_ || knows_enough;
+  return links_.empty() || now_ >= *ends_at_ || knows_enough;
 }
 
 void Links::count() {
@@ -318,7 +317,8 @@ void Links::handle(Link& link, const Message& message) {
     case Kind::beat:
       return;
     case Kind::ended:
-      return report(message.text);
+      // Who only waits for byes any more does not need the one that has ended.
+      return has_said_bye() ? void() : report(message.text);
     case Kind::failed:
       return tell(message.text);  // and passes it on
     case Kind::leaving:
@@ -327,11 +327,11 @@ void Links::handle(Link& link, const Message& message) {
       // Before anybody was introduced that was another program, which ran here before this one.
       if (link.calls && !is_introduced_) {
         forget_left(link.peer);
+        link.say(Kind::bye);  // it may wait for that
         return call_again(link);
       }
-      note_left(link.peer);
       link.stage = Stage::parting;
-      return leaves_at_ ? link.finish() : void();
+      return has_said_bye() ? link.finish() : void();
     case Kind::hello:
       return link.finish();
   }
@@ -394,6 +394,8 @@ void Links::call(Link& link) {
 // The connection is no more, or is given up.
 void Links::lose(Link& link, Socket::Line line) {
   if (link.stage == Stage::joined) {
+    // A process that is gone, without bye or not, keeps nobody waiting.
+    if (has_said_bye() && line == Socket::Line::ended) return link.finish();
     const Hello& who = link.hello;
     const std::string on = who.host == host_ ? "" : concat(" on ", name_of(who.host));
     report(line == Socket::Line::ended
@@ -402,7 +404,7 @@ void Links::lose(Link& link, Socket::Line line) {
                ? concat("the connection to rank ", link.peer, on, " is lost")
                : concat("rank ", link.peer, on, " has not been heard of for ",
                         std::chrono::duration<double>(limit_of(link)).count(), " s"));
-    return link.finish();  // the silent one was told, too: it will know when it wakes up
+    return link.finish();  // the silent one was told, too, unless by bye: it knows when it wakes up
   }
   if (link.stage == Stage::parting) return link.finish();
   ++link.attempt;
@@ -421,6 +423,7 @@ void Links::call_again(Link& link) {
 
 // To one who joins after something was heard.
 void Links::pass_on(Link& link) const {
+  if (has_said_bye()) return;
   if (const std::string sentence = ended(); !sentence.empty()) link.say(Kind::ended, sentence);
   if (has_passed_failure_on_) link.say(Kind::failed, failed());
   if (has_passed_leaving_on_) link.say(Kind::leaving);
@@ -456,7 +459,7 @@ void Links::forget_left(int peer) {
 // Nothing follows a bye: a socket that is closed by one side while something from the other is
 // still unread is reset, and the closing side's own bye might be lost with it.
 void Links::say_to_all(Kind kind, const std::string& text) {
-  if (leaves_at_) return;
+  if (has_said_bye()) return;
   for (Link& link : links_) {
     if (link.counts()) link.say(kind, text);
   }

@@ -42,7 +42,7 @@ class Links {
   void run();
   // ---- For any thread.
   /// How to end: a moment after this rank has said bye, or when all neighbours have said so, too,
-  /// or one has been lost.
+  /// or have ended, or one has fallen silent.
   enum class End { soon, with_others };
   void stop(End end);
   /// By rank: where it is. Ranks that have not found each other by guessing do now.
@@ -79,6 +79,7 @@ class Links {
   bool is_over();
   void let_in(const Socket& listener);
   void say_bye();
+  bool has_said_bye() const { return ends_at_.has_value(); }
   /// Whether there is room for strangers there; who calls before there is a token waits.
   bool is_listening(bool is_local) const;
   void count();
@@ -96,7 +97,7 @@ class Links {
   std::vector<Link> links_;
   std::set<int> callers_;  // neighbours that are to call this rank and have not joined
   Clock::time_point now_ = Clock::now(), next_beat_, full_until_{};
-  std::optional<Clock::time_point> stays_until_, leaves_at_;  // to tell others; to hear byes
+  std::optional<Clock::time_point> stays_until_, ends_at_;  // to tell others; to hear byes
   bool has_passed_failure_on_ = false, has_passed_leaving_on_ = false, is_introduced_ = false;
 
   mutable std::mutex mutex_;

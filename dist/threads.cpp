@@ -51,8 +51,6 @@ bool has_controller(const std::string& list, const std::string& name) {
   return ("," + list + ",").find("," + name + ",") != std::string::npos;
 }
 
-// Each OpenMP thread takes a stack and a scratch buffer; no machine has more cores than this.
-
 }  // namespace
 
 std::vector<int> affinity() {

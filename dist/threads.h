@@ -31,7 +31,8 @@ Placement place(Communicator& comm);
 /// The communicator of the ranks that are on this rank's machine. Collective.
 std::shared_ptr<Communicator> machine_group(Communicator& comm);
 
-inline constexpr int most_threads = 4096;  // of a rank
+/// Of a rank: each takes a stack and a scratch buffer, and no machine has more cores than this.
+inline constexpr int most_threads = 4096;
 
 /// Sets the number of OpenMP threads of the calling thread to `requested`, or, where that is 0, to
 /// OMP_NUM_THREADS, or, where that is not set, to place(comm).threads; returns it. Throws Error

@@ -28,8 +28,9 @@ class Watch {
   virtual std::optional<std::chrono::steady_clock::time_point> left(int /*rank*/) const {
     return std::nullopt;
   }
-  /// The last that this rank does: says goodbye, and waits for the others to say so while it hears
-  /// of them. Empty, or who has been lost. Once, by the thread that ends the program.
+  /// The last that this rank does: says goodbye, and waits for the others to say so or to end,
+  /// while it hears of them. Empty, or of whom nothing was heard. Once, by the thread that ends the
+  /// program.
   virtual std::string part() { return {}; }
 };
 

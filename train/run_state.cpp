@@ -169,9 +169,12 @@ void RunState::save(const fs::path& directory, const io::Checkpoint::Position& p
                             .metadata = metadata};
   checkpoint.communication = communication;
   std::error_code error;
-  fs::create_directories(state_per_rank ? rank_folder(directory) : directory, error);
-  require<IoError>(!error, directory.string(), ": cannot be created: ", error.message());
+  const auto make_folder = [&] {
+    fs::create_directories(state_per_rank ? rank_folder(directory) : directory, error);
+    require<IoError>(!error, directory.string(), ": cannot be created: ", error.message());
+  };
   if (is_async && !state_per_rank) {
+    make_folder();
     checkpoint.metadata.insert(own.begin(), own.end());
     try {
       writing.wait();
@@ -196,14 +199,16 @@ void RunState::save(const fs::path& directory, const io::Checkpoint::Position& p
   const auto attempt = [&](const std::function<void()>& work) {
     try {
       work();
-    } catch (const IoError& e) {
+    } catch (const std::exception& e) {
       failure = e.what();
     }
   };
-  if (has_part) {
+  attempt([&] {
+    make_folder();
+    if (!has_part) return;
     checkpoint.metadata = own;
-    attempt([&] { io::save_checkpoint(part.string(), checkpoint); });
-  }
+    io::save_checkpoint(part.string(), checkpoint);
+  });
   failure = first_of(comm.all_gather_bytes(failure));
   if (comm.rank() == 0 && failure.empty()) {
     checkpoint.metadata.insert(own.begin(), own.end());

@@ -17,6 +17,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "dist/mpi/patience.h"
@@ -43,10 +44,8 @@ void finalize_at_exit() {
   if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized) return;
   // Longer than for the start: a rank may work alone for a while when the others have ended. Before
   // the lock, which a call that never returns may hold.
-  const auto watch = world().watch;
   const Patience guard("MPI_Finalize", std::chrono::hours(1), "some rank has not come to its end",
-                       watch);
-  if (watch != nullptr) watch->leave();
+                       world().watch);
   std::lock_guard lock(mpi_mutex());
   MPI_Finalize();
 }
@@ -58,6 +57,21 @@ void finalize_at_exit() {
 // 35 ms instead of 60 (docs/results.md). mpirun's --mca btl_tcp_flags and the variable itself are
 // heeded, a file of Open MPI's parameters is not: variables outrank it.
 void let_tcp_go_both_ways() { setenv("OMPI_MCA_btl_tcp_flags", "9", /*overwrite=*/0); }
+
+// Whoever calls MPI_Finalize, the program or finalize_at_exit, the first that it does is to delete
+// the attributes of MPI_COMM_SELF (MPI 4.0, 11.2.4).
+int say_leaving(MPI_Comm, int, void*, void*) {
+  if (const auto watch = world().watch; watch != nullptr) watch->leave();
+  return MPI_SUCCESS;
+}
+
+void say_leaving_at_the_end() {
+  static bool is_set = false;  // under the mutex
+  if (std::exchange(is_set, true)) return;
+  int key = MPI_KEYVAL_INVALID;
+  if (MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, say_leaving, &key, nullptr) == MPI_SUCCESS)
+    MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr);
+}
 
 // Starts MPI once; returns the thread level that is in force.
 int start_mpi(std::chrono::milliseconds time_to_start) {
@@ -77,6 +91,7 @@ int start_mpi(std::chrono::milliseconds time_to_start) {
     require<CommError>(status == MPI_SUCCESS, "MPI_Init_thread failed: ", describe(status));
     std::atexit(finalize_at_exit);  // before any static that holds a communicator is destroyed
   }
+  say_leaving_at_the_end();
   return level;
 }
 

@@ -130,6 +130,7 @@ void Patience::run(const std::string& who, milliseconds limit, const std::string
       if (watch == nullptr) give_up(late);
       lock.unlock();
       const std::string sentence = say_who(who, late, *watch);
+      watch->tell(sentence);
       lock.lock();
       if (!is_over_) give_up(sentence);
     }

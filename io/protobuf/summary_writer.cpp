@@ -247,7 +247,8 @@ void SummaryWriter::write(const std::string& event) {
 
 void SummaryWriter::flush() {
   file_.flush();
-  require<IoError>(file_.good(), path_.string(), ": cannot be written: ", std::strerror(errno));
+  require<IoError>(file_.good(), path_.string(), ": cannot be written",
+                   errno == 0 ? "" : concat(": ", std::strerror(errno)));
 }
 
 std::uint32_t crc32c(const void* data, std::size_t bytes) {
