@@ -143,9 +143,8 @@ int fail(const std::string& sentence) {
   }
   if (n > 1 && all.empty()) {
     print(r, n, false, sentence);
-    // All that wait hear of an end at about the same time, and say so before the launcher ends
-    // them.
-    if (watch != nullptr && !watch->ended().empty()) std::this_thread::sleep_for(head_start);
+    // All that wait hear of it at about the same time, and say so before the launcher ends them.
+    if (watch != nullptr) std::this_thread::sleep_for(head_start);
     end_within(patience_to_abort);
     transport->abort(EXIT_FAILURE);
     return EXIT_FAILURE;
