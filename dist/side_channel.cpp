@@ -134,7 +134,7 @@ std::string SideChannel::part() {
   const bool waits = ended().empty() && failed().empty();
   if (links_) links_->stop(waits ? Links::End::with_others : Links::End::soon);
   if (thread_.joinable()) thread_.join();
-  return waits && failed().empty() ? ended() : std::string();
+  return links_ && failed().empty() ? links_->silent() : std::string();
 }
 
 void SideChannel::leave() {

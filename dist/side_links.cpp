@@ -99,6 +99,11 @@ std::string Links::ended() const {
   return ended_;
 }
 
+std::string Links::silent() const {
+  std::lock_guard lock(mutex_);
+  return silent_;
+}
+
 std::string Links::failed() const {
   std::lock_guard lock(mutex_);
   return failed_;
@@ -471,6 +476,7 @@ void Links::report(const std::string& sentence) {
     std::lock_guard lock(mutex_);
     if (!ended_.empty()) return;
     ended_ = sentence;
+    if (has_said_bye()) silent_ = sentence;
   }
   say_to_all(Kind::ended, sentence);
 }

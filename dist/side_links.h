@@ -51,6 +51,8 @@ class Links {
   void leave();
   std::optional<Clock::time_point> left(int rank) const;
   std::string ended() const;
+  /// Empty, or who has fallen silent since this rank said bye.
+  std::string silent() const;
   std::string failed() const;
   int connections() const;
   /// Neighbours who would be connected by now if they were there: before they are introduced, those
@@ -105,7 +107,7 @@ class Links {
   bool is_leaving_ = false;
   std::map<int, Clock::time_point> left_;  // neighbours that are leaving
   std::optional<std::vector<Place>> introduced_;
-  std::string ended_, failed_;
+  std::string ended_, silent_, failed_;
   int connections_ = 0;
   std::vector<int> missing_;
 };
