@@ -280,14 +280,14 @@ std::vector<std::string> Communicator::all_gather_bytes(const std::string& bytes
 
 void Communicator::agree(const std::string& what, const std::string& value) {
   // With what it is the value of: another rank may mean something else altogether.
-  const auto all = all_gather_bytes(concat(what, ' ', value));
-  const auto first_line = [&](int r) { return all[r].substr(0, all[r].find('\n')); };
-  for (const bool whole : {false, true}) {
-    for (int r = 1; r < world_size_; ++r)
-      require<CommError>(whole ? all[r] == all[0] : first_line(r) == first_line(0), "rank ",
-                         rank_in_world(r), " has ", first_line(r), " where rank ", rank_in_world(0),
-                         " has ", first_line(0));
-  }
+  require_agreement(all_gather_bytes(concat(what, ' ', value)));
+}
+
+void Communicator::require_agreement(const std::vector<std::string>& texts) const {
+  const auto shown = [&](int r) { return texts[r].substr(0, texts[r].find('\0')); };
+  for (int r = 1; r < world_size_; ++r)
+    require<CommError>(shown(r) == shown(0), "rank ", rank_in_world(r), " has ", shown(r),
+                       " where rank ", rank_in_world(0), " has ", shown(0));
 }
 
 }  // namespace rondo::dist

@@ -139,9 +139,11 @@ class Communicator {
   /// Every rank's bytes, by rank.
   std::vector<std::string> all_gather_bytes(const std::string& bytes);
   /// Throws CommError on all ranks, the same sentence, unless `value` is equal on all:
-  /// "rank 1 has --batch 64 where rank 0 has --batch 128". Of a value of several lines the first
-  /// one is shown.
+  /// "rank 1 has --batch 64 where rank 0 has --batch 128".
   void agree(const std::string& what, const std::string& value);
+  /// The same of texts that the ranks have gathered already, "--batch 64" by rank. They are equal
+  /// that are so up to their first zero byte: what else a rank told the others may follow it.
+  void require_agreement(const std::vector<std::string>& texts) const;
 
   /// How many collectives have been called, which must be equal on all ranks. Who launches a graph
   /// that holds some counts them by himself.

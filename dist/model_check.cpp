@@ -38,14 +38,9 @@ std::string line(const std::string& text, std::size_t i) {
 void check_same_model(nn::Module& model, Communicator& comm) {
   std::string mine;
   for (const std::string& l : describe(model)) mine += l + "\n";
-  // As Communicator::agree has it, which others may have called by mistake.
-  const std::string kind = "a model\n";
-  const auto hashes = comm.all_gather_bytes(concat(kind, fnv(mine)));
+  const auto hashes = comm.all_gather_bytes(concat("a model", '\0', fnv(mine)));
+  comm.require_agreement(hashes);  // others may have called Communicator::agree by mistake
   if (std::ranges::all_of(hashes, [&](auto& h) { return h == hashes[0]; })) return;
-  const auto what = [&](int r) { return hashes[r].substr(0, hashes[r].find('\n')); };
-  for (int r = 1; r < comm.world_size(); ++r)
-    require<CommError>(what(r) == what(0), "rank ", comm.rank_in_world(r), " has ", what(r),
-                       " where rank ", comm.rank_in_world(0), " has ", what(0));
   auto texts = comm.all_gather_bytes(mine);
   for (int r = 1; r < comm.world_size(); ++r) {
     if (texts[r] == texts[0]) continue;

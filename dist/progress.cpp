@@ -122,12 +122,10 @@ bool Progress::poll(std::unique_lock<std::mutex>& lock, WorkState& work) {
       const auto since = !work.beside       ? work.start_time
                          : work.waiters > 0 ? work.waited_since
                                             : now;
-      if (const std::string heard = bad_news(now); !heard.empty()) {
-        error = describe_failure(work.rank, work.label, heard);
-      } else if (const std::string left = in_vain(*work.operation, since, now); !left.empty()) {
-        error = describe_failure(work.rank, work.label, left);
-        news = left;
-      } else if (is_late(work, since, now)) {
+      if (const auto word = word_on(*work.operation, since, now)) {
+        error = describe_failure(work.rank, work.label, word->what());
+        news = word->news();
+      } else if (is_late(*work.operation, since, now)) {
         const int missing = work.operation->missing();
         error = describe_late(work.rank, work.label, work.operation->waiting_for());
         news = missing < 0 ? error
@@ -257,9 +255,17 @@ void Progress::set_watch(std::shared_ptr<Watch> watch, bool while_idle) {
   has_work_for_background_.notify_one();
 }
 
-std::string Progress::bad_news(Clock::time_point now) {
-  if (!watch_ || now - last_watched_ < watch_every) return {};
+std::optional<Progress::Word> Progress::word_on(const Operation& operation, Clock::time_point since,
+                                                Clock::time_point now) {
+  if (watch_ == nullptr || now - last_watched_ < watch_every) return std::nullopt;
   last_watched_ = now;
+  if (const std::string heard = bad_news(now); !heard.empty()) return Word(heard, false);
+  if (const std::string left = in_vain(operation, since, now); !left.empty())
+    return Word(left, true);
+  return std::nullopt;
+}
+
+std::string Progress::bad_news(Clock::time_point now) {
   if (std::string failed = watch_->failed(); !failed.empty()) return failed;
   std::string ended = watch_->ended();
   if (ended.empty()) return {};
@@ -269,17 +275,16 @@ std::string Progress::bad_news(Clock::time_point now) {
 
 std::string Progress::in_vain(const Operation& operation, Clock::time_point since,
                               Clock::time_point now) const {
-  if (watch_ == nullptr || last_watched_ != now || now - since < time_to_arrive) return {};
+  if (now - since < time_to_arrive) return {};
   const int rank = operation.awaits();
   const auto left = rank < 0 ? std::nullopt : watch_->left(rank);
   if (!left || now - *left < time_to_arrive) return {};
   return concat("rank ", rank, " has come to the end of its program");
 }
 
-bool Progress::is_late(const WorkState& work, Clock::time_point since,
+bool Progress::is_late(const Operation& operation, Clock::time_point since,
                        Clock::time_point now) const {
-  const bool asks_others =
-      work.operation->missing() < 0 && watch_ != nullptr && watch_->tells_others();
+  const bool asks_others = operation.missing() < 0 && watch_ != nullptr && watch_->tells_others();
   const auto moment = std::min(options_.timeout, most_for_others);
   return now - since > (asks_others ? options_.timeout + moment : options_.timeout);
 }
@@ -326,10 +331,7 @@ std::string Progress::poll_to_end(Operation& operation) {
     const auto now = Clock::now();  // not read by the many that are over before
     if (deadline == Clock::time_point{}) deadline = now + options_.timeout;
     if (now > deadline) return operation.waiting_for();
-    if (const std::string heard = bad_news(now); !heard.empty()) throw Heard(heard);
-    if (const std::string left = in_vain(operation, deadline - options_.timeout, now);
-        !left.empty())
-      throw InVain(left);
+    if (const auto word = word_on(operation, deadline - options_.timeout, now)) throw *word;
     {
       std::unique_lock lock(mutex_);
       bool moved = false;

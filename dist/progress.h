@@ -18,6 +18,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -101,11 +102,9 @@ class Progress : public std::enable_shared_from_this<Progress> {
       const std::unique_ptr<Operation> operation = begin(*scratch_);
       const std::string late = poll_to_end(*operation);
       if (!late.empty()) error = news = describe_late(rank, label(), late);
-    } catch (const Heard& e) {
+    } catch (const Word& e) {
       error = describe_failure(rank, label(), e.what());
-    } catch (const InVain& e) {
-      error = describe_failure(rank, label(), e.what());
-      news = e.what();
+      news = e.news();
     } catch (const std::exception& e) {
       error = news = describe_failure(rank, label(), e.what());
     }
@@ -125,13 +124,12 @@ class Progress : public std::enable_shared_from_this<Progress> {
 
  private:
   enum class Pace { idle, moved };
-  /// What was heard of another rank: no news for the others.
-  struct Heard final : CommError {
-    using CommError::CommError;
-  };
-  /// News as it is, without the collective.
-  struct InVain final : CommError {
-    using CommError::CommError;
+  /// What was heard of another rank, so that there is no sense in waiting any longer.
+  struct Word final : CommError {
+    Word(const std::string& text, bool is_new) : CommError(text), is_new(is_new) {}
+    /// For the others: empty if they hear it as this rank did.
+    std::string news() const { return is_new ? what() : ""; }
+    bool is_new;
   };
   void run();                                          // the background thread
   Pace poll_once(std::unique_lock<std::mutex>& lock);  // by the thread that holds the turn
@@ -142,19 +140,22 @@ class Progress : public std::enable_shared_from_this<Progress> {
   void return_turn(const std::string& error, const std::string& news, std::shared_ptr<void> keep);
   /// The messages that travel beside the queue; whether one of them is over.
   bool poll_beside(std::unique_lock<std::mutex>& lock, bool& moved);
-  /// Empty, or what it waited for when the time was over. Throws Heard, InVain.
+  /// Empty, or what it waited for when the time was over. Throws Word.
   std::string poll_to_end(Operation& operation);
   std::string describe_late(int rank, const std::string& label, const std::string& what) const;
-  /// Empty, or why there is no sense in waiting any longer: a collective has failed elsewhere, or a
-  /// rank has ended, so long ago that the launcher would have ended this one, too, if that were all
-  /// there is to say. By the thread that has the turn.
+  /// Asks the watch, now and then, about an operation that has waited `since`. By the thread that
+  /// has the turn.
+  std::optional<Word> word_on(const Operation& operation, Clock::time_point since,
+                              Clock::time_point now);
+  /// Empty, or that a collective has failed elsewhere, or a rank has ended, so long ago that the
+  /// launcher would have ended this one, too, if that were all there is to say.
   std::string bad_news(Clock::time_point now);
   /// Empty, or that a rank for which it has waited `since` has come to its end without it.
   std::string in_vain(const Operation& operation, Clock::time_point since,
                       Clock::time_point now) const;
   /// Whether its time is over. Who does not know which rank is missing gives the one that does a
   /// moment more to say so.
-  bool is_late(const WorkState& work, Clock::time_point since, Clock::time_point now) const;
+  bool is_late(const Operation& operation, Clock::time_point since, Clock::time_point now) const;
   /// The ranks are out of step: from here on all fails with `error`. `news` is for those who have
   /// not heard of it yet; empty if they have.
   void break_down(const std::string& error, const std::string& news);

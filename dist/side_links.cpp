@@ -1,13 +1,10 @@
-// A connection counts, and its end means something, when both sides know that the other has
-// greeted: before that it is given up without a word, and the caller tries the next address. Where
-// ranks only guess each other's addresses they try again until the other has come, or until they
-// are told.
+// The thread of a side channel: what is said on its connections, when, and what their silence and
+// their end mean. How a connection comes about: dist/side_calls.cpp.
 
 #include "dist/side_links.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -20,11 +17,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int most_strangers = 32;
-constexpr int rounds = 3;                 // of trying all of a peer's addresses
-constexpr std::size_t longest_pause = 4;  // times pause_between_attempts, while guessing
-constexpr milliseconds patience_with_strangers(1000), patience_to_connect(3000),
-    patience_for_greeting(5000), pause_between_attempts(25);
 // Together below patience_out_of_step of dist/run.cpp.
 constexpr milliseconds patience_at_end(200), patience_to_tell(700);
 
@@ -187,31 +179,6 @@ void Links::count() {
   missing_.assign(missing.begin(), missing.end());
 }
 
-// From now on addresses are no guesses. Who has been found stays.
-void Links::go_by(const std::vector<Place>& places) {
-  is_introduced_ = true;
-  token_ = places[0].token;
-  const Place& own = places[static_cast<std::size_t>(self_.rank)];
-  for (Link& link : links_) {
-    if (!link.calls || link.counts() || link.stage == Stage::over) continue;
-    const Place& place = places[static_cast<std::size_t>(link.peer)];
-    const bool is_here = place.host == own.host;
-    link.addresses.clear();
-    if (is_here && !place.name.empty())
-      link.addresses.push_back({.text = concat('@', place.name), .port = 0});
-    if (is_here && place.port != 0)
-      link.addresses.push_back({.text = "127.0.0.1", .port = place.port});
-    for (const std::string& address : place.addresses) {
-      // An address that both machines have leads nowhere: that of a bridge for containers, say.
-      if (place.port != 0 &&
-          (is_here || std::ranges::find(own.addresses, address) == own.addresses.end()))
-        link.addresses.push_back({.text = address, .port = place.port});
-    }
-    link.attempt = 0;
-    if (link.stage == Stage::pausing) link.since = now_;
-  }
-}
-
 // Whether something is known that a neighbour cannot have heard: it has yet to join. Who leaves
 // before it does takes the word with it.
 bool Links::has_to_tell() const {
@@ -220,13 +187,6 @@ bool Links::has_to_tell() const {
          std::ranges::any_of(links_, [](const Link& link) {
            return link.peer >= 0 && !link.has_joined() && link.stage != Stage::over;
          });
-}
-
-bool Links::is_listening(bool is_local) const {
-  const std::string& early = is_local ? self_.local_token : self_.early_token;
-  const auto strangers = std::ranges::count_if(
-      links_, [&](const Link& l) { return l.stage == Stage::stranger && l.is_local == is_local; });
-  return (!early.empty() || !token_.empty()) && now_ >= full_until_ && strangers < most_strangers;
 }
 
 // Until something comes, and takes it in.
@@ -255,27 +215,6 @@ void Links::wait(Clock::time_point until) {
   }
   if (files[1].revents != 0) let_in(self_.by_name);
   if (files[2].revents != 0) let_in(self_.by_port);
-}
-
-void Links::let_in(const Socket& listener) {
-  bool is_full = false;
-  const bool is_local = &listener == &self_.by_name;
-  while (listener && is_listening(is_local)) {
-    Link link{.is_local = is_local, .since = now_, .heard = now_};
-    link.socket = accept_from(listener, is_full);
-    if (!link.socket) break;
-    if (!link.is_local || link.socket.is_of_same_user()) links_.push_back(std::move(link));
-  }
-  if (is_full) full_until_ = now_ + patience_with_strangers;
-}
-
-void Links::greet(Link& link) {
-  link.say(Kind::hello, text_of(Hello{.token = link.token,
-                                      .from = self_.rank,
-                                      .to = link.peer,
-                                      .process = getpid(),
-                                      .timeout = self_.options.timeout.count(),
-                                      .host = host_}));
 }
 
 void Links::look_at(Link& link, int events) {
@@ -329,6 +268,7 @@ void Links::handle(Link& link, const Message& message) {
     case Kind::leaving:
       return note_left(link.peer);
     case Kind::bye:
+      if (has_said_bye()) return link.finish();
       // Before anybody was introduced that was another program, which ran here before this one.
       if (link.calls && !is_introduced_) {
         forget_left(link.peer);
@@ -336,64 +276,17 @@ void Links::handle(Link& link, const Message& message) {
         return call_again(link);
       }
       link.stage = Stage::parting;
-      return has_said_bye() ? link.finish() : void();
+      return;
     case Kind::hello:
       return link.finish();
   }
   link.finish();  // something else
 }
 
-void Links::answer(Link& stranger, const Hello& hello) {
-  const std::string& early = stranger.is_local ? self_.local_token : self_.early_token;
-  const bool is_known = hello.token == token_ || hello.token == early;
-  if (hello.token.empty() || !is_known || hello.to != self_.rank || !callers_.contains(hello.from))
-    return stranger.finish();
-  stranger.token = hello.token;
-  stranger.peer = hello.from;
-  stranger.hello = hello;
-  stranger.stage = Stage::greeted;
-  greet(stranger);
-}
-
-Clock::time_point Links::deadline_of(const Link& link) const {
-  switch (link.stage) {
-    case Stage::pausing:
-      if (link.addresses.empty() && !is_introduced_) return Clock::time_point::max();
-      return link.since + (is_introduced_ ? link.attempt : std::min(link.attempt, longest_pause)) *
-                              pause_between_attempts;
-    case Stage::connecting:
-      return link.since + patience_to_connect;
-    case Stage::greeting:
-      return link.since + patience_for_greeting;
-    case Stage::stranger:
-      return link.since + patience_with_strangers;
-    case Stage::greeted:
-    case Stage::joined:
-      return link.heard + limit_of(link);
-    case Stage::parting:
-      return Clock::time_point::max();  // it has said its last
-    case Stage::over:
-      break;
-  }
-  return now_;
-}
-
 void Links::keep_time(Link& link) {
   if (link.stage == Stage::over || now_ < deadline_of(link)) return;
   if (link.stage == Stage::pausing) return call(link);
   lose(link, Socket::Line::silent);
-}
-
-void Links::call(Link& link) {
-  if (link.addresses.empty()) return link.finish();
-  const Address& address = link.addresses[link.attempt % link.addresses.size()];
-  link.is_local = address.text.starts_with('@');
-  const std::string& early = link.is_local ? self_.local_token : self_.early_token;
-  link.token = early.empty() || is_introduced_ ? token_ : early;
-  link.socket = connect_to(address.text, address.port);
-  if (!link.socket) return lose(link, Socket::Line::silent);
-  link.stage = Stage::connecting;
-  link.since = now_;
 }
 
 // The connection is no more, or is given up.
@@ -412,18 +305,7 @@ void Links::lose(Link& link, Socket::Line line) {
     return link.finish();  // the silent one was told, too, unless by bye: it knows when it wakes up
   }
   if (link.stage == Stage::parting) return link.finish();
-  ++link.attempt;
-  const bool was_last = is_introduced_ && link.attempt >= rounds * link.addresses.size();
-  if (!link.calls || was_last) return link.finish();
-  call_again(link);
-}
-
-void Links::call_again(Link& link) {
-  link.socket.close();
-  link.in.clear();
-  link.out.clear();
-  link.stage = Stage::pausing;
-  link.since = now_;
+  try_elsewhere(link);
 }
 
 // To one who joins after something was heard.

@@ -67,6 +67,7 @@ class Links {
   void keep_time(Link& link);
   void call(Link& link);
   void call_again(Link& link);
+  void try_elsewhere(Link& link);
   void lose(Link& link, Socket::Line line);
   void go_by(const std::vector<Place>& places);
   void report(const std::string& sentence);

@@ -1,5 +1,5 @@
 #pragma once
-// Sockets as a side channel needs them (dist/side_links.cpp): TCP between machines and, within one,
+// Sockets as a side channel needs them (dist/side_calls.cpp): TCP between machines and, within one,
 // Unix domain sockets with abstract names (man 7 unix). They never block and never throw; what
 // cannot be made is an empty Socket.
 

@@ -15,7 +15,8 @@ struct World {
   std::shared_ptr<FlightRecorder> recorder;  // of the world's communicator, or null
 };
 /// At the end of the process `watch` parts from the others, after MPI_Finalize if this was called
-/// before MPI_Init. If one of them is lost only then, the process says so and exits with status 1.
+/// before MPI_Init. If one of them falls silent only then, the process says so and exits with
+/// status 1.
 void set_world(World all);
 World world();
 

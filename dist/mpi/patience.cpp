@@ -43,12 +43,9 @@ void say(const std::string& sentence) {
 }
 
 /// `late`, and who is missing, if this rank knows it or hears it from another.
-std::string say_who(const std::string& who, const std::string& late, Watch& watch) {
-  if (const std::string absent = watch.absent(); !absent.empty()) {
-    const std::string sentence = concat(late, " (", absent, ")");
-    watch.tell(sentence);
-    return sentence;
-  }
+std::string find_out_who(const std::string& who, const std::string& late, const Watch& watch) {
+  if (const std::string absent = watch.absent(); !absent.empty())
+    return concat(late, " (", absent, ")");
   const auto until = steady_clock::now() + for_others;
   while (watch.tells_others() && watch.failed().empty() && steady_clock::now() < until)
     std::this_thread::sleep_for(look_every);
@@ -129,10 +126,11 @@ void Patience::run(const std::string& who, milliseconds limit, const std::string
     if (now - begin >= limit) {
       if (watch == nullptr) give_up(late);
       lock.unlock();
-      const std::string sentence = say_who(who, late, *watch);
-      watch->tell(sentence);
+      const std::string sentence = find_out_who(who, late, *watch);
       lock.lock();
-      if (!is_over_) give_up(sentence);
+      if (is_over_) return;
+      watch->tell(sentence);
+      give_up(sentence);
     }
     auto next = begin + limit;
     if (watch != nullptr) next = std::min<decltype(next)>(next, now + look_every);

@@ -91,7 +91,7 @@ class SharedAllReduce final : public Operation {
     if (phase_ == Phase::meeting) return meeting_->waiting_for();
     return missing_rank(space_, transport_) + " to add its part";
   }
-  int awaits() const override { return missing_in_world(space_, transport_); }
+  int awaits() const override { return meeting_->awaits(); }
 
  private:
   enum class Phase { meeting, slots, in_place, reading, summed, staged, last_step };

@@ -38,7 +38,7 @@ class Reading : public Operation {
     return missing_rank(all_.space, all_.transport) + " to read its part";
   }
   int awaits() const override {
-    return instead_ != nullptr ? instead_->awaits() : missing_in_world(all_.space, all_.transport);
+    return instead_ != nullptr ? instead_->awaits() : meeting_.awaits();
   }
 
  protected:

@@ -12,10 +12,7 @@ class Checked final : public Operation {
  public:
   Checked(SharedSpace& space, Transport& transport, const Signature& signature,
           std::function<std::unique_ptr<Operation>()> make)
-      : space_(space),
-        transport_(transport),
-        meeting_(space, transport, signature),
-        make_(std::move(make)) {}
+      : meeting_(space, transport, signature), make_(std::move(make)) {}
 
   Poll poll() override {
     if (collective_ != nullptr) return collective_->poll();
@@ -27,23 +24,21 @@ class Checked final : public Operation {
     return collective_ != nullptr ? collective_->waiting_for() : meeting_.waiting_for();
   }
   int awaits() const override {
-    return collective_ != nullptr ? collective_->awaits() : missing_in_world(space_, transport_);
+    return collective_ != nullptr ? collective_->awaits() : meeting_.awaits();
   }
 
  private:
-  SharedSpace& space_;
-  Transport& transport_;
   Meeting meeting_;
   std::function<std::unique_ptr<Operation>()> make_;
   std::unique_ptr<Operation> collective_;
 };
 
-}  // namespace
-
 int missing_in_world(SharedSpace& space, const Transport& transport) {
   const int missing = space.missing();
   return missing < 0 ? -1 : transport.rank_in_world(missing);
 }
+
+}  // namespace
 
 std::string missing_rank(SharedSpace& space, const Transport& transport) {
   const int missing = missing_in_world(space, transport);
@@ -91,6 +86,8 @@ bool Meeting::is_over() {
 std::string Meeting::waiting_for() const {
   return missing_rank(space_, transport_) + " to call it";
 }
+
+int Meeting::awaits() const { return missing_in_world(space_, transport_); }
 
 std::unique_ptr<Operation> checked(SharedSpace& space, Transport& transport,
                                    const Signature& signature,

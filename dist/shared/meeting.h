@@ -15,8 +15,6 @@ namespace rondo::dist {
 /// "rank 2", by the world's number, that has not arrived at the step, or "the others", of whom all
 /// have by now.
 std::string missing_rank(SharedSpace& space, const Transport& transport);
-/// Its number, or -1.
-int missing_in_world(SharedSpace& space, const Transport& transport);
 
 class Meeting {
  public:
@@ -30,6 +28,8 @@ class Meeting {
   /// transport knows of a rank that has ended.
   bool is_over();
   std::string waiting_for() const;
+  /// A rank of the world that has not arrived at the present step, or -1: in all that follows, too.
+  int awaits() const;
 
  private:
   void arrive(const Signature& signature);

@@ -69,6 +69,15 @@ TEST(SideChannelBeforeMpi, RanksOfAMachineFindEachOtherByName) {
   EXPECT_EQ(open_files(), files);
 }
 
+// A program may go on alone where MPI has not started, and end.
+TEST(SideChannelBeforeMpi, RanksPartThatWereNeverIntroduced) {
+  auto all = channels_of(3);
+  for (auto& channel : all) expect_connections(*channel, 2);
+  std::vector<std::thread> ranks;
+  for (auto& channel : all) ranks.emplace_back([&] { EXPECT_EQ(channel->part(), ""); });
+  for (auto& rank : ranks) rank.join();
+}
+
 // As MPI would start only then.
 TEST(SideChannelBeforeMpi, WhoHasNotComeIsNamedAndMayComeLater) {
   std::vector<std::unique_ptr<SideChannel>> all(6);

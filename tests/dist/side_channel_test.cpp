@@ -49,37 +49,6 @@ TEST(SideChannel, EveryRankReachesAllOthersInFewSteps) {
   }
 }
 
-TEST(SideChannel, AnOrderlyEndSaysNothing) {
-  const std::size_t files = open_files();
-  for (int n : {2, 3, 9}) {
-    on_ranks(n, [n](auto comm) {
-      auto channel = std::make_unique<SideChannel>(*comm);
-      expect_connections(*channel, std::ssize(SideChannel::neighbours(comm->rank(), n)));
-      comm->barrier();
-      for (int r = 0; r < n; ++r) {  // one after another: the last has seen all others go
-        if (comm->rank() == r) {
-          EXPECT_EQ(channel->ended(), "");
-          channel.reset();
-        }
-        comm->barrier();
-      }
-    });
-  }
-  EXPECT_EQ(open_files(), files);
-}
-
-TEST(SideChannel, AnEndAtOnceAndBeforeTheyAreConnected) {
-  const std::size_t files = open_files();
-  for (int round = 0; round < 50; ++round) {
-    on_ranks(4, [&](auto comm) {
-      const SideChannel channel(*comm);
-      if (round % 2 == 0) comm->barrier();
-      EXPECT_EQ(channel.ended(), "");
-    });
-  }
-  EXPECT_EQ(open_files(), files);
-}
-
 TEST(SideChannel, OneThatEndsWithoutByeIsNamedOnAllOthers) {
   with_one_played(
       4,
@@ -92,98 +61,6 @@ TEST(SideChannel, OneThatEndsWithoutByeIsNamedOnAllOthers) {
         EXPECT_EQ(channel->ended(), "");
         comm.barrier();
         expect_ended(*channel, "rank 3 (process 4242 on node7) has ended");
-      });
-}
-
-TEST(SideChannel, ByeIsNoDeath) {
-  with_one_played(
-      2,
-      [](const Played& played, Communicator& comm) {
-        const Socket socket = played.join(0);
-        const std::string bye = Played::message('b');
-        std::string words = bye, heard;
-        socket.send(words);
-        comm.barrier();
-        EXPECT_TRUE(comes_true([&] {  // before the other side closes
-          return socket.receive(heard) != Socket::Line::open || heard.ends_with(bye);
-        }));
-        EXPECT_TRUE(heard.ends_with(bye));
-      },
-      [](auto channel, Communicator& comm) {
-        comm.barrier();
-        expect_connections(*channel, 0);
-        EXPECT_EQ(channel->ended(), "");
-      });
-}
-
-TEST(SideChannel, OneThatIsLeavingIsKnownToItsNeighbours) {
-  on_ranks(3, [](auto comm) {
-    SideChannel channel(*comm);
-    expect_connections(channel, 2);
-    comm->barrier();
-    if (comm->rank() == 1) {
-      channel.leave();
-    } else {
-      EXPECT_TRUE(comes_true([&] { return channel.left(1).has_value(); }));
-      EXPECT_FALSE(channel.left(2 - comm->rank()).has_value());
-      EXPECT_EQ(channel.ended(), "");
-    }
-    comm->barrier();
-  });
-}
-
-// However long it takes, as long as something is heard of it.
-TEST(SideChannel, PartingWaitsForTheOthers) {
-  std::atomic<bool> has_parted = false;
-  on_ranks(3, [&](auto comm) {
-    SideChannel channel(*comm, {.timeout = milliseconds(400), .beat = milliseconds(20)});
-    expect_connections(channel, 2);
-    comm->barrier();
-    if (comm->rank() == 2) {
-      std::this_thread::sleep_for(milliseconds(1000));
-      EXPECT_FALSE(has_parted);
-    }
-    EXPECT_EQ(channel.part(), "");
-    has_parted = true;
-  });
-}
-
-// Whose process is gone, by _exit say, keeps nobody; the launcher knows how it went.
-TEST(SideChannel, WhoIsSilentWhileTheOthersPartIsNamed) {
-  const SideChannelOptions options = {.timeout = milliseconds(300), .beat = milliseconds(50)};
-  for (const bool dies : {false, true}) {
-    with_one_played(
-        3,
-        [&](const Played& played, Communicator& comm) {
-          Socket all[] = {played.join(0), played.join(1)};
-          comm.barrier();
-          if (dies) return;
-          for (const Socket& socket : all) EXPECT_TRUE(Played::is_closed(socket));
-        },
-        [&](auto channel, Communicator& comm) {
-          expect_connections(*channel, 2);
-          comm.barrier();
-          EXPECT_EQ(channel->part(), dies ? "" : "rank 2 on node7 has not been heard of for 0.3 s");
-        },
-        options);
-  }
-}
-
-// It is not lost, then: it has said why it ends.
-TEST(SideChannel, WhoHasFailedIsNotWaitedForAtTheEnd) {
-  with_one_played(
-      2,
-      [](const Played& played, Communicator& comm) {
-        const Socket socket = played.join(0);
-        std::string why = Played::message('f', "rank 1: no such file");
-        socket.send(why);
-        comm.barrier();
-        EXPECT_TRUE(Played::is_closed(socket));
-      },
-      [](auto channel, Communicator& comm) {
-        comm.barrier();
-        EXPECT_EQ(channel->part(), "");
-        EXPECT_EQ(channel->failed(), "rank 1: no such file");
       });
 }
 

@@ -1,5 +1,6 @@
 // A program whose ranks fail, for tests/mpi/failures.sh: failing one|told|all|models|confused|
-// missing|early|mismatch|deadline|killed|killed_reading|stopped|start|absent|dead|frozen|end|through.
+// missing|early|early_messages|mismatch|deadline|killed|killed_reading|stopped|start|absent|dead|frozen|
+// end|through.
 
 #include <mpi.h>
 
