@@ -168,10 +168,14 @@ int fail(const std::string& sentence) {
 // launcher would wait for it without a word.
 void part_at_exit() {
   const auto [transport, watch, recorder] = world();
-  const std::string lost = watch != nullptr ? watch->part() : std::string();
+  const int rank = transport != nullptr ? transport->rank() : 0;
+  const auto warn = [rank](const std::string& who) {
+    std::fprintf(stderr, "warning: rank %d: the program does not end: %s\n", rank, who.c_str());
+  };
+  const std::string lost = watch != nullptr ? watch->part(warn) : std::string();
   if (!lost.empty() && transport != nullptr) {
-    print(transport->rank(), transport->world_size(), false,
-          concat("rank ", transport->rank(), ": the program does not end: ", lost));
+    print(rank, transport->world_size(), false,
+          concat("rank ", rank, ": the program does not end: ", lost));
     std::fflush(nullptr);
     std::this_thread::sleep_for(head_start);  // for the others to say so
     std::_Exit(EXIT_FAILURE);

@@ -129,10 +129,15 @@ SideChannel::~SideChannel() {
   if (thread_.joinable()) thread_.join();
 }
 
-std::string SideChannel::part() {
+std::string SideChannel::part(const Warn& warn) {
   // Of what was heard before others have spoken.
   const bool waits = ended().empty() && failed().empty();
-  if (links_) links_->stop(waits ? Links::End::with_others : Links::End::soon);
+  if (links_) {
+    if (waits)
+      links_->stop(Links::End::with_others, warn);
+    else
+      links_->stop(Links::End::soon);
+  }
   if (thread_.joinable()) thread_.join();
   return links_ && failed().empty() ? links_->silent() : std::string();
 }

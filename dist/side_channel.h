@@ -96,7 +96,7 @@ class SideChannel final : public Watch {
   std::string absent() const override;
   void leave() override;
   std::optional<std::chrono::steady_clock::time_point> left(int rank) const override;
-  std::string part() override;
+  std::string part(const Warn& warn = {}) override;
   /// To how many ranks there is a connection, and neither side has said bye.
   int connections() const;
   /// Where `rank` of a job listens before MPI has started: on the first of them that is free.

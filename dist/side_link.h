@@ -62,6 +62,7 @@ struct Link {
   bool calls = false;  // this rank the peer
   Socket socket = {};
   bool is_local = false;           // a socket of Unix
+  bool has_warned = false;         // that the peer does not end
   std::string token = {};          // of both greetings: the caller's choice
   Clock::time_point since, heard;  // when the stage began; when something came
   std::vector<Address> addresses;  // of a peer that this rank calls

@@ -47,10 +47,11 @@ Links::Links(Self self, Socket wake)
 
 // ---- For any thread.
 
-void Links::stop(End end) {
+void Links::stop(End end, Watch::Warn warn) {
   {
     std::lock_guard lock(mutex_);
     stop_ = end;
+    warn_ = std::move(warn);
   }
   eventfd_write(wake_.file(), 1);
 }
@@ -123,6 +124,7 @@ void Links::run() {
     // Who was stopped itself cannot blame others for their silence.
     if (now_ - until > std::min(self_.options.timeout / 2, milliseconds(1000))) {
       for (Link& link : links_) link.heard = now_;
+      bye_said_at_ = now_;
     }
     std::optional<std::vector<Place>> introduced;
     {
@@ -130,7 +132,10 @@ void Links::run() {
       introduced.swap(introduced_);
     }
     if (introduced) go_by(*introduced);
-    for (Link& link : links_) keep_time(link);
+    for (Link& link : links_) {
+      keep_time(link);
+      warn_of(link);
+    }
     pass_failure_on();
     pass_leaving_on();
     if (now_ >= next_beat_) {
@@ -158,6 +163,7 @@ bool Links::is_over() {
     if (now_ < *stays_until_ && has_to_tell()) return false;
     pass_failure_on();
     say_bye();
+    bye_said_at_ = now_;
     ends_at_ = *end == End::soon ? now_ + patience_at_end : Clock::time_point::max();
   }
   const bool knows_enough = *end == End::with_others && (!ended().empty() || !failed().empty());
@@ -283,6 +289,24 @@ void Links::handle(Link& link, const Message& message) {
   link.finish();  // something else
 }
 
+// A rank that needs the others no longer, but whose process hangs in what is left of it: the
+// launcher waits for it. Or it still works, on a file that takes long, so nothing is ended.
+void Links::warn_of(Link& link) {
+  if (!has_said_bye() || link.has_warned || link.stage != Stage::joined) return;
+  Watch::Warn warn;
+  {
+    std::lock_guard lock(mutex_);
+    const auto since = left_.find(link.peer);
+    if (since == left_.end()) return;
+    if (now_ < std::max(since->second, bye_said_at_) + self_.options.timeout) return;
+    warn = warn_;
+  }
+  link.has_warned = true;
+  if (warn)
+    warn(concat("rank ", link.peer, " (process ", link.hello.process, on_host(link),
+                ") is leaving and still runs"));
+}
+
 void Links::keep_time(Link& link) {
   if (link.stage == Stage::over || now_ < deadline_of(link)) return;
   if (link.stage == Stage::pausing) return call(link);
@@ -295,7 +319,7 @@ void Links::lose(Link& link, Socket::Line line) {
     // A process that is gone, without bye or not, keeps nobody waiting.
     if (has_said_bye() && line == Socket::Line::ended) return link.finish();
     const Hello& who = link.hello;
-    const std::string on = who.host == host_ ? "" : concat(" on ", name_of(who.host));
+    const std::string on = on_host(link);
     report(line == Socket::Line::ended
                ? concat("rank ", link.peer, " (process ", who.process, on, ") has ended")
            : now_ - link.heard < limit_of(link)

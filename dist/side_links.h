@@ -44,7 +44,8 @@ class Links {
   /// How to end: a moment after this rank has said bye, or when all neighbours have said so, too,
   /// or have ended, or one has fallen silent.
   enum class End { soon, with_others };
-  void stop(End end);
+  /// `warn` hears, once a rank, of those that have left and said no bye `timeout` after this one's.
+  void stop(End end, Watch::Warn warn = {});
   /// By rank: where it is. Ranks that have not found each other by guessing do now.
   void introduce(std::vector<Place> places);
   void tell(const std::string& why);
@@ -65,6 +66,7 @@ class Links {
   void handle(Link& link, const Message& message);
   void answer(Link& stranger, const Hello& hello);
   void keep_time(Link& link);
+  void warn_of(Link& link);
   void call(Link& link);
   void call_again(Link& link);
   void try_elsewhere(Link& link);
@@ -92,6 +94,10 @@ class Links {
     return std::max(self_.options.timeout, std::chrono::milliseconds(link.hello.timeout));
   }
   void greet(Link& link);
+  /// Where the peer is, if not here: " on node7".
+  std::string on_host(const Link& link) const {
+    return link.hello.host == host_ ? "" : " on " + name_of(link.hello.host);
+  }
 
   Self self_;
   std::string token_;  // of rank 0
@@ -101,10 +107,12 @@ class Links {
   std::set<int> callers_;  // neighbours that are to call this rank and have not joined
   Clock::time_point now_ = Clock::now(), next_beat_, full_until_{};
   std::optional<Clock::time_point> stays_until_, ends_at_;  // to tell others; to hear byes
+  Clock::time_point bye_said_at_;
   bool has_passed_failure_on_ = false, has_passed_leaving_on_ = false, is_introduced_ = false;
 
   mutable std::mutex mutex_;
   std::optional<End> stop_;
+  Watch::Warn warn_;
   bool is_leaving_ = false;
   std::map<int, Clock::time_point> left_;  // neighbours that are leaving
   std::optional<std::vector<Place>> introduced_;

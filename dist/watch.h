@@ -3,6 +3,7 @@
 // (dist/side_channel.h).
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -29,9 +30,11 @@ class Watch {
     return std::nullopt;
   }
   /// The last that this rank does: says goodbye, and waits for the others to say so or to end,
-  /// while it hears of them. Empty, or of whom nothing was heard. Once, by the thread that ends the
+  /// while it hears of them. Empty, or of whom nothing was heard. `warn` is told, by some thread,
+  /// who has left and still does not end, though it lives. Once, by the thread that ends the
   /// program.
-  virtual std::string part() { return {}; }
+  using Warn = std::function<void(const std::string&)>;
+  virtual std::string part(const Warn& /*warn*/ = {}) { return {}; }
 };
 
 }  // namespace rondo::dist

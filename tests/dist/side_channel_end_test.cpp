@@ -1,15 +1,19 @@
 // How ranks part: the end of a program, in order and otherwise. Ranks are threads here, or played.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "dist/side_channel.h"
 #include "support/played_rank.h"
 #include "support/ranks.h"
+#include "tensor/error.h"
 
 namespace rondo::dist {
 namespace {
@@ -125,6 +129,34 @@ TEST(SideChannelEnd, WhoIsSilentWhileTheOthersPartIsNamed) {
         },
         options);
   }
+}
+
+// It may still write a file, so it is neither blamed nor ended.
+TEST(SideChannelEnd, OneThatHasLeftAndDoesNotEndIsWarnedOfOnce) {
+  std::mutex mutex;
+  std::vector<std::string> warnings;
+  on_ranks(3, [&](auto comm) {
+    SideChannel channel(*comm, {.timeout = milliseconds(200), .beat = milliseconds(20)});
+    expect_connections(channel, 2);
+    comm->barrier();
+    if (comm->rank() == 2) {
+      channel.leave();
+      EXPECT_TRUE(comes_true([&] {
+        std::lock_guard lock(mutex);
+        return warnings.size() >= 2;
+      }));
+      std::this_thread::sleep_for(milliseconds(300));
+    } else {
+      EXPECT_TRUE(comes_true([&] { return channel.left(2).has_value(); }));
+    }
+    const auto warn = [&](const std::string& who) {
+      std::lock_guard lock(mutex);
+      warnings.push_back(who);
+    };
+    EXPECT_EQ(channel.part(warn), "");
+  });
+  const std::string expected = concat("rank 2 (process ", getpid(), ") is leaving and still runs");
+  EXPECT_EQ(warnings, std::vector<std::string>(2, expected));
 }
 
 // It is not lost, then: it has said why it ends.

@@ -39,7 +39,7 @@ void lose_last_soon(bool is_last, int signal, std::chrono::milliseconds after) {
   }).detach();
 }
 
-bool stops_after_mpi = false;
+bool stops_after_mpi = false, lingers_after_mpi = false;
 
 /// The same `after` that, in MPI_Init, where it and others wait for rank 0.
 void lose_last_in_init(int signal, std::chrono::milliseconds after) {
@@ -99,6 +99,8 @@ int body(const std::string& how) {
     lose_last(is_last, SIGSTOP);
   } else if (how == "through") {
     stops_after_mpi = is_last;
+  } else if (how == "lingers") {
+    lingers_after_mpi = is_last;
   }
   return 0;
 }
@@ -109,6 +111,7 @@ int body(const std::string& how) {
 extern "C" int MPI_Finalize() {
   const int status = PMPI_Finalize();
   if (stops_after_mpi) raise(SIGSTOP);
+  if (lingers_after_mpi) std::this_thread::sleep_for(std::chrono::seconds(4));
   return status;
 }
 
