@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <vector>
 
 #include "dist/algorithms/binomial_tree.h"
 #include "dist/algorithms/direct.h"
@@ -57,9 +58,9 @@ AllReduce parse_all_reduce(std::string_view name) {
 /// What `automatic` means for messages. Every rank comes to the same, from what all have measured
 /// together or from the size alone. Nothing is measured here: an asynchronous collective does not
 /// wait for the other ranks.
-AllReduce Communicator::choose(const Tensor& x) const {
+AllReduce Communicator::choose(const Tensor& x, ReduceOp op) const {
   if (const auto fastest =
-          tuner_ ? tuner_->fastest(bytes_of(x), transport_->has_native_all_reduce(x.dtype()))
+          tuner_ ? tuner_->fastest(bytes_of(x), transport_->has_native_all_reduce(x.dtype(), op))
                  : std::nullopt)
     return *fastest;
   const int rounds = std::bit_width(static_cast<unsigned>(world_size_ - 1));
@@ -76,7 +77,7 @@ Communicator::Job Communicator::all_reduce_job(const Tensor& x, ReduceOp op, All
                      "all_reduce: shared memory was asked for, but the ranks share none: ",
                      "they are on several machines or in several containers, or nobody has called "
                      "share_memory");
-  const AllReduce way = algorithm == AllReduce::automatic && !in_memory ? choose(x) : algorithm;
+  const AllReduce way = algorithm == AllReduce::automatic && !in_memory ? choose(x, op) : algorithm;
   const bool native = way == AllReduce::mpi || way == AllReduce::mpi_blocking;
   require<CommError>(!native || std::strcmp(backend(), "mpi") == 0 || world_size_ == 1,
                      "all_reduce: MPI's own was asked for, but the backend is ", backend());
@@ -95,8 +96,23 @@ Communicator::Job Communicator::all_reduce_job(const Tensor& x, ReduceOp op, All
             .signature = signature,
             .is_checked = true};
   }
+  if (way != AllReduce::direct && travels_wide(x.dtype(), op)) {
+    const auto wide = std::make_shared<std::vector<float>>();
+    return {.name = std::move(name),
+            .begin =
+                [=, this](Scratch& scratch) {
+                  wide->resize(static_cast<std::size_t>(x.numel()));
+                  widen(x.data_ptr(), wide->data(), x.numel());
+                  return all_reduce_by(way, scratch, wide->data(), x.numel(), f32, op, ring);
+                },
+            .finish = [=] { narrow(wide->data(), x.data_ptr(), x.numel()); },
+            .signature = signature};
+  }
   return {.name = std::move(name),
-          .begin = [=, this](Scratch& scratch) { return all_reduce_by(way, scratch, x, op, ring); },
+          .begin =
+              [=, this](Scratch& scratch) {
+                return all_reduce_by(way, scratch, x.data_ptr(), x.numel(), x.dtype(), op, ring);
+              },
           .signature = signature};
 }
 
@@ -107,14 +123,11 @@ void Communicator::tune(std::size_t bytes) {
   tuner_->learn(bytes);
 }
 
-std::unique_ptr<Operation> Communicator::all_reduce_by(AllReduce way, Scratch& scratch,
-                                                       const Tensor& x, ReduceOp op,
+std::unique_ptr<Operation> Communicator::all_reduce_by(AllReduce way, Scratch& scratch, void* data,
+                                                       std::int64_t count, DType dtype, ReduceOp op,
                                                        const RingOptions& ring) const {
-  if (world_size_ == 1 || x.numel() == 0) return nullptr;
+  if (world_size_ == 1 || count == 0) return nullptr;
   Transport& t = *transport_;
-  void* data = x.data_ptr();
-  const std::int64_t count = x.numel();
-  const DType dtype = x.dtype();
   switch (way) {
     case AllReduce::direct:
       return direct_all_reduce(t, scratch, data, count, dtype, op, ring.tag);

@@ -44,8 +44,8 @@ Communicator::Communicator(std::shared_ptr<Transport> transport, CommunicatorOpt
   progress_->start();
 }
 
-// Work under way reads the rest of this.
-Communicator::~Communicator() { progress_.reset(); }
+// Work under way reads the rest of this, by whichever thread polls it.
+Communicator::~Communicator() { progress_->close(); }
 
 const char* Communicator::backend() const { return transport_->name(); }
 
@@ -127,24 +127,32 @@ Communicator::Job Communicator::reduce_job(const Tensor& x, int root, ReduceOp o
   std::string name = title("reduce");
   const Signature signature = signature_of("reduce", x, op, root);
   RingOptions ring = next_ring(signature);
+  if (rank_ == root) x.bump_version();
   // What passes through a rank on its way to root is summed in a copy.
-  std::shared_ptr<std::vector<char>> sums;
-  if (rank_ == root) {
-    x.bump_version();
-  } else {
-    sums = std::make_shared<std::vector<char>>(bytes_of(x));
-  }
+  const bool is_wide = travels_wide(x.dtype(), op) && world_size_ > 1;
+  const DType dtype = is_wide ? f32 : x.dtype();
+  const auto sums = std::make_shared<std::vector<char>>();
+  auto begin = [=, this](Scratch& scratch) {
+    void* data = x.data_ptr();
+    if (rank_ != root || is_wide) {
+      sums->resize(static_cast<std::size_t>(x.numel() * size_of(dtype)));
+      data = sums->data();
+    }
+    if (is_wide)
+      widen(x.data_ptr(), static_cast<float*>(data), x.numel());
+    else if (!sums->empty())
+      std::memcpy(data, x.data_ptr(), sums->size());
+    if (is_small(bytes_of(x)))
+      return tree_reduce(*transport_, scratch, data, x.numel(), dtype, op, root, ring.tag);
+    return chain_reduce(*transport_, scratch, data, x.numel(), dtype, op, root, ring);
+  };
+  auto finish = [=, this] {
+    if (rank_ != root || !is_wide) return;
+    narrow(reinterpret_cast<const float*>(sums->data()), x.data_ptr(), x.numel());
+  };
   return {.name = std::move(name),
-          .begin =
-              [=, this](Scratch& scratch) {
-                void* data = sums ? sums->data() : x.data_ptr();
-                if (sums && !sums->empty()) std::memcpy(data, x.data_ptr(), sums->size());
-                if (is_small(bytes_of(x)))
-                  return tree_reduce(*transport_, scratch, data, x.numel(), x.dtype(), op, root,
-                                     ring.tag);
-                return chain_reduce(*transport_, scratch, data, x.numel(), x.dtype(), op, root,
-                                    ring);
-              },
+          .begin = std::move(begin),
+          .finish = std::move(finish),
           .keep = sums,
           .signature = signature};
 }

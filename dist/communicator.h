@@ -222,9 +222,10 @@ class Communicator {
 
   Work start(Job job, bool wake = true);
   void run(Job job);
-  AllReduce choose(const Tensor& x) const;
-  std::unique_ptr<Operation> all_reduce_by(AllReduce way, Scratch& scratch, const Tensor& x,
-                                           ReduceOp op, const RingOptions& ring) const;
+  AllReduce choose(const Tensor& x, ReduceOp op) const;
+  std::unique_ptr<Operation> all_reduce_by(AllReduce way, Scratch& scratch, void* data,
+                                           std::int64_t count, DType dtype, ReduceOp op,
+                                           const RingOptions& ring) const;
   bool all_reduce_now(const Tensor& x, ReduceOp op);
   Job all_reduce_job(const Tensor& x, ReduceOp op, AllReduce algorithm);
   Job broadcast_job(const Tensor& x, int root);

@@ -2,6 +2,8 @@
 // in memory where the tensors lie in what allocate has shared, else on the ring.
 
 #include <cstring>
+#include <tuple>
+#include <vector>
 
 #include "dist/algorithms/ring_collectives.h"
 #include "dist/communicator.h"
@@ -102,7 +104,13 @@ Communicator::Job Communicator::reduce_scatter_job(const Tensor& out, const Tens
   RingOptions ring = next_ring(signature);
   // On a ring the sums are formed in a copy, since they travel through every part of it.
   auto sums = std::make_shared<std::vector<char>>();
+  auto wide = std::make_shared<std::vector<float>>();
   auto by_ring = [=, this](Scratch& scratch) {
+    if (travels_wide(x.dtype(), op)) {
+      wide->resize(static_cast<std::size_t>(x.numel()));
+      widen(x.data_ptr(), wide->data(), x.numel());
+      return ring_reduce_scatter(*transport_, scratch, wide->data(), out.numel(), f32, op, ring);
+    }
     sums->resize(bytes_of(x));
     if (!sums->empty()) std::memcpy(sums->data(), x.data_ptr(), sums->size());
     return ring_reduce_scatter(*transport_, scratch, sums->data(), out.numel(), x.dtype(), op,
@@ -120,6 +128,8 @@ Communicator::Job Communicator::reduce_scatter_job(const Tensor& out, const Tens
           .begin = std::move(begin),
           .finish =
               [=, this] {
+                if (!wide->empty())
+                  return narrow(wide->data() + out.numel() * rank_, out.data_ptr(), out.numel());
                 if (sums->empty()) return;
                 // From a ring all parts, from memory this rank's alone.
                 const bool has_all = sums->size() == bytes_of(x) && world_size_ > 1;
@@ -127,7 +137,8 @@ Communicator::Job Communicator::reduce_scatter_job(const Tensor& out, const Tens
                     has_all ? bytes_of(out) * static_cast<std::size_t>(rank_) : 0;
                 std::memcpy(out.data_ptr(), sums->data() + first, bytes_of(out));
               },
-          .keep = std::make_shared<std::pair<decltype(sums), decltype(memory_)>>(sums, memory_),
+          .keep = std::make_shared<std::tuple<decltype(sums), decltype(wide), decltype(memory_)>>(
+              sums, wide, memory_),
           .signature = signature,
           .is_checked = memory_ != nullptr};
 }

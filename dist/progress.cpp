@@ -1,5 +1,6 @@
 #include "dist/progress.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <tuple>
@@ -21,6 +22,8 @@ constexpr std::chrono::nanoseconds most_for_others =
 constexpr auto time_to_arrive = std::chrono::seconds(5);
 constexpr auto nap = std::chrono::microseconds(50);  // of the background thread
 
+constexpr const char* destroyed = "the communicator was destroyed";
+
 std::string seconds(std::chrono::nanoseconds t) {
   return concat(std::chrono::duration<double>(t).count(), " s");
 }
@@ -37,21 +40,30 @@ void keep_for_ever(WorkState& work, std::shared_ptr<Scratch> scratch) {
 
 }  // namespace
 
-Progress::Progress(Options options) : options_(std::move(options)) {}
+Progress::Progress(Options options) : options_(std::move(options)) {
+  options_.timeout = std::min(options_.timeout, longest_wait);
+}
 
 void Progress::start() {
   if (options_.background_thread) thread_ = std::thread([this] { run(); });
 }
 
-Progress::~Progress() {
+Progress::~Progress() { close(); }
+
+void Progress::close() {
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
   }
   has_work_for_background_.notify_all();
   if (thread_.joinable()) thread_.join();
-  for (auto& work : queue_) complete(*work, "the communicator was destroyed");
-  for (auto& work : beside_) complete(*work, "the communicator was destroyed");
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !has_turn_; });
+  for (auto& work : queue_) complete(*work, destroyed);
+  for (auto& work : beside_) complete(*work, destroyed);
+  queue_.clear();
+  beside_.clear();
+  changed_.notify_all();
 }
 
 void Progress::submit(std::shared_ptr<WorkState> work, bool wake) {
@@ -203,19 +215,21 @@ void Progress::wait(WorkState& work, std::chrono::nanoseconds timeout) {
   if (is_recording())
     range.open(std::string_view(work.label).substr(0, work.label.find(' ')),
                EventKind::communication);
-  auto deadline = Clock::now() + timeout;
+  timeout = std::min(timeout, longest_wait);
+  const auto deadline = Clock::now() + timeout;
   std::unique_lock lock(mutex_);
   if (work.waiters++ == 0) work.waited_since = Clock::now();
   ++waiters_;
   int fruitless = 0;
   bool in_time = true;
   while (!work.done && in_time) {
-    if (has_turn_) {
-      in_time = changed_.wait_until(lock, deadline, [&] { return work.done || !has_turn_; });
+    if (has_turn_ || stop_) {
+      in_time =
+          changed_.wait_until(lock, deadline, [&] { return work.done || !(has_turn_ || stop_); });
       continue;
     }
     has_turn_ = true;
-    while (!work.done && in_time) {
+    while (!work.done && in_time && !stop_) {
       fruitless = poll_once(lock) == Pace::moved ? 0 : fruitless + 1;
       if (fruitless < eager_polls_) continue;
       lock.unlock();
@@ -224,10 +238,11 @@ void Progress::wait(WorkState& work, std::chrono::nanoseconds timeout) {
       in_time = Clock::now() < deadline;
     }
     has_turn_ = false;
+    if (stop_) changed_.notify_all();
   }
   --waiters_;
   --work.waiters;
-  if (waiters_ > 0) changed_.notify_all();
+  if (waiters_ > 0 || stop_) changed_.notify_all();
   if (is_its_turn()) has_work_for_background_.notify_one();
   if (!work.done) {
     // Whoever has the turn may be changing the operation.
@@ -311,7 +326,7 @@ void Progress::return_turn(const std::string& error, const std::string& news,
                            std::shared_ptr<void> keep) {
   std::lock_guard lock(mutex_);
   has_turn_ = false;
-  if (waiters_ > 0) changed_.notify_all();
+  if (waiters_ > 0 || stop_) changed_.notify_all();
   if (is_its_turn()) has_work_for_background_.notify_one();
   if (error.empty()) return;
   break_down(error, news);
@@ -334,6 +349,7 @@ std::string Progress::poll_to_end(Operation& operation) {
     if (const auto word = word_on(operation, deadline - options_.timeout, now)) throw *word;
     {
       std::unique_lock lock(mutex_);
+      require<CommError>(!stop_, destroyed);
       bool moved = false;
       if (!beside_.empty() && poll_beside(lock, moved)) changed_.notify_all();
     }
@@ -354,11 +370,11 @@ std::string Progress::describe_failure(int rank, const std::string& label,
 
 bool Progress::test(WorkState& work) {
   std::unique_lock lock(mutex_);
-  if (!work.done && !options_.background_thread && !has_turn_) {
+  if (!work.done && !options_.background_thread && !has_turn_ && !stop_) {
     has_turn_ = true;
     poll_once(lock);
     has_turn_ = false;
-    if (waiters_ > 0) changed_.notify_all();
+    if (waiters_ > 0 || stop_) changed_.notify_all();
   }
   return work.done;
 }
@@ -371,7 +387,7 @@ bool WorkState::test() {
 void WorkState::wait(std::optional<std::chrono::nanoseconds> timeout) {
   auto driver = progress.lock();
   // Without a timeout of its own a wait ends all the same: the work itself has a deadline.
-  if (driver) return driver->wait(*this, timeout.value_or(std::chrono::hours(24 * 365)));
+  if (driver) return driver->wait(*this, timeout.value_or(longest_wait));
   if (!error.empty()) throw CommError(error);
 }
 

@@ -32,6 +32,9 @@ namespace rondo::dist {
 
 class Progress;
 
+/// Beyond it, times overflow when they are added to the clock's.
+inline constexpr std::chrono::nanoseconds longest_wait = std::chrono::hours(24 * 365 * 100);
+
 struct WorkState final : Pending {
   std::string label;  // "all_reduce 17"
   int rank = 0;
@@ -74,13 +77,16 @@ class Progress : public std::enable_shared_from_this<Progress> {
     std::shared_ptr<FlightRecorder> recorder = std::make_shared<FlightRecorder>();
   };
   explicit Progress(Options options);
-  /// Stops polling; what is still going on is given up.
+  /// As `close`.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   /// Starts the background thread, if it is wanted. Once, right after construction.
   void start();
+  /// Stops polling, whichever thread does; what is still going on is given up, and who waits for it
+  /// is told.
+  void close();
   /// Queues a collective behind all earlier ones. `wake` is false where the caller waits for it
   /// right away, so that the background thread need not be woken.
   void submit(std::shared_ptr<WorkState> work, bool wake = true);

@@ -77,8 +77,8 @@ class Transport {
   virtual std::unique_ptr<Operation> native_all_reduce(void* data, std::int64_t count, DType dtype,
                                                        ReduceOp op, bool blocking);
 
-  /// Whether native_all_reduce can do this dtype.
-  virtual bool has_native_all_reduce(DType) const { return false; }
+  /// Whether native_all_reduce can do this, and means the same by it (dist/reduce.h).
+  virtual bool has_native_all_reduce(DType, ReduceOp) const { return false; }
   /// Whether native_all_reduce can read and write a GPU's memory by itself.
   virtual bool reaches_gpus() const { return false; }
 

@@ -22,7 +22,9 @@ namespace {
 constexpr double enough_seconds = 0.5;  // for one algorithm at one size
 constexpr int enough_times = 9;
 
-bool has_native(Communicator& comm) { return comm.transport().has_native_all_reduce(f32); }
+bool has_native(Communicator& comm) {
+  return comm.transport().has_native_all_reduce(f32, ReduceOp::sum);
+}
 
 /// How many ranks each node has: "mpi 2+2"; "mpi 4" where nobody knows. A group of ranks, which
 /// does without MPI's own all-reduce, is "messages 2".

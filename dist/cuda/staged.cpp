@@ -124,7 +124,7 @@ Work StagedCollectives::all_reduce(DeviceCall call, const Tensor& x, ReduceOp op
                       std::strcmp(comm_.backend(), "mpi") == 0;
   // Types that MPI has no name for are added up by the host, in the host's memory.
   if (native && comm_.transport().reaches_gpus() &&
-      comm_.transport().has_native_all_reduce(x.dtype())) {
+      comm_.transport().has_native_all_reduce(x.dtype(), op)) {
     const cuda::Event ready(device_.index);
     ready.record(cuda::current_stream(device_.index));
     auto job = comm_.all_reduce_job(x, op == ReduceOp::avg ? ReduceOp::sum : op, algorithm);

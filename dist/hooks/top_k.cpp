@@ -1,6 +1,8 @@
 #include "dist/hooks/top_k.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
@@ -23,7 +25,8 @@ void TopKHook::prepare(const std::vector<GradBucket>& buckets, Communicator& com
         1, static_cast<std::int64_t>(ratio_ * static_cast<double>(flat.numel())));
     const std::int64_t n = comm.world_size();
     const TensorOptions values{.dtype = flat.dtype(), .device = flat.device()};
-    const TensorOptions indices{.dtype = i32, .device = flat.device()};
+    const bool fits = flat.numel() <= std::numeric_limits<std::int32_t>::max();
+    const TensorOptions indices{.dtype = fits ? i32 : i64, .device = flat.device()};
     buckets_.push_back({.residual = zeros({flat.numel()}, values),
                         .values = Tensor::empty({k}, values),
                         .indices = Tensor::empty({k}, indices),

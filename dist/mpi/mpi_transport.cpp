@@ -188,7 +188,7 @@ class MpiTransport final : public Transport {
   std::unique_ptr<Operation> native_all_reduce(void* data, std::int64_t count, DType dtype,
                                                ReduceOp op, bool blocking) override;
 
-  bool has_native_all_reduce(DType dtype) const override;
+  bool has_native_all_reduce(DType dtype, ReduceOp op) const override;
   bool reaches_gpus() const override {
 #ifdef MPIX_CUDA_AWARE_SUPPORT
     return MPIX_Query_cuda_support() == 1;
@@ -353,14 +353,16 @@ class NativeAllReduce final : public Operation {
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
-bool MpiTransport::has_native_all_reduce(DType dtype) const {
-  return mpi_type(dtype) != MPI_DATATYPE_NULL;
+// Of a NaN and a number MPI's MPI_MIN and MPI_MAX may give the number.
+bool MpiTransport::has_native_all_reduce(DType dtype, ReduceOp op) const {
+  const bool hides_nan = is_floating(dtype) && (op == ReduceOp::min || op == ReduceOp::max);
+  return mpi_type(dtype) != MPI_DATATYPE_NULL && !hides_nan;
 }
 
 std::unique_ptr<Operation> MpiTransport::native_all_reduce(void* data, std::int64_t count,
                                                            DType dtype, ReduceOp op,
                                                            bool blocking) {
-  if (!has_native_all_reduce(dtype)) return nullptr;
+  if (!has_native_all_reduce(dtype, op)) return nullptr;
   return std::make_unique<NativeAllReduce>(*this, data, count, dtype, op, blocking);
 }
 

@@ -6,7 +6,11 @@
 #include <array>
 #include <atomic>
 #include <functional>
+#include <memory>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "support/collective_matrix.h"
 #include "support/collectives.h"
@@ -62,6 +66,28 @@ TEST_P(CommunicatorTest, AllRanksGetTheSameBits) {
         for (const std::string& other : comm->all_gather_bytes(bits))
           EXPECT_EQ(other == bits, true);
       }
+    }
+  });
+}
+// 4 × 30,000 is more than f16 holds, its average is not; by every way.
+TEST_P(CommunicatorTest, AnAverageOfF16NeedNotHaveRoomForTheSum) {
+  on_ranks([](auto comm) {
+    const int n = comm->world_size();
+    const TensorOptions half{.dtype = f16};  // here it rounds by 8, at each addition
+    for (const std::int64_t count : {3, 40'000}) {
+      const Tensor x = full({count}, 30'000, half);
+      comm->all_reduce(x, ReduceOp::avg);
+      for (const AllReduce way :
+           {AllReduce::ring, AllReduce::tree, AllReduce::direct, AllReduce::recursive_doubling,
+            AllReduce::halving_doubling, AllReduce::hierarchical})
+        comm->all_reduce_async(x, ReduceOp::avg, way).wait();
+      EXPECT_NEAR(x[0].item<double>(), 30'000, 16 * 4 * 7) << count;
+      const Tensor all = full({count * n}, 30'000, half), out = Tensor::empty({count}, half);
+      comm->reduce_scatter(out, all, ReduceOp::avg);
+      EXPECT_NEAR(out[0].item<double>(), 30'000, 16 * 4) << count;
+      const Tensor y = full({count}, 30'000, half);
+      comm->reduce(y, 0, ReduceOp::avg);
+      EXPECT_NEAR(y[0].item<double>(), 30'000, 16 * 4) << count;
     }
   });
 }
@@ -191,6 +217,36 @@ TEST(Communicator, AWaitMayBeShorterThanTheCollective) {
     test::expect_elements(
         x, [](auto) { return 2.0; }, "all_reduce");
   });
+}
+
+// Whichever thread polls: here it is the one that waits, or the background's.
+TEST(Communicator, WhoWaitsWhileItIsDestroyedIsTold) {
+  for (const bool background : {true, false}) {
+    auto [world, options] = std::pair(thread_transports(2), CommunicatorOptions{});
+    options.background_thread = background;
+    auto comm = std::make_unique<Communicator>(world[0], options);
+    const Tensor x = ones({10}), y = ones({10});
+    Work first = comm->all_reduce_async(x), second = comm->all_reduce_async(y);
+    std::vector<std::string> said(2);
+    std::thread one([&] { said[0] = test::message_of<CommError>([&] { first.wait(); }); });
+    std::thread two([&] { said[1] = test::message_of<CommError>([&] { second.wait(); }); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    comm.reset();
+    one.join();
+    two.join();
+    EXPECT_THAT(said, ::testing::Each("the communicator was destroyed"));
+  }
+}
+
+TEST(Communicator, NoLimitIsNone) {
+  on_ranks(2,
+           [](auto comm) {
+             if (comm->rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+             Work work = comm->all_reduce_async(ones({10}));
+             work.wait(std::chrono::nanoseconds::max());
+             comm->all_reduce(ones({10}));
+           },
+           {.timeout = std::chrono::nanoseconds::max()});
 }
 
 // People know ranks by the world's numbers, in a group, too.
