@@ -4,6 +4,7 @@
 // have not, after a moment the world is aborted: the launcher ends the ranks that still compute or
 // wait.
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -33,6 +34,9 @@ constexpr auto patience_to_abort = std::chrono::seconds(1),
                patience_at_exit = std::chrono::seconds(10),
                patience_out_of_step = std::chrono::seconds(1);
 
+std::atomic<int> unfinished = 0;         // of this process
+std::atomic<bool> others_write = false;  // as they have said when they failed
+
 std::mutex world_mutex;
 World& the_world() {
   // Never destroyed: it must outlive every static that might fail.
@@ -50,16 +54,18 @@ void print(int rank, int size, bool all, const std::string& sentence) {
   std::fflush(stderr);
 }
 
-// Every rank's sentence, or an empty vector when not all ranks failed within the grace period, or
-// one has ended and will say nothing. Ranks that do not fail soon are told, where there is a side
-// channel: then those that wait in a collective fail with this rank's sentence in theirs.
+// Every rank's sentence (and in the last byte whether it still writes), or an empty vector when not
+// all ranks failed within the grace period, or one has ended and will say nothing. Ranks that do
+// not fail soon are told, where there is a side channel: then those that wait in a collective fail
+// with this rank's sentence in theirs.
 std::vector<std::string> exchange(Transport& transport, const std::shared_ptr<Watch>& watch,
                                   const std::string& mine) {
   // With one gone it comes to nothing, and MPI itself may wait for it then.
   if (watch != nullptr && !watch->ended().empty()) return {};
   int n = transport.world_size(), r = transport.rank();
   std::vector<char> out(sentence_bytes, 0);
-  std::memcpy(out.data(), mine.data(), std::min(mine.size(), sentence_bytes - 1));
+  std::memcpy(out.data(), mine.data(), std::min(mine.size(), sentence_bytes - 2));
+  out.back() = unfinished > 0 ? 1 : 0;
   std::vector<std::vector<char>> in(n, std::vector<char>(sentence_bytes, 0));
   std::vector<Request> requests;
   for (int peer = 0; peer < n; ++peer) {
@@ -84,16 +90,24 @@ std::vector<std::string> exchange(Transport& transport, const std::shared_ptr<Wa
   if (!all) return {};
   in[r] = out;
   std::vector<std::string> sentences;
-  for (auto& sentence : in) sentences.emplace_back(sentence.data());
+  for (int peer = 0; peer < n; ++peer) {
+    sentences.emplace_back(in[peer].data());
+    if (peer != r && in[peer].back() != 0) others_write = true;
+  }
   return sentences;
 }
 
 // What follows a failure asks MPI for something: to carry sentences, to abort, or at exit to come
 // to its end, though a half-done collective may still be in it. Should it not return, the process
-// ends all the same.
-void end_within(std::chrono::seconds patience) {
-  std::thread([patience] {
+// ends all the same, when it has written what it was writing; if that is another rank, it waits for
+// the launcher to end it. Rank 0 goes first: Open MPI's mpirun (4.1.4) may crash or hang when ranks
+// end badly at the same moment.
+void end_within(std::chrono::seconds patience, int rank) {
+  std::thread([patience, rank] {
     std::this_thread::sleep_for(patience);
+    if (rank != 0) std::this_thread::sleep_for(head_start);
+    while (unfinished > 0 || others_write)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
     std::_Exit(EXIT_FAILURE);
   }).detach();
 }
@@ -134,7 +148,7 @@ int fail(const std::string& sentence) {
   }
   int n = transport->world_size(), r = transport->rank();
   if (recorder) write_flight_record(*recorder, r, sentence);
-  if (n > 1) end_within(patience_at_exit);
+  if (n > 1) end_within(patience_at_exit, r);
   std::vector<std::string> all;
   try {
     if (n > 1) all = exchange(*transport, watch, sentence);
@@ -145,7 +159,7 @@ int fail(const std::string& sentence) {
     print(r, n, false, sentence);
     // All that wait hear of it at about the same time, and say so before the launcher ends them.
     if (watch != nullptr) std::this_thread::sleep_for(head_start);
-    end_within(patience_to_abort);
+    end_within(patience_to_abort, r);
     transport->abort(EXIT_FAILURE);
     return EXIT_FAILURE;
   }
@@ -160,7 +174,7 @@ int fail(const std::string& sentence) {
   // All has been said: who ends before this one is through with MPI need not be blamed for that.
   set_world({.transport = transport, .watch = nullptr, .recorder = recorder});
   // MPI would come to no end with the half-done collectives of ranks that failed in different ways.
-  if (!equal) end_within(patience_out_of_step);
+  if (!equal) end_within(patience_out_of_step, r);
   return EXIT_FAILURE;
 }
 
@@ -177,7 +191,7 @@ void part_at_exit() {
     print(rank, transport->world_size(), false,
           concat("rank ", rank, ": the program does not end: ", lost));
     std::fflush(nullptr);
-    std::this_thread::sleep_for(head_start);  // for the others to say so
+    std::this_thread::sleep_for(rank == 0 ? head_start : 2 * head_start);  // others say so, too
     std::_Exit(EXIT_FAILURE);
   }
   set_world({.transport = transport, .watch = nullptr, .recorder = nullptr});
@@ -198,6 +212,9 @@ World world() {
   std::lock_guard lock(world_mutex);
   return the_world();
 }
+
+Unfinished::Unfinished() { ++unfinished; }
+Unfinished::~Unfinished() { --unfinished; }
 
 int run(const std::function<int()>& body) {
   try {

@@ -20,4 +20,14 @@ struct World {
 void set_world(World all);
 World world();
 
+/// While a rank has one, a program that has failed on all ranks does not end: that rank is writing
+/// what would be lost. Any thread.
+class Unfinished {
+ public:
+  Unfinished();
+  ~Unfinished();
+  Unfinished(const Unfinished&) = delete;
+  Unfinished& operator=(const Unfinished&) = delete;
+};
+
 }  // namespace rondo::dist

@@ -3,9 +3,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
+
+#include "dist/world.h"
 
 namespace rondo::train {
 namespace {
@@ -32,7 +35,11 @@ void finish(std::future<void> task) {
 void BackgroundWrite::start(std::function<void()> write) {
   wait();
   finish_background_writes();  // of an earlier run: this one may go to the same file
-  task_ = std::async(std::launch::async, std::move(write));
+  task_ = std::async(std::launch::async, [write = std::move(write),
+                                          writes = std::make_shared<dist::Unfinished>()]() mutable {
+    const auto until_the_end = std::move(writes);
+    write();
+  });
 }
 
 void BackgroundWrite::wait() {

@@ -6,6 +6,8 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <fstream>
 #include <string>
 #include <thread>
 
@@ -15,6 +17,7 @@
 #include "nn/linear.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"
+#include "train/background_write.h"
 
 using namespace rondo;
 
@@ -99,6 +102,16 @@ int body(const std::string& how) {
     lose_last(is_last, SIGSTOP);
   } else if (how == "through") {
     stops_after_mpi = is_last;
+  } else if (how == "writing") {  // longer than ranks that fail in different ways are waited for
+    train::BackgroundWrite checkpoint;
+    if (comm->rank() == 0) {
+      checkpoint.start([] {
+        std::this_thread::sleep_for(std::chrono::seconds(4));
+        std::ofstream(std::getenv("CHECKPOINT")) << "whole";
+      });
+    }
+    comm->barrier();
+    throw Error(concat("the loss of rank ", comm->rank(), " is nan"));
   } else if (how == "lingers") {
     lingers_after_mpi = is_last;
   }
