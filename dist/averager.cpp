@@ -1,6 +1,7 @@
 #include "dist/averager.h"
 
 #include <map>
+#include <string>
 #include <utility>
 
 #include "autograd/grad_mode.h"
@@ -38,10 +39,22 @@ ParameterAverager::ParameterAverager(nn::Module& model, std::shared_ptr<Communic
                      "ParameterAverager: an asynchronous average has neither an outer step nor a "
                      "group");
   check_same_model(model, *comm_);
+  agree_on_options();
   broadcast_model(model, *comm_);
   add_parts(model.named_parameters(), true);
   add_parts(model.named_buffers(), false);
   counts_ = zeros({3}, {.dtype = i64});
+}
+
+// Ranks that average at other steps, or step elsewhere from the average, would end with models of
+// their own.
+void ParameterAverager::agree_on_options() const {
+  std::string text = concat("every ", options_.every, " steps after ", options_.warmup_steps);
+  if (options_.group_every > 0) text += concat(", in groups every ", options_.group_every);
+  if (has_outer_step())
+    text += concat(", with outer lr ", options_.outer_lr, ", momentum ", options_.outer_momentum);
+  if (options_.async) text += ", asynchronously";
+  comm_->agree("averages", text);
 }
 
 ParameterAverager::~ParameterAverager() {

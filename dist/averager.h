@@ -37,8 +37,9 @@ struct AveragerOptions {
 
 class ParameterAverager {
  public:
-  /// Compares the models and gives every rank rank 0's values. Collective. Throws CommError, also
-  /// for options that cannot go together: an asynchronous average with an outer step or a group.
+  /// Compares models and options, and gives every rank rank 0's values. Collective. Throws
+  /// CommError, also for options that cannot go together: an asynchronous average with an outer
+  /// step or a group.
   ParameterAverager(nn::Module& model, std::shared_ptr<Communicator> comm,
                     AveragerOptions options = {});
   /// Waits for the average that is under way.
@@ -72,6 +73,7 @@ class ParameterAverager {
   };
   void add_parts(const std::vector<nn::NamedTensor>& tensors, bool are_parameters);
   bool has_outer_step() const { return options_.outer_lr != 1 || options_.outer_momentum != 0; }
+  void agree_on_options() const;
   void gather(const Part& part) const;
   void spread(const Part& part) const;
   void average(Communicator& comm, bool is_outer);

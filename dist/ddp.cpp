@@ -47,6 +47,9 @@ DistributedDataParallel::DistributedDataParallel(nn::Module& model,
       options_(options),
       losses_(comm_->rank(), comm_->ranks_in_world()) {
   check_same_model(model_, *comm_);
+  comm_->agree("DDP", concat("with unused ", options.unused == Unused::zeros ? "zeros" : "error",
+                             options.static_graph ? ", static_graph" : "",
+                             options.divide_by_active_ranks ? ", divide_by_active_ranks" : ""));
   broadcast_model(model_, *comm_);
   std::set<const TensorImpl*> seen;  // two layers may share one
   for (auto& named : model_.named_parameters()) {

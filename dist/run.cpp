@@ -30,6 +30,7 @@ constexpr int failure_tag = Transport::tag_limit - 1;
 constexpr std::size_t sentence_bytes = 2048;
 constexpr auto grace = std::chrono::seconds(2);
 constexpr auto head_start = std::chrono::milliseconds(300);  // for those that fail by themselves
+constexpr auto between_aborts = std::chrono::milliseconds(100);
 constexpr auto patience_to_abort = std::chrono::seconds(1),
                patience_at_exit = std::chrono::seconds(10),
                patience_out_of_step = std::chrono::seconds(1);
@@ -100,8 +101,7 @@ std::vector<std::string> exchange(Transport& transport, const std::shared_ptr<Wa
 // What follows a failure asks MPI for something: to carry sentences, to abort, or at exit to come
 // to its end, though a half-done collective may still be in it. Should it not return, the process
 // ends all the same, when it has written what it was writing; if that is another rank, it waits for
-// the launcher to end it. Rank 0 goes first: Open MPI's mpirun (4.1.4) may crash or hang when ranks
-// end badly at the same moment.
+// the launcher to end it. Rank 0 goes first: several at once may crash or hang mpirun (see `fail`).
 void end_within(std::chrono::seconds patience, int rank) {
   std::thread([patience, rank] {
     std::this_thread::sleep_for(patience);
@@ -158,7 +158,10 @@ int fail(const std::string& sentence) {
   if (n > 1 && all.empty()) {
     print(r, n, false, sentence);
     // All that wait hear of it at about the same time, and say so before the launcher ends them.
+    // One after the other: several that end badly at once may crash or hang mpirun (Open
+    // MPI 4.1.4), and the first suffices.
     if (watch != nullptr) std::this_thread::sleep_for(head_start);
+    std::this_thread::sleep_for(between_aborts * (r % 10));
     end_within(patience_to_abort, r);
     transport->abort(EXIT_FAILURE);
     return EXIT_FAILURE;

@@ -1,5 +1,6 @@
 #include "dist/averager.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "nn/batch_norm.h"
@@ -243,6 +244,19 @@ TEST(Averager, BadInput) {
                           ParameterAverager averager(model, comm);
                         }),
                CommError);
+}
+
+TEST(Averager, RanksAgreeOnTheOptions) {
+  const std::string sentence = test::failure_of([] {
+    on_ranks(2, [](std::shared_ptr<Communicator> comm) {
+      nn::Linear model(3, 2);
+      ParameterAverager averager(model, comm,
+                                 {.every = 2, .outer_lr = comm->rank() == 0 ? 0.9 : 1});
+    });
+  });
+  EXPECT_THAT(sentence,
+              ::testing::HasSubstr("rank 1 has averages every 2 steps after 0 where rank 0 "
+                                   "has averages every 2 steps after 0, with outer lr 0.9"));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "dist/ddp.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -195,6 +196,18 @@ TEST_P(DdpTest, InSharedMemory) {
   });
 }
 TEST_P(DdpTest, FrozenParameters) { on_ranks(GetParam(), test::check_frozen_parameters); }
+TEST(Ddp, RanksAgreeOnTheOptions) {
+  const std::string sentence = test::failure_of([] {
+    on_ranks(2, [](std::shared_ptr<Communicator> comm) {
+      test::TinyMlp model;
+      const DistributedDataParallel ddp(
+          model, comm, {.unused = comm->rank() == 0 ? Unused::error : Unused::zeros});
+    });
+  });
+  EXPECT_THAT(sentence, ::testing::HasSubstr(
+                            "rank 1 has DDP with unused zeros where rank 0 has DDP with unused "
+                            "error"));
+}
 TEST_P(DdpTest, DifferentModels) { on_ranks(GetParam(), test::check_different_models); }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, DdpTest, ::testing::Values(1, 2, 3, 4));

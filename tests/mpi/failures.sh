@@ -58,6 +58,7 @@ RONDO_MPI_TIMEOUT=2 expect 2 start "rank 0: MPI_Init has not returned for 2 s (R
 RONDO_MPI_TIMEOUT=12 expect 2 end "rank 0: MPI_Finalize has not returned for 12 s (RONDO_MPI_TIMEOUT); some rank has not come to its end" "$@"
 RONDO_MPI_TIMEOUT=soon expect 1 all "RONDO_MPI_TIMEOUT is \"soon\", not a number of seconds from 0.1 to 1000000" "$@"
 expect 1 all "--model: there is no resnet21" "$@"
+least=1 most=2 expect 3 later "rank [12]: the loss of rank [12] is nan" "$@"
 # One that works on after MPI is waited for: all say so, and none fails.
 output=$(RONDO_HEARTBEAT_TIMEOUT=1 timeout -k 20 60 "$run_ranks" "$@" -np 3 "$program" lingers 2>&1)
 code=$?
