@@ -224,8 +224,9 @@ int run(const std::function<int()>& body) {
     const int status = body();
     // Whoever sends the output to a full disk should not be told that all is well.
     std::cout.flush();
-    require<IoError>(status != 0 || (std::cout.good() && std::fflush(stdout) == 0),
-                     "standard output cannot be written");
+    require<IoError>(
+        status != 0 || (std::cout.good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0),
+        "standard output cannot be written");
     return status;
   } catch (const std::exception& e) {
     return fail(e.what());

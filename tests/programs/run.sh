@@ -595,6 +595,7 @@ doctor) # rondo-doctor: what scripts may rely on, on 1 and 2 ranks; what breaks 
   done
   for name in latency_us gb_s us; do [ -n "$(field $name report.json)" ] || fail "no $name"; done
   [ "$(field algorithm report.json | sort -u)" = shared ] || fail "the ranks of one machine share no memory"
+  fails_saying "standard output cannot be written" sh -c '"$@" >/dev/full' sh "$bin/rondo-doctor" --seconds 0
   timeout 60 "$bin/rondo-doctor" --seconds 0 --json - >json 2>"$log" || fail "--json -"
   [ "$(head -c 1 json)" = "{" ] || fail "--json - writes more than the object to standard output"
   fails_saying "--nosuch; --help lists the flags" "$bin/rondo-doctor" --nosuch
