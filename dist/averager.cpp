@@ -34,7 +34,7 @@ ParameterAverager::ParameterAverager(nn::Module& model, std::shared_ptr<Communic
   require<CommError>(
       options_.outer_lr > 0 && options_.outer_momentum >= 0 && options_.outer_momentum < 1,
       "ParameterAverager: an outer step with lr ", options_.outer_lr, " and momentum ",
-      options_.outer_momentum, "; lr must be positive, momentum within 0 … 1");
+      options_.outer_momentum, "; lr must be positive, momentum 0 or more and below 1");
   require<CommError>(!options_.async || (!has_outer_step() && options_.group_every == 0),
                      "ParameterAverager: an asynchronous average has neither an outer step nor a "
                      "group");

@@ -14,7 +14,8 @@
 namespace rondo::dist {
 
 TopKHook::TopKHook(double ratio) : ratio_(ratio) {
-  require<CommError>(ratio > 0 && ratio <= 1, "topk: ratio ", ratio, " is not within 0 … 1");
+  require<CommError>(ratio > 0 && ratio <= 1, "topk: ratio ", ratio,
+                     ", but it must be above 0 and at most 1");
 }
 
 void TopKHook::prepare(const std::vector<GradBucket>& buckets, Communicator& comm) {
