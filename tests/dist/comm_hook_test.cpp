@@ -365,7 +365,7 @@ TEST(Hook, BadInput) {
   EXPECT_THAT(said("zip"), HasSubstr("there is no comm hook \"zip\"; there are fp16"));
   EXPECT_THAT(said("topk:x"), HasSubstr("\"x\" is no number"));
   EXPECT_THAT(said("topk:"), HasSubstr("\"\" is no number"));
-  EXPECT_THAT(said("topk:0"), HasSubstr("ratio 0 is not within"));
+  EXPECT_THAT(said("topk:0"), HasSubstr("ratio 0, but it must be above 0"));
   EXPECT_THAT(said("powersgd:0"), HasSubstr("rank 0"));
   EXPECT_THAT(said("powersgd:1.5"), HasSubstr("is no number"));
   EXPECT_THAT(said("fp16:2"), HasSubstr("fp16 takes no number"));

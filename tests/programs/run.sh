@@ -382,7 +382,7 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
   fails_saying "--resident needs a GPU: --device cuda" "${resnet[@]}" --resident
   fails_saying "--all-reduce nccl needs GPUs: --device cuda" "${resnet[@]}" --all-reduce nccl
   fails_saying "--compress: there is no comm hook \"zip\"" "${resnet[@]}" --compress zip
-  fails_saying "--compress: topk: ratio 2 is not within" "${resnet[@]}" --compress topk:2
+  fails_saying "--compress: topk: ratio 2, but it must be above 0 and at most 1" "${resnet[@]}" --compress topk:2
   fails_saying "--compress: powersgd: rank 0" "${resnet[@]}" --compress powersgd:0
   fails_saying "--compress is for gradients: --sync ddp" "${resnet[@]}" --compress fp16 --sync average
   fails_saying "--zero is for gradients that are averaged as they are" "${resnet[@]}" --zero --compress bf16
