@@ -49,7 +49,8 @@ ParameterAverager::ParameterAverager(nn::Module& model, std::shared_ptr<Communic
 // Ranks that average at other steps, or step elsewhere from the average, would end with models of
 // their own.
 void ParameterAverager::agree_on_options() const {
-  std::string text = concat("every ", options_.every, " steps after ", options_.warmup_steps);
+  std::string text =
+      concat("every ", options_.every, " steps after ", options_.warmup_steps, " to warm up");
   if (options_.group_every > 0) text += concat(", in groups every ", options_.group_every);
   if (has_outer_step())
     text += concat(", with outer lr ", options_.outer_lr, ", momentum ", options_.outer_momentum);

@@ -29,11 +29,11 @@ class Watch {
   virtual std::optional<std::chrono::steady_clock::time_point> left(int /*rank*/) const {
     return std::nullopt;
   }
+  using Warn = std::function<void(const std::string&)>;
   /// The last that this rank does: says goodbye, and waits for the others to say so or to end,
   /// while it hears of them. Empty, or of whom nothing was heard. `warn` is told, by some thread,
   /// who has left and still does not end, though it lives. Once, by the thread that ends the
   /// program.
-  using Warn = std::function<void(const std::string&)>;
   virtual std::string part(const Warn& /*warn*/ = {}) { return {}; }
 };
 

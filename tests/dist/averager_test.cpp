@@ -254,9 +254,9 @@ TEST(Averager, RanksAgreeOnTheOptions) {
                                  {.every = 2, .outer_lr = comm->rank() == 0 ? 0.9 : 1});
     });
   });
-  EXPECT_THAT(sentence,
-              ::testing::HasSubstr("rank 1 has averages every 2 steps after 0 where rank 0 "
-                                   "has averages every 2 steps after 0, with outer lr 0.9"));
+  EXPECT_THAT(sentence, ::testing::HasSubstr(
+                            "rank 1 has averages every 2 steps after 0 to warm up where rank 0 "
+                            "has averages every 2 steps after 0 to warm up, with outer lr 0.9"));
 }
 
 }  // namespace
