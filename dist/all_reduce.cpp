@@ -6,7 +6,6 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <vector>
 
 #include "dist/algorithms/binomial_tree.h"
 #include "dist/algorithms/direct.h"
@@ -18,6 +17,7 @@
 #include "dist/device_collectives.h"
 #include "dist/progress.h"
 #include "dist/shared/node_memory.h"
+#include "dist/sums.h"
 #include "dist/tuner.h"
 #include "tensor/error.h"
 
@@ -96,16 +96,16 @@ Communicator::Job Communicator::all_reduce_job(const Tensor& x, ReduceOp op, All
             .signature = signature,
             .is_checked = true};
   }
-  if (way != AllReduce::direct && travels_wide(x.dtype(), op)) {
-    const auto wide = std::make_shared<std::vector<float>>();
+  if (way != AllReduce::direct && Sums::are_wide(x.dtype(), op)) {
+    const auto sums = std::make_shared<Sums>(x, op);
     return {.name = std::move(name),
             .begin =
                 [=, this](Scratch& scratch) {
-                  wide->resize(static_cast<std::size_t>(x.numel()));
-                  widen(x.data_ptr(), wide->data(), x.numel());
-                  return all_reduce_by(way, scratch, wide->data(), x.numel(), f32, op, ring);
+                  return all_reduce_by(way, scratch, sums->take(), x.numel(), sums->dtype(), op,
+                                       ring);
                 },
-            .finish = [=] { narrow(wide->data(), x.data_ptr(), x.numel()); },
+            .finish = [=] { sums->give(x); },
+            .keep = sums,
             .signature = signature};
   }
   return {.name = std::move(name),

@@ -12,6 +12,7 @@
 #include "dist/progress.h"
 #include "dist/shared/node_memory.h"
 #include "dist/side_channel.h"
+#include "dist/sums.h"
 #include "dist/tuner.h"
 #include "tensor/error.h"
 
@@ -129,26 +130,16 @@ Communicator::Job Communicator::reduce_job(const Tensor& x, int root, ReduceOp o
   RingOptions ring = next_ring(signature);
   if (rank_ == root) x.bump_version();
   // What passes through a rank on its way to root is summed in a copy.
-  const bool is_wide = travels_wide(x.dtype(), op) && world_size_ > 1;
-  const DType dtype = is_wide ? f32 : x.dtype();
-  const auto sums = std::make_shared<std::vector<char>>();
+  const bool in_place = rank_ == root && !Sums::are_wide(x.dtype(), op);
+  const auto sums = std::make_shared<Sums>(x, op);
   auto begin = [=, this](Scratch& scratch) {
-    void* data = x.data_ptr();
-    if (rank_ != root || is_wide) {
-      sums->resize(static_cast<std::size_t>(x.numel() * size_of(dtype)));
-      data = sums->data();
-    }
-    if (is_wide)
-      widen(x.data_ptr(), static_cast<float*>(data), x.numel());
-    else if (!sums->empty())
-      std::memcpy(data, x.data_ptr(), sums->size());
+    void* data = in_place ? x.data_ptr() : sums->take();
     if (is_small(bytes_of(x)))
-      return tree_reduce(*transport_, scratch, data, x.numel(), dtype, op, root, ring.tag);
-    return chain_reduce(*transport_, scratch, data, x.numel(), dtype, op, root, ring);
+      return tree_reduce(*transport_, scratch, data, x.numel(), sums->dtype(), op, root, ring.tag);
+    return chain_reduce(*transport_, scratch, data, x.numel(), sums->dtype(), op, root, ring);
   };
   auto finish = [=, this] {
-    if (rank_ != root || !is_wide) return;
-    narrow(reinterpret_cast<const float*>(sums->data()), x.data_ptr(), x.numel());
+    if (rank_ == root && !in_place) sums->give(x);
   };
   return {.name = std::move(name),
           .begin = std::move(begin),

@@ -11,6 +11,7 @@
 #include "dist/device_collectives.h"
 #include "dist/shared/in_place.h"
 #include "dist/shared/node_memory.h"
+#include "dist/sums.h"
 #include "tensor/error.h"
 
 namespace rondo::dist {
@@ -103,42 +104,31 @@ Communicator::Job Communicator::reduce_scatter_job(const Tensor& out, const Tens
   const Signature signature = signature_of("reduce_scatter", x, op);
   RingOptions ring = next_ring(signature);
   // On a ring the sums are formed in a copy, since they travel through every part of it.
-  auto sums = std::make_shared<std::vector<char>>();
-  auto wide = std::make_shared<std::vector<float>>();
+  const auto sums = std::make_shared<Sums>(x, op);
   auto by_ring = [=, this](Scratch& scratch) {
-    if (travels_wide(x.dtype(), op)) {
-      wide->resize(static_cast<std::size_t>(x.numel()));
-      widen(x.data_ptr(), wide->data(), x.numel());
-      return ring_reduce_scatter(*transport_, scratch, wide->data(), out.numel(), f32, op, ring);
-    }
-    sums->resize(bytes_of(x));
-    if (!sums->empty()) std::memcpy(sums->data(), x.data_ptr(), sums->size());
-    return ring_reduce_scatter(*transport_, scratch, sums->data(), out.numel(), x.dtype(), op,
+    return ring_reduce_scatter(*transport_, scratch, sums->take(), out.numel(), sums->dtype(), op,
                                ring);
   };
+  // In memory others read x until all have read it: what would be written there waits.
+  const auto apart = std::make_shared<std::vector<char>>();
   auto begin = [=, this, memory = memory_](Scratch& scratch) {
     if (memory == nullptr) return by_ring(scratch);
     InPlace all = in_place(signature, x, [by_ring, &scratch] { return by_ring(scratch); });
-    // Others read x until all have read it: what would be written there waits.
-    if (overlap(out, x)) sums->resize(bytes_of(out));
-    return shared_reduce_scatter(std::move(all), sums->empty() ? out.data_ptr() : sums->data(),
+    if (overlap(out, x)) apart->resize(bytes_of(out));
+    return shared_reduce_scatter(std::move(all), apart->empty() ? out.data_ptr() : apart->data(),
                                  out.numel(), x.dtype(), op);
+  };
+  auto finish = [=, this] {
+    if (!sums->empty())
+      sums->give(out, out.numel() * rank_);
+    else if (!apart->empty())
+      std::memcpy(out.data_ptr(), apart->data(), apart->size());
   };
   return {.name = std::move(name),
           .begin = std::move(begin),
-          .finish =
-              [=, this] {
-                if (!wide->empty())
-                  return narrow(wide->data() + out.numel() * rank_, out.data_ptr(), out.numel());
-                if (sums->empty()) return;
-                // From a ring all parts, from memory this rank's alone.
-                const bool has_all = sums->size() == bytes_of(x) && world_size_ > 1;
-                const std::size_t first =
-                    has_all ? bytes_of(out) * static_cast<std::size_t>(rank_) : 0;
-                std::memcpy(out.data_ptr(), sums->data() + first, bytes_of(out));
-              },
-          .keep = std::make_shared<std::tuple<decltype(sums), decltype(wide), decltype(memory_)>>(
-              sums, wide, memory_),
+          .finish = std::move(finish),
+          .keep = std::make_shared<std::tuple<decltype(sums), decltype(apart), decltype(memory_)>>(
+              sums, apart, memory_),
           .signature = signature,
           .is_checked = memory_ != nullptr};
 }

@@ -143,16 +143,6 @@ void divide(void* data, std::int64_t count, DType dtype, int divisor) {
   });
 }
 
-void widen(const void* from, float* into, std::int64_t count) {
-  const auto* halves = static_cast<const Half*>(from);
-  for (std::int64_t i = 0; i < count; ++i) into[i] = static_cast<float>(halves[i]);
-}
-
-void narrow(const float* from, void* into, std::int64_t count) {
-  auto* halves = static_cast<Half*>(into);
-  for (std::int64_t i = 0; i < count; ++i) halves[i] = Half(from[i]);
-}
-
 void Arithmetic::combine(void* into, const void* from, std::int64_t count, DType dtype, ReduceOp op,
                          int divisor) {
   if (divisor == 1) return dist::combine(into, from, count, dtype, op);

@@ -32,13 +32,6 @@ void combine_and_divide(void* into, const void* from, std::int64_t count, DType 
 void combine_all(std::span<void* const> into, std::span<const void* const> from, std::int64_t count,
                  DType dtype, ReduceOp op, int divisor);
 
-/// Whether what ranks add up and pass on has no room in `dtype`, though the result has: an average
-/// of f16 (4 × 30,000 is more than 65,504). It travels in f32.
-inline bool travels_wide(DType dtype, ReduceOp op) { return dtype == f16 && op == ReduceOp::avg; }
-/// From f16 and to it, rounded.
-void widen(const void* from, float* into, std::int64_t count);
-void narrow(const float* from, void* into, std::int64_t count);
-
 /// data[i] /= divisor. Floating dtypes only.
 void divide(void* data, std::int64_t count, DType dtype, int divisor);
 
