@@ -11,10 +11,10 @@
 // for `timeout` is given up.
 //
 // The end of a program takes two steps. First a rank says that it is leaving: it will call no more
-// collectives, and who waits for it in one waits in vain. Then, when MPI has ended too, it says
-// bye, and stays until its neighbours have said so: one that is stopped on its last steps, when the
-// others need nothing more from it, would keep the launcher waiting for ever, and nobody else
-// knows.
+// collectives, and who waits for it in one waits in vain. Its neighbours pass that on. Then, when
+// MPI has ended too, it says bye, and stays until its neighbours have said so: one that is stopped
+// on its last steps, when the others need nothing more from it, would keep the launcher waiting for
+// ever, and nobody else knows.
 //
 // A collective that fails on some rank would keep the others waiting: they exchange messages with
 // its neighbours, not with it. So its sentence is passed on in the same way ("rank 1 calls

@@ -4,7 +4,7 @@
 //
 //   hello    who (side_place.h)   both sides, the caller first; no other message before it
 //   beat                          now and then; the caller's first one ends the greeting
-//   leaving                       the sender's program has come to its end, MPI perhaps not
+//   leaving  ranks                whose programs have come to their end, MPI perhaps not
 //   bye                           the sender ends in order: its last message
 //   ended    a sentence           someone has ended
 //   failed   a sentence           someone's collective has failed

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <sstream>
 #include <utility>
 
 #include "tensor/error.h"
@@ -19,6 +20,17 @@ using std::chrono::milliseconds;
 
 // Together below patience_out_of_step of dist/run.cpp.
 constexpr milliseconds patience_at_end(200), patience_to_tell(700);
+
+/// "3 4 5 …", as many messages as it takes.
+std::vector<std::string> texts_of(const std::vector<int>& ranks) {
+  std::vector<std::string> texts;
+  for (const int rank : ranks) {
+    const std::string number = concat(rank, ' ');
+    if (texts.empty() || texts.back().size() + number.size() > longest) texts.emplace_back();
+    texts.back() += number;
+  }
+  return texts;
+}
 
 }  // namespace
 
@@ -76,7 +88,7 @@ void Links::tell(const std::string& why) {
 void Links::leave() {
   {
     std::lock_guard lock(mutex_);
-    is_leaving_ = true;
+    left_.emplace(self_.rank, Clock::now());
   }
   eventfd_write(wake_.file(), 1);
 }
@@ -272,12 +284,12 @@ void Links::handle(Link& link, const Message& message) {
     case Kind::failed:
       return tell(message.text);  // and passes it on
     case Kind::leaving:
-      return note_left(link.peer);
+      return note_left(message.text);
     case Kind::bye:
       if (has_said_bye()) return link.finish();
       // Before anybody was introduced that was another program, which ran here before this one.
+      if (!is_introduced_) forget_left();  // who that one said had left
       if (link.calls && !is_introduced_) {
-        forget_left(link.peer);
         link.say(Kind::bye);  // it may wait for that
         return call_again(link);
       }
@@ -337,7 +349,8 @@ void Links::pass_on(Link& link) const {
   if (has_said_bye()) return;
   if (const std::string sentence = ended(); !sentence.empty()) link.say(Kind::ended, sentence);
   if (has_passed_failure_on_) link.say(Kind::failed, failed());
-  if (has_passed_leaving_on_) link.say(Kind::leaving);
+  for (const std::string& ranks : texts_of(std::vector(passed_on_.begin(), passed_on_.end())))
+    link.say(Kind::leaving, ranks);
 }
 
 // Whether it was this rank's collective or another's, once.
@@ -348,23 +361,34 @@ void Links::pass_failure_on() {
   say_to_all(Kind::failed, sentence);
 }
 
+// What is new, once; at the end of a program many leave at a time. Others' word counts when all
+// have been introduced: before that it may be of another program's.
 void Links::pass_leaving_on() {
-  {
-    std::lock_guard lock(mutex_);
-    if (!is_leaving_ || has_passed_leaving_on_) return;
-  }
-  has_passed_leaving_on_ = true;
-  say_to_all(Kind::leaving);
+  std::vector<int> news = those_who_left();
+  std::erase_if(news, [&](int rank) {
+    return passed_on_.contains(rank) || (rank != self_.rank && !is_introduced_);
+  });
+  passed_on_.insert(news.begin(), news.end());
+  for (const std::string& ranks : texts_of(news)) say_to_all(Kind::leaving, ranks);
 }
 
-void Links::note_left(int peer) {
+std::vector<int> Links::those_who_left() const {
   std::lock_guard lock(mutex_);
-  left_.emplace(peer, now_);
+  std::vector<int> ranks;
+  for (const auto& [rank, since] : left_) ranks.push_back(rank);
+  return ranks;
 }
 
-void Links::forget_left(int peer) {
+void Links::note_left(const std::string& ranks) {
   std::lock_guard lock(mutex_);
-  left_.erase(peer);
+  std::istringstream in(ranks);
+  for (int rank = 0; in >> rank;) left_.emplace(rank, now_);
+}
+
+void Links::forget_left() {
+  std::lock_guard lock(mutex_);
+  std::erase_if(left_,
+                [&](const auto& rank_and_time) { return rank_and_time.first != self_.rank; });
 }
 
 // Nothing follows a bye: a socket that is closed by one side while something from the other is

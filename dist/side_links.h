@@ -73,11 +73,12 @@ class Links {
   void lose(Link& link, Socket::Line line);
   void go_by(const std::vector<Place>& places);
   void report(const std::string& sentence);
-  void note_left(int peer);
-  void forget_left(int peer);
+  void note_left(const std::string& ranks);
+  void forget_left();
   void pass_on(Link& link) const;
   void pass_failure_on();
   void pass_leaving_on();
+  std::vector<int> those_who_left() const;
   void say_to_all(Kind kind, const std::string& text = {});
   bool has_to_tell() const;
   /// Whether all is said and done; says bye when it is time.
@@ -108,13 +109,13 @@ class Links {
   Clock::time_point now_ = Clock::now(), next_beat_, full_until_{};
   std::optional<Clock::time_point> stays_until_, ends_at_;  // to tell others; to hear byes
   Clock::time_point bye_said_at_;
-  bool has_passed_failure_on_ = false, has_passed_leaving_on_ = false, is_introduced_ = false;
+  bool has_passed_failure_on_ = false, is_introduced_ = false;
+  std::set<int> passed_on_;  // of left_
 
   mutable std::mutex mutex_;
   std::optional<End> stop_;
   Watch::Warn warn_;
-  bool is_leaving_ = false;
-  std::map<int, Clock::time_point> left_;  // neighbours that are leaving
+  std::map<int, Clock::time_point> left_;  // who is leaving
   std::optional<std::vector<Place>> introduced_;
   std::string ended_, silent_, failed_;
   int connections_ = 0;

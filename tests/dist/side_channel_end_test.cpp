@@ -78,20 +78,56 @@ TEST(SideChannelEnd, ByeIsNoDeath) {
       });
 }
 
-TEST(SideChannelEnd, OneThatIsLeavingIsKnownToItsNeighbours) {
-  on_ranks(3, [](auto comm) {
-    SideChannel channel(*comm);
-    expect_connections(channel, 2);
-    comm->barrier();
-    if (comm->rank() == 1) {
-      channel.leave();
-    } else {
+// In a world of 9, rank 4 is no neighbour of rank 1.
+TEST(SideChannelEnd, OneThatIsLeavingIsKnownToAll) {
+  for (int n : {3, 9}) {
+    on_ranks(n, [n](auto comm) {
+      SideChannel channel(*comm);
+      expect_connections(channel, std::ssize(SideChannel::neighbours(comm->rank(), n)));
+      comm->barrier();
+      if (comm->rank() == 1) channel.leave();
       EXPECT_TRUE(comes_true([&] { return channel.left(1).has_value(); }));
-      EXPECT_FALSE(channel.left(2 - comm->rank()).has_value());
+      EXPECT_FALSE(channel.left(2).has_value());
       EXPECT_EQ(channel.ended(), "");
-    }
+      comm->barrier();
+    });
+  }
+}
+
+// The second of two that leave has not heard of the first when it does.
+TEST(SideChannelEnd, AllThatAreLeavingAreKnownToAll) {
+  on_ranks(9, [](auto comm) {
+    auto channel = std::make_unique<SideChannel>(*comm);
+    expect_connections(*channel, std::ssize(SideChannel::neighbours(comm->rank(), 9)));
+    comm->barrier();
+    if (comm->rank() != 0) channel->leave();
+    for (int r = 1; r < 9; ++r)
+      EXPECT_TRUE(comes_true([&] { return channel->left(r).has_value(); })) << r;
+    EXPECT_FALSE(channel->left(0).has_value());
     comm->barrier();
   });
+}
+
+// What a rank has heard before it is connected to another, it tells it then.
+TEST(SideChannelEnd, WhoIsConnectedLaterHearsWhoHasLeft) {
+  with_one_played(
+      3,
+      [](const Played& played, Communicator& comm) {
+        comm.barrier();
+        const Socket socket = played.join(1);
+        std::string heard;
+        EXPECT_TRUE(comes_true([&] {
+          socket.receive(heard);
+          return heard.find(Played::message('l', "0 ")) != std::string::npos;
+        }));
+        comm.barrier();
+      },
+      [](auto channel, Communicator& comm) {
+        if (comm.rank() == 0) channel->leave();
+        EXPECT_TRUE(comes_true([&] { return channel->left(0).has_value(); }));
+        comm.barrier();
+        comm.barrier();
+      });
 }
 
 // However long it takes, as long as something is heard of it.
