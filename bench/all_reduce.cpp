@@ -13,7 +13,7 @@
 //   auto          what Communicator::all_reduce does: shared memory, where the ranks are on one
 //                 machine, else what the tuner found to be the fastest of those below
 //   auto_own      the same, of a tensor in memory from Communicator::allocate
-//   direct, tree, doubling, halving, ring, hierarchical
+//   direct, tree, doubling, halving, pairwise, ring, hierarchical
 //                 rondo's algorithms over messages (dist/algorithms); the first two for small
 //                 buffers alone
 //   mpi           MPI_Allreduce, called as any program calls it
@@ -116,8 +116,8 @@ std::vector<Algorithm> algorithms_of(dist::Communicator& comm, const Options& op
   auto blocking = [&comm](const Tensor& x, const Tensor&) { comm.all_reduce(x); };
   std::vector<Algorithm> all = {{"auto", blocking}, {"auto_own", blocking, true}};
   using enum dist::AllReduce;
-  for (dist::AllReduce way :
-       {direct, tree, recursive_doubling, halving_doubling, dist::AllReduce::ring, hierarchical})
+  for (dist::AllReduce way : {direct, tree, recursive_doubling, halving_doubling, pairwise,
+                              dist::AllReduce::ring, hierarchical})
     all.push_back(named(dist::name_of(way), way));
   for (Algorithm& algorithm : all) {
     if (algorithm.name == "direct" || algorithm.name == "tree") algorithm.most_bytes = 256 << 10;

@@ -6,11 +6,13 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <map>
 
 #include "dist/algorithms/binomial_tree.h"
 #include "dist/algorithms/direct.h"
 #include "dist/algorithms/halving_doubling.h"
 #include "dist/algorithms/hierarchical.h"
+#include "dist/algorithms/pairwise.h"
 #include "dist/algorithms/recursive_doubling.h"
 #include "dist/communicator.h"
 #include "dist/dense.h"
@@ -40,8 +42,16 @@ std::unique_ptr<Operation> all_reduce_in(NodeMemory& memory, Transport& transpor
                            x.data_ptr(), x.numel(), x.dtype(), op);
 }
 
-constexpr std::array names = {"auto", "shared",       "direct", "tree", "doubling",    "halving",
-                              "ring", "hierarchical", "nccl",   "mpi",  "mpi_blocking"};
+constexpr std::array names = {"auto",         "shared",  "direct",   "tree",
+                              "doubling",     "halving", "pairwise", "ring",
+                              "hierarchical", "nccl",    "mpi",      "mpi_blocking"};
+
+/// Those that add up all ranks' numbers at once, bf16 and f16 in f32, and carry no sums of some.
+bool adds_up_at_once(AllReduce way) {
+  return way == AllReduce::direct || way == AllReduce::pairwise;
+}
+
+bool is_mpis(AllReduce way) { return way == AllReduce::mpi || way == AllReduce::mpi_blocking; }
 
 }  // namespace
 
@@ -55,16 +65,36 @@ AllReduce parse_all_reduce(std::string_view name) {
   return static_cast<AllReduce>(found - names.begin());
 }
 
+// What M machines of L ranks each have for each other is less in f32, of sums that each has formed,
+// than in 16 bits, of all ranks' own numbers, where L is more than 2: 2 (M - 1) / M of the data
+// from each machine, times 2, or times L.
+void Communicator::set_node_of(std::vector<int> node_of) {
+  std::map<int, int> ranks;
+  for (const int node : node_of) ++ranks[node];
+  has_levels_ = ranks.size() > 1 && std::ranges::any_of(ranks, [](const auto& node_and_ranks) {
+                  return node_and_ranks.second > 2;
+                });
+  options_.node_of = std::move(node_of);
+}
+
 /// What `automatic` means for messages. Every rank comes to the same, from what all have measured
 /// together or from the size alone. Nothing is measured here: an asynchronous collective does not
 /// wait for the other ranks.
 AllReduce Communicator::choose(const Tensor& x, ReduceOp op) const {
-  if (const auto fastest =
-          tuner_ ? tuner_->fastest(bytes_of(x), transport_->has_native_all_reduce(x.dtype(), op))
-                 : std::nullopt)
-    return *fastest;
-  const int rounds = std::bit_width(static_cast<unsigned>(world_size_ - 1));
-  return bytes_of(x) * static_cast<std::size_t>(rounds) <= options_.small_bytes
+  const std::size_t bytes = bytes_of(x), others = static_cast<std::size_t>(world_size_ - 1);
+  const bool are_wide = Sums::are_wide(x.dtype(), op);
+  const auto is_good = [&](AllReduce way) {
+    return are_wide ? adds_up_at_once(way)
+                    : way != AllReduce::mpi || transport_->has_native_all_reduce(x.dtype(), op);
+  };
+  const auto fastest = tuner_ ? tuner_->fastest(bytes, is_good) : std::nullopt;
+  if (are_wide) {
+    const bool is_small = bytes * others <= options_.small_bytes;
+    const AllReduce way = fastest.value_or(is_small ? AllReduce::direct : AllReduce::pairwise);
+    return way == AllReduce::pairwise && has_levels_ ? AllReduce::hierarchical : way;
+  }
+  if (fastest) return *fastest;
+  return bytes * static_cast<std::size_t>(std::bit_width(others)) <= options_.small_bytes
              ? AllReduce::recursive_doubling
              : AllReduce::ring;
 }
@@ -77,10 +107,11 @@ Communicator::Job Communicator::all_reduce_job(const Tensor& x, ReduceOp op, All
                      "all_reduce: shared memory was asked for, but the ranks share none: ",
                      "they are on several machines or in several containers, or nobody has called "
                      "share_memory");
-  const AllReduce way = algorithm == AllReduce::automatic && !in_memory ? choose(x, op) : algorithm;
-  const bool native = way == AllReduce::mpi || way == AllReduce::mpi_blocking;
-  require<CommError>(!native || std::strcmp(backend(), "mpi") == 0 || world_size_ == 1,
+  require<CommError>(!is_mpis(algorithm) || std::strcmp(backend(), "mpi") == 0 || world_size_ == 1,
                      "all_reduce: MPI's own was asked for, but the backend is ", backend());
+  const bool mpi_lacks_it = is_mpis(algorithm) && !transport_->has_native_all_reduce(x.dtype(), op);
+  const bool is_free = (algorithm == AllReduce::automatic && !in_memory) || mpi_lacks_it;
+  const AllReduce way = is_free ? choose(x, op) : algorithm;
   x.bump_version();
   std::string name = title("all_reduce");
   Signature signature = signature_of("all_reduce", x, op);
@@ -96,7 +127,7 @@ Communicator::Job Communicator::all_reduce_job(const Tensor& x, ReduceOp op, All
             .signature = signature,
             .is_checked = true};
   }
-  if (way != AllReduce::direct && Sums::are_wide(x.dtype(), op)) {
+  if (Sums::are_wide(x.dtype(), op) && !adds_up_at_once(way)) {
     const auto sums = std::make_shared<Sums>(x, op);
     return {.name = std::move(name),
             .begin =
@@ -137,6 +168,8 @@ std::unique_ptr<Operation> Communicator::all_reduce_by(AllReduce way, Scratch& s
       return recursive_doubling_all_reduce(t, scratch, data, count, dtype, op, ring.tag);
     case AllReduce::halving_doubling:
       return halving_doubling_all_reduce(t, scratch, data, count, dtype, op, ring.tag);
+    case AllReduce::pairwise:
+      return pairwise_all_reduce(t, scratch, data, count, dtype, op, {.tag = ring.tag});
     case AllReduce::hierarchical: {
       const std::vector<int> one_node(static_cast<std::size_t>(world_size_));
       return hierarchical_all_reduce(t, scratch, data, count, dtype, op,

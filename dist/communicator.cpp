@@ -1,13 +1,13 @@
 #include "dist/communicator.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 #include "dist/algorithms/binomial_tree.h"
 #include "dist/algorithms/ring_collectives.h"
 #include "dist/dense.h"
 #include "dist/device_collectives.h"
+#include "dist/environment.h"
 #include "dist/message_tags.h"
 #include "dist/progress.h"
 #include "dist/shared/node_memory.h"
@@ -27,26 +27,30 @@ bool is_small(std::size_t bytes) { return bytes <= 32 << 10; }
 Communicator::Communicator(std::shared_ptr<Transport> transport, CommunicatorOptions options,
                            std::shared_ptr<FlightRecorder> recorder)
     : transport_(std::move(transport)),
-      options_(options),
+      options_(std::move(options)),
       rank_(transport_->rank()),
       world_size_(transport_->world_size()),
       recorder_(std::move(recorder)) {
-  const char* checks = std::getenv("RONDO_CHECK_COLLECTIVES");
-  options_.check_collectives |= checks != nullptr && std::string_view(checks) == "1";
-  const auto& node_of = options_.node_of;
-  require<CommError>(node_of.empty() || std::ssize(node_of) == world_size_,
-                     "CommunicatorOptions::node_of: the nodes of ", node_of.size(),
+  options_.check_collectives |= flag_from_environment("RONDO_CHECK_COLLECTIVES");
+  require<CommError>(options_.node_of.empty() || std::ssize(options_.node_of) == world_size_,
+                     "CommunicatorOptions::node_of: the nodes of ", options_.node_of.size(),
                      " ranks in a world of ", world_size_);
-  bool thread = options_.background_thread && transport_->any_thread() && world_size_ > 1;
-  progress_ = std::make_shared<Progress>(Progress::Options{.transport = transport_,
-                                                           .timeout = options_.timeout,
-                                                           .background_thread = thread,
-                                                           .recorder = recorder_});
+  set_node_of(options_.node_of);
+  has_background_thread_ =
+      options_.background_thread && transport_->any_thread() && world_size_ > 1;
+  progress_ =
+      std::make_shared<Progress>(Progress::Options{.transport = transport_,
+                                                   .timeout = options_.timeout,
+                                                   .background_thread = has_background_thread_,
+                                                   .recorder = recorder_});
   progress_->start();
 }
 
 // Work under way reads the rest of this, by whichever thread polls it.
-Communicator::~Communicator() { progress_->close(); }
+Communicator::~Communicator() {
+  finish_comparisons();
+  progress_->close();
+}
 
 const char* Communicator::backend() const { return transport_->name(); }
 
@@ -64,8 +68,10 @@ Work Communicator::start(Job job, bool wake) {
                          return checked(memory->space, *transport_, signature,
                                         [&begin, &scratch] { return begin(scratch); });
                        };
-  if (job.signature.name[0] != 0) state->record = recorder_->issued(job.signature, about_);
+  if (job.is_recorded && job.signature.name[0] != 0)
+    state->record = recorder_->issued(job.signature, about_);
   state->finish = std::move(job.finish);
+  state->failed = std::move(job.failed);
   state->keep = std::move(job.keep);
   state->progress = progress_;
   state->issue_time = Clock::now();
@@ -129,7 +135,7 @@ Communicator::Job Communicator::reduce_job(const Tensor& x, int root, ReduceOp o
   const Signature signature = signature_of("reduce", x, op, root);
   RingOptions ring = next_ring(signature);
   if (rank_ == root) x.bump_version();
-  // What passes through a rank on its way to root is summed in a copy.
+  // What passes through a rank on its way to root is summed in a copy, and root's with it if wide.
   const bool in_place = rank_ == root && !Sums::are_wide(x.dtype(), op);
   const auto sums = std::make_shared<Sums>(x, op);
   auto begin = [=, this](Scratch& scratch) {

@@ -40,7 +40,8 @@ struct CommunicatorOptions {
   std::chrono::nanoseconds timeout = std::chrono::minutes(5);
   /// Whether a thread of its own drives asynchronous work. Without it, only `wait` and `test` do.
   bool background_thread = true;
-  /// What a rank may send in one all-reduce by recursive doubling: log2 N times its data.
+  /// What a rank may send in one all-reduce by recursive doubling, log2 N times its data, or
+  /// direct, N - 1 times.
   std::size_t small_bytes = 256 << 10;
   RingOptions ring = {};
   /// A number for each rank's node, for AllReduce::hierarchical: equal for ranks that are near each
@@ -50,9 +51,10 @@ struct CommunicatorOptions {
   /// (dist/tuner.h), and the file that keeps what was measured; empty: for this run alone.
   bool tune = false;
   std::string tuning_file = {};
-  /// Whether NCCL's collectives, too, are compared between the ranks, which costs each a round of
-  /// messages on the host: for finding out why ranks hang (dist/compared.cpp). Also switched on by
-  /// RONDO_CHECK_COLLECTIVES=1 in the environment. The same on all ranks.
+  /// Whether Work::wait of NCCL's collectives keeps the host until all ranks are known to mean the
+  /// same, so that nobody goes on with numbers that are none (dist/compared.cpp). Without, they are
+  /// compared as well, beside what the host does. Also switched on by RONDO_CHECK_COLLECTIVES=1 in
+  /// the environment. The same on all ranks.
   bool check_collectives = false;
 };
 
@@ -205,6 +207,8 @@ class Communicator {
   void attach(std::shared_ptr<DeviceCollectives> gpu) { gpu_ = std::move(gpu); }
   /// The GPU's, or null.
   DeviceCollectives* gpu() const { return gpu_.get(); }
+  /// How NCCL's collectives are compared, for people: the same on all ranks.
+  const char* comparison() const;
 
  private:
   friend class NcclMessages;
@@ -214,10 +218,12 @@ class Communicator {
     std::function<bool()> ready = {};
     Begin begin;
     std::function<void()> finish = {};
+    std::function<void(const std::string&)> failed = {};
     std::shared_ptr<void> keep = {};
     bool beside = false;
     Signature signature = {};  // of a collective
     bool is_checked = false;   // it makes sure by itself that all ranks mean it
+    bool is_recorded = true;
   };
 
   Work start(Job job, bool wake = true);
@@ -239,7 +245,9 @@ class Communicator {
   Work exchange_async(const char* what, const Tensors& from, const Tensors& to, int root = -1);
   // dist/compared.cpp
   Work compare(const Signature& signature, const std::shared_ptr<AllMeant>& all);
-  Work compared(const Signature& signature, const std::function<Work()>& put);
+  Work compared(Signature signature, const std::function<Work()>& put);
+  void compare_beside(const Signature& signature);
+  void finish_comparisons() noexcept;
   Work compared_exchange(const Signature& signature, const Tensors& from, const Tensors& to,
                          int root, const Tensor& any);
   void check_root_has_parts(const char* what, const Tensors& parts, int root) const;
@@ -247,6 +255,7 @@ class Communicator {
   std::shared_ptr<Segment> share_segment(std::size_t bytes);
   bool can_read_peers(const PeerMemory& peers);
   void set_watch(std::shared_ptr<Watch> watch);
+  void set_node_of(std::vector<int> node_of);
   InPlace in_place(const Signature& signature, const Tensor& x,
                    std::function<std::unique_ptr<Operation>()> otherwise) const;
   RingOptions next_ring(const Signature& signature);
@@ -274,6 +283,9 @@ class Communicator {
   bool wants_memory_ = false;
   std::shared_ptr<Watch> watch_;
   std::unique_ptr<Tuner> tuner_;
+  bool has_background_thread_ = false;
+  Work last_comparison_;     // of what the GPU does, beside it
+  bool has_levels_ = false;  // that sums of 16 bits had better go in: set_node_of
   std::shared_ptr<DeviceCollectives> gpu_;
 };
 

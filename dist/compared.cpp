@@ -1,18 +1,23 @@
 // How the ranks make sure that they mean the same collective of their GPUs.
 //
 // NCCL compares nothing: ranks that call different things hang, or compute with each other's bytes.
-// So before an exchange (gather, scatter, all_to_all, an all_gather of uneven parts), which is rare
-// and whose parts only the two who exchange them know, every rank tells every other on the host
-// what it means: which collective, its root, where its tensors are, and what goes between the two.
-// NCCL is asked meanwhile, and Work::wait hears of both. CommunicatorOptions::check_collectives has
-// all the others compared as well, by name, operation, dtype, shape and root: for finding out why
-// ranks hang, since it costs each collective a round of messages.
+// So each collective is compared on the host as those of the CPU are (dist/algorithms/checked.h),
+// by name, operation, dtype, shape and root. The background thread does that: neither the program
+// nor the GPU waits for it. Where the ranks do not mean the same, or one has ended, or does not
+// come, the GPU's work is given up, whose kernels would never end, and the next call or wait on
+// each rank says why. Until then a rank may have gone on with numbers that are none. With
+// CommunicatorOptions::check_collectives it cannot: there Work::wait keeps the host until all ranks
+// have told each other what they mean.
 //
-// Where the ranks do not mean the same, the GPU's work is given up: its kernels would never end.
+// So it is always with an exchange (gather, scatter, all_to_all, an all_gather of uneven parts),
+// which is rare and whose parts only the two who exchange them know: every rank tells every other
+// its root, where its tensors are, and what goes between the two. NCCL is asked meanwhile.
 
 #include "dist/compared.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <exception>
 #include <utility>
 
 #include "dist/communicator.h"
@@ -102,8 +107,44 @@ Work Communicator::compare(const Signature& signature, const std::shared_ptr<All
        .is_checked = true});
 }
 
-Work Communicator::compared(const Signature& signature, const std::function<Work()>& put) {
-  if (!options_.check_collectives || gpu_->is_by_way_of_host()) return put();
+const char* Communicator::comparison() const {
+  return options_.check_collectives ? "before wait returns (RONDO_CHECK_COLLECTIVES=1)"
+         : has_background_thread_   ? "in the background"
+                                    : "if the host waits for them (no background thread)";
+}
+
+// In a queue with what the CPU's tensors do. Where nobody but the program polls it, there is none.
+void Communicator::compare_beside(const Signature& signature) {
+  if (options_.check_collectives || !has_background_thread_) return;
+  const auto give_up = [weak = std::weak_ptr(gpu_)](const std::string& why) {
+    if (const auto gpu = weak.lock()) gpu->give_up(why);
+  };
+  last_comparison_ = start({.name = title(signature.name, signature.sequence),
+                            .begin = [](Scratch&) { return nullptr; },
+                            .failed = give_up,
+                            .signature = signature,
+                            .is_recorded = false});
+}
+
+// At the end. The others may be some collectives behind, and would wait for this rank's word on the
+// last ones. Where all is lost they need it no more.
+void Communicator::finish_comparisons() noexcept {
+  if (std::uncaught_exceptions() > 0 || gpu_ == nullptr || gpu_->has_failed()) return;
+  try {
+    last_comparison_.wait();
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "warning: %s\n", e.what());
+  }
+}
+
+Work Communicator::compared(Signature signature, const std::function<Work()>& put) {
+  if (gpu_->is_by_way_of_host()) return put();
+  // Others' tensors may be on the CPU.
+  if (signature.way < 0) signature.way = static_cast<std::int8_t>(AllReduce::nccl);
+  if (!options_.check_collectives) {
+    compare_beside(signature);
+    return put();
+  }
   auto all = std::make_shared<AllMeant>();
   all->mine.assign(static_cast<std::size_t>(world_size_), {.signature = signature});
   Work comparison = compare(signature, all);
@@ -119,6 +160,7 @@ Work Communicator::compared_exchange(const Signature& signature, const Tensors& 
                              : any.device().is_cpu() ? Meant::cpu
                                                      : Meant::gpu;
   auto all = std::make_shared<AllMeant>();
+  compare_beside(signature);  // others may mean no exchange at all
   for (std::size_t r = 0; r < to.size(); ++r)
     all->mine.push_back({signature, contents_of(to[r]), contents_of(from[r]), where});
   if (where == Meant::gpu) {

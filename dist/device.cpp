@@ -59,7 +59,7 @@ std::shared_ptr<DeviceCollectives> over_nccl(Communicator& comm, Device device,
     complaint = missing.what();
   }
   hear_complaints<CommError>(comm, complaint);
-  comm.agree("RONDO_CHECK_COLLECTIVES", comm.options().check_collectives ? "on" : "off");
+  comm.agree("collectives compared", comm.comparison());
   const std::vector<std::string> cards =
       comm.all_gather_bytes(concat(place.host, ' ', bus_id(device.index)));
   const bool may_share = ranks_may_share_a_card();

@@ -45,6 +45,7 @@ class DeviceCollectives {
   virtual void watch(std::string what) = 0;
   /// Ends all that is under way; the next call on this rank throws CommError with this sentence.
   virtual void give_up(const std::string&) {}
+  virtual bool has_failed() const { return false; }
 };
 
 }  // namespace rondo::dist

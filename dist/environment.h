@@ -12,6 +12,10 @@ namespace rondo::dist {
 std::optional<std::chrono::milliseconds> seconds_from_environment(const char* variable,
                                                                   double least);
 
+/// Whether the variable is 1; not where it is 0, empty or not set. Throws CommError naming it when
+/// it is something else.
+bool flag_from_environment(const char* variable);
+
 /// The folder that the variable names, which is made if it is not there; empty where it is not set.
 /// Throws IoError naming it when nothing can be written there.
 std::filesystem::path folder_from_environment(const char* variable);

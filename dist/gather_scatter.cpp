@@ -1,10 +1,12 @@
 // The collectives that put equal parts together or cut them apart: all-gather and reduce-scatter,
-// in memory where the tensors lie in what allocate has shared, else on the ring.
+// in memory where the tensors lie in what allocate has shared, else on the ring; sums of 16 bits go
+// pairwise.
 
 #include <cstring>
 #include <tuple>
 #include <vector>
 
+#include "dist/algorithms/pairwise.h"
 #include "dist/algorithms/ring_collectives.h"
 #include "dist/communicator.h"
 #include "dist/dense.h"
@@ -105,18 +107,24 @@ Communicator::Job Communicator::reduce_scatter_job(const Tensor& out, const Tens
   RingOptions ring = next_ring(signature);
   // On a ring the sums are formed in a copy, since they travel through every part of it.
   const auto sums = std::make_shared<Sums>(x, op);
-  auto by_ring = [=, this](Scratch& scratch) {
+  // In memory others read x until all have read it, and pairwise until it is sent: what would be
+  // written there waits.
+  const auto apart = std::make_shared<std::vector<char>>();
+  const auto room = [=] {
+    if (overlap(out, x)) apart->resize(bytes_of(out));
+    return apart->empty() ? out.data_ptr() : apart->data();
+  };
+  auto by_messages = [=, this](Scratch& scratch) {
+    if (Sums::are_wide(x.dtype(), op) && !has_levels_)
+      return pairwise_reduce_scatter(*transport_, scratch, x.data_ptr(), room(), out.numel(),
+                                     x.dtype(), op, {.tag = ring.tag});
     return ring_reduce_scatter(*transport_, scratch, sums->take(), out.numel(), sums->dtype(), op,
                                ring);
   };
-  // In memory others read x until all have read it: what would be written there waits.
-  const auto apart = std::make_shared<std::vector<char>>();
   auto begin = [=, this, memory = memory_](Scratch& scratch) {
-    if (memory == nullptr) return by_ring(scratch);
-    InPlace all = in_place(signature, x, [by_ring, &scratch] { return by_ring(scratch); });
-    if (overlap(out, x)) apart->resize(bytes_of(out));
-    return shared_reduce_scatter(std::move(all), apart->empty() ? out.data_ptr() : apart->data(),
-                                 out.numel(), x.dtype(), op);
+    if (memory == nullptr) return by_messages(scratch);
+    InPlace all = in_place(signature, x, [by_messages, &scratch] { return by_messages(scratch); });
+    return shared_reduce_scatter(std::move(all), room(), out.numel(), x.dtype(), op);
   };
   auto finish = [=, this] {
     if (!sums->empty())

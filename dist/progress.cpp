@@ -14,10 +14,6 @@ namespace {
 
 constexpr auto watch_every = std::chrono::milliseconds(20);
 constexpr auto look_every = std::chrono::milliseconds(100);  // while nothing is waited for
-constexpr auto launcher_time =
-    std::chrono::milliseconds(200);  // to end the ranks of an aborted job
-constexpr std::chrono::nanoseconds most_for_others =
-    std::chrono::seconds(2);  // to say which rank is missing
 // For what a rank that is leaving sent before it said so, on another way.
 constexpr auto time_to_arrive = std::chrono::seconds(5);
 constexpr auto nap = std::chrono::microseconds(50);  // of the background thread
@@ -59,8 +55,12 @@ void Progress::close() {
   if (thread_.joinable()) thread_.join();
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return !has_turn_; });
-  for (auto& work : queue_) complete(*work, destroyed);
-  for (auto& work : beside_) complete(*work, destroyed);
+  const auto give_up = [&](const std::shared_ptr<WorkState>& work) {
+    work->failed = nullptr;  // nothing has
+    complete(*work, destroyed);
+  };
+  std::ranges::for_each(queue_, give_up);
+  std::ranges::for_each(beside_, give_up);
   queue_.clear();
   beside_.clear();
   changed_.notify_all();
@@ -88,9 +88,11 @@ void Progress::complete(WorkState& work, std::string error) {
   if (!error.empty() && work.begun) {
     keep_for_ever(work, std::exchange(scratch_, std::make_shared<Scratch>()));
   }
+  if (!error.empty() && work.failed) work.failed(error);
   work.ready = nullptr;
   work.begin = nullptr;
   work.finish = nullptr;
+  work.failed = nullptr;
   work.keep.reset();
   if (work.record != WorkState::unrecorded) options_.recorder->finished(work.record, error.empty());
   work.error = std::move(error);
@@ -274,18 +276,10 @@ std::optional<Progress::Word> Progress::word_on(const Operation& operation, Cloc
                                                 Clock::time_point now) {
   if (watch_ == nullptr || now - last_watched_ < watch_every) return std::nullopt;
   last_watched_ = now;
-  if (const std::string heard = bad_news(now); !heard.empty()) return Word(heard, false);
+  if (const std::string heard = news_.bad(*watch_, now); !heard.empty()) return Word(heard, false);
   if (const std::string left = in_vain(operation, since, now); !left.empty())
     return Word(left, true);
   return std::nullopt;
-}
-
-std::string Progress::bad_news(Clock::time_point now) {
-  if (std::string failed = watch_->failed(); !failed.empty()) return failed;
-  std::string ended = watch_->ended();
-  if (ended.empty()) return {};
-  if (first_ended_ == Clock::time_point{}) first_ended_ = now;
-  return now - first_ended_ > launcher_time ? ended : std::string();
 }
 
 std::string Progress::in_vain(const Operation& operation, Clock::time_point since,
@@ -306,7 +300,7 @@ bool Progress::is_late(const Operation& operation, Clock::time_point since,
 
 void Progress::look_around() {
   if (has_turn_ || !broken_.empty()) return;  // who polls will say it
-  const std::string heard = bad_news(Clock::now());
+  const std::string heard = news_.bad(*watch_, Clock::now());
   if (heard.empty()) return;
   looks_around_ = false;
   std::fprintf(stderr, "warning: rank %d: the next collective will fail: %s\n",

@@ -41,9 +41,10 @@ struct WorkState final : Pending {
   std::function<bool()> ready;  // null, or whether it may begin
   Begin begin;                  // holds the tensors, too
   bool begun = false;
-  bool beside = false;           // a message
-  std::function<void()> finish;  // runs once after success
-  std::shared_ptr<void> keep;    // what must live as long as the operation
+  bool beside = false;                             // a message
+  std::function<void()> finish;                    // runs once after success
+  std::function<void(const std::string&)> failed;  // or is told why not, under Progress's mutex
+  std::shared_ptr<void> keep;                      // what must live as long as the operation
   std::unique_ptr<Operation> operation;
   std::weak_ptr<Progress> progress;
   Clock::time_point issue_time{};
@@ -153,9 +154,6 @@ class Progress : public std::enable_shared_from_this<Progress> {
   /// has the turn.
   std::optional<Word> word_on(const Operation& operation, Clock::time_point since,
                               Clock::time_point now);
-  /// Empty, or that a collective has failed elsewhere, or a rank has ended, so long ago that the
-  /// launcher would have ended this one, too, if that were all there is to say.
-  std::string bad_news(Clock::time_point now);
   /// Empty, or that a rank for which it has waited `since` has come to its end without it.
   std::string in_vain(const Operation& operation, Clock::time_point since,
                       Clock::time_point now) const;
@@ -184,7 +182,8 @@ class Progress : public std::enable_shared_from_this<Progress> {
   int waiters_ = 0;
   std::atomic<int> eager_polls_ = 64;
   std::shared_ptr<Watch> watch_;
-  Clock::time_point last_watched_{}, first_ended_{};
+  Clock::time_point last_watched_{};
+  News news_;
   bool looks_around_ = false;
   bool stop_ = false;
   std::string broken_;  // a collective failed: the ranks are out of step, nothing can follow

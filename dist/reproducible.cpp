@@ -16,6 +16,7 @@
 #include "autograd/variable.h"
 #include "dist/dense.h"
 #include "dist/model_check.h"
+#include "dist/sums.h"
 #include "nn/batch_norm.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"
@@ -148,7 +149,7 @@ void ReproducibleDataParallel::lay_out() {
     for (const Tensor& p : members_.parameters) numel += p.requires_grad() ? count(p) : 0;
     for (const Tensor& b : members_.buffers) numel += count(b);
     if (numel == 0) continue;
-    Sums sums{.dtype = dtype, .of_shard = {}};
+    ShardSums sums{.dtype = dtype, .of_shard = {}};
     for (Shard& shard : shards_) {
       const Tensor flat = zeros({numel}, {.dtype = dtype});
       sums.of_shard.push_back(flat);
@@ -232,7 +233,7 @@ double ReproducibleDataParallel::backward(const Tensor& input, const Tensor& tar
        random.next_stream + static_cast<std::uint64_t>(options_.shards) * streams_per_shard});
 
   NoGradGuard no_grad;
-  for (const Sums& sums : sums_) add_up(sums);
+  for (const ShardSums& sums : sums_) add_up(sums);
   add_up(loss_sums_);
   hand_over();
   losses_ = loss_sums_.of_shard[0].to_vector<double>();
@@ -241,14 +242,19 @@ double ReproducibleDataParallel::backward(const Tensor& input, const Tensor& tar
   return sum / options_.shards;
 }
 
-// The tree of Note [Shards]: within the rank, then over the ranks.
-void ReproducibleDataParallel::add_up(const Sums& sums) {
-  const std::size_t count = sums.of_shard.size();
-  for (std::size_t step = 1; step < count; step *= 2) {
-    for (std::size_t i = 0; i + step < count; i += 2 * step)
-      sums.of_shard[i].add_(sums.of_shard[i + step]);
+// The tree of Note [Shards]: within the rank, then over the ranks. Where it passes from the one to
+// the other must not show, so 16 bits are added up in f32 from the first addition on, as they are
+// between ranks (dist/sums.h).
+void ReproducibleDataParallel::add_up(const ShardSums& sums) {
+  Tensors of_shard = sums.of_shard;
+  if (Sums::are_wide(sums.dtype, ReduceOp::sum)) {
+    for (Tensor& shard : of_shard) shard = shard.to(f32);
   }
-  const Tensor& sum = sums.of_shard[0];
+  const std::size_t count = of_shard.size();
+  for (std::size_t step = 1; step < count; step *= 2) {
+    for (std::size_t i = 0; i + step < count; i += 2 * step) of_shard[i].add_(of_shard[i + step]);
+  }
+  const Tensor& sum = of_shard[0];
   if (comm_->world_size() > 1) {
     const bool is_small = sum.nbytes() <= 64 << 10;  // both add up along the same tree
     comm_
@@ -257,6 +263,7 @@ void ReproducibleDataParallel::add_up(const Sums& sums) {
         .wait();
   }
   scale(sum, 1.0 / options_.shards);
+  if (sum.dtype() != sums.dtype) sums.of_shard[0].copy_(sum);
 }
 
 /// The model's gradients and buffers become the means, which lie where the first shard's were.

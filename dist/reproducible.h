@@ -74,7 +74,7 @@ class ReproducibleDataParallel {
  private:
   class Team;
   /// Everything of one dtype that is added up over the shards.
-  struct Sums {
+  struct ShardSums {
     DType dtype;
     Tensors of_shard;  // flat, one for each of this rank's shards
   };
@@ -88,7 +88,7 @@ class ReproducibleDataParallel {
   void lay_out();
   void compute(Shard& shard, std::size_t index, const nn::AnyModule& replica, const Tensor& input,
                const Tensor& target, const Criterion& criterion, std::uint64_t first_stream);
-  void add_up(const Sums& sums);
+  void add_up(const ShardSums& sums);
   void hand_over();
 
   nn::AnyModule& model_;
@@ -96,8 +96,8 @@ class ReproducibleDataParallel {
   ReproducibleOptions options_;
   Members members_;                 // of the model
   std::vector<std::string> names_;  // of its parameters
-  std::vector<Sums> sums_;
-  Sums loss_sums_;
+  std::vector<ShardSums> sums_;
+  ShardSums loss_sums_;
   std::vector<Shard> shards_;
   std::vector<double> losses_;
   std::unique_ptr<Team> team_;

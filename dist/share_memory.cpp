@@ -97,7 +97,7 @@ bool Communicator::share_memory() {
   const std::uint64_t sequence = sequence_;  // a program's first collective has the first number
   auto segment = share_segment(SharedSpace::bytes_for(world_size_));
   if (segment == nullptr) {
-    if (options_.node_of.empty()) options_.node_of = nodes_by_host(*this);
+    if (options_.node_of.empty()) set_node_of(nodes_by_host(*this));
     sequence_ = sequence;
     return false;
   }

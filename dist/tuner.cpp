@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <numeric>
 #include <sstream>
 
 #include "dist/communicator.h"
@@ -21,6 +22,8 @@ namespace {
 
 constexpr double enough_seconds = 0.5;  // for one algorithm at one size
 constexpr int enough_times = 9;
+
+bool is_ours(AllReduce way) { return way != AllReduce::mpi; }
 
 bool has_native(Communicator& comm) {
   return comm.transport().has_native_all_reduce(f32, ReduceOp::sum);
@@ -39,11 +42,11 @@ std::string text_of_world(Communicator& comm) {
   return concat(backend, ' ', text);
 }
 
-/// A line of the file: "mpi 2+2 65536 halving"; where MPI's own is the fastest, "mpi 2+2 65536 mpi
-/// halving", which is that of rondo's.
+/// A line of the file: "mpi 2+2 65536 mpi halving ring …".
 struct Line {
-  std::string world, way, own;
+  std::string world;
   std::size_t bytes = 0;
+  std::vector<std::string> ways;
 };
 
 /// What a file holds; lines that make no sense are left out, and a file that cannot be read is
@@ -54,8 +57,8 @@ std::vector<Line> read_lines(std::istream& in) {
     std::istringstream words(text);
     std::string backend, ranks;
     Line line;
-    if (!(words >> backend >> ranks >> line.bytes >> line.way)) continue;
-    if (!(words >> line.own)) line.own = line.way;
+    if (!(words >> backend >> ranks >> line.bytes)) continue;
+    for (std::string way; words >> way;) line.ways.push_back(way);
     line.world = concat(backend, ' ', ranks);
     lines.push_back(line);
   }
@@ -88,19 +91,23 @@ Tuner::Tuner(Communicator& comm, std::string file)
   std::istringstream all(comm_.broadcast_bytes(text.str()));
   for (const Line& line : read_lines(all)) {
     if (line.world != world_) continue;
-    std::optional<AllReduce> way, own;
-    for (AllReduce candidate : candidates(line.bytes)) {
-      if (line.way == name_of(candidate)) way = candidate;
-      if (line.own == name_of(candidate) && candidate != AllReduce::mpi) own = candidate;
+    const std::vector<AllReduce> all = candidates(line.bytes);
+    Ranking ranking;
+    for (const std::string& name : line.ways) {
+      const auto way = std::ranges::find(all, name, [](AllReduce w) { return name_of(w); });
+      if (way != all.end()) ranking.push_back(*way);
     }
-    if (way && own) known_[line.bytes] = {.of_all = *way, .of_ours = *own};
+    const bool has_ours = std::ranges::any_of(ranking, is_ours);
+    if (has_ours) known_[line.bytes] = std::move(ranking);
   }
 }
 
-std::optional<AllReduce> Tuner::fastest(std::size_t bytes, bool may_be_mpis) const {
+std::optional<AllReduce> Tuner::fastest(std::size_t bytes,
+                                        const std::function<bool(AllReduce)>& is_good) const {
   const auto known = known_.find(size_class(bytes));
   if (known == known_.end()) return std::nullopt;
-  return may_be_mpis ? known->second.of_all : known->second.of_ours;
+  const auto way = std::ranges::find_if(known->second, is_good);
+  return way == known->second.end() ? std::nullopt : std::optional(*way);
 }
 
 void Tuner::learn(std::size_t bytes) {
@@ -111,7 +118,7 @@ void Tuner::learn(std::size_t bytes) {
 
 // What cannot win is not tried: at worst it would take longer than all the others together.
 std::vector<AllReduce> Tuner::candidates(std::size_t bytes) const {
-  std::vector<AllReduce> all = {AllReduce::halving_doubling};
+  std::vector<AllReduce> all = {AllReduce::halving_doubling, AllReduce::pairwise};
   const auto n = static_cast<std::size_t>(comm_.world_size());
   if (bytes * std::bit_width(n - 1) <= 4 << 20) all.push_back(AllReduce::recursive_doubling);
   if (bytes * n <= 256 << 10) all.push_back(AllReduce::direct);
@@ -130,7 +137,7 @@ std::vector<AllReduce> Tuner::candidates(std::size_t bytes) const {
 // Turn by turn, so that whatever else the network carries hits all alike; a time is that of the
 // slowest rank, so all ranks come to the same judgement. One that is far behind after its first
 // times is not asked again.
-Tuner::Fastest Tuner::measure(std::size_t bytes) {
+Tuner::Ranking Tuner::measure(std::size_t bytes) {
   const Tensor x = zeros({static_cast<std::int64_t>(bytes / 4)});
   const auto seconds_of = [&](AllReduce way) {
     comm_.barrier();
@@ -155,15 +162,12 @@ Tuner::Fastest Tuner::measure(std::size_t bytes) {
     best = std::numeric_limits<double>::infinity();
     for (const auto& times : seconds) best = std::min(best, median(times));
   }
-  // MPI's own, where there is one, is the last.
-  const auto fastest_of = [&](std::size_t count) {
-    const auto least =
-        std::min_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(count),
-                         [](const auto& a, const auto& b) { return median(a) < median(b); });
-    return ways[static_cast<std::size_t>(least - seconds.begin())];
-  };
-  return {.of_all = fastest_of(ways.size()),
-          .of_ours = fastest_of(ways.size() - has_native(comm_))};
+  std::vector<std::size_t> order(ways.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return median(seconds[i]); });
+  Ranking ranking;
+  for (const std::size_t i : order) ranking.push_back(ways[i]);
+  return ranking;
 }
 
 // Whole or not at all, with what others have written meanwhile.
@@ -181,11 +185,15 @@ void Tuner::write() const {
     std::erase_if(lines, [&](const Line& line) {
       return line.world == world_ && known_.contains(line.bytes);
     });
-    for (const auto& [bytes, fastest] : known_)
-      lines.push_back({world_, name_of(fastest.of_all), name_of(fastest.of_ours), bytes});
-    for (const Line& line : lines)
-      out << line.world << ' ' << line.bytes << ' ' << line.way
-          << (line.own == line.way ? "" : ' ' + line.own) << '\n';
+    for (const auto& [bytes, ranking] : known_) {
+      lines.push_back({.world = world_, .bytes = bytes, .ways = {}});
+      for (const AllReduce way : ranking) lines.back().ways.emplace_back(name_of(way));
+    }
+    for (const Line& line : lines) {
+      out << line.world << ' ' << line.bytes;
+      for (const std::string& way : line.ways) out << ' ' << way;
+      out << '\n';
+    }
     if (!out.flush()) failed = std::make_error_code(std::errc::io_error);
   }
   if (!failed) fs::rename(whole, file_, failed);

@@ -8,9 +8,11 @@
 // its next runs take the same ways: sums are then added up in the same order, and a run that is
 // resumed ends at the same bits. Where the file cannot be written, each run measures for itself,
 // and on three ranks or more may end at others. A network that has changed is a reason to delete
-// the file. A line that names MPI's own way and none of rondo's is measured anew.
+// the file. All ways are kept, in the order of their times: not every dtype can go every way. A
+// line that names MPI's own alone is measured anew.
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -29,25 +31,25 @@ class Tuner {
   Tuner(Communicator& comm, std::string file);
   /// Measures, unless it is known. Collective: all ranks name the same size. Throws CommError.
   void learn(std::size_t bytes);
-  /// What was learnt about sizes like this one; nothing where nothing was. MPI's own all-reduce
-  /// only if `may_be_mpis`: it has not every dtype.
-  std::optional<AllReduce> fastest(std::size_t bytes, bool may_be_mpis = true) const;
+  /// Of sizes like this one the fastest way that is good for what is meant; nothing where none was
+  /// measured.
+  std::optional<AllReduce> fastest(
+      std::size_t bytes,
+      const std::function<bool(AllReduce)>& is_good = [](AllReduce) { return true; }) const;
 
   /// The file that dist::init uses: rondo/all_reduce.txt in $XDG_CACHE_HOME or ~/.cache; empty
   /// where there is no home.
   static std::string default_file();
 
  private:
-  struct Fastest {
-    AllReduce of_all, of_ours;
-  };
+  using Ranking = std::vector<AllReduce>;  // from the fastest on
   std::vector<AllReduce> candidates(std::size_t bytes) const;
-  Fastest measure(std::size_t bytes);
+  Ranking measure(std::size_t bytes);
   void write() const;
 
   Communicator& comm_;
   std::string file_, world_;  // what the file calls this world: "mpi 2+2"
-  std::map<std::size_t, Fastest> known_;
+  std::map<std::size_t, Ranking> known_;
 };
 
 }  // namespace rondo::dist

@@ -33,6 +33,7 @@ class DirectAllReduce final : public Operation {
     return Poll::done;
   }
   std::string waiting_for() const override { return exchange_->waiting_for(); }
+  int awaits() const override { return exchange_->awaits(); }
 
  private:
   std::size_t bytes() const { return static_cast<std::size_t>(count_ * size_of(dtype_)); }

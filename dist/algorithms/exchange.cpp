@@ -41,11 +41,9 @@ class Exchange final : public Operation {
     return moved ? Poll::moved : Poll::idle;
   }
   std::string waiting_for() const override {
-    const Step& step = steps_[static_cast<std::size_t>(done_)];
-    const bool receives = step.heard.id != 0 || step.received.id != 0;
-    return receives ? concat("rank ", name(source(done_)), " to send its part")
-                    : concat("rank ", name(target(done_)), " to take its part");
+    return concat("rank ", awaits(), is_receiving() ? " to send its part" : " to take its part");
   }
+  int awaits() const override { return name(is_receiving() ? source(done_) : target(done_)); }
 
  private:
   struct Step {
@@ -53,6 +51,10 @@ class Exchange final : public Operation {
     bool is_over = false;
   };
 
+  bool is_receiving() const {
+    const Step& step = steps_[static_cast<std::size_t>(done_)];
+    return step.heard.id != 0 || step.received.id != 0;
+  }
   int target(int t) const { return (transport_.rank() + t) % transport_.world_size(); }
   int source(int t) const {
     return (transport_.rank() - t + transport_.world_size()) % transport_.world_size();

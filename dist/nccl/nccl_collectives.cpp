@@ -6,6 +6,7 @@
 
 #include "dist/dense.h"
 #include "dist/nccl/nccl_transport.h"
+#include "dist/progress.h"
 #include "tensor/cuda/capture.h"
 #include "tensor/error.h"
 
@@ -141,9 +142,10 @@ NcclCollectives::NcclCollectives(Communicator& comm, Device device, const ncclUn
     : rank_(comm.rank()),
       world_size_(comm.world_size()),
       device_(device),
-      timeout_(comm.options().timeout),
+      timeout_(std::min(comm.options().timeout, longest_wait)),
       ring_(comm.options().ring),
       recorder_(comm.recorder()),
+      watch_(comm.watch()),
       nccl_(nccl()),
       comm_(comm.rank_in_world()),
       stream_(cuda::Stream::create(device.index, /*high_priority=*/true)),
@@ -164,6 +166,7 @@ NcclCollectives::NcclCollectives(Communicator& comm, Device device, const ncclUn
                               const std::string error = comm_.error();
                               return error.empty() ? messages_->error() : error;
                             },
+                        .news = news_of(watch_),
                         .abort =
                             [this] {
                               comm_.abort();
@@ -195,8 +198,16 @@ NcclCollectives::~NcclCollectives() {
 /// Until NCCL has done on the host what it was asked for.
 void NcclCollectives::settle(const std::string& what) {
   const auto deadline = Clock::now() + timeout_;
+  auto next_look = Clock::now() + between_looks;
+  const auto news = news_of(watch_);
   while (!comm_.is_settled(what)) {
     if (watchdog_ != nullptr) watchdog_->failure()->check();
+    if (news && Clock::now() > next_look) {
+      next_look = Clock::now() + between_looks;
+      const std::string heard = news();
+      require<CommError>(heard.empty(), "rank ", comm_.rank_in_world(), ": ", what,
+                         " failed: ", heard);
+    }
     require<CommError>(Clock::now() < deadline, "rank ", comm_.rank_in_world(), ": ", what,
                        " gave up after ", std::chrono::duration<double>(timeout_).count(),
                        " s of waiting for the other ranks");

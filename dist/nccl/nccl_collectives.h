@@ -53,6 +53,7 @@ class NcclCollectives final : public DeviceCollectives,
   Work recv(DeviceCall call, const Tensor& x, int peer, int tag) override;
   void watch(std::string what) override;
   void give_up(const std::string& why) override { watchdog_->give_up(why); }
+  bool has_failed() const override { return watchdog_->failure()->is_set(); }
 
   const cuda::Stream& stream() const { return stream_; }
 
@@ -70,6 +71,7 @@ class NcclCollectives final : public DeviceCollectives,
   std::chrono::nanoseconds timeout_;
   RingOptions ring_;
   std::shared_ptr<FlightRecorder> recorder_;
+  std::shared_ptr<Watch> watch_;
   const Nccl& nccl_;
   NcclCommunicator comm_;
   cuda::Stream stream_;

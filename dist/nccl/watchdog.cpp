@@ -10,7 +10,7 @@
 namespace rondo::dist {
 namespace {
 
-constexpr auto between_looks = std::chrono::milliseconds(20);
+constexpr auto time_for_news = std::chrono::milliseconds(300);  // that explain an error
 
 }  // namespace
 
@@ -51,6 +51,11 @@ void Failure::check() const {
   if (!what_.empty()) throw CommError(what_);
 }
 
+bool Failure::is_set() const {
+  std::lock_guard lock(mutex_);
+  return !what_.empty();
+}
+
 void Failure::set(std::string what) {
   std::lock_guard lock(mutex_);
   if (what_.empty()) what_ = std::move(what);  // what follows from it is no news
@@ -71,8 +76,16 @@ void Watchdog::run() {
       lock.lock();
       continue;
     }
-    if (watched_.empty() || failed_) {
+    if (failed_ || (watched_.empty() && !options_.news)) {
       changed_.wait(lock);
+      continue;
+    }
+    if (watched_.empty()) {
+      changed_.wait_for(lock, between_looks);
+      if (!watched_.empty() || failed_ || stop_) continue;
+      lock.unlock();
+      listen();
+      lock.lock();
       continue;
     }
     lock.unlock();
@@ -92,9 +105,15 @@ void Watchdog::look() {
       head = watched_.front();
     }
     try {
-      if (std::string error = options_.error(); !error.empty())
+      const std::string error = options_.error();
+      if (!error.empty() || !head.is_done()) {
+        const std::string heard = options_.news ? options_.news() : "";
+        if (!heard.empty()) return fail(concat(head.name, " failed: ", heard));
+        if (error.empty()) break;
+        if (!error_since_) error_since_ = Clock::now();
+        if (options_.news && Clock::now() - *error_since_ < time_for_news) return;
         return fail(concat(head.name, " failed: ", error));
-      if (!head.is_done()) break;
+      }
     } catch (const std::exception& e) {
       return fail(concat(head.name, " failed: ", e.what()));
     }
@@ -105,7 +124,7 @@ void Watchdog::look() {
   std::string late;
   {
     std::lock_guard lock(mutex_);
-    if (Clock::now() - head_since_ > options_.timeout)
+    if (Clock::now() - head_since_ > options_.timeout + options_.moment)
       late = concat(watched_.front().name, " gave up after ",
                     std::chrono::duration<double>(options_.timeout).count(),
                     " s of waiting for the other ranks");
@@ -113,25 +132,34 @@ void Watchdog::look() {
   if (!late.empty()) fail(std::move(late));
 }
 
+void Watchdog::listen() {
+  if (const std::string heard = options_.news(); !heard.empty())
+    fail(concat("nothing can follow: ", heard));
+}
+
 void Watchdog::give_up(std::string why) {
   failure_->set(std::move(why));
+  const auto has_failed = note_failure();
+  if (has_failed) has_failed();
   {
     std::lock_guard lock(mutex_);
-    failed_ = abort_wanted_ = true;
+    abort_wanted_ = true;
   }
   changed_.notify_all();
 }
 
 void Watchdog::fail(std::string why) {
-  std::function<void()> has_failed;
-  {
-    std::lock_guard lock(mutex_);
-    failed_ = true;
-    if (!watched_.empty()) has_failed = watched_.front().has_failed;
-  }
+  const auto has_failed = note_failure();
   if (has_failed) has_failed();
   failure_->set(concat("rank ", options_.rank, ": ", why));
   options_.abort();
+}
+
+/// What the oldest wants to be called then, once.
+std::function<void()> Watchdog::note_failure() {
+  std::lock_guard lock(mutex_);
+  const bool is_first = !std::exchange(failed_, true);
+  return is_first && !watched_.empty() ? watched_.front().has_failed : nullptr;
 }
 
 }  // namespace rondo::dist

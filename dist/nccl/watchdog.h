@@ -4,25 +4,35 @@
 // The host does not wait for collectives on a GPU, so it cannot notice that one of them hangs: a
 // peer died, or the ranks called different things. A thread looks after them instead. When the
 // oldest has been at the head of its stream for longer than the timeout, or NCCL has noticed an
-// error by itself, the thread aborts the communicator: its kernels end, whoever waits for the
-// device is set free, and the next call on this rank throws what the watchdog has found.
+// error by itself, or another rank has told one, the thread aborts the communicator: its kernels
+// end, whoever waits for the device is set free, and the next call on this rank throws what the
+// watchdog has found. What others have told comes before what NCCL has noticed, which may be no
+// more than that others have aborted theirs.
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
+#include "dist/watch.h"
+
 namespace rondo::dist {
+
+/// Nobody needs to know sooner.
+inline constexpr std::chrono::milliseconds between_looks(20);
 
 /// What a watchdog has found, for all who must not go on then.
 class Failure {
  public:
   /// Throws CommError when something has failed.
   void check() const;
+  bool is_set() const;
   void set(std::string what);
 
  private:
@@ -36,7 +46,10 @@ class Watchdog {
     int rank = 0;
     int device = 0;
     std::chrono::nanoseconds timeout;
+    /// More, for whoever knows which rank is missing (dist/compared.cpp) to say so.
+    std::chrono::nanoseconds moment = std::min(timeout, most_for_others);
     std::function<std::string()> error;  // what is wrong with the communicator; empty: nothing
+    std::function<std::string()> news;   // what was heard of other ranks; empty: nothing
     std::function<void()> abort;         // ends all that it is doing
   };
   explicit Watchdog(Options options);
@@ -68,13 +81,16 @@ class Watchdog {
   static void keep_for_ever(std::deque<Watched> watched);
   void run();
   void look();
+  void listen();
   void fail(std::string why);
+  std::function<void()> note_failure();
 
   Options options_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Watched> watched_;
   Clock::time_point head_since_{};  // when the oldest became the oldest
+  std::optional<Clock::time_point> error_since_;
   std::shared_ptr<Failure> failure_ = std::make_shared<Failure>();
   bool failed_ = false;
   bool abort_wanted_ = false;

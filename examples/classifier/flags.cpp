@@ -123,8 +123,8 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
          "who adds up gradients: the memory that ranks of one machine share, an algorithm of "
          "rondo's over messages, NCCL (on GPUs), or MPI's own; auto is shared memory where "
          "there is any, else what is measured to be the fastest, and NCCL on GPUs")
-      ->check(CLI::IsMember({"auto", "shared", "direct", "tree", "doubling", "halving", "ring",
-                             "hierarchical", "nccl", "mpi"}));
+      ->check(CLI::IsMember({"auto", "shared", "direct", "tree", "doubling", "halving", "pairwise",
+                             "ring", "hierarchical", "nccl", "mpi"}));
   app.add_option("--reproducible", f.reproducible,
                  "cut each batch into so many shards, a power of two, and end at the same bits on "
                  "1, 2, 4, ... ranks; 0: off")

@@ -11,6 +11,7 @@
 #include "dist/algorithms/direct.h"
 #include "dist/algorithms/halving_doubling.h"
 #include "dist/algorithms/hierarchical.h"
+#include "dist/algorithms/pairwise.h"
 #include "dist/algorithms/recursive_doubling.h"
 #include "dist/thread/thread_transport.h"
 #include "support/operations.h"
@@ -54,6 +55,10 @@ const Algorithm algorithms[] = {
                 ReduceOp op) { return tree_all_reduce(t, s, data, n, dtype, op, 7); }},
     {"direct", [](Transport& t, Scratch& s, void* data, std::int64_t n, DType dtype,
                   ReduceOp op) { return direct_all_reduce(t, s, data, n, dtype, op, 7); }},
+    {"pairwise",
+     [](Transport& t, Scratch& s, void* data, std::int64_t n, DType dtype, ReduceOp op) {
+       return pairwise_all_reduce(t, s, data, n, dtype, op, {.tag = 7, .chunk_bytes = 64});
+     }},
     {"hierarchical",
      [](Transport& t, Scratch& s, void* data, std::int64_t n, DType dtype, ReduceOp op) {
        return hierarchical_all_reduce(t, s, data, n, dtype, op, two_nodes(t.world_size()),
@@ -129,6 +134,50 @@ TEST_P(AllReduceAlgorithm, EqualBitsOnAllRanks) {
     });
     for (const auto& result : results)
       EXPECT_EQ(std::memcmp(result.data(), results[0].data(), count * sizeof(float)), 0) << op;
+  }
+}
+
+// In the order of ranks, of 16 bits rounded once: whether all numbers go to everybody, or parts of
+// them, cut into blocks or not.
+TEST(AllAtOnce, PairwiseHasTheBitsOfDirect) {
+  for (const int n : {2, 3, 5, 8}) {
+    for (const std::int64_t count : {1, 4, 97, 1009}) {
+      run_on_threads(n, [&](std::shared_ptr<Transport> transport) {
+        std::vector<BFloat16> direct;
+        for (std::int64_t i = 0; i < count; ++i)
+          direct.push_back(BFloat16(std::sin(static_cast<float>(i * n + transport->rank()))));
+        const std::vector<BFloat16> mine = direct;
+        Scratch scratch;
+        drive(*direct_all_reduce(*transport, scratch, direct.data(), count, bf16, ReduceOp::avg));
+        for (const std::size_t chunk : {std::size_t{2}, std::size_t{64}, std::size_t{1} << 20}) {
+          std::vector<BFloat16> pairwise = mine;
+          drive(*pairwise_all_reduce(*transport, scratch, pairwise.data(), count, bf16,
+                                     ReduceOp::avg, {.chunk_bytes = chunk}));
+          EXPECT_EQ(std::memcmp(pairwise.data(), direct.data(), direct.size() * 2), 0);
+        }
+      });
+    }
+  }
+}
+
+TEST(AllAtOnce, PairwiseReduceScatterGivesEachItsPartAndTakesNothing) {
+  for (const int n : {1, 2, 3, 5, 8}) {
+    for (const std::int64_t part : {0, 1, 7, 200}) {
+      run_on_threads(n, [&](std::shared_ptr<Transport> transport) {
+        std::vector<float> data;
+        for (std::int64_t i = 0; i < n * part; ++i)
+          data.push_back(value<float>(transport->rank(), i, ReduceOp::sum));
+        const std::vector<float> before = data;
+        std::vector<float> out(static_cast<std::size_t>(part), -1);
+        Scratch scratch;
+        drive(*pairwise_reduce_scatter(*transport, scratch, data.data(), out.data(), part, f32,
+                                       ReduceOp::sum, {.tag = 7, .chunk_bytes = 64}));
+        for (std::int64_t i = 0; i < part; ++i)
+          ASSERT_EQ(out[static_cast<std::size_t>(i)],
+                    expected<float>(n, transport->rank() * part + i, ReduceOp::sum));
+        EXPECT_EQ(data, before);
+      });
+    }
   }
 }
 

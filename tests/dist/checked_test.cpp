@@ -73,7 +73,7 @@ TEST(Checked, RanksThatDoNotMeanTheSameAreTold) {
 // before it hears of it, and rank 0's neighbours agree with rank 0: still nobody gets a result.
 TEST(Checked, NobodyGetsAResultOfAMismatch) {
   for (AllReduce way : {AllReduce::recursive_doubling, AllReduce::direct, AllReduce::tree,
-                        AllReduce::halving_doubling, AllReduce::ring}) {
+                        AllReduce::halving_doubling, AllReduce::pairwise, AllReduce::ring}) {
     std::atomic<int> results = 0;
     on_ranks(4,
              [&](auto comm) {

@@ -215,9 +215,9 @@ TEST_P(HookTest, BytesThatTravel) {
   });
 }
 
-// The formula against what is handed to the transport, over all ranks: a ring and exchanges send as
-// little as they can, and beside it what says which collective it is: 96 bytes to a neighbour, and
-// in an all-to-all 80 to each of the others.
+// The formula against what is handed to the transport, over all ranks: pairwise and in exchanges
+// they send as little as they can, and beside it what says which collective it is: 96 bytes to a
+// neighbour, and in an all-to-all 80 to each of the others.
 TEST_P(HookTest, LeastBytesAreThoseThatTravel) {
   on_ranks(GetParam(),
            [](std::shared_ptr<Communicator> comm) {
@@ -250,7 +250,7 @@ TEST_P(HookTest, LeastBytesAreThoseThatTravel) {
                EXPECT_LE(counted, formula + static_cast<double>(n) * (checks + 10)) << name;
              }
            },
-           {.all_reduce = AllReduce::ring, .timeout = std::chrono::seconds(60)});
+           {.all_reduce = AllReduce::pairwise, .timeout = std::chrono::seconds(60)});
 }
 
 /// The loss after 60 steps of DDP with a hook, or with none, on random labels.

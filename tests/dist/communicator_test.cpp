@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <string>
@@ -43,8 +44,9 @@ TEST_P(CommunicatorTest, AllReduceAutomatic) {
 }
 TEST_P(CommunicatorTest, AllReduceByEveryAlgorithm) {
   on_ranks([](auto comm) {
-    for (AllReduce way : {AllReduce::direct, AllReduce::tree, AllReduce::recursive_doubling,
-                          AllReduce::halving_doubling, AllReduce::hierarchical})
+    for (AllReduce way :
+         {AllReduce::direct, AllReduce::tree, AllReduce::recursive_doubling,
+          AllReduce::halving_doubling, AllReduce::pairwise, AllReduce::hierarchical})
       test::check_all_reduce(*comm, way);
   });
 }
@@ -54,9 +56,10 @@ TEST_P(CommunicatorTest, EveryCollectiveOpAndDtype) {
 // Sums of numbers that round, and the minimum of -0 and +0: the same bits on all ranks.
 TEST_P(CommunicatorTest, AllRanksGetTheSameBits) {
   on_ranks([](auto comm) {
-    for (AllReduce algorithm : {AllReduce::automatic, AllReduce::ring,
-                                AllReduce::recursive_doubling, AllReduce::halving_doubling,
-                                AllReduce::tree, AllReduce::direct, AllReduce::hierarchical}) {
+    for (AllReduce algorithm :
+         {AllReduce::automatic, AllReduce::ring, AllReduce::recursive_doubling,
+          AllReduce::halving_doubling, AllReduce::tree, AllReduce::direct, AllReduce::pairwise,
+          AllReduce::hierarchical}) {
       for (ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::min, ReduceOp::max}) {
         Generator generator(static_cast<std::uint64_t>(comm->rank()));
         Tensor x = randn({1000}, {}, generator);
@@ -78,7 +81,8 @@ TEST_P(CommunicatorTest, AnAverageOfF16NeedNotHaveRoomForTheSum) {
     for (const std::int64_t count : {3, 40'000}) {
       for (const AllReduce way :
            {AllReduce::automatic, AllReduce::ring, AllReduce::tree, AllReduce::direct,
-            AllReduce::recursive_doubling, AllReduce::halving_doubling, AllReduce::hierarchical}) {
+            AllReduce::recursive_doubling, AllReduce::halving_doubling, AllReduce::pairwise,
+            AllReduce::hierarchical}) {
         const Tensor x = full({count}, 30'000, half);
         comm->all_reduce_async(x, ReduceOp::avg, way).wait();
         test::expect_elements(x, mean, name_of(way));
@@ -89,6 +93,62 @@ TEST_P(CommunicatorTest, AnAverageOfF16NeedNotHaveRoomForTheSum) {
       const Tensor y = full({count}, 30'000, half);
       comm->reduce(y, 0, ReduceOp::avg);
       test::expect_elements(y, mean, "reduce");
+    }
+  });
+}
+// Numbers of as many bits as the dtype has, at different places, so that a sum of two is rounded
+// wherever it is kept in 16 bits; in f32 all of them are exact.
+TEST_P(CommunicatorTest, SumsOf16BitsAreRoundedOnce) {
+  on_ranks([](auto comm) {
+    const int n = comm->world_size(), me = comm->rank();
+    for (const DType dtype : {bf16, f16}) {
+      const auto mantissa = dtype == bf16 ? 128 : 1024;
+      const auto mine = [=](int r, std::int64_t i) {
+        return std::ldexp(static_cast<double>(mantissa + (37 * i + 11 * r) % mantissa),
+                          static_cast<int>(i + r) % 3);
+      };
+      const auto rounded = [=](double x) {
+        const auto exact = static_cast<float>(x);
+        return static_cast<double>(dtype == bf16 ? static_cast<float>(BFloat16(exact))
+                                                 : static_cast<float>(Half(exact)));
+      };
+      const auto sum = [=](std::int64_t i) {
+        double all = 0;
+        for (int r = 0; r < n; ++r) all += mine(r, i);
+        return rounded(all);
+      };
+      const auto of_rank = [=](std::int64_t i) { return mine(me, i); };
+      const auto product = [=](std::int64_t i) {
+        double all = 1;
+        for (int r = 0; r < n; ++r) all *= static_cast<double>(3 + (i + 2 * r) % 5);
+        return rounded(all);
+      };
+      for (const std::int64_t count : {100, 70'000}) {
+        for (const AllReduce way :
+             {AllReduce::automatic, AllReduce::ring, AllReduce::tree, AllReduce::direct,
+              AllReduce::recursive_doubling, AllReduce::halving_doubling, AllReduce::pairwise,
+              AllReduce::hierarchical}) {
+          const Tensor x = test::filled(dtype, count, of_rank);
+          comm->all_reduce_async(x, ReduceOp::sum, way).wait();
+          test::expect_elements(x, sum, name_of(way));
+          const Tensor y = test::filled(
+              dtype, count, [=](auto i) { return static_cast<double>(3 + (i + 2 * me) % 5); });
+          comm->all_reduce_async(y, ReduceOp::prod, way).wait();
+          test::expect_elements(y, product, name_of(way));
+        }
+        const Tensor all = test::filled(dtype, count * n, of_rank);
+        for (const bool in_place : {false, true}) {
+          const Tensor x = all.clone();
+          const Tensor out =
+              in_place ? x.narrow(0, 0, count) : Tensor::empty({count}, {.dtype = dtype});
+          comm->reduce_scatter(out, x);
+          test::expect_elements(
+              out, [&](auto i) { return sum(me * count + i); }, "reduce_scatter");
+        }
+        const Tensor y = test::filled(dtype, count, of_rank);
+        comm->reduce(y, n - 1);
+        if (me == n - 1) test::expect_elements(y, sum, "reduce");
+      }
     }
   });
 }

@@ -16,6 +16,7 @@ namespace {
 
 using test::on_ranks;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class TunerTest : public ::testing::Test {
  protected:
@@ -51,7 +52,23 @@ TEST_F(TunerTest, MeasuresASizeClassOnceAndKeepsWhatItFound) {
   });
   EXPECT_EQ(found[1], found[0]);
   EXPECT_EQ(found[2], found[0]);
-  EXPECT_EQ(text(), std::string("thread 3 4096 ") + name_of(found[0]) + "\n");
+  // All that were tried, in the order of their times.
+  EXPECT_THAT(text(), StartsWith(std::string("thread 3 4096 ") + name_of(found[0]) + " "));
+  for (const char* way : {"doubling", "halving", "pairwise", "direct", "tree", "ring"})
+    EXPECT_THAT(text(), HasSubstr(std::string(" ") + way));
+}
+
+TEST_F(TunerTest, KnowsTheFastestOfThoseThatAreGood) {
+  write("thread 2 4096 ring pairwise tree\n");
+  on_ranks(2, [&](std::shared_ptr<Communicator> comm) {
+    const Tuner tuner(*comm, file_);
+    EXPECT_EQ(tuner.fastest(4096), AllReduce::ring);
+    const auto is = [](AllReduce a, AllReduce b) {
+      return [=](AllReduce way) { return way == a || way == b; };
+    };
+    EXPECT_EQ(tuner.fastest(4096, is(AllReduce::tree, AllReduce::pairwise)), AllReduce::pairwise);
+    EXPECT_EQ(tuner.fastest(4096, is(AllReduce::direct, AllReduce::mpi)), std::nullopt);
+  });
 }
 
 TEST_F(TunerTest, TakesWhatTheFileSaysOfThisWorldAndKeepsTheRest) {

@@ -547,7 +547,7 @@ benches) # what scripts may rely on of the benchmarks: they run, and their JSON 
   # what it is.
   for flags in "--amp bf16" "--compress bf16"; do
     # shellcheck disable=SC2086  # several words
-    succeeds "${mpirun[@]}" -np 2 "$bin/ddp_step" --model mlp --batch 8 --threads 1 --seconds 0.01 --all-reduce ring $flags --json "${flags// /}.json"
+    succeeds "${mpirun[@]}" -np 2 "$bin/ddp_step" --model mlp --batch 8 --threads 1 --seconds 0.01 --all-reduce pairwise $flags --json "${flags// /}.json"
   done
   [ "$(field amp ./--ampbf16.json)" = bf16 ] || fail "ddp_step: no amp"
   sent=$(field sent_bytes ./--ampbf16.json) least=$(field hook_bytes ./--compressbf16.json) half=$(field sent_bytes ./--compressbf16.json)

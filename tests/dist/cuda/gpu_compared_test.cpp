@@ -4,9 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "dist/device.h"
 #include "dist/device_collectives.h"
 #include "dist/nccl/nccl_api.h"
+#include "dist/side_channel.h"
 #include "support/collectives.h"
 #include "support/environment.h"
 #include "support/errors.h"
@@ -150,6 +153,100 @@ TEST_P(OverNccl, OnTheCpuHereAndOnAGpuThere) {
               Each(HasSubstr("rank 1's tensors are on the CPU where rank 0's are on its GPU")));
 }
 
+/// What each of three ranks hears, sooner or later, of a collective that they do not all mean, the
+/// second that they call. They have a side channel, as programs have.
+std::vector<std::string> heard(const std::function<Work(Communicator&, const Tensor& x)>& call) {
+  std::vector<std::string> heard(3);
+  test::on_ranks(3,
+                 [&](std::shared_ptr<Communicator> comm) {
+                   comm->open_side_channel({});
+                   const Device device = use_device(*comm, "cuda");
+                   const Tensor x = ones({4}, {.device = device});
+                   comm->all_reduce(x);
+                   cuda::synchronize(device.index);
+                   comm->barrier();
+                   comm->set_collectives(41);
+                   heard[static_cast<std::size_t>(comm->rank())] = test::message_of<Error>([&] {
+                     const Work work = call(*comm, x);
+                     for (const auto until = Clock::now() + 15s; Clock::now() < until;
+                          std::this_thread::sleep_for(1ms))
+                       work.wait(10s);
+                   });
+                 },
+                 {.all_reduce = AllReduce::nccl, .timeout = 20s});
+  test::nccl_violations();  // the double may have come to it, too
+  return heard;
+}
+
+TEST_P(OverNccl, AllAreComparedBesideWhatTheProgramDoes) {
+  const auto op = heard([](Communicator& comm, const Tensor& x) {
+    return comm.all_reduce_async(x, comm.rank() == 1 ? ReduceOp::max : ReduceOp::sum);
+  });
+  EXPECT_THAT(op, Each(HasSubstr("rank 1 calls all_reduce 41 (max, f32 [4], by nccl)")));
+  const auto root = heard([](Communicator& comm, const Tensor& x) {
+    return comm.broadcast_async(x, comm.rank() == 2 ? 1 : 0);
+  });
+  EXPECT_THAT(root, Each(HasSubstr("rank 2 calls broadcast 41 (f32 [4], root 1, by nccl)")));
+  const auto shape = heard([](Communicator& comm, const Tensor& x) {
+    return comm.reduce_async(comm.rank() == 0 ? x.reshape({2, 2}) : x);
+  });
+  EXPECT_THAT(shape, Each(HasSubstr("rank 0 calls reduce 41 (sum, f32 [2, 2], root 0, by nccl)")));
+  const auto other = heard([](Communicator& comm, const Tensor& x) {
+    return comm.rank() == 1 ? comm.broadcast_async(x) : comm.all_reduce_async(x);
+  });
+  EXPECT_THAT(other, Each(HasSubstr("rank 1 calls broadcast 41 (f32 [4], root 0, by nccl)")));
+}
+
+TEST_P(OverNccl, AnExchangeAndSomethingElseAreToldApart) {
+  const auto said = heard([](Communicator& comm, const Tensor& x) {
+    if (comm.rank() == 1) return comm.all_to_all_async(Tensors(3, x.clone()), Tensors(3, x));
+    return comm.all_reduce_async(x);
+  });
+  EXPECT_THAT(said, Each(HasSubstr("rank 1 calls all_to_all 41")));
+}
+
+TEST_P(OverNccl, ATensorOnTheCpuAndOneOnAGpuAreToldApart) {
+  const auto said = heard([](Communicator& comm, const Tensor& x) {
+    return comm.broadcast_async(comm.rank() == 1 ? ones({4}) : x);
+  });
+  EXPECT_THAT(said, Each(HasSubstr("rank 1 calls broadcast 41 (f32 [4], root 0)")));
+}
+
+// Not NCCL's deadline ends it, but the word of the one that fails.
+TEST_P(OverNccl, WhatAnotherRankHasFailedOfEndsACollective) {
+  const auto said = heard([](Communicator& comm, const Tensor& x) {
+    if (comm.rank() != 2) return comm.all_reduce_async(x);
+    comm.watch()->tell("rank 2: no such file");
+    throw Error("no such file");
+  });
+  EXPECT_THAT(said[0], HasSubstr("rank 0: all_reduce 41 failed: rank 2: no such file"));
+  EXPECT_THAT(said[1], HasSubstr("rank 1: all_reduce 41 failed: rank 2: no such file"));
+}
+
+// Whose host is ahead tells the others before it goes what its last collectives were. Rank 1 would
+// wait for that until its deadline, and then end the world.
+TEST_P(OverNccl, AGroupMayEndOnOneRankBeforeItDoesOnAnother) {
+  test::on_ranks(2,
+                 [](std::shared_ptr<Communicator> comm) {
+                   comm->open_side_channel({});
+                   const Device device = use_device(*comm, "cuda");
+                   const Tensor x = ones({4}, {.device = device});
+                   {
+                     const auto group = comm->duplicate();
+                     group->all_reduce(x);
+                     if (comm->rank() == 1) std::this_thread::sleep_for(20ms);
+                     group->all_reduce(x);
+                     if (comm->rank() == 1) std::this_thread::sleep_for(600ms);
+                   }
+                   if (comm->rank() == 0) std::this_thread::sleep_for(600ms);
+                   comm->all_reduce(x);
+                   test::expect_elements(
+                       x, [](auto) { return 8.0; }, "all_reduce");
+                   comm->barrier();
+                 },
+                 {.all_reduce = AllReduce::nccl, .timeout = 300ms});
+}
+
 TEST_P(OverNccl, AllAreComparedWhereThatIsAskedFor) {
   const auto said = sentences(
       3,
@@ -178,6 +275,16 @@ TEST_P(OverNccl, TheEnvironmentAsksForIt) {
   EXPECT_THAT(test::nccl_violations(), IsEmpty());
 }
 
+TEST_P(OverNccl, TheEnvironmentAsksForItWith1) {
+  for (const char* value : {"", "0"}) {
+    const test::Environment environment("RONDO_CHECK_COLLECTIVES", value);
+    on_gpus(2, [](auto comm, Device) { EXPECT_FALSE(comm->options().check_collectives); });
+  }
+  const test::Environment environment("RONDO_CHECK_COLLECTIVES", "yes");
+  EXPECT_EQ(test::message_of<CommError>([] { test::on_ranks(1, [](auto) {}); }),
+            "RONDO_CHECK_COLLECTIVES=yes is neither 0 nor 1");
+}
+
 TEST_P(OverNccl, OneThatComparesAndOneThatDoesNot) {
   std::string said[2];
   run_on_threads(2, [&](std::shared_ptr<Transport> transport) {
@@ -186,7 +293,8 @@ TEST_P(OverNccl, OneThatComparesAndOneThatDoesNot) {
     said[rank] = test::message_of<Error>([&] { use_device(comm, "cuda"); });
   });
   EXPECT_EQ(said[0],
-            "rank 1 has RONDO_CHECK_COLLECTIVES on where rank 0 has RONDO_CHECK_COLLECTIVES off");
+            "rank 1 has collectives compared before wait returns (RONDO_CHECK_COLLECTIVES=1) where "
+            "rank 0 has collectives compared in the background");
   EXPECT_EQ(said[0], said[1]);
 }
 
