@@ -37,6 +37,37 @@ TEST(Reproducible, EqualBitsOnAnyNumberOfRanks) {
   }
 }
 
+// Of 16 bits, too: rounded at each addition they would depend on where the tree leaves a rank.
+TEST(Reproducible, EqualBitsOfABf16ModelOnAnyNumberOfRanks) {
+  std::string alone;
+  for (int n : {1, 2, 4}) {
+    for (const auto& run : {on_ranks, on_ranks_sharing_memory}) {
+      std::vector<std::string> bits(static_cast<std::size_t>(n));
+      run(n,
+          [&](std::shared_ptr<Communicator> comm) {
+            nn::Sequential net(nn::Linear(20, 30), nn::ReLU(), nn::Linear(30, 10));
+            test::set_weights(net, 11);
+            nn::AnyModule model(std::move(net));
+            model.to(bf16);
+            ReproducibleDataParallel parallel(model, comm, {.shards = 8, .threads = 1});
+            Generator numbers(7);
+            const std::int64_t part = 32 / n, first = part * comm->rank();
+            const Tensor x = randn({32, 20}, {}, numbers).to(bf16),
+                         y = randint(0, 10, {32}, {.dtype = i64}, numbers);
+            parallel.backward(x.narrow(0, first, part), y.narrow(0, first, part));
+            std::string& mine = bits[static_cast<std::size_t>(comm->rank())];
+            for (const Tensor& parameter : model.parameters())
+              mine.append(static_cast<const char*>(parameter.grad().data_ptr()),
+                          static_cast<std::size_t>(parameter.grad().nbytes()));
+          },
+          {.timeout = std::chrono::seconds(60)});
+      if (n == 1) alone = bits[0];
+      EXPECT_EQ(alone.size(), 2u * (20 * 30 + 30 + 30 * 10 + 10));
+      for (const std::string& of_rank : bits) EXPECT_EQ(of_rank == alone, true) << n << " ranks";
+    }
+  }
+}
+
 // Dropout as well: a shard's random numbers are its own. (Ranks that are threads share a generator;
 // tests/mpi has ranks with one each.)
 TEST(Reproducible, EqualBitsOnAnyNumberOfThreads) {
