@@ -5,7 +5,6 @@
 
 #include <array>
 #include <atomic>
-#include <cmath>
 #include <functional>
 #include <memory>
 #include <string>
@@ -17,6 +16,7 @@
 #include "support/collectives.h"
 #include "support/errors.h"
 #include "support/ranks.h"
+#include "support/ranks_test.h"
 
 namespace rondo::dist {
 namespace {
@@ -25,16 +25,7 @@ using test::on_ranks;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-/// With so many ranks, which talk by messages or through memory.
-class CommunicatorTest : public ::testing::TestWithParam<std::tuple<int, bool>> {
- protected:
-  int ranks() const { return std::get<0>(GetParam()); }
-  void on_ranks(const std::function<void(std::shared_ptr<Communicator>)>& f,
-                CommunicatorOptions options = {.timeout = std::chrono::seconds(60)}) const {
-    auto run = std::get<1>(GetParam()) ? test::on_ranks_sharing_memory : test::on_ranks;
-    run(ranks(), f, options);
-  }
-};
+using CommunicatorTest = test::RanksTest;
 
 TEST_P(CommunicatorTest, AllReduce) {
   on_ranks([](auto comm) { test::check_all_reduce(*comm, AllReduce::ring); });
@@ -68,86 +59,6 @@ TEST_P(CommunicatorTest, AllRanksGetTheSameBits) {
         const std::string bits(static_cast<const char*>(x.data_ptr()), 4000);
         for (const std::string& other : comm->all_gather_bytes(bits))
           EXPECT_EQ(other == bits, true);
-      }
-    }
-  });
-}
-// 4 × 30,000 is more than f16 holds, its average is not; by every way. In f32 all of it is exact.
-TEST_P(CommunicatorTest, AnAverageOfF16NeedNotHaveRoomForTheSum) {
-  on_ranks([](auto comm) {
-    const int n = comm->world_size();
-    const TensorOptions half{.dtype = f16};
-    const auto mean = [](auto) { return 30'000.0; };
-    for (const std::int64_t count : {3, 40'000}) {
-      for (const AllReduce way :
-           {AllReduce::automatic, AllReduce::ring, AllReduce::tree, AllReduce::direct,
-            AllReduce::recursive_doubling, AllReduce::halving_doubling, AllReduce::pairwise,
-            AllReduce::hierarchical}) {
-        const Tensor x = full({count}, 30'000, half);
-        comm->all_reduce_async(x, ReduceOp::avg, way).wait();
-        test::expect_elements(x, mean, name_of(way));
-      }
-      const Tensor all = full({count * n}, 30'000, half), out = Tensor::empty({count}, half);
-      comm->reduce_scatter(out, all, ReduceOp::avg);
-      test::expect_elements(out, mean, "reduce_scatter");
-      const Tensor y = full({count}, 30'000, half);
-      comm->reduce(y, 0, ReduceOp::avg);
-      test::expect_elements(y, mean, "reduce");
-    }
-  });
-}
-// Numbers of as many bits as the dtype has, at different places, so that a sum of two is rounded
-// wherever it is kept in 16 bits; in f32 all of them are exact.
-TEST_P(CommunicatorTest, SumsOf16BitsAreRoundedOnce) {
-  on_ranks([](auto comm) {
-    const int n = comm->world_size(), me = comm->rank();
-    for (const DType dtype : {bf16, f16}) {
-      const auto mantissa = dtype == bf16 ? 128 : 1024;
-      const auto mine = [=](int r, std::int64_t i) {
-        return std::ldexp(static_cast<double>(mantissa + (37 * i + 11 * r) % mantissa),
-                          static_cast<int>(i + r) % 3);
-      };
-      const auto rounded = [=](double x) {
-        const auto exact = static_cast<float>(x);
-        return static_cast<double>(dtype == bf16 ? static_cast<float>(BFloat16(exact))
-                                                 : static_cast<float>(Half(exact)));
-      };
-      const auto sum = [=](std::int64_t i) {
-        double all = 0;
-        for (int r = 0; r < n; ++r) all += mine(r, i);
-        return rounded(all);
-      };
-      const auto of_rank = [=](std::int64_t i) { return mine(me, i); };
-      const auto product = [=](std::int64_t i) {
-        double all = 1;
-        for (int r = 0; r < n; ++r) all *= static_cast<double>(3 + (i + 2 * r) % 5);
-        return rounded(all);
-      };
-      for (const std::int64_t count : {100, 70'000}) {
-        for (const AllReduce way :
-             {AllReduce::automatic, AllReduce::ring, AllReduce::tree, AllReduce::direct,
-              AllReduce::recursive_doubling, AllReduce::halving_doubling, AllReduce::pairwise,
-              AllReduce::hierarchical}) {
-          const Tensor x = test::filled(dtype, count, of_rank);
-          comm->all_reduce_async(x, ReduceOp::sum, way).wait();
-          test::expect_elements(x, sum, name_of(way));
-          const Tensor y = test::filled(
-              dtype, count, [=](auto i) { return static_cast<double>(3 + (i + 2 * me) % 5); });
-          comm->all_reduce_async(y, ReduceOp::prod, way).wait();
-          test::expect_elements(y, product, name_of(way));
-        }
-        const Tensor all = test::filled(dtype, count * n, of_rank);
-        for (const bool in_place : {false, true}) {
-          const Tensor x = all.clone();
-          const Tensor out =
-              in_place ? x.narrow(0, 0, count) : Tensor::empty({count}, {.dtype = dtype});
-          comm->reduce_scatter(out, x);
-          test::expect_elements(
-              out, [&](auto i) { return sum(me * count + i); }, "reduce_scatter");
-        }
-        const Tensor y = test::filled(dtype, count, of_rank);
-        comm->reduce(y, n - 1);
-        if (me == n - 1) test::expect_elements(y, sum, "reduce");
       }
     }
   });
@@ -226,12 +137,7 @@ TEST_P(CommunicatorTest, NobodyLeavesABarrierBeforeAllHaveCome) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, CommunicatorTest,
-                         ::testing::Combine(::testing::Values(1, 2, 3, 4, 5), ::testing::Bool()),
-                         [](const auto& info) {
-                           return std::to_string(std::get<0>(info.param)) +
-                                  (std::get<1>(info.param) ? "InMemory" : "ByMessages");
-                         });
+INSTANTIATE_TEST_SUITE_P(Ranks, CommunicatorTest, test::few_ranks(), test::ranks_name);
 
 TEST(Communicator, BackgroundThreadFinishesWithoutAnyWait) {
   on_ranks(2, [](auto comm) {
