@@ -6,14 +6,15 @@
 //   scatter    012 . .      . 012 .      . . 012
 //   gather     012 012 012  012 012 012  012 012 012
 //
-// Like a ring each rank sends 2 (N - 1) / N of the data. But what travels are ranks' own numbers and
-// finished sums, never half-finished ones: of bf16 and f16 the sum is formed in f32, whatever N is,
-// and rounded once, while a ring, which sends on what it has added up so far, would round N - 1
+// Like a ring each rank sends 2 (N - 1) / N of the data. But what travels are ranks' own numbers
+// and finished sums, never half-finished ones: of bf16 and f16 the sum is formed in f32, whatever N
+// is, and rounded once, while a ring, which sends on what it has added up so far, would round N - 1
 // times or carry twice the bytes. Two messages follow each other, not 2 (N - 1). The price: each
 // rank talks to all others at once. So the network between machines carries all that ranks on
 // different ones have for each other, where a ring crosses from one to the next once.
 //
-// The parts are cut into blocks. While one block's sums travel back, the numbers of the next arrive:
+// The parts are cut into blocks. While one block's sums travel back, the numbers of the next
+// arrive:
 //
 //   scatter 0 | scatter 1 | gather 0 | scatter 2 | gather 1 | … | gather last
 //
@@ -48,8 +49,8 @@ class Pairwise final : public Operation {
         n_(transport.world_size()),
         me_(transport.rank()) {
     const std::int64_t most = (count + n_ - 1) / n_;  // of a part
-    const auto chunk = std::max<std::int64_t>(
-        1, static_cast<std::int64_t>(options.chunk_bytes) / size_of(dtype));
+    const auto chunk =
+        std::max<std::int64_t>(1, static_cast<std::int64_t>(options.chunk_bytes) / size_of(dtype));
     blocks_ = std::max<std::int64_t>(1, (most + chunk - 1) / chunk);
     slot_ = (bytes_of(most / blocks_ + 1) + 63) / 64 * 64;
     theirs_ = scratch.reserve(2 * static_cast<std::size_t>(n_) * slot_);
@@ -127,8 +128,7 @@ class Pairwise final : public Operation {
     std::vector<const void*> from;
     for (int r = 0; r < n_; ++r) from.push_back(r == me_ ? at(mine) : theirs(r, block));
     void* const into = sums(block);
-    combine_all(std::span(&into, 1), from, mine.size(), dtype_, op_,
-                op_ == ReduceOp::avg ? n_ : 1);
+    combine_all(std::span(&into, 1), from, mine.size(), dtype_, op_, op_ == ReduceOp::avg ? n_ : 1);
   }
   std::unique_ptr<Operation> gather(std::int64_t block) {
     const std::size_t mine = bytes_of(range(me_, block).size());
