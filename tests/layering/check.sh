@@ -5,8 +5,9 @@
 #   hub -> nn, data, io;  dist -> autograd, nn, optim;  train -> all
 #
 # on a header that brings a heavy or foreign header (MPI, oneDNN, CUDA, CLI11, …) to everyone who
-# includes it, and on a public header that includes one of a private folder (cpu, cuda, mpi, nccl,
-# protobuf), which is not installed.
+# includes it, on a public header that includes one of a private folder (cpu, cuda, mpi, nccl,
+# protobuf), which is not installed, and on an x.cpp that does not include its own x.h before all
+# else, by which each compilation shows that the header stands on its own.
 cd "$1" || exit 2
 # shellcheck disable=SC2016  # the dollars are awk's
 find tensor autograd nn optim data io hub dist train \
@@ -23,11 +24,17 @@ find tensor autograd nn optim data io hub dist train \
     may["train"] = " tensor autograd nn optim data io hub dist train "
     heavy = "^(mpi\\.h|pmix.*\\.h|dnnl.*|oneapi/.*|cuda.*|cudnn.*|cublas.*|nccl.*|curl/.*|archive.*|openssl/.*|zlib\\.h|jpeglib\\.h|jerror\\.h|png\\.h|.*\\.pb\\.h|CLI/.*|nlohmann/.*|spdlog/.*)$"
   }
+  function is_there(path,    line, read) { read = (getline line < path); close(path); return read >= 0 }
   function complain(text) { printf "%s:%d: %s\n", FILENAME, FNR, text; bad = 1 }
   /^[ \t]*#[ \t]*include/ {
     path = $0
     if (!match(path, /[<"][^>"]*[>"]/)) next
     path = substr(path, RSTART + 1, RLENGTH - 2)
+    if (FILENAME ~ /\.cpp$/ && FILENAME != first_seen_in) {
+      first_seen_in = own = FILENAME
+      sub(/\.cpp$/, ".h", own)
+      if (path != own && is_there(own)) complain("its own " own " comes first, not " path)
+    }
     split(FILENAME, at, "/")
     public = FILENAME ~ /\.h$/ && FILENAME !~ /\/(cpu|cuda|mpi|nccl|protobuf)\//
     if (public && path ~ heavy) complain("a public header includes <" path ">")

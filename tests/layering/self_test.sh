@@ -36,4 +36,8 @@ expect "nn/a.h:2: a public header includes the private tensor/cpu/b.h" nn/a.h '#
 expect "io/a.h:2: a public header includes the private io/protobuf/b.h" io/a.h '#include "io/protobuf/b.h"'
 expect "io/a.h:2: a public header includes <onnx.pb.h>" io/a.h '#include "onnx.pb.h"'
 expect "nn/a.cpp:2: inside rondo" nn/a.cpp '#include <rondo/nn/module.h>'
+echo '// of own.cpp' >"$tree/nn/own.h"
+expect "" nn/own.cpp '#include "nn/own.h"'
+expect "" nn/other.cpp '#include "nn/module.h"'
+expect "nn/own.cpp:2: its own nn/own.h comes first" nn/own.cpp '#include "nn/module.h"'
 exit $failures

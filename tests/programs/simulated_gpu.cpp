@@ -1,11 +1,11 @@
-// The main of a program that is tested on GPUs that exist in the test alone; its own main has
-// another name (tests/CMakeLists.txt). The rest of the command line is the program's.
+// The main of a program that is tested on GPUs that exist in the test alone. The linker calls it __wrap_main
+// and the program's own main __real_main (--wrap=main, tests/CMakeLists.txt). The command line is the program's.
 
 #include "support/simulated_gpu.h"
 
-int rondo_program_main(int argc, char** argv);
+extern "C" int __real_main(int argc, char** argv);
 
-int main(int argc, char** argv) {
+extern "C" int __wrap_main(int argc, char** argv) {
   const rondo::test::SimulatedGpus gpus(rondo::test::SimulatedGpus::Memory::caching);
-  return rondo_program_main(argc, argv);
+  return __real_main(argc, argv);
 }
