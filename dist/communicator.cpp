@@ -7,13 +7,13 @@
 #include "dist/algorithms/ring_collectives.h"
 #include "dist/dense.h"
 #include "dist/device_collectives.h"
-#include "dist/environment.h"
 #include "dist/message_tags.h"
 #include "dist/progress.h"
 #include "dist/shared/node_memory.h"
 #include "dist/side_channel.h"
 #include "dist/sums.h"
 #include "dist/tuner.h"
+#include "tensor/environment.h"
 #include "tensor/error.h"
 
 namespace rondo::dist {
@@ -31,7 +31,7 @@ Communicator::Communicator(std::shared_ptr<Transport> transport, CommunicatorOpt
       rank_(transport_->rank()),
       world_size_(transport_->world_size()),
       recorder_(std::move(recorder)) {
-  options_.check_collectives |= flag_from_environment("RONDO_CHECK_COLLECTIVES");
+  options_.check_collectives |= flag_from_environment("RONDO_CHECK_COLLECTIVES").value_or(false);
   require<CommError>(options_.node_of.empty() || std::ssize(options_.node_of) == world_size_,
                      "CommunicatorOptions::node_of: the nodes of ", options_.node_of.size(),
                      " ranks in a world of ", world_size_);

@@ -26,14 +26,6 @@ std::optional<std::chrono::milliseconds> seconds_from_environment(const char* va
   return std::chrono::milliseconds(std::llround(seconds * 1000));
 }
 
-bool flag_from_environment(const char* variable) {
-  const char* text = std::getenv(variable);
-  const std::string_view value = text != nullptr ? text : "";
-  require<CommError>(value.empty() || value == "0" || value == "1", variable, "=", value,
-                     " is neither 0 nor 1");
-  return value == "1";
-}
-
 std::filesystem::path folder_from_environment(const char* variable) {
   const char* text = std::getenv(variable);
   if (text == nullptr || *text == 0) return {};

@@ -1,5 +1,5 @@
 #pragma once
-// Settings of rondo's own in the environment.
+// Settings of rondo's own in the environment; switches are in tensor/environment.h.
 
 #include <chrono>
 #include <filesystem>
@@ -11,10 +11,6 @@ namespace rondo::dist {
 /// number of seconds from `least` to a million.
 std::optional<std::chrono::milliseconds> seconds_from_environment(const char* variable,
                                                                   double least);
-
-/// Whether the variable is 1; not where it is 0, empty or not set. Throws CommError naming it when
-/// it is something else.
-bool flag_from_environment(const char* variable);
 
 /// The folder that the variable names, which is made if it is not there; empty where it is not set.
 /// Throws IoError naming it when nothing can be written there.

@@ -1,21 +1,15 @@
 #include "tensor/cuda.h"
 
 #include <atomic>
-#include <cstdlib>
-#include <string_view>
 
 #include "tensor/cuda_graph.h"
+#include "tensor/environment.h"
 #include "tensor/error.h"
 
 namespace rondo::cuda {
 namespace {
 
-bool is_set(const char* variable) {
-  const char* value = std::getenv(variable);
-  const std::string_view text = value != nullptr ? value : "";
-  require(text.empty() || text == "0" || text == "1", variable, " is \"", text, "\", not 0 or 1");
-  return text == "1";
-}
+bool is_set(const char* variable) { return flag_from_environment(variable).value_or(false); }
 
 std::atomic<bool>& tf32() {
   static std::atomic<bool> on = is_set("RONDO_TF32");

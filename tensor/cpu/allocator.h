@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tensor/allocator.h"
+#include "tensor/storage.h"
 
 namespace rondo::cpu {
 
@@ -49,6 +50,17 @@ class CachingAllocator final : public Allocator {
   mutable std::mutex mutex_;
   std::array<std::vector<void*>, classes> free_;
   AllocatorStats stats_;
+};
+
+/// A kernel's own memory, uninitialised, as long as it lives.
+class Scratch {
+ public:
+  explicit Scratch(std::int64_t floats)
+      : storage_(static_cast<std::size_t>(floats) * sizeof(float), CachingAllocator::instance()) {}
+  float* data() const { return static_cast<float*>(storage_.data()); }
+
+ private:
+  Storage storage_;
 };
 
 }  // namespace rondo::cpu

@@ -1,11 +1,12 @@
 // Convolution's three primitives through oneDNN, on channels_last activations (Note [Layouts on the
-// CPU] in onednn.h), those of 3x3 filters by Winograd's method (winograd.h) and those of a few
-// pixels by products of our own (few_pixels.h) where that is faster; f64 and integers by the
-// reference loops.
+// CPU] in onednn.h), or, where that is faster, by products of our own: 3x3 filters by Winograd's
+// method (winograd.h), a few pixels (few_pixels.h), blocks of pixels (implicit_gemm.h); f64 and
+// integers by the reference loops.
 
 #include "tensor/cpu/allocator.h"
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/few_pixels.h"
+#include "tensor/cpu/implicit_gemm.h"
 #include "tensor/cpu/onednn.h"
 #include "tensor/cpu/prepared_weights.h"
 #include "tensor/cpu/reference.h"
@@ -131,6 +132,7 @@ void CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, co
     const auto problem = describe(Conv2dProblem::Pass::forward, x, w, y, params, bias.defined());
     if (few_pixels::suits(problem)) return few_pixels::conv2d(source, master, b, out, params);
     if (by_winograd(problem)) return winograd::conv2d(source, master, as_f32(b), out, params);
+    if (implicit_gemm::suits(problem)) return implicit_gemm::conv2d(source, master, b, out, params);
     const auto prepared = convolution(problem);
     const Primitive& primitive = *prepared;
     const BlockedWeight weight(prepared, master, params.groups);
@@ -159,6 +161,8 @@ void CpuBackend::conv2d_backward_input(const Tensor& dy, const Tensor& w, const 
   into_nhwc(dx, [&](const Tensor& out) {
     const auto problem = describe(Conv2dProblem::Pass::backward_input, dx, w, dy, params, false);
     if (by_winograd(problem)) return winograd::conv2d_backward_input(gradient, master, out, params);
+    if (implicit_gemm::suits(problem))
+      return implicit_gemm::conv2d_backward_input(gradient, master, out, params);
     const auto prepared = convolution(problem);
     const Primitive& primitive = *prepared;
     const BlockedWeight weight(prepared, master, params.groups);
@@ -191,9 +195,12 @@ void CpuBackend::conv2d_backward_weight(const Tensor& dy, const Tensor& x, const
   Tensor dense_dw = dw.is_contiguous() ? dw : Tensor::empty(dw.shape(), dw.options());
   const auto problem =
       describe(Conv2dProblem::Pass::backward_weight, x, dw, dy, params, dbias.defined());
-  if (by_winograd(problem)) {
+  const bool winograd = by_winograd(problem);
+  if (winograd || implicit_gemm::suits(problem)) {
     Tensor sums = dense_dw.dtype() == f32 ? dense_dw : Tensor::empty(dw.shape());
-    winograd::conv2d_backward_weight(gradient, source, sums, params);
+    auto* compute =
+        winograd ? winograd::conv2d_backward_weight : implicit_gemm::conv2d_backward_weight;
+    compute(gradient, source, sums, params);
     if (!sums.is_same(dw)) copy(sums, dw);
     if (dbias.defined()) reduce(FoldOp::sum, gradient, as_channels(dbias));
     return;

@@ -22,7 +22,7 @@ namespace rondo::cpu {
 
 /// What tells apart the forms of one weight.
 struct WeightForm {
-  enum class Kind { layout, winograd, winograd_turned, panels };
+  enum class Kind { layout, winograd, winograd_turned, panels, taps, taps_turned };
   Kind kind = Kind::layout;
   dnnl::memory::desc layout = {};  // oneDNN's, for Kind::layout
   bool operator==(const WeightForm& other) const {

@@ -1,13 +1,12 @@
 #include "tensor/cpu/winograd.h"
 
 #include <atomic>
-#include <cstdlib>
-#include <string_view>
 
 #include "tensor/cpu/allocator.h"
 #include "tensor/cpu/isa/table.h"
 #include "tensor/cpu/prepared_weights.h"
 #include "tensor/cpu/strided.h"
+#include "tensor/environment.h"
 #include "tensor/scratch.h"
 
 namespace rondo::cpu::winograd {
@@ -17,16 +16,6 @@ using Index = std::int64_t;
 constexpr Index points = 36, tile = 4;
 
 Index round_up(Index n, Index to) { return (n + to - 1) / to * to; }
-
-class Scratch {
- public:
-  explicit Scratch(Index floats)
-      : storage_(static_cast<std::size_t>(floats) * sizeof(float), CachingAllocator::instance()) {}
-  float* data() const { return static_cast<float*>(storage_.data()); }
-
- private:
-  Storage storage_;
-};
 
 /// The tiles that cover an output's planes, counted through image by image, row by row.
 struct Tiles {
@@ -132,7 +121,7 @@ void convolve(const Tensor& x, const Filters& filters, const float* bias, const 
       }
       for (Index p = 0; p < points; ++p)
         kernels().packed.multiply(in.packed(p), u + p * depth * columns, count, depth, columns,
-                                  out.point(p), k.group());
+                                  false, out.point(p), k.group());
       for (Index i = 0; i < count; ++i) {
         const auto at = tiles[t + i];
         to.kernels.output(out.tile(i), to.plane, at.top, at.left, bias, to[at.image]);
@@ -243,12 +232,7 @@ class WeightSums {
 };
 
 std::atomic<bool>& flag() {
-  static std::atomic<bool> flag = [] {
-    const char* wish = std::getenv("RONDO_WINOGRAD");
-    const std::string_view value = wish != nullptr ? wish : "1";
-    require(value == "0" || value == "1", "RONDO_WINOGRAD=", value, " is neither 0 nor 1");
-    return value == "1";
-  }();
+  static std::atomic<bool> flag = flag_from_environment("RONDO_WINOGRAD").value_or(true);
   return flag;
 }
 

@@ -4,6 +4,7 @@
 
 #include "support/errors.h"
 #include "support/support.h"
+#include "tensor/cpu/implicit_gemm.h"
 #include "tensor/cpu/isa/table.h"
 #include "tensor/cpu/winograd.h"
 
@@ -25,6 +26,13 @@ TEST(Winograd, CanBeSwitchedOffByTheEnvironment) {
   EXPECT_ERROR(cpu::winograd::enabled(), Error, "RONDO_WINOGRAD=no is neither 0 nor 1");
   setenv("RONDO_WINOGRAD", "0", 1);
   EXPECT_FALSE(cpu::winograd::enabled());
+}
+
+TEST(ImplicitGemm, CanBeAskedForByTheEnvironment) {
+  setenv("RONDO_IMPLICIT_GEMM", "2", 1);
+  EXPECT_ERROR(cpu::implicit_gemm::enabled(), Error, "RONDO_IMPLICIT_GEMM=2 is neither 0 nor 1");
+  setenv("RONDO_IMPLICIT_GEMM", "1", 1);
+  EXPECT_TRUE(cpu::implicit_gemm::enabled());  // with the generic kernels, too
 }
 
 }  // namespace

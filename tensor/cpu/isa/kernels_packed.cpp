@@ -6,11 +6,32 @@
 namespace rondo::cpu::isa::RONDO_ISA {
 namespace {
 
-/// `rows` rows of `vectors` vectors of y = left · panel. `ahead`: how many floats before they are
-/// needed those of a panel that no cache holds are asked for; the weights of a single image come
-/// slower from memory than they are multiplied. (Where a panel is used again at once, asking costs
-/// a tenth of the time.)
-template <int rows, int vectors, int ahead = 0>
+void pack(const float* const* rows, Index count, Index channels, float* packed, Index group) {
+  for (Index r = 0; r < count; ++r, packed += lanes) {
+    float* to = packed;
+    if (const float* from = rows[r]) {
+      for (Index c = 0; c < channels; c += lanes, to += group) store(to, load(from + c));
+    } else {
+      for (Index c = 0; c < channels; c += lanes, to += group) store(to, Vec{});
+    }
+  }
+}
+
+void unpack(Packed packed, Index count, Index channels, const float* bias, float* const* rows) {
+  for (Index r = 0; r < count; ++r) {
+    const float* from = packed.data + r * lanes;
+    for (Index c = 0; c < channels; c += lanes, from += packed.group) {
+      const Vec value = load(from);
+      store(rows[r] + c, bias != nullptr ? value + load(bias + c) : value);
+    }
+  }
+}
+
+/// `rows` rows of `vectors` vectors of y = left · panel, or y += it. `ahead`: how many floats
+/// before they are needed those of a panel that no cache holds are asked for; the weights of a
+/// single image come slower from memory than they are multiplied. (Where a panel is used again at
+/// once, asking costs a tenth of the time.)
+template <int rows, int vectors, bool add, int ahead = 0>
 inline void product(const float* left, Index left_group, Index depth, const float* panel, float* y,
                     Index y_group) {
   Vec sum[rows][vectors] = {};
@@ -33,25 +54,30 @@ inline void product(const float* left, Index left_group, Index depth, const floa
 #pragma GCC unroll 24
   for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 2
-    for (int v = 0; v < vectors; ++v) store(y + v * y_group + r * lanes, sum[r][v]);
+    for (int v = 0; v < vectors; ++v) {
+      float* to = y + v * y_group + r * lanes;
+      store(to, add ? load(to) + sum[r][v] : sum[r][v]);
+    }
 }
 
 constexpr int far = 1024;
 
-template <int vectors>
+template <int vectors, bool add>
 void multiply_panels(Packed left, const float* panels, Index rows, Index depth, Index columns,
                      float* y, Index y_group) {
   constexpr int step = accumulators / vectors;
-  auto* f = rows <= step ? product<step, vectors, far> : product<step, vectors>;
+  auto* f = rows <= step ? product<step, vectors, add, far> : product<step, vectors, add>;
   for (Index k = 0; k < columns; k += vectors * lanes, panels += depth * vectors * lanes)
     for (Index r = 0; r < rows; r += step)
       f(left.data + r * lanes, left.group, depth, panels, y + k / lanes * y_group + r * lanes,
         y_group);
 }
 
-void multiply(Packed left, const float* panels, Index rows, Index depth, Index columns, float* y,
-              Index y_group) {
-  auto f = columns % (2 * lanes) == 0 ? multiply_panels<2> : multiply_panels<1>;
+void multiply(Packed left, const float* panels, Index rows, Index depth, Index columns, bool add,
+              float* y, Index y_group) {
+  const bool two = columns % (2 * lanes) == 0;
+  auto f = add ? (two ? multiply_panels<2, true> : multiply_panels<1, true>)
+               : (two ? multiply_panels<2, false> : multiply_panels<1, false>);
   f(left, panels, rows, depth, columns, y, y_group);
 }
 
@@ -61,7 +87,8 @@ void multiply_rows(const float* left, const float* right, Index rows, Index dept
                    const float* bias, float* y, Index y_stride) {
   float sums[step * lanes];
   for (Index first = 0; first < rows; first += step) {
-    product<step, 1, far>(left + first * lanes, packed_few_rows * lanes, depth, right, sums, 0);
+    product<step, 1, false, far>(left + first * lanes, packed_few_rows * lanes, depth, right, sums,
+                                 0);
     for (Index r = first; r < first + step && r < rows; ++r) {
       const Vec sum = load(sums + (r - first) * lanes);
       store(y + r * y_stride, bias != nullptr ? sum + load(bias) : sum);
@@ -76,16 +103,16 @@ void multiply_few(const float* left, const float* right, Index rows, Index depth
   f(left, right, rows, depth, bias, y, y_stride);
 }
 
-/// `rows` rows of `vectors` vectors of y += leftᵀ · right.
+/// `rows` rows of `vectors` vectors of y += leftᵀ · right. What is there is added last: as terms of
+/// one long sum the many products would lose more of their last bits.
 template <int rows, int vectors>
 inline void outer(const float* left, const float* right, Index right_group, Index depth, bool first,
                   float* y, Index y_stride) {
-  Vec sum[rows][vectors];
+  if (!first) {
 #pragma GCC unroll 16
-  for (int r = 0; r < rows; ++r)
-#pragma GCC unroll 2
-    for (int v = 0; v < vectors; ++v)
-      sum[r][v] = first ? Vec{} : load(y + r * y_stride + v * lanes);
+    for (int r = 0; r < rows; ++r) __builtin_prefetch(y + r * y_stride, 1);
+  }
+  Vec sum[rows][vectors] = {};
   for (Index i = 0; i < depth; ++i, left += lanes, right += lanes) {
     Vec values[vectors];
 #pragma GCC unroll 2
@@ -100,7 +127,10 @@ inline void outer(const float* left, const float* right, Index right_group, Inde
 #pragma GCC unroll 16
   for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 2
-    for (int v = 0; v < vectors; ++v) store(y + r * y_stride + v * lanes, sum[r][v]);
+    for (int v = 0; v < vectors; ++v) {
+      float* to = y + r * y_stride + v * lanes;
+      store(to, first ? sum[r][v] : load(to) + sum[r][v]);
+    }
 }
 
 template <int vectors>
@@ -123,6 +153,6 @@ void accumulate(Packed left, Packed right, Index depth, Index rows, Index column
 }  // namespace
 
 extern const PackedKernels packed;
-const PackedKernels packed{lanes, multiply, multiply_few, accumulate};
+const PackedKernels packed{lanes, pack, unpack, multiply, multiply_few, accumulate};
 
 }  // namespace rondo::cpu::isa::RONDO_ISA

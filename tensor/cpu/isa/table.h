@@ -99,11 +99,21 @@ inline constexpr std::int64_t packed_few_rows = 16;
 
 struct PackedKernels {
   int lanes;
-  /// y (rows, columns) = left (rows, depth) · right, which lies in panels of two vectors (of one
-  /// where there is an odd number of them): (columns / panel, depth, panel). y is packed. Rows up
-  /// to the next multiple of 24 are read and written.
+  /// How many of `columns` columns one panel has: two vectors' (one's where their number is odd).
+  std::int64_t panel(std::int64_t columns) const {
+    return columns % (2 * lanes) == 0 ? 2 * lanes : lanes;
+  }
+  /// packed = the `count` rows, of zeros where the pointer is null.
+  void (*pack)(const float* const* rows, std::int64_t count, std::int64_t channels, float* packed,
+               std::int64_t group);
+  /// The `count` rows = packed + bias?, wherever they lie.
+  void (*unpack)(Packed packed, std::int64_t count, std::int64_t channels, const float* bias,
+                 float* const* rows);
+  /// y (rows, columns) = left (rows, depth) · right, which lies in panels: (columns / panel, depth,
+  /// panel); `add`: y += instead. y is packed. Rows up to the next multiple of 24 are read and
+  /// written.
   void (*multiply)(Packed left, const float* right, std::int64_t rows, std::int64_t depth,
-                   std::int64_t columns, float* y, std::int64_t y_group);
+                   std::int64_t columns, bool add, float* y, std::int64_t y_group);
   /// y (rows, lanes) = left (rows, depth) · right (depth, lanes) + bias? for at most
   /// packed_few_rows rows. left is packed, between two vectors packed_few_rows rows, all of them
   /// readable; rows of y are y_stride apart.

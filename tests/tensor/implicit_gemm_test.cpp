@@ -1,0 +1,149 @@
+// Convolutions by packed products against plain loops in f64, and where they are used.
+
+#include "tensor/cpu/implicit_gemm.h"
+
+#include <omp.h>
+
+#include <cmath>
+
+#include "support/support.h"
+#include "tensor/cpu/isa/table.h"
+#include "tensor/cpu/reference.h"
+
+namespace rondo {
+namespace {
+
+using test::as;
+
+constexpr MemoryFormat nhwc = MemoryFormat::channels_last;
+
+struct Case {
+  std::int64_t n, c, h, w, k, r, s;
+  Conv2dParams params = {};
+
+  Dims y_shape() const {
+    const Conv2dParams& o = params;
+    return {n, k, (h + 2 * o.pad_h - o.dilation_h * (r - 1) - 1) / o.stride_h + 1,
+            (w + 2 * o.pad_w - o.dilation_w * (s - 1) - 1) / o.stride_w + 1};
+  }
+};
+
+/// Three standard deviations of a sum of `terms` rounded products of normal numbers.
+double of_terms(std::int64_t terms) {
+  return test::tolerance(f32, terms, 3 * std::sqrt(static_cast<double>(terms)));
+}
+
+class ImplicitGemm : public ::testing::TestWithParam<Case> {};
+
+TEST_P(ImplicitGemm, AgreesWithTheLoops) {
+  const Case& p = GetParam();
+  const Tensor x = randn({p.n, p.c, p.h, p.w}), w = randn({p.k, p.c, p.r, p.s}), b = randn({p.k});
+  const Tensor dy = randn(p.y_shape());
+  const std::int64_t taps = p.r * p.s, pixels = dy.numel() / p.k;
+
+  for (const Tensor& bias : {b, Tensor()}) {
+    const Tensor want = Tensor::empty(p.y_shape(), {.dtype = f64});
+    cpu::reference::conv2d(as(x, f64), as(w, f64), bias.defined() ? as(bias, f64) : bias, want,
+                           p.params);
+    const Tensor y = Tensor::empty(p.y_shape(), {.format = nhwc});
+    for (int use = 0; use < 4; ++use) {  // panels made, kept, read
+      cpu::implicit_gemm::conv2d(as(x, f32, nhwc), w, bias, y, p.params);
+      EXPECT_TRUE(test::all_close(as(y, f64), want, of_terms(p.c * taps)));
+    }
+  }
+
+  const Tensor want_dx = Tensor::empty(x.shape(), {.dtype = f64});
+  cpu::reference::conv2d_backward_input(as(dy, f64), as(w, f64), want_dx, p.params);
+  const Tensor dx = full(x.shape(), 1e9, {.format = nhwc});
+  cpu::implicit_gemm::conv2d_backward_input(as(dy, f32, nhwc), w, dx, p.params);
+  EXPECT_TRUE(test::all_close(as(dx, f64), want_dx, of_terms(p.k * taps)));
+
+  const Tensor want_dw = Tensor::empty(w.shape(), {.dtype = f64});
+  cpu::reference::conv2d_backward_weight(as(dy, f64), as(x, f64), want_dw, {}, p.params);
+  const Tensor dw = full(w.shape(), 1e9);
+  cpu::implicit_gemm::conv2d_backward_weight(as(dy, f32, nhwc), as(x, f32, nhwc), dw, p.params);
+  EXPECT_TRUE(test::all_close(as(dw, f64), want_dw, of_terms(pixels)));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, ImplicitGemm,
+    ::testing::Values(
+        Case{1, 16, 1, 1, 16, 1, 1},     // a pixel
+        Case{3, 48, 9, 11, 80, 1, 1},    // blocks that begin within an image
+        Case{2, 272, 14, 7, 32, 1, 1},   // more channels than a piece of the sums
+        Case{40, 16, 30, 31, 16, 1, 1},  // several sets of blocks
+        Case{2, 32, 8, 8, 48, 3, 3, {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1}},
+        Case{2, 32, 9, 7, 16, 1, 1, {.stride_h = 2, .stride_w = 2}},  // pixels that none sees
+        Case{1, 16, 12, 13, 32, 3, 3, {.stride_h = 3, .stride_w = 2, .pad_h = 2, .pad_w = 0}},
+        Case{2, 16, 11, 10, 16, 5, 3, {.stride_h = 2, .stride_w = 1, .pad_h = 2, .pad_w = 1}},
+        Case{1,
+             32,
+             13,
+             12,
+             32,
+             3,
+             2,
+             {.stride_h = 2,
+              .stride_w = 3,
+              .pad_h = 2,
+              .pad_w = 2,
+              .dilation_h = 2,
+              .dilation_w = 3}},
+        Case{2, 16, 1, 2, 16, 2, 2, {.stride_h = 4, .stride_w = 3, .pad_h = 1, .pad_w = 2}}));
+
+TEST(ImplicitGemm, HasTheSameBitsOnAnyNumberOfThreads) {
+  const Conv2dParams params = {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1};
+  const Tensor x = as(randn({8, 32, 30, 30}), f32, nhwc), w = randn({64, 32, 3, 3});
+  const Tensor dy = as(randn({8, 64, 15, 15}), f32, nhwc);
+  const auto computed = [&](int threads) {
+    const int before = omp_get_max_threads();
+    omp_set_num_threads(threads);
+    const Tensor y = Tensor::empty(dy.shape(), {.format = nhwc}),
+                 dx = Tensor::empty(x.shape(), {.format = nhwc}), dw = Tensor::empty(w.shape());
+    cpu::implicit_gemm::conv2d(x, w, {}, y, params);
+    cpu::implicit_gemm::conv2d_backward_input(dy, w, dx, params);
+    cpu::implicit_gemm::conv2d_backward_weight(dy, x, dw, params);
+    omp_set_num_threads(before);
+    return std::vector{y.to_vector(), dx.to_vector(), dw.to_vector()};
+  };
+  EXPECT_EQ(computed(1), computed(3));
+}
+
+TEST(ImplicitGemm, IsForAvx2) {
+  cpu::Conv2dProblem p{.pass = cpu::Conv2dProblem::Pass::forward,
+                       .dtype = f32,
+                       .n = 16,
+                       .c = 128,
+                       .h = 56,
+                       .w = 56,
+                       .k = 128,
+                       .r = 3,
+                       .s = 3,
+                       .p = 28,
+                       .q = 28,
+                       .params = {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1},
+                       .bias = false};
+  const auto with = [&](auto change) {
+    cpu::Conv2dProblem changed = p;
+    change(changed);
+    return cpu::implicit_gemm::suits(changed);
+  };
+  const bool avx2 = cpu::kernels().packed.lanes == 8;
+  EXPECT_EQ(cpu::implicit_gemm::enabled(), avx2);
+  EXPECT_EQ(cpu::implicit_gemm::suits(p), avx2);
+  EXPECT_EQ(with([](auto& q) {
+              q.r = q.s = 1;
+              q.pass = cpu::Conv2dProblem::Pass::backward_weight;
+            }),
+            avx2);
+  EXPECT_FALSE(with([](auto& q) { q.r = q.s = 1; }));
+  EXPECT_FALSE(with([](auto& q) { q.dtype = bf16; }));
+  EXPECT_FALSE(with([](auto& q) { q.params.groups = 2; }));
+  EXPECT_FALSE(with([](auto& q) { q.c = 72; }));
+  EXPECT_FALSE(with([](auto& q) { q.k = 72; }));
+  EXPECT_FALSE(with([](auto& q) { q.c = 32; }));
+  EXPECT_FALSE(with([](auto& q) { q.k = 32; }));
+}
+
+}  // namespace
+}  // namespace rondo
