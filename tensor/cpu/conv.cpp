@@ -195,11 +195,11 @@ void CpuBackend::conv2d_backward_weight(const Tensor& dy, const Tensor& x, const
   Tensor dense_dw = dw.is_contiguous() ? dw : Tensor::empty(dw.shape(), dw.options());
   const auto problem =
       describe(Conv2dProblem::Pass::backward_weight, x, dw, dy, params, dbias.defined());
-  const bool winograd = by_winograd(problem);
-  if (winograd || implicit_gemm::suits(problem)) {
+  const bool use_winograd = by_winograd(problem);
+  if (use_winograd || implicit_gemm::suits(problem)) {
     Tensor sums = dense_dw.dtype() == f32 ? dense_dw : Tensor::empty(dw.shape());
     auto* compute =
-        winograd ? winograd::conv2d_backward_weight : implicit_gemm::conv2d_backward_weight;
+        use_winograd ? winograd::conv2d_backward_weight : implicit_gemm::conv2d_backward_weight;
     compute(gradient, source, sums, params);
     if (!sums.is_same(dw)) copy(sums, dw);
     if (dbias.defined()) reduce(FoldOp::sum, gradient, as_channels(dbias));

@@ -1,6 +1,7 @@
 #include "tensor/cpu/few_pixels.h"
 
 #include <algorithm>
+#include <array>
 
 #include "tensor/cpu/isa/table.h"
 #include "tensor/cpu/prepared_weights.h"
@@ -21,23 +22,18 @@ Tensor unfold(const Tensor& x, const Tensor& w, const Tensor& y, const Conv2dPar
   Tensor rows = Tensor::empty({taps, groups, packed_few_rows, lanes});
   auto* into = rows.data_ptr<float>();
   parallel_for(taps, rows.numel(), [&](Index begin, Index end) {
-    for (Index tap = begin; tap < end; ++tap)
+    std::array<const float*, packed_few_rows> seen{};
+    for (Index tap = begin; tap < end; ++tap) {
       for (Index pixel = 0; pixel < packed_few_rows; ++pixel) {
         const Index image = pixel / (y.size(2) * y.size(3)), row = pixel / y.size(3) % y.size(2);
         const Index i = row * o.stride_h + tap / columns * o.dilation_h - o.pad_h;
         const Index j = pixel % y.size(3) * o.stride_w + tap % columns * o.dilation_w - o.pad_w;
         const bool inside = pixel < pixels && i >= 0 && i < height && j >= 0 && j < width;
-        const float* values =
-            inside ? from + ((image * height + i) * width + j) * channels : nullptr;
-        float* to = into + (tap * groups * packed_few_rows + pixel) * lanes;
-        for (Index g = 0; g < groups; ++g, to += packed_few_rows * lanes) {
-          if (values != nullptr) {
-            std::copy_n(values + g * lanes, lanes, to);
-          } else {
-            std::fill_n(to, lanes, 0.f);
-          }
-        }
+        seen[pixel] = inside ? from + ((image * height + i) * width + j) * channels : nullptr;
       }
+      kernels().packed.pack(seen.data(), packed_few_rows, channels,
+                            into + tap * groups * packed_few_rows * lanes, packed_few_rows * lanes);
+    }
   });
   return rows;
 }

@@ -1,6 +1,8 @@
 #include "tensor/cpu/implicit_gemm.h"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <vector>
 
 #include "tensor/cpu/allocator.h"
@@ -69,9 +71,9 @@ std::vector<Tap> taps_of(const Pixels& y, Index r, Index s, const Conv2dParams& 
   return taps;
 }
 
-/// Blocks of so many pixels are packed and multiplied: with a panel of the other factor they fill a
-/// first-level cache, with all their channels a part of a second-level one. A pixel of nothing
-/// follows, lest a block's vectors of channels compete for the same places.
+/// Blocks of so many pixels are packed and multiplied: a vector of their channels with a panel of
+/// the other factor stays in a first-level cache, some hundred channels in a second-level one. A
+/// pixel of nothing follows, lest a block's vectors of channels compete for the same places.
 constexpr Index block_pixels = 96;
 Index group() { return (block_pixels + 1) * kernels().packed.lanes; }
 Index packed_floats(Index channels) { return channels / kernels().packed.lanes * group(); }
@@ -89,7 +91,9 @@ void convolve(const Pixels& x, const std::vector<Tap>& taps, const float* panels
   parallel_shares(pixels, threads, [&](int share, Index begin, Index end) {
     float* const left = scratch.data() + share * floats;
     float* const sums = left + x_floats;
-    std::fill(left, left + floats, 0.f);  // rows beyond the last are multiplied, too
+    // The sums of pixels that see nothing, through no tap; and rows beyond the last, which are
+    // multiplied as well.
+    std::fill(left, left + floats, 0.f);
     std::array<const float*, block_pixels> from{};
     std::array<float*, block_pixels> to{};
     for (Index first = begin; first < end; first += block_pixels) {
@@ -209,10 +213,11 @@ class WeightSums {
   void add(Index pixels, bool first, const float* blocks) const {
     const PackedKernels& k = kernels().packed;
     const Index panels = filters_ / panel_;
+    const Index work = pixels * rows_ * panels;
     Index piece = 256;  // rows that a second-level cache holds while the panels pass by
-    while (piece > 16 && panels * (rows_ / piece) < 8 * threads_for(pixels * rows_)) piece /= 2;
+    while (piece > 16 && panels * (rows_ / piece) < 8 * threads_for(work)) piece /= 2;
     const Index pieces = (rows_ + piece - 1) / piece;
-    parallel_for(pieces * panels, pixels * rows_ * panels, [&](Index begin, Index end) {
+    parallel_for(pieces * panels, work, [&](Index begin, Index end) {
       for (Index done = 0; done < pixels; done += block_pixels) {
         const float* block = blocks + done / block_pixels * block_floats();
         for (Index i = begin; i < end; ++i) {
@@ -236,14 +241,15 @@ class WeightSums {
 }  // namespace
 
 bool enabled() {
-  static const bool enabled =
-      flag_from_environment("RONDO_IMPLICIT_GEMM").value_or(kernels().packed.lanes == 8);
+  static const bool enabled = flag_from_environment("RONDO_IMPLICIT_GEMM")
+                                  .value_or(std::string_view(kernels().name) == "avx2");
   return enabled;
 }
 
 bool suits(const Conv2dProblem& p) {
-  return enabled() && p.dtype == DType::f32 && p.params.groups == 1 && p.c % 16 == 0 &&
-         p.k % 16 == 0 && std::min(p.c, p.k) >= 64 &&
+  constexpr Index few = 2 * block_pixels;  // the weights, read by each thread, would cost more
+  return enabled() && p.n * p.p * p.q >= few && p.dtype == DType::f32 && p.params.groups == 1 &&
+         p.c % 16 == 0 && p.k % 16 == 0 && std::min(p.c, p.k) >= 64 &&
          (p.pass == Conv2dProblem::Pass::backward_weight || p.r * p.s > 1);
 }
 

@@ -6,15 +6,16 @@
 // each pixel of y sees one pixel of x, or padding. So a convolution is a sum over the taps of
 // products of (pixels x channels) and (channels x filters):
 //
-//     y[i]    = Σ_tap x[i·stride + tap - pad] · w[tap]ᵀ
-//     dw[tap] = Σ_i   dy[i]ᵀ · x[i·stride + tap - pad]
-//     dx[j]   = Σ_tap dy[(j + pad - tap) / stride] · w[tap]    over the taps that divide evenly.
+//     y[i]    = Σ_tap x[i·stride + tap·dilation - pad] · w[tap]ᵀ
+//     dw[tap] = Σ_i   dy[i]ᵀ · x[i·stride + tap·dilation - pad]
+//     dx[j]   = Σ_tap dy[(j + pad - tap·dilation) / stride] · w[tap]    where that divides evenly.
 //
 // The last is of the first kind for each class of pixels j that are equal modulo the stride: they
 // see the same taps, and dy through them pixel by pixel. The matrix of what is seen (im2col) is
 // never written as a whole: blocks of some hundred pixels are packed, tap by tap, and multiplied
 // while they are in a core's caches. All sums are in an order that does not depend on the number of
-// threads.
+// threads. Padding is multiplied as zeros, so an infinity beside it makes NaN of sums that do not
+// see it.
 //
 // For AVX2: there oneDNN's kernels for channels_last tensors run strided 3x3 filters at 40 to 65 %
 // of a matrix product and gradients of 1x1 weights at 55 to 68 %, these at 80 to 95 % and 71 to
@@ -30,8 +31,8 @@ namespace rondo::cpu::implicit_gemm {
 bool enabled();
 
 /// Whether the problem can be solved so, and faster than by oneDNN's AVX2 kernels: f32, one group,
-/// channels in multiples of 16, at least 64 on both sides; filters of more than a pixel, and all
-/// gradients of weights.
+/// channels in multiples of 16, at least 64 on both sides, and at least 192 pixels of y; filters of
+/// more than a pixel, and all gradients of weights. Asked after winograd::suits.
 bool suits(const Conv2dProblem& problem);
 
 // What the Backend's methods of these names say. requires: f32, one group, channels in multiples of

@@ -83,7 +83,7 @@ struct Filters {
     const WinogradKernels& k = kernels().winograd;
     const Tensor values = as_f32(w);
     const float* data = values.data_ptr<float>();
-    const Index width = filters() % (2 * k.lanes) == 0 ? 2 * k.lanes : k.lanes;
+    const Index width = kernels().packed.panel(filters());
     const Index stride = w.stride(backward ? 1 : 0), depth_stride = w.stride(backward ? 0 : 1);
     const Index rows = depth(), all = rows * filters();
     parallel_for(all / width, points * all, [&](Index begin, Index end) {

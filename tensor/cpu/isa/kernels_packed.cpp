@@ -1,5 +1,5 @@
-// Products of packed matrices (Packed in table.h), all their sums in registers; compiled once for
-// each instruction set. All run at the rate at which a core can multiply and add: for each vector
+// Packed matrices (Packed in table.h) and their products, all sums in registers; compiled once for
+// each instruction set. The products run at the rate at which a core can multiply and add: for each vector
 // of sums one operation, while the factors come from the first-level cache.
 #include "tensor/cpu/isa/vec.h"
 
