@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "support/conv_case.h"
 #include "support/support.h"
 #include "tensor/backend.h"
 #include "tensor/cpu/reference.h"
@@ -12,19 +13,9 @@ namespace rondo {
 namespace {
 
 using test::as;
+using Case = test::ConvCase;
 
 constexpr MemoryFormat nhwc = MemoryFormat::channels_last;
-
-struct Case {
-  std::int64_t n, c, h, w, k, r, s;
-  Conv2dParams params = {};
-
-  Dims y_shape() const {
-    const Conv2dParams& o = params;
-    return {n, k, (h + 2 * o.pad_h - o.dilation_h * (r - 1) - 1) / o.stride_h + 1,
-            (w + 2 * o.pad_w - o.dilation_w * (s - 1) - 1) / o.stride_w + 1};
-  }
-};
 
 class FewPixels : public ::testing::TestWithParam<Case> {};
 

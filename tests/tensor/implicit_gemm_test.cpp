@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "support/conv_case.h"
 #include "support/support.h"
 #include "tensor/backend.h"
 #include "tensor/cpu/isa/table.h"
@@ -17,22 +18,12 @@ namespace rondo {
 namespace {
 
 using test::as;
+using Case = test::ConvCase;
 
 constexpr MemoryFormat nhwc = MemoryFormat::channels_last;
 
-struct Case {
-  std::int64_t n, c, h, w, k, r, s;
-  Conv2dParams params = {};
-
-  Dims y_shape() const {
-    const Conv2dParams& o = params;
-    return {n, k, (h + 2 * o.pad_h - o.dilation_h * (r - 1) - 1) / o.stride_h + 1,
-            (w + 2 * o.pad_w - o.dilation_w * (s - 1) - 1) / o.stride_w + 1};
-  }
-};
-
-/// Of sums of `terms` products of normal numbers: 12 eps terms. A step's error is at most eps / 2 of
-/// the partial sum, which among many reaches 5 √terms, and √terms such errors add up. Below,
+/// Of sums of `terms` products of normal numbers: 12 eps terms. A step's error is at most eps / 2
+/// of the partial sum, which among many reaches 5 √terms, and √terms such errors add up. Below,
 /// LongSumsKeepTheirLastBits says what they come to on average.
 double of_terms(std::int64_t terms) {
   return test::tolerance(f32, terms, 3 * std::sqrt(static_cast<double>(terms)));
