@@ -1,9 +1,9 @@
 #pragma once
 // CpuBackend: the Backend of this machine's cores. Each group of methods has a file of its own; the
-// contracts stand in tensor/backend.h. Matrix products of f32 and bf16 and most
-// convolutions go to oneDNN (onednn.h; conv.cpp says which do not), the loops where time is spent
-// to kernels compiled once per instruction set (isa/), the rest to plain strided loops (strided.h),
-// and f64 to the loops of reference.h.
+// contracts stand in tensor/backend.h. Matrix products of f32 and bf16 and most convolutions go to
+// oneDNN (onednn.h; conv.cpp says which do not), the loops where time is spent to kernels compiled
+// once per instruction set (isa/), the rest to plain strided loops (strided.h), and f64 to the
+// loops of reference.h.
 
 #include "tensor/backend.h"
 

@@ -117,22 +117,21 @@ StoragePtr panels_of(const Tensor& w, bool backward) {
   const Index taps = w.size(2) * w.size(3);
   const Index outputs = w.size(backward ? 1 : 0), inputs = w.size(backward ? 0 : 1);
   const Index output_stride = w.stride(backward ? 1 : 0), input_stride = w.stride(backward ? 0 : 1);
+  const auto fill = [&](void* data) {
+    const Index panel = kernels().packed.panel(outputs);
+    const auto* from = w.data_ptr<float>();
+    parallel_for(outputs / panel, w.numel(), [&](Index begin, Index end) {
+      float* into = static_cast<float*>(data) + begin * inputs * panel;
+      for (Index first = begin * panel; first < end * panel; first += panel)
+        for (Index i = 0; i < inputs; ++i, into += panel)
+          for (Index lane = 0; lane < panel; ++lane) {
+            const float* value = from + (first + lane) * output_stride + i * input_stride;
+            for (Index tap = 0; tap < taps; ++tap) into[tap * inputs * outputs + lane] = value[tap];
+          }
+    });
+  };
   return prepared_weight(w, {.kind = backward ? Kind::taps_turned : Kind::taps},
-                         static_cast<std::size_t>(w.numel()) * sizeof(float), [&](void* data) {
-                           const Index panel = kernels().packed.panel(outputs);
-                           const auto* from = w.data_ptr<float>();
-                           parallel_for(outputs / panel, w.numel(), [&](Index begin, Index end) {
-                             float* into = static_cast<float*>(data) + begin * inputs * panel;
-                             for (Index first = begin * panel; first < end * panel; first += panel)
-                               for (Index i = 0; i < inputs; ++i, into += panel)
-                                 for (Index lane = 0; lane < panel; ++lane) {
-                                   const float* value =
-                                       from + (first + lane) * output_stride + i * input_stride;
-                                   for (Index tap = 0; tap < taps; ++tap)
-                                     into[tap * inputs * outputs + lane] = value[tap];
-                                 }
-                           });
-                         });
+                         static_cast<std::size_t>(w.numel()) * sizeof(float), fill);
 }
 
 /// Σ over pixels of what they see of x, transposed, times dy: for each panel of filters a matrix

@@ -17,10 +17,10 @@
 // threads. Padding is multiplied as zeros, so an infinity beside it makes NaN of sums that do not
 // see it.
 //
-// For AVX2: there oneDNN's kernels for channels_last tensors run strided 3x3 filters at 40 to 65 %
-// of a matrix product and gradients of 1x1 weights at 55 to 68 %, these at 80 to 95 % and 71 to
-// 94 % (ResNet-50 on a Zen 3, within a step). 1x1 filters and their gradients of x are no faster
-// than oneDNN's; nor, within a step, was an earlier form of this with AVX-512.
+// For AVX2: there oneDNN's kernels for channels_last tensors run strided 3x3 filters at 38 to 65 %
+// of a matrix product and gradients of 1x1 weights at 53 to 68 %, these at 79 to 95 % and 56 to
+// 94 % (ResNet-50 on a Zen 3, within a step; docs/results.md). 1x1 filters and their gradients of x
+// are no faster than oneDNN's; nor, within a step, was an earlier form of this with AVX-512.
 
 #include "tensor/cpu/onednn.h"
 

@@ -1,7 +1,7 @@
 // A convolution by its sizes.
 #pragma once
 
-#include "tensor/backend.h"
+#include "tensor/cpu/onednn.h"
 
 namespace rondo::test {
 
@@ -14,6 +14,23 @@ struct ConvCase {
     const Conv2dParams& o = params;
     return {n, k, (h + 2 * o.pad_h - o.dilation_h * (r - 1) - 1) / o.stride_h + 1,
             (w + 2 * o.pad_w - o.dilation_w * (s - 1) - 1) / o.stride_w + 1};
+  }
+  /// As the kernels' rules ask about it: in f32, without a bias.
+  cpu::Conv2dProblem problem(cpu::Conv2dProblem::Pass pass) const {
+    const Dims y = y_shape();
+    return {.pass = pass,
+            .dtype = f32,
+            .n = n,
+            .c = c,
+            .h = h,
+            .w = w,
+            .k = k,
+            .r = r,
+            .s = s,
+            .p = y[2],
+            .q = y[3],
+            .params = params,
+            .bias = false};
   }
 };
 

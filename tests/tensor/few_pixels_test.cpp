@@ -51,19 +51,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{5, 16, 2, 2, 16, 2, 2, {.stride_h = 2, .stride_w = 3}}));
 
 TEST(FewPixels, AreForSmallOutputsOfLargeWeights) {
-  cpu::Conv2dProblem p{.pass = cpu::Conv2dProblem::Pass::forward,
-                       .dtype = f32,
-                       .n = 1,
-                       .c = 512,
-                       .h = 4,
-                       .w = 4,
-                       .k = 512,
-                       .r = 3,
-                       .s = 3,
-                       .p = 4,
-                       .q = 4,
-                       .params = {.pad_h = 1, .pad_w = 1},
-                       .bias = false};
+  const cpu::Conv2dProblem p = Case{1, 512, 4, 4, 512, 3, 3, {.pad_h = 1, .pad_w = 1}}.problem(
+      cpu::Conv2dProblem::Pass::forward);
   const auto with = [&](auto change) {
     cpu::Conv2dProblem changed = p;
     change(changed);

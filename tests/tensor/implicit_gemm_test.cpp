@@ -153,19 +153,9 @@ TEST(ImplicitGemm, HasTheSameBitsOnAnyNumberOfThreads) {
 }
 
 TEST(ImplicitGemm, IsForAvx2) {
-  cpu::Conv2dProblem p{.pass = cpu::Conv2dProblem::Pass::forward,
-                       .dtype = f32,
-                       .n = 16,
-                       .c = 128,
-                       .h = 56,
-                       .w = 56,
-                       .k = 128,
-                       .r = 3,
-                       .s = 3,
-                       .p = 28,
-                       .q = 28,
-                       .params = {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1},
-                       .bias = false};
+  const cpu::Conv2dProblem p =
+      Case{16, 128, 56, 56, 128, 3, 3, {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1}}
+          .problem(cpu::Conv2dProblem::Pass::forward);
   const auto with = [&](auto change) {
     cpu::Conv2dProblem changed = p;
     change(changed);

@@ -1,6 +1,6 @@
 // Packed matrices (Packed in table.h) and their products, all sums in registers; compiled once for
-// each instruction set. The products run at the rate at which a core can multiply and add: for each vector
-// of sums one operation, while the factors come from the first-level cache.
+// each instruction set. The products run at the rate at which a core can multiply and add: for each
+// vector of sums one operation, while the factors come from the first-level cache.
 #include "tensor/cpu/isa/vec.h"
 
 namespace rondo::cpu::isa::RONDO_ISA {
