@@ -224,7 +224,7 @@ class WeightSums {
           k.accumulate({block + packed_floats(row), group()},
                        {block + x_floats() + packed_floats(column), group()},
                        std::min(block_pixels, pixels - done), std::min(piece, rows_ - row), panel_,
-                       first && done == 0, sums_.data() + column * rows_ + row * panel_);
+                       first && done == 0, sums_.data() + column * rows_ + row * panel_, panel_);
         }
       }
     });

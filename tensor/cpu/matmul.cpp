@@ -1,8 +1,10 @@
-// Matrix products: oneDNN for f32 and bf16, f32 on their behalf for f16, plain loops for the rest.
+// Matrix products: oneDNN for f32 and bf16, or packed products of our own; f32 on behalf of f16;
+// plain loops for the rest.
 
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/isa/table.h"
 #include "tensor/cpu/onednn.h"
+#include "tensor/cpu/packed_matmul.h"
 #include "tensor/cpu/reference.h"
 #include "tensor/cpu/strided.h"
 #include "tensor/matrix.h"
@@ -41,6 +43,18 @@ void matvec(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& 
     kernels().matvec(w + begin * stride, stride, x, end - begin, n, out + begin);
     for (std::int64_t i = begin; b != nullptr && i < end; ++i) out[i] += b[i];
   });
+}
+
+void onednn_matmul(const MatmulProblem& problem, const Tensor& a, const Tensor& c,
+                   const Tensor& bias, const Tensor& y) {
+  const auto prepared = cpu::matmul(problem);
+  const Primitive& primitive = *prepared;
+  std::unordered_map<int, dnnl::memory> arguments = {
+      {DNNL_ARG_SRC, memory_of(primitive.source, a.data_ptr())},
+      {DNNL_ARG_WEIGHTS, memory_of(primitive.weights, c.data_ptr())},
+      {DNNL_ARG_DST, memory_of(primitive.destination, y.data_ptr())}};
+  if (bias.defined()) arguments.emplace(DNNL_ARG_BIAS, memory_of(primitive.bias, bias.data_ptr()));
+  execute(primitive, std::move(arguments));
 }
 
 }  // namespace
@@ -88,14 +102,11 @@ void CpuBackend::matmul(const Tensor& a, const Tensor& c, const Tensor& bias, co
   describe(left, problem.a_strides);
   describe(right, problem.c_strides);
   describe(result, problem.y_strides);
-  const auto prepared = cpu::matmul(problem);
-  const Primitive& primitive = *prepared;
-  std::unordered_map<int, dnnl::memory> arguments = {
-      {DNNL_ARG_SRC, memory_of(primitive.source, left.data_ptr())},
-      {DNNL_ARG_WEIGHTS, memory_of(primitive.weights, right.data_ptr())},
-      {DNNL_ARG_DST, memory_of(primitive.destination, result.data_ptr())}};
-  if (b.defined()) arguments.emplace(DNNL_ARG_BIAS, memory_of(primitive.bias, b.data_ptr()));
-  execute(primitive, std::move(arguments));
+  if (packed_matmul::suits(problem)) {
+    packed_matmul::matmul(left, right, b, result);
+  } else {
+    onednn_matmul(problem, left, right, b, result);
+  }
   // Not as oneDNN's post-op, whose relu makes 0 of NaN: a model that diverged would look healthy.
   apply_activation(activation, result);
   if (!result.is_same(y)) copy(result, y);

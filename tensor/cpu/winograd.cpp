@@ -154,7 +154,7 @@ class WeightSums {
         for (Index p = 0; p < points; ++p)
           kernels().packed.accumulate(x_block(share).packed(p), dy_block(share).packed(p), count,
                                       rows_, columns_, t == begin,
-                                      sums(share) + p * rows_ * columns_);
+                                      sums(share) + p * rows_ * columns_, columns_);
       }
     });
   }
@@ -181,7 +181,7 @@ class WeightSums {
           for (Index block = 0; block < now; ++block)
             kernels().packed.accumulate(x_block(block).packed(p, row), dy_block(block).packed(p),
                                         count(block), piece, columns_, first + block == 0,
-                                        sums(0) + (p * rows_ + row) * columns_);
+                                        sums(0) + (p * rows_ + row) * columns_, columns_);
         }
       });
     }

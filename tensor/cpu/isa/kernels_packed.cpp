@@ -1,6 +1,8 @@
 // Packed matrices (Packed in table.h) and their products, all sums in registers; compiled once for
 // each instruction set. The products run at the rate at which a core can multiply and add: for each
 // vector of sums one operation, while the factors come from the first-level cache.
+#include <utility>
+
 #include "tensor/cpu/isa/vec.h"
 
 namespace rondo::cpu::isa::RONDO_ISA {
@@ -25,6 +27,48 @@ void unpack(Packed packed, Index count, Index channels, const float* bias, float
       store(rows[r] + c, bias != nullptr ? value + load(bias + c) : value);
     }
   }
+}
+
+#if __has_builtin(__builtin_shufflevector)
+/// Of two rows a and b, `step` apart in a square, the upper and the lower one after the squares of
+/// `step` columns to the right of a and to the left of b have changed places.
+template <int step, int... column>
+inline void exchange(Vec& a, Vec& b, std::integer_sequence<int, column...>) {
+  const Vec upper =
+      __builtin_shufflevector(a, b, ((column & step) != 0 ? lanes + column - step : column)...);
+  b = __builtin_shufflevector(a, b, ((column & step) != 0 ? lanes + column : column + step)...);
+  a = upper;
+}
+template <int step>
+inline void exchange_all(Vec* rows) {
+#pragma GCC unroll 16
+  for (int r = 0; r < lanes; ++r)
+    if ((r & step) == 0)
+      exchange<step>(rows[r], rows[r + step], std::make_integer_sequence<int, lanes>{});
+  if constexpr (2 * step < lanes) exchange_all<2 * step>(rows);
+}
+#endif
+
+/// A square of `lanes` rows, transposed.
+inline void transpose(const float* from, Index from_stride, float* to, Index to_stride) {
+#if __has_builtin(__builtin_shufflevector)
+  Vec rows[lanes];
+#pragma GCC unroll 16
+  for (int r = 0; r < lanes; ++r) rows[r] = load(from + r * from_stride);
+  exchange_all<1>(rows);
+#pragma GCC unroll 16
+  for (int r = 0; r < lanes; ++r) store(to + r * to_stride, rows[r]);
+#else
+  for (int r = 0; r < lanes; ++r)
+    for (int c = 0; c < lanes; ++c) to[c * to_stride + r] = from[r * from_stride + c];
+#endif
+}
+
+void pack_transposed(const float* from, Index stride, Index rows, Index channels, float* packed,
+                     Index group) {
+  for (Index c = 0; c < channels; c += lanes, packed += group)
+    for (Index r = 0; r < rows; r += lanes)
+      transpose(from + c * stride + r, stride, packed + r * lanes, lanes);
 }
 
 /// `rows` rows of `vectors` vectors of y = left · panel, or y += it. `ahead`: how many floats
@@ -106,20 +150,20 @@ void multiply_few(const float* left, const float* right, Index rows, Index depth
 /// `rows` rows of `vectors` vectors of y += leftᵀ · right. What is there is added last: as terms of
 /// one long sum the many products would lose more of their last bits.
 template <int rows, int vectors>
-inline void outer(const float* left, const float* right, Index right_group, Index depth, bool first,
-                  float* y, Index y_stride) {
+inline void outer(const float* const* left, const float* right, Index right_group, Index depth,
+                  bool first, float* y, Index y_stride) {
   if (!first) {
 #pragma GCC unroll 16
     for (int r = 0; r < rows; ++r) __builtin_prefetch(y + r * y_stride, 1);
   }
   Vec sum[rows][vectors] = {};
-  for (Index i = 0; i < depth; ++i, left += lanes, right += lanes) {
+  for (Index i = 0; i < depth * lanes; i += lanes) {
     Vec values[vectors];
 #pragma GCC unroll 2
-    for (int v = 0; v < vectors; ++v) values[v] = load(right + v * right_group);
+    for (int v = 0; v < vectors; ++v) values[v] = load(right + v * right_group + i);
 #pragma GCC unroll 16
     for (int r = 0; r < rows; ++r) {
-      const float value = left[r];
+      const float value = left[r][i];
 #pragma GCC unroll 2
       for (int v = 0; v < vectors; ++v) sum[r][v] += value * values[v];
     }
@@ -133,26 +177,38 @@ inline void outer(const float* left, const float* right, Index right_group, Inde
     }
 }
 
+/// As many rows at a time as registers hold sums of: while another thread of the core has the units
+/// that multiply, the next sums can be begun (8 instead of 12 halved the rate on such a Zen 3).
 template <int vectors>
 void accumulate_panels(Packed left, Packed right, Index depth, Index rows, Index columns,
-                       bool first, float* y) {
-  constexpr int step = (lanes == 16 ? 16 : lanes) / vectors;
-  for (Index k = 0; k < columns; k += vectors * lanes)
-    for (Index c = 0; c < rows; c += step)
-      outer<step, vectors>(left.data + c / lanes * left.group + c % lanes,
-                           right.data + k / lanes * right.group, right.group, depth, first,
-                           y + c * columns + k, columns);
+                       bool first, float* y, Index y_stride) {
+  constexpr int step = (lanes == 16 ? 16 : accumulators) / vectors;
+  const float* from[step];
+  for (Index k = 0; k < columns; k += vectors * lanes) {
+    const float* panel = right.data + k / lanes * right.group;
+    for (Index c = 0; c < rows;) {
+      const int some = rows - c >= step ? step : rows - c >= 4 ? 4 : 2;
+      for (int r = 0; r < some; ++r)
+        from[r] = left.data + (c + r) / lanes * left.group + (c + r) % lanes;
+      auto* f = some == step ? outer<step, vectors>
+                : some == 4  ? outer<4, vectors>
+                             : outer<2, vectors>;
+      f(from, panel, right.group, depth, first, y + c * y_stride + k, y_stride);
+      c += some;
+    }
+  }
 }
 
 void accumulate(Packed left, Packed right, Index depth, Index rows, Index columns, bool first,
-                float* y) {
+                float* y, Index y_stride) {
   auto f = columns % (2 * lanes) == 0 ? accumulate_panels<2> : accumulate_panels<1>;
-  f(left, right, depth, rows, columns, first, y);
+  f(left, right, depth, rows, columns, first, y, y_stride);
 }
 
 }  // namespace
 
 extern const PackedKernels packed;
-const PackedKernels packed{lanes, pack, unpack, multiply, multiply_few, accumulate};
+const PackedKernels packed{lanes,    pack,         unpack,    pack_transposed,
+                           multiply, multiply_few, accumulate};
 
 }  // namespace rondo::cpu::isa::RONDO_ISA

@@ -1,0 +1,143 @@
+#include "tensor/cpu/packed_matmul.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "tensor/cpu/allocator.h"
+#include "tensor/cpu/isa/table.h"
+#include "tensor/cpu/strided.h"
+#include "tensor/environment.h"
+
+namespace rondo::cpu::packed_matmul {
+namespace {
+
+using Index = std::int64_t;
+
+constexpr Index unit = 16;  // all sizes are multiples of it: a vector of any instruction set's
+// So many terms of a sum and rows of y at a time: a second-level cache holds their numbers of one
+// factor while panels of the other pass by, of which the first-level cache holds one.
+constexpr Index most_terms = 192, most_rows = 144, most_columns = 128;
+
+/// A factor of y = Σ_d left[d]ᵀ right[d]: the `width` numbers that belong to term d, of the sum's
+/// `depth`, are data[d · down + i · across]; one of the strides is 1.
+struct Factor {
+  const float* data;
+  Index depth, width, down, across;
+
+  /// Packs those from `first` on of the terms from d on: as rows, or transposed.
+  void pack(Index d, Index terms, Index first, Index count, float* into, Index group) const {
+    const float* from = data + d * down + first * across;
+    if (across != 1)
+      return kernels().packed.pack_transposed(from, across, terms, count, into, group);
+    std::array<const float*, most_terms> rows;
+    for (Index i = 0; i < terms; ++i) rows[i] = from + i * down;
+    kernels().packed.pack(rows.data(), terms, count, into, group);
+  }
+};
+
+/// Packed terms; between their vectors lies one of nothing, lest these compete for the same places
+/// of a cache.
+Index group() { return (most_terms + 1) * kernels().packed.lanes; }
+Index packed_floats(Index width) { return width / kernels().packed.lanes * group(); }
+
+/// A part of y (rows, columns).
+struct Part {
+  Index top, rows, left, columns;
+
+  /// Whether what is packed of its columns is kept for further rows.
+  bool keeps_columns() const { return rows > most_rows; }
+  /// What its product packs at a time.
+  Index floats() const {
+    return packed_floats(most_rows) + packed_floats(keeps_columns() ? columns : most_columns);
+  }
+};
+
+/// The part of y = Σ leftᵀ right + bias?
+void multiply(const Factor& left, const Factor& right, const float* bias, float* y, Index y_stride,
+              const Part& part, float* scratch) {
+  const PackedKernels& k = kernels().packed;
+  float* const packed_left = scratch;
+  float* const packed_right = scratch + packed_floats(most_rows);
+  for (Index d = 0; d < left.depth; d += most_terms) {
+    const Index terms = std::min(most_terms, left.depth - d);
+    for (Index row = 0; row < part.rows; row += most_rows) {
+      const Index rows = std::min(most_rows, part.rows - row);
+      float* const out = y + (part.top + row) * y_stride + part.left;
+      for (Index r = 0; bias != nullptr && d == 0 && r < rows; ++r)
+        std::copy_n(bias + part.left, part.columns, out + r * y_stride);
+      left.pack(d, terms, part.top + row, rows, packed_left, group());
+      for (Index column = 0; column < part.columns; column += most_columns) {
+        const Index columns = std::min(most_columns, part.columns - column);
+        float* const packed = packed_right + (part.keeps_columns() ? packed_floats(column) : 0);
+        if (row == 0) right.pack(d, terms, part.left + column, columns, packed, group());
+        k.accumulate({packed_left, group()}, {packed, group()}, terms, rows, columns,
+                     d == 0 && bias == nullptr, out + column, y_stride);
+      }
+    }
+  }
+}
+
+/// y (rows, columns) in parts, one for each thread, so that as little as possible is packed by
+/// several of them; their borders are multiples of `unit`.
+class Division {
+ public:
+  Division(Index rows, Index columns, Index depth) : bands_(rows / unit), strips_(columns / unit) {
+    constexpr Index products_an_element = 16;  // in the time that `threads_for` has in mind
+    const int threads = threads_for(rows * columns * depth / products_an_element);
+    Index least = 0;
+    for (Index down = 1; down <= std::min<Index>(threads, bands_); ++down) {
+      const Index across = std::min(threads / down, strips_), idle = threads - down * across;
+      const Index packed = across * rows + down * columns + idle * (rows + columns);
+      if (down > 1 && packed >= least) continue;
+      least = packed;
+      down_ = down;
+      across_ = across;
+    }
+  }
+  int parts() const { return static_cast<int>(down_ * across_); }
+  Part part(int number) const {
+    const Index i = number / across_, j = number % across_;
+    const Index top = bands_ * i / down_, left = strips_ * j / across_;
+    return {top * unit, (bands_ * (i + 1) / down_ - top) * unit, left * unit,
+            (strips_ * (j + 1) / across_ - left) * unit};
+  }
+
+ private:
+  Index bands_, strips_, down_ = 1, across_ = 1;
+};
+
+}  // namespace
+
+bool enabled() {
+  static const bool enabled = flag_from_environment("RONDO_PACKED_MATMUL")
+                                  .value_or(std::string_view(kernels().name) == "avx2");
+  return enabled;
+}
+
+bool suits(const MatmulProblem& p) {
+  constexpr Index few = 64;        // products with each packed number, or packing takes too long
+  constexpr Index conflict = 512;  // floats between rows that share places of a cache
+  constexpr Index copied = 512;    // of more rows oneDNN packs the factors as well
+  if (!enabled() || p.dtype != f32 || p.batch != 1 || p.m % unit != 0 || p.n % unit != 0 ||
+      p.k % unit != 0 || p.m < few || p.n < few || p.y_strides[2] != 1 || p.c_strides[2] != 1)
+    return false;
+  return p.a_strides[1] == 1 || (p.c_strides[1] % conflict == 0 && p.m <= copied);
+}
+
+void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y) {
+  const Index m = y.size(1), n = y.size(2), depth = a.size(2);
+  const Factor left{a.data_ptr<float>(), depth, m, a.stride(2), a.stride(1)};
+  const Factor right{c.data_ptr<float>(), depth, n, c.stride(1), c.stride(2)};
+  const float* b = bias.defined() ? bias.data_ptr<float>() : nullptr;
+  const Division division(m, n, depth);
+  Index floats = 0;
+  for (int i = 0; i < division.parts(); ++i) floats = std::max(floats, division.part(i).floats());
+  const Scratch scratch(division.parts() * floats);
+  parallel_shares(division.parts(), division.parts(), [&](int share, Index, Index) {
+    multiply(left, right, b, y.data_ptr<float>(), y.stride(1), division.part(share),
+             scratch.data() + share * floats);
+  });
+}
+
+}  // namespace rondo::cpu::packed_matmul
