@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Builds rondo in Release and under ASan + UBSan and runs the tests labelled cpu and mpi in both.
+# Builds rondo in Release and runs the tests labelled cpu and mpi; then its libraries under ASan + UBSan, with
+# the tests of them. The tests themselves are not compiled anew for that, and the programs (ctest -R
+# '^(programs|guide)/'), which take as long under sanitizers as all the rest, run in Release only.
 #
 #   scripts/test.sh [--tsan] [--slow] [--fuzz] [--oracle] [--mpich]
 #
-# --tsan    also under ThreadSanitizer, with one OpenMP thread (libgomp is not instrumented)
-# --slow    in Release also the tests labelled slow (half an hour: an accuracy, gigabytes over MPI)
+# --tsan    the libraries also under ThreadSanitizer, with one OpenMP thread (libgomp is not instrumented)
+# --slow    in Release also the tests labelled slow (half an hour: an accuracy, gigabytes over MPI), under
+#           sanitizers all that is above: tests sanitized themselves, and the programs (twenty minutes more)
 # --fuzz    the fuzz tests with many more mutations, under ASan + UBSan; and where clang is installed
 #           libFuzzer's targets in build-fuzz/, each for a minute or RONDO_FUZZ_SECONDS
 # --mpich   also a build against MPICH, without CUDA, of which the tests labelled mpi are run
@@ -70,7 +73,11 @@ run() {
 # All sides are built before anything is run, so that a broken build is known early.
 for preset in "${presets[@]}"; do
   echo "test.sh: building $preset in $(folder_of "$preset")/"
-  cmake --preset "$preset" -DRONDO_TESTS=ON -DRONDO_CUDA=AUTO "${launcher[@]}"
+  programs=ON objects=
+  if [ "$preset" != release ] && [ $slow -eq 0 ]; then programs=OFF; fi
+  if [ "$preset" = asan ] && [ $slow -eq 0 ]; then objects=$PWD/build; fi
+  cmake --preset "$preset" -DRONDO_TESTS=ON -DRONDO_EXAMPLES=$programs -DRONDO_TEST_OBJECTS="$objects" \
+    -DRONDO_CUDA=AUTO "${launcher[@]}"
   cmake --build "$(folder_of "$preset")" -j "$jobs"
 done
 

@@ -11,20 +11,6 @@
 namespace rondo::cpu {
 namespace {
 
-// Under AddressSanitizer blocks go back at once, so that it sees who uses one after that.
-#if defined(__has_feature)  // clang
-#if __has_feature(address_sanitizer)
-#define RONDO_ADDRESS_SANITIZER
-#endif
-#elif defined(__SANITIZE_ADDRESS__)  // GCC
-#define RONDO_ADDRESS_SANITIZER
-#endif
-#ifdef RONDO_ADDRESS_SANITIZER
-constexpr bool keep_blocks = false;
-#else
-constexpr bool keep_blocks = true;
-#endif
-
 constexpr std::size_t smallest = 64;
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 
@@ -43,6 +29,17 @@ CachingAllocator& CachingAllocator::instance() {
   // Never destroyed: tensors in static storage may outlive any order of destruction.
   static auto* allocator = new CachingAllocator;
   return *allocator;
+}
+
+bool CachingAllocator::keeps_blocks() {
+#if defined(__has_feature)  // clang
+#if __has_feature(address_sanitizer)
+  return false;
+#endif
+#elif defined(__SANITIZE_ADDRESS__)  // GCC
+  return false;
+#endif
+  return true;
 }
 
 void* CachingAllocator::allocate(std::size_t bytes) {
@@ -64,10 +61,11 @@ void* CachingAllocator::allocate(std::size_t bytes) {
   }
   std::size_t alignment = rounded >= huge_page ? huge_page : smallest;
   std::size_t size = (rounded + alignment - 1) / alignment * alignment;
-  void* data = std::aligned_alloc(alignment, size);
-  if (data == nullptr) {
+  if (!keeps_blocks()) size = std::max(bytes, std::size_t{1});
+  void* data = nullptr;
+  if (posix_memalign(&data, alignment, size) != 0) {
     empty_cache();
-    data = std::aligned_alloc(alignment, size);
+    if (posix_memalign(&data, alignment, size) != 0) data = nullptr;
   }
   if (data == nullptr) {
     std::lock_guard lock(mutex_);
@@ -82,7 +80,7 @@ void CachingAllocator::deallocate(void* data, std::size_t bytes) noexcept {
   std::size_t k = class_of(bytes);
   std::lock_guard lock(mutex_);
   stats_.in_use -= class_bytes(k);
-  if (keep_blocks) {
+  if (keeps_blocks()) {
     try {
       free_[k].push_back(data);
       stats_.cached += class_bytes(k);

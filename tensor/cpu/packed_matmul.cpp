@@ -8,16 +8,18 @@
 #include "tensor/cpu/isa/table.h"
 #include "tensor/cpu/strided.h"
 #include "tensor/environment.h"
+#include "tensor/error.h"
 
 namespace rondo::cpu::packed_matmul {
 namespace {
 
 using Index = std::int64_t;
 
-constexpr Index unit = 16;  // all sizes are multiples of it: a vector of any instruction set's
+constexpr Index unit = 16;  // all sizes are multiples of it: the widest vector's floats
 // So many terms of a sum and rows of y at a time: a second-level cache holds their numbers of one
-// factor while panels of the other pass by, of which the first-level cache holds one.
-constexpr Index most_terms = 192, most_rows = 144, most_columns = 128;
+// factor while panels of the other pass by, of which the first-level cache holds one. Columns are
+// packed some at a time, and of more rows so many are kept for the next.
+constexpr Index most_terms = 192, most_rows = 144, most_columns = 128, most_kept = 2048;
 
 /// A factor of y = Σ_d left[d]ᵀ right[d]: the `width` numbers that belong to term d, of the sum's
 /// `depth`, are data[d · down + i · across]; one of the strides is 1.
@@ -49,11 +51,12 @@ struct Part {
   bool keeps_columns() const { return rows > most_rows; }
   /// What its product packs at a time.
   Index floats() const {
-    return packed_floats(most_rows) + packed_floats(keeps_columns() ? columns : most_columns);
+    return packed_floats(most_rows) +
+           packed_floats(keeps_columns() ? std::min(columns, most_kept) : most_columns);
   }
 };
 
-/// The part of y = Σ leftᵀ right + bias?
+/// The part of y = Σ leftᵀ right + bias?, of at most most_kept columns.
 void multiply(const Factor& left, const Factor& right, const float* bias, float* y, Index y_stride,
               const Part& part, float* scratch) {
   const PackedKernels& k = kernels().packed;
@@ -83,7 +86,7 @@ void multiply(const Factor& left, const Factor& right, const float* bias, float*
 class Division {
  public:
   Division(Index rows, Index columns, Index depth) : bands_(rows / unit), strips_(columns / unit) {
-    constexpr Index products_an_element = 16;  // in the time that `threads_for` has in mind
+    constexpr Index products_an_element = 16;  // take as long as an element of other kernels
     const int threads = threads_for(rows * columns * depth / products_an_element);
     Index least = 0;
     for (Index down = 1; down <= std::min<Index>(threads, bands_); ++down) {
@@ -116,27 +119,37 @@ bool enabled() {
 }
 
 bool suits(const MatmulProblem& p) {
-  constexpr Index few = 64;        // products with each packed number, or packing takes too long
-  constexpr Index conflict = 512;  // floats between rows that share places of a cache
-  constexpr Index copied = 512;    // of more rows oneDNN packs the factors as well
+  constexpr Index few = 64;                    // of fewer rows or columns packing takes too long
+  constexpr Index copied = 512, narrow = 320;  // of more rows or columns oneDNN packs, too
   if (!enabled() || p.dtype != f32 || p.batch != 1 || p.m % unit != 0 || p.n % unit != 0 ||
       p.k % unit != 0 || p.m < few || p.n < few || p.y_strides[2] != 1 || p.c_strides[2] != 1)
     return false;
-  return p.a_strides[1] == 1 || (p.c_strides[1] % conflict == 0 && p.m <= copied);
+  const auto conflicts = [](Index stride) { return stride % 512 == 0; };
+  if (p.a_strides[1] == 1)
+    return conflicts(p.c_strides[1]) || (conflicts(p.a_strides[2]) && p.n <= narrow);
+  return conflicts(p.c_strides[1]) && p.m <= copied;
 }
 
 void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y) {
   const Index m = y.size(1), n = y.size(2), depth = a.size(2);
+  require(m % unit == 0 && n % unit == 0 && depth % unit == 0 && depth > 0, "packed_matmul: sizes ",
+          m, ", ", depth, ", ", n, " are no multiples of ", unit);
   const Factor left{a.data_ptr<float>(), depth, m, a.stride(2), a.stride(1)};
   const Factor right{c.data_ptr<float>(), depth, n, c.stride(1), c.stride(2)};
   const float* b = bias.defined() ? bias.data_ptr<float>() : nullptr;
+  float* const out = y.data_ptr<float>();
+  const Index y_stride = y.stride(1);
   const Division division(m, n, depth);
   Index floats = 0;
   for (int i = 0; i < division.parts(); ++i) floats = std::max(floats, division.part(i).floats());
   const Scratch scratch(division.parts() * floats);
   parallel_shares(division.parts(), division.parts(), [&](int share, Index, Index) {
-    multiply(left, right, b, y.data_ptr<float>(), y.stride(1), division.part(share),
-             scratch.data() + share * floats);
+    Part part = division.part(share);
+    const Index end = part.left + part.columns;
+    for (; part.left < end; part.left += most_kept) {
+      part.columns = std::min(most_kept, end - part.left);
+      multiply(left, right, b, out, y_stride, part, scratch.data() + share * floats);
+    }
   });
 }
 

@@ -18,9 +18,9 @@
 // once between them; so they need not wait for each other, and the order of a sum does not depend
 // on how many they are.
 //
-// For AVX2, and where rows of a factor are a power of two apart: they compete for the same places
-// of the first-level cache, and oneDNN's kernels, which read small matrices as they lie, run at 40
-// to 70 % of the rate of a large product, these at 95 to 105 % (docs/results.md).
+// For AVX2, where oneDNN's kernels read small matrices as they lie. Rows that are a multiple of 2
+// KiB apart compete for the same places of the first-level cache then, and the kernels lose up to
+// half of their rate (docs/results.md).
 
 #include "tensor/cpu/onednn.h"
 
@@ -31,12 +31,13 @@ namespace rondo::cpu::packed_matmul {
 bool enabled();
 
 /// Whether it is worth it: for one matrix, f32, sizes in multiples of 16 with at least 64 rows and
-/// columns; y = aᵀ · c of row-major a and c (the gradient of a layer's weights), and y = a · c of
-/// at most 512 rows where c's are a multiple of 2 KiB apart (the gradient of its inputs).
+/// columns, where rows are a multiple of 2 KiB apart: those of c in y = aᵀ · c of row-major a and c
+/// (the gradient of a layer's weights), or those of a if there are at most 320 columns; and those of
+/// c in y = a · c of at most 512 rows (the gradient of its inputs).
 bool suits(const MatmulProblem& problem);
 
 /// What Backend::matmul says, without the activation. requires: f32, one matrix, row-major y, a and
-/// c row- or column-major, sizes in multiples of 16.
+/// c row- or column-major. Throws Error if a size is no multiple of 16, or the sums have no terms.
 void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y);
 
 }  // namespace rondo::cpu::packed_matmul

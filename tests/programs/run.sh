@@ -554,6 +554,9 @@ benches) # what scripts may rely on of the benchmarks: they run, and their JSON 
   [ $((sent / 1000)) = 2678 ] || fail "ddp_step --amp bf16 sends $sent bytes of f32 gradients"
   [ "$half" -ge "$least" ] && [ "$half" -le $((least + 1000)) ] || fail "$half bytes were sent where $least are needed"
   fails_saying "--amp" "${mpirun[@]}" -np 2 "$bin/ddp_step" --amp i8
+  succeeds "$bin/matmul" --batch 16 --width 32 --repeat 1 --json products.json
+  [ "$(grep -c packed_gflop_per_s products.json)" = 3 ] || fail "matmul: not three products"
+  fails_saying "20 is no multiple of 16" "$bin/matmul" --width 20
   succeeds "${mpirun[@]}" -np 2 "$bin/all_reduce" --max-bytes 1048576 --repeat 3 --algorithms auto_own,ring --json sums.json
   [ "$(grep -o '"algorithm": "[a-z_]*"' sums.json | sort -u | tr -d '\n')" = '"algorithm": "auto_own""algorithm": "ring"' ] ||
     fail "all_reduce --algorithms runs others"

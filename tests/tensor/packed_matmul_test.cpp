@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/errors.h"
 #include "support/support.h"
 #include "tensor/backend.h"
 #include "tensor/cpu/onednn.h"
@@ -42,18 +43,30 @@ std::vector<float> relu_of(std::vector<float> x) {
 
 class PackedMatmul : public ::testing::TestWithParam<Sizes> {};
 
+/// A part of a larger matrix.
+Tensor part_of_a_larger(const Tensor& x) {
+  const Tensor larger = full({1, x.size(1) + 3, x.size(2) + 5}, 1e9);
+  const Tensor part = larger.narrow(1, 2, x.size(1)).narrow(2, 1, x.size(2));
+  part.copy_(x);
+  return part;
+}
+
+/// On one thread, which has whole blocks to do, and on as many as there are.
 TEST_P(PackedMatmul, AgreesWithTheLoops) {
   const auto [m, k, n] = GetParam();
   const Tensor a = randn({1, m, k}), c = randn({1, k, n}), b = randn({n});
+  const int all_threads = omp_get_max_threads();
   for (const Tensor& bias : {b, Tensor()}) {
     const Tensor want = Tensor::empty({1, m, n}, {.dtype = f64});
     cpu::reference::matmul(as(a, f64), as(c, f64), bias.defined() ? as(bias, f64) : bias, want);
-    for (const Tensor& left : {a, column_major(a)}) {
-      for (const Tensor& right : {c, column_major(c)}) {
+    for (const Tensor& left : {a, column_major(a), part_of_a_larger(a)}) {
+      for (const Tensor& right : {c, column_major(c), part_of_a_larger(c)}) {
+        omp_set_num_threads(right.is_same(c) ? 1 : all_threads);
         // Rows of y among others, which stay what they are.
         const Tensor around = full({1, m, n + 16}, 1e9);
         const Tensor y = around.narrow(2, 8, n);
         packed::matmul(left, right, bias, y);
+        omp_set_num_threads(all_threads);
         EXPECT_TRUE(test::all_close(as(y, f64), want, of_terms(k + 1)));
         const Tensor before = around.narrow(2, 0, 8), after = around.narrow(2, n + 8, 8);
         EXPECT_TRUE(test::all_close(as(before, f64), full(before.shape(), 1e9, {.dtype = f64}), 0));
@@ -69,7 +82,18 @@ INSTANTIATE_TEST_SUITE_P(Shapes, PackedMatmul,
                                            Sizes{144, 192, 128},  // just a block
                                            Sizes{304, 208, 144},  // blocks that are not full
                                            Sizes{64, 400, 272},   // several of columns and terms
+                                           Sizes{32, 208, 4112},  // more columns than are kept
+                                           Sizes{160, 16, 4112},  //
                                            Sizes{1024, 48, 32}));
+
+TEST(PackedMatmul, OtherSizesAreErrors) {
+  const auto multiply = [](const Sizes& sizes) {
+    const auto [m, k, n] = sizes;
+    packed::matmul(zeros({1, m, k}), zeros({1, k, n}), {}, zeros({1, m, n}));
+  };
+  EXPECT_ERROR(multiply({16, 24, 16}), Error, "sizes 16, 24, 16 are no multiples of 16");
+  EXPECT_ERROR(multiply({16, 0, 16}), Error, "sizes 16, 0, 16");
+}
 
 TEST(PackedMatmul, CarriesWhatIsNoNumber) {
   const double inf = std::numeric_limits<double>::infinity();
@@ -83,7 +107,7 @@ TEST(PackedMatmul, CarriesWhatIsNoNumber) {
   EXPECT_EQ(y[0][0][0].item<double>(), 64);
 }
 
-/// The gradients of a layer's weights, and of its inputs where rows of the weights are 2 KiB apart.
+/// The gradients of a layer's weights and of its inputs, where rows are a multiple of 2 KiB apart.
 TEST(PackedMatmul, SuitsWhatOneDnnDoesBadly) {
   using Strides = std::array<std::int64_t, 2>;
   const auto suits = [](Sizes sizes, Strides a, Strides c, auto change) {
@@ -103,27 +127,38 @@ TEST(PackedMatmul, SuitsWhatOneDnnDoesBadly) {
     return packed::suits(p);
   };
   const auto as_is = [](auto&) {};
-  EXPECT_EQ(suits({512, 96, 784}, {1, 512}, {784, 1}, as_is), packed::enabled());
+  EXPECT_EQ(suits({784, 96, 512}, {1, 784}, {512, 1}, as_is), packed::enabled());
+  EXPECT_EQ(suits({1024, 96, 320}, {1, 1024}, {320, 1}, as_is), packed::enabled());
+  EXPECT_FALSE(suits({1024, 96, 336}, {1, 1024}, {336, 1}, as_is));
+  EXPECT_FALSE(suits({512, 96, 784}, {1, 512}, {784, 1}, as_is));
   EXPECT_EQ(suits({64, 512, 512}, {512, 1}, {512, 1}, as_is), packed::enabled());
   EXPECT_FALSE(suits({64, 512, 784}, {512, 1}, {784, 1}, as_is));
   EXPECT_FALSE(suits({1024, 512, 512}, {512, 1}, {512, 1}, as_is));  // packed by oneDNN
   EXPECT_FALSE(suits({64, 784, 512}, {784, 1}, {1, 784}, as_is));    // y = x wᵀ
-  for (Sizes odd : {Sizes{520, 96, 784}, Sizes{512, 90, 784}, Sizes{512, 96, 24}})
+  EXPECT_FALSE(suits({528, 512, 512}, {512, 1}, {512, 1}, as_is));
+  for (Sizes odd : {Sizes{520, 96, 784}, Sizes{512, 90, 784}, Sizes{512, 96, 72},
+                    Sizes{48, 96, 784}, Sizes{512, 96, 48}})
     EXPECT_FALSE(suits(odd, {1, odd[0]}, {odd[2], 1}, as_is));
   for (auto change :
        {+[](cpu::MatmulProblem& p) { p.dtype = bf16; }, +[](cpu::MatmulProblem& p) { p.batch = 2; },
         +[](cpu::MatmulProblem& p) { p.y_strides[2] = 2; }})
-    EXPECT_FALSE(suits({512, 96, 784}, {1, 512}, {784, 1}, change));
+    EXPECT_FALSE(suits({784, 96, 512}, {1, 784}, {512, 1}, change));
 }
 
 TEST(PackedMatmul, IsWhatTheBackendDoes) {
   if (!packed::enabled()) GTEST_SKIP() << "not with these kernels";
-  const Tensor x = randn({1, 96, 784}), dy = randn({1, 96, 512}), square = randn({1, 512, 512});
+  const Tensor x = randn({1, 96, 512}), dy = randn({1, 96, 512}), square = randn({1, 512, 512});
   for (auto [a, c] : {std::pair{transposed(dy), x}, std::pair{dy, square}}) {
     const Tensor y = Tensor::empty({1, a.size(1), c.size(2)}), direct = zeros(y.shape());
     backend(y).matmul(a, c, {}, y);
     packed::matmul(a, c, {}, direct);
     EXPECT_EQ(y.to_vector() == direct.to_vector(), true);
+    const Tensor bias = randn({c.size(2)}), around = zeros({1, a.size(1), c.size(2) + 1});
+    packed::matmul(a, c, bias, y);
+    const auto with_bias = y.to_vector();
+    const Tensor columns = around.narrow(2, 1, c.size(2));
+    backend(y).matmul(a, c, bias, columns);
+    EXPECT_EQ(columns.to_vector() == with_bias, true);
     backend(y).matmul(a, c, {}, y, Activation::relu);
     EXPECT_EQ(y.to_vector() == relu_of(direct.to_vector()), true);
   }

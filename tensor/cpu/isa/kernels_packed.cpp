@@ -148,8 +148,9 @@ void multiply_few(const float* left, const float* right, Index rows, Index depth
 }
 
 /// `rows` rows of `vectors` vectors of y += leftᵀ · right. What is there is added last: as terms of
-/// one long sum the many products would lose more of their last bits.
-template <int rows, int vectors>
+/// one long sum the many products would lose more of their last bits. `left`: where each row's
+/// numbers begin; or, of rows that are in one vector, where the first's do.
+template <int rows, int vectors, bool one_vector>
 inline void outer(const float* const* left, const float* right, Index right_group, Index depth,
                   bool first, float* y, Index y_stride) {
   if (!first) {
@@ -163,7 +164,7 @@ inline void outer(const float* const* left, const float* right, Index right_grou
     for (int v = 0; v < vectors; ++v) values[v] = load(right + v * right_group + i);
 #pragma GCC unroll 16
     for (int r = 0; r < rows; ++r) {
-      const float value = left[r][i];
+      const float value = one_vector ? left[0][i + r] : left[r][i];
 #pragma GCC unroll 2
       for (int v = 0; v < vectors; ++v) sum[r][v] += value * values[v];
     }
@@ -177,8 +178,9 @@ inline void outer(const float* const* left, const float* right, Index right_grou
     }
 }
 
-/// As many rows at a time as registers hold sums of: while another thread of the core has the units
-/// that multiply, the next sums can be begun (8 instead of 12 halved the rate on such a Zen 3).
+/// With AVX2 as many rows at a time as registers hold sums of, though 8 sums would hide how long a
+/// multiplication takes: while another thread of the core has the units that multiply, the next can
+/// be begun (on such a Zen 3, 8 ran at half their rate, 12 at three quarters).
 template <int vectors>
 void accumulate_panels(Packed left, Packed right, Index depth, Index rows, Index columns,
                        bool first, float* y, Index y_stride) {
@@ -190,9 +192,9 @@ void accumulate_panels(Packed left, Packed right, Index depth, Index rows, Index
       const int some = rows - c >= step ? step : rows - c >= 4 ? 4 : 2;
       for (int r = 0; r < some; ++r)
         from[r] = left.data + (c + r) / lanes * left.group + (c + r) % lanes;
-      auto* f = some == step ? outer<step, vectors>
-                : some == 4  ? outer<4, vectors>
-                             : outer<2, vectors>;
+      auto* f = some == step ? outer<step, vectors, lanes % step == 0>
+                : some == 4  ? outer<4, vectors, false>
+                             : outer<2, vectors, false>;
       f(from, panel, right.group, depth, first, y + c * y_stride + k, y_stride);
       c += some;
     }

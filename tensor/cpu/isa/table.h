@@ -109,7 +109,8 @@ struct PackedKernels {
   /// The `count` rows = packed + bias?, wherever they lie.
   void (*unpack)(Packed packed, std::int64_t count, std::int64_t channels, const float* bias,
                  float* const* rows);
-  /// packed (rows, channels) = the transpose of what lies as `channels` rows, `stride` apart.
+  /// packed (rows, channels) = the transpose of what lies as `channels` rows, `stride` apart; both
+  /// multiples of 16.
   void (*pack_transposed)(const float* from, std::int64_t stride, std::int64_t rows,
                           std::int64_t channels, float* packed, std::int64_t group);
   /// y (rows, columns) = left (rows, depth) · right, which lies in panels: (columns / panel, depth,
@@ -123,7 +124,7 @@ struct PackedKernels {
   void (*multiply_few)(const float* left, const float* right, std::int64_t rows, std::int64_t depth,
                        const float* bias, float* y, std::int64_t y_stride);
   /// y (rows, columns) += leftᵀ (depth, rows) · right (depth, columns); `first`: y = instead. Rows
-  /// of y are y_stride apart.
+  /// of y are y_stride apart, and their number is even.
   void (*accumulate)(Packed left, Packed right, std::int64_t depth, std::int64_t rows,
                      std::int64_t columns, bool first, float* y, std::int64_t y_stride);
 };
