@@ -32,8 +32,8 @@ bool enabled();
 
 /// Whether it is worth it: for one matrix, f32, sizes in multiples of 16 with at least 64 rows and
 /// columns, where rows are a multiple of 2 KiB apart: those of c in y = aᵀ · c of row-major a and c
-/// (the gradient of a layer's weights), or those of a if there are at most 320 columns; and those of
-/// c in y = a · c of at most 512 rows (the gradient of its inputs).
+/// (the gradient of a layer's weights), or those of a if there are at most 320 columns; and those
+/// of c in y = a · c of at most 512 rows (the gradient of its inputs).
 bool suits(const MatmulProblem& problem);
 
 /// What Backend::matmul says, without the activation. requires: f32, one matrix, row-major y, a and
