@@ -22,7 +22,8 @@ inline void write_json(const nlohmann::json& result, const std::string& file) {
 inline double median(std::vector<double> values) {
   const auto middle = values.begin() + std::ssize(values) / 2;
   std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  if (values.size() % 2 == 1) return *middle;
+  return (*std::max_element(values.begin(), middle) + *middle) / 2;  // as Python's statistics
 }
 
 /// Weights in `dtype`, statistics and affine factors of the normalisation in f32.

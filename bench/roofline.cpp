@@ -110,12 +110,19 @@ struct Row {
 };
 
 /// The kernels of a recording, by name, or by name and shapes. A kernel is an event with memory of
-/// its own.
+/// its own; the copies and conversions that it makes inside are part of its time and its work.
 std::map<std::string, Row> kernels_of(const train::Profiler& profiler, const Machine& machine,
                                       bool each) {
   std::map<std::string, Row> rows;
-  for (const ProfileEvent& event : profiler.threads().front().events) {
-    if (event.bytes == 0) continue;
+  const std::vector<ProfileEvent>& events = profiler.threads().front().events;
+  auto is_inside_kernel = [&](const ProfileEvent& event) {
+    std::int32_t around = event.parent;
+    while (around >= 0 && events[static_cast<std::size_t>(around)].bytes == 0)
+      around = events[static_cast<std::size_t>(around)].parent;
+    return around >= 0;
+  };
+  for (const ProfileEvent& event : events) {
+    if (event.bytes == 0 || is_inside_kernel(event)) continue;
     Row& row = rows[each ? concat(event.name, ' ', event.shapes) : std::string(event.name)];
     row.ms += 1e-6 * static_cast<double>(event.end - event.begin);
     row.flops += event.flops;

@@ -30,13 +30,14 @@ struct Settings {
   std::int64_t batch = 128, hidden = 512, steps = 0;
   int threads = 0;
   double seconds = 10;
-  bool infer = false, graph = false, grad_checkpointing = false;
+  bool infer = false, graph = false, grad_checkpointing = false, turns = false;
 };
 
-/// Milliseconds of each step, the first ones (which make kernels and touch memory) left out unless
-/// --steps counts them. On a GPU, where the host runs ahead, ten steps are taken at a time.
-template <class Step>
-std::vector<double> measure(const Settings& s, Device device, Step step) {
+/// Calls report(milliseconds of each step), the first ones (which make kernels and touch memory)
+/// left out unless --steps counts them; with --turns once for each line of standard input. On a
+/// GPU, where the host runs ahead, ten steps are taken at a time.
+template <class Step, class Report>
+void measure(const Settings& s, Device device, Step step, Report report) {
   const int together = device.is_cpu() ? 1 : 10;
   auto wait = [&] {
     if (device.is_cuda()) cuda::synchronize(device.index);
@@ -48,15 +49,20 @@ std::vector<double> measure(const Settings& s, Device device, Step step) {
     return s.steps > 0 ? std::ssize(times) >= s.steps
                        : total >= s.seconds * 1e3 && times.size() >= 3;
   };
-  for (double total = 0; !enough(total);) {
-    auto start = Clock::now();
-    for (int i = 0; i < together; ++i) step();
-    wait();
-    const double ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-    total += ms;
-    times.push_back(ms / together);
-  }
-  return times;
+  auto turn = [&] {
+    times.clear();
+    for (double total = 0; !enough(total);) {
+      auto start = Clock::now();
+      for (int i = 0; i < together; ++i) step();
+      wait();
+      const double ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+      total += ms;
+      times.push_back(ms / together);
+    }
+    report(times);
+  };
+  if (!s.turns) return turn();
+  for (std::string line; std::getline(std::cin, line);) turn();
 }
 
 /// In bytes: the MLP's products dynamically, as there is nothing else in it, the others by ranges.
@@ -72,7 +78,32 @@ void quantize(nn::Module& model, const Tensor& x, const std::string& name) {
   nn::convert(model);
 }
 
-int run(const Settings& s) {
+void report(const Settings& s, const std::vector<double>& times) {
+  const double median = bench::median(times);
+  nlohmann::json result = {{"framework", "rondo"},
+                           {"model", s.model},
+                           {"batch", s.batch},
+                           {"hidden", s.hidden},
+                           {"dtype", s.dtype},
+                           {"amp", s.amp},
+                           {"mode", s.infer ? "infer" : "train"},
+                           {"device", s.device},
+                           {"graph", s.graph},
+                           {"threads", omp_get_max_threads()},
+                           {"steps", times.size()},
+                           {"ms_per_step", median},
+                           {"img_per_s", 1e3 * static_cast<double>(s.batch) / median}};
+  if (s.json != "-") {
+    std::cout << s.model << ' ' << s.dtype << ' ' << (s.infer ? "inference" : "training")
+              << ", batch " << s.batch << ", " << omp_get_max_threads() << " threads: " << median
+              << " ms a step, " << result["img_per_s"].get<double>() << " img/s (median of "
+              << times.size() << " steps)\n";
+  }
+  bench::write_json(result, s.json);
+}
+
+void run(const Settings& s) {
+  require(!s.turns || s.json == "-", "--turns goes with --json -");
   if (s.threads > 0) omp_set_num_threads(s.threads);
   manual_seed(1);
   bench::Workload work(s.model, s.batch, s.hidden, s.grad_checkpointing);
@@ -99,51 +130,31 @@ int run(const Settings& s) {
     return model(x);
   };
 
-  std::vector<double> times;
+  auto timed = [&](auto step) {
+    measure(s, device, step, [&](const std::vector<double>& times) { report(s, times); });
+  };
   if (s.infer) {
     model.get().eval();
     NoGradGuard no_grad;
-    times = measure(s, device, [&] { (void)forward(); });
+    timed([&] { (void)forward(); });
   } else if (device.is_cuda()) {
     auto criterion = [](const Tensor& y, const Tensor& target) {
       return cross_entropy(y.to(f32), target);
     };
     train::TrainStep step(
         {.model = model, .optimizer = *sgd, .criterion = criterion, .amp = amp, .graph = s.graph});
-    times = measure(s, device, [&] {
+    timed([&] {
       step(batch, {});
       (void)step.take_losses();
     });
   } else {
-    times = measure(s, device, [&] {
+    timed([&] {
       Tensor loss = cross_entropy(forward().to(f32), batch.target);
       sgd->zero_grad();
       loss.backward();
       sgd->step();
     });
   }
-  const double median = bench::median(times);
-  nlohmann::json result = {{"framework", "rondo"},
-                           {"model", s.model},
-                           {"batch", s.batch},
-                           {"hidden", s.hidden},
-                           {"dtype", s.dtype},
-                           {"amp", s.amp},
-                           {"mode", s.infer ? "infer" : "train"},
-                           {"device", s.device},
-                           {"graph", s.graph},
-                           {"threads", omp_get_max_threads()},
-                           {"steps", times.size()},
-                           {"ms_per_step", median},
-                           {"img_per_s", 1e3 * static_cast<double>(s.batch) / median}};
-  if (s.json != "-") {
-    std::cout << s.model << ' ' << s.dtype << ' ' << (s.infer ? "inference" : "training")
-              << ", batch " << s.batch << ", " << omp_get_max_threads() << " threads: " << median
-              << " ms a step, " << result["img_per_s"].get<double>() << " img/s (median of "
-              << times.size() << " steps)\n";
-  }
-  bench::write_json(result, s.json);
-  return 0;
 }
 
 }  // namespace
@@ -168,10 +179,13 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", s.seconds, "how long to measure")->check(CLI::PositiveNumber);
   app.add_option("--steps", s.steps, "exactly so many, from the first on, instead of --seconds")
       ->check(CLI::PositiveNumber);
+  app.add_flag("--turns", s.turns,
+               "measure once for each line of standard input, for turns with another program");
   app.add_option("--json", s.json, "write the result to this file; - is standard output");
   CLI11_PARSE(app, argc, argv);
   try {
-    return run(s);
+    run(s);
+    return 0;
   } catch (const std::exception& error) {
     std::cerr << "train_step: " << error.what() << "\n";
     return 1;

@@ -4,6 +4,7 @@ Started by bench/compare.sh, which see. Read next: rows.py, measure.py.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -23,8 +24,8 @@ def parse():
     parser.add_argument("--infer", action="store_true")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (rondo then with --graph)")
     parser.add_argument("--threads", default=str(len(os.sched_getaffinity(0))))
-    parser.add_argument("--seconds", type=float, default=5, help="of each measurement")
-    parser.add_argument("--rounds", type=int, default=5, help="pairs of measurements")
+    parser.add_argument("--seconds", type=float, default=1, help="of each turn; of loading at least 5")
+    parser.add_argument("--rounds", type=int, default=9, help="pairs of turns")
     parser.add_argument("--mpirun", default=measure.MPIRUN, help="what starts ranks")
     parser.add_argument("--json", metavar="FILE", help="everything that was measured; - is standard output")
     return parser.parse_args()
@@ -32,25 +33,32 @@ def parse():
 
 def compare(row, args):
     try:
-        rondo, peer, settings = measure.PAIRS[row.kind](row, args)
-        pairs = []
-        for i in range(args.rounds):
-            pairs.append((rondo(), peer()))
-            print(f"{row.name}, round {i + 1}: rondo {pairs[-1][0]:.4g}, PyTorch {pairs[-1][1]:.4g} {row.unit}", file=sys.stderr)
+        with contextlib.ExitStack() as programs:
+            rondo, peers, tried = measure.SIDES[row.kind](row, args, programs)
+            rounds = []
+            for i in range(args.rounds):
+                ours, theirs = rondo(), {setting: peer() for setting, peer in peers.items()}
+                rounds.append({"rondo": ours, **theirs})
+                said = ", ".join(f"{figure:.4g} ({setting})" for setting, figure in theirs.items())
+                print(f"{row.name}, round {i + 1}: rondo {ours:.4g}, PyTorch {said} {row.unit}", file=sys.stderr)
     except measure.Failed as failure:
         print(f"{row.name}: {failure}", file=sys.stderr)
         return {"name": row.name, "failed": str(failure), "side": failure.side}
-    ratio = statistics.median(row.ratio(*pair) for pair in pairs)
+
+    def ratio(setting):
+        return statistics.median(row.ratio(r["rondo"], r[setting]) for r in rounds)
+
+    best = min(peers, key=ratio)  # PyTorch's strongest; memory has one peer
     return {
         "name": row.name,
         "unit": row.unit,
-        "rondo": statistics.median(pair[0] for pair in pairs),
-        "pytorch": statistics.median(pair[1] for pair in pairs),
-        "ratio": ratio,
+        "rondo": statistics.median(r["rondo"] for r in rounds),
+        "pytorch": statistics.median(r[best] for r in rounds),
+        "ratio": ratio(best),
         "goal": row.goal,
-        "pytorch_setting": settings["chosen"],
-        "pytorch_settings": settings["tried"],
-        "rounds": pairs,
+        "pytorch_setting": best,
+        "pytorch_settings": tried,
+        "rounds": rounds,
     }
 
 

@@ -35,10 +35,14 @@ def parse():
     parser.add_argument("--compile", default="try", choices=["try", *compilers.INFERENCE], help="see compilers.py")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--weights", default="try", choices=["try", "autocast", "dtype"], help="how bf16 is used")
+    parser.add_argument("--turns", action="store_true",
+                        help="of one setting: measure, and print JSON, once for each line of standard input")
     parser.add_argument("--json", metavar="FILE", help="one JSON object; - is standard output")
     parsed = parser.parse_args()
     if not parsed.infer and parsed.compile not in ("try", *compilers.TRAINING):
         parser.error(f"--compile {parsed.compile} is for --infer")
+    if parsed.turns and ("try" in (parsed.layout, parsed.compile, parsed.weights) or parsed.json != "-"):
+        parser.error("--turns goes with --json - and is for one setting: --layout, --compile and --weights")
     parsed.stem = parsed.stem or ("imagenet" if parsed.model == "resnet50" else "cifar")
     return parsed
 
@@ -116,12 +120,9 @@ def wait():
         torch.cuda.synchronize()
 
 
-def measure(layout, compiler, weights):
-    step = make_step(layout, compiler, weights)
+def timed(step):
+    """Seconds of each step, for --seconds or --steps."""
     together = 1 if args.device == "cpu" else 10  # as bench/train_step.cpp does
-    for _ in range(0 if args.steps else 3 if args.device == "cpu" else 20):
-        step()
-    wait()
     times = []
     end = time.perf_counter() + args.seconds
     while len(times) < args.steps if args.steps else time.perf_counter() < end or len(times) < 3:
@@ -130,6 +131,18 @@ def measure(layout, compiler, weights):
             step()
         wait()
         times.append((time.perf_counter() - start) / together)
+    return times
+
+
+def warm_step(layout, compiler, weights):
+    step = make_step(layout, compiler, weights)
+    for _ in range(0 if args.steps else 3 if args.device == "cpu" else 20):
+        step()
+    wait()
+    return step
+
+
+def row_of(layout, compiler, weights, times):
     seconds = statistics.median(times)
     return {
         "layout": layout,
@@ -144,7 +157,7 @@ def measure(layout, compiler, weights):
 def attempt(layout, compiler, weights):
     """What was measured, or what PyTorch lacks for this setting (a compiler, an operator, …)."""
     try:
-        row = measure(layout, compiler, weights)
+        row = row_of(layout, compiler, weights, timed(warm_step(layout, compiler, weights)))
         seen = f"{row['img_per_s']:.1f} img/s"
     except Exception as error:  # of whatever kind its parts raise
         seen = f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0]}"
@@ -155,6 +168,12 @@ def attempt(layout, compiler, weights):
         file=sys.stderr,
     )
     return row
+
+
+def take_turns(*setting):
+    step = warm_step(*setting)
+    for _ in sys.stdin:
+        print(json.dumps(row_of(*setting, timed(step))), flush=True)
 
 
 def main():
@@ -168,7 +187,10 @@ def main():
     weights = ["autocast"] if args.device == "cpu" or args.dtype == "f32" else ["autocast", "dtype"]
     if args.weights != "try":
         weights = [args.weights]
-    rows = [attempt(*setting) for setting in itertools.product(layouts, ways, weights)]
+    settings = list(itertools.product(layouts, ways, weights))
+    if args.turns:
+        return take_turns(*settings[0])
+    rows = [attempt(*setting) for setting in settings]
     done = [row for row in rows if "failed" not in row]
     if not done:
         raise SystemExit(rows[0]["failed"])

@@ -537,6 +537,33 @@ benches) # what scripts may rely on of the benchmarks: they run, and their JSON 
   succeeds "$bin/train_step" --model mlp --hidden 64 --batch 4 --dtype i8 --infer --seconds 0.01
   succeeds "$bin/train_step" --model resnet20 --batch 4 --dtype i8 --infer --seconds 0.01
   fails_saying "--dtype i8 is for --infer on the CPU" "$bin/train_step" --model mlp --dtype i8
+  # In turns, as bench/compare.sh starts it: an answer to each line when it comes, and an end with the lines.
+  coproc turns { "$bin/train_step" --model mlp --batch 8 --seconds 0.01 --turns --json -; }
+  answers=${turns[0]} lines=${turns[1]} pid=$turns_PID
+  for turn in 1 2; do
+    echo >&"$lines"
+    read -r -t 60 answer <&"$answers" || fail "train_step --turns: no answer in turn $turn"
+    grep -q img_per_s <<<"$answer" || fail "train_step --turns: $answer"
+  done
+  exec {lines}>&-
+  wait "$pid" || fail "train_step --turns fails at the end of its input"
+  fails_saying "--turns goes with --json -" "$bin/train_step" --model mlp --turns </dev/null
+  PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$scripts/../bench/peers timeout 120 python3 - "$bin/train_step" >"$log" 2>&1 <<'END' || fail "bench/peers/measure.py"
+import sys
+from measure import Failed, Program
+
+step = [sys.argv[1], "--model", "mlp", "--batch", 8, "--seconds", 0.01, "--json", "-"]
+with Program([*step, "--turns"]) as program:
+    assert all(program.turn()["img_per_s"] > 0 for _ in range(2))
+    assert program.end()[1].ru_maxrss > 0
+for wrong, said in ((["--nonsense"], "--nonsense"), (["--dtype", "i8"], "i8 is for --infer")):
+    try:
+        with Program([*step, *wrong]) as program:
+            program.turn()
+        sys.exit(f"no error with {wrong}")
+    except Failed as failure:
+        assert failure.side == "rondo" and said in str(failure), failure
+END
   # Without AVX-512 too, oneDNN must have a fast kernel for every convolution, not its plain loops.
   DNNL_MAX_CPU_ISA=AVX2 DNNL_VERBOSE=1 "$bin/train_step" --model resnet20 --batch 4 --seconds 0.01 >verbose.txt || fail "train_step fails with AVX2"
   grep -q convolution, verbose.txt || fail "oneDNN says nothing of its convolutions"
