@@ -1,7 +1,9 @@
 #pragma once
 // Storage: a run of bytes on a device, shared by all tensors that view it.
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -37,6 +39,9 @@ class Storage {
   Device device() const { return device_; }
 
   std::unique_ptr<StorageAttachment> attachment;  // its backend's, which guards it
+  /// Counts what is written in place by any tensor that lives here, also by those that count
+  /// versions apart (set_data).
+  std::atomic<std::uint64_t> writes = 0;
 
  private:
   void* data_;

@@ -127,7 +127,10 @@ class Tensor {
   std::vector<T> to_vector() const;
 
   std::uint64_t version() const { return impl().version->load(std::memory_order_relaxed); }
-  void bump_version() const { impl().version->fetch_add(1, std::memory_order_relaxed); }
+  void bump_version() const {
+    impl().version->fetch_add(1, std::memory_order_relaxed);
+    impl().storage->writes.fetch_add(1, std::memory_order_relaxed);
+  }
 
   /// Another handle to the same elements, the same version counter and no place on the tape.
   Tensor alias() const;

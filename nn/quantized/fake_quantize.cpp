@@ -52,6 +52,8 @@ FakeQuantize::FakeQuantize(const ObserverOptions& options)
 Tensor FakeQuantize::forward(const Tensor& x) {
   if (observer_enabled && (is_training() || !fake_quant_enabled) && !is_recomputing()) observe(x);
   if (!fake_quant_enabled) return x;
+  // Inside a checkpoint the second run must find this range, not one that another input has moved.
+  for (const Tensor& limit : {min_val, max_val}) (void)CheckpointSlot::save(limit);
   const Quantization q = quantization();
   return fake_quantize_per_tensor_affine(x, q.scale, q.zero_point, 0, 255);
 }

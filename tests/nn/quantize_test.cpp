@@ -7,6 +7,8 @@
 #include <cmath>
 #include <thread>
 
+#include "autograd/checkpoint.h"
+#include "autograd/engine.h"
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/conv.h"
@@ -68,6 +70,17 @@ TEST(Observers, ComplainOfWhatCannotBeARange) {
   fake(ones({2}));
   EXPECT_ERROR(fake.quantization(), Error, "nan");
   EXPECT_ERROR(FakeQuantize({.averaging_constant = 0}), Error, "averaging constant 0");
+}
+
+TEST(Observers, ACheckpointNoticesARangeThatHasMoved) {
+  FakeQuantize fake({.range = ObserverOptions::Range::min_max});
+  fake.fake_quant_enabled = true;
+  const Tensor x = fill32({2, 50}, 1).requires_grad_(), wider = fill32({2, 50}, 2, 5);
+  auto part = [&](const Tensor& x) { return fake(x) * x; };
+  const Tensor direct = part(x), again = checkpoint(part, x);
+  EXPECT_TRUE(identical(grad({again.sum()}, {x})[0], grad({direct.sum()}, {x})[0]));
+  const Tensor first = checkpoint(part, x), second = checkpoint(part, wider);
+  EXPECT_ERROR((first + second).sum().backward(), AutogradError, "was modified in place");
 }
 
 TEST(QuantizeDynamic, MakesAModelAQuarterOfItsSize) {

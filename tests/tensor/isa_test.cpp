@@ -6,6 +6,7 @@
 #include "support/support.h"
 #include "tensor/cpu/implicit_gemm.h"
 #include "tensor/cpu/isa/table.h"
+#include "tensor/cpu/packed_matmul.h"
 #include "tensor/cpu/winograd.h"
 
 namespace rondo {
@@ -33,6 +34,13 @@ TEST(ImplicitGemm, CanBeAskedForByTheEnvironment) {
   EXPECT_ERROR(cpu::implicit_gemm::enabled(), Error, "RONDO_IMPLICIT_GEMM=2 is neither 0 nor 1");
   setenv("RONDO_IMPLICIT_GEMM", "1", 1);
   EXPECT_TRUE(cpu::implicit_gemm::enabled());  // with the generic kernels, too
+}
+
+TEST(PackedMatmul, CanBeAskedForByTheEnvironment) {
+  setenv("RONDO_PACKED_MATMUL", "on", 1);
+  EXPECT_ERROR(cpu::packed_matmul::enabled(), Error, "RONDO_PACKED_MATMUL=on is neither 0 nor 1");
+  setenv("RONDO_PACKED_MATMUL", "1", 1);
+  EXPECT_TRUE(cpu::packed_matmul::enabled());  // with the generic kernels, too
 }
 
 }  // namespace
