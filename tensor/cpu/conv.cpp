@@ -130,6 +130,8 @@ void CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, co
   Tensor b = bias.defined() ? dense(bias) : bias;
   into_nhwc(y, [&](const Tensor& out) {
     const auto problem = describe(Conv2dProblem::Pass::forward, x, w, y, params, bias.defined());
+    if (winograd::enabled() && winograd::suits_small_tiles(problem))
+      return winograd::conv2d_small_tiles(source, master, as_f32(b), out, params);
     if (few_pixels::suits(problem)) return few_pixels::conv2d(source, master, b, out, params);
     if (by_winograd(problem)) return winograd::conv2d(source, master, as_f32(b), out, params);
     if (implicit_gemm::suits(problem)) return implicit_gemm::conv2d(source, master, b, out, params);

@@ -9,12 +9,9 @@
 namespace rondo::cpu {
 namespace {
 
-/// What is seen of a storage by a tensor at one version, in one form. Tensors that share memory
-/// without being views of each other (set_data) count versions apart.
+/// What a tensor sees of its storage, in one form.
 struct Prepared {
   WeightForm form;
-  VersionCounter counter;
-  std::uint64_t version;
   std::int64_t offset;
   Dims shape;
   DType dtype;
@@ -22,22 +19,15 @@ struct Prepared {
   StoragePtr made = nullptr;
 
   Prepared(const Tensor& w, const WeightForm& form)
-      : form(form),
-        counter(w.impl().version),
-        version(w.version()),
-        offset(w.storage_offset()),
-        shape(w.shape()),
-        dtype(w.dtype()) {}
+      : form(form), offset(w.storage_offset()), shape(w.shape()), dtype(w.dtype()) {}
   bool is_same(const Prepared& other) const {
-    return counter == other.counter && version == other.version && offset == other.offset &&
-           shape == other.shape && dtype == other.dtype && form == other.form;
-  }
-  bool is_outdated_by(const Prepared& other) const {
-    return counter == other.counter && version != other.version;
+    return offset == other.offset && shape == other.shape && dtype == other.dtype &&
+           form == other.form;
   }
 };
 
 struct PreparedList final : StorageAttachment {
+  std::uint64_t writes = 0;  // of the storage, when the list was begun
   std::vector<Prepared> list;
   Prepared* find(const Prepared& wanted) {
     const auto at = std::ranges::find_if(list, [&](auto& p) { return p.is_same(wanted); });
@@ -57,13 +47,15 @@ StoragePtr prepared_weight(const Tensor& w, const WeightForm& form, std::size_t 
   constexpr std::size_t most = 256;  // tensors in one storage, times the layouts that they meet
   constexpr int first_kept = 3;
   const Prepared wanted(w, form);
+  Storage& storage = *w.storage();
+  const std::uint64_t writes = storage.writes.load(std::memory_order_relaxed);
   bool keep = false;
   {
     std::lock_guard lock(mutex());
-    auto& attachment = w.storage()->attachment;
-    if (attachment == nullptr) attachment = std::make_unique<PreparedList>();
-    auto& known = static_cast<PreparedList&>(*attachment);
-    std::erase_if(known.list, [&](const Prepared& p) { return p.is_outdated_by(wanted); });
+    if (storage.attachment == nullptr) storage.attachment = std::make_unique<PreparedList>();
+    auto& known = static_cast<PreparedList&>(*storage.attachment);
+    if (known.writes != writes) known.list.clear();
+    known.writes = writes;
     Prepared* found = known.find(wanted);
     if (found == nullptr) {
       if (known.list.size() >= most) known.list.clear();
@@ -76,10 +68,10 @@ StoragePtr prepared_weight(const Tensor& w, const WeightForm& form, std::size_t 
   auto made = std::make_shared<Storage>(bytes, CachingAllocator::instance());
   make(made->data());
   if (keep) {
-    // Under the version that it was asked for: a weight that was written meanwhile has another.
     std::lock_guard lock(mutex());
-    if (Prepared* found = static_cast<PreparedList&>(*w.storage()->attachment).find(wanted))
-      found->made = made;
+    auto& known = static_cast<PreparedList&>(*storage.attachment);
+    // Unless the weight was written meanwhile.
+    if (Prepared* found = known.writes == writes ? known.find(wanted) : nullptr) found->made = made;
   }
   return made;
 }

@@ -5,11 +5,11 @@
 // Kernels want weights in blocks, in panels, or transformed (winograd.h). In training they change
 // with each step and are brought into that form each time, a per-cent or two of the work. In
 // inference, above all of a single image, doing so costs more than the convolution itself. So what
-// was made of a tensor hangs on its storage, with the version (Note [Versions] in
-// autograd/saved_tensor.h) that it was made of, and is found again while that stays. Nothing is
-// kept at a version's first two uses: a step of training, with a checkpoint's second run too, would
-// fill memory with what it never reads again. Who writes to weights through data_ptr() must call
-// bump_version(), as for the tape's sake.
+// was made of a tensor hangs on its storage, and is found again until something is written there:
+// the storage counts writes (Storage::writes), whichever of its tensors they went through. Nothing
+// is kept at the first two uses after a write: a step of training, with a checkpoint's second run
+// too, would fill memory with what it never reads again. Who writes to weights through data_ptr()
+// must call bump_version(), as for the tape's sake.
 //
 // What is a temporary each time is never kept: weights that are not dense, that autocast casts, or
 // that are computed in f32 on behalf of another type.
@@ -22,7 +22,7 @@ namespace rondo::cpu {
 
 /// What tells apart the forms of one weight.
 struct WeightForm {
-  enum class Kind { layout, winograd, winograd_turned, panels, taps, taps_turned };
+  enum class Kind { layout, winograd, winograd_turned, winograd_small, panels, taps, taps_turned };
   Kind kind = Kind::layout;
   dnnl::memory::desc layout = {};  // oneDNN's, for Kind::layout
   bool operator==(const WeightForm& other) const {

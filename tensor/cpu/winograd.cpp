@@ -1,6 +1,7 @@
 #include "tensor/cpu/winograd.h"
 
 #include <atomic>
+#include <string_view>
 
 #include "tensor/cpu/allocator.h"
 #include "tensor/cpu/isa/table.h"
@@ -13,22 +14,23 @@ namespace rondo::cpu::winograd {
 namespace {
 
 using Index = std::int64_t;
-constexpr Index points = 36, tile = 4;
+constexpr Index points = 36, tile = 4;  // of tiles that are not small
 
 Index round_up(Index n, Index to) { return (n + to - 1) / to * to; }
 
 /// The tiles that cover an output's planes, counted through image by image, row by row.
 struct Tiles {
-  Index rows, columns, count;
-  Tiles(Index images, Index height, Index width)
-      : rows((height + tile - 1) / tile),
-        columns((width + tile - 1) / tile),
+  Index size, rows, columns, count;
+  Tiles(Index images, Index height, Index width, Index size = tile)
+      : size(size),
+        rows((height + size - 1) / size),
+        columns((width + size - 1) / size),
         count(images * rows * columns) {}
   struct At {
     Index image, top, left;
   };
   At operator[](Index t) const {
-    return {t / (rows * columns), t / columns % rows * tile, t % columns * tile};
+    return {t / (rows * columns), t / columns % rows * size, t % columns * size};
   }
 };
 
@@ -39,12 +41,13 @@ struct Images {
   char* data;
   const WinogradTiles& kernels;
 
-  explicit Images(const Tensor& x)
+  explicit Images(const Tensor& x, bool small = false)
       : plane{x.size(2), x.size(3), x.size(1)},
         bytes(x.size(1) * x.size(2) * x.size(3) * static_cast<Index>(size_of(x.dtype()))),
         data(static_cast<char*>(x.data_ptr())),
-        kernels(x.dtype() == DType::f32 ? cpu::kernels().winograd.f32
-                                        : cpu::kernels().winograd.bf16) {}
+        kernels(small                     ? cpu::kernels().winograd.small
+                : x.dtype() == DType::f32 ? cpu::kernels().winograd.f32
+                                          : cpu::kernels().winograd.bf16) {}
   char* operator[](Index image) const { return data + image * bytes; }
   Index channels() const { return plane.channels; }
 };
@@ -52,12 +55,18 @@ struct Images {
 /// A block of tiles on its way (isa/table.h).
 struct Block {
   float* data;
+  Index points = winograd::points;
+
+  /// Between two vectors of channels, and all.
+  static Index group(Index points) { return points * kernels().winograd.point(); }
+  static Index floats(Index channels, Index points = winograd::points) {
+    return channels / kernels().winograd.lanes * group(points);
+  }
   float* tile(Index i) const { return data + i * kernels().winograd.tile(); }
   float* point(Index p) const { return data + p * kernels().winograd.point(); }
   /// A point's rows, from a channel on.
   Packed packed(Index p, Index channel = 0) const {
-    const WinogradKernels& k = kernels().winograd;
-    return {point(p) + k.floats(channel), k.group()};
+    return {point(p) + floats(channel, points), group(points)};
   }
 };
 
@@ -66,69 +75,138 @@ struct Block {
 struct Filters {
   const Tensor& w;
   bool backward;
+  const WinogradTiles& kernels;
 
   Index filters() const { return w.size(backward ? 1 : 0); }
   Index depth() const { return w.size(backward ? 0 : 1); }
-  /// G w Gᵀ in panels: (36, filters / panel, depth, panel).
+  /// G w Gᵀ in panels: (points, filters / panel, depth, panel).
   StoragePtr transformed() const {
+    using enum WeightForm::Kind;
     const std::size_t bytes =
-        static_cast<std::size_t>(points * filters() * depth()) * sizeof(float);
-    return prepared_weight(
-        w, {.kind = backward ? WeightForm::Kind::winograd_turned : WeightForm::Kind::winograd},
-        bytes, [this](void* u) { transform(static_cast<float*>(u)); });
+        static_cast<std::size_t>(kernels.points() * filters() * depth()) * sizeof(float);
+    const auto kind = kernels.m != tile ? winograd_small : backward ? winograd_turned : winograd;
+    return prepared_weight(w, {.kind = kind}, bytes,
+                           [this](void* u) { transform(static_cast<float*>(u)); });
   }
 
  private:
   void transform(float* u) const {
-    const WinogradKernels& k = kernels().winograd;
     const Tensor values = as_f32(w);
     const float* data = values.data_ptr<float>();
-    const Index width = kernels().packed.panel(filters());
+    const Index width = cpu::kernels().packed.panel(filters());
     const Index stride = w.stride(backward ? 1 : 0), depth_stride = w.stride(backward ? 0 : 1);
     const Index rows = depth(), all = rows * filters();
-    parallel_for(all / width, points * all, [&](Index begin, Index end) {
+    parallel_for(all / width, kernels.points() * all, [&](Index begin, Index end) {
       for (Index i = begin; i < end; ++i) {
         const Index first = i / rows * width, c = i % rows;
-        k.weight(data + first * stride + c * depth_stride, stride, backward, width,
-                 u + first * rows + c * width, all);
+        kernels.weight(data + first * stride + c * depth_stride, stride, backward, width,
+                       u + first * rows + c * width, all);
       }
     });
   }
 };
 
 /// y = x ⋆ filters + bias, y's first pixel seeing x from (-pad_h, -pad_w) on.
-void convolve(const Tensor& x, const Filters& filters, const float* bias, const Tensor& y,
-              Index pad_h, Index pad_w) {
-  const WinogradKernels& k = kernels().winograd;
-  const Images from(x), to(y);
-  const Index depth = from.channels(), columns = to.channels();
-  const StoragePtr weights = filters.transformed();
-  const float* u = static_cast<const float*>(weights->data());
+class Convolution {
+ public:
+  /// requires: all tiles in one block, or not the small ones.
+  Convolution(const Tensor& x, const Tensor& w, bool backward, const Tensor& bias, const Tensor& y,
+              Index pad_h, Index pad_w, bool small = false)
+      : x_(x, small),
+        y_(y, small),
+        bias_(bias.defined() ? bias.data_ptr<float>() : nullptr),
+        pad_h_(pad_h),
+        pad_w_(pad_w),
+        weights_(Filters{w, backward, x_.kernels}.transformed()),
+        tiles_(x.size(0), y_.plane.height, y_.plane.width, x_.kernels.m),
+        points_(x_.kernels.points()),
+        threads_(static_cast<int>(threads_for(tiles_.count * points_ * y_.channels()))) {}
 
-  const Tiles tiles(x.size(0), to.plane.height, to.plane.width);
-  const int threads =
-      static_cast<int>(std::min<Index>(threads_for(tiles.count * points * columns), tiles.count));
-  const Index in_floats = k.floats(depth), floats = in_floats + k.floats(columns);
-  const Scratch scratch(threads * floats);
-  parallel_shares(tiles.count, threads, [&](int share, Index begin, Index end) {
-    const Block in{scratch.data() + share * floats}, out{in.data + in_floats};
-    if (end - begin < winograd_tiles) std::fill(in.data, in.data + in_floats, 0.f);
-    for (Index t = begin; t < end; t += winograd_tiles) {
-      const Index count = std::min(winograd_tiles, end - t);
-      for (Index i = 0; i < count; ++i) {
-        const auto at = tiles[t + i];
-        from.kernels.input(from[at.image], from.plane, at.top - pad_h, at.left - pad_w, in.tile(i));
+  void run() const {
+    threads_ > 1 && tiles_.count <= winograd_tiles ? convolve_together() : convolve_apart();
+  }
+
+ private:
+  Index in_floats() const { return Block::floats(x_.channels(), points_); }
+  Index floats() const { return in_floats() + Block::floats(y_.channels(), points_); }
+  Block in(float* scratch) const { return {scratch, points_}; }
+  Block out(float* scratch) const { return {scratch + in_floats(), points_}; }
+
+  void load(Index t, const Block& in, Index i) const {
+    const auto at = tiles_[t];
+    x_.kernels.input(x_[at.image], x_.plane, at.top - pad_h_, at.left - pad_w_, in.tile(i));
+  }
+  void store(const Block& out, Index i, Index t) const {
+    const auto at = tiles_[t];
+    y_.kernels.output(out.tile(i), y_.plane, at.top, at.left, bias_, y_[at.image]);
+  }
+  /// `columns` of a point's, from `first` on, for `count` tiles.
+  void multiply(Index p, const Block& in, const Block& out, Index count, Index first,
+                Index columns) const {
+    const PackedKernels& k = kernels().packed;
+    const Index depth = x_.channels();
+    const auto* u = static_cast<const float*>(weights_->data());
+    k.multiply(in.packed(p), u + (p * y_.channels() + first) * depth, count, depth, columns, false,
+               out.point(p) + Block::floats(first, points_), Block::group(points_));
+  }
+
+  /// Each thread takes its share of the tiles, a block at a time.
+  void convolve_apart() const {
+    const int threads = static_cast<int>(std::min<Index>(threads_, tiles_.count));
+    const Scratch scratch(threads * floats());
+    parallel_shares(tiles_.count, threads, [&](int share, Index begin, Index end) {
+      float* const part = scratch.data() + share * floats();
+      const Block in = this->in(part), out = this->out(part);
+      if (end - begin < winograd_tiles) std::fill(in.data, out.data, 0.f);
+      for (Index t = begin; t < end; t += winograd_tiles) {
+        const Index count = std::min(winograd_tiles, end - t);
+        for (Index i = 0; i < count; ++i) load(t + i, in, i);
+        for (Index p = 0; p < points_; ++p) multiply(p, in, out, count, 0, y_.channels());
+        for (Index i = 0; i < count; ++i) store(out, i, t + i);
       }
-      for (Index p = 0; p < points; ++p)
-        kernels().packed.multiply(in.packed(p), u + p * depth * columns, count, depth, columns,
-                                  false, out.point(p), k.group());
-      for (Index i = 0; i < count; ++i) {
-        const auto at = tiles[t + i];
-        to.kernels.output(out.tile(i), to.plane, at.top, at.left, bias, to[at.image]);
+    });
+  }
+
+  /// The one block that there is, by all threads: each reads its part of the weights, which are
+  /// what takes time here.
+  void convolve_together() const {
+    const Scratch scratch(floats());
+    const Block in = this->in(scratch.data()), out = this->out(scratch.data());
+    parallel_shares(threads_, threads_, [&](int share, Index, Index) {
+      const auto from = [&](Index n) { return n * share / threads_; };
+      const auto to = [&](Index n) { return n * (share + 1) / threads_; };
+      for (Index t = from(tiles_.count); t < to(tiles_.count); ++t) load(t, in, t);
+      for (Index p = from(points_); p < to(points_); ++p) clear_after(tiles_.count, in, p);
+    });
+    const Index panel = kernels().packed.panel(y_.channels()), panels = y_.channels() / panel;
+    parallel_shares(points_ * panels, threads_, [&](int, Index begin, Index end) {
+      while (begin < end) {
+        const Index p = begin / panels, first = begin % panels;
+        const Index some = std::min(panels - first, end - begin);
+        multiply(p, in, out, tiles_.count, first * panel, some * panel);
+        begin += some;
       }
-    }
-  });
-}
+    });
+    parallel_shares(tiles_.count, threads_, [&](int, Index begin, Index end) {
+      for (Index t = begin; t < end; ++t) store(out, t, t);
+    });
+  }
+  /// Of a point, the rows after the first `count`: they are multiplied as well.
+  void clear_after(Index count, const Block& in, Index p) const {
+    const Index lanes = kernels().winograd.lanes;
+    for (Index c = 0; c < x_.channels(); c += lanes)
+      std::fill_n(in.point(p) + Block::floats(c, points_) + count * lanes,
+                  (winograd_tiles - count) * lanes, 0.f);
+  }
+
+  Images x_, y_;
+  const float* bias_;
+  Index pad_h_, pad_w_;
+  StoragePtr weights_;
+  Tiles tiles_;
+  Index points_;
+  int threads_;
+};
 
 /// Σ over tiles of (Bᵀ x B) ⊙ (A dy Aᵀ): for each point a matrix (channels, filters).
 class WeightSums {
@@ -208,8 +286,8 @@ class WeightSums {
     sums_.emplace(sums * size_);
     blocks_.emplace(blocks * block_floats());
   }
-  Index x_floats() const { return kernels().winograd.floats(rows_); }
-  Index block_floats() const { return x_floats() + kernels().winograd.floats(columns_); }
+  Index x_floats() const { return Block::floats(rows_); }
+  Index block_floats() const { return x_floats() + Block::floats(columns_); }
   float* sums(Index share) const { return sums_->data() + share * size_; }
   Block x_block(Index i) const { return {blocks_->data() + i * block_floats()}; }
   Block dy_block(Index i) const { return {x_block(i).data + x_floats()}; }
@@ -236,16 +314,19 @@ std::atomic<bool>& flag() {
   return flag;
 }
 
+bool is_possible(const Conv2dProblem& p) {
+  const Conv2dParams& o = p.params;
+  return p.r == 3 && p.s == 3 && o.stride_h == 1 && o.stride_w == 1 && o.dilation_h == 1 &&
+         o.dilation_w == 1 && o.groups == 1 && p.c % 16 == 0 && p.k % 16 == 0;
+}
+
 }  // namespace
 
 bool enabled() { return flag(); }
 void set_enabled(bool enabled) { flag() = enabled; }
 
 bool suits(const Conv2dProblem& p) {
-  const Conv2dParams& o = p.params;
-  if (p.r != 3 || p.s != 3 || o.stride_h != 1 || o.stride_w != 1 || o.dilation_h != 1 ||
-      o.dilation_w != 1 || o.groups != 1 || p.c % 16 != 0 || p.k % 16 != 0)
-    return false;
+  if (!is_possible(p)) return false;
   // In multiplications for a pair of channels. A transformed weight costs as much as some 400 of
   // them, and a tile, whose rows of products come in fixed numbers, 36 and its two transforms.
   const Index tiles = Tiles(p.n, p.p, p.q).count;
@@ -255,15 +336,28 @@ bool suits(const Conv2dProblem& p) {
   return cost < (p.dtype == DType::bf16 && has_bf16_products() ? direct / 2 : direct);
 }
 
+bool suits_small_tiles(const Conv2dProblem& p) {
+  constexpr Index cache = 1 << 18;  // floats
+  if (std::string_view(kernels().name) != "avx2" || p.pass != Conv2dProblem::Pass::forward ||
+      p.dtype != DType::f32 || !is_possible(p) || p.k * p.c * 9 < cache)
+    return false;
+  const Index tiles = Tiles(p.n, p.p, p.q, 2).count, products = 16 * tiles;
+  return tiles > 8 && tiles <= winograd_tiles && 9 * p.n * p.p * p.q >= products * 8 / 5;
+}
+
 void conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
             const Conv2dParams& params) {
-  convolve(x, {w, false}, bias.defined() ? bias.data_ptr<float>() : nullptr, y, params.pad_h,
-           params.pad_w);
+  Convolution(x, w, false, bias, y, params.pad_h, params.pad_w).run();
+}
+
+void conv2d_small_tiles(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
+                        const Conv2dParams& params) {
+  Convolution(x, w, false, bias, y, params.pad_h, params.pad_w, true).run();
 }
 
 void conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,
                            const Conv2dParams& params) {
-  convolve(dy, {w, true}, nullptr, dx, 2 - params.pad_h, 2 - params.pad_w);
+  Convolution(dy, w, true, {}, dx, 2 - params.pad_h, 2 - params.pad_w).run();
 }
 
 void conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,

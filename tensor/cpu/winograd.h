@@ -28,6 +28,10 @@
 // outputs of about 100 are lost, and an infinity makes NaN of the 4x4 outputs of its tiles. Who
 // marks pixels by such numbers switches it off.
 //
+// A single image's later planes have too few tiles: reading 36 transformed weights for each pair of
+// channels would take longer than direct sums. There F(2x2, 3x3), with points 0, ±1, ∞, needs 16
+// of them, and 16 multiplications instead of 36.
+//
 // Blocks of two dozen tiles are carried through transform, products and transform back, so that
 // they stay in a core's caches; transformed weights are kept while they do not change
 // (Note [Prepared weights]). Kernels: tensor/cpu/isa/kernels_winograd.cpp, kernels_packed.cpp.
@@ -45,10 +49,18 @@ void set_enabled(bool enabled);
 /// group, channels in multiples of 16, enough tiles to make up for transforming the weights.
 bool suits(const Conv2dProblem& problem);
 
+/// Whether y's pixels are too few for that, but enough for tiles of 2x2: 9 to 24 of them, so that
+/// weights, of which there are more than a second-level cache holds, are read for 16 points once.
+/// With AVX2, f32, forward.
+bool suits_small_tiles(const Conv2dProblem& problem);
+
 // What the Backend's methods of these names say. requires: suits(); x, y, dx, dy dense
 // channels_last, f32 or bf16; w dense, of their dtype; bias f32; dw dense, f32.
 void conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
             const Conv2dParams& params);
+/// By F(2x2, 3x3). requires: f32, and at most 24 tiles of 2x2.
+void conv2d_small_tiles(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
+                        const Conv2dParams& params);
 void conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,
                            const Conv2dParams& params);
 /// The order of its sums, hence the last bits, depend on the number of threads, as oneDNN's do.

@@ -9,6 +9,7 @@
 
 #include "support/support.h"
 #include "tensor/backend.h"
+#include "tensor/cpu/isa/table.h"
 #include "tensor/cpu/reference.h"
 
 namespace rondo {
@@ -87,6 +88,23 @@ TEST_P(Winograd, ThreePrimitivesAgreeWithTheLoops) {
   }
 }
 
+TEST_P(Winograd, SmallTilesAgreeWithTheLoops) {
+  const Case& p = GetParam();
+  const Dims shape = p.y_shape();
+  if (p.n * ((shape[2] + 1) / 2) * ((shape[3] + 1) / 2) > 24) GTEST_SKIP() << "several blocks";
+  const Operands o(p, f32);
+  const Tensor y = Tensor::empty(shape, {.format = nhwc}), x = as(o.x, f32, nhwc);
+  for (const Tensor& bias : {o.bias, Tensor()}) {
+    const Tensor want = Tensor::empty(shape, {.dtype = f64});
+    cpu::reference::conv2d(as(o.x, f64), as(o.w, f64), bias.defined() ? as(bias, f64) : bias, want,
+                           p.params());
+    for (int use = 0; use < 4; ++use) {  // weights made, kept, read
+      cpu::winograd::conv2d_small_tiles(x, o.w, bias, y, p.params());
+      EXPECT_TRUE(all_close(as(y, f64), want, winograd_tolerance(9 * p.c)));
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, Winograd,
                          ::testing::Values(Case{1, 16, 1, 1, 16},        // a pixel
                                            Case{1, 16, 4, 4, 16},        // a tile
@@ -98,6 +116,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Winograd,
                                            Case{1, 16, 3, 4, 16, 3, 4},  // outputs of zeros alone
                                            Case{5, 64, 12, 12, 64},      // several blocks
                                            Case{70, 96, 4, 4, 112},      // sums by all threads
+                                           Case{1, 96, 15, 9, 48},  // one block, by all threads
+                                           Case{1, 256, 8, 8, 64},  // 16 small tiles
                                            Case{1, 512, 4, 4, 16, 1, 1}));
 
 /// Direct sums while it lives.
@@ -177,6 +197,34 @@ TEST(WinogradSwitch, DirectSumsAreForImagesWithMarks) {
     backend(x).conv2d(x, o.w, o.bias, y, p.params());
     EXPECT_TRUE(all_close(beside(y), beside(want.y), winograd_tolerance(9 * p.c)));
   }
+}
+
+TEST(WinogradSwitch, SmallTilesAreForAFewPixelsOfLargeWeights) {
+  auto suits = [](std::int64_t n, std::int64_t size, auto... change) {
+    cpu::Conv2dProblem p{.pass = cpu::Conv2dProblem::Pass::forward,
+                         .dtype = f32,
+                         .n = n,
+                         .c = 256,
+                         .h = size,
+                         .w = size,
+                         .k = 256,
+                         .r = 3,
+                         .s = 3,
+                         .p = size,
+                         .q = size,
+                         .params = {.pad_h = 1, .pad_w = 1},
+                         .bias = false};
+    (change(p), ...);
+    return cpu::winograd::suits_small_tiles(p);
+  };
+  EXPECT_EQ(suits(1, 8), std::string_view(cpu::kernels().name) == "avx2");
+  EXPECT_FALSE(suits(1, 4));
+  EXPECT_FALSE(suits(1, 10)) << "25 tiles";
+  EXPECT_FALSE(suits(1, 5)) << "a third of 9 tiles is wasted";
+  EXPECT_FALSE(suits(1, 8, [](auto& p) { p.c = 32; }));
+  EXPECT_FALSE(suits(1, 8, [](auto& p) { p.dtype = bf16; }));
+  EXPECT_FALSE(suits(1, 8, [](auto& p) { p.params.dilation_h = 2; }));
+  EXPECT_FALSE(suits(1, 8, [](auto& p) { p.pass = cpu::Conv2dProblem::Pass::backward_input; }));
 }
 
 TEST(WinogradSwitch, OnlyWhatGainsByIt) {

@@ -71,22 +71,30 @@ void pack_transposed(const float* from, Index stride, Index rows, Index channels
       transpose(from + c * stride + r, stride, packed + r * lanes, lanes);
 }
 
-/// `rows` rows of `vectors` vectors of y = left · panel, or y += it. `ahead`: how many floats
-/// before they are needed those of a panel that no cache holds are asked for; the weights of a
-/// single image come slower from memory than they are multiplied. (Where a panel is used again at
-/// once, asking costs a tenth of the time.)
-template <int rows, int vectors, bool add, int ahead = 0>
+/// What is asked for before it is needed, as it comes slower from memory than it is multiplied:
+/// while each vector of terms is multiplied, `count` floats, which are a panel's vector of terms
+/// apart.
+struct Ahead {
+  const float* next;
+  Index count;
+};
+
+/// `rows` rows of `vectors` vectors of y = left · panel, or y += it. (`asks` where the panel is not
+/// used again at once; there asking would cost a tenth of the time.)
+template <int rows, int vectors, bool add, bool asks = false>
 inline void product(const float* left, Index left_group, Index depth, const float* panel, float* y,
-                    Index y_group) {
+                    Index y_group, Ahead ahead = {}) {
+  constexpr Index line = 16;
   Vec sum[rows][vectors] = {};
   for (Index c = 0; c < depth; c += lanes, left += left_group) {
+    if constexpr (asks) {
+      for (Index i = 0; i < ahead.count; i += line) __builtin_prefetch(ahead.next + i, 0, 2);
+      ahead.next += vectors * lanes * lanes;
+    }
     for (int lane = 0; lane < lanes; ++lane, panel += vectors * lanes) {
       Vec right[vectors];
 #pragma GCC unroll 2
-      for (int v = 0; v < vectors; ++v) {
-        right[v] = load(panel + v * lanes);
-        if constexpr (ahead > 0) __builtin_prefetch(panel + v * lanes + ahead);
-      }
+      for (int v = 0; v < vectors; ++v) right[v] = load(panel + v * lanes);
 #pragma GCC unroll 24
       for (int r = 0; r < rows; ++r) {
         const float value = left[r * lanes + lane];
@@ -104,17 +112,59 @@ inline void product(const float* left, Index left_group, Index depth, const floa
     }
 }
 
-constexpr int far = 1024;
+/// Of `vectors` vectors, while one of terms is multiplied.
+template <int vectors>
+constexpr Index panel_floats = Index{vectors} * lanes* lanes;
+constexpr Index far = 1024;
+
+// With AVX-512 the sums of 16 rows stay in registers while a panel passes by. Where there are not
+// as many registers, pieces of a panel are used for some rows after the other, and the next piece
+// is asked for meanwhile, of which each of them asks for its share.
+constexpr int few_vectors = lanes == 16 ? 1 : 2, few_step = lanes == 16 ? 16 : accumulators / 2;
+constexpr int few_rows = lanes == 16 ? 16 : 64, few_terms = lanes == 16 ? 1 << 30 : 256;
+
+/// The product of at most few_step rows; those beyond them, up to the next size that there is, are
+/// computed as well.
+template <bool add>
+void few_product(const float* left, Index left_group, Index rows, Index depth, const float* panel,
+                 float* y, Index y_group, Ahead ahead) {
+  constexpr int some = lanes == 16 ? 8 : 4, least = some / 2;
+  auto f = rows <= least  ? product<least, few_vectors, add, true>
+           : rows <= some ? product<some, few_vectors, add, true>
+                          : product<few_step, few_vectors, add, true>;
+  f(left, left_group, depth, panel, y, y_group, ahead);
+}
+
+void multiply_few(Packed left, const float* right, Index rows, Index depth, bool add, float* y,
+                  Index y_group, const float* next) {
+  constexpr Index vector = panel_floats<few_vectors>, line = 16;
+  const Index passes = (rows + few_step - 1) / few_step;
+  auto* f = add ? few_product<true> : few_product<false>;
+  for (Index pass = 0; pass < passes; ++pass) {
+    const Index row = pass * few_step;
+    const Index from = vector * pass / passes / line * line,
+                to = vector * (pass + 1) / passes / line * line;
+    f(left.data + row * lanes, left.group, rows - row, depth, right, y + row * lanes, y_group,
+      {next + from, to - from});
+  }
+}
 
 template <int vectors, bool add>
 void multiply_panels(Packed left, const float* panels, Index rows, Index depth, Index columns,
                      float* y, Index y_group) {
   constexpr int step = accumulators / vectors;
-  auto* f = rows <= step ? product<step, vectors, add, far> : product<step, vectors, add>;
-  for (Index k = 0; k < columns; k += vectors * lanes, panels += depth * vectors * lanes)
+  constexpr Index memory_bound = 24;  // rows; more of them take longer than the panel
+  auto* f = rows <= step ? product<step, vectors, add, true> : product<step, vectors, add>;
+  for (Index k = 0; k < columns; k += vectors * lanes, panels += depth * vectors * lanes) {
+    float* const out = y + k / lanes * y_group;
+    if (vectors == few_vectors && rows <= memory_bound) {
+      multiply_few(left, panels, rows, depth, add, out, y_group, panels + depth * vectors * lanes);
+      continue;
+    }
     for (Index r = 0; r < rows; r += step)
-      f(left.data + r * lanes, left.group, depth, panels, y + k / lanes * y_group + r * lanes,
-        y_group);
+      f(left.data + r * lanes, left.group, depth, panels, out + r * lanes, y_group,
+        {panels + far, panel_floats<vectors>});
+  }
 }
 
 void multiply(Packed left, const float* panels, Index rows, Index depth, Index columns, bool add,
@@ -123,28 +173,6 @@ void multiply(Packed left, const float* panels, Index rows, Index depth, Index c
   auto f = add ? (two ? multiply_panels<2, true> : multiply_panels<1, true>)
                : (two ? multiply_panels<2, false> : multiply_panels<1, false>);
   f(left, panels, rows, depth, columns, y, y_group);
-}
-
-/// `step` rows of one vector at a time, in turns while the panel is in the cache.
-template <int step>
-void multiply_rows(const float* left, const float* right, Index rows, Index depth,
-                   const float* bias, float* y, Index y_stride) {
-  float sums[step * lanes];
-  for (Index first = 0; first < rows; first += step) {
-    product<step, 1, false, far>(left + first * lanes, packed_few_rows * lanes, depth, right, sums,
-                                 0);
-    for (Index r = first; r < first + step && r < rows; ++r) {
-      const Vec sum = load(sums + (r - first) * lanes);
-      store(y + r * y_stride, bias != nullptr ? sum + load(bias) : sum);
-    }
-  }
-}
-
-void multiply_few(const float* left, const float* right, Index rows, Index depth, const float* bias,
-                  float* y, Index y_stride) {
-  constexpr int most = accumulators >= packed_few_rows ? packed_few_rows : 8;
-  auto f = rows <= 4 ? multiply_rows<4> : rows <= 8 ? multiply_rows<8> : multiply_rows<most>;
-  f(left, right, rows, depth, bias, y, y_stride);
 }
 
 /// `rows` rows of `vectors` vectors of y += leftᵀ · right. What is there is added last: as terms of
@@ -210,7 +238,7 @@ void accumulate(Packed left, Packed right, Index depth, Index rows, Index column
 }  // namespace
 
 extern const PackedKernels packed;
-const PackedKernels packed{lanes,    pack,         unpack,    pack_transposed,
-                           multiply, multiply_few, accumulate};
+const PackedKernels packed{lanes,  few_rows,        few_vectors* lanes, few_terms,    pack,
+                           unpack, pack_transposed, multiply,           multiply_few, accumulate};
 
 }  // namespace rondo::cpu::isa::RONDO_ISA

@@ -94,11 +94,11 @@ struct Packed {
   std::int64_t group;
 };
 
-/// How many rows PackedKernels::multiply_few takes.
-inline constexpr std::int64_t packed_few_rows = 16;
-
 struct PackedKernels {
   int lanes;
+  /// What multiply_few takes: at most so many rows, of one panel so many columns, and best at most
+  /// so many terms of each sum.
+  int few_rows, few_panel, few_terms;
   /// How many of `columns` columns one panel has: two vectors' (one's where their number is odd).
   std::int64_t panel(std::int64_t columns) const {
     return columns % (2 * lanes) == 0 ? 2 * lanes : lanes;
@@ -118,11 +118,11 @@ struct PackedKernels {
   /// written.
   void (*multiply)(Packed left, const float* right, std::int64_t rows, std::int64_t depth,
                    std::int64_t columns, bool add, float* y, std::int64_t y_group);
-  /// y (rows, lanes) = left (rows, depth) · right (depth, lanes) + bias? for at most
-  /// packed_few_rows rows. left is packed, between two vectors packed_few_rows rows, all of them
-  /// readable; rows of y are y_stride apart.
-  void (*multiply_few)(const float* left, const float* right, std::int64_t rows, std::int64_t depth,
-                       const float* bias, float* y, std::int64_t y_stride);
+  /// y (rows, few_panel) = left (rows, depth) · right (depth, few_panel), or y +=, where right
+  /// comes from memory; meanwhile as much from `next` on is asked for. y is packed. Rows up to the
+  /// next multiple of 16 are read and written.
+  void (*multiply_few)(Packed left, const float* right, std::int64_t rows, std::int64_t depth,
+                       bool add, float* y, std::int64_t y_group, const float* next);
   /// y (rows, columns) += leftᵀ (depth, rows) · right (depth, columns); `first`: y = instead. Rows
   /// of y are y_stride apart, and their number is even.
   void (*accumulate)(Packed left, Packed right, std::int64_t depth, std::int64_t rows,
@@ -137,37 +137,38 @@ struct WinogradPlane {
 /// A block of tiles holds this many, for each point and channel, while it is worked on.
 inline constexpr std::int64_t winograd_tiles = 24;
 
-/// Between the pixels of one type and one tile of a block (WinogradKernels::floats).
+/// F(m x m, 3x3) between the pixels of one type and one tile of a block (WinogradKernels).
 struct WinogradTiles {
-  /// Bᵀ x B of the 6x6 pixels from (top, left) on, which are 0 where they lie outside of x.
+  /// Bᵀ x B of the (m+2)x(m+2) pixels from (top, left) on, which are 0 where they lie outside of x.
   void (*input)(const void* x, const WinogradPlane&, std::int64_t top, std::int64_t left,
                 float* tile);
-  /// y = Aᵀ m A + bias? in the 4x4 pixels from (top, left) on, as far as they lie inside of y.
+  /// y = Aᵀ M A + bias? in the m x m pixels from (top, left) on, as far as they lie inside of y.
   void (*output)(const float* tile, const WinogradPlane&, std::int64_t top, std::int64_t left,
                  const float* bias, void* y);
-  /// A dy Aᵀ of the 4x4 pixels from (top, left) on, which are 0 where they lie outside of dy.
+  /// A dy Aᵀ of the m x m pixels from (top, left) on, which are 0 where they lie outside of dy.
   void (*gradient)(const void* dy, const WinogradPlane&, std::int64_t top, std::int64_t left,
                    float* tile);
-};
-
-/// The pieces of a Winograd convolution (tensor/cpu/winograd.h). Numbers of channels are multiples
-/// of 16. A block of tiles is f32 (channels / lanes, 36 points, 24 tiles and one more, lanes): for
-/// each point packed rows.
-struct WinogradKernels {
-  int lanes;
-  WinogradTiles f32, bf16;
   /// G w Gᵀ of `count` filters 3x3 that lie lane_stride apart, turned by 180 degrees or not.
   void (*weight)(const float* w, std::int64_t lane_stride, bool turned, std::int64_t count,
                  float* points, std::int64_t point_stride);
-  /// dw = Gᵀ m G of `count` filters.
+  int m = 4;
+
+  std::int64_t points() const { return std::int64_t{m + 2} * (m + 2); }
+};
+
+/// The pieces of a Winograd convolution (tensor/cpu/winograd.h). Numbers of channels are multiples
+/// of 16. A block of tiles is f32 (channels / lanes, points, 24 tiles and one more, lanes): for
+/// each point packed rows.
+struct WinogradKernels {
+  int lanes;
+  WinogradTiles f32, bf16, small;  // m = 4, m = 4, and f32 with m = 2, which has no gradient
+  /// dw = Gᵀ M G of `count` filters, m = 4.
   void (*weight_gradient)(const float* points, std::int64_t point_stride, std::int64_t count,
                           float* dw, std::int64_t lane_stride);
 
-  // Between two tiles of a block, between its points, between its vectors of channels; its size.
+  // Between two tiles of a block, between its points.
   std::int64_t tile() const { return lanes; }
   std::int64_t point() const { return (winograd_tiles + 1) * lanes; }
-  std::int64_t group() const { return 36 * point(); }
-  std::int64_t floats(std::int64_t channels) const { return channels / lanes * group(); }
 };
 
 struct Kernels {
