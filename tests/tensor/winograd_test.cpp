@@ -175,6 +175,20 @@ TEST(WinogradSwitch, ChoosesTheWay) {
   EXPECT_NE(convolved(), winograd);
 }
 
+TEST(WinogradSwitch, ChoosesSmallTiles) {
+  if (std::string_view(cpu::kernels().name) != "avx2") GTEST_SKIP() << "not with these kernels";
+  const Case p{1, 256, 8, 8, 256};
+  const Operands o(p, f32);
+  const Tensor x = as(o.x, f32, nhwc), small = Tensor::empty(p.y_shape(), {.format = nhwc});
+  cpu::winograd::conv2d_small_tiles(x, o.w, o.bias, small, p.params());
+  const Tensor y = Tensor::empty(p.y_shape(), {.format = nhwc});
+  backend(x).conv2d(x, o.w, o.bias, y, p.params());
+  EXPECT_EQ(y.to_vector<float>(), small.to_vector<float>());
+  const DirectSums direct_sums;
+  backend(x).conv2d(x, o.w, o.bias, y, p.params());
+  EXPECT_NE(y.to_vector<float>(), small.to_vector<float>());
+}
+
 /// A pixel of 1e9 costs the outputs of its tile digits that do not see it, and one that is no
 /// number makes them none; direct sums know nothing of it.
 TEST(WinogradSwitch, DirectSumsAreForImagesWithMarks) {
