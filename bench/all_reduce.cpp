@@ -273,6 +273,7 @@ int program(int argc, char** argv) {
   std::string arguments;
   for (int i = 1; i < argc; ++i) arguments += concat(i > 1 ? " " : "", argv[i]);
   comm->agree("the arguments", arguments);
+  if (comm->rank() == 0) io::check_result_file("--json", options.json);
   dist::use_threads(*comm);  // else threads that fill buffers fight for the cores
   require(options.all_reduce.empty() || options.device != "cpu", "--all-reduce ",
           options.all_reduce, " says how GPUs talk: it needs --device cuda");

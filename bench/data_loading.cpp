@@ -22,6 +22,7 @@
 #include "report.h"
 #include "tensor/creation.h"
 #include "tensor/random.h"
+#include "tools/flag_checks.h"
 
 namespace {
 
@@ -140,7 +141,7 @@ nlohmann::json as_json(const std::vector<Row>& rows, std::int64_t batch) {
 
 }  // namespace
 
-int main(int argc, char** argv) try {
+int main(int argc, char** argv) {
   std::int64_t batch = 128, images = 20000;
   int workers = 1;
   double seconds = 1, train_ms = 20;
@@ -148,37 +149,34 @@ int main(int argc, char** argv) try {
   std::string json;
   CLI::App app("Images a second through the augmentation and the loader");
   app.option_defaults()->always_capture_default();
-  app.add_option("--batch", batch, "images a batch")->check(CLI::PositiveNumber);
-  app.add_option("--images", images, "images in the data set")->check(CLI::PositiveNumber);
-  app.add_option("--workers", workers, "up to so many loader threads")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--seconds", seconds, "for each row")->check(CLI::PositiveNumber);
-  app.add_option("--train-ms", train_ms, "pretended training step")->check(CLI::PositiveNumber);
+  app.add_option("--batch", batch, "images a batch")->check(flags::count());
+  app.add_option("--images", images, "images in the data set")->check(flags::count());
+  app.add_option("--workers", workers, "up to so many loader threads")->check(flags::threads());
+  app.add_option("--seconds", seconds, "for each row")->check(flags::positive());
+  app.add_option("--train-ms", train_ms, "pretended training step")->check(flags::positive());
   app.add_flag("--loops-only", loops_only, "not the transform alone");
   app.add_option("--json", json, "write the rows to this file, or - for standard output");
   CLI11_PARSE(app, argc, argv);
-  require(images >= batch, "--images ", images, " is less than --batch ", batch);
+  return bench::finish("data_loading", json, [&] {
+    require(images >= batch, "--images ", images, " is less than --batch ", batch);
 
-  const auto set = make_images(images);
-  std::vector<Row> rows;
-  for (const auto format : {MemoryFormat::channels_last, MemoryFormat::contiguous}) {
-    if (loops_only) break;
-    const std::string layout = format == MemoryFormat::channels_last ? " (NHWC)" : " (NCHW)";
-    for (const auto& [name, steps] : lists()) {
-      rows.push_back(
-          {name + layout, 0,
-           transform_rate(*set, ImageTransform(steps, {.format = format}), batch, seconds), -1});
+    const auto set = make_images(images);
+    std::vector<Row> rows;
+    for (const auto format : {MemoryFormat::channels_last, MemoryFormat::contiguous}) {
+      if (loops_only) break;
+      const std::string layout = format == MemoryFormat::channels_last ? " (NHWC)" : " (NCHW)";
+      for (const auto& [name, steps] : lists()) {
+        rows.push_back(
+            {name + layout, 0,
+             transform_rate(*set, ImageTransform(steps, {.format = format}), batch, seconds), -1});
+      }
     }
-  }
-  const ImageTransform augment(lists()[2].second);
-  for (int n = 0; n <= workers; ++n) {
-    rows.push_back(loop(set, augment, batch, n, seconds, 0));
-    rows.push_back(loop(set, augment, batch, n, seconds, train_ms));
-  }
-  if (json != "-") print(rows);
-  bench::write_json(as_json(rows, batch), json);
-  return 0;
-} catch (const std::exception& error) {
-  std::cerr << "data_loading: " << error.what() << '\n';
-  return 1;
+    const ImageTransform augment(lists()[2].second);
+    for (int n = 0; n <= workers; ++n) {
+      rows.push_back(loop(set, augment, batch, n, seconds, 0));
+      rows.push_back(loop(set, augment, batch, n, seconds, train_ms));
+    }
+    if (json != "-") print(rows);
+    bench::write_json(as_json(rows, batch), json);
+  });
 }

@@ -29,6 +29,7 @@
 #include "report.h"
 #include "tensor/cuda.h"
 #include "tensor/error.h"
+#include "tools/flag_checks.h"
 
 namespace {
 
@@ -48,7 +49,7 @@ int program(int argc, char** argv) {
   CLI::App app{"Times a data-parallel training step."};
   app.option_defaults()->always_capture_default();
   app.add_option("--model", s.model, "mlp, resnet20, resnet18, …");
-  app.add_option("--batch", s.batch, "images in a step, of all ranks")->check(CLI::PositiveNumber);
+  app.add_option("--batch", s.batch, "images in a step, of all ranks")->check(flags::count());
   app.add_option("--dtype", s.dtype, "f32 or bf16: of weights, gradients and all else")
       ->check(CLI::IsMember({"f32", "bf16"}));
   app.add_option(
@@ -58,7 +59,7 @@ int program(int argc, char** argv) {
       ->check(CLI::IsMember({"bf16", "f16"}));
   app.add_option("--device", s.device, "cpu, or cuda: each rank the GPU of its number");
   app.add_option("--threads", s.threads, "OpenMP threads of a rank; 0: its share of the cores")
-      ->check(CLI::NonNegativeNumber);
+      ->check(flags::threads());
   app.add_option("--all-reduce", s.all_reduce, "auto, ring, mpi or, on GPUs, nccl");
   app.add_option("--compress", s.hook, "fp16, bf16, topk[:RATIO], powersgd[:RANK], sign or int8");
   app.add_flag("--zero", s.zero,
@@ -66,8 +67,8 @@ int program(int argc, char** argv) {
   app.add_flag("--overlap,!--no-overlap", s.overlap,
                "send gradients while backward computes the next ones; without, after it");
   app.add_option("--bucket-mb", s.bucket_mb, "largest bucket of gradients, MiB; 0: DDP's default")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--seconds", s.seconds, "how long to measure")->check(CLI::PositiveNumber);
+      ->check(flags::not_negative());
+  app.add_option("--seconds", s.seconds, "how long to measure")->check(flags::positive());
   app.add_option("--json", s.json, "rank 0 writes the result to this file; - is standard output");
   try {
     app.parse(argc, argv);
@@ -75,6 +76,7 @@ int program(int argc, char** argv) {
     return app.exit(e);
   }
   auto comm = dist::init({.communicator = {.all_reduce = dist::parse_all_reduce(s.all_reduce)}});
+  if (comm->rank() == 0) io::check_result_file("--json", s.json);
   const int threads = dist::use_threads(*comm, s.threads), n = comm->world_size();
   require(s.batch % n == 0, "--batch ", s.batch, " does not divide by the ", n, " ranks");
   comm->agree("--model", s.model);

@@ -117,7 +117,7 @@ int main(int argc, char** argv) {
   app.add_option("--device", device_name, "cuda or cuda:N");
   app.add_option("--json", json, "write the result to this file; - is standard output");
   CLI11_PARSE(app, argc, argv);
-  try {
+  return bench::finish("gpu_kernels", json, [&] {
     const Device device = Device::parse(device_name);
     require<DeviceError>(device.is_cuda(), "--device ", device_name, " is no GPU");
     cuda::require_device(device.index);
@@ -131,9 +131,5 @@ int main(int argc, char** argv) {
     nlohmann::json result = report.rows();
     result["gpu"] = cuda::description(device.index);
     bench::write_json(result, json);
-    return 0;
-  } catch (const std::exception& error) {
-    std::cerr << "gpu_kernels: " << error.what() << "\n";
-    return 1;
-  }
+  });
 }

@@ -24,6 +24,7 @@
 #include "data/subsets.h"
 #include "report.h"
 #include "tensor/random.h"
+#include "tools/flag_checks.h"
 
 #ifdef RONDO_BENCH_IMAGES
 // clang-format off
@@ -149,7 +150,7 @@ void print(const std::vector<Row>& rows) {
 
 }  // namespace
 
-int main(int argc, char** argv) try {
+int main(int argc, char** argv) {
   std::string root = (std::filesystem::temp_directory_path() / "rondo-pictures").string(), json;
   std::int64_t batch = 32;
   int workers = 2, images = 256;
@@ -157,37 +158,33 @@ int main(int argc, char** argv) try {
   CLI::App app("Images a second from a folder of pictures");
   app.option_defaults()->always_capture_default();
   app.add_option("--root", root, "folder of one folder a class; made up where it is missing");
-  app.add_option("--images", images, "pictures to make up")->check(CLI::PositiveNumber);
-  app.add_option("--batch", batch, "images a batch")->check(CLI::PositiveNumber);
-  app.add_option("--workers", workers, "up to so many loader threads")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--seconds", seconds, "for each row")->check(CLI::PositiveNumber);
+  app.add_option("--images", images, "pictures to make up")->check(flags::count());
+  app.add_option("--batch", batch, "images a batch")->check(flags::count());
+  app.add_option("--workers", workers, "up to so many loader threads")->check(flags::threads());
+  app.add_option("--seconds", seconds, "for each row")->check(flags::positive());
   app.add_option("--json", json, "write the rows to this file, or - for standard output");
   CLI11_PARSE(app, argc, argv);
-
-  if (!std::filesystem::exists(root)) make_pictures(root, images);
-  const auto plain = std::make_shared<ImageFolder>(root, ImagePipeline(steps(false)));
-  const auto jitter = std::make_shared<ImageFolder>(root, ImagePipeline(steps(true)));
-  const auto cached = std::make_shared<CachedDataset>(plain, std::int64_t{4} << 30);
-  require(plain->size() >= batch, root, " holds ", plain->size(), " pictures, less than --batch ",
-          batch);
-  std::vector<Row> rows{decode_alone(*plain, seconds)};
-  for (int n = 0; n <= workers; ++n) {
-    rows.push_back(loop("loader", plain, batch, n, seconds));
-    rows.push_back(loop("+ jitter", jitter, batch, n, seconds));
-    rows.push_back(loop("cached", cached, batch, n, seconds));
-  }
-  if (json != "-") print(rows);
-  nlohmann::json report{{"batch", batch}, {"pictures", plain->size()}};
-  for (const auto& row : rows) {
-    nlohmann::json entry{
-        {"name", row.name}, {"workers", row.workers}, {"img_per_s", row.img_per_s}};
-    if (row.first_batch_ms >= 0) entry["first_batch_ms"] = row.first_batch_ms;
-    report["rows"].push_back(entry);
-  }
-  bench::write_json(report, json);
-  return 0;
-} catch (const std::exception& error) {
-  std::cerr << "image_folder: " << error.what() << '\n';
-  return 1;
+  return bench::finish("image_folder", json, [&] {
+    if (!std::filesystem::exists(root)) make_pictures(root, images);
+    const auto plain = std::make_shared<ImageFolder>(root, ImagePipeline(steps(false)));
+    const auto jitter = std::make_shared<ImageFolder>(root, ImagePipeline(steps(true)));
+    const auto cached = std::make_shared<CachedDataset>(plain, std::int64_t{4} << 30);
+    require(plain->size() >= batch, root, " holds ", plain->size(), " pictures, less than --batch ",
+            batch);
+    std::vector<Row> rows{decode_alone(*plain, seconds)};
+    for (int n = 0; n <= workers; ++n) {
+      rows.push_back(loop("loader", plain, batch, n, seconds));
+      rows.push_back(loop("+ jitter", jitter, batch, n, seconds));
+      rows.push_back(loop("cached", cached, batch, n, seconds));
+    }
+    if (json != "-") print(rows);
+    nlohmann::json report{{"batch", batch}, {"pictures", plain->size()}};
+    for (const auto& row : rows) {
+      nlohmann::json entry{
+          {"name", row.name}, {"workers", row.workers}, {"img_per_s", row.img_per_s}};
+      if (row.first_batch_ms >= 0) entry["first_batch_ms"] = row.first_batch_ms;
+      report["rows"].push_back(entry);
+    }
+    bench::write_json(report, json);
+  });
 }

@@ -13,6 +13,7 @@
 #include "report.h"
 #include "tensor/backend.h"
 #include "tensor/cpu/packed_matmul.h"
+#include "tools/flag_checks.h"
 
 namespace {
 
@@ -67,19 +68,15 @@ int main(int argc, char** argv) {
   std::string json;
   CLI::App app{"Matrix products of a linear layer: oneDNN's and packed ones in turns."};
   app.option_defaults()->always_capture_default();
-  app.add_option("--batch", batches, "rows of the inputs")
-      ->delimiter(',')
-      ->check(CLI::PositiveNumber);
-  app.add_option("--outputs", outputs, "of the layer")->delimiter(',')->check(CLI::PositiveNumber);
-  app.add_option("--width", widths, "inputs of the layer")
-      ->delimiter(',')
-      ->check(CLI::PositiveNumber);
+  app.add_option("--batch", batches, "rows of the inputs")->delimiter(',')->check(flags::count());
+  app.add_option("--outputs", outputs, "of the layer")->delimiter(',')->check(flags::count());
+  app.add_option("--width", widths, "inputs of the layer")->delimiter(',')->check(flags::count());
   app.add_option("--repeat", repeat, "how many of each, of which the median counts")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--threads", threads, "OpenMP threads; 0: all")->check(CLI::NonNegativeNumber);
+      ->check(flags::count());
+  app.add_option("--threads", threads, "OpenMP threads; 0: all")->check(flags::threads());
   app.add_option("--json", json, "write the result to this file; - is standard output");
   CLI11_PARSE(app, argc, argv);
-  try {
+  return bench::finish("matmul", json, [&] {
     for (const auto& [flag, sizes] :
          {std::pair{"--batch", batches}, {"--outputs", outputs}, {"--width", widths}})
       for (std::int64_t size : sizes)
@@ -105,8 +102,5 @@ int main(int argc, char** argv) {
                                    Product{out, batch, width, true, false}})  // dw = dyᵀ x
             rows.push_back(measure(p, repeat, large));
     bench::write_json({{"large_gflop_per_s", large}, {"products", rows}}, json);
-  } catch (const std::exception& e) {
-    std::cerr << "matmul: " << e.what() << '\n';
-    return 1;
-  }
+  });
 }

@@ -10,6 +10,7 @@
 #include "autograd/ops/loss.h"
 #include "optim/sgd.h"
 #include "report.h"
+#include "tools/flag_checks.h"
 #include "train/profiler.h"
 
 namespace {
@@ -41,7 +42,7 @@ struct Settings {
   int rounds = 30;
 };
 
-int run(const Settings& s) {
+void run(const Settings& s) {
   manual_seed(1);
   bench::Workload work(s.model, s.batch);
   optim::SGD sgd(work.model.parameters(), {.lr = 1e-3, .momentum = 0.9});
@@ -84,7 +85,6 @@ int run(const Settings& s) {
         off, on, s.model.c_str(), static_cast<int>(s.batch), bench::median(plain),
         bench::median(profiled), static_cast<int>(events));
   bench::write_json(result, s.json);
-  return 0;
 }
 
 }  // namespace
@@ -94,14 +94,9 @@ int main(int argc, char** argv) {
   CLI::App app{"Measures what the profiler costs, recording and not."};
   app.option_defaults()->always_capture_default();
   app.add_option("--model", s.model, "mlp, resnet20, resnet18, ...");
-  app.add_option("--batch", s.batch, "images in a step")->check(CLI::PositiveNumber);
-  app.add_option("--rounds", s.rounds, "steps of each kind")->check(CLI::PositiveNumber);
+  app.add_option("--batch", s.batch, "images in a step")->check(flags::count());
+  app.add_option("--rounds", s.rounds, "steps of each kind")->check(flags::count());
   app.add_option("--json", s.json, "write the result to this file; - is standard output");
   CLI11_PARSE(app, argc, argv);
-  try {
-    return run(s);
-  } catch (const std::exception& error) {
-    std::cerr << "profiler_cost: " << error.what() << "\n";
-    return 1;
-  }
+  return bench::finish("profiler_cost", s.json, [&] { run(s); });
 }

@@ -2,6 +2,9 @@
 // What the benchmarks have in common: the --json flag, and the models that some of them step.
 
 #include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -10,6 +13,7 @@
 #include "nn/batch_norm.h"
 #include "nn/models/models.h"
 #include "tensor/creation.h"
+#include "tensor/error.h"
 
 namespace rondo::bench {
 
@@ -17,6 +21,22 @@ namespace rondo::bench {
 /// Throws IoError naming the file.
 inline void write_json(const nlohmann::json& result, const std::string& file) {
   io::write_result_file("--json", file, result.dump(file == "-" ? -1 : 2) + "\n");
+}
+
+/// Runs what a benchmark's main has left to do after its flags: whether --json can be written is
+/// asked before it. An error, and a table that could not be printed, are one line and status 1.
+inline int finish(const char* program, const std::string& json,
+                  const std::function<void()>& measure) {
+  try {
+    io::check_result_file("--json", json);
+    measure();
+    require<IoError>(std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.flush(),
+                     "standard output cannot be written");
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << program << ": " << error.what() << "\n";
+    return 1;
+  }
 }
 
 inline double median(std::vector<double> values) {

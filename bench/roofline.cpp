@@ -31,6 +31,7 @@
 #include "optim/sgd.h"
 #include "report.h"
 #include "tensor/cpu/cpu_backend.h"
+#include "tools/flag_checks.h"
 #include "train/profiler.h"
 
 namespace {
@@ -233,11 +234,10 @@ void print(const nlohmann::json& r) {
   std::printf("\n");
 }
 
-int run(const Settings& s) {
+void run(const Settings& s) {
   nlohmann::json result = measure(s);
   if (s.json != "-") print(result);
   bench::write_json(result, s.json);
-  return 0;
 }
 
 }  // namespace
@@ -249,17 +249,12 @@ int main(int argc, char** argv) {
   app.add_option("--model", s.model, "mlp, resnet20, resnet18, resnet50, ...");
   app.add_option("--dtype", s.dtype, "f32, or bf16: forward under autocast")
       ->check(CLI::IsMember({"f32", "bf16"}));
-  app.add_option("--batch", s.batch, "images in a step")->check(CLI::PositiveNumber);
-  app.add_option("--steps", s.steps, "how many to measure")->check(CLI::PositiveNumber);
+  app.add_option("--batch", s.batch, "images in a step")->check(flags::count());
+  app.add_option("--steps", s.steps, "how many to measure")->check(flags::count());
   app.add_flag("--infer", s.infer, "forward only, without a tape");
   app.add_flag("--each", s.each, "a row for each shape");
-  app.add_option("--threads", s.threads, "OpenMP threads; 0: all")->check(CLI::NonNegativeNumber);
+  app.add_option("--threads", s.threads, "OpenMP threads; 0: all")->check(flags::threads());
   app.add_option("--json", s.json, "write the result to this file; - is standard output");
   CLI11_PARSE(app, argc, argv);
-  try {
-    return run(s);
-  } catch (const std::exception& error) {
-    std::cerr << "roofline: " << error.what() << "\n";
-    return 1;
-  }
+  return bench::finish("roofline", s.json, [&] { run(s); });
 }

@@ -18,6 +18,7 @@
 #include "optim/sgd.h"
 #include "report.h"
 #include "tensor/cuda.h"
+#include "tools/flag_checks.h"
 #include "train/step.h"
 
 namespace {
@@ -164,8 +165,8 @@ int main(int argc, char** argv) {
   CLI::App app{"Times one training step or one inference."};
   app.option_defaults()->always_capture_default();
   app.add_option("--model", s.model, "mlp, resnet20, resnet18, resnet50, ...");
-  app.add_option("--batch", s.batch, "images in a step")->check(CLI::PositiveNumber);
-  app.add_option("--hidden", s.hidden, "width of the mlp")->check(CLI::PositiveNumber);
+  app.add_option("--batch", s.batch, "images in a step")->check(flags::count());
+  app.add_option("--hidden", s.hidden, "width of the mlp")->check(flags::count());
   app.add_option("--dtype", s.dtype, "f32, bf16, f16, or i8: quantised, with --infer")
       ->check(CLI::IsMember({"f32", "bf16", "f16", "i8"}));
   app.add_option("--amp", s.amp, "f32 weights, forward under autocast to this type: bf16 or f16")
@@ -173,21 +174,15 @@ int main(int argc, char** argv) {
   app.add_flag("--grad-checkpointing", s.grad_checkpointing,
                "blocks compute their inside again in backward");
   app.add_flag("--infer", s.infer, "forward only, without a tape");
-  app.add_option("--threads", s.threads, "OpenMP threads; 0: all")->check(CLI::NonNegativeNumber);
+  app.add_option("--threads", s.threads, "OpenMP threads; 0: all")->check(flags::threads());
   app.add_option("--device", s.device, "cpu, cuda or cuda:N");
   app.add_flag("--graph", s.graph, "on a GPU: capture the step and launch it as one");
-  app.add_option("--seconds", s.seconds, "how long to measure")->check(CLI::PositiveNumber);
+  app.add_option("--seconds", s.seconds, "how long to measure")->check(flags::positive());
   app.add_option("--steps", s.steps, "exactly so many, from the first on, instead of --seconds")
-      ->check(CLI::PositiveNumber);
+      ->check(flags::count());
   app.add_flag("--turns", s.turns,
                "measure once for each line of standard input, for turns with another program");
   app.add_option("--json", s.json, "write the result to this file; - is standard output");
   CLI11_PARSE(app, argc, argv);
-  try {
-    run(s);
-    return 0;
-  } catch (const std::exception& error) {
-    std::cerr << "train_step: " << error.what() << "\n";
-    return 1;
-  }
+  return bench::finish("train_step", s.json, [&] { run(s); });
 }

@@ -6,6 +6,7 @@ Started by bench/compare.sh, which see. Read next: rows.py, measure.py.
 import argparse
 import contextlib
 import json
+import math
 import os
 import pathlib
 import statistics
@@ -15,19 +16,57 @@ import measure
 import rows
 
 
+def whole(most):
+    """A whole number from 1 to `most`."""
+
+    def checked(text):
+        if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {most}")
+        return int(text)
+
+    return checked
+
+
+def seconds(text):
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not above 0")
+    return value
+
+
+def some(text):
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty")
+    return text
+
+
+def to_be_written(text):
+    """Before the work, not after it."""
+    path = pathlib.Path(text)
+    if text == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
+        return text
+    folder = path.absolute().parent
+    if not text or path.is_dir() or not folder.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be written")
+    return text
+
+
 def parse():
     parser = argparse.ArgumentParser(prog="compare.sh", description=__doc__)
-    parser.add_argument("--rows", default="*", help="which, by how their names begin: train,infer:resnet20 (all)")
-    parser.add_argument("--models", help="instead: training (or --infer) of these, comma-separated, by the flags below")
+    parser.add_argument("--rows", type=some, default="*", help="which, by how their names begin: train,infer:resnet20 (all)")
+    parser.add_argument("--models", type=some, help="instead: training (or --infer) of these, comma-separated, by the flags below")
     parser.add_argument("--dtype", default="f32", choices=["f32", "bf16", "f16"])
-    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--batch", type=whole(1_000_000), default=128)
     parser.add_argument("--infer", action="store_true")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (rondo then with --graph)")
-    parser.add_argument("--threads", default=str(len(os.sched_getaffinity(0))))
-    parser.add_argument("--seconds", type=float, default=1, help="of each turn; of loading at least 5")
-    parser.add_argument("--rounds", type=int, default=9, help="pairs of turns")
+    parser.add_argument("--threads", type=whole(4096), default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--seconds", type=seconds, default=1, help="of each turn; of loading at least 5")
+    parser.add_argument("--rounds", type=whole(1_000_000), default=9, help="pairs of turns")
     parser.add_argument("--mpirun", default=measure.MPIRUN, help="what starts ranks")
-    parser.add_argument("--json", metavar="FILE", help="everything that was measured; - is standard output")
+    parser.add_argument("--json", type=to_be_written, metavar="FILE", help="everything that was measured; - is standard output")
     return parser.parse_args()
 
 

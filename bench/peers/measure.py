@@ -205,6 +205,19 @@ def sides_all_reduce(row, args, programs):
     return ms, {"gloo": lambda: 1e3 * run(peer)[0]["seconds"]}, []
 
 
+def sides_op(row, args, programs):
+    """Turns of a quarter of the time: there are many ops."""
+    common = ["--op", row.model, "--threads", args.threads, "--seconds", args.seconds / 4, "--turns", "--json", "-"]
+    common += ["--backward"] if row.kind == "grad" else []
+
+    def turns(command):
+        program = programs.enter_context(Program(command))
+        program.turn()
+        return lambda: program.turn()["ms"]
+
+    return turns([BIN / "ops", *common]), {"eager": turns([sys.executable, HERE / "ops.py", *common])}, []
+
+
 SIDES = {
     "train": sides_steps,
     "infer": sides_steps,
@@ -212,4 +225,6 @@ SIDES = {
     "memory": sides_memory,
     "load": sides_load,
     "all_reduce": sides_all_reduce,
+    "op": sides_op,
+    "grad": sides_op,
 }

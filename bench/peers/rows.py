@@ -10,8 +10,8 @@ import fnmatch
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    kind: str  # train, infer, load, all_reduce, start_up, memory
-    model: str = ""
+    kind: str  # train, infer, load, all_reduce, start_up, memory; op: forward, grad: with backward
+    model: str = ""  # or the op of bench/ops
     dtype: str = "f32"
     batch: int = 128
     goal: float | None = None
@@ -20,16 +20,22 @@ class Row:
     @property
     def name(self):
         parts = {"load": ["load", "cifar10"], "all_reduce": ["all_reduce", f"{self.bytes >> 20}MiB"]}
+        if self.kind in ("op", "grad"):
+            return f"{self.kind}:{self.model}"
         return ":".join(parts.get(self.kind, [self.kind, self.model, self.dtype, str(self.batch)]))
 
     @property
     def unit(self):
-        return {"memory": "MiB", "start_up": "s", "all_reduce": "ms"}.get(self.kind, "img/s")
+        return {"memory": "MiB", "start_up": "s", "all_reduce": "ms", "op": "ms", "grad": "ms"}.get(self.kind, "img/s")
 
     def ratio(self, rondo, pytorch):
         """How many times as fast rondo is; for memory, what part of PyTorch's it takes."""
-        return pytorch / rondo if self.kind in ("start_up", "all_reduce") else rondo / pytorch
+        return pytorch / rondo if self.kind in ("start_up", "all_reduce", "op", "grad") else rondo / pytorch
 
+
+OPS = ["exp", "tanh", "relu", "silu", "gelu", "pow3", "add", "mul", "sum", "mean_rows", "sum_columns", "softmax",
+       "log_softmax", "cross_entropy", "layer_norm", "group_norm", "batch_norm", "matmul", "bmm", "attention", "embedding",
+       "cat", "transpose", "max_pool2d", "avg_pool2d", "global_avg_pool2d", "upsample"]
 
 ROWS = [
     Row("train", "resnet20", "f32", 128, 1.3),
@@ -53,6 +59,7 @@ ROWS = [
     Row("all_reduce", bytes=16 << 20),
     Row("start_up", "resnet20", "f32", 128, 10),
     Row("memory", "resnet18", "f32", 128, 0.7),
+    *(Row(kind, op) for op in OPS for kind in ("op", "grad")),
 ]
 
 

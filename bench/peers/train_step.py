@@ -3,9 +3,7 @@
 The same work: forward, cross entropy, backward, SGD with momentum 0.9, on one batch that stays in memory
 (32x32 images in 10 classes; for resnet50 224x224 in 1000). PyTorch is given its best chance: every
 combination of memory layout and compiler (compilers.py) that is not fixed by a flag is tried, and the fastest
-one counts; what cannot be done here is noted and left out. And glibc is told to keep memory (unless
-RONDO_BENCH_MALLOC=default): as it comes, it hands large buffers back to the system after each step, and the
-page faults of the next one cost a third of PyTorch's time on ResNet-20.
+one counts; what cannot be done here is noted and left out. Memory: keep_memory.py.
 """
 
 import argparse
@@ -17,6 +15,7 @@ import sys
 import time
 
 import compilers
+import keep_memory
 
 
 def parse():
@@ -47,10 +46,7 @@ def parse():
     return parsed
 
 
-KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 31), "MALLOC_TOP_PAD_": str(1 << 26)}
-if os.environ.get("RONDO_BENCH_MALLOC") != "default" and not KEEP_MEMORY.items() <= os.environ.items():  # read by glibc when a process starts
-    os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **KEEP_MEMORY})
-
+keep_memory.or_start_anew()
 args = parse()
 os.environ["OMP_NUM_THREADS"] = str(args.threads)
 

@@ -4,64 +4,22 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
-#include <cmath>
-#include <cstdlib>
 
 #include "data/open.h"
 #include "dist/communicator.h"
 #include "dist/threads.h"
 #include "nn/models/models.h"
+#include "tools/flag_checks.h"
 
 namespace examples {
 
 using namespace rondo;
 
-namespace {
-
-/// CLI11's own checks of this kind print their upper bound, 309 digits of it.
-CLI::Validator number_that(bool (*holds)(double), const char* is) {
-  return CLI::Validator(
-      [=](std::string& text) -> std::string {
-        char* end = nullptr;
-        double value = std::strtod(text.c_str(), &end);
-        return !text.empty() && *end == '\0' && std::isfinite(value) && holds(value)
-                   ? ""
-                   : "\"" + text + "\" is not " + is;
-      },
-      is);
-}
-
-/// A path or a list that a script left empty is a mistake, not a wish for the default.
-CLI::Validator not_empty() {
-  return CLI::Validator(
-      [](std::string& text) -> std::string { return text.empty() ? "it is empty" : ""; }, "TEXT");
-}
-
-/// CLI11 itself lets -1 wrap round and larger numbers stop at the largest.
-CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
-  const std::string range =
-      concat(least, " to ", most == ~std::uint64_t{0} ? "2^64 - 1" : std::to_string(most));
-  return CLI::Validator(
-      [=](std::string& text) -> std::string {
-        std::uint64_t value = 0;
-        const char* end = text.data() + text.size();
-        auto [stopped, error] = std::from_chars(text.data(), end, value);
-        return error == std::errc() && stopped == end && value >= least && value <= most
-                   ? ""
-                   : "\"" + text + "\" is not a whole number from " + range;
-      },
-      range);
-}
-
-}  // namespace
-
 Parsed parse_flags(int argc, char** argv, const std::string& description, const Flags& defaults) {
-  const CLI::Validator positive = number_that([](double v) { return v > 0; }, "above 0");
+  using flags::not_empty, flags::whole_number;
+  const CLI::Validator positive = flags::positive(), not_negative = flags::not_negative();
   constexpr std::uint64_t million = 1'000'000, most_images = 1'000'000'000'000'000;
   const CLI::Validator steps = whole_number(0, million * million);
-  const CLI::Validator not_negative =
-      number_that([](double v) { return v >= 0; }, "0 or a number above it");
   Flags f = defaults;
   CLI::App app{description};
   app.option_defaults()->always_capture_default();
@@ -143,8 +101,8 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
   app.add_flag("--sync-bn", f.sync_bn, "batch norm by the statistics of all ranks' images");
   app.add_option("--timeout", f.timeout,
                  "seconds that a rank waits for the others before it says which one is missing")
-      ->check(number_that([](double v) { return v > 0 && v <= 1e6; },
-                          "above 0 and at most 1000000, which is eleven days"));
+      ->check(flags::number_that([](double v) { return v > 0 && v <= 1e6; },
+                                 "above 0 and at most 1000000, which is eleven days"));
   app.add_option("--device", f.device,
                  "cpu; cuda: each rank the GPU of its number on its machine; or cuda:N, for one "
                  "rank")

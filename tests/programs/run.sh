@@ -564,6 +564,34 @@ for wrong, said in ((["--nonsense"], "--nonsense"), (["--dtype", "i8"], "i8 is f
     except Failed as failure:
         assert failure.side == "rondo" and said in str(failure), failure
 END
+  # What compare.sh was told is looked at before it measures anything.
+  for wrong in "--rounds 0" "--rounds -1" "--seconds 0" "--seconds nan" "--batch 0" "--threads x" "--json /nonexistent/x.json" "--rows=" "--rows nosuch" "--models="; do
+    # shellcheck disable=SC2086
+    PYTHONDONTWRITEBYTECODE=1 fails_saying "${wrong%%[ =]*}" timeout 60 python3 "$scripts/../bench/peers/compare.py" $wrong
+  done
+  # Each op is measured alone and in the list, and both sides have the same.
+  succeeds "$bin/ops" --seconds 1e-9
+  grep -q "^gelu: " "$log" || fail "ops: no gelu"
+  succeeds "$bin/ops" --op layer_norm --backward --seconds 0.01 --json op.json
+  [ -n "$(field ms op.json)" ] || fail "ops: no ms"
+  fails_saying "--op nosuch: there are add, attention," "$bin/ops" --op nosuch
+  "$bin/ops" --op nosuch 2>&1 | sed 's/.*there are //' | tr -d ' \n' | tr ',' '\n' | sort >ours.txt
+  sed -n 's/^    "\([a-z0-9_]*\)": (.*/\1/p' "$scripts/../bench/peers/ops.py" | sort >theirs.txt
+  (cd "$scripts/../bench/peers" && PYTHONDONTWRITEBYTECODE=1 python3 -c 'import rows; print(*sorted(rows.OPS), sep="\n")') >rows.txt
+  echo >>ours.txt
+  for list in theirs.txt rows.txt; do
+    diff <(grep . ours.txt) $list >"$log" || fail "the ops of bench/ops are not those of bench/peers: $list"
+  done
+  for program in train_step roofline matmul profiler_cost data_loading; do
+    fails_saying "cannot" "$bin/$program" --json /nonexistent/result.json
+  done
+  for program in train_step roofline matmul ops; do
+    fails_saying '"100000" is not a whole number from 0 to 4096' "$bin/$program" --threads 100000
+  done
+  for wrong in nan 0 -1 x; do fails_saying "\"$wrong\" is not above 0" "$bin/train_step" --seconds $wrong; done
+  fails_saying '"0" is not a whole number from 1 to' "$bin/roofline" --batch 0
+  "$bin/ops" --op sum --seconds 0.01 >/dev/full 2>"$log" && fail "ops: nothing said of a full disk"
+  grep -q "standard output cannot be written" "$log" || fail "ops: nothing said of a full disk"
   # Without AVX-512 too, oneDNN must have a fast kernel for every convolution, not its plain loops.
   DNNL_MAX_CPU_ISA=AVX2 DNNL_VERBOSE=1 "$bin/train_step" --model resnet20 --batch 4 --seconds 0.01 >verbose.txt || fail "train_step fails with AVX2"
   grep -q convolution, verbose.txt || fail "oneDNN says nothing of its convolutions"

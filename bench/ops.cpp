@@ -1,0 +1,178 @@
+// Single ops of f32, forward without a tape or forward and backward: what models other than the
+// ResNets of train_step are made of. bench/compare.sh measures them in turns with PyTorch's
+// (bench/peers/ops.py has the same list).
+
+#include <omp.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <functional>
+#include <iostream>
+#include <map>
+
+#include "autograd/grad_mode.h"
+#include "autograd/ops/activation.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/attention.h"
+#include "autograd/ops/indexing.h"
+#include "autograd/ops/loss.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/norm.h"
+#include "autograd/ops/pool.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
+#include "report.h"
+#include "tools/flag_checks.h"
+
+namespace {
+
+using namespace rondo;
+using Clock = std::chrono::steady_clock;
+
+struct Settings {
+  std::string op, json;
+  bool backward = false, turns = false;
+  int threads = 0;
+  double seconds = 1;
+};
+
+struct Op {
+  std::vector<Dims> inputs;  // normal random numbers
+  std::function<Tensor(const Tensors&)> f;
+};
+
+std::map<std::string, Op> ops() {
+  const Dims hidden{32, 128, 768}, logits{512, 1000}, heads{8, 12, 128, 64}, image{32, 64, 56, 56};
+  const Tensor classes = randint(0, 1000, {512}), words = randint(0, 50'000, {64, 128});
+  const auto unary = [&](Tensor (*f)(const Tensor&)) {
+    return Op{{hidden}, [f](const Tensors& x) { return f(x[0]); }};
+  };
+  return {
+      {"exp", unary(exp)},
+      {"tanh", unary(tanh)},
+      {"relu", unary(relu)},
+      {"silu", unary(silu)},
+      {"gelu", {{hidden}, [](const Tensors& x) { return gelu(x[0]); }}},
+      {"pow3", {{hidden}, [](const Tensors& x) { return pow(x[0], 3); }}},
+      {"add", {{hidden, {768}}, [](const Tensors& x) { return x[0] + x[1]; }}},
+      {"mul", {{hidden, {32, 128, 1}}, [](const Tensors& x) { return x[0] * x[1]; }}},
+      {"sum", {{hidden}, [](const Tensors& x) { return x[0].sum(); }}},
+      {"mean_rows", {{hidden}, [](const Tensors& x) { return mean(x[0], {-1}); }}},
+      {"sum_columns", {{{4096, 768}}, [](const Tensors& x) { return sum(x[0], {0}); }}},
+      {"softmax", {{{8, 12, 128, 128}}, [](const Tensors& x) { return softmax(x[0], -1); }}},
+      {"log_softmax", {{logits}, [](const Tensors& x) { return log_softmax(x[0], -1); }}},
+      {"cross_entropy",
+       {{logits}, [classes](const Tensors& x) { return cross_entropy(x[0], classes); }}},
+      {"layer_norm",
+       {{hidden, {768}, {768}},
+        [](const Tensors& x) { return layer_norm(x[0], {768}, x[1], x[2]); }}},
+      {"group_norm",
+       {{image, {64}, {64}}, [](const Tensors& x) { return group_norm(x[0], 8, x[1], x[2]); }}},
+      {"batch_norm",
+       {{image, {64}, {64}},
+        [](const Tensors& x) { return batch_norm(x[0], x[1], x[2], {}, {}, {.training = true}); }}},
+      {"matmul", {{{512, 512}, {512, 512}}, [](const Tensors& x) { return matmul(x[0], x[1]); }}},
+      {"bmm", {{{96, 128, 64}, {96, 64, 128}}, [](const Tensors& x) { return bmm(x[0], x[1]); }}},
+      {"attention",
+       {{heads, heads, heads},
+        [](const Tensors& x) { return scaled_dot_product_attention(x[0], x[1], x[2]); }}},
+      {"embedding",
+       {{{50'000, 512}}, [words](const Tensors& x) { return embedding(x[0], words); }}},
+      {"cat",
+       {{hidden, hidden},
+        [](const Tensors& x) {
+          return cat({x[0], x[1]}, -1);
+        }}},
+      {"transpose",
+       {{{2048, 2048}}, [](const Tensors& x) { return contiguous(transpose(x[0], 0, 1)); }}},
+      {"max_pool2d",
+       {{image},
+        [](const Tensors& x) { return max_pool2d(x[0], 3, {.stride = 2, .padding = 1}); }}},
+      {"avg_pool2d", {{image}, [](const Tensors& x) { return avg_pool2d(x[0], 2); }}},
+      {"global_avg_pool2d",
+       {{image}, [](const Tensors& x) { return adaptive_avg_pool2d(x[0], 1); }}},
+      {"upsample", {{image}, [](const Tensors& x) { return upsample_nearest2d(x[0], 2); }}},
+  };
+}
+
+/// Calls report(milliseconds of each call).
+template <class Report>
+void measure(const Settings& s, const std::function<void()>& step, Report report) {
+  for (int i = 0; i < 3; ++i) step();
+  const auto turn = [&] {
+    std::vector<double> times;
+    for (double total = 0; total < s.seconds * 1e3 || times.size() < 3;) {
+      const auto start = Clock::now();
+      step();
+      times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+      total += times.back();
+    }
+    report(times);
+  };
+  if (!s.turns) return turn();
+  for (std::string line; std::getline(std::cin, line);) turn();
+}
+
+void run(const Settings& s, const std::string& name, const Op& op) {
+  Tensors x;
+  for (const Dims& sizes : op.inputs) x.push_back(randn(sizes));
+  const auto report = [&](const std::vector<double>& times) {
+    const double median = bench::median(times);
+    if (s.json != "-")
+      std::cout << name << (s.backward ? " with backward: " : ": ") << median << " ms\n";
+    bench::write_json({{"framework", "rondo"},
+                       {"op", name},
+                       {"backward", s.backward},
+                       {"threads", omp_get_max_threads()},
+                       {"ms", median}},
+                      s.json);
+  };
+  if (!s.backward) {
+    NoGradGuard no_grad;
+    return measure(
+        s, [&] { (void)op.f(x); }, report);
+  }
+  for (Tensor& input : x) input.requires_grad_();
+  const Tensor dy = randn(op.f(x).shape());
+  measure(
+      s,
+      [&] {
+        for (Tensor& input : x) input.zero_grad();
+        op.f(x).backward(dy);
+      },
+      report);
+}
+
+void run(const Settings& s) {
+  require(s.json.empty() || s.json == "-" || !s.op.empty(), "--json FILE is for one --op");
+  require(!s.turns || (s.json == "-" && !s.op.empty()), "--turns goes with --op and --json -");
+  if (s.threads > 0) omp_set_num_threads(s.threads);
+  manual_seed(1);
+  const auto all = ops();
+  std::string names;
+  for (const auto& [name, op] : all) {
+    names += (names.empty() ? "" : ", ") + name;
+    if (s.op.empty()) run(s, name, op);
+  }
+  if (s.op.empty()) return;
+  require(all.contains(s.op), "--op ", s.op, ": there are ", names);
+  run(s, s.op, all.at(s.op));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Settings s;
+  CLI::App app{"Times single ops of f32."};
+  app.option_defaults()->always_capture_default();
+  app.add_option("--op", s.op, "which; all without");
+  app.add_flag("--backward", s.backward, "with the gradients of all inputs");
+  app.add_option("--threads", s.threads, "OpenMP threads; 0: all")->check(flags::threads());
+  app.add_option("--seconds", s.seconds, "how long to measure each")->check(flags::positive());
+  app.add_flag("--turns", s.turns,
+               "measure once for each line of standard input, for turns with another program");
+  app.add_option("--json", s.json, "write the result to this file; - is standard output");
+  CLI11_PARSE(app, argc, argv);
+  return bench::finish("ops", s.json, [&] { run(s); });
+}
