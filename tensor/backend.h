@@ -334,6 +334,24 @@ class Backend {
                                    const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,
                                    const Tensor& dbeta, const Tensor& dresidual) = 0;
 
+  // ---- Layer normalisation ----
+
+  // x, y (rows, n), not empty, and mean, invstd (rows) and gamma, beta (n), of which any may be
+  // undefined (1 and 0): contiguous, of x's dtype. Where a backend has none, autograd/ops composes
+  // it of other ops.
+
+  /// Whether this backend has kernels for x's dtype.
+  virtual bool has_layer_norm(const Tensor& /*x*/) const { return false; }
+  /// mean, invstd = 1 / sqrt(var + eps) of each row; y = (x - mean) invstd gamma + beta.
+  virtual void layer_norm(const Tensor& /*x*/, const Tensor& /*gamma*/, const Tensor& /*beta*/,
+                          double /*eps*/, const Tensor& /*y*/, const Tensor& /*mean*/,
+                          const Tensor& /*invstd*/) {}
+  /// Its gradients; dgamma and dbeta undefined: not wanted.
+  virtual void layer_norm_backward(const Tensor& /*dy*/, const Tensor& /*x*/,
+                                   const Tensor& /*gamma*/, const Tensor& /*mean*/,
+                                   const Tensor& /*invstd*/, const Tensor& /*dx*/,
+                                   const Tensor& /*dgamma*/, const Tensor& /*dbeta*/) {}
+
   // ---- Pooling ----
 
   /// Largest of each window, the first of equals, NaN wins; indices i64: h * W + w inside the

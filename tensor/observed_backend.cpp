@@ -302,6 +302,18 @@ class ObservedBackend final : public Backend {
                                  dresidual);
     });
   }
+  bool has_layer_norm(const Tensor& x) const override { return real().has_layer_norm(x); }
+  void layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
+                  const Tensor& y, const Tensor& mean, const Tensor& invstd) override {
+    observe("layer_norm", 0, {x, gamma, beta, y},
+            [&] { real().layer_norm(x, gamma, beta, eps, y, mean, invstd); });
+  }
+  void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& gamma,
+                           const Tensor& mean, const Tensor& invstd, const Tensor& dx,
+                           const Tensor& dgamma, const Tensor& dbeta) override {
+    observe("layer_norm_backward", 0, {dy, x, gamma, dx},
+            [&] { real().layer_norm_backward(dy, x, gamma, mean, invstd, dx, dgamma, dbeta); });
+  }
   void max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
                   const Pool2dParams& params) override {
     observe("max_pool2d", 0, {x, y, indices}, [&] { real().max_pool2d(x, y, indices, params); });

@@ -4,6 +4,7 @@
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
+#include "autograd/ops/normalized.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/reduced.h"
 #include "autograd/ops/shape.h"
@@ -17,46 +18,7 @@
 namespace rondo {
 namespace {
 
-// What is composed of ops here is computed in f32 where x has 16 bits (widened): squares of f16
-// overflow, and a mean rounded to bf16 shifts every element.
-
-/// (x - mean) / sqrt(var + eps) over dims, in recording ops, and the statistics it used.
-struct Normalized {
-  Tensor value, mean, variance, invstd;
-  Tensor unbiased;  // variance n / (n - 1), for n values a channel
-  Normalized(const Tensor& x, const Dims& dims, double eps) : mean(rondo::mean(x, dims, true)) {
-    Tensor centered = x - mean;
-    variance = rondo::mean(square(centered), dims, true);
-    invstd = rsqrt(variance + eps);
-    value = centered * invstd;
-    const auto n = static_cast<double>(x.numel()) / static_cast<double>(mean.numel());
-    unbiased = variance * (n / (n - 1));
-  }
-  /// Over several processes, each with its own number of values: two sums, since a variance found
-  /// from the squares alone would lose its digits.
-  Normalized(const Tensor& x, const Dims& dims, double eps,
-             const std::function<Tensor(const Tensor&)>& sum_over_ranks) {
-    const Tensor sums = sum(x, dims, true);
-    const std::int64_t channels = sums.numel();
-    const Tensor own_n =
-        full({1}, x.numel() / channels, {.dtype = x.dtype(), .device = x.device()});
-    const Tensor totals = sum_over_ranks(cat({reshape(sums, {channels}), own_n}, 0));
-    const Tensor n = narrow(totals, 0, channels, 1).detach();
-    mean = reshape(narrow(totals, 0, 0, channels) / n, sums.shape());
-    Tensor centered = x - mean;
-    variance = sum_over_ranks(sum(square(centered), dims, true)) / n;
-    invstd = rsqrt(variance + eps);
-    value = centered * invstd;
-    unbiased = variance * (n / maximum(n - 1, ones_like(n)));
-  }
-};
-
-/// (C) as (1, C, 1, …), to broadcast over x (N, C, ...).
-Tensor per_channel(const Tensor& v, const Tensor& x) {
-  Dims sizes = Dims::filled(x.dim(), 1);
-  sizes[1] = v.numel();
-  return reshape(v, sizes);
-}
+using namespace normalization;
 
 /// Every dimension but that of the channels.
 Dims batch_dims(const Tensor& x) {
@@ -65,19 +27,6 @@ Dims batch_dims(const Tensor& x) {
     if (d != 1) dims.push_back(d);
   }
   return dims;
-}
-
-Tensor affine(const Tensor& normalized, const Tensor& gamma, const Tensor& beta) {
-  Tensor y = normalized;
-  if (gamma.defined()) y = y * to(gamma, y.dtype());
-  if (beta.defined()) y = y + to(beta, y.dtype());
-  return y;
-}
-
-/// The same for gamma and beta (C), each of which may be undefined.
-Tensor affine_per_channel(const Tensor& normalized, const Tensor& gamma, const Tensor& beta) {
-  return affine(normalized, gamma.defined() ? per_channel(gamma, normalized) : gamma,
-                beta.defined() ? per_channel(beta, normalized) : beta);
 }
 
 /// relu?(x_hat gamma + beta + residual?), in recording ops.
@@ -178,31 +127,6 @@ Tensor composed(const Tensor& x, const Tensor& gamma, const Tensor& beta,
   return to(finish(hat.value, gamma, beta, options), x.dtype());
 }
 
-void check_float(const Tensor& x, const char* op) {
-  require<DTypeError>(is_floating(x.dtype()), op, ": input of ", x.dtype(), ", not a float");
-}
-
-void check_channels(const char* op, const Tensor& x, const Tensor& v, const char* what) {
-  require<ShapeError>(!v.defined() || (v.dim() == 1 && v.size(0) == x.size(1)), op, ": ", what,
-                      " of shape ", v.defined() ? v.shape() : Dims{}, " for an input ", x.shape());
-}
-
-/// Under TraceMode: a normalisation as one node, as which readers of graphs know it.
-struct TracedNorm final : Node {
-  const char* op;
-  double eps;
-  std::int64_t dims;  // how many of the last ones are normalised over; 0: the running statistics'
-  TracedNorm(const char* op, double eps, std::int64_t dims = 0) : op(op), eps(eps), dims(dims) {}
-  const char* name() const override { return op; }
-  Tensors backward(const Tensors&) override {
-    throw AutogradError(concat("backward of ", op, ": was recorded under TraceMode, for a graph"));
-  }
-  void attributes(AttributeVisitor& v) override {
-    v.real("eps", eps);
-    if (dims > 0) v.integer("dims", dims);
-  }
-};
-
 Tensor inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                  const Tensor& running_mean, const Tensor& running_var,
                  const BatchNormOptions& options) {
@@ -292,48 +216,6 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
   }
   return record<BatchNormBackward>({x, scale, shift, options.residual}, y, x, y, scale, shift, mean,
                                    invstd, mask, options);
-}
-
-Tensor layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& gamma,
-                  const Tensor& beta, double eps) {
-  const RecordOp op("layer_norm");
-  if (const Casts cast{AutocastOp::layer_norm, x})
-    return layer_norm(cast(x), normalized_shape, cast(gamma), cast(beta), eps);
-  check_float(x, "layer_norm");
-  require<ShapeError>(!normalized_shape.empty(), "layer_norm: normalized_shape is empty");
-  for (auto [v, what] : {std::pair{&gamma, "gamma"}, {&beta, "beta"}}) {
-    require<ShapeError>(!v->defined() || v->shape() == normalized_shape, "layer_norm: ", what,
-                        " of shape ", v->defined() ? v->shape() : Dims{},
-                        " for a normalized_shape of ", normalized_shape);
-  }
-  Dims dims;
-  for (std::int64_t i = 0; i < normalized_shape.size(); ++i) {
-    std::int64_t d = x.dim() - normalized_shape.size() + i;
-    require<ShapeError>(d >= 0 && x.size(d) == normalized_shape[i], "layer_norm: input ", x.shape(),
-                        " does not end in ", normalized_shape);
-    dims.push_back(d);
-  }
-  if (TraceMode::is_enabled() && GradMode::is_enabled()) {
-    const Tensor y = no_grad([&] { return layer_norm(x, normalized_shape, gamma, beta, eps); });
-    return record<TracedNorm>({x, gamma, beta}, y, "layer_norm", eps, dims.size());
-  }
-  return to(affine(Normalized(widened(x), dims, eps).value, gamma, beta), x.dtype());
-}
-
-Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma, const Tensor& beta,
-                  double eps) {
-  const RecordOp op("group_norm");
-  if (const Casts cast{AutocastOp::group_norm, x})
-    return group_norm(cast(x), groups, cast(gamma), cast(beta), eps);
-  check_float(x, "group_norm");
-  require<ShapeError>(x.dim() >= 2 && groups > 0 && x.size(1) % groups == 0, "group_norm: input ",
-                      x.shape(), " does not divide into ", groups, " groups of channels");
-  check_channels("group_norm", x, gamma, "gamma");
-  check_channels("group_norm", x, beta, "beta");
-  std::int64_t plane = numel_of(Dims(x.shape().begin() + 2, x.shape().end()));
-  Tensor grouped = reshape(widened(x), {x.size(0), groups, x.size(1) / groups * plane});
-  Tensor normalized = reshape(Normalized(grouped, {2}, eps).value, x.shape());
-  return to(affine_per_channel(normalized, gamma, beta), x.dtype());
 }
 
 }  // namespace rondo

@@ -11,6 +11,7 @@
 
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/fold.h"
+#include "tensor/cpu/isa/table.h"
 #include "tensor/cpu/lines.h"
 
 namespace rondo::cpu {
@@ -26,6 +27,33 @@ struct LineRows {
         top(counted + lines.stride(0)),
         log_sum(top + lines.stride(0)) {}
 };
+
+/// LogSumExp (isa/table.h) in C.
+template <class C>
+struct LogSum {
+  C top;
+  double log_sum;
+};
+LogSum<float> log_sum_exp(const float* x, std::int64_t n) {
+  const LogSumExp sum = kernels().softmax.log_sum_exp(x, n);
+  return {sum.top, sum.log_sum};
+}
+LogSum<double> log_sum_exp(const double* x, std::int64_t n) {
+  const double top = fold_run<FoldOp::max>(x, n);
+  double sum = 0;
+  for (std::int64_t c = 0; c < n; ++c) sum += std::exp(x[c] - top);
+  return {top, std::log(sum)};
+}
+
+// dx_c = (exp(x_c - top - log_sum) - share) weight
+void gradient(const float* x, std::int64_t n, float top, float log_sum, float share, float weight,
+              float* dx) {
+  kernels().softmax.cross_entropy_gradient(x, n, top, log_sum, share, weight, dx);
+}
+void gradient(const double* x, std::int64_t n, double top, double log_sum, double share,
+              double weight, double* dx) {
+  for (std::int64_t c = 0; c < n; ++c) dx[c] = (std::exp(x[c] - top - log_sum) - share) * weight;
+}
 
 const std::int64_t* indices(const Tensor& target) {
   return static_cast<const std::int64_t*>(target.data_ptr());
@@ -44,13 +72,11 @@ void CpuBackend::cross_entropy(const Tensor& logits, const Tensor& target,
               buffer = std::vector<C>(static_cast<std::size_t>(n))](const Offsets<3>& at) mutable {
         const C* x = dense_line(logits.dtype(), logits.data_ptr(), at[0], stride, n, buffer.data());
         const std::int64_t index = indices(target)[at[1]], line = at[2];
-        const C top = fold_run<FoldOp::max>(x, n);
-        double sum = 0, all = 0;
-        for (std::int64_t c = 0; c < n; ++c) sum += std::exp(x[c] - top);
+        const auto [top, log_sum] = log_sum_exp(x, n);
+        double all = 0;
         if (smoothing != 0) {  // else -inf would be multiplied by 0
           for (std::int64_t c = 0; c < n; ++c) all += static_cast<double>(x[c] - top);
         }
-        const double log_sum = std::log(sum);
         const bool counted = index != params.ignore_index;
         rows.loss[line] =
             counted ? static_cast<C>(log_sum - (1 - smoothing) * (x[index] - top) - share * all)
@@ -85,9 +111,7 @@ void CpuBackend::cross_entropy_backward(const Tensor& dloss, const Tensor& logit
             if (index == params.ignore_index) {
               std::fill_n(dx, n, C(0));
             } else {
-              const C top = rows.top[line], log_sum = rows.log_sum[line];
-              for (std::int64_t c = 0; c < n; ++c)
-                dx[c] = (std::exp(x[c] - top - log_sum) - share) * weight;
+              gradient(x, n, rows.top[line], rows.log_sum[line], share, weight, dx);
               dx[index] -= rest * weight;
             }
             if (!dense) store(dlogits.dtype(), dlogits.data_ptr(), at[1], out_stride, n, dx);

@@ -10,8 +10,11 @@
 #include "tensor/cpu/allocator.h"
 #include "tensor/cpu/convert.h"
 #include "tensor/cpu/cpu_backend.h"
+#include "tensor/cpu/implicit_gemm.h"
 #include "tensor/cpu/isa/table.h"
+#include "tensor/cpu/packed_matmul.h"
 #include "tensor/cpu/strided.h"
+#include "tensor/cpu/winograd.h"
 
 namespace rondo::cpu {
 namespace {
@@ -75,9 +78,14 @@ void in_blocks(std::int64_t n, F f) {
 
 }  // namespace
 
-// The kernels are chosen here, before any parallel region: a wrong RONDO_ISA must throw where
-// somebody can catch it.
-CpuBackend::CpuBackend() { kernels(); }
+// What the environment chooses is read here, before any parallel region and whatever is computed
+// first: a wrong RONDO_ISA or RONDO_WINOGRAD must throw where somebody can catch it.
+CpuBackend::CpuBackend() {
+  kernels();
+  winograd::enabled();
+  implicit_gemm::enabled();
+  packed_matmul::enabled();
+}
 
 CpuBackend& CpuBackend::instance() {
   static CpuBackend backend;

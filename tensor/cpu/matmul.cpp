@@ -31,7 +31,7 @@ void describe(const Tensor& x, std::int64_t (&strides)[3]) {
 /// oneDNN packs them first.
 bool is_matvec(const Tensor& a, const Tensor& c, const Tensor& y) {
   return y.dtype() == f32 && y.size(0) == 1 && y.size(1) == 1 && a.stride(2) == 1 &&
-         c.stride(1) == 1 && c.stride(2) >= c.size(1) && y.is_contiguous();
+         c.stride(1) == 1 && (c.size(2) == 1 || c.stride(2) >= c.size(1)) && y.is_contiguous();
 }
 
 void matvec(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y) {

@@ -115,6 +115,14 @@ Windows adaptive_windows_of(const Tensor& x, const Tensor& y) {
           adaptive_windows(y.shape()[3], x.shape()[3]), false};
 }
 
+/// sum + Σ of n pixels of one channel, one after the other, as the channels of a channels_last
+/// tensor are added up: both layouts have the same bits.
+template <class T>
+Compute<T> add_row(Compute<T> sum, const T* pixels, std::int64_t step, std::int64_t n) {
+  for (std::int64_t w = 0; w < n; ++w) sum += static_cast<Compute<T>>(pixels[w * step]);
+  return sum;
+}
+
 void average(const Tensor& x_tensor, const Tensor& y_tensor, const Windows& windows) {
   visit_float(x_tensor.dtype(), "avg_pool2d", [&]<class T>() {
     using C = Compute<T>;
@@ -128,6 +136,11 @@ void average(const Tensor& x_tensor, const Tensor& y_tensor, const Windows& wind
           const Window &rows = windows.rows[p], &columns = windows.columns[q];
           std::fill_n(sum.data(), channels, C(0));
           for (std::int64_t h = rows.begin; h < rows.end; ++h) {
+            if (channels == 1) {
+              sum[0] = add_row(sum[0], in + h * x.h + columns.begin * x.w, x.w,
+                               columns.end - columns.begin);
+              continue;
+            }
             for (std::int64_t w = columns.begin; w < columns.end; ++w) {
               const T* pixel = in + h * x.h + w * x.w;
               for (std::int64_t c = 0; c < channels; ++c) sum[c] += static_cast<C>(pixel[c]);
@@ -163,6 +176,11 @@ void average_backward(const Tensor& dy_tensor, const Tensor& dx_tensor, const Wi
               share[c] = static_cast<C>(pixel[c]) / divisor;
             }
             for (std::int64_t h = rows.begin; h < rows.end; ++h) {
+              if (channels == 1) {
+                for (std::int64_t w = columns.begin; w < columns.end; ++w)
+                  out[h * dx.h + w * dx.w] += share[0];
+                continue;
+              }
               for (std::int64_t w = columns.begin; w < columns.end; ++w) {
                 C* to = out + h * dx.h + w * dx.w;
                 for (std::int64_t c = 0; c < channels; ++c) to[c] += share[c];

@@ -10,26 +10,29 @@
 
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/fold.h"
+#include "tensor/cpu/isa/table.h"
 #include "tensor/cpu/lines.h"
 
 namespace rondo::cpu {
 namespace {
 
-/// y = softmax(x) for dense lines; y may be x.
-template <class C>
-void softmax_line(bool log, const C* x, std::int64_t n, C* y) {
-  const C top = fold_run<FoldOp::max>(x, n);
+// y = softmax(x) for dense lines; y may be x.
+void softmax_line(bool log, const float* x, std::int64_t n, float* y) {
+  (log ? kernels().softmax.log_softmax : kernels().softmax.softmax)(x, n, y);
+}
+void softmax_line(bool log, const double* x, std::int64_t n, double* y) {
+  const double top = fold_run<FoldOp::max>(x, n);
   double sum = 0;
   if (log) {
     for (std::int64_t i = 0; i < n; ++i) sum += std::exp(x[i] - top);
-    const C log_sum = static_cast<C>(std::log(sum));
+    const double log_sum = std::log(sum);
     for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] - top - log_sum;
   } else {
     for (std::int64_t i = 0; i < n; ++i) {
       y[i] = std::exp(x[i] - top);
       sum += y[i];
     }
-    const C scale = static_cast<C>(1 / sum);
+    const double scale = 1 / sum;
     for (std::int64_t i = 0; i < n; ++i) y[i] *= scale;
   }
 }

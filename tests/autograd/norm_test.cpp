@@ -3,6 +3,8 @@
 
 #include "autograd/ops/norm.h"
 
+#include <omp.h>
+
 #include "autograd/engine.h"
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
@@ -199,6 +201,106 @@ TEST(BatchNorm, AResidualOfAnotherDtypePromotes) {
       EXPECT_EQ(residual.grad().dtype(), of_residual);
     }
   }
+}
+
+/// layer_norm of f32 has a kernel, of f64 it is composed of ops. The sums over rows are cut into
+/// blocks of 64 and at most 64 parts.
+TEST(LayerNorm, RowsOfAnyLengthAndNumberAreThoseOfF64) {
+  struct Sizes {
+    std::int64_t rows, n;
+  };
+  for (const auto [rows, n] : {Sizes{1, 1},
+                               {1, 5},
+                               {3, 16},
+                               {63, 17},
+                               {64, 3},
+                               {65, 40},
+                               {200, 768},
+                               {5000, 8},
+                               {4097, 33}}) {
+    for (const bool affine : {true, false}) {
+      const Tensor x = (randn({n, rows}) * 3 + 2).t(), dy = randn({rows, n});
+      const Tensor gamma = affine ? randn({n}) : Tensor(), beta = affine ? randn({n}) : Tensor();
+      const auto run = [&](DType dtype) {
+        Tensors in, grads;
+        for (const Tensor& t : {x, gamma, beta})
+          in.push_back(t.defined() ? t.to(dtype).detach().requires_grad_() : t);
+        const Tensor y = layer_norm(in[0], {n}, in[1], in[2]);
+        y.backward(dy.to(dtype));
+        grads.push_back(y.detach());
+        for (const Tensor& t : in)
+          if (t.defined()) grads.push_back(t.grad());
+        return grads;
+      };
+      const Tensors got = run(f32), want = run(f64);
+      // Of one number x - mean is 0, and of equal ones a rounding's fault times 1 / sqrt(eps).
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        const double scale = i < 2 ? 1 : std::sqrt(static_cast<double>(rows));
+        const double spread = n < 6 ? 64 : 4;  // of few numbers, which may lie together
+        EXPECT_TRUE(all_close(got[i].to(f64), want[i], spread * test::tolerance(f32, 16, scale * 8),
+                              1e-5 * spread))
+            << rows << " rows of " << n << ", result " << i;
+      }
+    }
+  }
+}
+
+TEST(LayerNorm, BitsDoNotDependOnThreads) {
+  const int threads = omp_get_max_threads();
+  const Tensor x = randn({3000, 96}), dy = randn({3000, 96});
+  Tensors first;
+  for (const int n : {1, 2, 7}) {
+    omp_set_num_threads(n);
+    Tensor in = x.detach().requires_grad_(), gamma = ones({96}).requires_grad_();
+    Tensor beta = zeros({96}).requires_grad_();
+    const Tensor y = layer_norm(in, {96}, gamma, beta);
+    y.backward(dy);
+    const Tensors now{y.detach(), in.grad(), gamma.grad(), beta.grad()};
+    if (first.empty()) first = now;
+    for (std::size_t i = 0; i < now.size(); ++i)
+      EXPECT_TRUE(test::identical(now[i], first[i])) << n << " threads, result " << i;
+  }
+  omp_set_num_threads(threads);
+}
+
+TEST(LayerNorm, SecondDerivativesOfTheKernelAreThoseOfTheOps) {
+  const Tensor x = randn({6, 10}), gamma = randn({10}), dy = randn({6, 10});
+  const auto run = [&](DType dtype) {
+    Tensor in = x.to(dtype).detach().requires_grad_(),
+           scale = gamma.to(dtype).detach().requires_grad_();
+    const Tensor y = layer_norm(in, {10}, scale, zeros({10}, {.dtype = dtype}));
+    const Tensors first =
+        grad({y}, {in, scale}, {.grad_outputs = {dy.to(dtype)}, .create_graph = true});
+    return grad({(first[0] * first[0]).sum() + (first[1] * first[1]).sum()}, {in, scale});
+  };
+  const Tensors got = run(f32), want = run(f64);
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_TRUE(all_close(got[i].to(f64), want[i], 1e-4, 1e-4)) << i;
+}
+
+TEST(LayerNorm, TakesSeveralDimensionsAndNoGradientsButThoseWanted) {
+  const Tensor x = randn({2, 3, 4, 5}), gamma = randn({4, 5});
+  Tensor scale = gamma.detach().requires_grad_();
+  const Tensor y = layer_norm(x, {4, 5}, scale, {});
+  EXPECT_EQ(y.shape(), x.shape());
+  y.sum().backward();
+  const Tensor wide = layer_norm(x.to(f64), {4, 5}, gamma.to(f64), {});
+  EXPECT_TRUE(all_close(y.detach().to(f64), wide, 1e-5));
+  EXPECT_EQ(scale.grad().shape(), gamma.shape());
+}
+
+TEST(GroupNorm, IsThatOfF64) {
+  const Tensor x = randn({3, 8, 5, 7}) * 2 + 1, gamma = randn({8}), beta = randn({8});
+  const auto run = [&](DType dtype) {
+    Tensor in = x.to(dtype).contiguous(MemoryFormat::channels_last).detach().requires_grad_();
+    Tensor scale = gamma.to(dtype).detach().requires_grad_();
+    const Tensor y = group_norm(in, 2, scale, beta.to(dtype));
+    (y * y * y).sum().backward();
+    return Tensors{y.detach(), in.grad(), scale.grad()};
+  };
+  const Tensors got = run(f32), want = run(f64);
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_TRUE(all_close(got[i].to(f64), want[i], 2e-3, 1e-4)) << i;
 }
 
 TEST(GroupNorm, EmptyBatches) {

@@ -1,24 +1,51 @@
 // Element-wise loops over dense rows; compiled once for each instruction set (table.h).
 #include "tensor/cpu/isa/bf16.h"
 #include "tensor/cpu/isa/vec.h"
+#include "tensor/cpu/isa/vector_math.h"
 #include "tensor/functors.h"
 
 namespace rondo::cpu::isa::RONDO_ISA {
 namespace {
 
+// Of floats, whose functions vector_math.h has, the rest of a row goes through the same loop as a
+// whole block, filled up with ones.
+
 template <class T>
 void unary(UnaryOp op, OpParams params, const T* x, T* y, std::int64_t n) {
+  const std::int64_t rest = std::is_same_v<T, float> ? n % math_block : 0;
   visit_unary<T>(op, params, [=](auto f) {
+    const auto loop = [f](const T* from, T* to, std::int64_t count) {
 #pragma omp simd
-    for (std::int64_t i = 0; i < n; ++i) y[i] = f(x[i]);
+      for (std::int64_t i = 0; i < count; ++i) to[i] = f(from[i]);
+    };
+    loop(x, y, n - rest);
+    if (rest != 0) {
+      T block[math_block];
+      for (std::int64_t i = 0; i < math_block; ++i) block[i] = i < rest ? x[n - rest + i] : T(1);
+      loop(block, block, math_block);
+      for (std::int64_t i = 0; i < rest; ++i) y[n - rest + i] = block[i];
+    }
   });
 }
 
 template <class T>
 void binary(BinaryOp op, OpParams params, const T* a, const T* b, T* y, std::int64_t n) {
+  const std::int64_t rest = std::is_same_v<T, float> ? n % math_block : 0;
   visit_binary<T>(op, params, [=](auto f) {
+    const auto loop = [f](const T* left, const T* right, T* to, std::int64_t count) {
 #pragma omp simd
-    for (std::int64_t i = 0; i < n; ++i) y[i] = f(a[i], b[i]);
+      for (std::int64_t i = 0; i < count; ++i) to[i] = f(left[i], right[i]);
+    };
+    loop(a, b, y, n - rest);
+    if (rest != 0) {
+      T left[math_block], right[math_block];
+      for (std::int64_t i = 0; i < math_block; ++i) {
+        left[i] = i < rest ? a[n - rest + i] : T(1);
+        right[i] = i < rest ? b[n - rest + i] : T(1);
+      }
+      loop(left, right, left, math_block);
+      for (std::int64_t i = 0; i < rest; ++i) y[n - rest + i] = left[i];
+    }
   });
 }
 

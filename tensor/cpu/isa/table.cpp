@@ -10,20 +10,31 @@ const Kernels generic_kernels{"generic",
                               isa::generic::elementwise,
                               isa::generic::batch_norm,
                               isa::generic::batch_norm_bf16,
+                              isa::generic::softmax_f32,
+                              isa::generic::layer_norm,
                               isa::generic::int8,
                               isa::generic::winograd,
                               isa::generic::packed,
                               isa::generic::matvec_f32};
 #if defined(RONDO_HAS_AVX2)
-const Kernels avx2_kernels{
-    "avx2",          isa::avx2::elementwise, isa::avx2::batch_norm, isa::avx2::batch_norm_bf16,
-    isa::avx2::int8, isa::avx2::winograd,    isa::avx2::packed,     isa::avx2::matvec_f32};
+const Kernels avx2_kernels{"avx2",
+                           isa::avx2::elementwise,
+                           isa::avx2::batch_norm,
+                           isa::avx2::batch_norm_bf16,
+                           isa::avx2::softmax_f32,
+                           isa::avx2::layer_norm,
+                           isa::avx2::int8,
+                           isa::avx2::winograd,
+                           isa::avx2::packed,
+                           isa::avx2::matvec_f32};
 #endif
 #if defined(RONDO_HAS_AVX512)
 const Kernels avx512_kernels{"avx512",
                              isa::avx512::elementwise,
                              isa::avx512::batch_norm,
                              isa::avx512::batch_norm_bf16,
+                             isa::avx512::softmax_f32,
+                             isa::avx512::layer_norm,
                              isa::avx512::int8,
                              isa::avx512::winograd,
                              isa::avx512::packed,

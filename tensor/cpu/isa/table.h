@@ -69,6 +69,33 @@ struct BatchNormKernels {
                          const float* d, bool past_caches);
 };
 
+/// log Σ exp(x_i) = top + log_sum, with top = max x and log_sum = log Σ exp(x_i - top); NaNs where
+/// an x_i is one or +inf.
+struct LogSumExp {
+  float top;
+  double log_sum;
+};
+
+/// Of one dense line of n numbers; sums are kept in f64. y and dx may be x.
+struct SoftmaxKernels {
+  LogSumExp (*log_sum_exp)(const float* x, std::int64_t n);
+  /// y_i = exp(x_i - top) / Σ exp(x - top)
+  void (*softmax)(const float* x, std::int64_t n, float* y);
+  /// y_i = x_i - top - log_sum
+  void (*log_softmax)(const float* x, std::int64_t n, float* y);
+  /// dx_i = (exp(x_i - top - log_sum) - share) weight
+  void (*cross_entropy_gradient)(const float* x, std::int64_t n, float top, float log_sum,
+                                 float share, float weight, float* dx);
+};
+
+/// Of one dense row of n numbers (Backend::layer_norm); dgamma and dbeta are added to, or both null.
+struct LayerNormKernels {
+  void (*forward)(const float* x, std::int64_t n, const float* gamma, const float* beta, double eps,
+                  float* y, float* mean, float* invstd);
+  void (*backward)(const float* dy, const float* x, std::int64_t n, const float* gamma, float mean,
+                   float invstd, float* dx, float* dgamma, float* dbeta);
+};
+
 /// Between f32 and bytes (Backend::quantize and its neighbours). All pointers dense.
 struct Int8Kernels {
   /// The smallest and the largest of n numbers and 0; NaN where one of them is not finite.
@@ -176,6 +203,8 @@ struct Kernels {
   ElementwiseKernels elementwise;
   BatchNormKernels<float> batch_norm;
   BatchNormKernels<Bf16Bits> batch_norm_bf16;
+  SoftmaxKernels softmax;
+  LayerNormKernels layer_norm;
   Int8Kernels int8;
   WinogradKernels winograd;
   PackedKernels packed;
@@ -190,6 +219,8 @@ namespace generic {
 extern const ElementwiseKernels elementwise;
 extern const BatchNormKernels<float> batch_norm;
 extern const BatchNormKernels<Bf16Bits> batch_norm_bf16;
+extern const SoftmaxKernels softmax_f32;
+extern const LayerNormKernels layer_norm;
 extern const Int8Kernels int8;
 extern const WinogradKernels winograd;
 extern const PackedKernels packed;
@@ -199,6 +230,8 @@ namespace avx2 {
 extern const ElementwiseKernels elementwise;
 extern const BatchNormKernels<float> batch_norm;
 extern const BatchNormKernels<Bf16Bits> batch_norm_bf16;
+extern const SoftmaxKernels softmax_f32;
+extern const LayerNormKernels layer_norm;
 extern const Int8Kernels int8;
 extern const WinogradKernels winograd;
 extern const PackedKernels packed;
@@ -208,6 +241,8 @@ namespace avx512 {
 extern const ElementwiseKernels elementwise;
 extern const BatchNormKernels<float> batch_norm;
 extern const BatchNormKernels<Bf16Bits> batch_norm_bf16;
+extern const SoftmaxKernels softmax_f32;
+extern const LayerNormKernels layer_norm;
 extern const Int8Kernels int8;
 extern const WinogradKernels winograd;
 extern const PackedKernels packed;

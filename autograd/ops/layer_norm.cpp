@@ -1,0 +1,123 @@
+// layer_norm and group_norm: normalisation of rows, each with its own mean and deviation. By a
+// kernel where the backend has one of x's dtype, else, and for second derivatives, composed of ops.
+
+#include "autograd/autocast.h"
+#include "autograd/ops/normalized.h"
+#include "autograd/record.h"
+#include "autograd/trace.h"
+#include "tensor/backend.h"
+#include "tensor/record_function.h"
+
+namespace rondo {
+namespace {
+
+using namespace normalization;
+
+struct LayerNormBackward final : Node {
+  SavedTensor x, gamma;
+  Tensor mean, invstd;
+  double eps;
+
+  LayerNormBackward(const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& invstd,
+                    double eps)
+      : x(x), gamma(gamma), mean(mean), invstd(invstd), eps(eps) {}
+  const char* name() const override { return "layer_norm"; }
+
+  // Inputs: x (rows, n), gamma (n), beta (n).
+  Tensors backward(const Tensors& dy) override {
+    if (GradMode::is_enabled()) return in_ops(dy[0]);
+    const Tensor input = x.get(*this);
+    const Tensor dx = Tensor::empty_like(input);
+    const auto wanted = [&](int i) {
+      return wants(i) ? Tensor::empty({input.size(1)}, {.device = input.device()}) : Tensor();
+    };
+    const Tensor dgamma = wanted(1), dbeta = wanted(2);
+    backend(input).layer_norm_backward(contiguous(dy[0]), input, gamma.get(*this), mean, invstd, dx,
+                                       dgamma, dbeta);
+    return {dx, dgamma, dbeta};
+  }
+
+  // The same in differentiable ops, for create_graph: the statistics are computed again from x.
+  Tensors in_ops(const Tensor& dy) {
+    const Tensor input = x.get(*this), scale = gamma.get(*this);
+    const Normalized hat(input, {1}, eps);
+    const Tensor g = scale.defined() ? dy * scale : dy;
+    const Tensor dx = hat.invstd * (g - rondo::mean(g, {1}, true) -
+                                    hat.value * rondo::mean(g * hat.value, {1}, true));
+    return {dx, wants(1) ? sum(dy * hat.value, {0}) : Tensor(), wants(2) ? sum(dy, {0}) : Tensor()};
+  }
+  void release_saved() override {
+    x.reset();
+    gamma.reset();
+  }
+};
+
+bool has_kernel(const Tensor& x) { return x.numel() > 0 && backend(x).has_layer_norm(x); }
+
+/// Of x's rows of n values, with gamma and beta of n, each of which may be undefined.
+Tensor fused(const Tensor& x, std::int64_t n, const Tensor& gamma, const Tensor& beta, double eps) {
+  const auto flat = [n](const Tensor& v) { return v.defined() ? contiguous(reshape(v, {n})) : v; };
+  const Tensor rows = contiguous(reshape(x, {x.numel() / n, n}));
+  const Tensor scale = flat(gamma), shift = flat(beta);
+  const Tensor y = Tensor::empty_like(rows);
+  const Tensor mean = Tensor::empty({rows.size(0)}, {.device = x.device()});
+  const Tensor invstd = Tensor::empty_like(mean);
+  backend(x).layer_norm(rows, scale, shift, eps, y, mean, invstd);
+  return reshape(record<LayerNormBackward>({rows, scale, shift}, y, rows, scale, mean, invstd, eps),
+                 x.shape());
+}
+
+}  // namespace
+
+Tensor layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& gamma,
+                  const Tensor& beta, double eps) {
+  const RecordOp op("layer_norm");
+  if (const Casts cast{AutocastOp::layer_norm, x})
+    return layer_norm(cast(x), normalized_shape, cast(gamma), cast(beta), eps);
+  check_float(x, "layer_norm");
+  require_one_device("layer_norm", {x, gamma, beta});
+  require<ShapeError>(!normalized_shape.empty(), "layer_norm: normalized_shape is empty");
+  for (auto [v, what] : {std::pair{&gamma, "gamma"}, {&beta, "beta"}}) {
+    require<ShapeError>(!v->defined() || v->shape() == normalized_shape, "layer_norm: ", what,
+                        " of shape ", v->defined() ? v->shape() : Dims{},
+                        " for a normalized_shape of ", normalized_shape);
+  }
+  Dims dims;
+  for (std::int64_t i = 0; i < normalized_shape.size(); ++i) {
+    std::int64_t d = x.dim() - normalized_shape.size() + i;
+    require<ShapeError>(d >= 0 && x.size(d) == normalized_shape[i], "layer_norm: input ", x.shape(),
+                        " does not end in ", normalized_shape);
+    dims.push_back(d);
+  }
+  if (TraceMode::is_enabled() && GradMode::is_enabled()) {
+    const Tensor y = no_grad([&] { return layer_norm(x, normalized_shape, gamma, beta, eps); });
+    return record<TracedNorm>({x, gamma, beta}, y, "layer_norm", eps, dims.size());
+  }
+  const Tensor wide = widened(x);
+  const auto suits = [](const Tensor& v) { return !v.defined() || v.dtype() == f32; };
+  if (suits(gamma) && suits(beta) && has_kernel(wide))
+    return to(fused(wide, numel_of(normalized_shape), gamma, beta, eps), x.dtype());
+  return to(affine(Normalized(wide, dims, eps).value, gamma, beta), x.dtype());
+}
+
+Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma, const Tensor& beta,
+                  double eps) {
+  const RecordOp op("group_norm");
+  if (const Casts cast{AutocastOp::group_norm, x})
+    return group_norm(cast(x), groups, cast(gamma), cast(beta), eps);
+  check_float(x, "group_norm");
+  require_one_device("group_norm", {x, gamma, beta});
+  require<ShapeError>(x.dim() >= 2 && groups > 0 && x.size(1) % groups == 0, "group_norm: input ",
+                      x.shape(), " does not divide into ", groups, " groups of channels");
+  check_channels("group_norm", x, gamma, "gamma");
+  check_channels("group_norm", x, beta, "beta");
+  std::int64_t plane = numel_of(Dims(x.shape().begin() + 2, x.shape().end()));
+  const std::int64_t n = x.size(1) / groups * plane;
+  Tensor grouped = reshape(widened(x), {x.size(0), groups, n});
+  Tensor normalized = reshape(
+      has_kernel(grouped) ? fused(grouped, n, {}, {}, eps) : Normalized(grouped, {2}, eps).value,
+      x.shape());
+  return to(affine_per_channel(normalized, gamma, beta), x.dtype());
+}
+
+}  // namespace rondo

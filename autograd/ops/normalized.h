@@ -1,0 +1,97 @@
+#pragma once
+// What the normalisations have in common: norm.cpp and layer_norm.cpp, and nobody else.
+
+#include "autograd/node.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/indexing.h"
+#include "autograd/ops/norm.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/reduced.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
+#include "autograd/trace.h"
+#include "tensor/creation.h"
+
+namespace rondo::normalization {
+
+// What is composed of ops here is computed in f32 where x has 16 bits (widened): squares of f16
+// overflow, and a mean rounded to bf16 shifts every element.
+
+/// (x - mean) / sqrt(var + eps) over dims, in recording ops, and the statistics it used.
+struct Normalized {
+  Tensor value, mean, variance, invstd;
+  Tensor unbiased;  // variance n / (n - 1), for n values a channel
+  Normalized(const Tensor& x, const Dims& dims, double eps) : mean(rondo::mean(x, dims, true)) {
+    Tensor centered = x - mean;
+    variance = rondo::mean(square(centered), dims, true);
+    invstd = rsqrt(variance + eps);
+    value = centered * invstd;
+    const auto n = static_cast<double>(x.numel()) / static_cast<double>(mean.numel());
+    unbiased = variance * (n / (n - 1));
+  }
+  /// Over several processes, each with its own number of values: two sums, since a variance found
+  /// from the squares alone would lose its digits.
+  Normalized(const Tensor& x, const Dims& dims, double eps,
+             const std::function<Tensor(const Tensor&)>& sum_over_ranks) {
+    const Tensor sums = sum(x, dims, true);
+    const std::int64_t channels = sums.numel();
+    const Tensor own_n =
+        full({1}, x.numel() / channels, {.dtype = x.dtype(), .device = x.device()});
+    const Tensor totals = sum_over_ranks(cat({reshape(sums, {channels}), own_n}, 0));
+    const Tensor n = narrow(totals, 0, channels, 1).detach();
+    mean = reshape(narrow(totals, 0, 0, channels) / n, sums.shape());
+    Tensor centered = x - mean;
+    variance = sum_over_ranks(sum(square(centered), dims, true)) / n;
+    invstd = rsqrt(variance + eps);
+    value = centered * invstd;
+    unbiased = variance * (n / maximum(n - 1, ones_like(n)));
+  }
+};
+
+/// (C) as (1, C, 1, …), to broadcast over x (N, C, ...).
+inline Tensor per_channel(const Tensor& v, const Tensor& x) {
+  Dims sizes = Dims::filled(x.dim(), 1);
+  sizes[1] = v.numel();
+  return reshape(v, sizes);
+}
+
+inline Tensor affine(const Tensor& normalized, const Tensor& gamma, const Tensor& beta) {
+  Tensor y = normalized;
+  if (gamma.defined()) y = y * to(gamma, y.dtype());
+  if (beta.defined()) y = y + to(beta, y.dtype());
+  return y;
+}
+
+/// The same for gamma and beta (C), each of which may be undefined.
+inline Tensor affine_per_channel(const Tensor& normalized, const Tensor& gamma,
+                                 const Tensor& beta) {
+  return affine(normalized, gamma.defined() ? per_channel(gamma, normalized) : gamma,
+                beta.defined() ? per_channel(beta, normalized) : beta);
+}
+
+inline void check_float(const Tensor& x, const char* op) {
+  require<DTypeError>(is_floating(x.dtype()), op, ": input of ", x.dtype(), ", not a float");
+}
+
+inline void check_channels(const char* op, const Tensor& x, const Tensor& v, const char* what) {
+  require<ShapeError>(!v.defined() || (v.dim() == 1 && v.size(0) == x.size(1)), op, ": ", what,
+                      " of shape ", v.defined() ? v.shape() : Dims{}, " for an input ", x.shape());
+}
+
+/// Under TraceMode: a normalisation as one node, as which readers of graphs know it.
+struct TracedNorm final : Node {
+  const char* op;
+  double eps;
+  std::int64_t dims;  // how many of the last ones are normalised over; 0: the running statistics'
+  TracedNorm(const char* op, double eps, std::int64_t dims = 0) : op(op), eps(eps), dims(dims) {}
+  const char* name() const override { return op; }
+  Tensors backward(const Tensors&) override {
+    throw AutogradError(concat("backward of ", op, ": was recorded under TraceMode, for a graph"));
+  }
+  void attributes(AttributeVisitor& v) override {
+    v.real("eps", eps);
+    if (dims > 0) v.integer("dims", dims);
+  }
+};
+
+}  // namespace rondo::normalization

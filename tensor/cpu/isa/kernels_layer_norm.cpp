@@ -1,0 +1,62 @@
+// Layer norm of one dense row of f32, and its gradient; compiled once for each instruction set
+// (table.h). A row is read two or three times, from the first cache after the first; sums are kept
+// in f64.
+#include <cmath>
+
+#include "tensor/cpu/isa/table.h"
+
+namespace rondo::cpu::isa::RONDO_ISA {
+namespace {
+
+void forward(const float* x, std::int64_t n, const float* gamma, const float* beta, double eps,
+             float* y, float* mean, float* invstd) {
+  double sum = 0, squares = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]);
+  const auto m = static_cast<float>(sum / static_cast<double>(n));
+#pragma omp simd reduction(+ : squares)
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float centered = x[i] - m;
+    squares += static_cast<double>(centered * centered);
+  }
+  const auto s = static_cast<float>(1 / std::sqrt(squares / static_cast<double>(n) + eps));
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) y[i] = (x[i] - m) * s * gamma[i] + beta[i];
+  *mean = m;
+  *invstd = s;
+}
+
+/// With `affine` also dgamma_i += dy_i h_i and dbeta_i += dy_i.
+template <bool affine>
+inline void backward_row(const float* dy, const float* x, std::int64_t n, const float* gamma,
+                         float mean, float invstd, float* dx, float* dgamma, float* dbeta) {
+  double sum_g = 0, sum_gh = 0;
+#pragma omp simd reduction(+ : sum_g, sum_gh)
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float h = (x[i] - mean) * invstd, g = dy[i] * gamma[i];
+    sum_g += static_cast<double>(g);
+    sum_gh += static_cast<double>(g * h);
+    if constexpr (affine) {
+      dgamma[i] += dy[i] * h;
+      dbeta[i] += dy[i];
+    }
+  }
+  const auto mean_g = static_cast<float>(sum_g / static_cast<double>(n));
+  const auto mean_gh = static_cast<float>(sum_gh / static_cast<double>(n));
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i)
+    dx[i] = invstd * (dy[i] * gamma[i] - mean_g - (x[i] - mean) * invstd * mean_gh);
+}
+
+void backward(const float* dy, const float* x, std::int64_t n, const float* gamma, float mean,
+              float invstd, float* dx, float* dgamma, float* dbeta) {
+  (dgamma != nullptr ? backward_row<true> : backward_row<false>)(dy, x, n, gamma, mean, invstd, dx,
+                                                                 dgamma, dbeta);
+}
+
+}  // namespace
+
+extern const LayerNormKernels layer_norm;
+const LayerNormKernels layer_norm{forward, backward};
+
+}  // namespace rondo::cpu::isa::RONDO_ISA

@@ -1,0 +1,93 @@
+// What softmax and cross-entropy do with one dense line of f32; compiled once for each instruction
+// set (table.h). Lines of f64 take the loops of tensor/cpu/softmax.cpp.
+#include "tensor/cpu/isa/vec.h"
+#include "tensor/cpu/isa/vector_math.h"
+
+namespace rondo::cpu::isa::RONDO_ISA {
+namespace {
+
+/// How much of a line goes through one loop and then, from the first cache, the next.
+constexpr Index chunk = 16 * math_block;
+
+/// f(offset, numbers, how many: a multiple of math_block, how many of these the line has). Where
+/// the line ends within a block, that is a copy of it, filled up with -inf, whose exp is 0.
+template <class F>
+inline void in_chunks(const float* x, Index n, F f) {
+  const Index whole = n - n % math_block;
+  for (Index i = 0; i < whole; i += chunk) {
+    const Index count = whole - i < chunk ? whole - i : chunk;
+    f(i, x + i, count, count);
+  }
+  if (whole == n) return;
+  float rest[math_block];
+  for (Index k = 0; k < math_block; ++k) rest[k] = whole + k < n ? x[whole + k] : -__builtin_inff();
+  f(whole, rest, math_block, n - whole);
+}
+
+/// max x, or NaN where one of them is.
+inline float top_of(const float* x, Index n) {
+  Vec top = Vec{} - __builtin_inff();
+  in_chunks(x, n, [&](Index, const float* numbers, Index count, Index) {
+    for (Index k = 0; k < count; k += lanes) {
+      const Vec v = load(numbers + k);
+      top = (v > top) | (v != v) ? v : top;
+    }
+  });
+  float most = top[0];
+  for (int k = 1; k < lanes; ++k) most = (top[k] > most) | (top[k] != top[k]) ? top[k] : most;
+  return most;
+}
+
+/// Σ exp(x_i - top), and with `kept` y_i = exp(x_i - top).
+template <bool kept>
+inline double exp_sum(const float* x, Index n, float top, float* y) {
+  double sum = 0;
+  in_chunks(x, n, [&](Index i, const float* numbers, Index count, Index real) {
+    float buffer[chunk];
+    float* e = kept && real == count ? y + i : buffer;
+#pragma omp simd
+    for (Index k = 0; k < count; ++k) e[k] = std::exp(numbers[k] - top);
+#pragma omp simd reduction(+ : sum)
+    for (Index k = 0; k < count; ++k) sum += static_cast<double>(e[k]);
+    if (kept && e == buffer)
+      __builtin_memcpy(y + i, e, static_cast<std::size_t>(real) * sizeof(float));
+  });
+  return sum;
+}
+
+LogSumExp log_sum_exp(const float* x, Index n) {
+  const float top = top_of(x, n);
+  return {top, __builtin_log(exp_sum<false>(x, n, top, nullptr))};
+}
+
+void softmax(const float* x, Index n, float* y) {
+  const float scale = static_cast<float>(1 / exp_sum<true>(x, n, top_of(x, n), y));
+#pragma omp simd
+  for (Index i = 0; i < n; ++i) y[i] *= scale;
+}
+
+void log_softmax(const float* x, Index n, float* y) {
+  const LogSumExp sum = log_sum_exp(x, n);
+  const float log_sum = static_cast<float>(sum.log_sum);
+#pragma omp simd
+  for (Index i = 0; i < n; ++i) y[i] = x[i] - sum.top - log_sum;
+}
+
+void cross_entropy_gradient(const float* x, Index n, float top, float log_sum, float share,
+                            float weight, float* dx) {
+  in_chunks(x, n, [&](Index i, const float* numbers, Index count, Index real) {
+    float buffer[chunk];
+    float* d = real == count ? dx + i : buffer;
+#pragma omp simd
+    for (Index k = 0; k < count; ++k)
+      d[k] = (std::exp(numbers[k] - top - log_sum) - share) * weight;
+    if (d == buffer) __builtin_memcpy(dx + i, d, static_cast<std::size_t>(real) * sizeof(float));
+  });
+}
+
+}  // namespace
+
+extern const SoftmaxKernels softmax_f32;
+const SoftmaxKernels softmax_f32{log_sum_exp, softmax, log_softmax, cross_entropy_gradient};
+
+}  // namespace rondo::cpu::isa::RONDO_ISA
