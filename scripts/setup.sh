@@ -69,6 +69,15 @@ extra python3-yaml reads deploy/mpijob.yaml: scripts/kubernetes_local.sh
 extra chromium opens the page that --report writes, in a test
 extra mpich the other MPI: its mpirun
 extra libmpich-dev the other MPI, to build against
+extra bochs a processor with AVX-512 where there is none: scripts/emulate.sh
+extra bochsbios the BIOS of that
+extra vgabios the BIOS of its screen
+extra busybox-static all other programs there
+extra cpio the files there
+extra grub-pc-bin boots it
+extra grub-common makes the CD that it boots from
+extra xorriso writes that CD
+extra mtools its boot sector
 LIST
 }
 

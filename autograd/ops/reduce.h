@@ -22,8 +22,8 @@ Tensor mean(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 /// sum (x - mean)^2 / (n - correction), two passes.
 Tensor var(const Tensor& x, const Dims& dims = {}, std::int64_t correction = 1,
            bool keepdim = false);
-/// sqrt(var); its gradient where the input is constant is 0. To be called as rondo::std: after `using
-/// namespace rondo` the bare name is ambiguous.
+/// sqrt(var); its gradient where the input is constant is 0. To be called as rondo::std: after
+/// `using namespace rondo` the bare name is ambiguous.
 Tensor std(const Tensor& x, const Dims& dims = {}, std::int64_t correction = 1,
            bool keepdim = false);
 /// Product of all elements, by a tree of halves; its gradient is right where elements are 0.

@@ -88,7 +88,8 @@ struct SoftmaxKernels {
                                  float share, float weight, float* dx);
 };
 
-/// Of one dense row of n numbers (Backend::layer_norm); dgamma and dbeta are added to, or both null.
+/// Of one dense row of n numbers (Backend::layer_norm); dgamma and dbeta are added to, or both
+/// null.
 struct LayerNormKernels {
   void (*forward)(const float* x, std::int64_t n, const float* gamma, const float* beta, double eps,
                   float* y, float* mean, float* invstd);
