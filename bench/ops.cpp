@@ -166,7 +166,7 @@ int main(int argc, char** argv) {
   Settings s;
   CLI::App app{"Times single ops of f32."};
   app.option_defaults()->always_capture_default();
-  app.add_option("--op", s.op, "which; all without");
+  app.add_option("--op", s.op, "which; all without")->check(flags::not_empty());
   app.add_flag("--backward", s.backward, "with the gradients of all inputs");
   app.add_option("--threads", s.threads, "OpenMP threads; 0: all")->check(flags::threads());
   app.add_option("--seconds", s.seconds, "how long to measure each")->check(flags::positive());

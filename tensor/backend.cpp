@@ -24,7 +24,29 @@ Backend*& installed(Device device) {
   return gpus[index];
 }
 
+[[noreturn]] void no_kernel(const char* op, const Tensor& x) {
+  throw DeviceError(concat(op, ": ", x.device(), " has no kernel for ", x.dtype()));
+}
+
 }  // namespace
+
+void Backend::layer_norm(const Tensor& x, const Tensor&, const Tensor&, double, const Tensor&,
+                         const Tensor&, const Tensor&) {
+  no_kernel("layer_norm", x);
+}
+void Backend::layer_norm_backward(const Tensor&, const Tensor& x, const Tensor&, const Tensor&,
+                                  const Tensor&, const Tensor&, const Tensor&, const Tensor&) {
+  no_kernel("layer_norm", x);
+}
+void Backend::group_norm(const Tensor& x, std::int64_t, const Tensor&, const Tensor&, double,
+                         const Tensor&, const Tensor&, const Tensor&) {
+  no_kernel("group_norm", x);
+}
+void Backend::group_norm_backward(const Tensor&, const Tensor& x, std::int64_t, const Tensor&,
+                                  const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                  const Tensor&) {
+  no_kernel("group_norm", x);
+}
 
 Backend& unobserved_backend(Device device) {
   if (Backend* found = installed(device)) return *found;

@@ -218,6 +218,9 @@ class Backend {
                     const Tensor& indices) = 0;
   /// softmax or log_softmax along `dim`: exp(x - max) / sum, or x - max - log sum.
   virtual void softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) = 0;
+  /// dx = y (dy - Σ dy y), or dy - exp(y) Σ dy, given what softmax or log_softmax returned.
+  virtual void softmax_backward(bool log, const Tensor& dy, const Tensor& y, std::int64_t dim,
+                                const Tensor& dx) = 0;
 
   /// Of each line x of logits (N, C, …) along dimension 1, in one pass: row 0 of `lines` is the
   /// loss -Σ_c t_c log softmax(x)_c, 0 where the target is ignored; row 1 is 1, or 0 where it is
@@ -334,23 +337,31 @@ class Backend {
                                    const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,
                                    const Tensor& dbeta, const Tensor& dresidual) = 0;
 
-  // ---- Layer normalisation ----
+  // ---- Layer and group normalisation ----
 
-  // x, y (rows, n), not empty, and mean, invstd (rows) and gamma, beta (n), of which any may be
-  // undefined (1 and 0): contiguous, of x's dtype. Where a backend has none, autograd/ops composes
-  // it of other ops.
+  // Where a backend has no kernel, autograd/ops composes them of other ops, and these throw
+  // DeviceError. Tensors are contiguous, of x's dtype, and x is not empty; gamma and beta may be
+  // undefined (1 and 0), dgamma and dbeta as well (not wanted).
 
   /// Whether this backend has kernels for x's dtype.
   virtual bool has_layer_norm(const Tensor& /*x*/) const { return false; }
-  /// mean, invstd = 1 / sqrt(var + eps) of each row; y = (x - mean) invstd gamma + beta.
-  virtual void layer_norm(const Tensor& /*x*/, const Tensor& /*gamma*/, const Tensor& /*beta*/,
-                          double /*eps*/, const Tensor& /*y*/, const Tensor& /*mean*/,
-                          const Tensor& /*invstd*/) {}
-  /// Its gradients; dgamma and dbeta undefined: not wanted.
-  virtual void layer_norm_backward(const Tensor& /*dy*/, const Tensor& /*x*/,
-                                   const Tensor& /*gamma*/, const Tensor& /*mean*/,
-                                   const Tensor& /*invstd*/, const Tensor& /*dx*/,
-                                   const Tensor& /*dgamma*/, const Tensor& /*dbeta*/) {}
+  /// mean, invstd = 1 / sqrt(var + eps) of each row; y = (x - mean) invstd gamma + beta. requires:
+  /// x (rows, n), gamma and beta (n), mean and invstd (rows).
+  virtual void layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
+                          const Tensor& y, const Tensor& mean, const Tensor& invstd);
+  virtual void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& gamma,
+                                   const Tensor& mean, const Tensor& invstd, const Tensor& dx,
+                                   const Tensor& dgamma, const Tensor& dbeta);
+
+  virtual bool has_group_norm(const Tensor& /*x*/) const { return false; }
+  /// The same over C / groups channels of an image each, gamma and beta for each channel. requires:
+  /// x (N, C, …), gamma and beta (C), mean and invstd (N, groups).
+  virtual void group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma,
+                          const Tensor& beta, double eps, const Tensor& y, const Tensor& mean,
+                          const Tensor& invstd);
+  virtual void group_norm_backward(const Tensor& dy, const Tensor& x, std::int64_t groups,
+                                   const Tensor& gamma, const Tensor& mean, const Tensor& invstd,
+                                   const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta);
 
   // ---- Pooling ----
 

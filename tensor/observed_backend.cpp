@@ -185,6 +185,11 @@ class ObservedBackend final : public Backend {
   void softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) override {
     observe(log ? "log_softmax" : "softmax", 0, {x, y}, [&] { real().softmax(log, x, dim, y); });
   }
+  void softmax_backward(bool log, const Tensor& dy, const Tensor& y, std::int64_t dim,
+                        const Tensor& dx) override {
+    observe(log ? "log_softmax_backward" : "softmax_backward", 0, {dy, y, dx},
+            [&] { real().softmax_backward(log, dy, y, dim, dx); });
+  }
   void cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyParams& params,
                      const Tensor& lines) override {
     observe("cross_entropy", 0, {logits, target, lines},
@@ -313,6 +318,19 @@ class ObservedBackend final : public Backend {
                            const Tensor& dgamma, const Tensor& dbeta) override {
     observe("layer_norm_backward", 0, {dy, x, gamma, dx},
             [&] { real().layer_norm_backward(dy, x, gamma, mean, invstd, dx, dgamma, dbeta); });
+  }
+  bool has_group_norm(const Tensor& x) const override { return real().has_group_norm(x); }
+  void group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma, const Tensor& beta,
+                  double eps, const Tensor& y, const Tensor& mean, const Tensor& invstd) override {
+    observe("group_norm", 0, {x, gamma, beta, y},
+            [&] { real().group_norm(x, groups, gamma, beta, eps, y, mean, invstd); });
+  }
+  void group_norm_backward(const Tensor& dy, const Tensor& x, std::int64_t groups,
+                           const Tensor& gamma, const Tensor& mean, const Tensor& invstd,
+                           const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta) override {
+    observe("group_norm_backward", 0, {dy, x, gamma, dx}, [&] {
+      real().group_norm_backward(dy, x, groups, gamma, mean, invstd, dx, dgamma, dbeta);
+    });
   }
   void max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
                   const Pool2dParams& params) override {

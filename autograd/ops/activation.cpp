@@ -116,6 +116,12 @@ struct SoftplusBackward final : Node {
   void release_saved() override { x.reset(); }
 };
 
+Tensor softmax_gradient(bool log, const Tensor& dy, const Tensor& y, std::int64_t dim) {
+  Tensor dx = Tensor::empty_like(y);
+  backend(y).softmax_backward(log, dy, y, dim, dx);
+  return dx;
+}
+
 struct SoftmaxBackward final : Node {
   SavedTensor y;
   std::int64_t dim;
@@ -123,6 +129,7 @@ struct SoftmaxBackward final : Node {
   const char* name() const override { return "softmax"; }
   Tensors backward(const Tensors& dy) override {  // y (dy - sum dy y)
     Tensor p = y.get(*this);
+    if (!GradMode::is_enabled()) return {softmax_gradient(false, dy[0], p, dim)};
     return {p * (dy[0] - sum(dy[0] * p, {dim}, true))};
   }
   void release_saved() override { y.reset(); }
@@ -135,7 +142,9 @@ struct LogSoftmaxBackward final : Node {
   LogSoftmaxBackward(const Tensor& y, std::int64_t dim) : y(y, SavedTensor::output), dim(dim) {}
   const char* name() const override { return "log_softmax"; }
   Tensors backward(const Tensors& dy) override {  // dy - exp(y) sum dy
-    return {dy[0] - exp(y.get(*this)) * sum(dy[0], {dim}, true)};
+    Tensor log_p = y.get(*this);
+    if (!GradMode::is_enabled()) return {softmax_gradient(true, dy[0], log_p, dim)};
+    return {dy[0] - exp(log_p) * sum(dy[0], {dim}, true)};
   }
   void release_saved() override { y.reset(); }
   void attributes(AttributeVisitor& v) override { v.integer("dim", dim); }

@@ -1,5 +1,5 @@
-// layer_norm and group_norm: normalisation of rows, each with its own mean and deviation. By a
-// kernel where the backend has one of x's dtype, else, and for second derivatives, composed of ops.
+// layer_norm: normalisation of rows, each with its own mean and deviation. By a kernel where the
+// backend has one of x's dtype, else, and for second derivatives, composed of ops.
 
 #include "autograd/autocast.h"
 #include "autograd/ops/normalized.h"
@@ -34,7 +34,7 @@ struct LayerNormBackward final : Node {
     const Tensor dgamma = wanted(1), dbeta = wanted(2);
     backend(input).layer_norm_backward(contiguous(dy[0]), input, gamma.get(*this), mean, invstd, dx,
                                        dgamma, dbeta);
-    return {dx, dgamma, dbeta};
+    return {wants(0) ? dx : Tensor(), dgamma, dbeta};
   }
 
   // The same in differentiable ops, for create_graph: the statistics are computed again from x.
@@ -56,7 +56,9 @@ bool has_kernel(const Tensor& x) { return x.numel() > 0 && backend(x).has_layer_
 
 /// Of x's rows of n values, with gamma and beta of n, each of which may be undefined.
 Tensor fused(const Tensor& x, std::int64_t n, const Tensor& gamma, const Tensor& beta, double eps) {
-  const auto flat = [n](const Tensor& v) { return v.defined() ? contiguous(reshape(v, {n})) : v; };
+  const auto flat = [&](const Tensor& v) {
+    return v.defined() ? contiguous(reshape(to(v, x.dtype()), {n})) : v;
+  };
   const Tensor rows = contiguous(reshape(x, {x.numel() / n, n}));
   const Tensor scale = flat(gamma), shift = flat(beta);
   const Tensor y = Tensor::empty_like(rows);
@@ -94,30 +96,9 @@ Tensor layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& g
     return record<TracedNorm>({x, gamma, beta}, y, "layer_norm", eps, dims.size());
   }
   const Tensor wide = widened(x);
-  const auto suits = [](const Tensor& v) { return !v.defined() || v.dtype() == f32; };
-  if (suits(gamma) && suits(beta) && has_kernel(wide))
+  if (has_kernel(wide))
     return to(fused(wide, numel_of(normalized_shape), gamma, beta, eps), x.dtype());
   return to(affine(Normalized(wide, dims, eps).value, gamma, beta), x.dtype());
-}
-
-Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma, const Tensor& beta,
-                  double eps) {
-  const RecordOp op("group_norm");
-  if (const Casts cast{AutocastOp::group_norm, x})
-    return group_norm(cast(x), groups, cast(gamma), cast(beta), eps);
-  check_float(x, "group_norm");
-  require_one_device("group_norm", {x, gamma, beta});
-  require<ShapeError>(x.dim() >= 2 && groups > 0 && x.size(1) % groups == 0, "group_norm: input ",
-                      x.shape(), " does not divide into ", groups, " groups of channels");
-  check_channels("group_norm", x, gamma, "gamma");
-  check_channels("group_norm", x, beta, "beta");
-  std::int64_t plane = numel_of(Dims(x.shape().begin() + 2, x.shape().end()));
-  const std::int64_t n = x.size(1) / groups * plane;
-  Tensor grouped = reshape(widened(x), {x.size(0), groups, n});
-  Tensor normalized = reshape(
-      has_kernel(grouped) ? fused(grouped, n, {}, {}, eps) : Normalized(grouped, {2}, eps).value,
-      x.shape());
-  return to(affine_per_channel(normalized, gamma, beta), x.dtype());
 }
 
 }  // namespace rondo

@@ -20,15 +20,6 @@ namespace {
 
 using namespace normalization;
 
-/// Every dimension but that of the channels.
-Dims batch_dims(const Tensor& x) {
-  Dims dims;
-  for (std::int64_t d = 0; d < x.dim(); ++d) {
-    if (d != 1) dims.push_back(d);
-  }
-  return dims;
-}
-
 /// relu?(x_hat gamma + beta + residual?), in recording ops.
 Tensor finish(const Tensor& normalized, const Tensor& gamma, const Tensor& beta,
               const BatchNormOptions& options) {

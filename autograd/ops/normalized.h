@@ -1,5 +1,6 @@
 #pragma once
-// What the normalisations have in common: norm.cpp and layer_norm.cpp, and nobody else.
+// What the normalisations have in common: norm.cpp, layer_norm.cpp and group_norm.cpp, and nobody
+// else.
 
 #include "autograd/node.h"
 #include "autograd/ops/arithmetic.h"
@@ -47,6 +48,15 @@ struct Normalized {
     unbiased = variance * (n / maximum(n - 1, ones_like(n)));
   }
 };
+
+/// Every dimension but that of the channels.
+inline Dims batch_dims(const Tensor& x) {
+  Dims dims;
+  for (std::int64_t d = 0; d < x.dim(); ++d) {
+    if (d != 1) dims.push_back(d);
+  }
+  return dims;
+}
 
 /// (C) as (1, C, 1, …), to broadcast over x (N, C, ...).
 inline Tensor per_channel(const Tensor& v, const Tensor& x) {

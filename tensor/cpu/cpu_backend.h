@@ -41,6 +41,8 @@ class CpuBackend : public Backend {
 
   // softmax.cpp
   void softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) override;
+  void softmax_backward(bool log, const Tensor& dy, const Tensor& y, std::int64_t dim,
+                        const Tensor& dx) override;
 
   // cross_entropy.cpp
   void cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyParams& params,
@@ -108,6 +110,14 @@ class CpuBackend : public Backend {
   void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& gamma,
                            const Tensor& mean, const Tensor& invstd, const Tensor& dx,
                            const Tensor& dgamma, const Tensor& dbeta) override;
+
+  // group_norm.cpp
+  bool has_group_norm(const Tensor& x) const override;
+  void group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma, const Tensor& beta,
+                  double eps, const Tensor& y, const Tensor& mean, const Tensor& invstd) override;
+  void group_norm_backward(const Tensor& dy, const Tensor& x, std::int64_t groups,
+                           const Tensor& gamma, const Tensor& mean, const Tensor& invstd,
+                           const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta) override;
 
   // pool.cpp
   void max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,

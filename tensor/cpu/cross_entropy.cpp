@@ -10,9 +10,8 @@
 #include <cmath>
 
 #include "tensor/cpu/cpu_backend.h"
-#include "tensor/cpu/fold.h"
-#include "tensor/cpu/isa/table.h"
 #include "tensor/cpu/lines.h"
+#include "tensor/cpu/log_sum_exp.h"
 
 namespace rondo::cpu {
 namespace {
@@ -27,23 +26,6 @@ struct LineRows {
         top(counted + lines.stride(0)),
         log_sum(top + lines.stride(0)) {}
 };
-
-/// LogSumExp (isa/table.h) in C.
-template <class C>
-struct LogSum {
-  C top;
-  double log_sum;
-};
-LogSum<float> log_sum_exp(const float* x, std::int64_t n) {
-  const LogSumExp sum = kernels().softmax.log_sum_exp(x, n);
-  return {sum.top, sum.log_sum};
-}
-LogSum<double> log_sum_exp(const double* x, std::int64_t n) {
-  const double top = fold_run<FoldOp::max>(x, n);
-  double sum = 0;
-  for (std::int64_t c = 0; c < n; ++c) sum += std::exp(x[c] - top);
-  return {top, std::log(sum)};
-}
 
 // dx_c = (exp(x_c - top - log_sum) - share) weight
 void gradient(const float* x, std::int64_t n, float top, float log_sum, float share, float weight,

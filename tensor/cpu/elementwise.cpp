@@ -5,6 +5,7 @@
 // loops, each of which vectorises, whatever dtypes and strides meet. Dense rows of a compute type
 // skip the load and the store and are computed where they lie.
 
+#include <cmath>
 #include <cstring>
 
 #include "tensor/cpu/allocator.h"
@@ -14,6 +15,7 @@
 #include "tensor/cpu/isa/table.h"
 #include "tensor/cpu/packed_matmul.h"
 #include "tensor/cpu/strided.h"
+#include "tensor/cpu/transpose.h"
 #include "tensor/cpu/winograd.h"
 
 namespace rondo::cpu {
@@ -70,6 +72,18 @@ void call(BinaryOp op, OpParams params, const std::int64_t* a, const std::int64_
   kernels().elementwise.binary_i64(op, params, a, b, y, n);
 }
 
+/// n words from at[0] to at[1].
+template <class Word>
+void copy_row(std::array<char*, 2> at, std::array<std::int64_t, 2> step, std::int64_t n) {
+  constexpr std::int64_t width = sizeof(Word);
+  if (step[0] == width && step[1] == width) {
+    std::memcpy(at[1], at[0], static_cast<std::size_t>(n * width));
+    return;
+  }
+  for (std::int64_t i = 0; i < n; ++i)
+    *reinterpret_cast<Word*>(at[1] + i * step[1]) = *reinterpret_cast<Word*>(at[0] + i * step[0]);
+}
+
 /// Cuts a row into blocks: f(offset, length).
 template <class F>
 void in_blocks(std::int64_t n, F f) {
@@ -96,11 +110,19 @@ Allocator& CpuBackend::allocator() { return CachingAllocator::instance(); }
 
 void CpuBackend::fill(const Tensor& y, Scalar value) {
   StridedLoop<1> loop({&y});
+  const std::int64_t width = size_of(y.dtype());
   visit_compute_type(y.dtype(), [&]<class C>() {
     C block[row_block];
-    bool truth = y.dtype() == DType::boolean;
-    std::fill_n(block, row_block, truth ? C(value.cast<bool>()) : value.cast<C>());
+    const bool truth = y.dtype() == DType::boolean;
+    const C v = truth ? C(value.cast<bool>()) : value.cast<C>();
+    std::fill_n(block, row_block, v);
+    const bool zero =
+        v == C(0) && !std::signbit(static_cast<double>(v));  // of every dtype: no bits
     loop.for_each_row([&](auto at, auto step, std::int64_t n) {
+      if (zero && step[0] == width) {
+        std::memset(at[0], 0, static_cast<std::size_t>(n * width));
+        return;
+      }
       in_blocks(n, [&](std::int64_t i, std::int64_t length) {
         store_row(y.dtype(), block, length, at[0] + i * step[0], step[0]);
       });
@@ -109,15 +131,15 @@ void CpuBackend::fill(const Tensor& y, Scalar value) {
 }
 
 void CpuBackend::copy(const Tensor& x, const Tensor& y) {
+  if (copy_transposed(x, y)) return;
   StridedLoop<2> loop({&x, &y});
-  std::int64_t width = size_of(y.dtype());
-  bool same = x.dtype() == y.dtype();
+  if (x.dtype() == y.dtype()) {
+    return visit_word(x.dtype(), [&]<class Word>() {
+      loop.for_each_row([](auto at, auto step, std::int64_t n) { copy_row<Word>(at, step, n); });
+    });
+  }
   visit_compute_type(conversion_dtype(x.dtype(), y.dtype()), [&]<class C>() {
     loop.for_each_row([&](auto at, auto step, std::int64_t n) {
-      if (same && step[0] == width && step[1] == width) {
-        std::memcpy(at[1], at[0], static_cast<std::size_t>(n * width));
-        return;
-      }
       in_blocks(n, [&](std::int64_t i, std::int64_t length) {
         C block[row_block];
         load_row(x.dtype(), at[0] + i * step[0], step[0], length, block);

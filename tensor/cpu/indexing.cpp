@@ -87,8 +87,12 @@ void add_slices(const Tensor& y, std::int64_t dim, const Tensor& index, const Te
   const std::int64_t which_stride = stride_along(index, 0), count = index.numel();
   const std::int64_t x_step = stride_along(x, dim), y_step = stride_along(y, dim);
   const Run run(x, y, dim);
-  // The run is cut into tiles, so that even a matrix gives several threads something to do.
-  constexpr std::int64_t tile = 64;
+  // The run is cut into tiles, so that even a matrix gives each thread something to do. An element
+  // adds in the order of the index whatever the tiles are.
+  const std::int64_t shares =
+      omp_get_max_threads() / std::max<std::int64_t>(1, numel_of(run.sizes));
+  const std::int64_t tile =
+      std::max<std::int64_t>(64, run.length / std::max<std::int64_t>(1, shares));
   const std::int64_t tiles = (run.length + tile - 1) / tile;
   visit_dtype(x.dtype(), [&]<class T>() {
     const T* from = x.data_ptr<T>();
@@ -99,7 +103,12 @@ void add_slices(const Tensor& y, std::int64_t dim, const Tensor& index, const Te
         for (std::int64_t i = 0; i < count; ++i) {
           const T* in = from + at[0] + i * x_step;
           T* out = to + at[1] + which[i * which_stride] * y_step;
-          for (std::int64_t j = begin; j < end; ++j) add_to(out[j * run.y], in[j * run.x]);
+          if (run.x == 1 && run.y == 1) {
+#pragma omp simd
+            for (std::int64_t j = begin; j < end; ++j) add_to(out[j], in[j]);
+          } else {
+            for (std::int64_t j = begin; j < end; ++j) add_to(out[j * run.y], in[j * run.x]);
+          }
         }
       };
     };

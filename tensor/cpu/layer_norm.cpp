@@ -4,10 +4,13 @@
 //   dx = invstd (g - mean(g) - h mean(g h)),   g = dy gamma
 //   dgamma = Σ_rows dy h,   dbeta = Σ_rows dy
 //
-// The two sums over rows are cut into parts by the number of rows alone, so that their bits do not
-// depend on threads; a part adds up 64 rows in f32 and these sums in f64.
+// The two sums over rows are added up for 64 rows in f32 and then in f64: of many rows, in parts of
+// them, on the way through which dx is made as well; of few long ones, afterwards, in parts of
+// their columns. Which way and how many parts follows from the sizes alone, so that bits do not
+// depend on threads.
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "tensor/cpu/cpu_backend.h"
@@ -17,13 +20,49 @@
 namespace rondo::cpu {
 namespace {
 
-constexpr std::int64_t rows_per_block = 64, most_parts = 64;
+constexpr std::int64_t rows_per_block = 64, most_parts = 64, columns_per_part = 512;
 
 /// gamma or beta, or n times `value` instead.
 const float* factors(const Tensor& v, std::int64_t n, float value, std::vector<float>& instead) {
   if (v.defined()) return v.data_ptr<float>();
   instead.assign(static_cast<std::size_t>(n), value);
   return instead.data();
+}
+
+/// What the gradients are made of.
+struct Rows {
+  const float *dy, *x, *mean, *invstd;
+  std::int64_t count, n;
+  Rows(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& invstd)
+      : dy(dy.data_ptr<float>()),
+        x(x.data_ptr<float>()),
+        mean(mean.data_ptr<float>()),
+        invstd(invstd.data_ptr<float>()),
+        count(x.size(0)),
+        n(x.size(1)) {}
+};
+
+/// sums (2, n): dgamma and dbeta.
+void sum_by_columns(const Rows& rows, double* sums) {
+  const std::int64_t n = rows.n, parts = (n + columns_per_part - 1) / columns_per_part;
+  parallel_for(parts, rows.count * n, [&](std::int64_t begin, std::int64_t end) {
+    std::array<float, columns_per_part> gamma, beta;
+    for (std::int64_t first = begin * columns_per_part; first < std::min(n, end * columns_per_part);
+         first += columns_per_part) {
+      const std::int64_t width = std::min(columns_per_part, n - first);
+      for (std::int64_t r = 0; r < rows.count;) {
+        gamma.fill(0);
+        beta.fill(0);
+        for (const std::int64_t last = std::min(rows.count, r + rows_per_block); r < last; ++r)
+          kernels().layer_norm.sums(rows.dy + r * n + first, rows.x + r * n + first, width,
+                                    rows.mean[r], rows.invstd[r], gamma.data(), beta.data());
+        for (std::int64_t i = 0; i < width; ++i) {
+          sums[first + i] += static_cast<double>(gamma[i]);
+          sums[n + first + i] += static_cast<double>(beta[i]);
+        }
+      }
+    }
+  });
 }
 
 }  // namespace
@@ -47,40 +86,43 @@ void CpuBackend::layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& 
 void CpuBackend::layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& gamma,
                                      const Tensor& mean, const Tensor& invstd, const Tensor& dx,
                                      const Tensor& dgamma, const Tensor& dbeta) {
-  const std::int64_t rows = x.size(0), n = x.size(1);
+  const Rows rows(dy, x, mean, invstd);
+  const std::int64_t n = rows.n, blocks = (rows.count + rows_per_block - 1) / rows_per_block;
   std::vector<float> ones;
   const float* scale = factors(gamma, n, 1, ones);
-  const auto *g = dy.data_ptr<float>(), *in = x.data_ptr<float>();
-  const auto *m = mean.data_ptr<float>(), *s = invstd.data_ptr<float>();
   auto* out = dx.data_ptr<float>();
+  const bool sums_wanted = dgamma.defined() || dbeta.defined();
+  const bool by_columns = blocks < 16 && n >= 2 * columns_per_part;
 
-  if (!dgamma.defined() && !dbeta.defined()) {
-    parallel_for(rows, x.numel(), [&](std::int64_t begin, std::int64_t end) {
+  std::vector<double> sums(sums_wanted ? static_cast<std::size_t>(2 * n) : 0);  // dgamma, dbeta
+  if (!sums_wanted || by_columns) {
+    parallel_for(rows.count, x.numel(), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r)
-        kernels().layer_norm.backward(g + r * n, in + r * n, n, scale, m[r], s[r], out + r * n,
-                                      nullptr, nullptr);
+        kernels().layer_norm.backward(rows.dy + r * n, rows.x + r * n, n, scale, rows.mean[r],
+                                      rows.invstd[r], out + r * n, nullptr, nullptr);
     });
-    return;
-  }
-  const std::int64_t blocks = (rows + rows_per_block - 1) / rows_per_block;
-  const std::int64_t parts = std::min(blocks, most_parts);
-  std::vector<double> sums(static_cast<std::size_t>(parts * 2 * n));  // dgamma, dbeta of each part
-  parallel_for(parts, x.numel(), [&](std::int64_t begin, std::int64_t end) {
-    std::vector<float> block(static_cast<std::size_t>(2 * n));
-    for (std::int64_t part = begin; part < end; ++part) {
-      double* sum = sums.data() + part * 2 * n;
-      for (std::int64_t b = part * blocks / parts; b < (part + 1) * blocks / parts; ++b) {
-        std::fill(block.begin(), block.end(), 0.0F);
-        const std::int64_t last = std::min(rows, (b + 1) * rows_per_block);
-        for (std::int64_t r = b * rows_per_block; r < last; ++r)
-          kernels().layer_norm.backward(g + r * n, in + r * n, n, scale, m[r], s[r], out + r * n,
-                                        block.data(), block.data() + n);
-        for (std::int64_t i = 0; i < 2 * n; ++i) sum[i] += static_cast<double>(block[i]);
+    if (sums_wanted) sum_by_columns(rows, sums.data());
+  } else {
+    const std::int64_t parts = std::min(blocks, most_parts);
+    sums.resize(static_cast<std::size_t>(parts * 2 * n));  // of each part
+    parallel_for(parts, x.numel(), [&](std::int64_t begin, std::int64_t end) {
+      std::vector<float> block(static_cast<std::size_t>(2 * n));
+      for (std::int64_t part = begin; part < end; ++part) {
+        double* sum = sums.data() + part * 2 * n;
+        for (std::int64_t b = part * blocks / parts; b < (part + 1) * blocks / parts; ++b) {
+          std::fill(block.begin(), block.end(), 0.0F);
+          const std::int64_t last = std::min(rows.count, (b + 1) * rows_per_block);
+          for (std::int64_t r = b * rows_per_block; r < last; ++r)
+            kernels().layer_norm.backward(rows.dy + r * n, rows.x + r * n, n, scale, rows.mean[r],
+                                          rows.invstd[r], out + r * n, block.data(),
+                                          block.data() + n);
+          for (std::int64_t i = 0; i < 2 * n; ++i) sum[i] += static_cast<double>(block[i]);
+        }
       }
-    }
-  });
-  for (std::int64_t part = 1; part < parts; ++part)
-    for (std::int64_t i = 0; i < 2 * n; ++i) sums[i] += sums[part * 2 * n + i];
+    });
+    for (std::int64_t part = 1; part < parts; ++part)
+      for (std::int64_t i = 0; i < 2 * n; ++i) sums[i] += sums[part * 2 * n + i];
+  }
   const auto round = [n](const double* from, const Tensor& to) {
     for (std::int64_t i = 0; to.defined() && i < n; ++i)
       to.data_ptr<float>()[i] = static_cast<float>(from[i]);

@@ -3,9 +3,10 @@
 //
 // Every kernel runs over pairs (input pixel, output pixel) of one plane, and does for that pair the
 // same thing in a run of channels. Where channels lie next to each other (channels_last) the run is
-// up to `tile` channels long and vectorises; in the contiguous layout it is one channel, and the
-// pixels are walked in memory order. So one loop nest serves both layouts, and work is shared out
-// by (image, run of channels): no two threads write one plane.
+// up to 64 channels long and vectorises; in the contiguous layout it is 8 planes side by side,
+// whose additions and comparisons do not wait for each other. So one loop nest serves both layouts,
+// each number is made in the same order in both, and work is shared out by (image, run of
+// channels): no two threads write one plane.
 //
 // Average and adaptive average pooling differ only in their windows, which are worked out once per
 // row and per column before the loops.
@@ -18,10 +19,10 @@
 namespace rondo::cpu {
 namespace {
 
-constexpr std::int64_t tile = 64;  // channels in one run
+constexpr std::int64_t tile = 64, planes_together = 8;  // channels in one run, of each layout
 
-/// A 4-dim tensor as typed memory with strides.
-template <class T>
+/// A 4-dim tensor as typed memory with strides; `together`: channels lie next to each other.
+template <class T, bool together>
 struct Planes {
   T* data;
   std::int64_t n, c, h, w;
@@ -33,6 +34,8 @@ struct Planes {
         h(x.strides()[2]),
         w(x.strides()[3]) {}
   T* at(std::int64_t image, std::int64_t channel) const { return data + image * n + channel * c; }
+  /// From one channel to the k-th after it.
+  std::int64_t channel(std::int64_t k) const { return together ? k : k * c; }
 };
 
 /// Whether channels should be the inner loop: they are the fastest dimension of every tensor.
@@ -41,15 +44,25 @@ bool channels_fastest(const Ts&... tensors) {
   return ((tensors.strides()[1] == 1) && ...) && ((tensors.shape()[1] > 1) && ...);
 }
 
-/// Calls f(image, first channel, channels) for all runs of channels, in parallel.
-template <class F>
-void for_each_run(const Tensor& x, bool channels_inner, std::int64_t work, const F& f) {
+/// Calls f.operator()<together>() as the tensors lie.
+template <class F, class... Ts>
+void visit_layout(const F& f, const Ts&... tensors) {
+  channels_fastest(tensors...) ? f.template operator()<true>() : f.template operator()<false>();
+}
+
+/// Calls f(image, first channel, channels) for all runs of channels, in parallel; of whole runs of
+/// planes their number is a constant, so that what belongs to each stays in a register.
+template <bool together, class F>
+void for_each_run(const Tensor& x, std::int64_t work, const F& f) {
   const std::int64_t images = x.shape()[0], channels = x.shape()[1];
-  const std::int64_t run = channels_inner ? tile : 1, runs = (channels + run - 1) / run;
+  const std::int64_t run = together ? tile : planes_together, runs = (channels + run - 1) / run;
 #pragma omp parallel for schedule(static) if (work >= parallel_grain && images * runs > 1)
   for (std::int64_t task = 0; task < images * runs; ++task) {
-    const std::int64_t first = task % runs * run;
-    f(task / runs, first, std::min(run, channels - first));
+    const std::int64_t first = task % runs * run, count = std::min(run, channels - first);
+    if (!together && count == planes_together)
+      f(task / runs, first, std::integral_constant<std::int64_t, planes_together>());
+    else
+      f(task / runs, first, count);
   }
 }
 
@@ -115,119 +128,119 @@ Windows adaptive_windows_of(const Tensor& x, const Tensor& y) {
           adaptive_windows(y.shape()[3], x.shape()[3]), false};
 }
 
-/// sum + Σ of n pixels of one channel, one after the other, as the channels of a channels_last
-/// tensor are added up: both layouts have the same bits.
-template <class T>
-Compute<T> add_row(Compute<T> sum, const T* pixels, std::int64_t step, std::int64_t n) {
-  for (std::int64_t w = 0; w < n; ++w) sum += static_cast<Compute<T>>(pixels[w * step]);
-  return sum;
+template <class T, bool together>
+void average(const Tensor& x_tensor, const Tensor& y_tensor, const Windows& windows) {
+  using C = Compute<T>;
+  const Planes<T, together> x(x_tensor), y(y_tensor);
+  auto pool_run = [&](std::int64_t image, std::int64_t channel, auto channels) {
+    const T* in = x.at(image, channel);
+    T* out = y.at(image, channel);
+    std::array<C, tile> sum;
+    for (std::size_t p = 0; p < windows.rows.size(); ++p) {
+      for (std::size_t q = 0; q < windows.columns.size(); ++q) {
+        const Window &rows = windows.rows[p], &columns = windows.columns[q];
+        std::fill_n(sum.data(), channels, C(0));
+        for (std::int64_t h = rows.begin; h < rows.end; ++h) {
+          for (std::int64_t w = columns.begin; w < columns.end; ++w) {
+            const T* pixel = in + h * x.h + w * x.w;
+            for (std::int64_t c = 0; c < channels; ++c)
+              sum[c] += static_cast<C>(pixel[x.channel(c)]);
+          }
+        }
+        const C divisor = static_cast<C>(windows.divisor(rows, columns));
+        T* pixel = out + static_cast<std::int64_t>(p) * y.h + static_cast<std::int64_t>(q) * y.w;
+        for (std::int64_t c = 0; c < channels; ++c)
+          pixel[y.channel(c)] = static_cast<T>(sum[c] / divisor);
+      }
+    }
+  };
+  for_each_run<together>(x_tensor, std::max(x_tensor.numel(), y_tensor.numel()), pool_run);
 }
 
-void average(const Tensor& x_tensor, const Tensor& y_tensor, const Windows& windows) {
-  visit_float(x_tensor.dtype(), "avg_pool2d", [&]<class T>() {
-    using C = Compute<T>;
-    const Planes<T> x(x_tensor), y(y_tensor);
-    auto pool_run = [&](std::int64_t image, std::int64_t channel, std::int64_t channels) {
-      const T* in = x.at(image, channel);
-      T* out = y.at(image, channel);
-      std::array<C, tile> sum;
-      for (std::size_t p = 0; p < windows.rows.size(); ++p) {
-        for (std::size_t q = 0; q < windows.columns.size(); ++q) {
-          const Window &rows = windows.rows[p], &columns = windows.columns[q];
-          std::fill_n(sum.data(), channels, C(0));
-          for (std::int64_t h = rows.begin; h < rows.end; ++h) {
-            if (channels == 1) {
-              sum[0] = add_row(sum[0], in + h * x.h + columns.begin * x.w, x.w,
-                               columns.end - columns.begin);
-              continue;
-            }
-            for (std::int64_t w = columns.begin; w < columns.end; ++w) {
-              const T* pixel = in + h * x.h + w * x.w;
-              for (std::int64_t c = 0; c < channels; ++c) sum[c] += static_cast<C>(pixel[c]);
-            }
-          }
-          const C divisor = static_cast<C>(windows.divisor(rows, columns));
-          T* pixel = out + static_cast<std::int64_t>(p) * y.h + static_cast<std::int64_t>(q) * y.w;
-          for (std::int64_t c = 0; c < channels; ++c) pixel[c] = static_cast<T>(sum[c] / divisor);
-        }
-      }
-    };
-    for_each_run(x_tensor, channels_fastest(x_tensor, y_tensor),
-                 std::max(x_tensor.numel(), y_tensor.numel()), pool_run);
+void average(const Tensor& x, const Tensor& y, const Windows& windows) {
+  visit_float(x.dtype(), "avg_pool2d", [&]<class T>() {
+    visit_layout([&]<bool together>() { average<T, together>(x, y, windows); }, x, y);
   });
 }
 
+template <class C, class T, bool together>
 void average_backward(const Tensor& dy_tensor, const Tensor& dx_tensor, const Windows& windows) {
-  visit_float_compute(dx_tensor.dtype(), "avg_pool2d_backward", [&]<class C>() {
-    const Planes<C> dx(dx_tensor);
-    visit_float(dy_tensor.dtype(), "avg_pool2d_backward", [&]<class T>() {
-      const Planes<T> dy(dy_tensor);
-      auto spread_run = [&](std::int64_t image, std::int64_t channel, std::int64_t channels) {
-        const T* in = dy.at(image, channel);
-        C* out = dx.at(image, channel);
-        std::array<C, tile> share;
-        for (std::size_t p = 0; p < windows.rows.size(); ++p) {
-          for (std::size_t q = 0; q < windows.columns.size(); ++q) {
-            const Window &rows = windows.rows[p], &columns = windows.columns[q];
-            const C divisor = static_cast<C>(windows.divisor(rows, columns));
-            const T* pixel =
-                in + static_cast<std::int64_t>(p) * dy.h + static_cast<std::int64_t>(q) * dy.w;
-            for (std::int64_t c = 0; c < channels; ++c) {
-              share[c] = static_cast<C>(pixel[c]) / divisor;
-            }
-            for (std::int64_t h = rows.begin; h < rows.end; ++h) {
-              if (channels == 1) {
-                for (std::int64_t w = columns.begin; w < columns.end; ++w)
-                  out[h * dx.h + w * dx.w] += share[0];
-                continue;
-              }
-              for (std::int64_t w = columns.begin; w < columns.end; ++w) {
-                C* to = out + h * dx.h + w * dx.w;
-                for (std::int64_t c = 0; c < channels; ++c) to[c] += share[c];
-              }
-            }
+  const Planes<C, together> dx(dx_tensor);
+  const Planes<T, together> dy(dy_tensor);
+  auto spread_run = [&](std::int64_t image, std::int64_t channel, auto channels) {
+    const T* in = dy.at(image, channel);
+    C* out = dx.at(image, channel);
+    std::array<C, tile> share;
+    for (std::size_t p = 0; p < windows.rows.size(); ++p) {
+      for (std::size_t q = 0; q < windows.columns.size(); ++q) {
+        const Window &rows = windows.rows[p], &columns = windows.columns[q];
+        const C divisor = static_cast<C>(windows.divisor(rows, columns));
+        const T* pixel =
+            in + static_cast<std::int64_t>(p) * dy.h + static_cast<std::int64_t>(q) * dy.w;
+        for (std::int64_t c = 0; c < channels; ++c)
+          share[c] = static_cast<C>(pixel[dy.channel(c)]) / divisor;
+        for (std::int64_t h = rows.begin; h < rows.end; ++h) {
+          for (std::int64_t w = columns.begin; w < columns.end; ++w) {
+            C* to = out + h * dx.h + w * dx.w;
+            for (std::int64_t c = 0; c < channels; ++c) to[dx.channel(c)] += share[c];
           }
         }
-      };
-      for_each_run(dx_tensor, channels_fastest(dx_tensor, dy_tensor), dx_tensor.numel(),
-                   spread_run);
+      }
+    }
+  };
+  for_each_run<together>(dx_tensor, dx_tensor.numel(), spread_run);
+}
+
+void average_backward(const Tensor& dy, const Tensor& dx, const Windows& windows) {
+  visit_float_compute(dx.dtype(), "avg_pool2d_backward", [&]<class C>() {
+    visit_float(dy.dtype(), "avg_pool2d_backward", [&]<class T>() {
+      visit_layout([&]<bool together>() { average_backward<C, T, together>(dy, dx, windows); }, dx,
+                   dy);
     });
   });
 }
 
 /// Calls f(x element, y element) for every element of y and the element of x that its index names:
 /// max_pool2d_backward and its transpose.
-template <class X, class Y, class F>
+template <class X, class Y, bool together, class F>
 void for_each_maximum(const Tensor& x_tensor, const Tensor& y_tensor, const Tensor& indices,
                       const F& f) {
-  const Planes<X> x(x_tensor);
-  const Planes<Y> y(y_tensor);
-  const Planes<std::int64_t> index(indices);
+  const Planes<X, together> x(x_tensor);
+  const Planes<Y, together> y(y_tensor);
+  const Planes<std::int64_t, together> index(indices);
   const std::int64_t width = x_tensor.shape()[3];
   // A plane whose rows follow each other is addressed without dividing.
   const bool flat = x.h == width * x.w;
   const std::int64_t rows = y_tensor.shape()[2], columns = y_tensor.shape()[3];
-  auto run = [&](std::int64_t image, std::int64_t channel, std::int64_t channels) {
+  auto run = [&](std::int64_t image, std::int64_t channel, auto channels) {
     X* plane = x.at(image, channel);
     for (std::int64_t p = 0; p < rows; ++p) {
       for (std::int64_t q = 0; q < columns; ++q) {
         Y* out = y.at(image, channel) + p * y.h + q * y.w;
         const std::int64_t* which = index.at(image, channel) + p * index.h + q * index.w;
         for (std::int64_t c = 0; c < channels; ++c) {
-          const std::int64_t i = which[c];
-          f(plane[c + (flat ? i * x.w : i / width * x.h + i % width * x.w)], out[c]);
+          const std::int64_t i = which[index.channel(c)];
+          const std::int64_t pixel = flat ? i * x.w : i / width * x.h + i % width * x.w;
+          f(plane[x.channel(c) + pixel], out[y.channel(c)]);
         }
       }
     }
   };
-  for_each_run(x_tensor, channels_fastest(x_tensor, y_tensor, indices), y_tensor.numel(), run);
+  for_each_run<together>(x_tensor, y_tensor.numel(), run);
+}
+
+template <class X, class Y, class F>
+void for_each_maximum(const Tensor& x, const Tensor& y, const Tensor& indices, const F& f) {
+  visit_layout([&]<bool together>() { for_each_maximum<X, Y, together>(x, y, indices, f); }, x, y,
+               indices);
 }
 
 /// One output pixel of max_pool2d for a run of channels: best and where start at the window's first
 /// pixel; a later one wins when larger or NaN, so the first of equals stays.
-template <class T>
-void max_window(const T* in, const Planes<T>& x, const Window& rows, const Window& columns,
-                std::int64_t width, std::int64_t channels, Compute<T>* best, std::int32_t* where) {
+template <class T, bool together>
+void max_window(const T* in, const Planes<T, together>& x, const Window& rows,
+                const Window& columns, std::int64_t width, std::int64_t channels, Compute<T>* best,
+                std::int32_t* where) {
   using C = Compute<T>;
   std::fill_n(best, channels, -std::numeric_limits<C>::infinity());
   std::fill_n(where, channels, static_cast<std::int32_t>(rows.begin * width + columns.begin));
@@ -235,43 +248,60 @@ void max_window(const T* in, const Planes<T>& x, const Window& rows, const Windo
     for (std::int64_t w = columns.begin; w < columns.end; ++w) {
       const T* pixel = in + h * x.h + w * x.w;
       const auto here = static_cast<std::int32_t>(h * width + w);
+      std::array<C, tile> side_by_side;  // so that the comparisons vectorise
+      const C* v = side_by_side.data();
+      if constexpr (together && std::is_same_v<T, C>) {
+        v = pixel;
+      } else {
+        for (std::int64_t c = 0; c < channels; ++c)
+          side_by_side[c] = static_cast<C>(pixel[x.channel(c)]);
+      }
+#pragma omp simd
       for (std::int64_t c = 0; c < channels; ++c) {
-        const C v = static_cast<C>(pixel[c]);
-        const bool wins = (v > best[c]) | (v != v);
-        best[c] = wins ? v : best[c];
+        const bool wins = (v[c] > best[c]) | (v[c] != v[c]);
+        best[c] = wins ? v[c] : best[c];
         where[c] = wins ? here : where[c];
       }
     }
   }
 }
 
-}  // namespace
-
-void CpuBackend::max_pool2d(const Tensor& x_tensor, const Tensor& y_tensor, const Tensor& indices,
-                            const Pool2dParams& params) {
-  const Windows windows = windows_of(x_tensor, y_tensor, params);
-  const std::int64_t height = x_tensor.shape()[2], width = x_tensor.shape()[3];
-  require<ShapeError>(height * width <= std::numeric_limits<std::int32_t>::max(),
-                      "max_pool2d: a plane of ", height, " x ", width, " has too many pixels");
-  visit_float(x_tensor.dtype(), "max_pool2d", [&]<class T>() {
-    const Planes<T> x(x_tensor), y(y_tensor);
-    const Planes<std::int64_t> index(indices);
-    auto pool_run = [&](std::int64_t image, std::int64_t channel, std::int64_t channels) {
-      std::array<Compute<T>, tile> best;
-      std::array<std::int32_t, tile> where;  // as wide as a float, so that both vectorise alike
-      for (std::int64_t p = 0; p < y_tensor.shape()[2]; ++p) {
-        for (std::int64_t q = 0; q < y_tensor.shape()[3]; ++q) {
-          max_window<T>(x.at(image, channel), x, windows.rows[p], windows.columns[q], width,
-                        channels, best.data(), where.data());
-          T* out = y.at(image, channel) + p * y.h + q * y.w;
-          std::int64_t* which = index.at(image, channel) + p * index.h + q * index.w;
-          for (std::int64_t c = 0; c < channels; ++c) out[c] = static_cast<T>(best[c]);
-          std::copy_n(where.data(), channels, which);
+template <class T, bool together>
+void max_pool(const Tensor& x_tensor, const Tensor& y_tensor, const Tensor& indices,
+              const Windows& windows) {
+  const Planes<T, together> x(x_tensor), y(y_tensor);
+  const Planes<std::int64_t, together> index(indices);
+  const std::int64_t width = x_tensor.shape()[3];
+  auto pool_run = [&](std::int64_t image, std::int64_t channel, std::int64_t channels) {
+    std::array<Compute<T>, tile> best;
+    std::array<std::int32_t, tile> where;  // as wide as a float, so that both vectorise alike
+    for (std::int64_t p = 0; p < y_tensor.shape()[2]; ++p) {
+      for (std::int64_t q = 0; q < y_tensor.shape()[3]; ++q) {
+        max_window<T>(x.at(image, channel), x, windows.rows[p], windows.columns[q], width, channels,
+                      best.data(), where.data());
+        T* out = y.at(image, channel) + p * y.h + q * y.w;
+        std::int64_t* which = index.at(image, channel) + p * index.h + q * index.w;
+        for (std::int64_t c = 0; c < channels; ++c) {
+          out[y.channel(c)] = static_cast<T>(best[c]);
+          which[index.channel(c)] = where[c];
         }
       }
-    };
-    for_each_run(x_tensor, channels_fastest(x_tensor, y_tensor, indices), x_tensor.numel(),
-                 pool_run);
+    }
+  };
+  for_each_run<together>(x_tensor, x_tensor.numel(), pool_run);
+}
+
+}  // namespace
+
+void CpuBackend::max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
+                            const Pool2dParams& params) {
+  const std::int64_t height = x.shape()[2], width = x.shape()[3];
+  require<ShapeError>(height * width <= std::numeric_limits<std::int32_t>::max(),
+                      "max_pool2d: a plane of ", height, " x ", width, " has too many pixels");
+  const Windows windows = windows_of(x, y, params);
+  visit_float(x.dtype(), "max_pool2d", [&]<class T>() {
+    visit_layout([&]<bool together>() { max_pool<T, together>(x, y, indices, windows); }, x, y,
+                 indices);
   });
 }
 

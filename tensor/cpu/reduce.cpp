@@ -6,7 +6,7 @@
 // channels_last batch over N, H, W becomes "add up N H W rows of C", and that of a contiguous one
 // "fold runs of H W", without either being written down as a special case.
 //
-// Accuracy: runs of at most `block` numbers are folded in the compute type and joined in a wider
+// Accuracy: runs of at most 2,048 numbers are folded in the compute type and joined in a wider
 // one (double for float), so that the error of a sum of f32 does not grow with its length.
 // Determinism: how a long reduction is cut into parts depends on its sizes alone, not on threads.
 
@@ -19,7 +19,8 @@
 namespace rondo::cpu {
 namespace {
 
-constexpr std::int64_t block = 512;          // elements folded in the compute type
+constexpr std::int64_t run_length = 2048;    // elements of a run folded in the compute type
+constexpr std::int64_t tile = 512;           // columns of rows that are folded side by side
 constexpr std::int64_t rows_per_block = 64;  // rows added up in the compute type
 constexpr std::int64_t part_size = 8192;     // elements of the smallest part of a split reduction
 constexpr std::int64_t wanted_parts = 64;
@@ -66,6 +67,11 @@ struct Nest {
 
   Nest(const Tensor& x, const Tensor& y) {
     std::vector<Axis> axes = merged_axes(x, y);
+    if (axes.size() > 1) {  // the sum of a few neighbours: better of many of them, side by side
+      Axis &last = axes.back(), &before = axes[axes.size() - 2];
+      if (last.reduced && !before.reduced && last.size < 16 && before.size >= 4 * last.size)
+        std::swap(last, before);
+    }
     inner = axes.back();
     axes.pop_back();
     for (const Axis& axis : axes) {
@@ -93,10 +99,10 @@ void parallel_tasks(std::int64_t tasks, std::int64_t elements, const F& f) {
 template <FoldOp op, class C>
 Wide<C> fold_line(const Tensor& x, const Nest& nest, std::int64_t offset, std::int64_t n) {
   using F = Fold<op>;
-  std::array<C, block> buffer;
+  std::array<C, run_length> buffer;
   auto total = F::template identity<Wide<C>>();
-  for (std::int64_t i = 0; i < n; i += block) {
-    const std::int64_t length = std::min(block, n - i);
+  for (std::int64_t i = 0; i < n; i += run_length) {
+    const std::int64_t length = std::min(run_length, n - i);
     const C* run = dense_line(x.dtype(), x.data_ptr(), offset + i * nest.inner.x, nest.inner.x,
                               length, buffer.data());
     total = F::join(total, static_cast<Wide<C>>(fold_run<op>(run, length)));
@@ -160,18 +166,22 @@ template <FoldOp op, class C>
 void fold_rows(const Tensor& x, const Nest& nest, std::int64_t offset, std::int64_t width,
                std::int64_t begin, std::int64_t end, Wide<C>* total) {
   using F = Fold<op>;
-  std::array<C, block> buffer, sum;
+  constexpr std::int64_t together = 4;  // rows that are dense at the same time
+  std::array<C, tile * together> buffer;
+  std::array<C, tile> sum;
   Walker<1> walker(nest.reduced, {nest.reduced_x});
   walker.seek(begin);
-  const void* data = x.data_ptr();
   std::fill_n(total, width, F::template identity<Wide<C>>());
   while (begin < end) {
     const std::int64_t rows = std::min(rows_per_block, end - begin);
     std::fill_n(sum.data(), width, F::template identity<C>());
-    for (std::int64_t r = 0; r < rows; ++r, walker.next()) {
-      const C* row = dense_line(x.dtype(), data, offset + walker.offsets()[0], nest.inner.x, width,
-                                buffer.data());
-      for (std::int64_t j = 0; j < width; ++j) sum[j] = F::join(sum[j], F::map(row[j]));
+    for (std::int64_t r = 0; r < rows; r += together) {
+      const std::int64_t count = std::min(together, rows - r);
+      std::array<const C*, together> row;
+      for (std::int64_t k = 0; k < count; ++k, walker.next())
+        row[k] = dense_line(x.dtype(), x.data_ptr(), offset + walker.offsets()[0], nest.inner.x,
+                            width, buffer.data() + k * tile);
+      fold_kernels<C>().rows(op, row.data(), count, width, sum.data());
     }
     for (std::int64_t j = 0; j < width; ++j) {
       total[j] = F::join(total[j], static_cast<Wide<C>>(sum[j]));
@@ -184,22 +194,29 @@ template <FoldOp op, class C>
 void reduce_rows(const Tensor& x, const Tensor& y, const Nest& nest) {
   using F = Fold<op>;
   const std::int64_t outer = numel_of(nest.kept), rows = numel_of(nest.reduced);
-  const std::int64_t columns = nest.inner.size, tiles = (columns + block - 1) / block;
+  const std::int64_t columns = nest.inner.size, tiles = (columns + tile - 1) / tile;
   const std::int64_t parts =
-      std::min(rows, parts_of(outer * tiles, rows * std::min(columns, block)));
-  // Slots of `block` accumulators: one for each (outer position, tile), `parts` at a time.
-  std::vector<Wide<C>> partial(static_cast<std::size_t>(outer * columns * parts));
+      std::min(rows, parts_of(outer * tiles, rows * std::min(columns, tile)));
+  // Accumulators of one task, or, where tasks share an output, `parts` rows of them for each outer
+  // position.
+  std::vector<Wide<C>> partial(parts > 1 ? static_cast<std::size_t>(outer * columns * parts) : 0);
   auto slot = [&](std::int64_t o, std::int64_t part) {
     return &partial[(o * parts + part) * columns];
   };
   parallel_tasks(outer * tiles * parts, outer * rows * columns, [&](std::int64_t task) {
-    const std::int64_t part = task % parts, tile = task / parts % tiles, o = task / parts / tiles;
-    Walker<1> walker(nest.kept, {nest.kept_x});
+    const std::int64_t part = task % parts, o = task / parts / tiles;
+    Walker<2> walker(nest.kept, {nest.kept_x, nest.kept_y});
     walker.seek(o);
-    const std::int64_t first = tile * block, width = std::min(block, columns - first);
+    const std::int64_t first = task / parts % tiles * tile, width = std::min(tile, columns - first);
+    std::array<Wide<C>, tile> own;
+    Wide<C>* total = parts > 1 ? slot(o, part) + first : own.data();
     fold_rows<op, C>(x, nest, walker.offsets()[0] + first * nest.inner.x, width,
-                     rows * part / parts, rows * (part + 1) / parts, slot(o, part) + first);
+                     rows * part / parts, rows * (part + 1) / parts, total);
+    if (parts == 1)
+      store(y.dtype(), y.data_ptr(), walker.offsets()[1] + first * nest.inner.y, nest.inner.y,
+            width, total);
   });
+  if (parts == 1) return;
   Walker<1> walker(nest.kept, {nest.kept_y});
   for (std::int64_t o = 0; o < outer; ++o, walker.next()) {
     Wide<C>* total = slot(o, 0);

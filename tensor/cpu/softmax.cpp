@@ -1,7 +1,8 @@
-// softmax and log_softmax along one dimension:
+// softmax and log_softmax along one dimension, and their gradients:
 //
 //   softmax(x)_i     = exp(x_i - m) / s        with m = max_j x_j, s = sum_j exp(x_j - m)
 //   log_softmax(x)_i = x_i - m - log s
+//   dx_i = y_i (dy_i - sum_j dy_j y_j),   or of the logarithm   dy_i - exp(y_i) sum_j dy_j
 //
 // Taking the maximum away first keeps exp from overflowing; it cancels in the result. The sum is
 // kept in double. A NaN, or a +inf, makes its whole line NaN, as in PyTorch.
@@ -9,9 +10,8 @@
 #include <cmath>
 
 #include "tensor/cpu/cpu_backend.h"
-#include "tensor/cpu/fold.h"
-#include "tensor/cpu/isa/table.h"
 #include "tensor/cpu/lines.h"
+#include "tensor/cpu/log_sum_exp.h"
 
 namespace rondo::cpu {
 namespace {
@@ -21,20 +21,31 @@ void softmax_line(bool log, const float* x, std::int64_t n, float* y) {
   (log ? kernels().softmax.log_softmax : kernels().softmax.softmax)(x, n, y);
 }
 void softmax_line(bool log, const double* x, std::int64_t n, double* y) {
+  if (log) {
+    const auto [top, log_sum] = log_sum_exp(x, n);
+    for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] - top - log_sum;
+    return;
+  }
   const double top = fold_run<FoldOp::max>(x, n);
   double sum = 0;
-  if (log) {
-    for (std::int64_t i = 0; i < n; ++i) sum += std::exp(x[i] - top);
-    const double log_sum = std::log(sum);
-    for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] - top - log_sum;
-  } else {
-    for (std::int64_t i = 0; i < n; ++i) {
-      y[i] = std::exp(x[i] - top);
-      sum += y[i];
-    }
-    const double scale = 1 / sum;
-    for (std::int64_t i = 0; i < n; ++i) y[i] *= scale;
+  for (std::int64_t i = 0; i < n; ++i) {
+    y[i] = std::exp(x[i] - top);
+    sum += y[i];
   }
+  const double scale = 1 / sum;
+  for (std::int64_t i = 0; i < n; ++i) y[i] *= scale;
+}
+
+// dx of such a line; it may be dy.
+void gradient_line(bool log, const float* dy, const float* y, std::int64_t n, float* dx) {
+  const SoftmaxKernels& of = kernels().softmax;
+  (log ? of.log_softmax_gradient : of.softmax_gradient)(dy, y, n, dx);
+}
+void gradient_line(bool log, const double* dy, const double* y, std::int64_t n, double* dx) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < n; ++i) sum += log ? dy[i] : dy[i] * y[i];
+  for (std::int64_t i = 0; i < n; ++i)
+    dx[i] = log ? dy[i] - std::exp(y[i]) * sum : y[i] * (dy[i] - sum);
 }
 
 }  // namespace
@@ -53,6 +64,27 @@ void CpuBackend::softmax(bool log, const Tensor& x, std::int64_t dim, const Tens
       };
     };
     for_each_line(dim, make_body, x, y);
+  });
+}
+
+void CpuBackend::softmax_backward(bool log, const Tensor& dy, const Tensor& y, std::int64_t dim,
+                                  const Tensor& dx) {
+  const std::int64_t n = size_along(y, dim);
+  const std::int64_t dy_stride = stride_along(dy, dim), y_stride = stride_along(y, dim);
+  const std::int64_t dx_stride = stride_along(dx, dim);
+  visit_float_compute(y.dtype(), "softmax_backward", [&]<class C>() {
+    const bool dx_dense = dx.dtype() == dtype_of<C> && dx_stride == 1;
+    auto make_body = [&] {
+      return [&, in = std::vector<C>(n), from = std::vector<C>(n),
+              out = std::vector<C>(n)](const Offsets<3>& at) mutable {
+        const C* g = dense_line(dy.dtype(), dy.data_ptr(), at[0], dy_stride, n, in.data());
+        const C* p = dense_line(y.dtype(), y.data_ptr(), at[1], y_stride, n, from.data());
+        C* to = dx_dense ? static_cast<C*>(dx.data_ptr()) + at[2] : out.data();
+        gradient_line(log, g, p, n, to);
+        if (!dx_dense) store(dx.dtype(), dx.data_ptr(), at[2], dx_stride, n, to);
+      };
+    };
+    for_each_line(dim, make_body, dy, y, dx);
   });
 }
 

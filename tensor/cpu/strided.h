@@ -51,8 +51,15 @@ class StridedLoop {
  public:
   using Pointers = std::array<char*, N>;
 
-  /// All operands must have the same shape; the last one's memory order is followed.
-  explicit StridedLoop(const std::array<const Tensor*, N>& operands) : shape_(operands) {}
+  /// All operands must have the same shape; the last one's memory order is followed, but where its
+  /// fastest dimension is short and the next one is not.
+  explicit StridedLoop(const std::array<const Tensor*, N>& operands) : shape_(operands) {
+    auto& [numel, dims, sizes, steps, data] = shape_;
+    if (dims > 1 && sizes[0] < 8 && sizes[1] >= 4 * sizes[0]) {  // rows that are worth their call
+      std::swap(sizes[0], sizes[1]);
+      std::swap(steps[0], steps[1]);
+    }
+  }
 
   std::int64_t numel() const { return shape_.numel; }
 

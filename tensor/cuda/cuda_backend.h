@@ -29,6 +29,8 @@ class CudaBackend : public Backend {
                 const Tensor& indices) override;
   void cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) override;
   void softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) override;
+  void softmax_backward(bool log, const Tensor& dy, const Tensor& y, std::int64_t dim,
+                        const Tensor& dx) override;
 
   // cross_entropy.cu
   void cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyParams& params,

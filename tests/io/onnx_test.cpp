@@ -25,6 +25,7 @@
 #include "nn/flatten.h"
 #include "nn/linear.h"
 #include "nn/models/models.h"
+#include "nn/norm.h"
 #include "nn/quantized/prepare.h"
 #include "onnx.pb.h"
 #include "support/errors.h"
@@ -118,6 +119,15 @@ TEST(Onnx, SaysWhoWroteItAndWhatIsWhat) {
   EXPECT_THAT(lists["strides"], ElementsAre(2, 2));
   EXPECT_THAT(lists["pads"], ElementsAre(1, 1, 1, 1));
   EXPECT_EQ(graph.node(1).attribute(0).f(), 0.25F);
+}
+
+/// ONNX 17 has no group norm: it is the ops that it is composed of, not the kernel that computes
+/// it.
+TEST(Onnx, ComposesGroupNorm) {
+  nn::Sequential model(nn::GroupNorm(2, 4));
+  const auto types = op_types(exported(model, zeros({2, 4, 3, 3})).graph());
+  EXPECT_EQ(std::count(types.begin(), types.end(), "ReduceMean"), 2);
+  EXPECT_EQ(std::count(types.begin(), types.end(), "LayerNormalization"), 0);
 }
 
 TEST(Onnx, HoldsTheElementsInRowMajorOrder) {

@@ -1,6 +1,7 @@
 // The element-wise kernels: every op in every compute type and instruction set against the scalar
 // formula, and every pair of dtypes in conversion.
 
+#include <algorithm>
 #include <cmath>
 
 #include "support/support.h"
@@ -155,6 +156,70 @@ TEST(Copy, IntegersAreRoundedOnce) {
   Tensor x = tensor<std::int64_t>({value}), y = Tensor::empty({1});
   backend(x).copy(x, y);
   EXPECT_EQ(y.item<double>(), 0x1p60 + 0x1p37);
+}
+
+/// The numbers 0, 1, … as a tensor of any dtype, dense in the order of memory that `order` gives
+/// (slowest dimension first), with its dimensions back in their places.
+Tensor numbered(const Dims& sizes, const Dims& order, DType dtype) {
+  Dims strides = sizes;
+  std::int64_t step = 1;
+  for (std::int64_t k = order.size() - 1; k >= 0; --k) {
+    strides[order[k]] = step;
+    step *= sizes[order[k]];
+  }
+  const Tensor memory = Tensor::empty({step}, {.dtype = dtype});
+  backend(memory).copy(arange(0, step, 1, {.dtype = i64}), memory);
+  return memory.as_view(sizes, strides, 0);
+}
+
+/// Around a tile of the transposition (64 bytes on a side) and far from it, in memory of all
+/// orders, against an index computed here.
+TEST(Copy, BetweenAllOrdersOfMemory) {
+  for (const Dims& sizes : {Dims{2, 3, 17, 5}, Dims{1, 16, 16, 1}, Dims{3, 70, 1, 33},
+                            Dims{2, 1, 65, 64}, Dims{130, 3, 2, 2}}) {
+    for (const DType dtype : {f64, f32, bf16, u8}) {
+      Dims from{0, 1, 2, 3};
+      do {
+        for (const Dims& to : {Dims{0, 1, 2, 3}, Dims{0, 2, 3, 1}, Dims{3, 1, 0, 2}}) {
+          const Tensor x = numbered(sizes, from, dtype), y = numbered(sizes, to, dtype);
+          backend(x).fill(y, 1);
+          backend(x).copy(x, y);
+          const auto got = y.to_vector<double>(), want = x.to_vector<double>();
+          ASSERT_EQ(got, want) << sizes << dtype << from << to;
+        }
+      } while (std::next_permutation(from.begin(), from.end()));
+    }
+  }
+}
+
+/// What is repeated, and rows that are too short to be walked one by one.
+TEST(Copy, OfBroadcastAndShortRows) {
+  for (const std::int64_t n : {2, 3, 7, 8}) {
+    const Tensor x = numbered({5, 1, 40, 1}, {0, 1, 2, 3}, f32);
+    const Tensor wide = x.as_view({5, n, 40, n}, {40, 0, 1, 0}, 0);
+    const Tensor y = Tensor::empty({5, n, 40, n});
+    backend(x).copy(wide, y);
+    const auto got = y.to_vector<float>();
+    for (std::int64_t i = 0; i < y.numel(); ++i)
+      ASSERT_EQ(got[i], static_cast<float>(i / (n * 40 * n) * 40 + i / n % 40)) << n << ' ' << i;
+    const Tensor half = Tensor::empty(y.shape(), {.dtype = f16});
+    backend(x).copy(wide, half);
+    EXPECT_EQ(half.to_vector<float>(), got);
+  }
+}
+
+TEST(Fill, ZerosOfBothSigns) {
+  for (const double zero : {0.0, -0.0}) {
+    for (const DType dtype : {f64, f32, bf16, f16}) {
+      const Tensor y = numbered({3, 5}, {0, 1}, dtype), part = y.as_view({3, 4}, {5, 1}, 1);
+      backend(y).fill(part, zero);
+      const auto got = y.to_vector<double>();
+      for (std::size_t i = 0; i < 15; ++i) {
+        EXPECT_EQ(got[i], i % 5 == 0 ? static_cast<double>(i) : 0) << dtype;
+        if (i % 5 != 0) EXPECT_EQ(std::signbit(got[i]), std::signbit(zero)) << dtype;
+      }
+    }
+  }
 }
 
 TEST(Fill, ToBoolIsATest) {

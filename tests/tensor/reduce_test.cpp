@@ -100,7 +100,7 @@ TEST(Reduce, EmptyGivesTheIdentity) {
 
 TEST(Reduce, SizesAroundTheBlocks) {
   // A known sum at each length where a loop of the kernel starts, ends or is cut.
-  for (std::int64_t n : {1, 15, 16, 17, 63, 64, 65, 511, 512, 513, 8191, 16411, 40009}) {
+  for (std::int64_t n : {1, 15, 16, 17, 63, 64, 65, 511, 512, 513, 2047, 2048, 2081, 8191, 16411, 40009}) {
     const Tensor x = arange(1, n + 1, 1, {.dtype = f64});
     const double sum = static_cast<double>(n) * static_cast<double>(n + 1) / 2;
     EXPECT_EQ(reduced(FoldOp::sum, x, {1}, f64).item<double>(), sum) << n;
@@ -130,13 +130,33 @@ TEST(Reduce, WideRowsAndManyOutputs) {
   EXPECT_EQ(reduced(FoldOp::sum, x, {rows, 1}, f64).to_vector<double>(), across);
 }
 
+/// A few neighbours to a sum, of many sums: the blocks that upsampling makes of a pixel, and pairs.
+TEST(Reduce, FewNeighboursToEachResult) {
+  for (const std::int64_t n : {2, 3, 15, 16}) {
+    const std::int64_t h = 3, w = 67;
+    const Tensor x =
+        arange(h * n * w * n, {.dtype = f64}).as_view({h, n, w, n}, {n * w * n, w * n, n, 1}, 0);
+    std::vector<double> blocks(h * w), pairs(h * n * w);
+    for (std::int64_t i = 0; i < x.numel(); ++i) {
+      blocks[i / (n * w * n) * w + i / n % w] += static_cast<double>(i);
+      pairs[i / n] += static_cast<double>(i);
+    }
+    EXPECT_EQ(reduced(FoldOp::sum, x, {h, 1, w, 1}, f64).to_vector<double>(), blocks) << n;
+    EXPECT_EQ(reduced(FoldOp::sum, x, {h, n, w, 1}, f64).to_vector<double>(), pairs) << n;
+    const Tensor turned =
+        Tensor::empty({w, h}, {.dtype = f64}).as_view({h, 1, w, 1}, {1, 1, h, 1}, 0);
+    backend(x).reduce(FoldOp::sum, x, turned);
+    EXPECT_EQ(turned.to_vector<double>(), blocks) << n;
+  }
+}
+
 TEST(Reduce, ErrorOfLongFloatSumsDoesNotGrow) {
   const std::int64_t n = 3'000'017;
   Generator generator(11);
   const Tensor x = rand({n}, {}, generator);
   double exact = 0;
   for (std::int64_t i = 0; i < n; ++i) exact += static_cast<double>(x.data_ptr<float>()[i]);
-  // One rounding at the end and 32 additions in each lane: a naive f32 loop is off by 1e-4 or more.
+  // One rounding at the end and 64 additions in each of 32 parts: a naive f32 loop is off by 1e-4 or more.
   EXPECT_NEAR(reduced(FoldOp::sum, x, {1}, f32).item<double>() / exact, 1, 2e-7);
   const Tensor columns = x.as_view({n / 7, 7}, {7, 1}, 0);
   const Tensor sums = reduced(FoldOp::sum, columns, {1, 7}, f32);

@@ -98,34 +98,44 @@ TEST(VectorMath, PowersErrByFourUlpsAtMost) {
   }
 }
 
+/// The same numbers, NaNs in the same places.
+bool same(const Tensor& a, const Tensor& b) {
+  const auto u = a.to_vector<float>(), v = b.to_vector<float>();
+  return std::equal(u.begin(), u.end(), v.begin(), v.end(), [](float p, float q) {
+    return std::isnan(p) ? std::isnan(q) : p == q && std::signbit(p) == std::signbit(q);
+  });
+}
+
 TEST(VectorMath, DoesNotDependOnThePlace) {
   const Tensor x = randn({400}), g = randn({400});
-  for (const UnaryOp op : {UnaryOp::exp, UnaryOp::log, UnaryOp::tanh, UnaryOp::gelu, UnaryOp::silu,
-                           UnaryOp::softplus}) {
-    const auto all = unary(op, x).to_vector<float>();
+  const auto expect_parts = [](auto apply, const Tensor& a, const Tensor& b) {
+    const Tensor all = apply(a, b);
     for (std::int64_t first = 0; first < 18; ++first) {
       for (std::int64_t n = 1; n < 40; ++n) {
-        const auto part = unary(op, x.narrow(0, first, n)).to_vector<float>();
-        for (std::int64_t i = 0; i < n; ++i)
-          ASSERT_TRUE(part[i] == all[first + i] || std::isnan(part[i])) << first << ' ' << n;
+        const Tensor part = apply(a.narrow(0, first, n), b.narrow(0, first, n));
+        ASSERT_TRUE(same(part, all.narrow(0, first, n))) << first << ' ' << n;
       }
     }
-    const auto every_third = unary(op, slice(x, 0, 0, 400, 3)).to_vector<float>();
-    for (std::size_t i = 0; i < every_third.size(); ++i)
-      ASSERT_TRUE(every_third[i] == all[3 * i] || std::isnan(all[3 * i]));
-  }
-  for (const BinaryOp op : {BinaryOp::gelu_backward, BinaryOp::silu_backward, BinaryOp::pow}) {
-    const auto apply = [op](const Tensor& a, const Tensor& b) {
+    const auto third = [](const Tensor& t) { return slice(t, 0, 0, 400, 3); };
+    ASSERT_TRUE(same(apply(third(a), third(b)), third(all)));
+  };
+  for (int i = 0; i <= static_cast<int>(UnaryOp::fake_quantize); ++i) {
+    SCOPED_TRACE(concat("unary op ", i));
+    const auto apply = [&](const Tensor& a, const Tensor&) {
       Tensor y = Tensor::empty(a.shape());
-      backend(a).binary(op, a, b, y, {});
-      return y.to_vector<float>();
+      backend(a).unary(static_cast<UnaryOp>(i), a, y, {.alpha = 0.7, .beta = -2, .gamma = 2});
+      return y;
     };
-    const auto all = apply(g, x);
-    for (std::int64_t n = 1; n < 40; ++n) {
-      const auto part = apply(g.narrow(0, 5, n), x.narrow(0, 5, n));
-      for (std::int64_t i = 0; i < n; ++i)
-        ASSERT_TRUE(part[i] == all[5 + i] || std::isnan(part[i])) << n;
-    }
+    ASSERT_NO_FATAL_FAILURE(expect_parts(apply, x, x));
+  }
+  for (int i = 0; i <= static_cast<int>(BinaryOp::fake_quantize_backward); ++i) {
+    SCOPED_TRACE(concat("binary op ", i));
+    const auto apply = [&](const Tensor& a, const Tensor& b) {
+      Tensor y = Tensor::empty(a.shape());
+      backend(a).binary(static_cast<BinaryOp>(i), a, b, y, {.alpha = 0.7, .beta = -2, .gamma = 2});
+      return y;
+    };
+    ASSERT_NO_FATAL_FAILURE(expect_parts(apply, g, x));
   }
 }
 
@@ -155,10 +165,35 @@ TEST(SoftmaxLine, IsThatOfF64WhateverItsLength) {
           EXPECT_LE(std::abs(got[i] - want[i]), scale * 1.2e-7) << "line " << i / n << " of " << n;
         }
       }
-      if (log) continue;
       const Tensor in_place = x.clone();
-      backend(x).softmax(false, in_place, 1, in_place);
-      EXPECT_TRUE(std::equal(got.begin(), got.begin() + n, in_place.to_vector<float>().begin()));
+      backend(x).softmax(log, in_place, 1, in_place);
+      EXPECT_TRUE(same(in_place, softmax_of(log, x)));
+    }
+  }
+}
+
+/// Along the last dimension and another, of dense and of strided gradients.
+TEST(SoftmaxLine, GradientIsThatOfF64WhateverItsLength) {
+  const auto gradient = [](bool log, const Tensor& dy, const Tensor& y, std::int64_t dim) {
+    const Tensor dx = Tensor::empty(y.shape(), {.dtype = y.dtype()});
+    backend(y).softmax_backward(log, dy, y, dim, dx);
+    return as(dx, f64);
+  };
+  for (const std::int64_t n : {1, 2, 7, 15, 16, 17, 33, 100, 1000}) {
+    for (const bool log : {false, true}) {
+      const Tensor y = softmax_of(log, randn({4, n}) * 4), dy = randn({4, n});
+      const Tensor want = gradient(log, as(dy, f64), as(y, f64), 1);
+      // dy, Σ dy y and exp(y) Σ dy are up to 4 and, of log_softmax, sqrt(n) times that.
+      const double scale = log ? 4 * std::sqrt(static_cast<double>(n)) : 4;
+      const double tolerance = test::tolerance(f32, 4, scale);
+      EXPECT_TRUE(all_close(gradient(log, dy, y, 1), want, tolerance)) << n;
+      const Tensor down = as(y.t(), f32), dy_down = as(dy.t(), f32);
+      EXPECT_TRUE(all_close(gradient(log, dy_down, down, 0), as(want.t(), f64), tolerance)) << n;
+      EXPECT_TRUE(all_close(gradient(log, dy_down.t(), y, 1), want, tolerance)) << n;
+      EXPECT_TRUE(all_close(gradient(log, as(dy, bf16), as(y, bf16), 1),
+                            gradient(log, as(as(dy, bf16), f64), as(as(y, bf16), f64), 1),
+                            tolerance, 0x1p-8))
+          << n;
     }
   }
 }
@@ -172,6 +207,7 @@ TEST(SoftmaxLine, CrossEntropyIsThatOfF64WhateverTheLength) {
     for (const double smoothing : {0.0, 0.1}) {
       Tensor loss = cross_entropy(x, target, {.label_smoothing = smoothing});
       Tensor want = cross_entropy(wide, target, {.label_smoothing = smoothing});
+      // As above: x - top is up to 60, and an ulp of that is what is lost.
       EXPECT_NEAR(loss.item<float>(), want.item<double>(), 64 * 1.2e-7);
       x.zero_grad();
       wide.zero_grad();

@@ -7,12 +7,58 @@
 namespace rondo::cpu::isa::RONDO_ISA {
 namespace {
 
-// Of floats, whose functions vector_math.h has, the rest of a row goes through the same loop as a
-// whole block, filled up with ones.
+// Where an op calls a function of vector_math.h, the rest of a row of floats goes through the same
+// loop as a whole block, filled up with ones.
+
+bool calls_function(UnaryOp op) {
+  switch (op) {
+    case UnaryOp::exp:
+    case UnaryOp::expm1:
+    case UnaryOp::log:
+    case UnaryOp::log1p:
+    case UnaryOp::sin:
+    case UnaryOp::cos:
+    case UnaryOp::tan:
+    case UnaryOp::sinh:
+    case UnaryOp::cosh:
+    case UnaryOp::asin:
+    case UnaryOp::acos:
+    case UnaryOp::atan:
+    case UnaryOp::tanh:
+    case UnaryOp::sigmoid:
+    case UnaryOp::erf:
+    case UnaryOp::gelu:
+    case UnaryOp::gelu_tanh:
+    case UnaryOp::silu:
+    case UnaryOp::softplus:
+    case UnaryOp::pow_scalar:
+      return true;
+    default:
+      return false;
+  }
+}
+bool calls_function(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::pow:
+    case BinaryOp::atan2:
+    case BinaryOp::gelu_backward:
+    case BinaryOp::gelu_tanh_backward:
+    case BinaryOp::silu_backward:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// How many of n numbers are left to a block that is filled up.
+template <class T, class Op>
+std::int64_t rest_of(Op op, std::int64_t n) {
+  return std::is_same_v<T, float> && calls_function(op) ? n % math_block : 0;
+}
 
 template <class T>
 void unary(UnaryOp op, OpParams params, const T* x, T* y, std::int64_t n) {
-  const std::int64_t rest = std::is_same_v<T, float> ? n % math_block : 0;
+  const std::int64_t rest = rest_of<T>(op, n);
   visit_unary<T>(op, params, [=](auto f) {
     const auto loop = [f](const T* from, T* to, std::int64_t count) {
 #pragma omp simd
@@ -30,7 +76,7 @@ void unary(UnaryOp op, OpParams params, const T* x, T* y, std::int64_t n) {
 
 template <class T>
 void binary(BinaryOp op, OpParams params, const T* a, const T* b, T* y, std::int64_t n) {
-  const std::int64_t rest = std::is_same_v<T, float> ? n % math_block : 0;
+  const std::int64_t rest = rest_of<T>(op, n);
   visit_binary<T>(op, params, [=](auto f) {
     const auto loop = [f](const T* left, const T* right, T* to, std::int64_t count) {
 #pragma omp simd

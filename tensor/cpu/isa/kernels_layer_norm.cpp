@@ -54,9 +54,18 @@ void backward(const float* dy, const float* x, std::int64_t n, const float* gamm
                                                                  dgamma, dbeta);
 }
 
+void sums(const float* dy, const float* x, std::int64_t n, float mean, float invstd, float* dgamma,
+          float* dbeta) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) {
+    dgamma[i] += dy[i] * ((x[i] - mean) * invstd);
+    dbeta[i] += dy[i];
+  }
+}
+
 }  // namespace
 
 extern const LayerNormKernels layer_norm;
-const LayerNormKernels layer_norm{forward, backward};
+const LayerNormKernels layer_norm{forward, backward, sums};
 
 }  // namespace rondo::cpu::isa::RONDO_ISA

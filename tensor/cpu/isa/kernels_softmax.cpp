@@ -24,17 +24,21 @@ inline void in_chunks(const float* x, Index n, F f) {
   f(whole, rest, math_block, n - whole);
 }
 
-/// max x, or NaN where one of them is.
+/// max x, past NaNs: they come back in the sum.
 inline float top_of(const float* x, Index n) {
-  Vec top = Vec{} - __builtin_inff();
+  constexpr int side_by_side = math_block / lanes;
+  Vec top[side_by_side];
+  for (Vec& v : top) v = Vec{} - __builtin_inff();
   in_chunks(x, n, [&](Index, const float* numbers, Index count, Index) {
-    for (Index k = 0; k < count; k += lanes) {
-      const Vec v = load(numbers + k);
-      top = (v > top) | (v != v) ? v : top;
-    }
+    for (Index k = 0; k < count; k += math_block)
+      for (int u = 0; u < side_by_side; ++u) {
+        const Vec v = load(numbers + k + u * lanes);
+        top[u] = v > top[u] ? v : top[u];
+      }
   });
-  float most = top[0];
-  for (int k = 1; k < lanes; ++k) most = (top[k] > most) | (top[k] != top[k]) ? top[k] : most;
+  float most = top[0][0];
+  for (const Vec& v : top)
+    for (int k = 0; k < lanes; ++k) most = v[k] > most ? v[k] : most;
   return most;
 }
 
@@ -73,6 +77,29 @@ void log_softmax(const float* x, Index n, float* y) {
   for (Index i = 0; i < n; ++i) y[i] = x[i] - sum.top - log_sum;
 }
 
+void softmax_gradient(const float* dy, const float* y, Index n, float* dx) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (Index i = 0; i < n; ++i) sum += static_cast<double>(dy[i] * y[i]);
+  const float shift = static_cast<float>(sum);
+#pragma omp simd
+  for (Index i = 0; i < n; ++i) dx[i] = y[i] * (dy[i] - shift);
+}
+
+void log_softmax_gradient(const float* dy, const float* y, Index n, float* dx) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (Index i = 0; i < n; ++i) sum += static_cast<double>(dy[i]);
+  const float all = static_cast<float>(sum);
+  in_chunks(y, n, [&](Index i, const float* numbers, Index count, Index real) {
+    float e[chunk];
+#pragma omp simd
+    for (Index k = 0; k < count; ++k) e[k] = std::exp(numbers[k]);
+#pragma omp simd
+    for (Index k = 0; k < real; ++k) dx[i + k] = dy[i + k] - e[k] * all;
+  });
+}
+
 void cross_entropy_gradient(const float* x, Index n, float top, float log_sum, float share,
                             float weight, float* dx) {
   in_chunks(x, n, [&](Index i, const float* numbers, Index count, Index real) {
@@ -88,6 +115,8 @@ void cross_entropy_gradient(const float* x, Index n, float top, float log_sum, f
 }  // namespace
 
 extern const SoftmaxKernels softmax_f32;
-const SoftmaxKernels softmax_f32{log_sum_exp, softmax, log_softmax, cross_entropy_gradient};
+const SoftmaxKernels softmax_f32{log_sum_exp,          softmax,
+                                 log_softmax,          softmax_gradient,
+                                 log_softmax_gradient, cross_entropy_gradient};
 
 }  // namespace rondo::cpu::isa::RONDO_ISA

@@ -35,6 +35,15 @@ struct ElementwiseKernels {
   void (*to_bf16)(const float* x, Bf16Bits* y, std::int64_t n);
 };
 
+/// Of dense numbers (tensor/fold.h). Where op is all or any, C is not 0 counts as 1.
+template <class C>
+struct FoldKernels {
+  /// x_0 ∘ x_1 ∘ … ∘ x_{n-1}, grouped in one way whatever the instruction set.
+  C (*run)(FoldOp op, const C* x, std::int64_t n);
+  /// fold_j = fold_j ∘ x_0[j] ∘ x_1[j] ∘ …, for `count` rows of `width` numbers.
+  void (*rows)(FoldOp op, const C* const* x, std::int64_t count, std::int64_t width, C* fold);
+};
+
 /// How the gradient finds out where a relu let through: from a bit for each element, which `apply`
 /// has written; from the sign of its output y; else, which also saves reading y, from
 /// x scale[c] + offset[c], exactly what `apply` computed; all null: no relu.
@@ -69,20 +78,23 @@ struct BatchNormKernels {
                          const float* d, bool past_caches);
 };
 
-/// log Σ exp(x_i) = top + log_sum, with top = max x and log_sum = log Σ exp(x_i - top); NaNs where
-/// an x_i is one or +inf.
+/// log Σ exp(x_i) = top + log_sum, with top = max x and log_sum = log Σ exp(x_i - top), which is
+/// NaN where an x_i is that or +inf.
 struct LogSumExp {
   float top;
   double log_sum;
 };
 
-/// Of one dense line of n numbers; sums are kept in f64. y and dx may be x.
+/// Of one dense line of n numbers; sums are kept in f64. y and dx may be x or dy.
 struct SoftmaxKernels {
   LogSumExp (*log_sum_exp)(const float* x, std::int64_t n);
   /// y_i = exp(x_i - top) / Σ exp(x - top)
   void (*softmax)(const float* x, std::int64_t n, float* y);
   /// y_i = x_i - top - log_sum
   void (*log_softmax)(const float* x, std::int64_t n, float* y);
+  /// dx_i = y_i (dy_i - Σ dy y), or dy_i - exp(y_i) Σ dy
+  void (*softmax_gradient)(const float* dy, const float* y, std::int64_t n, float* dx);
+  void (*log_softmax_gradient)(const float* dy, const float* y, std::int64_t n, float* dx);
   /// dx_i = (exp(x_i - top - log_sum) - share) weight
   void (*cross_entropy_gradient)(const float* x, std::int64_t n, float top, float log_sum,
                                  float share, float weight, float* dx);
@@ -95,6 +107,9 @@ struct LayerNormKernels {
                   float* y, float* mean, float* invstd);
   void (*backward)(const float* dy, const float* x, std::int64_t n, const float* gamma, float mean,
                    float invstd, float* dx, float* dgamma, float* dbeta);
+  /// What a part of a row adds to dgamma and dbeta.
+  void (*sums)(const float* dy, const float* x, std::int64_t n, float mean, float invstd,
+               float* dgamma, float* dbeta);
 };
 
 /// Between f32 and bytes (Backend::quantize and its neighbours). All pointers dense.
@@ -202,6 +217,9 @@ struct WinogradKernels {
 struct Kernels {
   const char* name;
   ElementwiseKernels elementwise;
+  FoldKernels<float> fold_f32;
+  FoldKernels<double> fold_f64;
+  FoldKernels<std::int64_t> fold_i64;
   BatchNormKernels<float> batch_norm;
   BatchNormKernels<Bf16Bits> batch_norm_bf16;
   SoftmaxKernels softmax;
@@ -218,6 +236,9 @@ const Kernels& kernels();
 namespace isa {
 namespace generic {
 extern const ElementwiseKernels elementwise;
+extern const FoldKernels<float> fold_f32;
+extern const FoldKernels<double> fold_f64;
+extern const FoldKernels<std::int64_t> fold_i64;
 extern const BatchNormKernels<float> batch_norm;
 extern const BatchNormKernels<Bf16Bits> batch_norm_bf16;
 extern const SoftmaxKernels softmax_f32;
@@ -229,6 +250,9 @@ extern const MatvecKernel matvec_f32;
 }  // namespace generic
 namespace avx2 {
 extern const ElementwiseKernels elementwise;
+extern const FoldKernels<float> fold_f32;
+extern const FoldKernels<double> fold_f64;
+extern const FoldKernels<std::int64_t> fold_i64;
 extern const BatchNormKernels<float> batch_norm;
 extern const BatchNormKernels<Bf16Bits> batch_norm_bf16;
 extern const SoftmaxKernels softmax_f32;
@@ -240,6 +264,9 @@ extern const MatvecKernel matvec_f32;
 }  // namespace avx2
 namespace avx512 {
 extern const ElementwiseKernels elementwise;
+extern const FoldKernels<float> fold_f32;
+extern const FoldKernels<double> fold_f64;
+extern const FoldKernels<std::int64_t> fold_i64;
 extern const BatchNormKernels<float> batch_norm;
 extern const BatchNormKernels<Bf16Bits> batch_norm_bf16;
 extern const SoftmaxKernels softmax_f32;

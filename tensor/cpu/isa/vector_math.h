@@ -1,7 +1,7 @@
 // Elementary functions of whole vectors: tells the compiler that glibc has them (libmvec), so that
 // a loop over std::exp(x[i]) computes 4, 8 or 16 at once. glibc's own declarations say so under
 // -ffast-math only, for the sake of the last bit: these err by up to 4 units in the last place, the
-// scalar ones by less than 1. Zeros, infinities and NaNs come out the same
+// scalar ones by about 1, some by 2. Zeros, infinities and NaNs come out the same
 // (tests/tensor/vector_math_test.cpp).
 //
 // For f32 only: f64 is what others are compared with. Elsewhere than in glibc 2.35 and later on

@@ -1,0 +1,100 @@
+// group_norm: normalisation over groups of channels of each image. By a kernel where the backend
+// has one of x's dtype, else, for second derivatives and for graphs, composed of ops.
+
+#include "autograd/autocast.h"
+#include "autograd/ops/normalized.h"
+#include "autograd/record.h"
+#include "autograd/trace.h"
+#include "tensor/backend.h"
+#include "tensor/record_function.h"
+
+namespace rondo {
+namespace {
+
+using namespace normalization;
+
+/// x (N, C, …) as (N, groups, values of a group).
+Tensor grouped(const Tensor& x, std::int64_t groups) {
+  const std::int64_t plane = numel_of(Dims(x.shape().begin() + 2, x.shape().end()));
+  return reshape(x, {x.size(0), groups, x.size(1) / groups * plane});
+}
+
+struct GroupNormBackward final : Node {
+  SavedTensor x, gamma;
+  Tensor mean, invstd;
+  std::int64_t groups;
+  double eps;
+
+  GroupNormBackward(const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& invstd,
+                    std::int64_t groups, double eps)
+      : x(x), gamma(gamma), mean(mean), invstd(invstd), groups(groups), eps(eps) {}
+  const char* name() const override { return "group_norm"; }
+
+  // Inputs: x (N, C, …), gamma (C), beta (C).
+  Tensors backward(const Tensors& dy) override {
+    if (GradMode::is_enabled()) return in_ops(dy[0]);
+    const Tensor input = x.get(*this);
+    const Tensor dx = Tensor::empty_like(input);
+    const auto wanted = [&](int i) {
+      return wants(i) ? Tensor::empty({input.size(1)}, {.device = input.device()}) : Tensor();
+    };
+    const Tensor dgamma = wanted(1), dbeta = wanted(2);
+    backend(input).group_norm_backward(contiguous(dy[0]), input, groups, gamma.get(*this), mean,
+                                       invstd, dx, dgamma, dbeta);
+    return {wants(0) ? dx : Tensor(), dgamma, dbeta};
+  }
+
+  // The same in differentiable ops, for create_graph: the statistics are computed again from x.
+  Tensors in_ops(const Tensor& dy) {
+    const Tensor input = x.get(*this), scale = gamma.get(*this);
+    const Normalized hat(grouped(input, groups), {2}, eps);
+    const Tensor g = grouped(scale.defined() ? dy * per_channel(scale, input) : dy, groups);
+    const Tensor dx = hat.invstd * (g - rondo::mean(g, {2}, true) -
+                                    hat.value * rondo::mean(g * hat.value, {2}, true));
+    const Tensor dgamma =
+        wants(1) ? sum(dy * reshape(hat.value, input.shape()), batch_dims(input)) : Tensor();
+    return {reshape(dx, input.shape()), dgamma, wants(2) ? sum(dy, batch_dims(input)) : Tensor()};
+  }
+  void release_saved() override {
+    x.reset();
+    gamma.reset();
+  }
+};
+
+/// A graph is told of the ops that it is composed of.
+bool has_kernel(const Tensor& x) {
+  return x.numel() > 0 && !TraceMode::is_enabled() && backend(x).has_group_norm(x);
+}
+
+Tensor fused(const Tensor& x, std::int64_t groups, const Tensor& gamma, const Tensor& beta,
+             double eps) {
+  const auto flat = [&](const Tensor& v) { return v.defined() ? contiguous(to(v, x.dtype())) : v; };
+  const Tensor planes = contiguous(x), scale = flat(gamma), shift = flat(beta);
+  const Tensor y = Tensor::empty_like(planes);
+  const Tensor mean = Tensor::empty({x.size(0), groups}, {.device = x.device()});
+  const Tensor invstd = Tensor::empty_like(mean);
+  backend(x).group_norm(planes, groups, scale, shift, eps, y, mean, invstd);
+  return record<GroupNormBackward>({planes, scale, shift}, y, planes, scale, mean, invstd, groups,
+                                   eps);
+}
+
+}  // namespace
+
+Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma, const Tensor& beta,
+                  double eps) {
+  const RecordOp op("group_norm");
+  if (const Casts cast{AutocastOp::group_norm, x})
+    return group_norm(cast(x), groups, cast(gamma), cast(beta), eps);
+  check_float(x, "group_norm");
+  require_one_device("group_norm", {x, gamma, beta});
+  require<ShapeError>(x.dim() >= 2 && groups > 0 && x.size(1) % groups == 0, "group_norm: input ",
+                      x.shape(), " does not divide into ", groups, " groups of channels");
+  check_channels("group_norm", x, gamma, "gamma");
+  check_channels("group_norm", x, beta, "beta");
+  const Tensor wide = widened(x);
+  if (has_kernel(wide)) return to(fused(wide, groups, gamma, beta, eps), x.dtype());
+  const Tensor normalized = reshape(Normalized(grouped(wide, groups), {2}, eps).value, x.shape());
+  return to(affine_per_channel(normalized, gamma, beta), x.dtype());
+}
+
+}  // namespace rondo

@@ -1,0 +1,221 @@
+// layer_norm and group_norm, of which f32 has kernels on the CPU: against f64, which is composed of
+// ops, for every choice of gradients that are wanted.
+
+#include <omp.h>
+
+#include <cmath>
+#include <functional>
+
+#include "autograd/engine.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/norm.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "support/support.h"
+
+namespace rondo {
+namespace {
+
+using test::all_close, test::as;
+
+using Norm = std::function<Tensor(const Tensor& x, const Tensor& gamma, const Tensor& beta)>;
+
+/// y and the gradients of x, gamma, beta; undefined where not in `wanted` (a bit each).
+Tensors results(const Norm& norm, const Tensors& inputs, unsigned wanted, const Tensor& dy) {
+  Tensors in;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    in.push_back(inputs[i].defined() ? as(inputs[i], dy.dtype()) : inputs[i]);
+    if (in[i].defined()) in[i].requires_grad_((wanted >> i & 1) != 0);
+  }
+  const Tensor y = norm(in[0], in[1], in[2]);
+  if (y.requires_grad()) y.backward(dy);
+  Tensors out{y.detach()};
+  for (const Tensor& t : in) out.push_back(t.defined() ? t.grad() : Tensor());
+  return out;
+}
+
+/// x of `terms` values to a channel, with which gamma's and beta's gradients are summed up, and of
+/// that deviation.
+void expect_that_of_f64(const Norm& norm, const Tensor& x, std::int64_t channels,
+                        std::int64_t terms, double deviation = 1) {
+  const Tensor dy = randn(x.shape());
+  for (unsigned factors = 0; factors < 4; ++factors) {  // which of gamma and beta there are
+    const Tensor gamma = factors & 1 ? randn({channels}) : Tensor();
+    const Tensor beta = factors & 2 ? randn({channels}) : Tensor();
+    const unsigned there = 1 | factors << 1;
+    for (unsigned wanted = 0; wanted < 8; ++wanted) {
+      if ((wanted & ~there) != 0) continue;
+      const Tensors got = results(norm, {x, gamma, beta}, wanted, dy);
+      const Tensors want = results(norm, {x, gamma, beta}, wanted, as(dy, f64));
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        ASSERT_EQ(got[i].defined(), want[i].defined()) << i;
+        EXPECT_EQ(got[i].defined(), i == 0 || (wanted >> (i - 1) & 1) != 0) << i;
+        if (!got[i].defined()) continue;
+        // A handful of roundings of numbers up to 16; sums of terms dy h that are up to 8.
+        const double tolerance =
+            i < 2 ? test::tolerance(f32, 4, 16 / deviation) : test::tolerance(f32, terms, 8);
+        EXPECT_TRUE(all_close(as(got[i], f64), want[i], tolerance))
+            << "input " << x.shape() << ", factors " << factors << ", wanted " << wanted
+            << ", result " << i;
+      }
+    }
+  }
+}
+
+/// (rows, n) of columns apart, so that the few values of a short row never lie together: 1 /
+/// deviation would multiply the roundings of x.
+Tensor columns_apart(std::int64_t rows, std::int64_t n) {
+  Tensor x = Tensor::empty({n, rows});
+  for (std::int64_t c = 0; c < n; ++c)
+    x.narrow(0, c, 1).copy_(rand({1, rows}) + static_cast<double>(3 * (c % 3)));
+  return contiguous(x.t());
+}
+
+/// Sums over rows are cut into blocks of 64 and at most 64 parts; of few long rows into parts of
+/// 512 columns.
+TEST(LayerNorm, RowsOfAnyLengthAndNumberAreThoseOfF64) {
+  struct Sizes {
+    std::int64_t rows, n;
+  };
+  for (const auto [rows, n] : {Sizes{1, 1},
+                               {1, 5},
+                               {3, 16},
+                               {63, 17},
+                               {64, 3},
+                               {65, 40},
+                               {200, 768},
+                               {1, 1024},
+                               {70, 1500},
+                               {5000, 8},
+                               {4097, 33}}) {
+    const Norm norm = [n = n](const Tensor& x, const Tensor& gamma, const Tensor& beta) {
+      return layer_norm(x, {n}, gamma, beta);
+    };
+    const double deviation = n == 1 ? std::sqrt(1e-5) : 1;  // of eps alone
+    expect_that_of_f64(norm, columns_apart(rows, n), n, rows, deviation);
+  }
+}
+
+TEST(LayerNorm, TakesSeveralDimensionsOfAnyLayout) {
+  const Tensor x = columns_apart(6, 20).view({2, 3, 4, 5}), gamma = randn({4, 5});
+  const Tensor want = layer_norm(as(x, f64), {4, 5}, as(gamma, f64), {});
+  const Tensor turned = as(x, f32, MemoryFormat::channels_last);
+  for (const Tensor& in : {x, turned})
+    EXPECT_TRUE(
+        all_close(as(layer_norm(in, {4, 5}, gamma, {}), f64), want, test::tolerance(f32, 4, 16)));
+}
+
+/// Of planes shorter and longer than what is added up in f32 at once (16,384), and none of them
+/// whole vectors; with one channel in a group, and all.
+TEST(GroupNorm, GroupsOfAnySizeAreThoseOfF64) {
+  struct Case {
+    Dims sizes;
+    std::int64_t groups;
+  };
+  for (const auto& [sizes, groups] : {Case{{3, 8, 5, 7}, 2},
+                                      {{2, 6, 3}, 6},
+                                      {{5, 4}, 1},
+                                      {{1, 2, 150, 151}, 1},
+                                      {{40, 3, 2, 2}, 3}}) {
+    const std::int64_t n = numel_of(sizes) / sizes[0];
+    const Norm norm = [groups = groups](const Tensor& x, const Tensor& gamma, const Tensor& beta) {
+      return group_norm(x, groups, gamma, beta);
+    };
+    expect_that_of_f64(norm, columns_apart(sizes[0], n).view(sizes), sizes[1],
+                       numel_of(sizes) / sizes[1]);
+  }
+}
+
+TEST(GroupNorm, TakesChannelsLast) {
+  const Tensor x = columns_apart(3, 8 * 35).view({3, 8, 5, 7});
+  const Tensor turned = as(x, f32, MemoryFormat::channels_last);
+  EXPECT_TRUE(test::identical(group_norm(turned, 2), group_norm(x, 2)));
+}
+
+/// A mean that is large beside the deviation: the variance is taken about it.
+TEST(RowNorms, KeepTheirDigitsFarFromZero) {
+  const Tensor x = columns_apart(4, 600) + 4096, wide = as(x, f64);
+  const Tensor want = layer_norm(wide, {600});
+  // Rounding the mean, or x scale + offset, costs half the spacing at 4,096, over a deviation
+  // of 2.5.
+  const double tolerance = test::tolerance(f32, 1, 4096 / 2.0);
+  EXPECT_TRUE(all_close(as(layer_norm(x, {600}), f64), want, tolerance));
+  EXPECT_TRUE(all_close(as(group_norm(x, 1), f64), want, tolerance));
+}
+
+TEST(RowNorms, TakeParametersOfTheirInputsSixteenBits) {
+  const Tensor x = as(columns_apart(9, 48), bf16), gamma = as(randn({48}), bf16),
+               beta = as(randn({48}), bf16), dy = as(randn({9, 48}), bf16);
+  for (const Norm& norm : {Norm([](const Tensor&x, const Tensor&gamma, const Tensor&beta) {
+                             return layer_norm(x, {48}, gamma, beta);
+                           }),
+                           Norm([](const Tensor&x, const Tensor&gamma, const Tensor&beta) {
+                             return group_norm(x, 4, gamma, beta);
+                           })}) {
+    const Tensors got = results(norm, {x, gamma, beta}, 7, dy);
+    const Tensors want = results(norm, {x, gamma, beta}, 7, as(dy, f64));
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      EXPECT_EQ(got[i].dtype(), bf16);
+      // Computed in f32 and rounded once, or twice where a gradient passes a conversion.
+      EXPECT_TRUE(all_close(as(got[i], f64), want[i], 0x1p-8 / 16, 0x1p-8)) << i;
+    }
+  }
+}
+
+TEST(RowNorms, BitsDoNotDependOnThreads) {
+  const int threads = omp_get_max_threads();
+  const Norm layer = [](const Tensor& x, const Tensor& gamma, const Tensor& beta) {
+    return layer_norm(x, {x.size(1)}, gamma, beta);
+  };
+  const Norm group = [](const Tensor& x, const Tensor& gamma, const Tensor& beta) {
+    return group_norm(x, 4, gamma, beta);
+  };
+  for (const auto& [sizes, norm] :
+       {std::pair{Dims{3000, 96}, layer}, {Dims{90, 4000}, layer}, {Dims{12, 96, 9, 30}, group}}) {
+    const Tensor x = randn(sizes), dy = randn(sizes), gamma = randn({sizes[1]});
+    const Tensor beta = randn({sizes[1]});
+    Tensors first;
+    for (const int n : {1, 2, 7}) {
+      omp_set_num_threads(n);
+      const Tensors now = results(norm, {x, gamma, beta}, 7, dy);
+      if (first.empty()) first = now;
+      for (std::size_t i = 0; i < now.size(); ++i)
+        EXPECT_TRUE(test::identical(now[i], first[i])) << n << " threads, result " << i;
+    }
+  }
+  omp_set_num_threads(threads);
+}
+
+TEST(RowNorms, SecondDerivativesOfTheKernelsAreThoseOfTheOps) {
+  const Tensor x = columns_apart(6, 12), gamma = randn({12}), dy = randn({6, 12});
+  const Norm layer = [](const Tensor& x, const Tensor& gamma, const Tensor& beta) {
+    return layer_norm(x, {12}, gamma, beta);
+  };
+  const Norm group = [](const Tensor& x, const Tensor& gamma, const Tensor& beta) {
+    return group_norm(x, 3, gamma, beta);
+  };
+  for (const Norm& norm : {layer, group}) {
+    const auto run = [&](DType dtype) {
+      const Tensor in = as(x, dtype).requires_grad_(), scale = as(gamma, dtype).requires_grad_();
+      const Tensor y = norm(in, scale, zeros({12}, {.dtype = dtype}));
+      const Tensors first =
+          grad({y}, {in, scale}, {.grad_outputs = {as(dy, dtype)}, .create_graph = true});
+      return grad({(first[0] * first[0]).sum() + (first[1] * first[1]).sum()}, {in, scale});
+    };
+    const Tensors got = run(f32), want = run(f64);
+    for (std::size_t i = 0; i < got.size(); ++i)
+      EXPECT_TRUE(all_close(as(got[i], f64), want[i], test::tolerance(f32, 12, 32))) << i;
+  }
+}
+
+TEST(GroupNorm, EmptyBatches) {
+  Tensor x = empty({0, 4, 2, 2}).requires_grad_(), gamma = ones({4}).requires_grad_();
+  Tensor y = group_norm(x, 2, gamma);
+  EXPECT_EQ(y.shape(), (Dims{0, 4, 2, 2}));
+  y.sum().backward();
+  EXPECT_EQ(gamma.grad().to_vector(), (std::vector<float>{0, 0, 0, 0}));
+  EXPECT_EQ(group_norm(empty({2, 4, 0}), 2).shape(), (Dims{2, 4, 0}));
+}
+
+}  // namespace
+}  // namespace rondo
