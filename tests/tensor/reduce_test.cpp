@@ -100,7 +100,8 @@ TEST(Reduce, EmptyGivesTheIdentity) {
 
 TEST(Reduce, SizesAroundTheBlocks) {
   // A known sum at each length where a loop of the kernel starts, ends or is cut.
-  for (std::int64_t n : {1, 15, 16, 17, 63, 64, 65, 511, 512, 513, 2047, 2048, 2081, 8191, 16411, 40009}) {
+  for (std::int64_t n :
+       {1, 15, 16, 17, 63, 64, 65, 511, 512, 513, 2047, 2048, 2081, 8191, 16411, 40009}) {
     const Tensor x = arange(1, n + 1, 1, {.dtype = f64});
     const double sum = static_cast<double>(n) * static_cast<double>(n + 1) / 2;
     EXPECT_EQ(reduced(FoldOp::sum, x, {1}, f64).item<double>(), sum) << n;
@@ -156,7 +157,8 @@ TEST(Reduce, ErrorOfLongFloatSumsDoesNotGrow) {
   const Tensor x = rand({n}, {}, generator);
   double exact = 0;
   for (std::int64_t i = 0; i < n; ++i) exact += static_cast<double>(x.data_ptr<float>()[i]);
-  // One rounding at the end and 64 additions in each of 32 parts: a naive f32 loop is off by 1e-4 or more.
+  // One rounding at the end and 64 additions in each of 32 parts: a naive f32 loop is off by 1e-4
+  // or more.
   EXPECT_NEAR(reduced(FoldOp::sum, x, {1}, f32).item<double>() / exact, 1, 2e-7);
   const Tensor columns = x.as_view({n / 7, 7}, {7, 1}, 0);
   const Tensor sums = reduced(FoldOp::sum, columns, {1, 7}, f32);
