@@ -8,8 +8,8 @@
 # Rows (bench/peers/rows.py, with the ratios wanted): training and inference steps, loading with augmentation,
 # all-reduce, start-up to the first step, peak memory, single ops (op: forward, grad: with backward). PyTorch
 # comes from PyPI into a virtual environment, build/peers (or is that of $PEER_PYTHON). For each row its settings
-# are tried first (memory layout, torch.compile, …), then the fastest of them and rondo stay in memory and are measured in short turns, so that
-# whatever else the machine does hits all alike.
+# are tried first (memory layout, torch.compile, …), then the fastest of them and rondo stay in memory and are
+# measured in short turns, so that whatever else the machine does hits all alike.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 for program in train_step ops data_loading all_reduce; do

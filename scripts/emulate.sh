@@ -5,8 +5,9 @@
 #   scripts/emulate.sh [TEST…]
 #
 # TEST is a program build/bin/test_… (scripts/test.sh builds them); without one, those whose kernels there are
-# for each instruction set and that end within the hour. Bochs boots a Linux of Debian's from a CD whose only other files are the tests, what
-# they are linked to, and tests/golden. What takes a second here takes minutes there.
+# for each instruction set and that end within the hour. Bochs boots a Linux of Debian's from a CD whose only
+# other files are the tests, what they are linked to, and tests/golden. What takes a second here takes minutes
+# there.
 #
 # The processor is Bochs' corei7_skylake_x, with AVX-512 F, CD, BW, DQ and VL; none of Bochs 2.7 has AVX-512 BF16.
 #
@@ -16,7 +17,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 tests=("$@")
 if [ ${#tests[@]} -eq 0 ]; then
-  tests=(test_tensor_{isa,vector_math,prepared_weights,winograd,few_pixels,implicit_gemm,packed_matmul})
+  tests=(test_autograd_layer_norm test_tensor_{isa,reduce,vector_math,prepared_weights,winograd,few_pixels,implicit_gemm,packed_matmul})
 fi
 for test in "${tests[@]}"; do
   if [[ $test != test_* ]]; then

@@ -341,7 +341,7 @@ class Backend {
 
   // Where a backend has no kernel, autograd/ops composes them of other ops, and these throw
   // DeviceError. Tensors are contiguous, of x's dtype, and x is not empty; gamma and beta may be
-  // undefined (1 and 0), dgamma and dbeta as well (not wanted).
+  // undefined (1 and 0), each gradient as well (not wanted).
 
   /// Whether this backend has kernels for x's dtype.
   virtual bool has_layer_norm(const Tensor& /*x*/) const { return false; }

@@ -1,5 +1,5 @@
 // group_norm: normalisation over groups of channels of each image. By a kernel where the backend
-// has one of x's dtype, else, for second derivatives and for graphs, composed of ops.
+// has one of x's dtype, else it is layer_norm of each group, times and plus what each channel has.
 
 #include "autograd/autocast.h"
 #include "autograd/ops/normalized.h"
@@ -34,14 +34,12 @@ struct GroupNormBackward final : Node {
   Tensors backward(const Tensors& dy) override {
     if (GradMode::is_enabled()) return in_ops(dy[0]);
     const Tensor input = x.get(*this);
-    const Tensor dx = Tensor::empty_like(input);
-    const auto wanted = [&](int i) {
-      return wants(i) ? Tensor::empty({input.size(1)}, {.device = input.device()}) : Tensor();
-    };
-    const Tensor dgamma = wanted(1), dbeta = wanted(2);
+    const Tensor dx = wants(0) ? Tensor::empty_like(input) : Tensor();
+    const Tensor dgamma = factor_gradient(wants(1), input);
+    const Tensor dbeta = factor_gradient(wants(2), input);
     backend(input).group_norm_backward(contiguous(dy[0]), input, groups, gamma.get(*this), mean,
                                        invstd, dx, dgamma, dbeta);
-    return {wants(0) ? dx : Tensor(), dgamma, dbeta};
+    return {dx, dgamma, dbeta};
   }
 
   // The same in differentiable ops, for create_graph: the statistics are computed again from x.
@@ -61,9 +59,13 @@ struct GroupNormBackward final : Node {
   }
 };
 
-/// A graph is told of the ops that it is composed of.
+/// Kernels are called for each channel's plane, which does not pay for a few pixels; readers of
+/// graphs know layer_norm.
 bool has_kernel(const Tensor& x) {
-  return x.numel() > 0 && !TraceMode::is_enabled() && backend(x).has_group_norm(x);
+  constexpr std::int64_t least_plane = 16;
+  const bool traced = TraceMode::is_enabled() && GradMode::is_enabled();
+  return !traced && x.numel() >= least_plane * x.size(0) * x.size(1) && x.numel() > 0 &&
+         backend(x).has_group_norm(x);
 }
 
 Tensor fused(const Tensor& x, std::int64_t groups, const Tensor& gamma, const Tensor& beta,
@@ -93,7 +95,8 @@ Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma, con
   check_channels("group_norm", x, beta, "beta");
   const Tensor wide = widened(x);
   if (has_kernel(wide)) return to(fused(wide, groups, gamma, beta, eps), x.dtype());
-  const Tensor normalized = reshape(Normalized(grouped(wide, groups), {2}, eps).value, x.shape());
+  const Tensor rows = grouped(wide, groups);
+  const Tensor normalized = reshape(layer_norm(rows, {rows.size(2)}, {}, {}, eps), x.shape());
   return to(affine_per_channel(normalized, gamma, beta), x.dtype());
 }
 

@@ -27,14 +27,12 @@ struct LayerNormBackward final : Node {
   Tensors backward(const Tensors& dy) override {
     if (GradMode::is_enabled()) return in_ops(dy[0]);
     const Tensor input = x.get(*this);
-    const Tensor dx = Tensor::empty_like(input);
-    const auto wanted = [&](int i) {
-      return wants(i) ? Tensor::empty({input.size(1)}, {.device = input.device()}) : Tensor();
-    };
-    const Tensor dgamma = wanted(1), dbeta = wanted(2);
+    const Tensor dx = wants(0) ? Tensor::empty_like(input) : Tensor();
+    const Tensor dgamma = factor_gradient(wants(1), input);
+    const Tensor dbeta = factor_gradient(wants(2), input);
     backend(input).layer_norm_backward(contiguous(dy[0]), input, gamma.get(*this), mean, invstd, dx,
                                        dgamma, dbeta);
-    return {wants(0) ? dx : Tensor(), dgamma, dbeta};
+    return {dx, dgamma, dbeta};
   }
 
   // The same in differentiable ops, for create_graph: the statistics are computed again from x.

@@ -79,6 +79,11 @@ inline Tensor affine_per_channel(const Tensor& normalized, const Tensor& gamma,
                 beta.defined() ? per_channel(beta, normalized) : beta);
 }
 
+/// Memory for the gradient of gamma or beta (C), where it is wanted.
+inline Tensor factor_gradient(bool wanted, const Tensor& x) {
+  return wanted ? Tensor::empty({x.size(1)}, {.dtype = x.dtype(), .device = x.device()}) : Tensor();
+}
+
 inline void check_float(const Tensor& x, const char* op) {
   require<DTypeError>(is_floating(x.dtype()), op, ": input of ", x.dtype(), ", not a float");
 }

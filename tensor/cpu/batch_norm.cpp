@@ -127,9 +127,10 @@ struct Affine {
       : scale(static_cast<std::size_t>(channels)), offset(scale.size()) {
     for (std::int64_t c = 0; c < channels; ++c) {
       auto k = static_cast<std::size_t>(c);
-      double s = static_cast<double>(value_or(gamma, c, 1)) * invstd[c];
-      scale[k] = static_cast<float>(s);
-      offset[k] = static_cast<float>(value_or(beta, c, 0) - mean[c] * s);
+      scale[k] = static_cast<float>(static_cast<double>(value_or(gamma, c, 1)) * invstd[c]);
+      // Of the rounded scale, so that they cancel where x is the mean.
+      offset[k] =
+          static_cast<float>(value_or(beta, c, 0) - mean[c] * static_cast<double>(scale[k]));
     }
   }
 };

@@ -19,12 +19,12 @@
 namespace rondo::cpu {
 namespace {
 
-constexpr std::int64_t run_length = 16384;  // numbers that are added in f32
+constexpr std::int64_t part_length = 16384;  // numbers that are added in f32
 
-/// f(first, length) for the runs of n numbers.
+/// f(first, length) for the parts of n numbers.
 template <class F>
-void for_each_run(std::int64_t n, F f) {
-  for (std::int64_t i = 0; i < n; i += run_length) f(i, std::min(run_length, n - i));
+void in_parts(std::int64_t n, F f) {
+  for (std::int64_t i = 0; i < n; i += part_length) f(i, std::min(part_length, n - i));
 }
 
 struct Moments {
@@ -32,9 +32,9 @@ struct Moments {
   Moments(const float* x, std::int64_t n, double eps) {
     const auto count = static_cast<double>(n);
     double sum = 0, centered = 0, squares = 0;
-    for_each_run(n, [&](auto i, auto length) { sum += fold_run<FoldOp::sum>(x + i, length); });
+    in_parts(n, [&](auto i, auto length) { sum += fold_run<FoldOp::sum>(x + i, length); });
     const auto about = static_cast<float>(sum / count);
-    for_each_run(n, [&](auto i, auto length) {
+    in_parts(n, [&](auto i, auto length) {
       float a = 0, b = 0;
       kernels().batch_norm.moments(x + i, length, 1, &about, &a, &b);
       centered += a;
@@ -65,9 +65,11 @@ void CpuBackend::group_norm(const Tensor& x, std::int64_t groups, const Tensor& 
       s[group] = static_cast<float>(moments.invstd);
       for (std::int64_t k = 0; k < each; ++k) {
         const std::int64_t channel = group % groups * each + k, at = (group * each + k) * plane;
-        const double scale = scales ? scales[channel] * moments.invstd : moments.invstd;
-        const double shift = (shifts ? shifts[channel] : 0) - moments.mean * scale;
-        const auto a = static_cast<float>(scale), b = static_cast<float>(shift);
+        const auto a =
+            static_cast<float>(scales ? scales[channel] * moments.invstd : moments.invstd);
+        // Of the rounded scale, so that they cancel where x is the mean.
+        const auto b = static_cast<float>((shifts ? shifts[channel] : 0) -
+                                          moments.mean * static_cast<double>(a));
         kernels().batch_norm.apply(in + at, nullptr, out + at, nullptr, plane, 1, &a, &b, false,
                                    false);
       }
@@ -82,7 +84,7 @@ void CpuBackend::group_norm_backward(const Tensor& dy, const Tensor& x, std::int
   const std::int64_t plane = x.numel() / (images * channels), n = each * plane;
   const float *scales = values_of(gamma), *g = dy.data_ptr<float>(), *in = x.data_ptr<float>();
   const auto *m = mean.data_ptr<float>(), *s = invstd.data_ptr<float>();
-  auto* out = dx.data_ptr<float>();
+  auto* out = dx.defined() ? dx.data_ptr<float>() : nullptr;
   // Σ dy and Σ dy (x - mean) of each plane, the latter then times invstd.
   std::vector<double> sums(static_cast<std::size_t>(images * channels));
   std::vector<double> products(sums.size());
@@ -95,7 +97,7 @@ void CpuBackend::group_norm_backward(const Tensor& dy, const Tensor& x, std::int
       for (std::int64_t k = 0; k < each; ++k) {
         const std::int64_t p = group * each + k;
         double sum = 0, product = 0;
-        for_each_run(plane, [&](auto i, auto length) {
+        in_parts(plane, [&](auto i, auto length) {
           float a = 0, b = 0;
           kernels().batch_norm.backward_sums(g + p * plane + i, in + p * plane + i, {}, length, 1,
                                              m + group, &a, &b);
@@ -108,9 +110,11 @@ void CpuBackend::group_norm_backward(const Tensor& dy, const Tensor& x, std::int
         sum_gh += scale_of(k) * products[p];
       }
       // dx = dy a + x b + d
-      const double slope = -sum_gh / static_cast<double>(n) * s[group] * s[group];
-      const double rest = -sum_g / static_cast<double>(n) * s[group] - m[group] * slope;
-      const auto b = static_cast<float>(slope), d = static_cast<float>(rest);
+      if (out == nullptr) continue;
+      const auto count = static_cast<double>(n);
+      const auto b = static_cast<float>(-sum_gh / count * s[group] * s[group]);
+      const auto d =
+          static_cast<float>(-sum_g / count * s[group] - m[group] * static_cast<double>(b));
       for (std::int64_t k = 0; k < each; ++k) {
         const std::int64_t at = (group * each + k) * plane;
         const auto a = static_cast<float>(scale_of(k) * s[group]);

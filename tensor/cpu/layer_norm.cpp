@@ -5,7 +5,7 @@
 //   dgamma = Σ_rows dy h,   dbeta = Σ_rows dy
 //
 // The two sums over rows are added up for 64 rows in f32 and then in f64: of many rows, in parts of
-// them, on the way through which dx is made as well; of few long ones, afterwards, in parts of
+// them, on the way through which dx is made as well; of few long ones, and without dx, in parts of
 // their columns. Which way and how many parts follows from the sizes alone, so that bits do not
 // depend on threads.
 
@@ -90,13 +90,13 @@ void CpuBackend::layer_norm_backward(const Tensor& dy, const Tensor& x, const Te
   const std::int64_t n = rows.n, blocks = (rows.count + rows_per_block - 1) / rows_per_block;
   std::vector<float> ones;
   const float* scale = factors(gamma, n, 1, ones);
-  auto* out = dx.data_ptr<float>();
+  auto* out = dx.defined() ? dx.data_ptr<float>() : nullptr;
   const bool sums_wanted = dgamma.defined() || dbeta.defined();
-  const bool by_columns = blocks < 16 && n >= 2 * columns_per_part;
+  const bool by_columns = !dx.defined() || (blocks < 16 && n >= 2 * columns_per_part);
 
   std::vector<double> sums(sums_wanted ? static_cast<std::size_t>(2 * n) : 0);  // dgamma, dbeta
   if (!sums_wanted || by_columns) {
-    parallel_for(rows.count, x.numel(), [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(out ? rows.count : 0, x.numel(), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r)
         kernels().layer_norm.backward(rows.dy + r * n, rows.x + r * n, n, scale, rows.mean[r],
                                       rows.invstd[r], out + r * n, nullptr, nullptr);

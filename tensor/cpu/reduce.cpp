@@ -2,7 +2,8 @@
 //
 // All cases come down to two loops. The dimensions of x are sorted by stride and neighbours that
 // memory runs through as one are merged; then either the fastest dimension is reduced (a run is
-// folded to one number) or it is kept (rows are added to a row of accumulators). So the sum of a
+// folded to one number) or it is kept (rows are added to a row of accumulators); where it is short
+// and to be reduced, the next one is taken for it. So the sum of a
 // channels_last batch over N, H, W becomes "add up N H W rows of C", and that of a contiguous one
 // "fold runs of H W", without either being written down as a special case.
 //
@@ -69,7 +70,7 @@ struct Nest {
     std::vector<Axis> axes = merged_axes(x, y);
     if (axes.size() > 1) {  // the sum of a few neighbours: better of many of them, side by side
       Axis &last = axes.back(), &before = axes[axes.size() - 2];
-      if (last.reduced && !before.reduced && last.size < 16 && before.size >= 4 * last.size)
+      if (last.reduced && !before.reduced && last.size < 64 && before.size >= 4 * last.size)
         std::swap(last, before);
     }
     inner = axes.back();
@@ -110,7 +111,7 @@ Wide<C> fold_line(const Tensor& x, const Nest& nest, std::int64_t offset, std::i
   return total;
 }
 
-/// Fastest dimension reduced: folds elements begin … end-1 of the reduction that starts at
+/// Inner dimension reduced: folds elements begin … end-1 of the reduction that starts at
 /// `offset`.
 template <FoldOp op, class C>
 Wide<C> fold_part(const Tensor& x, const Nest& nest, std::int64_t offset, std::int64_t begin,
@@ -161,14 +162,15 @@ void reduce_runs(const Tensor& x, const Tensor& y, const Nest& nest) {
   }
 }
 
-/// Fastest dimension kept: folds rows begin … end-1, each of `width` elements, into `total`.
+/// Inner dimension kept: folds rows begin … end-1, each of `width` elements, into `total`.
 template <FoldOp op, class C>
 void fold_rows(const Tensor& x, const Nest& nest, std::int64_t offset, std::int64_t width,
                std::int64_t begin, std::int64_t end, Wide<C>* total) {
   using F = Fold<op>;
-  constexpr std::int64_t together = 4;  // rows that are dense at the same time
-  std::array<C, tile * together> buffer;
-  std::array<C, tile> sum;
+  std::array<C, tile> buffer, sum;
+  std::array<const C*, rows_per_block> row;
+  const bool dense = x.dtype() == dtype_of<C> && (nest.inner.x == 1 || width == 1);
+  const std::int64_t together = dense ? rows_per_block : 1;
   Walker<1> walker(nest.reduced, {nest.reduced_x});
   walker.seek(begin);
   std::fill_n(total, width, F::template identity<Wide<C>>());
@@ -177,10 +179,9 @@ void fold_rows(const Tensor& x, const Nest& nest, std::int64_t offset, std::int6
     std::fill_n(sum.data(), width, F::template identity<C>());
     for (std::int64_t r = 0; r < rows; r += together) {
       const std::int64_t count = std::min(together, rows - r);
-      std::array<const C*, together> row;
       for (std::int64_t k = 0; k < count; ++k, walker.next())
         row[k] = dense_line(x.dtype(), x.data_ptr(), offset + walker.offsets()[0], nest.inner.x,
-                            width, buffer.data() + k * tile);
+                            width, buffer.data());
       fold_kernels<C>().rows(op, row.data(), count, width, sum.data());
     }
     for (std::int64_t j = 0; j < width; ++j) {

@@ -13,6 +13,7 @@ namespace rondo::cpu {
 namespace {
 
 constexpr std::int64_t line_bytes = 64;
+constexpr std::int64_t block = 1024;  // rows of a task
 
 /// The dimension along which x is dense, if that is not y's and both are worth tiles; 0: there is
 /// none.
@@ -46,7 +47,7 @@ void transpose(const Collapsed<2>& shape, std::size_t other) {
   constexpr std::int64_t tile = line_bytes / sizeof(Word);
   const std::int64_t rows = shape.sizes[0], columns = shape.sizes[other];
   const std::int64_t x_step = shape.steps[0][0], y_step = shape.steps[other][1];
-  // What is left to walk: every other dimension, and the tiles of columns.
+  // What is left to walk: every other dimension, strips of a tile's columns, and blocks of rows.
   Dims outer;
   std::array<Dims, 2> steps;
   for (std::size_t d = shape.dims - 1; d > 0; --d) {
@@ -54,23 +55,25 @@ void transpose(const Collapsed<2>& shape, std::size_t other) {
     outer.push_back(shape.sizes[d]);
     for (std::size_t k = 0; k < 2; ++k) steps[k].push_back(shape.steps[d][k]);
   }
-  const std::int64_t tiles = (columns + tile - 1) / tile;
-  parallel_for(numel_of(outer) * tiles, shape.numel, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t blocks = (rows + block - 1) / block, strips = (columns + tile - 1) / tile;
+  const std::int64_t tasks = blocks * strips;  // at each position of the outer dimensions
+  parallel_for(numel_of(outer) * tasks, shape.numel, [&](std::int64_t begin, std::int64_t end) {
     Walker<2> walker(outer, steps);
-    walker.seek(begin / tiles);
+    walker.seek(begin / tasks);
     for (std::int64_t task = begin; task < end; ++task) {
-      const std::int64_t c = task % tiles * tile, width = std::min(tile, columns - c);
+      const std::int64_t c = task / blocks % strips * tile, width = std::min(tile, columns - c);
       const char* x = shape.data[0] + walker.offsets()[0] + c * std::int64_t{sizeof(Word)};
       char* y = shape.data[1] + walker.offsets()[1] + c * y_step;
-      std::int64_t r = 0;
+      std::int64_t r = task % blocks * block;
+      const std::int64_t last = std::min(rows, r + block);
       if (width == tile)  // of a size that is known to the compiler
-        for (; r + tile <= rows; r += tile)
+        for (; r + tile <= last; r += tile)
           transpose_tile<Word>(x + r * x_step, x_step, y + r * std::int64_t{sizeof(Word)}, y_step,
                                tile, tile);
-      for (; r < rows; r += tile)
+      for (; r < last; r += tile)
         transpose_tile<Word>(x + r * x_step, x_step, y + r * std::int64_t{sizeof(Word)}, y_step,
-                             std::min(tile, rows - r), width);
-      if (task % tiles + 1 == tiles) walker.next();
+                             std::min(tile, last - r), width);
+      if (task % tasks + 1 == tasks) walker.next();
     }
   });
 }

@@ -11,7 +11,9 @@
 #include "autograd/ops/norm.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
+#include "support/errors.h"
 #include "support/support.h"
+#include "tensor/cpu/cpu_backend.h"
 
 namespace rondo {
 namespace {
@@ -115,6 +117,7 @@ TEST(GroupNorm, GroupsOfAnySizeAreThoseOfF64) {
   for (const auto& [sizes, groups] : {Case{{3, 8, 5, 7}, 2},
                                       {{2, 6, 3}, 6},
                                       {{5, 4}, 1},
+                                      {{3, 5, 4, 4}, 5},
                                       {{1, 2, 150, 151}, 1},
                                       {{40, 3, 2, 2}, 3}}) {
     const std::int64_t n = numel_of(sizes) / sizes[0];
@@ -136,11 +139,32 @@ TEST(GroupNorm, TakesChannelsLast) {
 TEST(RowNorms, KeepTheirDigitsFarFromZero) {
   const Tensor x = columns_apart(4, 600) + 4096, wide = as(x, f64);
   const Tensor want = layer_norm(wide, {600});
-  // Rounding the mean, or x scale + offset, costs half the spacing at 4,096, over a deviation
-  // of 2.5.
-  const double tolerance = test::tolerance(f32, 1, 4096 / 2.0);
+  // Half a spacing is lost of the mean, 2^-12 over the deviation of 2.4, or of x scale and of mean
+  // scale, which are about 1,700, 2^-14 each.
+  const double tolerance = 0x1p-13 + test::tolerance(f32, 1, 2);
   EXPECT_TRUE(all_close(as(layer_norm(x, {600}), f64), want, tolerance));
-  EXPECT_TRUE(all_close(as(group_norm(x, 1), f64), want, tolerance));
+  const Dims planes{4, 6, 10, 10};
+  EXPECT_TRUE(all_close(as(group_norm(x.view(planes), 1), f64), want.view(planes), tolerance));
+}
+
+TEST(RowNorms, OfEqualNumbersAreNearlyZero) {
+  const Tensor x = full({2, 4, 6, 6}, 1000), gamma = ones({4}), beta = zeros({4});
+  EXPECT_TRUE(all_close(layer_norm(x, {6, 6}), zeros(x.shape()), 0));
+  // x scale + offset, with a scale of 1 / sqrt(eps) = 316: half a spacing at 316,228.
+  EXPECT_TRUE(all_close(group_norm(x, 2, gamma, beta), zeros(x.shape()), 0x1p-6));
+}
+
+TEST(RowNorms, WithoutAKernelSayOfWhat) {
+  const Tensor x = ones({2, 4}), one = ones({2});
+  Backend& cpu = cpu::CpuBackend::instance();
+  EXPECT_ERROR(cpu.Backend::layer_norm(x, {}, {}, 1e-5, x, one, one), DeviceError,
+               "layer_norm: cpu has no kernel for f32");
+  EXPECT_ERROR(cpu.Backend::layer_norm_backward(x, x, {}, one, one, x, {}, {}), DeviceError,
+               "layer_norm: cpu has no kernel for f32");
+  EXPECT_ERROR(cpu.Backend::group_norm(x, 1, {}, {}, 1e-5, x, one, one), DeviceError,
+               "group_norm: cpu has no kernel for f32");
+  EXPECT_ERROR(cpu.Backend::group_norm_backward(x, x, 1, {}, one, one, x, {}, {}), DeviceError,
+               "group_norm: cpu has no kernel for f32");
 }
 
 TEST(RowNorms, TakeParametersOfTheirInputsSixteenBits) {

@@ -35,7 +35,7 @@ struct ElementwiseKernels {
   void (*to_bf16)(const float* x, Bf16Bits* y, std::int64_t n);
 };
 
-/// Of dense numbers (tensor/fold.h). Where op is all or any, C is not 0 counts as 1.
+/// Of dense numbers (tensor/fold.h). Where op is all or any, what is not 0 counts as 1.
 template <class C>
 struct FoldKernels {
   /// x_0 ∘ x_1 ∘ … ∘ x_{n-1}, grouped in one way whatever the instruction set.
