@@ -20,12 +20,12 @@ struct Running {
 thread_local Running running;
 
 /// For a scope.
-class Run {
+class RunScope {
  public:
-  explicit Run(Running now) : before_(std::exchange(running, now)) {}
-  ~Run() { running = before_; }
-  Run(const Run&) = delete;
-  Run& operator=(const Run&) = delete;
+  explicit RunScope(Running now) : before_(std::exchange(running, now)) {}
+  ~RunScope() { running = before_; }
+  RunScope(const RunScope&) = delete;
+  RunScope& operator=(const RunScope&) = delete;
 
  private:
   Running before_;
@@ -44,7 +44,7 @@ class CheckpointedPart : public std::enable_shared_from_this<CheckpointedPart> {
   }
 
   Tensors run(const Tensors& inputs) {
-    const Run scope({this, false, is_recomputing()});
+    const RunScope scope({this, false, is_recomputing()});
     Tensors outputs = f_(inputs);
     draws_ = default_generator().state() != random_;
     return outputs;
@@ -100,7 +100,7 @@ class CheckpointedPart : public std::enable_shared_from_this<CheckpointedPart> {
     const Autocast as_at_first(autocast_);
     std::optional<SameRandomNumbers> numbers;
     if (draws_) numbers.emplace(random_);
-    const Run scope({this, true, true});
+    const RunScope scope({this, true, true});
     next_ = 0;
     f_(inputs);
     require<AutogradError>(next_ == entries_.size(),

@@ -37,7 +37,6 @@
 #include <mpi.h>
 #endif
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -56,6 +55,7 @@
 #include "tensor/creation.h"
 #include "tensor/cuda.h"
 #include "tensor/error.h"
+#include "tools/command_line.h"
 
 using namespace rondo;
 
@@ -236,32 +236,25 @@ nlohmann::json measure(dist::Communicator& comm, const Options& options, Device 
 }
 
 int program(int argc, char** argv) {
-  CLI::App app("rondo's all-reduce against MPI's or NCCL's");
-  app.option_defaults()->always_capture_default();
+  flags::CommandLine app("rondo's all-reduce against MPI's or NCCL's");
   Options options;
-  const CLI::Range bytes(std::int64_t{1}, std::int64_t{1} << 40), number(0, 1'000'000'000);
-  app.add_option("--min-bytes", options.min_bytes,
-                 "smallest buffer; if not given, no larger than --max-bytes")
-      ->check(bytes);
-  app.add_option("--max-bytes", options.max_bytes, "largest buffer")->check(bytes);
-  app.add_option("--repeat", options.repeat, "repetitions (0: by size)")->check(number);
-  app.add_option("--chunk-kib", options.chunk_kib, "the ring's largest message; 0: as it comes")
-      ->check(number);
-  app.add_option("--chunks", options.chunks, "chunks of a segment; 0: as they come")->check(number);
-  app.add_option("--window", options.window, "chunks in flight; 0: as they come")->check(number);
-  app.add_option("--device", options.device, "where the buffers lie: cpu or cuda");
-  app.add_flag("--messages", options.messages, "ranks of one machine share no memory");
-  app.add_option("--all-reduce", options.all_reduce, "how GPUs talk (default: nccl)")
-      ->check(CLI::IsMember({"nccl", "mpi"}));
-  app.add_option("--algorithms", options.algorithms,
-                 "only these take turns, as auto,auto_own,mpi,mpi_in_place")
-      ->delimiter(',');
-  app.add_option("--json", options.json, "write the rows to FILE; - is standard output");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e);
-  }
+  const flags::Check bytes = flags::whole_number(1, std::uint64_t{1} << 40),
+                     number = flags::whole_number(0, 1'000'000'000);
+  app.add("--min-bytes", options.min_bytes,
+          "smallest buffer; if not given, no larger than --max-bytes", bytes);
+  app.add("--max-bytes", options.max_bytes, "largest buffer", bytes);
+  app.add("--repeat", options.repeat, "repetitions (0: by size)", number);
+  app.add("--chunk-kib", options.chunk_kib, "the ring's largest message; 0: as it comes", number);
+  app.add("--chunks", options.chunks, "chunks of a segment; 0: as they come", number);
+  app.add("--window", options.window, "chunks in flight; 0: as they come", number);
+  app.add("--device", options.device, "where the buffers lie: cpu or cuda");
+  app.add("--messages", options.messages, "ranks of one machine share no memory");
+  app.add("--all-reduce", options.all_reduce, "how GPUs talk (default: nccl)",
+          flags::one_of({"nccl", "mpi"}));
+  app.add("--algorithms", options.algorithms,
+          "only these take turns, as auto,auto_own,mpi,mpi_in_place");
+  app.add("--json", options.json, "write the rows to FILE; - is standard output");
+  if (auto status = app.parse(argc, argv)) return *status;
   dist::InitOptions init;
   dist::RingOptions& ring = init.communicator.ring;
   if (options.chunk_kib > 0) ring.chunk_bytes = static_cast<std::size_t>(options.chunk_kib) << 10;
@@ -278,8 +271,7 @@ int program(int argc, char** argv) {
   require(options.all_reduce.empty() || options.device != "cpu", "--all-reduce ",
           options.all_reduce, " says how GPUs talk: it needs --device cuda");
   const Device device = dist::use_device(*comm, options.device);
-  if (app.count("--min-bytes") == 0)
-    options.min_bytes = std::min(options.min_bytes, options.max_bytes);
+  if (!app.given("--min-bytes")) options.min_bytes = std::min(options.min_bytes, options.max_bytes);
   require(options.min_bytes <= options.max_bytes, "--max-bytes ", options.max_bytes,
           " is below --min-bytes ", options.min_bytes);
   bool print = comm->rank() == 0 && options.json != "-";

@@ -10,7 +10,6 @@
 
 #include <time.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -22,7 +21,7 @@
 #include "report.h"
 #include "tensor/creation.h"
 #include "tensor/random.h"
-#include "tools/flag_checks.h"
+#include "tools/command_line.h"
 
 namespace {
 
@@ -147,16 +146,15 @@ int main(int argc, char** argv) {
   double seconds = 1, train_ms = 20;
   bool loops_only = false;
   std::string json;
-  CLI::App app("Images a second through the augmentation and the loader");
-  app.option_defaults()->always_capture_default();
-  app.add_option("--batch", batch, "images a batch")->check(flags::count());
-  app.add_option("--images", images, "images in the data set")->check(flags::count());
-  app.add_option("--workers", workers, "up to so many loader threads")->check(flags::threads());
-  app.add_option("--seconds", seconds, "for each row")->check(flags::positive());
-  app.add_option("--train-ms", train_ms, "pretended training step")->check(flags::positive());
-  app.add_flag("--loops-only", loops_only, "not the transform alone");
-  app.add_option("--json", json, "write the rows to this file, or - for standard output");
-  CLI11_PARSE(app, argc, argv);
+  flags::CommandLine app("Images a second through the augmentation and the loader");
+  app.add("--batch", batch, "images a batch", flags::count());
+  app.add("--images", images, "images in the data set", flags::count());
+  app.add("--workers", workers, "up to so many loader threads", flags::threads());
+  app.add("--seconds", seconds, "for each row", flags::positive());
+  app.add("--train-ms", train_ms, "pretended training step", flags::positive());
+  app.add("--loops-only", loops_only, "not the transform alone");
+  app.add("--json", json, "write the rows to this file, or - for standard output");
+  if (auto status = app.parse(argc, argv)) return *status;
   return bench::finish("data_loading", json, [&] {
     require(images >= batch, "--images ", images, " is less than --batch ", batch);
 

@@ -11,7 +11,6 @@
 
 #include <omp.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <optional>
@@ -29,7 +28,7 @@
 #include "report.h"
 #include "tensor/cuda.h"
 #include "tensor/error.h"
-#include "tools/flag_checks.h"
+#include "tools/command_line.h"
 
 namespace {
 
@@ -46,35 +45,29 @@ struct Settings {
 
 int program(int argc, char** argv) {
   Settings s;
-  CLI::App app{"Times a data-parallel training step."};
-  app.option_defaults()->always_capture_default();
-  app.add_option("--model", s.model, "mlp, resnet20, resnet18, …");
-  app.add_option("--batch", s.batch, "images in a step, of all ranks")->check(flags::count());
-  app.add_option("--dtype", s.dtype, "f32 or bf16: of weights, gradients and all else")
-      ->check(CLI::IsMember({"f32", "bf16"}));
-  app.add_option(
-         "--amp", s.amp,
-         "f32 weights and gradients, forward under autocast to this type: bf16, or on a GPU "
-         "f16")
-      ->check(CLI::IsMember({"bf16", "f16"}));
-  app.add_option("--device", s.device, "cpu, or cuda: each rank the GPU of its number");
-  app.add_option("--threads", s.threads, "OpenMP threads of a rank; 0: its share of the cores")
-      ->check(flags::threads());
-  app.add_option("--all-reduce", s.all_reduce, "auto, ring, mpi or, on GPUs, nccl");
-  app.add_option("--compress", s.hook, "fp16, bf16, topk[:RATIO], powersgd[:RANK], sign or int8");
-  app.add_flag("--zero", s.zero,
-               "ZeroSharding: a rank's optimizer has its part of the parameters alone");
-  app.add_flag("--overlap,!--no-overlap", s.overlap,
-               "send gradients while backward computes the next ones; without, after it");
-  app.add_option("--bucket-mb", s.bucket_mb, "largest bucket of gradients, MiB; 0: DDP's default")
-      ->check(flags::not_negative());
-  app.add_option("--seconds", s.seconds, "how long to measure")->check(flags::positive());
-  app.add_option("--json", s.json, "rank 0 writes the result to this file; - is standard output");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e);
-  }
+  flags::CommandLine app("Times a data-parallel training step.");
+  app.add("--model", s.model, "mlp, resnet20, resnet18, …");
+  app.add("--batch", s.batch, "images in a step, of all ranks", flags::count());
+  app.add("--dtype", s.dtype, "f32 or bf16: of weights, gradients and all else",
+          flags::one_of({"f32", "bf16"}));
+  app.add("--amp", s.amp,
+          "f32 weights and gradients, forward under autocast to this type: bf16, or on a GPU "
+          "f16",
+          flags::one_of({"bf16", "f16"}));
+  app.add("--device", s.device, "cpu, or cuda: each rank the GPU of its number");
+  app.add("--threads", s.threads, "OpenMP threads of a rank; 0: its share of the cores",
+          flags::threads());
+  app.add("--all-reduce", s.all_reduce, "auto, ring, mpi or, on GPUs, nccl");
+  app.add("--compress", s.hook, "fp16, bf16, topk[:RATIO], powersgd[:RANK], sign or int8");
+  app.add("--zero", s.zero,
+          "ZeroSharding: a rank's optimizer has its part of the parameters alone");
+  app.add("--overlap,!--no-overlap", s.overlap,
+          "send gradients while backward computes the next ones; without, after it");
+  app.add("--bucket-mb", s.bucket_mb, "largest bucket of gradients, MiB; 0: DDP's default",
+          flags::not_negative());
+  app.add("--seconds", s.seconds, "how long to measure", flags::positive());
+  app.add("--json", s.json, "rank 0 writes the result to this file; - is standard output");
+  if (auto status = app.parse(argc, argv)) return *status;
   auto comm = dist::init({.communicator = {.all_reduce = dist::parse_all_reduce(s.all_reduce)}});
   if (comm->rank() == 0) io::check_result_file("--json", s.json);
   const int threads = dist::use_threads(*comm, s.threads), n = comm->world_size();

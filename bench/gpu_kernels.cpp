@@ -2,7 +2,6 @@
 // against the bandwidth of a copy (bytes read and written), matrix products in TFLOP/s. Tensors of
 // 256 MiB, several times the L2 cache; random data, never zeros.
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -12,6 +11,7 @@
 #include "report.h"
 #include "tensor/backend.h"
 #include "tensor/cuda.h"
+#include "tools/command_line.h"
 
 namespace {
 
@@ -112,11 +112,10 @@ class Report {
 
 int main(int argc, char** argv) {
   std::string device_name = "cuda", json;
-  CLI::App app{"Measures kernels against the GPU's own limits."};
-  app.option_defaults()->always_capture_default();
-  app.add_option("--device", device_name, "cuda or cuda:N");
-  app.add_option("--json", json, "write the result to this file; - is standard output");
-  CLI11_PARSE(app, argc, argv);
+  flags::CommandLine app("Measures kernels against the GPU's own limits.");
+  app.add("--device", device_name, "cuda or cuda:N");
+  app.add("--json", json, "write the result to this file; - is standard output");
+  if (auto status = app.parse(argc, argv)) return *status;
   return bench::finish("gpu_kernels", json, [&] {
     const Device device = Device::parse(device_name);
     require<DeviceError>(device.is_cuda(), "--device ", device_name, " is no GPU");

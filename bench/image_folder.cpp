@@ -12,7 +12,6 @@
 
 #include "data/image_folder.h"
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -24,7 +23,7 @@
 #include "data/subsets.h"
 #include "report.h"
 #include "tensor/random.h"
-#include "tools/flag_checks.h"
+#include "tools/command_line.h"
 
 #ifdef RONDO_BENCH_IMAGES
 // clang-format off
@@ -155,15 +154,14 @@ int main(int argc, char** argv) {
   std::int64_t batch = 32;
   int workers = 2, images = 256;
   double seconds = 5;
-  CLI::App app("Images a second from a folder of pictures");
-  app.option_defaults()->always_capture_default();
-  app.add_option("--root", root, "folder of one folder a class; made up where it is missing");
-  app.add_option("--images", images, "pictures to make up")->check(flags::count());
-  app.add_option("--batch", batch, "images a batch")->check(flags::count());
-  app.add_option("--workers", workers, "up to so many loader threads")->check(flags::threads());
-  app.add_option("--seconds", seconds, "for each row")->check(flags::positive());
-  app.add_option("--json", json, "write the rows to this file, or - for standard output");
-  CLI11_PARSE(app, argc, argv);
+  flags::CommandLine app("Images a second from a folder of pictures");
+  app.add("--root", root, "folder of one folder a class; made up where it is missing");
+  app.add("--images", images, "pictures to make up", flags::count());
+  app.add("--batch", batch, "images a batch", flags::count());
+  app.add("--workers", workers, "up to so many loader threads", flags::threads());
+  app.add("--seconds", seconds, "for each row", flags::positive());
+  app.add("--json", json, "write the rows to this file, or - for standard output");
+  if (auto status = app.parse(argc, argv)) return *status;
   return bench::finish("image_folder", json, [&] {
     if (!std::filesystem::exists(root)) make_pictures(root, images);
     const auto plain = std::make_shared<ImageFolder>(root, ImagePipeline(steps(false)));

@@ -3,7 +3,6 @@
 
 #include <omp.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -13,7 +12,7 @@
 #include "report.h"
 #include "tensor/backend.h"
 #include "tensor/cpu/packed_matmul.h"
-#include "tools/flag_checks.h"
+#include "tools/command_line.h"
 
 namespace {
 
@@ -66,16 +65,14 @@ int main(int argc, char** argv) {
   std::vector<std::int64_t> batches{64, 1024}, outputs{512};
   int repeat = 100, threads = 0;
   std::string json;
-  CLI::App app{"Matrix products of a linear layer: oneDNN's and packed ones in turns."};
-  app.option_defaults()->always_capture_default();
-  app.add_option("--batch", batches, "rows of the inputs")->delimiter(',')->check(flags::count());
-  app.add_option("--outputs", outputs, "of the layer")->delimiter(',')->check(flags::count());
-  app.add_option("--width", widths, "inputs of the layer")->delimiter(',')->check(flags::count());
-  app.add_option("--repeat", repeat, "how many of each, of which the median counts")
-      ->check(flags::count());
-  app.add_option("--threads", threads, "OpenMP threads; 0: all")->check(flags::threads());
-  app.add_option("--json", json, "write the result to this file; - is standard output");
-  CLI11_PARSE(app, argc, argv);
+  flags::CommandLine app("Matrix products of a linear layer: oneDNN's and packed ones in turns.");
+  app.add("--batch", batches, "rows of the inputs", flags::count());
+  app.add("--outputs", outputs, "of the layer", flags::count());
+  app.add("--width", widths, "inputs of the layer", flags::count());
+  app.add("--repeat", repeat, "how many of each, of which the median counts", flags::count());
+  app.add("--threads", threads, "OpenMP threads; 0: all", flags::threads());
+  app.add("--json", json, "write the result to this file; - is standard output");
+  if (auto status = app.parse(argc, argv)) return *status;
   return bench::finish("matmul", json, [&] {
     for (const auto& [flag, sizes] :
          {std::pair{"--batch", batches}, {"--outputs", outputs}, {"--width", widths}})

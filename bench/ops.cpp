@@ -4,7 +4,6 @@
 
 #include <omp.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <functional>
 #include <iostream>
@@ -23,7 +22,7 @@
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "report.h"
-#include "tools/flag_checks.h"
+#include "tools/command_line.h"
 
 namespace {
 
@@ -164,15 +163,14 @@ void run(const Settings& s) {
 
 int main(int argc, char** argv) {
   Settings s;
-  CLI::App app{"Times single ops of f32."};
-  app.option_defaults()->always_capture_default();
-  app.add_option("--op", s.op, "which; all without")->check(flags::not_empty());
-  app.add_flag("--backward", s.backward, "with the gradients of all inputs");
-  app.add_option("--threads", s.threads, "OpenMP threads; 0: all")->check(flags::threads());
-  app.add_option("--seconds", s.seconds, "how long to measure each")->check(flags::positive());
-  app.add_flag("--turns", s.turns,
-               "measure once for each line of standard input, for turns with another program");
-  app.add_option("--json", s.json, "write the result to this file; - is standard output");
-  CLI11_PARSE(app, argc, argv);
+  flags::CommandLine app("Times single ops of f32.");
+  app.add("--op", s.op, "which; all without", flags::not_empty());
+  app.add("--backward", s.backward, "with the gradients of all inputs");
+  app.add("--threads", s.threads, "OpenMP threads; 0: all", flags::threads());
+  app.add("--seconds", s.seconds, "how long to measure each", flags::positive());
+  app.add("--turns", s.turns,
+          "measure once for each line of standard input, for turns with another program");
+  app.add("--json", s.json, "write the result to this file; - is standard output");
+  if (auto status = app.parse(argc, argv)) return *status;
   return bench::finish("ops", s.json, [&] { run(s); });
 }

@@ -3,14 +3,13 @@
 //
 //   build/bin/profiler_cost --model resnet20
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <iostream>
 
 #include "autograd/ops/loss.h"
 #include "optim/sgd.h"
 #include "report.h"
-#include "tools/flag_checks.h"
+#include "tools/command_line.h"
 #include "train/profiler.h"
 
 namespace {
@@ -91,12 +90,11 @@ void run(const Settings& s) {
 
 int main(int argc, char** argv) {
   Settings s;
-  CLI::App app{"Measures what the profiler costs, recording and not."};
-  app.option_defaults()->always_capture_default();
-  app.add_option("--model", s.model, "mlp, resnet20, resnet18, ...");
-  app.add_option("--batch", s.batch, "images in a step")->check(flags::count());
-  app.add_option("--rounds", s.rounds, "steps of each kind")->check(flags::count());
-  app.add_option("--json", s.json, "write the result to this file; - is standard output");
-  CLI11_PARSE(app, argc, argv);
+  flags::CommandLine app("Measures what the profiler costs, recording and not.");
+  app.add("--model", s.model, "mlp, resnet20, resnet18, ...");
+  app.add("--batch", s.batch, "images in a step", flags::count());
+  app.add("--rounds", s.rounds, "steps of each kind", flags::count());
+  app.add("--json", s.json, "write the result to this file; - is standard output");
+  if (auto status = app.parse(argc, argv)) return *status;
   return bench::finish("profiler_cost", s.json, [&] { run(s); });
 }

@@ -19,7 +19,6 @@
 #include <emmintrin.h>
 #endif
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <iostream>
@@ -31,7 +30,7 @@
 #include "optim/sgd.h"
 #include "report.h"
 #include "tensor/cpu/cpu_backend.h"
-#include "tools/flag_checks.h"
+#include "tools/command_line.h"
 #include "train/profiler.h"
 
 namespace {
@@ -244,17 +243,16 @@ void run(const Settings& s) {
 
 int main(int argc, char** argv) {
   Settings s;
-  CLI::App app{"Holds each kernel of a step against what this machine can do."};
-  app.option_defaults()->always_capture_default();
-  app.add_option("--model", s.model, "mlp, resnet20, resnet18, resnet50, ...");
-  app.add_option("--dtype", s.dtype, "f32, or bf16: forward under autocast")
-      ->check(CLI::IsMember({"f32", "bf16"}));
-  app.add_option("--batch", s.batch, "images in a step")->check(flags::count());
-  app.add_option("--steps", s.steps, "how many to measure")->check(flags::count());
-  app.add_flag("--infer", s.infer, "forward only, without a tape");
-  app.add_flag("--each", s.each, "a row for each shape");
-  app.add_option("--threads", s.threads, "OpenMP threads; 0: all")->check(flags::threads());
-  app.add_option("--json", s.json, "write the result to this file; - is standard output");
-  CLI11_PARSE(app, argc, argv);
+  flags::CommandLine app("Holds each kernel of a step against what this machine can do.");
+  app.add("--model", s.model, "mlp, resnet20, resnet18, resnet50, ...");
+  app.add("--dtype", s.dtype, "f32, or bf16: forward under autocast",
+          flags::one_of({"f32", "bf16"}));
+  app.add("--batch", s.batch, "images in a step", flags::count());
+  app.add("--steps", s.steps, "how many to measure", flags::count());
+  app.add("--infer", s.infer, "forward only, without a tape");
+  app.add("--each", s.each, "a row for each shape");
+  app.add("--threads", s.threads, "OpenMP threads; 0: all", flags::threads());
+  app.add("--json", s.json, "write the result to this file; - is standard output");
+  if (auto status = app.parse(argc, argv)) return *status;
   return bench::finish("roofline", s.json, [&] { run(s); });
 }

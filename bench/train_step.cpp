@@ -4,7 +4,6 @@
 
 #include <omp.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <iostream>
@@ -18,7 +17,7 @@
 #include "optim/sgd.h"
 #include "report.h"
 #include "tensor/cuda.h"
-#include "tools/flag_checks.h"
+#include "tools/command_line.h"
 #include "train/step.h"
 
 namespace {
@@ -162,27 +161,26 @@ void run(const Settings& s) {
 
 int main(int argc, char** argv) {
   Settings s;
-  CLI::App app{"Times one training step or one inference."};
-  app.option_defaults()->always_capture_default();
-  app.add_option("--model", s.model, "mlp, resnet20, resnet18, resnet50, ...");
-  app.add_option("--batch", s.batch, "images in a step")->check(flags::count());
-  app.add_option("--hidden", s.hidden, "width of the mlp")->check(flags::count());
-  app.add_option("--dtype", s.dtype, "f32, bf16, f16, or i8: quantised, with --infer")
-      ->check(CLI::IsMember({"f32", "bf16", "f16", "i8"}));
-  app.add_option("--amp", s.amp, "f32 weights, forward under autocast to this type: bf16 or f16")
-      ->check(CLI::IsMember({"bf16", "f16"}));
-  app.add_flag("--grad-checkpointing", s.grad_checkpointing,
-               "blocks compute their inside again in backward");
-  app.add_flag("--infer", s.infer, "forward only, without a tape");
-  app.add_option("--threads", s.threads, "OpenMP threads; 0: all")->check(flags::threads());
-  app.add_option("--device", s.device, "cpu, cuda or cuda:N");
-  app.add_flag("--graph", s.graph, "on a GPU: capture the step and launch it as one");
-  app.add_option("--seconds", s.seconds, "how long to measure")->check(flags::positive());
-  app.add_option("--steps", s.steps, "exactly so many, from the first on, instead of --seconds")
-      ->check(flags::count());
-  app.add_flag("--turns", s.turns,
-               "measure once for each line of standard input, for turns with another program");
-  app.add_option("--json", s.json, "write the result to this file; - is standard output");
-  CLI11_PARSE(app, argc, argv);
+  flags::CommandLine app("Times one training step or one inference.");
+  app.add("--model", s.model, "mlp, resnet20, resnet18, resnet50, ...");
+  app.add("--batch", s.batch, "images in a step", flags::count());
+  app.add("--hidden", s.hidden, "width of the mlp", flags::count());
+  app.add("--dtype", s.dtype, "f32, bf16, f16, or i8: quantised, with --infer",
+          flags::one_of({"f32", "bf16", "f16", "i8"}));
+  app.add("--amp", s.amp, "f32 weights, forward under autocast to this type: bf16 or f16",
+          flags::one_of({"bf16", "f16"}));
+  app.add("--grad-checkpointing", s.grad_checkpointing,
+          "blocks compute their inside again in backward");
+  app.add("--infer", s.infer, "forward only, without a tape");
+  app.add("--threads", s.threads, "OpenMP threads; 0: all", flags::threads());
+  app.add("--device", s.device, "cpu, cuda or cuda:N");
+  app.add("--graph", s.graph, "on a GPU: capture the step and launch it as one");
+  app.add("--seconds", s.seconds, "how long to measure", flags::positive());
+  app.add("--steps", s.steps, "exactly so many, from the first on, instead of --seconds",
+          flags::count());
+  app.add("--turns", s.turns,
+          "measure once for each line of standard input, for turns with another program");
+  app.add("--json", s.json, "write the result to this file; - is standard output");
+  if (auto status = app.parse(argc, argv)) return *status;
   return bench::finish("train_step", s.json, [&] { run(s); });
 }

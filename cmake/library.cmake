@@ -2,51 +2,6 @@
 # exported as rondo::folder. Sub-folders cuda/, mpi/, nccl/ and
 # protobuf/ are compiled where those are there.
 
-# What everything of rondo is compiled with, and nothing that is installed passes on. Options are
-# aggregates of which callers name a few fields, so that warning is off.
-add_library(rondo_flags INTERFACE)
-set(rondo_warnings -Wall -Wextra -Wno-missing-field-initializers $<$<BOOL:${RONDO_WERROR}>:-Werror>)
-if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-  # Loops with calls of a sanitizer in them cannot be vectorised, which clang says of each `omp simd`.
-  list(APPEND rondo_warnings -Wno-pass-failed)
-endif()
-target_compile_options(rondo_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${rondo_warnings}>)
-set(rondo_host_flags -Wall -Wextra -Wno-missing-field-initializers)  # of nvcc's own host compiler
-set(rondo_device_flags)
-set(rondo_kernel_flags -O3)
-if(RONDO_SANITIZE)
-  set(rondo_kernel_flags -O2)  # as fast there as -O3, which takes twice as long to compile; -O1 is half as fast
-  set(sanitize -fsanitize=${RONDO_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
-  if(RONDO_SANITIZE MATCHES "address" AND RONDO_SANITIZE MATCHES "undefined")
-    # A third of the time to compile, for pointers that AddressSanitizer looks at when something is
-    # read or written through them; and for the types of objects behind casts, which nobody looks at.
-    list(APPEND sanitize -fno-sanitize=null -fno-sanitize=object-size -fno-sanitize=pointer-overflow
-                         -fno-sanitize=vptr)
-  endif()
-  target_compile_options(rondo_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${sanitize}>)
-  string(REPLACE "," ";-fsanitize=" sanitize "${sanitize}")  # nvcc takes a comma for the end of a flag
-  list(APPEND rondo_host_flags ${sanitize})
-  set(rondo_device_flags -Xcicc=-O0)  # sanitizers look at kernels on the host
-  target_link_options(rondo_flags INTERFACE -fsanitize=${RONDO_SANITIZE})
-  # A library calls its own copy of an inline function, not one of a program that is not sanitized
-  # (RONDO_TEST_OBJECTS). Of a virtual function in a header it may still be the program's.
-  target_link_options(rondo_flags INTERFACE LINKER:-Bsymbolic-functions)
-endif()
-
-# The standard headers that most files include, compiled once a library: a third of the compilation. For
-# sanitizers only, since a header that lacks one of these must not compile in Release; and not beside a
-# compiler cache, which by default does not work with them.
-set(rondo_standard_headers)
-if(RONDO_SANITIZE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(rondo_standard_headers <algorithm> <array> <atomic> <chrono> <cmath> <cstring> <filesystem> <fstream>
-                             <functional> <map> <memory> <mutex> <numeric> <optional> <set> <sstream> <string>
-                             <thread> <vector>)
-endif()
-
-if(BUILD_SHARED_LIBS AND NOT RONDO_SANITIZE)  # a call against the layers is an undefined symbol
-  target_link_options(rondo_flags INTERFACE LINKER:--no-undefined)
-endif()
-
 # In the build tree <rondo/nn/conv2d.h> is found through links, as it is in an installed copy.
 set(rondo_include ${PROJECT_BINARY_DIR}/include)
 file(MAKE_DIRECTORY ${rondo_include}/rondo)
@@ -78,8 +33,12 @@ function(rondo_library folder)
     list(APPEND sources ${mpi_sources})
   endif()
   if(rondo_has_cuda)
-    file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/cuda/*.cpp
-                                             ${PROJECT_SOURCE_DIR}/${folder}/cuda/*.cu)
+    file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/cuda/*.cpp)
+    file(GLOB kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/cuda/*.cu)
+    if(RONDO_SANITIZE)  # which look at kernels on the host: see launch.cuh
+      set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
+    endif()
+    list(APPEND cuda_sources ${kernels})
     list(APPEND sources ${cuda_sources})
   endif()
   if(rondo_has_protobuf)
@@ -105,15 +64,31 @@ function(rondo_library folder)
                                                     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
                                                     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/rondo>)
   target_compile_features(rondo_${folder} PUBLIC cxx_std_20)
-  target_precompile_headers(rondo_${folder} PRIVATE ${rondo_standard_headers})
-  if(RONDO_SANITIZE AND folder MATCHES "^(tensor|autograd|dist)$")  # where tests spend their time
-    target_compile_options(rondo_${folder} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)
+  if(RONDO_UNITY)
+    set_target_properties(rondo_${folder} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  endif()
+  set(headers_of autograd)
+  if(folder MATCHES "^(io|hub|train)$")  # files and reports, not arithmetic: a third less to compile
+    target_compile_options(rondo_${folder} PRIVATE $<$<CONFIG:Release>:-O1>)
+    set(headers_of io)
+  elseif(folder STREQUAL "tensor")
+    set(headers_of tensor)
+    if(RONDO_SANITIZE)  # where tests spend their time
+      target_compile_options(rondo_tensor PRIVATE -O1)
+    endif()
+  endif()
+  # One precompiled header for all folders of the same flags: GCC 12 crashes where the level of optimisation differs.
+  if(folder STREQUAL headers_of)
+    target_precompile_headers(rondo_${folder} PRIVATE ${rondo_common_headers})
+  else()
+    target_precompile_headers(rondo_${folder} REUSE_FROM rondo_${headers_of})
   endif()
   target_link_libraries(rondo_${folder} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE}
                                         PRIVATE $<BUILD_INTERFACE:rondo_flags>)
   set_target_properties(rondo_${folder} PROPERTIES VERSION ${PROJECT_VERSION}
                                                    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
                                                    INSTALL_RPATH $ORIGIN
+                                                   DEFINE_SYMBOL ""  # or none could share a header
                                                    EXPORT_NAME ${folder})
   if(rondo_has_mpi AND mpi_sources)
     target_link_libraries(rondo_${folder} PRIVATE MPI::MPI_CXX)
@@ -127,12 +102,15 @@ function(rondo_library folder)
   if(rondo_has_cuda AND cuda_sources)
     target_link_libraries(rondo_${folder} PRIVATE CUDA::cudart_static)
     target_compile_definitions(rondo_${folder} PRIVATE RONDO_HAS_CUDA)
+    if(RONDO_SANITIZE)
+      target_compile_definitions(rondo_${folder} PRIVATE RONDO_HOST_KERNELS)
+    endif()
     # extended-lambda: the functors of all devices are lambdas; relaxed-constexpr: so are std::array's
     # and std::bit_cast's bodies usable in kernels.
     list(JOIN rondo_host_flags "," host_flags)
     target_compile_options(rondo_${folder} PRIVATE
       $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda --expt-relaxed-constexpr -Xcompiler=${host_flags}
-                                 ${rondo_device_flags} $<$<BOOL:${RONDO_WERROR}>:--Werror=all-warnings>>)
+                                 $<$<BOOL:${RONDO_WERROR}>:--Werror=all-warnings>>)
   endif()
   if(rondo_has_nccl AND nccl_sources)
     target_compile_definitions(rondo_${folder} PRIVATE RONDO_HAS_NCCL)
@@ -148,8 +126,12 @@ function(rondo_library folder)
   if(isa_sources)
     foreach(isa ${rondo_isas})
       add_library(rondo_${folder}_${isa} OBJECT ${isa_sources})
+      set(level ${rondo_kernel_flags})
+      if(RONDO_SANITIZE AND isa STREQUAL "generic")  # hardly run there
+        set(level -O0)
+      endif()
       target_compile_definitions(rondo_${folder}_${isa} PRIVATE RONDO_ISA=${isa})
-      target_compile_options(rondo_${folder}_${isa} PRIVATE ${rondo_kernel_flags} ${rondo_isa_flags_${isa}}
+      target_compile_options(rondo_${folder}_${isa} PRIVATE ${level} ${rondo_isa_flags_${isa}}
                                                             -fopenmp-simd -fno-math-errno -fno-trapping-math)
       target_include_directories(rondo_${folder}_${isa} PRIVATE ${PROJECT_SOURCE_DIR})
       target_link_libraries(rondo_${folder}_${isa} PRIVATE rondo_flags OpenMP::OpenMP_CXX)

@@ -21,7 +21,7 @@ std::uint64_t first_block(std::int64_t index, std::size_t step) {
 }
 
 /// An integer in [0, range).
-std::int64_t below(std::uint32_t word, std::int64_t range) {
+std::int64_t drawn_below(std::uint32_t word, std::int64_t range) {
   return static_cast<std::int64_t>(
       uniform_below(std::uint64_t{word} << 32, static_cast<std::uint64_t>(range)));
 }
@@ -31,14 +31,14 @@ std::array<double, 4> strengths(const ColorJitter& jitter) {
   return {jitter.brightness, jitter.contrast, jitter.saturation, jitter.hue};
 }
 
-void check_step(const Resize& resize) {
+void check_picture_step(const Resize& resize) {
   require(resize.height > 0 && resize.width >= 0, "Resize: to ", resize.height, " x ",
           resize.width);
 }
-void check_step(const CenterCrop& crop) {
+void check_picture_step(const CenterCrop& crop) {
   require(crop.height > 0 && crop.width > 0, "CenterCrop: to ", crop.height, " x ", crop.width);
 }
-void check_step(const RandomResizedCrop& crop) {
+void check_picture_step(const RandomResizedCrop& crop) {
   require(crop.height > 0 && crop.width > 0, "RandomResizedCrop: to ", crop.height, " x ",
           crop.width);
   require(crop.scale[0] > 0 && crop.scale[0] <= crop.scale[1] && crop.scale[1] <= 1,
@@ -48,17 +48,17 @@ void check_step(const RandomResizedCrop& crop) {
           "RandomResizedCrop: ratio from ", crop.ratio[0], " to ", crop.ratio[1],
           " is not a range above 0");
 }
-void check_step(const RandomHorizontalFlip& flip) {
+void check_picture_step(const RandomHorizontalFlip& flip) {
   require(flip.probability >= 0 && flip.probability <= 1, "RandomHorizontalFlip: probability ",
           flip.probability, " is not in [0, 1]");
 }
-void check_step(const ColorJitter& jitter) {
+void check_picture_step(const ColorJitter& jitter) {
   for (const double strength : strengths(jitter))
     require(std::isfinite(strength) && strength >= 0, "ColorJitter: a strength of ", strength);
   require(jitter.hue <= 0.5, "ColorJitter: a hue of ", jitter.hue, " is more than half a turn");
 }
-void check_step(const ToFloat&) {}
-void check_step(const Normalize& normalize) {
+void check_picture_step(const ToFloat&) {}
+void check_picture_step(const Normalize& normalize) {
   require(normalize.mean.size() == 3 && normalize.std.size() == 3,
           "Normalize: ", normalize.mean.size(), " means and ", normalize.std.size(),
           " standard deviations, but pictures have 3 channels");
@@ -99,7 +99,7 @@ ImagePipeline::ImagePipeline(std::vector<PictureStep> steps, ImageTransformOptio
   require(steps_.size() <= max_steps, "ImagePipeline: ", steps_.size(), " steps, more than ",
           max_steps);
   for (std::size_t i = 0; i < steps_.size(); ++i) {
-    std::visit([](const auto& step) { check_step(step); }, steps_[i]);
+    std::visit([](const auto& step) { check_picture_step(step); }, steps_[i]);
     const auto* normalize = std::get_if<Normalize>(&steps_[i]);
     require(!to_float_ || (normalize != nullptr && std::holds_alternative<ToFloat>(steps_[i - 1])),
             "ImagePipeline: step ", i, " comes after ToFloat, where only Normalize may be");
@@ -122,7 +122,7 @@ Window ImagePipeline::draw_window(const RandomResizedCrop& crop, std::size_t ste
     const std::int64_t w = std::llrint(std::sqrt(area * ratio));
     const std::int64_t h = std::llrint(std::sqrt(area / ratio));
     if (w <= 0 || w > width || h <= 0 || h > height) continue;
-    return {below(words[2], height - h + 1), below(words[3], width - w + 1), h, w};
+    return {drawn_below(words[2], height - h + 1), drawn_below(words[3], width - w + 1), h, w};
   }
   // A picture that is too flat or too tall for ten tries.
   const double ratio = static_cast<double>(width) / static_cast<double>(height);
@@ -148,9 +148,8 @@ Jitter ImagePipeline::draw_jitter(const ColorJitter& jitter, std::size_t step, s
     const double low = hue ? -strength[i] : std::max(0.0, 1 - strength[i]);
     const double high = hue ? strength[i] : 1 + strength[i];
     drawn.factors[i] = std::lerp(low, high, uniform_float(factors[i]));
-    std::swap(
-        drawn.order[3 - i],
-        drawn.order[static_cast<std::size_t>(below(order[i], 4 - static_cast<std::int64_t>(i)))]);
+    std::swap(drawn.order[3 - i], drawn.order[static_cast<std::size_t>(
+                                      drawn_below(order[i], 4 - static_cast<std::int64_t>(i)))]);
   }
   return drawn;
 }

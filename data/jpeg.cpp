@@ -66,9 +66,9 @@ void check_scans(j_common_ptr jpeg) {
 }
 
 /// A decoder over bytes in memory. Its methods are the functions of Note [Errors of C libraries].
-class Decoder {
+class JpegDecoder {
  public:
-  explicit Decoder(std::span<const std::byte> bytes) : bytes_(bytes) {
+  explicit JpegDecoder(std::span<const std::byte> bytes) : bytes_(bytes) {
     jpeg_.err = jpeg_std_error(&report_.manager);
     report_.manager.error_exit = fail;
     report_.manager.emit_message = note;
@@ -76,9 +76,9 @@ class Decoder {
     report_.message[0] = '\0';
     progress_.progress_monitor = check_scans;
   }
-  ~Decoder() { jpeg_destroy_decompress(&jpeg_); }  // does nothing to one that was never created
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
+  ~JpegDecoder() { jpeg_destroy_decompress(&jpeg_); }  // does nothing to one that was never created
+  JpegDecoder(const JpegDecoder&) = delete;
+  JpegDecoder& operator=(const JpegDecoder&) = delete;
 
   /// Everything up to the pixels.
   bool read_header() {
@@ -149,7 +149,7 @@ void widen(const std::vector<std::uint8_t>& from, int channels, std::uint8_t* to
 }  // namespace
 
 Tensor decode_jpeg(std::span<const std::byte> bytes, const std::string& name) {
-  Decoder decoder(bytes);
+  JpegDecoder decoder(bytes);
   const auto check = [&](bool fine) {
     require<IoError>(fine, name, ": not a whole JPEG file (", decoder.message(), ")");
   };

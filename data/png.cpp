@@ -44,12 +44,12 @@ void feed(png_structp png, png_bytep to, std::size_t count) {
 }
 
 /// A decoder over bytes in memory. Its methods are the functions of Note [Errors of C libraries].
-class Decoder {
+class PngDecoder {
  public:
-  explicit Decoder(std::span<const std::byte> bytes) { source_.bytes = bytes; }
-  ~Decoder() { png_destroy_read_struct(&png_, &info_, nullptr); }
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
+  explicit PngDecoder(std::span<const std::byte> bytes) { source_.bytes = bytes; }
+  ~PngDecoder() { png_destroy_read_struct(&png_, &info_, nullptr); }
+  PngDecoder(const PngDecoder&) = delete;
+  PngDecoder& operator=(const PngDecoder&) = delete;
 
   /// Everything up to the pixels.
   bool read_header() {
@@ -135,7 +135,7 @@ void colour(const std::vector<std::uint8_t>& from, bool has_palette,
 }  // namespace
 
 Tensor decode_png(std::span<const std::byte> bytes, const std::string& name) {
-  Decoder decoder(bytes);
+  PngDecoder decoder(bytes);
   const auto check = [&](bool fine) {
     require<IoError>(fine, name, ": not a whole PNG file (", decoder.message(), ")");
   };

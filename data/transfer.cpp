@@ -17,11 +17,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Closer {
+struct TransferCloser {
   void operator()(CURL* curl) const { curl_easy_cleanup(curl); }
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
-using Output = std::unique_ptr<std::FILE, Closer>;
+using Output = std::unique_ptr<std::FILE, TransferCloser>;
 
 /// One attempt: what the callbacks of curl see of it.
 struct Transfer {
@@ -83,7 +83,7 @@ Outcome attempt(const RemoteFile& remote, const fs::path& part, const DownloadOp
   const Output out(std::fopen(part.c_str(), "ab"));
   require<IoError>(out != nullptr, part.string(), ": cannot be written (", std::strerror(errno),
                    ")");
-  const std::unique_ptr<CURL, Closer> curl(curl_easy_init());
+  const std::unique_ptr<CURL, TransferCloser> curl(curl_easy_init());
   require(curl != nullptr, "libcurl cannot be initialised");
   Transfer transfer{.remote = remote,
                     .options = options,

@@ -6,8 +6,9 @@
 
 #include <rondo/rondo.h>
 
-#include <CLI/CLI.hpp>
 #include <iostream>
+
+#include "tools/command_line.h"
 
 using namespace rondo;
 
@@ -81,9 +82,8 @@ int run(Device device) {
 
 int main(int argc, char** argv) {
   std::string device = "cpu";
-  CLI::App app{"Shows what automatic differentiation does"};
-  app.option_defaults()->always_capture_default();
-  app.add_option("--device", device, "cpu, cuda or cuda:N");
-  CLI11_PARSE(app, argc, argv);
+  flags::CommandLine app("Shows what automatic differentiation does");
+  app.add("--device", device, "cpu, cuda or cuda:N");
+  if (auto status = app.parse(argc, argv)) return *status;
   return dist::run([&] { return run(Device::parse(device)); });
 }

@@ -10,7 +10,6 @@
 // and why this is the best that can be done, are at the head of
 // dist/algorithms/ring_all_reduce.cpp, whose code runs here.
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -24,6 +23,7 @@
 #include "dist/thread/thread_transport.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"
+#include "tools/command_line.h"
 
 using namespace rondo;
 
@@ -111,11 +111,10 @@ void walk(dist::Communicator& comm, const std::string& where) {
 
 int main(int argc, char** argv) {
   std::string device = "cpu", all_reduce = "auto";
-  CLI::App app{"Shows a ring all-reduce step by step"};
-  app.option_defaults()->always_capture_default();
-  app.add_option("--device", device, "where the library does it in the end: cpu or cuda");
-  app.add_option("--all-reduce", all_reduce, "how: auto, ring, mpi or, on GPUs, nccl");
-  CLI11_PARSE(app, argc, argv);
+  flags::CommandLine app("Shows a ring all-reduce step by step");
+  app.add("--device", device, "where the library does it in the end: cpu or cuda");
+  app.add("--all-reduce", all_reduce, "how: auto, ring, mpi or, on GPUs, nccl");
+  if (auto status = app.parse(argc, argv)) return *status;
   return dist::run([&] {
     const dist::CommunicatorOptions options{.all_reduce = dist::parse_all_reduce(all_reduce)};
     if (dist::read_launcher()) {

@@ -9,7 +9,6 @@
 // same for both, so the first one needs to learn far less. --weights takes a name that hub knows
 // (hub/pretrained.h), or a file.
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <numeric>
@@ -26,6 +25,7 @@
 #include "optim/lr_schedule.h"
 #include "optim/sgd.h"
 #include "tensor/creation.h"
+#include "tools/command_line.h"
 
 using namespace rondo;
 
@@ -95,19 +95,15 @@ int run(int argc, char** argv) {
   std::string weights = "cifar10_resnet20", folder, where = "cpu";
   std::int64_t count = 1000, tested = 2000;
   int epochs = 3;
-  CLI::App app{"Trains ResNet-20 on clothes, from weights for other images and from nothing"};
-  app.option_defaults()->always_capture_default();
-  app.add_option("--weights", weights, "a name that hub knows, or a file");
-  app.add_option("--images", count, "how many to learn from")->check(CLI::Range(50, 60'000));
-  app.add_option("--test-images", tested, "how many to be tested on")->check(CLI::Range(1, 10'000));
-  app.add_option("--epochs", epochs)->check(CLI::Range(1, 1000));
-  app.add_option("--data", folder, "folder with Fashion-MNIST; else as cifar_resnet looks for it");
-  app.add_option("--device", where, "cpu, cuda or cuda:N");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error);
-  }
+  flags::CommandLine app(
+      "Trains ResNet-20 on clothes, from weights for other images and from nothing");
+  app.add("--weights", weights, "a name that hub knows, or a file");
+  app.add("--images", count, "how many to learn from", flags::whole_number(50, 60'000));
+  app.add("--test-images", tested, "how many to be tested on", flags::whole_number(1, 10'000));
+  app.add("--epochs", epochs, "passes over the training images", flags::whole_number(1, 1000));
+  app.add("--data", folder, "folder with Fashion-MNIST; else as cifar_resnet looks for it");
+  app.add("--device", where, "cpu, cuda or cuda:N");
+  if (auto status = app.parse(argc, argv)) return *status;
   const Device device = Device::parse(where);
   const auto open = [&](data::Split split, std::int64_t limit) {
     const Images all = prepared(*data::open_dataset(

@@ -13,7 +13,6 @@
 //
 // Read nn/transformer.h and nn/recurrent.h next.
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -38,6 +37,7 @@
 #include "optim/clip.h"
 #include "optim/one_cycle.h"
 #include "tensor/creation.h"
+#include "tools/command_line.h"
 
 using namespace rondo;
 
@@ -250,33 +250,28 @@ std::string written(nn::Module& model, const Text& text, const Settings& s) {
 
 int run(int argc, char** argv) {
   Settings s;
-  CLI::App app{"Learns a text character by character, and writes some more of it"};
-  app.option_defaults()->always_capture_default();
-  app.add_option("--model", s.model)->check(CLI::IsMember({"transformer", "lstm", "gru"}));
-  app.add_option("--text", s.text, "a file, or a folder whose .md files are read")
-      ->check(CLI::ExistingPath);
-  app.add_option("--steps", s.steps)->check(CLI::Range(1, 10'000'000));
-  app.add_option("--every", s.every, "steps between two lines")->check(CLI::Range(1, 10'000'000));
-  app.add_option("--batch", s.batch, "windows a step")->check(CLI::Range(1, 4096));
-  app.add_option("--context", s.context, "characters a window")->check(CLI::Range(1, 4096));
-  app.add_option("--width", s.width, "of the Transformer, half that of an LSTM or GRU")
-      ->check(CLI::Range(1, 4096));
-  app.add_option("--layers", s.layers)->check(CLI::Range(1, 100));
-  app.add_option("--heads", s.heads, "of the Transformer; they divide its width")
-      ->check(CLI::Range(1, 4096));
-  app.add_option("--lr", s.lr, "the highest learning rate")->check(CLI::PositiveNumber);
-  app.add_option("--dropout", s.dropout)->check(CLI::Range(0.0, 1.0));
-  app.add_option("--sample", s.sample, "characters to write")->check(CLI::Range(0, 1'000'000));
-  app.add_option("--temperature", s.temperature, "below 1: likely characters become likelier")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--seed", s.seed)->check(CLI::NonNegativeNumber);
+  flags::CommandLine app("Learns a text character by character, and writes some more of it");
+  app.add("--model", s.model, "the network", flags::one_of({"transformer", "lstm", "gru"}));
+  app.add("--text", s.text, "a file, or a folder whose .md files are read", flags::existing_path());
+  app.add("--steps", s.steps, "training steps", flags::whole_number(1, 10'000'000));
+  app.add("--every", s.every, "steps between two lines", flags::whole_number(1, 10'000'000));
+  app.add("--batch", s.batch, "windows a step", flags::whole_number(1, 4096));
+  app.add("--context", s.context, "characters a window", flags::whole_number(1, 4096));
+  app.add("--width", s.width, "of the Transformer, half that of an LSTM or GRU",
+          flags::whole_number(1, 4096));
+  app.add("--layers", s.layers, "how many", flags::whole_number(1, 100));
+  app.add("--heads", s.heads, "of the Transformer; they divide its width",
+          flags::whole_number(1, 4096));
+  app.add("--lr", s.lr, "the highest learning rate", flags::positive());
+  app.add("--dropout", s.dropout, "the share of activations that are dropped",
+          flags::number_that([](double v) { return v >= 0 && v <= 1; }, "from 0 to 1"));
+  app.add("--sample", s.sample, "characters to write", flags::whole_number(0, 1'000'000));
+  app.add("--temperature", s.temperature, "below 1: likely characters become likelier",
+          flags::positive());
+  app.add("--seed", s.seed, "of the weights, the windows and the text", flags::not_negative());
   std::string device = "cpu";
-  app.add_option("--device", device, "cpu, cuda or cuda:N");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error);
-  }
+  app.add("--device", device, "cpu, cuda or cuda:N");
+  if (auto status = app.parse(argc, argv)) return *status;
   s.device = Device::parse(device);
   const Text text(read(s.text), s.context);
   manual_seed(static_cast<std::uint64_t>(s.seed));

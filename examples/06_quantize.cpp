@@ -11,7 +11,6 @@
 // the test images are right, how large the saved file is, and how many images a second go through,
 // one at a time and 64 at a time.
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -31,6 +30,7 @@
 #include "optim/sgd.h"
 #include "pretrained.h"
 #include "tensor/creation.h"
+#include "tools/command_line.h"
 #include "train/evaluate.h"
 
 using namespace rondo;
@@ -175,27 +175,23 @@ void quantize_resnet(const Flags& flags) {
 
 int run(int argc, char** argv) {
   Flags flags;
-  CLI::App app{"Trains or loads a network and computes with it in bytes"};
-  app.option_defaults()->always_capture_default();
-  app.add_option("--model", flags.model)->check(CLI::IsMember({"mlp", "resnet"}));
-  app.add_option("--weights", flags.weights, "of the resnet: a name that hub knows, or a file");
-  app.add_option("--test-images", flags.tested)->check(CLI::Range(1, 10'000));
-  app.add_option("--train-steps", flags.train_steps, "of the mlp")->check(CLI::Range(0, 1'000'000));
-  app.add_option("--hidden", flags.hidden, "how wide the mlp's hidden layers are")
-      ->check(CLI::Range(1, 16'384));
-  app.add_option("--calibration", flags.calibration, "images that show the static ranges")
-      ->check(CLI::Range(1, 20'000));
-  app.add_option("--qat-steps", flags.qat_steps, "of training with the rounding in it; 0: none")
-      ->check(CLI::Range(0, 1'000'000));
-  app.add_option("--save", flags.save, "beginning of the names of files for the weights");
-  app.add_option("--data", flags.folder, "folder with the images; else as cifar_resnet looks");
+  flags::CommandLine app("Trains or loads a network and computes with it in bytes");
+  app.add("--model", flags.model, "the network", flags::one_of({"mlp", "resnet"}));
+  app.add("--weights", flags.weights, "of the resnet: a name that hub knows, or a file");
+  app.add("--test-images", flags.tested, "how many to be tested on",
+          flags::whole_number(1, 10'000));
+  app.add("--train-steps", flags.train_steps, "of the mlp", flags::whole_number(0, 1'000'000));
+  app.add("--hidden", flags.hidden, "how wide the mlp's hidden layers are",
+          flags::whole_number(1, 16'384));
+  app.add("--calibration", flags.calibration, "images that show the static ranges",
+          flags::whole_number(1, 20'000));
+  app.add("--qat-steps", flags.qat_steps, "of training with the rounding in it; 0: none",
+          flags::whole_number(0, 1'000'000));
+  app.add("--save", flags.save, "beginning of the names of files for the weights");
+  app.add("--data", flags.folder, "folder with the images; else as cifar_resnet looks");
   std::string device = "cpu";
-  app.add_option("--device", device, "where it is trained: cpu, cuda or cuda:N");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error);
-  }
+  app.add("--device", device, "where it is trained: cpu, cuda or cuda:N");
+  if (auto status = app.parse(argc, argv)) return *status;
   flags.device = Device::parse(device);
   manual_seed(1);
   if (flags.model == "mlp") {

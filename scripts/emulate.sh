@@ -4,8 +4,8 @@
 #
 #   scripts/emulate.sh [TEST…]
 #
-# TEST is a program build/bin/test_… (scripts/test.sh builds them); without one, those whose kernels there are
-# for each instruction set and that end within the hour. Bochs boots a Linux of Debian's from a CD whose only
+# TEST is a file of tests/, such as tensor/reduce; scripts/test.sh builds the program, build/bin/test_tensor. Without
+# one, it runs those whose kernels exist for each instruction set and that end within the hour. Bochs boots a Linux of Debian's from a CD whose only
 # other files are the tests, what they are linked to, and tests/golden. What takes a second here takes minutes
 # there.
 #
@@ -17,17 +17,20 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 tests=("$@")
 if [ ${#tests[@]} -eq 0 ]; then
-  tests=(test_autograd_layer_norm test_tensor_{isa,reduce,vector_math,prepared_weights,winograd,few_pixels,implicit_gemm,packed_matmul})
+  tests=(autograd/layer_norm tensor/{isa,reduce,vector_math,prepared_weights,winograd,few_pixels,implicit_gemm,packed_matmul})
 fi
+programs=()
 for test in "${tests[@]}"; do
-  if [[ $test != test_* ]]; then
-    echo "emulate.sh: '$test' is no test: their names begin with test_" >&2
+  if [ ! -e "tests/${test}_test.cpp" ]; then
+    echo "emulate.sh: '$test' is not a test: there is no tests/${test}_test.cpp" >&2
     exit 2
   fi
-  if [ ! -x "build/bin/$test" ]; then
-    echo "emulate.sh: there is no build/bin/$test: build it first (scripts/test.sh)" >&2
+  program=test_${test%%/*}
+  if [ ! -x "build/bin/$program" ]; then
+    echo "emulate.sh: there is no build/bin/$program: build it first (scripts/test.sh)" >&2
     exit 2
   fi
+  [[ " ${programs[*]} " == *" $program "* ]] || programs+=("$program")
 done
 
 ./scripts/setup.sh extra
@@ -51,9 +54,9 @@ mkdir -p "$root"/{bin,proc,sys,dev,tmp,lib64,lib,tests} "$root$PWD/tests" "$fold
 cp "$(command -v busybox)" "$root/bin/"
 cp -L /lib64/ld-linux-x86-64.so.2 "$root/lib64/"
 cp -r tests/golden "$root$PWD/tests/"
-for test in "${tests[@]}"; do
-  strip -o "$root/tests/$test" "build/bin/$test"
-  ldd "build/bin/$test" | grep -o '/[^ ]*' | xargs cp -Lt "$root/lib/"
+for program in "${programs[@]}"; do
+  strip -o "$root/tests/$program" "build/bin/$program"
+  ldd "build/bin/$program" | grep -o '/[^ ]*' | xargs cp -Lt "$root/lib/"
 done
 # LD_BIND_NOW: what glibc saves around a lazy binding is more than this machine restores (no XSAVEC, below).
 cat >"$root/init" <<END
@@ -71,7 +74,7 @@ if ! grep -q -w avx512f /proc/cpuinfo; then
   poweroff -f
 fi
 for test in ${tests[*]}; do
-  if ./\$test --gtest_color=no >/tmp/output 2>&1; then
+  if ./test_\${test%%/*} --file=\$test --gtest_color=no >/tmp/output 2>&1; then
     echo "emulate.sh: \$test: \$(grep -w PASSED /tmp/output)"
   else
     echo "emulate.sh: \$test: failed with status \$?"
@@ -131,6 +134,6 @@ if ! grep -q '^emulate.sh: done' "$folder/output"; then
   tail -n 5 "$folder/bochs.out" >&2
   exit 1
 fi
-passed=$(grep -c '^emulate.sh: test_.*PASSED' "$folder/output" || true)
+passed=$(grep -c '^emulate.sh: [^ ]*: .*PASSED' "$folder/output" || true)
 echo "emulate.sh: $passed of ${#tests[@]} tests passed"
 [ "$passed" -eq ${#tests[@]} ]

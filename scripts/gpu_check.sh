@@ -67,6 +67,8 @@ card=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1
 
 examples=(01_autograd 03_ring 04_fine_tune 05_text 06_quantize)
 targets=(cifar_resnet train_step gpu_kernels all_reduce "${examples[@]}")
+# test_programs LIST: the programs of the tests in LIST, whose lines are files of tests/: nn/layers is in test_nn.
+test_programs() { sed 's|/.*||; s|^|test_|' "$1" | sort -u; }
 
 # ---- Pack: the programs, linked against shared libraries so that the kernels are there once, with
 # what they need of the system, in case it lacks there.
@@ -74,7 +76,7 @@ if [ -n "$bundle" ]; then
   set -e
   cmake -S . -B build/gpu-bundle -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DRONDO_CUDA=ON \
     -DRONDO_TESTS=ON -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON
-  mapfile -t tests <build/gpu-bundle/gpu_tests.txt
+  mapfile -t tests < <(test_programs build/gpu-bundle/gpu_tests.txt)
   cmake --build build/gpu-bundle -j "$(nproc)" --target "${targets[@]}" "${tests[@]}"
   folder=$(mktemp -d)/rondo-gpu
   mkdir -p "$folder"/{bin,lib,scripts,bench/peers,tests}
@@ -127,7 +129,7 @@ if [ -n "$from" ]; then
   fi
 else
   cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DRONDO_CUDA=ON -DRONDO_TESTS=ON || exit 1
-  mapfile -t tests <build/gpu_tests.txt
+  mapfile -t tests < <(test_programs build/gpu_tests.txt)
   cmake --build build -j "$(nproc)" --target "${targets[@]}" "${tests[@]}" || exit 1
   bin=build/bin list=build/gpu_tests.txt
 fi
@@ -152,18 +154,18 @@ status=0
 : >"$work/tests.txt"
 while read -r test; do
   [ -n "$test" ] || continue
-  if RONDO_TEST_DEVICE=cuda RONDO_GPU_PROPERTIES_OUT=$out/$name.properties.json program "$test" >"$work/$test.log" 2>&1; then
+  if RONDO_TEST_DEVICE=cuda RONDO_GPU_PROPERTIES_OUT=$out/$name.properties.json program "test_${test%%/*}" "--file=$test" >"$work/test.log" 2>&1; then
     verdict=passed
   else
     verdict=FAILED status=1
-    grep -B 8 -E '^\[  FAILED|Segmentation|terminate' "$work/$test.log" | tail -n 60
+    grep -B 8 -E '^\[  FAILED|Segmentation|terminate' "$work/test.log" | tail -n 60
   fi
-  echo "$test $verdict $(grep -oE '^\[==========\] [0-9]+ tests' "$work/$test.log" | grep -oE '[0-9]+' | tail -n 1) tests, $(grep -cE '^\[  SKIPPED \] [^ ]+ \(' "$work/$test.log") skipped" | tee -a "$work/tests.txt"
+  echo "$test $verdict $(grep -oE '^\[==========\] [0-9]+ tests' "$work/test.log" | grep -oE '[0-9]+' | tail -n 1) tests, $(grep -cE '^\[  SKIPPED \] [^ ]+ \(' "$work/test.log") skipped" | tee -a "$work/tests.txt"
 done <"$list"
 
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck; do
-    if timeout 240 compute-sanitizer --tool "$tool" --error-exitcode 9 "${run_with[@]}" "$bin/test_tensor_cuda_kernels" \
+    if timeout 240 compute-sanitizer --tool "$tool" --error-exitcode 9 "${run_with[@]}" "$bin/test_tensor" --file=tensor/cuda/kernels \
       >"$work/sanitizer.log" 2>&1; then
       echo "compute-sanitizer $tool: clean" | tee -a "$work/tests.txt"
     else

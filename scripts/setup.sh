@@ -49,6 +49,7 @@ core dataset-fashion-mnist what train.sh trains on when CIFAR-10 cannot be downl
 test libgtest-dev GoogleTest
 test libgmock-dev GoogleTest's matchers
 test shellcheck checks the shell scripts
+test mold links the programs in a tenth of the time
 test xz-utils unpacks recorded data
 test python3 drives what tests of scripts and simulations stand in for
 test iproute2 ip and tc: networks of the hosts that scripts/multihost.sh makes

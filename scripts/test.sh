@@ -1,21 +1,22 @@
 #!/usr/bin/env bash
-# Builds rondo in Release and runs the tests labelled cpu and mpi; then its libraries under ASan + UBSan, with
-# the tests of them. The tests themselves are not compiled anew for that, and the programs (ctest -R
-# '^(programs|guide)/'), which take as long under sanitizers as all the rest, run in Release only.
+# Builds rondo in Release and runs the tests labelled cpu and mpi; then builds its libraries under ASan + UBSan
+# and runs the tests with them. The tests themselves are not compiled again for that, and the programs
+# (ctest -R '^(programs|guide)/'), which take as long under sanitizers as everything else, run in Release only.
 #
 #   scripts/test.sh [--tsan] [--slow] [--fuzz] [--oracle] [--mpich]
 #
 # --tsan    the libraries also under ThreadSanitizer, with one OpenMP thread (libgomp is not instrumented)
-# --slow    in Release also the tests labelled slow (half an hour: an accuracy, gigabytes over MPI), under
-#           sanitizers all that is above: tests sanitized themselves, and the programs (twenty minutes more)
+# --slow    in Release also the tests labelled slow (half an hour: an accuracy, gigabytes over MPI); under
+#           sanitizers everything above, with the tests sanitized themselves, and the programs (twenty minutes more)
 # --fuzz    the fuzz tests with many more mutations, under ASan + UBSan; and where clang is installed
 #           libFuzzer's targets in build-fuzz/, each for a minute or RONDO_FUZZ_SECONDS
-# --mpich   also a build against MPICH, without CUDA, of which the tests labelled mpi are run
+# --mpich   also a build against MPICH, without CUDA, and its tests labelled mpi
 # --oracle  recomputes the goldens with the current PyTorch (from PyPI, in build/oracle) and compares; runs
 #           exported models in ONNX Runtime
 #
 # RONDO_DATA names the folder of real data sets; tests that need one it lacks are skipped and say so.
-# Exit status: 0 only if everything was built and passed.
+# It ends with the time of each phase and the ten slowest tests; scripts/build_times.sh says what a build's time
+# went to. Exit status: 0 only if everything was built and passed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -38,72 +39,99 @@ for arg in "$@"; do
   esac
 done
 
-./scripts/setup.sh test
+phases=()
+phase_began=$SECONDS
+# phase NAME: what ran since the last one was NAME.
+phase() {
+  phases+=("$(printf '%5d s  %s' $((SECONDS - phase_began)) "$1")")
+  phase_began=$SECONDS
+}
+
 if [ $((oracle + mpich + fuzz)) -gt 0 ]; then
   ./scripts/setup.sh extra
+else
+  ./scripts/setup.sh test
 fi
+phase "packages"
 
 jobs=$(nproc)
-launcher=()
-if command -v ccache >/dev/null; then
-  launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
-  # What one clone compiled serves all others: paths below the clone are hashed as relative ones.
-  export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
-fi
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
 
 folder_of() {
   if [ "$1" = release ]; then echo build; else echo "build-$1"; fi
+}
+
+# A new build folder has kernels for this machine's GPU; where there is none they are only compiled, for one kind.
+cuda_flags() {
+  [ -e "$(folder_of "$1")/CMakeCache.txt" ] && return
+  if nvidia-smi -L >/dev/null 2>&1; then
+    echo -DCMAKE_CUDA_ARCHITECTURES=native
+  else
+    echo -DCMAKE_CUDA_ARCHITECTURES=90-virtual
+  fi
 }
 
 summaries=()
 status=0
 # run NAME COMMAND…: runs a test command, remembers its summary, and goes on when it fails.
 run() {
-  local name=$1 log
+  local name=$1 log=$logs/$1
   shift
-  log=$(mktemp)
   echo "test.sh: $name: $*"
   if ! "$@" 2>&1 | tee "$log"; then
     status=1
   fi
   summaries+=("$name: $(grep -E '^[0-9]+% tests passed|^No tests were found' "$log" || echo failed)")
-  rm -f "$log"
+  phase "run $name"
+}
+# run_tests NAME FOLDER ARGUMENTS…: CTest. A test says how many half cores it keeps busy (PROCESSORS in
+# tests/CMakeLists.txt): one that mostly waits, one.
+run_tests() {
+  local name=$1 folder=$2
+  shift 2
+  run "$name" ctest --test-dir "$folder" -j $((2 * jobs)) --output-on-failure --no-tests=error "$@"
 }
 
-# All sides are built before anything is run, so that a broken build is known early.
+# Everything is built before anything is run, so that a broken build is known early.
 for preset in "${presets[@]}"; do
-  echo "test.sh: building $preset in $(folder_of "$preset")/"
+  folder=$(folder_of "$preset")
+  echo "test.sh: building $preset in $folder/"
   programs=ON objects=
   if [ "$preset" != release ] && [ $slow -eq 0 ]; then programs=OFF; fi
   if [ "$preset" = asan ] && [ $slow -eq 0 ]; then objects=$PWD/build; fi
+  # shellcheck disable=SC2046  # one word or none
   cmake --preset "$preset" -DRONDO_TESTS=ON -DRONDO_EXAMPLES=$programs -DRONDO_TEST_OBJECTS="$objects" \
-    -DRONDO_CUDA=AUTO "${launcher[@]}"
-  cmake --build "$(folder_of "$preset")" -j "$jobs"
+    -DRONDO_CUDA=AUTO $(cuda_flags "$preset")
+  phase "configure $preset"
+  cmake --build "$folder" -j "$jobs"
+  phase "build $preset"
 done
 
 for preset in "${presets[@]}"; do
   exclude=(-LE slow)
   if [ $slow -eq 1 ] && [ "$preset" = release ]; then exclude=(); fi
-  run "$preset" ctest --test-dir "$(folder_of "$preset")" -L '^(cpu|mpi)$' "${exclude[@]}" \
-    -j "$jobs" --output-on-failure --no-tests=error
+  run_tests "$preset" "$(folder_of "$preset")" -L '^(cpu|mpi)$' "${exclude[@]}"
 done
 if [ $mpich -eq 1 ]; then
   echo "test.sh: building against MPICH in build-mpich/"
   cmake --preset release -B build-mpich -DRONDO_TESTS=ON -DRONDO_CUDA=OFF \
-    -DMPI_CXX_COMPILER=mpicxx.mpich -DMPIEXEC_EXECUTABLE="$(command -v mpirun.mpich)" "${launcher[@]}"
+    -DMPI_CXX_COMPILER=mpicxx.mpich -DMPIEXEC_EXECUTABLE="$(command -v mpirun.mpich)"
   cmake --build build-mpich -j "$jobs"
-  run mpich ctest --test-dir build-mpich -L '^mpi$' -LE slow -j "$jobs" --output-on-failure --no-tests=error
+  phase "build mpich"
+  run_tests mpich build-mpich -L '^mpi$' -LE slow
 fi
 if [ $fuzz -eq 1 ]; then
-  run fuzz env RONDO_FUZZ_ITERATIONS=200000 ctest --test-dir build-asan -L fuzz -j "$jobs" \
-    --output-on-failure --no-tests=error
+  export RONDO_FUZZ_ITERATIONS=200000
+  run_tests fuzz build-asan -L fuzz
   if command -v clang++ >/dev/null; then
     echo "test.sh: building libFuzzer's targets in build-fuzz/"
-    cmake --preset fuzz "${launcher[@]}"
+    cmake --preset fuzz
     cmake --build build-fuzz -j "$jobs"
-    run libfuzzer ctest --test-dir build-fuzz -L fuzz -j "$jobs" --output-on-failure --no-tests=error
+    phase "build fuzz"
+    run_tests libfuzzer build-fuzz -L fuzz
   else
-    echo "test.sh: no clang++, so libFuzzer's targets are left out (scripts/setup.sh extra installs it)"
+    echo "test.sh: clang++ is not installed, so libFuzzer's targets are left out (scripts/setup.sh extra installs it)"
   fi
 fi
 if [ $oracle -eq 1 ]; then
@@ -111,6 +139,12 @@ if [ $oracle -eq 1 ]; then
 fi
 
 echo
+echo "test.sh: the ten slowest tests"
+cat "$logs"/* | awk '/ Test +#/ && / sec *$/ { for (i = 1; i <= NF; ++i) if ($i ~ /^#/) name = $(i + 1); print $(NF - 1), name }' |
+  sort -rn | awk 'NR <= 10 { printf "%7.1f s  %s\n", $1, $2 }'
+echo "test.sh: the time of each phase"
+printf '%s\n' "${phases[@]}"
+printf '%5d s  all\n' "$SECONDS"
 echo "test.sh: summary"
 printf '%s\n' "${summaries[@]}"
 exit $status

@@ -26,9 +26,6 @@ repository=$PWD
 configure=()
 if [ ! -e build/CMakeCache.txt ]; then
   configure=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DRONDO_TESTS=OFF)
-  if command -v ccache >/dev/null; then
-    configure+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
-  fi
   # Kernels for GPUs take longer to compile than all the rest.
   if ! nvidia-smi -L >/dev/null 2>&1; then configure+=(-DRONDO_CUDA=OFF); fi
 fi

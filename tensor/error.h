@@ -5,9 +5,14 @@
 // `require(cond, parts...)` is how a function states its precondition; the parts are only formatted
 // when the condition fails. The library never calls exit or abort.
 
-#include <sstream>
+#include <concepts>
+#include <cstddef>
+#include <initializer_list>
+#include <iosfwd>
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace rondo {
 
@@ -40,18 +45,68 @@ struct IoError : Error {
   using Error::Error;
 };
 
+namespace detail {
+
+/// One part of a message: anything that has an operator<<. Numbers are copied and larger objects
+/// pointed to, so that a message costs its caller a small array and no stream (half of what error
+/// messages took to compile).
+class Part {
+ public:
+  Part(const char* text) : Part(std::string_view(text)) {}
+  Part(std::string_view text) : print_(print_text), length_(text.size()) {
+    value_.at = text.data();
+  }
+  Part(const std::string& text) : Part(std::string_view(text)) {}
+  Part(char value) : print_(print_character) { value_.integer = value; }
+  Part(signed char value) : Part(static_cast<char>(value)) {}
+  Part(unsigned char value) : Part(static_cast<char>(value)) {}
+  Part(const std::signed_integral auto& value) : print_(print_integer) { value_.integer = value; }
+  Part(const std::unsigned_integral auto& value) : print_(print_natural) { value_.natural = value; }
+  Part(const std::floating_point auto& value) : print_(print_real) { value_.real = value; }
+  template <class T>
+  Part(const T& value)
+      : print_([](std::ostream& out, const Part& part) {
+          out << *static_cast<const T*>(part.value_.at);
+        }) {
+    value_.at = std::addressof(value);
+  }
+  void print(std::ostream& out) const { print_(out, *this); }
+
+ private:
+  using Print = void(std::ostream& out, const Part& part);
+  static Print print_text, print_character, print_integer, print_natural, print_real;
+
+  Print* print_;
+  union {
+    const void* at;
+    long long integer;
+    unsigned long long natural;
+    double real;
+  } value_;
+  std::size_t length_ = 0;
+};
+
+std::string concat(std::initializer_list<Part> parts);
+
+/// Apart from its callers, whose fast path stays short.
+template <class E>
+[[noreturn, gnu::cold, gnu::noinline]] void fail(std::initializer_list<Part> parts) {
+  throw E(concat(parts));
+}
+
+}  // namespace detail
+
+/// The parts one after the other, as operator<< prints them.
 template <class... Parts>
 std::string concat(const Parts&... parts) {
-  std::ostringstream out;
-  (out << ... << parts);
-  return std::move(out).str();
+  return detail::concat({detail::Part(parts)...});
 }
 
 /// Throws E with the concatenated parts unless `condition` holds.
 template <class E = Error, class... Parts>
 void require(bool condition, const Parts&... parts) {
   if (!condition) [[unlikely]]
-    throw E(concat(parts...));
+    detail::fail<E>({detail::Part(parts)...});
 }
 
 }  // namespace rondo

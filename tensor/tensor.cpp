@@ -28,6 +28,9 @@ Tensor Tensor::over(StoragePtr storage, std::int64_t offset, const Dims& sizes, 
   return Tensor(std::move(impl));
 }
 
+// Not in the header: each temporary has one, and most of what rondo compiles is temporaries.
+Tensor::~Tensor() = default;
+
 Tensor Tensor::empty(const Dims& sizes, TensorOptions options) {
   auto bytes = static_cast<std::size_t>(bytes_of(sizes, options.dtype));
   auto storage = std::make_shared<Storage>(bytes, allocator_of(options.device));

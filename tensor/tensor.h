@@ -63,6 +63,7 @@ class Tensor {
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) = default;
+  ~Tensor();
   /// Makes this handle stand for the other tensor. Only for variables: `x[0] = y` would change a
   /// handle that is gone at the semicolon, and not x; x[0].copy_(y) writes the elements.
   Tensor& operator=(const Tensor&) & = default;

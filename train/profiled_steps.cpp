@@ -5,7 +5,7 @@
 namespace rondo::train {
 namespace {
 
-constexpr std::int64_t warm_up = 5;
+constexpr std::int64_t profiler_warm_up = 5;
 
 }  // namespace
 
@@ -13,7 +13,7 @@ ProfiledSteps::ProfiledSteps(std::int64_t wanted, std::int64_t left, std::int64_
     : wanted_(std::min(wanted, in_epoch)),
       left_(left),
       in_epoch_(in_epoch),
-      to_leave_out_(std::clamp<std::int64_t>(left - wanted_, 0, warm_up)) {}
+      to_leave_out_(std::clamp<std::int64_t>(left - wanted_, 0, profiler_warm_up)) {}
 
 void ProfiledSteps::before_step(std::int64_t position) {
   if (wanted_ == 0 || profiler_ != nullptr || done_ != nullptr || to_leave_out_ > 0) return;

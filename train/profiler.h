@@ -141,4 +141,9 @@ class Profiler {
   std::vector<RecordedThread> threads_;
 };
 
+namespace detail {
+/// A cell of a table: the value with so many digits, or "" for 0, which was not measured.
+std::string positive(double value, int digits);
+}  // namespace detail
+
 }  // namespace rondo::train

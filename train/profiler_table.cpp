@@ -30,10 +30,6 @@ std::string aligned(const std::vector<Row>& rows) {
   return text;
 }
 
-std::string number(double value, int digits) {
-  return value > 0 ? fmt::format("{:.{}f}", value, digits) : "";
-}
-
 /// "12", or "0.3" of what does not happen in every step.
 std::string count(double calls) {
   return calls == static_cast<double>(static_cast<std::int64_t>(calls))
@@ -64,8 +60,9 @@ class Columns {
                r.is_main ? fmt::format("{:.1f} %", 100 * r.share) : "",
                r.kind == EventKind::root ? "" : fmt::format("{:.3f}", r.total_ms / steps_),
                r.kind == EventKind::root ? "" : fmt::format("{:.3f}", r.average_ms())};
-    if (has_device_) row.push_back(number(r.device_ms / steps_, 3));
-    row.insert(row.end(), {number(r.gflops_per_s(), 1), number(r.gb_per_s(), 1)});
+    if (has_device_) row.push_back(detail::positive(r.device_ms / steps_, 3));
+    row.insert(row.end(),
+               {detail::positive(r.gflops_per_s(), 1), detail::positive(r.gb_per_s(), 1)});
     if (options_.group_by.module) row.push_back(r.module);
     if (options_.group_by.shapes) row.push_back(r.shapes);
     return row;
@@ -102,6 +99,10 @@ class Columns {
 };
 
 }  // namespace
+
+std::string detail::positive(double value, int digits) {
+  return value > 0 ? fmt::format("{:.{}f}", value, digits) : "";
+}
 
 std::string Profiler::table(const TableOptions& options) const {
   if (threads_.empty()) return "profiler: nothing was recorded\n";

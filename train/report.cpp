@@ -226,10 +226,6 @@ std::string worst(const Report& report) {
 
 // ---- Where the time goes ----
 
-std::string number(double value, int digits) {
-  return value > 0 ? fmt::format("{:.{}f}", value, digits) : "";
-}
-
 std::string time_by_op(const Report& report) {
   if (report.profile == nullptr || report.profile->threads().empty())
     return section("time", "Time by op", "No step was profiled.", "");
@@ -256,8 +252,8 @@ std::string time_by_op(const Report& report) {
         row.kind == EventKind::root ? std::string()
                                     : fmt::format("{:.4g}", static_cast<double>(row.calls) / steps),
         row.self_ms / steps, largest > 0 ? row.share / largest : 0, percent(row.share),
-        has_device ? "<td>" + number(row.device_ms / steps, 3) + "</td>" : "",
-        number(row.gflops_per_s(), 1), number(row.gb_per_s(), 1));
+        has_device ? "<td>" + detail::positive(row.device_ms / steps, 3) + "</td>" : "",
+        detail::positive(row.gflops_per_s(), 1), detail::positive(row.gb_per_s(), 1));
   }
   std::string phases;
   for (const auto& [phase, ms] : profile.phases())

@@ -99,11 +99,11 @@ struct Silu {  // s (1 + x (1 - s)), s = sigmoid(x)
 };
 
 template <class Derivative>
-Tensor from_input(UnaryOp op, const Tensor& x, OpParams params = {}) {
+Tensor activation_from_input(UnaryOp op, const Tensor& x, OpParams params = {}) {
   return record<ActivationBackward<Derivative>>({x}, apply_unary(op, x, params), x, params);
 }
 template <class Derivative>
-Tensor from_output(UnaryOp op, const Tensor& x) {
+Tensor activation_from_output(UnaryOp op, const Tensor& x) {
   Tensor y = apply_unary(op, x);
   return record<ActivationBackward<Derivative>>({x}, y, y, SavedTensor::output);
 }
@@ -150,14 +150,14 @@ struct LogSoftmaxBackward final : Node {
   void attributes(AttributeVisitor& v) override { v.integer("dim", dim); }
 };
 
-Tensor check_float(const Tensor& x, const char* op) {
+Tensor checked_float(const Tensor& x, const char* op) {
   require<DTypeError>(is_floating(x.dtype()), op, ": wants a floating-point tensor, not ",
                       x.dtype());
   return x;
 }
 
 Tensor softmax_forward(bool log, const Tensor& x, std::int64_t dim) {
-  check_float(x, log ? "log_softmax" : "softmax");
+  checked_float(x, log ? "log_softmax" : "softmax");
   Tensor y = Tensor::empty_like(x);
   backend(x).softmax(log, x, dim, y);
   return y;
@@ -165,27 +165,33 @@ Tensor softmax_forward(bool log, const Tensor& x, std::int64_t dim) {
 
 }  // namespace
 
-Tensor relu(const Tensor& x) { return from_output<Relu>(UnaryOp::relu, x); }
+Tensor relu(const Tensor& x) { return activation_from_output<Relu>(UnaryOp::relu, x); }
 Tensor behind_relu(const Tensor& y) {
   Tensor out = y.as_view(y.shape(), y.strides(), y.storage_offset());  // a tensor of its own
   return record<ActivationBackward<Relu>>({y}, out, out, SavedTensor::output);
 }
 Tensor leaky_relu(const Tensor& x, double slope) {
-  return from_input<LeakyRelu>(UnaryOp::leaky_relu, check_float(x, "leaky_relu"), {.alpha = slope});
+  return activation_from_input<LeakyRelu>(UnaryOp::leaky_relu, checked_float(x, "leaky_relu"),
+                                          {.alpha = slope});
 }
 Tensor sigmoid(const Tensor& x) {
-  return from_output<Sigmoid>(UnaryOp::sigmoid, check_float(x, "sigmoid"));
+  return activation_from_output<Sigmoid>(UnaryOp::sigmoid, checked_float(x, "sigmoid"));
 }
-Tensor tanh(const Tensor& x) { return from_output<Tanh>(UnaryOp::tanh, check_float(x, "tanh")); }
+Tensor tanh(const Tensor& x) {
+  return activation_from_output<Tanh>(UnaryOp::tanh, checked_float(x, "tanh"));
+}
 Tensor gelu(const Tensor& x, GeluApproximation approximation) {
-  check_float(x, "gelu");
-  return approximation == GeluApproximation::none ? from_input<Gelu>(UnaryOp::gelu, x)
-                                                  : from_input<GeluTanh>(UnaryOp::gelu_tanh, x);
+  checked_float(x, "gelu");
+  return approximation == GeluApproximation::none
+             ? activation_from_input<Gelu>(UnaryOp::gelu, x)
+             : activation_from_input<GeluTanh>(UnaryOp::gelu_tanh, x);
 }
-Tensor silu(const Tensor& x) { return from_input<Silu>(UnaryOp::silu, check_float(x, "silu")); }
+Tensor silu(const Tensor& x) {
+  return activation_from_input<Silu>(UnaryOp::silu, checked_float(x, "silu"));
+}
 Tensor softplus(const Tensor& x) {
   if (const Casts cast{AutocastOp::softplus, x}) return softplus(cast(x));
-  return record<SoftplusBackward>({x}, apply_unary(UnaryOp::softplus, check_float(x, "softplus")),
+  return record<SoftplusBackward>({x}, apply_unary(UnaryOp::softplus, checked_float(x, "softplus")),
                                   x);
 }
 
@@ -208,7 +214,7 @@ Tensor dropout(const Tensor& x, double p, bool training, Generator& generator) {
   const RecordOp op("dropout");
   require(p >= 0 && p <= 1, "dropout: the probability ", p, " is not in [0, 1]");
   if (!training || p == 0) return x;
-  check_float(x, "dropout");
+  checked_float(x, "dropout");
   Tensor keep = no_grad([&] {
     Tensor draw = Tensor::empty(x.shape(), {.device = x.device(), .format = x.suggested_format()});
     backend(x).uniform(draw, generator.next(), 0, 1);

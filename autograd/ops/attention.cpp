@@ -30,12 +30,6 @@ Dims joined(Dims sizes, std::int64_t rows, std::int64_t columns) {
   return sizes;
 }
 
-/// A batch of matrices: the leading dimensions repeated up to `batch`, and made one.
-Tensor as_batch(const Tensor& x, const Dims& batch) {
-  return reshape(expand(x, joined(batch, x.size(-2), x.size(-1))),
-                 {numel_of(batch), x.size(-2), x.size(-1)});
-}
-
 bool broadcasts_to(const Dims& from, const Dims& to) {
   const std::int64_t extra = to.size() - from.size();
   if (extra < 0) return false;
@@ -111,7 +105,8 @@ AttentionResult attention_with_weights(const Tensor& q, const Tensor& k, const T
   const bool is_narrow = size_of(q.dtype()) == 2;
   const auto wide = [&](const Tensor& x) { return is_narrow ? x.to(f32) : x; };
   // The scale goes to the queries, of which there are fewer numbers than of scores.
-  Tensor scores = bmm(as_batch(wide(q) * scale, batch), transpose(as_batch(wide(k), batch), 1, 2));
+  Tensor scores = bmm(detail::as_batch(wide(q) * scale, batch),
+                      transpose(detail::as_batch(wide(k), batch), 1, 2));
   const Mask mask = mask_for(q, k, options);
   if (mask.bias.defined()) {
     require<ShapeError>(broadcasts_to(mask.bias.shape(), scored), name, ": a mask of ",
@@ -119,9 +114,9 @@ AttentionResult attention_with_weights(const Tensor& q, const Tensor& k, const T
     scores = reshape(scores, scored) + mask.bias;
   }
   Tensor weights = dropout(softmax(scores, -1), options.dropout_p).to(v.dtype());
-  Tensor output =
-      reshape(bmm(reshape(weights, {numel_of(batch), q.size(-2), k.size(-2)}), as_batch(v, batch)),
-              joined(batch, q.size(-2), v.size(-1)));
+  Tensor output = reshape(
+      bmm(reshape(weights, {numel_of(batch), q.size(-2), k.size(-2)}), detail::as_batch(v, batch)),
+      joined(batch, q.size(-2), v.size(-1)));
   weights = reshape(weights, scored);
   if (!mask.blind.defined()) return {output, weights};
   return {masked_fill(output, mask.blind, 0.0), masked_fill(weights, mask.blind, 0.0)};

@@ -61,15 +61,15 @@ struct GroupNormBackward final : Node {
 
 /// Kernels are called for each channel's plane, which does not pay for a few pixels; readers of
 /// graphs know layer_norm.
-bool has_kernel(const Tensor& x) {
+bool has_group_norm_kernel(const Tensor& x) {
   constexpr std::int64_t least_plane = 16;
   const bool traced = TraceMode::is_enabled() && GradMode::is_enabled();
   return !traced && x.numel() >= least_plane * x.size(0) * x.size(1) && x.numel() > 0 &&
          backend(x).has_group_norm(x);
 }
 
-Tensor fused(const Tensor& x, std::int64_t groups, const Tensor& gamma, const Tensor& beta,
-             double eps) {
+Tensor fused_group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma,
+                        const Tensor& beta, double eps) {
   const auto flat = [&](const Tensor& v) { return v.defined() ? contiguous(to(v, x.dtype())) : v; };
   const Tensor planes = contiguous(x), scale = flat(gamma), shift = flat(beta);
   const Tensor y = Tensor::empty_like(planes);
@@ -94,7 +94,8 @@ Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma, con
   check_channels("group_norm", x, gamma, "gamma");
   check_channels("group_norm", x, beta, "beta");
   const Tensor wide = widened(x);
-  if (has_kernel(wide)) return to(fused(wide, groups, gamma, beta, eps), x.dtype());
+  if (has_group_norm_kernel(wide))
+    return to(fused_group_norm(wide, groups, gamma, beta, eps), x.dtype());
   const Tensor rows = grouped(wide, groups);
   const Tensor normalized = reshape(layer_norm(rows, {rows.size(2)}, {}, {}, eps), x.shape());
   return to(affine_per_channel(normalized, gamma, beta), x.dtype());

@@ -43,9 +43,9 @@ struct MulInPlaceBackward final : Node {
   }
 };
 
-struct CopyBackward final : Node {
+struct CopyIntoBackward final : Node {
   Dims shape;
-  explicit CopyBackward(const Dims& shape) : shape(shape) {}
+  explicit CopyIntoBackward(const Dims& shape) : shape(shape) {}
   const char* name() const override { return "copy_"; }
   // The old elements are gone: what flows to them is zero.
   Tensors backward(const Tensors& dy) override {
@@ -141,7 +141,7 @@ const Tensor& Tensor::copy_(const Tensor& source) const {
   backend(device().is_cuda() || source.device() == device() ? *this : source)
       .copy(from.broadcast_view(shape()), *this);
   bump_version();
-  record<CopyBackward>({*this, from}, *this, from.shape());
+  record<CopyIntoBackward>({*this, from}, *this, from.shape());
   return *this;
 }
 

@@ -50,10 +50,13 @@ struct LayerNormBackward final : Node {
   }
 };
 
-bool has_kernel(const Tensor& x) { return x.numel() > 0 && backend(x).has_layer_norm(x); }
+bool has_layer_norm_kernel(const Tensor& x) {
+  return x.numel() > 0 && backend(x).has_layer_norm(x);
+}
 
 /// Of x's rows of n values, with gamma and beta of n, each of which may be undefined.
-Tensor fused(const Tensor& x, std::int64_t n, const Tensor& gamma, const Tensor& beta, double eps) {
+Tensor fused_layer_norm(const Tensor& x, std::int64_t n, const Tensor& gamma, const Tensor& beta,
+                        double eps) {
   const auto flat = [&](const Tensor& v) {
     return v.defined() ? contiguous(reshape(to(v, x.dtype()), {n})) : v;
   };
@@ -94,8 +97,8 @@ Tensor layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& g
     return record<TracedNorm>({x, gamma, beta}, y, "layer_norm", eps, dims.size());
   }
   const Tensor wide = widened(x);
-  if (has_kernel(wide))
-    return to(fused(wide, numel_of(normalized_shape), gamma, beta, eps), x.dtype());
+  if (has_layer_norm_kernel(wide))
+    return to(fused_layer_norm(wide, numel_of(normalized_shape), gamma, beta, eps), x.dtype());
   return to(affine(Normalized(wide, dims, eps).value, gamma, beta), x.dtype());
 }
 

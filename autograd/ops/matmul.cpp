@@ -56,15 +56,14 @@ struct LinearBackward final : Node {
   }
 };
 
-/// A matrix or a batch of them, with its batch dimensions expanded to `batch` and made one.
-Tensor as_batch(const Tensor& x, const Dims& batch) {
+}  // namespace
+
+Tensor detail::as_batch(const Tensor& x, const Dims& batch) {
   Dims sizes = batch;
   sizes.push_back(x.size(-2));
   sizes.push_back(x.size(-1));
   return reshape(expand(x, sizes), {numel_of(batch), x.size(-2), x.size(-1)});
 }
-
-}  // namespace
 
 Tensor bmm(const Tensor& a, const Tensor& b) {
   if (const Casts cast{AutocastOp::bmm, a}) return bmm(cast(a), cast(b));
@@ -98,7 +97,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
     if (left.size(-1) == 0) rows = numel_of(left_batch) * left.size(-2);
     y = bmm(reshape(left, {1, rows, left.size(-1)}), unsqueeze(right, 0));
   } else {
-    y = bmm(as_batch(left, sizes), as_batch(right, sizes));
+    y = bmm(detail::as_batch(left, sizes), detail::as_batch(right, sizes));
   }
   if (a.dim() > 1) sizes.push_back(left.size(-2));
   if (b.dim() > 1) sizes.push_back(right.size(-1));

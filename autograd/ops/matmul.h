@@ -17,4 +17,9 @@ Tensor bmm(const Tensor& a, const Tensor& b);
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Activation activation = Activation::none);
 
+namespace detail {
+/// A batch of matrices: the leading dimensions of x expanded to `batch` and made one.
+Tensor as_batch(const Tensor& x, const Dims& batch);
+}  // namespace detail
+
 }  // namespace rondo

@@ -20,7 +20,7 @@
 namespace rondo::dist {
 namespace {
 
-std::vector<Round> rounds_of(int rank, int world_size, std::int64_t count, ReduceOp op) {
+std::vector<Round> doubling_rounds_of(int rank, int world_size, std::int64_t count, ReduceOp op) {
   const PowerOfTwo ranks(rank, world_size);
   const Range all{0, count};
   return ranks.with_the_others(all, [&] {
@@ -43,7 +43,7 @@ std::unique_ptr<Operation> recursive_doubling_all_reduce(Transport& transport, S
                                                          DType dtype, ReduceOp op, int tag) {
   check_reducible(dtype, op);
   return in_rounds(transport, scratch, data, dtype, op,
-                   rounds_of(transport.rank(), transport.world_size(), count, op), tag);
+                   doubling_rounds_of(transport.rank(), transport.world_size(), count, op), tag);
 }
 
 }  // namespace rondo::dist

@@ -15,11 +15,11 @@ namespace {
 constexpr std::int64_t block = Int8Hook::block;
 constexpr std::int64_t block_bytes = block + 4;
 
-struct Range {
+struct Elements {
   std::int64_t first, count;
 };
 /// What there is of rank r's part: the last ones may be short, or empty.
-Range part_of(std::int64_t part, int r, std::int64_t numel) {
+Elements part_of(std::int64_t part, int r, std::int64_t numel) {
   const std::int64_t first = std::min(r * part, numel);
   return {first, std::min(part, numel - first)};
 }
@@ -88,13 +88,13 @@ std::vector<Work> Int8Hook::start(int round, const GradBucket& bucket, Communica
   const int n = comm.world_size();
   if (round == 0) {
     for (int r = 0; r < n; ++r) {
-      const Range part = part_of(b.part, r, bucket.flat.numel());
+      const Elements part = part_of(b.part, r, bucket.flat.numel());
       quantize(bucket.flat.data_ptr<float>() + part.first, part.count,
                b.to[static_cast<std::size_t>(r)].data_ptr<std::uint8_t>());
     }
     return {all_to_all(comm, b.from, b.to)};
   }
-  const Range mine = part_of(b.part, comm.rank(), bucket.flat.numel());
+  const Elements mine = part_of(b.part, comm.rank(), bucket.flat.numel());
   std::vector<float> average(static_cast<std::size_t>(mine.count));
   for (const Tensor& from : b.from)
     add_dequantized(from.data_ptr<std::uint8_t>(), 1.0f / static_cast<float>(n), average.data(),
@@ -107,7 +107,7 @@ void Int8Hook::finish(const GradBucket& bucket, Communicator& comm) {
   const Bucket& b = buckets_[bucket.index];
   bucket.flat.zero_();
   for (int r = 0; r < comm.world_size(); ++r) {
-    const Range part = part_of(b.part, r, bucket.flat.numel());
+    const Elements part = part_of(b.part, r, bucket.flat.numel());
     add_dequantized(b.all.data_ptr<std::uint8_t>() + r * b.average.numel(), 1.0f,
                     bucket.flat.data_ptr<float>() + part.first, part.count);
   }

@@ -10,10 +10,12 @@
 namespace rondo::dist {
 namespace {
 
-constexpr std::int64_t block = 128;
-constexpr std::int64_t block_bytes = 4 + block / 8;
+constexpr std::int64_t sign_block = 128;
+constexpr std::int64_t sign_block_bytes = 4 + sign_block / 8;
 
-std::int64_t encoded_bytes(std::int64_t numel) { return (numel + block - 1) / block * block_bytes; }
+std::int64_t encoded_bytes(std::int64_t numel) {
+  return (numel + sign_block - 1) / sign_block * sign_block_bytes;
+}
 
 /// Writes scale and signs of up to a block to `message`, and leaves in a what they do not say.
 void encode_block(float* a, std::int64_t n, std::uint8_t* message) {
@@ -22,7 +24,7 @@ void encode_block(float* a, std::int64_t n, std::uint8_t* message) {
   const float scale = sum / static_cast<float>(n);
   std::memcpy(message, &scale, sizeof scale);
   std::uint8_t* bits = message + sizeof scale;
-  std::fill_n(bits, block / 8, std::uint8_t{0});
+  std::fill_n(bits, sign_block / 8, std::uint8_t{0});
   for (std::int64_t i = 0; i < n; ++i) {
     const bool is_negative = a[i] < 0;
     bits[i / 8] = static_cast<std::uint8_t>(bits[i / 8] | (is_negative << (i % 8)));
@@ -42,8 +44,8 @@ void add_block(const std::uint8_t* message, float factor, float* g, std::int64_t
 /// f(first element, how many, message) for each block.
 template <class Byte, class F>
 void for_each_block(std::int64_t numel, Byte* message, F f) {
-  for (std::int64_t first = 0; first < numel; first += block, message += block_bytes)
-    f(first, std::min(block, numel - first), message);
+  for (std::int64_t first = 0; first < numel; first += sign_block, message += sign_block_bytes)
+    f(first, std::min(sign_block, numel - first), message);
 }
 
 }  // namespace

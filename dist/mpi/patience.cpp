@@ -20,7 +20,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds look_every(50);
+constexpr milliseconds look_at_processes_every(50);
 constexpr milliseconds after_an_end(300);  // what it left to do may be done in a moment
 constexpr milliseconds for_the_word(200);  // to reach the others, and for theirs
 constexpr milliseconds for_others(2000);   // to say who is missing
@@ -48,7 +48,7 @@ std::string find_out_who(const std::string& who, const std::string& late, const 
     return concat(late, " (", absent, ")");
   const auto until = steady_clock::now() + for_others;
   while (watch.tells_others() && watch.failed().empty() && steady_clock::now() < until)
-    std::this_thread::sleep_for(look_every);
+    std::this_thread::sleep_for(look_at_processes_every);
   const std::string heard = watch.failed();
   return heard.empty() ? late : concat(who, " does not return: ", heard);
 }
@@ -133,7 +133,7 @@ void Patience::run(const std::string& who, milliseconds limit, const std::string
       give_up(sentence);
     }
     auto next = begin + limit;
-    if (watch != nullptr) next = std::min<decltype(next)>(next, now + look_every);
+    if (watch != nullptr) next = std::min<decltype(next)>(next, now + look_at_processes_every);
     changed_.wait_until(lock, next, [this] { return is_over_; });
   }
 }

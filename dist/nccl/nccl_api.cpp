@@ -9,9 +9,9 @@
 namespace rondo::dist {
 namespace {
 
-std::atomic<const Nccl*> replacement{nullptr};
+std::atomic<const Nccl*> nccl_replacement{nullptr};
 
-Nccl load_table() {
+Nccl load_nccl() {
   static const cuda::SharedLibrary library("NCCL", {"libnccl.so.2"});
   Nccl table{};
   library.load("ncclGetVersion", table.get_version);
@@ -42,10 +42,10 @@ Nccl load_table() {
 }  // namespace
 
 const Nccl& nccl() {
-  if (const Nccl* table = replacement) return *table;
+  if (const Nccl* table = nccl_replacement) return *table;
   static const Nccl table = [] {
     try {
-      return load_table();
+      return load_nccl();
     } catch (const CudaError& missing) {
       throw CommError(concat(missing.what(),
                              " (or let the ranks talk by way of the host: ", "--all-reduce mpi)"));
@@ -54,7 +54,7 @@ const Nccl& nccl() {
   return table;
 }
 
-void set_nccl(const Nccl* table) { replacement = table; }
+void set_nccl(const Nccl* table) { nccl_replacement = table; }
 
 int nccl_version() {
   int version = 0;

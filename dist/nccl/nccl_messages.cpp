@@ -60,9 +60,9 @@ struct Letter {
 };
 
 /// From the announcement to NCCL's stream.
-class Message final : public Operation {
+class NcclMessage final : public Operation {
  public:
-  Message(Transport& transport, std::shared_ptr<Letter> letter, Watchdog& watchdog)
+  NcclMessage(Transport& transport, std::shared_ptr<Letter> letter, Watchdog& watchdog)
       : transport_(transport), letter_(std::move(letter)), watchdog_(watchdog) {
     Letter& l = *letter_;
     if (!l.is_send) {
@@ -73,7 +73,7 @@ class Message final : public Operation {
     channel().announced.insert(l.announcement.number);
     told_ = transport_.send(l.peer, tag(), &l.announcement, sizeof l.announcement);
   }
-  ~Message() override {
+  ~NcclMessage() override {
     transport_.abandon(told_);
     transport_.abandon(answered_);
   }
@@ -269,7 +269,7 @@ Work NcclMessages::post(std::string what, const Tensor& x, int peer, int tag, bo
       comm_.start({.name = std::move(what),
                    .begin = [transport = comm_.transport_, letter,
                              &watchdog = watchdog_](Scratch&) -> std::unique_ptr<Operation> {
-                     return std::make_unique<Message>(*transport, letter, watchdog);
+                     return std::make_unique<NcclMessage>(*transport, letter, watchdog);
                    },
                    .keep = letter,
                    .beside = true});

@@ -11,7 +11,7 @@
 namespace rondo::dist {
 namespace {
 
-constexpr std::int64_t line = 64;              // bytes of a cache line
+constexpr std::int64_t cache_line = 64;        // bytes
 constexpr std::int64_t read_blocks = 1 << 20;  // read and added up at a time, of all ranks
 constexpr std::int64_t least_read =
     2 << 20;  // of a tensor of up to four ranks; below, stages are faster
@@ -31,7 +31,7 @@ void copy(void* into, const void* from, std::size_t bytes) {
 }
 
 /// Elements first … last - 1.
-struct Range {
+struct Slice {
   std::int64_t first = 0, last = 0;
   std::int64_t count() const { return last - first; }
 };
@@ -116,7 +116,7 @@ class SharedAllReduce final : public Operation {
     }
     if (is_one_place) {
       phase_ = Phase::in_place;
-      const Range mine = part(space_.rank(), {0, count_});
+      const Slice mine = part(space_.rank(), {0, count_});
       next_ = mine.first;
       for (int r = 0; r < space_.ranks(); ++r)
         theirs_.push_back(windows_.section(place.window, r) + place.offset);
@@ -147,7 +147,7 @@ class SharedAllReduce final : public Operation {
   }
 
   Poll add_up_in_place() {
-    const Range mine = part(space_.rank(), {0, count_});
+    const Slice mine = part(space_.rank(), {0, count_});
     const std::int64_t n = std::min<std::int64_t>(mine.last - next_, bytes_a_poll / size_);
     std::vector<void*> into;
     for (char* x : theirs_) into.push_back(x + bytes(next_));
@@ -175,7 +175,7 @@ class SharedAllReduce final : public Operation {
 
   // A block of each of the others' at a time, which stays in the cache until it is added up.
   Poll add_up_read() {
-    const Range mine = part(space_.rank(), {0, count_});
+    const Slice mine = part(space_.rank(), {0, count_});
     const std::int64_t n =
         std::min<std::int64_t>(mine.last - next_, read_blocks / space_.ranks() / size_);
     if (n > 0) {
@@ -199,7 +199,7 @@ class SharedAllReduce final : public Operation {
   // Nobody may write its tensor again before the others have read its sums: hence the last step.
   Poll read_sums() {
     for (int r = 0; r < space_.ranks(); ++r) {
-      const Range theirs = part(r, {0, count_});
+      const Slice theirs = part(r, {0, count_});
       if (r != space_.rank() && theirs.count() > 0 &&
           !read(r, at(theirs), theirs.first, size_t_of(theirs)))
         return Poll::idle;
@@ -224,29 +224,30 @@ class SharedAllReduce final : public Operation {
   // A stage has room for one part of a block for each rank, its own left empty: what that rank is
   // to add up, and then its sums.
   std::int64_t part_bytes() const {
-    return static_cast<std::int64_t>(SharedSpace::stage_bytes) / space_.ranks() / line * line;
+    return static_cast<std::int64_t>(SharedSpace::stage_bytes) / space_.ranks() / cache_line *
+           cache_line;
   }
   std::int64_t block_count() const { return part_bytes() / size_ * space_.ranks(); }
-  Range block(std::int64_t b) const {
+  Slice block(std::int64_t b) const {
     return {std::min(b * block_count(), count_), std::min((b + 1) * block_count(), count_)};
   }
   /// What rank r adds up of a range: whole cache lines, so that no two ranks write to one.
-  Range part(int r, Range of) const {
-    const std::int64_t lines = (bytes(of.count()) + line - 1) / line;
-    const std::int64_t most = (lines + space_.ranks() - 1) / space_.ranks() * line / size_;
+  Slice part(int r, Slice of) const {
+    const std::int64_t lines = (bytes(of.count()) + cache_line - 1) / cache_line;
+    const std::int64_t most = (lines + space_.ranks() - 1) / space_.ranks() * cache_line / size_;
     return {std::min(of.first + r * most, of.last), std::min(of.first + (r + 1) * most, of.last)};
   }
 
-  void copy_in(Range of) {
+  void copy_in(Slice of) {
     for (int r = 0; r < space_.ranks(); ++r) {
-      const Range theirs = part(r, of);
+      const Slice theirs = part(r, of);
       if (r != space_.rank() && theirs.count() > 0)
         copy(space_.next_stage() + r * part_bytes(), at(theirs), size_t_of(theirs));
     }
   }
-  void add_up(Range of) {
+  void add_up(Slice of) {
     const int me = space_.rank();
-    const Range mine = part(me, of);
+    const Slice mine = part(me, of);
     if (mine.count() == 0) return;
     std::vector<const void*> from;
     std::vector<void*> into = {at(mine)};
@@ -257,17 +258,17 @@ class SharedAllReduce final : public Operation {
     }
     combine_all(into, from, mine.count(), dtype_, op_, divisor_);
   }
-  void copy_out(Range of) {
+  void copy_out(Slice of) {
     for (int r = 0; r < space_.ranks(); ++r) {
-      const Range theirs = part(r, of);
+      const Slice theirs = part(r, of);
       if (r != space_.rank() && theirs.count() > 0)
         copy(at(theirs), space_.last_stage() + r * part_bytes(), size_t_of(theirs));
     }
   }
 
   std::int64_t bytes(std::int64_t count) const { return count * size_; }
-  std::size_t size_t_of(Range r) const { return static_cast<std::size_t>(bytes(r.count())); }
-  char* at(Range r) const { return data_ + bytes(r.first); }
+  std::size_t size_t_of(Slice r) const { return static_cast<std::size_t>(bytes(r.count())); }
+  char* at(Slice r) const { return data_ + bytes(r.first); }
 
   SharedSpace& space_;
   const SharedWindows& windows_;

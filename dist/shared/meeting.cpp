@@ -8,10 +8,10 @@
 namespace rondo::dist {
 namespace {
 
-class Checked final : public Operation {
+class CheckedMeeting final : public Operation {
  public:
-  Checked(SharedSpace& space, Transport& transport, const Signature& signature,
-          std::function<std::unique_ptr<Operation>()> make)
+  CheckedMeeting(SharedSpace& space, Transport& transport, const Signature& signature,
+                 std::function<std::unique_ptr<Operation>()> make)
       : meeting_(space, transport, signature), make_(std::move(make)) {}
 
   Poll poll() override {
@@ -92,7 +92,7 @@ int Meeting::awaits() const { return missing_in_world(space_, transport_); }
 std::unique_ptr<Operation> checked(SharedSpace& space, Transport& transport,
                                    const Signature& signature,
                                    std::function<std::unique_ptr<Operation>()> make) {
-  return std::make_unique<Checked>(space, transport, signature, std::move(make));
+  return std::make_unique<CheckedMeeting>(space, transport, signature, std::move(make));
 }
 
 }  // namespace rondo::dist

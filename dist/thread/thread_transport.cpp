@@ -17,7 +17,7 @@
 namespace rondo::dist {
 namespace {
 
-struct Message {
+struct ThreadMessage {
   bool is_send;
   const void* source;  // of a send; null where there are no bytes
   void* target;        // of a receive; likewise
@@ -28,7 +28,7 @@ struct Message {
 struct Mailbox {
   using Key = std::tuple<int, int, int>;  // from, to, tag
   struct Queues {
-    std::deque<Message> sends, receives;
+    std::deque<ThreadMessage> sends, receives;
   };
   std::mutex mutex;
   std::map<Key, Queues> queues;
@@ -84,8 +84,8 @@ class ThreadTransport final : public Transport {
     auto key = mailbox_->pending.find(request.id);
     if (key != mailbox_->pending.end()) {
       auto& [sends, receives] = mailbox_->queues[key->second];
-      std::erase_if(sends, [&](const Message& m) { return m.id == request.id; });
-      std::erase_if(receives, [&](const Message& m) { return m.id == request.id; });
+      std::erase_if(sends, [&](const ThreadMessage& m) { return m.id == request.id; });
+      std::erase_if(receives, [&](const ThreadMessage& m) { return m.id == request.id; });
       mailbox_->pending.erase(key);
     }
     request.id = 0;
@@ -97,7 +97,7 @@ class ThreadTransport final : public Transport {
   }
 
  private:
-  Request post(Mailbox::Key key, Message message) {
+  Request post(Mailbox::Key key, ThreadMessage message) {
     auto [from, to, tag] = key;
     int peer = from == rank_ ? to : from;
     require<CommError>(0 <= peer && peer < size_, "rank ", rank_, ": there is no rank ", peer,
@@ -115,7 +115,7 @@ class ThreadTransport final : public Transport {
     return {message.id};
   }
 
-  void deliver(Mailbox::Key key, const Message& sent, const Message& wanted) {
+  void deliver(Mailbox::Key key, const ThreadMessage& sent, const ThreadMessage& wanted) {
     auto [from, to, tag] = key;
     if (sent.bytes == wanted.bytes) {
       if (sent.bytes) std::memcpy(wanted.target, sent.source, sent.bytes);

@@ -185,7 +185,7 @@ void apply(const Tensor& x, const Affine& affine, const BatchNormFusion& fusion,
 }
 
 /// x as the kernels read it: dense, of their dtype.
-Tensor readable(const Tensor& x) {
+Tensor readable_activation(const Tensor& x) {
   return Layout::normalize(x.dtype() == kernel_dtype(x.dtype()) ? x : as_f32(x));
 }
 /// Whether t lies as `input` does, and may be walked beside it.
@@ -203,7 +203,7 @@ Tensor laid_like(const Tensor& input, const Tensor& t) {
 /// Runs compute<T>(x, fusion, y) on data of one layout and dtype, converting on the way in and out.
 template <class F>
 void in_kernel_dtype(const Tensor& x, const BatchNormFusion& fusion, const Tensor& y, F compute) {
-  Tensor input = readable(x);
+  Tensor input = readable_activation(x);
   BatchNormFusion with = fusion;
   with.residual = laid_like(input, fusion.residual);
   Tensor output = lies_like(input, y) ? y : Tensor::empty_like(input);
@@ -333,7 +333,7 @@ void CpuBackend::batch_norm_backward(const Tensor& dy, const Tensor& x, const Te
                                      const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,
                                      const Tensor& dbeta, const Tensor& dresidual) {
   const bool has_bits = y.defined() && y.dtype() == u8;
-  Tensor input = readable(x), gradient = laid_like(input, dy);
+  Tensor input = readable_activation(x), gradient = laid_like(input, dy);
   Tensor output = has_bits ? y : laid_like(input, y);
   auto output_like_input = [&](const Tensor& t) {
     return !t.defined() || lies_like(input, t) ? t : Tensor::empty_like(input);

@@ -14,7 +14,7 @@ namespace rondo::cpu {
 namespace {
 
 /// x as oneDNN can read it: row- or column-major. A copy where it is neither.
-Tensor readable(const Tensor& x) {
+Tensor readable_matrix(const Tensor& x) {
   return is_row_major(x) || is_column_major(x) ? x : dense_copy(x);
 }
 
@@ -85,7 +85,7 @@ void CpuBackend::matmul(const Tensor& a, const Tensor& c, const Tensor& bias, co
     matvec(a, c, b, y);
     return apply_activation(activation, y);
   }
-  const Tensor left = readable(a), right = readable(c);
+  const Tensor left = readable_matrix(a), right = readable_matrix(c);
   Tensor result = y.is_contiguous() ? y : Tensor::empty(y.shape(), y.options());
   auto batches = [](const Tensor& x) { return x.stride(0) == 0 ? std::int64_t{1} : x.size(0); };
   MatmulProblem problem{.dtype = y.dtype(),

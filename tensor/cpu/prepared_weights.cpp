@@ -10,7 +10,7 @@ namespace rondo::cpu {
 namespace {
 
 /// What a tensor sees of its storage, in one form.
-struct Prepared {
+struct PreparedWeight {
   WeightForm form;
   std::int64_t offset;
   Dims shape;
@@ -18,9 +18,9 @@ struct Prepared {
   int uses = 0;
   StoragePtr made = nullptr;
 
-  Prepared(const Tensor& w, const WeightForm& form)
+  PreparedWeight(const Tensor& w, const WeightForm& form)
       : form(form), offset(w.storage_offset()), shape(w.shape()), dtype(w.dtype()) {}
-  bool is_same(const Prepared& other) const {
+  bool is_same(const PreparedWeight& other) const {
     return offset == other.offset && shape == other.shape && dtype == other.dtype &&
            form == other.form;
   }
@@ -28,8 +28,8 @@ struct Prepared {
 
 struct PreparedList final : StorageAttachment {
   std::uint64_t writes = 0;  // of the storage, when the list was begun
-  std::vector<Prepared> list;
-  Prepared* find(const Prepared& wanted) {
+  std::vector<PreparedWeight> list;
+  PreparedWeight* find(const PreparedWeight& wanted) {
     const auto at = std::ranges::find_if(list, [&](auto& p) { return p.is_same(wanted); });
     return at == list.end() ? nullptr : &*at;
   }
@@ -46,7 +46,7 @@ StoragePtr prepared_weight(const Tensor& w, const WeightForm& form, std::size_t 
                            const std::function<void(void*)>& make) {
   constexpr std::size_t most = 256;  // tensors in one storage, times the layouts that they meet
   constexpr int first_kept = 3;
-  const Prepared wanted(w, form);
+  const PreparedWeight wanted(w, form);
   Storage& storage = *w.storage();
   const std::uint64_t writes = storage.writes.load(std::memory_order_relaxed);
   bool keep = false;
@@ -56,7 +56,7 @@ StoragePtr prepared_weight(const Tensor& w, const WeightForm& form, std::size_t 
     auto& known = static_cast<PreparedList&>(*storage.attachment);
     if (known.writes != writes) known.list.clear();
     known.writes = writes;
-    Prepared* found = known.find(wanted);
+    PreparedWeight* found = known.find(wanted);
     if (found == nullptr) {
       if (known.list.size() >= most) known.list.clear();
       found = &known.list.emplace_back(wanted);
@@ -71,7 +71,8 @@ StoragePtr prepared_weight(const Tensor& w, const WeightForm& form, std::size_t 
     std::lock_guard lock(mutex());
     auto& known = static_cast<PreparedList&>(*storage.attachment);
     // Unless the weight was written meanwhile.
-    if (Prepared* found = known.writes == writes ? known.find(wanted) : nullptr) found->made = made;
+    if (PreparedWeight* found = known.writes == writes ? known.find(wanted) : nullptr)
+      found->made = made;
   }
   return made;
 }

@@ -20,10 +20,10 @@
 namespace rondo::cpu {
 namespace {
 
-constexpr std::int64_t run_length = 2048;    // elements of a run folded in the compute type
-constexpr std::int64_t tile = 512;           // columns of rows that are folded side by side
-constexpr std::int64_t rows_per_block = 64;  // rows added up in the compute type
-constexpr std::int64_t part_size = 8192;     // elements of the smallest part of a split reduction
+constexpr std::int64_t elements_per_run = 2048;  // elements of a run folded in the compute type
+constexpr std::int64_t columns_per_tile = 512;   // columns of rows that are folded side by side
+constexpr std::int64_t rows_per_fold = 64;       // rows added up in the compute type
+constexpr std::int64_t part_size = 8192;  // elements of the smallest part of a split reduction
 constexpr std::int64_t wanted_parts = 64;
 
 template <class C>
@@ -100,10 +100,10 @@ void parallel_tasks(std::int64_t tasks, std::int64_t elements, const F& f) {
 template <FoldOp op, class C>
 Wide<C> fold_line(const Tensor& x, const Nest& nest, std::int64_t offset, std::int64_t n) {
   using F = Fold<op>;
-  std::array<C, run_length> buffer;
+  std::array<C, elements_per_run> buffer;
   auto total = F::template identity<Wide<C>>();
-  for (std::int64_t i = 0; i < n; i += run_length) {
-    const std::int64_t length = std::min(run_length, n - i);
+  for (std::int64_t i = 0; i < n; i += elements_per_run) {
+    const std::int64_t length = std::min(elements_per_run, n - i);
     const C* run = dense_line(x.dtype(), x.data_ptr(), offset + i * nest.inner.x, nest.inner.x,
                               length, buffer.data());
     total = F::join(total, static_cast<Wide<C>>(fold_run<op>(run, length)));
@@ -167,15 +167,15 @@ template <FoldOp op, class C>
 void fold_rows(const Tensor& x, const Nest& nest, std::int64_t offset, std::int64_t width,
                std::int64_t begin, std::int64_t end, Wide<C>* total) {
   using F = Fold<op>;
-  std::array<C, tile> buffer, sum;
-  std::array<const C*, rows_per_block> row;
+  std::array<C, columns_per_tile> buffer, sum;
+  std::array<const C*, rows_per_fold> row;
   const bool dense = x.dtype() == dtype_of<C> && (nest.inner.x == 1 || width == 1);
-  const std::int64_t together = dense ? rows_per_block : 1;
+  const std::int64_t together = dense ? rows_per_fold : 1;
   Walker<1> walker(nest.reduced, {nest.reduced_x});
   walker.seek(begin);
   std::fill_n(total, width, F::template identity<Wide<C>>());
   while (begin < end) {
-    const std::int64_t rows = std::min(rows_per_block, end - begin);
+    const std::int64_t rows = std::min(rows_per_fold, end - begin);
     std::fill_n(sum.data(), width, F::template identity<C>());
     for (std::int64_t r = 0; r < rows; r += together) {
       const std::int64_t count = std::min(together, rows - r);
@@ -195,9 +195,10 @@ template <FoldOp op, class C>
 void reduce_rows(const Tensor& x, const Tensor& y, const Nest& nest) {
   using F = Fold<op>;
   const std::int64_t outer = numel_of(nest.kept), rows = numel_of(nest.reduced);
-  const std::int64_t columns = nest.inner.size, tiles = (columns + tile - 1) / tile;
+  const std::int64_t columns = nest.inner.size,
+                     tiles = (columns + columns_per_tile - 1) / columns_per_tile;
   const std::int64_t parts =
-      std::min(rows, parts_of(outer * tiles, rows * std::min(columns, tile)));
+      std::min(rows, parts_of(outer * tiles, rows * std::min(columns, columns_per_tile)));
   // Accumulators of one task, or, where tasks share an output, `parts` rows of them for each outer
   // position.
   std::vector<Wide<C>> partial(parts > 1 ? static_cast<std::size_t>(outer * columns * parts) : 0);
@@ -208,8 +209,9 @@ void reduce_rows(const Tensor& x, const Tensor& y, const Nest& nest) {
     const std::int64_t part = task % parts, o = task / parts / tiles;
     Walker<2> walker(nest.kept, {nest.kept_x, nest.kept_y});
     walker.seek(o);
-    const std::int64_t first = task / parts % tiles * tile, width = std::min(tile, columns - first);
-    std::array<Wide<C>, tile> own;
+    const std::int64_t first = task / parts % tiles * columns_per_tile,
+                       width = std::min(columns_per_tile, columns - first);
+    std::array<Wide<C>, columns_per_tile> own;
     Wide<C>* total = parts > 1 ? slot(o, part) + first : own.data();
     fold_rows<op, C>(x, nest, walker.offsets()[0] + first * nest.inner.x, width,
                      rows * part / parts, rows * (part + 1) / parts, total);

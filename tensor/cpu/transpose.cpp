@@ -13,7 +13,7 @@ namespace rondo::cpu {
 namespace {
 
 constexpr std::int64_t line_bytes = 64;
-constexpr std::int64_t block = 1024;  // rows of a task
+constexpr std::int64_t rows_per_task = 1024;  // rows of a task
 
 /// The dimension along which x is dense, if that is not y's and both are worth tiles; 0: there is
 /// none.
@@ -55,7 +55,8 @@ void transpose(const Collapsed<2>& shape, std::size_t other) {
     outer.push_back(shape.sizes[d]);
     for (std::size_t k = 0; k < 2; ++k) steps[k].push_back(shape.steps[d][k]);
   }
-  const std::int64_t blocks = (rows + block - 1) / block, strips = (columns + tile - 1) / tile;
+  const std::int64_t blocks = (rows + rows_per_task - 1) / rows_per_task,
+                     strips = (columns + tile - 1) / tile;
   const std::int64_t tasks = blocks * strips;  // at each position of the outer dimensions
   parallel_for(numel_of(outer) * tasks, shape.numel, [&](std::int64_t begin, std::int64_t end) {
     Walker<2> walker(outer, steps);
@@ -64,8 +65,8 @@ void transpose(const Collapsed<2>& shape, std::size_t other) {
       const std::int64_t c = task / blocks % strips * tile, width = std::min(tile, columns - c);
       const char* x = shape.data[0] + walker.offsets()[0] + c * std::int64_t{sizeof(Word)};
       char* y = shape.data[1] + walker.offsets()[1] + c * y_step;
-      std::int64_t r = task % blocks * block;
-      const std::int64_t last = std::min(rows, r + block);
+      std::int64_t r = task % blocks * rows_per_task;
+      const std::int64_t last = std::min(rows, r + rows_per_task);
       if (width == tile)  // of a size that is known to the compiler
         for (; r + tile <= last; r += tile)
           transpose_tile<Word>(x + r * x_step, x_step, y + r * std::int64_t{sizeof(Word)}, y_step,

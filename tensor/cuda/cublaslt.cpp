@@ -7,9 +7,9 @@
 namespace rondo::cuda {
 namespace {
 
-std::atomic<const CublasLt*> replacement{nullptr};
+std::atomic<const CublasLt*> cublaslt_replacement{nullptr};
 
-CublasLt load_table() {
+CublasLt load_cublaslt() {
   static const SharedLibrary library("cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12"});
   CublasLt table{};
   library.load("cublasLtCreate", table.create);
@@ -31,11 +31,11 @@ CublasLt load_table() {
 }  // namespace
 
 const CublasLt& cublaslt() {
-  if (const CublasLt* table = replacement) return *table;
-  static const CublasLt table = load_table();
+  if (const CublasLt* table = cublaslt_replacement) return *table;
+  static const CublasLt table = load_cublaslt();
   return table;
 }
 
-void set_cublaslt(const CublasLt* table) { replacement = table; }
+void set_cublaslt(const CublasLt* table) { cublaslt_replacement = table; }
 
 }  // namespace rondo::cuda

@@ -5,7 +5,7 @@
 namespace rondo::cuda {
 namespace {
 
-std::atomic<const Cudart*> replacement{nullptr};
+std::atomic<const Cudart*> cudart_replacement{nullptr};
 
 constexpr Cudart real = {
     .get_device_count = cudaGetDeviceCount,
@@ -45,10 +45,10 @@ constexpr Cudart real = {
 }  // namespace
 
 const Cudart& cudart() {
-  const Cudart* table = replacement;
+  const Cudart* table = cudart_replacement;
   return table != nullptr ? *table : real;
 }
 
-void set_cudart(const Cudart* table) { replacement = table; }
+void set_cudart(const Cudart* table) { cudart_replacement = table; }
 
 }  // namespace rondo::cuda

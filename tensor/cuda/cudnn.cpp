@@ -12,9 +12,9 @@
 namespace rondo::cuda {
 namespace {
 
-std::atomic<const Cudnn*> replacement{nullptr};
+std::atomic<const Cudnn*> cudnn_replacement{nullptr};
 
-Cudnn load_table() {
+Cudnn load_cudnn() {
   static const SharedLibrary library("cuDNN", {"libcudnn.so.9"});
   Cudnn table{};
   library.load("cudnnCreate", table.create);
@@ -35,12 +35,12 @@ Cudnn load_table() {
 }  // namespace
 
 const Cudnn& cudnn() {
-  if (const Cudnn* table = replacement) return *table;
-  static const Cudnn table = load_table();
+  if (const Cudnn* table = cudnn_replacement) return *table;
+  static const Cudnn table = load_cudnn();
   return table;
 }
 
-void set_cudnn(const Cudnn* table) { replacement = table; }
+void set_cudnn(const Cudnn* table) { cudnn_replacement = table; }
 
 void check_cudnn(cudnnStatus_t status, const char* what) {
   if (status == CUDNN_STATUS_SUCCESS) [[likely]]

@@ -8,7 +8,8 @@
 //
 // Bodies are ordinary function objects that know no block and no thread index but what they are
 // given. That keeps the arithmetic apart from the machine, and it makes them run on the host as
-// well (Note [Kernels on the host] in simulation.h).
+// well (Note [Kernels on the host] in simulation.h). Builds with sanitizers compile these files as
+// plain C++ and have nothing else: there no GPU is ever found (runtime.cpp).
 
 #include <cstdint>
 
@@ -115,6 +116,7 @@ struct LoneThread {
   }
 };
 
+#if defined(__CUDACC__)
 namespace detail {
 
 template <class Body>
@@ -133,6 +135,7 @@ __global__ void __launch_bounds__(1024) rows_kernel(std::int64_t rows, Body body
 inline constexpr std::int64_t most_blocks = 0x7fffffff;
 
 }  // namespace detail
+#endif
 
 template <class Body>
 void for_each(int device, std::int64_t n, const Body& body) {
@@ -141,27 +144,32 @@ void for_each(int device, std::int64_t n, const Body& body) {
     return launch_on_host(device, [=] {
       for (std::int64_t i = 0; i < n; ++i) body(i);
     });
+#if defined(__CUDACC__)
   DeviceGuard guard(device);
   const std::int64_t blocks = (n + threads_per_block - 1) / threads_per_block;
   const auto grid =
       static_cast<unsigned>(blocks < detail::most_blocks ? blocks : detail::most_blocks);
   detail::each_kernel<<<grid, threads_per_block, 0, current_stream(device).get()>>>(n, body);
   check(cudaGetLastError());
+#endif
 }
 
 /// `length`: what there is to share out in a row, which decides how many threads do so.
 template <class Body>
-void for_rows(int device, std::int64_t rows, std::int64_t length, const Body& body) {
+void for_rows(int device, std::int64_t rows, [[maybe_unused]] std::int64_t length,
+              const Body& body) {
   if (rows <= 0) return;
   if (is_simulated())
     return launch_on_host(device, [=] {
       for (std::int64_t row = 0; row < rows; ++row) body(LoneThread{}, row);
     });
+#if defined(__CUDACC__)
   DeviceGuard guard(device);
   const int threads = length <= 64 ? 32 : length <= 512 ? 128 : length <= 8192 ? 256 : 1024;
   const auto grid = static_cast<unsigned>(rows < detail::most_blocks ? rows : detail::most_blocks);
   detail::rows_kernel<<<grid, threads, 0, current_stream(device).get()>>>(rows, body);
   check(cudaGetLastError());
+#endif
 }
 
 }  // namespace rondo::cuda

@@ -14,6 +14,10 @@ struct Availability {
   std::string why;
 
   Availability() {
+#if defined(RONDO_HOST_KERNELS)
+    why = "this rondo was built with sanitizers, so its kernels run on the host only";
+    return;
+#endif
     int driver = 0;
     cudaError_t status = cudart().get_device_count(&devices);
     if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;

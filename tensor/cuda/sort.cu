@@ -83,10 +83,12 @@ void sort_on_host(const Segments<Key>& s) {
 
 template <class Key>
 void sort_segments(int device, const Segments<Key>& s) {
-  constexpr std::int64_t few = 64, long_line = std::int64_t{1} << 16;
   if (is_simulated()) return launch_on_host(device, [=] { sort_on_host(s); });
+#if defined(__CUDACC__)
+  constexpr std::int64_t few = 64, long_line = std::int64_t{1} << 16;
   if (s.segments <= few && s.length >= long_line) return sort_one_by_one(device, s);
   sort_many_segments(device, s);
+#endif
 }
 
 void sort_lines(int device, const Tensor& x, std::int64_t dim, bool descending, std::int64_t kept,

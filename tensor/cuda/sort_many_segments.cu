@@ -1,3 +1,4 @@
+#if defined(__CUDACC__)  // CUB has no sort for the host
 #include <algorithm>
 #include <cub/device/device_segmented_radix_sort.cuh>
 
@@ -27,3 +28,4 @@ template void sort_many_segments(int, const Segments<std::uint32_t>&);
 template void sort_many_segments(int, const Segments<std::uint64_t>&);
 
 }  // namespace rondo::cuda
+#endif

@@ -1,3 +1,4 @@
+#if defined(__CUDACC__)  // CUB has no sort for the host
 #include <cub/device/device_radix_sort.cuh>
 
 #include "tensor/cuda/sort_keys.cuh"
@@ -21,3 +22,4 @@ template void sort_one_by_one(int, const Segments<std::uint32_t>&);
 template void sort_one_by_one(int, const Segments<std::uint64_t>&);
 
 }  // namespace rondo::cuda
+#endif

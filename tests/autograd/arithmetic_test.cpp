@@ -21,7 +21,7 @@ using Values = std::vector<double>;
 constexpr double inf = INFINITY;
 
 Tensor f16_of(std::vector<double> values) { return tensor(values).to(f16); }
-Tensor leaf(std::vector<double> values) { return tensor(values).requires_grad_(); }
+using test::leaf;
 
 /// Gradients of sum(f(a, b)), NaN told from numbers.
 Tensors gradients(Tensor (*f)(const Tensor&, const Tensor&), Values a, Values b, Values dy = {}) {

@@ -19,7 +19,7 @@ namespace {
 using test::identical;
 using test::message_of;
 
-Tensor leaf(std::vector<double> values) { return tensor(values).requires_grad_(); }
+using test::leaf;
 
 TEST(Engine, AddsIntoEveryLeaf) {
   Tensor x = leaf({1, 2, 3}), w = leaf({4, 5, 6});

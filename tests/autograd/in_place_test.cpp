@@ -12,7 +12,7 @@
 namespace rondo {
 namespace {
 
-Tensor leaf(std::vector<double> values) { return tensor(values).requires_grad_(); }
+using test::leaf;
 std::vector<double> values_of(const Tensor& x) { return x.to_vector<double>(); }
 using Values = std::vector<double>;
 

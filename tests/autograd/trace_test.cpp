@@ -20,7 +20,7 @@
 namespace rondo::test {
 namespace {
 
-Tensor leaf(const Dims& sizes) { return ones(sizes).requires_grad_(); }
+Tensor leaf_of(const Dims& sizes) { return ones(sizes).requires_grad_(); }
 
 Node& node_of(const Tensor& y) { return *gradient_edge(y).node; }
 
@@ -32,13 +32,13 @@ T told(const Tensor& y, const char* name) {
 
 TEST(Attributes, SayWhatOpsWereTold) {
   const Tensor conv =
-      conv2d(leaf({1, 4, 9, 9}), leaf({6, 2, 3, 3}), {},
+      conv2d(leaf_of({1, 4, 9, 9}), leaf_of({6, 2, 3, 3}), {},
              {.stride = {1, 2}, .padding = {3, 0}, .dilation = {2, 1}, .groups = 2});
   EXPECT_EQ(told<Dims>(conv, "stride"), Dims({1, 2}));
   EXPECT_EQ(told<Dims>(conv, "padding"), Dims({3, 0}));
   EXPECT_EQ(told<Dims>(conv, "dilation"), Dims({2, 1}));
   EXPECT_EQ(told<std::int64_t>(conv, "groups"), 2);
-  const Tensor x = leaf({2, 3, 4, 4});
+  const Tensor x = leaf_of({2, 3, 4, 4});
   EXPECT_EQ(told<Dims>(max_pool2d(x, {2, 3}, {.stride = 1, .padding = 1}), "kernel"), Dims({2, 3}));
   EXPECT_EQ(told<std::int64_t>(avg_pool2d(x, 2, {.count_include_pad = false}), "count_include_pad"),
             0);
@@ -56,13 +56,13 @@ TEST(Attributes, SayWhatOpsWereTold) {
 
 TEST(Attributes, OfAnEmbeddingHoldTheIndexAsItWasGiven) {
   const Tensor index = tensor<std::int64_t>({1, 0, 1, 1}, {2, 2});
-  const Tensor found = told<Tensor>(embedding(leaf({3, 5}), index), "index");
+  const Tensor found = told<Tensor>(embedding(leaf_of({3, 5}), index), "index");
   EXPECT_EQ(found.shape(), index.shape());
   EXPECT_EQ(found.storage(), index.storage());
 }
 
 TEST(TraceMode, KeepsInputsThatAreNotOnTheTape) {
-  const Tensor x = leaf({3}), mask = full({3}, 2.0);
+  const Tensor x = leaf_of({3}), mask = full({3}, 2.0);
   EXPECT_FALSE(constant_input(node_of(x + mask), 1).defined());
   const TraceMode tracing;
   const Tensor y = x + mask;
@@ -79,7 +79,7 @@ TEST(TraceMode, OwnsNoNodeThroughWhatItKeeps) {
   {
     const TraceMode tracing;
     const Tensor y = zeros({3});
-    y.add_(leaf({3}));  // y was off the tape, and is this node's output
+    y.add_(leaf_of({3}));  // y was off the tape, and is this node's output
     node = node_of(y).weak_from_this();
   }
   EXPECT_TRUE(node.expired());

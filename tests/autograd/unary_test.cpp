@@ -17,7 +17,7 @@ namespace {
 using test::all_close;
 using Values = std::vector<double>;
 
-Tensor leaf(std::vector<double> values) { return tensor(values).requires_grad_(); }
+using test::leaf;
 
 TEST(Unary, NegationKnowsTheSignOfZero) {
   Tensor y = neg(tensor<float>({0.0f, -0.0f}));

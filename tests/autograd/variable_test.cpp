@@ -12,7 +12,7 @@
 namespace rondo {
 namespace {
 
-Tensor leaf(std::vector<double> values) { return tensor(values).requires_grad_(); }
+using test::leaf;
 
 TEST(Hooks, SeeAndReplaceGradients) {
   Tensor x = leaf({2});

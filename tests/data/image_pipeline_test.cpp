@@ -13,7 +13,7 @@ namespace {
 
 using test::identical;
 
-Tensor picture() {
+Tensor made_picture() {
   static const Tensor read = test::Golden("images.txt")["picture"];
   return read;
 }
@@ -24,7 +24,7 @@ TEST(ImagePipeline, EndsInTorchvisionsFloats) {
   const Tensor wanted = test::Golden("images.txt")["tensor"];  // (3, H, W)
   for (const auto format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
     const ImagePipeline pipeline({ToFloat{}, imagenet}, {.format = format});
-    const Tensor got = pipeline.stack({picture(), picture()});
+    const Tensor got = pipeline.stack({made_picture(), made_picture()});
     ASSERT_EQ(got.shape(), (Dims{2, 3, 23, 31}));
     EXPECT_TRUE(got.is_contiguous(format));
     for (std::int64_t n = 0; n < 2; ++n) {
@@ -45,13 +45,14 @@ TEST(ImagePipeline, WithoutToFloatBytesComeAsPlanes) {
 
 TEST(ImagePipeline, StepsRunInTheOrderGiven) {
   const ImagePipeline one({Resize{10}, CenterCrop{8, 9}}), other({CenterCrop{8, 9}, Resize{10}});
-  EXPECT_TRUE(identical(one.apply(picture(), 0), center_crop(resize_shorter(picture(), 10), 8, 9)));
-  EXPECT_TRUE(
-      identical(other.apply(picture(), 0), resize_shorter(center_crop(picture(), 8, 9), 10)));
-  EXPECT_TRUE(
-      identical(ImagePipeline({Resize{5, 6}}).apply(picture(), 0), resize(picture(), 5, 6)));
-  EXPECT_TRUE(identical(ImagePipeline({RandomHorizontalFlip{1}}).apply(picture(), 0),
-                        horizontal_flip(picture())));
+  EXPECT_TRUE(identical(one.apply(made_picture(), 0),
+                        center_crop(resize_shorter(made_picture(), 10), 8, 9)));
+  EXPECT_TRUE(identical(other.apply(made_picture(), 0),
+                        resize_shorter(center_crop(made_picture(), 8, 9), 10)));
+  EXPECT_TRUE(identical(ImagePipeline({Resize{5, 6}}).apply(made_picture(), 0),
+                        resize(made_picture(), 5, 6)));
+  EXPECT_TRUE(identical(ImagePipeline({RandomHorizontalFlip{1}}).apply(made_picture(), 0),
+                        horizontal_flip(made_picture())));
 }
 
 TEST(ImagePipeline, ChoicesDependOnSeedEpochAndSampleAlone) {
@@ -62,10 +63,10 @@ TEST(ImagePipeline, ChoicesDependOnSeedEpochAndSampleAlone) {
   std::set<std::vector<int>> different;
   for (std::int64_t index = 0; index < 5; ++index) {
     for (std::uint64_t epoch = 0; epoch < 5; ++epoch) {
-      const Tensor drawn = pipeline.apply(picture(), index, epoch);
+      const Tensor drawn = pipeline.apply(made_picture(), index, epoch);
       EXPECT_EQ(drawn.shape(), (Dims{6, 6, 3}));
-      EXPECT_TRUE(identical(again.apply(picture(), index, epoch), drawn));
-      EXPECT_FALSE(identical(other.apply(picture(), index, epoch), drawn));
+      EXPECT_TRUE(identical(again.apply(made_picture(), index, epoch), drawn));
+      EXPECT_FALSE(identical(other.apply(made_picture(), index, epoch), drawn));
       different.insert(drawn.to_vector<int>());
     }
   }
@@ -131,7 +132,7 @@ TEST(ColorJitter, RunsTheFunctionsInTheOrderDrawn) {
   const ImagePipeline pipeline({jitter}, {.seed = 1});
   for (int i = 0; i < 8; ++i) {
     const Jitter drawn = pipeline.draw_jitter(jitter, 0, i, 2);
-    Tensor wanted = picture();
+    Tensor wanted = made_picture();
     for (const int which : drawn.order) {
       const double factor = drawn.factors[static_cast<std::size_t>(which)];
       if (which == 0) wanted = adjust_brightness(wanted, factor);
@@ -139,9 +140,9 @@ TEST(ColorJitter, RunsTheFunctionsInTheOrderDrawn) {
       if (which == 2) wanted = adjust_saturation(wanted, factor);
       if (which == 3) wanted = adjust_hue(wanted, factor);
     }
-    EXPECT_TRUE(identical(pipeline.apply(picture(), i, 2), wanted));
+    EXPECT_TRUE(identical(pipeline.apply(made_picture(), i, 2), wanted));
   }
-  EXPECT_TRUE(identical(ImagePipeline({ColorJitter{}}).apply(picture(), 0), picture()));
+  EXPECT_TRUE(identical(ImagePipeline({ColorJitter{}}).apply(made_picture(), 0), made_picture()));
 }
 
 TEST(ImagePipeline, StepsThatCannotBe) {
@@ -165,8 +166,8 @@ TEST(ImagePipeline, StepsThatCannotBe) {
 
 TEST(ImagePipeline, PicturesThatCannotBe) {
   EXPECT_ERROR(ImagePipeline().apply(zeros({4, 4, 3}), 0), DTypeError, "a picture of f32");
-  EXPECT_ERROR(ImagePipeline().stack({picture(), center_crop(picture(), 5, 5)}), ShapeError,
-               "picture 1 of the batch is [5, 5, 3], but the first is [23, 31, 3]");
+  EXPECT_ERROR(ImagePipeline().stack({made_picture(), center_crop(made_picture(), 5, 5)}),
+               ShapeError, "picture 1 of the batch is [5, 5, 3], but the first is [23, 31, 3]");
 }
 
 }  // namespace

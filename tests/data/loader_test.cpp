@@ -34,7 +34,7 @@ std::shared_ptr<const TensorDataset> make_numbers(std::int64_t n) {
   return std::make_shared<TensorDataset>(arange(n), arange(n));
 }
 
-Transform augmentation() {
+Transform numbers_augmentation() {
   return ImageTransform({RandomCrop{8, 8, 2}, RandomHorizontalFlip{}, ToFloat{}, Cutout{2}},
                         {.seed = 3});
 }
@@ -58,7 +58,7 @@ TEST(DataLoader, TheNumberOfWorkersDoesNotMatter) {
     for (int workers = 0; workers <= 4; ++workers) {
       DataLoader loader(set, std::make_shared<RandomSampler>(53, 9),
                         {.batch_size = 4, .workers = workers, .prefetch = 1 + repetition % 3},
-                        augmentation());
+                        numbers_augmentation());
       loader.set_epoch(2);
       auto got = run(loader);
       if (wanted.empty())
@@ -106,7 +106,7 @@ TEST(DataLoader, MoreWorkersThanBatches) {
 TEST(DataLoader, EpochsDifferAndRepeat) {
   for (const int workers : {0, 2}) {
     DataLoader loader(make_images(20), std::make_shared<RandomSampler>(20),
-                      {.batch_size = 8, .workers = workers}, augmentation());
+                      {.batch_size = 8, .workers = workers}, numbers_augmentation());
     loader.set_epoch(1);
     const auto first = run(loader);
     EXPECT_EQ(run(loader), first);
@@ -119,7 +119,7 @@ TEST(DataLoader, EpochsDifferAndRepeat) {
 
 TEST(DataLoader, AugmentationFollowsTheSamplersEpoch) {
   auto sampler = std::make_shared<SequentialSampler>(20);
-  DataLoader loader(make_images(20), sampler, {.batch_size = 8}, augmentation());
+  DataLoader loader(make_images(20), sampler, {.batch_size = 8}, numbers_augmentation());
   const auto first = run(loader);
   sampler->set_epoch(1);
   EXPECT_NE(run(loader), first);
@@ -129,7 +129,7 @@ TEST(DataLoader, GoesOnFromTheMiddleOfAnEpoch) {
   for (const int workers : {0, 3}) {
     auto make = [&] {
       return DataLoader(make_images(53), std::make_shared<RandomSampler>(53, 4),
-                        {.batch_size = 8, .workers = workers}, augmentation());
+                        {.batch_size = 8, .workers = workers}, numbers_augmentation());
     };
     DataLoader whole = make();
     whole.set_epoch(5);

@@ -16,7 +16,7 @@ namespace rondo::dist {
 namespace {
 
 /// A convolution, a norm with residual and relu, a norm of features.
-struct Normed : nn::Module {
+struct SyncNormed : nn::Module {
   nn::Conv2d conv{3, 6, 3, {.padding = 1}};
   nn::BatchNorm2d bn1{6};
   nn::Linear fc{6 * 4 * 4, 5};
@@ -39,7 +39,7 @@ class SyncBatchNormTest : public ::testing::TestWithParam<int> {};
 TEST_P(SyncBatchNormTest, EqualsOneProcess) {
   test::on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
     const int n = comm->world_size(), r = comm->rank();
-    Normed whole, mine;
+    SyncNormed whole, mine;
     whole.to(f64);
     mine.to(f64);
     test::set_weights(whole, 3);
@@ -84,7 +84,7 @@ TEST_P(SyncBatchNormTest, EqualsOneProcess) {
 TEST_P(SyncBatchNormTest, UnderDdp) {
   test::on_ranks_sharing_memory(GetParam(), [](std::shared_ptr<Communicator> comm) {
     const int n = comm->world_size(), r = comm->rank();
-    Normed whole, mine;
+    SyncNormed whole, mine;
     test::set_weights(whole, 3);
     test::set_weights(mine, 3);
     convert_sync_batch_norm(mine, *comm);

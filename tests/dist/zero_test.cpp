@@ -23,7 +23,7 @@ class ZeroTest : public ::testing::TestWithParam<std::tuple<int, bool>> {
   }
 };
 
-constexpr BucketOptions small{.bucket_bytes = 1000, .first_bucket_bytes = 300};
+constexpr BucketOptions small_buckets{.bucket_bytes = 1000, .first_bucket_bytes = 300};
 
 std::int64_t numel_of_all(const Tensors& tensors) {
   std::int64_t numel = 0;
@@ -39,8 +39,8 @@ TEST_P(ZeroTest, EqualsUnsharded) {
       model->to(f64);
       test::set_weights(*model, 5);
     }
-    DistributedDataParallel whole_ddp(whole, comm, {.buckets = small});
-    DistributedDataParallel ddp(sharded, comm, {.buckets = small});
+    DistributedDataParallel whole_ddp(whole, comm, {.buckets = small_buckets});
+    DistributedDataParallel ddp(sharded, comm, {.buckets = small_buckets});
     ZeroSharding zero(ddp);
     optim::AdamW whole_adam(whole.parameters(), {.lr = 0.01, .weight_decay = 0.1});
     optim::AdamW adam(zero.parameters(), {.lr = 0.01, .weight_decay = 0.1});
@@ -105,8 +105,8 @@ TEST_P(ZeroTest, ShardsAnOptimizerGroupByGroup) {
       test::set_weights(*model, 5);
     }
     auto whole_adam = adam_for(whole), adam = adam_for(sharded);
-    DistributedDataParallel whole_ddp(whole, comm, {.buckets = small});
-    DistributedDataParallel ddp(sharded, comm, {.buckets = small});
+    DistributedDataParallel whole_ddp(whole, comm, {.buckets = small_buckets});
+    DistributedDataParallel ddp(sharded, comm, {.buckets = small_buckets});
     ZeroSharding zero(ddp);
     zero.shard(*adam);
     for (int step = 0; step < 5; ++step) {

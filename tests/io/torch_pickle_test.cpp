@@ -39,12 +39,12 @@ std::string file(const std::string& name) {
   return test::golden_bytes("torch_files_hex.txt", name);
 }
 
-io::TorchFile parse(const std::string& bytes, const io::TorchFileOptions& options = {}) {
+io::TorchFile parse_pickle(const std::string& bytes, const io::TorchFileOptions& options = {}) {
   return io::parse_torch(std::as_bytes(std::span(bytes)), "weights.pth", options);
 }
 
-std::string refusal(const std::string& bytes, const io::TorchFileOptions& options = {}) {
-  return test::message_of<IoError>([&] { parse(bytes, options); });
+std::string pickle_refusal(const std::string& bytes, const io::TorchFileOptions& options = {}) {
+  return test::message_of<IoError>([&] { parse_pickle(bytes, options); });
 }
 
 bool same_bits(const Tensor& a, const Tensor& b) {
@@ -68,10 +68,10 @@ void expect_golden(const nn::StateDict& tensors) {
 }
 
 TEST(TorchPickle, ReadsEveryForm) {
-  EXPECT_EQ(parse(file("legacy_protocol4")).tensors.size(), 1u);
+  EXPECT_EQ(parse_pickle(file("legacy_protocol4")).tensors.size(), 1u);
   for (const char* form : {"zip", "legacy", "rezipped"}) {
     SCOPED_TRACE(form);
-    const io::TorchFile read = parse(file(form));
+    const io::TorchFile read = parse_pickle(file(form));
     expect_golden(read.tensors);
     EXPECT_EQ(read.tensors.front().name, "f64");
     EXPECT_EQ(read.entry, "");
@@ -82,57 +82,60 @@ TEST(TorchPickle, ReadsEveryForm) {
     EXPECT_EQ(strided.strides(), (Dims{6, 2}));
     EXPECT_EQ(find(read.tensors, "transposed").strides(), (Dims{1, 3}));
   }
-  const io::TorchFile newer = parse(file("protocol4"));
+  const io::TorchFile newer = parse_pickle(file("protocol4"));
   ASSERT_EQ(newer.tensors.size(), 1u);
   EXPECT_TRUE(test::all_close(newer.tensors[0].tensor,
-                              find(parse(file("zip")).tensors, "f32") * 3.0, 1e-2));
+                              find(parse_pickle(file("zip")).tensors, "f32") * 3.0, 1e-2));
 }
 
 TEST(TorchPickle, FindsTheStateDictOfACheckpoint) {
   for (const char* form : {"checkpoint", "checkpoint_legacy"}) {
     SCOPED_TRACE(form);
-    const io::TorchFile read = parse(file(form));
+    const io::TorchFile read = parse_pickle(file(form));
     expect_golden(read.tensors);
     EXPECT_EQ(read.entry, "state_dict");
     EXPECT_THAT(read.metadata, ElementsAre(Pair("arch", "resnet20"), Pair("best_prec1", "91.5"),
                                            Pair("done", "True"), Pair("epoch", "90")));
-    const io::TorchFile state = parse(file(form), {.entry = "state_dict"});
+    const io::TorchFile state = parse_pickle(file(form), {.entry = "state_dict"});
     EXPECT_EQ(state.tensors.size(), read.tensors.size());
   }
   // The best accuracy so far is a tensor, too, in the checkpoints of PyTorch's own examples.
-  EXPECT_EQ(parse(file("best_beside")).entry, "state_dict");
-  EXPECT_THAT(refusal(file("nested_beside")),
+  EXPECT_EQ(parse_pickle(file("best_beside")).entry, "state_dict");
+  EXPECT_THAT(pickle_refusal(file("nested_beside")),
               HasSubstr("several dicts of tensors, the outer one, ema"));
-  EXPECT_EQ(parse(file("nested_beside"), {.entry = "."}).tensors.at(0).name, "b");
-  EXPECT_EQ(parse(file("schedule")).tensors.size(), 1u);  // with a collections.Counter beside it
-  EXPECT_THAT(refusal(file("two")),
+  EXPECT_EQ(parse_pickle(file("nested_beside"), {.entry = "."}).tensors.at(0).name, "b");
+  EXPECT_EQ(parse_pickle(file("schedule")).tensors.size(),
+            1u);  // with a collections.Counter beside it
+  EXPECT_THAT(pickle_refusal(file("two")),
               HasSubstr("weights.pth: has several dicts of tensors, ema, raw; "
                         "say which one is meant"));
-  EXPECT_EQ(parse(file("two"), {.entry = "raw"}).tensors.size(), 1u);
-  EXPECT_THAT(refusal(file("two"), {.entry = "best"}), HasSubstr("has no dict best"));
+  EXPECT_EQ(parse_pickle(file("two"), {.entry = "raw"}).tensors.size(), 1u);
+  EXPECT_THAT(pickle_refusal(file("two"), {.entry = "best"}), HasSubstr("has no dict best"));
 }
 
 // What could run code in Python is named, and nothing of it is done.
 TEST(TorchPickle, RefusesWhatIsNoStateDict) {
   for (const char* form : {"evil", "evil_legacy"})
-    EXPECT_THAT(refusal(file(form)), HasSubstr("weights.pth: names posix.system, which no file of "
-                                               "weights needs; it is not read"));
-  EXPECT_THAT(refusal(file("module")), HasSubstr("names torch.nn.modules.linear.Linear"));
-  EXPECT_THAT(refusal(file("int16")),
+    EXPECT_THAT(pickle_refusal(file(form)),
+                HasSubstr("weights.pth: names posix.system, which no file of "
+                          "weights needs; it is not read"));
+  EXPECT_THAT(pickle_refusal(file("module")), HasSubstr("names torch.nn.modules.linear.Linear"));
+  EXPECT_THAT(pickle_refusal(file("int16")),
               HasSubstr("w is of torch.ShortStorage, a dtype that rondo lacks"));
-  EXPECT_THAT(refusal(file("list")), HasSubstr("holds no dict of tensors"));
-  EXPECT_THAT(refusal(file("nothing")), HasSubstr("holds no tensors"));
-  EXPECT_THAT(refusal(file("bare_pickle")), HasSubstr("is no file of torch.save's"));
-  EXPECT_THAT(refusal(""), HasSubstr("is no file of torch.save's"));
-  EXPECT_THAT(refusal("PK"), HasSubstr("weights.pth: "));
+  EXPECT_THAT(pickle_refusal(file("list")), HasSubstr("holds no dict of tensors"));
+  EXPECT_THAT(pickle_refusal(file("nothing")), HasSubstr("holds no tensors"));
+  EXPECT_THAT(pickle_refusal(file("bare_pickle")), HasSubstr("is no file of torch.save's"));
+  EXPECT_THAT(pickle_refusal(""), HasSubstr("is no file of torch.save's"));
+  EXPECT_THAT(pickle_refusal("PK"), HasSubstr("weights.pth: "));
   EXPECT_THAT(test::message_of<IoError>([] { io::load_torch("/nowhere/weights.pth"); }),
               HasSubstr("cannot read /nowhere/weights.pth: No such file"));
 }
 
 TEST(TorchPickle, RefusesTensorsThatItWouldReadWrongly) {
-  EXPECT_THAT(refusal(file("negated")), HasSubstr("w is marked as a lazy negation"));
-  EXPECT_THAT(refusal(file("expanded")), HasSubstr("does not fit into its storage of 1 elements"));
-  const Tensor empty = parse(file("empty_slice")).tensors.at(0).tensor;
+  EXPECT_THAT(pickle_refusal(file("negated")), HasSubstr("w is marked as a lazy negation"));
+  EXPECT_THAT(pickle_refusal(file("expanded")),
+              HasSubstr("does not fit into its storage of 1 elements"));
+  const Tensor empty = parse_pickle(file("empty_slice")).tensors.at(0).tensor;
   EXPECT_EQ(empty.shape(), (Dims{0, 0}));
   EXPECT_EQ(empty.storage_offset(), 0);
 }
@@ -218,7 +221,7 @@ TEST(TorchPickle, ReadsNumbers) {
 TEST(TorchPickle, WritesWhatItReads) {
   const test::TemporaryFolder folder;
   const std::string path = (folder / "weights.pth").string();
-  nn::StateDict tensors = parse(file("zip")).tensors;
+  nn::StateDict tensors = parse_pickle(file("zip")).tensors;
   tensors.push_back({"again", find(tensors, "f32")});
   tensors.push_back({"caf\xc3\xa9", permute(randn({2, 3, 4}), {2, 0, 1})});
   io::save_torch(path, tensors);

@@ -36,6 +36,11 @@ expect "nn/a.h:2: a public header includes the private tensor/cpu/b.h" nn/a.h '#
 expect "io/a.h:2: a public header includes the private io/protobuf/b.h" io/a.h '#include "io/protobuf/b.h"'
 expect "io/a.h:2: a public header includes <onnx.pb.h>" io/a.h '#include "onnx.pb.h"'
 expect "nn/a.cpp:2: inside rondo" nn/a.cpp '#include <rondo/nn/module.h>'
+expect "nn/a.h:2: std::vector without <vector>" nn/a.h 'std::vector<int> x;'
+expect "" nn/a.h '// of std::vector'
+printf '#include <vector>\n' >"$tree/nn/has.h"
+expect "nn/a.cpp:3: std::mutex without <mutex>" nn/a.cpp "$(printf '#include "nn/has.h"\nstd::vector<std::mutex> x;')"
+expect "" nn/a.cpp "$(printf '#include "nn/has.h"\nstd::vector<int> x;')"
 echo '// of own.cpp' >"$tree/nn/own.h"
 expect "" nn/own.cpp '#include "nn/own.h"'
 expect "" nn/other.cpp '#include "nn/module.h"'

@@ -194,5 +194,3 @@ TEST(Mpi, NativeHasADeadlineToo) {
 
 }  // namespace
 }  // namespace rondo::dist
-
-int main(int argc, char** argv) { return rondo::test::mpi_main(argc, argv); }

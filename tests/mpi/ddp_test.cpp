@@ -35,5 +35,3 @@ TEST(MpiDdp, DifferentModels) { test::check_different_models(world()); }
 
 }  // namespace
 }  // namespace rondo::dist
-
-int main(int argc, char** argv) { return rondo::test::mpi_main(argc, argv); }

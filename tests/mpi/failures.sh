@@ -1,8 +1,8 @@
 #!/bin/bash
-# failures.sh PROGRAM MPIRUN…: however ranks fail, the world ends soon, with a status other than 0, and
-# says why in one sentence, once.
-program=$1
-shift
+# failures.sh PART PROGRAM MPIRUN…: however ranks fail, the world ends soon, with a status other than 0, and
+# says why in one sentence, once. PART is a case below: they mostly wait, so that several can run at a time.
+part=$1 program=$2
+shift 2
 run_ranks=$(dirname "${BASH_SOURCE[0]}")/../../scripts/run_ranks.sh # ends mpirun where that hangs itself
 status=0
 
@@ -21,7 +21,17 @@ expect() {
   fi
 }
 
-for n in 2 3; do
+# Open MPI leaves the ranks a second when one has died (Hydra: none), and calls the job something: they hear
+# of each other before MPI has started.
+is_open_mpi=0 missing=
+if "$1" --version 2>&1 | grep -q "Open MPI\|OpenRTE"; then
+  is_open_mpi=1 missing=" (nothing has been heard of rank 1)"
+fi
+
+case $part in
+two | three) # that many ranks, of which one fails, or all do, or they do not do the same
+  n=2
+  [ "$part" = two ] || n=3
   last=$((n - 1))
   # Those that wait in a collective are told, and end by themselves: in memory, and by messages.
   without=MPI_ABORT expect $n one "rank $last: data/test.bin: no such file" "$@"
@@ -32,50 +42,59 @@ for n in 2 3; do
   most=$n expect $n mismatch "rank [0-9]: all_reduce 1 failed: rank [0-9] calls all_reduce 1 (.*, f32 \[1000\]) where rank [0-9] calls all_reduce 1 (.*, f32 \[1000\])" "$@"
   expect $n confused "rank $last has the group {0, 1} where rank 0 has a model" "$@"
   expect $n models "rank $last has another model than rank 0: parameter weight .*" "$@"
-done
-# Each after five seconds of its own, or told by another: in memory, and by messages.
-ending="has come to the end of its program"
-expect 2 early "rank 0: all_reduce [0-9]* failed: rank 1 $ending" "$@"
-least=2 most=2 expect 3 early_messages "rank [01]: all_reduce [0-9]* failed: rank 2 $ending" "$@"
-# All that are left say who is not, and nobody blames who only heard of it.
-RONDO_HEARTBEAT_TIMEOUT=3 least=3 most=3 expect 4 stopped "rank [0-2]: all_reduce [0-9]* failed: rank 3 has not been heard of for 3 s" "$@"
-expect 2 deadline "rank 0: all_reduce 1 gave up after 2 s of waiting for rank 1 to call it" "$@"
-# Open MPI leaves the ranks a second when one has died (Hydra: none), and calls the job something: they hear
-# of each other before MPI has started.
-missing=
-if "$1" --version 2>&1 | grep -q "Open MPI\|OpenRTE"; then
-  # Hydra waits for the one that is stopped, though the others have ended badly.
-  RONDO_HEARTBEAT_TIMEOUT=2 least=3 most=3 expect 4 through "rank [0-2]: the program does not end: rank 3 has not been heard of for 2 s" "$@"
-  least=3 most=3 expect 4 killed "rank [0-2]: all_reduce [0-9]* failed: rank 3 (process [0-9]*) has ended" "$@"
-  least=3 most=3 expect 4 killed_reading "rank [0-2]: all_reduce [0-9]* failed: rank 3 (process [0-9]*) has ended" "$@"
-  missing=" (nothing has been heard of rank 1)"
-  least=2 most=2 expect 3 absent "rank [01]: MPI_Init does not return: nothing has been heard of rank 2" "$@"
-  # Not all of eight are neighbours of the last.
-  least=7 most=7 expect 8 absent "rank [0-6]: MPI_Init does not return: nothing has been heard of rank 7" "$@"
-  least=2 most=2 expect 3 dead "rank [01]: MPI_Init does not return: rank 2 (process [0-9]*) has ended" "$@"
-  most=2 RONDO_HEARTBEAT_TIMEOUT=3 expect 3 frozen "rank [01]: MPI_Init does not return: rank 2 has not been heard of for 3 s" "$@"
-fi
-RONDO_MPI_TIMEOUT=2 expect 2 start "rank 0: MPI_Init has not returned for 2 s (RONDO_MPI_TIMEOUT); some rank has not started, or cannot be reached$missing" "$@"
-RONDO_MPI_TIMEOUT=12 expect 2 end "rank 0: MPI_Finalize has not returned for 12 s (RONDO_MPI_TIMEOUT); some rank has not come to its end" "$@"
-RONDO_MPI_TIMEOUT=soon expect 1 all "RONDO_MPI_TIMEOUT is \"soon\", not a number of seconds from 0.1 to 1000000" "$@"
-expect 1 all "--model: there is no resnet21" "$@"
-least=1 most=2 expect 3 later "rank [12]: the loss of rank [12] is nan" "$@"
-# One that works on after MPI is waited for: all say so, and none fails.
-output=$(RONDO_HEARTBEAT_TIMEOUT=1 timeout -k 20 60 "$run_ranks" "$@" -np 3 "$program" lingers 2>&1)
-code=$?
-count=$(grep -cx "warning: rank [01]: the program does not end: rank 2 (process [0-9]*) is leaving and still runs" <<<"$output")
-if [ "$code" -ne 0 ] || [ "$count" -ne 2 ]; then
-  echo "lingers: status $code, warned $count times in:"
-  echo "$output"
-  status=1
-fi
-# What a rank is writing in the background is whole before the job is over.
-CHECKPOINT=$(mktemp)
-export CHECKPOINT
-without=MPI_ABORT expect 3 writing "rank 0: the loss of rank 0 is nan" "$@"
-if [ "$(cat "$CHECKPOINT")" != whole ]; then
-  echo "writing: the checkpoint is lost"
-  status=1
-fi
-rm "$CHECKPOINT"
+  ;;
+waits) # a rank that is waited for does not come
+  # Each after five seconds of its own, or told by another: in memory, and by messages.
+  ending="has come to the end of its program"
+  expect 2 early "rank 0: all_reduce [0-9]* failed: rank 1 $ending" "$@"
+  least=2 most=2 expect 3 early_messages "rank [01]: all_reduce [0-9]* failed: rank 2 $ending" "$@"
+  # All that are left say who is not, and nobody blames who only heard of it.
+  RONDO_HEARTBEAT_TIMEOUT=3 least=3 most=3 expect 4 stopped "rank [0-2]: all_reduce [0-9]* failed: rank 3 has not been heard of for 3 s" "$@"
+  expect 2 deadline "rank 0: all_reduce 1 gave up after 2 s of waiting for rank 1 to call it" "$@"
+  if [ $is_open_mpi = 1 ]; then
+    # Hydra waits for the one that is stopped, though the others have ended badly.
+    RONDO_HEARTBEAT_TIMEOUT=2 least=3 most=3 expect 4 through "rank [0-2]: the program does not end: rank 3 has not been heard of for 2 s" "$@"
+    least=3 most=3 expect 4 killed "rank [0-2]: all_reduce [0-9]* failed: rank 3 (process [0-9]*) has ended" "$@"
+    least=3 most=3 expect 4 killed_reading "rank [0-2]: all_reduce [0-9]* failed: rank 3 (process [0-9]*) has ended" "$@"
+  fi
+  ;;
+start) # before MPI has started
+  if [ $is_open_mpi = 1 ]; then
+    least=2 most=2 expect 3 absent "rank [01]: MPI_Init does not return: nothing has been heard of rank 2" "$@"
+    # Not all of eight are neighbours of the last.
+    least=7 most=7 expect 8 absent "rank [0-6]: MPI_Init does not return: nothing has been heard of rank 7" "$@"
+    least=2 most=2 expect 3 dead "rank [01]: MPI_Init does not return: rank 2 (process [0-9]*) has ended" "$@"
+    most=2 RONDO_HEARTBEAT_TIMEOUT=3 expect 3 frozen "rank [01]: MPI_Init does not return: rank 2 has not been heard of for 3 s" "$@"
+  fi
+  RONDO_MPI_TIMEOUT=2 expect 2 start "rank 0: MPI_Init has not returned for 2 s (RONDO_MPI_TIMEOUT); some rank has not started, or cannot be reached$missing" "$@"
+  RONDO_MPI_TIMEOUT=soon expect 1 all "RONDO_MPI_TIMEOUT is \"soon\", not a number of seconds from 0.1 to 1000000" "$@"
+  ;;
+end) # while ranks end
+  RONDO_MPI_TIMEOUT=12 expect 2 end "rank 0: MPI_Finalize has not returned for 12 s (RONDO_MPI_TIMEOUT); some rank has not come to its end" "$@"
+  expect 1 all "--model: there is no resnet21" "$@"
+  least=1 most=2 expect 3 later "rank [12]: the loss of rank [12] is nan" "$@"
+  # One that works on after MPI is waited for: all say so, and none fails.
+  output=$(RONDO_HEARTBEAT_TIMEOUT=1 timeout -k 20 60 "$run_ranks" "$@" -np 3 "$program" lingers 2>&1)
+  code=$?
+  count=$(grep -cx "warning: rank [01]: the program does not end: rank 2 (process [0-9]*) is leaving and still runs" <<<"$output")
+  if [ "$code" -ne 0 ] || [ "$count" -ne 2 ]; then
+    echo "lingers: status $code, warned $count times in:"
+    echo "$output"
+    status=1
+  fi
+  # What a rank is writing in the background is whole before the job is over.
+  CHECKPOINT=$(mktemp)
+  export CHECKPOINT
+  without=MPI_ABORT expect 3 writing "rank 0: the loss of rank 0 is nan" "$@"
+  if [ "$(cat "$CHECKPOINT")" != whole ]; then
+    echo "writing: the checkpoint is lost"
+    status=1
+  fi
+  rm "$CHECKPOINT"
+  ;;
+*)
+  echo "failures.sh: unknown part $part"
+  exit 2
+  ;;
+esac
 exit $status

@@ -53,5 +53,3 @@ TEST_F(GpuOverMpi, DdpEqualsOneProcess) {
 
 }  // namespace
 }  // namespace rondo::dist
-
-int main(int argc, char** argv) { return rondo::test::mpi_main(argc, argv); }

@@ -132,5 +132,3 @@ TEST_F(Large, Messages) {
 
 }  // namespace
 }  // namespace rondo::dist
-
-int main(int argc, char** argv) { return rondo::test::mpi_main(argc, argv); }

@@ -24,5 +24,3 @@ TEST(MpiReproducible, EqualsOneRankAlone) {
 
 }  // namespace
 }  // namespace rondo::dist
-
-int main(int argc, char** argv) { return rondo::test::mpi_main(argc, argv); }

@@ -250,5 +250,3 @@ TEST(RunState, WhatIsLeftOfARunIsMovedAside) {
 
 }  // namespace
 }  // namespace rondo
-
-int main(int argc, char** argv) { return rondo::test::mpi_main(argc, argv); }

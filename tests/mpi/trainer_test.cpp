@@ -37,5 +37,3 @@ TEST(Trainer, ZeroGoesOnFromTheMiddleOfAnEpoch) {
 
 }  // namespace
 }  // namespace rondo
-
-int main(int argc, char** argv) { return rondo::test::mpi_main(argc, argv); }

@@ -25,13 +25,10 @@ namespace {
 
 using test::all_close;
 using test::fill;
+using test::fill32;
 using test::Golden;
 using test::identical;
 using test::tolerance;
-
-Tensor fill32(const Dims& shape, std::uint32_t key, double scale = 1, double shift = 0) {
-  return fill(shape, key, scale, shift).to(f32);
-}
 
 /// x as bytes hold it, in f64: scale (clamp(round(x / scale) + zero_point, 0, levels) -
 /// zero_point).

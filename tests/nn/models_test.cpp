@@ -20,7 +20,7 @@ namespace {
 
 using namespace nn;
 
-const Golden& golden() {
+const Golden& models_golden() {
   static const Golden file("nn_models.txt");
   return file;
 }
@@ -44,18 +44,18 @@ void fill_parameters(Module& model, DType dtype) {
 
 /// max |ours - theirs| <= tolerance * max |theirs|.
 void expect_close(const Tensor& ours, const std::string& name, double tolerance) {
-  Tensor theirs = golden()[name];
+  Tensor theirs = models_golden()[name];
   double scale = theirs.abs().max().item<double>();
   EXPECT_TRUE(all_close(ours.detach().to(Device::cpu()).to(f64), theirs, tolerance * scale))
       << name;
 }
 
 void check_keys(Module& model, const std::string& name) {
-  EXPECT_EQ(model.num_parameters(), golden()[name + ".parameters"].item<std::int64_t>());
+  EXPECT_EQ(model.num_parameters(), models_golden()[name + ".parameters"].item<std::int64_t>());
   for (auto& [key, tensor] : model.state_dict()) {
     std::string entry = name + ".shape." + key;
-    ASSERT_TRUE(golden().has(entry)) << entry;
-    auto sizes = golden()[entry].to_vector<std::int64_t>();
+    ASSERT_TRUE(models_golden().has(entry)) << entry;
+    auto sizes = models_golden()[entry].to_vector<std::int64_t>();
     EXPECT_EQ(tensor.shape(), Dims(sizes.begin(), sizes.end())) << key;
   }
 }
@@ -89,7 +89,7 @@ void check_model(AnyModule model, const std::string& name, const Dims& shape,
   for (auto& [key, p] : model.named_parameters()) {
     ASSERT_TRUE(p.grad().defined()) << key;
     Tensor g = p.grad().to(Device::cpu()).to(f64);
-    Tensor theirs = golden()[name + ".grad." + key];
+    Tensor theirs = models_golden()[name + ".grad." + key];
     double norm = theirs[0].item<double>();
     EXPECT_NEAR(g.norm().item<double>(), norm, of_gradients * norm) << key;
     EXPECT_NEAR((g * fill(g.shape(), k++)).sum().item<double>(), theirs[1].item<double>(),
@@ -131,7 +131,7 @@ TEST(Models, ParameterCountsAreThePublishedOnes) {
   for (std::int64_t depth : {20, 32, 44, 56, 110}) {
     std::string name = "resnet" + std::to_string(depth);
     EXPECT_EQ(make_model(name).num_parameters(),
-              golden()[name + "a.parameters"].item<std::int64_t>());
+              models_golden()[name + "a.parameters"].item<std::int64_t>());
   }
   struct Published {
     const char* name;

@@ -35,14 +35,11 @@ namespace {
 
 using test::all_close;
 using test::fill;
+using test::fill32;
 using test::Golden;
 using test::identical;
 using test::tolerance;
 using ::testing::HasSubstr;
-
-Tensor fill32(const Dims& shape, std::uint32_t key, double scale = 1, double shift = 0) {
-  return fill(shape, key, scale, shift).to(f32);
-}
 
 TEST(Observers, FindPyTorchsRanges) {
   const Golden golden("quantize.txt");

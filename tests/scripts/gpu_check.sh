@@ -29,8 +29,8 @@ END
 bundle=$work/rondo-gpu
 cp "$root"/scripts/gpu_check.sh "$root"/scripts/gpu_report.py "$bundle/scripts/"
 : >"$bundle/lib/librondo_none.so"
-printf 'test_one\ntest_two\n' >"$bundle/gpu_tests.txt"
-for test in test_one test_two test_tensor_cuda_kernels; do
+printf 'one/cuda\ntwo/cuda\n' >"$bundle/gpu_tests.txt"
+for test in test_one test_two test_tensor; do
   stub "$bundle/bin/$test" <<'END'
 echo "[==========] 3 tests from 1 test suite ran. (5 ms total)"
 [ -z "${RONDO_GPU_PROPERTIES_OUT:-}" ] || echo '{}' >"$RONDO_GPU_PROPERTIES_OUT"
@@ -57,7 +57,7 @@ run() { PATH=$work/path:$PATH PEER_PYTHON=python3 RONDO_DATA=$work "$bundle/scri
 
 run || fail "status $?"
 report=$(echo "$work"/out/*-nvidia-h200.md)
-for text in "# NVIDIA H200" "test_one passed 3 tests" "compute-sanitizer memcheck: clean" "06_quantize --device cuda passed" "94.12 %" \
+for text in "# NVIDIA H200" "one/cuda passed 3 tests" "compute-sanitizer memcheck: clean" "06_quantize --device cuda passed" "94.12 %" \
   "| relu f32 | 3.60 | 90 % |" "| resnet18 | graph | 20000 | 67 | 10 % |" "rondo: a card, cuDNN 9" \
   "All-reduce, 2 GPUs" "| 1048576 | nccl | 1.000 | 1.1 |"; do
   grep -qF -- "$text" "$report" || fail "the report does not say \"$text\""
@@ -70,7 +70,7 @@ echo "[  FAILED  ] Two.Two"
 exit 1
 END
 run && fail "a test that fails was not noticed"
-grep -qF "test_two FAILED" "$work/log" || fail "the test that failed is not named"
+grep -qF "two/cuda FAILED" "$work/log" || fail "the test that failed is not named"
 
 stub "$bundle/bin/test_two" <<'END'
 exit 0

@@ -102,9 +102,9 @@ else
 fi
 
 # ---- Ranks on two hosts share no memory, and all collectives work without.
-hosts 20 -- "$bin/test_mpi_collectives" --gtest_filter=Mpi.InMemory && fail "ranks on two hosts share memory"
+hosts 20 -- "$bin/test_mpi" --file=mpi/collectives --gtest_filter=Mpi.InMemory && fail "ranks on two hosts share memory"
 grep -q "the ranks share none" "$log" || fail "nobody says that the ranks share no memory"
-hosts 60 -- "$bin/test_mpi_collectives" '--gtest_filter=-*InMemory*' || fail "collectives of two hosts: exit status $?"
+hosts 60 -- "$bin/test_mpi" --file=mpi/collectives '--gtest_filter=-*InMemory*' || fail "collectives of two hosts: exit status $?"
 grep -q PASSED "$log" || fail "no test has run"
 hosts 30 --hosts 3 -- "$bin/all_reduce" --min-bytes 4 --max-bytes 300000 --repeat 2 --json rows.json ||
   fail "all-reduces of three hosts: exit status $?"

@@ -22,4 +22,9 @@ inline Tensor fill(const Dims& shape, std::uint32_t key, double scale = 1, doubl
   return x;
 }
 
+/// The same in f32.
+inline Tensor fill32(const Dims& shape, std::uint32_t key, double scale = 1, double shift = 0) {
+  return fill(shape, key, scale, shift).to(f32);
+}
+
 }  // namespace rondo::test

@@ -63,6 +63,11 @@ Tensor Golden::operator[](const std::string& name) const {
   return found->second.alias();
 }
 
+const Golden& kernel_golden() {
+  static const Golden file("kernels.txt");
+  return file;
+}
+
 std::map<std::string, std::string> golden_texts(const std::string& file) {
   std::ifstream in = open(file);
   std::map<std::string, std::string> texts;

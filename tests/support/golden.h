@@ -25,6 +25,9 @@ class Golden {
   std::map<std::string, Tensor> tensors_;
 };
 
+/// tests/golden/kernels.txt.
+const Golden& kernel_golden();
+
 /// The texts of tests/golden/<file>, without the final newline.
 std::map<std::string, std::string> golden_texts(const std::string& file);
 /// One of them that is hexadecimal digits, as the bytes that they stand for.

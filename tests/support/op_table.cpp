@@ -73,9 +73,12 @@ std::vector<std::string> declared_ops() {
   for (const auto& entry : std::filesystem::directory_iterator(RONDO_OPS_DIR)) {
     if (entry.path().extension() != ".h") continue;
     std::ifstream in(entry.path());
+    bool is_public = true;
     for (std::string line; std::getline(in, line);) {
+      if (line.ends_with("namespace detail {")) is_public = false;
+      if (line.ends_with("namespace detail")) is_public = true;
       std::smatch match;
-      if (std::regex_search(line, match, declaration)) names.insert(match[1]);
+      if (is_public && std::regex_search(line, match, declaration)) names.insert(match[1]);
     }
   }
   return {names.begin(), names.end()};

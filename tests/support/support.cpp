@@ -35,6 +35,8 @@ Tensor as(const Tensor& x, DType dtype, MemoryFormat format) {
   return y;
 }
 
+Tensor leaf(const std::vector<double>& values) { return tensor(values).requires_grad_(); }
+
 ::testing::AssertionResult identical(const Tensor& a, const Tensor& b) {
   return all_close(a, b, 0, 0);
 }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "tensor/creation.h"
 #include "tensor/tensor.h"
 
@@ -20,6 +22,11 @@ double tolerance(DType dtype, std::int64_t length = 1, double scale = 1);
 
 /// A dense copy of x in `dtype` and `format`, past the tape.
 Tensor as(const Tensor& x, DType dtype, MemoryFormat format = MemoryFormat::contiguous);
+
+inline constexpr MemoryFormat nhwc = MemoryFormat::channels_last;
+
+/// A one-dimensional f64 tensor that wants a gradient.
+Tensor leaf(const std::vector<double>& values);
 
 /// Bit for bit.
 ::testing::AssertionResult identical(const Tensor& a, const Tensor& b);

@@ -46,13 +46,13 @@ inline std::vector<double> values_of(nn::Module& model) {
   return all;
 }
 
-struct Trained {
+struct TrainerRun {
   std::vector<double> weights;
   train::FitResult result;
 };
 
 /// Trains a new net from the same weights, by AdamW with a rate that changes with each step.
-inline Trained train_clouds(train::TrainerOptions options, std::int64_t samples) {
+inline TrainerRun train_clouds(train::TrainerOptions options, std::int64_t samples) {
   CloudNet net;
   net.to(f64);
   set_weights(net, 5);
@@ -78,7 +78,7 @@ inline void expect_near(const std::vector<double>& got, const std::vector<double
   for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-9) << i;
 }
 
-inline void expect_same(const Trained& got, const Trained& want) {
+inline void expect_same(const TrainerRun& got, const TrainerRun& want) {
   expect_near(got.weights, want.weights);
   expect_near(got.result.steps.loss, want.result.steps.loss);
   expect_near(got.result.steps.lr, want.result.steps.lr);
@@ -89,12 +89,12 @@ inline void expect_same(const Trained& got, const Trained& want) {
 /// N ranks with three batches a step are one process with batches three times as large; an epoch's
 /// last step has two whole batches and half a one, which counts for half.
 inline void check_accumulate(std::shared_ptr<dist::Communicator> comm, bool zero) {
-  const Trained whole = train_clouds({.epochs = 3, .batch_size = 72, .comm = alone()}, 132);
-  const Trained parts = train_clouds({.epochs = 3,
-                                      .batch_size = 24,
-                                      .comm = std::move(comm),
-                                      .fit = {.zero = zero, .accumulate_grad_batches = 3}},
-                                     132);
+  const TrainerRun whole = train_clouds({.epochs = 3, .batch_size = 72, .comm = alone()}, 132);
+  const TrainerRun parts = train_clouds({.epochs = 3,
+                                         .batch_size = 24,
+                                         .comm = std::move(comm),
+                                         .fit = {.zero = zero, .accumulate_grad_batches = 3}},
+                                        132);
   EXPECT_EQ(whole.result.steps.loss.size(), 6U);
   expect_same(parts, whole);
 }
@@ -102,9 +102,9 @@ inline void check_accumulate(std::shared_ptr<dist::Communicator> comm, bool zero
 /// Each sample once, also the one that is too many: the ranks that have none at the end step along.
 /// (As many samples on each rank that has some: else the mean of their means is not that of all.)
 inline void check_join(std::shared_ptr<dist::Communicator> comm, int accumulate) {
-  const Trained whole =
+  const TrainerRun whole =
       train_clouds({.epochs = 3, .batch_size = 24 * accumulate, .comm = alone()}, 97);
-  const Trained joined = train_clouds(
+  const TrainerRun joined = train_clouds(
       {.epochs = 3,
        .batch_size = 24,
        .uneven = train::Uneven::join,
@@ -130,7 +130,7 @@ inline void check_zero_resumes(std::shared_ptr<dist::Communicator> comm,
                                         .accumulate_grad_batches = 2,
                                         .checkpoint_dir = folder / "straight",
                                         .checkpoint_every = 1}};
-  const Trained straight = train_clouds(options, 60);  // 3 steps an epoch
+  const TrainerRun straight = train_clouds(options, 60);  // 3 steps an epoch
   options.fit.checkpoint_dir = folder / "stopped";
   options.fit.callbacks = {std::make_shared<PowerCut>()};
   EXPECT_NE(failure_of([&] { train_clouds(options, 60); }).find("the power went out"),
@@ -138,7 +138,7 @@ inline void check_zero_resumes(std::shared_ptr<dist::Communicator> comm,
   comm->barrier();
   options.fit.callbacks = {};
   options.fit.resume = true;
-  const Trained resumed = train_clouds(options, 60);
+  const TrainerRun resumed = train_clouds(options, 60);
   EXPECT_EQ(resumed.weights, straight.weights);
   EXPECT_EQ(resumed.result.final_loss, straight.result.final_loss);
   EXPECT_EQ(resumed.result.steps.first, 4);

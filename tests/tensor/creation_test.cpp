@@ -16,11 +16,6 @@
 namespace rondo::test {
 namespace {
 
-const Golden& golden() {
-  static const Golden g("kernels.txt");
-  return g;
-}
-
 constexpr DType every_dtype[] = {f64, f32, bf16, f16, i64, i32, u8, i8, boolean};
 
 TEST(Creation, FilledTensorsInEveryDtype) {
@@ -68,7 +63,7 @@ TEST(Creation, ArangeAgreesWithPyTorch) {
                          arange(1.5, 7.5, 2, {.dtype = i64}),
                          arange(3, 7, 1, {.dtype = f32})};
   for (std::size_t i = 0; i < std::size(mine); ++i) {
-    const Tensor want = golden()[concat("arange.", i)];
+    const Tensor want = kernel_golden()[concat("arange.", i)];
     EXPECT_TRUE(all_close(mine[i], want, 0, tolerance(want.dtype()) / 4)) << "arange case " << i;
   }
   EXPECT_EQ(arange(2, {.dtype = f16}).dtype(), f16);
@@ -83,7 +78,7 @@ TEST(Creation, LinspaceAgreesWithPyTorch) {
                          linspace(2, 9, 1), linspace(2, 9, 0),   linspace(0, 10, 5, {.dtype = i64}),
                          linspace(0, 1, 2)};
   for (std::size_t i = 0; i < std::size(mine); ++i) {
-    const Tensor want = golden()[concat("linspace.", i)];
+    const Tensor want = kernel_golden()[concat("linspace.", i)];
     EXPECT_TRUE(all_close(mine[i], want, tolerance(want.dtype()), tolerance(want.dtype())))
         << "linspace case " << i;
   }

@@ -16,7 +16,7 @@ namespace {
 using test::as;
 using Case = test::ConvCase;
 
-constexpr MemoryFormat nhwc = MemoryFormat::channels_last;
+using test::nhwc;
 
 class FewPixels : public ::testing::TestWithParam<Case> {};
 

@@ -20,7 +20,7 @@ namespace {
 using test::as;
 using Case = test::ConvCase;
 
-constexpr MemoryFormat nhwc = MemoryFormat::channels_last;
+using test::nhwc;
 
 /// Of sums of `terms` products of normal numbers: 12 eps terms. A step's error is at most eps / 2
 /// of the partial sum, which among many reaches 5 √terms, and √terms such errors add up. Below,

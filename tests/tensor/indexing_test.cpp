@@ -8,14 +8,9 @@
 namespace rondo::test {
 namespace {
 
-const Golden& golden() {
-  static const Golden g("kernels.txt");
-  return g;
-}
-
 /// The golden index list, taken modulo the size it is to index, with a gap between its elements.
 Tensor which_for(std::int64_t size) {
-  std::vector<std::int64_t> index = golden()["index.which"].to_vector<std::int64_t>();
+  std::vector<std::int64_t> index = kernel_golden()["index.which"].to_vector<std::int64_t>();
   for (std::int64_t& i : index) i %= size;
   return relaid(Layout::gaps, tensor(index));
 }
@@ -23,9 +18,9 @@ Tensor which_for(std::int64_t size) {
 TEST(IndexSelect, AgreesWithPyTorch) {
   for (Layout layout : all_layouts) {
     for (DType dtype : {f32, f64, bf16, i64, i32, i8}) {
-      const Tensor x = relaid(layout, golden()["index.x"], dtype);
+      const Tensor x = relaid(layout, kernel_golden()["index.x"], dtype);
       for (std::int64_t dim : {0, 1, 2}) {
-        const Tensor want = golden()[concat("index.select.", dim)];
+        const Tensor want = kernel_golden()[concat("index.select.", dim)];
         Tensor y = empty_in(layout, want.shape(), dtype);
         backend(x).index_select(x, dim, which_for(x.shape()[dim]), y);
         EXPECT_TRUE(identical(y, converted(want, dtype)));
@@ -38,10 +33,11 @@ TEST(IndexAdd, AgreesWithPyTorch) {
   for (Layout layout : all_layouts) {
     for (DType dtype : {f32, f64}) {
       for (std::int64_t dim : {0, 1, 2}) {
-        const Tensor y = relaid(layout, golden()["index.x"], dtype);
-        const Tensor source = relaid(layout, golden()[concat("index.add.source.", dim)], dtype);
+        const Tensor y = relaid(layout, kernel_golden()["index.x"], dtype);
+        const Tensor source =
+            relaid(layout, kernel_golden()[concat("index.add.source.", dim)], dtype);
         backend(y).index_add(y, dim, which_for(y.shape()[dim]), source);
-        const Tensor want = converted(golden()[concat("index.add.", dim)], dtype);
+        const Tensor want = converted(kernel_golden()[concat("index.add.", dim)], dtype);
         // PyTorch added in f32: at most four additions of numbers up to 32.
         EXPECT_TRUE(all_close(y, want, tolerance(f32, 4, 8)));
       }
@@ -52,17 +48,18 @@ TEST(IndexAdd, AgreesWithPyTorch) {
 TEST(Gather, AgreesWithPyTorch) {
   for (Layout layout : all_layouts) {
     for (DType dtype : {f32, f64, f16, i64, u8}) {
-      const Tensor x = relaid(layout, golden()["index.x"], dtype);
+      const Tensor x = relaid(layout, kernel_golden()["index.x"], dtype);
       for (std::int64_t dim : {0, 1, 2}) {
-        const Tensor index = relaid(layout, golden()[concat("gather.index.", dim)]);
+        const Tensor index = relaid(layout, kernel_golden()[concat("gather.index.", dim)]);
         Tensor y = empty_in(layout, index.shape(), dtype);
         backend(x).gather(x, dim, index, y);
         // Conversion and gathering commute.
         Tensor want = empty(index.shape(), {.dtype = dtype});
-        backend(x).gather(converted(golden()["index.x"], dtype), dim, converted(index, i64), want);
+        backend(x).gather(converted(kernel_golden()["index.x"], dtype), dim, converted(index, i64),
+                          want);
         EXPECT_TRUE(identical(y, want));
         if (dtype == f32) {
-          EXPECT_TRUE(identical(y, golden()[concat("gather.", dim)]));
+          EXPECT_TRUE(identical(y, kernel_golden()[concat("gather.", dim)]));
         }
       }
     }
@@ -73,11 +70,12 @@ TEST(ScatterAdd, AgreesWithPyTorch) {
   for (Layout layout : all_layouts) {
     for (DType dtype : {f32, f64}) {
       for (std::int64_t dim : {0, 1, 2}) {
-        const Tensor y = relaid(layout, golden()["index.x"], dtype);
-        const Tensor index = relaid(layout, golden()[concat("gather.index.", dim)]);
-        const Tensor source = relaid(layout, golden()[concat("scatter_add.source.", dim)], dtype);
+        const Tensor y = relaid(layout, kernel_golden()["index.x"], dtype);
+        const Tensor index = relaid(layout, kernel_golden()[concat("gather.index.", dim)]);
+        const Tensor source =
+            relaid(layout, kernel_golden()[concat("scatter_add.source.", dim)], dtype);
         backend(y).scatter_add(y, dim, index, source);
-        const Tensor want = converted(golden()[concat("scatter_add.", dim)], dtype);
+        const Tensor want = converted(kernel_golden()[concat("scatter_add.", dim)], dtype);
         EXPECT_TRUE(all_close(y, want, tolerance(f32, 6, 8)));
       }
     }

@@ -11,11 +11,6 @@
 namespace rondo::test {
 namespace {
 
-const Golden& golden() {
-  static const Golden g("kernels.txt");
-  return g;
-}
-
 TEST(Walker, SeekAgreesWithNext) {
   const Dims sizes{2, 3, 1, 4};
   const std::array<Dims, 2> strides{Dims{12, 4, 4, 1}, Dims{1, 0, 9, -2}};
@@ -43,12 +38,12 @@ TEST(Lines, LoadAndStoreConvertEveryDtype) {
 TEST(Cumsum, AgreesWithPyTorch) {
   for (Layout layout : all_layouts) {
     for (DType dtype : {f32, f64, bf16, f16}) {
-      const Tensor x = relaid(layout, golden()["line.x"], dtype);
+      const Tensor x = relaid(layout, kernel_golden()["line.x"], dtype);
       for (std::int64_t dim : {0, 1, 2}) {
         for (bool reverse : {false, true}) {
           Tensor y = empty_in(layout, x.shape(), dtype);
           backend(x).cumsum(x, dim, reverse, y);
-          const Tensor want = golden()[concat(reverse ? "cumsum.reverse." : "cumsum.", dim)];
+          const Tensor want = kernel_golden()[concat(reverse ? "cumsum.reverse." : "cumsum.", dim)];
           const double rounding = tolerance(dtype, x.shape()[dim], 1);
           EXPECT_TRUE(all_close(converted(y, f64), want, 2 * rounding, rounding));
         }
@@ -72,12 +67,12 @@ TEST(Cumsum, LongFloatSumsStayExact) {
 TEST(Softmax, AgreesWithPyTorch) {
   for (Layout layout : all_layouts) {
     for (DType dtype : {f32, f64, bf16, f16}) {
-      const Tensor x = relaid(layout, golden()["line.x"], dtype);
+      const Tensor x = relaid(layout, kernel_golden()["line.x"], dtype);
       for (std::int64_t dim : {0, 1, 2}) {
         for (bool log : {false, true}) {
           Tensor y = empty_in(layout, x.shape(), dtype);
           backend(x).softmax(log, x, dim, y);
-          const Tensor want = golden()[concat(log ? "log_softmax." : "softmax.", dim)];
+          const Tensor want = kernel_golden()[concat(log ? "log_softmax." : "softmax.", dim)];
           EXPECT_TRUE(all_close(converted(y, f64), want, tolerance(dtype), tolerance(dtype)));
         }
       }
@@ -86,11 +81,11 @@ TEST(Softmax, AgreesWithPyTorch) {
 }
 
 TEST(Softmax, LargeInfiniteAndNanInputs) {
-  const Tensor x = golden()["softmax.odd.x"];
+  const Tensor x = kernel_golden()["softmax.odd.x"];
   for (bool log : {false, true}) {
     Tensor y = empty_like(x);
     backend(x).softmax(log, x, 1, y);
-    const Tensor want = golden()[log ? "log_softmax.odd" : "softmax.odd"];
+    const Tensor want = kernel_golden()[log ? "log_softmax.odd" : "softmax.odd"];
     EXPECT_TRUE(all_close(y, want, tolerance(f32), tolerance(f32))) << y << want;
   }
 }
@@ -113,15 +108,15 @@ TEST(Softmax, RowsSumToOneAtAwkwardSizes) {
 TEST(Sort, AgreesWithPyTorchStableAndWithNan) {
   for (Layout layout : all_layouts) {
     for (DType dtype : {f32, f64, bf16, f16}) {
-      const Tensor x = relaid(layout, golden()["sort.x"], dtype);
+      const Tensor x = relaid(layout, kernel_golden()["sort.x"], dtype);
       for (std::int64_t dim : {0, 1}) {
         for (int descending : {0, 1}) {
           Tensor values = empty_in(layout, x.shape(), dtype);
           Tensor indices = empty_in(layout, x.shape(), i64);
           backend(x).sort(x, dim, descending != 0, values, indices);
           const std::string tag = concat(dim, ".", descending);
-          EXPECT_TRUE(identical(values, converted(golden()["sort.values." + tag], dtype)));
-          EXPECT_TRUE(identical(indices, golden()["sort.indices." + tag]));
+          EXPECT_TRUE(identical(values, converted(kernel_golden()["sort.values." + tag], dtype)));
+          EXPECT_TRUE(identical(indices, kernel_golden()["sort.indices." + tag]));
         }
       }
     }
@@ -129,11 +124,11 @@ TEST(Sort, AgreesWithPyTorchStableAndWithNan) {
 }
 
 TEST(Sort, TopkIsTheHeadOfTheSortedOrder) {
-  const Tensor x = golden()["sort.x"];
+  const Tensor x = kernel_golden()["sort.x"];
   for (std::int64_t k : {0, 1, 4, 10, 11}) {
     for (int largest : {0, 1}) {
-      const Tensor all = golden()[concat("sort.values.1.", largest)];
-      const Tensor order = golden()[concat("sort.indices.1.", largest)];
+      const Tensor all = kernel_golden()[concat("sort.values.1.", largest)];
+      const Tensor order = kernel_golden()[concat("sort.indices.1.", largest)];
       const Tensor values = empty({3, k}), indices = empty({3, k}, {.dtype = i64});
       backend(x).topk(x, 1, largest != 0, values, indices);
       EXPECT_TRUE(identical(values, all.as_view({3, k}, {11, 1}, 0)));

@@ -10,11 +10,6 @@
 namespace rondo::test {
 namespace {
 
-const Golden& golden() {
-  static const Golden g("kernels.txt");
-  return g;
-}
-
 constexpr std::int64_t steps = 10, n = 7;
 
 /// Ten steps from the golden start with the golden gradients and learning rates; update(p, g, lr,
@@ -22,9 +17,9 @@ constexpr std::int64_t steps = 10, n = 7;
 Tensor trajectory(
     DType dtype,
     const std::function<void(const Tensor&, const Tensor&, const Tensor&, int)>& update) {
-  const Tensor p = converted(golden()["optim.start"], dtype);
-  const Tensor gradients = converted(golden()["optim.gradients"], dtype);
-  const Tensor rates = golden()["optim.rates"];
+  const Tensor p = converted(kernel_golden()["optim.start"], dtype);
+  const Tensor gradients = converted(kernel_golden()["optim.gradients"], dtype);
+  const Tensor rates = kernel_golden()["optim.rates"];
   for (int t = 0; t < steps; ++t) {
     update(p, gradients.as_view({n}, {1}, t * n), rates.as_view({}, {}, t), t);
   }
@@ -53,7 +48,7 @@ Tensor adam(DType dtype, double beta1, const AdamParams& params, DType state_dty
 }
 
 void expect_near_golden(const Tensor& p, const std::string& tag) {
-  const Tensor want = golden()[concat("optim.", tag, ".", p.dtype())];
+  const Tensor want = kernel_golden()[concat("optim.", tag, ".", p.dtype())];
   EXPECT_TRUE(all_close(p, want, tolerance(p.dtype(), steps), tolerance(p.dtype(), steps)))
       << tag << ' ' << p.dtype();
 }
@@ -105,11 +100,13 @@ TEST(Optimizers, SixteenBitParametersAreUpdatedInF32) {
   for (DType dtype : {bf16, f16}) {
     const double ulp = tolerance(dtype) / 4 * 4;
     const Tensor s = sgd(dtype, 0.9, {.weight_decay = 0.05}, f32);
-    EXPECT_TRUE(all_close(converted(s, f32), golden()["optim.sgd.momentum.f32"], steps * ulp));
+    EXPECT_TRUE(
+        all_close(converted(s, f32), kernel_golden()["optim.sgd.momentum.f32"], steps * ulp));
     const Tensor a = adam(dtype, 0.9, {}, f32, false);
-    EXPECT_TRUE(all_close(converted(a, f32), golden()["optim.adam.plain.f32"], steps * ulp));
+    EXPECT_TRUE(all_close(converted(a, f32), kernel_golden()["optim.adam.plain.f32"], steps * ulp));
     const Tensor narrow = adam(dtype, 0.9, {}, dtype, true);
-    EXPECT_TRUE(all_close(converted(narrow, f32), golden()["optim.adam.amsgrad.f32"], steps * ulp));
+    EXPECT_TRUE(
+        all_close(converted(narrow, f32), kernel_golden()["optim.adam.amsgrad.f32"], steps * ulp));
   }
 }
 
@@ -128,10 +125,10 @@ TEST(Optimizers, OneStepAtEverySize) {
 }
 
 TEST(Optimizers, ChannelsLastParametersInPlace) {
-  const Tensor g = relaid(Layout::channels_last, golden()["pool.x"]);
+  const Tensor g = relaid(Layout::channels_last, kernel_golden()["pool.x"]);
   const Tensor p = relaid(Layout::channels_last, zeros(g.shape()));
   backend(p).sgd_step(p, g, {}, rates(1, 0), {.maximize = true});
-  EXPECT_TRUE(identical(p, golden()["pool.x"]));
+  EXPECT_TRUE(identical(p, kernel_golden()["pool.x"]));
 }
 
 TEST(Optimizers, IntegersAreRefused) {

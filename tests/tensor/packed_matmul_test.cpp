@@ -24,15 +24,15 @@ using test::as;
 using Sizes = std::array<std::int64_t, 3>;  // m, k, n
 namespace packed = cpu::packed_matmul;
 
-Tensor transposed(const Tensor& x) {
+Tensor swapped(const Tensor& x) {
   return x.as_view({x.size(0), x.size(2), x.size(1)}, {x.stride(0), x.stride(2), x.stride(1)},
                    x.storage_offset());
 }
 /// The same values, a column's one after the other.
-Tensor column_major(const Tensor& x) { return transposed(as(transposed(x), f32)); }
+Tensor column_major(const Tensor& x) { return swapped(as(swapped(x), f32)); }
 
 /// Of sums of `terms` products of normal numbers, as in matmul_conv_test.cpp.
-double of_terms(std::int64_t terms) {
+double of_packed_terms(std::int64_t terms) {
   return test::tolerance(f32, terms, std::max(3.0, std::sqrt(static_cast<double>(terms))));
 }
 
@@ -67,7 +67,7 @@ TEST_P(PackedMatmul, AgreesWithTheLoops) {
         const Tensor y = around.narrow(2, 8, n);
         packed::matmul(left, right, bias, y);
         omp_set_num_threads(all_threads);
-        EXPECT_TRUE(test::all_close(as(y, f64), want, of_terms(k + 1)));
+        EXPECT_TRUE(test::all_close(as(y, f64), want, of_packed_terms(k + 1)));
         const Tensor before = around.narrow(2, 0, 8), after = around.narrow(2, n + 8, 8);
         EXPECT_TRUE(test::all_close(as(before, f64), full(before.shape(), 1e9, {.dtype = f64}), 0));
         EXPECT_TRUE(test::all_close(as(after, f64), full(after.shape(), 1e9, {.dtype = f64}), 0));
@@ -148,7 +148,7 @@ TEST(PackedMatmul, SuitsWhatOneDnnDoesBadly) {
 TEST(PackedMatmul, IsWhatTheBackendDoes) {
   if (!packed::enabled()) GTEST_SKIP() << "not with these kernels";
   const Tensor x = randn({1, 96, 512}), dy = randn({1, 96, 512}), square = randn({1, 512, 512});
-  for (auto [a, c] : {std::pair{transposed(dy), x}, std::pair{dy, square}}) {
+  for (auto [a, c] : {std::pair{swapped(dy), x}, std::pair{dy, square}}) {
     const Tensor y = Tensor::empty({1, a.size(1), c.size(2)}), direct = zeros(y.shape());
     backend(y).matmul(a, c, {}, y);
     packed::matmul(a, c, {}, direct);

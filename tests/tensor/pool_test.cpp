@@ -10,16 +10,11 @@
 namespace rondo::test {
 namespace {
 
-const Golden& golden() {
-  static const Golden g("kernels.txt");
-  return g;
-}
-
-struct Case {
+struct PoolCase {
   const char* tag;
   Pool2dParams params;
 };
-const Case cases[] = {
+const PoolCase cases[] = {
     {"a", {.kernel_h = 2, .kernel_w = 2, .stride_h = 2, .stride_w = 2}},
     {"b", {.kernel_h = 3, .kernel_w = 3, .stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1}},
     {"c", {.kernel_h = 2, .kernel_w = 3, .stride_h = 1, .stride_w = 2, .pad_h = 1, .pad_w = 1}},
@@ -29,13 +24,13 @@ const Case cases[] = {
 constexpr DType float_dtypes[] = {f32, f64, bf16, f16};
 
 TEST(MaxPool, ValuesAndIndicesAgreeWithPyTorch) {
-  for (const Case& c : cases) {
+  for (const PoolCase& c : cases) {
     for (const char* source : {"x", "spoiled"}) {
-      const Tensor want = golden()[concat("max_pool.", c.tag, ".", source)];
-      const Tensor where = golden()[concat("max_pool.", c.tag, ".", source, ".indices")];
+      const Tensor want = kernel_golden()[concat("max_pool.", c.tag, ".", source)];
+      const Tensor where = kernel_golden()[concat("max_pool.", c.tag, ".", source, ".indices")];
       for (Layout layout : all_layouts) {
         for (DType dtype : float_dtypes) {
-          const Tensor x = relaid(layout, golden()[concat("pool.", source)], dtype);
+          const Tensor x = relaid(layout, kernel_golden()[concat("pool.", source)], dtype);
           Tensor y = empty_in(layout, want.shape(), dtype);
           Tensor indices = empty_in(layout, want.shape(), i64);
           backend(x).max_pool2d(x, y, indices, c.params);
@@ -48,14 +43,14 @@ TEST(MaxPool, ValuesAndIndicesAgreeWithPyTorch) {
 }
 
 TEST(MaxPool, BackwardAgreesWithPyTorch) {
-  for (const Case& c : cases) {
-    const Tensor where = golden()[concat("max_pool.", c.tag, ".x.indices")];
+  for (const PoolCase& c : cases) {
+    const Tensor where = kernel_golden()[concat("max_pool.", c.tag, ".x.indices")];
     for (Layout layout : all_layouts) {
       for (DType dtype : float_dtypes) {
-        const Tensor dy = relaid(layout, golden()[concat("pool.", c.tag, ".dy")], dtype);
+        const Tensor dy = relaid(layout, kernel_golden()[concat("pool.", c.tag, ".dy")], dtype);
         const Tensor dx = relaid(layout, zeros({2, 3, 7, 6}), dtype);
         backend(dx).max_pool2d_backward(dy, relaid(layout, where), dx);
-        const Tensor want = golden()[concat("max_pool.", c.tag, ".dx")];
+        const Tensor want = kernel_golden()[concat("max_pool.", c.tag, ".dx")];
         EXPECT_TRUE(identical(dx, converted(want, dtype))) << c.tag << dtype;
       }
     }
@@ -63,8 +58,8 @@ TEST(MaxPool, BackwardAgreesWithPyTorch) {
 }
 
 TEST(MaxPool, BackwardAddsAndMixedLayoutsWork) {
-  const Tensor where = golden()["max_pool.b.x.indices"], dy = golden()["pool.b.dy"];
-  const Tensor want = golden()["max_pool.b.dx"];
+  const Tensor where = kernel_golden()["max_pool.b.x.indices"], dy = kernel_golden()["pool.b.dy"];
+  const Tensor want = kernel_golden()["max_pool.b.dx"];
   const Tensor dx = relaid(Layout::channels_last, full({2, 3, 7, 6}, 10));
   backend(dx).max_pool2d_backward(dy, relaid(Layout::gaps, where), dx);
   Tensor shifted = empty_like(want);
@@ -73,12 +68,12 @@ TEST(MaxPool, BackwardAddsAndMixedLayoutsWork) {
 }
 
 TEST(MaxPool, GatherReadsWhatTheForwardFound) {
-  for (const Case& c : cases) {
-    const Tensor where = golden()[concat("max_pool.", c.tag, ".x.indices")];
-    const Tensor want = golden()[concat("max_pool.", c.tag, ".x")];
+  for (const PoolCase& c : cases) {
+    const Tensor where = kernel_golden()[concat("max_pool.", c.tag, ".x.indices")];
+    const Tensor want = kernel_golden()[concat("max_pool.", c.tag, ".x")];
     for (Layout layout : all_layouts) {
       for (DType dtype : float_dtypes) {
-        const Tensor x = relaid(layout, golden()["pool.x"], dtype);
+        const Tensor x = relaid(layout, kernel_golden()["pool.x"], dtype);
         Tensor y = empty_in(layout, want.shape(), dtype);
         backend(x).max_pool2d_gather(x, relaid(layout, where), y);
         EXPECT_TRUE(identical(y, converted(want, dtype)));
@@ -88,19 +83,19 @@ TEST(MaxPool, GatherReadsWhatTheForwardFound) {
 }
 
 TEST(AvgPool, AgreesWithPyTorch) {
-  for (Case c : cases) {
+  for (PoolCase c : cases) {
     for (int include : {0, 1}) {
       c.params.count_include_pad = include != 0;
-      const Tensor want = golden()[concat("avg_pool.", c.tag, ".", include)];
-      const Tensor want_dx = golden()[concat("avg_pool.", c.tag, ".", include, ".dx")];
+      const Tensor want = kernel_golden()[concat("avg_pool.", c.tag, ".", include)];
+      const Tensor want_dx = kernel_golden()[concat("avg_pool.", c.tag, ".", include, ".dx")];
       for (Layout layout : all_layouts) {
         for (DType dtype : float_dtypes) {
-          const Tensor x = relaid(layout, golden()["pool.x"], dtype);
+          const Tensor x = relaid(layout, kernel_golden()["pool.x"], dtype);
           Tensor y = empty_in(layout, want.shape(), dtype);
           backend(x).avg_pool2d(x, y, c.params);
           EXPECT_TRUE(all_close(converted(y, f64), want, tolerance(dtype, 9, 5)))
               << c.tag << include << dtype << static_cast<int>(layout);
-          const Tensor dy = relaid(layout, golden()[concat("pool.", c.tag, ".dy")], dtype);
+          const Tensor dy = relaid(layout, kernel_golden()[concat("pool.", c.tag, ".dy")], dtype);
           Tensor dx = relaid(layout, full({2, 3, 7, 6}, 55), dtype);  // must be overwritten
           backend(x).avg_pool2d_backward(dy, dx, c.params);
           EXPECT_TRUE(all_close(converted(dx, f64), want_dx, tolerance(dtype, 9, 8)))
@@ -114,14 +109,14 @@ TEST(AvgPool, AgreesWithPyTorch) {
 TEST(AdaptiveAvgPool, AgreesWithPyTorch) {
   for (const char* tag :
        {"adaptive.11", "adaptive.32", "adaptive.76", "adaptive.98", "adaptive.45"}) {
-    const Tensor want = golden()[tag], want_dx = golden()[std::string(tag) + ".dx"];
+    const Tensor want = kernel_golden()[tag], want_dx = kernel_golden()[std::string(tag) + ".dx"];
     for (Layout layout : all_layouts) {
       for (DType dtype : float_dtypes) {
-        const Tensor x = relaid(layout, golden()["pool.x"], dtype);
+        const Tensor x = relaid(layout, kernel_golden()["pool.x"], dtype);
         Tensor y = empty_in(layout, want.shape(), dtype);
         backend(x).adaptive_avg_pool2d(x, y);
         EXPECT_TRUE(all_close(converted(y, f64), want, tolerance(dtype, 42, 5))) << tag << dtype;
-        const Tensor dy = relaid(layout, golden()[std::string(tag) + ".dy"], dtype);
+        const Tensor dy = relaid(layout, kernel_golden()[std::string(tag) + ".dy"], dtype);
         Tensor dx = relaid(layout, full(x.shape(), 55), dtype);
         backend(x).adaptive_avg_pool2d_backward(dy, dx);
         EXPECT_TRUE(all_close(converted(dx, f64), want_dx, tolerance(dtype, 16, 8)))

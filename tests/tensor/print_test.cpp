@@ -20,7 +20,7 @@ Tensor counted_floats(std::int64_t n, const Dims& sizes, double step) {
   return tensor<float>(values, sizes);
 }
 
-std::map<std::string, Tensor> cases() {
+std::map<std::string, Tensor> printed_cases() {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float inf = std::numeric_limits<float>::infinity();
   std::vector<float> hidden(1101, 2.5f);
@@ -80,7 +80,7 @@ std::map<std::string, Tensor> cases() {
 
 TEST(Print, AgreesWithPyTorchToTheLetter) {
   const auto want = golden_texts("print.txt");
-  const auto tensors = cases();
+  const auto tensors = printed_cases();
   ASSERT_EQ(want.size(), tensors.size());
   for (const auto& [name, x] : tensors) {
     ASSERT_TRUE(want.count(name)) << name;

@@ -12,22 +12,17 @@
 namespace rondo::test {
 namespace {
 
-const Golden& golden() {
-  static const Golden g("kernels.txt");
-  return g;
-}
-
 const char* const dim_sets[] = {"0", "1", "3", "02", "23", "023", "123", "0123"};
 
-struct Case {
+struct ReduceCase {
   const char* name;
   FoldOp op;
 };
-const Case float_cases[] = {{"sum", FoldOp::sum},
-                            {"sum_squares", FoldOp::sum_squares},
-                            {"prod", FoldOp::prod},
-                            {"max", FoldOp::max},
-                            {"min", FoldOp::min}};
+const ReduceCase float_cases[] = {{"sum", FoldOp::sum},
+                                  {"sum_squares", FoldOp::sum_squares},
+                                  {"prod", FoldOp::prod},
+                                  {"max", FoldOp::max},
+                                  {"min", FoldOp::min}};
 
 Tensor reduced(FoldOp op, const Tensor& x, const Dims& sizes, DType dtype,
                Layout layout = Layout::contiguous) {
@@ -39,12 +34,12 @@ Tensor reduced(FoldOp op, const Tensor& x, const Dims& sizes, DType dtype,
 TEST(Reduce, AgreesWithPyTorchInEveryLayoutAndDtype) {
   for (DType dtype : {f32, f64, bf16, f16}) {
     for (const char* source : {"x", "spoiled"}) {
-      const Tensor exact = golden()[std::string("reduce.") + source];
+      const Tensor exact = kernel_golden()[std::string("reduce.") + source];
       for (Layout layout : all_layouts) {
         const Tensor x = relaid(layout, exact, dtype);
-        for (const Case& c : float_cases) {
+        for (const ReduceCase& c : float_cases) {
           for (const char* dims : dim_sets) {
-            const Tensor want = golden()[concat("reduce.", source, ".", c.name, ".", dims)];
+            const Tensor want = kernel_golden()[concat("reduce.", source, ".", c.name, ".", dims)];
             const Tensor y = reduced(c.op, x, want.shape(), dtype, Layout::gaps);
             // Inputs are rounded to the dtype too; terms are at most 4, products at most 16 long
             // chains of factors near 1.
@@ -61,14 +56,14 @@ TEST(Reduce, AgreesWithPyTorchInEveryLayoutAndDtype) {
 }
 
 TEST(Reduce, IntegersAndBooleans) {
-  const Tensor exact = golden()["reduce.integers"];
+  const Tensor exact = kernel_golden()["reduce.integers"];
   for (DType dtype : {i64, i32, i8}) {
     for (Layout layout : all_layouts) {
       const Tensor x = relaid(layout, exact, dtype);
       for (const char* dims : dim_sets) {
-        const Tensor sum = golden()[concat("reduce.integers.sum.", dims)];
-        const Tensor max = golden()[concat("reduce.integers.max.", dims)];
-        const Tensor all = golden()[concat("reduce.integers.all.", dims)];
+        const Tensor sum = kernel_golden()[concat("reduce.integers.sum.", dims)];
+        const Tensor max = kernel_golden()[concat("reduce.integers.max.", dims)];
+        const Tensor all = kernel_golden()[concat("reduce.integers.all.", dims)];
         EXPECT_TRUE(identical(reduced(FoldOp::sum, x, sum.shape(), i64), sum));
         EXPECT_TRUE(identical(reduced(FoldOp::max, x, max.shape(), dtype), converted(max, dtype)));
         EXPECT_TRUE(identical(reduced(FoldOp::all, x, all.shape(), boolean), all));
@@ -78,7 +73,7 @@ TEST(Reduce, IntegersAndBooleans) {
   Tensor above = empty(exact.shape(), {.dtype = boolean});
   backend(above).binary(BinaryOp::gt, exact, full_like(exact, 8), above);
   for (const char* dims : dim_sets) {
-    const Tensor any = golden()[concat("reduce.integers.any.", dims)];
+    const Tensor any = kernel_golden()[concat("reduce.integers.any.", dims)];
     EXPECT_TRUE(identical(reduced(FoldOp::any, above, any.shape(), boolean), any));
   }
 }
@@ -188,12 +183,12 @@ TEST(Reduce, SameBitsForAnyNumberOfThreads) {
 TEST(Extremum, AgreesWithPyTorchWithTiesAndNan) {
   for (Layout layout : all_layouts) {
     for (DType dtype : {f32, f64, bf16, f16}) {
-      const Tensor x = relaid(layout, golden()["extremum.x"], dtype);
+      const Tensor x = relaid(layout, kernel_golden()["extremum.x"], dtype);
       for (std::int64_t dim : {0, 1}) {
         for (bool largest : {true, false}) {
           const char* name = largest ? "max." : "min.";
-          const Tensor want = golden()[concat("extremum.", name, dim)];
-          const Tensor where = golden()[concat("extremum.arg", name, dim)];
+          const Tensor want = kernel_golden()[concat("extremum.", name, dim)];
+          const Tensor where = kernel_golden()[concat("extremum.arg", name, dim)];
           Tensor values = empty_in(layout, want.shape(), dtype);
           Tensor indices = empty_in(layout, want.shape(), i64);
           backend(x).extremum(largest, x, dim, values, indices);

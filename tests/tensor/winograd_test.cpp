@@ -19,10 +19,10 @@ using test::all_close;
 using test::as;
 using test::tolerance;
 
-constexpr MemoryFormat nhwc = MemoryFormat::channels_last;
+using test::nhwc;
 
 /// A convolution 3x3 and its three results in f64 by the loops.
-struct Case {
+struct WinogradCase {
   std::int64_t n, c, h, w, k, pad_h = 1, pad_w = 1;
 
   Conv2dParams params() const { return {.pad_h = pad_h, .pad_w = pad_w}; }
@@ -32,7 +32,7 @@ struct Case {
 
 struct Results {
   Tensor y, dx, dw;
-  explicit Results(const Case& p, TensorOptions options)
+  explicit Results(const WinogradCase& p, TensorOptions options)
       : y(Tensor::empty(p.y_shape(), options)),
         dx(Tensor::empty(p.x_shape(), options)),
         dw(Tensor::empty({p.k, p.c, 3, 3}, {.dtype = options.dtype})) {}
@@ -40,14 +40,14 @@ struct Results {
 
 struct Operands {
   Tensor x, w, bias, dy;
-  Operands(const Case& p, DType dtype)
+  Operands(const WinogradCase& p, DType dtype)
       : x(as(randn(p.x_shape()), dtype)),
         w(as(randn({p.k, p.c, 3, 3}), dtype)),
         bias(as(randn({p.k}), dtype)),
         dy(as(randn(p.y_shape()), dtype)) {}
 };
 
-Results by_loops(const Case& p, const Operands& o) {
+Results by_loops(const WinogradCase& p, const Operands& o) {
   Results r(p, {.dtype = f64});
   cpu::reference::conv2d(as(o.x, f64), as(o.w, f64), as(o.bias, f64), r.y, p.params());
   cpu::reference::conv2d_backward_input(as(o.dy, f64), as(o.w, f64), r.dx, p.params());
@@ -55,7 +55,7 @@ Results by_loops(const Case& p, const Operands& o) {
   return r;
 }
 
-Results by_winograd(const Case& p, const Operands& o, DType dtype) {
+Results by_winograd(const WinogradCase& p, const Operands& o, DType dtype) {
   Results r(p, {.dtype = dtype, .format = nhwc});
   r.dw = Tensor::empty({p.k, p.c, 3, 3});
   const Tensor x = as(o.x, dtype, nhwc), dy = as(o.dy, dtype, nhwc);
@@ -71,10 +71,10 @@ double winograd_tolerance(std::int64_t terms) {
   return 4 * tolerance(f32, terms, 3 * std::sqrt(static_cast<double>(terms)));
 }
 
-class Winograd : public ::testing::TestWithParam<Case> {};
+class Winograd : public ::testing::TestWithParam<WinogradCase> {};
 
 TEST_P(Winograd, ThreePrimitivesAgreeWithTheLoops) {
-  const Case& p = GetParam();
+  const WinogradCase& p = GetParam();
   for (DType dtype : {f32, bf16}) {
     const Operands o(p, dtype);
     const Results want = by_loops(p, o), got = by_winograd(p, o, dtype);
@@ -89,7 +89,7 @@ TEST_P(Winograd, ThreePrimitivesAgreeWithTheLoops) {
 }
 
 TEST_P(Winograd, SmallTilesAgreeWithTheLoops) {
-  const Case& p = GetParam();
+  const WinogradCase& p = GetParam();
   const Dims shape = p.y_shape();
   if (p.n * ((shape[2] + 1) / 2) * ((shape[3] + 1) / 2) > 24) GTEST_SKIP() << "several blocks";
   const Operands o(p, f32);
@@ -105,20 +105,21 @@ TEST_P(Winograd, SmallTilesAgreeWithTheLoops) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, Winograd,
-                         ::testing::Values(Case{1, 16, 1, 1, 16},        // a pixel
-                                           Case{1, 16, 4, 4, 16},        // a tile
-                                           Case{3, 16, 8, 8, 32},        // whole tiles
-                                           Case{2, 32, 7, 9, 16},        // parts of tiles
-                                           Case{2, 48, 13, 5, 80},       // an odd number of vectors
-                                           Case{2, 16, 6, 6, 16, 0, 0},  // no padding
-                                           Case{1, 16, 5, 9, 16, 2, 0},  // more than half a filter
-                                           Case{1, 16, 3, 4, 16, 3, 4},  // outputs of zeros alone
-                                           Case{5, 64, 12, 12, 64},      // several blocks
-                                           Case{70, 96, 4, 4, 112},      // sums by all threads
-                                           Case{1, 96, 15, 9, 48},  // one block, by all threads
-                                           Case{1, 256, 8, 8, 64},  // 16 small tiles
-                                           Case{1, 512, 4, 4, 16, 1, 1}));
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, Winograd,
+    ::testing::Values(WinogradCase{1, 16, 1, 1, 16},        // a pixel
+                      WinogradCase{1, 16, 4, 4, 16},        // a tile
+                      WinogradCase{3, 16, 8, 8, 32},        // whole tiles
+                      WinogradCase{2, 32, 7, 9, 16},        // parts of tiles
+                      WinogradCase{2, 48, 13, 5, 80},       // an odd number of vectors
+                      WinogradCase{2, 16, 6, 6, 16, 0, 0},  // no padding
+                      WinogradCase{1, 16, 5, 9, 16, 2, 0},  // more than half a filter
+                      WinogradCase{1, 16, 3, 4, 16, 3, 4},  // outputs of zeros alone
+                      WinogradCase{5, 64, 12, 12, 64},      // several blocks
+                      WinogradCase{70, 96, 4, 4, 112},      // sums by all threads
+                      WinogradCase{1, 96, 15, 9, 48},       // one block, by all threads
+                      WinogradCase{1, 256, 8, 8, 64},       // 16 small tiles
+                      WinogradCase{1, 512, 4, 4, 16, 1, 1}));
 
 /// Direct sums while it lives.
 struct DirectSums {
@@ -141,7 +142,7 @@ double error(const Tensor& got, const Tensor& want) {
 
 /// What Note [Winograd convolution] says of its points.
 TEST(WinogradError, IsAFewTimesThatOfDirectSums) {
-  const Case p{4, 64, 16, 16, 64};
+  const WinogradCase p{4, 64, 16, 16, 64};
   const Operands o(p, f32);
   const Results want = by_loops(p, o), got = by_winograd(p, o, f32);
   Results direct(p, {.format = nhwc});
@@ -160,7 +161,7 @@ TEST(WinogradError, IsAFewTimesThatOfDirectSums) {
 }
 
 TEST(WinogradSwitch, ChoosesTheWay) {
-  const Case p{4, 16, 16, 16, 16};
+  const WinogradCase p{4, 16, 16, 16, 16};
   const Operands o(p, f32);
   const Tensor x = as(o.x, f32, nhwc);
   auto convolved = [&] {
@@ -177,7 +178,7 @@ TEST(WinogradSwitch, ChoosesTheWay) {
 
 TEST(WinogradSwitch, ChoosesSmallTiles) {
   if (std::string_view(cpu::kernels().name) != "avx2") GTEST_SKIP() << "not with these kernels";
-  const Case p{1, 256, 8, 8, 256};
+  const WinogradCase p{1, 256, 8, 8, 256};
   const Operands o(p, f32);
   const Tensor x = as(o.x, f32, nhwc), small = Tensor::empty(p.y_shape(), {.format = nhwc});
   cpu::winograd::conv2d_small_tiles(x, o.w, o.bias, small, p.params());
@@ -192,7 +193,7 @@ TEST(WinogradSwitch, ChoosesSmallTiles) {
 /// A pixel of 1e9 costs the outputs of its tile digits that do not see it, and one that is no
 /// number makes them none; direct sums know nothing of it.
 TEST(WinogradSwitch, DirectSumsAreForImagesWithMarks) {
-  const Case p{1, 16, 16, 16, 16};
+  const WinogradCase p{1, 16, 16, 16, 16};
   for (const double mark : {-1e9, static_cast<double>(std::numeric_limits<float>::infinity())}) {
     Operands o(p, f32);
     o.x[0][3][0].narrow(0, 0, 1).fill_(mark);  // seen by the outputs of rows and columns 0 and 1
@@ -275,7 +276,7 @@ TEST(Winograd, AnImageHasTheSameBitsInEveryBatch) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "it is not told what OpenMP's threads wait for";
 #endif
-  const Case many{9, 32, 12, 12, 32}, one{1, 32, 12, 12, 32};
+  const WinogradCase many{9, 32, 12, 12, 32}, one{1, 32, 12, 12, 32};
   const Operands o(many, f32);
   Operands first = o;
   first.x = o.x.as_view(one.x_shape(), o.x.strides(), 0);
@@ -293,7 +294,7 @@ TEST(Winograd, AnImageHasTheSameBitsInEveryBatch) {
 }
 
 TEST(Winograd, PoisonStaysWhereItIs) {
-  const Case p{2, 16, 12, 12, 16};
+  const WinogradCase p{2, 16, 12, 12, 16};
   Operands o(p, f32);
   o.x.data_ptr<float>()[0] =
       std::nanf("");  // the first pixel: of all pixels, its neighbours see it

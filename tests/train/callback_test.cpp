@@ -56,7 +56,7 @@ TEST(Callback, IsToldOfEachStepAndEpochOnAllRanks) {
     test::on_ranks(n, [&](Comm comm) {
       auto notes = std::make_shared<Notes>();
       bool last_was_called = false;
-      const test::Trained run = test::train_clouds(
+      const test::TrainerRun run = test::train_clouds(
           {.epochs = 5,
            .batch_size = 16,
            .comm = comm,

@@ -28,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Two clouds of points, one a class.
-std::shared_ptr<data::TensorDataset> clouds(std::int64_t n, float offset = 2) {
+std::shared_ptr<data::TensorDataset> two_clouds(std::int64_t n, float offset = 2) {
   Generator generator(7);
   Tensor x = randn({n, 4}, {}, generator), y = Tensor::empty({n}, {.dtype = i64});
   for (std::int64_t i = 0; i < n; ++i) {
@@ -56,8 +56,8 @@ class Fit : public ::testing::Test {
     std::string hash;
   };
   /// Trains a small net from seed 1 on 50 points in batches of 8 (the last one has 2).
-  Outcome train(train::FitOptions options, std::shared_ptr<data::Dataset> set = clouds(50),
-                std::shared_ptr<data::Dataset> test = clouds(31)) {
+  Outcome train(train::FitOptions options, std::shared_ptr<data::Dataset> set = two_clouds(50),
+                std::shared_ptr<data::Dataset> test = two_clouds(31)) {
     manual_seed(1);
     nn::Sequential net(nn::Linear(4, 8), nn::ReLU(), nn::Linear(8, 2));
     optim::SGD sgd(net.parameters(), {.lr = 0.1, .momentum = 0.9});
@@ -97,7 +97,7 @@ TEST_F(Fit, ResumesFromTheMiddleOfAnEpochToTheSameBits) {
         return TensorDataset::get_batch(indices);
       }
     };
-    auto whole = clouds(50);
+    auto whole = two_clouds(50);
     auto dying = std::make_shared<Dying>(whole->inputs(), whole->targets());
     train::FitOptions options{.epochs = 4,
                               .checkpoint_dir = folder_ / "stopped",
@@ -166,10 +166,10 @@ TEST_F(Fit, AnEpochIsKeptWhenItsEvaluationIsCutShort) {
       throw Error("the power went out");
     }
   };
-  auto test = clouds(31);
+  auto test = two_clouds(31);
   train::FitOptions options{.epochs = 3, .checkpoint_dir = folder_ / "stopped"};
   EXPECT_THROW(
-      train(options, clouds(50), std::make_shared<Untestable>(test->inputs(), test->targets())),
+      train(options, two_clouds(50), std::make_shared<Untestable>(test->inputs(), test->targets())),
       Error);
   options.resume = true;
   Outcome resumed = train(options);
@@ -197,15 +197,15 @@ TEST_F(Fit, ARunThatBeginsAnewKeepsThePreviousOne) {
 }
 
 TEST_F(Fit, EmptyDataIsRefused) {
-  EXPECT_THROW(train({.epochs = 1}, clouds(50), clouds(0)), Error);
-  EXPECT_THROW(train({.epochs = 1}, clouds(0)), Error);
+  EXPECT_THROW(train({.epochs = 1}, two_clouds(50), two_clouds(0)), Error);
+  EXPECT_THROW(train({.epochs = 1}, two_clouds(0)), Error);
 }
 
 TEST(Evaluate, PutsEachModuleBackInItsOwnMode) {
   nn::Sequential net(nn::Linear(4, 8), nn::Sequential(nn::ReLU(), nn::Linear(8, 2)));
   nn::Module& frozen = *net.named_modules()[2].second;
   frozen.eval();
-  train::evaluate(net, clouds(9), {}, *dist::init({.backend = "self"}));
+  train::evaluate(net, two_clouds(9), {}, *dist::init({.backend = "self"}));
   EXPECT_TRUE(net.is_training());
   EXPECT_FALSE(frozen.is_training());
 }
@@ -239,7 +239,7 @@ TEST_F(Fit, MetricsHaveOneLineAnEpochAlsoAfterAResume) {
 }
 
 TEST_F(Fit, ANonFiniteLossStopsTheRun) {
-  auto broken = clouds(50);
+  auto broken = two_clouds(50);
   broken->inputs().data_ptr<float>()[5] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_THROW(train({.epochs = 1, .checkpoint_dir = folder_}, broken), Error);
   EXPECT_FALSE(fs::exists(folder_ / "checkpoint.safetensors"));

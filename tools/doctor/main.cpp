@@ -13,7 +13,6 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -25,6 +24,7 @@
 #include "dist/thread/thread_transport.h"
 #include "io/result_file.h"
 #include "tensor/error.h"
+#include "tools/command_line.h"
 #include "tools/doctor/findings.h"
 #include "tools/doctor/machine.h"
 #include "tools/doctor/measure.h"
@@ -115,27 +115,24 @@ int examine(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Looks at the machines, MPI and GPUs of a run, and says what is wrong");
-  app.option_defaults()->always_capture_default();
-  app.footer(
+  flags::CommandLine app(
+      "Looks at the machines, MPI and GPUs of a run, and says what is wrong",
       "Exit status: 0 if nothing would break a run, 1 if something would or the looking itself "
       "failed, 2 for a wrong flag.");
   Options options;
-  app.add_option("--seconds", options.seconds,
-                 "how long to measure (3); too short a time may call a fast machine slow")
-      ->check(CLI::Range(0.0, 3600.0));
-  app.add_option("--json", options.json, "write all of it to FILE; - is standard output, alone");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
+  app.add("--seconds", options.seconds,
+          "how long to measure (3); too short a time may call a fast machine slow",
+          flags::number_that([](double v) { return v >= 0 && v <= 3600; }, "from 0 to 3600"));
+  app.add("--json", options.json, "write all of it to FILE; - is standard output, alone");
+  if (const auto end = app.read(argc, argv)) {
     const int rank = launched_as();
-    if (error.get_exit_code() == 0) {
-      show(rank == 0, app.help());
+    if (end->status == 0) {
+      show(rank == 0, end->text);
       return 0;
     }
     // The others may have been started with other flags, so each speaks for itself.
     const std::string who = rank == 0 ? "" : concat("rank ", rank, ": ");
-    std::fprintf(stderr, "error: %s%s; --help lists the flags\n", who.c_str(), error.what());
+    std::fprintf(stderr, "error: %s%s\n", who.c_str(), end->text.c_str());
     return 2;
   }
   return dist::run([&] { return examine(options); });

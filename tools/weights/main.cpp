@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -20,6 +19,7 @@
 #include "io/torch_pickle.h"
 #include "io/weights.h"
 #include "tensor/error.h"
+#include "tools/command_line.h"
 
 namespace {
 
@@ -149,45 +149,38 @@ int diff(const Flags& flags) {
 
 int program(int argc, char** argv) {
   Flags flags;
-  CLI::App app{"Looks at files of weights: .safetensors, and PyTorch's .pth, .pt, .th."};
-  app.option_defaults()->always_capture_default();
-  app.require_subcommand(1);
-  auto add_entry = [&](CLI::App* command) {
-    command->add_option("--entry", flags.entry,
-                        "which dict of a file that torch.save wrote: state_dict, model.ema");
+  flags::CommandLine app("Looks at files of weights: .safetensors, and PyTorch's .pth, .pt, .th.");
+  auto add_entry = [&](flags::CommandLine& command) {
+    command.add("--entry", flags.entry,
+                "which dict of a file that torch.save wrote: state_dict, model.ema");
   };
-  CLI::App* ls = app.add_subcommand("ls", "names, dtypes and sizes");
-  ls->add_option("FILE", flags.file)->required();
+  flags::CommandLine& ls = app.add_command("ls", "names, dtypes and sizes");
+  ls.add_required("FILE", flags.file, "");
   add_entry(ls);
-  CLI::App* to = app.add_subcommand("convert", "writes FILE's tensors as OUT's name asks for");
-  to->add_option("FILE", flags.file)->required();
-  to->add_option("OUT", flags.other, "a name that ends in .safetensors, .pth or .pt")->required();
-  to->add_option("--strip", flags.strip, "take this off the beginning of every name");
-  to->add_option("--only", flags.only,
-                 "only what begins so, without it: --only model. of a checkpoint of rondo's");
-  to->add_option("--rename", flags.rename,
-                 "FROM=TO, for each name: a regular expression, and what stands in its place; may "
-                 "be given several times: --rename '^linear\\.=fc.'")
-      ->allow_extra_args(false);
-  to->add_option("--ignore", flags.ignore,
-                 "leave out names, as renamed, in which this regular expression is found")
-      ->allow_extra_args(false);
+  flags::CommandLine& to =
+      app.add_command("convert", "writes FILE's tensors as OUT's name asks for");
+  to.add_required("FILE", flags.file, "");
+  to.add_required("OUT", flags.other, "a name that ends in .safetensors, .pth or .pt");
+  to.add("--strip", flags.strip, "take this off the beginning of every name");
+  to.add("--only", flags.only,
+         "only what begins so, without it: --only model. of a checkpoint of rondo's");
+  to.add_each("--rename", flags.rename,
+              "FROM=TO, for each name: a regular expression, and what stands in its place; may "
+              "be given several times: --rename '^linear\\.=fc.'");
+  to.add_each("--ignore", flags.ignore,
+              "leave out names, as renamed, in which this regular expression is found");
   add_entry(to);
-  CLI::App* versus =
-      app.add_subcommand("diff", "how FILE and OTHER differ; exit status 1 if they do");
-  versus->add_option("FILE", flags.file)->required();
-  versus->add_option("OTHER", flags.other)->required();
-  versus->add_option("--strip", flags.strip, "take this off the beginning of every name in FILE");
-  versus->add_option("--atol", flags.atol, "elements that differ by no more are equal")
-      ->check(CLI::NonNegativeNumber);
+  flags::CommandLine& versus =
+      app.add_command("diff", "how FILE and OTHER differ; exit status 1 if they do");
+  versus.add_required("FILE", flags.file, "");
+  versus.add_required("OTHER", flags.other, "");
+  versus.add("--strip", flags.strip, "take this off the beginning of every name in FILE");
+  versus.add("--atol", flags.atol, "elements that differ by no more are equal",
+             flags::not_negative());
   add_entry(versus);
-  versus->add_option("--other-entry", flags.other_entry, "the same of OTHER");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  const int status = ls->parsed() ? list(flags) : to->parsed() ? convert(flags) : diff(flags);
+  versus.add("--other-entry", flags.other_entry, "the same of OTHER");
+  if (auto status = app.parse(argc, argv)) return *status;
+  const int status = ls.given() ? list(flags) : to.given() ? convert(flags) : diff(flags);
   std::cout.flush();
   require<IoError>(std::cout.good(), "standard output cannot be written");
   return status;

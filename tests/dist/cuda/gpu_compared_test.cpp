@@ -129,10 +129,10 @@ TEST_P(GpuCompared, ARankThatHasNothingForAnybody) {
   });
 }
 
-using OverNccl = GpuCompared;
-INSTANTIATE_TEST_SUITE_P(Ways, OverNccl, ::testing::Values(AllReduce::nccl));
+using ComparedOverNccl = GpuCompared;
+INSTANTIATE_TEST_SUITE_P(Ways, ComparedOverNccl, ::testing::Values(AllReduce::nccl));
 
-TEST_P(OverNccl, BothOfAPairSayWhatDoesNotFit) {
+TEST_P(ComparedOverNccl, BothOfAPairSayWhatDoesNotFit) {
   const auto said = sentences(2, [](Communicator& comm, Device device) {
     Tensors from(2), to(2);
     if (comm.rank() == 0)
@@ -144,7 +144,7 @@ TEST_P(OverNccl, BothOfAPairSayWhatDoesNotFit) {
   EXPECT_THAT(said, Each(HasSubstr("failed: rank 0 sends i32 [4] where rank 1 wants f32 [4]")));
 }
 
-TEST_P(OverNccl, OnTheCpuHereAndOnAGpuThere) {
+TEST_P(ComparedOverNccl, OnTheCpuHereAndOnAGpuThere) {
   const auto said = sentences(2, [](Communicator& comm, Device device) {
     const Tensor x = ones({4}, {.device = comm.rank() == 0 ? device : Device::cpu()});
     comm.all_gather(Tensors{x.clone(), x.clone()}, x);
@@ -178,7 +178,7 @@ std::vector<std::string> heard(const std::function<Work(Communicator&, const Ten
   return heard;
 }
 
-TEST_P(OverNccl, AllAreComparedBesideWhatTheProgramDoes) {
+TEST_P(ComparedOverNccl, AllAreComparedBesideWhatTheProgramDoes) {
   const auto op = heard([](Communicator& comm, const Tensor& x) {
     return comm.all_reduce_async(x, comm.rank() == 1 ? ReduceOp::max : ReduceOp::sum);
   });
@@ -197,7 +197,7 @@ TEST_P(OverNccl, AllAreComparedBesideWhatTheProgramDoes) {
   EXPECT_THAT(other, Each(HasSubstr("rank 1 calls broadcast 41 (f32 [4], root 0, by nccl)")));
 }
 
-TEST_P(OverNccl, AnExchangeAndSomethingElseAreToldApart) {
+TEST_P(ComparedOverNccl, AnExchangeAndSomethingElseAreToldApart) {
   const auto said = heard([](Communicator& comm, const Tensor& x) {
     if (comm.rank() == 1) return comm.all_to_all_async(Tensors(3, x.clone()), Tensors(3, x));
     return comm.all_reduce_async(x);
@@ -205,7 +205,7 @@ TEST_P(OverNccl, AnExchangeAndSomethingElseAreToldApart) {
   EXPECT_THAT(said, Each(HasSubstr("rank 1 calls all_to_all 41")));
 }
 
-TEST_P(OverNccl, ATensorOnTheCpuAndOneOnAGpuAreToldApart) {
+TEST_P(ComparedOverNccl, ATensorOnTheCpuAndOneOnAGpuAreToldApart) {
   const auto said = heard([](Communicator& comm, const Tensor& x) {
     return comm.broadcast_async(comm.rank() == 1 ? ones({4}) : x);
   });
@@ -213,7 +213,7 @@ TEST_P(OverNccl, ATensorOnTheCpuAndOneOnAGpuAreToldApart) {
 }
 
 // Not NCCL's deadline ends it, but the word of the one that fails.
-TEST_P(OverNccl, WhatAnotherRankHasFailedOfEndsACollective) {
+TEST_P(ComparedOverNccl, WhatAnotherRankHasFailedOfEndsACollective) {
   const auto said = heard([](Communicator& comm, const Tensor& x) {
     if (comm.rank() != 2) return comm.all_reduce_async(x);
     comm.watch()->tell("rank 2: no such file");
@@ -225,7 +225,7 @@ TEST_P(OverNccl, WhatAnotherRankHasFailedOfEndsACollective) {
 
 // Whose host is ahead tells the others before it goes what its last collectives were. Rank 1 would
 // wait for that until its deadline, and then end the world.
-TEST_P(OverNccl, AGroupMayEndOnOneRankBeforeItDoesOnAnother) {
+TEST_P(ComparedOverNccl, AGroupMayEndOnOneRankBeforeItDoesOnAnother) {
   test::on_ranks(2,
                  [](std::shared_ptr<Communicator> comm) {
                    comm->open_side_channel({});
@@ -247,7 +247,7 @@ TEST_P(OverNccl, AGroupMayEndOnOneRankBeforeItDoesOnAnother) {
                  {.all_reduce = AllReduce::nccl, .timeout = 300ms});
 }
 
-TEST_P(OverNccl, AllAreComparedWhereThatIsAskedFor) {
+TEST_P(ComparedOverNccl, AllAreComparedWhereThatIsAskedFor) {
   const auto said = sentences(
       3,
       [](Communicator& comm, Device device) {
@@ -264,7 +264,7 @@ TEST_P(OverNccl, AllAreComparedWhereThatIsAskedFor) {
   EXPECT_THAT(said, Each(HasSubstr(" (max, f32 [4], by nccl) where rank 0 calls all_reduce ")));
 }
 
-TEST_P(OverNccl, TheEnvironmentAsksForIt) {
+TEST_P(ComparedOverNccl, TheEnvironmentAsksForIt) {
   const test::Environment environment("RONDO_CHECK_COLLECTIVES", "1");
   on_gpus(2, [](auto comm, Device device) {
     EXPECT_TRUE(comm->options().check_collectives);
@@ -275,7 +275,7 @@ TEST_P(OverNccl, TheEnvironmentAsksForIt) {
   EXPECT_THAT(test::nccl_violations(), IsEmpty());
 }
 
-TEST_P(OverNccl, TheEnvironmentAsksForItWith1) {
+TEST_P(ComparedOverNccl, TheEnvironmentAsksForItWith1) {
   for (const char* value : {"", "0"}) {
     const test::Environment environment("RONDO_CHECK_COLLECTIVES", value);
     on_gpus(2, [](auto comm, Device) { EXPECT_FALSE(comm->options().check_collectives); });
@@ -285,7 +285,7 @@ TEST_P(OverNccl, TheEnvironmentAsksForItWith1) {
             "RONDO_CHECK_COLLECTIVES=yes is neither 0 nor 1");
 }
 
-TEST_P(OverNccl, OneThatComparesAndOneThatDoesNot) {
+TEST_P(ComparedOverNccl, OneThatComparesAndOneThatDoesNot) {
   std::string said[2];
   run_on_threads(2, [&](std::shared_ptr<Transport> transport) {
     const int rank = transport->rank();

@@ -188,10 +188,10 @@ TEST_P(GpuMessages, OneThatNeverComesIsAnError) {
   EXPECT_THAT(said, HasSubstr("rank 0: recv from rank 1 with tag 5 gave up after 0.3 s"));
 }
 
-using OverNccl = GpuMessages;
-INSTANTIATE_TEST_SUITE_P(Ways, OverNccl, ::testing::Values(AllReduce::nccl));
+using MessagesOverNccl = GpuMessages;
+INSTANTIATE_TEST_SUITE_P(Ways, MessagesOverNccl, ::testing::Values(AllReduce::nccl));
 
-TEST_P(OverNccl, AnotherSizeIsAnErrorOnBothSides) {
+TEST_P(MessagesOverNccl, AnotherSizeIsAnErrorOnBothSides) {
   std::string said[2];
   on_gpus(2, [&](auto comm, Device device) {
     const Tensor x = zeros({comm->rank() == 0 ? 4 : 3}, {.device = device});
@@ -210,7 +210,7 @@ TEST_P(OverNccl, AnotherSizeIsAnErrorOnBothSides) {
             "rank 1 wants 12");
 }
 
-TEST_P(OverNccl, NothingIsLeftToACapture) {
+TEST_P(MessagesOverNccl, NothingIsLeftToACapture) {
   on_gpus(2, [](auto comm, Device device) {
     const Tensor x = zeros({4}, {.device = device});
     cuda::Graph graph(device);
@@ -222,7 +222,7 @@ TEST_P(OverNccl, NothingIsLeftToACapture) {
 }
 
 // Each direction of a pair that talks has a communicator, made once.
-TEST_P(OverNccl, PairsThatDoNotTalkCostNothing) {
+TEST_P(MessagesOverNccl, PairsThatDoNotTalkCostNothing) {
   on_gpus(3, [](auto comm, Device device) {
     Tensor x = ones({4}, {.device = device});
     if (comm->rank() == 0) test::nccl_calls("send");

@@ -49,7 +49,7 @@ class FakeSource final : public BlockPool::Source {
   Machine& machine_;
 };
 
-class Pool : public ::testing::Test {
+class GpuPool : public ::testing::Test {
  protected:
   Machine machine;
   BlockPool pool{std::make_unique<FakeSource>(machine)};
@@ -57,7 +57,7 @@ class Pool : public ::testing::Test {
   StreamId first{.handle = &a}, second{.handle = &b};
 };
 
-TEST_F(Pool, ABlockComesBackToItsStreamAtOnceAndToNoOther) {
+TEST_F(GpuPool, ABlockComesBackToItsStreamAtOnceAndToNoOther) {
   void* block = pool.allocate(3 * MiB, first, "t");
   pool.free(block);
   EXPECT_NE(pool.allocate(3 * MiB, second, "t"), block);
@@ -65,7 +65,7 @@ TEST_F(Pool, ABlockComesBackToItsStreamAtOnceAndToNoOther) {
   EXPECT_EQ(pool.stats().segments, 2u);
 }
 
-TEST_F(Pool, WhatAnotherStreamUsedWaitsForIt) {
+TEST_F(GpuPool, WhatAnotherStreamUsedWaitsForIt) {
   void* block = pool.allocate(3 * MiB, first, "t");
   pool.record_stream(block, second);
   pool.record_stream(block, first);  // its own: nothing to wait for
@@ -77,7 +77,7 @@ TEST_F(Pool, WhatAnotherStreamUsedWaitsForIt) {
   EXPECT_EQ(pool.allocate(3 * MiB, first, "t"), block);
 }
 
-TEST_F(Pool, SmallRequestsShareASegmentAndMergeAgain) {
+TEST_F(GpuPool, SmallRequestsShareASegmentAndMergeAgain) {
   std::vector<void*> blocks;
   for (int i = 0; i < 8; ++i) blocks.push_back(pool.allocate(100 * KiB, first, "t"));
   EXPECT_EQ(pool.stats().segments, 1u);
@@ -91,7 +91,7 @@ TEST_F(Pool, SmallRequestsShareASegmentAndMergeAgain) {
   EXPECT_EQ(pool.stats().reserved, 0u);
 }
 
-TEST_F(Pool, RoundsUpAndRemembersThePeak) {
+TEST_F(GpuPool, RoundsUpAndRemembersThePeak) {
   void* tiny = pool.allocate(1, first, "t");
   EXPECT_EQ(pool.stats().in_use, 512u);
   pool.free(tiny);
@@ -104,7 +104,7 @@ TEST_F(Pool, RoundsUpAndRemembersThePeak) {
   EXPECT_EQ(pool.stats().requests, 2u);
 }
 
-TEST_F(Pool, GivesBackWhatItDoesNotUseBeforeItFails) {
+TEST_F(GpuPool, GivesBackWhatItDoesNotUseBeforeItFails) {
   machine.memory = 100 * MiB;
   void* unused = pool.allocate(60 * MiB, first, "t");
   pool.free(unused);
@@ -117,14 +117,14 @@ TEST_F(Pool, GivesBackWhatItDoesNotUseBeforeItFails) {
   EXPECT_NE(pool.allocate(40 * MiB, first, "t"), nullptr);
 }
 
-TEST_F(Pool, ForeignMemoryIsRefusedOrIgnored) {
+TEST_F(GpuPool, ForeignMemoryIsRefusedOrIgnored) {
   EXPECT_THROW(pool.record_stream(&a, first), std::runtime_error);
   pool.free(&a);
   EXPECT_EQ(pool.stats().in_use, 0u);
 }
 
 /// Whatever the order: blocks in use never overlap, and in the end everything can be given back.
-TEST_F(Pool, AnyOrderOfRequests) {
+TEST_F(GpuPool, AnyOrderOfRequests) {
   std::mt19937 random(1);
   std::map<char*, std::size_t> blocks;
   for (int step = 0; step < 20000; ++step) {

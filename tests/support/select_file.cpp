@@ -1,0 +1,52 @@
+#include "support/select_file.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+namespace rondo::test {
+
+bool select_file(int* argc, char** argv) {
+  constexpr std::string_view flag = "--file=";
+  if (*argc < 2 || !std::string_view(argv[1]).starts_with(flag)) return true;
+  const std::string name = argv[1] + flag.size();
+  for (int i = 1; i < *argc; ++i) argv[i] = argv[i + 1];  // argv[argc] is null
+  --*argc;
+
+  const std::string ending = "tests/" + name + "_test.cpp";
+  std::string mine, others;  // patterns
+  const auto& unit = *testing::UnitTest::GetInstance();
+  for (int s = 0; s < unit.total_test_suite_count(); ++s) {
+    const auto& suite = *unit.GetTestSuite(s);
+    std::string names[2];
+    int counts[2] = {0, 0};
+    for (int t = 0; t < suite.total_test_count(); ++t) {
+      const auto& info = *suite.GetTestInfo(t);
+      const bool is_mine = std::string_view(info.file()).ends_with(ending);
+      names[is_mine] += std::string(":") + suite.name() + "." + info.name();
+      ++counts[is_mine];
+    }
+    for (int is_mine : {0, 1})  // most suites are in one file
+      if (counts[is_mine] == suite.total_test_count())
+        names[is_mine] = std::string(":") + suite.name() + ".*";
+    others += names[0];
+    mine += names[1];
+  }
+  if (mine.empty()) {
+    std::fprintf(stderr, "--file=%s: this program has no test of tests/%s_test.cpp\n", name.c_str(),
+                 name.c_str());
+    return false;
+  }
+  std::string& filter = testing::GTEST_FLAG(filter);
+  if (filter == "*") {
+    filter = mine.substr(1);
+  } else if (!others.empty()) {  // what the caller selects, except for other files
+    const bool excludes = filter.find('-') != std::string::npos;
+    filter += excludes ? others : "-" + others.substr(1);
+  }
+  return true;
+}
+
+}  // namespace rondo::test
