@@ -13,6 +13,11 @@ if(RONDO_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   endif()
 endif()
 
+# GCC collects its garbage less often: a tenth of the time, for some 130 MB more memory in each process.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=524288>)
+endif()
+
 # Programs, which are many and large, are linked by mold or lld where there is one: a tenth of the time. What is
 # installed is linked as the compiler does it.
 include(CheckLinkerFlag)

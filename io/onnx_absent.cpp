@@ -1,5 +1,4 @@
 // What export_onnx is without protobuf: an error that says how to get it.
-#ifndef RONDO_HAS_PROTOBUF
 
 #include "io/onnx.h"
 #include "tensor/error.h"
@@ -14,5 +13,3 @@ void export_onnx(nn::Module&, const Tensor&, const std::filesystem::path& path,
 }
 
 }  // namespace rondo::io
-
-#endif

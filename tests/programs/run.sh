@@ -268,7 +268,7 @@ killed_early) # the same while the ranks start: before they know each other, in 
     exit 77 # Hydra ends them all at once
   printf '#!/bin/sh\necho $$ >"process.$OMPI_COMM_WORLD_RANK"\nexec "$@" 2>>"said.$OMPI_COMM_WORLD_RANK"\n' >to_file && chmod +x to_file
   slowest_end=0
-  for round in $(seq "${ROUNDS:-10}"); do
+  for round in $(seq "${ROUNDS:-4}"); do
     rm -f said.* process.*
     timeout -k 20 60 "$scripts/run_ranks.sh" "${mpirun[@]}" -np 4 ./to_file "${resnet[@]}" --epochs 1000 >"$log" 2>&1 &
     pid=$!
