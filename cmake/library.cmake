@@ -35,7 +35,8 @@ function(rondo_library folder)
   if(rondo_has_cuda)
     file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/cuda/*.cpp)
     file(GLOB kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/cuda/*.cu)
-    if(RONDO_SANITIZE)  # which look at kernels on the host: see launch.cuh
+    set_source_files_properties(${kernels} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    if(RONDO_SANITIZE)  # sanitizers see kernels on the host only (launch.cuh)
       set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
     endif()
     list(APPEND cuda_sources ${kernels})
@@ -45,7 +46,9 @@ function(rondo_library folder)
     file(GLOB protobuf_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/protobuf/*.cpp)
     file(GLOB protobuf_schemas CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/protobuf/*.proto)
     list(APPEND sources ${protobuf_sources})
-    list(FILTER sources EXCLUDE REGEX "_absent.cpp$")  # what is said where it is not there
+    if(protobuf_sources)
+      list(FILTER sources EXCLUDE REGEX "_absent.cpp$")  # errors that say that protobuf is missing
+    endif()
   endif()
   if(rondo_has_nccl)
     file(GLOB nccl_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/nccl/*.cpp)
@@ -78,6 +81,9 @@ function(rondo_library folder)
       target_compile_options(rondo_tensor PRIVATE -O1)
     endif()
   endif()
+  if(mpi_sources AND MPI_CXX_COMPILE_OPTIONS)
+    set(headers_of ${folder})
+  endif()
   # One precompiled header for all folders of the same flags: GCC 12 crashes where the level of optimisation differs.
   if(folder STREQUAL headers_of)
     target_precompile_headers(rondo_${folder} PRIVATE ${rondo_common_headers})
@@ -89,7 +95,7 @@ function(rondo_library folder)
   set_target_properties(rondo_${folder} PROPERTIES VERSION ${PROJECT_VERSION}
                                                    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
                                                    INSTALL_RPATH $ORIGIN
-                                                   DEFINE_SYMBOL ""  # or none could share a header
+                                                   DEFINE_SYMBOL ""  # a shared precompiled header needs equal macros
                                                    EXPORT_NAME ${folder})
   if(rondo_has_mpi AND mpi_sources)
     target_link_libraries(rondo_${folder} PRIVATE MPI::MPI_CXX)
@@ -127,7 +133,7 @@ function(rondo_library folder)
     foreach(isa ${rondo_isas})
       add_library(rondo_${folder}_${isa} OBJECT ${isa_sources})
       set(level ${rondo_kernel_flags})
-      if(RONDO_SANITIZE AND isa STREQUAL "generic")  # hardly run there
+      if(RONDO_SANITIZE AND isa STREQUAL "generic" AND NOT rondo_isas STREQUAL "generic")  # hardly run there
         set(level -O0)
       endif()
       target_compile_definitions(rondo_${folder}_${isa} PRIVATE RONDO_ISA=${isa})

@@ -268,7 +268,8 @@ int run(int argc, char** argv) {
   app.add("--sample", s.sample, "characters to write", flags::whole_number(0, 1'000'000));
   app.add("--temperature", s.temperature, "below 1: likely characters become likelier",
           flags::positive());
-  app.add("--seed", s.seed, "of the weights, the windows and the text", flags::not_negative());
+  app.add("--seed", s.seed, "of the weights, the windows and the text",
+          flags::whole_number(0, ~std::uint64_t{0} / 2));
   std::string device = "cpu";
   app.add("--device", device, "cpu, cuda or cuda:N");
   if (auto status = app.parse(argc, argv)) return *status;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the time of a build went to: seconds of one core for each part, and the slowest steps.
+# Prints where the time of a build went: core seconds of each part, and the slowest steps.
 #
 #   scripts/build_times.sh [FOLDER] [HOW-MANY]     FOLDER is build/ unless given, HOW-MANY of the slowest 20
 #

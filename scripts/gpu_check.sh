@@ -68,7 +68,7 @@ card=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1
 examples=(01_autograd 03_ring 04_fine_tune 05_text 06_quantize)
 targets=(cifar_resnet train_step gpu_kernels all_reduce "${examples[@]}")
 # test_programs LIST: the programs of the tests in LIST, whose lines are files of tests/: nn/layers is in test_nn.
-test_programs() { sed 's|/.*||; s|^|test_|' "$1" | sort -u; }
+test_programs() { [ -s "$1" ] && sed 's|/.*||; s|^|test_|' "$1" | sort -u; }
 
 # ---- Pack: the programs, linked against shared libraries so that the kernels are there once, with
 # what they need of the system, in case it lacks there.
@@ -76,7 +76,8 @@ if [ -n "$bundle" ]; then
   set -e
   cmake -S . -B build/gpu-bundle -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DRONDO_CUDA=ON \
     -DRONDO_TESTS=ON -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON
-  mapfile -t tests < <(test_programs build/gpu-bundle/gpu_tests.txt)
+  programs=$(test_programs build/gpu-bundle/gpu_tests.txt)
+  mapfile -t tests <<<"$programs"
   cmake --build build/gpu-bundle -j "$(nproc)" --target "${targets[@]}" "${tests[@]}"
   folder=$(mktemp -d)/rondo-gpu
   mkdir -p "$folder"/{bin,lib,scripts,bench/peers,tests}
@@ -129,7 +130,8 @@ if [ -n "$from" ]; then
   fi
 else
   cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DRONDO_CUDA=ON -DRONDO_TESTS=ON || exit 1
-  mapfile -t tests < <(test_programs build/gpu_tests.txt)
+  programs=$(test_programs build/gpu_tests.txt) || exit 1
+  mapfile -t tests <<<"$programs"
   cmake --build build -j "$(nproc)" --target "${targets[@]}" "${tests[@]}" || exit 1
   bin=build/bin list=build/gpu_tests.txt
 fi

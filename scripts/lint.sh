@@ -22,7 +22,7 @@ for tool in clang-format run-clang-tidy; do
 done
 git ls-files '*.h' '*.cpp' | xargs clang-format --dry-run --Werror
 if [ "${1:-}" != --format ]; then
-  cmake --preset debug -B build-lint -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DRONDO_CUDA=OFF >/dev/null
+  cmake --preset debug -B build-lint -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON >/dev/null
   ninja -C build-lint -t targets all | sed -n 's/^\([a-z]*\.pb\.h\):.*/\1/p' | xargs -r ninja -C build-lint >/dev/null
   run-clang-tidy -p build-lint -quiet \
     "$PWD/(tensor|autograd|nn|optim|data|io|dist|train|examples|bench|tools)/.*\\.cpp\$"

@@ -62,11 +62,14 @@ folder_of() {
   if [ "$1" = release ]; then echo build; else echo "build-$1"; fi
 }
 
-# A new build folder has kernels for this machine's GPU; where there is none they are only compiled, for one kind.
+# Kernels are compiled for one kind of GPU: this machine's, or without a GPU to PTX, which nothing here runs. A build
+# folder that exists keeps its setting.
 cuda_flags() {
-  [ -e "$(folder_of "$1")/CMakeCache.txt" ] && return
-  if nvidia-smi -L >/dev/null 2>&1; then
-    echo -DCMAKE_CUDA_ARCHITECTURES=native
+  if [ -e "$(folder_of "$1")/CMakeCache.txt" ]; then return; fi
+  local capability
+  capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d .) || true
+  if [[ $capability =~ ^[0-9]+$ ]]; then
+    echo "-DCMAKE_CUDA_ARCHITECTURES=$capability"
   else
     echo -DCMAKE_CUDA_ARCHITECTURES=90-virtual
   fi
@@ -122,8 +125,7 @@ if [ $mpich -eq 1 ]; then
   run_tests mpich build-mpich -L '^mpi$' -LE slow
 fi
 if [ $fuzz -eq 1 ]; then
-  export RONDO_FUZZ_ITERATIONS=200000
-  run_tests fuzz build-asan -L fuzz
+  RONDO_FUZZ_ITERATIONS=200000 run_tests fuzz build-asan -L fuzz
   if command -v clang++ >/dev/null; then
     echo "test.sh: building libFuzzer's targets in build-fuzz/"
     cmake --preset fuzz
@@ -140,8 +142,12 @@ fi
 
 echo
 echo "test.sh: the ten slowest tests"
-cat "$logs"/* | awk '/ Test +#/ && / sec *$/ { for (i = 1; i <= NF; ++i) if ($i ~ /^#/) name = $(i + 1); print $(NF - 1), name }' |
-  sort -rn | awk 'NR <= 10 { printf "%7.1f s  %s\n", $1, $2 }'
+for log in "$logs"/*; do
+  awk -v build="${log##*/}" '/ Test +#/ && / sec *$/ {
+    for (i = 1; i <= NF; ++i) if ($i ~ /^#/) name = $(i + 1)
+    print $(NF - 1), name, build
+  }' "$log"
+done | sort -rn | awk 'NR <= 10 { printf "%7.1f s  %s (%s)\n", $1, $2, $3 }'
 echo "test.sh: the time of each phase"
 printf '%s\n' "${phases[@]}"
 printf '%5d s  all\n' "$SECONDS"

@@ -52,7 +52,7 @@ namespace detail {
 /// messages took to compile).
 class Part {
  public:
-  Part(const char* text) : Part(std::string_view(text)) {}
+  Part(const char* text) : Part(std::string_view(text != nullptr ? text : "(null)")) {}
   Part(std::string_view text) : print_(print_text), length_(text.size()) {
     value_.at = text.data();
   }
@@ -88,7 +88,7 @@ class Part {
 
 std::string concat(std::initializer_list<Part> parts);
 
-/// Apart from its callers, whose fast path stays short.
+/// A function of its own, so that callers of require stay small.
 template <class E>
 [[noreturn, gnu::cold, gnu::noinline]] void fail(std::initializer_list<Part> parts) {
   throw E(concat(parts));

@@ -36,7 +36,9 @@ Check whole_number(std::uint64_t least, std::uint64_t most) {
             std::uint64_t value = 0;
             const char* end = text.data() + text.size();
             auto [stopped, error] = std::from_chars(text.data(), end, value);
-            return error == std::errc() && stopped == end && value >= least && value <= most
+            const bool is_octal = text.size() > 1 && text[0] == '0';  // to CLI11
+            return error == std::errc() && stopped == end && !is_octal && value >= least &&
+                           value <= most
                        ? ""
                        : "\"" + text + "\" is not a whole number from " + range;
           }};

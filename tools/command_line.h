@@ -21,10 +21,10 @@ class Option;
 
 namespace rondo::flags {
 
-/// What a value must be.
+/// A condition on a value.
 struct Check {
   std::string is;  // in words, for --help: "above 0"
-  /// What is wrong with the text of a value; "" if nothing is.
+  /// The error for the text of a value, or "".
   std::function<std::string(const std::string& text)> complaint;
 };
 
@@ -76,13 +76,13 @@ class CommandLine {
   bool given() const;
   bool given(const std::string& name) const;
 
-  /// What ends the program before it has begun: the text of --help, or what is wrong with a flag.
+  /// The program must end before it begins: the text of --help, or an error.
   struct End {
     int status;  // 0, or 2 for a wrong flag
     std::string text;
   };
   std::optional<End> read(int argc, char** argv);
-  /// read(), with End printed. The status to end with, if it is to end.
+  /// Calls read() and prints the text of End. Returns the exit status if the program must end.
   std::optional<int> parse(int argc, char** argv);
 
  private:

@@ -9,7 +9,8 @@
 // Bodies are ordinary function objects that know no block and no thread index but what they are
 // given. That keeps the arithmetic apart from the machine, and it makes them run on the host as
 // well (Note [Kernels on the host] in simulation.h). Builds with sanitizers compile these files as
-// plain C++ and have nothing else: there no GPU is ever found (runtime.cpp).
+// plain C++: their kernels run on the host only, and they report that there is no GPU
+// (runtime.cpp).
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# run.sh BUILD-FOLDER CXX: installs rondo from BUILD-FOLDER into a scratch prefix, then configures,
+# run.sh BUILD-FOLDER CXX [each]: installs rondo from BUILD-FOLDER into a scratch prefix, then configures,
 # builds and runs the project beside this script against it, with nothing else of rondo in sight.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -16,21 +16,25 @@ cmake --build "$scratch/build"
 "$scratch/build/consumer"
 "$scratch/build/tensors_alone"
 
-# Every installed header can be included, and on its own: those with a .cpp are the first that it includes
-# (tests/layering/check.sh), so that the build has shown it; the others are compiled here. The standard library is
-# precompiled, since check.sh also sees to it that a header includes what it names of that.
+# Every installed header can be included, and on its own. With `each` (scripts/test.sh --slow) this compiles all of
+# them, with nothing before them. Otherwise it compiles those that have no .cpp, and precompiles the standard
+# library for them: tests/layering/check.sh says whether a header includes the standard headers that it needs.
 cd "$scratch/prefix/include"
 find rondo -name '*.h' | sort >"$scratch/headers"
 [ "$(wc -l <"$scratch/headers")" -gt 20 ] || { echo "only these headers were installed:"; cat "$scratch/headers"; exit 1; }
-printf '#include <%s>\n' algorithm atomic chrono cmath filesystem fstream functional map memory mutex optional set span \
-  sstream string thread variant vector >"$scratch/standard.h"
-"$cxx" -std=c++20 -fopenmp -x c++-header "$scratch/standard.h" -o "$scratch/standard.h.gch"
+: >"$scratch/standard.h"
+if [ "${3:-}" != each ]; then
+  printf '#include <%s>\n' algorithm atomic chrono cmath filesystem fstream functional map memory mutex optional set span \
+    sstream string thread variant vector >"$scratch/standard.h"
+  "$cxx" -std=c++20 -fopenmp -x c++-header "$scratch/standard.h" -o "$scratch/standard.h.gch"
+fi
 # stands NAME: whether what standard input includes can be compiled with nothing before it.
 stands() {
-  "$cxx" -std=c++20 -fsyntax-only -fopenmp -I. -Irondo -include "$scratch/standard.h" -x c++ - || { echo "cannot be included: $1"; exit 1; }
+  "$cxx" -std=c++20 -fsyntax-only -fopenmp -I. -Irondo -include "$scratch/standard.h" -x c++ - ||
+    { echo "cannot be included: $1"; exit 1; }
 }
 sed 's|.*|#include <&>|' "$scratch/headers" | stands "all installed headers"
 while read -r header; do
   source=${header#rondo/}
-  [ -e "$root/${source%.h}.cpp" ] || echo "#include <$header>" | stands "$header"
+  if [ "${3:-}" = each ] || [ ! -e "$root/${source%.h}.cpp" ]; then echo "#include <$header>" | stands "$header"; fi
 done <"$scratch/headers"

@@ -6,9 +6,10 @@
 #
 # on a header that brings a heavy or foreign header (MPI, oneDNN, CUDA, CLI11, …) to everyone who
 # includes it, on a public header that includes one of a private folder (cpu, cuda, mpi, nccl,
-# protobuf), which is not installed, on an x.cpp that does not include its own x.h before all else, and on
-# a file that names something of the standard library without including its header, itself or by way of
-# rondo's own headers: the build precompiles the common ones, so that it would not notice.
+# protobuf), which is not installed, and on an x.cpp that does not include its own x.h before all else.
+#
+# It also fails on a file that uses a common name of the standard library without its header. The file, or a header
+# of rondo that it includes, must include it. The build would not notice, since it precompiles these headers.
 cd "$1" || exit 2
 status=0
 # shellcheck disable=SC2016  # the dollars are awk's

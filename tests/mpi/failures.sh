@@ -43,7 +43,7 @@ two | three) # that many ranks, of which one fails, or all do, or they do not do
   expect $n confused "rank $last has the group {0, 1} where rank 0 has a model" "$@"
   expect $n models "rank $last has another model than rank 0: parameter weight .*" "$@"
   ;;
-waits) # a rank that is waited for does not come
+waits) # ranks wait for one that has ended, hangs or never calls
   # Each after five seconds of its own, or told by another: in memory, and by messages.
   ending="has come to the end of its program"
   expect 2 early "rank 0: all_reduce [0-9]* failed: rank 1 $ending" "$@"

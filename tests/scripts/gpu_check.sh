@@ -32,6 +32,10 @@ cp "$root"/scripts/gpu_check.sh "$root"/scripts/gpu_report.py "$bundle/scripts/"
 printf 'one/cuda\ntwo/cuda\n' >"$bundle/gpu_tests.txt"
 for test in test_one test_two test_tensor; do
   stub "$bundle/bin/$test" <<'END'
+case "$(basename "$0") $1" in
+"test_one --file=one/cuda" | "test_two --file=two/cuda" | "test_tensor --file=tensor/cuda/kernels") ;;
+*) echo "$0 was started with '$1'" && exit 1 ;;
+esac
 echo "[==========] 3 tests from 1 test suite ran. (5 ms total)"
 [ -z "${RONDO_GPU_PROPERTIES_OUT:-}" ] || echo '{}' >"$RONDO_GPU_PROPERTIES_OUT"
 END

@@ -1,4 +1,4 @@
-// main() of all test programs but test_mpi, whose tests run on every rank (mpi/main.cpp).
+// main() of all test programs except test_mpi, whose tests run on every rank (mpi/main.cpp).
 
 #include <gtest/gtest.h>
 
@@ -6,5 +6,5 @@
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  return rondo::test::select_file(&argc, argv) ? RUN_ALL_TESTS() : 2;
+  return rondo::test::select_file(argc, argv) ? RUN_ALL_TESTS() : 2;
 }

@@ -19,7 +19,7 @@ inline std::shared_ptr<dist::Communicator>& world() {
 
 inline int mpi_main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  if (!select_file(&argc, argv)) return 2;
+  if (!select_file(argc, argv)) return 2;
   return dist::run([] {
     world() = dist::init({.backend = "mpi", .communicator = {.timeout = std::chrono::seconds(60)}});
     auto& listeners = testing::UnitTest::GetInstance()->listeners();

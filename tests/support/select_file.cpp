@@ -8,12 +8,15 @@
 
 namespace rondo::test {
 
-bool select_file(int* argc, char** argv) {
+bool select_file(int argc, char** argv) {
   constexpr std::string_view flag = "--file=";
-  if (*argc < 2 || !std::string_view(argv[1]).starts_with(flag)) return true;
+  if (argc < 2) return true;
+  if (argc > 2 || !std::string_view(argv[1]).starts_with(flag)) {
+    std::fprintf(stderr, "unknown argument %s: expected --file=NAME or a flag of GoogleTest\n",
+                 argv[argc > 2 && std::string_view(argv[1]).starts_with(flag) ? 2 : 1]);
+    return false;
+  }
   const std::string name = argv[1] + flag.size();
-  for (int i = 1; i < *argc; ++i) argv[i] = argv[i + 1];  // argv[argc] is null
-  --*argc;
 
   const std::string ending = "tests/" + name + "_test.cpp";
   std::string mine, others;  // patterns

@@ -4,9 +4,9 @@
 
 namespace rondo::test {
 
-/// Reads and removes `--file=NAME` and leaves only the tests of tests/NAME_test.cpp in the filter,
-/// next to what --gtest_filter says. Call it after InitGoogleTest. Returns false, having said why
-/// on stderr, if the program has no test of that file.
-bool select_file(int* argc, char** argv);
+/// Reads `--file=NAME`, the only argument that InitGoogleTest leaves, and adds to GoogleTest's
+/// filter that only the tests of tests/NAME_test.cpp run. Prints an error and returns false if the
+/// argument is unknown or the program has no test of that file.
+bool select_file(int argc, char** argv);
 
 }  // namespace rondo::test
