@@ -34,7 +34,8 @@ foreach(linker mold lld)
   endif()
 endforeach()
 
-# Flags that installed targets do not pass on to their users. Options are aggregates of which callers name a few fields, so that warning is off.
+# Flags that installed targets do not pass on to their users. Options are aggregates of which callers name a few
+# fields, so that warning is off.
 add_library(rondo_flags INTERFACE)
 set(rondo_warnings -Wall -Wextra -Wno-missing-field-initializers $<$<BOOL:${RONDO_WERROR}>:-Werror>)
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
@@ -60,8 +61,8 @@ if(RONDO_SANITIZE)
   target_link_options(rondo_flags INTERFACE LINKER:-Bsymbolic-functions)
 endif()
 
-# The headers that most files include, compiled once a library. tests/layering/check.sh sees to it that each
-# file still includes what it names.
+# The headers that most files include, precompiled (library.cmake). tests/layering/check.sh checks that each file still
+# includes the standard headers that it needs.
 set(rondo_common_headers <algorithm> <array> <atomic> <chrono> <cmath> <cstring> <filesystem> <fstream> <functional>
                          <map> <memory> <mutex> <numeric> <optional> <set> <sstream> <string> <thread> <vector>
                          ${PROJECT_SOURCE_DIR}/tensor/tensor.h)
