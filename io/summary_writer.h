@@ -15,7 +15,7 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <string>
@@ -81,7 +81,7 @@ class SummaryWriter {
   void write(const std::string& event);
 
   std::filesystem::path path_;
-  std::ofstream file_;
+  std::unique_ptr<std::ostream> file_;
 };
 
 /// CRC-32C (Castagnoli's polynomial, reflected: 0x82f63b78) of `bytes`, with which event files are

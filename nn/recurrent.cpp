@@ -38,10 +38,13 @@ Recurrent::Recurrent(const char* type, std::int64_t gates, std::int64_t input_si
   require(options.dropout >= 0 && options.dropout <= 1, type, ": the probability ", options.dropout,
           " is not in [0, 1]");
   const double bound = 1 / std::sqrt(static_cast<double>(hidden_size));
-  const std::int64_t directions = options.bidirectional ? 2 : 1, rows = gates * hidden_size;
-  for (std::int64_t i = 0; i < options.num_layers * directions; ++i) {
+  const CheckedSize hidden(hidden_size, type);
+  const std::int64_t directions = options.bidirectional ? 2 : 1, rows = (hidden * gates).value(),
+                     below = (hidden * directions).value(),  // what a layer hands to the next one
+      count = (CheckedSize(options.num_layers, type) * directions).value();
+  for (std::int64_t i = 0; i < count; ++i) {
     RecurrentWeights w;
-    w.weight_ih = drawn({rows, i < directions ? input_size : directions * hidden_size}, bound);
+    w.weight_ih = drawn({rows, i < directions ? input_size : below}, bound);
     w.weight_hh = drawn({rows, hidden_size}, bound);
     if (options.bias) {
       w.bias_ih = drawn({rows}, bound);

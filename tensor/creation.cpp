@@ -22,9 +22,12 @@ Tensor converted(const Tensor& exact, TensorOptions options) {
   return out;
 }
 
-/// The tensor of f(0) … f(count - 1), computed in C and converted once.
+/// The tensor of f(0) … f(count - 1), computed in C and converted once. f rises or falls
+/// throughout, so that its ends say whether all values fit.
 template <class C, class F>
 Tensor sequence(std::int64_t count, TensorOptions options, F f) {
+  for (const std::int64_t end : {std::int64_t{0}, count - 1})
+    if (count > 0) Scalar(f(end)).check_fits(options.dtype);
   Tensor exact = Tensor::empty({count}, {.dtype = dtype_of<C>});
   C* values = exact.data_ptr<C>();
   for (std::int64_t i = 0; i < count; ++i) values[i] = f(i);
@@ -131,23 +134,36 @@ Tensor randn(const Dims& sizes, TensorOptions options, Generator& generator) {
 }
 
 namespace {
-/// The least and the greatest number that a tensor of `dtype` holds.
-std::pair<double, double> range_of(DType dtype) {
-  return visit_dtype(dtype, []<class T>() -> std::pair<double, double> {
-    if constexpr (std::is_same_v<T, Half>) return {-65504, 65504};
-    if constexpr (std::is_same_v<T, BFloat16>) return {-0x1.fep127, 0x1.fep127};
+
+/// The integers that `dtype` holds, each of them exactly: of a float, up to 2^(bits of its
+/// fraction).
+std::pair<std::int64_t, std::int64_t> integers_of(DType dtype) {
+  return visit_dtype(dtype, []<class T>() -> std::pair<std::int64_t, std::int64_t> {
     using Limits = std::numeric_limits<T>;
-    return {static_cast<double>(Limits::lowest()), static_cast<double>(Limits::max())};
+    if constexpr (std::is_integral_v<T>) {
+      return {Limits::lowest(), Limits::max()};
+    } else {
+      const int digits = std::is_same_v<T, Half>       ? 11
+                         : std::is_same_v<T, BFloat16> ? 8
+                                                       : Limits::digits;
+      return {-(std::int64_t{1} << digits), std::int64_t{1} << digits};
+    }
   });
 }
+
+/// Integers drawn from [low, high) would otherwise be rounded or wrap around.
+void require_holds(const char* op, DType dtype, std::int64_t low, std::int64_t high) {
+  const auto [least, most] = integers_of(dtype);
+  require<Error>(low >= least && high - 1 <= most, op, ": not all integers in [", low, ", ", high,
+                 ") fit into ", dtype);
+}
+
 }  // namespace
 
 Tensor randint(std::int64_t low, std::int64_t high, const Dims& sizes, TensorOptions options,
                Generator& generator) {
   require<Error>(low < high, "randint: there is no integer in [", low, ", ", high, ")");
-  const auto [lowest, largest] = range_of(options.dtype);
-  require<Error>(static_cast<double>(low) >= lowest && static_cast<double>(high - 1) <= largest,
-                 "randint: not all integers in [", low, ", ", high, ") fit into ", options.dtype);
+  require_holds("randint", options.dtype, low, high);
   Tensor y = Tensor::empty(sizes, options);
   backend(y).randint(y, generator.next(), low, high);
   return y;
@@ -155,6 +171,7 @@ Tensor randint(std::int64_t low, std::int64_t high, const Dims& sizes, TensorOpt
 
 Tensor randperm(std::int64_t n, TensorOptions options, Generator& generator) {
   require<Error>(n >= 0, "randperm: the length must not be negative, not ", n);
+  require_holds("randperm", options.dtype, 0, n);
   const Tensor exact = arange(n);
   std::int64_t* order = exact.data_ptr<std::int64_t>();
   const Philox random = generator.next();

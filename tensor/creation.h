@@ -24,12 +24,13 @@ Tensor full_like(const Tensor& x, Scalar value);
 Tensor scalar(Scalar value, TensorOptions options = {});
 
 /// start, start + step, … below end (above, for a negative step): ceil((end - start) / step)
-/// values. Without options the dtype is i64, or f32 where one of the numbers is a float.
+/// values, which the dtype must hold (Error). Without options the dtype is i64, or f32 where one of
+/// the numbers is a float.
 Tensor arange(Scalar start, Scalar end, Scalar step = 1);
 Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options);
 Tensor arange(Scalar end);
 Tensor arange(Scalar end, TensorOptions options);
-/// `steps` values from start to end, both included.
+/// `steps` values from start to end, both included, which the dtype must hold (Error).
 Tensor linspace(double start, double end, std::int64_t steps, TensorOptions options = {});
 /// n × m (square without m), ones on the diagonal.
 Tensor eye(std::int64_t n, std::int64_t m = -1, TensorOptions options = {});
@@ -40,10 +41,12 @@ Tensor rand(const Dims& sizes, TensorOptions options = {},
 /// Normal with mean 0 and variance 1.
 Tensor randn(const Dims& sizes, TensorOptions options = {},
              Generator& generator = default_generator());
-/// Integers in [low, high), all of which the dtype must hold (Error).
+/// Integers in [low, high), all of which the dtype must hold exactly (Error): f32 to 2^24, f16 to
+/// 2^11, bf16 to 2^8.
 Tensor randint(std::int64_t low, std::int64_t high, const Dims& sizes,
                TensorOptions options = {.dtype = i64}, Generator& generator = default_generator());
-/// A random permutation of 0 … n-1 (Fisher-Yates).
+/// A random permutation of 0 … n-1 (Fisher-Yates), all of which the dtype must hold exactly
+/// (Error).
 Tensor randperm(std::int64_t n, TensorOptions options = {.dtype = i64},
                 Generator& generator = default_generator());
 Tensor rand_like(const Tensor& x);

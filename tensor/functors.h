@@ -129,7 +129,7 @@ RONDO_HD bool visit_unary_any(UnaryOp op, OpParams p, F&& f) {
     case UnaryOp::abs:  // 0 - -0 is 0
       return f([] RONDO_HD(T x) { return x <= 0 ? functors::minus(T(0), x) : x; }), true;
     case UnaryOp::sign:
-      return f([] RONDO_HD(T x) { return x != x ? x : T((x > 0) - (x < 0)); }), true;
+      return f([] RONDO_HD(T x) { return T((x > 0) - (x < 0)); }), true;  // 0 of NaN
     case UnaryOp::square:
       return f([] RONDO_HD(T x) { return functors::times(x, x); }), true;
     case UnaryOp::relu:

@@ -61,4 +61,13 @@ void Scalar::check_fits(DType dtype) const {
              value_);
 }
 
+void Scalar::check_exact(DType dtype, const char* advice) const {
+  const auto* integer = std::get_if<std::int64_t>(&value_);
+  if (integer == nullptr) return;
+  const double near =
+      dtype == DType::f32 ? static_cast<float>(*integer) : static_cast<double>(*integer);
+  require(near < 0x1p63 && static_cast<std::int64_t>(near) == *integer, advice, "; no ", dtype,
+          " holds ", *integer, " exactly");
+}
+
 }  // namespace rondo

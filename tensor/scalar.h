@@ -36,6 +36,10 @@ class Scalar {
   /// numbers beyond the range of a float cannot be held, fractions are cut or rounded.
   void check_fits(DType dtype) const;
 
+  /// Throws Error unless this is a float, or an integer that `dtype` (f32 or f64) holds without
+  /// rounding. `advice`: what the caller should do instead.
+  void check_exact(DType dtype, const char* advice) const;
+
   /// boolean, i64 or f64: the category that type promotion looks at.
   DType dtype() const {
     constexpr DType kinds[] = {DType::f64, DType::i64, DType::boolean};

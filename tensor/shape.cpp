@@ -10,6 +10,32 @@ std::ostream& operator<<(std::ostream& out, const Dims& dims) {
   return out << ']';
 }
 
+namespace {
+
+[[noreturn]] void too_large(const char* op, std::int64_t a, char sign, std::int64_t b) {
+  throw ShapeError(concat(op, ": ", a, ' ', sign, ' ', b, " is beyond the largest size, 2^63 - 1"));
+}
+
+}  // namespace
+
+CheckedSize operator+(CheckedSize a, CheckedSize b) {
+  std::int64_t sum = 0;
+  if (__builtin_add_overflow(a.value_, b.value_, &sum)) too_large(a.op_, a.value_, '+', b.value_);
+  return {sum, a.op_};
+}
+CheckedSize operator-(CheckedSize a, CheckedSize b) {
+  std::int64_t difference = 0;
+  if (__builtin_sub_overflow(a.value_, b.value_, &difference))
+    too_large(a.op_, a.value_, '-', b.value_);
+  return {difference, a.op_};
+}
+CheckedSize operator*(CheckedSize a, CheckedSize b) {
+  std::int64_t product = 0;
+  if (__builtin_mul_overflow(a.value_, b.value_, &product))
+    too_large(a.op_, a.value_, '*', b.value_);
+  return {product, a.op_};
+}
+
 std::int64_t numel_of(const Dims& sizes) {
   std::int64_t n = 1;
   for (std::int64_t size : sizes) {

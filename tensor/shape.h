@@ -70,6 +70,21 @@ std::ostream& operator<<(std::ostream& out, const Dims& dims);
 /// strides in which C is the fastest: (H*W*C, 1, W*C, C).
 enum class MemoryFormat : std::uint8_t { contiguous, channels_last };
 
+/// A size in a formula. + - and * throw ShapeError, naming `op`, where no int64_t holds the result:
+/// sizes and options come from users and files, and one that wraps around would be a wrong shape.
+class CheckedSize {
+ public:
+  CheckedSize(std::int64_t value, const char* op = "size") : value_(value), op_(op) {}
+  std::int64_t value() const { return value_; }
+  friend CheckedSize operator+(CheckedSize a, CheckedSize b);
+  friend CheckedSize operator-(CheckedSize a, CheckedSize b);
+  friend CheckedSize operator*(CheckedSize a, CheckedSize b);
+
+ private:
+  std::int64_t value_;
+  const char* op_;
+};
+
 /// The product of the sizes; 1 for a 0-dim tensor.
 std::int64_t numel_of(const Dims& sizes);
 /// Dense strides; channels_last asks for four dimensions.

@@ -90,19 +90,56 @@ Scalar Tensor::item_scalar() const {
   return dtype() == DType::boolean ? Scalar(value != 0) : Scalar(value);
 }
 
+double Tensor::item() const {
+  const Scalar value = item_scalar();
+  value.check_exact(DType::f64, "item: use item<std::int64_t>()");
+  return value.to<double>();
+}
+
+namespace {
+
+/// The elements, each checked on its way to T; read as W, which holds all numbers of x's dtype.
+template <class T, class W, class Check>
+std::vector<T> checked_vector(const Tensor& x, Check check) {
+  std::vector<W> wide(static_cast<std::size_t>(x.numel()));
+  read_out(x, wide.data());
+  std::vector<T> out;
+  out.reserve(wide.size());
+  for (const W value : wide) {
+    check(Scalar(value));
+    out.push_back(Scalar(value).to<T>());
+  }
+  return out;
+}
+
+}  // namespace
+
 template <class T>
 std::vector<T> Tensor::to_vector() const {
+  if constexpr (std::is_integral_v<T>) {
+    const auto no_more = [](const Scalar&) {};  // than Scalar::to checks
+    if (is_floating(dtype())) return checked_vector<T, double>(*this, no_more);
+    if (dtype() != dtype_of<T>) return checked_vector<T, std::int64_t>(*this, no_more);
+  }
   std::vector<T> out(static_cast<std::size_t>(numel()));
   read_out(*this, out.data());
   return out;
 }
-template std::vector<double> Tensor::to_vector() const;
-template std::vector<float> Tensor::to_vector() const;
-template std::vector<std::int64_t> Tensor::to_vector() const;
-template std::vector<std::int32_t> Tensor::to_vector() const;
-template std::vector<std::uint8_t> Tensor::to_vector() const;
-template std::vector<std::int8_t> Tensor::to_vector() const;
-template std::vector<BFloat16> Tensor::to_vector() const;
-template std::vector<Half> Tensor::to_vector() const;
+
+std::vector<float> Tensor::to_vector() const {
+  if (dtype() != DType::i64 && dtype() != DType::i32) return to_vector<float>();
+  return checked_vector<float, std::int64_t>(*this, [](const Scalar& value) {
+    value.check_exact(DType::f32, "to_vector: use to_vector<std::int64_t>()");
+  });
+}
+
+template std::vector<double> Tensor::to_vector<double>() const;
+template std::vector<float> Tensor::to_vector<float>() const;
+template std::vector<std::int64_t> Tensor::to_vector<std::int64_t>() const;
+template std::vector<std::int32_t> Tensor::to_vector<std::int32_t>() const;
+template std::vector<std::uint8_t> Tensor::to_vector<std::uint8_t>() const;
+template std::vector<std::int8_t> Tensor::to_vector<std::int8_t>() const;
+template std::vector<BFloat16> Tensor::to_vector<BFloat16>() const;
+template std::vector<Half> Tensor::to_vector<Half>() const;
 
 }  // namespace rondo

@@ -78,7 +78,6 @@ class Tensor {
                      const Dims& strides, DType dtype);
 
   bool defined() const { return impl_ != nullptr; }
-  explicit operator bool() const { return defined(); }
   bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
 
   const Dims& shape() const { return impl().sizes; }
@@ -118,14 +117,19 @@ class Tensor {
   }
   /// The only element, converted to T; throws ShapeError when there is not exactly one, and Error
   /// where an integer T cannot hold it (NaN, 300 as a byte).
-  template <class T = float>
+  template <class T>
   T item() const {
     return item_scalar().to<T>();
   }
+  /// The only element, without loss: throws Error for an i64 that no double can hold.
+  double item() const;
   Scalar item_scalar() const;
-  /// All elements in row-major order, converted to T.
-  template <class T = float>
+  /// All elements in row-major order, converted to T; throws Error where an integer T cannot hold
+  /// one, as item does.
+  template <class T>
   std::vector<T> to_vector() const;
+  /// The same in f32; throws Error for an integer that no f32 can hold.
+  std::vector<float> to_vector() const;
 
   std::uint64_t version() const { return impl().version->load(std::memory_order_relaxed); }
   void bump_version() const {

@@ -23,6 +23,8 @@ DType by_category(DType strong, DType weak, DType default_of_weak) {
 bool is_short_float(DType dtype) { return is_floating(dtype) && size_of(dtype) == 2; }
 
 /// The C++ number as a 0-dim tensor of the dtype in which it will meet x; 16 bits would round it.
+/// That dtype may be f32 where x has 16 bits, so callers pass result_type(x, value) on: two 0-dim
+/// tensors would meet in the wider dtype, and a number never widens a tensor of its category.
 Tensor wrapped(const Tensor& x, Scalar value) {
   DType dtype = result_type(x, value);
   Tensor y =
@@ -123,14 +125,13 @@ struct PowBackward final : Node {
   Tensors backward(const Tensors& dy) override {
     Tensor base = a.get(*this), exponent = b.get(*this);
     Tensor da, db;
-    if (wants(0)) {
-      Tensor slope = mul(exponent, pow(base, sub(exponent, 1)));
-      da = sum_to(mul(dy[0], where(eq(exponent, 0), zeros_like(slope), slope)), a_shape);
+    if (wants(0)) {  // 0 where b is, whatever a^(b - 1) would be
+      Tensor lower = sub(masked_fill(exponent, eq(exponent, 0), 1), 1);
+      da = sum_to(mul(dy[0], mul(exponent, pow(base, lower))), a_shape);
     }
     if (wants(1)) {
-      Tensor power = y.get(*this);
       Tensor flat = logical_and(eq(base, 0), ge(exponent, 0));  // 0^b stays 0
-      db = sum_to(mul(dy[0], where(flat, zeros_like(power), mul(power, log(base)))), b_shape);
+      db = sum_to(mul(dy[0], mul(y.get(*this), log(masked_fill(base, flat, 1)))), b_shape);
     }
     return {da, db};
   }
@@ -233,6 +234,41 @@ struct WhereBackward final : Node {
 
 DType float_type(DType dtype) { return is_floating(dtype) ? dtype : f32; }
 
+// The ops with the dtype of their result, for tensors and numbers.
+
+Tensor add_in(DType dtype, const Tensor& a, const Tensor& b, double alpha) {
+  check_alpha(dtype, alpha, "add");
+  return record<AddBackward>({a, b},
+                             compute(BinaryOp::add, a, b, dtype, dtype, {.alpha = alpha}, "add"),
+                             "add", a, b, alpha);
+}
+Tensor sub_in(DType dtype, const Tensor& a, const Tensor& b, double alpha) {
+  check_alpha(dtype, alpha, "sub");
+  return record<AddBackward>({a, b},
+                             compute(BinaryOp::sub, a, b, dtype, dtype, {.alpha = alpha}, "sub"),
+                             "sub", a, b, -alpha);
+}
+Tensor mul_in(DType dtype, const Tensor& a, const Tensor& b) {
+  return record<MulBackward>({a, b}, compute(BinaryOp::mul, a, b, dtype, dtype, {}, "mul"), a, b);
+}
+Tensor div_in(DType dtype, const Tensor& a, const Tensor& b) {
+  dtype = float_type(dtype);
+  return record<DivBackward>({a, b}, compute(BinaryOp::div, a, b, dtype, dtype, {}, "div"), a, b);
+}
+Tensor where_in(DType dtype, const Tensor& condition, const Tensor& a, const Tensor& b) {
+  require<DTypeError>(condition.dtype() == boolean, "where: the condition is ", condition.dtype(),
+                      ", not bool");
+  require_one_device("where", {a, b});
+  require_one_device("where", {a, condition});
+  Tensor left = to(a, dtype), right = to(b, dtype);
+  Dims shape = broadcast_shapes(broadcast_shapes(condition.shape(), a.shape()), b.shape());
+  MemoryFormat format = a.shape() == shape ? a.suggested_format() : MemoryFormat::contiguous;
+  Tensor y = Tensor::empty(shape, {.dtype = dtype, .device = a.device(), .format = format});
+  backend(y).where(condition.broadcast_view(shape), left.broadcast_view(shape),
+                   right.broadcast_view(shape), y);
+  return record<WhereBackward>({left, right}, y, condition, left, right);
+}
+
 void check_divisor(const Tensor& b, DType dtype, const char* op) {
   if (is_floating(dtype)) return;
   require(!any(eq(b, 0)).item<bool>(), op, ": an integer is divided by zero");
@@ -242,7 +278,7 @@ Tensor compare(BinaryOp op, const Tensor& a, const Tensor& b, const char* name) 
   return compute(op, a, b, result_type(a, b), boolean, {}, name);
 }
 Tensor compare(BinaryOp op, const Tensor& a, Scalar b, const char* name) {
-  return compare(op, a, wrapped(a, b), name);
+  return compute(op, a, wrapped(a, b), result_type(a, b), boolean, {}, name);
 }
 
 }  // namespace
@@ -281,22 +317,13 @@ void check_alpha(DType dtype, double alpha, const char* op) {
 }
 
 Tensor add(const Tensor& a, const Tensor& b, double alpha) {
-  check_alpha(result_type(a, b), alpha, "add");
-  return record<AddBackward>({a, b}, compute(BinaryOp::add, a, b, "add", {.alpha = alpha}), "add",
-                             a, b, alpha);
+  return add_in(result_type(a, b), a, b, alpha);
 }
 Tensor sub(const Tensor& a, const Tensor& b, double alpha) {
-  check_alpha(result_type(a, b), alpha, "sub");
-  return record<AddBackward>({a, b}, compute(BinaryOp::sub, a, b, "sub", {.alpha = alpha}), "sub",
-                             a, b, -alpha);
+  return sub_in(result_type(a, b), a, b, alpha);
 }
-Tensor mul(const Tensor& a, const Tensor& b) {
-  return record<MulBackward>({a, b}, compute(BinaryOp::mul, a, b, "mul"), a, b);
-}
-Tensor div(const Tensor& a, const Tensor& b) {
-  DType dtype = float_type(result_type(a, b));
-  return record<DivBackward>({a, b}, compute(BinaryOp::div, a, b, dtype, dtype, {}, "div"), a, b);
-}
+Tensor mul(const Tensor& a, const Tensor& b) { return mul_in(result_type(a, b), a, b); }
+Tensor div(const Tensor& a, const Tensor& b) { return div_in(result_type(a, b), a, b); }
 Tensor pow(const Tensor& a, const Tensor& b) {
   if (const Casts cast{AutocastOp::pow, a}) return pow(cast(a), cast(b));
   Tensor y = compute(BinaryOp::pow, a, b, "pow");
@@ -322,10 +349,10 @@ Tensor remainder(const Tensor& a, const Tensor& b) {
   return record<RemainderBackward>({a, b}, compute(BinaryOp::remainder, a, b, "remainder"), a, b);
 }
 
-Tensor add(const Tensor& a, Scalar b) { return add(a, wrapped(a, b)); }
-Tensor sub(const Tensor& a, Scalar b) { return sub(a, wrapped(a, b)); }
-Tensor mul(const Tensor& a, Scalar b) { return mul(a, wrapped(a, b)); }
-Tensor div(const Tensor& a, Scalar b) { return div(a, wrapped(a, b)); }
+Tensor add(const Tensor& a, Scalar b) { return add_in(result_type(a, b), a, wrapped(a, b), 1); }
+Tensor sub(const Tensor& a, Scalar b) { return sub_in(result_type(a, b), a, wrapped(a, b), 1); }
+Tensor mul(const Tensor& a, Scalar b) { return mul_in(result_type(a, b), a, wrapped(a, b)); }
+Tensor div(const Tensor& a, Scalar b) { return div_in(result_type(a, b), a, wrapped(a, b)); }
 Tensor pow(const Tensor& a, Scalar exponent) {
   if (const Casts cast{AutocastOp::pow, a}) return pow(cast(a), exponent);
   DType dtype = result_type(a, exponent);
@@ -345,9 +372,11 @@ Tensor operator-(const Tensor& a, Scalar b) { return sub(a, b); }
 Tensor operator*(const Tensor& a, Scalar b) { return mul(a, b); }
 Tensor operator/(const Tensor& a, Scalar b) { return div(a, b); }
 Tensor operator+(Scalar a, const Tensor& b) { return add(b, a); }
-Tensor operator-(Scalar a, const Tensor& b) { return sub(wrapped(b, a), b); }
+Tensor operator-(Scalar a, const Tensor& b) {
+  return sub_in(result_type(b, a), wrapped(b, a), b, 1);
+}
 Tensor operator*(Scalar a, const Tensor& b) { return mul(b, a); }
-Tensor operator/(Scalar a, const Tensor& b) { return div(wrapped(b, a), b); }
+Tensor operator/(Scalar a, const Tensor& b) { return div_in(result_type(b, a), wrapped(b, a), b); }
 Tensor operator-(const Tensor& a) { return neg(a); }
 
 Tensor eq(const Tensor& a, const Tensor& b) { return compare(BinaryOp::eq, a, b, "eq"); }
@@ -373,25 +402,13 @@ Tensor logical_xor(const Tensor& a, const Tensor& b) {
 }
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
-  require<DTypeError>(condition.dtype() == boolean, "where: the condition is ", condition.dtype(),
-                      ", not bool");
-  require_one_device("where", {a, b});
-  require_one_device("where", {a, condition});
-  DType dtype = result_type(a, b);
-  Tensor left = to(a, dtype), right = to(b, dtype);
-  Dims shape = broadcast_shapes(broadcast_shapes(condition.shape(), a.shape()), b.shape());
-  MemoryFormat format = a.shape() == shape ? a.suggested_format() : MemoryFormat::contiguous;
-  Tensor y = Tensor::empty(shape, {.dtype = dtype, .device = a.device(), .format = format});
-  backend(y).where(condition.broadcast_view(shape), left.broadcast_view(shape),
-                   right.broadcast_view(shape), y);
-  return record<WhereBackward>({left, right}, y, condition, left, right);
+  return where_in(result_type(a, b), condition, a, b);
 }
-
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b) {
-  return where(condition, a, wrapped(a, b));
+  return where_in(result_type(a, b), condition, a, wrapped(a, b));
 }
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b) {
-  return where(condition, wrapped(b, a), b);
+  return where_in(result_type(b, a), condition, wrapped(b, a), b);
 }
 Tensor where(const Tensor& condition, Scalar a, Scalar b) {
   auto number = [&condition](Scalar v) {

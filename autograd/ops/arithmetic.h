@@ -5,7 +5,8 @@
 // a C++ number takes part only by category: it changes the result when its category (bool < integer
 // < float) is higher than that of the tensors with dimensions; the dtype is then that of the 0-dim
 // tensor, or f32 for a C++ double and i64 for an int. So f32 + 1.0 is f32, i64 + 1.5 is f32,
-// bf16 + 0-dim f32 is bf16. Dividing integers gives f32.
+// bf16 + 0-dim f32 is bf16, and 0-dim bf16 + 1.0 is bf16: a number never widens a tensor of its
+// category. Dividing integers gives f32.
 //
 // A number (or 0-dim tensor) that meets 16-bit floats in +, -, * or / is not rounded to 16 bits
 // first: f16 60000 * 1e-8 is 6e-4. Comparisons, maximum and minimum do round it. What does not fit

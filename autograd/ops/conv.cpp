@@ -86,10 +86,15 @@ struct Conv2dWeightGradientBackward final : ConvNode {  // of (dy, x)
   }
 };
 
+std::int64_t output_height(const Tensor& x, const Tensor& w, const Conv2dParams& o) {
+  return conv_output_size(x.size(2), w.size(2), o.stride_h, o.pad_h, o.dilation_h);
+}
+std::int64_t output_width(const Tensor& x, const Tensor& w, const Conv2dParams& o) {
+  return conv_output_size(x.size(3), w.size(3), o.stride_w, o.pad_w, o.dilation_w);
+}
+
 Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const Conv2dParams& o) {
-  Dims sizes = {x.size(0), w.size(0),
-                conv_output_size(x.size(2), w.size(2), o.stride_h, o.pad_h, o.dilation_h),
-                conv_output_size(x.size(3), w.size(3), o.stride_w, o.pad_w, o.dilation_w)};
+  Dims sizes = {x.size(0), w.size(0), output_height(x, w, o), output_width(x, w, o)};
   Backend& device = backend(x);
   Tensor y = Tensor::empty(
       sizes, {.dtype = x.dtype(), .device = x.device(), .format = device.conv2d_format(x.dtype())});
@@ -121,20 +126,19 @@ void check(const Tensor& x, const Tensor& w, const Tensor& bias, const Conv2dPar
                       w.shape(), " must both have 4 dimensions");
   require<ShapeError>(o.groups >= 1 && w.size(0) % o.groups == 0, "conv2d: ", w.size(0),
                       " output channels do not divide into ", o.groups, " groups");
-  require<ShapeError>(x.size(1) == w.size(1) * o.groups, "conv2d: input ", x.shape(), " has ",
-                      x.size(1), " channels, weight ", w.shape(), " with ", o.groups,
-                      " groups wants ", w.size(1) * o.groups);
+  const std::int64_t channels = (CheckedSize(w.size(1), "conv2d") * o.groups).value();
+  require<ShapeError>(x.size(1) == channels, "conv2d: input ", x.shape(), " has ", x.size(1),
+                      " channels, weight ", w.shape(), " with ", o.groups, " groups wants ",
+                      channels);
   require<ShapeError>(!bias.defined() || (bias.dim() == 1 && bias.size(0) == w.size(0)),
                       "conv2d: bias ", bias.defined() ? bias.shape() : Dims{}, " for ", w.size(0),
                       " output channels");
   require<ShapeError>(o.stride_h > 0 && o.stride_w > 0 && o.dilation_h > 0 && o.dilation_w > 0 &&
                           o.pad_h >= 0 && o.pad_w >= 0,
                       "conv2d: stride and dilation must be positive, padding not negative");
-  require<ShapeError>(w.size(2) > 0 && w.size(3) > 0 &&
-                          x.size(2) + 2 * o.pad_h >= o.dilation_h * (w.size(2) - 1) + 1 &&
-                          x.size(3) + 2 * o.pad_w >= o.dilation_w * (w.size(3) - 1) + 1,
-                      "conv2d: the kernel of weight ", w.shape(),
-                      " is larger than the padded input ", x.shape());
+  require<ShapeError>(
+      w.size(2) > 0 && w.size(3) > 0 && output_height(x, w, o) > 0 && output_width(x, w, o) > 0,
+      "conv2d: the kernel of weight ", w.shape(), " is larger than the padded input ", x.shape());
   require<DTypeError>(is_floating(x.dtype()) && x.dtype() == w.dtype() &&
                           (!bias.defined() || bias.dtype() == x.dtype()),
                       "conv2d: input of ", x.dtype(), ", weight of ", w.dtype());
@@ -150,9 +154,10 @@ void check_transposed(const Tensor& x, const Tensor& w, const Tensor& bias,
                       " input channels do not divide into ", o.groups, " groups");
   require<ShapeError>(x.size(1) == w.size(0), op, ": input ", x.shape(), " has ", x.size(1),
                       " channels, weight ", w.shape(), " wants ", w.size(0));
-  require<ShapeError>(!bias.defined() || (bias.dim() == 1 && bias.size(0) == w.size(1) * o.groups),
-                      op, ": bias ", bias.defined() ? bias.shape() : Dims{}, " for ",
-                      w.size(1) * o.groups, " output channels");
+  const std::int64_t channels = (CheckedSize(w.size(1), op) * o.groups).value();
+  require<ShapeError>(!bias.defined() || (bias.dim() == 1 && bias.size(0) == channels), op,
+                      ": bias ", bias.defined() ? bias.shape() : Dims{}, " for ", channels,
+                      " output channels");
   require<ShapeError>(o.stride.h > 0 && o.stride.w > 0 && o.dilation.h > 0 && o.dilation.w > 0 &&
                           o.padding.h >= 0 && o.padding.w >= 0,
                       op, ": stride and dilation must be positive, padding not negative");
@@ -177,6 +182,14 @@ Tensor lengthened(const Tensor& x, std::int64_t dim, std::int64_t rows) {
 
 }  // namespace
 
+std::int64_t conv_output_size(std::int64_t input, std::int64_t kernel, std::int64_t stride,
+                              std::int64_t padding, std::int64_t dilation) {
+  const CheckedSize one(1, "convolution");
+  const std::int64_t room =
+      (one * input + one * 2 * padding - one * dilation * (kernel - 1) - 1).value();
+  return room < 0 ? 0 : room / stride + 1;
+}
+
 Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv2dOptions options) {
   const RecordOp op("conv2d");
   if (const Casts cast{AutocastOp::conv2d, x}) return conv2d(cast(x), cast(w), cast(bias), options);
@@ -188,6 +201,9 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv2dOption
                       .dilation_w = options.dilation.w,
                       .groups = options.groups};
   check(x, w, bias, params);
+  // Of a kernel of one element no dilation matters, however large.
+  if (w.size(2) == 1) params.dilation_h = 1;
+  if (w.size(3) == 1) params.dilation_w = 1;
   return conv(x, w, bias, params);
 }
 
@@ -195,9 +211,10 @@ Tensor conv1d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv1dOption
   const RecordOp op("conv1d");
   require<ShapeError>(x.dim() == 3 && w.dim() == 3, "conv1d: input ", x.shape(), " and weight ",
                       w.shape(), " must both have 3 dimensions");
-  require<ShapeError>(x.size(1) == w.size(1) * options.groups, "conv1d: input ", x.shape(), " has ",
-                      x.size(1), " channels, weight ", w.shape(), " with ", options.groups,
-                      " groups wants ", w.size(1) * options.groups);
+  const std::int64_t channels = (CheckedSize(w.size(1), "conv1d") * options.groups).value();
+  require<ShapeError>(x.size(1) == channels, "conv1d: input ", x.shape(), " has ", x.size(1),
+                      " channels, weight ", w.shape(), " with ", options.groups, " groups wants ",
+                      channels);
   const Tensor y = conv2d(unsqueeze(x, 2), unsqueeze(w, 2), bias,
                           {.stride = {1, options.stride},
                            .padding = {0, options.padding},
@@ -213,10 +230,15 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& w, const Tensor& bias,
     return conv_transpose2d(cast(x), cast(w), cast(bias), options);
   check_transposed(x, w, bias, options);
   const auto& [stride, padding, more, groups, dilation] = options;
-  const Dims sizes = {
-      x.size(0), w.size(1) * groups,
-      (x.size(2) - 1) * stride.h - 2 * padding.h + dilation.h * (w.size(2) - 1) + more.h + 1,
-      (x.size(3) - 1) * stride.w - 2 * padding.w + dilation.w * (w.size(3) - 1) + more.w + 1};
+  const auto length = [](std::int64_t in, std::int64_t kernel, std::int64_t stride,
+                         std::int64_t padding, std::int64_t dilation, std::int64_t more) {
+    const CheckedSize one(1, "conv_transpose2d");
+    return (one * stride * (in - 1) - one * 2 * padding + one * dilation * (kernel - 1) + more + 1)
+        .value();
+  };
+  const Dims sizes = {x.size(0), w.size(1) * groups,
+                      length(x.size(2), w.size(2), stride.h, padding.h, dilation.h, more.h),
+                      length(x.size(3), w.size(3), stride.w, padding.w, dilation.w, more.w)};
   require<ShapeError>(x.size(2) > 0 && x.size(3) > 0 && w.size(2) > 0 && w.size(3) > 0 &&
                           sizes[2] > 0 && sizes[3] > 0,
                       "conv_transpose2d: input ", x.shape(), " and weight ", w.shape(),

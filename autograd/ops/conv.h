@@ -30,13 +30,10 @@ struct Conv2dOptions {
 Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias = {},
               Conv2dOptions options = {});
 
-/// P of the above, along one dimension; 0 where the kernel is larger than the padded input.
-constexpr std::int64_t conv_output_size(std::int64_t input, std::int64_t kernel,
-                                        std::int64_t stride, std::int64_t padding,
-                                        std::int64_t dilation) {
-  const std::int64_t room = input + 2 * padding - dilation * (kernel - 1) - 1;
-  return room < 0 ? 0 : room / stride + 1;
-}
+/// P of the above, along one dimension; 0 where the kernel is larger than the padded input. Throws
+/// ShapeError where no int64_t holds it.
+std::int64_t conv_output_size(std::int64_t input, std::int64_t kernel, std::int64_t stride,
+                              std::int64_t padding, std::int64_t dilation);
 
 struct Conv1dOptions {
   std::int64_t stride = 1, padding = 0, dilation = 1, groups = 1;

@@ -24,7 +24,7 @@ struct Range {
 Tensor slice_view(const Tensor& x, const Range& range) {
   Dims sizes = x.shape(), strides = x.strides();
   sizes[range.dim] = range.length;
-  strides[range.dim] *= range.step;
+  if (range.length > 1) strides[range.dim] *= range.step;  // else a step may be beyond all sizes
   std::int64_t skipped = range.length > 0 ? range.start * x.strides()[range.dim] : 0;
   return x.as_view(sizes, strides, x.storage_offset() + skipped);
 }
@@ -145,7 +145,12 @@ struct IndexSelectBackward final : Node {
 
 Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index) {
   const RecordOp op("index_select");
-  require<ShapeError>(x.dim() > 0, "index_select: the tensor has no dimensions");
+  if (x.dim() == 0) {  // as a row of one
+    require<ShapeError>(index.numel() == 1, "index_select: the tensor has no dimensions, so the ",
+                        "index must have one value, not the shape ", index.shape());
+    return reshape(index_select(reshape(x, {1}), dim, index), {});
+  }
+  if (index.dim() == 0) return index_select(x, dim, reshape(index, {1}));
   dim = wrap_dim(dim, x.dim(), "index_select");
   require_index(index, "index_select");
   require_one_device("index_select", {x, index});
@@ -192,6 +197,10 @@ struct GatherBackward final : Node {
 
 Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index) {
   const RecordOp op("gather");
+  if (x.dim() == 0 || index.dim() == 0) {  // as rows of one
+    const auto row = [](const Tensor& t) { return t.dim() == 0 ? reshape(t, {1}) : t; };
+    return reshape(gather(row(x), dim, row(index)), index.shape());
+  }
   dim = wrap_dim(dim, x.dim(), "gather");
   require_index(index, "gather");
   require_one_device("gather", {x, index});
@@ -218,6 +227,10 @@ Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const
   const RecordOp op("scatter_add");
   if (const Casts cast{AutocastOp::scatter_add, x, src})
     return scatter_add(cast(x), dim, index, cast(src));
+  if (x.dim() == 0 || index.dim() == 0 || src.dim() == 0) {  // as rows of one
+    const auto row = [](const Tensor& t) { return t.dim() == 0 ? reshape(t, {1}) : t; };
+    return reshape(scatter_add(row(x), dim, row(index), row(src)), x.shape());
+  }
   dim = wrap_dim(dim, x.dim(), "scatter_add");
   require_index(index, "scatter_add");
   require_one_device("scatter_add", {x, index, src});

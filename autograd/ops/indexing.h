@@ -17,7 +17,8 @@ Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_
 /// start, start+step, … below end along dim (a view); negative start and end count from the end.
 Tensor slice(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t end,
              std::int64_t step = 1);
-/// Rows `index` (1-dim) along dim: y[.., i, ..] = x[.., index[i], ..].
+/// Rows `index` (1-dim, or 0-dim for one row) along dim: y[.., i, ..] = x[.., index[i], ..]. A
+/// 0-dim x counts as a row of one, here and in gather and scatter_add; y is 0-dim then.
 Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index);
 /// y[i][j] = x[index[i][j]][j] for dim 0, and so on: y has index's shape, which may be smaller than
 /// x's in the other dimensions.

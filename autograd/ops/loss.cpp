@@ -9,6 +9,7 @@
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/reduced.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "autograd/record.h"
@@ -239,15 +240,40 @@ Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
   return reduced(abs(sub(x, y)), reduction);
 }
 
+namespace {
+
+/// d loss / d x = clamp((x - y) / beta, -1, 1), one formula for both branches: the square of a
+/// difference that is not in the quadratic part may overflow, and 0 times inf is NaN.
+struct SmoothL1Backward final : Node {
+  SavedTensor x, y;
+  double beta;
+  SmoothL1Backward(const Tensor& x, const Tensor& y, double beta) : x(x), y(y), beta(beta) {}
+  const char* name() const override { return "smooth_l1_loss"; }
+  Tensors backward(const Tensors& dy) override {
+    Tensor difference = sub(widened(x.get(*this)), widened(y.get(*this)));
+    Tensor dx = to(mul(clamp(div(difference, beta), -1.0, 1.0), dy[0]), dy[0].dtype());
+    return {dx, wants(1) ? neg(dx) : Tensor()};
+  }
+  void release_saved() override {
+    x.reset();
+    y.reset();
+  }
+};
+
+}  // namespace
+
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction reduction) {
   const RecordOp op("smooth_l1_loss");
   if (const Casts cast{AutocastOp::smooth_l1_loss, x})
     return smooth_l1_loss(cast(x), cast(y), beta, reduction);
   require_pair(x, y, "smooth_l1_loss");
   require(beta >= 0, "smooth_l1_loss: beta ", beta, " is negative");
-  Tensor d = abs(sub(x, y));
-  if (beta == 0) return reduced(d, reduction);
-  return reduced(where(lt(d, beta), mul(square(d), 0.5 / beta), sub(d, beta / 2)), reduction);
+  if (beta == 0) return reduced(abs(sub(x, y)), reduction);
+  Tensor losses = no_grad([&] {
+    Tensor d = abs(sub(widened(x), widened(y)));
+    return to(where(lt(d, beta), mul(square(d), 0.5 / beta), sub(d, beta / 2)), x.dtype());
+  });
+  return reduced(record<SmoothL1Backward>({x, y}, losses, x, y, beta), reduction);
 }
 
 namespace {
@@ -275,8 +301,14 @@ Tensor bce_with_logits(const Tensor& x, const Tensor& y, Reduction reduction) {
   if (const Casts cast{AutocastOp::bce_with_logits, x})
     return bce_with_logits(cast(x), cast(y), reduction);
   require_pair(x, y, "bce_with_logits");
-  // log(1 + exp(-|x|)) is the part that never overflows: loss = max(x, 0) - x y + that.
-  Tensor losses = no_grad([&] { return add(sub(relu(x), mul(x, y)), log1p(exp(neg(abs(x))))); });
+  // max(x, 0) (1 - y) + max(-x, 0) y + log(1 + exp(-|x|)). The first two overflow only where the
+  // loss does; a factor of 0 makes them 0, of infinite x as well.
+  Tensor losses = no_grad([&] {
+    Tensor other = 1 - y;
+    Tensor above = masked_fill(mul(relu(x), other), eq(other, 0.0), 0.0);
+    Tensor below = masked_fill(mul(relu(neg(x)), y), eq(y, 0.0), 0.0);
+    return add(add(above, below), log1p(exp(neg(abs(x)))));
+  });
   return reduced(record<BceWithLogitsBackward>({x, y}, losses, x, y), reduction);
 }
 

@@ -173,6 +173,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
   }
   if (!options.training && running_mean.defined())
     return inference(x, gamma, beta, running_mean, running_var, options);
+  if (x.numel() == 0 && !options.sum_over_ranks)  // nothing to learn from: the statistics stay
+    return finish(x, gamma, beta, options);
   require<ShapeError>(
       x.numel() / std::max<std::int64_t>(x.size(1), 1) > 1 || options.sum_over_ranks,
       "batch_norm: more than one value for each channel is needed in training, input is ",

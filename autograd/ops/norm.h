@@ -25,8 +25,8 @@ struct BatchNormOptions {
 /// y = relu?((x - mean) / sqrt(var + eps) gamma + beta + residual), the brackets per channel of
 /// x (N, C, ...). Fusing the three into one op saves two passes over memory forward and two
 /// backward. running_mean and running_var (C) may both be undefined, then batch statistics are
-/// always used. The running variance is the unbiased one. Agrees with
-/// torch.nn.functional.batch_norm.
+/// always used. The running variance is the unbiased one. An empty batch changes no statistics; one
+/// value for each channel is a ShapeError in training. Agrees with torch.nn.functional.batch_norm.
 Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                   const Tensor& running_mean, const Tensor& running_var,
                   const BatchNormOptions& options = {});

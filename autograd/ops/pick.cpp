@@ -47,7 +47,7 @@ ValuesAndIndices extremum(const char* op, bool largest, const Tensor& x, std::in
   return {y, renamed(indices, shape.result)};
 }
 
-/// The gradient is shared among all elements that equal the result.
+/// The gradient is shared among all elements that equal the result, or are NaN like it.
 struct ExtremumOfAllBackward final : Node {
   const char* op;
   SavedTensor x, y;
@@ -57,7 +57,7 @@ struct ExtremumOfAllBackward final : Node {
   Tensors backward(const Tensors& dy) override {
     Tensor x = this->x.get(*this), y = this->y.get(*this);
     Tensor share = no_grad([&] {
-      Tensor hit = to(eq(x, expand(y, x.shape())), x.dtype());
+      Tensor hit = to(equal_or_both_nan(x, expand(y, x.shape())), x.dtype());
       return div(hit, sum(to(hit, promote(x.dtype(), f32))));
     });
     return {mul(share, expand(dy[0], x.shape()))};
@@ -122,8 +122,12 @@ ValuesAndIndices sort(const Tensor& x, std::int64_t dim, bool descending) {
 }
 
 ValuesAndIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim, bool largest) {
-  require<ShapeError>(x.dim() > 0, "topk: the tensor has no dimensions");
   dim = wrap_dim(dim, x.dim(), "topk");
+  if (x.dim() == 0) {  // as a row of one, of which k = 0 takes it all the same, as in PyTorch
+    require<ShapeError>(k == 0 || k == 1, "topk: k = ", k, " of a tensor of one element");
+    ValuesAndIndices y = topk(reshape(x, {1}), 1, 0, largest);
+    return {reshape(y.values, {}), reshape(y.indices, {})};
+  }
   require<ShapeError>(k >= 0 && k <= x.size(dim), "topk: k = ", k, " is not within dimension ", dim,
                       " of shape ", x.shape());
   Dims sizes = x.shape();

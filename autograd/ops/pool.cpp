@@ -29,10 +29,14 @@ Tensor like(const Tensor& x, const Dims& sizes, DType dtype) {
 /// start inside the input or its left padding.
 std::int64_t windows(std::int64_t size, std::int64_t kernel, std::int64_t stride,
                      std::int64_t padding, bool ceil_mode) {
-  std::int64_t room = size + 2 * padding - kernel;
+  const CheckedSize one(1, "pooling");
+  const std::int64_t room = (one * size + one * 2 * padding - kernel).value();
   if (room < 0 && !(ceil_mode && room + stride > 0)) return 0;
-  std::int64_t n = (room + (ceil_mode ? stride - 1 : 0)) / stride + 1;
-  return ceil_mode && (n - 1) * stride >= size + padding ? n - 1 : n;
+  // The last window that starts at or before the end of the room, and in ceil_mode the next one.
+  std::int64_t n = room < 0 ? 0 : room / stride + 1;
+  if (ceil_mode && (room < 0 || room % stride != 0)) ++n;
+  return ceil_mode && (one * (n - 1) * stride).value() >= (one * size + padding).value() ? n - 1
+                                                                                         : n;
 }
 
 struct Plan {
@@ -54,7 +58,7 @@ Plan plan(const char* op, const Tensor& x, Conv2dOptions::Pair kernel,
   require<ShapeError>(p.stride_h > 0 && p.stride_w > 0, op, ": stride ", p.stride_h, "x",
                       p.stride_w, " is not positive");
   require<ShapeError>(
-      p.pad_h >= 0 && p.pad_w >= 0 && 2 * p.pad_h <= p.kernel_h && 2 * p.pad_w <= p.kernel_w, op,
+      p.pad_h >= 0 && p.pad_w >= 0 && p.pad_h <= p.kernel_h / 2 && p.pad_w <= p.kernel_w / 2, op,
       ": padding ", p.pad_h, "x", p.pad_w, " is not within half of the kernel ", p.kernel_h, "x",
       p.kernel_w);
   Dims out = {x.size(0), x.size(1),

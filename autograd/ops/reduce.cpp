@@ -48,6 +48,14 @@ struct MeanBackward final : Node {
   void attributes(AttributeVisitor& v) override { tell_dims(v, kept); }
 };
 
+/// dy / (factor y), and 0 where y is. (y is replaced before the division: behind a division by 0
+/// the second derivative would be NaN, whatever replaces its result.)
+Tensor divided(const Tensor& dy, const Tensor& y, double factor = 1) {
+  Tensor is_zero = eq(y, 0.0);
+  Tensor divisor = masked_fill(y, is_zero, 1.0);
+  return masked_fill(div(dy, factor == 1 ? divisor : mul(divisor, factor)), is_zero, 0.0);
+}
+
 }  // namespace
 
 Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
@@ -73,12 +81,34 @@ Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
 
 namespace {
 
-/// The variance of x, which is not of 16 bits, in recording ops.
+/// dx = 2 (x - mean) dy / (n - correction), in f64.
+struct VarBackward final : Node {
+  SavedTensor x;
+  Dims dims, kept;
+  double degrees;
+  VarBackward(const Tensor& x, const Dims& dims, const Dims& kept, double degrees)
+      : x(x), dims(dims), kept(kept), degrees(degrees) {}
+  const char* name() const override { return "var"; }
+  Tensors backward(const Tensors& dy) override {
+    Tensor x = to(this->x.get(*this), f64);
+    Tensor slope = mul(to(dy[0], f64), 2 / degrees);
+    return {mul(sub(x, mean(x, dims, true)), spread(slope, kept, x.shape()))};
+  }
+  void release_saved() override { x.reset(); }
+  void attributes(AttributeVisitor& v) override { tell_dims(v, kept); }
+};
+
+/// In f64, which holds the square of every f32: those of 1e30 and 1e-30 lie outside f32.
 Tensor variance(const Tensor& x, const Dims& dims, std::int64_t correction, bool keepdim) {
-  Tensor deviation = sub(x, mean(x, dims, true));
-  const std::int64_t length = reduced(x, dims, keepdim, "var").length;
-  auto degrees = static_cast<double>(std::max<std::int64_t>(length - correction, 0));
-  return div(sum(square(deviation), dims, keepdim), degrees);
+  Reduced shape = reduced(x, dims, keepdim, "var");
+  const auto degrees = static_cast<double>(std::max<std::int64_t>(shape.length - correction, 0));
+  Tensor y = no_grad([&] {
+    Tensor wide = to(x, f64);
+    Tensor squares =
+        reduce_kept(FoldOp::sum_squares, sub(wide, mean(wide, dims, true)), shape, f64);
+    return renamed(div(squares, degrees), shape.result);
+  });
+  return record<VarBackward>({x}, y, x, dims, shape.kept, degrees);
 }
 
 /// d sqrt(v) = dv / (2 y), and 0 where y is: a constant input has no direction to move in.
@@ -86,10 +116,7 @@ struct StdBackward final : Node {
   SavedTensor y;
   explicit StdBackward(const Tensor& y) : y(y, SavedTensor::output) {}
   const char* name() const override { return "std"; }
-  Tensors backward(const Tensors& dy) override {
-    Tensor y = this->y.get(*this);
-    return {masked_fill(div(dy[0], mul(y, 2.0)), eq(y, 0.0), 0.0)};
-  }
+  Tensors backward(const Tensors& dy) override { return {divided(dy[0], this->y.get(*this), 2)}; }
   void release_saved() override { y.reset(); }
 };
 
@@ -98,13 +125,13 @@ struct StdBackward final : Node {
 Tensor var(const Tensor& x, const Dims& dims, std::int64_t correction, bool keepdim) {
   const RecordOp op("var");
   require_float(x, "var");
-  return to(variance(widened(x), dims, correction, keepdim), x.dtype());
+  return to(variance(x, dims, correction, keepdim), x.dtype());
 }
 
 Tensor std(const Tensor& x, const Dims& dims, std::int64_t correction, bool keepdim) {
   const RecordOp op("std");
   require_float(x, "std");
-  Tensor squared = variance(widened(x), dims, correction, keepdim);
+  Tensor squared = variance(x, dims, correction, keepdim);
   Tensor y = apply_unary(UnaryOp::sqrt, squared);
   return to(record<StdBackward>({squared}, y, y), x.dtype());
 }
@@ -139,8 +166,7 @@ struct NormBackward final : Node {
   const char* name() const override { return "norm"; }
   Tensors backward(const Tensors& dy) override {
     Tensor x = this->x.get(*this), y = this->y.get(*this);
-    Tensor scale = masked_fill(div(dy[0], y), eq(y, 0.0), 0.0);
-    return {mul(x, spread(scale, kept, x.shape()))};
+    return {mul(x, spread(divided(dy[0], y), kept, x.shape()))};
   }
   void release_saved() override {
     x.reset();
@@ -166,8 +192,8 @@ Tensor norm(const Tensor& x, const Dims& dims, bool keepdim) {
 
 namespace {
 
-/// d y / d x = sign(x) (|x| / y)^(ord - 1); for infinity sign(x) where |x| = y, divided by their
-/// number.
+/// d y / d x = sign(x) (|x| / y)^(ord - 1); for infinity sign(x) where |x| = y (or both are NaN),
+/// divided by their number.
 struct VectorNormBackward final : Node {
   SavedTensor x, y;
   Dims kept;
@@ -180,12 +206,14 @@ struct VectorNormBackward final : Node {
     Tensor slope;
     if (std::isinf(ord)) {
       slope = no_grad([&] {
-        Tensor hit = to(eq(abs(x), y), promote(x.dtype(), f32));
+        Tensor hit = to(equal_or_both_nan(abs(x), y), promote(x.dtype(), f32));
         return to(div(mul(sign(x), hit), spread(sum_to(hit, kept), kept, x.shape())), x.dtype());
       });
     } else {
+      Tensor is_zero = eq(x, 0.0);
       Tensor part = div(abs(x), masked_fill(y, eq(y, 0.0), 1.0));
-      slope = masked_fill(mul(sign(x), pow(part, ord - 1)), eq(x, 0.0), 0.0);
+      Tensor power = pow(masked_fill(part, is_zero, 1.0), ord - 1);  // 0^(ord - 1) may be inf
+      slope = masked_fill(mul(sign(x), power), is_zero, 0.0);
     }
     return {mul(slope, spread(dy[0], kept, x.shape()))};
   }
@@ -207,9 +235,9 @@ Tensor vector_norm(const Tensor& x, double ord, const Dims& dims, bool keepdim) 
   require<ShapeError>(!std::isinf(ord) || shape.length > 0, "vector_norm: the tensor ", x.shape(),
                       " has no elements to find the largest of");
   Tensor y = no_grad([&] {
-    Tensor size = abs(widened(x));
-    if (std::isinf(ord)) return to(reduce_kept(FoldOp::max, size, shape, size.dtype()), x.dtype());
-    Tensor powers = reduce_kept(FoldOp::sum, pow(size, ord), shape, size.dtype());
+    if (std::isinf(ord)) return reduce_kept(FoldOp::max, abs(x), shape, x.dtype());
+    Tensor size = abs(to(x, f64));  // whose powers may lie outside f32
+    Tensor powers = reduce_kept(FoldOp::sum, pow(size, ord), shape, f64);
     return to(pow(powers, 1 / ord), x.dtype());
   });
   y = renamed(y, shape.result);

@@ -19,7 +19,7 @@ namespace rondo {
 Tensor sum(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 /// sum x / n.
 Tensor mean(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
-/// sum (x - mean)^2 / (n - correction), two passes.
+/// sum (x - mean)^2 / (n - correction), computed in f64.
 Tensor var(const Tensor& x, const Dims& dims = {}, std::int64_t correction = 1,
            bool keepdim = false);
 /// sqrt(var); its gradient where the input is constant is 0. To be called as rondo::std: after
@@ -45,7 +45,8 @@ struct ValuesAndIndices {
 /// Largest (smallest) along dim and the index of the first of equals; the gradient goes there.
 ValuesAndIndices max(const Tensor& x, std::int64_t dim, bool keepdim = false);
 ValuesAndIndices min(const Tensor& x, std::int64_t dim, bool keepdim = false);
-/// Of all elements; the gradient is shared evenly among equals (PyTorch's amax).
+/// Of all elements, NaN if there is one; the gradient is shared evenly among those that equal the
+/// result (PyTorch's amax).
 Tensor max(const Tensor& x);
 Tensor min(const Tensor& x);
 /// Index, i64, of the first of the largest (smallest); no gradient. Without dim: among all elements
@@ -61,7 +62,8 @@ Tensor any(const Tensor& x);
 /// Sorted along dim, stable; NaN counts as largest. indices says where each value came from, and
 /// there its gradient goes.
 ValuesAndIndices sort(const Tensor& x, std::int64_t dim = -1, bool descending = false);
-/// The k largest (smallest) along dim, in order. Throws ShapeError unless 0 <= k <= size.
+/// The k largest (smallest) along dim, in order. A 0-dim tensor gives its element, for k of 0 or 1.
+/// Throws ShapeError unless 0 <= k <= size.
 ValuesAndIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim = -1, bool largest = true);
 
 }  // namespace rondo

@@ -2,7 +2,9 @@
 // What the reductions share (reduce.cpp, pick.cpp): which dimensions go, and how a result of the
 // kernel, in which they have size 1, is renamed. Not for users.
 
+#include "autograd/ops/arithmetic.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
 #include "tensor/backend.h"
 
 namespace rondo {
@@ -51,6 +53,11 @@ inline Tensor widened(const Tensor& x) { return size_of(x.dtype()) == 2 ? to(x, 
 inline void require_float(const Tensor& x, const char* op) {
   require<DTypeError>(is_floating(x.dtype()), op, ": the input is ", x.dtype(),
                       "; convert it to a float first");
+}
+
+/// Where x holds the result y of a choice: equal, or NaN, which wins every choice.
+inline Tensor equal_or_both_nan(const Tensor& x, const Tensor& y) {
+  return logical_or(eq(x, y), logical_and(isnan(x), isnan(y)));
 }
 
 /// Puts the reduced dimensions back as size 1 and repeats the values over the input's shape.

@@ -58,20 +58,22 @@ std::optional<Dims> strides_for(const Tensor& x, const Dims& sizes) {
 
 /// Replaces one -1 by the size that makes the number of elements right.
 Dims infer_size(const Tensor& x, Dims sizes, const char* op) {
-  std::int64_t known = 1, unknown = -1;
+  CheckedSize known(1, op);
+  std::int64_t unknown = -1;
   for (std::int64_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] == -1) {
       require<ShapeError>(unknown < 0, op, ": only one size of ", sizes, " can be -1");
       unknown = i;
     } else {
       require<ShapeError>(sizes[i] >= 0, op, ": shape ", sizes, " has the size ", sizes[i]);
-      known *= sizes[i];
+      known = known * sizes[i];
     }
   }
   if (unknown >= 0) {
-    require<ShapeError>(known != 0 && x.numel() % known == 0, op, ": shape ", sizes,
-                        " does not fit the ", x.numel(), " elements of ", x.shape());
-    sizes[unknown] = x.numel() / known;
+    const std::int64_t n = known.value();
+    require<ShapeError>(n != 0 && x.numel() % n == 0, op, ": shape ", sizes, " does not fit the ",
+                        x.numel(), " elements of ", x.shape());
+    sizes[unknown] = x.numel() / n;
   } else {
     require<ShapeError>(numel_of(sizes) == x.numel(), op, ": shape ", sizes, " has ",
                         numel_of(sizes), " elements, the tensor ", x.shape(), " has ", x.numel());
@@ -138,8 +140,7 @@ Tensor flatten(const Tensor& x, std::int64_t start_dim, std::int64_t end_dim) {
   require<ShapeError>(start <= end, "flatten: start_dim ", start_dim, " comes after end_dim ",
                       end_dim, " in a tensor of ", x.dim(), " dimensions");
   Dims sizes(x.shape().begin(), x.shape().begin() + start);
-  sizes.push_back(std::accumulate(x.shape().begin() + start, x.shape().begin() + end + 1,
-                                  std::int64_t{1}, std::multiplies<>()));
+  sizes.push_back(numel_of(Dims(x.shape().begin() + start, x.shape().begin() + end + 1)));
   for (std::int64_t i = end + 1; i < x.dim(); ++i) sizes.push_back(x.shape()[i]);
   return reshape(x, sizes);
 }
@@ -298,7 +299,7 @@ Tensor cat(const Tensors& xs, std::int64_t dim) {
     require<DeviceError>(xs[i].device() == first.device(), "cat: tensor ", i, " is on ",
                          xs[i].device(), ", the first on ", first.device());
     lengths.push_back(xs[i].size(dim));
-    sizes[dim] += lengths.back();
+    sizes[dim] = (CheckedSize(sizes[dim], "cat") + lengths.back()).value();
   }
   Tensor y = Tensor::empty(sizes, options);
   std::int64_t start = 0;
@@ -379,8 +380,12 @@ Tensors unbind(const Tensor& x, std::int64_t dim) {
 Tensors chunk(const Tensor& x, std::int64_t chunks, std::int64_t dim) {
   require<ShapeError>(x.dim() > 0, "chunk: a tensor without dimensions cannot be split");
   require<ShapeError>(chunks > 0, "chunk: ", chunks, " chunks is not a positive number");
-  std::int64_t n = x.size(wrap_dim(dim, x.dim(), "chunk"));
-  return split(x, std::max<std::int64_t>((n + chunks - 1) / chunks, 1), dim);
+  dim = wrap_dim(dim, x.dim(), "chunk");
+  const std::int64_t n = x.size(dim);
+  if (n > 0) return split(x, n / chunks + (n % chunks != 0), dim);
+  Tensors parts;  // as many as were asked for, all empty
+  for (std::int64_t i = 0; i < chunks; ++i) parts.push_back(x.alias());
+  return record_views<PartsBackward>(x, parts, "split", dim);
 }
 
 namespace {

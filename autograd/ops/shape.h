@@ -39,7 +39,8 @@ Tensor cat(const Tensors& xs, std::int64_t dim = 0);
 Tensor stack(const Tensors& xs, std::int64_t dim = 0);
 /// Views of `size` along dim, the last one smaller if need be.
 Tensors split(const Tensor& x, std::int64_t size, std::int64_t dim = 0);
-/// At most `chunks` views of equal size, ceil(n / chunks).
+/// At most `chunks` views of equal size, ceil(n / chunks); exactly `chunks` empty ones where n is
+/// 0.
 Tensors chunk(const Tensor& x, std::int64_t chunks, std::int64_t dim = 0);
 /// All slices along dim, without that dimension: x[0], x[1], … for dim 0. One node for all, so that
 /// a loop over the slices costs backward one pass, where x[i] in each round costs a pass a round.

@@ -178,6 +178,22 @@ Tensor test(UnaryOp op, const Tensor& x) {
   return y;
 }
 
+/// Not by the kernel of floats, whose bounds are doubles: they do not hold every i64.
+Tensor clamp_integers(const Tensor& x, Scalar low, Scalar high) {
+  auto bottom = low.to<std::int64_t>(), top = high.to<std::int64_t>();
+  visit_dtype(x.dtype(), [&]<class T>() {
+    if constexpr (std::is_integral_v<T>) {
+      const std::int64_t least = std::numeric_limits<T>::lowest(),
+                         most = std::numeric_limits<T>::max();
+      require(bottom <= most && top >= least, "clamp: no ", x.dtype(), " lies between ", bottom,
+              " and ", top);
+      bottom = std::max(bottom, least);
+      top = std::min(top, most);
+    }
+  });
+  return minimum(maximum(x, scalar(bottom, x.options())), scalar(top, x.options()));
+}
+
 Tensor flat(const char* name, UnaryOp op, const Tensor& x) {
   return record<FlatBackward>({x}, apply_unary(op, x), name);
 }
@@ -235,17 +251,8 @@ Tensor clamp(const Tensor& a, Scalar low, Scalar high) {
     return category_of(x) < category_of(y);  // the number of the higher category decides
   });
   Tensor x = to(a, dtype);
-  auto bottom = low.to<double>(), top = high.to<double>();
-  if (!is_floating(dtype)) {
-    visit_dtype(dtype, [&]<class T>() {
-      const auto least = static_cast<double>(std::numeric_limits<T>::lowest()),
-                 most = static_cast<double>(std::numeric_limits<T>::max());
-      require(bottom <= most && top >= least, "clamp: no ", dtype, " lies between ", bottom,
-              " and ", top);
-      bottom = std::max(bottom, least);
-      top = std::min(top, most);
-    });
-  }
+  if (!is_floating(dtype)) return clamp_integers(x, low, high);
+  const auto bottom = low.to<double>(), top = high.to<double>();
   Tensor y = std::isnan(bottom) || std::isnan(top)
                  ? full_like(x, NAN)
                  : apply_unary(UnaryOp::clamp, x, {.alpha = bottom, .beta = top});

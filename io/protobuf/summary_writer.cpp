@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <numeric>
 #include <vector>
 
@@ -155,8 +156,8 @@ SummaryWriter::SummaryWriter(const std::filesystem::path& folder,
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   require<IoError>(!error, folder.string(), ": cannot be created: ", error.message());
-  file_.open(path_, std::ios::binary | std::ios::app);
-  require<IoError>(file_.good(), path_.string(), ": cannot be written");
+  file_ = std::make_unique<std::ofstream>(path_, std::ios::binary | std::ios::app);
+  require<IoError>(file_->good(), path_.string(), ": cannot be written");
   Event version = event_at(0);
   version.set_file_version("brain.Event:2");
   write(version.SerializeAsString());
@@ -241,13 +242,13 @@ void SummaryWriter::write(const std::string& event) {
   record += event;
   record.append(reinterpret_cast<const char*>(&of_event), sizeof(of_event));
   errno = 0;
-  file_.write(record.data(), static_cast<std::streamsize>(record.size()));
+  file_->write(record.data(), static_cast<std::streamsize>(record.size()));
   flush();
 }
 
 void SummaryWriter::flush() {
-  file_.flush();
-  require<IoError>(file_.good(), path_.string(), ": cannot be written",
+  file_->flush();
+  require<IoError>(file_->good(), path_.string(), ": cannot be written",
                    errno == 0 ? "" : concat(": ", std::strerror(errno)));
 }
 

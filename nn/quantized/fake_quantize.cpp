@@ -16,18 +16,20 @@
 namespace rondo::nn {
 namespace {
 
-constexpr double smallest_scale = std::numeric_limits<float>::epsilon();  // PyTorch's as well
+constexpr float smallest_scale = std::numeric_limits<float>::epsilon();  // PyTorch's as well
 
 }  // namespace
 
 Quantization affine_quantization(double least, double most, int levels) {
   require(!(least > most), "quantisation: no number has been seen: calibrate before convert");
-  require(std::isfinite(least) && std::isfinite(most), "quantisation: numbers from ", least, " to ",
-          most, " have been seen");
   least = std::min(least, 0.0);
   most = std::max(most, 0.0);
-  const double scale = std::max((most - least) / levels, smallest_scale);
-  const auto zero_point = static_cast<std::int64_t>(-std::nearbyint(least / scale));
+  // In f32, as PyTorch does it: -1 to 1 has the zero point 127, which f64 would round to 128.
+  const auto low = static_cast<float>(least), high = static_cast<float>(most);
+  const float scale = std::max((high - low) / static_cast<float>(levels), smallest_scale);
+  require(std::isfinite(scale), "quantisation: numbers from ", least, " to ", most,
+          " have been seen");
+  const auto zero_point = static_cast<std::int64_t>(-std::nearbyint(low / scale));
   return {.scale = scale, .zero_point = std::clamp<std::int64_t>(zero_point, 0, levels)};
 }
 

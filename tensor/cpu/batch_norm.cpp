@@ -119,18 +119,17 @@ float value_or(const Tensor& x, std::int64_t i, float otherwise) {
   return x.defined() ? x.data_ptr<float>()[i] : otherwise;
 }
 
-/// scale and offset of y = x scale + offset.
+/// y = (x - mean) scale + offset.
 struct Affine {
+  const float* mean;
   std::vector<float> scale, offset;
   Affine(std::int64_t channels, const Tensor& gamma, const Tensor& beta, const float* mean,
          const float* invstd)
-      : scale(static_cast<std::size_t>(channels)), offset(scale.size()) {
+      : mean(mean), scale(static_cast<std::size_t>(channels)), offset(scale.size()) {
     for (std::int64_t c = 0; c < channels; ++c) {
       auto k = static_cast<std::size_t>(c);
       scale[k] = static_cast<float>(static_cast<double>(value_or(gamma, c, 1)) * invstd[c]);
-      // Of the rounded scale, so that they cancel where x is the mean.
-      offset[k] =
-          static_cast<float>(value_or(beta, c, 0) - mean[c] * static_cast<double>(scale[k]));
+      offset[k] = value_or(beta, c, 0);
     }
   }
 };
@@ -178,7 +177,7 @@ void apply(const Tensor& x, const Affine& affine, const BatchNormFusion& fusion,
   const bool past_caches = go_past_caches(layout, {&y});
   for_each_piece(layout, [&](auto first, auto rows, auto channels, auto channel) {
     kernels_of<T>().apply(from + first, residual ? residual + first : nullptr, to + first,
-                          bits ? bits + first / 8 : nullptr, rows, channels,
+                          bits ? bits + first / 8 : nullptr, rows, channels, affine.mean + channel,
                           affine.scale.data() + channel, affine.offset.data() + channel,
                           fusion.relu, past_caches);
   });
@@ -232,7 +231,9 @@ void backward(const Tensor& gradient, const Tensor& input, const Tensor& output,
     if (output.defined() && output.dtype() == u8)
       return {.bits = data_of<std::uint8_t>(output) + first / 8};
     if (output.defined()) return {.y = data_of<T>(output) + first};
-    return {.scale = forward.scale.data() + channel, .offset = forward.offset.data() + channel};
+    return {.mean = pm + channel,
+            .scale = forward.scale.data() + channel,
+            .offset = forward.offset.data() + channel};
   };
   std::vector<double> sum_g, sum_gx;
   sum_pairs(layout, sum_g, sum_gx, [&](auto at, auto rows, auto c, float* g, float* gx) {
@@ -240,17 +241,16 @@ void backward(const Tensor& gradient, const Tensor& input, const Tensor& output,
                                   layout.channels_last ? layout.channels : 1, pm + c, g, gx);
   });
 
-  // dx = gamma invstd (g - sum_g / n - (x - mean) invstd^2 sum_gx / n) = a g + b x + d.
+  // dx = gamma invstd (g - sum_g / n - (x - mean) invstd^2 sum_gx / n) = a g + b (x - mean) + d.
   auto n = static_cast<double>(layout.rows);
   auto channels = static_cast<std::size_t>(layout.channels);
   std::vector<float> a(channels), b(channels), d(channels);
   for (std::size_t c = 0; c < channels; ++c) {
     double s = ps[c];
     double scale = value_or(norm.gamma, static_cast<std::int64_t>(c), 1) * s;
-    double slope = -scale * s * s * sum_gx[c] / n;
     a[c] = static_cast<float>(scale);
-    b[c] = static_cast<float>(slope);
-    d[c] = static_cast<float>(-scale * sum_g[c] / n - slope * pm[c]);
+    b[c] = static_cast<float>(-scale * s * s * sum_gx[c] / n);
+    d[c] = static_cast<float>(-scale * sum_g[c] / n);
     if (dgamma.defined()) dgamma.data_ptr<float>()[c] = static_cast<float>(sum_gx[c] * s);
     if (dbeta.defined()) dbeta.data_ptr<float>()[c] = static_cast<float>(sum_g[c]);
   }
@@ -258,7 +258,7 @@ void backward(const Tensor& gradient, const Tensor& input, const Tensor& output,
   const bool past_caches = go_past_caches(layout, {&result, &residual});
   for_each_piece(layout, [&](auto first, auto rows, auto width, auto c) {
     kernels_of<T>().backward_apply(pdy + first, px + first, mask_at(first, c), pdx + first,
-                                   pr ? pr + first : nullptr, rows, width, a.data() + c,
+                                   pr ? pr + first : nullptr, rows, width, pm + c, a.data() + c,
                                    b.data() + c, d.data() + c, past_caches);
   });
 }

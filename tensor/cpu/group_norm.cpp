@@ -61,17 +61,17 @@ void CpuBackend::group_norm(const Tensor& x, std::int64_t groups, const Tensor& 
   parallel_for(x.size(0) * groups, x.numel(), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t group = begin; group < end; ++group) {
       const Moments moments(in + group * each * plane, each * plane, eps);
-      m[group] = static_cast<float>(moments.mean);
+      const auto about = static_cast<float>(moments.mean);
+      m[group] = about;
       s[group] = static_cast<float>(moments.invstd);
       for (std::int64_t k = 0; k < each; ++k) {
         const std::int64_t channel = group % groups * each + k, at = (group * each + k) * plane;
         const auto a =
             static_cast<float>(scales ? scales[channel] * moments.invstd : moments.invstd);
-        // Of the rounded scale, so that they cancel where x is the mean.
         const auto b = static_cast<float>((shifts ? shifts[channel] : 0) -
-                                          moments.mean * static_cast<double>(a));
-        kernels().batch_norm.apply(in + at, nullptr, out + at, nullptr, plane, 1, &a, &b, false,
-                                   false);
+                                          (moments.mean - about) * static_cast<double>(a));
+        kernels().batch_norm.apply(in + at, nullptr, out + at, nullptr, plane, 1, &about, &a, &b,
+                                   false, false);
       }
     }
   });
@@ -109,17 +109,16 @@ void CpuBackend::group_norm_backward(const Tensor& dy, const Tensor& x, std::int
         sum_g += scale_of(k) * sums[p];
         sum_gh += scale_of(k) * products[p];
       }
-      // dx = dy a + x b + d
+      // dx = dy a + (x - mean) b + d
       if (out == nullptr) continue;
       const auto count = static_cast<double>(n);
       const auto b = static_cast<float>(-sum_gh / count * s[group] * s[group]);
-      const auto d =
-          static_cast<float>(-sum_g / count * s[group] - m[group] * static_cast<double>(b));
+      const auto d = static_cast<float>(-sum_g / count * s[group]);
       for (std::int64_t k = 0; k < each; ++k) {
         const std::int64_t at = (group * each + k) * plane;
         const auto a = static_cast<float>(scale_of(k) * s[group]);
-        kernels().batch_norm.backward_apply(g + at, in + at, {}, out + at, nullptr, plane, 1, &a,
-                                            &b, &d, false);
+        kernels().batch_norm.backward_apply(g + at, in + at, {}, out + at, nullptr, plane, 1,
+                                            m + group, &a, &b, &d, false);
       }
     }
   });

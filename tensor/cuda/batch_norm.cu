@@ -74,13 +74,13 @@ struct Factors {
         offset(scale + channels) {}
 };
 
-void apply(int device, const Layout& layout, const Tensor& x, const Factors& factors,
-           const BatchNormFusion& fusion, const Tensor& y) {
+void apply(int device, const Layout& layout, const Tensor& x, const Tensor& mean,
+           const Factors& factors, const BatchNormFusion& fusion, const Tensor& y) {
   visit_packs(layout, {x, y, fusion.residual}, [&]<class T, int V>() {
     const T* residual = fusion.residual.defined() ? fusion.residual.data_ptr<T>() : nullptr;
     for_each(device, x.numel() / V,
-             Apply<T, V>{layout, x.data_ptr<T>(), residual, y.data_ptr<T>(), factors.scale,
-                         factors.offset, fusion.relu});
+             Apply<T, V>{layout, x.data_ptr<T>(), residual, y.data_ptr<T>(), floats(mean),
+                         factors.scale, factors.offset, fusion.relu});
   });
 }
 
@@ -108,7 +108,7 @@ void CudaBackend::batch_norm_kernels(const Tensor& x_, const Tensor& gamma, cons
                             floats(invstd), floats(running_mean), floats(running_var),
                             Affine{floats(gamma), floats(beta), factors.scale, factors.offset}});
   });
-  apply(device_, layout, x, factors, with, y);
+  apply(device_, layout, x, mean, factors, with, y);
   if (!y.is_same(y_)) copy(y, y_);
 }
 
@@ -122,9 +122,9 @@ void CudaBackend::batch_norm_inference(const Tensor& x_, const Tensor& gamma, co
   const Layout layout(x);
   const Factors factors(device_, layout.channels);
   for_each(device_, layout.channels,
-           AffineOfRunning{floats(mean), floats(var), eps,
+           AffineOfRunning{floats(var), eps,
                            Affine{floats(gamma), floats(beta), factors.scale, factors.offset}});
-  apply(device_, layout, x, factors, with, y);
+  apply(device_, layout, x, mean, factors, with, y);
   if (!y.is_same(y_)) copy(y, y_);
 }
 
@@ -141,24 +141,26 @@ void CudaBackend::batch_norm_backward_kernels(const Tensor& dy_, const Tensor& x
   const bool mask_from_x = relu && !y.defined();
   if (mask_from_x) {
     for_each(device_, layout.channels,
-             AffineOfBatch{floats(mean), floats(invstd),
+             AffineOfBatch{floats(invstd),
                            Affine{floats(gamma), floats(beta), forward.scale, forward.offset}});
   }
   Tensor memory = Tensor::empty({3, layout.channels}, {.dtype = f32, .device = x.device()});
   float *a = floats(memory), *b = a + layout.channels, *d = b + layout.channels;
   visit_packs(layout, {x, dy, y, dx, dresidual}, [&]<class T, int V>() {
     const Gradient<T, V> gradient{dy.data_ptr<T>(), y.defined() ? y.data_ptr<T>() : nullptr,
-                                  mask_from_x ? forward.scale : nullptr, forward.offset};
+                                  floats(mean), mask_from_x ? forward.scale : nullptr,
+                                  forward.offset};
     std::int64_t splits = 0;
     const Tensor partial = sum_channels<V>(
         device_, layout, BackwardTerms<T, V>{x.data_ptr<T>(), gradient, floats(mean)}, splits);
     for_each(device_, layout.channels,
              FinishGradient{static_cast<const Pair*>(partial.data_ptr()), splits, layout.channels,
-                            layout.rows, floats(gamma), floats(mean), floats(invstd),
-                            floats(dgamma), floats(dbeta), a, b, d});
+                            layout.rows, floats(gamma), floats(invstd), floats(dgamma),
+                            floats(dbeta), a, b, d});
     for_each(device_, x.numel() / V,
              ApplyGradient<T, V>{layout, x.data_ptr<T>(), gradient, dx.data_ptr<T>(),
-                                 dresidual.defined() ? dresidual.data_ptr<T>() : nullptr, a, b, d});
+                                 dresidual.defined() ? dresidual.data_ptr<T>() : nullptr,
+                                 floats(mean), a, b, d});
   });
   if (!dx.is_same(dx_)) copy(dx, dx_);
   if (dresidual.defined() && !dresidual.is_same(dresidual_)) copy(dresidual, dresidual_);

@@ -64,12 +64,12 @@ struct Pair {
   float a = 0, b = 0;
 };
 
-/// dy where the relu let through, else 0. The mask: y > 0, or x scale + offset > 0, which is
-/// what Apply computed (an engine of cuDNN's may differ from it where y is within an ulp of 0).
+/// dy where the relu let through, else 0. The mask: y > 0, or (x - mean) scale + offset > 0, which
+/// is what Apply computed (an engine of cuDNN's may differ from it where y is within an ulp of 0).
 template <class T, int V>
 struct Gradient {
   const T *dy, *y;
-  const float *scale, *offset;  // null: no mask from x
+  const float *mean, *scale, *offset;  // scale null: no mask from x
 
   RONDO_HD Values<T, V> load(std::int64_t i, const Values<T, V>& x, const std::int64_t* c) const {
     Values<T, V> g = Values<T, V>::load(dy, i);
@@ -78,7 +78,7 @@ struct Gradient {
       for (int k = 0; k < V; ++k) g.v[k] = out.v[k] <= 0 ? 0 : g.v[k];
     } else if (scale != nullptr) {
       for (int k = 0; k < V; ++k)
-        g.v[k] = std::fma(x.v[k], scale[c[k]], offset[c[k]]) <= 0 ? 0 : g.v[k];
+        g.v[k] = std::fma(x.v[k] - mean[c[k]], scale[c[k]], offset[c[k]]) <= 0 ? 0 : g.v[k];
     }
     return g;
   }
@@ -180,14 +180,13 @@ RONDO_HD Sums join_splits(const Pair* partial, std::int64_t splits, std::int64_t
   return sums;
 }
 
-/// Factors of y = x scale + offset, from mean and invstd.
+/// Factors of y = (x - mean) scale + offset.
 struct Affine {
   const float *gamma, *beta;  // or null
   float *scale, *offset;
-  RONDO_HD void set(std::int64_t c, float mean, float invstd) const {
-    const double s = static_cast<double>(gamma != nullptr ? gamma[c] : 1.0f) * invstd;
-    scale[c] = static_cast<float>(s);
-    offset[c] = static_cast<float>((beta != nullptr ? beta[c] : 0.0f) - mean * s);
+  RONDO_HD void set(std::int64_t c, float invstd) const {
+    scale[c] = static_cast<float>(static_cast<double>(gamma != nullptr ? gamma[c] : 1.0f) * invstd);
+    offset[c] = beta != nullptr ? beta[c] : 0.0f;
   }
 };
 
@@ -215,39 +214,40 @@ struct FinishStatistics {
       running_var[c] =
           static_cast<float>((1 - momentum) * running_var[c] + momentum * var * n / (n - 1));
     }
-    affine.set(c, mean[c], invstd[c]);
+    affine.set(c, invstd[c]);
   }
 };
 
 struct AffineOfRunning {
-  const float *mean, *var;
+  const float* var;
   double eps;
   Affine affine;
   RONDO_HD void operator()(std::int64_t c) const {
-    affine.set(c, mean[c], static_cast<float>(1 / std::sqrt(var[c] + eps)));
+    affine.set(c, static_cast<float>(1 / std::sqrt(var[c] + eps)));
   }
 };
 
 struct AffineOfBatch {
-  const float *mean, *invstd;
+  const float* invstd;
   Affine affine;
-  RONDO_HD void operator()(std::int64_t c) const { affine.set(c, mean[c], invstd[c]); }
+  RONDO_HD void operator()(std::int64_t c) const { affine.set(c, invstd[c]); }
 };
 
-/// y = relu?(x scale + offset + residual?), V elements a call.
+/// y = relu?((x - mean) scale + offset + residual?), V elements a call.
 template <class T, int V>
 struct Apply {
   Layout layout;
   const T *x, *residual;
   T* y;
-  const float *scale, *offset;
+  const float *mean, *scale, *offset;
   bool relu;
   RONDO_HD void operator()(std::int64_t call) const {
     const std::int64_t i = call * V;
     std::int64_t c[V];
     channels_of(layout, i, c);
     Values<T, V> values = Values<T, V>::load(x, i);
-    for (int k = 0; k < V; ++k) values.v[k] = std::fma(values.v[k], scale[c[k]], offset[c[k]]);
+    for (int k = 0; k < V; ++k)
+      values.v[k] = std::fma(values.v[k] - mean[c[k]], scale[c[k]], offset[c[k]]);
     if (residual != nullptr) {
       const Values<T, V> r = Values<T, V>::load(residual, i);
       for (int k = 0; k < V; ++k) values.v[k] += r.v[k];
@@ -259,20 +259,19 @@ struct Apply {
   }
 };
 
-/// dx = gamma invstd (g - sum_g / n - (x - mean) invstd^2 sum_gx / n) = a g + b x + d.
+/// dx = gamma invstd (g - sum_g / n - (x - mean) invstd^2 sum_gx / n) = a g + b (x - mean) + d.
 struct FinishGradient {
   const Pair* partial;
   std::int64_t splits, channels, rows;
-  const float *gamma, *mean, *invstd;
+  const float *gamma, *invstd;
   float *dgamma, *dbeta, *a, *b, *d;
   RONDO_HD void operator()(std::int64_t c) const {
     const Sums sums = join_splits(partial, splits, channels, c);
     const auto n = static_cast<double>(rows);
     const double s = invstd[c], scale = (gamma != nullptr ? gamma[c] : 1.0f) * s;
-    const double slope = -scale * s * s * sums.b / n;
     a[c] = static_cast<float>(scale);
-    b[c] = static_cast<float>(slope);
-    d[c] = static_cast<float>(-scale * sums.a / n - slope * mean[c]);
+    b[c] = static_cast<float>(-scale * s * s * sums.b / n);
+    d[c] = static_cast<float>(-scale * sums.a / n);
     if (dgamma != nullptr) dgamma[c] = static_cast<float>(sums.b * s);
     if (dbeta != nullptr) dbeta[c] = static_cast<float>(sums.a);
   }
@@ -284,7 +283,7 @@ struct ApplyGradient {
   const T* x;
   Gradient<T, V> gradient;
   T *dx, *dresidual;
-  const float *a, *b, *d;
+  const float *mean, *a, *b, *d;
   RONDO_HD void operator()(std::int64_t call) const {
     const std::int64_t i = call * V;
     std::int64_t c[V];
@@ -292,7 +291,8 @@ struct ApplyGradient {
     const Values<T, V> values = Values<T, V>::load(x, i);
     const Values<T, V> g = gradient.load(i, values, c);
     Values<T, V> result;
-    for (int k = 0; k < V; ++k) result.v[k] = g.v[k] * a[c[k]] + values.v[k] * b[c[k]] + d[c[k]];
+    for (int k = 0; k < V; ++k)
+      result.v[k] = g.v[k] * a[c[k]] + (values.v[k] - mean[c[k]]) * b[c[k]] + d[c[k]];
     result.store(dx, i);
     if (dresidual != nullptr) g.store(dresidual, i);
   }

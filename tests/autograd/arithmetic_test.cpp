@@ -8,6 +8,8 @@
 
 #include "autograd/engine.h"
 #include "autograd/ops/indexing.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/unary.h"
 #include "autograd/variable.h"
 #include "support/errors.h"
 #include "support/support.h"
@@ -136,6 +138,42 @@ TEST(Arithmetic, WhereWithNumbers) {
   EXPECT_TRUE(test::identical(where(condition, 1.0, 0.0), tensor<float>({1, 0})));
   EXPECT_EQ(where(condition, 1, 2).dtype(), i64);
   EXPECT_TRUE(std::isinf(where(condition, f16_of({1, 2}), 1e6)[1].item()));
+}
+
+// torch.full((), 1, dtype=bfloat16) * 0.5 is bfloat16.
+TEST(Arithmetic, ANumberNeverWidensATensorOfItsCategory) {
+  for (const Dims& shape : {Dims{}, Dims{1}, Dims{2}}) {
+    for (DType dtype : {bf16, f16, f32, f64}) {
+      const Tensor x = full(shape, 3, {.dtype = dtype}),
+                   yes = full(shape, true, {.dtype = boolean});
+      for (const Tensor& y :
+           {x + 0.1, x - 0.1, x * 0.1, x / 0.1, 0.1 + x, 0.1 - x, 0.1 * x, 0.1 / x, x + 1, x / 2,
+            pow(x, 2), where(yes, x, 0.1), where(yes, 0.1, x), masked_fill(x, yes, 0.1)})
+        EXPECT_EQ(y.dtype(), dtype) << shape;
+      EXPECT_TRUE(test::identical(1 / x, full(shape, 1.0 / 3, {.dtype = dtype}))) << dtype;
+    }
+    const Tensor n = full(shape, 3, {.dtype = u8});
+    for (const Tensor& y : {n + 1, n - 1, n * 2, 1 - n, pow(n, 2)}) EXPECT_EQ(y.dtype(), u8);
+    EXPECT_EQ((n * 0.5).dtype(), f32);
+    // A comparison rounds the number to the tensor's dtype, of any shape.
+    EXPECT_TRUE(all(eq(full(shape, 0.1, {.dtype = bf16}), 0.1)).item<bool>());
+  }
+  // Two 0-dim tensors meet in the wider dtype, as in PyTorch.
+  EXPECT_EQ((full({}, 1, {.dtype = bf16}) * full({}, 1)).dtype(), f32);
+  const Tensor x = full({}, 2, {.dtype = bf16}).requires_grad_();
+  (x * 0.5 + 1 / x).backward();
+  EXPECT_EQ(x.grad().dtype(), bf16);
+  EXPECT_EQ(x.grad().item(), 0.25);
+}
+
+// 0^(b - 1) and log 0 lie in branches that are not taken.
+TEST(Arithmetic, PowersOfZeroHaveSecondDerivatives) {
+  const Tensor a = leaf({0, 0, 0, 2}), b = leaf({0, 1, 2, 0});
+  const Tensors first = grad({pow(a, b).sum()}, {a, b}, {.create_graph = true});
+  EXPECT_EQ(first[0].to_vector<double>(), (Values{0, 1, 0, 0}));
+  for (const Tensor& g : first)
+    for (const Tensor& second : grad({g.sum()}, {a, b}, {.retain_graph = true}))
+      EXPECT_TRUE(all(isfinite(second)).item<bool>()) << second;
 }
 
 }  // namespace

@@ -118,5 +118,26 @@ TEST(Indexing, IntegersWrapAround) {
   EXPECT_EQ(scatter_add(x, 0, zeros({1}, {.dtype = i64}), x).item<std::int64_t>(), -2);
 }
 
+// As rows of one: PyTorch's answers.
+TEST(Indexing, TensorsWithoutDimensions) {
+  const Tensor x = scalar(5).requires_grad_(), zero = scalar(0, {.dtype = i64});
+  EXPECT_EQ(index_select(x, 0, zero).shape(), Dims{});
+  EXPECT_EQ(index_select(x, 0, tensor<std::int64_t>({0})).shape(), Dims{});
+  EXPECT_EQ(index_select(arange(3), 0, scalar(1, {.dtype = i64})).to_vector<int>(),
+            (std::vector<int>{1}));
+  EXPECT_ERROR(index_select(x, 0, tensor<std::int64_t>({0, 0})), ShapeError,
+               "index_select: the tensor has no dimensions, so the index must have one value");
+  EXPECT_EQ(gather(x, 0, zero).shape(), Dims{});
+  EXPECT_EQ(gather(x, 0, tensor<std::int64_t>({0})).shape(), Dims{1});
+  EXPECT_EQ(scatter_add(x, 0, zero, scalar(2)).item(), 7);
+  index_select(x, 0, zero).backward();
+  EXPECT_EQ(x.grad().item(), 1);
+}
+
+TEST(Indexing, StepsBeyondAllSizes) {
+  const Tensor x = arange(6).reshape({3, 2});
+  EXPECT_EQ(slice(x, 0, 1, 3, std::int64_t{1} << 62).to_vector<int>(), (std::vector<int>{2, 3}));
+}
+
 }  // namespace
 }  // namespace rondo::test

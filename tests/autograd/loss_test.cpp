@@ -177,5 +177,31 @@ TEST(Loss, Errors) {
   EXPECT_ERROR(mse_loss(zeros({2}, {.dtype = i64}), zeros({2})), DTypeError, "the input is i64");
 }
 
+// The square of 40,000 overflows in the branch that is not taken.
+TEST(Loss, SmoothL1OfADifferenceWhoseSquareOverflows) {
+  for (DType dtype : {f16, f32}) {
+    const double size = dtype == f16 ? 40000 : 1e30;
+    const Tensor x = tensor<double>({size, -0.5}).to(dtype).requires_grad_();
+    const Tensor y = zeros({2}, {.dtype = dtype}).requires_grad_();
+    smooth_l1_loss(x, y).backward();
+    EXPECT_EQ(x.grad().to_vector(), (std::vector<float>{0.5, -0.25})) << dtype;
+    EXPECT_EQ(y.grad().to_vector(), (std::vector<float>{-0.5, 0.25})) << dtype;
+  }
+  EXPECT_EQ(smooth_l1_loss(tensor<float>({40000}).to(f16), zeros({1}, {.dtype = f16})).item(),
+            40000);
+}
+
+// -log sigmoid(x) of a certain answer is 0 where it is right and inf where it is wrong.
+TEST(Loss, BceWithLogitsOfInfinities) {
+  const double inf = INFINITY;
+  const Tensor x = leaf({inf, -inf, inf, -inf, inf, -inf});
+  const Tensor y = tensor<double>({0, 1, 1, 0, 0.5, 0.5});
+  const Tensor losses = bce_with_logits(x, y, Reduction::none);
+  EXPECT_EQ(losses.to_vector<double>(), (std::vector<double>{inf, inf, 0, 0, inf, inf}));
+  losses.sum().backward();
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{1, -1, 0, 0, 0.5, -0.5}));
+  EXPECT_TRUE(std::isnan(bce_with_logits(leaf({NAN}), tensor<double>({1})).item()));
+}
+
 }  // namespace
 }  // namespace rondo::test

@@ -219,5 +219,40 @@ TEST(Norm, WhatDoesNotFitIsNamed) {
                "batch_norm: running_mean and running_var go together");
 }
 
+// (x - mean) is 0: what is left is the bias, however large x is.
+TEST(Norm, OfAConstantIsTheBias) {
+  for (MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
+    for (DType dtype : {f32, f64, bf16}) {
+      const double size = dtype == bf16 ? 999424 : 1e6;  // as bf16 holds it
+      const Tensor x = contiguous(full({2, 16, 4, 5}, size, {.dtype = dtype}), format);
+      const Tensor gamma = full({16}, 1.7), beta = full({16}, 0.5);
+      const Tensor mean = full({16}, size), variance = zeros({16});
+      const Tensor expected = full(x.shape(), 0.5, {.dtype = dtype});
+      for (const Tensor& y : {batch_norm(x, gamma, beta, {}, {}, {.training = true}),
+                              batch_norm(x, gamma, beta, mean, variance, {.training = false}),
+                              group_norm(x, 4, gamma, beta), group_norm(x, 16, gamma, beta)})
+        EXPECT_TRUE(all_close(y, expected, 0)) << dtype;
+      EXPECT_TRUE(all_close(layer_norm(x, {5}), zeros(x.shape(), {.dtype = dtype}), 0));
+    }
+  }
+}
+
+// As in PyTorch: there is nothing to learn from, and nothing wrong.
+TEST(BatchNorm, TakesAnEmptyBatchInTraining) {
+  for (DType dtype : {f32, f64}) {
+    const Tensor x = zeros({0, 3, 2, 2}, {.dtype = dtype}).requires_grad_();
+    const Tensor gamma = ones({3}).requires_grad_(), beta = zeros({3}).requires_grad_();
+    const Tensor mean = zeros({3}), variance = ones({3});
+    const Tensor y = batch_norm(x, gamma, beta, mean, variance, {.training = true, .relu = true});
+    EXPECT_EQ(y.shape(), x.shape());
+    y.sum().backward();
+    EXPECT_EQ(x.grad().shape(), x.shape());
+    for (const Tensor& zero : {gamma.grad(), beta.grad(), mean, variance - 1})
+      EXPECT_EQ(zero.to_vector(), (std::vector<float>{0, 0, 0}));
+  }
+  EXPECT_ERROR(batch_norm(zeros({1, 3}), {}, {}, {}, {}, {.training = true}), ShapeError,
+               "batch_norm: more than one value for each channel is needed in training");
+}
+
 }  // namespace
 }  // namespace rondo

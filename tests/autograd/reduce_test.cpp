@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "autograd/engine.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
@@ -195,7 +196,6 @@ TEST(Reduce, Errors) {
   EXPECT_ERROR(argmax(x, -3), ShapeError, "argmax: dimension -3");
   EXPECT_ERROR(sort(x, 2), ShapeError, "sort: dimension 2");
   EXPECT_ERROR(topk(x, 4), ShapeError, "topk: k = 4 is not within dimension 1 of shape [2, 3]");
-  EXPECT_ERROR(topk(scalar(1.0), 1), ShapeError, "topk: the tensor has no dimensions");
 }
 
 TEST(Reduce, SixteenBitsAreComputedInF32) {
@@ -250,6 +250,57 @@ TEST(Reduce, IndexOfTheExtremeOfAll) {
   EXPECT_EQ(argmin(x).item<int>(), 0);
   EXPECT_EQ(argmax(scalar(3)).dim(), 0);
   EXPECT_ERROR(argmax(zeros({0})), ShapeError, "argmax: dimension 0 of shape [0] has no elements");
+}
+
+// Squares of these lie outside f32; PyTorch computes them in f64.
+TEST(Reduce, DeviationsOfVeryLargeAndVerySmallNumbers) {
+  for (double size : {1e30, 1e-25}) {
+    const Tensor x = tensor<float>({static_cast<float>(size), static_cast<float>(-size), 0});
+    x.requires_grad_();
+    const Tensor y = rondo::std(x);
+    EXPECT_FLOAT_EQ(static_cast<float>(y.item()), static_cast<float>(size));
+    y.backward();
+    EXPECT_EQ(x.grad().to_vector(), (std::vector<float>{0.5, -0.5, 0}));
+  }
+  EXPECT_EQ(var(tensor<float>({1e30f, -1e30f, 0})).item(), inf);
+}
+
+TEST(Reduce, ANaNTakesTheGradientOfAnExtremum) {
+  using Values = std::vector<float>;
+  for (auto f :
+       {+[](const Tensor& x) { return max(x); }, +[](const Tensor& x) { return min(x); }}) {
+    const Tensor x = tensor<float>({1, NAN, 3, NAN}).requires_grad_();
+    f(x).backward();
+    EXPECT_EQ(x.grad().to_vector(), (Values{0, 0.5, 0, 0.5}));
+  }
+  const Tensor x = tensor<float>({1, NAN, 3}).requires_grad_();
+  vector_norm(x, inf).backward();
+  EXPECT_EQ(x.grad().to_vector(), (Values{0, 0, 0}));
+}
+
+// Where a norm is 0, its second derivative is taken as 0 too.
+TEST(Reduce, ZeroNormsHaveSecondDerivatives) {
+  for (auto f :
+       {+[](const Tensor& x) { return norm(x); }, +[](const Tensor& x) { return rondo::std(x); },
+        +[](const Tensor& x) { return vector_norm(x, 0.5); }}) {
+    const Tensor x = leaf({0, 0, 0});
+    const Tensor first = grad({f(x)}, {x}, {.create_graph = true})[0];
+    EXPECT_EQ(first.to_vector<double>(), (std::vector<double>{0, 0, 0}));
+    EXPECT_EQ(grad({first.sum()}, {x})[0].to_vector<double>(), (std::vector<double>{0, 0, 0}));
+  }
+}
+
+TEST(Reduce, TopkOfATensorWithoutDimensions) {
+  const Tensor x = scalar(5).requires_grad_();
+  for (std::int64_t k : {0, 1}) {  // PyTorch takes the element for k = 0 as well
+    const auto [value, index] = topk(x, k);
+    EXPECT_EQ(value.shape(), Dims{});
+    EXPECT_EQ(value.item(), 5);
+    EXPECT_EQ(index.item(), 0);
+  }
+  topk(x, 1).values.backward();
+  EXPECT_EQ(x.grad().item(), 1);
+  EXPECT_ERROR(topk(x, 2), ShapeError, "topk: k = 2 of a tensor of one element");
 }
 
 }  // namespace

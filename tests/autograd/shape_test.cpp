@@ -3,6 +3,8 @@
 #include "autograd/ops/shape.h"
 
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/conv.h"
+#include "autograd/ops/pool.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/variable.h"
 #include "support/errors.h"
@@ -198,6 +200,42 @@ TEST(Shape, Errors) {
   EXPECT_ERROR(chunk(x, 0), ShapeError, "chunk: 0 chunks");
   EXPECT_ERROR(contiguous(x, MemoryFormat::channels_last), ShapeError, "layout of 4 dimensions");
   EXPECT_ERROR(to(x, Device::cuda(63)), DeviceError, "cuda:63");
+}
+
+TEST(Shape, AnEmptyDimensionHasAsManyChunksAsAreAskedFor) {
+  const Tensors rows = chunk(zeros({0, 3}), 3), columns = chunk(zeros({3, 0}), 2, 1);
+  EXPECT_EQ(rows.size(), 3u);
+  EXPECT_EQ(columns.size(), 2u);
+  for (const Tensor& part : rows) EXPECT_EQ(part.shape(), (Dims{0, 3}));
+  const Tensor x = zeros({0, 3}).requires_grad_();
+  cat(chunk(x, 2)).sum().backward();
+  EXPECT_EQ(x.grad().shape(), (Dims{0, 3}));
+}
+
+// What wraps around would be a tensor of a wrong shape, or of none.
+TEST(Shape, SizesBeyond63BitsAreRefused) {
+  constexpr std::int64_t huge = std::int64_t{1} << 62, most = INT64_MAX;
+  const Tensor x = ones({1, 1, 4, 4}), w = ones({1, 1, 2, 2}), line = ones({1, 1, 4});
+  EXPECT_ERROR(conv2d(x, w, {}, {.dilation = huge}), ShapeError, "larger than the padded input");
+  EXPECT_ERROR(conv2d(x, w, {}, {.dilation = most}), ShapeError, "larger than the padded input");
+  EXPECT_ERROR(conv2d(x, ones({1, 1, 3, 3}), {}, {.dilation = huge}), ShapeError,
+               "convolution: 4611686018427387904 * 2 is beyond the largest size");
+  EXPECT_ERROR(conv2d(x, w, {}, {.padding = huge}), ShapeError, "convolution: ");
+  EXPECT_ERROR(conv2d(x, ones({4, 4, 1, 1}), {}, {.groups = huge}), ShapeError, "conv2d: ");
+  EXPECT_ERROR(conv1d(line, ones({1, 1, 3}), {}, {.dilation = huge}), ShapeError, "convolution: ");
+  EXPECT_ERROR(conv1d(line, ones({1, 4, 1}), {}, {.groups = huge}), ShapeError, "conv1d: ");
+  EXPECT_ERROR(conv_transpose2d(x, w, {}, {.stride = huge}), ShapeError, "conv_transpose2d: ");
+  EXPECT_ERROR(conv_transpose2d(x, w, {}, {.padding = huge}), ShapeError, "conv_transpose2d: ");
+  EXPECT_ERROR(max_pool2d(x, most, {.padding = huge - 1}), ShapeError, "");
+  EXPECT_ERROR(avg_pool2d(x, 2, {.padding = huge}), ShapeError, "");
+  EXPECT_EQ(max_pool2d(x, 2, {.stride = most, .ceil_mode = true}).shape(), (Dims{1, 1, 1, 1}));
+  EXPECT_ERROR(reshape(x, {huge, 4, -1}), ShapeError, "reshape: ");
+  EXPECT_ERROR(view(zeros({0}), {huge, huge, -1}), ShapeError, "view: ");
+  EXPECT_ERROR(cat({zeros({1}).expand({most}), zeros({1}).expand({most})}), ShapeError, "cat: ");
+  EXPECT_EQ(chunk(arange(4), most).size(), 4u);
+  EXPECT_EQ(split(arange(4), most).size(), 1u);
+  // Of a kernel of one element the dilation does not matter: PyTorch takes it too.
+  EXPECT_EQ(conv2d(x, ones({1, 1, 1, 1}), {}, {.dilation = huge}).shape(), x.shape());
 }
 
 }  // namespace

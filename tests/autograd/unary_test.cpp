@@ -78,5 +78,14 @@ TEST(Clamp, GradientPassesStrictlyInside) {
   EXPECT_EQ(gradient({0.5, 2}, NAN, 1), (Values{0, 0}));
 }
 
+TEST(Unary, ClampKeepsIntegersBeyond53Bits) {
+  constexpr std::int64_t odd = (std::int64_t{1} << 53) + 1;
+  const Tensor x = tensor<std::int64_t>({odd, -odd, INT64_MAX, INT64_MIN, 7});
+  EXPECT_EQ(clamp(x, -odd, odd).to_vector<std::int64_t>(),
+            (std::vector<std::int64_t>{odd, -odd, odd, -odd, 7}));
+  EXPECT_EQ(clamp(x, INT64_MIN, INT64_MAX).to_vector<std::int64_t>(), x.to_vector<std::int64_t>());
+  EXPECT_EQ(clamp(x, 3, 1).to_vector<int>(), (std::vector<int>{1, 1, 1, 1, 1}));
+}
+
 }  // namespace
 }  // namespace rondo

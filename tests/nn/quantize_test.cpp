@@ -350,5 +350,20 @@ TEST(PrepareQat, LearnsWithTheRoundingInIt) {
   EXPECT_NEAR(cross_entropy(net(x), target).item<double>(), trained, 0.02);
 }
 
+// MinMaxObserver(dtype=torch.quint8).calculate_qparams(), which computes in f32.
+TEST(Quantize, ZeroPointsArePyTorchs) {
+  for (const auto& [least, most, scale, zero_point] :
+       {std::tuple{-1.0, 1.0, 0.007843137718737125, 127},
+        {-1.5, 2.5, 0.01568627543747425, 96},
+        {-0.3, 0.7, 0.003921568859368563, 76},
+        {-3.0, 3.0, 0.0235294122248888, 128},
+        {-0.1, 0.1, 0.0007843137136660516, 128},
+        {-1e-9, 1e-9, 1.1920928955078125e-07, 0}}) {
+    const Quantization q = affine_quantization(least, most);
+    EXPECT_EQ(q.scale, scale) << least;
+    EXPECT_EQ(q.zero_point, zero_point) << least;
+  }
+}
+
 }  // namespace
 }  // namespace rondo::nn

@@ -192,5 +192,24 @@ TEST(Creation, HugeRangesAreErrors) {
             (std::vector<std::int64_t>{most - 2, most - 1}));
 }
 
+// PyTorch refuses most of these; where it does not, numbers would wrap around or be rounded.
+TEST(Creation, WhatIsMadeFitsItsDtype) {
+  EXPECT_ERROR(randperm(300, {.dtype = u8}), Error,
+               "randperm: not all integers in [0, 300) fit into u8");
+  EXPECT_ERROR(randperm(129, {.dtype = i8}), Error, "fit into i8");
+  EXPECT_ERROR(randperm(300, {.dtype = bf16}), Error, "fit into bf16");
+  EXPECT_ERROR(randperm(2050, {.dtype = f16}), Error, "fit into f16");
+  EXPECT_ERROR(randint(0, 300, {2}, {.dtype = bf16}), Error, "fit into bf16");
+  EXPECT_ERROR(randint(0, (1 << 24) + 2, {2}, {.dtype = f32}), Error, "fit into f32");
+  EXPECT_ERROR(linspace(0, 300, 2, {.dtype = u8}), Error, "the number 300 does not fit into u8");
+  EXPECT_ERROR(linspace(0, 1e6, 3, {.dtype = f16}), Error, "does not fit into f16");
+  EXPECT_ERROR(arange(250, 258, 1, {.dtype = u8}), Error, "the number 257 does not fit into u8");
+  EXPECT_ERROR(arange(0, 1e5, 1e4, {.dtype = f16}), Error, "does not fit into f16");
+  EXPECT_EQ(randperm(256, {.dtype = u8}).numel(), 256);
+  EXPECT_EQ(randperm(257, {.dtype = bf16}).numel(), 257);
+  EXPECT_EQ(arange(250, 256, 1, {.dtype = u8}).to_vector<int>().back(), 255);
+  EXPECT_EQ(linspace(0, 255, 2, {.dtype = u8}).to_vector<int>().back(), 255);
+}
+
 }  // namespace
 }  // namespace rondo::test

@@ -187,5 +187,23 @@ TEST(Scalar, ConversionsAreChecked) {
   EXPECT_THROW(Scalar(1e39).check_fits(f32), Error);
 }
 
+TEST(Tensor, ReadingLosesNoInteger) {
+  constexpr std::int64_t beyond_f32 = (1 << 24) + 1, beyond_f64 = (std::int64_t{1} << 53) + 1;
+  const Tensor a = full({}, beyond_f32, {.dtype = i64}), b = full({}, beyond_f64, {.dtype = i64});
+  EXPECT_EQ(a.item(), beyond_f32);
+  EXPECT_EQ(b.item<std::int64_t>(), beyond_f64);
+  EXPECT_ERROR(b.item(), Error,
+               "item: use item<std::int64_t>(); no f64 holds 9007199254740993 exactly");
+  EXPECT_ERROR(full({}, INT64_MAX, {.dtype = i64}).item(), Error, "item: use item<std::int64_t>()");
+  EXPECT_EQ(full({}, INT64_MIN, {.dtype = i64}).item(), -0x1p63);
+  EXPECT_EQ(full({}, 0.1, {.dtype = f64}).item(), 0.1);
+  EXPECT_ERROR(a.to_vector(), Error,
+               "to_vector: use to_vector<std::int64_t>(); no f32 holds 16777217 exactly");
+  EXPECT_EQ(b.to_vector<std::int64_t>(), (std::vector<std::int64_t>{beyond_f64}));
+  EXPECT_ERROR(full({2}, 300, {.dtype = i64}).to_vector<std::uint8_t>(), Error, "300");
+  EXPECT_ERROR(full({2}, NAN).to_vector<int>(), Error, "nan");
+  EXPECT_EQ(full({1}, 2.75).to_vector<int>(), (std::vector<int>{2}));
+}
+
 }  // namespace
 }  // namespace rondo

@@ -176,11 +176,12 @@ struct Apply {
   const T *x, *residual;
   T* y;
   std::uint8_t* bits;
-  const float *scale, *offset;
+  const float *mean, *scale, *offset;
   bool past_caches;
   template <class V, class Factors>
   void at(Index i, Index c) const {
-    V v = read<V>(x + i) * Factors::template factor<V>(scale, c) +
+    V v = (read<V>(x + i) - Factors::template factor<V>(mean, c)) *
+              Factors::template factor<V>(scale, c) +
           Factors::template factor<V>(offset, c);
     if constexpr (has_residual) v += read<V>(residual + i);
     if constexpr (relu == Relu::with_bits && std::is_same_v<V, Vec>)
@@ -191,14 +192,15 @@ struct Apply {
 
 template <class T>
 void apply(const T* x, const T* residual, T* y, std::uint8_t* bits, Index rows, Index channels,
-           const float* scale, const float* offset, bool relu, bool past_caches) {
+           const float* mean, const float* scale, const float* offset, bool relu,
+           bool past_caches) {
   auto run = [&]<Relu kind>() {
     if (residual != nullptr)
       for_rows(rows, channels,
-               Apply<T, true, kind>{x, residual, y, bits, scale, offset, past_caches});
+               Apply<T, true, kind>{x, residual, y, bits, mean, scale, offset, past_caches});
     else
       for_rows(rows, channels,
-               Apply<T, false, kind>{x, residual, y, bits, scale, offset, past_caches});
+               Apply<T, false, kind>{x, residual, y, bits, mean, scale, offset, past_caches});
     if (past_caches) stream_end();
   };
   if (!relu) return run.template operator()<Relu::none>();
@@ -225,7 +227,8 @@ struct Gradient {
     if constexpr (mask == Mask::from_y) {
       v = read<V>(relu.y + i);
     } else {
-      v = read<V>(x + i) * Factors::template factor<V>(relu.scale, c) +
+      v = (read<V>(x + i) - Factors::template factor<V>(relu.mean, c)) *
+              Factors::template factor<V>(relu.scale, c) +
           Factors::template factor<V>(relu.offset, c);
     }
     return v <= 0 ? V{} : g;
@@ -261,19 +264,20 @@ void backward_sums(const T* dy, const T* x, const ReluMask<T>& relu, Index rows,
   });
 }
 
-/// dx = g a + x b + d.
+/// dx = g a + (x - mean) b + d.
 template <class T, Mask mask, bool has_residual>
 struct ApplyGradient {
   Gradient<T, mask> gradient;
   T *dx, *dresidual;
-  const float *a, *b, *d;
+  const float *mean, *a, *b, *d;
   bool past_caches;
   template <class V, class Factors>
   void at(Index i, Index c) const {
     const V g = gradient.template at<V, Factors>(i, c);
     if constexpr (has_residual) write(dresidual + i, g, past_caches);
     const V v = g * Factors::template factor<V>(a, c) +
-                read<V>(gradient.x + i) * Factors::template factor<V>(b, c) +
+                (read<V>(gradient.x + i) - Factors::template factor<V>(mean, c)) *
+                    Factors::template factor<V>(b, c) +
                 Factors::template factor<V>(d, c);
     write(dx + i, v, past_caches);
   }
@@ -281,16 +285,16 @@ struct ApplyGradient {
 
 template <class T>
 void backward_apply(const T* dy, const T* x, const ReluMask<T>& relu, T* dx, T* dresidual,
-                    Index rows, Index channels, const float* a, const float* b, const float* d,
-                    bool past_caches) {
+                    Index rows, Index channels, const float* mean, const float* a, const float* b,
+                    const float* d, bool past_caches) {
   visit_mask(relu, [&]<Mask mask>() {
     const Gradient<T, mask> gradient{dy, x, relu};
     if (dresidual != nullptr)
       for_rows(rows, channels,
-               ApplyGradient<T, mask, true>{gradient, dx, dresidual, a, b, d, past_caches});
+               ApplyGradient<T, mask, true>{gradient, dx, dresidual, mean, a, b, d, past_caches});
     else
       for_rows(rows, channels,
-               ApplyGradient<T, mask, false>{gradient, dx, nullptr, a, b, d, past_caches});
+               ApplyGradient<T, mask, false>{gradient, dx, nullptr, mean, a, b, d, past_caches});
     if (past_caches) stream_end();
   });
 }

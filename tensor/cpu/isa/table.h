@@ -51,6 +51,7 @@ template <class T>
 struct ReluMask {
   const std::uint8_t* bits = nullptr;  // of rows whose length is a multiple of 16
   const T* y = nullptr;
+  const float* mean = nullptr;
   const float* scale = nullptr;
   const float* offset = nullptr;
 };
@@ -63,19 +64,20 @@ struct BatchNormKernels {
   /// sum[c] += x, sum_squares[c] += (x - shift[c])^2 and so on: see kernels_batch_norm.cpp.
   void (*moments)(const T* x, std::int64_t rows, std::int64_t channels, const float* shift,
                   float* sum, float* sum_squares);
-  /// y = relu?(x scale[c] + offset[c] + residual?), and with a relu the bits of ReluMask, if they
-  /// are not null.
+  /// y = relu?((x - mean[c]) scale[c] + offset[c] + residual?), and with a relu the bits of
+  /// ReluMask, if they are not null. (Not x scale + (offset - mean scale): of a channel far from 0
+  /// those cancel, and the offset is lost in their rounding.)
   void (*apply)(const T* x, const T* residual, T* y, std::uint8_t* bits, std::int64_t rows,
-                std::int64_t channels, const float* scale, const float* offset, bool relu,
-                bool past_caches);
+                std::int64_t channels, const float* mean, const float* scale, const float* offset,
+                bool relu, bool past_caches);
   /// With g = dy where the relu's input was positive, else 0: sum_g[c] += g,
   /// sum_gx[c] += g (x - mean[c]).
   void (*backward_sums)(const T* dy, const T* x, const ReluMask<T>& mask, std::int64_t rows,
                         std::int64_t channels, const float* mean, float* sum_g, float* sum_gx);
-  /// dx = g a[c] + x b[c] + d[c], and dresidual = g where it is not null.
+  /// dx = g a[c] + (x - mean[c]) b[c] + d[c], and dresidual = g where it is not null.
   void (*backward_apply)(const T* dy, const T* x, const ReluMask<T>& mask, T* dx, T* dresidual,
-                         std::int64_t rows, std::int64_t channels, const float* a, const float* b,
-                         const float* d, bool past_caches);
+                         std::int64_t rows, std::int64_t channels, const float* mean,
+                         const float* a, const float* b, const float* d, bool past_caches);
 };
 
 /// log Σ exp(x_i) = top + log_sum, with top = max x and log_sum = log Σ exp(x_i - top), which is

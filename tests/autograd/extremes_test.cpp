@@ -1,0 +1,203 @@
+// Ops at ±inf, NaN, the largest and smallest normal numbers, and integers beyond 2^53, against
+// PyTorch: tests/golden/make_extremes.py. Every element must be what PyTorch computes in f32, or
+// what it computes in f64, rounded: where those differ, f32 has overflowed or underflowed on the
+// way.
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+
+#include "autograd/engine.h"
+#include "autograd/ops/activation.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/loss.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
+#include "support/golden.h"
+#include "support/support.h"
+#include "support/test_device.h"
+
+namespace rondo::test {
+namespace {
+
+using X = const Tensors&;
+constexpr double inf = std::numeric_limits<double>::infinity();
+constexpr Reduction each = Reduction::none;
+
+const Golden& goldens() {
+  static const Golden golden("extremes.txt");
+  return golden;
+}
+
+/// f of each row of x.
+Tensor of_rows(const Tensor& x, Tensor (*f)(const Tensor&)) {
+  Tensors results;
+  for (const Tensor& row : unbind(x, 0)) results.push_back(f(row));
+  return stack(results, 0);
+}
+
+#define UNARY(name)                       \
+  {                                       \
+#name, [](X x) { return name(x[0]); } \
+  }
+#define BINARY(name)                            \
+  {                                             \
+#name, [](X x) { return name(x[0], x[1]); } \
+  }
+
+const std::map<std::string, std::function<Tensor(X)>>& operations() {
+  static const std::map<std::string, std::function<Tensor(X)>> all = {
+      UNARY(neg),
+      UNARY(abs),
+      UNARY(sign),
+      UNARY(exp),
+      UNARY(expm1),
+      UNARY(log),
+      UNARY(log1p),
+      UNARY(sqrt),
+      UNARY(rsqrt),
+      UNARY(reciprocal),
+      UNARY(square),
+      UNARY(sin),
+      UNARY(cos),
+      UNARY(tan),
+      UNARY(sinh),
+      UNARY(cosh),
+      UNARY(asin),
+      UNARY(acos),
+      UNARY(atan),
+      UNARY(erf),
+      UNARY(floor),
+      UNARY(ceil),
+      UNARY(round),
+      UNARY(trunc),
+      UNARY(relu),
+      UNARY(sigmoid),
+      UNARY(tanh),
+      UNARY(leaky_relu),
+      UNARY(silu),
+      UNARY(gelu),
+      UNARY(softplus),
+      {"clamp", [](X x) { return clamp(x[0], -2, 3); }},
+      {"gelu.tanh", [](X x) { return gelu(x[0], GeluApproximation::tanh); }},
+      {"pow.3", [](X x) { return pow(x[0], 3); }},
+      {"pow.quarter", [](X x) { return pow(x[0], 0.25); }},
+      BINARY(add),
+      BINARY(sub),
+      BINARY(mul),
+      BINARY(div),
+      BINARY(pow),
+      BINARY(maximum),
+      BINARY(minimum),
+      BINARY(atan2),
+      BINARY(floor_divide),
+      BINARY(remainder),
+      BINARY(eq),
+      BINARY(lt),
+      {"where", [](X x) { return where(gt(x[0], 0), x[0], x[1]); }},
+      {"mse_loss", [](X x) { return mse_loss(x[0], x[1], each); }},
+      {"l1_loss", [](X x) { return l1_loss(x[0], x[1], each); }},
+      {"smooth_l1_loss", [](X x) { return smooth_l1_loss(x[0], x[1], 2, each); }},
+      {"sum", [](X x) { return sum(x[0], {1}); }},
+      {"mean", [](X x) { return mean(x[0], {1}); }},
+      {"var", [](X x) { return var(x[0], {1}); }},
+      {"std", [](X x) { return rondo::std(x[0], {1}); }},
+      {"norm", [](X x) { return norm(x[0], {1}); }},
+      {"norm.1", [](X x) { return vector_norm(x[0], 1, {1}); }},
+      {"norm.3", [](X x) { return vector_norm(x[0], 3, {1}); }},
+      {"norm.half", [](X x) { return vector_norm(x[0], 0.5, {1}); }},
+      {"norm.inf", [](X x) { return vector_norm(x[0], inf, {1}); }},
+      {"logsumexp", [](X x) { return logsumexp(x[0], {1}); }},
+      {"cumsum", [](X x) { return cumsum(x[0], 1); }},
+      {"max", [](X x) { return max(x[0], 1).values; }},
+      {"min", [](X x) { return min(x[0], 1).values; }},
+      {"sort", [](X x) { return sort(x[0], 1).values; }},
+      {"topk", [](X x) { return topk(x[0], 2, 1).values; }},
+      {"softmax", [](X x) { return softmax(x[0], 1); }},
+      {"log_softmax", [](X x) { return log_softmax(x[0], 1); }},
+      {"max.all", [](X x) { return of_rows(x[0], max); }},
+      {"min.all", [](X x) { return of_rows(x[0], min); }},
+      {"prod", [](X x) { return of_rows(x[0], prod); }},
+      {"integers.clamp",
+       [](X x) { return clamp(x[0], -(std::int64_t{1} << 53) - 1, (std::int64_t{1} << 53) + 1); }},
+      {"integers.sum", [](X x) { return sum(x[0], {0}); }},
+      {"integers.max", [](X x) { return max(x[0]); }},
+      {"integers.min", [](X x) { return min(x[0]); }},
+      {"integers.sort", [](X x) { return sort(x[0]).values; }},
+      {"integers.cumsum", [](X x) { return cumsum(x[0], 0); }},
+      {"integers.sign", [](X x) { return sign(x[0]); }},
+      {"integers.square", [](X x) { return square(x[0]); }},
+      {"integers.add", [](X x) { return add(x[0], x[1]); }},
+      {"integers.sub", [](X x) { return sub(x[0], x[1]); }},
+      {"integers.mul", [](X x) { return mul(x[0], x[1]); }},
+      {"integers.maximum", [](X x) { return maximum(x[0], x[1]); }},
+      {"integers.minimum", [](X x) { return minimum(x[0], x[1]); }},
+      {"integers.eq", [](X x) { return eq(x[0], x[1]); }},
+      {"integers.lt", [](X x) { return lt(x[0], x[1]); }},
+      {"integers.floor_divide", [](X x) { return floor_divide(x[0], x[1]); }},
+      {"integers.remainder", [](X x) { return remainder(x[0], x[1]); }},
+  };
+  return all;
+}
+
+/// Within the rounding of f32, and of what f32 cannot tell from 0 with all its digits. `scale`: the
+/// size of the terms, where it is not that of the result.
+bool is_near(double a, double b, double scale) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  if (std::isinf(a) || std::isinf(b)) return a == b;
+  return std::abs(a - b) <=
+         tolerance(f32, 4, std::max(scale, std::abs(b))) + std::numeric_limits<float>::min();
+}
+
+void expect_one_of(const std::string& name, const std::string& name64, const Tensor& actual) {
+  const Tensor expected = goldens()[name];
+  ASSERT_EQ(actual.shape(), expected.shape()) << name;
+  ASSERT_EQ(actual.dtype(), expected.dtype()) << name;
+  if (!goldens().has(name64)) {  // integers: exactly
+    EXPECT_EQ(actual.to_vector<std::int64_t>(), expected.to_vector<std::int64_t>()) << name;
+    return;
+  }
+  const auto got = actual.to_vector<double>(), in_f32 = expected.to_vector<double>(),
+             in_f64 = goldens()[name64].to_vector<double>();
+  const double scale = name.find("softmax") != std::string::npos ? 1 : 0;  // 1 - Σ p
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_TRUE(is_near(got[i], in_f32[i], scale) || is_near(got[i], in_f64[i], scale))
+        << name << " " << i << " is " << got[i] << ", in PyTorch " << in_f32[i] << ", in f64 "
+        << in_f64[i];
+}
+
+class Extremes : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Extremes, AgreeWithPyTorch) {
+  const std::string& name = GetParam();
+  Tensors xs;
+  for (std::string i = "0"; goldens().has(name + ".in" + i); i = std::to_string(xs.size())) {
+    xs.push_back(goldens()[name + ".in" + i].to(test_device()));
+    if (is_floating(xs.back().dtype())) xs.back().requires_grad_();
+  }
+  ASSERT_FALSE(xs.empty());
+  const Tensor y = operations().at(name)(xs);
+  expect_one_of(name + ".out", name + ".out64", y.detach());
+  if (!y.requires_grad()) return;
+  const Tensors gradients = grad({y}, xs, {.grad_outputs = {ones_like(y)}});
+  for (std::size_t i = 0; i < xs.size(); ++i)
+    expect_one_of(name + ".grad" + std::to_string(i), name + ".grad64_" + std::to_string(i),
+                  gradients[i]);
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> all;
+  for (const auto& [name, f] : operations()) all.push_back(name);
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, Extremes, ::testing::ValuesIn(names()), [](const auto& row) {
+  std::string name = row.param;
+  std::ranges::replace(name, '.', '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace rondo::test

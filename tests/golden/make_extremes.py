@@ -1,0 +1,104 @@
+"""Goldens for ops at extreme values: python3 tests/golden/make_extremes.py (needs torch).
+
+A case is NAME.in0 …, the inputs in f32 or i64; NAME.out, what the op makes of them; NAME.grad0 …, the gradients of
+sum(out) for the inputs that are floats; and NAME.out64, NAME.grad64_0 …, the same computed in f64 and rounded to f32.
+Where the two differ, f32 has overflowed, underflowed or lost digits on the way: either is accepted.
+"""
+
+import torch
+import torch.nn.functional as F
+
+import golden
+
+torch.set_num_threads(1)
+out = {}
+nan, inf = float("nan"), float("inf")
+largest, smallest = 3.4028234663852886e38, 1.1754943508222875e-38
+UNARY = [inf, -inf, nan, largest, -largest, smallest, -smallest, 0.0, -0.0, 1.0, -1.0, 0.5, 88.75, -88.75, 1e30, -1e-30]
+BINARY = [inf, -inf, nan, 0.0, -0.0, 1.0, -2.5, largest, -largest, smallest]
+ROWS = [[1.0, nan, 3.0], [inf, 1.0, -inf], [inf, inf, 2.0], [-inf, -inf, -inf], [1e30, -1e30, 0.0],
+        [1e-30, -1e-30, 0.0], [1e-25, -1e-25, 0.0], [largest, -largest, largest], [0.0, 0.0, 0.0], [-0.0, 1.0, 1.0],
+        [1e6, 1e6, 1e6], [2.0, 2.0, -2.0]]
+
+
+def run(f, inputs, dtype):
+    inputs = [x.to(dtype).requires_grad_() for x in inputs]
+    y = f(*inputs)
+    grads = torch.autograd.grad(y, inputs, torch.ones_like(y), allow_unused=True) if y.requires_grad else [None] * len(inputs)
+    return y, [torch.zeros_like(x) if g is None else g for x, g in zip(inputs, grads)]
+
+
+def case(name, f, *inputs):
+    inputs = [torch.tensor(x, dtype=torch.float32) for x in inputs]
+    for i, x in enumerate(inputs):
+        out[f"{name}.in{i}"] = x
+    for dtype, suffix in ((torch.float32, ""), (torch.float64, "64_")):
+        y, grads = run(f, inputs, dtype)
+        out[f"{name}.out{suffix.rstrip('_')}"] = y.detach().float() if y.is_floating_point() else y
+        for i, g in enumerate(grads):
+            out[f"{name}.grad{suffix}{i}"] = g.float()
+
+
+def integers(name, f, *inputs):
+    inputs = [torch.tensor(x) for x in inputs]
+    for i, x in enumerate(inputs):
+        out[f"{name}.in{i}"] = x
+    out[f"{name}.out"] = f(*inputs)
+
+
+for name in ["neg", "abs", "sign", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "reciprocal", "square", "sin", "cos",
+             "tan", "sinh", "cosh", "asin", "acos", "atan", "erf", "floor", "ceil", "round", "trunc", "relu", "sigmoid",
+             "tanh"]:
+    case(name, getattr(torch, name), UNARY)
+case("clamp", lambda x: x.clamp(-2, 3), UNARY)
+case("leaky_relu", F.leaky_relu, UNARY)
+case("silu", F.silu, UNARY)
+case("gelu", F.gelu, UNARY)
+case("gelu.tanh", lambda x: F.gelu(x, approximate="tanh"), UNARY)
+case("softplus", F.softplus, UNARY)
+case("pow.3", lambda x: x.pow(3), UNARY)
+case("pow.quarter", lambda x: x.pow(0.25), UNARY)  # 0.5 is sqrt in PyTorch
+
+left = [a for a in BINARY for _ in BINARY]
+right = [b for _ in BINARY for b in BINARY]
+for name in ["add", "sub", "mul", "div", "pow", "maximum", "minimum", "atan2", "remainder", "eq", "lt"]:
+    case(name, getattr(torch, name), left, right)
+case("floor_divide", lambda a, b: torch.floor_divide(a.detach(), b.detach()), left, right)
+case("where", lambda a, b: torch.where(a > 0, a, b), left, right)
+case("mse_loss", lambda x, y: F.mse_loss(x, y, reduction="none"), left, right)
+case("l1_loss", lambda x, y: F.l1_loss(x, y, reduction="none"), left, right)
+case("smooth_l1_loss", lambda x, y: F.smooth_l1_loss(x, y, reduction="none", beta=2.0), left, right)
+
+for name, f in {
+        "sum": lambda x: x.sum(1), "mean": lambda x: x.mean(1), "var": lambda x: x.var(1), "std": lambda x: x.std(1),
+        "norm": lambda x: x.norm(dim=1), "norm.1": lambda x: torch.linalg.vector_norm(x, 1, 1),
+        "norm.3": lambda x: torch.linalg.vector_norm(x, 3, 1),
+        "norm.half": lambda x: torch.linalg.vector_norm(x, 0.5, 1),
+        "norm.inf": lambda x: torch.linalg.vector_norm(x, inf, 1), "logsumexp": lambda x: x.logsumexp(1),
+        "cumsum": lambda x: x.cumsum(1), "max": lambda x: x.max(1).values, "min": lambda x: x.min(1).values,
+        "sort": lambda x: x.sort(1).values, "topk": lambda x: x.topk(2, 1).values,
+        "softmax": lambda x: x.softmax(1), "log_softmax": lambda x: x.log_softmax(1),
+        "max.all": lambda x: torch.stack([r.max() for r in x]), "min.all": lambda x: torch.stack([r.min() for r in x]),
+        # By the product rule: PyTorch's prod divides.
+        "prod": lambda x: x[:, 0] * x[:, 1] * x[:, 2]}.items():
+    # Where the result overflows, PyTorch's gradient of the third norm is NaN.
+    case(name, f, [r for r in ROWS if name != "norm.3" or largest not in r])
+
+wide = [2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), 0, 1, -1, 2**24 + 1]
+integers("integers.clamp", lambda x: x.clamp(-(2**53) - 1, 2**53 + 1), wide)
+integers("integers.sum", lambda x: x.sum(0), wide)
+integers("integers.max", lambda x: x.max(), wide)
+integers("integers.min", lambda x: x.min(), wide)
+integers("integers.sort", lambda x: x.sort().values, wide)
+integers("integers.cumsum", lambda x: x.cumsum(0), wide)
+integers("integers.sign", torch.sign, wide)
+integers("integers.square", torch.square, wide)
+a = [x for x in wide for _ in wide]
+b = [y for _ in wide for y in wide]
+for name in ["add", "sub", "mul", "maximum", "minimum", "eq", "lt"]:
+    integers(f"integers.{name}", getattr(torch, name), a, b)
+pairs = [(x, y) for x, y in zip(a, b) if y not in (0, -1)]
+integers("integers.floor_divide", torch.floor_divide, [x for x, _ in pairs], [y for _, y in pairs])
+integers("integers.remainder", torch.remainder, [x for x, _ in pairs], [y for _, y in pairs])
+
+golden.write("extremes.txt", out)
