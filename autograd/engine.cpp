@@ -21,6 +21,7 @@ namespace {
 
 thread_local int depth = 0;  // of nested backward calls on this thread
 thread_local std::vector<std::function<void()>> callbacks;
+thread_local std::uint64_t backwards = 0;  // outermost ones that have ended
 
 bool has_nan(const Tensor& x) {
   Tensor flags = Tensor::empty(x.shape(), {.dtype = boolean, .device = x.device()});
@@ -275,7 +276,10 @@ void backward(const Tensors& roots, const Tensors& gradients, BackwardOptions op
   options.retain_graph = options.retain_graph || options.create_graph;
   Run task(options);
   run(task, roots, gradients);
+  if (depth == 0) ++backwards;
 }
+
+std::uint64_t backwards_run() { return backwards; }
 
 Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& options) {
   Run task({.retain_graph = options.retain_graph || options.create_graph,

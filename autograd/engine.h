@@ -6,6 +6,7 @@
 // all of theirs, the one created last. The order is thus fixed by the program, equal on all ranks.
 // A hook or a custom op may itself call backward (re-entrant).
 
+#include <cstdint>
 #include <functional>
 
 #include "tensor/tensor.h"
@@ -34,6 +35,9 @@ struct GradOptions {
 /// have run. Only what lies between outputs and inputs is run and freed: the graph below an input
 /// stays good for a backward of its own. Throws AutogradError for an unused input unless allowed.
 Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& options = {});
+
+/// How many outermost backwards have come to their end on this thread (not those of `grad`).
+std::uint64_t backwards_run();
 
 /// Runs `f` on this thread when the backward under way (the outermost one) has ended, before its
 /// `backward` returns; a callback may queue another one. Called from hooks: DDP waits for its last

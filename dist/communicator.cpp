@@ -96,6 +96,7 @@ Signature Communicator::signature_of(const char* what, const Tensor& x, std::opt
                                      int root) const {
   Signature signature(what, sequence_);
   signature.set_shape(x.shape());
+  signature.set_layout(x.suggested_format());
   signature.dtype = static_cast<std::int8_t>(x.dtype());
   if (op) signature.op = static_cast<std::int8_t>(*op);
   signature.root = root < 0 ? root : rank_in_world(root);

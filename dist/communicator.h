@@ -90,6 +90,10 @@ class Communicator {
   /// "mpi", "thread", "self".
   const char* backend() const;
 
+  // Tensors are dense (ShapeError). all_reduce, reduce and broadcast take a channels_last tensor as
+  // it lies, and throw CommError on all ranks where another rank's lies otherwise. All other
+  // collectives send elements in row-major order, and receive into contiguous tensors only.
+
   /// x becomes the reduction of all ranks' x, equal in every bit on all ranks.
   void all_reduce(const Tensor& x, ReduceOp op = ReduceOp::sum);
   Work all_reduce_async(const Tensor& x, ReduceOp op = ReduceOp::sum);
@@ -108,7 +112,8 @@ class Communicator {
   void reduce_scatter(const Tensor& out, const Tensor& x, ReduceOp op = ReduceOp::sum);
   Work reduce_scatter_async(const Tensor& out, const Tensor& x, ReduceOp op = ReduceOp::sum);
   // What one rank has for another: a tensor for each rank, of any shapes and dtypes, as long as
-  // sender and receiver agree. Where only root has a list, the others pass an empty one.
+  // sender and receiver agree. Where only root has a list, the others pass an empty one. What is
+  // written shares memory with nothing else in the lists (ShapeError), except this rank's own part.
 
   /// parts[r] becomes rank r's x.
   void all_gather(const Tensors& parts, const Tensor& x);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "autograd/engine.h"
 #include "autograd/grad_mode.h"
@@ -51,10 +50,9 @@ DistributedDataParallel::DistributedDataParallel(nn::Module& model,
                              options.static_graph ? ", static_graph" : "",
                              options.divide_by_active_ranks ? ", divide_by_active_ranks" : ""));
   broadcast_model(model_, *comm_);
-  std::set<const TensorImpl*> seen;  // two layers may share one
-  for (auto& named : model_.named_parameters()) {
-    bool is_new = seen.insert(named.tensor.impl_ptr().get()).second;
-    if (is_new && named.tensor.requires_grad()) parameters_.push_back(named);
+  for (auto& named : model_.named_parameters()) {  // two layers may share one: it is there once
+    at_first_.emplace_back(named, named.tensor.requires_grad());
+    if (named.tensor.requires_grad()) parameters_.push_back(named);
   }
   require(
       !parameters_.empty(),
@@ -89,7 +87,7 @@ void DistributedDataParallel::make_buckets(const BucketOptions& options) {
     bucket.label = concat("bucket ", b + 1, " of ", plans.size(), " (", first,
                           first == last ? "" : " … " + last, ")");
     // Behind the gradients zeros, up to whole cache lines for each rank; in the last bucket the
-    // flags: two elements for each rank.
+    // flags: three elements for each rank.
     const std::int64_t n = comm_->world_size(), line = 64 / size_of(bucket.plan.dtype) * n;
     const std::int64_t padded = (bucket.plan.numel + line - 1) / line * line;
     bool is_last = b + 1 == plans.size();
@@ -117,9 +115,41 @@ void DistributedDataParallel::make_buckets(const BucketOptions& options) {
   }
 }
 
+// The buckets have a place for what was trained when they were made, and for nothing else.
+void DistributedDataParallel::check_parameters() {
+  const auto now = model_.named_parameters();
+  const auto require_same = [&](bool same, const std::string& name, const char* what) {
+    require<CommError>(same, "rank ", comm_->rank_in_world(), ": ", name, ' ', what,
+                       " since DistributedDataParallel was made, so it would not be averaged; "
+                       "make a new one after such a change");
+  };
+  for (std::size_t i = 0; i < std::min(now.size(), at_first_.size()); ++i) {
+    const auto& [named, was_trained] = at_first_[i];
+    require_same(now[i].tensor.is_same(named.tensor), now[i].name, "has been added or replaced");
+    require_same(now[i].tensor.requires_grad() == was_trained, now[i].name,
+                 was_trained ? "was frozen" : "was unfrozen");
+  }
+  if (now.size() > at_first_.size())
+    require_same(false, now[at_first_.size()].name, "has been added");
+  if (now.size() < at_first_.size())
+    require_same(false, at_first_[now.size()].first.name, "has been removed");
+}
+
+// A loss that depends on no parameter runs a backward of which no hook hears. This rank would then
+// be one all-reduce behind the others for ever: the count travels with the gradients.
+void DistributedDataParallel::expect_backward() {
+  if (!GradMode::is_enabled() || !sync_) return;
+  if (expects_backward_ && backwards_run() > backwards_before_) ++missed_;
+  if (!expects_backward_ || backwards_run() > backwards_before_) {
+    expects_backward_ = true;
+    backwards_before_ = backwards_run();
+  }
+}
+
 // The first gradient of a backward. The engine keeps what is queued until the outermost backward
 // ends, and drops it when that throws: then `backward_` expires, and the next one starts afresh.
 void DistributedDataParallel::begin_backward() {
+  check_parameters();
   auto token = std::make_shared<char>();
   backward_ = token;
   queue_callback([this, token] { end_backward(); });
@@ -128,6 +158,7 @@ void DistributedDataParallel::begin_backward() {
 
 void DistributedDataParallel::begin_step() {
   is_ready_.assign(parameters_.size(), false);
+  used_.resize(parameters_.size());
   next_launch_ = 0;
   for (Bucket& bucket : buckets_) bucket.pending = bucket.plan.slices.size();
   for (std::size_t i = 0; i < reached_.size(); ++i) {
@@ -139,13 +170,17 @@ void DistributedDataParallel::begin_step() {
 }
 
 void DistributedDataParallel::gradient_ready(std::size_t parameter) {
-  if (!sync_) return;
-  if (backward_.expired()) begin_backward();
-  if (micro_batches_ + 1 < accumulate_) return;  // only adds up
+  expects_backward_ = false;
   const auto& [name, tensor] = parameters_[parameter];
-  require<CommError>(reached_.empty() || reached_[parameter], "rank ", comm_->rank_in_world(),
+  used_.resize(parameters_.size());
+  used_[parameter] = true;
+  const bool only_adds_up = !sync_ || micro_batches_ + 1 < accumulate_;
+  const std::vector<bool>& expected = only_adds_up ? reached_by_any_ : reached_;
+  require<CommError>(expected.empty() || expected[parameter], "rank ", comm_->rank_in_world(),
                      ": backward reached ", name,
                      ", which the first step of this static graph did not");
+  if (sync_ && backward_.expired()) begin_backward();
+  if (only_adds_up) return;
   require<CommError>(!is_ready_[parameter], "rank ", comm_->rank_in_world(), ": the gradient of ",
                      name, " was completed twice in one backward, after its bucket may have left");
   require<CommError>(tensor.grad().data_ptr() == slots_[parameter].data_ptr(), "rank ",
@@ -171,7 +206,7 @@ void DistributedDataParallel::launch(std::size_t index) {
   const Tensor& g = bucket.gradients;
   if (accumulate_ > 1 && !has_joined_) scale(g, 1.0 / accumulate_);
   const bool is_last = index + 1 == buckets_.size();
-  if (is_last) losses_.write(flags_place(), accumulate_, has_joined_);
+  if (is_last) losses_.write(flags_place(), accumulate_, has_joined_, missed_);
   const Communicator::Label label(*comm_, bucket.label);
   bucket.works.clear();
   if (hook_ != nullptr) {
@@ -206,11 +241,15 @@ void DistributedDataParallel::end_backward() {
   } else if (options_.unused == Unused::zeros) {
     fill_in_unused();
   }
+  used_.assign(parameters_.size(), false);
   launch_full_buckets(buckets_.size());
   losses_.drop_kept();
-  require<CommError>(next_launch_ == buckets_.size(), "rank ", comm_->rank_in_world(),
-                     ": backward did not reach ", text_of_unused(),
-                     "; every parameter must take part in the loss (or requires_grad_(false))");
+  require<CommError>(
+      next_launch_ == buckets_.size(), "rank ", comm_->rank_in_world(), ": backward did not reach ",
+      text_of_unused(),
+      "; every parameter must take part in the loss, be frozen "
+      "(requires_grad_(false)) before DistributedDataParallel is made, or be allowed "
+      "to be unused (Unused::zeros)");
   finish_buckets();
 }
 
@@ -232,6 +271,7 @@ void DistributedDataParallel::finish_buckets() {
   if (options_.unused == Unused::zeros) agree_on_unused();
   for (const Tensor& slot : slots_) slot.bump_version();
   losses_.averaged(flags_place());
+  losses_.check_in_step();
   timeline_.synchronized = Clock::now();
 }
 
@@ -266,17 +306,18 @@ void DistributedDataParallel::fill_in_unused() {
   }
   if (!options_.static_graph) return;
   reached_ = is_ready_;
+  reached_by_any_ = used_;
   // Their buckets will leave without waiting for them: a gradient that comes all the same, which is
   // an error, must not be written there meanwhile.
-  for (std::size_t i = 0; i < reached_.size(); ++i) {
-    if (!reached_[i]) set_grad_slot(parameters_[i].tensor, Tensor());
+  for (std::size_t i = 0; i < reached_by_any_.size(); ++i) {
+    if (!reached_by_any_[i]) set_grad_slot(parameters_[i].tensor, Tensor());
   }
 }
 
 void DistributedDataParallel::check_static_graph() {
   for (std::size_t i = 0; i < reached_.size(); ++i)
-    require<CommError>(is_ready_[i] || !reached_[i], "rank ", comm_->rank_in_world(),
-                       ": backward did not reach ", parameters_[i].name,
+    require<CommError>((is_ready_[i] || !reached_[i]) && (used_[i] || !reached_by_any_[i]), "rank ",
+                       comm_->rank_in_world(), ": backward did not reach ", parameters_[i].name,
                        ", which the first step of this static graph did");
 }
 

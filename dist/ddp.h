@@ -83,7 +83,10 @@ class DistributedDataParallel {
   DistributedDataParallel(const DistributedDataParallel&) = delete;
   DistributedDataParallel& operator=(const DistributedDataParallel&) = delete;
 
-  Tensor operator()(const Tensor& x) { return model_(x); }
+  Tensor operator()(const Tensor& x) {
+    expect_backward();
+    return model_(x);
+  }
   nn::Module& module() { return model_; }
   const DdpOptions& options() const { return options_; }
   Communicator& communicator() { return *comm_; }
@@ -137,7 +140,10 @@ class DistributedDataParallel {
   std::vector<std::string> unused_parameters() const;
 
   /// The loss (one element) of this rank, to travel in the last bucket of the next backward.
-  void set_loss(const Tensor& loss) { losses_.set(loss.detach().reshape({1})); }
+  void set_loss(const Tensor& loss) {
+    expect_backward();
+    losses_.set(loss.detach().reshape({1}));
+  }
   void set_loss(double loss);
   /// What each rank's set_loss said before the last synchronised backward whose result has arrived
   /// (with `accumulate`, the mean over the step's backwards); equal on all ranks, 0 of one that has
@@ -180,6 +186,8 @@ class DistributedDataParallel {
     std::vector<Work> works;
   };
   void make_buckets(const BucketOptions& options);
+  void check_parameters();
+  void expect_backward();
   void begin_backward();
   void begin_step();
   void gradient_ready(std::size_t parameter);
@@ -205,10 +213,14 @@ class DistributedDataParallel {
   std::shared_ptr<CommHook> hook_;
   std::vector<GradBucket> hook_buckets_;
   std::vector<nn::NamedTensor> parameters_;  // those that are trained, each once
-  std::vector<Tensor> slots_;                // their gradients' places in the buckets
+  // All of the model's, and whether each was trained, when this was made.
+  std::vector<std::pair<nn::NamedTensor, bool>> at_first_;
+  std::vector<Tensor> slots_;  // their gradients' places in the buckets
   std::vector<std::size_t> bucket_of_;
   std::vector<bool> is_ready_;
-  std::vector<bool> reached_;       // static_graph: by this rank's first step; empty before it
+  std::vector<bool> used_;  // by any backward of this step, is_ready_ by the last one
+  // static_graph: those of this rank's first step; empty before it.
+  std::vector<bool> reached_, reached_by_any_;
   std::vector<int> used_anywhere_;  // static_graph: by any rank's; likewise
   std::vector<HookHandle> hooks_;
   std::vector<Bucket> buckets_;
@@ -217,6 +229,9 @@ class DistributedDataParallel {
   bool sync_ = true;
   int accumulate_ = 1, micro_batches_ = 0;  // of a step, and how many have been
   bool has_joined_ = false;
+  // Of backwards that reach no parameter: nothing else tells of them.
+  bool expects_backward_ = false;
+  std::uint64_t backwards_before_ = 0, missed_ = 0;
   // They travel at the end of the last bucket, with a hook in an all-reduce of their own.
   RankLosses losses_;
   Work flags_work_;

@@ -67,10 +67,11 @@ Communicator::Job Communicator::exchange_job(const char* what, const Tensors& fr
           .signature = signature};
 }
 
-Work Communicator::exchange_async(const char* what, const Tensors& from, const Tensors& to,
+Work Communicator::exchange_async(const char* what, const Tensors& from, const Tensors& parts,
                                   int root) {
+  Tensors to = parts;
   Tensor any;
-  for (const Tensors* list : {&from, &to}) {
+  for (const Tensors* list : {&from, &parts}) {
     require<CommError>(std::ssize(*list) == world_size_, "rank ", rank_in_world(), ": ", what, ": ",
                        list->size(), " tensors for ", world_size_, " ranks");
     for (const Tensor& x : *list) {
@@ -79,6 +80,15 @@ Work Communicator::exchange_async(const char* what, const Tensors& from, const T
       if (any.defined()) require_one_device(what, {any, x});
       any = x;
     }
+  }
+  for (const Tensor& x : from) {
+    if (x.defined()) check_row_major(what, x);
+  }
+  check_apart(what, from, to, static_cast<std::size_t>(rank_));
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    // all_gather sends one tensor to all.
+    if (to[i].defined())
+      to[i] = i > 0 && to[i].is_same(parts[i - 1]) ? to[i - 1] : row_major(what, to[i]);
   }
   const Tensor &own_from = from[static_cast<std::size_t>(rank_)],
                &own_to = to[static_cast<std::size_t>(rank_)];

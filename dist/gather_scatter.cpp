@@ -29,7 +29,7 @@ bool overlap(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 void Communicator::check_all_gather(const Tensor& out, const Tensor& x) const {
-  check_dense("all_gather", out);
+  check_row_major("all_gather", out);
   check_dense("all_gather", x);
   require<DTypeError>(out.dtype() == x.dtype(), "all_gather: ", x.dtype(), " into ", out.dtype());
   require_one_device("all_gather", {out, x});
@@ -48,7 +48,8 @@ InPlace Communicator::in_place(const Signature& signature, const Tensor& x,
           .otherwise = std::move(otherwise)};
 }
 
-Communicator::Job Communicator::all_gather_job(const Tensor& out, const Tensor& x) {
+Communicator::Job Communicator::all_gather_job(const Tensor& out, const Tensor& own) {
+  const Tensor x = row_major("all_gather", own);
   check_all_gather(out, x);
   std::string name = title("all_gather");
   const Signature signature = signature_of("all_gather", x);
@@ -72,8 +73,9 @@ Communicator::Job Communicator::all_gather_job(const Tensor& out, const Tensor& 
           .signature = signature,
           .is_checked = memory_ != nullptr};
 }
-Work Communicator::all_gather_async(const Tensor& out, const Tensor& x) {
-  if (!is_on_gpu("all_gather", x)) return start(all_gather_job(out, x));
+Work Communicator::all_gather_async(const Tensor& out, const Tensor& own) {
+  if (!is_on_gpu("all_gather", own)) return start(all_gather_job(out, own));
+  const Tensor x = row_major("all_gather", own);
   check_all_gather(out, x);
   DeviceCall call = next_call(signature_of("all_gather", x));
   if (x.numel() == 0) return {};
@@ -88,7 +90,7 @@ void Communicator::all_gather(const Tensor& out, const Tensor& x) {
 }
 
 void Communicator::check_reduce_scatter(const Tensor& out, const Tensor& x, ReduceOp op) const {
-  check_dense("reduce_scatter", out);
+  check_row_major("reduce_scatter", out);
   check_dense("reduce_scatter", x);
   check_reducible(x.dtype(), op);
   require<DTypeError>(out.dtype() == x.dtype(), "reduce_scatter: ", x.dtype(), " into ",
@@ -99,8 +101,9 @@ void Communicator::check_reduce_scatter(const Tensor& out, const Tensor& x, Redu
   out.bump_version();
 }
 
-Communicator::Job Communicator::reduce_scatter_job(const Tensor& out, const Tensor& x,
+Communicator::Job Communicator::reduce_scatter_job(const Tensor& out, const Tensor& own,
                                                    ReduceOp op) {
+  const Tensor x = row_major("reduce_scatter", own);
   check_reduce_scatter(out, x, op);
   std::string name = title("reduce_scatter");
   const Signature signature = signature_of("reduce_scatter", x, op);
@@ -140,8 +143,9 @@ Communicator::Job Communicator::reduce_scatter_job(const Tensor& out, const Tens
           .signature = signature,
           .is_checked = memory_ != nullptr};
 }
-Work Communicator::reduce_scatter_async(const Tensor& out, const Tensor& x, ReduceOp op) {
-  if (!is_on_gpu("reduce_scatter", x)) return start(reduce_scatter_job(out, x, op));
+Work Communicator::reduce_scatter_async(const Tensor& out, const Tensor& own, ReduceOp op) {
+  if (!is_on_gpu("reduce_scatter", own)) return start(reduce_scatter_job(out, own, op));
+  const Tensor x = row_major("reduce_scatter", own);
   check_reduce_scatter(out, x, op);
   DeviceCall call = next_call(signature_of("reduce_scatter", x, op));
   if (x.numel() == 0) return {};

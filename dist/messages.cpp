@@ -36,7 +36,7 @@ class Message final : public Operation {
 
 std::string Communicator::check_message(const Tensor& x, int peer, int tag, bool is_send) const {
   const char* what = is_send ? "send" : "recv";
-  check_dense(what, x);
+  is_send ? check_dense(what, x) : check_row_major(what, x);
   check_peer(what, peer);
   require<CommError>(peer != rank_, "rank ", rank_in_world(), ": ", what,
                      ": the peer is this rank itself");
@@ -56,7 +56,8 @@ Communicator::Job Communicator::message_job(const Tensor& x, int peer, int tag, 
           .keep = x.impl_ptr(),
           .beside = true};
 }
-Work Communicator::send_async(const Tensor& x, int peer, int tag) {
+Work Communicator::send_async(const Tensor& message, int peer, int tag) {
+  const Tensor x = row_major("send", message);
   if (!is_on_gpu("send", x)) return start(message_job(x, peer, tag, true));
   std::string name = check_message(x, peer, tag, true);  // in a world of one there is no gpu_
   return gpu_->send({std::move(name)}, x, peer, tag);

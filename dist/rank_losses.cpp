@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t most_untaken = 10000;  // means that nobody asks for
 constexpr std::size_t most_on_the_way = 16;
+constexpr std::uint64_t missed_cycle = 16;  // their count travels modulo this: 16 bits hold it
 
 /// As an element of a bucket. f16 ends at 65504; a large loss is not yet an infinite one.
 Tensor as_element(const Tensor& loss, DType dtype) {
@@ -32,18 +33,21 @@ RankLosses::RankLosses(int rank, std::vector<int> ranks_in_world)
     : rank_(rank),
       in_world_(std::move(ranks_in_world)),
       losses_(in_world_.size(), 0.0),
-      is_active_(in_world_.size(), 1.0) {}
+      is_active_(in_world_.size(), 1.0),
+      missed_(in_world_.size(), 0.0) {}
 
 void RankLosses::keep() {
   NoGradGuard no_grad;
   if (loss_.defined()) earlier_ = earlier_.defined() ? earlier_ + loss_ : loss_.clone();
 }
 
-void RankLosses::write(const Tensor& place, int micro_batches, bool has_joined) {
+void RankLosses::write(const Tensor& place, int micro_batches, bool has_joined,
+                       std::uint64_t missed) {
   const std::int64_t n = std::ssize(losses_);
   place.zero_();
   if (has_joined) return;
   place.narrow(0, n + rank_, 1).fill_(1.0);
+  place.narrow(0, 2 * n + rank_, 1).fill_(static_cast<double>(missed % missed_cycle));
   if (!loss_.defined()) return;
   const Tensor loss = earlier_.defined() ? (loss_ + earlier_) * (1.0 / micro_batches) : loss_;
   place.narrow(0, rank_, 1).copy_(as_element(loss, place.dtype()));
@@ -68,12 +72,26 @@ void RankLosses::take(bool wait) {
     for (std::size_t r = 0; r < n; ++r) {
       losses_[r] = values[r] * static_cast<double>(n);
       is_active_[r] = std::round(values[n + r] * static_cast<double>(n));
+      missed_[r] = std::round(values[2 * n + r] * static_cast<double>(n));
     }
     arriving_.pop_front();
     means_.push_back(mean());
     const bool is_bad =
         std::ranges::any_of(losses_, [](double loss) { return !std::isfinite(loss); });
     if (is_bad && bad_.empty()) bad_ = losses_;  // the first that came counts
+  }
+}
+
+void RankLosses::check_in_step() const {
+  const auto first =
+      static_cast<std::size_t>(std::ranges::find(is_active_, 1.0) - is_active_.begin());
+  for (std::size_t r = first; r < missed_.size(); ++r) {
+    if (is_active_[r] != 1 || missed_[r] == missed_[first]) continue;
+    throw CommError(concat(
+        "the ranks are out of step: a backward of rank ",
+        in_world_[missed_[r] > missed_[first] ? r : first],
+        " reached no parameter of the model, so that it averaged no gradients; every rank's loss "
+        "must depend on the output of the model"));
   }
 }
 

@@ -3,9 +3,10 @@
 //
 // Whether one rank's loss is still finite concerns all: they must stop together, or the others wait
 // for it. And the loss that a user wants to see is the mean over the ranks. So losses travel with
-// the gradients, at the end of DDP's last bucket: two numbers for each rank, its loss, and 1 if it
-// had a batch. Each rank writes into its own places and 0 into the others', so that the average of
-// each is what that rank wrote / N.
+// the gradients, at the end of DDP's last bucket: three numbers for each rank, its loss, 1 if it
+// had a batch, and how many of its backwards reached no parameter of the model. Each rank writes
+// into its own places and 0 into the others', so that the average of each is what that rank wrote /
+// N.
 
 #include <cstdint>
 #include <deque>
@@ -26,7 +27,7 @@ class RankLosses {
   /// The world's numbers are for messages.
   RankLosses(int rank, std::vector<int> ranks_in_world);
   /// Elements that travel.
-  static std::int64_t numel(int world_size) { return 2 * std::int64_t{world_size}; }
+  static std::int64_t numel(int world_size) { return 3 * std::int64_t{world_size}; }
 
   /// This rank's in the next backward: one element, or undefined for 0.
   void set(const Tensor& loss) { loss_ = loss; }
@@ -34,14 +35,18 @@ class RankLosses {
   void keep();
   /// The step is over.
   void drop_kept() { earlier_ = {}; }
-  /// Into `place`, in the dtype of gradients; of a step of so many micro-batches. A rank that has
-  /// joined has no batch.
-  void write(const Tensor& place, int micro_batches, bool has_joined);
+  /// Into `place`, in the dtype of gradients; of a step of so many micro-batches. `missed`: how
+  /// many backwards of this rank reached no parameter so far. A rank that has joined has no batch.
+  void write(const Tensor& place, int micro_batches, bool has_joined, std::uint64_t missed);
   /// They have been averaged in `place`. On a GPU the numbers arrive some steps later, and nobody
   /// waits for them unless many are on the way.
   void averaged(const Tensor& place);
   /// The graph that averaged them was launched once more.
   void replayed();
+  /// Throws CommError, on all ranks alike, where the ranks that had a batch have missed different
+  /// numbers of backwards, as far as that has arrived: from there on the gradients of different
+  /// steps would be averaged with each other.
+  void check_in_step() const;
   /// Takes what has arrived, or all when `wait` says so.
   void take(bool wait = false);
 
@@ -63,7 +68,7 @@ class RankLosses {
   Tensor loss_, earlier_;  // earlier_: the sum of this step's earlier micro-batches'
   Tensor place_;           // where the last all-reduce left them
   std::deque<AsyncCopy> arriving_;
-  std::vector<double> losses_, is_active_, bad_, means_;
+  std::vector<double> losses_, is_active_, missed_, bad_, means_;
 };
 
 }  // namespace rondo::dist

@@ -189,7 +189,8 @@ void ReproducibleDataParallel::compute(Shard& shard, std::size_t index,
   for (std::size_t i = 0; i < shard.slots.size(); ++i)
     require<CommError>(!shard.slots[i].defined() || shard.members.parameters[i].grad().defined(),
                        "reproducible training: backward did not reach ", names_[i],
-                       "; every parameter must take part in the loss (or requires_grad_(false))");
+                       "; every parameter must take part in the loss, or be frozen "
+                       "(requires_grad_(false)) before ReproducibleDataParallel is made");
   for (std::size_t i = 0; i < shard.buffers.size(); ++i) {
     if (shard.buffers[i].defined()) shard.buffers[i].copy_(shard.members.buffers[i]);
   }
@@ -208,6 +209,13 @@ double ReproducibleDataParallel::backward(const Tensor& input, const Tensor& tar
                       " shards of rank ", comm_->rank_in_world());
   require<ShapeError>(target.dim() > 0 && target.size(0) == rows, "reproducible training: ", rows,
                       " inputs and targets of ", target.shape());
+  for (std::size_t i = 0; i < members_.parameters.size(); ++i) {
+    const bool was_trained = shards_[0].members.parameters[i].requires_grad();
+    require<CommError>(
+        members_.parameters[i].requires_grad() == was_trained, "reproducible training: ", names_[i],
+        was_trained ? " was frozen" : " was unfrozen",
+        " since ReproducibleDataParallel was made; make a new one after such a change");
+  }
   std::vector<nn::AnyModule> replicas;
   for (Shard& shard : shards_) {
     NoGradGuard no_grad;

@@ -23,10 +23,22 @@ class ZeroSharding::Hook final : public CommHook {
     for (const GradBucket& bucket : buckets) shards_.push_back(make_shard(bucket, comm));
   }
   std::vector<Work> start(int, const GradBucket& bucket, Communicator& comm) override {
-    return {reduce_scatter(comm, shards_[bucket.index].gradients, bucket.padded)};
+    Shard& shard = shards_[bucket.index];
+    // Where the last backward's gradients are still there, this one adds to them.
+    shard.adds = shard.is_before_step && std::ranges::any_of(shard.pieces, [](const Piece& piece) {
+                   return piece.tensor.grad().defined();
+                 });
+    if (shard.adds && !shard.arrived.defined()) shard.arrived = Tensor::empty_like(shard.gradients);
+    return {reduce_scatter(comm, shard.adds ? shard.arrived : shard.gradients, bucket.padded)};
   }
   void finish(const GradBucket& bucket, Communicator&) override {
-    const Shard& shard = shards_[bucket.index];
+    Shard& shard = shards_[bucket.index];
+    if (shard.adds) {
+      for (const Piece& piece : shard.pieces)
+        if (!piece.tensor.grad().defined()) piece.gradient.zero_();
+      shard.gradients.add_(shard.arrived);
+    }
+    shard.is_before_step = true;
     for (const Piece& piece : shard.pieces) piece.tensor.set_grad(piece.gradient);
     // What the slots hold is this rank's alone: nobody should take it for a gradient.
     for (const auto& slice : bucket.slices) slice.parameter.tensor.zero_grad();
@@ -61,7 +73,8 @@ class ZeroSharding::Hook final : public CommHook {
     for (const Shard& shard : shards_)
       works.push_back(all_gather(comm, shard.parameters, shard.own_parameters));
     for (const Work& work : works) work.wait();
-    for (const Shard& shard : shards_) {
+    for (Shard& shard : shards_) {
+      shard.is_before_step = false;  // the gradients have been used, whoever zeroes them
       for (const Tensor& p : shard.views) p.bump_version();
     }
   }
@@ -75,6 +88,8 @@ class ZeroSharding::Hook final : public CommHook {
     Tensor parameters;      // of the whole bucket, in the order of its gradients, padded alike
     Tensor own_parameters;  // this rank's part of them
     Tensor gradients;       // averages of this rank's part
+    Tensor arrived;         // the same of a second backward before a step; undefined before one
+    bool is_before_step = false, adds = false;  // since a backward; the one that is under way
     std::vector<Piece> pieces;
     Tensors views;  // the model's parameters
   };

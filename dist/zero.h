@@ -37,7 +37,8 @@ class ZeroSharding {
   /// This rank's pieces of parameters, one dimension each, with the parameters' names: a parameter
   /// that lies on the border of two ranks' parts has a piece on both. They share memory with the
   /// parameters. After each backward their gradients are averages over the ranks, and the
-  /// parameters themselves have none.
+  /// parameters themselves have none. Those of several backwards add up until `gather` or
+  /// zero_grad.
   std::vector<nn::NamedTensor> named_parameters() const;
   Tensors parameters() const;
 

@@ -106,6 +106,10 @@ void Signature::set_shape(const Dims& shape) {
   std::ranges::copy(shape, sizes);
 }
 
+void Signature::set_layout(MemoryFormat format) {
+  if (format == MemoryFormat::channels_last) dims = static_cast<std::int8_t>(dims + channels_last);
+}
+
 std::uint64_t Signature::digest() const {
   using Words = std::array<std::uint64_t, sizeof(Signature) / sizeof(std::uint64_t)>;
   std::uint64_t digest = 0;
@@ -126,7 +130,8 @@ std::string text_of(const Signature& s) {
   if (s.op >= 0) add(static_cast<ReduceOp>(s.op));
   if (s.dims >= 0)
     add(s.dtype < 0 ? "bytes" : concat(static_cast<DType>(s.dtype)), ' ',
-        Dims(s.sizes, s.sizes + s.dims));
+        Dims(s.sizes, s.sizes + s.dims % Signature::channels_last),
+        s.dims >= Signature::channels_last ? " channels_last" : "");
   if (s.root >= 0) add("root ", s.root);
   if (s.way >= 0) add("by ", name_of(static_cast<AllReduce>(s.way)));
   return concat(s.name, ' ', s.sequence, details.empty() ? "" : details + ")");

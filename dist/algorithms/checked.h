@@ -32,12 +32,15 @@ struct Signature {
   std::int8_t dtype = -1;      // DType, or none
   std::int8_t op = -1;         // ReduceOp, or none
   std::int8_t way = -1;        // how it is done, where ranks could differ: AllReduce
-  std::int8_t dims = -1;       // of its shape; -1: may differ between ranks
+  std::int8_t dims = -1;       // of its shape, + channels_last; -1: may differ between ranks
   std::int64_t sizes[Dims::max_rank] = {};
 
   Signature(std::string_view name, std::uint64_t sequence);
   Signature() = default;
   void set_shape(const Dims& shape);
+  /// After set_shape, where elements travel as they lie in memory.
+  void set_layout(MemoryFormat format);
+  static constexpr std::int8_t channels_last = 16;  // more than Dims::max_rank
   /// Whether two ranks mean the same.
   bool operator==(const Signature&) const = default;
   /// Equal for equal signatures, and different for different ones but once in 2^64.

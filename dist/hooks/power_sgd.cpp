@@ -1,6 +1,7 @@
 #include "dist/hooks/power_sgd.h"
 
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/indexing.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
@@ -93,6 +94,7 @@ PowerSgdHook::Bucket PowerSgdHook::make_bucket(const GradBucket& bucket, Communi
   made.errors = zeros({of_error}, {.dtype = flat.dtype(), .device = flat.device()});
   Generator generator(options_.seed + bucket.index);  // the same on all ranks
   if (of_q > 0) made.qs.copy_(randn({of_q}, {.dtype = flat.dtype()}, generator).to(flat.device()));
+  made.first_qs = made.qs.clone();
   Cutter errors(made.errors), ps(made.ps), qs(made.qs);
   for (const Tensor& g : gradients) {
     const std::int64_t m = g.size(0), n = g.size(1);
@@ -138,9 +140,13 @@ void PowerSgdHook::finish(const GradBucket& bucket, Communicator&) {
   if (was_plain) return;
   for (const Matrix& m : b.matrices) {
     const Tensor product = matmul(m.p, transpose(m.q, 0, 1));
-    m.error.copy_(m.gradient - product);
+    const Tensor error = m.gradient - product;
+    m.error.copy_(masked_fill(error, logical_not(isfinite(error)), 0.0));
     m.gradient.copy_(product);
   }
+  // A NaN of this step, which all ranks have seen in their gradients, is not kept for the next
+  // ones.
+  if (b.qs.numel() > 0) b.qs.copy_(where(isfinite(b.qs), b.qs, b.first_qs));
   std::int64_t at = 0;
   for (const Tensor& part : b.plain) {
     part.copy_(b.plain_flat.narrow(0, at, part.numel()));

@@ -40,6 +40,7 @@ class PowerSgdHook final : public CommHook {
   struct Bucket {
     std::vector<Matrix> matrices;
     Tensor errors, ps, qs;  // of all of them, each in one run of memory
+    Tensor first_qs;        // as drawn, where a later one is not finite
     Tensors plain;          // the slices that travel as they are,
     Tensor plain_flat;      // and their copies in one run
     Tensor step;            // how many have been, one i64

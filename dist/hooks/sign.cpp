@@ -17,18 +17,25 @@ std::int64_t encoded_bytes(std::int64_t numel) {
   return (numel + sign_block - 1) / sign_block * sign_block_bytes;
 }
 
-/// Writes scale and signs of up to a block to `message`, and leaves in a what they do not say.
+/// Writes scale and signs of up to a block to `message`, and leaves in a what they do not say. A
+/// NaN or inf makes the scale NaN or inf, so that all ranks see it in this step; it is not left in
+/// a, where it would be in every later one.
 void encode_block(float* a, std::int64_t n, std::uint8_t* message) {
   float sum = 0;
   for (std::int64_t i = 0; i < n; ++i) sum += std::abs(a[i]);
   const float scale = sum / static_cast<float>(n);
+  const bool is_finite = std::isfinite(scale);
   std::memcpy(message, &scale, sizeof scale);
   std::uint8_t* bits = message + sizeof scale;
   std::fill_n(bits, sign_block / 8, std::uint8_t{0});
   for (std::int64_t i = 0; i < n; ++i) {
     const bool is_negative = a[i] < 0;
     bits[i / 8] = static_cast<std::uint8_t>(bits[i / 8] | (is_negative << (i % 8)));
-    a[i] -= is_negative ? -scale : scale;
+    if (is_finite) {
+      a[i] -= is_negative ? -scale : scale;
+    } else if (!std::isfinite(a[i])) {
+      a[i] = 0;
+    }
   }
 }
 

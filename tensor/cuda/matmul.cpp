@@ -24,7 +24,7 @@
 namespace rondo::cuda {
 namespace {
 
-constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // what Hopper's kernels ask for
+constexpr std::size_t most_workspace = std::size_t{32} << 20;  // what Hopper's kernels ask for
 
 void check_blas(cublasStatus_t status, const char* what) {
   require<CudaError>(status == CUBLAS_STATUS_SUCCESS, "cuBLASLt: ", what, " failed with status ",
@@ -113,6 +113,11 @@ cublasLtHandle_t handle_of(int device, const CublasLt& lt) {
 /// What the choice of a kernel depends on.
 using Problem = std::tuple<int, DType, cublasLtEpilogue_t, bool, std::array<std::int64_t, 14>>;
 
+struct Kernel {
+  cublasLtMatmulAlgo_t algorithm;
+  std::size_t workspace;  // bytes
+};
+
 class Kernels {
  public:
   static Kernels& instance() {
@@ -121,7 +126,7 @@ class Kernels {
   }
   /// Nothing where there is none.
   template <class Ask>
-  std::optional<cublasLtMatmulAlgo_t> get(const Problem& problem, Ask ask) {
+  std::optional<Kernel> get(const Problem& problem, Ask ask) {
     std::lock_guard lock(mutex_);
     auto found = known_.find(problem);
     if (found == known_.end()) found = known_.emplace(problem, ask()).first;
@@ -130,7 +135,7 @@ class Kernels {
 
  private:
   std::mutex mutex_;
-  std::map<Problem, std::optional<cublasLtMatmulAlgo_t>> known_;
+  std::map<Problem, std::optional<Kernel>> known_;
 };
 
 /// Of how many bytes an address is certainly a multiple, up to 256: kernels differ by it.
@@ -188,15 +193,14 @@ bool run(int device, const Tensor& a, const Tensor& c, const Tensor& bias, Activ
        right.memory.leading, left.memory.batch, right.memory.batch, alignment_of(c.data_ptr()),
        alignment_of(a.data_ptr()), alignment_of(y.data_ptr()),
        bias.defined() ? alignment_of(bias.data_ptr()) : 0}};
-  using Kernel = std::optional<cublasLtMatmulAlgo_t>;
-  const Kernel kernel = Kernels::instance().get(problem, [&]() -> Kernel {
+  const auto kernel = Kernels::instance().get(problem, [&]() -> std::optional<Kernel> {
     Owned<cublasLtMatmulPreference_t> preference(lt.preference_destroy);
     check_blas(lt.preference_create(&preference.handle), "a preference");
     auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
       check_blas(lt.preference_set(preference.handle, attribute, &value, sizeof value),
                  "a preference's attribute");
     };
-    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace_bytes});
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{most_workspace});
     auto aligned = [&](cublasLtMatmulPreferenceAttributes_t attribute, const Tensor& x) {
       prefer(attribute, static_cast<std::uint32_t>(alignment_of(x.data_ptr())));
     };
@@ -212,12 +216,13 @@ bool run(int device, const Tensor& a, const Tensor& c, const Tensor& bias, Activ
     if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_blas(status, "the choice of a kernel");
     const bool is_usable =
         status == CUBLAS_STATUS_SUCCESS && found > 0 && best.state == CUBLAS_STATUS_SUCCESS;
-    return is_usable ? Kernel(best.algo) : Kernel();
+    if (!is_usable) return std::nullopt;
+    return Kernel{best.algo, best.workspaceSize};
   });
   if (!kernel) return false;
 
   const AllocationTag tag("workspaces");
-  const Tensor workspace = Tensor::empty({static_cast<std::int64_t>(workspace_bytes)},
+  const Tensor workspace = Tensor::empty({static_cast<std::int64_t>(kernel->workspace)},
                                          {.dtype = u8, .device = y.device()});
   const double one = 1, zero = 0;
   const float one_f32 = 1, zero_f32 = 0;
@@ -225,8 +230,8 @@ bool run(int device, const Tensor& a, const Tensor& c, const Tensor& bias, Activ
   check_blas(lt.matmul(handle, desc.handle, wide ? static_cast<const void*>(&one) : &one_f32,
                        c.data_ptr(), left_layout.handle, a.data_ptr(), right_layout.handle,
                        wide ? static_cast<const void*>(&zero) : &zero_f32, y.data_ptr(),
-                       result.handle, y.data_ptr(), result.handle, &*kernel, workspace.data_ptr(),
-                       workspace_bytes, current_stream(device).get()),
+                       result.handle, y.data_ptr(), result.handle, &kernel->algorithm,
+                       workspace.data_ptr(), kernel->workspace, current_stream(device).get()),
              "a matrix product");
   return true;
 }

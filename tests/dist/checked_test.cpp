@@ -131,10 +131,11 @@ TEST(Checked, NothingIsNotTakenForSomething) {
   EXPECT_THAT(told(0, 4), HasSubstr("rank 1 sends f32 [0] where rank 0 wants f32 [4]"));
   EXPECT_THAT(test::message_of<CommError>([] {
                 on_ranks(2, [](auto comm) {
-                  const Tensors none(2), some(2, ones({3}));
+                  const Tensors none(2), some = {ones({3}), ones({3})};
                   const Tensors mine = {ones({3}), Tensor()};
-                  if (comm->rank() == 0) return comm->all_to_all(mine, mine);
-                  comm->all_to_all(some, some);
+                  const Tensors room = {zeros({3}), Tensor()};
+                  if (comm->rank() == 0) return comm->all_to_all(room, mine);
+                  comm->all_to_all({zeros({3}), zeros({3})}, some);
                 });
               }),
               AnyOf(HasSubstr("rank 0 sends nothing where rank 1 wants f32 [3]"),
@@ -152,7 +153,9 @@ TEST(Checked, RanksThatMeanAnotherRootOrTypeAreTold) {
     return test::message_of<CommError>([&] { on_ranks(2, [&](auto comm) { call(*comm); }); });
   };
   auto own_parts = [](Communicator& comm) {
-    return Tensors(static_cast<std::size_t>(comm.world_size()), ones({3}));
+    Tensors parts;
+    for (int r = 0; r < comm.world_size(); ++r) parts.push_back(ones({3}));
+    return parts;
   };
   EXPECT_THAT(told([&](auto& comm) { comm.gather(own_parts(comm), ones({3}), comm.rank()); }),
               HasSubstr("calls gather 0 (root "));
@@ -164,8 +167,8 @@ TEST(Checked, RanksThatMeanAnotherRootOrTypeAreTold) {
               HasSubstr("(i32 [100], root 0)"));
   // As many bytes of another type.
   EXPECT_THAT(told([&](auto& comm) {
-                const Tensors parts(2, ones({3}, {.dtype = comm.rank() == 0 ? f32 : i32}));
-                comm.all_to_all(parts, parts);
+                const auto own = [&] { return ones({3}, {.dtype = comm.rank() == 0 ? f32 : i32}); };
+                comm.all_to_all({own(), own()}, {own(), own()});
               }),
               AnyOf(HasSubstr("rank 0 sends f32 [3] where rank 1 wants i32 [3]"),
                     HasSubstr("rank 1 sends i32 [3] where rank 0 wants f32 [3]")));

@@ -387,5 +387,28 @@ TEST(Hook, BadInput) {
   EXPECT_THAT(sentence, HasSubstr("rank 1 has comm hook int8 where rank 0 has comm hook fp16"));
 }
 
+// Once, as in plain DDP: what is left for later steps stays finite.
+TEST_P(HookTest, ANaNIsSeenInItsStepAndNotInLaterOnes) {
+  for (const char* name : {"topk:0.01", "sign", "powersgd:2", "int8"}) {
+    test::on_ranks(GetParam(), [name](std::shared_ptr<Communicator> comm) {
+      test::TinyMlp model;
+      DistributedDataParallel ddp(model, comm);
+      ddp.register_comm_hook(make_comm_hook(name));
+      const auto sum_of_gradients = [&](double factor) {
+        model.zero_grad();
+        test::one_loss([&](auto& x) { return ddp(x) * factor; }, comm->rank()).backward();
+        Tensor total = zeros({});
+        for (const Tensor& p : model.parameters()) total = total + p.grad().sum();
+        return total.item();
+      };
+      for (int step = 0; step < 12; ++step)  // PowerSGD begins after ten
+        EXPECT_TRUE(std::isfinite(sum_of_gradients(1)));
+      EXPECT_FALSE(std::isfinite(sum_of_gradients(comm->rank() == 0 ? NAN : 1))) << name;
+      for (int step = 0; step < 3; ++step)
+        EXPECT_TRUE(std::isfinite(sum_of_gradients(1))) << name << " " << step;
+    });
+  }
+}
+
 }  // namespace
 }  // namespace rondo::dist

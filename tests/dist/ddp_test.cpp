@@ -11,7 +11,9 @@
 #include "autograd/ops/matmul.h"
 #include "dist/comm_hook.h"
 #include "support/ddp_checks.h"
+#include "support/errors.h"
 #include "support/ranks.h"
+#include "support/support.h"
 
 namespace rondo::dist {
 namespace {
@@ -236,6 +238,114 @@ TEST(Ddp, WorksAgainAfterABackwardThatThrew) {
     model.zero_grad();
     test::one_loss([&](auto& x) { return ddp(x); }, 1).backward();
     EXPECT_TRUE(model.fc1.weight.grad().defined());
+  });
+}
+
+// Its place in the buckets, or that it has none, was decided when DDP was made.
+TEST(Ddp, NoticesThatAParameterWasFrozenUnfrozenOrReplaced) {
+  on_ranks(1, [](std::shared_ptr<Communicator> comm) {
+    test::TinyMlp model;
+    model.fc1.weight.requires_grad_(false);
+    const auto step = [&](DistributedDataParallel& ddp) {
+      test::one_loss([&](auto& x) { return ddp(x); }, 0).backward();
+    };
+    const auto error_of = [&](DistributedDataParallel& ddp) {
+      return test::message_of<CommError>([&] { step(ddp); });
+    };
+    const std::string why =
+        " since DistributedDataParallel was made, so it would not be averaged; make a new one "
+        "after such a change";
+    {
+      DistributedDataParallel ddp(model, comm);
+      step(ddp);
+      model.fc1.weight.requires_grad_();
+      EXPECT_EQ(error_of(ddp), "rank 0: fc1.weight was unfrozen" + why);
+    }
+    {
+      DistributedDataParallel ddp(model, comm);
+      step(ddp);
+      model.fc2.bias.requires_grad_(false);
+      EXPECT_EQ(error_of(ddp), "rank 0: fc2.bias was frozen" + why);
+      model.fc2.bias.requires_grad_();
+      step(ddp);
+      model.fc2.bias = zeros(model.fc2.bias.shape()).requires_grad_();
+      EXPECT_EQ(error_of(ddp), "rank 0: fc2.bias has been added or replaced" + why);
+    }
+  });
+}
+
+// Without a word its next all-reduce would meet the others' of one step before, for ever.
+TEST(Ddp, NoticesARankWhoseLossReachesNoParameter) {
+  EXPECT_THAT(test::message_of<CommError>([] {
+                on_ranks(3, [](std::shared_ptr<Communicator> comm) {
+                  test::TinyMlp model;
+                  DistributedDataParallel ddp(model, comm);
+                  const Tensor other = ones({1}).requires_grad_();
+                  for (int step = 0; step < 3; ++step) {
+                    const Tensor loss = test::one_loss([&](auto& x) { return ddp(x); }, step);
+                    step == 1 && comm->rank() == 1 ? sum(other * other).backward()
+                                                   : loss.backward();
+                  }
+                });
+              }),
+              ::testing::HasSubstr("the ranks are out of step: a backward of rank 1 reached no "
+                                   "parameter of the model"));
+}
+
+// A step that leaves the model out on all ranks is none of DDP's business: one of the other network
+// of a GAN, say.
+TEST_P(DdpTest, OthersBackwardsAreNobodysMistake) {
+  on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
+    test::TinyMlp model;
+    DistributedDataParallel ddp(model, comm);
+    const Tensor other = ones({1}).requires_grad_();
+    for (int step = 0; step < 20; ++step) {
+      const Tensor loss = test::one_loss([&](auto& x) { return ddp(x); }, comm->rank());
+      sum(other * other).backward();
+      test::one_loss([&](auto& x) { return ddp(x); }, comm->rank()).backward();
+      const auto quiet = ddp.no_sync();
+      loss.backward();
+      if (comm->rank() == 0) sum(other * other).backward();
+    }
+  });
+}
+
+// fc1 takes part in the first micro-batch of each step alone, by accumulate or by no_sync.
+TEST_P(DdpTest, StaticGraphKeepsWhatOnlyTheFirstMicroBatchReaches) {
+  on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
+    for (bool by_hand : {false, true}) {
+      test::TinyMlp model, want;
+      for (test::TinyMlp* m : {&model, &want}) {
+        m->to(f64);
+        test::set_weights(*m, 3);
+      }
+      DistributedDataParallel ddp(
+          model, comm, {.buckets = small, .unused = Unused::zeros, .static_graph = true});
+      if (!by_hand) ddp.accumulate(2);
+      const auto loss_of = [](test::TinyMlp& m, int rank, int step, bool is_first) {
+        const test::Batch batch = test::batch_of({20}, 10 * step + rank, f64);
+        const Tensor hidden = relu(m.fc1(batch.x));
+        const Tensor y = m.fc3(relu(m.fc2(is_first ? hidden : hidden.detach())));
+        return cross_entropy(y, batch.y);
+      };
+      for (int step = 0; step < 3; ++step) {
+        model.zero_grad();
+        want.zero_grad();
+        for (int r = 0; r < comm->world_size(); ++r)
+          for (bool is_first : {true, false}) loss_of(want, r, step, is_first).backward();
+        if (by_hand) {
+          const auto quiet = ddp.no_sync();
+          loss_of(model, comm->rank(), step, true).backward();
+        } else {
+          loss_of(model, comm->rank(), step, true).backward();
+        }
+        loss_of(model, comm->rank(), step, false).backward();
+        const double share = 1.0 / comm->world_size() / (by_hand ? 1 : 2);
+        const auto got = model.parameters(), all = want.parameters();
+        for (std::size_t i = 0; i < got.size(); ++i)
+          EXPECT_TRUE(test::all_close(got[i].grad(), all[i].grad() * share, 1e-12)) << step;
+      }
+    }
   });
 }
 

@@ -9,6 +9,7 @@
 #include "optim/clip.h"
 #include "support/ddp_checks.h"
 #include "support/ranks.h"
+#include "support/support.h"
 
 namespace rondo::dist {
 namespace {
@@ -148,6 +149,36 @@ TEST(Zero, BadInput) {
     EXPECT_THROW(zero.clip_grad_norm(0), Error);
     EXPECT_THAT(test::failure_of([&] { ZeroSharding another(ddp); }),
                 ::testing::HasSubstr("there is a comm hook already: zero"));
+  });
+}
+
+// Without no_sync: the averages of the two add up, as under plain DDP.
+TEST_P(ZeroTest, BackwardsAddUpUntilTheyAreZeroed) {
+  on_ranks([](std::shared_ptr<Communicator> comm) {
+    test::TinyMlp model;
+    model.to(f64);
+    test::set_weights(model, 5);
+    DistributedDataParallel ddp(model, comm, {.buckets = small_buckets});
+    ZeroSharding zero(ddp);
+    const auto run = [&](int seed) {
+      const test::Batch batch = test::batch_of({20}, seed + comm->rank(), f64);
+      cross_entropy(ddp(batch.x), batch.y).backward();
+    };
+    const auto gradients = [&] {
+      Tensors all;
+      for (const Tensor& p : zero.parameters()) all.push_back(p.grad().clone());
+      for (const Tensor& p : zero.parameters()) p.zero_grad();
+      return all;
+    };
+    run(1);
+    const Tensors first = gradients();
+    run(20);
+    const Tensors second = gradients();
+    run(1);
+    run(20);
+    const Tensors both = gradients();
+    for (std::size_t i = 0; i < both.size(); ++i)
+      EXPECT_TRUE(test::all_close(both[i], first[i] + second[i], 1e-12));
   });
 }
 

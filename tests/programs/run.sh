@@ -507,19 +507,19 @@ gpu) # every program by saying --device cuda
   done
   for way in "" --graph "--resident --graph" "--amp f16"; do
     # shellcheck disable=SC2086
-    succeeds "$(on_gpu fashion_mlp)" --limit 320 --batch 64 --epochs 2 --device cuda $way --checkpoint-dir "gpu$way" --json result.json
+    succeeds "$(on_gpu fashion_mlp)" --limit 160 --batch 32 --epochs 2 --device cuda $way --checkpoint-dir "gpu$way" --json result.json
     [ "$(field device result.json)" = cuda ] || fail "fashion_mlp $way: another device in its JSON"
   done
-  succeeds "${mpirun[@]}" -np 2 "$(on_gpu fashion_mlp)" --limit 320 --batch 64 --epochs 1 --device cuda --all-reduce mpi --checkpoint-dir ranks
+  succeeds "${mpirun[@]}" -np 2 "$(on_gpu fashion_mlp)" --limit 160 --batch 32 --epochs 1 --device cuda --all-reduce mpi --checkpoint-dir ranks
   # So few, since the simulation's convolutions are plain loops.
   succeeds "$(on_gpu cifar_resnet)" --dataset fashion_mnist --limit 12 --batch 4 --lr 0.05 --epochs 1 --device cuda --graph --resident --checkpoint-dir resnet
   succeeds "$(on_gpu train_step)" --model mlp --batch 8 --seconds 0.01 --device cuda --graph
   succeeds "${mpirun[@]}" -np 2 "$(on_gpu ddp_step)" --model mlp --batch 8 --seconds 0.01 --device cuda --all-reduce mpi --compress fp16
   if [ -n "${RONDO_DATA:-}" ]; then
     weights=$RONDO_DATA/weights/cifar10_resnet20_zip.pth
-    succeeds "$(on_gpu 04_fine_tune)" --weights "$weights" --images 50 --test-images 10 --epochs 1 --device cuda
+    succeeds "$(on_gpu 04_fine_tune)" --weights "$weights" --images 50 --test-images 4 --epochs 1 --device cuda
     succeeds "$(on_gpu 06_quantize)" --train-steps 5 --test-images 100 --hidden 32 --device cuda
-    succeeds "$(on_gpu 06_quantize)" --model resnet --weights "$weights" --calibration 20 --qat-steps 1 --test-images 20 --device cuda
+    succeeds "$(on_gpu 06_quantize)" --model resnet --weights "$weights" --calibration 4 --qat-steps 1 --test-images 4 --device cuda
   fi
   # Where there is none, all say so.
   if ! has_gpu; then

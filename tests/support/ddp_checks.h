@@ -237,8 +237,8 @@ inline void check_unused_parameters(std::shared_ptr<dist::Communicator> comm) {
   EXPECT_EQ(failure_of([&] { loss.backward(); }),
             concat("rank ", comm->rank(),
                    ": backward did not reach fc1.weight, fc1.bias; every "
-                   "parameter must take part in the loss (or "
-                   "requires_grad_(false))"));
+                   "parameter must take part in the loss, be frozen (requires_grad_(false)) before "
+                   "DistributedDataParallel is made, or be allowed to be unused (Unused::zeros)"));
 }
 
 /// N ranks with k micro-batches each do what one batch of all of them does, in the losses that

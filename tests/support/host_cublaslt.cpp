@@ -98,11 +98,14 @@ cublasStatus_t preference_set(cublasLtMatmulPreference_t, cublasLtMatmulPreferen
                               const void*, std::size_t) {
   return CUBLAS_STATUS_SUCCESS;
 }
+constexpr std::size_t workspace_wanted = 64;  // bytes
+
 cublasStatus_t get_heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t,
                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                              cublasLtMatrixLayout_t ld, cublasLtMatmulPreference_t, int,
                              cublasLtMatmulHeuristicResult_t results[], int* found) {
   results[0] = {};
+  results[0].workspaceSize = workspace_wanted;
   // As the real one, which lacks some epilogues for some sizes, and says so in one of three ways;
   // here for results of 7, 11 and 13 columns.
   *found = 1;
@@ -167,8 +170,10 @@ cublasStatus_t multiply(cudaStream_t stream, const Desc& desc, const void* a, co
 cublasStatus_t matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void*, const void* a,
                       cublasLtMatrixLayout_t la, const void* b, cublasLtMatrixLayout_t lb,
                       const void*, const void*, cublasLtMatrixLayout_t, void* d,
-                      cublasLtMatrixLayout_t ld, const cublasLtMatmulAlgo_t*, void*, std::size_t,
-                      cudaStream_t stream) {
+                      cublasLtMatrixLayout_t ld, const cublasLtMatmulAlgo_t*, void* workspace,
+                      std::size_t workspace_bytes, cudaStream_t stream) {
+  if (workspace_bytes < workspace_wanted) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memset(workspace, 0xff, workspace_wanted);
   const cublasLtEpilogue_t epilogue = of(desc).epilogue;
   if (adds_bias(epilogue) != (of(desc).bias != nullptr)) return CUBLAS_STATUS_INVALID_VALUE;
   if (epilogue != CUBLASLT_EPILOGUE_DEFAULT && of(ld).type == CUDA_R_64F)

@@ -199,7 +199,8 @@ TEST_P(ComparedOverNccl, AllAreComparedBesideWhatTheProgramDoes) {
 
 TEST_P(ComparedOverNccl, AnExchangeAndSomethingElseAreToldApart) {
   const auto said = heard([](Communicator& comm, const Tensor& x) {
-    if (comm.rank() == 1) return comm.all_to_all_async(Tensors(3, x.clone()), Tensors(3, x));
+    if (comm.rank() == 1)
+      return comm.all_to_all_async({x.clone(), x.clone(), x.clone()}, Tensors(3, x));
     return comm.all_reduce_async(x);
   });
   EXPECT_THAT(said, Each(HasSubstr("rank 1 calls all_to_all 41")));
