@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "tensor/home_process.h"
 #include "tensor/record_function.h"
 
 namespace rondo::data {
@@ -97,6 +98,12 @@ class DataLoader::Iterator::Run {
   }
 
   void stop() {
+    if (!home_.is_here()) {
+      for (auto& worker : workers_) {
+        if (worker.joinable()) worker.detach();
+      }
+      return renew(mutex_, made_, room_);
+    }
     {
       std::lock_guard lock(mutex_);
       stopping_ = true;
@@ -181,6 +188,7 @@ class DataLoader::Iterator::Run {
   Batch current_;
   bool at_end_ = false;
   std::vector<std::thread> workers_;
+  HomeProcess home_;
 };
 
 DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<Sampler> sampler,

@@ -138,6 +138,7 @@ void DistributedDataParallel::check_parameters() {
 // A loss that depends on no parameter runs a backward of which no hook hears. This rank would then
 // be one all-reduce behind the others for ever: the count travels with the gradients.
 void DistributedDataParallel::expect_backward() {
+  settle();
   if (!GradMode::is_enabled() || !sync_) return;
   if (expects_backward_ && backwards_run() > backwards_before_) ++missed_;
   if (!expects_backward_ || backwards_run() > backwards_before_) {
@@ -146,9 +147,30 @@ void DistributedDataParallel::expect_backward() {
   }
 }
 
+// After a backward that threw: the all-reduces that it had started still read and write the
+// buckets, where the next one's gradients will be.
+void DistributedDataParallel::settle() {
+  if (!is_under_way_ || !backward_.expired()) return;
+  is_under_way_ = false;
+  for (Bucket& bucket : buckets_) {
+    for (const Work& work : std::exchange(bucket.works, {})) work.wait();
+  }
+  std::exchange(flags_work_, {}).wait();
+}
+
+void DistributedDataParallel::abandon_step() {
+  settle();
+  micro_batches_ = 0;
+  expects_backward_ = false;
+  used_.assign(parameters_.size(), false);
+  losses_.drop_kept();
+  for (auto& p : parameters_) p.tensor.zero_grad();
+}
+
 // The first gradient of a backward. The engine keeps what is queued until the outermost backward
 // ends, and drops it when that throws: then `backward_` expires, and the next one starts afresh.
 void DistributedDataParallel::begin_backward() {
+  settle();
   check_parameters();
   auto token = std::make_shared<char>();
   backward_ = token;
@@ -202,6 +224,7 @@ void DistributedDataParallel::launch_full_buckets(std::size_t end) {
 
 void DistributedDataParallel::launch(std::size_t index) {
   NoGradGuard no_grad;
+  is_under_way_ = true;
   Bucket& bucket = buckets_[index];
   const Tensor& g = bucket.gradients;
   if (accumulate_ > 1 && !has_joined_) scale(g, 1.0 / accumulate_);
@@ -267,6 +290,7 @@ void DistributedDataParallel::finish_buckets() {
     times.started = first.started();
     times.finished = last.finished();
   }
+  is_under_way_ = false;
   if (options_.divide_by_active_ranks) divide_by_active();
   if (options_.unused == Unused::zeros) agree_on_unused();
   for (const Tensor& slot : slots_) slot.bump_version();

@@ -119,6 +119,10 @@ class DistributedDataParallel {
   ///     optimizer.zero_grad();
   ///   }
   void accumulate(int k);
+  /// Gives up the step that is under way, after an exception in one of its micro-batches: its
+  /// gradients and losses are dropped, and the next backward is the first of a step. All ranks call
+  /// it, or none.
+  void abandon_step();
   /// Whether the last backward ended a step.
   bool step_is_complete() const { return micro_batches_ == 0; }
 
@@ -187,6 +191,7 @@ class DistributedDataParallel {
   };
   void make_buckets(const BucketOptions& options);
   void check_parameters();
+  void settle();
   void expect_backward();
   void begin_backward();
   void begin_step();
@@ -226,6 +231,7 @@ class DistributedDataParallel {
   std::vector<Bucket> buckets_;
   std::size_t next_launch_ = 0;
   std::weak_ptr<void> backward_;  // alive while the engine runs a backward that is synchronised
+  bool is_under_way_ = false;     // collectives of a backward that may have thrown
   bool sync_ = true;
   int accumulate_ = 1, micro_batches_ = 0;  // of a step, and how many have been
   bool has_joined_ = false;

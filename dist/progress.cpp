@@ -47,6 +47,13 @@ void Progress::start() {
 Progress::~Progress() { close(); }
 
 void Progress::close() {
+  if (!home_.is_here()) {
+    if (thread_.joinable()) thread_.detach();
+    renew(mutex_, changed_, has_work_for_background_);
+    new auto(
+        std::pair(std::move(queue_), std::move(beside_)));  // their end would call the transport
+    return;
+  }
   {
     std::lock_guard lock(mutex_);
     stop_ = true;

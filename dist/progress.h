@@ -26,6 +26,7 @@
 #include "dist/flight_recorder.h"
 #include "dist/watch.h"
 #include "dist/work.h"
+#include "tensor/home_process.h"
 #include "tensor/record_function.h"
 
 namespace rondo::dist {
@@ -189,6 +190,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   std::string broken_;  // a collective failed: the ranks are out of step, nothing can follow
   std::shared_ptr<Scratch> scratch_ = std::make_shared<Scratch>();
   std::thread thread_;
+  HomeProcess home_;
 };
 
 }  // namespace rondo::dist

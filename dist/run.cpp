@@ -22,6 +22,7 @@
 #include "dist/init.h"
 #include "dist/launcher.h"
 #include "dist/world.h"
+#include "tensor/home_process.h"
 
 namespace rondo::dist {
 namespace {
@@ -43,6 +44,12 @@ World& the_world() {
   // Never destroyed: it must outlive every static that might fail.
   static auto* all = new World;
   return *all;
+}
+
+/// Of the world.
+const HomeProcess& home() {
+  static const HomeProcess process;
+  return process;
 }
 
 std::string named(int rank, const std::string& sentence) {
@@ -140,6 +147,10 @@ void write_flight_record(const FlightRecorder& recorder, int rank, const std::st
 }
 
 int fail(const std::string& sentence) {
+  if (!home().is_here()) {  // a child that a rank has forked is no rank
+    print(0, 1, true, sentence);
+    return EXIT_FAILURE;
+  }
   const auto [transport, watch, recorder] = world();
   if (!transport) {
     const auto launcher = watch != nullptr ? read_launcher() : std::nullopt;
@@ -184,6 +195,7 @@ int fail(const std::string& sentence) {
 // At exit, when this rank needs the others no longer: but one of them may be stopped, and the
 // launcher would wait for it without a word.
 void part_at_exit() {
+  if (!home().is_here()) return;
   const auto [transport, watch, recorder] = world();
   const int rank = transport != nullptr ? transport->rank() : 0;
   const auto warn = [rank](const std::string& who) {
@@ -203,7 +215,7 @@ void part_at_exit() {
 }  // namespace
 
 void set_world(World all) {
-  [[maybe_unused]] static const int registered = std::atexit(part_at_exit);
+  [[maybe_unused]] static const int registered = (home(), std::atexit(part_at_exit));
   {
     std::lock_guard lock(world_mutex);
     std::swap(the_world(), all);

@@ -125,11 +125,17 @@ void SideChannel::meet(Communicator& comm) {
 }
 
 SideChannel::~SideChannel() {
+  if (!home_.is_here()) {
+    if (thread_.joinable()) thread_.detach();
+    static_cast<void>(links_.release());  // as its thread left it
+    return;
+  }
   if (links_) links_->stop(Links::End::soon);
   if (thread_.joinable()) thread_.join();
 }
 
 std::string SideChannel::part(const Warn& warn) {
+  if (!home_.is_here()) return {};
   // Of what was heard before others have spoken.
   const bool waits = ended().empty() && failed().empty();
   if (links_) {

@@ -49,6 +49,7 @@
 #include <vector>
 
 #include "dist/watch.h"
+#include "tensor/home_process.h"
 
 namespace rondo::dist {
 
@@ -111,6 +112,7 @@ class SideChannel final : public Watch {
   std::string place_;                   // of this rank, for `meet`
   std::unique_ptr<side::Links> links_;  // null: nobody to talk to, or no means
   std::thread thread_;
+  HomeProcess home_;
 };
 
 }  // namespace rondo::dist

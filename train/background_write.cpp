@@ -22,6 +22,11 @@ Unfinished& unfinished() {
   return *all;
 }
 
+const HomeProcess& home() {  // of those
+  static const HomeProcess process;
+  return process;
+}
+
 void finish(std::future<void> task) {
   try {
     task.get();
@@ -48,11 +53,17 @@ void BackgroundWrite::wait() {
 
 BackgroundWrite::~BackgroundWrite() {
   if (!task_.valid()) return;
+  if (!home_.is_here()) {
+    new std::future<void>(std::move(task_));  // whose end would wait for its thread
+    return;
+  }
   if (std::uncaught_exceptions() == 0) {
     finish(std::move(task_));
     return;
   }
-  [[maybe_unused]] static const int registered = std::atexit(finish_background_writes);
+  [[maybe_unused]] static const int registered =
+      std::atexit([] { home().is_here() ? finish_background_writes() : void(); });
+  home();
   std::lock_guard lock(unfinished().mutex);
   unfinished().tasks.push_back(std::move(task_));
 }

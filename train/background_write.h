@@ -4,6 +4,8 @@
 #include <functional>
 #include <future>
 
+#include "tensor/home_process.h"
+
 namespace rondo::train {
 
 class BackgroundWrite {
@@ -23,6 +25,7 @@ class BackgroundWrite {
 
  private:
   std::future<void> task_;
+  HomeProcess home_;
 };
 
 /// Waits for those that were left to themselves; runs at the end of the process as well.

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <optional>
 #include <span>
+#include <sstream>
+#include <variant>
 
 #include "autograd/autocast.h"
 #include "data/prefetch.h"
@@ -32,6 +34,61 @@ io::Metadata config_of(const FitOptions& options, std::int64_t batch_size) {
     config.emplace("accumulate_grad_batches", std::int64_t{options.accumulate_grad_batches});
   if (options.zero) config.emplace("zero", std::int64_t{1});
   return config;
+}
+
+/// Throws CommError on all ranks, naming the first setting in which one of them differs: a model
+/// that was trained with two learning rates, or in two folders, looks as if all were well.
+void agree_on_options(const optim::Optimizer& optimizer, const optim::LRSchedule& schedule,
+                      const FitData& data, dist::Communicator& comm, const FitOptions& options) {
+  std::vector<std::string> mine;
+  const auto add = [&](const auto&... parts) { mine.push_back(concat(parts...)); };
+  add("epochs ", options.epochs);
+  add("sync ", options.sync == Sync::ddp ? "ddp" : "average");
+  add("averaging.every ", options.averaging.every);
+  add("averaging.async ", options.averaging.async);
+  add("comm_hook ", options.comm_hook.empty() ? "none" : options.comm_hook);
+  add("zero ", options.zero);
+  add("accumulate_grad_batches ", options.accumulate_grad_batches);
+  add("join ", options.join);
+  add("shards ", options.shards);
+  add("amp ", options.amp ? concat(*options.amp) : "off");
+  add("graph ", options.graph);
+  for (const Metric& metric : options.metrics) add("metric ", metric.name);
+  add("metrics: ", options.metrics.size());
+  add("checkpoint_dir ", options.checkpoint_dir.string());
+  add("checkpoint_every ", options.checkpoint_every);
+  add("keep_checkpoints ", options.keep_checkpoints);
+  add("async_checkpoints ", options.async_checkpoints);
+  add("resume ", options.resume);
+  add("trace ", options.trace.string());
+  add("model_name ", options.model_name);
+  for (const auto& [name, value] : options.config)
+    std::visit([&](const auto& v) { add(name, ' ', v); }, value);
+  add("training images ", data.train_images);
+  add("batch_size ", data.batch_size);
+  add("test images ", data.test != nullptr ? data.test->size() : 0);
+  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
+    add("learning rate ", optimizer.lr(group));
+  const std::function<void(const optim::ScheduleState&)> add_schedule =
+      [&](const optim::ScheduleState& state) {
+        add("schedule ", state.type);
+        for (const auto& [name, values] : state.values)
+          for (const double value : values) add(state.type, "'s ", name, ' ', value);
+        for (const optim::ScheduleState& child : state.children) add_schedule(child);
+      };
+  add_schedule(schedule.state_dict());
+
+  std::string lines;
+  for (const std::string& line : mine) lines += line + '\n';
+  std::vector<std::istringstream> all;
+  for (const std::string& text : comm.all_gather_bytes(lines)) all.emplace_back(text);
+  while (true) {  // line by line, until one has none
+    std::vector<std::string> of_ranks(all.size());
+    bool is_end = true;
+    for (std::size_t r = 0; r < all.size(); ++r) is_end &= !std::getline(all[r], of_ranks[r]);
+    if (is_end) return;
+    comm.require_agreement(of_ranks);
+  }
 }
 
 class Run {
@@ -409,6 +466,7 @@ FitResult fit(nn::Module& model, optim::Optimizer& optimizer, optim::LRSchedule&
           "fit: resuming needs a checkpoint directory");
   require<DeviceError>(!options.graph || device_of(model).is_cuda(),
                        "fit: a graph is captured on a GPU, but the model is on the CPU");
+  agree_on_options(optimizer, schedule, data, *comm, options);
   return Run(model, optimizer, schedule, std::move(data), std::move(comm), options)();
 }
 

@@ -31,6 +31,7 @@ namespace rondo::train {
 /// How the ranks' models are kept together.
 enum class Sync { ddp, average };
 
+/// All but callbacks, functions and what rank 0 alone writes is compared between the ranks.
 struct FitOptions {
   std::int64_t epochs = 1;
   Sync sync = Sync::ddp;

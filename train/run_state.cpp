@@ -17,6 +17,27 @@
 namespace rondo::train {
 namespace {
 
+std::string text_of(const std::vector<double>& values) {
+  std::string text;
+  for (double value : values) text += concat(text.empty() ? "" : ", ", value);
+  return text;
+}
+
+/// Loading its state would put the run's settings in the place of `now`'s without a word: a longer
+/// run would have the rates of the shorter one, and 0 after its end.
+void check_same_schedule(const optim::ScheduleState& saved, const optim::ScheduleState& now,
+                         const std::string& path) {
+  for (const auto& [name, value] : now.values) {
+    const auto found = saved.values.find(name);
+    if (name == "last_step" || name == "base_lrs" || found == saved.values.end()) continue;
+    require(found->second == value, path, ": belongs to a run whose ", saved.type, " has ", name,
+            " ", text_of(found->second), ", this one has ", text_of(value),
+            "; resume with as many epochs as the run had, or start a new run from its weights");
+  }
+  for (std::size_t i = 0; i < std::min(saved.children.size(), now.children.size()); ++i)
+    check_same_schedule(saved.children[i], now.children[i], path);
+}
+
 namespace fs = std::filesystem;
 
 fs::path rank_folder(const fs::path& directory) { return directory / "ranks"; }
@@ -65,7 +86,10 @@ void link_as(const fs::path& file, const fs::path& name) {
   std::error_code error;
   if (fs::equivalent(file, name, error)) return;  // it has; renaming one to the other does nothing
   fs::remove(unfinished, error);
-  fs::create_hard_link(file, unfinished, error);
+  // Of a symbolic link, which is followed when a checkpoint is written, the file that it names: a
+  // link to the link would show the newest for ever.
+  const fs::path content = fs::canonical(file, error);
+  if (!error) fs::create_hard_link(content, unfinished, error);
   if (error) fs::copy_file(file, unfinished, error);
   if (!error) fs::rename(unfinished, name, error);
   if (!error) return;
@@ -257,10 +281,11 @@ fs::path move_run_aside(const fs::path& directory) {
   for (const fs::path& name : names) {
     if (!fs::exists(directory / name)) continue;
     const bool may_link = name != "metrics.jsonl";
-    if (may_link)
-      fs::copy(directory / name, unfinished / name, recursive | create_hard_links, error);
+    const fs::path content = fs::canonical(directory / name, error);  // not a symbolic link to it
+    check();
+    if (may_link) fs::copy(content, unfinished / name, recursive | create_hard_links, error);
     if (error || !may_link)
-      fs::copy(directory / name, unfinished / name, recursive | overwrite_existing, error);
+      fs::copy(content, unfinished / name, recursive | overwrite_existing, error);
     check();
   }
   fs::rename(unfinished, previous, error);
@@ -363,6 +388,7 @@ RunState::Restored RunState::restore(const fs::path& directory) {
           " that had state of their own (parameters between two averages, what a comm hook has not "
           "sent, or ZeRO's parts of the optimizer), and cannot go on with ",
           comm.world_size(), "; start as many ranks again, or a new run from its weights");
+  check_same_schedule(*checkpoint.schedule, schedule.state_dict(), path);
   restore_communication(checkpoint.communication, path);
   model.load_state_dict(checkpoint.model_state);
   optimizer.load_state_dict(*checkpoint.optimizer);

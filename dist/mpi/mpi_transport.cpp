@@ -24,6 +24,7 @@
 #include "dist/mpi/patience.h"
 #include "dist/world.h"
 #include "tensor/error.h"
+#include "tensor/home_process.h"
 
 namespace rondo::dist {
 namespace {
@@ -40,7 +41,13 @@ std::string describe(int status) {
   return std::string(text, static_cast<std::size_t>(length));
 }
 
+const HomeProcess& home() {  // of MPI
+  static const HomeProcess process;
+  return process;
+}
+
 void finalize_at_exit() {
+  if (!home().is_here()) return;
   int finalized = 0;
   if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized) return;
   // Longer than for the start: a rank may work alone for a while when the others have ended. Before
@@ -90,6 +97,7 @@ int start_mpi(std::chrono::milliseconds time_to_start) {
                          "some rank has not started, or cannot be reached", world().watch);
     int status = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
     require<CommError>(status == MPI_SUCCESS, "MPI_Init_thread failed: ", describe(status));
+    home();
     std::atexit(finalize_at_exit);  // before any static that holds a communicator is destroyed
   }
   say_leaving_at_the_end();
@@ -173,7 +181,7 @@ class MpiTransport final : public Transport {
   }
 
   void abandon(Request& request) noexcept override {
-    if (request.id == 0) return;
+    if (request.id == 0 || !home().is_here()) return;
     std::lock_guard lock(mpi_mutex());
     int finalized = 0;
     MPI_Finalized(&finalized);

@@ -26,6 +26,11 @@ void Watchdog::keep_for_ever(std::deque<Watched> watched) {
 Watchdog::Watchdog(Options options) : options_(std::move(options)), thread_([this] { run(); }) {}
 
 void Watchdog::stop() {
+  if (!home_.is_here()) {
+    if (thread_.joinable()) thread_.detach();
+    renew(mutex_, changed_);
+    return keep_for_ever(std::exchange(watched_, {}));
+  }
   {
     std::lock_guard lock(mutex_);
     stop_ = true;

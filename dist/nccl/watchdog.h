@@ -21,6 +21,7 @@
 #include <thread>
 
 #include "dist/watch.h"
+#include "tensor/home_process.h"
 
 namespace rondo::dist {
 
@@ -96,6 +97,7 @@ class Watchdog {
   bool abort_wanted_ = false;
   bool stop_ = false;
   std::thread thread_;
+  HomeProcess home_;
 };
 
 }  // namespace rondo::dist

@@ -349,5 +349,37 @@ TEST_P(DdpTest, StaticGraphKeepsWhatOnlyTheFirstMicroBatchReaches) {
   });
 }
 
+// A micro-batch that throws on all ranks, when buckets have left already.
+TEST_P(DdpTest, AStepThatThrewCanBeAbandoned) {
+  on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
+    test::TinyMlp model, want;
+    for (test::TinyMlp* m : {&model, &want}) test::set_weights(*m, 3);
+    DistributedDataParallel ddp(model, comm, {.buckets = small});
+    DistributedDataParallel straight(want, comm, {.buckets = small});
+    for (auto* wrapper : {&ddp, &straight}) wrapper->accumulate(2);
+    const auto step = [&](DistributedDataParallel& wrapper, int micro_batches) {
+      for (int i = 0; i < micro_batches; ++i)
+        test::one_loss([&](auto& x) { return wrapper(x); }, comm->rank() + i).backward();
+    };
+    for (int micro_batch : {0, 1}) {
+      step(ddp, micro_batch);
+      HookHandle hook = register_accumulate_hook(model.fc1.weight,
+                                                 [](const Tensor&) { throw Error("a mistake"); });
+      EXPECT_EQ(test::message_of([&] { step(ddp, 1); }), "a mistake");
+      hook.remove();
+      EXPECT_EQ(ddp.step_is_complete(), micro_batch == 0);
+      ddp.abandon_step();
+      EXPECT_TRUE(ddp.step_is_complete());
+      want.zero_grad();
+      model.zero_grad();
+      step(ddp, 2);
+      step(straight, 2);
+      const auto got = model.parameters(), all = want.parameters();
+      for (std::size_t i = 0; i < got.size(); ++i)
+        EXPECT_TRUE(test::identical(got[i].grad(), all[i].grad())) << micro_batch;
+    }
+  });
+}
+
 }  // namespace
 }  // namespace rondo::dist

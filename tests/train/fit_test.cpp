@@ -6,7 +6,9 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <limits>
+#include <set>
 
 #include "dist/init.h"
 #include "io/hash.h"
@@ -16,6 +18,7 @@
 #include "optim/lr_schedule.h"
 #include "optim/sgd.h"
 #include "support/errors.h"
+#include "support/ranks.h"
 #include "support/support.h"
 #include "tensor/creation.h"
 #include "train/background_write.h"
@@ -57,11 +60,13 @@ class Fit : public ::testing::Test {
   };
   /// Trains a small net from seed 1 on 50 points in batches of 8 (the last one has 2).
   Outcome train(train::FitOptions options, std::shared_ptr<data::Dataset> set = two_clouds(50),
-                std::shared_ptr<data::Dataset> test = two_clouds(31)) {
+                std::shared_ptr<data::Dataset> test = two_clouds(31),
+                std::shared_ptr<dist::Communicator> comm = nullptr, double lr = 0.1,
+                std::int64_t t_max = 100) {
     manual_seed(1);
     nn::Sequential net(nn::Linear(4, 8), nn::ReLU(), nn::Linear(8, 2));
-    optim::SGD sgd(net.parameters(), {.lr = 0.1, .momentum = 0.9});
-    optim::CosineAnnealingLR schedule(sgd, {.t_max = 100});
+    optim::SGD sgd(net.parameters(), {.lr = lr, .momentum = 0.9});
+    optim::CosineAnnealingLR schedule(sgd, {.t_max = t_max});
     data::DataLoader loader(set, std::make_shared<data::RandomSampler>(set->size(), 3),
                             {.batch_size = 8});
     auto result = train::fit(net, sgd, schedule,
@@ -70,7 +75,7 @@ class Fit : public ::testing::Test {
                               .batch_size = 8,
                               .test = test,
                               .test_transform = {}},
-                             dist::init({.backend = "self"}), options);
+                             comm != nullptr ? comm : dist::init({.backend = "self"}), options);
     return {result, io::param_hash(net.state_dict())};
   }
   fs::path folder_;
@@ -267,6 +272,60 @@ TEST_F(Fit, OtherSettingsAreRefused) {
   EXPECT_THROW(train(other), IoError);
   EXPECT_THROW(train({.epochs = 0}), Error);
   EXPECT_THROW(train({.epochs = 1, .resume = true}), Error);
+}
+
+// A link to another disk, say: it is followed, and what is kept are files with the old contents.
+TEST_F(Fit, ACheckpointBehindASymbolicLinkHasAHistory) {
+  fs::create_directories(folder_ / "run");
+  fs::create_directories(folder_ / "disk");
+  fs::create_symlink("../disk/newest", folder_ / "run" / "checkpoint.safetensors");
+  train({.epochs = 3, .checkpoint_dir = folder_ / "run", .keep_checkpoints = 3});
+  std::set<std::string> contents;
+  for (const auto& entry : fs::recursive_directory_iterator(folder_ / "run")) {
+    if (entry.path().extension() != ".safetensors") continue;
+    EXPECT_EQ(entry.is_symlink(), entry.path() == folder_ / "run" / "checkpoint.safetensors");
+    std::ifstream file(entry.path(), std::ios::binary);
+    contents.insert(std::string(std::istreambuf_iterator<char>(file), {}));
+  }
+  EXPECT_EQ(contents.size(), 3u);  // of the three epochs, one of which is the best too
+}
+
+// A schedule is restored with its length: a longer run would go on with the rates of the shorter.
+TEST_F(Fit, ARunIsNotResumedWithAScheduleOfAnotherLength) {
+  const train::FitOptions options{.epochs = 1, .checkpoint_dir = folder_};
+  train(options);
+  train::FitOptions more = options;
+  more.epochs = 2;
+  more.resume = true;
+  const auto set = two_clouds(50), test = two_clouds(31);
+  EXPECT_ERROR(train(more, set, test, nullptr, 0.1, 200), Error,
+               "belongs to a run whose CosineAnnealingLR has t_max 100, this one has 200; resume "
+               "with as many epochs");
+  EXPECT_EQ(train(more, set, test).result.epochs, 2);
+}
+
+TEST_F(Fit, RanksCompareWhatTheyAreAskedFor) {
+  const auto error_of = [&](auto train_rank) {
+    return test::message_of<CommError>(
+        [&] { test::on_ranks(2, [&](auto comm) { train_rank(comm, comm->rank()); }); });
+  };
+  const auto set = two_clouds(50), longer = two_clouds(60), test = two_clouds(31);
+  EXPECT_EQ(error_of([&](auto comm, int r) { train({.epochs = 1 + r}, set, test, comm); }),
+            "rank 1 has epochs 2 where rank 0 has epochs 1");
+  EXPECT_EQ(error_of([&](auto comm, int r) { train({}, set, test, comm, 0.1 * (1 + r)); }),
+            "rank 1 has learning rate 0.2 where rank 0 has learning rate 0.1");
+  EXPECT_EQ(error_of([&](auto comm, int r) { train({}, r == 1 ? longer : set, test, comm); }),
+            "rank 1 has training images 60 where rank 0 has training images 50");
+  EXPECT_EQ(error_of([&](auto comm, int r) {
+              train({.checkpoint_dir = folder_ / (r == 1 ? "b" : "a")}, set, test, comm);
+            }),
+            concat("rank 1 has checkpoint_dir ", (folder_ / "b").string(),
+                   " where rank 0 has checkpoint_dir ", (folder_ / "a").string()));
+  EXPECT_FALSE(fs::exists(folder_));
+  EXPECT_EQ(error_of([&](auto comm, int r) {
+              train({.config = {{"seed", std::int64_t{r}}}}, set, test, comm);
+            }),
+            "rank 1 has seed 1 where rank 0 has seed 0");
 }
 
 TEST_F(Fit, ACheckpointThatIsNoRunsIsPassedOver) {
