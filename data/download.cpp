@@ -196,7 +196,8 @@ fs::path cache_dir() {
   const std::string home = environment("HOME");
   require<IoError>(!home.empty(),
                    "neither XDG_CACHE_HOME nor HOME is set, so there is no cache to "
-                   "look for data in; --data or RONDO_DATA can name a folder");
+                   "look for data in; set RONDO_DATA, or data_dir (--data in the examples), to a "
+                   "folder that holds it");
   return fs::path(home) / ".cache/rondo/datasets";
 }
 
@@ -229,9 +230,11 @@ fs::path find_or_download(const std::string& name, const DownloadOptions& option
   try {
     return obtain(remote, cache, options);
   } catch (const IoError& error) {
-    throw IoError(concat(error.what(), "; ", name, " was downloaded because neither ", places,
-                         cache.string(), " holds it; --data DIR can name a folder that does",
-                         search.unreadable()));
+    throw IoError(
+        concat(error.what(), "; ", name, " was downloaded because neither ", places, cache.string(),
+               " holds it; set RONDO_DATA, or data_dir (--data DIR in the examples), to a "
+               "folder that does",
+               search.unreadable()));
   }
 }
 

@@ -218,7 +218,13 @@ void DataLoader::set_epoch(std::uint64_t epoch, std::int64_t first_batch) {
   batches_->set_epoch(epoch);
 }
 
+void DataLoader::set_position(Position position) {
+  set_epoch(position.epoch, position.batch);
+  batches_->continue_from(position.epoch);
+}
+
 DataLoader::Iterator DataLoader::begin() {
+  batches_->begin_epoch();
   const std::int64_t first = std::exchange(first_batch_, 0);
   Iterator iterator(std::make_unique<Iterator::Run>(*this, first));
   ++iterator;

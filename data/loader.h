@@ -3,10 +3,8 @@
 //
 //   DataLoader loader(dataset, std::make_shared<RandomSampler>(dataset->size(), seed),
 //                     {.batch_size = 128, .workers = 1}, augment);
-//   for (std::uint64_t epoch = 0; epoch < 12; ++epoch) {
-//     loader.set_epoch(epoch);
-//     for (auto& [images, labels] : loader) …
-//   }
+//   for (int epoch = 0; epoch < 12; ++epoch)
+//     for (auto& [images, labels] : loader) …   // each loop is a new epoch, in a new order
 //
 // Batch k of epoch e is the same bytes whatever the number of workers: its indices come from the
 // sampler, its random numbers from (seed, epoch, index) of each sample (data/transforms.h), and
@@ -73,11 +71,13 @@ class DataLoader {
   const Dataset& dataset() const { return *dataset_; }
   int workers() const { return options_.workers; }
 
-  /// The next loop runs over this epoch, and starts at its batch `first_batch`. Loops without a
-  /// set_epoch between them repeat the epoch from its start. The epoch is kept by the sampler, so
-  /// sampler->set_epoch(e) does the same; augmentation follows it.
+  /// The next loop runs over this epoch, and starts at its batch `first_batch`; those after it
+  /// repeat the epoch from its start, until set_epoch says otherwise. Without a call each loop is a
+  /// new epoch: 0, 1, …. The epoch is kept by the sampler, so sampler->set_epoch(e) does the same;
+  /// augmentation follows it.
   void set_epoch(std::uint64_t epoch, std::int64_t first_batch = 0);
-  void set_position(Position position) { set_epoch(position.epoch, position.batch); }
+  /// The next loop goes on from here, and those after it run over the following epochs.
+  void set_position(Position position);
 
   /// Starts the workers on the epoch. They stop when the iterator goes, in mid-epoch too. What the
   /// data set or the transform throws comes out where the loop would have got the batch, as the

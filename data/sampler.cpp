@@ -23,6 +23,11 @@ std::int64_t even_share(std::int64_t size, const DistributedSamplerOptions& opti
   return options.drop_last ? size / world : (size + world - 1) / world;
 }
 
+std::uint64_t seed_of(const WeightedRandomSamplerOptions& options) {
+  if (options.seed || options.world_size > 1) return options.seed.value_or(0);
+  return default_generator().state().seed;
+}
+
 }  // namespace
 
 SequentialSampler::SequentialSampler(std::int64_t size) : size_(size) {
@@ -35,11 +40,14 @@ Indices SequentialSampler::indices() const {
   return order;
 }
 
-RandomSampler::RandomSampler(std::int64_t size, std::uint64_t seed) : size_(size), seed_(seed) {
+RandomSampler::RandomSampler(std::int64_t size, std::optional<std::uint64_t> seed)
+    : size_(size), seed_(seed) {
   check_size(size, "RandomSampler");
 }
 
-Indices RandomSampler::indices() const { return permutation(size_, seed_, epoch()); }
+Indices RandomSampler::indices() const {
+  return permutation(size_, seed_.value_or(default_generator().state().seed), epoch());
+}
 
 Indices permutation(std::int64_t size, std::uint64_t seed, std::uint64_t epoch) {
   Indices order(static_cast<std::size_t>(size));
@@ -135,7 +143,7 @@ Indices WeightedRandomSampler::with_replacement() const {
   std::partial_sum(weights_.begin(), weights_.end(), ends.begin());
   // Where rounding leads beyond the end, and then to the last stretch that has a length.
   const auto last = std::lower_bound(ends.begin(), ends.end(), ends.back());
-  const Philox random{options_.seed, shuffle_streams + epoch()};
+  const Philox random{seed_of(options_), shuffle_streams + epoch()};
   Indices drawn(static_cast<std::size_t>(options_.num_samples));
   for (std::size_t k = 0; k < drawn.size(); ++k) {
     const double place = uniform_double(random.word64(k)) * ends.back();
@@ -149,7 +157,7 @@ Indices WeightedRandomSampler::with_replacement() const {
 /// and as such times have no memory, the rest is a race like the first (Efraimidis and Spirakis
 /// 2006; torch.multinomial does the same).
 Indices WeightedRandomSampler::without_replacement() const {
-  const Philox random{options_.seed, shuffle_streams + epoch()};
+  const Philox random{seed_of(options_), shuffle_streams + epoch()};
   std::vector<std::pair<double, std::int64_t>> arrivals;
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     if (weights_[i] == 0) continue;
@@ -213,7 +221,7 @@ std::int64_t ShardedBatches::size() const {
 }
 
 std::vector<Indices> ShardedBatches::batches() const {
-  Indices order = permutation(size_, options_.seed, epoch_);
+  Indices order = permutation(size_, options_.seed, epoch_.now());
   order.resize(static_cast<std::size_t>(total_size()));
   const auto own = static_cast<std::size_t>(size_);
   for (std::size_t i = own; i < order.size(); ++i) order[i] = order[i - own];

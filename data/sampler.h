@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,6 +26,30 @@ inline constexpr std::uint64_t shuffle_streams = std::uint64_t{1} << 62;
 inline constexpr std::uint64_t augmentation_streams = std::uint64_t{2} << 62;
 inline constexpr std::uint64_t picture_streams = std::uint64_t{3} << 62;
 
+/// Which epoch a loop runs over: a new one each time, from 0 on, unless somebody says which.
+class EpochCounter {
+ public:
+  /// Every loop from now on runs over this epoch.
+  void set(std::uint64_t epoch) {
+    now_ = epoch;
+    is_set_ = true;
+  }
+  /// The next loop does, and those after it over the following ones.
+  void continue_from(std::uint64_t epoch) {
+    now_ = next_ = epoch;
+    is_set_ = false;
+  }
+  /// A loop begins.
+  void begin() {
+    if (!is_set_) now_ = next_++;
+  }
+  std::uint64_t now() const { return now_; }
+
+ private:
+  std::uint64_t now_ = 0, next_ = 0;
+  bool is_set_ = false;
+};
+
 class Sampler {
  public:
   virtual ~Sampler() = default;
@@ -36,11 +61,15 @@ class Sampler {
   /// that is drawn again is then augmented anew (Note [Augmentation is keyed by sample]). Empty,
   /// where none comes again or is to look the same when it does.
   virtual Indices repeats() const { return {}; }
-  void set_epoch(std::uint64_t epoch) { epoch_ = epoch; }
-  std::uint64_t epoch() const { return epoch_; }
+  /// The epoch of all following loops. Without it each loop of a DataLoader is a new epoch.
+  void set_epoch(std::uint64_t epoch) { epoch_.set(epoch); }
+  std::uint64_t epoch() const { return epoch_.now(); }
+  // For BatchSampler.
+  void begin_epoch() { epoch_.begin(); }
+  void continue_from(std::uint64_t epoch) { epoch_.continue_from(epoch); }
 
  private:
-  std::uint64_t epoch_ = 0;
+  EpochCounter epoch_;
 };
 
 /// 0, 1, …, size-1.
@@ -56,16 +85,17 @@ class SequentialSampler final : public Sampler {
 };
 
 /// A permutation of 0 … size-1 drawn from (seed, epoch): torch's RandomSampler without replacement,
-/// except that torch draws each epoch from where its generator stands.
+/// except that torch draws each epoch from where its generator stands. Without a seed it is that of
+/// manual_seed, as it is when the epoch begins.
 class RandomSampler final : public Sampler {
  public:
-  explicit RandomSampler(std::int64_t size, std::uint64_t seed = 0);
+  explicit RandomSampler(std::int64_t size, std::optional<std::uint64_t> seed = {});
   std::int64_t size() const override { return size_; }
   Indices indices() const override;
 
  private:
   std::int64_t size_;
-  std::uint64_t seed_;
+  std::optional<std::uint64_t> seed_;
 };
 
 /// The permutation that RandomSampler and DistributedSampler use: Fisher-Yates over Philox stream
@@ -108,7 +138,8 @@ struct WeightedRandomSamplerOptions {
   std::int64_t num_samples = 0;
   /// false: no index comes twice in an epoch, but for the few that make the ranks' shares equal.
   bool replacement = true;
-  std::uint64_t seed = 0;
+  /// None: manual_seed's, of one rank; of several, who may have called it with different ones, 0.
+  std::optional<std::uint64_t> seed = {};
   /// Which share of them: what DistributedSampler does with an order, done with these.
   int rank = 0;
   int world_size = 1;
@@ -150,8 +181,13 @@ class BatchSource {
   virtual std::vector<Indices> batches() const = 0;
   /// What Sampler::repeats has, for each batch; or nothing.
   virtual std::vector<Indices> repeats() const { return {}; }
+  /// As Sampler's.
   virtual void set_epoch(std::uint64_t epoch) = 0;
   virtual std::uint64_t epoch() const = 0;
+  /// A loop begins: a new epoch, unless set_epoch has said which.
+  virtual void begin_epoch() {}
+  /// The next loop runs over `epoch`, and those after it over the following ones.
+  virtual void continue_from(std::uint64_t epoch) { set_epoch(epoch); }
 };
 
 /// Cuts a sampler's indices into batches (torch.utils.data.BatchSampler). The last one may be
@@ -165,6 +201,8 @@ class BatchSampler final : public BatchSource {
   std::vector<Indices> repeats() const override;
   void set_epoch(std::uint64_t epoch) override { sampler_->set_epoch(epoch); }
   std::uint64_t epoch() const override { return sampler_->epoch(); }
+  void begin_epoch() override { sampler_->begin_epoch(); }
+  void continue_from(std::uint64_t epoch) override { sampler_->continue_from(epoch); }
 
  private:
   std::vector<Indices> cut(const Indices& order) const;
@@ -193,15 +231,17 @@ class ShardedBatches final : public BatchSource {
   explicit ShardedBatches(std::int64_t size, ShardedBatchesOptions options = {});
   std::int64_t size() const override;
   std::vector<Indices> batches() const override;
-  void set_epoch(std::uint64_t epoch) override { epoch_ = epoch; }
-  std::uint64_t epoch() const override { return epoch_; }
+  void set_epoch(std::uint64_t epoch) override { epoch_.set(epoch); }
+  std::uint64_t epoch() const override { return epoch_.now(); }
+  void begin_epoch() override { epoch_.begin(); }
+  void continue_from(std::uint64_t epoch) override { epoch_.continue_from(epoch); }
   /// Indices in an epoch, over all ranks, with those that are repeated.
   std::int64_t total_size() const;
 
  private:
   std::int64_t size_;
   ShardedBatchesOptions options_;
-  std::uint64_t epoch_ = 0;
+  EpochCounter epoch_;
 };
 
 }  // namespace rondo::data

@@ -23,7 +23,6 @@ namespace {
 std::vector<Device> gpus(const std::vector<int>& ids) {
   std::vector<Device> devices;
   if (ids.empty()) {
-    cuda::require_device(0);
     for (int i = 0; i < cuda::device_count(); ++i) devices.push_back(Device::cuda(i));
   }
   for (const int id : ids) {
@@ -141,7 +140,9 @@ std::shared_ptr<NcclPeers> joined(const std::vector<Device>&) { return nullptr; 
 }  // namespace
 
 DataParallel::DataParallel(nn::AnyModule module, const DataParallelOptions& options)
-    : module_(std::move(module)), devices_(gpus(options.device_ids)), output_(devices_[0]) {
+    : module_(std::move(module)), devices_(gpus(options.device_ids)) {
+  if (devices_.empty()) return;
+  output_ = devices_[0];
   if (options.output_device >= 0) {
     cuda::require_device(options.output_device);
     output_ = Device::cuda(options.output_device);
@@ -165,6 +166,7 @@ void DataParallel::check_parameters() {
 }
 
 Tensor DataParallel::forward(const Tensor& x) {
+  if (devices_.empty()) return module_(x);
   require<ShapeError>(x.dim() > 0 && x.size(0) > 0, "DataParallel: input ", x.shape(),
                       " has no rows to share out");
   check_parameters();

@@ -26,7 +26,8 @@ namespace rondo::dist {
 class NcclPeers;
 
 struct DataParallelOptions {
-  /// The GPUs; empty: all there are.
+  /// The GPUs; empty: all there are. Where there is none, forward is the module's own, as in
+  /// PyTorch.
   std::vector<int> device_ids = {};
   /// Where the outputs come together; -1: the first of device_ids.
   int output_device = -1;
@@ -36,7 +37,7 @@ struct DataParallelOptions {
 
 class DataParallel final : public nn::Module {
  public:
-  /// Throws DeviceError where there is no GPU, or one that does not exist or is named twice, and
+  /// Throws DeviceError for a GPU that does not exist or is named twice, and
   /// CommError where NCCL is there but cannot join the GPUs.
   explicit DataParallel(nn::AnyModule module, const DataParallelOptions& options = {});
   /// The same over any devices, the CPU as often as one likes: each time is a virtual device with a
@@ -61,7 +62,7 @@ class DataParallel final : public nn::Module {
 
   nn::AnyModule module_;
   std::vector<Device> devices_;
-  Device output_;
+  Device output_ = Device::cpu();
   std::shared_ptr<NcclPeers> peers_;  // or null
 };
 

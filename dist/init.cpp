@@ -40,7 +40,11 @@ constexpr std::chrono::milliseconds least_time_to_start = std::chrono::minutes(1
 bool uses_mpi(const std::string& backend, const std::optional<Launcher>& launcher) {
   require<CommError>(backend == "auto" || backend == "mpi" || backend == "self",
                      "dist::init: there is no backend \"", backend,
-                     "\"; there are auto, mpi and self");
+                     "\"; there are auto, mpi and self",
+                     backend == "nccl" || backend == "gloo"
+                         ? "; for GPUs call dist::use_device(*comm, \"cuda\") after it, whose "
+                           "collectives are NCCL's where NCCL is"
+                         : "");
   require<CommError>(has_mpi || backend != "mpi",
                      "dist::init: the backend mpi was asked for, but rondo was built without MPI");
   if (backend == "mpi" || (backend == "auto" && launcher && has_mpi)) return true;

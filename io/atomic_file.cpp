@@ -9,8 +9,9 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <random>
+#include <utility>
 
-#include "io/lock_file.h"
 #include "tensor/error.h"
 
 namespace rondo::io {
@@ -27,24 +28,45 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
                    ": it is a directory");
   require<IoError>(!fs::exists(there) || fs::is_regular_file(there), "cannot write ", path_,
                    ": it is no regular file");
-  temporary_ = path_ + ".tmp";
-  descriptor_ = open_locked(temporary_.c_str());
-  if (descriptor_ < 0 && errno == EWOULDBLOCK) {
-    throw IoError(concat("cannot write ", path_, ": another process is writing it"));
-  }
+  const fs::path folder = fs::path(path_).parent_path();
+  if (::access("/proc/self/fd", X_OK) == 0)  // which give_name needs
+    descriptor_ =
+        ::open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+  if (descriptor_ >= 0) return;
+  temporary_ = temporary_name(path_);
+  descriptor_ =
+      ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail("create");
-  if (::ftruncate(descriptor_, 0) != 0) fail("empty");
+}
+
+std::string temporary_name(const std::string& path) {
+  std::random_device random;
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%08x%08x", random(), random());
+  return concat(path, '.', digits, ".tmp");
+}
+
+/// So that it can be renamed: no link may replace a file.
+void AtomicFile::give_name() {
+  if (!temporary_.empty()) return;
+  std::string name = temporary_name(path_);
+  const std::string file = concat("/proc/self/fd/", descriptor_);
+  if (::linkat(AT_FDCWD, file.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0)
+    fail("name");
+  temporary_ = std::move(name);
 }
 
 AtomicFile::~AtomicFile() {
   if (descriptor_ < 0) return;
-  ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
   ::close(descriptor_);
 }
 
 void AtomicFile::fail(const char* what) const {
-  throw IoError(concat("cannot write ", path_, ": failed to ", what, " ", temporary_, ": ",
-                       std::strerror(errno)));
+  const int error = errno;
+  throw IoError(
+      concat("cannot write ", path_, ": failed to ", what, " the file that will replace it",
+             temporary_.empty() ? "" : " (" + temporary_ + ")", ": ", std::strerror(error)));
 }
 
 void AtomicFile::write_all(std::uint64_t offset, const char* data, std::size_t bytes) {
@@ -71,6 +93,7 @@ void AtomicFile::write_at(std::uint64_t offset, const void* data, std::size_t by
 
 void AtomicFile::commit() {
   if (::fsync(descriptor_) != 0) fail("flush");
+  give_name();
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail("rename");
   ::close(descriptor_);
   descriptor_ = -1;

@@ -1,10 +1,11 @@
 #pragma once
 // AtomicFile: a file that appears whole or not at all.
 //
-// Bytes go to PATH.tmp; `commit` forces them to the disk, renames the file to PATH and forces the
-// directory's entry out as well. Whoever is killed in between, by SIGKILL or a power cut, leaves
-// the old PATH untouched; the next writer takes PATH.tmp over. A lock on it keeps two processes
-// from writing one file at a time.
+// Bytes go to a file without a name in the same folder (O_TMPFILE); `commit` forces them to the
+// disk, gives the file a name that nobody can guess, renames it to PATH and forces the directory's
+// entry out as well. A process that is killed in between, by SIGKILL or a power cut, leaves the old
+// PATH untouched, and nothing else. Several processes may write one PATH: the last to commit wins.
+// Where the file system has no files without names, the file has its random name from the start.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,9 +16,8 @@ namespace rondo::io {
 
 class AtomicFile {
  public:
-  /// A symbolic link is followed. Throws IoError when the directory is missing or not writable,
-  /// when `path` is a device, a pipe or a directory, or when another process is writing this very
-  /// file.
+  /// A symbolic link is followed. Throws IoError when the directory is missing or not writable, or
+  /// when `path` is a device, a pipe or a directory.
   explicit AtomicFile(std::string path);
   /// Removes the temporary file unless committed.
   ~AtomicFile();
@@ -31,13 +31,18 @@ class AtomicFile {
   void commit();
 
  private:
+  void give_name();
   void write_all(std::uint64_t offset, const char* data, std::size_t bytes);
   [[noreturn]] void fail(const char* what) const;
 
-  std::string path_, temporary_;
+  std::string path_, temporary_;  // temporary_: empty while the file has no name
   int descriptor_ = -1;
   std::uint64_t size_ = 0;
 };
+
+/// PATH.<16 random hexadecimal digits>.tmp: where nobody can have put a link, a pipe or a file of
+/// the user's before.
+std::string temporary_name(const std::string& path);
 
 /// Throws IoError naming `folder` unless it is one that may be written to, or could be made: what
 /// is written at the end of a run is asked for at its beginning. Touches nothing.

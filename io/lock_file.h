@@ -5,14 +5,12 @@
 
 namespace rondo::io {
 
-/// Opens `path`, makes it if it is not there, and locks it: a descriptor, or -1 with errno, which
-/// is EWOULDBLOCK where another process has the lock. A file system without locks has none.
-int open_locked(const char* path);
-
 /// Held as long as it lives, and given back by the system when the process ends in whatever way.
 class LockFile {
  public:
-  /// Throws IoError: "<what>" when another process holds it, else the reason.
+  /// Opens `path` or makes it (mode 0600), and locks it. Throws IoError: "<what>" when another
+  /// process holds it, else the reason; it is no lock where `path` is a symbolic link, a pipe,
+  /// another user's file or one with a second name. A file system without locks has none.
   LockFile(std::string path, const std::string& what);
   /// Removes the file.
   ~LockFile();

@@ -91,6 +91,24 @@ std::string listed(const std::string& what, const std::vector<std::string>& keys
   return keys.empty() ? "" : text;
 }
 
+/// Says so where the keys of one side are those of the other with a prefix.
+std::string about_prefix(const Module::LoadReport& report) {
+  for (const std::string& of_model : report.missing) {
+    for (const std::string& given : report.unexpected) {
+      const bool is_longer = given.size() > of_model.size();
+      const std::string &longer = is_longer ? given : of_model,
+                        &shorter = is_longer ? of_model : given;
+      if (!longer.ends_with('.' + shorter)) continue;
+      const std::string prefix = longer.substr(0, longer.size() - shorter.size());
+      return concat("\n  the keys of the ", is_longer ? "state dict" : "model", " begin with \"",
+                    prefix, "\", those of the ", is_longer ? "model" : "state dict", " do not",
+                    prefix == "module." ? " (DataParallel adds it; its module() has none)" : "",
+                    ": rename them first");
+    }
+  }
+  return "";
+}
+
 bool may_be_absent(const std::string& name) { return name.ends_with("num_batches_tracked"); }
 
 }  // namespace
@@ -273,7 +291,7 @@ Module::LoadReport Module::load_state_dict(const StateDict& state, LoadOptions o
              (options.strict && !(report.missing.empty() && report.unexpected.empty()));
   require(!bad, "load_state_dict: the state dict is not this model's, nothing was loaded",
           listed("missing keys", report.missing), listed("unexpected keys", report.unexpected),
-          listed("misshapen keys", report.misshapen));
+          listed("misshapen keys", report.misshapen), about_prefix(report));
 
   NoGradGuard no_grad;
   for (auto& [tensor, source] : copies) tensor.copy_(*source);

@@ -31,6 +31,13 @@ DType promote(DType a, DType b) {
   return size_of(a) > size_of(b) ? a : b;
 }
 
+const char* how_to_convert(DType a, DType b) {
+  return a == DType::u8 || b == DType::u8
+             ? "; pictures of bytes become floats in data::ImageTransform, other bytes by "
+               "x.to(f32)"
+             : "; convert one of them with to(dtype)";
+}
+
 std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name_of(dtype); }
 
 }  // namespace rondo

@@ -177,6 +177,8 @@ constexpr int category_of(DType dtype) {
 std::string_view name_of(DType dtype);
 /// Reads what name_of writes; throws DTypeError on anything else.
 DType parse_dtype(std::string_view name);
+/// For the end of an error about an op that wants one dtype: what the caller can do.
+const char* how_to_convert(DType a, DType b);
 /// The dtype in which a and b meet, both as full tensors (see the head of this file).
 DType promote(DType a, DType b);
 

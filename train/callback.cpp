@@ -27,10 +27,10 @@ std::string line_of(const EpochReport& report, std::int64_t epochs) {
   std::string others;
   for (const auto& [name, value] : report.test.metrics)
     others += fmt::format(", test {} {:.4f}", name, value);
-  return fmt::format(
-      "epoch {}/{}: loss {:.4f}, test accuracy {:.2f} % ({} of {}){}, {:.0f} img/s, {}",
-      report.epoch, epochs, report.train_loss, 100 * report.test.accuracy(), report.test.correct,
-      report.test.total, others, report.img_per_s, format_duration(report.seconds));
+  return fmt::format("epoch {}/{}: loss {:.4f}, test accuracy {:.2f} % ({} of {}){}, {} img/s, {}",
+                     report.epoch, epochs, report.train_loss, 100 * report.test.accuracy(),
+                     report.test.correct, report.test.total, others, format_rate(report.img_per_s),
+                     format_duration(report.seconds));
 }
 
 EarlyStopping::EarlyStopping(EarlyStoppingOptions options)

@@ -11,6 +11,10 @@
 
 namespace rondo::train {
 
+std::string format_rate(double per_second) {
+  return per_second < 10 ? fmt::format("{:.2f}", per_second) : fmt::format("{:.0f}", per_second);
+}
+
 std::string format_duration(double seconds) {
   auto total = static_cast<std::int64_t>(std::llround(std::max(seconds, 0.0)));
   if (total >= 3600)
@@ -51,10 +55,10 @@ std::string ProgressBar::line(std::int64_t done, const std::string& text) const 
   std::int64_t filled = std::min(bar, bar * done / total_);
   double speed = rate(), left = speed > 0 ? static_cast<double>(total_ - done) / speed : 0;
   return fmt::format(
-      "{} [{}{}{}] {:3}%  {:.0f} {}/s  {} left  {}", title_,
+      "{} [{}{}{}] {:3}%  {} {}/s  {} left  {}", title_,
       std::string(static_cast<std::size_t>(filled), '='), filled < bar ? ">" : "",
       std::string(static_cast<std::size_t>(std::max<std::int64_t>(bar - filled - 1, 0)), ' '),
-      100 * done / total_, speed, unit_, format_duration(left), text);
+      100 * done / total_, format_rate(speed), unit_, format_duration(left), text);
 }
 
 void ProgressBar::update(std::int64_t done, const std::string& text) {

@@ -18,6 +18,8 @@ namespace rondo::train {
 
 /// "1:05", "2:03:04".
 std::string format_duration(double seconds);
+/// "1234", "0.25": without decimals from 10 on.
+std::string format_rate(double per_second);
 
 class ProgressBar {
  public:

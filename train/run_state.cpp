@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "autograd/grad_mode.h"
+#include "io/atomic_file.h"
 #include "tensor/random.h"
 
 namespace rondo::train {
@@ -82,10 +83,9 @@ std::vector<Kept> kept_files(const fs::path& directory) {
 /// Gives a file another name, in place of what had it; a copy where there are no links. The run
 /// has its checkpoint and goes on where that fails.
 void link_as(const fs::path& file, const fs::path& name) {
-  const fs::path unfinished = name.string() + ".tmp";
+  const fs::path unfinished = io::temporary_name(name.string());
   std::error_code error;
   if (fs::equivalent(file, name, error)) return;  // it has; renaming one to the other does nothing
-  fs::remove(unfinished, error);
   // Of a symbolic link, which is followed when a checkpoint is written, the file that it names: a
   // link to the link would show the newest for ever.
   const fs::path content = fs::canonical(file, error);

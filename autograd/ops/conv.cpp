@@ -141,7 +141,8 @@ void check(const Tensor& x, const Tensor& w, const Tensor& bias, const Conv2dPar
       "conv2d: the kernel of weight ", w.shape(), " is larger than the padded input ", x.shape());
   require<DTypeError>(is_floating(x.dtype()) && x.dtype() == w.dtype() &&
                           (!bias.defined() || bias.dtype() == x.dtype()),
-                      "conv2d: input of ", x.dtype(), ", weight of ", w.dtype());
+                      "conv2d: input of ", x.dtype(), ", weight of ", w.dtype(),
+                      how_to_convert(x.dtype(), w.dtype()));
   require_one_device("conv2d", {x, w, bias});
 }
 
@@ -168,7 +169,8 @@ void check_transposed(const Tensor& x, const Tensor& w, const Tensor& bias,
       " must be smaller than stride or dilation");
   require<DTypeError>(is_floating(x.dtype()) && x.dtype() == w.dtype() &&
                           (!bias.defined() || bias.dtype() == x.dtype()),
-                      op, ": input of ", x.dtype(), ", weight of ", w.dtype());
+                      op, ": input of ", x.dtype(), ", weight of ", w.dtype(),
+                      how_to_convert(x.dtype(), w.dtype()));
   require_one_device(op, {x, w, bias});
 }
 

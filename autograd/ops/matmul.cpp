@@ -15,7 +15,7 @@ namespace {
 
 void check_operands(const Tensor& a, const Tensor& b, const char* op) {
   require<DTypeError>(a.dtype() == b.dtype(), op, ": ", a.dtype(), " times ", b.dtype(),
-                      "; convert one of them");
+                      how_to_convert(a.dtype(), b.dtype()));
   require_one_device(op, {a, b});
 }
 

@@ -35,6 +35,7 @@
 #include "report.h"
 #include "train/evaluate.h"
 #include "train/fit.h"
+#include "train/progress.h"
 #include "train/run_state.h"
 #include "train/share_of_data.h"
 
@@ -363,7 +364,7 @@ class Program {
   }
 
   static std::string speed(const train::FitResult& result) {
-    return result.img_per_s > 0 ? concat(", ", std::lround(result.img_per_s), " img/s") : "";
+    return result.img_per_s > 0 ? concat(", ", train::format_rate(result.img_per_s), " img/s") : "";
   }
 
   static std::string percent(double fraction) {

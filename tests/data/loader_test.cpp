@@ -327,5 +327,45 @@ TEST(DataLoader, RefusesImpossibleOptions) {
   EXPECT_THROW(DataLoader(nullptr, sampler), Error);
 }
 
+std::vector<std::int64_t> order_of(DataLoader& loader) {
+  std::vector<std::int64_t> order;
+  for (auto it = loader.begin(); it != loader.end(); ++it)
+    order.insert(order.end(), it.indices().begin(), it.indices().end());
+  return order;
+}
+
+TEST(DataLoader, EachLoopIsANewEpochUnlessOneIsSet) {
+  const auto dataset = std::make_shared<TensorDataset>(ones({40, 1}), ones({40}, {.dtype = i64}));
+  const auto make = [&] {
+    return DataLoader(dataset, std::make_shared<RandomSampler>(40, 5), {.batch_size = 8});
+  };
+  DataLoader loader = make(), again = make();
+  const auto first = order_of(loader), second = order_of(loader), third = order_of(loader);
+  EXPECT_NE(first, second);
+  EXPECT_NE(second, third);
+  again.set_epoch(1);
+  EXPECT_EQ(order_of(again), second);
+  EXPECT_EQ(order_of(again), second);  // it stays
+  again.set_epoch(2);
+  EXPECT_EQ(order_of(again), third);
+  // From the middle of epoch 1, and on with epoch 2.
+  again.set_position({.epoch = 1, .batch = 2});
+  EXPECT_EQ(order_of(again), std::vector<std::int64_t>(second.begin() + 16, second.end()));
+  EXPECT_EQ(order_of(again), third);
+}
+
+TEST(DataLoader, ManualSeedSeedsASamplerThatHasNoSeed) {
+  const auto dataset = std::make_shared<TensorDataset>(ones({40, 1}), ones({40}, {.dtype = i64}));
+  const auto order = [&](std::uint64_t seed, std::optional<std::uint64_t> own) {
+    manual_seed(seed);
+    DataLoader loader(dataset, std::make_shared<RandomSampler>(40, own), {.batch_size = 8});
+    return order_of(loader);
+  };
+  EXPECT_EQ(order(1, {}), order(1, {}));
+  EXPECT_NE(order(1, {}), order(2, {}));
+  EXPECT_EQ(order(1, 7), order(2, 7));
+  EXPECT_EQ(order(7, {}), order(1, 7));
+}
+
 }  // namespace
 }  // namespace rondo::data

@@ -123,7 +123,12 @@ TEST(DataParallel, BadInputIsNamed) {
   EXPECT_ERROR(DataParallel(Linear(4, 5), std::vector<Device>{}, cpu), DeviceError,
                "DataParallel: there are no devices");
   if (cuda::device_count() == 0) {
-    EXPECT_ERROR(DataParallel(Linear(4, 5)), DeviceError, "device cuda:0 is not available: ");
+    Linear linear(4, 5);
+    DataParallel alone{nn::AnyModule(linear)};
+    const Tensor x = ones({2, 4});
+    EXPECT_EQ(alone(x).to_vector(), linear(x).to_vector());
+    EXPECT_ERROR(DataParallel(Linear(4, 5), {.device_ids = {0}}), DeviceError,
+                 "device cuda:0 is not available: ");
   }
 }
 

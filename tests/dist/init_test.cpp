@@ -89,8 +89,10 @@ TEST_F(InitTest, SeveralRanksAreNeverAWorldOfOne) {
 }
 
 TEST_F(InitTest, UnknownBackend) {
-  EXPECT_EQ(failure_of({.backend = "gloo"}),
-            "dist::init: there is no backend \"gloo\"; there are auto, mpi and self");
+  EXPECT_EQ(
+      failure_of({.backend = "gloo"}),
+      "dist::init: there is no backend \"gloo\"; there are auto, mpi and self; for GPUs call "
+      "dist::use_device(*comm, \"cuda\") after it, whose collectives are NCCL's where NCCL is");
 }
 
 TEST_F(InitTest, RunReturnsTheBodysValueAndReportsFailures) {

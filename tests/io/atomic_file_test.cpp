@@ -3,12 +3,12 @@
 #include "io/atomic_file.h"
 
 #include <gmock/gmock.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <csignal>
 
+#include "io/lock_file.h"
 #include "support/errors.h"
 #include "support/files.h"
 
@@ -76,7 +76,7 @@ TEST(AtomicFile, LeavesTheOldFileWhenKilled) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(test::read_file(path), "old");
-  AtomicFile file(path);  // the next writer takes over what was left
+  AtomicFile file(path);
   file.write("new", 3);
   file.commit();
   EXPECT_EQ(test::read_file(path), "new");
@@ -87,20 +87,13 @@ TEST(AtomicFile, LeavesTheOldFileWhenTheDiskIsFull) {
   test::TemporaryFolder folder;
   std::string path = folder / "a";
   test::write_file(path, "old");
-  // A limit on the size of files stands for the end of the disk: the write fails half-way.
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  rlimit small{.rlim_cur = 4096, .rlim_max = before.rlim_max};
-  auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  std::string message = message_of<IoError>([&] {
+  const std::string message = message_of<IoError>([&] {
+    const test::SmallFiles disk(4096);
     AtomicFile file(path);
     std::string block(3000, 'x');
     for (int i = 0; i < 3; ++i) file.write(block.data(), block.size());
     file.commit();
   });
-  ::setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, handler);
   EXPECT_THAT(message, HasSubstr("cannot write " + path));
   EXPECT_THAT(message, HasSubstr("File too large"));
   EXPECT_EQ(test::read_file(path), "old");
@@ -113,9 +106,53 @@ TEST(AtomicFile, SaysWhyItCannotBegin) {
               HasSubstr("No such file or directory"));
   EXPECT_THAT(message_of<IoError>([&] { AtomicFile file(folder.path()); }),
               HasSubstr("it is a directory"));
-  AtomicFile first(folder / "a");
-  EXPECT_THAT(message_of<IoError>([&] { AtomicFile second(folder / "a"); }),
-              HasSubstr("another process is writing it"));
+}
+
+TEST(AtomicFile, TheLastToCommitWins) {
+  test::TemporaryFolder folder;
+  AtomicFile first(folder / "a"), second(folder / "a");
+  first.write("first", 5);
+  second.write("second", 6);
+  second.commit();
+  first.commit();
+  EXPECT_EQ(test::read_file(folder / "a"), "first");
+  EXPECT_EQ(folder.count(), 1);
+}
+
+// What another user may put where a temporary file is expected: nothing of it is opened.
+TEST(AtomicFile, LeavesPlantedFilesAlone) {
+  test::TemporaryFolder folder;
+  test::write_file(folder / "victim", "mine");
+  std::filesystem::create_symlink(folder / "victim", folder / "a.tmp");
+  test::write_file(folder / "page.html.tmp", "the user's own");
+  ASSERT_EQ(mkfifo((folder / "b.tmp").c_str(), 0600), 0);
+  for (const char* name : {"a", "b", "page.html"}) {
+    AtomicFile file(folder / name);
+    file.write("new", 3);
+    file.commit();
+    EXPECT_EQ(test::read_file(folder / name), "new");
+  }
+  EXPECT_EQ(test::read_file(folder / "victim"), "mine");
+  EXPECT_EQ(test::read_file(folder / "page.html.tmp"), "the user's own");
+  EXPECT_NE(io::temporary_name("a"), io::temporary_name("a"));
+}
+
+TEST(LockFile, IsAFileOfThisUsersAlone) {
+  test::TemporaryFolder folder;
+  test::write_file(folder / "victim", "mine");
+  std::filesystem::create_symlink(folder / "victim", folder / "link");
+  std::filesystem::create_hard_link(folder / "victim", folder / "second_name");
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  for (const char* name : {"link", "second_name", "pipe"})
+    EXPECT_THAT(message_of<IoError>([&] { io::LockFile lock(folder / name, "held"); }),
+                HasSubstr("cannot write "))
+        << name;
+  EXPECT_EQ(test::read_file(folder / "victim"), "mine");
+  const io::LockFile lock(folder / "lock", "held");
+  EXPECT_EQ(message_of<IoError>([&] { io::LockFile second(folder / "lock", "held"); }), "held");
+  struct stat made {};
+  ASSERT_EQ(::stat((folder / "lock").c_str(), &made), 0);
+  EXPECT_EQ(made.st_mode & 0777, 0600);
 }
 
 }  // namespace

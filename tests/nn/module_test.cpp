@@ -251,6 +251,25 @@ TEST(StateDict, StrictListsEveryKeyAndChangesNothing) {
   }
 }
 
+TEST(StateDict, NamesAPrefixThatOneSideHas) {
+  Linear plain(2, 3);
+  StateDict state = plain.state_dict();
+  for (NamedTensor& entry : state) entry.name = "module." + entry.name;
+  EXPECT_ERROR(plain.load_state_dict(state), Error,
+               "the keys of the state dict begin with \"module.\", those of the model do not "
+               "(DataParallel adds it; its module() has none): rename them first");
+  Sequential inside{Linear(2, 3)};
+  EXPECT_ERROR(inside.load_state_dict(plain.state_dict()), Error,
+               "the keys of the model begin with \"0.\", those of the state dict do not: rename "
+               "them first");
+}
+
+TEST(Module, BytesAreRefusedWithAWordOnWhatMakesThemFloats) {
+  const Tensor bytes = zeros({1, 3, 4, 4}, {.dtype = u8});
+  EXPECT_ERROR(Conv2d(3, 2, 3)(bytes), DTypeError, "data::ImageTransform");
+  EXPECT_ERROR(Linear(4, 2)(bytes), DTypeError, "data::ImageTransform");
+}
+
 TEST(StateDict, LooseLoadsWhatFitsAndReportsTheRest) {
   Net net;
   auto report =

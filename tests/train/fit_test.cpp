@@ -18,6 +18,7 @@
 #include "optim/lr_schedule.h"
 #include "optim/sgd.h"
 #include "support/errors.h"
+#include "support/files.h"
 #include "support/ranks.h"
 #include "support/support.h"
 #include "tensor/creation.h"
@@ -157,7 +158,7 @@ TEST_F(Fit, TellsOfEachStepAndProfilesSome) {
 TEST_F(Fit, ACheckpointThatCannotBeWrittenEndsTheRun) {
   for (const bool async : {false, true}) {
     const fs::path folder = folder_ / (async ? "async" : "at_once");
-    fs::create_directories(folder / "checkpoint.safetensors.tmp");  // where the file is made
+    const test::SmallFiles disk(512);
     EXPECT_ERROR(train({.epochs = 2, .checkpoint_dir = folder, .async_checkpoints = async}),
                  IoError, "checkpoint.safetensors");
   }
@@ -347,6 +348,11 @@ TEST(Progress, Durations) {
   EXPECT_EQ(train::format_duration(65), "1:05");
   EXPECT_EQ(train::format_duration(3723), "1:02:03");
   EXPECT_EQ(train::format_duration(-1), "0:00");
+}
+
+TEST(Progress, RatesOfSlowRunsAreNotZero) {
+  EXPECT_EQ(train::format_rate(1234.5), "1234");
+  EXPECT_EQ(train::format_rate(0.25), "0.25");
 }
 
 TEST(Progress, OffATerminalEveryTenthIsALine) {

@@ -64,7 +64,7 @@ TEST(RunState, AfterAWriteThatFailedTheNewestStateIsWritten) {
   EXPECT_EQ(run.first_weight_in_file(), 2);
 
   run.state.writing.start(fail);
-  fs::create_directories(run.folder / "checkpoint.safetensors.tmp");  // where the file is made
+  const test::SmallFiles disk(100);
   EXPECT_ERROR(run.save(3), IoError, "checkpoint.safetensors");
 }
 
