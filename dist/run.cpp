@@ -147,7 +147,7 @@ void write_flight_record(const FlightRecorder& recorder, int rank, const std::st
 }
 
 int fail(const std::string& sentence) {
-  if (!home().is_here()) {  // a child that a rank has forked is no rank
+  if (!home().is_here()) {  // a child that a rank has forked is not a rank
     print(0, 1, true, sentence);
     return EXIT_FAILURE;
   }

@@ -9,7 +9,7 @@ namespace rondo::io {
 class LockFile {
  public:
   /// Opens `path` or makes it (mode 0600), and locks it. Throws IoError: "<what>" when another
-  /// process holds it, else the reason; it is no lock where `path` is a symbolic link, a pipe,
+  /// process holds it, else the reason; it refuses a `path` that is a symbolic link, a pipe,
   /// another user's file or one with a second name. A file system without locks has none.
   LockFile(std::string path, const std::string& what);
   /// Removes the file.

@@ -89,7 +89,7 @@ run() {
   phase "run $name"
 }
 # run_tests NAME FOLDER ARGUMENTS…: CTest. A test says how many half cores it keeps busy (PROCESSORS in
-# tests/CMakeLists.txt): a test that mostly waits, one. One more than there are, for such a test beside the others.
+# tests/CMakeLists.txt): a test that mostly waits, one. One slot more than half cores lets such a test run next to the others.
 run_tests() {
   local name=$1 folder=$2
   shift 2

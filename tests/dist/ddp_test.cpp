@@ -292,8 +292,7 @@ TEST(Ddp, NoticesARankWhoseLossReachesNoParameter) {
                                    "parameter of the model"));
 }
 
-// A step that leaves the model out on all ranks is none of DDP's business: one of the other network
-// of a GAN, say.
+// DDP ignores a step that leaves the model out on all ranks, such as one of a GAN's other network.
 TEST_P(DdpTest, OthersBackwardsAreNobodysMistake) {
   on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
     test::TinyMlp model;

@@ -1,5 +1,5 @@
-// A child that a rank forks (system(), popen() and subprocess helpers fork too) is no rank: at its
-// end it says no goodbye, joins no thread that it does not have, and leaves MPI alone.
+// A child that a rank forks (system(), popen() and subprocess helpers fork too) is not a rank: at
+// its end it says no goodbye, joins no thread that it does not have, and leaves MPI alone.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
