@@ -112,8 +112,9 @@ class Communicator {
   void reduce_scatter(const Tensor& out, const Tensor& x, ReduceOp op = ReduceOp::sum);
   Work reduce_scatter_async(const Tensor& out, const Tensor& x, ReduceOp op = ReduceOp::sum);
   // What one rank has for another: a tensor for each rank, of any shapes and dtypes, as long as
-  // sender and receiver agree. Where only root has a list, the others pass an empty one. What is
-  // written shares memory with nothing else in the lists (ShapeError), except this rank's own part.
+  // sender and receiver agree. Where only root has a list, the others pass an empty one. A
+  // tensor that is written shares memory with no other in the lists (ShapeError), except this
+  // rank's own part.
 
   /// parts[r] becomes rank r's x.
   void all_gather(const Tensors& parts, const Tensor& x);

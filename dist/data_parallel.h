@@ -26,7 +26,7 @@ namespace rondo::dist {
 class NcclPeers;
 
 struct DataParallelOptions {
-  /// The GPUs; empty: all there are. Where there is none, forward is the module's own, as in
+  /// The GPUs; empty: all there are. On a machine without GPUs, forward calls the module, as in
   /// PyTorch.
   std::vector<int> device_ids = {};
   /// Where the outputs come together; -1: the first of device_ids.

@@ -1,9 +1,6 @@
 #pragma once
 // What collectives ask of tensors. Private to dist.
 
-#include <algorithm>
-#include <vector>
-
 #include "tensor/backend.h"
 #include "tensor/error.h"
 #include "tensor/tensor.h"
@@ -39,39 +36,11 @@ inline void check_row_major(const char* what, const Tensor& x) {
                       "receive into a contiguous tensor");
 }
 
-/// Throws ShapeError where a tensor that is written shares memory with another one in the two
-/// lists; `own` is the place in both of what stays on this rank, where source and target may be the
-/// same.
-inline void check_apart(const char* what, const std::vector<Tensor>& written,
-                        const std::vector<Tensor>& read, std::size_t own) {
-  struct Range {
-    const char *begin, *end;
-    bool is_written;
-  };
-  std::vector<Range> ranges;
-  const auto add = [&](const Tensor& x, bool is_written) {
-    if (!x.defined() || x.numel() == 0) return;
-    const auto* begin = static_cast<const char*>(x.data_ptr());
-    ranges.push_back({begin, begin + x.nbytes(), is_written});
-  };
-  for (const Tensor& x : written) add(x, true);
-  // Of all_gather, whose part of this rank may be the tensor that it sends.
-  const auto is_same = [](const Tensor& x, const Tensor& y) {
-    return x.defined() && y.defined() && x.data_ptr() == y.data_ptr();
-  };
-  const bool stays = is_same(written[own], read[own]);
-  for (const Tensor& x : read) {
-    if (!(stays && is_same(x, written[own]))) add(x, false);
-  }
-  std::ranges::sort(ranges, {}, &Range::begin);
-  const char *end_of_written = nullptr, *end_of_all = nullptr;
-  for (const Range& range : ranges) {
-    require<ShapeError>(range.begin >= (range.is_written ? end_of_all : end_of_written), what,
-                        ": a tensor that is written shares memory with another one of the lists; "
-                        "pass tensors of their own");
-    if (range.is_written) end_of_written = std::max(end_of_written, range.end);
-    end_of_all = std::max(end_of_all, range.end);
-  }
+/// Whether two dense tensors share an element.
+inline bool overlap(const Tensor& a, const Tensor& b) {
+  const auto* p = static_cast<const char*>(a.data_ptr());
+  const auto* q = static_cast<const char*>(b.data_ptr());
+  return a.numel() > 0 && b.numel() > 0 && p < q + b.nbytes() && q < p + a.nbytes();
 }
 
 /// y's elements become x's in the order in which they lie in memory; both are dense.

@@ -22,6 +22,26 @@ Tensors only_for(int rank, const Tensor& x, int world_size) {
   return list;
 }
 
+/// Throws ShapeError where a tensor that is written shares memory with another one of the lists.
+/// The tensor that stays on this rank, `own` in both lists, may be the same: all_gather sends it to
+/// all.
+void check_apart(const char* what, const Tensors& written, const Tensors& read, std::size_t own) {
+  const bool stays = written[own].defined() && read[own].defined() &&
+                     written[own].data_ptr() == read[own].data_ptr();
+  const auto require_apart = [&](const Tensor& a, const Tensor& b) {
+    require<ShapeError>(!a.defined() || !b.defined() || !overlap(a, b), what,
+                        ": a tensor that is written shares memory with another one of the lists; "
+                        "pass tensors of their own");
+  };
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k) require_apart(written[i], written[k]);
+    for (const Tensor& x : read) {
+      const bool is_own = stays && i == own && x.defined() && x.data_ptr() == read[own].data_ptr();
+      if (!is_own) require_apart(written[i], x);
+    }
+  }
+}
+
 /// What lies in a defined tensor; nothing else is sent.
 std::size_t bytes_of_any(const Tensor& x) { return x.defined() ? bytes_of(x) : 0; }
 

@@ -17,17 +17,6 @@
 #include "tensor/error.h"
 
 namespace rondo::dist {
-namespace {
-
-/// Whether two dense tensors share an element.
-bool overlap(const Tensor& a, const Tensor& b) {
-  const auto* p = static_cast<const char*>(a.data_ptr());
-  const auto* q = static_cast<const char*>(b.data_ptr());
-  return p < q + b.nbytes() && q < p + a.nbytes();
-}
-
-}  // namespace
-
 void Communicator::check_all_gather(const Tensor& out, const Tensor& x) const {
   check_row_major("all_gather", out);
   check_dense("all_gather", x);

@@ -195,7 +195,6 @@ int fail(const std::string& sentence) {
 // At exit, when this rank needs the others no longer: but one of them may be stopped, and the
 // launcher would wait for it without a word.
 void part_at_exit() {
-  if (!home().is_here()) return;
   const auto [transport, watch, recorder] = world();
   const int rank = transport != nullptr ? transport->rank() : 0;
   const auto warn = [rank](const std::string& who) {
@@ -215,7 +214,8 @@ void part_at_exit() {
 }  // namespace
 
 void set_world(World all) {
-  [[maybe_unused]] static const int registered = (home(), std::atexit(part_at_exit));
+  home();
+  at_exit_here<part_at_exit>();
   {
     std::lock_guard lock(world_mutex);
     std::swap(the_world(), all);

@@ -91,22 +91,20 @@ std::string listed(const std::string& what, const std::vector<std::string>& keys
   return keys.empty() ? "" : text;
 }
 
-/// Says so where the keys of one side are those of the other with a prefix.
+/// Says so where all keys that one side has alone begin with a prefix that the other's lack.
 std::string about_prefix(const Module::LoadReport& report) {
-  for (const std::string& of_model : report.missing) {
-    for (const std::string& given : report.unexpected) {
-      const bool is_longer = given.size() > of_model.size();
-      const std::string &longer = is_longer ? given : of_model,
-                        &shorter = is_longer ? of_model : given;
-      if (!longer.ends_with('.' + shorter)) continue;
-      const std::string prefix = longer.substr(0, longer.size() - shorter.size());
-      return concat("\n  the keys of the ", is_longer ? "state dict" : "model", " begin with \"",
-                    prefix, "\", those of the ", is_longer ? "model" : "state dict", " do not",
-                    prefix == "module." ? " (DataParallel adds it; its module() has none)" : "",
-                    ": rename them first");
-    }
-  }
-  return "";
+  if (report.missing.empty() || report.unexpected.empty()) return "";
+  const bool in_file = report.unexpected[0].size() > report.missing[0].size();
+  const auto &longer = in_file ? report.unexpected : report.missing,
+             &shorter = in_file ? report.missing : report.unexpected;
+  if (!longer[0].ends_with('.' + shorter[0])) return "";
+  const std::string prefix = longer[0].substr(0, longer[0].size() - shorter[0].size());
+  const auto has_it = [&](const std::string& key) { return key.starts_with(prefix); };
+  if (!std::ranges::all_of(longer, has_it)) return "";
+  return concat("\n  the keys of the ", in_file ? "state dict" : "model", " begin with \"", prefix,
+                "\", those of the ", in_file ? "model" : "state dict", " do not",
+                prefix == "module." ? " (DataParallel adds it; its module() has none)" : "",
+                ": rename them first");
 }
 
 bool may_be_absent(const std::string& name) { return name.ends_with("num_batches_tracked"); }

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <new>
 
 namespace rondo {
@@ -21,6 +22,16 @@ class HomeProcess {
  private:
   pid_t process_ = getpid();
 };
+
+/// std::atexit, for this process and none that it forks. Once for each `f`.
+template <void (*f)()>
+void at_exit_here() {
+  static const HomeProcess home;
+  static const int registered = std::atexit([] {
+    if (home.is_here()) f();
+  });
+  static_cast<void>(registered);
+}
 
 /// In a forked child: x as if just made, without a destructor. A mutex may have been locked when
 /// the process forked, and a condition variable whose waiters are not there waits for them.

@@ -22,11 +22,6 @@ Unfinished& unfinished() {
   return *all;
 }
 
-const HomeProcess& home() {  // of those
-  static const HomeProcess process;
-  return process;
-}
-
 void finish(std::future<void> task) {
   try {
     task.get();
@@ -61,9 +56,7 @@ BackgroundWrite::~BackgroundWrite() {
     finish(std::move(task_));
     return;
   }
-  [[maybe_unused]] static const int registered =
-      std::atexit([] { home().is_here() ? finish_background_writes() : void(); });
-  home();
+  at_exit_here<finish_background_writes>();
   std::lock_guard lock(unfinished().mutex);
   unfinished().tasks.push_back(std::move(task_));
 }

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <span>
-#include <sstream>
 #include <variant>
 
 #include "autograd/autocast.h"
@@ -37,58 +37,48 @@ io::Metadata config_of(const FitOptions& options, std::int64_t batch_size) {
 }
 
 /// Throws CommError on all ranks, naming the first setting in which one of them differs: a model
-/// that was trained with two learning rates, or in two folders, looks as if all were well.
+/// that was trained with two learning rates, or in two folders, looks as if all were well. DDP,
+/// hooks, averaging and shards compare their own options.
 void agree_on_options(const optim::Optimizer& optimizer, const optim::LRSchedule& schedule,
                       const FitData& data, dist::Communicator& comm, const FitOptions& options) {
-  std::vector<std::string> mine;
-  const auto add = [&](const auto&... parts) { mine.push_back(concat(parts...)); };
-  add("epochs ", options.epochs);
-  add("sync ", options.sync == Sync::ddp ? "ddp" : "average");
-  add("averaging.every ", options.averaging.every);
-  add("averaging.async ", options.averaging.async);
-  add("comm_hook ", options.comm_hook.empty() ? "none" : options.comm_hook);
-  add("zero ", options.zero);
-  add("accumulate_grad_batches ", options.accumulate_grad_batches);
-  add("join ", options.join);
-  add("shards ", options.shards);
-  add("amp ", options.amp ? concat(*options.amp) : "off");
-  add("graph ", options.graph);
-  for (const Metric& metric : options.metrics) add("metric ", metric.name);
-  add("metrics: ", options.metrics.size());
-  add("checkpoint_dir ", options.checkpoint_dir.string());
-  add("checkpoint_every ", options.checkpoint_every);
-  add("keep_checkpoints ", options.keep_checkpoints);
-  add("async_checkpoints ", options.async_checkpoints);
-  add("resume ", options.resume);
-  add("trace ", options.trace.string());
-  add("model_name ", options.model_name);
+  const auto agree = [&](const std::string& what, const auto& value) {
+    comm.agree(what, concat(value));
+  };
+  agree("epochs", options.epochs);
+  agree("sync", options.sync == Sync::ddp ? "ddp" : "average");
+  agree("zero", options.zero);
+  agree("accumulate_grad_batches", options.accumulate_grad_batches);
+  agree("join", options.join);
+  agree("amp", options.amp ? concat(*options.amp) : "off");
+  agree("graph", options.graph);
+  agree("number of metrics", options.metrics.size());
+  agree("checkpoint_dir", options.checkpoint_dir.string());
+  agree("checkpoint_every", options.checkpoint_every);
+  agree("keep_checkpoints", options.keep_checkpoints);
+  agree("async_checkpoints", options.async_checkpoints);
+  agree("resume", options.resume);
+  agree("trace", options.trace.string());
+  agree("number of config entries", options.config.size());
   for (const auto& [name, value] : options.config)
-    std::visit([&](const auto& v) { add(name, ' ', v); }, value);
-  add("training images ", data.train_images);
-  add("batch_size ", data.batch_size);
-  add("test images ", data.test != nullptr ? data.test->size() : 0);
+    std::visit([&](const auto& v) { agree(name, v); }, value);
+  agree("training images", data.train_images);
+  agree("batch_size", data.batch_size);
+  agree("test images", data.test != nullptr ? data.test->size() : 0);
+  agree("number of parameter groups", optimizer.num_groups());
   for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
-    add("learning rate ", optimizer.lr(group));
-  const std::function<void(const optim::ScheduleState&)> add_schedule =
+    agree("learning rate", optimizer.lr(group));
+  const std::function<void(const optim::ScheduleState&)> agree_on_schedule =
       [&](const optim::ScheduleState& state) {
-        add("schedule ", state.type);
-        for (const auto& [name, values] : state.values)
-          for (const double value : values) add(state.type, "'s ", name, ' ', value);
-        for (const optim::ScheduleState& child : state.children) add_schedule(child);
+        std::string settings;
+        for (const auto& [name, values] : state.values) {
+          settings += concat(' ', name);
+          for (const double value : values) settings += concat(' ', value);
+        }
+        agree(state.type, settings);
+        agree("number of schedules in it", state.children.size());
+        for (const optim::ScheduleState& child : state.children) agree_on_schedule(child);
       };
-  add_schedule(schedule.state_dict());
-
-  std::string lines;
-  for (const std::string& line : mine) lines += line + '\n';
-  std::vector<std::istringstream> all;
-  for (const std::string& text : comm.all_gather_bytes(lines)) all.emplace_back(text);
-  while (true) {  // line by line, until one has none
-    std::vector<std::string> of_ranks(all.size());
-    bool is_end = true;
-    for (std::size_t r = 0; r < all.size(); ++r) is_end &= !std::getline(all[r], of_ranks[r]);
-    if (is_end) return;
-    comm.require_agreement(of_ranks);
-  }
+  agree_on_schedule(schedule.state_dict());
 }
 
 class Run {

@@ -65,6 +65,9 @@ Tensor sliced(const char* op, const Tensor& x, const Range& range) {
   return record_view<SliceBackward>(x, slice_view(x, range), op, x.shape(), range);
 }
 
+/// A 0-dim tensor as a row of one.
+Tensor row(const Tensor& x) { return x.dim() == 0 ? reshape(x, {1}) : x; }
+
 void require_index(const Tensor& index, const char* op) {
   require<DTypeError>(index.dtype() == i64, op, ": the index is ", index.dtype(), ", not i64");
 }
@@ -198,7 +201,6 @@ struct GatherBackward final : Node {
 Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index) {
   const RecordOp op("gather");
   if (x.dim() == 0 || index.dim() == 0) {  // as rows of one
-    const auto row = [](const Tensor& t) { return t.dim() == 0 ? reshape(t, {1}) : t; };
     return reshape(gather(row(x), dim, row(index)), index.shape());
   }
   dim = wrap_dim(dim, x.dim(), "gather");
@@ -228,7 +230,6 @@ Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const
   if (const Casts cast{AutocastOp::scatter_add, x, src})
     return scatter_add(cast(x), dim, index, cast(src));
   if (x.dim() == 0 || index.dim() == 0 || src.dim() == 0) {  // as rows of one
-    const auto row = [](const Tensor& t) { return t.dim() == 0 ? reshape(t, {1}) : t; };
     return reshape(scatter_add(row(x), dim, row(index), row(src)), x.shape());
   }
   dim = wrap_dim(dim, x.dim(), "scatter_add");

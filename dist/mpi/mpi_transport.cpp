@@ -41,13 +41,7 @@ std::string describe(int status) {
   return std::string(text, static_cast<std::size_t>(length));
 }
 
-const HomeProcess& home() {  // of MPI
-  static const HomeProcess process;
-  return process;
-}
-
 void finalize_at_exit() {
-  if (!home().is_here()) return;
   int finalized = 0;
   if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized) return;
   // Longer than for the start: a rank may work alone for a while when the others have ended. Before
@@ -97,8 +91,7 @@ int start_mpi(std::chrono::milliseconds time_to_start) {
                          "some rank has not started, or cannot be reached", world().watch);
     int status = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
     require<CommError>(status == MPI_SUCCESS, "MPI_Init_thread failed: ", describe(status));
-    home();
-    std::atexit(finalize_at_exit);  // before any static that holds a communicator is destroyed
+    at_exit_here<finalize_at_exit>();  // before any static that holds a communicator is destroyed
   }
   say_leaving_at_the_end();
   return level;
@@ -181,7 +174,7 @@ class MpiTransport final : public Transport {
   }
 
   void abandon(Request& request) noexcept override {
-    if (request.id == 0 || !home().is_here()) return;
+    if (request.id == 0 || !home_.is_here()) return;
     std::lock_guard lock(mpi_mutex());
     int finalized = 0;
     MPI_Finalized(&finalized);
@@ -280,6 +273,7 @@ class MpiTransport final : public Transport {
   int level_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1, max_tag_ = tag_limit - 1;
+  HomeProcess home_;
   std::deque<Slot> slots_;
   std::vector<std::uint64_t> free_;
 };
