@@ -39,7 +39,7 @@ if(RONDO_TESTS)
 endif()
 
 # What is AUTO, ON or OFF, in any of CMake's spellings (0, no, off; 1, yes, TRUE).
-foreach(optional RONDO_MPI RONDO_PMIX RONDO_CUDA RONDO_NCCL RONDO_IMAGES RONDO_PROTOBUF)
+foreach(optional RONDO_MPI RONDO_CUDA RONDO_NCCL RONDO_IMAGES RONDO_PROTOBUF)
   if(NOT ${optional} STREQUAL "AUTO")
     if(${optional})
       set(${optional} ON)
@@ -122,22 +122,6 @@ if(NOT RONDO_MPI STREQUAL "OFF")
   elseif(RONDO_MPI STREQUAL "ON")
     message(FATAL_ERROR "RONDO_MPI=ON, but no MPI was found. On Debian and Ubuntu: apt-get install "
                         "libopenmpi-dev openmpi-bin (scripts/setup.sh installs all that is missing)")
-  endif()
-endif()
-
-# PMIx, the launchers' library: only its header is needed, the library is loaded where there is a launcher.
-set(rondo_has_pmix OFF)
-if(RONDO_PMIX STREQUAL "ON" AND NOT rondo_has_mpi)
-  message(FATAL_ERROR "RONDO_PMIX=ON needs MPI")
-elseif(rondo_has_mpi AND NOT RONDO_PMIX STREQUAL "OFF")
-  find_path(RONDO_PMIX_INCLUDE_DIR pmix.h PATH_SUFFIXES pmix
-            HINTS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/pmix2/include)
-  mark_as_advanced(RONDO_PMIX_INCLUDE_DIR)
-  if(RONDO_PMIX_INCLUDE_DIR)
-    set(rondo_has_pmix ON)
-  elseif(RONDO_PMIX STREQUAL "ON")
-    message(FATAL_ERROR "RONDO_PMIX=ON, but pmix.h was not found. On Debian and Ubuntu: apt-get install "
-                        "libpmix-dev (scripts/setup.sh installs all that is missing)")
   endif()
 endif()
 

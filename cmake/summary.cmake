@@ -13,12 +13,6 @@ else()
   message(STATUS "  MPI        no, none was found: one process, or threads as ranks "
                  "(apt-get install libopenmpi-dev openmpi-bin)")
 endif()
-if(rondo_has_pmix)
-  message(STATUS "  PMIx       yes")
-elseif(rondo_has_mpi)
-  message(STATUS "  PMIx       no, pmix.h was not found or RONDO_PMIX=OFF: ranks of several machines hear of each "
-                 "other after MPI_Init, not before (apt-get install libpmix-dev)")
-endif()
 if(rondo_has_cuda)
   message(STATUS "  CUDA       yes, for ${CMAKE_CUDA_ARCHITECTURES}")
 elseif(RONDO_CUDA STREQUAL "OFF")

@@ -242,13 +242,6 @@ void Communicator::open_side_channel(const SideChannelOptions& options) {
   sequence_ = sequence;
 }
 
-void Communicator::use_side_channel(const std::shared_ptr<SideChannel>& channel) {
-  const std::uint64_t sequence = sequence_;
-  set_watch(channel);
-  channel->meet(*this);
-  sequence_ = sequence;
-}
-
 void Communicator::set_watch(std::shared_ptr<Watch> watch) {
   watch_ = std::move(watch);
   progress_->set_watch(watch_, group_.empty());  // the world alone tells what all would tell

@@ -66,7 +66,6 @@ class NodeMemory;
 class PeerMemory;
 class Progress;
 class Segment;
-class SideChannel;
 struct SideChannelOptions;
 class Tuner;
 class Watch;
@@ -131,12 +130,14 @@ class Communicator {
 
   /// Returns when all ranks have called it.
   void barrier();
-  /// To and from one peer, beside the collectives; 0 ≤ tag < 16000. Messages with one tag arrive in
-  /// the order in which they were sent. A receive whose message never comes keeps nothing else
-  /// waiting, and two ranks may both receive before they send, with …_async. All this holds for
-  /// GPUs as well: over NCCL the ranks meet on the host first (dist/nccl/nccl_messages.h), so that
-  /// `wait` keeps the host until the peer has posted its side, and a message cannot be captured
-  /// into a graph. The tensors of both sides are on the CPU, or both on GPUs.
+  /// To and from one peer, independent of the collectives; 0 ≤ tag < 16000. Messages with one tag
+  /// arrive in the order in which they were sent. The receiver throws CommError if the peer sends
+  /// another dtype or number of elements. A receive whose message never comes does not keep
+  /// anything else waiting, and two ranks may both receive before they send, with …_async. All this
+  /// holds for GPUs as well: over NCCL the ranks meet on the host first
+  /// (dist/nccl/nccl_messages.h), so that `wait` keeps the host until the peer has posted its side,
+  /// and a message cannot be captured into a graph. The tensors of both sides are on the CPU, or
+  /// both on GPUs.
   void send(const Tensor& x, int peer, int tag = 0);
   void recv(const Tensor& x, int peer, int tag = 0);
   Work send_async(const Tensor& x, int peer, int tag = 0);
@@ -171,12 +172,10 @@ class Communicator {
   /// do. dist::init calls it. Collective.
   bool share_memory();
   bool shares_memory() const { return memory_ != nullptr; }
-  /// From here on connections beside the messages tell which ranks have ended
-  /// (dist/side_channel.h): new ones, or those that have been there since before MPI started.
-  /// dist::init calls it. Collective.
+  /// From here on connections next to the messages tell which ranks have ended
+  /// (dist/side_channel.h). dist::init calls it. Collective.
   void open_side_channel(const SideChannelOptions& options);
-  void use_side_channel(const std::shared_ptr<SideChannel>& channel);
-  /// Hears of ranks that have ended. Null where nobody does.
+  /// Hears of ranks that have ended. Null without a side channel.
   const std::shared_ptr<Watch>& watch() const { return watch_; }
   /// Memory for what will be communicated, DDP's buckets: where the ranks share memory, all of them
   /// can read and write it, and an all-reduce of a tensor that lies there copies nothing. Zeros

@@ -1,7 +1,12 @@
 #pragma once
 // What collectives ask of tensors. Private to dist.
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
 #include "tensor/backend.h"
+#include "tensor/dtype.h"
 #include "tensor/error.h"
 #include "tensor/tensor.h"
 
@@ -54,6 +59,24 @@ inline void copy_elements(const Tensor& x, const Tensor& y) {
 inline void scale(const Tensor& x, double factor) {
   x.bump_version();
   backend(x).unary(UnaryOp::mul_scalar, x, x, {.alpha = factor});
+}
+
+/// What a message holds, as it travels ahead of it: the bytes themselves do not tell their type.
+struct MessageContent {
+  std::int64_t dtype = 0, count = 0;
+
+  MessageContent() = default;
+  explicit MessageContent(const Tensor& x)
+      : dtype(static_cast<std::int64_t>(x.dtype())), count(x.numel()) {}
+  bool operator==(const MessageContent&) const = default;
+  std::string text() const { return concat(count, ' ', name_of(static_cast<DType>(dtype))); }
+};
+
+/// Throws CommError unless the receiver's tensor is for what is sent. Ranks as in the world.
+inline void check_elements(const MessageContent& sent, int from, const MessageContent& received,
+                           int to) {
+  require<CommError>(sent == received, "rank ", from, " sends ", sent.text(), " where rank ", to,
+                     " receives ", received.text());
 }
 
 inline std::size_t bytes_of(const Tensor& x) { return static_cast<std::size_t>(x.nbytes()); }

@@ -1,7 +1,11 @@
 #include "dist/init.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,7 +19,6 @@
 
 #ifdef RONDO_HAS_MPI
 #include "dist/mpi/mpi_transport.h"
-#include "dist/mpi/pmix_hosts.h"
 #endif
 
 namespace rondo::dist {
@@ -25,9 +28,6 @@ namespace {
 constexpr bool has_mpi = true;
 #else
 constexpr bool has_mpi = false;
-struct PmixHosts {
-  static std::vector<std::string> names(int) { return {}; }
-};
 std::shared_ptr<Transport> mpi_transport(std::chrono::milliseconds) {
   throw CommError("rondo was built without MPI");
 }
@@ -65,23 +65,35 @@ void check_against(const Launcher& launcher, const Transport& transport) {
                      launcher.rank, ", MPI calls it ", transport.rank());
 }
 
-/// MPI, and beside it a side channel that is there before MPI is; not a second time, when the ranks
-/// may still be about to leave the first.
-std::shared_ptr<Transport> start_mpi(const InitOptions& options, bool is_first,
-                                     const std::optional<Launcher>& launcher,
-                                     const SideChannelOptions& channel_options) {
-  std::optional<PmixHosts> hosts;
-  if (options.side_channel && is_first && launcher && !launcher->job.empty() &&
-      launcher->size > 1) {
-    if (!launcher->on_one_machine) hosts.emplace();
-    const auto machines = hosts ? hosts->names(launcher->size) : std::vector<std::string>();
-    set_world({.watch = std::make_shared<SideChannel>(*launcher, machines, channel_options)});
-  }
+std::shared_ptr<Transport> start_mpi(const InitOptions& options,
+                                     const std::optional<Launcher>& launcher) {
   auto transport = mpi_transport(std::clamp(
       std::chrono::duration_cast<std::chrono::milliseconds>(options.communicator.timeout),
       least_time_to_start, most_time_to_start));
   if (launcher) check_against(*launcher, *transport);
   return transport;
+}
+
+/// Between machines a firewall may be in the way. Collective.
+void warn_of_missing_connections(Communicator& comm) {
+  const auto channel = std::dynamic_pointer_cast<SideChannel>(comm.watch());
+  std::string mine;
+  for (const int peer : SideChannel::neighbours(comm.rank(), comm.world_size()))
+    if (peer < comm.rank() && !channel->connected().contains(peer))
+      mine += concat(mine.empty() ? "" : ", ", comm.rank(), '-', peer);
+  std::string all;
+  const std::uint64_t count = comm.collectives();
+  for (const std::string& theirs : comm.all_gather_bytes(mine))
+    if (!theirs.empty()) all += (all.empty() ? "" : ", ") + theirs;
+  comm.set_collectives(count);  // the program's are counted from 0
+  if (all.empty() || comm.rank() != 0) return;
+  if (all.size() > 200) all = all.substr(0, all.find(',', 200)) + " …";
+  std::fprintf(
+      stderr,
+      "warning: these ranks cannot connect to each other: %s. If one of them dies, others "
+      "may wait until the deadline of a collective. Allow TCP between the machines, or set "
+      "RONDO_SOCKET_IFNAME to the network interface that they share.\n",
+      all.c_str());
 }
 
 }  // namespace
@@ -92,13 +104,10 @@ std::shared_ptr<Communicator> init(const InitOptions& options) {
   const auto launcher = read_launcher();
   std::shared_ptr<FlightRecorder> recorder = world().recorder;
   if (recorder == nullptr) recorder = std::make_shared<FlightRecorder>();
-  const bool is_first = world().transport == nullptr;
   set_world({});  // before MPI is told what to do at exit: Note in dist/world.h
-  auto transport = uses_mpi(options.backend, launcher)
-                       ? start_mpi(options, is_first, launcher, channel_options)
-                       : thread_transports(1)[0];
-  const auto channel = std::dynamic_pointer_cast<SideChannel>(world().watch);
-  set_world({.transport = transport, .watch = channel, .recorder = recorder});
+  auto transport =
+      uses_mpi(options.backend, launcher) ? start_mpi(options, launcher) : thread_transports(1)[0];
+  set_world({.transport = transport, .watch = nullptr, .recorder = recorder});
   // Whether it will do is said now, not when it is needed.
   folder_from_environment("RONDO_FLIGHT_RECORD");
   CommunicatorOptions chosen = options.communicator;
@@ -108,13 +117,11 @@ std::shared_ptr<Communicator> init(const InitOptions& options) {
   }
   auto comm = std::make_shared<Communicator>(transport, std::move(chosen), recorder);
   if (options.side_channel && comm->world_size() > 1) {
-    if (channel != nullptr)
-      comm->use_side_channel(channel);
-    else
-      comm->open_side_channel(channel_options);
+    comm->open_side_channel(channel_options);
+    set_world({.transport = transport, .watch = comm->watch(), .recorder = recorder});
+    warn_of_missing_connections(*comm);
   }
   if (options.share_memory) comm->share_memory();
-  set_world({.transport = transport, .watch = comm->watch(), .recorder = recorder});
   return comm;
 }
 

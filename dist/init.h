@@ -31,8 +31,8 @@ struct InitOptions {
   bool share_memory = true;
   /// Whether ranks that share none find out which all-reduce is the fastest (dist/tuner.h).
   bool tune = true;
-  /// Whether ranks tell each other beside MPI that they are there, from before it has started
-  /// (dist/side_channel.h). Without, the end of one is noticed at the others' deadline.
+  /// Whether ranks tell each other outside MPI that they are there (dist/side_channel.h). Without,
+  /// the end of one is noticed at the others' deadline.
   bool side_channel = true;
   CommunicatorOptions communicator = {};
 };

@@ -9,16 +9,30 @@
 namespace rondo::dist {
 namespace {
 
-// One message, as an operation.
+/// One message, as an operation: what it holds, and the elements, with the same tag. Both are
+/// posted at once, so that several messages of one tag keep their order.
 class Message final : public Operation {
  public:
-  Message(Transport& transport, int peer, int tag, void* data, std::size_t bytes, bool is_send)
-      : transport_(transport), peer_(peer), is_send_(is_send) {
-    request_ =
-        is_send ? transport.send(peer, tag, data, bytes) : transport.recv(peer, tag, data, bytes);
+  Message(Transport& transport, int peer, int tag, const Tensor& x, bool is_send)
+      : transport_(transport), peer_(peer), is_send_(is_send), own_(x) {
+    if (is_send) {
+      requests_[0] = transport.send(peer, tag, &own_, sizeof own_);
+      requests_[1] = transport.send(peer, tag, x.data_ptr(), bytes_of(x));
+    } else {
+      requests_[0] = transport.recv(peer, tag, &sent_, sizeof sent_);
+      requests_[1] = transport.recv(peer, tag, x.data_ptr(), bytes_of(x));
+    }
   }
-  ~Message() override { transport_.abandon(request_); }
-  Poll poll() override { return transport_.test(request_) ? Poll::done : Poll::idle; }
+  ~Message() override {
+    for (Request& request : requests_) transport_.abandon(request);
+  }
+  Poll poll() override {
+    if (!transport_.test(requests_[0])) return Poll::idle;
+    if (!is_send_)
+      check_elements(sent_, transport_.rank_in_world(peer_), own_,
+                     transport_.rank_in_world(transport_.rank()));
+    return transport_.test(requests_[1]) ? Poll::done : Poll::idle;
+  }
   std::string waiting_for() const override {
     return concat("rank ", transport_.rank_in_world(peer_),
                   is_send_ ? " to receive it" : " to send it");
@@ -29,7 +43,8 @@ class Message final : public Operation {
   Transport& transport_;
   int peer_;
   bool is_send_;
-  Request request_;
+  MessageContent own_, sent_;
+  Request requests_[2];  // for what it holds, for the elements
 };
 
 }  // namespace
@@ -50,8 +65,8 @@ std::string Communicator::check_message(const Tensor& x, int peer, int tag, bool
 Communicator::Job Communicator::message_job(const Tensor& x, int peer, int tag, bool is_send) {
   return {.name = check_message(x, peer, tag, is_send),
           .begin = [=, this](Scratch&) -> std::unique_ptr<Operation> {
-            return std::make_unique<Message>(*transport_, peer, tags_of_collectives + tag,
-                                             x.data_ptr(), bytes_of(x), is_send);
+            return std::make_unique<Message>(*transport_, peer, tags_of_collectives + tag, x,
+                                             is_send);
           },
           .keep = x.impl_ptr(),
           .beside = true};

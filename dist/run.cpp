@@ -152,11 +152,7 @@ int fail(const std::string& sentence) {
     return EXIT_FAILURE;
   }
   const auto [transport, watch, recorder] = world();
-  if (!transport) {
-    const auto launcher = watch != nullptr ? read_launcher() : std::nullopt;
-    if (launcher) watch->tell(named(launcher->rank, sentence));
-    return fail_alone(sentence);
-  }
+  if (!transport) return fail_alone(sentence);
   int n = transport->world_size(), r = transport->rank();
   if (recorder) write_flight_record(*recorder, r, sentence);
   if (n > 1) end_within(patience_at_exit, r);
@@ -192,30 +188,13 @@ int fail(const std::string& sentence) {
   return EXIT_FAILURE;
 }
 
-// At exit, when this rank needs the others no longer: but one of them may be stopped, and the
-// launcher would wait for it without a word.
-void part_at_exit() {
-  const auto [transport, watch, recorder] = world();
-  const int rank = transport != nullptr ? transport->rank() : 0;
-  const auto warn = [rank](const std::string& who) {
-    std::fprintf(stderr, "warning: rank %d: the program does not end: %s\n", rank, who.c_str());
-  };
-  const std::string lost = watch != nullptr ? watch->part(warn) : std::string();
-  if (!lost.empty() && transport != nullptr) {
-    print(rank, transport->world_size(), false,
-          concat("rank ", rank, ": the program does not end: ", lost));
-    std::fflush(nullptr);
-    std::this_thread::sleep_for(rank == 0 ? head_start : 2 * head_start);  // others say so, too
-    std::_Exit(EXIT_FAILURE);
-  }
-  set_world({.transport = transport, .watch = nullptr, .recorder = nullptr});
-}
+void end_watch_at_exit() { set_world({.transport = world().transport}); }
 
 }  // namespace
 
 void set_world(World all) {
   home();
-  at_exit_here<part_at_exit>();
+  at_exit_here<end_watch_at_exit>();
   {
     std::lock_guard lock(world_mutex);
     std::swap(the_world(), all);

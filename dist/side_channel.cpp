@@ -1,54 +1,46 @@
+// What the ranks of a side channel say to each other, and what silence and the end of a connection
+// mean. A message is one byte that says what it is, two of length (the lower one first), and text:
+//
+//   '.'            a heartbeat
+//   'l' rank       that rank calls no more collectives: its own number is a goodbye
+//   'e' sentence   a rank has ended
+//   'f' sentence   a collective, or a rank, has failed
+
 #include "dist/side_channel.h"
 
+#include <poll.h>
+#include <sys/eventfd.h>
+
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
-#include <map>
-#include <set>
 #include <utility>
 
 #include "dist/communicator.h"
 #include "dist/environment.h"
-#include "dist/fnv.h"
-#include "dist/host.h"
-#include "dist/launcher.h"
-#include "dist/side_links.h"
-#include "dist/side_place.h"
-#include "dist/sockets.h"
+#include "dist/side_connect.h"
 #include "dist/transport.h"
 #include "tensor/error.h"
 
 namespace rondo::dist {
 namespace {
 
-using namespace side;
+using side::Link;
 using std::chrono::milliseconds;
 
-constexpr milliseconds patience_with_resolver(2000);
+constexpr char beat = '.', leaving = 'l', end_of_rank = 'e', failure = 'f';
+constexpr std::size_t header_bytes = 3, longest_text = 1000;
+constexpr milliseconds patience_at_end(200);
 
-std::string socket_name(const std::string& job, int rank) {
-  return concat("rondo-", job, '-', rank);
+std::string message(char kind, const std::string& text) {
+  const std::size_t n = std::min(text.size(), longest_text);
+  return std::string{kind, static_cast<char>(n & 255), static_cast<char>(n >> 8)} +
+         text.substr(0, n);
 }
 
-// Where the neighbours may be. Those with lower numbers are called, the others call.
-void guess(Self& self, const Launcher& job, const std::vector<std::string>& machines) {
-  const std::vector<std::string> own = own_addresses();
-  const auto until = Clock::now() + patience_with_resolver;
-  std::map<std::string, std::vector<std::string>> found;
-  for (int peer : SideChannel::neighbours(self.rank, self.world_size)) {
-    std::vector<Address>& addresses = self.guesses[peer];
-    addresses.push_back({.text = concat('@', socket_name(job.job, peer)), .port = 0});
-    const bool is_known = static_cast<std::size_t>(peer) < machines.size();
-    const std::string machine = is_known ? machines[static_cast<std::size_t>(peer)] : "";
-    if (job.on_one_machine || machine == host_name()) self.findable.insert(peer);
-    if (job.secret.empty() || machine.empty() || machine == host_name()) continue;
-    if (!found.contains(machine) && Clock::now() < until) found[machine] = addresses_of(machine);
-    for (const std::string& address : found[machine]) {
-      if (std::ranges::find(own, address) != own.end()) continue;
-      self.findable.insert(peer);
-      for (int port : SideChannel::ports_of(job, peer))
-        addresses.push_back({.text = address, .port = port});
-    }
-  }
+void say(Link& link, char kind, const std::string& text = {}) {
+  link.out += message(kind, text);
+  link.socket.send(link.out);
 }
 
 }  // namespace
@@ -62,17 +54,6 @@ SideChannelOptions SideChannelOptions::from_environment() {
   return options;
 }
 
-// Below those that Linux gives to whoever asks for any (from 32,768) and Kubernetes to services
-// (30,000), above what is reserved. They follow from the secret, too: whoever wants to be called in
-// a rank's place, for the token, would have to wait on all of them.
-std::vector<int> SideChannel::ports_of(const Launcher& job, int rank) {
-  std::uint64_t hash = fnv(concat(job.job, ' ', job.secret, ' ', rank));
-  std::vector<int> ports;
-  for (int i = 0; i < 4; ++i, hash >>= 16)
-    ports.push_back(10'000 + static_cast<int>(hash & 0xffff) % 20'000);
-  return ports;
-}
-
 std::vector<int> SideChannel::neighbours(int rank, int world_size) {
   std::set<int> all;
   for (int step = 1; step < world_size; step *= 2) {
@@ -82,97 +63,193 @@ std::vector<int> SideChannel::neighbours(int rank, int world_size) {
   return {all.begin(), all.end()};
 }
 
-SideChannel::SideChannel(const Launcher& job, const std::vector<std::string>& machines,
-                         const SideChannelOptions& options) {
-  begin(job, machines, options);
-}
-
-SideChannel::SideChannel(Communicator& comm, const SideChannelOptions& options) {
-  begin({.name = "", .rank = comm.rank(), .size = comm.world_size()}, {}, options);
-  meet(comm);
-}
-
-void SideChannel::begin(const Launcher& job, const std::vector<std::string>& machines,
-                        const SideChannelOptions& options) {
-  if (job.size == 1) return;
-  Self self{.rank = job.rank, .world_size = job.size, .options = options};
-  Place own{.host = host(), .token = draw_token(), .addresses = own_addresses()};
-  const bool can_guess = !job.job.empty();
-  own.name = can_guess ? socket_name(job.job, job.rank) : concat("rondo-", draw_token());
-  self.by_name = listen_by_name(own.name);
-  if (can_guess && !job.secret.empty()) {
-    for (int port : ports_of(job, job.rank)) {
-      own.port = port;
-      if ((self.by_port = listen_anywhere(own.port))) break;
-    }
-    self.early_token = concat(job.secret, '-', job.job);
-  }
-  if (!self.by_port) self.by_port = listen_anywhere(own.port = 0);
-  if (!self.by_name) own.name.clear();
-  if (!self.by_port) own.port = 0;
-  place_ = text_of(own);
-  self.local_token = job.job;
-  if (can_guess) guess(self, job, machines);
-  links_ = Links::make(std::move(self));
-  if (links_ != nullptr) thread_ = std::thread([this] { links_->run(); });
-}
-
-void SideChannel::meet(Communicator& comm) {
-  if (comm.world_size() == 1) return;
-  std::vector<Place> places;
-  for (const std::string& text : comm.all_gather_bytes(place_)) places.push_back(read_place(text));
-  if (links_ != nullptr) links_->introduce(std::move(places));
+SideChannel::SideChannel(Communicator& comm, const SideChannelOptions& options)
+    : rank_(comm.rank()), options_(options), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  require<CommError>(static_cast<bool>(wake_), "side channel: no more files can be opened");
+  links_ = side::connect_neighbours(comm, options);
+  for (const Link& link : links_) connected_.insert(link.rank);
+  now_ = next_beat_ = Clock::now();
+  thread_ = std::thread([this] { run(); });
 }
 
 SideChannel::~SideChannel() {
-  if (!home_.is_here()) {
-    if (thread_.joinable()) thread_.detach();
-    static_cast<void>(links_.release());  // as its thread left it
+  if (!home_.is_here()) {  // in a forked child the thread does not run
+    thread_.detach();
     return;
   }
-  if (links_) links_->stop(Links::End::soon);
-  if (thread_.joinable()) thread_.join();
+  leave();
+  {
+    std::lock_guard lock(mutex_);
+    stops_ = true;
+  }
+  eventfd_write(wake_.file(), 1);
+  thread_.join();
 }
 
-std::string SideChannel::part(const Warn& warn) {
-  if (!home_.is_here()) return {};
-  // Of what was heard before others have spoken.
-  const bool waits = ended().empty() && failed().empty();
-  if (links_) {
-    if (waits)
-      links_->stop(Links::End::with_others, warn);
-    else
-      links_->stop(Links::End::soon);
+// ---- For any thread.
+
+std::string SideChannel::ended() const {
+  std::lock_guard lock(mutex_);
+  return ended_;
+}
+
+std::string SideChannel::failed() const {
+  std::lock_guard lock(mutex_);
+  return failed_;
+}
+
+void SideChannel::tell(const std::string& why) {
+  {
+    std::lock_guard lock(mutex_);
+    if (failed_.empty()) failed_ = why;
   }
-  if (thread_.joinable()) thread_.join();
-  return links_ && failed().empty() ? links_->silent() : std::string();
+  eventfd_write(wake_.file(), 1);
 }
 
 void SideChannel::leave() {
-  if (links_) links_->leave();
+  note_left(rank_);
+  eventfd_write(wake_.file(), 1);
 }
 
-std::optional<std::chrono::steady_clock::time_point> SideChannel::left(int rank) const {
-  return links_ ? links_->left(rank) : std::nullopt;
+std::optional<Clock::time_point> SideChannel::left(int rank) const {
+  std::lock_guard lock(mutex_);
+  const auto found = left_.find(rank);
+  return found == left_.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::string SideChannel::ended() const { return links_ ? links_->ended() : std::string(); }
-
-std::string SideChannel::failed() const { return links_ ? links_->failed() : std::string(); }
-
-void SideChannel::tell(const std::string& why) {
-  if (links_ && !why.empty()) links_->tell(why);
+void SideChannel::note_left(int rank) {
+  std::lock_guard lock(mutex_);
+  left_.emplace(rank, Clock::now());
 }
 
-std::string SideChannel::absent() const {
-  const std::vector<int> ranks = links_ ? links_->missing() : std::vector<int>();
-  if (ranks.empty()) return {};
-  std::string text =
-      ranks.size() == 1 ? "nothing has been heard of rank" : "nothing has been heard of ranks";
-  for (std::size_t i = 0; i < ranks.size(); ++i) text += concat(i == 0 ? " " : ", ", ranks[i]);
-  return text;
+// ---- The thread.
+
+void SideChannel::run() {
+  while (!is_over()) {
+    if (now_ >= next_beat_) {
+      next_beat_ = now_ + options_.beat;
+      if (!ends_at_) say_to_all(beat);
+    }
+    Clock::time_point until = ends_at_ ? std::min(*ends_at_, next_beat_) : next_beat_;
+    for (const Link& link : links_) until = std::min(until, link.heard + link.limit);
+    wait(until);
+    // A rank that was itself stopped cannot blame others for their silence.
+    if (now_ - until > std::min(options_.timeout / 2, milliseconds(1000)))
+      for (Link& link : links_) link.heard = std::max(link.heard, now_);
+    for (Link& link : links_) read(link);
+    check_silence();
+    pass_on();
+    std::erase_if(links_, [](const Link& link) { return !link.socket; });
+  }
 }
 
-int SideChannel::connections() const { return links_ ? links_->connections() : 0; }
+/// At the end the goodbye must be read before the sockets are closed: the system may drop what is
+/// on the way when one is closed while something unread has come for it. The neighbours close
+/// theirs when they have read it.
+bool SideChannel::is_over() {
+  if (!ends_at_) {
+    std::lock_guard lock(mutex_);
+    if (!stops_) return false;
+  }
+  if (!ends_at_) {
+    pass_on();
+    for (const Link& link : links_) link.socket.close_for_writing();
+    ends_at_ = Clock::now() + patience_at_end;
+  }
+  return links_.empty() || Clock::now() >= *ends_at_;
+}
+
+void SideChannel::wait(Clock::time_point until) {
+  std::vector<pollfd> files = {{.fd = wake_.file(), .events = POLLIN, .revents = 0}};
+  for (const Link& link : links_) {
+    const int events = link.out.empty() ? POLLIN : POLLIN | POLLOUT;
+    files.push_back({.fd = link.socket.file(), .events = static_cast<short>(events), .revents = 0});
+  }
+  const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
+  poll(files.data(), files.size(),
+       static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000)));
+  now_ = Clock::now();
+  eventfd_t woken = 0;
+  if (files[0].revents != 0) eventfd_read(wake_.file(), &woken);
+}
+
+void SideChannel::read(Link& link) {
+  link.socket.send(link.out);
+  const std::size_t had = link.in.size();
+  const Socket::Line line = link.socket.receive(link.in);
+  if (link.in.size() > had) link.heard = now_;
+  while (link.in.size() >= header_bytes) {
+    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(link.in[i]); };
+    const std::size_t n = byte(1) | std::size_t{byte(2)} << 8;
+    if (n > longest_text) return lose(link, Socket::Line::lost);  // not a message
+    if (link.in.size() < header_bytes + n) break;
+    handle(link, link.in[0], link.in.substr(header_bytes, n));
+    link.in.erase(0, header_bytes + n);
+  }
+  if (line != Socket::Line::open) lose(link, line);
+}
+
+void SideChannel::handle(Link& link, char kind, const std::string& text) {
+  if (kind == leaving) {
+    int rank = link.rank;
+    std::from_chars(text.data(), text.data() + text.size(), rank);
+    note_left(rank);
+  } else if (kind == failure) {
+    std::lock_guard lock(mutex_);
+    if (failed_.empty()) failed_ = text;
+  } else if (kind == end_of_rank) {
+    std::lock_guard lock(mutex_);
+    if (ended_.empty()) ended_ = text;
+  }
+}
+
+/// The connection has ended, or is given up. What is heard first is kept and passed on; what
+/// follows from it is not.
+void SideChannel::lose(Link& link, Socket::Line line) {
+  const bool is_silent = now_ - link.heard >= link.limit;
+  {
+    std::lock_guard lock(mutex_);
+    // A process that ends after its goodbye keeps nobody waiting; one that is stopped does.
+    const bool is_orderly = left_.contains(link.rank) && !is_silent;
+    if (ended_.empty() && !stops_ && !is_orderly) {
+      if (line == Socket::Line::ended)
+        ended_ = concat("rank ", link.rank, " (process ", link.process, link.on, ") has ended");
+      else if (is_silent)
+        ended_ = concat("rank ", link.rank, link.on, " has not been heard of for ",
+                        std::chrono::duration<double>(link.limit).count(), " s");
+      else
+        ended_ = concat("the connection to rank ", link.rank, link.on, " is lost");
+    }
+  }
+  if (is_silent) pass_on();  // to that rank, too: it reads it if it ever wakes up
+  link.socket.close();
+}
+
+void SideChannel::check_silence() {
+  for (Link& link : links_)
+    if (link.socket && now_ - link.heard >= link.limit) lose(link, Socket::Line::lost);
+}
+
+/// What is new, once, whether it was noticed here or heard from a neighbour.
+void SideChannel::pass_on() {
+  std::vector<int> left;
+  std::string ended, failed;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [rank, since] : left_)
+      if (told_left_.insert(rank).second) left.push_back(rank);
+    if (!std::exchange(has_told_failed_, !failed_.empty())) failed = failed_;
+    if (!std::exchange(has_told_ended_, !ended_.empty())) ended = ended_;
+  }
+  if (ends_at_) return;  // nothing follows the end of file
+  if (!failed.empty()) say_to_all(failure, failed);
+  if (!ended.empty()) say_to_all(end_of_rank, ended);
+  for (const int rank : left) say_to_all(leaving, std::to_string(rank));
+}
+
+void SideChannel::say_to_all(char kind, const std::string& text) {
+  for (Link& link : links_)
+    if (link.socket) say(link, kind, text);
+}
 
 }  // namespace rondo::dist

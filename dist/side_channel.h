@@ -1,62 +1,47 @@
 #pragma once
-// SideChannel: notices when a rank has ended, or when it is not heard of any more, and tells all
-// ranks when a collective has failed on one: from before MPI starts until after it has ended.
+// SideChannel: notices when a rank has ended or is not heard of any more, and tells all ranks when
+// a collective has failed on one.
 //
 // Note [Side channel]
-// Messages of MPI say nothing about a sender that is no more: whoever waits for one waits until its
-// deadline, and in MPI_Init, which nothing interrupts, for ever. A socket does: when a process
-// ends, however it does, its system closes its sockets, and the other side reads the end of the
-// file. One that ends in order says "bye" first. When a process is stopped or its machine has lost
-// power nothing is closed; so each rank sends a heartbeat a second, and one who has sent nothing
-// for `timeout` is given up.
+// MPI's messages say nothing about a sender that has died: a rank that waits for one waits until
+// its deadline. A socket does: when a process ends, however it does, the system closes its sockets,
+// and the other side reads the end of the file. A rank that ends in order says goodbye first: it
+// calls no more collectives. When a process is stopped or its machine has lost power, nothing is
+// closed; so each rank sends a heartbeat every second, and a rank that has sent nothing for
+// `timeout` is given up.
 //
-// The end of a program takes two steps. First a rank says that it is leaving: it will call no more
-// collectives, and who waits for it in one waits in vain. Its neighbours pass that on. Then, when
-// MPI has ended too, it says bye, and stays until its neighbours have said so: one that is stopped
-// on its last steps, when the others need nothing more from it, would keep the launcher waiting for
-// ever, and nobody else knows.
-//
-// A collective that fails on some rank would keep the others waiting: they exchange messages with
-// its neighbours, not with it. So its sentence is passed on in the same way ("rank 1 calls
-// broadcast 17 where rank 2 calls all_reduce 17", "rank 3 has not called all_reduce 17"), and all
-// ranks end with it. So is that of a rank that fails otherwise, if the others do not do so soon by
-// themselves (dist/run.cpp).
+// A collective that fails on some rank would keep the others waiting, since they exchange messages
+// with its neighbours, not with it. So its sentence is passed on ("rank 1 calls broadcast 17 where
+// rank 2 calls all_reduce 17", "rank 3 has not called all_reduce 17"), and all ranks end with it.
+// So is the sentence of a rank that fails otherwise, if the others do not fail soon by themselves
+// (dist/run.cpp).
 //
 // Rank r is connected to r ± 1, r ± 2, r ± 4, … (modulo the world's size): in worlds of up to five
-// ranks everybody to everybody, in one of 1,024 to 19 others. Who hears of a death first tells its
-// neighbours, each of which tells its own, once: log2 N steps at most, whoever is missing on the
-// way, and no rank has more connections than the others.
+// ranks everybody to everybody, in one of 1,024 to 19 others. A rank that hears of a death, a
+// goodbye or a failure tells its neighbours, and each of them tells its own, once: at most log2 N
+// steps, whatever ranks are missing on the way, and no rank has more connections than the others.
 //
-// How ranks find each other before MPI could tell them where they are: by names that follow from
-// what the launcher calls the job (Launcher::job). In a machine rank r's Unix domain socket is
-// called rondo-<job>-<r>. Between machines, of which PMIx knows the names, it is TCP on one of four
-// ports, from 10,000 to 29,999, that follow from job, secret and r. When MPI has started, `meet`
-// tells everybody's true addresses, for those who were not to be found so (a port was taken, a name
-// is not resolved, no PMIx).
-//
-// A connection begins with a greeting that names both ranks and has a token. In a machine that is
-// the job's name: the system says itself whether the other process is of the same user. Between
-// machines it is the job's secret (Launcher::secret), without which nobody is called or let in
-// before `meet`, and then a number that rank 0 has drawn. It keeps out strangers who scan or guess;
-// it is no secret from whoever reads the network. Where no connection can be made, nobody is told:
-// the deadline remains.
+// The ranks connect when MPI has started (dist/side_connect.h). Where they cannot, the deadline of
+// a collective remains.
 
 #include <chrono>
-#include <memory>
+#include <map>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "dist/sockets.h"
 #include "dist/watch.h"
 #include "tensor/home_process.h"
 
 namespace rondo::dist {
 
 class Communicator;
-struct Launcher;
 namespace side {
-class Links;
+struct Link;
 }
 
 struct SideChannelOptions {
@@ -64,6 +49,8 @@ struct SideChannelOptions {
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
   /// From one heartbeat to the next.
   std::chrono::milliseconds beat = std::chrono::seconds(1);
+  /// How long the constructor waits for the connections.
+  std::chrono::milliseconds time_to_connect = std::chrono::seconds(10);
 
   /// With the timeout of RONDO_HEARTBEAT_TIMEOUT, seconds, if that is set. Throws CommError.
   static SideChannelOptions from_environment();
@@ -71,17 +58,9 @@ struct SideChannelOptions {
 
 class SideChannel final : public Watch {
  public:
-  /// Before MPI has started, where `job` has a name: the connections come about by a thread of its
-  /// own while others start. `machines`: by rank, the names of their machines, or nothing.
-  SideChannel(const Launcher& job, const std::vector<std::string>& machines,
-              const SideChannelOptions& options = {});
-  /// Afterwards. Collective.
+  /// Connects the ranks. Collective. Throws CommError.
   explicit SideChannel(Communicator& comm, const SideChannelOptions& options = {});
-  /// Tells all ranks where all are. Collective.
-  void meet(Communicator& comm);
-  /// Says bye; waits a fifth of a second at most for those who do not answer, unless `part` has
-  /// waited for them. Who knows of an end or a failure stays until all its neighbours have joined
-  /// and can be told, but 0.7 s at most.
+  /// Says goodbye, and waits at most 0.2 s until the neighbours have read it.
   ~SideChannel() override;
   SideChannel(const SideChannel&) = delete;
   SideChannel& operator=(const SideChannel&) = delete;
@@ -91,28 +70,45 @@ class SideChannel final : public Watch {
   std::string ended() const override;
   std::string failed() const override;
   void tell(const std::string& why) override;
-  bool tells_others() const override { return links_ != nullptr; }
-  /// Empty, or "nothing has been heard of rank 2": neighbours who would be connected by now if they
-  /// had come. Before `meet` alone.
-  std::string absent() const override;
+  bool tells_others() const override { return true; }
   void leave() override;
   std::optional<std::chrono::steady_clock::time_point> left(int rank) const override;
-  std::string part(const Warn& warn = {}) override;
-  /// To how many ranks there is a connection, and neither side has said bye.
-  int connections() const;
-  /// Where `rank` of a job listens before MPI has started: on the first of them that is free.
-  static std::vector<int> ports_of(const Launcher& job, int rank);
-  /// To whom `rank` is connected, in order.
+  /// The neighbours that this rank was connected to when the constructor returned.
+  const std::set<int>& connected() const { return connected_; }
+  /// The ranks that `rank` is to be connected to, in order.
   static std::vector<int> neighbours(int rank, int world_size);
 
  private:
-  void begin(const Launcher& job, const std::vector<std::string>& machines,
-             const SideChannelOptions& options);
+  void run();
+  void wait(std::chrono::steady_clock::time_point until);
+  void read(side::Link& link);
+  void handle(side::Link& link, char kind, const std::string& text);
+  void lose(side::Link& link, Socket::Line line);
+  void check_silence();
+  void pass_on();
+  void say_to_all(char kind, const std::string& text = {});
+  bool is_over();
+  void note_left(int rank);
 
-  std::string place_;                   // of this rank, for `meet`
-  std::unique_ptr<side::Links> links_;  // null: nobody to talk to, or no means
-  std::thread thread_;
+  int rank_;
+  SideChannelOptions options_;
+  Socket wake_;
+  std::set<int> connected_;
   HomeProcess home_;
+
+  // Of the thread alone:
+  std::vector<side::Link> links_;
+  std::chrono::steady_clock::time_point now_, next_beat_;
+  std::optional<std::chrono::steady_clock::time_point> ends_at_;  // once it has said its last
+  std::set<int> told_left_;
+  bool has_told_ended_ = false, has_told_failed_ = false;
+
+  mutable std::mutex mutex_;
+  bool stops_ = false;
+  std::string ended_, failed_;
+  std::map<int, std::chrono::steady_clock::time_point> left_;
+
+  std::thread thread_;
 };
 
 }  // namespace rondo::dist

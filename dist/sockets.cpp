@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -15,47 +14,39 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <set>
 #include <utility>
+
+#include "tensor/error.h"
 
 namespace rondo::dist {
 namespace {
 
-constexpr int stream = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
+Socket make_socket(int family) {
+  return Socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
 
-void set(int file, int level, int option, int value) {
-  setsockopt(file, level, option, &value, sizeof value);
+void set(const Socket& socket, int level, int option, int value) {
+  setsockopt(socket.file(), level, option, &value, sizeof value);
 }
 
 template <class Address>
-Socket listen_on(const Address& address, int family, int& port) {
-  Socket socket(::socket(family, stream, 0));
+const sockaddr* generic(const Address& address) {
+  return reinterpret_cast<const sockaddr*>(&address);
+}
+
+bool listens(const Socket& socket, const sockaddr* address, socklen_t length) {
+  return socket && bind(socket.file(), address, length) == 0 &&
+         listen(socket.file(), SOMAXCONN) == 0;
+}
+
+Socket begin(Socket socket, const sockaddr* address, socklen_t length) {
   if (!socket) return {};
-  if (family == AF_INET6) set(socket.file(), IPPROTO_IPV6, IPV6_V6ONLY, 0);  // IPv4, too
-  Address bound = address;
-  socklen_t length = sizeof bound;
-  if (bind(socket.file(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      listen(socket.file(), SOMAXCONN) != 0 ||
-      getsockname(socket.file(), reinterpret_cast<sockaddr*>(&bound), &length) != 0)
-    return {};
-  if constexpr (requires { bound.sin6_port; }) {
-    port = ntohs(bound.sin6_port);
-  } else {
-    port = ntohs(bound.sin_port);
-  }
+  if (connect(socket.file(), address, length) != 0 && errno != EINPROGRESS) return {};
   return socket;
 }
 
-template <class Address>
-Socket begin(const Address& address, int family, socklen_t length = sizeof(Address)) {
-  Socket socket(::socket(family, stream, 0));
-  if (!socket) return {};
-  if (family != AF_UNIX) set(socket.file(), IPPROTO_TCP, TCP_NODELAY, 1);
-  const int status = connect(socket.file(), reinterpret_cast<const sockaddr*>(&address), length);
-  if (status != 0 && errno != EINPROGRESS) return {};
-  return socket;
-}
-
-// A name that begins with a zero is in no folder, and goes with its socket.
+// A name that begins with a zero byte is in no folder, and ends with its socket.
 sockaddr_un unix_address(const std::string& name, socklen_t& length) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -65,6 +56,7 @@ sockaddr_un unix_address(const std::string& name, socklen_t& length) {
   return address;
 }
 
+/// Empty for addresses that other machines cannot use.
 std::string text_of(const sockaddr& address) {
   const void* bytes = nullptr;
   if (address.sa_family == AF_INET) {
@@ -91,23 +83,25 @@ void Socket::close() {
   file_ = -1;
 }
 
+void Socket::close_for_writing() const { shutdown(file_, SHUT_WR); }
+
 void Socket::send(std::string& bytes) const {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(file_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return;  // what is wrong with it, receive will say
+    if (sent <= 0) return;  // `receive` finds out what is wrong
     bytes.erase(0, static_cast<std::size_t>(sent));
   }
 }
 
-Socket::Line Socket::receive(std::string& bytes) const {
-  constexpr std::size_t at_most = 1 << 16;  // a time: whoever floods this one waits for the others
+Socket::Line Socket::receive(std::string& bytes, std::size_t at_most) const {
   char part[4096];
   while (bytes.size() < at_most) {
-    const ssize_t got = recv(file_, part, sizeof part, 0);
+    const std::size_t wanted = std::min(sizeof part, at_most - bytes.size());
+    const ssize_t got = recv(file_, part, wanted, 0);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return Line::open;
-    if (got < 0) return errno == ECONNRESET || errno == EPIPE ? Line::ended : Line::silent;
+    if (got < 0) return errno == ECONNRESET || errno == EPIPE ? Line::ended : Line::lost;
     if (got == 0) return Line::ended;
     bytes.append(part, static_cast<std::size_t>(got));
   }
@@ -126,81 +120,83 @@ bool Socket::is_of_same_user() const {
   return getsockopt(file_, SOL_SOCKET, SO_PEERCRED, &other, &length) == 0 && other.uid == geteuid();
 }
 
-Socket listen_anywhere(int& port) {
-  sockaddr_in6 both = {};
-  both.sin6_family = AF_INET6;
-  both.sin6_addr = in6addr_any;
-  both.sin6_port = htons(static_cast<std::uint16_t>(port));
-  if (Socket socket = listen_on(both, AF_INET6, port)) return socket;
-  sockaddr_in old = {};
-  old.sin_family = AF_INET;
-  old.sin_addr.s_addr = htonl(INADDR_ANY);
-  old.sin_port = htons(static_cast<std::uint16_t>(port));
-  return listen_on(old, AF_INET, port);
+Socket listen_tcp(const std::string& interface, int& port) {
+  for (const int family : {AF_INET6, AF_INET}) {  // the first is both, where there is IPv6
+    sockaddr_in6 any = {};                        // the first bytes of both kinds are the same
+    any.sin6_family = static_cast<sa_family_t>(family);
+    socklen_t length = family == AF_INET6 ? sizeof any : sizeof(sockaddr_in);
+    Socket socket = make_socket(family);
+    if (family == AF_INET6) set(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+    const bool is_bound = interface.empty() ||
+                          setsockopt(socket.file(), SOL_SOCKET, SO_BINDTODEVICE, interface.data(),
+                                     static_cast<socklen_t>(interface.size())) == 0;
+    if (is_bound && listens(socket, generic(any), length) &&
+        getsockname(socket.file(), reinterpret_cast<sockaddr*>(&any), &length) == 0) {
+      port = ntohs(any.sin6_port);
+      return socket;
+    }
+  }
+  return {};
 }
 
-Socket listen_by_name(const std::string& name) {
+Socket listen_unix(const std::string& name) {
   socklen_t length = 0;
   const sockaddr_un address = unix_address(name, length);
-  Socket socket(::socket(AF_UNIX, stream, 0));
-  if (!socket || bind(socket.file(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
-      listen(socket.file(), SOMAXCONN) != 0)
-    return {};
+  Socket socket = make_socket(AF_UNIX);
+  if (!listens(socket, generic(address), length)) return {};
   return socket;
 }
 
 Socket accept_from(const Socket& listener, bool& is_full) {
   Socket socket(accept4(listener.file(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  is_full = !socket && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR;
-  if (socket) set(socket.file(), IPPROTO_TCP, TCP_NODELAY, 1);
+  is_full = !socket && (errno == EMFILE || errno == ENFILE);
+  if (socket) set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   return socket;
 }
 
-Socket connect_to(const std::string& address, int port) {
-  if (address.starts_with('@')) {
-    socklen_t length = 0;
-    const sockaddr_un name = unix_address(address.substr(1), length);
-    return begin(name, AF_UNIX, length);
-  }
-  sockaddr_in old = {};
-  if (inet_pton(AF_INET, address.c_str(), &old.sin_addr) == 1) {
-    old.sin_family = AF_INET;
-    old.sin_port = htons(static_cast<std::uint16_t>(port));
-    return begin(old, AF_INET);
-  }
-  sockaddr_in6 other = {};
-  if (inet_pton(AF_INET6, address.c_str(), &other.sin6_addr) != 1) return {};
-  other.sin6_family = AF_INET6;
-  other.sin6_port = htons(static_cast<std::uint16_t>(port));
-  return begin(other, AF_INET6);
+Socket connect_tcp(const std::string& address, int port) {
+  sockaddr_in four = {};
+  sockaddr_in6 six = {};
+  const bool is_four = inet_pton(AF_INET, address.c_str(), &four.sin_addr) == 1;
+  if (!is_four && inet_pton(AF_INET6, address.c_str(), &six.sin6_addr) != 1) return {};
+  four.sin_family = AF_INET;
+  six.sin6_family = AF_INET6;
+  four.sin_port = six.sin6_port = htons(static_cast<std::uint16_t>(port));
+  Socket socket = make_socket(is_four ? AF_INET : AF_INET6);
+  if (socket) set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  return is_four ? begin(std::move(socket), generic(four), sizeof four)
+                 : begin(std::move(socket), generic(six), sizeof six);
 }
 
-std::vector<std::string> addresses_of(const std::string& host) {
-  std::vector<std::string> addresses;
-  addrinfo wanted = {};
-  wanted.ai_socktype = SOCK_STREAM;
-  addrinfo* all = nullptr;
-  if (getaddrinfo(host.c_str(), nullptr, &wanted, &all) != 0) return addresses;
-  for (const addrinfo* one = all; one != nullptr; one = one->ai_next) {
-    if (std::string text = text_of(*one->ai_addr); !text.empty())
-      addresses.push_back(std::move(text));
-  }
-  freeaddrinfo(all);
-  return addresses;
+Socket connect_unix(const std::string& name) {
+  socklen_t length = 0;
+  const sockaddr_un address = unix_address(name, length);
+  return begin(make_socket(AF_UNIX), generic(address), length);
 }
 
-std::vector<std::string> own_addresses() {
+std::vector<std::string> own_addresses(const std::string& interface) {
   std::vector<std::string> addresses;
+  std::set<std::string> interfaces;
   ifaddrs* all = nullptr;
-  if (getifaddrs(&all) != 0) return addresses;
-  for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
-    if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_UP) == 0 ||
-        (one->ifa_flags & IFF_LOOPBACK) != 0)
-      continue;
-    if (std::string text = text_of(*one->ifa_addr); !text.empty())
-      addresses.push_back(std::move(text));
+  if (getifaddrs(&all) == 0) {
+    for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
+      if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_UP) == 0) continue;
+      interfaces.insert(one->ifa_name);
+      const bool is_wanted =
+          interface.empty() ? (one->ifa_flags & IFF_LOOPBACK) == 0 : interface == one->ifa_name;
+      std::string text = is_wanted ? text_of(*one->ifa_addr) : "";
+      if (!text.empty()) addresses.push_back(std::move(text));
+    }
+    freeifaddrs(all);
   }
-  freeifaddrs(all);
+  if (!interface.empty() && addresses.empty()) {
+    std::string there;
+    for (const std::string& name : interfaces) there += (there.empty() ? "" : ", ") + name;
+    throw CommError(concat("RONDO_SOCKET_IFNAME is \"", interface,
+                           "\", which is not a network interface of this machine that is up and "
+                           "has an address; there are ",
+                           there));
+  }
   return addresses;
 }
 

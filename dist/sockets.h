@@ -1,14 +1,15 @@
 #pragma once
-// Sockets as a side channel needs them (dist/side_calls.cpp): TCP between machines and, within one,
-// Unix domain sockets with abstract names (man 7 unix). They never block and never throw; what
-// cannot be made is an empty Socket.
+// Sockets as a side channel needs them (dist/side_connect.cpp): TCP between machines and, within
+// one, Unix domain sockets with abstract names (man 7 unix). They never block. Except for
+// `own_addresses` they never throw: a socket that cannot be made is an empty Socket.
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
 namespace rondo::dist {
 
-/// A file that is closed with its owner: a socket, or what else can be polled.
+/// A file descriptor that is closed with its owner: a socket, or another one that can be polled.
 class Socket {
  public:
   Socket() = default;
@@ -19,34 +20,36 @@ class Socket {
   int file() const { return file_; }
   explicit operator bool() const { return file_ >= 0; }
   void close();
+  /// Sends the end of file; what the other side sends can still be read.
+  void close_for_writing() const;
 
-  /// Sends what fits and takes it off `bytes`.
+  /// Sends what fits and removes it from `bytes`.
   void send(std::string& bytes) const;
-  /// Appends what has come. `silent`: the system has given the other side up, having heard nothing.
-  enum class Line { open, ended, silent };
-  Line receive(std::string& bytes) const;
-  /// Whether what connect_to began has come about.
+  /// Appends what has come, up to a size of `at_most`. `lost`: the system has given up the
+  /// connection, since the other machine does not answer.
+  enum class Line { open, ended, lost };
+  Line receive(std::string& bytes, std::size_t at_most = std::size_t{1} << 16) const;
+  /// Whether the connection that connect_tcp or connect_unix began is there.
   bool is_connected() const;
-  /// Of a socket of Unix: whether the process on the other side is of the same user.
+  /// Of a Unix domain socket: whether the process on the other side is of the same user.
   bool is_of_same_user() const;
 
  private:
   int file_ = -1;
 };
 
-/// Listens on all addresses of this machine, on `port`; on one that the system chooses, and tells,
-/// if that is 0.
-Socket listen_anywhere(int& port);
-/// Listens where connect_to("@name", 0) of the same machine (and network namespace) calls.
-Socket listen_by_name(const std::string& name);
-/// One who has called, or empty; `is_full`: this process can have no more files.
+/// Listens on a port that the system chooses, on `interface` or, if that is empty, on all.
+Socket listen_tcp(const std::string& interface, int& port);
+/// Listens where connect_unix(name) of the same machine and network namespace calls.
+Socket listen_unix(const std::string& name);
+/// The next process that has called, or empty; `is_full`: this process can have no more files.
 Socket accept_from(const Socket& listener, bool& is_full);
-/// Begins to connect, to an address or to "@name" within the machine; writable when that is over.
-Socket connect_to(const std::string& address, int port);
-/// The addresses of a host of this name, as the system's resolver has them: none if it has none. It
-/// may take seconds.
-std::vector<std::string> addresses_of(const std::string& host);
-/// Where others reach this machine: "10.0.0.7", "2001:db8::7"; not what means itself on each.
-std::vector<std::string> own_addresses();
+/// Begins to connect; the socket is writable when it has succeeded or failed.
+Socket connect_tcp(const std::string& address, int port);
+Socket connect_unix(const std::string& name);
+/// Where other machines reach this one, on `interface` or, if that is empty, on any: "10.0.0.7",
+/// "2001:db8::7"; no loopback or link-local addresses. Throws CommError if `interface` does not
+/// exist, is down or has no address.
+std::vector<std::string> own_addresses(const std::string& interface);
 
 }  // namespace rondo::dist

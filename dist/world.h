@@ -14,9 +14,7 @@ struct World {
   std::shared_ptr<Watch> watch;              // Communicator::watch
   std::shared_ptr<FlightRecorder> recorder;  // of the world's communicator, or null
 };
-/// At the end of the process `watch` parts from the others, after MPI_Finalize if this was called
-/// before MPI_Init. If one of them falls silent only then, the process says so and exits with
-/// status 1.
+/// At the end of the process `watch` ends, after MPI_Finalize if this was called before MPI_Init.
 void set_world(World all);
 World world();
 

@@ -31,13 +31,12 @@ core ninja-build builds
 core libdnnl-dev oneDNN: convolutions and matrix products on the CPU
 core libopenmpi-dev MPI: training on several ranks
 core openmpi-bin mpirun
-core libpmix-dev PMIx: on which machines the ranks are, before MPI has started
 core libcli11-dev command lines of the examples and benchmarks
 core nlohmann-json3-dev JSON: metrics, checkpoints, manifests
 core libfmt-dev text formatting
 core libarchive-dev unpacks downloaded data sets
 core libcurl4-openssl-dev downloads data sets
-core libssl-dev checksums: MD5 of downloads, SHA-256 of parameters
+core libssl-dev checksums of downloads and parameters; ranks prove to each other who they are
 core libjpeg-dev JPEG: data sets of pictures in files
 core libpng-dev PNG: data sets of pictures in files
 core zlib1g-dev reads gzipped data and weights

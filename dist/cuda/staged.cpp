@@ -26,6 +26,8 @@ Tensor pinned(std::int64_t numel, DType dtype, const cuda::Stream& user) {
   return Tensor::over(cuda::pinned_storage(bytes, user), 0, {numel}, {1}, dtype);
 }
 
+}  // namespace
+
 /// A transfer that the communicator drives like any of the CPU's, and something to be done after
 /// it.
 class TransferWork : public Pending {
@@ -46,6 +48,8 @@ class TransferWork : public Pending {
   virtual void finish() = 0;
   Work transfer_;
 };
+
+namespace {
 
 /// MPI's own all-reduce in the GPU's memory; what is left is the division of an average.
 class DirectWork final : public TransferWork {

@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "dist/mpi/patience.h"
+#include "dist/mpi/deadline.h"
 #include "dist/world.h"
 #include "tensor/error.h"
 #include "tensor/home_process.h"
@@ -46,8 +46,8 @@ void finalize_at_exit() {
   if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized) return;
   // Longer than for the start: a rank may work alone for a while when the others have ended. Before
   // the lock, which a call that never returns may hold.
-  const Patience guard("MPI_Finalize", std::chrono::hours(1), "some rank has not come to its end",
-                       world().watch);
+  const Deadline deadline("MPI_Finalize", std::chrono::hours(1), "some rank has not called it",
+                          world().watch);
   std::lock_guard lock(mpi_mutex());
   MPI_Finalize();
 }
@@ -87,8 +87,8 @@ int start_mpi(std::chrono::milliseconds time_to_start) {
     MPI_Query_thread(&level);
   } else {
     let_tcp_go_both_ways();
-    const Patience guard("MPI_Init", time_to_start,
-                         "some rank has not started, or cannot be reached", world().watch);
+    const Deadline deadline("MPI_Init", time_to_start,
+                            "some rank has not started, or cannot be reached");
     int status = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
     require<CommError>(status == MPI_SUCCESS, "MPI_Init_thread failed: ", describe(status));
     at_exit_here<finalize_at_exit>();  // before any static that holds a communicator is destroyed
@@ -105,8 +105,7 @@ constexpr int pieces_of(std::size_t bytes) {
 class MpiTransport final : public Transport {
  public:
   MpiTransport(int level, std::chrono::milliseconds time_to_start) : level_(level) {
-    const Patience guard("MPI_Comm_dup", time_to_start, "some rank has not come to it",
-                         world().watch);
+    const Deadline deadline("MPI_Comm_dup", time_to_start, "some rank has not called it");
     std::lock_guard lock(mpi_mutex());
     // A failing dup must come back as a status; then the program has its own handler back.
     MPI_Errhandler before;

@@ -12,7 +12,7 @@ namespace rondo::dist {
 /// Starts MPI if nobody has (asking for MPI_THREAD_SERIALIZED; calls are serialised by one mutex),
 /// to be finalised at exit in that case, and returns a transport over its own duplicate of
 /// MPI_COMM_WORLD, with MPI_ERRORS_RETURN set. MPI_Init has `time_to_start`, if RONDO_MPI_TIMEOUT
-/// does not say otherwise (dist/mpi/patience.h). Throws CommError.
+/// does not say otherwise (dist/mpi/deadline.h). Throws CommError.
 std::shared_ptr<Transport> mpi_transport(std::chrono::milliseconds time_to_start);
 
 }  // namespace rondo::dist

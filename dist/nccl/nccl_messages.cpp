@@ -12,20 +12,17 @@
 #include "tensor/error.h"
 
 namespace rondo::dist {
-namespace {
 
 // What travels on the host. Sent as they are.
 struct Announcement {
   std::uint64_t number = 0;  // of the message on its channel, as it was posted
-  std::uint64_t bytes = 0;
+  MessageContent elements = {};
   ncclUniqueId id = {};  // of the channel's communicator
 };
 struct GoAhead {
   std::uint64_t number = 0;
-  std::uint64_t bytes = 0;  // that the receiver has room for
+  MessageContent elements = {};  // that the receiver has room for
 };
-
-}  // namespace
 
 /// The messages from one rank to another, on either side. But for the communicator it belongs to
 /// whoever polls (dist/progress.h), one thread at a time.
@@ -39,8 +36,8 @@ struct NcclChannel {
   std::deque<std::uint64_t> turns;  // what may go, and is not in the stream yet
   // The sender's.
   std::uint64_t next_number = 0;
-  std::set<std::uint64_t> announced;            // numbers that have no go-ahead yet
-  std::map<std::uint64_t, std::uint64_t> room;  // of those that have one
+  std::set<std::uint64_t> announced;             // numbers that have no go-ahead yet
+  std::map<std::uint64_t, MessageContent> room;  // of those that have one
   Request heard;
   GoAhead go_ahead;
 };
@@ -69,7 +66,7 @@ class NcclMessage final : public Operation {
       told_ = transport_.recv(l.peer, tag(), &l.announcement, sizeof l.announcement);
       return;
     }
-    l.announcement = {channel().next_number++, bytes_of(l.x), channel().id};
+    l.announcement = {channel().next_number++, MessageContent(l.x), channel().id};
     channel().announced.insert(l.announcement.number);
     told_ = transport_.send(l.peer, tag(), &l.announcement, sizeof l.announcement);
   }
@@ -82,7 +79,7 @@ class NcclMessage final : public Operation {
     watchdog_.failure()->check();
     try {
       if (!may_go_) may_go_ = letter_->is_send ? has_go_ahead() : has_announcement();
-      if (!may_go_ || !is_of_right_size()) return Poll::idle;
+      if (!may_go_ || !is_of_right_type_and_size()) return Poll::idle;
       if (!is_put_) is_put_ = put();
       // Both may only be asked about in vain.
       const bool told = transport_.test(told_), answered = transport_.test(answered_);
@@ -106,13 +103,13 @@ class NcclMessage final : public Operation {
   int tag() const { return tags_of_collectives + letter_->tag; }
 
   /// Throws CommError on either side, on the receiver's when it has told the sender.
-  bool is_of_right_size() {
-    const std::uint64_t sent = letter_->announcement.bytes, wanted = letter_->go_ahead.bytes;
+  bool is_of_right_type_and_size() {
+    const MessageContent &sent = letter_->announcement.elements,
+                         &wanted = letter_->go_ahead.elements;
     if (sent != wanted && !transport_.test(answered_)) return false;
     const int from = name(letter_->is_send ? letter_->me : letter_->peer),
               to = name(letter_->is_send ? letter_->peer : letter_->me);
-    require<CommError>(sent == wanted, "rank ", from, " sends ", sent, " bytes with tag ",
-                       letter_->tag, " where rank ", to, " wants ", wanted);
+    check_elements(sent, from, wanted, to);
     return true;
   }
 
@@ -120,7 +117,7 @@ class NcclMessage final : public Operation {
   bool has_announcement() {
     Letter& l = *letter_;
     if (!transport_.test(told_)) return false;
-    l.go_ahead = {l.announcement.number, bytes_of(l.x)};
+    l.go_ahead = {l.announcement.number, MessageContent(l.x)};
     answered_ = transport_.send(l.peer, tag_of_go_aheads, &l.go_ahead, sizeof l.go_ahead);
     channel().id = l.announcement.id;
     channel().turns.push_back(l.announcement.number);
@@ -136,7 +133,7 @@ class NcclMessage final : public Operation {
       if (!transport_.test(c.heard)) break;
       require<CommError>(c.announced.erase(c.go_ahead.number) == 1, "rank ", name(letter_->peer),
                          " wants message ", c.go_ahead.number, ", which nobody sends");
-      c.room.emplace(c.go_ahead.number, c.go_ahead.bytes);
+      c.room.emplace(c.go_ahead.number, c.go_ahead.elements);
       c.turns.push_back(c.go_ahead.number);
     }
     const auto found = c.room.find(letter_->announcement.number);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -288,6 +289,38 @@ TEST(Communicator, AMessagesTimeIsThatOfWaiting) {
                          HasSubstr("gave up after 2 s of waiting for rank 1 to send it"));
            },
            {.timeout = std::chrono::seconds(2)});
+}
+
+// The bytes would fit.
+TEST(Communicator, AMessageOfAnotherDtypeOrSizeIsAnError) {
+  for (const auto& [sent, received, sentence] :
+       {std::tuple{zeros({3}, {.dtype = f64}), zeros({3}, {.dtype = i64}),
+                   "rank 1 sends 3 f64 where rank 0 receives 3 i64"},
+        std::tuple{zeros({4}, {.dtype = u8}), zeros({4}, {.dtype = boolean}),
+                   "rank 1 sends 4 u8 where rank 0 receives 4 bool"},
+        std::tuple{zeros({2}), zeros({3}), "rank 1 sends 2 f32 where rank 0 receives 3 f32"},
+        std::tuple{zeros({3}), zeros({2}), "rank 1 sends 3 f32 where rank 0 receives 2 f32"}}) {
+    on_ranks(2, [&](auto comm) {
+      if (comm->rank() == 1) return comm->send(sent, 0, 7);
+      EXPECT_EQ(test::message_of<CommError>([&] { comm->recv(received, 1, 7); }),
+                concat("rank 0: recv from rank 1 with tag 7 failed: ", sentence));
+    });
+  }
+}
+
+TEST(Communicator, MessagesOfOneTagKeepTheirOrder) {
+  on_ranks(2, [](auto comm) {
+    std::vector<Tensor> x;
+    std::vector<Work> works;
+    for (int i = 0; i < 10; ++i) {
+      const DType dtype = i % 2 == 0 ? f32 : i64;
+      x.push_back(full({i}, comm->rank() == 1 ? i : -1, {.dtype = dtype}));
+      works.push_back(comm->rank() == 1 ? comm->send_async(x[i], 0, 3)
+                                        : comm->recv_async(x[i], 1, 3));
+    }
+    for (Work& work : works) work.wait();
+    for (int i = 1; i < 10; ++i) EXPECT_EQ(x[i][i - 1].item(), i);
+  });
 }
 
 // A group in memory that has all come by the time that somebody gives up.

@@ -36,7 +36,9 @@ TEST(Layouts, ChannelsLastTensorsKeepTheirElementsInPlace) {
     for (int k = 0; k < 2; ++k) EXPECT_TRUE(test::identical(parts[k], image(k)));
     parts = room();
     comm->gather(r == 0 ? parts : Tensors(), mine);
-    if (r == 0) EXPECT_TRUE(test::identical(parts[1], image(1)));
+    if (r == 0) {
+      EXPECT_TRUE(test::identical(parts[1], image(1)));
+    }
     Tensor x = zeros({1, 2, 3, 4});
     comm->scatter(x, r == 0 ? Tensors{nhwc, nhwc} : Tensors());
     EXPECT_TRUE(test::identical(x, image(0)));

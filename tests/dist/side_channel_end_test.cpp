@@ -1,13 +1,10 @@
-// How ranks part: the end of a program, in order and otherwise. Ranks are threads here, or played.
+// The end of a program, in order and otherwise. Ranks are threads here, or played.
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <atomic>
+#include <chrono>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "dist/side_channel.h"
@@ -20,7 +17,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using test::comes_true;
-using test::expect_connections;
+using test::expect_ended;
 using test::on_ranks;
 using test::open_files;
 using test::Played;
@@ -31,7 +28,7 @@ TEST(SideChannelEnd, AnOrderlyEndSaysNothing) {
   for (int n : {2, 3, 9}) {
     on_ranks(n, [n](auto comm) {
       auto channel = std::make_unique<SideChannel>(*comm);
-      expect_connections(*channel, std::ssize(SideChannel::neighbours(comm->rank(), n)));
+      EXPECT_EQ(channel->connected().size(), SideChannel::neighbours(comm->rank(), n).size());
       comm->barrier();
       for (int r = 0; r < n; ++r) {  // one after another: the last has seen all others go
         if (comm->rank() == r) {
@@ -57,33 +54,66 @@ TEST(SideChannelEnd, AnEndAtOnceAndBeforeTheyAreConnected) {
   EXPECT_EQ(open_files(), files);
 }
 
-TEST(SideChannelEnd, ByeIsNoDeath) {
+TEST(SideChannelEnd, AnEndAfterAGoodbyeIsNotADeath) {
   with_one_played(
       2,
       [](const Played& played, Communicator& comm) {
-        const Socket socket = played.join(0);
-        const std::string bye = Played::message('b');
-        std::string words = bye, heard;
-        socket.send(words);
+        {
+          const Socket socket = played.join(0);
+          Played::say(socket, Played::message('l', "1"));
+          socket.close_for_writing();
+          EXPECT_TRUE(Played::is_closed(socket));
+        }
         comm.barrier();
-        EXPECT_TRUE(comes_true([&] {  // before the other side closes
-          return socket.receive(heard) != Socket::Line::open || heard.ends_with(bye);
-        }));
-        EXPECT_TRUE(heard.ends_with(bye));
       },
       [](auto channel, Communicator& comm) {
         comm.barrier();
-        expect_connections(*channel, 0);
+        EXPECT_TRUE(channel->left(1).has_value());
         EXPECT_EQ(channel->ended(), "");
       });
 }
 
-// In a world of 9, rank 4 is no neighbour of rank 1.
+// A process that is stopped keeps the launcher waiting, and the others in MPI_Finalize.
+TEST(SideChannelEnd, SilenceAfterAGoodbyeIsNamed) {
+  with_one_played(
+      2,
+      [](const Played& played, Communicator& comm) {
+        const Socket socket = played.join(0);
+        Played::say(socket, Played::message('l', "1"));
+        comm.barrier();
+      },
+      [](auto channel, Communicator& comm) {
+        expect_ended(*channel, "rank 1 on node7 has not been heard of for 0.3 s");
+        comm.barrier();
+      },
+      {.timeout = milliseconds(300),
+       .beat = milliseconds(50),
+       .time_to_connect = milliseconds(500)});
+}
+
+// Though something that it has not read has come for it.
+TEST(SideChannelEnd, AGoodbyeIsReadBeforeTheEndOfFile) {
+  with_one_played(
+      2,
+      [](const Played& played, Communicator& comm) {
+        const Socket socket = played.join(0);
+        comm.barrier();
+        for (int i = 0; i < 100; ++i) Played::say(socket, Played::message('.'));
+        std::string heard;
+        EXPECT_TRUE(comes_true([&] { return socket.receive(heard) != Socket::Line::open; }));
+        EXPECT_TRUE(heard.ends_with(Played::message('l', "0"))) << heard;
+      },
+      [](auto channel, Communicator& comm) {
+        comm.barrier();
+        channel.reset();
+      });
+}
+
+// In a world of 9, rank 4 is not a neighbour of rank 1.
 TEST(SideChannelEnd, OneThatIsLeavingIsKnownToAll) {
   for (int n : {3, 9}) {
     on_ranks(n, [n](auto comm) {
       SideChannel channel(*comm);
-      expect_connections(channel, std::ssize(SideChannel::neighbours(comm->rank(), n)));
       comm->barrier();
       if (comm->rank() == 1) channel.leave();
       EXPECT_TRUE(comes_true([&] { return channel.left(1).has_value(); }));
@@ -98,7 +128,6 @@ TEST(SideChannelEnd, OneThatIsLeavingIsKnownToAll) {
 TEST(SideChannelEnd, AllThatAreLeavingAreKnownToAll) {
   on_ranks(9, [](auto comm) {
     auto channel = std::make_unique<SideChannel>(*comm);
-    expect_connections(*channel, std::ssize(SideChannel::neighbours(comm->rank(), 9)));
     comm->barrier();
     if (comm->rank() != 0) channel->leave();
     for (int r = 1; r < 9; ++r)
@@ -106,111 +135,6 @@ TEST(SideChannelEnd, AllThatAreLeavingAreKnownToAll) {
     EXPECT_FALSE(channel->left(0).has_value());
     comm->barrier();
   });
-}
-
-// What a rank has heard before it is connected to another, it tells it then.
-TEST(SideChannelEnd, WhoIsConnectedLaterHearsWhoHasLeft) {
-  with_one_played(
-      3,
-      [](const Played& played, Communicator& comm) {
-        comm.barrier();
-        const Socket socket = played.join(1);
-        std::string heard;
-        EXPECT_TRUE(comes_true([&] {
-          socket.receive(heard);
-          return heard.find(Played::message('l', "0 ")) != std::string::npos;
-        }));
-        comm.barrier();
-      },
-      [](auto channel, Communicator& comm) {
-        if (comm.rank() == 0) channel->leave();
-        EXPECT_TRUE(comes_true([&] { return channel->left(0).has_value(); }));
-        comm.barrier();
-        comm.barrier();
-      });
-}
-
-// However long it takes, as long as something is heard of it.
-TEST(SideChannelEnd, PartingWaitsForTheOthers) {
-  std::atomic<bool> has_parted = false;
-  on_ranks(3, [&](auto comm) {
-    SideChannel channel(*comm, {.timeout = milliseconds(400), .beat = milliseconds(20)});
-    expect_connections(channel, 2);
-    comm->barrier();
-    if (comm->rank() == 2) {
-      std::this_thread::sleep_for(milliseconds(1000));
-      EXPECT_FALSE(has_parted);
-    }
-    EXPECT_EQ(channel.part(), "");
-    has_parted = true;
-  });
-}
-
-// Whose process is gone, by _exit say, keeps nobody; the launcher knows how it went.
-TEST(SideChannelEnd, WhoIsSilentWhileTheOthersPartIsNamed) {
-  const SideChannelOptions options = {.timeout = milliseconds(300), .beat = milliseconds(50)};
-  for (const bool dies : {false, true}) {
-    with_one_played(
-        3,
-        [&](const Played& played, Communicator& comm) {
-          Socket all[] = {played.join(0), played.join(1)};
-          comm.barrier();
-          if (dies) return;
-          for (const Socket& socket : all) EXPECT_TRUE(Played::is_closed(socket));
-        },
-        [&](auto channel, Communicator& comm) {
-          expect_connections(*channel, 2);
-          comm.barrier();
-          EXPECT_EQ(channel->part(), dies ? "" : "rank 2 on node7 has not been heard of for 0.3 s");
-        },
-        options);
-  }
-}
-
-// It may still write a file, so it is neither blamed nor ended.
-TEST(SideChannelEnd, OneThatHasLeftAndDoesNotEndIsWarnedOfOnce) {
-  std::mutex mutex;
-  std::vector<std::string> warnings;
-  on_ranks(3, [&](auto comm) {
-    SideChannel channel(*comm, {.timeout = milliseconds(200), .beat = milliseconds(20)});
-    expect_connections(channel, 2);
-    comm->barrier();
-    if (comm->rank() == 2) {
-      channel.leave();
-      EXPECT_TRUE(comes_true([&] {
-        std::lock_guard lock(mutex);
-        return warnings.size() >= 2;
-      }));
-      std::this_thread::sleep_for(milliseconds(300));
-    } else {
-      EXPECT_TRUE(comes_true([&] { return channel.left(2).has_value(); }));
-    }
-    const auto warn = [&](const std::string& who) {
-      std::lock_guard lock(mutex);
-      warnings.push_back(who);
-    };
-    EXPECT_EQ(channel.part(warn), "");
-  });
-  const std::string expected = concat("rank 2 (process ", getpid(), ") is leaving and still runs");
-  EXPECT_EQ(warnings, std::vector<std::string>(2, expected));
-}
-
-// It is not lost, then: it has said why it ends.
-TEST(SideChannelEnd, WhoHasFailedIsNotWaitedForAtTheEnd) {
-  with_one_played(
-      2,
-      [](const Played& played, Communicator& comm) {
-        const Socket socket = played.join(0);
-        std::string why = Played::message('f', "rank 1: no such file");
-        socket.send(why);
-        comm.barrier();
-        EXPECT_TRUE(Played::is_closed(socket));
-      },
-      [](auto channel, Communicator& comm) {
-        comm.barrier();
-        EXPECT_EQ(channel->part(), "");
-        EXPECT_EQ(channel->failed(), "rank 1: no such file");
-      });
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ find tensor autograd nn optim data io hub dist train \
     may["dist"] = " tensor autograd nn optim dist "
     may["hub"] = " tensor autograd nn optim data io hub "
     may["train"] = " tensor autograd nn optim data io hub dist train "
-    heavy = "^(mpi\\.h|pmix.*\\.h|dnnl.*|oneapi/.*|cuda.*|cudnn.*|cublas.*|nccl.*|curl/.*|archive.*|openssl/.*|zlib\\.h|jpeglib\\.h|jerror\\.h|png\\.h|.*\\.pb\\.h|CLI/.*|nlohmann/.*|spdlog/.*)$"
+    heavy = "^(mpi\\.h|dnnl.*|oneapi/.*|cuda.*|cudnn.*|cublas.*|nccl.*|curl/.*|archive.*|openssl/.*|zlib\\.h|jpeglib\\.h|jerror\\.h|png\\.h|.*\\.pb\\.h|CLI/.*|nlohmann/.*|spdlog/.*)$"
   }
   function is_there(path,    line, read) { read = (getline line < path); close(path); return read >= 0 }
   function complain(text) { printf "%s:%d: %s\n", FILENAME, FNR, text; bad = 1 }

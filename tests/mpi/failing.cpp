@@ -1,8 +1,6 @@
 // A program whose ranks fail, for tests/mpi/failures.sh: failing one|told|all|models|confused|
-// missing|early|early_messages|mismatch|deadline|killed|killed_reading|stopped|start|absent|dead|frozen|
-// end|through.
-
-#include <mpi.h>
+// missing|early|early_messages|mismatch|deadline|killed|killed_reading|stopped|start|end|
+// dies_at_end.
 
 #include <csignal>
 #include <cstdio>
@@ -42,20 +40,8 @@ void lose_last_soon(bool is_last, int signal, std::chrono::milliseconds after) {
   }).detach();
 }
 
-bool stops_after_mpi = false, lingers_after_mpi = false;
-
-/// The same `after` that, in MPI_Init, where it and others wait for rank 0.
-void lose_last_in_init(int signal, std::chrono::milliseconds after) {
-  const auto launcher = dist::read_launcher();
-  if (launcher && launcher->rank == 0) std::this_thread::sleep_for(after * 5 / 4);
-  lose_last_soon(is_last_of_launcher(), signal, after);
-}
-
 int body(const std::string& how) {
   if (how == "start") lose_last(is_last_of_launcher(), SIGSTOP);
-  if (how == "absent") lose_last(is_last_of_launcher(), SIGKILL);
-  if (how == "dead") lose_last_in_init(SIGKILL, std::chrono::milliseconds(400));
-  if (how == "frozen") lose_last_in_init(SIGSTOP, std::chrono::seconds(4));
   auto comm =
       dist::init({.share_memory = how != "told" && how != "early_messages",
                   .communicator = {.timeout = std::chrono::seconds(how == "deadline" ? 2 : 60)}});
@@ -100,8 +86,9 @@ int body(const std::string& how) {
   } else if (how == "end") {
     comm.reset();
     lose_last(is_last, SIGSTOP);
-  } else if (how == "through") {
-    stops_after_mpi = is_last;
+  } else if (how == "dies_at_end") {
+    lose_last_soon(is_last, SIGKILL, std::chrono::milliseconds(300));
+    if (is_last) std::this_thread::sleep_for(std::chrono::seconds(1));
   } else if (how == "later") {  // the others are in MPI_Finalize when two fail
     if (comm->rank() == 0) return 0;
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
@@ -116,21 +103,11 @@ int body(const std::string& how) {
     }
     comm->barrier();
     throw Error(concat("the loss of rank ", comm->rank(), " is nan"));
-  } else if (how == "lingers") {
-    lingers_after_mpi = is_last;
   }
   return 0;
 }
 
 }  // namespace
-
-/// In place of MPI's own, as the standard provides for.
-extern "C" int MPI_Finalize() {
-  const int status = PMPI_Finalize();
-  if (stops_after_mpi) raise(SIGSTOP);
-  if (lingers_after_mpi) std::this_thread::sleep_for(std::chrono::seconds(4));
-  return status;
-}
 
 int main(int argc, char** argv) {
   return dist::run([&] { return body(argc > 1 ? argv[1] : ""); });

@@ -1,11 +1,14 @@
 #pragma once
-// A rank of a side channel that is played by sockets, which speak its protocol by themselves: one
-// that dies, hangs or calls by mistake, while the others are threads.
+// A rank of a side channel that is played by sockets, which speak its protocol themselves: one that
+// dies, hangs or attacks, while the others are threads.
 
 #include <gtest/gtest.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <iomanip>
@@ -30,11 +33,6 @@ inline bool comes_true(const std::function<bool()>& what) {
   return what();
 }
 
-inline void expect_connections(const dist::SideChannel& channel, std::ptrdiff_t n) {
-  EXPECT_TRUE(comes_true([&] { return channel.connections() == n; }))
-      << channel.connections() << " instead of " << n;
-}
-
 inline void expect_ended(const dist::SideChannel& channel, const std::string& sentence) {
   EXPECT_TRUE(comes_true([&] { return !channel.ended().empty(); }));
   EXPECT_EQ(channel.ended(), sentence);
@@ -49,43 +47,73 @@ inline std::size_t open_files() {
 /// test wants.
 class Played {
  public:
-  explicit Played(dist::Communicator& comm) : rank_(comm.rank()) {
-    for (const std::string& text : comm.all_gather_bytes("0 \"\" \"node7 boot\" none 127.0.0.1")) {
+  /// `port`: where it listens on 127.0.0.1, or 0. `network`: as dist::network() says it.
+  explicit Played(dist::Communicator& comm, int port = 0, const std::string& network = "elsewhere")
+      : rank_(comm.rank()) {
+    std::ostringstream mine;
+    mine << std::quoted(network) << " \"node7\" " << secret_ << " 4242 0";
+    const auto all = comm.all_gather_bytes(std::move(mine).str());
+    std::istringstream first(all[0]);
+    std::string other, host;
+    first >> std::quoted(other) >> std::quoted(host) >> secret_;
+    for (const std::string& text : comm.all_gather_bytes(concat("\"\" ", port, " 127.0.0.1"))) {
       std::istringstream in(text);
-      std::string name, host, token;
-      int port = 0;
-      in >> port >> std::quoted(name) >> std::quoted(host) >> std::quoted(token);
-      if (ports_.empty()) token_ = token;
-      ports_.push_back(port);
+      std::string name;
+      in >> std::quoted(name) >> ports_.emplace_back();
     }
   }
 
   static std::string message(char kind, const std::string& text = {}) {
     return std::string{kind, static_cast<char>(text.size()), 0} + text;
   }
+  static std::string hello(std::int32_t from, std::int32_t to, const std::string& nonce) {
+    std::string bytes(reinterpret_cast<const char*>(&from), sizeof from);
+    bytes.append(reinterpret_cast<const char*>(&to), sizeof to);
+    return bytes + nonce;
+  }
+  static std::string proof(const std::string& secret, const char* role, int caller, int listener,
+                           const std::string& nonces) {
+    const std::string text = concat(role, ' ', caller, ' ', listener, ' ') + nonces;
+    unsigned char code[32];
+    HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+         reinterpret_cast<const unsigned char*>(text.data()), text.size(), code, nullptr);
+    return {reinterpret_cast<const char*>(code), sizeof code};
+  }
+
+  const std::string& secret() const { return secret_; }
+  std::string hello(int peer) const { return hello(rank_, peer, nonce); }
   /// A connection to `peer` that has said `words`.
   dist::Socket call(int peer, std::string words) const {
-    dist::Socket socket = dist::connect_to("127.0.0.1", ports_[static_cast<std::size_t>(peer)]);
-    EXPECT_TRUE(comes_true([&] {
-      socket.send(words);
-      return words.empty();
-    }));
+    dist::Socket socket = dist::connect_tcp("127.0.0.1", ports_[static_cast<std::size_t>(peer)]);
+    say(socket, std::move(words));
     return socket;
   }
-  std::string hello(int peer) const {
-    return message('h', concat(token_, ' ', rank_, ' ', peer, " 4242 0 \"node7 boot\""));
-  }
-  /// One that counts: greeted from both sides.
-  dist::Socket join(int peer) const {
-    dist::Socket socket = call(peer, hello(peer));
-    std::string heard;
-    const std::string answer = concat(token_, ' ', peer, ' ', rank_, ' ');
+  static void say(const dist::Socket& socket, std::string words) {
     EXPECT_TRUE(comes_true([&] {
-      socket.receive(heard);
-      return heard.starts_with('h') && heard.find(answer) == 3;
+      socket.send(words);
+      return words.empty() || !socket.is_connected();
     }));
-    std::string beat = message('.');
-    socket.send(beat);
+  }
+  /// The next `n` bytes, or less if the other side closes before.
+  static std::string hear(const dist::Socket& socket, std::size_t n) {
+    std::string heard;
+    EXPECT_TRUE(comes_true(
+        [&] { return socket.receive(heard, n) != dist::Socket::Line::open || heard.size() == n; }));
+    return heard;
+  }
+  /// One that counts. As a rank it calls again if it is sent away.
+  dist::Socket join(int peer) const {
+    dist::Socket socket;
+    EXPECT_TRUE(comes_true([&] {
+      if (socket) return true;
+      dist::Socket called = call(peer, hello(peer));
+      const std::string nonces = nonce + hear(called, 16);
+      say(called, proof(secret_, "caller", rank_, peer, nonces));
+      if (hear(called, 32) != proof(secret_, "listener", rank_, peer, nonces)) return false;
+      say(called, ".");
+      socket = std::move(called);
+      return true;
+    }));
     return socket;
   }
   /// Until the other side closes it.
@@ -93,9 +121,11 @@ class Played {
     return comes_true([&] { return socket.receive(heard) != dist::Socket::Line::open; });
   }
 
+  inline static const std::string nonce = "0123456789abcdef";
+
  private:
   int rank_;
-  std::string token_;
+  std::string secret_ = std::string(64, '0');
   std::vector<int> ports_;
 };
 

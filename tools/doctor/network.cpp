@@ -101,11 +101,7 @@ void look_at_side_channel(Rank& rank, const dist::Communicator& comm) {
   if (channel == nullptr) return;
   rank.side_links_wanted =
       static_cast<int>(dist::SideChannel::neighbours(comm.rank(), comm.world_size()).size());
-  const auto until = dist::Clock::now() + std::chrono::seconds(3);
-  while (rank.side_links < rank.side_links_wanted && dist::Clock::now() < until) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    rank.side_links = channel->connections();
-  }
+  rank.side_links = static_cast<int>(channel->connected().size());
 }
 
 }  // namespace rondo::doctor

@@ -13,8 +13,7 @@ namespace rondo::doctor {
 void look_at_launcher(Rank& rank);
 /// MPI, the threads of a rank, memory shared and read among the ranks of a machine. Collective.
 void look_at_world(Rank& rank, dist::Communicator& comm);
-/// Whether the side channel's connections have come about, for which it waits a few seconds where
-/// they have not.
+/// How many of the side channel's connections there are, of how many.
 void look_at_side_channel(Rank& rank, const dist::Communicator& comm);
 
 }  // namespace rondo::doctor

@@ -202,12 +202,12 @@ TEST_P(MessagesOverNccl, AnotherSizeIsAnErrorOnBothSides) {
         comm->recv(x, 0, 6);
     });
   });
-  EXPECT_EQ(said[0],
-            "rank 0: send to rank 1 with tag 6 failed: rank 0 sends 16 bytes with tag 6 where rank "
-            "1 wants 12");
-  EXPECT_EQ(said[1],
-            "rank 1: recv from rank 0 with tag 6 failed: rank 0 sends 16 bytes with tag 6 where "
-            "rank 1 wants 12");
+  EXPECT_EQ(
+      said[0],
+      "rank 0: send to rank 1 with tag 6 failed: rank 0 sends 4 f32 where rank 1 receives 3 f32");
+  EXPECT_EQ(
+      said[1],
+      "rank 1: recv from rank 0 with tag 6 failed: rank 0 sends 4 f32 where rank 1 receives 3 f32");
 }
 
 TEST_P(MessagesOverNccl, NothingIsLeftToACapture) {
