@@ -13,9 +13,16 @@
 namespace rondo::cpu {
 namespace {
 
-/// x as oneDNN can read it: row- or column-major. A copy where it is neither.
+/// Whether x is a row or a column of elements with gaps between them.
+bool has_gaps(const Tensor& x) {
+  return (x.size(1) == 1 && x.size(2) > 1 && x.stride(2) != 1) ||
+         (x.size(2) == 1 && x.size(1) > 1 && x.stride(1) != 1);
+}
+
+/// x as oneDNN can read it: row- or column-major. A copy where it is neither, and of rows and
+/// columns with gaps: oneDNN 3.7 takes some of them for dense (with AVX-512).
 Tensor readable_matrix(const Tensor& x) {
-  return is_row_major(x) || is_column_major(x) ? x : dense_copy(x);
+  return (is_row_major(x) || is_column_major(x)) && !has_gaps(x) ? x : dense_copy(x);
 }
 
 /// The strides of a readable tensor, in order even where a size is 1.
@@ -85,7 +92,9 @@ void CpuBackend::matmul(const Tensor& a, const Tensor& c, const Tensor& bias, co
     matvec(a, c, b, y);
     return apply_activation(activation, y);
   }
-  const Tensor left = readable_matrix(a), right = readable_matrix(c);
+  // Of two batches that repeat one matrix, oneDNN reads one at least as a batch.
+  const bool repeats_both = y.size(0) > 1 && a.stride(0) == 0 && c.stride(0) == 0;
+  const Tensor left = repeats_both ? dense_copy(a) : readable_matrix(a), right = readable_matrix(c);
   Tensor result = y.is_contiguous() ? y : Tensor::empty(y.shape(), y.options());
   auto batches = [](const Tensor& x) { return x.stride(0) == 0 ? std::int64_t{1} : x.size(0); };
   MatmulProblem problem{.dtype = y.dtype(),
