@@ -11,7 +11,6 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <mutex>
 #include <optional>
@@ -23,6 +22,7 @@
 #include "dist/launcher.h"
 #include "dist/world.h"
 #include "tensor/home_process.h"
+#include "tensor/own_file.h"
 
 namespace rondo::dist {
 namespace {
@@ -140,10 +140,12 @@ void write_flight_record(const FlightRecorder& recorder, int rank, const std::st
   }
   if (path.empty()) return;
   path /= concat("rank", rank, ".txt");
-  std::ofstream file(path);
-  file << sentence << "\n\nthe last collectives of rank " << rank << ":\n"
-       << recorder.text() << std::flush;
-  if (!file) std::fprintf(stderr, "warning: %s cannot be written\n", path.c_str());
+  try {
+    OwnFile(path.string(), OwnFile::Mode::replace)
+        .write(concat(sentence, "\n\nthe last collectives of rank ", rank, ":\n", recorder.text()));
+  } catch (const IoError& error) {
+    std::fprintf(stderr, "warning: %s\n", error.what());
+  }
 }
 
 int fail(const std::string& sentence) {

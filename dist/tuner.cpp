@@ -1,7 +1,5 @@
 #include "dist/tuner.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
 #include <chrono>
@@ -16,6 +14,7 @@
 #include "dist/communicator.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"
+#include "tensor/own_file.h"
 
 namespace rondo::dist {
 namespace {
@@ -49,8 +48,15 @@ struct Line {
   std::vector<std::string> ways;
 };
 
-/// What a file holds; lines that make no sense are left out, and a file that cannot be read is
-/// empty.
+/// Empty for a file that cannot be read, or is a pipe.
+std::string contents_of(const std::string& file) {
+  std::error_code error;
+  std::ostringstream text;
+  if (std::filesystem::is_regular_file(file, error)) text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+/// Lines that make no sense are left out.
 std::vector<Line> read_lines(std::istream& in) {
   std::vector<Line> lines;
   for (std::string text; std::getline(in, text);) {
@@ -86,9 +92,7 @@ std::string Tuner::default_file() {
 
 Tuner::Tuner(Communicator& comm, std::string file)
     : comm_(comm), file_(std::move(file)), world_(text_of_world(comm)) {
-  std::stringstream text;
-  if (comm_.rank() == 0 && !file_.empty()) text << std::ifstream(file_).rdbuf();
-  std::istringstream all(comm_.broadcast_bytes(text.str()));
+  std::istringstream all(comm_.broadcast_bytes(comm_.rank() == 0 ? contents_of(file_) : ""));
   for (const Line& line : read_lines(all)) {
     if (line.world != world_) continue;
     const std::vector<AllReduce> all = candidates(line.bytes);
@@ -176,11 +180,10 @@ void Tuner::write() const {
   namespace fs = std::filesystem;
   std::error_code failed;
   fs::create_directories(fs::path(file_).parent_path(), failed);
-  std::stringstream there;
-  there << std::ifstream(file_).rdbuf();
-  const std::string whole = concat(file_, '.', getpid());
-  {
-    std::ofstream out(whole);
+  std::istringstream there(contents_of(file_));
+  const std::string whole = temporary_name(file_);
+  try {
+    std::ostringstream out;
     std::vector<Line> lines = read_lines(there);
     std::erase_if(lines, [&](const Line& line) {
       return line.world == world_ && known_.contains(line.bytes);
@@ -194,7 +197,9 @@ void Tuner::write() const {
       for (const std::string& way : line.ways) out << ' ' << way;
       out << '\n';
     }
-    if (!out.flush()) failed = std::make_error_code(std::errc::io_error);
+    OwnFile(whole, OwnFile::Mode::create).write(out.str());
+  } catch (const IoError&) {  // the next run measures again
+    failed = std::make_error_code(std::errc::io_error);
   }
   if (!failed) fs::rename(whole, file_, failed);
   if (failed) fs::remove(whole, failed);

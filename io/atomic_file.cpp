@@ -9,18 +9,38 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <random>
 #include <utility>
 
 #include "tensor/error.h"
+#include "tensor/own_file.h"
 
 namespace rondo::io {
+namespace {
+
+/// Whether somebody else has put this link into a folder like /tmp. Linux does not follow such
+/// links either (protected_symlinks), but it sees none of those that are read here.
+bool is_planted(const std::filesystem::path& link) {
+  const std::filesystem::path parent = link.parent_path();
+  struct stat folder {
+  }, own{};
+  if (::stat(parent.empty() ? "." : parent.c_str(), &folder) != 0) return false;
+  if (::lstat(link.c_str(), &own) != 0) return false;
+  constexpr mode_t shared = S_ISVTX | S_IWOTH;
+  return (folder.st_mode & shared) == shared && own.st_uid != ::geteuid() &&
+         own.st_uid != folder.st_uid;
+}
+
+}  // namespace
+
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   namespace fs = std::filesystem;
   // A rename would put a file where the link was, or the device.
   std::error_code ignored;
-  for (int links = 0; links < 40 && fs::is_symlink(path_, ignored); ++links)  // into nothing, too
+  for (int links = 0; links < 40 && fs::is_symlink(path_, ignored); ++links) {  // into nothing, too
+    require<IoError>(!is_planted(path_), "cannot write ", path_,
+                     ": it is a symbolic link of another user; remove it or choose another name");
     path_ = (fs::path(path_).parent_path() / fs::read_symlink(path_, ignored)).string();
+  }
   require<IoError>(!fs::is_symlink(path_, ignored), "cannot write ", path_,
                    ": its symbolic link leads back to itself");
   const fs::file_status there = fs::status(path_, ignored);
@@ -37,13 +57,6 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   descriptor_ =
       ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail("create");
-}
-
-std::string temporary_name(const std::string& path) {
-  std::random_device random;
-  char digits[17];
-  std::snprintf(digits, sizeof digits, "%08x%08x", random(), random());
-  return concat(path, '.', digits, ".tmp");
 }
 
 /// So that it can be renamed: no link may replace a file.

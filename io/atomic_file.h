@@ -6,6 +6,7 @@
 // entry out as well. A process that is killed in between, by SIGKILL or a power cut, leaves the old
 // PATH untouched, and nothing else. Several processes may write one PATH: the last to commit wins.
 // Where the file system has no files without names, the file has its random name from the start.
+// Files that grow (logs, partial downloads) are OwnFiles (tensor/own_file.h).
 
 #include <cstddef>
 #include <cstdint>
@@ -16,8 +17,9 @@ namespace rondo::io {
 
 class AtomicFile {
  public:
-  /// A symbolic link is followed. Throws IoError when the directory is missing or not writable, or
-  /// when `path` is a device, a pipe or a directory.
+  /// A symbolic link is followed, except that of another user in a folder like /tmp. Throws IoError
+  /// when the directory is missing or not writable, or when `path` is a device, a pipe or a
+  /// directory.
   explicit AtomicFile(std::string path);
   /// Removes the temporary file unless committed.
   ~AtomicFile();
@@ -39,10 +41,6 @@ class AtomicFile {
   int descriptor_ = -1;
   std::uint64_t size_ = 0;
 };
-
-/// PATH.<16 random hexadecimal digits>.tmp: where nobody can have put a link, a pipe or a file of
-/// the user's before.
-std::string temporary_name(const std::string& path);
 
 /// Throws IoError naming `folder` unless it is one that may be written to, or could be made: what
 /// is written at the end of a run is asked for at its beginning. Touches nothing.

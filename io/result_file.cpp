@@ -1,11 +1,12 @@
 #include "io/result_file.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 
 #include "io/atomic_file.h"
@@ -22,6 +23,20 @@ bool is_written_as_it_stands(const std::string& path) {
 
 namespace {
 bool is_standard_output(const std::string& path) { return path == "-" || path == "/dev/stdout"; }
+
+/// Makes no file and empties none, whatever has replaced the pipe or device since it was looked at.
+void write_as_it_stands(const std::string& flag, const std::string& path, const std::string& text) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC);
+  std::FILE* out = descriptor < 0 ? nullptr : ::fdopen(descriptor, "w");
+  bool done = out != nullptr;
+  if (done && !is_written_as_it_stands(concat("/proc/self/fd/", descriptor))) {
+    done = false;
+    errno = EEXIST;
+  }
+  if (done) done = std::fwrite(text.data(), 1, text.size(), out) == text.size();
+  if (out != nullptr && std::fclose(out) != 0) done = false;
+  require<IoError>(done, flag, " ", path, ": cannot be written: ", std::strerror(errno));
+}
 }  // namespace
 
 void check_result_file(const std::string& flag, const std::string& path) {
@@ -40,10 +55,7 @@ void write_result_file(const std::string& flag, const std::string& path, const s
     std::cout << text << std::flush;
     require<IoError>(std::cout.good(), "standard output cannot be written");
   } else if (is_written_as_it_stands(path)) {
-    errno = 0;
-    std::ofstream out(path);
-    out << text << std::flush;
-    require<IoError>(out.good(), flag, " ", path, ": cannot be written: ", std::strerror(errno));
+    write_as_it_stands(flag, path, text);
   } else {
     AtomicFile file(path);
     file.write(text.data(), text.size());

@@ -15,12 +15,11 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <iosfwd>
-#include <memory>
 #include <optional>
 #include <string>
 
 #include "nn/module.h"
+#include "tensor/own_file.h"
 #include "tensor/tensor.h"
 
 namespace rondo::io {
@@ -72,7 +71,7 @@ class SummaryWriter {
   /// earlier one.
   void add_graph(nn::Module& model, const Tensor& input);
 
-  /// Until all is on its way to the disk; every record is with the operating system anyway.
+  /// Does nothing: every record goes to the operating system at once.
   void flush();
   const std::filesystem::path& path() const { return path_; }
 
@@ -81,7 +80,7 @@ class SummaryWriter {
   void write(const std::string& event);
 
   std::filesystem::path path_;
-  std::unique_ptr<std::ostream> file_;
+  std::optional<OwnFile> file_;
 };
 
 /// CRC-32C (Castagnoli's polynomial, reflected: 0x82f63b78) of `bytes`, with which event files are

@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <charconv>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,6 +11,7 @@
 
 #include "io/atomic_file.h"
 #include "tensor/error.h"
+#include "tensor/own_file.h"
 
 namespace rondo::train {
 namespace {
@@ -129,6 +128,9 @@ MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t keep_epochs)
   io::AtomicFile file(path_.string());
   file.write(kept.data(), kept.size());
   file.commit();
+  // The user's own link to a file was followed above. One that appears later is not followed.
+  file_ = std::filesystem::canonical(path_, error).string();
+  require<IoError>(!error, path_.string(), ": cannot be written: ", error.message());
 }
 
 void MetricsFile::check_columns(const Metrics& metrics) const {
@@ -150,10 +152,7 @@ void MetricsFile::write(const Metrics& metrics) {
   } else {
     line = nlohmann::json(metrics).dump() + '\n';
   }
-  errno = 0;
-  std::ofstream file(path_, std::ios::app);
-  file << line << std::flush;
-  require<IoError>(file.good(), path_.string(), ": cannot be written: ", std::strerror(errno));
+  OwnFile(file_, OwnFile::Mode::append).write(line);
 }
 
 namespace {

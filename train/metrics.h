@@ -42,6 +42,7 @@ class MetricsFile {
   /// A table's, from the file that is there; empty: it has none yet.
   std::string header_;
   std::filesystem::path path_;
+  std::string file_;  // path_ without symbolic links
 };
 
 /// The rows of such a file, of either kind; of an epoch that is there twice the last. Lines that a

@@ -9,9 +9,9 @@
 
 #include "dist/communicator.h"
 #include "io/checkpoint.h"
-#include "io/lock_file.h"
 #include "io/summary_writer.h"
 #include "nn/module.h"
+#include "tensor/lock_file.h"
 #include "train/metrics.h"
 
 namespace rondo::train {
@@ -55,7 +55,7 @@ class RunFolder {
   dist::Communicator& comm_;
   std::ostream* out_;
   bool is_open_ = false;
-  std::optional<io::LockFile> lock_;  // rank 0's, for all
+  std::optional<LockFile> lock_;  // rank 0's, for all
   MetricsFile metrics_, table_;
   std::unique_ptr<io::SummaryWriter> curves_;
 };

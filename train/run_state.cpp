@@ -12,7 +12,7 @@
 #include <sstream>
 
 #include "autograd/grad_mode.h"
-#include "io/atomic_file.h"
+#include "tensor/own_file.h"
 #include "tensor/random.h"
 
 namespace rondo::train {
@@ -83,7 +83,7 @@ std::vector<Kept> kept_files(const fs::path& directory) {
 /// Gives a file another name, in place of what had it; a copy where there are no links. The run
 /// has its checkpoint and goes on where that fails.
 void link_as(const fs::path& file, const fs::path& name) {
-  const fs::path unfinished = io::temporary_name(name.string());
+  const fs::path unfinished = temporary_name(name.string());
   std::error_code error;
   if (fs::equivalent(file, name, error)) return;  // it has; renaming one to the other does nothing
   // Of a symbolic link, which is followed when a checkpoint is written, the file that it names: a
@@ -275,8 +275,8 @@ fs::path move_run_aside(const fs::path& directory) {
   // one of the two is whole. Checkpoints are replaced and never written to, so a link to one will
   // do, where the file system has links.
   fs::remove_all(unfinished, error);
-  fs::create_directories(unfinished, error);
   check();
+  make_own_folder(unfinished.string());
   using enum fs::copy_options;
   for (const fs::path& name : names) {
     if (!fs::exists(directory / name)) continue;

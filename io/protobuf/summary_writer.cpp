@@ -5,11 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 #include <numeric>
 #include <vector>
 
@@ -156,8 +153,7 @@ SummaryWriter::SummaryWriter(const std::filesystem::path& folder,
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   require<IoError>(!error, folder.string(), ": cannot be created: ", error.message());
-  file_ = std::make_unique<std::ofstream>(path_, std::ios::binary | std::ios::app);
-  require<IoError>(file_->good(), path_.string(), ": cannot be written");
+  file_.emplace(path_.string(), OwnFile::Mode::create);
   Event version = event_at(0);
   version.set_file_version("brain.Event:2");
   write(version.SerializeAsString());
@@ -241,16 +237,10 @@ void SummaryWriter::write(const std::string& event) {
   record.append(reinterpret_cast<const char*>(&of_length), sizeof(of_length));
   record += event;
   record.append(reinterpret_cast<const char*>(&of_event), sizeof(of_event));
-  errno = 0;
-  file_->write(record.data(), static_cast<std::streamsize>(record.size()));
-  flush();
+  file_->write(record);
 }
 
-void SummaryWriter::flush() {
-  file_->flush();
-  require<IoError>(file_->good(), path_.string(), ": cannot be written",
-                   errno == 0 ? "" : concat(": ", std::strerror(errno)));
-}
+void SummaryWriter::flush() {}
 
 std::uint32_t crc32c(const void* data, std::size_t bytes) {
   static const std::array<std::uint32_t, 256> table = [] {

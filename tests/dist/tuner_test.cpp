@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -85,6 +86,24 @@ TEST_F(TunerTest, TakesWhatTheFileSaysOfThisWorldAndKeepsTheRest) {
   EXPECT_THAT(text(), HasSubstr("thread 3 64 direct\n"));
   EXPECT_THAT(text(), HasSubstr("thread 2 64 tree\n"));
   EXPECT_THAT(text(), ::testing::Not(HasSubstr("no_such_way")));
+}
+
+// A link under a name that can be guessed, and a pipe that would never be read to its end.
+TEST_F(TunerTest, PlantedFilesAreLeftAlone) {
+  namespace fs = std::filesystem;
+  fs::create_directories(folder_ / "cache");
+  std::ofstream(folder_ / "victim") << "mine";
+  fs::create_symlink(folder_ / "victim", concat(file_, '.', getpid()));
+  ASSERT_EQ(mkfifo(file_.c_str(), 0600), 0);
+  on_ranks(2, [&](std::shared_ptr<Communicator> comm) {
+    Tuner tuner(*comm, file_);
+    tuner.learn(64);
+  });
+  EXPECT_TRUE(fs::is_regular_file(file_));
+  EXPECT_THAT(text(), StartsWith("thread 2 64 "));
+  std::stringstream victim;
+  victim << std::ifstream(folder_ / "victim").rdbuf();
+  EXPECT_EQ(victim.str(), "mine");
 }
 
 TEST_F(TunerTest, AFileThatCannotBeWrittenIsNoError) {

@@ -8,7 +8,6 @@
 
 #include <csignal>
 
-#include "io/lock_file.h"
 #include "support/errors.h"
 #include "support/files.h"
 
@@ -119,6 +118,22 @@ TEST(AtomicFile, TheLastToCommitWins) {
   EXPECT_EQ(folder.count(), 1);
 }
 
+TEST(AtomicFile, AnotherUsersLinkInASharedFolderIsNotFollowed) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a link away";
+  const test::TemporaryFolder folder, home;
+  test::write_file(home / "victim", "mine");
+  std::filesystem::create_symlink(home / "victim", folder / "link");
+  ASSERT_EQ(::lchown((folder / "link").c_str(), 12345, 12345), 0);
+  ASSERT_EQ(::chmod(folder.path().c_str(), 01777), 0);
+  EXPECT_THAT(message_of<IoError>([&] { AtomicFile file(folder / "link"); }),
+              HasSubstr("link: it is a symbolic link of another user"));
+  ASSERT_EQ(::lchown((folder / "link").c_str(), 0, 0), 0);
+  AtomicFile file(folder / "link");
+  file.write("new", 3);
+  file.commit();
+  EXPECT_EQ(test::read_file(home / "victim"), "new");
+}
+
 // What another user may put where a temporary file is expected: nothing of it is opened.
 TEST(AtomicFile, LeavesPlantedFilesAlone) {
   test::TemporaryFolder folder;
@@ -134,25 +149,6 @@ TEST(AtomicFile, LeavesPlantedFilesAlone) {
   }
   EXPECT_EQ(test::read_file(folder / "victim"), "mine");
   EXPECT_EQ(test::read_file(folder / "page.html.tmp"), "the user's own");
-  EXPECT_NE(io::temporary_name("a"), io::temporary_name("a"));
-}
-
-TEST(LockFile, IsAFileOfThisUsersAlone) {
-  test::TemporaryFolder folder;
-  test::write_file(folder / "victim", "mine");
-  std::filesystem::create_symlink(folder / "victim", folder / "link");
-  std::filesystem::create_hard_link(folder / "victim", folder / "second_name");
-  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
-  for (const char* name : {"link", "second_name", "pipe"})
-    EXPECT_THAT(message_of<IoError>([&] { io::LockFile lock(folder / name, "held"); }),
-                HasSubstr("cannot write "))
-        << name;
-  EXPECT_EQ(test::read_file(folder / "victim"), "mine");
-  const io::LockFile lock(folder / "lock", "held");
-  EXPECT_EQ(message_of<IoError>([&] { io::LockFile second(folder / "lock", "held"); }), "held");
-  struct stat made {};
-  ASSERT_EQ(::stat((folder / "lock").c_str(), &made), 0);
-  EXPECT_EQ(made.st_mode & 0777, 0600);
 }
 
 }  // namespace

@@ -149,6 +149,23 @@ TEST(SummaryWriter, WritersToOneFolderHaveTheirOwnFiles) {
   EXPECT_THAT(a.path().filename().string(), HasSubstr("events.out.tfevents."));
 }
 
+// The name of an event file can be guessed: the second, the machine, the process, a number.
+TEST(SummaryWriter, APlantedLinkIsNotFollowed) {
+  const TemporaryFolder folder;
+  write_file(folder / "victim", "mine");
+  const std::string name = io::SummaryWriter(folder.path()).path().filename(),
+                    head = "events.out.tfevents.";
+  const std::size_t middle = name.find('.', head.size()), end = name.rfind('.') + 1;
+  const std::int64_t second = std::stoll(name.substr(head.size())),
+                     number = std::stoll(name.substr(end));
+  for (std::int64_t later = 0; later < 60; ++later)
+    std::filesystem::create_symlink(
+        folder / "victim",
+        folder / concat(head, second + later, name.substr(middle, end - middle), number + 1));
+  EXPECT_ERROR(io::SummaryWriter(folder.path()), IoError, "cannot be written: File exists");
+  EXPECT_EQ(read_file(folder / "victim"), "mine");
+}
+
 TEST(SummaryWriter, NamesWhatIsWrong) {
   const TemporaryFolder folder;
   io::SummaryWriter writer(folder.path());

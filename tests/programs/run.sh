@@ -403,6 +403,9 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
     fails_saying "--$flag: " "${resnet[@]}" --checkpoint-dir unwritable --$flag /dev/null/x
   done
   fails_saying "--csv: /dev/full: is no regular file" "${resnet[@]}" --csv /dev/full --checkpoint-dir unwritable
+  mkdir -p planted && echo mine >victim && ln -sf ../victim planted/rank0.txt
+  RONDO_FLIGHT_RECORD=planted fails_saying "planted/rank0.txt: cannot be written: it is a symbolic link" "${mpirun[@]}" -np 2 "${resnet[@]}" --lr 1e30
+  [ "$(cat victim)" = mine ] || fail "a flight record was written through a link"
   RONDO_FLIGHT_RECORD=/proc/nowhere fails_saying "RONDO_FLIGHT_RECORD=/proc/nowhere: no folder to write to: " "${resnet[@]}" --checkpoint-dir unwritable
   [ ! -e unwritable ] || fail "trained before looking at what is to be written"
   OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=2 fails_saying "OMPI_COMM_WORLD_RANK is 5" "${resnet[@]}"
@@ -456,6 +459,7 @@ rank_errors) # the same over ranks: every rank ends, the sentence names what dif
   "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 3 --checkpoint-dir same --checkpoint-every 1 >first.log 2>&1 &
   for _ in $(seq 600); do [ -e same/checkpoint.safetensors ] && break || sleep 0.02; done
   fails_saying "another run is writing to same" "${mpirun[@]}" -np 2 "${resnet[@]}" --seed 2 --checkpoint-dir same
+  grep -q "same/run.lock: process [0-9]* (cifar_resnet) on $(hostname) holds it" "$log" || fail "nobody says who holds the lock"
   wait $! || fail "the first of two runs in one folder: $(cat first.log)"
   [ ! -e same/previous-1 ] && [ "$(wc -l <same/metrics.jsonl)" = 3 ] || fail "two runs are mixed"
   # A run that cannot begin leaves what is there alone.

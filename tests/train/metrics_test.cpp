@@ -3,6 +3,7 @@
 #include "train/metrics.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <iterator>
@@ -98,6 +99,27 @@ TEST(MetricsTable, SaysBeforehandWhatIsWrong) {
   std::ofstream(folder / "file") << "";
   EXPECT_ERROR(MetricsFile::check(folder / "file/run.csv"), IoError, "is not a folder");
   MetricsFile::check("run.csv");  // in the current folder
+}
+
+TEST(MetricsTable, AUsersLinkIsFollowedAndAPlantedOneIsNot) {
+  const TemporaryFolder folder;
+  write_file(folder / "victim", "mine");
+  std::filesystem::create_symlink(folder / "disk.csv", folder / "run.csv");
+  MetricsFile file(folder / "run.csv", -1);
+  file.write({{"epoch", 1}});
+  EXPECT_EQ(text_of(folder / "disk.csv"), "epoch\n1\n");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "run.csv"));
+  std::filesystem::remove(folder / "disk.csv");
+  file.write({{"epoch", 2}});  // as a log that something else has moved away
+  EXPECT_EQ(text_of(folder / "disk.csv"), "2\n");
+  std::filesystem::remove(folder / "disk.csv");
+  std::filesystem::create_symlink(folder / "victim", folder / "disk.csv");
+  EXPECT_ERROR(file.write({{"epoch", 3}}), IoError,
+               "disk.csv: cannot be written: it is a symbolic link");
+  std::filesystem::remove(folder / "disk.csv");
+  ASSERT_EQ(mkfifo((folder / "disk.csv").c_str(), 0600), 0);
+  EXPECT_ERROR(file.write({{"epoch", 3}}), IoError, "it is not a regular file");
+  EXPECT_EQ(text_of(folder / "victim"), "mine");
 }
 
 TEST(MetricsTable, BothKindsAreReadAsTheyWereWritten) {

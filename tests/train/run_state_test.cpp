@@ -68,6 +68,18 @@ TEST(RunState, AfterAWriteThatFailedTheNewestStateIsWritten) {
   EXPECT_ERROR(run.save(3), IoError, "checkpoint.safetensors");
 }
 
+TEST(MoveRunAside, ALinkInThePlaceOfItsFolderIsNotFollowed) {
+  const test::TemporaryFolder folder, victim;
+  test::write_file(victim / "kept/mine", "untouched");
+  test::write_file(folder / "checkpoint.safetensors", "a run");
+  fs::create_directory_symlink(victim.path(), folder / "previous.tmp");
+  EXPECT_EQ(move_run_aside(folder.path()), folder.path() / "previous-1");
+  EXPECT_EQ(test::read_file(folder / "previous-1/checkpoint.safetensors"), "a run");
+  EXPECT_FALSE(fs::is_symlink(folder / "previous-1"));
+  EXPECT_EQ(test::read_file(victim / "kept/mine"), "untouched");
+  EXPECT_EQ(victim.count(), 1);
+}
+
 TEST(RunState, TheGeneratorGoesOnWhereItStood) {
   Fixture run;
   manual_seed(5);
