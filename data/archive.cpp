@@ -4,6 +4,7 @@
 #include <archive_entry.h>
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <memory>
@@ -11,6 +12,7 @@
 
 #include "data/download.h"
 #include "data/files.h"
+#include "tensor/own_file.h"
 
 namespace rondo::data {
 namespace {
@@ -31,25 +33,26 @@ std::optional<fs::path> inside(const char* name) {
   return path;
 }
 
-void write_entry(archive* reader, const fs::path& source, const fs::path& target) {
+/// Returns the number of bytes; `left` is how many it may be.
+std::int64_t write_entry(archive* reader, const fs::path& source, const fs::path& target,
+                         std::int64_t left) {
   make_folder(target.parent_path());
-  std::ofstream out(target, std::ios::binary | std::ios::trunc);
+  OwnFile out(target.string(), OwnFile::Mode::replace);
+  std::int64_t written = 0;
   std::array<char, 1 << 16> buffer;
   for (;;) {
     const auto got = archive_read_data(reader, buffer.data(), buffer.size());
     const char* reason = archive_error_string(reader);
     require<IoError>(got >= 0, source.string(), ": damaged or cut short in ",
                      target.filename().string(), " (", reason ? reason : "unknown", ")");
-    if (got == 0) break;
-    out.write(buffer.data(), got);
+    if (got == 0 || (written += got) > left) return written;
+    out.write({buffer.data(), static_cast<std::size_t>(got)});
   }
-  out.close();
-  require<IoError>(out.good(), target.string(), ": cannot be written (disk full?)");
 }
 
 }  // namespace
 
-void unpack(const fs::path& source, const fs::path& into) {
+void unpack(const fs::path& source, const fs::path& into, std::int64_t limit) {
   size_of_file(source);
   const Reader reader(archive_read_new());
   // Not all that libarchive knows: of those it runs some as programs, and the dictionary of others
@@ -64,6 +67,7 @@ void unpack(const fs::path& source, const fs::path& into) {
   };
   check(archive_read_open_filename(reader.get(), source.c_str(), 1 << 16));
   archive_entry* entry = nullptr;
+  std::int64_t left = limit;
   for (int status; (status = archive_read_next_header(reader.get(), &entry)) != ARCHIVE_EOF;) {
     check(status);
     const char* name = archive_entry_pathname(entry);
@@ -74,25 +78,26 @@ void unpack(const fs::path& source, const fs::path& into) {
     const bool plain = archive_entry_hardlink(entry) == nullptr;
     require<IoError>(plain && (type == AE_IFREG || type == AE_IFDIR), source.string(), ": entry '",
                      name, "' is neither a file nor a folder");
+    std::int64_t bytes = 0;
     if (type == AE_IFDIR) {
       make_folder(into / *path);
     } else {
-      write_entry(reader.get(), source, into / *path);
+      bytes = write_entry(reader.get(), source, into / *path, left);
     }
+    left -= std::max<std::int64_t>(bytes, 4096);
+    require<IoError>(left >= 0, source.string(), ": unpacks to more than the ", limit,
+                     " bytes that are expected of it, at entry '", name,
+                     "'; remove it if it is not the right archive");
   }
 }
 
-std::string checksum_of(const fs::path& file, const std::string& like) {
-  require((like.size() == 8 || like.size() == 32 || like.size() == 64) &&
-              like.find_first_not_of("0123456789abcdef") == std::string::npos,
-          "checksum '", like, "' is neither md5 (32 digits) nor sha256 (64, or its first 8)");
+std::string sha256_of(const fs::path& file) {
   size_of_file(file);
   std::ifstream in(file, std::ios::binary);
   require<IoError>(in.good(), file.string(), ": cannot be opened");
   const std::unique_ptr<EVP_MD_CTX, Closer> context(EVP_MD_CTX_new());
-  require(
-      EVP_DigestInit_ex(context.get(), like.size() == 32 ? EVP_md5() : EVP_sha256(), nullptr) == 1,
-      "libcrypto does not offer ", like.size() == 32 ? "md5" : "sha256");
+  require(EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1,
+          "libcrypto does not offer SHA-256");
   std::array<char, 1 << 16> buffer;
   while (in.read(buffer.data(), buffer.size()), in.gcount() > 0) {
     EVP_DigestUpdate(context.get(), buffer.data(), static_cast<std::size_t>(in.gcount()));
@@ -105,7 +110,7 @@ std::string checksum_of(const fs::path& file, const std::string& like) {
     text += "0123456789abcdef"[digest[i] >> 4];
     text += "0123456789abcdef"[digest[i] & 15];
   }
-  return text.substr(0, like.size());
+  return text;
 }
 
 }  // namespace rondo::data

@@ -5,17 +5,13 @@
 
 #include "data/download.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
-#include <cerrno>
+#include <array>
 #include <cstdlib>
-#include <cstring>
 
 #include "data/files.h"
 #include "data/mnist.h"
 #include "tensor/error.h"
+#include "tensor/lock_file.h"
 
 namespace rondo::data {
 namespace {
@@ -27,36 +23,12 @@ std::string environment(const char* name) {
   return value ? value : "";
 }
 
-/// Held by the one who downloads. The system lets go of it when the process ends, however it ends.
-class FileLock {
- public:
-  explicit FileLock(const fs::path& path)
-      : file_(open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644)) {
-    require<IoError>(file_ >= 0, path.string(), ": cannot be written (", std::strerror(errno), ")");
-    int result;
-    do {
-      result = flock(file_, LOCK_EX);
-    } while (result != 0 && errno == EINTR);
-    if (result != 0) {
-      const std::string reason = std::strerror(errno);
-      close(file_);
-      throw IoError(concat(path.string(), ": cannot be locked (", reason, ")"));
-    }
-  }
-  ~FileLock() { close(file_); }
-  FileLock(const FileLock&) = delete;
-  FileLock& operator=(const FileLock&) = delete;
-
- private:
-  int file_;
-};
-
 /// A folder that goes when its maker does, whether it succeeded or not.
 struct TemporaryFolder {
   explicit TemporaryFolder(fs::path p) : path(std::move(p)) {
     std::error_code ignored;
     fs::remove_all(path, ignored);  // what a killed predecessor left
-    make_folder(path);
+    make_own_folder(path.string());
   }
   ~TemporaryFolder() {
     std::error_code ignored;
@@ -116,11 +88,17 @@ class Search {
   std::string unreadable_;
 };
 
-std::vector<RemoteFile> idx_files(const std::string& base, const std::vector<std::string>& md5) {
+struct SumAndSize {
+  const char* sha256;
+  std::int64_t bytes;
+};
+
+std::vector<RemoteFile> idx_files(const std::string& base, const std::array<SumAndSize, 4>& sums) {
   std::vector<RemoteFile> files;
   for (const char* name : {"train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz",
                            "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"}) {
-    files.push_back({name, base + name, md5[files.size()]});
+    const SumAndSize& is = sums[files.size()];
+    files.push_back({name, base + name, is.sha256, is.bytes});
   }
   return files;
 }
@@ -138,7 +116,7 @@ void obtain_archive(const RemoteDataset& remote, const fs::path& cache,
   download(remote.files[0], archive, options);
   // Not in the system's temporary folder: a rename must not cross file systems.
   const TemporaryFolder beside(cache / ("." + remote.name + ".unpacking"));
-  unpack(archive, beside.path);
+  unpack(archive, beside.path, remote.unpacked_bytes);
   require<IoError>(fs::is_directory(beside.path / remote.folder), archive.string(),
                    ": contains no folder ", remote.folder);
   rename_or_throw(beside.path / remote.folder, cache / remote.folder);
@@ -150,43 +128,66 @@ void obtain_files(const RemoteDataset& remote, const fs::path& cache,
                   const DownloadOptions& options) {
   // Files that have arrived wait here for the others, over an interruption too.
   const fs::path arrived = cache / ("." + remote.name + ".files");
-  make_folder(arrived);
+  make_own_folder(arrived.string());
   for (const auto& file : remote.files) download(file, arrived / file.name, options);
   rename_or_throw(arrived, cache / remote.folder);
 }
 
+/// What to do where no server can be reached.
+std::string by_hand(const RemoteDataset& remote, const fs::path& cache) {
+  std::string names, from;
+  for (const RemoteFile& file : remote.files) {
+    names += (names.empty() ? "" : ", ") + file.name;
+    from = file.url.substr(0, file.url.rfind('/') + 1);
+  }
+  return concat("put ", names, " from ", from, " into ",
+                (remote.archive ? cache : cache / remote.folder).string());
+}
+
 }  // namespace
 
+// Sums and sizes: TensorFlow Datasets' (tensorflow_datasets/url_checksums), which agree with the
+// MD5s of the authors and of torchvision where a file with that MD5 was at hand.
 RemoteDataset remote_dataset(const std::string& name) {
   std::string mirror = environment("RONDO_MIRROR");
   if (!mirror.empty() && mirror.back() != '/') mirror += '/';
-  const std::string cifar = mirror.empty() ? "https://www.cs.toronto.edu/~kriz/" : mirror;
-  if (name == "cifar10") {
-    const std::string file = "cifar-10-binary.tar.gz";
-    return {name,
-            "cifar-10-batches-bin",
-            true,
-            {{file, cifar + file, "c32a1d4ab5d03f1284b67883e8d87530"}}};
-  }
-  if (name == "cifar100") {
-    const std::string file = "cifar-100-binary.tar.gz";
-    return {
-        name, "cifar-100-binary", true, {{file, cifar + file, "03b5dce01913d631647c71ecec9e9cb8"}}};
-  }
+  const auto cifar = [&](const char* folder, const std::string& file, const char* sha256,
+                         std::int64_t bytes) {
+    const std::string server = mirror.empty() ? "https://www.cs.toronto.edu/~kriz/" : mirror;
+    return RemoteDataset{.name = name,
+                         .folder = folder,
+                         .archive = true,
+                         .files = {{file, server + file, sha256, bytes}},
+                         .unpacked_bytes = 185'000'000};  // 60,000 records of at most 3,074 bytes
+  };
+  if (name == "cifar10")
+    return cifar("cifar-10-batches-bin", "cifar-10-binary.tar.gz",
+                 "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd", 170052171);
+  if (name == "cifar100")
+    return cifar("cifar-100-binary", "cifar-100-binary.tar.gz",
+                 "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec", 168513733);
   if (name == "mnist") {
-    return {name, "MNIST/raw", false,
-            idx_files(mirror.empty() ? "https://ossci-datasets.s3.amazonaws.com/mnist/"
-                                     : mirror + "mnist/",
-                      {"f68b3c2dcbeaaa9fbdd348bbdeb94873", "d53e105ee54ea40749a09fcbcd1e9432",
-                       "9fb629c4189551a2d022fa330f9573f3", "ec29112dd5afa0611ce80d1b7f02629c"})};
+    return {
+        name, "MNIST/raw", false,
+        idx_files(
+            mirror.empty() ? "https://ossci-datasets.s3.amazonaws.com/mnist/" : mirror + "mnist/",
+            {{{"440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609", 9912422},
+              {"3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c", 28881},
+              {"8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6", 1648877},
+              {"f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6", 4542}}})};
   }
   require(name == "fashion_mnist", "there is no data set '", name,
           "'; known are cifar10, cifar100, mnist and fashion_mnist");
-  return {name, "FashionMNIST/raw", false,
-          idx_files(mirror.empty() ? "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
-                                   : mirror + "fashion-mnist/",
-                    {"8d4fb7e6c68d591d4c3dfef9ec88bf0d", "25c81989df183df01b3e8a0aad5dffbe",
-                     "bef4ecab320f06d8554ea6380940ec79", "bb300cfdad3c16e7a12a480ee83cd310"})};
+  // The authors' repository: their server does not speak https.
+  return {
+      name, "FashionMNIST/raw", false,
+      idx_files(mirror.empty() ? "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/"
+                                 "b2617bb6d3ffa2e429640350f613e3291e10b141/data/fashion/"
+                               : mirror + "fashion-mnist/",
+                {{{"3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84", 26421880},
+                  {"a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845", 29515},
+                  {"346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073", 4422102},
+                  {"67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5", 5148}}})};
 }
 
 fs::path cache_dir() {
@@ -225,16 +226,19 @@ fs::path find_or_download(const std::string& name, const DownloadOptions& option
   if (auto found = search.in(cache, false); !found.empty()) return found;
   if (!traces.system.empty() && search.holds(traces.system)) return traces.system;
   const std::string places = concat("$RONDO_DATA (", given.empty() ? "not set" : given, ") nor ");
-  require<IoError>(options.allow_download, name, " is neither in ", places, "in ", cache.string(),
-                   search.unreadable());
+  require<IoError>(
+      options.allow_download, name, " is neither in ", places, "in ", cache.string(),
+      search.unreadable(), ", and downloads are not allowed; ", by_hand(remote, cache),
+      ", or set RONDO_DATA, or data_dir (--data DIR in the examples), to a folder that "
+      "holds it");
   try {
     return obtain(remote, cache, options);
   } catch (const IoError& error) {
-    throw IoError(
-        concat(error.what(), "; ", name, " was downloaded because neither ", places, cache.string(),
-               " holds it; set RONDO_DATA, or data_dir (--data DIR in the examples), to a "
-               "folder that does",
-               search.unreadable()));
+    throw IoError(concat(
+        error.what(), "; ", name, " was downloaded because neither ", places, cache.string(),
+        " holds it; set RONDO_DATA, or data_dir (--data DIR in the examples), to a folder that "
+        "does",
+        search.unreadable()));
   }
 }
 
@@ -243,9 +247,14 @@ fs::path obtain(const RemoteDataset& remote, const fs::path& cache,
   const fs::path target = cache / remote.folder;
   if (fs::exists(target)) return target;
   make_folder(cache);
-  const FileLock lock(cache / ("." + remote.name + ".lock"));
+  const LockFile lock(cache / ("." + remote.name + ".lock"), concat("it downloads ", remote.name),
+                      LockFile::IfHeld::wait);
   if (fs::exists(target)) return target;  // somebody else was faster
-  (remote.archive ? obtain_archive : obtain_files)(remote, cache, options);
+  try {
+    (remote.archive ? obtain_archive : obtain_files)(remote, cache, options);
+  } catch (const DownloadFailed& failure) {
+    throw IoError(concat(failure.what(), "; to do without the download, ", by_hand(remote, cache)));
+  }
   return target;
 }
 

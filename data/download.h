@@ -12,9 +12,10 @@
 // What can go wrong on the way, and what then happens: the line breaks (NAME.part stays and the
 // next attempt asks for the rest), the server has no ranges (start again), the bytes are others
 // (the checksum is compared before anything is unpacked), the archive wants to write elsewhere
-// (refused), the process dies while unpacking (it happens beside the cache and is renamed into it
-// at the end), all ranks want the same file at once (a lock file: one downloads, the others wait
-// and find it).
+// (refused) or is far larger than the set (refused), the process dies while unpacking (a
+// folder in the cache, which is renamed at the end), all ranks want the same file at once (a lock
+// file: one downloads, the others say for whom they wait, and find it), somebody has put a link or
+// a pipe where a file will be written (refused: tensor/own_file.h).
 //
 // Read next: data/open.h, which goes from a name to a data set.
 
@@ -38,13 +39,18 @@ struct DownloadOptions {
   Progress progress = {};
   /// Seconds until a server that does not answer counts as absent.
   std::int64_t connect_timeout = 10;
+  /// A download ends when fewer bytes a second than this arrive for `patience` seconds.
+  std::int64_t minimum_rate = 1024;
+  std::int64_t patience = 30;
 };
 
 /// A file on a server.
 struct RemoteFile {
   std::string name;      // as it is called here: a relative path
   std::string url;       // https://, http:// or file://
-  std::string checksum;  // hexadecimal md5 (32 digits) or sha256 (64, or its first 8)
+  std::string checksum;  // SHA-256, 64 hexadecimal digits
+  /// Any other size is refused. 0: not known, at most 4 GiB.
+  std::int64_t bytes = 0;
 };
 
 /// How a data set travels.
@@ -55,6 +61,8 @@ struct RemoteDataset {
   /// true: one tar archive that contains `folder`; false: files that belong into it as they are.
   bool archive = false;
   std::vector<RemoteFile> files;
+  /// What the archive may unpack to; more is refused.
+  std::int64_t unpacked_bytes = std::int64_t{1} << 30;
 };
 
 /// "cifar10", "cifar100", "mnist" or "fashion_mnist": the official files and their checksums. With
@@ -77,16 +85,18 @@ std::filesystem::path cache_dir();
 std::filesystem::path obtain(const RemoteDataset& remote, const std::filesystem::path& cache,
                              const DownloadOptions& options = {});
 
-/// Downloads to `path`, which appears only when the checksum holds; goes on from path.part.
+/// Downloads to `path`, which appears only when the checksum holds; goes on from path.part. A
+/// redirect may lead to https only.
 void download(const RemoteFile& file, const std::filesystem::path& path,
               const DownloadOptions& options = {});
 
 /// Unpacks a tar archive (plain, gzip or bzip2) into the folder `into`. Throws IoError naming
-/// archive and entry when it is damaged, or an entry is neither file nor folder or would leave
-/// `into`.
-void unpack(const std::filesystem::path& archive, const std::filesystem::path& into);
+/// archive and entry when it is damaged, would take more than `limit` bytes (an entry counts as 4
+/// KiB at least), or an entry is neither file nor folder or would leave `into`.
+void unpack(const std::filesystem::path& archive, const std::filesystem::path& into,
+            std::int64_t limit = std::int64_t{1} << 30);
 
-/// Hexadecimal digest of a file, of the kind (RemoteFile::checksum) and length that `like` has.
-std::string checksum_of(const std::filesystem::path& file, const std::string& like);
+/// SHA-256 of a file, 64 hexadecimal digits.
+std::string sha256_of(const std::filesystem::path& file);
 
 }  // namespace rondo::data

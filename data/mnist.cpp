@@ -42,7 +42,7 @@ class GzFile {
 };
 
 /// Dimensions, from an IDX header.
-Dims read_header(GzFile& in, const fs::path& file) {
+Dims read_header(GzFile& in, const fs::path& file, std::int64_t limit) {
   std::array<std::uint8_t, 4> word{};
   require<IoError>(in.read(word.data(), 4) == 4, file.string(), ": ends inside the magic number");
   require<IoError>(word[0] == 0 && word[1] == 0 && word[2] == 8 && word[3] >= 1 && word[3] <= 4,
@@ -58,8 +58,8 @@ Dims read_header(GzFile& in, const fs::path& file) {
   double elements = 1;
   for (const std::int64_t size : dims)
     elements *= static_cast<double>(std::max<std::int64_t>(size, 1));
-  require<IoError>(elements <= 0x1p33, file.string(), ": dimensions ", dims,
-                   " ask for more than 8 GiB");
+  require<IoError>(elements <= static_cast<double>(limit), file.string(), ": dimensions ", dims,
+                   " ask for more than the ", limit, " bytes that are allowed here");
   return dims;
 }
 
@@ -89,7 +89,8 @@ std::shared_ptr<ImageDataset> load(const fs::path& dir, const std::vector<std::s
   const std::string prefix = split == Split::train ? "train" : "t10k";
   const fs::path image_file = find_file(dir, folders, prefix + "-images-idx3-ubyte");
   const fs::path label_file = find_file(dir, folders, prefix + "-labels-idx1-ubyte");
-  const Tensor images = read_idx(image_file), bytes = read_idx(label_file);
+  constexpr std::int64_t most = 60000;
+  const Tensor images = read_idx(image_file, most * 784), bytes = read_idx(label_file, most);
   require<IoError>(images.dim() == 3 && images.size(1) == 28 && images.size(2) == 28,
                    image_file.string(), ": dimensions ", images.shape(), " instead of N x 28 x 28");
   require<IoError>(bytes.dim() == 1, label_file.string(), ": dimensions ", bytes.shape(),
@@ -115,10 +116,10 @@ std::shared_ptr<ImageDataset> load(const fs::path& dir, const std::vector<std::s
 
 }  // namespace
 
-Tensor read_idx(const fs::path& file) {
+Tensor read_idx(const fs::path& file, std::int64_t limit) {
   size_of_file(file);
   GzFile in(file);
-  const Dims dims = read_header(in, file);
+  const Dims dims = read_header(in, file, limit);
   const std::int64_t wanted = numel_of(dims);
   // Read before the tensor is made: memory then follows what is there, not what the header says.
   std::vector<std::uint8_t> bytes;

@@ -8,6 +8,7 @@
 //
 // Read next: data/download.h, which finds or fetches the files.
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 
@@ -17,9 +18,10 @@ namespace rondo::data {
 
 /// One IDX file of unsigned bytes as a u8 tensor, unpacked on the way when it is gzip. Throws
 /// IoError naming the file: missing, a magic number that is not that of an IDX file of bytes, fewer
-/// or more bytes than its dimensions promise, damaged gzip. Takes at most 4 bytes of memory for
-/// each of the file's (of those that it unpacks to, at most 1,032 times as many), and 4 MiB.
-Tensor read_idx(const std::filesystem::path& file);
+/// or more bytes than its dimensions promise, dimensions that ask for more than `limit` bytes,
+/// damaged gzip. Takes at most 4 bytes of memory for each of the file's (of those that it unpacks
+/// to, at most 1,032 times as many), and 4 MiB.
+Tensor read_idx(const std::filesystem::path& file, std::int64_t limit = std::int64_t{8} << 30);
 
 struct MnistOptions {
   /// Only the first so many images of the split.
@@ -28,7 +30,8 @@ struct MnistOptions {
 
 /// Reads {train,t10k}-images-idx3-ubyte and -labels-idx1-ubyte, each plain or with .gz, from `dir`
 /// or from MNIST/raw or mnist in it: images u8 (N, 1, 28, 28), labels i64 (N). Throws IoError as
-/// read_idx does, and when the two files disagree, images are not 28 × 28, or a label is above 9.
+/// read_idx does, for more than the 60,000 images that the sets have, and when the two files
+/// disagree, images are not 28 × 28, or a label is above 9.
 std::shared_ptr<ImageDataset> load_mnist(const std::filesystem::path& dir, Split split,
                                          MnistOptions options = {});
 

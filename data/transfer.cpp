@@ -2,15 +2,20 @@
 // when its checksum is the right one.
 
 #include <curl/curl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
+#include <exception>
+#include <filesystem>
 #include <memory>
 #include <mutex>
+#include <string_view>
 
 #include "data/download.h"
 #include "data/files.h"
+#include "tensor/own_file.h"
 
 namespace rondo::data {
 namespace {
@@ -19,27 +24,65 @@ namespace fs = std::filesystem;
 
 struct TransferCloser {
   void operator()(CURL* curl) const { curl_easy_cleanup(curl); }
-  void operator()(std::FILE* file) const { std::fclose(file); }
 };
-using Output = std::unique_ptr<std::FILE, TransferCloser>;
+
+/// NAME.part.
+class Part {
+ public:
+  explicit Part(const fs::path& path) : file_(path.string(), OwnFile::Mode::append) {}
+  fs::path path() const { return file_.path(); }
+  std::int64_t size() const {
+    struct stat file {};
+    require<IoError>(::fstat(file_.descriptor(), &file) == 0, file_.path(), ": ",
+                     std::strerror(errno));
+    return file.st_size;
+  }
+  void write(std::string_view bytes) { file_.write(bytes); }
+  void empty() {
+    require<IoError>(::ftruncate(file_.descriptor(), 0) == 0, file_.path(),
+                     ": cannot be emptied: ", std::strerror(errno));
+  }
+  void remove() { ::unlink(file_.path().c_str()); }
+
+ private:
+  OwnFile file_;
+};
 
 /// One attempt: what the callbacks of curl see of it.
 struct Transfer {
   const RemoteFile& remote;
   const DownloadOptions& options;
-  std::FILE* out;
+  Part& part;
   std::int64_t before;  // bytes that were there
   std::int64_t received = 0;
-  bool disk_full = false;
-  std::exception_ptr thrown;  // by the caller's progress, carried past curl's C frames
+  std::exception_ptr thrown;  // by a callback, carried past curl's C frames
 };
+
+std::int64_t limit_of(const RemoteFile& remote) {
+  return remote.bytes > 0 ? remote.bytes : std::int64_t{4} << 30;
+}
 
 std::size_t write_body(char* data, std::size_t, std::size_t size, void* context) {
   auto& transfer = *static_cast<Transfer*>(context);
-  const std::size_t written = std::fwrite(data, 1, size, transfer.out);
-  transfer.received += static_cast<std::int64_t>(written);
-  transfer.disk_full = written != size;
-  return written;
+  try {
+    const std::int64_t after =
+        transfer.before + transfer.received + static_cast<std::int64_t>(size);
+    const std::int64_t limit = limit_of(transfer.remote);
+    if (after > limit) {
+      transfer.part.remove();
+      throw IoError(concat(transfer.remote.url, ": is longer than the ", limit,
+                           transfer.remote.bytes > 0
+                               ? " bytes that it should have"
+                               : " bytes that are allowed where RemoteFile::bytes is not set",
+                           "; the download was thrown away"));
+    }
+    transfer.part.write({data, size});
+    transfer.received += static_cast<std::int64_t>(size);
+    return size;
+  } catch (...) {
+    transfer.thrown = std::current_exception();
+    return 0;
+  }
 }
 
 int report(void* context, curl_off_t total, curl_off_t now, curl_off_t, curl_off_t) {
@@ -56,18 +99,6 @@ int report(void* context, curl_off_t total, curl_off_t now, curl_off_t, curl_off
   return 0;
 }
 
-std::int64_t size_or_zero(const fs::path& file) {
-  std::error_code error;
-  const auto size = fs::file_size(file, error);
-  return error ? 0 : static_cast<std::int64_t>(size);
-}
-
-void remove_file(const fs::path& file) {
-  std::error_code error;
-  fs::remove(file, error);
-  require<IoError>(!error, file.string(), ": cannot be removed (", error.message(), ")");
-}
-
 struct Outcome {
   CURLcode code;
   std::string reason;
@@ -75,19 +106,28 @@ struct Outcome {
   std::int64_t before, received;
 };
 
+void allow_protocols(CURL* curl) {
+  // The caller named http:// or file:// itself; a server may not send it there.
+#if LIBCURL_VERSION_NUM >= 0x075500
+  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "https,http,file");
+  curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, "https");
+#else
+  curl_easy_setopt(curl, CURLOPT_PROTOCOLS,
+                   long{CURLPROTO_HTTPS | CURLPROTO_HTTP | CURLPROTO_FILE});
+  curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS, long{CURLPROTO_HTTPS});
+#endif
+}
+
 /// Appends what the server has beyond the bytes of `part`.
-Outcome attempt(const RemoteFile& remote, const fs::path& part, const DownloadOptions& options) {
+Outcome attempt(const RemoteFile& remote, Part& part, const DownloadOptions& options) {
   static std::once_flag once;
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
-  Outcome outcome{CURLE_OK, "", 0, size_or_zero(part), 0};
-  const Output out(std::fopen(part.c_str(), "ab"));
-  require<IoError>(out != nullptr, part.string(), ": cannot be written (", std::strerror(errno),
-                   ")");
+  Outcome outcome{CURLE_OK, "", 0, part.size(), 0};
   const std::unique_ptr<CURL, TransferCloser> curl(curl_easy_init());
   require(curl != nullptr, "libcurl cannot be initialised");
   Transfer transfer{.remote = remote,
                     .options = options,
-                    .out = out.get(),
+                    .part = part,
                     .before = outcome.before,
                     .thrown = nullptr};
   char reason[CURL_ERROR_SIZE] = "";
@@ -95,12 +135,13 @@ Outcome attempt(const RemoteFile& remote, const fs::path& part, const DownloadOp
   set(CURLOPT_URL, remote.url.c_str());
   set(CURLOPT_ERRORBUFFER, reason);
   set(CURLOPT_NOSIGNAL, 1L);  // other threads are at work
+  allow_protocols(curl.get());
   set(CURLOPT_FOLLOWLOCATION, 1L);
   set(CURLOPT_MAXREDIRS, 5L);
   set(CURLOPT_FAILONERROR, 1L);
   set(CURLOPT_CONNECTTIMEOUT, static_cast<long>(options.connect_timeout));
-  set(CURLOPT_LOW_SPEED_LIMIT, 1L);  // a line that is silent for half a minute is dead
-  set(CURLOPT_LOW_SPEED_TIME, 30L);
+  set(CURLOPT_LOW_SPEED_LIMIT, static_cast<long>(options.minimum_rate));
+  set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(options.patience));
   set(CURLOPT_USERAGENT, "rondo");
   set(CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(outcome.before));
   set(CURLOPT_WRITEFUNCTION, write_body);
@@ -111,10 +152,10 @@ Outcome attempt(const RemoteFile& remote, const fs::path& part, const DownloadOp
   outcome.code = curl_easy_perform(curl.get());
   curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &outcome.http_status);
   outcome.reason = *reason ? reason : curl_easy_strerror(outcome.code);
+  if (outcome.code == CURLE_UNSUPPORTED_PROTOCOL && outcome.http_status != 0)
+    outcome.reason += "; a redirect may lead to https only";
   outcome.received = transfer.received;
   if (transfer.thrown) std::rethrow_exception(transfer.thrown);
-  require<IoError>(!transfer.disk_full && std::fflush(out.get()) == 0, part.string(),
-                   ": cannot be written (disk full?)");
   return outcome;
 }
 
@@ -126,48 +167,61 @@ bool wants_fresh_start(const Outcome& outcome) {
 }
 
 /// Fetches until the server says that this was all.
-void fetch_part(const RemoteFile& remote, const fs::path& part, const DownloadOptions& options) {
+void fetch(const RemoteFile& remote, Part& part, const DownloadOptions& options) {
   for (int tries = 1;; ++tries) {
     const Outcome outcome = attempt(remote, part, options);
     if (outcome.code == CURLE_OK) return;
     if (wants_fresh_start(outcome)) {
-      remove_file(part);
+      part.empty();
       continue;
     }
     // A line that broke after it brought something is worth another try.
     if (outcome.received > 0 && outcome.http_status < 400 && tries < 5) continue;
-    const std::int64_t have = size_or_zero(part);
-    if (have == 0) remove_file(part);
-    throw IoError(concat(remote.url, ": cannot be downloaded (", outcome.reason, ")",
-                         have > 0
-                             ? concat("; the ", have, " bytes so far are kept in ", part.string())
-                             : std::string{}));
+    const std::int64_t have = part.size();
+    if (have == 0) part.remove();
+    throw DownloadFailed(
+        concat(remote.url, ": cannot be downloaded (", outcome.reason, ")",
+               have > 0 ? concat("; the ", have, " bytes so far are kept in ", part.path().string())
+                        : std::string{}));
   }
+}
+
+/// Describes what is wrong with a file; empty for the right one.
+std::string fault_of(const fs::path& path, const RemoteFile& file) {
+  const std::int64_t bytes = size_of_file(path);
+  if (file.bytes > 0 && bytes != file.bytes)
+    return concat(": has ", bytes, " bytes instead of ", file.bytes);
+  const std::string found = sha256_of(path);
+  return found == file.checksum ? "" : concat(": checksum ", found, " instead of ", file.checksum);
 }
 
 }  // namespace
 
 void download(const RemoteFile& file, const fs::path& path, const DownloadOptions& options) {
+  require(file.checksum.size() == 64 &&
+              file.checksum.find_first_not_of("0123456789abcdef") == std::string::npos,
+          file.name, ": the checksum '", file.checksum,
+          "' is not a SHA-256 (64 hexadecimal digits in lower case)");
   std::error_code error;
-  if (fs::exists(path, error) && checksum_of(path, file.checksum) == file.checksum) return;
-  const fs::path part = path.string() + ".part";
-  const bool resumed = size_or_zero(part) > 0;
-  std::string found = resumed ? checksum_of(part, file.checksum) : "";
-  if (found != file.checksum) {
-    fetch_part(file, part, options);
-    found = checksum_of(part, file.checksum);
+  if (fs::exists(path, error) && fault_of(path, file).empty()) return;
+  Part part(path.string() + ".part");
+  if (part.size() > limit_of(file)) part.empty();
+  const bool resumed = part.size() > 0;
+  std::string fault = resumed ? fault_of(part.path(), file) : "not there";
+  if (!fault.empty()) {
+    fetch(file, part, options);
+    fault = fault_of(part.path(), file);
   }
-  if (found != file.checksum && resumed) {  // perhaps the beginning was of another file
-    remove_file(part);
-    fetch_part(file, part, options);
-    found = checksum_of(part, file.checksum);
+  if (!fault.empty() && resumed) {  // perhaps the beginning was of another file
+    part.empty();
+    fetch(file, part, options);
+    fault = fault_of(part.path(), file);
   }
-  if (found != file.checksum) {
-    remove_file(part);
-    throw IoError(concat(file.url, ": checksum ", found, " instead of ", file.checksum,
-                         "; the download was thrown away"));
+  if (!fault.empty()) {
+    part.remove();
+    throw IoError(concat(file.url, fault, "; the download was thrown away"));
   }
-  fs::rename(part, path, error);
+  fs::rename(part.path(), path, error);
   require<IoError>(!error, path.string(), ": cannot be created (", error.message(), ")");
 }
 

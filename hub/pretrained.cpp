@@ -13,32 +13,36 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The checksums are SHA-256, or, where the authors publish no more, the eight digits of it that
-/// stand in the file's name and that PyTorch compares.
+/// The authors publish the first eight digits of each SHA-256, in the file's name. The other
+/// digits, and the sizes, are those that other projects measured. Weights for which none did are
+/// left out.
 std::vector<PretrainedWeights> built_in() {
   std::vector<PretrainedWeights> all;
   auto add = [&](const std::string& name, const std::string& folder, const std::string& file,
-                 const std::string& sha256) {
+                 const std::string& sha256, std::int64_t bytes = 0) {
     all.push_back({.name = name,
-                   .file = {.name = file, .url = folder + file, .checksum = sha256},
+                   .file = {.name = file, .url = folder + file, .checksum = sha256, .bytes = bytes},
                    .entry = {}});
   };
   const std::string torchvision = "https://download.pytorch.org/models/";
   add("resnet18", torchvision, "resnet18-f37072fd.pth",
-      "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec");
-  add("resnet34", torchvision, "resnet34-b627a593.pth", "b627a593");
+      "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec", 46830571);
+  add("resnet34", torchvision, "resnet34-b627a593.pth",
+      "b627a593bcbe140c234610266fe4f8ae95ea42fc881d091c9b6052e6b1d0590f", 87319819);
   add("resnet50", torchvision, "resnet50-0676ba61.pth",
-      "0676ba61b6795bbe1773cffd859882e5e297624d384b6993f7c9e683e722fb8a");
+      "0676ba61b6795bbe1773cffd859882e5e297624d384b6993f7c9e683e722fb8a", 102530333);
   add("resnet101", torchvision, "resnet101-63fe2227.pth",
       "63fe2227b86e8f1f2063f43a75c84d195911b6a0eace650907dd3dc62dd49a0a");
   add("resnet152", torchvision, "resnet152-394f9c45.pth",
       "394f9c45966e3651a89bbb78a48410a6755854ce4a5ab64927cf1c7247f85e58");
   const std::string chenyaofo =
       "https://github.com/chenyaofo/pytorch-cifar-models/releases/download/resnet/";
-  add("cifar10_resnet20", chenyaofo, "cifar10_resnet20-4118986f.pt", "4118986f");
-  add("cifar10_resnet32", chenyaofo, "cifar10_resnet32-ef93fc4d.pt", "ef93fc4d");
-  add("cifar10_resnet44", chenyaofo, "cifar10_resnet44-2a3cabcb.pt", "2a3cabcb");
-  add("cifar100_resnet20", chenyaofo, "cifar100_resnet20-23dac2f1.pt", "23dac2f1");
+  add("cifar10_resnet20", chenyaofo, "cifar10_resnet20-4118986f.pt",
+      "4118986f0df73003d572b0e397f0ac7b3f60af1f31aff3d2da164536e36f6ec8", 1139055);
+  add("cifar10_resnet32", chenyaofo, "cifar10_resnet32-ef93fc4d.pt",
+      "ef93fc4d3ea83c08d75bfd6fc31af56047cfa241608c9ba3a1f6dc11cca20dd9", 1944567);
+  add("cifar100_resnet20", chenyaofo, "cifar100_resnet20-23dac2f1.pt",
+      "23dac2f1bc53fd65b9fd0bd30a46f91ab39fa16505430cc7999662237598209d");
   return all;
 }
 
@@ -121,12 +125,19 @@ nn::StateDict load_pretrained(const std::string& name_or_file,
       .folder = concat("weights/", known->name, "-", known->file.checksum.substr(0, 8)),
       .archive = false,
       .files = {known->file}};
-  const fs::path cache = data::cache_dir().parent_path();
+  const fs::path cache = data::cache_dir().parent_path(), folder = cache / remote.folder;
+  const std::string instead =
+      concat(", or give a file's path in place of the name ", known->name,
+             " (PretrainedOptions::pretrained; --weights FILE in the examples)");
   std::error_code ignored;
-  require<IoError>(options.allow_download || fs::exists(cache / remote.folder, ignored),
-                   (cache / remote.folder).string(),
-                   ": is not here, and downloads are not allowed");
-  const fs::path folder = data::obtain(remote, cache, options);
+  require<IoError>(options.allow_download || fs::exists(folder, ignored), folder.string(),
+                   ": is not here, and downloads are not allowed; put ", known->file.name, " from ",
+                   known->file.url, " into that folder", instead);
+  try {
+    data::obtain(remote, cache, options);
+  } catch (const IoError& error) {
+    throw IoError(concat(error.what(), instead));
+  }
   return io::load_weights((folder / known->file.name).string(), known->entry);
 }
 

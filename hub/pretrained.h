@@ -7,9 +7,8 @@
 //   optim::SGD sgd(nn::parameters_like(net, "fc.*"), {.lr = 0.1});
 //
 // A name stands for a file on its authors' server, which is downloaded once into the cache
-// ($XDG_CACHE_HOME or ~/.cache, then rondo/weights) and compared with a SHA-256, or with the first
-// eight digits of one where its authors publish no more: that finds damage, but no malice. Whatever
-// is no such name is a path.
+// ($XDG_CACHE_HOME or ~/.cache, then rondo/weights) and compared with its SHA-256. Any other string
+// is a path.
 
 #include <string>
 #include <vector>

@@ -15,20 +15,18 @@ using test::read_file, test::TemporaryFolder, test::message_of, test::write_file
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
-TEST(Checksum, PublishedValues) {  // RFC 1321 and FIPS 180-2
+TEST(Checksum, PublishedValues) {  // FIPS 180-2
   TemporaryFolder scratch;
-  const std::string md5(32, '0'), sha256(64, '0');
   write_file(scratch / "empty", "");
   write_file(scratch / "abc", "abc");
-  EXPECT_EQ(checksum_of(scratch / "empty", md5), "d41d8cd98f00b204e9800998ecf8427e");
-  EXPECT_EQ(checksum_of(scratch / "abc", md5), "900150983cd24fb0d6963f7d28e17f72");
-  EXPECT_EQ(checksum_of(scratch / "abc", sha256),
+  EXPECT_EQ(sha256_of(scratch / "empty"),
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(sha256_of(scratch / "abc"),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   write_file(scratch / "million", std::string(1000000, 'a'));
-  EXPECT_EQ(checksum_of(scratch / "million", sha256),
+  EXPECT_EQ(sha256_of(scratch / "million"),
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
-  EXPECT_THROW(checksum_of(scratch / "nowhere", md5), IoError);
-  EXPECT_THROW(checksum_of(scratch / "abc", "12"), Error);
+  EXPECT_THROW(sha256_of(scratch / "nowhere"), IoError);
 }
 
 TEST(Unpack, FilesAndFolders) {
@@ -54,6 +52,63 @@ TEST(Unpack, EntriesThatWouldLeaveTheFolderAreRefused) {
         << path;
     EXPECT_FALSE(fs::exists(scratch / "outside"));
   }
+}
+
+// A few bytes may unpack to gigabytes, or to a million empty files.
+TEST(Unpack, MoreThanIsExpectedIsRefused) {
+  TemporaryFolder scratch;
+  const fs::path archive = scratch / "a.tar.gz";
+  write_tar_gz(archive, {{"set/small", "1"}, {"set/large", std::string(1 << 20, '\0')}});
+  EXPECT_LT(fs::file_size(archive), 10'000U);
+  EXPECT_THAT(
+      message_of<IoError>([&] { unpack(archive, scratch / "into", 100'000); }),
+      AllOf(HasSubstr("a.tar.gz: unpacks to more than the 100000 bytes"), HasSubstr("set/large")));
+  EXPECT_LE(fs::file_size(scratch / "into/set/large"), 100'000U);
+  unpack(archive, scratch / "into", 1 << 21);
+  EXPECT_EQ(fs::file_size(scratch / "into/set/large"), 1U << 20);
+
+  std::vector<test::TarEntry> many;
+  for (int i = 0; i < 50; ++i) many.push_back({.path = concat("set/", i)});
+  write_tar_gz(archive, many);
+  EXPECT_THAT(message_of<IoError>([&] { unpack(archive, scratch / "into", 100'000); }),
+              HasSubstr("unpacks to more than the 100000 bytes"));
+}
+
+// GNU's sparse form names the size of a hole, which costs the archive nothing.
+TEST(Unpack, AHoleCountsAsItsBytes) {
+  TemporaryFolder scratch;
+  std::string header(512, '\0');
+  auto put = [&](std::size_t at, const std::string& text) {
+    header.replace(at, text.size(), text);
+  };
+  put(0, "set/hole");
+  put(100, "0000644");
+  put(124, "00000000001");  // bytes in the archive
+  put(156, "S");
+  put(257, "ustar  ");
+  put(386, "77777777776");  // one piece of one byte, at the end
+  put(398, "00000000001");
+  put(483, "77777777777");  // bytes of the file: 8 GiB
+  put(148, "        ");
+  unsigned sum = 0;
+  for (const char c : header) sum += static_cast<unsigned char>(c);
+  char digits[8];
+  std::snprintf(digits, sizeof digits, "%06o", sum);
+  put(148, digits);
+  write_file(scratch / "a.tar", header + std::string(3 * 512, '\0'));
+  EXPECT_THAT(message_of<IoError>([&] { unpack(scratch / "a.tar", scratch / "into", 100'000); }),
+              HasSubstr("unpacks to more than the 100000 bytes"));
+}
+
+TEST(Unpack, LinksThatWaitInTheFolderAreNotFollowed) {
+  TemporaryFolder scratch;
+  write_file(scratch / "victim", "untouched");
+  fs::create_directories(scratch / "into/set");
+  fs::create_symlink(scratch / "victim", scratch / "into/set/one");
+  write_tar_gz(scratch / "a.tar.gz", {{"set/one", "gotcha"}});
+  EXPECT_THAT(message_of<IoError>([&] { unpack(scratch / "a.tar.gz", scratch / "into"); }),
+              HasSubstr("set/one: cannot be written: it is a symbolic link"));
+  EXPECT_EQ(read_file(scratch / "victim"), "untouched");
 }
 
 TEST(Unpack, LinksAndDevicesAreRefused) {

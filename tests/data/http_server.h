@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -24,6 +25,10 @@ class HttpServer {
     /// Hang up after so many bytes of the first answer's body; -1: do not.
     std::int64_t hang_up_after = -1;
     int status = 200;
+    /// Send the first answer a byte at a time, 20 a second, and no other.
+    bool trickles = false;
+    /// Send the client there.
+    std::string redirect = {};
   };
 
   HttpServer(std::string file, Behaviour behaviour)
@@ -66,8 +71,13 @@ class HttpServer {
         request.append(buffer, static_cast<std::size_t>(got));
       }
       const std::string answer = answer_to(request);
+      if (behaviour_.trickles && requests().size() > 1) continue;
+      const std::size_t head = answer.find("\r\n\r\n") + 4;
       for (std::size_t sent = 0; sent < answer.size();) {
-        const auto some = send(client, answer.data() + sent, answer.size() - sent, MSG_NOSIGNAL);
+        const bool slowly = behaviour_.trickles && sent >= head;
+        if (slowly) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        const std::size_t size = slowly ? 1 : sent < head ? head - sent : answer.size() - sent;
+        const auto some = send(client, answer.data() + sent, size, MSG_NOSIGNAL);
         if (some <= 0) break;
         sent += static_cast<std::size_t>(some);
       }
@@ -84,6 +94,10 @@ class HttpServer {
     if (behaviour_.status != 200) {
       return concat("HTTP/1.1 ", behaviour_.status,
                     " No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    }
+    if (!behaviour_.redirect.empty()) {
+      return concat("HTTP/1.1 302 Found\r\nLocation: ", behaviour_.redirect,
+                    "\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     }
     if (!behaviour_.ranges) first = 0;
     if (first >= file_.size() && first > 0) {

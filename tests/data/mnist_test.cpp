@@ -110,15 +110,33 @@ TEST(ReadIdx, DamagedGzipIsNoticed) {
 TEST(ReadIdx, AHeaderThatAsksForEverythingIsRefused) {
   TemporaryFolder scratch;
   write_file(scratch / "file", idx({0xffffffffU, 0xffffffffU, 0xffffffffU, 0xffffffffU}, "a"));
-  EXPECT_THAT(message_of<IoError>([&] { read_idx(scratch / "file"); }), HasSubstr("8 GiB"));
+  EXPECT_THAT(message_of<IoError>([&] { read_idx(scratch / "file"); }),
+              HasSubstr("ask for more than the 8589934592 bytes"));
   // Nor when it asks for nothing, by sizes whose product is beyond 64 bits but for a zero.
   write_file(scratch / "file", idx({0xffffffffU, 0xffffffffU, 0xffffffffU, 0}, ""));
-  EXPECT_THAT(message_of<IoError>([&] { read_idx(scratch / "file"); }), HasSubstr("8 GiB"));
+  EXPECT_THAT(message_of<IoError>([&] { read_idx(scratch / "file"); }),
+              HasSubstr("ask for more than the 8589934592 bytes"));
   write_file(scratch / "file",
              idx({0x70000000U}, "a"));  // allowed, but not there: no 1.75 GiB first
   EXPECT_THAT(message_of<IoError>([&] { read_idx(scratch / "file"); }), HasSubstr("cut short"));
   EXPECT_THAT(message_of<IoError>([&] { read_idx(scratch / "nowhere"); }),
               HasSubstr("nowhere: no such file"));
+}
+
+// 60 MB of zeros are 60 KB of gzip.
+TEST(Mnist, MoreThanTheSetHasIsRefusedBeforeItIsUnpacked) {
+  TemporaryFolder scratch;
+  const std::string head = idx({60001, 28, 28}, "");
+  write_gz(scratch / "t10k-images-idx3-ubyte.gz", head);  // nothing behind it is looked at
+  write_gz(scratch / "t10k-labels-idx1-ubyte.gz", idx({60001}, ""));
+  auto load = [&] { load_mnist(scratch.path(), Split::test); };
+  EXPECT_THAT(message_of<IoError>(load),
+              AllOf(HasSubstr("t10k-images-idx3-ubyte.gz: dimensions [60001, 28, 28]"),
+                    HasSubstr("ask for more than the 47040000 bytes that are allowed here")));
+  write_gz(scratch / "t10k-images-idx3-ubyte.gz", idx({1, 28, 28}, pixels(1)));
+  EXPECT_THAT(message_of<IoError>(load), HasSubstr("ask for more than the 60000 bytes"));
+  EXPECT_THAT(message_of<IoError>([&] { read_idx(scratch / "t10k-images-idx3-ubyte.gz", 783); }),
+              HasSubstr("ask for more than the 783 bytes"));
 }
 
 TEST(Mnist, ReadsBothSplitsFromEitherPlace) {

@@ -1,5 +1,9 @@
 // Downloads from file:// and from a server on loopback: resuming, checksums, what goes wrong.
 
+#include <sys/stat.h>
+
+#include <functional>
+
 #include "data/download.h"
 #include "data/http_server.h"
 #include "support/environment.h"
@@ -24,10 +28,10 @@ class Download : public ::testing::Test {
  protected:
   void SetUp() override {
     write_file(scratch_ / "original", contents());
-    md5_ = checksum_of(scratch_ / "original", std::string(32, '0'));
+    sum_ = sha256_of(scratch_ / "original");
   }
   std::string file_url() const { return "file://" + (scratch_ / "original").string(); }
-  RemoteFile remote(const std::string& url) const { return {"data", url, md5_}; }
+  RemoteFile remote(const std::string& url) const { return {"data", url, sum_}; }
   fs::path target() const { return scratch_ / "target"; }
   fs::path part() const { return scratch_ / "target.part"; }
   /// The target is there, whole, and nothing else.
@@ -37,17 +41,12 @@ class Download : public ::testing::Test {
   }
 
   TemporaryFolder scratch_;
-  std::string md5_;
+  std::string sum_;
   test::Environment no_proxy_{"no_proxy", "*"};
 };
 
-TEST_F(Download, FromAFileWithEitherChecksum) {
+TEST_F(Download, FromAFile) {
   download(remote(file_url()), target());
-  expect_arrived();
-  fs::remove(target());
-  const std::string sha = checksum_of(scratch_ / "original", std::string(64, '0'));
-  EXPECT_EQ(sha.size(), 64U);
-  download({"data", file_url(), sha}, target());
   expect_arrived();
 }
 
@@ -115,17 +114,84 @@ TEST_F(Download, ABrokenLineIsTakenUpAgain) {
 }
 
 TEST_F(Download, AWrongChecksumLeavesNothing) {
-  const std::string wrong(32, 'a');
+  const std::string wrong(64, 'a');
   const std::string sentence = message_of<IoError>([&] {
     download({"data", file_url(), wrong}, target());
   });
-  EXPECT_THAT(sentence, HasSubstr(file_url() + ": checksum " + md5_ + " instead of " + wrong));
+  EXPECT_THAT(sentence, HasSubstr(file_url() + ": checksum " + sum_ + " instead of " + wrong));
   EXPECT_FALSE(fs::exists(target()));
   EXPECT_FALSE(fs::exists(part()));
-  EXPECT_THAT(message_of<Error>([&] {
-                download({"data", file_url(), "abc"}, target());
+}
+
+// Eight digits, or an MD5, can be had for other bytes.
+TEST_F(Download, OnlyAWholeSha256IsAChecksum) {
+  for (const std::string& sum : {std::string("abc"), sum_.substr(0, 8), std::string(32, 'a'),
+                                 std::string(64, 'A'), std::string()}) {
+    EXPECT_THAT(message_of<Error>([&] {
+                  download({"data", file_url(), sum}, target());
+                }),
+                HasSubstr("data: the checksum '" + sum + "' is not a SHA-256"));
+  }
+}
+
+TEST_F(Download, AnotherSizeIsRefused) {
+  HttpServer server(contents(), {});
+  RemoteFile file = remote(server.url());
+  file.bytes = 299999;
+  EXPECT_EQ(
+      message_of<IoError>([&] { download(file, target()); }),
+      server.url() +
+          ": is longer than the 299999 bytes that it should have; the download was thrown away");
+  file.bytes = 300001;
+  EXPECT_EQ(message_of<IoError>([&] { download(file, target()); }),
+            server.url() + ": has 300000 bytes instead of 300001; the download was thrown away");
+  EXPECT_FALSE(fs::exists(target()) || fs::exists(part()));
+  file.bytes = 300000;
+  write_file(part(), contents() + "and more");  // no server needs to be asked what is wrong
+  download(file, target());
+  expect_arrived();
+  EXPECT_EQ(server.requests(), (std::vector<std::size_t>{0, 0, 0}));
+}
+
+TEST_F(Download, ATrickleIsGivenUp) {
+  HttpServer server(contents(), {.trickles = true});
+  EXPECT_THAT(message_of<IoError>([&] {
+                download(remote(server.url()), target(), {.minimum_rate = 100'000, .patience = 1});
               }),
-              HasSubstr("checksum 'abc' is neither"));
+              HasSubstr("bytes so far are kept in"));
+  EXPECT_EQ(server.requests().size(), 2U);  // the second answer is empty
+  EXPECT_LT(fs::file_size(part()), 100'000U);
+}
+
+TEST_F(Download, ARedirectLeadsToHttpsOnly) {
+  HttpServer real(contents(), {});
+  for (const std::string& to : {real.url(), file_url()}) {
+    HttpServer server(contents(), {.redirect = to});
+    EXPECT_THAT(message_of<IoError>([&] { download(remote(server.url()), target()); }),
+                AllOf(HasSubstr(server.url() + ": cannot be downloaded"),
+                      HasSubstr("a redirect may lead to https only")));
+    HttpServer elsewhere(contents(), {.redirect = "https://127.0.0.1:1/file"});
+    EXPECT_THAT(message_of<IoError>([&] { download(remote(elsewhere.url()), target()); }),
+                Not(HasSubstr("https only")));
+  }
+  EXPECT_TRUE(real.requests().empty());
+  EXPECT_FALSE(fs::exists(target()));
+}
+
+TEST_F(Download, WhatOthersPlantedIsRefused) {
+  write_file(scratch_ / "victim", "mine");
+  for (const auto& [plant, why] : std::vector<std::pair<std::function<void()>, std::string>>{
+           {[&] { fs::create_symlink(scratch_ / "victim", part()); }, "it is a symbolic link"},
+           {[&] { fs::create_symlink(scratch_ / "original", part()); }, "it is a symbolic link"},
+           {[&] { fs::create_hard_link(scratch_ / "victim", part()); }, "it has a second name"},
+           {[&] { ASSERT_EQ(mkfifo(part().c_str(), 0600), 0); }, "it is not a regular file"}}) {
+    plant();
+    EXPECT_THAT(message_of<IoError>([&] { download(remote(file_url()), target()); }),
+                HasSubstr(part().string() + ": cannot be written: " + why));
+    EXPECT_FALSE(fs::exists(target()));
+    fs::remove(part());
+  }
+  EXPECT_EQ(read_file(scratch_ / "victim"), "mine");
 }
 
 TEST_F(Download, RefusalsAndSilenceAreNamed) {
@@ -145,12 +211,10 @@ TEST_F(Download, RefusalsAndSilenceAreNamed) {
 
 TEST_F(Download, APlaceThatCannotBeWrittenIsNamed) {
   EXPECT_THAT(message_of<IoError>([&] { download(remote(file_url()), scratch_ / "no/folder"); }),
-              HasSubstr("no/folder.part: cannot be written (No such file"));
-  if (fs::exists("/dev/full")) {  // opens, but has no room
-    fs::create_symlink("/dev/full", part());
-    EXPECT_THAT(message_of<IoError>([&] { download(remote(file_url()), target()); }),
-                HasSubstr("cannot be written (disk full?)"));
-  }
+              HasSubstr("no/folder.part: cannot be written: No such file"));
+  const test::SmallFiles full(100'000);
+  EXPECT_THAT(message_of<IoError>([&] { download(remote(file_url()), target()); }),
+              HasSubstr("target.part: cannot be written: File too large"));
 }
 
 TEST_F(Download, ProgressCountsWhatWasThere) {

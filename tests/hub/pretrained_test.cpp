@@ -35,7 +35,7 @@ class Pretrained : public ::testing::Test {
     for (nn::NamedTensor& entry : state) entry.name = prefix + entry.name;
     const fs::path file = scratch_ / (name + ".pth");
     io::save_weights(file.string(), state);
-    if (checksum.empty()) checksum = data::checksum_of(file, std::string(64, '0'));
+    if (checksum.empty()) checksum = data::sha256_of(file);
     add_weights(
         {.name = name,
          .file = {.name = "weights.pth", .url = "file://" + file.string(), .checksum = checksum},
@@ -62,19 +62,43 @@ TEST_F(Pretrained, ANameIsDownloadedOnceAndChecked) {
   EXPECT_EQ(again(randn({1, 3, 32, 32})).shape(), (Dims{1, 3}));
 }
 
-TEST_F(Pretrained, TheFirstDigitsOfAChecksumWillDo) {
+TEST_F(Pretrained, TheWholeChecksumIsCompared) {
   nn::CifarResNet net({.depth = 20});
   const fs::path file = serve("short", net);
-  const std::string sum = data::checksum_of(file, std::string(64, '0'));
+  const std::string sum = data::sha256_of(file);
   serve("short", net, sum.substr(0, 8));
-  EXPECT_EQ(cifar_resnet(20, {.pretrained = "short"}).fc.weight.size(0), 10);
-  serve("wrong", net, "00000000");
+  EXPECT_THAT(message_of<Error>([] { cifar_resnet(20, {.pretrained = "short"}); }),
+              HasSubstr("is not a SHA-256 (64 hexadecimal digits in lower case)"));
+  const std::string wrong = sum.substr(0, 8) + std::string(56, '0');
+  serve("wrong", net, wrong);
   EXPECT_THAT(message_of<IoError>([] { cifar_resnet(20, {.pretrained = "wrong"}); }),
-              HasSubstr("instead of 00000000; the download was thrown away"));
-  EXPECT_THAT(message_of<IoError>([] {
-                cifar_resnet(20, {.pretrained = "wrong", .download = {.allow_download = false}});
-              }),
-              HasSubstr("is not here, and downloads are not allowed"));
+              HasSubstr("instead of " + wrong + "; the download was thrown away"));
+}
+
+TEST_F(Pretrained, WithoutANetworkItSaysWhatToPutWhere) {
+  const std::string url = "http://127.0.0.1:1/weights/theirs.pth";
+  const Environment proxy("no_proxy", "*");
+  add_weights({.name = "theirs",
+               .file = {.name = "theirs.pth", .url = url, .checksum = std::string(64, '0')},
+               .entry = {}});
+  const std::string folder = (scratch_ / "cache/rondo/weights/theirs-00000000").string();
+  const auto instead = HasSubstr(
+      ", or give a file's path in place of the name theirs (PretrainedOptions::pretrained; "
+      "--weights "
+      "FILE in the examples)");
+  EXPECT_THAT(
+      message_of<IoError>([] { load_pretrained("theirs"); }),
+      AllOf(HasSubstr(url + ": cannot be downloaded"),
+            HasSubstr("put theirs.pth from http://127.0.0.1:1/weights/ into " + folder), instead));
+  EXPECT_THAT(message_of<IoError>([] { load_pretrained("theirs", {.allow_download = false}); }),
+              AllOf(HasSubstr("is not here, and downloads are not allowed; put theirs.pth from " +
+                              url + " into that folder"),
+                    HasSubstr(folder), instead));
+  nn::CifarResNet net({.depth = 20});
+  io::save_weights(scratch_ / "made.pth", net.state_dict());
+  fs::create_directories(folder);
+  fs::copy(scratch_ / "made.pth", folder + "/theirs.pth");
+  EXPECT_EQ(cifar_resnet(20, {.pretrained = "theirs"}).fc.weight.size(0), 10);
 }
 
 TEST_F(Pretrained, KeysAreRenamedByRules) {
@@ -103,7 +127,7 @@ TEST_F(Pretrained, TheTableIsSound) {
     EXPECT_TRUE(names.insert(weights.name).second) << weights.name;
     if (!weights.file.url.starts_with("https://")) continue;  // added here
     EXPECT_TRUE(weights.file.url.ends_with(weights.file.name)) << weights.name;
-    EXPECT_TRUE(weights.file.checksum.size() == 64 || weights.file.checksum.size() == 8);
+    EXPECT_EQ(weights.file.checksum.size(), 64U) << weights.name;
     EXPECT_THAT(weights.file.name, HasSubstr(weights.file.checksum.substr(0, 8)))
         << "the authors put the beginning of the checksum into the name";
   }
