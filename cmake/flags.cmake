@@ -61,6 +61,19 @@ if(RONDO_SANITIZE)
   target_link_options(rondo_flags INTERFACE LINKER:-Bsymbolic-functions)
 endif()
 
+# rondo_flags, and what distributions build their packages with: checked calls of the C library, canaries on the
+# stack, and addresses that are bound at the start and then sealed. The kernels of tensor/cpu/isa/ and CUDA's do without:
+# they call nothing while they loop. So do tests, which are compiled without optimisation, and sanitizers, which look
+# at the same calls themselves.
+add_library(rondo_hardened INTERFACE)
+target_link_libraries(rondo_hardened INTERFACE rondo_flags)
+if(NOT RONDO_SANITIZE)
+  set(optimised $<CONFIG:Release,RelWithDebInfo,MinSizeRel>)
+  target_compile_options(rondo_hardened INTERFACE  # Ubuntu's compiler defines it itself, some to 3
+    "$<$<AND:$<COMPILE_LANGUAGE:CXX>,${optimised}>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2;-fstack-protector-strong>")
+  set(rondo_sealed "$<${optimised}:LINKER:-z,relro,-z,now>")  # not above: a static library would pass it on
+endif()
+
 # The headers that most files include, precompiled (library.cmake). tests/layering/check.sh checks that each file still
 # includes the standard headers that it needs.
 set(rondo_common_headers <algorithm> <array> <atomic> <chrono> <cmath> <cstring> <filesystem> <fstream> <functional>

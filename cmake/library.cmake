@@ -91,7 +91,8 @@ function(rondo_library folder)
     target_precompile_headers(rondo_${folder} REUSE_FROM rondo_${headers_of})
   endif()
   target_link_libraries(rondo_${folder} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE}
-                                        PRIVATE $<BUILD_INTERFACE:rondo_flags>)
+                                        PRIVATE $<BUILD_INTERFACE:rondo_hardened>)
+  target_link_options(rondo_${folder} PRIVATE ${rondo_sealed})
   set_target_properties(rondo_${folder} PROPERTIES VERSION ${PROJECT_VERSION}
                                                    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
                                                    INSTALL_RPATH $ORIGIN

@@ -12,6 +12,11 @@ mkdir "$scratch/source"
 cp "$here"/CMakeLists.txt "$here"/*.cpp "$scratch/source"
 cmake -G Ninja -S "$scratch/source" -B "$scratch/build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER="$cxx" \
   -DCMAKE_PREFIX_PATH="$scratch/prefix"
+# How rondo is hardened is its own business (cmake/flags.cmake).
+if grep -E 'FORTIFY|stack-protector|relro' "$scratch/build/build.ninja"; then
+  echo "users of rondo are compiled or linked with its flags"
+  exit 1
+fi
 cmake --build "$scratch/build"
 "$scratch/build/consumer"
 "$scratch/build/tensors_alone"

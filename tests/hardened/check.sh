@@ -1,0 +1,32 @@
+#!/bin/sh
+# check.sh LIBRARIES PROGRAM [shared]: are the libraries in the folder LIBRARIES and the program built as
+# cmake/flags.cmake says?
+# Canaries, checked calls of the C library, and a program (with `shared` each library, too) whose addresses are bound
+# at the start and sealed.
+set -eu
+status=0
+complain() {
+  echo "$1"
+  status=1
+}
+# sealed FILE
+sealed() {
+  readelf -dW "$1" | grep -Eq 'BIND_NOW|FLAGS_1.*NOW' || complain "$1 binds addresses when they are first used (-z now is missing)"
+  readelf -lW "$1" | grep -q GNU_RELRO || complain "$1 does not seal its addresses (-z relro is missing)"
+}
+# calls FILE PATTERN
+calls() { nm -u "$1" | grep -Eq "$2"; }
+sealed "$2"
+calls "$2" '__stack_chk_fail' || complain "$2 has no canaries (-fstack-protector-strong is missing)"
+if [ "${3:-}" = shared ]; then
+  for library in "$1"/librondo_*.so; do sealed "$library"; done
+  exit $status
+fi
+for folder in tensor autograd nn optim data io hub dist train; do
+  [ -e "$1/librondo_$folder.a" ] || continue
+  calls "$1/librondo_$folder.a" '__stack_chk_fail' || complain "librondo_$folder.a has no canaries (-fstack-protector-strong is missing)"
+done
+for folder in tensor data io dist; do
+  calls "$1/librondo_$folder.a" '__[a-z]+_chk$' || complain "librondo_$folder.a calls nothing that is checked (_FORTIFY_SOURCE is missing)"
+done
+exit $status
