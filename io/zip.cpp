@@ -13,6 +13,10 @@
 namespace rondo::io {
 namespace {
 
+/// What libarchive is given at a time: it takes the checksum of a piece by zlib's crc32, which
+/// counts in 32 bits.
+constexpr std::size_t piece_bytes = std::size_t{1} << 30;
+
 /// libarchive turns names into those of the locale, and the usual one of a program knows ASCII
 /// only.
 class Utf8Names {
@@ -37,7 +41,7 @@ class Utf8Names {
 ZipReader::ZipReader(std::span<const std::byte> bytes, std::string file)
     : file_(std::move(file)), archive_(archive_read_new()) {
   archive_read_support_format_zip_seekable(archive_);
-  if (archive_read_open_memory(archive_, bytes.data(), bytes.size()) != ARCHIVE_OK) {
+  if (archive_read_open_memory2(archive_, bytes.data(), bytes.size(), piece_bytes) != ARCHIVE_OK) {
     const char* reason = archive_error_string(archive_);
     std::string text = concat(file_, ": is no zip archive that can be read (",
                               reason != nullptr ? reason : "unknown", ")");
@@ -141,7 +145,7 @@ void ZipWriter::add(const std::string& name, const void* data, std::size_t bytes
   check(status);
   for (std::size_t done = 0; done < bytes;) {
     const auto n = archive_write_data(archive_, static_cast<const char*>(data) + done,
-                                      std::min(bytes - done, std::size_t{1} << 30));
+                                      std::min(bytes - done, piece_bytes));
     check(n > 0 ? ARCHIVE_OK : ARCHIVE_FATAL);
     done += static_cast<std::size_t>(n);
   }
