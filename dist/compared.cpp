@@ -24,6 +24,7 @@
 #include "dist/device_collectives.h"
 #include "dist/message_tags.h"
 #include "tensor/error.h"
+#include "tensor/printable.h"
 
 namespace rondo::dist {
 namespace {
@@ -133,7 +134,7 @@ void Communicator::finish_comparisons() noexcept {
   try {
     last_comparison_.wait();
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "warning: %s\n", e.what());
+    std::fprintf(stderr, "warning: %s\n", printable(e.what(), "\n").c_str());
   }
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tensor/error.h"
+#include "tensor/printable.h"
 
 namespace rondo::dist {
 namespace {
@@ -311,7 +312,8 @@ void Progress::look_around() {
   if (heard.empty()) return;
   looks_around_ = false;
   std::fprintf(stderr, "warning: rank %d: the next collective will fail: %s\n",
-               options_.transport->rank_in_world(options_.transport->rank()), heard.c_str());
+               options_.transport->rank_in_world(options_.transport->rank()),
+               printable(heard).c_str());
   std::fflush(stderr);
 }
 

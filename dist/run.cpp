@@ -23,6 +23,7 @@
 #include "dist/world.h"
 #include "tensor/home_process.h"
 #include "tensor/own_file.h"
+#include "tensor/printable.h"
 
 namespace rondo::dist {
 namespace {
@@ -58,7 +59,7 @@ std::string named(int rank, const std::string& sentence) {
 
 void print(int rank, int size, bool all, const std::string& sentence) {
   const std::string text = size == 1 || all ? sentence : named(rank, sentence);
-  std::fprintf(stderr, "error: %s\n", text.c_str());
+  std::fprintf(stderr, "error: %s\n", printable(text, "\n").c_str());
   std::fflush(stderr);
 }
 

@@ -37,6 +37,7 @@
 #include "optim/clip.h"
 #include "optim/one_cycle.h"
 #include "tensor/creation.h"
+#include "tensor/printable.h"
 #include "tools/command_line.h"
 
 using namespace rondo;
@@ -284,7 +285,8 @@ int run(int argc, char** argv) {
   std::printf("%s of %lld parameters\n", s.model.c_str(),
               static_cast<long long>(model.num_parameters()));
   train(model, text, s);
-  if (s.sample > 0) std::printf("---\n%s\n---\n", written(model, text, s).c_str());
+  if (s.sample > 0)
+    std::printf("---\n%s\n---\n", printable(written(model, text, s), "\n\t").c_str());
   return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "tensor/error.h"
+#include "tensor/printable.h"
 
 namespace rondo::flags {
 
@@ -150,7 +151,7 @@ std::optional<int> CommandLine::parse(int argc, char** argv) {
   if (end->status == 0) {
     std::fputs(end->text.c_str(), stdout);
   } else {
-    std::fprintf(stderr, "error: %s\n", end->text.c_str());
+    std::fprintf(stderr, "error: %s\n", printable(end->text, "\n").c_str());
   }
   return end->status;
 }

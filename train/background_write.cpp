@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dist/world.h"
+#include "tensor/printable.h"
 
 namespace rondo::train {
 namespace {
@@ -26,7 +27,7 @@ void finish(std::future<void> task) {
   try {
     task.get();
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "warning: %s\n", error.what());
+    std::fprintf(stderr, "warning: %s\n", printable(error.what(), "\n").c_str());
   }
 }
 

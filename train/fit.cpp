@@ -11,6 +11,7 @@
 #include "autograd/autocast.h"
 #include "data/prefetch.h"
 #include "tensor/creation.h"
+#include "tensor/printable.h"
 #include "train/callback_list.h"
 #include "train/model_sync.h"
 #include "train/profiled_steps.h"
@@ -364,7 +365,7 @@ class Run {
     const RunState::Restored restored = state_.restore(options_.checkpoint_dir);
     const io::Checkpoint& checkpoint = restored.checkpoint;
     if (reports() && !restored.passed_over.empty())
-      *options_.out << "warning: " << restored.passed_over << "; the one before is used"
+      *options_.out << "warning: " << printable(restored.passed_over) << "; the one before is used"
                     << std::endl;
     if (sync_->averager() != nullptr) sync_->averager()->restored();
     position_ = checkpoint.position;

@@ -13,6 +13,7 @@
 
 #include "autograd/grad_mode.h"
 #include "tensor/own_file.h"
+#include "tensor/printable.h"
 #include "tensor/random.h"
 
 namespace rondo::train {
@@ -93,7 +94,8 @@ void link_as(const fs::path& file, const fs::path& name) {
   if (error) fs::copy_file(file, unfinished, error);
   if (!error) fs::rename(unfinished, name, error);
   if (!error) return;
-  std::fprintf(stderr, "warning: cannot write %s: %s\n", name.c_str(), error.message().c_str());
+  std::fprintf(stderr, "warning: cannot write %s: %s\n", printable(name.c_str()).c_str(),
+               error.message().c_str());
   fs::remove(unfinished, error);
 }
 
@@ -205,7 +207,8 @@ void RunState::save(const fs::path& directory, const io::Checkpoint::Position& p
     } catch (const IoError& error) {
       // There may be room again: if the newest state can be written, nothing is lost.
       write(directory, checkpoint, keep, is_best);
-      std::fprintf(stderr, "warning: %s; the next checkpoint was written\n", error.what());
+      std::fprintf(stderr, "warning: %s; the next checkpoint was written\n",
+                   printable(error.what()).c_str());
       return;
     }
     if (comm.rank() != 0) return;

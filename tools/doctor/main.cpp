@@ -24,6 +24,7 @@
 #include "dist/thread/thread_transport.h"
 #include "io/result_file.h"
 #include "tensor/error.h"
+#include "tensor/printable.h"
 #include "tools/command_line.h"
 #include "tools/doctor/findings.h"
 #include "tools/doctor/machine.h"
@@ -52,7 +53,7 @@ int launched_as() {
 
 void show(bool prints, const std::string& text) {
   if (!prints) return;
-  std::fputs(text.c_str(), stdout);
+  std::fputs(printable(text, "\n").c_str(), stdout);
   std::fflush(stdout);
 }
 
@@ -132,7 +133,7 @@ int main(int argc, char** argv) {
     }
     // The others may have been started with other flags, so each speaks for itself.
     const std::string who = rank == 0 ? "" : concat("rank ", rank, ": ");
-    std::fprintf(stderr, "error: %s%s\n", who.c_str(), end->text.c_str());
+    std::fprintf(stderr, "error: %s%s\n", who.c_str(), printable(end->text, "\n").c_str());
     return 2;
   }
   return dist::run([&] { return examine(options); });
