@@ -29,18 +29,40 @@ json number_to_json(double x) {
   return std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf";
 }
 
+/// For errors. A value that is not a number is its kind alone: dump() calls itself for each
+/// bracket, and a file may have as many of them as it likes.
+std::string text_of(const json& j) {
+  return j.is_number() ? j.dump() : concat("its ", j.type_name());
+}
+
+// What a file should have. Each is asked for before JSON's reader would throw a text of its own.
+
+const json& field(const json& j, const char* key) {
+  const auto found = j.find(key);  // none in what is not an object
+  require<IoError>(found != j.end(), "its description has no \"", key, "\" where one belongs");
+  return *found;
+}
+const json& object_in(const json& j, const char* key) {
+  const json& value = field(j, key);
+  require<IoError>(value.is_object(), "\"", key, "\" is not an object");
+  return value;
+}
+const json& list_in(const json& j, const char* key) {
+  const json& value = field(j, key);
+  require<IoError>(value.is_array(), "\"", key, "\" is not a list");
+  return value;
+}
+const std::string& text_from(const json& j) {
+  require<IoError>(j.is_string(), text_of(j), " is not a text");
+  return j.get_ref<const std::string&>();
+}
+
 double number_from_json(const json& j) {
   if (j.is_number()) return j.get<double>();
   constexpr double inf = std::numeric_limits<double>::infinity();
-  const auto& text = j.get_ref<const std::string&>();
+  const std::string& text = text_from(j);
   require<IoError>(text == "nan" || text == "inf" || text == "-inf", "\"", text, "\" is no number");
   return text == "nan" ? std::numeric_limits<double>::quiet_NaN() : text == "inf" ? inf : -inf;
-}
-
-/// For errors. Of what is no number its kind alone: dump() calls itself for each bracket, of which
-/// a file may have as many as it likes.
-std::string text_of(const json& j) {
-  return j.is_number() ? j.dump() : concat("its ", j.type_name());
 }
 
 /// An integer and nothing that could be converted to one.
@@ -75,7 +97,7 @@ Metadata metadata_from(const json& j) {
   Metadata result;
   for (const auto& [key, value] : j.items()) {
     if (value.is_object()) {
-      result[key] = number_from_json(value.at("f64"));
+      result[key] = number_from_json(field(value, "f64"));
     } else if (value.is_string()) {
       result[key] = value.get<std::string>();
     } else {
@@ -96,13 +118,13 @@ json to_json(const optim::OptimizerState& state) {
 }
 
 optim::OptimizerState optimizer_from(const json& j) {
-  optim::OptimizerState state{.type = j.at("type"), .groups = {}, .tensors = {}};
-  for (const json& group : j.at("groups")) {
+  optim::OptimizerState state{.type = text_from(field(j, "type")), .groups = {}, .tensors = {}};
+  for (const json& group : list_in(j, "groups")) {
     auto& g = state.groups.emplace_back();
-    for (const auto& [key, value] : group.at("options").items()) {
+    for (const auto& [key, value] : object_in(group, "options").items()) {
       g.options[key] = number_from_json(value);
     }
-    for (const json& number : group.at("params")) g.params.push_back(integer_from(number));
+    for (const json& number : list_in(group, "params")) g.params.push_back(integer_from(number));
   }
   return state;
 }
@@ -119,12 +141,13 @@ json to_json(const optim::ScheduleState& state) {
 
 optim::ScheduleState schedule_from(const json& j, int depth = 0) {
   require<IoError>(depth < max_depth, "schedules are nested too deeply");
-  optim::ScheduleState state{.type = j.at("type"), .values = {}, .children = {}};
-  for (const auto& [key, list] : j.at("values").items()) {
+  optim::ScheduleState state{.type = text_from(field(j, "type")), .values = {}, .children = {}};
+  for (const auto& [key, list] : object_in(j, "values").items()) {
+    require<IoError>(list.is_array(), "\"", key, "\" is not a list");
     auto& values = state.values[key];
     for (const json& value : list) values.push_back(number_from_json(value));
   }
-  for (const json& child : j.at("children")) {
+  for (const json& child : list_in(j, "children")) {
     state.children.push_back(schedule_from(child, depth + 1));
   }
   return state;
@@ -147,20 +170,20 @@ json describe(const Checkpoint& c) {
 
 Checkpoint from_description(const json& j) {
   Checkpoint c;
-  c.model = j.at("model");
-  c.config = metadata_from(j.at("config"));
-  c.position = {.epoch = integer_from(j.at("epoch")),
-                .step = integer_from(j.at("step")),
-                .global_step = integer_from(j.at("global_step"))};
-  for (const auto& [name, state] : j.at("generators").items()) {
-    c.generators[name] = {.seed = unsigned_from(state.at("seed")),
-                          .next_stream = unsigned_from(state.at("next_stream"))};
+  c.model = text_from(field(j, "model"));
+  c.config = metadata_from(object_in(j, "config"));
+  c.position = {.epoch = integer_from(field(j, "epoch")),
+                .step = integer_from(field(j, "step")),
+                .global_step = integer_from(field(j, "global_step"))};
+  for (const auto& [name, state] : object_in(j, "generators").items()) {
+    c.generators[name] = {.seed = unsigned_from(field(state, "seed")),
+                          .next_stream = unsigned_from(field(state, "next_stream"))};
   }
-  c.world_size = integer_from(j.at("world_size"));
-  c.threads = integer_from(j.at("threads"));
-  c.metadata = metadata_from(j.at("metadata"));
-  if (j.contains("optimizer")) c.optimizer = optimizer_from(j.at("optimizer"));
-  if (j.contains("schedule")) c.schedule = schedule_from(j.at("schedule"));
+  c.world_size = integer_from(field(j, "world_size"));
+  c.threads = integer_from(field(j, "threads"));
+  c.metadata = metadata_from(object_in(j, "metadata"));
+  if (j.contains("optimizer")) c.optimizer = optimizer_from(field(j, "optimizer"));
+  if (j.contains("schedule")) c.schedule = schedule_from(field(j, "schedule"));
   return c;
 }
 
@@ -228,8 +251,6 @@ Checkpoint load_checkpoint(const std::string& path, const std::string& model) {
   Checkpoint c;
   try {
     c = from_description(*description);
-  } catch (const json::exception& e) {
-    throw IoError(concat(path, " is no valid checkpoint: ", e.what()));
   } catch (const IoError& e) {
     throw IoError(concat(path, " is no valid checkpoint: ", e.what()));
   }

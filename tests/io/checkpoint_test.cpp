@@ -23,6 +23,7 @@ using io::load_checkpoint;
 using io::save_checkpoint;
 using test::message_of;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 /// A run's state after `steps` steps of AdamW under a chained schedule.
 struct Training {
@@ -157,8 +158,12 @@ TEST(Checkpoint, OtherFilesAreNoCheckpoints) {
   };
   EXPECT_THAT(described("{"), HasSubstr("no JSON object with a version"));
   EXPECT_THAT(described("{\"version\": 99}"), HasSubstr("format version 99"));
-  EXPECT_THAT(described("{\"version\": 1}"), HasSubstr("no valid checkpoint"));
-  EXPECT_THAT(described("{\"version\": 1, \"model\": 3}"), HasSubstr("no valid checkpoint"));
+  EXPECT_EQ(described("{\"version\": 1}"),
+            path + " is no valid checkpoint: its description has no \"model\" where one belongs");
+  EXPECT_EQ(described("{\"version\": 1, \"model\": 3}"),
+            path + " is no valid checkpoint: 3 is not a text");
+  EXPECT_EQ(described("{\"version\": 1, \"model\": \"\", \"config\": []}"),
+            path + " is no valid checkpoint: \"config\" is not an object");
   const std::string deep(200'000, '['), up(200'000, ']');
   EXPECT_THAT(
       described(concat("{\"version\": 1, \"model\": \"\", \"config\": {\"a\": ", deep, up, "}}")),
@@ -166,6 +171,23 @@ TEST(Checkpoint, OtherFilesAreNoCheckpoints) {
   Checkpoint empty;
   save_checkpoint(path, empty);
   auto text = io::load_safetensors_metadata(path).at("rondo.checkpoint");
+  // Whatever is not what it should be is said in a sentence of rondo's, not of its JSON reader's.
+  Training run;
+  run.advance(1, 2);
+  save_checkpoint(path, run.checkpoint());
+  const std::string whole = io::load_safetensors_metadata(path).at("rondo.checkpoint");
+  for (std::size_t at = whole.find(':'); at != std::string::npos; at = whole.find(':', at + 1)) {
+    for (const char* other : {"null", "{}", "[[]]"}) {
+      std::size_t end = at + 1;  // of the value: brackets are in pairs, and no text has one
+      for (int depth = 0;
+           depth > 0 || (whole[end] != ',' && whole[end] != '}' && whole[end] != ']'); ++end)
+        depth += whole[end] == '{' || whole[end] == '['   ? 1
+                 : whole[end] == '}' || whole[end] == ']' ? -1
+                                                          : 0;
+      const std::string said = described(whole.substr(0, at + 1) + other + whole.substr(end));
+      EXPECT_THAT(said, Not(HasSubstr("json.exception"))) << at << other;
+    }
+  }
   EXPECT_THAT(described(text, {{"extra", ones({1})}}), HasSubstr("\"extra\" belongs neither"));
 }
 
