@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "io/atomic_file.h"
+#include "io/file_kind.h"
 #include "io/hash.h"
 #include "io/safetensors_header.h"
 
@@ -34,7 +35,7 @@ class Source {
 class FileSource final : public Source {
  public:
   explicit FileSource(const std::string& path) : path_(path) {
-    descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe would wait
     require<IoError>(descriptor_ >= 0, "cannot read ", path, ": ", std::strerror(errno));
     struct stat info {};
     bool regular = ::fstat(descriptor_, &info) == 0 && S_ISREG(info.st_mode);
@@ -85,8 +86,17 @@ struct Head {
   std::string checksum;  // empty: the file has none
 };
 
+/// Throws where the file is of a kind that is known, and is not this one.
+void check_kind(Source& source, const std::string& file) {
+  std::string first(std::min<std::uint64_t>(source.size(), detail::first_bytes), '\0');
+  source.read(0, first.data(), first.size());
+  const std::string other = detail::other_kind(first);
+  require<IoError>(other.empty(), file, ": ", other);
+}
+
 Head read_head(Source& source, const std::string& file) {
   std::uint64_t length = 0;
+  check_kind(source, file);
   require<IoError>(source.size() >= sizeof length, file, " is cut short: it has ", source.size(),
                    " bytes, and a safetensors file at least 8");
   source.read(0, &length, sizeof length);
@@ -124,9 +134,20 @@ void check_booleans(const Tensor& x, const std::string& name, const std::string&
                    "\" holds a byte that is neither 0 nor 1");
 }
 
+/// A tensor of rondo's dtype from the elements of a file; where one has no value in it, the entry
+/// is left out.
+Tensor converted(const Tensor& raw, HeaderEntry& e) {
+  Tensor x = Tensor::empty(e.shape, {.dtype = e.dtype});
+  const auto elements = static_cast<std::uint64_t>(raw.numel()) / e.stored->bytes;
+  if (!e.stored->convert(raw.data_ptr(), elements, x.data_ptr()))
+    e.left_out = concat("it is of ", e.stored->safetensors,
+                        " and has numbers of 2^63 and more, for which rondo has no dtype");
+  return x;
+}
+
 Safetensors read_all(Source& source, const std::string& file) {
   Head head = read_head(source, file);
-  Safetensors result{.tensors = {}, .metadata = std::move(head.header.metadata)};
+  Safetensors result{.tensors = {}, .metadata = std::move(head.header.metadata), .left_out = {}};
   Sha256 hash;
   if (!head.checksum.empty()) hash_head(hash, std::move(head.text));
   // In the order of the data, which covers the file without gaps: one pass reads and hashes.
@@ -135,18 +156,33 @@ Safetensors read_all(Source& source, const std::string& file) {
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return head.header.entries[a].begin < head.header.entries[b].begin;
   });
-  result.tensors.resize(order.size());
+  std::vector<Tensor> read(order.size());
   for (std::size_t i : order) {
-    const HeaderEntry& e = head.header.entries[i];
-    Tensor x = Tensor::empty(e.shape, {.dtype = e.dtype});
+    HeaderEntry& e = head.header.entries[i];
     auto bytes = static_cast<std::size_t>(e.end - e.begin);
+    if (!e.left_out.empty() && head.checksum.empty()) continue;
+    const bool as_it_is = e.left_out.empty() && e.stored->convert == nullptr;
+    Tensor x = as_it_is ? Tensor::empty(e.shape, {.dtype = e.dtype})
+                        : Tensor::empty({static_cast<std::int64_t>(bytes)}, {.dtype = u8});
     if (bytes > 0) {
       source.read(head.data_begin + e.begin, x.data_ptr(), bytes);
       if (!head.checksum.empty()) hash.update(x.data_ptr(), bytes);
-      if (e.dtype == boolean) check_booleans(x, e.name, file);
+      if (as_it_is && e.dtype == boolean) check_booleans(x, e.name, file);
     }
-    result.tensors[i] = {e.name, x};
+    read[i] = e.left_out.empty() && !as_it_is ? converted(x, e) : x;
   }
+  for (std::size_t i = 0; i < read.size(); ++i) {
+    const HeaderEntry& e = head.header.entries[i];
+    if (e.left_out.empty()) {
+      result.tensors.push_back({e.name, read[i]});
+    } else {
+      result.left_out.push_back({e.name, e.left_out});
+    }
+  }
+  require<IoError>(!result.tensors.empty() || result.left_out.empty(), file,
+                   " holds no tensors that can be read: ",
+                   result.left_out.empty() ? "" : result.left_out.front().name, ": ",
+                   result.left_out.empty() ? "" : result.left_out.front().why);
   if (!head.checksum.empty()) {
     require<IoError>(hash.hex() == head.checksum, file,
                      " is damaged: its contents do not match its SHA-256 checksum");

@@ -22,7 +22,9 @@
 #include <map>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "io/left_out.h"
 #include "nn/module.h"
 
 namespace rondo::io {
@@ -31,12 +33,14 @@ struct Safetensors {
   nn::StateDict tensors;                        // in the order of the header
   std::map<std::string, std::string> metadata;  // without the checksum
   bool verified = false;                        // there was a checksum, and it is right
+  std::vector<LeftOut> left_out;                // tensors that were not read
 };
 
-/// Reads a file. Throws IoError naming the file and what is wrong with it: missing, cut short, a
-/// header that is too large or no JSON, a key that comes twice, a dtype that rondo lacks, offsets
-/// that overlap, leave gaps or do not fit the shape, a wrong checksum. Takes at most 32 bytes of
-/// memory for each of the file's, and 1 MiB.
+/// Reads a file. A tensor of a dtype that rondo lacks gets one that has the same values
+/// (io/stored_type.h), or is left out. Throws IoError naming the file and what is wrong with it:
+/// missing, cut short, a header that is too large or no JSON, a key that comes twice, offsets that
+/// overlap, leave gaps or do not fit the shape, a wrong checksum; also if no tensor can be read.
+/// Takes at most 32 bytes of memory for each of the file's, and 1 MiB.
 Safetensors load_safetensors(const std::string& path);
 /// The metadata alone; the data is not read, nor the checksum verified.
 std::map<std::string, std::string> load_safetensors_metadata(const std::string& path);

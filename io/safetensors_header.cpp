@@ -1,7 +1,6 @@
 #include "io/safetensors_header.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,10 +14,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 9> dtype_names = {"F64", "F32", "BF16", "F16", "I64",
-                                                         "I32", "U8",  "I8",   "BOOL"};
-
-std::string_view to_name(DType dtype) { return dtype_names[static_cast<std::size_t>(dtype)]; }
+std::string_view to_name(DType dtype) {
+  return stored_types()[static_cast<std::size_t>(dtype)].safetensors;
+}
 
 /// Reads the header event by event, which keeps the order of the keys, notices one that comes
 /// twice, and needs neither recursion nor a tree of the whole text.
@@ -48,8 +46,9 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   bool string(string_t& value) override {
     check(depth_ == 2 && (in_metadata_ || key_ == "dtype"), "a text stands where none belongs");
     if (in_metadata_) {
-      header.metadata[key_] = std::move(value);
+      if (!header.metadata.emplace(key_, std::move(value)).second) comes_twice();
     } else {
+      if (dtype_) comes_twice();
       dtype_ = std::move(value);
     }
     return true;
@@ -62,7 +61,6 @@ class HeaderReader final : public nlohmann::json_sax<json> {
       dtype_.reset();
       shape_.reset();
       offsets_.reset();
-      inner_keys_.clear();
     }
     return true;
   }
@@ -73,9 +71,6 @@ class HeaderReader final : public nlohmann::json_sax<json> {
       if (!names_.insert(name_).second) fail("the key \"", name_, "\" comes twice");
     } else {
       key_ = std::move(value);
-      if (!inner_keys_.insert(key_).second) {
-        fail("\"", name_, "\": the key \"", key_, "\" comes twice");
-      }
     }
     return true;
   }
@@ -87,13 +82,11 @@ class HeaderReader final : public nlohmann::json_sax<json> {
 
   bool start_array(std::size_t) override {
     check(depth_ == 2 && !in_metadata_ && !list_, "a list stands where none belongs");
-    if (key_ == "shape") {
-      list_ = &shape_.emplace();
-    } else if (key_ == "data_offsets") {
-      list_ = &offsets_.emplace();
-    } else {
+    auto* list = key_ == "shape" ? &shape_ : key_ == "data_offsets" ? &offsets_ : nullptr;
+    if (list == nullptr)
       fail("\"", name_, "\" has a key \"", key_, "\", which the format does not know");
-    }
+    if (*list) comes_twice();
+    list_ = &list->emplace();
     return true;
   }
   bool end_array() override {
@@ -111,6 +104,9 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   [[noreturn]] void fail(const Parts&... parts) const {
     throw IoError(concat(file_, " is no valid safetensors file: ", parts...));
   }
+  [[noreturn]] void comes_twice() const {
+    fail("\"", name_, "\": the key \"", key_, "\" comes twice");
+  }
   void check(bool ok, const char* what) const {
     if (!ok) fail("in the header, ", what);
   }
@@ -121,21 +117,26 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   void finish_entry() {
     HeaderEntry e{.name = name_, .shape = {}};
     if (!dtype_ || !shape_ || !offsets_) fail("\"", name_, "\" lacks dtype, shape or data_offsets");
-    auto known = std::find(dtype_names.begin(), dtype_names.end(), *dtype_);
-    if (known == dtype_names.end()) {
-      fail("\"", name_, "\" has dtype ", *dtype_, ", which rondo does not have");
-    }
-    e.dtype = static_cast<DType>(known - dtype_names.begin());
-    if (shape_->size() > Dims::max_rank) {
-      fail("\"", name_, "\" has ", shape_->size(), " dimensions; rondo has at most ",
-           Dims::max_rank);
-    }
     if (offsets_->size() != 2 || (*offsets_)[0] > (*offsets_)[1]) {
       fail("\"", name_, "\" has data_offsets that are no range");
     }
     e.begin = (*offsets_)[0];
     e.end = (*offsets_)[1];
-    auto bytes = static_cast<std::uint64_t>(size_of(e.dtype));
+    const auto types = stored_types();
+    const auto known =
+        std::ranges::find_if(types, [&](const StoredType& t) { return t.safetensors == *dtype_; });
+    if (known == types.end() || dtype_->empty()) {  // nor is it known how large its elements are
+      e.left_out = concat("it is of ", dtype_->substr(0, 100), ", a dtype that rondo lacks");
+      header.entries.push_back(std::move(e));
+      return;
+    }
+    e.stored = &*known;
+    e.dtype = *known->dtype;
+    if (known->is_complex) shape_->push_back(2);
+    if (shape_->size() > Dims::max_rank)
+      e.left_out = concat("it has ", shape_->size(), " dimensions, and tensors have at most ",
+                          Dims::max_rank, " here");
+    std::uint64_t bytes = known->is_complex ? known->bytes / 2 : known->bytes;
     constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
     bool empty = false;
     for (std::uint64_t size : *shape_) {
@@ -143,7 +144,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
       const std::uint64_t step = std::max<std::uint64_t>(size, 1);  // as strides_of counts
       if (bytes > most / step) fail("\"", name_, "\" has a shape beyond 64 bits");
       bytes *= step;
-      e.shape.push_back(static_cast<std::int64_t>(size));
+      if (e.left_out.empty()) e.shape.push_back(static_cast<std::int64_t>(size));
     }
     if (empty) bytes = 0;
     if (e.end - e.begin != bytes) {
@@ -160,7 +161,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   std::optional<std::string> dtype_;
   std::optional<std::vector<std::uint64_t>> shape_, offsets_;
   std::vector<std::uint64_t>* list_ = nullptr;
-  std::unordered_set<std::string> names_, inner_keys_;
+  std::unordered_set<std::string> names_;
 };
 
 /// The tensors must lie one after the other, from the first byte of the data to the last.
@@ -192,6 +193,11 @@ void check_coverage(const Header& header, std::uint64_t data_bytes, const std::s
 Header parse_header(std::string_view text, std::uint64_t data_bytes, const std::string& file) {
   require<IoError>(!text.empty() && text[0] == '{', file,
                    " is no valid safetensors file: its header does not begin with {");
+  // JSON's reader would take one for the end of the text.
+  const std::size_t nul = text.find('\0');
+  require<IoError>(nul == std::string_view::npos, file,
+                   " is no valid safetensors file: its header has a NUL (at byte ", nul,
+                   "), where the format has spaces");
   HeaderReader reader(file);
   json::sax_parse(text.begin(), text.end(), &reader);
   check_coverage(reader.header, data_bytes, file);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/stored_type.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 
@@ -14,8 +15,10 @@ namespace rondo::io::detail {
 
 struct HeaderEntry {
   std::string name;
-  DType dtype = DType::f32;
+  DType dtype = DType::f32;  // rondo's, as is the shape; `stored` is how the file has the elements
   Dims shape;
+  const StoredType* stored = nullptr;
+  std::string left_out;              // the reason; empty: it is read
   std::uint64_t begin = 0, end = 0;  // bytes from the start of the data
 };
 

@@ -22,4 +22,14 @@ data = save(tensors, metadata)
 while data.index(b'"format"') < data.index(b'"note"'):
     data = save(tensors, metadata)  # the library puts metadata in an order drawn by chance
 golden.write("safetensors.txt", tensors)
-golden.write_texts("safetensors_hex.txt", {"file": data.hex()})
+# dtypes that rondo lacks; the values, as those that it has, are in torch_files.txt.
+every_byte = torch.arange(256).to(torch.uint8)
+foreign = {
+    "i16": torch.tensor([-32768, 0, 32767], dtype=torch.int16), "u16": torch.tensor([0, 65535], dtype=torch.uint16),
+    "u32": torch.tensor([0, 2**32 - 1], dtype=torch.uint32), "u64": torch.tensor([0, 2**63 - 1], dtype=torch.uint64),
+    "c64": torch.complex(x, -x).t().contiguous(),
+    "e4m3fn": every_byte.clone().view(torch.float8_e4m3fn), "e4m3fnuz": every_byte.clone().view(torch.float8_e4m3fnuz),
+    "e5m2": every_byte.clone().view(torch.float8_e5m2), "e5m2fnuz": every_byte.clone().view(torch.float8_e5m2fnuz),
+    "e8m0fnu": every_byte.clone().view(torch.float8_e8m0fnu),
+}
+golden.write_texts("safetensors_hex.txt", {"file": data.hex(), "foreign_dtypes": save(foreign).hex()})

@@ -1,0 +1,107 @@
+#include "io/file_kind.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdint>
+#include <cstring>
+
+#include "io/safetensors_header.h"
+
+namespace rondo::io::detail {
+namespace {
+
+using namespace std::string_view_literals;
+
+struct Magic {
+  std::string_view begin;
+  const char* meaning;
+};
+constexpr Magic magics[] = {
+    {"version https://git-lfs.github.com/spec/"sv,
+     "is a Git LFS pointer, not the file that it stands for; get that with: git lfs pull"},
+    {"\x1f\x8b"sv, "is compressed with gzip; unpack it first: gunzip FILE.gz"},
+    {"\xfd"
+     "7zXZ\0"sv,
+     "is compressed with xz; unpack it first: xz -d FILE.xz"},
+    {"BZh"sv, "is compressed with bzip2; unpack it first: bzip2 -d FILE.bz2"},
+    {"\x28\xb5\x2f\xfd"sv, "is compressed with zstd; unpack it first: zstd -d FILE.zst"},
+    {"GGUF"sv, "is a GGUF file, as llama.cpp has them; ask for the model's safetensors file"},
+    {"\x89HDF\r\n\x1a\n"sv,
+     "is an HDF5 file, as Keras has them; in Python, save the tensors with safetensors"},
+    {"\x93NUMPY"sv, "is a NumPy array; in Python, save it with safetensors.numpy.save_file"},
+};
+
+/// A header that the format allows, as far as these bytes tell.
+bool may_be_safetensors(std::string_view text) {
+  std::uint64_t length = 0;
+  if (text.size() <= sizeof length) return false;
+  std::memcpy(&length, text.data(), sizeof length);
+  return length <= max_header_bytes && text[sizeof length] == '{';
+}
+
+bool is_torch_legacy(std::string_view text) {
+  constexpr std::size_t most_before_magic = 32;  // what the protocol of the pickle puts before it
+  return text.starts_with('\x80') &&
+         text.substr(0, most_before_magic).find(torch_legacy_magic) != std::string_view::npos;
+}
+
+bool is_html(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n\xef\xbb\xbf"), text.size()));
+  return std::ranges::any_of(std::array{"<!doctype"sv, "<html"sv, "<head"sv, "<?xml"sv, "<!--"sv},
+                             [&](std::string_view tag) {
+                               return text.size() >= tag.size() &&
+                                      std::ranges::equal(
+                                          tag, text.substr(0, tag.size()), {}, {},
+                                          [](unsigned char c) { return std::tolower(c); });
+                             });
+}
+
+bool is_tar(std::string_view text) { return text.size() >= 262 && text.substr(257, 5) == "ustar"; }
+
+/// PyTorch's form before 0.1.10: a tar archive of these files.
+bool is_torch_tar(std::string_view text) {
+  const std::string_view name = text.substr(0, text.find('\0'));
+  return std::ranges::any_of(std::array{"sys_info"sv, "pickle"sv, "tensors"sv, "storages"sv},
+                             [&](std::string_view known) { return name == known; });
+}
+
+}  // namespace
+
+FileKind kind_of(std::string_view text) {
+  if (may_be_safetensors(text)) return FileKind::safetensors;
+  if (text.starts_with("PK\x03\x04") || text.starts_with("PK\x05\x06")) return FileKind::torch_zip;
+  if (is_torch_legacy(text)) return FileKind::torch_legacy;
+  const std::size_t at = text.find_first_not_of(" \t\r\n");
+  return at != std::string_view::npos && text[at] == '{' ? FileKind::json : FileKind::safetensors;
+}
+
+std::string other_kind(std::string_view text) {
+  if (may_be_safetensors(text)) return {};
+  switch (kind_of(text)) {
+    case FileKind::torch_zip:
+    case FileKind::torch_legacy:
+      return "is a file of torch.save's; io::load_weights and io::load_torch read it";
+    case FileKind::json:
+      return "is JSON text; if it is the index of a safetensors file in several parts, "
+             "io::load_weights reads it";
+    case FileKind::safetensors:
+      break;
+  }
+  for (const Magic& magic : magics)
+    if (text.starts_with(magic.begin)) return magic.meaning;
+  if (is_html(text))
+    return "is an HTML page, as a server sends it for a login or an error; download the file "
+           "itself";
+  if (is_tar(text))
+    return is_torch_tar(text)
+               ? "is a tar archive as PyTorch before 0.1.10 wrote them; load it in Python, and "
+                 "torch.save its state_dict again"
+               : "is a tar archive; unpack it first: tar xf FILE";
+  if (text.size() > 1 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5)
+    return "is a pickle that torch.save did not write; load it in Python, and torch.save its "
+           "tensors";
+  return {};
+}
+
+}  // namespace rondo::io::detail
