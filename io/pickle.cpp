@@ -34,28 +34,12 @@ std::string_view name_of_refused(unsigned char opcode) {
       return "STRING";
     case 'V':
       return "UNICODE";
-    case '0':
-      return "POP";
-    case '1':
-      return "POP_MARK";
     case '2':
       return "DUP";
-    case 0x81:
-      return "NEWOBJ";
-    case 0x92:
-      return "NEWOBJ_EX";
     case 0x82:
     case 0x83:
     case 0x84:
       return "EXT";
-    case 0x8f:
-      return "EMPTY_SET";
-    case 0x90:
-      return "ADDITEMS";
-    case 0x91:
-      return "FROZENSET";
-    case 0x96:
-      return "BYTEARRAY8";
     case 0x97:
       return "NEXT_BUFFER";
     case 0x98:
@@ -67,9 +51,8 @@ std::string_view name_of_refused(unsigned char opcode) {
 
 class Machine {
  public:
-  Machine(std::span<const std::byte> bytes, const std::set<std::string>& globals,
-          const std::string& file, std::deque<PickleValue>& parts)
-      : bytes_(bytes), globals_(globals), file_(file), parts_(parts) {}
+  Machine(std::span<const std::byte> bytes, const std::string& file, std::deque<PickleValue>& parts)
+      : bytes_(bytes), file_(file), parts_(parts) {}
 
   const PickleValue* run() {
     while (true) {
@@ -178,29 +161,25 @@ class Machine {
   // ---- Objects.
 
   void add_to_list(const std::vector<const PickleValue*>& items) {
+    if (std::holds_alternative<PickleCall>(top()->value)) top()->value = PickleSequence{};
     auto* list = std::get_if<PickleSequence>(&top()->value);
     check(list != nullptr && !list->is_tuple, "something is appended to what is no list");
     list->items.insert(list->items.end(), items.begin(), items.end());
   }
   void add_to_dict(const std::vector<const PickleValue*>& items) {
+    if (std::holds_alternative<PickleCall>(top()->value)) top()->value = PickleDict{};
     auto* dict = std::get_if<PickleDict>(&top()->value);
     check(dict != nullptr, "a key is set in what is no dict");
     check(items.size() % 2 == 0, "a key has no value");
     for (std::size_t i = 0; i < items.size(); i += 2)
       dict->items.emplace_back(items[i], items[i + 1]);
   }
-  void import(const std::string& name) {
-    require<IoError>(globals_.contains(name), file_, ": names ", name,
-                     ", which no file of weights needs; it is not read, since it might run code "
-                     "in Python");
-    push(PickleGlobal{name});
-  }
-  void call() {
-    const auto* arguments = pop()->as<PickleSequence>();
-    const auto* function = pop()->as<PickleGlobal>();
+  void call(const PickleValue* function, const PickleValue* with) {
+    const auto* arguments = with->as<PickleSequence>();
     check(arguments != nullptr && arguments->is_tuple, "the arguments of a call are no tuple");
-    check(function != nullptr, "it calls what is no function");
-    if (function->name != ordered_dict) return push(PickleCall{function, arguments});
+    const auto* global = function->as<PickleGlobal>();
+    if (global == nullptr || global->name != ordered_dict)
+      return push(PickleCall{.function = function, .arguments = arguments});
     PickleDict dict;
     if (!arguments->items.empty()) {  // as Python 2 wrote them: a list of pairs
       const auto* pairs = arguments->items[0]->as<PickleSequence>();
@@ -263,6 +242,7 @@ class Machine {
       case 'B':  // BINBYTES
         return push(PickleBytes{std::string(take(number<std::uint32_t>()))});
       case 0x8e:  // BINBYTES8
+      case 0x96:  // BYTEARRAY8
         return push(PickleBytes{std::string(take(number<std::uint64_t>()))});
 
       case ')':  // EMPTY_TUPLE
@@ -279,6 +259,12 @@ class Machine {
         return push(PickleSequence{});
       case 'l':  // LIST
         return push(PickleSequence{.items = pop_to_mark()});
+      case 0x8f:  // EMPTY_SET
+        return push(PickleSequence{});
+      case 0x91:  // FROZENSET
+        return push(PickleSequence{.items = pop_to_mark()});
+      case 0x90:  // ADDITEMS
+        return add_to_list(pop_to_mark());
       case 'a': {  // APPEND
         const PickleValue* item = pop();
         return add_to_list({item});
@@ -300,6 +286,14 @@ class Machine {
       case 'u':  // SETITEMS
         return add_to_dict(pop_to_mark());
 
+      case '0':  // POP, and with it a mark: what Python writes for tuples that contain themselves
+        if (!marks_.empty() && marks_.back() == stack_.size()) return marks_.pop_back();
+        pop();
+        return;
+      case '1':  // POP_MARK
+        pop_to_mark();
+        return;
+
       case 'q':  // BINPUT
         return remember(number<std::uint8_t>());
       case 'r':  // LONG_BINPUT
@@ -313,20 +307,29 @@ class Machine {
 
       case 'c': {  // GLOBAL
         const std::string module = line();
-        return import(module + '.' + line());
+        return push(PickleGlobal{module + '.' + line()});
       }
       case 0x93: {  // STACK_GLOBAL
         const auto* name = pop()->as<std::string>();
         const auto* module = pop()->as<std::string>();
         check(name != nullptr && module != nullptr, "a global has no name");
-        return import(*module + '.' + *name);
+        return push(PickleGlobal{*module + '.' + *name});
       }
-      case 'R':  // REDUCE
-        return call();
-      case 'b':  // BUILD: attributes, which nobody asks for ("_metadata" of a state dict)
-        pop();
-        top();
+      case 'R':     // REDUCE
+      case 0x81: {  // NEWOBJ
+        const PickleValue* arguments = pop();
+        return call(pop(), arguments);
+      }
+      case 0x92: {  // NEWOBJ_EX
+        pop();      // arguments that have names
+        const PickleValue* arguments = pop();
+        return call(pop(), arguments);
+      }
+      case 'b': {  // BUILD: attributes, which those of a state dict ("_metadata") need not be
+        const PickleValue* state = pop();
+        if (auto* object = std::get_if<PickleCall>(&top()->value)) object->state = state;
         return;
+      }
       case 'Q':  // BINPERSID
         return push(PicklePersistent{pop()});
       default:
@@ -334,12 +337,11 @@ class Machine {
     }
     const std::string_view name = name_of_refused(opcode);
     require<IoError>(name.empty(), file_, ": has the pickle opcode ", name,
-                     ", which no file of weights needs; it is not read");
+                     ", which torch.save does not write; it is not read");
     check(false, "there is no such opcode");
   }
 
   std::span<const std::byte> bytes_;
-  const std::set<std::string>& globals_;
   const std::string& file_;
   std::deque<PickleValue>& parts_;  // nothing moves when something is added
   std::size_t at_ = 0, copied_ = 0;
@@ -350,10 +352,19 @@ class Machine {
 
 }  // namespace
 
-Pickle parse_pickle(std::span<const std::byte> bytes, const std::set<std::string>& globals,
-                    const std::string& file) {
+std::string_view PickleCall::name() const {
+  const PickleValue* named = function;
+  // Before PyTorch 1.6 the classes of modules were ("module", class, file, source) outside of it.
+  const auto* outside = named->as<PicklePersistent>();
+  const auto* id = outside != nullptr ? outside->id->as<PickleSequence>() : nullptr;
+  if (id != nullptr && id->items.size() > 1) named = id->items[1];
+  const auto* global = named->as<PickleGlobal>();
+  return global != nullptr ? std::string_view(global->name) : std::string_view();
+}
+
+Pickle parse_pickle(std::span<const std::byte> bytes, const std::string& file) {
   Pickle pickle;
-  Machine machine(bytes, globals, file, pickle.parts);
+  Machine machine(bytes, file, pickle.parts);
   pickle.root = machine.run();
   pickle.bytes = machine.position();
   return pickle;

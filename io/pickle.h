@@ -4,9 +4,10 @@
 //
 // A pickle is a program for a machine with a stack: "push this text", "make a dict of what is above
 // the mark", "import this name", "call it". Python's own reader calls whatever the file names, so
-// that opening a file of weights can run any code. This reader has no functions: a call becomes a
-// value that says what would be called with what, and only names that the caller of parse_pickle
-// allows may be in the file at all. Opcodes that state dicts do not need are refused by name.
+// that opening a file of weights can run any code. This reader has no functions: a name is a text,
+// and a call becomes a value that says what would be called with what. So any name may be in the
+// file: the caller of parse_pickle looks for the calls that it knows and takes no notice of others.
+// Opcodes that no version of torch.save writes are refused by name.
 //
 // The opcodes are those of protocols 0 to 5 as Python's pickletools describes them. Any bytes give
 // a value or an IoError.
@@ -14,7 +15,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,18 +31,26 @@ struct PickleNone {};
 struct PickleGlobal {
   std::string name;
 };
+/// A list, a tuple or a set.
 struct PickleSequence {
   std::vector<const PickleValue*> items;
   bool is_tuple = false;
 };
-/// A dict, or a collections.OrderedDict, in the order of the file.
+/// A dict, a collections.OrderedDict or an object of a class derived from them, in the order of the
+/// file.
 struct PickleDict {
   std::vector<std::pair<const PickleValue*, const PickleValue*>> items;
 };
-/// What Python would have called; both stay what they were, however often that is.
+/// What Python would have called: a function, or a class of which it would have made an object. An
+/// object into which keys are put, or items, becomes a PickleDict or a PickleSequence: it is of a
+/// class derived from dict or list.
 struct PickleCall {
-  const PickleGlobal* function;
+  const PickleValue* function;
   const PickleSequence* arguments;
+  const PickleValue* state = nullptr;  // the object's attributes, if it was given any
+
+  /// The function's name: "numpy.core.multiarray.scalar"; empty if it has none.
+  std::string_view name() const;
 };
 /// Something outside of the pickle, known by this id: storages of tensors.
 struct PicklePersistent {
@@ -71,9 +79,8 @@ struct Pickle {
   std::deque<PickleValue> parts;
 };
 
-/// The object at the beginning of `bytes`. Throws IoError "FILE: …": an opcode or a global (like
-/// "os.system") that is not allowed, by name; anything that is no pickle.
-Pickle parse_pickle(std::span<const std::byte> bytes, const std::set<std::string>& globals,
-                    const std::string& file);
+/// The object at the beginning of `bytes`. Throws IoError "FILE: …" for an opcode that is not
+/// known, by name, and for anything that is not a pickle.
+Pickle parse_pickle(std::span<const std::byte> bytes, const std::string& file);
 
 }  // namespace rondo::io

@@ -5,23 +5,21 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "io/pickle.h"
+#include "io/stored_type.h"
 #include "io/torch_pickle.h"
 
 namespace rondo::io::detail {
 
-/// The names that may be in such a file.
-const std::set<std::string>& torch_globals();
-
 struct WantedStorage {
   std::string key;
-  DType dtype = f32;
   std::uint64_t bytes = 0;
   StoragePtr memory = nullptr;
 
@@ -45,32 +43,50 @@ class TorchObject {
  private:
   struct WantedTensor {
     std::string name;
+    const StoredType* type = nullptr;
     std::size_t storage = 0;  // which of the wanted ones
     std::int64_t offset = 0;  // elements
     Dims sizes, strides;
   };
+  /// Whether a value contains these, at any depth.
+  struct Contents {
+    bool tensors = false;  // in dicts and lists
+    bool weights = false;  // the same, except the states of optimizers
+    bool hidden = false;   // tensors in objects, which are not read
+  };
   template <class... Parts>
   void check(bool condition, const Parts&... parts) const;
-  bool has_tensors(const PickleDict& dict);
-  const PickleDict* choose(const PickleDict& outer);
-  const PickleDict* descend(const PickleDict& from, const std::string& path);
-  void add_metadata(const PickleDict& dict);
+  void spend(std::size_t bytes);
+  Contents contents(const PickleValue* value, int depth = 0);
+  const PickleValue* choose(const PickleValue* outer);
+  const PickleValue* descend(const PickleValue* from, const std::string& path);
+  void add_metadata(const PickleValue* value);
+  void check_not_module(const PickleValue* value, const std::string& name) const;
+  void add_values(const std::string& name, const PickleValue* value, int depth);
+  void leave_out(const std::string& name, std::string why);
+  void require_tensors() const;
   std::int64_t integer(const PickleValue* value, const std::string& name) const;
   Dims dims(const PickleValue* value, const std::string& name) const;
-  void add_tensor(const std::string& name, const PickleValue* value);
-  std::size_t find_storage(const std::string& name, const PickleValue* value);
+  WantedTensor read_tensor(const std::string& name, const PickleValue* value);
+  std::pair<std::size_t, const StoredType*> find_storage(const std::string& name,
+                                                         const PickleValue* storage,
+                                                         const PickleValue* dtype);
   void check_extent(WantedTensor& tensor) const;
+  StoragePtr convert(const WantedStorage& storage, const StoredType& type) const;
 
   const Pickle& pickle_;
   const std::string& file_;
-  std::size_t file_bytes_;
+  std::size_t file_bytes_, memory_left_;
   std::vector<WantedStorage> storages_;
   std::vector<WantedTensor> tensors_;
+  std::vector<LeftOut> left_out_;
   std::string entry_;
   std::map<std::string, std::string> metadata_;
   std::uint64_t wanted_bytes_ = 0;
-  std::map<const PickleDict*, bool> known_;  // whether it has tensors
-  std::unordered_map<std::string_view, std::size_t> tensor_of_, storage_of_;
+  std::unordered_map<const PickleValue*, Contents> known_;
+  std::unordered_map<std::string_view, std::size_t> storage_of_;
+  std::unordered_set<std::string> names_;
+  std::map<std::pair<std::size_t, const StoredType*>, StoragePtr> converted_;
 };
 
 }  // namespace rondo::io::detail

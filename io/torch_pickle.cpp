@@ -7,6 +7,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "io/file_kind.h"
 #include "io/mapped_file.h"
 #include "io/pickle.h"
 #include "io/torch_object.h"
@@ -16,7 +17,7 @@
 namespace rondo::io {
 namespace {
 
-using detail::torch_globals, detail::TorchObject, detail::WantedStorage;
+using detail::TorchObject, detail::WantedStorage;
 
 static_assert(std::endian::native == std::endian::little, "PyTorch's files are little-endian");
 
@@ -43,10 +44,18 @@ TorchFile parse_zip(std::span<const std::byte> bytes, const std::string& file,
         const std::string order = zip.read_text(100);
         require<IoError>(order == "little", file, ": its byte order is ", order, ", not little");
       }
+      require<IoError>(!name.ends_with("/constants.pkl"), file,
+                       ": is a TorchScript archive, a program; in Python, save its weights: "
+                       "torch.save(torch.jit.load(FILE).state_dict(), PATH)");
+      require<IoError>(!name.ends_with(".npy"), file,
+                       ": is an archive of NumPy's (.npz); in Python, save its arrays with "
+                       "safetensors.numpy.save_file");
     }
   }
-  require<IoError>(has_pickle, file, ": has no data.pkl, so torch.save did not write it");
-  const Pickle pickle = parse_pickle(std::as_bytes(std::span(text)), torch_globals(), file);
+  require<IoError>(has_pickle, file,
+                   ": is a zip archive without the data.pkl that torch.save writes; if the weights "
+                   "are in it, unpack it first: unzip FILE");
+  const Pickle pickle = parse_pickle(std::as_bytes(std::span(text)), file);
   TorchObject object(pickle, options.entry, file, bytes.size());
   std::unordered_map<std::string, WantedStorage*> wanted;
   for (WantedStorage& storage : object.storages())
@@ -68,23 +77,19 @@ TorchFile parse_zip(std::span<const std::byte> bytes, const std::string& file,
 
 // ---- The form before it.
 
-/// The number 0x1950a86a20f9469cfc6c, as a pickle holds it.
-constexpr std::string_view legacy_magic("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19");
-/// It is in the file's first bytes, behind what the protocol of the pickle puts before it.
-constexpr std::size_t most_before_magic = 32;
 constexpr std::int64_t legacy_version = 1001;
 
 TorchFile parse_legacy(std::span<const std::byte> bytes, const std::string& file,
                        const TorchFileOptions& options) {
   std::size_t at = 0;
   auto next = [&] {
-    Pickle pickle = parse_pickle(bytes.subspan(at), torch_globals(), file);
+    Pickle pickle = parse_pickle(bytes.subspan(at), file);
     at += pickle.bytes;
     return pickle;
   };
   const Pickle magic = next();
   const auto* number = magic.root->as<PickleBytes>();
-  require<IoError>(number != nullptr && number->bytes == legacy_magic, file,
+  require<IoError>(number != nullptr && number->bytes == detail::torch_legacy_magic, file,
                    ": is no file of torch.save's");
   const Pickle version_pickle = next();
   const auto* version = version_pickle.root->as<std::int64_t>();
@@ -134,32 +139,16 @@ TorchFile parse_legacy(std::span<const std::byte> bytes, const std::string& file
   return object.finish();
 }
 
-// ---- Which it is.
-
-bool is_zip(std::string_view text) {
-  return text.starts_with("PK\x03\x04") || text.starts_with("PK\x05\x06");
-}
-bool is_legacy(std::string_view text) {
-  return text.starts_with('\x80') &&
-         text.substr(0, most_before_magic).find(legacy_magic) != std::string_view::npos;
-}
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 }  // namespace
-
-bool is_torch_file(const std::string& path) {
-  const MappedFile file(path);
-  return is_zip(text_of(file.bytes())) || is_legacy(text_of(file.bytes()));
-}
 
 TorchFile parse_torch(std::span<const std::byte> bytes, const std::string& name,
                       const TorchFileOptions& options) {
-  const std::string_view text = text_of(bytes);
+  const std::string_view first =
+      detail::text_of(bytes.first(std::min(bytes.size(), detail::first_bytes)));
+  const detail::FileKind kind = detail::kind_of(first);
   try {
-    if (is_zip(text)) return parse_zip(bytes, name, options);
-    if (is_legacy(text)) return parse_legacy(bytes, name, options);
+    if (kind == detail::FileKind::torch_zip) return parse_zip(bytes, name, options);
+    if (kind == detail::FileKind::torch_legacy) return parse_legacy(bytes, name, options);
   } catch (const IoError&) {
     throw;
   } catch (const Error& error) {  // out of memory, say
@@ -167,9 +156,15 @@ TorchFile parse_torch(std::span<const std::byte> bytes, const std::string& name,
   } catch (const std::bad_alloc&) {
     throw IoError(concat(name, ": there is not enough memory for it"));
   }
-  require<IoError>(text.size() < 262 || text.substr(257, 5) != "ustar", name,
-                   ": is a tar archive, as PyTorch before 0.1.10 wrote them, which is not read");
-  throw IoError(concat(name, ": is no file of torch.save's"));
+  const std::string other = detail::other_kind(first);
+  throw IoError(concat(name, ": ", other.empty() ? "is no file of torch.save's" : other));
+}
+
+bool is_torch_file(const std::string& path) {
+  const MappedFile file(path);
+  const std::size_t n = std::min(file.bytes().size(), detail::first_bytes);
+  const detail::FileKind kind = detail::kind_of(detail::text_of(file.bytes().first(n)));
+  return kind == detail::FileKind::torch_zip || kind == detail::FileKind::torch_legacy;
 }
 
 TorchFile load_torch(const std::string& path, const TorchFileOptions& options) {

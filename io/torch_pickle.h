@@ -14,7 +14,9 @@
 #include <map>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "io/left_out.h"
 #include "nn/module.h"
 
 namespace rondo::io {
@@ -26,24 +28,31 @@ struct TorchFile {
   /// The key of the outer dict under which the tensors were: "state_dict"; empty: they were the
   /// outer one's own.
   std::string entry;
-  /// Numbers and texts that lie beside them, or beside `entry`: {"epoch", "90"}.
+  /// Numbers and texts next to them, or next to `entry`: {"epoch", "90"}. Objects are not made, and
+  /// have the name of their class here: {"args", "<argparse.Namespace>"}.
   std::map<std::string, std::string> metadata;
+  std::vector<LeftOut> left_out;  // tensors that were not read
 };
 
 struct TorchFileOptions {
   /// Which dict of a file that has several: "state_dict", or a path as "model.ema"; ".": the outer
   /// one. Empty: the inner one with tensors that is called state_dict, model_state_dict, model, net
-  /// or weights, the first of these that there is; else the only one with tensors.
+  /// or weights, the first of these that there is; else the only one with tensors that is not the
+  /// state of an optimizer. The name of a tensor in a dict, list or tuple of that dict has the keys
+  /// or positions with dots between them: "encoder.layers.0".
   std::string entry = {};
 };
 
-/// Reads a file. Throws IoError naming the file and what is wrong with it: missing, cut short,
-/// damaged, of neither form; a pickle that names what no state dict needs (io/pickle.h); a tensor
-/// that goes beyond its storage or repeats it (`expand`), of a dtype that rondo lacks, or marked as
-/// lazily negated; no tensors, or several dicts of them and no telling which is meant; more of
-/// anything than a file of its size has. Takes at most 256 bytes of memory for each of a pickle's
-/// and 1,100 for each of a zip file's, whose pickle has at most 1 MiB and 32 times the file's
-/// bytes.
+/// Reads a file. A tensor of a dtype that rondo lacks gets one that has the same values
+/// (io/stored_type.h). A tensor that rondo cannot have is left out: of a dtype without such a form,
+/// sparse, quantised, expanded, or marked as lazily negated. Nothing in a file is run: it may have
+/// objects of any class, which are not made.
+///
+/// Throws IoError naming the file and what is wrong with it: missing, cut short, damaged, of
+/// neither form; a tensor that goes beyond its storage; no tensors, or several dicts of them and no
+/// telling which is meant; a whole model; more of anything than a file of its size has. Takes at
+/// most 256 bytes of memory for each of a pickle's and 1,100 for each of a zip file's, whose pickle
+/// has at most 1 MiB and 32 times the file's bytes.
 TorchFile load_torch(const std::string& path, const TorchFileOptions& options = {});
 /// The same for a file's bytes in memory; `name` is what errors call it.
 TorchFile parse_torch(std::span<const std::byte> bytes, const std::string& name,

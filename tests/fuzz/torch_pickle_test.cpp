@@ -18,9 +18,9 @@ namespace rondo {
 namespace {
 
 TEST(Fuzz, TorchFiles) {
-  const std::vector<std::string> words = {"\x80\x02", "}q",           ")R",         "(",
-                                          "tQ",       "u.",           "PK\x01\x02", "PK\x03\x04",
-                                          "data.pkl", "cos\nsystem\n"};
+  const std::vector<std::string> words = {
+      "\x80\x02",      "}q",    ")R", "(", "tQ", "u.", "PK\x01\x02", "PK\x03\x04", "data.pkl",
+      "cos\nsystem\n", ")\x81", "}b"};
   long refused = 0;
   const long iterations = test::fuzz_iterations(3000);
   for (const char* form : {"zip", "legacy", "checkpoint_legacy"}) {
@@ -48,8 +48,8 @@ TEST(Fuzz, PicklesInZip) {
   for (std::string name; reader.next(name);) parts.emplace_back(name, reader.read_text(1 << 20));
   const test::TemporaryFolder folder;
   const std::string path = (folder / "fuzz.pth").string();
-  const std::vector<std::string> words = {"\x80\x02", "}q", ")R",    "(",
-                                          "tQ",       "u.", "K\x01", "\x8a\x08"};
+  const std::vector<std::string> words = {"\x80\x02", "}q",       ")R",    "(",  "tQ",    "u.",
+                                          "K\x01",    "\x8a\x08", ")\x81", "}b", "h\x01", "s"};
   test::Dice dice;
   for (long i = test::fuzz_iterations(1000); i > 0; --i) {
     {

@@ -3,12 +3,17 @@
 Files as torch.save writes them, in both of its forms, stored as hexadecimal text, and what they hold.
 """
 
+import argparse
 import collections
+import datetime
+import functools
 import io
 import os
+import pathlib
 import pickle
 import zipfile
 
+import numpy
 import torch
 
 import golden
@@ -56,6 +61,10 @@ def rezipped(data):
     return out.data
 
 
+class Settings(dict):
+    """A configuration as many libraries have one: a dict, and an object."""
+
+
 class Evil:
     def __reduce__(self):
         return (os.system, ("echo run",))
@@ -90,5 +99,65 @@ files = {
     "empty_slice": saved({"w": torch.zeros(2, 3)[2:, 3:]}),
     "bare_pickle": pickle.dumps({"w": 1}, protocol=2),
 }
-golden.write("torch_files.txt", {k: v.detach() for k, v in tensors.items()})
+# dtypes that rondo lacks: the values are expected in those that it has.
+every_byte = torch.arange(256).to(torch.uint8)
+foreign = {
+    "i16": torch.tensor([-32768, 0, 32767], dtype=torch.int16), "u16": torch.tensor([0, 65535], dtype=torch.uint16),
+    "u32": torch.tensor([0, 2**32 - 1], dtype=torch.uint32), "u64": torch.tensor([0, 2**63 - 1], dtype=torch.uint64),
+    "c64": torch.complex(x, -x).t(), "c128": torch.complex(x.double(), x.double() / 3),
+    "e4m3fn": every_byte.view(torch.float8_e4m3fn), "e4m3fnuz": every_byte.view(torch.float8_e4m3fnuz),
+    "e5m2": every_byte.view(torch.float8_e5m2), "e5m2fnuz": every_byte.view(torch.float8_e5m2fnuz),
+    "e8m0fnu": every_byte.view(torch.float8_e8m0fnu),
+}
+as_rondo = {torch.int16: torch.int32, torch.uint16: torch.int32, torch.uint32: torch.int64, torch.uint64: torch.int64}
+expected = {name: torch.view_as_real(t) if t.is_complex() else t.to(as_rondo.get(t.dtype, torch.float32))
+            for name, t in foreign.items()}
+# More of a dtype: views of one storage, an offset, a stride.
+short = torch.arange(24, dtype=torch.int16)
+foreign |= {"i16.rows": short[4:10].reshape(2, 3), "i16.strided": short.reshape(4, 6)[1:3, ::2]}
+expected |= {name: foreign[name].int() for name in ("i16.rows", "i16.strided")}
+unreadable = {
+    "quantised": torch.quantize_per_tensor(x, 0.5, 0, torch.qint8), "sparse": x.to_sparse(),
+    "u64_large": torch.tensor([2**63], dtype=torch.uint64), "nine": torch.zeros([1] * 9),
+    "f4": torch.zeros(2, dtype=torch.uint8).view(torch.float4_e2m1fn_x2), "expanded": torch.ones(1).expand(64),
+    "negated": torch.view_as_complex(x[:, :2].contiguous()).conj().imag,
+}
+noted = torch.nn.Parameter(x * 2)
+noted.note = "a Python attribute"
+attribute = x * 3
+attribute.note = "another"
+with_foreign_names = {
+    "state_dict": {"w": x, "noted": noted, "attribute": attribute}, "args": argparse.Namespace(lr=0.1, f=print),
+    "best": numpy.float64(0.5), "array": numpy.zeros(3), "when": datetime.datetime(2020, 1, 1), "settings": Settings(a=1),
+    "path": pathlib.PurePosixPath("/data"), "kind": torch.optim.SGD, "fn": functools.partial(max, 1),
+    "groups": collections.defaultdict(list, a=[1]), "names": {"a", "b"}, "frozen": frozenset("c"), "bytes": bytearray(b"d"),
+    "device": torch.device("cpu"), "size": torch.Size([1]), "dtype": torch.float32, "schedule": None, "big": 2**100,
+    "range": range(3), "complex": 1j,
+}
+nested = {"state_dict": {"encoder": {"layers": [x, x + 1], "pair": (x + 2,)}, "w": x + 3, "head": Settings(b=x + 4), "epoch": 1,
+                         7: {"x": x + 5}}}
+files |= {
+    "foreign_dtypes": saved(foreign),
+    "foreign_dtypes_legacy": saved(foreign, _use_new_zipfile_serialization=False),
+    "unreadable": saved({"w": x, **unreadable}),
+    "foreign_names": saved(with_foreign_names),
+    "foreign_names_legacy": saved(with_foreign_names, _use_new_zipfile_serialization=False),
+    "foreign_names_protocol5": saved(with_foreign_names, pickle_protocol=5),
+    "nested": saved(nested),
+    "two_deep": saved({"G": {"w": x}, "D": {"body": {"w": x}}}),
+    "one_deep": saved({"G": {"body": {"w": x}}, "optimizer": {"state": {0: {"m": x}}, "param_groups": []}}),
+    "optimizer": saved({"state": {0: {"m": x}}, "param_groups": []}),
+    "colliding": saved({"a.b": x, "a": {"b": x}}),
+    "module_legacy": saved(net, _use_new_zipfile_serialization=False),
+    "module_inside": saved({"epoch": 3, "model": net}),
+    "module_beside": saved({"ema": {"w": x}, "model": net, "best": torch.tensor(1.0)}),
+}
+circle = {"w": x}
+circle["again"] = circle
+files["circle"] = saved(circle)
+script = io.BytesIO()
+torch.jit.save(torch.jit.script(torch.nn.Linear(1, 1)), script)
+files["torchscript"] = script.getvalue()
+
+golden.write("torch_files.txt", {k: v.detach() for k, v in (tensors | expected).items()})
 golden.write_texts("torch_files_hex.txt", {k: v.hex() for k, v in files.items()})

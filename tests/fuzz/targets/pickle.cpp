@@ -2,12 +2,10 @@
 #include "io/pickle.h"
 
 #include "fuzz/targets/fuzz.h"
-#include "io/torch_object.h"
 
 using namespace rondo;
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  return fuzz::hold_at_most(256 * size + fuzz::mib, [&] {
-    io::parse_pickle(fuzz::bytes_of(data, size), io::detail::torch_globals(), "fuzz");
-  });
+  return fuzz::hold_at_most(256 * size + fuzz::mib,
+                            [&] { io::parse_pickle(fuzz::bytes_of(data, size), "fuzz"); });
 }
