@@ -160,13 +160,6 @@ TorchFile parse_torch(std::span<const std::byte> bytes, const std::string& name,
   throw IoError(concat(name, ": ", other.empty() ? "is no file of torch.save's" : other));
 }
 
-bool is_torch_file(const std::string& path) {
-  const MappedFile file(path);
-  const std::size_t n = std::min(file.bytes().size(), detail::first_bytes);
-  const detail::FileKind kind = detail::kind_of(detail::text_of(file.bytes().first(n)));
-  return kind == detail::FileKind::torch_zip || kind == detail::FileKind::torch_legacy;
-}
-
 TorchFile load_torch(const std::string& path, const TorchFileOptions& options) {
   const MappedFile file(path);
   return parse_torch(file.bytes(), path, options);

@@ -58,10 +58,6 @@ TorchFile load_torch(const std::string& path, const TorchFileOptions& options = 
 TorchFile parse_torch(std::span<const std::byte> bytes, const std::string& name,
                       const TorchFileOptions& options = {});
 
-/// Whether a file begins as one of torch.save's two forms does. Throws IoError when it cannot be
-/// read.
-bool is_torch_file(const std::string& path);
-
 /// Writes a state dict as torch.save(collections.OrderedDict(…)) does, atomically
 /// (io/atomic_file.h). Tensors of any layout, from any device; two that are the same view of the
 /// same memory are written once. Throws IoError when it fails or two tensors have one name; the

@@ -1,15 +1,107 @@
 #include "io/weights.h"
 
+#include <algorithm>
+#include <filesystem>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "io/file_kind.h"
+#include "io/mapped_file.h"
 #include "io/safetensors.h"
+#include "io/safetensors_index.h"
 #include "io/torch_pickle.h"
 #include "tensor/error.h"
 
 namespace rondo::io {
+namespace {
+
+using detail::FileKind;
+
+/// Of 100,000 tensors an index has 10 MB.
+constexpr std::size_t most_index_bytes = std::size_t{100} << 20;
+
+FileKind kind_of_file(const std::string& path) {
+  const MappedFile file(path);
+  const std::size_t n = std::min(file.bytes().size(), detail::first_bytes);
+  return detail::kind_of(detail::text_of(file.bytes().first(n)));
+}
+
+WeightsFile read_one(const std::string& path, FileKind kind, const std::string& entry) {
+  if (kind == FileKind::torch_zip || kind == FileKind::torch_legacy) {
+    TorchFile file = load_torch(path, {.entry = entry});
+    return {.tensors = std::move(file.tensors),
+            .metadata = std::move(file.metadata),
+            .entry = std::move(file.entry),
+            .left_out = std::move(file.left_out)};
+  }
+  require<IoError>(entry.empty(), path, " is no file of torch.save's; it has no entry ", entry);
+  Safetensors file = load_safetensors(path);
+  return {.tensors = std::move(file.tensors),
+          .metadata = std::move(file.metadata),
+          .entry = {},
+          .left_out = std::move(file.left_out)};
+}
+
+WeightsFile read_shards(const std::string& path) {
+  const MappedFile text(path);
+  require<IoError>(text.bytes().size() <= most_index_bytes, path, ": has ", text.bytes().size(),
+                   " bytes, and the index of a safetensors file at most ", most_index_bytes);
+  detail::SafetensorsIndex index = detail::parse_index(detail::text_of(text.bytes()), path);
+  WeightsFile all{
+      .tensors = {}, .metadata = std::move(index.metadata), .entry = {}, .left_out = {}};
+  std::unordered_map<std::string, std::string> shard_of;  // what is still to be found
+  std::vector<std::string> shards;
+  std::unordered_set<std::string> known;
+  for (const auto& [name, shard] : index.shard_of) {
+    shard_of.emplace(name, shard);
+    if (known.insert(shard).second) shards.push_back(shard);
+  }
+  for (const std::string& shard : shards) {
+    const std::filesystem::path file = std::filesystem::path(path).parent_path() / shard;
+    std::error_code ignored;
+    require<IoError>(std::filesystem::exists(file, ignored), path, ": the index names ", shard,
+                     ", which does not exist; all parts must be in the folder of the index");
+    const FileKind kind = kind_of_file(file.string());
+    require<IoError>(kind != FileKind::json, path, ": the index names ", shard,
+                     ", which is not a file of tensors");
+    WeightsFile part = read_one(file.string(), kind, "");
+    for (nn::NamedTensor& tensor : part.tensors) {
+      const auto found = shard_of.find(tensor.name);
+      if (found == shard_of.end() || found->second != shard) {
+        all.left_out.push_back(
+            {tensor.name, concat("it is in ", shard, ", where the index does not say so")});
+        continue;
+      }
+      shard_of.erase(found);
+      all.tensors.push_back(std::move(tensor));
+    }
+    for (LeftOut& each : part.left_out) {
+      shard_of.erase(each.name);
+      all.left_out.push_back(std::move(each));
+    }
+  }
+  require<IoError>(shard_of.empty(), path, ": the index has \"",
+                   shard_of.empty() ? "" : shard_of.begin()->first, "\" in ",
+                   shard_of.empty() ? "" : shard_of.begin()->second, ", which has no such tensor");
+  return all;
+}
+
+}  // namespace
+
+WeightsFile read_weights(const std::string& path, const std::string& entry) {
+  const FileKind kind = kind_of_file(path);
+  if (kind != FileKind::json) return read_one(path, kind, entry);
+  require<IoError>(entry.empty(), path, " is no file of torch.save's; it has no entry ", entry);
+  return read_shards(path);
+}
 
 nn::StateDict load_weights(const std::string& path, const std::string& entry) {
-  if (is_torch_file(path)) return load_torch(path, {.entry = entry}).tensors;
-  require<IoError>(entry.empty(), path, " is no file of torch.save's; it has no entry ", entry);
-  return load_safetensors(path).tensors;
+  return read_weights(path, entry).tensors;
+}
+
+bool is_safetensors_file(const std::string& path) {
+  return kind_of_file(path) == FileKind::safetensors;
 }
 
 void save_weights(const std::string& path, const nn::StateDict& tensors,

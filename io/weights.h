@@ -3,14 +3,31 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
+#include "io/left_out.h"
 #include "nn/module.h"
 
 namespace rondo::io {
 
-/// The tensors of a .safetensors file or of one of torch.save's, told apart by what is inside.
-/// `entry` says which dict of a file of torch.save's is meant (io/torch_pickle.h). Throws IoError.
+struct WeightsFile {
+  nn::StateDict tensors;
+  std::map<std::string, std::string> metadata;  // other texts of the file
+  std::string entry;                            // the dict of a file of torch.save's that was read
+  std::vector<LeftOut> left_out;                // tensors that were not read
+};
+
+/// Reads a .safetensors file, the index of one in several parts (model.safetensors.index.json, with
+/// the parts next to it), or a file of torch.save's, told apart by what is inside. `entry` says
+/// which dict of a file of torch.save's is meant (io/torch_pickle.h). Throws IoError, for other
+/// kinds of files with what they are and what to do: an HTML page, a pointer of Git LFS, an
+/// archive. Also where a part is missing, or a tensor is not in the part that the index says.
+WeightsFile read_weights(const std::string& path, const std::string& entry = "");
+/// Its tensors alone.
 nn::StateDict load_weights(const std::string& path, const std::string& entry = "");
+
+/// Whether a file is one of safetensors, in one part. Throws IoError when it cannot be read.
+bool is_safetensors_file(const std::string& path);
 
 /// Writes a state dict in the form that the name asks for: .safetensors, or .pth and .pt for
 /// PyTorch. A .safetensors file gets the metadata, and "format": "pt" where that says nothing else:

@@ -8,7 +8,6 @@
 #include "io/checkpoint.h"
 #include "io/onnx.h"
 #include "io/safetensors.h"
-#include "io/torch_pickle.h"
 #include "io/weights.h"
 #include "optim/adam.h"
 #include "optim/sgd.h"
@@ -37,7 +36,7 @@ data::Progress report_downloads(std::ostream& out) {
 }
 
 bool is_checkpoint(const std::string& path) {
-  return !io::is_torch_file(path) &&
+  return io::is_safetensors_file(path) &&
          io::load_safetensors_metadata(path).contains("rondo.checkpoint");
 }
 

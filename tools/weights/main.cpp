@@ -4,7 +4,8 @@
 //   rondo-weights convert resnet20.th resnet20.safetensors --strip module.
 //   rondo-weights diff resnet20.th resnet20.safetensors
 //
-// Kinds: .safetensors, and what torch.save writes (io/torch_pickle.h). Nothing in a file is run.
+// Kinds: .safetensors, also in several parts with an index, and what torch.save writes
+// (io/weights.h). Nothing in a file is run.
 
 #include <fmt/format.h>
 
@@ -15,15 +16,17 @@
 #include <map>
 
 #include "io/key_rules.h"
-#include "io/safetensors.h"
-#include "io/torch_pickle.h"
 #include "io/weights.h"
 #include "tensor/error.h"
+#include "tensor/printable.h"
 #include "tools/command_line.h"
 
 namespace {
 
 using namespace rondo;
+
+/// Names are padded to the longest, up to this.
+constexpr std::size_t widest_column = 80;
 
 struct Flags {
   std::string file, other, entry, other_entry, strip, only;
@@ -45,34 +48,41 @@ nn::StateDict stripped(nn::StateDict tensors, const std::string& prefix, const s
   return tensors;
 }
 
+/// Says, where a script would not take it for a result, what of the file is not there.
+io::WeightsFile read(const std::string& path, const std::string& entry) {
+  io::WeightsFile file = io::read_weights(path, entry);
+  for (const auto& [name, why] : file.left_out)
+    std::cerr << fmt::format("warning: {}: {} is left out: {}\n", printable(path), printable(name),
+                             printable(why));
+  return file;
+}
+
 int list(const Flags& flags) {
-  std::map<std::string, std::string> metadata;
-  nn::StateDict tensors;
-  if (io::is_torch_file(flags.file)) {
-    io::TorchFile file = io::load_torch(flags.file, {.entry = flags.entry});
-    metadata = std::move(file.metadata);
-    if (!file.entry.empty()) metadata["(entry)"] = file.entry;
-    tensors = std::move(file.tensors);
-  } else {
-    tensors = io::load_weights(flags.file, flags.entry);
-    metadata = io::load_safetensors_metadata(flags.file);
-  }
+  const io::WeightsFile file = read(flags.file, flags.entry);
+  std::vector<std::string> names;
   std::size_t longest = 0;
   std::int64_t elements = 0, bytes = 0;
-  for (const auto& [name, tensor] : tensors) longest = std::max(longest, name.size());
-  for (const auto& [name, tensor] : tensors) {
-    std::cout << fmt::format("{:{}}  {:4}  {}\n", name, longest, name_of(tensor.dtype()),
+  for (const nn::NamedTensor& entry : file.tensors) {
+    names.push_back(printable(entry.name));
+    if (names.back().size() <= widest_column) longest = std::max(longest, names.back().size());
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const Tensor& tensor = file.tensors[i].tensor;
+    std::cout << fmt::format("{:{}}  {:4}  {}\n", names[i], longest, name_of(tensor.dtype()),
                              text_of(tensor.shape()));
     elements += tensor.numel();
     bytes += tensor.nbytes();
   }
-  std::cout << fmt::format("{} tensors, {} elements, {} bytes\n", tensors.size(), elements, bytes);
-  for (const auto& [key, value] : metadata) std::cout << fmt::format("{}: {}\n", key, value);
+  std::cout << fmt::format("{} tensors, {} elements, {} bytes\n", names.size(), elements, bytes);
+  if (!file.entry.empty()) std::cout << fmt::format("(entry): {}\n", printable(file.entry));
+  for (const auto& [key, value] : file.metadata)
+    std::cout << fmt::format("{}: {}\n", printable(key), printable(value));
   return 0;
 }
 
 int convert(const Flags& flags) {
-  nn::StateDict tensors = io::load_weights(flags.file, flags.entry);
+  io::WeightsFile file = read(flags.file, flags.entry);
+  nn::StateDict tensors = std::move(file.tensors);
   std::erase_if(tensors, [&](const nn::NamedTensor& t) { return !t.name.starts_with(flags.only); });
   require<IoError>(!tensors.empty(), flags.file, ": --only ", flags.only, ": no name begins so");
   tensors = stripped(std::move(tensors), flags.only + flags.strip, flags.file);
@@ -85,11 +95,11 @@ int convert(const Flags& flags) {
   tensors = io::apply(rules, tensors);
   require<IoError>(!tensors.empty(), flags.file, ": --ignore leaves nothing");
   std::map<std::string, std::string> metadata;
-  if (!io::is_torch_file(flags.file)) metadata = io::load_safetensors_metadata(flags.file);
+  if (io::is_safetensors_file(flags.file)) metadata = std::move(file.metadata);
   // The description of a run is not one of its weights.
   std::erase_if(metadata, [](const auto& entry) { return entry.first.starts_with("rondo."); });
   io::save_weights(flags.other, tensors, metadata);
-  std::cout << fmt::format("{}: {} tensors\n", flags.other, tensors.size());
+  std::cout << fmt::format("{}: {} tensors\n", printable(flags.other), tensors.size());
   return 0;
 }
 
@@ -115,14 +125,13 @@ std::string difference(const Tensor& a, const Tensor& b, double atol) {
 }
 
 int diff(const Flags& flags) {
-  const nn::StateDict a = stripped(io::load_weights(flags.file, flags.entry), flags.strip,
-                                   flags.file),
-                      b = io::load_weights(flags.other, flags.other_entry);
+  const nn::StateDict a = stripped(read(flags.file, flags.entry).tensors, flags.strip, flags.file),
+                      b = read(flags.other, flags.other_entry).tensors;
   std::map<std::string, Tensor> others;
   for (const auto& [name, tensor] : b) others[name] = tensor;
   int differences = 0;
   auto say = [&](const std::string& name, const std::string& what) {
-    std::cout << fmt::format("{}: {}\n", name, what);
+    std::cout << fmt::format("{}: {}\n", printable(name), printable(what));
     ++differences;
   };
   for (const auto& [name, tensor] : a) {
@@ -149,10 +158,13 @@ int diff(const Flags& flags) {
 
 int program(int argc, char** argv) {
   Flags flags;
-  flags::CommandLine app("Looks at files of weights: .safetensors, and PyTorch's .pth, .pt, .th.");
+  flags::CommandLine app(
+      "Looks at files of weights: .safetensors, model.safetensors.index.json with its parts, and "
+      "PyTorch's .pth, .pt, .th.");
   auto add_entry = [&](flags::CommandLine& command) {
-    command.add("--entry", flags.entry,
-                "which dict of a file that torch.save wrote: state_dict, model.ema");
+    command.add(
+        "--entry", flags.entry,
+        "which dict of a file that torch.save wrote: state_dict, model.ema; . is all of it");
   };
   flags::CommandLine& ls = app.add_command("ls", "names, dtypes and sizes");
   ls.add_required("FILE", flags.file, "");
@@ -192,7 +204,7 @@ int main(int argc, char** argv) {
   try {
     return program(argc, argv);
   } catch (const std::exception& error) {
-    std::cerr << "error: " << error.what() << std::endl;
+    std::cerr << "error: " << printable(error.what(), "\n") << std::endl;
     return 2;
   }
 }

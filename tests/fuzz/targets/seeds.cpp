@@ -46,6 +46,10 @@ void goldens(const fs::path& to) {
   }
   test::write_file(to / "safetensors" / "golden",
                    test::golden_bytes("safetensors_hex.txt", "file"));
+  test::write_file(to / "safetensors" / "foreign_dtypes",
+                   test::golden_bytes("safetensors_hex.txt", "foreign_dtypes"));
+  test::write_file(to / "safetensors_index" / "two",
+                   R"({"metadata": {"total_size": 24}, "weight_map": {"w": "a", "v": "b"}})");
 }
 
 void own_files(const fs::path& to) {

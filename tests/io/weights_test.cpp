@@ -1,0 +1,143 @@
+// Weights of any kind: what a file is, and files of several parts.
+
+#include "io/weights.h"
+
+#include <gmock/gmock.h>
+
+#include "io/safetensors.h"
+#include "io/torch_pickle.h"
+#include "support/errors.h"
+#include "support/files.h"
+#include "support/golden.h"
+#include "support/support.h"
+#include "tensor/creation.h"
+
+namespace rondo {
+namespace {
+
+using io::read_weights;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class Weights : public ::testing::Test {
+ protected:
+  /// What the reader says of a file with these bytes.
+  std::string said(const std::string& bytes) {
+    test::write_file(folder_ / "file", bytes);
+    return test::message_of<IoError>([&] { read_weights(folder_ / "file"); });
+  }
+  /// And of an index with this map, beside the shards a and b.
+  std::string said_of_index(const std::string& map) {
+    return said("{\"metadata\": {\"total_size\": 24}, \"weight_map\": {" + map + "}}");
+  }
+  void write_shards() {
+    io::save_safetensors(folder_ / "a", {{"w", ones({2})}, {"shared", ones({1})}});
+    io::save_safetensors(folder_ / "b", {{"v", zeros({3})}, {"shared", zeros({1})}});
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(Weights, KindsAreToldApartByWhatIsInside) {
+  io::save_safetensors(folder_ / "one", {{"w", ones({2})}}, {{"k", "v"}});
+  io::save_torch(folder_ / "two", {{"w", ones({2})}});
+  EXPECT_EQ(read_weights(folder_ / "one").metadata.at("k"), "v");
+  EXPECT_EQ(read_weights(folder_ / "two").tensors.size(), 1u);
+  EXPECT_TRUE(io::is_safetensors_file(folder_ / "one"));
+  EXPECT_FALSE(io::is_safetensors_file(folder_ / "two"));
+  EXPECT_THAT(test::message_of<IoError>([&] { read_weights(folder_ / "one", "ema"); }),
+              HasSubstr("it has no entry ema"));
+  test::write_file(folder_ / "legacy", test::golden_bytes("torch_files_hex.txt", "legacy"));
+  EXPECT_EQ(io::load_weights(folder_ / "legacy").size(), 15u);
+}
+
+TEST_F(Weights, WhatIsSomethingElseIsSaid) {
+  const std::string zeros(600, '\0');
+  const auto tar = [&](std::string name) {
+    name.resize(257);
+    return name + "ustar" + zeros;
+  };
+  for (const auto& [bytes, sentence] : std::vector<std::pair<std::string, std::string>>{
+           {"<!DOCTYPE html>\n<html>",
+            "is an HTML page, as a server sends it for a login or an "
+            "error; download the file itself"},
+           {"\n<HTML lang=\"en\">" + zeros, "is an HTML page"},
+           {"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n",
+            "is a Git LFS pointer, not the file that it stands for; get that with: git lfs pull"},
+           {"\x1f\x8b\x08" + zeros, "is compressed with gzip; unpack it first"},
+           {std::string("\xfd"
+                        "7zXZ\0",
+                        6) +
+                zeros,
+            "is compressed with xz"},
+           {"BZh9" + zeros, "is compressed with bzip2"},
+           {"\x28\xb5\x2f\xfd" + zeros, "is compressed with zstd"},
+           {tar("weights/conv1"), "is a tar archive; unpack it first"},
+           {tar("sys_info"),
+            "is a tar archive as PyTorch before 0.1.10 wrote them; load it in "
+            "Python"},
+           {"GGUF" + zeros, "is a GGUF file"},
+           {"\x89HDF\r\n\x1a\n" + zeros, "is an HDF5 file"},
+           {"\x93NUMPY" + zeros, "is a NumPy array"},
+           {"\x80\x04" + zeros, "is a pickle that torch.save did not write"},
+           {test::golden_bytes("torch_files_hex.txt", "torchscript"), "is a TorchScript archive"},
+           {test::golden_bytes("torch_files_hex.txt", "module"), "is a whole model"},
+       })
+    EXPECT_THAT(said(bytes), HasSubstr("/file: " + sentence));
+  EXPECT_THAT(said(""), HasSubstr("/file is cut short: it has 0 bytes"));
+  // Readers of one kind know the others, too.
+  write_shards();
+  io::save_torch(folder_ / "c.pth", {{"w", ones({2})}});
+  EXPECT_THAT(test::message_of<IoError>([&] { io::load_safetensors(folder_ / "c.pth"); }),
+              HasSubstr("c.pth: is a file of torch.save's; io::load_weights"));
+  test::write_file(folder_ / "page", "<html>" + zeros);
+  EXPECT_THAT(test::message_of<IoError>([&] { io::load_safetensors(folder_ / "page"); }),
+              HasSubstr("page: is an HTML page"));
+  EXPECT_THAT(test::message_of<IoError>([&] { io::load_torch(folder_ / "page"); }),
+              HasSubstr("page: is an HTML page"));
+  EXPECT_THAT(test::message_of<IoError>([&] { io::load_torch(folder_ / "a"); }),
+              HasSubstr("a: is no file of torch.save's"));
+}
+
+TEST_F(Weights, AFileOfSeveralPartsIsOneSetOfTensors) {
+  write_shards();
+  EXPECT_EQ(said_of_index(R"("v": "b", "w": "a", "shared": "b")"), "");
+  const io::WeightsFile file = read_weights(folder_ / "file");
+  ASSERT_EQ(file.tensors.size(), 3u);
+  EXPECT_EQ(file.tensors[0].name, "v");
+  EXPECT_EQ(file.tensors[1].name, "shared");
+  EXPECT_EQ(file.tensors[1].tensor.item(), 0);
+  EXPECT_EQ(file.tensors[2].name, "w");
+  EXPECT_EQ(file.metadata.at("total_size"), "24");
+  ASSERT_EQ(file.left_out.size(), 1u);
+  EXPECT_EQ(file.left_out[0].name + ": " + file.left_out[0].why,
+            "shared: it is in a, where the index does not say so");
+  // PyTorch's files in several parts have such an index, too.
+  io::save_torch(folder_ / "c.bin", {{"u", ones({2})}});
+  EXPECT_EQ(said_of_index(R"("u": "c.bin")"), "");
+  EXPECT_EQ(io::load_weights(folder_ / "file").size(), 1u);
+}
+
+TEST_F(Weights, AnIndexThatIsWrongIsOneError) {
+  write_shards();
+  EXPECT_THAT(said_of_index(R"("w": "a", "x": "missing.safetensors")"),
+              HasSubstr("/file: the index names missing.safetensors, which does not exist; all parts "
+                        "must be in the folder of the index"));
+  EXPECT_THAT(said_of_index(R"("v": "a")"),
+              HasSubstr("/file: the index has \"v\" in a, which has no such tensor"));
+  for (const char* name : {"../a", "/etc/passwd", "..", ".", "", "sub/a", "a\\u0000"})
+    EXPECT_THAT(said_of_index(concat("\"w\": \"", name, "\"")),
+                HasSubstr("/file: a part must be a file in the folder of its index, which names"))
+        << name;
+  EXPECT_THAT(said_of_index(R"("w": "a", "w": "b")"), HasSubstr("the index has \"w\" twice"));
+  EXPECT_THAT(said_of_index(R"("w": 1)"), HasSubstr("the index has no file name for \"w\""));
+  EXPECT_THAT(said_of_index(R"("w": "file")"), HasSubstr("names file, which is not a file of"));
+  EXPECT_THAT(said("{\"a\": 1}"), HasSubstr("/file: is JSON text without the \"weight_map\""));
+  EXPECT_THAT(said("{\"weight_map\": {"), HasSubstr("/file: is not valid JSON (at byte "));
+  EXPECT_THAT(said(std::string("{\"weight_map\": {}}\0", 19)), HasSubstr("a NUL at byte 18"));
+  EXPECT_EQ(said("{\"weight_map\": {}, \"other\": [[{\"weight_map\": {\"w\": 1}}], 1.5, null]}"),
+            "");
+}
+
+}  // namespace
+}  // namespace rondo
