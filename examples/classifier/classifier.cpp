@@ -33,6 +33,7 @@
 #include "parts.h"
 #include "predict.h"
 #include "report.h"
+#include "tensor/printable.h"
 #include "train/evaluate.h"
 #include "train/fit.h"
 #include "train/progress.h"
@@ -114,7 +115,7 @@ class Program {
       weights = for_flag(flag, [&] { return read_weights(path, flags_, /*decides=*/!trains); });
     }
     if (out_ != nullptr && weights && !weights->description.empty())
-      *out_ << weights->description << std::endl;
+      *out_ << printable(weights->description, "\n") << std::endl;
     Datasets data = open_data(flags_);
     manual_seed(flags_.seed);
     nn::AnyModule model = make_network(flags_, *data.test);
@@ -122,7 +123,7 @@ class Program {
       load_weights(*weights, model);
       if (out_ != nullptr && !trains && !weights->dataset.empty() &&
           weights->dataset != flags_.dataset)
-        *out_ << "note: " << path << " was trained on " << weights->dataset
+        *out_ << "note: " << printable(path) << " was trained on " << printable(weights->dataset)
               << ", whose mean and standard deviation are used" << std::endl;
     }
     model.to(device_);
@@ -135,7 +136,8 @@ class Program {
     }
     if (!flags_.export_onnx.empty()) {
       if (comm_->rank() == 0) export_model(flags_, model, *data.test);
-      if (out_ != nullptr) *out_ << path << " as ONNX: " << flags_.export_onnx << std::endl;
+      if (out_ != nullptr)
+        *out_ << printable(path) << " as ONNX: " << printable(flags_.export_onnx) << std::endl;
       if (!flags_.eval && flags_.predict.empty()) return 0;
     }
     if (!flags_.predict.empty()) return predict(model, *data.test);
@@ -280,11 +282,11 @@ class Program {
     ValuesAndIndices best = topk(probability, std::min<std::int64_t>(3, probability.size(1)));
     if (out_ == nullptr) return 0;
     nlohmann::json classes;
-    *out_ << flags_.predict << ":";
+    *out_ << printable(flags_.predict) << ":";
     for (std::int64_t i = 0; i < best.values.size(1); ++i) {
       auto which = static_cast<std::size_t>(best.indices[0][i].item<std::int64_t>());
       auto share = best.values[0][i].item<double>();
-      *out_ << (i ? ", " : " ") << like.class_names().at(which) << " " << percent(share);
+      *out_ << (i ? ", " : " ") << printable(like.class_names().at(which)) << " " << percent(share);
       classes.push_back({{"name", like.class_names().at(which)}, {"probability", share}});
     }
     *out_ << "\n";

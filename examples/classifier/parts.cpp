@@ -14,6 +14,7 @@
 #include "pretrained.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"
+#include "tensor/printable.h"
 
 namespace examples {
 
@@ -30,8 +31,8 @@ data::Progress report_downloads(std::ostream& out) {
     file_before = file;
     if (10 * received / total == tenths) return;
     tenths = 10 * received / total;
-    out << "downloading " << file << ": " << received / 1000000 << " of " << total / 1000000
-        << " MB" << std::endl;
+    out << "downloading " << printable(file) << ": " << received / 1000000 << " of "
+        << total / 1000000 << " MB" << std::endl;
   };
 }
 
@@ -44,6 +45,20 @@ bool is_checkpoint(const std::string& path) {
 void normalise_as(const data::ImageStatistics& statistics, Flags& flags) {
   if (flags.mean.empty()) flags.mean = fmt::format("{}", fmt::join(statistics.mean, ","));
   if (flags.std.empty()) flags.std = fmt::format("{}", fmt::join(statistics.std, ","));
+}
+
+/// What else the images may have been normalised by: a wrong guess costs many points.
+std::string advice_on_normalisation(const Flags& flags) {
+  std::string text =
+      "\nnote: this mean and std are a guess from the names of the layers; the file does not say "
+      "by "
+      "what its images were normalised. If fewer images are right than its authors say, try\n";
+  for (const auto& [mean, std, used_by] : usual_normalisations()) {
+    if (mean != flags.mean || std != flags.std)
+      text += fmt::format("  --mean {} --std {}   ({})\n", mean, std, used_by);
+  }
+  text.pop_back();
+  return text;
 }
 
 std::string text_in(const io::Metadata& metadata, const std::string& name) {
@@ -119,12 +134,14 @@ Weights read_weights(const std::string& path, Flags& flags, bool decides) {
   flags.model = found->model;
   flags.shortcut = std::string(1, found->shortcut == nn::Shortcut::a ? 'a' : 'b');
   if (found->classes == 100 && flags.dataset == "cifar10") flags.dataset = "cifar100";
+  const bool guesses = flags.mean.empty() || flags.std.empty();
   normalise_as(found->mean.empty() ? data::statistics_of(flags.dataset)
                                    : data::ImageStatistics{found->mean, found->std},
                flags);
   weights.description = fmt::format(
       "{}: {} of {} classes, shortcut {}, as {} names its layers; mean {}, std {}", path,
       found->model, found->classes, flags.shortcut, found->family, flags.mean, flags.std);
+  if (guesses) weights.description += advice_on_normalisation(flags);
   return weights;
 }
 

@@ -38,6 +38,17 @@ nn::StateDict without(const std::string& prefix, nn::StateDict state) {
 
 }  // namespace
 
+const std::vector<Normalisation>& usual_normalisations() {
+  static const std::vector<Normalisation> all = {
+      {"0.4914,0.4822,0.4465", "0.247,0.2435,0.2616", "CIFAR-10, deviation of its pixels"},
+      {"0.4914,0.4822,0.4465", "0.2023,0.1994,0.201", "CIFAR-10, mean deviation of its images"},
+      {"0.5071,0.4865,0.4409", "0.2673,0.2564,0.2762", "CIFAR-100"},
+      {"0.485,0.456,0.406", "0.229,0.224,0.225", "ImageNet"},
+      {"0.5,0.5,0.5", "0.5,0.5,0.5", "values from -1 to 1"},
+      {"0,0,0", "1,1,1", "values from 0 to 1"}};
+  return all;
+}
+
 Recognition recognise(const nn::StateDict& state) {
   Pretrained p;
   const nn::StateDict bare = without(prefix_of(state), state);

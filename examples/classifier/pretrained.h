@@ -16,8 +16,16 @@ struct Pretrained {
   rondo::nn::Shortcut shortcut = rondo::nn::Shortcut::a;
   std::int64_t classes = 10;
   std::string family;            // who calls the layers so
-  std::vector<float> mean, std;  // what the images of that family are normalised by; empty: unknown
+  std::vector<float> mean, std;  // by which that family normalises images; empty: unknown
 };
+
+/// Values by which images were normalised, and where that is usual.
+struct Normalisation {
+  const char *mean, *std, *used_by;
+};
+/// Those that are known to have been used with the networks of recognise(). A file of weights does
+/// not say which, and its layers' names, from which one is guessed, are those of other files, too.
+const std::vector<Normalisation>& usual_normalisations();
 
 struct Recognition {
   std::optional<Pretrained> found = {};
