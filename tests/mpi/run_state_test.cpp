@@ -10,32 +10,14 @@
 #include "nn/linear.h"
 #include "optim/sgd.h"
 #include "support/errors.h"
-#include "support/mpi_main.h"
+#include "support/shared_folder.h"
 #include "tensor/creation.h"
 
 namespace rondo {
 namespace {
 
 namespace fs = std::filesystem;
-using test::world;
-
-/// One folder for all ranks, removed by the first.
-class SharedFolder {
- public:
-  SharedFolder() : path_(fs::temp_directory_path() / concat("rondo-run-state-", getppid())) {
-    clear();
-  }
-  ~SharedFolder() { clear(); }
-  const fs::path& path() const { return path_; }
-
- private:
-  void clear() {
-    world()->barrier();
-    if (world()->rank() == 0) fs::remove_all(path_);
-    world()->barrier();
-  }
-  fs::path path_;
-};
+using test::SharedFolder, test::world;
 
 struct Averaged {
   nn::Linear model{2, 2};
