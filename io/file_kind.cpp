@@ -73,11 +73,10 @@ FileKind kind_of(std::string_view text) {
   if (text.starts_with("PK\x03\x04") || text.starts_with("PK\x05\x06")) return FileKind::torch_zip;
   if (is_torch_legacy(text)) return FileKind::torch_legacy;
   const std::size_t at = text.find_first_not_of(" \t\r\n");
-  return at != std::string_view::npos && text[at] == '{' ? FileKind::json : FileKind::safetensors;
+  return at != std::string_view::npos && text[at] == '{' ? FileKind::json : FileKind::other;
 }
 
 std::string other_kind(std::string_view text) {
-  if (may_be_safetensors(text)) return {};
   switch (kind_of(text)) {
     case FileKind::torch_zip:
     case FileKind::torch_legacy:
@@ -86,6 +85,8 @@ std::string other_kind(std::string_view text) {
       return "is JSON text; if it is the index of a safetensors file in several parts, "
              "io::load_weights reads it";
     case FileKind::safetensors:
+      return {};
+    case FileKind::other:
       break;
   }
   for (const Magic& magic : magics)

@@ -10,10 +10,11 @@
 namespace rondo::io::detail {
 
 enum class FileKind {
-  safetensors,   // or nothing that is known
+  safetensors,
   torch_zip,     // torch.save's form since PyTorch 1.6, or another zip archive
   torch_legacy,  // its form before
   json,          // may be the index of a safetensors file in several parts
+  other,
 };
 
 /// How many of a file's bytes the functions here look at.
@@ -25,7 +26,7 @@ FileKind kind_of(std::string_view first);
 inline constexpr std::string_view torch_legacy_magic("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19");
 
 /// What a reader of another kind says of such a file: "is an HTML page, …", with what to do about
-/// it. Empty: a safetensors file, or nothing that is known.
+/// it. Empty: a safetensors file, or one that is not known.
 std::string other_kind(std::string_view first);
 
 inline std::string_view text_of(std::span<const std::byte> bytes) {

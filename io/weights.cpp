@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -21,10 +22,18 @@ using detail::FileKind;
 /// Of 100,000 tensors an index has 10 MB.
 constexpr std::size_t most_index_bytes = std::size_t{100} << 20;
 
+/// Throws for a file of another kind.
 FileKind kind_of_file(const std::string& path) {
   const MappedFile file(path);
   const std::size_t n = std::min(file.bytes().size(), detail::first_bytes);
-  return detail::kind_of(detail::text_of(file.bytes().first(n)));
+  const std::string_view first = detail::text_of(file.bytes().first(n));
+  const FileKind kind = detail::kind_of(first);
+  if (kind != FileKind::other) return kind;
+  const std::string known = first.empty() ? "is empty" : detail::other_kind(first);
+  throw IoError(concat(path, ": ",
+                       known.empty() ? "is neither a safetensors file nor a file of torch.save's; "
+                                       "other kinds of weights are not read"
+                                     : known));
 }
 
 WeightsFile read_one(const std::string& path, FileKind kind, const std::string& entry) {

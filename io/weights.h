@@ -26,7 +26,8 @@ WeightsFile read_weights(const std::string& path, const std::string& entry = "")
 /// Its tensors alone.
 nn::StateDict load_weights(const std::string& path, const std::string& entry = "");
 
-/// Whether a file is one of safetensors, in one part. Throws IoError when it cannot be read.
+/// Whether a file is one of safetensors, in one part, and not another that read_weights reads.
+/// Throws IoError as that does.
 bool is_safetensors_file(const std::string& path);
 
 /// Writes a state dict in the form that the name asks for: .safetensors, or .pth and .pt for

@@ -84,7 +84,10 @@ TEST_F(Weights, WhatIsSomethingElseIsSaid) {
            {test::golden_bytes("torch_files_hex.txt", "module"), "is a whole model"},
        })
     EXPECT_THAT(said(bytes), HasSubstr("/file: " + sentence));
-  EXPECT_THAT(said(""), HasSubstr("/file is cut short: it has 0 bytes"));
+  EXPECT_THAT(said(""), HasSubstr("/file: is empty"));
+  for (const std::string& unknown : {std::string("x"), zeros, std::string(600, 'x')})
+    EXPECT_THAT(said(unknown), HasSubstr("/file: is neither a safetensors file nor a file of "
+                                         "torch.save's; other kinds of weights are not read"));
   // Readers of one kind know the others, too.
   write_shards();
   io::save_torch(folder_ / "c.pth", {{"w", ones({2})}});
@@ -120,9 +123,10 @@ TEST_F(Weights, AFileOfSeveralPartsIsOneSetOfTensors) {
 
 TEST_F(Weights, AnIndexThatIsWrongIsOneError) {
   write_shards();
-  EXPECT_THAT(said_of_index(R"("w": "a", "x": "missing.safetensors")"),
-              HasSubstr("/file: the index names missing.safetensors, which does not exist; all parts "
-                        "must be in the folder of the index"));
+  EXPECT_THAT(
+      said_of_index(R"("w": "a", "x": "missing.safetensors")"),
+      HasSubstr("/file: the index names missing.safetensors, which does not exist; all parts "
+                "must be in the folder of the index"));
   EXPECT_THAT(said_of_index(R"("v": "a")"),
               HasSubstr("/file: the index has \"v\" in a, which has no such tensor"));
   for (const char* name : {"../a", "/etc/passwd", "..", ".", "", "sub/a", "a\\u0000"})
