@@ -90,7 +90,8 @@ bool has_key(const PickleDict& dict, std::string_view wanted) {
 /// What an object is of: "argparse.Namespace".
 std::string class_of(const PickleCall& object) {
   std::string_view name = object.name();
-  if (name.ends_with("_reconstructor") && !object.arguments->items.empty())
+  if ((name.ends_with("_reconstructor") || name.ends_with("_reconstruct")) &&
+      !object.arguments->items.empty())
     if (const auto* made = object.arguments->items[0]->as<PickleGlobal>()) name = made->name;
   return name.empty() ? "an object" : std::string(name.substr(0, 200));
 }
@@ -202,7 +203,7 @@ const PickleValue* TorchObject::choose(const PickleValue* outer) {
   for (const auto& [key, value] : outer->as<PickleDict>()->items) {
     const auto* name = key->as<std::string>();
     has_own |= name != nullptr && is_tensor(value);
-    if (name != nullptr && !is_tensor(value) && contents(value).weights)
+    if (name != nullptr && value->as<PickleDict>() != nullptr && contents(value).weights)
       candidates.emplace_back(name, value);
   }
   auto take = [&](const auto& candidate) {

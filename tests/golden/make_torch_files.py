@@ -146,6 +146,8 @@ files |= {
     "nested": saved(nested),
     "two_deep": saved({"G": {"w": x}, "D": {"body": {"w": x}}}),
     "one_deep": saved({"G": {"body": {"w": x}}, "optimizer": {"state": {0: {"m": x}}, "param_groups": []}}),
+    "list_beside": saved({"G": {"w": x}, "rng": (1, [x])}),
+    "lists": saved({"params": [x, x]}),
     "optimizer": saved({"state": {0: {"m": x}}, "param_groups": []}),
     "colliding": saved({"a.b": x, "a": {"b": x}}),
     "module_legacy": saved(net, _use_new_zipfile_serialization=False),

@@ -208,6 +208,8 @@ TEST(TorchPickle, DictsInDictsBecomeNamesWithDots) {
             "layers.0 layers.1 pair.0");
   EXPECT_EQ(names(parse_pickle(file("one_deep")).tensors), "body.w") << "the optimizer's apart";
   EXPECT_EQ(names(parse_pickle(file("one_deep"), {.entry = "optimizer"}).tensors), "state.0.m");
+  EXPECT_EQ(names(parse_pickle(file("list_beside")).tensors), "w");
+  EXPECT_EQ(names(parse_pickle(file("lists")).tensors), "params.0 params.1");
   EXPECT_EQ(names(parse_pickle(file("optimizer")).tensors), "0.m") << "alone it is read";
   EXPECT_THAT(pickle_refusal(file("two_deep")),
               HasSubstr("has several dicts of tensors, G, D; say which one is meant, or \".\" for "
