@@ -196,145 +196,219 @@ class Machine {
     push(std::move(dict));
   }
 
-  void step(unsigned char opcode) {
-    switch (opcode) {
-      case 0x80:  // PROTO
-        check(number<std::uint8_t>() <= 5, "its protocol is unknown");
-        return;
-      case 0x95:  // FRAME
-        take(8);
-        return;
-      case '(':  // MARK
-        marks_.push_back(stack_.size());
-        return;
+  // ---- Opcodes. Each of these functions knows some, and says whether `opcode` is one of them.
 
+  bool push_constant(unsigned char opcode) {
+    switch (opcode) {
       case 'N':  // NONE
-        return push(PickleNone{});
+        push(PickleNone{});
+        break;
       case 0x88:  // NEWTRUE
-        return push(true);
+        push(true);
+        break;
       case 0x89:  // NEWFALSE
-        return push(false);
+        push(false);
+        break;
       case 'J':  // BININT
-        return push(std::int64_t{number<std::int32_t>()});
+        push(std::int64_t{number<std::int32_t>()});
+        break;
       case 'K':  // BININT1
-        return push(std::int64_t{number<std::uint8_t>()});
+        push(std::int64_t{number<std::uint8_t>()});
+        break;
       case 'M':  // BININT2
-        return push(std::int64_t{number<std::uint16_t>()});
+        push(std::int64_t{number<std::uint16_t>()});
+        break;
       case 'I':  // INT, as text; 00 and 01 are protocol 1's truth values
-        return push_int(line());
+        push_int(line());
+        break;
       case 0x8a:  // LONG1
-        return push_long(number<std::uint8_t>());
+        push_long(number<std::uint8_t>());
+        break;
       case 0x8b:  // LONG4
-        return push_long(number<std::uint32_t>());
+        push_long(number<std::uint32_t>());
+        break;
       case 'G':  // BINFLOAT
-        return push(big_endian_double());
+        push(big_endian_double());
+        break;
 
       case 0x8c:  // SHORT_BINUNICODE
       case 'U':   // SHORT_BINSTRING, Python 2's
-        return push(std::string(take(number<std::uint8_t>())));
+        push(std::string(take(number<std::uint8_t>())));
+        break;
       case 'X':  // BINUNICODE
       case 'T':  // BINSTRING
-        return push(std::string(take(number<std::uint32_t>())));
+        push(std::string(take(number<std::uint32_t>())));
+        break;
       case 0x8d:  // BINUNICODE8
-        return push(std::string(take(number<std::uint64_t>())));
+        push(std::string(take(number<std::uint64_t>())));
+        break;
       case 'C':  // SHORT_BINBYTES
-        return push(PickleBytes{std::string(take(number<std::uint8_t>()))});
+        push(PickleBytes{std::string(take(number<std::uint8_t>()))});
+        break;
       case 'B':  // BINBYTES
-        return push(PickleBytes{std::string(take(number<std::uint32_t>()))});
+        push(PickleBytes{std::string(take(number<std::uint32_t>()))});
+        break;
       case 0x8e:  // BINBYTES8
       case 0x96:  // BYTEARRAY8
-        return push(PickleBytes{std::string(take(number<std::uint64_t>()))});
+        push(PickleBytes{std::string(take(number<std::uint64_t>()))});
+        break;
+      default:
+        return false;
+    }
+    return true;
+  }
 
+  bool push_container(unsigned char opcode) {
+    switch (opcode) {
       case ')':  // EMPTY_TUPLE
-        return push_tuple(0);
+        push_tuple(0);
+        break;
       case 0x85:  // TUPLE1
-        return push_tuple(1);
+        push_tuple(1);
+        break;
       case 0x86:  // TUPLE2
-        return push_tuple(2);
+        push_tuple(2);
+        break;
       case 0x87:  // TUPLE3
-        return push_tuple(3);
+        push_tuple(3);
+        break;
       case 't':  // TUPLE
-        return push(PickleSequence{.items = pop_to_mark(), .is_tuple = true});
+        push(PickleSequence{.items = pop_to_mark(), .is_tuple = true});
+        break;
       case ']':  // EMPTY_LIST
-        return push(PickleSequence{});
+        push(PickleSequence{});
+        break;
       case 'l':  // LIST
-        return push(PickleSequence{.items = pop_to_mark()});
+        push(PickleSequence{.items = pop_to_mark()});
+        break;
       case 0x8f:  // EMPTY_SET
-        return push(PickleSequence{});
+        push(PickleSequence{});
+        break;
       case 0x91:  // FROZENSET
-        return push(PickleSequence{.items = pop_to_mark()});
+        push(PickleSequence{.items = pop_to_mark()});
+        break;
       case 0x90:  // ADDITEMS
-        return add_to_list(pop_to_mark());
+        add_to_list(pop_to_mark());
+        break;
       case 'a': {  // APPEND
         const PickleValue* item = pop();
-        return add_to_list({item});
+        add_to_list({item});
+        break;
       }
       case 'e':  // APPENDS
-        return add_to_list(pop_to_mark());
+        add_to_list(pop_to_mark());
+        break;
       case '}':  // EMPTY_DICT
-        return push(PickleDict{});
+        push(PickleDict{});
+        break;
       case 'd': {  // DICT
         const auto items = pop_to_mark();
         push(PickleDict{});
-        return add_to_dict(items);
+        add_to_dict(items);
+        break;
       }
       case 's': {  // SETITEM
         const PickleValue* value = pop();
         const PickleValue* key = pop();
-        return add_to_dict({key, value});
+        add_to_dict({key, value});
+        break;
       }
       case 'u':  // SETITEMS
-        return add_to_dict(pop_to_mark());
+        add_to_dict(pop_to_mark());
+        break;
+      default:
+        return false;
+    }
+    return true;
+  }
 
+  bool move_on_stack(unsigned char opcode) {
+    switch (opcode) {
+      case 0x80:  // PROTO
+        check(number<std::uint8_t>() <= 5, "its protocol is unknown");
+        break;
+      case 0x95:  // FRAME
+        take(8);
+        break;
+      case '(':  // MARK
+        marks_.push_back(stack_.size());
+        break;
       case '0':  // POP, and with it a mark: what Python writes for tuples that contain themselves
-        if (!marks_.empty() && marks_.back() == stack_.size()) return marks_.pop_back();
-        pop();
-        return;
+        if (!marks_.empty() && marks_.back() == stack_.size()) {
+          marks_.pop_back();
+        } else {
+          pop();
+        }
+        break;
       case '1':  // POP_MARK
         pop_to_mark();
-        return;
+        break;
 
       case 'q':  // BINPUT
-        return remember(number<std::uint8_t>());
+        remember(number<std::uint8_t>());
+        break;
       case 'r':  // LONG_BINPUT
-        return remember(number<std::uint32_t>());
+        remember(number<std::uint32_t>());
+        break;
       case 0x94:  // MEMOIZE
-        return remember(memo_.size());
+        remember(memo_.size());
+        break;
       case 'h':  // BINGET
-        return recall(number<std::uint8_t>());
+        recall(number<std::uint8_t>());
+        break;
       case 'j':  // LONG_BINGET
-        return recall(number<std::uint32_t>());
+        recall(number<std::uint32_t>());
+        break;
+      default:
+        return false;
+    }
+    return true;
+  }
 
+  bool call_or_name(unsigned char opcode) {
+    switch (opcode) {
       case 'c': {  // GLOBAL
         const std::string module = line();
-        return push(PickleGlobal{module + '.' + line()});
+        push(PickleGlobal{module + '.' + line()});
+        break;
       }
       case 0x93: {  // STACK_GLOBAL
         const auto* name = pop()->as<std::string>();
         const auto* module = pop()->as<std::string>();
         check(name != nullptr && module != nullptr, "a global has no name");
-        return push(PickleGlobal{*module + '.' + *name});
+        push(PickleGlobal{*module + '.' + *name});
+        break;
       }
       case 'R':     // REDUCE
       case 0x81: {  // NEWOBJ
         const PickleValue* arguments = pop();
-        return call(pop(), arguments);
+        call(pop(), arguments);
+        break;
       }
       case 0x92: {  // NEWOBJ_EX
         pop();      // arguments that have names
         const PickleValue* arguments = pop();
-        return call(pop(), arguments);
+        call(pop(), arguments);
+        break;
       }
       case 'b': {  // BUILD: attributes, which those of a state dict ("_metadata") need not be
         const PickleValue* state = pop();
         if (auto* object = std::get_if<PickleCall>(&top()->value)) object->state = state;
-        return;
+        break;
       }
       case 'Q':  // BINPERSID
-        return push(PicklePersistent{pop()});
-      default:
+        push(PicklePersistent{pop()});
         break;
+      default:
+        return false;
     }
+    return true;
+  }
+
+  void step(unsigned char opcode) {
+    if (push_constant(opcode) || push_container(opcode) || move_on_stack(opcode) ||
+        call_or_name(opcode))
+      return;
     const std::string_view name = name_of_refused(opcode);
     require<IoError>(name.empty(), file_, ": has the pickle opcode ", name,
                      ", which torch.save does not write; it is not read");
