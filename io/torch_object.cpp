@@ -2,21 +2,13 @@
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
 #include <utility>
 
+#include "io/torch_values.h"
 #include "tensor/error.h"
 
 namespace rondo::io::detail {
 namespace {
-
-constexpr std::string_view rebuild_v2 = "torch._utils._rebuild_tensor_v2",
-                           rebuild_v3 = "torch._utils._rebuild_tensor_v3",
-                           rebuild = "torch._utils._rebuild_tensor",
-                           rebuild_parameter = "torch._utils._rebuild_parameter",
-                           rebuild_parameter_with_state =
-                               "torch._utils._rebuild_parameter_with_state",
-                           rebuild_subclass = "torch._tensor._rebuild_from_type_v2";
 
 /// Why one tensor cannot be read, though the file is in order.
 struct Unreadable {
@@ -25,83 +17,6 @@ struct Unreadable {
 template <class... Parts>
 void readable(bool condition, const Parts&... parts) {
   if (!condition) throw Unreadable{concat(parts...)};
-}
-
-template <class Match>
-const StoredType* find_type(Match match) {
-  const auto types = stored_types();
-  const auto found = std::ranges::find_if(types, match);
-  return found != types.end() ? &*found : nullptr;
-}
-
-/// A name without its "torch.", to be compared with those of stored types; or itself.
-std::string_view bare(std::string_view name) {
-  constexpr std::string_view module = "torch.";
-  return name.starts_with(module) ? name.substr(module.size()) : name;
-}
-
-/// A persistent id: ("storage", type, key, device, elements, view or None).
-struct StorageId {
-  const StoredType* type = nullptr;  // null: of bytes, or not known
-  bool is_bytes = false;
-  std::string_view type_name, key;  // the pickle's
-  const PickleValue *numel = nullptr, *view = nullptr;
-};
-
-std::optional<StorageId> read_storage_id(const PickleValue* value) {
-  const auto* persistent = value->as<PicklePersistent>();
-  const auto* id = persistent != nullptr ? persistent->id->as<PickleSequence>() : nullptr;
-  if (id == nullptr || id->items.size() < 5) return {};
-  const auto *kind = id->items[0]->as<std::string>(), *key = id->items[2]->as<std::string>();
-  const auto* type = id->items[1]->as<PickleGlobal>();
-  if (kind == nullptr || *kind != "storage" || key == nullptr || type == nullptr) return {};
-  const std::string_view name = bare(type->name);
-  return StorageId{
-      .type = find_type([&](const StoredType& t) { return !name.empty() && t.storage == name; }),
-      .is_bytes = type->name == "torch.storage.UntypedStorage",
-      .type_name = type->name,
-      .key = *key,
-      .numel = id->items[4],
-      .view = id->items.size() > 5 ? id->items[5] : nullptr};
-}
-
-/// Tensors of kinds that are not read, too: sparse and quantised ones.
-bool is_tensor(const PickleValue* value) {
-  const auto* call = value->as<PickleCall>();
-  if (call == nullptr) return false;
-  const std::string_view name = call->name();
-  return name.starts_with("torch._utils._rebuild_") || name == rebuild_subclass;
-}
-
-/// "0" of 0: the state of an optimizer numbers its parameters. Empty where a key is neither.
-std::string key_text(const PickleValue* key) {
-  if (const auto* text = key->as<std::string>()) return *text;
-  const auto* number = key->as<std::int64_t>();
-  return number != nullptr ? std::to_string(*number) : std::string();
-}
-
-bool has_key(const PickleDict& dict, std::string_view wanted) {
-  return std::ranges::any_of(dict.items, [&](const auto& item) {
-    const auto* name = item.first->template as<std::string>();
-    return name != nullptr && *name == wanted;
-  });
-}
-
-/// What an object is of: "argparse.Namespace".
-std::string class_of(const PickleCall& object) {
-  std::string_view name = object.name();
-  if ((name.ends_with("_reconstructor") || name.ends_with("_reconstruct")) &&
-      !object.arguments->items.empty())
-    if (const auto* made = object.arguments->items[0]->as<PickleGlobal>()) name = made->name;
-  return name.empty() ? "an object" : std::string(name.substr(0, 200));
-}
-
-/// torch.save(model): an object with what each torch.nn.Module has.
-bool is_module(const PickleValue* value) {
-  const auto* object = value->as<PickleCall>();
-  const auto* state =
-      object != nullptr && object->state != nullptr ? object->state->as<PickleDict>() : nullptr;
-  return state != nullptr && has_key(*state, "_parameters") && has_key(*state, "_modules");
 }
 
 // Of the metadata, which is for people.
@@ -390,7 +305,7 @@ std::pair<std::size_t, const StoredType*> TorchObject::find_storage(const std::s
     const auto* global = dtype->as<PickleGlobal>();
     check(global != nullptr && id->is_bytes, name, " has no dtype");
     type_name = global->name;
-    type = find_type([&](const StoredType& t) { return t.torch == bare(type_name); });
+    type = type_of_dtype(type_name);
   }
   readable(type != nullptr && type->dtype.has_value(), "it is of ", type_name.substr(0, 100),
            ", a dtype that rondo lacks");
