@@ -10,39 +10,40 @@
 
 #include "tools/command_line.h"
 
-using namespace rondo;
+namespace rd = rondo;
+using rondo::Tensor;
 
 namespace {
 
 /// Follows the tape from y back to the leaves and prints each node it meets first.
 void print_tape(const Tensor& y) {
-  std::vector<std::pair<Node*, int>> stack = {{gradient_edge(y).node.get(), 0}};
+  std::vector<std::pair<rd::Node*, int>> stack = {{gradient_edge(y).node.get(), 0}};
   while (!stack.empty()) {
     auto [node, depth] = stack.back();
     stack.pop_back();
     if (node == nullptr) continue;
     std::cout << std::string(static_cast<std::size_t>(2 * depth), ' ') << node->name() << "\n";
-    for (const Edge& edge : node->edges) stack.emplace_back(edge.node.get(), depth + 1);
+    for (const rd::Edge& edge : node->edges) stack.emplace_back(edge.node.get(), depth + 1);
   }
 }
 
 /// Softplus as an op of our own: log(1 + e^x), whose derivative is the sigmoid.
-struct MySoftplusBackward final : Node {
-  SavedTensor x;
+struct MySoftplusBackward final : rd::Node {
+  rd::SavedTensor x;
   explicit MySoftplusBackward(const Tensor& x) : x(x) {}
   const char* name() const override { return "my_softplus"; }
-  Tensors backward(const Tensors& dy) override { return {dy[0] * sigmoid(x.get(*this))}; }
+  rd::Tensors backward(const rd::Tensors& dy) override { return {dy[0] * sigmoid(x.get(*this))}; }
   void release_saved() override { x.reset(); }
 };
 Tensor my_softplus(const Tensor& x) {
-  Tensor y = no_grad([&] { return log1p(exp(x)); });
-  return record<MySoftplusBackward>({x}, y, x);
+  Tensor y = rd::no_grad([&] { return log1p(exp(x)); });
+  return rd::record<MySoftplusBackward>({x}, y, x);
 }
 
-int run(Device device) {
+int run(rd::Device device) {
   std::cout
       << "1. A leaf is a tensor we want the gradient of. Every op on it leaves a node behind:\n\n";
-  Tensor x = tensor<double>({1, 2, 3}).to(device).requires_grad_();
+  Tensor x = rd::tensor<double>({1, 2, 3}).to(device).requires_grad_();
   Tensor y = sum(square(x) * 0.5 + exp(-x));
   print_tape(y);
 
@@ -50,29 +51,29 @@ int run(Device device) {
                "and adds\n"
                "   into x.grad():  d/dx (x^2 / 2 + e^-x) = x - e^-x\n\n";
   y.backward();
-  std::cout << x.grad() << "\n" << no_grad([&] { return x - exp(-x); }) << "\n";
+  std::cout << x.grad() << "\n" << rd::no_grad([&] { return x - exp(-x); }) << "\n";
 
   std::cout << "\n3. The tape is freed as it runs. A derivative of the derivative needs one that "
                "is itself\n"
                "   recorded:  d2/dx2 = 1 + e^-x\n\n";
-  Tensor first = grad({sum(square(x) * 0.5 + exp(-x))}, {x}, {.create_graph = true})[0];
-  Tensor second = grad({sum(first)}, {x})[0];
+  Tensor first = rd::grad({sum(square(x) * 0.5 + exp(-x))}, {x}, {.create_graph = true})[0];
+  Tensor second = rd::grad({sum(first)}, {x})[0];
   std::cout << second << "\n";
 
   std::cout << "\n4. An op of your own is a node with a backward, and gradcheck says whether it is "
                "right:\n\n";
-  auto f = [](const Tensors& in) { return Tensors{my_softplus(in[0])}; };
-  GradcheckResult once = gradcheck(f, {x}), twice = gradgradcheck(f, {x});
+  auto f = [](const rd::Tensors& in) { return rd::Tensors{my_softplus(in[0])}; };
+  rd::GradcheckResult once = rd::gradcheck(f, {x}), twice = rd::gradgradcheck(f, {x});
   std::cout << "first derivative " << (once ? "agrees" : once.message) << ", second "
             << (twice ? "agrees" : twice.message) << "\n";
 
   std::cout << "\n5. What backward needs must not be overwritten. The tape notices:\n\n";
-  Tensor w = tensor<double>({1, 1, 1}).to(device);
+  Tensor w = rd::tensor<double>({1, 1, 1}).to(device);
   Tensor z = sum(x * w);
   w.fill_(2);
   try {
     z.backward();
-  } catch (const AutogradError& error) {
+  } catch (const rd::AutogradError& error) {
     std::cout << error.what() << "\n";
   }
   return once && twice ? 0 : 1;
@@ -82,8 +83,8 @@ int run(Device device) {
 
 int main(int argc, char** argv) {
   std::string device = "cpu";
-  flags::CommandLine app("Shows what automatic differentiation does");
+  rd::flags::CommandLine app("Shows what automatic differentiation does");
   app.add("--device", device, "cpu, cuda or cuda:N");
   if (auto status = app.parse(argc, argv)) return *status;
-  return dist::run([&] { return run(Device::parse(device)); });
+  return rd::dist::run([&] { return run(rd::Device::parse(device)); });
 }

@@ -25,7 +25,8 @@
 #include "tensor/error.h"
 #include "tools/command_line.h"
 
-using namespace rondo;
+namespace rd = rondo;
+using rondo::Tensor;
 
 namespace {
 
@@ -38,7 +39,7 @@ std::vector<float> start_values(int rank, int world_size) {
 
 // Sends a line to rank 0, which prints the lines of all ranks in order. Only for the show: the ring
 // itself never needs a rank 0.
-void print_in_order(dist::Communicator& comm, const std::string& line) {
+void print_in_order(rd::dist::Communicator& comm, const std::string& line) {
   auto lines = comm.all_gather_bytes(line);
   if (comm.rank() != 0) return;
   for (const std::string& l : lines) std::printf("%s\n", l.c_str());
@@ -58,31 +59,33 @@ std::string show(const std::vector<float>& data) {
 // One hop of the schedule, done by hand and blocking, to be able to look at the data in between.
 // The library's Pipeline (dist/algorithms/pipeline.cpp) does the same with several chunks in
 // flight.
-void one_hop(dist::Communicator& comm, dist::Schedule& ring, std::int64_t i) {
+void one_hop(rd::dist::Communicator& comm, rd::dist::Schedule& ring, std::int64_t i) {
   int n = comm.world_size(), r = comm.rank();
-  dist::Hop hop = ring.hop(i);
+  rd::dist::Hop hop = ring.hop(i);
   std::vector<char> scratch(hop.recv_bytes);
   void* place = hop.recv ? hop.recv : scratch.data();
 
-  dist::Transport& transport = comm.transport();
-  dist::Request in = transport.recv((r + n - 1) % n, /*tag=*/20000, place, hop.recv_bytes);
-  dist::Request out = transport.send((r + 1) % n, /*tag=*/20000, hop.send, hop.send_bytes);
+  rd::dist::Transport& transport = comm.transport();
+  rd::dist::Request in = transport.recv((r + n - 1) % n, /*tag=*/20000, place, hop.recv_bytes);
+  rd::dist::Request out = transport.send((r + 1) % n, /*tag=*/20000, hop.send, hop.send_bytes);
   while (!transport.test(in)) std::this_thread::yield();
   while (!transport.test(out)) std::this_thread::yield();
   ring.arrived(i, scratch.data());  // adds, in the first half; does nothing in the second
 }
 
-void walk(dist::Communicator& comm, const std::string& where) {
+void walk(rd::dist::Communicator& comm, const std::string& where) {
   int n = comm.world_size(), r = comm.rank();
-  require(n <= 8, "03_ring: ", n, " ranks are too many to show: a float has not so many digits");
+  rd::require(n <= 8, "03_ring: ", n,
+              " ranks are too many to show: a float has not so many digits");
   std::vector<float> data = start_values(r, n);
-  dist::Arithmetic host;
-  auto ring = dist::ring_all_reduce_schedule(r, n, data.data(), n, f32, dist::ReduceOp::sum, host);
+  rd::dist::Arithmetic host;
+  auto ring = rd::dist::ring_all_reduce_schedule(r, n, data.data(), n, rd::f32,
+                                                 rd::dist::ReduceOp::sum, host);
 
   if (r == 0) std::printf("\nstart: rank r holds 10^r in each of %d segments\n", n);
-  print_in_order(comm, concat("  rank ", r, ":", show(data)));
+  print_in_order(comm, rd::concat("  rank ", r, ":", show(data)));
   for (std::int64_t i = 0; i < ring->hops(); ++i) {
-    dist::Hop hop = ring->hop(i);
+    rd::dist::Hop hop = ring->hop(i);
     auto segment = static_cast<const float*>(hop.send) - data.data();
     bool adding = i < n - 1;
     if (r == 0) {
@@ -92,15 +95,15 @@ void walk(dist::Communicator& comm, const std::string& where) {
     }
     float sent = data[static_cast<std::size_t>(segment)];
     one_hop(comm, *ring, i);
-    print_in_order(comm, concat("  rank ", r, ":", show(data), "    sent segment ", segment, " (",
-                                sent, ") to rank ", (r + 1) % n));
+    print_in_order(comm, rd::concat("  rank ", r, ":", show(data), "    sent segment ", segment,
+                                    " (", sent, ") to rank ", (r + 1) % n));
   }
 
   // The same in one call, as a program would do it, also on GPUs.
-  const Device device = dist::use_device(comm, where);
-  const Tensor x = tensor(start_values(r, n), {n}).to(device);
+  const rd::Device device = rd::dist::use_device(comm, where);
+  const Tensor x = rd::tensor(start_values(r, n), {n}).to(device);
   comm.all_reduce(x);
-  require(x.to_vector<float>() == data, "the walk and the library disagree");
+  rd::require(x.to_vector<float>() == data, "the walk and the library disagree");
   if (r == 0) {
     std::printf("\nEach rank sent %d segments, which is 2 (N - 1) / N times its data (N = %d).\n",
                 2 * (n - 1), n);
@@ -111,21 +114,22 @@ void walk(dist::Communicator& comm, const std::string& where) {
 
 int main(int argc, char** argv) {
   std::string device = "cpu", all_reduce = "auto";
-  flags::CommandLine app("Shows a ring all-reduce step by step");
+  rd::flags::CommandLine app("Shows a ring all-reduce step by step");
   app.add("--device", device, "where the library does it in the end: cpu or cuda");
   app.add("--all-reduce", all_reduce, "how: auto, ring, mpi or, on GPUs, nccl");
   if (auto status = app.parse(argc, argv)) return *status;
-  return dist::run([&] {
-    const dist::CommunicatorOptions options{.all_reduce = dist::parse_all_reduce(all_reduce)};
-    if (dist::read_launcher()) {
-      auto comm = dist::init({.communicator = options});
+  return rd::dist::run([&] {
+    const rd::dist::CommunicatorOptions options{.all_reduce =
+                                                    rd::dist::parse_all_reduce(all_reduce)};
+    if (rd::dist::read_launcher()) {
+      auto comm = rd::dist::init({.communicator = options});
       if (comm->rank() == 0)
         std::printf("%d processes, over %s\n", comm->world_size(), comm->backend());
       walk(*comm, device);
     } else {
       std::printf("4 threads (mpirun -np 4 --oversubscribe makes it 4 processes)\n");
-      dist::run_on_threads(4, [&](std::shared_ptr<dist::Transport> transport) {
-        dist::Communicator comm(std::move(transport), options);
+      rd::dist::run_on_threads(4, [&](std::shared_ptr<rd::dist::Transport> transport) {
+        rd::dist::Communicator comm(std::move(transport), options);
         walk(comm, device);
       });
     }

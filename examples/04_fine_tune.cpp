@@ -27,7 +27,10 @@
 #include "tensor/creation.h"
 #include "tools/command_line.h"
 
-using namespace rondo;
+namespace rd = rondo;
+namespace nn = rondo::nn;
+namespace optim = rondo::optim;
+using rondo::Tensor;
 
 namespace {
 
@@ -37,21 +40,21 @@ struct Images {
 
 /// The images as the network was trained to see images: three channels of 32 x 32, normalised. Grey
 /// goes into all three, and two rows or columns of black around 28 x 28.
-Images prepared(const data::Dataset& from) {
-  const data::ImageStatistics known = data::statistics_of("fashion_mnist");
+Images prepared(const rd::data::Dataset& from) {
+  const rd::data::ImageStatistics known = rd::data::statistics_of("fashion_mnist");
   const double mean = known.mean[0], std = known.std[0];
   std::vector<std::int64_t> all(static_cast<std::size_t>(from.size()));
   std::iota(all.begin(), all.end(), 0);
-  const data::Batch batch = from.get_batch(all);
+  const rd::data::Batch batch = from.get_batch(all);
   const std::int64_t n = batch.input.size(0);
-  const Tensor grey = (batch.input.to(f32) / 255.0 - mean) / std;
-  const Tensor pixels = full({n, 3, 32, 32}, -mean / std);
+  const Tensor grey = (batch.input.to(rd::f32) / 255.0 - mean) / std;
+  const Tensor pixels = rd::full({n, 3, 32, 32}, -mean / std);
   pixels.narrow(2, 2, 28).narrow(3, 2, 28).copy_(grey.expand({n, 3, 28, 28}));
-  return {pixels.contiguous(MemoryFormat::channels_last), batch.target};
+  return {pixels.contiguous(rd::MemoryFormat::channels_last), batch.target};
 }
 
 double accuracy(nn::Module& net, const Images& test) {
-  const NoGradGuard no_grad;
+  const rd::NoGradGuard no_grad;
   net.eval();
   double right = 0;
   const std::int64_t n = test.pixels.size(0), batch = 250;
@@ -73,7 +76,7 @@ double train(const char* what, nn::Module& net, optim::Optimizer& optimizer, con
   const auto start = std::chrono::steady_clock::now();
   double reached = 0;
   for (int epoch = 1; epoch <= epochs; ++epoch) {
-    const Tensor order = randperm(n).to(images.labels.device());
+    const Tensor order = rd::randperm(n).to(images.labels.device());
     for (std::int64_t step = 0; step < steps; ++step) {
       const Tensor index = order.narrow(0, step * batch, batch);
       optimizer.zero_grad();
@@ -95,25 +98,26 @@ int run(int argc, char** argv) {
   std::string weights = "cifar10_resnet20", folder, where = "cpu";
   std::int64_t count = 1000, tested = 2000;
   int epochs = 3;
-  flags::CommandLine app(
+  rd::flags::CommandLine app(
       "Trains ResNet-20 on clothes, from weights for other images and from nothing");
   app.add("--weights", weights, "a name that hub knows, or a file");
-  app.add("--images", count, "how many to learn from", flags::whole_number(50, 60'000));
-  app.add("--test-images", tested, "how many to be tested on", flags::whole_number(1, 10'000));
-  app.add("--epochs", epochs, "passes over the training images", flags::whole_number(1, 1000));
+  app.add("--images", count, "how many to learn from", rd::flags::whole_number(50, 60'000));
+  app.add("--test-images", tested, "how many to be tested on", rd::flags::whole_number(1, 10'000));
+  app.add("--epochs", epochs, "passes over the training images", rd::flags::whole_number(1, 1000));
   app.add("--data", folder, "folder with Fashion-MNIST; else as cifar_resnet looks for it");
   app.add("--device", where, "cpu, cuda or cuda:N");
   if (auto status = app.parse(argc, argv)) return *status;
-  const Device device = Device::parse(where);
-  const auto open = [&](data::Split split, std::int64_t limit) {
-    const Images all = prepared(*data::open_dataset(
+  const rd::Device device = rd::Device::parse(where);
+  const auto open = [&](rd::data::Split split, std::int64_t limit) {
+    const Images all = prepared(*rd::data::open_dataset(
         "fashion_mnist", split, {.download = {.data_dir = folder}, .limit = limit}));
     return Images{all.pixels.to(device), all.labels.to(device)};
   };
-  const Images images = open(data::Split::train, count), test = open(data::Split::test, tested);
+  const Images images = open(rd::data::Split::train, count),
+               test = open(rd::data::Split::test, tested);
 
-  manual_seed(1);
-  nn::CifarResNet tuned = hub::cifar_resnet(20, {.pretrained = weights});
+  rd::manual_seed(1);
+  nn::CifarResNet tuned = rd::hub::cifar_resnet(20, {.pretrained = weights});
   tuned.fc = nn::Linear(64, 10);  // other classes: a new last layer
   tuned.to(device);
   nn::freeze(tuned, "conv1.*");  // edges stay edges
@@ -121,8 +125,8 @@ int run(int argc, char** argv) {
                      {nn::parameters_unlike(tuned, "fc.*"), {.lr = 0.02, .momentum = 0.9}}});
   const double with = train("fine-tuned  ", tuned, gently, images, test, epochs);
 
-  manual_seed(1);
-  nn::CifarResNet fresh = hub::cifar_resnet(20);
+  rd::manual_seed(1);
+  nn::CifarResNet fresh = rd::hub::cifar_resnet(20);
   fresh.to(device);
   optim::SGD sgd(fresh.parameters(), {.lr = 0.1, .momentum = 0.9});
   const double without = train("from scratch", fresh, sgd, images, test, epochs);
@@ -133,5 +137,5 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return dist::run([&] { return run(argc, argv); });
+  return rd::dist::run([&] { return run(argc, argv); });
 }

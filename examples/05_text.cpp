@@ -40,7 +40,10 @@
 #include "tensor/printable.h"
 #include "tools/command_line.h"
 
-using namespace rondo;
+namespace rd = rondo;
+namespace nn = rondo::nn;
+namespace optim = rondo::optim;
+using rondo::Tensor;
 
 namespace {
 
@@ -50,7 +53,7 @@ struct Settings {
                heads = 4;
   std::int64_t sample = 300, seed = 1;
   double lr = 6e-3, dropout = 0, temperature = 0.8;
-  Device device;
+  rd::Device device;
 };
 
 /// A file, or all .md files of a folder.
@@ -65,7 +68,7 @@ std::string read(const std::filesystem::path& path) {
   std::string all;
   for (const auto& file : files) {
     std::ifstream in(file, std::ios::binary);
-    require<IoError>(in.good(), "--text: ", file.string(), " cannot be read");
+    rd::require<rd::IoError>(in.good(), "--text: ", file.string(), " cannot be read");
     all.append(std::istreambuf_iterator<char>(in), {});
   }
   return all;
@@ -84,20 +87,20 @@ struct Text {
     const auto cut = numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() / 10 * 9);
     train.assign(numbers.begin(), cut);
     valid.assign(cut, numbers.end());
-    require(static_cast<std::int64_t>(valid.size()) > context, "--text: ", all.size(),
-            " characters are too few for windows of ", context);
+    rd::require(static_cast<std::int64_t>(valid.size()) > context, "--text: ", all.size(),
+                " characters are too few for windows of ", context);
   }
 };
 
 /// (N, length): a row of the text from each of `starts`.
 Tensor rows(const std::vector<std::int64_t>& text, const std::vector<std::size_t>& starts,
-            std::int64_t length, Device device) {
+            std::int64_t length, rd::Device device) {
   std::vector<std::int64_t> all;
   for (const std::size_t start : starts) {
     const auto first = text.begin() + static_cast<std::ptrdiff_t>(start);
     all.insert(all.end(), first, first + length);
   }
-  return tensor(all, {static_cast<std::int64_t>(starts.size()), length}).to(device);
+  return rd::tensor(all, {static_cast<std::int64_t>(starts.size()), length}).to(device);
 }
 
 /// Characters and their places as vectors, layers that let them look back, and a guess for each.
@@ -123,7 +126,7 @@ struct Transformer : nn::Module {
     nn::init::normal_(places.weight, 0, 0.05);
   }
   Tensor forward(const Tensor& x) override {
-    const Tensor place = places(arange(x.size(1), {.dtype = i64, .device = x.device()}));
+    const Tensor place = places(rd::arange(x.size(1), {.dtype = rd::i64, .device = x.device()}));
     return head(encoder(dropout(characters(x) + place), {.is_causal = true}));
   }
   void visit(nn::Visitor& v) override {
@@ -175,7 +178,7 @@ Tensor loss_of(nn::Module& model, const Tensor& windows) {
 
 /// Bits per character of a text, cut into windows whose first characters have little before them.
 double bits(nn::Module& model, const std::vector<std::int64_t>& text, const Settings& s) {
-  const NoGradGuard no_grad;
+  const rd::NoGradGuard no_grad;
   model.eval();
   const auto length = static_cast<std::size_t>(s.context);
   double sum = 0;
@@ -225,7 +228,7 @@ void train(nn::Module& model, const Text& text, const Settings& s) {
 
 /// What the model writes after a line's end.
 std::string written(nn::Module& model, const Text& text, const Settings& s) {
-  const NoGradGuard no_grad;
+  const rd::NoGradGuard no_grad;
   model.eval();
   std::vector<std::int64_t> all = {
       static_cast<std::int64_t>(std::min(text.alphabet.find('\n'), text.alphabet.size() - 1))};
@@ -235,7 +238,7 @@ std::string written(nn::Module& model, const Text& text, const Settings& s) {
     const Tensor logits =
         model(rows(all, {all.size() - static_cast<std::size_t>(seen)}, seen, s.device));
     const Tensor p = softmax(logits[0][seen - 1] / s.temperature, 0);
-    double left = rand({}).item<double>();  // walk along the probabilities until they sum to it
+    double left = rd::rand({}).item<double>();  // walk along the probabilities until they sum to it
     std::int64_t next = 0;
     for (const double each : p.to_vector<double>()) {
       left -= each;
@@ -251,32 +254,33 @@ std::string written(nn::Module& model, const Text& text, const Settings& s) {
 
 int run(int argc, char** argv) {
   Settings s;
-  flags::CommandLine app("Learns a text character by character, and writes some more of it");
-  app.add("--model", s.model, "the network", flags::one_of({"transformer", "lstm", "gru"}));
-  app.add("--text", s.text, "a file, or a folder whose .md files are read", flags::existing_path());
-  app.add("--steps", s.steps, "training steps", flags::whole_number(1, 10'000'000));
-  app.add("--every", s.every, "steps between two lines", flags::whole_number(1, 10'000'000));
-  app.add("--batch", s.batch, "windows a step", flags::whole_number(1, 4096));
-  app.add("--context", s.context, "characters a window", flags::whole_number(1, 4096));
+  rd::flags::CommandLine app("Learns a text character by character, and writes some more of it");
+  app.add("--model", s.model, "the network", rd::flags::one_of({"transformer", "lstm", "gru"}));
+  app.add("--text", s.text, "a file, or a folder whose .md files are read",
+          rd::flags::existing_path());
+  app.add("--steps", s.steps, "training steps", rd::flags::whole_number(1, 10'000'000));
+  app.add("--every", s.every, "steps between two lines", rd::flags::whole_number(1, 10'000'000));
+  app.add("--batch", s.batch, "windows a step", rd::flags::whole_number(1, 4096));
+  app.add("--context", s.context, "characters a window", rd::flags::whole_number(1, 4096));
   app.add("--width", s.width, "of the Transformer, half that of an LSTM or GRU",
-          flags::whole_number(1, 4096));
-  app.add("--layers", s.layers, "how many", flags::whole_number(1, 100));
+          rd::flags::whole_number(1, 4096));
+  app.add("--layers", s.layers, "how many", rd::flags::whole_number(1, 100));
   app.add("--heads", s.heads, "of the Transformer; they divide its width",
-          flags::whole_number(1, 4096));
-  app.add("--lr", s.lr, "the highest learning rate", flags::positive());
+          rd::flags::whole_number(1, 4096));
+  app.add("--lr", s.lr, "the highest learning rate", rd::flags::positive());
   app.add("--dropout", s.dropout, "the share of activations that are dropped",
-          flags::number_that([](double v) { return v >= 0 && v <= 1; }, "from 0 to 1"));
-  app.add("--sample", s.sample, "characters to write", flags::whole_number(0, 1'000'000));
+          rd::flags::number_that([](double v) { return v >= 0 && v <= 1; }, "from 0 to 1"));
+  app.add("--sample", s.sample, "characters to write", rd::flags::whole_number(0, 1'000'000));
   app.add("--temperature", s.temperature, "below 1: likely characters become likelier",
-          flags::positive());
+          rd::flags::positive());
   app.add("--seed", s.seed, "of the weights, the windows and the text",
-          flags::whole_number(0, ~std::uint64_t{0} / 2));
+          rd::flags::whole_number(0, ~std::uint64_t{0} / 2));
   std::string device = "cpu";
   app.add("--device", device, "cpu, cuda or cuda:N");
   if (auto status = app.parse(argc, argv)) return *status;
-  s.device = Device::parse(device);
+  s.device = rd::Device::parse(device);
   const Text text(read(s.text), s.context);
-  manual_seed(static_cast<std::uint64_t>(s.seed));
+  rd::manual_seed(static_cast<std::uint64_t>(s.seed));
   nn::AnyModule model = make(static_cast<std::int64_t>(text.alphabet.size()), s);
   model.to(s.device);
   std::printf("%zu characters to learn from, %zu to be measured on, of %zu kinds: %.3f bits each\n",
@@ -293,5 +297,5 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return dist::run([&] { return run(argc, argv); });
+  return rd::dist::run([&] { return run(argc, argv); });
 }

@@ -33,17 +33,20 @@
 #include "tools/command_line.h"
 #include "train/evaluate.h"
 
-using namespace rondo;
+namespace rd = rondo;
+namespace nn = rondo::nn;
+namespace optim = rondo::optim;
+using rondo::Tensor;
 using Clock = std::chrono::steady_clock;
 
 namespace {
 
 struct Flags {
   std::string model = "mlp", weights = "cifar10_resnet20", folder, save;
-  std::shared_ptr<dist::Communicator> comm = dist::init();
+  std::shared_ptr<rd::dist::Communicator> comm = rd::dist::init();
   std::int64_t tested = 10'000, calibration = 512, qat_steps = 100, train_steps = 2000,
                hidden = 512;
-  Device device;  // that is trained on
+  rd::Device device;  // that is trained on
 };
 
 struct Images {
@@ -51,31 +54,31 @@ struct Images {
 };
 
 /// Normalised, all at once.
-Images load(const std::string& dataset, data::Split split, std::int64_t limit, const Flags& flags,
-            const data::ImageStatistics& known) {
-  const auto from =
-      data::open_dataset(dataset, split, {.download = {.data_dir = flags.folder}, .limit = limit});
+Images load(const std::string& dataset, rd::data::Split split, std::int64_t limit,
+            const Flags& flags, const rd::data::ImageStatistics& known) {
+  const auto from = rd::data::open_dataset(
+      dataset, split, {.download = {.data_dir = flags.folder}, .limit = limit});
   std::vector<std::int64_t> all(static_cast<std::size_t>(from->size()));
   std::iota(all.begin(), all.end(), 0);
-  const data::Batch batch = from->get_batch(all);
+  const rd::data::Batch batch = from->get_batch(all);
   const auto channels = static_cast<std::int64_t>(known.mean.size());
-  const Tensor mean = tensor(known.mean, {1, channels, 1, 1}),
-               std = tensor(known.std, {1, channels, 1, 1});
-  const Tensor pixels = (batch.input.to(f32) / 255.0 - mean) / std;
+  const Tensor mean = rd::tensor(known.mean, {1, channels, 1, 1}),
+               std = rd::tensor(known.std, {1, channels, 1, 1});
+  const Tensor pixels = (batch.input.to(rd::f32) / 255.0 - mean) / std;
   return {pixels, batch.target};
 }
 
 /// Percent. Calibrates, too, what has been prepared for it.
 double accuracy(nn::Module& net, const Images& test, const Flags& flags) {
-  const auto images = std::make_shared<data::TensorDataset>(test.pixels, test.labels);
-  return 100 * train::evaluate(net, images, {}, *flags.comm).accuracy();
+  const auto images = std::make_shared<rd::data::TensorDataset>(test.pixels, test.labels);
+  return 100 * rd::train::evaluate(net, images, {}, *flags.comm).accuracy();
 }
 
 /// The median of repeated passes over a batch of that size.
 double images_per_second(nn::Module& net, const Images& test, std::int64_t batch) {
-  const NoGradGuard no_grad;
+  const rd::NoGradGuard no_grad;
   const Tensor x = test.pixels.narrow(0, 0, std::min(batch, test.pixels.size(0)))
-                       .contiguous(MemoryFormat::channels_last);
+                       .contiguous(rd::MemoryFormat::channels_last);
   std::vector<double> seconds;
   const auto end = Clock::now() + std::chrono::milliseconds(500);
   for (int warm = 0; warm < 3; ++warm) (void)net(x);
@@ -98,7 +101,7 @@ void report(const std::string& what, nn::Module& net, const Images& test, const 
     for (const auto& [name, x] : net.state_dict()) bytes += x.nbytes();
   } else {
     const std::string file = flags.save + "-" + what + ".safetensors";
-    io::save_safetensors(file, net.state_dict());
+    rd::io::save_safetensors(file, net.state_dict());
     bytes = static_cast<std::int64_t>(std::filesystem::file_size(file));
   }
   std::printf("%-8s %8.2f %% right  %9.1f kB  %8.0f images/s one by one  %8.0f by 64\n",
@@ -108,14 +111,15 @@ void report(const std::string& what, nn::Module& net, const Images& test, const 
 }
 
 /// `net` is in the mode that it is to be trained in, and on the CPU before and after.
-void train(nn::Module& net, const Images& images, double lr, std::int64_t steps, Device device) {
+void train(nn::Module& net, const Images& images, double lr, std::int64_t steps,
+           rd::Device device) {
   constexpr std::int64_t batch = 64;
   net.to(device);
   optim::SGD sgd(net.parameters(), {.lr = lr, .momentum = 0.9});
   optim::CosineAnnealingLR schedule(sgd, {.t_max = steps});
   const std::int64_t n = images.pixels.size(0);
   for (std::int64_t step = 0; step < steps; ++step) {
-    const Tensor index = randint(0, n, {std::min(batch, n)});
+    const Tensor index = rd::randint(0, n, {std::min(batch, n)});
     sgd.zero_grad();
     cross_entropy(net(images.pixels.index_select(0, index).to(device)),
                   images.labels.index_select(0, index).to(device))
@@ -123,13 +127,13 @@ void train(nn::Module& net, const Images& images, double lr, std::int64_t steps,
     sgd.step();
     schedule.step();
   }
-  net.to(Device::cpu());
+  net.to(rd::Device::cpu());
 }
 
 void quantize_mlp(const Flags& flags) {
-  const data::ImageStatistics known = data::statistics_of("mnist");
-  const Images images = load("mnist", data::Split::train, 60'000, flags, known),
-               test = load("mnist", data::Split::test, flags.tested, flags, known);
+  const rd::data::ImageStatistics known = rd::data::statistics_of("mnist");
+  const Images images = load("mnist", rd::data::Split::train, 60'000, flags, known),
+               test = load("mnist", rd::data::Split::test, flags.tested, flags, known);
   nn::AnyModule net = nn::Mlp({.hidden = flags.hidden});
   train(net, images, 0.05, flags.train_steps, flags.device);
   report("f32", net, test, flags);
@@ -138,18 +142,18 @@ void quantize_mlp(const Flags& flags) {
 }
 
 void quantize_resnet(const Flags& flags) {
-  const auto [weights, lacks] = examples::recognise(hub::load_pretrained(flags.weights));
-  require(weights.has_value(), "--weights ", flags.weights,
-          ": no ResNet for 32 x 32 images: ", lacks);
-  require(!weights->mean.empty(), "--weights ", flags.weights,
-          ": nothing is known of how its images are normalised");
+  const auto [weights, lacks] = examples::recognise(rd::hub::load_pretrained(flags.weights));
+  rd::require(weights.has_value(), "--weights ", flags.weights,
+              ": no ResNet for 32 x 32 images: ", lacks);
+  rd::require(!weights->mean.empty(), "--weights ", flags.weights,
+              ": nothing is known of how its images are normalised");
   nn::AnyModule net = nn::make_model(
       weights->model, {.num_classes = weights->classes, .shortcut = weights->shortcut});
   net.load_state_dict(weights->state);
   const std::string dataset = weights->classes == 10 ? "cifar10" : "cifar100";
-  const data::ImageStatistics known{.mean = weights->mean, .std = weights->std};
-  const Images images = load(dataset, data::Split::train, 20'000, flags, known),
-               test = load(dataset, data::Split::test, flags.tested, flags, known);
+  const rd::data::ImageStatistics known{.mean = weights->mean, .std = weights->std};
+  const Images images = load(dataset, rd::data::Split::train, 20'000, flags, known),
+               test = load(dataset, rd::data::Split::test, flags.tested, flags, known);
   report("f32", net, test, flags);
 
   const Tensor example = images.pixels.narrow(0, 0, 2);
@@ -175,25 +179,25 @@ void quantize_resnet(const Flags& flags) {
 
 int run(int argc, char** argv) {
   Flags flags;
-  flags::CommandLine app("Trains or loads a network and computes with it in bytes");
-  app.add("--model", flags.model, "the network", flags::one_of({"mlp", "resnet"}));
+  rd::flags::CommandLine app("Trains or loads a network and computes with it in bytes");
+  app.add("--model", flags.model, "the network", rd::flags::one_of({"mlp", "resnet"}));
   app.add("--weights", flags.weights, "of the resnet: a name that hub knows, or a file");
   app.add("--test-images", flags.tested, "how many to be tested on",
-          flags::whole_number(1, 10'000));
-  app.add("--train-steps", flags.train_steps, "of the mlp", flags::whole_number(0, 1'000'000));
+          rd::flags::whole_number(1, 10'000));
+  app.add("--train-steps", flags.train_steps, "of the mlp", rd::flags::whole_number(0, 1'000'000));
   app.add("--hidden", flags.hidden, "how wide the mlp's hidden layers are",
-          flags::whole_number(1, 16'384));
+          rd::flags::whole_number(1, 16'384));
   app.add("--calibration", flags.calibration, "images that show the static ranges",
-          flags::whole_number(1, 20'000));
+          rd::flags::whole_number(1, 20'000));
   app.add("--qat-steps", flags.qat_steps, "of training with the rounding in it; 0: none",
-          flags::whole_number(0, 1'000'000));
+          rd::flags::whole_number(0, 1'000'000));
   app.add("--save", flags.save, "beginning of the names of files for the weights");
   app.add("--data", flags.folder, "folder with the images; else as cifar_resnet looks");
   std::string device = "cpu";
   app.add("--device", device, "where it is trained: cpu, cuda or cuda:N");
   if (auto status = app.parse(argc, argv)) return *status;
-  flags.device = Device::parse(device);
-  manual_seed(1);
+  flags.device = rd::Device::parse(device);
+  rd::manual_seed(1);
   if (flags.model == "mlp") {
     quantize_mlp(flags);
   } else {
@@ -205,5 +209,5 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return dist::run([&] { return run(argc, argv); });
+  return rd::dist::run([&] { return run(argc, argv); });
 }

@@ -42,14 +42,17 @@
 
 namespace examples {
 
-using namespace rondo;
+namespace rd = rondo;
+namespace nn = rondo::nn;
+namespace optim = rondo::optim;
+using rondo::Tensor;
 
 namespace {
 
 /// The program, once the world stands.
 class Program {
  public:
-  Program(const Flags& flags, std::shared_ptr<dist::Communicator> comm)
+  Program(const Flags& flags, std::shared_ptr<rd::dist::Communicator> comm)
       : flags_(flags),
         comm_(std::move(comm)),
         out_(comm_->rank() != 0  ? nullptr
@@ -58,57 +61,61 @@ class Program {
 
   int operator()() {
     agree_on_flags(flags_, *comm_);
-    threads_ = dist::use_threads(*comm_, flags_.threads);
-    device_ = dist::use_device(*comm_, flags_.device);
-    require(device_.is_cuda() || !flags_.graph, "--graph needs a GPU: --device cuda");
-    require(device_.is_cuda() || !flags_.resident, "--resident needs a GPU: --device cuda");
-    require(device_.is_cuda() || flags_.all_reduce != "nccl",
-            "--all-reduce nccl needs GPUs: --device cuda");
+    threads_ = rd::dist::use_threads(*comm_, flags_.threads);
+    device_ = rd::dist::use_device(*comm_, flags_.device);
+    rd::require(device_.is_cuda() || !flags_.graph, "--graph needs a GPU: --device cuda");
+    rd::require(device_.is_cuda() || !flags_.resident, "--resident needs a GPU: --device cuda");
+    rd::require(device_.is_cuda() || flags_.all_reduce != "nccl",
+                "--all-reduce nccl needs GPUs: --device cuda");
     const bool averages = flags_.sync == "average";
-    require(!averages || flags_.compress.empty(), "--compress is for gradients: --sync ddp");
-    require(!flags_.zero || (!averages && flags_.compress.empty() && flags_.reproducible == 0 &&
-                             !flags_.graph && flags_.amp != "f16"),
-            "--zero is for gradients that are averaged as they are: no --sync average, --compress, "
-            "--reproducible, --graph or --amp f16");
-    require(flags_.accumulate == 1 || (flags_.reproducible == 0 && !flags_.graph),
-            "--accumulate goes neither with --reproducible nor with --graph; a larger --batch does "
-            "the same");
-    require(flags_.overlap || (!averages && flags_.reproducible == 0),
-            "--no-overlap is for --sync ddp, without --reproducible");
-    require(averages ||
-                (!flags_.average_async && flags_.average_warmup == 0 &&
-                 flags_.average_every == Flags().average_every && flags_.average_node_every == 0 &&
-                 flags_.outer_lr == 1 && flags_.outer_momentum == 0),
-            "--average-every, --average-async, --average-warmup, --average-node-every, --outer-lr "
-            "and --outer-momentum are for averages of parameters: --sync average");
-    require(flags_.reproducible == 0 ||
-                (!averages && flags_.compress.empty() && !flags_.sync_bn && device_.is_cpu()),
-            "--reproducible is for gradients that are averaged as they are on the CPU: no --sync "
-            "average, --compress, --sync-bn or --device cuda");
-    require(!flags_.average_async || (flags_.outer_lr == 1 && flags_.outer_momentum == 0 &&
-                                      flags_.average_node_every == 0),
-            "--average-async folds averages in late: it goes neither with --outer-lr and "
-            "--outer-momentum nor with --average-node-every");
+    rd::require(!averages || flags_.compress.empty(), "--compress is for gradients: --sync ddp");
+    rd::require(
+        !flags_.zero || (!averages && flags_.compress.empty() && flags_.reproducible == 0 &&
+                         !flags_.graph && flags_.amp != "f16"),
+        "--zero is for gradients that are averaged as they are: no --sync average, --compress, "
+        "--reproducible, --graph or --amp f16");
+    rd::require(
+        flags_.accumulate == 1 || (flags_.reproducible == 0 && !flags_.graph),
+        "--accumulate goes neither with --reproducible nor with --graph; a larger --batch does "
+        "the same");
+    rd::require(flags_.overlap || (!averages && flags_.reproducible == 0),
+                "--no-overlap is for --sync ddp, without --reproducible");
+    rd::require(
+        averages ||
+            (!flags_.average_async && flags_.average_warmup == 0 &&
+             flags_.average_every == Flags().average_every && flags_.average_node_every == 0 &&
+             flags_.outer_lr == 1 && flags_.outer_momentum == 0),
+        "--average-every, --average-async, --average-warmup, --average-node-every, --outer-lr "
+        "and --outer-momentum are for averages of parameters: --sync average");
+    rd::require(
+        flags_.reproducible == 0 ||
+            (!averages && flags_.compress.empty() && !flags_.sync_bn && device_.is_cpu()),
+        "--reproducible is for gradients that are averaged as they are on the CPU: no --sync "
+        "average, --compress, --sync-bn or --device cuda");
+    rd::require(!flags_.average_async || (flags_.outer_lr == 1 && flags_.outer_momentum == 0 &&
+                                          flags_.average_node_every == 0),
+                "--average-async folds averages in late: it goes neither with --outer-lr and "
+                "--outer-momentum nor with --average-node-every");
     const auto shards = static_cast<unsigned>(flags_.reproducible);
-    require(
+    rd::require(
         shards == 0 || (std::has_single_bit(shards) && flags_.reproducible >= comm_->world_size()),
         "--reproducible ", shards,
         ": shards must be a power of two, and at least as many as "
         "the ",
         comm_->world_size(), comm_->world_size() == 1 ? " rank" : " ranks");
-    require(flags_.shortcut == Flags().shortcut || flags_.model.starts_with("resnet") ||
-                !flags_.weights.empty(),
-            "--shortcut is for the ResNets of CIFAR, not for --model ", flags_.model);
-    require(flags_.amp != "f16" || device_.is_cuda(),
-            "--amp f16 needs a GPU: --device cuda; on the CPU there is --amp bf16");
+    rd::require(flags_.shortcut == Flags().shortcut || flags_.model.starts_with("resnet") ||
+                    !flags_.weights.empty(),
+                "--shortcut is for the ResNets of CIFAR, not for --model ", flags_.model);
+    rd::require(flags_.amp != "f16" || device_.is_cuda(),
+                "--amp f16 needs a GPU: --device cuda; on the CPU there is --amp bf16");
     if (!flags_.compress.empty())
-      for_flag("--compress", [&] { return dist::make_comm_hook(flags_.compress); });
+      for_flag("--compress", [&] { return rd::dist::make_comm_hook(flags_.compress); });
     check_outputs(flags_, *comm_);
     const bool trains = examples::trains(flags_);
-    require(!trains || flags_.batch % comm_->world_size() == 0, "--batch ", flags_.batch,
-            " does not divide by the ", comm_->world_size(), " ranks");
+    rd::require(!trains || flags_.batch % comm_->world_size() == 0, "--batch ", flags_.batch,
+                " does not divide by the ", comm_->world_size(), " ranks");
     std::string path = flags_.weights;
-    if (path.empty() && !trains) path = train::checkpoint_path(flags_.checkpoint_dir).string();
+    if (path.empty() && !trains) path = rd::train::checkpoint_path(flags_.checkpoint_dir).string();
     std::optional<Weights> weights;
     if (!path.empty()) {
       const char* flag = flags_.weights.empty() ? "--checkpoint-dir" : "--weights";
@@ -117,7 +124,7 @@ class Program {
     if (out_ != nullptr && weights && !weights->description.empty())
       *out_ << printable(weights->description, "\n") << std::endl;
     Datasets data = open_data(flags_);
-    manual_seed(flags_.seed);
+    rd::manual_seed(flags_.seed);
     nn::AnyModule model = make_network(flags_, *data.test);
     if (weights) {
       load_weights(*weights, model);
@@ -128,7 +135,7 @@ class Program {
     }
     model.to(device_);
     if (flags_.summary) {
-      const data::ImageDataset& images = *data.test;
+      const rd::data::ImageDataset& images = *data.test;
       const nn::ModelSummary summary =
           nn::summarize(model, {1, images.channels(), images.height(), images.width()});
       if (out_ != nullptr) *out_ << summary << std::flush;
@@ -150,28 +157,28 @@ class Program {
     // From here on the ranks draw different numbers (dropout); the model starts from rank 0's.
     // Shards have numbers of their own.
     if (flags_.reproducible == 0)
-      default_generator().manual_seed(flags_.seed + static_cast<std::uint64_t>(comm_->rank()) *
-                                                        0x9E3779B97F4A7C15u);
-    std::shared_ptr<const data::Dataset> images = data.train;
-    if (flags_.resident) images = std::make_shared<data::ResidentDataset>(*data.train, device_);
-    train::ShareOfData share =
-        train::share_of_data(images, {.batch_size = flags_.batch,
-                                      .rank = comm_->rank(),
-                                      .world_size = comm_->world_size(),
-                                      .shards = flags_.reproducible,
-                                      .seed = flags_.seed,
-                                      .workers = flags_.resident ? 0 : 1,
-                                      .prefetch = 4,
-                                      .transform = make_transform(flags_, *data.train, true)});
-    data::DataLoader& loader = share.loader;
-    if (flags_.sync_bn) dist::convert_sync_batch_norm(model.get(), *comm_);
+      rd::default_generator().manual_seed(flags_.seed + static_cast<std::uint64_t>(comm_->rank()) *
+                                                            0x9E3779B97F4A7C15u);
+    std::shared_ptr<const rd::data::Dataset> images = data.train;
+    if (flags_.resident) images = std::make_shared<rd::data::ResidentDataset>(*data.train, device_);
+    rd::train::ShareOfData share =
+        rd::train::share_of_data(images, {.batch_size = flags_.batch,
+                                          .rank = comm_->rank(),
+                                          .world_size = comm_->world_size(),
+                                          .shards = flags_.reproducible,
+                                          .seed = flags_.seed,
+                                          .workers = flags_.resident ? 0 : 1,
+                                          .prefetch = 4,
+                                          .transform = make_transform(flags_, *data.train, true)});
+    rd::data::DataLoader& loader = share.loader;
+    if (flags_.sync_bn) rd::dist::convert_sync_batch_norm(model.get(), *comm_);
     auto optimizer = make_optimizer(flags_, model);
-    const std::int64_t steps = train::steps_of(loader.size(), flags_.accumulate);
+    const std::int64_t steps = rd::train::steps_of(loader.size(), flags_.accumulate);
     optim::OneCycleLR schedule(
         *optimizer,
         {.max_lr = flags_.lr, .total_steps = flags_.epochs * steps + 1, .cycle_momentum = false});
     announce(model.get(), data);
-    train::FitResult result = train::fit(
+    rd::train::FitResult result = rd::train::fit(
         model, *optimizer, schedule,
         {.train = loader,
          .train_images = share.images,
@@ -180,7 +187,7 @@ class Program {
          .test_transform = make_transform(flags_, *data.test, false)},
         comm_,
         {.epochs = flags_.epochs,
-         .sync = flags_.sync == "ddp" ? train::Sync::ddp : train::Sync::average,
+         .sync = flags_.sync == "ddp" ? rd::train::Sync::ddp : rd::train::Sync::average,
          .averaging = averaging(),
          .ddp = {.overlap = flags_.overlap},
          .comm_hook = flags_.compress,
@@ -219,7 +226,7 @@ class Program {
     report(model, result);
     // The last thing, when all that the run has come to is told and written.
     if (!flags_.report.empty() && result.stopped_by == 0) {
-      const AutocastIf scope(device_, amp());
+      const rd::AutocastIf scope(device_, amp());
       write_report_of(flags_, model, *data.test, make_transform(flags_, *data.test, false), result,
                       *comm_, threads_);
       if (out_ != nullptr) *out_ << "report " << flags_.report << std::endl;
@@ -227,27 +234,27 @@ class Program {
     return result.stopped_by == 0 ? 0 : 128 + result.stopped_by;
   }
 
-  std::optional<DType> amp() const {
-    return flags_.amp.empty() ? std::nullopt : std::optional(parse_dtype(flags_.amp));
+  std::optional<rd::DType> amp() const {
+    return flags_.amp.empty() ? std::nullopt : std::optional(rd::parse_dtype(flags_.amp));
   }
 
-  dist::AveragerOptions averaging() {
+  rd::dist::AveragerOptions averaging() {
     const bool by_node = flags_.sync == "average" && flags_.average_node_every > 0;
     return {.every = flags_.average_every,
             .warmup_steps = flags_.average_warmup,
-            .group = by_node ? dist::machine_group(*comm_) : nullptr,
+            .group = by_node ? rd::dist::machine_group(*comm_) : nullptr,
             .group_every = by_node ? flags_.average_node_every : 0,
             .outer_lr = flags_.outer_lr,
             .outer_momentum = flags_.outer_momentum,
             .async = flags_.average_async};
   }
 
-  int evaluate(nn::AnyModule& model, const std::shared_ptr<data::ImageDataset>& test,
+  int evaluate(nn::AnyModule& model, const std::shared_ptr<rd::data::ImageDataset>& test,
                const std::string& weights) {
     auto start = std::chrono::steady_clock::now();
-    const AutocastIf scope(device_, amp());
-    train::Evaluation result =
-        train::evaluate(model, test, make_transform(flags_, *test, false), *comm_);
+    const rd::AutocastIf scope(device_, amp());
+    rd::train::Evaluation result =
+        rd::train::evaluate(model, test, make_transform(flags_, *test, false), *comm_);
     std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     if (out_ != nullptr) {
       *out_ << flags_.model << " on " << flags_.dataset << ": " << result.correct << " of "
@@ -264,22 +271,22 @@ class Program {
                 {"best_test_accuracy", result.accuracy()},
                 {"img_per_s", static_cast<double>(result.total) / seconds.count()},
                 {"final_loss", nullptr},
-                {"param_hash", io::param_hash(model.state_dict())},
+                {"param_hash", rd::io::param_hash(model.state_dict())},
                 {"checkpoint", weights}});
     return 0;
   }
 
-  int predict(nn::AnyModule& model, const data::ImageDataset& like) {
+  int predict(nn::AnyModule& model, const rd::data::ImageDataset& like) {
     Tensor image =
         fit_image(read_ppm(flags_.predict), like.channels(), like.height(), like.width());
-    NoGradGuard no_grad;
-    const AutocastIf scope(device_, amp());
+    rd::NoGradGuard no_grad;
+    const rd::AutocastIf scope(device_, amp());
     model.eval();
     const std::int64_t index = 0;
     Tensor probability =
         softmax(model(make_transform(flags_, like, false).apply(image, {&index, 1}).to(device_)), 1)
-            .to(Device::cpu());
-    ValuesAndIndices best = topk(probability, std::min<std::int64_t>(3, probability.size(1)));
+            .to(rd::Device::cpu());
+    rd::ValuesAndIndices best = topk(probability, std::min<std::int64_t>(3, probability.size(1)));
     if (out_ == nullptr) return 0;
     nlohmann::json classes;
     *out_ << printable(flags_.predict) << ":";
@@ -307,16 +314,16 @@ class Program {
   /// The flags that change what is computed or sent, of those that are not as they come.
   std::string ways() const {
     std::string text;
-    if (flags_.accumulate > 1) text += concat(", --accumulate ", flags_.accumulate);
+    if (flags_.accumulate > 1) text += rd::concat(", --accumulate ", flags_.accumulate);
     if (flags_.zero) text += ", --zero";
-    if (!flags_.amp.empty()) text += concat(", --amp ", flags_.amp);
-    if (!flags_.compress.empty()) text += concat(", --compress ", flags_.compress);
-    if (flags_.reproducible > 0) text += concat(", --reproducible ", flags_.reproducible);
+    if (!flags_.amp.empty()) text += rd::concat(", --amp ", flags_.amp);
+    if (!flags_.compress.empty()) text += rd::concat(", --compress ", flags_.compress);
+    if (flags_.reproducible > 0) text += rd::concat(", --reproducible ", flags_.reproducible);
     return text;
   }
 
-  void report(nn::AnyModule& model, const train::FitResult& result) {
-    std::string hash = io::param_hash(model.state_dict());
+  void report(nn::AnyModule& model, const rd::train::FitResult& result) {
+    std::string hash = rd::io::param_hash(model.state_dict());
     // Ranks that average now and then differ when they are stopped in between; rank 0's is told.
     if (result.stopped_by == 0) comm_->agree("the hash of the trained model", hash);
     if (out_ != nullptr) {
@@ -365,8 +372,10 @@ class Program {
     return is ? value : nullptr;
   }
 
-  static std::string speed(const train::FitResult& result) {
-    return result.img_per_s > 0 ? concat(", ", train::format_rate(result.img_per_s), " img/s") : "";
+  static std::string speed(const rd::train::FitResult& result) {
+    return result.img_per_s > 0
+               ? rd::concat(", ", rd::train::format_rate(result.img_per_s), " img/s")
+               : "";
   }
 
   static std::string percent(double fraction) {
@@ -376,27 +385,27 @@ class Program {
   }
 
   Flags flags_;
-  std::shared_ptr<dist::Communicator> comm_;
+  std::shared_ptr<rd::dist::Communicator> comm_;
   std::ostream* out_;  // null on all ranks but the first
   int threads_ = 1;
-  Device device_;
+  rd::Device device_;
 };
 
 }  // namespace
 
 int run_classifier(int argc, char** argv, const std::string& description, Flags defaults) {
-  return dist::run([&] {
+  return rd::dist::run([&] {
     Parsed parsed = parse_flags(argc, argv, description, defaults);
     if (parsed.help) {
-      auto launcher = dist::read_launcher();
+      auto launcher = rd::dist::read_launcher();
       if (!launcher || launcher->rank == 0) std::cout << *parsed.help;
       return 0;
     }
-    auto comm =
-        dist::init({.communicator = {.all_reduce = dist::parse_all_reduce(parsed.flags.all_reduce),
-                                     .timeout = std::chrono::nanoseconds(
-                                         static_cast<std::int64_t>(parsed.flags.timeout * 1e9))}});
-    if (parsed.error) throw Error(*parsed.error);
+    auto comm = rd::dist::init(
+        {.communicator = {.all_reduce = rd::dist::parse_all_reduce(parsed.flags.all_reduce),
+                          .timeout = std::chrono::nanoseconds(
+                              static_cast<std::int64_t>(parsed.flags.timeout * 1e9))}});
+    if (parsed.error) throw rd::Error(*parsed.error);
     return Program(parsed.flags, comm)();
   });
 }

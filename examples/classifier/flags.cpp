@@ -11,24 +11,25 @@
 
 namespace examples {
 
-using namespace rondo;
+namespace rd = rondo;
+namespace nn = rondo::nn;
 
 Parsed parse_flags(int argc, char** argv, const std::string& description, const Flags& defaults) {
-  using flags::not_empty, flags::whole_number;
-  const flags::Check positive = flags::positive(), not_negative = flags::not_negative();
+  using rd::flags::not_empty, rd::flags::whole_number;
+  const rd::flags::Check positive = rd::flags::positive(), not_negative = rd::flags::not_negative();
   constexpr std::uint64_t million = 1'000'000, most_images = 1'000'000'000'000'000;
-  const flags::Check steps = whole_number(0, million * million);
+  const rd::flags::Check steps = whole_number(0, million * million);
   Flags f = defaults;
-  flags::CommandLine app(description);
-  app.add("--model", f.model, "which network", flags::one_of(nn::model_names()));
+  rd::flags::CommandLine app(description);
+  app.add("--model", f.model, "which network", rd::flags::one_of(nn::model_names()));
   app.add("--shortcut", f.shortcut,
           "of resnet20 to resnet110: what passes by a block that halves the plane; a has no "
           "parameters, b is a 1x1 convolution",
-          flags::one_of({"a", "b"}));
+          rd::flags::one_of({"a", "b"}));
   app.add("--grad-checkpointing", f.grad_checkpointing,
           "of the ResNets: blocks compute their inside again in backward instead of keeping "
           "it; less memory, a quarter to a third more time, the same numbers");
-  app.add("--dataset", f.dataset, "which images", flags::one_of(data::dataset_names()));
+  app.add("--dataset", f.dataset, "which images", rd::flags::one_of(rd::data::dataset_names()));
   app.add("--data", f.data, "folder with the data; else $RONDO_DATA, the cache, the network",
           not_empty());
   app.add("--epochs", f.epochs, "passes over the training images", whole_number(1, million));
@@ -36,9 +37,9 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
   app.add("--lr", f.lr, "the highest learning rate of the one-cycle schedule", not_negative);
   app.add("--weight-decay", f.weight_decay, "L2 penalty", not_negative);
   app.add("--optimizer", f.optimizer, "sgd (Nesterov 0.9), adam or adamw",
-          flags::one_of({"sgd", "adam", "adamw"}));
+          rd::flags::one_of({"sgd", "adam", "adamw"}));
   app.add("--sync", f.sync, "average gradients in each step, or parameters now and then",
-          flags::one_of({"ddp", "average"}));
+          rd::flags::one_of({"ddp", "average"}));
   app.add("--average-every", f.average_every, "steps between averages", whole_number(1, million));
   app.add("--average-warmup", f.average_warmup,
           "steps at first that are averaged one by one (post-local SGD)", steps);
@@ -66,8 +67,8 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
           "who adds up gradients: the memory that ranks of one machine share, an algorithm of "
           "rondo's over messages, NCCL (on GPUs), or MPI's own; auto is shared memory where "
           "there is any, else what is measured to be the fastest, and NCCL on GPUs",
-          flags::one_of({"auto", "shared", "direct", "tree", "doubling", "halving", "pairwise",
-                         "ring", "hierarchical", "nccl", "mpi"}));
+          rd::flags::one_of({"auto", "shared", "direct", "tree", "doubling", "halving", "pairwise",
+                             "ring", "hierarchical", "nccl", "mpi"}));
   app.add("--reproducible", f.reproducible,
           "cut each batch into so many shards, a power of two, and end at the same bits on "
           "1, 2, 4, ... ranks; 0: off",
@@ -85,8 +86,8 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
   app.add("--sync-bn", f.sync_bn, "batch norm by the statistics of all ranks' images");
   app.add("--timeout", f.timeout,
           "seconds that a rank waits for the others before it says which one is missing",
-          flags::number_that([](double v) { return v > 0 && v <= 1e6; },
-                             "above 0 and at most 1000000, which is eleven days"));
+          rd::flags::number_that([](double v) { return v > 0 && v <= 1e6; },
+                                 "above 0 and at most 1000000, which is eleven days"));
   app.add("--device", f.device,
           "cpu; cuda: each rank the GPU of its number on its machine; or cuda:N, for one "
           "rank",
@@ -94,7 +95,7 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
   app.add("--amp", f.amp,
           "mixed precision: products and convolutions in bf16, or on a GPU in f16; weights "
           "and sums stay f32",
-          flags::one_of({"bf16", "f16"}));
+          rd::flags::one_of({"bf16", "f16"}));
   app.add("--graph", f.graph, "on a GPU: capture the training step and launch it as one");
   app.add("--resident", f.resident,
           "on a GPU: keep the training images in its memory and augment them there");
@@ -129,7 +130,7 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
   app.add("--seed", f.seed, "of initialisation, shuffling and augmentation",
           whole_number(0, ~std::uint64_t{0}));
   app.add("--threads", f.threads, "OpenMP threads of each rank; 0: its share of the cores",
-          whole_number(0, dist::most_threads));
+          whole_number(0, rd::dist::most_threads));
   app.add("--csv", f.csv, "write each epoch's metrics as a row of this table", not_empty());
   app.add("--tensorboard", f.tensorboard,
           "write curves, histograms of the parameters and the model's graph to this folder",
@@ -152,7 +153,7 @@ std::vector<std::pair<std::string, std::string>> listed(const Flags& f) {
   std::vector<std::pair<std::string, std::string>> all;
   const auto add = [&](const char* flag, const auto& value) {
     const std::string text = fmt::format("{}", value);
-    all.emplace_back(concat("--", flag), text.empty() ? "(none)" : text);
+    all.emplace_back(rd::concat("--", flag), text.empty() ? "(none)" : text);
   };
   add("all-reduce", f.all_reduce);  // first: the others' collectives depend on it
   add("model", f.model);
@@ -205,7 +206,7 @@ std::vector<std::pair<std::string, std::string>> listed(const Flags& f) {
   return all;
 }
 
-void agree_on_flags(const Flags& flags, dist::Communicator& comm) {
+void agree_on_flags(const Flags& flags, rd::dist::Communicator& comm) {
   for (const auto& [flag, value] : listed(flags)) comm.agree(flag, value);
 }
 
@@ -222,11 +223,11 @@ std::vector<float> parse_channels(const std::string& flag, const std::string& te
     } catch (const std::exception&) {
       used = std::string::npos;
     }
-    require(used == part.size() && std::isfinite(values.back()), flag, " ", text, ": \"", part,
-            "\" is no number");
+    rd::require(used == part.size() && std::isfinite(values.back()), flag, " ", text, ": \"", part,
+                "\" is no number");
   }
-  require(static_cast<std::int64_t>(values.size()) == channels, flag, " ", text, ": has ",
-          values.size(), " numbers, the images have ", channels, " channels");
+  rd::require(static_cast<std::int64_t>(values.size()) == channels, flag, " ", text, ": has ",
+              values.size(), " numbers, the images have ", channels, " channels");
   return values;
 }
 

@@ -15,7 +15,7 @@
 
 namespace examples {
 
-using namespace rondo;
+namespace rd = rondo;
 namespace fs = std::filesystem;
 
 namespace {
@@ -34,7 +34,7 @@ void check_that_files_differ(const Flags& flags) {
       {"--weights", flags.weights},
       {"--predict", flags.predict},
       {"the run's lock", folder / "run.lock"},
-      {"the run's checkpoint", train::checkpoint_path(folder)},
+      {"the run's checkpoint", rd::train::checkpoint_path(folder)},
       {"the run's best checkpoint", folder / "best.safetensors"},
       {"the run's metrics", folder / "metrics.jsonl"},
       {"--csv", flags.csv},
@@ -45,20 +45,20 @@ void check_that_files_differ(const Flags& flags) {
       {"--json", flags.json == "-" ? "" : flags.json}};
   std::map<fs::path, const char*> seen;
   for (const auto& [what, file] : files) {
-    if (file.empty() || io::is_written_as_it_stands(file)) continue;
+    if (file.empty() || rd::io::is_written_as_it_stands(file)) continue;
     std::error_code error;
     const fs::path whole = fs::absolute(file), place = fs::weakly_canonical(whole, error);
     const auto [other, is_new] = seen.emplace(error ? whole : place, what);
     // A run may start from a checkpoint of its own folder.
     if (!is_new && std::string_view(what).starts_with("--"))
-      throw Error(concat(what, " ", file.string(), " is also ", other->second,
-                         ", which it would be written over"));
+      throw rd::Error(rd::concat(what, " ", file.string(), " is also ", other->second,
+                                 ", which it would be written over"));
   }
 }
 
 }  // namespace
 
-void check_outputs(const Flags& flags, const dist::Communicator& comm) {
+void check_outputs(const Flags& flags, const rd::dist::Communicator& comm) {
   check_that_files_differ(flags);
   if (comm.rank() != 0) return;
   const std::pair<const char*, std::string> files[] = {{"--trace", flags.trace},
@@ -68,21 +68,21 @@ void check_outputs(const Flags& flags, const dist::Communicator& comm) {
   for (const auto& [flag, file] : files) {
     if (file.empty()) continue;
     make_folder_of_run(flags, file);
-    for_flag(flag, [&] { const io::AtomicFile nothing_written_yet(file); });
+    for_flag(flag, [&] { const rd::io::AtomicFile nothing_written_yet(file); });
   }
   if (trains(flags)) {
-    for_flag("--checkpoint-dir", [&] { io::require_writable_folder(flags.checkpoint_dir); });
-    if (!flags.csv.empty()) for_flag("--csv", [&] { train::MetricsFile::check(flags.csv); });
+    for_flag("--checkpoint-dir", [&] { rd::io::require_writable_folder(flags.checkpoint_dir); });
+    if (!flags.csv.empty()) for_flag("--csv", [&] { rd::train::MetricsFile::check(flags.csv); });
     if (!flags.tensorboard.empty())
-      for_flag("--tensorboard", [&] { io::SummaryWriter::check(flags.tensorboard); });
+      for_flag("--tensorboard", [&] { rd::io::SummaryWriter::check(flags.tensorboard); });
   }
-  if (!flags.json.empty() && flags.json != "-" && !io::is_written_as_it_stands(flags.json))
+  if (!flags.json.empty() && flags.json != "-" && !rd::io::is_written_as_it_stands(flags.json))
     make_folder_of_run(flags, flags.json);
-  io::check_result_file("--json", flags.json);
+  rd::io::check_result_file("--json", flags.json);
 }
 
 void write_json(const Flags& flags, const nlohmann::json& result) {
-  io::write_result_file("--json", flags.json, result.dump(flags.json == "-" ? -1 : 2) + "\n");
+  rd::io::write_result_file("--json", flags.json, result.dump(flags.json == "-" ? -1 : 2) + "\n");
 }
 
 }  // namespace examples

@@ -18,12 +18,15 @@
 
 namespace examples {
 
-using namespace rondo;
+namespace rd = rondo;
+namespace nn = rondo::nn;
+namespace optim = rondo::optim;
+using rondo::Tensor;
 
 namespace {
 
 /// A line on `out` at each tenth of the way. Any rank may be the one that downloads.
-data::Progress report_downloads(std::ostream& out) {
+rd::data::Progress report_downloads(std::ostream& out) {
   return [&out, file_before = std::string(), tenths = std::int64_t{0}](
              const std::string& file, std::int64_t received, std::int64_t total) mutable {
     if (total <= 0) return;
@@ -37,12 +40,12 @@ data::Progress report_downloads(std::ostream& out) {
 }
 
 bool is_checkpoint(const std::string& path) {
-  return io::is_safetensors_file(path) &&
-         io::load_safetensors_metadata(path).contains("rondo.checkpoint");
+  return rd::io::is_safetensors_file(path) &&
+         rd::io::load_safetensors_metadata(path).contains("rondo.checkpoint");
 }
 
 /// Where the flags say nothing of it.
-void normalise_as(const data::ImageStatistics& statistics, Flags& flags) {
+void normalise_as(const rd::data::ImageStatistics& statistics, Flags& flags) {
   if (flags.mean.empty()) flags.mean = fmt::format("{}", fmt::join(statistics.mean, ","));
   if (flags.std.empty()) flags.std = fmt::format("{}", fmt::join(statistics.std, ","));
 }
@@ -50,9 +53,9 @@ void normalise_as(const data::ImageStatistics& statistics, Flags& flags) {
 /// What else the images may have been normalised by: a wrong guess costs many points.
 std::string advice_on_normalisation(const Flags& flags) {
   std::string text =
-      "\nnote: this mean and std are a guess from the names of the layers; the file does not say "
-      "by "
-      "what its images were normalised. If fewer images are right than its authors say, try\n";
+      "\nnote: this mean and std are a guess from the names of the layers; the file does not "
+      "say by what its images were normalised. If fewer images are right than its authors say, "
+      "try\n";
   for (const auto& [mean, std, used_by] : usual_normalisations()) {
     if (mean != flags.mean || std != flags.std)
       text += fmt::format("  --mean {} --std {}   ({})\n", mean, std, used_by);
@@ -61,7 +64,7 @@ std::string advice_on_normalisation(const Flags& flags) {
   return text;
 }
 
-std::string text_in(const io::Metadata& metadata, const std::string& name) {
+std::string text_in(const rd::io::Metadata& metadata, const std::string& name) {
   auto found = metadata.find(name);
   const auto* text = found == metadata.end() ? nullptr : std::get_if<std::string>(&found->second);
   return text != nullptr ? *text : "";
@@ -74,35 +77,35 @@ bool trains(const Flags& flags) {
 }
 
 Datasets open_data(const Flags& flags) {
-  data::OpenOptions options;
+  rd::data::OpenOptions options;
   options.download.data_dir = flags.data;
   options.download.progress = report_downloads(flags.json == "-" ? std::cerr : std::cout);
   if (flags.limit > 0) options.limit = flags.limit;
   bool train = trains(flags);
-  return {train ? data::open_dataset(flags.dataset, data::Split::train, options) : nullptr,
-          data::open_dataset(flags.dataset, data::Split::test, options)};
+  return {train ? rd::data::open_dataset(flags.dataset, rd::data::Split::train, options) : nullptr,
+          rd::data::open_dataset(flags.dataset, rd::data::Split::test, options)};
 }
 
-data::ImageTransform make_transform(const Flags& flags, const data::ImageDataset& images,
-                                    bool training) {
-  data::ImageStatistics statistics = data::statistics_of(flags.dataset);
+rd::data::ImageTransform make_transform(const Flags& flags, const rd::data::ImageDataset& images,
+                                        bool training) {
+  rd::data::ImageStatistics statistics = rd::data::statistics_of(flags.dataset);
   if (!flags.mean.empty())
     statistics.mean = parse_channels("--mean", flags.mean, images.channels());
   if (!flags.std.empty()) statistics.std = parse_channels("--std", flags.std, images.channels());
   for (float std : statistics.std)
-    require(std > 0, "--std ", flags.std, ": ", std, " is not above 0");
-  std::vector<data::ImageStep> steps;
+    rd::require(std > 0, "--std ", flags.std, ": ", std, " is not above 0");
+  std::vector<rd::data::ImageStep> steps;
   if (training && flags.augment) {
     steps.push_back(
-        data::RandomCrop{.height = images.height(), .width = images.width(), .padding = 4});
-    steps.push_back(data::RandomHorizontalFlip{});
+        rd::data::RandomCrop{.height = images.height(), .width = images.width(), .padding = 4});
+    steps.push_back(rd::data::RandomHorizontalFlip{});
   }
-  steps.push_back(data::ToFloat{});
-  steps.push_back(data::Normalize{statistics.mean, statistics.std});
-  return data::ImageTransform(steps, {.seed = flags.seed});
+  steps.push_back(rd::data::ToFloat{});
+  steps.push_back(rd::data::Normalize{statistics.mean, statistics.std});
+  return rd::data::ImageTransform(steps, {.seed = flags.seed});
 }
 
-nn::AnyModule make_network(const Flags& flags, const data::ImageDataset& images) {
+nn::AnyModule make_network(const Flags& flags, const rd::data::ImageDataset& images) {
   return nn::make_model(flags.model,
                         {.num_classes = images.num_classes(),
                          .in_channels = images.channels(),
@@ -114,18 +117,18 @@ nn::AnyModule make_network(const Flags& flags, const data::ImageDataset& images)
 Weights read_weights(const std::string& path, Flags& flags, bool decides) {
   Weights weights{.path = path, .state = {}, .dataset = {}, .description = {}, .lacks = {}};
   if (is_checkpoint(path)) {
-    io::Checkpoint checkpoint = io::load_checkpoint(path, flags.model);
+    rd::io::Checkpoint checkpoint = rd::io::load_checkpoint(path, flags.model);
     if (flags.mean.empty()) flags.mean = text_in(checkpoint.config, "--mean");
     if (flags.std.empty()) flags.std = text_in(checkpoint.config, "--std");
     const std::string shortcut = text_in(checkpoint.config, "--shortcut");
     if (decides && !shortcut.empty()) flags.shortcut = shortcut;
     weights.dataset = text_in(checkpoint.config, "--dataset");
     if (!weights.dataset.empty() && weights.dataset != flags.dataset)
-      normalise_as(data::statistics_of(weights.dataset), flags);
+      normalise_as(rd::data::statistics_of(weights.dataset), flags);
     weights.state = std::move(checkpoint.model_state);
     return weights;
   }
-  weights.state = io::load_weights(path);
+  weights.state = rd::io::load_weights(path);
   auto [found, lacks] = recognise(weights.state);
   weights.lacks = lacks;
   if (!found) return weights;
@@ -135,8 +138,8 @@ Weights read_weights(const std::string& path, Flags& flags, bool decides) {
   flags.shortcut = std::string(1, found->shortcut == nn::Shortcut::a ? 'a' : 'b');
   if (found->classes == 100 && flags.dataset == "cifar10") flags.dataset = "cifar100";
   const bool guesses = flags.mean.empty() || flags.std.empty();
-  normalise_as(found->mean.empty() ? data::statistics_of(flags.dataset)
-                                   : data::ImageStatistics{found->mean, found->std},
+  normalise_as(found->mean.empty() ? rd::data::statistics_of(flags.dataset)
+                                   : rd::data::ImageStatistics{found->mean, found->std},
                flags);
   weights.description = fmt::format(
       "{}: {} of {} classes, shortcut {}, as {} names its layers; mean {}, std {}", path,
@@ -148,22 +151,23 @@ Weights read_weights(const std::string& path, Flags& flags, bool decides) {
 void load_weights(const Weights& weights, nn::Module& model) {
   try {
     model.load_state_dict(weights.state);
-  } catch (const Error& error) {
-    throw Error(concat(weights.path,
-                       weights.dataset.empty() ? "" : concat(" (trained on ", weights.dataset, ")"),
-                       weights.lacks.empty() ? ""
-                                             : concat(" is no ResNet for CIFAR that is known (",
+  } catch (const rd::Error& error) {
+    throw rd::Error(
+        rd::concat(weights.path,
+                   weights.dataset.empty() ? "" : rd::concat(" (trained on ", weights.dataset, ")"),
+                   weights.lacks.empty() ? ""
+                                         : rd::concat(" is no ResNet for CIFAR that is known (",
                                                       weights.lacks, "), nor what --model says"),
-                       ": ", error.what()));
+                   ": ", error.what()));
   }
 }
 
-void export_model(const Flags& flags, nn::Module& model, const data::ImageDataset& images) {
+void export_model(const Flags& flags, nn::Module& model, const rd::data::ImageDataset& images) {
   Flags with_statistics = flags;
-  normalise_as(data::statistics_of(flags.dataset), with_statistics);
-  const Tensor example = zeros({1, images.channels(), images.height(), images.width()},
-                               {.device = model.parameters().front().device()});
-  io::export_onnx(
+  normalise_as(rd::data::statistics_of(flags.dataset), with_statistics);
+  const Tensor example = rd::zeros({1, images.channels(), images.height(), images.width()},
+                                   {.device = model.parameters().front().device()});
+  rd::io::export_onnx(
       model, example, flags.export_onnx,
       {.metadata = {{"model", flags.model},
                     {"dataset", flags.dataset},
@@ -185,7 +189,7 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const Flags& flags, nn::Module&
       model.parameters(), optim::AdamWOptions{.lr = flags.lr, .weight_decay = flags.weight_decay});
 }
 
-io::Metadata shared_config(const Flags& flags, io::Metadata basic) {
+rd::io::Metadata shared_config(const Flags& flags, rd::io::Metadata basic) {
   const Flags usual = {};
   auto add = [&](const char* name, const auto& value, const auto& unset) {
     if (value != unset) basic[name] = value;

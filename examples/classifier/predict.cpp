@@ -7,7 +7,8 @@
 
 namespace examples {
 
-using namespace rondo;
+namespace rd = rondo;
+using rondo::Tensor;
 
 namespace {
 
@@ -21,8 +22,8 @@ std::int64_t read_number(std::istream& in, const std::string& path) {
   }
   std::int64_t value = -1;
   in >> value;
-  require<IoError>(bool(in) && value > 0 && value <= 65536, path,
-                   ": the header of this image is damaged");
+  rd::require<rd::IoError>(bool(in) && value > 0 && value <= 65536, path,
+                           ": the header of this image is damaged");
   return value;
 }
 
@@ -30,15 +31,16 @@ std::int64_t read_number(std::istream& in, const std::string& path) {
 
 Tensor read_ppm(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  require<IoError>(in.good(), path, ": cannot be opened");
+  rd::require<rd::IoError>(in.good(), path, ": cannot be opened");
   std::string magic(2, ' ');
   in.read(magic.data(), 2);
-  require<IoError>(magic == "P6" || magic == "P5", path,
-                   ": is no binary PPM or PGM image (`convert ", path, " image.ppm` makes one)");
+  rd::require<rd::IoError>(magic == "P6" || magic == "P5", path,
+                           ": is no binary PPM or PGM image (`convert ", path,
+                           " image.ppm` makes one)");
   std::int64_t channels = magic == "P6" ? 3 : 1;
   std::int64_t width = read_number(in, path), height = read_number(in, path),
                largest = read_number(in, path);
-  require<IoError>(largest <= 255, path, ": has 16 bits a channel, 8 are wanted");
+  rd::require<rd::IoError>(largest <= 255, path, ": has 16 bits a channel, 8 are wanted");
   in.get();  // the one white space that ends the header
   const std::int64_t size = channels * height * width, piece = 1 << 20;
   std::string pixels;
@@ -47,15 +49,16 @@ Tensor read_ppm(const std::string& path) {
     pixels.resize(before + static_cast<std::size_t>(std::min(piece, size - std::ssize(pixels))));
     in.read(pixels.data() + before, std::ssize(pixels) - static_cast<std::int64_t>(before));
     const std::int64_t there = static_cast<std::int64_t>(before) + in.gcount();
-    require<IoError>(bool(in), path, ": ends after ", there, " of ", size, " bytes of pixels");
+    rd::require<rd::IoError>(bool(in), path, ": ends after ", there, " of ", size,
+                             " bytes of pixels");
   }
-  Tensor image = Tensor::empty({1, channels, height, width}, {.dtype = u8});
+  Tensor image = Tensor::empty({1, channels, height, width}, {.dtype = rd::u8});
   auto* out = image.data_ptr<std::uint8_t>();
   for (std::int64_t p = 0; p < height * width; ++p) {
     for (std::int64_t c = 0; c < channels; ++c) {
       auto value = static_cast<std::uint8_t>(pixels[static_cast<std::size_t>(p * channels + c)]);
-      require<IoError>(value <= largest, path, ": has a sample of ", int{value},
-                       ", above the largest of ", largest, " that its header promises");
+      rd::require<rd::IoError>(value <= largest, path, ": has a sample of ", int{value},
+                               ", above the largest of ", largest, " that its header promises");
       out[c * height * width + p] = static_cast<std::uint8_t>(value * 255 / largest);
     }
   }
@@ -66,7 +69,7 @@ Tensor fit_image(const Tensor& image, std::int64_t channels, std::int64_t height
                  std::int64_t width) {
   std::int64_t from_channels = image.size(1), from_height = image.size(2),
                from_width = image.size(3);
-  Tensor result = Tensor::empty({1, channels, height, width}, {.dtype = u8});
+  Tensor result = Tensor::empty({1, channels, height, width}, {.dtype = rd::u8});
   const auto* in = image.data_ptr<std::uint8_t>();
   auto* out = result.data_ptr<std::uint8_t>();
   /// How much of source pixel i lies in the part of the line that output pixel o of `outputs`

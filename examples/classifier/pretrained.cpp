@@ -7,7 +7,9 @@
 
 namespace examples {
 
-using namespace rondo;
+namespace rd = rondo;
+namespace nn = rondo::nn;
+using rondo::Tensor;
 
 namespace {
 
@@ -53,7 +55,7 @@ Recognition recognise(const nn::StateDict& state) {
   Pretrained p;
   const nn::StateDict bare = without(prefix_of(state), state);
   const bool has_linear = find(bare, "linear.weight") != nullptr;
-  p.state = io::apply(hub::cifar_key_rules(), bare);
+  p.state = rd::io::apply(rd::hub::cifar_key_rules(), bare);
   bool has_downsample = false, has_fourth_stage = false;
   for (const nn::NamedTensor& entry : p.state) {
     has_downsample |= entry.name.find(".downsample.") != std::string::npos;
@@ -61,21 +63,22 @@ Recognition recognise(const nn::StateDict& state) {
   }
   const Tensor *first = find(p.state, "conv1.weight"), *last = find(p.state, "fc.weight");
   if (first == nullptr) return {.lacks = "it has no conv1.weight"};
-  if (first->shape() != Dims{16, 3, 3, 3})
-    return {.lacks = concat("its conv1.weight is ", first->shape(), ", not [16, 3, 3, 3]")};
+  if (first->shape() != rd::Dims{16, 3, 3, 3})
+    return {.lacks = rd::concat("its conv1.weight is ", first->shape(), ", not [16, 3, 3, 3]")};
   if (has_fourth_stage) return {.lacks = "it has a layer4, and only three stages are known"};
   if (last == nullptr) return {.lacks = "it has no fc.weight or linear.weight"};
   if (last->dim() != 2 || last->size(1) != 64)
-    return {.lacks = concat("its last layer's weight is ", last->shape(), ", not [classes, 64]")};
+    return {.lacks =
+                rd::concat("its last layer's weight is ", last->shape(), ", not [classes, 64]")};
   std::int64_t blocks = 0;
   for (const nn::NamedTensor& entry : p.state)
     blocks += entry.name.starts_with("layer1.") && entry.name.ends_with(".conv1.weight") ? 1 : 0;
-  p.model = concat("resnet", 6 * blocks + 2);
+  p.model = rd::concat("resnet", 6 * blocks + 2);
   if (std::ranges::find(nn::model_names(), p.model) == nn::model_names().end())
-    return {.lacks = concat("with ", blocks, " blocks in layer1 it would be a ", p.model,
-                            ", which rondo does not have")};
+    return {.lacks = rd::concat("with ", blocks, " blocks in layer1 it would be a ", p.model,
+                                ", which rondo does not have")};
   if (last->size(0) != 10 && last->size(0) != 100)
-    return {.lacks = concat("it knows ", last->size(0), " classes, not 10 or 100")};
+    return {.lacks = rd::concat("it knows ", last->size(0), " classes, not 10 or 100")};
   p.shortcut = has_downsample ? nn::Shortcut::b : nn::Shortcut::a;
   p.classes = last->size(0);
   if (has_linear) {

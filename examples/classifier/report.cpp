@@ -18,7 +18,8 @@
 
 namespace examples {
 
-using namespace rondo;
+namespace rd = rondo;
+namespace nn = rondo::nn;
 
 namespace {
 
@@ -37,25 +38,26 @@ std::string processor() {
   return "";
 }
 
-std::vector<std::pair<std::string, std::string>> environment(const Flags& flags, Device device,
-                                                             const dist::Communicator& comm,
+std::vector<std::pair<std::string, std::string>> environment(const Flags& flags, rd::Device device,
+                                                             const rd::dist::Communicator& comm,
                                                              int threads) {
   std::vector<std::pair<std::string, std::string>> all = {
-      {"rondo", concat(RONDO_VERSION_MAJOR, '.', RONDO_VERSION_MINOR, '.', RONDO_VERSION_PATCH)},
+      {"rondo",
+       rd::concat(RONDO_VERSION_MAJOR, '.', RONDO_VERSION_MINOR, '.', RONDO_VERSION_PATCH)},
       {"finished",
        fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::chrono::system_clock::to_time_t(
                                                    std::chrono::system_clock::now())))},
-      {"machine of rank 0", dist::host_name()},
+      {"machine of rank 0", rd::dist::host_name()},
       {"processor", processor()},
-      {"ranks", concat(comm.world_size(), " (", comm.backend(), ')')},
-      {"threads of each rank", concat(threads)},
-      {"device", device.is_cuda() ? cuda::description(device.index) : "cpu"},
+      {"ranks", rd::concat(comm.world_size(), " (", comm.backend(), ')')},
+      {"threads of each rank", rd::concat(threads)},
+      {"device", device.is_cuda() ? rd::cuda::description(device.index) : "cpu"},
       {"checkpoints", flags.checkpoint_dir}};
   std::erase_if(all, [](const auto& pair) { return pair.second.empty(); });
   return all;
 }
 
-std::vector<std::pair<std::string, std::string>> results(const train::FitResult& result,
+std::vector<std::pair<std::string, std::string>> results(const rd::train::FitResult& result,
                                                          nn::Module& model) {
   const auto percent = [](double share) { return fmt::format("{:.2f} %", 100 * share); };
   std::vector<std::pair<std::string, std::string>> all = {
@@ -63,7 +65,7 @@ std::vector<std::pair<std::string, std::string>> results(const train::FitResult&
       {"best of all epochs", percent(result.best_test_accuracy)},
       {"test loss", fmt::format("{:.4f}", result.test.loss)},
       {"training loss", fmt::format("{:.4f}", result.final_loss)},
-      {"epochs", concat(result.epochs)}};
+      {"epochs", rd::concat(result.epochs)}};
   if (result.img_per_s > 0)
     all.emplace_back("training images/s", fmt::format("{:.0f}", result.img_per_s));
   all.emplace_back("parameters", fmt::format(std::locale(std::locale::classic(), new Grouped),
@@ -73,27 +75,28 @@ std::vector<std::pair<std::string, std::string>> results(const train::FitResult&
 
 }  // namespace
 
-void write_report_of(const Flags& flags, nn::Module& model, const data::ImageDataset& test,
-                     const data::Transform& transform, const train::FitResult& result,
-                     dist::Communicator& comm, int threads) {
-  train::Report report{.title = flags.model + " on " + flags.dataset};
-  const auto images = std::make_shared<data::ImageDataset>(test);
-  report.judgement = train::judge(model, images, transform, comm);
+void write_report_of(const Flags& flags, nn::Module& model, const rd::data::ImageDataset& test,
+                     const rd::data::Transform& transform, const rd::train::FitResult& result,
+                     rd::dist::Communicator& comm, int threads) {
+  rd::train::Report report{.title = flags.model + " on " + flags.dataset};
+  const auto images = std::make_shared<rd::data::ImageDataset>(test);
+  report.judgement = rd::train::judge(model, images, transform, comm);
   if (comm.rank() != 0) return;
   report.results = results(result, model);
   report.configuration = listed(flags);
-  report.environment = environment(flags, train::device_of(model), comm, threads);
+  report.environment = environment(flags, rd::train::device_of(model), comm, threads);
   report.epochs =
-      train::read_metrics(std::filesystem::path(flags.checkpoint_dir) / "metrics.jsonl");
+      rd::train::read_metrics(std::filesystem::path(flags.checkpoint_dir) / "metrics.jsonl");
   report.steps = result.steps;
   report.class_names = test.class_names();
-  for (const train::Judged& judged : report.judgement.worst)
+  for (const rd::train::Judged& judged : report.judgement.worst)
     if (test.channels() == 1 || test.channels() == 3)
-      report.pictures.push_back(io::encode_png(test.images().select(0, judged.index).contiguous()));
+      report.pictures.push_back(
+          rd::io::encode_png(test.images().select(0, judged.index).contiguous()));
   report.profile = result.profile;
   report.world_size = comm.world_size();
   report.overlap = result.overlap;
-  train::write_report(flags.report, report);
+  rd::train::write_report(flags.report, report);
 }
 
 }  // namespace examples

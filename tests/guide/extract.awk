@@ -12,7 +12,8 @@ function finish() {
   if (program != "") {
     printf "%s", program > file
   } else {
-    printf "#include <rondo/rondo.h>\n\n#include <iostream>\n\nusing namespace rondo;\n\n" > file
+    printf "#include <rondo/rondo.h>\n\n#include <iostream>\n\n" > file
+    printf "namespace rd = rondo;\nnamespace nn = rondo::nn;\nnamespace optim = rondo::optim;\nusing rondo::Tensor;\n\n" > file
     printf "%s\nint main() {\n%s}\n", globals, statements > file
   }
   close(file)
