@@ -1,26 +1,9 @@
 #include "dist/replica.h"
 
 #include <map>
-#include <set>
 
 namespace rondo::dist {
 namespace {
-
-class Collect final : public nn::Visitor {
- public:
-  Members members;
-
-  void parameter(std::string_view, Tensor& x) override {
-    if (x.defined() && seen_.insert(x.impl_ptr().get()).second) members.parameters.push_back(x);
-  }
-  void buffer(std::string_view, Tensor& x) override {
-    if (x.defined() && seen_.insert(x.impl_ptr().get()).second) members.buffers.push_back(x);
-  }
-  void child(std::string_view, nn::Module& module) override { module.visit(*this); }
-
- private:
-  std::set<const TensorImpl*> seen_;
-};
 
 class Substitute final : public nn::Visitor {
  public:
@@ -32,29 +15,33 @@ class Substitute final : public nn::Visitor {
     add(originals.buffers, replicas.buffers);
   }
 
-  void parameter(std::string_view, Tensor& x) override {
-    if (x.defined()) x = replica_.at(x.impl_ptr().get());
-  }
-  void buffer(std::string_view, Tensor& x) override {
-    if (x.defined()) x = replica_.at(x.impl_ptr().get());
-  }
-  void child(std::string_view, nn::Module& module) override { module.visit(*this); }
+  void parameter(std::string_view, Tensor& x) override { replace(x); }
+  void buffer(std::string_view, Tensor& x) override { replace(x); }
+  void child(std::string_view, nn::Module& module) override { module.self().visit(*this); }
 
  private:
+  void replace(Tensor& x) {
+    if (!x.defined()) return;
+    const auto found = replica_.find(x.impl_ptr().get());
+    if (found != replica_.end()) x = found->second;  // else it was: the module has several names
+  }
+
   std::map<const TensorImpl*, Tensor> replica_;
 };
 
 }  // namespace
 
 Members members_of(nn::Module& module) {
-  Collect collect;
-  module.visit(collect);
-  return std::move(collect.members);
+  Members members;
+  members.parameters = module.parameters();
+  for (const auto& [name, buffer] : module.named_buffers()) members.buffers.push_back(buffer);
+  return members;
 }
 
 nn::AnyModule replica_of(const nn::AnyModule& module, const Members& members,
                          const Members& replicas) {
   nn::AnyModule replica = module;  // shares its tensors with the original
+  nn::detail::separate(module, replica);
   Substitute substitute(members, replicas);
   replica.visit(substitute);
   return replica;

@@ -3,6 +3,10 @@
 
 #include "nn/module.h"
 
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <cstdlib>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -318,7 +322,69 @@ Held& Held::operator=(Held other) noexcept {
 }
 Held::~Held() = default;
 
-void unshare(Module& module) {
+namespace {
+
+/// Puts a copy in the place of each child that a shared_ptr holds; one that several hold stays one.
+struct OwnChildren final : Visitor {
+  explicit OwnChildren(Module& module) { module.visit(*this); }
+  void parameter(std::string_view, Tensor&) override {}
+  void buffer(std::string_view, Tensor&) override {}
+  void child(std::string_view, Module& module) override {
+    if (seen_.insert(&module.self()).second) module.self().visit(*this);
+  }
+  std::shared_ptr<Module> instead_of(std::string_view name, Module& module, Copy copy) override {
+    if (own_.contains(&module)) return nullptr;
+    std::shared_ptr<Module>& made = copies_[&module];
+    if (made == nullptr) made = copy(module);
+    require(made != nullptr, "copy of a model: \"", name, "\" is a ", type_name(module),
+            ", which a shared_ptr to another type holds, so that it cannot be copied; hold it as "
+            "nn::AnyModule or by a shared_ptr to its own type");
+    own_.insert(made.get());
+    return made;
+  }
+
+ private:
+  std::unordered_map<const Module*, std::shared_ptr<Module>> copies_;
+  std::unordered_set<const Module*> own_, seen_;
+};
+
+/// The modules and tensors that a module shows, also below. Given those of another one, throws for
+/// one that is among them.
+struct Places final : Visitor {
+  explicit Places(Module& module, const Places* others = nullptr) : others_(others) {
+    module.visit(*this);
+  }
+  void parameter(std::string_view name, Tensor& tensor) override { add(name, &tensor, "tensor"); }
+  void buffer(std::string_view name, Tensor& tensor) override { add(name, &tensor, "tensor"); }
+  void child(std::string_view name, Module& module) override {
+    if (!add(name, &module, "module")) return;
+    module.self().visit(*this);
+  }
+
+ private:
+  bool add(std::string_view name, const void* place, const char* what) {
+    require(others_ == nullptr || !others_->seen_.contains(place), "copy of a model: the ", what,
+            " \"", name,
+            "\" is behind a pointer or a reference, which a copy shares with the original; hold it "
+            "by value, or a module by a shared_ptr that visit shows itself: v.child(\"",
+            name, "\", pointer)");
+    return seen_.insert(place).second;
+  }
+
+  const Places* others_;
+  std::unordered_set<const void*> seen_;
+};
+
+}  // namespace
+
+void separate(const Module& original, Module& copy) {
+  const OwnChildren separated(copy.self());
+  const Places originals(const_cast<Module&>(original).self());
+  const Places copies(copy.self(), &originals);
+}
+
+void unshare(const Module& original, Module& module) {
+  separate(original, module);
   NoGradGuard no_grad;
   std::unordered_map<const TensorImpl*, Tensor> copies;
   std::vector<Tensor> originals;  // kept alive, so that no address is used twice
@@ -353,6 +419,18 @@ std::string path_between(Module& from, const Module& to) {
 }
 
 }  // namespace
+
+std::string type_name(const Module& module) {
+  const std::unique_ptr<char, void (*)(void*)> text(
+      abi::__cxa_demangle(typeid(module).name(), nullptr, nullptr, nullptr), std::free);
+  const std::string name = text ? text.get() : typeid(module).name();
+  int depth = 0;  // of template arguments, which have colons of their own
+  for (std::size_t i = name.size(); i-- > 0;) {
+    depth += name[i] == '>' ? 1 : name[i] == '<' ? -1 : 0;
+    if (depth == 0 && name[i] == ':') return name.substr(i + 1);
+  }
+  return name;
+}
 
 Running::Running(Module& module) : caller_(std::exchange(running_module, &module)) {
   const bool is_recorded = is_recording();

@@ -16,11 +16,14 @@
 // nn::Linear(512, 100). Copying a module copies handles: both copies then share their parameters.
 // `clone(net)` copies them.
 
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -42,6 +45,21 @@ class Visitor {
   /// Something that is saved but not trained, such as running statistics.
   virtual void buffer(std::string_view name, Tensor& tensor) = 0;
   virtual void child(std::string_view name, Module& module) = 0;
+  /// A child behind a pointer; a null one is passed over. Copies of its owner share what a
+  /// shared_ptr holds; a clone and a replica get their own, one for each that the original has.
+  /// Throws Error there when M is a base class of the child's type.
+  template <std::derived_from<Module> M>
+  void child(std::string_view name, std::shared_ptr<M>& module);
+  template <std::derived_from<Module> M, class Deleter>
+  void child(std::string_view name, std::unique_ptr<M, Deleter>& module) {
+    if (module != nullptr) child(name, static_cast<Module&>(*module));
+  }
+
+ protected:
+  /// A copy of a child of a type that is known, or null.
+  using Copy = std::shared_ptr<Module> (*)(const Module&);
+  /// The module that a shared_ptr holds from here on instead of this child; null: this child.
+  virtual std::shared_ptr<Module> instead_of(std::string_view, Module&, Copy) { return nullptr; }
 };
 
 struct NamedTensor {
@@ -63,7 +81,11 @@ class Held {
   explicit Held(M module)
       : module_(std::make_unique<M>(std::move(module))), copy_([](const Module& m) {
           return std::unique_ptr<Module>(std::make_unique<M>(static_cast<const M&>(m)));
-        }) {}
+        }) {
+    static_assert(std::is_copy_constructible_v<M>,
+                  "AnyModule holds modules that can be copied, which one with a unique_ptr cannot: "
+                  "make that member an nn::AnyModule, a layer or a shared_ptr");
+  }
   Held(const Held& other);
   Held(Held&&) noexcept = default;
   Held& operator=(Held other) noexcept;
@@ -153,7 +175,9 @@ class Module {
   bool training_ = true;
 };
 
-/// A deep copy: own parameters, own buffers, no gradients.
+/// A deep copy: own parameters, own buffers, no gradients. It also copies what a shared_ptr holds,
+/// if `visit` shows the pointer. Throws Error when the copy and the original share a module
+/// or a tensor all the same.
 template <class M>
 M clone(const M& module);
 
@@ -190,8 +214,14 @@ class AnyModule final : public Module {
 };
 
 namespace detail {
-/// Gives `module` its own copies of all parameters and buffers; weights shared inside it stay so.
-void unshare(Module& module);
+/// Gives `copy`, a copy of `original`, modules of its own where the two share some by shared_ptr.
+/// Throws Error naming a module or tensor that they share in another way.
+void separate(const Module& original, Module& copy);
+/// The same, and own copies of all parameters and buffers; weights shared inside stay so.
+void unshare(const Module& original, Module& copy);
+
+/// "Conv2d" of rondo::nn::Conv2d.
+std::string type_name(const Module& module);
 
 /// While it lives, `module` is the one running on this thread. Under AnomalyMode, and while a
 /// profiler records, it opens the scope "layer1.0.conv1": the path from the module that called it.
@@ -212,9 +242,26 @@ class Running {
 
 template <class M>
 M clone(const M& module) {
+  static_assert(
+      std::is_copy_constructible_v<M>,
+      "clone: a module with a unique_ptr cannot be copied: make that member an nn::AnyModule, "
+      "a layer or a shared_ptr");
   M copy = module;
-  detail::unshare(copy);
+  detail::unshare(module, copy);
   return copy;
+}
+
+template <std::derived_from<Module> M>
+void Visitor::child(std::string_view name, std::shared_ptr<M>& module) {
+  if (module == nullptr) return;
+  const Copy copy = [](const Module& m) -> std::shared_ptr<Module> {
+    if constexpr (std::is_copy_constructible_v<M>) {
+      if (typeid(m) == typeid(M)) return std::make_shared<M>(static_cast<const M&>(m));
+    }
+    return nullptr;
+  };
+  if (auto own = instead_of(name, *module, copy)) module = std::static_pointer_cast<M>(own);
+  child(name, static_cast<Module&>(*module));
 }
 
 }  // namespace rondo::nn

@@ -1,16 +1,12 @@
 #include "nn/summary.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <iomanip>
 #include <map>
 #include <memory>
 #include <ostream>
 #include <set>
 #include <sstream>
-#include <typeinfo>
 
 #include "autograd/grad_mode.h"
 #include "nn/attention.h"
@@ -27,16 +23,6 @@
 
 namespace rondo::nn {
 namespace {
-
-/// "Conv2d" of rondo::nn::Conv2d.
-std::string type_of(const Module& module) {
-  const std::unique_ptr<char, void (*)(void*)> text(
-      abi::__cxa_demangle(typeid(module).name(), nullptr, nullptr, nullptr), std::free);
-  std::string name = text ? text.get() : typeid(module).name();
-  const std::size_t arguments = name.find('<');
-  const std::size_t colon = name.rfind("::", arguments);
-  return colon == std::string::npos ? name : name.substr(colon + 2);
-}
 
 /// Of the three projections, and of the scores and averages of all heads, masked or not. `key` and
 /// y are (L, N, E), the batch first or second, or (L, E).
@@ -121,7 +107,8 @@ ModelSummary summarize(Module& model, const Tensor& input) {
     const auto [place, is_new] = places.emplace(&module, summary.layers.size());
     if (is_new) {
       const auto name = names.find(&module);
-      LayerSummary layer{.name = name == names.end() ? "" : name->second, .type = type_of(module)};
+      LayerSummary layer{.name = name == names.end() ? "" : name->second,
+                         .type = detail::type_name(module)};
       for (const Tensor& p : own)
         if (counted.insert(p.impl_ptr().get()).second) layer.parameters += p.numel();
       summary.layers.push_back(std::move(layer));

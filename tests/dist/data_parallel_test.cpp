@@ -96,6 +96,43 @@ TEST(DataParallel, OverVirtualDevicesIsTheModuleAlone) {
   check_against_one({cpu, cpu, cpu}, cpu);
 }
 
+/// Two names for what one pointer holds, and one for what was put in a layer's place.
+struct Pointed : Module {
+  std::shared_ptr<Linear> a = std::make_shared<Linear>(6, 6), b = a;
+  Linear c{6, 3};
+  Tensor forward(const Tensor& x) override { return c(relu((*b)(relu((*a)(x))))); }
+  void visit(Visitor& v) override {
+    v.child("a", a);
+    v.child("b", b);
+    v.child("c", c);
+  }
+};
+
+TEST(DataParallel, ReplicasHaveTheirOwnOfWhatAPointerHolds) {
+  const Device cpu = Device::cpu();
+  const auto made = [] {
+    manual_seed(2);
+    Pointed model;
+    model.set_submodule("c", Sequential(Linear(6, 4), Linear(4, 3)));
+    model.to(f64);
+    return model;
+  };
+  Pointed alone = made();
+  const Result want = trained(alone, cpu, 7);
+  DataParallel parallel(made(), {cpu, cpu, cpu}, cpu);
+  const Result got = trained(parallel, cpu, 7);
+  EXPECT_TRUE(test::all_close(got.output, want.output, 1e-12));
+  ASSERT_EQ(got.parameters.size(), want.parameters.size());
+  for (std::size_t i = 0; i < want.parameters.size(); ++i)
+    EXPECT_TRUE(test::all_close(got.parameters[i], want.parameters[i], 1e-12)) << i;
+
+  struct Dereferenced : Pointed {
+    void visit(Visitor& v) override { v.child("a", *a); }
+  };
+  DataParallel refused(Dereferenced{}, {cpu, cpu}, cpu);
+  EXPECT_ERROR(refused(ones({2, 6})), Error, "the module \"a\" is behind a pointer");
+}
+
 TEST(DataParallel, KeysAndStatisticsAreThoseOfPyTorch) {
   const Device cpu = Device::cpu();
   DataParallel parallel(Sequential(Linear(4, 5), BatchNorm1d(5)), {cpu, cpu}, cpu);

@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
+#include <type_traits>
 
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/matmul.h"
@@ -172,6 +174,97 @@ TEST(Module, CloneKeepsFrozenParametersFrozen) {
   nn::Linear copy = nn::clone(fc);
   EXPECT_FALSE(copy.bias.requires_grad());
   EXPECT_TRUE(copy.weight.requires_grad());
+}
+
+/// A layer behind a pointer that two names share, layers in a vector, one that may not be there.
+struct Held : nn::Module {
+  std::shared_ptr<nn::Linear> fc = std::make_shared<nn::Linear>(4, 4), again = fc, none;
+  std::vector<nn::Linear> layers{nn::Linear(4, 4), nn::Linear(4, 4)};
+  std::vector<std::shared_ptr<nn::Sequential>> blocks{
+      std::make_shared<nn::Sequential>(nn::Linear(4, 4))};
+  Tensor forward(const Tensor& x) override {
+    Tensor y = (*again)((*fc)(x));
+    for (nn::Linear& layer : layers) y = layer(y);
+    return (*blocks[0])(y);
+  }
+  void visit(nn::Visitor& v) override {
+    v.child("fc", fc);
+    v.child("again", again);
+    v.child("none", none);
+    for (std::size_t i = 0; i < layers.size(); ++i) v.child("layer" + std::to_string(i), layers[i]);
+    for (std::size_t i = 0; i < blocks.size(); ++i) v.child("block" + std::to_string(i), blocks[i]);
+  }
+};
+
+TEST(Module, ClonesHaveTheirOwnOfWhatASharedPtrHolds) {
+  Held net;
+  const std::vector<Tensor> before = net.parameters();
+  EXPECT_EQ(before.size(), 8u);
+  Held copy = nn::clone(net);
+  EXPECT_NE(copy.fc, net.fc);
+  EXPECT_EQ(copy.fc, copy.again);
+  EXPECT_NE(copy.blocks[0], net.blocks[0]);
+  const std::vector<Tensor> after = net.parameters(), own = copy.parameters();
+  ASSERT_EQ(own.size(), before.size());
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    EXPECT_TRUE(
+        after[i].is_same(before[i]));  // an optimizer that holds them still trains the model
+    EXPECT_FALSE(own[i].is_same(before[i]));
+    EXPECT_TRUE(identical(own[i], before[i]));
+  }
+  nn::AnyModule any = net, any_copy = nn::clone(any);
+  EXPECT_FALSE(any_copy.parameters()[0].is_same(before[0]));
+  EXPECT_TRUE(net.parameters()[0].is_same(before[0]));
+}
+
+TEST(Module, CloneRefusesWhatItCannotCopy) {
+  struct Dereferenced : nn::Module {
+    std::shared_ptr<nn::Linear> fc = std::make_shared<nn::Linear>(4, 4);
+    Tensor forward(const Tensor& x) override { return (*fc)(x); }
+    void visit(nn::Visitor& v) override { v.child("fc", *fc); }
+  } dereferenced;
+  EXPECT_ERROR(
+      nn::clone(dereferenced), Error,
+      "copy of a model: the module \"fc\" is behind a pointer or a reference, which a copy shares "
+      "with the original; hold it by value, or");
+  struct Referring : nn::Module {
+    Tensor& weight;
+    explicit Referring(Tensor& weight) : weight(weight) {}
+    Tensor forward(const Tensor& x) override { return x * weight; }
+    void visit(nn::Visitor& v) override { v.parameter("weight", weight); }
+  };
+  Tensor weight = ones({4});
+  EXPECT_ERROR(nn::clone(Referring(weight)), Error,
+               "copy of a model: the tensor \"weight\" is behind");
+  struct Ring : nn::Module {
+    nn::Module* inner = this;
+    Tensor forward(const Tensor& x) override { return x; }
+    void visit(nn::Visitor& v) override { v.child("inner", *inner); }
+  };
+  EXPECT_ERROR(nn::clone(Ring()), Error, "the module \"inner\" is behind a pointer");
+  struct ByBase : nn::Module {
+    std::shared_ptr<nn::Module> fc = std::make_shared<nn::Linear>(4, 4);
+    Tensor forward(const Tensor& x) override { return (*fc)(x); }
+    void visit(nn::Visitor& v) override { v.child("fc", fc); }
+  } by_base;
+  EXPECT_ERROR(
+      nn::clone(by_base), Error,
+      "copy of a model: \"fc\" is a Linear, which a shared_ptr to another type holds, so that it "
+      "cannot be copied; hold it as nn::AnyModule or by a shared_ptr to its own type");
+}
+
+TEST(Module, AUniquePtrIsTrained) {
+  struct Unique : nn::Module {  // not copyable: clone and AnyModule refuse it when compiled
+    std::unique_ptr<nn::Linear> fc = std::make_unique<nn::Linear>(4, 4);
+    std::unique_ptr<nn::Module> none;
+    Tensor forward(const Tensor& x) override { return (*fc)(x); }
+    void visit(nn::Visitor& v) override {
+      v.child("fc", fc);
+      v.child("none", none);
+    }
+  } net;
+  EXPECT_THAT(names_of(net.named_parameters()), ElementsAre("fc.weight", "fc.bias"));
+  EXPECT_FALSE(std::is_copy_constructible_v<Unique>);
 }
 
 TEST(Module, ReplacingALayerIsAnAssignment) {
