@@ -1,6 +1,8 @@
 #include "autograd/accumulate_grad.h"
 
+#include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "autograd/grad_mode.h"
 #include "autograd/ops/arithmetic.h"
@@ -31,7 +33,24 @@ void set_first(AutogradMeta& meta, const Tensor& leaf, const Tensor& dy) {
   }
 }
 
+thread_local std::vector<UnshownLeaf> unshown;
+
+void note_unshown(const AccumulateGrad& node) {
+  std::erase_if(unshown, [](const UnshownLeaf& entry) { return entry.leaf.expired(); });
+  const auto same = std::ranges::find_if(
+      unshown, [&](const UnshownLeaf& entry) { return entry.leaf.lock() == node.leaf.impl_ptr(); });
+  if (same == unshown.end()) {
+    unshown.push_back({node.leaf.impl_ptr(), node.unshown_in, node.is_own});
+  } else if (!node.is_own) {
+    *same = {node.leaf.impl_ptr(), node.unshown_in, false};
+  }
+}
+
 }  // namespace
+
+thread_local constinit LeafWatch leaf_watch = nullptr;
+
+std::vector<UnshownLeaf> take_unshown_leaves() { return std::exchange(unshown, {}); }
 
 AccumulateGrad::AccumulateGrad(const Tensor& leaf) : leaf(leaf) {
   // Before everything else that is ready: a gradient that is complete can start its way to the
@@ -53,6 +72,7 @@ Tensors AccumulateGrad::backward(const Tensors& gradients) {
     meta.grad.bump_version();
   }
   meta.grad_defined = true;
+  if (!unshown_in.empty()) note_unshown(*this);
   auto hooks = meta.accumulate_hooks;  // a hook may remove itself
   for (auto& [id, hook] : hooks) hook(leaf);
   return {};

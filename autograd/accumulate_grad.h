@@ -2,6 +2,10 @@
 // AccumulateGrad: the end of the tape at a leaf, where gradients are added into leaf.grad. See
 // Note [Gradients live in buckets] in variable.h.
 
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "autograd/node.h"
 
 namespace rondo {
@@ -13,6 +17,23 @@ struct AccumulateGrad final : Node {
   Tensors backward(const Tensors& dy) override;
 
   Tensor leaf;
+  /// How a module used the leaf, if no visit shows it (nn/shown.h).
+  std::string unshown_in = {};
+  bool is_own = false;  // the outermost module that ran shows it
 };
+
+/// Called for each op on this thread that uses a leaf which is not `is_shown`; null: no module
+/// runs.
+using LeafWatch = void (*)(const Node& op, AccumulateGrad& leaf);
+extern thread_local constinit LeafWatch leaf_watch;
+
+/// A leaf with an `unshown_in` whose gradient a backward has added to.
+struct UnshownLeaf {
+  std::weak_ptr<TensorImpl> leaf;
+  std::string used_in;
+  bool is_own;
+};
+/// Those of this thread's backwards since the last call, each once.
+std::vector<UnshownLeaf> take_unshown_leaves();
 
 }  // namespace rondo

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "autograd/accumulate_grad.h"
 #include "autograd/trace.h"
 
 namespace rondo {
@@ -14,6 +15,12 @@ bool any_requires_grad(std::span<const Tensor> inputs) {
 
 namespace {
 
+bool is_unshown_leaf(const Tensor& x) {
+  if (!x.defined() || !x.impl().autograd) return false;
+  const AutogradMeta& meta = *x.impl().autograd;
+  return meta.requires_grad && !meta.is_shown && !meta.grad_fn;
+}
+
 void link(const std::shared_ptr<Node>& node, std::span<const Tensor> inputs) {
   for (const Tensor& x : inputs) {
     if (x.defined() && x.impl().autograd && x.impl().autograd->of_recorded) {
@@ -23,6 +30,8 @@ void link(const std::shared_ptr<Node>& node, std::span<const Tensor> inputs) {
                              "taken; take the view again");
     }
     node->edges.push_back(gradient_edge(x));
+    if (leaf_watch != nullptr && is_unshown_leaf(x))
+      leaf_watch(*node, static_cast<AccumulateGrad&>(*node->edges.back().node));
   }
 }
 

@@ -66,7 +66,9 @@ const Tensor& Tensor::requires_grad_(bool value) const {
   require<DTypeError>(!value || is_floating(dtype()),
                       "requires_grad_: only floating-point tensors have gradients, this one is ",
                       dtype());
-  autograd_meta(*this).requires_grad = value;
+  AutogradMeta& meta = autograd_meta(*this);
+  meta.requires_grad = value;
+  meta.is_decided = true;
   return *this;
 }
 

@@ -18,6 +18,8 @@ namespace rondo {
 /// whole training, no step copies between them, and nothing is ever filled with zeros.
 struct AutogradMeta {
   bool requires_grad = false;     // of a leaf
+  bool is_decided = false;        // whether requires_grad_ was called, to say yes or no
+  bool is_shown = false;          // Note [Leaves that no visit shows] in nn/shown.h
   std::shared_ptr<Node> grad_fn;  // of a non-leaf
   int output = 0;                 // which output of grad_fn this tensor is
 

@@ -9,6 +9,7 @@
 #include "dist/dense.h"
 #include "dist/device_collectives.h"
 #include "dist/model_check.h"
+#include "nn/shown.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"
 
@@ -241,6 +242,8 @@ void DistributedDataParallel::end_backward() {
       "(requires_grad_(false)) before DistributedDataParallel is made, or be allowed "
       "to be unused (Unused::zeros)");
   finish_buckets();
+  // Last, so that this rank has taken part in what the others wait for.
+  nn::detail::require_all_shown("DistributedDataParallel");
 }
 
 /// Waits for what was launched.

@@ -15,7 +15,11 @@ class Substitute final : public nn::Visitor {
     add(originals.buffers, replicas.buffers);
   }
 
-  void parameter(std::string_view, Tensor& x) override { replace(x); }
+  void parameter(std::string_view, Tensor& x) override {
+    const bool is_frozen = x.defined() && !x.requires_grad();
+    replace(x);
+    if (is_frozen) x.requires_grad_(false);  // so that no visit makes it learn
+  }
   void buffer(std::string_view, Tensor& x) override { replace(x); }
   void child(std::string_view, nn::Module& module) override { module.self().visit(*this); }
 

@@ -18,6 +18,7 @@
 #include "dist/model_check.h"
 #include "dist/sums.h"
 #include "nn/batch_norm.h"
+#include "nn/shown.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"
 #include "tensor/random.h"
@@ -185,6 +186,7 @@ void ReproducibleDataParallel::compute(Shard& shard, std::size_t index,
   const Tensor output = model(input);
   const Tensor loss = criterion ? criterion(output, target) : cross_entropy(output, target);
   loss.backward();
+  nn::detail::require_all_shown("reproducible training");
   NoGradGuard no_grad;
   for (std::size_t i = 0; i < shard.slots.size(); ++i)
     require<CommError>(!shard.slots[i].defined() || shard.members.parameters[i].grad().defined(),
@@ -226,8 +228,11 @@ double ReproducibleDataParallel::backward(const Tensor& input, const Tensor& tar
   }
   const Generator::State random = default_generator().state();
   const std::uint64_t first = static_cast<std::uint64_t>(comm_->rank() * count);
+  // A tensor that no visit shows has no replicas: until a backward has found none, one thread
+  // computes.
+  const int threads = is_checked_ ? team_->size() : 1;
   team_->run([&](int thread) {
-    for (std::int64_t i = thread; i < count; i += team_->size()) {
+    for (std::int64_t i = thread; thread < threads && i < count; i += threads) {
       const auto index = static_cast<std::size_t>(i);
       const std::uint64_t stream =
           random.next_stream + (first + static_cast<std::uint64_t>(i)) * streams_per_shard;
@@ -236,6 +241,7 @@ double ReproducibleDataParallel::backward(const Tensor& input, const Tensor& tar
               target.narrow(0, i * (rows / count), rows / count), criterion, stream);
     }
   });
+  is_checked_ = true;
   default_generator().set_state(
       {random.seed,
        random.next_stream + static_cast<std::uint64_t>(options_.shards) * streams_per_shard});

@@ -101,6 +101,7 @@ class ReproducibleDataParallel {
   std::vector<Shard> shards_;
   std::vector<double> losses_;
   std::unique_ptr<Team> team_;
+  bool is_checked_ = false;  // a backward has found no tensor that no visit shows
 };
 
 }  // namespace rondo::dist

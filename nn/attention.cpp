@@ -143,7 +143,8 @@ AttentionOutput MultiheadAttention::run(const Tensor& query, const Tensor& key, 
 
 AttentionOutput MultiheadAttention::operator()(const Tensor& query, const Tensor& key,
                                                const Tensor& value, const AttentionCall& call) {
-  const detail::Running running(*this);
+  const detail::Running running(*this,
+                                {&query, &key, &value, &call.attn_mask, &call.key_padding_mask});
   AttentionOutput found = run(query, key, value, call);
   detail::observed(*this, key, found.output);
   return found;

@@ -39,7 +39,7 @@ Tensor Linear::operator()(const Tensor& x, Activation activation) {
            : activation == Activation::gelu_tanh ? gelu(y, GeluApproximation::tanh)
                                                  : y;
   }
-  detail::Running running(*this);
+  detail::Running running(*this, {&x});
   return detail::observed(*this, x, linear(x, weight, bias, activation));
 }
 

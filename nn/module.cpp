@@ -10,7 +10,10 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "autograd/accumulate_grad.h"
+#include "autograd/checkpoint.h"
 #include "nn/observe.h"
+#include "nn/shown.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
 
@@ -28,14 +31,19 @@ struct Members final : Visitor {
 
   void parameter(std::string_view name, Tensor& tensor) override {
     claim(name);
-    if (tensor.defined()) parameters.emplace_back(name, &tensor);
+    if (!tensor.defined()) return;
+    detail::show_parameter(tensor);
+    parameters.emplace_back(name, &tensor);
   }
   void buffer(std::string_view name, Tensor& tensor) override {
     claim(name);
-    if (tensor.defined()) buffers.emplace_back(name, &tensor);
+    if (!tensor.defined()) return;
+    detail::show_buffer(tensor);
+    buffers.emplace_back(name, &tensor);
   }
   void child(std::string_view name, Module& module) override {
     claim(name);
+    detail::Running::set_part(module.self());
     auto* any = dynamic_cast<AnyModule*>(&module);
     if (any == nullptr || any->has_value()) children.emplace_back(name, &module.self());
   }
@@ -160,7 +168,7 @@ void Module::set_submodule(const std::string& path, AnyModule module) {
 
 Tensor Module::operator()(const Tensor& x) {
   Module& module = self();
-  detail::Running running(module);
+  detail::Running running(module, {&x});
   return detail::observed(module, x, module.forward(x));
 }
 
@@ -395,7 +403,7 @@ void unshare(const Module& original, Module& module) {
         Tensor& copy = copies[&tensor->impl()];
         if (!copy.defined()) {
           copy = tensor->detach().clone();
-          if (tensor->requires_grad()) copy.requires_grad_();
+          if (is_floating(copy.dtype())) copy.requires_grad_(tensor->requires_grad());
         }
         *tensor = copy;
       }
@@ -406,16 +414,38 @@ void unshare(const Module& original, Module& module) {
 namespace {
 
 thread_local Module* running_module = nullptr;
+thread_local const Running* outermost_running = nullptr;
 
-/// The path from a module to one inside of it. Most are its children, which are quickly asked.
+/// The path from a module to a child, or to any module inside of it; empty if it is not there.
+/// Unlike a walk, this does not mark tensors as shown (nn/shown.h).
+struct PathTo final : Visitor {
+  PathTo(Module& from, const Module& to, bool is_child) : to_(to), is_child_(is_child) {
+    from.visit(*this);
+  }
+  void parameter(std::string_view, Tensor&) override {}
+  void buffer(std::string_view, Tensor&) override {}
+  void child(std::string_view name, Module& module) override {
+    Module& inner = module.self();
+    const std::string here = join(above_, std::string(name));
+    if (&inner == &to_) path = here;
+    if (is_child_ || !path.empty() || !seen_.insert(&inner).second) return;
+    const std::string above = std::exchange(above_, here);
+    inner.visit(*this);
+    above_ = above;
+  }
+  std::string path;
+
+ private:
+  const Module& to_;
+  bool is_child_;
+  std::string above_;
+  std::unordered_set<const Module*> seen_;
+};
+
+/// Most are children, which are quickly asked.
 std::string path_between(Module& from, const Module& to) {
-  std::string found;
-  for (const auto& [name, child] : Members(from).children)
-    if (child == &to) found = name;
-  if (!found.empty()) return found;
-  for (auto& [path, module] : from.named_modules())
-    if (module == &to) found = path;
-  return found;
+  const std::string path = PathTo(from, to, true).path;
+  return path.empty() ? PathTo(from, to, false).path : path;
 }
 
 }  // namespace
@@ -432,15 +462,37 @@ std::string type_name(const Module& module) {
   return name;
 }
 
-Running::Running(Module& module) : caller_(std::exchange(running_module, &module)) {
+Running::Running(Module& module, std::initializer_list<const Tensor*> inputs)
+    : module_(module), caller_(running_module) {
   const bool is_recorded = is_recording();
-  if (!is_recorded && !AnomalyMode::is_enabled()) return;
-  if (caller_ != nullptr) name_ = path_between(*caller_, module);
-  if (!name_.empty()) scope_.emplace(name_.c_str());
-  if (is_recorded) range_.open(ScopeName::path(), EventKind::module);
+  if (is_recorded || AnomalyMode::is_enabled()) {
+    if (caller_ != nullptr) name_ = path_between(*caller_, module);
+    if (!name_.empty()) scope_.emplace(name_.c_str());
+    if (is_recorded) range_.open(ScopeName::path(), EventKind::module);
+  }
+  if (caller_ == nullptr) {
+    std::size_t count = 0;
+    for (const Tensor* x : inputs) {
+      if (x->defined()) inputs_.at(count++) = &x->impl();
+    }
+    outermost_running = this;
+    watch_leaves(module.is_part_);
+  }
+  running_module = &module;  // last: a constructor that throws must leave no trace
 }
 
-Running::~Running() { running_module = caller_; }
+Running::~Running() {
+  running_module = caller_;
+  if (caller_ != nullptr) return;
+  outermost_running = nullptr;
+  leaf_watch = nullptr;
+}
+
+const Running* Running::outermost() { return outermost_running; }
+Module& Running::innermost() { return *running_module; }
+bool Running::is_input(const Tensor& x) const {
+  return std::ranges::find(inputs_, &x.impl()) != inputs_.end();
+}
 
 }  // namespace detail
 

@@ -15,9 +15,13 @@
 // once on top of it. Children are plain members, so replacing one is an assignment: net.fc2 =
 // nn::Linear(512, 100). Copying a module copies handles: both copies then share their parameters.
 // `clone(net)` copies them.
+//
+// A layer that `visit` leaves out is found when it gets a gradient: nn/shown.h.
 
+#include <array>
 #include <concepts>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,7 +44,8 @@ class Module;
 class Visitor {
  public:
   virtual ~Visitor() = default;
-  /// Something that is trained. An undefined tensor (a layer without bias) is passed over.
+  /// Something that is trained: it requires a gradient from here on, unless requires_grad_ was
+  /// called on it before. An undefined tensor (a layer without bias) is passed over.
   virtual void parameter(std::string_view name, Tensor& tensor) = 0;
   /// Something that is saved but not trained, such as running statistics.
   virtual void buffer(std::string_view name, Tensor& tensor) = 0;
@@ -73,6 +78,8 @@ using StateDict = std::vector<NamedTensor>;
 class AnyModule;
 
 namespace detail {
+class Running;
+
 /// A module of a type that is known where it is put in: copied as that type, or none.
 class Held {
  public:
@@ -171,8 +178,11 @@ class Module {
   const Module* substitute() const { return substitute_.get(); }
 
  private:
+  friend class detail::Running;
+
   detail::Held substitute_;
   bool training_ = true;
+  bool is_part_ = false;  // a walk has reached it as a child of another module
 };
 
 /// A deep copy: own parameters, own buffers, no gradients. It also copies what a shared_ptr holds,
@@ -223,17 +233,29 @@ void unshare(const Module& original, Module& copy);
 /// "Conv2d" of rondo::nn::Conv2d.
 std::string type_name(const Module& module);
 
-/// While it lives, `module` is the one running on this thread. Under AnomalyMode, and while a
-/// profiler records, it opens the scope "layer1.0.conv1": the path from the module that called it.
+/// While it lives, `module` is the one running on this thread, on `inputs`. Under AnomalyMode, and
+/// while a profiler records, it opens the scope "layer1.0.conv1": the path from the module that
+/// called it.
 class Running {
  public:
-  explicit Running(Module& module);
+  Running(Module& module, std::initializer_list<const Tensor*> inputs);
   ~Running();
+  /// The outermost one of this thread, or null.
+  static const Running* outermost();
+  Module& module() const { return module_; }
+  bool is_input(const Tensor& x) const;
+  /// The module that runs, called by all others that do.
+  static Module& innermost();
+  static void set_part(Module& module) {
+    if (!module.is_part_) module.is_part_ = true;
+  }
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
 
  private:
+  Module& module_;
   Module* caller_;
+  std::array<const TensorImpl*, 5> inputs_ = {};  // of the outermost one
   std::string name_;
   std::optional<ScopeName> scope_;
   RecordFunction range_;

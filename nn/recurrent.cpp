@@ -137,7 +137,7 @@ Recurrent::State LSTM::step(const Tensor& projected, const State& before,
 }
 
 LSTMOutput LSTM::operator()(const Tensor& x, const LSTMState& first) {
-  const detail::Running running(*this);
+  const detail::Running running(*this, {&x, &first.h, &first.c});
   const Result found = run(x, {first.h, first.c});
   detail::observed(*this, x, found.output);
   return {found.output, {found.last.h, found.last.c}};
@@ -157,7 +157,7 @@ Recurrent::State GRU::step(const Tensor& projected, const State& before,
 }
 
 GRUOutput GRU::operator()(const Tensor& x, const GRUState& first) {
-  const detail::Running running(*this);
+  const detail::Running running(*this, {&x, &first.h});
   const Result found = run(x, {first.h, {}});
   detail::observed(*this, x, found.output);
   return {found.output, {found.last.h}};

@@ -49,7 +49,7 @@ Tensor TransformerEncoderLayer::run(const Tensor& x, const TransformerMasks& mas
 }
 
 Tensor TransformerEncoderLayer::operator()(const Tensor& x, const TransformerMasks& masks) {
-  const detail::Running running(*this);
+  const detail::Running running(*this, {&x, &masks.src_mask, &masks.src_key_padding_mask});
   return detail::observed(*this, x, run(x, masks));
 }
 
@@ -67,7 +67,7 @@ Tensor TransformerEncoder::run(const Tensor& x, const TransformerMasks& masks) {
 }
 
 Tensor TransformerEncoder::operator()(const Tensor& x, const TransformerMasks& masks) {
-  const detail::Running running(*this);
+  const detail::Running running(*this, {&x, &masks.src_mask, &masks.src_key_padding_mask});
   return detail::observed(*this, x, run(x, masks));
 }
 

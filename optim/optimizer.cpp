@@ -5,6 +5,8 @@
 #include <set>
 #include <unordered_set>
 
+#include "autograd/variable.h"
+#include "nn/shown.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
 #include "tensor/record_function.h"
@@ -76,6 +78,7 @@ Optimizer::Optimizer(std::vector<Tensors> groups, const std::vector<double>& lrs
                        .rates = {}});
   }
   require(!seen.empty(), "optimizer: there are no parameters to train");
+  for (const Tensor& p : parameters()) autograd_meta(p).is_shown = true;
 }
 
 const Optimizer::Group& Optimizer::at(std::size_t group) const {
@@ -89,6 +92,7 @@ Optimizer::Group& Optimizer::at(std::size_t group) {
 void Optimizer::step(const Tensor& found_inf) {
   RecordFunction range;
   if (is_recording()) range.open(concat(type(), " step"), EventKind::optimizer);
+  nn::detail::require_all_shown(type());
   const AllocationTag tag("optimizer states");
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     Group& group = groups_[g];

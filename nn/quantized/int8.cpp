@@ -68,7 +68,7 @@ Int8Linear::Int8Linear(const Linear& linear, const std::optional<Quantization>& 
       out_features(linear.out_features) {}
 
 Tensor Int8Linear::operator()(const Tensor& x, Activation activation) {
-  detail::Running running(*this);
+  detail::Running running(*this, {&x});
   return detail::observed(*this, x, run(x, activation));
 }
 

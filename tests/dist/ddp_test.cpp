@@ -274,6 +274,23 @@ TEST(Ddp, NoticesThatAParameterWasFrozenUnfrozenOrReplaced) {
   });
 }
 
+TEST_P(DdpTest, NamesALayerThatVisitLeavesOut) {
+  on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
+    struct Leaky : nn::Module {
+      nn::Linear fc1{20, 30}, fc2{30, 10};
+      Tensor forward(const Tensor& x) override { return fc2(relu(fc1(x))); }
+      void visit(nn::Visitor& v) override { v.child("fc1", fc1); }
+    } model;
+    DistributedDataParallel ddp(model, comm);
+    const Tensor loss = test::one_loss([&](auto& x) { return ddp(x); }, 0);
+    EXPECT_ERROR(loss.backward(), Error,
+                 "linear in the forward of Linear, which Leaky runs, but no visit shows it");
+    EXPECT_THAT(
+        test::message_of([&] { test::one_loss([&](auto& x) { return ddp(x); }, 1).backward(); }),
+        ::testing::StartsWith("DistributedDataParallel: a tensor [10"));
+  });
+}
+
 // Without a word its next all-reduce would meet the others' of one step before, for ever.
 TEST(Ddp, NoticesARankWhoseLossReachesNoParameter) {
   EXPECT_THAT(test::message_of<CommError>([] {

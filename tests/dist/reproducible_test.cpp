@@ -9,6 +9,7 @@
 #include "autograd/ops/loss.h"
 #include "autograd/ops/reduce.h"
 #include "dist/sync_batch_norm.h"
+#include "support/errors.h"
 #include "support/ranks.h"
 #include "support/reproducible.h"
 #include "tensor/error.h"
@@ -210,6 +211,20 @@ TEST(Reproducible, NamesAParameterThatBackwardDoesNotReach) {
 }
 
 // Frozen parameters have no gradient.
+TEST(Reproducible, NamesALayerThatVisitLeavesOut) {
+  on_ranks(1, [](std::shared_ptr<Communicator> comm) {
+    struct Leaky : nn::Module {
+      nn::Linear fc1{20, 30}, fc2{30, 10};
+      Tensor forward(const Tensor& x) override { return fc2(fc1(x)); }
+      void visit(nn::Visitor& v) override { v.child("fc1", fc1); }
+    };
+    nn::AnyModule model = Leaky();
+    ReproducibleDataParallel parallel(model, comm, {.shards = 4, .threads = 4});
+    EXPECT_ERROR(parallel.backward(ones({8, 20}), zeros({8}, {.dtype = i64})), Error,
+                 "reproducible training: a tensor [10");
+  });
+}
+
 TEST(Reproducible, LeavesFrozenParametersAlone) {
   on_ranks(2, [](std::shared_ptr<Communicator> comm) {
     nn::AnyModule model(nn::Linear(2, 2));

@@ -187,6 +187,20 @@ TEST(Trainer, ARunThatWasStoppedEarlyStaysSo) {
   EXPECT_THAT(train(true, 5), testing::HasSubstr("is complete: 2 epochs, stopped early"));
 }
 
+TEST(Trainer, NamesWhatVisitLeavesOut) {
+  for (int n : {1, 2}) {
+    test::on_ranks(n, [](std::shared_ptr<dist::Communicator> comm) {
+      struct Leaky : Net {
+        void visit(nn::Visitor& v) override { v.child("fc1", fc1); }
+      } net;
+      optim::SGD sgd(net.parameters(), {.lr = 0.1});
+      train::Trainer trainer(net, sgd, {.batch_size = 16, .comm = comm, .out = nullptr});
+      EXPECT_ERROR(trainer.fit(clouds(64), clouds(31)), Error,
+                   "used by linear in the forward of Linear, which Leaky runs, but no visit shows");
+    });
+  }
+}
+
 TEST(Trainer, BadInput) {
   test::on_ranks(1, [](std::shared_ptr<dist::Communicator> comm) {
     Net net;
