@@ -290,7 +290,7 @@ int run(int argc, char** argv) {
               static_cast<long long>(model.num_parameters()));
   train(model, text, s);
   if (s.sample > 0)
-    std::printf("---\n%s\n---\n", printable(written(model, text, s), "\n\t").c_str());
+    std::printf("---\n%s\n---\n", rd::printable(written(model, text, s), "\n\t").c_str());
   return 0;
 }
 

@@ -122,7 +122,7 @@ class Program {
       weights = for_flag(flag, [&] { return read_weights(path, flags_, /*decides=*/!trains); });
     }
     if (out_ != nullptr && weights && !weights->description.empty())
-      *out_ << printable(weights->description, "\n") << std::endl;
+      *out_ << rd::printable(weights->description, "\n") << std::endl;
     Datasets data = open_data(flags_);
     rd::manual_seed(flags_.seed);
     nn::AnyModule model = make_network(flags_, *data.test);
@@ -130,7 +130,7 @@ class Program {
       load_weights(*weights, model);
       if (out_ != nullptr && !trains && !weights->dataset.empty() &&
           weights->dataset != flags_.dataset)
-        *out_ << "note: " << printable(path) << " was trained on " << printable(weights->dataset)
+        *out_ << "note: " << rd::printable(path) << " was trained on " << rd::printable(weights->dataset)
               << ", whose mean and standard deviation are used" << std::endl;
     }
     model.to(device_);
@@ -144,7 +144,7 @@ class Program {
     if (!flags_.export_onnx.empty()) {
       if (comm_->rank() == 0) export_model(flags_, model, *data.test);
       if (out_ != nullptr)
-        *out_ << printable(path) << " as ONNX: " << printable(flags_.export_onnx) << std::endl;
+        *out_ << rd::printable(path) << " as ONNX: " << rd::printable(flags_.export_onnx) << std::endl;
       if (!flags_.eval && flags_.predict.empty()) return 0;
     }
     if (!flags_.predict.empty()) return predict(model, *data.test);
@@ -289,11 +289,11 @@ class Program {
     rd::ValuesAndIndices best = topk(probability, std::min<std::int64_t>(3, probability.size(1)));
     if (out_ == nullptr) return 0;
     nlohmann::json classes;
-    *out_ << printable(flags_.predict) << ":";
+    *out_ << rd::printable(flags_.predict) << ":";
     for (std::int64_t i = 0; i < best.values.size(1); ++i) {
       auto which = static_cast<std::size_t>(best.indices[0][i].item<std::int64_t>());
       auto share = best.values[0][i].item<double>();
-      *out_ << (i ? ", " : " ") << printable(like.class_names().at(which)) << " " << percent(share);
+      *out_ << (i ? ", " : " ") << rd::printable(like.class_names().at(which)) << " " << percent(share);
       classes.push_back({{"name", like.class_names().at(which)}, {"probability", share}});
     }
     *out_ << "\n";

@@ -34,7 +34,7 @@ rd::data::Progress report_downloads(std::ostream& out) {
     file_before = file;
     if (10 * received / total == tenths) return;
     tenths = 10 * received / total;
-    out << "downloading " << printable(file) << ": " << received / 1000000 << " of "
+    out << "downloading " << rd::printable(file) << ": " << received / 1000000 << " of "
         << total / 1000000 << " MB" << std::endl;
   };
 }

@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Runs README's two commands on another release of Debian: in a minimal system of its own, from a clean clone of
+# this repository's last commit, without anything that is installed here.
+#
+#   scripts/in_root.sh SYSTEM                 both commands; the last line is the system's row of README's table
+#   scripts/in_root.sh --slow SYSTEM          scripts/test.sh --slow instead of scripts/test.sh
+#   scripts/in_root.sh SYSTEM -- COMMAND…     COMMAND in the clone instead, "bash" for a shell
+#   scripts/in_root.sh --root DIR SYSTEM …    makes the system in DIR, or uses the one that is there, and keeps it
+#
+# SYSTEM: debian12, debian13, ubuntu24.04. Packages come from the mirror that this machine uses (for Ubuntu from
+# $RONDO_UBUNTU_MIRROR or archive.ubuntu.com). RONDO_DATA is the same inside. It needs root, debootstrap and 10 GB
+# in $TMPDIR or /var/tmp. Mounts are in a namespace of their own and end with it. Exit status: that of the commands.
+set -euo pipefail
+repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+fail() {
+  echo "in_root.sh: $*" >&2
+  exit 2
+}
+
+slow='' root='' system=
+while [ $# -gt 0 ]; do
+  case $1 in
+  --slow) slow=--slow ;;
+  --root) root=${2:?in_root.sh: --root needs a folder} && shift ;;
+  --) shift && break ;;
+  -*) fail "unknown argument '$1'; there are --slow and --root" ;;
+  *) [ -z "$system" ] || fail "two systems, '$system' and '$1'; a command follows --" && system=$1 ;;
+  esac
+  shift
+done
+mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 2>/dev/null | grep -v security | head -n 1) || true
+case $system in
+debian12) suite=bookworm ;;
+debian13) suite=trixie ;;
+ubuntu24.04) suite=noble mirror=${RONDO_UBUNTU_MIRROR:-http://archive.ubuntu.com/ubuntu} ;;
+*) fail "'$system' is not a system; there are debian12, debian13 and ubuntu24.04" ;;
+esac
+[ "$(id -u)" -eq 0 ] || fail "making a root needs root: sudo scripts/in_root.sh $system"
+command -v debootstrap >/dev/null || fail "debootstrap is missing: apt-get install debootstrap"
+
+if [ -z "$root" ]; then
+  root=$(mktemp -d "${TMPDIR:-/var/tmp}/rondo-$system.XXXXXX")
+  trap 'rm -rf --one-file-system "$root"' EXIT
+fi
+mkdir -p "$root" && root=$(realpath "$root")
+if [ ! -e "$root/etc/os-release" ]; then
+  components=main
+  [ $suite != noble ] || components=main,universe
+  debootstrap --variant=minbase --components=$components "$suite" "$root" "$mirror" ||
+    fail "debootstrap could not make $suite from $mirror"
+  # How this machine reaches its mirror: names, certificates, proxies.
+  cp -L /etc/resolv.conf "$root/etc/"
+  if [ -d /etc/ssl/certs ]; then mkdir -p "$root/etc/ssl" && cp -rL /etc/ssl/certs "$root/etc/ssl/"; fi
+  for file in /etc/apt/apt.conf /etc/apt/apt.conf.d/* /etc/apt/auth.conf.d/*; do
+    [ ! -f "$file" ] || { mkdir -p "$root${file%/*}" && cp "$file" "$root$file"; }
+  done
+fi
+rm -rf "$root/root/rondo"
+git clone -q --no-hardlinks "$repository" "$root/root/rondo"
+
+data=${RONDO_DATA:-}
+# The two commands, their times, and what they ran on.
+# shellcheck disable=SC2016 # for the shell inside
+both='
+begin=$SECONDS
+./scripts/train.sh --epochs 1 || exit
+trained=$SECONDS
+./scripts/test.sh '$slow' | tee /root/tests.log
+status=${PIPESTATUS[0]}
+version() { dpkg-query -W -f="\${Version}" "$1" | sed "s/^[0-9]*://; s/[-+].*//"; }
+passed=$(sed -n "s/^release: .* tests failed out of \([0-9]*\).*/\1/p; s/.*tests passed, 0 tests failed out of \([0-9]*\)/\1/p" /root/tests.log | head -n 1)
+. /etc/os-release
+echo
+echo "| $PRETTY_NAME | GCC $(gcc -dumpfullversion) | Open MPI $(version libopenmpi-dev) | oneDNN $(version libdnnl-dev) | $(((trained - begin) / 60)) min | $(((SECONDS - trained) / 60)) min, ${passed:-?} tests, $([ $status -eq 0 ] && echo passed || echo FAILED) |"
+exit $status'
+command=("$@")
+[ $# -gt 0 ] || command=(bash -c "$both")
+
+# shellcheck disable=SC2016 # the inner shell's arguments
+unshare --mount --pid --fork --kill-child bash -c '
+set -euo pipefail
+root=$1 data=$2 && shift 2
+mount --make-rprivate /
+mount -t proc proc "$root/proc"
+mount --rbind /sys "$root/sys"
+mount --rbind /dev "$root/dev"
+mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
+variables=(HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 TERM="${TERM:-dumb}")
+if [ -n "$data" ]; then
+  mkdir -p "$root/mnt/data"
+  mount --bind "$data" "$root/mnt/data"
+  variables+=(RONDO_DATA=/mnt/data)
+fi
+for name in http_proxy https_proxy no_proxy; do
+  [ -z "${!name:-}" ] || variables+=("$name=${!name}")
+done
+exec chroot "$root" /usr/bin/env -i "${variables[@]}" bash -c '"'"'cd /root/rondo && exec "$@"'"'"' in_root "$@"
+' in_root "$root" "$data" "${command[@]}"
