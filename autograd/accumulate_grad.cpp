@@ -1,7 +1,7 @@
 #include "autograd/accumulate_grad.h"
 
-#include <algorithm>
 #include <limits>
+#include <unordered_map>
 #include <utility>
 
 #include "autograd/grad_mode.h"
@@ -33,24 +33,24 @@ void set_first(AutogradMeta& meta, const Tensor& leaf, const Tensor& dy) {
   }
 }
 
-thread_local std::vector<UnshownLeaf> unshown;
+thread_local std::unordered_map<const TensorImpl*, UnshownLeaf> unshown;
 
 void note_unshown(const AccumulateGrad& node) {
-  std::erase_if(unshown, [](const UnshownLeaf& entry) { return entry.leaf.expired(); });
-  const auto same = std::ranges::find_if(
-      unshown, [&](const UnshownLeaf& entry) { return entry.leaf.lock() == node.leaf.impl_ptr(); });
-  if (same == unshown.end()) {
-    unshown.push_back({node.leaf.impl_ptr(), node.unshown_in, node.is_own});
-  } else if (!node.is_own) {
-    *same = {node.leaf.impl_ptr(), node.unshown_in, false};
-  }
+  const UnshownLeaf now{node.leaf.impl_ptr(), node.unshown_in, node.is_own};
+  const auto [entry, is_new] = unshown.try_emplace(&node.leaf.impl(), now);
+  // Another tensor may have been at the same address.
+  if (!is_new && (!node.is_own || entry->second.leaf.expired())) entry->second = now;
 }
 
 }  // namespace
 
 thread_local constinit LeafWatch leaf_watch = nullptr;
 
-std::vector<UnshownLeaf> take_unshown_leaves() { return std::exchange(unshown, {}); }
+std::vector<UnshownLeaf> take_unshown_leaves() {
+  std::vector<UnshownLeaf> all;
+  for (auto& [address, leaf] : std::exchange(unshown, {})) all.push_back(std::move(leaf));
+  return all;
+}
 
 AccumulateGrad::AccumulateGrad(const Tensor& leaf) : leaf(leaf) {
   // Before everything else that is ready: a gradient that is complete can start its way to the

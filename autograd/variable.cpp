@@ -69,6 +69,7 @@ const Tensor& Tensor::requires_grad_(bool value) const {
   AutogradMeta& meta = autograd_meta(*this);
   meta.requires_grad = value;
   meta.is_decided = true;
+  if (leaf_watch != nullptr) meta.is_shown = true;  // made in a forward: not a part of the model
   return *this;
 }
 

@@ -87,7 +87,8 @@ void warn_of_missing_connections(Communicator& comm) {
     if (!theirs.empty()) all += (all.empty() ? "" : ", ") + theirs;
   comm.set_collectives(count);  // the program's are counted from 0
   if (all.empty() || comm.rank() != 0) return;
-  if (all.size() > 200) all = all.substr(0, all.find(',', 200)) + " …";
+  if (const auto end = all.find(',', 200); end != std::string::npos)
+    all = all.substr(0, end) + " …";
   std::fprintf(
       stderr,
       "warning: these ranks cannot connect to each other: %s. If one of them dies, others "

@@ -1,5 +1,9 @@
 // send and recv: one message to one peer, beside the collectives.
 
+#include <memory>
+#include <string>
+#include <utility>
+
 #include "dist/communicator.h"
 #include "dist/dense.h"
 #include "dist/device_collectives.h"
@@ -9,17 +13,24 @@
 namespace rondo::dist {
 namespace {
 
+/// What must live as long as a request for it.
+struct HostLetter {
+  Tensor x;
+  MessageContent own, sent = {};
+};
+
 /// One message, as an operation: what it holds, and the elements, with the same tag. Both are
 /// posted at once, so that several messages of one tag keep their order.
 class Message final : public Operation {
  public:
-  Message(Transport& transport, int peer, int tag, const Tensor& x, bool is_send)
-      : transport_(transport), peer_(peer), is_send_(is_send), own_(x) {
+  Message(Transport& transport, int peer, int tag, std::shared_ptr<HostLetter> letter, bool is_send)
+      : transport_(transport), peer_(peer), is_send_(is_send), letter_(std::move(letter)) {
+    const Tensor& x = letter_->x;
     if (is_send) {
-      requests_[0] = transport.send(peer, tag, &own_, sizeof own_);
+      requests_[0] = transport.send(peer, tag, &letter_->own, sizeof letter_->own);
       requests_[1] = transport.send(peer, tag, x.data_ptr(), bytes_of(x));
     } else {
-      requests_[0] = transport.recv(peer, tag, &sent_, sizeof sent_);
+      requests_[0] = transport.recv(peer, tag, &letter_->sent, sizeof letter_->sent);
       requests_[1] = transport.recv(peer, tag, x.data_ptr(), bytes_of(x));
     }
   }
@@ -29,7 +40,7 @@ class Message final : public Operation {
   Poll poll() override {
     if (!transport_.test(requests_[0])) return Poll::idle;
     if (!is_send_)
-      check_elements(sent_, transport_.rank_in_world(peer_), own_,
+      check_elements(letter_->sent, transport_.rank_in_world(peer_), letter_->own,
                      transport_.rank_in_world(transport_.rank()));
     return transport_.test(requests_[1]) ? Poll::done : Poll::idle;
   }
@@ -43,7 +54,7 @@ class Message final : public Operation {
   Transport& transport_;
   int peer_;
   bool is_send_;
-  MessageContent own_, sent_;
+  std::shared_ptr<HostLetter> letter_;
   Request requests_[2];  // for what it holds, for the elements
 };
 
@@ -63,12 +74,13 @@ std::string Communicator::check_message(const Tensor& x, int peer, int tag, bool
 }
 
 Communicator::Job Communicator::message_job(const Tensor& x, int peer, int tag, bool is_send) {
+  const auto letter = std::make_shared<HostLetter>(HostLetter{.x = x, .own = MessageContent(x)});
   return {.name = check_message(x, peer, tag, is_send),
           .begin = [=, this](Scratch&) -> std::unique_ptr<Operation> {
-            return std::make_unique<Message>(*transport_, peer, tags_of_collectives + tag, x,
+            return std::make_unique<Message>(*transport_, peer, tags_of_collectives + tag, letter,
                                              is_send);
           },
-          .keep = x.impl_ptr(),
+          .keep = letter,
           .beside = true};
 }
 Work Communicator::send_async(const Tensor& message, int peer, int tag) {

@@ -137,7 +137,8 @@ void write_flight_record(const FlightRecorder& recorder, int rank, const std::st
   try {
     path = folder_from_environment("RONDO_FLIGHT_RECORD");
   } catch (const IoError& error) {
-    if (sentence != error.what()) std::fprintf(stderr, "warning: %s\n", error.what());
+    if (sentence != error.what())
+      std::fprintf(stderr, "warning: %s\n", printable(error.what()).c_str());
   }
   if (path.empty()) return;
   path /= concat("rank", rank, ".txt");
@@ -145,7 +146,7 @@ void write_flight_record(const FlightRecorder& recorder, int rank, const std::st
     OwnFile(path.string(), OwnFile::Mode::replace)
         .write(concat(sentence, "\n\nthe last collectives of rank ", rank, ":\n", recorder.text()));
   } catch (const IoError& error) {
-    std::fprintf(stderr, "warning: %s\n", error.what());
+    std::fprintf(stderr, "warning: %s\n", printable(error.what()).c_str());
   }
 }
 

@@ -2,7 +2,8 @@
 // mean. A message is one byte that says what it is, two of length (the lower one first), and text:
 //
 //   '.'            a heartbeat
-//   'l' rank       that rank calls no more collectives: its own number is a goodbye
+//   'l' rank       that rank calls no more collectives, since its program has come to its end
+//   'b'            the goodbye of the sender, which has ended MPI: its last message
 //   'e' sentence   a rank has ended
 //   'f' sentence   a collective, or a rank, has failed
 
@@ -28,7 +29,7 @@ namespace {
 using side::Link;
 using std::chrono::milliseconds;
 
-constexpr char beat = '.', leaving = 'l', end_of_rank = 'e', failure = 'f';
+constexpr char beat = '.', leaving = 'l', goodbye = 'b', end_of_rank = 'e', failure = 'f';
 constexpr std::size_t header_bytes = 3, longest_text = 1000;
 constexpr milliseconds patience_at_end(200);
 
@@ -153,6 +154,7 @@ bool SideChannel::is_over() {
   }
   if (!ends_at_) {
     pass_on();
+    say_to_all(goodbye);
     for (const Link& link : links_) link.socket.close_for_writing();
     ends_at_ = Clock::now() + patience_at_end;
   }
@@ -194,6 +196,8 @@ void SideChannel::handle(Link& link, char kind, const std::string& text) {
     int rank = link.rank;
     std::from_chars(text.data(), text.data() + text.size(), rank);
     note_left(rank);
+  } else if (kind == goodbye) {
+    link.has_said_goodbye = true;
   } else if (kind == failure) {
     std::lock_guard lock(mutex_);
     if (failed_.empty()) failed_ = text;
@@ -209,9 +213,7 @@ void SideChannel::lose(Link& link, Socket::Line line) {
   const bool is_silent = now_ - link.heard >= link.limit;
   {
     std::lock_guard lock(mutex_);
-    // A process that ends after its goodbye keeps nobody waiting; one that is stopped does.
-    const bool is_orderly = left_.contains(link.rank) && !is_silent;
-    if (ended_.empty() && !stops_ && !is_orderly) {
+    if (ended_.empty() && !stops_ && !link.has_said_goodbye) {
       if (line == Socket::Line::ended)
         ended_ = concat("rank ", link.rank, " (process ", link.process, link.on, ") has ended");
       else if (is_silent)

@@ -5,10 +5,10 @@
 // Note [Side channel]
 // MPI's messages say nothing about a sender that has died: a rank that waits for one waits until
 // its deadline. A socket does: when a process ends, however it does, the system closes its sockets,
-// and the other side reads the end of the file. A rank that ends in order says goodbye first: it
-// calls no more collectives. When a process is stopped or its machine has lost power, nothing is
-// closed; so each rank sends a heartbeat every second, and a rank that has sent nothing for
-// `timeout` is given up.
+// and the other side reads the end of the file. A rank that ends in order says goodbye first. When
+// a process is stopped or its machine has lost power, nothing is closed; so each rank sends a
+// heartbeat every second, and a rank that has sent nothing for `timeout` is given up. Before, when
+// it comes to MPI_Finalize, a rank tells the others that it calls no more collectives.
 //
 // A collective that fails on some rank would keep the others waiting, since they exchange messages
 // with its neighbours, not with it. So its sentence is passed on ("rank 1 calls broadcast 17 where
@@ -17,9 +17,10 @@
 // (dist/run.cpp).
 //
 // Rank r is connected to r ± 1, r ± 2, r ± 4, … (modulo the world's size): in worlds of up to five
-// ranks everybody to everybody, in one of 1,024 to 19 others. A rank that hears of a death, a
-// goodbye or a failure tells its neighbours, and each of them tells its own, once: at most log2 N
-// steps, whatever ranks are missing on the way, and no rank has more connections than the others.
+// ranks everybody to everybody, in one of 1,024 to 19 others. A rank that hears of a death, of
+// the end of a program or of a failure tells its neighbours, and each of them tells its own, once:
+// at most log2 N steps, whatever ranks are missing on the way, and no rank has more connections
+// than the others.
 //
 // The ranks connect when MPI has started (dist/side_connect.h). Where they cannot, the deadline of
 // a collective remains.

@@ -27,11 +27,13 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t nonce_bytes = 16, secret_bytes = 32, mac_bytes = 32;
 constexpr std::size_t hello_bytes = 2 * sizeof(std::int32_t) + nonce_bytes;
-// However often strangers call: a pass accepts two callers, and the oldest one makes room when
-// there are 256 that have proved nothing. So a rank has 128 passes, some 20 ms, to prove itself,
-// and calls again if that was not enough.
-constexpr int accepted_at_once = 2, most_strangers = 256;
-constexpr milliseconds pause_between_calls(25), patience_with_call(1000);
+// Strangers that call all the time must not keep a rank out: a pass accepts 16 callers, and the
+// oldest one makes room when there are 512 that have proved nothing. So a rank has 32 passes, some
+// 20 ms, to prove itself, and calls again if that was not enough.
+constexpr int accepted_at_once = 16, most_strangers = 512;
+constexpr milliseconds time_for_last(1000);
+constexpr milliseconds pause_between_calls(25),
+    patience_with_call(2500);  // TCP tries again after a second
 
 std::string random_bytes(std::size_t n) {
   std::string bytes(n, '\0');
@@ -125,9 +127,13 @@ class Connecting {
   }
 
   std::vector<Link> run() {
+    now_ = Clock::now();
     const auto end = now_ + options_.time_to_connect;
-    while (!missing_.empty() && now_ < (has_answered() ? end + patience_with_call : end)) {
-      wait(end);
+    while (!missing_.empty()) {
+      // A caller may count on a connection that this rank has answered and does not count yet.
+      const auto until = std::max(end, last_answer_ + time_for_last);
+      if (now_ >= until) break;
+      wait(until);
       for (Call& call : calls_) advance(call);
       for (const Socket* listener : {&unix_, &tcp_}) accept(*listener);
       calls_.remove_if([](const Call& call) { return call.stage == Stage::over; });
@@ -138,11 +144,6 @@ class Connecting {
  private:
   const Peer& self() const { return peers_[static_cast<std::size_t>(rank_)]; }
   const Peer& peer_of(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
-  /// Whether a caller may already count on a connection that this rank does not count yet.
-  bool has_answered() const {
-    return std::ranges::any_of(calls_,
-                               [](const Call& call) { return call.stage == Stage::awaits_last; });
-  }
   bool is_local(int rank) const { return peer_of(rank).network == self().network; }
 
   /// Opens what callers need, and says where they find it.
@@ -196,7 +197,7 @@ class Connecting {
     for (int i = 0; listener && i < accepted_at_once; ++i) {
       bool is_full = false;  // this process has as many files as it may have
       Socket socket = accept_from(listener, is_full);
-      if (is_full || std::ranges::count_if(calls_, is_stranger) >= most_strangers)
+      if (is_full || (socket && std::ranges::count_if(calls_, is_stranger) >= most_strangers))
         if (const auto oldest = std::ranges::find_if(calls_, is_stranger); oldest != calls_.end())
           calls_.erase(oldest);
       if (!socket) return;
@@ -218,6 +219,8 @@ class Connecting {
       greet(call);
     }
     const Socket::Line line = call.socket.receive(call.in, hello_bytes + mac_bytes);
+    // What it said before it hung up does not count.
+    if (call.is_ours && line != Socket::Line::open) return give_up(call);
     bool goes_on = true;
     while (goes_on && call.stage != Stage::over) goes_on = answer(call);
     if (call.stage == Stage::over) return;
@@ -317,6 +320,7 @@ class Connecting {
           return false;
         }
         call.out += proof_of(call, "listener");
+        last_answer_ = now_;
         call.stage = Stage::awaits_last;
         return true;
       case Stage::awaits_last:
@@ -341,7 +345,7 @@ class Connecting {
                         .in = std::move(call.in),
                         .out = std::move(call.out),
                         // Until then it may be waiting for its other neighbours.
-                        .heard = now_ + options_.time_to_connect});
+                        .heard = now_ + options_.time_to_connect + time_for_last});
     call.stage = Stage::over;
   }
 
@@ -353,7 +357,7 @@ class Connecting {
   Socket unix_, tcp_;
   std::list<Call> calls_;  // the oldest first
   std::vector<Link> links_;
-  Clock::time_point now_ = Clock::now();
+  Clock::time_point now_ = Clock::now(), last_answer_ = {};
 };
 
 }  // namespace

@@ -4,9 +4,9 @@
 //
 // Note [Handshake]
 // Other users of a machine, and other machines, can connect to a rank's listener, and can listen
-// where a rank is expected. So MPI, which only ranks take part in, carries a secret of 256 bits
-// that rank 0 draws for each channel, and both sides of a connection prove that they know it. The
-// secret itself never travels on the connection:
+// where a rank is expected. So MPI, which only ranks take part in, carries a secret of 256 bits,
+// new for each channel (every rank draws one, and rank 0's is used). Both sides of a connection
+// prove that they know it; the secret itself never travels on the connection:
 //
 //   caller → listener   the caller's rank, the listener's rank, and 16 random bytes
 //   listener → caller   16 random bytes
@@ -40,6 +40,7 @@ struct Link {
   Socket socket;
   std::string in, out;      // received and not read; said and not sent
   Clock::time_point heard;  // when something came last
+  bool has_said_goodbye = false;
 };
 
 /// Connects this rank to its neighbours: of two, the rank with the higher number calls the other.

@@ -127,10 +127,11 @@ Socket listen_tcp(const std::string& interface, int& port) {
     socklen_t length = family == AF_INET6 ? sizeof any : sizeof(sockaddr_in);
     Socket socket = make_socket(family);
     if (family == AF_INET6) set(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-    const bool is_bound = interface.empty() ||
-                          setsockopt(socket.file(), SOL_SOCKET, SO_BINDTODEVICE, interface.data(),
-                                     static_cast<socklen_t>(interface.size())) == 0;
-    if (is_bound && listens(socket, generic(any), length) &&
+    // Kernels before 5.7 let only root do that; then the addresses that others are told decide.
+    if (!interface.empty())
+      setsockopt(socket.file(), SOL_SOCKET, SO_BINDTODEVICE, interface.data(),
+                 static_cast<socklen_t>(interface.size()));
+    if (listens(socket, generic(any), length) &&
         getsockname(socket.file(), reinterpret_cast<sockaddr*>(&any), &length) == 0) {
       port = ntohs(any.sin6_port);
       return socket;

@@ -42,7 +42,8 @@ class Socket {
 Socket listen_tcp(const std::string& interface, int& port);
 /// Listens where connect_unix(name) of the same machine and network namespace calls.
 Socket listen_unix(const std::string& name);
-/// The next process that has called, or empty; `is_full`: this process can have no more files.
+/// The next process that has called, or empty; `is_full`: this process, or the system, can have no
+/// more files.
 Socket accept_from(const Socket& listener, bool& is_full);
 /// Begins to connect; the socket is writable when it has succeeded or failed.
 Socket connect_tcp(const std::string& address, int port);

@@ -13,7 +13,8 @@ namespace {
 
 /// A state dict has some twenty for each tensor; each takes 64 bytes here, and as little as one
 /// there.
-constexpr std::size_t most_values = 2'000'000;
+constexpr std::size_t most_values = 4'000'000;
+constexpr std::size_t longest_global = 500;  // bytes
 
 constexpr std::string_view ordered_dict = "collections.OrderedDict";
 
@@ -119,7 +120,7 @@ class Machine {
 
   template <class T>
   void push(T value) {
-    check(parts_.size() < most_values, "it has more than 2 million values");
+    check(parts_.size() < most_values, "it has more than 4 million values, and more are not read");
     parts_.push_back({.value = std::move(value)});
     stack_.push_back(&parts_.back());
   }
@@ -150,7 +151,8 @@ class Machine {
   }
   void remember(std::uint64_t key) {
     memo_[key] = top();
-    check(memo_.size() <= most_values, "it remembers more than 2 million values");
+    check(memo_.size() <= most_values,
+          "it remembers more than 4 million values, and more are not read");
   }
   void recall(std::uint64_t key) {
     const auto found = memo_.find(key);
@@ -376,6 +378,8 @@ class Machine {
         const auto* name = pop()->as<std::string>();
         const auto* module = pop()->as<std::string>();
         check(name != nullptr && module != nullptr, "a global has no name");
+        // Both may be texts of long ago, and each global is a copy.
+        check(module->size() + name->size() <= longest_global, "a global has too long a name");
         push(PickleGlobal{*module + '.' + *name});
         break;
       }

@@ -52,12 +52,14 @@ class IndexReader final : public nlohmann::json_sax<json> {
     --depth_;
     return true;
   }
+  // What is in an array has no key.
   bool start_array(std::size_t) override {
-    ++depth_;
-    return true;
+    const bool is_read = add({});
+    depth_ += in_array;
+    return is_read;
   }
   bool end_array() override {
-    --depth_;
+    depth_ -= in_array;
     return true;
   }
   bool parse_error(std::size_t position, const std::string&,
@@ -73,6 +75,8 @@ class IndexReader final : public nlohmann::json_sax<json> {
       index.metadata[key_] = std::move(value);
     return true;
   }
+
+  static constexpr int in_array = 1000;
 
   const std::string& file_;
   int depth_ = 0;

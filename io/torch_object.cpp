@@ -136,8 +136,10 @@ const PickleValue* TorchObject::choose(const PickleValue* outer) {
     }
   }
   if (candidates.empty()) {
+    std::unordered_set<const PickleValue*> seen;
     for (const auto& [key, value] : outer->as<PickleDict>()->items)
-      if (!has_own) check_not_module(value, key_text(key));
+      if (!has_own && seen.insert(value).second && is_module(value))
+        check_not_module(value, key_text(key));
     return outer;
   }
   if (candidates.size() > 1 || has_own) {
@@ -221,6 +223,7 @@ void TorchObject::add_values(const std::string& name, const PickleValue* value, 
   const std::string prefix = name.empty() ? "" : name + '.';
   if (const auto* dict = value->as<PickleDict>()) {
     for (const auto& [key, part] : dict->items) {
+      spend(16);
       const std::string text = key_text(key);
       if (!text.empty() || key->as<std::string>() != nullptr) {
         add_values(prefix + text, part, depth + 1);

@@ -86,7 +86,8 @@ WeightsFile read_shards(const std::string& path) {
       all.tensors.push_back(std::move(tensor));
     }
     for (LeftOut& each : part.left_out) {
-      shard_of.erase(each.name);
+      const auto found = shard_of.find(each.name);
+      if (found != shard_of.end() && found->second == shard) shard_of.erase(found);
       all.left_out.push_back(std::move(each));
     }
   }

@@ -29,7 +29,7 @@ BatchNorm::BatchNorm(std::int64_t num_features, const BatchNormOptions& options)
 Tensor BatchNorm::operator()(const Tensor& x, const Fusion& fusion) {
   if (auto* folded = dynamic_cast<FoldedBatchNorm*>(&self())) return folded->run(x, fusion);
   if (substitute() != nullptr) return FoldedBatchNorm().run(Module::operator()(x), fusion);
-  detail::Running running(*this, {&x});
+  detail::Running running(*this, {&x, &fusion.residual});
   return detail::observed(*this, x, run(x, fusion));
 }
 

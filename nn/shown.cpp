@@ -6,6 +6,7 @@
 
 #include "autograd/accumulate_grad.h"
 #include "autograd/checkpoint.h"
+#include "autograd/grad_mode.h"
 #include "tensor/error.h"
 
 namespace rondo::nn::detail {
@@ -17,11 +18,14 @@ thread_local bool part_ran_outermost = false;  // since the last step
 struct Shows final : Visitor {
   explicit Shows(Module& module) { child("", module); }
   void parameter(std::string_view, Tensor& x) override { add(x); }
-  void buffer(std::string_view, Tensor& x) override { add(x); }
+  void buffer(std::string_view, Tensor& x) override {
+    add(x);
+    if (x.defined()) buffers.insert(&x.impl());
+  }
   void child(std::string_view, Module& module) override {
     if (modules_.insert(&module.self()).second) module.self().visit(*this);
   }
-  std::unordered_set<const TensorImpl*> tensors;
+  std::unordered_set<const TensorImpl*> tensors, buffers;
 
  private:
   void add(const Tensor& x) {
@@ -36,19 +40,15 @@ thread_local std::optional<Shows> shown_by_outermost;  // made when it is asked 
 void watch(const Node& op, AccumulateGrad& node) {
   const Running& outermost = *Running::outermost();
   if (outermost.is_input(node.leaf)) return;
-  // Of several uses the one that says more.
+  // Of several uses one by a module that does not show the leaf is kept: it proves more.
   if (!node.unshown_in.empty() && !node.is_own) return;
   const std::string outer = type_name(outermost.module());
   const std::string inner = type_name(Running::innermost());
   if (!shown_by_outermost) shown_by_outermost.emplace(outermost.module());
+  if (shown_by_outermost->buffers.contains(&node.leaf.impl())) return;
   node.is_own = shown_by_outermost->tensors.contains(&node.leaf.impl());
   node.unshown_in = concat(op.name(), " in the forward of ", inner,
                            outer == inner ? "" : concat(", which ", outer, " runs"));
-}
-
-bool is_held_outside_the_tape(const std::shared_ptr<TensorImpl>& leaf) {
-  const long on_the_tape = leaf->autograd->accumulator.expired() ? 0 : 1;
-  return leaf.use_count() > 1 + on_the_tape;
 }
 
 }  // namespace
@@ -68,21 +68,25 @@ void watch_leaves(bool is_part) {
   leaf_watch = watch;
   shown_by_outermost.reset();
   // A checkpoint's second run is part of a backward, where parts run without their owner.
-  if (is_part && !is_recomputing()) part_ran_outermost = true;
+  if (is_part && GradMode::is_enabled() && !is_recomputing()) part_ran_outermost = true;
 }
 
 void require_all_shown(const char* who) {
   const bool parts_ran = std::exchange(part_ran_outermost, false);
   for (const auto& [weak, used_in, is_own] : take_unshown_leaves()) {
     const std::shared_ptr<TensorImpl> leaf = weak.lock();
-    if (leaf == nullptr || !is_held_outside_the_tape(leaf)) continue;
+    if (leaf == nullptr) continue;
     const AutogradMeta& meta = *leaf->autograd;
     if (meta.is_shown || !meta.grad_defined || (is_own && !parts_ran)) continue;
+    const char* advice =
+        is_own
+            ? ", but no optimizer has it and no walk through a model has reached it, so it is "
+              "neither trained nor saved; show its layer in visit (v.child), or call "
+              "parameters() again if it came later"
+            : ", but no visit shows it, so it is neither trained nor saved; show it or its layer "
+              "in visit (v.child, v.parameter, or v.buffer if it is not to be trained)";
     throw Error(concat(who, ": a tensor ", leaf->sizes, " that requires a gradient was used by ",
-                       used_in,
-                       ", but no visit shows it, so it is neither trained nor saved; show it or "
-                       "its layer in visit "
-                       "(v.child, v.parameter), or call requires_grad_(false) on it"));
+                       used_in, advice, ", or call requires_grad_(false) on it"));
   }
 }
 

@@ -7,15 +7,14 @@
 //
 // - got a gradient in a backward on this thread since the last step, and still has it,
 // - was used by an op while a module ran, and was not an input of the outermost module (a picture
-//   whose gradient is wanted comes from outside),
-// - is not `is_shown`: no walk through a model (parameters(), state_dict(), train(), …) has reached
-// it,
-//   and no optimizer was given it,
-// - and is held by more than the tape, so that it was not made in forward.
+//   whose gradient is wanted comes from outside) nor a buffer that this one shows,
+// - was not made by requires_grad_() while a module ran, as a forward may make some,
+// - and is not `is_shown`: no walk through a model (parameters(), state_dict(), train(), …) has
+//   reached it, and no optimizer was given it.
 //
-// There is one exception: the outermost module itself shows the leaf, but no walk went through that
-// module. It is a model that nobody trains, such as a teacher. It may also be a layer that was left
-// out of a model whose forward is called directly, as it is for several inputs: then the layers are
+// There is one exception: the outermost module itself shows the leaf, but no walk has reached it. It
+// is in a model that nobody trains, such as a teacher. It may also be in a layer that was left out
+// of a model whose forward is called directly, as it is for several inputs: then the layers are
 // outermost. In that case other layers, which a walk has reached as parts of a model, run outermost
 // as well, and the exception does not hold.
 

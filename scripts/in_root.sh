@@ -29,7 +29,9 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 2>/dev/null | grep -v security | head -n 1) || true
+# shellcheck disable=SC2016 # for apt-get
+mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 2>/dev/null | grep '/debian/*$' | head -n 1) || true
+mirror=${mirror:-http://deb.debian.org/debian}
 case $system in
 debian12) suite=bookworm ;;
 debian13) suite=trixie ;;
@@ -44,17 +46,19 @@ if [ -z "$root" ]; then
   trap 'rm -rf --one-file-system "$root"' EXIT
 fi
 mkdir -p "$root" && root=$(realpath "$root")
-if [ ! -e "$root/etc/os-release" ]; then
+if [ -e "$root/.in_root" ]; then
+  [ "$(cat "$root/.in_root")" = "$system" ] || fail "$root is $(cat "$root/.in_root"), not $system"
+else
   components=main
   [ $suite != noble ] || components=main,universe
   debootstrap --variant=minbase --components=$components "$suite" "$root" "$mirror" ||
     fail "debootstrap could not make $suite from $mirror"
   # How this machine reaches its mirror: names, certificates, proxies.
   cp -L /etc/resolv.conf "$root/etc/"
-  if [ -d /etc/ssl/certs ]; then mkdir -p "$root/etc/ssl" && cp -rL /etc/ssl/certs "$root/etc/ssl/"; fi
-  for file in /etc/apt/apt.conf /etc/apt/apt.conf.d/* /etc/apt/auth.conf.d/*; do
-    [ ! -f "$file" ] || { mkdir -p "$root${file%/*}" && cp "$file" "$root$file"; }
-  done
+  if [ -d /etc/ssl/certs ]; then mkdir -p "$root/etc/ssl" && { cp -rL /etc/ssl/certs "$root/etc/ssl/" || true; }; fi
+  apt-config dump | grep '^Acquire::' >"$root/etc/apt/apt.conf.d/00host" || true
+  if [ -d /etc/apt/auth.conf.d ]; then cp -r /etc/apt/auth.conf.d "$root/etc/apt/"; fi
+  echo "$system" >"$root/.in_root"
 fi
 rm -rf "$root/root/rondo"
 git clone -q --no-hardlinks "$repository" "$root/root/rondo"

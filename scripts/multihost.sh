@@ -224,8 +224,14 @@ for ((i = 1; i <= hosts; ++i)); do must "no file for host$i" on $i sh -c "cat >$
 
 list=
 for ((i = 1; i <= hosts; ++i)); do list+=${list:+,}host$i:$ranks; done
-only=(--mca pml ob1 --mca btl "tcp,self" --mca btl_tcp_if_include "$subnet" --mca oob_tcp_if_include "$subnet"
-  --mca plm rsh --mca plm_rsh_agent "$files/rsh" --mca plm_rsh_no_tree_spawn 1 --mca orte_tmpdir_base "$files")
+only=(--mca pml ob1 --mca btl "tcp,self" --mca btl_tcp_if_include "$subnet")
+if command -v prterun >/dev/null; then # Open MPI 5
+  only+=(--prtemca oob_tcp_if_include "$subnet" --prtemca plm ssh --prtemca plm_ssh_agent "$files/rsh"
+    --prtemca plm_ssh_no_tree_spawn 1 --prtemca prte_tmpdir_base "$files")
+else
+  only+=(--mca oob_tcp_if_include "$subnet" --mca plm rsh --mca plm_rsh_agent "$files/rsh" --mca plm_rsh_no_tree_spawn 1
+    --mca orte_tmpdir_base "$files")
+fi
 # Ranks that wait must let others have their core.
 [ $((hosts * ranks)) -le ${#cores[@]} ] || only+=(--mca mpi_yield_when_idle 1)
 
@@ -240,7 +246,7 @@ while kill -0 $run 2>/dev/null; do
     status=$?
   else
     ((++alone))
-    for daemon in $(pgrep -x orted); do # its children are the ranks; each is told once, some are still to come
+    for daemon in $(pgrep -x 'orted|prted'); do # its children are the ranks; each is told once, some are still to come
       for rank in $(pgrep -P "$daemon"); do
         alone=0
         if [ -z "${told[$rank]:-}" ] && kill -TERM "$rank" 2>/dev/null; then told[$rank]=1; fi

@@ -15,12 +15,21 @@
 namespace rondo {
 namespace {
 
+/// Some file systems give what anybody creates to the owner of the folder, or of the mount.
+bool is_of_the_folders_owner(const struct stat& file, const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  struct stat its {};
+  return ::stat(folder.c_str(), &its) == 0 && file.st_uid == its.st_uid;
+}
+
 /// Why nothing is written to what was opened; nullptr: it may be written to.
-const char* objection(int descriptor) {
+const char* objection(int descriptor, const std::string& path) {
   struct stat file {};
   if (::fstat(descriptor, &file) != 0) return std::strerror(errno);
   if (!S_ISREG(file.st_mode)) return "it is not a regular file";
-  if (file.st_uid != ::geteuid()) return "it belongs to another user";
+  if (file.st_uid != ::geteuid() && !is_of_the_folders_owner(file, path))
+    return "it belongs to another user";
   if (file.st_nlink > 1) return "it has a second name (a hard link)";
   return nullptr;
 }
@@ -36,7 +45,7 @@ OwnFile::OwnFile(std::string path, Mode mode, unsigned permissions) : path_(std:
   require<IoError>(descriptor_ >= 0 || errno != ELOOP, path_,
                    ": cannot be written: it is a symbolic link; remove it");
   require<IoError>(descriptor_ >= 0, path_, ": cannot be written: ", std::strerror(errno));
-  const char* reason = objection(descriptor_);
+  const char* reason = objection(descriptor_, path_);
   // Not before: O_TRUNC would empty a file that is refused.
   if (reason == nullptr && mode == Mode::replace && ::ftruncate(descriptor_, 0) != 0)
     reason = std::strerror(errno);

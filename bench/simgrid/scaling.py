@@ -35,11 +35,11 @@ MODELS = {
 }
 PLATFORM = """<?xml version='1.0'?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
-<platform version="4.1">
+<platform version="4.1"><zone id="world" routing="Full">
   <cluster id="cluster" prefix="node-" suffix="" radical="0-{last}" speed="1Gf" core="8" bw="{gbit}Gbps" lat="1us"
            loopback_bw="800GBps" loopback_lat="0.5us" sharing_policy="SPLITDUPLEX"
            topology="FAT_TREE" topo_parameters="2;{leaves},{switches};1,{leaves};1,1"/>
-</platform>
+</zone></platform>
 """
 
 

@@ -9,6 +9,7 @@
 #include "dist/environment.h"
 #include "dist/launcher.h"
 #include "tensor/error.h"
+#include "tensor/printable.h"
 
 namespace rondo::dist {
 namespace {
@@ -22,7 +23,7 @@ constexpr milliseconds for_the_others(200);
 
 /// A launcher may end the other ranks as soon as this one has ended: they speak first.
 [[noreturn]] void give_up(const std::string& sentence) {
-  std::fprintf(stderr, "error: %s\n", sentence.c_str());
+  std::fprintf(stderr, "error: %s\n", printable(sentence, "\n").c_str());
   std::this_thread::sleep_for(for_the_others);
   std::_Exit(EXIT_FAILURE);  // an exit handler would wait for MPI again
 }

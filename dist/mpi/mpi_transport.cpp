@@ -18,6 +18,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -60,6 +61,21 @@ void finalize_at_exit() {
 // heeded, a file of Open MPI's parameters is not: variables outrank it.
 void let_tcp_go_both_ways() { setenv("OMPI_MCA_btl_tcp_flags", "9", /*overwrite=*/0); }
 
+// Open MPI 5 warns at the start, for each pair of ranks, of machines that have addresses of both
+// IPv4 and IPv6 (open-mpi/ompi#14079). Ranks of one machine need neither: their messages go through
+// memory. What the user has chosen stays.
+void choose_addresses() {
+#if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5
+  const char *all = std::getenv("OMPI_COMM_WORLD_SIZE"),
+             *here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  const bool is_one_machine = all != nullptr && here != nullptr && std::string(all) == here;
+  if (!is_one_machine)
+    setenv("OMPI_MCA_btl_tcp_disable_family", "6", /*overwrite=*/0);
+  else if (std::getenv("OMPI_MCA_btl_tcp_if_exclude") == nullptr)
+    setenv("OMPI_MCA_btl_tcp_if_include", "lo", /*overwrite=*/0);
+#endif
+}
+
 // Whoever calls MPI_Finalize, the program or finalize_at_exit, the first that it does is to delete
 // the attributes of MPI_COMM_SELF (MPI 4.0, 11.2.4).
 int say_leaving(MPI_Comm, int, void*, void*) {
@@ -87,6 +103,7 @@ int start_mpi(std::chrono::milliseconds time_to_start) {
     MPI_Query_thread(&level);
   } else {
     let_tcp_go_both_ways();
+    choose_addresses();
     const Deadline deadline("MPI_Init", time_to_start,
                             "some rank has not started, or cannot be reached");
     int status = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);

@@ -7,7 +7,7 @@
 // transport, and NCCL is asked only for messages that both sides have posted:
 //
 //   sender                                   receiver
-//   send_async ── its number, bytes, tag ──▶ a recv_async with this tag
+//   send_async ── its number, dtype, count, tag ──▶ a recv_async with this tag
 //              ◀── "go ahead with number 7" ──
 //   ncclSend ═════════════════════════════▶ ncclRecv     in the order of the go-aheads
 //

@@ -130,8 +130,9 @@ class Program {
       load_weights(*weights, model);
       if (out_ != nullptr && !trains && !weights->dataset.empty() &&
           weights->dataset != flags_.dataset)
-        *out_ << "note: " << rd::printable(path) << " was trained on " << rd::printable(weights->dataset)
-              << ", whose mean and standard deviation are used" << std::endl;
+        *out_ << "note: " << rd::printable(path) << " was trained on "
+              << rd::printable(weights->dataset) << ", whose mean and standard deviation are used"
+              << std::endl;
     }
     model.to(device_);
     if (flags_.summary) {
@@ -144,7 +145,8 @@ class Program {
     if (!flags_.export_onnx.empty()) {
       if (comm_->rank() == 0) export_model(flags_, model, *data.test);
       if (out_ != nullptr)
-        *out_ << rd::printable(path) << " as ONNX: " << rd::printable(flags_.export_onnx) << std::endl;
+        *out_ << rd::printable(path) << " as ONNX: " << rd::printable(flags_.export_onnx)
+              << std::endl;
       if (!flags_.eval && flags_.predict.empty()) return 0;
     }
     if (!flags_.predict.empty()) return predict(model, *data.test);
@@ -293,7 +295,8 @@ class Program {
     for (std::int64_t i = 0; i < best.values.size(1); ++i) {
       auto which = static_cast<std::size_t>(best.indices[0][i].item<std::int64_t>());
       auto share = best.values[0][i].item<double>();
-      *out_ << (i ? ", " : " ") << rd::printable(like.class_names().at(which)) << " " << percent(share);
+      *out_ << (i ? ", " : " ") << rd::printable(like.class_names().at(which)) << " "
+            << percent(share);
       classes.push_back({{"name", like.class_names().at(which)}, {"probability", share}});
     }
     *out_ << "\n";

@@ -93,18 +93,19 @@ Tensor as_channels(const Tensor& v) {
   return v.as_view({1, v.size(0), 1, 1}, {0, v.stride(0), 0, 0}, v.storage_offset());
 }
 
-/// Whether it must be computed in f32 on behalf of x's dtype: where oneDNN lacks that, and in bf16
-/// for single channels and images smaller than the filter, where oneDNN 2.6 gets gradients wrong
-/// (with AVX-512; tests/tensor/onednn_scan_test.cpp).
-bool needs_f32(const Tensor& x, const Tensor& w, const Conv2dParams& params) {
-  const DType dtype = x.dtype();
-  if (!is_floating(dtype) || dtype == f64) return false;
+/// Whether this dtype must be computed in f32 on its behalf.
+bool needs_f32(DType dtype) { return is_floating(dtype) && dtype != f64 && !has_dtype(dtype); }
+
+/// Gradients also in bf16 for single channels and images smaller than the filter: oneDNN 2.6 gets
+/// them wrong (with AVX-512; tests/tensor/onednn_scan_test.cpp).
+bool gradient_needs_f32(const Tensor& x, const Tensor& w, const Conv2dParams& params) {
   const bool is_small = x.size(2) <= params.dilation_h * (w.size(2) - 1) ||
                         x.size(3) <= params.dilation_w * (w.size(3) - 1);
-  return !has_dtype(dtype) || (dtype == bf16 && (is_small || x.size(1) == 1 || w.size(0) == 1));
+  return needs_f32(x.dtype()) ||
+         (x.dtype() == bf16 && (is_small || x.size(1) == 1 || w.size(0) == 1));
 }
 
-/// A filter of one pixel with a stride reads some pixels of x and no others. oneDNN 2.6 (AVX-512)
+/// A filter of one pixel with a stride reads only some of x's pixels. oneDNN 2.6 (AVX-512)
 /// gathers them into a buffer that is too small unless the channels fill blocks of 16, so then they
 /// are gathered here.
 bool must_gather(const Tensor& x, const Tensor& w, const Conv2dParams& params) {
@@ -144,7 +145,7 @@ void CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, co
   if (y.numel() == 0) return;
   if (x.numel() == 0 || w.numel() == 0)  // nothing but padding to sum over
     return bias.defined() ? copy(as_channels(bias).broadcast_view(y.shape()), y) : fill(y, 0);
-  if (needs_f32(x, w, params)) {
+  if (needs_f32(y.dtype())) {
     Tensor result = Tensor::empty(y.shape(), {.format = nhwc});
     conv2d(as_f32(x), as_f32(w), as_f32(bias), result, params);
     return copy(result, y);
@@ -177,7 +178,7 @@ void CpuBackend::conv2d_backward_input(const Tensor& dy, const Tensor& w, const 
                                        const Conv2dParams& params) {
   if (dx.numel() == 0) return;
   if (dy.numel() == 0 || w.numel() == 0) return fill(dx, 0);
-  if (needs_f32(dx, w, params)) {
+  if (gradient_needs_f32(dx, w, params)) {
     Tensor result = Tensor::empty(dx.shape(), {.format = nhwc});
     conv2d_backward_input(as_f32(dy), as_f32(w), result, params);
     return copy(result, dx);
@@ -211,7 +212,7 @@ void CpuBackend::conv2d_backward_weight(const Tensor& dy, const Tensor& x, const
   if (must_gather(x, dw, params))
     return conv2d_backward_weight(dy, dense(pixels_read(x, dy, params), nhwc), dw, dbias,
                                   {.groups = params.groups});
-  if (needs_f32(x, dw, params)) {
+  if (gradient_needs_f32(x, dw, params)) {
     Tensor weight = Tensor::empty(dw.shape());
     Tensor bias = dbias.defined() ? Tensor::empty(dbias.shape()) : dbias;
     conv2d_backward_weight(as_f32(dy), as_f32(x), weight, bias, params);

@@ -60,7 +60,7 @@ TEST(SideChannelEnd, AnEndAfterAGoodbyeIsNotADeath) {
       [](const Played& played, Communicator& comm) {
         {
           const Socket socket = played.join(0);
-          Played::say(socket, Played::message('l', "1"));
+          Played::say(socket, Played::message('l', "1") + Played::message('b'));
           socket.close_for_writing();
           EXPECT_TRUE(Played::is_closed(socket));
         }
@@ -73,8 +73,23 @@ TEST(SideChannelEnd, AnEndAfterAGoodbyeIsNotADeath) {
       });
 }
 
+// In MPI_Finalize, say, where the others wait for it.
+TEST(SideChannelEnd, AnEndWithoutAGoodbyeIsADeath) {
+  with_one_played(
+      2,
+      [](const Played& played, Communicator& comm) {
+        const Socket socket = played.join(0);
+        Played::say(socket, Played::message('l', "1"));
+        comm.barrier();
+      },
+      [](auto channel, Communicator& comm) {
+        comm.barrier();
+        expect_ended(*channel, "rank 1 (process 4242 on node7) has ended");
+      });
+}
+
 // A process that is stopped keeps the launcher waiting, and the others in MPI_Finalize.
-TEST(SideChannelEnd, SilenceAfterAGoodbyeIsNamed) {
+TEST(SideChannelEnd, SilenceAtTheEndOfAProgramIsNamed) {
   with_one_played(
       2,
       [](const Played& played, Communicator& comm) {
@@ -101,7 +116,7 @@ TEST(SideChannelEnd, AGoodbyeIsReadBeforeTheEndOfFile) {
         for (int i = 0; i < 100; ++i) Played::say(socket, Played::message('.'));
         std::string heard;
         EXPECT_TRUE(comes_true([&] { return socket.receive(heard) != Socket::Line::open; }));
-        EXPECT_TRUE(heard.ends_with(Played::message('l', "0"))) << heard;
+        EXPECT_TRUE(heard.ends_with(Played::message('l', "0") + Played::message('b'))) << heard;
       },
       [](auto channel, Communicator& comm) {
         comm.barrier();

@@ -84,7 +84,7 @@ TEST(SideConnect, StrangersAreSentAwayAndHoldNobodyUp) {
       3,
       [](const Played& played, Communicator& comm) {
         std::vector<Socket> idle;
-        for (int i = 0; i < 300; ++i) idle.push_back(played.call(0, ""));
+        for (int i = 0; i < 600; ++i) idle.push_back(played.call(0, ""));
         for (const std::string& words :
              {Played::hello(2, 1, Played::nonce), Played::hello(0, 0, Played::nonce),
               Played::hello(7, 0, Played::nonce), Played::hello(-1, 0, Played::nonce),

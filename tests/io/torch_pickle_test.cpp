@@ -277,9 +277,28 @@ TEST(TorchPickle, RefusesBombs) {
   EXPECT_THAT(said(tensor(two, two, huge), 8), HasSubstr("does not fit into its storage"));
   EXPECT_THAT(said(tensor(two, huge + huge + "K" + std::string(1, 0), two + two + two), 8),
               HasSubstr("is too large"));
-  EXPECT_THAT(said(std::string(std::size_t{3} << 20, 'N'), 8), HasSubstr("2 million values"));
-  EXPECT_THAT(said("}" + std::string(std::size_t{3} << 20, '\x94'), 8),
+  EXPECT_THAT(said(std::string(std::size_t{5} << 20, 'N'), 8), HasSubstr("4 million values"));
+  EXPECT_THAT(said("}" + std::string(std::size_t{5} << 20, '\x94'), 8),
               HasSubstr("remembers more"));
+}
+
+// Two texts that are recalled for each of 10,000 globals.
+TEST(TorchPickle, GlobalsAreNotMadeOfLongTexts) {
+  const std::uint32_t length = 50'000;
+  std::string pickle = "X" + std::string(reinterpret_cast<const char*>(&length), 4) +
+                       std::string(length, 'a') +
+                       std::string(
+                           "q\0"
+                           "0",
+                           3);
+  for (int i = 0; i < 10'000; ++i)
+    pickle += std::string(
+        "h\0h\0\x93"
+        "0",
+        6);
+  EXPECT_THAT(test::message_of<IoError>(
+                  [&] { io::parse_pickle(std::as_bytes(std::span(pickle)), "weights.pth"); }),
+              HasSubstr("a global has too long a name"));
 }
 
 TEST(TorchPickle, RefusesOpcodesByName) {

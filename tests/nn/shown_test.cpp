@@ -9,12 +9,15 @@
 
 #include "autograd/checkpoint.h"
 #include "autograd/engine.h"
+#include "autograd/grad_mode.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/loss.h"
+#include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "nn/activation.h"
 #include "nn/attention.h"
+#include "nn/batch_norm.h"
 #include "nn/containers.h"
 #include "nn/linear.h"
 #include "optim/adam.h"
@@ -58,7 +61,8 @@ TEST(Shown, ALayerThatVisitLeavesOutIsNamedInTheFirstStep) {
                   "SGD: a tensor [3, 4] that requires a gradient was used by linear in the "
                   "forward of Linear, which Leaky runs, but no visit shows it, so it is "
                   "neither trained nor saved; show it or its layer in visit (v.child, "
-                  "v.parameter), or call requires_grad_(false) on it" ||
+                  "v.parameter, or v.buffer if it is not to be trained), or call "
+                  "requires_grad_(false) on it" ||
               sentence.starts_with("SGD: a tensor [3] that"))  // the bias
       << sentence;
   EXPECT_ERROR(learn(sgd, net(ones({2, 4}))), Error,
@@ -222,6 +226,70 @@ TEST(Shown, AGradientWithoutAStepIsNobodysMistake) {
   const Tensor loss = sum(forces(ones({2, 4})));
   loss.backward();
   of_forces.step();
+}
+
+// Though the graph of the second head holds it until the step.
+TEST(Shown, AForwardMayMakeLeaves) {
+  struct Detaching : nn::Module {
+    Linear body{4, 4}, first{4, 2}, second{4, 2};
+    Tensor other;
+    Tensor forward(const Tensor& x) override {
+      const Tensor h = body(x).detach().requires_grad_();
+      other = second(h) * second(h);
+      return first(h);
+    }
+    void visit(nn::Visitor& v) override {
+      v.child("body", body);
+      v.child("first", first);
+      v.child("second", second);
+    }
+  } net;
+  SGD sgd(net.parameters(), {.lr = 0.1});
+  learn(sgd, net(ones({2, 4})));
+  EXPECT_TRUE(net.other.requires_grad());
+}
+
+TEST(Shown, AResidualIsAnInput) {
+  struct Residual : nn::Module {
+    nn::BatchNorm2d bn{3};
+    Tensor forward(const Tensor& x) override { return bn(x * 2.0, {.residual = x}); }
+    void visit(nn::Visitor& v) override { v.child("bn", bn); }
+  } net;
+  const Tensor x = rand({2, 3, 4, 4}).requires_grad_();
+  SGD sgd(net.parameters(), {.lr = 0.1});
+  learn(sgd, net.forward(x));
+  EXPECT_TRUE(x.grad().defined());
+}
+
+// A perturbation that the loop changes by hand, made anew after the walk.
+TEST(Shown, ABufferMayHaveAGradient) {
+  struct Perturbed : nn::Module {
+    Linear fc{4, 2};
+    Tensor delta = zeros({4}).requires_grad_();
+    Tensor forward(const Tensor& x) override { return fc(x + delta); }
+    void visit(nn::Visitor& v) override {
+      v.child("fc", fc);
+      v.buffer("delta", delta);
+    }
+  } net;
+  SGD sgd(net.parameters(), {.lr = 0.1});
+  for (int i = 0; i < 2; ++i) {
+    net.delta = full({4}, i).requires_grad_();
+    learn(sgd, net(ones({2, 4})));
+    EXPECT_TRUE(net.delta.grad().defined());
+  }
+}
+
+// A teacher that nobody walks, and parts of the model that are evaluated without gradients.
+TEST(Shown, AnEvaluationDoesNotMakeATeacherAMistake) {
+  Linear teacher(4, 4);
+  Leaky net;
+  SGD sgd(net.parameters(), {.lr = 0.1});
+  {
+    const NoGradGuard no_grad;
+    net.shown(ones({2, 4}));
+  }
+  learn(sgd, teacher(net(ones({2, 4})).matmul(ones({3, 4}))));
 }
 
 TEST(Shown, BuffersAreShown) {
