@@ -26,7 +26,11 @@ bool is_standard_output(const std::string& path) { return path == "-" || path ==
 
 /// Makes no file and empties none, whatever has replaced the pipe or device since it was looked at.
 void write_as_it_stands(const std::string& flag, const std::string& path, const std::string& text) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC);
+  // A pipe that nobody reads is an error, and not waited for.
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+  require<IoError>(descriptor >= 0 || errno != ENXIO, flag, " ", path,
+                   ": cannot be written: it is a pipe or device that nobody reads");
+  if (descriptor >= 0) ::fcntl(descriptor, F_SETFL, O_WRONLY);
   std::FILE* out = descriptor < 0 ? nullptr : ::fdopen(descriptor, "w");
   bool done = out != nullptr;
   if (done && !is_written_as_it_stands(concat("/proc/self/fd/", descriptor))) {

@@ -106,7 +106,7 @@ TorchObject::Contents TorchObject::contents(const PickleValue* value, int depth)
   } else {
     for (const PickleValue* part : object->arguments->items) look(part);
     if (object->state != nullptr) look(object->state);
-    all = {.hidden = all.tensors || all.hidden};
+    all = {.hidden = all.tensors || all.hidden || is_numpy_array(*object)};
   }
   return known_[value] = all;
 }

@@ -61,6 +61,10 @@ bool has_key(const PickleDict& dict, std::string_view wanted) {
   });
 }
 
+bool is_numpy_array(const PickleCall& object) {
+  return class_of(object) == "numpy.ndarray" || object.name().ends_with("numeric._frombuffer");
+}
+
 std::string class_of(const PickleCall& object) {
   std::string_view name = object.name();
   if ((name.ends_with("_reconstructor") || name.ends_with("_reconstruct")) &&

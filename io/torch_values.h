@@ -40,6 +40,8 @@ bool is_tensor(const PickleValue* value);
 bool is_module(const PickleValue* value);
 /// The class of an object: "argparse.Namespace".
 std::string class_of(const PickleCall& object);
+/// As numpy pickles one, up to protocol 4 and from 5 on.
+bool is_numpy_array(const PickleCall& object);
 
 /// A key as part of a name: a text, or "0" of 0, since the state of an optimizer numbers its
 /// parameters. Empty for any other.

@@ -42,9 +42,9 @@ ZipReader::ZipReader(std::span<const std::byte> bytes, std::string file)
     : file_(std::move(file)), archive_(archive_read_new()) {
   archive_read_support_format_zip_seekable(archive_);
   if (archive_read_open_memory2(archive_, bytes.data(), bytes.size(), piece_bytes) != ARCHIVE_OK) {
-    const char* reason = archive_error_string(archive_);
-    std::string text = concat(file_, ": is no zip archive that can be read (",
-                              reason != nullptr ? reason : "unknown", ")");
+    // It is looked for where its directory should be, at the end.
+    std::string text =
+        concat(file_, ": is cut short or damaged: it is a zip archive without an end");
     archive_read_free(archive_);
     throw IoError(text);
   }

@@ -58,7 +58,14 @@ void RunFolder::open(bool resume, const io::Checkpoint::Position& position, bool
 
 void RunFolder::open_logs(bool resume, const io::Checkpoint::Position& position, bool tested) {
   const std::int64_t kept = !resume ? -1 : position.epoch - (tested ? 0 : 1);
-  if (!paths_.folder.empty()) metrics_ = MetricsFile(paths_.folder / "metrics.jsonl", kept);
+  if (!paths_.folder.empty()) {
+    // The user has named the folder, and not this file: a link in it may be anybody's.
+    const auto file = paths_.folder / "metrics.jsonl";
+    std::error_code none;
+    require<IoError>(!std::filesystem::is_symlink(file, none), file.string(),
+                     ": cannot be written: it is a symbolic link; remove it");
+    metrics_ = MetricsFile(file, kept);
+  }
   if (!paths_.csv.empty()) table_ = MetricsFile(paths_.csv, kept);
   if (!paths_.tensorboard.empty()) {
     curves_ = std::make_unique<io::SummaryWriter>(

@@ -40,6 +40,7 @@ TEST(ResultFile, APipeAndADeviceAreWrittenAsTheyStand) {
   EXPECT_TRUE(io::is_written_as_it_stands("/dev/null"));
   EXPECT_FALSE(io::is_written_as_it_stands(folder / "none"));
   io::check_result_file("--json", pipe);
+  EXPECT_ERROR(io::write_result_file("--json", pipe, "{}\n"), IoError, "that nobody reads");
   const int reader = open(pipe.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
   io::write_result_file("--json", pipe, "{}\n");
   char heard[10] = {};

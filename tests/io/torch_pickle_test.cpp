@@ -155,7 +155,9 @@ TEST(TorchPickle, ReadsTensorsBesideForeignNames) {
     EXPECT_THAT(read.metadata, IsSupersetOf({Pair("args", "<argparse.Namespace>"),
                                              Pair("when", "<datetime.datetime>"),
                                              Pair("fn", "<functools.partial>")}));
-    EXPECT_THAT(sentences(read.left_out), IsEmpty());
+    // Not another's: an array of numpy's may be weights.
+    EXPECT_THAT(sentences(read.left_out),
+                ElementsAre("array: it is next to state_dict, which was read"));
   }
 }
 

@@ -682,6 +682,9 @@ weight_kinds) # files of weights that are odd or hostile: read where they can be
   shows_no_escapes() { ! LC_ALL=C grep -q "$(printf '[\001-\010\016-\037\177]')" "$log" || fail "what the terminal obeys is shown by $*"; }
   golden nested >nested.pth
   succeeds "$bin/rondo-weights" convert nested.pth nested.safetensors
+  fails_saying "nested.safetensors: is the file that is read" "$bin/rondo-weights" convert nested.safetensors nested.safetensors
+  head -c 300 nested.pth >cut.pth
+  fails_saying "cut.pth: is cut short or damaged: it is a zip archive without an end" "$bin/rondo-weights" ls cut.pth
   succeeds "$bin/rondo-weights" ls nested.safetensors
   grep -q '^encoder.layers.1 .*f32' "$log" && grep -q '^6 tensors, ' "$log" || fail "tensors of inner dicts are lost"
   golden evil >evil.pth

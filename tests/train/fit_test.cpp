@@ -227,6 +227,20 @@ TEST_F(Fit, MetricsOfSomethingElseAreNotOverwritten) {
   EXPECT_EQ(line, R"({"epoch": "first"})");
 }
 
+TEST_F(Fit, MetricsAreNotWrittenThroughAPlantedLink) {
+  fs::create_directories(folder_);
+  const fs::path victim = folder_.string() + ".victim";
+  std::ofstream(victim) << "precious\n";
+  fs::create_symlink(victim, folder_ / "metrics.jsonl");
+  EXPECT_ERROR(train({.epochs = 1, .checkpoint_dir = folder_}), IoError,
+               "metrics.jsonl: cannot be written: it is a symbolic link; remove it");
+  std::string line;
+  std::ifstream file(victim);
+  std::getline(file, line);
+  EXPECT_EQ(line, "precious");
+  fs::remove(victim);
+}
+
 TEST_F(Fit, MetricsHaveOneLineAnEpochAlsoAfterAResume) {
   train::FitOptions options{
       .epochs = 2, .checkpoint_dir = folder_, .csv = folder_ / "logs/run.csv"};

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <iostream>
 #include <map>
 
@@ -81,6 +82,10 @@ int list(const Flags& flags) {
 }
 
 int convert(const Flags& flags) {
+  std::error_code none;
+  require<IoError>(!std::filesystem::equivalent(flags.file, flags.other, none), flags.other,
+                   ": is the file that is read; what convert leaves out would be lost, so give it "
+                   "another name");
   io::WeightsFile file = read(flags.file, flags.entry);
   nn::StateDict tensors = std::move(file.tensors);
   std::erase_if(tensors, [&](const nn::NamedTensor& t) { return !t.name.starts_with(flags.only); });
