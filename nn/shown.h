@@ -12,9 +12,9 @@
 // - and is not `is_shown`: no walk through a model (parameters(), state_dict(), train(), …) has
 //   reached it, and no optimizer was given it.
 //
-// There is one exception: the outermost module itself shows the leaf, but no walk has reached it. It
-// is in a model that nobody trains, such as a teacher. It may also be in a layer that was left out
-// of a model whose forward is called directly, as it is for several inputs: then the layers are
+// There is one exception: the outermost module itself shows the leaf, but no walk has reached it.
+// It is in a model that nobody trains, such as a teacher. It may also be in a layer that was left
+// out of a model whose forward is called directly, as it is for several inputs: then the layers are
 // outermost. In that case other layers, which a walk has reached as parts of a model, run outermost
 // as well, and the exception does not hold.
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what rondo needs from the packages of Debian 12, Ubuntu 22.04 or 24.04, and nothing else.
+# Installs what rondo needs from the packages of Debian 12 or 13, or Ubuntu 24.04, and nothing else.
 #
 #   scripts/setup.sh [core|test|extra]
 #
