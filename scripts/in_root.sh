@@ -8,7 +8,7 @@
 #   scripts/in_root.sh --root DIR SYSTEM …    makes the system in DIR, or uses the one that is there, and keeps it
 #
 # SYSTEM: debian12, debian13, ubuntu24.04. Packages come from the mirror that this machine uses (for Ubuntu from
-# $RONDO_UBUNTU_MIRROR or archive.ubuntu.com). RONDO_DATA is the same inside. It needs root, debootstrap and 10 GB
+# $RONDO_UBUNTU_MIRROR), or from debootstrap's own. RONDO_DATA is the same inside. It needs root, debootstrap and 10 GB
 # in $TMPDIR or /var/tmp. Mounts are in a namespace of their own and end with it. Exit status: that of the commands.
 set -euo pipefail
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -31,11 +31,10 @@ while [ $# -gt 0 ]; do
 done
 # shellcheck disable=SC2016 # for apt-get
 mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 2>/dev/null | grep '/debian/*$' | head -n 1) || true
-mirror=${mirror:-http://deb.debian.org/debian}
 case $system in
 debian12) suite=bookworm ;;
 debian13) suite=trixie ;;
-ubuntu24.04) suite=noble mirror=${RONDO_UBUNTU_MIRROR:-http://archive.ubuntu.com/ubuntu} ;;
+ubuntu24.04) suite=noble mirror=${RONDO_UBUNTU_MIRROR:-} ;;
 *) fail "'$system' is not a system; there are debian12, debian13 and ubuntu24.04" ;;
 esac
 [ "$(id -u)" -eq 0 ] || fail "making a root needs root: sudo scripts/in_root.sh $system"
@@ -51,8 +50,8 @@ if [ -e "$root/.in_root" ]; then
 else
   components=main
   [ $suite != noble ] || components=main,universe
-  debootstrap --variant=minbase --components=$components "$suite" "$root" "$mirror" ||
-    fail "debootstrap could not make $suite from $mirror"
+  debootstrap --variant=minbase --components=$components "$suite" "$root" ${mirror:+"$mirror"} ||
+    fail "debootstrap could not make $suite from ${mirror:-its own mirror}"
   # How this machine reaches its mirror: names, certificates, proxies.
   cp -L /etc/resolv.conf "$root/etc/"
   if [ -d /etc/ssl/certs ]; then mkdir -p "$root/etc/ssl" && { cp -rL /etc/ssl/certs "$root/etc/ssl/" || true; }; fi
