@@ -202,8 +202,11 @@ void SideChannel::handle(Link& link, char kind, const std::string& text) {
     std::lock_guard lock(mutex_);
     if (failed_.empty()) failed_ = text;
   } else if (kind == end_of_rank) {
+    // A rank that was stopped, and goes on too late, reads of itself.
+    const bool is_this_rank = text.starts_with(concat("rank ", rank_, ' '));
     std::lock_guard lock(mutex_);
-    if (ended_.empty()) ended_ = text;
+    if (ended_.empty())
+      ended_ = is_this_rank ? "the other ranks have given this one up: " + text : text;
   }
 }
 

@@ -104,6 +104,22 @@ TEST(SideChannel, SilenceHasALimit) {
        .time_to_connect = milliseconds(500)});
 }
 
+TEST(SideChannel, ARankThatIsGivenUpIsToldSo) {
+  with_one_played(
+      2,
+      [](const Played& played, Communicator& comm) {
+        const Socket socket = played.join(0);
+        Played::say(socket, Played::message('e', "rank 0 has not been heard of for 3 s"));
+        comm.barrier();
+      },
+      [](auto channel, Communicator& comm) {
+        expect_ended(
+            *channel,
+            "the other ranks have given this one up: rank 0 has not been heard of for 3 s");
+        comm.barrier();
+      });
+}
+
 TEST(SideChannel, HeartbeatsKeepItOpen) {
   on_ranks(2, [](auto comm) {
     const SideChannel channel(*comm, {.timeout = milliseconds(1500), .beat = milliseconds(20)});
