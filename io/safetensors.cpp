@@ -179,10 +179,6 @@ Safetensors read_all(Source& source, const std::string& file) {
       result.left_out.push_back({e.name, e.left_out});
     }
   }
-  require<IoError>(!result.tensors.empty() || result.left_out.empty(), file,
-                   " holds no tensors that can be read: ",
-                   result.left_out.empty() ? "" : result.left_out.front().name, ": ",
-                   result.left_out.empty() ? "" : result.left_out.front().why);
   if (!head.checksum.empty()) {
     require<IoError>(hash.hex() == head.checksum, file,
                      " is damaged: its contents do not match its SHA-256 checksum");
@@ -220,9 +216,23 @@ Header plan(const std::string& path, const nn::StateDict& tensors,
 
 }  // namespace
 
-Safetensors load_safetensors(const std::string& path) {
+void detail::require_tensors(const nn::StateDict& tensors, const std::vector<LeftOut>& left_out,
+                             const std::string& file) {
+  require<IoError>(
+      !tensors.empty() || left_out.empty(), file,
+      " holds no tensors that can be read: ", left_out.empty() ? "" : left_out.front().name, ": ",
+      left_out.empty() ? "" : left_out.front().why);
+}
+
+Safetensors detail::load_part(const std::string& path) {
   FileSource source(path);
   return read_all(source, path);
+}
+
+Safetensors load_safetensors(const std::string& path) {
+  Safetensors file = detail::load_part(path);
+  detail::require_tensors(file.tensors, file.left_out, path);
+  return file;
 }
 
 std::map<std::string, std::string> load_safetensors_metadata(const std::string& path) {
@@ -232,7 +242,9 @@ std::map<std::string, std::string> load_safetensors_metadata(const std::string& 
 
 Safetensors parse_safetensors(std::span<const std::byte> bytes, const std::string& name) {
   MemorySource source(bytes);
-  return read_all(source, name);
+  Safetensors file = read_all(source, name);
+  detail::require_tensors(file.tensors, file.left_out, name);
+  return file;
 }
 
 void save_safetensors(const std::string& path, const nn::StateDict& tensors,

@@ -42,6 +42,14 @@ struct Safetensors {
 /// overlap, leave gaps or do not fit the shape, a wrong checksum; also if no tensor can be read.
 /// Takes at most 32 bytes of memory for each of the file's, and 1 MiB.
 Safetensors load_safetensors(const std::string& path);
+
+namespace detail {
+/// The same of a file that may hold only tensors that cannot be read, as one of several parts may.
+Safetensors load_part(const std::string& path);
+/// Throws IoError if something was left out and nothing was read.
+void require_tensors(const nn::StateDict& tensors, const std::vector<LeftOut>& left_out,
+                     const std::string& file);
+}  // namespace detail
 /// The metadata alone; the data is not read, nor the checksum verified.
 std::map<std::string, std::string> load_safetensors_metadata(const std::string& path);
 /// The same for a file's bytes in memory; `name` is what errors call it.

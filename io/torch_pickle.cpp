@@ -90,7 +90,7 @@ TorchFile parse_legacy(std::span<const std::byte> bytes, const std::string& file
   const Pickle magic = next();
   const auto* number = magic.root->as<PickleBytes>();
   require<IoError>(number != nullptr && number->bytes == detail::torch_legacy_magic, file,
-                   ": is no file of torch.save's");
+                   ": is not a file of torch.save's");
   const Pickle version_pickle = next();
   const auto* version = version_pickle.root->as<std::int64_t>();
   require<IoError>(version != nullptr && *version == legacy_version, file,
@@ -157,7 +157,7 @@ TorchFile parse_torch(std::span<const std::byte> bytes, const std::string& name,
     throw IoError(concat(name, ": there is not enough memory for it"));
   }
   const std::string other = detail::other_kind(first);
-  throw IoError(concat(name, ": ", other.empty() ? "is no file of torch.save's" : other));
+  throw IoError(concat(name, ": ", other.empty() ? "is not a file of torch.save's" : other));
 }
 
 TorchFile load_torch(const std::string& path, const TorchFileOptions& options) {

@@ -44,8 +44,17 @@ WeightsFile read_one(const std::string& path, FileKind kind, const std::string& 
             .entry = std::move(file.entry),
             .left_out = std::move(file.left_out)};
   }
-  require<IoError>(entry.empty(), path, " is no file of torch.save's; it has no entry ", entry);
+  require<IoError>(entry.empty(), path, " is not a file of torch.save's; it has no entry ", entry);
   Safetensors file = load_safetensors(path);
+  return {.tensors = std::move(file.tensors),
+          .metadata = std::move(file.metadata),
+          .entry = {},
+          .left_out = std::move(file.left_out)};
+}
+
+WeightsFile read_part(const std::string& path, FileKind kind) {
+  if (kind != FileKind::safetensors) return read_one(path, kind, "");
+  Safetensors file = detail::load_part(path);
   return {.tensors = std::move(file.tensors),
           .metadata = std::move(file.metadata),
           .entry = {},
@@ -74,7 +83,7 @@ WeightsFile read_shards(const std::string& path) {
     const FileKind kind = kind_of_file(file.string());
     require<IoError>(kind != FileKind::json, path, ": the index names ", shard,
                      ", which is not a file of tensors");
-    WeightsFile part = read_one(file.string(), kind, "");
+    WeightsFile part = read_part(file.string(), kind);
     for (nn::NamedTensor& tensor : part.tensors) {
       const auto found = shard_of.find(tensor.name);
       if (found == shard_of.end() || found->second != shard) {
@@ -94,6 +103,7 @@ WeightsFile read_shards(const std::string& path) {
   require<IoError>(shard_of.empty(), path, ": the index has \"",
                    shard_of.empty() ? "" : shard_of.begin()->first, "\" in ",
                    shard_of.empty() ? "" : shard_of.begin()->second, ", which has no such tensor");
+  detail::require_tensors(all.tensors, all.left_out, path);
   return all;
 }
 
@@ -102,7 +112,7 @@ WeightsFile read_shards(const std::string& path) {
 WeightsFile read_weights(const std::string& path, const std::string& entry) {
   const FileKind kind = kind_of_file(path);
   if (kind != FileKind::json) return read_one(path, kind, entry);
-  require<IoError>(entry.empty(), path, " is no file of torch.save's; it has no entry ", entry);
+  require<IoError>(entry.empty(), path, " is not a file of torch.save's; it has no entry ", entry);
   return read_shards(path);
 }
 

@@ -51,6 +51,22 @@ TEST_F(Weights, KindsAreToldApartByWhatIsInside) {
   EXPECT_EQ(io::load_weights(folder_ / "legacy").size(), 15u);
 }
 
+// One part has only a dtype that rondo lacks; the others are read.
+TEST_F(Weights, APartThatCannotBeReadIsLeftOut) {
+  write_shards();
+  const std::string header = R"({"f4":{"dtype":"F4","shape":[2],"data_offsets":[0,1]}})";
+  const std::uint64_t length = header.size();
+  test::write_file(folder_ / "c", std::string(reinterpret_cast<const char*>(&length), 8) + header +
+                                      std::string(1, '\0'));
+  test::write_file(folder_ / "file", R"({"weight_map": {"w": "a", "f4": "c"}})");
+  const io::WeightsFile read = read_weights(folder_ / "file");
+  ASSERT_EQ(read.tensors.size(), 1u);
+  EXPECT_EQ(read.tensors[0].name, "w");
+  ASSERT_EQ(read.left_out.size(), 2u);  // and what the index does not name
+  EXPECT_EQ(read.left_out[1].name, "f4");
+  EXPECT_THAT(said(R"({"weight_map": {"f4": "c"}})"), HasSubstr("no tensors that can be read: f4"));
+}
+
 TEST_F(Weights, WhatIsSomethingElseIsSaid) {
   const std::string zeros(600, '\0');
   const auto tar = [&](std::string name) {
@@ -99,7 +115,7 @@ TEST_F(Weights, WhatIsSomethingElseIsSaid) {
   EXPECT_THAT(test::message_of<IoError>([&] { io::load_torch(folder_ / "page"); }),
               HasSubstr("page: is an HTML page"));
   EXPECT_THAT(test::message_of<IoError>([&] { io::load_torch(folder_ / "a"); }),
-              HasSubstr("a: is no file of torch.save's"));
+              HasSubstr("a: is not a file of torch.save's"));
 }
 
 TEST_F(Weights, AFileOfSeveralPartsIsOneSetOfTensors) {
