@@ -67,7 +67,7 @@ inline void for_rows(Index rows, Index channels, const Body& body) {
   }
 }
 
-/// What one element, or a vector of them, adds to the two sums of its channel.
+/// What one element, or a vector of them, adds to the two sums of its channel: a, and a times b.
 template <class V>
 struct Terms {
   V a, b;
@@ -82,7 +82,7 @@ inline void sum_in_registers(Index rows, const Body& body, float* a, float* b) {
       const auto t =
           body.template at<Vec, EachChannel>((row * V + v) * lanes, static_cast<Index>(v) * lanes);
       as[u][v] += t.a;
-      bs[u][v] += t.b;
+      bs[u][v] = multiply_add(t.a, t.b, bs[u][v]);
     }
   };
   Index r = 0;
@@ -110,12 +110,12 @@ inline void sum_plane(Index length, const Body& body, float* a, float* b) {
     for (int u = 0; u < side_by_side; ++u) {
       const auto t = body.template at<Vec, OneChannel>(i + u * lanes, 0);
       as[u] += t.a;
-      bs[u] += t.b;
+      bs[u] = multiply_add(t.a, t.b, bs[u]);
     }
   for (; i < length; ++i) {
     const auto t = body.template at<float, OneChannel>(i, 0);
     rest_a += t.a;
-    rest_b += t.b;
+    rest_b = multiply_add(t.a, t.b, rest_b);
   }
   const Vec sum_a = (as[0] + as[1]) + (as[2] + as[3]), sum_b = (bs[0] + bs[1]) + (bs[2] + bs[3]);
   for (int k = 0; k < lanes; ++k) {
@@ -137,7 +137,7 @@ inline void sum_terms(Index rows, Index channels, const Body& body, float* a, fl
     auto add = [&]<class V>(Index c, V) {
       const auto t = body.template at<V, EachChannel>(r * channels + c, c);
       write(a + c, read<V>(a + c) + t.a);
-      write(b + c, read<V>(b + c) + t.b);
+      write(b + c, multiply_add(t.a, t.b, read<V>(b + c)));
     };
     Index c = 0;
     for (; c + lanes <= channels; c += lanes) add(c, Vec{});
@@ -155,7 +155,7 @@ struct Moments {
   template <class V, class Factors>
   Terms<V> at(Index i, Index c) const {
     const V d = read<V>(x + i) - Factors::template factor<V>(shift, c);
-    return {d, d * d};
+    return {d, d};
   }
 };
 
@@ -180,9 +180,9 @@ struct Apply {
   bool past_caches;
   template <class V, class Factors>
   void at(Index i, Index c) const {
-    V v = (read<V>(x + i) - Factors::template factor<V>(mean, c)) *
-              Factors::template factor<V>(scale, c) +
-          Factors::template factor<V>(offset, c);
+    V v =
+        multiply_add(read<V>(x + i) - Factors::template factor<V>(mean, c),
+                     Factors::template factor<V>(scale, c), Factors::template factor<V>(offset, c));
     if constexpr (has_residual) v += read<V>(residual + i);
     if constexpr (relu == Relu::with_bits && std::is_same_v<V, Vec>)
       store_bits(bits, i, v, largest_zero<T>);
@@ -227,9 +227,9 @@ struct Gradient {
     if constexpr (mask == Mask::from_y) {
       v = read<V>(relu.y + i);
     } else {
-      v = (read<V>(x + i) - Factors::template factor<V>(relu.mean, c)) *
-              Factors::template factor<V>(relu.scale, c) +
-          Factors::template factor<V>(relu.offset, c);
+      v = multiply_add(read<V>(x + i) - Factors::template factor<V>(relu.mean, c),
+                       Factors::template factor<V>(relu.scale, c),
+                       Factors::template factor<V>(relu.offset, c));
     }
     return v <= 0 ? V{} : g;
   }
@@ -252,7 +252,7 @@ struct GradientTerms {
   template <class V, class Factors>
   Terms<V> at(Index i, Index c) const {
     const V g = gradient.template at<V, Factors>(i, c);
-    return {g, g * (read<V>(gradient.x + i) - Factors::template factor<V>(mean, c))};
+    return {g, read<V>(gradient.x + i) - Factors::template factor<V>(mean, c)};
   }
 };
 
@@ -275,10 +275,10 @@ struct ApplyGradient {
   void at(Index i, Index c) const {
     const V g = gradient.template at<V, Factors>(i, c);
     if constexpr (has_residual) write(dresidual + i, g, past_caches);
-    const V v = g * Factors::template factor<V>(a, c) +
-                (read<V>(gradient.x + i) - Factors::template factor<V>(mean, c)) *
-                    Factors::template factor<V>(b, c) +
-                Factors::template factor<V>(d, c);
+    const V shift =
+        multiply_add(read<V>(gradient.x + i) - Factors::template factor<V>(mean, c),
+                     Factors::template factor<V>(b, c), Factors::template factor<V>(d, c));
+    const V v = multiply_add(g, Factors::template factor<V>(a, c), shift);
     write(dx + i, v, past_caches);
   }
 };

@@ -3,7 +3,7 @@
 // in f64.
 #include <cmath>
 
-#include "tensor/cpu/isa/table.h"
+#include "tensor/cpu/isa/vec.h"
 
 namespace rondo::cpu::isa::RONDO_ISA {
 namespace {
@@ -21,7 +21,7 @@ void forward(const float* x, std::int64_t n, const float* gamma, const float* be
   }
   const auto s = static_cast<float>(1 / std::sqrt(squares / static_cast<double>(n) + eps));
 #pragma omp simd
-  for (std::int64_t i = 0; i < n; ++i) y[i] = (x[i] - m) * s * gamma[i] + beta[i];
+  for (std::int64_t i = 0; i < n; ++i) y[i] = multiply_add((x[i] - m) * s, gamma[i], beta[i]);
   *mean = m;
   *invstd = s;
 }
@@ -37,7 +37,7 @@ inline void backward_row(const float* dy, const float* x, std::int64_t n, const 
     sum_g += static_cast<double>(g);
     sum_gh += static_cast<double>(g * h);
     if constexpr (affine) {
-      dgamma[i] += dy[i] * h;
+      dgamma[i] = multiply_add(dy[i], h, dgamma[i]);
       dbeta[i] += dy[i];
     }
   }
@@ -45,7 +45,8 @@ inline void backward_row(const float* dy, const float* x, std::int64_t n, const 
   const auto mean_gh = static_cast<float>(sum_gh / static_cast<double>(n));
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i)
-    dx[i] = invstd * (dy[i] * gamma[i] - mean_g - (x[i] - mean) * invstd * mean_gh);
+    dx[i] = invstd *
+            multiply_add((mean - x[i]) * invstd, mean_gh, multiply_add(dy[i], gamma[i], -mean_g));
 }
 
 void backward(const float* dy, const float* x, std::int64_t n, const float* gamma, float mean,
@@ -58,7 +59,7 @@ void sums(const float* dy, const float* x, std::int64_t n, float mean, float inv
           float* dbeta) {
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) {
-    dgamma[i] += dy[i] * ((x[i] - mean) * invstd);
+    dgamma[i] = multiply_add(dy[i], (x[i] - mean) * invstd, dgamma[i]);
     dbeta[i] += dy[i];
   }
 }

@@ -1,7 +1,7 @@
 // A matrix times one vector, which is what inference of a single input is made of; compiled once
 // for each instruction set (table.h). Each weight is used once, so the speed is that of the memory
 // it comes from: four rows at a time keep enough loads under way.
-#include "tensor/cpu/isa/table.h"
+#include "tensor/cpu/isa/vec.h"
 
 namespace rondo::cpu::isa::RONDO_ISA {
 namespace {
@@ -16,16 +16,16 @@ inline void dot_rows(const float* w, std::int64_t stride, const float* x, std::i
     const float *w0 = w, *w1 = w + stride, *w2 = w1 + stride, *w3 = w2 + stride;
 #pragma omp simd reduction(+ : a, b, c, d)
     for (std::int64_t k = 0; k < n; ++k) {
-      a += w0[k] * x[k];
-      b += w1[k] * x[k];
-      c += w2[k] * x[k];
-      d += w3[k] * x[k];
+      a = multiply_add(w0[k], x[k], a);
+      b = multiply_add(w1[k], x[k], b);
+      c = multiply_add(w2[k], x[k], c);
+      d = multiply_add(w3[k], x[k], d);
     }
     sum[0] = a, sum[1] = b, sum[2] = c, sum[3] = d;
   } else {
     float a = 0;
 #pragma omp simd reduction(+ : a)
-    for (std::int64_t k = 0; k < n; ++k) a += w[k] * x[k];
+    for (std::int64_t k = 0; k < n; ++k) a = multiply_add(w[k], x[k], a);
     sum[0] = a;
   }
   for (int r = 0; r < rows; ++r) sums[r] = sum[r];

@@ -91,6 +91,7 @@ inline void product(const float* left, Index left_group, Index depth, const floa
       for (Index i = 0; i < ahead.count; i += line) __builtin_prefetch(ahead.next + i, 0, 2);
       ahead.next += vectors * lanes * lanes;
     }
+#pragma GCC unroll 1
     for (int lane = 0; lane < lanes; ++lane, panel += vectors * lanes) {
       Vec right[vectors];
 #pragma GCC unroll 2
@@ -99,7 +100,7 @@ inline void product(const float* left, Index left_group, Index depth, const floa
       for (int r = 0; r < rows; ++r) {
         const float value = left[r * lanes + lane];
 #pragma GCC unroll 2
-        for (int v = 0; v < vectors; ++v) sum[r][v] += value * right[v];
+        for (int v = 0; v < vectors; ++v) sum[r][v] = multiply_add(value, right[v], sum[r][v]);
       }
     }
   }
@@ -194,7 +195,7 @@ inline void outer(const float* const* left, const float* right, Index right_grou
     for (int r = 0; r < rows; ++r) {
       const float value = one_vector ? left[0][i + r] : left[r][i];
 #pragma GCC unroll 2
-      for (int v = 0; v < vectors; ++v) sum[r][v] += value * values[v];
+      for (int v = 0; v < vectors; ++v) sum[r][v] = multiply_add(value, values[v], sum[r][v]);
     }
   }
 #pragma GCC unroll 16

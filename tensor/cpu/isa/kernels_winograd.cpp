@@ -27,14 +27,14 @@ inline void input_points(At at, Put put) {
     put(3, d1 - at(3));
   } else {
     const Vec d0 = at(0), d1 = at(1), d2 = at(2), d3 = at(3), d4 = at(4), d5 = at(5);
-    const Vec even_a = d4 - 2.f * d2, odd_a = a * d3 - (2.f * a) * d1;
-    const Vec even_b = d4 - .5f * d2, odd_b = b * d3 - (.5f * b) * d1;
-    put(0, d0 - 2.5f * d2 + d4);
+    const Vec even_a = multiply_add(-2.f, d2, d4), odd_a = multiply_add(a, d3, (-2.f * a) * d1);
+    const Vec even_b = multiply_add(-.5f, d2, d4), odd_b = multiply_add(b, d3, (-.5f * b) * d1);
+    put(0, multiply_add(-2.5f, d2, d0) + d4);
     put(1, even_a + odd_a);
     put(2, even_a - odd_a);
     put(3, even_b + odd_b);
     put(4, even_b - odd_b);
-    put(5, d1 - 2.5f * d3 + d5);
+    put(5, multiply_add(-2.5f, d3, d1) + d5);
   }
 }
 
@@ -49,9 +49,9 @@ inline void output_values(At at, Put put) {
     const Vec m1 = at(1), m2 = at(2), m3 = at(3), m4 = at(4);
     const Vec even_a = m1 + m2, odd_a = m1 - m2, even_b = m3 + m4, odd_b = m3 - m4;
     put(0, at(0) + even_a + even_b);
-    put(1, a * odd_a + b * odd_b);
-    put(2, .5f * even_a + 2.f * even_b);
-    put(3, at(5) + (.5f * a) * odd_a + (2.f * b) * odd_b);
+    put(1, multiply_add(a, odd_a, b * odd_b));
+    put(2, multiply_add(2.f, even_b, .5f * even_a));
+    put(3, multiply_add(2.f * b, odd_b, multiply_add(.5f * a, odd_a, at(5))));
   }
 }
 
@@ -59,8 +59,8 @@ inline void output_values(At at, Put put) {
 template <class At, class Put>
 inline void gradient_points(At at, Put put) {
   const Vec y0 = at(0), y1 = at(1), y2 = at(2), y3 = at(3);
-  const Vec even_a = y0 + .5f * y2, odd_a = a * y1 + (.5f * a) * y3;
-  const Vec even_b = y0 + 2.f * y2, odd_b = b * y1 + (2.f * b) * y3;
+  const Vec even_a = multiply_add(.5f, y2, y0), odd_a = multiply_add(a, y1, (.5f * a) * y3);
+  const Vec even_b = multiply_add(2.f, y2, y0), odd_b = multiply_add(b, y1, (2.f * b) * y3);
   put(0, y0);
   put(1, even_a + odd_a);
   put(2, even_a - odd_a);
@@ -75,17 +75,18 @@ inline void weight_points(At at, Put put) {
   const Vec g0 = at(0), g1 = at(1), g2 = at(2);
   if constexpr (m == 2) {
     put(0, g0);
-    put(1, .5f * (g0 + g2) + .5f * g1);
-    put(2, .5f * (g0 + g2) - .5f * g1);
+    const Vec even = .5f * (g0 + g2);
+    put(1, multiply_add(.5f, g1, even));
+    put(2, multiply_add(-.5f, g1, even));
     put(3, g2);
   } else {
-    const Vec even_a = scale_a * g0 + (.5f * scale_a) * g2, odd_a = (scale_a * a) * g1;
-    const Vec even_b = scale_b * g0 + (2.f * scale_b) * g2, odd_b = (scale_b * b) * g1;
+    const Vec even_a = multiply_add(.5f * scale_a, g2, scale_a * g0);
+    const Vec even_b = multiply_add(2.f * scale_b, g2, scale_b * g0);
     put(0, g0);
-    put(1, even_a + odd_a);
-    put(2, even_a - odd_a);
-    put(3, even_b + odd_b);
-    put(4, even_b - odd_b);
+    put(1, multiply_add(scale_a * a, g1, even_a));
+    put(2, multiply_add(-scale_a * a, g1, even_a));
+    put(3, multiply_add(scale_b * b, g1, even_b));
+    put(4, multiply_add(-scale_b * b, g1, even_b));
     put(5, g2);
   }
 }
@@ -97,8 +98,8 @@ inline void weight_gradients(At at, Put put) {
   const Vec even_a = scale_a * (m1 + m2), odd_a = scale_a * (m1 - m2);
   const Vec even_b = scale_b * (m3 + m4), odd_b = scale_b * (m3 - m4);
   put(0, at(0) + even_a + even_b);
-  put(1, a * odd_a + b * odd_b);
-  put(2, at(5) + .5f * even_a + 2.f * even_b);
+  put(1, multiply_add(a, odd_a, b * odd_b));
+  put(2, multiply_add(2.f, even_b, multiply_add(.5f, even_a, at(5))));
 }
 
 // A block of tiles on its way (winograd.h): for each vector of channels, for each point, the tiles,

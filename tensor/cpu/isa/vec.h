@@ -6,6 +6,8 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
 #endif
 
 #include "tensor/cpu/isa/table.h"
@@ -29,6 +31,29 @@ inline Vec load(const float* p) {
   return v;
 }
 inline void store(float* p, Vec v) { __builtin_memcpy(p, &v, sizeof v); }
+
+/// a b + c, rounded once where the instruction set can, else twice. Only this is ever fused: the
+/// compiler, which may choose either factor's product in `a * b + c * d` and choose differently in
+/// another copy of a loop, is told to fuse nothing (-ffp-contract=off).
+inline float multiply_add(float a, float b, float c) {
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+  return __builtin_fmaf(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+inline Vec multiply_add(Vec a, Vec b, Vec c) {
+#if defined(__AVX512F__)
+  return (Vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+  return (Vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__ARM_FEATURE_FMA)
+  return (Vec)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#else
+  return a * b + c;
+#endif
+}
+inline Vec multiply_add(float a, Vec b, Vec c) { return multiply_add(a - Vec{}, b, c); }
 
 // bf16 is the upper half of an f32.
 using Bits = std::uint32_t __attribute__((vector_size(lanes * 4)));
