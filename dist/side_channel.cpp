@@ -139,6 +139,7 @@ void SideChannel::run() {
       for (Link& link : links_) link.heard = std::max(link.heard, now_);
     for (Link& link : links_) read(link);
     check_silence();
+    check_launcher();
     pass_on();
     std::erase_if(links_, [](const Link& link) { return !link.socket; });
   }
@@ -233,6 +234,14 @@ void SideChannel::lose(Link& link, Socket::Line line) {
 void SideChannel::check_silence() {
   for (Link& link : links_)
     if (link.socket && now_ - link.heard >= link.limit) lose(link, Socket::Line::lost);
+}
+
+void SideChannel::check_launcher() {
+  if (getppid() == launcher_) return;
+  std::lock_guard lock(mutex_);
+  if (ended_.empty() && !stops_)
+    ended_ = concat("what started rank ", rank_, " (process ", launcher_,
+                    "), mpirun or its like, has ended");
 }
 
 /// What is new, once, whether it was noticed here or heard from a neighbour.

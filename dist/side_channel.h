@@ -8,7 +8,9 @@
 // and the other side reads the end of the file. A rank that ends in order says goodbye first. When
 // a process is stopped or its machine has lost power, nothing is closed; so each rank sends a
 // heartbeat every second, and a rank that has sent nothing for `timeout` is given up. Before, when
-// it comes to MPI_Finalize, a rank tells the others that it calls no more collectives.
+// it comes to MPI_Finalize, a rank tells the others that it calls no more collectives. A rank whose
+// launcher has been killed has nobody left to end it, and Open MPI 5 takes a minute to notice; it
+// counts as ended when the process that started it is gone.
 //
 // A collective that fails on some rank would keep the others waiting, since they exchange messages
 // with its neighbours, not with it. So its sentence is passed on ("rank 1 calls broadcast 17 where
@@ -24,6 +26,9 @@
 //
 // The ranks connect when MPI has started (dist/side_connect.h). Where they cannot, the deadline of
 // a collective remains.
+
+#include <sys/types.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <map>
@@ -67,7 +72,8 @@ class SideChannel final : public Watch {
   SideChannel& operator=(const SideChannel&) = delete;
 
   /// Empty, or "rank 1 (process 4242 on node7) has ended", "rank 1 on node7 has not been heard of
-  /// for 30 s": what was heard first. The machine is named where it is another.
+  /// for 30 s", "what started rank 0 (process 4200), mpirun or its like, has ended": what was heard
+  /// first. The machine is named where it is another.
   std::string ended() const override;
   std::string failed() const override;
   void tell(const std::string& why) override;
@@ -86,6 +92,7 @@ class SideChannel final : public Watch {
   void handle(side::Link& link, char kind, const std::string& text);
   void lose(side::Link& link, Socket::Line line);
   void check_silence();
+  void check_launcher();
   void pass_on();
   void say_to_all(char kind, const std::string& text = {});
   bool is_over();
@@ -94,6 +101,7 @@ class SideChannel final : public Watch {
   int rank_;
   SideChannelOptions options_;
   Socket wake_;
+  pid_t launcher_ = getppid();
   std::set<int> connected_;
   HomeProcess home_;
 

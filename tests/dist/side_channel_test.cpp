@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -127,6 +128,44 @@ TEST(SideChannel, HeartbeatsKeepItOpen) {
     EXPECT_EQ(channel.ended(), "");
     comm->barrier();
   });
+}
+
+// A process that starts two ranks and ends: what they hear comes back through a pipe.
+TEST(SideChannel, RanksWhoseLauncherHasEndedAreToldSo) {
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  const pid_t launcher = fork();
+  if (launcher == 0) {
+    int ready[2];
+    if (pipe(ready) == 0 && fork() == 0) {
+      std::string heard[2];
+      on_ranks(2, [&](auto comm) {
+        const SideChannel channel(*comm, {.beat = milliseconds(20)});
+        comm->barrier();
+        if (comm->rank() == 0) close(ready[1]);
+        comes_true([&] { return !channel.ended().empty(); });
+        heard[comm->rank()] = channel.ended();
+        comm->barrier();
+      });
+      const std::string all = heard[0] + "; " + heard[1];
+      _exit(write(pipe_ends[1], all.data(), all.size()) == std::ssize(all) ? 0 : 1);
+    }
+    close(ready[1]);
+    char nothing;
+    _exit(static_cast<int>(read(ready[0], &nothing, 1)));  // at the end of file both are connected
+  }
+  close(pipe_ends[1]);
+  std::string heard;
+  char text[200];
+  for (ssize_t n; (n = read(pipe_ends[0], text, sizeof text)) > 0;) heard.append(text, n);
+  close(pipe_ends[0]);
+  EXPECT_EQ(waitpid(launcher, nullptr, 0), launcher);
+  const auto sentence = [&](int rank) {
+    return concat("what started rank ", rank, " (process ", launcher,
+                  "), mpirun or its like, has ended");
+  };
+  EXPECT_THAT(heard, AnyOf(sentence(0) + "; " + sentence(1), sentence(0) + "; " + sentence(0),
+                           sentence(1) + "; " + sentence(1)));
 }
 
 TEST(SideChannel, ACollectiveFailsWithTheSentence) {
