@@ -22,62 +22,62 @@ core | test | extra) ;;
   ;;
 esac
 
-# tier package why
+# tier, package of Debian and Ubuntu, of RHEL 9 (-: none), why
 packages() {
   cat <<'LIST'
-core g++ the C++20 compiler and its OpenMP
-core cmake configures the build
-core ninja-build builds
-core libdnnl-dev oneDNN: convolutions and matrix products on the CPU
-core libopenmpi-dev MPI: training on several ranks
-core openmpi-bin mpirun
-core libcli11-dev command lines of the examples and benchmarks
-core nlohmann-json3-dev JSON: metrics, checkpoints, manifests
-core libfmt-dev text formatting
-core libarchive-dev unpacks downloaded data sets
-core libcurl4-openssl-dev downloads data sets
-core libssl-dev checksums of downloads and parameters; ranks prove to each other who they are
-core libjpeg-dev JPEG: data sets of pictures in files
-core libpng-dev PNG: data sets of pictures in files
-core zlib1g-dev reads gzipped data and weights
-core libprotobuf-dev protocol buffers: files for TensorBoard, ONNX
-core protobuf-compiler protoc
-core procps pkill, which stops a run
-core ca-certificates lets downloads check who they talk to
-core dataset-fashion-mnist what train.sh trains on when CIFAR-10 cannot be downloaded
-test libgtest-dev GoogleTest
-test libgmock-dev GoogleTest's matchers
-test shellcheck checks the shell scripts
-test mold links the programs in a tenth of the time
-test xz-utils unpacks recorded data
-test python3 drives what tests of scripts and simulations stand in for
-test iproute2 ip and tc: networks of the hosts that scripts/multihost.sh makes
-test libsimgrid-dev simulated clusters: bench/simgrid
-extra ccache makes rebuilding quick
-extra clang-format formats the sources
-extra clang-tidy lints the sources
-extra clang the other compiler, for libFuzzer
-extra libclang-rt-dev libFuzzer and the sanitizers of clang
-extra libomp-dev OpenMP of clang
-extra doxygen the API reference
-extra python3-venv virtual environments of the PyTorch oracle and peer benchmarks
-extra python3-matplotlib the figure of bench/simgrid/scaling.py
-extra python3-dev headers that torch.compile compiles against
-extra slurm-wlm a Slurm of two nodes on this machine: scripts/slurm_local.sh
-extra munge how Slurm's daemons trust each other
-extra python3-yaml reads deploy/mpijob.yaml: scripts/kubernetes_local.sh
-extra chromium opens the page that --report writes, in a test
-extra mpich the other MPI: its mpirun
-extra libmpich-dev the other MPI, to build against
-extra bochs a processor with AVX-512 where there is none: scripts/emulate.sh
-extra bochsbios the BIOS of that
-extra vgabios the BIOS of its screen
-extra busybox-static all other programs there
-extra cpio the files there
-extra grub-pc-bin boots it
-extra grub-common makes the CD that it boots from
-extra xorriso writes that CD
-extra mtools its boot sector
+core g++ gcc-toolset-13 the C++20 compiler and its OpenMP
+core cmake cmake configures the build
+core ninja-build ninja-build builds
+core libdnnl-dev onednn-devel oneDNN: convolutions and matrix products on the CPU
+core libopenmpi-dev openmpi-devel MPI: training on several ranks
+core openmpi-bin openmpi mpirun
+core libcli11-dev cli11-devel command lines of the examples and benchmarks
+core nlohmann-json3-dev json-devel JSON: metrics, checkpoints, manifests
+core libfmt-dev fmt-devel text formatting
+core libarchive-dev libarchive-devel unpacks downloaded data sets
+core libcurl4-openssl-dev libcurl-devel downloads data sets
+core libssl-dev openssl-devel checksums of downloads and parameters; ranks prove to each other who they are
+core libjpeg-dev libjpeg-turbo-devel JPEG: data sets of pictures in files
+core libpng-dev libpng-devel PNG: data sets of pictures in files
+core zlib1g-dev zlib-devel reads gzipped data and weights
+core libprotobuf-dev protobuf-lite-devel protocol buffers: files for TensorBoard, ONNX
+core protobuf-compiler protobuf-devel protoc
+core procps procps-ng pkill, which stops a run
+core ca-certificates ca-certificates lets downloads check who they talk to
+core dataset-fashion-mnist - what train.sh trains on when CIFAR-10 cannot be downloaded
+test libgtest-dev gtest-devel GoogleTest
+test libgmock-dev gmock-devel GoogleTest's matchers
+test shellcheck ShellCheck checks the shell scripts
+test mold mold links the programs in a tenth of the time
+test xz-utils xz unpacks recorded data
+test python3 python3 drives what tests of scripts and simulations stand in for
+test iproute2 iproute-tc ip and tc: networks of the hosts that scripts/multihost.sh makes
+test libsimgrid-dev - simulated clusters: bench/simgrid
+extra ccache ccache makes rebuilding quick
+extra clang-format clang-tools-extra formats the sources
+extra clang-tidy clang-tools-extra lints the sources
+extra clang clang the other compiler, for libFuzzer
+extra libclang-rt-dev compiler-rt libFuzzer and the sanitizers of clang
+extra libomp-dev libomp-devel OpenMP of clang
+extra doxygen doxygen the API reference
+extra python3-venv python3 virtual environments of the PyTorch oracle and peer benchmarks
+extra python3-matplotlib python3-matplotlib the figure of bench/simgrid/scaling.py
+extra python3-dev python3-devel headers that torch.compile compiles against
+extra slurm-wlm slurm a Slurm of two nodes on this machine: scripts/slurm_local.sh
+extra munge munge how Slurm's daemons trust each other
+extra python3-yaml python3-pyyaml reads deploy/mpijob.yaml: scripts/kubernetes_local.sh
+extra chromium chromium opens the page that --report writes, in a test
+extra mpich mpich the other MPI: its mpirun
+extra libmpich-dev mpich-devel the other MPI, to build against
+extra bochs - a processor with AVX-512 where there is none: scripts/emulate.sh
+extra bochsbios - the BIOS of that
+extra vgabios - the BIOS of its screen
+extra busybox-static - all other programs there
+extra cpio cpio the files there
+extra grub-pc-bin - boots it
+extra grub-common - makes the CD that it boots from
+extra xorriso xorriso writes that CD
+extra mtools mtools its boot sector
 LIST
 }
 
@@ -93,7 +93,14 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   {
     echo "setup.sh: this is neither Debian nor Ubuntu, so nothing is installed. rondo needs what these"
     echo "packages hold there; CMake will say what it does not find:"
-    wanted | awk '{ printf "  %-24s", $2; for (i = 3; i <= NF; ++i) printf " %s", $i; print "" }'
+    wanted | awk '{ printf "  %-24s", $2; for (i = 4; i <= NF; ++i) printf " %s", $i; print "" }'
+    if command -v dnf >/dev/null; then
+      echo "setup.sh: on RHEL 9 and its kin these should be what is needed, but nobody has run rondo there:"
+      echo "  dnf install epel-release && dnf config-manager --set-enabled crb"
+      # shellcheck disable=SC2046 # one word each
+      echo "  dnf install" $(wanted | awk '$3 != "-" && !seen[$3]++ { print $3 }')
+      echo "  source /opt/rh/gcc-toolset-13/enable && module load mpi/openmpi-x86_64    # in each shell"
+    fi
   } >&2
   exit 0
 fi
@@ -104,7 +111,7 @@ installed() {
 
 missing=()
 reasons=()
-while read -r _ package why; do
+while read -r _ package _ why; do
   if ! installed "$package"; then
     missing+=("$package")
     reasons+=("$(printf '  %-24s %s' "$package" "$why")")
