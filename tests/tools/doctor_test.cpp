@@ -20,7 +20,7 @@ Rank healthy(int number, const std::string& host = "a") {
   Rank rank;
   rank.rank = number;
   rank.rondo = "0.1.0";
-  rank.onednn = "2.6.3";
+  rank.onednn = "3.13.0";
   rank.host = host;
   rank.boot_id = "boot of " + host;
   rank.cpu.isa = "avx512";
@@ -84,6 +84,17 @@ TEST(Doctor, OtherVersions) {
   facts = two_hosts();
   facts.ranks[1].onednn = "3.1.0";
   EXPECT_THAT(only(facts), HasSubstr("note versions"));
+}
+
+TEST(Doctor, KnowsWhichOneDnnIsWrong) {
+  Facts facts = two_hosts();
+  for (Rank& rank : facts.ranks) rank.onednn = "3.7.2";
+  EXPECT_THAT(only(facts), AllOf(HasSubstr("note onednn"), HasSubstr("oneDNN 3.7.2"),
+                                 HasSubstr("one row or column with gaps")));
+  for (Rank& rank : facts.ranks) rank.cpu.isa = "avx2";
+  EXPECT_THAT(find(facts), IsEmpty());
+  for (Rank& rank : facts.ranks) rank.cpu.isa = "avx512", rank.onednn = "2.6.3";
+  EXPECT_THAT(only(facts), HasSubstr("oneDNN 2.6.3"));
 }
 
 TEST(Doctor, MpiForOneThread) {

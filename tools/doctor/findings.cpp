@@ -109,6 +109,28 @@ void check_bits(Findings& all, const Facts& facts) {
       "results differ in their last bits from a run with one version");
 }
 
+/// Versions of oneDNN in which tests/tensor/onednn_scan_test.cpp has found wrong results.
+struct WrongVersion {
+  const char *version, *what;
+};
+constexpr WrongVersion wrong_versions[] = {
+    {"2.6.",
+     "gradients of strided 1x1 filters in f32 (it writes beyond its buffer), gradients of "
+     "single channels in bf16, and padded int8 convolutions of odd groups"},
+    {"3.7.", "products of f32 matrices of one row or column with gaps"},
+};
+
+void check_onednn(Findings& all, const Facts& facts) {
+  for (const Rank& rank : facts.ranks) {
+    for (const auto& [version, what] : wrong_versions) {
+      if (rank.cpu.isa != "avx512" || !rank.onednn.starts_with(version)) continue;
+      add(all, note, "onednn", "with AVX-512, oneDNN ", rank.onednn, " is wrong in some ", what,
+          ": rondo computes these in other ways, other programs may not");
+      return;
+    }
+  }
+}
+
 // Masks that are equal are shared on purpose (--bind-to none), as long as there are cores enough.
 void check_affinity(Findings& all, const std::vector<const Rank*>& ranks) {
   const std::set<int> cores = cores_of(ranks);
@@ -295,6 +317,7 @@ std::vector<Finding> find(const Facts& facts) {
   if (facts.ranks.empty()) return all;
   check_world(all, facts);
   check_bits(all, facts);
+  check_onednn(all, facts);
   check_threads(all, facts);
   for (const auto& [machine, ranks] : machines(facts)) {
     check_affinity(all, ranks);
