@@ -3,6 +3,8 @@
 // method (winograd.h), a few pixels (few_pixels.h), blocks of pixels (implicit_gemm.h); f64 and
 // integers by the reference loops.
 
+#include <algorithm>
+
 #include "tensor/cpu/allocator.h"
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/few_pixels.h"
@@ -96,21 +98,59 @@ Tensor as_channels(const Tensor& v) {
 /// Whether this dtype must be computed in f32 on its behalf.
 bool needs_f32(DType dtype) { return is_floating(dtype) && dtype != f64 && !has_dtype(dtype); }
 
-/// Gradients also in bf16 for single channels and images smaller than the filter: oneDNN 2.6 gets
-/// them wrong (with AVX-512; tests/tensor/onednn_scan_test.cpp).
+// What oneDNN gets wrong with AVX-512, as tests/tensor/onednn_scan_test.cpp finds, is computed in
+// other ways, whatever the version.
+
+bool is_strided_pixel(const Tensor& w, const Conv2dParams& params) {
+  return w.size(2) == 1 && w.size(3) == 1 && params.pad_h == 0 && params.pad_w == 0 &&
+         (params.stride_h > 1 || params.stride_w > 1);
+}
+
+/// Gradients also in bf16: of single channels and images smaller than the filter (wrong in 2.6),
+/// and of a filter of one pixel with a stride and an odd number of outputs (wrong in 3.7).
 bool gradient_needs_f32(const Tensor& x, const Tensor& w, const Conv2dParams& params) {
   const bool is_small = x.size(2) <= params.dilation_h * (w.size(2) - 1) ||
                         x.size(3) <= params.dilation_w * (w.size(3) - 1);
   return needs_f32(x.dtype()) ||
-         (x.dtype() == bf16 && (is_small || x.size(1) == 1 || w.size(0) == 1));
+         (x.dtype() == bf16 && (is_small || x.size(1) == 1 || w.size(0) == 1 ||
+                                (is_strided_pixel(w, params) && w.size(0) % 2 != 0)));
 }
 
-/// A filter of one pixel with a stride reads only some of x's pixels. oneDNN 2.6 (AVX-512)
+/// A filter of one pixel with a stride reads only some of x's pixels. oneDNN 2.6
 /// gathers them into a buffer that is too small unless the channels fill blocks of 16, so then they
 /// are gathered here.
 bool must_gather(const Tensor& x, const Tensor& w, const Conv2dParams& params) {
-  return w.size(2) == 1 && w.size(3) == 1 && params.pad_h == 0 && params.pad_w == 0 &&
-         (params.stride_h > 1 || params.stride_w > 1) && x.size(1) % 16 != 0;
+  return is_strided_pixel(w, params) && x.size(1) % 16 != 0;
+}
+
+/// Where some outputs see only padding, oneDNN 3.7 crashes; and it is wrong for single channels
+/// with a stride if the output is one pixel wide.
+bool must_pad(const Tensor& w, const Tensor& y, const Conv2dParams& params) {
+  const bool has_padding = params.pad_h > 0 || params.pad_w > 0;
+  return (has_padding && (params.pad_h > params.dilation_h * (w.size(2) - 1) ||
+                          params.pad_w > params.dilation_w * (w.size(3) - 1))) ||
+         (w.size(1) == 1 && y.size(3) == 1 && params.stride_w > 1);
+}
+
+/// The pixels of x that a filter w reads for y, with the padding as zeros.
+Tensor padded(const Tensor& x, const Tensor& w, const Tensor& y, const Conv2dParams& params) {
+  const std::int64_t height = (y.size(2) - 1) * params.stride_h +
+                              params.dilation_h * (w.size(2) - 1) + 1,
+                     width = (y.size(3) - 1) * params.stride_w +
+                             params.dilation_w * (w.size(3) - 1) + 1;
+  const Tensor all =
+      Tensor::empty({x.size(0), x.size(1), height, width}, {.dtype = x.dtype(), .format = nhwc});
+  CpuBackend& cpu = CpuBackend::instance();
+  cpu.fill(all, 0);
+  const std::int64_t rows = std::min(x.size(2), height - params.pad_h),
+                     columns = std::min(x.size(3), width - params.pad_w);
+  if (rows > 0 && columns > 0) {
+    const Dims inner = {x.size(0), x.size(1), rows, columns};
+    cpu.copy(x.as_view(inner, x.strides(), x.storage_offset()),
+             all.as_view(inner, all.strides(),
+                         params.pad_h * all.stride(2) + params.pad_w * all.stride(3)));
+  }
+  return all;
 }
 
 /// The pixels of x that a filter of one pixel reads for dy.
@@ -151,6 +191,12 @@ void CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, co
     return copy(result, y);
   }
   if (!has_dtype(y.dtype())) return reference::conv2d(x, w, bias, y, params);
+  if (must_pad(w, y, params)) {
+    Conv2dParams inner = params;
+    inner.pad_h = inner.pad_w = 0;
+    if (y.size(3) == 1) inner.stride_w = 1;
+    return conv2d(padded(x, w, y, params), w, bias, y, inner);
+  }
   Tensor source = dense(x, nhwc), master = dense(w);
   Tensor b = bias.defined() ? dense(bias) : bias;
   into_nhwc(y, [&](const Tensor& out) {
