@@ -28,7 +28,7 @@ namespace {
 constexpr bool has_mpi = true;
 #else
 constexpr bool has_mpi = false;
-std::shared_ptr<Transport> mpi_transport(std::chrono::milliseconds) {
+std::shared_ptr<Transport> mpi_transport(std::chrono::milliseconds, const std::any&) {
   throw CommError("rondo was built without MPI");
 }
 #endif
@@ -37,7 +37,7 @@ std::shared_ptr<Transport> mpi_transport(std::chrono::milliseconds) {
 constexpr std::chrono::milliseconds least_time_to_start = std::chrono::minutes(1),
                                     most_time_to_start = std::chrono::hours(24);
 
-bool uses_mpi(const std::string& backend, const std::optional<Launcher>& launcher) {
+bool uses_mpi(const std::string& backend, const std::optional<Launcher>& launcher, bool has_comm) {
   require<CommError>(backend == "auto" || backend == "mpi" || backend == "self",
                      "dist::init: there is no backend \"", backend,
                      "\"; there are auto, mpi and self",
@@ -47,7 +47,10 @@ bool uses_mpi(const std::string& backend, const std::optional<Launcher>& launche
                          : "");
   require<CommError>(has_mpi || backend != "mpi",
                      "dist::init: the backend mpi was asked for, but rondo was built without MPI");
-  if (backend == "mpi" || (backend == "auto" && launcher && has_mpi)) return true;
+  require<CommError>(
+      !has_comm || (has_mpi && backend != "self"), "dist::init: mpi_comm was given, but ",
+      has_mpi ? "the backend self is a world of one" : "rondo was built without MPI");
+  if (backend == "mpi" || has_comm || (backend == "auto" && launcher && has_mpi)) return true;
   const int size = launcher ? launcher->size : 1;
   require<CommError>(
       size == 1, "dist::init: ", launcher ? launcher->name : "", " started ",
@@ -67,10 +70,11 @@ void check_against(const Launcher& launcher, const Transport& transport) {
 
 std::shared_ptr<Transport> start_mpi(const InitOptions& options,
                                      const std::optional<Launcher>& launcher) {
-  auto transport = mpi_transport(std::clamp(
-      std::chrono::duration_cast<std::chrono::milliseconds>(options.communicator.timeout),
-      least_time_to_start, most_time_to_start));
-  if (launcher) check_against(*launcher, *transport);
+  auto transport = mpi_transport(std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                                options.communicator.timeout),
+                                            least_time_to_start, most_time_to_start),
+                                 options.mpi_comm);
+  if (launcher && !options.mpi_comm.has_value()) check_against(*launcher, *transport);
   return transport;
 }
 
@@ -106,8 +110,9 @@ std::shared_ptr<Communicator> init(const InitOptions& options) {
   std::shared_ptr<FlightRecorder> recorder = world().recorder;
   if (recorder == nullptr) recorder = std::make_shared<FlightRecorder>();
   set_world({});  // before MPI is told what to do at exit: Note in dist/world.h
-  auto transport =
-      uses_mpi(options.backend, launcher) ? start_mpi(options, launcher) : thread_transports(1)[0];
+  auto transport = uses_mpi(options.backend, launcher, options.mpi_comm.has_value())
+                       ? start_mpi(options, launcher)
+                       : thread_transports(1)[0];
   set_world({.transport = transport, .watch = nullptr, .recorder = recorder});
   // Whether it will do is said now, not when it is needed.
   folder_from_environment("RONDO_FLIGHT_RECORD");

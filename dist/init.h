@@ -14,7 +14,17 @@
 // If a launcher's environment says that there are N ranks and this process cannot be one of them
 // (rondo was built without MPI, or MPI counts otherwise), that is an error. Falling back to a world
 // of one would train N separate models and look as if all were well.
+//
+// Note [A program that has MPI already]
+//   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
+//   MPI_Comm_split(MPI_COMM_WORLD, trains ? 0 : MPI_UNDEFINED, 0, &part);
+//   if (trains) auto comm = dist::init({.mpi_comm = part});   // collective over `part`
+// Ranks and sizes are those of `part`. rondo duplicates it, so that no message of the program's
+// gets mixed up with one of rondo's, and leaves MPI_Finalize to the program. The program needs
+// MPI_THREAD_FUNNELED at least. Below MPI_THREAD_MULTIPLE rondo calls MPI only in the thread that
+// calls rondo, so collectives advance only while the program waits for one.
 
+#include <any>
 #include <functional>
 #include <memory>
 #include <string>
@@ -27,6 +37,10 @@ struct InitOptions {
   /// "auto": MPI under a launcher, else a world of one. "mpi": MPI in any case. "self": a world of
   /// one, an error under a launcher of several ranks.
   std::string backend = "auto";
+  /// An MPI_Comm of the program's, whose ranks train; empty: all ranks that the launcher started.
+  /// `std::any`, so that users of this header need no mpi.h. What the launcher's environment says
+  /// of ranks does not count then.
+  std::any mpi_comm = {};
   /// Whether ranks of one machine share memory (Communicator::share_memory).
   bool share_memory = true;
   /// Whether ranks that share none find out which all-reduce is the fastest (dist/tuner.h).
@@ -39,7 +53,9 @@ struct InitOptions {
 
 /// The world's communicator. Collective: all ranks call it, equally often. Whoever calls it again
 /// gets another communicator of the same ranks, which writes into the same flight recorder; what
-/// dist::run hears of ranks that have ended it then hears from the last one. Throws CommError.
+/// dist::run hears of ranks that have ended it then hears from the last one. Throws CommError; of
+/// InitOptions::mpi_comm where it is MPI_COMM_NULL, an intercommunicator or of another type, or MPI
+/// is not running or knows too little of threads.
 std::shared_ptr<Communicator> init(const InitOptions& options = {});
 
 /// body(), and its value. An exception that leaves it ends the whole world: it is printed once on

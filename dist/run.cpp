@@ -53,11 +53,11 @@ const HomeProcess& home() {
   return process;
 }
 
-std::string named(int rank, const std::string& sentence) {
-  return sentence.starts_with("rank ") ? sentence : concat("rank ", rank, ": ", sentence);
+std::string named(const std::string& rank, const std::string& sentence) {
+  return sentence.starts_with("rank ") ? sentence : concat(rank, ": ", sentence);
 }
 
-void print(int rank, int size, bool all, const std::string& sentence) {
+void print(const std::string& rank, int size, bool all, const std::string& sentence) {
   const std::string text = size == 1 || all ? sentence : named(rank, sentence);
   std::fprintf(stderr, "error: %s\n", printable(text, "\n").c_str());
   std::fflush(stderr);
@@ -90,7 +90,7 @@ std::vector<std::string> exchange(Transport& transport, const std::shared_ptr<Wa
     if (all) break;
     if (watch != nullptr && !watch->ended().empty()) break;
     if (!told && Clock::now() > begin + head_start) {
-      watch->tell(named(r, mine));
+      watch->tell(named(transport.name_of(r), mine));
       told = true;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -127,7 +127,8 @@ int fail_alone(const std::string& sentence) {
     launcher = read_launcher();
   } catch (const std::exception&) {  // then that is what `sentence` says
   }
-  print(launcher ? launcher->rank : 0, launcher ? launcher->size : 1, false, sentence);
+  print(concat("rank ", launcher ? launcher->rank : 0), launcher ? launcher->size : 1, false,
+        sentence);
   return EXIT_FAILURE;
 }
 
@@ -152,7 +153,7 @@ void write_flight_record(const FlightRecorder& recorder, int rank, const std::st
 
 int fail(const std::string& sentence) {
   if (!home().is_here()) {  // a child that a rank has forked is not a rank
-    print(0, 1, true, sentence);
+    print("", 1, true, sentence);
     return EXIT_FAILURE;
   }
   const auto [transport, watch, recorder] = world();
@@ -167,7 +168,7 @@ int fail(const std::string& sentence) {
     all.clear();  // the transport is what failed: abort below
   }
   if (n > 1 && all.empty()) {
-    print(r, n, false, sentence);
+    print(transport->name_of(r), n, false, sentence);
     // All that wait hear of it at about the same time, and say so before the launcher ends them.
     // One after the other: several that end badly at once may crash or hang mpirun (Open
     // MPI 4.1.4), and the first suffices.
@@ -182,9 +183,10 @@ int fail(const std::string& sentence) {
   for (int peer = 0; peer < n && n > 1; ++peer) {
     equal &= all[peer] == all[0];
     if (peer < r) first &= all[peer] != all[r];
-    if (all[peer] != all[r]) heard |= all[r].ends_with(": " + named(peer, all[peer]));
+    if (all[peer] != all[r])
+      heard |= all[r].ends_with(": " + named(transport->name_of(peer), all[peer]));
   }
-  if (first && !heard) print(r, n, equal, sentence);
+  if (first && !heard) print(transport->name_of(r), n, equal, sentence);
   // All has been said: who ends before this one is through with MPI need not be blamed for that.
   set_world({.transport = transport, .watch = nullptr, .recorder = recorder});
   // MPI would come to no end with the half-done collectives of ranks that failed in different ways.

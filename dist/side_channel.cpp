@@ -219,12 +219,12 @@ void SideChannel::lose(Link& link, Socket::Line line) {
     std::lock_guard lock(mutex_);
     if (ended_.empty() && !stops_ && !link.has_said_goodbye) {
       if (line == Socket::Line::ended)
-        ended_ = concat("rank ", link.rank, " (process ", link.process, link.on, ") has ended");
+        ended_ = concat(link.name, " (process ", link.process, link.on, ") has ended");
       else if (is_silent)
-        ended_ = concat("rank ", link.rank, link.on, " has not been heard of for ",
+        ended_ = concat(link.name, link.on, " has not been heard of for ",
                         std::chrono::duration<double>(link.limit).count(), " s");
       else
-        ended_ = concat("the connection to rank ", link.rank, link.on, " is lost");
+        ended_ = concat("the connection to ", link.name, link.on, " is lost");
     }
   }
   if (is_silent) pass_on();  // to that rank, too: it reads it if it ever wakes up

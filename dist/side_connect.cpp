@@ -118,7 +118,10 @@ struct Call {
 class Connecting {
  public:
   Connecting(Communicator& comm, const SideChannelOptions& options)
-      : rank_(comm.rank()), options_(options), peers_(gather_peers(comm, options)) {
+      : transport_(comm.transport()),
+        rank_(comm.rank()),
+        options_(options),
+        peers_(gather_peers(comm, options)) {
     for (const int peer : SideChannel::neighbours(rank_, comm.world_size())) missing_.insert(peer);
     gather_listeners(comm, listen(), peers_);
     for (const int peer : missing_)
@@ -338,6 +341,7 @@ class Connecting {
     const Peer& peer = peer_of(call.peer);
     if (missing_.erase(call.peer) > 0)
       links_.push_back({.rank = call.peer,
+                        .name = transport_.name_of(call.peer),
                         .process = peer.process,
                         .on = peer.host == self().host ? "" : " on " + peer.host,
                         .limit = std::max(options_.timeout, milliseconds(peer.timeout)),
@@ -349,6 +353,7 @@ class Connecting {
     call.stage = Stage::over;
   }
 
+  const Transport& transport_;
   int rank_;
   SideChannelOptions options_;
   std::vector<Peer> peers_;

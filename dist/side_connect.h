@@ -34,6 +34,7 @@ namespace rondo::dist::side {
 /// A connection to a neighbour that has proved to be it.
 struct Link {
   int rank = -1;
+  std::string name;  // Transport::name_of
   pid_t process = 0;
   std::string on;                        // where the peer is, if not here: " on node7"
   std::chrono::milliseconds limit = {};  // of silence: the longer one of both sides' options

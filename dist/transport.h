@@ -46,6 +46,8 @@ class Transport {
   virtual int world_size() const = 0;
   /// What the launcher calls rank r of this transport: people read of ranks by those numbers.
   virtual int rank_in_world(int r) const { return r; }
+  /// Rank r for people who have to find its process: "rank 1", and what else it is called.
+  virtual std::string name_of(int r) const { return "rank " + std::to_string(r); }
   /// "mpi", "thread": for messages.
   virtual const char* name() const = 0;
   /// Whether calls may come from any thread (one at a time or not, the transport sees to it).

@@ -11,6 +11,7 @@
 #endif
 
 #include <algorithm>
+#include <any>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +19,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -91,14 +93,19 @@ void say_leaving_at_the_end() {
     MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr);
 }
 
-// Starts MPI once; returns the thread level that is in force.
-int start_mpi(std::chrono::milliseconds time_to_start) {
+bool rondo_has_started_mpi = false;  // under the mutex
+
+// Starts MPI once, unless the program has to; returns the thread level that is in force.
+int start_mpi(std::chrono::milliseconds time_to_start, bool program_has_to) {
   std::lock_guard lock(mpi_mutex());
   int initialized = 0, finalized = 0, level = MPI_THREAD_SINGLE;
   MPI_Initialized(&initialized);
   MPI_Finalized(&finalized);
   require<CommError>(!finalized,
                      "MPI was finalized earlier in this process and cannot be restarted");
+  require<CommError>(initialized || !program_has_to,
+                     "dist::init: mpi_comm was given, but MPI is not initialized; call "
+                     "MPI_Init_thread first");
   if (initialized) {
     MPI_Query_thread(&level);
   } else {
@@ -108,6 +115,7 @@ int start_mpi(std::chrono::milliseconds time_to_start) {
                             "some rank has not started, or cannot be reached");
     int status = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
     require<CommError>(status == MPI_SUCCESS, "MPI_Init_thread failed: ", describe(status));
+    rondo_has_started_mpi = true;
     at_exit_here<finalize_at_exit>();  // before any static that holds a communicator is destroyed
   }
   say_leaving_at_the_end();
@@ -119,17 +127,46 @@ constexpr int pieces_of(std::size_t bytes) {
   return static_cast<int>(std::max<std::size_t>(1, (bytes + max_message - 1) / max_message));
 }
 
+// Whether the program's communicator will do.
+MPI_Comm checked_comm(const std::any& program_comm, int level) {
+  const auto* comm = std::any_cast<MPI_Comm>(&program_comm);
+  require<CommError>(
+      comm != nullptr,
+      "dist::init: mpi_comm is not an MPI_Comm of the MPI that rondo was built with");
+  require<CommError>(*comm != MPI_COMM_NULL,
+                     "dist::init: mpi_comm is MPI_COMM_NULL; only ranks that are in the "
+                     "communicator call dist::init");
+  std::lock_guard lock(mpi_mutex());
+  int is_inter = 0, is_main = 0;
+  MPI_Comm_test_inter(*comm, &is_inter);
+  require<CommError>(!is_inter,
+                     "dist::init: mpi_comm is an intercommunicator; give an intracommunicator, "
+                     "which MPI_Intercomm_merge makes of it");
+  require<CommError>(level >= MPI_THREAD_FUNNELED,
+                     "dist::init: MPI was initialized with MPI_THREAD_SINGLE, but rondo starts "
+                     "threads; call MPI_Init_thread with MPI_THREAD_FUNNELED or a higher level");
+  MPI_Is_thread_main(&is_main);
+  require<CommError>(is_main || level >= MPI_THREAD_SERIALIZED,
+                     "dist::init: MPI was initialized with MPI_THREAD_FUNNELED by another thread; "
+                     "call dist::init in that thread, or ask MPI for MPI_THREAD_SERIALIZED");
+  return *comm;
+}
+
 class MpiTransport final : public Transport {
  public:
-  MpiTransport(int level, std::chrono::milliseconds time_to_start) : level_(level) {
-    const Deadline deadline("MPI_Comm_dup", time_to_start, "some rank has not called it");
+  MpiTransport(int level, std::chrono::milliseconds time_to_start, const std::any& program_comm) {
+    const bool is_given = program_comm.has_value();
+    const MPI_Comm from = is_given ? checked_comm(program_comm, level) : MPI_COMM_WORLD;
+    const Deadline deadline(is_given ? "MPI_Comm_dup of mpi_comm" : "MPI_Comm_dup", time_to_start,
+                            is_given ? "some rank of mpi_comm has not called dist::init"
+                                     : "some rank has not called it");
     std::lock_guard lock(mpi_mutex());
     // A failing dup must come back as a status; then the program has its own handler back.
     MPI_Errhandler before;
-    MPI_Comm_get_errhandler(MPI_COMM_WORLD, &before);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    const int status = MPI_Comm_dup(MPI_COMM_WORLD, &comm_);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, before);
+    MPI_Comm_get_errhandler(from, &before);
+    MPI_Comm_set_errhandler(from, MPI_ERRORS_RETURN);
+    const int status = MPI_Comm_dup(from, &comm_);
+    MPI_Comm_set_errhandler(from, before);
     MPI_Errhandler_free(&before);
     check(status, "MPI_Comm_dup");
     check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
@@ -139,6 +176,9 @@ class MpiTransport final : public Transport {
     int has_bound = 0;
     check(MPI_Comm_get_attr(comm_, MPI_TAG_UB, &bound, &has_bound), "MPI_Comm_get_attr");
     if (has_bound) max_tag_ = *bound;
+    if (is_given) find_world_ranks();
+    // The program's own calls of MPI do not know of the mutex.
+    any_thread_ = level >= (rondo_has_started_mpi ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE);
   }
   // The duplicate is not freed: MPI_Comm_free is collective, and ranks let go of their
   // communicators at different times or, on errors, never. MPI_Finalize takes it.
@@ -147,7 +187,11 @@ class MpiTransport final : public Transport {
   int rank() const override { return rank_; }
   int world_size() const override { return size_; }
   const char* name() const override { return "mpi"; }
-  bool any_thread() const override { return level_ >= MPI_THREAD_SERIALIZED; }
+  std::string name_of(int r) const override {
+    const std::string here = Transport::name_of(r);
+    return world_ranks_.empty() ? here : concat(here, " [", world_ranks_[r], " of MPI_COMM_WORLD]");
+  }
+  bool any_thread() const override { return any_thread_; }
   int max_tag() const override { return max_tag_; }
 
   Request send(int peer, int tag, const void* data, std::size_t bytes) override {
@@ -286,9 +330,23 @@ class MpiTransport final : public Transport {
                        " were expected; do both call the same collective on the same sizes?");
   }
 
-  int level_;
+  void find_world_ranks() {
+    MPI_Group world, group;
+    check(MPI_Comm_group(MPI_COMM_WORLD, &world), "MPI_Comm_group");
+    check(MPI_Comm_group(comm_, &group), "MPI_Comm_group");
+    std::vector<int> ranks(static_cast<std::size_t>(size_));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    world_ranks_.resize(ranks.size());
+    check(MPI_Group_translate_ranks(group, size_, ranks.data(), world, world_ranks_.data()),
+          "MPI_Group_translate_ranks");
+    MPI_Group_free(&group);
+    MPI_Group_free(&world);
+  }
+
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1, max_tag_ = tag_limit - 1;
+  bool any_thread_ = false;
+  std::vector<int> world_ranks_;  // of a program's communicator; empty: rank r is r
   HomeProcess home_;
   std::deque<Slot> slots_;
   std::vector<std::uint64_t> free_;
@@ -397,8 +455,10 @@ std::unique_ptr<Operation> MpiTransport::native_all_reduce(void* data, std::int6
 
 }  // namespace
 
-std::shared_ptr<Transport> mpi_transport(std::chrono::milliseconds time_to_start) {
-  return std::make_shared<MpiTransport>(start_mpi(time_to_start), time_to_start);
+std::shared_ptr<Transport> mpi_transport(std::chrono::milliseconds time_to_start,
+                                         const std::any& program_comm) {
+  const int level = start_mpi(time_to_start, program_comm.has_value());
+  return std::make_shared<MpiTransport>(level, time_to_start, program_comm);
 }
 
 }  // namespace rondo::dist
