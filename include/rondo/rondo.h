@@ -36,6 +36,7 @@
 #include "data/mnist.h"
 #include "data/open.h"
 #include "data/prefetch.h"
+#include "data/replay_buffer.h"
 #include "data/resident.h"
 #include "data/sampler.h"
 #include "data/subsets.h"
