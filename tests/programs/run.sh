@@ -522,6 +522,14 @@ lessons) # the examples that explain: they end well and say what they promise
         fail "06_quantize --model $model loses too much, or saves too little"
     done
   fi
+  # A network that learns while a simulation runs: the same twice, and far better than no prediction.
+  succeeds "${mpirun[@]}" -np 2 "$bin/07_simulation"
+  awk '/^6 steps ahead/ { seen = 1; if ($(NF - 2) < 4) exit 1 } END { exit !seen }' "$log" || fail "07_simulation has learned too little"
+  awk '/^pair/ { if (n++ && $NF >= last) exit 1; last = $NF } END { exit n < 3 }' "$log" || fail "07_simulation: the error does not fall"
+  cp "$log" simulation.1
+  succeeds "${mpirun[@]}" -np 2 "$bin/07_simulation"
+  cmp simulation.1 "$log" || fail "07_simulation differs between two runs"
+  fails_saying "07_simulation: 64 rows cannot be divided among 3 ranks; start 1, 2, 4, 8 or 16" "${mpirun[@]}" -np 3 "$bin/07_simulation"
   fails_saying "nothing.pth" "$bin/06_quantize" --model resnet --weights nothing.pth
   echo short >short.txt
   fails_saying "6 characters are too few for windows of 64" "$bin/05_text" --text short.txt
