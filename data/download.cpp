@@ -18,6 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+const char* const datasets = "datasets";  // in cache_dir()
+
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";
@@ -41,7 +43,7 @@ struct TemporaryFolder {
 
 /// How a set is recognised on a disk.
 struct Traces {
-  std::vector<std::string> folders;  // below a folder of data sets
+  std::vector<std::string> folders;  // below a folder of data sets, or below datasets/ in it
   std::vector<std::string> files;  // any of them (or with .gz) in such a folder or in the given one
   fs::path system;                 // where the distribution installs it
 };
@@ -64,7 +66,8 @@ class Search {
   /// The folder with the set in or below `dir`; empty when it is not there.
   fs::path in(const fs::path& dir, bool or_itself) {
     for (const auto& folder : traces_.folders) {
-      if (holds(dir / folder)) return dir / folder;
+      for (const fs::path& path : {dir / folder, dir / datasets / folder})
+        if (holds(path)) return path;
     }
     return or_itself && holds(dir) ? dir : fs::path{};
   }
@@ -78,6 +81,14 @@ class Search {
         unreadable_ = concat("; ", folder.string(), " cannot be read (", error.message(), ")");
     }
     return false;
+  }
+
+  /// In cache_dir(), or where the distribution has it. That folder stands for all sets: files in
+  /// it that could be MNIST's or Fashion-MNIST's say nothing.
+  fs::path anywhere(const std::string& name) {
+    fs::path found = in(cache_dir(), name.starts_with("cifar"));
+    if (found.empty() && !traces_.system.empty() && holds(traces_.system)) found = traces_.system;
+    return found;
   }
 
   /// For the end of a sentence that says where nothing was found.
@@ -112,14 +123,17 @@ void rename_or_throw(const fs::path& from, const fs::path& to) {
 
 void obtain_archive(const RemoteDataset& remote, const fs::path& cache,
                     const DownloadOptions& options) {
-  const fs::path archive = cache / remote.files.at(0).name;
+  const fs::path target = cache / remote.folder, folder = target.parent_path();
+  const fs::path archive = folder / remote.files.at(0).name;
+  make_folder(folder);
   download(remote.files[0], archive, options);
   // Not in the system's temporary folder: a rename must not cross file systems.
-  const TemporaryFolder beside(cache / ("." + remote.name + ".unpacking"));
+  const TemporaryFolder beside(folder / ("." + remote.name + ".unpacking"));
   unpack(archive, beside.path, remote.unpacked_bytes);
-  require<IoError>(fs::is_directory(beside.path / remote.folder), archive.string(),
-                   ": contains no folder ", remote.folder);
-  rename_or_throw(beside.path / remote.folder, cache / remote.folder);
+  const fs::path unpacked = beside.path / target.filename();
+  require<IoError>(fs::is_directory(unpacked), archive.string(), ": contains no folder ",
+                   target.filename().string());
+  rename_or_throw(unpacked, target);
   std::error_code ignored;
   fs::remove(archive, ignored);
 }
@@ -133,17 +147,6 @@ void obtain_files(const RemoteDataset& remote, const fs::path& cache,
   rename_or_throw(arrived, cache / remote.folder);
 }
 
-/// What to do where no server can be reached.
-std::string by_hand(const RemoteDataset& remote, const fs::path& cache) {
-  std::string names, from;
-  for (const RemoteFile& file : remote.files) {
-    names += (names.empty() ? "" : ", ") + file.name;
-    from = file.url.substr(0, file.url.rfind('/') + 1);
-  }
-  return concat("put ", names, " from ", from, " into ",
-                (remote.archive ? cache : cache / remote.folder).string());
-}
-
 }  // namespace
 
 // Sums and sizes: TensorFlow Datasets' (tensorflow_datasets/url_checksums), which agree with the
@@ -155,10 +158,11 @@ RemoteDataset remote_dataset(const std::string& name) {
                          std::int64_t bytes) {
     const std::string server = mirror.empty() ? "https://www.cs.toronto.edu/~kriz/" : mirror;
     return RemoteDataset{.name = name,
-                         .folder = folder,
+                         .folder = concat(datasets, '/', folder),
                          .archive = true,
                          .files = {{file, server + file, sha256, bytes}},
-                         .unpacked_bytes = 185'000'000};  // 60,000 records of at most 3,074 bytes
+                         .unpacked_bytes = 185'000'000,  // 60,000 records of at most 3,074 bytes
+                         .in_rondo_data = true};
   };
   if (name == "cifar10")
     return cifar("cifar-10-batches-bin", "cifar-10-binary.tar.gz",
@@ -168,38 +172,62 @@ RemoteDataset remote_dataset(const std::string& name) {
                  "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec", 168513733);
   if (name == "mnist") {
     return {
-        name, "MNIST/raw", false,
-        idx_files(
+        .name = name,
+        .folder = concat(datasets, "/MNIST/raw"),
+        .files = idx_files(
             mirror.empty() ? "https://ossci-datasets.s3.amazonaws.com/mnist/" : mirror + "mnist/",
             {{{"440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609", 9912422},
               {"3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c", 28881},
               {"8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6", 1648877},
-              {"f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6", 4542}}})};
+              {"f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6", 4542}}}),
+        .in_rondo_data = true};
   }
   require(name == "fashion_mnist", "there is no data set '", name,
           "'; known are cifar10, cifar100, mnist and fashion_mnist");
   // The authors' repository: their server does not speak https.
-  return {
-      name, "FashionMNIST/raw", false,
-      idx_files(mirror.empty() ? "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/"
-                                 "b2617bb6d3ffa2e429640350f613e3291e10b141/data/fashion/"
-                               : mirror + "fashion-mnist/",
-                {{{"3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84", 26421880},
-                  {"a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845", 29515},
-                  {"346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073", 4422102},
-                  {"67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5", 5148}}})};
+  return {.name = name,
+          .folder = concat(datasets, "/FashionMNIST/raw"),
+          .files = idx_files(
+              mirror.empty() ? "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/"
+                               "b2617bb6d3ffa2e429640350f613e3291e10b141/data/fashion/"
+                             : mirror + "fashion-mnist/",
+              {{{"3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84", 26421880},
+                {"a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845", 29515},
+                {"346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073", 4422102},
+                {"67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5", 5148}}}),
+          .in_rondo_data = true};
 }
 
 fs::path cache_dir() {
+  if (const std::string data = environment("RONDO_DATA"); !data.empty()) return data;
   if (const std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) {
-    return fs::path(cache) / "rondo/datasets";
+    return fs::path(cache) / "rondo";
   }
   const std::string home = environment("HOME");
   require<IoError>(!home.empty(),
-                   "neither XDG_CACHE_HOME nor HOME is set, so there is no cache to "
-                   "look for data in; set RONDO_DATA, or data_dir (--data in the examples), to a "
-                   "folder that holds it");
-  return fs::path(home) / ".cache/rondo/datasets";
+                   "RONDO_DATA, XDG_CACHE_HOME and HOME are not set, so there is no folder to look "
+                   "for data in; set RONDO_DATA, or data_dir (--data in the examples), to one");
+  return fs::path(home) / ".cache/rondo";
+}
+
+fs::path find_dataset(const std::string& name) {
+  remote_dataset(name);  // throws where there is no such set
+  Search search(traces_of(name));
+  return search.anywhere(name);
+}
+
+std::string without_network(const RemoteDataset& remote, const fs::path& cache) {
+  if (remote.in_rondo_data)
+    return concat("on a machine with a network run `rondo-data get ", remote.name, " --to ",
+                  cache.string(), "`, and copy that folder here if the machines do not share it");
+  std::string names, from;
+  for (const RemoteFile& file : remote.files) {
+    names += (names.empty() ? "" : ", ") + file.name;
+    from = file.url.substr(0, file.url.rfind('/') + 1);
+  }
+  const fs::path folder = cache / remote.folder;
+  return concat("put ", names, " from ", from, " into ",
+                (remote.archive ? folder.parent_path() : folder).string());
 }
 
 fs::path find_or_download(const std::string& name, const DownloadOptions& options) {
@@ -216,29 +244,17 @@ fs::path find_or_download(const std::string& name, const DownloadOptions& option
                      search.unreadable());
     return found;
   }
-  const std::string given = environment("RONDO_DATA");
-  if (!given.empty()) {
-    // A variable stands for all sets: files that could be MNIST's or Fashion-MNIST's say nothing.
-    const bool telling = name.starts_with("cifar");
-    if (auto found = search.in(given, telling); !found.empty()) return found;
-  }
+  if (auto found = search.anywhere(name); !found.empty()) return found;
   const fs::path cache = cache_dir();
-  if (auto found = search.in(cache, false); !found.empty()) return found;
-  if (!traces.system.empty() && search.holds(traces.system)) return traces.system;
-  const std::string places = concat("$RONDO_DATA (", given.empty() ? "not set" : given, ") nor ");
-  require<IoError>(
-      options.allow_download, name, " is neither in ", places, "in ", cache.string(),
-      search.unreadable(), ", and downloads are not allowed; ", by_hand(remote, cache),
-      ", or set RONDO_DATA, or data_dir (--data DIR in the examples), to a folder that "
-      "holds it");
+  const std::string instead = concat(
+      "; or set RONDO_DATA, or data_dir (--data DIR in the examples), to a folder that holds ",
+      name, search.unreadable());
+  require<IoError>(options.allow_download, name, " is not in ", cache.string(),
+                   ", and downloads are not allowed; ", without_network(remote, cache), instead);
   try {
     return obtain(remote, cache, options);
   } catch (const IoError& error) {
-    throw IoError(concat(
-        error.what(), "; ", name, " was downloaded because neither ", places, cache.string(),
-        " holds it; set RONDO_DATA, or data_dir (--data DIR in the examples), to a folder that "
-        "does",
-        search.unreadable()));
+    throw IoError(error.what() + instead);
   }
 }
 
@@ -253,7 +269,7 @@ fs::path obtain(const RemoteDataset& remote, const fs::path& cache,
   try {
     (remote.archive ? obtain_archive : obtain_files)(remote, cache, options);
   } catch (const DownloadFailed& failure) {
-    throw IoError(concat(failure.what(), "; to do without the download, ", by_hand(remote, cache)));
+    throw IoError(concat(failure.what(), "; ", without_network(remote, cache)));
   }
   return target;
 }

@@ -4,10 +4,11 @@
 //   const auto dir = find_or_download("cifar10", {.data_dir = flags.data});
 //   auto train = load_cifar10(dir, Split::train);
 //
-// Looked at, in this order: the folder given by the caller (`--data`), else $RONDO_DATA, the
-// per-user cache ($XDG_CACHE_HOME or ~/.cache, then rondo/datasets), and where the distribution
-// installs the set. If it is in none of them it is downloaded into the cache. A folder that the
-// caller names is not second-guessed: when the set is not there, that is an error.
+// Looked at, in this order: the folder given by the caller (`--data`), else the folder of all that
+// is downloaded, $RONDO_DATA (cache_dir), and where the distribution installs the set. If it is in
+// none of them it is downloaded into $RONDO_DATA. A folder that the caller names is not
+// second-guessed: when the set is not there, that is an error. A machine without a network gets its
+// folder from one that has a network: `rondo-data get NAME --to DIR`.
 //
 // What can go wrong on the way, and what then happens: the line breaks (NAME.part stays and the
 // next attempt asks for the rest), the server has no ranges (start again), the bytes are others
@@ -56,13 +57,15 @@ struct RemoteFile {
 /// How a data set travels.
 struct RemoteDataset {
   std::string name;
-  /// The folder that results, below the cache.
+  /// The folder that results, below the cache; an archive contains its last part.
   std::string folder;
-  /// true: one tar archive that contains `folder`; false: files that belong into it as they are.
+  /// true: one tar archive; false: files that belong into the folder as they are.
   bool archive = false;
   std::vector<RemoteFile> files;
   /// What the archive may unpack to; more is refused.
   std::int64_t unpacked_bytes = std::int64_t{1} << 30;
+  /// Whether `rondo-data get` knows it by this name, as errors then say.
+  bool in_rondo_data = false;
 };
 
 /// "cifar10", "cifar100", "mnist" or "fashion_mnist": the official files and their checksums. With
@@ -76,9 +79,17 @@ RemoteDataset remote_dataset(const std::string& name);
 std::filesystem::path find_or_download(const std::string& name,
                                        const DownloadOptions& options = {});
 
-/// $XDG_CACHE_HOME/rondo/datasets, or ~/.cache/rondo/datasets. Throws IoError when neither variable
-/// is set.
+/// Where find_or_download finds it without a download; empty: nowhere.
+std::filesystem::path find_dataset(const std::string& name);
+
+/// The folder of all that is downloaded: $RONDO_DATA, or without it $XDG_CACHE_HOME/rondo or
+/// ~/.cache/rondo. Downloads of data sets go into its folder datasets/, those of weights into
+/// weights/ (hub/pretrained.h). Throws IoError when none of these variables is set.
 std::filesystem::path cache_dir();
+
+/// What to do on a machine without a network, for errors: "on a machine with a network run
+/// `rondo-data get …`", or which files to put where.
+std::string without_network(const RemoteDataset& remote, const std::filesystem::path& cache);
 
 /// Makes `cache / remote.folder` unless it is there, and returns it. Safe against other threads,
 /// processes and ranks that do the same.

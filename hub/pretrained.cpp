@@ -52,6 +52,12 @@ std::vector<PretrainedWeights>& table() {
   return *all;
 }
 
+std::string names_of(const std::vector<PretrainedWeights>& all) {
+  std::string names;
+  for (const PretrainedWeights& each : all) names += (names.empty() ? "" : ", ") + each.name;
+  return names;
+}
+
 const Tensor* find(const nn::StateDict& state, std::string_view name) {
   const auto found = std::ranges::find(state, name, &nn::NamedTensor::name);
   return found == state.end() ? nullptr : &found->tensor;
@@ -105,34 +111,40 @@ void add_weights(PretrainedWeights weights) {
   table().push_back(std::move(weights));
 }
 
+data::RemoteDataset remote_weights(const std::string& name) {
+  const std::vector<PretrainedWeights> all = known_weights();
+  const auto known = std::ranges::find(all, name, &PretrainedWeights::name);
+  require(known != all.end(), "there are no weights '", name, "'; known are ", names_of(all));
+  const auto is_it = [&](const PretrainedWeights& weights) {
+    return weights.name == name && weights.file.checksum == known->file.checksum;
+  };
+  // A folder of its own for each checksum: another file of the same name is another download.
+  return {.name = name,
+          .folder = concat("weights/", name, "-", known->file.checksum.substr(0, 8)),
+          .archive = false,
+          .files = {known->file},
+          .in_rondo_data = std::ranges::any_of(built_in(), is_it)};
+}
+
 nn::StateDict load_pretrained(const std::string& name_or_file,
                               const data::DownloadOptions& options) {
   const std::vector<PretrainedWeights> all = known_weights();
   const auto known = std::ranges::find(all, name_or_file, &PretrainedWeights::name);
   if (known == all.end()) {
     std::error_code ignored;
-    if (!fs::exists(name_or_file, ignored)) {
-      std::string names;
-      for (const auto& each : all) names += (names.empty() ? "" : ", ") + each.name;
-      throw IoError(concat("there is no file ", name_or_file,
-                           ", and no weights of that name; known are ", names));
-    }
+    require<IoError>(fs::exists(name_or_file, ignored), "there is no file ", name_or_file,
+                     ", and no weights of that name; known are ", names_of(all));
     return io::load_weights(name_or_file);
   }
-  // A folder of its own for each checksum: another file of the same name is another download.
-  const data::RemoteDataset remote{
-      .name = known->name,
-      .folder = concat("weights/", known->name, "-", known->file.checksum.substr(0, 8)),
-      .archive = false,
-      .files = {known->file}};
-  const fs::path cache = data::cache_dir().parent_path(), folder = cache / remote.folder;
+  const data::RemoteDataset remote = remote_weights(name_or_file);
+  const fs::path cache = data::cache_dir(), folder = cache / remote.folder;
   const std::string instead =
       concat(", or give a file's path in place of the name ", known->name,
              " (PretrainedOptions::pretrained; --weights FILE in the examples)");
   std::error_code ignored;
   require<IoError>(options.allow_download || fs::exists(folder, ignored), folder.string(),
-                   ": is not here, and downloads are not allowed; put ", known->file.name, " from ",
-                   known->file.url, " into that folder", instead);
+                   ": is not here, and downloads are not allowed; ",
+                   data::without_network(remote, cache), instead);
   try {
     data::obtain(remote, cache, options);
   } catch (const IoError& error) {

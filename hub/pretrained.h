@@ -6,9 +6,9 @@
 //   nn::freeze(net, "layer*");                    // nn/select.h
 //   optim::SGD sgd(nn::parameters_like(net, "fc.*"), {.lr = 0.1});
 //
-// A name stands for a file on its authors' server, which is downloaded once into the cache
-// ($XDG_CACHE_HOME or ~/.cache, then rondo/weights) and compared with its SHA-256. Any other string
-// is a path.
+// A name stands for a file on its authors' server, which is downloaded once into weights/ of
+// $RONDO_DATA, the folder of all downloads (data::cache_dir), and compared with its SHA-256. Any
+// other string is a path.
 
 #include <string>
 #include <vector>
@@ -31,6 +31,10 @@ struct PretrainedWeights {
 std::vector<PretrainedWeights> known_weights();
 /// Adds one, in place of what had its name.
 void add_weights(PretrainedWeights weights);
+
+/// How the file of these weights travels, for data::obtain. Throws Error naming the known ones for
+/// another name.
+data::RemoteDataset remote_weights(const std::string& name);
 
 /// The tensors, with the names of the file. No file says by which mean and deviation its images
 /// were normalised: its authors do, and a wrong choice costs many points of accuracy. Throws

@@ -10,10 +10,10 @@
 #   NP=2 scripts/train.sh                            two ranks, whatever the machine has
 #
 # It installs missing packages (scripts/setup.sh), builds Release in build/, and starts one rank on
-# each core, or with --device cuda on each GPU. The data set is looked for in --data, $RONDO_DATA and the per-user cache, and downloaded
-# if it is in none; where there is no network, Fashion-MNIST from the package dataset-fashion-mnist
-# stands in for it. Paths in the arguments, and runs/ with what comes out, are below the folder that it
-# is called from.
+# each core, or with --device cuda on each GPU. The data set is looked for in --data, else in $RONDO_DATA
+# (without it ~/.cache/rondo), and downloaded if it is not there. Where there is no network,
+# Fashion-MNIST from the package dataset-fashion-mnist stands in for it. Paths in the arguments, and
+# runs/ with what comes out, are below the folder that it is called from.
 set -euo pipefail
 trap 'exit 130' INT # whatever was running when Ctrl-C came, nothing follows
 called_from=$PWD
@@ -58,16 +58,18 @@ has() {
 
 # ---- Data. The program downloads what is missing; only "nobody answers" is decided here.
 extra=()
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/rondo/datasets
-has_cifar() { [ -d "$1/cifar-10-batches-bin" ] || [ -e "$1/data_batch_1.bin" ]; }
+data=${RONDO_DATA:-${XDG_CACHE_HOME:-$HOME/.cache}/rondo}
+has_cifar() {
+  [ -d "$data/datasets/cifar-10-batches-bin" ] || [ -d "$data/cifar-10-batches-bin" ] ||
+    [ -e "$data/data_batch_1.bin" ]
+}
 answers() { # HOST PORT; with a proxy or a mirror nothing can be said before trying
   [ -n "${https_proxy:-${HTTPS_PROXY:-${all_proxy:-${RONDO_MIRROR:-}}}}" ] ||
     timeout 10 bash -c ": </dev/tcp/$1/$2" 2>/dev/null
 }
-if ! has data && ! has dataset && ! has_cifar "${RONDO_DATA:-$cache}" && ! has_cifar "$cache" &&
-  ! answers www.cs.toronto.edu 443; then
+if ! has data && ! has dataset && ! has_cifar && ! answers www.cs.toronto.edu 443; then
   echo
-  echo "train.sh: CIFAR-10 is not in ${RONDO_DATA:-$cache}, and www.cs.toronto.edu, where it could be"
+  echo "train.sh: CIFAR-10 is not in $data, and www.cs.toronto.edu, where it could be"
   echo "train.sh: downloaded from, does not answer. Training on FASHION-MNIST instead (28x28 grey images of"
   echo "train.sh: clothes, from the package dataset-fashion-mnist): accuracies are not those of CIFAR-10."
   echo

@@ -199,13 +199,13 @@ TEST_F(Obtain, OneOfManyProcessesDownloads) {
 class Find : public ::testing::Test {
  protected:
   TemporaryFolder scratch_;
-  fs::path cache_ = scratch_ / "cache/rondo/datasets";
+  fs::path root_ = scratch_ / "cache/rondo", cache_ = root_ / "datasets";
   Environment data_{"RONDO_DATA", nullptr};
   Environment cache_home_{"XDG_CACHE_HOME", (scratch_ / "cache").c_str()};
   Environment mirror_{"RONDO_MIRROR", ("file://" + (scratch_ / "mirror").string()).c_str()};
 };
 
-TEST_F(Find, TheNamedFolderThenTheEnvironmentThenTheCache) {
+TEST_F(Find, TheNamedFolderThenTheEnvironmentElseTheUsersCache) {
   write_file(cache_ / "cifar-10-batches-bin/test_batch.bin", "cache");
   EXPECT_EQ(find_or_download("cifar10"), cache_ / "cifar-10-batches-bin");
   write_file(scratch_ / "env/cifar-10-batches-bin/data_batch_1.bin", "env");
@@ -218,19 +218,31 @@ TEST_F(Find, TheNamedFolderThenTheEnvironmentThenTheCache) {
 TEST_F(Find, FilesThatTwoSetsShareAreTakenFromANamedFolderOnly) {
   const Environment data("RONDO_DATA", (scratch_ / "digits").c_str());
   write_file(scratch_ / "digits/train-images-idx3-ubyte", "digits, not clothes");
-  write_file(cache_ / "FashionMNIST/raw/train-images-idx3-ubyte", "clothes");
-  EXPECT_EQ(find_or_download("fashion_mnist"), cache_ / "FashionMNIST/raw");
+  write_file(scratch_ / "digits/FashionMNIST/raw/train-images-idx3-ubyte", "clothes");
+  EXPECT_EQ(find_or_download("fashion_mnist"), scratch_ / "digits/FashionMNIST/raw");
   EXPECT_EQ(find_or_download("mnist", {.data_dir = scratch_ / "digits"}), scratch_ / "digits");
   write_file(scratch_ / "cifar/data_batch_1.bin", "x");
   const Environment cifar("RONDO_DATA", (scratch_ / "cifar").c_str());
   EXPECT_EQ(find_or_download("cifar10"), scratch_ / "cifar");
 }
 
-TEST_F(Find, WhatTheEnvironmentLacksTheCacheMayHave) {
-  fs::create_directories(scratch_ / "env");
-  const Environment data("RONDO_DATA", (scratch_ / "env").c_str());
+// One variable says where all of it is: nothing outside is looked at, nothing is written elsewhere.
+TEST_F(Find, OneVariableStandsForTheCache) {
+  const fs::path folder = scratch_ / "shared";
+  const Environment data("RONDO_DATA", folder.c_str()), home("HOME", nullptr);
+  EXPECT_EQ(cache_dir(), folder);
   write_file(cache_ / "cifar-100-binary/test.bin", "x");
-  EXPECT_EQ(find_or_download("cifar100"), cache_ / "cifar-100-binary");
+  EXPECT_EQ(find_dataset("cifar100"), "");
+  write_file(folder / "datasets/cifar-100-binary/test.bin", "as rondo-data puts it there");
+  EXPECT_EQ(find_dataset("cifar100"), folder / "datasets/cifar-100-binary");
+  EXPECT_EQ(find_or_download("cifar100"), folder / "datasets/cifar-100-binary");
+  EXPECT_EQ(find_or_download("cifar100", {.data_dir = folder}),
+            folder / "datasets/cifar-100-binary");
+  fs::create_directories(scratch_ / "mirror");
+  write_tar_gz(scratch_ / "mirror/cifar-10-binary.tar.gz",
+               {{"cifar-10-batches-bin/test_batch.bin", "x"}});
+  EXPECT_THROW(find_or_download("cifar10"), IoError);  // another size
+  EXPECT_EQ(std::distance(fs::directory_iterator(root_), {}), 1) << "the datasets/ of this test";
 }
 
 TEST_F(Find, ANamedFolderWithoutTheSetIsAnError) {
@@ -258,31 +270,33 @@ TEST_F(Find, NobodyAnswers) {
   const Environment mirror("RONDO_MIRROR", "http://127.0.0.1:1"), proxy("no_proxy", "*");
   EXPECT_THAT(message_of<IoError>([&] { find_or_download("cifar100"); }),
               AllOf(HasSubstr("http://127.0.0.1:1/cifar-100-binary.tar.gz: cannot be downloaded"),
-                    HasSubstr("$RONDO_DATA (not set)"), HasSubstr(cache_.string())));
+                    HasSubstr(root_.string())));
   EXPECT_THAT(message_of<IoError>([&] { find_or_download("cifar100", {.allow_download = false}); }),
-              HasSubstr("cifar100 is neither in"));
+              HasSubstr("cifar100 is not in " + root_.string()));
 }
 
-// The sentence names what to put where, and every set accepts it there.
-TEST_F(Find, WithoutANetworkItSaysWhatToPutWhere) {
+TEST_F(Find, WithoutANetworkItSaysWhatToRunWhere) {
   const Environment mirror("RONDO_MIRROR", "http://127.0.0.1:1"), proxy("no_proxy", "*");
-  const std::string idx =
-      "put train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, t10k-images-idx3-ubyte.gz, "
-      "t10k-labels-idx1-ubyte.gz from http://127.0.0.1:1/";
-  const std::map<std::string, std::string> hints{
-      {"cifar10", "put cifar-10-binary.tar.gz from http://127.0.0.1:1/ into " + cache_.string()},
-      {"cifar100", "put cifar-100-binary.tar.gz from http://127.0.0.1:1/ into " + cache_.string()},
-      {"mnist", idx + "mnist/ into " + (cache_ / "MNIST/raw").string()},
-      {"fashion_mnist", idx + "fashion-mnist/ into " + (cache_ / "FashionMNIST/raw").string()}};
-  for (const auto& [name, hint] : hints) {
+  for (const std::string name : {"cifar10", "cifar100", "mnist", "fashion_mnist"}) {
     if (name == "fashion_mnist" && fs::exists("/usr/share/datasets/fashion-mnist")) continue;
+    const std::string hint = concat(
+        "; on a machine with a network run `rondo-data get ", name, " --to ", root_.string(),
+        "`, and copy that folder here if the machines do not share it; or ",
+        "set RONDO_DATA, or data_dir (--data DIR in the examples), to a folder that holds ", name);
     for (const bool allowed : {true, false}) {
       EXPECT_THAT(message_of<IoError>([&] { find_or_download(name, {.allow_download = allowed}); }),
-                  AllOf(HasSubstr(hint), HasSubstr("set RONDO_DATA, or data_dir (--data DIR")));
+                  HasSubstr(hint));
     }
   }
   write_file(cache_ / "MNIST/raw/train-images-idx3-ubyte.gz", "by hand");
   EXPECT_EQ(find_or_download("mnist"), cache_ / "MNIST/raw");
+}
+
+TEST_F(Obtain, OtherSetsAreGotByHand) {
+  fs::remove(scratch_ / "set.tar.gz");
+  EXPECT_THAT(message_of<IoError>([&] { obtain(set_, cache_); }),
+              HasSubstr(concat("; put set.tar.gz from file://", scratch_.path().string(), "/ into ",
+                               cache_.string())));
 }
 
 TEST_F(Obtain, AnArchivePutThereByHandNeedsNoServer) {
@@ -295,7 +309,7 @@ TEST_F(Find, UnknownNamesAndHomelessUsers) {
   EXPECT_THAT(message_of<Error>([] { find_or_download("imagenet"); }),
               AllOf(HasSubstr("imagenet"), HasSubstr("fashion_mnist")));
   const Environment cache("XDG_CACHE_HOME", nullptr), home("HOME", "/home/somebody");
-  EXPECT_EQ(cache_dir(), "/home/somebody/.cache/rondo/datasets");
+  EXPECT_EQ(cache_dir(), "/home/somebody/.cache/rondo");
   const Environment homeless("HOME", nullptr);
   EXPECT_THAT(message_of<IoError>([] { cache_dir(); }), HasSubstr("HOME"));
 }

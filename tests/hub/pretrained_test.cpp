@@ -44,7 +44,7 @@ class Pretrained : public ::testing::Test {
   }
 
   TemporaryFolder scratch_;
-  Environment cache_{"XDG_CACHE_HOME", (scratch_ / "cache").c_str()};
+  Environment data_{"RONDO_DATA", (scratch_ / "data").c_str()};
 };
 
 TEST_F(Pretrained, ANameIsDownloadedOnceAndChecked) {
@@ -81,7 +81,7 @@ TEST_F(Pretrained, WithoutANetworkItSaysWhatToPutWhere) {
   add_weights({.name = "theirs",
                .file = {.name = "theirs.pth", .url = url, .checksum = std::string(64, '0')},
                .entry = {}});
-  const std::string folder = (scratch_ / "cache/rondo/weights/theirs-00000000").string();
+  const std::string folder = (scratch_ / "data/weights/theirs-00000000").string();
   const auto instead = HasSubstr(
       ", or give a file's path in place of the name theirs (PretrainedOptions::pretrained; "
       "--weights "
@@ -91,9 +91,14 @@ TEST_F(Pretrained, WithoutANetworkItSaysWhatToPutWhere) {
       AllOf(HasSubstr(url + ": cannot be downloaded"),
             HasSubstr("put theirs.pth from http://127.0.0.1:1/weights/ into " + folder), instead));
   EXPECT_THAT(message_of<IoError>([] { load_pretrained("theirs", {.allow_download = false}); }),
-              AllOf(HasSubstr("is not here, and downloads are not allowed; put theirs.pth from " +
-                              url + " into that folder"),
-                    HasSubstr(folder), instead));
+              AllOf(HasSubstr(folder +
+                              ": is not here, and downloads are not allowed; put "
+                              "theirs.pth from http://127.0.0.1:1/weights/ into " +
+                              folder),
+                    instead));
+  EXPECT_THAT(message_of<IoError>([] { load_pretrained("resnet18", {.allow_download = false}); }),
+              HasSubstr(concat("on a machine with a network run `rondo-data get resnet18 --to ",
+                               (scratch_ / "data").string(), "`")));
   nn::CifarResNet net({.depth = 20});
   io::save_weights(scratch_ / "made.pth", net.state_dict());
   fs::create_directories(folder);
@@ -133,7 +138,7 @@ TEST_F(Pretrained, TheTableIsSound) {
   }
 }
 
-TEST_F(Pretrained, FilesOfOthers) {
+TEST(Hub, FilesOfOthers) {
   const fs::path folder = test::real_data() / "weights";
   if (!fs::exists(folder)) GTEST_SKIP() << "no RONDO_DATA";
   nn::CifarResNet a = cifar_resnet(20, {.pretrained = folder / "cifar10_resnet20_legacy.th"}),

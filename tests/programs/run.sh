@@ -771,6 +771,31 @@ weight_kinds) # files of weights that are odd or hostile: read where they can be
   succeeds "$bin/rondo-weights" ls long.safetensors
   [ "$(wc -c <"$log")" -lt 1200000 ] || fail "every line is as long as the longest name"
   ;;
+offline) # machines without a network, and what gets data for them
+  export RONDO_DATA=$work/node RONDO_MIRROR=http://127.0.0.1:1 no_proxy='*'
+  fails_saying "on a machine with a network run \`rondo-data get mnist --to $work/node\`, and copy that folder here if the machines do not share it; or set RONDO_DATA" "$bin/fashion_mlp" --dataset mnist
+  fails_saying "on a machine with a network run \`rondo-data get cifar10_resnet20 --to $work/node\`" env https_proxy=http://127.0.0.1:1 no_proxy= "$bin/04_fine_tune" --images 50
+  fails_saying "there is no data set 'imagenet', and no weights of that name; known are cifar10, cifar100, mnist, fashion_mnist, resnet18, " "$bin/rondo-data" get imagenet --to new
+  fails_saying "http://127.0.0.1:1/cifar-10-binary.tar.gz: cannot be downloaded" "$bin/rondo-data" get cifar10 --to new
+  fails_saying "--to" "$bin/rondo-data" get cifar10 --to ''
+  echo >file
+  fails_saying "file: cannot be created" "$bin/rondo-data" get cifar10 --to file
+  # What the mirror has is not MNIST: nothing of it is left.
+  mkdir -p mirror/mnist
+  echo short | gzip >mirror/mnist/train-images-idx3-ubyte.gz
+  RONDO_MIRROR=file://$work/mirror fails_saying "train-images-idx3-ubyte.gz" "$bin/rondo-data" get mnist --to new
+  [ -z "$(find new -name '*ubyte*')" ] || fail "half a data set is left"
+  succeeds "$bin/rondo-data" ls
+  grep -qE "^mnist +data set +11.6 MB +would be in $work/node/datasets/MNIST/raw$" "$log" || fail "ls: where MNIST would be"
+  grep -qE "^resnet18 +weights +46.8 MB +would be in $work/node/weights/resnet18-f37072fd$" "$log" || fail "ls: where weights would be"
+  mkdir -p node/datasets/MNIST/raw
+  echo >node/datasets/MNIST/raw/t10k-images-idx3-ubyte
+  succeeds "$bin/rondo-data" ls
+  grep -qE "^mnist .* is in $work/node/datasets/MNIST/raw$" "$log" || fail "ls: MNIST is there"
+  succeeds "$bin/rondo-data" get mnist --to node
+  grep -qx "node/datasets/MNIST/raw" "$log" || fail "get names another folder"
+  fails_saying "standard output cannot be written" bash -c "\"$bin/rondo-data\" ls >/dev/full"
+  ;;
 weights) # files that others made: what they are, as many correct test images as with PyTorch, from one kind to another
   weights=${RONDO_DATA:-}/weights
   [ -n "${RONDO_DATA:-}" ] && [ -e "$weights/cifar10_resnet20_legacy.th" ] || exit 77
