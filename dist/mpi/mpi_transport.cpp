@@ -339,6 +339,7 @@ class MpiTransport final : public Transport {
     world_ranks_.resize(ranks.size());
     check(MPI_Group_translate_ranks(group, size_, ranks.data(), world, world_ranks_.data()),
           "MPI_Group_translate_ranks");
+    if (world_ranks_ == ranks) world_ranks_.clear();
     MPI_Group_free(&group);
     MPI_Group_free(&world);
   }

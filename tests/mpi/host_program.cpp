@@ -1,6 +1,6 @@
 // A program that has MPI already and lets some of its ranks train, for tests/mpi/host_program.sh:
 // host_program LEVEL HOW. LEVEL is what it asks MPI for: single|funneled|serialized|multiple, or
-// none. HOW: train|fails|killed|late|null|inter|type|self|finalized.
+// none. HOW: train|halves|fails|killed|late|null|inter|type|self|finalized.
 //
 // Rank 0 computes, all others train. In the communicator of those that train the ranks are
 // numbered backwards, so that no rank has the number that the launcher gave it, if there are
@@ -13,6 +13,7 @@
 #include <iostream>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/loss.h"
@@ -91,8 +92,21 @@ void train(dist::Communicator& comm, const std::shared_ptr<dist::Communicator>& 
   comm.agree("a weight", mine);
 }
 
+/// Ranks with even numbers are one world, the others another, at the same time.
+void halves() {
+  MPI_Comm half;
+  MPI_Comm_split(MPI_COMM_WORLD, world_rank % 2, 0, &half);
+  auto comm = dist::init({.mpi_comm = half});
+  const Tensor x = full({1000}, static_cast<float>(world_rank % 2 + 1));
+  for (int i = 0; i < steps; ++i) comm->all_reduce(x, dist::ReduceOp::avg);
+  require(x.to_vector<float>() == std::vector<float>(1000, static_cast<float>(world_rank % 2 + 1)),
+          "the halves of the world have mixed their numbers");
+  comm->barrier();
+  if (world_rank == 0) std::cout << "two worlds" << std::endl;
+}
+
 void refuse(const std::string& how, MPI_Comm part) {
-  if (how == "null") dist::init({.mpi_comm = MPI_Comm(MPI_COMM_NULL)});
+  if (how == "null") dist::init({.mpi_comm = MPI_COMM_NULL});
   if (how == "type") dist::init({.mpi_comm = &part});
   if (how == "self") dist::init({.backend = "self", .mpi_comm = part});
   if (how == "inter") {
@@ -112,7 +126,7 @@ int body(const std::string& level, const std::string& how) {
                                              {"funneled", MPI_THREAD_FUNNELED},
                                              {"serialized", MPI_THREAD_SERIALIZED},
                                              {"multiple", MPI_THREAD_MULTIPLE}};
-  if (level == "none") dist::init({.mpi_comm = MPI_Comm(MPI_COMM_WORLD)});
+  if (level == "none") dist::init({.mpi_comm = MPI_COMM_WORLD});
   int provided = 0;
   MPI_Init_thread(nullptr, nullptr, levels.at(level), &provided);
   if (how != "finalized") std::atexit(finalize);
@@ -124,7 +138,9 @@ int body(const std::string& level, const std::string& how) {
   if (world_rank == 0 && how != "train" && how != "fails" && how != "killed" && how != "late")
     MPI_Comm_dup(MPI_COMM_SELF, &part);
   refuse(how, part);
-  if (world_rank == 0) {
+  if (how == "halves") {
+    halves();
+  } else if (world_rank == 0) {
     simulate();
   } else {
     if (how == "late" && world_rank == 1) {

@@ -31,6 +31,8 @@ trains 2 multiple "$@"
 trains 3 funneled "$@"
 trains 4 serialized "$@"
 trains 4 multiple "$@"
+run 4 multiple halves "$@"
+[ $code -eq 0 ] && [ "$output" = "two worlds" ] || complain "4 ranks, halves"
 # Ranks are those of the communicator: its rank 0 is the launcher's last.
 fails 4 funneled fails "rank 0 \[3 of MPI_COMM_WORLD\]: train.bin: no such file" "$@"
 RONDO_MPI_TIMEOUT=2 fails 3 multiple late "rank 2: MPI_Comm_dup of mpi_comm has not returned for 2 s (RONDO_MPI_TIMEOUT); some rank of mpi_comm has not called dist::init" "$@"
