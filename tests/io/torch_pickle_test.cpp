@@ -101,7 +101,7 @@ TEST(TorchPickle, ReadsEveryForm) {
     EXPECT_EQ(read.tensors.front().name, "f64");
     EXPECT_EQ(read.entry, "");
     // Views of one storage in Python are views of one here.
-    const Tensor &slice = find(read.tensors, "slice"), &strided = find(read.tensors, "strided");
+    const Tensor slice = find(read.tensors, "slice"), strided = find(read.tensors, "strided");
     EXPECT_EQ(slice.storage(), strided.storage());
     EXPECT_EQ(slice.storage_offset(), 4);
     EXPECT_EQ(strided.strides(), (Dims{6, 2}));

@@ -140,7 +140,7 @@ TEST_F(ProfilerTest, ArithmeticIsThatOfThePapers) {
   EXPECT_EQ(row(rows, "linear backward").flops, steps * 2 * linear);
   EXPECT_EQ(row(rows, "relu").flops, 0);
   EXPECT_EQ(row(rows, "relu").bytes, steps * 4.0 * 2 * (batch * 4 * 8 * 8));
-  const KeyAverage& r = row(rows, "conv2d");
+  const KeyAverage r = row(rows, "conv2d");
   EXPECT_NEAR(r.gflops_per_s(), steps * conv / (r.total_ms * 1e6), 1e-9 * r.gflops_per_s());
   const auto by_shape = profiler.key_averages({.shapes = true});
   EXPECT_THAT(row(by_shape, "conv2d").shapes,
@@ -195,7 +195,7 @@ TEST_F(ProfilerTest, TheLoadersThreadsAreBesideTheMainOne) {
     for (auto& batch : loader) (void)batch;
   }
   const auto rows = profiler.key_averages();
-  const KeyAverage& load = row(rows, "load batch");
+  const KeyAverage load = row(rows, "load batch");
   EXPECT_EQ(load.calls, 3);
   EXPECT_FALSE(load.is_main);
   EXPECT_EQ(load.phase, Phase::data);
