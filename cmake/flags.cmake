@@ -43,8 +43,9 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   list(APPEND rondo_warnings -Wno-pass-failed)
 endif()
 target_compile_options(rondo_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${rondo_warnings}>)
-# a * b + c is rounded twice, whatever the compiler and the processor: equal expressions give equal bits.
-# Kernels say where they round once (multiply_add in tensor/cpu/isa/vec.h).
+# a * b + c is rounded twice, whatever the compiler and the processor (GCC by itself fuses it where a processor always
+# can, as 64-bit Arm): equal expressions give equal bits. Kernels say where they round once (multiply_add in
+# tensor/cpu/isa/vec.h).
 target_compile_options(rondo_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
 set(rondo_host_flags -Wall -Wextra -Wno-missing-field-initializers)  # of nvcc's own host compiler
 set(rondo_kernel_flags -O3)

@@ -18,6 +18,13 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(rondo_isa_flags_avx2 -mavx2 -mfma -mf16c)
   set(rondo_isa_flags_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c
                              -mprefer-vector-width=512)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC's vectors of so many bits are SVE's registers then (vec.h). Without its loops of masked vectors, of which
+  # GCC 12 and 14 compile a reduction from float to double wrongly (each vector's upper half is read from the lower one).
+  foreach(bits 256 512)
+    list(APPEND rondo_isas sve${bits})
+    set(rondo_isa_flags_sve${bits} -march=armv8.2-a+sve -msve-vector-bits=${bits} --param=vect-partial-vector-usage=0)
+  endforeach()
 endif()
 
 function(rondo_library folder)

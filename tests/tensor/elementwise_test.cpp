@@ -115,6 +115,8 @@ TEST(ElementwiseIsa, AllTablesAgreeOnExactOps) {
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
     tables.push_back(&cpu::isa::avx512::elementwise);
+#else
+  tables.push_back(&cpu::kernels().elementwise);
 #endif
   Tensor a = randn({1003}), b = randn({1003});
   for (BinaryOp op :

@@ -15,7 +15,7 @@ namespace rondo::doctor {
 struct Cpu {
   std::string model;       // "AMD EPYC 9654"
   std::string has;         // "AVX2, AVX-512, BF16"
-  std::string isa;         // of rondo's kernels: generic, avx2, avx512
+  std::string isa;         // of rondo's kernels: generic, avx2, …
   std::vector<int> mask;   // the logical CPUs that this process may run on
   std::vector<int> cores;  // for each of them the first logical CPU of its physical core
   int usable_cores = 0;    // physical cores that any process of this container may use

@@ -1,6 +1,10 @@
 #include "tools/doctor/machine.h"
 
 #include <dnnl.h>
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#include <sys/prctl.h>
+#endif
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
@@ -109,6 +113,11 @@ std::string instruction_sets() {
   }
   add("BF16", bf16);
   add("AMX", amx);
+#elif defined(__aarch64__)
+  add("NEON", (getauxval(AT_HWCAP) & HWCAP_ASIMD) != 0);
+  const int sve = prctl(PR_SVE_GET_VL);
+  add(concat("SVE of ", (sve & PR_SVE_VL_LEN_MASK) * 8, " bits").c_str(), sve > 0);
+  add("BF16", (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0);
 #endif
   return all;
 }
@@ -116,6 +125,8 @@ std::string instruction_sets() {
 Cpu look_at_cpu() {
   Cpu cpu;
   cpu.model = field("/proc/cpuinfo", "model name");
+  if (const std::string maker = field("/proc/cpuinfo", "CPU implementer"); !maker.empty())  // Arm
+    cpu.model = concat("implementer ", maker, ", part ", field("/proc/cpuinfo", "CPU part"));
   cpu.has = instruction_sets();
   cpu.isa = cpu::kernels().name;
   cpu.mask = dist::affinity();

@@ -57,9 +57,10 @@ std::string overlap_of(const Facts& facts, const Rank& rank) {
 }
 
 std::string cpu_text(const Rank& r) {
-  return fmt::format(
-      "{}; has {}; rondo's kernels: {}; oneDNN {}", r.cpu.model.empty() ? "unknown" : r.cpu.model,
-      r.cpu.has.empty() ? "no AVX2" : r.cpu.has, r.cpu.isa.empty() ? "none" : r.cpu.isa, r.onednn);
+  return fmt::format("{}; has {}; rondo's kernels: {}; oneDNN {}",
+                     r.cpu.model.empty() ? "unknown" : r.cpu.model,
+                     r.cpu.has.empty() ? "no wide vectors" : r.cpu.has,
+                     r.cpu.isa.empty() ? "none" : r.cpu.isa, r.onednn);
 }
 
 std::string cores_text(const Facts& facts, const Rank& r) {

@@ -1,6 +1,7 @@
 // Packed matrices (Packed in table.h) and their products, all sums in registers; compiled once for
 // each instruction set. The products run at the rate at which a core can multiply and add: for each
 // vector of sums one operation, while the factors come from the first-level cache.
+#include <algorithm>
 #include <utility>
 
 #include "tensor/cpu/isa/vec.h"
@@ -121,7 +122,8 @@ constexpr Index far = 1024;
 // With AVX-512 the sums of 16 rows stay in registers while a panel passes by. Where there are not
 // as many registers, pieces of a panel are used for some rows after the other, and the next piece
 // is asked for meanwhile, of which each of them asks for its share.
-constexpr int few_vectors = lanes == 16 ? 1 : 2, few_step = lanes == 16 ? 16 : accumulators / 2;
+constexpr int few_vectors = lanes == 16 ? 1 : 2,
+              few_step = lanes == 16 ? 16 : std::min(accumulators / 2, 8);
 constexpr int few_rows = lanes == 16 ? 16 : 64, few_terms = lanes == 16 ? 1 << 30 : 256;
 
 /// The product of at most few_step rows; those beyond them, up to the next size that there is, are
@@ -183,7 +185,7 @@ template <int rows, int vectors, bool one_vector>
 inline void outer(const float* const* left, const float* right, Index right_group, Index depth,
                   bool first, float* y, Index y_stride) {
   if (!first) {
-#pragma GCC unroll 16
+#pragma GCC unroll 24
     for (int r = 0; r < rows; ++r) __builtin_prefetch(y + r * y_stride, 1);
   }
   Vec sum[rows][vectors] = {};
@@ -191,14 +193,14 @@ inline void outer(const float* const* left, const float* right, Index right_grou
     Vec values[vectors];
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; ++v) values[v] = load(right + v * right_group + i);
-#pragma GCC unroll 16
+#pragma GCC unroll 24
     for (int r = 0; r < rows; ++r) {
       const float value = one_vector ? left[0][i + r] : left[r][i];
 #pragma GCC unroll 2
       for (int v = 0; v < vectors; ++v) sum[r][v] = multiply_add(value, values[v], sum[r][v]);
     }
   }
-#pragma GCC unroll 16
+#pragma GCC unroll 24
   for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; ++v) {

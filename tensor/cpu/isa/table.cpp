@@ -1,71 +1,73 @@
 #include "tensor/cpu/isa/table.h"
 
+#if defined(__aarch64__)
+#include <sys/prctl.h>
+#endif
+
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 namespace rondo::cpu {
 namespace {
 
-const Kernels generic_kernels{"generic",
-                              isa::generic::elementwise,
-                              isa::generic::fold_f32,
-                              isa::generic::fold_f64,
-                              isa::generic::fold_i64,
-                              isa::generic::batch_norm,
-                              isa::generic::batch_norm_bf16,
-                              isa::generic::softmax_f32,
-                              isa::generic::layer_norm,
-                              isa::generic::int8,
-                              isa::generic::winograd,
-                              isa::generic::packed,
-                              isa::generic::matvec_f32};
-#if defined(RONDO_HAS_AVX2)
-const Kernels avx2_kernels{"avx2",
-                           isa::avx2::elementwise,
-                           isa::avx2::fold_f32,
-                           isa::avx2::fold_f64,
-                           isa::avx2::fold_i64,
-                           isa::avx2::batch_norm,
-                           isa::avx2::batch_norm_bf16,
-                           isa::avx2::softmax_f32,
-                           isa::avx2::layer_norm,
-                           isa::avx2::int8,
-                           isa::avx2::winograd,
-                           isa::avx2::packed,
-                           isa::avx2::matvec_f32};
-#endif
-#if defined(RONDO_HAS_AVX512)
-const Kernels avx512_kernels{"avx512",
-                             isa::avx512::elementwise,
-                             isa::avx512::fold_f32,
-                             isa::avx512::fold_f64,
-                             isa::avx512::fold_i64,
-                             isa::avx512::batch_norm,
-                             isa::avx512::batch_norm_bf16,
-                             isa::avx512::softmax_f32,
-                             isa::avx512::layer_norm,
-                             isa::avx512::int8,
-                             isa::avx512::winograd,
-                             isa::avx512::packed,
-                             isa::avx512::matvec_f32};
+struct InstructionSet {
+  Kernels kernels;
+  bool (*is_there)();
+};
+
+#define RONDO_KERNELS(set)                                                                        \
+  {                                                                                               \
+    .name = #set, .elementwise = isa::set::elementwise, .fold_f32 = isa::set::fold_f32,           \
+    .fold_f64 = isa::set::fold_f64, .fold_i64 = isa::set::fold_i64,                               \
+    .batch_norm = isa::set::batch_norm, .batch_norm_bf16 = isa::set::batch_norm_bf16,             \
+    .softmax = isa::set::softmax_f32, .layer_norm = isa::set::layer_norm, .int8 = isa::set::int8, \
+    .winograd = isa::set::winograd, .packed = isa::set::packed, .matvec = isa::set::matvec_f32    \
+  }
+
+#if defined(__aarch64__)
+/// Whether registers of SVE have just so many bits: the kernels are compiled for that.
+template <int bits>
+bool has_sve() {
+  const int length = prctl(PR_SVE_GET_VL);
+  return length > 0 && (length & PR_SVE_VL_LEN_MASK) * 8 == bits;
+}
 #endif
 
 const Kernels& choose() {
-  const char* wish = std::getenv("RONDO_ISA");
-  std::string_view limit = wish != nullptr ? wish : "avx512";
-  require(limit == "generic" || limit == "avx2" || limit == "avx512", "RONDO_ISA=", limit,
-          " is none of generic, avx2, avx512");
-#if defined(RONDO_HAS_AVX512)
-  if (limit == "avx512" && __builtin_cpu_supports("avx512f") &&
-      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq"))
-    return avx512_kernels;
-#endif
+  // From the least to the best.
+  static const InstructionSet sets[] = {
+    {RONDO_KERNELS(generic), [] { return true; }},
 #if defined(RONDO_HAS_AVX2)
-  if (limit != "generic" && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    return avx2_kernels;
+    {RONDO_KERNELS(avx2),
+     [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }},
 #endif
-  return generic_kernels;
+#if defined(RONDO_HAS_AVX512)
+    {RONDO_KERNELS(avx512),
+     [] {
+       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+     }},
+#endif
+#if defined(RONDO_HAS_SVE256)
+    {RONDO_KERNELS(sve256), has_sve<256>},
+#endif
+#if defined(RONDO_HAS_SVE512)
+    {RONDO_KERNELS(sve512), has_sve<512>},
+#endif
+  };
+  const char* wish = std::getenv("RONDO_ISA");
+  const Kernels* chosen = nullptr;
+  bool is_allowed = true;
+  std::string names;
+  for (const InstructionSet& set : sets) {
+    const std::string_view name = set.kernels.name;
+    if (is_allowed && set.is_there()) chosen = &set.kernels;
+    if (wish != nullptr && name == wish) is_allowed = false;
+    names += concat(names.empty() ? "" : ", ", name);
+  }
+  require(wish == nullptr || !is_allowed, "RONDO_ISA=", wish, " is none of ", names);
+  return *chosen;
 }
 
 }  // namespace

@@ -2,15 +2,19 @@
 // The kernels that are compiled once for each instruction set, and the choice among them.
 //
 // Files named kernels_*.cpp in this folder are compiled several times (cmake/library.cmake) with
-// RONDO_ISA set to generic, avx2 and avx512; each defines its functions in namespace isa::RONDO_ISA
-// and one table of pointers to them. They are plain loops over dense memory that the compiler
-// vectorises, or loops over vectors of its own (vec.h, which has the only intrinsics), and nothing
-// but local functions and templates of functors.h that are inlined, since an inline function
-// compiled for AVX-512 here must never be the copy that the linker keeps for a file meant to run
-// anywhere. That is also why nothing here throws by itself.
+// RONDO_ISA set to the name of an instruction set; each defines its functions in namespace
+// isa::RONDO_ISA and one table of pointers to them. They are plain loops over dense memory that the
+// compiler vectorises, or loops over vectors of its own (vec.h, which has the only intrinsics), and
+// nothing but local functions and templates of functors.h that are inlined, since an inline
+// function compiled for AVX-512 here must never be the copy that the linker keeps for a file meant
+// to run anywhere. That is also why nothing here throws by itself.
 //
-// The choice is made once, by CPUID, when the CPU's backend is made; RONDO_ISA=generic|avx2|avx512
-// in the environment lowers it (for tests, and to reproduce another machine's bits).
+//   generic          what all processors of the architecture have: SSE2 on x86-64, NEON on arm64
+//   avx2, avx512     x86-64
+//   sve256, sve512   arm64: SVE, where its registers have exactly that many bits
+//
+// The choice is made once, when the CPU's backend is made; RONDO_ISA in the environment, one of
+// these names, lowers it (for tests, and to reproduce another machine's bits).
 
 #include <cstdint>
 #include <type_traits>
@@ -235,49 +239,27 @@ struct Kernels {
 /// The table for this machine.
 const Kernels& kernels();
 
-namespace isa {
-namespace generic {
-extern const ElementwiseKernels elementwise;
-extern const FoldKernels<float> fold_f32;
-extern const FoldKernels<double> fold_f64;
-extern const FoldKernels<std::int64_t> fold_i64;
-extern const BatchNormKernels<float> batch_norm;
-extern const BatchNormKernels<Bf16Bits> batch_norm_bf16;
-extern const SoftmaxKernels softmax_f32;
-extern const LayerNormKernels layer_norm;
-extern const Int8Kernels int8;
-extern const WinogradKernels winograd;
-extern const PackedKernels packed;
-extern const MatvecKernel matvec_f32;
-}  // namespace generic
-namespace avx2 {
-extern const ElementwiseKernels elementwise;
-extern const FoldKernels<float> fold_f32;
-extern const FoldKernels<double> fold_f64;
-extern const FoldKernels<std::int64_t> fold_i64;
-extern const BatchNormKernels<float> batch_norm;
-extern const BatchNormKernels<Bf16Bits> batch_norm_bf16;
-extern const SoftmaxKernels softmax_f32;
-extern const LayerNormKernels layer_norm;
-extern const Int8Kernels int8;
-extern const WinogradKernels winograd;
-extern const PackedKernels packed;
-extern const MatvecKernel matvec_f32;
-}  // namespace avx2
-namespace avx512 {
-extern const ElementwiseKernels elementwise;
-extern const FoldKernels<float> fold_f32;
-extern const FoldKernels<double> fold_f64;
-extern const FoldKernels<std::int64_t> fold_i64;
-extern const BatchNormKernels<float> batch_norm;
-extern const BatchNormKernels<Bf16Bits> batch_norm_bf16;
-extern const SoftmaxKernels softmax_f32;
-extern const LayerNormKernels layer_norm;
-extern const Int8Kernels int8;
-extern const WinogradKernels winograd;
-extern const PackedKernels packed;
-extern const MatvecKernel matvec_f32;
-}  // namespace avx512
-}  // namespace isa
+// Only the sets of this architecture are defined (cmake/library.cmake).
+#define RONDO_DECLARE_KERNELS(name)                        \
+  namespace isa::name {                                    \
+  extern const ElementwiseKernels elementwise;             \
+  extern const FoldKernels<float> fold_f32;                \
+  extern const FoldKernels<double> fold_f64;               \
+  extern const FoldKernels<std::int64_t> fold_i64;         \
+  extern const BatchNormKernels<float> batch_norm;         \
+  extern const BatchNormKernels<Bf16Bits> batch_norm_bf16; \
+  extern const SoftmaxKernels softmax_f32;                 \
+  extern const LayerNormKernels layer_norm;                \
+  extern const Int8Kernels int8;                           \
+  extern const WinogradKernels winograd;                   \
+  extern const PackedKernels packed;                       \
+  extern const MatvecKernel matvec_f32;                    \
+  }
+RONDO_DECLARE_KERNELS(generic)
+RONDO_DECLARE_KERNELS(avx2)
+RONDO_DECLARE_KERNELS(avx512)
+RONDO_DECLARE_KERNELS(sve256)
+RONDO_DECLARE_KERNELS(sve512)
+#undef RONDO_DECLARE_KERNELS
 
 }  // namespace rondo::cpu

@@ -6,7 +6,9 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
-#elif defined(__ARM_NEON)
+#elif defined(__ARM_FEATURE_SVE)
+#include <arm_sve.h>
+#elif defined(__aarch64__)
 #include <arm_neon.h>
 #endif
 
@@ -19,6 +21,10 @@ namespace {
 constexpr int lanes = 16, accumulators = 24;  // registers that may hold sums
 #elif defined(__AVX2__)
 constexpr int lanes = 8, accumulators = 12;
+#elif defined(__ARM_FEATURE_SVE_BITS) && __ARM_FEATURE_SVE_BITS > 0
+constexpr int lanes = __ARM_FEATURE_SVE_BITS / 32, accumulators = 24;
+#elif defined(__aarch64__)
+constexpr int lanes = 4, accumulators = 24;
 #else
 constexpr int lanes = 4, accumulators = 8;
 #endif
@@ -36,7 +42,7 @@ inline void store(float* p, Vec v) { __builtin_memcpy(p, &v, sizeof v); }
 /// compiler, which may choose either factor's product in `a * b + c * d` and choose differently in
 /// another copy of a loop, is told to fuse nothing (-ffp-contract=off).
 inline float multiply_add(float a, float b, float c) {
-#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#if defined(__FMA__) || defined(__aarch64__)
   return __builtin_fmaf(a, b, c);
 #else
   return a * b + c;
@@ -47,7 +53,9 @@ inline Vec multiply_add(Vec a, Vec b, Vec c) {
   return (Vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
 #elif defined(__FMA__)
   return (Vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
-#elif defined(__ARM_FEATURE_FMA)
+#elif defined(__ARM_FEATURE_SVE)
+  return svmla_f32_x(svptrue_b32(), c, a, b);
+#elif defined(__aarch64__)
   return (Vec)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
 #else
   return a * b + c;
@@ -75,16 +83,25 @@ inline Vec widened(HalfBits v) { return (Vec)(__builtin_convertvector(v, Bits) <
 inline HalfBits upper_half(Bits v) { return __builtin_convertvector(v >> 16, HalfBits); }
 #endif
 inline Vec load(const Bf16Bits* p) {
+#if defined(__ARM_FEATURE_SVE)
+  return (Vec)((Bits)svld1uh_u32(svptrue_b32(), p) << 16);
+#else
   HalfBits v;
   __builtin_memcpy(&v, p, sizeof v);
   return widened(v);
+#endif
 }
 /// Rounded to nearest, halves to even; a NaN stays one.
 inline void store(Bf16Bits* p, Vec v) {
-  const Bits bits = (Bits)v, rounded = bits + 0x7fff + ((bits >> 16) & 1);
-  const Bits nan = (Bits)(v != v);
-  const HalfBits half = upper_half((rounded & ~nan) | ((bits | 0x400000) & nan));
+  const Bits bits = (Bits)v, nan = (Bits)(v != v);
+  const Bits even = bits + 0x7fff + ((bits >> 16) & 1);
+  const Bits rounded = (even & ~nan) | ((bits | 0x400000) & nan);
+#if defined(__ARM_FEATURE_SVE)
+  svst1h_u32(svptrue_b32(), p, rounded >> 16);
+#else
+  const HalfBits half = upper_half(rounded);
   __builtin_memcpy(p, &half, sizeof half);
+#endif
 }
 
 // Past the caches, for what is too large to be read from them later: an ordinary store reads the
@@ -120,32 +137,46 @@ inline void stream_end() {
 
 // A bit for each element of a run of them, those of a vector together; i, the number of a vector's
 // first, is a multiple of `lanes`, and the first vector of a byte comes before the second.
+inline Bits bit_of_lane() {
+  Bits bit;
+  for (int k = 0; k < lanes; ++k) bit[k] = 1U << k;
+  return bit;
+}
+/// All lanes' bits, of which no two have the same.
+inline unsigned joined(Bits v) {
+#if defined(__ARM_FEATURE_SVE)
+  return svorv_u32(svptrue_b32(), v);
+#elif defined(__aarch64__)
+  return vaddvq_u32((uint32x4_t)v);
+#else
+  unsigned all = 0;
+  for (int k = 0; k < lanes; ++k) all |= v[k];
+  return all;
+#endif
+}
+using RunBits = std::conditional_t<lanes == 16, std::uint16_t, std::uint8_t>;
 /// 1 where v is above `least` or no number.
 inline void store_bits(std::uint8_t* bits, Index i, Vec v, float least) {
 #if defined(__AVX512F__)
-  const auto above =
-      static_cast<std::uint16_t>(_mm512_cmp_ps_mask((__m512)v, _mm512_set1_ps(least), _CMP_NLE_UQ));
-  __builtin_memcpy(bits + i / 8, &above, sizeof above);
+  unsigned above = _mm512_cmp_ps_mask((__m512)v, _mm512_set1_ps(least), _CMP_NLE_UQ);
 #elif defined(__AVX2__)
-  const __m256 above = _mm256_cmp_ps((__m256)v, _mm256_set1_ps(least), _CMP_NLE_UQ);
-  bits[i / 8] = static_cast<std::uint8_t>(_mm256_movemask_ps(above));
+  unsigned above = _mm256_movemask_ps(_mm256_cmp_ps((__m256)v, _mm256_set1_ps(least), _CMP_NLE_UQ));
 #else
-  unsigned above = 0;
-  for (int k = 0; k < lanes; ++k) above |= (v[k] <= least ? 0U : 1U) << k;
-  bits[i / 8] = static_cast<std::uint8_t>(i % 8 == 0 ? above : bits[i / 8] | above << lanes);
+  unsigned above = joined(~(Bits)(v <= least) & bit_of_lane());
 #endif
+  if (lanes < 8 && i % 8 != 0) above = bits[i / 8] | above << lanes;
+  const auto run = static_cast<RunBits>(above);
+  __builtin_memcpy(bits + i / 8, &run, sizeof run);
 }
 /// v where its bits are 1, else 0.
 inline Vec where_bits(const std::uint8_t* bits, Index i, Vec v) {
+  RunBits run;
+  __builtin_memcpy(&run, bits + i / 8, sizeof run);
 #if defined(__AVX512F__)
-  std::uint16_t on;
-  __builtin_memcpy(&on, bits + i / 8, sizeof on);
-  return (Vec)_mm512_maskz_mov_ps(on, (__m512)v);
+  return (Vec)_mm512_maskz_mov_ps(run, (__m512)v);
 #else
-  Bits lane;
-  for (int k = 0; k < lanes; ++k) lane[k] = 1U << k;
-  const Bits on = Bits{} + (static_cast<std::uint32_t>(bits[i / 8]) >> i % 8);
-  return (Vec)((Bits)v & (Bits)((on & lane) != 0));
+  const Bits on = (Bits{} + (static_cast<std::uint32_t>(run) >> i % 8)) & bit_of_lane();
+  return (Vec)((Bits)v & (Bits)(on != 0));
 #endif
 }
 
