@@ -240,8 +240,9 @@ class WeightSums {
 }  // namespace
 
 bool enabled() {
-  static const bool enabled = flag_from_environment("RONDO_IMPLICIT_GEMM")
-                                  .value_or(std::string_view(kernels().name) == "avx2");
+  static const bool enabled =
+      flag_from_environment("RONDO_IMPLICIT_GEMM")
+          .value_or(std::string_view(kernels().name) == "avx2" || !has_generated_kernels());
   return enabled;
 }
 

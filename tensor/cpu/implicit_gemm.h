@@ -26,8 +26,9 @@
 
 namespace rondo::cpu::implicit_gemm {
 
-/// Whether it is to be used where it can be. True where the kernels in use are those of AVX2,
-/// unless RONDO_IMPLICIT_GEMM, 0 or 1, is in the environment.
+/// Whether it is to be used where it can be. True where the kernels in use are those of AVX2 or
+/// oneDNN has loops only (has_generated_kernels), unless RONDO_IMPLICIT_GEMM, 0 or 1, is in the
+/// environment.
 bool enabled();
 
 /// Whether the problem can be solved so, and faster than by oneDNN's AVX2 kernels: f32, one group,

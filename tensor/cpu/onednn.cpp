@@ -103,8 +103,12 @@ auto make_pd(const Args&... args) {
 }
 
 bool has_avx512() {
+#if defined(__x86_64__)
   static const bool has = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
   return has;
+#else
+  return false;
+#endif
 }
 
 /// Whether the kernel is better off with activations in blocks of 16 channels than with
@@ -266,6 +270,14 @@ dnnl::memory::data_type data_type_of(DType dtype) {
 
 bool has_dtype(DType dtype) {
   return dtype == DType::f32 || (dtype == DType::bf16 && has_avx512());
+}
+
+bool has_generated_kernels() {
+#if defined(__x86_64__)
+  return true;
+#else
+  return false;
+#endif
 }
 
 bool has_bf16_products() {

@@ -113,8 +113,9 @@ class Division {
 }  // namespace
 
 bool enabled() {
-  static const bool enabled = flag_from_environment("RONDO_PACKED_MATMUL")
-                                  .value_or(std::string_view(kernels().name) == "avx2");
+  static const bool enabled =
+      flag_from_environment("RONDO_PACKED_MATMUL")
+          .value_or(std::string_view(kernels().name) == "avx2" || !has_generated_kernels());
   return enabled;
 }
 

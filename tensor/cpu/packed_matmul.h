@@ -26,8 +26,9 @@
 
 namespace rondo::cpu::packed_matmul {
 
-/// Whether it is to be used where it can be. True where the kernels in use are those of AVX2,
-/// unless RONDO_PACKED_MATMUL, 0 or 1, is in the environment.
+/// Whether it is to be used where it can be. True where the kernels in use are those of AVX2 or
+/// oneDNN has loops only (has_generated_kernels), unless RONDO_PACKED_MATMUL, 0 or 1, is in the
+/// environment.
 bool enabled();
 
 /// Whether it is worth it: for one matrix, f32, sizes in multiples of 16 with at least 64 rows and
