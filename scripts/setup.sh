@@ -78,6 +78,9 @@ extra grub-pc-bin - boots it
 extra grub-common - makes the CD that it boots from
 extra xorriso xorriso writes that CD
 extra mtools mtools its boot sector
+extra g++-aarch64-linux-gnu - the compiler for 64-bit Arm: scripts/arm64.sh
+extra qemu-user-static - runs what it makes
+extra mmdebstrap - unpacks the libraries for that
 LIST
 }
 
