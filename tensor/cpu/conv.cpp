@@ -3,13 +3,12 @@
 // method (winograd.h), a few pixels (few_pixels.h), blocks of pixels (implicit_gemm.h); f64 and
 // integers by the reference loops.
 
-#include <algorithm>
-
 #include "tensor/cpu/allocator.h"
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/few_pixels.h"
 #include "tensor/cpu/implicit_gemm.h"
 #include "tensor/cpu/onednn.h"
+#include "tensor/cpu/padded.h"
 #include "tensor/cpu/prepared_weights.h"
 #include "tensor/cpu/reference.h"
 #include "tensor/cpu/winograd.h"
@@ -123,36 +122,6 @@ bool must_gather(const Tensor& x, const Tensor& w, const Conv2dParams& params) {
   return is_strided_pixel(w, params) && x.size(1) % 16 != 0;
 }
 
-/// Where some outputs see only padding, oneDNN 3.7 crashes; and it is wrong for single channels
-/// with a stride if the output is one pixel wide.
-bool must_pad(const Tensor& w, const Tensor& y, const Conv2dParams& params) {
-  const bool has_padding = params.pad_h > 0 || params.pad_w > 0;
-  return (has_padding && (params.pad_h > params.dilation_h * (w.size(2) - 1) ||
-                          params.pad_w > params.dilation_w * (w.size(3) - 1))) ||
-         (w.size(1) == 1 && y.size(3) == 1 && params.stride_w > 1);
-}
-
-/// The pixels of x that a filter w reads for y, with the padding as zeros.
-Tensor padded(const Tensor& x, const Tensor& w, const Tensor& y, const Conv2dParams& params) {
-  const std::int64_t height = (y.size(2) - 1) * params.stride_h +
-                              params.dilation_h * (w.size(2) - 1) + 1,
-                     width = (y.size(3) - 1) * params.stride_w +
-                             params.dilation_w * (w.size(3) - 1) + 1;
-  const Tensor all =
-      Tensor::empty({x.size(0), x.size(1), height, width}, {.dtype = x.dtype(), .format = nhwc});
-  CpuBackend& cpu = CpuBackend::instance();
-  cpu.fill(all, 0);
-  const std::int64_t rows = std::min(x.size(2), height - params.pad_h),
-                     columns = std::min(x.size(3), width - params.pad_w);
-  if (rows > 0 && columns > 0) {
-    const Dims inner = {x.size(0), x.size(1), rows, columns};
-    cpu.copy(x.as_view(inner, x.strides(), x.storage_offset()),
-             all.as_view(inner, all.strides(),
-                         params.pad_h * all.stride(2) + params.pad_w * all.stride(3)));
-  }
-  return all;
-}
-
 /// The pixels of x that a filter of one pixel reads for dy.
 Tensor pixels_read(const Tensor& x, const Tensor& dy, const Conv2dParams& params) {
   return x.as_view(
@@ -191,11 +160,13 @@ void CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, co
     return copy(result, y);
   }
   if (!has_dtype(y.dtype())) return reference::conv2d(x, w, bias, y, params);
-  if (must_pad(w, y, params)) {
+  // oneDNN 3.7 is also wrong for single channels with a stride if the output is one pixel wide.
+  if (sees_only_padding(x, w, params) ||
+      (w.size(1) == 1 && y.size(3) == 1 && params.stride_w > 1)) {
     Conv2dParams inner = params;
     inner.pad_h = inner.pad_w = 0;
     if (y.size(3) == 1) inner.stride_w = 1;
-    return conv2d(padded(x, w, y, params), w, bias, y, inner);
+    return conv2d(padded(x, 0, w, y, params), w, bias, y, inner);
   }
   Tensor source = dense(x, nhwc), master = dense(w);
   Tensor b = bias.defined() ? dense(bias) : bias;

@@ -16,6 +16,7 @@
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/isa/table.h"
 #include "tensor/cpu/onednn.h"
+#include "tensor/cpu/padded.h"
 #include "tensor/cpu/strided.h"
 #include "tensor/scratch.h"
 
@@ -165,34 +166,19 @@ void CpuBackend::int8_linear(const Tensor& x, const Tensor& scales, const Tensor
   if (activation != Activation::relu) apply_activation(activation, y);
 }
 
-namespace {
-
-/// x with params' padding, which is of zeros: bytes of the zero point.
-Tensor padded(const Tensor& x, std::int64_t zero_point, const Conv2dParams& params) {
-  const Tensor all = Tensor::empty(
-      {x.size(0), x.size(1), x.size(2) + 2 * params.pad_h, x.size(3) + 2 * params.pad_w},
-      {.dtype = u8, .format = MemoryFormat::channels_last});
-  CpuBackend& cpu = CpuBackend::instance();
-  cpu.fill(all, static_cast<double>(zero_point));
-  cpu.copy(x, all.as_view(x.shape(), all.strides(),
-                          params.pad_h * all.stride(2) + params.pad_w * all.stride(3)));
-  return all;
-}
-
-}  // namespace
-
 void CpuBackend::int8_conv2d(const Tensor& x, const Quantization& quantization, const Int8Weight& w,
                              const Tensor& bias, bool relu, const Tensor& y,
                              const Conv2dParams& params) {
   if (y.numel() == 0) return;
   // oneDNN 2.6 (AVX-512) gets the padding of some groups with an odd number of channels wrong.
   const bool has_padding = params.pad_h > 0 || params.pad_w > 0;
-  if (quantization.zero_point != 0 && has_padding && params.groups > 1 && w.values.size(1) > 16 &&
-      w.values.size(1) % 2 != 0) {
+  if (sees_only_padding(x, w.values, params) ||
+      (quantization.zero_point != 0 && has_padding && params.groups > 1 && w.values.size(1) > 16 &&
+       w.values.size(1) % 2 != 0)) {
     Conv2dParams inner = params;
     inner.pad_h = inner.pad_w = 0;
-    return int8_conv2d(padded(x, quantization.zero_point, params), quantization, w, bias, relu, y,
-                       inner);
+    const auto zero = static_cast<double>(quantization.zero_point);
+    return int8_conv2d(padded(x, zero, w.values, y, params), quantization, w, bias, relu, y, inner);
   }
   const std::int64_t channels = y.size(1);
   const Tensor scales = Tensor::empty({channels});

@@ -140,7 +140,7 @@ void write_image_layers(Writer& write) {
   write("batch_norm1d_sequence", nn::BatchNorm1d(5, {.affine = false}), randn({3, 5, 4}));
   write("group_norm", nn::GroupNorm(3, 6), x);
   write("layer_norm", nn::LayerNorm({9, 7}, {.eps = 1e-3}), x);
-  write("layer_norm_plain", nn::LayerNorm({7}, {.elementwise_affine = false}), x);
+  write("layer_norm_plain", nn::LayerNorm(7, {.elementwise_affine = false}), x);
   write("max_pool2d", nn::MaxPool2d(3, {.stride = 2, .padding = 1}), x);
   write("max_pool2d_ceil", nn::MaxPool2d(2, {.ceil_mode = true}), x);
   write("avg_pool2d", nn::AvgPool2d({3, 2}, {.stride = 2, .padding = 1}), x);

@@ -719,7 +719,9 @@ weight_kinds) # files of weights that are odd or hostile: read where they can be
     printf "$(printf '\\x%02x' $((n & 255)) $((n >> 8 & 255)) $((n >> 16 & 255)) 0 0 0 0 0)"
     printf '%s%s' "$1" "$2"
   }
-  shows_no_escapes() { ! LC_ALL=C grep -q "$(printf '[\001-\010\016-\037\177]')" "$log" || fail "what the terminal obeys is shown by $*"; }
+  shows_no_escapes() { # GCC 14's libgomp shows them itself
+    ! grep -v '^libgomp: ' "$log" | LC_ALL=C grep -q "$(printf '[\001-\010\016-\037\177]')" || fail "what the terminal obeys is shown by $*"
+  }
   golden nested >nested.pth
   succeeds "$bin/rondo-weights" convert nested.pth nested.safetensors
   fails_saying "nested.safetensors: is the file that is read" "$bin/rondo-weights" convert nested.safetensors nested.safetensors

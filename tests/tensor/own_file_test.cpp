@@ -56,7 +56,7 @@ TEST(OwnFile, RefusesWhatOthersMayHavePlanted) {
                                     std::pair("second_name", "it has a second name (a hard link)"),
                                     std::pair("pipe", "it is not a regular file")}) {
       EXPECT_THAT(
-          message_of<IoError>([&] { OwnFile(folder / name, mode).write("theirs"); }),
+          message_of<IoError>([&, file = folder / name] { OwnFile(file, mode).write("theirs"); }),
           HasSubstr(concat(name, ": cannot be written: ", mode == create ? "File exists" : why)));
     }
   }

@@ -167,7 +167,7 @@ TEST_F(ProfilerTest, ModulesKnowTheirForwardAndBackward) {
 }
 
 TEST_F(ProfilerTest, ComposedOpsAreOneRow) {
-  nn::LayerNorm norm({8});
+  nn::LayerNorm norm(8);
   norm.to(f64);  // of f32 there is a kernel
   const Tensor images = images_.to(f64);
   Profiler whole, parts({.nested = true});
