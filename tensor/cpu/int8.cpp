@@ -166,19 +166,45 @@ void CpuBackend::int8_linear(const Tensor& x, const Tensor& scales, const Tensor
   if (activation != Activation::relu) apply_activation(activation, y);
 }
 
+namespace {
+
+/// t with a channel of zeros after each of its own.
+Tensor with_zero_channels(const Tensor& t, MemoryFormat format) {
+  const Tensor all = Tensor::empty({t.size(0), 2 * t.size(1), t.size(2), t.size(3)},
+                                   {.dtype = t.dtype(), .format = format});
+  CpuBackend& cpu = CpuBackend::instance();
+  cpu.fill(all, 0);
+  const Dims strides = {all.stride(0), 2 * all.stride(1), all.stride(2), all.stride(3)};
+  cpu.copy(t, all.as_view(t.shape(), strides, 0));
+  return all;
+}
+
+}  // namespace
+
 void CpuBackend::int8_conv2d(const Tensor& x, const Quantization& quantization, const Int8Weight& w,
                              const Tensor& bias, bool relu, const Tensor& y,
                              const Conv2dParams& params) {
   if (y.numel() == 0) return;
-  // oneDNN 2.6 (AVX-512) gets the padding of some groups with an odd number of channels wrong.
+  // What oneDNN gets wrong with AVX-512 (tests/tensor/onednn_scan_test.cpp). 2.6: the padding of
+  // some groups with an odd number of channels. 3.7: single channels with a stride if the output is
+  // one pixel wide, and groups of one channel that have several outputs.
   const bool has_padding = params.pad_h > 0 || params.pad_w > 0;
+  const bool is_single = w.values.size(1) == 1;
   if (sees_only_padding(x, w.values, params) ||
+      (is_single && y.size(3) == 1 && params.stride_w > 1) ||
       (quantization.zero_point != 0 && has_padding && params.groups > 1 && w.values.size(1) > 16 &&
        w.values.size(1) % 2 != 0)) {
     Conv2dParams inner = params;
     inner.pad_h = inner.pad_w = 0;
+    if (y.size(3) == 1) inner.stride_w = 1;
     const auto zero = static_cast<double>(quantization.zero_point);
     return int8_conv2d(padded(x, zero, w.values, y, params), quantization, w, bias, relu, y, inner);
+  }
+  if (is_single && params.groups > 1 && w.values.size(0) > params.groups) {
+    const Tensor values = with_zero_channels(w.values, MemoryFormat::contiguous);
+    Int8Weight::Prepared prepared;
+    return int8_conv2d(with_zero_channels(x, MemoryFormat::channels_last), quantization,
+                       {values, w.scale, prepared}, bias, relu, y, params);
   }
   const std::int64_t channels = y.size(1);
   const Tensor scales = Tensor::empty({channels});
