@@ -523,6 +523,7 @@ lessons) # the examples that explain: they end well and say what they promise
     done
   fi
   # A network that learns while a simulation runs: the same twice, and far better than no prediction.
+  export OMPI_MCA_btl_tcp_if_include=lo # else Open MPI 5 warns (choose_addresses in dist/mpi/mpi_transport.cpp)
   succeeds "${mpirun[@]}" -np 2 "$bin/07_simulation"
   awk '/^6 steps ahead/ { seen = 1; if ($(NF - 2) < 4) exit 1 } END { exit !seen }' "$log" || fail "07_simulation has learned too little"
   awk '/^pair/ { if (n++ && $NF >= last) exit 1; last = $NF } END { exit n < 3 }' "$log" || fail "07_simulation: the error does not fall"
