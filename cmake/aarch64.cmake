@@ -9,7 +9,7 @@ set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)  # protoc and mpirun are this machine's
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
-set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE BOTH)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 # Open MPI's compiler wrapper, which CMake would ask, is this machine's.
 set(MPI_CXX_HEADER_DIR ${sysroot}/usr/lib/aarch64-linux-gnu/openmpi/include)
 set(MPI_CXX_LIB_NAMES mpi)

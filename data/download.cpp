@@ -138,13 +138,29 @@ void obtain_archive(const RemoteDataset& remote, const fs::path& cache,
   fs::remove(archive, ignored);
 }
 
+/// The files of `remote` that are not in its folder, packed or not.
+std::vector<RemoteFile> missing(const RemoteDataset& remote, const fs::path& folder) {
+  if (remote.archive && fs::exists(folder)) return {};
+  std::vector<RemoteFile> all = remote.files;
+  std::erase_if(all, [&](const RemoteFile& file) {
+    const fs::path path = folder / file.name;
+    return fs::exists(path) || (path.extension() == ".gz" && fs::exists(folder / path.stem()));
+  });
+  return all;
+}
+
 void obtain_files(const RemoteDataset& remote, const fs::path& cache,
                   const DownloadOptions& options) {
+  const fs::path target = cache / remote.folder;
+  if (fs::exists(target)) {  // with some of the files
+    for (const auto& file : missing(remote, target)) download(file, target / file.name, options);
+    return;
+  }
   // Files that have arrived wait here for the others, over an interruption too.
   const fs::path arrived = cache / ("." + remote.name + ".files");
   make_own_folder(arrived.string());
   for (const auto& file : remote.files) download(file, arrived / file.name, options);
-  rename_or_throw(arrived, cache / remote.folder);
+  rename_or_throw(arrived, target);
 }
 
 }  // namespace
@@ -217,9 +233,12 @@ fs::path find_dataset(const std::string& name) {
 }
 
 std::string without_network(const RemoteDataset& remote, const fs::path& cache) {
-  if (remote.in_rondo_data)
-    return concat("on a machine with a network run `rondo-data get ", remote.name, " --to ",
-                  cache.string(), "`, and copy that folder here if the machines do not share it");
+  if (remote.in_rondo_data) {
+    const std::string path = cache.string();
+    const char* quote = path.find(' ') == std::string::npos ? "" : "'";
+    return concat("on a machine with a network run `rondo-data get ", remote.name, " --to ", quote,
+                  path, quote, "`, and copy that folder here if the machines do not share it");
+  }
   std::string names, from;
   for (const RemoteFile& file : remote.files) {
     names += (names.empty() ? "" : ", ") + file.name;
@@ -261,15 +280,15 @@ fs::path find_or_download(const std::string& name, const DownloadOptions& option
 fs::path obtain(const RemoteDataset& remote, const fs::path& cache,
                 const DownloadOptions& options) {
   const fs::path target = cache / remote.folder;
-  if (fs::exists(target)) return target;
-  make_folder(cache);
-  const LockFile lock(cache / ("." + remote.name + ".lock"), concat("it downloads ", remote.name),
-                      LockFile::IfHeld::wait);
-  if (fs::exists(target)) return target;  // somebody else was faster
+  if (missing(remote, target).empty()) return target;
   try {
-    (remote.archive ? obtain_archive : obtain_files)(remote, cache, options);
-  } catch (const DownloadFailed& failure) {
-    throw IoError(concat(failure.what(), "; ", without_network(remote, cache)));
+    make_folder(cache);
+    const LockFile lock(cache / ("." + remote.name + ".lock"), concat("it downloads ", remote.name),
+                        LockFile::IfHeld::wait);
+    if (!missing(remote, target).empty())  // nobody else was faster
+      (remote.archive ? obtain_archive : obtain_files)(remote, cache, options);
+  } catch (const IoError& error) {
+    throw IoError(concat(error.what(), "; ", without_network(remote, cache)));
   }
   return target;
 }

@@ -8,11 +8,6 @@
 
 namespace rondo::data {
 
-/// A server did not deliver: the file may be had in another way.
-struct DownloadFailed : IoError {
-  using IoError::IoError;
-};
-
 /// Bytes of a regular file; throws IoError naming it when it is missing or something else.
 inline std::int64_t size_of_file(const std::filesystem::path& file) {
   std::error_code error;

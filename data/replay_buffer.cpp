@@ -57,12 +57,12 @@ void ReplayBuffer::push(const Tensor& input, const Tensor& target) {
 std::int64_t ReplayBuffer::size() const { return std::min(pushed(), capacity_); }
 
 std::int64_t ReplayBuffer::pushed() const {
-  const std::shared_lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   return pushed_;
 }
 
 Batch ReplayBuffer::get_batch(std::span<const std::int64_t> indices) const {
-  const std::shared_lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   const std::int64_t count = std::min(pushed_, capacity_);
   for (const std::int64_t index : indices)
     require<ShapeError>(index >= 0 && index < count, "sample ", index,

@@ -18,7 +18,7 @@
 
 #include <cstdint>
 #include <optional>
-#include <shared_mutex>
+#include <mutex>
 #include <span>
 
 #include "data/dataset.h"
@@ -47,7 +47,7 @@ class ReplayBuffer final : public Dataset {
 
  private:
   const std::int64_t capacity_;
-  mutable std::shared_mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards what follows
   std::int64_t pushed_ = 0;
   std::optional<TensorDataset> rows_;  // of `capacity_` rows, after the first push
 };

@@ -179,7 +179,7 @@ void fetch(const RemoteFile& remote, Part& part, const DownloadOptions& options)
     if (outcome.received > 0 && outcome.http_status < 400 && tries < 5) continue;
     const std::int64_t have = part.size();
     if (have == 0) part.remove();
-    throw DownloadFailed(
+    throw IoError(
         concat(remote.url, ": cannot be downloaded (", outcome.reason, ")",
                have > 0 ? concat("; the ", have, " bytes so far are kept in ", part.path().string())
                         : std::string{}));

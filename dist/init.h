@@ -18,11 +18,13 @@
 // Note [A program that has MPI already]
 //   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
 //   MPI_Comm_split(MPI_COMM_WORLD, trains ? 0 : MPI_UNDEFINED, 0, &part);
-//   if (trains) auto comm = dist::init({.mpi_comm = part});   // collective over `part`
+//   auto comm = trains ? dist::init({.mpi_comm = part}) : nullptr;   // collective over `part`
 // Ranks and sizes are those of `part`. rondo duplicates it, so that no message of the program's
 // gets mixed up with one of rondo's, and leaves MPI_Finalize to the program. The program needs
 // MPI_THREAD_FUNNELED at least. Below MPI_THREAD_MULTIPLE rondo calls MPI only in the thread that
-// calls rondo, so collectives advance only while the program waits for one.
+// calls rondo, so collectives advance only while the program waits for one. No collective of
+// another communicator may be under way while `init` is called. A rank that fails ends the whole
+// job, the ranks that do not train as well.
 
 #include <any>
 #include <functional>
@@ -53,9 +55,9 @@ struct InitOptions {
 
 /// The world's communicator. Collective: all ranks call it, equally often. Whoever calls it again
 /// gets another communicator of the same ranks, which writes into the same flight recorder; what
-/// dist::run hears of ranks that have ended it then hears from the last one. Throws CommError; of
-/// InitOptions::mpi_comm where it is MPI_COMM_NULL, an intercommunicator or of another type, or MPI
-/// is not running or knows too little of threads.
+/// dist::run hears of ranks that have ended it then hears from the last one. Throws CommError, with
+/// InitOptions::mpi_comm also if it is MPI_COMM_NULL, an intercommunicator or no MPI_Comm, if MPI
+/// is not initialized, or if its thread level is too low.
 std::shared_ptr<Communicator> init(const InitOptions& options = {});
 
 /// body(), and its value. An exception that leaves it ends the whole world: it is printed once on

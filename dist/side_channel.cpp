@@ -19,6 +19,7 @@
 
 #include "dist/communicator.h"
 #include "dist/environment.h"
+#include "dist/host.h"
 #include "dist/side_connect.h"
 #include "dist/transport.h"
 #include "tensor/error.h"
@@ -65,7 +66,10 @@ std::vector<int> SideChannel::neighbours(int rank, int world_size) {
 }
 
 SideChannel::SideChannel(Communicator& comm, const SideChannelOptions& options)
-    : rank_(comm.rank()), options_(options), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    : rank_(comm.rank()),
+      name_(comm.transport().name_of(comm.rank())),
+      options_(options),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   require<CommError>(static_cast<bool>(wake_), "side channel: no more files can be opened");
   links_ = side::connect_neighbours(comm, options);
   for (const Link& link : links_) connected_.insert(link.rank);
@@ -237,10 +241,10 @@ void SideChannel::check_silence() {
 }
 
 void SideChannel::check_launcher() {
-  if (getppid() == launcher_) return;
+  if (getppid() == options_.launcher) return;
   std::lock_guard lock(mutex_);
   if (ended_.empty() && !stops_)
-    ended_ = concat("what started rank ", rank_, " (process ", launcher_,
+    ended_ = concat("what started ", name_, " (process ", options_.launcher, " on ", host_name(),
                     "), mpirun or its like, has ended");
 }
 

@@ -55,6 +55,8 @@ struct SideChannelOptions {
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
   /// From one heartbeat to the next.
   std::chrono::milliseconds beat = std::chrono::seconds(1);
+  /// The process that started this one, whose end ends this rank: asked before MPI starts.
+  pid_t launcher = getppid();
   /// How long the constructor waits for the connections.
   std::chrono::milliseconds time_to_connect = std::chrono::seconds(10);
 
@@ -72,8 +74,8 @@ class SideChannel final : public Watch {
   SideChannel& operator=(const SideChannel&) = delete;
 
   /// Empty, or "rank 1 (process 4242 on node7) has ended", "rank 1 on node7 has not been heard of
-  /// for 30 s", "what started rank 0 (process 4200), mpirun or its like, has ended": what was heard
-  /// first. The machine is named where it is another.
+  /// for 30 s", "what started rank 0 (process 4200 on node7), mpirun or its like, has ended":
+  /// what was heard first. Of a rank the machine is named where it is another.
   std::string ended() const override;
   std::string failed() const override;
   void tell(const std::string& why) override;
@@ -99,9 +101,9 @@ class SideChannel final : public Watch {
   void note_left(int rank);
 
   int rank_;
+  std::string name_;
   SideChannelOptions options_;
   Socket wake_;
-  pid_t launcher_ = getppid();
   std::set<int> connected_;
   HomeProcess home_;
 

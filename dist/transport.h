@@ -44,7 +44,7 @@ class Transport {
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
-  /// What the launcher calls rank r of this transport: people read of ranks by those numbers.
+  /// What dist::init's communicator calls rank r of this transport (which may be a group's).
   virtual int rank_in_world(int r) const { return r; }
   /// Rank r for people who have to find its process: "rank 1", and what else it is called.
   virtual std::string name_of(int r) const { return "rank " + std::to_string(r); }

@@ -57,6 +57,10 @@ status=0 passed=0 all=0
 tests() {
   echo "arm64.sh: QEMU's $1"
   local log=$build/tests.log result
+  # Without the right length of SVE the kernels for NEON would be tested again.
+  if [[ $1 == max,* ]] && ! QEMU_CPU=$1 "$build/bin/rondo-doctor" --seconds 0 | grep -q "rondo's kernels: sve$((8 * ${1##*=}))"; then
+    fail "QEMU's $1 does not run the kernels of its SVE"
+  fi
   QEMU_CPU=$1 ctest --test-dir "$build" --output-on-failure -j $((2 * $(nproc))) -LE slow "${@:2}" | tee "$log" || status=1
   result=$(sed -nE 's/^([0-9]+)% tests passed, ([0-9]+) tests failed out of ([0-9]+)/\2 \3/p' "$log")
   [ -n "$result" ] || { status=1 && return; }

@@ -178,7 +178,8 @@ class MpiTransport final : public Transport {
     if (has_bound) max_tag_ = *bound;
     if (is_given) find_world_ranks();
     // The program's own calls of MPI do not know of the mutex.
-    any_thread_ = level >= (rondo_has_started_mpi ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE);
+    const bool program_calls_mpi = is_given || !rondo_has_started_mpi;
+    any_thread_ = level >= (program_calls_mpi ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED);
   }
   // The duplicate is not freed: MPI_Comm_free is collective, and ranks let go of their
   // communicators at different times or, on errors, never. MPI_Finalize takes it.
@@ -189,7 +190,8 @@ class MpiTransport final : public Transport {
   const char* name() const override { return "mpi"; }
   std::string name_of(int r) const override {
     const std::string here = Transport::name_of(r);
-    return world_ranks_.empty() ? here : concat(here, " [", world_ranks_[r], " of MPI_COMM_WORLD]");
+    if (world_ranks_.empty() || world_ranks_[r] == MPI_UNDEFINED) return here;  // of a spawned job
+    return concat(here, " [", world_ranks_[r], " of MPI_COMM_WORLD]");
   }
   bool any_thread() const override { return any_thread_; }
   int max_tag() const override { return max_tag_; }
@@ -258,7 +260,8 @@ class MpiTransport final : public Transport {
     return false;
 #endif
   }
-  // Of all ranks, which comm_ has, too: MPICH 4.0 waits forever when asked to abort a duplicate.
+  // Of all ranks of the job, also of those that do not train: MPICH 4.0 waits forever when asked to
+  // abort a duplicate.
   void abort(int status) noexcept override {
 #ifdef OPEN_MPI
     // Its mpirun (4.1.4) crashes or hangs, one time in three, when it is asked to abort a job of

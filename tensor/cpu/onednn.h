@@ -86,8 +86,9 @@ bool has_int8_dot_product();
 
 /// Whether oneDNN has kernels for `dtype` on this machine (f32; bf16 from AVX-512 on).
 bool has_dtype(DType dtype);
-/// Whether oneDNN writes its kernels for the processor that it runs on (x86-64). Elsewhere most are
-/// loops in C++: Debian's for arm64 is built without Arm's library of kernels.
+/// Whether oneDNN writes its kernels for the processor that it runs on (x86-64). Elsewhere most
+/// are loops in C++, as in Debian's for arm64; one built with Arm's library of kernels is not
+/// asked.
 bool has_generated_kernels();
 /// Whether the processor multiplies bf16, at twice f32's rate; else it is widened first.
 bool has_bf16_products();

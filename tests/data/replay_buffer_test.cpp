@@ -82,6 +82,7 @@ TEST(ReplayBuffer, NoBatchHoldsHalfOfASample) {
   DataLoader loader(buffer, std::make_shared<RandomSampler>(buffer->size(), 1),
                     {.batch_size = 4, .workers = 2});
   bool are_whole = true;
+  const std::int64_t before = buffer->pushed();
   for (int epoch = 0; epoch < 50; ++epoch) {
     for (auto& [x, y] : loader) {
       const auto in = x.to_vector(), out = y.to_vector();
@@ -89,6 +90,7 @@ TEST(ReplayBuffer, NoBatchHoldsHalfOfASample) {
         are_whole &= in[i] == in[i / 1000 * 1000] && out[i] == -in[i];
     }
   }
+  EXPECT_GT(buffer->pushed(), before);
   ends = true;
   solver.join();
   EXPECT_TRUE(are_whole);

@@ -14,6 +14,7 @@
 #include <functional>
 #include <thread>
 
+#include "dist/host.h"
 #include "support/environment.h"
 #include "support/errors.h"
 #include "support/played_rank.h"
@@ -161,7 +162,7 @@ TEST(SideChannel, RanksWhoseLauncherHasEndedAreToldSo) {
   close(pipe_ends[0]);
   EXPECT_EQ(waitpid(launcher, nullptr, 0), launcher);
   const auto sentence = [&](int rank) {
-    return concat("what started rank ", rank, " (process ", launcher,
+    return concat("what started rank ", rank, " (process ", launcher, " on ", host_name(),
                   "), mpirun or its like, has ended");
   };
   EXPECT_THAT(heard, AnyOf(sentence(0) + "; " + sentence(1), sentence(0) + "; " + sentence(0),

@@ -20,7 +20,7 @@ TEST(Environment, AWrongWishIsAnErrorThatCanBeCaughtAndMended) {
   // Large enough to be computed by several threads, out of which an exception could not come; and
   // nothing that the switches are for.
   const Dims large{1 << 20};
-  EXPECT_ERROR(ones(large), Error, "RONDO_ISA=sse9 is none of generic, ");
+  EXPECT_ERROR(ones(large), Error, "RONDO_ISA=sse9 is none of generic");
   setenv("RONDO_ISA", "generic", 1);
   EXPECT_ERROR(ones(large), Error, "RONDO_WINOGRAD=no is neither 0 nor 1");
   setenv("RONDO_WINOGRAD", "0", 1);

@@ -24,6 +24,7 @@ Rank healthy(int number, const std::string& host = "a") {
   rank.host = host;
   rank.boot_id = "boot of " + host;
   rank.cpu.isa = "avx512";
+  rank.cpu.has = "AVX2, AVX-512";
   rank.cpu.mask = {0, 1, 2, 3, 4, 5, 6, 7};
   rank.cpu.cores = rank.cpu.mask;
   rank.cpu.usable_cores = 8;
@@ -91,9 +92,9 @@ TEST(Doctor, KnowsWhichOneDnnIsWrong) {
   for (Rank& rank : facts.ranks) rank.onednn = "3.7.2";
   EXPECT_THAT(only(facts), AllOf(HasSubstr("note onednn"), HasSubstr("oneDNN 3.7.2"),
                                  HasSubstr("one row or column with gaps")));
-  for (Rank& rank : facts.ranks) rank.cpu.isa = "avx2";
+  for (Rank& rank : facts.ranks) rank.cpu.has = "AVX2";
   EXPECT_THAT(find(facts), IsEmpty());
-  for (Rank& rank : facts.ranks) rank.cpu.isa = "avx512", rank.onednn = "2.6.3";
+  for (Rank& rank : facts.ranks) rank.cpu.has = "AVX2, AVX-512", rank.onednn = "2.6.3";
   EXPECT_THAT(only(facts), HasSubstr("oneDNN 2.6.3"));
 }
 

@@ -117,13 +117,17 @@ constexpr WrongVersion wrong_versions[] = {
     {"2.6.",
      "gradients of strided 1x1 filters in f32 (it writes beyond its buffer), gradients of "
      "single channels in bf16, and padded int8 convolutions of odd groups"},
-    {"3.7.", "products of f32 matrices of one row or column with gaps"},
+    {"3.7.",
+     "products of f32 matrices of one row or column with gaps, convolutions of which some "
+     "outputs see only padding, convolutions of single channels that are one output wide, and "
+     "gradients in bf16 of strided 1x1 filters with an odd number of outputs"},
 };
 
 void check_onednn(Findings& all, const Facts& facts) {
   for (const Rank& rank : facts.ranks) {
     for (const auto& [version, what] : wrong_versions) {
-      if (rank.cpu.isa != "avx512" || !rank.onednn.starts_with(version)) continue;
+      if (rank.cpu.has.find("AVX-512") == std::string::npos || !rank.onednn.starts_with(version))
+        continue;
       add(all, note, "onednn", "with AVX-512, oneDNN ", rank.onednn, " is wrong in some ", what,
           ": rondo computes these in other ways, other programs may not");
       return;

@@ -6,7 +6,7 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
-#elif defined(__ARM_FEATURE_SVE)
+#elif __ARM_FEATURE_SVE_BITS > 0  // not set where SVE has no fixed length
 #include <arm_sve.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
@@ -21,7 +21,7 @@ namespace {
 constexpr int lanes = 16, accumulators = 24;  // registers that may hold sums
 #elif defined(__AVX2__)
 constexpr int lanes = 8, accumulators = 12;
-#elif defined(__ARM_FEATURE_SVE_BITS) && __ARM_FEATURE_SVE_BITS > 0
+#elif __ARM_FEATURE_SVE_BITS > 0
 constexpr int lanes = __ARM_FEATURE_SVE_BITS / 32, accumulators = 24;
 #elif defined(__aarch64__)
 constexpr int lanes = 4, accumulators = 24;
@@ -51,9 +51,9 @@ inline float multiply_add(float a, float b, float c) {
 inline Vec multiply_add(Vec a, Vec b, Vec c) {
 #if defined(__AVX512F__)
   return (Vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
-#elif defined(__FMA__)
+#elif defined(__AVX2__) && defined(__FMA__)
   return (Vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
-#elif defined(__ARM_FEATURE_SVE)
+#elif __ARM_FEATURE_SVE_BITS > 0
   return svmla_f32_x(svptrue_b32(), c, a, b);
 #elif defined(__aarch64__)
   return (Vec)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
@@ -83,7 +83,7 @@ inline Vec widened(HalfBits v) { return (Vec)(__builtin_convertvector(v, Bits) <
 inline HalfBits upper_half(Bits v) { return __builtin_convertvector(v >> 16, HalfBits); }
 #endif
 inline Vec load(const Bf16Bits* p) {
-#if defined(__ARM_FEATURE_SVE)
+#if __ARM_FEATURE_SVE_BITS > 0
   return (Vec)((Bits)svld1uh_u32(svptrue_b32(), p) << 16);
 #else
   HalfBits v;
@@ -96,7 +96,7 @@ inline void store(Bf16Bits* p, Vec v) {
   const Bits bits = (Bits)v, nan = (Bits)(v != v);
   const Bits even = bits + 0x7fff + ((bits >> 16) & 1);
   const Bits rounded = (even & ~nan) | ((bits | 0x400000) & nan);
-#if defined(__ARM_FEATURE_SVE)
+#if __ARM_FEATURE_SVE_BITS > 0
   svst1h_u32(svptrue_b32(), p, rounded >> 16);
 #else
   const HalfBits half = upper_half(rounded);
@@ -144,7 +144,7 @@ inline Bits bit_of_lane() {
 }
 /// All lanes' bits, of which no two have the same.
 inline unsigned joined(Bits v) {
-#if defined(__ARM_FEATURE_SVE)
+#if __ARM_FEATURE_SVE_BITS > 0
   return svorv_u32(svptrue_b32(), v);
 #elif defined(__aarch64__)
   return vaddvq_u32((uint32x4_t)v);
