@@ -85,6 +85,7 @@ unshare --mount --pid --fork --kill-child bash -c '
 set -euo pipefail
 root=$1 data=$2 && shift 2
 mount --make-rprivate /
+mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
 mount --rbind /sys "$root/sys"
 mount --rbind /dev "$root/dev"
@@ -98,5 +99,7 @@ fi
 for name in http_proxy https_proxy no_proxy; do
   [ -z "${!name:-}" ] || variables+=("$name=${!name}")
 done
-exec chroot "$root" /usr/bin/env -i "${variables[@]}" bash -c '"'"'cd /root/rondo && exec "$@"'"'"' in_root "$@"
+# Not chroot: programs inside make namespaces of their own (scripts/multihost.sh), and these begin at the true root.
+cd "$root" && mkdir -p .host && pivot_root . .host && umount -l .host && rmdir .host
+exec /usr/bin/env -i "${variables[@]}" bash -c '"'"'cd /root/rondo && exec "$@"'"'"' in_root "$@"
 ' in_root "$root" "$data" "${command[@]}"

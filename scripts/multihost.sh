@@ -248,6 +248,7 @@ while kill -0 $run 2>/dev/null; do
     ((++alone))
     for daemon in $(pgrep -x 'orted|prted'); do # its children are the ranks; each is told once, some are still to come
       for rank in $(pgrep -P "$daemon"); do
+        [ "$(cat "/proc/$rank/comm" 2>/dev/null)" != prted ] || continue # which starts itself once more
         alone=0
         if [ -z "${told[$rank]:-}" ] && kill -TERM "$rank" 2>/dev/null; then told[$rank]=1; fi
       done

@@ -73,5 +73,6 @@ wait "$run" 2>/dev/null
 last=$?
 [ $last -eq 127 ] || status=$last # 127: it was told above
 kill -KILL "$guard" 2>/dev/null
-if [ "$asked" -ne 0 ] && [ "$status" -gt 128 ]; then status=$asked; fi
+# mpirun of Open MPI 5 ends with a status of its own when ranks end one after the other.
+if [ "$asked" -ne 0 ] && [ "$status" -ne 0 ]; then status=$asked; fi
 exit "$status"
