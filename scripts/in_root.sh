@@ -72,10 +72,10 @@ trained=$SECONDS
 ./scripts/test.sh '$slow' | tee /root/tests.log
 status=${PIPESTATUS[0]}
 version() { dpkg-query -W -f="\${Version}" "$1" | sed "s/^[0-9]*://; s/[-+].*//"; }
-passed=$(sed -n "s/^release: .* tests failed out of \([0-9]*\).*/\1/p; s/.*tests passed, 0 tests failed out of \([0-9]*\)/\1/p" /root/tests.log | head -n 1)
+read -r failed all < <(sed -nE "s/^release: .*% tests passed, ([0-9]+) tests failed out of ([0-9]+).*/\1 \2/p" /root/tests.log) || true
 . /etc/os-release
 echo
-echo "| $PRETTY_NAME | GCC $(gcc -dumpfullversion) | Open MPI $(version libopenmpi-dev) | oneDNN $(version libdnnl-dev) | $(((trained - begin) / 60)) min | $(((SECONDS - trained) / 60)) min, ${passed:-?} tests, $([ $status -eq 0 ] && echo passed || echo FAILED) |"
+echo "| $PRETTY_NAME | GCC $(gcc -dumpfullversion) | Open MPI $(version libopenmpi-dev) | oneDNN $(version libdnnl-dev) | $(((trained - begin) / 60)) min | $(((SECONDS - trained) / 60)) min; ${all:+$((all - failed)) of $all tests, }$([ $status -eq 0 ] && echo passed || echo FAILED) |"
 exit $status'
 command=("$@")
 [ $# -gt 0 ] || command=(bash -c "$both")
