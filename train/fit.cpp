@@ -60,8 +60,8 @@ void agree_on_options(const optim::Optimizer& optimizer, const optim::LRSchedule
   agree("resume", options.resume);
   agree("trace", options.trace.string());
   agree("number of config entries", options.config.size());
-  for (const auto& [name, value] : options.config)
-    std::visit([&](const auto& v) { agree(name, v); }, value);
+  for (const auto& [key, value] : options.config)
+    std::visit([&, &name = key](const auto& v) { agree(name, v); }, value);
   agree("training images", data.train_images);
   agree("batch_size", data.batch_size);
   agree("test images", data.test != nullptr ? data.test->size() : 0);
