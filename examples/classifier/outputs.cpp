@@ -68,7 +68,7 @@ void check_outputs(const Flags& flags, const rd::dist::Communicator& comm) {
   for (const auto& [flag, file] : files) {
     if (file.empty()) continue;
     make_folder_of_run(flags, file);
-    for_flag(flag, [&] { const rd::io::AtomicFile nothing_written_yet(file); });
+    for_flag(flag, [&path = file] { const rd::io::AtomicFile nothing_written_yet(path); });
   }
   if (trains(flags)) {
     for_flag("--checkpoint-dir", [&] { rd::io::require_writable_folder(flags.checkpoint_dir); });
