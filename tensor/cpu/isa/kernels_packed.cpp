@@ -92,7 +92,7 @@ inline void product(const float* left, Index left_group, Index depth, const floa
       for (Index i = 0; i < ahead.count; i += line) __builtin_prefetch(ahead.next + i, 0, 2);
       ahead.next += vectors * lanes * lanes;
     }
-#pragma GCC unroll 1
+#pragma GCC unroll 1  // eight lanes at once spill: 2 % slower with AVX2
     for (int lane = 0; lane < lanes; ++lane, panel += vectors * lanes) {
       Vec right[vectors];
 #pragma GCC unroll 2
