@@ -1,42 +1,48 @@
 #!/usr/bin/env bash
 # Checks rondo on a machine with an NVIDIA GPU, and measures it against the PyTorch that is there.
 #
-#   scripts/gpu_check.sh [--out DIR] [--seconds S] [--quick]
+#   scripts/gpu_check.sh [--only STAGE[,STAGE...]] [--out DIR] [--seconds S]
 #
-# It builds what is missing, runs the tests labelled gpu, compute-sanitizer on some of them, the examples, the kernels
-# against the card's own copy bandwidth (bench/gpu_kernels) and training steps against PyTorch's
-# (bench/train_step and bench/peers), trains CIFAR-10 where the data is, and writes to DIR (docs/gpu):
+# It builds what is missing and runs these stages, or those of --only, each in less than ten minutes:
 #
-#   DATE-GPU.json              everything that was measured, with the versions of both sides
-#   DATE-GPU.md                the same as a table
+#   smoke      versions; one op of each library in each dtype, with the libraries' own logs on
+#   tests      the tests labelled gpu, four at a time
+#   sanitizer  compute-sanitizer (memcheck, racecheck, initcheck) on the tests of the kernels
+#   numbers    the examples; CIFAR-10 to its accuracy, where RONDO_DATA is set
+#   bench      the kernels against the card's copy bandwidth (bench/gpu_kernels), and training steps against
+#              PyTorch's (bench/train_step and bench/peers)
+#   nccl       all-reduce between the cards, where there are two
+#
+# Results are written to DIR (docs/gpu) as they come. A later stage adds to those of an earlier one of the same day:
+#
+#   DATE-GPU/                  logs of all programs, and what they measured
+#   DATE-GPU.json, DATE-GPU.md everything that was measured, with the versions of both sides, and its tables
 #   DATE-GPU.properties.json   what cuDNN must know to make plans for this card elsewhere
 #
 # A bare machine, with neither packages nor a registry, runs what another one built:
 #
 #   scripts/gpu_check.sh --bundle FILE.tar.xz      there, where packages are: builds and packs; runs nothing
-#   tar xf FILE.tar.xz && rondo-gpu/scripts/gpu_check.sh --from rondo-gpu [--out DIR]
+#   tar xf FILE.tar.xz && rondo-gpu/scripts/gpu_check.sh --from rondo-gpu [--only STAGE] [--out DIR]
 #
 # --seconds S   each measurement of a step takes so long (5)
-# --quick       tests and kernels only: no steps, no PyTorch, no training
-# PEER_PYTHON   the Python that has PyTorch (python3); without one only rondo is measured
+# PEER_PYTHON   the Python that has PyTorch (python3); without one only rondo is measured. NVIDIA's libraries are taken
+#               from its packages where the system has none
 #
-# Exit status: 0 only if all tests and the sanitizer were content.
+# Exit status: 0 only if all that ran was content.
 set -uo pipefail
 called_from=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+stages=(smoke tests sanitizer numbers bench nccl)
 
-out="" seconds=5 quick=0 bundle="" from=""
+die() {
+  echo "gpu_check.sh: $1" >&2
+  exit "${2:-2}"
+}
+out="" seconds=5 only="" bundle="" from=""
 while [ $# -gt 0 ]; do
   case $1 in
-  --out | --seconds | --bundle | --from)
-    [ $# -gt 1 ] || {
-      echo "gpu_check.sh: $1 needs a value" >&2
-      exit 2
-    }
-    [ -n "$2" ] || {
-      echo "gpu_check.sh: $1 needs a value" >&2
-      exit 2
-    }
+  --out | --seconds | --bundle | --from | --only)
+    [ -n "${2:-}" ] || die "$1 needs a value"
     declare "${1#--}=$2"
     shift
     ;;
@@ -44,44 +50,45 @@ while [ $# -gt 0 ]; do
     sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' scripts/gpu_check.sh
     exit 0
     ;;
-  --quick) quick=1 ;;
-  *)
-    echo "gpu_check.sh: unknown argument '$1'; there are --out --seconds --quick --bundle --from" >&2
-    exit 2
-    ;;
+  *) die "unknown argument '$1'; there are --only --out --seconds --bundle --from" ;;
   esac
   shift
 done
 absolute() { case $1 in "" | /*) echo "$1" ;; *) echo "$called_from/$1" ;; esac; }
 out=$(absolute "$out") bundle=$(absolute "$bundle") from=$(absolute "$from")
+[[ $seconds =~ ^[0-9]+(\.[0-9]+)?$ ]] || die "--seconds $seconds: a number of seconds is wanted"
+for stage in ${only//,/ }; do
+  [[ " ${stages[*]} " = *" $stage "* ]] || die "--only $stage: there is no such stage; there are ${stages[*]}"
+done
+asked() { [ -z "$only" ] || [[ ",$only," = *",$1,"* ]]; }
 
-[[ $seconds =~ ^[0-9]+(\.[0-9]+)?$ ]] || {
-  echo "gpu_check.sh: --seconds $seconds: a number of seconds is wanted" >&2
-  exit 2
-}
 card=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)
-[ -n "$card$bundle" ] || {
-  echo "gpu_check.sh: nvidia-smi names no GPU here" >&2
-  exit 1
-}
+[ -n "$card$bundle" ] || die "nvidia-smi names no GPU here" 1
 
 examples=(01_autograd 03_ring 04_fine_tune 05_text 06_quantize)
-targets=(cifar_resnet train_step gpu_kernels all_reduce "${examples[@]}")
+targets=(cifar_resnet train_step gpu_kernels ops all_reduce "${examples[@]}")
 # test_programs LIST: the programs of the tests in LIST, whose lines are files of tests/: nn/layers is in test_nn.
 test_programs() { [ -s "$1" ] && sed 's|/.*||; s|^|test_|' "$1" | sort -u; }
+
+# build FOLDER OPTION...: configures FOLDER, and builds what the stages run.
+build() {
+  local folder=$1 tests programs
+  shift
+  cmake -S . -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release -DRONDO_CUDA=ON -DRONDO_TESTS=ON "$@" || return 1
+  programs=$(test_programs "$folder/gpu_tests.txt") || return 1
+  mapfile -t tests <<<"$programs"
+  targets+=("${tests[@]}")
+  cmake --build "$folder" -j "$(nproc)" --target "${targets[@]}"
+}
 
 # ---- Pack: the programs, linked against shared libraries so that the kernels are there once, with
 # what they need of the system, in case it lacks there.
 if [ -n "$bundle" ]; then
   set -e
-  cmake -S . -B build/gpu-bundle -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DRONDO_CUDA=ON \
-    -DRONDO_TESTS=ON -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON
-  programs=$(test_programs build/gpu-bundle/gpu_tests.txt)
-  mapfile -t tests <<<"$programs"
-  cmake --build build/gpu-bundle -j "$(nproc)" --target "${targets[@]}" "${tests[@]}"
+  build build/gpu-bundle -DBUILD_SHARED_LIBS=ON -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON
   folder=$(mktemp -d)/rondo-gpu
-  mkdir -p "$folder"/{bin,lib,scripts,bench/peers,tests}
-  for program in "${targets[@]}" "${tests[@]}"; do
+  mkdir -p "$folder"/{bin,lib,scripts,bench/peers,tests/tensor/cuda}
+  for program in "${targets[@]}"; do
     cp "build/gpu-bundle/bin/$program" "$folder/bin/"
     # Everything but the driver; what belongs to the C library apart, for systems with an older one.
     ldd "build/gpu-bundle/bin/$program" | awk '$3 ~ "^/" {print $3} $1 ~ "^/.*ld-linux" {print $1}'
@@ -99,20 +106,23 @@ if [ -n "$bundle" ]; then
   cp scripts/gpu_check.sh scripts/gpu_report.py "$folder/scripts/"
   cp bench/peers/*.py "$folder/bench/peers/"
   cp -r tests/golden "$folder/tests/"
+  cp tests/tensor/cuda/*.json "$folder/tests/tensor/cuda/"
   tar -C "$(dirname "$folder")" -cJf "$bundle" rondo-gpu
   rm -rf "$(dirname "$folder")"
   echo "gpu_check.sh: $bundle: $(du -h "$bundle" | cut -f1)"
   exit 0
 fi
 
-# ---- What to run, and how: as it is, or with the C library that was packed where this system's is older.
+# ---- What to run, and how.
+python=${PEER_PYTHON:-$(command -v python3)}
+torch=""
+if [ -n "$python" ]; then torch=$("$python" -c 'import torch; assert torch.cuda.is_available(); print(torch.__version__)' 2>/dev/null); fi
+# rondo looks for NVIDIA's libraries in $VIRTUAL_ENV, too. Its programs alone get these variables: PyTorch finds its own.
+environment=("VIRTUAL_ENV=${VIRTUAL_ENV:-$([ -z "$python" ] || "$python" -c 'import sys; print(sys.prefix)')}")
 run_with=()
 if [ -n "$from" ]; then
   bin=$from/bin list=$from/gpu_tests.txt
-  [ -x "$bin/gpu_kernels" ] || {
-    echo "gpu_check.sh: --from $from: there is no bin/gpu_kernels; make the folder with --bundle" >&2
-    exit 2
-  }
+  [ -x "$bin/gpu_kernels" ] || die "--from $from: there is no bin/gpu_kernels; make the folder with --bundle"
   # Only what this machine lacks is taken from the bundle.
   missing=$(mktemp -d)
   for library in "$from"/lib/*.so*; do
@@ -120,145 +130,172 @@ if [ -n "$from" ]; then
     case $name in librondo*) ;; *) ldconfig -p | grep -qF "$name" && continue ;; esac
     ln -s "$library" "$missing/$name"
   done
-  export LD_LIBRARY_PATH=$missing${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-  if ! "$bin/gpu_kernels" --help >/dev/null 2>&1; then
-    run_with=("$from/lib/c/ld-linux-x86-64.so.2" --library-path "$from/lib:$from/lib/c:$(dirname "$(ldconfig -p | awk '/libcuda.so.1/ {print $NF; exit}')"):${LD_LIBRARY_PATH}")
-    "${run_with[@]}" "$bin/gpu_kernels" --help >/dev/null || {
-      echo "gpu_check.sh: the programs in $from do not start on this machine" >&2
-      exit 1
-    }
+  environment+=("LD_LIBRARY_PATH=$missing${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
+  if ! env "${environment[@]}" "$bin/gpu_kernels" --help >/dev/null 2>&1; then # an older C library than it was built with
+    run_with=("$from/lib/c/ld-linux-x86-64.so.2" --library-path "$from/lib:$from/lib/c:$(dirname "$(ldconfig -p | awk '/libcuda.so.1/ {print $NF; exit}')")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
+    env "${environment[@]}" "${run_with[@]}" "$bin/gpu_kernels" --help >/dev/null || die "the programs in $from do not start on this machine" 1
   fi
 else
-  cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DRONDO_CUDA=ON -DRONDO_TESTS=ON || exit 1
-  programs=$(test_programs build/gpu_tests.txt) || exit 1
-  mapfile -t tests <<<"$programs"
-  cmake --build build -j "$(nproc)" --target "${targets[@]}" "${tests[@]}" || exit 1
+  build build || exit 1
   bin=build/bin list=build/gpu_tests.txt
 fi
-program() {
-  local name=$1
-  shift
-  "${run_with[@]}" "$bin/$name" "$@"
-}
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 name=$(date +%Y-%m-%d)-$(echo "$card" | tr -cs '[:alnum:]\n' '-' | tr '[:upper:]' '[:lower:]' | sed 's/-$//')
 out=${out:-docs/gpu}
-mkdir -p "$out" || exit 1
-status=0
+work=$out/$name
+mkdir -p "$work" || exit 1
+failures=$work/failures.txt
+: >"$failures"
 
-# ---- Right.
-{
-  echo "card: $card"
-  nvidia-smi --query-gpu=driver_version,memory.total,clocks.max.sm,clocks.max.memory --format=csv,noheader
-} | tee "$work/machine.txt"
-: >"$work/tests.txt"
-while read -r test; do
-  [ -n "$test" ] || continue
-  if RONDO_TEST_DEVICE=cuda RONDO_GPU_PROPERTIES_OUT=$out/$name.properties.json program "test_${test%%/*}" "--file=$test" >"$work/test.log" 2>&1; then
-    verdict=passed
-  else
-    verdict=FAILED status=1
-    grep -B 8 -E '^\[  FAILED|Segmentation|terminate' "$work/test.log" | tail -n 60
-  fi
-  echo "$test $verdict $(grep -oE '^\[==========\] [0-9]+ tests' "$work/test.log" | grep -oE '[0-9]+' | tail -n 1) tests, $(grep -cE '^\[  SKIPPED \] [^ ]+ \(' "$work/test.log") skipped" | tee -a "$work/tests.txt"
-done <"$list"
+# program SECONDS NAME ARGUMENT...: one of rondo's programs, ended after so many seconds.
+program() {
+  local limit=$1 name=$2
+  shift 2
+  timeout --kill-after 5 "$limit" env "${environment[@]}" "${run_with[@]}" "$bin/$name" "$@"
+}
+# note STAGE WORDS...: a line of the stage's results, and of the terminal.
+note() {
+  local stage=$1
+  shift
+  echo "$*" | tee -a "$work/$stage.txt"
+}
+# step STAGE NAME COMMAND...: runs the command into a log of its own, and notes whether it passed; a failure, with the
+# end of its log.
+step() {
+  local stage=$1 what=$2 start=$SECONDS status
+  local log=$work/$stage.${what//[^[:alnum:]]/_}.log
+  shift 2
+  "$@" >"$log" 2>&1
+  status=$?
+  case $status in
+  0) note "$stage" "$what passed, $((SECONDS - start)) s$(of_tests "$log")" ;;
+  124 | 137) note "$stage" "$what FAILED: ended after $((SECONDS - start)) s$(of_tests "$log")" ;;
+  *) note "$stage" "$what FAILED: status $status$(of_tests "$log")" ;;
+  esac
+  [ $status -eq 0 ] && return
+  echo "$stage $what" >>"$failures"
+  { grep -B 8 -E '^\[  FAILED|Segmentation|terminate|========= [A-Z]' "$log" || cat "$log"; } | tail -n 40
+}
+of_tests() { # LOG: how many tests it tells of
+  local run skipped
+  run=$(grep -oE '^\[==========\] [0-9]+ tests? from .* ran' "$1" | grep -oE '[0-9]+' | head -n 1)
+  skipped=$(grep -cE '^\[  SKIPPED \] [^ ]+ \(' "$1")
+  [ -z "$run" ] || echo ": $run tests, $skipped skipped"
+}
+one_test() { # STAGE FILE
+  RONDO_TEST_DEVICE=cuda RONDO_GPU_PROPERTIES_OUT=$out/$name.properties.json step "$1" "$2" program 240 "test_${2%%/*}" "--file=$2"
+}
 
-if command -v compute-sanitizer >/dev/null; then
-  for tool in memcheck racecheck; do
-    if timeout 240 compute-sanitizer --tool "$tool" --error-exitcode 9 "${run_with[@]}" "$bin/test_tensor" --file=tensor/cuda/kernels \
-      >"$work/sanitizer.log" 2>&1; then
-      echo "compute-sanitizer $tool: clean" | tee -a "$work/tests.txt"
-    else
-      code=$?
-      echo "compute-sanitizer $tool: status $code" | tee -a "$work/tests.txt"
-      tail -n 15 "$work/sanitizer.log"
-      # 9: it found something; anything else: it could not do its work here.
-      [ $code -ne 9 ] || status=1
-    fi
+stage_smoke() {
+  export CUBLASLT_LOG_LEVEL=2 CUDNN_LOGLEVEL_DBG=2 CUDNN_LOGDEST_DBG=stderr NCCL_DEBUG=INFO
+  one_test smoke tensor/cuda/smoke
+  one_test smoke dist/cuda/real_nccl
+  unset CUBLASLT_LOG_LEVEL CUDNN_LOGLEVEL_DBG CUDNN_LOGDEST_DBG NCCL_DEBUG
+}
+
+stage_tests() {
+  local test
+  while read -r test; do
+    [ -n "$test" ] || continue
+    while [ "$(jobs -rp | wc -l)" -ge 4 ]; do wait -n; done
+    one_test tests "$test" &
+  done <"$list"
+  wait
+}
+
+stage_sanitizer() {
+  local tool
+  command -v compute-sanitizer >/dev/null || {
+    note sanitizer "compute-sanitizer: not on this machine"
+    return
+  }
+  for tool in memcheck racecheck initcheck; do
+    step sanitizer "$tool" timeout --kill-after 5 150 env "${environment[@]}" compute-sanitizer --tool "$tool" --error-exitcode 9 \
+      "${run_with[@]}" "$bin/test_tensor" --file=tensor/cuda/kernels
   done
-else
-  echo "compute-sanitizer: not on this machine" | tee -a "$work/tests.txt"
-fi
+}
 
-for example in "${examples[@]}"; do
-  arguments=()
-  case $example in
-  03_ring) arguments=(--all-reduce mpi) ;; # its four ranks may share a card
-  05_text) arguments=(--text scripts/gpu_check.sh --steps 50 --every 50 --sample 0) ;;
-  04_fine_tune) arguments=(--epochs 1) ;;
-  06_quantize) arguments=(--train-steps 200) ;;
-  esac
-  case $example in
-  04_fine_tune | 06_quantize)
-    [ -n "${RONDO_DATA:-}" ] || {
-      echo "$example not run: RONDO_DATA is not set" | tee -a "$work/tests.txt"
-      continue
-    }
-    ;;
-  esac
-  if program "$example" --device cuda "${arguments[@]}" >"$work/example.log" 2>&1; then
-    echo "$example --device cuda passed" | tee -a "$work/tests.txt"
+stage_numbers() {
+  local example arguments
+  for example in "${examples[@]}"; do
+    arguments=()
+    case $example in
+    03_ring) arguments=(--all-reduce mpi) ;; # its four ranks may share a card
+    05_text) arguments=(--text scripts/gpu_check.sh --steps 50 --every 50 --sample 0) ;;
+    04_fine_tune) arguments=(--epochs 1) ;;
+    06_quantize) arguments=(--train-steps 200) ;;
+    esac
+    case $example in
+    04_fine_tune | 06_quantize)
+      [ -n "${RONDO_DATA:-}" ] || {
+        note numbers "$example not run: RONDO_DATA is not set"
+        continue
+      }
+      ;;
+    esac
+    step numbers "$example --device cuda" program 60 "$example" --device cuda "${arguments[@]}"
+  done
+  if [ -n "${RONDO_DATA:-}" ]; then
+    step numbers CIFAR-10 program 300 \
+      cifar_resnet --device cuda --graph --resident --amp bf16 --model resnet18 --epochs 40 --batch 256 --lr 0.3 \
+      --json "$work/cifar10.json" --checkpoint-dir "$(mktemp -d)/run"
   else
-    echo "$example --device cuda FAILED" | tee -a "$work/tests.txt"
-    tail -n 5 "$work/example.log"
-    status=1
+    note numbers "CIFAR-10 not trained: RONDO_DATA is not set"
   fi
-done
+}
 
-# ---- Fast.
-program gpu_kernels --json "$work/kernels.json" || status=1
-python=${PEER_PYTHON:-$(command -v python3)}
-has_torch=0
-if [ -n "$python" ] && "$python" -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then has_torch=1; fi
-if [ $quick -eq 0 ]; then
-  [ $has_torch -eq 1 ] || echo "gpu_check.sh: no PyTorch with CUDA on this machine: rondo alone is measured"
+stage_bench() {
+  local what model batch common round graph compile
+  step bench gpu_kernels program 120 gpu_kernels --json "$work/kernels.json"
+  [ -n "$torch" ] || note bench "no PyTorch with CUDA on this machine: rondo alone is measured"
   for what in "resnet18 512" "resnet50 256"; do
     read -r model batch <<<"$what"
-    common=(--model "$model" --batch "$batch" --dtype bf16 --device cuda --seconds "$seconds" --json -)
+    common=(--model "$model" --batch "$batch" --dtype bf16 --device cuda --seconds "$seconds")
     # Twice in turns: the card's speed drifts with its temperature.
     for round in 1 2; do
       for graph in "" --graph; do
-        RONDO_MEASURE_PLANS=1 program train_step "${common[@]}" $graph >"$work/rondo.$model.${graph:-eager}.$round.json" || status=1
+        RONDO_MEASURE_PLANS=1 step bench "$model ${graph:-eager} $round" program 90 train_step "${common[@]}" $graph \
+          --json "$work/rondo.$model.${graph:-eager}.$round.json"
       done
-      if [ $has_torch -eq 1 ]; then
-        for compile in off on max-autotune; do
-          timeout 400 "$python" bench/peers/train_step.py "${common[@]}" --layout channels_last --compile $compile \
-            >"$work/torch.$model.$compile.$round.json" 2>"$work/torch.log" || tail -n 3 "$work/torch.log"
-        done
-      fi
+      [ -n "$torch" ] || continue
+      for compile in off on; do
+        step bench "PyTorch $model compile $compile $round" timeout --kill-after 5 120 "$python" bench/peers/train_step.py "${common[@]}" \
+          --layout channels_last --weights dtype --compile $compile --json "$work/torch.$model.$compile.$round.json"
+      done
     done
   done
-  if [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then
-    cards=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .)
-  else
-    cards=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)
-  fi
-  if [ "$cards" -gt 1 ] && mpirun --version 2>/dev/null | grep -q "Open MPI"; then
-    timeout 300 mpirun --allow-run-as-root --bind-to none -np "$cards" "${run_with[@]}" "$bin/all_reduce" --device cuda \
-      --json "$work/all_reduce.json" || status=1
-  else
-    echo "gpu_check.sh: all-reduce is not measured: it wants two cards, here are $cards, and Open MPI's mpirun"
-  fi
-  if [ -n "${RONDO_DATA:-}" ]; then
-    start=$(date +%s)
-    if RONDO_MEASURE_PLANS=1 program cifar_resnet --device cuda --graph --resident --model resnet18 --epochs "${GPU_CHECK_EPOCHS:-18}" \
-      --batch 512 --lr 0.8 --json "$work/cifar.json" --checkpoint-dir "$work/run"; then
-      echo "{\"seconds\": $(($(date +%s) - start)), \"result\": $(cat "$work/cifar.json")}" >"$work/cifar10.json"
-    else
-      status=1
-    fi
-  else
-    echo "gpu_check.sh: RONDO_DATA is not set: CIFAR-10 is not trained"
-  fi
-fi
+}
 
-# ---- Report.
+stage_nccl() {
+  local cards
+  cards=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)
+  [ -z "${CUDA_VISIBLE_DEVICES:-}" ] || cards=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .)
+  if [ "$cards" -gt 1 ] && mpirun --version 2>/dev/null | grep -q "Open MPI"; then
+    step nccl all_reduce timeout --kill-after 5 240 env "${environment[@]}" mpirun --allow-run-as-root --bind-to none -np "$cards" \
+      "${run_with[@]}" "$bin/all_reduce" --device cuda --json "$work/all_reduce.json"
+  else
+    note nccl "all-reduce is not measured: it wants two cards, here are $cards, and Open MPI's mpirun"
+  fi
+}
+
+{
+  echo "card: $card"
+  nvidia-smi --query-gpu=driver_version,memory.total,clocks.max.sm,clocks.max.memory --format=csv,noheader
+  echo "PyTorch: ${torch:-none with CUDA}"
+} | tee "$work/machine.txt"
+for stage in "${stages[@]}"; do
+  asked "$stage" || continue
+  start=$SECONDS
+  : >"$work/$stage.txt"
+  "stage_$stage"
+  echo "gpu_check.sh: stage $stage took $((SECONDS - start)) s"
+  if [ -n "$python" ]; then
+    "$python" scripts/gpu_report.py "$work" "$out/$name" >"$work/report.log" 2>&1 || echo "report" >>"$failures"
+  fi
+done
 if [ -n "$python" ]; then
-  "$python" scripts/gpu_report.py "$work" "$out/$name" || status=1
+  cat "$work/report.log"
 else
-  mkdir -p "$out/$name" && cp "$work"/*.json "$work"/*.txt "$out/$name/"
-  echo "gpu_check.sh: no python3 to write the report with; the pieces are in $out/$name/"
+  echo "gpu_check.sh: no python3 to write the report with; its pieces are in $work"
 fi
-exit $status
+[ ! -s "$failures" ] || die "failed: $(tr '\n' ';' <"$failures")" 1

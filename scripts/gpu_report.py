@@ -1,4 +1,4 @@
-"""Puts what scripts/gpu_check.sh measured into one JSON file and one table.
+"""Puts what scripts/gpu_check.sh measured so far into one JSON file and one table.
 
     gpu_report.py FOLDER OUT      reads FOLDER/*.json and *.txt, writes OUT.json and OUT.md
 
@@ -47,7 +47,12 @@ def main():
     folder, out = pathlib.Path(sys.argv[1]), sys.argv[2]
     kernels = read(folder / "kernels.json") or {}
     rondo, torch = steps(folder, "rondo"), steps(folder, "torch")
-    tests = (folder / "tests.txt").read_text().splitlines()
+    tests = [
+        line
+        for stage in ("smoke", "tests", "sanitizer", "numbers", "bench", "nccl")
+        if (folder / f"{stage}.txt").exists()
+        for line in sorted((folder / f"{stage}.txt").read_text().splitlines())
+    ]
     machine = (folder / "machine.txt").read_text().splitlines()
     cifar = read(folder / "cifar10.json")
     reduced = read(folder / "all_reduce.json")
@@ -80,7 +85,7 @@ def main():
     pathlib.Path(out + ".json").write_text(json.dumps(result, indent=1) + "\n")
 
     lines = [f"# {machine[0].removeprefix('card: ')}", "", *[f"- {line}" for line in machine[1:]]]
-    lines += [f"- rondo: {result['rondo']}", f"- PyTorch: {result['pytorch'] or 'not on the machine'}", "", "## Tests", ""]
+    lines += [f"- rondo: {result['rondo']}", f"- PyTorch: {result['pytorch'] or 'not on the machine'}", "", "## What ran", ""]
     lines += [f"- {line}" for line in tests]
     lines += ["", "## Training steps, bf16, channels_last", ""]
     lines += ["| model | rondo | img/s | TFLOP/s | of its matmul rate | over PyTorch eager, compile, max-autotune |"]
@@ -92,8 +97,8 @@ def main():
             f"| {row['model']} | {row['variant']} | {row['img_per_s']:.0f} | {row['tflop_per_s']:.0f} | {share} | {ratios} |"
         )
     if cifar:
-        accuracy = 100 * (cifar["result"]["test_accuracy"] or 0)
-        lines += ["", f"CIFAR-10, ResNet-18, {cifar['result']['epochs']} epochs: {accuracy:.2f} % in {cifar['seconds']} s."]
+        took = next((line.split(", ")[1] for line in tests if line.startswith("CIFAR-10 passed, ")), "?")
+        lines += ["", f"CIFAR-10, ResNet-18, {cifar['epochs']} epochs: {100 * (cifar['test_accuracy'] or 0):.2f} % in {took}, start included."]
     if reduced:
         lines += ["", f"## All-reduce, {reduced['world_size']} GPUs", "", "| bytes | algorithm | ms | bus GB/s |", "| --- | --- | --- | --- |"]
         for row in reduced["rows"]:

@@ -30,10 +30,11 @@ bundle=$work/rondo-gpu
 cp "$root"/scripts/gpu_check.sh "$root"/scripts/gpu_report.py "$bundle/scripts/"
 : >"$bundle/lib/librondo_none.so"
 printf 'one/cuda\ntwo/cuda\n' >"$bundle/gpu_tests.txt"
-for test in test_one test_two test_tensor; do
+for test in test_one test_two test_tensor test_dist; do
   stub "$bundle/bin/$test" <<'END'
 case "$(basename "$0") $1" in
-"test_one --file=one/cuda" | "test_two --file=two/cuda" | "test_tensor --file=tensor/cuda/kernels") ;;
+"test_one --file=one/cuda" | "test_two --file=two/cuda") ;;
+"test_tensor --file=tensor/cuda/kernels" | "test_tensor --file=tensor/cuda/smoke" | "test_dist --file=dist/cuda/real_nccl") ;;
 *) echo "$0 was started with '$1'" && exit 1 ;;
 esac
 echo "[==========] 3 tests from 1 test suite ran. (5 ms total)"
@@ -42,11 +43,13 @@ END
 done
 stub "$bundle/bin/gpu_kernels" <<'END'
 [ "$1" = --help ] && exit 0
+[ -z "${LD_LIBRARY_PATH##*"${TMPDIR:-/tmp}"*}" ] || exit 1
 echo '{"gpu": "a card, cuDNN 9", "copy_bytes_per_s": 4e12, "bandwidth": [{"kernel": "relu f32", "bytes_per_s": 3.6e12,
 "of_copy": 0.9}], "matmul": [{"dtype": "bf16", "n": 8192, "flop_per_s": 7e14}]}' >"$2"
 END
 stub "$bundle/bin/train_step" <<'END'
-echo '{"img_per_s": 20000}'
+while [ $# -gt 0 ]; do [ "$1" = --json ] && out=$2; shift; done
+echo '{"img_per_s": 20000}' >"$out"
 END
 stub "$bundle/bin/cifar_resnet" <<'END'
 while [ $# -gt 0 ]; do [ "$1" = --json ] && out=$2; shift; done
@@ -57,11 +60,11 @@ for example in 01_autograd 03_ring 04_fine_tune 05_text 06_quantize; do
 [ "$1 $2" = "--device cuda" ]
 END
 done
-run() { PATH=$work/path:$PATH PEER_PYTHON=python3 RONDO_DATA=$work "$bundle/scripts/gpu_check.sh" --from "$bundle" --out "$work/out" --seconds 1 >"$work/log" 2>&1; }
+run() { PATH=$work/path:$PATH PEER_PYTHON=python3 RONDO_DATA=$work "$bundle/scripts/gpu_check.sh" --from "$bundle" --out "$work/out" --seconds 1 "$@" >"$work/log" 2>&1; }
 
 run || fail "status $?"
 report=$(echo "$work"/out/*-nvidia-h200.md)
-for text in "# NVIDIA H200" "one/cuda passed 3 tests" "compute-sanitizer memcheck: clean" "06_quantize --device cuda passed" "94.12 %" \
+for text in "# NVIDIA H200" "one/cuda passed, " "initcheck passed" "06_quantize --device cuda passed" "94.12 %" \
   "| relu f32 | 3.60 | 90 % |" "| resnet18 | graph | 20000 | 67 | 10 % |" "rondo: a card, cuDNN 9" \
   "All-reduce, 2 GPUs" "| 1048576 | nccl | 1.000 | 1.1 |"; do
   grep -qF -- "$text" "$report" || fail "the report does not say \"$text\""
@@ -75,6 +78,18 @@ exit 1
 END
 run && fail "a test that fails was not noticed"
 grep -qF "two/cuda FAILED" "$work/log" || fail "the test that failed is not named"
+
+run --only smoke,nccl || fail "the stages without the test that fails: status $?"
+grep -qF "two/cuda FAILED" "$work"/out/*-nvidia-h200.md || fail "the stages before are not in the report any more"
+run --only smoke,all && fail "an unknown stage"
+grep -qF -- "--only all: there is no such stage; there are smoke tests sanitizer numbers bench nccl" "$work/log" || fail "the sentence about the stage"
+
+stub "$bundle/bin/test_two" <<'END'
+sleep 1000
+END
+sed -i 's/program 240/program 1/' "$bundle/scripts/gpu_check.sh"
+run --only tests && fail "a test that does not end"
+grep -qF "two/cuda FAILED: ended after" "$work/log" || fail "the test that did not end is not named"
 
 stub "$bundle/bin/test_two" <<'END'
 exit 0

@@ -1,29 +1,30 @@
 #pragma once
-// A GPU that is only described: tests/tensor/cuda/h200.json, the properties of an H200 from its
-// data sheet and the CUDA programming guide's table for compute capability 9.0. The real cuDNN
-// makes plans for it where there is none.
+// A GPU that is only described: tests/tensor/cuda/h100.json, what cuDNN said of an H100
+// (scripts/gpu_check.sh). The real cuDNN makes plans for it where there is none.
 
 #include <fstream>
 #include <iterator>
 #include <optional>
 #include <string>
 
+#include "support/golden.h"
 #include "tensor/cuda/cudnn.h"
 #include "tensor/cuda/runtime.h"
 
 namespace rondo::test {
 
 /// Nothing, and why, where there is no cuDNN or no description.
-inline std::optional<cuda::Descriptor> described_h200(std::string& why) {
+inline std::optional<cuda::Descriptor> described_h100(std::string& why) {
   try {
     cuda::cudnn();
   } catch (const CudaError& missing) {
     why = missing.what();
     return {};
   }
-  std::ifstream file(RONDO_GPU_PROPERTIES);
+  const std::string path = source_file(RONDO_GPU_PROPERTIES);
+  std::ifstream file(path);
   if (!file) {
-    why = RONDO_GPU_PROPERTIES " is not here";
+    why = path + " is not here";
     return {};
   }
   return cuda::device_properties(

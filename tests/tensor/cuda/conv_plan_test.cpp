@@ -68,11 +68,11 @@ class ConvPlans : public ::testing::Test {
  protected:
   void SetUp() override {
     std::string why;
-    h200 = test::described_h200(why);
-    if (!h200) GTEST_SKIP() << why;
+    h100 = test::described_h100(why);
+    if (!h100) GTEST_SKIP() << why;
   }
   std::vector<CudnnPlan> plans(const ConvProblem& p, std::size_t limit = 100) {
-    return conv_plans(p, {.properties = &*h200}, limit);
+    return conv_plans(p, {.properties = &*h100}, limit);
   }
   /// Every convolution of a training step of the model, on `batch` images of size x size pixels.
   static std::vector<ConvProblem> problems_of(const char* name, std::int64_t size,
@@ -89,7 +89,7 @@ class ConvPlans : public ::testing::Test {
     for (ConvProblem& p : problems) p.x[0] = p.y[0] = batch;
     return problems;
   }
-  std::optional<Descriptor> h200;
+  std::optional<Descriptor> h100;
 };
 
 /// A 3x3 convolution of 64 channels.
