@@ -73,6 +73,19 @@ class Report {
     row("fill" + suffix, 1, [&] { gpu.fill(z, 1.5); });
     const Tensor sum = Tensor::empty({1}, {.dtype = dtype, .device = device_});
     row("sum" + suffix, 1, [&] { gpu.reduce(FoldOp::sum, x, sum); });
+    // Activations of a Transformer.
+    const std::int64_t width = 1024;
+    const Tensor rows = x.reshape({n / width, width}), grads = y.reshape(rows.shape()),
+                 to = z.reshape(rows.shape());
+    const Tensor of_rows = Tensor::empty({n / width, 1}, {.dtype = dtype, .device = device_}),
+                 of_columns = Tensor::empty({1, width}, {.dtype = dtype, .device = device_});
+    row("sum_of_rows" + suffix, 1, [&] { gpu.reduce(FoldOp::sum, rows, of_rows); });
+    row("sum_of_columns" + suffix, 1, [&] { gpu.reduce(FoldOp::sum, rows, of_columns); });
+    row("softmax" + suffix, 2, [&] { gpu.softmax(false, rows, 1, to); });
+    row("softmax_backward" + suffix, 3, [&] { gpu.softmax_backward(false, grads, rows, 1, to); });
+    row("transpose" + suffix, 2, [&] {
+      gpu.copy(rows.transpose(0, 1), z.reshape({width, n / width}));
+    });
     // Activations as batch norm sees them: channels last.
     const Tensor image = random({n / (channels * 64 * 64), channels, 64, 64}, dtype)
                              .contiguous(MemoryFormat::channels_last);
@@ -95,6 +108,19 @@ class Report {
       });
     }
     cuda::measure_plans(false);
+    // The pooling of ResNet's stem: a quarter of the pixels remain, each with an index of 8 bytes.
+    const Pool2dParams stem{
+        .kernel_h = 3, .kernel_w = 3, .stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1};
+    const Dims halved{image.size(0), channels, 32, 32};
+    auto pooled = [&](DType of) {
+      return Tensor::empty(halved,
+                           {.dtype = of, .device = device_, .format = MemoryFormat::channels_last});
+    };
+    const Tensor maxima = pooled(dtype), places = pooled(i64);
+    const double passes = 1.25 + 2.0 / static_cast<double>(size_of(dtype));
+    row("max_pool" + suffix, passes, [&] { gpu.max_pool2d(image, maxima, places, stem); });
+    row("max_pool_backward" + suffix, passes,
+        [&] { gpu.max_pool2d_backward(maxima, places, stem, grad); });
   }
   const nlohmann::json& rows() const { return rows_; }
 

@@ -369,8 +369,9 @@ class Backend {
   /// plane.
   virtual void max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
                           const Pool2dParams& params) = 0;
-  /// dx += scatter of dy to `indices` (dx must be zeroed by the caller).
-  virtual void max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Tensor& dx) = 0;
+  /// dx = dy added up at `indices`, which max_pool2d of `params` found; 0 elsewhere.
+  virtual void max_pool2d_backward(const Tensor& dy, const Tensor& indices,
+                                   const Pool2dParams& params, const Tensor& dx) = 0;
   /// y at `indices` of x's planes: the linear map whose transpose max_pool2d_backward is.
   virtual void max_pool2d_gather(const Tensor& x, const Tensor& indices, const Tensor& y) = 0;
   virtual void avg_pool2d(const Tensor& x, const Tensor& y, const Pool2dParams& params) = 0;

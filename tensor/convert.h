@@ -32,6 +32,12 @@ RONDO_HD T convert(C value) {
   }
 }
 
+/// The type in which arithmetic on T is done.
+template <class T>
+using Compute =
+    std::conditional_t<std::is_same_v<T, double>, double,
+                       std::conditional_t<is_floating(dtype_of<T>), float, std::int64_t>>;
+
 /// Calls f.operator()<C>() with the type in which kernels compute a dtype: double for f64, float
 /// for the other floats, int64_t for integers and bool.
 template <class F>
@@ -48,6 +54,23 @@ decltype(auto) visit_float_compute(DType dtype, const char* op, F&& f) {
   require<DTypeError>(is_floating(dtype), op, " wants a floating dtype, not ", dtype);
   if (dtype == DType::f64) return f.template operator()<double>();
   return f.template operator()<float>();
+}
+
+/// visit_dtype for kernels that only floats have; throws DTypeError naming `op` for other dtypes.
+template <class F>
+decltype(auto) visit_float(DType dtype, const char* op, F&& f) {
+  switch (dtype) {
+    case DType::f64:
+      return f.template operator()<double>();
+    case DType::f32:
+      return f.template operator()<float>();
+    case DType::bf16:
+      return f.template operator()<BFloat16>();
+    case DType::f16:
+      return f.template operator()<Half>();
+    default:
+      throw DTypeError(concat(op, " wants a floating dtype, not ", dtype));
+  }
 }
 
 /// Calls f.operator()<Word>() with an unsigned integer as wide as an element of `dtype`: all that

@@ -2,10 +2,16 @@
 // Fold: the element-wise rule of each reduction, the same on all devices.
 
 #include <limits>
+#include <type_traits>
 
 #include "tensor/functors.h"
 
 namespace rondo {
+
+/// The type in which partial results in C are joined, so that a sum's error does not grow with its
+/// length.
+template <class C>
+using Wide = std::conditional_t<std::is_same_v<C, float>, double, C>;
 
 /// identity: the value of an empty reduction; map: what an element counts as; join: two partial
 /// results in one.

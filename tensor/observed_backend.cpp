@@ -336,9 +336,10 @@ class ObservedBackend final : public Backend {
                   const Pool2dParams& params) override {
     observe("max_pool2d", 0, {x, y, indices}, [&] { real().max_pool2d(x, y, indices, params); });
   }
-  void max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Tensor& dx) override {
+  void max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Pool2dParams& params,
+                           const Tensor& dx) override {
     observe("max_pool2d_backward", 0, {dy, indices, dx},
-            [&] { real().max_pool2d_backward(dy, indices, dx); });
+            [&] { real().max_pool2d_backward(dy, indices, params, dx); });
   }
   void max_pool2d_gather(const Tensor& x, const Tensor& indices, const Tensor& y) override {
     observe("max_pool2d_gather", 0, {y, indices, y},

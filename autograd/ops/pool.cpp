@@ -69,44 +69,48 @@ Plan plan(const char* op, const Tensor& x, Conv2dOptions::Pair kernel,
   return {p, out};
 }
 
-Tensor max_pool2d_gather(const Tensor& x, const Tensor& indices);
-Tensor max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Dims& input);
+Tensor max_pool2d_gather(const Tensor& x, const Tensor& indices, const Pool2dParams& params);
+Tensor max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Dims& input,
+                           const Pool2dParams& params);
 
 struct MaxPool2dGatherBackward final : Node {
   SavedTensor indices;
   Dims input;
-  MaxPool2dGatherBackward(const Tensor& indices, const Dims& input)
-      : indices(indices), input(input) {}
+  Pool2dParams params;
+  MaxPool2dGatherBackward(const Tensor& indices, const Dims& input, const Pool2dParams& params)
+      : indices(indices), input(input), params(params) {}
   const char* name() const override { return "max_pool2d_gather"; }
   Tensors backward(const Tensors& dy) override {
-    return {max_pool2d_backward(dy[0], indices.get(*this), input)};
+    return {max_pool2d_backward(dy[0], indices.get(*this), input, params)};
   }
   void release_saved() override { indices.reset(); }
 };
 
 /// x at the places that max pooling chose.
-Tensor max_pool2d_gather(const Tensor& x, const Tensor& indices) {
+Tensor max_pool2d_gather(const Tensor& x, const Tensor& indices, const Pool2dParams& params) {
   Tensor y = like(x, indices.shape(), x.dtype());
   backend(x).max_pool2d_gather(x, indices, y);
-  return record<MaxPool2dGatherBackward>({x}, y, indices, x.shape());
+  return record<MaxPool2dGatherBackward>({x}, y, indices, x.shape(), params);
 }
 
 struct MaxPool2dBackwardBackward final : Node {
   SavedTensor indices;
-  explicit MaxPool2dBackwardBackward(const Tensor& indices) : indices(indices) {}
+  Pool2dParams params;
+  MaxPool2dBackwardBackward(const Tensor& indices, const Pool2dParams& params)
+      : indices(indices), params(params) {}
   const char* name() const override { return "max_pool2d_backward"; }
   Tensors backward(const Tensors& dy) override {
-    return {max_pool2d_gather(dy[0], indices.get(*this))};
+    return {max_pool2d_gather(dy[0], indices.get(*this), params)};
   }
   void release_saved() override { indices.reset(); }
 };
 
 /// Zeros, with dy added at the places that max pooling chose.
-Tensor max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Dims& input) {
+Tensor max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Dims& input,
+                           const Pool2dParams& params) {
   Tensor dx = like(indices, input, dy.dtype());
-  backend(dx).fill(dx, 0.0);
-  backend(dx).max_pool2d_backward(dy, indices, dx);
-  return record<MaxPool2dBackwardBackward>({dy}, dx, indices);
+  backend(dx).max_pool2d_backward(dy, indices, params, dx);
+  return record<MaxPool2dBackwardBackward>({dy}, dx, indices, params);
 }
 
 /// The windows; how many there are, ceil_mode's business, the shape of the output says.
@@ -124,7 +128,7 @@ struct MaxPool2dBackward final : Node {
       : indices(indices), input(input), params(params) {}
   const char* name() const override { return "max_pool2d"; }
   Tensors backward(const Tensors& dy) override {
-    return {max_pool2d_backward(dy[0], indices.get(*this), input)};
+    return {max_pool2d_backward(dy[0], indices.get(*this), input, params)};
   }
   void release_saved() override { indices.reset(); }
   void attributes(AttributeVisitor& v) override { tell(v, params); }

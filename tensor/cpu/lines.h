@@ -21,29 +21,6 @@
 
 namespace rondo::cpu {
 
-/// The type in which arithmetic on T is done.
-template <class T>
-using Compute =
-    std::conditional_t<std::is_same_v<T, double>, double,
-                       std::conditional_t<is_floating(dtype_of<T>), float, std::int64_t>>;
-
-/// visit_dtype for kernels that only floats have; throws DTypeError naming `op` for other dtypes.
-template <class F>
-decltype(auto) visit_float(DType dtype, const char* op, F&& f) {
-  switch (dtype) {
-    case DType::f64:
-      return f.template operator()<double>();
-    case DType::f32:
-      return f.template operator()<float>();
-    case DType::bf16:
-      return f.template operator()<BFloat16>();
-    case DType::f16:
-      return f.template operator()<Half>();
-    default:
-      throw DTypeError(concat(op, " wants a floating dtype, not ", dtype));
-  }
-}
-
 /// out[i] = element `offset + i stride` of `data`, converted to C (float, double or int64_t).
 template <class C>
 void load(DType dtype, const void* data, std::int64_t offset, std::int64_t stride, std::int64_t n,

@@ -329,7 +329,9 @@ void CpuBackend::max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indi
   });
 }
 
-void CpuBackend::max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Tensor& dx) {
+void CpuBackend::max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Pool2dParams&,
+                                     const Tensor& dx) {
+  fill(dx, 0);
   in_wide(*this, dx, "max_pool2d_backward", [&](const Tensor& wide) {
     visit_float_compute(wide.dtype(), "max_pool2d_backward", [&]<class C>() {
       visit_float(dy.dtype(), "max_pool2d_backward", [&]<class T>() {

@@ -26,9 +26,6 @@ constexpr std::int64_t rows_per_fold = 64;       // rows added up in the compute
 constexpr std::int64_t part_size = 8192;  // elements of the smallest part of a split reduction
 constexpr std::int64_t wanted_parts = 64;
 
-template <class C>
-using Wide = std::conditional_t<std::is_same_v<C, float>, double, C>;
-
 struct Axis {
   std::int64_t size, x, y;  // x, y: strides; y is 0 where reduced
   bool reduced;

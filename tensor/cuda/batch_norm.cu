@@ -1,15 +1,15 @@
 // Batch normalisation for training and inference, forward and backward, with the ReLU and the
 // residual addition of a ResNet riding along. The mathematics is that of tensor/cpu/batch_norm.cpp.
 //
-// Two kernels go over the data, each once: one sums per channel, one applies; between them one
-// thread per channel turns sums into factors, so that the host need not know any of it. Threads
-// read 16 bytes at a time: neighbouring channels of a pixel (channels_last), or neighbouring pixels
-// of a plane.
+// Two kernels go over the data, each once: one sums per channel, one applies; between them a block
+// per channel turns sums into factors, so that the host need not know any of it. Both walk the data
+// alike (Walk), 16 bytes at a time: neighbouring channels of a pixel (channels_last), or
+// neighbouring pixels of a plane.
 //
-// Sums: the rows are cut into as many splits as keep the GPU busy, a number that depends on sizes
-// alone. A thread sums a split in f32 about the channel's first value, which removes the
-// cancellation of E[x^2] - E[x]^2; the splits are joined in double, in order. The same numbers in
-// every run.
+// Sums: the data is cut into as many splits as keep the GPU busy, a number that depends on sizes
+// alone. A thread sums in f32 about the channel's first value, which removes the cancellation of
+// E[x^2] - E[x]^2; a block joins its threads in f32, and the splits are joined in double, all in a
+// fixed order. The same numbers in every run.
 
 #include "tensor/cuda/batch_norm.cuh"
 #include "tensor/cuda/cuda_backend.h"
@@ -18,40 +18,21 @@
 namespace rondo::cuda {
 namespace {
 
-constexpr std::int64_t wanted_threads = 131072;
-constexpr std::int64_t shortest_split = 64;  // elements
-
-/// The sums of all channels, (splits, channels).
+/// The sums of all channels, (channels, splits).
 template <int V, class Terms>
-Tensor sum_channels(int device, const Layout& layout, const Terms& terms, std::int64_t& splits) {
-  const std::int64_t each = layout.channels_last ? layout.channels / V : layout.channels * 256;
-  splits = std::clamp<std::int64_t>(wanted_threads / each, 1,
-                                    std::max<std::int64_t>(layout.rows / shortest_split, 1));
-  Tensor partial =
-      Tensor::empty({splits, layout.channels, 2}, {.dtype = f32, .device = Device::cuda(device)});
-  auto* to = static_cast<Pair*>(partial.data_ptr());
-  if (layout.channels_last) {
-    const std::int64_t columns = layout.channels / V;
-    for_each(device, splits * columns, SumColumns<V, Terms>{layout, splits, columns, terms, to});
-  } else {
-    for_rows(device, splits * layout.channels, layout.rows / splits,
-             SumPlanes<V, Terms>{layout, splits, terms, to});
-  }
+Tensor sum_channels(int device, const Walk<V>& walk, std::int64_t channels, const Terms& terms) {
+  const Dims sizes{channels, std::int64_t{walk.splits}, 2};
+  Tensor partial = Tensor::empty(sizes, {.dtype = f32, .device = Device::cuda(device)});
+  for_blocks(device, walk.blocks(),
+             SumBlock<V, Terms>{walk, terms, static_cast<Pair*>(partial.data_ptr())});
   return partial;
-}
-
-bool aligned(std::initializer_list<Tensor> tensors) {
-  for (const Tensor& x : tensors) {
-    if (x.defined() && reinterpret_cast<std::uintptr_t>(x.data_ptr()) % 16 != 0) return false;
-  }
-  return true;
 }
 
 /// Calls f.operator()<T, V>() with the type of x's elements and how many to take at a time.
 template <class F>
 void visit_packs(const Layout& layout, std::initializer_list<Tensor> tensors, F&& f) {
   auto with = [&]<class T>() {
-    if (layout.fits(Pack<T>::size) && aligned(tensors)) {
+    if (layout.fits(Pack<T>::size) && std::all_of(tensors.begin(), tensors.end(), is_aligned)) {
       f.template operator()<T, Pack<T>::size>();
     } else {
       f.template operator()<T, 1>();
@@ -76,11 +57,12 @@ struct Factors {
 
 void apply(int device, const Layout& layout, const Tensor& x, const Tensor& mean,
            const Factors& factors, const BatchNormFusion& fusion, const Tensor& y) {
-  visit_packs(layout, {x, y, fusion.residual}, [&]<class T, int V>() {
+  visit_packs(layout, {x, y, fusion.residual, mean}, [&]<class T, int V>() {
     const T* residual = fusion.residual.defined() ? fusion.residual.data_ptr<T>() : nullptr;
-    for_each(device, x.numel() / V,
-             Apply<T, V>{layout, x.data_ptr<T>(), residual, y.data_ptr<T>(), floats(mean),
-                         factors.scale, factors.offset, fusion.relu});
+    const Walk<V> walk(layout);
+    for_blocks(device, walk.blocks(),
+               Apply<T, V>{walk, x.data_ptr<T>(), residual, y.data_ptr<T>(), floats(mean),
+                           factors.scale, factors.offset, fusion.relu});
   });
 }
 
@@ -98,14 +80,14 @@ void CudaBackend::batch_norm_kernels(const Tensor& x_, const Tensor& gamma, cons
   visit_packs(layout, {x}, [&]<class T, int V>() {
     const T* first = x.data_ptr<T>();
     const std::int64_t first_step = layout.channels_last ? 1 : layout.length;
-    std::int64_t splits = 0;
-    const Tensor partial = sum_channels<V>(
-        device_, layout, ForwardTerms<T, V>{x.data_ptr<T>(), first, first_step}, splits);
-    for_each(
-        device_, layout.channels,
-        FinishStatistics<T>{static_cast<const Pair*>(partial.data_ptr()), splits, layout.channels,
-                            layout.rows, first, first_step, momentum, eps, floats(mean),
-                            floats(invstd), floats(running_mean), floats(running_var),
+    const Walk<V> walk(layout);
+    const Tensor partial = sum_channels(device_, walk, layout.channels,
+                                        ForwardTerms<T, V>{x.data_ptr<T>(), first, first_step});
+    for_rows(
+        device_, layout.channels, walk.splits,
+        FinishStatistics<T>{static_cast<const Pair*>(partial.data_ptr()), walk.splits, layout.rows,
+                            first, first_step, momentum, eps, floats(mean), floats(invstd),
+                            floats(running_mean), floats(running_var),
                             Affine{floats(gamma), floats(beta), factors.scale, factors.offset}});
   });
   apply(device_, layout, x, mean, factors, with, y);
@@ -146,21 +128,20 @@ void CudaBackend::batch_norm_backward_kernels(const Tensor& dy_, const Tensor& x
   }
   Tensor memory = Tensor::empty({3, layout.channels}, {.dtype = f32, .device = x.device()});
   float *a = floats(memory), *b = a + layout.channels, *d = b + layout.channels;
-  visit_packs(layout, {x, dy, y, dx, dresidual}, [&]<class T, int V>() {
+  visit_packs(layout, {x, dy, y, dx, dresidual, mean}, [&]<class T, int V>() {
     const Gradient<T, V> gradient{dy.data_ptr<T>(), y.defined() ? y.data_ptr<T>() : nullptr,
-                                  floats(mean), mask_from_x ? forward.scale : nullptr,
-                                  forward.offset};
-    std::int64_t splits = 0;
-    const Tensor partial = sum_channels<V>(
-        device_, layout, BackwardTerms<T, V>{x.data_ptr<T>(), gradient, floats(mean)}, splits);
-    for_each(device_, layout.channels,
-             FinishGradient{static_cast<const Pair*>(partial.data_ptr()), splits, layout.channels,
-                            layout.rows, floats(gamma), floats(invstd), floats(dgamma),
-                            floats(dbeta), a, b, d});
-    for_each(device_, x.numel() / V,
-             ApplyGradient<T, V>{layout, x.data_ptr<T>(), gradient, dx.data_ptr<T>(),
-                                 dresidual.defined() ? dresidual.data_ptr<T>() : nullptr,
-                                 floats(mean), a, b, d});
+                                  mask_from_x ? forward.scale : nullptr, forward.offset};
+    const Walk<V> walk(layout);
+    const Tensor partial =
+        sum_channels(device_, walk, layout.channels,
+                     BackwardTerms<T, V>{x.data_ptr<T>(), gradient, floats(mean)});
+    for_rows(device_, layout.channels, walk.splits,
+             FinishGradient{static_cast<const Pair*>(partial.data_ptr()), walk.splits, layout.rows,
+                            floats(gamma), floats(invstd), floats(dgamma), floats(dbeta), a, b, d});
+    for_blocks(device_, walk.blocks(),
+               ApplyGradient<T, V>{walk, x.data_ptr<T>(), gradient, dx.data_ptr<T>(),
+                                   dresidual.defined() ? dresidual.data_ptr<T>() : nullptr,
+                                   floats(mean), a, b, d});
   });
   if (!dx.is_same(dx_)) copy(dx, dx_);
   if (dresidual.defined() && !dresidual.is_same(dresidual_)) copy(dresidual, dresidual_);

@@ -35,7 +35,7 @@ struct FillWords {
     }
     Pack<Word> pack;
     for (int k = 0; k < size; ++k) pack.values[k] = value;
-    *reinterpret_cast<Pack<Word>*>(y + first) = pack;
+    store_16(y + first, pack);
   }
 };
 
@@ -55,6 +55,52 @@ struct Move {
     const auto at = operands.locate(i);
     *reinterpret_cast<Word*>(at.at[1]) = *reinterpret_cast<const Word*>(at.at[0]);
   }
+};
+
+/// Copies where memory runs along one dimension in x and along another in y, in tiles of 32 x 32,
+/// so that both sides are read and written along their runs.
+template <class Word>
+struct MoveTiles {
+  Operands<2> outer;                   // all dimensions but the two; their operands' first words
+  std::int64_t columns, rows;          // of y: along its run, and along x's
+  std::int64_t tiles_across, tiles;    // of one matrix
+  std::int64_t column_step, row_step;  // bytes: x's along columns, y's along rows
+
+  template <class Group>
+  RONDO_HD void operator()(const Group& group, std::int64_t block) const {
+    const std::int64_t matrix = block / tiles, tile = block - matrix * tiles,
+                       first_row = tile / tiles_across * 32,
+                       first_column = (tile - tile / tiles_across * tiles_across) * 32;
+    const auto at = outer.locate(matrix);
+    const auto from = [&](std::int64_t row, std::int64_t column) {
+      return reinterpret_cast<const Word*>(at.at[0] + column * column_step) + row;
+    };
+    const auto to = [&](std::int64_t row, std::int64_t column) {
+      return reinterpret_cast<Word*>(at.at[1] + row * row_step) + column;
+    };
+    if (group.size() == 1) {  // on the host, where no tile is shared
+      for (std::int64_t r = first_row; r < rows && r < first_row + 32; ++r)
+        for (std::int64_t c = first_column; c < columns && c < first_column + 32; ++c)
+          *to(r, c) = *from(r, c);
+      return;
+    }
+    const int along = group.thread() % 32, across = group.thread() / 32;
+    Word words[4] = {};
+    for (int k = 0; k < 4; ++k) {
+      const std::int64_t r = first_row + along, c = first_column + across + 8 * k;
+      if (r < rows && c < columns) words[k] = *from(r, c);
+    }
+    group.transpose(words);
+    for (int k = 0; k < 4; ++k) {
+      const std::int64_t r = first_row + across + 8 * k, c = first_column + along;
+      if (r < rows && c < columns) *to(r, c) = words[k];
+    }
+  }
+};
+
+/// 16 bytes, whatever they mean.
+struct alignas(16) Sixteen {
+  std::uint64_t words[2];
 };
 
 /// Four elements of a dense run from one float type to another.
@@ -106,10 +152,54 @@ bool convert_dense(int device, const Collapsed<2>& shape, const Tensor& x, const
   return true;
 }
 
+/// The same copy in larger words, if memory runs along the same dimension on both sides: of 16, 8
+/// or 4 bytes. Returns how large they are now.
+std::int64_t widen(Collapsed<2>& shape, std::int64_t size) {
+  if (shape.steps[0][0] != size || shape.steps[0][1] != size) return size;
+  for (std::int64_t wide : {16, 8, 4}) {
+    bool fits = wide > size && shape.sizes[0] * size % wide == 0;
+    for (std::size_t k = 0; k < 2; ++k) {
+      fits = fits && reinterpret_cast<std::uintptr_t>(shape.data[k]) % wide == 0;
+      for (std::size_t d = 1; d < shape.dims; ++d) fits = fits && shape.steps[d][k] % wide == 0;
+    }
+    if (!fits) continue;
+    shape.sizes[0] /= wide / size;
+    shape.numel /= wide / size;
+    shape.steps[0] = {wide, wide};
+    return wide;
+  }
+  return size;
+}
+
+/// With tiles, if memory runs along two dimensions; says whether it does.
+template <class Word>
+bool move_tiles(int device, const Collapsed<2>& shape,
+                const std::array<const Tensor*, 2>& tensors) {
+  constexpr std::int64_t size = sizeof(Word), shortest = 8;
+  std::size_t run = 1;  // x's
+  while (run < shape.dims && shape.steps[run][0] != size) ++run;
+  if (run >= shape.dims || shape.steps[0][1] != size || shape.sizes[0] < shortest ||
+      shape.sizes[run] < shortest)
+    return false;
+  Collapsed<2> outer = shape;
+  outer.dims = 0;
+  for (std::size_t d = 1; d < shape.dims; ++d) {
+    if (d == run) continue;
+    outer.sizes[outer.dims] = shape.sizes[d];
+    outer.steps[outer.dims++] = shape.steps[d];
+  }
+  const std::int64_t columns = shape.sizes[0], rows = shape.sizes[run],
+                     across = (columns + 31) / 32, tiles = across * ((rows + 31) / 32);
+  for_blocks(device, shape.numel / (columns * rows) * tiles,
+             MoveTiles<Word>{Operands<2>(outer, tensors), columns, rows, across, tiles,
+                             shape.steps[0][0], shape.steps[run][1]});
+  return true;
+}
+
 /// Within one device.
 void copy_here(int device, const Tensor& x, const Tensor& y) {
   const std::array<const Tensor*, 2> tensors = {&x, &y};
-  const Collapsed<2> shape(tensors);
+  Collapsed<2> shape(tensors);
   const bool same = x.dtype() == y.dtype(), dense = is_dense_run(shape, x, y);
   if (same && dense)
     return copy_bytes(device, shape.data[0], shape.data[1], y.nbytes(), cudaMemcpyDeviceToDevice);
@@ -119,12 +209,20 @@ void copy_here(int device, const Tensor& x, const Tensor& y) {
                 convert_dense<Half, float>(device, shape, x, y) ||
                 convert_dense<std::uint8_t, float>(device, shape, x, y)))
     return;
-  const Operands<2> operands(shape, tensors);
   if (same) {
-    visit_word(x.dtype(),
-               [&]<class Word>() { for_each(device, shape.numel, Move<Word>{operands}); });
+    const std::int64_t size = widen(shape, size_of(x.dtype()));
+    const Operands<2> operands(shape, tensors);
+    if (size == 16) return for_each(device, shape.numel, Move<Sixteen>{operands});
+    auto move = [&]<class Word>() {
+      if (!move_tiles<Word>(device, shape, tensors))
+        for_each(device, shape.numel, Move<Word>{operands});
+    };
+    if (size == 8) return move.template operator()<std::uint64_t>();
+    if (size == 4) return move.template operator()<std::uint32_t>();
+    visit_word(x.dtype(), move);
     return;
   }
+  const Operands<2> operands(shape, tensors);
   visit_compute_type(conversion_dtype(x.dtype(), y.dtype()),
                      [&]<class C>() { for_each(device, shape.numel, Convert<C>{operands}); });
 }

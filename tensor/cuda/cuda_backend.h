@@ -99,7 +99,8 @@ class CudaBackend : public Backend {
   // pool.cu
   void max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
                   const Pool2dParams& params) override;
-  void max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Tensor& dx) override;
+  void max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Pool2dParams& params,
+                           const Tensor& dx) override;
   void max_pool2d_gather(const Tensor& x, const Tensor& indices, const Tensor& y) override;
   void avg_pool2d(const Tensor& x, const Tensor& y, const Pool2dParams& params) override;
   void avg_pool2d_backward(const Tensor& dy, const Tensor& dx, const Pool2dParams& params) override;

@@ -107,7 +107,7 @@ struct PackedRun {
       for (int p = 0; p < 8; p += size) {
         Pack<T> pack;
         for (int k = 0; k < size; ++k) pack.values[k] = convert<T>(octet.values[p + k]);
-        *reinterpret_cast<Pack<T>*>(run + first + p) = pack;
+        store_16(run + first + p, pack);
       }
       return;
     }

@@ -1,10 +1,14 @@
 #pragma once
-// How work gets onto the GPU: two shapes of kernel, which every kernel of rondo is one of.
+// How work gets onto the GPU: three shapes of kernel, which every kernel of rondo is one of.
 //
 //   for_each(device, n, body)             body(i) for i = 0 … n-1, each in a thread of its own
 //   for_rows(device, rows, length, body)  body(group, row) for each row, in all threads of a group:
 //                                         they share out the row's `length` elements and combine
-//                                         what they have found
+//                                         what they have found. A group is a warp where rows are
+//                                         short, else a block
+//   for_blocks(device, blocks, body)      the same in blocks of 256 threads: for bodies that cut
+//                                         their work to that size themselves, need more than 64
+//                                         registers a thread, or combine by columns
 //
 // Bodies are ordinary function objects that know no block and no thread index but what they are
 // given. That keeps the arithmetic apart from the machine, and it makes them run on the host as
@@ -22,7 +26,40 @@ namespace rondo::cuda {
 
 inline constexpr int threads_per_block = 256;
 
-/// The threads of a block, as a body of for_rows sees them.
+#if defined(__CUDA_ARCH__)
+namespace detail {
+
+/// combine over the values of a warp, to each of its threads: halves, then quarters, …
+template <class T, class Combine>
+__device__ T reduce_warp(T value, Combine combine) {
+  static_assert(sizeof(T) % 4 == 0);
+  for (int distance = 16; distance > 0; distance /= 2) {
+    T other;
+    for (unsigned i = 0; i < sizeof(T) / 4; ++i) {
+      reinterpret_cast<unsigned*>(&other)[i] =
+          __shfl_xor_sync(0xffffffffu, reinterpret_cast<unsigned*>(&value)[i], distance);
+    }
+    // The lower lane's value is the left one in both, so that both get the same bits.
+    value = (threadIdx.x & distance) ? combine(other, value) : combine(value, other);
+  }
+  return value;
+}
+
+/// The sum of the values of a warp's threads up to this one.
+template <class T>
+__device__ T scan_warp(T value) {
+  const int lane = threadIdx.x % 32;
+  for (int distance = 1; distance < 32; distance *= 2) {
+    const T before = __shfl_up_sync(0xffffffffu, value, distance);
+    if (lane >= distance) value += before;
+  }
+  return value;
+}
+
+}  // namespace detail
+#endif
+
+/// The threads of a block, as a body sees them.
 struct BlockGroup {
   RONDO_HD int thread() const {
 #if defined(__CUDA_ARCH__)
@@ -45,7 +82,7 @@ struct BlockGroup {
 #if defined(__CUDA_ARCH__)
     __shared__ T of_warp[32];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = (blockDim.x + 31) / 32;
-    value = reduce_warp(value, combine);
+    value = detail::reduce_warp(value, combine);
     if (lane == 0) of_warp[warp] = value;
     __syncthreads();
     T total = of_warp[0];
@@ -56,6 +93,47 @@ struct BlockGroup {
     return value;
 #endif
   }
+  /// combine over the values of the threads t, t + width, t + 2 width, … for each t < width, to
+  /// thread t; always in the same order. Threads beyond the largest multiple of width hold nothing.
+  /// Of for_blocks alone; the other conditions are those of reduce.
+  template <class T, class Combine>
+  RONDO_HD T reduce_columns(T value, [[maybe_unused]] int width, Combine combine) const {
+#if defined(__CUDA_ARCH__)
+    static_assert(sizeof(T) % 4 == 0);
+    constexpr int words = sizeof(T) / 4;
+    __shared__ unsigned of_thread[words][threads_per_block];  // word by word: no bank conflicts
+    const int row = thread() / width;
+    for (int rows = size() / width; rows > 1;) {
+      const int half = (rows + 1) / 2;  // rows half, half + 1, … go into rows 0, 1, …
+      if (half <= row && row < rows)
+        for (int i = 0; i < words; ++i)
+          of_thread[i][thread()] = reinterpret_cast<const unsigned*>(&value)[i];
+      __syncthreads();
+      if (row < rows - half) {
+        T other;
+        for (int i = 0; i < words; ++i)
+          reinterpret_cast<unsigned*>(&other)[i] = of_thread[i][thread() + half * width];
+        value = combine(value, other);
+      }
+      __syncthreads();
+      rows = half;
+    }
+#endif
+    return value;
+  }
+  /// Of a tile of 32 x 32 words, thread t brings words (t / 32 + 8 k, t % 32), k < 4, and takes
+  /// words (t % 32, t / 32 + 8 k). Of for_blocks alone; all threads must call it.
+  template <class Word>
+  RONDO_HD void transpose([[maybe_unused]] Word (&words)[4]) const {
+#if defined(__CUDA_ARCH__)
+    __shared__ Word tile[32][33];  // one more: a column's words are in 32 banks
+    const int column = threadIdx.x % 32, row = threadIdx.x / 32;
+    for (int k = 0; k < 4; ++k) tile[row + 8 * k][column] = words[k];
+    __syncthreads();
+    for (int k = 0; k < 4; ++k) words[k] = tile[column][row + 8 * k];
+    __syncthreads();  // before the next call writes there
+#endif
+  }
   /// The sum of the values of all threads up to this one; `total` becomes that of all. The same
   /// conditions as for reduce.
   template <class T>
@@ -63,10 +141,7 @@ struct BlockGroup {
 #if defined(__CUDA_ARCH__)
     __shared__ T of_warp[32];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = (blockDim.x + 31) / 32;
-    for (int distance = 1; distance < 32; distance *= 2) {
-      const T before = __shfl_up_sync(0xffffffffu, value, distance);
-      if (lane >= distance) value += before;
-    }
+    value = detail::scan_warp(value);
     if (lane == 31) of_warp[warp] = value;
     __syncthreads();
     total = 0;
@@ -82,25 +157,35 @@ struct BlockGroup {
     return value;
 #endif
   }
+};
 
- private:
+/// The same for the 32 threads of a warp, which need not wait for one another.
+struct WarpGroup {
+  RONDO_HD int thread() const {
 #if defined(__CUDA_ARCH__)
-  /// Halves of the warp, then quarters, …: five shuffles.
+    return static_cast<int>(threadIdx.x % 32);
+#else
+    return 0;
+#endif
+  }
+  RONDO_HD int size() const { return 32; }
   template <class T, class Combine>
-  __device__ static T reduce_warp(T value, Combine combine) {
-    static_assert(sizeof(T) % 4 == 0);
-    for (int distance = 16; distance > 0; distance /= 2) {
-      T other;
-      for (unsigned i = 0; i < sizeof(T) / 4; ++i) {
-        reinterpret_cast<unsigned*>(&other)[i] =
-            __shfl_xor_sync(0xffffffffu, reinterpret_cast<unsigned*>(&value)[i], distance);
-      }
-      // The lower lane's value is the left one in both, so that both get the same bits.
-      value = (threadIdx.x & distance) ? combine(other, value) : combine(value, other);
-    }
+  RONDO_HD T reduce(T value, [[maybe_unused]] Combine combine) const {
+#if defined(__CUDA_ARCH__)
+    value = detail::reduce_warp(value, combine);
+#endif
     return value;
   }
+  template <class T>
+  RONDO_HD T scan(T value, T& total) const {
+#if defined(__CUDA_ARCH__)
+    value = detail::scan_warp(value);
+    total = __shfl_sync(0xffffffffu, value, 31);
+#else
+    total = value;
 #endif
+    return value;
+  }
 };
 
 /// The same interface for one thread: a group on the host.
@@ -111,6 +196,12 @@ struct LoneThread {
   RONDO_HD T reduce(T value, Combine) const {
     return value;
   }
+  template <class T, class Combine>
+  RONDO_HD T reduce_columns(T value, int, Combine) const {
+    return value;
+  }
+  template <class Word>
+  RONDO_HD void transpose(Word (&)[4]) const {}
   template <class T>
   RONDO_HD T scan(T value, T& total) const {
     return total = value;
@@ -129,8 +220,25 @@ __global__ void __launch_bounds__(threads_per_block) each_kernel(std::int64_t n,
 }
 
 template <class Body>
+__global__ void __launch_bounds__(threads_per_block)
+    short_rows_kernel(std::int64_t rows, Body body) {
+  constexpr int warps = threads_per_block / 32;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * warps;
+  for (std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / 32;
+       row < rows; row += step)
+    body(WarpGroup{}, row);
+}
+
+template <class Body>
 __global__ void __launch_bounds__(1024) rows_kernel(std::int64_t rows, Body body) {
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) body(BlockGroup{}, row);
+}
+
+/// At most 128 registers a thread: two blocks to a multiprocessor.
+template <class Body>
+__global__ void __launch_bounds__(threads_per_block, 2)
+    blocks_kernel(std::int64_t blocks, Body body) {
+  for (std::int64_t i = blockIdx.x; i < blocks; i += gridDim.x) body(BlockGroup{}, i);
 }
 
 inline constexpr std::int64_t most_blocks = 0x7fffffff;
@@ -166,9 +274,32 @@ void for_rows(int device, std::int64_t rows, [[maybe_unused]] std::int64_t lengt
     });
 #if defined(__CUDACC__)
   DeviceGuard guard(device);
-  const int threads = length <= 64 ? 32 : length <= 512 ? 128 : length <= 8192 ? 256 : 1024;
-  const auto grid = static_cast<unsigned>(rows < detail::most_blocks ? rows : detail::most_blocks);
-  detail::rows_kernel<<<grid, threads, 0, current_stream(device).get()>>>(rows, body);
+  constexpr std::int64_t of_warp = 1024, warps = threads_per_block / 32;
+  const std::int64_t blocks = length <= of_warp ? (rows + warps - 1) / warps : rows;
+  const auto grid =
+      static_cast<unsigned>(blocks < detail::most_blocks ? blocks : detail::most_blocks);
+  const cudaStream_t stream = current_stream(device).get();
+  if (length <= of_warp) {
+    detail::short_rows_kernel<<<grid, threads_per_block, 0, stream>>>(rows, body);
+  } else {
+    detail::rows_kernel<<<grid, length <= 8192 ? 256 : 1024, 0, stream>>>(rows, body);
+  }
+  check(cudaGetLastError());
+#endif
+}
+
+template <class Body>
+void for_blocks(int device, std::int64_t blocks, const Body& body) {
+  if (blocks <= 0) return;
+  if (is_simulated())
+    return launch_on_host(device, [=] {
+      for (std::int64_t i = 0; i < blocks; ++i) body(LoneThread{}, i);
+    });
+#if defined(__CUDACC__)
+  DeviceGuard guard(device);
+  const auto grid =
+      static_cast<unsigned>(blocks < detail::most_blocks ? blocks : detail::most_blocks);
+  detail::blocks_kernel<<<grid, threads_per_block, 0, current_stream(device).get()>>>(blocks, body);
   check(cudaGetLastError());
 #endif
 }

@@ -68,4 +68,62 @@ struct Lines {
   }
 };
 
+/// One of a line's tensors: element i in the compute type C; or, of 16-byte packs of T, pack i.
+template <class C, class T>
+struct Run {
+  static constexpr bool packed = !std::is_void_v<T>;
+  using Element = std::conditional_t<packed, T, float>;
+  static constexpr int width = packed ? Pack<Element>::size : 1;
+  char* data;
+  DType dtype;
+  std::int64_t step;
+
+  template <std::size_t N>
+  RONDO_HD Run(const Lines<N>& lines, const typename Operands<N>::Addresses& at, std::size_t k)
+      : data(at.at[k]), dtype(lines.starts.dtypes[k]), step(lines.steps[k]) {}
+
+  struct Numbers {
+    C v[width];
+  };
+  RONDO_HD Numbers load(std::int64_t i) const {
+    Numbers numbers;
+    if constexpr (packed) {
+      const auto pack = *(reinterpret_cast<const Pack<Element>*>(data) + i);
+      for (int k = 0; k < width; ++k) numbers.v[k] = convert<C>(pack.values[k]);
+    } else {
+      numbers.v[0] = cuda::load<C>(dtype, data + i * step);
+    }
+    return numbers;
+  }
+  RONDO_HD void store(std::int64_t i, const Numbers& numbers) const {
+    if constexpr (packed) {
+      Pack<Element> pack;
+      for (int k = 0; k < width; ++k) pack.values[k] = convert<Element>(numbers.v[k]);
+      store_16(data + i * 16, pack);
+    } else {
+      cuda::store(dtype, data + i * step, numbers.v[0]);
+    }
+  }
+};
+
+/// Calls f.operator()<C, T>() with what Run takes of the first `runs` tensors of `lines`: packs, if
+/// they are dense lines of the same f32, bf16 or f16.
+template <std::size_t N, class F>
+void visit_runs(const char* op, const Lines<N>& lines, std::size_t runs, std::int64_t length,
+                F&& f) {
+  const DType dtype = lines.starts.dtypes[0];
+  bool packed = is_floating(dtype) && dtype != f64 && length * size_of(dtype) % 16 == 0;
+  for (std::size_t k = 0; k < runs; ++k) {
+    packed = packed && lines.starts.dtypes[k] == dtype && lines.steps[k] == size_of(dtype) &&
+             reinterpret_cast<std::uintptr_t>(lines.starts.data[k]) % 16 == 0;
+    for (int d = 0; d < lines.starts.dims; ++d)
+      packed = packed && lines.starts.steps[d][k] % 16 == 0;
+  }
+  if (!packed)
+    return visit_float_compute(dtype, op, [&]<class C>() { f.template operator()<C, void>(); });
+  if (dtype == f32) return f.template operator()<float, float>();
+  if (dtype == bf16) return f.template operator()<float, BFloat16>();
+  f.template operator()<float, Half>();
+}
+
 }  // namespace rondo::cuda

@@ -1,9 +1,9 @@
-// Pooling over the planes of x (N, C, H, W). Forward, a thread makes one output from its window.
-// Backward, a thread makes one element of dx from all windows that it lies in (average), or walks
-// one plane (maximum, whose windows are known by their indices alone): never do two threads add to
-// one element, so the sums are the same in every run.
+// Pooling over the planes of x (N, C, H, W). A thread makes one element of the result: forward from
+// its window, backward from all windows that it lies in. Never do two threads add to one element,
+// so the sums are the same in every run, and none is written before it is known. Where the channels
+// lie side by side (channels_last), a thread does as many of them as 16 bytes hold.
 
-#include <cmath>
+#include <algorithm>
 #include <limits>
 
 #include "tensor/cuda/cuda_backend.h"
@@ -13,31 +13,31 @@ namespace rondo::cuda {
 namespace {
 
 /// A tensor (N, C, H, W) by its coordinates.
+template <class T>
 struct Planes {
-  char* data;
-  DType dtype;
-  std::int64_t n, c, h, w;  // bytes
+  T* data;
+  std::int64_t n, c, h, w;  // elements
 
   explicit Planes(const Tensor& x)
-      : data(static_cast<char*>(x.data_ptr())),
-        dtype(x.dtype()),
-        n(x.strides()[0] * size_of(dtype)),
-        c(x.strides()[1] * size_of(dtype)),
-        h(x.strides()[2] * size_of(dtype)),
-        w(x.strides()[3] * size_of(dtype)) {}
-  RONDO_HD char* at(std::int64_t image, std::int64_t channel, std::int64_t row = 0,
-                    std::int64_t column = 0) const {
-    return data + image * n + channel * c + row * h + column * w;
+      : data(static_cast<T*>(x.data_ptr())),
+        n(x.strides()[0]),
+        c(x.strides()[1]),
+        h(x.strides()[2]),
+        w(x.strides()[3]) {}
+  RONDO_HD std::int64_t at(std::int64_t image, std::int64_t channel, std::int64_t row,
+                           std::int64_t column) const {
+    return image * n + channel * c + row * h + column * w;
   }
 };
 
-/// The coordinates of element i of a tensor, in the order of its memory.
+/// The coordinates of pack i of V elements of a tensor, in the order of its memory.
+template <int V>
 struct Coordinates {
   Divisor channels, rows, columns;
   bool channels_last;
 
   explicit Coordinates(const Tensor& x)
-      : channels(x.shape()[1]),
+      : channels(x.shape()[1] / V),
         rows(x.shape()[2]),
         columns(x.shape()[3]),
         channels_last(x.strides()[1] == 1 && x.shape()[1] > 1) {}
@@ -61,10 +61,30 @@ struct Coordinates {
       take(rows, p.row);
       take(channels, p.channel);
     }
+    p.channel *= V;
     p.image = i;
     return p;
   }
 };
+
+/// Calls f.operator()<T, V>() with the type of the first tensor's elements, and how many channels
+/// of all `tensors` can be taken at a time.
+template <class F>
+void visit_packs(const char* op, std::initializer_list<Tensor> tensors, F&& f) {
+  visit_float(tensors.begin()->dtype(), op, [&]<class T>() {
+    constexpr int V = Pack<T>::size;
+    const bool packs = std::all_of(tensors.begin(), tensors.end(), [](const Tensor& x) {
+      const Dims& steps = x.strides();
+      return x.shape()[1] % V == 0 && steps[1] == 1 && is_aligned(x) && steps[0] % V == 0 &&
+             steps[2] % V == 0 && steps[3] % V == 0;
+    });
+    if (packs) {
+      f.template operator()<T, V>();
+    } else {
+      f.template operator()<T, 1>();
+    }
+  });
+}
 
 /// What an output row (or column) averages over: begin … end-1 of the input, out of `extent`.
 struct Window {
@@ -73,12 +93,24 @@ struct Window {
 
 /// The windows along one dimension: sliding ones, or adaptive ones (stride 0).
 struct Axis {
-  std::int64_t inputs, outputs, kernel = 0, stride = 0, pad = 0;
+  std::int64_t inputs, outputs, kernel, stride, pad;
+  Divisor by_inputs, by_outputs, by_stride;
+
+  Axis(std::int64_t inputs, std::int64_t outputs, std::int64_t kernel, std::int64_t stride,
+       std::int64_t pad)
+      : inputs(inputs),
+        outputs(outputs),
+        kernel(kernel),
+        stride(stride),
+        pad(pad),
+        by_inputs(inputs),
+        by_outputs(outputs),
+        by_stride(stride) {}
 
   RONDO_HD Window window(std::int64_t i) const {
     if (stride == 0) {
-      const std::int64_t begin = i * inputs / outputs;
-      const std::int64_t end = ((i + 1) * inputs + outputs - 1) / outputs;
+      const std::int64_t begin = by_outputs.divide(i * inputs);
+      const std::int64_t end = by_outputs.divide((i + 1) * inputs + outputs - 1);
       return {begin, end, end - begin};
     }
     const std::int64_t begin = i * stride - pad, reach = begin + kernel;
@@ -89,12 +121,12 @@ struct Axis {
   /// Outputs first … last - 1 are all whose windows may hold input i.
   RONDO_HD void outputs_over(std::int64_t i, std::int64_t& first, std::int64_t& last) const {
     if (stride == 0) {
-      first = i * outputs / inputs;
-      last = ((i + 1) * outputs + inputs - 1) / inputs;
+      first = by_inputs.divide(i * outputs);
+      last = by_inputs.divide((i + 1) * outputs + inputs - 1);
     } else {
       const std::int64_t from = i + pad - kernel + 1;
-      first = from > 0 ? (from + stride - 1) / stride : 0;
-      last = (i + pad) / stride + 1;
+      first = from > 0 ? by_stride.divide(from + stride - 1) : 0;
+      last = by_stride.divide(i + pad) + 1;
     }
     if (last > outputs) last = outputs;
   }
@@ -116,84 +148,130 @@ RONDO_HD C divisor(const Window& row, const Window& column, bool count_padding) 
              : static_cast<C>(row.end - row.begin) * static_cast<C>(column.end - column.begin);
 }
 
-template <class C>
+/// V places inside planes.
+template <int V>
+struct Places {
+  std::int64_t v[V];
+  RONDO_HD static Places load(const std::int64_t* from) {
+    Places places;
+    if constexpr (V == 1) {
+      places.v[0] = *from;
+    } else {
+      for (int k = 0; k < V; k += 2) {
+        const auto two = *reinterpret_cast<const Pack<std::int64_t>*>(from + k);
+        places.v[k] = two.values[0];
+        places.v[k + 1] = two.values[1];
+      }
+    }
+    return places;
+  }
+  RONDO_HD void store(std::int64_t* to) const {
+    if constexpr (V == 1) {
+      *to = v[0];
+    } else {
+      for (int k = 0; k < V; k += 2) store_16(to + k, Pack<std::int64_t>{{v[k], v[k + 1]}});
+    }
+  }
+};
+
+template <class T, int V>
 struct MaxPool {
-  Planes x, y, indices;
-  Coordinates outputs;
+  Planes<T> x, y;
+  Planes<std::int64_t> indices;
+  Coordinates<V> outputs;
   Axis rows, columns;
   RONDO_HD void operator()(std::int64_t i) const {
     const auto [image, channel, p, q] = outputs(i);
     const Window row = rows.window(p), column = columns.window(q);
-    C best = -std::numeric_limits<C>::infinity();
-    std::int64_t where = row.begin * columns.inputs + column.begin;
+    Values<T, V> best;
+    Places<V> where;
+    for (int k = 0; k < V; ++k) {
+      best.v[k] = -std::numeric_limits<Compute<T>>::infinity();
+      where.v[k] = row.begin * columns.inputs + column.begin;
+    }
     for (std::int64_t h = row.begin; h < row.end; ++h) {
       for (std::int64_t w = column.begin; w < column.end; ++w) {
-        const C v = load<C>(x.dtype, x.at(image, channel, h, w));
-        if (v > best || v != v) {  // the first of equals stays
-          best = v;
-          where = h * columns.inputs + w;
+        const auto here = Values<T, V>::load(x.data, x.at(image, channel, h, w));
+        for (int k = 0; k < V; ++k) {
+          if (here.v[k] > best.v[k] || here.v[k] != here.v[k]) {  // the first of equals stays
+            best.v[k] = here.v[k];
+            where.v[k] = h * columns.inputs + w;
+          }
         }
       }
     }
-    store(y.dtype, y.at(image, channel, p, q), best);
-    *reinterpret_cast<std::int64_t*>(indices.at(image, channel, p, q)) = where;
+    best.store(y.data, y.at(image, channel, p, q));
+    where.store(indices.data + indices.at(image, channel, p, q));
   }
 };
 
-/// Adds one plane of dy into dx.
-template <class C>
+template <class T, int V>
 struct MaxPoolBackward {
-  Planes dy, indices, dx;
-  std::int64_t channels, rows, columns, width;
-  RONDO_HD void operator()(std::int64_t plane) const {
-    const std::int64_t image = plane / channels, channel = plane - image * channels;
-    for (std::int64_t p = 0; p < rows; ++p) {
-      for (std::int64_t q = 0; q < columns; ++q) {
-        const std::int64_t where =
-            *reinterpret_cast<const std::int64_t*>(indices.at(image, channel, p, q));
-        char* to = dx.at(image, channel, where / width, where % width);
-        store(dx.dtype, to, load<C>(dx.dtype, to) + load<C>(dy.dtype, dy.at(image, channel, p, q)));
+  Planes<T> dy;
+  Planes<std::int64_t> indices;
+  Planes<T> dx;
+  Coordinates<V> inputs;
+  Axis rows, columns;
+  RONDO_HD void operator()(std::int64_t i) const {
+    const auto [image, channel, h, w] = inputs(i);
+    const std::int64_t here = h * columns.inputs + w;
+    std::int64_t first_row, last_row, first_column, last_column;
+    rows.outputs_over(h, first_row, last_row);
+    columns.outputs_over(w, first_column, last_column);
+    Values<T, V> sum;
+    for (int k = 0; k < V; ++k) sum.v[k] = 0;
+    for (std::int64_t p = first_row; p < last_row; ++p) {
+      for (std::int64_t q = first_column; q < last_column; ++q) {
+        const auto where = Places<V>::load(indices.data + indices.at(image, channel, p, q));
+        const auto g = Values<T, V>::load(dy.data, dy.at(image, channel, p, q));
+        for (int k = 0; k < V; ++k) sum.v[k] += where.v[k] == here ? g.v[k] : 0;
       }
     }
+    sum.store(dx.data, dx.at(image, channel, h, w));
   }
 };
 
-template <class C>
+template <class T>
 struct MaxPoolGather {
-  Planes x, indices, y;
-  Coordinates outputs;
+  Planes<T> x;
+  Planes<std::int64_t> indices;
+  Planes<T> y;
+  Coordinates<1> outputs;
   std::int64_t width;
   RONDO_HD void operator()(std::int64_t i) const {
     const auto [image, channel, p, q] = outputs(i);
-    const std::int64_t where =
-        *reinterpret_cast<const std::int64_t*>(indices.at(image, channel, p, q));
-    store(y.dtype, y.at(image, channel, p, q),
-          load<C>(x.dtype, x.at(image, channel, where / width, where % width)));
+    const std::int64_t where = indices.data[indices.at(image, channel, p, q)];
+    y.data[y.at(image, channel, p, q)] = x.data[x.at(image, channel, where / width, where % width)];
   }
 };
 
-template <class C>
+template <class T, int V>
 struct AveragePool {
-  Planes x, y;
-  Coordinates outputs;
+  Planes<T> x, y;
+  Coordinates<V> outputs;
   Axis rows, columns;
   bool count_padding;
   RONDO_HD void operator()(std::int64_t i) const {
     const auto [image, channel, p, q] = outputs(i);
     const Window row = rows.window(p), column = columns.window(q);
-    C sum = 0;
+    Values<T, V> sum;
+    for (int k = 0; k < V; ++k) sum.v[k] = 0;
     for (std::int64_t h = row.begin; h < row.end; ++h) {
-      for (std::int64_t w = column.begin; w < column.end; ++w)
-        sum += load<C>(x.dtype, x.at(image, channel, h, w));
+      for (std::int64_t w = column.begin; w < column.end; ++w) {
+        const auto here = Values<T, V>::load(x.data, x.at(image, channel, h, w));
+        for (int k = 0; k < V; ++k) sum.v[k] += here.v[k];
+      }
     }
-    store(y.dtype, y.at(image, channel, p, q), sum / divisor<C>(row, column, count_padding));
+    const auto count = divisor<Compute<T>>(row, column, count_padding);
+    for (int k = 0; k < V; ++k) sum.v[k] /= count;
+    sum.store(y.data, y.at(image, channel, p, q));
   }
 };
 
-template <class C>
+template <class T, int V>
 struct AveragePoolBackward {
-  Planes dy, dx;
-  Coordinates inputs;
+  Planes<T> dy, dx;
+  Coordinates<V> inputs;
   Axis rows, columns;
   bool count_padding;
   RONDO_HD void operator()(std::int64_t i) const {
@@ -201,35 +279,37 @@ struct AveragePoolBackward {
     std::int64_t first_row, last_row, first_column, last_column;
     rows.outputs_over(h, first_row, last_row);
     columns.outputs_over(w, first_column, last_column);
-    C sum = 0;
+    Values<T, V> sum;
+    for (int k = 0; k < V; ++k) sum.v[k] = 0;
     for (std::int64_t p = first_row; p < last_row; ++p) {
       const Window row = rows.window(p);
       if (h < row.begin || h >= row.end) continue;
       for (std::int64_t q = first_column; q < last_column; ++q) {
         const Window column = columns.window(q);
         if (w < column.begin || w >= column.end) continue;
-        sum +=
-            load<C>(dy.dtype, dy.at(image, channel, p, q)) / divisor<C>(row, column, count_padding);
+        const auto g = Values<T, V>::load(dy.data, dy.at(image, channel, p, q));
+        const auto count = divisor<Compute<T>>(row, column, count_padding);
+        for (int k = 0; k < V; ++k) sum.v[k] += g.v[k] / count;
       }
     }
-    store(dx.dtype, dx.at(image, channel, h, w), sum);
+    sum.store(dx.data, dx.at(image, channel, h, w));
   }
 };
 
 void average(int device, const Tensor& x, const Tensor& y, const Pool2dParams& params) {
-  visit_float_compute(x.dtype(), "avg_pool2d", [&]<class C>() {
-    for_each(device, y.numel(),
-             AveragePool<C>{Planes(x), Planes(y), Coordinates(y), rows_of(x, y, params),
-                            columns_of(x, y, params), params.count_include_pad});
+  visit_packs("avg_pool2d", {x, y}, [&]<class T, int V>() {
+    for_each(device, y.numel() / V,
+             AveragePool<T, V>{Planes<T>(x), Planes<T>(y), Coordinates<V>(y), rows_of(x, y, params),
+                               columns_of(x, y, params), params.count_include_pad});
   });
 }
 
 void average_backward(int device, const Tensor& dy, const Tensor& dx, const Pool2dParams& params) {
-  visit_float_compute(dx.dtype(), "avg_pool2d_backward", [&]<class C>() {
-    for_each(
-        device, dx.numel(),
-        AveragePoolBackward<C>{Planes(dy), Planes(dx), Coordinates(dx), rows_of(dx, dy, params),
-                               columns_of(dx, dy, params), params.count_include_pad});
+  visit_packs("avg_pool2d_backward", {dx, dy}, [&]<class T, int V>() {
+    for_each(device, dx.numel() / V,
+             AveragePoolBackward<T, V>{Planes<T>(dy), Planes<T>(dx), Coordinates<V>(dx),
+                                       rows_of(dx, dy, params), columns_of(dx, dy, params),
+                                       params.count_include_pad});
   });
 }
 
@@ -237,34 +317,28 @@ void average_backward(int device, const Tensor& dy, const Tensor& dx, const Pool
 
 void CudaBackend::max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
                              const Pool2dParams& params) {
-  visit_float_compute(x.dtype(), "max_pool2d", [&]<class C>() {
-    for_each(device_, y.numel(),
-             MaxPool<C>{Planes(x), Planes(y), Planes(indices), Coordinates(y),
-                        rows_of(x, y, params), columns_of(x, y, params)});
+  visit_packs("max_pool2d", {x, y, indices}, [&]<class T, int V>() {
+    for_each(device_, y.numel() / V,
+             MaxPool<T, V>{Planes<T>(x), Planes<T>(y), Planes<std::int64_t>(indices),
+                           Coordinates<V>(y), rows_of(x, y, params), columns_of(x, y, params)});
   });
 }
 
-void CudaBackend::max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Tensor& dx) {
-  // Sums of 16-bit floats are formed in f32 and rounded once.
-  const bool widen = size_of(dx.dtype()) == 2;
-  Tensor wide = dx;
-  if (widen) {
-    wide = Tensor::empty(dx.shape(),
-                         {.dtype = f32, .device = dx.device(), .format = dx.suggested_format()});
-    copy(dx, wide);
-  }
-  visit_float_compute(dx.dtype(), "max_pool2d_backward", [&]<class C>() {
-    for_each(device_, dx.shape()[0] * dx.shape()[1],
-             MaxPoolBackward<C>{Planes(dy), Planes(indices), Planes(wide), dx.shape()[1],
-                                dy.shape()[2], dy.shape()[3], dx.shape()[3]});
+void CudaBackend::max_pool2d_backward(const Tensor& dy, const Tensor& indices,
+                                      const Pool2dParams& params, const Tensor& dx) {
+  visit_packs("max_pool2d_backward", {dx, dy, indices}, [&]<class T, int V>() {
+    for_each(device_, dx.numel() / V,
+             MaxPoolBackward<T, V>{Planes<T>(dy), Planes<std::int64_t>(indices), Planes<T>(dx),
+                                   Coordinates<V>(dx), rows_of(dx, dy, params),
+                                   columns_of(dx, dy, params)});
   });
-  if (widen) copy(wide, dx);
 }
 
 void CudaBackend::max_pool2d_gather(const Tensor& x, const Tensor& indices, const Tensor& y) {
-  visit_float_compute(x.dtype(), "max_pool2d_gather", [&]<class C>() {
+  visit_float(x.dtype(), "max_pool2d_gather", [&]<class T>() {
     for_each(device_, y.numel(),
-             MaxPoolGather<C>{Planes(x), Planes(indices), Planes(y), Coordinates(y), x.shape()[3]});
+             MaxPoolGather<T>{Planes<T>(x), Planes<std::int64_t>(indices), Planes<T>(y),
+                              Coordinates<1>(y), x.shape()[3]});
   });
 }
 

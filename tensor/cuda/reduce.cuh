@@ -5,11 +5,15 @@
 // Where memory runs along the reduced dimensions, the threads of a block share out one output's
 // offsets and join what they found. Where it runs along the kept ones, neighbouring threads have
 // neighbouring outputs, and each goes through all of its own offsets: either way a warp reads what
-// lies side by side. Few outputs would keep few blocks or threads busy, so their offsets are cut
-// into splits, whose results a second kernel joins. How they are cut depends on sizes alone: the
-// sums are the same in every run.
+// lies side by side, 16 bytes a thread where they are aligned (Units). Few outputs would keep few
+// blocks or threads busy, so their offsets are cut into splits, whose results a second kernel
+// joins. How they are cut depends on sizes alone: the sums are the same in every run. A thread
+// folds in the compute type; what threads and splits found is joined in a wider one (double for
+// float).
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/lines.cuh"
@@ -17,16 +21,22 @@
 
 namespace rondo::cuda {
 
-/// The addresses of one reduction.
+/// The addresses of one reduction, in units: single elements, or the elements in 16 bytes.
 struct Reduction {
   Operands<2> kept;     // x's first element for each output, and the output
   Operands<1> reduced;  // x's elements for the first output
   std::int64_t outputs, length;
   bool along_rows;  // memory runs along what is reduced
+  int width = 1;    // elements of a unit: neighbours in a row, or of neighbouring outputs
 
   Reduction(const Tensor& x, const Tensor& y) : Reduction(split(x, y), y) {}
 
+  /// Units of one output (along_rows), or of how many outputs side by side (else).
+  RONDO_HD std::int64_t units() const { return along_rows ? length / width : length; }
+  RONDO_HD std::int64_t groups() const { return along_rows ? outputs : outputs / width; }
+  /// From an output's first element to unit i.
   RONDO_HD std::int64_t offset(std::int64_t i) const {
+    if (along_rows && width > 1) return i * 16;
     return reduced.locate(i).at[0] - reduced.data[0];
   }
 
@@ -49,35 +59,91 @@ struct Reduction {
         reduced(r, {&views.reduced}),
         outputs(k.numel),
         length(r.numel),
-        along_rows(outputs == 1 || (length > 1 && r.steps[0][0] <= k.steps[0][0])) {}
+        along_rows(outputs == 1 || (length > 1 && r.steps[0][0] <= k.steps[0][0])) {
+    // 16 bytes at a time, if one side is a run of f32, bf16 or f16 and the other steps over it.
+    const std::int64_t size = size_of(views.kept.dtype()), in_16 = 16 / size;
+    if (!is_floating(views.kept.dtype()) || size == 8 || !is_aligned(views.kept)) return;
+    auto steps_fit = [](const auto& shape, std::size_t from) {
+      for (std::size_t d = from; d < shape.dims; ++d)
+        if (shape.steps[d][0] % 16 != 0) return false;
+      return true;
+    };
+    const bool run_reduced = r.dims == 1 && r.steps[0][0] == size && length % in_16 == 0;
+    const bool run_kept = k.dims > 0 && k.steps[0][0] == size && k.sizes[0] % in_16 == 0;
+    if (along_rows ? run_reduced && (outputs == 1 || steps_fit(k, 0))
+                   : run_kept && steps_fit(k, 1) && steps_fit(r, 0))
+      width = static_cast<int>(in_16);
+  }
 };
 
-/// Of all offsets of all outputs, split i / outputs of output i % outputs.
+/// 16 bytes of elements of any dtype.
+struct alignas(16) Unit {
+  unsigned words[4];
+  RONDO_HD static Unit load(const char* aligned) {
+    Unit unit;
+    std::memcpy(&unit, __builtin_assume_aligned(aligned, 16), sizeof unit);
+    return unit;
+  }
+};
+/// Calls f(k, value) for the elements in 16 bytes.
+template <class F>
+RONDO_HD void each_of(DType dtype, const Unit& unit, const F& f) {
+  auto as = [&]<class T>(T) {
+    const auto pack = std::bit_cast<Pack<T>>(unit);
+    for (int k = 0; k < Pack<T>::size; ++k) f(k, static_cast<float>(pack.values[k]));
+  };
+  if (dtype == DType::f32) return as(float{});
+  if (dtype == DType::bf16) return as(BFloat16{});
+  as(Half{});
+}
+
+/// Of all units of all groups, split i / groups of group i % groups.
 template <FoldOp op, class C>
 struct Splits {
+  using F = Fold<op>;
   Reduction reduction;
   std::int64_t count;
-  C* partial;
+  Wide<C>* partial;
 
-  /// What every `stride`-th element of split i folds to, from element `first` on.
-  RONDO_HD C fold(std::int64_t i, std::int64_t first, std::int64_t stride) const {
-    using F = Fold<op>;
-    const std::int64_t split = i / reduction.outputs, output = i - split * reduction.outputs;
-    const auto at = reduction.kept.locate(output);
-    const std::int64_t end = reduction.length * (split + 1) / count;
-    C total = F::template identity<C>();
-    for (std::int64_t k = reduction.length * split / count + first; k < end; k += stride) {
-      total =
-          F::join(total, F::map(load<C>(reduction.kept.dtypes[0], at.at[0] + reduction.offset(k))));
+  /// What a thread has of the outputs of its group: one, or as many as a unit has elements.
+  struct Totals {
+    C of[8];
+  };
+  /// What every `stride`-th unit of split i folds to, from unit `first` on.
+  RONDO_HD Totals fold(std::int64_t i, std::int64_t first, std::int64_t stride) const {
+    const Reduction& r = reduction;
+    const std::int64_t split = i / r.groups(), group = i - split * r.groups();
+    const char* base = r.kept.locate(group * (r.along_rows ? 1 : r.width)).at[0];
+    const std::int64_t end = r.units() * (split + 1) / count;
+    Totals totals;
+    for (C& total : totals.of) total = F::template identity<C>();
+    std::int64_t u = r.units() * split / count + first;
+    if constexpr (std::is_same_v<C, float>) {
+      if (r.width > 1) {
+        auto join = [&](const Unit& unit) {
+          each_of(r.kept.dtypes[0], unit,
+                  [&](int k, float value) { totals.of[k] = F::join(totals.of[k], F::map(value)); });
+        };
+        auto at = [&](std::int64_t v) { return Unit::load(base + r.offset(v)); };
+        for (; u + 3 * stride < end; u += 4 * stride) {  // four loads under way at a time
+          const Unit a = at(u), b = at(u + stride), c = at(u + 2 * stride), d = at(u + 3 * stride);
+          join(a), join(b), join(c), join(d);
+        }
+        for (; u < end; u += stride) join(at(u));
+        return totals;
+      }
     }
-    return total;
+    for (; u < end; u += stride) {
+      totals.of[0] = F::join(totals.of[0], F::map(load<C>(r.kept.dtypes[0], base + r.offset(u))));
+    }
+    return totals;
   }
-  /// Into partial or, the only one, into y.
-  RONDO_HD void put(std::int64_t i, C total) const {
+  /// Into partial, (splits, outputs), or, the only one, into y.
+  RONDO_HD void put(std::int64_t split, std::int64_t output, Wide<C> total) const {
     if (count == 1) {
-      reduction.kept.write(reduction.kept.locate(i), 1, total);
+      reduction.kept.write(reduction.kept.locate(output), 1, total);
     } else {
-      partial[i] = total;
+      partial[split * reduction.outputs + output] = total;
     }
   }
 };
@@ -87,33 +153,48 @@ struct ReduceRow {
   Splits<op, C> splits;
   template <class Group>
   RONDO_HD void operator()(const Group& group, std::int64_t i) const {
-    const C total = group.reduce(splits.fold(i, group.thread(), group.size()),
-                                 [](C a, C b) { return Fold<op>::join(a, b); });
-    if (group.thread() == 0) splits.put(i, total);
+    using F = Fold<op>;
+    const auto totals = splits.fold(i, group.thread(), group.size());
+    auto total = static_cast<Wide<C>>(totals.of[0]);
+    for (int k = 1; k < 8; ++k)  // to a constant, so that the totals stay in registers
+      if (k < splits.reduction.width) total = F::join(total, static_cast<Wide<C>>(totals.of[k]));
+    total = group.reduce(total, [](Wide<C> a, Wide<C> b) { return F::join(a, b); });
+    const std::int64_t split = i / splits.reduction.outputs;
+    if (group.thread() == 0) splits.put(split, i - split * splits.reduction.outputs, total);
   }
 };
 
 template <FoldOp op, class C>
 struct ReduceColumn {
   Splits<op, C> splits;
-  RONDO_HD void operator()(std::int64_t i) const { splits.put(i, splits.fold(i, 0, 1)); }
+  RONDO_HD void operator()(std::int64_t i) const {
+    const Reduction& r = splits.reduction;
+    auto totals = splits.fold(i, 0, 1);
+    const std::int64_t split = i / r.groups(), output = (i - split * r.groups()) * r.width;
+    for (int k = 0; k < r.width; ++k) {
+      splits.put(split, output + k, static_cast<Wide<C>>(totals.of[0]));
+      for (int j = 0; j < 7; ++j) totals.of[j] = totals.of[j + 1];  // an index k would be in memory
+    }
+  }
 };
 
 template <FoldOp op, class C>
 struct JoinSplits {
   Reduction reduction;
   std::int64_t splits;
-  const C* partial;
-  RONDO_HD void operator()(std::int64_t output) const {
+  const Wide<C>* partial;
+  template <class Group>
+  RONDO_HD void operator()(const Group& group, std::int64_t output) const {
     using F = Fold<op>;
-    C total = partial[output];
-    for (std::int64_t s = 1; s < splits; ++s)
+    auto total = F::template identity<Wide<C>>();
+    for (std::int64_t s = group.thread(); s < splits; s += group.size())
       total = F::join(total, partial[s * reduction.outputs + output]);
-    reduction.kept.write(reduction.kept.locate(output), 1, total);
+    total = group.reduce(total, [](Wide<C> a, Wide<C> b) { return F::join(a, b); });
+    if (group.thread() == 0) reduction.kept.write(reduction.kept.locate(output), 1, total);
   }
 };
 
-/// How many blocks (threads) keep a GPU busy, and what each must have to do.
+/// How many blocks (threads) keep a GPU busy, and how many elements each must have to do.
 constexpr std::int64_t wanted_blocks = 512, shortest_of_block = 16384;
 constexpr std::int64_t wanted_threads = 65536, shortest_of_thread = 64;
 
@@ -123,20 +204,20 @@ void reduce_with(int device, const Tensor& x, const Tensor& y) {
   const std::int64_t wanted = reduction.along_rows ? wanted_blocks : wanted_threads,
                      shortest = reduction.along_rows ? shortest_of_block : shortest_of_thread;
   const std::int64_t count = std::clamp<std::int64_t>(
-      wanted / reduction.outputs, 1, std::max<std::int64_t>(reduction.length / shortest, 1));
+      wanted / reduction.groups(), 1, std::max<std::int64_t>(reduction.length / shortest, 1));
   Tensor partial;
   if (count > 1)
-    partial =
-        Tensor::empty({count * reduction.outputs}, {.dtype = dtype_of<C>, .device = x.device()});
-  const Splits<op, C> splits{reduction, count, count > 1 ? partial.data_ptr<C>() : nullptr};
+    partial = Tensor::empty({count * reduction.outputs},
+                            {.dtype = dtype_of<Wide<C>>, .device = x.device()});
+  const Splits<op, C> splits{reduction, count, count > 1 ? partial.data_ptr<Wide<C>>() : nullptr};
   if (reduction.along_rows) {
-    for_rows(device, count * reduction.outputs, (reduction.length + count - 1) / count,
+    for_rows(device, count * reduction.outputs, (reduction.units() + count - 1) / count,
              ReduceRow<op, C>{splits});
   } else {
-    for_each(device, count * reduction.outputs, ReduceColumn<op, C>{splits});
+    for_each(device, count * reduction.groups(), ReduceColumn<op, C>{splits});
   }
   if (count > 1)
-    for_each(device, reduction.outputs, JoinSplits<op, C>{reduction, count, splits.partial});
+    for_rows(device, reduction.outputs, count, JoinSplits<op, C>{reduction, count, splits.partial});
 }
 
 }  // namespace rondo::cuda

@@ -9,7 +9,7 @@
 namespace rondo::cuda {
 namespace {
 
-template <bool log, class C>
+template <bool log, class C, class T>
 struct Softmax {
   Lines<2> lines;  // x, y
   std::int64_t length;
@@ -17,44 +17,50 @@ struct Softmax {
   template <class Group>
   RONDO_HD void operator()(const Group& group, std::int64_t line) const {
     using Max = Fold<FoldOp::max>;
+    using Line = Run<C, T>;
     const auto at = lines.starts.locate(line);
-    auto x = [&](std::int64_t i) {
-      return load<C>(lines.starts.dtypes[0], at.at[0] + i * lines.steps[0]);
-    };
+    const Line x(lines, at, 0), y(lines, at, 1);
+    const std::int64_t packs = length / Line::width;
     C top = Max::template identity<C>(), sum = 0;
-    for (std::int64_t i = group.thread(); i < length; i += group.size()) top = Max::join(top, x(i));
+    for (std::int64_t i = group.thread(); i < packs; i += group.size())
+      for (C v : x.load(i).v) top = Max::join(top, v);
     top = group.reduce(top, [](C a, C b) { return Max::join(a, b); });
-    for (std::int64_t i = group.thread(); i < length; i += group.size())
-      sum += std::exp(x(i) - top);
+    for (std::int64_t i = group.thread(); i < packs; i += group.size())
+      for (C v : x.load(i).v) sum += std::exp(v - top);
     sum = group.reduce(sum, [](C a, C b) { return a + b; });
     const C scale = log ? std::log(sum) : 1 / sum;
-    for (std::int64_t i = group.thread(); i < length; i += group.size()) {
-      const C y = log ? x(i) - top - scale : std::exp(x(i) - top) * scale;
-      store(lines.starts.dtypes[1], at.at[1] + i * lines.steps[1], y);
+    for (std::int64_t i = group.thread(); i < packs; i += group.size()) {
+      auto numbers = x.load(i);
+      for (C& v : numbers.v) v = log ? v - top - scale : std::exp(v - top) * scale;
+      y.store(i, numbers);
     }
   }
 };
 
 /// dx = y (dy - Σ dy y), or of the logarithm dy - exp(y) Σ dy.
-template <bool log, class C>
+template <bool log, class C, class T>
 struct SoftmaxGradient {
   Lines<3> lines;  // dy, y, dx
   std::int64_t length;
 
   template <class Group>
   RONDO_HD void operator()(const Group& group, std::int64_t line) const {
+    using Line = Run<C, T>;
     const auto at = lines.starts.locate(line);
-    auto read = [&](int k, std::int64_t i) {
-      return load<C>(lines.starts.dtypes[k], at.at[k] + i * lines.steps[k]);
-    };
+    const Line dy(lines, at, 0), y(lines, at, 1), dx(lines, at, 2);
+    const std::int64_t packs = length / Line::width;
     C sum = 0;
-    for (std::int64_t i = group.thread(); i < length; i += group.size())
-      sum += log ? read(0, i) : read(0, i) * read(1, i);
+    for (std::int64_t i = group.thread(); i < packs; i += group.size()) {
+      const auto g = dy.load(i), of_y = y.load(i);
+      for (int k = 0; k < Line::width; ++k) sum += log ? g.v[k] : g.v[k] * of_y.v[k];
+    }
     sum = group.reduce(sum, [](C a, C b) { return a + b; });
-    for (std::int64_t i = group.thread(); i < length; i += group.size()) {
-      const C dy = read(0, i), y = read(1, i);
-      store(lines.starts.dtypes[2], at.at[2] + i * lines.steps[2],
-            log ? dy - std::exp(y) * sum : y * (dy - sum));
+    for (std::int64_t i = group.thread(); i < packs; i += group.size()) {
+      auto g = dy.load(i);
+      const auto of_y = y.load(i);
+      for (int k = 0; k < Line::width; ++k)
+        g.v[k] = log ? g.v[k] - std::exp(of_y.v[k]) * sum : of_y.v[k] * (g.v[k] - sum);
+      dx.store(i, g);
     }
   }
 };
@@ -64,11 +70,12 @@ struct SoftmaxGradient {
 void CudaBackend::softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) {
   const Lines<2> lines(dim, {&x, &y});
   const std::int64_t n = size_along(x, dim);
-  visit_float_compute(x.dtype(), "softmax", [&]<class C>() {
+  visit_runs("softmax", lines, 2, n, [&]<class C, class T>() {
+    const std::int64_t packs = n / Run<C, T>::width;
     if (log) {
-      for_lines(device_, lines.count, n, lines.side_by_side(), Softmax<true, C>{lines, n});
+      for_lines(device_, lines.count, packs, lines.side_by_side(), Softmax<true, C, T>{lines, n});
     } else {
-      for_lines(device_, lines.count, n, lines.side_by_side(), Softmax<false, C>{lines, n});
+      for_lines(device_, lines.count, packs, lines.side_by_side(), Softmax<false, C, T>{lines, n});
     }
   });
 }
@@ -77,11 +84,14 @@ void CudaBackend::softmax_backward(bool log, const Tensor& dy, const Tensor& y, 
                                    const Tensor& dx) {
   const Lines<3> lines(dim, {&dy, &y, &dx});
   const std::int64_t n = size_along(y, dim);
-  visit_float_compute(y.dtype(), "softmax_backward", [&]<class C>() {
+  visit_runs("softmax_backward", lines, 3, n, [&]<class C, class T>() {
+    const std::int64_t packs = n / Run<C, T>::width;
     if (log) {
-      for_lines(device_, lines.count, n, lines.side_by_side(), SoftmaxGradient<true, C>{lines, n});
+      for_lines(device_, lines.count, packs, lines.side_by_side(),
+                SoftmaxGradient<true, C, T>{lines, n});
     } else {
-      for_lines(device_, lines.count, n, lines.side_by_side(), SoftmaxGradient<false, C>{lines, n});
+      for_lines(device_, lines.count, packs, lines.side_by_side(),
+                SoftmaxGradient<false, C, T>{lines, n});
     }
   });
 }

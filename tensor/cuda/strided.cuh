@@ -5,7 +5,9 @@
 // once: by dividing i by the sizes, fastest dimension first. Integer division is slow on a GPU, so
 // the sizes come as `Divisor`s, which multiply and shift (Granlund and Montgomery 1994).
 
+#include <bit>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "tensor/collapse.h"
@@ -126,6 +128,58 @@ struct alignas(16) Pack {
   static constexpr int size = 16 / sizeof(T);
   T values[size];
 };
+
+/// *to = pack in the GPU's memory, as one access: of a plain assignment the compiler often makes
+/// one for each element.
+template <class P>
+RONDO_HD void store_16(void* to, const P& pack) {
+  static_assert(sizeof(P) == 16);
+#if defined(__CUDA_ARCH__)
+  __stwb(static_cast<uint4*>(to), std::bit_cast<uint4>(pack));
+#else
+  std::memcpy(to, &pack, sizeof pack);
+#endif
+}
+
+/// V elements of T as they lie in memory: V is 1 or that of a 16-byte pack.
+template <class T, int V>
+using Raw = std::conditional_t<V == 1, T, Pack<T>>;
+
+template <int V, class T>
+RONDO_HD Raw<T, V> load_raw(const T* x, std::int64_t i) {
+  return *reinterpret_cast<const Raw<T, V>*>(x + i);
+}
+
+/// The same as numbers to compute with.
+template <class T, int V>
+struct Values {
+  Compute<T> v[V];
+
+  RONDO_HD static Values of(const Raw<T, V>& raw) {
+    Values values;
+    if constexpr (V == 1) {
+      values.v[0] = convert<Compute<T>>(raw);
+    } else {
+      for (int k = 0; k < V; ++k) values.v[k] = convert<Compute<T>>(raw.values[k]);
+    }
+    return values;
+  }
+  RONDO_HD static Values load(const T* x, std::int64_t i) { return of(load_raw<V>(x, i)); }
+  RONDO_HD void store(T* y, std::int64_t i) const {
+    if constexpr (V == 1) {
+      y[i] = convert<T>(v[0]);
+    } else {
+      Pack<T> pack;
+      for (int k = 0; k < V; ++k) pack.values[k] = convert<T>(v[k]);
+      store_16(y + i, pack);
+    }
+  }
+};
+
+/// Whether 16-byte accesses can begin at x.
+inline bool is_aligned(const Tensor& x) {
+  return !x.defined() || reinterpret_cast<std::uintptr_t>(x.data_ptr()) % 16 == 0;
+}
 
 /// Whether an operand is one dense run of `dtype` that 16-byte accesses can take.
 template <std::size_t N>

@@ -1,0 +1,157 @@
+// Everything that reduces, scans, sorts or moves, at the lengths where the shapes of kernels
+// change: a part of a warp, a warp, one more, several warps, a block, several blocks; and not a
+// multiple of what 16 bytes hold. Each against the CPU's.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <optional>
+
+#include "autograd/ops/activation.h"
+#include "autograd/ops/indexing.h"
+#include "autograd/ops/norm.h"
+#include "autograd/ops/pool.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "support/layouts.h"
+#include "support/simulated_gpu.h"
+#include "support/support.h"
+#include "tensor/cuda.h"
+
+namespace rondo::test {
+namespace {
+
+constexpr std::int64_t lengths[] = {1, 8, 10, 31, 32, 33, 65, 256, 300, 513, 1024, 1032, 8193};
+constexpr DType dtypes[] = {f32, bf16, f64};
+
+class GpuLengths : public ::testing::Test {
+ protected:
+  GpuLengths() {
+    if (cuda::device_count() == 0) simulated_.emplace();
+    manual_seed(1);
+  }
+  /// f of x on the GPU equals f of the same x on the CPU, up to sums of n terms in x's dtype.
+  static void expect_same(const std::string& what, const Tensor& x, std::int64_t n,
+                          const std::function<Tensor(const Tensor&)>& f) {
+    const Tensor want = f(x), got = f(x.to(Device::cuda())).to(Device::cpu());
+    const double of_sums = tolerance(x.dtype() == f64 ? f64 : f32, n, std::sqrt(double(n)));
+    EXPECT_TRUE(all_close(got.to(f64), want.to(f64), of_sums, tolerance(x.dtype())))
+        << what << ' ' << x.shape() << ' ' << x.dtype();
+  }
+
+ private:
+  std::optional<SimulatedGpus> simulated_;
+};
+
+TEST_F(GpuLengths, ReduceRowsColumnsAndAll) {
+  for (DType dtype : dtypes) {
+    for (std::int64_t n : lengths) {
+      const Tensor wide = randn({3, n}).to(dtype), tall = randn({n, 24}).to(dtype);
+      for (const Tensor& x : {wide, tall}) {
+        for (std::int64_t dim : {0, 1}) {
+          expect_same("sum", x, n, [&](const Tensor& t) { return sum(t, {dim}); });
+          expect_same("max", x, 1, [&](const Tensor& t) { return max(t, dim).values; });
+        }
+        expect_same("sum of all", x, x.numel(), [](const Tensor& t) { return sum(t); });
+      }
+    }
+  }
+}
+
+TEST_F(GpuLengths, ReduceManySegmentsAndALongOne) {
+  expect_same("sum", randn({70000, 3}), 3, [](const Tensor& t) { return sum(t, {1}); });
+  expect_same("sum", randn({3, 70000}), 70000, [](const Tensor& t) { return sum(t, {1}); });
+  expect_same("sum", randn({70000, 3}), 70000, [](const Tensor& t) { return sum(t, {0}); });
+  expect_same("softmax", randn({2, 70000}), 1, [](const Tensor& t) { return softmax(t, 1); });
+  expect_same("cumsum", randn({2, 70000}), 70000, [](const Tensor& t) { return cumsum(t, 1); });
+  expect_same("sort", randn({2, 70000}), 1, [](const Tensor& t) { return sort(t, 1).values; });
+}
+
+TEST_F(GpuLengths, NormaliseScanAndSortLines) {
+  for (DType dtype : dtypes) {
+    for (std::int64_t n : lengths) {
+      const Tensor x = randn({5, n}).to(dtype);
+      for (std::int64_t dim : {0, 1}) {
+        expect_same("softmax", x, 1, [&](const Tensor& t) { return softmax(t, dim); });
+        expect_same("log_softmax", x, 8, [&](const Tensor& t) { return log_softmax(t, dim); });
+        expect_same("cumsum", x, n, [&](const Tensor& t) { return cumsum(t, dim); });
+        expect_same("sort", x, 1, [&](const Tensor& t) { return sort(t, dim).values; });
+      }
+      expect_same("gradient of softmax", x, 8, [&](const Tensor& t) {
+        const Tensor leaf = t.detach().requires_grad_();
+        (softmax(leaf, 1) * t).sum().backward();
+        return leaf.grad();
+      });
+    }
+  }
+}
+
+TEST_F(GpuLengths, NormaliseBatches) {
+  // Channels: one column, a part of a tile of 32, more than one tile; rows down to fewer than a
+  // block.
+  for (DType dtype : {f32, bf16}) {
+    for (std::int64_t channels : {1, 3, 8, 24, 264, 300}) {
+      for (std::int64_t side : {1, 4, 5, 16}) {
+        for (MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
+          const Tensor x =
+              (randn({3, channels, side, side}) * 2 + 5).to(dtype).contiguous(format).detach();
+          // The sums are of 3 side^2 terms, and the gradient divides by a deviation of about 2.
+          expect_same("batch_norm", x, 64 * 3 * side * side, [&](const Tensor& t) {
+            const TensorOptions f{.dtype = f32, .device = t.device()};
+            const Tensor leaf = t.detach().requires_grad_();
+            const Tensor y = batch_norm(leaf, ones({channels}, f), zeros({channels}, f), {}, {},
+                                        {.residual = t * 0.5, .relu = true});
+            (y * t).sum().backward();
+            return cat({y.detach(), leaf.grad()}, 0);
+          });
+        }
+      }
+    }
+  }
+}
+
+TEST_F(GpuLengths, Pool) {
+  for (DType dtype : dtypes) {
+    for (std::int64_t channels : {1, 6, 8, 64}) {
+      for (MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
+        const Tensor x = randn({2, channels, 13, 9}).to(dtype).contiguous(format);
+        auto with_gradient = [](auto op) {
+          return [op](const Tensor& t) {
+            const Tensor leaf = t.detach().requires_grad_();
+            const Tensor y = op(leaf);
+            (y * y.detach()).sum().backward();
+            return cat({y.detach().flatten(), leaf.grad().flatten()}, 0);
+          };
+        };
+        expect_same("max_pool2d", x, 9, with_gradient([](const Tensor& t) {
+                      return max_pool2d(t, 3, {.stride = 2, .padding = 1});
+                    }));
+        expect_same("avg_pool2d", x, 9, with_gradient([](const Tensor& t) {
+                      return avg_pool2d(t, 3, {.stride = 2, .padding = 1});
+                    }));
+        expect_same("adaptive_avg_pool2d", x, 200,
+                    with_gradient([](const Tensor& t) { return adaptive_avg_pool2d(t, 4); }));
+      }
+    }
+  }
+}
+
+TEST_F(GpuLengths, MovesBetweenAnyOrders) {
+  for (DType dtype : {f64, f32, bf16, u8}) {
+    for (std::int64_t n : {1, 7, 8, 31, 32, 33, 65, 300}) {
+      const Tensor x = arange(n * 3 * 40).reshape({n, 3, 40}).to(dtype);
+      expect_same("transpose", x, 1,
+                  [](const Tensor& t) { return t.transpose(0, 2).contiguous(); });
+      expect_same("permute", x, 1, [](const Tensor& t) {
+        return t.permute({1, 0, 2}).contiguous();
+      });
+      expect_same("a part", x, 1, [](const Tensor& t) { return t.narrow(2, 3, 33).contiguous(); });
+      expect_same("a wide part", x, 1,
+                  [](const Tensor& t) { return t.narrow(2, 8, 32).contiguous(); });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rondo::test
