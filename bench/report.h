@@ -14,6 +14,7 @@
 #include "nn/models/models.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"
+#include "tensor/printable.h"
 
 namespace rondo::bench {
 
@@ -34,7 +35,7 @@ inline int finish(const char* program, const std::string& json,
                      "standard output cannot be written");
     return 0;
   } catch (const std::exception& error) {
-    std::cerr << program << ": " << error.what() << "\n";
+    std::cerr << program << ": " << printable(error.what(), "\n") << "\n";
     return 1;
   }
 }

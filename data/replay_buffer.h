@@ -17,8 +17,8 @@
 // have no workers. A loader made before the buffer was full leaves out what came later.
 
 #include <cstdint>
-#include <optional>
 #include <mutex>
+#include <optional>
 #include <span>
 
 #include "data/dataset.h"

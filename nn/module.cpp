@@ -485,7 +485,7 @@ Running::~Running() {
   running_module = caller_;
   if (caller_ != nullptr) return;
   outermost_running = nullptr;
-  leaf_watch = nullptr;
+  watch_between();
 }
 
 const Running* Running::outermost() { return outermost_running; }

@@ -17,6 +17,7 @@
 #include "dist/algorithms/recursive_doubling.h"
 #include "dist/algorithms/ring_all_reduce.h"
 #include "smpi_transport.h"
+#include "tensor/printable.h"
 
 namespace rondo::simgrid {
 namespace {
@@ -101,7 +102,7 @@ int main(int argc, char** argv) {
   try {
     rondo::simgrid::run(argc, argv);
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "%s\n", e.what());
+    std::fprintf(stderr, "%s\n", rondo::printable(e.what(), "\n").c_str());
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
   MPI_Finalize();

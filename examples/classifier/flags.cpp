@@ -30,7 +30,8 @@ Parsed parse_flags(int argc, char** argv, const std::string& description, const 
           "of the ResNets: blocks compute their inside again in backward instead of keeping "
           "it; less memory, a quarter to a third more time, the same numbers");
   app.add("--dataset", f.dataset, "which images", rd::flags::one_of(rd::data::dataset_names()));
-  app.add("--data", f.data, "folder with the data; else $RONDO_DATA or ~/.cache/rondo, else the network",
+  app.add("--data", f.data,
+          "folder with the data; else $RONDO_DATA or ~/.cache/rondo, else the network",
           not_empty());
   app.add("--epochs", f.epochs, "passes over the training images", whole_number(1, million));
   app.add("--batch", f.batch, "images in a batch, over all ranks", whole_number(1, most_images));

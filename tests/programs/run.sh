@@ -578,6 +578,7 @@ benches) # what scripts may rely on of the benchmarks: they run, and their JSON 
   succeeds "$bin/train_step" --model mlp --hidden 64 --batch 4 --dtype i8 --infer --seconds 0.01
   succeeds "$bin/train_step" --model resnet20 --batch 4 --dtype i8 --infer --seconds 0.01
   fails_saying "--dtype i8 is for --infer on the CPU" "$bin/train_step" --model mlp --dtype i8
+  fails_saying '\x1b[31m' "$bin/train_step" --json "no/$(printf '\033[31m')"
   # In turns, as bench/compare.sh starts it: an answer to each line when it comes, and an end with the lines.
   coproc turns { "$bin/train_step" --model mlp --batch 8 --seconds 0.01 --turns --json -; }
   answers=${turns[0]} lines=${turns[1]} pid=$turns_PID
