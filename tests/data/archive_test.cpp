@@ -164,7 +164,8 @@ TEST(Unpack, OnlyGzipAndBzip2AreUnpacked) {  // xz: a few bytes may ask for giga
     archive_write_data(out, tar.data(), tar.size());
     archive_entry_free(entry);
     archive_write_free(out);
-    const std::string said = message_of<IoError>([&] { unpack(scratch / name, scratch / "into"); });
+    const std::string said =
+        message_of<IoError>([&, &name = name] { unpack(scratch / name, scratch / "into"); });
     EXPECT_EQ(said.empty(), fine) << name << ": " << said;
   }
   EXPECT_EQ(read_file(scratch / "into" / "set" / "one"), "1");

@@ -254,7 +254,7 @@ TEST(Communicator, AGroupsErrorsNameTheWorldsRanks) {
            const Tensors parts(group.rank() == 1 ? 2 : 0, ones({2}));
            group.gather(parts, ones({2}), 1);
          }}}) {
-    EXPECT_THAT(test::message_of<CommError>([&] {
+    EXPECT_THAT(test::message_of<CommError>([&, &call = call] {
                   on_ranks(4, [&](auto comm) {
                     auto group = comm->new_group({2, 3});
                     if (!group) return;
@@ -300,7 +300,7 @@ TEST(Communicator, AMessageOfAnotherDtypeOrSizeIsAnError) {
                    "rank 1 sends 4 u8 where rank 0 receives 4 bool"},
         std::tuple{zeros({2}), zeros({3}), "rank 1 sends 2 f32 where rank 0 receives 3 f32"},
         std::tuple{zeros({3}), zeros({2}), "rank 1 sends 3 f32 where rank 0 receives 2 f32"}}) {
-    on_ranks(2, [&](auto comm) {
+    on_ranks(2, [&, &sent = sent, &received = received, &sentence = sentence](auto comm) {
       if (comm->rank() == 1) return comm->send(sent, 0, 7);
       EXPECT_EQ(test::message_of<CommError>([&] { comm->recv(received, 1, 7); }),
                 concat("rank 0: recv from rank 1 with tag 7 failed: ", sentence));

@@ -52,9 +52,10 @@ TEST(Zip, ReadsSizesOf64Bits) {
   const auto [head, tail] = test::zip64_around("zeros", 1000, test::crc_of_zeros(1000));
   EXPECT_EQ(only_file(head + contents + tail, 1000), "zeros: " + contents);
   const auto [other_head, other_tail] = test::zip64_around("zeros", 1000, 12345);
-  EXPECT_THAT(
-      test::message_of<IoError>([&] { only_file(other_head + contents + other_tail, 1000); }),
-      HasSubstr("damaged or cut short in zeros"));
+  EXPECT_THAT(test::message_of<IoError>([&, &head = other_head, &tail = other_tail] {
+                only_file(head + contents + tail, 1000);
+              }),
+              HasSubstr("damaged or cut short in zeros"));
 }
 
 }  // namespace
