@@ -345,9 +345,9 @@ TEST(StateDict, StrictListsEveryKeyAndChangesNothing) {
 }
 
 TEST(StateDict, NamesAPrefixThatOneSideHas) {
-  Linear plain(2, 3);
-  StateDict state = plain.state_dict();
-  for (NamedTensor& entry : state) entry.name = "module." + entry.name;
+  nn::Linear plain(2, 3);
+  nn::StateDict state = plain.state_dict();
+  for (nn::NamedTensor& entry : state) entry.name = "module." + entry.name;
   EXPECT_ERROR(plain.load_state_dict(state), Error,
                "the keys of the state dict begin with \"module.\", those of the model do not "
                "(DataParallel adds it; its module() has none): rename them first");
