@@ -74,9 +74,9 @@ void visit_packs(const char* op, std::initializer_list<Tensor> tensors, F&& f) {
   visit_float(tensors.begin()->dtype(), op, [&]<class T>() {
     constexpr int V = Pack<T>::size;
     const bool packs = std::all_of(tensors.begin(), tensors.end(), [](const Tensor& x) {
-      const Dims& steps = x.strides();
-      return x.shape()[1] % V == 0 && steps[1] == 1 && is_aligned(x) && steps[0] % V == 0 &&
-             steps[2] % V == 0 && steps[3] % V == 0;
+      auto fits = [&](std::size_t d) { return x.shape()[d] == 1 || x.strides()[d] % V == 0; };
+      return x.shape()[1] % V == 0 && x.strides()[1] == 1 && is_aligned(x) && fits(0) && fits(2) &&
+             fits(3);
     });
     if (packs) {
       f.template operator()<T, V>();

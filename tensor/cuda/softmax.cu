@@ -65,17 +65,26 @@ struct SoftmaxGradient {
   }
 };
 
+/// Packed lines are dense ones: side by side.
+template <class C, class T, std::size_t N, class Body>
+void walk(int device, const Lines<N>& lines, std::int64_t length, const Body& body) {
+  if constexpr (Run<C, T>::packed) {
+    for_rows(device, lines.count, length / Run<C, T>::width, body);
+  } else {
+    for_lines(device, lines.count, length, lines.side_by_side(), body);
+  }
+}
+
 }  // namespace
 
 void CudaBackend::softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) {
   const Lines<2> lines(dim, {&x, &y});
   const std::int64_t n = size_along(x, dim);
   visit_runs("softmax", lines, 2, n, [&]<class C, class T>() {
-    const std::int64_t packs = n / Run<C, T>::width;
     if (log) {
-      for_lines(device_, lines.count, packs, lines.side_by_side(), Softmax<true, C, T>{lines, n});
+      walk<C, T>(device_, lines, n, Softmax<true, C, T>{lines, n});
     } else {
-      for_lines(device_, lines.count, packs, lines.side_by_side(), Softmax<false, C, T>{lines, n});
+      walk<C, T>(device_, lines, n, Softmax<false, C, T>{lines, n});
     }
   });
 }
@@ -85,13 +94,10 @@ void CudaBackend::softmax_backward(bool log, const Tensor& dy, const Tensor& y, 
   const Lines<3> lines(dim, {&dy, &y, &dx});
   const std::int64_t n = size_along(y, dim);
   visit_runs("softmax_backward", lines, 3, n, [&]<class C, class T>() {
-    const std::int64_t packs = n / Run<C, T>::width;
     if (log) {
-      for_lines(device_, lines.count, packs, lines.side_by_side(),
-                SoftmaxGradient<true, C, T>{lines, n});
+      walk<C, T>(device_, lines, n, SoftmaxGradient<true, C, T>{lines, n});
     } else {
-      for_lines(device_, lines.count, packs, lines.side_by_side(),
-                SoftmaxGradient<false, C, T>{lines, n});
+      walk<C, T>(device_, lines, n, SoftmaxGradient<false, C, T>{lines, n});
     }
   });
 }

@@ -351,7 +351,7 @@ TEST(StateDict, NamesAPrefixThatOneSideHas) {
   EXPECT_ERROR(plain.load_state_dict(state), Error,
                "the keys of the state dict begin with \"module.\", those of the model do not "
                "(DataParallel adds it; its module() has none): rename them first");
-  Sequential inside{Linear(2, 3)};
+  nn::Sequential inside{nn::Linear(2, 3)};
   EXPECT_ERROR(inside.load_state_dict(plain.state_dict()), Error,
                "the keys of the model begin with \"0.\", those of the state dict do not: rename "
                "them first");
@@ -359,8 +359,8 @@ TEST(StateDict, NamesAPrefixThatOneSideHas) {
 
 TEST(Module, BytesAreRefusedWithAWordOnWhatMakesThemFloats) {
   const Tensor bytes = zeros({1, 3, 4, 4}, {.dtype = u8});
-  EXPECT_ERROR(Conv2d(3, 2, 3)(bytes), DTypeError, "data::ImageTransform");
-  EXPECT_ERROR(Linear(4, 2)(bytes), DTypeError, "data::ImageTransform");
+  EXPECT_ERROR(nn::Conv2d(3, 2, 3)(bytes), DTypeError, "data::ImageTransform");
+  EXPECT_ERROR(nn::Linear(4, 2)(bytes), DTypeError, "data::ImageTransform");
 }
 
 TEST(StateDict, LooseLoadsWhatFitsAndReportsTheRest) {

@@ -112,7 +112,7 @@ TEST_F(GpuLengths, NormaliseBatches) {
 }
 
 TEST_F(GpuLengths, Pool) {
-  for (DType dtype : dtypes) {
+  for (DType dtype : {f32, bf16, f16, f64}) {
     for (std::int64_t channels : {1, 6, 8, 64}) {
       for (MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
         const Tensor x = randn({2, channels, 13, 9}).to(dtype).contiguous(format);
@@ -120,7 +120,7 @@ TEST_F(GpuLengths, Pool) {
           return [op](const Tensor& t) {
             const Tensor leaf = t.detach().requires_grad_();
             const Tensor y = op(leaf);
-            (y * y.detach()).sum().backward();
+            y.backward(y.detach());  // of y's layout
             return cat({y.detach().flatten(), leaf.grad().flatten()}, 0);
           };
         };
