@@ -9,6 +9,7 @@
 
 #include "autograd/checkpoint.h"
 #include "autograd/ops/matmul.h"
+#include "autograd/ops/reduce.h"
 #include "dist/comm_hook.h"
 #include "support/ddp_checks.h"
 #include "support/errors.h"

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "autograd/ops/activation.h"
+#include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/norm.h"
 #include "autograd/ops/pool.h"
