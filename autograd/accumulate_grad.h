@@ -22,8 +22,8 @@ struct AccumulateGrad final : Node {
   bool is_own = false;  // the outermost module that ran shows it
 };
 
-/// Called for each op on this thread that uses a leaf which is not `is_shown`, once the op's edges
-/// are known; null: no module runs, and no part of a model has run by itself.
+/// Called for each op on this thread that uses a leaf which is not `is_shown`; null: no module
+/// runs.
 using LeafWatch = void (*)(const Node& op, AccumulateGrad& leaf);
 extern thread_local constinit LeafWatch leaf_watch;
 

@@ -30,11 +30,8 @@ void link(const std::shared_ptr<Node>& node, std::span<const Tensor> inputs) {
                              "taken; take the view again");
     }
     node->edges.push_back(gradient_edge(x));
-  }
-  if (leaf_watch == nullptr) return;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (is_unshown_leaf(inputs[i]))
-      leaf_watch(*node, static_cast<AccumulateGrad&>(*node->edges[i].node));
+    if (leaf_watch != nullptr && is_unshown_leaf(x))
+      leaf_watch(*node, static_cast<AccumulateGrad&>(*node->edges.back().node));
   }
 }
 

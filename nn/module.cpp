@@ -485,7 +485,7 @@ Running::~Running() {
   running_module = caller_;
   if (caller_ != nullptr) return;
   outermost_running = nullptr;
-  watch_between();
+  leaf_watch = nullptr;
 }
 
 const Running* Running::outermost() { return outermost_running; }

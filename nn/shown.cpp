@@ -1,6 +1,5 @@
 #include "nn/shown.h"
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <unordered_set>
@@ -52,16 +51,6 @@ void watch(const Node& op, AccumulateGrad& node) {
                            outer == inner ? "" : concat(", which ", outer, " runs"));
 }
 
-/// Between the layers of a model whose forward was called directly.
-void watch_joins(const Node& op, AccumulateGrad& node) {
-  const bool joins = std::ranges::any_of(op.edges, [](const Edge& edge) {
-    return edge.node != nullptr && dynamic_cast<const AccumulateGrad*>(edge.node.get()) == nullptr;
-  });
-  if (!joins || (!node.unshown_in.empty() && !node.is_own)) return;
-  node.is_own = false;
-  node.unshown_in = concat(op.name(), " between the layers of a model");
-}
-
 }  // namespace
 
 void show_parameter(const Tensor& tensor) {
@@ -82,11 +71,8 @@ void watch_leaves(bool is_part) {
   if (is_part && GradMode::is_enabled() && !is_recomputing()) part_ran_outermost = true;
 }
 
-void watch_between() { leaf_watch = part_ran_outermost ? watch_joins : nullptr; }
-
 void require_all_shown(const char* who) {
   const bool parts_ran = std::exchange(part_ran_outermost, false);
-  if (Running::outermost() == nullptr) watch_between();
   for (const auto& [weak, used_in, is_own] : take_unshown_leaves()) {
     const std::shared_ptr<TensorImpl> leaf = weak.lock();
     if (leaf == nullptr) continue;

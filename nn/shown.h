@@ -7,9 +7,7 @@
 //
 // - got a gradient in a backward on this thread since the last step, and still has it,
 // - was used by an op while a module ran, and was not an input of the outermost module (a picture
-//   whose gradient is wanted comes from outside) nor a buffer that this one shows; or between the
-//   layers of a model whose forward is called directly, by an op that joins it with what was
-//   computed before (alone, it may be an input that the model begins with),
+//   whose gradient is wanted comes from outside) nor a buffer that this one shows,
 // - was not made by requires_grad_() while a module ran, as a forward may make some,
 // - and is not `is_shown`: no walk through a model (parameters(), state_dict(), train(), …) has
 //   reached it, and no optimizer was given it.
@@ -30,9 +28,6 @@ void show_buffer(const Tensor& tensor);
 
 /// A module begins to run that no other one called; `is_part`: a walk has reached it below another.
 void watch_leaves(bool is_part);
-
-/// The outermost module has ended. Ops are still watched if it was part of a model.
-void watch_between();
 
 /// Throws Error naming a leaf of the note above; `who` begins the sentence.
 void require_all_shown(const char* who);

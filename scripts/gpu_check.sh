@@ -3,11 +3,11 @@
 #
 #   scripts/gpu_check.sh [--only STAGE[,STAGE...]] [--out DIR] [--seconds S]
 #
-# It builds what is missing and runs these stages, or those of --only, each in less than ten minutes:
+# It builds what is missing and runs these stages, or those of --only; on an H100 each takes less than ten minutes:
 #
 #   smoke      versions; one op of each library in each dtype, with the libraries' own logs on
 #   tests      the tests labelled gpu, four at a time
-#   sanitizer  compute-sanitizer (memcheck, racecheck, initcheck) on the tests of the kernels
+#   sanitizer  compute-sanitizer (memcheck, racecheck, initcheck) on the tests of the kernels, as far as 150 s go
 #   numbers    the examples; CIFAR-10 to its accuracy, where RONDO_DATA is set
 #   bench      the kernels against the card's copy bandwidth (bench/gpu_kernels), and training steps against
 #              PyTorch's (bench/train_step and bench/peers)
@@ -28,7 +28,7 @@
 # PEER_PYTHON   the Python that has PyTorch (python3); without one only rondo is measured. NVIDIA's libraries are taken
 #               from its packages where the system has none
 #
-# Exit status: 0 only if all that ran was content.
+# Exit status: 0 only if everything that ran passed.
 set -uo pipefail
 called_from=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
@@ -57,10 +57,14 @@ done
 absolute() { case $1 in "" | /*) echo "$1" ;; *) echo "$called_from/$1" ;; esac; }
 out=$(absolute "$out") bundle=$(absolute "$bundle") from=$(absolute "$from")
 [[ $seconds =~ ^[0-9]+(\.[0-9]+)?$ ]] || die "--seconds $seconds: a number of seconds is wanted"
-for stage in ${only//,/ }; do
-  [[ " ${stages[*]} " = *" $stage "* ]] || die "--only $stage: there is no such stage; there are ${stages[*]}"
-done
-asked() { [ -z "$only" ] || [[ ",$only," = *",$1,"* ]]; }
+if [ -n "$only" ]; then
+  IFS=, read -ra wanted <<<"$only"
+  [ ${#wanted[@]} -gt 0 ] || die "--only $only: no stage is named"
+  for stage in "${wanted[@]}"; do
+    [[ -n $stage && " ${stages[*]} " = *" $stage "* ]] || die "--only $stage: there is no such stage; there are ${stages[*]}"
+  done
+  stages=("${wanted[@]}")
+fi
 
 card=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)
 [ -n "$card$bundle" ] || die "nvidia-smi names no GPU here" 1
@@ -118,13 +122,17 @@ python=${PEER_PYTHON:-$(command -v python3)}
 torch=""
 if [ -n "$python" ]; then torch=$("$python" -c 'import torch; assert torch.cuda.is_available(); print(torch.__version__)' 2>/dev/null); fi
 # rondo looks for NVIDIA's libraries in $VIRTUAL_ENV, too. Its programs alone get these variables: PyTorch finds its own.
-environment=("VIRTUAL_ENV=${VIRTUAL_ENV:-$([ -z "$python" ] || "$python" -c 'import sys; print(sys.prefix)')}")
+environment=("VIRTUAL_ENV=$([ -z "$python" ] || "$python" -c 'import sys; print(sys.prefix)')")
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
 run_with=()
 if [ -n "$from" ]; then
   bin=$from/bin list=$from/gpu_tests.txt
   [ -x "$bin/gpu_kernels" ] || die "--from $from: there is no bin/gpu_kernels; make the folder with --bundle"
   # Only what this machine lacks is taken from the bundle.
-  missing=$(mktemp -d)
+  missing=$scratch/lib
+  mkdir "$missing"
+  environment+=("RONDO_TEST_FILES=$from")
   for library in "$from"/lib/*.so*; do
     name=$(basename "$library")
     case $name in librondo*) ;; *) ldconfig -p | grep -qF "$name" && continue ;; esac
@@ -187,10 +195,11 @@ one_test() { # STAGE FILE
 }
 
 stage_smoke() {
-  export CUBLASLT_LOG_LEVEL=2 CUDNN_LOGLEVEL_DBG=2 CUDNN_LOGDEST_DBG=stderr NCCL_DEBUG=INFO
-  one_test smoke tensor/cuda/smoke
-  one_test smoke dist/cuda/real_nccl
-  unset CUBLASLT_LOG_LEVEL CUDNN_LOGLEVEL_DBG CUDNN_LOGDEST_DBG NCCL_DEBUG
+  (
+    export CUBLASLT_LOG_LEVEL=2 CUDNN_LOGLEVEL_DBG=2 CUDNN_LOGDEST_DBG=stderr NCCL_DEBUG=INFO
+    one_test smoke tensor/cuda/smoke
+    one_test smoke dist/cuda/real_nccl
+  )
 }
 
 stage_tests() {
@@ -210,13 +219,23 @@ stage_sanitizer() {
     return
   }
   for tool in memcheck racecheck initcheck; do
-    step sanitizer "$tool" timeout --kill-after 5 150 env "${environment[@]}" compute-sanitizer --tool "$tool" --error-exitcode 9 \
-      "${run_with[@]}" "$bin/test_tensor" --file=tensor/cuda/kernels
+    step sanitizer "$tool" sanitized "$tool"
   done
+}
+
+# sanitized TOOL: fails only if it found something, not if it could not end (racecheck is slow) or begin here.
+sanitized() {
+  local status
+  timeout --kill-after 5 150 env "${environment[@]}" compute-sanitizer --tool "$1" --error-exitcode 9 "${run_with[@]}" \
+    "$bin/test_tensor" --file=tensor/cuda/kernels
+  status=$?
+  [ $status -eq 9 ] && return 9
+  [ $status -eq 0 ] || note sanitizer "$1 did not end: status $status, without a finding so far"
 }
 
 stage_numbers() {
   local example arguments
+  rm -f "$work/cifar10.json"
   for example in "${examples[@]}"; do
     arguments=()
     case $example in
@@ -238,13 +257,14 @@ stage_numbers() {
   if [ -n "${RONDO_DATA:-}" ]; then
     step numbers CIFAR-10 program 300 \
       cifar_resnet --device cuda --graph --resident --amp bf16 --model resnet18 --epochs 40 --batch 256 --lr 0.3 \
-      --json "$work/cifar10.json" --checkpoint-dir "$(mktemp -d)/run"
+      --json "$work/cifar10.json" --checkpoint-dir "$scratch/run"
   else
     note numbers "CIFAR-10 not trained: RONDO_DATA is not set"
   fi
 }
 
 stage_bench() {
+  rm -f "$work"/kernels.json "$work"/rondo.*.json "$work"/torch.*.json # of an earlier run of this day
   local what model batch common round graph compile
   step bench gpu_kernels program 120 gpu_kernels --json "$work/kernels.json"
   [ -n "$torch" ] || note bench "no PyTorch with CUDA on this machine: rondo alone is measured"
@@ -268,6 +288,7 @@ stage_bench() {
 
 stage_nccl() {
   local cards
+  rm -f "$work/all_reduce.json"
   cards=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)
   [ -z "${CUDA_VISIBLE_DEVICES:-}" ] || cards=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .)
   if [ "$cards" -gt 1 ] && mpirun --version 2>/dev/null | grep -q "Open MPI"; then
@@ -284,7 +305,6 @@ stage_nccl() {
   echo "PyTorch: ${torch:-none with CUDA}"
 } | tee "$work/machine.txt"
 for stage in "${stages[@]}"; do
-  asked "$stage" || continue
   start=$SECONDS
   : >"$work/$stage.txt"
   "stage_$stage"

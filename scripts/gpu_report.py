@@ -60,7 +60,7 @@ def main():
     rows = []
     for (model, variant), images in sorted(rondo.items()):
         flops = images * GFLOP_PER_IMAGE[model] * 1e9
-        peers = {kind: torch[model, kind] for kind in ("off", "on", "max-autotune") if (model, kind) in torch}
+        peers = {kind: torch[model, kind] for kind in ("off", "on") if (model, kind) in torch}
         rows.append(
             {
                 "model": model,
@@ -88,10 +88,10 @@ def main():
     lines += [f"- rondo: {result['rondo']}", f"- PyTorch: {result['pytorch'] or 'not on the machine'}", "", "## What ran", ""]
     lines += [f"- {line}" for line in tests]
     lines += ["", "## Training steps, bf16, channels_last", ""]
-    lines += ["| model | rondo | img/s | TFLOP/s | of its matmul rate | over PyTorch eager, compile, max-autotune |"]
+    lines += ["| model | rondo | img/s | TFLOP/s | of its matmul rate | over PyTorch eager, compile |"]
     lines += ["| --- | --- | --- | --- | --- | --- |"]
     for row in rows:
-        ratios = ", ".join(f"{row['ratios'][k]:.2f}" if k in row["ratios"] else "-" for k in ("off", "on", "max-autotune"))
+        ratios = ", ".join(f"{row['ratios'][k]:.2f}" if k in row["ratios"] else "-" for k in ("off", "on"))
         share = f"{100 * row['of_matmul']:.0f} %" if row["of_matmul"] else "-"
         lines.append(
             f"| {row['model']} | {row['variant']} | {row['img_per_s']:.0f} | {row['tflop_per_s']:.0f} | {share} | {ratios} |"

@@ -1,15 +1,15 @@
 // Batch normalisation for training and inference, forward and backward, with the ReLU and the
 // residual addition of a ResNet riding along. The mathematics is that of tensor/cpu/batch_norm.cpp.
 //
-// Two kernels go over the data, each once: one sums per channel, one applies; between them a block
+// Two kernels go over the data, each once: one sums per channel, one applies; between them a group
 // per channel turns sums into factors, so that the host need not know any of it. Both walk the data
 // alike (Walk), 16 bytes at a time: neighbouring channels of a pixel (channels_last), or
 // neighbouring pixels of a plane.
 //
 // Sums: the data is cut into as many splits as keep the GPU busy, a number that depends on sizes
-// alone. A thread sums in f32 about the channel's first value, which removes the cancellation of
-// E[x^2] - E[x]^2; a block joins its threads in f32, and the splits are joined in double, all in a
-// fixed order. The same numbers in every run.
+// and alignment alone. A thread sums in f32 about the channel's first value, which removes the
+// cancellation of E[x^2] - E[x]^2; a block joins its threads in f32, and the splits are joined in
+// double, all in a fixed order. The same numbers in every run.
 
 #include "tensor/cuda/batch_norm.cuh"
 #include "tensor/cuda/cuda_backend.h"

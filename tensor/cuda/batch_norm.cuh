@@ -15,8 +15,8 @@ struct Layout {
   std::int64_t channels, rows, length;
 
   explicit Layout(const Tensor& x)
-      : channels_last(x.dim() == 2 ||
-                      (x.dim() == 4 && x.is_contiguous(MemoryFormat::channels_last))),
+      : channels_last(x.dim() == 2 || (x.dim() == 4 && x.shape()[1] > 1 &&
+                                       x.is_contiguous(MemoryFormat::channels_last))),
         channels(x.shape()[1]),
         rows(x.numel() / channels),
         length(rows / x.shape()[0]) {}
@@ -25,8 +25,8 @@ struct Layout {
   bool fits(int size) const { return (channels_last ? channels : length) % size == 0; }
 };
 
-/// Who goes over which data. It is cut into packs of V elements, and the packs into columns: of V
-/// neighbouring channels (channels_last), or of one channel (planes). A block has `width`
+/// How threads share out the data. It is cut into packs of V elements, and the packs into columns:
+/// of V neighbouring channels (channels_last), or of one channel (planes). A block has `width`
 /// neighbouring columns and a split of their packs. Its threads take a column each and go down it
 /// side by side, so that what belongs to the channels is read once and kept in registers.
 template <int V>

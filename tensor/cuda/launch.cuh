@@ -274,12 +274,14 @@ void for_rows(int device, std::int64_t rows, [[maybe_unused]] std::int64_t lengt
     });
 #if defined(__CUDACC__)
   DeviceGuard guard(device);
-  constexpr std::int64_t of_warp = 1024, warps = threads_per_block / 32;
-  const std::int64_t blocks = length <= of_warp ? (rows + warps - 1) / warps : rows;
+  constexpr std::int64_t warps = threads_per_block / 32;
+  // Few rows of some length need all the threads there are.
+  const bool short_rows = length <= 64 || (length <= 1024 && rows >= 1024);
+  const std::int64_t blocks = short_rows ? (rows + warps - 1) / warps : rows;
   const auto grid =
       static_cast<unsigned>(blocks < detail::most_blocks ? blocks : detail::most_blocks);
   const cudaStream_t stream = current_stream(device).get();
-  if (length <= of_warp) {
+  if (short_rows) {
     detail::short_rows_kernel<<<grid, threads_per_block, 0, stream>>>(rows, body);
   } else {
     detail::rows_kernel<<<grid, length <= 8192 ? 256 : 1024, 0, stream>>>(rows, body);

@@ -7,9 +7,9 @@
 // neighbouring outputs, and each goes through all of its own offsets: either way a warp reads what
 // lies side by side, 16 bytes a thread where they are aligned (Units). Few outputs would keep few
 // blocks or threads busy, so their offsets are cut into splits, whose results a second kernel
-// joins. How they are cut depends on sizes alone: the sums are the same in every run. A thread
-// folds in the compute type; what threads and splits found is joined in a wider one (double for
-// float).
+// joins. How they are cut depends on sizes, strides and alignment alone: the sums are the same in
+// every run. A thread folds in the compute type; what threads and splits found is joined in a wider
+// one (double for float).
 
 #include <algorithm>
 #include <bit>
@@ -217,7 +217,8 @@ void reduce_with(int device, const Tensor& x, const Tensor& y) {
     for_each(device, count * reduction.groups(), ReduceColumn<op, C>{splits});
   }
   if (count > 1)
-    for_rows(device, reduction.outputs, count, JoinSplits<op, C>{reduction, count, splits.partial});
+    for_lines(device, reduction.outputs, count, false,
+              JoinSplits<op, C>{reduction, count, splits.partial});
 }
 
 }  // namespace rondo::cuda

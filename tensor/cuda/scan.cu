@@ -1,4 +1,4 @@
-// Cumulative sums along one dimension: the threads of a block take as many elements of a line at a
+// Cumulative sums along one dimension: the threads of a group take as many elements of a line at a
 // time as they are, sum up to each, and add what came before. Floats are summed in double, as in
 // tensor/cpu/scan.cpp.
 

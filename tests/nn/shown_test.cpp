@@ -121,48 +121,6 @@ TEST(Shown, ARawTensorThatVisitLeavesOut) {
   learn(sgd, net(ones({2, 4})));
 }
 
-TEST(Shown, ARawTensorBetweenTheLayersOfAForwardThatIsCalledDirectly) {
-  const Tensor x = ones({2, 4});
-  for (bool by_adam : {false, true}) {
-    Leaky net;
-    net.shows_scale = false;
-    net.scale.requires_grad_();
-    SGD sgd(net.parameters(), {.lr = 0.1});
-    optim::Adam adam(net.parameters(), {.lr = 0.1});
-    auto& optimizer = by_adam ? static_cast<optim::Optimizer&>(adam) : sgd;
-    const std::string sentence = message_of([&] { learn(optimizer, net.forward(x)); });
-    EXPECT_NE(sentence.find(": a tensor [3] that requires a gradient was used by mul between the "
-                            "layers of a model, but no visit shows it"),
-              std::string::npos)
-        << sentence;
-    EXPECT_ERROR(learn(optimizer, net.forward(x)), Error, "no visit shows it");  // again
-    net.shows_scale = true;
-    SGD all(net.parameters(), {.lr = 0.1});
-    learn(all, net.forward(x));
-  }
-}
-
-TEST(Shown, LeavesBesideAForwardThatIsCalledDirectly) {
-  Leaky net;
-  SGD sgd(net.parameters(), {.lr = 0.1});
-  // What the forward begins with, though an op has it before a layer does.
-  const Tensor noise = zeros({2, 4}).requires_grad_();
-  for (int step = 0; step < 2; ++step) {
-    learn(sgd, net.forward(ones({2, 4}) + noise));
-    EXPECT_TRUE(noise.grad().defined());
-    learn(sgd, net.of_two(noise * 2, ones({2, 4})));
-  }
-  // Joined with another model's output, which is called as a whole.
-  const Tensor weight = ones({3}).requires_grad_();
-  learn(sgd, net(ones({2, 4})) * weight);
-  // Given to an optimizer.
-  SGD both({net.parameters()[0], weight}, {.lr = 0.1});
-  learn(both, net.forward(ones({2, 4})) * weight);
-  // Made on the way.
-  const Tensor y = net.forward(ones({2, 4}));
-  learn(sgd, y * ones({3}).requires_grad_());
-}
-
 TEST(Shown, ParameterMakesATensorLearn) {
   Leaky net;
   EXPECT_FALSE(net.scale.requires_grad());

@@ -43,7 +43,7 @@ END
 done
 stub "$bundle/bin/gpu_kernels" <<'END'
 [ "$1" = --help ] && exit 0
-[ -z "${LD_LIBRARY_PATH##*"${TMPDIR:-/tmp}"*}" ] || exit 1
+[ -n "${LD_LIBRARY_PATH:-}" ] && [ -n "${RONDO_TEST_FILES:-}" ] || exit 1
 echo '{"gpu": "a card, cuDNN 9", "copy_bytes_per_s": 4e12, "bandwidth": [{"kernel": "relu f32", "bytes_per_s": 3.6e12,
 "of_copy": 0.9}], "matmul": [{"dtype": "bf16", "n": 8192, "flop_per_s": 7e14}]}' >"$2"
 END
@@ -81,6 +81,7 @@ grep -qF "two/cuda FAILED" "$work/log" || fail "the test that failed is not name
 
 run --only smoke,nccl || fail "the stages without the test that fails: status $?"
 grep -qF "two/cuda FAILED" "$work"/out/*-nvidia-h200.md || fail "the stages before are not in the report any more"
+run --only , && fail "no stage at all"
 run --only smoke,all && fail "an unknown stage"
 grep -qF -- "--only all: there is no such stage; there are smoke tests sanitizer numbers bench nccl" "$work/log" || fail "the sentence about the stage"
 
@@ -90,6 +91,7 @@ END
 sed -i 's/program 240/program 1/' "$bundle/scripts/gpu_check.sh"
 run --only tests && fail "a test that does not end"
 grep -qF "two/cuda FAILED: ended after" "$work/log" || fail "the test that did not end is not named"
+cp "$root/scripts/gpu_check.sh" "$bundle/scripts/"
 
 stub "$bundle/bin/test_two" <<'END'
 exit 0

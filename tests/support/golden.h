@@ -13,8 +13,8 @@
 namespace rondo::test {
 
 /// A file of the source tree by its absolute path. Where that is not here, as on a machine that
-/// runs packed programs (scripts/gpu_check.sh --bundle), it is looked for beside the program:
-/// /src/tests/golden/x of /packed/bin/test_nn is /packed/tests/golden/x.
+/// runs packed programs (scripts/gpu_check.sh --bundle), it is looked for in $RONDO_TEST_FILES:
+/// /src/tests/golden/x is $RONDO_TEST_FILES/tests/golden/x.
 std::string source_file(const std::string& path);
 
 /// The tensors of tests/golden/<file>.
