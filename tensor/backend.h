@@ -93,7 +93,7 @@ enum class BinaryOp {
   gelu_backward,           // dy gelu'(x)
   gelu_tanh_backward,      // dy gelu_tanh'(x)
   silu_backward,           // dy silu'(x)
-  clamp_backward,          // dy [alpha < x < beta]
+  clamp_backward,          // dy [alpha <= x <= beta]
   fake_quantize_backward,  // dy [beta <= round(x / alpha) <= gamma]
 };
 

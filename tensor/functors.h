@@ -297,7 +297,7 @@ RONDO_HD bool visit_binary_any(BinaryOp op, OpParams p, F&& f) {
     case BinaryOp::leaky_relu_backward:
       return f([=] RONDO_HD(T dy, T x) { return x > 0 ? dy : dy * alpha; }), true;
     case BinaryOp::clamp_backward:
-      return f([=] RONDO_HD(T dy, T x) { return x > alpha && x < beta ? dy : T(0); }), true;
+      return f([=] RONDO_HD(T dy, T x) { return x >= alpha && x <= beta ? dy : T(0); }), true;
     default:
       return false;
   }

@@ -40,6 +40,12 @@ bool holds(std::int64_t v) {
 
 }  // namespace
 
+void Scalar::refuse(std::uint64_t value) {
+  throw Error(concat("the number ", value,
+                     " is larger than an i64 can be (a difference of unsigned "
+                     "numbers below 0 is one like it); give it as a signed number or as a double"));
+}
+
 void Scalar::check_fits(DType dtype) const {
   const bool fits = std::visit(
       [dtype]<class V>(V v) {

@@ -14,7 +14,10 @@ class Scalar {
  public:
   Scalar(bool value) : value_(value) {}
   template <std::integral T>
-  Scalar(T value) : value_(static_cast<std::int64_t>(value)) {}
+  Scalar(T value) : value_(static_cast<std::int64_t>(value)) {
+    if constexpr (std::is_unsigned_v<T> && sizeof(T) == 8)
+      if (value > static_cast<std::uint64_t>(INT64_MAX)) refuse(value);
+  }
   template <std::floating_point T>
   Scalar(T value) : value_(static_cast<double>(value)) {}
 
@@ -47,6 +50,8 @@ class Scalar {
   }
 
  private:
+  /// Throws Error: no int64_t holds it.
+  [[noreturn]] static void refuse(std::uint64_t value);
   template <class T, class V>
   static T converted(V v) {
     if constexpr (std::is_same_v<T, bool>) {

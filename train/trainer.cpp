@@ -38,7 +38,7 @@ FitResult Trainer::fit(std::shared_ptr<const data::Dataset> train,
   fit.config.emplace("seed", static_cast<std::int64_t>(options_.seed));
   fit.config.emplace("shards", fit.shards);
   fit.config.emplace("train_samples", train->size());
-  if (options_.uneven != Uneven::pad)
+  if (options_.uneven != Uneven::pad)  // checkpoints that are older have none
     fit.config.emplace("uneven", options_.uneven == Uneven::drop ? "drop" : "join");
   ShareOfData share = share_of_data(std::move(train), {.batch_size = options_.batch_size,
                                                        .rank = comm.rank(),

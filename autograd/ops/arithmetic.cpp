@@ -243,6 +243,10 @@ Tensor add_in(DType dtype, const Tensor& a, const Tensor& b, double alpha) {
                              "add", a, b, alpha);
 }
 Tensor sub_in(DType dtype, const Tensor& a, const Tensor& b, double alpha) {
+  require<DTypeError>(a.dtype() != boolean && b.dtype() != boolean, "sub: ", a.dtype(), " minus ",
+                      b.dtype(),
+                      ": a bool cannot be subtracted (it would be computed modulo 2); use "
+                      "logical_not, logical_xor or ne, or convert it with to(f32)");
   check_alpha(dtype, alpha, "sub");
   return record<AddBackward>({a, b},
                              compute(BinaryOp::sub, a, b, dtype, dtype, {.alpha = alpha}, "sub"),

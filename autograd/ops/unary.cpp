@@ -142,7 +142,7 @@ struct NegBackward final : Node {
   Tensors backward(const Tensors& dy) override { return {neg(dy[0])}; }
 };
 
-/// dx = dy where x lay strictly inside, as in PyTorch.
+/// dx = dy where low <= x <= high, as in PyTorch.
 Tensor clamp_backward(const Tensor& dy, const Tensor& x, double low, double high);
 struct ClampBackward final : Node {
   SavedTensor x;

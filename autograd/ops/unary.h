@@ -32,7 +32,8 @@ Tensor ceil(const Tensor& x);
 Tensor round(const Tensor& x);
 Tensor trunc(const Tensor& x);
 /// min(max(x, low), high): high where low > high, NaN where one of them is NaN. Integers stay so
-/// between integers, and become f32 between floats. The gradient passes strictly in between.
+/// between integers, and become f32 between floats. The gradient passes where
+/// low <= x <= high.
 Tensor clamp(const Tensor& x, Scalar low, Scalar high);
 Tensor logical_not(const Tensor& x);
 Tensor isnan(const Tensor& x);

@@ -4,6 +4,7 @@
 #include "autograd/ops/arithmetic.h"
 
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "autograd/engine.h"
@@ -63,6 +64,14 @@ TEST(Arithmetic, NumbersWrapAroundInIntegers) {
   EXPECT_EQ((tensor<std::int8_t>({1}) + 200).item<int>(), -55);
   EXPECT_EQ(sub(tensor<std::uint8_t>({5}), tensor<std::uint8_t>({1}), -1).item<int>(), 6);
   EXPECT_THROW(sub(tensor<std::int64_t>({5}), tensor<std::int64_t>({1}), 0.5), DTypeError);
+}
+
+TEST(Arithmetic, BoolsAreNotSubtracted) {
+  const Tensor mask = zeros({2}, {.dtype = boolean}), x = ones({2});
+  for (const auto& subtract :
+       std::vector<std::function<Tensor()>>{[&] { return mask - mask; }, [&] { return x - mask; },
+                                            [&] { return 1 - mask; }, [&] { return mask - 1; }})
+    EXPECT_ERROR(subtract(), DTypeError, "a bool cannot be subtracted");
 }
 
 TEST(Arithmetic, SubNamesItself) {

@@ -174,6 +174,10 @@ TEST(Scalar, ConversionsAreChecked) {
   EXPECT_EQ(tensor<double>({-0x1p63}).item<std::int64_t>(), INT64_MIN);
   EXPECT_EQ(tensor<double>({-2.75}).item<int>(), -2);
   EXPECT_EQ(Scalar(255.9).to<std::uint8_t>(), 255);
+  const std::size_t three = 3;
+  EXPECT_ERROR(full({1}, three - 4, {.dtype = f64}), Error,
+               "the number 18446744073709551615 is larger than an i64 can be");
+  EXPECT_EQ(Scalar(static_cast<std::uint64_t>(INT64_MAX)).to<std::int64_t>(), INT64_MAX);
   EXPECT_EQ(Scalar(-1).to<std::uint8_t>(), 255);
   EXPECT_THROW(Scalar(-256).to<std::uint8_t>(), Error);
   EXPECT_EQ(Scalar(-128.9).to<std::int8_t>(), -128);

@@ -63,10 +63,10 @@ class Fit : public ::testing::Test {
   Outcome train(train::FitOptions options, std::shared_ptr<data::Dataset> set = two_clouds(50),
                 std::shared_ptr<data::Dataset> test = two_clouds(31),
                 std::shared_ptr<dist::Communicator> comm = nullptr, double lr = 0.1,
-                std::int64_t t_max = 100) {
+                std::int64_t t_max = 100, double momentum = 0.9) {
     manual_seed(1);
     nn::Sequential net(nn::Linear(4, 8), nn::ReLU(), nn::Linear(8, 2));
-    optim::SGD sgd(net.parameters(), {.lr = lr, .momentum = 0.9});
+    optim::SGD sgd(net.parameters(), {.lr = lr, .momentum = momentum});
     optim::CosineAnnealingLR schedule(sgd, {.t_max = t_max});
     data::DataLoader loader(set, std::make_shared<data::RandomSampler>(set->size(), 3),
                             {.batch_size = 8});
@@ -341,6 +341,14 @@ TEST_F(Fit, RanksCompareWhatTheyAreAskedFor) {
               train({.config = {{"seed", std::int64_t{r}}}}, set, test, comm);
             }),
             "rank 1 has seed 1 where rank 0 has seed 0");
+  EXPECT_EQ(
+      error_of([&](auto comm, int r) { train({}, set, test, comm, 0.1, 100, r == 1 ? 0 : 0.9); }),
+      "rank 1 has optimizer's momentum 0 where rank 0 has optimizer's momentum 0.9");
+  const auto metric = [](const Tensor& y, const Tensor&) { return y.sum(); };
+  EXPECT_EQ(error_of([&](auto comm, int r) {
+              train({.metrics = {{r == 1 ? "b" : "a", metric}}}, set, test, comm);
+            }),
+            "rank 1 has metrics b where rank 0 has metrics a");
 }
 
 TEST_F(Fit, ACheckpointThatIsNoRunsIsPassedOver) {
