@@ -1,6 +1,6 @@
 #pragma once
-// Making tensors. Names, defaults and half-open ranges are PyTorch's; the default dtype is f32 for
-// floats and i64 for integers.
+// Making tensors. Names, defaults and half-open ranges are PyTorch's. Without a dtype, tensors are
+// f32, also full and scalar of an integer; arange, randint and randperm of integers are i64.
 
 #include <span>
 #include <vector>
