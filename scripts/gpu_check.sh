@@ -70,7 +70,7 @@ card=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1
 [ -n "$card$bundle" ] || die "nvidia-smi names no GPU here" 1
 
 examples=(01_autograd 03_ring 04_fine_tune 05_text 06_quantize)
-targets=(cifar_resnet train_step gpu_kernels ops all_reduce "${examples[@]}")
+targets=(cifar_resnet train_step gpu_kernels all_reduce "${examples[@]}")
 # test_programs LIST: the programs of the tests in LIST, whose lines are files of tests/: nn/layers is in test_nn.
 test_programs() { [ -s "$1" ] && sed 's|/.*||; s|^|test_|' "$1" | sort -u; }
 

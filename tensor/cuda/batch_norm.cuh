@@ -121,7 +121,7 @@ struct Gradient {
   const T *dy, *y;
   const float *scale, *offset;  // null: no mask from x
 
-  /// What is read of a column's channels.
+  /// The factors of a column's channels.
   struct OfColumn {
     OfChannels<V> scale, offset;
   };

@@ -95,7 +95,7 @@ struct BlockGroup {
   }
   /// combine over the values of the threads t, t + width, t + 2 width, … for each t < width, to
   /// thread t; always in the same order. Threads beyond the largest multiple of width hold nothing.
-  /// Of for_blocks alone; the other conditions are those of reduce.
+  /// Only in for_blocks; the other conditions are those of reduce.
   template <class T, class Combine>
   RONDO_HD T reduce_columns(T value, [[maybe_unused]] int width, Combine combine) const {
 #if defined(__CUDA_ARCH__)
@@ -122,7 +122,7 @@ struct BlockGroup {
     return value;
   }
   /// Of a tile of 32 x 32 words, thread t brings words (t / 32 + 8 k, t % 32), k < 4, and takes
-  /// words (t % 32, t / 32 + 8 k). Of for_blocks alone; all threads must call it.
+  /// words (t % 32, t / 32 + 8 k). Only in for_blocks; all threads must call it.
   template <class Word>
   RONDO_HD void transpose([[maybe_unused]] Word (&words)[4]) const {
 #if defined(__CUDA_ARCH__)

@@ -85,6 +85,16 @@ run --only , && fail "no stage at all"
 run --only smoke,all && fail "an unknown stage"
 grep -qF -- "--only all: there is no such stage; there are smoke tests sanitizer numbers bench nccl" "$work/log" || fail "the sentence about the stage"
 
+# The sanitizer's tools may run out of time, but what they find is a failure.
+for ending in "exit 9" "exit 124"; do
+  echo "$ending" | stub "$work/path/compute-sanitizer"
+  run --only sanitizer
+  status=$?
+  [ "$ending" = "exit 9" ] && [ $status -eq 0 ] && fail "what the sanitizer found was not noticed"
+  [ "$ending" = "exit 124" ] && [ $status -ne 0 ] && fail "a tool that ran out of time failed the check"
+done
+grep -qF "racecheck did not end: status 124" "$work/log" || fail "a tool that did not end is not named"
+
 stub "$bundle/bin/test_two" <<'END'
 sleep 1000
 END
