@@ -4,6 +4,7 @@
 
 #include "autograd/accumulate_grad.h"
 #include "autograd/trace.h"
+#include "autograd/views.h"
 
 namespace rondo {
 
@@ -21,21 +22,7 @@ bool is_unshown_leaf(const Tensor& x) {
   return meta.requires_grad && !meta.is_shown && !meta.grad_fn;
 }
 
-void link(const std::shared_ptr<Node>& node, std::span<const Tensor> inputs) {
-  for (const Tensor& x : inputs) {
-    if (x.defined() && x.impl().autograd && x.impl().autograd->of_recorded) {
-      require<AutogradError>(x.impl().autograd->view_version == x.version(), node->name(),
-                             ": an input of shape ", x.shape(),
-                             " is a view of a tensor that was modified in place after the view was "
-                             "taken; take the view again");
-    }
-    node->edges.push_back(gradient_edge(x));
-    if (leaf_watch != nullptr && is_unshown_leaf(x))
-      leaf_watch(*node, static_cast<AccumulateGrad&>(*node->edges.back().node));
-  }
-}
-
-/// The inputs that `link` found nothing behind.
+/// The inputs that a node has nothing behind.
 std::shared_ptr<const TracedInputs> inputs_off_the_tape(const Node& node,
                                                         std::span<const Tensor> inputs) {
   auto traced = std::make_shared<TracedInputs>();
@@ -45,6 +32,15 @@ std::shared_ptr<const TracedInputs> inputs_off_the_tape(const Node& node,
     traced->versions.push_back(is_constant ? inputs[i].version() : 0);
   }
   return traced;
+}
+
+void link(const std::shared_ptr<Node>& node, std::span<const Tensor> inputs) {
+  for (const Tensor& x : inputs) {
+    node->edges.push_back(gradient_edge(x));
+    if (leaf_watch != nullptr && is_unshown_leaf(x))
+      leaf_watch(*node, static_cast<AccumulateGrad&>(*node->edges.back().node));
+  }
+  if (TraceMode::is_enabled()) node->traced = inputs_off_the_tape(*node, inputs);
 }
 
 void place_under(const std::shared_ptr<Node>& node, const Tensor& y, std::size_t index) {
@@ -61,37 +57,31 @@ void place_under(const std::shared_ptr<Node>& node, const Tensor& y, std::size_t
 void attach(const std::shared_ptr<Node>& node, std::span<const Tensor> inputs,
             std::span<const Tensor> outputs) {
   link(node, inputs);  // first: an in-place op's output is also its input
-  if (TraceMode::is_enabled()) node->traced = inputs_off_the_tape(*node, inputs);
   for (std::size_t i = 0; i < outputs.size(); ++i) place_under(node, outputs[i], i);
 }
 
-void attach_view(const std::shared_ptr<Node>& node, const Tensor& base, const Tensor& view) {
-  attach_views(node, base, {&view, 1});
-}
-
-void attach_views(const std::shared_ptr<Node>& node, const Tensor& base,
-                  std::span<const Tensor> views) {
-  attach(node, {&base, 1}, views);
-  for (const Tensor& view : views) {
-    if (!is_floating(view.dtype())) return;
-    AutogradMeta& meta = autograd_meta(view);
-    meta.of_recorded = true;
-    meta.view_version = view.version();
-  }
+void attach_in_place(const std::shared_ptr<Node>& node, std::span<const Tensor> inputs,
+                     const Tensor& x) {
+  if (!x.impl().base) return attach(node, inputs, {&x, 1});
+  link(node, inputs);
+  attach_write(node, x);
 }
 
 void check_in_place(const Tensor& x, const char* op, const Tensor& source) {
-  if (!GradMode::is_enabled()) return;
+  const Tensor both[] = {x, source};
+  if (!any_requires_grad(both)) return;
+  const Tensor base(x.impl().base);
   require<AutogradError>(
       !(x.is_leaf() && x.requires_grad()), op,
       ": a leaf that requires a gradient is being modified in place; do it under "
       "NoGradGuard");
-  require<AutogradError>(!x.impl().autograd || !x.impl().autograd->of_recorded, op,
-                         ": the tensor is a view of one on the tape; modify a clone, or the base");
-  require<AutogradError>(
-      !x.impl().is_view || x.storage().use_count() == 1 || !any_requires_grad({&source, 1}), op,
-      ": an operand that requires a gradient is written into a view of shape ", x.shape(),
-      ", and the base would not know; write through the base, or join the parts with cat or stack");
+  require<AutogradError>(!(base.defined() && base.is_leaf() && base.requires_grad()), op,
+                         ": a view of a leaf that requires a gradient is being modified in place; "
+                         "do it under NoGradGuard");
+  require<AutogradError>(!x.impl().is_constant_view, op, ": a view of shape ", x.shape(),
+                         " that was taken under NoGradGuard is being modified by a recorded op; "
+                         "take the view outside");
+  if (has_old_place(x)) renew_place(x);
 }
 
 }  // namespace rondo

@@ -6,8 +6,10 @@ namespace rondo {
 
 SavedTensor::SavedTensor(const Tensor& x) : was_defined_(x.defined()) {
   if (!was_defined_) return;
-  save(x);
-  if (slot_) edge_ = gradient_edge(x);
+  // A view keeps its base, whose place may come to lie below this node: a cycle, too.
+  const bool is_view = x.impl().base != nullptr;
+  save(is_view ? x.alias() : x);
+  if (slot_ || is_view) edge_ = gradient_edge(x);
 }
 
 SavedTensor::SavedTensor(const Tensor& y, OutputTag, int index)

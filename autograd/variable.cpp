@@ -8,6 +8,7 @@
 #include "autograd/engine.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/shape.h"
+#include "autograd/views.h"
 
 namespace rondo {
 namespace {
@@ -26,6 +27,7 @@ std::string class_name(std::string_view op) {
 
 std::string describe(const Tensor& x) {
   const auto& meta = x.impl().autograd;
+  if (has_old_place(x)) return x.impl().is_constant_view ? "" : "grad_fn=<AsStridedBackward>";
   if (!meta) return "";
   if (meta->grad_fn) return "grad_fn=<" + class_name(meta->grad_fn->name()) + ">";
   return meta->requires_grad ? "requires_grad=True" : "";
@@ -42,7 +44,9 @@ AutogradMeta& autograd_meta(const Tensor& x) {
 }
 
 Edge gradient_edge(const Tensor& x) {
-  if (!x.defined() || !x.impl().autograd) return {};
+  if (!x.defined()) return {};
+  if (has_old_place(x)) renew_place(x);
+  if (!x.impl().autograd) return {};
   AutogradMeta& meta = *x.impl().autograd;
   if (meta.grad_fn) return {meta.grad_fn, meta.output};
   if (!meta.requires_grad) return {};
@@ -56,7 +60,7 @@ Edge gradient_edge(const Tensor& x) {
 
 bool Tensor::requires_grad() const {
   const auto& meta = impl().autograd;
-  return meta && (meta->requires_grad || meta->grad_fn);
+  return (meta && (meta->requires_grad || meta->grad_fn)) || has_old_place(*this);
 }
 
 const Tensor& Tensor::requires_grad_(bool value) const {
@@ -73,7 +77,9 @@ const Tensor& Tensor::requires_grad_(bool value) const {
   return *this;
 }
 
-bool Tensor::is_leaf() const { return !impl().autograd || !impl().autograd->grad_fn; }
+bool Tensor::is_leaf() const {
+  return (!impl().autograd || !impl().autograd->grad_fn) && !has_old_place(*this);
+}
 
 Tensor Tensor::grad() const {
   const auto& meta = impl().autograd;
@@ -122,6 +128,7 @@ void Tensor::set_data(const Tensor& other) const {
   to.sizes = from.sizes;
   to.strides = from.strides;
   to.dtype = from.dtype;
+  to.base = nullptr;
   bump_version();
   if (changes && to.autograd) {
     zero_grad();
@@ -156,6 +163,7 @@ HookHandle add_hook(const Tensor& x,
 HookHandle register_hook(const Tensor& x, AutogradMeta::GradHook hook) {
   require<AutogradError>(x.requires_grad(),
                          "register_hook: the tensor does not require a gradient");
+  if (has_old_place(x)) renew_place(x);
   AutogradMeta& meta = autograd_meta(x);
   if (!meta.grad_fn) return add_hook(x, &AutogradMeta::leaf_hooks, std::move(hook));
   std::uint64_t id = next_hook_id();

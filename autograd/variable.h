@@ -29,11 +29,6 @@ struct AutogradMeta {
 
   std::weak_ptr<Node> accumulator;  // this leaf's AccumulateGrad, shared by all its uses
 
-  // A view of a tensor that is on the tape, and the version at which it was taken: when the base is
-  // overwritten afterwards, using the view in an op is an error (record.h).
-  bool of_recorded = false;
-  std::uint64_t view_version = 0;
-
   using GradHook = std::function<Tensor(const Tensor& grad)>;
   using AccumulateHook = std::function<void(const Tensor& leaf)>;
   std::vector<std::pair<std::uint64_t, GradHook>> leaf_hooks;  // on the incoming gradient of a leaf
@@ -42,7 +37,8 @@ struct AutogradMeta {
 
 /// x's AutogradMeta, created when there is none.
 AutogradMeta& autograd_meta(const Tensor& x);
-/// Where x's gradient goes: its grad_fn, or a leaf's AccumulateGrad; an empty edge if nowhere.
+/// Where x's gradient goes: its grad_fn, or a leaf's AccumulateGrad; an empty edge if nowhere. A
+/// view may get a new place first (renew_place in views.h).
 Edge gradient_edge(const Tensor& x);
 
 /// Handle to undo a hook.

@@ -48,9 +48,13 @@ struct TensorImpl {
   std::int64_t offset = 0;  // in elements
   Dims sizes, strides;
   DType dtype = DType::f32;
-  bool is_view = false;  // made by an op that shows another tensor's elements (autograd/record.h)
   VersionCounter version;
   std::shared_ptr<AutogradMeta> autograd;  // null for most tensors
+
+  // Of a view: Note [Views follow their base] in autograd/views.h.
+  std::shared_ptr<TensorImpl> base;  // whose elements it shows
+  std::uint64_t place_version = 0;   // when it got its place on the tape
+  bool is_constant_view = false;     // taken under NoGradGuard
 };
 
 /// Bytes that dense elements of this shape take; throws ShapeError where no int64_t can say it.

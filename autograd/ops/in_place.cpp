@@ -1,6 +1,7 @@
 // The few operations that overwrite their tensor: add_, mul_, copy_, fill_, zero_. Each asks
-// check_in_place, bumps the version counter (Note [Versions] in saved_tensor.h) and puts itself
-// behind the tensor, whose old place on the tape becomes its input.
+// check_in_place, puts itself behind the tensor, whose old place on the tape becomes its input, or
+// behind the base of a view (Note [Views follow their base] in views.h), and then bumps the version
+// counter (Note [Versions] in saved_tensor.h), from where on views have an old place.
 //
 // A kernel may read and write the same view, but not two that overlap otherwise: it would read what
 // it has just written. Such an operand is copied first, and a target whose elements overlap each
@@ -113,8 +114,8 @@ const Tensor& Tensor::add_(const Tensor& other, double alpha) const {
   Tensor term = apart(*this, other);
   backend(*this).binary(BinaryOp::add, *this, operand_for(*this, term, "add_"), *this,
                         {.alpha = alpha});
+  record_in_place<AddInPlaceBackward>({*this, term}, *this, term.shape(), alpha);
   bump_version();
-  record<AddInPlaceBackward>({*this, term}, *this, term.shape(), alpha);
   return *this;
 }
 
@@ -128,8 +129,8 @@ const Tensor& Tensor::mul_(const Tensor& other) const {
                                                                        : apart(*this, other);
   Tensor before = any_requires_grad({&other, 1}) ? rondo::clone(*this) : Tensor();
   backend(*this).binary(BinaryOp::mul, *this, operand_for(*this, factor, "mul_"), *this);
+  record_in_place<MulInPlaceBackward>({*this, factor}, *this, before, factor);
   bump_version();
-  record<MulInPlaceBackward>({*this, factor}, *this, before, factor);
   return *this;
 }
 
@@ -140,8 +141,8 @@ const Tensor& Tensor::copy_(const Tensor& source) const {
   // The accelerator's backend knows both memories.
   backend(device().is_cuda() || source.device() == device() ? *this : source)
       .copy(from.broadcast_view(shape()), *this);
+  record_in_place<CopyIntoBackward>({*this, from}, *this, from.shape());
   bump_version();
-  record<CopyIntoBackward>({*this, from}, *this, from.shape());
   return *this;
 }
 
@@ -149,8 +150,8 @@ const Tensor& Tensor::fill_(Scalar value) const {
   check_in_place(*this, "fill_");
   value.check_fits(dtype());
   backend(*this).fill(*this, value);
+  record_in_place<FillBackward>({*this}, *this);
   bump_version();
-  record<FillBackward>({*this}, *this);
   return *this;
 }
 

@@ -118,26 +118,6 @@ TEST(InPlace, ATargetThatOverlapsItselfIsRefused) {
   EXPECT_EQ(zeros({1}).expand({1}).add_(ones({1})).item(), 1);
 }
 
-TEST(InPlace, OnAViewOfARecordedTensorIsRefused) {
-  Tensor y = leaf({1, 2}) * 2.0;
-  EXPECT_THROW(y[0].add_(tensor<double>({1})), AutogradError);
-}
-
-TEST(InPlace, ARecordedOperandDoesNotGoThroughAView) {
-  Tensor buffer = zeros({2}, {.dtype = f64}), w = leaf({5});
-  EXPECT_ERROR(buffer.narrow(0, 0, 1).copy_(w), AutogradError, "write through the base");
-  EXPECT_ERROR(buffer.narrow(0, 0, 1).add_(w), AutogradError, "add_");
-  EXPECT_ERROR(buffer[0].mul_(w[0]), AutogradError, "mul_");
-  Tensor taken = no_grad([&] { return buffer.narrow(0, 1, 1); });
-  EXPECT_ERROR(taken.copy_(w), AutogradError, "write through the base");
-  buffer.narrow(0, 0, 1).copy_(w.detach());  // nothing to record
-  {
-    NoGradGuard guard;
-    buffer.narrow(0, 1, 1).copy_(w);
-  }
-  EXPECT_EQ(values_of(buffer), (Values{5, 5}));
-}
-
 TEST(InPlace, AViewThatNobodyElseSeesIsAsGoodAsItsBase) {
   Tensor w = leaf({5}), only = zeros({4}, {.dtype = f64}).reshape({2, 2});
   only.copy_(w);
@@ -145,15 +125,9 @@ TEST(InPlace, AViewThatNobodyElseSeesIsAsGoodAsItsBase) {
   EXPECT_EQ(w.grad().item<double>(), 4);
 }
 
-TEST(InPlace, StaleViewIsNoticed) {
-  Tensor x = leaf({1, 2}), y = x * 2.0, first = y[0];
-  y.add_(tensor<double>({1, 1}));
-  EXPECT_THROW(first * first, AutogradError);
-}
-
 TEST(InPlace, WhatDoesNotFitIsRefused) {
   Tensor x = tensor<std::int64_t>({1, 2});
-  EXPECT_ERROR(x.add_(x, 0.5), DTypeError, "add_: alpha 0.5 is no integer");
+  EXPECT_ERROR(x.add_(x, 0.5), DTypeError, "add_: alpha is 0.5");
   EXPECT_THROW(x.add_(ones({2})), DTypeError);
   EXPECT_ERROR(zeros({1}, {.dtype = u8}).fill_(300), Error, "the number 300 does not fit into u8");
   EXPECT_THROW(x.add_(zeros({3}, {.dtype = i64})), ShapeError);

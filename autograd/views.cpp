@@ -1,0 +1,142 @@
+#include "autograd/views.h"
+
+#include "autograd/grad_mode.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "autograd/record.h"
+#include "tensor/creation.h"
+
+namespace rondo {
+namespace {
+
+Tensor base_of(const Tensor& x) { return Tensor(x.impl().base); }
+
+bool is_on_tape(const TensorImpl& x) {
+  return x.autograd && (x.autograd->grad_fn || x.autograd->requires_grad);
+}
+
+/// Where the elements of a view lie: as they do in the memory that its base begins.
+struct Region {
+  Dims sizes, strides;
+  std::int64_t offset;  // from the base's first element
+
+  Region(const Tensor& view, const Tensor& base)
+      : sizes(view.shape()),
+        strides(view.strides()),
+        offset(view.storage_offset() - base.storage_offset()) {}
+
+  Tensor of(const Tensor& base) const;
+};
+
+/// Memory for a gradient of the base, laid out as the base is, so that regions of the base are
+/// regions of it.
+struct Layout {
+  Dims sizes, strides;
+
+  explicit Layout(const Tensor& base) : sizes(base.shape()), strides(base.strides()) {}
+
+  Tensor empty(TensorOptions options) const {
+    std::int64_t last = 0;  // element
+    for (std::int64_t d = 0; d < sizes.size(); ++d) last += (sizes[d] - 1) * strides[d];
+    const std::int64_t extent = numel_of(sizes) == 0 ? 0 : last + 1;
+    return Tensor::empty({extent}, options).as_view(sizes, strides, 0);
+  }
+};
+
+/// Of a view whose place was renewed: dbase is dy in the view's region, and zero elsewhere. A
+/// dimension of stride 0 (expand) shows the same elements again, whose gradients are added.
+struct RegionBackward final : Node {
+  Region region;
+  Layout layout;
+  RegionBackward(const Tensor& view, const Tensor& base) : region(view, base), layout(base) {}
+  const char* name() const override { return "as_strided"; }
+  Tensors backward(const Tensors& dy) override {
+    Tensor dx = layout.empty(dy[0].options()).zero_();
+    Region distinct = region;
+    Dims repeated;
+    for (std::int64_t d = 0; d < region.sizes.size(); ++d) {
+      if (region.strides[d] != 0) continue;
+      distinct.sizes[d] = 1;
+      repeated.push_back(d);
+    }
+    distinct.of(dx).copy_(repeated.empty() ? dy[0] : sum(dy[0], repeated, true));
+    return {dx};
+  }
+};
+
+Tensor Region::of(const Tensor& base) const {
+  Tensor view = base.as_view(sizes, strides, base.storage_offset() + offset);
+  return record_view<RegionBackward>(base, view, view, base);
+}
+
+/// Of an in-place op on a view: in the view's region the gradient goes through the op, elsewhere
+/// past it.
+struct WriteBackward final : Node {
+  std::shared_ptr<Node> write;  // input 0 is the view, before
+  Region region;
+  Layout layout;
+  WriteBackward(std::shared_ptr<Node> write, const Tensor& view, const Tensor& base)
+      : write(std::move(write)), region(view, base), layout(base) {}
+  const char* name() const override { return "copy_slices"; }
+  Tensors backward(const Tensors& dy) override {
+    Tensor dbase = layout.empty(dy[0].options()).copy_(dy[0]);
+    Tensor part = region.of(dbase);
+    Tensors dx = write->backward({part.clone()});
+    if (dx[0].defined()) {
+      part.copy_(dx[0]);
+    } else {
+      part.zero_();
+    }
+    dx[0] = dbase;
+    return dx;
+  }
+  void release_saved() override { write->release_saved(); }
+};
+
+}  // namespace
+
+void set_base(const Tensor& view, const Tensor& x) {
+  TensorImpl& v = view.impl();
+  const TensorImpl& of = x.impl();
+  v.base = of.base ? of.base : x.impl_ptr();
+  v.place_version = v.version->load(std::memory_order_relaxed);
+  v.is_constant_view = !GradMode::is_enabled() || of.is_constant_view;
+}
+
+bool has_old_place(const Tensor& x) {
+  const TensorImpl& view = x.impl();
+  if (!view.base || !is_on_tape(*view.base)) return false;
+  if (view.place_version != x.version()) return true;
+  return !is_on_tape(view) && !view.is_constant_view;
+}
+
+void renew_place(const Tensor& x) {
+  TensorImpl& view = x.impl();
+  const Tensor base = base_of(x);
+  require<AutogradError>(!view.is_constant_view, "a view of shape ", x.shape(),
+                         " was taken under NoGradGuard, and its memory was written since; take the "
+                         "view again");
+  require<AutogradError>(
+      view.storage == base.storage(), "a view of shape ", x.shape(),
+      " shows memory that its base has given up (set_data); take the view again");
+  AutogradMeta& meta = autograd_meta(x);
+  require<AutogradError>(!meta.requires_grad, "a leaf of shape ", x.shape(),
+                         " is a view of a tensor that was modified in place; make the leaf of a "
+                         "clone");
+  auto node = std::make_shared<RegionBackward>(x, base);
+  attach(node, {&base, 1}, {&x, 1});
+  view.place_version = x.version();
+}
+
+void attach_write(const std::shared_ptr<Node>& write, const Tensor& x) {
+  const Tensor base = base_of(x);
+  auto node = std::make_shared<WriteBackward>(write, x, base);
+  std::vector<Edge> edges = write->edges;
+  edges[0] = gradient_edge(base);
+  attach(node, {}, {&base, 1});
+  node->edges = std::move(edges);
+  node->traced = write->traced;
+}
+
+}  // namespace rondo
