@@ -72,6 +72,8 @@ std::vector<fs::path> pictures_in(const fs::path& folder) {
 
 }  // namespace
 
+DecodedImages::DecodedImages(ImagePipeline pipeline) : pipeline_(std::move(pipeline)) {}
+
 Batch DecodedImages::get_epoch_batch(const Draw& draw,
                                      std::span<const std::int64_t> indices) const {
   std::vector<Tensor> pictures;

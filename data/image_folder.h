@@ -42,7 +42,7 @@ class DecodedImages : public Dataset {
   const ImagePipeline& pipeline() const { return pipeline_; }
 
  protected:
-  explicit DecodedImages(ImagePipeline pipeline) : pipeline_(std::move(pipeline)) {}
+  explicit DecodedImages(ImagePipeline pipeline);
 
  private:
   ImagePipeline pipeline_;

@@ -94,6 +94,8 @@ Tensor jittered(Tensor picture, const Jitter& drawn, const std::array<double, 4>
 
 }  // namespace
 
+ImagePipeline::ImagePipeline() = default;
+
 ImagePipeline::ImagePipeline(std::vector<PictureStep> steps, ImageTransformOptions options)
     : steps_(std::move(steps)), options_(options) {
   require(steps_.size() <= max_steps, "ImagePipeline: ", steps_.size(), " steps, more than ",

@@ -66,7 +66,9 @@ class ImagePipeline {
   /// Up to 16 steps in any order, but ToFloat and then Normalize at the end. Throws Error naming
   /// the step that is out of order or has an impossible argument. The options are ImageTransform's;
   /// without ToFloat, `format` is left alone and bytes come as planes, which ImageTransform reads.
-  explicit ImagePipeline(std::vector<PictureStep> steps = {}, ImageTransformOptions options = {});
+  explicit ImagePipeline(std::vector<PictureStep> steps, ImageTransformOptions options = {});
+  /// No steps: pictures stay as they are.
+  ImagePipeline();
 
   /// The steps on bytes, for sample `index` of `epoch` (or Draw::stream): u8 (H, W, 3) in and out.
   /// Throws ShapeError or DTypeError for other pictures.

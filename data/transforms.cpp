@@ -215,6 +215,8 @@ void check_step(const Cutout& cutout) {
 
 }  // namespace
 
+ImageTransform::ImageTransform() : ImageTransform({ToFloat{}}) {}
+
 ImageTransform::ImageTransform(std::vector<ImageStep> steps, ImageTransformOptions options)
     : options_(options) {
   static constexpr std::array names{"RandomCrop", "RandomHorizontalFlip", "ToFloat",

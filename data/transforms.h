@@ -87,8 +87,9 @@ class ImageTransform {
  public:
   /// Steps in the order of their declarations above, each at most once. Throws Error naming the
   /// step that is out of order or has an impossible argument.
-  explicit ImageTransform(std::vector<ImageStep> steps = {ToFloat{}},
-                          ImageTransformOptions options = {});
+  explicit ImageTransform(std::vector<ImageStep> steps, ImageTransformOptions options = {});
+  /// ToFloat alone.
+  ImageTransform();
 
   /// Throws ShapeError or DTypeError when the batch is not one of bytes (N, C, H, W), Normalize has
   /// another number of channels, or the crop does not fit into the padded image.

@@ -123,6 +123,12 @@ bool may_be_absent(const std::string& name) { return name.ends_with("num_batches
 
 }  // namespace
 
+bool Module::is_training() const {
+  const Module& module = self();
+  if (module.training_ && !module.is_part_) detail::Running::require_eval_reached(module);
+  return module.training_;
+}
+
 namespace {
 
 /// Lets go of a module's tensors and of those below it, which others may still hold.
@@ -273,7 +279,9 @@ StateDict Module::state_dict() {
 
 Module::LoadReport Module::load_state_dict(const StateDict& state, LoadOptions options) {
   std::unordered_map<std::string, const Tensor*> given;
-  for (const auto& [name, tensor] : state) given[name] = &tensor;
+  for (const auto& [name, tensor] : state)
+    require(given.emplace(name, &tensor).second, "load_state_dict: two tensors called \"", name,
+            "\", nothing was loaded");
 
   LoadReport report;
   std::vector<std::pair<Tensor, const Tensor*>> copies;
@@ -413,7 +421,7 @@ void unshare(const Module& original, Module& module) {
 
 namespace {
 
-thread_local Module* running_module = nullptr;
+thread_local Running* innermost_running = nullptr;
 thread_local const Running* outermost_running = nullptr;
 
 /// The path from a module to a child, or to any module inside of it; empty if it is not there.
@@ -463,10 +471,10 @@ std::string type_name(const Module& module) {
 }
 
 Running::Running(Module& module, std::initializer_list<const Tensor*> inputs)
-    : module_(module), caller_(running_module) {
+    : module_(module), caller_(innermost_running) {
   const bool is_recorded = is_recording();
   if (is_recorded || AnomalyMode::is_enabled()) {
-    if (caller_ != nullptr) name_ = path_between(*caller_, module);
+    if (caller_ != nullptr) name_ = path_between(caller_->module_, module);
     if (!name_.empty()) scope_.emplace(name_.c_str());
     if (is_recorded) range_.open(ScopeName::path(), EventKind::module);
   }
@@ -478,20 +486,30 @@ Running::Running(Module& module, std::initializer_list<const Tensor*> inputs)
     outermost_running = this;
     watch_leaves(module.is_part_);
   }
-  running_module = &module;  // last: a constructor that throws must leave no trace
+  innermost_running = this;  // last: a constructor that throws must leave no trace
 }
 
 Running::~Running() {
-  running_module = caller_;
+  innermost_running = caller_;
   if (caller_ != nullptr) return;
   outermost_running = nullptr;
   leaf_watch = nullptr;
 }
 
 const Running* Running::outermost() { return outermost_running; }
-Module& Running::innermost() { return *running_module; }
+Module& Running::innermost() { return innermost_running->module_; }
 bool Running::is_input(const Tensor& x) const {
   return std::ranges::find(inputs_, &x.impl()) != inputs_.end();
+}
+
+void Running::require_eval_reached(const Module& module) {
+  if (innermost_running == nullptr || &innermost_running->module_.self() != &module) return;
+  for (const Running* r = innermost_running->caller_; r != nullptr; r = r->caller_) {
+    require(r->module_.is_training(), type_name(module), " runs in training mode, but ",
+            type_name(r->module_),
+            ", which runs it, is in evaluation mode, and eval() has not reached it; show it in "
+            "visit (v.child), or call eval() again if it came later");
+  }
 }
 
 }  // namespace detail

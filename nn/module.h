@@ -124,7 +124,9 @@ class Module {
   virtual const Module& self() const { return substitute() ? substitute()->self() : *this; }
   Module& self() { return const_cast<Module&>(std::as_const(*this).self()); }
 
-  bool is_training() const { return self().training_; }
+  /// Throws Error in the forward of a layer in training mode that a module in evaluation mode runs,
+  /// if no walk has reached the layer: its owner's visit leaves it out.
+  bool is_training() const;
   /// Sets training mode here and in all children.
   void train(bool on = true);
   void eval() { train(false); }
@@ -165,7 +167,8 @@ class Module {
     std::vector<std::string> missing, unexpected, misshapen;
   };
   /// Copies values in, converting dtypes. Strict: throws Error listing every missing, unexpected
-  /// and misshapen key, and then nothing has been changed. Misshapen keys throw in either case. As
+  /// and misshapen key, and then nothing has been changed. Misshapen keys and two tensors of one
+  /// name throw in either case. As
   /// in PyTorch, a batch norm's num_batches_tracked may be absent (files older than that buffer).
   LoadReport load_state_dict(const StateDict& state, LoadOptions options);
   LoadReport load_state_dict(const StateDict& state) { return load_state_dict(state, {}); }
@@ -246,6 +249,8 @@ class Running {
   bool is_input(const Tensor& x) const;
   /// The module that runs, called by all others that do.
   static Module& innermost();
+  /// What Module::is_training throws.
+  static void require_eval_reached(const Module& module);
   static void set_part(Module& module) {
     if (!module.is_part_) module.is_part_ = true;
   }
@@ -254,7 +259,7 @@ class Running {
 
  private:
   Module& module_;
-  Module* caller_;
+  Running* caller_;
   std::array<const TensorImpl*, 5> inputs_ = {};  // of the outermost one
   std::string name_;
   std::optional<ScopeName> scope_;

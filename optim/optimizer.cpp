@@ -100,7 +100,14 @@ void Optimizer::step(const Tensor& found_inf) {
     for (std::size_t i = 0; i < grads.size(); ++i) {
       const Tensor& p = group.params[i];
       Tensor grad = p.grad();
-      if (!grad.defined()) continue;
+      if (!grad.defined()) {
+        require(p.impl_ptr().use_count() > 1, type(), ": parameter ", i, " of group ", g,
+                ", of shape ", p.shape(),
+                ", is held by this optimizer alone: the model has another "
+                "tensor in its place. Write its elements under NoGradGuard (weight.copy_(values)), "
+                "or make the optimizer after the change");
+        continue;
+      }
       check_gradient(type(), g, i, p, grad);
       require<DeviceError>(p.device() == group.params[0].device(), type(), ": parameter ", i,
                            " of group ", g, " is on ", p.device(), ", parameter 0 on ",
@@ -155,6 +162,7 @@ void Optimizer::set_lr(double lr) {
 }
 
 void Optimizer::set_lr(std::size_t group, double lr) {
+  require(std::isfinite(lr), type(), ".set_lr: the learning rate is ", lr, "; it must be finite");
   at(group).lr = lr;
   write_rates(group);
 }

@@ -58,8 +58,10 @@ class Optimizer {
 
   /// Updates every parameter whose gradient is defined; the others and their state stay as they
   /// are. Nothing changes where `found_inf` (0-dim, f32, on the parameters' device; a GradScaler's)
-  /// is given and is not 0. Throws ShapeError or DTypeError naming the parameter whose gradient
-  /// does not fit it, and DeviceError when the parameters of one group lie on several devices.
+  /// is given and is not 0. Throws Error where a parameter without a gradient is held by this
+  /// optimizer alone, since the model's tensor was replaced after it was made; ShapeError or
+  /// DTypeError naming the parameter whose gradient does not fit it, and DeviceError when the
+  /// parameters of one group lie on several devices.
   void step(const Tensor& found_inf = {});
   /// Marks all gradients undefined (Note [Gradients live in buckets] in autograd/variable.h).
   void zero_grad();
@@ -74,7 +76,7 @@ class Optimizer {
   void replace_parameters(const std::function<Tensors(const Tensor&)>& pieces_of);
 
   double lr(std::size_t group = 0) const { return at(group).lr; }
-  /// Sets the rate of every group, or of one.
+  /// Sets the rate of every group, or of one. Throws Error where it is not finite.
   void set_lr(double lr);
   void set_lr(std::size_t group, double lr);
   /// What kernels read: the learning rate and the momentum.

@@ -316,8 +316,8 @@ Tensor sum_to(const Tensor& gradient, const Dims& shape) {
 }
 
 void check_alpha(DType dtype, double alpha, const char* op) {
-  require<DTypeError>(is_floating(dtype) || alpha == std::trunc(alpha), op, ": alpha ", alpha,
-                      " is no integer, the tensors are");
+  require<DTypeError>(is_floating(dtype) || alpha == std::trunc(alpha), op, ": alpha is ", alpha,
+                      ", but tensors of ", dtype, " need an integer; convert them with to(f32)");
 }
 
 Tensor add(const Tensor& a, const Tensor& b, double alpha) {

@@ -2,10 +2,8 @@
 // Mlp: the network of the Fashion-MNIST tutorials, flatten - 784 - 512 - 512 - 10. Parameter names
 // are those of PyTorch's quickstart ("linear_relu_stack.0.weight" …), so its checkpoints load here.
 
-#include "nn/activation.h"
 #include "nn/containers.h"
 #include "nn/flatten.h"
-#include "nn/linear.h"
 #include "nn/module.h"
 
 namespace rondo::nn {
@@ -21,15 +19,9 @@ struct Mlp : Module {
   Flatten flatten;
   Sequential linear_relu_stack;
 
-  explicit Mlp(MlpOptions options = {})
-      : linear_relu_stack(Linear(options.in_features, options.hidden), ReLU(),
-                          Linear(options.hidden, options.hidden), ReLU(),
-                          Linear(options.hidden, options.num_classes)) {}
-  Tensor forward(const Tensor& x) override { return linear_relu_stack(flatten(x)); }
-  void visit(Visitor& v) override {
-    v.child("flatten", flatten);
-    v.child("linear_relu_stack", linear_relu_stack);
-  }
+  explicit Mlp(MlpOptions options = {});
+  Tensor forward(const Tensor& x) override;
+  void visit(Visitor& v) override;
 };
 
 }  // namespace rondo::nn

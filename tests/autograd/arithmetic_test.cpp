@@ -78,7 +78,7 @@ TEST(Arithmetic, SubNamesItself) {
   Tensor x = leaf({1, 2});
   EXPECT_STREQ(autograd_meta(x - x).grad_fn->name(), "sub");
   EXPECT_ERROR(sub(zeros({2}, {.dtype = i64}), ones({2}, {.dtype = i64}), 0.5), DTypeError,
-               "sub: alpha 0.5");
+               "sub: alpha is 0.5");
 }
 
 TEST(Arithmetic, FloorDivideIsPythons) {

@@ -344,6 +344,15 @@ TEST(StateDict, StrictListsEveryKeyAndChangesNothing) {
   }
 }
 
+TEST(StateDict, TwoTensorsOfOneNameAreRefused) {
+  nn::Linear layer(2, 1);
+  const std::vector<float> before = layer.weight.to_vector();
+  nn::StateDict state = layer.state_dict();
+  state.push_back({"weight", zeros({1, 2})});
+  EXPECT_THAT(error_of(layer, state), HasSubstr("two tensors called \"weight\""));
+  EXPECT_EQ(layer.weight.to_vector(), before);
+}
+
 TEST(StateDict, NamesAPrefixThatOneSideHas) {
   nn::Linear plain(2, 3);
   nn::StateDict state = plain.state_dict();

@@ -19,6 +19,7 @@
 #include "nn/attention.h"
 #include "nn/batch_norm.h"
 #include "nn/containers.h"
+#include "nn/dropout.h"
 #include "nn/linear.h"
 #include "optim/adam.h"
 #include "optim/sgd.h"
@@ -290,6 +291,35 @@ TEST(Shown, AnEvaluationDoesNotMakeATeacherAMistake) {
     net.shown(ones({2, 4}));
   }
   learn(sgd, teacher(net(ones({2, 4})).matmul(ones({3, 4}))));
+}
+
+/// A dropout in a container that visit leaves out.
+struct Forgetful : nn::Module {
+  nn::Linear layer{4, 4};
+  nn::Sequential noise{nn::Dropout(0.5)};
+  bool shows_noise = false;
+  Tensor forward(const Tensor& x) override { return noise(layer(x)); }
+  void visit(nn::Visitor& v) override {
+    v.child("layer", layer);
+    if (shows_noise) v.child("noise", noise);
+  }
+};
+
+TEST(Shown, EvalMustReachWhatActsOnTheMode) {
+  nn::Sequential net{Forgetful()};
+  net(ones({1, 4}));  // nothing is wrong in training mode
+  net.eval();
+  EXPECT_ERROR(
+      net(ones({1, 4})), Error,
+      "Dropout runs in training mode, but Forgetful, which runs it, is in evaluation mode");
+  net[0].as<Forgetful>().shows_noise = true;
+  EXPECT_ERROR(net(ones({1, 4})), Error, "call eval() again if it came later");
+  net.eval();
+  EXPECT_EQ(net(ones({1, 4})).to_vector(), net(ones({1, 4})).to_vector());
+  net[0].as<Forgetful>().noise.train();  // on purpose
+  net(ones({1, 4}));
+  nn::Dropout alone(0.5);
+  EXPECT_TRUE(alone.is_training());
 }
 
 TEST(Shown, BuffersAreShown) {

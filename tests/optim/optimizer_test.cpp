@@ -7,6 +7,8 @@
 #include <cmath>
 
 #include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
+#include "nn/linear.h"
 #include "optim/adam.h"
 #include "optim/sgd.h"
 #include "support/errors.h"
@@ -93,6 +95,28 @@ TEST(Optimizer, RefusesParametersItCannotTrain) {
   EXPECT_THAT(message_of([&] { SGD o({computed}); }), HasSubstr("not a leaf"));
   SGD optimizer({p});
   EXPECT_THAT(message_of([&] { optimizer.set_lr(1, 0.1); }), HasSubstr("no group 1"));
+  EXPECT_THAT(message_of([&] { optimizer.set_lr(std::nan("")); }), HasSubstr("rate is nan"));
+  EXPECT_EQ(optimizer.lr(), 0.001);
+}
+
+TEST(Optimizer, AParameterThatTheModelHasReplacedIsNamed) {
+  nn::Linear layer(2, 1);
+  SGD optimizer(layer.parameters());
+  const auto learn = [&] {
+    optimizer.zero_grad();
+    layer(ones({1, 2})).sum().backward();
+    optimizer.step();
+  };
+  learn();
+  layer.weight.requires_grad_(false);
+  learn();  // frozen, but still the model's
+  {
+    NoGradGuard guard;
+    layer.weight = clamp(layer.weight, -0.1, 0.1);
+  }
+  EXPECT_THAT(message_of(learn),
+              HasSubstr("SGD: parameter 0 of group 0, of shape [1, 2], is held by this optimizer "
+                        "alone: the model has another tensor in its place"));
 }
 
 TEST(Optimizer, StateMustFit) {
