@@ -49,7 +49,9 @@ DistributedDataParallel::DistributedDataParallel(nn::Module& model,
   check_same_model(model_, *comm_);
   comm_->agree("DDP", concat("with unused ", options.unused == Unused::zeros ? "zeros" : "error",
                              options.static_graph ? ", static_graph" : "",
-                             options.divide_by_active_ranks ? ", divide_by_active_ranks" : ""));
+                             options.divide_by_active_ranks ? ", divide_by_active_ranks" : "",
+                             ", bucket_bytes ", options.buckets.bucket_bytes,
+                             ", first_bucket_bytes ", options.buckets.first_bucket_bytes));
   broadcast_model(model_, *comm_);
   for (auto& named : model_.named_parameters()) {  // two layers may share one: it is there once
     at_first_.emplace_back(named, named.tensor.requires_grad());

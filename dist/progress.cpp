@@ -17,7 +17,8 @@ constexpr auto watch_every = std::chrono::milliseconds(20);
 constexpr auto look_every = std::chrono::milliseconds(100);  // while nothing is waited for
 // For what a rank that is leaving sent before it said so, on another way.
 constexpr auto time_to_arrive = std::chrono::seconds(5);
-constexpr auto nap = std::chrono::microseconds(50);  // of the background thread
+constexpr auto nap = std::chrono::microseconds(50);
+constexpr auto yields_for = std::chrono::microseconds(100);  // before a waiting thread naps, too
 
 constexpr const char* destroyed = "the communicator was destroyed";
 
@@ -33,6 +34,17 @@ void keep_for_ever(WorkState& work, std::shared_ptr<Scratch> scratch) {
       new std::vector<std::tuple<Begin, std::shared_ptr<void>, std::shared_ptr<Scratch>>>;
   std::lock_guard lock(mutex);
   memory->emplace_back(std::move(work.begin), std::move(work.keep), std::move(scratch));
+}
+
+/// Between two polls of a thread that waits, after those of the time `waited` moved nothing. A
+/// thread that yields comes back at once where nobody else wants the core, and where somebody does,
+/// hundreds of thousands of times a second; one that naps leaves the core to those it waits for.
+void give_way(Clock::duration waited) {
+  if (waited < yields_for) {
+    std::this_thread::yield();
+  } else {
+    std::this_thread::sleep_for(nap);
+  }
 }
 
 }  // namespace
@@ -231,6 +243,7 @@ void Progress::wait(WorkState& work, std::chrono::nanoseconds timeout) {
   if (work.waiters++ == 0) work.waited_since = Clock::now();
   ++waiters_;
   int fruitless = 0;
+  Clock::time_point idle_since{};
   bool in_time = true;
   while (!work.done && in_time) {
     if (has_turn_ || stop_) {
@@ -242,10 +255,12 @@ void Progress::wait(WorkState& work, std::chrono::nanoseconds timeout) {
     while (!work.done && in_time && !stop_) {
       fruitless = poll_once(lock) == Pace::moved ? 0 : fruitless + 1;
       if (fruitless < eager_polls_) continue;
+      const auto now = Clock::now();
+      if (fruitless == eager_polls_) idle_since = now;
       lock.unlock();
-      std::this_thread::yield();
+      give_way(now - idle_since);
       lock.lock();
-      in_time = Clock::now() < deadline;
+      in_time = now < deadline;
     }
     has_turn_ = false;
     if (stop_) changed_.notify_all();
@@ -340,13 +355,14 @@ void Progress::return_turn(const std::string& error, const std::string& news,
 }
 
 std::string Progress::poll_to_end(Operation& operation) {
-  Clock::time_point deadline{};
+  Clock::time_point deadline{}, idle_since{};
   for (int fruitless = 0;;) {
     const Poll result = operation.poll();
     if (result == Poll::done) return {};
     fruitless = result == Poll::moved ? 0 : fruitless + 1;
     if (fruitless < eager_polls_) continue;
     const auto now = Clock::now();  // not read by the many that are over before
+    if (fruitless == eager_polls_) idle_since = now;
     if (deadline == Clock::time_point{}) deadline = now + options_.timeout;
     if (now > deadline) return operation.waiting_for();
     if (const auto word = word_on(operation, deadline - options_.timeout, now)) throw *word;
@@ -356,7 +372,7 @@ std::string Progress::poll_to_end(Operation& operation) {
       bool moved = false;
       if (!beside_.empty() && poll_beside(lock, moved)) changed_.notify_all();
     }
-    std::this_thread::yield();
+    give_way(now - idle_since);
   }
 }
 

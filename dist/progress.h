@@ -8,7 +8,8 @@
 // overlaps with whatever the program does, and in its stead whoever calls Work::wait, who would
 // otherwise only sleep. The background thread naps between fruitless polls, because the core it
 // runs on computes the gradients; a waiter polls hard and only yields, because it has nothing else
-// to do. Handing a collective over to another thread costs more than a small one takes, so blocking
+// to do, and naps only when it has waited for long: other ranks then have more use for its core.
+// Handing a collective over to another thread costs more than a small one takes, so blocking
 // ones run on their caller's thread.
 
 #include <atomic>

@@ -89,11 +89,12 @@ run() {
   phase "run $name"
 }
 # run_tests NAME FOLDER ARGUMENTS…: CTest. A test says how many half cores it keeps busy (PROCESSORS in
-# tests/CMakeLists.txt): a test that mostly waits, one. One slot more than half cores lets such a test run next to the others.
+# tests/CMakeLists.txt): a test that mostly waits, one. Two slots more than half cores keep the cores busy while tests start
+# processes and read files.
 run_tests() {
   local name=$1 folder=$2
   shift 2
-  run "$name" ctest --test-dir "$folder" -j $((2 * jobs + 1)) --output-on-failure --no-tests=error "$@"
+  run "$name" ctest --test-dir "$folder" -j $((2 * jobs + 2)) --output-on-failure --no-tests=error "$@"
 }
 
 # Everything is built before anything is run, so that a broken build is known early.

@@ -18,6 +18,7 @@
 #include "support/errors.h"
 #include "support/ranks.h"
 #include "support/ranks_test.h"
+#include "tensor/creation.h"
 
 namespace rondo::dist {
 namespace {

@@ -207,9 +207,17 @@ TEST(Ddp, RanksAgreeOnTheOptions) {
           model, comm, {.unused = comm->rank() == 0 ? Unused::error : Unused::zeros});
     });
   });
-  EXPECT_THAT(sentence, ::testing::HasSubstr(
-                            "rank 1 has DDP with unused zeros where rank 0 has DDP with unused "
-                            "error"));
+  EXPECT_THAT(sentence, ::testing::ContainsRegex(
+                            "rank 1 has DDP with unused zeros, .* where rank 0 has DDP with unused "
+                            "error, "));
+  EXPECT_THAT(test::failure_of([] {
+                on_ranks(2, [](std::shared_ptr<Communicator> comm) {
+                  test::TinyMlp model;
+                  const DistributedDataParallel ddp(
+                      model, comm, {.buckets = {.bucket_bytes = comm->rank() == 0 ? 64 : 0}});
+                });
+              }),
+              ::testing::HasSubstr("bucket_bytes 64"));
 }
 TEST_P(DdpTest, DifferentModels) { on_ranks(GetParam(), test::check_different_models); }
 

@@ -16,6 +16,7 @@
 #include "support/collectives.h"
 #include "support/errors.h"
 #include "support/ranks.h"
+#include "tensor/creation.h"
 
 namespace rondo::dist {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "support/collectives.h"
 #include "support/ranks_test.h"
+#include "tensor/creation.h"
 
 namespace rondo::dist {
 namespace {

@@ -13,6 +13,7 @@
 #include "dist/tuner.h"
 #include "support/collective_matrix.h"
 #include "support/mpi_main.h"
+#include "tensor/creation.h"
 
 namespace rondo::dist {
 namespace {

@@ -114,6 +114,10 @@ TEST(Trainer, ScheduleAndCallback) {
 struct DropNet : Net {
   nn::Dropout drop{0.5};
   Tensor forward(const Tensor& x) override { return fc2(drop(relu(fc1(x)))); }
+  void visit(nn::Visitor& v) override {
+    Net::visit(v);
+    v.child("drop", drop);
+  }
 };
 
 /// The run's own generator goes on where it stood, whatever the program has seeded by then; what

@@ -16,6 +16,7 @@
 #include "support/host_nccl.h"
 #include "support/ranks.h"
 #include "support/simulated_gpu.h"
+#include "tensor/creation.h"
 #include "tensor/cuda/stream.h"
 
 namespace rondo::dist {

@@ -14,6 +14,7 @@
 #include "support/host_nccl.h"
 #include "support/ranks.h"
 #include "support/simulated_gpu.h"
+#include "tensor/creation.h"
 #include "tensor/cuda/stream.h"
 #include "tensor/cuda_graph.h"
 

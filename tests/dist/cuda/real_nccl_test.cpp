@@ -13,6 +13,7 @@
 #include "support/collectives.h"
 #include "support/ddp_checks.h"
 #include "support/ranks.h"
+#include "tensor/creation.h"
 #include "tensor/cuda.h"
 #include "tensor/cuda_graph.h"
 
