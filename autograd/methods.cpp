@@ -32,6 +32,32 @@ Tensor Tensor::t() const {
                       " dimensions, at most 2 are allowed");
   return dim() < 2 ? rondo::reshape(*this, shape()) : rondo::transpose(*this, 0, 1);
 }
+Tensor Tensor::T() const {
+  Dims order;
+  for (std::int64_t d = dim(); d-- > 0;) order.push_back(d);
+  return rondo::permute(*this, order);
+}
+Tensor Tensor::squeeze() const {
+  Dims sizes;
+  for (const std::int64_t size : shape()) {
+    if (size != 1) sizes.push_back(size);
+  }
+  return rondo::view(*this, sizes);
+}
+Tensor Tensor::repeat(const Dims& repeats) const {
+  const std::int64_t added = repeats.size() - dim();
+  require<ShapeError>(added >= 0, "repeat: ", repeats,
+                      " has fewer dimensions than the tensor, of shape ", shape());
+  Dims sizes = Dims::filled(added, 1);
+  for (const std::int64_t size : shape()) sizes.push_back(size);
+  Tensor y = rondo::reshape(*this, sizes);
+  for (std::int64_t d = 0; d < repeats.size(); ++d) {
+    require<ShapeError>(repeats[d] >= 0, "repeat: ", repeats, " has a negative number");
+    const auto count = static_cast<std::size_t>(repeats[d]);
+    if (count != 1) y = count == 0 ? rondo::narrow(y, d, 0, 0) : rondo::cat(Tensors(count, y), d);
+  }
+  return y.storage() == storage() ? rondo::clone(y) : y;
+}
 Tensor Tensor::flip(const Dims& dims) const { return rondo::flip(*this, dims); }
 Tensor Tensor::select(std::int64_t dim, std::int64_t index) const {
   return rondo::select(*this, dim, index);
@@ -69,7 +95,26 @@ Tensor Tensor::argmax() const { return rondo::argmax(*this); }
 Tensor Tensor::argmax(std::int64_t dim, bool keepdim) const {
   return rondo::argmax(*this, dim, keepdim);
 }
-Tensor Tensor::norm() const { return rondo::norm(*this); }
+Tensor Tensor::argmin() const { return rondo::argmin(*this); }
+Tensor Tensor::argmin(std::int64_t dim, bool keepdim) const {
+  return rondo::argmin(*this, dim, keepdim);
+}
+Tensor Tensor::var(const Dims& dims, std::int64_t correction, bool keepdim) const {
+  return rondo::var(*this, dims, correction, keepdim);
+}
+Tensor Tensor::std(const Dims& dims, std::int64_t correction, bool keepdim) const {
+  return rondo::std(*this, dims, correction, keepdim);
+}
+Tensor Tensor::prod() const { return rondo::prod(*this); }
+Tensor Tensor::all() const { return rondo::all(*this); }
+Tensor Tensor::any() const { return rondo::any(*this); }
+Tensor Tensor::norm(const Dims& dims, bool keepdim) const {
+  return rondo::norm(*this, dims, keepdim);
+}
+Tensor Tensor::logsumexp(const Dims& dims, bool keepdim) const {
+  return rondo::logsumexp(*this, dims, keepdim);
+}
+Tensor Tensor::cumsum(std::int64_t dim) const { return rondo::cumsum(*this, dim); }
 
 Tensor Tensor::matmul(const Tensor& other) const { return rondo::matmul(*this, other); }
 Tensor Tensor::pow(Scalar exponent) const { return rondo::pow(*this, exponent); }
@@ -77,6 +122,19 @@ Tensor Tensor::exp() const { return rondo::exp(*this); }
 Tensor Tensor::log() const { return rondo::log(*this); }
 Tensor Tensor::sqrt() const { return rondo::sqrt(*this); }
 Tensor Tensor::abs() const { return rondo::abs(*this); }
+Tensor Tensor::square() const { return rondo::square(*this); }
+Tensor Tensor::rsqrt() const { return rondo::rsqrt(*this); }
+Tensor Tensor::sin() const { return rondo::sin(*this); }
+Tensor Tensor::cos() const { return rondo::cos(*this); }
+Tensor Tensor::sign() const { return rondo::sign(*this); }
+Tensor Tensor::floor() const { return rondo::floor(*this); }
+Tensor Tensor::ceil() const { return rondo::ceil(*this); }
+Tensor Tensor::round() const { return rondo::round(*this); }
+Tensor Tensor::isnan() const { return rondo::isnan(*this); }
+Tensor Tensor::isfinite() const { return rondo::isfinite(*this); }
+Tensor Tensor::clamp(Scalar low, Scalar high) const { return rondo::clamp(*this, low, high); }
+Tensor Tensor::softmax(std::int64_t dim) const { return rondo::softmax(*this, dim); }
+Tensor Tensor::log_softmax(std::int64_t dim) const { return rondo::log_softmax(*this, dim); }
 Tensor Tensor::relu() const { return rondo::relu(*this); }
 Tensor Tensor::sigmoid() const { return rondo::sigmoid(*this); }
 Tensor Tensor::tanh() const { return rondo::tanh(*this); }

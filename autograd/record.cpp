@@ -69,19 +69,28 @@ void attach_in_place(const std::shared_ptr<Node>& node, std::span<const Tensor> 
 
 void check_in_place(const Tensor& x, const char* op, const Tensor& source) {
   const Tensor both[] = {x, source};
-  if (!any_requires_grad(both)) return;
-  const Tensor base(x.impl().base);
+  const auto hidden_base = x.impl().constant_base.lock();
+  const bool hides_a_write =
+      GradMode::is_enabled() && hidden_base != nullptr && is_on_tape(*hidden_base);
+  if (!hides_a_write && !any_requires_grad(both)) return;
   require<AutogradError>(
       !(x.is_leaf() && x.requires_grad()), op,
       ": a leaf that requires a gradient is being modified in place; do it under "
       "NoGradGuard");
-  require<AutogradError>(!(base.defined() && base.is_leaf() && base.requires_grad()), op,
-                         ": a view of a leaf that requires a gradient is being modified in place; "
-                         "do it under NoGradGuard");
   require<AutogradError>(!x.impl().is_constant_view, op, ": a view of shape ", x.shape(),
-                         " that was taken under NoGradGuard is being modified by a recorded op; "
-                         "take the view outside");
-  if (has_old_place(x)) renew_place(x);
+                         " that was taken under NoGradGuard is being modified outside of it, and "
+                         "gradients would miss that; take the view outside, too");
+  if (const Tensor base(x.impl().base); base.defined()) {
+    require<AutogradError>(!(base.is_leaf() && base.requires_grad()), op,
+                           ": a view of a leaf that requires a gradient is being modified in "
+                           "place; do it under NoGradGuard");
+    require<AutogradError>(!TraceMode::is_enabled(), op,
+                           ": a write to a view cannot be traced; use where, cat or stack");
+    require_base(x);
+  }
+  for (const Tensor& operand : both) {  // here, before memory is written
+    if (operand.defined() && has_old_place(operand)) renew_place(operand);
+  }
 }
 
 }  // namespace rondo

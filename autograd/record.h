@@ -33,12 +33,14 @@ void check_in_place(const Tensor& x, const char* op, const Tensor& source = {});
 template <class N, class... Args>
 Tensor record(std::initializer_list<Tensor> inputs, const Tensor& y, Args&&... args) {
   std::span<const Tensor> in(inputs.begin(), inputs.size());
+  forget_base(y);
   if (any_requires_grad(in)) attach(std::make_shared<N>(std::forward<Args>(args)...), in, {&y, 1});
   return y;
 }
 /// The same for any number of inputs and outputs.
 template <class N, class... Args>
 Tensors record_all(const Tensors& inputs, const Tensors& outputs, Args&&... args) {
+  for (const Tensor& y : outputs) forget_base(y);
   if (any_requires_grad(inputs))
     attach(std::make_shared<N>(std::forward<Args>(args)...), inputs, outputs);
   return outputs;
@@ -53,13 +55,15 @@ void record_in_place(std::initializer_list<Tensor> inputs, const Tensor& x, Args
 /// The same for an op whose outputs share its input's memory.
 template <class N, class... Args>
 Tensors record_views(const Tensor& base, const Tensors& views, Args&&... args) {
+  record_all<N>({base}, views, std::forward<Args>(args)...);
   for (const Tensor& view : views) set_base(view, base);
-  return record_all<N>({base}, views, std::forward<Args>(args)...);
+  return views;
 }
 template <class N, class... Args>
 Tensor record_view(const Tensor& base, const Tensor& view, Args&&... args) {
+  record<N>({base}, view, std::forward<Args>(args)...);
   set_base(view, base);
-  return record<N>({base}, view, std::forward<Args>(args)...);
+  return view;
 }
 
 /// f() with recording off.

@@ -6,10 +6,11 @@ namespace rondo {
 
 SavedTensor::SavedTensor(const Tensor& x) : was_defined_(x.defined()) {
   if (!was_defined_) return;
-  // A view keeps its base, whose place may come to lie below this node: a cycle, too.
-  const bool is_view = x.impl().base != nullptr;
-  save(is_view ? x.alias() : x);
-  if (slot_ || is_view) edge_ = gradient_edge(x);
+  // Not the tensor itself: written in place later, it may come to stand behind the node that saves
+  // it, a cycle. A leaf cannot.
+  const bool is_leaf = x.impl().autograd && x.impl().autograd->requires_grad;
+  save(is_leaf ? x : x.alias());
+  if (slot_ || !is_leaf) edge_ = gradient_edge(x);
 }
 
 SavedTensor::SavedTensor(const Tensor& y, OutputTag, int index)

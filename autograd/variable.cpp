@@ -27,7 +27,7 @@ std::string class_name(std::string_view op) {
 
 std::string describe(const Tensor& x) {
   const auto& meta = x.impl().autograd;
-  if (has_old_place(x)) return x.impl().is_constant_view ? "" : "grad_fn=<AsStridedBackward>";
+  if (has_old_place(x)) return "grad_fn=<AsStridedBackward>";
   if (!meta) return "";
   if (meta->grad_fn) return "grad_fn=<" + class_name(meta->grad_fn->name()) + ">";
   return meta->requires_grad ? "requires_grad=True" : "";
@@ -128,7 +128,9 @@ void Tensor::set_data(const Tensor& other) const {
   to.sizes = from.sizes;
   to.strides = from.strides;
   to.dtype = from.dtype;
-  to.base = nullptr;
+  forget_base(*this);
+  // A counter of its own: other views of the memory that was here do not follow, and notice.
+  to.version = std::make_shared<std::atomic<std::uint64_t>>(version());
   bump_version();
   if (changes && to.autograd) {
     zero_grad();

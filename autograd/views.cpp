@@ -8,13 +8,13 @@
 #include "tensor/creation.h"
 
 namespace rondo {
-namespace {
-
-Tensor base_of(const Tensor& x) { return Tensor(x.impl().base); }
-
 bool is_on_tape(const TensorImpl& x) {
   return x.autograd && (x.autograd->grad_fn || x.autograd->requires_grad);
 }
+
+namespace {
+
+Tensor base_of(const Tensor& x) { return Tensor(x.impl().base); }
 
 /// Where the elements of a view lie: as they do in the memory that its base begins.
 struct Region {
@@ -70,6 +70,13 @@ Tensor Region::of(const Tensor& base) const {
   return record_view<RegionBackward>(base, view, view, base);
 }
 
+bool repeats_elements(const Dims& sizes, const Dims& strides) {
+  for (std::int64_t d = 0; d < sizes.size(); ++d) {
+    if (strides[d] == 0 && sizes[d] > 1) return true;
+  }
+  return false;
+}
+
 /// Of an in-place op on a view: in the view's region the gradient goes through the op, elsewhere
 /// past it.
 struct WriteBackward final : Node {
@@ -83,9 +90,10 @@ struct WriteBackward final : Node {
     Tensor dbase = layout.empty(dy[0].options()).copy_(dy[0]);
     Tensor part = region.of(dbase);
     Tensors dx = write->backward({part.clone()});
-    if (dx[0].defined()) {
+    if (!wants(0)) return dx;
+    if (dx[0].defined() && !repeats_elements(region.sizes, region.strides)) {
       part.copy_(dx[0]);
-    } else {
+    } else {  // repeated elements may be filled, and nothing else
       part.zero_();
     }
     dx[0] = dbase;
@@ -99,29 +107,39 @@ struct WriteBackward final : Node {
 void set_base(const Tensor& view, const Tensor& x) {
   TensorImpl& v = view.impl();
   const TensorImpl& of = x.impl();
-  v.base = of.base ? of.base : x.impl_ptr();
-  v.place_version = v.version->load(std::memory_order_relaxed);
+  // Below a leaf that is itself a view, the leaf is the base.
+  const bool is_leaf = of.autograd && of.autograd->requires_grad;
+  const auto& base = of.base && !is_leaf ? of.base : x.impl_ptr();
   v.is_constant_view = !GradMode::is_enabled() || of.is_constant_view;
+  if (v.is_constant_view) {
+    v.constant_base = of.is_constant_view ? of.constant_base : base;
+  } else {
+    v.base = base;
+    v.place_version = v.version->load(std::memory_order_relaxed);
+  }
 }
 
 bool has_old_place(const Tensor& x) {
   const TensorImpl& view = x.impl();
   if (!view.base || !is_on_tape(*view.base)) return false;
-  if (view.place_version != x.version()) return true;
-  return !is_on_tape(view) && !view.is_constant_view;
+  return view.place_version != x.version() || !is_on_tape(view);
+}
+
+void require_base(const Tensor& x) {
+  const TensorImpl &view = x.impl(), &base = *view.base;
+  require<AutogradError>(
+      view.version == base.version, "a view of shape ", view.sizes,
+      " shows memory that its base has given up (set_data); take the view again");
+  require<AutogradError>(!repeats_elements(base.sizes, base.strides), "a view of shape ",
+                         view.sizes, " is one of a tensor of shape ", base.sizes, " and strides ",
+                         base.strides, ", which has several elements at one address; clone that");
 }
 
 void renew_place(const Tensor& x) {
+  require_base(x);
   TensorImpl& view = x.impl();
   const Tensor base = base_of(x);
-  require<AutogradError>(!view.is_constant_view, "a view of shape ", x.shape(),
-                         " was taken under NoGradGuard, and its memory was written since; take the "
-                         "view again");
-  require<AutogradError>(
-      view.storage == base.storage(), "a view of shape ", x.shape(),
-      " shows memory that its base has given up (set_data); take the view again");
-  AutogradMeta& meta = autograd_meta(x);
-  require<AutogradError>(!meta.requires_grad, "a leaf of shape ", x.shape(),
+  require<AutogradError>(!autograd_meta(x).requires_grad, "a leaf of shape ", x.shape(),
                          " is a view of a tensor that was modified in place; make the leaf of a "
                          "clone");
   auto node = std::make_shared<RegionBackward>(x, base);
@@ -136,7 +154,7 @@ void attach_write(const std::shared_ptr<Node>& write, const Tensor& x) {
   edges[0] = gradient_edge(base);
   attach(node, {}, {&base, 1});
   node->edges = std::move(edges);
-  node->traced = write->traced;
+  write->outputs.push_back({x.shape(), x.dtype(), x.device()});
 }
 
 }  // namespace rondo

@@ -36,16 +36,33 @@ void keep_for_ever(WorkState& work, std::shared_ptr<Scratch> scratch) {
   memory->emplace_back(std::move(work.begin), std::move(work.keep), std::move(scratch));
 }
 
-/// Between two polls of a thread that waits, after those of the time `waited` moved nothing. A
-/// thread that yields comes back at once where nobody else wants the core, and where somebody does,
-/// hundreds of thousands of times a second; one that naps leaves the core to those it waits for.
-void give_way(Clock::duration waited) {
-  if (waited < yields_for) {
-    std::this_thread::yield();
-  } else {
-    std::this_thread::sleep_for(nap);
+/// Polls in a row that moved nothing, of a thread that waits.
+class Idle {
+ public:
+  /// Counts a poll. Returns whether others should run before the next one.
+  bool should_give_way(bool moved, int eager_polls) {
+    if (moved) {
+      *this = {};
+    } else {
+      ++polls_;
+    }
+    return polls_ >= eager_polls;
   }
-}
+  /// Lets them run. A thread that yields comes back at once if nobody wants the core, and hundreds
+  /// of thousands of times a second if somebody does; so it yields for a while only, and then naps.
+  void give_way(Clock::time_point now) {
+    if (since_ == Clock::time_point{}) since_ = now;
+    if (now - since_ < yields_for) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(nap);
+    }
+  }
+
+ private:
+  int polls_ = 0;
+  Clock::time_point since_{};
+};
 
 }  // namespace
 
@@ -242,8 +259,6 @@ void Progress::wait(WorkState& work, std::chrono::nanoseconds timeout) {
   std::unique_lock lock(mutex_);
   if (work.waiters++ == 0) work.waited_since = Clock::now();
   ++waiters_;
-  int fruitless = 0;
-  Clock::time_point idle_since{};
   bool in_time = true;
   while (!work.done && in_time) {
     if (has_turn_ || stop_) {
@@ -252,13 +267,12 @@ void Progress::wait(WorkState& work, std::chrono::nanoseconds timeout) {
       continue;
     }
     has_turn_ = true;
+    Idle idle;
     while (!work.done && in_time && !stop_) {
-      fruitless = poll_once(lock) == Pace::moved ? 0 : fruitless + 1;
-      if (fruitless < eager_polls_) continue;
+      if (!idle.should_give_way(poll_once(lock) == Pace::moved, eager_polls_)) continue;
       const auto now = Clock::now();
-      if (fruitless == eager_polls_) idle_since = now;
       lock.unlock();
-      give_way(now - idle_since);
+      idle.give_way(now);
       lock.lock();
       in_time = now < deadline;
     }
@@ -355,14 +369,12 @@ void Progress::return_turn(const std::string& error, const std::string& news,
 }
 
 std::string Progress::poll_to_end(Operation& operation) {
-  Clock::time_point deadline{}, idle_since{};
-  for (int fruitless = 0;;) {
+  Clock::time_point deadline{};
+  for (Idle idle;;) {
     const Poll result = operation.poll();
     if (result == Poll::done) return {};
-    fruitless = result == Poll::moved ? 0 : fruitless + 1;
-    if (fruitless < eager_polls_) continue;
+    if (!idle.should_give_way(result == Poll::moved, eager_polls_)) continue;
     const auto now = Clock::now();  // not read by the many that are over before
-    if (fruitless == eager_polls_) idle_since = now;
     if (deadline == Clock::time_point{}) deadline = now + options_.timeout;
     if (now > deadline) return operation.waiting_for();
     if (const auto word = word_on(operation, deadline - options_.timeout, now)) throw *word;
@@ -372,7 +384,7 @@ std::string Progress::poll_to_end(Operation& operation) {
       bool moved = false;
       if (!beside_.empty() && poll_beside(lock, moved)) changed_.notify_all();
     }
-    give_way(now - idle_since);
+    idle.give_way(now);
   }
 }
 

@@ -125,7 +125,7 @@ bool may_be_absent(const std::string& name) { return name.ends_with("num_batches
 
 bool Module::is_training() const {
   const Module& module = self();
-  if (module.training_ && !module.is_part_) detail::Running::require_eval_reached(module);
+  if (module.training_ && !module.mode_is_set_) detail::Running::require_eval_reached(module);
   return module.training_;
 }
 
@@ -179,7 +179,10 @@ Tensor Module::operator()(const Tensor& x) {
 }
 
 void Module::train(bool on) {
-  apply([on](Module& module) { module.training_ = on; });
+  apply([on](Module& module) {
+    module.training_ = on;
+    module.mode_is_set_ = true;
+  });
 }
 
 std::vector<Tensor> Module::parameters() {
@@ -505,10 +508,11 @@ bool Running::is_input(const Tensor& x) const {
 void Running::require_eval_reached(const Module& module) {
   if (innermost_running == nullptr || &innermost_running->module_.self() != &module) return;
   for (const Running* r = innermost_running->caller_; r != nullptr; r = r->caller_) {
-    require(r->module_.is_training(), type_name(module), " runs in training mode, but ",
-            type_name(r->module_),
-            ", which runs it, is in evaluation mode, and eval() has not reached it; show it in "
-            "visit (v.child), or call eval() again if it came later");
+    require(
+        r->module_.is_training(), type_name(module), " runs in training mode, but ",
+        type_name(r->module_),
+        ", which runs it, is in evaluation mode, and eval() has not reached it; show it in "
+        "visit (v.child), call eval() again if it came later, or train() on it if that is meant");
   }
 }
 

@@ -125,7 +125,7 @@ class Module {
   Module& self() { return const_cast<Module&>(std::as_const(*this).self()); }
 
   /// Throws Error in the forward of a layer in training mode that a module in evaluation mode runs,
-  /// if no walk has reached the layer: its owner's visit leaves it out.
+  /// if neither train nor eval has ever reached the layer: its owner's visit leaves it out.
   bool is_training() const;
   /// Sets training mode here and in all children.
   void train(bool on = true);
@@ -167,9 +167,9 @@ class Module {
     std::vector<std::string> missing, unexpected, misshapen;
   };
   /// Copies values in, converting dtypes. Strict: throws Error listing every missing, unexpected
-  /// and misshapen key, and then nothing has been changed. Misshapen keys and two tensors of one
-  /// name throw in either case. As
-  /// in PyTorch, a batch norm's num_batches_tracked may be absent (files older than that buffer).
+  /// and misshapen key, and then nothing has been changed. Misshapen and duplicate keys throw in
+  /// either case. As in PyTorch, a batch norm's num_batches_tracked may be absent (files older than
+  /// that buffer).
   LoadReport load_state_dict(const StateDict& state, LoadOptions options);
   LoadReport load_state_dict(const StateDict& state) { return load_state_dict(state, {}); }
 
@@ -185,7 +185,8 @@ class Module {
 
   detail::Held substitute_;
   bool training_ = true;
-  bool is_part_ = false;  // a walk has reached it as a child of another module
+  bool mode_is_set_ = false;  // train or eval has reached it
+  bool is_part_ = false;      // a walk has reached it as a child of another module
 };
 
 /// A deep copy: own parameters, own buffers, no gradients. It also copies what a shared_ptr holds,

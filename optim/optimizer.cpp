@@ -94,25 +94,14 @@ void Optimizer::step(const Tensor& found_inf) {
   if (is_recording()) range.open(concat(type(), " step"), EventKind::optimizer);
   nn::detail::require_all_shown(type());
   const AllocationTag tag("optimizer states");
+  for (std::size_t g = 0; g < groups_.size(); ++g) check_parameters(g);
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     Group& group = groups_[g];
     Tensors grads(group.params.size());
     for (std::size_t i = 0; i < grads.size(); ++i) {
       const Tensor& p = group.params[i];
-      Tensor grad = p.grad();
-      if (!grad.defined()) {
-        require(p.impl_ptr().use_count() > 1, type(), ": parameter ", i, " of group ", g,
-                ", of shape ", p.shape(),
-                ", is held by this optimizer alone: the model has another "
-                "tensor in its place. Write its elements under NoGradGuard (weight.copy_(values)), "
-                "or make the optimizer after the change");
-        continue;
-      }
-      check_gradient(type(), g, i, p, grad);
-      require<DeviceError>(p.device() == group.params[0].device(), type(), ": parameter ", i,
-                           " of group ", g, " is on ", p.device(), ", parameter 0 on ",
-                           group.params[0].device());
-      grads[i] = in_layout_of(p, grad);
+      if (!p.grad().defined()) continue;
+      grads[i] = in_layout_of(p, p.grad());
       for (std::size_t k = 0; k < state_names_.size(); ++k) {
         Tensor& s = group.state[i][k];
         if (s.defined() && !is_step(k)) s = beside(p, s);
@@ -125,6 +114,25 @@ void Optimizer::step(const Tensor& found_inf) {
     }
     if (!updates.empty()) update(g, updates, found_inf);
     for (const Update& u : updates) u.p.bump_version();
+  }
+}
+
+void Optimizer::check_parameters(std::size_t g) const {
+  const Tensors& params = groups_[g].params;
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const Tensor& p = params[i];
+    const Tensor grad = p.grad();
+    if (!grad.defined()) {
+      require(p.impl_ptr().use_count() > 1 || !p.requires_grad(), type(), ": parameter ", i,
+              " of group ", g, ", of shape ", p.shape(),
+              ", is held by this optimizer alone: the model has another tensor in its place. Write "
+              "its elements under NoGradGuard (weight.copy_(values)), or make the optimizer after "
+              "the change; requires_grad_(false) says that it is to go");
+      continue;
+    }
+    check_gradient(type(), g, i, p, grad);
+    require<DeviceError>(p.device() == params[0].device(), type(), ": parameter ", i, " of group ",
+                         g, " is on ", p.device(), ", parameter 0 on ", params[0].device());
   }
 }
 

@@ -136,6 +136,8 @@ class Optimizer {
     Tensor rates;
   };
 
+  /// What step throws, before anything has changed.
+  void check_parameters(std::size_t group) const;
   const Group& at(std::size_t group) const;
   Group& at(std::size_t group);
   /// Whether an entry of the states counts steps; the others lie as their parameter does.

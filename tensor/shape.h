@@ -18,6 +18,8 @@ class Dims {
 
   Dims() = default;
   Dims(std::initializer_list<std::int64_t> values) : Dims(values.begin(), values.end()) {}
+  /// One dimension, so that ones(3) and x.sum(1) mean what they do in Python.
+  Dims(std::int64_t value) { push_back(value); }
   Dims(std::span<const std::int64_t> values) : Dims(values.begin(), values.end()) {}
   template <class Iterator>
   Dims(Iterator first, Iterator last) {

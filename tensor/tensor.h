@@ -54,7 +54,9 @@ struct TensorImpl {
   // Of a view: Note [Views follow their base] in autograd/views.h.
   std::shared_ptr<TensorImpl> base;  // whose elements it shows
   std::uint64_t place_version = 0;   // when it got its place on the tape
-  bool is_constant_view = false;     // taken under NoGradGuard
+  // Of a constant one, taken under NoGradGuard: whose elements it shows, without keeping them.
+  bool is_constant_view = false;
+  std::weak_ptr<TensorImpl> constant_base;
 };
 
 /// Bytes that dense elements of this shape take; throws ShapeError where no int64_t can say it.
@@ -183,18 +185,27 @@ class Tensor {
 
   Tensor to(DType dtype) const;
   Tensor to(Device device) const;
+  Tensor cpu() const { return to(Device::cpu()); }
+  Tensor cuda(int index = 0) const { return to(Device::cuda(index)); }
   Tensor contiguous(MemoryFormat format = MemoryFormat::contiguous) const;
   Tensor clone() const;
 
   Tensor reshape(const Dims& sizes) const;
   Tensor view(const Dims& sizes) const;
+  Tensor view_as(const Tensor& other) const { return view(other.shape()); }
   Tensor flatten(std::int64_t start_dim = 0, std::int64_t end_dim = -1) const;
+  /// Without its dimensions of size 1, or without `dim` if that has size 1.
+  Tensor squeeze() const;
   Tensor squeeze(std::int64_t dim) const;
   Tensor unsqueeze(std::int64_t dim) const;
   Tensor expand(const Dims& sizes) const;
   Tensor permute(const Dims& order) const;
   Tensor transpose(std::int64_t a, std::int64_t b) const;
   Tensor t() const;
+  /// The dimensions in reverse order.
+  Tensor T() const;
+  /// The tensor repeats[d] times along each dimension d; dimensions may be added in front.
+  Tensor repeat(const Dims& repeats) const;
   Tensor flip(const Dims& dims) const;
   Tensor select(std::int64_t dim, std::int64_t index) const;
   Tensor narrow(std::int64_t dim, std::int64_t start, std::int64_t length) const;
@@ -210,11 +221,20 @@ class Tensor {
   Tensor sum(const Dims& dims, bool keepdim = false) const;
   Tensor mean() const;
   Tensor mean(const Dims& dims, bool keepdim = false) const;
+  Tensor var(const Dims& dims = {}, std::int64_t correction = 1, bool keepdim = false) const;
+  Tensor std(const Dims& dims = {}, std::int64_t correction = 1, bool keepdim = false) const;
+  Tensor prod() const;
   Tensor max() const;
   Tensor min() const;
   Tensor argmax() const;
+  Tensor argmin() const;
   Tensor argmax(std::int64_t dim, bool keepdim = false) const;
-  Tensor norm() const;
+  Tensor argmin(std::int64_t dim, bool keepdim = false) const;
+  Tensor all() const;
+  Tensor any() const;
+  Tensor norm(const Dims& dims = {}, bool keepdim = false) const;
+  Tensor logsumexp(const Dims& dims, bool keepdim = false) const;
+  Tensor cumsum(std::int64_t dim) const;
 
   Tensor matmul(const Tensor& other) const;
   Tensor pow(Scalar exponent) const;
@@ -222,16 +242,32 @@ class Tensor {
   Tensor log() const;
   Tensor sqrt() const;
   Tensor abs() const;
+  Tensor square() const;
+  Tensor rsqrt() const;
+  Tensor sin() const;
+  Tensor cos() const;
+  Tensor sign() const;
+  Tensor floor() const;
+  Tensor ceil() const;
+  Tensor round() const;
+  Tensor clamp(Scalar low, Scalar high) const;
+  Tensor isnan() const;
+  Tensor isfinite() const;
+  Tensor softmax(std::int64_t dim) const;
+  Tensor log_softmax(std::int64_t dim) const;
   Tensor relu() const;
   Tensor sigmoid() const;
   Tensor tanh() const;
 
-  // In place: recorded on the tape. Errors: on a leaf that requires a gradient, unless under
-  // NoGradGuard; on a view, where its base or the operand is on the tape: write to the base
-  // (Note [Writing through views] in autograd/record.h); where several elements of this tensor lie
-  // at one address, as after expand (fill_ and zero_ may). The operand may overlap this tensor.
+  // In place: recorded on the tape, for a view on that of its base (Note [Views follow their base]
+  // in autograd/views.h). Errors: on a leaf that requires a gradient or a view of one, unless under
+  // NoGradGuard; on a view that was taken under NoGradGuard, where the op is recorded; where
+  // several elements of this tensor lie at one address, as after expand (fill_ and zero_ may);
+  // where the result does not fit this tensor's dtype. The operand may overlap this tensor.
   const Tensor& add_(const Tensor& other, double alpha = 1) const;
+  const Tensor& sub_(const Tensor& other, double alpha = 1) const;
   const Tensor& mul_(const Tensor& other) const;
+  const Tensor& div_(const Tensor& other) const;
   const Tensor& copy_(const Tensor& source) const;
   const Tensor& fill_(Scalar value) const;
   const Tensor& zero_() const;

@@ -383,6 +383,15 @@ Tensor operator*(Scalar a, const Tensor& b) { return mul(b, a); }
 Tensor operator/(Scalar a, const Tensor& b) { return div_in(result_type(b, a), wrapped(b, a), b); }
 Tensor operator-(const Tensor& a) { return neg(a); }
 
+const Tensor& operator+=(const Tensor& a, const Tensor& b) { return a.add_(b); }
+const Tensor& operator-=(const Tensor& a, const Tensor& b) { return a.sub_(b); }
+const Tensor& operator*=(const Tensor& a, const Tensor& b) { return a.mul_(b); }
+const Tensor& operator/=(const Tensor& a, const Tensor& b) { return a.div_(b); }
+const Tensor& operator+=(const Tensor& a, Scalar b) { return a.add_(wrapped(a, b)); }
+const Tensor& operator-=(const Tensor& a, Scalar b) { return a.sub_(wrapped(a, b)); }
+const Tensor& operator*=(const Tensor& a, Scalar b) { return a.mul_(wrapped(a, b)); }
+const Tensor& operator/=(const Tensor& a, Scalar b) { return a.div_(wrapped(a, b)); }
+
 Tensor eq(const Tensor& a, const Tensor& b) { return compare(BinaryOp::eq, a, b, "eq"); }
 Tensor ne(const Tensor& a, const Tensor& b) { return compare(BinaryOp::ne, a, b, "ne"); }
 Tensor lt(const Tensor& a, const Tensor& b) { return compare(BinaryOp::lt, a, b, "lt"); }
@@ -395,6 +404,24 @@ Tensor lt(const Tensor& a, Scalar b) { return compare(BinaryOp::lt, a, b, "lt");
 Tensor le(const Tensor& a, Scalar b) { return compare(BinaryOp::le, a, b, "le"); }
 Tensor gt(const Tensor& a, Scalar b) { return compare(BinaryOp::gt, a, b, "gt"); }
 Tensor ge(const Tensor& a, Scalar b) { return compare(BinaryOp::ge, a, b, "ge"); }
+Tensor operator==(const Tensor& a, const Tensor& b) { return eq(a, b); }
+Tensor operator!=(const Tensor& a, const Tensor& b) { return ne(a, b); }
+Tensor operator<(const Tensor& a, const Tensor& b) { return lt(a, b); }
+Tensor operator<=(const Tensor& a, const Tensor& b) { return le(a, b); }
+Tensor operator>(const Tensor& a, const Tensor& b) { return gt(a, b); }
+Tensor operator>=(const Tensor& a, const Tensor& b) { return ge(a, b); }
+Tensor operator==(const Tensor& a, Scalar b) { return eq(a, b); }
+Tensor operator!=(const Tensor& a, Scalar b) { return ne(a, b); }
+Tensor operator<(const Tensor& a, Scalar b) { return lt(a, b); }
+Tensor operator<=(const Tensor& a, Scalar b) { return le(a, b); }
+Tensor operator>(const Tensor& a, Scalar b) { return gt(a, b); }
+Tensor operator>=(const Tensor& a, Scalar b) { return ge(a, b); }
+Tensor operator==(Scalar a, const Tensor& b) { return eq(b, a); }
+Tensor operator!=(Scalar a, const Tensor& b) { return ne(b, a); }
+Tensor operator<(Scalar a, const Tensor& b) { return gt(b, a); }
+Tensor operator<=(Scalar a, const Tensor& b) { return ge(b, a); }
+Tensor operator>(Scalar a, const Tensor& b) { return lt(b, a); }
+Tensor operator>=(Scalar a, const Tensor& b) { return le(b, a); }
 Tensor logical_and(const Tensor& a, const Tensor& b) {
   return compare(BinaryOp::logical_and, a, b, "logical_and");
 }

@@ -1,7 +1,7 @@
-// The few operations that overwrite their tensor: add_, mul_, copy_, fill_, zero_. Each asks
-// check_in_place, puts itself behind the tensor, whose old place on the tape becomes its input, or
-// behind the base of a view (Note [Views follow their base] in views.h), and then bumps the version
-// counter (Note [Versions] in saved_tensor.h), from where on views have an old place.
+// The few operations that overwrite their tensor: add_, sub_, mul_, div_, copy_, fill_, zero_. Each
+// asks check_in_place, puts itself behind the tensor, whose old place on the tape becomes its
+// input, or behind the base of a view (Note [Views follow their base] in views.h), and then bumps
+// the version counter (Note [Versions] in saved_tensor.h). After that, views have an old place.
 //
 // A kernel may read and write the same view, but not two that overlap otherwise: it would read what
 // it has just written. Such an operand is copied first, and a target whose elements overlap each
@@ -9,6 +9,7 @@
 
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
 #include "autograd/record.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
@@ -17,10 +18,12 @@ namespace rondo {
 namespace {
 
 struct AddInPlaceBackward final : Node {
+  const char* op;
   Dims shape;
   double alpha;
-  AddInPlaceBackward(const Dims& shape, double alpha) : shape(shape), alpha(alpha) {}
-  const char* name() const override { return "add_"; }
+  AddInPlaceBackward(const char* op, const Dims& shape, double alpha)
+      : op(op), shape(shape), alpha(alpha) {}
+  const char* name() const override { return op; }
   Tensors backward(const Tensors& dy) override {
     if (!wants(1)) return {dy[0], Tensor()};
     Tensor db = sum_to(dy[0], shape);
@@ -37,6 +40,23 @@ struct MulInPlaceBackward final : Node {
   Tensors backward(const Tensors& dy) override {
     return {wants(0) ? mul(dy[0], b.get(*this)) : Tensor(),
             wants(1) ? sum_to(mul(dy[0], a.get(*this)), b_shape) : Tensor()};
+  }
+  void release_saved() override {
+    a.reset();
+    b.reset();
+  }
+};
+
+struct DivInPlaceBackward final : Node {
+  SavedTensor a, b;  // as for mul_
+  Dims b_shape;
+  DivInPlaceBackward(const Tensor& a_before, const Tensor& b)
+      : a(a_before), b(b), b_shape(b.shape()) {}
+  const char* name() const override { return "div_"; }
+  Tensors backward(const Tensors& dy) override {
+    Tensor divisor = b.get(*this), da = div(dy[0], divisor);
+    if (!wants(1)) return {da, Tensor()};
+    return {da, sum_to(neg(mul(da, div(a.get(*this), divisor))), b_shape)};
   }
   void release_saved() override {
     a.reset();
@@ -105,32 +125,56 @@ Tensor operand_for(const Tensor& x, const Tensor& source, const char* op) {
       .broadcast_view(x.shape());
 }
 
+/// x += alpha other.
+void add_in_place(const char* op, const Tensor& x, const Tensor& other, double alpha) {
+  check_in_place(x, op, other);
+  check_alpha(x.dtype(), alpha, op);
+  require_distinct_elements(x, op);
+  Tensor term = apart(x, other);
+  backend(x).binary(BinaryOp::add, x, operand_for(x, term, op), x, {.alpha = alpha});
+  record_in_place<AddInPlaceBackward>({x, term}, x, op, term.shape(), alpha);
+  x.bump_version();
+}
+
+/// x *= other, or x /= other.
+template <class Backward>
+void scale_in_place(const char* op, BinaryOp kernel, const Tensor& x, const Tensor& other) {
+  check_in_place(x, op, other);
+  require_distinct_elements(x, op);
+  // Where the factor shows elements that are about to change, as in x.mul_(x), backward needs a
+  // copy. It also keeps this tensor, which the node will stand behind, from being saved in it.
+  const Tensor both[] = {x, other};
+  Tensor factor =
+      any_requires_grad(both) && may_overlap(x, other) ? rondo::clone(other) : apart(x, other);
+  Tensor before = any_requires_grad({&other, 1}) ? rondo::clone(x) : Tensor();
+  backend(x).binary(kernel, x, operand_for(x, factor, op), x);
+  record_in_place<Backward>({x, factor}, x, before, factor);
+  x.bump_version();
+}
+
 }  // namespace
 
 const Tensor& Tensor::add_(const Tensor& other, double alpha) const {
-  check_in_place(*this, "add_", other);
-  check_alpha(dtype(), alpha, "add_");
-  require_distinct_elements(*this, "add_");
-  Tensor term = apart(*this, other);
-  backend(*this).binary(BinaryOp::add, *this, operand_for(*this, term, "add_"), *this,
-                        {.alpha = alpha});
-  record_in_place<AddInPlaceBackward>({*this, term}, *this, term.shape(), alpha);
-  bump_version();
+  add_in_place("add_", *this, other, alpha);
+  return *this;
+}
+
+const Tensor& Tensor::sub_(const Tensor& other, double alpha) const {
+  require<DTypeError>(dtype() != boolean && other.dtype() != boolean,
+                      "sub_: a bool cannot be subtracted; use logical_xor or to(f32)");
+  add_in_place("sub_", *this, other, -alpha);
   return *this;
 }
 
 const Tensor& Tensor::mul_(const Tensor& other) const {
-  check_in_place(*this, "mul_", other);
-  require_distinct_elements(*this, "mul_");
-  // Where the factor shows elements that are about to change, as in x.mul_(x), backward needs a
-  // copy. It also keeps this tensor, which the node will stand behind, from being saved in it.
-  const Tensor both[] = {*this, other};
-  Tensor factor = any_requires_grad(both) && may_overlap(*this, other) ? rondo::clone(other)
-                                                                       : apart(*this, other);
-  Tensor before = any_requires_grad({&other, 1}) ? rondo::clone(*this) : Tensor();
-  backend(*this).binary(BinaryOp::mul, *this, operand_for(*this, factor, "mul_"), *this);
-  record_in_place<MulInPlaceBackward>({*this, factor}, *this, before, factor);
-  bump_version();
+  scale_in_place<MulInPlaceBackward>("mul_", BinaryOp::mul, *this, other);
+  return *this;
+}
+
+const Tensor& Tensor::div_(const Tensor& other) const {
+  require<DTypeError>(is_floating(dtype()), "div_: a quotient does not fit into a tensor of ",
+                      dtype(), "; use floor_divide, or x = x / y");
+  scale_in_place<DivInPlaceBackward>("div_", BinaryOp::div, *this, other);
   return *this;
 }
 

@@ -320,6 +320,10 @@ TEST(Shown, EvalMustReachWhatActsOnTheMode) {
   net(ones({1, 4}));
   nn::Dropout alone(0.5);
   EXPECT_TRUE(alone.is_training());
+  nn::Sequential hidden{Forgetful()};
+  hidden.eval();
+  hidden[0].as<Forgetful>().noise.train();  // who calls train() on it means it
+  hidden(ones({1, 4}));
 }
 
 TEST(Shown, BuffersAreShown) {

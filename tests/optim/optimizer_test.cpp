@@ -8,6 +8,7 @@
 
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
+#include "autograd/variable.h"
 #include "nn/linear.h"
 #include "optim/adam.h"
 #include "optim/sgd.h"
@@ -110,6 +111,7 @@ TEST(Optimizer, AParameterThatTheModelHasReplacedIsNamed) {
   learn();
   layer.weight.requires_grad_(false);
   learn();  // frozen, but still the model's
+  layer.weight.requires_grad_();
   {
     NoGradGuard guard;
     layer.weight = clamp(layer.weight, -0.1, 0.1);
@@ -117,6 +119,26 @@ TEST(Optimizer, AParameterThatTheModelHasReplacedIsNamed) {
   EXPECT_THAT(message_of(learn),
               HasSubstr("SGD: parameter 0 of group 0, of shape [1, 2], is held by this optimizer "
                         "alone: the model has another tensor in its place"));
+}
+
+TEST(Optimizer, AFrozenParameterMayBeTheOptimizersAlone) {
+  const Tensor p = ones({2}).requires_grad_();
+  SGD optimizer({p, ones({2})});
+  p.set_grad(ones({2}));
+  optimizer.step();
+  EXPECT_LT(p.to_vector()[0], 1);
+}
+
+TEST(Optimizer, AStepThatIsRefusedChangesNothing) {
+  const Tensor p = ones({2}).requires_grad_(), q = ones({2}).requires_grad_();
+  SGD optimizer({{{p}, {}}, {{q}, {}}});
+  p.set_grad(ones({2}));
+  q.set_grad(ones({2}));
+  q.set_data(ones({3}));
+  q.set_grad(ones({3}));
+  autograd_meta(q).grad = ones({2});
+  EXPECT_THROW(optimizer.step(), ShapeError);
+  EXPECT_EQ(p.to_vector(), (std::vector<float>{1, 1}));
 }
 
 TEST(Optimizer, StateMustFit) {

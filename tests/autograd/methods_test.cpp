@@ -1,0 +1,122 @@
+// Operators and methods: each is the function of the same name. Values are PyTorch's.
+
+#include "autograd/ops/activation.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "support/errors.h"
+#include "support/support.h"
+
+namespace rondo {
+namespace {
+
+using test::identical;
+using test::leaf;
+using Values = std::vector<double>;
+Values values(const Tensor& x) { return x.to_vector<double>(); }
+
+TEST(Operators, ComparisonsAreElementByElement) {
+  const Tensor a = tensor<double>({1, 2, 3}), b = tensor<double>({3, 2, 1});
+  EXPECT_EQ(values(a == b), (Values{0, 1, 0}));
+  EXPECT_EQ(values(a != b), (Values{1, 0, 1}));
+  EXPECT_EQ(values(a < b), (Values{1, 0, 0}));
+  EXPECT_EQ(values(a <= b), (Values{1, 1, 0}));
+  EXPECT_EQ(values(a > b), (Values{0, 0, 1}));
+  EXPECT_EQ(values(a >= b), (Values{0, 1, 1}));
+  EXPECT_EQ(values(a == 2), (Values{0, 1, 0}));
+  EXPECT_EQ(values(a != 2.0), (Values{1, 0, 1}));
+  EXPECT_EQ(values(a < 2), (Values{1, 0, 0}));
+  EXPECT_EQ(values(a <= 2), (Values{1, 1, 0}));
+  EXPECT_EQ(values(a > 2), (Values{0, 0, 1}));
+  EXPECT_EQ(values(a >= 2), (Values{0, 1, 1}));
+  EXPECT_EQ(values(2 == a), (Values{0, 1, 0}));
+  EXPECT_EQ(values(2 != a), (Values{1, 0, 1}));
+  EXPECT_EQ(values(2 < a), (Values{0, 0, 1}));
+  EXPECT_EQ(values(2 <= a), (Values{0, 1, 1}));
+  EXPECT_EQ(values(2 > a), (Values{1, 0, 0}));
+  EXPECT_EQ(values(2 >= a), (Values{1, 1, 0}));
+  EXPECT_EQ((a == b).dtype(), boolean);
+  EXPECT_TRUE((a == a).all().item<bool>());
+  EXPECT_FALSE((a > 5).any().item<bool>());
+}
+
+TEST(Operators, CompoundAssignmentIsInPlaceAndRecorded) {
+  const Tensor a = leaf({1, 2, 3, 4}), b = leaf({2, -4});
+  Tensor y = a.reshape({2, 2}) * 1.0;
+  const Tensor handle = y;
+  y /= b;
+  y -= b;
+  y *= a.reshape({2, 2});
+  y += b;
+  y -= 1;
+  y /= 2;
+  y *= 3;
+  y += 0.5;
+  EXPECT_TRUE(handle.is_same(y));
+  y.sum().backward();
+  EXPECT_EQ(values(y), (Values{-0.25, 3.5, -0.25, 11}));
+  EXPECT_EQ(values(a.grad()), (Values{-1.5, 4.5, 1.5, 3}));
+  EXPECT_EQ(values(b.grad()), (Values{-6.75, -7.875}));
+}
+
+TEST(Operators, CompoundAssignmentThroughARow) {
+  const Tensor w = leaf({5}), rows = ones({2, 2}, {.dtype = f64});
+  rows[0] += w;
+  rows[1] /= 4;
+  rows.sum().backward();
+  EXPECT_EQ(values(rows), (Values{6, 6, 0.25, 0.25}));
+  EXPECT_EQ(values(w.grad()), (Values{2}));
+}
+
+TEST(Operators, WhatDoesNotFitIsRefused) {
+  const Tensor i = tensor<std::int64_t>({6, 7}), flag = tensor<bool>({true, false});
+  EXPECT_ERROR(i /= 2, DTypeError, "div_: a quotient does not fit into a tensor of i64");
+  EXPECT_ERROR(i += 0.5, DTypeError, "add_: a result of f32 does not fit");
+  EXPECT_ERROR(flag -= flag, DTypeError, "sub_: a bool cannot be subtracted");
+  EXPECT_ERROR(leaf({1}) += 1, AutogradError, "add_: a leaf that requires a gradient");
+  i -= 1;
+  i *= 2;
+  EXPECT_EQ(values(i), (Values{10, 12}));
+}
+
+TEST(Methods, AreTheFunctions) {
+  const Tensor x = tensor<double>({1, -2, 3, 0.5, 2, -1}, {2, 3});
+  EXPECT_TRUE(identical(x.sum(1), sum(x, {1})));
+  EXPECT_TRUE(identical(x.sum(-1, true), sum(x, {-1}, true)));
+  EXPECT_TRUE(identical(x.mean(0), mean(x, {0})));
+  EXPECT_EQ(x.sum({}).dim(), 0);
+  EXPECT_TRUE(identical(x.std(), rondo::std(x)));
+  EXPECT_TRUE(identical(x.var(1), var(x, {1})));
+  EXPECT_TRUE(identical(x.softmax(0), softmax(x, 0)));
+  EXPECT_TRUE(identical(x.log_softmax(1), log_softmax(x, 1)));
+  EXPECT_EQ(values(x.clamp(-1, 1)), (Values{1, -1, 1, 0.5, 1, -1}));
+  EXPECT_EQ(x.argmin().item<std::int64_t>(), 1);
+  EXPECT_EQ(values(x.argmin(1)), (Values{1, 2}));
+  EXPECT_EQ(x.prod().item<double>(), 6);
+  EXPECT_EQ(values(x.cumsum(1)), (Values{1, -1, 2, 0.5, 2.5, 1.5}));
+  EXPECT_TRUE(identical(x.norm(1), norm(x, {1})));
+  EXPECT_EQ(values(x.square().floor()), (Values{1, 4, 9, 0, 4, 1}));
+  EXPECT_EQ(values(x.T()), (Values{1, 0.5, -2, 2, 3, -1}));
+  EXPECT_EQ(x.unsqueeze(0).T().shape(), (Dims{3, 2, 1}));
+  EXPECT_EQ(x.reshape({1, 2, 1, 3}).squeeze().shape(), (Dims{2, 3}));
+  EXPECT_EQ(x.view_as(zeros({3, 2})).shape(), (Dims{3, 2}));
+  EXPECT_TRUE(x.cpu().is_same(x));
+  EXPECT_EQ(ones(3).shape(), Dims{3});
+}
+
+TEST(Methods, Repeat) {
+  const Tensor x = leaf({0, 1, 2, 3, 4, 5}), m = x.reshape({2, 3});
+  const Tensor y = m.repeat({2, 1, 2});
+  EXPECT_EQ(y.shape(), (Dims{2, 2, 6}));
+  const Values all = values(y);
+  EXPECT_EQ(Values(all.begin(), all.begin() + 8), (Values{0, 1, 2, 0, 1, 2, 3, 4}));
+  y.sum().backward();
+  EXPECT_EQ(values(x.grad()), Values(6, 4));
+  EXPECT_NE(m.repeat({1, 1}).storage(), m.storage());  // a copy
+  EXPECT_EQ(m.repeat({0, 2}).shape(), (Dims{0, 6}));
+  EXPECT_ERROR(m.repeat(2), ShapeError, "repeat: [2] has fewer dimensions than the tensor");
+  EXPECT_ERROR(m.repeat({-1, 1}), ShapeError, "repeat: [-1, 1] has a negative number");
+}
+
+}  // namespace
+}  // namespace rondo
