@@ -39,7 +39,7 @@ inline void forget_base(const Tensor& y) {
   y.impl().base = nullptr;
   y.impl().is_constant_view = false;
 }
-/// Whether x is a view whose place on the tape is no longer right, and whose base has one.
+/// Whether x is a view whose base is on the tape, and whose own place there is no longer right.
 bool has_old_place(const Tensor& x);
 /// Throws AutogradError where the view x cannot follow its base: the base has other memory by now
 /// (set_data), or several of its elements lie at one address.

@@ -85,7 +85,7 @@ Tensor lt(const Tensor& a, Scalar b);
 Tensor le(const Tensor& a, Scalar b);
 Tensor gt(const Tensor& a, Scalar b);
 Tensor ge(const Tensor& a, Scalar b);
-// The same, element by element. A Tensor is no condition: all(a == b).item<bool>() is.
+// The same as operators. A Tensor cannot be a condition; all(a == b).item<bool>() can.
 Tensor operator==(const Tensor& a, const Tensor& b);
 Tensor operator!=(const Tensor& a, const Tensor& b);
 Tensor operator<(const Tensor& a, const Tensor& b);
