@@ -1,4 +1,5 @@
-// Tensor's differentiable methods: each is the free function of the same name in autograd/ops.
+// Tensor's differentiable methods: each is the free function of the same name in autograd/ops, or
+// is made of some of them (t, T, squeeze, repeat).
 
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"

@@ -69,7 +69,7 @@ void attach_in_place(const std::shared_ptr<Node>& node, std::span<const Tensor> 
 
 void check_in_place(const Tensor& x, const char* op, const Tensor& source) {
   const Tensor both[] = {x, source};
-  const auto hidden_base = x.impl().constant_base.lock();
+  const auto hidden_base = x.impl().is_constant_view ? x.impl().constant_base.lock() : nullptr;
   const bool hides_a_write =
       GradMode::is_enabled() && hidden_base != nullptr && is_on_tape(*hidden_base);
   if (!hides_a_write && !any_requires_grad(both)) return;

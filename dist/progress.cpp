@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "dist/idle.h"
 #include "tensor/error.h"
 #include "tensor/printable.h"
 
@@ -17,8 +18,6 @@ constexpr auto watch_every = std::chrono::milliseconds(20);
 constexpr auto look_every = std::chrono::milliseconds(100);  // while nothing is waited for
 // For what a rank that is leaving sent before it said so, on another way.
 constexpr auto time_to_arrive = std::chrono::seconds(5);
-constexpr auto nap = std::chrono::microseconds(50);
-constexpr auto yields_for = std::chrono::microseconds(100);  // before a waiting thread naps, too
 
 constexpr const char* destroyed = "the communicator was destroyed";
 
@@ -35,34 +34,6 @@ void keep_for_ever(WorkState& work, std::shared_ptr<Scratch> scratch) {
   std::lock_guard lock(mutex);
   memory->emplace_back(std::move(work.begin), std::move(work.keep), std::move(scratch));
 }
-
-/// Polls in a row that moved nothing, of a thread that waits.
-class Idle {
- public:
-  /// Counts a poll. Returns whether others should run before the next one.
-  bool should_give_way(bool moved, int eager_polls) {
-    if (moved) {
-      *this = {};
-    } else {
-      ++polls_;
-    }
-    return polls_ >= eager_polls;
-  }
-  /// Lets them run. A thread that yields comes back at once if nobody wants the core, and hundreds
-  /// of thousands of times a second if somebody does; so it yields for a while only, and then naps.
-  void give_way(Clock::time_point now) {
-    if (since_ == Clock::time_point{}) since_ = now;
-    if (now - since_ < yields_for) {
-      std::this_thread::yield();
-    } else {
-      std::this_thread::sleep_for(nap);
-    }
-  }
-
- private:
-  int polls_ = 0;
-  Clock::time_point since_{};
-};
 
 }  // namespace
 
@@ -244,7 +215,7 @@ void Progress::run() {
     if (waiters_ > 0) {
       changed_.notify_all();
     } else if (pace == Pace::idle) {
-      has_work_for_background_.wait_for(lock, nap, [&] { return stop_ || waiters_ > 0; });
+      has_work_for_background_.wait_for(lock, Idle::nap, [&] { return stop_ || waiters_ > 0; });
     }
   }
 }

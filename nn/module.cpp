@@ -3,14 +3,10 @@
 
 #include "nn/module.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <unordered_map>
 #include <unordered_set>
 
-#include "autograd/accumulate_grad.h"
 #include "autograd/checkpoint.h"
 #include "nn/observe.h"
 #include "nn/shown.h"
@@ -420,100 +416,6 @@ void unshare(const Module& original, Module& module) {
       }
     }
   });
-}
-
-namespace {
-
-thread_local Running* innermost_running = nullptr;
-thread_local const Running* outermost_running = nullptr;
-
-/// The path from a module to a child, or to any module inside of it; empty if it is not there.
-/// Unlike a walk, this does not mark tensors as shown (nn/shown.h).
-struct PathTo final : Visitor {
-  PathTo(Module& from, const Module& to, bool is_child) : to_(to), is_child_(is_child) {
-    from.visit(*this);
-  }
-  void parameter(std::string_view, Tensor&) override {}
-  void buffer(std::string_view, Tensor&) override {}
-  void child(std::string_view name, Module& module) override {
-    Module& inner = module.self();
-    const std::string here = join(above_, std::string(name));
-    if (&inner == &to_) path = here;
-    if (is_child_ || !path.empty() || !seen_.insert(&inner).second) return;
-    const std::string above = std::exchange(above_, here);
-    inner.visit(*this);
-    above_ = above;
-  }
-  std::string path;
-
- private:
-  const Module& to_;
-  bool is_child_;
-  std::string above_;
-  std::unordered_set<const Module*> seen_;
-};
-
-/// Most are children, which are quickly asked.
-std::string path_between(Module& from, const Module& to) {
-  const std::string path = PathTo(from, to, true).path;
-  return path.empty() ? PathTo(from, to, false).path : path;
-}
-
-}  // namespace
-
-std::string type_name(const Module& module) {
-  const std::unique_ptr<char, void (*)(void*)> text(
-      abi::__cxa_demangle(typeid(module).name(), nullptr, nullptr, nullptr), std::free);
-  const std::string name = text ? text.get() : typeid(module).name();
-  int depth = 0;  // of template arguments, which have colons of their own
-  for (std::size_t i = name.size(); i-- > 0;) {
-    depth += name[i] == '>' ? 1 : name[i] == '<' ? -1 : 0;
-    if (depth == 0 && name[i] == ':') return name.substr(i + 1);
-  }
-  return name;
-}
-
-Running::Running(Module& module, std::initializer_list<const Tensor*> inputs)
-    : module_(module), caller_(innermost_running) {
-  const bool is_recorded = is_recording();
-  if (is_recorded || AnomalyMode::is_enabled()) {
-    if (caller_ != nullptr) name_ = path_between(caller_->module_, module);
-    if (!name_.empty()) scope_.emplace(name_.c_str());
-    if (is_recorded) range_.open(ScopeName::path(), EventKind::module);
-  }
-  if (caller_ == nullptr) {
-    std::size_t count = 0;
-    for (const Tensor* x : inputs) {
-      if (x->defined()) inputs_.at(count++) = &x->impl();
-    }
-    outermost_running = this;
-    watch_leaves(module.is_part_);
-  }
-  innermost_running = this;  // last: a constructor that throws must leave no trace
-}
-
-Running::~Running() {
-  innermost_running = caller_;
-  if (caller_ != nullptr) return;
-  outermost_running = nullptr;
-  leaf_watch = nullptr;
-}
-
-const Running* Running::outermost() { return outermost_running; }
-Module& Running::innermost() { return innermost_running->module_; }
-bool Running::is_input(const Tensor& x) const {
-  return std::ranges::find(inputs_, &x.impl()) != inputs_.end();
-}
-
-void Running::require_eval_reached(const Module& module) {
-  if (innermost_running == nullptr || &innermost_running->module_.self() != &module) return;
-  for (const Running* r = innermost_running->caller_; r != nullptr; r = r->caller_) {
-    require(
-        r->module_.is_training(), type_name(module), " runs in training mode, but ",
-        type_name(r->module_),
-        ", which runs it, is in evaluation mode, and eval() has not reached it; show it in "
-        "visit (v.child), call eval() again if it came later, or train() on it if that is meant");
-  }
 }
 
 }  // namespace detail

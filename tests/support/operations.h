@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <thread>
 
+#include "dist/idle.h"
 #include "dist/reduce.h"
 #include "dist/transport.h"
 
@@ -13,15 +13,10 @@ namespace rondo::test {
 
 inline void drive(dist::Operation& operation) {
   auto deadline = dist::Clock::now() + std::chrono::seconds(60);
-  for (int idle = 0;;) {
+  for (dist::Idle idle;;) {
     dist::Poll poll = operation.poll();
     if (poll == dist::Poll::done) return;
-    idle = poll == dist::Poll::idle ? idle + 1 : 0;
-    if (idle > 100) {
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-    } else if (idle > 0) {
-      std::this_thread::yield();
-    }
+    if (idle.should_give_way(poll != dist::Poll::idle, 1)) idle.give_way(dist::Clock::now());
     ASSERT_LT(dist::Clock::now(), deadline) << operation.waiting_for();
   }
 }
