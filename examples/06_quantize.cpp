@@ -64,7 +64,10 @@ Images load(const std::string& dataset, rd::data::Split split, std::int64_t limi
   const auto channels = static_cast<std::int64_t>(known.mean.size());
   const Tensor mean = rd::tensor(known.mean, {1, channels, 1, 1}),
                std = rd::tensor(known.std, {1, channels, 1, 1});
-  const Tensor pixels = (batch.input.to(rd::f32) / 255.0 - mean) / std;
+  Tensor pixels = batch.input.to(rd::f32);  // in place from here on: these are 190 MB of MNIST
+  pixels /= 255.0;
+  pixels -= mean;
+  pixels /= std;
   return {pixels, batch.target};
 }
 

@@ -62,7 +62,7 @@ while [ "$1" != -- ]; do words+=("$1") && shift; done
 exec "${@:2}" "${words[@]}"
 END
 
-resnet=("$bin/cifar_resnet" --dataset fashion_mnist --limit 384 --batch 48 --lr 0.05 --threads 1)
+resnet=("$bin/cifar_resnet" --dataset fashion_mnist --limit 192 --batch 24 --lr 0.05 --threads 1)
 
 case $case in
 train) # one process: JSON, checkpoint, metrics, evaluation and prediction from the checkpoint
@@ -174,9 +174,9 @@ resume | resume_average | resume_outer | resume_async | resume_topk | resume_pow
   succeeds "${run[@]}" --checkpoint-dir straight --json straight.json
   timeout 200 "${run[@]}" --checkpoint-every 2 --checkpoint-dir "$work/stopped" >"$log" 2>&1 &
   pid=$!
-  for _ in $(seq 600); do
+  for _ in $(seq 3000); do
     [ -e stopped/checkpoint.safetensors ] && break
-    sleep 0.1
+    sleep 0.02
   done
   stop_ranks 2 "$(pgrep -P $pid)" # mpirun is timeout's child
   wait $pid
@@ -216,13 +216,13 @@ reproducible) # 1, 2 and 4 ranks, with 1 or 2 threads: the same bits; stopped on
   fails_saying "--reproducible 8, this one has --reproducible unset" "${resnet[@]}" --epochs 2 --checkpoint-dir stopped --resume
   fails_saying "--reproducible 6: shards must be a power of two" "${resnet[@]}" --reproducible 6
   fails_saying "8 shards do not divide by 3 ranks" "${mpirun[@]}" -np 3 "${resnet[@]}" --reproducible 8
-  fails_saying "a batch of 48 does not divide by 32 shards" "${resnet[@]}" --reproducible 32
+  fails_saying "a batch of 24 does not divide by 32 shards" "${resnet[@]}" --reproducible 32
   fails_saying "--reproducible is for gradients that are averaged as they are" "${resnet[@]}" --reproducible 8 --compress bf16
   ;;
 killed_rank | killed_rank_slow) # kill -9 of a rank at a random moment: who has died is said, all end, and the run goes on to the same bits
   # mpirun passes nothing on for a second after a death: the ranks write to files of their own.
   printf '#!/bin/sh\nexec "$@" 2>>"said.$OMPI_COMM_WORLD_RANK$PMI_RANK"\n' >to_file && chmod +x to_file
-  run=("${mpirun[@]}" -np 2 ./to_file "${resnet[@]}" --epochs 6)
+  run=("${mpirun[@]}" -np 2 ./to_file "${resnet[@]}" --limit 384 --batch 48 --epochs 6) # not over when a rank is killed
   succeeds "${run[@]}" --checkpoint-dir straight --json straight.json
   rounds=2
   [ "$case" = killed_rank ] || rounds=20
@@ -340,8 +340,8 @@ hung_rank) # kill -STOP of a rank: the others name it at the deadline
   tail -n 1 record/rank0.txt | grep -q ", failed$" || fail "the record does not end with what failed"
   ;;
 killed) # kill -9 in mid-run leaves a checkpoint that can be resumed
-  "${resnet[@]}" --epochs 3 --checkpoint-dir straight --json straight.json >"$log" 2>&1 || fail "straight run"
-  "${resnet[@]}" --epochs 3 --checkpoint-dir stopped --checkpoint-every 1 >"$log" 2>&1 &
+  "${resnet[@]}" --epochs 6 --checkpoint-dir straight --json straight.json >"$log" 2>&1 || fail "straight run"
+  "${resnet[@]}" --epochs 6 --checkpoint-dir stopped --checkpoint-every 1 >"$log" 2>&1 &
   pid=$!
   for _ in $(seq 600); do
     [ -e stopped/checkpoint.safetensors ] && break
@@ -349,7 +349,7 @@ killed) # kill -9 in mid-run leaves a checkpoint that can be resumed
   done
   kill -KILL $pid
   wait $pid 2>/dev/null
-  succeeds "${resnet[@]}" --epochs 3 --checkpoint-dir stopped --resume --json resumed.json
+  succeeds "${resnet[@]}" --epochs 6 --checkpoint-dir stopped --resume --json resumed.json
   [ "$(field param_hash straight.json)" = "$(field param_hash resumed.json)" ] || fail "the resumed run has other weights"
   ;;
 report) # --report: the page of a real run, as a browser sees it
@@ -489,7 +489,7 @@ rank_errors) # the same over ranks: every rank ends, the sentence names what dif
   fails_saying "rank 1 has --trace t.json where rank 0 has --trace (none)" "${mpirun[@]}" -np 2 ./rank_1 --trace t.json -- "${resnet[@]}"
   fails_saying "rank 1 has --all-reduce mpi where rank 0 has --all-reduce ring" "${mpirun[@]}" -np 2 ./rank_1 --all-reduce mpi -- "${resnet[@]}" --all-reduce ring
   # Two runs in one folder: the second is refused, and the first goes on undisturbed.
-  "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 12 --checkpoint-dir same --checkpoint-every 1 >first.log 2>&1 &
+  "${mpirun[@]}" -np 2 "${resnet[@]}" --limit 384 --batch 48 --epochs 12 --checkpoint-dir same --checkpoint-every 1 >first.log 2>&1 &
   for _ in $(seq 600); do [ -e same/checkpoint.safetensors ] && break || sleep 0.02; done
   fails_saying "another run is writing to same" "${mpirun[@]}" -np 2 "${resnet[@]}" --seed 2 --checkpoint-dir same
   grep -q "same/run.lock: process [0-9]* (cifar_resnet) on $(hostname) holds it" "$log" || fail "nobody says who holds the lock"
@@ -516,7 +516,7 @@ lessons) # the examples that explain: they end well and say what they promise
   fails_saying "nowhere" "$bin/05_text" --text nowhere
   if [ -n "${RONDO_DATA:-}" ]; then # an MLP and a ResNet in bytes: at most half a point lost, a quarter of the size
     for model in mlp resnet; do
-      succeeds "$bin/06_quantize" --model $model --weights "$RONDO_DATA/weights/cifar10_resnet20_zip.pth" --train-steps 300 --test-images 2000 --qat-steps 20 --save $model
+      succeeds "$bin/06_quantize" --model $model --weights "$RONDO_DATA/weights/cifar10_resnet20_zip.pth" --train-steps 300 --test-images 1000 --qat-steps 20 --save $model
       awk '$3 == "%" { right[$1] = $2; size[$1] = $5; n++ }
            END { for (k in right) if (k != "f32" && (right[k] < right["f32"] - 0.5 || size[k] * 3.5 > size["f32"])) bad = 1; exit bad || n < 2 }' "$log" ||
         fail "06_quantize --model $model loses too much, or saves too little"

@@ -205,30 +205,43 @@ cudnnStatus_t finalize(cudnnBackendDescriptor_t d) {
   return CUDNN_STATUS_SUCCESS;
 }
 
-/// Calls f(offset in x, in w, in y) for every product of the convolution.
+/// Calls f(channels in x, channels in w, element of y, number of channels) for each element of y
+/// and each position of the filter. All three are contiguous, with the channels last.
 template <class F>
-void for_each_product(const Problem& p, F f) {
-  const std::int64_t groups = p.x.dims[1] / p.w.dims[1], of_group = p.w.dims[0] / groups;
+void for_each_position(const Problem& p, double* x, double* w, double* y, F f) {
+  const std::int64_t channels = p.w.dims[1], groups = p.x.dims[1] / channels,
+                     of_group = p.w.dims[0] / groups;
   for (std::int64_t n = 0; n < p.y.dims[0]; ++n)
-    for (std::int64_t k = 0; k < p.y.dims[1]; ++k)
-      for (std::int64_t i = 0; i < p.y.dims[2]; ++i)
-        for (std::int64_t j = 0; j < p.y.dims[3]; ++j)
+    for (std::int64_t i = 0; i < p.y.dims[2]; ++i)
+      for (std::int64_t j = 0; j < p.y.dims[3]; ++j)
+        for (std::int64_t k = 0; k < p.y.dims[1]; ++k, ++y)
           for (std::int64_t r = 0; r < p.w.dims[2]; ++r)
             for (std::int64_t s = 0; s < p.w.dims[3]; ++s) {
               const std::int64_t h = i * p.stride[0] - p.pre[0] + r * p.dilation[0];
               const std::int64_t v = j * p.stride[1] - p.pre[1] + s * p.dilation[1];
               if (h < 0 || h >= p.x.dims[2] || v < 0 || v >= p.x.dims[3]) continue;
-              const std::int64_t x = p.x.at(n, k / of_group * p.w.dims[1], h, v),
-                                 w = p.w.at(k, 0, r, s), y = p.y.at(n, k, i, j);
-              for (std::int64_t c = 0, dx = p.x.strides[1], dw = p.w.strides[1]; c < p.w.dims[1];
-                   ++c)
-                f(x + c * dx, w + c * dw, y);
+              f(x + ((n * p.x.dims[2] + h) * p.x.dims[3] + v) * p.x.dims[1] +
+                    k / of_group * channels,
+                w + ((k * p.w.dims[2] + r) * p.w.dims[3] + s) * channels, *y, channels);
             }
 }
 
+/// The sum of a[i] b[i], added to `sum`.
+void add_dot(double& sum, const double* a, const double* b, std::int64_t n) {
+  double total = 0;
+#pragma omp simd reduction(+ : total)
+  for (std::int64_t i = 0; i < n; ++i) total += a[i] * b[i];
+  sum += total;
+}
+/// sum[i] += a b[i].
+void add_scaled(double* sum, double a, const double* b, std::int64_t n) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) sum[i] += a * b[i];
+}
+
+/// Everything is summed in double, in a contiguous copy with the channels last.
 template <class T>
 void compute(const Problem& p, void* x_, void* w_, void* y_) {
-  T *x = static_cast<T*>(x_), *w = static_cast<T*>(w_), *y = static_cast<T*>(y_);
   // As a tensor core reads it: 10 bits of an f32's 23.
   auto value = [&](const T& v) {
     if constexpr (std::is_same_v<T, float>) {
@@ -238,27 +251,43 @@ void compute(const Problem& p, void* x_, void* w_, void* y_) {
     }
     return convert<double>(v);
   };
-  // Each element of the result is summed in double, at its offset.
-  std::vector<double> sums;
-  auto sum_into = [&](const Tensor4& t, T* result, auto add) {
-    sums.assign(
-        static_cast<std::size_t>(t.at(t.dims[0] - 1, t.dims[1] - 1, t.dims[2] - 1, t.dims[3] - 1)) +
-            1,
-        0);
-    for_each_product(p, add);
+  // Calls f(element of the tensor, element of its copy) for all elements.
+  auto with_copy = [](const Tensor4& t, T* data, std::vector<double>& copy, auto f) {
+    std::size_t at = 0;
+    copy.resize(static_cast<std::size_t>(t.dims[0] * t.dims[1] * t.dims[2] * t.dims[3]));
     for (std::int64_t a = 0; a < t.dims[0]; ++a)
-      for (std::int64_t b = 0; b < t.dims[1]; ++b)
-        for (std::int64_t c = 0; c < t.dims[2]; ++c)
-          for (std::int64_t d = 0; d < t.dims[3]; ++d)
-            result[t.at(a, b, c, d)] = convert<T>(sums[static_cast<std::size_t>(t.at(a, b, c, d))]);
+      for (std::int64_t c = 0; c < t.dims[2]; ++c)
+        for (std::int64_t d = 0; d < t.dims[3]; ++d)
+          for (std::int64_t b = 0; b < t.dims[1]; ++b) f(data[t.at(a, b, c, d)], copy[at++]);
   };
-  auto sum = [&](std::int64_t at) -> double& { return sums[static_cast<std::size_t>(at)]; };
-  if (p.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)
-    sum_into(p.y, y, [&](auto a, auto b, auto c) { sum(c) += value(x[a]) * value(w[b]); });
-  else if (p.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR)
-    sum_into(p.x, x, [&](auto a, auto b, auto c) { sum(a) += value(y[c]) * value(w[b]); });
+  const bool forward = p.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
+  const bool of_data = p.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
+  std::vector<double> x, w, y;
+  auto read = [&](T& from, double& to) { to = value(from); };
+  auto zero = [&](T&, double& to) { to = 0; };
+  auto load = [&](const Tensor4& t, void* data, std::vector<double>& copy, bool is_result) {
+    is_result ? with_copy(t, static_cast<T*>(data), copy, zero)
+              : with_copy(t, static_cast<T*>(data), copy, read);
+  };
+  load(p.x, x_, x, of_data);
+  load(p.w, w_, w, !forward && !of_data);
+  load(p.y, y_, y, forward);
+  auto add = [&](double* xs, double* ws, double& ys, std::int64_t channels) {
+    if (forward)
+      add_dot(ys, xs, ws, channels);
+    else if (of_data)
+      add_scaled(xs, ys, ws, channels);
+    else
+      add_scaled(ws, ys, xs, channels);
+  };
+  for_each_position(p, x.data(), w.data(), y.data(), add);
+  auto write = [](T& to, double& from) { to = convert<T>(from); };
+  if (forward)
+    with_copy(p.y, static_cast<T*>(y_), y, write);
+  else if (of_data)
+    with_copy(p.x, static_cast<T*>(x_), x, write);
   else
-    sum_into(p.w, w, [&](auto a, auto b, auto c) { sum(b) += value(y[c]) * value(x[a]); });
+    with_copy(p.w, static_cast<T*>(w_), w, write);
 }
 
 cudnnStatus_t execute(cudnnHandle_t, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack) {
