@@ -1,6 +1,6 @@
 #pragma once
-// TraceMode: what a tape keeps so that it can be read as a program (nn/graph.h, io/onnx.h), not
-// only run backwards.
+// TraceMode: what a tape keeps so that it can be read as a program (nn/graph.h,
+// extras/onnx/onnx.h), not only run backwards.
 //
 // For gradients a node saves what its derivative needs, and no more. Who wants to compute the
 // forward again elsewhere asks two things more. What the op was told beside its inputs, strides and

@@ -14,8 +14,8 @@
 //                 machine, else what the tuner found to be the fastest of those below
 //   auto_own      the same, of a tensor in memory from Communicator::allocate
 //   direct, tree, doubling, halving, pairwise, ring, hierarchical
-//                 rondo's algorithms over messages (dist/algorithms); the first two for small
-//                 buffers alone
+//                 rondo's algorithms over messages (dist/collectives/algorithms); the first two for
+//                 small buffers alone
 //   mpi           MPI_Allreduce, called as any program calls it
 //   mpi_in_place  MPI_Allreduce with MPI_IN_PLACE: the faster of the two is the one to beat
 //   mpi_polled    MPI_Iallreduce, polled: what Communicator offers as AllReduce::mpi
@@ -48,14 +48,14 @@
 #include <string>
 #include <vector>
 
-#include "dist/device.h"
-#include "dist/init.h"
-#include "dist/threads.h"
+#include "dist/launch/device.h"
+#include "dist/launch/init.h"
+#include "dist/launch/threads.h"
+#include "extras/command_line.h"
 #include "report.h"
 #include "tensor/creation.h"
 #include "tensor/cuda.h"
 #include "tensor/error.h"
-#include "tools/command_line.h"
 
 using namespace rondo;
 

@@ -18,10 +18,10 @@
 
 #include "data/loader.h"
 #include "data/transforms.h"
+#include "extras/command_line.h"
 #include "report.h"
 #include "tensor/creation.h"
 #include "tensor/random.h"
-#include "tools/command_line.h"
 
 namespace {
 

@@ -8,10 +8,10 @@
 #include <iostream>
 
 #include "autograd/grad_mode.h"
+#include "extras/command_line.h"
 #include "report.h"
 #include "tensor/backend.h"
 #include "tensor/cuda.h"
-#include "tools/command_line.h"
 
 namespace {
 

@@ -21,9 +21,9 @@
 #include "data/image.h"
 #include "data/loader.h"
 #include "data/subsets.h"
+#include "extras/command_line.h"
 #include "report.h"
 #include "tensor/random.h"
-#include "tools/command_line.h"
 
 #ifdef RONDO_BENCH_IMAGES
 // clang-format off

@@ -9,10 +9,10 @@
 #include <functional>
 #include <iostream>
 
+#include "extras/command_line.h"
 #include "report.h"
 #include "tensor/backend.h"
 #include "tensor/cpu/packed_matmul.h"
-#include "tools/command_line.h"
 
 namespace {
 

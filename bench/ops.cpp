@@ -21,8 +21,8 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
+#include "extras/command_line.h"
 #include "report.h"
-#include "tools/command_line.h"
 
 namespace {
 

@@ -7,9 +7,9 @@
 #include <iostream>
 
 #include "autograd/ops/loss.h"
+#include "extras/command_line.h"
 #include "optim/sgd.h"
 #include "report.h"
-#include "tools/command_line.h"
 #include "train/profiler.h"
 
 namespace {

@@ -27,10 +27,10 @@
 #include "autograd/autocast.h"
 #include "autograd/grad_mode.h"
 #include "autograd/ops/loss.h"
+#include "extras/command_line.h"
 #include "optim/sgd.h"
 #include "report.h"
 #include "tensor/cpu/cpu_backend.h"
-#include "tools/command_line.h"
 #include "train/profiler.h"
 
 namespace {

@@ -7,7 +7,7 @@
 #   bench/slow_link.sh --rate 100mbit --models mlp --rounds 5
 #
 #   --hosts N         one rank each, 2 to 4 (2)
-#   --rate, --delay   of the links (1gbit, none): see scripts/multihost.sh, which plays the hosts
+#   --rate, --delay   of the links (1gbit, none): see extras/cluster/multihost.sh, which plays the hosts
 #   --models LIST     mlp, resnet20, resnet18, … (mlp,resnet18); mlp trains on Fashion-MNIST, others on
 #                     CIFAR-10, where these are found as the examples find them
 #   --batch N         images in a step, of all ranks (128)
@@ -72,7 +72,7 @@ median() { sort -g | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : 
 on_hosts() {
   local limits=() status=0
   [ "$1" = no ] || limits=(--rate "$rate" --delay "$delay")
-  "$repository/scripts/multihost.sh" --hosts "$hosts" "${limits[@]}" -- "${@:2}" >"$work/log" 2>&1 </dev/null || status=$?
+  "$repository/extras/cluster/multihost.sh" --hosts "$hosts" "${limits[@]}" -- "${@:2}" >"$work/log" 2>&1 </dev/null || status=$?
   [ $status -eq 0 ] || { cat "$work/log" >&2 && exit $status; }
 }
 flags_of() {

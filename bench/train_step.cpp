@@ -13,11 +13,11 @@
 #include "autograd/grad_mode.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/shape.h"
-#include "nn/quantized/prepare.h"
+#include "extras/command_line.h"
+#include "extras/quantization/prepare.h"
 #include "optim/sgd.h"
 #include "report.h"
 #include "tensor/cuda.h"
-#include "tools/command_line.h"
 #include "train/step.h"
 
 namespace {

@@ -5,15 +5,17 @@
 # cpu/, cuda/, mpi/, nccl/ and protobuf/ are private and stay behind.
 include(CMakePackageConfigHelpers)
 
-set(rondo_folders tensor autograd nn optim data io hub dist train)
-set(rondo_targets rondo)
+set(rondo_folders tensor autograd nn optim data io dist train extras)
+set(rondo_targets rondo rondo_quantization rondo_torch_files rondo_onnx rondo_tensorboard rondo_report rondo_hub)
 foreach(folder ${rondo_folders})
-  list(APPEND rondo_targets rondo_${folder})
+  if(TARGET rondo_${folder})
+    list(APPEND rondo_targets rondo_${folder})
+  endif()
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rondo
           FILES_MATCHING PATTERN "*.h"
           PATTERN cpu EXCLUDE PATTERN cuda EXCLUDE PATTERN mpi EXCLUDE PATTERN nccl EXCLUDE
-          PATTERN protobuf EXCLUDE)
+          PATTERN protobuf EXCLUDE PATTERN doctor EXCLUDE PATTERN command_line.h EXCLUDE)
 endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/include/rondo/rondo.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rondo)

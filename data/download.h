@@ -84,7 +84,7 @@ std::filesystem::path find_dataset(const std::string& name);
 
 /// The folder of all that is downloaded: $RONDO_DATA, or without it $XDG_CACHE_HOME/rondo or
 /// ~/.cache/rondo. Downloads of data sets go into its folder datasets/, those of weights into
-/// weights/ (hub/pretrained.h). Throws IoError when none of these variables is set.
+/// weights/ (extras/hub/pretrained.h). Throws IoError when none of these variables is set.
 std::filesystem::path cache_dir();
 
 /// What to do on a machine without a network, for errors: "on a machine with a network run

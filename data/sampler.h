@@ -222,9 +222,9 @@ struct ShardedBatchesOptions {
 };
 
 /// One rank's part of each batch where the batches, and the order of the images in them, are to be
-/// the same whatever the number of ranks (dist/reproducible.h): rank r has the r-th of world_size
-/// neighbouring parts of each. So that the last batch divides by the shards, the first indices of
-/// the order are repeated at its end.
+/// the same whatever the number of ranks (dist/data_parallel/reproducible.h): rank r has the r-th
+/// of world_size neighbouring parts of each. So that the last batch divides by the shards, the
+/// first indices of the order are repeated at its end.
 class ShardedBatches final : public BatchSource {
  public:
   /// Throws Error when shards do not divide by the ranks, or batch_size by the shards.

@@ -8,7 +8,7 @@
 
 #include <iostream>
 
-#include "tools/command_line.h"
+#include "extras/command_line.h"
 
 namespace rd = rondo;
 using rondo::Tensor;

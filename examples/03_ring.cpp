@@ -8,7 +8,7 @@
 // a sum shows its terms: 1101 is "from ranks 0, 2 and 3". Watch a segment grow while it travels
 // once around (reduce-scatter), and then travel around again, complete (all-gather). The formulas,
 // and why this is the best that can be done, are at the head of
-// dist/algorithms/ring_all_reduce.cpp, whose code runs here.
+// dist/collectives/algorithms/ring_all_reduce.cpp, whose code runs here.
 
 #include <cstdio>
 #include <memory>
@@ -16,14 +16,14 @@
 #include <thread>
 #include <vector>
 
-#include "dist/algorithms/ring_all_reduce.h"
-#include "dist/device.h"
-#include "dist/init.h"
-#include "dist/launcher.h"
-#include "dist/thread/thread_transport.h"
+#include "dist/collectives/algorithms/ring_all_reduce.h"
+#include "dist/launch/device.h"
+#include "dist/launch/init.h"
+#include "dist/launch/launcher.h"
+#include "dist/transports/thread/thread_transport.h"
+#include "extras/command_line.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"
-#include "tools/command_line.h"
 
 namespace rd = rondo;
 using rondo::Tensor;
@@ -57,8 +57,8 @@ std::string show(const std::vector<float>& data) {
 }
 
 // One hop of the schedule, done by hand and blocking, to be able to look at the data in between.
-// The library's Pipeline (dist/algorithms/pipeline.cpp) does the same with several chunks in
-// flight.
+// The library's Pipeline (dist/collectives/algorithms/pipeline.cpp) does the same with several
+// chunks in flight.
 void one_hop(rd::dist::Communicator& comm, rd::dist::Schedule& ring, std::int64_t i) {
   int n = comm.world_size(), r = comm.rank();
   rd::dist::Hop hop = ring.hop(i);

@@ -7,7 +7,7 @@
 // images: once from those weights, with a new last layer, and once from nothing, with as many steps
 // of the same optimizer. What the first layers of a network see, edges and textures, is much the
 // same for both, so the first one needs to learn far less. --weights takes a name that hub knows
-// (hub/pretrained.h), or a file.
+// (extras/hub/pretrained.h), or a file.
 
 #include <chrono>
 #include <cstdio>
@@ -19,13 +19,13 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "data/open.h"
-#include "dist/init.h"
-#include "hub/pretrained.h"
+#include "dist/launch/init.h"
+#include "extras/command_line.h"
+#include "extras/hub/pretrained.h"
 #include "nn/select.h"
 #include "optim/lr_schedule.h"
 #include "optim/sgd.h"
 #include "tensor/creation.h"
-#include "tools/command_line.h"
 
 namespace rd = rondo;
 namespace nn = rondo::nn;

@@ -28,7 +28,8 @@
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/loss.h"
 #include "autograd/ops/shape.h"
-#include "dist/init.h"
+#include "dist/launch/init.h"
+#include "extras/command_line.h"
 #include "nn/embedding.h"
 #include "nn/init.h"
 #include "nn/recurrent.h"
@@ -38,7 +39,6 @@
 #include "optim/one_cycle.h"
 #include "tensor/creation.h"
 #include "tensor/printable.h"
-#include "tools/command_line.h"
 
 namespace rd = rondo;
 namespace nn = rondo::nn;

@@ -13,7 +13,7 @@
 // communicator that the program gave to rondo. In the end the surrogate predicts what it has never
 // seen, and is compared with the simplest predictor there is: nothing changes.
 //
-// Read dist/init.h (Note [A program that has MPI already]) and data/replay_buffer.h next.
+// Read dist/launch/init.h (Note [A program that has MPI already]) and data/replay_buffer.h next.
 
 #include <mpi.h>
 
@@ -30,14 +30,14 @@
 #include "autograd/ops/loss.h"
 #include "data/loader.h"
 #include "data/replay_buffer.h"
-#include "dist/ddp.h"
-#include "dist/init.h"
-#include "dist/threads.h"
+#include "dist/data_parallel/ddp.h"
+#include "dist/launch/init.h"
+#include "dist/launch/threads.h"
+#include "extras/command_line.h"
 #include "nn/conv2d.h"
 #include "optim/adam.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"
-#include "tools/command_line.h"
 
 namespace rd = rondo;
 namespace nn = rondo::nn;

@@ -7,7 +7,7 @@
 //   mpirun -np 4 build/bin/cifar_resnet --model resnet20 --epochs 12
 //
 // What it does is in classifier/classifier.cpp, top to bottom; the loop is train/fit.cpp, the
-// averaging of gradients behind its backward dist/ddp.cpp.
+// averaging of gradients behind its backward dist/data_parallel/ddp.cpp.
 
 #include "classifier/classifier.h"
 

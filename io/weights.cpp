@@ -11,7 +11,6 @@
 #include "io/mapped_file.h"
 #include "io/safetensors.h"
 #include "io/safetensors_index.h"
-#include "io/torch_pickle.h"
 #include "tensor/error.h"
 
 namespace rondo::io {
@@ -22,13 +21,29 @@ using detail::FileKind;
 /// Of 100,000 tensors an index has 10 MB.
 constexpr std::size_t most_index_bytes = std::size_t{100} << 20;
 
+std::vector<WeightsFormat>& formats() {
+  static std::vector<WeightsFormat> all;
+  return all;
+}
+
+/// What a file of weights is: safetensors, an index of one in parts, or of a registered format.
+struct Recognised {
+  FileKind kind;
+  const WeightsFormat* format = nullptr;
+};
+
 /// Throws for a file of another kind.
-FileKind kind_of_file(const std::string& path) {
+Recognised recognise(const std::string& path) {
   const MappedFile file(path);
   const std::size_t n = std::min(file.bytes().size(), detail::first_bytes);
   const std::string_view first = detail::text_of(file.bytes().first(n));
   const FileKind kind = detail::kind_of(first);
-  if (kind != FileKind::other) return kind;
+  if (kind == FileKind::safetensors || kind == FileKind::json) return {kind};
+  for (const WeightsFormat& format : formats())
+    if (format.is_one(first)) return {kind, &format};
+  require<IoError>(kind == FileKind::other, path,
+                   ": is a file of torch.save's, which this program cannot read; include "
+                   "<rondo/rondo.h> or <rondo/extras/torch_files/torch_pickle.h>");
   const std::string known = first.empty() ? "is empty" : detail::other_kind(first);
   throw IoError(concat(path, ": ",
                        known.empty() ? "is neither a safetensors file nor a file of torch.save's; "
@@ -36,29 +51,15 @@ FileKind kind_of_file(const std::string& path) {
                                      : known));
 }
 
-WeightsFile read_one(const std::string& path, FileKind kind, const std::string& entry) {
-  if (kind == FileKind::torch_zip || kind == FileKind::torch_legacy) {
-    TorchFile file = load_torch(path, {.entry = entry});
-    return {.tensors = std::move(file.tensors),
-            .metadata = std::move(file.metadata),
-            .entry = std::move(file.entry),
-            .left_out = std::move(file.left_out)};
-  }
-  require<IoError>(entry.empty(), path, " is not a file of torch.save's; it has no entry ", entry);
-  Safetensors file = load_safetensors(path);
+WeightsFile weights_of(Safetensors file) {
   return {.tensors = std::move(file.tensors),
           .metadata = std::move(file.metadata),
           .entry = {},
           .left_out = std::move(file.left_out)};
 }
 
-WeightsFile read_part(const std::string& path, FileKind kind) {
-  if (kind != FileKind::safetensors) return read_one(path, kind, "");
-  Safetensors file = detail::load_part(path);
-  return {.tensors = std::move(file.tensors),
-          .metadata = std::move(file.metadata),
-          .entry = {},
-          .left_out = std::move(file.left_out)};
+WeightsFile read_part(const std::string& path, const Recognised& file) {
+  return file.format != nullptr ? file.format->read(path, "") : weights_of(detail::load_part(path));
 }
 
 WeightsFile read_shards(const std::string& path) {
@@ -80,10 +81,10 @@ WeightsFile read_shards(const std::string& path) {
     std::error_code ignored;
     require<IoError>(std::filesystem::exists(file, ignored), path, ": the index names ", shard,
                      ", which does not exist; all parts must be in the folder of the index");
-    const FileKind kind = kind_of_file(file.string());
-    require<IoError>(kind != FileKind::json, path, ": the index names ", shard,
+    const Recognised recognised = recognise(file.string());
+    require<IoError>(recognised.kind != FileKind::json, path, ": the index names ", shard,
                      ", which is not a file of tensors");
-    WeightsFile part = read_part(file.string(), kind);
+    WeightsFile part = read_part(file.string(), recognised);
     for (nn::NamedTensor& tensor : part.tensors) {
       const auto found = shard_of.find(tensor.name);
       if (found == shard_of.end() || found->second != shard) {
@@ -109,11 +110,16 @@ WeightsFile read_shards(const std::string& path) {
 
 }  // namespace
 
+bool register_weights_format(WeightsFormat format) {
+  formats().push_back(std::move(format));
+  return true;
+}
+
 WeightsFile read_weights(const std::string& path, const std::string& entry) {
-  const FileKind kind = kind_of_file(path);
-  if (kind != FileKind::json) return read_one(path, kind, entry);
+  const Recognised file = recognise(path);
+  if (file.format != nullptr) return file.format->read(path, entry);
   require<IoError>(entry.empty(), path, " is not a file of torch.save's; it has no entry ", entry);
-  return read_shards(path);
+  return file.kind == FileKind::json ? read_shards(path) : weights_of(load_safetensors(path));
 }
 
 nn::StateDict load_weights(const std::string& path, const std::string& entry) {
@@ -121,7 +127,7 @@ nn::StateDict load_weights(const std::string& path, const std::string& entry) {
 }
 
 bool is_safetensors_file(const std::string& path) {
-  return kind_of_file(path) == FileKind::safetensors;
+  return recognise(path).kind == FileKind::safetensors;
 }
 
 void save_weights(const std::string& path, const nn::StateDict& tensors,
@@ -130,9 +136,14 @@ void save_weights(const std::string& path, const nn::StateDict& tensors,
     metadata.emplace("format", "pt");
     return save_safetensors(path, tensors, metadata);
   }
-  require<IoError>(path.ends_with(".pth") || path.ends_with(".pt"), path,
-                   ": what is to be written? Names end in .safetensors, .pth or .pt");
-  save_torch(path, tensors);
+  std::string known = ".safetensors";
+  for (const WeightsFormat& format : formats()) {
+    for (const std::string& ending : format.endings) {
+      if (path.ends_with(ending)) return format.write(path, tensors);
+      known += concat(" or ", ending);
+    }
+  }
+  throw IoError(concat(path, ": the ending names the format; it must be ", known));
 }
 
 }  // namespace rondo::io

@@ -154,4 +154,9 @@ Tensor MultiheadAttention::forward(const Tensor& x) {
   return run(x, x, x, {.need_weights = false}).output;
 }
 
+std::int64_t MultiheadAttention::multiply_adds(const Tensor& key, const Tensor& y) const {
+  const std::int64_t keys = key.dim() == 2 ? key.size(0) : key.size(options.batch_first);
+  return (y.numel() + 2 * key.numel()) * embed_dim + 2 * y.numel() * keys;
+}
+
 }  // namespace rondo::nn

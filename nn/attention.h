@@ -52,6 +52,9 @@ struct MultiheadAttention : Module {
                      MultiheadAttentionOptions options = {});
   /// Self-attention without masks.
   Tensor forward(const Tensor& x) override;
+  /// The three projections, and the scores and averages of all heads, masked or not. `key` and y
+  /// are (L, N, E), the batch first or second, or (L, E).
+  std::int64_t multiply_adds(const Tensor& key, const Tensor& y) const override;
   using Module::operator();
   /// An observer (nn/observe.h) is shown the key as its input.
   AttentionOutput operator()(const Tensor& query, const Tensor& key, const Tensor& value,

@@ -55,7 +55,7 @@ struct BatchNorm : Module {
 };
 
 /// What stands in a batch norm's place once it is part of the convolution before it
-/// (nn/quantized/prepare.h): the residual and the relu are left to do, or neither.
+/// (extras/quantization/prepare.h): the residual and the relu are left to do, or neither.
 struct FoldedBatchNorm : Module {
   bool does_relu = true;  // false: the convolution does
   /// How it was called: with a relu alone, and otherwise. Counted until convert.

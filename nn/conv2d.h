@@ -29,6 +29,9 @@ struct Conv2d : Module {
   Conv2d(std::int64_t in_channels, std::int64_t out_channels, Pair kernel_size,
          Conv2dOptions options = {});
   Tensor forward(const Tensor& x) override;
+  std::int64_t multiply_adds(const Tensor&, const Tensor& y) const override {
+    return out_channels == 0 ? 0 : y.numel() * (weight.numel() / out_channels);
+  }
   void visit(Visitor& v) override {
     v.parameter("weight", weight);
     v.parameter("bias", bias);

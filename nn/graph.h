@@ -1,6 +1,7 @@
 #pragma once
-// A model as the graph of the ops that it runs: graph_of for pictures (io/summary_writer.h), trace
-// for who computes the same elsewhere (io/onnx.h).
+// A model as the graph of the ops that it runs: graph_of for pictures
+// (extras/tensorboard/summary_writer.h), trace for who computes the same elsewhere
+// (extras/onnx/onnx.h).
 
 #include <string>
 #include <vector>

@@ -9,7 +9,6 @@
 #include "autograd/ops/matmul.h"
 #include "nn/init.h"
 #include "nn/observe.h"
-#include "nn/quantized/int8.h"
 #include "tensor/creation.h"
 
 namespace rondo::nn {
@@ -32,8 +31,8 @@ Linear::Linear(std::int64_t in_features, std::int64_t out_features, LinearOption
 Tensor Linear::forward(const Tensor& x) { return linear(x, weight, bias); }
 
 Tensor Linear::operator()(const Tensor& x, Activation activation) {
-  if (auto* int8 = dynamic_cast<Int8Linear*>(&self())) return (*int8)(x, activation);
   if (substitute() != nullptr) {
+    if (auto* fused = dynamic_cast<FusesActivation*>(&self())) return (*fused)(x, activation);
     const Tensor y = Module::operator()(x);
     return activation == Activation::relu        ? relu(y)
            : activation == Activation::gelu_tanh ? gelu(y, GeluApproximation::tanh)

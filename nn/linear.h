@@ -10,10 +10,16 @@ struct LinearOptions {
   bool bias = true;
 };
 
+/// A layer that can apply an activation while it writes its result.
+struct FusesActivation {
+  virtual ~FusesActivation() = default;
+  virtual Tensor operator()(const Tensor& x, Activation activation) = 0;
+};
+
 /// x (..., in_features) to y (..., out_features); weight (out_features, in_features), bias
 /// (out_features), both drawn from U(-1/sqrt(in_features), 1/sqrt(in_features)). Agrees with
 /// torch.nn.Linear.
-struct Linear : Module {
+struct Linear : Module, FusesActivation {
   std::int64_t in_features, out_features;
   Tensor weight, bias;
 
@@ -21,7 +27,10 @@ struct Linear : Module {
   Tensor forward(const Tensor& x) override;
   using Module::operator();
   /// The fused form, y = activation(x W^T + b) in one pass (autograd/ops/matmul.h).
-  Tensor operator()(const Tensor& x, Activation activation);
+  Tensor operator()(const Tensor& x, Activation activation) override;
+  std::int64_t multiply_adds(const Tensor&, const Tensor& y) const override {
+    return y.numel() * in_features;
+  }
   void visit(Visitor& v) override {
     v.parameter("weight", weight);
     v.parameter("bias", bias);

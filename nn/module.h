@@ -116,6 +116,9 @@ class Module {
 
   virtual Tensor forward(const Tensor& x) = 0;
   virtual void visit(Visitor&) {}
+  /// The multiplications, each with its addition, that forward took from x to y, without those of
+  /// other modules in it: for summarize. Layers that only pass over memory count none.
+  virtual std::int64_t multiply_adds(const Tensor& /*x*/, const Tensor& /*y*/) const { return 0; }
   /// Runs forward. Under AnomalyMode the nodes made meanwhile remember this module's name.
   Tensor operator()(const Tensor& x);
   /// The module that does the work: this one, the one that an AnyModule holds, or the one that was

@@ -163,4 +163,10 @@ GRUOutput GRU::operator()(const Tensor& x, const GRUState& first) {
   return {found.output, {found.last.h}};
 }
 
+std::int64_t Recurrent::multiply_adds(const Tensor& x, const Tensor&) const {
+  std::int64_t a_step = 0;
+  for (const RecurrentWeights& w : weights) a_step += w.weight_ih.numel() + w.weight_hh.numel();
+  return x.numel() / input_size * a_step;
+}
+
 }  // namespace rondo::nn

@@ -44,6 +44,7 @@ struct Recurrent : Module {
   std::vector<RecurrentWeights> weights;  // of layer 0, of its way back, of layer 1, …
 
   void visit(Visitor& v) override;
+  std::int64_t multiply_adds(const Tensor& x, const Tensor&) const override;
 
  protected:
   /// The state after a step, from what the element and the state before say.

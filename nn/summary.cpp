@@ -9,58 +9,12 @@
 #include <sstream>
 
 #include "autograd/grad_mode.h"
-#include "nn/attention.h"
-#include "nn/conv1d.h"
-#include "nn/conv2d.h"
-#include "nn/conv_transpose2d.h"
 #include "nn/eval_mode.h"
-#include "nn/linear.h"
 #include "nn/observe.h"
-#include "nn/quantized/int8.h"
-#include "nn/quantized/prepared.h"
-#include "nn/recurrent.h"
 #include "tensor/creation.h"
 
 namespace rondo::nn {
 namespace {
-
-/// Of the three projections, and of the scores and averages of all heads, masked or not. `key` and
-/// y are (L, N, E), the batch first or second, or (L, E).
-std::int64_t multiply_adds(const MultiheadAttention& attention, const Tensor& key,
-                           const Tensor& y) {
-  const std::int64_t width = attention.embed_dim;
-  const std::int64_t keys = key.dim() == 2 ? key.size(0) : key.size(attention.options.batch_first);
-  return (y.numel() + 2 * key.numel()) * width + 2 * y.numel() * keys;
-}
-
-std::int64_t multiply_adds(const Module& module, const Tensor& x, const Tensor& y) {
-  if (const auto* conv = dynamic_cast<const Conv2d*>(&module))
-    return y.numel() * (conv->weight.numel() / std::max<std::int64_t>(conv->out_channels, 1));
-  if (const auto* conv = dynamic_cast<const Conv1d*>(&module))
-    return y.numel() * (conv->weight.numel() / conv->out_channels);
-  if (const auto* conv = dynamic_cast<const ConvTranspose2d*>(&module))
-    return x.numel() * (conv->weight.numel() / conv->in_channels);
-  if (const auto* attention = dynamic_cast<const MultiheadAttention*>(&module))
-    return multiply_adds(*attention, x, y);
-  if (const auto* recurrent = dynamic_cast<const Recurrent*>(&module)) {
-    std::int64_t a_step = 0;
-    for (const RecurrentWeights& w : recurrent->weights)
-      a_step += w.weight_ih.numel() + w.weight_hh.numel();
-    return x.numel() / recurrent->input_size * a_step;
-  }
-  if (const auto* linear = dynamic_cast<const Linear*>(&module))
-    return y.numel() * linear->in_features;
-  // Quantised: as many products, of bytes.
-  if (const auto* linear = dynamic_cast<const Int8Linear*>(&module))
-    return y.numel() * linear->in_features;
-  if (const auto* conv = dynamic_cast<const Int8Conv2d*>(&module))
-    return y.numel() * (conv->weight_int8.numel() / std::max<std::int64_t>(conv->out_channels, 1));
-  if (const auto* prepared = dynamic_cast<const PreparedLinear*>(&module))
-    return multiply_adds(prepared->linear, x, y);
-  if (const auto* prepared = dynamic_cast<const PreparedConv2d*>(&module))
-    return multiply_adds(prepared->conv, x, y);
-  return 0;
-}
 
 /// Those of the module itself.
 std::vector<Tensor> own_parameters(Module& module) {
@@ -117,8 +71,8 @@ ModelSummary summarize(Module& model, const Tensor& input) {
     layer.input = x.shape();
     layer.output = y.shape();
     ++layer.calls;
-    layer.multiply_adds += multiply_adds(module, x, y);
-    summary.multiply_adds += multiply_adds(module, x, y);
+    layer.multiply_adds += module.multiply_adds(x, y);
+    summary.multiply_adds += module.multiply_adds(x, y);
     summary.output_bytes += y.nbytes();
   });
   const EvalMode eval(model);

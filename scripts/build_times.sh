@@ -24,7 +24,7 @@ awk -F'\t' '
     sub(/^CMakeFiles\/rondo_/, "library: ", part)
     sub(/\.dir.*/, "", part)
   }
-  $2 ~ /^(tests|examples|tools|bench)\// && part == "other" { part = $2; sub(/\/.*/, "", part) }
+  $2 ~ /^(tests|examples|extras|bench)\// && part == "other" { part = $2; sub(/\/.*/, "", part) }
   $2 ~ /^(bin|lib)\// { part = "linking" }
   { seconds[part] += $1; steps[part]++; all += $1; if (NR <= count) slowest[NR] = $0 }
   END {

@@ -198,7 +198,7 @@ stage_smoke() {
   (
     export CUBLASLT_LOG_LEVEL=2 CUDNN_LOGLEVEL_DBG=2 CUDNN_LOGDEST_DBG=stderr NCCL_DEBUG=INFO
     one_test smoke tensor/cuda/smoke
-    one_test smoke dist/cuda/real_nccl
+    one_test smoke dist/transports/cuda/real_nccl
   )
 }
 

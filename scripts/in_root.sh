@@ -99,7 +99,7 @@ fi
 for name in http_proxy https_proxy no_proxy; do
   [ -z "${!name:-}" ] || variables+=("$name=${!name}")
 done
-# Not chroot: programs inside make namespaces of their own (scripts/multihost.sh), and these begin at the true root.
+# Not chroot: programs inside make namespaces of their own (extras/cluster/multihost.sh), and these begin at the true root.
 cd "$root" && mkdir -p .host && pivot_root . .host && umount -l .host && rmdir .host
 exec /usr/bin/env -i "${variables[@]}" bash -c '"'"'cd /root/rondo && exec "$@"'"'"' in_root "$@"
 ' in_root "$root" "$data" "${command[@]}"

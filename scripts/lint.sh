@@ -25,6 +25,6 @@ if [ "${1:-}" != --format ]; then
   cmake --preset debug -B build-lint -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON >/dev/null
   ninja -C build-lint -t targets all | sed -n 's/^\([a-z]*\.pb\.h\):.*/\1/p' | xargs -r ninja -C build-lint >/dev/null
   run-clang-tidy -p build-lint -quiet \
-    "$PWD/(tensor|autograd|nn|optim|data|io|dist|train|examples|bench|tools)/.*\\.cpp\$"
+    "$PWD/(tensor|autograd|nn|optim|data|io|dist|train|extras|examples|bench)/.*\\.cpp\$"
 fi
 echo "lint.sh: nothing found"

@@ -10,7 +10,7 @@
 #
 # When everything is there it says so and touches nothing. Else it says what is missing and why, and
 # installs it with apt-get, as root or through sudo. This is the only list of packages in rondo. Not in it is
-# openssh-server, which scripts/kubernetes_local.sh needs: it would open the machine to logins.
+# openssh-server, which extras/cluster/kubernetes_local.sh needs: it would open the machine to logins.
 set -euo pipefail
 
 tier=${1:-core}
@@ -51,7 +51,7 @@ test shellcheck ShellCheck checks the shell scripts
 test mold mold links the programs in a tenth of the time
 test xz-utils xz unpacks recorded data
 test python3 python3 drives what tests of scripts and simulations stand in for
-test iproute2 iproute-tc ip and tc: networks of the hosts that scripts/multihost.sh makes
+test iproute2 iproute-tc ip and tc: networks of the hosts that extras/cluster/multihost.sh makes
 test libsimgrid-dev - simulated clusters: bench/simgrid
 extra ccache ccache makes rebuilding quick
 extra clang-format clang-tools-extra formats the sources
@@ -63,13 +63,13 @@ extra doxygen doxygen the API reference
 extra python3-venv python3 virtual environments of the PyTorch oracle and peer benchmarks
 extra python3-matplotlib python3-matplotlib the figure of bench/simgrid/scaling.py
 extra python3-dev python3-devel headers that torch.compile compiles against
-extra slurm-wlm slurm a Slurm of two nodes on this machine: scripts/slurm_local.sh
+extra slurm-wlm slurm a Slurm of two nodes on this machine: extras/cluster/slurm_local.sh
 extra munge munge how Slurm's daemons trust each other
-extra python3-yaml python3-pyyaml reads deploy/mpijob.yaml: scripts/kubernetes_local.sh
+extra python3-yaml python3-pyyaml reads extras/cluster/mpijob.yaml: extras/cluster/kubernetes_local.sh
 extra chromium chromium opens the page that --report writes, in a test
 extra mpich mpich the other MPI: its mpirun
 extra libmpich-dev mpich-devel the other MPI, to build against
-extra bochs - a processor with AVX-512 where there is none: scripts/emulate.sh
+extra bochs - a processor with AVX-512 where there is none: extras/emulators/emulate.sh
 extra bochsbios - the BIOS of that
 extra vgabios - the BIOS of its screen
 extra busybox-static - all other programs there

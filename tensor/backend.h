@@ -129,30 +129,6 @@ struct BatchNormFusion {
       {};  // of Backend::batch_norm_mask_bytes bytes: filled for the way back; or undefined
 };
 
-/// How numbers are stored in bytes: x = scale (q - zero_point).
-struct Quantization {
-  double scale = 1;
-  std::int64_t zero_point = 0;
-};
-
-/// Weights in bytes, w = scale[n] values[n]: an output channel has its own scale, and no zero
-/// point.
-struct Int8Weight {
-  /// What a backend has made of them for its kernels; made anew once they have changed. A copy is
-  /// of no weights yet.
-  struct Prepared {
-    Prepared() = default;
-    Prepared(const Prepared&) {}
-    Prepared& operator=(const Prepared&) { return *this; }
-    std::mutex mutex;  // several threads may run one model
-    std::shared_ptr<void> made;
-  };
-
-  const Tensor& values;  // i8 (N, …)
-  const Tensor& scale;   // f32 (N)
-  Prepared& prepared;
-};
-
 struct SgdParams {
   double dampening = 0, weight_decay = 0;
   bool nesterov = false, maximize = false;
@@ -282,33 +258,6 @@ class Backend {
   /// dw, given dy and x; dbias (K) as well where it is defined.
   virtual void conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
                                       const Tensor& dbias, const Conv2dParams& params) = 0;
-
-  // ---- Bytes, for inference ----
-
-  // Activations are u8, x = scale (q - zero_point), weights are i8. Sums of products are exact, in
-  // i32, which bounds their length: 255 · 128 · length < 2^31.
-  static constexpr std::int64_t int8_most_products = 65536;
-  /// The largest q of an activation: 255, or 127 for processors whose instruction adds two
-  /// products in 16 bits.
-  virtual int int8_levels() const = 0;
-  /// y = min(max(round(x / scale) + zero_point, 0), levels), halves to even, 0 for NaN. requires: x
-  /// f32, y u8, both dense in one layout.
-  virtual void quantize(const Tensor& x, const Quantization& quantization, const Tensor& y) = 0;
-  /// The same, each row by its own range, which is stretched to hold 0: scale = (max - min) /
-  /// levels, zero_point = round(-min / scale); scale 1 for a row of zeros, NaN for one that is not
-  /// finite. requires: x f32 (M, K), y u8 (M, K), scales f32 (M), zero_points i32 (M), contiguous.
-  virtual void quantize_rows(const Tensor& x, const Tensor& y, const Tensor& scales,
-                             const Tensor& zero_points) = 0;
-  /// y[m][n] = activation(scales[m] w.scale[n] Σ_k (x[m][k] - zero_points[m]) w.values[n][k] +
-  /// bias[n]). requires: as above; w (N, K), bias f32 (N) or undefined, y f32 (M, N), contiguous.
-  virtual void int8_linear(const Tensor& x, const Tensor& scales, const Tensor& zero_points,
-                           const Int8Weight& w, const Tensor& bias, const Tensor& y,
-                           Activation activation) = 0;
-  /// y = relu?(x ⋆ w + bias). requires: x u8 (N, C, H, W) and y f32 (N, K, P, Q) dense
-  /// channels_last; w (K, C / groups, R, S), bias f32 (K) or undefined.
-  virtual void int8_conv2d(const Tensor& x, const Quantization& quantization, const Int8Weight& w,
-                           const Tensor& bias, bool relu, const Tensor& y,
-                           const Conv2dParams& params) = 0;
 
   // ---- Batch normalisation ----
 

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <optional>
 
 #include "tensor/record_function.h"
@@ -129,6 +130,16 @@ struct DeviceTime {
   void end(RecordKernel&) const {}
 };
 #endif
+
+template <class F>
+void observe_kernel(Device device, std::string_view name, RecordKernel::Work work,
+                    Operands operands, F run) {
+  RecordKernel kernel(name, work);
+  if (kernel.wants_shapes() && operands.size() > 0) kernel.set_shapes(shapes_of(operands));
+  const DeviceTime time(device);
+  run();
+  time.end(kernel);
+}
 
 class ObservedBackend final : public Backend {
  public:
@@ -252,30 +263,6 @@ class ObservedBackend final : public Backend {
                               const Tensor& dbias, const Conv2dParams& params) override {
     observe("conv2d_backward_weight", convolution_flops(dy, dw), {dy, x, dw, dbias},
             [&] { real().conv2d_backward_weight(dy, x, dw, dbias, params); });
-  }
-
-  // ---- Bytes ----
-
-  int int8_levels() const override { return real().int8_levels(); }
-  void quantize(const Tensor& x, const Quantization& quantization, const Tensor& y) override {
-    observe("quantize", 0, {x, y}, [&] { real().quantize(x, quantization, y); });
-  }
-  void quantize_rows(const Tensor& x, const Tensor& y, const Tensor& scales,
-                     const Tensor& zero_points) override {
-    observe("quantize_rows", 0, {x, y, scales, zero_points},
-            [&] { real().quantize_rows(x, y, scales, zero_points); });
-  }
-  void int8_linear(const Tensor& x, const Tensor& scales, const Tensor& zero_points,
-                   const Int8Weight& w, const Tensor& bias, const Tensor& y,
-                   Activation activation) override {
-    observe("int8_linear", 2 * y.numel() * x.size(1), {x, w.values, w.scale, bias, y},
-            [&] { real().int8_linear(x, scales, zero_points, w, bias, y, activation); });
-  }
-  void int8_conv2d(const Tensor& x, const Quantization& quantization, const Int8Weight& w,
-                   const Tensor& bias, bool relu, const Tensor& y,
-                   const Conv2dParams& params) override {
-    observe("int8_conv2d", convolution_flops(y, w.values), {x, w.values, w.scale, bias, y},
-            [&] { real().int8_conv2d(x, quantization, w, bias, relu, y, params); });
   }
 
   // ---- Batch normalisation and pooling ----
@@ -407,11 +394,7 @@ class ObservedBackend final : public Backend {
   void observe(std::string_view name, RecordKernel::Work work, Operands operands, F run) {
     // Callers may keep this for longer than a recording lasts.
     if (!is_recording()) return run();
-    RecordKernel kernel(name, work);
-    if (kernel.wants_shapes() && operands.size() > 0) kernel.set_shapes(shapes_of(operands));
-    const DeviceTime time(device_);
-    run();
-    time.end(kernel);
+    observe_kernel(device_, name, work, operands, run);
   }
   template <class F>
   void observe(std::string_view name, std::int64_t flops, Operands operands, F run) {
@@ -423,6 +406,13 @@ class ObservedBackend final : public Backend {
 };
 
 }  // namespace
+
+void observe_kernel(std::string_view name, std::int64_t flops,
+                    std::initializer_list<Tensor> operands, const std::function<void()>& run) {
+  if (!is_recording()) return run();
+  observe_kernel(operands.begin()->device(), name,
+                 {.flops = static_cast<double>(flops), .bytes = bytes_of(operands)}, operands, run);
+}
 
 Backend& observed_backend(Device device) {
   unobserved_backend(device);  // throws where there is none

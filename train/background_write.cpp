@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "dist/world.h"
+#include "dist/launch/world.h"
 #include "tensor/printable.h"
 
 namespace rondo::train {

@@ -15,8 +15,8 @@ class BackgroundWrite {
   BackgroundWrite& operator=(BackgroundWrite&&) = delete;
   /// Waits for what is being written, and says on standard error what went wrong with it, unless an
   /// error is on its way up: then the write goes on by itself, so that this rank tells the others
-  /// at once what happened (dist/run.cpp gives them two seconds), and all ranks' processes wait for
-  /// it at their end. Only where some rank does not fail is the job aborted without it.
+  /// at once what happened (dist/launch/run.cpp gives them two seconds), and all ranks' processes
+  /// wait for it at their end. Only where some rank does not fail is the job aborted without it.
   ~BackgroundWrite();
 
   /// Waits for the one before, and throws what that threw, and for those left to themselves.

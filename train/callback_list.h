@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "dist/communicator.h"
+#include "dist/collectives/communicator.h"
 #include "train/callback.h"
 
 namespace rondo::train {

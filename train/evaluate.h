@@ -9,7 +9,7 @@
 
 #include "data/dataset.h"
 #include "data/loader.h"
-#include "dist/communicator.h"
+#include "dist/collectives/communicator.h"
 #include "nn/module.h"
 
 namespace rondo::train {

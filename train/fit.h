@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "data/loader.h"
-#include "dist/averager.h"
-#include "dist/communicator.h"
-#include "dist/ddp.h"
+#include "dist/collectives/communicator.h"
+#include "dist/data_parallel/averager.h"
+#include "dist/data_parallel/ddp.h"
 #include "io/checkpoint.h"
 #include "nn/module.h"
 #include "optim/lr_schedule.h"
@@ -39,7 +39,8 @@ struct FitOptions {
   dist::DdpOptions ddp = {};                       // for Sync::ddp
   std::string comm_hook = {};                      // likewise (dist::make_comm_hook)
   /// With Sync::ddp: each rank has the optimizer's state of its part of the parameters alone
-  /// (dist/zero.h). The optimizer must be new; a run goes on with as many ranks as it had.
+  /// (dist/data_parallel/zero.h). The optimizer must be new; a run goes on with as many ranks as it
+  /// had.
   bool zero = false;
   /// So many batches a step (Lightning's name): N ranks with k batches of b samples each do what
   /// one does with a batch of N k b, as far as no layer mixes a batch's samples. An epoch's last
@@ -50,8 +51,8 @@ struct FitOptions {
   /// by). Signals are heard at the ends of epochs, and no layer may be collective.
   bool join = false;
   /// With Sync::ddp: so many logical shards a batch, and the same bits on any number of ranks
-  /// (dist/reproducible.h); 0: off. The model must then be an nn::AnyModule on the CPU, and the
-  /// loader's batches data::ShardedBatches.
+  /// (dist/data_parallel/reproducible.h); 0: off. The model must then be an nn::AnyModule on the
+  /// CPU, and the loader's batches data::ShardedBatches.
   int shards = 0;
   /// (model output, target) to a mean over the batch; none: cross_entropy.
   std::function<Tensor(const Tensor&, const Tensor&)> criterion = {};
@@ -85,7 +86,7 @@ struct FitOptions {
   /// What the run measures, an epoch a row of a table; empty: none. Replaced, unless resume.
   std::filesystem::path csv = {};
   /// The same as curves, the parameters as histograms and the model's graph, in a folder that
-  /// TensorBoard reads (io/summary_writer.h); empty: none.
+  /// TensorBoard reads (extras/tensorboard/curves.h); empty: none.
   std::filesystem::path tensorboard = {};
 
   /// Where the time went, on all ranks, as a file for chrome://tracing (train/trace.h), of a run

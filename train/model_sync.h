@@ -6,10 +6,10 @@
 #include <memory>
 #include <optional>
 
-#include "dist/averager.h"
-#include "dist/ddp.h"
-#include "dist/reproducible.h"
-#include "dist/zero.h"
+#include "dist/data_parallel/averager.h"
+#include "dist/data_parallel/ddp.h"
+#include "dist/data_parallel/reproducible.h"
+#include "dist/data_parallel/zero.h"
 #include "train/fit.h"
 
 namespace rondo::train {

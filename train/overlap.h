@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "dist/ddp.h"
+#include "dist/data_parallel/ddp.h"
 
 namespace rondo::train {
 

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "dist/host.h"
+#include "dist/launch/host.h"
 #include "tensor/error.h"
 #include "train/chrome_trace.h"
 

@@ -1,6 +1,5 @@
 #include "train/run_folder.h"
 
-#include "autograd/ops/unary.h"
 #include "train/run_state.h"
 
 namespace rondo::train {
@@ -16,7 +15,7 @@ void RunFolder::lock(bool resume) {
   if (comm_.rank() == 0) {
     try {
       if (!paths_.csv.empty()) MetricsFile::check(paths_.csv);
-      if (!paths_.tensorboard.empty()) io::SummaryWriter::check(paths_.tensorboard);
+      if (!paths_.tensorboard.empty()) curve_format().check(paths_.tensorboard);
     } catch (const Error& e) {
       failure = e.what();
     }
@@ -68,10 +67,8 @@ void RunFolder::open_logs(bool resume, const io::Checkpoint::Position& position,
   }
   if (!paths_.csv.empty()) table_ = MetricsFile(paths_.csv, kept);
   if (!paths_.tensorboard.empty()) {
-    curves_ = std::make_unique<io::SummaryWriter>(
-        paths_.tensorboard,
-        io::SummaryWriterOptions{.purge_step =
-                                     resume ? position.global_step + (tested ? 1 : 0) : 0});
+    curves_ = curve_format().open(paths_.tensorboard,
+                                  resume ? position.global_step + (tested ? 1 : 0) : 0);
   }
 }
 
@@ -99,17 +96,11 @@ void RunFolder::set_aside() {
 void RunFolder::log(const Metrics& metrics, nn::Module& model) {
   metrics_.write(metrics);
   table_.write(metrics);
-  if (!curves_) return;
-  const auto step = static_cast<std::int64_t>(metrics.at("step"));
-  for (const auto& [name, value] : metrics)
-    if (name != "step") curves_->add_scalar(name, value, step);
-  for (const auto& [name, p] : model.named_parameters())
-    if (isfinite(p.detach()).sum().item<std::int64_t>() > 0)  // the loss will complain, and better
-      curves_->add_histogram(name, p, step);
+  if (curves_) curves_->log(metrics, model);
 }
 
 void RunFolder::log_graph(nn::Module& model, const Tensor& input) {
-  if (curves_) curves_->add_graph(model, input);
+  if (curves_) curves_->log_graph(model, input);
 }
 
 }  // namespace rondo::train

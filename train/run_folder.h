@@ -7,11 +7,11 @@
 #include <optional>
 #include <ostream>
 
-#include "dist/communicator.h"
+#include "dist/collectives/communicator.h"
 #include "io/checkpoint.h"
-#include "io/summary_writer.h"
 #include "nn/module.h"
 #include "tensor/lock_file.h"
+#include "train/curve_writer.h"
 #include "train/metrics.h"
 
 namespace rondo::train {
@@ -57,7 +57,7 @@ class RunFolder {
   bool is_open_ = false;
   std::optional<LockFile> lock_;  // rank 0's, for all
   MetricsFile metrics_, table_;
-  std::unique_ptr<io::SummaryWriter> curves_;
+  std::unique_ptr<CurveWriter> curves_;
 };
 
 }  // namespace rondo::train

@@ -16,7 +16,7 @@
 
 #include <filesystem>
 
-#include "dist/communicator.h"
+#include "dist/collectives/communicator.h"
 #include "io/checkpoint.h"
 #include "nn/module.h"
 #include "optim/lr_schedule.h"

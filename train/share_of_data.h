@@ -19,7 +19,7 @@ struct ShareOptions {
   std::int64_t batch_size = 1;  // of all ranks together
   int rank = 0;
   int world_size = 1;
-  int shards = 0;  // of reproducible training (dist/reproducible.h); 0: it is not
+  int shards = 0;  // of reproducible training (dist/data_parallel/reproducible.h); 0: it is not
   std::uint64_t seed = 0;
   int workers = 1;
   int prefetch = 2;

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "data/dataset.h"
-#include "dist/ddp.h"
-#include "dist/reproducible.h"
-#include "dist/zero.h"
+#include "dist/data_parallel/ddp.h"
+#include "dist/data_parallel/reproducible.h"
+#include "dist/data_parallel/zero.h"
 #include "nn/module.h"
 #include "optim/grad_scaler.h"
 #include "optim/optimizer.h"

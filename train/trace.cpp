@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include "dist/host.h"
+#include "dist/launch/host.h"
 #include "tensor/creation.h"
 #include "train/chrome_trace.h"
 

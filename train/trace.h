@@ -24,7 +24,7 @@
 #include <filesystem>
 #include <string>
 
-#include "dist/communicator.h"
+#include "dist/collectives/communicator.h"
 
 namespace rondo::train {
 

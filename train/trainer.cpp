@@ -1,8 +1,8 @@
 #include "train/trainer.h"
 
-#include "dist/device.h"
-#include "dist/init.h"
-#include "dist/threads.h"
+#include "dist/launch/device.h"
+#include "dist/launch/init.h"
+#include "dist/launch/threads.h"
 #include "tensor/error.h"
 #include "train/evaluate.h"
 

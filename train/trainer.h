@@ -17,7 +17,7 @@
 
 #include "data/dataset.h"
 #include "data/loader.h"
-#include "dist/communicator.h"
+#include "dist/collectives/communicator.h"
 #include "nn/module.h"
 #include "optim/lr_schedule.h"
 #include "optim/optimizer.h"

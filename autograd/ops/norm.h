@@ -17,8 +17,8 @@ struct BatchNormOptions {
   /// promote to.
   Tensor residual = {};
   bool relu = false;  // applied last
-  /// A recorded sum over several processes (dist/functional.h): the statistics are then those of
-  /// all their images, composed of ops instead of the kernel. As torch.nn.SyncBatchNorm.
+  /// A recorded sum over several processes (dist/collectives/functional.h): the statistics are then
+  /// those of all their images, composed of ops instead of the kernel. As torch.nn.SyncBatchNorm.
   std::function<Tensor(const Tensor&)> sum_over_ranks = {};
 };
 

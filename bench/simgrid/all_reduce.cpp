@@ -11,11 +11,11 @@
 #include <stdexcept>
 #include <string>
 
-#include "dist/algorithms/binomial_tree.h"
-#include "dist/algorithms/halving_doubling.h"
-#include "dist/algorithms/hierarchical.h"
-#include "dist/algorithms/recursive_doubling.h"
-#include "dist/algorithms/ring_all_reduce.h"
+#include "dist/collectives/algorithms/binomial_tree.h"
+#include "dist/collectives/algorithms/halving_doubling.h"
+#include "dist/collectives/algorithms/hierarchical.h"
+#include "dist/collectives/algorithms/recursive_doubling.h"
+#include "dist/collectives/algorithms/ring_all_reduce.h"
 #include "smpi_transport.h"
 #include "tensor/printable.h"
 

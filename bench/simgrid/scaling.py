@@ -5,7 +5,7 @@ ranks, by rondo's own algorithms.
     bench/simgrid/scaling.py [--build build] [--json FILE] [--figure FILE.svg] [--quick] [--check]
     bench/simgrid/scaling.py --draw FILE.json --figure FILE.svg
 
-simulated_all_reduce (bench/simgrid/all_reduce.cpp) runs dist/algorithms unchanged on SimGrid's MPI,
+simulated_all_reduce (bench/simgrid/all_reduce.cpp) runs dist/collectives/algorithms unchanged on SimGrid's MPI,
 over fat trees without oversubscription of 10 and 100 Gbit/s, 1 us a link, one rank a node or eight.
 What arrives is added at 10 GB/s (a core) on the slower network and at 1,000 GB/s (a GPU) on the faster.
 The network's model is CM02 without cross-traffic, in which a link carries what is written on it; the
@@ -93,7 +93,7 @@ def resnet50_gradients():
 
 
 def buckets_of(elements):
-    """Bytes of the buckets that dist/bucket.cpp makes of so many f32, in the order of their launch."""
+    """Bytes of the buckets that dist/data_parallel/bucket.cpp makes of so many f32, in the order of their launch."""
     total = 4 * elements
     capacity = min(max(total // 8, 64 << 10), 25 << 20)
     first = max(capacity // 8, 16 << 10)

@@ -1,5 +1,5 @@
 #pragma once
-// dist/transport.h on SimGrid's simulated MPI.
+// dist/transports/transport.h on SimGrid's simulated MPI.
 //
 // Polling would cost simulated time, or an endless loop without any. So `test` only looks at what
 // is known to be complete, and `wait`, which the driver calls when nothing moves, lets simulated
@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "dist/transport.h"
+#include "dist/transports/transport.h"
 
 namespace rondo::simgrid {
 

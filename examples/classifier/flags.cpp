@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include "data/open.h"
-#include "dist/communicator.h"
-#include "dist/threads.h"
+#include "dist/collectives/communicator.h"
+#include "dist/launch/threads.h"
+#include "extras/command_line.h"
 #include "nn/models/models.h"
-#include "tools/command_line.h"
 
 namespace examples {
 

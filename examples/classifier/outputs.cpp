@@ -4,10 +4,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "extras/tensorboard/summary_writer.h"
 #include "flags.h"
 #include "io/atomic_file.h"
 #include "io/result_file.h"
-#include "io/summary_writer.h"
 #include "parts.h"
 #include "tensor/error.h"
 #include "train/metrics.h"

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "classifier.h"
-#include "dist/communicator.h"
+#include "dist/collectives/communicator.h"
 
 namespace examples {
 

@@ -4,9 +4,9 @@
 
 #include <iostream>
 
+#include "extras/onnx/onnx.h"
 #include "flags.h"
 #include "io/checkpoint.h"
-#include "io/onnx.h"
 #include "io/safetensors.h"
 #include "io/weights.h"
 #include "optim/adam.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "hub/pretrained.h"
+#include "extras/hub/pretrained.h"
 #include "tensor/error.h"
 
 namespace examples {

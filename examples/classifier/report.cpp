@@ -1,4 +1,4 @@
-// What goes into the page of a run (train/report.h).
+// What goes into the page of a run (extras/report/report.h).
 #include "report.h"
 
 #include <fmt/chrono.h>
@@ -8,13 +8,13 @@
 #include <fstream>
 #include <locale>
 
-#include "dist/host.h"
+#include "dist/launch/host.h"
+#include "extras/report/report.h"
 #include "flags.h"
 #include "io/encode_png.h"
 #include "tensor/cuda.h"
 #include "tensor/version.h"
 #include "train/progress.h"
-#include "train/report.h"
 
 namespace examples {
 

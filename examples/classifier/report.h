@@ -3,7 +3,7 @@
 #include "classifier.h"
 #include "data/dataset.h"
 #include "data/loader.h"
-#include "dist/communicator.h"
+#include "dist/collectives/communicator.h"
 #include "nn/module.h"
 #include "train/fit.h"
 

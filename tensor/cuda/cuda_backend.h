@@ -71,18 +71,6 @@ class CudaBackend : public Backend {
   void conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
                               const Tensor& dbias, const Conv2dParams& params) override;
 
-  // int8.cpp: that there is none
-  int int8_levels() const override { return 255; }
-  void quantize(const Tensor& x, const Quantization& quantization, const Tensor& y) override;
-  void quantize_rows(const Tensor& x, const Tensor& y, const Tensor& scales,
-                     const Tensor& zero_points) override;
-  void int8_linear(const Tensor& x, const Tensor& scales, const Tensor& zero_points,
-                   const Int8Weight& w, const Tensor& bias, const Tensor& y,
-                   Activation activation) override;
-  void int8_conv2d(const Tensor& x, const Quantization& quantization, const Int8Weight& w,
-                   const Tensor& bias, bool relu, const Tensor& y,
-                   const Conv2dParams& params) override;
-
   // batch_norm.cpp, inference in batch_norm.cu
   void batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                   const Tensor& running_mean, const Tensor& running_var, double momentum,

@@ -1,15 +1,15 @@
 // Throws mutilated files of torch.save's at their reader: whatever the bytes, tensors or an
 // IoError.
 
-#include "io/torch_pickle.h"
+#include "extras/torch_files/torch_pickle.h"
 
 #include <gtest/gtest.h>
 
 #include <span>
 #include <utility>
 
+#include "extras/torch_files/zip.h"
 #include "io/atomic_file.h"
-#include "io/zip.h"
 #include "support/files.h"
 #include "support/golden.h"
 #include "support/mutilate.h"

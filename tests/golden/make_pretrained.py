@@ -1,4 +1,4 @@
-"""Goldens for tests/hub/parity: python3 tests/golden/make_pretrained.py (needs torch, and $RONDO_DATA
+"""Goldens for tests/extras/hub/parity: python3 tests/golden/make_pretrained.py (needs torch, and $RONDO_DATA
 with weights/ and the test sets of CIFAR-10 and MNIST; without it nothing is made).
 
 The logits that PyTorch gives for the first test images with each of the weights that others have

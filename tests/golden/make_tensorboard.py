@@ -1,4 +1,4 @@
-"""Goldens for io/summary_writer: python3 tests/golden/make_tensorboard.py (needs torch, tensorboard).
+"""Goldens for extras/tensorboard/summary_writer: python3 tests/golden/make_tensorboard.py (needs torch, tensorboard).
 
 Events as PyTorch's SummaryWriter writes them, without their times, and a framed record, stored as
 hexadecimal text.

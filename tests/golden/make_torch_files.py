@@ -1,4 +1,4 @@
-"""Goldens for io/torch_pickle: python3 tests/golden/make_torch_files.py (needs torch).
+"""Goldens for extras/torch_files/torch_pickle: python3 tests/golden/make_torch_files.py (needs torch).
 
 Files as torch.save writes them, in both of its forms, stored as hexadecimal text, and what they hold.
 """

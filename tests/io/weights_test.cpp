@@ -4,8 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include "extras/torch_files/torch_pickle.h"
 #include "io/safetensors.h"
-#include "io/torch_pickle.h"
 #include "support/errors.h"
 #include "support/files.h"
 #include "support/golden.h"

@@ -2,7 +2,7 @@
 # check.sh ROOT: fails, naming file and line, on an #include that goes against the layers
 #
 #   tensor <- autograd <- nn <- optim;  data -> tensor;  io -> nn, optim;
-#   hub -> nn, data, io;  dist -> autograd, nn, optim;  train -> all
+#   dist -> autograd, nn, optim;  train -> all of these;  extras -> all; no other folder includes extras
 #
 # on a header that brings a heavy or foreign header (MPI, oneDNN, CUDA, CLI11, …) to everyone who
 # includes it, on a public header that includes one of a private folder (cpu, cuda, mpi, nccl,
@@ -13,7 +13,7 @@
 cd "$1" || exit 2
 status=0
 # shellcheck disable=SC2016  # the dollars are awk's
-find tensor autograd nn optim data io hub dist train \
+find tensor autograd nn optim data io dist train extras \
   \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -type f | sort | xargs awk '
   BEGIN {
     may["tensor"] = " tensor "
@@ -23,8 +23,8 @@ find tensor autograd nn optim data io hub dist train \
     may["data"] = " tensor data "
     may["io"] = " tensor autograd nn optim io "
     may["dist"] = " tensor autograd nn optim dist "
-    may["hub"] = " tensor autograd nn optim data io hub "
-    may["train"] = " tensor autograd nn optim data io hub dist train "
+    may["train"] = " tensor autograd nn optim data io dist train "
+    may["extras"] = may["train"] "extras "
     heavy = "^(mpi\\.h|dnnl.*|oneapi/.*|cuda.*|cudnn.*|cublas.*|nccl.*|curl/.*|archive.*|openssl/.*|zlib\\.h|jpeglib\\.h|jerror\\.h|png\\.h|.*\\.pb\\.h|CLI/.*|nlohmann/.*|spdlog/.*)$"
   }
   function is_there(path,    line, read) { read = (getline line < path); close(path); return read >= 0 }
@@ -39,7 +39,7 @@ find tensor autograd nn optim data io hub dist train \
       if (path != own && is_there(own)) complain("its own " own " comes first, not " path)
     }
     split(FILENAME, at, "/")
-    public = FILENAME ~ /\.h$/ && FILENAME !~ /\/(cpu|cuda|mpi|nccl|protobuf)\//
+    public = FILENAME ~ /\.h$/ && FILENAME !~ /\/(cpu|cuda|mpi|nccl|protobuf|doctor)\//
     if (public && path ~ heavy) complain("a public header includes <" path ">")
     if (path ~ /^rondo\//) { complain("inside rondo, headers are named as \"folder/file.h\", not <" path ">"); next }
     n = split(path, to, "/")
@@ -50,7 +50,7 @@ find tensor autograd nn optim data io hub dist train \
   END { exit bad }
 ' || status=1
 
-find tensor autograd nn optim data io hub dist train \( -name '*.h' -o -name '*.cpp' \) -type f | sort | xargs awk '
+find tensor autograd nn optim data io dist train extras \( -name '*.h' -o -name '*.cpp' \) -type f | sort | xargs awk '
   function needs(header, names,    list, i, n) {
     n = split(names, list, " ")
     for (i = 1; i <= n; ++i) header_of[list[i]] = header

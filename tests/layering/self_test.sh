@@ -4,7 +4,7 @@ set -eu
 check=$(cd "$(dirname "$0")" && pwd)/check.sh
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
-for folder in tensor/cpu autograd nn optim data io hub dist train; do mkdir -p "$tree/$folder"; done
+for folder in tensor/cpu autograd nn optim data io dist train extras; do mkdir -p "$tree/$folder"; done
 
 failures=0
 # expect LINE-THAT-MUST-APPEAR|"" FILE INCLUDE-LINE
@@ -27,7 +27,7 @@ expect "" nn/a.h '#include <data/of_somebody_else' # not an include of anything
 expect "tensor/a.cpp:2: tensor may not include autograd" tensor/a.cpp '#include "autograd/node.h"'
 expect "nn/a.h:2: nn may not include optim" nn/a.h '  #  include "optim/sgd.h"'
 expect "data/a.cpp:2: data may not include nn" data/a.cpp '#include "nn/module.h"'
-expect "io/a.cpp:2: io may not include dist" io/a.cpp '#include "dist/ddp.h"'
+expect "io/a.cpp:2: io may not include dist" io/a.cpp '#include "dist/data_parallel/ddp.h"'
 expect "dist/a.cpp:2: dist may not include data" dist/a.cpp '#include "data/sampler.h"'
 expect "optim/a.cpp:2: optim may not include train" optim/a.cpp '#include "train/trainer.h"'
 expect "dist/a.h:2: a public header includes <mpi.h>" dist/a.h '#include <mpi.h>'

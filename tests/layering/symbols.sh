@@ -5,7 +5,8 @@ set -eu
 cd "$1"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-for folder in tensor autograd nn optim data io hub dist train; do
+extras="quantization torch_files onnx tensorboard report hub"
+for folder in tensor autograd nn optim data io dist train $extras; do
   [ -e librondo_$folder.a ] || { : >"$scratch/$folder.uses"; : >"$scratch/$folder.has"; continue; }
   nm -u librondo_$folder.a | awk '$1 == "U" { print $2 }' | sort -u >"$scratch/$folder.uses"
   # Strong definitions only: inline functions and templates are defined wherever they are used.
@@ -25,12 +26,12 @@ against() {
     fi
   done
 }
-against tensor autograd nn optim data io hub dist train
-against autograd nn optim data io hub dist train
-against nn optim data io hub dist train
-against optim data io hub dist train
-against data autograd nn optim io hub dist train
-against io data hub dist train
-against hub dist train
-against dist data io hub train
+against tensor autograd nn optim data io dist train $extras
+against autograd nn optim data io dist train $extras
+against nn optim data io dist train $extras
+against optim data io dist train $extras
+against data autograd nn optim io dist train $extras
+against io data dist train $extras
+against dist data io train $extras
+against train $extras
 exit $status

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "dist/tuner.h"
+#include "dist/collectives/tuner.h"
 #include "support/collective_matrix.h"
 #include "support/mpi_main.h"
 #include "tensor/creation.h"

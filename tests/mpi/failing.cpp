@@ -9,9 +9,9 @@
 #include <string>
 #include <thread>
 
-#include "dist/ddp.h"
-#include "dist/init.h"
-#include "dist/launcher.h"
+#include "dist/data_parallel/ddp.h"
+#include "dist/launch/init.h"
+#include "dist/launch/launcher.h"
 #include "nn/linear.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"

@@ -15,7 +15,7 @@
 
 #include "data/dataset.h"
 #include "data/loader.h"
-#include "dist/init.h"
+#include "dist/launch/init.h"
 #include "support/mpi_main.h"
 #include "tensor/creation.h"
 

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "dist/device.h"
-#include "dist/device_collectives.h"
+#include "dist/collectives/device_collectives.h"
+#include "dist/launch/device.h"
 #include "support/collectives.h"
 #include "support/ddp_checks.h"
 #include "support/mpi_main.h"

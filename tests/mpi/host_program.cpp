@@ -17,8 +17,8 @@
 
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/loss.h"
-#include "dist/ddp.h"
-#include "dist/init.h"
+#include "dist/data_parallel/ddp.h"
+#include "dist/launch/init.h"
 #include "nn/linear.h"
 #include "optim/sgd.h"
 #include "tensor/creation.h"

@@ -5,7 +5,7 @@ program=$1
 shift
 run_ranks=$(dirname "${BASH_SOURCE[0]}")/../../scripts/run_ranks.sh # ends mpirun where that hangs itself
 status=0
-export OMPI_MCA_btl_tcp_if_include=lo # else Open MPI 5 warns (choose_addresses in dist/mpi/mpi_transport.cpp)
+export OMPI_MCA_btl_tcp_if_include=lo # else Open MPI 5 warns (choose_addresses in dist/transports/mpi/mpi_transport.cpp)
 
 # run RANKS LEVEL HOW MPIRUN…: what comes out, and the status in `code`.
 run() {

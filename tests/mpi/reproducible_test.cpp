@@ -2,7 +2,7 @@
 
 #include "support/reproducible.h"
 
-#include "dist/thread/thread_transport.h"
+#include "dist/transports/thread/thread_transport.h"
 #include "support/mpi_main.h"
 #include "tensor/error.h"
 

@@ -1,6 +1,6 @@
 // All ranks write one file at once: it is then the whole file of one of them.
 
-#include "io/torch_pickle.h"
+#include "extras/torch_files/torch_pickle.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// trace: a model's tape as a program. (graph_of, which draws it: tests/io/summary_writer_test.cpp.)
+// trace: a model's tape as a program. (graph_of, which draws it:
+// tests/extras/tensorboard/summary_writer_test.cpp.)
 
 #include "nn/graph.h"
 

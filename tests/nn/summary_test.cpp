@@ -7,6 +7,7 @@
 
 #include "autograd/ops/arithmetic.h"
 #include "autograd/record.h"
+#include "extras/quantization/prepare.h"
 #include "nn/activation.h"
 #include "nn/batch_norm.h"
 #include "nn/containers.h"
@@ -17,7 +18,6 @@
 #include "nn/linear.h"
 #include "nn/models/models.h"
 #include "nn/observe.h"
-#include "nn/quantized/prepare.h"
 #include "nn/select.h"
 #include "support/errors.h"
 #include "support/support.h"

@@ -523,7 +523,7 @@ lessons) # the examples that explain: they end well and say what they promise
     done
   fi
   # A network that learns while a simulation runs: the same twice, and far better than no prediction.
-  export OMPI_MCA_btl_tcp_if_include=lo # else Open MPI 5 warns (choose_addresses in dist/mpi/mpi_transport.cpp)
+  export OMPI_MCA_btl_tcp_if_include=lo # else Open MPI 5 warns (choose_addresses in dist/transports/mpi/mpi_transport.cpp)
   succeeds "${mpirun[@]}" -np 2 "$bin/07_simulation"
   awk '/^6 steps ahead/ { seen = 1; bad = $(NF - 2) < 4 } END { exit bad || !seen }' "$log" || fail "07_simulation has learned too little"
   awk '/^pair/ { if (n++ && $NF >= last) bad = 1; last = $NF } END { exit bad || n < 3 }' "$log" || fail "07_simulation: the error does not fall"
@@ -847,7 +847,7 @@ weights) # files that others made: what they are, as many correct test images as
   fails_saying "there is no file nowhere.pth, and no weights of that name" "$bin/04_fine_tune" --weights nowhere.pth --images 100
   fails_saying "does not begin so" "$bin/rondo-weights" convert stripped.safetensors x.pth --strip module.
   fails_saying "only in" "$bin/rondo-weights" diff stripped.safetensors "$weights/cifar10_resnet20_legacy.th"
-  fails_saying "Names end in .safetensors, .pth or .pt" "$bin/rondo-weights" convert stripped.safetensors weights.h5
+  fails_saying "weights.h5: the ending names the format; it must be .safetensors or .pth or .pt" "$bin/rondo-weights" convert stripped.safetensors weights.h5
   fails_saying "cannot read /nowhere: No such file" "$bin/rondo-weights" ls /nowhere
   fails_saying "standard output cannot be written" bash -c "\"$bin/rondo-weights\" ls stripped.safetensors >/dev/full"
   # A network with the other shortcuts says so in its checkpoint.
@@ -874,7 +874,7 @@ convergence) # slow: compressed gradients and all kinds of averaging learn Fashi
   correct_with() {
     local sum=0 status start=("${mpirun[@]}" -np 2)
     case "$*" in
-    *--average-node-every*) start=("$scripts/multihost.sh" --hosts 2 --ranks-per-host 2 --mpi "-x RONDO_DATA" --) ;;
+    *--average-node-every*) start=("$extras/cluster/multihost.sh" --hosts 2 --ranks-per-host 2 --mpi "-x RONDO_DATA" --) ;;
     esac
     for seed in 1 2 3; do
       status=0

@@ -2,7 +2,7 @@
 # check.sh ROOT: do the shell scripts parse, are they executable, and do they refuse bad arguments?
 cd "$1" || exit 2
 status=0
-for script in scripts/*.sh scripts/*.sbatch .ci/run bench/peers/*.sh bench/*.sh tests/golden/*.sh tests/onnx/*.sh; do
+for script in scripts/*.sh extras/*/*.sh extras/*/*.sbatch .ci/run bench/peers/*.sh bench/*.sh tests/golden/*.sh tests/extras/*/*.sh; do
   [ -e "$script" ] || continue
   bash -n "$script" || status=1
   [ -x "$script" ] || { echo "$script is not executable"; status=1; }

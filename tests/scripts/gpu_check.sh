@@ -34,7 +34,7 @@ for test in test_one test_two test_tensor test_dist; do
   stub "$bundle/bin/$test" <<'END'
 case "$(basename "$0") $1" in
 "test_one --file=one/cuda" | "test_two --file=two/cuda") ;;
-"test_tensor --file=tensor/cuda/kernels" | "test_tensor --file=tensor/cuda/smoke" | "test_dist --file=dist/cuda/real_nccl") ;;
+"test_tensor --file=tensor/cuda/kernels" | "test_tensor --file=tensor/cuda/smoke" | "test_dist --file=dist/transports/cuda/real_nccl") ;;
 *) echo "$0 was started with '$1'" && exit 1 ;;
 esac
 echo "[==========] 3 tests from 1 test suite ran. (5 ms total)"

@@ -5,7 +5,7 @@
 // averages, which are rounded once; values that are moved tell sender, receiver and place apart.
 // What is received goes where 9 was before.
 
-#include "dist/communicator.h"
+#include "dist/collectives/communicator.h"
 
 namespace rondo::test {
 

@@ -1,14 +1,14 @@
 #pragma once
 // What every communicator must do, whatever carries its bytes: run over threads by
-// tests/dist/communicator_test.cpp, over MPI by tests/mpi/collectives_test.cpp and on GPUs by
-// tests/dist/cuda/gpu_collectives_test.cpp. Each function is called by all ranks; values are small
-// integers, so that every sum is exact in every dtype.
+// tests/dist/collectives/communicator_test.cpp, over MPI by tests/mpi/collectives_test.cpp and on
+// GPUs by tests/dist/collectives/cuda/gpu_collectives_test.cpp. Each function is called by all
+// ranks; values are small integers, so that every sum is exact in every dtype.
 
 #include <cstdint>
 #include <functional>
 #include <vector>
 
-#include "dist/communicator.h"
+#include "dist/collectives/communicator.h"
 
 namespace rondo::test {
 

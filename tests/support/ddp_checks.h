@@ -1,7 +1,7 @@
 #pragma once
 // What DistributedDataParallel must do, whatever carries its bytes: run over threads by
-// tests/dist/ddp_test.cpp and over MPI by tests/mpi/ddp_test.cpp. Each function is called by all
-// ranks.
+// tests/dist/data_parallel/ddp_test.cpp and over MPI by tests/mpi/ddp_test.cpp. Each function is
+// called by all ranks.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include "autograd/ops/loss.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/pool.h"
-#include "dist/ddp.h"
+#include "dist/data_parallel/ddp.h"
 #include "nn/conv2d.h"
 #include "nn/linear.h"
 #include "optim/sgd.h"

@@ -12,7 +12,7 @@
 #include <optional>
 #include <thread>
 
-#include "dist/reduce.h"
+#include "dist/collectives/reduce.h"
 #include "support/host_cudart.h"
 #include "tensor/error.h"
 

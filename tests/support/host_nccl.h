@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "dist/nccl/nccl_api.h"
+#include "dist/transports/nccl/nccl_api.h"
 
 namespace rondo::test {
 

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "dist/init.h"
+#include "dist/launch/init.h"
 #include "support/select_file.h"
 
 namespace rondo::test {

@@ -2,9 +2,9 @@
 
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
-#include "autograd/ops/quantize.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
+#include "extras/quantization/quantize.h"
 #include "support/op_table.h"
 #include "tensor/creation.h"
 

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "dist/idle.h"
-#include "dist/reduce.h"
-#include "dist/transport.h"
+#include "dist/collectives/idle.h"
+#include "dist/collectives/reduce.h"
+#include "dist/transports/transport.h"
 
 namespace rondo::test {
 

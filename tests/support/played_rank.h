@@ -19,8 +19,8 @@
 #include <thread>
 #include <vector>
 
-#include "dist/side_channel.h"
-#include "dist/sockets.h"
+#include "dist/failure/side_channel.h"
+#include "dist/failure/sockets.h"
 #include "support/ranks.h"
 
 namespace rondo::test {

@@ -4,8 +4,8 @@
 #include <functional>
 #include <memory>
 
-#include "dist/communicator.h"
-#include "dist/thread/thread_transport.h"
+#include "dist/collectives/communicator.h"
+#include "dist/transports/thread/thread_transport.h"
 
 namespace rondo::test {
 

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "dist/reproducible.h"
+#include "dist/data_parallel/reproducible.h"
 #include "nn/activation.h"
 #include "nn/batch_norm.h"
 #include "nn/containers.h"

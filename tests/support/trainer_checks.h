@@ -7,7 +7,7 @@
 
 #include <filesystem>
 
-#include "dist/thread/thread_transport.h"
+#include "dist/transports/thread/thread_transport.h"
 #include "nn/activation.h"
 #include "nn/linear.h"
 #include "optim/adam.h"

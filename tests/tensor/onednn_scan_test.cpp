@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "extras/quantization/int8_kernels.h"
 #include "support/support.h"
 #include "tensor/backend.h"
 #include "tensor/cpu/onednn.h"
@@ -168,14 +169,13 @@ TEST_F(OneDnnScan, ProductsOfBytes) {
     random_.seed(i);
     const std::int64_t m = size(40), k = size(150), n = size(40);
     Backend& cpu = backend(Device::cpu());
-    const Tensor x = integers({m, k}, 0, cpu.int8_levels(), u8),
-                 w = integers({n, k}, -127, 127, i8);
+    const Tensor x = integers({m, k}, 0, int8_levels(), u8), w = integers({n, k}, -127, 127, i8);
     const Tensor scales = full({m}, 0.5), zero_points = integers({m}, 0, 127, i32),
                  w_scale = full({n}, 0.25);
     const Tensor bias = chance(0.5) ? integers({n}, -9, 9) : Tensor();
     Int8Weight::Prepared prepared;
     const Tensor y = Tensor::empty({m, n});
-    cpu.int8_linear(x, scales, zero_points, {w, w_scale, prepared}, bias, y, Activation::none);
+    int8_linear(x, scales, zero_points, {w, w_scale, prepared}, bias, y, Activation::none);
     Tensor expected = Tensor::empty({m, n}, {.dtype = f64});
     for (std::int64_t r = 0; r < m; ++r) {
       for (std::int64_t c = 0; c < n; ++c) {
@@ -200,13 +200,13 @@ TEST_F(OneDnnScan, ConvolutionsOfBytes) {
     if (i == 0)
       c = {{3, 51, 7, 2}, {54, 17, 4, 4}, {3, 54, 2, 2}, {3, 2, 1, 2, 1, 1, /*groups=*/3}};
     Backend& cpu = backend(Device::cpu());
-    const Quantization q{.scale = 0.5, .zero_point = pick(0, cpu.int8_levels())};
-    const Tensor x = as(integers(c.x, 0, cpu.int8_levels(), u8), u8, MemoryFormat::channels_last);
+    const Quantization q{.scale = 0.5, .zero_point = pick(0, int8_levels())};
+    const Tensor x = as(integers(c.x, 0, int8_levels(), u8), u8, MemoryFormat::channels_last);
     const Tensor w = integers(c.w, -127, 127, i8), w_scale = full({c.w[0]}, 0.25);
     const Tensor bias = chance(0.5) ? integers({c.w[0]}, -9, 9) : Tensor();
     Int8Weight::Prepared prepared;
     const Tensor y = as(zeros(c.y), f32, MemoryFormat::channels_last);
-    cpu.int8_conv2d(x, q, {w, w_scale, prepared}, bias, false, y, c.params);
+    int8_conv2d(x, q, {w, w_scale, prepared}, bias, false, y, c.params);
     const Tensor x64 = as(x, f64), w64 = as(w, f64), y64 = Tensor::empty(c.y, {.dtype = f64});
     for (std::int64_t j = 0; j < x64.numel(); ++j)
       x64.data_ptr<double>()[j] = 0.5 * (x64.data_ptr<double>()[j] - double(q.zero_point));

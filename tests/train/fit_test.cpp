@@ -10,7 +10,7 @@
 #include <limits>
 #include <set>
 
-#include "dist/init.h"
+#include "dist/launch/init.h"
 #include "io/hash.h"
 #include "nn/activation.h"
 #include "nn/containers.h"

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "autograd/record.h"
-#include "dist/init.h"
+#include "dist/launch/init.h"
 #include "nn/linear.h"
 #include "optim/sgd.h"
 #include "support/errors.h"

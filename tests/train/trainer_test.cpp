@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "autograd/ops/loss.h"
-#include "dist/init.h"
+#include "dist/launch/init.h"
 #include "nn/activation.h"
 #include "nn/containers.h"
 #include "nn/dropout.h"

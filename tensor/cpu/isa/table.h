@@ -118,20 +118,6 @@ struct LayerNormKernels {
                float* dgamma, float* dbeta);
 };
 
-/// Between f32 and bytes (Backend::quantize and its neighbours). All pointers dense.
-struct Int8Kernels {
-  /// The smallest and the largest of n numbers and 0; NaN where one of them is not finite.
-  void (*range)(const float* x, std::int64_t n, float* least, float* most);
-  /// y = min(max(round(x inverse_scale) + zero_point, 0), levels)
-  void (*quantize)(const float* x, float inverse_scale, float zero_point, float levels,
-                   std::uint8_t* y, std::int64_t n);
-  /// Of one row: y[n] = relu?(scale weight_scale[n] (sums[n] - zero_point weight_sums[n]) +
-  /// bias[n]), the sums being those of the raw bytes' products.
-  void (*dequantize)(const std::int32_t* sums, float scale, std::int32_t zero_point,
-                     const float* weight_scale, const std::int32_t* weight_sums, const float* bias,
-                     bool relu, float* y, std::int64_t n);
-};
-
 /// y[r] = Σ_k w[r][k] x[k], rows of w `stride` apart.
 using MatvecKernel = void (*)(const float* w, std::int64_t stride, const float* x,
                               std::int64_t rows, std::int64_t n, float* y);
@@ -230,7 +216,6 @@ struct Kernels {
   BatchNormKernels<Bf16Bits> batch_norm_bf16;
   SoftmaxKernels softmax;
   LayerNormKernels layer_norm;
-  Int8Kernels int8;
   WinogradKernels winograd;
   PackedKernels packed;
   MatvecKernel matvec;
@@ -250,7 +235,6 @@ const Kernels& kernels();
   extern const BatchNormKernels<Bf16Bits> batch_norm_bf16; \
   extern const SoftmaxKernels softmax_f32;                 \
   extern const LayerNormKernels layer_norm;                \
-  extern const Int8Kernels int8;                           \
   extern const WinogradKernels winograd;                   \
   extern const PackedKernels packed;                       \
   extern const MatvecKernel matvec_f32;                    \

@@ -1,5 +1,5 @@
 // Pickles by themselves, without the checks of what is around them.
-#include "io/pickle.h"
+#include "extras/torch_files/pickle.h"
 
 #include "fuzz/targets/fuzz.h"
 

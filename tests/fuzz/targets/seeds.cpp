@@ -8,9 +8,9 @@
 #include <span>
 
 #include "data/tar.h"
+#include "extras/torch_files/zip.h"
 #include "io/checkpoint.h"
 #include "io/safetensors.h"
-#include "io/zip.h"
 #include "support/files.h"
 #include "support/golden.h"
 #include "tensor/creation.h"

@@ -1,8 +1,8 @@
 // Files of torch.save's: zip archives and rows of pickles.
 #include <algorithm>
 
+#include "extras/torch_files/torch_pickle.h"
 #include "fuzz/targets/fuzz.h"
-#include "io/torch_pickle.h"
 
 using namespace rondo;
 

@@ -1,9 +1,9 @@
 // The pickle of a zip file of torch.save's, in an archive that is in order: the checksums of a
 // damaged one would keep the fuzzer out.
+#include "extras/torch_files/torch_pickle.h"
+#include "extras/torch_files/zip.h"
 #include "fuzz/targets/fuzz.h"
 #include "io/atomic_file.h"
-#include "io/torch_pickle.h"
-#include "io/zip.h"
 #include "support/files.h"
 
 using namespace rondo;

@@ -8,8 +8,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "dist/device.h"
-#include "dist/nccl/nccl_api.h"
+#include "dist/launch/device.h"
+#include "dist/transports/nccl/nccl_api.h"
 #include "support/gpu_training.h"
 #include "support/host_cudart.h"
 #include "support/host_nccl.h"

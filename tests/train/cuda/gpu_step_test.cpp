@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "autograd/ops/loss.h"
-#include "dist/init.h"
+#include "dist/launch/init.h"
 #include "io/checkpoint.h"
 #include "optim/one_cycle.h"
 #include "support/errors.h"

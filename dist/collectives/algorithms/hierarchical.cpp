@@ -1,0 +1,159 @@
+// Two levels. Where each of M nodes has L ranks, rank l of every node takes care of the l-th of L
+// parts of the data:
+//
+//   1. inside each node   reduce-scatter: rank l gets the node's sum of part l
+//   2. between nodes      all-reduce of part l among the ranks l of all nodes: L rings side by side
+//   3. inside each node   all-gather of the parts
+//
+// The network carries 2 (M - 1) / M of the data into and out of each node, where one ring through
+// all ranks carries 2 (N - 1) / N, which is hardly more; but it is crossed in 2 (M - 1) steps
+// instead of 2 (N - 1), and every rank of a node has a share in it. For N = 4 on two nodes, the
+// halves of the data as sets of ranks:
+//
+//              rank 0     rank 1     |  rank 2     rank 3
+//   start      0 0        1 1        |  2 2        3 3
+//   1.         01 .       . 01       |  23 .       . 23
+//   2.         0123 .     . 0123     |  0123 .     . 0123
+//   3.         0123 0123  0123 0123  |  0123 0123  0123 0123
+//
+// The last elements, fewer than L, that no part has room for go by recursive doubling. Where nodes
+// have different numbers of ranks, the first of each speaks for it: a chain of its ranks adds up
+// to it, the first ranks do an all-reduce, and a chain hands the result on.
+
+#include "dist/collectives/algorithms/hierarchical.h"
+
+#include <functional>
+#include <numeric>
+
+#include "dist/collectives/algorithms/recursive_doubling.h"
+#include "dist/collectives/algorithms/ring_collectives.h"
+#include "dist/collectives/algorithms/subset.h"
+
+namespace rondo::dist {
+namespace {
+
+struct Step {
+  std::string among;  // the ranks that it goes between, by their numbers in the world
+  std::function<std::unique_ptr<Operation>()> make;
+};
+
+/// One operation after the other.
+class Sequence final : public Operation {
+ public:
+  Sequence(std::vector<std::unique_ptr<Subset>> subsets, std::vector<Step> steps)
+      : subsets_(std::move(subsets)), steps_(std::move(steps)) {}
+
+  Poll poll() override {
+    if (at_ == steps_.size()) return Poll::done;
+    if (current_ == nullptr) current_ = steps_[at_].make();
+    const Poll poll = current_->poll();
+    if (poll != Poll::done) return poll;
+    current_.reset();
+    return ++at_ == steps_.size() ? Poll::done : Poll::moved;
+  }
+  std::string waiting_for() const override {
+    return current_ == nullptr
+               ? "nothing"
+               : concat(current_->waiting_for(), " of the ranks ", steps_[at_].among);
+  }
+
+ private:
+  std::vector<std::unique_ptr<Subset>> subsets_;  // what the steps run on
+  std::vector<Step> steps_;
+  std::size_t at_ = 0;
+  std::unique_ptr<Operation> current_;
+};
+
+/// The ranks of each node, in order of rank; nodes in order of their first rank.
+std::vector<std::vector<int>> nodes_of(const std::vector<int>& node_of) {
+  std::vector<std::vector<int>> nodes;
+  for (int r = 0; r < std::ssize(node_of); ++r) {
+    const auto node = std::ranges::find_if(nodes, [&](const std::vector<int>& ranks) {
+      return node_of[static_cast<std::size_t>(ranks[0])] == node_of[static_cast<std::size_t>(r)];
+    });
+    node == nodes.end() ? nodes.push_back({r}) : node->push_back(r);
+  }
+  return nodes;
+}
+
+}  // namespace
+
+std::unique_ptr<Operation> hierarchical_all_reduce(Transport& transport, Scratch& scratch,
+                                                   void* data, std::int64_t count, DType dtype,
+                                                   ReduceOp op, const std::vector<int>& node_of,
+                                                   RingOptions options) {
+  check_reducible(dtype, op);
+  const int n = transport.world_size();
+  require<CommError>(std::ssize(node_of) == n, "hierarchical all-reduce: the nodes of ",
+                     node_of.size(), " ranks in a world of ", n);
+  const auto nodes = nodes_of(node_of);
+  const auto& mine = *std::ranges::find_if(nodes, [&](const std::vector<int>& ranks) {
+    return std::ranges::find(ranks, transport.rank()) != ranks.end();
+  });
+  const std::size_t place =
+      static_cast<std::size_t>(std::ranges::find(mine, transport.rank()) - mine.begin());
+  const bool is_even = std::ranges::all_of(
+      nodes, [&](const std::vector<int>& ranks) { return ranks.size() == mine.size(); });
+
+  // My counterparts on the other nodes; uneven nodes send their first rank alone.
+  std::vector<int> counterparts;
+  for (const std::vector<int>& ranks : nodes) counterparts.push_back(ranks[is_even ? place : 0]);
+  std::vector<std::unique_ptr<Subset>> subsets;
+  subsets.push_back(std::make_unique<Subset>(transport, mine));
+  subsets.push_back(std::make_unique<Subset>(transport, counterparts));
+  Subset &inside = *subsets[0], &between = *subsets[1];
+  std::vector<int> everybody(static_cast<std::size_t>(n));
+  std::iota(everybody.begin(), everybody.end(), 0);
+
+  const auto names_of = [&](std::vector<int> some) {
+    for (int& r : some) r = transport.rank_in_world(r);
+    return text_of(some);
+  };
+
+  // Sums inside the nodes; who adds up the last, divides. With a single node that is inside.
+  const bool is_one_node = nodes.size() == 1;
+  const ReduceOp op_inside = op == ReduceOp::avg && !is_one_node ? ReduceOp::sum : op;
+  options.divisor = n;
+  char* bytes = static_cast<char*>(data);
+  const std::int64_t size = size_of(dtype), ranks = std::ssize(mine);
+  std::vector<Step> steps;
+  auto all_reduce_between = [&](char* first, std::int64_t elements) {
+    if (is_one_node) return;
+    steps.push_back({names_of(counterparts), [=, &between, &scratch] {
+                       return ring_all_reduce(between, scratch, first, elements, dtype, op,
+                                              options);
+                     }});
+  };
+  if (is_even) {
+    const std::int64_t part = count / ranks, rest = count - part * ranks;
+    steps.push_back({names_of(mine), [=, &inside, &scratch] {
+                       return ring_reduce_scatter(inside, scratch, bytes, part, dtype, op_inside,
+                                                  options);
+                     }});
+    all_reduce_between(bytes + static_cast<std::int64_t>(place) * part * size, part);
+    steps.push_back({names_of(mine), [=, &inside, &scratch] {
+                       return ring_all_gather(inside, scratch, bytes,
+                                              static_cast<std::size_t>(part * size), options);
+                     }});
+    if (rest > 0) {
+      steps.push_back({names_of(everybody), [=, &transport, &scratch] {
+                         return recursive_doubling_all_reduce(transport, scratch,
+                                                              bytes + part * ranks * size, rest,
+                                                              dtype, op, options.tag);
+                       }});
+    }
+  } else {
+    steps.push_back({names_of(mine), [=, &inside, &scratch] {
+                       return chain_reduce(inside, scratch, bytes, count, dtype, op_inside, 0,
+                                           options);
+                     }});
+    if (place == 0) all_reduce_between(bytes, count);
+    steps.push_back({names_of(mine), [=, &inside, &scratch] {
+                       return chain_broadcast(inside, scratch, bytes,
+                                              static_cast<std::size_t>(count * size), 0, options);
+                     }});
+  }
+  return std::make_unique<Sequence>(std::move(subsets), std::move(steps));
+}
+
+}  // namespace rondo::dist

@@ -1,0 +1,132 @@
+// How a communicator's ranks come to share memory, if they are on one machine.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "dist/collectives/communicator.h"
+#include "dist/collectives/progress.h"
+#include "dist/launch/host.h"
+#include "dist/launch/threads.h"
+#include "dist/transports/shared_memory/node_memory.h"
+#include "tensor/creation.h"
+#include "tensor/error.h"
+
+namespace rondo::dist {
+namespace {
+
+constexpr int polls_with_a_core = 5000;  // some 20 us: longer than most small collectives
+
+/// How many processors the ranks have together, be each bound to its own or all free to move.
+int cores_of_all(Communicator& comm) {
+  std::string mine;
+  for (int cpu : affinity()) mine += concat(cpu, ' ');
+  std::set<int> all;
+  for (const std::string& theirs : comm.all_gather_bytes(mine)) {
+    std::istringstream cpus(theirs);
+    for (int cpu; cpus >> cpu;) all.insert(cpu);
+  }
+  return static_cast<int>(all.size());
+}
+
+/// For each rank the first rank that is on the same host.
+std::vector<int> nodes_by_host(Communicator& comm) {
+  const std::vector<std::string> hosts = comm.all_gather_bytes(host());
+  std::vector<int> nodes;
+  for (const std::string& host : hosts)
+    nodes.push_back(static_cast<int>(std::ranges::find(hosts, host) - hosts.begin()));
+  return nodes;
+}
+
+}  // namespace
+
+// All ranks have it or none: one that cannot open it (it runs in a container of its own, say) is
+// not an error, only slower.
+std::shared_ptr<Segment> Communicator::share_segment(std::size_t bytes) {
+  std::shared_ptr<Segment> segment;
+  std::string name;
+  try {
+    if (rank_ == 0) segment = Segment::create(bytes);
+    if (segment) name = segment->name();
+  } catch (const CommError&) {
+  }
+  name = broadcast_bytes(name);
+  try {
+    if (rank_ != 0 && !name.empty()) segment = Segment::open(name);
+  } catch (const CommError&) {
+  }
+  // Rank 0's size is the segment's: one who wants another would write into others' memory.
+  const std::int64_t wanted = static_cast<std::int64_t>(bytes);
+  const Tensor least = Tensor::empty({3}, {.dtype = i64});
+  const std::int64_t mine[] = {segment != nullptr ? 1 : 0, wanted, -wanted};
+  std::copy(std::begin(mine), std::end(mine), least.data_ptr<std::int64_t>());
+  all_reduce_async(least, ReduceOp::min, AllReduce::recursive_doubling).wait();
+  if (rank_ == 0 && segment) segment->close();
+  const auto agreed = least.to_vector<std::int64_t>();
+  require<CommError>(agreed[1] == -agreed[2], "allocate: one rank asks for ",
+                     agreed[1] / world_size_, " bytes, another for ", -agreed[2] / world_size_);
+  return agreed[0] == 1 ? segment : nullptr;
+}
+
+// Each tries to read a number of everybody else's.
+bool Communicator::can_read_peers(const PeerMemory& peers) {
+  const std::uint64_t mine = 0x5eed0000u + static_cast<std::uint64_t>(rank_);
+  const auto addresses = all_gather_bytes(std::to_string(reinterpret_cast<std::uintptr_t>(&mine)));
+  bool can = true;
+  for (int r = 0; r < world_size_; ++r) {
+    std::uint64_t theirs = 0;
+    try {
+      can &= peers.read(r, &theirs, std::stoull(addresses[static_cast<std::size_t>(r)]),
+                        sizeof theirs);
+    } catch (const CommError&) {
+    }
+    can = can && theirs == 0x5eed0000u + static_cast<std::uint64_t>(r);
+  }
+  const Tensor everywhere = scalar(can, {.dtype = i32});
+  // `mine` lives until all have read it. By a fixed algorithm: what the program has asked for is
+  // compared later.
+  all_reduce_async(everywhere, ReduceOp::min, AllReduce::recursive_doubling).wait();
+  return everywhere.item<int>() == 1;
+}
+
+bool Communicator::share_memory() {
+  wants_memory_ = true;  // groups of it may have what it has not
+  if (world_size_ == 1 || memory_ != nullptr) return memory_ != nullptr;
+  const std::uint64_t sequence = sequence_;  // a program's first collective has the first number
+  auto segment = share_segment(SharedSpace::bytes_for(world_size_));
+  if (segment == nullptr) {
+    if (options_.node_of.empty()) set_node_of(nodes_by_host(*this));
+    sequence_ = sequence;
+    return false;
+  }
+  memory_ = std::make_shared<NodeMemory>(std::move(segment), rank_, world_size_);
+  // A rank that waits for one without a core must let go of its own.
+  progress_->set_eager_polls(cores_of_all(*this) >= world_size_ ? polls_with_a_core : 0);
+  std::vector<pid_t> processes;
+  for (const std::string& process : all_gather_bytes(std::to_string(getpid())))
+    processes.push_back(std::stoi(process));
+  PeerMemory peers(std::move(processes));
+  if (can_read_peers(peers)) memory_->peers = std::move(peers);
+  sequence_ = sequence;
+  return true;
+}
+
+StoragePtr Communicator::allocate(std::size_t bytes, Device device) {
+  const AllocationTag tag("buckets of gradients");
+  if (memory_ != nullptr && device.is_cpu() && bytes > 0) {
+    if (auto segment = share_segment(NodeMemory::bytes_for(bytes, world_size_)))
+      return memory_->add_window(segment, bytes);
+  }
+  if (device.is_cpu() && bytes > 0) tune(bytes);
+  return std::make_shared<Storage>(bytes, allocator_of(device));
+}
+
+Tensor Communicator::empty(const Dims& sizes, TensorOptions options) {
+  const auto bytes = static_cast<std::size_t>(numel_of(sizes) * size_of(options.dtype));
+  return Tensor::over(allocate(bytes, options.device), 0, sizes, strides_of(sizes, options.format),
+                      options.dtype);
+}
+
+}  // namespace rondo::dist

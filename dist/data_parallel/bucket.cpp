@@ -1,0 +1,44 @@
+#include "dist/data_parallel/bucket.h"
+
+#include <algorithm>
+#include <map>
+
+namespace rondo::dist {
+
+std::vector<BucketPlan> plan_buckets(std::span<const GradientSize> gradients,
+                                     BucketOptions options) {
+  std::int64_t total = 0;
+  for (const GradientSize& g : gradients) total += g.numel * size_of(g.dtype);
+  std::int64_t capacity = options.bucket_bytes;
+  if (capacity <= 0)
+    capacity =
+        std::max(std::clamp<std::int64_t>(total / 8, 64 << 10, 25 << 20), options.least_bytes);
+  std::int64_t first = options.first_bucket_bytes;
+  if (first <= 0)
+    first =
+        std::min(capacity, std::max<std::int64_t>({capacity / 8, 16 << 10, options.least_bytes}));
+
+  std::vector<BucketPlan> closed;
+  std::map<DType, BucketPlan> open;
+  for (std::size_t i = gradients.size(); i-- > 0;) {
+    const GradientSize& g = gradients[i];
+    BucketPlan& bucket = open.try_emplace(g.dtype, BucketPlan{g.dtype, 0, {}}).first->second;
+    std::int64_t limit = closed.empty() ? first : capacity;
+    if (!bucket.slices.empty() && (bucket.numel + g.numel) * size_of(g.dtype) > limit) {
+      closed.push_back(std::move(bucket));
+      bucket = {g.dtype, 0, {}};
+    }
+    bucket.slices.push_back({i, bucket.numel});
+    bucket.numel += g.numel;
+  }
+  // Those still open, in the order in which their last gradient will be complete.
+  std::vector<BucketPlan> rest;
+  for (auto& [dtype, bucket] : open) rest.push_back(std::move(bucket));
+  std::sort(rest.begin(), rest.end(), [](const BucketPlan& a, const BucketPlan& b) {
+    return a.slices.back().parameter > b.slices.back().parameter;
+  });
+  for (BucketPlan& bucket : rest) closed.push_back(std::move(bucket));
+  return closed;
+}
+
+}  // namespace rondo::dist

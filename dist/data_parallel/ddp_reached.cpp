@@ -1,0 +1,109 @@
+// Which parameters a backward of DDP reaches: that they are those that the buckets were made for,
+// what becomes of those that it leaves out, and that no rank runs a backward that reaches none.
+
+#include <algorithm>
+
+#include "autograd/engine.h"
+#include "autograd/grad_mode.h"
+#include "dist/data_parallel/ddp.h"
+#include "tensor/error.h"
+
+namespace rondo::dist {
+
+// The buckets have a place for what was trained when they were made, and for nothing else.
+void DistributedDataParallel::check_parameters() {
+  const auto now = model_.named_parameters();
+  const auto require_same = [&](bool same, const std::string& name, const char* what) {
+    require<CommError>(same, "rank ", comm_->rank_in_world(), ": ", name, ' ', what,
+                       " since DistributedDataParallel was made, so it would not be averaged; "
+                       "make a new one after such a change");
+  };
+  for (std::size_t i = 0; i < std::min(now.size(), at_first_.size()); ++i) {
+    const auto& [named, was_trained] = at_first_[i];
+    require_same(now[i].tensor.is_same(named.tensor), now[i].name, "has been added or replaced");
+    require_same(now[i].tensor.requires_grad() == was_trained, now[i].name,
+                 was_trained ? "was frozen" : "was unfrozen");
+  }
+  if (now.size() > at_first_.size())
+    require_same(false, now[at_first_.size()].name, "has been added");
+  if (now.size() < at_first_.size())
+    require_same(false, at_first_[now.size()].first.name, "has been removed");
+}
+
+// A loss that depends on no parameter runs a backward of which no hook hears. This rank would then
+// be one all-reduce behind the others for ever: the count travels with the gradients.
+void DistributedDataParallel::expect_backward() {
+  settle();
+  if (!GradMode::is_enabled() || !sync_) return;
+  if (expects_backward_ && backwards_run() > backwards_before_) ++missed_;
+  if (!expects_backward_ || backwards_run() > backwards_before_) {
+    expects_backward_ = true;
+    backwards_before_ = backwards_run();
+  }
+}
+
+// What backward does not reach adds nothing, unless an earlier micro-batch did.
+void DistributedDataParallel::leave_out(std::size_t parameter) {
+  NoGradGuard no_grad;
+  if (!parameters_[parameter].tensor.grad().defined()) slots_[parameter].zero_();
+  --buckets_[bucket_of_[parameter]].pending;
+}
+
+void DistributedDataParallel::fill_in_unused() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!is_ready_[i]) leave_out(i);
+  }
+  if (!options_.static_graph) return;
+  reached_ = is_ready_;
+  reached_by_any_ = used_;
+  // Their buckets will leave without waiting for them: a gradient that comes all the same, which is
+  // an error, must not be written there meanwhile.
+  for (std::size_t i = 0; i < reached_by_any_.size(); ++i) {
+    if (!reached_by_any_[i]) set_grad_slot(parameters_[i].tensor, Tensor());
+  }
+}
+
+void DistributedDataParallel::check_static_graph() {
+  for (std::size_t i = 0; i < reached_.size(); ++i)
+    require<CommError>((is_ready_[i] || !reached_[i]) && (used_[i] || !reached_by_any_[i]), "rank ",
+                       comm_->rank_in_world(), ": backward did not reach ", parameters_[i].name,
+                       ", which the first step of this static graph did");
+}
+
+// Where no rank uses a parameter it has no gradient, and an optimizer leaves it alone.
+void DistributedDataParallel::agree_on_unused() {
+  std::vector<int> is_used = used_anywhere_;
+  if (is_used.empty()) is_used = used_by_any_rank();
+  if (options_.static_graph) used_anywhere_ = is_used;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor& p = parameters_[i].tensor;
+    if (is_used[i] != 0 && !p.grad().defined()) p.set_grad(slots_[i]);
+  }
+}
+
+std::vector<int> DistributedDataParallel::used_by_any_rank() const {
+  const Tensor used = Tensor::empty({std::ssize(parameters_)}, {.dtype = u8});
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    used.data_ptr<std::uint8_t>()[i] = parameters_[i].tensor.grad().defined() ? 1 : 0;
+  const Tensor anywhere = used.to(slots_[0].device());
+  comm_->all_reduce(anywhere, ReduceOp::max);
+  return anywhere.to_vector<int>();
+}
+
+std::vector<std::string> DistributedDataParallel::unused_parameters() const {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!is_ready_[i]) names.push_back(parameters_[i].name);
+  }
+  return names;
+}
+
+std::string DistributedDataParallel::text_of_unused() const {
+  const std::vector<std::string> names = unused_parameters();
+  std::string text;
+  for (std::size_t i = 0; i < std::min<std::size_t>(names.size(), 5); ++i)
+    text += (i > 0 ? ", " : "") + names[i];
+  return names.size() > 5 ? concat(text, " and ", names.size() - 5, " more") : text;
+}
+
+}  // namespace rondo::dist

@@ -1,0 +1,25 @@
+#pragma once
+// CastHook: gradients travel as bf16 or f16, half the bytes of f32.
+//
+// Each rank divides by N before the sum, so that a sum of f16 overflows only where the average does
+// (PyTorch's fp16_compress_hook does the same).
+
+#include "dist/data_parallel/comm_hook.h"
+
+namespace rondo::dist {
+
+class CastHook final : public CommHook {
+ public:
+  /// dtype: f16 or bf16.
+  explicit CastHook(DType dtype);
+  const char* name() const override { return dtype_ == f16 ? "fp16" : "bf16"; }
+  void prepare(const std::vector<GradBucket>& buckets, Communicator& comm) override;
+  std::vector<Work> start(int round, const GradBucket& bucket, Communicator& comm) override;
+  void finish(const GradBucket& bucket, Communicator& comm) override;
+
+ private:
+  DType dtype_;
+  Tensors small_;  // of each bucket
+};
+
+}  // namespace rondo::dist

@@ -1,0 +1,186 @@
+#include "dist/data_parallel/zero.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "autograd/grad_mode.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/reduce.h"
+#include "dist/collectives/dense.h"
+#include "tensor/creation.h"
+#include "tensor/error.h"
+
+namespace rondo::dist {
+
+/// Reduces each bucket to the part of it that is this rank's.
+class ZeroSharding::Hook final : public CommHook {
+ public:
+  const char* name() const override { return "zero"; }
+
+  void prepare(const std::vector<GradBucket>& buckets, Communicator& comm) override {
+    NoGradGuard no_grad;
+    for (const GradBucket& bucket : buckets) shards_.push_back(make_shard(bucket, comm));
+  }
+  std::vector<Work> start(int, const GradBucket& bucket, Communicator& comm) override {
+    Shard& shard = shards_[bucket.index];
+    // Where the last backward's gradients are still there, this one adds to them.
+    shard.adds = shard.is_before_step && std::ranges::any_of(shard.pieces, [](const Piece& piece) {
+                   return piece.tensor.grad().defined();
+                 });
+    if (shard.adds && !shard.arrived.defined()) shard.arrived = Tensor::empty_like(shard.gradients);
+    return {reduce_scatter(comm, shard.adds ? shard.arrived : shard.gradients, bucket.padded)};
+  }
+  void finish(const GradBucket& bucket, Communicator&) override {
+    Shard& shard = shards_[bucket.index];
+    if (shard.adds) {
+      for (const Piece& piece : shard.pieces)
+        if (!piece.tensor.grad().defined()) piece.gradient.zero_();
+      shard.gradients.add_(shard.arrived);
+    }
+    shard.is_before_step = true;
+    for (const Piece& piece : shard.pieces) piece.tensor.set_grad(piece.gradient);
+    // What the slots hold is this rank's alone: nobody should take it for a gradient.
+    for (const auto& slice : bucket.slices) slice.parameter.tensor.zero_grad();
+  }
+
+  std::vector<nn::NamedTensor> pieces() const {
+    std::vector<nn::NamedTensor> all;
+    for (const Shard& shard : shards_) {
+      for (const Piece& piece : shard.pieces) all.push_back({piece.name, piece.tensor});
+    }
+    return all;
+  }
+
+  /// This rank's of one parameter; none: it is not one of DDP's.
+  std::optional<Tensors> pieces_of(const Tensor& parameter) const {
+    const TensorImpl* wanted = &parameter.impl();
+    for (const Shard& shard : shards_) {
+      const auto is_it = [&](const Tensor& p) { return &p.impl() == wanted; };
+      if (std::ranges::none_of(shard.views, is_it)) continue;
+      Tensors found;
+      for (const Piece& piece : shard.pieces) {
+        if (is_it(piece.parameter)) found.push_back(piece.tensor);
+      }
+      return found;
+    }
+    return {};
+  }
+
+  void gather(Communicator& comm) {
+    NoGradGuard no_grad;
+    std::vector<Work> works;
+    for (const Shard& shard : shards_)
+      works.push_back(all_gather(comm, shard.parameters, shard.own_parameters));
+    for (const Work& work : works) work.wait();
+    for (Shard& shard : shards_) {
+      shard.is_before_step = false;  // the gradients have been used, whoever zeroes them
+      for (const Tensor& p : shard.views) p.bump_version();
+    }
+  }
+
+ private:
+  struct Piece {
+    std::string name;
+    Tensor parameter, tensor, gradient;
+  };
+  struct Shard {
+    Tensor parameters;      // of the whole bucket, in the order of its gradients, padded alike
+    Tensor own_parameters;  // this rank's part of them
+    Tensor gradients;       // averages of this rank's part
+    Tensor arrived;         // the same of a second backward before a step; undefined before one
+    bool is_before_step = false, adds = false;  // since a backward; the one that is under way
+    std::vector<Piece> pieces;
+    Tensors views;  // the model's parameters
+  };
+
+  Shard make_shard(const GradBucket& bucket, Communicator& comm) const {
+    const Tensor& padded = bucket.padded;
+    const std::int64_t part = padded.numel() / comm.world_size(), first = part * comm.rank();
+    Shard shard;
+    shard.parameters =
+        comm.empty({padded.numel()}, {.dtype = padded.dtype(), .device = padded.device()});
+    const StoragePtr& memory = shard.parameters.storage();
+    shard.parameters.zero_();
+    shard.own_parameters = shard.parameters.narrow(0, first, part);
+    shard.gradients = zeros({part}, {.dtype = padded.dtype(), .device = padded.device()});
+    for (const auto& [offset, shape, parameter] : bucket.slices) {
+      const Tensor& p = parameter.tensor;
+      const Tensor place = Tensor::over(memory, offset, p.shape(), p.strides(), p.dtype());
+      place.copy_(p);
+      p.set_data(place);
+      shard.views.push_back(p);
+      const std::int64_t begin = std::max(offset, first),
+                         end = std::min(offset + p.numel(), first + part);
+      if (begin >= end) continue;
+      const Tensor piece = Tensor::over(memory, begin, {end - begin}, {1}, p.dtype());
+      piece.requires_grad_();
+      shard.pieces.push_back({.name = parameter.name,
+                              .parameter = p,
+                              .tensor = piece,
+                              .gradient = shard.gradients.narrow(0, begin - first, end - begin)});
+    }
+    return shard;
+  }
+
+  std::vector<Shard> shards_;
+};
+
+ZeroSharding::ZeroSharding(DistributedDataParallel& ddp)
+    : hook_(std::make_shared<Hook>()), comm_(ddp.communicator()) {
+  require<CommError>(ddp.options().unused == Unused::error && !ddp.options().divide_by_active_ranks,
+                     "ZeroSharding: it knows neither Unused::zeros nor divide_by_active_ranks");
+  ddp.register_comm_hook(hook_);
+  const std::vector<std::string> counts =
+      comm_.all_gather_bytes(std::to_string(hook_->pieces().size()));
+  for (std::size_t r = 0; r < counts.size(); ++r)
+    require<CommError>(counts[r] != "0", "ZeroSharding: the model is so small that rank ",
+                       comm_.rank_in_world(static_cast<int>(r)), " has no part of it");
+}
+
+ZeroSharding::~ZeroSharding() = default;
+
+std::vector<nn::NamedTensor> ZeroSharding::named_parameters() const { return hook_->pieces(); }
+
+Tensors ZeroSharding::parameters() const {
+  Tensors all;
+  for (const auto& named : named_parameters()) all.push_back(named.tensor);
+  return all;
+}
+
+void ZeroSharding::shard(optim::Optimizer& optimizer) const {
+  const Tensors all = optimizer.parameters();
+  for (std::size_t i = 0; i < all.size(); ++i)
+    require(!all[i].requires_grad() || hook_->pieces_of(all[i]), "ZeroSharding: parameter ", i,
+            " of the optimizer, of shape ", all[i].shape(),
+            ", is none of the model's; an optimizer that was sharded once has pieces of them");
+  optimizer.replace_parameters(
+      [&](const Tensor& p) { return p.requires_grad() ? *hook_->pieces_of(p) : Tensors{p}; });
+}
+
+void ZeroSharding::gather() { hook_->gather(comm_); }
+
+double ZeroSharding::clip_grad_norm(double max_norm) {
+  require(max_norm > 0, "clip_grad_norm: max_norm is ", max_norm, ", but must be positive");
+  NoGradGuard no_grad;
+  const Tensors pieces = parameters();
+  double squares = 0;
+  for (const Tensor& piece : pieces) {
+    if (!piece.grad().defined()) continue;
+    const Tensor g = piece.grad().to(f64);
+    squares += sum(g * g).item<double>();
+  }
+  const Device device = pieces.empty() ? Device::cpu() : pieces[0].device();
+  const Tensor all = full({1}, squares, {.dtype = f64, .device = device});
+  comm_.all_reduce(all);
+  const double norm = std::sqrt(all.item<double>());
+  const double factor = max_norm / (norm + 1e-6);
+  if (factor < 1) {
+    for (const Tensor& piece : pieces) {
+      if (piece.grad().defined()) scale(piece.grad(), factor);
+    }
+  }
+  return norm;
+}
+
+}  // namespace rondo::dist

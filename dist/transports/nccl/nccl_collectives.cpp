@@ -1,0 +1,402 @@
+#include "dist/transports/nccl/nccl_collectives.h"
+
+#include <cstring>
+#include <exception>
+#include <thread>
+
+#include "dist/collectives/dense.h"
+#include "dist/collectives/progress.h"
+#include "dist/transports/nccl/nccl_transport.h"
+#include "tensor/cuda/capture.h"
+#include "tensor/error.h"
+
+namespace rondo::dist {
+namespace {
+
+/// Of booleans, which are bytes of 0 and 1 to NCCL, the sum is the largest and the product the
+/// smallest.
+ncclRedOp_t reduction(ReduceOp op, DType dtype) {
+  switch (op) {
+    case ReduceOp::sum:
+      return dtype == boolean ? ncclMax : ncclSum;
+    case ReduceOp::avg:
+      return ncclAvg;
+    case ReduceOp::min:
+      return ncclMin;
+    case ReduceOp::max:
+      return ncclMax;
+    case ReduceOp::bor:  // of booleans: has_op
+      return ncclMax;
+    case ReduceOp::prod:
+    case ReduceOp::band:
+      break;
+  }
+  return dtype == boolean ? ncclMin : ncclProd;
+}
+
+/// NCCL has no operation on bits, but those of booleans.
+bool has_op(ReduceOp op, DType dtype) {
+  return (op != ReduceOp::band && op != ReduceOp::bor) || dtype == boolean;
+}
+void require_op(const std::string& what, ReduceOp op, DType dtype) {
+  require<CommError>(has_op(op, dtype), what, ": NCCL has no ", op, " of ", dtype,
+                     "; all_reduce has (rondo's ring computes it)");
+}
+
+std::size_t count(const Tensor& x) { return static_cast<std::size_t>(x.numel()); }
+
+}  // namespace
+
+/// A collective that lies in a stream.
+class StreamWork final : public Pending {
+ public:
+  StreamWork(std::string name, std::vector<Tensor> tensors, cuda::Event begun, cuda::Event done,
+             std::shared_ptr<const Failure> failure)
+      : name_(std::move(name)),
+        tensors_(std::move(tensors)),
+        begun_(std::move(begun)),
+        done_(std::move(done)),
+        failure_(std::move(failure)),
+        device_(tensors_.front().device().index),
+        issuer_(cuda::current_stream(device_).id()) {}
+
+  bool test() override { return done_.is_done(); }
+  void wait(std::optional<std::chrono::nanoseconds> timeout) override {
+    if (timeout) {
+      for (const auto deadline = Clock::now() + *timeout; !done_.is_done();) {
+        failure_->check();
+        require<CommError>(Clock::now() < deadline, name_, " was not over after ",
+                           std::chrono::duration<double>(*timeout).count(), " s");
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+      }
+    }
+    failure_->check();  // an aborted collective is over, too
+    const cuda::Stream& current = cuda::current_stream(device_);
+    done_.block(current);
+    // Whatever reuses their memory there comes after the collective. Another stream knows nothing
+    // of it: then the watchdog lets go of them, when it is over.
+    if (current.id() == issuer_) release();
+  }
+  const cuda::Event& begun() const { return begun_; }
+  const cuda::Event& done() const { return done_; }
+  void release() {
+    std::vector<Tensor> gone;
+    std::lock_guard lock(mutex_);
+    gone.swap(tensors_);
+  }
+  Clock::time_point issued() const override { return issued_; }
+  Clock::time_point started() const override { return {}; }
+  Clock::time_point finished() const override { return {}; }
+  std::string name() const override { return name_; }
+
+ private:
+  std::string name_;
+  std::mutex mutex_;
+  std::vector<Tensor> tensors_;
+  cuda::Event begun_, done_;
+  std::shared_ptr<const Failure> failure_;
+  int device_;
+  cuda::StreamId issuer_;
+  Clock::time_point issued_ = Clock::now();
+};
+
+ncclDataType_t nccl_data_type(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return ncclFloat64;
+    case DType::f32:
+      return ncclFloat32;
+    case DType::bf16:
+      return ncclBfloat16;
+    case DType::f16:
+      return ncclFloat16;
+    case DType::i64:
+      return ncclInt64;
+    case DType::i32:
+      return ncclInt32;
+    case DType::i8:
+      return ncclInt8;
+    case DType::u8:
+    case DType::boolean:
+      break;
+  }
+  return ncclUint8;
+}
+
+std::string nccl_unique_id() {
+  ncclUniqueId id;
+  const ncclResult_t status = nccl().get_unique_id(&id);
+  require<CommError>(status == ncclSuccess, "NCCL: no unique id: ", nccl().error_string(status));
+  return {id.internal, sizeof id.internal};
+}
+
+ncclUniqueId nccl_unique_id(const std::string& bytes) {
+  ncclUniqueId id;
+  require<CommError>(bytes.size() == sizeof id.internal, "NCCL: a unique id has ",
+                     sizeof id.internal, " bytes, not ", bytes.size());
+  std::memcpy(id.internal, bytes.data(), bytes.size());
+  return id;
+}
+
+NcclCollectives::NcclCollectives(Communicator& comm, Device device, const ncclUniqueId& id)
+    : rank_(comm.rank()),
+      world_size_(comm.world_size()),
+      device_(device),
+      timeout_(std::min(comm.options().timeout, longest_wait)),
+      ring_(comm.options().ring),
+      recorder_(comm.recorder()),
+      watch_(comm.watch()),
+      nccl_(nccl()),
+      comm_(comm.rank_in_world()),
+      stream_(cuda::Stream::create(device.index, /*high_priority=*/true)),
+      clock_(std::make_shared<DeviceClock>(device.index)) {
+  const cuda::DeviceGuard guard(device_.index);
+  const std::string what = "the start of NCCL";
+  comm_.begin(rank_, world_size_, id, what);
+  settle(what);
+  transport_ = nccl_transport(nccl_, comm_.get(what), rank_, world_size_, stream_,
+                              [this] { settle("a message of the ring"); });
+  scratch_ = device_scratch(stream_);
+  watchdog_ = std::make_unique<Watchdog>(
+      Watchdog::Options{.rank = comm.rank_in_world(),
+                        .device = device_.index,
+                        .timeout = timeout_,
+                        .error =
+                            [this] {
+                              const std::string error = comm_.error();
+                              return error.empty() ? messages_->error() : error;
+                            },
+                        .news = news_of(watch_),
+                        .abort =
+                            [this] {
+                              comm_.abort();
+                              messages_->abort();
+                            }});
+  messages_ = std::make_unique<NcclMessages>(comm, device, *watchdog_);
+}
+
+// What is still going on is waited for, as long as the watchdog lets it; after an exception it is
+// given up at once, since the peers may be waiting for this rank to fail.
+NcclCollectives::~NcclCollectives() {
+  bool is_idle = watchdog_->is_idle();
+  try {
+    const auto deadline = Clock::now() + 2 * timeout_;
+    while (!is_idle && std::uncaught_exceptions() == 0 && Clock::now() < deadline) {
+      watchdog_->failure()->check();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      is_idle = watchdog_->is_idle();
+    }
+  } catch (const CommError&) {
+    is_idle = false;
+  }
+  watchdog_->stop();
+  std::vector<NcclCommunicator*> all = messages_->communicators();
+  all.push_back(&comm_);
+  NcclCommunicator::end(all, is_idle);
+}
+
+/// Until NCCL has done on the host what it was asked for.
+void NcclCollectives::settle(const std::string& what) {
+  const auto deadline = Clock::now() + timeout_;
+  auto next_look = Clock::now() + between_looks;
+  const auto news = news_of(watch_);
+  while (!comm_.is_settled(what)) {
+    if (watchdog_ != nullptr) watchdog_->failure()->check();
+    if (news && Clock::now() > next_look) {
+      next_look = Clock::now() + between_looks;
+      const std::string heard = news();
+      require<CommError>(heard.empty(), "rank ", comm_.rank_in_world(), ": ", what,
+                         " failed: ", heard);
+    }
+    require<CommError>(Clock::now() < deadline, "rank ", comm_.rank_in_world(), ": ", what,
+                       " gave up after ", std::chrono::duration<double>(timeout_).count(),
+                       " s of waiting for the other ranks");
+    std::this_thread::yield();
+  }
+}
+
+/// body(), which puts a collective into stream_, between an event of the current stream and one of
+/// the collective's own (Note [The stream of a collective]).
+template <class Body>
+Work NcclCollectives::put(DeviceCall call, std::vector<Tensor> tensors, Body body) {
+  watchdog_->failure()->check();
+  const int device = device_.index;
+  const cuda::DeviceGuard guard(device);
+  // What is captured into a graph runs later, and nobody can ask about it.
+  const bool captures = cuda::is_capturing();
+  std::optional<std::uint64_t> record;
+  if (!captures && call.signature.name[0] != 0)
+    record = recorder_->issued(call.signature, call.about);
+  const cuda::Event ready(device), begun(device, /*with_time=*/true),
+      done(device, /*with_time=*/true);
+  ready.record(cuda::current_stream(device));
+  ready.block(stream_);
+  begun.record(stream_);
+  try {
+    std::lock_guard lock(comm_.mutex);
+    comm_.get(call.title);
+    body();
+    settle(call.title);
+  } catch (const std::exception& e) {
+    // It may be in the stream all the same, until the communicator has been aborted.
+    watchdog_->watch(call.title, [kept = tensors] { return kept.empty(); });
+    watchdog_->failure()->check();  // whoever has given up meanwhile knows better why
+    watchdog_->give_up(e.what());   // the ranks are out of step: nothing can follow
+    if (record) recorder_->finished(*record, false);
+    throw;
+  }
+  done.record(stream_);
+  auto work = std::make_shared<StreamWork>(call.title, std::move(tensors), begun, done,
+                                           watchdog_->failure());
+  if (captures)
+    cuda::keep_with_capture(shared_from_this());
+  else
+    look_after(std::move(call.title), record, work);
+  return Work(work);
+}
+
+/// Hands a collective to the watchdog, which says what becomes of it to the flight recorder, too.
+void NcclCollectives::look_after(std::string title, std::optional<std::uint64_t> number,
+                                 const std::shared_ptr<StreamWork>& work) {
+  struct Recorded {
+    std::shared_ptr<FlightRecorder> all;  // null: it has no record
+    std::uint64_t number = 0;
+    bool has_begun = false;
+  };
+  auto record = std::make_shared<Recorded>();
+  if (number) *record = {recorder_, *number};
+  auto is_over = [work, record, clock = clock_] {
+    const bool is_done = work->test();
+    if (record->all != nullptr && !record->has_begun && (is_done || work->begun().is_done())) {
+      record->has_begun = true;
+      record->all->started(record->number, clock->time_of(work->begun()));
+    }
+    if (!is_done) return false;
+    if (record->all != nullptr)
+      record->all->finished(record->number, true, clock->time_of(work->done()));
+    work->release();
+    return true;
+  };
+  watchdog_->watch(std::move(title), std::move(is_over), [record] {
+    if (record->all != nullptr) record->all->finished(record->number, false);
+  });
+}
+
+// A replayed graph: one record, of which only the end is known.
+void NcclCollectives::watch(std::string what) {
+  watchdog_->failure()->check();
+  const cuda::Event done(device_.index, /*with_time=*/true);
+  done.record(cuda::current_stream(device_.index));
+  const std::uint64_t record = recorder_->issued(Signature("graph", replays_++), what, true);
+  watchdog_->watch(
+      std::move(what),
+      [done, record, all = recorder_, clock = clock_] {
+        if (!done.is_done()) return false;
+        all->finished(record, true, clock->time_of(done));
+        return true;
+      },
+      [record, all = recorder_] { all->finished(record, false); });
+}
+
+Work NcclCollectives::all_reduce(DeviceCall call, const Tensor& x, ReduceOp op,
+                                 AllReduce algorithm) {
+  return put(call, {x}, [&] {
+    if (algorithm != AllReduce::ring && has_op(op, x.dtype())) {
+      check(nccl_.all_reduce(x.data_ptr(), x.data_ptr(), count(x), nccl_data_type(x.dtype()),
+                             reduction(op, x.dtype()), handle(), stream_.get()),
+            call.title);
+      return;
+    }
+    // A segment at a time, one message each way: the links of GPUs need no smaller chunks, and each
+    // message is a kernel.
+    RingOptions ring = ring_;
+    ring.chunks_per_segment = 1;
+    ring.window = 1;
+    const std::int64_t segment = (x.numel() + world_size_ - 1) / world_size_;
+    ring.chunk_bytes = static_cast<std::size_t>(segment * size_of(x.dtype()));
+    auto operation =
+        ring_all_reduce(*transport_, *scratch_, x.data_ptr(), x.numel(), x.dtype(), op, ring);
+    while (operation->poll() != Poll::done) {
+    }
+  });
+}
+
+Work NcclCollectives::broadcast(DeviceCall call, const Tensor& x, int root) {
+  return put(call, {x}, [&] {
+    check(nccl_.broadcast(x.data_ptr(), x.data_ptr(), static_cast<std::size_t>(x.nbytes()),
+                          ncclUint8, root, handle(), stream_.get()),
+          call.title);
+  });
+}
+
+Work NcclCollectives::reduce(DeviceCall call, const Tensor& x, int root, ReduceOp op) {
+  require_op(call.title, op, x.dtype());
+  return put(call, {x}, [&] {
+    check(nccl_.reduce(x.data_ptr(), x.data_ptr(), count(x), nccl_data_type(x.dtype()),
+                       reduction(op, x.dtype()), root, handle(), stream_.get()),
+          call.title);
+  });
+}
+
+Work NcclCollectives::exchange(DeviceCall call, const Tensors& from, const Tensors& to,
+                               int /*root*/) {
+  std::vector<Tensor> used;
+  for (const Tensors* list : {&from, &to}) {
+    for (const Tensor& x : *list) {
+      if (x.defined()) used.push_back(x);
+    }
+  }
+  return put(call, used, [&] {
+    const auto me = static_cast<std::size_t>(rank_);
+    if (from[me].defined() && from[me].numel() > 0) {
+      const cuda::StreamGuard guard(stream_);
+      copy_elements(to[me], from[me]);
+    }
+    check(nccl_.group_start(), call.title);
+    // The group is ended whatever happens in it (nccl_transport.cpp).
+    ncclResult_t status = ncclSuccess;
+    auto note = [&](ncclResult_t posted) {
+      if (status == ncclSuccess || status == ncclInProgress) status = posted;
+    };
+    for (std::size_t r = 0; r < to.size(); ++r) {
+      const int peer = static_cast<int>(r);
+      if (r == me) continue;
+      if (to[r].defined() && to[r].numel() > 0)
+        note(nccl_.send(to[r].data_ptr(), bytes_of(to[r]), ncclUint8, peer, handle(),
+                        stream_.get()));
+      if (from[r].defined() && from[r].numel() > 0)
+        note(nccl_.recv(from[r].data_ptr(), bytes_of(from[r]), ncclUint8, peer, handle(),
+                        stream_.get()));
+    }
+    const ncclResult_t ended = nccl_.group_end();
+    check(status, call.title);
+    check(ended, call.title);
+  });
+}
+
+Work NcclCollectives::all_gather(DeviceCall call, const Tensor& out, const Tensor& x) {
+  return put(call, {out, x}, [&] {
+    check(nccl_.all_gather(x.data_ptr(), out.data_ptr(), static_cast<std::size_t>(x.nbytes()),
+                           ncclUint8, handle(), stream_.get()),
+          call.title);
+  });
+}
+
+Work NcclCollectives::reduce_scatter(DeviceCall call, const Tensor& out, const Tensor& x,
+                                     ReduceOp op) {
+  require_op(call.title, op, x.dtype());
+  return put(call, {out, x}, [&] {
+    check(nccl_.reduce_scatter(x.data_ptr(), out.data_ptr(), count(out), nccl_data_type(x.dtype()),
+                               reduction(op, x.dtype()), handle(), stream_.get()),
+          call.title);
+  });
+}
+
+Work NcclCollectives::send(DeviceCall call, const Tensor& x, int peer, int tag) {
+  return messages_->send(std::move(call.title), x, peer, tag);
+}
+Work NcclCollectives::recv(DeviceCall call, const Tensor& x, int peer, int tag) {
+  return messages_->recv(std::move(call.title), x, peer, tag);
+}
+
+}  // namespace rondo::dist

@@ -1,0 +1,93 @@
+#pragma once
+// NcclCollectives: the tensors of one rank's GPU, over NCCL.
+//
+// Note [The stream of a collective]
+// A collective is put into a stream of its own, of high priority, so that it overlaps with what the
+// current stream computes meanwhile:
+//
+//   current stream   … gradient ─┬─ more of backward …            ┌─ optimizer
+//                          event │                          event │
+//   communication                └──── all-reduce ────────────────┘
+//
+// It waits for an event of the current stream, and Work::wait makes the current stream wait for an
+// event after it. The host waits for nothing. A Work keeps its tensors until one of the two has
+// come: memory that is given back earlier could be handed out to the current stream while the
+// collective still uses it.
+//
+// NCCL is polled with a deadline, and a Watchdog aborts the communicator when a collective does not
+// end. Messages go their own way, beside the collectives: nccl_messages.h.
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "dist/collectives/device_collectives.h"
+#include "dist/transports/nccl/device_clock.h"
+#include "dist/transports/nccl/nccl_api.h"
+#include "dist/transports/nccl/nccl_communicator.h"
+#include "dist/transports/nccl/nccl_messages.h"
+#include "dist/transports/nccl/watchdog.h"
+#include "tensor/cuda/stream.h"
+
+namespace rondo::dist {
+
+class StreamWork;
+
+class NcclCollectives final : public DeviceCollectives,
+                              public std::enable_shared_from_this<NcclCollectives> {
+ public:
+  /// `id`: the same on all ranks. Collective; `comm` must outlive every call. Throws CommError when
+  /// the ranks do not come together in time.
+  NcclCollectives(Communicator& comm, Device device, const ncclUniqueId& id);
+  ~NcclCollectives() override;
+
+  Device device() const override { return device_; }
+  const char* name() const override { return "nccl"; }
+  Work all_reduce(DeviceCall call, const Tensor& x, ReduceOp op, AllReduce algorithm) override;
+  Work broadcast(DeviceCall call, const Tensor& x, int root) override;
+  Work reduce(DeviceCall call, const Tensor& x, int root, ReduceOp op) override;
+  Work all_gather(DeviceCall call, const Tensor& out, const Tensor& x) override;
+  Work reduce_scatter(DeviceCall call, const Tensor& out, const Tensor& x, ReduceOp op) override;
+  Work exchange(DeviceCall call, const Tensors& from, const Tensors& to, int root) override;
+  Work send(DeviceCall call, const Tensor& x, int peer, int tag) override;
+  Work recv(DeviceCall call, const Tensor& x, int peer, int tag) override;
+  void watch(std::string what) override;
+  void give_up(const std::string& why) override { watchdog_->give_up(why); }
+  bool has_failed() const override { return watchdog_->failure()->is_set(); }
+
+  const cuda::Stream& stream() const { return stream_; }
+
+ private:
+  template <class Body>
+  Work put(DeviceCall call, std::vector<Tensor> tensors, Body body);
+  void look_after(std::string title, std::optional<std::uint64_t> number,
+                  const std::shared_ptr<StreamWork>& work);
+  void check(ncclResult_t status, const std::string& what) { comm_.check(status, what); }
+  void settle(const std::string& what);
+  ncclComm_t handle() const { return comm_.get("NCCL"); }  // inside put
+
+  int rank_, world_size_;
+  Device device_;
+  std::chrono::nanoseconds timeout_;
+  RingOptions ring_;
+  std::shared_ptr<FlightRecorder> recorder_;
+  std::shared_ptr<Watch> watch_;
+  const Nccl& nccl_;
+  NcclCommunicator comm_;
+  cuda::Stream stream_;
+  std::shared_ptr<DeviceClock> clock_;    // the watchdog's
+  std::unique_ptr<Transport> transport_;  // for the ring
+  std::unique_ptr<Scratch> scratch_;
+  std::unique_ptr<Watchdog> watchdog_;
+  std::unique_ptr<NcclMessages> messages_;
+  std::uint64_t replays_ = 0;
+};
+
+/// NCCL's name of a dtype; booleans are bytes to it.
+ncclDataType_t nccl_data_type(DType dtype);
+
+/// A new id, for rank 0 to tell the others, as bytes.
+std::string nccl_unique_id();
+ncclUniqueId nccl_unique_id(const std::string& bytes);
+
+}  // namespace rondo::dist

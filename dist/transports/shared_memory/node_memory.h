@@ -1,0 +1,42 @@
+#pragma once
+// NodeMemory: all that the ranks of one machine share: the space they meet in, the windows that
+// Communicator::allocate has handed out, and, if they may, a look at each other's memory.
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "dist/transports/shared_memory/all_reduce.h"
+#include "dist/transports/shared_memory/space.h"
+#include "tensor/storage.h"
+
+namespace rondo::dist {
+
+class NodeMemory final : public SharedWindows {
+ public:
+  NodeMemory(std::shared_ptr<Segment> space, int rank, int ranks)
+      : space(std::move(space), rank, ranks) {}
+
+  SharedSpace space;
+  PeerMemory peers;
+
+  /// What a window's segment must have, for `bytes` a rank.
+  static std::size_t bytes_for(std::size_t bytes, int ranks);
+  /// This rank's section of a new window. All ranks add the same ones in the same order, so they
+  /// agree about their numbers. The segment lives as long as the storage.
+  StoragePtr add_window(const std::shared_ptr<Segment>& segment, std::size_t bytes);
+  SharedPlace place_of(const void* data, std::size_t bytes) const override;
+  char* section(std::int64_t window, int r) const override;
+
+ private:
+  struct Window {
+    std::weak_ptr<Segment> segment;
+    char* first = nullptr;
+    std::size_t stride = 0;  // bytes from one rank's section to the next
+  };
+  mutable std::mutex mutex_;  // a collective under way looks up what allocate changes
+  std::map<std::int64_t, Window> windows_;
+  std::int64_t newest_ = 0;
+};
+
+}  // namespace rondo::dist

@@ -1,0 +1,166 @@
+// One mailbox for all ranks, behind one mutex: sends and receives are paired in the order in which
+// they were posted for (from, to, tag), and the second of a pair copies the bytes. Simple rather
+// than fast: what is to be seen here is the algorithms above.
+
+#include "dist/transports/thread/thread_transport.h"
+
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <tuple>
+
+#include "tensor/error.h"
+
+namespace rondo::dist {
+namespace {
+
+struct ThreadMessage {
+  bool is_send;
+  const void* source;  // of a send; null where there are no bytes
+  void* target;        // of a receive; likewise
+  std::size_t bytes;
+  std::uint64_t id = 0;
+};
+
+struct Mailbox {
+  using Key = std::tuple<int, int, int>;  // from, to, tag
+  struct Queues {
+    std::deque<ThreadMessage> sends, receives;
+  };
+  std::mutex mutex;
+  std::map<Key, Queues> queues;
+  std::map<std::uint64_t, Key> pending;         // requests not complete yet
+  std::map<std::uint64_t, std::string> failed;  // and what went wrong with some
+  std::uint64_t next_id = 1;
+  int aborted_by = -1;
+};
+
+class ThreadTransport final : public Transport {
+ public:
+  ThreadTransport(std::shared_ptr<Mailbox> mailbox, int rank, int size)
+      : mailbox_(std::move(mailbox)), rank_(rank), size_(size) {}
+
+  int rank() const override { return rank_; }
+  int world_size() const override { return size_; }
+  const char* name() const override { return size_ == 1 ? "self" : "thread"; }
+
+  Request send(int peer, int tag, const void* data, std::size_t bytes) override {
+    count_sent(bytes);
+    return post({rank_, peer, tag},
+                {.is_send = true, .source = data, .target = nullptr, .bytes = bytes});
+  }
+  Request recv(int peer, int tag, void* data, std::size_t bytes) override {
+    return post({peer, rank_, tag},
+                {.is_send = false, .source = nullptr, .target = data, .bytes = bytes});
+  }
+
+  bool test(Request& request) override {
+    if (request.id == 0) return true;
+    std::lock_guard lock(mailbox_->mutex);
+    auto failure = mailbox_->failed.find(request.id);
+    if (failure != mailbox_->failed.end()) throw CommError(failure->second);
+    auto key = mailbox_->pending.find(request.id);
+    if (key != mailbox_->pending.end()) {
+      require<CommError>(mailbox_->aborted_by < 0, "rank ", rank_, ": rank ", mailbox_->aborted_by,
+                         " has aborted");
+      return false;
+    }
+    request.id = 0;
+    return true;
+  }
+
+  void check_peers() override {
+    std::lock_guard lock(mailbox_->mutex);
+    require<CommError>(mailbox_->aborted_by < 0, "rank ", rank_, ": rank ", mailbox_->aborted_by,
+                       " has aborted");
+  }
+
+  void abandon(Request& request) noexcept override {
+    if (request.id == 0) return;
+    std::lock_guard lock(mailbox_->mutex);
+    auto key = mailbox_->pending.find(request.id);
+    if (key != mailbox_->pending.end()) {
+      auto& [sends, receives] = mailbox_->queues[key->second];
+      std::erase_if(sends, [&](const ThreadMessage& m) { return m.id == request.id; });
+      std::erase_if(receives, [&](const ThreadMessage& m) { return m.id == request.id; });
+      mailbox_->pending.erase(key);
+    }
+    request.id = 0;
+  }
+
+  void abort(int) noexcept override {
+    std::lock_guard lock(mailbox_->mutex);
+    if (mailbox_->aborted_by < 0) mailbox_->aborted_by = rank_;
+  }
+
+ private:
+  Request post(Mailbox::Key key, ThreadMessage message) {
+    auto [from, to, tag] = key;
+    int peer = from == rank_ ? to : from;
+    require<CommError>(0 <= peer && peer < size_, "rank ", rank_, ": there is no rank ", peer,
+                       " in a world of ", size_);
+    std::lock_guard lock(mailbox_->mutex);
+    message.id = mailbox_->next_id++;
+    auto& [sends, receives] = mailbox_->queues[key];
+    (message.is_send ? sends : receives).push_back(message);
+    mailbox_->pending[message.id] = key;
+    while (!sends.empty() && !receives.empty()) {
+      deliver(key, sends.front(), receives.front());
+      sends.pop_front();
+      receives.pop_front();
+    }
+    return {message.id};
+  }
+
+  void deliver(Mailbox::Key key, const ThreadMessage& sent, const ThreadMessage& wanted) {
+    auto [from, to, tag] = key;
+    if (sent.bytes == wanted.bytes) {
+      if (sent.bytes) std::memcpy(wanted.target, sent.source, sent.bytes);
+    } else {
+      mailbox_->failed[wanted.id] =
+          concat("rank ", to, ": rank ", from, " sent ", sent.bytes, " bytes where ", wanted.bytes,
+                 " were expected; do both call the same collective on the same sizes?");
+    }
+    mailbox_->pending.erase(sent.id);
+    mailbox_->pending.erase(wanted.id);
+  }
+
+  std::shared_ptr<Mailbox> mailbox_;
+  int rank_, size_;
+};
+
+}  // namespace
+
+std::vector<std::shared_ptr<Transport>> thread_transports(int n) {
+  require<CommError>(n >= 1, "a world of ", n, " ranks: at least one is needed");
+  auto mailbox = std::make_shared<Mailbox>();
+  std::vector<std::shared_ptr<Transport>> transports;
+  for (int r = 0; r < n; ++r)
+    transports.push_back(std::make_shared<ThreadTransport>(mailbox, r, n));
+  return transports;
+}
+
+void run_on_threads(int n, const std::function<void(std::shared_ptr<Transport>)>& f) {
+  auto transports = thread_transports(n);
+  std::vector<std::thread> threads;
+  std::mutex mutex;
+  std::exception_ptr first;  // the cause; what the others throw is mostly its consequence
+  for (int r = 0; r < n; ++r) {
+    threads.emplace_back([&, r] {
+      try {
+        f(transports[static_cast<std::size_t>(r)]);
+      } catch (...) {
+        std::lock_guard lock(mutex);
+        if (!first) first = std::current_exception();
+        transports[static_cast<std::size_t>(r)]->abort(1);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace rondo::dist

@@ -1,0 +1,116 @@
+// rondo-data: gets data sets and weights for machines that have no network.
+//
+//   rondo-data ls                              what there is, and where it is or would be
+//   rondo-data get cifar10 --to /shared/data   on a machine that has a network
+//   RONDO_DATA=/shared/data cifar_resnet …     on one that has not
+//
+// Names are those of `--dataset` (data/open.h) and of weights (extras/hub/pretrained.h).
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "data/download.h"
+#include "data/open.h"
+#include "extras/command_line.h"
+#include "extras/hub/pretrained.h"
+#include "tensor/error.h"
+#include "tensor/printable.h"
+
+namespace {
+
+using namespace rondo;
+
+struct Known {
+  data::RemoteDataset remote;
+  std::string kind;
+};
+
+std::vector<Known> all_known() {
+  std::vector<Known> all;
+  for (const std::string& name : data::dataset_names())
+    all.push_back({data::remote_dataset(name), "data set"});
+  for (const hub::PretrainedWeights& weights : hub::known_weights())
+    all.push_back({hub::remote_weights(weights.name), "weights"});
+  return all;
+}
+
+std::string size_of(const data::RemoteDataset& remote) {
+  std::int64_t bytes = 0;
+  for (const data::RemoteFile& file : remote.files) {
+    if (file.bytes == 0) return "?";  // not known
+    bytes += file.bytes;
+  }
+  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+}
+
+int list() {
+  const std::filesystem::path cache = data::cache_dir();
+  const char* variable = std::getenv("RONDO_DATA");
+  std::cout << fmt::format("{} (RONDO_DATA{})\n", printable(cache.string()),
+                           variable == nullptr || *variable == 0 ? " is not set" : "");
+  for (const auto& [remote, kind] : all_known()) {
+    std::filesystem::path found;
+    if (kind == "data set")
+      found = data::find_dataset(remote.name);
+    else if (std::error_code error; std::filesystem::exists(cache / remote.folder, error))
+      found = cache / remote.folder;
+    const bool is_here = !found.empty();
+    std::cout << fmt::format("{:18} {:8} {:>8}  {} {}\n", remote.name, kind, size_of(remote),
+                             is_here ? "is in" : "would be in",
+                             printable((is_here ? found : cache / remote.folder).string()));
+  }
+  return 0;
+}
+
+int get(const std::string& name, const std::string& folder) {
+  const std::vector<Known> all = all_known();
+  const auto known =
+      std::ranges::find_if(all, [&](const Known& each) { return each.remote.name == name; });
+  if (known == all.end()) {
+    std::string names;
+    for (const Known& each : all) names += (names.empty() ? "" : ", ") + each.remote.name;
+    throw Error(concat("there is no data set '", name, "', and no weights of that name; known are ",
+                       names));
+  }
+  std::cerr << fmt::format("{}: {} from {}\n", name, size_of(known->remote),
+                           known->remote.files.at(0).url);
+  const auto path = data::obtain(
+      known->remote, folder.empty() ? data::cache_dir() : std::filesystem::path(folder));
+  std::cout << printable(path.string()) << "\n";
+  return 0;
+}
+
+int program(int argc, char** argv) {
+  std::string name, folder;
+  flags::CommandLine app(
+      "Gets data sets and weights, for machines that have no network as well.",
+      "RONDO_DATA names the folder where programs look for all of them; without it, rondo/ in "
+      "XDG_CACHE_HOME or ~/.cache.");
+  flags::CommandLine& ls = app.add_command("ls", "names, sizes, and where each is or would be");
+  flags::CommandLine& to = app.add_command("get", "downloads NAME, unless it is there");
+  to.add_required("NAME", name, "a data set or weights, as ls names them");
+  to.add("--to", folder, "the folder to put it into, instead of that of RONDO_DATA",
+         flags::not_empty());
+  if (auto status = app.parse(argc, argv)) return *status;
+  const int status = ls.given() ? list() : get(name, folder);
+  std::cout.flush();
+  require<IoError>(std::cout.good(), "standard output cannot be written");
+  return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return program(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "error: " << printable(error.what(), "\n") << std::endl;
+    return 2;
+  }
+}

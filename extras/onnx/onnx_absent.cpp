@@ -1,0 +1,15 @@
+// What export_onnx is without protobuf: an error that says how to get it.
+
+#include "extras/onnx/onnx.h"
+#include "tensor/error.h"
+
+namespace rondo::io {
+
+void export_onnx(nn::Module&, const Tensor&, const std::filesystem::path& path,
+                 const OnnxOptions&) {
+  throw Error(concat(path.string(),
+                     " cannot be written: rondo was built without protobuf (apt-get install "
+                     "libprotobuf-dev protobuf-compiler, and configure anew)"));
+}
+
+}  // namespace rondo::io

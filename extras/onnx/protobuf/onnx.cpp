@@ -1,0 +1,56 @@
+// export_onnx (see extras/onnx/onnx.h): trace, write down op by op, save. What the trace becomes is
+// in onnx_program.h, what each op becomes in onnx_ops.h.
+
+#include "extras/onnx/onnx.h"
+
+#include <limits>
+
+#include "extras/onnx/protobuf/onnx_ops.h"
+#include "io/atomic_file.h"
+#include "tensor/error.h"
+#include "tensor/version.h"
+
+namespace rondo::io {
+namespace {
+
+constexpr std::int64_t ir_version = 8, opset = 17;  // of 2022: the first with LayerNormalization
+constexpr std::int64_t most_bytes = std::numeric_limits<std::int32_t>::max();
+
+onnx::ModelProto model_of(const onnx::Program& program, const nn::StateDict& state,
+                          const std::string& file, const OnnxOptions& options) {
+  onnx::ModelProto proto;
+  proto.set_ir_version(ir_version);
+  proto.set_producer_name("rondo");
+  proto.set_producer_version(
+      concat(RONDO_VERSION_MAJOR, ".", RONDO_VERSION_MINOR, ".", RONDO_VERSION_PATCH));
+  proto.add_opset_import()->set_version(opset);
+  for (const auto& [key, value] : options.metadata) {
+    onnx::StringStringEntryProto& entry = *proto.add_metadata_props();
+    entry.set_key(key);
+    entry.set_value(value);
+  }
+  onnx::GraphProto& graph = *proto.mutable_graph();
+  graph.set_name("rondo");
+  onnx::declare(*graph.add_input(), onnx::input_name, program.input_dtype, program.input);
+  onnx::declare(*graph.add_output(), onnx::output_name, program.output.dtype, program.output.sizes);
+  onnx::OnnxGraph writer(graph, program, state, file, most_bytes);
+  onnx::write_program(program, writer);
+  return proto;
+}
+
+}  // namespace
+
+void export_onnx(nn::Module& model, const Tensor& example, const std::filesystem::path& path,
+                 const OnnxOptions& options) {
+  AtomicFile file(path.string());  // what cannot be written is better known before the work
+  const onnx::Program program = onnx::make_program(model, example, options);
+  const onnx::ModelProto proto = model_of(program, model.state_dict(), path.string(), options);
+  require<IoError>(static_cast<std::int64_t>(proto.ByteSizeLong()) <= most_bytes, path.string(),
+                   ": would have more than 2 GB, which no ONNX file may have (the file is one "
+                   "protocol buffer)");
+  const std::string bytes = proto.SerializeAsString();
+  file.write(bytes.data(), bytes.size());
+  file.commit();
+}
+
+}  // namespace rondo::io

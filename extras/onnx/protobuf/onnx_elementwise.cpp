@@ -1,0 +1,167 @@
+// Rules for what is done element by element, and for reductions.
+
+#include <cmath>
+#include <numeric>
+
+#include "extras/onnx/protobuf/onnx_ops.h"
+
+namespace rondo::io::onnx {
+namespace {
+
+/// One op of ONNX, of one argument.
+Rule unary(const char* op_type) {
+  return [=](OpWriter& w) { return Names{w.node(op_type, {w.in(0)})}; };
+}
+
+Rule binary(const char* op_type) {
+  return [=](OpWriter& w) { return Names{w.node(op_type, {w.in(0), w.in(1)})}; };
+}
+
+Rule along_dim(const char* op_type) {
+  return [=](OpWriter& w) {
+    return Names{w.node(op_type, {w.in(0)}, {{"axis", w.integer("dim")}})};
+  };
+}
+
+/// x, as it is.
+Names same(OpWriter& w) { return {w.in(0)}; }
+
+/// a + alpha b; of sub, alpha is negative.
+Names add(OpWriter& w) {
+  const double alpha = w.real("alpha");
+  const std::string a = w.in(0), b = w.in(1);
+  if (std::abs(alpha) == 1) return {w.node(alpha > 0 ? "Add" : "Sub", {a, b})};
+  return {w.node("Add", {a, w.node("Mul", {b, w.number(alpha)})})};
+}
+
+Names square(OpWriter& w) {
+  const std::string x = w.in(0);
+  return {w.node("Mul", {x, x})};
+}
+
+Names rsqrt(OpWriter& w) { return {w.node("Reciprocal", {w.node("Sqrt", {w.in(0)})})}; }
+
+Names pow(OpWriter& w) {
+  return {
+      w.node("Pow", {w.in(0), w.was_told("exponent") ? w.number(w.real("exponent")) : w.in(1)})};
+}
+
+Names clamp(OpWriter& w) {
+  const auto bound = [&w](double value) { return std::isinf(value) ? "" : w.number(value); };
+  return {w.node("Clip", {w.in(0), bound(w.real("low")), bound(w.real("high"))})};
+}
+
+Names leaky_relu(OpWriter& w) {
+  return {w.node("LeakyRelu", {w.in(0)}, {{"alpha", w.real("slope")}})};
+}
+
+Names silu(OpWriter& w) {
+  const std::string x = w.in(0);
+  return {w.node("Mul", {x, w.node("Sigmoid", {x})})};
+}
+
+/// Which ONNX has no op for before opset 20: x (1 + erf(x / sqrt(2))) / 2, or the approximation
+/// x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
+Names gelu(OpWriter& w) {
+  const std::string x = w.in(0);
+  std::string s;
+  if (w.told<std::string>("approximation") == "none") {
+    s = w.node("Erf", {w.node("Mul", {x, w.number(std::sqrt(0.5))})});
+  } else {
+    const std::string cubic =
+        w.node("Mul", {w.node("Mul", {w.node("Mul", {x, x}), x}), w.number(0.044715)});
+    const std::string inner = w.node("Add", {x, cubic});
+    s = w.node("Tanh", {w.node("Mul", {inner, w.number(0.79788456080286535588)})});
+  }
+  const std::string both = w.node("Mul", {x, w.node("Add", {s, w.number(1)})});
+  return {w.node("Mul", {both, w.number(0.5)})};
+}
+
+Names cumsum(OpWriter& w) { return {w.node("CumSum", {w.in(0), w.list({w.integer("dim")})})}; }
+
+Names where(OpWriter& w) { return {w.node("Where", {w.tensor("condition"), w.in(0), w.in(1)})}; }
+
+Names masked_fill(OpWriter& w) {
+  return {w.node("Where", {w.tensor("mask"), w.number(w.real("value")), w.in(0)})};
+}
+
+/// Since opset 13 a sum takes its dimensions as an input; the others still as an attribute.
+std::string reduced(OpWriter& w, const std::string& op_type, const Integers& dims,
+                    std::int64_t keepdims) {
+  if (op_type == "ReduceSum")
+    return w.node(op_type, {w.in(0), w.list(dims)}, {{"keepdims", keepdims}});
+  return w.node(op_type, {w.in(0)}, {{"axes", dims}, {"keepdims", keepdims}});
+}
+
+/// Over the dimensions that it was told, or all. Where the input has others of size 1, their fate
+/// is told by the shape of the output.
+Rule reduction(const char* op_type) {
+  return [=](OpWriter& w) -> Names {
+    const std::size_t rank = w.in_sizes(0).size(), left = w.out_sizes().size();
+    Integers dims(rank);
+    std::iota(dims.begin(), dims.end(), 0);
+    if (w.was_told("dims")) dims = w.integers("dims");
+    if (dims.empty()) return {w.in(0)};
+    if (left + dims.size() == rank) return {reduced(w, op_type, dims, 0)};
+    const std::string kept = reduced(w, op_type, dims, 1);
+    return {left == rank ? kept : w.reshaped(kept)};
+  };
+}
+
+}  // namespace
+
+void add_elementwise_rules(Rules& rules) {
+  rules.insert({{"relu", unary("Relu")},
+                {"sigmoid", unary("Sigmoid")},
+                {"tanh", unary("Tanh")},
+                {"softplus", unary("Softplus")},
+                {"leaky_relu", leaky_relu},
+                {"silu", silu},
+                {"gelu", gelu},
+                {"softmax", along_dim("Softmax")},
+                {"log_softmax", along_dim("LogSoftmax")},
+                {"neg", unary("Neg")},
+                {"abs", unary("Abs")},
+                {"sign", unary("Sign")},
+                {"exp", unary("Exp")},
+                {"log", unary("Log")},
+                {"sqrt", unary("Sqrt")},
+                {"rsqrt", rsqrt},
+                {"reciprocal", unary("Reciprocal")},
+                {"square", square},
+                {"sin", unary("Sin")},
+                {"cos", unary("Cos")},
+                {"tan", unary("Tan")},
+                {"sinh", unary("Sinh")},
+                {"cosh", unary("Cosh")},
+                {"asin", unary("Asin")},
+                {"acos", unary("Acos")},
+                {"atan", unary("Atan")},
+                {"erf", unary("Erf")},
+                {"floor", unary("Floor")},
+                {"ceil", unary("Ceil")},
+                {"round", unary("Round")},
+                {"clamp", clamp},
+                {"add", add},
+                {"sub", add},
+                {"mul", binary("Mul")},
+                {"div", binary("Div")},
+                {"pow", pow},
+                {"maximum", binary("Max")},
+                {"minimum", binary("Min")},
+                {"where", where},
+                {"masked_fill", masked_fill},
+                {"sum", reduction("ReduceSum")},
+                {"mean", reduction("ReduceMean")},
+                {"max", reduction("ReduceMax")},
+                {"min", reduction("ReduceMin")},
+                {"norm", reduction("ReduceL2")},
+                {"logsumexp", reduction("ReduceLogSumExp")},
+                {"cumsum", cumsum},
+                {"to(dtype)", same},  // OpWriter::in casts
+                {"to(device)", same},
+                {"contiguous", same},
+                {"clone", same}});
+}
+
+}  // namespace rondo::io::onnx

@@ -1,0 +1,74 @@
+#pragma once
+// OnnxGraph: what an ONNX graph is written with. Values have names; a node takes some and makes
+// others, and whatever is not made by a node or given to the graph is an initialiser.
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "extras/onnx/protobuf/onnx_program.h"
+#include "onnx.pb.h"
+
+namespace rondo::io::onnx {
+
+inline constexpr const char* input_name = "input";
+inline constexpr const char* output_name = "output";
+inline constexpr const char* batch_name = "batch";
+
+using Integers = std::vector<std::int64_t>;
+using AttributeValue = std::variant<std::int64_t, double, const char*, Integers>;
+using AttributeList = std::initializer_list<std::pair<const char*, AttributeValue>>;
+using Names = std::vector<std::string>;
+
+/// ONNX's number for a dtype. Throws DTypeError for the 16-bit floats, naming `what`.
+TensorProto::DataType data_type_of(DType dtype, const std::string& what);
+
+class OnnxGraph {
+ public:
+  /// Tensors of `known` keep their names. `limit`: how many bytes of initialisers there may be;
+  /// beyond it IoError, which begins with `file`.
+  OnnxGraph(GraphProto& graph, const Program& program, const nn::StateDict& known, std::string file,
+            std::int64_t limit);
+
+  /// `name`, or name_1, name_2 … where that is taken.
+  std::string unique(const std::string& name);
+
+  /// Initialisers, the same one for what is the same.
+  std::string initializer(const Tensor& value, const std::string& name);
+  std::string integers(const Integers& values);
+  std::string number(double value, DType dtype);
+  /// The operand's constant, of its sizes, in `dtype`.
+  std::string constant(const Operand& operand, DType dtype, const std::string& name);
+  /// A shape, as reshape and expand take it: computed from the input's where the batch is in it.
+  std::string shape(const Sizes& sizes);
+
+  /// A node; the names of its outputs.
+  Names node(const std::string& op_type, const Names& inputs, AttributeList attributes,
+             const std::string& name, std::size_t outputs = 1);
+  /// Renames a node's output `value` to `name`, wherever it is used; false where no node makes it.
+  bool rename(const std::string& value, const std::string& name);
+
+ private:
+  std::string batch(std::int64_t times);
+
+  GraphProto& graph_;
+  std::int64_t batch_dim_ = -1;
+  std::vector<nn::NamedTensor> known_;  // initialisers so far, and what would be one under its name
+  std::set<std::string> written_;       // names of `known_` that are in the graph
+  std::map<std::string, int> used_;
+  std::map<Integers, std::string> integers_;
+  std::map<std::pair<std::uint64_t, DType>, std::string> numbers_;  // by their bits: NaN is one
+  std::map<std::int64_t, std::string> batches_;
+  std::string file_;
+  std::int64_t room_;  // bytes that may still come
+};
+
+/// A value's name, dtype and shape, as inputs and outputs are declared.
+void declare(ValueInfoProto& value, const std::string& name, DType dtype, const Sizes& sizes);
+
+}  // namespace rondo::io::onnx

@@ -1,0 +1,81 @@
+// What rules write with, and the loop over a program (see onnx_ops.h).
+
+#include "extras/onnx/protobuf/onnx_ops.h"
+
+#include <algorithm>
+
+namespace rondo::io::onnx {
+
+std::string OpWriter::value_of(const Operand& operand, DType dtype, const std::string& name) {
+  if (operand.kind == Operand::Kind::constant)
+    return graph_.constant(operand, dtype, step_.name + "." + name);
+  const std::string value = operand.kind == Operand::Kind::input
+                                ? input_name
+                                : values_[operand.step][static_cast<std::size_t>(operand.output)];
+  return operand.dtype == dtype
+             ? value
+             : node("Cast", {value}, {{"to", std::int64_t{data_type_of(dtype, value)}}});
+}
+
+std::string OpWriter::in(std::size_t i) {
+  return has(i) ? value_of(step_.arguments[i], dtype(), concat("argument", i)) : "";
+}
+
+std::string OpWriter::tensor(const std::string& name) {
+  const auto found = step_.tensors.find(name);
+  require(found != step_.tensors.end(), place(), " does not tell its ", name);
+  return value_of(found->second, found->second.dtype, name);
+}
+
+std::int64_t OpWriter::fixed(const Size& size) const {
+  require<ShapeError>(size.is_fixed(), place(),
+                      " must know a size that follows from the batch; OnnxOptions::dynamic_batch "
+                      "= false fixes the batch");
+  return size.fixed;
+}
+
+/// -1 stands for one size that ONNX is to find out; with two of them the shape is computed.
+std::string OpWriter::reshaped(const std::string& value) {
+  Integers sizes;
+  for (const Size& size : out_sizes()) sizes.push_back(size.is_fixed() ? size.fixed : -1);
+  const bool one_is_free = std::count(sizes.begin(), sizes.end(), -1) <= 1;
+  return node("Reshape", {value, one_is_free ? list(sizes) : shape(out_sizes())});
+}
+
+namespace {
+
+const Rules& rules() {
+  static const Rules all = [] {
+    Rules rules;
+    add_elementwise_rules(rules);
+    add_layer_rules(rules);
+    add_shape_rules(rules);
+    return rules;
+  }();
+  return all;
+}
+
+}  // namespace
+
+void write_program(const Program& program, OnnxGraph& graph) {
+  std::vector<Names> values;
+  for (const Step& step : program.steps) {
+    if (step.op == "input") {
+      values.push_back({input_name});
+    } else if (step.op == "parameter") {
+      values.push_back({graph.initializer(step.value, step.name)});
+    } else {
+      const auto rule = rules().find(step.op);
+      require(rule != rules().end(), place_of(step.op, step.scope), " has no ONNX form in rondo");
+      OpWriter writer(step, values, graph);
+      values.push_back(rule->second(writer));
+    }
+  }
+  const Operand& output = program.output;
+  const std::string value = values[output.step][static_cast<std::size_t>(output.output)];
+  // What no node made, the input or a parameter, has its name already.
+  if (!graph.rename(value, output_name))
+    graph.rename(graph.node("Identity", {value}, {}, "identity")[0], output_name);
+}
+
+}  // namespace rondo::io::onnx

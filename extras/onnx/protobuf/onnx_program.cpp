@@ -1,0 +1,244 @@
+// Two traces of one model, made one program (see onnx_program.h).
+//
+// The first trace is of 2 rows of the example, the second of 3 rows of random numbers. A size that
+// is s in both is s; one that is 2 k and 3 k is k times the batch. A constant that is equal in both
+// is one; one that repeats itself along the batch (the zeros that an LSTM starts from) is one row
+// of it, expanded; any other followed from the input behind the tape's back, and is refused.
+
+#include "extras/onnx/protobuf/onnx_program.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/indexing.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "tensor/creation.h"
+
+namespace rondo::io::onnx {
+namespace {
+
+/// What forward is tried on.
+struct Inputs {
+  Tensor first, second;
+  std::int64_t first_batch = 0, second_batch = 0;  // equal: the batch is fixed
+};
+
+/// `rows` rows of x along dim, from the beginning again where there are fewer.
+Tensor repeated_to(const Tensor& x, std::int64_t dim, std::int64_t rows) {
+  std::vector<std::int64_t> index;
+  for (std::int64_t i = 0; i < rows; ++i) index.push_back(i % x.size(dim));
+  return index_select(x, dim, tensor(index).to(x.device()));
+}
+
+/// The same shape and dtype, other elements: random, or, for what may be indices, counted from the
+/// other end, which stays inside any table that the example fits.
+Tensor others(const Tensor& x) {
+  if (is_floating(x.dtype())) {
+    Generator generator(1);
+    return rand(x.shape(), {.dtype = f64}, generator).to(x.dtype()).to(x.device()) * 20.0 - 10.0;
+  }
+  const Tensor turned = max(x) - x;
+  require(any(ne(turned, x)).item<bool>(),
+          "export_onnx: the example holds nothing but zeros; with other elements among them, "
+          "constants can be told from what follows from the input");
+  return turned;
+}
+
+Inputs inputs_like(const Tensor& example, const OnnxOptions& options) {
+  require<DTypeError>(example.dtype() == f32 || example.dtype() == f64 || example.dtype() == i64,
+                      "export_onnx: an example of ", example.dtype(),
+                      "; inputs may be f32, f64 and i64");
+  require<ShapeError>(example.numel() > 0, "export_onnx: the example ", example.shape(),
+                      " has no elements");
+  const Tensor x = example.detach().contiguous();
+  if (!options.dynamic_batch) return {x, others(x), 0, 0};
+  require<ShapeError>(x.dim() > 0, "export_onnx: an example without dimensions has no batch");
+  const std::int64_t dim = wrap_dim(options.batch_dim, x.dim(), "export_onnx: batch_dim");
+  const Tensor second = others(repeated_to(x, dim, std::max<std::int64_t>(x.size(dim), 3)));
+  return {repeated_to(x, dim, 2), repeated_to(second, dim, 3), 2, 3};
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  const Tensor x = a.to(Device::cpu()).contiguous(), y = b.to(Device::cpu()).contiguous();
+  return std::memcmp(x.data_ptr(), y.data_ptr(), static_cast<std::size_t>(x.nbytes())) == 0;
+}
+
+bool same_view(const Tensor& a, const Tensor& b) {
+  return a.storage() == b.storage() && a.storage_offset() == b.storage_offset() &&
+         a.shape() == b.shape() && a.strides() == b.strides();
+}
+
+/// Whether x is an input as it was given, which is dense.
+bool shows(const Tensor& x, const Tensor& input) {
+  return x.storage() == input.storage() && x.storage_offset() == input.storage_offset() &&
+         x.dtype() == input.dtype() && x.shape() == input.shape() && x.is_contiguous();
+}
+
+/// The versions (Note [Versions] in autograd/saved_tensor.h) of all that a trace computes with.
+std::vector<std::uint64_t> versions_of(const nn::Trace& trace) {
+  std::vector<std::uint64_t> versions;
+  const auto add = [&](const Tensor& x) { versions.push_back(x.defined() ? x.version() : 0); };
+  for (const nn::GraphNode& node : trace.nodes) {
+    add(node.value);
+    for (const nn::GraphArgument& argument : node.arguments) add(argument.constant);
+    for (const auto& [name, value] : node.attributes)
+      if (const auto* tensor = std::get_if<Tensor>(&value)) add(*tensor);
+  }
+  return versions;
+}
+
+/// Joins what the two traces say of one step.
+class Joiner {
+ public:
+  Joiner(const Inputs& inputs, const nn::Trace& first, const nn::Trace& second)
+      : inputs_(inputs), first_(first), second_(second) {}
+
+  Program operator()() {
+    require(first_.nodes.size() == second_.nodes.size(), "export_onnx: forward records ",
+            first_.nodes.size(), " ops for one input and ", second_.nodes.size(),
+            " for another; a file holds one way");
+    for (std::size_t i = 0; i < first_.nodes.size(); ++i)
+      program_.steps.push_back(join(first_.nodes[i], second_.nodes[i]));
+    place_ = "export_onnx: the output";
+    program_.input = sizes(inputs_.first.shape(), inputs_.second.shape());
+    program_.input_dtype = inputs_.first.dtype();
+    require(first_.output.node >= 0,
+            "export_onnx: the output follows from nothing that gradients flow through");
+    program_.output = argument(first_.output, second_.output);
+    return std::move(program_);
+  }
+
+ private:
+  Step join(const nn::GraphNode& a, const nn::GraphNode& b) {
+    place_ =
+        a.op == "parameter" ? concat("export_onnx: parameter ", a.name) : place_of(a.op, a.scope);
+    Step step{.name = a.name,
+              .op = a.op,
+              .scope = a.scope,
+              .shapes = {},
+              .dtypes = a.dtypes,
+              .attributes = {},
+              .tensors = {},
+              .arguments = {},
+              .value = a.value};
+    const bool same = a.op == b.op && a.dtypes == b.dtypes && a.shapes.size() == b.shapes.size() &&
+                      a.arguments.size() == b.arguments.size() &&
+                      a.attributes.size() == b.attributes.size();
+    require(same, place_, " is another op for another input; a file holds one way");
+    for (std::size_t i = 0; i < a.shapes.size(); ++i) {
+      require<ShapeError>(numel_of(a.shapes[i]) > 0, place_, " has no elements");
+      step.shapes.push_back(sizes(a.shapes[i], b.shapes[i]));
+    }
+    for (const DType dtype : a.dtypes)
+      require<DTypeError>(dtype == f32 || dtype == f64, place_, " is of ", dtype,
+                          "; f32 and f64 can be exported");
+    for (std::size_t i = 0; i < a.arguments.size(); ++i)
+      step.arguments.push_back(argument(a.arguments[i], b.arguments[i]));
+    for (const auto& [name, value] : a.attributes) attribute(step, name, value, b);
+    return step;
+  }
+
+  void attribute(Step& step, const std::string& name, const Attribute& value,
+                 const nn::GraphNode& other) {
+    const auto found = other.attributes.find(name);
+    require(found != other.attributes.end() && found->second.index() == value.index(), place_,
+            " is told another ", name, " for another input");
+    if (const auto* tensor = std::get_if<Tensor>(&value)) {
+      step.tensors[name] = constant(*tensor, std::get<Tensor>(found->second));
+      return;
+    }
+    const bool same = std::visit(
+        [&]<class T>(const T& v) {
+          if constexpr (std::is_same_v<T, Tensor>)
+            return true;
+          else
+            return v == std::get<T>(found->second);
+        },
+        value);
+    require(same, place_, ": its ", name,
+            " follows from the batch, which a file cannot say; OnnxOptions::dynamic_batch = false "
+            "fixes the batch");
+    step.attributes[name] = value;
+  }
+
+  Operand argument(const nn::GraphArgument& a, const nn::GraphArgument& b) {
+    require(a.node == b.node && a.output == b.output, place_,
+            " takes another argument for another input; a file holds one way");
+    if (a.node < 0) return constant(a.constant, b.constant);
+    const Step& from = program_.steps[static_cast<std::size_t>(a.node)];
+    const auto output = static_cast<std::size_t>(a.output);
+    return {.kind = Operand::Kind::step,
+            .step = static_cast<std::size_t>(a.node),
+            .output = a.output,
+            .sizes = from.shapes[output],
+            .dtype = from.dtypes[output]};
+  }
+
+  Operand constant(const Tensor& a, const Tensor& b) {
+    require(a.defined() == b.defined(), place_, " has another argument for another input");
+    if (!a.defined()) return {};
+    Operand operand{.sizes = sizes(a.shape(), b.shape()), .dtype = a.dtype()};
+    if (shows(a, inputs_.first) && shows(b, inputs_.second)) {
+      operand.kind = Operand::Kind::input;
+      return operand;
+    }
+    operand.kind = Operand::Kind::constant;
+    operand.value = a;
+    for (std::size_t d = 0; d < operand.sizes.size(); ++d)
+      if (!operand.sizes[d].is_fixed())
+        operand.value = narrow(operand.value, static_cast<std::int64_t>(d), 0, 1);
+    const bool is_constant =
+        same_view(a, b) ||
+        (a.dtype() == b.dtype() && same_bits(operand.value.broadcast_view(a.shape()), a) &&
+         same_bits(operand.value.broadcast_view(b.shape()), b));
+    require(is_constant, place_, " is given a tensor of shape ", a.shape(),
+            " that differs from one input to another and on which no gradient flows; a file would "
+            "hold its elements as if they were always these");
+    return operand;
+  }
+
+  Sizes sizes(const Dims& a, const Dims& b) const {
+    require(a.size() == b.size(), place_, ": the shape ", a, " is ", b, " for another input");
+    Sizes joined;
+    for (std::int64_t d = 0; d < a.size(); ++d) {
+      if (a[d] == b[d]) {
+        joined.push_back({.fixed = a[d]});
+        continue;
+      }
+      const std::int64_t times = b[d] - a[d];  // the batches differ by one
+      require<ShapeError>(inputs_.first_batch > 0 && times * inputs_.first_batch == a[d], place_,
+                          ": a shape is ", a, " for one input and ", b,
+                          " for another; sizes must be numbers or multiples of the batch "
+                          "(OnnxOptions::dynamic_batch = false fixes it)");
+      joined.push_back({.per_batch = times});
+    }
+    return joined;
+  }
+
+  const Inputs& inputs_;
+  const nn::Trace &first_, &second_;
+  Program program_;
+  std::string place_ = "export_onnx: the input";
+};
+
+}  // namespace
+
+std::string place_of(const std::string& op, const std::string& scope) {
+  return concat("export_onnx: '", op, "' in ", scope.empty() ? "the model" : scope);
+}
+
+Program make_program(nn::Module& model, const Tensor& example, const OnnxOptions& options) {
+  const NoGradGuard no_grad;  // traces record all the same
+  const Inputs inputs = inputs_like(example, options);
+  const nn::Trace first = nn::trace(model, inputs.first);
+  const std::vector<std::uint64_t> versions = versions_of(first);
+  const nn::Trace second = nn::trace(model, inputs.second);
+  require(versions_of(first) == versions,
+          "export_onnx: forward overwrites a buffer or a parameter that it computes with; a file "
+          "would hold one state of it");
+  return Joiner(inputs, first, second)();
+}
+
+}  // namespace rondo::io::onnx

@@ -1,0 +1,188 @@
+#include "extras/torch_files/torch_pickle.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <new>
+#include <string_view>
+#include <unordered_map>
+
+#include "extras/torch_files/pickle.h"
+#include "extras/torch_files/torch_object.h"
+#include "extras/torch_files/zip.h"
+#include "io/file_kind.h"
+#include "io/mapped_file.h"
+#include "io/weights.h"
+#include "tensor/error.h"
+
+namespace rondo::io {
+namespace {
+
+using detail::TorchObject, detail::WantedStorage;
+
+static_assert(std::endian::native == std::endian::little, "PyTorch's files are little-endian");
+
+// ---- The zip form.
+
+/// A pickle has some 200 bytes for each tensor, and compresses to a tenth: far less than this.
+std::size_t most_pickle_bytes(std::size_t file_bytes) {
+  return std::min(std::size_t{64} << 20, (std::size_t{1} << 20) + 32 * file_bytes);
+}
+
+TorchFile parse_zip(std::span<const std::byte> bytes, const std::string& file,
+                    const TorchFileOptions& options) {
+  std::string folder, text;
+  bool has_pickle = false;
+  {
+    ZipReader zip(bytes, file);
+    for (std::string name; zip.next(name);) {
+      if (name.ends_with("data.pkl") && (name.size() == 8 || name[name.size() - 9] == '/')) {
+        require<IoError>(!has_pickle, file, ": has two files called data.pkl");
+        folder = name.substr(0, name.size() - 8);
+        text = zip.read_text(most_pickle_bytes(bytes.size()));
+        has_pickle = true;
+      } else if (name.ends_with("/byteorder")) {
+        const std::string order = zip.read_text(100);
+        require<IoError>(order == "little", file, ": its byte order is ", order, ", not little");
+      }
+      require<IoError>(!name.ends_with("/constants.pkl"), file,
+                       ": is a TorchScript archive, a program; in Python, save its weights: "
+                       "torch.save(torch.jit.load(FILE).state_dict(), PATH)");
+      require<IoError>(!name.ends_with(".npy"), file,
+                       ": is an archive of NumPy's (.npz); in Python, save its arrays with "
+                       "safetensors.numpy.save_file");
+    }
+  }
+  require<IoError>(has_pickle, file,
+                   ": is a zip archive without the data.pkl that torch.save writes; if the weights "
+                   "are in it, unpack it first: unzip FILE");
+  const Pickle pickle = parse_pickle(std::as_bytes(std::span(text)), file);
+  TorchObject object(pickle, options.entry, file, bytes.size());
+  std::unordered_map<std::string, WantedStorage*> wanted;
+  for (WantedStorage& storage : object.storages())
+    wanted[folder + "data/" + storage.key] = &storage;
+  ZipReader zip(bytes, file);
+  std::size_t missing = wanted.size();
+  for (std::string name; missing > 0 && zip.next(name);) {
+    const auto found = wanted.find(name);
+    if (found == wanted.end()) continue;
+    WantedStorage& storage = *found->second;
+    require<IoError>(storage.memory == nullptr, file, ": has two files called ", name);
+    require<IoError>(zip.size() == 0 || zip.size() == storage.bytes, file, ": ", name, " has ",
+                     zip.size(), " bytes where ", storage.bytes, " are needed");
+    zip.read(storage.allocate(), storage.bytes);
+    --missing;
+  }
+  return object.finish();
+}
+
+// ---- The form before it.
+
+constexpr std::int64_t legacy_version = 1001;
+
+TorchFile parse_legacy(std::span<const std::byte> bytes, const std::string& file,
+                       const TorchFileOptions& options) {
+  std::size_t at = 0;
+  auto next = [&] {
+    Pickle pickle = parse_pickle(bytes.subspan(at), file);
+    at += pickle.bytes;
+    return pickle;
+  };
+  const Pickle magic = next();
+  const auto* number = magic.root->as<PickleBytes>();
+  require<IoError>(number != nullptr && number->bytes == detail::torch_legacy_magic, file,
+                   ": is not a file of torch.save's");
+  const Pickle version_pickle = next();
+  const auto* version = version_pickle.root->as<std::int64_t>();
+  require<IoError>(version != nullptr && *version == legacy_version, file,
+                   ": is of a version of PyTorch's format that is not known");
+  const Pickle machine = next();
+  if (const auto* facts = machine.root->as<PickleDict>()) {
+    for (const auto& [key, value] : facts->items) {
+      const auto* name = key->as<std::string>();
+      const auto* truth = value->as<bool>();
+      require<IoError>(name == nullptr || *name != "little_endian" || truth == nullptr || *truth,
+                       file, ": was written by a machine with the other byte order");
+    }
+  }
+  const Pickle object_pickle = next();
+  TorchObject object(object_pickle, options.entry, file, bytes.size());
+  const Pickle keys = next();
+  const auto* list = keys.root->as<PickleSequence>();
+  require<IoError>(list != nullptr, file, ": has no list of storages");
+  // Those that are not wanted lie between those that are.
+  const auto element_bytes = object.element_bytes();
+  std::unordered_map<std::string_view, WantedStorage*> wanted_ones;
+  for (WantedStorage& storage : object.storages()) wanted_ones[storage.key] = &storage;
+  for (const PickleValue* item : list->items) {
+    const auto* key = item->as<std::string>();
+    require<IoError>(key != nullptr && element_bytes.contains(*key), file,
+                     ": has a storage of which nothing is known");
+    std::uint64_t numel = 0;
+    require<IoError>(bytes.size() - at >= sizeof numel, file, ": is cut short");
+    std::memcpy(&numel, bytes.data() + at, sizeof numel);
+    at += sizeof numel;
+    const std::uint64_t element = element_bytes.at(*key);
+    require<IoError>(numel <= (bytes.size() - at) / element, file, ": is cut short: the storage ",
+                     *key, " has ", numel, " elements");
+    const auto found = wanted_ones.find(*key);
+    if (found != wanted_ones.end()) {
+      WantedStorage& storage = *found->second;
+      require<IoError>(numel * element == storage.bytes && storage.memory == nullptr, file,
+                       ": the storage ", *key, " has ", numel * element, " bytes where ",
+                       storage.bytes, " are needed, or comes twice");
+      void* memory = storage.allocate();
+      if (numel > 0)
+        std::memcpy(memory, bytes.data() + at, static_cast<std::size_t>(storage.bytes));
+    }
+    at += static_cast<std::size_t>(numel * element);
+  }
+  return object.finish();
+}
+
+}  // namespace
+
+TorchFile parse_torch(std::span<const std::byte> bytes, const std::string& name,
+                      const TorchFileOptions& options) {
+  const std::string_view first =
+      detail::text_of(bytes.first(std::min(bytes.size(), detail::first_bytes)));
+  const detail::FileKind kind = detail::kind_of(first);
+  try {
+    if (kind == detail::FileKind::torch_zip) return parse_zip(bytes, name, options);
+    if (kind == detail::FileKind::torch_legacy) return parse_legacy(bytes, name, options);
+  } catch (const IoError&) {
+    throw;
+  } catch (const Error& error) {  // out of memory, say
+    throw IoError(concat(name, ": ", error.what()));
+  } catch (const std::bad_alloc&) {
+    throw IoError(concat(name, ": there is not enough memory for it"));
+  }
+  const std::string other = detail::other_kind(first);
+  throw IoError(concat(name, ": ", other.empty() ? "is not a file of torch.save's" : other));
+}
+
+TorchFile load_torch(const std::string& path, const TorchFileOptions& options) {
+  const MappedFile file(path);
+  return parse_torch(file.bytes(), path, options);
+}
+
+bool detail::register_torch_files() {
+  return register_weights_format({.is_one =
+                                      [](std::string_view first) {
+                                        const FileKind kind = kind_of(first);
+                                        return kind == FileKind::torch_zip ||
+                                               kind == FileKind::torch_legacy;
+                                      },
+                                  .read =
+                                      [](const std::string& path, const std::string& entry) {
+                                        TorchFile file = load_torch(path, {.entry = entry});
+                                        return WeightsFile{.tensors = std::move(file.tensors),
+                                                           .metadata = std::move(file.metadata),
+                                                           .entry = std::move(file.entry),
+                                                           .left_out = std::move(file.left_out)};
+                                      },
+                                  .endings = {".pth", ".pt"},
+                                  .write = save_torch});
+}
+
+}  // namespace rondo::io

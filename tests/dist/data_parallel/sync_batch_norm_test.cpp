@@ -1,0 +1,126 @@
+// Batch norm over ranks against batch norm over all their images in one process.
+
+#include "dist/data_parallel/sync_batch_norm.h"
+
+#include <gtest/gtest.h>
+
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
+#include "dist/collectives/functional.h"
+#include "dist/data_parallel/ddp.h"
+#include "nn/batch_norm.h"
+#include "support/ddp_checks.h"
+#include "support/ranks.h"
+
+namespace rondo::dist {
+namespace {
+
+/// A convolution, a norm with residual and relu, a norm of features.
+struct SyncNormed : nn::Module {
+  nn::Conv2d conv{3, 6, 3, {.padding = 1}};
+  nn::BatchNorm2d bn1{6};
+  nn::Linear fc{6 * 4 * 4, 5};
+  nn::BatchNorm1d bn2{5};
+  Tensor forward(const Tensor& x) override {
+    Tensor h = conv(x);
+    return bn2(fc(bn1(h, {.residual = h, .relu = true}).flatten(1)));
+  }
+  void visit(nn::Visitor& v) override {
+    v.child("conv", conv);
+    v.child("bn1", bn1);
+    v.child("fc", fc);
+    v.child("bn2", bn2);
+  }
+};
+
+class SyncBatchNormTest : public ::testing::TestWithParam<int> {};
+
+// With parts of different sizes, down to one image: outputs, gradients, running statistics.
+TEST_P(SyncBatchNormTest, EqualsOneProcess) {
+  test::on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
+    const int n = comm->world_size(), r = comm->rank();
+    SyncNormed whole, mine;
+    whole.to(f64);
+    mine.to(f64);
+    test::set_weights(whole, 3);
+    test::set_weights(mine, 3);
+    EXPECT_EQ(convert_sync_batch_norm(mine, *comm), n > 1 ? 2 : 0);
+    for (int step = 0; step < 2; ++step) {
+      Generator generator(static_cast<std::uint64_t>(step));
+      const std::int64_t images = n * (n + 1) / 2 + 1;  // rank r has r + 1, the last one more
+      const Tensor x = randn({images, 3, 4, 4}, {.dtype = f64}, generator),
+                   weights = randn({images, 5}, {.dtype = f64}, generator);
+      const std::int64_t first = r * (r + 1) / 2, count = r + 1 + (r + 1 == n ? 1 : 0);
+      whole.zero_grad();
+      mine.zero_grad();
+      const Tensor want = whole(x), got = mine(x.narrow(0, first, count));
+      sum(want * weights).backward();
+      sum(got * weights.narrow(0, first, count)).backward();
+      const Tensor part = want.narrow(0, first, count);
+      auto a = part.contiguous().to_vector<double>(), b = got.to_vector<double>();
+      for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-11);
+      auto pa = whole.named_parameters(), pb = mine.named_parameters();
+      for (std::size_t i = 0; i < pa.size(); ++i) {
+        const Tensor g = pb[i].tensor.grad().clone();
+        comm->all_reduce(g);  // the loss is the sum of the ranks'
+        auto x1 = pa[i].tensor.grad().to_vector<double>(), x2 = g.to_vector<double>();
+        for (std::size_t k = 0; k < x1.size(); ++k)
+          ASSERT_NEAR(x1[k], x2[k], 1e-10) << pa[i].name << " in step " << step;
+      }
+    }
+    auto ba = whole.named_buffers(), bb = mine.named_buffers();
+    for (std::size_t i = 0; i < ba.size(); ++i) {
+      auto x1 = ba[i].tensor.to_vector<double>(), x2 = bb[i].tensor.to_vector<double>();
+      for (std::size_t k = 0; k < x1.size(); ++k) ASSERT_NEAR(x1[k], x2[k], 1e-11) << ba[i].name;
+    }
+    // In evaluation nobody waits for anybody.
+    mine.eval();
+    if (r == 0) mine(randn({2, 3, 4, 4}, {.dtype = f64}));
+    comm->barrier();
+  });
+}
+
+// In f32 and under DDP, whose buckets travel meanwhile: N ranks do what one process does.
+TEST_P(SyncBatchNormTest, UnderDdp) {
+  test::on_ranks_sharing_memory(GetParam(), [](std::shared_ptr<Communicator> comm) {
+    const int n = comm->world_size(), r = comm->rank();
+    SyncNormed whole, mine;
+    test::set_weights(whole, 3);
+    test::set_weights(mine, 3);
+    convert_sync_batch_norm(mine, *comm);
+    DistributedDataParallel ddp(mine, comm, {.buckets = {.bucket_bytes = 1000}});
+    optim::SGD whole_sgd(whole.parameters(), {.lr = 0.05}), sgd(mine.parameters(), {.lr = 0.05});
+    for (int step = 0; step < 5; ++step) {
+      const test::Batch batch = test::batch_of({3, 4, 4}, step, f32);
+      const std::int64_t part = 96 / n;
+      whole_sgd.zero_grad();
+      cross_entropy(whole(batch.x), batch.y).backward();
+      whole_sgd.step();
+      sgd.zero_grad();
+      cross_entropy(ddp(batch.x.narrow(0, r * part, part)), batch.y.narrow(0, r * part, part))
+          .backward();
+      sgd.step();
+    }
+    auto pa = whole.named_parameters(), pb = mine.named_parameters();
+    for (std::size_t i = 0; i < pa.size(); ++i) {
+      auto x1 = pa[i].tensor.to_vector<double>(), x2 = pb[i].tensor.to_vector<double>();
+      for (std::size_t k = 0; k < x1.size(); ++k) ASSERT_NEAR(x1[k], x2[k], 2e-4) << pa[i].name;
+    }
+  });
+}
+
+TEST_P(SyncBatchNormTest, TheSumHasAGradient) {
+  test::on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
+    const double n = comm->world_size(), mine = 1.0 + comm->rank(), total = n * (n + 1) / 2;
+    Tensor x = full({1}, mine, {.dtype = f64}).requires_grad_();
+    Tensor y = all_reduce_sum(x, comm);  // every rank's loss is y^2: in all n y^2
+    sum(y * y).backward();
+    EXPECT_EQ(y.item<double>(), total);
+    EXPECT_EQ(x.grad().item<double>(), 2 * n * total);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, SyncBatchNormTest, ::testing::Values(1, 2, 3, 4));
+
+}  // namespace
+}  // namespace rondo::dist

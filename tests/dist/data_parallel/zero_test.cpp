@@ -1,0 +1,186 @@
+// ZeroSharding against DistributedDataParallel with the same optimizer.
+
+#include "dist/data_parallel/zero.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "optim/adam.h"
+#include "optim/clip.h"
+#include "support/ddp_checks.h"
+#include "support/ranks.h"
+#include "support/support.h"
+
+namespace rondo::dist {
+namespace {
+
+/// With so many ranks, which talk by messages or through memory.
+class ZeroTest : public ::testing::TestWithParam<std::tuple<int, bool>> {
+ protected:
+  void on_ranks(const std::function<void(std::shared_ptr<Communicator>)>& f) const {
+    const CommunicatorOptions options{.timeout = std::chrono::seconds(60)};
+    auto run = std::get<1>(GetParam()) ? test::on_ranks_sharing_memory : test::on_ranks;
+    run(std::get<0>(GetParam()), f, options);
+  }
+};
+
+constexpr BucketOptions small_buckets{.bucket_bytes = 1000, .first_bucket_bytes = 300};
+
+std::int64_t numel_of_all(const Tensors& tensors) {
+  std::int64_t numel = 0;
+  for (const Tensor& t : tensors) numel += t.numel();
+  return numel;
+}
+
+// Adam with weight decay and clipped gradients, two micro-batches a step.
+TEST_P(ZeroTest, EqualsUnsharded) {
+  on_ranks([](std::shared_ptr<Communicator> comm) {
+    test::TinyMlp whole, sharded;
+    for (test::TinyMlp* model : {&whole, &sharded}) {
+      model->to(f64);
+      test::set_weights(*model, 5);
+    }
+    DistributedDataParallel whole_ddp(whole, comm, {.buckets = small_buckets});
+    DistributedDataParallel ddp(sharded, comm, {.buckets = small_buckets});
+    ZeroSharding zero(ddp);
+    optim::AdamW whole_adam(whole.parameters(), {.lr = 0.01, .weight_decay = 0.1});
+    optim::AdamW adam(zero.parameters(), {.lr = 0.01, .weight_decay = 0.1});
+    whole_ddp.accumulate(2);
+    ddp.accumulate(2);
+    for (int step = 0; step < 8; ++step) {
+      whole_adam.zero_grad();
+      for (int micro = 0; micro < 2; ++micro) {
+        const test::Batch batch = test::batch_of({20}, 10 * step + 3 * micro + comm->rank(), f64);
+        cross_entropy(whole_ddp(batch.x), batch.y).backward();
+        cross_entropy(ddp(batch.x), batch.y).backward();
+      }
+      const double want = optim::clip_grad_norm_(whole.parameters(), 0.3).item<double>();
+      EXPECT_NEAR(zero.clip_grad_norm(0.3), want, 1e-12);
+      EXPECT_FALSE(sharded.fc1.weight.grad().defined());
+      whole_adam.step();
+      adam.step();
+      zero.gather();
+    }
+    auto a = whole.named_parameters(), b = sharded.named_parameters();
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      auto x = a[i].tensor.to_vector<double>(), y = b[i].tensor.to_vector<double>();
+      for (std::size_t k = 0; k < x.size(); ++k) ASSERT_NEAR(x[k], y[k], 1e-11) << a[i].name;
+    }
+  });
+}
+
+// Every element belongs to one rank, and each rank has about as many, its optimizer's state too.
+TEST_P(ZeroTest, EachRankHasItsPart) {
+  on_ranks([](std::shared_ptr<Communicator> comm) {
+    test::TinyMlp model(400);
+    DistributedDataParallel ddp(model, comm);
+    ZeroSharding zero(ddp);
+    const std::int64_t mine = numel_of_all(zero.parameters()),
+                       all = numel_of_all(model.parameters());
+    Tensor sum = full({1}, mine, {.dtype = i64});
+    comm->all_reduce(sum);
+    EXPECT_EQ(sum.item<std::int64_t>(), all);
+    EXPECT_LE(mine, all / comm->world_size() + 16 * std::ssize(ddp.bucket_bytes()));
+    optim::Adam adam(zero.parameters(), {.lr = 0.01});
+    test::one_loss([&](auto& x) { return ddp(x); }, 0).backward();
+    adam.step();
+    std::int64_t state = 0;
+    for (auto& [name, tensor] : adam.state_dict().tensors) state += tensor.numel();
+    EXPECT_LE(state, 2 * mine + std::ssize(zero.parameters()));
+    EXPECT_GE(state, 2 * mine);
+  });
+}
+
+// An optimizer that was made for the model, whose biases do not decay.
+TEST_P(ZeroTest, ShardsAnOptimizerGroupByGroup) {
+  on_ranks([](std::shared_ptr<Communicator> comm) {
+    test::TinyMlp whole, sharded;
+    auto adam_for = [](test::TinyMlp& m) {
+      m.fc1.bias.requires_grad_(false);
+      return std::make_unique<optim::AdamW>(std::vector<optim::ParamGroup<optim::AdamWOptions>>{
+          {{m.fc1.weight, m.fc2.weight, m.fc3.weight}, {.lr = 0.01, .weight_decay = 0.3}},
+          {{m.fc1.bias, m.fc2.bias, m.fc3.bias}, {.lr = 0.02, .weight_decay = 0}}});
+    };
+    for (test::TinyMlp* model : {&whole, &sharded}) {
+      model->to(f64);
+      test::set_weights(*model, 5);
+    }
+    auto whole_adam = adam_for(whole), adam = adam_for(sharded);
+    DistributedDataParallel whole_ddp(whole, comm, {.buckets = small_buckets});
+    DistributedDataParallel ddp(sharded, comm, {.buckets = small_buckets});
+    ZeroSharding zero(ddp);
+    zero.shard(*adam);
+    for (int step = 0; step < 5; ++step) {
+      whole_adam->zero_grad();
+      const test::Batch batch = test::batch_of({20}, 10 * step + comm->rank(), f64);
+      cross_entropy(whole_ddp(batch.x), batch.y).backward();
+      cross_entropy(ddp(batch.x), batch.y).backward();
+      whole_adam->step();
+      adam->step();
+      zero.gather();
+    }
+    std::int64_t state = 0;
+    for (auto& [name, tensor] : adam->state_dict().tensors) state += tensor.numel();
+    EXPECT_LE(state, 2 * numel_of_all(zero.parameters()) + std::ssize(zero.parameters()));
+    auto a = whole.named_parameters(), b = sharded.named_parameters();
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      auto x = a[i].tensor.to_vector<double>(), y = b[i].tensor.to_vector<double>();
+      for (std::size_t k = 0; k < x.size(); ++k) ASSERT_NEAR(x[k], y[k], 1e-11) << a[i].name;
+    }
+    EXPECT_THAT(test::failure_of([&] { zero.shard(*adam); }),
+                ::testing::HasSubstr("is none of the model's"));
+    EXPECT_THAT(test::failure_of([&] { zero.shard(*whole_adam); }),
+                ::testing::HasSubstr("is none of the model's"));
+    EXPECT_THAT(test::failure_of([&] {
+                  whole_adam->replace_parameters([](const Tensor& p) { return Tensors{p}; });
+                }),
+                ::testing::HasSubstr("AdamW.replace_parameters: the optimizer has stepped"));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, ZeroTest,
+                         ::testing::Combine(::testing::Values(1, 2, 3, 4), ::testing::Bool()));
+
+TEST(Zero, BadInput) {
+  test::on_ranks(1, [](std::shared_ptr<Communicator> comm) {
+    test::TinyMlp model;
+    DistributedDataParallel ddp(model, comm);
+    ZeroSharding zero(ddp);
+    EXPECT_THROW(zero.clip_grad_norm(0), Error);
+    EXPECT_THAT(test::failure_of([&] { ZeroSharding another(ddp); }),
+                ::testing::HasSubstr("there is a comm hook already: zero"));
+  });
+}
+
+// Without no_sync: the averages of the two add up, as under plain DDP.
+TEST_P(ZeroTest, BackwardsAddUpUntilTheyAreZeroed) {
+  on_ranks([](std::shared_ptr<Communicator> comm) {
+    test::TinyMlp model;
+    model.to(f64);
+    test::set_weights(model, 5);
+    DistributedDataParallel ddp(model, comm, {.buckets = small_buckets});
+    ZeroSharding zero(ddp);
+    const auto run = [&](int seed) {
+      const test::Batch batch = test::batch_of({20}, seed + comm->rank(), f64);
+      cross_entropy(ddp(batch.x), batch.y).backward();
+    };
+    const auto gradients = [&] {
+      Tensors all;
+      for (const Tensor& p : zero.parameters()) all.push_back(p.grad().clone());
+      for (const Tensor& p : zero.parameters()) p.zero_grad();
+      return all;
+    };
+    run(1);
+    const Tensors first = gradients();
+    run(20);
+    const Tensors second = gradients();
+    run(1);
+    run(20);
+    const Tensors both = gradients();
+    for (std::size_t i = 0; i < both.size(); ++i)
+      EXPECT_TRUE(test::all_close(both[i], first[i] + second[i], 1e-12));
+  });
+}
+
+}  // namespace
+}  // namespace rondo::dist
