@@ -4,22 +4,23 @@
 #include <unordered_map>
 #include <utility>
 
+#include "autograd/autograd_meta.h"
 #include "autograd/grad_mode.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/shape.h"
-#include "autograd/variable.h"
 #include "tensor/backend.h"
 
 namespace rondo {
 namespace {
 
-/// Whether nobody else can see dy's elements, and they lie as the leaf's do: then .grad may be dy.
+/// Whether dy may become .grad itself: nothing else holds dy's elements, and they have the leaf's
+/// layout.
 bool may_take(const Tensor& dy, const Tensor& leaf) {
   return dy.impl_ptr().use_count() == 1 && dy.storage().use_count() == 1 &&
          dy.strides() == leaf.strides() && dy.dtype() == leaf.dtype();
 }
 
-/// Writes the first gradient since zero_grad.
+/// Stores the first gradient since zero_grad.
 void set_first(AutogradMeta& meta, const Tensor& leaf, const Tensor& dy) {
   if (meta.grad_slot.defined()) {
     backend(dy).copy(dy, meta.grad_slot);
@@ -38,7 +39,7 @@ thread_local std::unordered_map<const TensorImpl*, UnshownLeaf> unshown;
 void note_unshown(const AccumulateGrad& node) {
   const UnshownLeaf now{node.leaf.impl_ptr(), node.unshown_in, node.is_own};
   const auto [entry, is_new] = unshown.try_emplace(&node.leaf.impl(), now);
-  // Another tensor may have been at the same address.
+  // The entry may belong to another tensor that was at the same address.
   if (!is_new && (!node.is_own || entry->second.leaf.expired())) entry->second = now;
 }
 
@@ -53,7 +54,7 @@ std::vector<UnshownLeaf> take_unshown_leaves() {
 }
 
 AccumulateGrad::AccumulateGrad(const Tensor& leaf) : leaf(leaf) {
-  // Before everything else that is ready: a gradient that is complete can start its way to the
+  // The highest number runs before all other ready nodes: so a complete gradient can be sent to the
   // other ranks while the rest of backward computes.
   sequence = std::numeric_limits<std::uint64_t>::max();
   outputs = {{leaf.shape(), leaf.dtype(), leaf.device()}};
@@ -62,8 +63,8 @@ AccumulateGrad::AccumulateGrad(const Tensor& leaf) : leaf(leaf) {
 Tensors AccumulateGrad::backward(const Tensors& gradients) {
   AutogradMeta& meta = autograd_meta(leaf);
   const Tensor& dy = gradients[0];
-  if (GradMode::is_enabled()) {  // create_graph: .grad is itself on the tape, and in no bucket
-    // A copy, since later gradients are added in place, and others may hold dy.
+  if (GradMode::is_enabled()) {  // create_graph: .grad is itself on the tape, outside any bucket
+    // A copy, because later gradients are added in place, and other tensors may share dy.
     meta.grad = meta.grad_defined ? add(meta.grad, dy) : clone(dy);
   } else if (!meta.grad_defined) {
     set_first(meta, leaf, dy);

@@ -1,5 +1,5 @@
 #pragma once
-// AccumulateGrad: the end of the tape at a leaf, where gradients are added into leaf.grad. See
+// AccumulateGrad: the node at the end of the tape for a leaf. It adds gradients into leaf.grad. See
 // Note [Gradients live in buckets] in variable.h.
 
 #include <memory>
@@ -13,27 +13,27 @@ namespace rondo {
 struct AccumulateGrad final : Node {
   explicit AccumulateGrad(const Tensor& leaf);
   const char* name() const override { return "accumulate_grad"; }
-  /// Adds dy[0], on which the leaf's hooks have run (the engine sees to that), into leaf.grad.
+  /// Adds dy[0] into leaf.grad. The engine has already run the leaf's hooks on dy[0].
   Tensors backward(const Tensors& dy) override;
 
   Tensor leaf;
-  /// How a module used the leaf, if no visit shows it (nn/shown.h).
+  /// Which op and module used the leaf, if no `visit` shows the leaf (nn/shown.h); else empty.
   std::string unshown_in = {};
-  bool is_own = false;  // the outermost module that ran shows it
+  bool is_own = false;  // the outermost running module shows the leaf
 };
 
-/// Called for each op on this thread that uses a leaf which is not `is_shown`; null: no module
+/// Called for each op on this thread that uses a leaf which is not `is_shown`. Null while no module
 /// runs.
 using LeafWatch = void (*)(const Node& op, AccumulateGrad& leaf);
 extern thread_local constinit LeafWatch leaf_watch;
 
-/// A leaf with an `unshown_in` whose gradient a backward has added to.
+/// A leaf with an `unshown_in`, to whose gradient a backward has added.
 struct UnshownLeaf {
   std::weak_ptr<TensorImpl> leaf;
   std::string used_in;
   bool is_own;
 };
-/// Those of this thread's backwards since the last call, each once.
+/// Returns the leaves that this thread's backwards have noted since the last call, each leaf once.
 std::vector<UnshownLeaf> take_unshown_leaves();
 
 }  // namespace rondo

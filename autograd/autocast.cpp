@@ -18,10 +18,10 @@ struct Rule {
   Operands on(Device device) const { return device.is_cpu() ? cpu : cuda; }
 };
 
-/// PyTorch's lists (aten/src/ATen/autocast_mode.h, and autocast_mode.cpp for the CPU): the CPU's
-/// leave everything to its kernels, which compute in f32 inside, that is not a product or a loss.
-/// The ops that get the widest type among their operands there (cat, stack, atan2, …) do so in
-/// rondo outside of scopes, too, but for scatter_add.
+/// PyTorch's lists (aten/src/ATen/autocast_mode.h, and autocast_mode.cpp for the CPU). On the CPU,
+/// ops other than products and losses keep their operands' types, because the kernels compute in
+/// f32 inside. Ops that PyTorch gives the widest type of their operands (cat, stack, atan2, …)
+/// promote in rondo outside of scopes, too, except scatter_add.
 Rule rule(AutocastOp op) {
   using enum Operands;
   switch (op) {
@@ -41,17 +41,7 @@ Rule rule(AutocastOp op) {
     case AutocastOp::bce_with_logits:
     case AutocastOp::kl_div:
       return {f32, f32};
-    case AutocastOp::acos:
-    case AutocastOp::asin:
-    case AutocastOp::cosh:
-    case AutocastOp::exp:
-    case AutocastOp::expm1:
-    case AutocastOp::log:
-    case AutocastOp::log1p:
-    case AutocastOp::reciprocal:
-    case AutocastOp::rsqrt:
-    case AutocastOp::sinh:
-    case AutocastOp::tan:
+    case AutocastOp::unary_in_f32:
     case AutocastOp::pow:
     case AutocastOp::softplus:
     case AutocastOp::softmax:
@@ -70,7 +60,7 @@ Rule rule(AutocastOp op) {
   return {as_they_come, as_they_come};
 }
 
-/// A leaf that was cast. It holds the leaf, too, so that no other tensor takes its address.
+/// A leaf and its cast. Holding the leaf ensures that no other tensor gets its address.
 struct CastLeaf {
   Tensor leaf, cast;
   std::uint64_t version;
@@ -87,7 +77,7 @@ ThreadState& state() {
   return of_thread;
 }
 
-// Apart from the rest, since each op of each program asks.
+// Separate from ThreadState, because every op reads it.
 thread_local bool enabled = false;
 
 AutocastTypes exchange(const AutocastTypes& types) {
@@ -95,7 +85,7 @@ AutocastTypes exchange(const AutocastTypes& types) {
   return std::exchange(state().types, types);
 }
 
-/// x in `dtype`, through the scope's memory of leaves.
+/// x in `dtype`, from the scope's cache of cast leaves.
 Tensor cast_leaf(const Tensor& x, DType dtype) {
   auto& leaves = state().leaves;
   auto it = leaves.find(x.impl_ptr().get());
@@ -113,8 +103,8 @@ Autocast::Autocast(Device device, DType dtype) {
                       " is not a 16-bit floating-point type; use bf16",
                       device.is_cuda() ? " or f16" : "");
   require<DTypeError>(dtype != f16 || device.is_cuda(),
-                      "autocast: f16 is not for the CPU, whose oneDNN has no products in it; use "
-                      "bf16");
+                      "autocast: f16 is not supported on the CPU, because oneDNN has no f16 "
+                      "products; use bf16");
   AutocastTypes types = state().types;
   types[device] = dtype;
   before_ = exchange(types);
@@ -148,7 +138,8 @@ Tensor Casts::operator()(const Tensor& x) const {
   if (!x.defined() || !is_floating(x.dtype()) || x.dtype() == f64 || x.dtype() == *dtype_ ||
       x.device().type != device_.type)
     return x;
-  // Without recording, a cast would have no way back to its leaf when it is used again with it.
+  // Without recording, the cast would have no edge to its leaf, and a later recorded op would reuse
+  // it.
   return x.is_leaf() && x.requires_grad() && GradMode::is_enabled() ? cast_leaf(x, *dtype_)
                                                                     : to(x, *dtype_);
 }

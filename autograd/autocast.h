@@ -9,17 +9,17 @@
 //   loss.backward();
 //
 // Note [Mixed precision]
-// A 16-bit float takes half the memory of f32 and is multiplied several times as fast, but it has 8
-// significant bits (bf16) or a largest value of 65,504 (f16). Products can live with that, since
-// their sums are kept in f32 inside the kernel; sums of many terms, exponentials and the small
-// steps by which weights change cannot. So weights stay f32, and each op is given its operands in
-// the type that suits it: `lower`, the scope's 16-bit type, for matrix products and convolutions;
-// f32 for what loses digits; for all others whatever comes. The cast is an op on the tape, so the
-// gradient of an f32 weight is f32. backward runs each op in the type of its forward, whether it is
-// called in the scope or outside.
+// A 16-bit float takes half the memory of f32 and is multiplied several times as fast, but it has
+// only 8 significant bits (bf16) or a largest value of 65,504 (f16). Matrix products tolerate that,
+// because the kernel accumulates their sums in f32. Sums of many terms, exponentials and small
+// weight updates do not. So weights stay f32, and each op gets its operands in the type that suits
+// it: matrix products and convolutions get `lower`, the scope's 16-bit type; ops that would lose
+// precision get f32; all other ops take their operands as they are. The cast is an op on the tape,
+// so the gradient of an f32 weight is f32. backward runs each op in the type of its forward,
+// whether it is called inside or outside the scope.
 //
-// In f16 gradients below 6e-8 become 0; optim/grad_scaler.h is the remedy. bf16 has f32's range and
-// needs none.
+// In f16, gradients below 6e-8 become 0; use optim/grad_scaler.h. bf16 has the range of f32 and
+// needs no scaler.
 
 #include <array>
 #include <cstdint>
@@ -29,7 +29,7 @@
 
 namespace rondo {
 
-/// What a thread's ops are cast to, for each type of device; nothing: they are not.
+/// The dtype to which a thread's ops are cast, for each type of device; nullopt: no cast.
 struct AutocastTypes {
   std::array<std::optional<DType>, 2> of_device = {};  // by Device::Type
 
@@ -40,21 +40,21 @@ struct AutocastTypes {
 };
 
 /// A scope in which this thread's ops are cast. Scopes nest. A leaf that requires a gradient is
-/// cast once in a scope, at its first use (and again when it has been written since); what was cast
-/// is kept until the outermost scope ends. A CUDA graph that writes weights is not seen: end the
-/// scope before it is replayed.
+/// cast once per scope, at its first use, and again after it has been written. The casts are kept
+/// until the outermost scope ends. Autocast does not notice when a CUDA graph writes weights: end
+/// the scope before you replay the graph.
 class Autocast {
  public:
-  /// Ops on devices of this type run in bf16, or on a GPU in f16. Throws DTypeError for other
+  /// Ops on devices of this type run in bf16 or, on a GPU only, in f16. Throws DTypeError for other
   /// types, and for f16 on the CPU.
   Autocast(Device device, DType dtype);
-  /// The scopes of another thread, on this one.
+  /// Opens the scopes of another thread on this thread.
   explicit Autocast(const AutocastTypes& types);
   ~Autocast();
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
 
-  /// What holds on this thread now.
+  /// The types in effect on this thread.
   static AutocastTypes types();
   static bool is_enabled();
 
@@ -67,7 +67,7 @@ struct NoAutocast : Autocast {
   NoAutocast() : Autocast(AutocastTypes{}) {}
 };
 
-/// A scope only where a type is given.
+/// An Autocast scope if a type is given; else nothing.
 struct AutocastIf {
   AutocastIf(Device device, std::optional<DType> dtype) {
     if (dtype) scope.emplace(device, *dtype);
@@ -75,7 +75,7 @@ struct AutocastIf {
   std::optional<Autocast> scope;
 };
 
-/// The ops that autocast has a say in. Which type each gets is one table in autocast.cpp.
+/// The ops that autocast may cast. One table in autocast.cpp says which type each op gets.
 enum class AutocastOp : std::uint8_t {
   conv2d,
   conv_transpose2d,
@@ -91,17 +91,7 @@ enum class AutocastOp : std::uint8_t {
   smooth_l1_loss,
   bce_with_logits,
   kl_div,
-  acos,
-  asin,
-  cosh,
-  exp,
-  expm1,
-  log,
-  log1p,
-  reciprocal,
-  rsqrt,
-  sinh,
-  tan,
+  unary_in_f32,  // those that autograd/ops/unary.cpp marks so
   pow,
   softplus,
   softmax,
@@ -116,16 +106,17 @@ enum class AutocastOp : std::uint8_t {
   scatter_add,
 };
 
-/// How an op asks, before anything else:
+/// An op begins with this line:
 ///
 ///   if (const Casts cast{AutocastOp::linear, x}) return linear(cast(x), cast(weight), cast(bias));
 ///
-/// True where a scope is open that wants other operands for this op on x's device; while it lives
-/// nothing else is cast, so the op calls itself and what it is made of as outside of all scopes.
+/// True if an open scope casts this op's operands on x's device. While the object lives, autocast
+/// is off, so the op calls itself, and the ops that it is composed of, as if it were outside all
+/// scopes.
 class Casts {
  public:
   Casts(AutocastOp op, const Tensor& x) : Casts(op, x, x) {}
-  /// For an op that wants the wider type of two.
+  /// For an op whose operands get the wider type of the two.
   Casts(AutocastOp op, const Tensor& x, const Tensor& y) {
     if (Autocast::is_enabled()) begin(op, x, y);
   }
@@ -136,7 +127,8 @@ class Casts {
   Casts& operator=(const Casts&) = delete;
 
   explicit operator bool() const { return dtype_.has_value(); }
-  /// x in the op's type; integers, f64, tensors of other devices and undefined ones as they are.
+  /// x in the op's type. Integers, f64, tensors on other devices and undefined tensors are returned
+  /// unchanged.
   Tensor operator()(const Tensor& x) const;
 
  private:

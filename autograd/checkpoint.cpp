@@ -11,15 +11,15 @@
 namespace rondo {
 namespace {
 
-/// The innermost part whose function runs on this thread, and how.
+/// The innermost checkpointed part that runs on this thread.
 struct Running {
   CheckpointedPart* part = nullptr;
-  bool again = false;        // its second run
-  bool recomputing = false;  // the second run of this one or of one around it
+  bool again = false;        // this is its second run
+  bool recomputing = false;  // this part or one around it is in its second run
 };
 thread_local Running running;
 
-/// For a scope.
+/// Sets `running` for a scope.
 class RunScope {
  public:
   explicit RunScope(Running now) : before_(std::exchange(running, now)) {}
@@ -37,7 +37,7 @@ class CheckpointedPart : public std::enable_shared_from_this<CheckpointedPart> {
  public:
   CheckpointedPart(std::function<Tensors(const Tensors&)> f, const Tensors& inputs)
       : f_(std::move(f)), random_(default_generator().state()), autocast_(Autocast::types()) {
-    for (const Tensor& x : inputs) {  // saved by whoever is around: an outer checkpoint
+    for (const Tensor& x : inputs) {  // an outer checkpoint may number these saved tensors
       inputs_.emplace_back(x);
       wanted_.push_back(x.defined() && x.requires_grad());
     }
@@ -50,25 +50,26 @@ class CheckpointedPart : public std::enable_shared_from_this<CheckpointedPart> {
     return outputs;
   }
 
-  /// A saving of the first run.
+  /// Numbers a tensor saved in the first run.
   std::size_t count(const Tensor& x) {
     entries_.push_back({.shape = x.shape(), .version = x.version()});
     return entries_.size() - 1;
   }
 
-  /// A saving of the second run.
+  /// Keeps a tensor saved in the second run.
   void keep(const Tensor& x) {
     require<AutogradError>(
         next_ < entries_.size() && entries_[next_].shape == x.shape(),
-        "checkpoint: run again in backward, the function saved a tensor of shape ", x.shape(),
-        " as number ", next_, ", which ",
-        next_ < entries_.size() ? concat("was of shape ", entries_[next_].shape, " at first")
-                                : std::string("was not there at first"));
+        "checkpoint: in its second run (in backward), the function saved a tensor of shape ",
+        x.shape(), " as number ", next_, ", but ",
+        next_ < entries_.size()
+            ? concat("one of shape ", entries_[next_].shape, " in the first run")
+            : std::string("no such tensor in the first run"));
     Entry& entry = entries_[next_++];
     require<AutogradError>(x.version() == entry.version, "checkpoint: a tensor of shape ",
                            x.shape(),
-                           " that the function reads was modified in place (it is at version ",
-                           x.version(), ", at first it was at ", entry.version, ")");
+                           " that the function reads was modified in place (its version is ",
+                           x.version(), ", but was ", entry.version, ")");
     if (!entry.dropped) entry.kept = {x.alias(), x.version()};
   }
 
@@ -104,11 +105,11 @@ class CheckpointedPart : public std::enable_shared_from_this<CheckpointedPart> {
     next_ = 0;
     f_(inputs);
     require<AutogradError>(next_ == entries_.size(),
-                           "checkpoint: run again in backward, the function saved ", next_,
-                           " tensors, but ", entries_.size(), " at first");
+                           "checkpoint: in its second run (in backward), the function saved ",
+                           next_, " tensors, but ", entries_.size(), " in the first run");
   }
 
-  /// default_generator as it was, for a scope.
+  /// Restores an earlier state of default_generator for a scope.
   class SameRandomNumbers {
    public:
     explicit SameRandomNumbers(Generator::State then) : now_(default_generator().state()) {
@@ -124,12 +125,12 @@ class CheckpointedPart : public std::enable_shared_from_this<CheckpointedPart> {
 
   std::function<Tensors(const Tensors&)> f_;
   std::vector<SavedTensor> inputs_;
-  std::vector<bool> wanted_;  // which inputs are on the tape
+  std::vector<bool> wanted_;  // for each input: whether it requires a gradient
   Generator::State random_;
   bool draws_ = false;
   AutocastTypes autocast_;
-  std::vector<Entry> entries_;  // in the order of the savings
-  std::size_t next_ = 0;        // of the second run
+  std::vector<Entry> entries_;  // in the order in which they were saved
+  std::size_t next_ = 0;        // the next entry in the second run
 };
 
 CheckpointSlot CheckpointSlot::save(const Tensor& x) {
@@ -137,7 +138,7 @@ CheckpointSlot CheckpointSlot::save(const Tensor& x) {
   if (running.part == nullptr) return slot;
   if (running.again) {
     running.part->keep(x);
-    return slot;  // of a tape that is thrown away
+    return slot;  // belongs to a tape that is discarded
   }
   slot.part_ = running.part->shared_from_this();
   slot.index_ = running.part->count(x);

@@ -1,25 +1,28 @@
 #pragma once
-// checkpoint: memory for time. What a part of a model computes on its way is not kept for backward,
-// which runs that part again. As torch.utils.checkpoint with use_reentrant=False.
+// checkpoint: saves memory at the cost of time. The intermediate results of a part of a model are
+// not kept for backward; backward runs that part again. As torch.utils.checkpoint with
+// use_reentrant=False.
 //
 //   y = checkpoint([&](const Tensor& x) { return block(x); }, x);
 //
 // Note [Checkpoints]
-// f runs as it would, and its ops are on the tape as they would be: gradients, hooks and grad()
-// know no difference. But while f runs, what nodes save (SavedTensor) is not held; each saving gets
-// a number. The first node of the part that asks for its tensors in backward has f run once more,
-// on a tape that is thrown away, and this time what is saved under those numbers is held, until the
-// nodes have used it. So a chain of n parts holds their n inputs and the inside of one, for one
-// more forward: about a third more time.
+// f runs as usual, and its ops are recorded as usual, so gradients, hooks and grad() see no
+// difference. But while f runs, the tensors that nodes save (SavedTensor) are not held; each one
+// only gets a number. When the first node of the part asks for its tensors in backward, f runs once
+// more, on a tape that is discarded. This time the tensors saved under those numbers are held until
+// the nodes have used them. So a chain of n parts holds their n inputs and the intermediate results
+// of one part, and costs one more forward: about a third more time.
 //
-// The second run must do what the first did. It draws the same random numbers (of
-// default_generator), runs under the same autocast, and batch norms do not count it among their
-// running statistics. What else f reads must not have changed; a parameter or an input that was
-// overwritten is an error, as without checkpoint, and so is a second run that saves other shapes or
-// another number of tensors. f and what it refers to must live until backward, f itself may not run
-// a backward through what it computes, and where it draws random numbers no other thread should
-// draw from default_generator during that backward. What nodes keep
-// beside saved tensors (a mean for each channel, a target) stays.
+// The second run must do what the first did. It draws the same random numbers from
+// default_generator and runs under the same autocast. Batch norms do not update their running
+// statistics in it. Everything else that f reads must be unchanged. backward throws if a parameter
+// or an input was overwritten, as it does without checkpoint, and if the second run saves other
+// shapes or another number of tensors.
+//
+// f and everything it refers to must live until backward. f itself must not run a backward through
+// what it computes. If f draws random numbers, no other thread should draw from default_generator
+// during that backward. Values that nodes keep outside SavedTensors (a mean for each channel, a
+// target) stay in memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,21 +34,23 @@
 
 namespace rondo {
 
-/// f(inputs), whose intermediate results are computed again in backward. Checkpoints nest. Throws
-/// what f throws; so does backward, and AutogradError where the second run differs.
+/// f(inputs); backward computes its intermediate results again. Checkpoints nest. Throws what f
+/// throws. backward also throws what f throws, and AutogradError if the second run differs from the
+/// first.
 Tensors checkpoint(std::function<Tensors(const Tensors&)> f, const Tensors& inputs);
 Tensor checkpoint(std::function<Tensor(const Tensor&)> f, const Tensor& x);
 
-/// True while a checkpoint runs its function a second time: what is counted was counted.
+/// True while a checkpoint runs its function a second time. Code that counts or updates statistics
+/// must skip that run.
 bool is_recomputing();
 
 class CheckpointedPart;
 
-/// SavedTensor's place in the checkpoint that it was saved in.
+/// The number of a SavedTensor in the checkpoint that it was saved in.
 class CheckpointSlot {
  public:
   CheckpointSlot() = default;
-  /// Where a checkpoint is running on this thread: x is counted, and in a second run kept.
+  /// If a checkpoint runs on this thread, numbers x; in a second run also keeps x.
   static CheckpointSlot save(const Tensor& x);
   explicit operator bool() const { return part_ != nullptr; }
 
@@ -53,9 +58,10 @@ class CheckpointSlot {
     Tensor tensor;  // without a place on the tape
     std::uint64_t version;
   };
-  /// What the second run, now or earlier, has saved here.
+  /// What the second run has saved under this number. Starts the second run if it has not happened
+  /// yet.
   Kept restore() const;
-  /// It is not wanted any more.
+  /// Drops the kept tensor; the node no longer needs it.
   void drop();
 
  private:

@@ -8,10 +8,10 @@
 
 #include "autograd/accumulate_grad.h"
 #include "autograd/autocast.h"
+#include "autograd/autograd_meta.h"
 #include "autograd/grad_mode.h"
 #include "autograd/node.h"
 #include "autograd/ops/arithmetic.h"
-#include "autograd/variable.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
 #include "tensor/record_function.h"
@@ -19,9 +19,9 @@
 namespace rondo {
 namespace {
 
-thread_local int depth = 0;  // of nested backward calls on this thread
+thread_local int depth = 0;  // number of nested backward calls on this thread
 thread_local std::vector<std::function<void()>> callbacks;
-thread_local std::uint64_t backwards = 0;  // outermost ones that have ended
+thread_local std::uint64_t backwards = 0;  // outermost calls that have ended
 
 bool has_nan(const Tensor& x) {
   Tensor flags = Tensor::empty(x.shape(), {.dtype = boolean, .device = x.device()});
@@ -36,7 +36,7 @@ class Run {
  public:
   Run(BackwardOptions options) : options_(options) {}
 
-  /// The gradient that reaches this edge is wanted by the caller, who finds it in `captured(i)`.
+  /// Requests the gradient that reaches this edge; the caller reads it from `captured(i)`.
   void capture(const Edge& edge) { captures_.push_back({edge, {}}); }
   const Tensor& captured(std::size_t i) const { return captures_[i].gradient; }
 
@@ -46,14 +46,14 @@ class Run {
       if (roots[i].node) add_gradient(roots[i], gradients[i]);
     }
     for (const Edge& root : roots) {
-      // A root that is also reached from another root waits for it.
+      // A root that is also reached from another root must wait for that one.
       if (root.node && runs(root.node.get()) && dependencies_[root.node.get()] == 0 &&
           queued_.insert(root.node.get()).second) {
         ready_.push(root.node);
       }
     }
     GradModeGuard mode(options_.create_graph);
-    const NoAutocast as_forward_was;  // Note [Mixed precision]
+    const NoAutocast as_forward_was;  // uses the forward's types; Note [Mixed precision]
     while (!ready_.empty()) {
       std::shared_ptr<Node> node = ready_.top();
       ready_.pop();
@@ -66,7 +66,7 @@ class Run {
     Edge edge;
     Tensor gradient;
   };
-  struct EarlierFirst {
+  struct LatestOnTop {
     bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const {
       return a->sequence < b->sequence;
     }
@@ -78,17 +78,18 @@ class Run {
     }
     return false;
   }
-  /// With captures, only what is captured or leads to a capture receives its gradient …
+  /// With captures, only a captured node or one that leads to a capture receives its gradient.
   bool runs(Node* node) const { return captures_.empty() || needed_.contains(node); }
-  /// … and only what leads to one passes it on: what lies below a capture is neither run nor freed.
+  /// Only nodes that lead to a capture pass gradients on. Nodes below a capture neither run nor are
+  /// freed.
   bool passes_on(const Node* node) const {
     if (captures_.empty()) return true;
     return std::ranges::any_of(
         node->edges, [this](const Edge& edge) { return edge.node && runs(edge.node.get()); });
   }
 
-  /// Depth-first without recursion; counts for each node the edges that lead to it from nodes that
-  /// will run, and finds (in post-order) the nodes that lead to a capture.
+  /// Depth-first without recursion. Counts, for each node, the edges to it from nodes that will
+  /// run, and finds (in post-order) the nodes that lead to a capture.
   void count_dependencies(const std::vector<Edge>& roots) {
     std::unordered_set<Node*> seen;
     std::vector<std::pair<Node*, std::size_t>> stack;
@@ -108,7 +109,7 @@ class Run {
       }
     }
     if (!captures_.empty()) {
-      for (Node* node : finished) {  // children come before their parents
+      for (Node* node : finished) {  // in post-order: nodes closer to the leaves come first
         if (is_captured(node) || passes_on(node)) needed_.insert(node);
       }
     }
@@ -130,8 +131,8 @@ class Run {
       sum = std::move(gradient);
     } else if (!GradMode::is_enabled() && sum.impl_ptr().use_count() == 1 &&
                sum.storage().use_count() == 1 && sum.is_contiguous(sum.suggested_format())) {
-      // Dense as well: an expanded gradient holds one number for many elements.
-      backend(sum).binary(BinaryOp::add, sum, gradient, sum);  // nobody else sees it
+      // Dense, because in an expanded gradient one element stands for many.
+      backend(sum).binary(BinaryOp::add, sum, gradient, sum);  // no other tensor shares it
     } else {
       sum = add(sum, gradient);
     }
@@ -149,7 +150,7 @@ class Run {
         capture.gradient = gradients[static_cast<std::size_t>(capture.edge.output)];
       }
     }
-    if (!passes_on(node.get())) return;  // so grad() leaves every .grad alone
+    if (!passes_on(node.get())) return;  // so grad() changes no .grad
     bool any = false;
     for (const Tensor& gradient : gradients) any = any || gradient.defined();
     Tensors results(node->edges.size());
@@ -169,7 +170,8 @@ class Run {
     }
   }
 
-  /// The hooks on a node's outputs, or on a leaf. The lists are copied: a hook may remove itself.
+  /// Runs the hooks on a node's outputs, or on a leaf. Copies the lists, because a hook may remove
+  /// itself.
   static void run_hooks(const Node& node, Tensors& gradients) {
     auto apply = [&](const AutogradMeta::GradHook& hook, std::size_t output) {
       Tensor& gradient = gradients[output];
@@ -219,8 +221,8 @@ class Run {
   std::vector<Capture> captures_;
   std::unordered_set<Node*> needed_, queued_;
   std::unordered_map<Node*, int> dependencies_;
-  std::unordered_map<Node*, Tensors> buffers_;  // gradients that have arrived, by output
-  std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, EarlierFirst>
+  std::unordered_map<Node*, Tensors> buffers_;  // the gradients received so far, by output
+  std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, LatestOnTop>
       ready_;
 };
 
@@ -238,14 +240,15 @@ Tensors initial_gradients(const Tensors& roots, const Tensors& gradients) {
       initial.push_back(gradients[i]);
     } else {
       require<AutogradError>(roots[i].numel() == 1, "backward: output ", i, " has shape ",
-                             roots[i].shape(), "; only one element may go without a gradient");
+                             roots[i].shape(),
+                             "; pass a gradient for an output with more than one element");
       initial.push_back(ones_like(roots[i]));
     }
   }
   return initial;
 }
 
-/// Counts nesting; the outermost run that ends without an exception calls what was queued.
+/// Counts nesting. When the outermost run ends without an exception, it calls the queued callbacks.
 class Nesting {
  public:
   Nesting() { ++depth; }

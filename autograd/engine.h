@@ -1,10 +1,10 @@
 #pragma once
 // The engine: runs the tape backwards.
 //
-// Single-threaded and iterative: first it counts, for every node reachable from the roots, how many
-// gradients will arrive (its dependencies); then it repeatedly runs, among the nodes that have got
-// all of theirs, the one created last. The order is thus fixed by the program, equal on all ranks.
-// A hook or a custom op may itself call backward (re-entrant).
+// Single-threaded and iterative. First it counts, for every node reachable from the roots, how many
+// gradients will arrive (its dependencies). Then it repeatedly runs one of the nodes that have
+// received all their gradients: the one created last. So the program fixes the order, and all ranks
+// use the same order. A hook or a custom op may itself call backward (re-entrant).
 
 #include <cstdint>
 #include <functional>
@@ -19,8 +19,9 @@ struct BackwardOptions {
 };
 
 /// Adds d(sum of roots · gradients) / d(leaf) into .grad of every leaf reached. `gradients` may be
-/// empty when every root has one element. With create_graph a leaf's .grad is itself on the tape,
-/// which holds the leaf: a cycle that lives until zero_grad. `grad` below has no such trouble.
+/// empty if every root has one element. With create_graph, a leaf's .grad is itself on the tape,
+/// and the tape holds the leaf: this cycle lives until zero_grad. `grad` below creates no such
+/// cycle.
 void backward(const Tensors& roots, const Tensors& gradients = {}, BackwardOptions options = {});
 
 struct GradOptions {
@@ -28,20 +29,21 @@ struct GradOptions {
   bool retain_graph = false;
   bool create_graph = false;
   bool allow_unused =
-      false;  // an input that the outputs do not depend on gives an undefined tensor
+      false;  // an undefined tensor for an input that no output depends on, instead of an error
 };
 
-/// d(sum of outputs · grad_outputs) / d(inputs), leaving every .grad alone. Hooks on the inputs
-/// have run. Only what lies between outputs and inputs is run and freed: the graph below an input
-/// stays good for a backward of its own. Throws AutogradError for an unused input unless allowed.
+/// d(sum of outputs · grad_outputs) / d(inputs). Leaves every .grad alone. Hooks on the inputs are
+/// applied to the results. Runs and frees only the nodes between outputs and inputs: the graph
+/// below an input can still be used for another backward. Throws AutogradError for an input that no
+/// output depends on, unless allow_unused.
 Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& options = {});
 
-/// How many outermost backwards have come to their end on this thread (not those of `grad`).
+/// How many outermost calls of `backward` have ended on this thread (calls of `grad` do not count).
 std::uint64_t backwards_run();
 
-/// Runs `f` on this thread when the backward under way (the outermost one) has ended, before its
-/// `backward` returns; a callback may queue another one. Called from hooks: DDP waits for its last
-/// all-reduce there. Throws AutogradError when no backward is running.
+/// Runs `f` on this thread when the current outermost backward has ended, before `backward`
+/// returns. A callback may queue another one. Hooks call this: DDP uses it to wait for its last
+/// all-reduce. Throws AutogradError if no backward is running.
 void queue_callback(std::function<void()> f);
 
 }  // namespace rondo

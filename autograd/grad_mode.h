@@ -1,5 +1,5 @@
 #pragma once
-// GradMode: whether ops write to the tape. One flag a thread.
+// GradMode: whether ops are recorded on the tape. Each thread has its own flag.
 
 #include <string>
 
@@ -29,8 +29,9 @@ struct NoGradGuard : GradModeGuard {
   NoGradGuard() : GradModeGuard(false) {}
 };
 
-/// In this scope every node created remembers where in the model it was made, and backward throws
-/// an AutogradError naming the first node whose gradient holds a NaN. Slow; for hunting NaNs.
+/// In this scope every new node remembers where in the model it was created, and backward throws an
+/// AutogradError that names the first node whose gradient holds a NaN. Slow; use it to find the
+/// origin of NaNs.
 class AnomalyMode {
  public:
   explicit AnomalyMode(bool enabled = true) : previous_(is_enabled()) { set_enabled(enabled); }
@@ -45,8 +46,8 @@ class AnomalyMode {
 };
 using detect_anomaly = AnomalyMode;  // PyTorch's name
 
-/// A name pushed while a module's forward runs, so that an anomaly, or a profile, can say "in
-/// layer1.0.conv1".
+/// A name that is pushed while a module's forward runs, so that an anomaly error or a profile can
+/// say "in layer1.0.conv1".
 class ScopeName {
  public:
   explicit ScopeName(const char* name);

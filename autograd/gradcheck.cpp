@@ -10,7 +10,7 @@
 namespace rondo {
 namespace {
 
-/// Element i, in row-major order, of a tensor of any strides on any device; a 0-dim view.
+/// Element i, in row-major order, as a 0-dim view; x may have any strides and device.
 Tensor element(const Tensor& x, std::int64_t i) {
   std::int64_t offset = x.storage_offset();
   for (std::int64_t d = x.dim() - 1; d >= 0; --d) {
@@ -22,7 +22,7 @@ Tensor element(const Tensor& x, std::int64_t i) {
 
 bool checked(const Tensor& x) { return x.defined() && x.requires_grad(); }
 
-/// d out[j] / d in[i] for all j, by central differences; out flattened over all outputs.
+/// d out[j] / d in[i] for all j, by central differences. All outputs are flattened into out.
 std::vector<double> numerical_row(const std::function<Tensors(const Tensors&)>& f,
                                   const Tensors& inputs, const Tensor& x, std::int64_t i,
                                   double eps) {
@@ -58,7 +58,7 @@ GradcheckResult gradcheck(const std::function<Tensors(const Tensors&)>& f, const
   require(!wanted.empty(), "gradcheck: no input requires a gradient");
   Tensors outputs = f(inputs);
 
-  // Row j of the Jacobian by the tape: one backward for each element of each output.
+  // Row j of the Jacobian from the tape: one backward for each element of each output.
   std::vector<std::vector<std::vector<double>>> rows;  // [output element][input][input element]
   for (const Tensor& y : outputs) {
     for (std::int64_t j = 0; j < y.numel(); ++j) {

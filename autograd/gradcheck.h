@@ -1,5 +1,5 @@
 #pragma once
-// gradcheck: does an op's backward agree with central differences?
+// gradcheck: compares an op's backward with central differences.
 
 #include <functional>
 #include <string>
@@ -24,7 +24,7 @@ struct GradcheckResult {
 /// deterministic.
 GradcheckResult gradcheck(const std::function<Tensors(const Tensors&)>& f, const Tensors& inputs,
                           GradcheckOptions options = {});
-/// The same for the derivative of the derivative: gradcheck of grad(f) with create_graph.
+/// The same for the second derivative: gradcheck of grad(f) with create_graph.
 GradcheckResult gradgradcheck(const std::function<Tensors(const Tensors&)>& f,
                               const Tensors& inputs, GradcheckOptions options = {});
 

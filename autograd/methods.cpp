@@ -1,5 +1,5 @@
-// Tensor's differentiable methods: each is the free function of the same name in autograd/ops, or
-// is made of some of them (t, T, squeeze, repeat).
+// Tensor's differentiable methods. Each calls the free function of the same name in autograd/ops,
+// or combines several of them (t, T, squeeze, repeat).
 
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"

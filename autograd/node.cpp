@@ -17,9 +17,9 @@ Node::Node() : sequence(next_sequence.fetch_add(1, std::memory_order_relaxed)) {
 }
 
 // Note [Teardown is iterative]
-// A node owns the nodes its edges lead to, so the plain destructor of a long chain would recurse
-// once for each of its, say, 400,000 nodes and overflow the stack. Instead, a dying node hands its
-// edges to a list, and the outermost destructor on this thread empties that list in a loop.
+// A node owns the nodes its edges lead to, so the default destructor of a long chain would recurse
+// once for each of its nodes, perhaps 400,000, and overflow the stack. Instead, a dying node moves
+// its edges to a list, and the outermost destructor on this thread empties that list in a loop.
 Node::~Node() {
   thread_local std::vector<std::shared_ptr<Node>>* dying = nullptr;
   if (dying != nullptr) {

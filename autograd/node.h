@@ -1,12 +1,12 @@
 #pragma once
-// Node: one recorded operation. The tape is nothing but nodes and the edges between them.
+// Node: one recorded operation. The tape consists of nodes and the edges between them.
 //
-// A forward op that computes y from x leaves a Node behind y; its `edges` lead to the nodes behind
-// each x (or to the AccumulateGrad of a leaf). Backward walks the edges in reverse order of
-// creation (autograd/engine.h). A node is a named struct, not a closure, so that errors, profiles
-// and graph exports can say what it is and read its attributes.
+// A forward op that computes y from x stores a Node in y as its grad_fn. The node's `edges` lead to
+// the nodes of each x (or to the AccumulateGrad of a leaf). Backward follows the edges in reverse
+// order of creation (autograd/engine.h). A node is a named struct, not a closure, so that errors,
+// profiles and graph exports can print its name and read its attributes.
 //
-// Your own differentiable op is made the same way as rondo's (docs/guide.md, "Your own op"):
+// Users write a differentiable op in the same way (docs/guide.md, "Your own op"):
 //
 //   struct CubeBackward final : Node {
 //     SavedTensor x;
@@ -36,14 +36,14 @@ class Node;
 class AttributeVisitor;  // autograd/trace.h
 struct TracedInputs;
 
-/// "The gradient for this input goes to output `output` of `node`."; node is null where none is
-/// wanted.
+/// "The gradient for this input goes to output `output` of `node`." node is null if the input needs
+/// no gradient.
 struct Edge {
   std::shared_ptr<Node> node;
   int output = 0;
 };
 
-/// What a gradient arriving for one of a node's outputs must look like.
+/// The shape, dtype and device that a gradient for one of a node's outputs must have.
 struct OutputMeta {
   Dims shape;
   DType dtype;
@@ -59,29 +59,31 @@ class Node : public std::enable_shared_from_this<Node> {
 
   /// The op's name as in the C++ API: "conv2d".
   virtual const char* name() const = 0;
-  /// Gradients of the inputs, one for each edge, from the gradients `dy` of the outputs. dy[i] is
-  /// undefined where output i got no gradient (for a node of one output it is always defined); a
-  /// result is left undefined where `wants(i)` is false or the gradient is zero.
+  /// The gradients of the inputs, one for each edge, from the gradients `dy` of the outputs. dy[i]
+  /// is undefined if output i got no gradient; the dy of a node with one output is always defined.
+  /// A result may stay undefined if `wants(i)` is false or the gradient is zero.
   virtual Tensors backward(const Tensors& dy) = 0;
-  /// Frees what the forward saved; called once the node has run, unless the graph is retained.
+  /// Frees the saved tensors. Called after the node has run, unless the graph is retained.
   virtual void release_saved() {}
-  /// Tells what the op was told beside its inputs, strides and dimensions and scalars, under the
-  /// names of the C++ API: for who reads the tape as a program (autograd/trace.h).
+  /// Passes the op's arguments other than its tensor inputs (strides, dimensions, scalars) to the
+  /// visitor, under their names in the C++ API. For code that reads the tape as a program
+  /// (autograd/trace.h).
   virtual void attributes(AttributeVisitor&) {}
 
-  /// Whether the gradient of input i is needed by anyone.
+  /// Whether any node needs the gradient of input i.
   bool wants(std::size_t i) const { return edges[i].node != nullptr; }
 
   std::vector<Edge> edges;          // one for each input of the forward op
   std::vector<OutputMeta> outputs;  // one for each output
   std::uint64_t sequence;           // order of creation; the engine runs the highest first
-  std::string scope;                // where in the model, if AnomalyMode or a profiler asks
-  std::shared_ptr<const TracedInputs> traced;  // what trace.h wants, under TraceMode
+  std::string scope;                // where in the model; set only under AnomalyMode or a profiler
+  std::shared_ptr<const TracedInputs> traced;  // the constant inputs, kept only under TraceMode
+                                               // (trace.h)
 
-  /// Hooks on the gradient arriving at an output: may return a replacement.
+  /// Hooks on the gradient of an output. A hook may return a replacement.
   struct Hook {
     int output;
-    std::uint64_t id;  // by which its handle finds it again
+    std::uint64_t id;  // by which its HookHandle finds it
     std::function<Tensor(const Tensor&)> run;
   };
   std::vector<Hook> hooks;

@@ -22,7 +22,7 @@ bool is_unshown_leaf(const Tensor& x) {
   return meta.requires_grad && !meta.is_shown && !meta.grad_fn;
 }
 
-/// The inputs that a node has nothing behind.
+/// The inputs for which the node has no edge.
 std::shared_ptr<const TracedInputs> inputs_off_the_tape(const Node& node,
                                                         std::span<const Tensor> inputs) {
   auto traced = std::make_shared<TracedInputs>();
@@ -45,7 +45,7 @@ void link(const std::shared_ptr<Node>& node, std::span<const Tensor> inputs) {
 
 void place_under(const std::shared_ptr<Node>& node, const Tensor& y, std::size_t index) {
   node->outputs.push_back({y.shape(), y.dtype(), y.device()});
-  if (!is_floating(y.dtype())) return;  // indices and the like end the tape
+  if (!is_floating(y.dtype())) return;  // the tape ends at non-floating tensors such as indices
   AutogradMeta& meta = autograd_meta(y);
   meta.grad_fn = node;
   meta.output = static_cast<int>(index);
@@ -78,8 +78,8 @@ void check_in_place(const Tensor& x, const char* op, const Tensor& source) {
       ": a leaf that requires a gradient is being modified in place; do it under "
       "NoGradGuard");
   require<AutogradError>(!x.impl().is_constant_view, op, ": a view of shape ", x.shape(),
-                         " that was taken under NoGradGuard is being modified outside of it, and "
-                         "gradients would miss that; take the view outside, too");
+                         " was taken under NoGradGuard, but is modified outside it, so "
+                         "gradients would miss the write; take the view outside, too");
   if (const Tensor base(x.impl().base); base.defined()) {
     require<AutogradError>(!(base.is_leaf() && base.requires_grad()), op,
                            ": a view of a leaf that requires a gradient is being modified in "
@@ -88,7 +88,7 @@ void check_in_place(const Tensor& x, const char* op, const Tensor& source) {
                            ": a write to a view cannot be traced; use where, cat or stack");
     require_base(x);
   }
-  for (const Tensor& operand : both) {  // here, before memory is written
+  for (const Tensor& operand : both) {  // before the op writes memory
     if (operand.defined() && has_old_place(operand)) renew_place(operand);
   }
 }

@@ -1,35 +1,36 @@
 #pragma once
-// record: how an op puts itself on the tape.
+// record: how an op puts its node on the tape.
 
 #include <initializer_list>
 #include <memory>
 #include <span>
 #include <utility>
 
+#include "autograd/autograd_meta.h"
 #include "autograd/grad_mode.h"
 #include "autograd/node.h"
 #include "autograd/saved_tensor.h"
-#include "autograd/variable.h"
 #include "autograd/views.h"
 
 namespace rondo {
 
 /// Whether any of the inputs is on the tape and recording is on.
 bool any_requires_grad(std::span<const Tensor> inputs);
-/// Links `node` under `outputs` and above `inputs`.
+/// Makes `node` the grad_fn of `outputs` and connects its edges to `inputs`.
 void attach(const std::shared_ptr<Node>& node, std::span<const Tensor> inputs,
             std::span<const Tensor> outputs);
-/// The same for an op that overwrites x, inputs[0]; where x is a view, under its base.
+/// The same for an op that overwrites x, which is inputs[0]. If x is a view, the node goes to its
+/// base.
 void attach_in_place(const std::shared_ptr<Node>& node, std::span<const Tensor> inputs,
                      const Tensor& x);
 
-/// What an in-place op on x asks first, `source` being its other operand, if any. Throws
-/// AutogradError where the op would be recorded and x is a leaf that requires a gradient, a view of
-/// one, or a view taken under NoGradGuard.
+/// Every in-place op on x calls this first; `source` is its other operand, if it has one. Throws
+/// AutogradError if the op would be recorded and x is a leaf that requires a gradient, a view of
+/// such a leaf, or a view taken under NoGradGuard.
 void check_in_place(const Tensor& x, const char* op, const Tensor& source = {});
 
-/// Returns y; when an input requires a gradient and recording is on, with a new N(args...) behind
-/// it.
+/// Returns y. If an input requires a gradient and recording is on, y gets a new N(args...) as its
+/// node.
 template <class N, class... Args>
 Tensor record(std::initializer_list<Tensor> inputs, const Tensor& y, Args&&... args) {
   std::span<const Tensor> in(inputs.begin(), inputs.size());
@@ -45,7 +46,7 @@ Tensors record_all(const Tensors& inputs, const Tensors& outputs, Args&&... args
     attach(std::make_shared<N>(std::forward<Args>(args)...), inputs, outputs);
   return outputs;
 }
-/// The same for an op that has overwritten x, its first input.
+/// The same for an op that has overwritten x, which is its first input.
 template <class N, class... Args>
 void record_in_place(std::initializer_list<Tensor> inputs, const Tensor& x, Args&&... args) {
   std::span<const Tensor> in(inputs.begin(), inputs.size());

@@ -1,13 +1,13 @@
 #include "autograd/saved_tensor.h"
 
-#include "autograd/variable.h"
+#include "autograd/autograd_meta.h"
 
 namespace rondo {
 
 SavedTensor::SavedTensor(const Tensor& x) : was_defined_(x.defined()) {
   if (!was_defined_) return;
-  // Not the tensor itself: written in place later, it may come to stand behind the node that saves
-  // it, a cycle. A leaf cannot.
+  // Saves an alias, not the tensor itself: if the tensor is later written in place, its grad_fn may
+  // become the node that saves it, which would be a cycle. That cannot happen to a leaf.
   const bool is_leaf = x.impl().autograd && x.impl().autograd->requires_grad;
   save(is_leaf ? x : x.alias());
   if (slot_ || !is_leaf) edge_ = gradient_edge(x);

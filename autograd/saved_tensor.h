@@ -1,14 +1,17 @@
 #pragma once
-// SavedTensor: a tensor that backward will need, kept so that it is neither leaked nor stale.
+// SavedTensor: a tensor that backward will need, kept without a memory leak and checked for later
+// writes.
 //
 // Note [Versions]
-// An in-place op bumps the version counter that all views of a storage share. A SavedTensor
-// remembers the version it saw and `get` throws when it has changed since, because the gradient
-// would be computed from the wrong numbers. That is also why an op saves as little as it can.
+// An in-place op increments the version counter that all views of a storage share. A SavedTensor
+// remembers the version at which it was saved. `get` throws if the version has changed, because the
+// gradient would be computed from the wrong values. This is also a reason to save as little as
+// possible.
 //
 // Note [Saving an output]
-// A node that saves its own output would own a tensor whose grad_fn is that node: a cycle, never
-// freed. Saved with SavedTensor::output, only the elements are kept, and `get` puts the tape back.
+// A node that saves its own output would own a tensor whose grad_fn is that node: a cycle that is
+// never freed. SavedTensor::output therefore keeps only the elements, and `get` restores the
+// tensor's place on the tape.
 
 #include <cstdint>
 #include <memory>
@@ -28,10 +31,10 @@ class SavedTensor {
   explicit SavedTensor(const Tensor& x);
   SavedTensor(const Tensor& y, OutputTag, int index = 0);
 
-  /// The tensor as it was; undefined if it was undefined when saved. Throws AutogradError naming
-  /// `owner`, shape and versions when it was modified or the graph was freed.
+  /// The tensor as it was saved; undefined if it was undefined then. Throws AutogradError, naming
+  /// `owner`, shape and versions, if it was modified since or if the graph was freed.
   Tensor get(Node& owner) const;
-  /// Its elements, without its place on the tape; throws the same.
+  /// Its elements, without a place on the tape. Throws the same errors.
   Tensor elements(const char* owner) const;
   void reset() {
     tensor_ = {};
@@ -43,8 +46,8 @@ class SavedTensor {
 
   Tensor tensor_;
   std::uint64_t version_ = 0;
-  CheckpointSlot slot_;  // instead of both, where a checkpoint will compute it again, …
-  Edge edge_;            // … and its place on the tape
+  CheckpointSlot slot_;  // instead of tensor_ and version_, if a checkpoint will recompute it
+  Edge edge_;            // its place on the tape, unless tensor_ is a leaf, which has it
   bool was_defined_ = false;
   bool is_output_ = false;
   int index_ = 0;

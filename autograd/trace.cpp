@@ -1,4 +1,4 @@
-// TraceMode, and what nodes say of themselves (see trace.h).
+// TraceMode, and the attributes of nodes (see trace.h).
 
 #include "autograd/trace.h"
 
@@ -33,7 +33,7 @@ Tensor constant_input(const Node& node, std::size_t i) {
   require<AutogradError>(
       constant.version() == node.traced->versions[i], node.name(), ": its input of shape ",
       constant.shape(),
-      " was modified in place after it was used, so that a trace does not know what it was");
+      " was modified in place after it was used, so a trace cannot record its value");
   return constant;
 }
 

@@ -2,11 +2,11 @@
 // TraceMode: what a tape keeps so that it can be read as a program (nn/graph.h,
 // extras/onnx/onnx.h), not only run backwards.
 //
-// For gradients a node saves what its derivative needs, and no more. Who wants to compute the
-// forward again elsewhere asks two things more. What the op was told beside its inputs, strides and
-// dimensions and scalars, every node can say at any time: Node::attributes. The inputs that no
-// gradient flows to, scalars and masks and running statistics, are kept under TraceMode alone,
-// since keeping them costs memory.
+// For gradients, a node saves only what its derivative needs. Code that computes the forward again
+// elsewhere needs two more things. First, the op's arguments other than its tensor inputs
+// (strides, dimensions, scalars); every node can report them at any time: Node::attributes. Second,
+// the inputs that get no gradient (scalars, masks, running statistics). They are kept only under
+// TraceMode, because they cost memory.
 
 #include <cstdint>
 #include <map>
@@ -20,7 +20,7 @@
 
 namespace rondo {
 
-/// Is told what an op was told: Node::attributes.
+/// Receives the arguments of an op from Node::attributes.
 class AttributeVisitor {
  public:
   virtual ~AttributeVisitor() = default;
@@ -34,12 +34,12 @@ class AttributeVisitor {
 using Attribute = std::variant<std::int64_t, Dims, double, std::string, Tensor>;
 using Attributes = std::map<std::string, Attribute, std::less<>>;
 
-/// What `node` says of itself, by name.
+/// The attributes of `node`, by name.
 Attributes attributes_of(Node& node);
 
-/// In this scope nodes keep those of their inputs that are not on the tape, and ops that are made
-/// of others but known by one name everywhere (layer_norm, batch_norm in evaluation) record one
-/// node, through which backward does not go (AutogradError).
+/// In this scope, nodes keep those of their inputs that are not on the tape. Composed ops that have
+/// a well-known name (layer_norm, batch_norm in evaluation) record one node; backward through that
+/// node throws AutogradError.
 class TraceMode {
  public:
   TraceMode() : previous_(is_enabled()) { set_enabled(true); }
@@ -55,14 +55,16 @@ class TraceMode {
 
 /// What a node keeps under TraceMode.
 struct TracedInputs {
-  /// One for each edge: the input, without a place on the tape; undefined where the edge leads on,
-  /// or where there was no input. (With its place, an in-place op's would own its own node.)
+  /// One for each edge: the input, without a place on the tape. Undefined if the edge leads to a
+  /// node or if the input was absent. (With its place on the tape, the input of an in-place op
+  /// would own its own node.)
   Tensors constants;
-  std::vector<std::uint64_t> versions;  // of those, when they were used
+  std::vector<std::uint64_t> versions;  // of the constants, when they were used
 };
 
-/// Input i of `node` where it is not on the tape; undefined where it is, where there was none, and
-/// for nodes that were made without TraceMode. Throws AutogradError where it was modified since.
+/// Input i of `node`, if it is not on the tape. Undefined if it is on the tape, if input i
+/// was absent, and for nodes created without TraceMode. Throws AutogradError if the input was
+/// modified since.
 Tensor constant_input(const Node& node, std::size_t i);
 
 }  // namespace rondo

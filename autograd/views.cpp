@@ -16,7 +16,7 @@ namespace {
 
 Tensor base_of(const Tensor& x) { return Tensor(x.impl().base); }
 
-/// Where the elements of a view lie: as they do in the memory that its base begins.
+/// The position of a view's elements relative to the base's first element.
 struct Region {
   Dims sizes, strides;
   std::int64_t offset;  // from the base's first element
@@ -29,23 +29,24 @@ struct Region {
   Tensor of(const Tensor& base) const;
 };
 
-/// Memory for a gradient of the base, laid out as the base is, so that regions of the base are
-/// regions of it.
+/// Memory for a gradient of the base, with the base's layout, so that a region of the base is the
+/// same region of this memory.
 struct Layout {
   Dims sizes, strides;
 
   explicit Layout(const Tensor& base) : sizes(base.shape()), strides(base.strides()) {}
 
   Tensor empty(TensorOptions options) const {
-    std::int64_t last = 0;  // element
+    std::int64_t last = 0;  // index of the last element
     for (std::int64_t d = 0; d < sizes.size(); ++d) last += (sizes[d] - 1) * strides[d];
     const std::int64_t extent = numel_of(sizes) == 0 ? 0 : last + 1;
     return Tensor::empty({extent}, options).as_view(sizes, strides, 0);
   }
 };
 
-/// Of a view whose place was renewed: dbase is dy in the view's region, and zero elsewhere. A
-/// dimension of stride 0 (expand) shows the same elements again, whose gradients are added.
+/// The node of a view whose place was renewed: dbase is dy in the view's region, and zero
+/// elsewhere. A dimension with stride 0 (expand) repeats the same elements, so their gradients are
+/// added.
 struct RegionBackward final : Node {
   Region region;
   Layout layout;
@@ -77,10 +78,10 @@ bool repeats_elements(const Dims& sizes, const Dims& strides) {
   return false;
 }
 
-/// Of an in-place op on a view: in the view's region the gradient goes through the op, elsewhere
-/// past it.
+/// The node of an in-place op on a view: inside the view's region the gradient passes through the
+/// op, outside it stays unchanged.
 struct WriteBackward final : Node {
-  std::shared_ptr<Node> write;  // input 0 is the view, before
+  std::shared_ptr<Node> write;  // its input 0 is the view before the write
   Region region;
   Layout layout;
   WriteBackward(std::shared_ptr<Node> write, const Tensor& view, const Tensor& base)
@@ -93,7 +94,7 @@ struct WriteBackward final : Node {
     if (!wants(0)) return dx;
     if (dx[0].defined() && !repeats_elements(region.sizes, region.strides)) {
       part.copy_(dx[0]);
-    } else {  // repeated elements may be filled, and nothing else
+    } else {  // only fill_ may write repeated elements
       part.zero_();
     }
     dx[0] = dbase;
@@ -107,7 +108,7 @@ struct WriteBackward final : Node {
 void set_base(const Tensor& view, const Tensor& x) {
   TensorImpl& v = view.impl();
   const TensorImpl& of = x.impl();
-  // Below a leaf that is itself a view, the leaf is the base.
+  // If x is a leaf that is itself a view, the leaf is the base.
   const bool is_leaf = of.autograd && of.autograd->requires_grad;
   const auto& base = of.base && !is_leaf ? of.base : x.impl_ptr();
   v.is_constant_view = !GradMode::is_enabled() || of.is_constant_view;
@@ -129,10 +130,11 @@ void require_base(const Tensor& x) {
   const TensorImpl &view = x.impl(), &base = *view.base;
   require<AutogradError>(
       view.version == base.version, "a view of shape ", view.sizes,
-      " shows memory that its base has given up (set_data); take the view again");
+      " uses memory that its base no longer uses (set_data); take the view again");
   require<AutogradError>(!repeats_elements(base.sizes, base.strides), "a view of shape ",
-                         view.sizes, " is one of a tensor of shape ", base.sizes, " and strides ",
-                         base.strides, ", which has several elements at one address; clone that");
+                         view.sizes, " has a base of shape ", base.sizes, " and strides ",
+                         base.strides,
+                         ", which has several elements at one address; clone the base");
 }
 
 void renew_place(const Tensor& x) {
@@ -140,8 +142,8 @@ void renew_place(const Tensor& x) {
   TensorImpl& view = x.impl();
   const Tensor base = base_of(x);
   require<AutogradError>(!autograd_meta(x).requires_grad, "a leaf of shape ", x.shape(),
-                         " is a view of a tensor that was modified in place; make the leaf of a "
-                         "clone");
+                         " is a view of a tensor that was modified in place; make the leaf from "
+                         "a clone");
   auto node = std::make_shared<RegionBackward>(x, base);
   attach(node, {&base, 1}, {&x, 1});
   view.place_version = x.version();

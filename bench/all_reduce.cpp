@@ -1,37 +1,43 @@
-// all_reduce: rondo's against MPI's or NCCL's, in turns.
+// all_reduce: compares rondo's all-reduce with MPI's or NCCL's, in turns.
 //
 //   mpirun -np 2 build/bin/all_reduce --min-bytes 4 --max-bytes 268435456
 //   mpirun -np 4 build/bin/all_reduce --device cuda
 //
-// Sizes quadruple from --min-bytes to --max-bytes. At each size the algorithms take turns, so that
-// whatever else the machine does hits all alike, in another order each round, since what runs
-// before leaves its memory in the caches; every buffer is written anew before each call; a time is
-// from a barrier to the end of the slowest rank, the median of the repetitions. Bus bandwidth is 2
-// (n - 1) / n * S / t: what each link must carry at least, whatever the algorithm, so that numbers
-// of different n compare.
+// How it measures:
 //
-//   auto          what Communicator::all_reduce does: shared memory, where the ranks are on one
-//                 machine, else what the tuner found to be the fastest of those below
-//   auto_own      the same, of a tensor in memory from Communicator::allocate
+// - Sizes quadruple from --min-bytes to --max-bytes.
+// - At each size the algorithms take turns, so that other load on the machine affects all alike.
+//   Each round has another order, since each algorithm leaves its memory in the caches.
+// - Every buffer is written again before each call.
+// - A time is from a barrier to the end of the slowest rank; the table has the median.
+// - Bus bandwidth is 2 (n - 1) / n * S / t. Any algorithm must send at least 2 (n - 1) / n * S over
+//   each link, so numbers for different n can be compared.
+//
+// The algorithms:
+//
+//   auto          Communicator::all_reduce: shared memory if the ranks are on one machine,
+//   otherwise
+//                 the algorithm below that the tuner measured to be the fastest
+//   auto_own      the same for a tensor in memory from Communicator::allocate
 //   direct, tree, doubling, halving, pairwise, ring, hierarchical
-//                 rondo's algorithms over messages (dist/collectives/algorithms); the first two for
-//                 small buffers alone
+//                 rondo's algorithms over messages (dist/collectives/algorithms); the first two
+//                 only for small buffers
 //   mpi           MPI_Allreduce, called as any program calls it
-//   mpi_in_place  MPI_Allreduce with MPI_IN_PLACE: the faster of the two is the one to beat
-//   mpi_polled    MPI_Iallreduce, polled: what Communicator offers as AllReduce::mpi
+//   mpi_in_place  MPI_Allreduce with MPI_IN_PLACE; rondo is compared with the faster of the two
+//   mpi_polled    MPI_Iallreduce, polled, which Communicator offers as AllReduce::mpi
 //
-// The bound beside the bandwidth is what the same messages carry when nothing is computed: both
-// neighbours of a ring sending up to 4 MiB at a time. What goes through shared memory is not held
-// to it.
-// --algorithms a,b lets only these take turns: the buffers of all the others push what is compared
-// out of the caches, and the figure becomes one of the memory.
-// --messages keeps ranks of one machine from sharing memory, as if they were on several.
+// "of bound" compares the bandwidth with that of the same messages without computing: both
+// neighbours of a ring send up to 4 MiB at a time. It does not limit shared memory.
 //
-// With --device cuda the buffers lie on the ranks' GPUs:
+// --algorithms a,b measures only these. The buffers of all other algorithms would evict the
+// compared buffers from the caches, and the time would be that of the memory.
+// --messages makes ranks of one machine use messages, as if they were on several machines.
+//
+// With --device cuda the buffers are on the ranks' GPUs:
 //
 //   ring          rondo's ring over NCCL's messages
-//   nccl          ncclAllReduce: the one to beat
-//   mpi           with --all-reduce mpi, and then alone: by way of pinned memory of the host
+//   nccl          ncclAllReduce, with which rondo is compared
+//   mpi           only with --all-reduce mpi, and then alone: through pinned memory of the host
 
 #ifdef RONDO_BENCH_MPI
 #include <mpi.h>
@@ -71,11 +77,11 @@ struct Options {
   std::string json;
 };
 
-/// One way to sum `x` over the ranks; `out` is room for one that does not do so in place.
+/// One way to sum `x` over the ranks. An algorithm that does not work in place writes to `out`.
 struct Algorithm {
   std::string name;
   std::function<void(const Tensor& x, const Tensor& out)> run;
-  bool in_own_memory = false;  // of Communicator::allocate
+  bool in_own_memory = false;  // `x` is from Communicator::allocate
   std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max();
 };
 
@@ -83,7 +89,7 @@ void check_sum(const Algorithm& algorithm, const Tensor& x, double want) {
   const Tensor host = x.to(Device::cpu());
   const double first = host[0].item(), last = host[x.numel() - 1].item();
   require(first == want && last == want, algorithm.name, ": the sum is ", first, " … ", last,
-          " where it should be ", want);
+          ", expected ", want);
 }
 
 double seconds_once(dist::Communicator& comm, const Algorithm& algorithm, const Tensor& x,
@@ -102,7 +108,7 @@ double seconds_once(dist::Communicator& comm, const Algorithm& algorithm, const 
 
 std::vector<Algorithm> algorithms_of(dist::Communicator& comm, const Options& options,
                                      Device device, dist::InitOptions init) {
-  // Each has a communicator of its own, and is called as programs call it.
+  // Each algorithm has its own communicator and is called as programs call it.
   auto named = [&](const char* name, dist::AllReduce kind) {
     init.communicator.all_reduce = kind;
     auto own = dist::init(init);
@@ -138,7 +144,7 @@ std::vector<Algorithm> algorithms_of(dist::Communicator& comm, const Options& op
   return all;
 }
 
-/// How many times as fast an algorithm is as the faster of MPI's two, or as NCCL; 0: there is none.
+/// The speed of an algorithm relative to the faster one of MPI's two, or to NCCL; 0 if neither ran.
 double over_library(const std::map<std::string, double>& seconds, const std::string& name) {
   double best = std::numeric_limits<double>::infinity();
   for (const char* rival : {"mpi", "mpi_in_place", "nccl"}) {
@@ -147,7 +153,7 @@ double over_library(const std::map<std::string, double>& seconds, const std::str
   return std::isinf(best) ? 0 : best / seconds.at(name);
 }
 
-/// Bytes a second that each rank sends to the next and receives from the previous, at best.
+/// The most bytes per second that each rank sends to the next and receives from the previous.
 double link_bytes_per_second(dist::Communicator& comm, Device device, std::int64_t most_bytes) {
   const int n = comm.world_size(), next = (comm.rank() + 1) % n,
             previous = (comm.rank() + n - 1) % n;
@@ -178,7 +184,7 @@ nlohmann::json measure(dist::Communicator& comm, const Options& options, Device 
   std::vector<Algorithm> algorithms = algorithms_of(comm, options, device, init);
   for (const std::string& name : options.algorithms)
     require(std::ranges::count(algorithms, name, &Algorithm::name) > 0, "--algorithms ", name,
-            ": there is none of that name");
+            ": unknown algorithm; --help lists them");
   if (!options.algorithms.empty())
     std::erase_if(algorithms, [&](const Algorithm& a) {
       return std::ranges::count(options.algorithms, a.name) == 0;
@@ -187,7 +193,7 @@ nlohmann::json measure(dist::Communicator& comm, const Options& options, Device 
   const double n = comm.world_size();
   if (print)
     std::printf("%12s  %-12s %12s %10s %9s %14s\n", "bytes", "algorithm", "us", "bus GB/s",
-                "of bound", "library's time");
+                "of bound", "over library");
   for (std::int64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= 4) {
     const std::int64_t numel = std::max<std::int64_t>(1, bytes / 4);
     comm.tune(static_cast<std::size_t>(numel) * 4);
@@ -199,7 +205,7 @@ nlohmann::json measure(dist::Communicator& comm, const Options& options, Device 
     std::vector<std::vector<double>> times(algorithms.size());
     std::vector<std::size_t> order(algorithms.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::mt19937 random(1);              // on all ranks the same
+    std::mt19937 random(1);              // the same order on all ranks
     for (int i = -2; i < repeat; ++i) {  // two rounds to warm up
       std::ranges::shuffle(order, random);
       for (std::size_t a : order) {
@@ -236,23 +242,24 @@ nlohmann::json measure(dist::Communicator& comm, const Options& options, Device 
 }
 
 int program(int argc, char** argv) {
-  flags::CommandLine app("rondo's all-reduce against MPI's or NCCL's");
+  flags::CommandLine app("Compares rondo's all-reduce with MPI's or NCCL's");
   Options options;
   const flags::Check bytes = flags::whole_number(1, std::uint64_t{1} << 40),
                      number = flags::whole_number(0, 1'000'000'000);
   app.add("--min-bytes", options.min_bytes,
-          "smallest buffer; if not given, no larger than --max-bytes", bytes);
+          "smallest buffer (default: 1 MiB, or --max-bytes if that is less)", bytes);
   app.add("--max-bytes", options.max_bytes, "largest buffer", bytes);
   app.add("--repeat", options.repeat, "repetitions (0: by size)", number);
-  app.add("--chunk-kib", options.chunk_kib, "the ring's largest message; 0: as it comes", number);
-  app.add("--chunks", options.chunks, "chunks of a segment; 0: as they come", number);
-  app.add("--window", options.window, "chunks in flight; 0: as they come", number);
-  app.add("--device", options.device, "where the buffers lie: cpu or cuda");
+  app.add("--chunk-kib", options.chunk_kib, "the ring's largest message; 0: default", number);
+  app.add("--chunks", options.chunks, "chunks of a segment; 0: default", number);
+  app.add("--window", options.window, "chunks in flight; 0: default", number);
+  app.add("--device", options.device, "device of the buffers: cpu or cuda");
   app.add("--messages", options.messages, "ranks of one machine share no memory");
-  app.add("--all-reduce", options.all_reduce, "how GPUs talk (default: nccl)",
+  app.add("--all-reduce", options.all_reduce, "how GPUs communicate (default: nccl)",
           flags::one_of({"nccl", "mpi"}));
   app.add("--algorithms", options.algorithms,
-          "only these take turns, as auto,auto_own,mpi,mpi_in_place");
+          "measure only these: auto, auto_own, direct, tree, doubling, halving, pairwise, ring, "
+          "hierarchical, mpi, mpi_in_place, mpi_polled; on GPUs ring, nccl, mpi");
   app.add("--json", options.json, "write the rows to FILE; - is standard output");
   if (auto status = app.parse(argc, argv)) return *status;
   dist::InitOptions init;
@@ -267,9 +274,9 @@ int program(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) arguments += concat(i > 1 ? " " : "", argv[i]);
   comm->agree("the arguments", arguments);
   if (comm->rank() == 0) io::check_result_file("--json", options.json);
-  dist::use_threads(*comm);  // else threads that fill buffers fight for the cores
+  dist::use_threads(*comm);  // otherwise the threads that fill buffers compete for the cores
   require(options.all_reduce.empty() || options.device != "cpu", "--all-reduce ",
-          options.all_reduce, " says how GPUs talk: it needs --device cuda");
+          options.all_reduce, " needs --device cuda");
   const Device device = dist::use_device(*comm, options.device);
   if (!app.given("--min-bytes")) options.min_bytes = std::min(options.min_bytes, options.max_bytes);
   require(options.min_bytes <= options.max_bytes, "--max-bytes ", options.max_bytes,

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# rondo and PyTorch on this machine, measured alternately in one go.
+# Measures rondo and PyTorch on this machine, alternately in one run.
 #
 #   bench/compare.sh [--rows LIST] [--rounds N] [--seconds S] [--threads N] [--json FILE]
 #   bench/compare.sh --rows train:resnet,infer --rounds 3
 #   bench/compare.sh --models resnet20,resnet18 [--dtype f32|bf16] [--batch N] [--infer] [--device cuda]
 #
-# Rows (bench/peers/rows.py, with the ratios wanted): training and inference steps, loading with augmentation,
-# all-reduce, start-up to the first step, peak memory, single ops (op: forward, grad: with backward). PyTorch
-# comes from PyPI into a virtual environment, build/peers (or is that of $PEER_PYTHON). For each row its settings
-# are tried first (memory layout, torch.compile, …), then the fastest of them and rondo stay in memory and are
-# measured in short turns, so that whatever else the machine does hits all alike.
+# Rows (bench/peers/rows.py, with the goals): training and inference steps, loading with augmentation, all-reduce,
+# start-up to the first step, peak memory, single ops (op: forward, grad: with backward). PyTorch is installed from
+# PyPI into a virtual environment, build/peers, unless $PEER_PYTHON names a Python that has it. For each row the script
+# first tries PyTorch's settings (memory layout, torch.compile, …). Then the fastest of them and rondo stay in memory
+# and are measured in short turns, so that other load on the machine affects both alike.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 for program in train_step ops data_loading all_reduce; do

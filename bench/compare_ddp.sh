@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Data-parallel training by rondo and by PyTorch's DDP over gloo, and by one rondo process with as many
-# threads as there are ranks, measured alternately on this machine in one go.
+# Measures data-parallel training by rondo, by PyTorch's DDP over gloo, and by one rondo process with as many
+# threads as there are ranks, alternately on this machine in one run.
 #
 #   bench/compare_ddp.sh [--models LIST] [--dtype f32|bf16] [--batch N] [--ranks N] [--seconds S]
 #                        [--rounds N] [--mpirun COMMAND] [--json FILE]
@@ -8,8 +8,8 @@
 # bf16 is autocast on all sides: f32 weights and gradients, forward in bf16. Without --models and --dtype:
 # MLP, ResNet-20 and ResNet-18 in f32, and ResNet-20 in bf16.
 #
-# PyTorch comes from PyPI into a virtual environment, build/peers (or is that of $PEER_PYTHON). Needs
-# build/bin/ddp_step and build/bin/train_step.
+# PyTorch is installed from PyPI into a virtual environment, build/peers, unless $PEER_PYTHON names a Python that
+# has it. Needs build/bin/ddp_step and build/bin/train_step.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 for program in ddp_step train_step; do

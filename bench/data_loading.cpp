@@ -1,12 +1,12 @@
-// How fast the loader is: images a second on one core, with the augmentation that CIFAR is trained
-// with, and how little of it is left on the thread that trains.
+// Measures the data loader: images per second on one core with CIFAR's augmentation, and the share
+// of its time that a training thread waits for the loader.
 //
 //   build/bin/data_loading --workers 1 --seconds 2 --json -
 //
-// Images are synthetic bytes in CIFAR's shape, as many as fit in no cache, so no data are needed.
-// Rows: the transform alone (one thread, CPU time, per step of the list), then whole loops over a
-// DataLoader with 0 … N workers (wall time). "wait" is the share of the loop's time that the
-// consumer spent in the loader while it pretended to train for --train-ms a batch.
+// Images are synthetic bytes in CIFAR's shape, more than any cache holds, so no data are needed.
+// Rows: first the transform alone (one thread, CPU time, for lists of steps), then whole loops over
+// a DataLoader with 0 … N workers (wall time). "wait" is the share of the loop's time that the
+// consumer waited for the loader, while it simulated training for --train-ms a batch.
 
 #include <time.h>
 
@@ -29,8 +29,7 @@ using namespace rondo;
 using namespace rondo::data;
 using Clock = std::chrono::steady_clock;
 
-/// Time that the calling thread spent computing: what "per core" means on a machine with
-/// neighbours.
+/// CPU time of the calling thread. Wall time would include the other load of the machine.
 double cpu_seconds() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -44,8 +43,8 @@ double seconds_since(Clock::time_point start) {
 struct Row {
   std::string name;
   int workers;
-  double img_per_s;  // 0 where the consumer sets the pace
-  double wait;       // share of time; negative where it was not asked
+  double img_per_s;  // 0 if the consumer simulates training
+  double wait;       // share of time; negative if not measured
 };
 
 std::shared_ptr<ImageDataset> make_images(std::int64_t count) {
@@ -59,7 +58,7 @@ std::shared_ptr<ImageDataset> make_images(std::int64_t count) {
                                         std::vector<std::string>(10, "class"));
 }
 
-/// Lists of steps, each with one more.
+/// Lists of steps; each has one step more than the one before.
 std::vector<std::pair<std::string, std::vector<ImageStep>>> lists() {
   const Normalize normalize{{0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F}};
   return {{"normalize", {ToFloat{}, normalize}},
@@ -69,7 +68,7 @@ std::vector<std::pair<std::string, std::vector<ImageStep>>> lists() {
            {RandomCrop{32, 32, 4}, RandomHorizontalFlip{}, ToFloat{}, normalize, Cutout{8}}}};
 }
 
-/// Batches of consecutive rows through the transform, nothing else, per second of CPU time.
+/// Images per second of CPU time through the transform alone, in batches of consecutive rows.
 double transform_rate(const ImageDataset& set, const ImageTransform& transform, std::int64_t batch,
                       double seconds) {
   const Indices order = SequentialSampler(set.size()).indices();
@@ -90,7 +89,7 @@ double transform_rate(const ImageDataset& set, const ImageTransform& transform, 
   return static_cast<double>(images) / (cpu_seconds() - before);
 }
 
-/// Loops over a loader; the consumer sleeps `train_ms` a batch.
+/// Iterates over a loader. The consumer sleeps `train_ms` per batch.
 Row loop(const std::shared_ptr<ImageDataset>& set, const Transform& transform, std::int64_t batch,
          int workers, double seconds, double train_ms) {
   DataLoader loader(set, std::make_shared<RandomSampler>(set->size()),
@@ -146,13 +145,13 @@ int main(int argc, char** argv) {
   double seconds = 1, train_ms = 20;
   bool loops_only = false;
   std::string json;
-  flags::CommandLine app("Images a second through the augmentation and the loader");
+  flags::CommandLine app("Measures images per second of the augmentation and the loader");
   app.add("--batch", batch, "images a batch", flags::count());
   app.add("--images", images, "images in the data set", flags::count());
-  app.add("--workers", workers, "up to so many loader threads", flags::threads());
-  app.add("--seconds", seconds, "for each row", flags::positive());
-  app.add("--train-ms", train_ms, "pretended training step", flags::positive());
-  app.add("--loops-only", loops_only, "not the transform alone");
+  app.add("--workers", workers, "largest number of loader threads", flags::threads());
+  app.add("--seconds", seconds, "time for each row", flags::positive());
+  app.add("--train-ms", train_ms, "time of a simulated training step", flags::positive());
+  app.add("--loops-only", loops_only, "skip the rows of the transform alone");
   app.add("--json", json, "write the rows to this file, or - for standard output");
   if (auto status = app.parse(argc, argv)) return *status;
   return bench::finish("data_loading", json, [&] {

@@ -1,13 +1,13 @@
-// How fast N ranks train together: images a second of all of them, on random data that never leaves
-// memory.
+// Measures data-parallel training: images per second of all ranks together, on random data that
+// stays in memory.
 //
 //   mpirun -np 2 --bind-to none build/bin/ddp_step --model resnet20 --batch 128 --threads 1
 //   mpirun -np 2 --bind-to none build/bin/ddp_step --model resnet20 --amp bf16 --threads 1
 //   mpirun -np 2 build/bin/ddp_step --model resnet18 --batch 1024 --dtype bf16 --device cuda
 //
-// --batch is that of all ranks. A time is from one step's end to the next one's on rank 0; a step
-// ends when the gradients are averaged and the optimizer has stepped. bench/peers/ddp_step.py does
-// the same with PyTorch's DDP over gloo; bench/compare_ddp.sh runs them in turns.
+// --batch is the batch of all ranks together. The time of a step ends on rank 0 when the gradients
+// are averaged and the optimizer has stepped. bench/peers/ddp_step.py does the same with PyTorch's
+// DDP over gloo; bench/compare_ddp.sh runs them in turns.
 
 #include <omp.h>
 
@@ -47,22 +47,22 @@ int program(int argc, char** argv) {
   Settings s;
   flags::CommandLine app("Times a data-parallel training step.");
   app.add("--model", s.model, "mlp, resnet20, resnet18, …");
-  app.add("--batch", s.batch, "images in a step, of all ranks", flags::count());
-  app.add("--dtype", s.dtype, "f32 or bf16: of weights, gradients and all else",
+  app.add("--batch", s.batch, "images in a step, all ranks together", flags::count());
+  app.add("--dtype", s.dtype, "f32 or bf16, for weights, gradients and all other tensors",
           flags::one_of({"f32", "bf16"}));
   app.add("--amp", s.amp,
           "f32 weights and gradients, forward under autocast to this type: bf16, or on a GPU "
           "f16",
           flags::one_of({"bf16", "f16"}));
-  app.add("--device", s.device, "cpu, or cuda: each rank the GPU of its number");
+  app.add("--device", s.device, "cpu, or cuda: each rank uses the GPU with its number");
   app.add("--threads", s.threads, "OpenMP threads of a rank; 0: its share of the cores",
           flags::threads());
   app.add("--all-reduce", s.all_reduce, "auto, ring, mpi or, on GPUs, nccl");
   app.add("--compress", s.hook, "fp16, bf16, topk[:RATIO], powersgd[:RANK], sign or int8");
-  app.add("--zero", s.zero,
-          "ZeroSharding: a rank's optimizer has its part of the parameters alone");
-  app.add("--overlap,!--no-overlap", s.overlap,
-          "send gradients while backward computes the next ones; without, after it");
+  app.add("--zero", s.zero, "ZeroSharding: a rank's optimizer has only its part of the parameters");
+  app.add(
+      "--overlap,!--no-overlap", s.overlap,
+      "send gradients while backward computes the next ones; with --no-overlap, after backward");
   app.add("--bucket-mb", s.bucket_mb, "largest bucket of gradients, MiB; 0: DDP's default",
           flags::not_negative());
   app.add("--seconds", s.seconds, "how long to measure", flags::positive());
@@ -71,7 +71,7 @@ int program(int argc, char** argv) {
   auto comm = dist::init({.communicator = {.all_reduce = dist::parse_all_reduce(s.all_reduce)}});
   if (comm->rank() == 0) io::check_result_file("--json", s.json);
   const int threads = dist::use_threads(*comm, s.threads), n = comm->world_size();
-  require(s.batch % n == 0, "--batch ", s.batch, " does not divide by the ", n, " ranks");
+  require(s.batch % n == 0, "--batch ", s.batch, " is not divisible by the ", n, " ranks");
   comm->agree("--model", s.model);
   comm->agree("--batch", std::to_string(s.batch));
   comm->agree("--amp", s.amp);
@@ -109,10 +109,10 @@ int program(int argc, char** argv) {
   if (comm->rank() == 0 && s.json != "-")
     std::cout << s.model << " on " << n << " ranks: measuring for " << s.seconds << " s"
               << std::endl;
-  // All take as many steps: rank 0 says now and then whether there is time for more.
+  // All ranks take the same number of steps: after every ten, rank 0 decides whether to continue.
   std::vector<double> times;
   double total = 0, waiting = 0;
-  // Of the last step: what a hook's collectives send at least, and what was handed to MPI in fact.
+  // For the last step: the least bytes of a hook's collectives, and the bytes handed to MPI.
   std::int64_t least_before = 0, sent_before = 0, sent = 0;
   for (bool goes_on = true; goes_on;) {
     for (int i = 0; i < 10; ++i) {
@@ -147,7 +147,7 @@ int program(int argc, char** argv) {
         {"ms_waiting", waiting / static_cast<double>(times.size())},
         {"hook_bytes", ddp.comm_hook() != nullptr ? ddp.comm_hook()->least_bytes() - least_before
                                                   : std::int64_t{0}},
-        {"sent_bytes", sent},  // 0 where ranks share memory, or the library's all-reduce adds up
+        {"sent_bytes", sent},  // 0 with shared memory, and with MPI's or NCCL's own all-reduce
         {"img_per_s", 1e3 * static_cast<double>(s.batch) / ms}};
     if (s.json != "-")
       std::cout << s.model << ' ' << s.dtype << (s.amp.empty() ? "" : " under autocast to ")

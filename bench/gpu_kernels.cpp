@@ -1,6 +1,6 @@
-// What rondo's kernels reach of the GPU's limits, which are measured first: element-wise kernels
-// against the bandwidth of a copy (bytes read and written), matrix products in TFLOP/s. Tensors of
-// 256 MiB, several times the L2 cache; random data, never zeros.
+// Compares rondo's kernels with the GPU's limits: memory-bound kernels with the measured bandwidth
+// of a copy (bytes read and written), matrix products in TFLOP/s. Tensors have 256 MiB, several
+// times the L2 cache, and random data, never zeros.
 
 #include <algorithm>
 #include <chrono>
@@ -18,7 +18,7 @@ namespace {
 using namespace rondo;
 using Clock = std::chrono::steady_clock;
 
-/// Seconds of one call: the median of 9 samples of 20.
+/// Seconds of one call: the median of 9 samples of 20 calls each.
 double seconds_of(int device, const std::function<void()>& call) {
   constexpr int together = 20;
   for (int i = 0; i < 5; ++i) call();
@@ -38,7 +38,7 @@ class Report {
  public:
   explicit Report(Device device) : device_(device) {}
 
-  /// The bandwidth that the others are measured against.
+  /// Measures the bandwidth with which the others are compared.
   void copy() {
     const Tensor x = random({bytes / 4}, f32), y = Tensor::empty_like(x);
     copy_rate_ = 2.0 * bytes / seconds_of(device_.index, [&] { backend(x).copy(x, y); });
@@ -95,9 +95,9 @@ class Report {
                  mean = zeros({channels}, per_channel), invstd = ones({channels}, per_channel),
                  dgamma = zeros({channels}, per_channel), dbeta = zeros({channels}, per_channel);
     const BatchNormFusion relu{.residual = {}, .relu = true};
-    // In 16 bits the relu's mask is read from the output, as autograd does it.
+    // In 16 bits the kernel reads the relu's mask from the output, as in autograd.
     const Tensor y_of_mask = dtype == f32 ? Tensor() : out;
-    // rondo's own; then the faster of them and cuDNN's engines, where there are any.
+    // First rondo's kernels, then the faster of these and cuDNN's engines, if there are any.
     for (const char* which : {"", "_measured"}) {
       cuda::measure_plans(*which != 0);
       row(concat("batch_norm_relu", which, suffix), 3,
@@ -108,7 +108,7 @@ class Report {
       });
     }
     cuda::measure_plans(false);
-    // The pooling of ResNet's stem: a quarter of the pixels remain, each with an index of 8 bytes.
+    // The pooling of ResNet's stem: a quarter of the pixels remains, each with an index of 8 bytes.
     const Pool2dParams stem{
         .kernel_h = 3, .kernel_w = 3, .stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1};
     const Dims halved{image.size(0), channels, 32, 32};
@@ -138,13 +138,13 @@ class Report {
 
 int main(int argc, char** argv) {
   std::string device_name = "cuda", json;
-  flags::CommandLine app("Measures kernels against the GPU's own limits.");
+  flags::CommandLine app("Compares kernels with the GPU's limits.");
   app.add("--device", device_name, "cuda or cuda:N");
   app.add("--json", json, "write the result to this file; - is standard output");
   if (auto status = app.parse(argc, argv)) return *status;
   return bench::finish("gpu_kernels", json, [&] {
     const Device device = Device::parse(device_name);
-    require<DeviceError>(device.is_cuda(), "--device ", device_name, " is no GPU");
+    require<DeviceError>(device.is_cuda(), "--device ", device_name, " is not a GPU");
     cuda::require_device(device.index);
     NoGradGuard no_grad;
     manual_seed(1);

@@ -1,14 +1,14 @@
-// How fast a folder of pictures becomes batches: images a second by number of workers, and how long
-// the first batch of an epoch takes.
+// Measures ImageFolder: images per second by number of workers, and the time until the first batch
+// of an epoch.
 //
 //   build/bin/image_folder --root /tmp/pictures --workers 2 --seconds 5 --json -
-//   python3 bench/peers/image_folder.py --root /tmp/pictures --workers 2      # torchvision, the
-//   same
+//   python3 bench/peers/image_folder.py --root /tmp/pictures --workers 2      # torchvision
 //
-// A root that does not exist is filled with made-up JPEG files of 500 x 375 pixels and about 90 KB,
-// which is what ImageNet's are like; else what is there is read. The pipeline is what ImageNet is
-// trained with: RandomResizedCrop to 224 x 224, flip, normalisation; "+ jitter" has ColorJitter
-// too, "cached" the decoded pictures in memory. Rows without workers are one thread's.
+// If the root does not exist, the program fills it with synthetic JPEG files of 500 x 375 pixels
+// and about 90 KB, similar to ImageNet's; otherwise it reads the pictures that are there. The
+// pipeline is the usual one for ImageNet: RandomResizedCrop to 224 x 224, flip, normalisation. "+
+// jitter" adds ColorJitter, "cached" keeps the decoded pictures in memory. Rows with 0 workers use
+// one thread.
 
 #include "data/image_folder.h"
 
@@ -46,12 +46,12 @@ struct Row {
   std::string name;
   int workers;
   double img_per_s;
-  double first_batch_ms;  // negative where there are no batches
+  double first_batch_ms;  // negative if there are no batches
 };
 
 #ifdef RONDO_BENCH_IMAGES
 
-/// Waves and grain: a JPEG file as large as a photograph's of this size.
+/// Writes waves and noise, so that the JPEG file is as large as that of a photograph.
 void write_jpeg(const std::filesystem::path& path, std::uint64_t seed) {
   constexpr int height = 375, width = 500;
   std::FILE* file = std::fopen(path.c_str(), "wb");
@@ -110,7 +110,7 @@ std::vector<PictureStep> steps(bool jitter) {
   return steps;
 }
 
-/// Decoding alone, on this thread.
+/// Measures decoding alone, on this thread.
 Row decode_alone(const ImageFolder& folder, double seconds) {
   std::int64_t images = 0;
   const auto start = Clock::now();
@@ -120,7 +120,8 @@ Row decode_alone(const ImageFolder& folder, double seconds) {
   return {"decode", 0, static_cast<double>(images) / seconds_since(start), -1};
 }
 
-/// Whole epochs; the first batch counts apart, since it waits for workers that begin.
+/// Measures whole epochs, and the first batch separately, since it waits until the workers have
+/// started.
 Row loop(const std::string& name, const std::shared_ptr<const Dataset>& set, std::int64_t batch,
          int workers, double seconds) {
   DataLoader loader(set, std::make_shared<RandomSampler>(set->size()),
@@ -154,12 +155,13 @@ int main(int argc, char** argv) {
   std::int64_t batch = 32;
   int workers = 2, images = 256;
   double seconds = 5;
-  flags::CommandLine app("Images a second from a folder of pictures");
-  app.add("--root", root, "folder of one folder a class; made up where it is missing");
-  app.add("--images", images, "pictures to make up", flags::count());
-  app.add("--batch", batch, "images a batch", flags::count());
-  app.add("--workers", workers, "up to so many loader threads", flags::threads());
-  app.add("--seconds", seconds, "for each row", flags::positive());
+  flags::CommandLine app("Measures images per second from a folder of pictures");
+  app.add("--root", root,
+          "folder with one folder per class; if missing, synthetic images are made");
+  app.add("--images", images, "number of synthetic images", flags::count());
+  app.add("--batch", batch, "images per batch", flags::count());
+  app.add("--workers", workers, "largest number of loader threads", flags::threads());
+  app.add("--seconds", seconds, "time for each row", flags::positive());
   app.add("--json", json, "write the rows to this file, or - for standard output");
   if (auto status = app.parse(argc, argv)) return *status;
   return bench::finish("image_folder", json, [&] {

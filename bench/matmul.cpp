@@ -1,5 +1,6 @@
-// Matrix products of a linear layer in f32, oneDNN's and rondo's own (tensor/cpu/packed_matmul.h)
-// in turns on the same numbers, held against the rate of a large product.
+// Measures the matrix products of a linear layer in f32: oneDNN's and rondo's own
+// (tensor/cpu/packed_matmul.h) in turns on the same numbers, relative to the rate of a large
+// product.
 
 #include <omp.h>
 
@@ -20,7 +21,7 @@ using namespace rondo;
 
 struct Product {
   std::int64_t m, k, n;
-  bool a_transposed, c_transposed;  // in memory: columns one after the other
+  bool a_transposed, c_transposed;  // column-major in memory
 };
 
 Tensor matrix(std::int64_t rows, std::int64_t columns, bool transposed) {
@@ -65,11 +66,12 @@ int main(int argc, char** argv) {
   std::vector<std::int64_t> batches{64, 1024}, outputs{512};
   int repeat = 100, threads = 0;
   std::string json;
-  flags::CommandLine app("Matrix products of a linear layer: oneDNN's and packed ones in turns.");
+  flags::CommandLine app(
+      "Measures the matrix products of a linear layer, oneDNN and packed in turns.");
   app.add("--batch", batches, "rows of the inputs", flags::count());
-  app.add("--outputs", outputs, "of the layer", flags::count());
+  app.add("--outputs", outputs, "outputs of the layer", flags::count());
   app.add("--width", widths, "inputs of the layer", flags::count());
-  app.add("--repeat", repeat, "how many of each, of which the median counts", flags::count());
+  app.add("--repeat", repeat, "calls of each product; the median counts", flags::count());
   app.add("--threads", threads, "OpenMP threads; 0: all", flags::threads());
   app.add("--json", json, "write the result to this file; - is standard output");
   if (auto status = app.parse(argc, argv)) return *status;
@@ -77,8 +79,8 @@ int main(int argc, char** argv) {
     for (const auto& [flag, sizes] :
          {std::pair{"--batch", batches}, {"--outputs", outputs}, {"--width", widths}})
       for (std::int64_t size : sizes)
-        require(size % 16 == 0, flag, ": ", size, " is no multiple of 16");
-    // What the backend does is oneDNN's then.
+        require(size % 16 == 0, flag, ": ", size, " is not a multiple of 16");
+    // With this variable the backend uses oneDNN for all products.
     require(setenv("RONDO_PACKED_MATMUL", "0", 1) == 0, "the environment is full");
     if (threads > 0) omp_set_num_threads(threads);
     const Product cube{1536, 1536, 1536, false, false};

@@ -1,6 +1,6 @@
-// Single ops of f32, forward without a tape or forward and backward: what models other than the
-// ResNets of train_step are made of. bench/compare.sh measures them in turns with PyTorch's
-// (bench/peers/ops.py has the same list).
+// Measures single ops in f32, forward without a tape or forward and backward. These are the ops of
+// models other than the ResNets of train_step. bench/compare.sh measures them in turns with
+// PyTorch's (bench/peers/ops.py has the same list).
 
 #include <omp.h>
 
@@ -144,8 +144,8 @@ void run(const Settings& s, const std::string& name, const Op& op) {
 }
 
 void run(const Settings& s) {
-  require(s.json.empty() || s.json == "-" || !s.op.empty(), "--json FILE is for one --op");
-  require(!s.turns || (s.json == "-" && !s.op.empty()), "--turns goes with --op and --json -");
+  require(s.json.empty() || s.json == "-" || !s.op.empty(), "--json FILE needs --op");
+  require(!s.turns || (s.json == "-" && !s.op.empty()), "--turns needs --op and --json -");
   if (s.threads > 0) omp_set_num_threads(s.threads);
   manual_seed(1);
   const auto all = ops();
@@ -164,7 +164,7 @@ void run(const Settings& s) {
 int main(int argc, char** argv) {
   Settings s;
   flags::CommandLine app("Times single ops of f32.");
-  app.add("--op", s.op, "which; all without", flags::not_empty());
+  app.add("--op", s.op, "the op (default: all)", flags::not_empty());
   app.add("--backward", s.backward, "with the gradients of all inputs");
   app.add("--threads", s.threads, "OpenMP threads; 0: all", flags::threads());
   app.add("--seconds", s.seconds, "how long to measure each", flags::positive());

@@ -1,5 +1,5 @@
-// What the profiler costs: a range while nobody records and while somebody does, and a training
-// step without and with a recording, alternately, so that what else the machine does hits both.
+// Measures the cost of the profiler: a range without and during a recording, and a training step
+// without and with a recording, alternately, so that other load on the machine affects both alike.
 //
 //   build/bin/profiler_cost --model resnet20
 
@@ -24,7 +24,7 @@ double nanoseconds(F f) {
   return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
 }
 
-/// Of one range, the median of many times `count` of them.
+/// Nanoseconds of one range: the median over many loops of `count` ranges.
 double of_a_range(std::int64_t count) {
   std::vector<double> times;
   for (int round = 0; round < 9; ++round)
@@ -51,7 +51,7 @@ void run(const Settings& s) {
     loss.backward();
     sgd.step();
   };
-  for (int i = 0; i < 3; ++i) step();  // kernels are made, memory is touched
+  for (int i = 0; i < 3; ++i) step();  // warm-up: makes kernels and allocates memory
 
   const double off = of_a_range(10'000'000);
   train::Profiler profiler({.max_events = 10'000'000});
@@ -79,7 +79,7 @@ void run(const Settings& s) {
                                  {"profiled_ms_per_step", bench::median(profiled)}};
   if (s.json != "-")
     std::printf(
-        "a range: %.2f ns while nobody records, %.0f ns while somebody does\n"
+        "a range: %.2f ns without a recording, %.0f ns during a recording\n"
         "%s, batch %d: %.3f ms a step, %.3f ms with a recording of its %d events\n",
         off, on, s.model.c_str(), static_cast<int>(s.batch), bench::median(plain),
         bench::median(profiled), static_cast<int>(events));
@@ -90,7 +90,7 @@ void run(const Settings& s) {
 
 int main(int argc, char** argv) {
   Settings s;
-  flags::CommandLine app("Measures what the profiler costs, recording and not.");
+  flags::CommandLine app("Measures the cost of the profiler, without and during a recording.");
   app.add("--model", s.model, "mlp, resnet20, resnet18, ...");
   app.add("--batch", s.batch, "images in a step", flags::count());
   app.add("--rounds", s.rounds, "steps of each kind", flags::count());

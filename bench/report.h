@@ -1,5 +1,5 @@
 #pragma once
-// What the benchmarks have in common: the --json flag, and the models that some of them step.
+// Shared by the benchmarks: the --json flag, and the models that some of them train.
 
 #include <algorithm>
 #include <cstdio>
@@ -18,14 +18,15 @@
 
 namespace rondo::bench {
 
-/// Writes the result of a benchmark where --json says: `-` is standard output, empty is nowhere.
-/// Throws IoError naming the file.
+/// Writes the result of a benchmark to the file of --json; `-` is standard output, and an empty
+/// name writes nothing. Throws IoError naming the file.
 inline void write_json(const nlohmann::json& result, const std::string& file) {
   io::write_result_file("--json", file, result.dump(file == "-" ? -1 : 2) + "\n");
 }
 
-/// Runs what a benchmark's main has left to do after its flags: whether --json can be written is
-/// asked before it. An error, and a table that could not be printed, are one line and status 1.
+/// Runs a benchmark after its flags are parsed, and returns the exit status. First checks that
+/// --json can be written. After an error, or if the table could not be printed, prints one line and
+/// returns 1.
 inline int finish(const char* program, const std::string& json,
                   const std::function<void()>& measure) {
   try {
@@ -47,7 +48,7 @@ inline double median(std::vector<double> values) {
   return (*std::max_element(values.begin(), middle) + *middle) / 2;  // as Python's statistics
 }
 
-/// Weights in `dtype`, statistics and affine factors of the normalisation in f32.
+/// Converts the weights to `dtype`. Statistics and affine factors of the normalisation stay f32.
 inline void convert(nn::Module& model, DType dtype) {
   model.apply([&](nn::Module& module) {
     bool is_leaf = module.named_modules().size() == 1;
@@ -55,8 +56,8 @@ inline void convert(nn::Module& model, DType dtype) {
   });
 }
 
-/// A network by name, with random images in the layout that the loader would deliver, and their
-/// classes. resnet50 is ImageNet's, the others are for small images.
+/// A network by name, and random images with classes, in the loader's memory layout. resnet50 has
+/// ImageNet's shapes, the others are for small images.
 struct Workload {
   nn::AnyModule model;
   Tensor input, target;

@@ -1,16 +1,18 @@
-// Where a step goes, and how near each kernel is to what this machine can do.
+// Shows the time of each kernel of a step, and compares it with the limits of this machine.
 //
 // A recording (tensor/record_function.h) gives the time, the arithmetic and the memory of each
-// kernel of some steps. Beside them stands the kernel's floor: the longer of its arithmetic at the
-// measured rate of a large matrix product and its operands, each once, at the measured rate of a
-// large copy. Their sum is the floor of the step; what the tape, the allocator and glue take has
-// none. Kernels may lie below their floor, and above 100 % of a rate: Winograd's convolutions,
-// counted as direct ones, need a quarter of the multiplications, and tensors that the last-level
-// cache holds travel faster than memory.
+// kernel of some steps. A kernel's floor is the longer one of two times: its arithmetic at the
+// measured rate of a large matrix product, and its operands, each read or written once, at the
+// measured rate of a large copy. The floor of the step is the sum over its kernels; the tape, the
+// allocator and glue code have no floor.
 //
-// The copy's stores go past the caches. Ordinary ones first read the line that they are about to
-// overwrite, so that the memory carries half as much again as a copy's operands say, and the copy
-// shows about two thirds of the rate. That is a cost of the kernel, not of the machine.
+// A kernel may be faster than its floor, and above 100 % of a rate. Winograd's convolutions count
+// as direct ones but need a quarter of the multiplications, and the last-level cache is faster than
+// memory.
+//
+// The copy's stores bypass the caches. An ordinary store first reads the line that it overwrites.
+// The memory then transfers one and a half times the operands of a copy, and the copy reaches only
+// about two thirds of the rate. That is a cost of the kernel, not a limit of the machine.
 //
 //   build/bin/roofline --model resnet18 --dtype bf16 --each
 
@@ -49,7 +51,7 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-/// The shortest of several runs, in milliseconds: what the machine can do when nobody disturbs it.
+/// The shortest of several runs, in milliseconds: the time without other load on the machine.
 template <class F>
 double best_of(int runs, F f) {
   f();
@@ -70,8 +72,8 @@ struct Machine {
   }
 };
 
-/// `n` floats, a multiple of 16, by stores that go past the caches where the processor has them;
-/// both pointers are aligned as tensors are.
+/// Copies `n` floats, a multiple of 16, with stores that bypass the caches if the processor has
+/// them. Both pointers are aligned like tensors.
 void copy_past_caches(const float* from, float* into, std::int64_t n) {
 #ifdef __SSE2__
 #pragma omp parallel
@@ -81,7 +83,7 @@ void copy_past_caches(const float* from, float* into, std::int64_t n) {
       for (std::int64_t i = line; i < line + 16; i += 4)
         _mm_stream_ps(into + i, _mm_load_ps(from + i));
     }
-    _mm_sfence();  // what was stored has left for memory
+    _mm_sfence();  // waits for the stores
   }
 #else
 #pragma omp parallel for schedule(static)
@@ -89,8 +91,8 @@ void copy_past_caches(const float* from, float* into, std::int64_t n) {
 #endif
 }
 
-/// Of products of `dtype`, and of copies of 256 MiB, many times a last-level cache: bytes read and
-/// bytes written.
+/// Measures the rates of products of `dtype` and of copies of 256 MiB, many times a last-level
+/// cache. The copy's rate counts bytes read and bytes written.
 Machine measure_machine(DType dtype) {
   cpu::CpuBackend& cpu = cpu::CpuBackend::instance();
   const std::int64_t n = 1536, large = std::int64_t{1} << 26;
@@ -109,8 +111,8 @@ struct Row {
   std::int64_t calls = 0;
 };
 
-/// The kernels of a recording, by name, or by name and shapes. A kernel is an event with memory of
-/// its own; the copies and conversions that it makes inside are part of its time and its work.
+/// The kernels of a recording, by name, or by name and shapes. A kernel is an event that counts
+/// memory. Copies and conversions inside it are part of its time and its work.
 std::map<std::string, Row> kernels_of(const train::Profiler& profiler, const Machine& machine,
                                       bool each) {
   std::map<std::string, Row> rows;
@@ -156,7 +158,7 @@ nlohmann::json measure(const Settings& s) {
     loss.backward();
     sgd.step();
   };
-  for (int i = 0; i < 3; ++i) step();  // kernels are made, memory is touched
+  for (int i = 0; i < 3; ++i) step();  // warm-up: makes kernels and allocates memory
 
   const Machine machine = measure_machine(dtype);
   train::Profiler profiler({.record_shapes = s.each, .nested = true});
@@ -243,12 +245,12 @@ void run(const Settings& s) {
 
 int main(int argc, char** argv) {
   Settings s;
-  flags::CommandLine app("Holds each kernel of a step against what this machine can do.");
+  flags::CommandLine app("Compares each kernel of a step with the limits of this machine.");
   app.add("--model", s.model, "mlp, resnet20, resnet18, resnet50, ...");
   app.add("--dtype", s.dtype, "f32, or bf16: forward under autocast",
           flags::one_of({"f32", "bf16"}));
   app.add("--batch", s.batch, "images in a step", flags::count());
-  app.add("--steps", s.steps, "how many to measure", flags::count());
+  app.add("--steps", s.steps, "number of steps to measure", flags::count());
   app.add("--infer", s.infer, "forward only, without a tape");
   app.add("--each", s.each, "a row for each shape");
   app.add("--threads", s.threads, "OpenMP threads; 0: all", flags::threads());

@@ -1,31 +1,33 @@
 #!/usr/bin/env bash
-# Training steps of ranks on different hosts, with a slow network between them: what overlap,
-# compression and averaging save there.
+# Measures training steps of ranks on different hosts with a slow network between them: how much
+# overlap, compression and averaging save there.
 #
 #   bench/slow_link.sh [--hosts N] [--rate RATE] [--delay TIME] [--models LIST] [--batch N] [--steps N]
 #                      [--rounds N] [--settings LIST] [--json FILE]
 #   bench/slow_link.sh --rate 100mbit --models mlp --rounds 5
 #
 #   --hosts N         one rank each, 2 to 4 (2)
-#   --rate, --delay   of the links (1gbit, none): see extras/cluster/multihost.sh, which plays the hosts
-#   --models LIST     mlp, resnet20, resnet18, … (mlp,resnet18); mlp trains on Fashion-MNIST, others on
-#                     CIFAR-10, where these are found as the examples find them
-#   --batch N         images in a step, of all ranks (128)
-#   --steps N         in an epoch that is timed; a multiple of 16 (16, of the mlp 160)
-#   --rounds N        how often each setting is measured, all of them in turns (3)
+#   --rate, --delay   of the links (1gbit, none): see extras/cluster/multihost.sh, which simulates the hosts
+#   --models LIST     mlp, resnet20, resnet18, … (mlp,resnet18); mlp trains on Fashion-MNIST, the others on
+#                     CIFAR-10; the data are found as the examples find them
+#   --batch N         images in a step, all ranks together (128)
+#   --steps N         steps in an epoch that is timed; a multiple of 16 (16, for the mlp 160)
+#   --rounds N        number of measurements of each setting, in turns (3)
 #   --settings LIST   ddp,late,bf16,topk,powersgd,average: --no-overlap, --compress bf16, topk:0.01 and
 #                     powersgd:4, and --sync average --average-every 16 (all)
 #   --json FILE       everything that was measured
 #
-# Each run is the example (fashion_mlp, cifar_resnet) for two short epochs, of which the second counts: a
-# step's time is the epoch's over its steps, with loading of data. An epoch's time in the table is that of
-# the whole data set at this pace. The bound is what the link needs for the bytes that a rank must send in
-# a step: 2 (n - 1) / n of the gradients' for a ring, what the comm hook counts for a compressed one
-# (bench/ddp_step.cpp). ddp overlaps its messages with backward, so the larger of computing and bound is what
-# it could reach; "free" is ddp over links without a limit, for comparison.
+# Each run is the example (fashion_mlp, cifar_resnet) with two short epochs, of which the second counts. The
+# time of a step is the epoch's time divided by its steps, and includes loading of data. The time of an epoch
+# in the table is extrapolated to the whole data set.
 #
-# Needs build/bin (or $RONDO_BIN) with ddp_step, fashion_mlp and cifar_resnet. Exit status 77 where this
-# machine cannot play hosts.
+# The bound is the time of the link for the bytes that a rank must send in a step: 2 (n - 1) / n of the
+# gradients for a ring, or what the comm hook counts for compressed gradients (bench/ddp_step.cpp). ddp
+# overlaps its messages with backward, so at best a step takes the larger of computing time and bound.
+# "free" is ddp over links without a limit, for comparison.
+#
+# Needs build/bin (or $RONDO_BIN) with ddp_step, fashion_mlp and cifar_resnet. Exit status 77 if this
+# machine cannot simulate hosts.
 set -euo pipefail
 trap 'exit 130' INT
 trap 'exit 143' TERM
@@ -44,15 +46,15 @@ while [ $# -gt 0 ]; do
     exit 0
     ;;
   *)
-    echo "slow_link.sh: there is no option $1; --help tells which there are" >&2
+    echo "slow_link.sh: unknown option $1; --help lists the options" >&2
     exit 2
     ;;
   esac
 done
 for number in "$hosts" "$batch" "$rounds" "${steps:-16}"; do
-  [[ $number =~ ^[1-9][0-9]*$ ]] || { echo "slow_link.sh: '$number' is no number above 0" >&2 && exit 2; }
+  [[ $number =~ ^[1-9][0-9]*$ ]] || { echo "slow_link.sh: '$number' is not a whole number above 0" >&2 && exit 2; }
 done
-[ $((${steps:-16} % 16)) -eq 0 ] || { echo "slow_link.sh: --steps $steps is no multiple of 16" >&2 && exit 2; }
+[ $((${steps:-16} % 16)) -eq 0 ] || { echo "slow_link.sh: --steps $steps is not a multiple of 16" >&2 && exit 2; }
 
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 bin=${RONDO_BIN:-$repository/build/bin}
@@ -68,7 +70,7 @@ trap 'rm -rf "$work"' EXIT
 # field NAME FILE: a number of a JSON object, whether on one line or many.
 field() { tr ',{}' '\n' <"$2" | sed -n 's/^ *"'"$1"'": *\([-+.0-9e]*\)$/\1/p'; }
 median() { sort -g | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'; }
-# on_hosts LIMITED COMMAND…: its output is shown if it fails.
+# on_hosts LIMITED COMMAND…: runs the command on the simulated hosts, and shows its output only if it fails.
 on_hosts() {
   local limits=() status=0
   [ "$1" = no ] || limits=(--rate "$rate" --delay "$delay")
@@ -84,17 +86,17 @@ flags_of() {
   powersgd) echo --compress powersgd:4 ;;
   average) echo --sync average --average-every 16 ;;
   *)
-    echo "slow_link.sh: there is no setting $1" >&2
+    echo "slow_link.sh: unknown setting $1; the settings are ddp, late, bf16, topk, powersgd, average" >&2
     return 2
     ;;
   esac
 }
-# A model's program, and the images and steps of an epoch.
+# Sets a model's program, and the images and steps of an epoch.
 look_up() { # MODEL
   program=("$bin/cifar_resnet" --model "$1") images=50000 count=${steps:-16}
   [ "$1" != mlp ] || program=("$bin/fashion_mlp") images=60000 count=${steps:-160}
 }
-# measure MODEL SETTING: milliseconds a step.
+# measure MODEL SETTING: prints the milliseconds per step.
 measure() {
   local words limited=yes
   read -ra words <<<"$(flags_of "$2")"
@@ -105,17 +107,17 @@ measure() {
   tail -n 1 "$work/run/metrics.jsonl" >"$work/last"
   awk -v s="$(field seconds "$work/last")" -v n="$count" 'BEGIN { print s / n * 1e3 }'
 }
-# bytes_of MODEL SETTING: that a rank sends in a step at least.
+# bytes_of MODEL SETTING: prints the least number of bytes that a rank sends in a step.
 bytes_of() {
   local hook=() all
   case $2 in
   free | ddp | late | average)
-    # bf16 halves them, and its hook counts.
+    # Uncompressed gradients are twice the bytes that the bf16 hook counts.
     hook=(--compress bf16)
     ;;
   *) read -ra hook <<<"$(flags_of "$2")" ;;
   esac
-  # A step of the smallest batch has as many bytes as any. All on one machine: they are only counted.
+  # The bytes do not depend on the batch, so the smallest one will do. The network does not matter: bytes are only counted.
   on_hosts no "$bin/ddp_step" --model "$1" --batch "$hosts" --threads 1 --seconds 0.001 "${hook[@]}" --json "$work/step.json"
   all=$(field hook_bytes "$work/step.json")
   case $2 in
@@ -134,7 +136,7 @@ per_second=$(awk -v rate="${rate,,}" 'BEGIN {
   power = index("kmgt", substr(rate, RLENGTH + 1, 1))
   printf "%.0f", substr(rate, 1, RLENGTH) * (rate ~ /.i(bit|bps)$/ && power ? 1024 : 1000) ^ power * (rate ~ /bit$/ ? 1 / 8 : 1)
 }')
-[ "${per_second:-0}" -gt 0 ] || { echo "slow_link.sh: --rate $rate is no rate, like 1gbit" >&2 && exit 2; }
+[ "${per_second:-0}" -gt 0 ] || { echo "slow_link.sh: --rate $rate is not a rate, such as 1gbit" >&2 && exit 2; }
 
 declare -A bytes times
 for model in "${model_list[@]}"; do
@@ -152,9 +154,9 @@ for ((round = 1; round <= rounds; ++round)); do
   done
 done
 
-echo "$hosts hosts with one rank of one thread each, links of $rate, delay $delay; batch $batch of all ranks, medians of $rounds rounds"
+echo "$hosts hosts with one rank of one thread each, links of $rate, delay $delay; batch $batch over all ranks, medians of $rounds rounds"
 echo
-echo "| model | flags | ms a step | bound of the link | over the bound | epoch, s | as fast as ddp (in turns) |"
+echo "| model | flags | ms a step | bound of the link | over the bound | epoch, s | speed relative to ddp (in turns) |"
 echo "| --- | --- | --- | --- | --- | --- | --- |"
 rows=()
 for model in "${model_list[@]}"; do

@@ -1,6 +1,6 @@
-// How fast one training step (or one inference) is: images a second on random data that never
-// leaves memory, so that nothing but the framework is measured. bench/peers/train_step.py does the
-// same steps in PyTorch; run the two alternately (bench/compare.sh), the machine's speed drifts.
+// Measures one training step (or one inference): images per second on random data that stays in
+// memory, so that only the framework is measured. bench/peers/train_step.py does the same steps in
+// PyTorch. Run the two alternately (bench/compare.sh), since the machine's speed drifts.
 
 #include <omp.h>
 
@@ -33,9 +33,9 @@ struct Settings {
   bool infer = false, graph = false, grad_checkpointing = false, turns = false;
 };
 
-/// Calls report(milliseconds of each step), the first ones (which make kernels and touch memory)
-/// left out unless --steps counts them; with --turns once for each line of standard input. On a
-/// GPU, where the host runs ahead, ten steps are taken at a time.
+/// Calls report(milliseconds of each step). The first steps, which make kernels and allocate
+/// memory, are left out unless --steps counts them. With --turns it measures and reports once for
+/// each line of standard input. On a GPU it times ten steps together, since the host runs ahead.
 template <class Step, class Report>
 void measure(const Settings& s, Device device, Step step, Report report) {
   const int together = device.is_cpu() ? 1 : 10;
@@ -65,7 +65,7 @@ void measure(const Settings& s, Device device, Step step, Report report) {
   for (std::string line; std::getline(std::cin, line);) turn();
 }
 
-/// In bytes: the MLP's products dynamically, as there is nothing else in it, the others by ranges.
+/// Quantises to int8: the MLP dynamically, since it has only Linear layers; other models by ranges.
 void quantize(nn::Module& model, const Tensor& x, const std::string& name) {
   model.eval();
   if (name == "mlp") {
@@ -103,13 +103,13 @@ void report(const Settings& s, const std::vector<double>& times) {
 }
 
 void run(const Settings& s) {
-  require(!s.turns || s.json == "-", "--turns goes with --json -");
+  require(!s.turns || s.json == "-", "--turns needs --json -");
   if (s.threads > 0) omp_set_num_threads(s.threads);
   manual_seed(1);
   bench::Workload work(s.model, s.batch, s.hidden, s.grad_checkpointing);
   nn::AnyModule& model = work.model;
   const bool in_bytes = s.dtype == "i8";
-  require(!in_bytes || (s.infer && s.device == "cpu"), "--dtype i8 is for --infer on the CPU");
+  require(!in_bytes || (s.infer && s.device == "cpu"), "--dtype i8 needs --infer and --device cpu");
   const DType dtype = in_bytes ? f32 : parse_dtype(s.dtype);
   if (dtype != f32) bench::convert(model.get(), dtype);
   if (in_bytes) quantize(model, work.input, s.model);
@@ -170,13 +170,13 @@ int main(int argc, char** argv) {
   app.add("--amp", s.amp, "f32 weights, forward under autocast to this type: bf16 or f16",
           flags::one_of({"bf16", "f16"}));
   app.add("--grad-checkpointing", s.grad_checkpointing,
-          "blocks compute their inside again in backward");
+          "recompute each block's activations in backward");
   app.add("--infer", s.infer, "forward only, without a tape");
   app.add("--threads", s.threads, "OpenMP threads; 0: all", flags::threads());
   app.add("--device", s.device, "cpu, cuda or cuda:N");
-  app.add("--graph", s.graph, "on a GPU: capture the step and launch it as one");
+  app.add("--graph", s.graph, "on a GPU: capture the step as one CUDA graph");
   app.add("--seconds", s.seconds, "how long to measure", flags::positive());
-  app.add("--steps", s.steps, "exactly so many, from the first on, instead of --seconds",
+  app.add("--steps", s.steps, "measure so many steps, from the first on, instead of --seconds",
           flags::count());
   app.add("--turns", s.turns,
           "measure once for each line of standard input, for turns with another program");

@@ -1,15 +1,15 @@
-# What rondo is built on: packages of the distribution (scripts/setup.sh installs them). Required
-# ones stop the configuration with a sentence that says what to install; optional ones are AUTO and
-# appear in the summary. Whatever is added here belongs into scripts/setup.sh and
+# rondo's dependencies: packages of the distribution (scripts/setup.sh installs them). If a required
+# one is missing, the configuration stops with an error that names the package to install. Optional
+# ones are AUTO and appear in the summary. Add a new dependency to scripts/setup.sh and
 # cmake/rondoConfig.cmake.in as well.
 list(APPEND CMAKE_MODULE_PATH ${CMAKE_CURRENT_LIST_DIR}/modules)
 
-# rondo_require(package debian-package [version]): find it or say how to get it.
+# rondo_require(package debian-package [version]): finds the package, or fails and says how to install it.
 function(rondo_require package debian)
   find_package(${package} ${ARGN} QUIET)
   if(NOT ${package}_FOUND)
     message(FATAL_ERROR "rondo needs ${package}, which was not found. On Debian and Ubuntu: "
-                        "apt-get install ${debian} (scripts/setup.sh installs all that is missing)")
+                        "apt-get install ${debian} (scripts/setup.sh installs all missing packages)")
   endif()
   string(TOUPPER ${package} upper)
   foreach(version ${package}_VERSION ${upper}_VERSION ${upper}_VERSION_STRING ${package}_CXX_VERSION)
@@ -38,7 +38,7 @@ if(RONDO_TESTS)
   rondo_require(GTest libgtest-dev)
 endif()
 
-# What is AUTO, ON or OFF, in any of CMake's spellings (0, no, off; 1, yes, TRUE).
+# Options that are AUTO, ON or OFF. Other spellings (0, no, off; 1, yes, TRUE) become ON or OFF here.
 foreach(optional RONDO_MPI RONDO_CUDA RONDO_NCCL RONDO_IMAGES RONDO_PROTOBUF)
   if(NOT ${optional} STREQUAL "AUTO")
     if(${optional})
@@ -66,20 +66,20 @@ if(NOT RONDO_CUDA STREQUAL "OFF")
     set(CMAKE_CUDA_STANDARD 20)
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     set(CMAKE_CUDA_EXTENSIONS OFF)
-    # The host's side of a kernel is its launch. (ptxas and cicc optimise in any case.)
+    # The host only launches the kernels, so -O1 is enough there. (ptxas and cicc optimise in any case.)
     string(REPLACE "-O3" "-O1" CMAKE_CUDA_FLAGS_RELEASE "${CMAKE_CUDA_FLAGS_RELEASE}")
-    if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.22 and 3.25 do not know that nvcc knows it
+    if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.22 and 3.25 do not know that nvcc supports C++20
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
       set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
     endif()
     set_property(GLOBAL APPEND PROPERTY rondo_found "CUDA ${CUDAToolkit_VERSION}")
   elseif(RONDO_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "RONDO_CUDA=ON, but no CUDA toolkit of version 12 or later was found; nvcc must be "
-                        "in PATH, or CMAKE_CUDA_COMPILER say where it is")
+    message(FATAL_ERROR "RONDO_CUDA=ON, but no CUDA toolkit of version 12 or later was found; put nvcc in PATH, "
+                        "or set CMAKE_CUDA_COMPILER to its path")
   endif()
 endif()
 
-# NCCL: its header alone; the library is loaded when it is first used.
+# NCCL: only its header; the library is loaded when it is first used.
 set(rondo_has_nccl OFF)
 if(rondo_has_cuda AND NOT RONDO_NCCL STREQUAL "OFF")
   find_path(RONDO_NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ENV NCCL_HOME PATH_SUFFIXES include)
@@ -97,7 +97,7 @@ if(RONDO_NCCL STREQUAL "ON" AND NOT rondo_has_nccl)
                       "and the system were searched (https://developer.nvidia.com/nccl)")
 endif()
 
-# Pictures: both decoders or none, so that a folder of pictures is either readable or not.
+# Images: both decoders or none, so that a folder of images is either readable or not.
 set(rondo_has_images OFF)
 if(NOT RONDO_IMAGES STREQUAL "OFF")
   find_package(JPEG QUIET)
@@ -107,11 +107,11 @@ if(NOT RONDO_IMAGES STREQUAL "OFF")
     set_property(GLOBAL APPEND PROPERTY rondo_found "JPEG ${JPEG_VERSION}" "PNG ${PNG_VERSION_STRING}")
   elseif(RONDO_IMAGES STREQUAL "ON")
     message(FATAL_ERROR "RONDO_IMAGES=ON, but libjpeg or libpng was not found. On Debian and Ubuntu: apt-get install "
-                        "libjpeg-dev libpng-dev (scripts/setup.sh installs all that is missing)")
+                        "libjpeg-dev libpng-dev (scripts/setup.sh installs all missing packages)")
   endif()
 endif()
 
-# Only the C interface of MPI is used; asked for as C++ so that projects need not enable C.
+# rondo uses only MPI's C interface. CMake looks for MPI as C++, so that projects need not enable C.
 set(rondo_has_mpi OFF)
 if(NOT RONDO_MPI STREQUAL "OFF")
   set(MPI_CXX_SKIP_MPICXX TRUE)
@@ -121,7 +121,7 @@ if(NOT RONDO_MPI STREQUAL "OFF")
     set_property(GLOBAL APPEND PROPERTY rondo_found "MPI ${MPI_CXX_VERSION}")
   elseif(RONDO_MPI STREQUAL "ON")
     message(FATAL_ERROR "RONDO_MPI=ON, but no MPI was found. On Debian and Ubuntu: apt-get install "
-                        "libopenmpi-dev openmpi-bin (scripts/setup.sh installs all that is missing)")
+                        "libopenmpi-dev openmpi-bin (scripts/setup.sh installs all missing packages)")
   endif()
 endif()
 
@@ -134,6 +134,6 @@ if(NOT RONDO_PROTOBUF STREQUAL "OFF")
     set_property(GLOBAL APPEND PROPERTY rondo_found "protobuf ${Protobuf_VERSION}")
   elseif(RONDO_PROTOBUF STREQUAL "ON")
     message(FATAL_ERROR "RONDO_PROTOBUF=ON, but protobuf was not found. On Debian and Ubuntu: apt-get install "
-                        "libprotobuf-dev protobuf-compiler (scripts/setup.sh installs all that is missing)")
+                        "libprotobuf-dev protobuf-compiler (scripts/setup.sh installs all missing packages)")
   endif()
 endif()

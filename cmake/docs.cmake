@@ -1,4 +1,4 @@
-# The target `docs`: the API reference, into docs/html of the build folder.
+# The target `docs` writes the API reference to docs/html of the build folder.
 find_program(RONDO_DOXYGEN doxygen)
 mark_as_advanced(RONDO_DOXYGEN)
 if(RONDO_DOXYGEN)

@@ -1,7 +1,7 @@
 # Compiler and linker flags of everything in rondo.
 
-# ccache, if it is installed. It must be told that headers may be precompiled. Paths in the clone are hashed as
-# relative ones, so that one clone's results serve all others.
+# ccache, if it is installed. CCACHE_SLOPPINESS is necessary for precompiled headers. Paths in the clone are hashed as
+# relative paths, so that all clones share results.
 find_program(RONDO_CCACHE ccache)
 mark_as_advanced(RONDO_CCACHE)
 if(RONDO_CCACHE AND (NOT CMAKE_CXX_COMPILER_LAUNCHER OR CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache$"))
@@ -12,12 +12,12 @@ if(RONDO_CCACHE AND (NOT CMAKE_CXX_COMPILER_LAUNCHER OR CMAKE_CXX_COMPILER_LAUNC
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
-  else()  # Clang's precompiled headers hold times of files, which differ between clones
+  else()  # Clang's precompiled headers contain file times, which differ between clones
     set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)
   endif()
 endif()
 
-# GCC collects its garbage less often: 10 % faster, for some 130 MB more memory in each process.
+# GCC collects garbage less often: 10 % faster, for about 130 MB more memory in each process.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=524288>)
 endif()
@@ -34,48 +34,48 @@ foreach(linker mold lld)
   endif()
 endforeach()
 
-# Flags that installed targets do not pass on to their users. Options are aggregates of which callers name a few
-# fields, so that warning is off.
+# Flags that installed targets do not pass on to their users. Callers set only a few fields of an options aggregate, so
+# the warning about missing field initialisers is off.
 add_library(rondo_flags INTERFACE)
 set(rondo_warnings -Wall -Wextra -Wno-missing-field-initializers $<$<BOOL:${RONDO_WERROR}>:-Werror>)
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-  # Loops with calls of a sanitizer in them cannot be vectorised, which clang says of each `omp simd`.
+  # Loops that call a sanitizer cannot be vectorised, and clang warns about it for each `omp simd`.
   list(APPEND rondo_warnings -Wno-pass-failed)
 endif()
 target_compile_options(rondo_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${rondo_warnings}>)
-# a * b + c is rounded twice, whatever the compiler and the processor (GCC by itself fuses it where a processor always
-# can, as 64-bit Arm): equal expressions give equal bits. Kernels say where they round once (multiply_add in
-# tensor/cpu/isa/vec.h).
+# a * b + c is rounded twice with every compiler and processor, so that equal expressions give equal bits. (By default
+# GCC fuses it where the processor always can, such as on 64-bit Arm.) Kernels ask for a fused operation explicitly
+# (multiply_add in tensor/cpu/isa/vec.h).
 target_compile_options(rondo_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
-set(rondo_host_flags -Wall -Wextra -Wno-missing-field-initializers)  # of nvcc's own host compiler
+set(rondo_host_flags -Wall -Wextra -Wno-missing-field-initializers)  # for nvcc's host compiler
 set(rondo_kernel_flags -O3)
 if(RONDO_SANITIZE)
-  set(rondo_kernel_flags -O2)  # as fast there as -O3, which takes twice as long to compile; -O1 is half as fast
+  set(rondo_kernel_flags -O2)  # with sanitizers as fast as -O3, which takes twice as long to compile; -O1 is half as fast
   set(sanitize -fsanitize=${RONDO_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   if(RONDO_SANITIZE MATCHES "address" AND RONDO_SANITIZE MATCHES "undefined")
-    # A third of the time to compile, for pointers that AddressSanitizer looks at when something is
-    # read or written through them; and for the types of objects behind casts, which nobody looks at.
+    # These checks take a third of the compile time. AddressSanitizer checks the same pointers when code reads or
+    # writes through them, and the types of objects behind casts (vptr) are not needed.
     list(APPEND sanitize -fno-sanitize=null -fno-sanitize=object-size -fno-sanitize=pointer-overflow
                          -fno-sanitize=vptr)
   endif()
   target_compile_options(rondo_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${sanitize}>)
   target_link_options(rondo_flags INTERFACE -fsanitize=${RONDO_SANITIZE})
-  # A library calls its own copy of an inline function, not one of a program that is not sanitized
-  # (RONDO_TEST_OBJECTS). Of a virtual function in a header it may still be the program's.
+  # A library calls its own copy of an inline function, not the copy of a program that is not sanitized
+  # (RONDO_TEST_OBJECTS). For a virtual function in a header it may still call the program's copy.
   target_link_options(rondo_flags INTERFACE LINKER:-Bsymbolic-functions)
 endif()
 
-# rondo_flags, and what distributions build their packages with: checked calls of the C library, canaries on the
-# stack, and addresses that are bound at the start and then sealed. The kernels of tensor/cpu/isa/ and CUDA's do without:
-# they call nothing while they loop. So do tests, which are compiled without optimisation, and sanitizers, which look
-# at the same calls themselves.
+# rondo_flags, and the flags with which distributions build their packages: checked calls of the C library, canaries on
+# the stack, and addresses that are bound at the start and then sealed. Compiled without them: the kernels of
+# tensor/cpu/isa/ and CUDA's, which call nothing inside their loops; tests, which are not optimised; and sanitized builds,
+# since sanitizers check the same calls.
 add_library(rondo_hardened INTERFACE)
 target_link_libraries(rondo_hardened INTERFACE rondo_flags)
 if(NOT RONDO_SANITIZE)
   set(optimised $<CONFIG:Release,RelWithDebInfo,MinSizeRel>)
   target_compile_options(rondo_hardened INTERFACE  # Ubuntu's compiler defines it itself, some to 3
     "$<$<AND:$<COMPILE_LANGUAGE:CXX>,${optimised}>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2;-fstack-protector-strong>")
-  set(rondo_sealed "$<${optimised}:LINKER:-z,relro,-z,now>")  # not above: a static library would pass it on
+  set(rondo_sealed "$<${optimised}:LINKER:-z,relro,-z,now>")  # separate, since a static library would pass it on
 endif()
 
 # The headers that most files include, precompiled (library.cmake). tests/layering/check.sh checks that each file still
@@ -84,6 +84,6 @@ set(rondo_common_headers <algorithm> <array> <atomic> <chrono> <cmath> <cstring>
                          <map> <memory> <mutex> <numeric> <optional> <set> <sstream> <string> <thread> <vector>
                          ${PROJECT_SOURCE_DIR}/tensor/tensor.h)
 
-if(BUILD_SHARED_LIBS AND NOT RONDO_SANITIZE)  # a call against the layers is an undefined symbol
+if(BUILD_SHARED_LIBS AND NOT RONDO_SANITIZE)  # a call that violates the layers is then an undefined symbol
   target_link_options(rondo_flags INTERFACE LINKER:--no-undefined)
 endif()

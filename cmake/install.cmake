@@ -1,8 +1,8 @@
-# `cmake --install build --prefix DIR`: libraries, headers and what find_package(rondo) reads.
+# `cmake --install build --prefix DIR` installs libraries, headers and the files for find_package(rondo).
 #
-# Headers lie in include/rondo/<folder>/, where users write <rondo/nn/conv2d.h>. Among themselves they
-# write "nn/module.h", so both include/ and include/rondo/ are on a user's include path. Headers in
-# cpu/, cuda/, mpi/, nccl/ and protobuf/ are private and stay behind.
+# Headers are in include/rondo/<folder>/, so users write <rondo/nn/conv2d.h>. The headers include each
+# other as "nn/module.h", so both include/ and include/rondo/ are on a user's include path. Headers in
+# cpu/, cuda/, mpi/, nccl/ and protobuf/ are private and are not installed.
 include(CMakePackageConfigHelpers)
 
 set(rondo_folders tensor autograd nn optim data io dist train extras)

@@ -1,8 +1,8 @@
-# rondo_library(folder PUBLIC … PRIVATE …): the library of one folder, made of every .cpp below it,
-# exported as rondo::NAME, NAME being the last part of the folder's path. Sub-folders cuda/, mpi/, nccl/ and
-# protobuf/ are compiled where those are there.
+# rondo_library(folder PUBLIC … PRIVATE …): makes a library of all .cpp files below a folder, and exports it as
+# rondo::NAME, where NAME is the last part of the folder's path. Sub-folders cuda/, mpi/, nccl/ and protobuf/ are
+# compiled only if that dependency was found.
 
-# In the build tree <rondo/nn/conv2d.h> is found through links, as it is in an installed copy.
+# Links in the build tree, so that <rondo/nn/conv2d.h> is found as in an installed copy.
 set(rondo_include ${PROJECT_BINARY_DIR}/include)
 file(MAKE_DIRECTORY ${rondo_include}/rondo)
 foreach(path tensor autograd nn optim data io dist train extras include/rondo/rondo.h)
@@ -10,8 +10,8 @@ foreach(path tensor autograd nn optim data io dist train extras include/rondo/ro
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${path} ${rondo_include}/rondo/${name} SYMBOLIC)
 endforeach()
 
-# Kernels compiled once for each instruction set; tensor/cpu/isa/table.cpp picks at run time. Only
-# files of this folder may be compiled so, and they may define nothing that other files could link to.
+# Kernels are compiled once for each instruction set; tensor/cpu/isa/table.cpp picks one at run time. Only files of that
+# folder may be compiled so, and they may define nothing that other files could link to.
 set(rondo_isas generic)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(APPEND rondo_isas avx2 avx512)
@@ -19,8 +19,9 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(rondo_isa_flags_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c
                              -mprefer-vector-width=512)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # GCC's vectors of so many bits are SVE's registers then (vec.h). Without its loops of masked vectors, of which
-  # GCC 12 and 14 compile a reduction from float to double wrongly (each vector's upper half is read from the lower one).
+  # With -msve-vector-bits, GCC's vectors of that size are SVE's registers (vec.h). Loops with masked vectors are disabled,
+  # because GCC 12 and 14 compile a reduction from float to double wrongly with them: they read each vector's upper half
+  # from the lower one.
   foreach(bits 256 512)
     list(APPEND rondo_isas sve${bits})
     set(rondo_isa_flags_sve${bits} -march=armv8.2-a+sve -msve-vector-bits=${bits} --param=vect-partial-vector-usage=0)
@@ -33,7 +34,8 @@ function(rondo_library folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
   set(isa_sources ${sources})
   list(FILTER isa_sources INCLUDE REGEX "/cpu/isa/kernels_")
-  list(TRANSFORM sources REPLACE "^${PROJECT_SOURCE_DIR}/${folder}/" "")  # that may have such a name, too
+  # The filters below must not match the path of the clone itself.
+  list(TRANSFORM sources REPLACE "^${PROJECT_SOURCE_DIR}/${folder}/" "")
   list(FILTER sources EXCLUDE REGEX "(^|/)(cuda|mpi|nccl|protobuf)/|cpu/isa/kernels_")
   list(TRANSFORM sources PREPEND ${PROJECT_SOURCE_DIR}/${folder}/)
   foreach(kind mpi cuda nccl protobuf)  # in folders of that name, at any depth
@@ -52,10 +54,10 @@ function(rondo_library folder)
     set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
   endif()
   if(protobuf_sources)
-    list(FILTER sources EXCLUDE REGEX "_absent.cpp$")  # errors that say that protobuf is missing
+    list(FILTER sources EXCLUDE REGEX "_absent.cpp$")  # these files only throw: protobuf is missing
     file(GLOB protobuf_schemas CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/protobuf/*.proto)
   endif()
-  if(NOT sources)  # a folder of headers alone
+  if(NOT sources)  # a folder with headers only
     add_library(rondo_${name} INTERFACE)
     add_library(rondo::${name} ALIAS rondo_${name})
     set_target_properties(rondo_${name} PROPERTIES EXPORT_NAME ${name})
@@ -78,14 +80,14 @@ function(rondo_library folder)
     set(headers_of io)
   elseif(folder STREQUAL "tensor")
     set(headers_of tensor)
-    if(RONDO_SANITIZE)  # where tests spend their time
+    if(RONDO_SANITIZE)  # the tests spend most of their time in this library
       target_compile_options(rondo_tensor PRIVATE -O1)
     endif()
   endif()
   if(mpi_sources AND MPI_CXX_COMPILE_OPTIONS)
     set(headers_of ${folder})
   endif()
-  # One precompiled header for all folders of the same flags: GCC 12 crashes where the level of optimisation differs.
+  # Folders with equal flags share one precompiled header. GCC 12 crashes if the level of optimisation differs.
   if(folder STREQUAL headers_of)
     target_precompile_headers(rondo_${name} PRIVATE ${rondo_common_headers})
   else()
@@ -97,7 +99,7 @@ function(rondo_library folder)
   set_target_properties(rondo_${name} PROPERTIES VERSION ${PROJECT_VERSION}
                                                    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
                                                    INSTALL_RPATH $ORIGIN
-                                                   DEFINE_SYMBOL ""  # a shared precompiled header needs equal macros
+                                                   DEFINE_SYMBOL ""  # equal macros, for the shared precompiled header
                                                    EXPORT_NAME ${name})
   if(rondo_has_mpi AND mpi_sources)
     target_link_libraries(rondo_${name} PRIVATE MPI::MPI_CXX)
@@ -109,8 +111,8 @@ function(rondo_library folder)
     if(RONDO_SANITIZE)
       target_compile_definitions(rondo_${name} PRIVATE RONDO_HOST_KERNELS)
     endif()
-    # extended-lambda: the functors of all devices are lambdas; relaxed-constexpr: so are std::array's
-    # and std::bit_cast's bodies usable in kernels.
+    # extended-lambda: the functors of all devices are lambdas. relaxed-constexpr: kernels may call std::array's
+    # members and std::bit_cast.
     list(JOIN rondo_host_flags "," host_flags)
     target_compile_options(rondo_${name} PRIVATE
       $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda --expt-relaxed-constexpr -Xcompiler=${host_flags}
@@ -130,10 +132,10 @@ function(rondo_library folder)
     foreach(isa ${rondo_isas})
       add_library(rondo_${name}_${isa} OBJECT ${isa_sources})
       set(level ${rondo_kernel_flags})
-      if(RONDO_SANITIZE AND isa STREQUAL "generic" AND NOT rondo_isas STREQUAL "generic")  # hardly run there
+      if(RONDO_SANITIZE AND isa STREQUAL "generic" AND NOT rondo_isas STREQUAL "generic")  # sanitized tests rarely run it
         set(level -O0)
       endif()
-      target_compile_definitions(rondo_${name}_${isa} PRIVATE RONDO_ISA=${isa})
+      target_compile_definitions(rondo_${name}_${isa} PRIVATE RONDO_ISA_SET=${isa})
       target_compile_options(rondo_${name}_${isa} PRIVATE ${level} ${rondo_isa_flags_${isa}}
                                                             -fopenmp-simd -fno-math-errno -fno-trapping-math)
       target_include_directories(rondo_${name}_${isa} PRIVATE ${PROJECT_SOURCE_DIR})

@@ -1,4 +1,5 @@
-# The last thing a configuration prints: what is being built, on what, and how to get what is not.
+# Prints a summary at the end of the configuration: what will be built, with which dependencies, and how to install
+# missing ones.
 get_property(found GLOBAL PROPERTY rondo_found)
 list(JOIN found ", " found)
 message(STATUS "")
@@ -23,7 +24,7 @@ endif()
 if(rondo_has_nccl)
   message(STATUS "  NCCL       yes")
 elseif(rondo_has_cuda)
-  message(STATUS "  NCCL       no, nccl.h was not found or RONDO_NCCL=OFF: GPUs of several ranks talk by way of the host")
+  message(STATUS "  NCCL       no, nccl.h was not found or RONDO_NCCL=OFF: GPUs of several ranks communicate through the host")
 endif()
 if(rondo_has_protobuf)
   message(STATUS "  protobuf   yes")

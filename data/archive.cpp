@@ -25,7 +25,7 @@ struct Closer {
 };
 using Reader = std::unique_ptr<archive, Closer>;
 
-/// A path that stays inside the folder it is appended to; nothing where it would not.
+/// A path that stays inside the folder it is appended to; nullopt if `name` would leave it.
 std::optional<fs::path> inside(const char* name) {
   const fs::path path = fs::path(name ? name : "").lexically_normal();
   if (path.empty() || path.is_absolute()) return std::nullopt;
@@ -33,7 +33,7 @@ std::optional<fs::path> inside(const char* name) {
   return path;
 }
 
-/// Returns the number of bytes; `left` is how many it may be.
+/// Returns the number of bytes, which may be at most `left`.
 std::int64_t write_entry(archive* reader, const fs::path& source, const fs::path& target,
                          std::int64_t left) {
   make_folder(target.parent_path());
@@ -55,8 +55,8 @@ std::int64_t write_entry(archive* reader, const fs::path& source, const fs::path
 void unpack(const fs::path& source, const fs::path& into, std::int64_t limit) {
   size_of_file(source);
   const Reader reader(archive_read_new());
-  // Not all that libarchive knows: of those it runs some as programs, and the dictionary of others
-  // may be gigabytes.
+  // Not all filters of libarchive: it runs some as external programs, and others may use gigabytes
+  // for a dictionary.
   archive_read_support_filter_gzip(reader.get());
   archive_read_support_filter_bzip2(reader.get());
   archive_read_support_format_tar(reader.get());

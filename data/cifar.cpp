@@ -1,4 +1,5 @@
-// Reads CIFAR's records into one tensor of bytes, checking sizes before and labels while reading.
+// Reads CIFAR's records into one tensor of bytes. Checks file sizes before reading and labels while
+// reading.
 
 #include "data/cifar.h"
 
@@ -14,18 +15,18 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t image_bytes = 3 * 32 * 32;
 
-/// What tells one of the two data sets, and one of its splits, from another.
+/// What differs between the two data sets and their splits.
 struct Form {
   const char* folder;
   std::vector<std::string> files;
   std::int64_t records;      // in each file
   std::int64_t label_bytes;  // before the image
-  std::int64_t label_at;     // the one of these bytes that is wanted
+  std::int64_t label_at;     // which of these bytes is used
   const char* names_file;
-  std::vector<std::string> names;  // where that file is missing
+  std::vector<std::string> names;  // used if that file is missing
 };
 
-/// Names of classes, one a line.
+/// The names of the classes, one per line.
 std::vector<std::string> read_names(const fs::path& file,
                                     const std::vector<std::string>& fallback) {
   if (!fs::exists(file)) return fallback;
@@ -41,7 +42,7 @@ std::vector<std::string> read_names(const fs::path& file,
   return names;
 }
 
-/// The file's size is that of `form.records` whole records.
+/// Throws unless the file's size is that of `form.records` whole records.
 void check_size(const fs::path& file, const Form& form) {
   const std::int64_t record = form.label_bytes + image_bytes, bytes = size_of_file(file);
   require<IoError>(bytes >= form.records * record, file.string(), ": ", bytes, " bytes instead of ",

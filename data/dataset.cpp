@@ -1,4 +1,4 @@
-// Gathering rows: a batch from memory is one memcpy for each sample.
+// Gathering rows: a batch from memory needs one memcpy per sample.
 
 #include "data/dataset.h"
 
@@ -41,8 +41,8 @@ TensorDataset::TensorDataset(Tensor inputs, Tensor targets)
     const char* role = tensor == &inputs_ ? "inputs" : "targets";
     require<ShapeError>(tensor->dim() > 0 && tensor->is_contiguous(), "TensorDataset: ", role,
                         " of shape ", tensor->shape(), " should be contiguous rows");
-    require<DeviceError>(tensor->device().is_cpu(), "TensorDataset: ", role, " lie on ",
-                         tensor->device(), ", but data sets live on the CPU");
+    require<DeviceError>(tensor->device().is_cpu(), "TensorDataset: ", role, " are on ",
+                         tensor->device(), ", but must be on the CPU");
   }
   require<ShapeError>(inputs_.size(0) == targets_.size(0), "TensorDataset: ", inputs_.size(0),
                       " inputs but ", targets_.size(0), " targets");

@@ -1,14 +1,13 @@
 #pragma once
-// Dataset: something that can be asked for samples by number, a whole batch at a time.
+// Dataset: returns samples by index, a whole batch at a time.
 //
-// PyTorch asks for one sample and collates afterwards. Here the unit is the list of indices of a
-// batch: a data set that lies in memory then answers with one gather of bytes, and a virtual call
-// costs once for a batch instead of once for an image. Images stay bytes, 3 KiB for one of CIFAR's,
-// until data/transforms.h turns a batch of them into floats in the one pass that also crops and
-// flips.
+// PyTorch reads one sample at a time and collates afterwards. Here the unit is the list of indices
+// of a batch: a data set in memory then needs one gather of bytes, and a virtual call costs once
+// per batch instead of once per image. Images stay bytes (3 KiB for a CIFAR image) until
+// data/transforms.h converts a batch of them to floats in the same pass that also crops and flips.
 //
-// Read next: data/sampler.h (which indices), data/transforms.h (what becomes of the bytes),
-// data/loader.h (who does it, and when).
+// Read next: data/sampler.h (which indices), data/transforms.h (what happens to the bytes),
+// data/loader.h (which thread does it, and when).
 
 #include <cstdint>
 #include <memory>
@@ -20,30 +19,30 @@
 
 namespace rondo::data {
 
-/// Samples and what the model should say to them. `for (auto& [input, target] : loader)`.
+/// Samples and their targets. `for (auto& [input, target] : loader)`.
 struct Batch {
   Tensor input;   // (N, …)
-  Tensor target;  // (N) class indices in i64, or (N, …) for anything else
+  Tensor target;  // (N) class indices in i64, or (N, …) for other targets
 
   /// N.
   std::int64_t size() const { return input.size(0); }
 };
 
-/// Which half of a data set: the one trained on, or the one that accuracies are reported for.
+/// Which part of a data set: the training set, or the set on which accuracies are reported.
 enum class Split : std::uint8_t { train, test };
 
 /// "train" or "test".
 const char* name_of(Split split);
 
-/// Which of its looks a sample is asked for, where data sets and transforms draw one at random: a
+/// Which random variant of a sample to return. Data sets and transforms that draw at random draw a
 /// function of (seed, stream(row), index of the sample).
 struct Draw {
   std::uint64_t epoch = 0;
-  /// How many times the sample of each row came before in this epoch; empty: none of them did.
+  /// How many times the sample of each row has already appeared in this epoch; empty: zero times.
   std::span<const std::int64_t> repeats = {};
 
-  /// What is added to the base of a Philox stream (Note [Random streams]): the epoch in the lower
-  /// 32 bits, the repeat above them.
+  /// The offset from the base of a Philox stream (Note [Random streams]): the epoch in the lower 32
+  /// bits, the repeat above them.
   std::uint64_t stream(std::size_t row) const {
     return epoch + (repeats.empty() ? 0 : static_cast<std::uint64_t>(repeats[row]) << 32);
   }
@@ -55,29 +54,30 @@ class Dataset {
 
   /// The number of samples.
   virtual std::int64_t size() const = 0;
-  /// The samples of these numbers, in this order; repetitions are allowed. Called from several
+  /// The samples with these indices, in this order; repetitions are allowed. Called from several
   /// threads at once. Throws ShapeError naming an index outside [0, size()).
   virtual Batch get_batch(std::span<const std::int64_t> indices) const = 0;
 
-  /// The same samples as they look in this epoch, which is what the loader asks for. Data sets that
-  /// draw something (data/image_folder.h) draw anew in each; to all others it is all one.
+  /// The same samples as they are in this epoch. The loader calls this function. Data sets that
+  /// draw at random (data/image_folder.h) draw again in each epoch; other data sets ignore the
+  /// epoch.
   virtual Batch get_epoch_batch(const Draw& /*draw*/, std::span<const std::int64_t> indices) const {
     return get_batch(indices);
   }
 
-  /// 0 where targets are no classes.
+  /// 0 if the targets are not classes.
   virtual std::int64_t num_classes() const {
     return static_cast<std::int64_t>(class_names().size());
   }
-  /// One name for each class, or none where they have none.
+  /// One name for each class, or no names if the targets are not classes.
   virtual const std::vector<std::string>& class_names() const;
 };
 
-/// Rows of two tensors that lie in memory (torch.utils.data.TensorDataset): sample i is
-/// (inputs[i], targets[i]).
+/// Rows of two tensors in memory (torch.utils.data.TensorDataset): sample i is (inputs[i],
+/// targets[i]).
 class TensorDataset : public Dataset {
  public:
-  /// Both contiguous, on the CPU, with equally many rows; any dtypes. Throws ShapeError,
+  /// Both contiguous, on the CPU, with the same number of rows; any dtypes. Throws ShapeError,
   /// DeviceError.
   TensorDataset(Tensor inputs, Tensor targets);
 
@@ -91,8 +91,8 @@ class TensorDataset : public Dataset {
   Tensor inputs_, targets_;
 };
 
-/// Images as bytes, u8 (N, C, H, W), and their classes, i64 (N): what the readers of CIFAR and
-/// MNIST return.
+/// Images as bytes, u8 (N, C, H, W), and their classes, i64 (N). The readers of CIFAR and MNIST
+/// return this.
 class ImageDataset : public TensorDataset {
  public:
   /// Throws DTypeError or ShapeError for other tensors, and Error naming the first sample whose

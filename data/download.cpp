@@ -1,7 +1,7 @@
-// Where data sets are looked for, and the order of steps that gets one: lock, download, compare,
-// unpack beside, rename.
+// The search for data sets, and the steps of a download: lock, download, compare the checksum,
+// unpack to a temporary folder, rename.
 //
-// Read next: data/transfer.cpp (one file over curl), data/archive.cpp (tar and checksums).
+// Read next: data/http_download.cpp (one file over curl), data/archive.cpp (tar and checksums).
 
 #include "data/download.h"
 
@@ -25,11 +25,11 @@ std::string environment(const char* name) {
   return value ? value : "";
 }
 
-/// A folder that goes when its maker does, whether it succeeded or not.
+/// A folder that is removed when this object is destroyed, on success and on failure.
 struct TemporaryFolder {
   explicit TemporaryFolder(fs::path p) : path(std::move(p)) {
     std::error_code ignored;
-    fs::remove_all(path, ignored);  // what a killed predecessor left
+    fs::remove_all(path, ignored);  // left over from a killed process
     make_own_folder(path.string());
   }
   ~TemporaryFolder() {
@@ -41,10 +41,11 @@ struct TemporaryFolder {
   fs::path path;
 };
 
-/// How a set is recognised on a disk.
+/// How a data set is recognised on disk.
 struct Traces {
   std::vector<std::string> folders;  // below a folder of data sets, or below datasets/ in it
-  std::vector<std::string> files;  // any of them (or with .gz) in such a folder or in the given one
+  std::vector<std::string> files;  // one of these (or with .gz) must be in such a folder or in the
+                                   // given one
   fs::path system;                 // where the distribution installs it
 };
 
@@ -57,13 +58,13 @@ Traces traces_of(const std::string& name) {
   return {fashion_mnist_folders(), idx, "/usr/share/datasets/fashion-mnist"};
 }
 
-/// Looks for a set in one folder after another, and remembers which it was not allowed to look
-/// into.
+/// Searches one folder after another for a data set, and remembers a folder that it was not
+/// permitted to read.
 class Search {
  public:
   explicit Search(Traces traces) : traces_(std::move(traces)) {}
 
-  /// The folder with the set in or below `dir`; empty when it is not there.
+  /// The folder with the set, in or below `dir`; empty if it is not there.
   fs::path in(const fs::path& dir, bool or_itself) {
     for (const auto& folder : traces_.folders) {
       for (const fs::path& path : {dir / folder, dir / datasets / folder})
@@ -83,15 +84,15 @@ class Search {
     return false;
   }
 
-  /// In cache_dir(), or where the distribution has it. That folder stands for all sets: files in
-  /// it that could be MNIST's or Fashion-MNIST's say nothing.
+  /// Searches cache_dir() and the distribution's folder. cache_dir() is shared by all data sets, so
+  /// files directly in it that may be MNIST's or Fashion-MNIST's do not count.
   fs::path anywhere(const std::string& name) {
     fs::path found = in(cache_dir(), name.starts_with("cifar"));
     if (found.empty() && !traces_.system.empty() && holds(traces_.system)) found = traces_.system;
     return found;
   }
 
-  /// For the end of a sentence that says where nothing was found.
+  /// The end of an error message about a failed search.
   const std::string& unreadable() const { return unreadable_; }
 
  private:
@@ -127,7 +128,7 @@ void obtain_archive(const RemoteDataset& remote, const fs::path& cache,
   const fs::path archive = folder / remote.files.at(0).name;
   make_folder(folder);
   download(remote.files[0], archive, options);
-  // Not in the system's temporary folder: a rename must not cross file systems.
+  // Not in the system's temporary folder, because rename must stay in one file system.
   const TemporaryFolder beside(folder / ("." + remote.name + ".unpacking"));
   unpack(archive, beside.path, remote.unpacked_bytes);
   const fs::path unpacked = beside.path / target.filename();
@@ -138,7 +139,7 @@ void obtain_archive(const RemoteDataset& remote, const fs::path& cache,
   fs::remove(archive, ignored);
 }
 
-/// The files of `remote` that are not in its folder, packed or not.
+/// The files of `remote` that are in its folder neither compressed nor uncompressed.
 std::vector<RemoteFile> missing(const RemoteDataset& remote, const fs::path& folder) {
   if (remote.archive && fs::exists(folder)) return {};
   std::vector<RemoteFile> all = remote.files;
@@ -152,11 +153,11 @@ std::vector<RemoteFile> missing(const RemoteDataset& remote, const fs::path& fol
 void obtain_files(const RemoteDataset& remote, const fs::path& cache,
                   const DownloadOptions& options) {
   const fs::path target = cache / remote.folder;
-  if (fs::exists(target)) {  // with some of the files
+  if (fs::exists(target)) {  // it has some of the files
     for (const auto& file : missing(remote, target)) download(file, target / file.name, options);
     return;
   }
-  // Files that have arrived wait here for the others, over an interruption too.
+  // Complete files wait here for the others, also after an interruption.
   const fs::path arrived = cache / ("." + remote.name + ".files");
   make_own_folder(arrived.string());
   for (const auto& file : remote.files) download(file, arrived / file.name, options);
@@ -165,8 +166,8 @@ void obtain_files(const RemoteDataset& remote, const fs::path& cache,
 
 }  // namespace
 
-// Sums and sizes: TensorFlow Datasets' (tensorflow_datasets/url_checksums), which agree with the
-// MD5s of the authors and of torchvision where a file with that MD5 was at hand.
+// Checksums and sizes are those of TensorFlow Datasets (tensorflow_datasets/url_checksums). They
+// agree with the MD5s of the authors and of torchvision for all files that could be compared.
 RemoteDataset remote_dataset(const std::string& name) {
   std::string mirror = environment("RONDO_MIRROR");
   if (!mirror.empty() && mirror.back() != '/') mirror += '/';
@@ -198,9 +199,9 @@ RemoteDataset remote_dataset(const std::string& name) {
               {"f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6", 4542}}}),
         .in_rondo_data = true};
   }
-  require(name == "fashion_mnist", "there is no data set '", name,
-          "'; known are cifar10, cifar100, mnist and fashion_mnist");
-  // The authors' repository: their server does not speak https.
+  require(name == "fashion_mnist", "unknown data set '", name,
+          "'; use one of cifar10, cifar100, mnist, fashion_mnist");
+  // The authors' repository, because their server does not support https.
   return {.name = name,
           .folder = concat(datasets, "/FashionMNIST/raw"),
           .files = idx_files(
@@ -221,13 +222,13 @@ fs::path cache_dir() {
   }
   const std::string home = environment("HOME");
   require<IoError>(!home.empty(),
-                   "RONDO_DATA, XDG_CACHE_HOME and HOME are not set, so there is no folder to look "
-                   "for data in; set RONDO_DATA, or data_dir (--data in the examples), to one");
+                   "RONDO_DATA, XDG_CACHE_HOME and HOME are not set, so the folder for "
+                   "data is unknown; set RONDO_DATA or data_dir (--data in the examples)");
   return fs::path(home) / ".cache/rondo";
 }
 
 fs::path find_dataset(const std::string& name) {
-  remote_dataset(name);  // throws where there is no such set
+  remote_dataset(name);  // throws if the name is unknown
   Search search(traces_of(name));
   return search.anywhere(name);
 }
@@ -285,7 +286,7 @@ fs::path obtain(const RemoteDataset& remote, const fs::path& cache,
     make_folder(cache);
     const LockFile lock(cache / ("." + remote.name + ".lock"), concat("it downloads ", remote.name),
                         LockFile::IfHeld::wait);
-    if (!missing(remote, target).empty())  // nobody else was faster
+    if (!missing(remote, target).empty())  // unless another process was faster
       (remote.archive ? obtain_archive : obtain_files)(remote, cache, options);
   } catch (const IoError& error) {
     throw IoError(concat(error.what(), "; ", without_network(remote, cache)));

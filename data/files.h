@@ -1,5 +1,5 @@
 #pragma once
-// What the readers ask about files before they open them, and the folders they make.
+// Checks that the readers make before they open files, and the creation of folders.
 
 #include <cstdint>
 #include <filesystem>
@@ -8,7 +8,8 @@
 
 namespace rondo::data {
 
-/// Bytes of a regular file; throws IoError naming it when it is missing or something else.
+/// The size of a regular file in bytes. Throws IoError naming the file if it is missing or not a
+/// regular file.
 inline std::int64_t size_of_file(const std::filesystem::path& file) {
   std::error_code error;
   const auto status = std::filesystem::status(file, error);
@@ -19,7 +20,7 @@ inline std::int64_t size_of_file(const std::filesystem::path& file) {
   return static_cast<std::int64_t>(bytes);
 }
 
-/// Makes a folder and those above it; throws IoError naming it and the reason.
+/// Creates a folder and its parents. Throws IoError naming the folder and the reason.
 inline void make_folder(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);

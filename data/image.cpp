@@ -1,4 +1,4 @@
-// Whole files into memory, and the first bytes that say which decoder is meant.
+// Reads whole files, and chooses the decoder by the first bytes.
 
 #include "data/image.h"
 

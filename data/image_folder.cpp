@@ -1,4 +1,4 @@
-// Listing folders in torchvision's order, and batches of decoded pictures.
+// Lists folders in torchvision's order, and makes batches of decoded pictures.
 
 #include "data/image_folder.h"
 
@@ -18,7 +18,7 @@ bool is_picture(const fs::path& file) {
   return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
 }
 
-/// What lies in a folder, sorted by name.
+/// The entries of a folder, sorted by name.
 std::vector<fs::path> entries_of(const fs::path& folder) {
   std::error_code error;
   std::vector<fs::path> entries;
@@ -37,8 +37,8 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
-/// The pictures in `folder` and in those below it. `above` are the real paths of the folders that
-/// lead here.
+/// Collects the pictures in `folder` and below. `above` are the real paths of the folders that lead
+/// here.
 void collect(const fs::path& folder, std::vector<fs::path>& above, std::vector<fs::path>& files) {
   const fs::path real = fs::canonical(folder);
   require<IoError>(std::find(above.begin(), above.end(), real) == above.end(), folder.string(),
@@ -62,7 +62,7 @@ std::vector<fs::path> pictures_in(const fs::path& folder) {
   } catch (const fs::filesystem_error& error) {
     throw IoError(concat(folder.string(), ": cannot be listed (", error.code().message(), ")"));
   }
-  // By folder, then by name: torchvision sorts what os.walk gives.
+  // By folder, then by name, because torchvision sorts the results of os.walk.
   std::sort(files.begin(), files.end(), [](const fs::path& a, const fs::path& b) {
     const int order = a.parent_path().native().compare(b.parent_path().native());
     return order != 0 ? order < 0 : a.filename().native() < b.filename().native();
@@ -113,7 +113,7 @@ ImageFolder::ImageFolder(const fs::path& root, ImagePipeline pipeline, ImageFold
     for (const fs::path& file : files) samples_.push_back({file, label});
   }
   require<IoError>(!classes_.empty(), root.string(),
-                   ": holds no folders, one of which is to be a class each");
+                   ": holds no folders; each class needs a folder");
   require<IoError>(empty.empty() || options.allow_empty, root.string(), ": ", empty.size(), " of ",
                    classes_.size(), " classes have no .jpg, .jpeg or .png file, such as '",
                    empty.empty() ? "" : empty[0], "'");

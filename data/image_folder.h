@@ -1,5 +1,5 @@
 #pragma once
-// ImageFolder: a data set of pictures in files, one folder a class.
+// ImageFolder: a data set of picture files, one folder for each class.
 //
 //   root/cat/1.jpg, root/cat/more/2.png, root/dog/3.jpg …
 //
@@ -7,9 +7,10 @@
 //   DataLoader loader(train, std::make_shared<RandomSampler>(train->size(), 1),
 //                     {.batch_size = 64, .workers = 2});
 //
-// As torchvision.datasets.ImageFolder: classes are the folders in root, sorted by name, and samples
-// the files below each, in folders of any depth, sorted; which are taken, their names' endings say.
-// Files are read and decoded when a batch is made, which is to say in the loader's workers.
+// As torchvision.datasets.ImageFolder: the classes are the folders in root, sorted by name. The
+// samples of a class are the picture files in its folder, at any depth, sorted; the file extension
+// decides which files count. Files are read and decoded when a batch is made, so in the loader's
+// workers.
 //
 // Read next: data/image_pipeline.h, data/subsets.h, data/image.h.
 
@@ -21,19 +22,20 @@
 
 namespace rondo::data {
 
-/// A data set that makes its samples in two steps: decode(i), the same every time, and a pipeline,
-/// which may draw. Between the two, data/subsets.h keeps what was decoded.
+/// A data set that makes its samples in two steps: decode(i), which is deterministic, and a
+/// pipeline, which may draw at random. data/subsets.h can cache the decoded pictures between the
+/// two.
 class DecodedImages : public Dataset {
  public:
   /// The picture of sample `index`, u8 (H, W, 3). Called from several threads at once.
   virtual Tensor decode(std::int64_t index) const = 0;
   virtual std::int64_t label(std::int64_t index) const = 0;
-  /// What errors call the sample: its file.
+  /// The name of the sample in errors: its file.
   virtual std::string name(std::int64_t index) const = 0;
 
-  /// (N, 3, H, W) by the pipeline, and i64 (N). Throws IoError naming a file that cannot be
-  /// decoded; ShapeError naming a file whose picture the pipeline cannot take, or where pictures
-  /// come out of it with different sizes.
+  /// Inputs (N, 3, H, W) from the pipeline, and targets i64 (N). Throws IoError naming a file that
+  /// cannot be decoded. Throws ShapeError naming a file whose picture the pipeline cannot process,
+  /// or if the pipeline's pictures have different sizes.
   Batch get_batch(std::span<const std::int64_t> indices) const final {
     return get_epoch_batch({}, indices);
   }
@@ -49,7 +51,7 @@ class DecodedImages : public Dataset {
 };
 
 struct ImageFolderOptions {
-  /// Folders without pictures are classes without samples; else they are an error.
+  /// true: folders without pictures are classes without samples; false: they are an error.
   bool allow_empty = false;
 };
 
@@ -61,8 +63,8 @@ class ImageFolder final : public DecodedImages {
   };
 
   /// Lists the files that end in .jpg, .jpeg or .png, in upper or lower case, and follows links.
-  /// Throws IoError: root is missing or holds no folder, a class is without pictures, a link leads
-  /// back to a folder above it; Error where rondo was built without decoders.
+  /// Throws IoError if root is missing or contains no folders, if a class has no pictures, or if a
+  /// link leads back to a folder above it. Throws Error if rondo was built without decoders.
   explicit ImageFolder(const std::filesystem::path& root, ImagePipeline pipeline = ImagePipeline(),
                        ImageFolderOptions options = {});
 
@@ -72,7 +74,7 @@ class ImageFolder final : public DecodedImages {
   std::int64_t label(std::int64_t index) const override;
   std::string name(std::int64_t index) const override;
 
-  /// torchvision's names: class_names() and its inverse, the files with their classes.
+  /// torchvision's names: class_names() and its inverse, and the files with their classes.
   const std::vector<std::string>& classes() const { return classes_; }
   const std::map<std::string, std::int64_t>& class_to_idx() const { return class_to_idx_; }
   const std::vector<Sample>& samples() const { return samples_; }

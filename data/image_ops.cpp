@@ -1,4 +1,4 @@
-// Windows, flips and colours of one picture; scaling has data/resize.cpp to itself.
+// Windows, flips and colours of one picture. Scaling is in data/resize.cpp.
 
 #include "data/image_ops.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 using std::uint8_t;
 
-/// y[p] = pixel(x[p]) for each pixel, of which x and y have three bytes.
+/// y[p] = pixel(x[p]) for each pixel; a pixel is three bytes.
 template <class F>
 Tensor map_pixels(const Tensor& image, F pixel) {
   Tensor out = Tensor::empty(image.shape(), {.dtype = u8});
@@ -24,12 +24,12 @@ Tensor map_pixels(const Tensor& image, F pixel) {
   return out;
 }
 
-/// Brightness as the eye has it (ITU-R 601), in units of 2^-16, rounded.
+/// Perceived brightness (ITU-R 601), in units of 2^-16, rounded.
 int grey(const uint8_t* pixel) {
   return (19595 * pixel[0] + 38470 * pixel[1] + 7471 * pixel[2] + 32768) >> 16;
 }
 
-/// from + factor (to - from), clipped, without its fraction. In single precision, as PIL has it.
+/// from + factor (to - from), clipped, without its fraction. In single precision, as in PIL.
 uint8_t blend(int from, int to, float factor) {
   const float value = static_cast<float>(from) + factor * static_cast<float>(to - from);
   return static_cast<uint8_t>(std::clamp(value, 0.0F, 255.0F));
@@ -47,7 +47,8 @@ std::array<uint8_t, 3> to_hsv(const uint8_t* rgb) {
   if (high == low) return {0, 0, value};
   const auto range = static_cast<float>(high - low);
   const float saturation = range / static_cast<float>(high);
-  // How far each channel is below the highest, and thereby where in its sixth the hue lies.
+  // How far each channel is below the highest one. This gives the position of the hue within its
+  // sixth.
   const float rc = static_cast<float>(high - r) / range, gc = static_cast<float>(high - g) / range,
               bc = static_cast<float>(high - b) / range;
   float hue = 0;
@@ -64,7 +65,7 @@ std::array<uint8_t, 3> to_hsv(const uint8_t* rgb) {
   return {byte(turn), byte(saturation), value};
 }
 
-/// Where on the colour wheel a byte of hue is: in which sixth, and how far into it.
+/// The position of a hue byte on the colour wheel: its sixth, and how far into it.
 struct Place {
   int sixth;
   float rest;
@@ -114,8 +115,8 @@ Tensor crop(const Tensor& image, const Window& window) {
 
 Tensor center_crop(const Tensor& image, std::int64_t height, std::int64_t width) {
   check_image(image, "center_crop");
-  // Of an odd rest, torchvision rounds halves to the even number inside a picture; around a smaller
-  // one, the larger half of the rest goes to the right and below.
+  // If the difference is odd, torchvision rounds halves to even when it cuts; when it pads, the
+  // larger half goes to the right and bottom.
   const auto place = [](std::int64_t have, std::int64_t want) {
     return have >= want ? std::llrint(static_cast<double>(have - want) / 2) : -((want - have) / 2);
   };
@@ -177,7 +178,7 @@ Tensor adjust_hue(const Tensor& image, double factor) {
   check_image(image, "adjust_hue");
   require(factor >= -0.5 && factor <= 0.5, "adjust_hue: a factor of ", factor,
           " is not in [-0.5, 0.5]");
-  const int turn = static_cast<int>(factor * 255);  // which wraps, as the byte does
+  const int turn = static_cast<int>(factor * 255);  // wraps, as the byte does
   static const std::array<Place, 256> wheel = make_wheel();
   return map_pixels(image, [turn](const uint8_t* from, uint8_t* to) {
     std::array<uint8_t, 3> hsv = to_hsv(from);

@@ -1,5 +1,5 @@
-// Each step draws from blocks of its own, so that another list of steps after it, or another
-// worker, changes nothing about what it does.
+// Each step draws from its own blocks, so its results do not depend on the steps after it or on the
+// worker.
 
 #include "data/image_pipeline.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t blocks_per_step = 16, max_steps = 16;
 
-/// The block that step `step` of sample `index` draws from first.
+/// The first block from which step `step` of sample `index` draws.
 std::uint64_t first_block(std::int64_t index, std::size_t step) {
   return (static_cast<std::uint64_t>(index) * max_steps + step) * blocks_per_step;
 }
@@ -26,7 +26,7 @@ std::int64_t drawn_below(std::uint32_t word, std::int64_t range) {
       uniform_below(std::uint64_t{word} << 32, static_cast<std::uint64_t>(range)));
 }
 
-/// How far factors may be from 1 (hue: from 0), in the order of Jitter.
+/// The largest distance of each factor from 1 (hue: from 0), in the order of Jitter.
 std::array<double, 4> strengths(const ColorJitter& jitter) {
   return {jitter.brightness, jitter.contrast, jitter.saturation, jitter.hue};
 }
@@ -126,7 +126,7 @@ Window ImagePipeline::draw_window(const RandomResizedCrop& crop, std::size_t ste
     if (w <= 0 || w > width || h <= 0 || h > height) continue;
     return {drawn_below(words[2], height - h + 1), drawn_below(words[3], width - w + 1), h, w};
   }
-  // A picture that is too flat or too tall for ten tries.
+  // No try fitted, because the picture is too flat or too tall.
   const double ratio = static_cast<double>(width) / static_cast<double>(height);
   std::int64_t h = height, w = width;
   if (ratio < crop.ratio[0])
@@ -192,7 +192,7 @@ Tensor ImagePipeline::stack(const std::vector<Tensor>& pictures) const {
   const Tensor out = Tensor::empty({std::ssize(pictures), 3, height, width},
                                    {.dtype = to_float_ ? f32 : u8, .format = format});
   const bool interleaved = format == MemoryFormat::channels_last;
-  // Element (c, p), p the number of the pixel, of a picture.
+  // The position of element (c, p) of a picture, p being the index of the pixel.
   const std::int64_t pixels = height * width;
   const std::int64_t step = interleaved ? 3 : 1, plane = interleaved ? 1 : pixels;
   const auto paint = [&](auto* to, const auto& become) {

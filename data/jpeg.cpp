@@ -1,9 +1,9 @@
-// JPEG through libjpeg(-turbo), with its defaults, which are PIL's: the slow exact integer DCT and
-// smooth upsampling of colour.
+// JPEG through libjpeg(-turbo), with its defaults, which PIL uses, too: the slow exact integer DCT
+// and smooth upsampling of colour.
 //
-// libjpeg's errors are either errors, which end decoding, or warnings. Some warnings mean that
-// pixels were made up (a Huffman code that does not exist, data that ends early), and here these
-// are errors too; the others, such as bytes between markers, occur in good data sets and are not.
+// libjpeg reports errors, which end decoding, and warnings. Some warnings mean that pixels were
+// made up (a Huffman code that does not exist, data that ends early); here they are errors, too.
+// Other warnings, such as bytes between markers, occur in good data sets and are ignored.
 
 #ifdef RONDO_HAS_IMAGES
 
@@ -23,13 +23,13 @@
 namespace rondo::data {
 namespace {
 
-/// A progressive file may repeat its picture scan by scan, which takes time and no bytes to speak
-/// of. Encoders write about ten.
+/// A progressive file may contain very many scans of a few bytes each, which take time to decode.
+/// Encoders write about ten.
 constexpr int max_scans = 200;
 
-/// What libjpeg reports to.
+/// Receives libjpeg's errors.
 struct Report {
-  jpeg_error_mgr manager;  // first: libjpeg has a pointer to it, which is also one to Report
+  jpeg_error_mgr manager;  // must be first: libjpeg's pointer to it is cast to Report
   std::jmp_buf jump;
   std::array<char, JMSG_LENGTH_MAX> message;
 };
@@ -56,7 +56,7 @@ void note(j_common_ptr jpeg, int level) {
 
 void nothing(j_common_ptr) {}
 
-/// Called from time to time.
+/// libjpeg calls this regularly.
 void check_scans(j_common_ptr jpeg) {
   const auto* decoder = reinterpret_cast<j_decompress_ptr>(jpeg);
   if (!jpeg->is_decompressor || decoder->input_scan_number <= max_scans) return;
@@ -76,11 +76,11 @@ class JpegDecoder {
     report_.message[0] = '\0';
     progress_.progress_monitor = check_scans;
   }
-  ~JpegDecoder() { jpeg_destroy_decompress(&jpeg_); }  // does nothing to one that was never created
+  ~JpegDecoder() { jpeg_destroy_decompress(&jpeg_); }  // no effect if never created
   JpegDecoder(const JpegDecoder&) = delete;
   JpegDecoder& operator=(const JpegDecoder&) = delete;
 
-  /// Everything up to the pixels.
+  /// Reads everything before the pixels.
   bool read_header() {
     if (setjmp(report_.jump)) return false;
     jpeg_create_decompress(&jpeg_);
@@ -89,7 +89,7 @@ class JpegDecoder {
     jpeg_read_header(&jpeg_, TRUE);
     return true;
   }
-  /// Whatever libjpeg allocates from now on stays below this.
+  /// Limits the memory that libjpeg allocates from now on.
   void limit_memory(std::int64_t bytes) {
     jpeg_.mem->max_memory_to_use = static_cast<long>(bytes);  // NOLINT(google-runtime-int)
   }
@@ -104,7 +104,7 @@ class JpegDecoder {
     jpeg_read_scanlines(&jpeg_, &row, 1);
     return true;
   }
-  /// Reads what follows the pixels.
+  /// Reads everything after the pixels.
   bool finish() {
     if (setjmp(report_.jump)) return false;
     jpeg_finish_decompress(&jpeg_);
@@ -113,7 +113,7 @@ class JpegDecoder {
 
   std::int64_t height() const { return jpeg_.image_height; }
   std::int64_t width() const { return jpeg_.image_width; }
-  /// Of a row that comes out: 1 grey, 3 RGB, 4 CMYK.
+  /// Channels of an output row: 1 grey, 3 RGB, 4 CMYK.
   int channels() const { return jpeg_.output_components; }
   const char* message() const { return report_.message.data(); }
 
@@ -130,8 +130,8 @@ int product(int a, int b) {
   return ((sum >> 8) + sum) >> 8;
 }
 
-/// A row of grey or CMYK as RGB. CMYK is stored as Adobe does, inverted: 255 is no ink. PIL: the
-/// part of the light that black leaves over, less what the colour takes of it.
+/// Converts a row of grey or CMYK to RGB. CMYK is stored inverted, as Adobe does: 255 means no ink.
+/// As PIL: out = k - round((255 - c) k / 255), where k is the stored black.
 void widen(const std::vector<std::uint8_t>& from, int channels, std::uint8_t* to) {
   const std::size_t step = static_cast<std::size_t>(channels);
   for (std::size_t x = 0; x < from.size(); x += step, to += 3) {

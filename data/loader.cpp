@@ -1,5 +1,5 @@
-// One epoch as a window of slots: batch b lives in slot b modulo the window, workers take the next
-// batch that fits into the window, the loop takes them in order and thereby moves the window on.
+// One epoch as a window of slots: batch b uses slot b modulo the window size. Workers take the next
+// batch that fits into the window. The loop takes batches in order, which moves the window on.
 
 #include "data/loader.h"
 
@@ -16,7 +16,7 @@
 namespace rondo::data {
 
 /// The state of one loop. Batches [handed_, claimed_) are being made or wait in their slots;
-/// claimed_ stays below handed_ + slots_.size().
+/// claimed_ <= handed_ + slots_.size().
 class DataLoader::Iterator::Run {
  public:
   Run(const DataLoader& loader, std::int64_t first)
@@ -42,7 +42,7 @@ class DataLoader::Iterator::Run {
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
-  /// Waits for the next batch and takes it out of its slot; false after the last.
+  /// Waits for the next batch and takes it out of its slot. Returns false after the last one.
   bool advance() {
     current_ = {};
     if (handed_ >= count()) {
@@ -91,7 +91,7 @@ class DataLoader::Iterator::Run {
 
   std::int64_t count() const { return static_cast<std::int64_t>(batches_.size()); }
 
-  /// After an error nothing more comes.
+  /// After an error the loop ends.
   void end_early() {
     stop();
     at_end_ = true;
@@ -115,7 +115,7 @@ class DataLoader::Iterator::Run {
   }
 
   void work() {
-    omp_set_num_threads(1);  // concerns this thread alone
+    omp_set_num_threads(1);  // applies to this thread only
     set_thread_name("data loader");
     for (;;) {
       std::unique_lock lock(mutex_);
@@ -153,7 +153,7 @@ class DataLoader::Iterator::Run {
     return made;
   }
 
-  /// The exception being handled, with the batch in front of its sentence.
+  /// The exception being handled, with the number of the batch before its message.
   std::exception_ptr name_batch(std::int64_t batch) const {
     const std::string where = concat("data loader, batch ", batch, " of epoch ", epoch_, ": ");
     try {
@@ -169,7 +169,7 @@ class DataLoader::Iterator::Run {
     } catch (const std::exception& error) {
       return std::make_exception_ptr(Error(where + error.what()));
     } catch (...) {
-      return std::make_exception_ptr(Error(where + "an exception that is no std::exception"));
+      return std::make_exception_ptr(Error(where + "an exception that is not a std::exception"));
     }
   }
 
@@ -177,9 +177,9 @@ class DataLoader::Iterator::Run {
   const Transform transform_;
   const std::uint64_t epoch_;
   const std::vector<Indices> batches_;
-  const std::vector<Indices> repeats_;  // of batches_; or none
+  const std::vector<Indices> repeats_;  // for batches_; may be empty
 
-  std::mutex mutex_;  // guards what follows, down to stopping_
+  std::mutex mutex_;  // guards the members from here to stopping_
   std::condition_variable made_, room_;
   std::vector<Slot> slots_;
   std::int64_t handed_, claimed_;
@@ -206,7 +206,7 @@ DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<B
       transform_(std::move(transform)) {
   require(dataset_ != nullptr && batches_ != nullptr, "DataLoader: no data set or no sampler");
   require(options_.batch_size == 1 && !options_.drop_last,
-          "DataLoader: batch_size and drop_last belong to the batch sampler that it was given");
+          "DataLoader: batch_size and drop_last must be set in the batch sampler, not here");
   require(options_.workers >= 0, "DataLoader: workers = ", options_.workers);
   require(options_.prefetch >= 1, "DataLoader: prefetch = ", options_.prefetch);
 }

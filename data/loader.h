@@ -1,17 +1,17 @@
 #pragma once
-// DataLoader: batches of a data set, made ahead of time by worker threads, handed out in order.
+// DataLoader: batches of a data set. Worker threads make them ahead of time; the loop gets them in
+// order.
 //
 //   DataLoader loader(dataset, std::make_shared<RandomSampler>(dataset->size(), seed),
 //                     {.batch_size = 128, .workers = 1}, augment);
 //   for (int epoch = 0; epoch < 12; ++epoch)
 //     for (auto& [images, labels] : loader) …   // each loop is a new epoch, in a new order
 //
-// Batch k of epoch e is the same bytes whatever the number of workers: its indices come from the
-// sampler, its random numbers from (seed, epoch, index) of each sample (data/transforms.h), and
-// whoever finishes first waits in a slot of its own until its turn comes. Workers are threads,
-// since tensors are shared memory here and there is no interpreter to wait for; inside them OpenMP
-// runs with one thread, so that a parallel kernel in a user's transform does not crowd out
-// training.
+// Batch k of epoch e has the same bytes for any number of workers: its indices come from the
+// sampler, and its random numbers from (seed, epoch, index) of each sample (data/transforms.h). A
+// batch that is ready early waits in its own slot until its turn. Workers are threads, because
+// tensors then share memory, and C++ has no interpreter lock. Inside workers OpenMP uses one
+// thread, so that a parallel kernel in a user's transform does not compete with training for cores.
 //
 // Read next: data/transforms.h.
 
@@ -27,27 +27,28 @@
 
 namespace rondo::data {
 
-/// What a transform may know about the batch it is given.
+/// What a transform may know about its batch.
 struct BatchContext {
-  std::span<const std::int64_t> indices;  // which samples these are
-  Draw draw;                              // in which epoch, and how often they came before
+  std::span<const std::int64_t> indices;  // the indices of the samples
+  Draw draw;                              // the epoch, and how often the samples have already
+                                          // appeared in it
   std::int64_t batch = 0;                 // counted from 0 in each epoch
 };
 
-/// Bytes in, what the model wants out. Called from several threads at once.
+/// Converts a batch of bytes to the model's input. Called from several threads at once.
 using Transform = std::function<Batch(Batch, const BatchContext&)>;
 
 struct DataLoaderOptions {
   std::int64_t batch_size = 1;
-  /// Threads that make batches; 0: the caller of the loop makes each when it asks for it.
+  /// The number of worker threads. 0: the loop itself makes each batch when it needs it.
   int workers = 0;
-  /// Batches each worker may be ahead of the loop.
+  /// How many batches each worker may be ahead of the loop.
   int prefetch = 2;
-  /// Leave out a last batch that is smaller than the others.
+  /// Skip the last batch if it is smaller than the others.
   bool drop_last = false;
 };
 
-/// Where a loop stands: what a checkpoint keeps to go on from the middle of an epoch.
+/// The position of a loop. A checkpoint keeps it to resume in the middle of an epoch.
 struct Position {
   std::uint64_t epoch = 0;
   std::int64_t batch = 0;  // the next one
@@ -61,8 +62,8 @@ class DataLoader {
   /// Throws Error for a batch size or prefetch below 1, or a negative number of workers.
   DataLoader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<Sampler> sampler,
              DataLoaderOptions options = {}, Transform transform = {});
-  /// With lists of indices from elsewhere (torch's `batch_sampler`): batch_size and drop_last are
-  /// then its business and should be left alone.
+  /// With lists of indices from a BatchSource (torch's `batch_sampler`). It decides about batch
+  /// size and drop_last, so these options must keep their defaults.
   DataLoader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<BatchSource> batches,
              DataLoaderOptions options = {}, Transform transform = {});
 
@@ -71,18 +72,18 @@ class DataLoader {
   const Dataset& dataset() const { return *dataset_; }
   int workers() const { return options_.workers; }
 
-  /// The next loop runs over this epoch, and starts at its batch `first_batch`; those after it
-  /// repeat the epoch from its start, until set_epoch says otherwise. Without a call each loop is a
-  /// new epoch: 0, 1, …. The epoch is kept by the sampler, so sampler->set_epoch(e) does the same;
-  /// augmentation follows it.
+  /// The next loop runs over this epoch and starts at batch `first_batch`. Later loops repeat the
+  /// whole epoch until the next call of set_epoch. Without a call, each loop is a new epoch: 0, 1,
+  /// …. The sampler stores the epoch, so sampler->set_epoch(e) has the same effect; augmentation
+  /// uses the same epoch.
   void set_epoch(std::uint64_t epoch, std::int64_t first_batch = 0);
-  /// The next loop goes on from here, and those after it run over the following epochs.
+  /// The next loop resumes at this position, and later loops run over the following epochs.
   void set_position(Position position);
 
-  /// Starts the workers on the epoch. They stop when the iterator goes, in mid-epoch too. What the
-  /// data set or the transform throws comes out where the loop would have got the batch, as the
-  /// same class of Error (Error for exceptions from elsewhere) with the number of the batch in
-  /// front, and ends the loop.
+  /// Starts the workers on the epoch. They stop when the iterator is destroyed, also in the middle
+  /// of an epoch. If the data set or the transform throws, the loop throws where it would have got
+  /// that batch, and ends. The exception has the same class of Error (Error for other exceptions),
+  /// and its message begins with the number of the batch.
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
 
@@ -94,7 +95,7 @@ class DataLoader {
   std::int64_t first_batch_ = 0;
 };
 
-/// Batches of one epoch: an input iterator that cannot be copied.
+/// Iterates over the batches of one epoch: an input iterator that cannot be copied.
 class DataLoader::Iterator {
  public:
   using value_type = Batch;
@@ -105,16 +106,16 @@ class DataLoader::Iterator {
   Iterator& operator=(Iterator&&) noexcept;
   ~Iterator();
 
-  /// The batch; the loop may move it away.
+  /// The current batch. The loop may move from it.
   Batch& operator*() const;
   Batch* operator->() const { return &**this; }
   Iterator& operator++();
   void operator++(int) { ++*this; }
   bool operator==(std::default_sentinel_t) const;
 
-  /// Where to go on when the batch at hand is done with.
+  /// The position at which to resume after the current batch has been used.
   Position next_position() const;
-  /// The samples in the batch at hand.
+  /// The indices of the samples in the current batch.
   std::span<const std::int64_t> indices() const;
 
  private:

@@ -1,4 +1,4 @@
-// Reads IDX files through zlib, which passes plain files on as they are.
+// Reads IDX files through zlib, which reads uncompressed files unchanged.
 
 #include "data/mnist.h"
 
@@ -26,7 +26,8 @@ class GzFile {
   GzFile(const GzFile&) = delete;
   GzFile& operator=(const GzFile&) = delete;
 
-  /// Up to `bytes` bytes; fewer only at the end. Throws on damaged gzip, a missing end included.
+  /// Reads up to `bytes` bytes; fewer only at the end. Throws on damaged gzip, also if its end is
+  /// missing.
   std::size_t read(void* to, std::size_t bytes) {
     const int got = gzread(file_, to, static_cast<unsigned>(bytes));
     int status = Z_OK;
@@ -41,7 +42,7 @@ class GzFile {
   gzFile file_;
 };
 
-/// Dimensions, from an IDX header.
+/// The dimensions in an IDX header.
 Dims read_header(GzFile& in, const fs::path& file, std::int64_t limit) {
   std::array<std::uint8_t, 4> word{};
   require<IoError>(in.read(word.data(), 4) == 4, file.string(), ": ends inside the magic number");
@@ -54,7 +55,8 @@ Dims read_header(GzFile& in, const fs::path& file, std::int64_t limit) {
     require<IoError>(in.read(word.data(), 4) == 4, file.string(), ": ends inside the dimensions");
     dims.push_back(std::int64_t{word[0]} << 24 | word[1] << 16 | word[2] << 8 | word[3]);
   }
-  // A damaged header must not ask for all memory there is, nor overflow, not even beside a zero.
+  // A damaged header must not request all memory, and the product must not overflow, even if
+  // another dimension is zero.
   double elements = 1;
   for (const std::int64_t size : dims)
     elements *= static_cast<double>(std::max<std::int64_t>(size, 1));
@@ -63,7 +65,7 @@ Dims read_header(GzFile& in, const fs::path& file, std::int64_t limit) {
   return dims;
 }
 
-/// `name` in `folder`, plain or with .gz; empty when neither is there.
+/// `name` in `folder`, plain or with .gz; empty if neither exists.
 fs::path plain_or_gz(const fs::path& folder, const std::string& name) {
   for (const char* ending : {"", ".gz"}) {
     if (fs::is_regular_file(folder / (name + ending))) return folder / (name + ending);
@@ -79,7 +81,7 @@ fs::path find_file(const fs::path& dir, const std::vector<std::string>& folders,
     if (!file.empty()) return file;
   }
   const fs::path file = plain_or_gz(dir, name);
-  require<IoError>(!file.empty(), (dir / name).string(), ": no such file, with .gz neither");
+  require<IoError>(!file.empty(), (dir / name).string(), ": file not found (also tried with .gz)");
   return file;
 }
 
@@ -121,7 +123,7 @@ Tensor read_idx(const fs::path& file, std::int64_t limit) {
   GzFile in(file);
   const Dims dims = read_header(in, file, limit);
   const std::int64_t wanted = numel_of(dims);
-  // Read before the tensor is made: memory then follows what is there, not what the header says.
+  // Read before allocating the tensor: memory use then follows the actual data, not the header.
   std::vector<std::uint8_t> bytes;
   constexpr std::size_t step = 1 << 20;
   for (std::size_t got = step; got == step;) {

@@ -1,4 +1,4 @@
-// The four names, their readers and their statistics.
+// The four data sets by name: their readers and their statistics.
 
 #include "data/open.h"
 
@@ -16,8 +16,8 @@ ImageStatistics statistics_of(const std::string& name) {
   if (name == "cifar10") return {{0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F}};
   if (name == "cifar100") return {{0.5071F, 0.4865F, 0.4409F}, {0.2673F, 0.2564F, 0.2762F}};
   if (name == "mnist") return {{0.1307F}, {0.3081F}};
-  require(name == "fashion_mnist", "there is no data set '", name,
-          "'; known are cifar10, cifar100, mnist and fashion_mnist");
+  require(name == "fashion_mnist", "unknown data set '", name,
+          "'; use one of cifar10, cifar100, mnist, fashion_mnist");
   return {{0.2860F}, {0.3530F}};
 }
 

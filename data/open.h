@@ -1,9 +1,8 @@
 #pragma once
-// From the name that a user types to a data set and the numbers that go with it: what the examples
-// call for `--dataset`.
+// Opens a data set by the name that a user types, and provides its statistics. The examples use it
+// for `--dataset`.
 //
-// Read next: data/download.h (where it is looked for), data/cifar.h and data/mnist.h (what is in
-// the files).
+// Read next: data/download.h (where it searches), data/cifar.h and data/mnist.h (the file formats).
 
 #include <optional>
 
@@ -12,25 +11,25 @@
 
 namespace rondo::data {
 
-/// Mean and standard deviation of the training images, for each channel, of values in [0, 1].
+/// Mean and standard deviation of each channel of the training images, for values in [0, 1].
 struct ImageStatistics {
   std::vector<float> mean, std;
 };
 
-/// The figures in common use for "cifar10", "cifar100", "mnist", "fashion_mnist".
+/// The commonly used values for "cifar10", "cifar100", "mnist", "fashion_mnist".
 ImageStatistics statistics_of(const std::string& name);
 
-/// What open_dataset knows.
+/// The names that open_dataset accepts.
 const std::vector<std::string>& dataset_names();
 
 struct OpenOptions {
   DownloadOptions download = {};
-  /// Only the first so many images.
+  /// Use only the first `limit` images.
   std::optional<std::int64_t> limit = {};
 };
 
-/// find_or_download, then the reader of that data set. Throws Error for an unknown name, and what
-/// these two throw.
+/// Calls find_or_download, then the reader of that data set. Throws Error for an unknown name, and
+/// the errors of these two functions.
 std::shared_ptr<ImageDataset> open_dataset(const std::string& name, Split split,
                                            const OpenOptions& options = {});
 

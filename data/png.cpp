@@ -1,5 +1,5 @@
-// PNG through libpng. It unpacks to bytes of one of four kinds (grey, palette indices, RGB, or the
-// latter without their alpha); colours are made of them here.
+// PNG through libpng, which unpacks to one byte per pixel (grey or palette indices) or three (RGB),
+// without alpha. This file converts grey and palette indices to RGB.
 
 #ifdef RONDO_HAS_IMAGES
 
@@ -17,10 +17,10 @@
 namespace rondo::data {
 namespace {
 
-/// Bytes that come out of one of deflate's at most (zlib.net/zlib_tech.html: 1032).
+/// The largest number of bytes that deflate makes of one byte (zlib.net/zlib_tech.html: 1032).
 constexpr std::int64_t most_gain = 1032;
 
-/// Where libpng's reading stands, and where its errors go.
+/// libpng's input position, and its error message.
 struct Source {
   std::span<const std::byte> bytes;
   std::size_t at = 0;
@@ -51,7 +51,7 @@ class PngDecoder {
   PngDecoder(const PngDecoder&) = delete;
   PngDecoder& operator=(const PngDecoder&) = delete;
 
-  /// Everything up to the pixels.
+  /// Reads everything before the pixels.
   bool read_header() {
     if (setjmp(source_.jump)) return false;
     png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source_, fail, ignore);
@@ -61,12 +61,12 @@ class PngDecoder {
     png_set_read_fn(png_, &source_, feed);
     png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // check_image_size is stricter
     png_set_chunk_malloc_max(png_, 16 << 20);
-    // Texts, profiles and the like are stepped over, so that they cannot unpack to anything.
+    // Skip texts, profiles and the like, so that they are not unpacked.
     png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
     png_read_info(png_, info_);
     return true;
   }
-  /// Bytes of 1 or 3 channels from now on.
+  /// Sets the output to bytes with 1 or 3 channels.
   bool start() {
     if (setjmp(source_.jump)) return false;
     if (png_get_bit_depth(png_, info_) == 16) png_set_strip_16(png_);
@@ -85,7 +85,7 @@ class PngDecoder {
     png_read_row(png_, row, nullptr);
     return true;
   }
-  /// Reads what follows the pixels.
+  /// Reads everything after the pixels.
   bool finish() {
     if (setjmp(source_.jump)) return false;
     png_read_end(png_, nullptr);
@@ -94,13 +94,13 @@ class PngDecoder {
 
   std::int64_t height() const { return png_get_image_height(png_, info_); }
   std::int64_t width() const { return png_get_image_width(png_, info_); }
-  /// Of a pixel in the file, as long as `start` has not been called.
+  /// Bits per pixel in the file; valid only before `start`.
   int bits() const { return png_get_channels(png_, info_) * png_get_bit_depth(png_, info_); }
   int channels() const { return png_get_channels(png_, info_); }
-  /// How often the rows come: once, or seven times for an interlaced picture.
+  /// How often the rows are read: once, or seven times for an interlaced picture.
   int passes() const { return passes_; }
   bool has_palette() const { return png_get_color_type(png_, info_) == PNG_COLOR_TYPE_PALETTE; }
-  /// Empty where there is none.
+  /// Empty without a palette.
   std::span<const png_color> palette() const {
     png_colorp colours = nullptr;
     int count = 0;
@@ -116,7 +116,7 @@ class PngDecoder {
   int passes_ = 1;
 };
 
-/// One byte a pixel, which `palette` has the colour of, or which is the grey of all three channels.
+/// Converts one byte per pixel to RGB. The byte is an index into `palette`, or a grey value.
 void colour(const std::vector<std::uint8_t>& from, bool has_palette,
             std::span<const png_color> palette, std::uint8_t* to, const std::string& name) {
   for (const std::uint8_t value : from) {
@@ -147,7 +147,7 @@ Tensor decode_png(std::span<const std::byte> bytes, const std::string& name) {
                    " pixels");
   check(decoder.start());
   const int channels = decoder.channels();
-  // An interlaced picture comes pass by pass, each of which fills in pixels of all rows.
+  // An interlaced picture is read in passes; each pass fills in pixels of all rows.
   std::vector<std::uint8_t> narrow(channels == 3 ? 0 : static_cast<std::size_t>(height * width));
   Tensor image = Tensor::empty({height, width, 3}, {.dtype = u8});
   auto* pixels = image.data_ptr<std::uint8_t>();

@@ -15,8 +15,8 @@ namespace rondo::data {
 
 #ifdef RONDO_HAS_CUDA
 
-/// The way to the device: two places there, one for the batch that is about to be used and one for
-/// the batch that is on its way.
+/// The transfer to the device. It has two places there: one for the batch that is used next, one
+/// for the batch in transfer.
 class DeviceBatches::Iterator::Lane {
  public:
   explicit Lane(int device)
@@ -24,24 +24,24 @@ class DeviceBatches::Iterator::Lane {
         stream_(cuda::Stream::create(device)),
         places_{Place(device), Place(device)} {}
 
-  /// The places are given back to the stream's memory, so it must be past their last use.
+  /// The places' memory returns to the stream, so the stream must wait for their last use.
   ~Lane() {
     for (Place& place : places_) place.read.block(stream_);
   }
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  /// Sends a batch on its way.
+  /// Starts the transfer of a batch.
   void send(const Batch& batch) {
     Place& place = places_[next_ % 2];
     ++next_;
-    place.read.block(stream_);               // what was there before has been taken
-    const cuda::StreamGuard guard(stream_);  // whose memory the places are
+    place.read.block(stream_);               // waits until the previous content was read
+    const cuda::StreamGuard guard(stream_);  // the places' memory belongs to it
     place.batch = {sent(batch.input, place.batch.input), sent(batch.target, place.batch.target)};
     place.arrived.record(stream_);
     place.full = true;
   }
-  /// The batch that was sent first and not taken; nothing when there is none.
+  /// The oldest batch that was sent and not yet taken, or nullopt.
   std::optional<Batch> take() {
     Place& place = places_[taken_ % 2];
     if (!place.full) return {};
@@ -62,7 +62,7 @@ class DeviceBatches::Iterator::Lane {
     cuda::Event arrived, read;
   };
 
-  /// x in `place`, or in new memory where that does not fit, as the next work of stream_.
+  /// Queues on stream_ a copy of x into `place`, or into new memory if x does not fit there.
   Tensor sent(const Tensor& x, const Tensor& place) const {
     const MemoryFormat format = x.suggested_format();
     Tensor there = place;

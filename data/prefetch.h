@@ -1,12 +1,12 @@
 #pragma once
-// DeviceBatches: the batches of a loader, on the device that wants them.
+// DeviceBatches: the batches of a loader, copied to a device.
 //
 //   for (auto& [images, labels] : DeviceBatches(loader, device)) …
 //
-// While the GPU works on a batch, the next one travels: it is copied into pinned memory, which the
-// GPU can read by itself, and from there, on a stream of its own, into memory that waits for it on
-// the device. Neither the host nor the stream that computes waits for the bus. On the CPU, and for
-// a loader whose batches are on the device already, the batches pass through as they are.
+// While the GPU works on a batch, the next one is transferred: it is copied into pinned memory,
+// which the GPU can read directly, and from there, on a separate stream, into reserved memory on
+// the device. Neither the host nor the compute stream waits for the bus. On the CPU, and if the
+// loader's batches are already on the device, batches are passed through unchanged.
 
 #include <iterator>
 #include <memory>
@@ -19,12 +19,12 @@ namespace rondo::data {
 class DeviceBatches {
  public:
   class Iterator;
-  /// Throws DeviceError where there is no such device.
+  /// Throws DeviceError if the device does not exist.
   DeviceBatches(DataLoader& loader, Device device) : loader_(loader), device_(device) {
     if (device.is_cuda()) cuda::require_device(device.index);
   }
 
-  /// Starts the loader's epoch.
+  /// Begins an epoch of the loader.
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
 
@@ -56,7 +56,7 @@ class DeviceBatches::Iterator {
 
   DataLoader::Iterator batches_;
   Device device_;
-  std::unique_ptr<Lane> lane_;  // null: batches pass through
+  std::unique_ptr<Lane> lane_;  // null: batches are passed through
   std::unique_ptr<Batch> current_;
 };
 

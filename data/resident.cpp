@@ -30,8 +30,8 @@ Batch ResidentDataset::get_batch(std::span<const std::int64_t> indices) const {
   const Tensor index = Tensor::empty({static_cast<std::int64_t>(indices.size())}, {.dtype = i64});
   auto* to = index.data_ptr<std::int64_t>();
   for (const std::int64_t i : indices) {
-    require<ShapeError>(i >= 0 && i < size(), "ResidentDataset: there is no sample ", i, " among ",
-                        size());
+    require<ShapeError>(i >= 0 && i < size(), "ResidentDataset: sample ", i,
+                        " does not exist; the number of samples is ", size());
     *to++ = i;
   }
   const Tensor there = moved(index, images_.device());

@@ -1,10 +1,10 @@
 #pragma once
-// ResidentDataset: images that lie in the memory of the device that trains on them.
+// ResidentDataset: images in the memory of the device that trains on them.
 //
-// CIFAR-10 is 180 MB as bytes: a GPU holds it without noticing, and then nothing but the numbers of
-// a batch's samples and the choices of its augmentation cross the bus. A DataLoader over it
-// (without workers: the GPU does the work) and an ImageTransform give batches that are on the
-// device, equal bit for bit to those made on the CPU.
+// CIFAR-10 is 180 MB as bytes, which fits easily on a GPU. Then only the indices of a batch's
+// samples and the choices of its augmentation cross the bus. A DataLoader over it (without workers,
+// because the GPU does the work) and an ImageTransform give batches on the device, bit-identical to
+// those made on the CPU.
 
 #include "data/dataset.h"
 
@@ -12,7 +12,7 @@ namespace rondo::data {
 
 class ResidentDataset final : public Dataset {
  public:
-  /// Copies the images there.
+  /// Copies the images to the device.
   ResidentDataset(const ImageDataset& images, Device device);
 
   std::int64_t size() const override { return images_.size(0); }

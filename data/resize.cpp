@@ -1,4 +1,4 @@
-// Scaling by a triangle filter, in two passes: along rows, then along columns. The weights of an
+// Scaling with a triangle filter, in two passes: along rows, then along columns. The weights of an
 // output pixel are the same in every row, so they are computed once, as integers.
 
 #include <algorithm>
@@ -14,22 +14,22 @@ namespace {
 
 using std::uint8_t;
 
-constexpr int fraction_bits = 22;  // a byte times 1 just fits into 31 bits
+constexpr int fraction_bits = 22;  // as in PIL; a byte times 1 fits into 31 bits
 
-/// Which input pixels make up each output pixel, along one direction.
+/// The input pixels and weights of each output pixel, along one direction.
 struct Taps {
   struct Run {
     std::int64_t first, count;
   };
-  std::vector<Run> runs;              // one an output pixel
-  std::vector<std::int32_t> weights;  // `most` an output pixel, of which `count` are in use
+  std::vector<Run> runs;              // one per output pixel
+  std::vector<std::int32_t> weights;  // `most` per output pixel, `count` of them used
   std::int64_t most = 0;
 
   const std::int32_t* of(std::int64_t out) const { return weights.data() + out * most; }
 };
 
-/// Output pixel o lies at (o + 1/2) scale in the input. Weights fall off linearly to 0 at a
-/// distance of one pixel, of the output's where these are larger than the input's, and add up to 1.
+/// The centre of output pixel o is at (o + 1/2) scale in the input. Weights fall linearly to 0 at a
+/// distance of one input pixel, or of one output pixel if those are larger. They add up to 1.
 Taps make_taps(std::int64_t in, std::int64_t out) {
   const double scale = static_cast<double>(in) / static_cast<double>(out);
   const double reach = std::max(scale, 1.0);
@@ -58,13 +58,13 @@ Taps make_taps(std::int64_t in, std::int64_t out) {
   return taps;
 }
 
-/// A sum of weighted bytes as a byte, rounded.
+/// Rounds a sum of weighted bytes to a byte.
 uint8_t to_byte(std::int32_t sum) {
   return static_cast<uint8_t>(
       std::clamp((sum + (1 << (fraction_bits - 1))) >> fraction_bits, 0, 255));
 }
 
-/// One row of pixels, scaled.
+/// Scales one row of pixels.
 void scale_row(const uint8_t* from, const Taps& taps, uint8_t* to) {
   for (std::int64_t o = 0; o < std::ssize(taps.runs); ++o, to += 3) {
     const auto [first, count] = taps.runs[static_cast<std::size_t>(o)];
@@ -82,7 +82,7 @@ void scale_row(const uint8_t* from, const Taps& taps, uint8_t* to) {
   }
 }
 
-/// The sum of `count` weighted rows of `bytes` bytes each, `pitch` apart. `sums` has room for one.
+/// The sum of `count` weighted rows of `bytes` bytes each, `pitch` apart. `sums` must hold one row.
 void scale_columns(const uint8_t* from, std::int64_t pitch, std::int64_t count,
                    const std::int32_t* weights, std::int64_t bytes, std::int32_t* sums,
                    uint8_t* to) {
@@ -110,7 +110,7 @@ Tensor resize(const Tensor& image, const Window& window, std::int64_t height, st
   if (window.height == height && window.width == width) return crop(image, window);
   const std::int64_t in_pitch = 3 * image.size(1), pitch = 3 * width;
   const uint8_t* from = image.data_ptr<uint8_t>() + window.top * in_pitch + 3 * window.left;
-  // Rows that keep their length are left where they are.
+  // If the row length does not change, the rows are not copied.
   Tensor narrow;
   std::int64_t narrow_pitch = in_pitch;
   if (window.width != width) {

@@ -1,4 +1,4 @@
-// Orders of an epoch, and the shares of ranks in them.
+// The order of an epoch, and the shares of the ranks.
 
 #include "data/sampler.h"
 
@@ -17,7 +17,7 @@ void check_size(std::int64_t size, const char* sampler) {
   require(size >= 0, sampler, ": a size of ", size);
 }
 
-/// How many indices each rank gets when all get equally many.
+/// The number of indices for each rank if all ranks get the same number.
 std::int64_t even_share(std::int64_t size, const DistributedSamplerOptions& options) {
   const std::int64_t world = options.world_size;
   return options.drop_last ? size / world : (size + world - 1) / world;
@@ -128,7 +128,7 @@ Indices WeightedRandomSampler::indices() const {
   return share_of(options_.replacement ? with_replacement() : without_replacement());
 }
 
-// Counted in the list of all ranks: two of them that draw the same sample see it differently.
+// Counted over all ranks' indices: two ranks that draw the same sample augment it differently.
 Indices WeightedRandomSampler::repeats() const {
   if (!options_.replacement) return {};
   Indices order = with_replacement();
@@ -137,11 +137,12 @@ Indices WeightedRandomSampler::repeats() const {
   return share_of(std::move(order));
 }
 
-/// Each index is a place on a line on which index i has a stretch of length weights_[i].
+/// On a line where index i has a segment of length weights_[i], each draw is a uniformly random
+/// point.
 Indices WeightedRandomSampler::with_replacement() const {
   std::vector<double> ends(weights_.size());
   std::partial_sum(weights_.begin(), weights_.end(), ends.begin());
-  // Where rounding leads beyond the end, and then to the last stretch that has a length.
+  // Rounding may give a point past the end; then use the last segment with positive length.
   const auto last = std::lower_bound(ends.begin(), ends.end(), ends.back());
   const Philox random{seed_of(options_), shuffle_streams + epoch()};
   Indices drawn(static_cast<std::size_t>(options_.num_samples));
@@ -153,9 +154,9 @@ Indices WeightedRandomSampler::with_replacement() const {
   return drawn;
 }
 
-/// Index i arrives after an exponential time of rate weights_[i]; who arrives first is drawn first,
-/// and as such times have no memory, the rest is a race like the first (Efraimidis and Spirakis
-/// 2006; torch.multinomial does the same).
+/// Index i arrives after an exponentially distributed time of rate weights_[i]. The indices are
+/// drawn in the order of arrival. Exponential times have no memory, so after each draw the rest is
+/// again such a race (Efraimidis and Spirakis 2006; torch.multinomial does the same).
 Indices WeightedRandomSampler::without_replacement() const {
   const Philox random{seed_of(options_), shuffle_streams + epoch()};
   std::vector<std::pair<double, std::int64_t>> arrivals;

@@ -1,10 +1,9 @@
 #pragma once
-// Samplers: in which order an epoch visits the samples, and which rank sees which of them.
+// Samplers: in which order an epoch visits the samples, and which rank gets which samples.
 //
-// A sampler is a function of (its arguments, the epoch) and has no other state. So every rank can
-// work out the whole order without asking, each epoch is another one after set_epoch, and a run
-// that stopped in the middle of an epoch goes on from two numbers: the epoch and the batch
-// (Position in data/loader.h).
+// A sampler is a function of its arguments and the epoch, and has no other state. So every rank can
+// compute the whole order without communication, each epoch after set_epoch has a new order, and an
+// interrupted run resumes from two numbers: the epoch and the batch (Position in data/loader.h).
 //
 // Read next: data/loader.h.
 
@@ -18,15 +17,15 @@ namespace rondo::data {
 
 using Indices = std::vector<std::int64_t>;
 
-/// Note [Random streams]: whatever draws from a user's seed has Philox streams of its own, so that
-/// shuffling, augmentation and the default generator (streams 0, 1, …) are independent although one
-/// `--seed` feeds them all. Epoch e uses stream (base + e), and a sample that comes for the r-th
+/// Note [Random streams]: each use of the user's seed has its own Philox streams, so that
+/// shuffling, augmentation and the default generator (streams 0, 1, …) are independent, although
+/// one `--seed` seeds them all. Epoch e uses stream (base + e). A sample that appears for the r-th
 /// time after its first in an epoch is augmented from stream (base + e + 2^32 r).
 inline constexpr std::uint64_t shuffle_streams = std::uint64_t{1} << 62;
 inline constexpr std::uint64_t augmentation_streams = std::uint64_t{2} << 62;
 inline constexpr std::uint64_t picture_streams = std::uint64_t{3} << 62;
 
-/// Which epoch a loop runs over: a new one each time, from 0 on, unless somebody says which.
+/// The epoch that a loop runs over: 0, 1, … for successive loops, unless the caller sets it.
 class EpochCounter {
  public:
   /// Every loop from now on runs over this epoch.
@@ -34,12 +33,12 @@ class EpochCounter {
     now_ = epoch;
     is_set_ = true;
   }
-  /// The next loop does, and those after it over the following ones.
+  /// The next loop runs over this epoch, and later loops over the following epochs.
   void continue_from(std::uint64_t epoch) {
     now_ = next_ = epoch;
     is_set_ = false;
   }
-  /// A loop begins.
+  /// Called when a loop begins.
   void begin() {
     if (!is_set_) now_ = next_++;
   }
@@ -53,15 +52,16 @@ class EpochCounter {
 class Sampler {
  public:
   virtual ~Sampler() = default;
-  /// How many indices an epoch has.
+  /// The number of indices in an epoch.
   virtual std::int64_t size() const = 0;
   /// The indices of the current epoch.
   virtual Indices indices() const = 0;
-  /// How many times each of them came before in this epoch, whichever rank it went to: a sample
-  /// that is drawn again is then augmented anew (Note [Augmentation is keyed by sample]). Empty,
-  /// where none comes again or is to look the same when it does.
+  /// For each index, how many times it has already appeared in this epoch, on any rank. A sample
+  /// that is drawn again is then augmented differently (Note [Augmentation is keyed by sample]).
+  /// Empty if no index appears twice, or if repeated samples shall look the same.
   virtual Indices repeats() const { return {}; }
-  /// The epoch of all following loops. Without it each loop of a DataLoader is a new epoch.
+  /// Sets the epoch of all following loops. Without a call, each loop of a DataLoader is a new
+  /// epoch.
   void set_epoch(std::uint64_t epoch) { epoch_.set(epoch); }
   std::uint64_t epoch() const { return epoch_.now(); }
   // For BatchSampler.
@@ -84,9 +84,9 @@ class SequentialSampler final : public Sampler {
   std::int64_t size_;
 };
 
-/// A permutation of 0 … size-1 drawn from (seed, epoch): torch's RandomSampler without replacement,
-/// except that torch draws each epoch from where its generator stands. Without a seed it is that of
-/// manual_seed, as it is when the epoch begins.
+/// A permutation of 0 … size-1 drawn from (seed, epoch). As torch's RandomSampler without
+/// replacement, except that torch draws each epoch from the current state of its generator. Without
+/// a seed, uses the seed of manual_seed at the time when the epoch begins.
 class RandomSampler final : public Sampler {
  public:
   explicit RandomSampler(std::int64_t size, std::optional<std::uint64_t> seed = {});
@@ -107,20 +107,20 @@ struct DistributedSamplerOptions {
   int world_size = 1;
   bool shuffle = true;
   std::uint64_t seed = 0;
-  /// Every rank gets equally many: by repeating the first indices of the order at its end, or, with
-  /// drop_last, by leaving out its last ones.
+  /// Every rank gets the same number of indices. false: the first indices of the order are repeated
+  /// at its end; true: the last indices are left out.
   bool drop_last = false;
-  /// false: no index is repeated or left out, and ranks may differ by one in what they get. For
+  /// false: no index is repeated or left out, and the ranks' shares may differ by one index. For
   /// evaluation, which counts each image once.
   bool even = true;
 };
 
 /// One rank's share of an epoch. Padding, dropping and striding (rank r gets r, r + world, …) are
-/// those of torch.utils.data.DistributedSampler; the permutation is ours. In lockstep, the k-th
-/// batches of all ranks together are the k-th batch that a single process would take.
+/// those of torch.utils.data.DistributedSampler; the permutation is rondo's own. The k-th batches
+/// of all ranks together are the k-th batch of a single process.
 class DistributedSampler final : public Sampler {
  public:
-  /// Throws Error naming rank and world size when rank is not in [0, world_size).
+  /// Throws Error naming rank and world size if rank is not in [0, world_size).
   explicit DistributedSampler(std::int64_t size, DistributedSamplerOptions options = {});
   std::int64_t size() const override;
   Indices indices() const override;
@@ -130,33 +130,36 @@ class DistributedSampler final : public Sampler {
   DistributedSamplerOptions options_;
 };
 
-/// What DistributedSampler does to an order: pad it or cut it, then every world_size-th from rank.
+/// DistributedSampler's share of an order: pads or cuts it, then takes every world_size-th index
+/// from `rank` on.
 Indices distribute(Indices order, const DistributedSamplerOptions& options);
 
 struct WeightedRandomSamplerOptions {
-  /// How many indices an epoch has, over all ranks.
+  /// The number of indices in an epoch, over all ranks.
   std::int64_t num_samples = 0;
-  /// false: no index comes twice in an epoch, but for the few that make the ranks' shares equal.
+  /// false: no index appears twice in an epoch, except those repeated to make the ranks' shares
+  /// equal.
   bool replacement = true;
-  /// None: manual_seed's, of one rank; of several, who may have called it with different ones, 0.
+  /// If not set: with one rank, the seed of manual_seed; with several ranks 0, because the ranks
+  /// may have called manual_seed with different seeds.
   std::optional<std::uint64_t> seed = {};
-  /// Which share of them: what DistributedSampler does with an order, done with these.
+  /// The rank whose share to take; shares are those of DistributedSampler.
   int rank = 0;
   int world_size = 1;
   bool drop_last = false;
 };
 
-/// Indices drawn with probabilities that are proportional to weights
-/// (torch.utils.data.WeightedRandomSampler): classes with few samples are shown as often as others
-/// when each sample weighs one over the size of its class. Without replacement the second is drawn
-/// from what the first left over, and so on. Ranks draw the same list and take every
-/// world_size-th of it, so each list is a function of (weights, options, epoch). A sample that is
-/// drawn again in an epoch is augmented anew.
+/// Indices drawn with probabilities proportional to weights
+/// (torch.utils.data.WeightedRandomSampler). If each sample's weight is 1 / (size of its class),
+/// small classes appear as often as large ones. Without replacement, the second index is drawn from
+/// the indices that remain after the first, and so on. All ranks draw the same list, and each takes
+/// every world_size-th index of it, so a rank's list is a function of (weights, options, epoch). A
+/// sample that is drawn again in an epoch is augmented differently.
 class WeightedRandomSampler final : public Sampler {
  public:
   /// Throws Error for weights that are negative, infinite, NaN or all 0, for num_samples below 1,
-  /// for more of them than there are positive weights without replacement, or a rank outside of the
-  /// world.
+  /// for more samples than positive weights without replacement, and for a rank outside [0,
+  /// world_size).
   WeightedRandomSampler(std::vector<double> weights, WeightedRandomSamplerOptions options);
   std::int64_t size() const override;
   Indices indices() const override;
@@ -171,30 +174,30 @@ class WeightedRandomSampler final : public Sampler {
   WeightedRandomSamplerOptions options_;
 };
 
-/// Lists of indices, one a batch. What DataLoader takes; write your own to group samples of similar
-/// length, to balance classes, ….
+/// Lists of indices, one list for each batch. DataLoader takes one; write your own to group samples
+/// of similar length, to balance classes, ….
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
-  /// Batches in an epoch.
+  /// The number of batches in an epoch.
   virtual std::int64_t size() const = 0;
   virtual std::vector<Indices> batches() const = 0;
-  /// What Sampler::repeats has, for each batch; or nothing.
+  /// As Sampler::repeats, for each batch; or empty.
   virtual std::vector<Indices> repeats() const { return {}; }
-  /// As Sampler's.
+  /// As in Sampler.
   virtual void set_epoch(std::uint64_t epoch) = 0;
   virtual std::uint64_t epoch() const = 0;
-  /// A loop begins: a new epoch, unless set_epoch has said which.
+  /// Called when a loop begins: starts a new epoch, unless set_epoch has set it.
   virtual void begin_epoch() {}
-  /// The next loop runs over `epoch`, and those after it over the following ones.
+  /// The next loop runs over `epoch`, and later loops over the following epochs.
   virtual void continue_from(std::uint64_t epoch) { set_epoch(epoch); }
 };
 
-/// Cuts a sampler's indices into batches (torch.utils.data.BatchSampler). The last one may be
+/// Cuts a sampler's indices into batches (torch.utils.data.BatchSampler). The last batch may be
 /// smaller; drop_last leaves it out.
 class BatchSampler final : public BatchSource {
  public:
-  /// Throws Error when batch_size is not positive.
+  /// Throws Error if batch_size is not positive.
   BatchSampler(std::shared_ptr<Sampler> sampler, std::int64_t batch_size, bool drop_last = false);
   std::int64_t size() const override;
   std::vector<Indices> batches() const override;
@@ -216,18 +219,19 @@ struct ShardedBatchesOptions {
   std::int64_t batch_size = 1;  // of all ranks together
   int rank = 0;
   int world_size = 1;
-  /// What every batch must divide by; a multiple of world_size.
+  /// Every batch must be divisible by this number; a multiple of world_size.
   std::int64_t shards = 1;
   std::uint64_t seed = 0;
 };
 
-/// One rank's part of each batch where the batches, and the order of the images in them, are to be
-/// the same whatever the number of ranks (dist/data_parallel/reproducible.h): rank r has the r-th
-/// of world_size neighbouring parts of each. So that the last batch divides by the shards, the
-/// first indices of the order are repeated at its end.
+/// One rank's part of each batch. The batches, and the order of the images in them, are the same
+/// for any number of ranks (dist/data_parallel/reproducible.h): each batch is cut into world_size
+/// contiguous parts, and rank r gets part r. The first indices of the order are repeated at its
+/// end, so that the last batch is divisible by the shards.
 class ShardedBatches final : public BatchSource {
  public:
-  /// Throws Error when shards do not divide by the ranks, or batch_size by the shards.
+  /// Throws Error if shards is not a multiple of world_size, or batch_size not a multiple of
+  /// shards.
   explicit ShardedBatches(std::int64_t size, ShardedBatchesOptions options = {});
   std::int64_t size() const override;
   std::vector<Indices> batches() const override;
@@ -235,7 +239,7 @@ class ShardedBatches final : public BatchSource {
   std::uint64_t epoch() const override { return epoch_.now(); }
   void begin_epoch() override { epoch_.begin(); }
   void continue_from(std::uint64_t epoch) override { epoch_.continue_from(epoch); }
-  /// Indices in an epoch, over all ranks, with those that are repeated.
+  /// The number of indices in an epoch, over all ranks, including those that are repeated.
   std::int64_t total_size() const;
 
  private:

@@ -1,4 +1,4 @@
-// Numbers of samples translated into numbers of other data sets, and rows put back in order.
+// Maps sample indices to indices of other data sets, and puts the rows back in order.
 
 #include "data/subsets.h"
 
@@ -10,7 +10,7 @@
 namespace rondo::data {
 namespace {
 
-/// Random splits draw from an epoch that no training comes to.
+/// Random splits draw from an epoch that no training reaches.
 constexpr std::uint64_t split_epoch = std::uint64_t{1} << 61;
 
 void check_index(std::int64_t index, std::int64_t size) {
@@ -18,8 +18,8 @@ void check_index(std::int64_t index, std::int64_t size) {
                       " was asked for, but the data set has ", size, " samples");
 }
 
-/// to[positions[k]] = from[k], for whole rows; `to` is made on the first call, with `count` rows
-/// like those of `from`.
+/// to[positions[k]] = from[k], for whole rows. The first call allocates `to` with `count` rows like
+/// those of `from`.
 void scatter_rows(const Tensor& from, const std::vector<std::int64_t>& positions,
                   std::int64_t count, Tensor& to) {
   const MemoryFormat format = from.suggested_format();
@@ -43,7 +43,7 @@ void scatter_rows(const Tensor& from, const std::vector<std::int64_t>& positions
   }
 }
 
-/// Whole lengths, of lengths or shares.
+/// Converts lengths or shares to integer lengths.
 std::vector<std::int64_t> whole_lengths(const std::vector<double>& lengths, std::int64_t size) {
   double sum = 0;
   for (const double length : lengths) {
@@ -113,7 +113,7 @@ ConcatDataset::ConcatDataset(std::vector<std::shared_ptr<const Dataset>> dataset
     : datasets_(std::move(datasets)) {
   require(!datasets_.empty(), "ConcatDataset: no data sets");
   for (const auto& dataset : datasets_) {
-    require(dataset != nullptr, "ConcatDataset: one of its data sets is none");
+    require(dataset != nullptr, "ConcatDataset: one of its data sets is null");
     ends_.push_back((ends_.empty() ? 0 : ends_.back()) + dataset->size());
   }
 }
@@ -122,7 +122,7 @@ Batch ConcatDataset::get_epoch_batch(const Draw& draw,
                                      std::span<const std::int64_t> indices) const {
   struct Part {
     Indices indices;                      // in its data set
-    Indices repeats;                      // of those, if there are any
+    Indices repeats;                      // how often each appeared before; may be empty
     std::vector<std::int64_t> positions;  // in the batch
   };
   std::vector<Part> parts(datasets_.size());
@@ -176,7 +176,7 @@ Tensor CachedDataset::decode(std::int64_t index) const {
     const std::lock_guard lock(mutex_);
     if (kept.defined()) return kept;
   }
-  // Two workers may decode the same picture at once; the one that comes second keeps nothing.
+  // Two workers may decode the same picture at the same time; only the first result is kept.
   Tensor picture = images_->decode(index);
   const std::lock_guard lock(mutex_);
   if (!kept.defined() && bytes_ + picture.nbytes() <= limit_) {

@@ -1,9 +1,9 @@
 #pragma once
-// Data sets made of others: part of one, a random division, several one after another, and one
-// whose decoded pictures stay in memory. They hold the others and copy no samples.
+// Data sets built from others: a part of one, a random split, several concatenated, and one whose
+// decoded pictures are cached in memory. They refer to the other data sets and copy no samples.
 //
-// What a data set draws (data/image_pipeline.h) stays keyed by the number that the sample has in
-// the data set it comes from.
+// Random choices of a data set (data/image_pipeline.h) stay keyed by the index that the sample has
+// in its original data set.
 
 #include <cstddef>
 #include <mutex>
@@ -14,11 +14,10 @@
 
 namespace rondo::data {
 
-/// Samples of another data set, in this order; repetitions are allowed
-/// (torch.utils.data.Subset).
+/// Samples of another data set, in this order; repetitions are allowed (torch.utils.data.Subset).
 class Subset final : public Dataset {
  public:
-  /// Throws ShapeError naming an index outside of the data set.
+  /// Throws ShapeError naming an index outside the data set.
   Subset(std::shared_ptr<const Dataset> dataset, Indices indices);
 
   std::int64_t size() const override { return std::ssize(indices_); }
@@ -37,33 +36,34 @@ class Subset final : public Dataset {
   Indices indices_;
 };
 
-/// Divides a data set at random into parts that do not overlap (torch.utils.data.random_split).
-/// `lengths` add up to its size; or they add up to 1 and are shares of it, each rounded down, and
-/// what is left over goes to the first parts, one sample each. The division depends on the seed and
-/// the size alone. Throws Error for lengths that are negative, broken, or add up to something else.
+/// Splits a data set at random into parts that do not overlap (torch.utils.data.random_split).
+/// `lengths` either add up to its size, or add up to 1 and are shares of it. Each share is rounded
+/// down; the remaining samples go to the first parts, one each. The split depends only on the seed
+/// and the size. Throws Error for lengths that are negative, not integers, or have another sum.
 std::vector<std::shared_ptr<Subset>> random_split(const std::shared_ptr<const Dataset>& dataset,
                                                   const std::vector<double>& lengths,
                                                   std::uint64_t seed = 0);
 
-/// One data set after another (torch.utils.data.ConcatDataset).
+/// Several data sets, one after another (torch.utils.data.ConcatDataset).
 class ConcatDataset final : public Dataset {
  public:
-  /// Throws Error where there is none.
+  /// Throws Error if the list is empty.
   explicit ConcatDataset(std::vector<std::shared_ptr<const Dataset>> datasets);
 
   std::int64_t size() const override { return ends_.back(); }
-  /// A batch from several data sets needs them to give rows of equal shapes and dtypes on the CPU;
-  /// throws ShapeError or DTypeError where they do not.
+  /// If a batch has samples of several data sets, they must return rows of equal shapes and dtypes
+  /// on the CPU; else throws ShapeError or DTypeError.
   Batch get_batch(std::span<const std::int64_t> indices) const override {
     return get_epoch_batch({}, indices);
   }
   Batch get_epoch_batch(const Draw& draw, std::span<const std::int64_t> indices) const override;
-  /// The largest of any.
+  /// The largest number of classes of any data set.
   std::int64_t num_classes() const override;
-  /// Those that all have, or none where they differ.
+  /// The class names if all data sets have the same ones; else empty.
   const std::vector<std::string>& class_names() const override;
 
-  /// How many samples the first data sets have together: torch's cumulative_sizes.
+  /// The number of samples in the first data set, in the first two, and so on (torch's
+  /// cumulative_sizes).
   const std::vector<std::int64_t>& cumulative_sizes() const { return ends_; }
 
  private:
@@ -71,13 +71,14 @@ class ConcatDataset final : public Dataset {
   std::vector<std::int64_t> ends_;
 };
 
-/// The same samples, but what was decoded once is kept, up to `limit` bytes of pixels; its pipeline
-/// still runs each time. When the limit is reached what is there stays, and the rest is decoded
-/// each time: in an epoch every sample comes once, so whatever throws out the oldest throws out
-/// what comes next. Each rank has a cache of its own. Batches are the same with and without.
+/// The same samples, but decoded pictures are kept, up to `limit` bytes of pixels; the pipeline
+/// still runs each time. When the limit is reached, the kept pictures stay, and the others are
+/// decoded each time. (Evicting the oldest picture would not help: every sample appears once in an
+/// epoch, so the oldest picture is needed next.) Each rank has its own cache. Batches are the same
+/// with and without a cache.
 class CachedDataset final : public DecodedImages {
  public:
-  /// Throws Error for a negative limit.
+  /// Throws Error if limit is negative.
   CachedDataset(std::shared_ptr<const DecodedImages> images, std::int64_t limit);
 
   std::int64_t size() const override { return images_->size(); }
@@ -87,15 +88,15 @@ class CachedDataset final : public DecodedImages {
   std::int64_t label(std::int64_t index) const override { return images_->label(index); }
   std::string name(std::int64_t index) const override { return images_->name(index); }
 
-  /// Bytes of pixels kept by now.
+  /// Bytes of pixels currently kept.
   std::int64_t cached_bytes() const;
-  /// Pictures kept by now.
+  /// Number of pictures currently kept.
   std::int64_t cached_count() const;
 
  private:
   std::shared_ptr<const DecodedImages> images_;
   std::int64_t limit_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   mutable std::vector<Tensor> kept_;
   mutable std::int64_t bytes_ = 0, count_ = 0;
 };

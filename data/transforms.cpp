@@ -1,9 +1,9 @@
-// The fused pass: for each output row, the run of source bytes that lands in it goes through the
+// The fused pass: for each output row, the run of source bytes inside it is mapped through the
 // table of its channel; padding and erased boxes are filled.
 //
 // Random words of sample i in epoch e: Philox stream (seed, augmentation_streams + e), blocks 16 i
 // … 16 i + 15. Block 0: top, left, flip, whether to erase; block 1: centre of the cutout; block 2 +
-// t: area, ratio, top and left of the t-th try of RandomErasing.
+// t: area, ratio, top and left of try t of RandomErasing.
 
 #include "data/transforms.h"
 
@@ -53,15 +53,16 @@ Augmentation::Box draw_cut(const Cutout& cutout, const Philox& random, std::uint
           std::min(top + cutout.side, height), std::min(left + cutout.side, width)};
 }
 
-/// How a row of the output is put together, the same for all rows of an image: `before` columns of
-/// padding, `run` source columns from `from` in direction `step`, padding to the end.
+/// How to compose a row of the output, the same for all rows of an image: `before` columns of
+/// padding, then `run` source columns starting at `from` in direction `step`, then padding to the
+/// end.
 struct RowPlan {
   std::int64_t before, run, from, step;
 };
 
 RowPlan plan_row(const Augmentation& drawn, std::int64_t padding, std::int64_t in_width,
                  std::int64_t out_width) {
-  // Columns of the window that fall on the image, before flipping.
+  // Columns of the window that are inside the image, before flipping.
   const std::int64_t start = drawn.left - padding;  // source column of window column 0
   const std::int64_t first = std::clamp<std::int64_t>(-start, 0, out_width);
   const std::int64_t last = std::clamp<std::int64_t>(in_width - start, first, out_width);
@@ -69,8 +70,8 @@ RowPlan plan_row(const Augmentation& drawn, std::int64_t padding, std::int64_t i
   return {out_width - last, last - first, start + last - 1, -1};
 }
 
-/// to[x * C + c] = table[c][from[c][x]] for a run of pixels; the loop that takes the time.
-/// C = 0 stands for any number of channels.
+/// to[x * C + c] = table[c][from[c][x]] for a run of pixels. This loop takes most of the time. C =
+/// 0 means any number of channels.
 template <int C, int Step, class T>
 void interleave_run(const std::uint8_t* from, std::int64_t plane, std::int64_t channels,
                     std::int64_t run, const T* table, T* to) {
@@ -95,14 +96,14 @@ void plane_run(const std::uint8_t* from, std::int64_t run, const T* table, T* to
   for (std::int64_t x = 0; x < run; ++x) to[x] = table[from[Step * x]];
 }
 
-/// Bytes to table entries for one image after another, all of the same shape.
+/// Maps the bytes of images, all of the same shape, to table entries.
 template <class T>
 struct Painter {
   std::int64_t channels, in_height, in_width, out_height, out_width, padding;
   std::uint8_t fill;
-  const T* table;  // 256 entries a channel
+  const T* table;  // 256 entries per channel
 
-  /// Interleaved channels.
+  /// For channels_last output.
   void channels_last(const std::uint8_t* in, const Augmentation& drawn, T* out) const {
     const RowPlan plan = plan_row(drawn, padding, in_width, out_width);
     const std::int64_t row = out_width * channels, plane = in_height * in_width;
@@ -136,7 +137,7 @@ struct Painter {
     }
   }
 
-  /// One plane a channel.
+  /// For contiguous output.
   void contiguous(const std::uint8_t* in, const Augmentation& drawn, T* out) const {
     const RowPlan plan = plan_row(drawn, padding, in_width, out_width);
     const std::int64_t after = plan.before + plan.run;
@@ -264,8 +265,8 @@ Augmentation ImageTransform::draw(std::uint64_t epoch, std::int64_t index, std::
   return drawn;
 }
 
-/// What each byte of each channel becomes: the float operations of ToTensor and Normalize, in their
-/// order and precision; without ToFloat, itself.
+/// The output for each byte of each channel: the float operations of ToTensor and Normalize, in
+/// their order and precision; without ToFloat, the byte itself.
 std::vector<float> ImageTransform::float_table(std::int64_t channels) const {
   std::vector<float> table(static_cast<std::size_t>(256 * channels));
   for (std::size_t i = 0; i < table.size(); ++i) {

@@ -2,7 +2,7 @@
 //
 //   build/bin/01_autograd [--device cuda]
 //
-// Read next: autograd/node.h (what is recorded), autograd/engine.cpp (how it is run).
+// Read next: autograd/node.h (what the tape records), autograd/engine.cpp (how backward runs it).
 
 #include <rondo/rondo.h>
 
@@ -15,7 +15,7 @@ using rondo::Tensor;
 
 namespace {
 
-/// Follows the tape from y back to the leaves and prints each node it meets first.
+/// Follows the tape from y back to the leaves and prints the name of each node on the way.
 void print_tape(const Tensor& y) {
   std::vector<std::pair<rd::Node*, int>> stack = {{gradient_edge(y).node.get(), 0}};
   while (!stack.empty()) {
@@ -27,7 +27,7 @@ void print_tape(const Tensor& y) {
   }
 }
 
-/// Softplus as an op of our own: log(1 + e^x), whose derivative is the sigmoid.
+/// Softplus as a custom op: log(1 + e^x). Its derivative is the sigmoid.
 struct MySoftplusBackward final : rd::Node {
   rd::SavedTensor x;
   explicit MySoftplusBackward(const Tensor& x) : x(x) {}
@@ -41,33 +41,33 @@ Tensor my_softplus(const Tensor& x) {
 }
 
 int run(rd::Device device) {
-  std::cout
-      << "1. A leaf is a tensor we want the gradient of. Every op on it leaves a node behind:\n\n";
+  std::cout << "1. A leaf is a tensor whose gradient we want. Every op on it records a node:\n\n";
   Tensor x = rd::tensor<double>({1, 2, 3}).to(device).requires_grad_();
   Tensor y = sum(square(x) * 0.5 + exp(-x));
   print_tape(y);
 
-  std::cout << "\n2. backward() runs the nodes in reverse, multiplying by each one's derivative, "
-               "and adds\n"
-               "   into x.grad():  d/dx (x^2 / 2 + e^-x) = x - e^-x\n\n";
+  std::cout << "\n2. backward() runs the nodes in reverse order, multiplies by the derivative of "
+               "each, and adds\n"
+               "   the result to x.grad():  d/dx (x^2 / 2 + e^-x) = x - e^-x\n\n";
   y.backward();
   std::cout << x.grad() << "\n" << rd::no_grad([&] { return x - exp(-x); }) << "\n";
 
-  std::cout << "\n3. The tape is freed as it runs. A derivative of the derivative needs one that "
-               "is itself\n"
-               "   recorded:  d2/dx2 = 1 + e^-x\n\n";
+  std::cout << "\n3. backward() frees the tape. To differentiate a gradient again, record its "
+               "computation\n"
+               "   with create_graph:  d2/dx2 = 1 + e^-x\n\n";
   Tensor first = rd::grad({sum(square(x) * 0.5 + exp(-x))}, {x}, {.create_graph = true})[0];
   Tensor second = rd::grad({sum(first)}, {x})[0];
   std::cout << second << "\n";
 
-  std::cout << "\n4. An op of your own is a node with a backward, and gradcheck says whether it is "
-               "right:\n\n";
+  std::cout << "\n4. A custom op is a node with a backward. gradcheck compares it with finite "
+               "differences:\n\n";
   auto f = [](const rd::Tensors& in) { return rd::Tensors{my_softplus(in[0])}; };
   rd::GradcheckResult once = rd::gradcheck(f, {x}), twice = rd::gradgradcheck(f, {x});
   std::cout << "first derivative " << (once ? "agrees" : once.message) << ", second "
             << (twice ? "agrees" : twice.message) << "\n";
 
-  std::cout << "\n5. What backward needs must not be overwritten. The tape notices:\n\n";
+  std::cout << "\n5. A program must not overwrite a tensor that backward needs. The tape notices "
+               "it:\n\n";
   Tensor w = rd::tensor<double>({1, 1, 1}).to(device);
   Tensor z = sum(x * w);
   w.fill_(2);
@@ -83,7 +83,7 @@ int run(rd::Device device) {
 
 int main(int argc, char** argv) {
   std::string device = "cpu";
-  rd::flags::CommandLine app("Shows what automatic differentiation does");
+  rd::flags::CommandLine app("Shows how automatic differentiation works");
   app.add("--device", device, "cpu, cuda or cuda:N");
   if (auto status = app.parse(argc, argv)) return *status;
   return rd::dist::run([&] { return run(rd::Device::parse(device)); });

@@ -1,14 +1,16 @@
-// 03_ring: what a ring all-reduce does, step by step, on four ranks.
+// 03_ring: a ring all-reduce on four ranks, step by step.
 //
-//   build/bin/03_ring                            four threads play the ranks
+//   build/bin/03_ring                                 four threads act as the ranks
 //   mpirun -np 4 --oversubscribe build/bin/03_ring    four processes
-//   mpirun -np 4 build/bin/03_ring --device cuda      four GPUs, at the end
+//   mpirun -np 4 build/bin/03_ring --device cuda      the last step also runs on four GPUs
 //
-// Each rank starts with four numbers: rank 0 with ones, rank 1 with tens, rank 2 with hundreds. So
-// a sum shows its terms: 1101 is "from ranks 0, 2 and 3". Watch a segment grow while it travels
-// once around (reduce-scatter), and then travel around again, complete (all-gather). The formulas,
-// and why this is the best that can be done, are at the head of
-// dist/collectives/algorithms/ring_all_reduce.cpp, whose code runs here.
+// Each rank starts with four numbers: rank 0 with ones, rank 1 with tens, rank 2 with hundreds, and
+// so on. Each digit of a sum therefore names a rank: 1101 is the sum of the values of ranks 0, 2
+// and 3. A segment travels around the ring twice. In the first round it grows (reduce-scatter). In
+// the second round it is complete, and each rank copies it (all-gather).
+//
+// This program runs the code of dist/collectives/algorithms/ring_all_reduce.cpp. The comment at the
+// top of that file has the formulas, and cites the proof that no algorithm can send less.
 
 #include <cstdio>
 #include <memory>
@@ -30,15 +32,15 @@ using rondo::Tensor;
 
 namespace {
 
-// Rank 0's value is 1, rank 1's 10, rank 2's 100 …; segments are one element each.
+// The value of rank r is 10^r. Each segment is one element.
 std::vector<float> start_values(int rank, int world_size) {
   float value = 1;
   for (int r = 0; r < rank; ++r) value *= 10;
   return std::vector<float>(static_cast<std::size_t>(world_size), value);
 }
 
-// Sends a line to rank 0, which prints the lines of all ranks in order. Only for the show: the ring
-// itself never needs a rank 0.
+// Sends a line to rank 0, which prints the lines of all ranks in order. Only the output needs this:
+// in the ring itself all ranks are equal.
 void print_in_order(rd::dist::Communicator& comm, const std::string& line) {
   auto lines = comm.all_gather_bytes(line);
   if (comm.rank() != 0) return;
@@ -56,9 +58,9 @@ std::string show(const std::vector<float>& data) {
   return text;
 }
 
-// One hop of the schedule, done by hand and blocking, to be able to look at the data in between.
-// The library's Pipeline (dist/collectives/algorithms/pipeline.cpp) does the same with several
-// chunks in flight.
+// Runs one hop of the schedule and waits until it is complete, so that the program can print the
+// data between two hops. The library's Pipeline (dist/collectives/algorithms/pipeline.cpp) runs the
+// same hops with several chunks in flight.
 void one_hop(rd::dist::Communicator& comm, rd::dist::Schedule& ring, std::int64_t i) {
   int n = comm.world_size(), r = comm.rank();
   rd::dist::Hop hop = ring.hop(i);
@@ -70,13 +72,13 @@ void one_hop(rd::dist::Communicator& comm, rd::dist::Schedule& ring, std::int64_
   rd::dist::Request out = transport.send((r + 1) % n, /*tag=*/20000, hop.send, hop.send_bytes);
   while (!transport.test(in)) std::this_thread::yield();
   while (!transport.test(out)) std::this_thread::yield();
-  ring.arrived(i, scratch.data());  // adds, in the first half; does nothing in the second
+  ring.arrived(i, scratch.data());  // reduce-scatter: adds; all-gather: does nothing
 }
 
 void walk(rd::dist::Communicator& comm, const std::string& where) {
   int n = comm.world_size(), r = comm.rank();
   rd::require(n <= 8, "03_ring: ", n,
-              " ranks are too many to show: a float has not so many digits");
+              " ranks are too many to show: a float has too few digits; start at most 8");
   std::vector<float> data = start_values(r, n);
   rd::dist::Arithmetic host;
   auto ring = rd::dist::ring_all_reduce_schedule(r, n, data.data(), n, rd::f32,
@@ -90,8 +92,8 @@ void walk(rd::dist::Communicator& comm, const std::string& where) {
     bool adding = i < n - 1;
     if (r == 0) {
       std::printf("\nstep %d, %s\n", static_cast<int>(i),
-                  adding ? "reduce-scatter: what arrives is added"
-                         : "all-gather: what arrives is complete and replaces");
+                  adding ? "reduce-scatter: each rank adds what it receives"
+                         : "all-gather: each rank stores the complete segment that it receives");
     }
     float sent = data[static_cast<std::size_t>(segment)];
     one_hop(comm, *ring, i);
@@ -99,13 +101,14 @@ void walk(rd::dist::Communicator& comm, const std::string& where) {
                                     " (", sent, ") to rank ", (r + 1) % n));
   }
 
-  // The same in one call, as a program would do it, also on GPUs.
+  // A program does the same in one call, also on GPUs.
   const rd::Device device = rd::dist::use_device(comm, where);
   const Tensor x = rd::tensor(start_values(r, n), {n}).to(device);
   comm.all_reduce(x);
-  rd::require(x.to_vector<float>() == data, "the walk and the library disagree");
+  rd::require(x.to_vector<float>() == data,
+              "03_ring: all_reduce returned another sum than the steps above");
   if (r == 0) {
-    std::printf("\nEach rank sent %d segments, which is 2 (N - 1) / N times its data (N = %d).\n",
+    std::printf("\nEach rank sent %d segments: 2 (N - 1) / N times its data, N = %d.\n",
                 2 * (n - 1), n);
   }
 }
@@ -113,10 +116,10 @@ void walk(rd::dist::Communicator& comm, const std::string& where) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string device = "cpu", all_reduce = "auto";
+  std::string device = "cpu", all_reduce = "ring";
   rd::flags::CommandLine app("Shows a ring all-reduce step by step");
-  app.add("--device", device, "where the library does it in the end: cpu or cuda");
-  app.add("--all-reduce", all_reduce, "how: auto, ring, mpi or, on GPUs, nccl");
+  app.add("--device", device, "where the final call of all_reduce runs: cpu or cuda");
+  app.add("--all-reduce", all_reduce, "its algorithm: auto, ring, mpi or, on GPUs, nccl");
   if (auto status = app.parse(argc, argv)) return *status;
   return rd::dist::run([&] {
     const rd::dist::CommunicatorOptions options{.all_reduce =
@@ -127,7 +130,7 @@ int main(int argc, char** argv) {
         std::printf("%d processes, over %s\n", comm->world_size(), comm->backend());
       walk(*comm, device);
     } else {
-      std::printf("4 threads (mpirun -np 4 --oversubscribe makes it 4 processes)\n");
+      std::printf("4 threads (for 4 processes, use mpirun -np 4 --oversubscribe)\n");
       rd::dist::run_on_threads(4, [&](std::shared_ptr<rd::dist::Transport> transport) {
         rd::dist::Communicator comm(std::move(transport), options);
         walk(comm, device);

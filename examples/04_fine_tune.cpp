@@ -1,13 +1,15 @@
-// 04_fine_tune: what weights that were trained for something else are worth.
+// 04_fine_tune: how much pretrained weights help on another task.
 //
 //   build/bin/04_fine_tune --weights cifar10_resnet20
 //   build/bin/04_fine_tune --weights FILE --images 2000 --epochs 2 --device cuda
 //
-// ResNet-20 has learned to tell ships from frogs. Here it learns clothes, Fashion-MNIST, from few
-// images: once from those weights, with a new last layer, and once from nothing, with as many steps
-// of the same optimizer. What the first layers of a network see, edges and textures, is much the
-// same for both, so the first one needs to learn far less. --weights takes a name that hub knows
-// (extras/hub/pretrained.h), or a file.
+// The pretrained ResNet-20 was trained on CIFAR-10, on photographs such as ships and frogs. This
+// program trains it on few images of Fashion-MNIST, which show clothes, and does so twice: from the
+// pretrained weights with a new last layer, and from random weights. Both runs take the same number
+// of steps with the same optimizer. The first layers of a network respond to edges and textures,
+// which both data sets have, so the pretrained network has less to learn.
+//
+// --weights takes a name that hub knows (extras/hub/pretrained.h), or a file.
 
 #include <chrono>
 #include <cstdio>
@@ -38,8 +40,9 @@ struct Images {
   Tensor pixels, labels;
 };
 
-/// The images as the network was trained to see images: three channels of 32 x 32, normalised. Grey
-/// goes into all three, and two rows or columns of black around 28 x 28.
+/// Brings the images into the form that the network was trained on: three channels of 32 x 32,
+/// normalised. All three channels get the grey value, and each side gets two rows or columns of
+/// black, since the images have 28 x 28 pixels.
 Images prepared(const rd::data::Dataset& from) {
   const rd::data::ImageStatistics known = rd::data::statistics_of("fashion_mnist");
   const double mean = known.mean[0], std = known.std[0];
@@ -67,7 +70,7 @@ double accuracy(nn::Module& net, const Images& test) {
   return 100 * right / static_cast<double>(n);
 }
 
-/// Trains with what the optimizer was given, and prints how it goes.
+/// Trains the parameters that the optimizer has, and prints the accuracy after each epoch.
 double train(const char* what, nn::Module& net, optim::Optimizer& optimizer, const Images& images,
              const Images& test, int epochs) {
   constexpr std::int64_t batch = 50;
@@ -87,7 +90,7 @@ double train(const char* what, nn::Module& net, optim::Optimizer& optimizer, con
     }
     reached = accuracy(net, test);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    std::printf("%s: after epoch %d and %.1f s %.2f %% right\n", what, epoch, seconds.count(),
+    std::printf("%s: after epoch %d and %.1f s %.2f %% correct\n", what, epoch, seconds.count(),
                 reached);
     std::fflush(stdout);
   }
@@ -99,12 +102,12 @@ int run(int argc, char** argv) {
   std::int64_t count = 1000, tested = 2000;
   int epochs = 3;
   rd::flags::CommandLine app(
-      "Trains ResNet-20 on clothes, from weights for other images and from nothing");
-  app.add("--weights", weights, "a name that hub knows, or a file");
-  app.add("--images", count, "how many to learn from", rd::flags::whole_number(50, 60'000));
-  app.add("--test-images", tested, "how many to be tested on", rd::flags::whole_number(1, 10'000));
+      "Trains ResNet-20 on Fashion-MNIST, from pretrained and from random weights");
+  app.add("--weights", weights, "pretrained weights: a name that hub knows, or a file");
+  app.add("--images", count, "number of training images", rd::flags::whole_number(50, 60'000));
+  app.add("--test-images", tested, "number of test images", rd::flags::whole_number(1, 10'000));
   app.add("--epochs", epochs, "passes over the training images", rd::flags::whole_number(1, 1000));
-  app.add("--data", folder, "folder with Fashion-MNIST; else as cifar_resnet looks for it");
+  app.add("--data", folder, "folder with Fashion-MNIST; if not set, as for cifar_resnet");
   app.add("--device", where, "cpu, cuda or cuda:N");
   if (auto status = app.parse(argc, argv)) return *status;
   const rd::Device device = rd::Device::parse(where);
@@ -118,9 +121,9 @@ int run(int argc, char** argv) {
 
   rd::manual_seed(1);
   nn::CifarResNet tuned = rd::hub::cifar_resnet(20, {.pretrained = weights});
-  tuned.fc = nn::Linear(64, 10);  // other classes: a new last layer
+  tuned.fc = nn::Linear(64, 10);  // a new last layer for the new classes
   tuned.to(device);
-  nn::freeze(tuned, "conv1.*");  // edges stay edges
+  nn::freeze(tuned, "conv1.*");  // its edge filters fit these images as well
   optim::SGD gently({{nn::parameters_like(tuned, "fc.*"), {.lr = 0.1, .momentum = 0.9}},
                      {nn::parameters_unlike(tuned, "fc.*"), {.lr = 0.02, .momentum = 0.9}}});
   const double with = train("fine-tuned  ", tuned, gently, images, test, epochs);
@@ -130,7 +133,7 @@ int run(int argc, char** argv) {
   fresh.to(device);
   optim::SGD sgd(fresh.parameters(), {.lr = 0.1, .momentum = 0.9});
   const double without = train("from scratch", fresh, sgd, images, test, epochs);
-  std::printf("the weights were worth %.2f points\n", with - without);
+  std::printf("the pretrained weights gain %.2f percentage points\n", with - without);
   return 0;
 }
 

@@ -1,15 +1,18 @@
-// 05_text: a language model, letter by letter.
+// 05_text: a language model of single characters.
 //
-//   build/bin/05_text                          # a Transformer learns rondo's own documents
+//   build/bin/05_text                          # trains a Transformer on rondo's documentation
 //   build/bin/05_text --model lstm --steps 3000
 //   build/bin/05_text --text book.txt --context 128 --width 128 --device cuda
 //
-// A text is a sequence of characters, and the model guesses each from those before it. All guesses
-// of a window are made at once: the Transformer's attention is masked so that none sees what comes
-// later, and an LSTM or GRU reads from left to right anyway. What it has learned is measured in
-// bits per character, on text it has not seen: a character drawn from V equally likely ones has
-// log2 V of them, English by Shannon's estimate about 1. Last it writes: guess, draw, append, guess
-// again.
+// A text is a sequence of characters. The model predicts each character from those before it.
+//
+// - Training: the model makes all predictions of a window at once. The Transformer's attention has
+//   a causal mask, so that no prediction depends on later characters. An LSTM or GRU reads from
+//   left to right and needs no mask.
+// - Evaluation: the cross-entropy on text that was not used for training, in bits per character. A
+//   random guess among V characters needs log2 V bits. Shannon estimated about 1 bit for English.
+// - Generation: the model predicts the next character, the program draws one from that distribution
+//   and appends it, and so on.
 //
 // Read nn/transformer.h and nn/recurrent.h next.
 
@@ -56,7 +59,7 @@ struct Settings {
   rd::Device device;
 };
 
-/// A file, or all .md files of a folder.
+/// The contents of a file, or of all .md files of a folder.
 std::string read(const std::filesystem::path& path) {
   std::vector<std::filesystem::path> files = {path};
   if (std::filesystem::is_directory(path)) {
@@ -74,9 +77,9 @@ std::string read(const std::filesystem::path& path) {
   return all;
 }
 
-/// Characters as numbers. The last tenth is not learned from.
+/// Characters as numbers. The last tenth of the text is for validation.
 struct Text {
-  std::string alphabet;  // character i
+  std::string alphabet;  // number i stands for the character alphabet[i]
   std::vector<std::int64_t> train, valid;
 
   Text(const std::string& all, std::int64_t context) {
@@ -92,7 +95,7 @@ struct Text {
   }
 };
 
-/// (N, length): a row of the text from each of `starts`.
+/// Returns (N, length): one row of `length` characters for each of the N positions in `starts`.
 Tensor rows(const std::vector<std::int64_t>& text, const std::vector<std::size_t>& starts,
             std::int64_t length, rd::Device device) {
   std::vector<std::int64_t> all;
@@ -103,7 +106,8 @@ Tensor rows(const std::vector<std::int64_t>& text, const std::vector<std::size_t
   return rd::tensor(all, {static_cast<std::int64_t>(starts.size()), length}).to(device);
 }
 
-/// Characters and their places as vectors, layers that let them look back, and a guess for each.
+/// Adds an embedding of each character to an embedding of its position, applies causal attention
+/// layers, and returns logits (N, L, alphabet) of the next characters.
 struct Transformer : nn::Module {
   nn::Embedding characters, places;
   nn::Dropout dropout;
@@ -121,7 +125,8 @@ struct Transformer : nn::Module {
                                              .norm_first = true}),
                 s.layers, nn::LayerNorm(s.width)),
         head(s.width, alphabet) {
-    // PyTorch's N(0, 1) would drown what the layers add to it.
+    // With PyTorch's default, N(0, 1), the embeddings would be far larger than the layers' outputs
+    // that are added to them.
     nn::init::normal_(characters.weight, 0, 0.05);
     nn::init::normal_(places.weight, 0, 0.05);
   }
@@ -138,7 +143,7 @@ struct Transformer : nn::Module {
   }
 };
 
-/// The same with a state instead of a look back.
+/// The same with recurrent layers (LSTM or GRU) instead of attention.
 template <class R>
 struct RecurrentModel : nn::Module {
   nn::Embedding characters;
@@ -167,8 +172,8 @@ nn::AnyModule make(std::int64_t alphabet, const Settings& s) {
   return Transformer(alphabet, s);
 }
 
-/// Nats per character, the mean over all guesses in windows (N, L + 1): of each character but the
-/// first.
+/// The mean cross-entropy in nats per character. `windows` is (N, L + 1). The model predicts every
+/// character of a window except the first.
 Tensor loss_of(nn::Module& model, const Tensor& windows) {
   const std::int64_t length = windows.size(1) - 1;
   const Tensor logits = model(windows.narrow(1, 0, length));
@@ -176,7 +181,8 @@ Tensor loss_of(nn::Module& model, const Tensor& windows) {
                        reshape(windows.narrow(1, 1, length), {-1}));
 }
 
-/// Bits per character of a text, cut into windows whose first characters have little before them.
+/// The mean cross-entropy of a text in bits per character. The text is cut into windows, and the
+/// model sees only the window, so the first characters of a window have little context.
 double bits(nn::Module& model, const std::vector<std::int64_t>& text, const Settings& s) {
   const rd::NoGradGuard no_grad;
   model.eval();
@@ -218,7 +224,7 @@ void train(nn::Module& model, const Text& text, const Settings& s) {
     const std::int64_t since = (step - 1) % s.every + 1;
     if (since < s.every && step < s.steps) continue;
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    std::printf("step %lld: %.3f bits per character, in text not seen %.3f, after %.1f s\n",
+    std::printf("step %lld: %.3f bits per character, on the validation text %.3f, after %.1f s\n",
                 static_cast<long long>(step), sum / static_cast<double>(since) / std::log(2.0),
                 bits(model, text.valid, s), seconds.count());
     std::fflush(stdout);
@@ -226,7 +232,7 @@ void train(nn::Module& model, const Text& text, const Settings& s) {
   }
 }
 
-/// What the model writes after a line's end.
+/// Generates `s.sample` characters. The first input is a line end.
 std::string written(nn::Module& model, const Text& text, const Settings& s) {
   const rd::NoGradGuard no_grad;
   model.eval();
@@ -238,7 +244,8 @@ std::string written(nn::Module& model, const Text& text, const Settings& s) {
     const Tensor logits =
         model(rows(all, {all.size() - static_cast<std::size_t>(seen)}, seen, s.device));
     const Tensor p = softmax(logits[0][seen - 1] / s.temperature, 0);
-    double left = rd::rand({}).item<double>();  // walk along the probabilities until they sum to it
+    // Draws a character: the first at which the sum of the probabilities exceeds a random number.
+    double left = rd::rand({}).item<double>();
     std::int64_t next = 0;
     for (const double each : p.to_vector<double>()) {
       left -= each;
@@ -254,26 +261,27 @@ std::string written(nn::Module& model, const Text& text, const Settings& s) {
 
 int run(int argc, char** argv) {
   Settings s;
-  rd::flags::CommandLine app("Learns a text character by character, and writes some more of it");
+  rd::flags::CommandLine app("Trains a character-level language model, and generates text");
   app.add("--model", s.model, "the network", rd::flags::one_of({"transformer", "lstm", "gru"}));
   app.add("--text", s.text, "a file, or a folder whose .md files are read",
           rd::flags::existing_path());
   app.add("--steps", s.steps, "training steps", rd::flags::whole_number(1, 10'000'000));
-  app.add("--every", s.every, "steps between two lines", rd::flags::whole_number(1, 10'000'000));
-  app.add("--batch", s.batch, "windows a step", rd::flags::whole_number(1, 4096));
-  app.add("--context", s.context, "characters a window", rd::flags::whole_number(1, 4096));
-  app.add("--width", s.width, "of the Transformer, half that of an LSTM or GRU",
+  app.add("--every", s.every, "steps between two lines of output",
+          rd::flags::whole_number(1, 10'000'000));
+  app.add("--batch", s.batch, "windows per step", rd::flags::whole_number(1, 4096));
+  app.add("--context", s.context, "characters per window", rd::flags::whole_number(1, 4096));
+  app.add("--width", s.width, "width of the Transformer; an LSTM or GRU is twice as wide",
           rd::flags::whole_number(1, 4096));
-  app.add("--layers", s.layers, "how many", rd::flags::whole_number(1, 100));
-  app.add("--heads", s.heads, "of the Transformer; they divide its width",
+  app.add("--layers", s.layers, "number of layers", rd::flags::whole_number(1, 100));
+  app.add("--heads", s.heads, "attention heads of the Transformer; must divide --width",
           rd::flags::whole_number(1, 4096));
   app.add("--lr", s.lr, "the highest learning rate", rd::flags::positive());
-  app.add("--dropout", s.dropout, "the share of activations that are dropped",
+  app.add("--dropout", s.dropout, "the fraction of activations that are dropped",
           rd::flags::number_that([](double v) { return v >= 0 && v <= 1; }, "from 0 to 1"));
-  app.add("--sample", s.sample, "characters to write", rd::flags::whole_number(0, 1'000'000));
+  app.add("--sample", s.sample, "characters to generate", rd::flags::whole_number(0, 1'000'000));
   app.add("--temperature", s.temperature, "below 1: likely characters become likelier",
           rd::flags::positive());
-  app.add("--seed", s.seed, "of the weights, the windows and the text",
+  app.add("--seed", s.seed, "seed of the weights, the windows and the generated text",
           rd::flags::whole_number(0, ~std::uint64_t{0} / 2));
   std::string device = "cpu";
   app.add("--device", device, "cpu, cuda or cuda:N");
@@ -283,10 +291,10 @@ int run(int argc, char** argv) {
   rd::manual_seed(static_cast<std::uint64_t>(s.seed));
   nn::AnyModule model = make(static_cast<std::int64_t>(text.alphabet.size()), s);
   model.to(s.device);
-  std::printf("%zu characters to learn from, %zu to be measured on, of %zu kinds: %.3f bits each\n",
+  std::printf("%zu characters for training, %zu for validation, %zu kinds: %.3f bits each\n",
               text.train.size(), text.valid.size(), text.alphabet.size(),
               std::log2(static_cast<double>(text.alphabet.size())));
-  std::printf("%s of %lld parameters\n", s.model.c_str(),
+  std::printf("%s with %lld parameters\n", s.model.c_str(),
               static_cast<long long>(model.num_parameters()));
   train(model, text, s);
   if (s.sample > 0)

@@ -1,15 +1,17 @@
-// 06_quantize: what bytes in place of floats cost, and what they save.
+// 06_quantize: int8 instead of f32, and its effect on accuracy, file size and speed.
 //
 //   build/bin/06_quantize                                             # an MLP on MNIST
 //   build/bin/06_quantize --model resnet --weights cifar10_resnet20   # a ResNet on CIFAR-10
 //
-// The MLP is trained first, for a minute; its Linear layers are then quantised dynamically, which
-// needs nothing but the model. The ResNet comes with weights that others have trained, and its
-// convolutions are quantised by the ranges that a few hundred images show (static), and once
-// more after --qat-steps steps of training that feel the rounding (qat). --device cuda trains on a
-// GPU; bytes are computed with on the CPU, and so all is measured there. Each line says how many of
-// the test images are right, how large the saved file is, and how many images a second go through,
-// one at a time and 64 at a time.
+// - mlp: the program trains the MLP for about a minute. Then it quantises the Linear layers
+//   dynamically, which needs only the model.
+// - resnet: the program loads pretrained weights. It quantises the convolutions by the ranges that
+//   a few hundred images show (static). Then it trains the f32 model for --qat-steps steps with
+//   simulated rounding, and quantises that (quantisation-aware training, qat).
+//
+// --device cuda trains on a GPU. int8 layers run on the CPU only, so all measurements are made
+// there. Each line of the output has the share of correct test images, the size of the saved file,
+// and the images per second in batches of 1 and of 64.
 
 #include <chrono>
 #include <cstdio>
@@ -46,14 +48,14 @@ struct Flags {
   std::shared_ptr<rd::dist::Communicator> comm = rd::dist::init();
   std::int64_t tested = 10'000, calibration = 512, qat_steps = 100, train_steps = 2000,
                hidden = 512;
-  rd::Device device;  // that is trained on
+  rd::Device device;  // for training
 };
 
 struct Images {
   Tensor pixels, labels;
 };
 
-/// Normalised, all at once.
+/// Reads the images of a data set, normalised, as one tensor.
 Images load(const std::string& dataset, rd::data::Split split, std::int64_t limit,
             const Flags& flags, const rd::data::ImageStatistics& known) {
   const auto from = rd::data::open_dataset(
@@ -64,20 +66,20 @@ Images load(const std::string& dataset, rd::data::Split split, std::int64_t limi
   const auto channels = static_cast<std::int64_t>(known.mean.size());
   const Tensor mean = rd::tensor(known.mean, {1, channels, 1, 1}),
                std = rd::tensor(known.std, {1, channels, 1, 1});
-  Tensor pixels = batch.input.to(rd::f32);  // in place from here on: these are 190 MB of MNIST
+  Tensor pixels = batch.input.to(rd::f32);  // then in place: for MNIST these are 190 MB
   pixels /= 255.0;
   pixels -= mean;
   pixels /= std;
   return {pixels, batch.target};
 }
 
-/// Percent. Calibrates, too, what has been prepared for it.
+/// In percent. A model after nn::prepare also records the ranges of its activations in this pass.
 double accuracy(nn::Module& net, const Images& test, const Flags& flags) {
   const auto images = std::make_shared<rd::data::TensorDataset>(test.pixels, test.labels);
   return 100 * rd::train::evaluate(net, images, {}, *flags.comm).accuracy();
 }
 
-/// The median of repeated passes over a batch of that size.
+/// The median over repeated forward passes of one batch.
 double images_per_second(nn::Module& net, const Images& test, std::int64_t batch) {
   const rd::NoGradGuard no_grad;
   const Tensor x = test.pixels.narrow(0, 0, std::min(batch, test.pixels.size(0)))
@@ -95,7 +97,7 @@ double images_per_second(nn::Module& net, const Images& test, std::int64_t batch
   return static_cast<double>(x.size(0)) / *middle;
 }
 
-/// One line of the table; under --save the weights are saved as PREFIX-WHAT.safetensors.
+/// Prints one line of the table. With --save PREFIX, saves the weights as PREFIX-WHAT.safetensors.
 void report(const std::string& what, nn::Module& net, const Images& test, const Flags& flags) {
   net.eval();
   const double right = accuracy(net, test, flags);
@@ -107,13 +109,14 @@ void report(const std::string& what, nn::Module& net, const Images& test, const 
     rd::io::save_safetensors(file, net.state_dict());
     bytes = static_cast<std::int64_t>(std::filesystem::file_size(file));
   }
-  std::printf("%-8s %8.2f %% right  %9.1f kB  %8.0f images/s one by one  %8.0f by 64\n",
+  std::printf("%-8s %8.2f %% correct  %9.1f kB  %8.0f images/s at batch 1  %8.0f at batch 64\n",
               what.c_str(), right, static_cast<double>(bytes) / 1e3,
               images_per_second(net, test, 1), images_per_second(net, test, 64));
   std::fflush(stdout);
 }
 
-/// `net` is in the mode that it is to be trained in, and on the CPU before and after.
+/// Trains on `device`. The caller sets the mode (nn::Module::train). `net` is on the CPU before and
+/// after the call.
 void train(nn::Module& net, const Images& images, double lr, std::int64_t steps,
            rd::Device device) {
   constexpr std::int64_t batch = 64;
@@ -147,9 +150,9 @@ void quantize_mlp(const Flags& flags) {
 void quantize_resnet(const Flags& flags) {
   const auto [weights, lacks] = examples::recognise(rd::hub::load_pretrained(flags.weights));
   rd::require(weights.has_value(), "--weights ", flags.weights,
-              ": no ResNet for 32 x 32 images: ", lacks);
+              ": not a ResNet for 32 x 32 images: ", lacks);
   rd::require(!weights->mean.empty(), "--weights ", flags.weights,
-              ": nothing is known of how its images are normalised");
+              ": the mean and deviation of its training images are unknown");
   nn::AnyModule net = nn::make_model(
       weights->model, {.num_classes = weights->classes, .shortcut = weights->shortcut});
   net.load_state_dict(weights->state);
@@ -173,7 +176,7 @@ void quantize_resnet(const Flags& flags) {
   if (flags.qat_steps == 0) return;
   net.train();
   nn::prepare_qat(net, example);
-  nn::freeze_bn_stats(net);  // a hundred batches would know less than those that made them
+  nn::freeze_bn_stats(net);  // a hundred batches would make worse statistics than the whole run did
   train(net, images, 1e-4, flags.qat_steps, flags.device);
   net.eval();
   nn::convert(net);
@@ -182,22 +185,23 @@ void quantize_resnet(const Flags& flags) {
 
 int run(int argc, char** argv) {
   Flags flags;
-  rd::flags::CommandLine app("Trains or loads a network and computes with it in bytes");
+  rd::flags::CommandLine app("Trains or loads a network and quantises it to int8");
   app.add("--model", flags.model, "the network", rd::flags::one_of({"mlp", "resnet"}));
-  app.add("--weights", flags.weights, "of the resnet: a name that hub knows, or a file");
-  app.add("--test-images", flags.tested, "how many to be tested on",
+  app.add("--weights", flags.weights, "weights of the resnet: a name that hub knows, or a file");
+  app.add("--test-images", flags.tested, "number of test images",
           rd::flags::whole_number(1, 10'000));
-  app.add("--train-steps", flags.train_steps, "of the mlp", rd::flags::whole_number(0, 1'000'000));
-  app.add("--hidden", flags.hidden, "how wide the mlp's hidden layers are",
-          rd::flags::whole_number(1, 16'384));
-  app.add("--calibration", flags.calibration, "images that show the static ranges",
-          rd::flags::whole_number(1, 20'000));
-  app.add("--qat-steps", flags.qat_steps, "of training with the rounding in it; 0: none",
+  app.add("--train-steps", flags.train_steps, "training steps of the mlp",
           rd::flags::whole_number(0, 1'000'000));
-  app.add("--save", flags.save, "beginning of the names of files for the weights");
-  app.add("--data", flags.folder, "folder with the images; else as cifar_resnet looks");
+  app.add("--hidden", flags.hidden, "width of the mlp's hidden layers",
+          rd::flags::whole_number(1, 16'384));
+  app.add("--calibration", flags.calibration, "images that determine the static ranges",
+          rd::flags::whole_number(1, 20'000));
+  app.add("--qat-steps", flags.qat_steps, "steps of quantisation-aware training; 0: none",
+          rd::flags::whole_number(0, 1'000'000));
+  app.add("--save", flags.save, "prefix of the file names for the weights");
+  app.add("--data", flags.folder, "folder with the images; if not set, as for cifar_resnet");
   std::string device = "cpu";
-  app.add("--device", device, "where it is trained: cpu, cuda or cuda:N");
+  app.add("--device", device, "device for training: cpu, cuda or cuda:N");
   if (auto status = app.parse(argc, argv)) return *status;
   flags.device = rd::Device::parse(device);
   rd::manual_seed(1);

@@ -1,17 +1,21 @@
-// 07_simulation: a network that learns from a simulation while it runs, on the same ranks.
+// 07_simulation: trains a network on the results of a simulation while the simulation runs.
 //
 //   mpirun -np 2 build/bin/07_simulation
 //
-// The program is a simulation first. It starts MPI, cuts a square plate into strips of rows, one
-// for each rank, and computes how heat spreads on it:
+// The simulation computes how heat spreads on a square plate. It starts MPI itself, and each rank
+// has a strip of rows:
 //
 //   u[i, j] += c (u[i-1, j] + u[i+1, j] + u[i, j-1] + u[i, j+1] - 4 u[i, j])
 //
-// A surrogate is a network that predicts the result without these steps: from the field now to the
-// field `ahead` steps later, at once. No file lies between the two. The solver pushes pairs (now,
-// later) into a data::ReplayBuffer, and after each the ranks train on what is in it, over the
-// communicator that the program gave to rondo. In the end the surrogate predicts what it has never
-// seen, and is compared with the simplest predictor there is: nothing changes.
+// The network is a surrogate of the simulation: from the field now it predicts the field `ahead`
+// steps later, without the steps between. Simulation and training run on the same ranks and share
+// no file:
+//
+// 1. The solver pushes a pair (now, later) into a data::ReplayBuffer.
+// 2. The ranks train on the pairs in the buffer, over the communicator that the program gave to
+//    rondo.
+// 3. At the end the surrogate predicts new pairs. The program compares its error with the error of
+//    the simplest predictor, "nothing changes".
 //
 // Read dist/launch/init.h (Note [A program that has MPI already]) and data/replay_buffer.h next.
 
@@ -46,15 +50,15 @@ using rondo::Tensor;
 
 namespace {
 
-constexpr std::int64_t size = 64;         // the plate has size x size cells; its edges meet
-constexpr std::int64_t halo = 4;          // cells around a strip that a rank knows: as far as the
-                                          // network sees
-constexpr int ahead = 6;                  // steps that the surrogate predicts at once
+constexpr std::int64_t size = 64;         // the plate has size x size cells and is periodic
+constexpr std::int64_t halo = 4;          // width of a strip's halo: the radius of the network's
+                                          // receptive field
+constexpr int ahead = 6;                  // the surrogate predicts so many steps at once
 constexpr float conduction = 0.2F;        // c = conductivity dt / dx^2; stable up to 0.25
 constexpr std::int64_t buffer_size = 32;  // pairs that a rank keeps
 constexpr std::int64_t batch = 8;
 
-// ---- The simulation. It knows MPI, and nothing of rondo but the tensor that holds the field.
+// ---- The simulation. It uses MPI, and of rondo only the tensor that holds the field.
 
 /// One rank's strip of the plate, with a halo on all four sides.
 class Plate {
@@ -72,9 +76,9 @@ class Plate {
     next_ = rd::zeros({rows_ + 2 * halo, width});
   }
 
-  /// Heats a round spot. All ranks call it alike; each heats what is on its strip.
+  /// Heats a round spot. All ranks call it with the same arguments; each heats its own strip.
   void heat(float row, float column, float radius) {
-    const auto far = [](float from, std::int64_t to) {  // around the edge, if that is shorter
+    const auto far = [](float from, std::int64_t to) {  // the periodic distance
       const float d = std::abs(from - static_cast<float>(to));
       return std::min(d, static_cast<float>(size) - d);
     };
@@ -98,8 +102,8 @@ class Plate {
     std::swap(now_, next_);
   }
 
-  /// Copies with one channel: what the network sees (1, rows + 2 halo, size + 2 halo), and what it
-  /// is to predict (1, rows, size).
+  /// Copies with one channel. with_halo() is the network's input (1, rows + 2 halo, size + 2 halo),
+  /// strip() is its target (1, rows, size).
   Tensor with_halo() {
     exchange_halo();
     return now_.clone().unsqueeze(0);
@@ -114,7 +118,7 @@ class Plate {
     return field.data_ptr<float>()[(i + halo) * width + j + halo];
   }
 
-  /// The neighbours' rows over MPI, then the columns of the other edge.
+  /// Receives the neighbours' rows over MPI, then copies the columns of the opposite edge.
   void exchange_halo() {
     const int count = halo * width;
     float* const field = now_.data_ptr<float>();
@@ -137,13 +141,13 @@ class Plate {
   Tensor now_, next_;
 };
 
-/// Pairs (now, later) of a plate on which a new spot is heated now and then.
+/// Makes pairs (now, later) of a plate. Before every third pair it heats a new spot.
 class Simulation {
  public:
   explicit Simulation(MPI_Comm strips) : plate_(strips) {}
 
   std::pair<Tensor, Tensor> next_pair() {
-    if (pairs_++ % 3 == 0) {  // the same numbers on all ranks
+    if (pairs_++ % 3 == 0) {  // the ranks have equal generators, hence draw equal numbers
       std::uniform_real_distribution<float> place(0, size), radius(2, 5);
       const float row = place(random_), column = place(random_);
       plate_.heat(row, column, radius(random_));
@@ -161,9 +165,10 @@ class Simulation {
 
 // ---- The surrogate.
 
-/// Two convolutions without padding, which see `halo` cells around each: (N, 1, H + 2 halo, W + 2
-/// halo) to (N, 1, H, W). They predict the change, which is added to the field as it is (a residual
-/// connection), so that the network starts as the predictor "nothing changes", nearly.
+/// Two convolutions without padding: (N, 1, H + 2 halo, W + 2 halo) to (N, 1, H, W). Each output
+/// depends on the cells at most `halo` away. A residual connection adds the input, so the
+/// convolutions predict the change, and the untrained network is nearly the predictor "nothing
+/// changes".
 struct Surrogate : nn::Module {
   nn::Conv2d see{1, 12, 5};
   nn::Conv2d sum{12, 1, 5};
@@ -178,8 +183,8 @@ struct Surrogate : nn::Module {
   }
 };
 
-/// Root mean square over all cells of all ranks. The simulation's own MPI does as well here as
-/// rondo's communicator: neither hears the other's messages.
+/// The root mean square over all cells of all ranks. It calls MPI directly. rondo's communicator
+/// would do as well: the program's messages and rondo's messages cannot be confused.
 double rms(double sum, double count, MPI_Comm strips) {
   double mine[] = {sum, count}, all[2];
   MPI_Allreduce(mine, all, 2, MPI_DOUBLE, MPI_SUM, strips);
@@ -190,12 +195,12 @@ double squares(const Tensor& x) { return (x * x).sum().item<double>(); }
 
 int run(int argc, char** argv) {
   std::int64_t pairs = 120;
-  rd::flags::CommandLine app("Trains a network on a simulation of heat while it runs");
-  app.add("--pairs", pairs, "how many pairs the simulation makes for the network to learn from",
+  rd::flags::CommandLine app("Trains a network on a simulation of heat while the simulation runs");
+  app.add("--pairs", pairs, "number of training pairs that the simulation makes",
           rd::flags::count());
   if (auto status = app.parse(argc, argv)) return *status;
 
-  // A ring of strips. It is the simulation's, and rondo's ranks will be those of it.
+  // A ring of strips. MPI may reorder the ranks; rondo takes its ranks from this communicator.
   MPI_Comm strips;
   int ranks = 1;
   const int is_ring = 1;
@@ -211,12 +216,12 @@ int run(int argc, char** argv) {
   optim::Adam adam(net.parameters(), {.lr = 3e-3});
   const auto buffer = std::make_shared<rd::data::ReplayBuffer>(buffer_size);
 
-  double sum = 0, count = 0;  // of squared errors since the last line
+  double sum = 0, count = 0;  // sum and number of squared errors since the last line of output
   for (std::int64_t pair = 1; pair <= pairs; ++pair) {
     const auto [now, later] = simulation.next_pair();
     buffer->push(now, later);
-    // The buffer grows at first: each loop gets a sampler of its size now. All ranks have equally
-    // many pairs, hence equally many batches, and meet in each backward.
+    // The buffer grows at first, so each iteration makes a sampler of its current size. All ranks
+    // have the same number of pairs, hence the same number of batches, which DDP needs.
     rd::data::DataLoader loader(
         buffer, std::make_shared<rd::data::RandomSampler>(buffer->size(), /*seed=*/pair),
         {.batch_size = batch});
@@ -235,7 +240,7 @@ int run(int argc, char** argv) {
                   static_cast<long long>(buffer->size()), error);
   }
 
-  // The simulation goes on, and nobody learns any more.
+  // Evaluation: the simulation continues, and the network no longer trains.
   const rd::NoGradGuard no_grad;
   double surrogate = 0, unchanged = 0, cells = 0;
   for (int i = 0; i < 20; ++i) {
@@ -250,7 +255,7 @@ int run(int argc, char** argv) {
   if (comm->rank() == 0)
     std::printf(
         "%d steps ahead: error of the surrogate %.5f, of an unchanged field %.5f: %.1f times "
-        "less\n",
+        "smaller\n",
         ahead, surrogate, unchanged, unchanged / surrogate);
   return 0;
 }
@@ -258,10 +263,10 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Only this thread calls MPI; rondo keeps to that.
+  // With MPI_THREAD_FUNNELED only this thread may call MPI. rondo respects that.
   int level = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
   const int status = rd::dist::run([&] { return run(argc, argv); });
-  if (status == 0) MPI_Finalize();  // after an error other ranks may not come
+  if (status == 0) MPI_Finalize();  // after an error it could wait for ranks that have ended
   return status;
 }

@@ -11,7 +11,7 @@
 
 namespace rondo::flags {
 
-// CLI11's own checks print an upper bound of 309 digits, let NaN through, and let -1 wrap round.
+// CLI11's own checks print an upper bound of 309 digits, accept NaN, and let -1 wrap around.
 
 Check number_that(bool (*holds)(double), const std::string& is) {
   return {is, [=](const std::string& text) -> std::string {
@@ -37,7 +37,7 @@ Check whole_number(std::uint64_t least, std::uint64_t most) {
             std::uint64_t value = 0;
             const char* end = text.data() + text.size();
             auto [stopped, error] = std::from_chars(text.data(), end, value);
-            const bool is_octal = text.size() > 1 && text[0] == '0';  // to CLI11
+            const bool is_octal = text.size() > 1 && text[0] == '0';  // for CLI11
             return error == std::errc() && stopped == end && !is_octal && value >= least &&
                            value <= most
                        ? ""

@@ -1,6 +1,6 @@
 #pragma once
-// CommandLine: the flags of a program, and what it asks of their values. CLI11 does the work, in
-// one .cpp: its headers take longer to compile than most programs here.
+// CommandLine: the flags of a program, and checks of their values. CLI11 does the work, in one .cpp
+// file, because its headers take longer to compile than most programs here.
 //
 //   std::int64_t batch = 128;
 //   flags::CommandLine line("Times one training step.");
@@ -23,34 +23,36 @@ namespace rondo::flags {
 
 /// A condition on a value.
 struct Check {
-  std::string is;  // in words, for --help: "above 0"
-  /// The error for the text of a value, or "".
+  std::string is;  // the condition in words, for --help: "above 0"
+  /// Returns the error message for a value's text, or "".
   std::function<std::string(const std::string& text)> complaint;
 };
 
-/// Finite numbers for which `holds`; `is` says in words what they are: "above 0".
+/// Finite numbers that satisfy `holds`; `is` describes them in words: "above 0".
 Check number_that(bool (*holds)(double), const std::string& is);
 Check positive();
 Check not_negative();
 Check whole_number(std::uint64_t least, std::uint64_t most);
-/// Images in a batch, steps, rounds.
+/// For images per batch, steps, rounds.
 Check count();
-/// OpenMP threads, 0 for all: libgomp ends the program where it cannot start as many as it is told.
+/// The number of OpenMP threads, 0 for all. The limit matters because libgomp ends the program if
+/// it cannot start that many threads.
 Check threads();
-/// A path or a list that a script left empty is a mistake, not a wish for the default.
+/// An empty path or list is an error (a mistake in a script), not a request for the default.
 Check not_empty();
 Check one_of(const std::vector<std::string>& values);
 Check existing_path();
 
 class CommandLine {
  public:
-  /// `about` and `footer` begin and end the text of --help.
+  /// --help prints `about` first and `footer` last.
   explicit CommandLine(const std::string& about, const std::string& footer = "");
   ~CommandLine();
 
-  /// A flag that is given alone; "--overlap,!--no-overlap" may also be switched off.
+  /// A flag without a value; "--overlap,!--no-overlap" can also be turned off.
   void add(const std::string& name, bool& value, const std::string& help);
-  /// A flag with a value; what `value` holds is its default. The last of several counts.
+  /// A flag with a value; the initial `value` is the default. If the flag is repeated, the last one
+  /// counts.
   void add(const std::string& name, std::string& value, const std::string& help,
            const Check& check = {});
   void add(const std::string& name, int& value, const std::string& help, const Check& check = {});
@@ -60,23 +62,23 @@ class CommandLine {
            const Check& check = {});
   void add(const std::string& name, double& value, const std::string& help,
            const Check& check = {});
-  /// Several values, with commas between them or by several flags.
+  /// Several values, separated by commas or given with repeated flags.
   void add(const std::string& name, std::vector<std::int64_t>& values, const std::string& help,
            const Check& check = {});
   void add(const std::string& name, std::vector<std::string>& values, const std::string& help,
            const Check& check = {});
-  /// Several values by several flags; a comma is a part of a value.
+  /// Several values, given with repeated flags; a comma is part of a value.
   void add_each(const std::string& name, std::vector<std::string>& values, const std::string& help);
-  /// A value without a flag, which must be there.
+  /// A required value without a flag.
   void add_required(const std::string& name, std::string& value, const std::string& help);
 
-  /// A command, whose flags follow it: `rondo-weights ls FILE`. Exactly one must be given.
+  /// A subcommand, followed by its flags: `rondo-weights ls FILE`. Exactly one must be given.
   CommandLine& add_command(const std::string& name, const std::string& help);
-  /// Was this command, or the flag of that name, given?
+  /// Whether this command, or the flag with that name, was given.
   bool given() const;
   bool given(const std::string& name) const;
 
-  /// The program must end before it begins: the text of --help, or an error.
+  /// A reason to exit before starting: the text of --help, or an error.
   struct End {
     int status;  // 0, or 2 for a wrong flag
     std::string text;

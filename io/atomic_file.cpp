@@ -17,8 +17,8 @@
 namespace rondo::io {
 namespace {
 
-/// Whether somebody else has put this link into a folder like /tmp. Linux does not follow such
-/// links either (protected_symlinks), but it sees none of those that are read here.
+/// Whether another user has put this link into a folder like /tmp. Linux refuses to follow such
+/// links (protected_symlinks), but not if the program reads the link itself, as this file does.
 bool is_planted(const std::filesystem::path& link) {
   const std::filesystem::path parent = link.parent_path();
   struct stat folder {
@@ -34,22 +34,22 @@ bool is_planted(const std::filesystem::path& link) {
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   namespace fs = std::filesystem;
-  // A rename would put a file where the link was, or the device.
+  // Resolve links first: a rename would replace the link or the device itself.
   std::error_code ignored;
-  for (int links = 0; links < 40 && fs::is_symlink(path_, ignored); ++links) {  // into nothing, too
+  for (int links = 0; links < 40 && fs::is_symlink(path_, ignored); ++links) {  // or dangling
     require<IoError>(!is_planted(path_), "cannot write ", path_,
                      ": it is a symbolic link of another user; remove it or choose another name");
     path_ = (fs::path(path_).parent_path() / fs::read_symlink(path_, ignored)).string();
   }
   require<IoError>(!fs::is_symlink(path_, ignored), "cannot write ", path_,
-                   ": its symbolic link leads back to itself");
+                   ": its symbolic links form a loop");
   const fs::file_status there = fs::status(path_, ignored);
   require<IoError>(there.type() != fs::file_type::directory, "cannot write ", path_,
                    ": it is a directory");
   require<IoError>(!fs::exists(there) || fs::is_regular_file(there), "cannot write ", path_,
-                   ": it is no regular file");
+                   ": it is not a regular file");
   const fs::path folder = fs::path(path_).parent_path();
-  if (::access("/proc/self/fd", X_OK) == 0)  // which give_name needs
+  if (::access("/proc/self/fd", X_OK) == 0)  // give_name needs it
     descriptor_ =
         ::open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
   if (descriptor_ >= 0) return;
@@ -59,7 +59,7 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   if (descriptor_ < 0) fail("create");
 }
 
-/// So that it can be renamed: no link may replace a file.
+/// Gives the file a name so that it can be renamed: linkat cannot replace an existing file.
 void AtomicFile::give_name() {
   if (!temporary_.empty()) return;
   std::string name = temporary_name(path_);
@@ -112,7 +112,7 @@ void AtomicFile::commit() {
   descriptor_ = -1;
   auto parent = std::filesystem::path(path_).parent_path();
   int directory = ::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (directory >= 0) {  // some file systems cannot flush a directory: the file itself is there
+  if (directory >= 0) {  // not all file systems support this; the file itself is on the disk
     ::fsync(directory);
     ::close(directory);
   }
@@ -126,7 +126,7 @@ void require_writable_folder(const std::filesystem::path& folder) {
     there = there.parent_path();
   require<IoError>(std::filesystem::is_directory(there, error) && access(there.c_str(), W_OK) == 0,
                    folder.string(), ": cannot be written: ", there.string(),
-                   " is not a folder that may be written to");
+                   " is not a writable folder");
 }
 
 }  // namespace rondo::io

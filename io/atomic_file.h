@@ -1,12 +1,12 @@
 #pragma once
 // AtomicFile: a file that appears whole or not at all.
 //
-// Bytes go to a file without a name in the same folder (O_TMPFILE); `commit` forces them to the
-// disk, gives the file a name that nobody can guess, renames it to PATH and forces the directory's
-// entry out as well. A process that is killed in between, by SIGKILL or a power cut, leaves the old
-// PATH untouched, and nothing else. Several processes may write one PATH: the last to commit wins.
-// Where the file system has no files without names, the file has its random name from the start.
-// Files that grow (logs, partial downloads) are OwnFiles (tensor/own_file.h).
+// The bytes go to an unnamed file in the same folder (O_TMPFILE). `commit` flushes them to the
+// disk, gives the file a random name, renames it to PATH, and flushes the directory entry. A
+// process that is killed before that, by SIGKILL or a power cut, leaves the old PATH unchanged and
+// no other file. If several processes write the same PATH, the last one to commit wins.
+// If the file system does not support unnamed files, the file has its random name from the start.
+// For files that grow (logs, partial downloads) use OwnFile (tensor/own_file.h).
 
 #include <cstddef>
 #include <cstdint>
@@ -17,18 +17,18 @@ namespace rondo::io {
 
 class AtomicFile {
  public:
-  /// A symbolic link is followed, except that of another user in a folder like /tmp. Throws IoError
-  /// when the directory is missing or not writable, or when `path` is a device, a pipe or a
-  /// directory.
+  /// Follows a symbolic link, unless it belongs to another user and is in a folder like /tmp.
+  /// Throws IoError if the directory does not exist or is not writable, or if `path` is a device, a
+  /// pipe or a directory.
   explicit AtomicFile(std::string path);
-  /// Removes the temporary file unless committed.
+  /// Removes the temporary file, unless `commit` was called.
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  /// Appends. Throws IoError naming the file and the reason (disk full).
+  /// Appends. Throws IoError naming the file and the reason (such as a full disk).
   void write(const void* data, std::size_t bytes);
-  /// Overwrites bytes that were written before.
+  /// Overwrites bytes that were already written.
   void write_at(std::uint64_t offset, const void* data, std::size_t bytes);
   void commit();
 
@@ -42,8 +42,9 @@ class AtomicFile {
   std::uint64_t size_ = 0;
 };
 
-/// Throws IoError naming `folder` unless it is one that may be written to, or could be made: what
-/// is written at the end of a run is asked for at its beginning. Touches nothing.
+/// Throws IoError naming `folder` unless the folder is writable or could be created. A program
+/// calls this at its start, so that it does not fail when it writes its results at the end. Changes
+/// nothing.
 void require_writable_folder(const std::filesystem::path& folder);
 
 }  // namespace rondo::io

@@ -18,28 +18,29 @@ constexpr const char* description_key = "rondo.checkpoint";
 constexpr std::int64_t format_version = 1;
 constexpr std::string_view model_prefix = "model.", optimizer_prefix = "optimizer.",
                            communication_prefix = "communication.";
-constexpr int max_depth = 16;  // of schedules in schedules
+constexpr int max_depth = 16;  // of nested schedules
 
 // ---- To and from JSON
 // --------------------------------------------------------------------------------
 
-/// JSON has no infinities and no NaN, which a diverged run does have: they become texts.
+/// JSON has no infinities and no NaN, but a diverged run has them. They are stored as text.
 json number_to_json(double x) {
   if (std::isfinite(x)) return x;
   return std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf";
 }
 
-/// For errors. A value that is not a number is its kind alone: dump() calls itself for each
-/// bracket, and a file may have as many of them as it likes.
+/// For error messages. A value that is not a number is described by its type only: dump() recurses
+/// for each bracket, and a file may have any number of brackets.
 std::string text_of(const json& j) {
   return j.is_number() ? j.dump() : concat("its ", j.type_name());
 }
 
-// What a file should have. Each is asked for before JSON's reader would throw a text of its own.
+// The fields that a file should have. Each is checked first, so that the JSON library does not
+// throw its own error.
 
 const json& field(const json& j, const char* key) {
-  const auto found = j.find(key);  // none in what is not an object
-  require<IoError>(found != j.end(), "its description has no \"", key, "\" where one belongs");
+  const auto found = j.find(key);  // not found if `j` is not an object
+  require<IoError>(found != j.end(), "its description has no \"", key, "\"");
   return *found;
 }
 const json& object_in(const json& j, const char* key) {
@@ -61,25 +62,27 @@ double number_from_json(const json& j) {
   if (j.is_number()) return j.get<double>();
   constexpr double inf = std::numeric_limits<double>::infinity();
   const std::string& text = text_from(j);
-  require<IoError>(text == "nan" || text == "inf" || text == "-inf", "\"", text, "\" is no number");
+  require<IoError>(text == "nan" || text == "inf" || text == "-inf", "\"", text,
+                   "\" is not a number");
   return text == "nan" ? std::numeric_limits<double>::quiet_NaN() : text == "inf" ? inf : -inf;
 }
 
-/// An integer and nothing that could be converted to one.
+/// Accepts integers only, not values that can be converted to one.
 std::int64_t integer_from(const json& j) {
   bool fits = j.is_number_unsigned() ? j.get<std::uint64_t>() <=
                                            std::uint64_t(std::numeric_limits<std::int64_t>::max())
                                      : j.is_number_integer();
-  require<IoError>(fits, text_of(j), " is no 64-bit integer");
+  require<IoError>(fits, text_of(j), " is not a 64-bit integer");
   return j.get<std::int64_t>();
 }
 
 std::uint64_t unsigned_from(const json& j) {
-  require<IoError>(j.is_number_unsigned(), text_of(j), " is no unsigned 64-bit integer");
+  require<IoError>(j.is_number_unsigned(), text_of(j), " is not an unsigned 64-bit integer");
   return j.get<std::uint64_t>();
 }
 
-/// Integers and texts stand for themselves, a double is {"f64": number}, so that 2.0 stays one.
+/// Integers and texts are stored as they are. A double is {"f64": number}, so that 2.0 stays a
+/// double.
 json to_json(const Metadata& metadata) {
   json result = json::object();
   for (const auto& [key, value] : metadata) {
@@ -187,18 +190,19 @@ Checkpoint from_description(const json& j) {
   return c;
 }
 
-/// The description as JSON of a version that is understood; nullopt when the file has none.
+/// The description as JSON; nullopt if the file has none. Throws if its version is not supported.
 std::optional<json> read_description(const std::map<std::string, std::string>& metadata,
                                      const std::string& path) {
   auto it = metadata.find(description_key);
   if (it == metadata.end()) return std::nullopt;
   json j = json::parse(it->second, nullptr, /*allow_exceptions=*/false);
-  require<IoError>(j.is_object() && j.contains("version") && j["version"].is_number_integer(), path,
-                   " is no valid checkpoint: its description is no JSON object with a version");
+  require<IoError>(
+      j.is_object() && j.contains("version") && j["version"].is_number_integer(), path,
+      " is not a valid checkpoint: its description is not a JSON object with a version");
   auto version = integer_from(j["version"]);
   require<IoError>(version >= 1 && version <= format_version, path,
-                   " is a checkpoint of format version ", version, ", this rondo reads up to ",
-                   format_version);
+                   " is a checkpoint of format version ", version,
+                   "; this version of rondo reads up to ", format_version);
   return j;
 }
 
@@ -211,7 +215,7 @@ void distribute(nn::StateDict&& tensors, Checkpoint& c, const std::string& path)
     } else if (name.starts_with(communication_prefix)) {
       c.communication.push_back({name.substr(communication_prefix.size()), tensor});
     } else {
-      throw IoError(concat(path, " is no valid checkpoint: the tensor \"", name,
+      throw IoError(concat(path, " is not a valid checkpoint: the tensor \"", name,
                            "\" belongs neither to the model nor to its optimizer"));
     }
   }
@@ -244,15 +248,15 @@ Checkpoint load_checkpoint(const std::string& path, const std::string& model) {
   Safetensors file = load_safetensors(path);
   std::optional<json> description = read_description(file.metadata, path);
   require<IoError>(description.has_value(), path,
-                   " is no checkpoint: it is a safetensors file without rondo's description");
-  require<IoError>(
-      file.verified, path,
-      " is damaged, or another program has rewritten it: its checksum is not where it belongs");
+                   " is not a checkpoint: it is a safetensors file without rondo's description");
+  require<IoError>(file.verified, path,
+                   " is damaged, or another program has rewritten it: its checksum is not at the "
+                   "start of the header");
   Checkpoint c;
   try {
     c = from_description(*description);
   } catch (const IoError& e) {
-    throw IoError(concat(path, " is no valid checkpoint: ", e.what()));
+    throw IoError(concat(path, " is not a valid checkpoint: ", e.what()));
   }
   require<IoError>(model.empty() || c.model == model, path, " is a checkpoint of the model ",
                    c.model, ", not of ", model);
@@ -271,10 +275,10 @@ std::optional<std::string> latest_checkpoint(const std::string& directory) {
     auto description = read_description(load_safetensors_metadata(path), path);
     if (!description) continue;
     require<IoError>(description->contains("global_step"), path,
-                     " is no valid checkpoint: its description has no global_step");
+                     " is not a valid checkpoint: its description has no global_step");
     const json& step = description->at("global_step");
-    require<IoError>(step.is_number_integer(), path, " is no valid checkpoint: its global_step is ",
-                     text_of(step));
+    require<IoError>(step.is_number_integer(), path,
+                     " is not a valid checkpoint: its global_step is ", text_of(step));
     std::pair rank{integer_from(step), entry.last_write_time(error)};
     if (!latest || rank > best) {
       latest = path;

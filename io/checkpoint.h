@@ -1,5 +1,5 @@
 #pragma once
-// Checkpoints: all that a training run needs to go on as if it had never stopped, in one file.
+// Checkpoints: one file with everything that a training run needs to resume bit-identically.
 //
 // The file is a safetensors file (io/safetensors.h), so any tool can look at the weights:
 //
@@ -7,9 +7,9 @@
 //   optimizer.<number>.<name>    optim::OptimizerState
 //   metadata "rondo.checkpoint"  everything that is not a tensor, as JSON, with a format version
 //
-// It is written atomically (io/atomic_file.h) and carries a checksum over every byte (Note [The
-// checksum of a file]), so a reader gets the whole of what was saved or a sentence saying which
-// file is damaged.
+// The file is written atomically (io/atomic_file.h) and has a checksum over every byte (Note [The
+// checksum of a file]). A reader gets exactly what was saved, or an error that names the damaged
+// file.
 
 #include <cstdint>
 #include <map>
@@ -29,13 +29,13 @@ using Metadata = std::map<std::string, MetadataValue>;
 
 struct Checkpoint {
   std::string model;  // "resnet20"
-  Metadata config;    // what defines the model and the run: flags, choices made by measuring
+  Metadata config;    // what defines the model and the run: flags, choices that were measured
   nn::StateDict model_state;
   std::optional<optim::OptimizerState> optimizer;
   std::optional<optim::ScheduleState> schedule;
-  nn::StateDict communication;  // what compressed or delayed communication still owes
+  nn::StateDict communication;  // state of compressed or delayed communication, such as residuals
 
-  /// Where the sampler stands: `step` batches of epoch `epoch` have been trained on.
+  /// The position of the sampler: `step` batches of epoch `epoch` have been trained on.
   struct Position {
     std::int64_t epoch = 0, step = 0, global_step = 0;
     bool operator==(const Position&) const = default;
@@ -46,20 +46,20 @@ struct Checkpoint {
   Metadata metadata;  // anything else: accuracy so far, hashes, versions
 };
 
-/// Writes `checkpoint` to `path`; the file that was there is replaced at once or stays. Throws
-/// IoError naming the file when it cannot be written.
+/// Writes `checkpoint` to `path`. Replaces an existing file atomically. Throws IoError naming the
+/// file if it cannot be written; the existing file then stays.
 void save_checkpoint(const std::string& path, const Checkpoint& checkpoint);
 
-/// Reads a checkpoint. Throws IoError naming the file when it is missing, cut short, damaged, no
-/// checkpoint at all, or written by a newer rondo; and, unless `model` is empty, when it holds
-/// another model. Takes at most 256 bytes of memory for each of the description's, besides what the
-/// tensors take.
+/// Reads a checkpoint. Throws IoError naming the file if it is missing, truncated, damaged, not a
+/// checkpoint, or written by a newer version of rondo. If `model` is not empty, also throws if the
+/// checkpoint is of another model. Uses at most 256 bytes of memory for each byte of the
+/// description, in addition to the tensors.
 Checkpoint load_checkpoint(const std::string& path, const std::string& model = "");
 
-/// The checkpoint in `directory` (*.safetensors, by what is inside, not by name) with the highest
-/// global step, the younger file of equals; none when there is none. Weights without a description
-/// are passed over. Throws IoError for a file that cannot be read: it may be the one that is
-/// wanted.
+/// The checkpoint in `directory` with the highest global step, or nullopt. If
+/// several have the same step, the newest file. Considers all *.safetensors files, and recognises a
+/// checkpoint by its contents, not by its name; weights without a description are skipped. Throws
+/// IoError for a file that cannot be read, because it may be the wanted one.
 std::optional<std::string> latest_checkpoint(const std::string& directory);
 
 }  // namespace rondo::io

@@ -12,7 +12,7 @@
 namespace rondo::io {
 namespace {
 
-/// Four bytes, the highest first.
+/// Four bytes, most significant first.
 std::string big_endian(std::uint32_t value) {
   std::string bytes;
   for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift & 0xFF);
@@ -27,7 +27,7 @@ std::string chunk(std::string_view letters, const std::string& bytes) {
          big_endian(static_cast<std::uint32_t>(crc));
 }
 
-/// Each row of pixels behind a byte that names its filter: 0, as it is.
+/// The rows of pixels, each after a byte with the number of its filter: 0, none.
 std::string rows_of(const Tensor& image) {
   const std::int64_t channels = image.size(0), height = image.size(1), width = image.size(2);
   const auto* pixels = image.data_ptr<std::uint8_t>();
@@ -48,7 +48,7 @@ std::string deflated(const std::string& bytes) {
   const int status =
       compress2(reinterpret_cast<Bytef*>(packed.data()), &size,
                 reinterpret_cast<const Bytef*>(bytes.data()), bytes.size(), Z_BEST_COMPRESSION);
-  require(status == Z_OK, "encode_png: zlib gave up with ", status);
+  require(status == Z_OK, "encode_png: zlib failed with status ", status);
   packed.resize(size);
   return packed;
 }
@@ -56,21 +56,21 @@ std::string deflated(const std::string& bytes) {
 }  // namespace
 
 std::string encode_png(const Tensor& image) {
-  require<DTypeError>(image.dtype() == u8, "encode_png: the picture is ", image.dtype(),
+  require<DTypeError>(image.dtype() == u8, "encode_png: the image is ", image.dtype(),
                       ", but must be u8");
-  require<DeviceError>(image.device().is_cpu(), "encode_png: the picture is on ", image.device());
+  require<DeviceError>(image.device().is_cpu(), "encode_png: the image is on ", image.device());
   require<ShapeError>(image.dim() == 3 && (image.size(0) == 1 || image.size(0) == 3) &&
                           image.size(1) > 0 && image.size(2) > 0 && image.size(1) <= 1 << 20 &&
                           image.size(2) <= 1 << 20 && image.numel() <= 1 << 30,
-                      "encode_png: the picture is ", image.shape(),
+                      "encode_png: the image is ", image.shape(),
                       ", but must be (1, H, W) or (3, H, W), with at most 2^30 bytes");
-  require<ShapeError>(image.is_contiguous(), "encode_png: the picture of shape ", image.shape(),
-                      " is not dense");
+  require<ShapeError>(image.is_contiguous(), "encode_png: the image of shape ", image.shape(),
+                      " is not contiguous");
   const char colour = image.size(0) == 1 ? 0 : 2;  // grey, RGB
   const std::string header =
       big_endian(static_cast<std::uint32_t>(image.size(2))) +
       big_endian(static_cast<std::uint32_t>(image.size(1))) +
-      std::string{8, colour, 0, 0, 0};  // bits; deflate, filters, no interlace
+      std::string{8, colour, 0, 0, 0};  // bits per channel; deflate, filters, no interlace
   return "\x89PNG\r\n\x1A\n" + chunk("IHDR", header) + chunk("IDAT", deflated(rows_of(image))) +
          chunk("IEND", "");
 }

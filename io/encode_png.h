@@ -1,8 +1,8 @@
 #pragma once
-// encode_png: small pictures as PNG files, for reports and logs.
+// encode_png: small images as PNG files, for reports and logs.
 //
-// Reading PNG takes libpng (data/png.cpp), since files may hold anything; writing one kind of it
-// takes 40 lines around zlib, which is always there.
+// Reading PNG needs libpng (data/png.cpp), because a file may use any feature of the format.
+// Writing one kind of PNG needs only 40 lines and zlib, which is always available.
 
 #include <string>
 
@@ -10,8 +10,9 @@
 
 namespace rondo::io {
 
-/// The bytes of a PNG file of `image`, u8 (1, H, W) or (3, H, W), dense on the CPU: grey or RGB, 8
-/// bits a channel (torchvision.io.encode_png). Throws ShapeError, DTypeError, DeviceError.
+/// The bytes of a PNG file with `image`: u8 (1, H, W) or (3, H, W), contiguous on the CPU; grey or
+/// RGB, 8 bits per channel (like torchvision.io.encode_png). Throws ShapeError, DTypeError,
+/// DeviceError.
 std::string encode_png(const Tensor& image);
 
 }  // namespace rondo::io

@@ -19,20 +19,20 @@ struct Magic {
 };
 constexpr Magic magics[] = {
     {"version https://git-lfs.github.com/spec/"sv,
-     "is a Git LFS pointer, not the file that it stands for; get that with: git lfs pull"},
+     "is a Git LFS pointer, not the file itself; get the file with: git lfs pull"},
     {"\x1f\x8b"sv, "is compressed with gzip; unpack it first: gunzip FILE.gz"},
     {"\xfd"
      "7zXZ\0"sv,
      "is compressed with xz; unpack it first: xz -d FILE.xz"},
     {"BZh"sv, "is compressed with bzip2; unpack it first: bzip2 -d FILE.bz2"},
     {"\x28\xb5\x2f\xfd"sv, "is compressed with zstd; unpack it first: zstd -d FILE.zst"},
-    {"GGUF"sv, "is a GGUF file, as llama.cpp has them; ask for the model's safetensors file"},
+    {"GGUF"sv, "is a GGUF file of llama.cpp; download the model's safetensors file"},
     {"\x89HDF\r\n\x1a\n"sv,
-     "is an HDF5 file, as Keras has them; in Python, save the tensors with safetensors"},
+     "is an HDF5 file, as Keras writes them; in Python, save the tensors with safetensors"},
     {"\x93NUMPY"sv, "is a NumPy array; in Python, save it with safetensors.numpy.save_file"},
 };
 
-/// A header that the format allows, as far as these bytes tell.
+/// Whether these bytes can be the start of a header that the format allows.
 bool may_be_safetensors(std::string_view text) {
   std::uint64_t length = 0;
   if (text.size() <= sizeof length) return false;
@@ -41,7 +41,7 @@ bool may_be_safetensors(std::string_view text) {
 }
 
 bool is_torch_legacy(std::string_view text) {
-  constexpr std::size_t most_before_magic = 32;  // what the protocol of the pickle puts before it
+  constexpr std::size_t most_before_magic = 32;  // bytes that the pickle protocol puts before it
   return text.starts_with('\x80') &&
          text.substr(0, most_before_magic).find(torch_legacy_magic) != std::string_view::npos;
 }
@@ -59,7 +59,7 @@ bool is_html(std::string_view text) {
 
 bool is_tar(std::string_view text) { return text.size() >= 262 && text.substr(257, 5) == "ustar"; }
 
-/// PyTorch's form before 0.1.10: a tar archive of these files.
+/// PyTorch's format before 0.1.10: a tar archive of these files.
 bool is_torch_tar(std::string_view text) {
   const std::string_view name = text.substr(0, text.find('\0'));
   return std::ranges::any_of(std::array{"sys_info"sv, "pickle"sv, "tensors"sv, "storages"sv},
@@ -80,7 +80,7 @@ std::string other_kind(std::string_view text) {
   switch (kind_of(text)) {
     case FileKind::torch_zip:
     case FileKind::torch_legacy:
-      return "is a file of torch.save's; io::load_weights and io::load_torch read it";
+      return "is a torch.save file; io::load_weights and io::load_torch read it";
     case FileKind::json:
       return "is JSON text; if it is the index of a safetensors file in several parts, "
              "io::load_weights reads it";

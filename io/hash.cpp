@@ -19,7 +19,7 @@ struct Sha256::Context {
 
 Sha256::Sha256() : context_(std::make_unique<Context>()) {
   require(context_->evp && EVP_DigestInit_ex(context_->evp, EVP_sha256(), nullptr) == 1,
-          "SHA-256: OpenSSL does not offer it here");
+          "SHA-256: this OpenSSL does not support it");
 }
 Sha256::~Sha256() = default;
 

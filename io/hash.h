@@ -1,6 +1,6 @@
 #pragma once
-// Hashes: SHA-256 (FIPS 180-4, OpenSSL's), to tell whether two models, or two copies of a file, are
-// the same bit for bit.
+// SHA-256 hashes (FIPS 180-4, computed by OpenSSL), which tell whether two models or two copies of
+// a file are bit-identical.
 
 #include <cstddef>
 #include <memory>
@@ -21,7 +21,7 @@ class Sha256 {
 
   void update(const void* data, std::size_t bytes);
   void update(std::string_view text) { update(text.data(), text.size()); }
-  /// The hash as 64 lower-case hexadecimal digits; call once, at the end.
+  /// The hash as 64 lower-case hexadecimal digits. Call it once, at the end.
   std::string hex();
 
  private:
@@ -29,12 +29,12 @@ class Sha256 {
   std::unique_ptr<Context> context_;
 };
 
-/// Hash of all parameters and buffers in state-dict order: for each the name, a zero byte, the
-/// dtype's name, a zero byte, the rank and sizes as little-endian 64-bit integers, and the elements
-/// in row-major order. Equal on all ranks of a healthy run; independent of strides.
+/// Hash of all parameters and buffers in state-dict order. For each: the name, a zero byte, the
+/// name of the dtype, a zero byte, the rank and the sizes as little-endian 64-bit integers, and the
+/// elements in row-major order. Equal on all ranks of a healthy run; independent of strides.
 std::string param_hash(const nn::StateDict& state);
 
-/// x's elements on the CPU, dense and in row-major order: x itself where it already is so.
+/// The elements of x on the CPU, contiguous in row-major order; x itself if it is already so.
 Tensor row_major(const Tensor& x);
 
 }  // namespace rondo::io

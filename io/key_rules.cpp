@@ -13,7 +13,7 @@ std::regex compiled(const std::string& text) {
     return std::regex(text);
   } catch (const std::regex_error& error) {
     throw Error(
-        concat("the rule \"", text, "\" for keys is no regular expression: ", error.what()));
+        concat("the rule \"", text, "\" for keys is not a regular expression: ", error.what()));
   }
 }
 

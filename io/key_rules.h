@@ -1,8 +1,8 @@
 #pragma once
-// KeyRules: what the tensors of a file are called in a model of rondo's, where its authors chose
-// other names, and which of them are not for it.
+// KeyRules: renames the tensors of a file to the names that a rondo model uses, and leaves out
+// tensors that the model does not need.
 //
-//   // "module." of PyTorch's DataParallel; another last layer than the model's
+//   // strip the prefix "module." of PyTorch's DataParallel; leave out the last layer
 //   const io::KeyRules rules{.rename = {{"^module\\.", ""}}, .ignore = {"^fc\\."}};
 //   net.load_state_dict(io::apply(rules, io::load_weights(path)), {.strict = false});
 
@@ -15,20 +15,21 @@
 
 namespace rondo::io {
 
-/// Bytes that a key may have at most where there are rules: std::regex takes stack for each.
+/// The maximum length of a key in bytes if there are rules, because std::regex uses stack for each
+/// byte.
 inline constexpr std::size_t max_ruled_key = 2048;
 
 struct KeyRules {
-  /// (regular expression, what stands in its place), one after the other, for each key. ECMAScript,
-  /// searched in the key; $1 is what the first parentheses have caught.
+  /// (regular expression, replacement). All are applied to each key, one after the other.
+  /// ECMAScript syntax; the expression is searched in the key; $1 is the first captured group.
   std::vector<std::pair<std::string, std::string>> rename = {};
-  /// Keys, as renamed, in which one of these regular expressions is found are left out.
+  /// Leaves out each key (after renaming) in which one of these regular expressions matches.
   std::vector<std::string> ignore = {};
 };
 
-/// The state dict under the rules; the tensors are shared. Throws Error naming a rule that is no
-/// regular expression, and two keys that have become one; IoError for a key, as it is or becomes,
-/// that is longer than max_ruled_key, as no model has one.
+/// Applies the rules to a state dict; the result shares the tensors. Throws Error naming a rule
+/// that is not a regular expression, and Error if two keys get the same name. Throws IoError for a
+/// key that is longer than max_ruled_key, before or after renaming; no model has such keys.
 nn::StateDict apply(const KeyRules& rules, const nn::StateDict& state);
 
 }  // namespace rondo::io

@@ -1,12 +1,12 @@
 #pragma once
-// What the readers of weights say of tensors that they did not read.
+// LeftOut: a tensor that a reader of weights did not read, and why.
 
 #include <string>
 
 namespace rondo::io {
 
-/// A tensor, or several under one name, that a file has and rondo does not: {"w", "it is of
-/// torch.qint8, a dtype that rondo lacks"}.
+/// One tensor, or several with the same name, that is in a file but that rondo cannot read: {"w",
+/// "it is of torch.qint8, a dtype that rondo lacks"}.
 struct LeftOut {
   std::string name, why;
 };

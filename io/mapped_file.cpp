@@ -22,8 +22,8 @@ MappedFile::MappedFile(const std::string& path) {
     data = ::mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ, MAP_PRIVATE,
                   descriptor, 0);
   const int reason = errno;
-  ::close(descriptor);  // the mapping stays
-  require<IoError>(is_regular, "cannot read ", path, ": it is no regular file");
+  ::close(descriptor);  // the mapping remains valid
+  require<IoError>(is_regular, "cannot read ", path, ": it is not a regular file");
   require<IoError>(data != MAP_FAILED, "cannot read ", path, ": ", std::strerror(reason));
   data_ = static_cast<const std::byte*>(data);
   size_ = static_cast<std::size_t>(info.st_size);

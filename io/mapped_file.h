@@ -1,5 +1,6 @@
 #pragma once
-// A file's bytes as memory: read as they are looked at, and given back to the system's cache.
+// MappedFile: a file mapped into memory. The system loads pages when they are read, and can drop
+// them.
 
 #include <cstddef>
 #include <span>
@@ -9,8 +10,9 @@ namespace rondo::io {
 
 class MappedFile {
  public:
-  /// Throws IoError naming the file when it cannot be read or is no regular file. Whoever shortens
-  /// the file while it is mapped ends this process (SIGBUS); replacing it does no harm.
+  /// Throws IoError naming the file if it cannot be read or is not a regular file. If another
+  /// process truncates the file while it is mapped, this process ends with SIGBUS; replacing the
+  /// file is harmless.
   explicit MappedFile(const std::string& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

@@ -24,9 +24,10 @@ bool is_written_as_it_stands(const std::string& path) {
 namespace {
 bool is_standard_output(const std::string& path) { return path == "-" || path == "/dev/stdout"; }
 
-/// Makes no file and empties none, whatever has replaced the pipe or device since it was looked at.
+/// Opens without creating or truncating: another file may have replaced the pipe or device since
+/// the check.
 void write_as_it_stands(const std::string& flag, const std::string& path, const std::string& text) {
-  // A pipe that nobody reads is an error, and not waited for.
+  // With O_NONBLOCK, a pipe without a reader is an error; otherwise open would wait for a reader.
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
   require<IoError>(descriptor >= 0 || errno != ENXIO, flag, " ", path,
                    ": cannot be written: it is a pipe or device that nobody reads");

@@ -1,19 +1,20 @@
 #pragma once
-// A result that a program writes for other programs where a flag says: --json FILE.
+// The result of a program for other programs, written to the file that a flag names: --json FILE.
 //
-// "-" and /dev/stdout, which opened anew would empty a redirected log, are standard output, an
-// empty path is nowhere; a pipe or a device is written as it stands, and a file appears whole or
-// not at all.
+// "-" and /dev/stdout mean standard output; /dev/stdout is not reopened, because that would
+// truncate a redirected log. An empty path means no output. A pipe or a device is written directly;
+// a regular file appears whole or not at all.
 
 #include <string>
 
 namespace rondo::io {
 
-/// Whether `path` is a pipe, a socket or a device, as against a file, which is replaced at once.
+/// Whether `path` is a pipe, a socket or a device, which is written directly; a file is replaced
+/// atomically.
 bool is_written_as_it_stands(const std::string& path);
 
-/// Throws IoError naming the file where the result could not be written: before the work, not after
-/// it.
+/// Throws IoError naming the file if the result could not be written. Call it before the work, so
+/// that the work is not lost.
 void check_result_file(const std::string& flag, const std::string& path);
 
 /// Throws IoError naming the file.

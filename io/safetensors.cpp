@@ -23,7 +23,7 @@ using detail::HeaderEntry;
 
 static_assert(std::endian::native == std::endian::little, "safetensors are little-endian");
 
-/// Where the bytes come from: a file or memory.
+/// The source of the bytes: a file or memory.
 class Source {
  public:
   virtual ~Source() = default;
@@ -35,13 +35,13 @@ class Source {
 class FileSource final : public Source {
  public:
   explicit FileSource(const std::string& path) : path_(path) {
-    descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe would wait
+    descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // does not block
     require<IoError>(descriptor_ >= 0, "cannot read ", path, ": ", std::strerror(errno));
     struct stat info {};
     bool regular = ::fstat(descriptor_, &info) == 0 && S_ISREG(info.st_mode);
     if (!regular) {
       ::close(descriptor_);
-      throw IoError(concat("cannot read ", path, ": it is no regular file"));
+      throw IoError(concat("cannot read ", path, ": it is not a regular file"));
     }
     size_ = static_cast<std::uint64_t>(info.st_size);
   }
@@ -54,7 +54,7 @@ class FileSource final : public Source {
                           static_cast<off_t>(offset));
       if (n < 0 && errno == EINTR) continue;
       require<IoError>(n > 0, "cannot read ", path_, ": ",
-                       n < 0 ? std::strerror(errno) : "it became shorter meanwhile");
+                       n < 0 ? std::strerror(errno) : "another process truncated it");
       at += n;
       offset += static_cast<std::uint64_t>(n);
       bytes -= static_cast<std::size_t>(n);
@@ -86,7 +86,7 @@ struct Head {
   std::string checksum;  // empty: the file has none
 };
 
-/// Throws where the file is of a kind that is known, and is not this one.
+/// Throws if the file is of another known kind.
 void check_kind(Source& source, const std::string& file) {
   std::string first(std::min<std::uint64_t>(source.size(), detail::first_bytes), '\0');
   source.read(0, first.data(), first.size());
@@ -98,13 +98,13 @@ Head read_head(Source& source, const std::string& file) {
   std::uint64_t length = 0;
   check_kind(source, file);
   require<IoError>(source.size() >= sizeof length, file, " is cut short: it has ", source.size(),
-                   " bytes, and a safetensors file at least 8");
+                   " bytes, but a safetensors file has at least 8");
   source.read(0, &length, sizeof length);
   require<IoError>(length <= detail::max_header_bytes, file,
-                   " is no valid safetensors file: its header would have ", length,
-                   " bytes, and the format allows ", detail::max_header_bytes);
+                   " is not a valid safetensors file: its header would have ", length,
+                   " bytes, but the format allows at most ", detail::max_header_bytes);
   require<IoError>(length <= source.size() - sizeof length, file, " is cut short: its header has ",
-                   length, " bytes, the whole file ", source.size());
+                   length, " bytes, but the whole file has ", source.size());
   Head head{.text = std::string(length, '\0'),
             .header = {},
             .data_begin = sizeof length + length,
@@ -117,7 +117,7 @@ Head read_head(Source& source, const std::string& file) {
   return head;
 }
 
-/// Hashes the length and the header, the digits of the checksum taken as zeros.
+/// Hashes the length and the header, with the digits of the checksum set to zero.
 void hash_head(Sha256& hash, std::string text) {
   std::uint64_t length = text.size();
   std::size_t digits =
@@ -134,8 +134,8 @@ void check_booleans(const Tensor& x, const std::string& name, const std::string&
                    "\" holds a byte that is neither 0 nor 1");
 }
 
-/// A tensor of rondo's dtype from the elements of a file; where one has no value in it, the entry
-/// is left out.
+/// Converts elements of a file to a rondo dtype. If a value cannot be represented, marks the entry
+/// as left out.
 Tensor converted(const Tensor& raw, HeaderEntry& e) {
   Tensor x = Tensor::empty(e.shape, {.dtype = e.dtype});
   const auto elements = static_cast<std::uint64_t>(raw.numel()) / e.stored->bytes;
@@ -187,13 +187,14 @@ Safetensors read_all(Source& source, const std::string& file) {
   return result;
 }
 
-/// Offsets for the tensors, wider element types first: each then starts at a multiple of its size,
-/// so that other readers may map the file.
+/// Computes the offsets of the tensors, wider element types first. Each tensor then starts at a
+/// multiple of its element size, so other readers can map the file.
 Header plan(const std::string& path, const nn::StateDict& tensors,
             const std::map<std::string, std::string>& metadata, std::vector<std::size_t>& order) {
   Header header{.entries = {}, .metadata = metadata};
   require<IoError>(!metadata.contains(detail::checksum_key), "cannot write ", path,
-                   ": the metadata key \"", detail::checksum_key, "\" is kept for the checksum");
+                   ": the metadata key \"", detail::checksum_key,
+                   "\" is reserved for the checksum");
   std::unordered_set<std::string> names{"__metadata__"};
   for (const auto& [name, tensor] : tensors) {
     require<IoError>(names.insert(name).second, "cannot write ", path, ": \"", name,
@@ -252,8 +253,8 @@ void save_safetensors(const std::string& path, const nn::StateDict& tensors,
   std::vector<std::size_t> order;
   std::string text = detail::format_header(plan(path, tensors, metadata, order));
   require<IoError>(text.size() <= detail::max_header_bytes, "cannot write ", path,
-                   ": its header would have ", text.size(), " bytes, and the format allows ",
-                   detail::max_header_bytes);
+                   ": its header would have ", text.size(),
+                   " bytes, but the format allows at most ", detail::max_header_bytes);
   Sha256 hash;
   hash_head(hash, text);
   AtomicFile file(path);

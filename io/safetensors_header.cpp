@@ -18,8 +18,8 @@ std::string_view to_name(DType dtype) {
   return stored_types()[static_cast<std::size_t>(dtype)].safetensors;
 }
 
-/// Reads the header event by event, which keeps the order of the keys, notices one that comes
-/// twice, and needs neither recursion nor a tree of the whole text.
+/// Reads the header event by event. This keeps the order of the keys, detects duplicate keys, and
+/// needs neither recursion nor a tree of the whole text.
 ///
 /// Depth 1 is the outer object, depth 2 a tensor or the metadata, depth 3 a list in a tensor.
 class HeaderReader final : public nlohmann::json_sax<json> {
@@ -37,14 +37,14 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   bool binary(binary_t&) override { return unexpected("binary data"); }
 
   bool number_unsigned(number_unsigned_t value) override {
-    check(list_ != nullptr, "a number stands where none belongs");
+    check(list_ != nullptr, "a number is not allowed here");
     check(list_->size() < 64, "a list is too long");
     list_->push_back(value);
     return true;
   }
 
   bool string(string_t& value) override {
-    check(depth_ == 2 && (in_metadata_ || key_ == "dtype"), "a text stands where none belongs");
+    check(depth_ == 2 && (in_metadata_ || key_ == "dtype"), "a text is not allowed here");
     if (in_metadata_) {
       if (!header.metadata.emplace(key_, std::move(value)).second) comes_twice();
     } else {
@@ -68,7 +68,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   bool key(string_t& value) override {
     if (depth_ == 1) {
       name_ = std::move(value);
-      if (!names_.insert(name_).second) fail("the key \"", name_, "\" comes twice");
+      if (!names_.insert(name_).second) fail("the key \"", name_, "\" appears twice");
     } else {
       key_ = std::move(value);
     }
@@ -81,7 +81,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   }
 
   bool start_array(std::size_t) override {
-    check(depth_ == 2 && !in_metadata_ && !list_, "a list stands where none belongs");
+    check(depth_ == 2 && !in_metadata_ && !list_, "a list is not allowed here");
     auto* list = key_ == "shape" ? &shape_ : key_ == "data_offsets" ? &offsets_ : nullptr;
     if (list == nullptr)
       fail("\"", name_, "\" has a key \"", key_, "\", which the format does not know");
@@ -96,36 +96,34 @@ class HeaderReader final : public nlohmann::json_sax<json> {
 
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception&) override {
-    fail("its header is no JSON (at byte ", position, ")");
+    fail("its header is not JSON (at byte ", position, ")");
   }
 
  private:
   template <class... Parts>
   [[noreturn]] void fail(const Parts&... parts) const {
-    throw IoError(concat(file_, " is no valid safetensors file: ", parts...));
+    throw IoError(concat(file_, " is not a valid safetensors file: ", parts...));
   }
   [[noreturn]] void comes_twice() const {
-    fail("\"", name_, "\": the key \"", key_, "\" comes twice");
+    fail("\"", name_, "\": the key \"", key_, "\" appears twice");
   }
   void check(bool ok, const char* what) const {
     if (!ok) fail("in the header, ", what);
   }
-  bool unexpected(const char* what) const {
-    fail("in the header, ", what, " stands where none belongs");
-  }
+  bool unexpected(const char* what) const { fail("in the header, ", what, " is not allowed here"); }
 
   void finish_entry() {
     HeaderEntry e{.name = name_, .shape = {}};
     if (!dtype_ || !shape_ || !offsets_) fail("\"", name_, "\" lacks dtype, shape or data_offsets");
     if (offsets_->size() != 2 || (*offsets_)[0] > (*offsets_)[1]) {
-      fail("\"", name_, "\" has data_offsets that are no range");
+      fail("\"", name_, "\" has data_offsets that are not a range");
     }
     e.begin = (*offsets_)[0];
     e.end = (*offsets_)[1];
     const auto types = stored_types();
     const auto known =
         std::ranges::find_if(types, [&](const StoredType& t) { return t.safetensors == *dtype_; });
-    if (known == types.end() || dtype_->empty()) {  // nor is it known how large its elements are
+    if (known == types.end() || dtype_->empty()) {  // the size of its elements is unknown, too
       e.left_out = concat("it is of ", dtype_->substr(0, 100), ", a dtype that rondo lacks");
       header.entries.push_back(std::move(e));
       return;
@@ -134,14 +132,14 @@ class HeaderReader final : public nlohmann::json_sax<json> {
     e.dtype = *known->dtype;
     if (known->is_complex) shape_->push_back(2);
     if (shape_->size() > Dims::max_rank)
-      e.left_out = concat("it has ", shape_->size(), " dimensions, and tensors have at most ",
+      e.left_out = concat("it has ", shape_->size(), " dimensions, but tensors have at most ",
                           Dims::max_rank, " here");
     std::uint64_t bytes = known->is_complex ? known->bytes / 2 : known->bytes;
     constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
     bool empty = false;
     for (std::uint64_t size : *shape_) {
       empty |= size == 0;
-      const std::uint64_t step = std::max<std::uint64_t>(size, 1);  // as strides_of counts
+      const std::uint64_t step = std::max<std::uint64_t>(size, 1);  // the same rule as strides_of
       if (bytes > most / step) fail("\"", name_, "\" has a shape beyond 64 bits");
       bytes *= step;
       if (e.left_out.empty()) e.shape.push_back(static_cast<std::int64_t>(size));
@@ -164,7 +162,8 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   std::unordered_set<std::string> names_;
 };
 
-/// The tensors must lie one after the other, from the first byte of the data to the last.
+/// Checks that the tensors follow each other without gaps, from the first byte of the data to the
+/// last.
 void check_coverage(const Header& header, std::uint64_t data_bytes, const std::string& file) {
   std::vector<const HeaderEntry*> order;
   for (const HeaderEntry& e : header.entries) order.push_back(&e);
@@ -175,16 +174,16 @@ void check_coverage(const Header& header, std::uint64_t data_bytes, const std::s
   for (const HeaderEntry* e : order) {
     require<IoError>(e->end <= data_bytes, file, " is cut short: \"", e->name, "\" ends at byte ",
                      e->end, " of the data, of which there are ", data_bytes);
-    require<IoError>(e->begin >= position, file, " is no valid safetensors file: \"", e->name,
+    require<IoError>(e->begin >= position, file, " is not a valid safetensors file: \"", e->name,
                      "\" overlaps the tensor before it");
     require<IoError>(e->begin == position, file,
-                     " is no valid safetensors file: there is a gap "
+                     " is not a valid safetensors file: there is a gap "
                      "before \"",
                      e->name, "\"");
     position = e->end;
   }
   require<IoError>(position == data_bytes, file,
-                   " is no valid safetensors file: ", data_bytes - position,
+                   " is not a valid safetensors file: ", data_bytes - position,
                    " bytes at its end belong to no tensor");
 }
 
@@ -192,11 +191,11 @@ void check_coverage(const Header& header, std::uint64_t data_bytes, const std::s
 
 Header parse_header(std::string_view text, std::uint64_t data_bytes, const std::string& file) {
   require<IoError>(!text.empty() && text[0] == '{', file,
-                   " is no valid safetensors file: its header does not begin with {");
-  // JSON's reader would take one for the end of the text.
+                   " is not a valid safetensors file: its header does not begin with {");
+  // The JSON library would treat a NUL as the end of the text.
   const std::size_t nul = text.find('\0');
   require<IoError>(nul == std::string_view::npos, file,
-                   " is no valid safetensors file: its header has a NUL (at byte ", nul,
+                   " is not a valid safetensors file: its header has a NUL (at byte ", nul,
                    "), where the format has spaces");
   HeaderReader reader(file);
   json::sax_parse(text.begin(), text.end(), &reader);

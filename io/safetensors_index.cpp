@@ -10,8 +10,8 @@ namespace {
 
 using nlohmann::json;
 
-/// Reads the text event by event, which keeps the order of the keys, notices one that comes twice,
-/// and needs no tree of a text that may be nested as deeply as it likes.
+/// Reads the text event by event. This keeps the order of the keys, detects duplicate keys, and
+/// does not build a tree, which could be nested arbitrarily deep.
 class IndexReader final : public nlohmann::json_sax<json> {
  public:
   explicit IndexReader(const std::string& file) : file_(file) {}
@@ -52,7 +52,7 @@ class IndexReader final : public nlohmann::json_sax<json> {
     --depth_;
     return true;
   }
-  // What is in an array has no key.
+  // Elements of an array have no key.
   bool start_array(std::size_t) override {
     const bool is_read = add({});
     depth_ += in_array;
@@ -87,7 +87,7 @@ class IndexReader final : public nlohmann::json_sax<json> {
 }  // namespace
 
 SafetensorsIndex parse_index(std::string_view text, const std::string& file) {
-  // JSON's reader would take one for the end of the text.
+  // The JSON library would treat a NUL as the end of the text.
   const std::size_t nul = text.find('\0');
   require<IoError>(nul == std::string_view::npos, file, ": is not valid JSON (a NUL at byte ", nul,
                    ")");

@@ -22,10 +22,11 @@ bool widen(const void* from, std::uint64_t n, void* to) {
   return fits;
 }
 
-/// Which of the 256 bytes are NaN, and whether there are infinities.
+/// The special values of a format: which of the 256 bytes are NaN, and whether it has infinities.
 enum class Special { ieee, last_is_nan, minus_zero_is_nan };
 
-/// A sign, exponent bits, `mantissa` bits: 1.m * 2^(e - bias), or 0.m * 2^(1 - bias) where e is 0.
+/// Decodes a sign, exponent bits and `mantissa` bits: 1.m * 2^(e - bias), or 0.m * 2^(1 - bias) if
+/// e is 0.
 float small_float(unsigned byte, int mantissa, int bias, Special special) {
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   const unsigned m = byte & ((1U << mantissa) - 1), rest = byte & 0x7f;

@@ -18,7 +18,7 @@ namespace {
 
 using detail::FileKind;
 
-/// Of 100,000 tensors an index has 10 MB.
+/// An index of 100,000 tensors has 10 MB.
 constexpr std::size_t most_index_bytes = std::size_t{100} << 20;
 
 std::vector<WeightsFormat>& formats() {
@@ -26,13 +26,13 @@ std::vector<WeightsFormat>& formats() {
   return all;
 }
 
-/// What a file of weights is: safetensors, an index of one in parts, or of a registered format.
+/// The format of a weights file: safetensors, the index of one in parts, or a registered format.
 struct Recognised {
   FileKind kind;
   const WeightsFormat* format = nullptr;
 };
 
-/// Throws for a file of another kind.
+/// Throws if the file is of any other kind.
 Recognised recognise(const std::string& path) {
   const MappedFile file(path);
   const std::size_t n = std::min(file.bytes().size(), detail::first_bytes);
@@ -42,11 +42,11 @@ Recognised recognise(const std::string& path) {
   for (const WeightsFormat& format : formats())
     if (format.is_one(first)) return {kind, &format};
   require<IoError>(kind == FileKind::other, path,
-                   ": is a file of torch.save's, which this program cannot read; include "
+                   ": is a torch.save file, which this program cannot read; include "
                    "<rondo/rondo.h> or <rondo/extras/torch_files/torch_pickle.h>");
   const std::string known = first.empty() ? "is empty" : detail::other_kind(first);
   throw IoError(concat(path, ": ",
-                       known.empty() ? "is neither a safetensors file nor a file of torch.save's; "
+                       known.empty() ? "is neither a safetensors file nor a torch.save file; "
                                        "other kinds of weights are not read"
                                      : known));
 }
@@ -65,11 +65,12 @@ WeightsFile read_part(const std::string& path, const Recognised& file) {
 WeightsFile read_shards(const std::string& path) {
   const MappedFile text(path);
   require<IoError>(text.bytes().size() <= most_index_bytes, path, ": has ", text.bytes().size(),
-                   " bytes, and the index of a safetensors file at most ", most_index_bytes);
+                   " bytes, but the index of a safetensors file may have at most ",
+                   most_index_bytes);
   detail::SafetensorsIndex index = detail::parse_index(detail::text_of(text.bytes()), path);
   WeightsFile all{
       .tensors = {}, .metadata = std::move(index.metadata), .entry = {}, .left_out = {}};
-  std::unordered_map<std::string, std::string> shard_of;  // what is still to be found
+  std::unordered_map<std::string, std::string> shard_of;  // tensors that are not found yet
   std::vector<std::string> shards;
   std::unordered_set<std::string> known;
   for (const auto& [name, shard] : index.shard_of) {
@@ -118,7 +119,7 @@ bool register_weights_format(WeightsFormat format) {
 WeightsFile read_weights(const std::string& path, const std::string& entry) {
   const Recognised file = recognise(path);
   if (file.format != nullptr) return file.format->read(path, entry);
-  require<IoError>(entry.empty(), path, " is not a file of torch.save's; it has no entry ", entry);
+  require<IoError>(entry.empty(), path, " is not a torch.save file; it has no entry ", entry);
   return file.kind == FileKind::json ? read_shards(path) : weights_of(load_safetensors(path));
 }
 

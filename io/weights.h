@@ -1,5 +1,5 @@
 #pragma once
-// Weights from wherever they come: one call for all kinds of files.
+// Weights from files of all supported formats, with one call.
 
 #include <map>
 #include <string>
@@ -13,43 +13,44 @@ namespace rondo::io {
 
 struct WeightsFile {
   nn::StateDict tensors;
-  std::map<std::string, std::string> metadata;  // other texts of the file
-  std::string entry;                            // the dict of a file of torch.save's that was read
+  std::map<std::string, std::string> metadata;  // other texts in the file
+  std::string entry;                            // for a torch.save file: the dict that was read
   std::vector<LeftOut> left_out;                // tensors that were not read
 };
 
 /// Reads a .safetensors file, the index of one in several parts (model.safetensors.index.json, with
-/// the parts next to it), or a file of torch.save's, told apart by what is inside. `entry` says
-/// which dict of a file of torch.save's is meant (extras/torch_files/torch_pickle.h). Throws
-/// IoError, for other kinds of files with what they are and what to do: an HTML page, a pointer of
-/// Git LFS, an archive. Also where a part is missing, or a tensor is not in the part that the index
-/// says.
+/// the parts in the same folder), or a torch.save file. Recognises the format by the contents, not
+/// by the name. `entry` selects the dict in a torch.save file (extras/torch_files/torch_pickle.h).
+/// Throws IoError if a part is missing, or if a tensor is not in the part that the index names. For
+/// other kinds of files (an HTML page, a Git LFS pointer, an archive) the IoError names the kind
+/// and what to do.
 WeightsFile read_weights(const std::string& path, const std::string& entry = "");
-/// Its tensors alone.
+/// Like read_weights, but returns only the tensors.
 nn::StateDict load_weights(const std::string& path, const std::string& entry = "");
 
-/// A format of weights next to safetensors. A program that includes its header can read and write
-/// it (extras/torch_files/torch_pickle.h registers PyTorch's; rondo/rondo.h includes it).
+/// A format of weights in addition to safetensors. A program that includes the header of a format
+/// can read and write it (extras/torch_files/torch_pickle.h registers PyTorch's; rondo/rondo.h
+/// includes it).
 struct WeightsFormat {
-  /// Judged by a file's first 512 bytes.
+  /// Whether a file is in this format, given its first 512 bytes.
   bool (*is_one)(std::string_view first);
   WeightsFile (*read)(const std::string& path, const std::string& entry);
-  /// The endings of names that save_weights writes in this format: {".pth", ".pt"}.
+  /// save_weights writes files with these extensions in this format: {".pth", ".pt"}.
   std::vector<std::string> endings;
   void (*write)(const std::string& path, const nn::StateDict& tensors);
 };
-/// Returns true, so that it can initialise an inline variable of the header. Before main or on one
-/// thread.
+/// Returns true, so that it can initialise an inline variable in the header. Call it before main or
+/// while there is one thread.
 bool register_weights_format(WeightsFormat format);
 
-/// Whether a file is one of safetensors, in one part, and not another that read_weights reads.
-/// Throws IoError as that does.
+/// Whether a file is a safetensors file in one part, not another format that read_weights reads.
+/// Throws IoError as read_weights does.
 bool is_safetensors_file(const std::string& path);
 
-/// Writes a state dict in the form that the name asks for: .safetensors, or .pth and .pt for
-/// PyTorch. A .safetensors file gets the metadata, and "format": "pt" where that says nothing else:
-/// some readers want to know whose layouts of weights these are. Throws IoError, also for any other
-/// name.
+/// Writes a state dict in the format that the file extension selects: .safetensors, or .pth and .pt
+/// for PyTorch. A .safetensors file gets the metadata, plus "format": "pt" unless the metadata has
+/// a "format": some readers need to know whose layout the weights have. Throws IoError, also for
+/// any other extension.
 void save_weights(const std::string& path, const nn::StateDict& tensors,
                   std::map<std::string, std::string> metadata = {});
 

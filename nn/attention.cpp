@@ -1,4 +1,4 @@
-// MultiheadAttention (see attention.h). Inside, everything is (N, L, E): the batch first.
+// MultiheadAttention (see attention.h). Internally all tensors are (N, L, E), batch first.
 
 #include "nn/attention.h"
 
@@ -16,7 +16,7 @@
 namespace rondo::nn {
 namespace {
 
-/// A mask as what is added to the scores.
+/// A mask as a bias for the scores.
 Tensor as_bias(const Tensor& mask, const char* which, const TensorOptions& like) {
   require<DTypeError>(mask.dtype() == boolean || is_floating(mask.dtype()),
                       "MultiheadAttention: ", which, " is of ", mask.dtype(),
@@ -25,8 +25,8 @@ Tensor as_bias(const Tensor& mask, const char* which, const TensorOptions& like)
   return where(mask, scalar(-std::numeric_limits<double>::infinity(), like), scalar(0, like));
 }
 
-/// What keeps queries from keys, (…, L, S) for scores (N, heads, L, S), as one sum; undefined:
-/// none.
+/// The sum of all masks, as a bias (…, L, S) for scores (N, heads, L, S); undefined without
+/// masks.
 Tensor joined_masks(const AttentionCall& call, const Tensor& q, std::int64_t keys) {
   const std::int64_t n = q.size(0), heads = q.size(1), queries = q.size(2);
   const TensorOptions like = {.dtype = q.dtype(), .device = q.device()};
@@ -77,7 +77,8 @@ MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_
   out_proj.bias.zero_();
 }
 
-/// Queries, keys and values in the heads' spaces, (N, L, E): in one product what is one input.
+/// Queries, keys and values projected for the heads, (N, L, E). Inputs that are the same tensor
+/// share one product.
 Tensors MultiheadAttention::projected(const Tensor& query, const Tensor& key, const Tensor& value) {
   const auto product = [this](const Tensor& x, std::int64_t first, std::int64_t count) {
     const bool all = count == 3;
@@ -103,7 +104,7 @@ AttentionOutput MultiheadAttention::run(const Tensor& query, const Tensor& key, 
         "MultiheadAttention: query ", query.shape(), ", key ", key.shape(), " and value ",
         value.shape(), " are not all ", options.batch_first ? "(N, L, " : "(L, N, ", embed_dim,
         ") or (L, ", embed_dim, ")");
-  if (query.dim() == 2) {  // one sequence: a batch of 1
+  if (query.dim() == 2) {  // one sequence, as a batch of 1
     const std::int64_t at = options.batch_first ? 0 : 1;
     AttentionCall batched = call;
     if (call.key_padding_mask.defined()) {
@@ -123,7 +124,7 @@ AttentionOutput MultiheadAttention::run(const Tensor& query, const Tensor& key, 
                       " and value ", value.shape(), " are not of one batch");
 
   Tensors parts = projected(query, key, value);
-  for (Tensor& part : parts) {  // to (N, heads, L, E / heads)
+  for (Tensor& part : parts) {  // as (N, heads, L, E / heads)
     const Tensor heads =
         reshape(part, {part.size(0), part.size(1), num_heads, embed_dim / num_heads});
     part = permute(heads, options.batch_first ? Dims{0, 2, 1, 3} : Dims{1, 2, 0, 3});

@@ -1,6 +1,7 @@
 #pragma once
-// MultiheadAttention: several attentions side by side, each in a space of its own (Vaswani et al.
-// 2017). The arithmetic is in autograd/ops/attention.h; what is made of it is in nn/transformer.h.
+// MultiheadAttention: several attention heads in parallel, each with its own projections (Vaswani
+// et al. 2017). The arithmetic is in autograd/ops/attention.h; nn/transformer.h builds on this
+// module.
 
 #include "nn/linear.h"
 #include "nn/module.h"
@@ -8,37 +9,38 @@
 namespace rondo::nn {
 
 struct MultiheadAttentionOptions {
-  double dropout = 0;  // of the weights, in training
+  double dropout = 0;  // of the attention weights, in training
   bool bias = true;
   bool batch_first = false;  // (N, L, E) instead of (L, N, E)
 };
 
-/// What one call of it is given besides queries, keys and values. Masks are boolean, true where a
-/// key does NOT take part (the opposite of scaled_dot_product_attention's, as in PyTorch), or
-/// floating, added to the scores.
+/// The arguments of one call besides queries, keys and values. A boolean mask is true where a key
+/// does NOT take part (the opposite of scaled_dot_product_attention's, as in PyTorch). A
+/// floating-point mask is added to the scores.
 struct AttentionCall {
   Tensor key_padding_mask = {};  // (N, S), or (S) without a batch
   Tensor attn_mask = {};         // (L, S), or one for each head, (N num_heads, L, S)
   bool need_weights = true;
   bool average_attn_weights =
       true;                // weights (N, L, S), the mean over heads; else (N, heads, L, S)
-  bool is_causal = false;  // query i sees keys 0 … i; PyTorch wants attn_mask said as well
+  bool is_causal = false;  // query i attends to keys 0 … i; PyTorch requires attn_mask as well
 };
 
 struct AttentionOutput {
-  Tensor output, weights;  // weights undefined where they were not asked for
+  Tensor output, weights;  // weights is undefined if need_weights is false
 };
 
-/// query (L, N, E), key and value (S, N, E), E being embed_dim, to the query's shape; (N, L, E)
-/// with batch_first, and (L, E) without a batch. Each head h projects to E / num_heads features and
-/// attends; what the heads found is joined and projected once more. A query all of whose keys are
-/// masked gets zeros where PyTorch has, with need_weights, NaN.
+/// query (L, N, E), key and value (S, N, E), with E = embed_dim; the output has the query's shape.
+/// With batch_first they are (N, L, E), and without a batch (L, E). Each head projects to E /
+/// num_heads features and attends; the heads' outputs are concatenated and projected once more. If
+/// all keys of a query are masked, its output is zeros; PyTorch returns NaN there with
+/// need_weights.
 ///
-/// in_proj_weight (3E, E) holds the three projections, of queries, keys and values, and is drawn by
-/// xavier_uniform_; in_proj_bias (3E) and out_proj.bias are 0. Throws ShapeError where heads do not
-/// divide E or an input does not fit, Error for a probability outside [0, 1]. Agrees with
-/// torch.nn.MultiheadAttention, but for kdim, vdim, add_bias_kv and add_zero_attn, which it has
-/// not.
+/// in_proj_weight (3E, E) holds the three projections, of queries, keys and values, and is
+/// initialised by xavier_uniform_; in_proj_bias (3E) and out_proj.bias are 0. Throws ShapeError if
+/// the number of heads does not divide E or an input does not match, and Error for a probability
+/// outside [0, 1]. Agrees with torch.nn.MultiheadAttention, except that kdim, vdim, add_bias_kv and
+/// add_zero_attn are missing.
 ///
 ///   nn::MultiheadAttention attention(64, 4, {.batch_first = true});
 ///   auto [y, weights] = attention(x, x, x, {.is_causal = true});
@@ -52,11 +54,11 @@ struct MultiheadAttention : Module {
                      MultiheadAttentionOptions options = {});
   /// Self-attention without masks.
   Tensor forward(const Tensor& x) override;
-  /// The three projections, and the scores and averages of all heads, masked or not. `key` and y
-  /// are (L, N, E), the batch first or second, or (L, E).
+  /// Counts the three projections, and the scores and averages of all heads, masked or not. `key`
+  /// and y are (L, N, E), (N, L, E) with batch_first, or (L, E).
   std::int64_t multiply_adds(const Tensor& key, const Tensor& y) const override;
   using Module::operator();
-  /// An observer (nn/observe.h) is shown the key as its input.
+  /// Observers (nn/observe.h) receive `key` as the input.
   AttentionOutput operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                              const AttentionCall& call = {});
   void visit(Visitor& v) override {

@@ -36,7 +36,8 @@ Tensor BatchNorm::operator()(const Tensor& x, const Fusion& fusion) {
 Tensor BatchNorm::run(const Tensor& x, const Fusion& fusion) {
   check(x);
   double momentum = options.momentum.value_or(0);
-  const bool counted = is_training() && is_recomputing();  // in the first run of a checkpoint
+  const bool counted = is_training() && is_recomputing();  // the first run of a checkpoint has
+                                                           // updated the statistics
   if (is_training() && !counted && num_batches_tracked.defined()) {
     backend(x).unary(UnaryOp::add_scalar, num_batches_tracked, num_batches_tracked, {.alpha = 1});
     num_batches_tracked.bump_version();
@@ -55,8 +56,8 @@ Tensor BatchNorm::run(const Tensor& x, const Fusion& fusion) {
 Tensor FoldedBatchNorm::run(const Tensor& x, const Fusion& fusion) {
   if (!does_relu) {
     require(fusion.relu && !fusion.residual.defined(),
-            "FoldedBatchNorm: behind a convolution that does the relu, as all calls wanted before "
-            "convert, this call does not want it");
+            "FoldedBatchNorm: the convolution before it applies the relu, because all calls before "
+            "convert had only a relu; this call has none, or has a residual");
     return x;
   }
   if (counts) ++(fusion.relu && !fusion.residual.defined() ? relus : others);

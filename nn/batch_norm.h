@@ -1,6 +1,7 @@
 #pragma once
-// BatchNorm1d, BatchNorm2d: normalisation by the statistics of the batch in training, by running
-// averages of them afterwards (Ioffe & Szegedy 2015). The arithmetic is in autograd/ops/norm.h.
+// BatchNorm1d, BatchNorm2d: normalisation by the statistics of the batch in training, and by
+// running averages of them in evaluation (Ioffe & Szegedy 2015). The arithmetic is in
+// autograd/ops/norm.h.
 
 #include <functional>
 #include <optional>
@@ -13,18 +14,18 @@ struct BatchNormOptions {
   double eps = 1e-5;
   std::optional<double> momentum = 0.1;  // nullopt: running statistics are plain averages
   bool affine = true;                    // learn gamma (weight) and beta (bias)
-  bool track_running_stats = true;       // false: batch statistics in evaluation as well
+  bool track_running_stats = true;       // false: batch statistics in evaluation, too
 };
 
-/// What follows in the same pass over memory: y = relu?(bn(x) + residual?).
+/// Ops fused into the same pass over memory: y = relu?(bn(x) + residual?).
 struct Fusion {
   Tensor residual = {};
   bool relu = false;
 };
 
-/// What both share. weight = 1, bias = 0 (C); buffers running_mean = 0, running_var = 1 (C) and
-/// num_batches_tracked (i64). Under `to(bf16)` or `to(f16)` all of them stay f32, as the kernels
-/// want them.
+/// The base of both classes. weight = 1, bias = 0 (C); buffers running_mean = 0, running_var = 1
+/// (C) and num_batches_tracked (i64). Under `to(bf16)` or `to(f16)` all of them stay f32, because
+/// the kernels need f32.
 struct BatchNorm : Module {
   std::int64_t num_features;
   BatchNormOptions options;
@@ -54,11 +55,12 @@ struct BatchNorm : Module {
   Tensor run(const Tensor& x, const Fusion& fusion);
 };
 
-/// What stands in a batch norm's place once it is part of the convolution before it
-/// (extras/quantization/prepare.h): the residual and the relu are left to do, or neither.
+/// Replaces a batch norm after it has been folded into the convolution before it
+/// (extras/quantization/prepare.h). It still applies the residual and the relu, unless the
+/// convolution applies the relu.
 struct FoldedBatchNorm : Module {
-  bool does_relu = true;  // false: the convolution does
-  /// How it was called: with a relu alone, and otherwise. Counted until convert.
+  bool does_relu = true;  // false: the convolution applies the relu
+  /// The number of calls with only a relu, and of all other calls. Counted until convert.
   std::int64_t relus = 0, others = 0;
   bool counts = true;
 

@@ -13,12 +13,12 @@
 namespace rondo::nn {
 
 namespace detail {
-/// What both containers are: a vector of modules that can be edited in place.
+/// The base of both containers: a vector of modules that can be edited in place.
 class ModuleVector : public Module {
  public:
   void push_back(AnyModule module) { modules_.push_back(std::move(module)); }
   std::int64_t size() const { return static_cast<std::int64_t>(modules_.size()); }
-  /// Module i, also to assign to: list[3] = nn::Identity(). Throws Error outside 0 … size-1.
+  /// Module i; can be assigned: list[3] = nn::Identity(). Throws Error outside 0 … size-1.
   AnyModule& operator[](std::int64_t i) {
     require(i >= 0 && i < size(), "index ", i, " in a container of ", size(), " modules");
     return modules_[static_cast<std::size_t>(i)];
@@ -38,8 +38,8 @@ class ModuleVector : public Module {
 };
 }  // namespace detail
 
-/// A list of modules of any types. It has no forward of its own: the module that owns it says how
-/// its elements are used, `for (auto& block : blocks) x = block(x);`.
+/// A list of modules of any types. It has no forward: the module that owns it runs the elements,
+/// for example `for (auto& block : blocks) x = block(x);`.
 class ModuleList : public detail::ModuleVector {
  public:
   ModuleList() = default;
@@ -54,7 +54,7 @@ class ModuleList : public detail::ModuleVector {
   }
 };
 
-/// Runs its modules one after the other:
+/// Runs its modules one after another:
 ///
 ///   nn::Sequential net(nn::Flatten(), nn::Linear(784, 512), nn::ReLU(), nn::Linear(512, 10));
 class Sequential : public detail::ModuleVector {
@@ -66,8 +66,8 @@ class Sequential : public detail::ModuleVector {
     (push_back(std::move(modules)), ...);
   }
 
-  /// Whether each module's inside is computed again in backward instead of being kept
-  /// (autograd/checkpoint.h); the modules must then stay where they are until backward.
+  /// If true, backward recomputes each module's intermediate results instead of keeping them
+  /// (autograd/checkpoint.h). The modules must then not move in memory until backward.
   bool grad_checkpointing = false;
 
   Tensor forward(const Tensor& x) override {

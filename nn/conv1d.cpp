@@ -18,11 +18,11 @@ Conv1d::Conv1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t
   const std::int64_t groups = options.groups;
   require<ShapeError>(in_channels > 0 && out_channels > 0 && groups > 0 &&
                           in_channels % groups == 0 && out_channels % groups == 0,
-                      "Conv1d: ", in_channels, " to ", out_channels, " channels cannot be done in ",
-                      groups, " groups");
+                      "Conv1d: ", in_channels, " to ", out_channels,
+                      " channels cannot be divided into ", groups, " groups");
   require<ShapeError>(kernel_size > 0, "Conv1d: kernel size ", kernel_size);
   require<ShapeError>(options.stride > 0 && options.dilation > 0 && options.padding >= 0,
-                      "Conv1d: stride and dilation start at 1, padding at 0");
+                      "Conv1d: stride and dilation must be at least 1, padding at least 0");
   weight = empty({out_channels, in_channels / groups, kernel_size});
   init::kaiming_uniform_(weight, {.slope = std::sqrt(5.0)});
   weight.requires_grad_();

@@ -12,8 +12,8 @@ struct Conv1dOptions {
 };
 
 /// x (N, in_channels, L) to y (N, out_channels, Q). weight (out, in / groups, kernel), bias (out),
-/// both drawn from U(-1/sqrt(fan_in), 1/sqrt(fan_in)). Throws ShapeError when groups does not
-/// divide the channels, and for inputs of other shapes. Agrees with torch.nn.Conv1d.
+/// both drawn from U(-1/sqrt(fan_in), 1/sqrt(fan_in)). Throws ShapeError if groups does not divide
+/// the channels, and for inputs of other shapes. Agrees with torch.nn.Conv1d.
 struct Conv1d : Module {
   std::int64_t in_channels, out_channels, kernel_size;
   Conv1dOptions options;

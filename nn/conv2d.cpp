@@ -18,14 +18,14 @@ Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, Pair kernel_
   std::int64_t groups = options.groups;
   require<ShapeError>(in_channels > 0 && out_channels > 0 && groups > 0 &&
                           in_channels % groups == 0 && out_channels % groups == 0,
-                      "Conv2d: ", in_channels, " to ", out_channels, " channels cannot be done in ",
-                      groups, " groups");
+                      "Conv2d: ", in_channels, " to ", out_channels,
+                      " channels cannot be divided into ", groups, " groups");
   require<ShapeError>(kernel_size.h > 0 && kernel_size.w > 0, "Conv2d: kernel size ", kernel_size.h,
                       " x ", kernel_size.w);
   require<ShapeError>(options.stride.h > 0 && options.stride.w > 0 && options.dilation.h > 0 &&
                           options.dilation.w > 0 && options.padding.h >= 0 &&
                           options.padding.w >= 0,
-                      "Conv2d: stride and dilation start at 1, padding at 0");
+                      "Conv2d: stride and dilation must be at least 1, padding at least 0");
   weight = empty({out_channels, in_channels / groups, kernel_size.h, kernel_size.w});
   init::kaiming_uniform_(weight, {.slope = std::sqrt(5.0)});
   weight.requires_grad_();

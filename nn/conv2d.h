@@ -16,8 +16,8 @@ struct Conv2dOptions {
 };
 
 /// x (N, in_channels, H, W) to y (N, out_channels, P, Q). weight (out, in / groups, kernel), bias
-/// (out), both drawn from U(-1/sqrt(fan_in), 1/sqrt(fan_in)). Throws ShapeError when groups does
-/// not divide the channels. Agrees with torch.nn.Conv2d.
+/// (out), both drawn from U(-1/sqrt(fan_in), 1/sqrt(fan_in)). Throws ShapeError if groups does not
+/// divide the channels. Agrees with torch.nn.Conv2d.
 ///
 ///   nn::Conv2d conv(3, 16, 3, {.stride = 2, .padding = 1, .bias = false});
 struct Conv2d : Module {

@@ -20,13 +20,14 @@ ConvTranspose2d::ConvTranspose2d(std::int64_t in_channels, std::int64_t out_chan
   require<ShapeError>(in_channels > 0 && out_channels > 0 && groups > 0 &&
                           in_channels % groups == 0 && out_channels % groups == 0,
                       "ConvTranspose2d: ", in_channels, " to ", out_channels,
-                      " channels cannot be done in ", groups, " groups");
+                      " channels cannot be divided into ", groups, " groups");
   require<ShapeError>(kernel_size.h > 0 && kernel_size.w > 0, "ConvTranspose2d: kernel size ",
                       kernel_size.h, " x ", kernel_size.w);
   const auto& [stride, padding, more, g, b, dilation] = options;
-  require<ShapeError>(stride.h > 0 && stride.w > 0 && dilation.h > 0 && dilation.w > 0 &&
-                          padding.h >= 0 && padding.w >= 0,
-                      "ConvTranspose2d: stride and dilation start at 1, padding at 0");
+  require<ShapeError>(
+      stride.h > 0 && stride.w > 0 && dilation.h > 0 && dilation.w > 0 && padding.h >= 0 &&
+          padding.w >= 0,
+      "ConvTranspose2d: stride and dilation must be at least 1, padding at least 0");
   require<ShapeError>(more.h >= 0 && more.h < std::max(stride.h, dilation.h) && more.w >= 0 &&
                           more.w < std::max(stride.w, dilation.w),
                       "ConvTranspose2d: output padding ", more.h, " x ", more.w,

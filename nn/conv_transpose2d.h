@@ -1,6 +1,6 @@
 #pragma once
-// ConvTranspose2d: the way back through a convolution, from a small image to a large one. The
-// arithmetic is in autograd/ops/conv.h.
+// ConvTranspose2d: a transposed convolution, from a small image to a large one. The arithmetic is
+// in autograd/ops/conv.h.
 
 #include "autograd/ops/conv.h"
 #include "nn/conv2d.h"
@@ -16,10 +16,10 @@ struct ConvTranspose2dOptions {
 };
 
 /// x (N, in_channels, H, W) to y (N, out_channels, P, Q), P = (H-1) stride - 2 padding + dilation
-/// (kernel-1) + output_padding + 1: it has the shapes of a Conv2d with these options, backwards.
-/// weight (in, out / groups, kernel), bias (out), both drawn from U(-b, b) with b = 1/sqrt(out /
-/// groups * kernel size), which is what PyTorch takes for fan_in here. Throws ShapeError when
-/// groups does not divide the channels, and for inputs of other shapes. Agrees with
+/// (kernel-1) + output_padding + 1: the input and output shapes of a Conv2d with these options,
+/// swapped. weight (in, out / groups, kernel), bias (out), both drawn from U(-1/sqrt(f), 1/sqrt(f))
+/// with f = out / groups * kernel size, which is the fan_in that PyTorch uses here. Throws
+/// ShapeError if groups does not divide the channels, and for inputs of other shapes. Agrees with
 /// torch.nn.ConvTranspose2d.
 struct ConvTranspose2d : Module {
   std::int64_t in_channels, out_channels;

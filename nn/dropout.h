@@ -1,13 +1,13 @@
 #pragma once
-// Dropout: noise in training, nothing in evaluation (Srivastava et al. 2014).
+// Dropout: noise in training, identity in evaluation (Srivastava et al. 2014).
 
 #include "autograd/ops/activation.h"
 #include "nn/module.h"
 
 namespace rondo::nn {
 
-/// In training zeroes each element with probability p and scales the others by 1 / (1 - p), so that
-/// the mean stays; in evaluation y = x. Throws Error unless 0 <= p <= 1.
+/// In training, zeroes each element with probability p and scales the others by 1 / (1 - p), so
+/// that the mean does not change; in evaluation y = x. Throws Error unless 0 <= p <= 1.
 struct Dropout : Module {
   double p;
 

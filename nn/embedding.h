@@ -1,5 +1,5 @@
 #pragma once
-// Embedding: a table of vectors, looked up by number.
+// Embedding: a table of vectors; the input selects rows by index.
 
 #include <optional>
 
@@ -8,7 +8,7 @@
 namespace rondo::nn {
 
 struct EmbeddingOptions {
-  std::optional<std::int64_t> padding_idx = {};  // starts as zeros and gets no gradient
+  std::optional<std::int64_t> padding_idx = {};  // this row starts as zeros and gets no gradient
 };
 
 /// index i64 (any shape) to index.shape + (embedding_dim); weight (num_embeddings, embedding_dim)

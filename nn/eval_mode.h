@@ -7,7 +7,7 @@
 
 namespace rondo::nn {
 
-/// A model in eval mode while this lives; then each module is in the mode that it had, so that a
+/// Puts a model in eval mode while this object lives, then restores the mode of each module. So a
 /// frozen batch norm stays frozen.
 class EvalMode {
  public:
@@ -16,7 +16,7 @@ class EvalMode {
       before_.emplace_back(module, module->is_training());
     model.eval();
   }
-  ~EvalMode() {  // parents come first, and train() reaches their children, who then say otherwise
+  ~EvalMode() {  // parents first: train() also sets their children, which then get their own modes
     for (auto [module, training] : before_) module->train(training);
   }
   EvalMode(const EvalMode&) = delete;

@@ -5,14 +5,14 @@
 #include <set>
 
 #include "autograd/accumulate_grad.h"
+#include "autograd/autograd_meta.h"
 #include "autograd/grad_mode.h"
-#include "autograd/variable.h"
 #include "nn/eval_mode.h"
 
 namespace rondo::nn {
 namespace {
 
-/// All nodes behind `root`, in the order in which they were recorded, but leaves first.
+/// All nodes that `root` depends on, in the order in which they were recorded, but leaves first.
 std::vector<Node*> nodes_behind(Node* root) {
   std::vector<Node*> todo = {root}, nodes;
   std::set<Node*> seen = {root};
@@ -37,7 +37,7 @@ std::string unique(std::map<std::string, int>& used, const std::string& name) {
   return before == 0 ? name : concat(name, "_", before);
 }
 
-/// All parameters of a model want gradients while this lives, frozen ones too.
+/// While this object lives, all parameters of a model require gradients, also frozen ones.
 class WithGradients {
  public:
   explicit WithGradients(Module& model) {
@@ -54,7 +54,7 @@ class WithGradients {
   Tensors frozen_;
 };
 
-/// Goes from the end of a tape to its beginning and writes down what is there.
+/// Walks a tape from its end to its beginning and describes its nodes.
 class Reader {
  public:
   Reader(Module& model, const Tensor& x) : x_(x), leaves_{{&x.impl(), "input"}} {
@@ -74,7 +74,7 @@ class Reader {
     return graph;
   }
 
-  /// What `trace` adds to a graph that was read.
+  /// Adds the information that `trace` has beyond graph_of.
   void complete(std::vector<GraphNode>& graph) {
     for (const auto& [node, at] : positions_) {
       GraphNode& entry = graph[at];
@@ -124,7 +124,7 @@ class Reader {
   std::map<std::string, int> used_;
 };
 
-/// The input as a leaf of its own.
+/// The input as a separate leaf.
 Tensor as_leaf(const Tensor& input) {
   Tensor x = input.detach();
   if (is_floating(x.dtype())) x.requires_grad_();
@@ -136,7 +136,7 @@ Tensor as_leaf(const Tensor& input) {
 std::vector<GraphNode> graph_of(Module& model, const Tensor& input) {
   const EvalMode eval(model);
   const GradModeGuard recording(true);
-  const AnomalyMode scopes;  // nodes remember the module that made them
+  const AnomalyMode scopes;  // nodes remember the module that created them
   const Tensor x = as_leaf(input);
   return Reader(model, x).read(gradient_edge(model(x)));
 }

@@ -1,5 +1,5 @@
-// Initialisation (see init.h). Uniforms and normals are the backend's Philox kernels; the two that
-// need more, trunc_normal_ and orthogonal_, are computed in f64 on the host and copied in.
+// Initialisation (see init.h). Uniform and normal values come from the backend's Philox kernels.
+// trunc_normal_ and orthogonal_ need more: they are computed in f64 on the host and copied in.
 
 #include "nn/init.h"
 
@@ -22,8 +22,8 @@ double fan_of(const Tensor& weight, FanMode mode) {
 
 double standard_normal_cdf(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
 
-/// x with cdf(x) = p. Bisection: 60 halvings of [-40, 40] end at f64's spacing, for any p, and an
-/// initialisation runs once.
+/// x with cdf(x) = p. Bisection: 60 halvings of [-40, 40] reach the spacing of f64 for any p. Speed
+/// does not matter, because an initialisation runs once.
 double inverse_standard_normal_cdf(double p) {
   double low = -40, high = 40;
   for (int i = 0; i < 60; ++i) {
@@ -39,10 +39,10 @@ double dot(const double* a, const double* b, std::int64_t n) {
   return sum;
 }
 
-/// Makes the rows of a (m, n), m <= n, orthonormal: Gram-Schmidt, each row twice, since one pass
-/// leaves errors that grow with the condition number and a second removes them ("twice is enough",
-/// Parlett 1980). The triangular factor then has a positive diagonal, which makes the result
-/// uniform over all orthonormal frames (Mezzadri 2007).
+/// Makes the rows of a (m, n), m <= n, orthonormal. Gram-Schmidt, twice for each row: one pass
+/// leaves errors that grow with the condition number, and a second pass removes them ("twice is
+/// enough", Parlett 1980). The triangular factor then has a positive diagonal, which makes the
+/// result uniform over all orthonormal frames (Mezzadri 2007).
 void orthonormalize_rows(double* a, std::int64_t m, std::int64_t n) {
   for (std::int64_t i = 0; i < m; ++i) {
     double* row = a + i * n;

@@ -1,10 +1,10 @@
 #pragma once
-// Initialisation: what the weights are before the first step. Names, formulas and defaults are
-// those of torch.nn.init; each function fills the tensor in place, off the tape, and returns it.
+// Initialisation of weights. Names, formulas and defaults are those of torch.nn.init. Each function
+// fills the tensor in place, without recording, and returns it.
 //
-// The idea behind kaiming and xavier is one line. y = sum over fan_in inputs of w x has variance
-// fan_in Var(w) Var(x), so a layer keeps its input's scale when Var(w) = gain^2 / fan, where gain
-// makes up for what the activation loses (a relu halves the second moment: gain = sqrt 2).
+// The idea behind kaiming and xavier: y = sum over fan_in inputs of w x has variance fan_in Var(w)
+// Var(x), so a layer keeps its input's scale if Var(w) = gain^2 / fan. The gain compensates for
+// what the activation loses (a relu halves the second moment: gain = sqrt 2).
 
 #include "tensor/random.h"
 #include "tensor/tensor.h"
@@ -20,8 +20,8 @@ double calculate_gain(Nonlinearity nonlinearity, double slope = 0.01);
 struct Fans {
   std::int64_t in, out;
 };
-/// For a weight (out, in, ...): in and out times the size of the rest. Throws ShapeError for fewer
-/// than two dimensions.
+/// For a weight (out, in, ...): in and out, each times the product of the other sizes. Throws
+/// ShapeError for fewer than two dimensions.
 Fans calculate_fans(const Tensor& weight);
 
 /// U(low, high).
@@ -30,8 +30,8 @@ const Tensor& uniform_(const Tensor& x, double low = 0, double high = 1,
 /// N(mean, stddev^2).
 const Tensor& normal_(const Tensor& x, double mean = 0, double stddev = 1,
                       Generator& generator = default_generator());
-/// N(mean, stddev^2) restricted to [low, high], by inverting its distribution function. Throws
-/// Error unless stddev > 0 and low < high.
+/// N(mean, stddev^2) restricted to [low, high], computed by inverting its distribution function.
+/// Throws Error unless stddev > 0 and low < high.
 const Tensor& trunc_normal_(const Tensor& x, double mean = 0, double stddev = 1, double low = -2,
                             double high = 2, Generator& generator = default_generator());
 const Tensor& constant_(const Tensor& x, Scalar value);
@@ -57,9 +57,9 @@ const Tensor& kaiming_uniform_(const Tensor& weight, KaimingOptions options = {}
 const Tensor& kaiming_normal_(const Tensor& weight, KaimingOptions options = {},
                               Generator& generator = default_generator());
 
-/// Saxe et al. 2013: gain times a random matrix with orthonormal rows (columns, where there are
-/// more rows than columns), the weight seen as (size(0), rest). Computed in f64. Throws ShapeError
-/// for fewer than two dimensions.
+/// Saxe et al. 2013: gain times a random matrix with orthonormal rows, or orthonormal columns if
+/// there are more rows than columns. The weight is treated as a matrix (size(0), rest). Computed in
+/// f64. Throws ShapeError for fewer than two dimensions.
 const Tensor& orthogonal_(const Tensor& weight, double gain = 1,
                           Generator& generator = default_generator());
 

@@ -1,5 +1,5 @@
-// Linear (see linear.h). kaiming_uniform_ with slope sqrt 5 is PyTorch's way of writing a bound of
-// 1 / sqrt(fan_in): gain = sqrt(2 / 6), times sqrt(3 / fan_in).
+// Linear (see linear.h). kaiming_uniform_ with slope sqrt 5 is how PyTorch writes a bound of 1 /
+// sqrt(fan_in): gain = sqrt(2 / 6), times sqrt(3 / fan_in).
 
 #include "nn/linear.h"
 

@@ -10,7 +10,7 @@ struct LinearOptions {
   bool bias = true;
 };
 
-/// A layer that can apply an activation while it writes its result.
+/// A layer that can apply an activation in the same pass that writes its result.
 struct FusesActivation {
   virtual ~FusesActivation() = default;
   virtual Tensor operator()(const Tensor& x, Activation activation) = 0;
@@ -26,7 +26,7 @@ struct Linear : Module, FusesActivation {
   Linear(std::int64_t in_features, std::int64_t out_features, LinearOptions options = {});
   Tensor forward(const Tensor& x) override;
   using Module::operator();
-  /// The fused form, y = activation(x W^T + b) in one pass (autograd/ops/matmul.h).
+  /// The fused form: y = activation(x W^T + b) in one pass (autograd/ops/matmul.h).
   Tensor operator()(const Tensor& x, Activation activation) override;
   std::int64_t multiply_adds(const Tensor&, const Tensor& y) const override {
     return y.numel() * in_features;

@@ -1,7 +1,7 @@
 #pragma once
 // Losses as callables that keep their options: `nn::CrossEntropyLoss loss({.label_smoothing =
-// 0.1}); loss(logits, target)`. They have neither parameters nor modes, so they are no modules.
-// Formulas, shapes and errors are in autograd/ops/loss.h.
+// 0.1}); loss(logits, target)`. They are not modules, because they have neither parameters nor
+// modes. Formulas, shapes and errors are in autograd/ops/loss.h.
 
 #include <utility>
 
@@ -71,9 +71,9 @@ struct BCEWithLogitsLoss {
 struct KLDivOptions {
   Reduction reduction = Reduction::mean;
   bool batch_mean = false;  // PyTorch's "batchmean": the sum divided by x.size(0), the true KL mean
-  bool log_target = false;  // the target, too, is given as log-probabilities
+  bool log_target = false;  // the target is also given as log-probabilities
 };
-/// KL(y || x) = sum y (log y - x), x being log-probabilities.
+/// KL(y || x) = sum y (log y - x), where x holds log-probabilities.
 struct KLDivLoss {
   KLDivOptions options;
   explicit KLDivLoss(KLDivOptions options = {}) : options(options) {}

@@ -1,5 +1,5 @@
-// Everything a Module can do follows from `visit`: Members collects what one module shows, `walk`
-// goes through a tree of them, and each function below is one walk.
+// All functions of Module are built on `visit`: Members collects what one module shows, `walk`
+// visits a tree of modules, and each function below is one walk.
 
 #include "nn/module.h"
 
@@ -20,8 +20,8 @@ namespace {
 template <class T>
 using Named = std::vector<std::pair<std::string, T*>>;
 
-/// What one module shows of itself, sorted by kind: state dicts list a module's own parameters,
-/// then its buffers, then its children, whatever the order in which `visit` names them.
+/// What one module shows, sorted by kind: state dicts list a module's own parameters, then its
+/// buffers, then its children, in any order of the calls in `visit`.
 struct Members final : Visitor {
   explicit Members(Module& module) { module.visit(*this); }
 
@@ -48,11 +48,11 @@ struct Members final : Visitor {
   Named<Module> children;
 
  private:
-  /// Two members of one name would overwrite each other in a state dict, as would "a.weight" and
-  /// the weight of a child "a".
+  /// Two members with the same name would overwrite each other in a state dict. So would a member
+  /// "a.weight" and the weight of a child "a".
   void claim(std::string_view name) {
     require(!name.empty() && name.find('.') == name.npos, "visit: \"", name,
-            "\" is no name for a member: it must not be empty or contain a dot");
+            "\" is not a valid name for a member: it must not be empty or contain a dot");
     require(names_.emplace(name).second, "visit: two members of this module are called \"", name,
             "\"");
   }
@@ -64,7 +64,7 @@ std::string join(const std::string& path, const std::string& name) {
   return path.empty() ? name : path + "." + name;
 }
 
-/// The modules from the root of a walk down to where it is.
+/// The modules from the root of a walk down to the current one.
 struct Ancestry {
   const Module& module;
   const Ancestry* above;
@@ -73,19 +73,19 @@ struct Ancestry {
   }
 };
 
-/// f(path, module, members) for the module and all below it, parents first.
+/// Calls f(path, module, members) for the module and all modules below it, parents first.
 template <class F>
 void walk(Module& module, const F& f, const std::string& path = "",
           const Ancestry* above = nullptr) {
   require(above == nullptr || !above->contains(module), "visit: the module \"", path,
-          "\" lies inside itself");
+          "\" contains itself");
   const Ancestry here{module, above};
   Members members(module);
   f(path, module, members);
   for (auto& [name, child] : members.children) walk(*child, f, join(path, name), &here);
 }
 
-/// Appends the tensors not seen before.
+/// Appends the tensors that were not seen before.
 void append_new(std::vector<NamedTensor>& out, std::unordered_set<const TensorImpl*>& seen,
                 const std::string& path, const Named<Tensor>& tensors) {
   for (auto& [name, tensor] : tensors) {
@@ -99,7 +99,8 @@ std::string listed(const std::string& what, const std::vector<std::string>& keys
   return keys.empty() ? "" : text;
 }
 
-/// Says so where all keys that one side has alone begin with a prefix that the other's lack.
+/// A hint, if all keys that only one side has begin with the same prefix and the other side's keys
+/// do not.
 std::string about_prefix(const Module::LoadReport& report) {
   if (report.missing.empty() || report.unexpected.empty()) return "";
   const bool in_file = report.unexpected[0].size() > report.missing[0].size();
@@ -127,7 +128,8 @@ bool Module::is_training() const {
 
 namespace {
 
-/// Lets go of a module's tensors and of those below it, which others may still hold.
+/// Releases the tensors of a module and of the modules below it. Other tensors may still share
+/// them.
 void clear(Module& module) {
   walk(module, [](const std::string&, Module&, Members& members) {
     for (auto* tensors : {&members.parameters, &members.buffers})
@@ -135,7 +137,7 @@ void clear(Module& module) {
   });
 }
 
-/// The child of that name as `visit` shows it, before its self().
+/// Finds the child of that name as `visit` shows it, without self().
 struct FindChild final : Visitor {
   explicit FindChild(std::string_view name) : name(name) {}
   void parameter(std::string_view, Tensor&) override {}
@@ -150,13 +152,13 @@ struct FindChild final : Visitor {
 }  // namespace
 
 void Module::set_submodule(const std::string& path, AnyModule module) {
-  require(module.has_value(), "set_submodule: there is no module to put at \"", path, "\"");
+  require(module.has_value(), "set_submodule: the new module for \"", path, "\" is empty");
   Module* place = this;
   for (std::size_t begin = 0; begin < path.size();) {
     const std::size_t end = std::min(path.find('.', begin), path.size());
     FindChild find(std::string_view(path).substr(begin, end - begin));
     place->self().visit(find);
-    require(find.found != nullptr, "set_submodule: there is no module at \"", path, "\"");
+    require(find.found != nullptr, "set_submodule: no module has the path \"", path, "\"");
     place = find.found;
     begin = end + 1;
   }
@@ -164,7 +166,7 @@ void Module::set_submodule(const std::string& path, AnyModule module) {
   if (auto* any = dynamic_cast<AnyModule*>(place)) {
     *any = std::move(module);
   } else {
-    place->substitute_ = detail::Held(std::move(module));
+    place->substitute_ = detail::OwnedModule(std::move(module));
   }
 }
 
@@ -235,8 +237,8 @@ void Module::to(DType dtype) {
 
 namespace {
 
-/// A copy on a device. There the weights of convolutions lie as its kernels read them: on a GPU
-/// channels_last, like the images, so that nothing is copied each time that they are used.
+/// A copy on a device. The weights of convolutions get the layout that the device's kernels read:
+/// on a GPU channels_last, like the images, so that no use of them needs a copy.
 Tensor moved(const Tensor& x, Device device) {
   const Tensor copy = x.detach().to(device);
   if (x.dim() != 4 || !is_floating(x.dtype())) return copy;
@@ -322,24 +324,25 @@ void Module::apply(const std::function<void(Module&)>& f) {
 }
 
 Module& AnyModule::get() const {
-  require(has_value(), "AnyModule: use of an empty one");
+  require(has_value(), "AnyModule: it is empty; assign a module first");
   return held_.get()->self();
 }
 
 namespace detail {
 
-Held::Held(const Held& other)
+OwnedModule::OwnedModule(const OwnedModule& other)
     : module_(other.module_ ? other.copy_(*other.module_) : nullptr), copy_(other.copy_) {}
-Held& Held::operator=(Held other) noexcept {
+OwnedModule& OwnedModule::operator=(OwnedModule other) noexcept {
   std::swap(module_, other.module_);
   std::swap(copy_, other.copy_);
   return *this;
 }
-Held::~Held() = default;
+OwnedModule::~OwnedModule() = default;
 
 namespace {
 
-/// Puts a copy in the place of each child that a shared_ptr holds; one that several hold stays one.
+/// Replaces each child that a shared_ptr holds by a copy. If several pointers hold one child, they
+/// share one copy.
 struct OwnChildren final : Visitor {
   explicit OwnChildren(Module& module) { module.visit(*this); }
   void parameter(std::string_view, Tensor&) override {}
@@ -352,7 +355,7 @@ struct OwnChildren final : Visitor {
     std::shared_ptr<Module>& made = copies_[&module];
     if (made == nullptr) made = copy(module);
     require(made != nullptr, "copy of a model: \"", name, "\" is a ", type_name(module),
-            ", which a shared_ptr to another type holds, so that it cannot be copied; hold it as "
+            ", which a shared_ptr to another type holds, so it cannot be copied; hold it as "
             "nn::AnyModule or by a shared_ptr to its own type");
     own_.insert(made.get());
     return made;
@@ -363,8 +366,8 @@ struct OwnChildren final : Visitor {
   std::unordered_set<const Module*> own_, seen_;
 };
 
-/// The modules and tensors that a module shows, also below. Given those of another one, throws for
-/// one that is among them.
+/// The modules and tensors that a module and all modules below it show. If `others` is given,
+/// throws if one of them is also in `others`.
 struct Places final : Visitor {
   explicit Places(Module& module, const Places* others = nullptr) : others_(others) {
     module.visit(*this);
@@ -402,7 +405,7 @@ void unshare(const Module& original, Module& module) {
   separate(original, module);
   NoGradGuard no_grad;
   std::unordered_map<const TensorImpl*, Tensor> copies;
-  std::vector<Tensor> originals;  // kept alive, so that no address is used twice
+  std::vector<Tensor> originals;  // kept alive, so that no address is reused
   walk(module.self(), [&](const std::string&, Module&, Members& members) {
     for (auto* tensors : {&members.parameters, &members.buffers}) {
       for (auto& [name, tensor] : *tensors) {

@@ -1,5 +1,5 @@
 #pragma once
-// Module: a model, or a part of one. A value like any other:
+// Module: a model, or a part of one. It has value semantics:
 //
 //   struct Net : nn::Module {
 //     nn::Linear fc1{784, 512}, fc2{512, 10};
@@ -10,13 +10,13 @@
 //     }
 //   };
 //
-// `visit` is the whole protocol: it shows the module's parameters, buffers and children, in order
-// and by name, and everything else (parameters(), state_dict(), to(), train(), clone()) is written
-// once on top of it. Children are plain members, so replacing one is an assignment: net.fc2 =
-// nn::Linear(512, 100). Copying a module copies handles: both copies then share their parameters.
-// `clone(net)` copies them.
+// `visit` is the only function that a module must write besides forward: it shows the module's
+// parameters, buffers and children, in order and by name. Everything else (parameters(),
+// state_dict(), to(), train(), clone()) is built on it. Children are plain members, so an
+// assignment replaces one: net.fc2 = nn::Linear(512, 100). Copying a module copies handles: both
+// copies then share their parameters. `clone(net)` copies the parameters, too.
 //
-// A layer that `visit` leaves out is found when it gets a gradient: nn/shown.h.
+// If `visit` does not show a layer, nn/shown.h detects it when the layer gets a gradient.
 
 #include <array>
 #include <concepts>
@@ -31,8 +31,8 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/autograd_meta.h"
 #include "autograd/grad_mode.h"
-#include "autograd/variable.h"
 #include "tensor/record_function.h"
 #include "tensor/tensor.h"
 
@@ -40,19 +40,19 @@ namespace rondo::nn {
 
 class Module;
 
-/// Receives what a module shows of itself.
+/// Receives the parameters, buffers and children that a module shows.
 class Visitor {
  public:
   virtual ~Visitor() = default;
-  /// Something that is trained: it requires a gradient from here on, unless requires_grad_ was
-  /// called on it before. An undefined tensor (a layer without bias) is passed over.
+  /// A tensor that is trained: it requires a gradient from now on, unless requires_grad_ was called
+  /// on it before. An undefined tensor (a layer without bias) is skipped.
   virtual void parameter(std::string_view name, Tensor& tensor) = 0;
-  /// Something that is saved but not trained, such as running statistics.
+  /// A tensor that is saved but not trained, such as running statistics.
   virtual void buffer(std::string_view name, Tensor& tensor) = 0;
   virtual void child(std::string_view name, Module& module) = 0;
-  /// A child behind a pointer; a null one is passed over. Copies of its owner share what a
-  /// shared_ptr holds; a clone and a replica get their own, one for each that the original has.
-  /// Throws Error there when M is a base class of the child's type.
+  /// A child behind a pointer; null is skipped. Copies of the owner share the module that a
+  /// shared_ptr holds. A clone and a replica get their own copy of it, one for each module that the
+  /// original holds. Making that copy throws Error if M is a base class of the child's type.
   template <std::derived_from<Module> M>
   void child(std::string_view name, std::shared_ptr<M>& module);
   template <std::derived_from<Module> M, class Deleter>
@@ -61,9 +61,9 @@ class Visitor {
   }
 
  protected:
-  /// A copy of a child of a type that is known, or null.
+  /// Copies a child of known type; null if the type is not M exactly.
   using Copy = std::shared_ptr<Module> (*)(const Module&);
-  /// The module that a shared_ptr holds from here on instead of this child; null: this child.
+  /// The module that the shared_ptr holds from now on instead of this child; null: keep this child.
   virtual std::shared_ptr<Module> instead_of(std::string_view, Module&, Copy) { return nullptr; }
 };
 
@@ -72,7 +72,7 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-/// Names in the order of declaration, as PyTorch's state_dict.
+/// Names in order of declaration, as PyTorch's state_dict.
 using StateDict = std::vector<NamedTensor>;
 
 class AnyModule;
@@ -80,12 +80,13 @@ class AnyModule;
 namespace detail {
 class Running;
 
-/// A module of a type that is known where it is put in: copied as that type, or none.
-class Held {
+/// Owns a module, or is empty. The module's type is known at construction, so a copy has that type,
+/// too.
+class OwnedModule {
  public:
-  Held() = default;
+  OwnedModule() = default;
   template <class M>
-  explicit Held(M module)
+  explicit OwnedModule(M module)
       : module_(std::make_unique<M>(std::move(module))), copy_([](const Module& m) {
           return std::unique_ptr<Module>(std::make_unique<M>(static_cast<const M&>(m)));
         }) {
@@ -93,10 +94,10 @@ class Held {
                   "AnyModule holds modules that can be copied, which one with a unique_ptr cannot: "
                   "make that member an nn::AnyModule, a layer or a shared_ptr");
   }
-  Held(const Held& other);
-  Held(Held&&) noexcept = default;
-  Held& operator=(Held other) noexcept;
-  ~Held();
+  OwnedModule(const OwnedModule& other);
+  OwnedModule(OwnedModule&&) noexcept = default;
+  OwnedModule& operator=(OwnedModule other) noexcept;
+  ~OwnedModule();
   Module* get() const { return module_.get(); }
 
  private:
@@ -116,63 +117,63 @@ class Module {
 
   virtual Tensor forward(const Tensor& x) = 0;
   virtual void visit(Visitor&) {}
-  /// The multiplications, each with its addition, that forward took from x to y, without those of
-  /// other modules in it: for summarize. Layers that only pass over memory count none.
+  /// The multiplications, each with its addition, that forward needs from x to y, without those of
+  /// its child modules; for summarize. Layers that only move data through memory return 0.
   virtual std::int64_t multiply_adds(const Tensor& /*x*/, const Tensor& /*y*/) const { return 0; }
-  /// Runs forward. Under AnomalyMode the nodes made meanwhile remember this module's name.
+  /// Runs forward. Under AnomalyMode, the nodes created meanwhile remember this module's name.
   Tensor operator()(const Tensor& x);
-  /// The module that does the work: this one, the one that an AnyModule holds, or the one that was
-  /// put in this one's place. Whatever goes through a tree of modules (train, apply, named_modules)
-  /// stops at these.
+  /// The module that runs: this one, or the one that an AnyModule holds, or the one that
+  /// set_submodule put in place of this one. Functions that walk through a tree of modules (train,
+  /// apply, named_modules) visit these.
   virtual const Module& self() const { return substitute() ? substitute()->self() : *this; }
   Module& self() { return const_cast<Module&>(std::as_const(*this).self()); }
 
-  /// Throws Error in the forward of a layer in training mode that a module in evaluation mode runs,
-  /// if neither train nor eval has ever reached the layer: its owner's visit leaves it out.
+  /// Throws Error if a module in evaluation mode runs this module in training mode, and neither
+  /// train nor eval has ever reached this module: then its owner's visit does not show it.
   bool is_training() const;
-  /// Sets training mode here and in all children.
+  /// Sets training mode for this module and all its children.
   void train(bool on = true);
   void eval() { train(false); }
 
-  /// A tensor shown under two names (a shared weight) is listed once, under its first.
+  /// A tensor shown under two names (a shared weight) is listed once, under its first name.
   std::vector<Tensor> parameters();
   std::vector<NamedTensor> named_parameters();
   std::vector<NamedTensor> named_buffers();
-  /// This module ("") and all below it, parents first.
+  /// This module (named "") and all modules below it, parents first.
   std::vector<std::pair<std::string, Module*>> named_modules();
   std::int64_t num_parameters();
-  /// Puts `module` in the place of the one at `path` ("layer1.0.conv1"; "" for this one), whatever
-  /// type its owner declared it as: from then on that is what runs there and what all of the above
-  /// and below see. What was there is gone with its parameters, but for those that others share.
-  /// Throws Error when there is none at that path.
+  /// Replaces the module at `path` ("layer1.0.conv1"; "" for this one) by `module`, whatever type
+  /// its owner declared it as. From then on `module` runs there, and all functions of this class
+  /// see it. The old module's parameters are released, except those that other modules share.
+  /// Throws Error if no module has that path.
   void set_submodule(const std::string& path, AnyModule module);
 
-  /// Converts floating-point parameters and buffers in place: optimizers that hold them see it too.
-  /// Throws DTypeError for a dtype that is no float. A module may keep some in another precision
-  /// (`stored_dtype`).
+  /// Converts floating-point parameters and buffers in place, so optimizers that hold them see the
+  /// change, too. Throws DTypeError if dtype is not floating-point. A module may keep some tensors
+  /// in another precision (`stored_dtype`).
   void to(DType dtype);
   void to(Device device);
-  /// The dtype of this module's own tensors when it is asked to work in `dtype`. Batch norms answer
-  /// f32 for the 16-bit floats, in which running averages would get stuck.
+  /// The dtype of this module's own tensors when it is converted to `dtype`. Batch norms return f32
+  /// for 16-bit floats, because running averages do not progress in 16 bits.
   virtual DType stored_dtype(DType dtype) const { return dtype; }
   /// Makes all gradients undefined.
   void zero_grad();
-  /// Stops (or resumes) training of all parameters below.
+  /// Stops (or resumes) training of all parameters of this module and its children.
   void requires_grad_(bool value = true);
 
-  /// Parameters and buffers, module by module, sharing their memory: clone what must not change.
-  /// A shared weight is listed under each of its names.
+  /// Parameters and buffers, module by module. The tensors share memory with the module: clone
+  /// those that must not change. A shared weight is listed under each of its names.
   StateDict state_dict();
   struct LoadOptions {
-    bool strict = true;  // false: load what fits by name, report the rest
+    bool strict = true;  // false: load the keys that match by name, report the others
   };
   struct LoadReport {
     std::vector<std::string> missing, unexpected, misshapen;
   };
-  /// Copies values in, converting dtypes. Strict: throws Error listing every missing, unexpected
-  /// and misshapen key, and then nothing has been changed. Misshapen and duplicate keys throw in
-  /// either case. As in PyTorch, a batch norm's num_batches_tracked may be absent (files older than
-  /// that buffer).
+  /// Copies values into the module, converting dtypes. Strict: throws Error listing every missing,
+  /// unexpected and misshapen key, and then changes nothing. Misshapen and duplicate keys throw in
+  /// either case. As in PyTorch, num_batches_tracked of a batch norm may be absent (files older
+  /// than that buffer).
   LoadReport load_state_dict(const StateDict& state, LoadOptions options);
   LoadReport load_state_dict(const StateDict& state) { return load_state_dict(state, {}); }
 
@@ -180,25 +181,25 @@ class Module {
   void apply(const std::function<void(Module&)>& f);
 
  protected:
-  /// What was put in this module's place; null: nothing.
+  /// The module that set_submodule put in place of this one, or null.
   const Module* substitute() const { return substitute_.get(); }
 
  private:
   friend class detail::Running;
 
-  detail::Held substitute_;
+  detail::OwnedModule substitute_;
   bool training_ = true;
-  bool mode_is_set_ = false;  // train or eval has reached it
+  bool mode_is_set_ = false;  // train or eval has reached this module
   bool is_part_ = false;      // a walk has reached it as a child of another module
 };
 
-/// A deep copy: own parameters, own buffers, no gradients. It also copies what a shared_ptr holds,
-/// if `visit` shows the pointer. Throws Error when the copy and the original share a module
-/// or a tensor all the same.
+/// A deep copy: its own parameters and buffers, no gradients. Also copies the module that a
+/// shared_ptr holds, if `visit` shows the pointer. Throws Error if the copy and the original would
+/// still share a module or a tensor.
 template <class M>
 M clone(const M& module);
 
-/// A module of any type, held by value: what containers and replaceable members are made of.
+/// A module of any type, held by value. Containers and replaceable members use it.
 class AnyModule final : public Module {
  public:
   AnyModule() = default;
@@ -207,12 +208,12 @@ class AnyModule final : public Module {
       : held_(std::move(module)) {}
 
   bool has_value() const { return held_.get() != nullptr; }
-  /// The held module; throws Error when there is none.
+  /// The held module. Throws Error if it is empty.
   Module& get() const;
   const Module& self() const override {
     return has_value() ? std::as_const(*held_.get()).self() : static_cast<const Module&>(*this);
   }
-  /// The module as M; throws Error when it is something else.
+  /// The module as M. Throws Error if it has another type.
   template <class M>
   M& as() const {
     auto* typed = dynamic_cast<M*>(&get());
@@ -221,39 +222,40 @@ class AnyModule final : public Module {
   }
   Tensor forward(const Tensor& x) override { return get().forward(x); }
   using Module::self;
-  /// Transparent: shows the held module's members as its own, so that names have no extra level.
+  /// Shows the held module's members as its own, so that names have no extra level.
   void visit(Visitor& v) override {
     if (has_value()) get().visit(v);
   }
 
  private:
-  detail::Held held_;
+  detail::OwnedModule held_;
 };
 
 namespace detail {
-/// Gives `copy`, a copy of `original`, modules of its own where the two share some by shared_ptr.
+/// Where `copy`, a copy of `original`, shares modules with it by shared_ptr, gives `copy` its own.
 /// Throws Error naming a module or tensor that they share in another way.
 void separate(const Module& original, Module& copy);
-/// The same, and own copies of all parameters and buffers; weights shared inside stay so.
+/// The same, and also copies all parameters and buffers. Weights shared inside the model stay
+/// shared.
 void unshare(const Module& original, Module& copy);
 
-/// "Conv2d" of rondo::nn::Conv2d.
+/// "Conv2d" for rondo::nn::Conv2d.
 std::string type_name(const Module& module);
 
-/// While it lives, `module` is the one running on this thread, on `inputs`. Under AnomalyMode, and
-/// while a profiler records, it opens the scope "layer1.0.conv1": the path from the module that
-/// called it.
+/// While this object lives, `module` is the innermost one running on this thread, with `inputs`.
+/// Under AnomalyMode, and while a profiler records, it opens a scope such as "layer1.0.conv1": the
+/// path from the calling module to this one.
 class Running {
  public:
   Running(Module& module, std::initializer_list<const Tensor*> inputs);
   ~Running();
-  /// The outermost one of this thread, or null.
+  /// The outermost running module of this thread, or null.
   static const Running* outermost();
   Module& module() const { return module_; }
   bool is_input(const Tensor& x) const;
-  /// The module that runs, called by all others that do.
+  /// The innermost running module of this thread; there must be one.
   static Module& innermost();
-  /// What Module::is_training throws.
+  /// Throws the error of Module::is_training.
   static void require_eval_reached(const Module& module);
   static void set_part(Module& module) {
     if (!module.is_part_) module.is_part_ = true;

@@ -1,6 +1,6 @@
 #pragma once
-// GroupNorm and LayerNorm: normalisation inside one sample, so that training and evaluation are the
-// same computation and the batch may be small. The arithmetic is in autograd/ops/norm.h.
+// GroupNorm and LayerNorm: normalisation inside one sample. So training and evaluation compute the
+// same, and the batch may be small. The arithmetic is in autograd/ops/norm.h.
 
 #include "nn/module.h"
 
@@ -12,7 +12,7 @@ struct GroupNormOptions {
 };
 
 /// Normalises each of num_groups groups of channels of x (N, C, ...); weight = 1, bias = 0 (C).
-/// Throws ShapeError when the groups do not divide the channels. Agrees with torch.nn.GroupNorm.
+/// Throws ShapeError if num_groups does not divide the channels. Agrees with torch.nn.GroupNorm.
 struct GroupNorm : Module {
   std::int64_t num_groups, num_channels;
   double eps;
@@ -32,8 +32,8 @@ struct LayerNormOptions {
   bool bias = true;
 };
 
-/// Normalises over the last dimensions, those of normalized_shape; weight = 1 and bias = 0 have
-/// that shape. Agrees with torch.nn.LayerNorm.
+/// Normalises over the last dimensions, which must equal normalized_shape; weight = 1 and bias = 0
+/// have that shape. Agrees with torch.nn.LayerNorm.
 struct LayerNorm : Module {
   Dims normalized_shape;
   double eps;

@@ -1,6 +1,6 @@
 #pragma once
-// ForwardObserver: sees every module's forward, for who wants to know what a model does with an
-// input: summaries (nn/summary.h), and what a program makes of it.
+// ForwardObserver: is called after every module's forward, for code that needs to know what a model
+// does with an input, such as summaries (nn/summary.h).
 
 #include <functional>
 
@@ -8,9 +8,9 @@
 
 namespace rondo::nn {
 
-/// While it lives, `seen` is called after each forward of a module on this thread, with its input
-/// and output, the innermost modules first. They are called as PyTorch's forward hooks are. The
-/// last to be made is the one that sees.
+/// While this object lives, `seen` is called after each forward of a module on this thread, with
+/// the module's input and output; inner modules come first, as with PyTorch's forward hooks. If
+/// several observers exist, only the newest is called.
 class ForwardObserver {
  public:
   using Seen = std::function<void(Module& module, const Tensor& x, const Tensor& y)>;
@@ -25,7 +25,7 @@ class ForwardObserver {
 };
 
 namespace detail {
-/// y, after telling the observer, if there is one.
+/// Returns y after calling the observer, if there is one.
 Tensor observed(Module& module, const Tensor& x, Tensor y);
 }  // namespace detail
 

@@ -1,6 +1,6 @@
 #pragma once
-// Pooling and upsampling as modules: they change the size of the plane and learn nothing. Formulas,
-// options and errors are in autograd/ops/pool.h.
+// Pooling and upsampling as modules. They change the size of the plane and have no parameters.
+// Formulas, options and errors are in autograd/ops/pool.h.
 
 #include "autograd/ops/pool.h"
 #include "nn/module.h"
@@ -24,14 +24,14 @@ struct AvgPool2d : Module {
   Tensor forward(const Tensor& x) override { return avg_pool2d(x, kernel_size, options); }
 };
 
-/// AdaptiveAvgPool2d(1) is the mean of each plane: how a ResNet ends.
+/// AdaptiveAvgPool2d(1) is the mean of each plane, as at the end of a ResNet.
 struct AdaptiveAvgPool2d : Module {
   Pool2dOptions::Pair output_size;
   explicit AdaptiveAvgPool2d(Pool2dOptions::Pair output_size) : output_size(output_size) {}
   Tensor forward(const Tensor& x) override { return adaptive_avg_pool2d(x, output_size); }
 };
 
-/// Nearest neighbour: each pixel repeated scale_factor x scale_factor times.
+/// Nearest neighbour: repeats each pixel scale_factor x scale_factor times.
 struct Upsample : Module {
   std::int64_t scale_factor;
   explicit Upsample(std::int64_t scale_factor) : scale_factor(scale_factor) {

@@ -1,4 +1,4 @@
-// LSTM, GRU (see recurrent.h). Inside, sequences are (T, N, …): a step is one slice.
+// LSTM, GRU (see recurrent.h). Internally, sequences are (T, N, …), so each step is one slice.
 
 #include "nn/recurrent.h"
 
@@ -40,7 +40,7 @@ Recurrent::Recurrent(const char* type, std::int64_t gates, std::int64_t input_si
   const double bound = 1 / std::sqrt(static_cast<double>(hidden_size));
   const CheckedSize hidden(hidden_size, type);
   const std::int64_t directions = options.bidirectional ? 2 : 1, rows = (hidden * gates).value(),
-                     below = (hidden * directions).value(),  // what a layer hands to the next one
+                     below = (hidden * directions).value(),  // features from one layer to the next
       count = (CheckedSize(options.num_layers, type) * directions).value();
   for (std::int64_t i = 0; i < count; ++i) {
     RecurrentWeights w;
@@ -71,18 +71,17 @@ void Recurrent::check(const Tensor& x, const State& first) const {
                       x.shape(), " is neither ", options.batch_first ? "(N, T, " : "(T, N, ",
                       input_size, ") nor (T, ", input_size, ")");
   const std::int64_t time = x.dim() == 3 && options.batch_first ? 1 : 0;
-  require<ShapeError>(x.size(time) > 0, type_, ": input ", x.shape(),
-                      " is a sequence of no element");
+  require<ShapeError>(x.size(time) > 0, type_, ": input ", x.shape(), " is an empty sequence");
   Dims wanted = {static_cast<std::int64_t>(weights.size())};
   if (x.dim() == 3) wanted.push_back(x.size(1 - time));
   wanted.push_back(hidden_size);
   for (const Tensor* state : {&first.h, &first.c})
     require<ShapeError>(!state->defined() || state->shape() == wanted, type_, ": a state of ",
-                        state->defined() ? state->shape() : Dims{}, " where input ", x.shape(),
-                        " wants ", wanted);
+                        state->defined() ? state->shape() : Dims{}, ", but input ", x.shape(),
+                        " needs ", wanted);
 }
 
-/// One layer in one direction; `state` is the one before, and after it the last.
+/// Runs one layer in one direction. `state` is the first state, and afterwards the last one.
 Tensor Recurrent::direction(const Tensor& x, const RecurrentWeights& w, bool backwards,
                             State& state) const {
   Tensors steps = unbind(project(x, w));
@@ -97,7 +96,7 @@ Tensor Recurrent::direction(const Tensor& x, const RecurrentWeights& w, bool bac
 
 Recurrent::Result Recurrent::run(const Tensor& x, const State& first) {
   check(x, first);
-  if (x.dim() == 2) {  // one sequence: a batch of 1
+  if (x.dim() == 2) {  // one sequence, as a batch of 1
     const std::int64_t at = options.batch_first ? 0 : 1;
     const auto batched = [](const Tensor& s) { return s.defined() ? unsqueeze(s, 1) : s; };
     const Result found = run(unsqueeze(x, at), {batched(first.h), batched(first.c)});

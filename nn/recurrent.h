@@ -2,9 +2,9 @@
 // LSTM and GRU: networks that read a sequence element by element and keep a state (Hochreiter &
 // Schmidhuber 1997, with the forget gate of Gers et al. 2000; Cho et al. 2014).
 //
-// What an element contributes to the gates does not depend on the state, so one product makes it
-// for all elements; what the state contributes is one product a step. Each step is recorded op by
-// op: it runs on every device and has derivatives of any order.
+// The part of the gates that depends only on the input is computed by one product for all elements.
+// The part that depends on the state needs one product per step. Each step is recorded op by op, so
+// it runs on every device and has derivatives of any order.
 
 #include <string_view>
 #include <vector>
@@ -17,37 +17,38 @@ struct RecurrentOptions {
   std::int64_t num_layers = 1;
   bool bias = true;
   bool batch_first = false;  // (N, T, …) instead of (T, N, …)
-  double dropout = 0;        // of each layer's output but the last one's, in training
+  double dropout = 0;        // of the output of each layer except the last, in training
   bool bidirectional = false;
 };
 
-/// Of one direction of one layer; G is the number of gates.
+/// The weights of one direction of one layer; G is the number of gates, H the hidden_size.
 struct RecurrentWeights {
   Tensor weight_ih, weight_hh, bias_ih, bias_hh;  // (G H, input), (G H, H), (G H), (G H)
 };
 
-/// What both share. x (T, N, input_size), (N, T, input_size) with batch_first, or (T, input_size)
-/// without a batch; output like it, with D hidden_size features: with `bidirectional` D is 2, and
-/// those of the way back come second. States are (D num_layers, N, hidden_size), the directions of
-/// layer 0 first, and without N where x has no batch; undefined, they are zeros.
+/// The base of both classes. x (T, N, input_size), (N, T, input_size) with batch_first, or (T,
+/// input_size) without a batch. The output has the same layout with D hidden_size features. With
+/// `bidirectional`, D is 2 and the features of the backward direction come second; else D is 1.
+/// States are (D num_layers, N, hidden_size), the directions of layer 0 first, and without N if x
+/// has no batch. An undefined state means zeros.
 ///
-/// Parameters are weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, then with the suffix _reverse
-/// those of the way back, then layer 1, all drawn from U(-1/sqrt(H), 1/sqrt(H)). Both biases are
-/// there, though one would do, because PyTorch's files have them. Throws ShapeError for other
-/// shapes and for sequences of no element, Error for a dropout outside [0, 1].
+/// Parameters are weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, then those of the backward
+/// direction with the suffix _reverse, then layer 1, all drawn from U(-1/sqrt(H), 1/sqrt(H)). One
+/// bias would be enough, but PyTorch's files have both. Throws ShapeError for other shapes and for
+/// empty sequences, and Error for a dropout outside [0, 1].
 ///
-/// Under Autocast the products are done in the scope's type; states and output keep x's, as they
-/// are sums over all steps.
+/// Under Autocast, the products run in the scope's type. States and output keep x's dtype, because
+/// they are sums over all steps.
 struct Recurrent : Module {
   std::int64_t input_size, hidden_size;
   RecurrentOptions options;
-  std::vector<RecurrentWeights> weights;  // of layer 0, of its way back, of layer 1, …
+  std::vector<RecurrentWeights> weights;  // of layer 0, of its backward direction, of layer 1, …
 
   void visit(Visitor& v) override;
   std::int64_t multiply_adds(const Tensor& x, const Tensor&) const override;
 
  protected:
-  /// The state after a step, from what the element and the state before say.
+  /// The state after a step, or before the first one.
   struct State {
     Tensor h, c;
   };
@@ -61,7 +62,7 @@ struct Recurrent : Module {
   Result run(const Tensor& x, const State& first);
 
  private:
-  /// The elements' part of the gates of all steps, (T, N, G H).
+  /// The part of the gates that depends only on the input, for all steps: (T, N, G H).
   virtual Tensor project(const Tensor& x, const RecurrentWeights& w) const = 0;
   virtual State step(const Tensor& projected, const State& before,
                      const RecurrentWeights& w) const = 0;
@@ -81,7 +82,7 @@ struct LSTMOutput {
 };
 
 /// i, f, o = sigmoid and g = tanh of W_ih x + b_ih + W_hh h + b_hh, in the order i, f, g, o;
-/// c = f c + i g; h = o tanh(c). Agrees with torch.nn.LSTM, but for proj_size, which it has not.
+/// c = f c + i g; h = o tanh(c). Agrees with torch.nn.LSTM, except that proj_size is missing.
 ///
 ///   nn::LSTM lstm(10, 20, {.num_layers = 2});
 ///   Tensor y = lstm(x);

@@ -1,6 +1,6 @@
-// Which modules run on this thread, from the outermost to the innermost: for names in errors and
-// profiles, for leaves that no visit shows (nn/shown.h), and for layers that eval() has not
-// reached.
+// The modules that run on this thread, from the outermost to the innermost. Used for names in
+// errors and profiles, for leaves that no visit shows (nn/shown.h), and for layers that eval() has
+// not reached.
 
 #include <cxxabi.h>
 
@@ -19,8 +19,8 @@ namespace {
 thread_local Running* innermost_running = nullptr;
 thread_local const Running* outermost_running = nullptr;
 
-/// The path from a module to a child, or to any module inside of it; empty if it is not there.
-/// Unlike a walk, this does not mark tensors as shown (nn/shown.h).
+/// The path from a module to a child, or to any module inside it; empty if it is not there. Unlike
+/// a walk, this does not mark tensors as shown (nn/shown.h).
 struct PathTo final : Visitor {
   PathTo(Module& from, const Module& to, bool is_child) : to_(to), is_child_(is_child) {
     from.visit(*this);
@@ -45,7 +45,7 @@ struct PathTo final : Visitor {
   std::unordered_set<const Module*> seen_;
 };
 
-/// Most are children, which are quickly asked.
+/// Tries children first, because most are children and that search is fast.
 std::string path_between(Module& from, const Module& to) {
   const std::string path = PathTo(from, to, true).path;
   return path.empty() ? PathTo(from, to, false).path : path;
@@ -57,7 +57,7 @@ std::string type_name(const Module& module) {
   const std::unique_ptr<char, void (*)(void*)> text(
       abi::__cxa_demangle(typeid(module).name(), nullptr, nullptr, nullptr), std::free);
   const std::string name = text ? text.get() : typeid(module).name();
-  int depth = 0;  // of template arguments, which have colons of their own
+  int depth = 0;  // nesting of template arguments, whose names contain colons, too
   for (std::size_t i = name.size(); i-- > 0;) {
     depth += name[i] == '>' ? 1 : name[i] == '<' ? -1 : 0;
     if (depth == 0 && name[i] == ':') return name.substr(i + 1);
@@ -81,7 +81,7 @@ Running::Running(Module& module, std::initializer_list<const Tensor*> inputs)
     outermost_running = this;
     watch_leaves(module.is_part_);
   }
-  innermost_running = this;  // last: a constructor that throws must leave no trace
+  innermost_running = this;  // last: if a constructor throws, it must not change this
 }
 
 Running::~Running() {

@@ -16,8 +16,8 @@ namespace {
   const auto all = module.named_parameters();
   std::string some;
   for (std::size_t i = 0; i < all.size() && i < 3; ++i) some += (i > 0 ? ", " : "") + all[i].name;
-  throw Error(concat(what, ": no parameter's name is like \"", pattern, "\"; there are ",
-                     all.empty() ? "none at all" : some, all.size() > 3 ? ", …" : ""));
+  throw Error(concat(what, ": no parameter's name matches \"", pattern, "\"; the names are ",
+                     all.empty() ? "none" : some, all.size() > 3 ? ", …" : ""));
 }
 
 Tensors trained(Module& module, const std::string& pattern, bool like) {
@@ -26,8 +26,8 @@ Tensors trained(Module& module, const std::string& pattern, bool like) {
     if (matches(p.name, pattern) == like && p.tensor.requires_grad()) found.push_back(p.tensor);
   }
   if (found.empty() && like) nothing_matches(module, "parameters_like", pattern);
-  require(!found.empty(), "parameters_unlike: all parameters' names are like \"", pattern,
-          "\", or frozen");
+  require(!found.empty(), "parameters_unlike: every parameter's name matches \"", pattern,
+          "\", or the parameter is frozen");
   return found;
 }
 

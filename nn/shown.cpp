@@ -14,7 +14,7 @@ namespace {
 
 thread_local bool part_ran_outermost = false;  // since the last step
 
-/// The tensors that a module shows. Leaves no trace, unlike a walk.
+/// The tensors that a module shows. Unlike a walk, it marks nothing as shown.
 struct Shows final : Visitor {
   explicit Shows(Module& module) { child("", module); }
   void parameter(std::string_view, Tensor& x) override { add(x); }
@@ -35,12 +35,12 @@ struct Shows final : Visitor {
   std::unordered_set<const Module*> modules_;
 };
 
-thread_local std::optional<Shows> shown_by_outermost;  // made when it is asked for
+thread_local std::optional<Shows> shown_by_outermost;  // made on demand
 
 void watch(const Node& op, AccumulateGrad& node) {
   const Running& outermost = *Running::outermost();
   if (outermost.is_input(node.leaf)) return;
-  // Of several uses one by a module that does not show the leaf is kept: it proves more.
+  // Of several uses, keep one by a module that does not show the leaf: it is the stronger evidence.
   if (!node.unshown_in.empty() && !node.is_own) return;
   const std::string outer = type_name(outermost.module());
   const std::string inner = type_name(Running::innermost());

@@ -16,7 +16,7 @@
 namespace rondo::nn {
 namespace {
 
-/// Those of the module itself.
+/// The parameters of the module itself, without those of its children.
 std::vector<Tensor> own_parameters(Module& module) {
   std::vector<Tensor> own;
   for (const auto& [name, p] : module.named_parameters())
@@ -57,7 +57,7 @@ ModelSummary summarize(Module& model, const Tensor& input) {
   std::map<const Module*, std::size_t> places;
   const ForwardObserver observer([&](Module& module, const Tensor& x, const Tensor& y) {
     const std::vector<Tensor> own = own_parameters(module);
-    if (own.empty() && module.named_modules().size() > 1) return;  // what is in it is seen
+    if (own.empty() && module.named_modules().size() > 1) return;  // observed through its children
     const auto [place, is_new] = places.emplace(&module, summary.layers.size());
     if (is_new) {
       const auto name = names.find(&module);

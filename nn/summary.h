@@ -1,5 +1,5 @@
 #pragma once
-// What a model consists of, and what it does with one input: layers, shapes, parameters, work.
+// A model's layers, and what it does with one input: shapes, parameters, multiply-adds.
 //
 //   std::cout << nn::summarize(net, {1, 3, 224, 224});
 
@@ -12,30 +12,31 @@
 
 namespace rondo::nn {
 
-/// A module that has parameters of its own, or no modules of its own.
+/// A module that has parameters itself, or has no child modules.
 struct LayerSummary {
   std::string name, type;          // "layer1.0.conv1", "Conv2d"
   Dims input, output;              // of its last forward
-  std::int64_t calls = 0;          // more than 1: it is used several times
-  std::int64_t parameters = 0;     // elements; those of a shared weight are its first layer's
+  std::int64_t calls = 0;          // more than 1: the layer is used several times
+  std::int64_t parameters = 0;     // elements; a shared weight counts in its first layer only
   std::int64_t multiply_adds = 0;  // of products (convolutions, attention, …), over all calls
 };
 
 struct ModelSummary {
   std::vector<LayerSummary> layers;  // in the order of their first forward
-  std::int64_t parameters = 0;       // elements, of layers that were not called as well
-  std::int64_t trained = 0;          // of them: those that require a gradient
+  std::int64_t parameters = 0;       // elements, including layers that were not called
+  std::int64_t trained = 0;          // of these, the elements that require a gradient
   std::int64_t parameter_bytes = 0, buffer_bytes = 0;
-  std::int64_t multiply_adds = 0;  // a floating-point operation each for the product and the sum
+  std::int64_t multiply_adds = 0;  // each is two floating-point operations: a product and a sum
   std::int64_t output_bytes = 0;   // of all layers together
 };
 
-/// One forward in eval mode, without recording; the modes are put back. Throws what it throws.
+/// Runs one forward in eval mode, without recording, and restores the modes. Throws what the
+/// forward throws.
 ModelSummary summarize(Module& model, const Tensor& input);
-/// The same of zeros, f32, where the model's parameters are.
+/// The same with an input of zeros, f32, on the device of the model's parameters.
 ModelSummary summarize(Module& model, const Dims& input);
 
-/// A table, a line a layer, and the sums.
+/// Prints a table with one line for each layer, and the sums.
 std::ostream& operator<<(std::ostream& out, const ModelSummary& summary);
 
 }  // namespace rondo::nn

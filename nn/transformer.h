@@ -1,7 +1,7 @@
 #pragma once
-// TransformerEncoderLayer, TransformerEncoder: attention and a small network for each element, in
-// turns, around which the input is led (Vaswani et al. 2017). With a causal mask it is what
-// language models are made of (examples/05_text.cpp).
+// TransformerEncoderLayer, TransformerEncoder: attention alternates with a small network that is
+// applied to each element, each with a residual connection (Vaswani et al. 2017). With a causal
+// mask it is the core of language models (examples/05_text.cpp).
 
 #include "nn/attention.h"
 #include "nn/containers.h"
@@ -25,19 +25,19 @@ struct TransformerEncoderLayerOptions {
   bool bias = true;
 };
 
-/// What keeps elements from each other; as in AttentionCall.
+/// Masks that hide elements from each other; as in AttentionCall.
 struct TransformerMasks {
   Tensor src_mask = {};              // (L, L), or (N nhead, L, L)
   Tensor src_key_padding_mask = {};  // (N, L)
-  bool is_causal = false;            // element i sees 0 … i
+  bool is_causal = false;            // element i attends to 0 … i
 };
 
-/// x (L, N, d_model), or as batch_first says, to the same shape:
+/// x (L, N, d_model), or (N, L, d_model) with batch_first, to the same shape:
 ///
 ///   x = norm1(x + dropout1(self_attn(x)))
 ///   x = norm2(x + dropout2(linear2(dropout(activation(linear1(x))))))
 ///
-/// or, with norm_first, x = x + dropout1(self_attn(norm1(x))) and so on, which trains without a
+/// With norm_first: x = x + dropout1(self_attn(norm1(x))) and so on, which trains without a
 /// warm-up. Throws as MultiheadAttention does. Agrees with torch.nn.TransformerEncoderLayer.
 struct TransformerEncoderLayer : Module {
   TransformerEncoderLayerOptions options;
@@ -70,9 +70,10 @@ struct TransformerEncoderLayer : Module {
   Tensor feed_forward(const Tensor& x);
 };
 
-/// num_layers copies of a layer, each with parameters of its own that start equal, one after the
-/// other; then norm, if there is one (after layers with norm_first there should be). Agrees with
-/// torch.nn.TransformerEncoder, whose is_causal guesses where this one's is said.
+/// Runs num_layers copies of a layer, one after another, then norm if it is not empty (with
+/// norm_first there should be one). Each copy has its own parameters; their initial values are
+/// equal. Agrees with torch.nn.TransformerEncoder, except that PyTorch guesses is_causal from the
+/// mask unless it is given.
 ///
 ///   nn::TransformerEncoderLayer layer(64, 4, {.batch_first = true, .norm_first = true});
 ///   nn::TransformerEncoder encoder(layer, 6, nn::LayerNorm(64));

@@ -11,7 +11,7 @@ namespace rondo::optim {
 namespace {
 
 void check_beta(const char* type, const char* name, double beta) {
-  require(beta >= 0 && beta < 1, type, ": ", name, " is ", beta, ", but must lie in [0, 1)");
+  require(beta >= 0 && beta < 1, type, ": ", name, " is ", beta, ", but must be in [0, 1)");
 }
 
 AdamOptions checked(const char* type, const AdamOptions& o) {
@@ -103,7 +103,7 @@ void AdamBase::update(std::size_t group, std::vector<Update>& updates, const Ten
     for (std::size_t k = 0; k < entries; ++k) {
       if (!u.state[k].defined()) u.state[k] = make_state(group, u.index, k);
     }
-    u.state[kStep] = step_of(group, u.index);  // wherever the steps lie now
+    u.state[kStep] = step_of(group, u.index);  // the step counts may have moved
     all.push_back({u.p, u.g, u.state[kM], u.state[kV], o.amsgrad ? u.state[kMaxV] : Tensor(),
                    u.state[kStep]});
   }

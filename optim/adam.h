@@ -5,8 +5,8 @@
 //   m ← β₁ m + (1 − β₁) g                    v ← β₂ v + (1 − β₂) g²
 //   p ← p − lr · m̂ / (√v̂ + eps),             m̂ = m / (1 − β₁ᵗ),  v̂ = v / (1 − β₂ᵗ)
 //
-// with amsgrad (Reddi et al. 2018), v̂ is made of the largest v so far. t counts the steps of each
-// parameter by itself: one without a gradient does not age.
+// With amsgrad (Reddi et al. 2018), v̂ uses the largest v so far. t counts the steps of each
+// parameter separately: a parameter without a gradient keeps its t.
 
 #include "optim/optimizer.h"
 
@@ -30,7 +30,7 @@ struct AdamWOptions {
   bool maximize = false;
 };
 
-/// What Adam and AdamW share: all but where the weight decay goes.
+/// The base of Adam and AdamW, which differ only in the weight decay.
 class AdamBase : public Optimizer {
  public:
   const char* type() const override { return decoupled_ ? "AdamW" : "Adam"; }
@@ -53,8 +53,8 @@ class AdamBase : public Optimizer {
 
   bool decoupled_;
   std::vector<AdamOptions> options_;
-  // The step counts of a group, one f64 for each parameter, in one tensor: when all parameters have
-  // gradients, as is usual, one kernel counts them all up.
+  // The step counts of a group, one f64 for each parameter, in one tensor. If all parameters have
+  // gradients, as is usual, one kernel increments them all.
   std::vector<Tensor> steps_;
 };
 

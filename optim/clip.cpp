@@ -24,7 +24,7 @@ Tensor as(DType dtype, const Tensor& x) {
   return y;
 }
 
-/// Sum of |g|, sum of g² or largest |g|, written to `y`, a 0-dim view of dtype y.dtype().
+/// Writes the sum of |g|, the sum of g² or the largest |g| to `y`, a 0-dim view, in y's dtype.
 void reduce_into(const Tensor& g, double norm_type, const Tensor& y) {
   Backend& b = backend(g);
   Tensor x = as(y.dtype(), g);
@@ -46,7 +46,7 @@ Tensor total_norm(const Tensors& grads, double norm_type) {
   DType dtype = f32;
   for (const Tensor& g : grads) {
     if (g.dtype() == f64) dtype = f64;
-    require<DeviceError>(g.device() == grads[0].device(), "clip_grad_norm_: gradients lie on ",
+    require<DeviceError>(g.device() == grads[0].device(), "clip_grad_norm_: gradients are on ",
                          grads[0].device(), " and on ", g.device());
   }
   if (grads.empty()) return zeros({}, {.dtype = dtype});
@@ -76,7 +76,7 @@ Tensor clip_grad_norm_(const Tensors& parameters, double max_norm, ClipOptions o
     auto value = norm.item<double>();
     require(std::isfinite(value), "clip_grad_norm_: the norm of the gradients is ", value);
   }
-  // Always multiplied, by 1 if need be: to look first would make the host wait for the device.
+  // Always multiplies, if need be by 1: a check would make the host wait for the device.
   Backend& b = backend(norm);
   Tensor scale = Tensor::empty_like(norm);
   b.unary(UnaryOp::add_scalar, norm, scale, {.alpha = 1e-6});

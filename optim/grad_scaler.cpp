@@ -20,7 +20,7 @@ GradScaler::GradScaler(Device device, GradScalerOptions options) : options_(std:
   require(o.growth_factor > 1, "GradScaler: growth_factor is ", o.growth_factor,
           ", but must be above 1");
   require(o.backoff_factor > 0 && o.backoff_factor < 1, "GradScaler: backoff_factor is ",
-          o.backoff_factor, ", but must lie between 0 and 1");
+          o.backoff_factor, ", but must be between 0 and 1");
   require(o.growth_interval >= 1, "GradScaler: growth_interval is ", o.growth_interval,
           ", but must be at least 1");
   scale_ = scalar(o.init_scale, {.dtype = f32, .device = device});

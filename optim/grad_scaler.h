@@ -1,5 +1,5 @@
 #pragma once
-// GradScaler: keeps the gradients of f16 training away from zero. As torch.amp.GradScaler.
+// GradScaler: prevents gradients from becoming zero in f16 training. As torch.amp.GradScaler.
 //
 //   optim::GradScaler scaler(Device::cuda());
 //   optimizer.zero_grad();
@@ -8,17 +8,18 @@
 //   scaler.update();
 //
 // Note [Loss scale]
-// The smallest f16 is 6e-8, and many a gradient is smaller. So the loss is multiplied by a large
-// number before backward, which multiplies all gradients, and they are divided by it before the
-// step. Too large a number makes some of them infinite: then the step is left out and the scale
-// halved. When there has been none of that for a while, it is doubled.
+// The smallest f16 is 6e-8, and many gradients are smaller. So the loss is multiplied by a large
+// number, the scale, before backward. That multiplies all gradients, and before the step they are
+// divided by the scale again. If the scale is too large, some gradients become infinite: then the
+// step is skipped and the scale is halved. After growth_interval steps without an infinite
+// gradient, the scale is doubled.
 //
-// What overflows in the forward already, so that the loss is not finite, is not its business:
-// training loops of rondo end then.
+// The scaler does not handle a loss that is not finite because the forward overflowed: rondo's
+// training loops stop in that case.
 //
-// Nothing of this waits for the device: the scale, whether an infinity was found and how many steps
-// went well are tensors there, and an optimizer's kernels ask for themselves whether they are to do
-// anything.
+// The host never waits for the device here. The scale, the flag for infinite gradients and the
+// number of good steps are tensors on the device, and the optimizer's kernels read the flag
+// themselves.
 
 #include <cstdint>
 #include <functional>
@@ -34,9 +35,11 @@ struct GradScalerOptions {
   double init_scale = 65536;
   double growth_factor = 2;
   double backoff_factor = 0.5;
-  std::int64_t growth_interval = 2000;  // steps without an infinity, then it grows
-  /// Where each rank has gradients of its own but all must step together (ZeRO): makes a tensor the
-  /// largest of all ranks'. Null: the ranks' gradients are the same, or each steps for itself.
+  std::int64_t growth_interval = 2000;  // the scale grows after this many steps without an infinite
+                                        // gradient
+  /// Needed if each rank has its own gradients but all ranks must skip the same steps (ZeRO). Sets
+  /// a tensor to the maximum over all ranks. Null: the ranks have equal gradients, or may skip
+  /// steps independently.
   std::function<void(const Tensor& found_inf)> max_over_ranks = {};
 };
 
@@ -46,24 +49,25 @@ class GradScaler {
   /// less, and a backoff factor outside (0, 1).
   explicit GradScaler(Device device = Device::cpu(), GradScalerOptions options = {});
 
-  /// loss times the scale.
+  /// Returns loss times the scale.
   Tensor scale(const Tensor& loss) const;
-  /// Divides the gradients of the optimizer's parameters by the scale; for who looks at them before
-  /// the step (clip_grad_norm_). Throws Error the second time between two updates, DTypeError for
-  /// 16-bit gradients, DeviceError.
+  /// Divides the gradients of the optimizer's parameters by the scale. Call it before code that
+  /// reads the gradients before the step (clip_grad_norm_). Throws Error if called twice between
+  /// two updates, DTypeError for 16-bit gradients, DeviceError.
   void unscale_(Optimizer& optimizer);
-  /// unscale_, unless it was called, and optimizer.step, unless a gradient is infinite or NaN.
-  /// Throws Error the second time between two updates.
+  /// Calls unscale_, unless the caller has done so, and optimizer.step, unless a gradient is
+  /// infinite or NaN. Throws Error if called twice between two updates.
   void step(Optimizer& optimizer);
-  /// The scale for the next step. Throws Error if no gradient was looked at since the last update.
+  /// Computes the scale for the next step. Throws Error if neither unscale_ nor step was called
+  /// since the last update.
   void update();
 
-  /// Waits for the device.
+  /// The scale. Waits for the device.
   double get_scale() const { return scale_.item<double>(); }
 
-  /// "scale" and "growth_tracker", which share memory with this.
+  /// "scale" and "growth_tracker". They share memory with this scaler.
   nn::StateDict state_dict() const { return {{"scale", scale_}, {"growth_tracker", tracker_}}; }
-  /// Throws Error naming what is missing or does not fit.
+  /// Throws Error naming an entry that is missing or does not match.
   void load_state_dict(const nn::StateDict& state);
 
  private:

@@ -71,9 +71,9 @@ void check_positive(const char* type, const char* name, std::int64_t value) {
 
 void check(const LinearLROptions& o) {
   require(o.start_factor > 0 && o.start_factor <= 1, "LinearLR: start_factor is ", o.start_factor,
-          ", but must lie in (0, 1]");
+          ", but must be in (0, 1]");
   require(o.end_factor >= 0 && o.end_factor <= 1, "LinearLR: end_factor is ", o.end_factor,
-          ", but must lie in [0, 1]");
+          ", but must be in [0, 1]");
   check_positive("LinearLR", "total_iters", o.total_iters);
 }
 
@@ -128,7 +128,7 @@ LinearLR::LinearLR(Optimizer& optimizer, LinearLROptions options)
 }
 double LinearLR::next_lr(std::size_t, double lr) {
   if (last_step_ > o_.total_iters) return lr;
-  // The line's value at this step over its value at the step before.
+  // The ratio of the line's values at this step and at the step before.
   double slope = o_.end_factor - o_.start_factor;
   return lr * (1 + slope / (static_cast<double>(o_.total_iters) * o_.start_factor +
                             static_cast<double>(last_step_ - 1) * slope));
@@ -155,7 +155,7 @@ CosineAnnealingLR::CosineAnnealingLR(Optimizer& optimizer, CosineAnnealingLROpti
 double CosineAnnealingLR::next_lr(std::size_t group, double lr) {
   auto t = static_cast<double>(last_step_), t_max = static_cast<double>(o_.t_max);
   constexpr double pi = std::numbers::pi;
-  // One step past a minimum the quotient below would be 0 / 0.
+  // One step after a minimum, the quotient below would be 0 / 0.
   if (last_step_ > o_.t_max && (last_step_ - 1 - o_.t_max) % (2 * o_.t_max) == 0) {
     return lr + (base_lrs_[group] - o_.eta_min) * (1 - std::cos(pi / t_max)) / 2;
   }
@@ -185,11 +185,11 @@ namespace {
 
 Optimizer& common_optimizer(const char* type,
                             const std::vector<std::shared_ptr<LRSchedule>>& schedules) {
-  require(!schedules.empty(), type, ": there is no schedule");
+  require(!schedules.empty(), type, ": no schedules were given");
   for (std::size_t i = 0; i < schedules.size(); ++i) {
     require(schedules[i] != nullptr, type, ": schedule ", i, " is null");
     require(&schedules[i]->optimizer() == &schedules[0]->optimizer(), type, ": schedule ", i,
-            " is on another optimizer than schedule 0");
+            " uses another optimizer than schedule 0");
   }
   return schedules[0]->optimizer();
 }
@@ -221,7 +221,7 @@ SequentialLR::SequentialLR(std::vector<std::shared_ptr<LRSchedule>> schedules,
           milestones_.size());
   require(std::is_sorted(milestones_.begin(), milestones_.end()),
           "SequentialLR: the milestones do not ascend");
-  restart();  // undoes what the schedules did to the rate when each was constructed
+  restart();  // undoes the changes of the rate that the schedules made when they were constructed
 }
 
 void SequentialLR::start() {

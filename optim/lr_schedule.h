@@ -1,14 +1,14 @@
 #pragma once
-// Learning-rate schedules: PyTorch's, with its defaults and its arithmetic.
+// Learning-rate schedules with PyTorch's names, defaults and arithmetic.
 //
 //   optim::SGD sgd(net.parameters(), {.lr = 0.1, .momentum = 0.9});
 //   optim::OneCycleLR schedule(sgd, {.max_lr = 0.3, .total_steps = epochs * steps});
 //   ... loss.backward(); sgd.step(); schedule.step();
 //
-// Construction sets the rate of the first step; each `step()` then sets that of the next. Most
-// schedules compute it from the rate that is set now, not from a closed form, which is what lets
-// several act on one optimizer at once (ChainedScheduler); LambdaLR and OneCycleLR overwrite it.
-// The rate that all start from is the optimizer's `initial_lr`, which the first schedule notes.
+// The constructor sets the rate of the first step; each `step()` then sets the rate of the next
+// one. Most schedules compute it from the current rate, not from a closed form, so several
+// schedules can act on one optimizer at once (ChainedScheduler). LambdaLR and OneCycleLR overwrite
+// the rate. All schedules start from the optimizer's `initial_lr`, which the first schedule sets.
 //
 // A schedule refers to its optimizer, which must outlive it.
 
@@ -23,8 +23,8 @@
 
 namespace rondo::optim {
 
-/// What a schedule must remember: its counter and its settings, by name; those of the schedules in
-/// it. Rates themselves are in the optimizer's state.
+/// The state of a schedule: its counter and its settings, by name, and the state of the schedules
+/// inside it. The rates themselves are in the optimizer's state.
 struct ScheduleState {
   std::string type;  // "StepLR"
   std::map<std::string, std::vector<double>> values;
@@ -41,13 +41,13 @@ class LRSchedule {
   virtual void step();
   /// Steps taken so far.
   std::int64_t last_step() const { return last_step_; }
-  /// The rate set last.
+  /// The current rate.
   double last_lr(std::size_t group = 0) const { return optimizer_->lr(group); }
   Optimizer& optimizer() const { return *optimizer_; }
 
   virtual ScheduleState state_dict() const;
-  /// Throws Error naming what differs or is absent. Does not touch the optimizer: its own state
-  /// holds the rates.
+  /// Throws Error naming what differs or is missing. Does not change the optimizer: the rates are
+  /// in the optimizer's own state.
   virtual void load_state_dict(const ScheduleState& state);
 
  protected:
@@ -55,16 +55,16 @@ class LRSchedule {
   LRSchedule(const LRSchedule&) = default;
   LRSchedule& operator=(const LRSchedule&) = default;
 
-  /// The group's rate at step 0, and at step last_step_ > 0, given the rate now set.
+  /// The group's rate at step 0, and at step last_step_ > 0, given the current rate.
   virtual double first_lr(std::size_t /*group*/, double lr) { return lr; }
   virtual double next_lr(std::size_t group, double lr) = 0;
-  /// The settings, by name; `load_settings` takes them back.
+  /// The settings, by name; `load_settings` restores them.
   virtual std::map<std::string, std::vector<double>> settings() const = 0;
   virtual void load_settings(const std::map<std::string, std::vector<double>>& values) = 0;
 
-  /// Step 0 with the rate now set; constructors end with it.
+  /// Performs step 0 from the current rate; constructors call it last.
   virtual void start();
-  /// Step 0 from the rate that this schedule found at its construction.
+  /// Performs step 0 from the rate that the optimizer had when this schedule was constructed.
   virtual void restart();
 
   Optimizer* optimizer_;
@@ -131,8 +131,9 @@ struct LinearLROptions {
   double end_factor = 1.0;
   std::int64_t total_iters = 5;
 };
-/// lr · (a straight line from start_factor to end_factor over total_iters steps, then flat): the
-/// usual warm-up. Throws Error unless 0 < start_factor ≤ 1, 0 ≤ end_factor ≤ 1, total_iters ≥ 1.
+/// lr · (a straight line from start_factor to end_factor over total_iters steps, then constant):
+/// the usual warm-up. Throws Error unless 0 < start_factor ≤ 1, 0 ≤ end_factor ≤ 1, total_iters ≥
+/// 1.
 class LinearLR final : public LRSchedule {
  public:
   explicit LinearLR(Optimizer& optimizer, LinearLROptions options = {});
@@ -152,8 +153,8 @@ struct CosineAnnealingLROptions {
   std::int64_t t_max;
   double eta_min = 0;
 };
-/// eta_min + (lr₀ − eta_min) (1 + cos(π t / t_max)) / 2, up again after t_max, without restarts
-/// (Loshchilov and Hutter 2017). Throws Error unless t_max ≥ 1.
+/// eta_min + (lr₀ − eta_min) (1 + cos(π t / t_max)) / 2. The rate rises again after t_max,
+/// without restarts (Loshchilov and Hutter 2017). Throws Error unless t_max ≥ 1.
 class CosineAnnealingLR final : public LRSchedule {
  public:
   CosineAnnealingLR(Optimizer& optimizer, CosineAnnealingLROptions options);
@@ -166,7 +167,7 @@ class CosineAnnealingLR final : public LRSchedule {
   CosineAnnealingLROptions o_;
 };
 
-/// lr₀ · f(step). Only the counter is saved: f is the program's.
+/// lr₀ · f(step). The state contains only the counter, not f.
 class LambdaLR final : public LRSchedule {
  public:
   LambdaLR(Optimizer& optimizer, std::function<double(std::int64_t)> f);
@@ -180,8 +181,8 @@ class LambdaLR final : public LRSchedule {
   std::function<double(std::int64_t)> f_;
 };
 
-/// One schedule after the other: number i + 1 takes over, from its own start, at milestones[i].
-/// Throws Error unless there is one schedule more than milestones, all on one optimizer.
+/// One schedule after another: schedule i + 1 starts, from its own step 0, at milestones[i]. Throws
+/// Error unless there is exactly one more schedule than milestones, all on one optimizer.
 class SequentialLR final : public LRSchedule {
  public:
   SequentialLR(std::vector<std::shared_ptr<LRSchedule>> schedules,
@@ -201,8 +202,8 @@ class SequentialLR final : public LRSchedule {
   std::vector<std::int64_t> milestones_;
 };
 
-/// All schedules at every step, in order: their factors multiply. Throws Error unless there is at
-/// least one, all on one optimizer.
+/// Runs all schedules at every step, in order, so their factors multiply. Throws Error unless there
+/// is at least one, all on one optimizer.
 class ChainedScheduler final : public LRSchedule {
  public:
   explicit ChainedScheduler(std::vector<std::shared_ptr<LRSchedule>> schedules);

@@ -12,7 +12,7 @@ void check(const Optimizer& optimizer, const OneCycleLROptions& o) {
   require(o.total_steps >= 1, "OneCycleLR: total_steps is ", o.total_steps,
           ", but must be at least 1");
   require(o.pct_start >= 0 && o.pct_start <= 1, "OneCycleLR: pct_start is ", o.pct_start,
-          ", but must lie in [0, 1]");
+          ", but must be in [0, 1]");
   require(o.div_factor > 0 && o.final_div_factor > 0,
           "OneCycleLR: div_factor and final_div_factor are ", o.div_factor, " and ",
           o.final_div_factor, ", but must be positive");
@@ -44,7 +44,7 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, OneCycleLROptions options)
 
 void OneCycleLR::step() {
   require(last_step_ < o_.total_steps, "OneCycleLR: step ", last_step_ + 1,
-          " lies beyond total_steps = ", o_.total_steps);
+          " exceeds total_steps = ", o_.total_steps);
   LRSchedule::step();
 }
 

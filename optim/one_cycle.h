@@ -1,13 +1,13 @@
 #pragma once
-// OneCycleLR: up to a high rate, down to almost nothing, once (Smith and Topin 2018,
-// "Super-convergence"). What the CIFAR example trains with.
+// OneCycleLR: one cycle, up to a high rate and down to almost zero (Smith and Topin 2018,
+// "Super-convergence"). The CIFAR example uses it.
 //
 //   phase 1: initial → max over the first pct_start of the steps, momentum max → base
 //   phase 2: max → min over the rest,                             momentum base → max
 //
-// with initial = max_lr / div_factor and min = initial / final_div_factor. In the three-phase form
-// phase 2 mirrors phase 1, and a third goes from initial to min. Momentum is SGD's, or Adam's first
-// beta.
+// with initial = max_lr / div_factor and min = initial / final_div_factor. In the three-phase form,
+// phase 2 mirrors phase 1, and a third phase goes from initial to min. The momentum is SGD's
+// momentum or Adam's first beta.
 
 #include "optim/lr_schedule.h"
 
@@ -15,7 +15,7 @@ namespace rondo::optim {
 
 enum class Anneal { cos, linear };
 
-/// One value for all groups, or one for each.
+/// One value for all groups, or one value for each group.
 struct PerGroup {
   std::vector<double> values;
   PerGroup(double value) : values{value} {}
@@ -42,7 +42,7 @@ class OneCycleLR final : public LRSchedule {
   /// or per-group lists of another length than the optimizer's groups.
   OneCycleLR(Optimizer& optimizer, OneCycleLROptions options);
   const char* type() const override { return "OneCycleLR"; }
-  /// Throws Error beyond total_steps.
+  /// Throws Error after total_steps steps.
   void step() override;
 
  private:

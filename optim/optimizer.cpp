@@ -5,7 +5,7 @@
 #include <set>
 #include <unordered_set>
 
-#include "autograd/variable.h"
+#include "autograd/autograd_meta.h"
 #include "nn/shown.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
@@ -24,7 +24,7 @@ bool same_layout(const Tensor& a, const Tensor& b) {
           b.is_contiguous(MemoryFormat::channels_last));
 }
 
-/// g laid out in memory as p is, so that a kernel may walk both as flat arrays.
+/// g in p's memory layout, so that a kernel may treat both as flat arrays.
 Tensor in_layout_of(const Tensor& p, const Tensor& g) {
   if (same_layout(p, g)) return g;
   Tensor copy = Tensor::empty_like(p);
@@ -32,7 +32,7 @@ Tensor in_layout_of(const Tensor& p, const Tensor& g) {
   return copy;
 }
 
-/// A state of p's, where p lies now: Module::to may have moved p since the last step.
+/// A state of p, on p's device and in p's layout: Module::to may have moved p since the last step.
 Tensor beside(const Tensor& p, const Tensor& s) {
   if (s.device() == p.device() && same_layout(p, s)) return s;
   Tensor moved = Tensor::empty(
@@ -77,12 +77,13 @@ Optimizer::Optimizer(std::vector<Tensors> groups, const std::vector<double>& lrs
                        .initial_lr = {},
                        .rates = {}});
   }
-  require(!seen.empty(), "optimizer: there are no parameters to train");
+  require(!seen.empty(), "optimizer: no parameters to train; pass at least one");
   for (const Tensor& p : parameters()) autograd_meta(p).is_shown = true;
 }
 
 const Optimizer::Group& Optimizer::at(std::size_t group) const {
-  require(group < groups_.size(), type(), ": there is no group ", group, ", only ", groups_.size());
+  require(group < groups_.size(), type(), ": group ", group,
+          " does not exist; the number of groups is ", groups_.size());
   return groups_[group];
 }
 Optimizer::Group& Optimizer::at(std::size_t group) {
@@ -123,11 +124,12 @@ void Optimizer::check_parameters(std::size_t g) const {
     const Tensor& p = params[i];
     const Tensor grad = p.grad();
     if (!grad.defined()) {
-      require(p.impl_ptr().use_count() > 1 || !p.requires_grad(), type(), ": parameter ", i,
-              " of group ", g, ", of shape ", p.shape(),
-              ", is held by this optimizer alone: the model has another tensor in its place. Write "
-              "its elements under NoGradGuard (weight.copy_(values)), or make the optimizer after "
-              "the change; requires_grad_(false) says that it is to go");
+      require(
+          p.impl_ptr().use_count() > 1 || !p.requires_grad(), type(), ": parameter ", i,
+          " of group ", g, ", of shape ", p.shape(),
+          ", is held by this optimizer alone: the model has another tensor in its place. Write "
+          "its elements under NoGradGuard (weight.copy_(values)), or construct the optimizer after "
+          "the change; if the tensor is not needed, call requires_grad_(false) on it");
       continue;
     }
     check_gradient(type(), g, i, p, grad);
@@ -152,8 +154,8 @@ Tensors Optimizer::parameters() const {
 
 void Optimizer::replace_parameters(const std::function<Tensors(const Tensor&)>& pieces_of) {
   require(state_dict().tensors.empty(), type(),
-          ".replace_parameters: the optimizer has stepped or loaded a state, which belongs to the "
-          "parameters that it has");
+          ".replace_parameters: the optimizer has stepped or loaded a state, which belongs to its "
+          "current parameters");
   for (Group& group : groups_) {
     Tensors pieces;
     for (const Tensor& p : group.params) {
@@ -227,7 +229,7 @@ std::array<std::size_t, 3> Optimizer::locate(std::string_view name) const {
   std::size_t entry = 0;
   while (entry < state_names_.size() && state_names_[entry] != name.substr(dot + 1)) ++entry;
   require(entry < state_names_.size(), type(), ".load_state_dict: \"", name,
-          "\" is no state of this optimizer");
+          "\" is not a state of this optimizer");
   std::size_t index = number;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     if (index < groups_[g].params.size()) return {g, index, entry};
@@ -240,11 +242,11 @@ std::array<std::size_t, 3> Optimizer::locate(std::string_view name) const {
 void Optimizer::check_tensors(const OptimizerState& state) const {
   std::set<std::string> names;
   for (const auto& [name, tensor] : state.tensors) {
-    require(names.insert(name).second, type(), ".load_state_dict: \"", name, "\" comes twice");
+    require(names.insert(name).second, type(), ".load_state_dict: \"", name, "\" appears twice");
   }
   for (const auto& [name, tensor] : state.tensors) {
     auto [g, index, entry] = locate(name);
-    for (std::size_t k = 0; k < entry; ++k) {  // moments without a step count, say
+    for (std::size_t k = 0; k < entry; ++k) {  // e.g. moments without a step count
       std::string needed = name.substr(0, name.find('.') + 1) + state_names_[k];
       require(names.contains(needed), type(), ".load_state_dict: there is \"", name,
               "\", but no \"", needed, "\"");
@@ -253,7 +255,7 @@ void Optimizer::check_tensors(const OptimizerState& state) const {
     const Tensor& p = groups_[g].params[index];
     Dims shape = is_step(entry) ? Dims{} : p.shape();
     require<ShapeError>(tensor.shape() == shape, type(), ".load_state_dict: \"", name,
-                        "\" has shape ", tensor.shape(), ", but ", shape, " is wanted");
+                        "\" has shape ", tensor.shape(), ", but ", shape, " is expected");
     require<DTypeError>(is_floating(tensor.dtype()), type(), ".load_state_dict: \"", name, "\" is ",
                         tensor.dtype(), ", not floating-point");
   }
@@ -264,7 +266,7 @@ void Optimizer::set_all_options(const OptimizerState& state) {
   for (std::size_t g = 0; g < groups_.size(); ++g) before.push_back(options(g));
   try {
     for (std::size_t g = 0; g < groups_.size(); ++g) set_options(g, state.groups[g].options);
-  } catch (...) {  // a later group was refused: the earlier ones must not keep what they took
+  } catch (...) {  // a later group was rejected: earlier groups must be restored
     for (std::size_t g = 0; g < groups_.size(); ++g) set_options(g, before[g]);
     throw;
   }
@@ -278,7 +280,7 @@ void Optimizer::load_state_dict(const OptimizerState& state) {
     require(state.groups[g].params.size() == groups_[g].params.size(), type(),
             ".load_state_dict: group ", g, " of the state has ", state.groups[g].params.size(),
             " parameters, that of the optimizer ", groups_[g].params.size());
-    // Of either sign: one step beyond its end, a straight OneCycleLR goes below zero.
+    // May be negative: one step after its end, a linear OneCycleLR goes below zero.
     double lr = detail::option(type(), state.groups[g].options, "lr");
     require(std::isfinite(lr), type(), ".load_state_dict: lr of group ", g, " is ", lr);
   }

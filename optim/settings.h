@@ -1,5 +1,6 @@
 #pragma once
-// Settings: reads a schedule's settings out of its saved state, with errors that name them.
+// Settings: reads a schedule's settings from its saved state. Errors name the schedule and the
+// setting.
 
 #include <cmath>
 #include <cstdint>
@@ -25,7 +26,7 @@ struct Settings {
     require(v.size() == 1, type, ".load_state_dict: ", key, " has ", v.size(), " values, not one");
     return v[0];
   }
-  /// Exactly representable, so below 2^53.
+  /// The value must be exactly representable, so below 2^53.
   std::int64_t integer(const char* key) const { return as_integer(key, number(key)); }
   std::vector<std::int64_t> integers(const char* key) const {
     std::vector<std::int64_t> result;

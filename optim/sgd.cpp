@@ -38,8 +38,9 @@ void SGD::set_momentum(std::size_t group, double momentum) {
 
 void SGD::update(std::size_t group, std::vector<Update>& updates, const Tensor& found_inf) {
   const SgdOptions& o = options_[group];
-  // A first step that may be left out must not count as the first. A buffer of zeros makes it one
-  // like any other; but for dampening, which spares the first alone: then the host must know.
+  // If the first step may be skipped (found_inf is given), it must not count as the first. With a
+  // buffer of zeros, the first step is like any other, except with dampening, which the first step
+  // does not apply: then the host must wait for found_inf.
   const bool may_be_left_out = found_inf.defined(),
              from_zeros = may_be_left_out && o.dampening == 0;
   const bool makes_buffers = std::ranges::any_of(
@@ -50,7 +51,8 @@ void SGD::update(std::size_t group, std::vector<Update>& updates, const Tensor& 
                    .nesterov = o.nesterov,
                    .maximize = o.maximize,
                    .first_step = false};
-  std::vector<SgdTensors> first, later;  // whose momentum buffer is written, and read as well
+  std::vector<SgdTensors> first, later;  // `first` writes the momentum buffer; `later` also reads
+                                         // it
   for (Update& u : updates) {
     bool is_first = o.momentum != 0 && !u.state[0].defined();
     if (is_first) u.state[0] = from_zeros ? zeros_like(u.p) : Tensor::empty_like(u.p);

@@ -1,12 +1,12 @@
 #pragma once
 // SGD: stochastic gradient descent with momentum, in PyTorch's form.
 //
-//   g ← g + weight_decay · p                       (−g first, when maximizing)
+//   g ← g + weight_decay · p                       (−g first, with maximize)
 //   b ← momentum · b + (1 − dampening) · g         (b = g on the first step)
 //   p ← p − lr · (nesterov ? g + momentum · b : b)
 //
-// The rate multiplies the buffer, not the gradient that enters it, so a change of rate acts at once
-// (Sutskever et al. 2013 write it the other way; see torch.optim.SGD).
+// The rate multiplies the buffer, not the gradient that enters it, so a change of rate takes effect
+// at once (Sutskever et al. 2013 define it the other way; see torch.optim.SGD).
 
 #include "optim/optimizer.h"
 
@@ -23,8 +23,8 @@ struct SgdOptions {
 
 class SGD final : public Optimizer {
  public:
-  /// Throws Error for a negative rate, momentum or decay, and for Nesterov's form without momentum
-  /// or with dampening.
+  /// Throws Error for a negative rate, momentum or decay, and for nesterov without momentum or with
+  /// dampening.
   explicit SGD(Tensors params, SgdOptions options = {});
   explicit SGD(const std::vector<ParamGroup<SgdOptions>>& groups);
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Builds rondo for 64-bit Arm with Debian's cross compiler and its arm64 packages, and runs the tests under QEMU:
-# those labelled cpu and those of two ranks on a processor with NEON alone, then those of the kernels on processors
-# whose SVE has 256 and 512 bits.
+# first those labelled cpu and those of two ranks on a processor with NEON only, then those of the kernels on processors
+# with SVE of 256 and 512 bits.
 #
 #   scripts/arm64.sh [TEST]
 #
-# TEST is a regular expression for ctest -R, instead of all of these. What takes a second on an Arm processor takes
-# about ten here, so no time is judged. Everything is in build-arm64/, also the packages (sysroot/), which are fetched
-# once. It needs the packages of scripts/setup.sh extra; and root, if the kernel does not yet start arm64 programs in
-# QEMU. Exit status: 0 only if every test passed.
+# With TEST, a regular expression for ctest -R, it runs only the matching tests, on all three processors. QEMU is about
+# ten times slower than an Arm processor, so times mean nothing. All files are in build-arm64/, including the packages
+# (sysroot/), which are downloaded once. The script needs the packages of scripts/setup.sh extra, and root if the kernel
+# does not yet start arm64 programs in QEMU. Exit status: 0 only if every test passed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=$PWD/build-arm64 sysroot=$PWD/build-arm64/sysroot
@@ -18,11 +18,11 @@ fail() {
   exit 2
 }
 for command in aarch64-linux-gnu-g++ qemu-aarch64-static mmdebstrap cmake ninja; do
-  command -v $command >/dev/null || fail "no $command here: scripts/setup.sh extra installs it"
+  command -v $command >/dev/null || fail "$command is missing: scripts/setup.sh extra installs it"
 done
 
-# The libraries of setup.sh's list are unpacked, not installed: nothing of theirs has to run. Absolute links would lead
-# out of the folder.
+# The libraries of setup.sh's list are unpacked, not installed, since none of their programs has to run. Absolute links
+# would point outside of the folder, so they are replaced.
 if [ ! -d "$sysroot" ]; then
   packages=$(sed -nE 's/^(core|test) ([^ ]*-dev) .*/\2/p' scripts/setup.sh | grep -v simgrid | paste -sd,)
   # shellcheck disable=SC2016 # for apt-get
@@ -42,7 +42,7 @@ fi
 cmake -S . -B "$build" -G Ninja --toolchain cmake/aarch64.cmake -DCMAKE_BUILD_TYPE=Release -DRONDO_CUDA=OFF
 cmake --build "$build"
 
-# Programs start each other, so the kernel must know that QEMU runs those of Arm.
+# Programs start other programs, so the kernel itself must start Arm programs in QEMU.
 formats=/proc/sys/fs/binfmt_misc
 if [ ! -e $formats/qemu-aarch64 ]; then
   [ "$(id -u)" -eq 0 ] || fail "the kernel does not start arm64 programs in QEMU; run this as root"
@@ -57,9 +57,9 @@ status=0 passed=0 all=0
 tests() {
   echo "arm64.sh: QEMU's $1"
   local log=$build/tests.log result
-  # Without the right length of SVE the kernels for NEON would be tested again.
+  # With another length of SVE the tests would use the kernels for NEON again.
   if [[ $1 == max,* ]] && ! QEMU_CPU=$1 "$build/bin/rondo-doctor" --seconds 0 | grep -q "rondo's kernels: sve$((8 * ${1##*=}))"; then
-    fail "QEMU's $1 does not run the kernels of its SVE"
+    fail "on QEMU's $1 rondo does not choose the kernels for its SVE"
   fi
   QEMU_CPU=$1 ctest --test-dir "$build" --output-on-failure -j $((2 * $(nproc))) -LE slow "${@:2}" | tee "$log" || status=1
   result=$(sed -nE 's/^([0-9]+)% tests passed, ([0-9]+) tests failed out of ([0-9]+)/\2 \3/p' "$log")

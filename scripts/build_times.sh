@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Prints where the time of a build went: core seconds of each part, and the slowest steps.
+# Prints the time of a build: core seconds of each part, and the slowest steps.
 #
-#   scripts/build_times.sh [FOLDER] [HOW-MANY]     FOLDER is build/ unless given, HOW-MANY of the slowest 20
+#   scripts/build_times.sh [FOLDER] [HOW-MANY]     FOLDER is build/, and HOW-MANY is 20, unless given
 #
-# It reads Ninja's log, which has the last time of every step, so build in a new folder and on an idle machine:
-# steps that shared their cores with others took longer.
+# It reads Ninja's log, which has the time of the last run of every step. Build in a new folder and on an idle machine,
+# since steps that share their cores with other programs take longer.
 set -euo pipefail
 folder=${1:-build} count=${2:-20}
 [ -e "$folder/.ninja_log" ] || {

@@ -1,32 +1,32 @@
 #!/usr/bin/env bash
-# Checks rondo on a machine with an NVIDIA GPU, and measures it against the PyTorch that is there.
+# Tests rondo on a machine with an NVIDIA GPU, and compares its speed with the installed PyTorch.
 #
 #   scripts/gpu_check.sh [--only STAGE[,STAGE...]] [--out DIR] [--seconds S]
 #
-# It builds what is missing and runs these stages, or those of --only; on an H100 each takes less than ten minutes:
+# It builds missing programs and runs these stages, or those of --only. On an H100 each takes less than ten minutes:
 #
-#   smoke      versions; one op of each library in each dtype, with the libraries' own logs on
+#   smoke      versions; one op of each library in each dtype, with the libraries' own logs enabled
 #   tests      the tests labelled gpu, four at a time
-#   sanitizer  compute-sanitizer (memcheck, racecheck, initcheck) on the tests of the kernels, as far as 150 s go
-#   numbers    the examples; CIFAR-10 to its accuracy, where RONDO_DATA is set
-#   bench      the kernels against the card's copy bandwidth (bench/gpu_kernels), and training steps against
+#   sanitizer  compute-sanitizer (memcheck, racecheck, initcheck) on the tests of the kernels, at most 150 s each
+#   numbers    the examples; CIFAR-10 to its accuracy, if RONDO_DATA is set
+#   bench      the kernels relative to the card's copy bandwidth (bench/gpu_kernels), and training steps relative to
 #              PyTorch's (bench/train_step and bench/peers)
-#   nccl       all-reduce between the cards, where there are two
+#   nccl       all-reduce between the cards, if there are at least two
 #
-# Results are written to DIR (docs/gpu) as they come. A later stage adds to those of an earlier one of the same day:
+# Each stage writes its results to DIR (docs/gpu), and adds them to those of earlier stages of the same day:
 #
-#   DATE-GPU/                  logs of all programs, and what they measured
+#   DATE-GPU/                  logs of all programs, and their measurements
 #   DATE-GPU.json, DATE-GPU.md everything that was measured, with the versions of both sides, and its tables
-#   DATE-GPU.properties.json   what cuDNN must know to make plans for this card elsewhere
+#   DATE-GPU.properties.json   the description of the card with which cuDNN can make plans for it on another machine
 #
-# A bare machine, with neither packages nor a registry, runs what another one built:
+# A machine without packages and without a network can run programs that another machine built:
 #
-#   scripts/gpu_check.sh --bundle FILE.tar.xz      there, where packages are: builds and packs; runs nothing
+#   scripts/gpu_check.sh --bundle FILE.tar.xz      on the machine with packages: builds and packs; runs nothing
 #   tar xf FILE.tar.xz && rondo-gpu/scripts/gpu_check.sh --from rondo-gpu [--only STAGE] [--out DIR]
 #
-# --seconds S   each measurement of a step takes so long (5)
-# PEER_PYTHON   the Python that has PyTorch (python3); without one only rondo is measured. NVIDIA's libraries are taken
-#               from its packages where the system has none
+# --seconds S   time of each measurement of a step (5)
+# PEER_PYTHON   the Python that has PyTorch (python3); without PyTorch only rondo is measured. NVIDIA's libraries are
+#               taken from its packages if the system has none
 #
 # Exit status: 0 only if everything that ran passed.
 set -uo pipefail
@@ -50,31 +50,32 @@ while [ $# -gt 0 ]; do
     sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' scripts/gpu_check.sh
     exit 0
     ;;
-  *) die "unknown argument '$1'; there are --only --out --seconds --bundle --from" ;;
+  *) die "unknown argument '$1'; the flags are --only --out --seconds --bundle --from" ;;
   esac
   shift
 done
 absolute() { case $1 in "" | /*) echo "$1" ;; *) echo "$called_from/$1" ;; esac; }
 out=$(absolute "$out") bundle=$(absolute "$bundle") from=$(absolute "$from")
-[[ $seconds =~ ^[0-9]+(\.[0-9]+)?$ ]] || die "--seconds $seconds: a number of seconds is wanted"
+[[ $seconds =~ ^[0-9]+(\.[0-9]+)?$ ]] || die "--seconds $seconds is not a number of seconds"
 if [ -n "$only" ]; then
   IFS=, read -ra wanted <<<"$only"
   [ ${#wanted[@]} -gt 0 ] || die "--only $only: no stage is named"
   for stage in "${wanted[@]}"; do
-    [[ -n $stage && " ${stages[*]} " = *" $stage "* ]] || die "--only $stage: there is no such stage; there are ${stages[*]}"
+    [[ -n $stage && " ${stages[*]} " = *" $stage "* ]] || die "--only $stage: unknown stage; the stages are ${stages[*]}"
   done
   stages=("${wanted[@]}")
 fi
 
 card=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)
-[ -n "$card$bundle" ] || die "nvidia-smi names no GPU here" 1
+[ -n "$card$bundle" ] || die "nvidia-smi finds no GPU on this machine" 1
 
 examples=(01_autograd 03_ring 04_fine_tune 05_text 06_quantize)
 targets=(cifar_resnet train_step gpu_kernels all_reduce "${examples[@]}")
-# test_programs LIST: the programs of the tests in LIST, whose lines are files of tests/: nn/layers is in test_nn.
+# test_programs LIST: prints the programs of the tests in LIST. Each line of LIST is a file of tests/: nn/layers is in
+# test_nn.
 test_programs() { [ -s "$1" ] && sed 's|/.*||; s|^|test_|' "$1" | sort -u; }
 
-# build FOLDER OPTION...: configures FOLDER, and builds what the stages run.
+# build FOLDER OPTION...: configures FOLDER, and builds the programs that the stages run.
 build() {
   local folder=$1 tests programs
   shift
@@ -85,8 +86,8 @@ build() {
   cmake --build "$folder" -j "$(nproc)" --target "${targets[@]}"
 }
 
-# ---- Pack: the programs, linked against shared libraries so that the kernels are there once, with
-# what they need of the system, in case it lacks there.
+# ---- Pack: the programs with the system libraries that the other machine may lack. The programs are
+# linked against rondo's shared libraries, so that the bundle has the kernels once.
 if [ -n "$bundle" ]; then
   set -e
   build build/gpu-bundle -DBUILD_SHARED_LIBS=ON -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON
@@ -94,7 +95,7 @@ if [ -n "$bundle" ]; then
   mkdir -p "$folder"/{bin,lib,scripts,bench/peers,tests/tensor/cuda}
   for program in "${targets[@]}"; do
     cp "build/gpu-bundle/bin/$program" "$folder/bin/"
-    # Everything but the driver; what belongs to the C library apart, for systems with an older one.
+    # All libraries except the driver. Those of the C library are kept apart, for systems with an older one.
     ldd "build/gpu-bundle/bin/$program" | awk '$3 ~ "^/" {print $3} $1 ~ "^/.*ld-linux" {print $1}'
   done | sort -u | while read -r library; do
     case $(basename "$library") in
@@ -117,19 +118,20 @@ if [ -n "$bundle" ]; then
   exit 0
 fi
 
-# ---- What to run, and how.
+# ---- The programs to run, and their environment.
 python=${PEER_PYTHON:-$(command -v python3)}
 torch=""
 if [ -n "$python" ]; then torch=$("$python" -c 'import torch; assert torch.cuda.is_available(); print(torch.__version__)' 2>/dev/null); fi
-# rondo looks for NVIDIA's libraries in $VIRTUAL_ENV, too. Its programs alone get these variables: PyTorch finds its own.
+# rondo also looks for NVIDIA's libraries in $VIRTUAL_ENV. Only its programs get these variables: PyTorch finds its own
+# libraries.
 environment=("VIRTUAL_ENV=$([ -z "$python" ] || "$python" -c 'import sys; print(sys.prefix)')")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 run_with=()
 if [ -n "$from" ]; then
   bin=$from/bin list=$from/gpu_tests.txt
-  [ -x "$bin/gpu_kernels" ] || die "--from $from: there is no bin/gpu_kernels; make the folder with --bundle"
-  # Only what this machine lacks is taken from the bundle.
+  [ -x "$bin/gpu_kernels" ] || die "--from $from: bin/gpu_kernels is missing; make the folder with --bundle"
+  # Take only those libraries from the bundle that this machine lacks.
   missing=$scratch/lib
   mkdir "$missing"
   environment+=("RONDO_TEST_FILES=$from")
@@ -155,20 +157,20 @@ mkdir -p "$work" || exit 1
 failures=$work/failures.txt
 : >"$failures"
 
-# program SECONDS NAME ARGUMENT...: one of rondo's programs, ended after so many seconds.
+# program SECONDS NAME ARGUMENT...: runs one of rondo's programs, and ends it after so many seconds.
 program() {
   local limit=$1 name=$2
   shift 2
   timeout --kill-after 5 "$limit" env "${environment[@]}" "${run_with[@]}" "$bin/$name" "$@"
 }
-# note STAGE WORDS...: a line of the stage's results, and of the terminal.
+# note STAGE WORDS...: adds a line to the stage's results, and prints it.
 note() {
   local stage=$1
   shift
   echo "$*" | tee -a "$work/$stage.txt"
 }
-# step STAGE NAME COMMAND...: runs the command into a log of its own, and notes whether it passed; a failure, with the
-# end of its log.
+# step STAGE NAME COMMAND...: runs the command with a log of its own, and notes whether it passed. After a failure it
+# prints the end of the log.
 step() {
   local stage=$1 what=$2 start=$SECONDS status
   local log=$work/$stage.${what//[^[:alnum:]]/_}.log
@@ -184,7 +186,7 @@ step() {
   echo "$stage $what" >>"$failures"
   { grep -B 8 -E '^\[  FAILED|Segmentation|terminate|========= [A-Z]' "$log" || cat "$log"; } | tail -n 40
 }
-of_tests() { # LOG: how many tests it tells of
+of_tests() { # LOG: prints the number of tests in it
   local run skipped
   run=$(grep -oE '^\[==========\] [0-9]+ tests? from .* ran' "$1" | grep -oE '[0-9]+' | head -n 1)
   skipped=$(grep -cE '^\[  SKIPPED \] [^ ]+ \(' "$1")
@@ -223,7 +225,8 @@ stage_sanitizer() {
   done
 }
 
-# sanitized TOOL: fails only if it found something, not if it could not end (racecheck is slow) or begin here.
+# sanitized TOOL: fails only if the tool found an error, not if it did not end in time (racecheck is slow) or cannot run
+# on this machine.
 sanitized() {
   local status
   timeout --kill-after 5 150 env "${environment[@]}" compute-sanitizer --tool "$1" --error-exitcode 9 "${run_with[@]}" \
@@ -264,10 +267,10 @@ stage_numbers() {
 }
 
 stage_bench() {
-  rm -f "$work"/kernels.json "$work"/rondo.*.json "$work"/torch.*.json # of an earlier run of this day
+  rm -f "$work"/kernels.json "$work"/rondo.*.json "$work"/torch.*.json # from an earlier run on this day
   local what model batch common round graph compile
   step bench gpu_kernels program 120 gpu_kernels --json "$work/kernels.json"
-  [ -n "$torch" ] || note bench "no PyTorch with CUDA on this machine: rondo alone is measured"
+  [ -n "$torch" ] || note bench "no PyTorch with CUDA on this machine: only rondo is measured"
   for what in "resnet18 512" "resnet50 256"; do
     read -r model batch <<<"$what"
     common=(--model "$model" --batch "$batch" --dtype bf16 --device cuda --seconds "$seconds")
@@ -295,7 +298,7 @@ stage_nccl() {
     step nccl all_reduce timeout --kill-after 5 240 env "${environment[@]}" mpirun --allow-run-as-root --bind-to none -np "$cards" \
       "${run_with[@]}" "$bin/all_reduce" --device cuda --json "$work/all_reduce.json"
   else
-    note nccl "all-reduce is not measured: it wants two cards, here are $cards, and Open MPI's mpirun"
+    note nccl "all-reduce is not measured: it needs two cards (found: $cards) and Open MPI's mpirun"
   fi
 }
 
@@ -316,6 +319,6 @@ done
 if [ -n "$python" ]; then
   cat "$work/report.log"
 else
-  echo "gpu_check.sh: no python3 to write the report with; its pieces are in $work"
+  echo "gpu_check.sh: no report, since python3 is missing; its parts are in $work"
 fi
 [ ! -s "$failures" ] || die "failed: $(tr '\n' ';' <"$failures")" 1

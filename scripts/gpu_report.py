@@ -1,10 +1,10 @@
-"""Puts what scripts/gpu_check.sh measured so far into one JSON file and one table.
+"""Collects the measurements of scripts/gpu_check.sh in one JSON file and one page with tables.
 
     gpu_report.py FOLDER OUT      reads FOLDER/*.json and *.txt, writes OUT.json and OUT.md
 
-Ratios are of medians of what was measured in turns. A step computes three times what its forward pass does,
-which is 0.557 billion multiply-adds an image for ResNet-18 with the CIFAR stem (32x32) and 4.09 for ResNet-50
-(224x224); a multiply-add is two FLOPs.
+Ratios are ratios of medians; both sides were measured in turns. The work of a step is three times that of its forward
+pass. A forward pass is 0.557 billion multiply-adds an image for ResNet-18 with the CIFAR stem (32x32) and 4.09 for
+ResNet-50 (224x224); a multiply-add is two FLOPs.
 """
 
 import json
@@ -88,7 +88,7 @@ def main():
     lines += [f"- rondo: {result['rondo']}", f"- PyTorch: {result['pytorch'] or 'not on the machine'}", "", "## What ran", ""]
     lines += [f"- {line}" for line in tests]
     lines += ["", "## Training steps, bf16, channels_last", ""]
-    lines += ["| model | rondo | img/s | TFLOP/s | of its matmul rate | over PyTorch eager, compile |"]
+    lines += ["| model | rondo | img/s | TFLOP/s | share of its matmul rate | ratio to PyTorch eager, compile |"]
     lines += ["| --- | --- | --- | --- | --- | --- |"]
     for row in rows:
         ratios = ", ".join(f"{row['ratios'][k]:.2f}" if k in row["ratios"] else "-" for k in ("off", "on"))

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Runs README's two commands on another release of Debian: in a minimal system of its own, from a clean clone of
-# this repository's last commit, without anything that is installed here.
+# Runs README's two commands on another release of Debian or Ubuntu: in a separate minimal system, from a clean clone of
+# this repository's last commit, and without the packages that are installed on this machine.
 #
-#   scripts/in_root.sh SYSTEM                 both commands; the last line is the system's row of README's table
+#   scripts/in_root.sh SYSTEM                 both commands; the last line of output is the system's row in README's table
 #   scripts/in_root.sh --slow SYSTEM          scripts/test.sh --slow instead of scripts/test.sh
-#   scripts/in_root.sh SYSTEM -- COMMAND…     COMMAND in the clone instead, "bash" for a shell
-#   scripts/in_root.sh --root DIR SYSTEM …    makes the system in DIR, or uses the one that is there, and keeps it
+#   scripts/in_root.sh SYSTEM -- COMMAND…     runs COMMAND in the clone instead, such as bash for a shell
+#   scripts/in_root.sh --root DIR SYSTEM …    makes the system in DIR, or uses the system in DIR, and keeps it
 #
 # SYSTEM: debian12, debian13, ubuntu24.04. Packages come from the mirror that this machine uses (for Ubuntu from
-# $RONDO_UBUNTU_MIRROR), or from debootstrap's own. RONDO_DATA is the same inside. It needs root, debootstrap and 10 GB
-# in $TMPDIR or /var/tmp. Mounts are in a namespace of their own and end with it. Exit status: that of the commands.
+# $RONDO_UBUNTU_MIRROR), or from debootstrap's default mirror. The folder of RONDO_DATA is available inside. The script
+# needs root, debootstrap and 10 GB in $TMPDIR or /var/tmp. Its mounts are in a namespace of their own and end with it.
+# Exit status: that of the commands.
 set -euo pipefail
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -24,8 +25,8 @@ while [ $# -gt 0 ]; do
   --slow) slow=--slow ;;
   --root) root=${2:?in_root.sh: --root needs a folder} && shift ;;
   --) shift && break ;;
-  -*) fail "unknown argument '$1'; there are --slow and --root" ;;
-  *) [ -z "$system" ] || fail "two systems, '$system' and '$1'; a command follows --" && system=$1 ;;
+  -*) fail "unknown argument '$1'; the flags are --slow and --root" ;;
+  *) [ -z "$system" ] || fail "two systems were given, '$system' and '$1'; put a command after --" && system=$1 ;;
   esac
   shift
 done
@@ -35,9 +36,9 @@ case $system in
 debian12) suite=bookworm ;;
 debian13) suite=trixie ;;
 ubuntu24.04) suite=noble mirror=${RONDO_UBUNTU_MIRROR:-} ;;
-*) fail "'$system' is not a system; there are debian12, debian13 and ubuntu24.04" ;;
+*) fail "unknown system '$system'; the systems are debian12, debian13 and ubuntu24.04" ;;
 esac
-[ "$(id -u)" -eq 0 ] || fail "making a root needs root: sudo scripts/in_root.sh $system"
+[ "$(id -u)" -eq 0 ] || fail "making a system needs root: sudo scripts/in_root.sh $system"
 command -v debootstrap >/dev/null || fail "debootstrap is missing: apt-get install debootstrap"
 
 if [ -z "$root" ]; then
@@ -52,7 +53,7 @@ else
   [ $suite != noble ] || components=main,universe
   debootstrap --variant=minbase --components=$components "$suite" "$root" ${mirror:+"$mirror"} ||
     fail "debootstrap could not make $suite from ${mirror:-its own mirror}"
-  # How this machine reaches its mirror: names, certificates, proxies.
+  # The settings with which this machine reaches its mirror: names, certificates, proxies.
   cp -L /etc/resolv.conf "$root/etc/"
   if [ -d /etc/ssl/certs ]; then mkdir -p "$root/etc/ssl" && { cp -rL /etc/ssl/certs "$root/etc/ssl/" || true; }; fi
   apt-config dump | grep '^Acquire::' >"$root/etc/apt/apt.conf.d/00host" || true
@@ -63,7 +64,7 @@ rm -rf "$root/root/rondo"
 git clone -q --no-hardlinks "$repository" "$root/root/rondo"
 
 data=${RONDO_DATA:-}
-# The two commands, their times, and what they ran on.
+# Runs the two commands, and prints their times and the versions of the system.
 # shellcheck disable=SC2016 # for the shell inside
 both='
 begin=$SECONDS
@@ -99,7 +100,8 @@ fi
 for name in http_proxy https_proxy no_proxy; do
   [ -z "${!name:-}" ] || variables+=("$name=${!name}")
 done
-# Not chroot: programs inside make namespaces of their own (extras/cluster/multihost.sh), and these begin at the true root.
+# pivot_root, not chroot: programs inside make namespaces of their own (extras/cluster/multihost.sh), which would start at the
+# root of the host.
 cd "$root" && mkdir -p .host && pivot_root . .host && umount -l .host && rmdir .host
 exec /usr/bin/env -i "${variables[@]}" bash -c '"'"'cd /root/rondo && exec "$@"'"'"' in_root "$@"
 ' in_root "$root" "$data" "${command[@]}"

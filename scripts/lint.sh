@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Looks at the sources without running them: clang-format (the layout is as .clang-format has it) and
-# clang-tidy (.clang-tidy; ten minutes on two cores).
+# Checks the sources with english.sh (suspect language), clang-format (.clang-format) and clang-tidy (.clang-tidy;
+# ten minutes on two cores).
 #
-#   scripts/lint.sh [--format]     only the format
+#   scripts/lint.sh [--format]     with --format only clang-format
 #
-# It configures build-lint/, where each source has a command of its own. Exit status: 0 only if nothing was found.
+# It configures build-lint/, where each source is compiled alone. Exit status: 0 only if nothing was found.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case ${1:-} in
 '' | --format) ;;
 *)
-  echo "lint.sh: unknown argument '$1'; there is --format" >&2
+  echo "lint.sh: unknown argument '$1'; the only flag is --format" >&2
   exit 2
   ;;
 esac
@@ -20,6 +20,8 @@ for tool in clang-format run-clang-tidy; do
     exit 1
   }
 done
+base=$(git merge-base HEAD origin/main 2>/dev/null || git rev-parse HEAD)
+./scripts/english.sh "$base" # suspects, not errors
 git ls-files '*.h' '*.cpp' | xargs clang-format --dry-run --Werror
 if [ "${1:-}" != --format ]; then
   cmake --preset debug -B build-lint -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON >/dev/null

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Runs mpirun so that Ctrl-C, SIGTERM and a lost terminal end the run well.
+# Runs mpirun so that Ctrl-C, SIGTERM and a lost terminal end the run with a checkpoint.
 #
 #   scripts/run_ranks.sh mpirun -np 2 build/bin/cifar_resnet …
 #
-# Such a signal goes to the ranks, which write a checkpoint and end: mpirun, asked to stop, gives them
-# a second or two, which a step of a large model takes longer than. It therefore runs in a session of
-# its own, where Ctrl-C does not reach it. A second signal ends the ranks at once.
+# The script sends such a signal to the ranks, which write a checkpoint and end. mpirun itself would give
+# them only a second or two, and a step of a large model takes longer. Therefore mpirun runs in a session
+# of its own, where Ctrl-C does not reach it. A second signal ends the ranks at once.
 #
-# mpirun of Open MPI 4.1 may itself hang when ranks have ended within MPI_Init: in PMIx's server, deaf to
-# SIGTERM. One that is still there ten seconds after its last rank is killed.
+# mpirun of Open MPI 4.1 may itself hang when ranks have ended within MPI_Init: it then waits in PMIx's
+# server and ignores SIGTERM. The script kills an mpirun that still runs ten seconds after its last rank.
 #
-# Exit status: that of the run; 128 + signal where it ended because it was asked to.
-set -u # but not -e: a trap has to do all of its work, and without a terminal even its echo fails
+# Exit status: that of the run; 128 + signal if the run ended because of a signal.
+set -u # but not -e: a trap must do all of its work, and without a terminal even its echo fails
 
 asked=0
 declare -A told
@@ -19,13 +19,13 @@ declare -A told
 stop() { # STATUS
   if [ "$asked" -eq 0 ]; then
     asked=$1
-    echo "stopping when the ranks next meet, with a checkpoint; once more to stop at once" >&2
+    echo "stopping with a checkpoint at the ranks' next common step; send the signal again to stop at once" >&2
   else
     pkill -KILL -P "$run"
     kill -KILL "$run" 2>/dev/null
   fi
 }
-# Each rank once. mpirun may be just starting, and ranks still to come.
+# Sends SIGTERM to each rank once. It is called repeatedly, since mpirun may still be starting ranks.
 tell_ranks() {
   local rank
   for rank in $(pgrep -P "$run"); do
@@ -33,14 +33,14 @@ tell_ranks() {
   done
 }
 
-# States of mpirun's ranks, and of the daemons through which it has ranks elsewhere; Z: it has ended.
+# Prints the states of mpirun's ranks, and of its daemons for ranks on other machines; Z: the process has ended.
 ranks() { ps -o stat= --ppid "$run"; }
-# In the background until mpirun has ended.
+# Runs in the background until mpirun has ended.
 # shellcheck disable=SC2317
 guard() {
-  trap '' INT TERM HUP # of the whole process group; it is killed when mpirun has ended
+  trap '' INT TERM HUP # ignore signals to the process group; the script kills the guard when mpirun has ended
   local without=0
-  until ranks; do kill -0 "$run" && sleep 0.5 || return; done >/dev/null 2>&1 # it may be just starting
+  until ranks; do kill -0 "$run" && sleep 0.5 || return; done >/dev/null 2>&1 # mpirun may still be starting
   while [ "$without" -lt 20 ]; do
     kill -0 "$run" && sleep 0.5 || return
     if ranks | grep -qv '^Z'; then without=0; else without=$((without + 1)); fi
@@ -57,7 +57,7 @@ setsid "$@" &
 run=$!
 guard &
 guard=$!
-disown # the shell need not say how it ends
+disown # so that the shell does not report its end
 
 status=127
 while kill -0 "$run" 2>/dev/null; do
@@ -71,7 +71,7 @@ while kill -0 "$run" 2>/dev/null; do
 done
 wait "$run" 2>/dev/null
 last=$?
-[ $last -eq 127 ] || status=$last # 127: it was told above
+[ $last -eq 127 ] || status=$last # 127: the status is already known from above
 kill -KILL "$guard" 2>/dev/null
 # mpirun of Open MPI 5 ends with a status of its own when ranks end one after the other.
 if [ "$asked" -ne 0 ] && [ "$status" -ne 0 ]; then status=$asked; fi

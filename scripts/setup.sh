@@ -1,28 +1,28 @@
 #!/usr/bin/env bash
-# Installs what rondo needs from the packages of Debian 12 or 13, or Ubuntu 24.04, and nothing else.
+# Installs the packages of Debian 12 or 13, or Ubuntu 24.04, that rondo needs, and nothing else.
 #
 #   scripts/setup.sh [core|test|extra]
 #
-# core   what building and training need (the default)
-# test   core, and what scripts/test.sh needs
-# extra  test, and what developers like to have: formatter, linter, documentation, compiler cache,
+# core   packages for building and training (the default)
+# test   core, and packages for scripts/test.sh
+# extra  test, and packages for developers: formatter, linter, documentation, compiler cache,
 #        Python for the PyTorch oracle and peer benchmarks
 #
-# When everything is there it says so and touches nothing. Else it says what is missing and why, and
-# installs it with apt-get, as root or through sudo. This is the only list of packages in rondo. Not in it is
-# openssh-server, which extras/cluster/kubernetes_local.sh needs: it would open the machine to logins.
+# If all packages are installed, it says so and changes nothing. Otherwise it lists the missing ones with their
+# purpose, and installs them with apt-get, as root or through sudo. This is the only list of packages in rondo. It does
+# not contain openssh-server, which extras/cluster/kubernetes_local.sh needs: it would open the machine to logins.
 set -euo pipefail
 
 tier=${1:-core}
 case $tier in
 core | test | extra) ;;
 *)
-  echo "setup.sh: unknown tier '$tier'; there are core, test and extra" >&2
+  echo "setup.sh: unknown tier '$tier'; the tiers are core, test and extra" >&2
   exit 2
   ;;
 esac
 
-# tier, package of Debian and Ubuntu, of RHEL 9 (-: none), why
+# Columns: tier, package of Debian and Ubuntu, package of RHEL 9 (-: none), purpose
 packages() {
   cat <<'LIST'
 core g++ gcc-toolset-13 the C++20 compiler and its OpenMP
@@ -36,24 +36,24 @@ core nlohmann-json3-dev json-devel JSON: metrics, checkpoints, manifests
 core libfmt-dev fmt-devel text formatting
 core libarchive-dev libarchive-devel unpacks downloaded data sets
 core libcurl4-openssl-dev libcurl-devel downloads data sets
-core libssl-dev openssl-devel checksums of downloads and parameters; ranks prove to each other who they are
+core libssl-dev openssl-devel checksums of downloads and parameters; authentication between ranks
 core libjpeg-dev libjpeg-turbo-devel JPEG: data sets of pictures in files
 core libpng-dev libpng-devel PNG: data sets of pictures in files
 core zlib1g-dev zlib-devel reads gzipped data and weights
 core libprotobuf-dev protobuf-lite-devel protocol buffers: files for TensorBoard, ONNX
 core protobuf-compiler protobuf-devel protoc
 core procps procps-ng pkill, which stops a run
-core ca-certificates ca-certificates lets downloads check who they talk to
-core dataset-fashion-mnist - what train.sh trains on when CIFAR-10 cannot be downloaded
+core ca-certificates ca-certificates certificates for downloads over https
+core dataset-fashion-mnist - data set for train.sh if CIFAR-10 cannot be downloaded
 test libgtest-dev gtest-devel GoogleTest
 test libgmock-dev gmock-devel GoogleTest's matchers
 test shellcheck ShellCheck checks the shell scripts
 test mold mold links the programs in a tenth of the time
 test xz-utils xz unpacks recorded data
-test python3 python3 drives what tests of scripts and simulations stand in for
+test python3 python3 runs stand-ins for programs in tests of scripts, and simulations
 test iproute2 iproute-tc ip and tc: networks of the hosts that extras/cluster/multihost.sh makes
 test libsimgrid-dev - simulated clusters: bench/simgrid
-extra ccache ccache makes rebuilding quick
+extra ccache ccache makes rebuilding faster
 extra clang-format clang-tools-extra formats the sources
 extra clang-tidy clang-tools-extra lints the sources
 extra clang clang the other compiler, for libFuzzer
@@ -64,23 +64,23 @@ extra python3-venv python3 virtual environments of the PyTorch oracle and peer b
 extra python3-matplotlib python3-matplotlib the figure of bench/simgrid/scaling.py
 extra python3-dev python3-devel headers that torch.compile compiles against
 extra slurm-wlm slurm a Slurm of two nodes on this machine: extras/cluster/slurm_local.sh
-extra munge munge how Slurm's daemons trust each other
+extra munge munge authentication between Slurm's daemons
 extra python3-yaml python3-pyyaml reads extras/cluster/mpijob.yaml: extras/cluster/kubernetes_local.sh
 extra chromium chromium opens the page that --report writes, in a test
 extra mpich mpich the other MPI: its mpirun
 extra libmpich-dev mpich-devel the other MPI, to build against
-extra bochs - a processor with AVX-512 where there is none: extras/emulators/emulate.sh
-extra bochsbios - the BIOS of that
+extra bochs - emulates a processor with AVX-512: extras/emulators/emulate.sh
+extra bochsbios - the BIOS of the emulated machine
 extra vgabios - the BIOS of its screen
-extra busybox-static - all other programs there
-extra cpio cpio the files there
-extra grub-pc-bin - boots it
+extra busybox-static - all other programs in it
+extra cpio cpio its initial file system
+extra grub-pc-bin - its boot loader
 extra grub-common - makes the CD that it boots from
 extra xorriso xorriso writes that CD
 extra mtools mtools its boot sector
 extra g++-aarch64-linux-gnu - the compiler for 64-bit Arm: scripts/arm64.sh
-extra qemu-user-static - runs what it makes
-extra mmdebstrap - unpacks the libraries for that
+extra qemu-user-static - runs programs for 64-bit Arm
+extra mmdebstrap - unpacks the libraries for 64-bit Arm
 LIST
 }
 
@@ -94,11 +94,11 @@ wanted() {
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   {
-    echo "setup.sh: this is neither Debian nor Ubuntu, so nothing is installed. rondo needs what these"
-    echo "packages hold there; CMake will say what it does not find:"
+    echo "setup.sh: this system is neither Debian nor Ubuntu, so nothing is installed. rondo needs the contents of"
+    echo "these Debian packages; CMake will name what it does not find:"
     wanted | awk '{ printf "  %-24s", $2; for (i = 4; i <= NF; ++i) printf " %s", $i; print "" }'
     if command -v dnf >/dev/null; then
-      echo "setup.sh: on RHEL 9 and its kin these should be what is needed, but nobody has run rondo there:"
+      echo "setup.sh: on RHEL 9 and similar systems these packages should be enough, but rondo has not been run there:"
       echo "  dnf install epel-release && dnf config-manager --set-enabled crb"
       # shellcheck disable=SC2046 # one word each
       echo "  dnf install" $(wanted | awk '$3 != "-" && !seen[$3]++ { print $3 }')
@@ -133,7 +133,7 @@ as_root=()
 if [ "$(id -u)" -ne 0 ]; then
   if ! command -v sudo >/dev/null; then
     {
-      echo "setup.sh: installing them needs root, and there is no sudo here. Ask someone who is root to run:"
+      echo "setup.sh: installing them needs root, and sudo is missing. As root, run:"
       echo "  apt-get install --no-install-recommends ${missing[*]}"
     } >&2
     exit 1

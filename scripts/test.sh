@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# Builds rondo in Release and runs the tests labelled cpu and mpi; then builds its libraries under ASan + UBSan
-# and runs the tests with them. The tests themselves are not compiled again for that, and the programs
-# (ctest -R '^(programs|guide)/'), which take as long under sanitizers as everything else, run in Release only.
+# Builds rondo in Release and runs the tests labelled cpu and mpi. Then it builds the libraries under ASan + UBSan and
+# runs the tests with them, without compiling the tests again. The programs (ctest -R '^(programs|guide)/') run in
+# Release only, since under sanitizers they take as long as everything else.
 #
 #   scripts/test.sh [--tsan] [--slow] [--fuzz] [--oracle] [--mpich]
 #
-# --tsan    the libraries also under ThreadSanitizer, with one OpenMP thread (libgomp is not instrumented)
-# --slow    in Release also the tests labelled slow (half an hour: an accuracy, gigabytes over MPI); under
-#           sanitizers everything above, with the tests sanitized themselves, and the programs (twenty minutes more)
-# --fuzz    the fuzz tests with many more mutations, under ASan + UBSan; and where clang is installed
+# --tsan    also runs the libraries under ThreadSanitizer, with one OpenMP thread (libgomp is not instrumented)
+# --slow    in Release also runs the tests labelled slow (half an hour: an accuracy, gigabytes over MPI); under
+#           sanitizers also sanitizes the tests and runs the programs (twenty minutes more)
+# --fuzz    runs the fuzz tests with many more mutations, under ASan + UBSan; if clang is installed, also
 #           libFuzzer's targets in build-fuzz/, each for a minute or RONDO_FUZZ_SECONDS
-# --mpich   also a build against MPICH, without CUDA, and its tests labelled mpi
+# --mpich   also builds against MPICH, without CUDA, and runs the tests labelled mpi
 # --oracle  recomputes the goldens with the current PyTorch (from PyPI, in build/oracle) and compares; runs
 #           exported models in ONNX Runtime
 #
-# RONDO_DATA names the folder of real data sets; tests that need one it lacks are skipped and say so.
-# It ends with the time of each phase and the ten slowest tests; scripts/build_times.sh says what a build's time
-# went to. Exit status: 0 only if everything was built and passed.
+# RONDO_DATA names the folder of real data sets. Tests whose data set is missing are skipped and say so. At the end
+# the script prints the time of each phase and the ten slowest tests; scripts/build_times.sh prints the time of each
+# part of a build. Exit status: 0 only if everything was built and passed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -33,7 +33,7 @@ for arg in "$@"; do
   --oracle) oracle=1 ;;
   --mpich) mpich=1 ;;
   *)
-    echo "test.sh: unknown argument '$arg'; there are --tsan --slow --fuzz --oracle --mpich" >&2
+    echo "test.sh: unknown argument '$arg'; the flags are --tsan --slow --fuzz --oracle --mpich" >&2
     exit 2
     ;;
   esac
@@ -41,7 +41,7 @@ done
 
 phases=()
 phase_began=$SECONDS
-# phase NAME: what ran since the last one was NAME.
+# phase NAME: records the time since the last phase under NAME.
 phase() {
   phases+=("$(printf '%5d s  %s' $((SECONDS - phase_began)) "$1")")
   phase_began=$SECONDS
@@ -62,8 +62,8 @@ folder_of() {
   if [ "$1" = release ]; then echo build; else echo "build-$1"; fi
 }
 
-# Kernels are compiled for one kind of GPU: this machine's, or without a GPU to PTX, which nothing here runs. A build
-# folder that exists keeps its setting.
+# Kernels are compiled for one kind of GPU: that of this machine, or without a GPU to PTX, which is never run here. An
+# existing build folder keeps its setting.
 cuda_flags() {
   if [ -e "$(folder_of "$1")/CMakeCache.txt" ]; then return; fi
   local capability
@@ -77,7 +77,7 @@ cuda_flags() {
 
 summaries=()
 status=0
-# run NAME COMMAND…: runs a test command, remembers its summary, and goes on when it fails.
+# run NAME COMMAND…: runs a test command and records its summary. The script continues when the command fails.
 run() {
   local name=$1 log=$logs/$1
   shift
@@ -88,16 +88,16 @@ run() {
   summaries+=("$name: $(grep -E '^[0-9]+% tests passed|^No tests were found' "$log" || echo failed)")
   phase "run $name"
 }
-# run_tests NAME FOLDER ARGUMENTS…: CTest. A test says how many half cores it keeps busy (PROCESSORS in
-# tests/CMakeLists.txt): a test that mostly waits, one. Two slots more than half cores keep the cores busy while tests start
-# processes and read files.
+# run_tests NAME FOLDER ARGUMENTS…: runs CTest. PROCESSORS in tests/CMakeLists.txt is the number of half cores that a test
+# keeps busy; for a test that mostly waits it is one. Two slots more than there are half cores keep the cores busy while
+# tests start processes and read files.
 run_tests() {
   local name=$1 folder=$2
   shift 2
   run "$name" ctest --test-dir "$folder" -j $((2 * jobs + 2)) --output-on-failure --no-tests=error "$@"
 }
 
-# Everything is built before anything is run, so that a broken build is known early.
+# Build everything before running anything, so that a broken build is reported early.
 for preset in "${presets[@]}"; do
   folder=$(folder_of "$preset")
   echo "test.sh: building $preset in $folder/"
@@ -134,7 +134,7 @@ if [ $fuzz -eq 1 ]; then
     phase "build fuzz"
     run_tests libfuzzer build-fuzz -L fuzz
   else
-    echo "test.sh: clang++ is not installed, so libFuzzer's targets are left out (scripts/setup.sh extra installs it)"
+    echo "test.sh: clang++ is not installed, so libFuzzer's targets are skipped (scripts/setup.sh extra installs it)"
   fi
 fi
 if [ $oracle -eq 1 ]; then

@@ -5,17 +5,17 @@
 #
 #   scripts/train.sh --epochs 30                     a longer run
 #   scripts/train.sh --model resnet18 --lr 0.1       another model
-#   scripts/train.sh --resume                        go on where a run was stopped
+#   scripts/train.sh --resume                        resumes a run that was stopped
 #   scripts/train.sh --device cuda --graph --resident    on the GPUs of this machine, a rank on each
-#   NP=2 scripts/train.sh                            two ranks, whatever the machine has
+#   NP=2 scripts/train.sh                            two ranks, on any number of cores
 #
-# It installs missing packages (scripts/setup.sh), builds Release in build/, and starts one rank on
-# each core, or with --device cuda on each GPU. The data set is looked for in --data, else in $RONDO_DATA
-# (without it ~/.cache/rondo), and downloaded if it is not there. Where there is no network,
-# Fashion-MNIST from the package dataset-fashion-mnist stands in for it. Paths in the arguments, and
-# runs/ with what comes out, are below the folder that it is called from.
+# It installs missing packages (scripts/setup.sh), builds Release in build/, and starts one rank on each
+# core, or with --device cuda on each GPU. The data set is looked for in --data or, without that flag, in
+# $RONDO_DATA (default ~/.cache/rondo), and downloaded if it is missing. Without a network the script
+# trains on Fashion-MNIST from the package dataset-fashion-mnist instead. Paths in the arguments, and the
+# folder runs/ with the results, are relative to the folder that the script is called from.
 set -euo pipefail
-trap 'exit 130' INT # whatever was running when Ctrl-C came, nothing follows
+trap 'exit 130' INT # after Ctrl-C, run nothing more
 called_from=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 repository=$PWD
@@ -26,17 +26,17 @@ repository=$PWD
 configure=()
 if [ ! -e build/CMakeCache.txt ]; then
   configure=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DRONDO_TESTS=OFF)
-  # Kernels for GPUs take longer to compile than all the rest.
+  # CUDA kernels take longer to compile than everything else.
   if ! nvidia-smi -L >/dev/null 2>&1; then configure+=(-DRONDO_CUDA=OFF); fi
 fi
-# What this script left out when there was no GPU is built when one is asked for.
+# An earlier run without a GPU may have disabled CUDA. --device cuda enables it again.
 if [[ " $* " == *" --device cuda"* || " $* " == *" --device=cuda"* ]] && nvidia-smi -L >/dev/null 2>&1; then
   configure+=(-DRONDO_CUDA=AUTO)
 fi
 cmake -S . -B build "${configure[@]}"
 cmake --build build --target cifar_resnet -j "$(nproc)"
 
-# argument NAME DEFAULT: the value that "$@" gives to --NAME.
+# argument NAME DEFAULT: prints the value of --NAME in "$@".
 given=("$@")
 argument() {
   local i value=$2
@@ -56,28 +56,28 @@ has() {
   return 1
 }
 
-# ---- Data. The program downloads what is missing; only "nobody answers" is decided here.
+# ---- Data. The program downloads missing data. This script only chooses Fashion-MNIST if there is no network.
 extra=()
 data=${RONDO_DATA:-${XDG_CACHE_HOME:-$HOME/.cache}/rondo}
 has_cifar() {
   [ -d "$data/datasets/cifar-10-batches-bin" ] || [ -d "$data/cifar-10-batches-bin" ] ||
     [ -e "$data/data_batch_1.bin" ]
 }
-answers() { # HOST PORT; with a proxy or a mirror nothing can be said before trying
+answers() { # HOST PORT; with a proxy or a mirror only a download can tell, so the answer is yes
   [ -n "${https_proxy:-${HTTPS_PROXY:-${all_proxy:-${RONDO_MIRROR:-}}}}" ] ||
     timeout 10 bash -c ": </dev/tcp/$1/$2" 2>/dev/null
 }
 if ! has data && ! has dataset && ! has_cifar && ! answers www.cs.toronto.edu 443; then
   echo
-  echo "train.sh: CIFAR-10 is not in $data, and www.cs.toronto.edu, where it could be"
-  echo "train.sh: downloaded from, does not answer. Training on FASHION-MNIST instead (28x28 grey images of"
-  echo "train.sh: clothes, from the package dataset-fashion-mnist): accuracies are not those of CIFAR-10."
+  echo "train.sh: CIFAR-10 is not in $data, and the server for its download, www.cs.toronto.edu,"
+  echo "train.sh: does not answer. Training on FASHION-MNIST instead (28x28 grey images of clothes, from the"
+  echo "train.sh: package dataset-fashion-mnist): accuracies are not those of CIFAR-10."
   echo
   extra=(--dataset fashion_mnist)
 fi
 
-# ---- Ranks. As many cores as possible are to work: ranks times threads each, where all ranks have
-# equally many images, 16 at least; of equals, more ranks.
+# ---- Ranks. Use as many cores as possible (ranks times threads of each). All ranks must have the same
+# number of images, at least 16. If two choices use equally many cores, take the one with more ranks.
 cores=$({ lscpu -p=CPU,CORE,SOCKET 2>/dev/null || true; } | awk -F, -v allowed="$(taskset -cp $$ | sed 's/.*: //')" '
   BEGIN {
     n = split(allowed, ranges, ",")
@@ -88,8 +88,8 @@ cores=$({ lscpu -p=CPU,CORE,SOCKET 2>/dev/null || true; } | awk -F, -v allowed="
   }
   !/^#/ && ($1 in may) && !(($2 "," $3) in seen) { seen[$2 "," $3] = 1; ++cores }
   END { print cores }')
-[ -n "$cores" ] || cores=$(nproc) # lscpu knows nothing where /sys is not mounted
-# The least quota of this process's control groups and all above them.
+[ -n "$cores" ] || cores=$(nproc) # lscpu fails if /sys is not mounted
+# Apply the smallest quota of this process's control groups and of all groups above them.
 limited=0
 while IFS=: read -r _ controllers group; do
   case ,$controllers, in
@@ -112,12 +112,12 @@ while IFS=: read -r _ controllers group; do
   done
 done </proc/self/cgroup
 batch=$(argument batch 128)
-[[ $batch =~ ^[1-9][0-9]*$ ]] || batch=1 # the program says what is wrong with it
+[[ $batch =~ ^[1-9][0-9]*$ ]] || batch=1 # the program reports the error
 ranks=${NP:-}
 if [ -z "$ranks" ] && [[ $(argument device cpu) == cuda:* ]]; then ranks=1; fi
 if [ -z "$ranks" ] && [ "$(argument device cpu)" = cuda ]; then
   ranks=$({ nvidia-smi -L 2>/dev/null || true; } | grep -c '^GPU ') || true # one for each GPU
-  [ "$ranks" -gt 0 ] || ranks=1                                            # the program says what is wrong
+  [ "$ranks" -gt 0 ] || ranks=1                                            # the program reports the error
 fi
 if [ -z "$ranks" ]; then
   ranks=1
@@ -126,14 +126,14 @@ if [ -z "$ranks" ]; then
   done
 fi
 [[ $ranks =~ ^[1-9][0-9]*$ ]] || {
-  echo "train.sh: NP=$ranks is no number of ranks" >&2
+  echo "train.sh: NP=$ranks is not a number of ranks" >&2
   exit 2
 }
 threads=$((cores / ranks > 0 ? cores / ranks : 1))
 has threads || extra+=(--threads "$threads")
 
-# Pinned to cores where the whole machine is ours; in a container or under a quota others may have
-# been given the same cores, and the scheduler knows better.
+# Pin threads to cores only if the script may use the whole machine. In a container or under a quota other
+# programs may use the same cores, and the scheduler places threads better.
 mpi=(-np "$ranks")
 if [ $limited -eq 0 ] && [ "$(nproc)" -eq "$(nproc --all)" ] && [ $((ranks * threads)) -le "$cores" ] &&
   [ ! -e /.dockerenv ] && [ ! -e /run/.containerenv ]; then
@@ -141,7 +141,7 @@ if [ $limited -eq 0 ] && [ "$(nproc)" -eq "$(nproc --all)" ] && [ $((ranks * thr
 else
   mpi+=(--bind-to none)
 fi
-if [ "$ranks" -gt "$cores" ]; then  # who waits must let those without a core have its own
+if [ "$ranks" -gt "$cores" ]; then # a rank that waits must leave its core to the others
   mpi+=(--oversubscribe --mca mpi_yield_when_idle 1)
 fi
 if [ "$(id -u)" -eq 0 ]; then
@@ -149,7 +149,7 @@ if [ "$(id -u)" -eq 0 ]; then
   mpi+=(--allow-run-as-root)
 fi
 
-# Behind mpirun the program always sees a terminal; whether there is one is known here.
+# Under mpirun the program always sees a terminal, so this script checks whether there is one.
 [ -t 1 ] || export TERM=dumb
 
 cd "$called_from"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# To be sourced: for scripts that wait for what others do.
+# Source this file in scripts that wait for other processes.
 
 # within SECONDS COMMAND…: tries until it succeeds.
 within() {

@@ -2,7 +2,8 @@
 
 namespace rondo {
 
-/// What follows a matrix product in the same pass over memory (UnaryOp of the same name).
+/// An activation that a matrix product applies in the same pass over memory (see the UnaryOp of the
+/// same name).
 enum class Activation { none, relu, gelu_tanh };
 
 }  // namespace rondo

@@ -31,7 +31,7 @@ class AsyncCopy::Arrival {
 
  private:
   cuda::Event done_;
-  Tensor from_;  // lives until its values have left
+  Tensor from_;  // kept until its values have been copied
 };
 
 #else

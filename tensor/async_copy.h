@@ -1,12 +1,12 @@
 #pragma once
-// AsyncCopy: a tensor's values on their way to the host, while both sides go on.
+// AsyncCopy: copies a tensor's values to the host while the host and the GPU continue to work.
 //
 //   AsyncCopy loss(batch_loss);          // the copy is the current stream's next work
 //   …
 //   if (loss.is_ready()) print(loss.get().item());
 //
-// item() and to(Device::cpu()) wait for the GPU to have done everything before; a training step
-// must not. A tensor of the CPU is ready at once.
+// item() and to(Device::cpu()) wait until the GPU has finished all earlier work. A training step
+// must not wait like that. For a CPU tensor the copy is ready at once.
 
 #include <memory>
 
@@ -16,13 +16,14 @@ namespace rondo {
 
 class AsyncCopy {
  public:
-  /// What x holds when the current stream of its device gets here.
+  /// Copies the values that x has when the current stream of x's device reaches this copy.
   explicit AsyncCopy(const Tensor& x);
 
-  /// Whether get() would not wait.
+  /// Whether get() would return without waiting.
   bool is_ready() const;
-  /// The values, dense on the CPU; of a GPU's, in pinned memory. Copied to a GPU they are read
-  /// when its stream gets there: write to them after that only.
+  /// The values, dense on the CPU (in pinned memory if x is on a GPU). If the caller copies this
+  /// tensor to a GPU, the copy reads it only when the GPU's stream reaches the copy: do not write
+  /// to the tensor before that.
   Tensor get() const;
 
  private:

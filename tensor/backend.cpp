@@ -73,8 +73,9 @@ void require_one_device(const char* op, std::initializer_list<Tensor> tensors) {
   for (const Tensor& tensor : tensors) {
     if (!tensor.defined()) continue;
     if (first == nullptr) first = &tensor;
-    require<DeviceError>(tensor.device() == first->device(), op, ": tensors on ", first->device(),
-                         " and ", tensor.device());
+    require<DeviceError>(tensor.device() == first->device(), op,
+                         ": tensors are on different devices, ", first->device(), " and ",
+                         tensor.device());
   }
 }
 

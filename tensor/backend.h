@@ -1,12 +1,12 @@
 #pragma once
-// Backend: what a device must be able to do, kernel by kernel.
+// Backend: the kernels that a device must implement.
 //
-// The ops in autograd/ check their arguments, infer shapes and promote dtypes, allocate the outputs
-// and then call exactly one of these methods. So every method may rely on this, without saying it
-// again: tensors are defined and on this device; outputs are allocated, with the stated shape, and
-// do not overlap the inputs unless they are exactly the same view; strides are arbitrary unless
-// stated. A device is complete when its class compiles: there is no registration and no fallback
-// table.
+// The ops in autograd/ check their arguments, infer shapes, promote dtypes and allocate the
+// outputs. Then they call exactly one of these methods. So every method may assume the following,
+// and its comment does not repeat it: tensors are defined and on this device; outputs are allocated
+// with the stated shape and do not overlap the inputs, unless they are exactly the same view;
+// strides are arbitrary unless stated. A device is complete when its class compiles, without
+// registration or a fallback table.
 //
 // Float kernels accept f64 f32 bf16 f16; sums of bf16 and f16 are accumulated in f32.
 
@@ -15,86 +15,24 @@
 #include <span>
 
 #include "tensor/activation.h"
+#include "tensor/ops_table.h"
 #include "tensor/random.h"
 #include "tensor/tensor.h"
 
 namespace rondo {
 
-/// y = op(x). `alpha`, `beta`, `gamma` are the op's parameters where it has any.
+/// y = op(x), as the op's row in tensor/ops_table.h says.
 enum class UnaryOp {
-  neg,
-  abs,
-  sign,
-  exp,
-  expm1,
-  log,
-  log1p,
-  sqrt,
-  rsqrt,
-  reciprocal,
-  square,
-  sin,
-  cos,
-  tan,
-  sinh,
-  cosh,
-  asin,
-  acos,
-  atan,
-  tanh,
-  sigmoid,
-  erf,
-  floor,
-  ceil,
-  round,
-  trunc,
-  relu,
-  gelu,
-  gelu_tanh,
-  silu,
-  softplus,
-  logical_not,
-  isnan,
-  isinf,
-  isfinite,
-  leaky_relu,     // x > 0 ? x : alpha x
-  pow_scalar,     // x ^ alpha
-  add_scalar,     // x + alpha
-  mul_scalar,     // alpha x
-  clamp,          // min(max(x, alpha), beta)
-  fake_quantize,  // alpha min(max(round(x / alpha), beta), gamma)
+#define RONDO_ROW(name, ...) name,
+  RONDO_UNARY_OPS(RONDO_ROW)
+#undef RONDO_ROW
 };
 
-/// y = op(a, b). The *_backward rows take (dy, saved) and give dx, in one pass.
+/// y = op(a, b). The *_backward ops take (dy, saved) and return dx, in one pass.
 enum class BinaryOp {
-  add,  // a + alpha b
-  sub,  // a - alpha b
-  mul,
-  div,
-  floor_divide,
-  remainder,
-  pow,
-  maximum,
-  minimum,
-  atan2,
-  eq,
-  ne,
-  lt,
-  le,
-  gt,
-  ge,
-  logical_and,
-  logical_or,
-  logical_xor,
-  relu_backward,           // y <= 0 ? 0 : dy
-  leaky_relu_backward,     // dy (x > 0 ? 1 : alpha)
-  sigmoid_backward,        // dy y (1 - y)
-  tanh_backward,           // dy (1 - y^2)
-  gelu_backward,           // dy gelu'(x)
-  gelu_tanh_backward,      // dy gelu_tanh'(x)
-  silu_backward,           // dy silu'(x)
-  clamp_backward,          // dy [alpha <= x <= beta]
-  fake_quantize_backward,  // dy [beta <= round(x / alpha) <= gamma]
+#define RONDO_ROW(name, ...) name,
+  RONDO_BINARY_OPS(RONDO_ROW)
+#undef RONDO_ROW
 };
 
 struct OpParams {
@@ -115,24 +53,23 @@ struct Pool2dParams {
 };
 
 /// The target distribution of a class index: t = (1 - label_smoothing) one_hot(index) +
-/// label_smoothing / C, and none at all for ignore_index.
+/// label_smoothing / C. A target equal to ignore_index is ignored.
 struct CrossEntropyParams {
   std::int64_t ignore_index = -100;
   double label_smoothing = 0;
 };
 
-/// What follows the normalisation in the same pass over memory: y = relu?(bn(x) + residual?).
+/// Operations after the normalisation, in the same pass over memory: y = relu?(bn(x) + residual?).
 struct BatchNormFusion {
-  Tensor residual;  // undefined: none
+  Tensor residual;  // undefined: no residual
   bool relu = false;
-  Tensor mask =
-      {};  // of Backend::batch_norm_mask_bytes bytes: filled for the way back; or undefined
+  Tensor mask = {};  // batch_norm_mask_bytes bytes, filled for the backward pass; may be undefined
 };
 
 struct SgdParams {
   double dampening = 0, weight_decay = 0;
   bool nesterov = false, maximize = false;
-  bool first_step = false;  // the momentum buffer is written, not read
+  bool first_step = false;  // write the momentum buffer without reading it
 };
 
 struct AdamParams {
@@ -141,11 +78,11 @@ struct AdamParams {
   bool maximize = false;
 };
 
-/// What one step of SGD reads and writes of one parameter (Backend::sgd_step).
+/// The tensors of one parameter that an SGD step reads and writes (Backend::sgd_step).
 struct SgdTensors {
   Tensor p, g, buffer;
 };
-/// The same of Adam (Backend::adam_step).
+/// The tensors of one parameter that an Adam step reads and writes (Backend::adam_step).
 struct AdamTensors {
   Tensor p, g, m, v, max_v, step;
 };
@@ -154,58 +91,64 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  /// Where new tensors of this device get their memory.
+  /// The allocator for new tensors on this device.
   virtual Allocator& allocator() = 0;
 
   // ---- Element-wise ----
 
-  /// Every element of y = value, converted to y's dtype (Scalar::cast; to bool it is [value != 0]).
+  /// Sets every element of y to value, converted to y's dtype (Scalar::cast; for bool: value != 0).
   virtual void fill(const Tensor& y, Scalar value) = 0;
-  /// y = x element by element. requires: same shape. Converts dtypes: floats to integers truncate,
-  /// anything to bool is [x != 0].
+  /// y = x, element by element. requires: same shape. Converts dtypes: float to integer truncates;
+  /// any dtype to bool gives [x != 0].
   virtual void copy(const Tensor& x, const Tensor& y) = 0;
   /// requires: same shape; y of x's dtype, or boolean for logical_not and the is* tests.
   virtual void unary(UnaryOp op, const Tensor& x, const Tensor& y, OpParams params = {}) = 0;
-  /// requires: a, b, y of one shape (broadcast inputs have stride 0), a and b of one dtype; y of
-  /// that dtype, or boolean for comparisons and logic. For add, sub, mul and div of 16-bit floats
-  /// one operand may be f32: a number that 16 bits would round.
+  /// requires: a, b and y have the same shape (broadcast inputs have stride 0); a and b have the
+  /// same dtype; y has that dtype, or is boolean for comparisons and logic. Exception: for add,
+  /// sub, mul and div of 16-bit floats, one operand may be f32 (a scalar that 16 bits would round).
   virtual void binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y,
                       OpParams params = {}) = 0;
-  /// y = condition ? a : b. requires: one shape; condition boolean; a, b, y of one dtype.
+  /// y = condition ? a : b. requires: all have the same shape; condition is boolean; a, b and y
+  /// have the same dtype.
   virtual void where(const Tensor& condition, const Tensor& a, const Tensor& b,
                      const Tensor& y) = 0;
 
   // ---- Reductions and scans ----
 
-  /// Reduces every dimension in which y has size 1 and x has not. requires: equal ranks; all, any
-  /// give boolean, the others x's dtype (i64 for the sum and prod of integers).
+  /// Reduces every dimension in which y has size 1 and x has another size. requires: equal ranks. y
+  /// is boolean for all and any, and otherwise has x's dtype (i64 for the sum and prod of
+  /// integers).
   virtual void reduce(FoldOp op, const Tensor& x, const Tensor& y) = 0;
-  /// Largest (smallest) values along `dim` and the index of the first; NaN wins. requires: values
-  /// of x's dtype, indices i64, both with size 1 at dim.
+  /// The largest (smallest) value along `dim` and the index of its first occurrence. NaN counts as
+  /// the largest (smallest). requires: values of x's dtype, indices i64, both with size 1 at dim.
   virtual void extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
                         const Tensor& indices) = 0;
-  /// y[i] = x[0] + … + x[i] along dim; from the other end when `reverse`. requires: y of x's dtype.
+  /// y[i] = x[0] + … + x[i] along dim; summed from the other end when `reverse`. requires: y has
+  /// x's dtype.
   virtual void cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) = 0;
-  /// Stable; NaN counts as largest. requires: values of x's dtype, indices i64, x's shape.
+  /// Stable sort; NaN counts as the largest. requires: values of x's dtype, indices i64, both of
+  /// x's shape.
   virtual void sort(const Tensor& x, std::int64_t dim, bool descending, const Tensor& values,
                     const Tensor& indices) = 0;
-  /// The first k of the sorted order, in that order. requires: size k at dim in values, indices.
+  /// The first k elements of the sorted order, in that order. requires: size k at dim in values and
+  /// indices.
   virtual void topk(const Tensor& x, std::int64_t dim, bool largest, const Tensor& values,
                     const Tensor& indices) = 0;
   /// softmax or log_softmax along `dim`: exp(x - max) / sum, or x - max - log sum.
   virtual void softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) = 0;
-  /// dx = y (dy - Σ dy y), or dy - exp(y) Σ dy, given what softmax or log_softmax returned.
+  /// dx = y (dy - Σ dy y) for softmax, dx = dy - exp(y) Σ dy for log_softmax. y is the forward
+  /// result.
   virtual void softmax_backward(bool log, const Tensor& dy, const Tensor& y, std::int64_t dim,
                                 const Tensor& dx) = 0;
 
-  /// Of each line x of logits (N, C, …) along dimension 1, in one pass: row 0 of `lines` is the
-  /// loss -Σ_c t_c log softmax(x)_c, 0 where the target is ignored; row 1 is 1, or 0 where it is
-  /// ignored; rows 2 and 3 are what gives softmax back: max x and log Σ_c exp(x_c - max x).
-  /// requires: target i64 (N, 1, …), `lines` (4, N, 1, …) contiguous, f64 for f64 logits and f32
-  /// for the others.
+  /// Processes each line x of logits (N, C, …) along dimension 1, in one pass, and fills the rows
+  /// of `lines`. Row 0: the loss -Σ_c t_c log softmax(x)_c, or 0 if the target is ignored. Row 1:
+  /// 1, or 0 if the target is ignored. Rows 2 and 3: max x and log Σ_c exp(x_c - max x), from which
+  /// backward recomputes the softmax. requires: target i64 (N, 1, …); `lines` (4, N, 1, …),
+  /// contiguous, f64 for f64 logits and f32 for all others.
   virtual void cross_entropy(const Tensor& logits, const Tensor& target,
                              const CrossEntropyParams& params, const Tensor& lines) = 0;
-  /// dlogits = (softmax(logits) - t) dloss, 0 where the target is ignored. requires: dloss of
+  /// dlogits = (softmax(logits) - t) dloss, 0 where the target is ignored. requires: dloss has
   /// target's shape and lines' dtype.
   virtual void cross_entropy_backward(const Tensor& dloss, const Tensor& logits,
                                       const Tensor& target, const Tensor& lines,
@@ -213,24 +156,24 @@ class Backend {
 
   // ---- Indexing ----
 
-  // Indices are i64; one outside 0 … size-1 throws ShapeError naming it (on CUDA: at the next
-  // synchronisation).
+  // Indices are i64. An index outside 0 … size-1 throws ShapeError with the index (on CUDA: at the
+  // next synchronisation).
   /// y[.., i, ..] = x[.., index[i], ..] along dim.
   virtual void index_select(const Tensor& x, std::int64_t dim, const Tensor& index,
                             const Tensor& y) = 0;
   /// y[.., index[i], ..] += x[.., i, ..] along dim, in the order of i (deterministic).
   virtual void index_add(const Tensor& y, std::int64_t dim, const Tensor& index,
                          const Tensor& x) = 0;
-  /// y[i][j] = x[index[i][j]][j] for dim 0, and so on. requires: y of index's shape.
+  /// y[i][j] = x[index[i][j]][j] for dim 0, and likewise for other dims. requires: y has index's
+  /// shape.
   virtual void gather(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& y) = 0;
-  /// y[index[i][j]][j] += x[i][j] for dim 0. requires: index no larger than x in any dimension.
+  /// y[index[i][j]][j] += x[i][j] for dim 0. requires: index is not larger than x in any dimension.
   virtual void scatter_add(const Tensor& y, std::int64_t dim, const Tensor& index,
                            const Tensor& x) = 0;
 
   // ---- Random ----
 
-  // Element i in row-major order takes its numbers from the stream at index i, whatever y's
-  // strides.
+  // Element i in row-major order uses the stream's numbers at index i, whatever y's strides are.
   /// Uniform in [low, high): 24 random bits for f32, bf16 and f16, 53 for f64.
   virtual void uniform(const Tensor& y, Philox random, double low, double high) = 0;
   /// Box-Muller, computed in double and rounded once.
@@ -240,14 +183,16 @@ class Backend {
 
   // ---- Matrices ----
 
-  /// y[b] = activation(a[b] · c[b] + bias) for each b. requires: a (B, M, K), c (B, K, N), y (B, M,
-  /// N) of one dtype, sizes may be 0; bias (N) or undefined. Batches may have stride 0.
+  /// y[b] = activation(a[b] · c[b] + bias) for each b. requires: a (B, M, K), c (B, K, N) and y (B,
+  /// M, N) of the same dtype; sizes may be 0; bias (N) or undefined. The batch dimension may have
+  /// stride 0.
   virtual void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y,
                       Activation activation = Activation::none) = 0;
 
   // ---- Convolution ----
 
-  // x (N, C, H, W), w (K, C / groups, R, S), y (N, K, P, Q). The layout these kernels like best:
+  // x (N, C, H, W), w (K, C / groups, R, S), y (N, K, P, Q). Returns the fastest layout for these
+  // kernels:
   virtual MemoryFormat conv2d_format(DType dtype) const = 0;
   /// y = x ⋆ w + bias (cross-correlation, as everywhere in this field); bias (K) or undefined.
   virtual void conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
@@ -255,18 +200,18 @@ class Backend {
   /// dx, given dy and w.
   virtual void conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,
                                      const Conv2dParams& params) = 0;
-  /// dw, given dy and x; dbias (K) as well where it is defined.
+  /// dw, given dy and x; also dbias (K) if it is defined.
   virtual void conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
                                       const Tensor& dbias, const Conv2dParams& params) = 0;
 
   // ---- Batch normalisation ----
 
-  // x, y (N, C, ...) of f32, bf16 or f16 (f64 is composed of ops in autograd/ops/norm.cpp); the
-  // per-channel tensors (C) are contiguous f32. gamma and beta may be undefined (1 and 0).
+  // x, y (N, C, ...) are f32, bf16 or f16 (for f64, autograd/ops/norm.cpp composes other ops). The
+  // per-channel tensors (C) are contiguous f32. gamma and beta may be undefined (meaning 1 and 0).
 
-  /// mean, invstd = 1 / sqrt(var + eps) over the batch; y = relu?((x - mean) invstd gamma + beta +
-  /// residual). Where running_mean is defined: running = (1 - momentum) running + momentum batch,
-  /// the variance there being the unbiased one.
+  /// mean and invstd = 1 / sqrt(var + eps) over the batch; y = relu?((x - mean) invstd gamma + beta
+  /// + residual). If running_mean is defined: running = (1 - momentum) running + momentum batch,
+  /// with the unbiased variance of the batch.
   virtual void batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                           const Tensor& running_mean, const Tensor& running_var, double momentum,
                           double eps, const BatchNormFusion& fusion, const Tensor& y,
@@ -275,12 +220,13 @@ class Backend {
   virtual void batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                                     const Tensor& mean, const Tensor& var, double eps,
                                     const BatchNormFusion& fusion, const Tensor& y) = 0;
-  /// The bytes of BatchNormFusion::mask, which says where the relu of batch_norm(x) let through, in
-  /// less memory than y does; 0: this backend makes none of x.
+  /// The size in bytes of BatchNormFusion::mask, which stores where the relu of batch_norm(x)
+  /// passed values through, in less memory than y. 0: this backend has no mask for x.
   virtual std::int64_t batch_norm_mask_bytes(const Tensor& /*x*/) const { return 0; }
-  /// Gradients of batch_norm, which ended in a relu or not. y is the forward's mask (u8) or output
-  /// if it is needed to know where the relu let through; else undefined: that then follows from x.
-  /// dresidual undefined: not wanted (without a relu it equals dy and is never asked for).
+  /// Gradients of batch_norm with or without a final relu. y is the forward's mask (u8) or output
+  /// if it is needed to know where the relu passed values through; otherwise y is undefined and x
+  /// suffices. If dresidual is undefined, it is not computed (without a relu it equals dy and
+  /// callers do not request it).
   virtual void batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y, bool relu,
                                    const Tensor& gamma, const Tensor& beta, const Tensor& mean,
                                    const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,
@@ -288,14 +234,14 @@ class Backend {
 
   // ---- Layer and group normalisation ----
 
-  // Where a backend has no kernel, autograd/ops composes them of other ops, and these throw
-  // DeviceError. Tensors are contiguous, of x's dtype, and x is not empty; gamma and beta may be
-  // undefined (1 and 0), each gradient as well (not wanted).
+  // If a backend has no kernel, autograd/ops composes these from other ops, and the methods throw
+  // DeviceError. Tensors are contiguous and of x's dtype, and x is not empty. gamma and beta may be
+  // undefined (meaning 1 and 0), and so may each gradient (it is not computed).
 
   /// Whether this backend has kernels for x's dtype.
   virtual bool has_layer_norm(const Tensor& /*x*/) const { return false; }
-  /// mean, invstd = 1 / sqrt(var + eps) of each row; y = (x - mean) invstd gamma + beta. requires:
-  /// x (rows, n), gamma and beta (n), mean and invstd (rows).
+  /// mean and invstd = 1 / sqrt(var + eps) of each row; y = (x - mean) invstd gamma + beta.
+  /// requires: x (rows, n), gamma and beta (n), mean and invstd (rows).
   virtual void layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
                           const Tensor& y, const Tensor& mean, const Tensor& invstd);
   virtual void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& gamma,
@@ -303,8 +249,8 @@ class Backend {
                                    const Tensor& dgamma, const Tensor& dbeta);
 
   virtual bool has_group_norm(const Tensor& /*x*/) const { return false; }
-  /// The same over C / groups channels of an image each, gamma and beta for each channel. requires:
-  /// x (N, C, …), gamma and beta (C), mean and invstd (N, groups).
+  /// Like layer_norm, over the C / groups channels of each group in each image; gamma and beta are
+  /// per channel. requires: x (N, C, …), gamma and beta (C), mean and invstd (N, groups).
   virtual void group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma,
                           const Tensor& beta, double eps, const Tensor& y, const Tensor& mean,
                           const Tensor& invstd);
@@ -314,30 +260,31 @@ class Backend {
 
   // ---- Pooling ----
 
-  /// Largest of each window, the first of equals, NaN wins; indices i64: h * W + w inside the
-  /// plane.
+  /// The largest element of each window; the first of equal ones; NaN counts as the largest.
+  /// indices are i64: h * W + w inside the plane.
   virtual void max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
                           const Pool2dParams& params) = 0;
-  /// dx = dy added up at `indices`, which max_pool2d of `params` found; 0 elsewhere.
+  /// Adds dy to dx at `indices`, which max_pool2d computed with the same `params`; dx is 0
+  /// elsewhere.
   virtual void max_pool2d_backward(const Tensor& dy, const Tensor& indices,
                                    const Pool2dParams& params, const Tensor& dx) = 0;
-  /// y at `indices` of x's planes: the linear map whose transpose max_pool2d_backward is.
+  /// Reads x's planes at `indices` into y: the linear map whose transpose is max_pool2d_backward.
   virtual void max_pool2d_gather(const Tensor& x, const Tensor& indices, const Tensor& y) = 0;
   virtual void avg_pool2d(const Tensor& x, const Tensor& y, const Pool2dParams& params) = 0;
   virtual void avg_pool2d_backward(const Tensor& dy, const Tensor& dx,
                                    const Pool2dParams& params) = 0;
-  /// Window of output i: floor(i H / P) … ceil((i + 1) H / P); as in PyTorch.
+  /// Output i averages the window floor(i H / P) … ceil((i + 1) H / P), as in PyTorch.
   virtual void adaptive_avg_pool2d(const Tensor& x, const Tensor& y) = 0;
   virtual void adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) = 0;
 
   // ---- Optimizers ----
 
-  // One pass over one parameter. What schedules change (`rates`, a dense f64 tensor of two) and the
-  // step count (0-dim, f64) lie on this device, so that a captured graph reads new values without
-  // being captured again.
+  // Each call updates one parameter in one pass. The values that schedules change (`rates`, a dense
+  // f64 tensor of two elements) and the step count (0-dim, f64) are in this device's memory. So a
+  // captured graph reads new values without a new capture.
   /// (lr, momentum) = rates; g += weight_decay p; buffer = momentum buffer + (1 - dampening) g; p
-  /// -= lr (nesterov ? g + momentum buffer : buffer). requires: dense, same layout; buffer
-  /// undefined when momentum is 0.
+  /// -= lr (nesterov ? g + momentum buffer : buffer). requires: all dense with the same layout;
+  /// buffer is undefined when momentum is 0.
   virtual void sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer, const Tensor& rates,
                         const SgdParams& params) = 0;
   /// (lr, beta1) = rates; m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g²; p -= lr m̂ /
@@ -345,9 +292,9 @@ class Backend {
   virtual void adam_step(const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v,
                          const Tensor& max_v, const Tensor& rates, const Tensor& step,
                          const AdamParams& params) = 0;
-  /// The same for many parameters at once, unless `found_inf` (0-dim, f32, on this device; may be
-  /// undefined) is not 0. One after the other where a device can do no better: on a GPU a kernel
-  /// for each costs more than its work.
+  /// Like sgd_step for many parameters at once, unless `found_inf` (0-dim, f32, on this device; may
+  /// be undefined) is not 0. The default runs the steps one after the other. A GPU overrides it:
+  /// there, one kernel per parameter costs more than the kernel's work.
   virtual void sgd_steps(std::span<const SgdTensors> all, const Tensor& rates,
                          const SgdParams& params, const Tensor& found_inf) {
     if (found_inf.defined() && found_inf.item<float>() != 0) return;
@@ -358,8 +305,9 @@ class Backend {
     if (found_inf.defined() && found_inf.item<float>() != 0) return;
     for (const AdamTensors& t : all) adam_step(t.p, t.g, t.m, t.v, t.max_v, rates, t.step, params);
   }
-  /// Each g of `gradients` /= scale, and found_inf = 1 where one of their elements was infinite or
-  /// NaN; else it stays. requires: dense; scale and found_inf 0-dim, f32, on this device.
+  /// Divides each g of `gradients` by scale. Sets found_inf to 1 if any of their elements was
+  /// infinite or NaN; otherwise found_inf keeps its value. requires: all dense; scale and found_inf
+  /// 0-dim, f32, on this device.
   virtual void unscale(std::span<const Tensor> gradients, const Tensor& scale,
                        const Tensor& found_inf) = 0;
 };
@@ -368,25 +316,25 @@ class Backend {
 Backend& backend(Device device);
 inline Backend& backend(const Tensor& x) { return backend(x.device()); }
 
-/// Puts another backend in a device's place and returns the one that was there (null: the device
-/// does not exist; null puts that state back). For tests that watch the calls, and for devices that
-/// exist in a test alone; profilers have observed_backend.h. Not while another thread
+/// Replaces a device's backend and returns the previous one. Null means that the device does not
+/// exist, both as result and as `replacement`. For tests that observe calls, and for devices that
+/// exist only in a test; profilers use observed_backend.h. Do not call it while another thread
 /// computes.
 Backend* set_backend(Device device, Backend* replacement);
 
-/// Throws DeviceError naming `op` unless all of the tensors that are defined lie on one device.
+/// Throws DeviceError naming `op` unless all defined tensors are on the same device.
 void require_one_device(const char* op, std::initializer_list<Tensor> tensors);
 
-/// x[0], off the tape.
+/// x[0], not recorded on the tape.
 inline Tensor first_row(const Tensor& x) {
   return x.as_view(Dims(x.shape().begin() + 1, x.shape().end()),
                    Dims(x.strides().begin() + 1, x.strides().end()), x.storage_offset());
 }
 
-/// x = activation(x), where the product before it could not do that on the way out.
+/// x = activation(x), in place, for products that could not apply the activation themselves.
 void apply_activation(Activation activation, const Tensor& x);
 
-/// op(x) in new memory of x's shape, dtype and layout, off the tape.
+/// op(x) in new memory with x's shape, dtype and layout; not recorded on the tape.
 Tensor apply_unary(UnaryOp op, const Tensor& x, OpParams params = {});
 
 }  // namespace rondo

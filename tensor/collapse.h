@@ -1,9 +1,10 @@
 #pragma once
-// Collapsed<N>: N tensors of one shape, walked together in as few dimensions as possible.
+// Collapsed<N>: N tensors of the same shape, traversed together in as few dimensions as possible.
 //
-// Dimensions of size 1 go; the others are ordered so that the last operand (the output) is walked
-// in memory order; neighbours that are contiguous in *all* operands are merged. Most element-wise
-// work collapses to one long row, whatever its shape was. Every device's loops start from this.
+// Dimensions of size 1 are removed. The others are ordered so that the last operand (the output) is
+// traversed in memory order. Neighbouring dimensions that are contiguous in *all* operands are
+// merged. Most element-wise work collapses to one long row, whatever its shape was. Every device's
+// loops use this.
 
 #include <algorithm>
 #include <array>
@@ -19,7 +20,7 @@ struct Collapsed {
 
   std::int64_t numel = 0;
   std::size_t dims = 0;                        // at least 1
-  std::array<std::int64_t, max_dims> sizes{};  // fastest dimension first
+  std::array<std::int64_t, max_dims> sizes{};  // the fastest dimension first
   std::array<Steps, max_dims> steps{};         // bytes from one element to the next, by operand
   std::array<char*, N> data{};
 
@@ -29,7 +30,7 @@ struct Collapsed {
     numel = numel_of(shape);
     for (std::size_t k = 0; k < N; ++k) {
       require<ShapeError>(operands[k]->shape() == shape, "operands of shapes ", shape, " and ",
-                          operands[k]->shape(), " in one element-wise loop");
+                          operands[k]->shape(), " in an element-wise loop; expected equal shapes");
       data[k] = static_cast<char*>(operands[k]->data_ptr());
     }
     std::array<std::int64_t, Dims::max_rank> order{};

@@ -1,6 +1,6 @@
 #pragma once
-// One element from one type to another, the same on all devices; and the three types in which
-// kernels compute.
+// Conversion of one element from one type to another, the same on all devices, and the three types
+// in which kernels compute.
 
 #include <cstdint>
 #include <limits>
@@ -11,9 +11,9 @@
 
 namespace rondo {
 
-/// value as a T. Floats go to integers by truncation, defined for every input: what is out of range
-/// or NaN counts as the smallest int64, of which T keeps the low bits. To bool it is value != 0. To
-/// 16-bit floats it goes by way of f32.
+/// Converts value to T. Float to integer truncates and is defined for every input: a value that is
+/// out of range or NaN becomes the smallest int64, and T keeps its low bits. For bool the result is
+/// value != 0. A conversion to a 16-bit float first rounds to f32.
 template <class T, class C>
 RONDO_HD T convert(C value) {
   if constexpr (std::is_same_v<C, BFloat16> || std::is_same_v<C, Half>) {
@@ -38,7 +38,7 @@ using Compute =
     std::conditional_t<std::is_same_v<T, double>, double,
                        std::conditional_t<is_floating(dtype_of<T>), float, std::int64_t>>;
 
-/// Calls f.operator()<C>() with the type in which kernels compute a dtype: double for f64, float
+/// Calls f.operator()<C>() with the type C in which kernels compute `dtype`: double for f64, float
 /// for the other floats, int64_t for integers and bool.
 template <class F>
 void visit_compute_type(DType dtype, F&& f) {
@@ -47,16 +47,17 @@ void visit_compute_type(DType dtype, F&& f) {
   return f.template operator()<std::int64_t>();
 }
 
-/// visit_compute_type for kernels that only floats have; throws DTypeError naming `op` for other
-/// dtypes.
+/// visit_compute_type for kernels that exist only for floats. Throws DTypeError naming `op` for
+/// other dtypes.
 template <class F>
 decltype(auto) visit_float_compute(DType dtype, const char* op, F&& f) {
-  require<DTypeError>(is_floating(dtype), op, " wants a floating dtype, not ", dtype);
+  require<DTypeError>(is_floating(dtype), op, ": expected a floating-point dtype, got ", dtype);
   if (dtype == DType::f64) return f.template operator()<double>();
   return f.template operator()<float>();
 }
 
-/// visit_dtype for kernels that only floats have; throws DTypeError naming `op` for other dtypes.
+/// visit_dtype for kernels that exist only for floats. Throws DTypeError naming `op` for other
+/// dtypes.
 template <class F>
 decltype(auto) visit_float(DType dtype, const char* op, F&& f) {
   switch (dtype) {
@@ -69,12 +70,12 @@ decltype(auto) visit_float(DType dtype, const char* op, F&& f) {
     case DType::f16:
       return f.template operator()<Half>();
     default:
-      throw DTypeError(concat(op, " wants a floating dtype, not ", dtype));
+      throw DTypeError(concat(op, ": expected a floating-point dtype, got ", dtype));
   }
 }
 
-/// Calls f.operator()<Word>() with an unsigned integer as wide as an element of `dtype`: all that
-/// moving elements needs to know.
+/// Calls f.operator()<Word>() with an unsigned integer type as wide as an element of `dtype`.
+/// Kernels that only move elements need to know nothing else.
 template <class F>
 decltype(auto) visit_word(DType dtype, F&& f) {
   switch (size_of(dtype)) {
@@ -89,9 +90,9 @@ decltype(auto) visit_word(DType dtype, F&& f) {
   }
 }
 
-/// The compute type in which an element travels from one dtype to another: the wider of two floats
-/// carries the value, a double the integers that it holds exactly. i64 stays an integer until it is
-/// stored: a double would round it a first time.
+/// The compute type through which an element is converted from one dtype to another. For two floats
+/// it is the wider one. Integers that a double holds exactly use double. i64 stays an integer until
+/// it is stored, because a double would round it once more.
 inline DType conversion_dtype(DType from, DType to) {
   if (from == to) return from;
   if (is_floating(from)) return promote(from, is_floating(to) ? to : f32);

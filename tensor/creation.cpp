@@ -1,6 +1,6 @@
-// Making tensors: see creation.h. Everything is made dense on the CPU or filled by the device's own
-// backend; sequences (arange, linspace, randperm) are computed in double or int64_t here and
-// converted once.
+// Creates tensors: see creation.h. Tensors are either built dense on the CPU, or filled by the
+// device's own backend. Sequences (arange, linspace, randperm) are computed here in double or
+// int64_t and converted once.
 
 #include "tensor/creation.h"
 
@@ -14,7 +14,7 @@
 namespace rondo {
 namespace {
 
-/// A contiguous CPU tensor, taken to the options' dtype and device.
+/// A contiguous CPU tensor, converted to the options' dtype and device.
 Tensor converted(const Tensor& exact, TensorOptions options) {
   if (options.dtype == exact.dtype() && options.device.is_cpu()) return exact;
   Tensor out = Tensor::empty(exact.shape(), options);
@@ -22,8 +22,8 @@ Tensor converted(const Tensor& exact, TensorOptions options) {
   return out;
 }
 
-/// The tensor of f(0) … f(count - 1), computed in C and converted once. f rises or falls
-/// throughout, so that its ends say whether all values fit.
+/// The tensor of f(0) … f(count - 1), computed in C and converted once. f must be monotonic, so
+/// that checking its first and last value is enough.
 template <class C, class F>
 Tensor sequence(std::int64_t count, TensorOptions options, F f) {
   for (const std::int64_t end : {std::int64_t{0}, count - 1})
@@ -35,7 +35,7 @@ Tensor sequence(std::int64_t count, TensorOptions options, F f) {
 }
 
 void require_floating(const char* op, DType dtype) {
-  require<DTypeError>(is_floating(dtype), op, ": the dtype must be a floating one, not ", dtype);
+  require<DTypeError>(is_floating(dtype), op, ": expected a floating-point dtype, got ", dtype);
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ Tensor ones_like(const Tensor& x) { return full_like(x, 1); }
 Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
   const double first = start.to<double>(), last = end.to<double>(), by = step.to<double>();
   require<Error>(by != 0 && std::isfinite(first) && std::isfinite(last) && !std::isnan(by),
-                 "arange: wants a step other than 0 and finite bounds, not (", first, ", ", last,
+                 "arange: expected a nonzero step and finite bounds, got (", first, ", ", last,
                  ", ", by, ")");
   require<Error>((by > 0) == (last >= first) || first == last, "arange: a step of ", by,
                  " does not lead from ", first, " to ", last);
@@ -76,11 +76,11 @@ Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options) {
   if (integers || options.dtype == i64) {
     const std::int64_t a = start.to<std::int64_t>(), b = end.to<std::int64_t>();
     const std::int64_t s = step.to<std::int64_t>();
-    require<Error>(s != 0, "arange: a step of ", by, " is 0 in ", options.dtype);
+    require<Error>(s != 0, "arange: a step of ", by, " becomes 0 in ", options.dtype);
     std::int64_t distance = 0;
     require<ShapeError>(!__builtin_sub_overflow(b, a, &distance) &&
                             distance != std::numeric_limits<std::int64_t>::min(),
-                        "arange: from ", a, " to ", b, " it is 2^63 or more");
+                        "arange: the distance from ", a, " to ", b, " is 2^63 or more");
     const std::int64_t count = distance / s + (distance % s != 0);
     return sequence<std::int64_t>(count, options, [=](std::int64_t i) { return a + s * i; });
   }
@@ -99,9 +99,9 @@ Tensor arange(Scalar end, TensorOptions options) { return arange(0, end, 1, opti
 Tensor arange(Scalar end) { return arange(0, end, 1); }
 
 Tensor linspace(double start, double end, std::int64_t steps, TensorOptions options) {
-  require<Error>(steps >= 0, "linspace: the number of steps must not be negative, not ", steps);
+  require<Error>(steps >= 0, "linspace: expected a number of steps >= 0, got ", steps);
   const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
-  // Counted from the nearer end, so that both ends are exact and the middle symmetric.
+  // Counted from the nearer end, so that both ends are exact and the sequence is symmetric.
   return sequence<double>(steps, options, [=](std::int64_t i) {
     return i < steps / 2 || steps == 1 ? start + step * static_cast<double>(i)
                                        : end - step * static_cast<double>(steps - 1 - i);
@@ -135,7 +135,7 @@ Tensor randn(const Dims& sizes, TensorOptions options, Generator& generator) {
 
 namespace {
 
-/// The integers that `dtype` holds, each of them exactly: of a float, up to 2^(bits of its
+/// The range in which `dtype` holds every integer exactly: for a float, up to 2^(bits of its
 /// fraction).
 std::pair<std::int64_t, std::int64_t> integers_of(DType dtype) {
   return visit_dtype(dtype, []<class T>() -> std::pair<std::int64_t, std::int64_t> {
@@ -151,7 +151,7 @@ std::pair<std::int64_t, std::int64_t> integers_of(DType dtype) {
   });
 }
 
-/// Integers drawn from [low, high) would otherwise be rounded or wrap around.
+/// Without this check, integers drawn from [low, high) might be rounded or wrap around.
 void require_holds(const char* op, DType dtype, std::int64_t low, std::int64_t high) {
   const auto [least, most] = integers_of(dtype);
   require<Error>(low >= least && high - 1 <= most, op, ": not all integers in [", low, ", ", high,
@@ -162,7 +162,7 @@ void require_holds(const char* op, DType dtype, std::int64_t low, std::int64_t h
 
 Tensor randint(std::int64_t low, std::int64_t high, const Dims& sizes, TensorOptions options,
                Generator& generator) {
-  require<Error>(low < high, "randint: there is no integer in [", low, ", ", high, ")");
+  require<Error>(low < high, "randint: expected low < high, got [", low, ", ", high, ")");
   require_holds("randint", options.dtype, low, high);
   Tensor y = Tensor::empty(sizes, options);
   backend(y).randint(y, generator.next(), low, high);
@@ -170,7 +170,7 @@ Tensor randint(std::int64_t low, std::int64_t high, const Dims& sizes, TensorOpt
 }
 
 Tensor randperm(std::int64_t n, TensorOptions options, Generator& generator) {
-  require<Error>(n >= 0, "randperm: the length must not be negative, not ", n);
+  require<Error>(n >= 0, "randperm: expected a length >= 0, got ", n);
   require_holds("randperm", options.dtype, 0, n);
   const Tensor exact = arange(n);
   std::int64_t* order = exact.data_ptr<std::int64_t>();
@@ -220,7 +220,7 @@ template Tensor tensor(std::span<const bool>, const Dims&, Device);
 
 Tensor from_blob(void* data, const Dims& sizes, DType dtype, std::function<void()> release) {
   const std::int64_t bytes = bytes_of(sizes, dtype);
-  require<Error>(data != nullptr || bytes == 0, "from_blob: no memory given for the shape ", sizes);
+  require<Error>(data != nullptr || bytes == 0, "from_blob: data is null for shape ", sizes);
   auto storage = std::make_shared<Storage>(data, static_cast<std::size_t>(bytes), Device::cpu(),
                                            std::move(release));
   return Tensor::over(std::move(storage), 0, sizes, strides_of(sizes), dtype);

@@ -1,6 +1,7 @@
 #pragma once
-// Making tensors. Names, defaults and half-open ranges are PyTorch's. Without a dtype, tensors are
-// f32, also full and scalar of an integer; arange, randint and randperm of integers are i64.
+// Functions that create tensors. Names, defaults and half-open ranges follow PyTorch. Without a
+// dtype, tensors are f32, even full and scalar with an integer value; arange, randint and randperm
+// of integers are i64.
 
 #include <span>
 #include <vector>
@@ -13,8 +14,8 @@ namespace rondo {
 Tensor empty(const Dims& sizes, TensorOptions options = {});
 Tensor zeros(const Dims& sizes, TensorOptions options = {});
 Tensor ones(const Dims& sizes, TensorOptions options = {});
-/// Throws Error where the dtype cannot hold the value (Scalar::check_fits; PyTorch makes it inf for
-/// the 16-bit floats).
+/// Throws Error if the dtype cannot hold the value (Scalar::check_fits; PyTorch stores inf in the
+/// 16-bit floats instead).
 Tensor full(const Dims& sizes, Scalar value, TensorOptions options = {});
 Tensor empty_like(const Tensor& x);
 Tensor zeros_like(const Tensor& x);
@@ -23,16 +24,16 @@ Tensor full_like(const Tensor& x, Scalar value);
 /// A 0-dim tensor.
 Tensor scalar(Scalar value, TensorOptions options = {});
 
-/// start, start + step, … below end (above, for a negative step): ceil((end - start) / step)
-/// values, which the dtype must hold (Error). Without options the dtype is i64, or f32 where one of
-/// the numbers is a float.
+/// The ceil((end - start) / step) values start, start + step, … below end (above end for a negative
+/// step). Throws Error if the dtype cannot hold them. Without options the dtype is i64, or f32 if
+/// one of the numbers is a float.
 Tensor arange(Scalar start, Scalar end, Scalar step = 1);
 Tensor arange(Scalar start, Scalar end, Scalar step, TensorOptions options);
 Tensor arange(Scalar end);
 Tensor arange(Scalar end, TensorOptions options);
-/// `steps` values from start to end, both included, which the dtype must hold (Error).
+/// `steps` values from start to end, both included. Throws Error if the dtype cannot hold them.
 Tensor linspace(double start, double end, std::int64_t steps, TensorOptions options = {});
-/// n × m (square without m), ones on the diagonal.
+/// n × m (n × n without m), with ones on the diagonal.
 Tensor eye(std::int64_t n, std::int64_t m = -1, TensorOptions options = {});
 
 /// Uniform in [0, 1).
@@ -41,18 +42,18 @@ Tensor rand(const Dims& sizes, TensorOptions options = {},
 /// Normal with mean 0 and variance 1.
 Tensor randn(const Dims& sizes, TensorOptions options = {},
              Generator& generator = default_generator());
-/// Integers in [low, high), all of which the dtype must hold exactly (Error): f32 to 2^24, f16 to
-/// 2^11, bf16 to 2^8.
+/// Integers in [low, high). Throws Error unless the dtype holds all of them exactly: f32 up to
+/// 2^24, f16 up to 2^11, bf16 up to 2^8.
 Tensor randint(std::int64_t low, std::int64_t high, const Dims& sizes,
                TensorOptions options = {.dtype = i64}, Generator& generator = default_generator());
-/// A random permutation of 0 … n-1 (Fisher-Yates), all of which the dtype must hold exactly
-/// (Error).
+/// A random permutation of 0 … n-1 (Fisher-Yates). Throws Error unless the dtype holds all of them
+/// exactly.
 Tensor randperm(std::int64_t n, TensorOptions options = {.dtype = i64},
                 Generator& generator = default_generator());
 Tensor rand_like(const Tensor& x);
 Tensor randn_like(const Tensor& x);
 
-/// A copy of `values` as a 1-dim tensor, or with the given shape: tensor<float>({1, 2, 3}).
+/// A 1-dim copy of `values`, or a copy with the given shape: tensor<float>({1, 2, 3}).
 template <class T>
 Tensor tensor(std::span<const T> values, const Dims& sizes, Device device = Device::cpu());
 template <class T>
@@ -73,7 +74,8 @@ Tensor tensor(const std::vector<T>& values, const Dims& sizes) {
   return tensor<T>(std::span<const T>(values), sizes);
 }
 
-/// A tensor over memory that the caller keeps alive (or hands over with `release`).
+/// A tensor over existing memory. The caller keeps the memory alive, or passes `release` to free
+/// it.
 Tensor from_blob(void* data, const Dims& sizes, DType dtype, std::function<void()> release = {});
 
 }  // namespace rondo

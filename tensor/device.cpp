@@ -18,7 +18,7 @@ Device Device::parse(const std::string& text) {
     auto [stop, error] = std::from_chars(text.data() + 5, end, index);
     if (error == std::errc() && stop == end && index >= 0 && index < 1024) return cuda(index);
   }
-  throw DeviceError(concat("device \"", text, "\" is neither cpu nor cuda nor cuda:INDEX"));
+  throw DeviceError(concat("device \"", text, "\" is invalid; expected cpu, cuda or cuda:INDEX"));
 }
 
 std::ostream& operator<<(std::ostream& out, Device device) { return out << device.str(); }

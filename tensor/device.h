@@ -1,5 +1,5 @@
 #pragma once
-// Device: where a tensor's memory lies and whose backend computes on it.
+// Device: where a tensor's memory is and whose backend computes on it.
 
 #include <compare>
 #include <cstdint>
@@ -22,7 +22,7 @@ struct Device {
 
   /// "cpu" or "cuda:1".
   std::string str() const;
-  /// Reads what `str` writes, and "cuda" for "cuda:0". Throws DeviceError on anything else.
+  /// Parses the output of `str`, and "cuda" as "cuda:0". Throws DeviceError for anything else.
   static Device parse(const std::string& text);
 };
 

@@ -1,10 +1,10 @@
 #pragma once
 // DType: the nine element types, the two 16-bit floats that C++20 lacks, and type promotion.
 //
-// Promotion follows PyTorch: a higher category wins (bool < integer < float), and inside a category
-// the wider type. Two pairs are equally wide: bf16 with f16 meet in f32, and u8 with i8 in i32
-// (PyTorch says int16, which rondo does not have). How scalars and 0-dim tensors take part is
-// written beside `result_type` in autograd/ops/arithmetic.h.
+// Promotion follows PyTorch: the higher category wins (bool < integer < float), and within a
+// category the wider type. Two pairs are equally wide: bf16 with f16 gives f32, and u8 with i8
+// gives i32 (PyTorch gives int16, which rondo does not have). For scalars and 0-dim tensors, see
+// `result_type` in autograd/ops/arithmetic.h.
 
 #include <bit>
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 #if defined(__CUDACC__)
 #define RONDO_HD __host__ __device__
-/// A template that is run where its arguments can be: on the host with a host's, in a kernel with a
-/// kernel's. Stands before the word template.
+/// Marks a template that runs on the host if its arguments are host functions, and in a kernel if
+/// they are device functions. Place it before the keyword `template`.
 #define RONDO_WHERE_CALLED _Pragma("nv_exec_check_disable")
 #else
 #define RONDO_HD
@@ -168,18 +168,18 @@ constexpr std::int64_t size_of(DType dtype) {
 }
 constexpr bool is_floating(DType dtype) { return dtype <= DType::f16; }
 constexpr bool is_integral(DType dtype) { return dtype >= DType::i64 && dtype <= DType::i8; }
-/// What promotion looks at first: bool 0, integers 1, floats 2.
+/// The first criterion of promotion: bool 0, integers 1, floats 2.
 constexpr int category_of(DType dtype) {
   return is_floating(dtype) ? 2 : is_integral(dtype) ? 1 : 0;
 }
 
 /// "f32", "bool" …
 std::string_view name_of(DType dtype);
-/// Reads what name_of writes; throws DTypeError on anything else.
+/// Parses the output of name_of. Throws DTypeError for anything else.
 DType parse_dtype(std::string_view name);
-/// For the end of an error about an op that wants one dtype: what the caller can do.
+/// A hint for the end of an error about an op that needs equal dtypes: what the caller can do.
 const char* how_to_convert(DType a, DType b);
-/// The dtype in which a and b meet, both as full tensors (see the head of this file).
+/// The dtype to which a and b, both full tensors, are promoted (see the head of this file).
 DType promote(DType a, DType b);
 
 std::ostream& operator<<(std::ostream& out, DType dtype);

@@ -1,12 +1,12 @@
 #pragma once
-// Switches in the environment.
+// On/off switches in environment variables.
 
 #include <optional>
 
 namespace rondo {
 
-/// Whether the variable is 1 or 0; nothing where it is empty or not set. Throws Error naming it
-/// when it is something else.
+/// The value of a variable that is 1 or 0; nullopt if it is empty or not set. Throws Error naming
+/// the variable if it has any other value.
 std::optional<bool> flag_from_environment(const char* variable);
 
 }  // namespace rondo

@@ -1,8 +1,8 @@
 #pragma once
-// Errors: every failure in rondo is an exception derived from rondo::Error, with one clear
-// sentence.
+// Errors: every failure in rondo is an exception derived from rondo::Error, with one clear sentence
+// as its message.
 //
-// `require(cond, parts...)` is how a function states its precondition; the parts are only formatted
+// A function states its preconditions with `require(cond, parts...)`. The parts are formatted only
 // when the condition fails. The library never calls exit or abort.
 
 #include <concepts>
@@ -23,33 +23,34 @@ struct Error : std::runtime_error {
 struct ShapeError : Error {
   using Error::Error;
 };
-/// An operation that the given dtype does not have, or two dtypes that should be equal and are not.
+/// An operation that does not support the given dtype, or two dtypes that should be equal but are
+/// not.
 struct DTypeError : Error {
   using Error::Error;
 };
-/// A device that does not exist here, or tensors on two different ones.
+/// A device that does not exist, or tensors on different devices.
 struct DeviceError : Error {
   using Error::Error;
 };
-/// Misuse of the tape: a saved tensor was modified, the graph was freed, a leaf was written in
+/// Misuse of the tape: a saved tensor was modified, the graph was freed, or a leaf was written in
 /// place.
 struct AutogradError : Error {
   using Error::Error;
 };
-/// A collective, a rank, a launcher's environment.
+/// A failure of a collective or a rank, or an invalid launcher environment.
 struct CommError : Error {
   using Error::Error;
 };
-/// A file that is missing, cut short, corrupt or not what it should be.
+/// A file that is missing, truncated, corrupt or not of the expected kind.
 struct IoError : Error {
   using Error::Error;
 };
 
 namespace detail {
 
-/// One part of a message: anything that has an operator<<. Numbers are copied and larger objects
-/// pointed to, so that a message costs its caller a small array and no stream (half of what error
-/// messages took to compile).
+/// One part of a message: anything with an operator<<. Numbers are copied; for larger objects a
+/// pointer is kept. So a message costs its caller only a small array, not a stream (streams took
+/// half of the compile time of error messages).
 class Part {
  public:
   Part(const char* text) : Part(std::string_view(text != nullptr ? text : "(null)")) {}
@@ -88,7 +89,7 @@ class Part {
 
 std::string concat(std::initializer_list<Part> parts);
 
-/// A function of its own, so that callers of require stay small.
+/// A separate function, so that callers of require stay small.
 template <class E>
 [[noreturn, gnu::cold, gnu::noinline]] void fail(std::initializer_list<Part> parts) {
   throw E(concat(parts));
@@ -96,7 +97,7 @@ template <class E>
 
 }  // namespace detail
 
-/// The parts one after the other, as operator<< prints them.
+/// The parts in order, as operator<< prints them.
 template <class... Parts>
 std::string concat(const Parts&... parts) {
   return detail::concat({detail::Part(parts)...});

@@ -8,13 +8,13 @@
 
 namespace rondo {
 
-/// The type in which partial results in C are joined, so that a sum's error does not grow with its
-/// length.
+/// The type in which partial results of type C are combined, so that a sum's error does not grow
+/// with its length.
 template <class C>
 using Wide = std::conditional_t<std::is_same_v<C, float>, double, C>;
 
-/// identity: the value of an empty reduction; map: what an element counts as; join: two partial
-/// results in one.
+/// identity: the value of an empty reduction; map: the contribution of one element; join: combines
+/// two partial results.
 template <FoldOp op>
 struct Fold {
   template <class C>
@@ -34,7 +34,7 @@ struct Fold {
   RONDO_HD static C join(C a, C b) {
     if constexpr (op == FoldOp::sum || op == FoldOp::sum_squares) return functors::plus(a, b);
     if constexpr (op == FoldOp::prod) return functors::times(a, b);
-    // A NaN in b is taken; one in a stays, since no comparison with it is true.
+    // A NaN in b replaces a. A NaN in a stays, because every comparison with it is false.
     if constexpr (op == FoldOp::max) return ((b > a) | (b != b)) ? b : a;
     if constexpr (op == FoldOp::min) return ((b < a) | (b != b)) ? b : a;
     if constexpr (op == FoldOp::all) return b < a ? b : a;
@@ -42,7 +42,7 @@ struct Fold {
   }
 };
 
-/// Calls f.operator()<op>() with the FoldOp as a constant.
+/// Calls f.operator()<op>() with the FoldOp as a template argument.
 template <class F>
 void visit_reduce(FoldOp op, F&& f) {
   switch (op) {

@@ -1,10 +1,10 @@
 #pragma once
-// HomeProcess: the process in which an object was made.
+// HomeProcess: the process in which an object was created.
 //
-// After fork() the child has a copy of every object, but no thread and no connection behind it.
-// What it did at its end would be wrong: to join a thread that does not run waits for ever, and so
-// does MPI_Finalize; a goodbye would be said in the parent's name. So exit handlers, and
-// destructors of objects that have a thread, ask whether they are at home.
+// After fork() the child has a copy of every object, but not the threads and connections behind it.
+// The usual cleanup would be wrong in the child: joining a thread that does not run waits forever,
+// and so does MPI_Finalize; a goodbye message would be sent in the parent's name. So exit handlers,
+// and destructors of objects that have a thread, first check that they run in their home process.
 
 #include <sys/types.h>
 #include <unistd.h>
@@ -16,14 +16,14 @@ namespace rondo {
 
 class HomeProcess {
  public:
-  /// False in a child that was forked since this was made.
+  /// False in a child process that was forked after this object was created.
   bool is_here() const { return getpid() == process_; }
 
  private:
   pid_t process_ = getpid();
 };
 
-/// std::atexit, for this process and none that it forks. Once for each `f`.
+/// std::atexit for this process only, not for forked children. Registers each `f` once.
 template <void (*f)()>
 void at_exit_here() {
   static const HomeProcess home;
@@ -33,8 +33,9 @@ void at_exit_here() {
   static_cast<void>(registered);
 }
 
-/// In a forked child: x as if just made, without a destructor. A mutex may have been locked when
-/// the process forked, and a condition variable whose waiters are not there waits for them.
+/// For a forked child: constructs x anew without running its destructor. A mutex may have been
+/// locked at the time of the fork, and a condition variable's destructor may wait for waiters that
+/// do not exist in the child.
 template <class... T>
 void renew(T&... x) {
   (new (&x) T(), ...);

@@ -16,7 +16,7 @@ namespace rondo {
 namespace {
 
 /// "process 4711 (classifier) on node7", from the first line of the file. The holder may have
-/// locked it and not yet written.
+/// locked the file without having written to it yet.
 std::string holder_of(const OwnFile& file) {
   std::array<char, 200> text{};
   const ssize_t n = ::pread(file.descriptor(), text.data(), text.size(), 0);
@@ -45,7 +45,7 @@ int lock(const OwnFile& file, int operation) {
 OwnFile open_locked(const std::string& path, const std::string& what, LockFile::IfHeld if_held) {
   const bool waits = if_held == LockFile::IfHeld::wait;
   // Another process may remove or rename the file between our open and our lock. We would then hold
-  // the lock of a file without a name, or with another one.
+  // the lock of a file without a name, or with a different one.
   for (bool has_said = false;;) {
     OwnFile file(path, OwnFile::Mode::append, 0600);
     int result = lock(file, LOCK_EX | LOCK_NB);

@@ -1,11 +1,11 @@
-// Arithmetic is counted as papers and PyTorch's profiler do: a multiplication and an addition are
-// two operations, so a product of (M, K) and (K, N) has 2 M K N, each of the three convolutions two
-// for each output position and weight, and the four arithmetic ops one an element. Other kernels
-// are not counted: their time goes into memory.
+// Arithmetic is counted as in papers and in PyTorch's profiler: a multiplication and an addition
+// are two operations. So a product of (M, K) and (K, N) has 2 M K N operations. Each of the three
+// convolutions has two operations for each output position and weight, and the four arithmetic ops
+// have one per element. Other kernels are not counted: memory limits their time.
 //
-// Memory is each operand once, whatever the kernel's way through it: elements that are repeated
-// (stride 0) count once, too. So the figure is the least that must travel; a kernel that goes over
-// its operand twice shows half of the memory's speed.
+// Memory counts each operand once, however the kernel accesses it. Repeated elements (stride 0)
+// also count once. So the figure is the minimum that must be transferred; a kernel that reads its
+// operand twice shows half of the memory's speed.
 
 #include "tensor/observed_backend.h"
 
@@ -13,6 +13,8 @@
 #include <atomic>
 #include <functional>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "tensor/record_function.h"
 #ifdef RONDO_HAS_CUDA
@@ -23,56 +25,27 @@
 namespace rondo {
 namespace {
 
-// In the order of the enumerations, as the ops of the C++ API are called.
-constexpr std::array unary_names = {
-    "neg",        "abs",   "sign",       "exp",         "expm1", "log",          "log1p",
-    "sqrt",       "rsqrt", "reciprocal", "square",      "sin",   "cos",          "tan",
-    "sinh",       "cosh",  "asin",       "acos",        "atan",  "tanh",         "sigmoid",
-    "erf",        "floor", "ceil",       "round",       "trunc", "relu",         "gelu",
-    "gelu_tanh",  "silu",  "softplus",   "logical_not", "isnan", "isinf",        "isfinite",
-    "leaky_relu", "pow",   "add",        "mul",         "clamp", "fake_quantize"};
-static_assert(unary_names.size() == static_cast<std::size_t>(UnaryOp::fake_quantize) + 1);
-constexpr std::array binary_names = {"add",
-                                     "sub",
-                                     "mul",
-                                     "div",
-                                     "floor_divide",
-                                     "remainder",
-                                     "pow",
-                                     "maximum",
-                                     "minimum",
-                                     "atan2",
-                                     "eq",
-                                     "ne",
-                                     "lt",
-                                     "le",
-                                     "gt",
-                                     "ge",
-                                     "logical_and",
-                                     "logical_or",
-                                     "logical_xor",
-                                     "relu_backward",
-                                     "leaky_relu_backward",
-                                     "sigmoid_backward",
-                                     "tanh_backward",
-                                     "gelu_backward",
-                                     "gelu_tanh_backward",
-                                     "silu_backward",
-                                     "clamp_backward",
-                                     "fake_quantize_backward"};
-static_assert(binary_names.size() ==
-              static_cast<std::size_t>(BinaryOp::fake_quantize_backward) + 1);
+// In the order of the enumerations, with the names of the ops in the C++ API.
+#define RONDO_ROW(name, ...) #name,
+constexpr std::array unary_names = {RONDO_UNARY_OPS(RONDO_ROW)};
+constexpr std::array binary_names = {RONDO_BINARY_OPS(RONDO_ROW)};
+#undef RONDO_ROW
 constexpr std::array reduce_names = {"sum", "prod", "max", "min", "all", "any", "sum_squares"};
 static_assert(reduce_names.size() == static_cast<std::size_t>(FoldOp::sum_squares) + 1);
 
 template <class Names, class Op>
-const char* name_of(const Names& names, Op op) {
-  const auto place = static_cast<std::size_t>(op);
-  return place < names.size() ? names[place] : "element-wise";  // somebody added one
+std::string name_of(const Names& names, Op op) {
+  const std::string_view name = names[static_cast<std::size_t>(op)];
+  constexpr std::string_view scalar = "_scalar";  // add_scalar is called add
+  return std::string(name.substr(0, name.size() - (name.ends_with(scalar) ? scalar.size() : 0)));
 }
 
-/// "add_" where the result takes the operand's place.
-std::string in_place(const char* name, const Tensor& x, const Tensor& y) {
+bool is_arithmetic(BinaryOp op) {
+  return op == BinaryOp::add || op == BinaryOp::sub || op == BinaryOp::mul || op == BinaryOp::div;
+}
+
+/// "add_" if the result is written to the operand's memory.
+std::string in_place(const std::string& name, const Tensor& x, const Tensor& y) {
   return x.data_ptr() == y.data_ptr() ? concat(name, '_') : name;
 }
 
@@ -99,7 +72,7 @@ std::string shapes_of(Operands operands) {
 }
 
 #ifdef RONDO_HAS_CUDA
-/// Marks in the current stream, before and after a kernel's launch.
+/// Events in the current stream, before and after a kernel's launch.
 class DeviceTime {
  public:
   explicit DeviceTime(Device device)
@@ -163,8 +136,8 @@ class ObservedBackend final : public Backend {
   }
   void binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y,
               OpParams params) override {
-    observe(in_place(name_of(binary_names, op), a, y), op <= BinaryOp::div ? y.numel() : 0,
-            {a, b, y}, [&] { real().binary(op, a, b, y, params); });
+    observe(in_place(name_of(binary_names, op), a, y), is_arithmetic(op) ? y.numel() : 0, {a, b, y},
+            [&] { real().binary(op, a, b, y, params); });
   }
   void where(const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& y) override {
     observe("where", 0, {condition, a, b, y}, [&] { real().where(condition, a, b, y); });
@@ -392,7 +365,7 @@ class ObservedBackend final : public Backend {
 
   template <class F>
   void observe(std::string_view name, RecordKernel::Work work, Operands operands, F run) {
-    // Callers may keep this for longer than a recording lasts.
+    // Callers may keep this backend for longer than a recording.
     if (!is_recording()) return run();
     observe_kernel(device_, name, work, operands, run);
   }
@@ -415,10 +388,10 @@ void observe_kernel(std::string_view name, std::int64_t flops,
 }
 
 Backend& observed_backend(Device device) {
-  unobserved_backend(device);  // throws where there is none
+  unobserved_backend(device);  // throws if the device does not exist
   static ObservedBackend cpu(Device::cpu());
   if (device.is_cpu()) return cpu;
-  // Made when first asked for, by whichever thread, and never destroyed.
+  // Created at the first request, by any thread, and never destroyed.
   static std::array<std::atomic<ObservedBackend*>, 64> gpus{};
   auto& place = gpus.at(static_cast<std::size_t>(device.index));
   ObservedBackend* found = place.load();

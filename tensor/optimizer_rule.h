@@ -1,6 +1,6 @@
 #pragma once
-// The arithmetic of one optimizer step on one element, the same on all devices. Formulas and the
-// order of operations: torch.optim.SGD, Adam and AdamW; see tensor/backend.h.
+// The arithmetic of one optimizer step on one element, the same on all devices. The formulas and
+// the order of operations are those of torch.optim.SGD, Adam and AdamW; see tensor/backend.h.
 
 #include <cmath>
 
@@ -23,7 +23,8 @@ struct SgdRule {
         first_step(params.first_step) {}
 
   RONDO_HD void operator()(C& p, C g) const { p -= lr * (sign * g + weight_decay * p); }
-  /// With momentum. The first step starts the buffer with the undampened gradient, as PyTorch does.
+  /// The step with momentum. The first step sets the buffer to the undampened gradient, as in
+  /// PyTorch.
   RONDO_HD void operator()(C& p, C g, C& buffer) const {
     const C d = sign * g + weight_decay * p;
     buffer = first_step ? d : momentum * buffer + undampened * d;

@@ -15,7 +15,7 @@
 namespace rondo {
 namespace {
 
-/// Some file systems give what anybody creates to the owner of the folder, or of the mount.
+/// Some file systems assign every new file to the owner of the folder, or of the mount.
 bool is_of_the_folders_owner(const struct stat& file, const std::string& path) {
   const std::size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
@@ -23,7 +23,7 @@ bool is_of_the_folders_owner(const struct stat& file, const std::string& path) {
   return ::stat(folder.c_str(), &its) == 0 && file.st_uid == its.st_uid;
 }
 
-/// Why nothing is written to what was opened; nullptr: it may be written to.
+/// The reason why the opened file must not be written; nullptr if it may be written.
 const char* objection(int descriptor, const std::string& path) {
   struct stat file {};
   if (::fstat(descriptor, &file) != 0) return std::strerror(errno);
@@ -46,7 +46,7 @@ OwnFile::OwnFile(std::string path, Mode mode, unsigned permissions) : path_(std:
                    ": cannot be written: it is a symbolic link; remove it");
   require<IoError>(descriptor_ >= 0, path_, ": cannot be written: ", std::strerror(errno));
   const char* reason = objection(descriptor_, path_);
-  // Not before: O_TRUNC would empty a file that is refused.
+  // Truncate only now: O_TRUNC would empty a file that is refused.
   if (reason == nullptr && mode == Mode::replace && ::ftruncate(descriptor_, 0) != 0)
     reason = std::strerror(errno);
   if (reason == nullptr) return;
@@ -83,7 +83,7 @@ void make_own_folder(const std::string& path) {
   require<IoError>(errno == EEXIST && ::lstat(path.c_str(), &folder) == 0, path,
                    ": cannot be created: ", std::strerror(errno));
   require<IoError>(S_ISDIR(folder.st_mode) && folder.st_uid == ::geteuid(), path,
-                   ": something else is there than a folder of this user; remove it");
+                   ": exists, but is not a folder of this user; remove it");
 }
 
 }  // namespace rondo

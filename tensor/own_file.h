@@ -1,10 +1,10 @@
 #pragma once
-// OwnFile: a file under a name that others can guess, opened to be written.
+// OwnFile: a file whose name others can guess, opened for writing.
 //
-// The names of locks, logs and partial downloads are known beforehand. In a folder that others may
-// write to, something may wait there: a symbolic link or a second name of a file that matters, or a
-// pipe that never answers. An OwnFile refuses all of these. Files that are written at once, under a
-// name that nobody can guess, are AtomicFiles (io/atomic_file.h).
+// The names of locks, logs and partial downloads are predictable. In a folder that others may write
+// to, another user may have created something under that name: a symbolic or hard link to an
+// important file, or a pipe that blocks forever. OwnFile refuses all of these. Files that are
+// written in one go, under a name that nobody can guess, are AtomicFiles (io/atomic_file.h).
 //
 // Read next: tensor/lock_file.h.
 
@@ -17,20 +17,20 @@ namespace rondo {
 class OwnFile {
  public:
   enum class Mode {
-    append,   ///< each write goes to the end of what is there
-    replace,  ///< what was there is removed
-    create    ///< nothing may be there
+    append,   ///< each write appends to the file
+    replace,  ///< the old content is removed
+    create    ///< the file must not exist yet
   };
-  /// Opens `path` or makes it, with these permissions less the umask. Throws IoError naming `path`
-  /// when that fails, and when a file is there that is not a regular file of this user with a
-  /// single name; a symbolic link is not followed.
+  /// Opens or creates `path` with `permissions` (less the umask). Throws IoError naming `path` if
+  /// that fails, or if the existing file is not a regular file of this user with a single hard
+  /// link. Does not follow a symbolic link.
   OwnFile(std::string path, Mode mode, unsigned permissions = 0666);
   ~OwnFile();
   OwnFile(OwnFile&& other) noexcept;
   OwnFile(const OwnFile&) = delete;
   OwnFile& operator=(const OwnFile&) = delete;
 
-  /// Throws IoError naming the file and the reason (disk full).
+  /// Throws IoError with the file name and the reason (such as a full disk).
   void write(std::string_view bytes);
   const std::string& path() const { return path_; }
   int descriptor() const { return descriptor_; }
@@ -40,12 +40,12 @@ class OwnFile {
   int descriptor_;
 };
 
-/// PATH.<16 random hexadecimal digits>.tmp: a name that nobody can guess, under which no link, pipe
-/// or file of the user's can wait.
+/// PATH.<16 random hexadecimal digits>.tmp: a name that nobody can guess, so no link, pipe or
+/// user's file can exist under it already.
 std::string temporary_name(const std::string& path);
 
-/// Makes a folder, or takes the one that is there. Throws IoError naming `path` when that fails,
-/// and when it is another user's folder or a symbolic link.
+/// Creates a folder, or accepts an existing one. Throws IoError naming `path` if that fails, or if
+/// the folder belongs to another user or is a symbolic link.
 void make_own_folder(const std::string& path);
 
 }  // namespace rondo

@@ -1,13 +1,13 @@
-// Printing tensors exactly as PyTorch prints them (torch/_tensor_str.py with its default options):
+// Prints tensors exactly as PyTorch does (torch/_tensor_str.py with its default options):
 //
 //   tensor([[1.0000, 2.5000],
 //           [3.0000,    nan]], dtype=f64)
 //
-// All numbers of a tensor share one format, chosen from the finite nonzero ones among those shown:
-// without decimals ("1.") when all are whole, else with four, else in scientific notation when they
-// span more than three decades or leave 1e-4 … 1e8. Above 1000 elements only three at either end of
-// each dimension are shown. After the numbers comes what else there is to know. The dtype is named
-// where it is not the one the literal suggests (f32, i64, bool); names are rondo's.
+// All numbers of a tensor share one format, chosen from those shown that are finite and nonzero:
+// without decimals ("1.") if all are whole; otherwise in scientific notation if they span more than
+// three decades or leave 1e-4 … 1e8; otherwise with four decimals. For more than 1000 elements,
+// only three at each end of each dimension are shown. Other properties follow the numbers. The
+// dtype is named unless it is what the literal suggests (f32, i64, bool); the names are rondo's.
 
 #include <atomic>
 #include <cmath>
@@ -30,7 +30,7 @@ std::string printf_string(const char* format, int width, double value) {
   return text;
 }
 
-/// The tensor in memory this process can read: itself, or a copy on the CPU.
+/// The tensor in memory that this process can read: itself, or a copy on the CPU.
 Tensor readable(const Tensor& x) {
   if (x.device().is_cpu()) return x;
   Tensor y = Tensor::empty(x.shape(), {.dtype = x.dtype()});
@@ -47,7 +47,7 @@ class Printer {
     for_each_shown(0, 0, [&](std::int64_t at) { widen(at); });
   }
 
-  /// The elements from dimension `dim` on, at `offset`, after `indent` columns.
+  /// The elements of dimensions `dim` and later, at `offset`, indented by `indent` columns.
   std::string block(std::int64_t dim, std::int64_t offset, std::int64_t indent) const {
     if (dim == x_.dim()) return padded(offset);
     if (dim + 1 == x_.dim()) return row(offset, indent);
@@ -69,7 +69,7 @@ class Printer {
   }
 
  private:
-  /// Whether the items from i on, up to the last three, are summarised as "...".
+  /// Whether the items from i on, up to the last three, are replaced by "...".
   bool skips(std::int64_t size, std::int64_t i) const {
     return summarize_ && size > 2 * edge_items && i == edge_items;
   }
@@ -111,7 +111,7 @@ class Printer {
   void widen(std::int64_t at) {
     if (is_floating(dtype_)) {
       const double v = real(at);
-      if (!std::isfinite(v) || v == 0) return;  // as PyTorch: these fit in or stick out
+      if (!std::isfinite(v) || v == 0) return;  // as PyTorch: not counted for the width
     }
     width_ = std::max(width_, element(at).size());
   }
@@ -159,7 +159,7 @@ class Printer {
   std::size_t width_ = 1;
 };
 
-/// "(2, 3)", "(0,)": Python's way to write a tuple.
+/// "(2, 3)", "(0,)": a tuple in Python's notation.
 std::string tuple(const Dims& dims) {
   std::string text = "(";
   for (std::int64_t i = 0; i < dims.size(); ++i) text += (i ? ", " : "") + std::to_string(dims[i]);
@@ -189,7 +189,7 @@ std::ostream& operator<<(std::ostream& out, const Tensor& x) {
   constexpr std::int64_t indent = 7;  // the width of "tensor("
   const std::string prefix(static_cast<std::size_t>(indent), ' ');
   std::string text = x.numel() == 0 ? "[]" : Printer(x).block(0, 0, indent);
-  // PyTorch measures the last line without "tensor(" but with two columns to spare.
+  // PyTorch measures the last line without "tensor(", but adds two columns.
   std::size_t last_line = text.size() - (text.rfind('\n') + 1) + 2;
   for (const std::string& suffix : suffixes_of(x)) {
     const bool fits = last_line + suffix.size() + 2 <= line_width;

@@ -1,15 +1,15 @@
 #pragma once
-// Text from elsewhere (files, other processes, the environment) on its way to a terminal.
+// Makes text from outside (files, other processes, the environment) safe to print on a terminal.
 
 #include <string>
 #include <string_view>
 
 namespace rondo {
 
-/// `text` without what a terminal would obey: control characters, which move the cursor, hide or
-/// recolour what was written, marks that change the direction of writing, and bytes that are not
-/// UTF-8 become escapes, \n, \x1b, \u202e. Characters of ASCII in `keep` stay, as the line feeds of
-/// an error of several lines do: printable(text, "\n").
+/// `text` with everything escaped that a terminal would interpret: control characters (which move
+/// the cursor, hide or recolour text), marks that change the writing direction, and bytes that are
+/// not UTF-8. The escapes are \n, \x1b, \u202e. ASCII characters in `keep` stay as they are, such
+/// as the line feeds of an error with several lines: printable(text, "\n").
 std::string printable(std::string_view text, std::string_view keep = {});
 
 }  // namespace rondo

@@ -2,10 +2,10 @@
 // Random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2,
 // 3").
 //
-// Philox is a function, not a state: block i of stream (seed, stream) is a hash of those numbers,
-// so any element can be drawn by any thread, rank or device without asking the others, and CPU and
-// CUDA give equal bits for integers and uniforms. A Generator is only a seed and the number of the
-// next unused block; that pair is all a checkpoint has to keep.
+// Philox is a function without state: block i of stream (seed, stream) is a hash of these numbers.
+// So any thread, rank or device can draw any element independently, and integers and uniforms are
+// bit-identical on CPU and CUDA. A Generator is only a seed and the number of the next unused
+// stream; a checkpoint stores just this pair.
 
 #include <array>
 #include <cstdint>
@@ -18,8 +18,7 @@ namespace rondo {
 struct Philox {
   std::uint64_t seed = 0;
   std::uint64_t stream = 0;
-  const std::uint64_t* shift =
-      nullptr;  // added to `stream` when numbers are drawn, where it is set
+  const std::uint64_t* shift = nullptr;  // if set, added to `stream` when numbers are drawn
 
   /// Four 32-bit words: block `index` of this stream.
   RONDO_HD std::array<std::uint32_t, 4> block(std::uint64_t index) const {
@@ -59,8 +58,8 @@ RONDO_HD inline float uniform_float(std::uint32_t word) {
 RONDO_HD inline double uniform_double(std::uint64_t word) {
   return static_cast<double>(word >> 11) * 0x1p-53;
 }
-/// An integer in [0, range) from 64 random bits: the high half of the product (bias below 2^-32 for
-/// ranges below 2^32).
+/// An integer in [0, range) from 64 random bits: the high half of the product. The bias is below
+/// 2^-32 for ranges below 2^32.
 RONDO_HD inline std::uint64_t uniform_below(std::uint64_t word, std::uint64_t range) {
 #if defined(__CUDA_ARCH__)
   return __umul64hi(word, range);
@@ -69,7 +68,7 @@ RONDO_HD inline std::uint64_t uniform_below(std::uint64_t word, std::uint64_t ra
 #endif
 }
 
-/// Hands out disjoint parts of a Philox stream. Thread-safe.
+/// Hands out disjoint parts of a Philox sequence. Thread-safe.
 class Generator {
  public:
   explicit Generator(std::uint64_t seed = 0) : seed_(seed) {}
@@ -79,15 +78,15 @@ class Generator {
     bool operator==(const State&) const = default;
   };
 
-  /// A stream nobody else gets: each random kernel call takes one.
+  /// A stream that no other caller gets. Each random kernel call takes one.
   Philox next();
   void manual_seed(std::uint64_t seed);
-  // On a thread with a Replayable, of what is counted there.
+  // On a thread with a Replayable, these use that thread's separate count.
   State state() const;
   void set_state(State state);
 
-  /// While it lives, the streams that the calling thread gets are counted from 0, and shifted by
-  /// the number at `shift` when they are used: a captured graph draws new numbers in every replay
+  /// While this object exists, the calling thread's streams are counted from 0 and shifted by the
+  /// number at `shift` when they are used. So a captured graph draws new numbers in every replay
   /// (tensor/cuda_graph.h).
   class Replayable {
    public:
@@ -105,7 +104,7 @@ class Generator {
 
 /// The generator that rand, randn, dropout and the initialisers draw from.
 Generator& default_generator();
-/// Seeds it: the same program then draws the same numbers.
+/// Seeds it, so that a program draws the same numbers in every run.
 void manual_seed(std::uint64_t seed);
 
 }  // namespace rondo

@@ -12,14 +12,14 @@ namespace detail {
 
 std::atomic<bool> recording{false};
 
-/// Note [Recording]. What is guarded by `mutex` is written by the log's own thread, and by
-/// stop_recording, which takes it all away.
+/// Note [Recording]. The data guarded by `mutex` is written by the log's own thread, and by
+/// stop_recording, which takes all of it.
 class ThreadLog {
  public:
   using Names = std::unordered_set<std::string>;
 
   std::mutex mutex;
-  std::uint64_t recording = 0;  // 0: it is in none
+  std::uint64_t recording = 0;  // 0: not part of a recording
   RecordingOptions options;
   RecordedThread thread;
   std::shared_ptr<Names> names;
@@ -31,7 +31,7 @@ class ThreadLog {
   }
   ProfileEvent& at(std::int32_t event) { return thread.events[static_cast<std::size_t>(event)]; }
 
-  /// The number of a new event inside of the innermost open one; -1: there is no room.
+  /// The index of a new event inside the innermost open one; -1 if the log is full.
   std::int32_t enter(std::string_view name, EventKind kind) {
     if (thread.events.size() >= options.max_events) {
       ++thread.dropped;
@@ -43,7 +43,7 @@ class ThreadLog {
     event.parent = open;
     return open = static_cast<std::int32_t>(thread.events.size()) - 1;
   }
-  /// Ends it, and what is still open inside of it, whose own end then finds nothing to do.
+  /// Ends the event and all events that are still open inside it. Their own end then does nothing.
   void leave(std::int32_t event, std::int64_t now) {
     if (at(event).end != 0) return;
     for (bool is_it = false; !is_it; open = at(open).parent) {
@@ -82,12 +82,12 @@ std::int64_t now() {
 /// Locked before any log's mutex.
 struct Registry {
   std::mutex mutex;
-  std::uint64_t recording = 0, last = 0;  // the number of the one that is going on, or 0
+  std::uint64_t recording = 0, last = 0;  // the number of the current recording, or 0
   RecordingOptions options;
-  std::vector<std::shared_ptr<ThreadLog>> logs;  // that are in it
+  std::vector<std::shared_ptr<ThreadLog>> logs;  // the logs of the current recording
 };
 Registry& registry() {
-  static auto* all = new Registry;  // threads may end after main does
+  static auto* all = new Registry;  // threads may end after main returns
   return *all;
 }
 
@@ -98,7 +98,7 @@ const std::shared_ptr<ThreadLog>& own_log() {
   return log;
 }
 
-/// Puts a log into the recording that is going on, if there is one.
+/// Adds a log to the current recording, if there is one.
 void join(const std::shared_ptr<ThreadLog>& log) {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
@@ -115,7 +115,7 @@ void join(const std::shared_ptr<ThreadLog>& log) {
   all.logs.push_back(log);
 }
 
-/// The calling thread's log, locked and in the recording; null where there is none.
+/// The calling thread's log, locked and part of the recording; null if nothing is recorded.
 std::pair<std::shared_ptr<ThreadLog>, std::unique_lock<std::mutex>> lock_own_log() {
   const std::shared_ptr<ThreadLog>& log = own_log();
   std::unique_lock lock(log->mutex);
@@ -134,7 +134,7 @@ void start_recording(const RecordingOptions& options) {
   Registry& all = registry();
   {
     const std::lock_guard lock(all.mutex);
-    require(all.recording == 0, "profiler: a recording is going on already; stop it first");
+    require(all.recording == 0, "profiler: a recording is already running; stop it first");
     all.recording = ++all.last;
     all.options = options;
   }
@@ -161,7 +161,7 @@ std::vector<RecordedThread> stop_recording() {
     std::vector<std::pair<std::int32_t, RecordKernel::Timer>> timers;
     {
       const std::lock_guard lock(log->mutex);
-      const std::int64_t end = now();  // of this thread: later than all that it has entered
+      const std::int64_t end = now();  // later than all events of this thread
       while (log->open >= 0) log->leave(log->open, end);
       log->recording = 0;
       log->names.reset();
@@ -224,6 +224,13 @@ void RecordKernel::set_timer(Timer timer) {
   if (log_ == nullptr) return;
   const std::lock_guard lock(log_->mutex);
   if (log_->recording == recording_) log_->timers.emplace_back(event_, std::move(timer));
+}
+
+void record_detail(std::string_view detail) {
+  const auto [log, lock] = lock_own_log();
+  if (log == nullptr || !log->options.record_shapes || log->open < 0) return;
+  ProfileEvent& event = log->at(log->open);
+  event.shapes = log->keep(concat(event.shapes, " by ", detail));
 }
 
 }  // namespace rondo

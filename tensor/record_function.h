@@ -1,30 +1,31 @@
 #pragma once
-// RecordFunction: a stretch of time with a name, for the profiler (train/profiler.h).
+// RecordFunction: a named time range for the profiler (train/profiler.h).
 //
 //   {
 //     const RecordFunction range("augment");
 //     ...
 //   }
 //
-// rondo opens such ranges itself: around each op, each module's forward, each node of the tape, the
-// optimizer's step, the making of a batch, a collective. While nobody profiles, a range costs one
-// relaxed load and allocates nothing.
+// rondo itself opens such ranges: around each op, each module's forward, each node of the tape, the
+// optimizer's step, the creation of a batch, and each collective. While no recording runs, a range
+// costs one relaxed load and allocates nothing.
 //
 // Note [Recording]
-// Each thread writes into a log of its own, so threads that are profiled together do not wait for
-// each other; the log's mutex is taken by its own thread, and once by who collects the logs. An
-// event is entered when its range opens: parents come before their children, and events are in the
-// order of their beginnings, as readers want them. A range outlives its recording now and then (a
-// worker that is in the middle of a batch): it then knows by its number that its log has gone on to
-// other things, and leaves it alone.
+// Each thread writes into its own log, so profiled threads do not wait for each other. Only the
+// thread itself takes its log's mutex, and once the thread that collects the logs. An event is
+// added when its range opens. So parents come before their children, and events are ordered by
+// their begin, as readers want them. A range may outlive its recording (in a worker that is in the
+// middle of a batch). It then sees from the recording's number that its log belongs to another
+// recording, and leaves the log alone.
 //
 // Note [What counts as an op]
-// Users think of layer_norm, not of the eight kernels that it is composed of, and of "conv2d
-// backward", not of its two convolutions. So an op is the outermost one: ops and kernels inside of
-// another op, a backward node, the optimizer's step or the making of a batch add their arithmetic
-// and memory to it and are no events of their own, unless RecordingOptions::nested says so.
+// Users think of layer_norm, not of the eight kernels that compose it, and of "conv2d backward",
+// not of its two convolutions. So only the outermost op counts as an op. Ops and kernels inside
+// another op, a backward node, the optimizer's step or the creation of a batch add their arithmetic
+// and memory to it. They are separate events only with RecordingOptions::nested.
 //
-// Read next: observed_backend.h, which sees every kernel; train/profiler.h, which adds it all up.
+// Read next: observed_backend.h, which observes every kernel; train/profiler.h, which sums up the
+// events.
 
 #include <atomic>
 #include <cstdint>
@@ -36,54 +37,55 @@
 
 namespace rondo {
 
-/// Whose time it is.
+/// The kind of work that the time belongs to.
 enum class EventKind : std::uint8_t {
   root,           // the whole recording, on the thread that started it
-  range,          // a user's, or a loop's
+  range,          // opened by the user or by a loop
   module,         // a module's forward; name is its path in the model
-  op,             // of tensors, outside of backward
+  op,             // an op on tensors, outside of backward
   tape,           // a run of the tape
-  backward,       // of one node; name is its op's
-  optimizer,      // a step
-  data,           // a batch is made, or waited for
+  backward,       // the backward of one node; name is its op's
+  optimizer,      // an optimizer step
+  data,           // a batch is created or waited for
   communication,  // a collective is waited for
 };
 
 struct ProfileEvent {
-  std::string_view name;    // lives as long as its Recorded
-  std::string_view module;  // of a backward: where in the model its op was called; or empty
+  std::string_view name;    // valid while its RecordedThread exists
+  std::string_view module;  // for backward: the module whose op it is; or empty
   std::string_view
       shapes;  // of the operands, "(128, 16, 32, 32) f32, (16, 16, 3, 3) f32"; or empty
   EventKind kind = EventKind::range;
-  std::int32_t parent = -1;         // its number in the thread's events; -1: none
+  std::int32_t parent = -1;         // the parent's index in the thread's events; -1: none
   std::int64_t begin = 0, end = 0;  // nanoseconds of std::chrono::steady_clock
-  std::int64_t device_ns = 0;       // of its kernels on a GPU, where they are timed
+  std::int64_t device_ns = 0;       // time of its kernels on a GPU, if they are timed
   double flops = 0, bytes = 0;      // of its kernels
 };
 
 struct RecordingOptions {
-  /// Keep the shapes of the operands of each op.
+  /// Store the shapes of each op's operands.
   bool record_shapes = false;
-  /// Ops and kernels inside of other ops are events, too.
+  /// Ops and kernels inside other ops are events, too.
   bool nested = false;
-  /// Of each thread so many events are kept, some 100 bytes each; later ones are counted, not kept.
+  /// The maximum number of events to keep for each thread, about 100 bytes each. Later events are
+  /// counted, but not kept.
   std::size_t max_events = 1'000'000;
 };
 
-/// What one thread did.
+/// The events of one thread.
 struct RecordedThread {
   std::string name;  // "main", "data loader", "communication", or "thread 3"
-  int id = 0;        // from 0, in the order in which threads were first seen in the recording
-  std::vector<ProfileEvent> events;   // in the order of their beginnings
+  int id = 0;        // from 0, in the order in which the recording first saw the threads
+  std::vector<ProfileEvent> events;   // ordered by their begin
   std::int64_t dropped = 0;           // events beyond max_events
-  std::shared_ptr<const void> names;  // keeps what the events' names point to
+  std::shared_ptr<const void> names;  // keeps the events' names alive
 };
 
-/// Starts recording on all threads; the calling thread's first event is the root, "profile". Throws
-/// Error where a recording is going on: there is one at a time in a process.
+/// Starts recording on all threads. The calling thread's first event is the root, "profile". Throws
+/// Error if a recording is already running: a process has at most one at a time.
 void start_recording(const RecordingOptions& options);
-/// Ends it, the ranges that are still open ending now, and gives what was recorded, the thread that
-/// started it first. Throws Error where nothing is being recorded.
+/// Ends the recording, closes all open ranges now, and returns the recorded threads, first the
+/// thread that started the recording. Throws Error if nothing is being recorded.
 std::vector<RecordedThread> stop_recording();
 
 namespace detail {
@@ -91,13 +93,13 @@ extern std::atomic<bool> recording;
 class ThreadLog;
 }  // namespace detail
 
-/// Whether a recording is going on. One relaxed load: what must be seen of a recording that has
-/// just begun is under the log's mutex.
+/// Whether a recording is running. One relaxed load: data of a recording that has just begun is
+/// protected by the log's mutex.
 inline bool is_recording() { return detail::recording.load(std::memory_order_relaxed); }
 
 class RecordFunction {
  public:
-  /// Opens nothing: `open` may.
+  /// Opens no range; `open` can open it later.
   RecordFunction() = default;
   explicit RecordFunction(std::string_view name, EventKind kind = EventKind::range) {
     if (is_recording()) open(name, kind);
@@ -108,7 +110,7 @@ class RecordFunction {
   RecordFunction(const RecordFunction&) = delete;
   RecordFunction& operator=(const RecordFunction&) = delete;
 
-  /// For names that cost something to make: if (is_recording()) range.open(…). Once.
+  /// For names that are expensive to build: if (is_recording()) range.open(…). Call it once.
   void open(std::string_view name, EventKind kind, std::string_view module = {});
 
  private:
@@ -124,17 +126,17 @@ struct RecordOp : RecordFunction {
   explicit RecordOp(std::string_view name) : RecordFunction(name, EventKind::op) {}
 };
 
-/// What recordings call the calling thread.
+/// Sets the calling thread's name in recordings.
 void set_thread_name(const std::string& name);
 
-/// Around a kernel (observed_backend.cpp), while something is recorded: an op of its own, or a part
-/// of the one that is open.
+/// Records a kernel (observed_backend.cpp) while a recording runs: as an event of its own, or as
+/// part of the open op.
 class RecordKernel {
  public:
   struct Work {
-    double flops = 0, bytes = 0;  // arithmetic, and memory that is read or written
+    double flops = 0, bytes = 0;  // arithmetic operations; bytes read and written
   };
-  /// `nanoseconds` of a GPU, which are known later; waits for them.
+  /// Returns the GPU's nanoseconds, which are known only later; waits for them.
   using Timer = std::function<std::int64_t()>;
 
   RecordKernel(std::string_view name, Work work);
@@ -142,7 +144,7 @@ class RecordKernel {
   RecordKernel(const RecordKernel&) = delete;
   RecordKernel& operator=(const RecordKernel&) = delete;
 
-  /// Whether its event has no shapes yet and should.
+  /// Whether its event should have shapes and has none yet.
   bool wants_shapes() const { return wants_shapes_; }
   void set_shapes(std::string_view shapes);
   void set_timer(Timer timer);
@@ -150,8 +152,13 @@ class RecordKernel {
  private:
   std::shared_ptr<detail::ThreadLog> log_;
   std::uint64_t recording_ = 0;
-  std::int32_t event_ = -1;  // its own, or that of the op that it is part of
+  std::int32_t event_ = -1;  // its own event, or that of the op it is part of
   bool is_event_ = false, wants_shapes_ = false;
 };
+
+/// Adds a word to the shapes of the innermost open event of the calling thread, if shapes are
+/// recorded:
+/// "(…) f32, (…) f32 by winograd".
+void record_detail(std::string_view detail);
 
 }  // namespace rondo

@@ -22,8 +22,8 @@ double largest(DType dtype) {
   }
 }
 
-/// Bounds of an integer dtype, as PyTorch draws them: an unsigned one takes -largest as well, which
-/// wraps around.
+/// The bounds of an integer dtype, as in PyTorch: an unsigned type also accepts values down to
+/// -largest, which wrap around.
 template <class T>
 bool holds(double v) {
   constexpr std::int64_t half = std::numeric_limits<T>::max() / 2 + 1;
@@ -41,9 +41,10 @@ bool holds(std::int64_t v) {
 }  // namespace
 
 void Scalar::refuse(std::uint64_t value) {
-  throw Error(concat("the number ", value,
-                     " is larger than an i64 can be (a difference of unsigned "
-                     "numbers below 0 is one like it); give it as a signed number or as a double"));
+  throw Error(
+      concat("the number ", value,
+             " is larger than an i64 can be (a negative difference of "
+             "unsigned numbers wraps around to such a value); pass a signed number or a double"));
 }
 
 void Scalar::check_fits(DType dtype) const {

@@ -1,5 +1,5 @@
 #pragma once
-// Scalar: one number on its way into a kernel: a double, a 64-bit integer or a bool.
+// Scalar: one number to be passed to a kernel: a double, a 64-bit integer or a bool.
 
 #include <concepts>
 #include <cstdint>
@@ -21,36 +21,36 @@ class Scalar {
   template <std::floating_point T>
   Scalar(T value) : value_(static_cast<double>(value)) {}
 
-  /// The number as T: floats go to integers by truncation, everything but 0 is true. Throws Error
-  /// where T cannot hold it: NaN, or 300 as a byte. An unsigned T takes a negative integer modulo
-  /// its range, so -1 becomes 255; a float rounds.
+  /// The number as T. Floats become integers by truncation; every value except 0 is true. Throws
+  /// Error if T cannot hold the number: NaN as an integer, or 300 as a byte. An unsigned T takes a
+  /// negative integer modulo its range, so -1 becomes 255. Conversion to a float rounds.
   template <class T>
   T to() const {
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) check_fits(dtype_of<T>);
     return cast<T>();
   }
-  /// The same without the check, for kernels: what does not fit wraps around, and a float that no
-  /// int64_t can hold counts as the smallest one, as when tensors are converted.
+  /// Like `to` without the check, for kernels: a value that does not fit wraps around, and a float
+  /// that does not fit into int64_t becomes the smallest int64_t, as when tensors are converted.
   template <class T>
   T cast() const {
     return std::visit([](auto v) { return converted<T>(v); }, value_);
   }
-  /// Throws Error naming the number unless a tensor of `dtype` can hold it: integers and finite
-  /// numbers beyond the range of a float cannot be held, fractions are cut or rounded.
+  /// Throws Error with the number unless a tensor of `dtype` can hold it. Integers out of range and
+  /// finite numbers beyond the range of a float do not fit; fractions are truncated or rounded.
   void check_fits(DType dtype) const;
 
   /// Throws Error unless this is a float, or an integer that `dtype` (f32 or f64) holds without
-  /// rounding. `advice`: what the caller should do instead.
+  /// rounding. `advice` tells the caller what to do instead.
   void check_exact(DType dtype, const char* advice) const;
 
-  /// boolean, i64 or f64: the category that type promotion looks at.
+  /// boolean, i64 or f64: the category for type promotion.
   DType dtype() const {
     constexpr DType kinds[] = {DType::f64, DType::i64, DType::boolean};
     return kinds[value_.index()];
   }
 
  private:
-  /// Throws Error: no int64_t holds it.
+  /// Throws Error because int64_t cannot hold the value.
   [[noreturn]] static void refuse(std::uint64_t value);
   template <class T, class V>
   static T converted(V v) {

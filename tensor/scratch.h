@@ -1,6 +1,5 @@
 #pragma once
-// Temporaries of the kernels: dense copies and conversions, on the device of what they are made
-// from.
+// Temporaries for kernels: dense copies and conversions, on the device of their source.
 
 #include "tensor/backend.h"
 
@@ -17,17 +16,18 @@ inline Tensor dense_copy(const Tensor& x, MemoryFormat format = MemoryFormat::co
   return copy;
 }
 
-/// x itself where it is dense in `format` already (or undefined).
+/// x itself if it is already dense in `format` (or undefined), otherwise a dense copy.
 inline Tensor dense(const Tensor& x, MemoryFormat format = MemoryFormat::contiguous) {
   return !x.defined() || x.is_contiguous(format) ? x : dense_copy(x, format);
 }
 
-/// What a kernel that writes `format` may write to: y itself, or memory to be copied to y after.
+/// The tensor for a kernel that can write only `format`: y itself, or temporary memory that the
+/// caller copies to y afterwards.
 inline Tensor dense_output(const Tensor& y, MemoryFormat format) {
   return !y.defined() || y.is_contiguous(format) ? y : empty_in(y, format);
 }
 
-/// x in f32, with its layout; x itself where it is f32 (or undefined).
+/// x converted to f32, with the same layout; x itself if it is f32 (or undefined).
 inline Tensor as_f32(const Tensor& x) {
   if (!x.defined() || x.dtype() == f32) return x;
   Tensor converted = Tensor::empty(

@@ -52,7 +52,7 @@ namespace {
 template <class F>
 void from_fastest(std::int64_t rank, MemoryFormat format, F f) {
   if (format == MemoryFormat::channels_last) {
-    require<ShapeError>(rank == 4, "channels_last is a layout of 4 dimensions, not of ", rank);
+    require<ShapeError>(rank == 4, "channels_last: expected 4 dimensions, got ", rank);
     for (std::int64_t dim : {1, 3, 2, 0}) f(dim);
   } else {
     for (std::int64_t dim = rank - 1; dim >= 0; --dim) f(dim);

@@ -1,5 +1,5 @@
 #pragma once
-// Dims: the sizes or strides of a tensor, held inline (no heap) for up to eight dimensions.
+// Dims: the sizes or strides of a tensor, stored inline (no heap) for up to eight dimensions.
 
 #include <algorithm>
 #include <array>
@@ -18,14 +18,14 @@ class Dims {
 
   Dims() = default;
   Dims(std::initializer_list<std::int64_t> values) : Dims(values.begin(), values.end()) {}
-  /// One dimension, so that ones(3) and x.sum(1) mean what they do in Python.
+  /// One dimension, so that ones(3) and x.sum(1) work as in Python.
   Dims(std::int64_t value) { push_back(value); }
   Dims(std::span<const std::int64_t> values) : Dims(values.begin(), values.end()) {}
   template <class Iterator>
   Dims(Iterator first, Iterator last) {
     for (; first != last; ++first) push_back(*first);
   }
-  /// `rank` entries, each `value`.
+  /// `rank` entries, all equal to `value`.
   static Dims filled(std::int64_t rank, std::int64_t value) {
     Dims dims;
     for (std::int64_t i = 0; i < rank; ++i) dims.push_back(value);
@@ -68,12 +68,13 @@ class Dims {
 /// Writes [2, 3, 4].
 std::ostream& operator<<(std::ostream& out, const Dims& dims);
 
-/// Order of the dimensions in memory. Shapes are always logical (N, C, H, W); channels_last means
-/// strides in which C is the fastest: (H*W*C, 1, W*C, C).
+/// Order of the dimensions in memory. Shapes are always logical (N, C, H, W). With channels_last, C
+/// is the fastest dimension: the strides are (H*W*C, 1, W*C, C).
 enum class MemoryFormat : std::uint8_t { contiguous, channels_last };
 
-/// A size in a formula. + - and * throw ShapeError, naming `op`, where no int64_t holds the result:
-/// sizes and options come from users and files, and one that wraps around would be a wrong shape.
+/// A size in a formula. +, - and * throw ShapeError naming `op` if the result does not fit into
+/// int64_t. Sizes and options come from users and files, and a size that wraps around would give a
+/// wrong shape.
 class CheckedSize {
  public:
   CheckedSize(std::int64_t value, const char* op = "size") : value_(value), op_(op) {}
@@ -89,16 +90,18 @@ class CheckedSize {
 
 /// The product of the sizes; 1 for a 0-dim tensor.
 std::int64_t numel_of(const Dims& sizes);
-/// Dense strides; channels_last asks for four dimensions.
+/// Strides of a dense tensor; channels_last requires four dimensions.
 Dims strides_of(const Dims& sizes, MemoryFormat format = MemoryFormat::contiguous);
-/// Whether elements laid out so fill memory without gaps in the given order. Dimensions of size 1
-/// may have any stride.
+/// Whether elements with these strides fill memory without gaps in the order of `format`.
+/// Dimensions of size 1 may have any stride.
 bool is_dense(const Dims& sizes, const Dims& strides, MemoryFormat format);
-/// Maps -rank … rank-1 to 0 … rank-1; throws ShapeError naming `op` otherwise.
+/// Maps -rank … rank-1 to 0 … rank-1. Throws ShapeError naming `op` if dim is out of range.
 std::int64_t wrap_dim(std::int64_t dim, std::int64_t rank, const char* op);
-/// The shape both broadcast to (NumPy's rule: align right, sizes equal or 1). Throws ShapeError.
+/// The shape to which both are broadcast (NumPy's rule: align right, sizes equal or 1). Throws
+/// ShapeError if they cannot be broadcast.
 Dims broadcast_shapes(const Dims& a, const Dims& b);
-/// Strides that read a tensor of (sizes, strides) as if it had the shape `to`: 0 where it repeats.
+/// Strides that read a tensor of (sizes, strides) as if it had the shape `to`; 0 in repeated
+/// dimensions.
 Dims broadcast_strides(const Dims& sizes, const Dims& strides, const Dims& to);
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
 #pragma once
-// Storage: a run of bytes on a device, shared by all tensors that view it.
+// Storage: a block of bytes on a device, shared by all tensors that view it.
 
 #include <atomic>
 #include <cstddef>
@@ -11,20 +11,20 @@
 
 namespace rondo {
 
-/// What a backend keeps beside a tensor's memory for as long as that lives.
+/// Data that a backend keeps with a storage for as long as the storage exists.
 struct StorageAttachment {
   virtual ~StorageAttachment() = default;
 };
 
 class Storage {
  public:
-  /// `bytes` uninitialised bytes.
+  /// Allocates `bytes` uninitialised bytes.
   Storage(std::size_t bytes, Allocator& allocator)
       : data_(bytes ? allocator.allocate(bytes) : nullptr),
         bytes_(bytes),
         device_(allocator.device()),
         allocator_(&allocator) {}
-  /// Memory that belongs to someone else; `release` runs when the last tensor lets go of it.
+  /// Memory that belongs to someone else; `release` runs when the last tensor releases it.
   Storage(void* data, std::size_t bytes, Device device, std::function<void()> release)
       : data_(data), bytes_(bytes), device_(device), release_(std::move(release)) {}
   ~Storage() {
@@ -38,9 +38,9 @@ class Storage {
   std::size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
 
-  std::unique_ptr<StorageAttachment> attachment;  // its backend's, which guards it
-  /// Counts what is written in place by any tensor that lives here, also by those that count
-  /// versions apart (set_data).
+  std::unique_ptr<StorageAttachment> attachment;  // owned and guarded by the backend
+  /// Counts all in-place writes to this storage, including those by tensors with separate version
+  /// counters (set_data).
   std::atomic<std::uint64_t> writes = 0;
 
  private:

@@ -28,7 +28,7 @@ Tensor Tensor::over(StoragePtr storage, std::int64_t offset, const Dims& sizes, 
   return Tensor(std::move(impl));
 }
 
-// Not in the header: each temporary has one, and most of what rondo compiles is temporaries.
+// Not in the header: each temporary calls it, and most of rondo's code consists of temporaries.
 Tensor::~Tensor() = default;
 
 Tensor Tensor::empty(const Dims& sizes, TensorOptions options) {
@@ -98,7 +98,8 @@ double Tensor::item() const {
 
 namespace {
 
-/// The elements, each checked on its way to T; read as W, which holds all numbers of x's dtype.
+/// The elements, each checked before its conversion to T; read as W, which holds all values of x's
+/// dtype.
 template <class T, class W, class Check>
 std::vector<T> checked_vector(const Tensor& x, Check check) {
   std::vector<W> wide(static_cast<std::size_t>(x.numel()));
@@ -117,7 +118,7 @@ std::vector<T> checked_vector(const Tensor& x, Check check) {
 template <class T>
 std::vector<T> Tensor::to_vector() const {
   if constexpr (std::is_integral_v<T>) {
-    const auto no_more = [](const Scalar&) {};  // than Scalar::to checks
+    const auto no_more = [](const Scalar&) {};  // Scalar::to checks enough
     if (is_floating(dtype())) return checked_vector<T, double>(*this, no_more);
     if (dtype() != dtype_of<T>) return checked_vector<T, std::int64_t>(*this, no_more);
   }

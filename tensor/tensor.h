@@ -1,18 +1,18 @@
 #pragma once
-// Tensor: a handle to an n-dimensional array, with value semantics of the handle: copying a Tensor
-// copies the handle, and both see the same elements. `clone()` copies the elements.
+// Tensor: a handle to an n-dimensional array. Copying a Tensor copies the handle, and both handles
+// refer to the same elements. `clone()` copies the elements.
 //
-// A tensor is a view (sizes, strides, offset) of a Storage. Several tensors may view one storage;
-// they then share one version counter, which in-place operations bump, so that the tape notices
-// when something it saved was overwritten (Note [Versions] in autograd/saved_tensor.h).
+// A tensor is a view (sizes, strides, offset) of a Storage. Tensors that view the same storage
+// share a version counter, which in-place operations increment. So the tape detects that a saved
+// tensor was overwritten (Note [Versions] in autograd/saved_tensor.h).
 //
-// This header is the bottom layer: it knows nothing of gradients. What differentiates is a free
-// function in autograd/ops; the methods in the section "Differentiable" are one-line spellings of
-// those functions, declared here so that `x.relu()` reads as in PyTorch, and defined in
+// This header is the bottom layer: it does not know about gradients. Differentiable operations are
+// free functions in autograd/ops. The methods in the section "Differentiable" only call these
+// functions. They are declared here so that `x.relu()` reads as in PyTorch, and defined in
 // autograd/methods.cpp.
 //
-// Thread safety: distinct Tensor handles may be used from distinct threads; concurrent reads of one
-// tensor are safe; a write must be ordered against every other access by the caller.
+// Thread safety: different threads may use different Tensor handles, and may read the same tensor
+// concurrently. The caller must order a write against every other access to the tensor.
 
 #include <atomic>
 #include <cstdint>
@@ -32,7 +32,7 @@
 
 namespace rondo {
 
-struct AutogradMeta;  // autograd/variable.h
+struct AutogradMeta;  // autograd/autograd_meta.h
 
 struct TensorOptions {
   DType dtype = DType::f32;
@@ -42,7 +42,8 @@ struct TensorOptions {
 
 using VersionCounter = std::shared_ptr<std::atomic<std::uint64_t>>;
 
-/// What a handle points to. Fields are open to the layers of rondo; users have Tensor's methods.
+/// The object that a handle points to. Its fields are open to the layers of rondo; users call
+/// Tensor's methods.
 struct TensorImpl {
   StoragePtr storage;
   std::int64_t offset = 0;  // in elements
@@ -51,33 +52,36 @@ struct TensorImpl {
   VersionCounter version;
   std::shared_ptr<AutogradMeta> autograd;  // null for most tensors
 
-  // Of a view: Note [Views follow their base] in autograd/views.h.
-  std::shared_ptr<TensorImpl> base;  // whose elements it shows
-  std::uint64_t place_version = 0;   // when it got its place on the tape
-  // Of a constant one, taken under NoGradGuard: whose elements it shows, without keeping them.
+  // For a view: Note [Views follow their base] in autograd/views.h.
+  std::shared_ptr<TensorImpl> base;  // the tensor whose elements it shows
+  std::uint64_t place_version = 0;   // the version when the view was put on the tape
+  // For a constant view, taken under NoGradGuard: the tensor whose elements it shows, as a weak
+  // reference.
   bool is_constant_view = false;
   std::weak_ptr<TensorImpl> constant_base;
 };
 
-/// Bytes that dense elements of this shape take; throws ShapeError where no int64_t can say it.
+/// Bytes of dense elements of this shape. Throws ShapeError if the number does not fit into
+/// int64_t.
 std::int64_t bytes_of(const Dims& sizes, DType dtype);
 
 class Tensor {
  public:
-  /// No tensor at all: defined() is false.
+  /// An undefined tensor: defined() is false.
   Tensor() = default;
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) = default;
   ~Tensor();
-  /// Makes this handle stand for the other tensor. Only for variables: `x[0] = y` would change a
-  /// handle that is gone at the semicolon, and not x; x[0].copy_(y) writes the elements.
+  /// Makes this handle refer to the other tensor. Only for variables: `x[0] = y` would change a
+  /// temporary handle, not x; x[0].copy_(y) writes the elements.
   Tensor& operator=(const Tensor&) & = default;
   Tensor& operator=(Tensor&&) & = default;
 
   /// Uninitialised elements.
   static Tensor empty(const Dims& sizes, TensorOptions options = {});
-  /// Uninitialised, with x's shape, dtype and device; dense, channels_last where x is.
+  /// Uninitialised, with x's shape, dtype and device; dense, and channels_last if x is
+  /// channels_last.
   static Tensor empty_like(const Tensor& x);
   /// A view of `storage`, with its own version counter.
   static Tensor over(StoragePtr storage, std::int64_t offset, const Dims& sizes,
@@ -89,7 +93,8 @@ class Tensor {
   const Dims& shape() const { return impl().sizes; }
   const Dims& strides() const { return impl().strides; }
   std::int64_t dim() const { return shape().size(); }
-  /// Size of one dimension; negative counts from the end. A 0-dim tensor has none (ShapeError).
+  /// Size of one dimension; a negative dim counts from the end. Throws ShapeError for a 0-dim
+  /// tensor.
   std::int64_t size(std::int64_t dim) const { return shape()[axis(dim, "size")]; }
   std::int64_t stride(std::int64_t dim) const { return strides()[axis(dim, "stride")]; }
   std::int64_t numel() const { return numel_of(shape()); }
@@ -103,7 +108,7 @@ class Tensor {
   bool is_contiguous(MemoryFormat format = MemoryFormat::contiguous) const {
     return is_dense(shape(), strides(), format);
   }
-  /// channels_last where only that layout is dense, else contiguous.
+  /// channels_last if the tensor is dense only in that layout, otherwise contiguous.
   MemoryFormat suggested_format() const {
     return dim() == 4 && !is_contiguous() && is_contiguous(MemoryFormat::channels_last)
                ? MemoryFormat::channels_last
@@ -114,27 +119,27 @@ class Tensor {
   void* data_ptr() const {
     return static_cast<char*>(impl().storage->data()) + impl().offset * size_of(dtype());
   }
-  /// The same, typed; throws DTypeError when T is not the tensor's element type.
+  /// The same, typed. Throws DTypeError when T is not the tensor's element type.
   template <class T>
   T* data_ptr() const {
     require<DTypeError>(dtype() == dtype_of<T>, "data_ptr<", dtype_of<T>, ">: the tensor is ",
                         dtype());
     return static_cast<T*>(data_ptr());
   }
-  /// The only element, converted to T; throws ShapeError when there is not exactly one, and Error
-  /// where an integer T cannot hold it (NaN, 300 as a byte).
+  /// The only element, converted to T. Throws ShapeError unless there is exactly one element, and
+  /// Error if an integer T cannot hold it (NaN, 300 as a byte).
   template <class T>
   T item() const {
     return item_scalar().to<T>();
   }
-  /// The only element, without loss: throws Error for an i64 that no double can hold.
+  /// The only element, without loss. Throws Error for an i64 that a double cannot hold.
   double item() const;
   Scalar item_scalar() const;
-  /// All elements in row-major order, converted to T; throws Error where an integer T cannot hold
-  /// one, as item does.
+  /// All elements in row-major order, converted to T. Throws Error if an integer T cannot hold one
+  /// of them, as item does.
   template <class T>
   std::vector<T> to_vector() const;
-  /// The same in f32; throws Error for an integer that no f32 can hold.
+  /// All elements in f32. Throws Error for an integer that f32 cannot hold.
   std::vector<float> to_vector() const;
 
   std::uint64_t version() const { return impl().version->load(std::memory_order_relaxed); }
@@ -143,12 +148,13 @@ class Tensor {
     impl().storage->writes.fetch_add(1, std::memory_order_relaxed);
   }
 
-  /// Another handle to the same elements, the same version counter and no place on the tape.
+  /// Another handle to the same elements with the same version counter, but not on the tape.
   Tensor alias() const;
-  /// The same for other sizes and strides over the same storage.
+  /// Like alias, with other sizes and strides over the same storage.
   Tensor as_view(const Dims& sizes, const Dims& strides, std::int64_t offset) const;
-  /// The same with sizes of 1 and missing dimensions repeated (stride 0) up to `sizes`: how an
-  /// operand goes into a kernel. `expand` is the recorded op. Throws ShapeError.
+  /// Like alias, with sizes of 1 and missing dimensions repeated (stride 0) up to `sizes`, as
+  /// kernels need their operands. `expand` is the recorded op. Throws ShapeError if the shapes do
+  /// not fit.
   Tensor broadcast_view(const Dims& sizes) const;
 
   TensorImpl& impl() const {
@@ -156,29 +162,30 @@ class Tensor {
     return *impl_;
   }
   const std::shared_ptr<TensorImpl>& impl_ptr() const { return impl_; }
-  /// Makes this tensor (all its handles) stand for other's elements: how Module::to moves a
-  /// parameter that an optimizer also holds. Drops the gradient if shape, dtype or device change.
+  /// Makes this tensor (all its handles) refer to other's elements. Module::to moves a parameter
+  /// this way when an optimizer also holds it. Drops the gradient if the shape, dtype or device
+  /// changes.
   void set_data(const Tensor& other) const;
 
-  // ---- Autograd (defined in autograd/variable.cpp) ----
+  // ---- Autograd (defined in autograd/autograd_meta.cpp) ----
 
   bool requires_grad() const;
-  /// Marks a leaf; throws AutogradError on a non-leaf and DTypeError on an integer tensor.
+  /// Marks a leaf. Throws AutogradError on a non-leaf and DTypeError on an integer tensor.
   const Tensor& requires_grad_(bool value = true) const;
   bool is_leaf() const;
-  /// The gradient, or an undefined tensor before the first backward and after zero_grad.
+  /// The gradient; undefined before the first backward and after zero_grad.
   Tensor grad() const;
   void set_grad(const Tensor& grad) const;
   void zero_grad() const;
-  /// Keeps .grad for this non-leaf as well; like a leaf's it adds up over backwards. Under
-  /// create_graph that gradient is on the tape which holds this tensor: a cycle, as in PyTorch,
-  /// that lasts until .grad is reset.
+  /// Keeps .grad for this non-leaf as well. As for a leaf, it accumulates over backward calls. With
+  /// create_graph the gradient is on the tape that holds this tensor: a reference cycle, as in
+  /// PyTorch, until .grad is reset.
   void retain_grad() const;
-  /// Runs the tape from this tensor, adding into the .grad of every leaf. `gradient` may be omitted
+  /// Runs the tape from this tensor and adds to the .grad of every leaf. `gradient` may be omitted
   /// when there is one element. (autograd/engine.h)
   void backward(const Tensor& gradient = {}, bool retain_graph = false,
                 bool create_graph = false) const;
-  /// The same elements without the tape behind them.
+  /// The same elements, not connected to the tape.
   Tensor detach() const;
 
   // ---- Differentiable (defined in autograd/methods.cpp; documented in autograd/ops) ----
@@ -194,7 +201,7 @@ class Tensor {
   Tensor view(const Dims& sizes) const;
   Tensor view_as(const Tensor& other) const { return view(other.shape()); }
   Tensor flatten(std::int64_t start_dim = 0, std::int64_t end_dim = -1) const;
-  /// Without its dimensions of size 1, or without `dim` if that has size 1.
+  /// Removes all dimensions of size 1, or only `dim` if it has size 1.
   Tensor squeeze() const;
   Tensor squeeze(std::int64_t dim) const;
   Tensor unsqueeze(std::int64_t dim) const;
@@ -204,7 +211,7 @@ class Tensor {
   Tensor t() const;
   /// The dimensions in reverse order.
   Tensor T() const;
-  /// The tensor repeats[d] times along each dimension d; dimensions may be added in front.
+  /// Repeats the tensor repeats[d] times along each dimension d. May add dimensions in front.
   Tensor repeat(const Dims& repeats) const;
   Tensor flip(const Dims& dims) const;
   Tensor select(std::int64_t dim, std::int64_t index) const;
@@ -259,11 +266,11 @@ class Tensor {
   Tensor sigmoid() const;
   Tensor tanh() const;
 
-  // In place: recorded on the tape, for a view on that of its base (Note [Views follow their base]
-  // in autograd/views.h). Errors: on a leaf that requires a gradient or a view of one, unless under
-  // NoGradGuard; on a view that was taken under NoGradGuard, where the op is recorded; where
-  // several elements of this tensor lie at one address, as after expand (fill_ and zero_ may);
-  // where the result does not fit this tensor's dtype. The operand may overlap this tensor.
+  // In place; recorded on the tape. For a view, the tape of its base records it (Note [Views follow
+  // their base] in autograd/views.h). Errors: on a leaf that requires a gradient, or a view of one,
+  // unless under NoGradGuard; on a view that was taken under NoGradGuard, if the op is recorded; if
+  // several elements of this tensor share one address, as after expand (fill_ and zero_ are
+  // allowed); if the result does not fit this tensor's dtype. The operand may overlap this tensor.
   const Tensor& add_(const Tensor& other, double alpha = 1) const;
   const Tensor& sub_(const Tensor& other, double alpha = 1) const;
   const Tensor& mul_(const Tensor& other) const;
@@ -281,11 +288,12 @@ class Tensor {
 
 using Tensors = std::vector<Tensor>;
 
-/// Prints as PyTorch does: nested brackets, aligned columns, "..." beyond 1000 elements, and the
-/// tensor's place on the tape: "requires_grad=True" or "grad_fn=<MulBackward>".
+/// Prints as PyTorch does: nested brackets, aligned columns, "..." for tensors of more than 1000
+/// elements, and the tensor's place on the tape: "requires_grad=True" or "grad_fn=<MulBackward>".
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
-/// Tells operator<< how to describe a tensor's place on the tape ("" for none), of which this layer
-/// knows nothing: autograd/variable.cpp calls it when the first tensor gets one.
+/// Sets the function with which operator<< describes a tensor's place on the tape ("" for none),
+/// since this layer does not know the tape. autograd/autograd_meta.cpp calls it when the first
+/// tensor is put on the tape.
 void set_tape_description(std::string (*describe)(const Tensor&));
 
 }  // namespace rondo

@@ -19,7 +19,7 @@ struct Unfinished {
   std::vector<std::future<void>> tasks;
 };
 Unfinished& unfinished() {
-  static auto* all = new Unfinished;  // never destroyed: used at the end of the process
+  static auto* all = new Unfinished;  // never destroyed, because it is used when the process exits
   return *all;
 }
 
@@ -35,7 +35,7 @@ void finish(std::future<void> task) {
 
 void BackgroundWrite::start(std::function<void()> write) {
   wait();
-  finish_background_writes();  // of an earlier run: this one may go to the same file
+  finish_background_writes();  // of an earlier run, which may write to the same file
   task_ = std::async(std::launch::async, [write = std::move(write),
                                           writes = std::make_shared<dist::Unfinished>()]() mutable {
     const auto until_the_end = std::move(writes);
@@ -50,7 +50,7 @@ void BackgroundWrite::wait() {
 BackgroundWrite::~BackgroundWrite() {
   if (!task_.valid()) return;
   if (!home_.is_here()) {
-    new std::future<void>(std::move(task_));  // whose end would wait for its thread
+    new std::future<void>(std::move(task_));  // leaked: its destructor would wait for its thread
     return;
   }
   if (std::uncaught_exceptions() == 0) {

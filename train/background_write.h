@@ -1,5 +1,5 @@
 #pragma once
-// BackgroundWrite: one thing being written by a thread while the training goes on.
+// BackgroundWrite: a thread writes one thing while the training continues.
 
 #include <functional>
 #include <future>
@@ -13,13 +13,13 @@ class BackgroundWrite {
   BackgroundWrite() = default;
   BackgroundWrite(BackgroundWrite&&) = default;
   BackgroundWrite& operator=(BackgroundWrite&&) = delete;
-  /// Waits for what is being written, and says on standard error what went wrong with it, unless an
-  /// error is on its way up: then the write goes on by itself, so that this rank tells the others
-  /// at once what happened (dist/launch/run.cpp gives them two seconds), and all ranks' processes
-  /// wait for it at their end. Only where some rank does not fail is the job aborted without it.
+  /// Waits for the write, and prints its error, if any, to standard error. Does not wait while an
+  /// exception is unwinding the stack: this rank then tells the others about the failure at once
+  /// (dist/launch/run.cpp gives them two seconds), and the process waits for the write when it
+  /// exits. The write is lost only if the job is aborted because some rank does not fail.
   ~BackgroundWrite();
 
-  /// Waits for the one before, and throws what that threw, and for those left to themselves.
+  /// Waits for the previous write, throws its error, and waits for the writes of destroyed objects.
   void start(std::function<void()> write);
   void wait();
 
@@ -28,7 +28,8 @@ class BackgroundWrite {
   HomeProcess home_;
 };
 
-/// Waits for those that were left to themselves; runs at the end of the process as well.
+/// Waits for the writes whose objects were destroyed by an exception. Also runs when the process
+/// exits.
 void finish_background_writes();
 
 }  // namespace rondo::train

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "tensor/error.h"
-#include "train/progress.h"
+#include "train/progress_bar.h"
 
 namespace rondo::train {
 
@@ -51,7 +51,7 @@ bool EarlyStopping::on_epoch_end(const EpochReport& report) {
     std::string names;
     for (const auto& [name, value] : report.metrics) names += (names.empty() ? "" : ", ") + name;
     throw Error(
-        concat("EarlyStopping: there is no metric ", options_.monitor, "; there are ", names));
+        concat("EarlyStopping: unknown metric ", options_.monitor, "; the metrics are ", names));
   }
   const double value = found->second;
   const bool is_better = options_.mode == EarlyStoppingOptions::Mode::min
@@ -62,7 +62,7 @@ bool EarlyStopping::on_epoch_end(const EpochReport& report) {
   return wait_count_ < options_.patience;
 }
 
-// With what it looks at in the name: a run may have several, for different things.
+// The name includes the monitored metric, because a run may have several EarlyStopping callbacks.
 std::string EarlyStopping::key(const char* name) const {
   const char* mode = options_.mode == EarlyStoppingOptions::Mode::min ? "min" : "max";
   return concat("early_stopping.", options_.monitor, ".", mode, ".", name);

@@ -1,14 +1,14 @@
 #pragma once
-// Callback: what a program wants to do while train::fit trains.
+// Callback: functions of the program that train::fit calls during training.
 //
 //   struct Print : train::Callback {
 //     void on_step_end(const train::StepReport& step) override { std::cout << step.loss << '\n'; }
 //   };
 //   train::Trainer trainer(net, sgd, {.fit = {.callbacks = {std::make_shared<Print>()}}});
 //
-// Keras's and Transformers' names. Each method is called on every rank, in the order of the list.
-// What it is told is equal on all ranks but where a comment says otherwise; collectives that all
-// ranks call in the same place are allowed.
+// The names are those of Keras and Transformers. Each method is called on every rank, in the order
+// of the list. Its arguments are equal on all ranks unless a comment says otherwise. It may use
+// collectives that all ranks call at the same point.
 
 #include <cstdint>
 
@@ -20,45 +20,46 @@ namespace rondo::train {
 
 struct FitResult;
 
-/// A step of the optimizer that is over.
+/// A completed step of the optimizer.
 struct StepReport {
-  std::int64_t epoch = 0;  // that it belongs to, counted from 1
-  std::int64_t step = 0;   // in the run, counted from 1
-  /// Of the newest step whose loss has arrived: on the CPU this one's, on a GPU one of some steps
-  /// ago. Where parameters are averaged it is this rank's own.
+  std::int64_t epoch = 0;  // the epoch of the step, counted from 1
+  std::int64_t step = 0;   // within the run, counted from 1
+  /// The loss of the newest step whose loss has arrived: on the CPU this step, on a GPU a step some
+  /// steps earlier. With parameter averaging it is the loss of this rank only.
   double loss = 0;
-  double lr = 0;  // that it was made with
+  double lr = 0;  // the learning rate of the step
 };
 
-/// What an epoch came to.
+/// The results of an epoch.
 struct EpochReport {
   std::int64_t epoch = 0;  // completed, counted from 1
   double train_loss = 0;   // mean over its steps
   Evaluation test;
   double lr = 0, img_per_s = 0, seconds = 0;
-  Metrics metrics;  // the row of the metrics file: all of this by name, the program's metrics too
+  Metrics metrics;  // all of the above by name, and the program's: a row of the metrics file
 };
 
-/// What EpochReport::metrics holds, but for itself, and the number of steps of the run.
+/// The contents of EpochReport::metrics, from the other fields and the number of steps of the run.
 Metrics metrics_of(const EpochReport& report, std::int64_t steps);
-/// "epoch 1/3: loss 0.4812, test accuracy 86.10 % (8610 of 10000), …": for the user.
+/// For the user: "epoch 1/3: loss 0.4812, test accuracy 86.10 % (8610 of 10000), …".
 std::string line_of(const EpochReport& report, std::int64_t epochs);
 
 class Callback {
  public:
   virtual ~Callback() = default;
-  /// Before the first step; so many epochs are behind the run, more than 0 where it is resumed.
+  /// Before the first step. `epochs` is the number of completed epochs, more than 0 if the run is
+  /// resumed.
   virtual void on_train_begin(std::int64_t /*epochs*/) {}
   virtual void on_step_end(const StepReport&) {}
-  /// After the evaluation. false: it is enough, and training ends for all ranks. A run that is
-  /// killed before its next checkpoint may tell of an epoch again.
+  /// After the evaluation. Returning false ends the training on all ranks. After a run is killed
+  /// and resumed, it may be called for an epoch again.
   virtual bool on_epoch_end(const EpochReport&) { return true; }
-  /// After the last checkpoint, also when a signal has ended the run; not when it has failed.
+  /// After the last checkpoint, also if a signal ended the run, but not if the run failed.
   virtual void on_train_end(const FitResult&) {}
 
-  /// What it must remember in a run that is resumed, under names of its own, of which no other
-  /// callback of the run has one ("early_stopping.test_loss.min.best"). Rank 0's is saved with each
-  /// checkpoint; all ranks get it back before on_train_begin.
+  /// The state that a resumed run needs. No other callback of the run may use the same names
+  /// ("early_stopping.test_loss.min.best"). Each checkpoint has rank 0's state; all ranks get it
+  /// back before on_train_begin.
   virtual io::Metadata state_dict() const { return {}; }
   virtual void load_state_dict(const io::Metadata&) {}
 };
@@ -66,24 +67,24 @@ class Callback {
 struct EarlyStoppingOptions {
   enum class Mode : std::uint8_t { min, max };
   std::string monitor = "test_loss";  // a column of the metrics file
-  Mode mode = Mode::min;              // what is better: less, or more
-  double min_delta = 0;               // by how much at least
-  std::int64_t patience = 3;          // so many epochs in a row may be no better
+  Mode mode = Mode::min;              // whether a lower or a higher value is better
+  double min_delta = 0;               // the smallest change that counts as better
+  std::int64_t patience = 3;          // epochs in a row without improvement
 };
 
-/// Ends a run that gets no better: after `patience` epochs in a row in which `monitor` was not
-/// better than its best by more than min_delta (Lightning's EarlyStopping). NaN is not better. The
-/// weights stay the last epoch's; those of the best accuracy are in best.safetensors.
+/// Ends a run after `patience` epochs in a row in which `monitor` did not improve on its best value
+/// by more than min_delta (Lightning's EarlyStopping). NaN is not an improvement. The model keeps
+/// the weights of the last epoch; the weights with the best accuracy are in best.safetensors.
 class EarlyStopping final : public Callback {
  public:
-  /// Throws Error for a patience below 1 or a min_delta that is negative or not finite.
+  /// Throws Error if patience is below 1, or min_delta is negative or not finite.
   explicit EarlyStopping(EarlyStoppingOptions options = {});
-  /// Throws Error naming what there is, where there is no such column.
+  /// Throws Error, with the list of metrics, if the metric `monitor` does not exist.
   bool on_epoch_end(const EpochReport& report) override;
   io::Metadata state_dict() const override;
   void load_state_dict(const io::Metadata& state) override;
 
-  /// Epochs in a row that were no better.
+  /// The number of epochs in a row without improvement.
   std::int64_t wait_count() const { return wait_count_; }
   double best() const { return best_; }
 

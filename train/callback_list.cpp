@@ -8,7 +8,7 @@
 namespace rondo::train {
 namespace {
 
-constexpr std::string_view prefix = "callback.";  // of what they remember, among the metadata
+constexpr std::string_view prefix = "callback.";  // of the callbacks' state in the metadata
 
 /// FitOptions::on_epoch.
 struct EpochFunction final : Callback {
@@ -29,8 +29,7 @@ CallbackList::CallbackList(std::vector<std::shared_ptr<Callback>> callbacks,
   for (const auto& callback : callbacks_)
     for (const auto& [name, value] : callback->state_dict())
       require(remembered.emplace(name, value).second,
-              "fit: two of the callbacks remember something as ", name,
-              ", which a checkpoint cannot tell apart");
+              "fit: two callbacks have state with the name ", name, "; the names must be unique");
 }
 
 void CallbackList::on_train_begin(std::int64_t epochs) {
@@ -42,7 +41,7 @@ void CallbackList::on_step_end(const StepReport& step) {
 }
 
 bool CallbackList::on_epoch_end(const EpochReport& report, dist::Communicator& comm) {
-  // Also where a rank has no callback: another may have one.
+  // Also if this rank has no callback: another rank may have one.
   bool goes_on = true;
   for (const auto& callback : callbacks_) goes_on = callback->on_epoch_end(report) && goes_on;
   const Tensor all_go_on = full({1}, goes_on, {.dtype = i32});

@@ -1,5 +1,5 @@
 #pragma once
-// CallbackList: the callbacks of a run as one (Keras's name), as train::fit uses them.
+// CallbackList: all callbacks of a run (Keras's name). train::fit uses it.
 
 #include <functional>
 #include <memory>
@@ -12,18 +12,18 @@ namespace rondo::train {
 
 class CallbackList {
  public:
-  /// `on_epoch`, where there is one, is called after the others.
+  /// `on_epoch` may be empty; it is called after the others.
   CallbackList(std::vector<std::shared_ptr<Callback>> callbacks,
                std::function<bool(const EpochReport&)> on_epoch);
 
   void on_train_begin(std::int64_t epochs);
   void on_step_end(const StepReport& step);
-  /// Whether training goes on: for all of them, on all ranks. Each is told, whatever another says.
-  /// Collective, where there is one.
+  /// Returns false if any callback on any rank returned false. Calls all of them, whatever another
+  /// returns. Collective if `comm` has more than one rank.
   bool on_epoch_end(const EpochReport& report, dist::Communicator& comm);
   void on_train_end(const FitResult& result);
 
-  /// Adds to a checkpoint's metadata what they must remember, and gives it back to them.
+  /// Adds the state of the callbacks to a checkpoint's metadata, and restores it.
   void save(io::Metadata& metadata) const;
   void restore(const io::Metadata& metadata);
 

@@ -6,7 +6,7 @@
 namespace rondo::train {
 namespace {
 
-/// Names are a user's: bytes that are no UTF-8 become U+FFFD.
+/// Users choose the names; invalid UTF-8 becomes U+FFFD.
 std::string text_of(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

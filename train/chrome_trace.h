@@ -1,10 +1,10 @@
 #pragma once
-// ChromeTrace: events in the format that chrome://tracing and ui.perfetto.dev draw: JSON, of which
-// rondo writes "complete" events (ph X: a beginning and a duration, in microseconds) and names of
-// processes and threads (ph M). Ranks are processes.
+// ChromeTrace: events in the format that chrome://tracing and ui.perfetto.dev display. It is JSON.
+// rondo writes "complete" events (ph X: a start and a duration, in microseconds) and names of
+// processes and threads (ph M). Each rank is a process.
 //
-// Times are of std::chrono::steady_clock, which all processes of one machine share, so traces of
-// one run (Trace's of all ranks, a Profiler's of one) lie above each other when they are joined.
+// Times are from std::chrono::steady_clock, which all processes of a machine share. So the traces
+// of one run (a TimelineTrace of all ranks, a Profiler of one) line up when they are joined.
 //
 // Format: "Trace Event Format",
 // docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
@@ -24,7 +24,7 @@ namespace rondo::train {
 class ChromeTrace {
  public:
   using Nanoseconds = std::chrono::nanoseconds;
-  /// What a viewer shows of an event that is clicked at.
+  /// What a viewer shows when the user clicks an event.
   using Args = std::vector<std::pair<std::string, std::variant<double, std::string>>>;
 
   void name_process(int process, const std::string& name);
@@ -33,7 +33,7 @@ class ChromeTrace {
   void complete(std::string_view name, std::string_view category, int process, int thread,
                 Nanoseconds begin, Nanoseconds duration, const Args& args = {});
 
-  /// The events by their beginnings, as what stands between the brackets of a JSON array.
+  /// The events, sorted by their start, as the elements of a JSON array without the brackets.
   std::string events() const;
 
  private:
@@ -45,12 +45,12 @@ class ChromeTrace {
   std::vector<Event> events_;
 };
 
-/// The file, which takes the events of several traces one after the other, and appears whole or not
-/// at all. Throws IoError.
+/// The file. Holds the events of several traces, one after the other, and appears whole or not at
+/// all. Throws IoError.
 class ChromeTraceFile {
  public:
   explicit ChromeTraceFile(const std::filesystem::path& path);
-  /// What ChromeTrace::events() gave.
+  /// `events`: the result of ChromeTrace::events().
   void add(const std::string& events);
   void commit();
 

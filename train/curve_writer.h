@@ -1,7 +1,7 @@
 #pragma once
-// CurveWriter: the metrics of a run as curves, and its parameters as histograms, in a format of an
-// extra (extras/tensorboard/curves.h registers TensorBoard's; rondo/rondo.h includes it). Used by
-// rank 0 alone.
+// CurveWriter: writes the metrics of a run as curves and its parameters as histograms, in a format
+// that an extra registers (extras/tensorboard/curves.h registers TensorBoard's; rondo/rondo.h
+// includes it). Only rank 0 uses it.
 
 #include <cstdint>
 #include <filesystem>
@@ -15,22 +15,22 @@ namespace rondo::train {
 class CurveWriter {
  public:
   virtual ~CurveWriter() = default;
-  /// The values and the parameters at metrics.at("step"). Throws IoError.
+  /// Writes the metrics and the parameters at the step metrics.at("step"). Throws IoError.
   virtual void log(const Metrics& metrics, nn::Module& model) = 0;
-  /// The model's graph.
+  /// Writes the model's graph.
   virtual void log_graph(nn::Module& model, const Tensor& input) = 0;
 };
 
 struct CurveFormat {
-  /// Throws what `open` would, where that can be told without writing anything.
+  /// Throws the errors of `open` that can be detected without writing.
   void (*check)(const std::filesystem::path& folder);
-  /// What an earlier run wrote of `first_step` and later steps no longer counts.
+  /// Ignores what an earlier run wrote for `first_step` and later steps.
   std::unique_ptr<CurveWriter> (*open)(const std::filesystem::path& folder,
                                        std::int64_t first_step);
 };
-/// Returns true, so that it can initialise an inline variable of the header.
+/// Returns true, so that it can initialise an inline variable in the header.
 bool register_curve_format(CurveFormat format);
-/// Throws Error where none is registered.
+/// Throws Error if no format is registered.
 const CurveFormat& curve_format();
 
 }  // namespace rondo::train

@@ -1,5 +1,5 @@
 #pragma once
-// evaluate: the accuracy of a classifier over a data set, shared out over the ranks.
+// evaluate: the accuracy of a classifier on a data set, computed by all ranks together.
 
 #include <functional>
 #include <map>
@@ -14,44 +14,45 @@
 
 namespace rondo::train {
 
-/// What a program measures beside the accuracy:
+/// A metric that a program measures in addition to the accuracy:
 ///
 ///   {"top3", [](const Tensor& logits, const Tensor& labels) { … }}
 struct Metric {
   std::string name;
-  /// (model output, target) of a batch to one number, its mean over the batch's samples.
+  /// Maps (model output, target) of a batch to one number, the mean over the samples of the batch.
   std::function<Tensor(const Tensor&, const Tensor&)> function;
 };
 
 struct Evaluation {
   std::int64_t correct = 0, total = 0;
   double loss = 0;                          // mean cross-entropy
-  std::map<std::string, double> metrics{};  // the program's, by name: means over all samples
+  std::map<std::string, double> metrics{};  // the program's metrics by name: means over all samples
   double accuracy() const {
     return total > 0 ? static_cast<double>(correct) / static_cast<double>(total) : 0;
   }
 };
 
-/// Runs `model` in eval mode (and puts each module back as it was) over every sample once: rank r
-/// takes r, r + world, …, nothing is repeated to fill the last batch, and the counts are added up.
-/// Correct is where argmax(logits) is the target; a metric's batches count as many times as they
-/// have samples. Throws Error for an empty data set, ShapeError for a metric that is not one
-/// number. Collective; equal on all ranks.
+/// Runs `model` in eval mode over every sample once, then restores the mode of each module. Rank r
+/// takes the samples r, r + world, …; no sample is repeated to fill the last batch; the counts are
+/// summed over the ranks. A sample is correct if argmax(logits) is its target. The mean of a metric
+/// weights each batch by its number of samples. Throws Error for an empty data set, and ShapeError
+/// for a metric that is not one number. Collective; the result is equal on all ranks.
 Evaluation evaluate(nn::Module& model, const std::shared_ptr<const data::Dataset>& dataset,
                     const data::Transform& transform, dist::Communicator& comm,
                     std::int64_t batch_size = 250, int workers = 1,
                     const std::vector<Metric>& metrics = {});
 
-/// What `evaluate` goes through: this rank's samples, r, r + world, …, in order, none repeated.
+/// The loader that `evaluate` uses: the samples r, r + world, … of this rank, in order, none
+/// repeated.
 data::DataLoader evaluation_loader(const std::shared_ptr<const data::Dataset>& dataset,
                                    const data::Transform& transform, dist::Communicator& comm,
                                    std::int64_t batch_size, int workers);
 
-/// Throws Error unless each has a function and a name that can head a column of a table, and that
-/// no other has, nor the loss and the accuracy.
+/// Throws Error unless each metric has a function and a name that can be a column of a table. Names
+/// must be unique, and not "loss" or "accuracy".
 void check_metrics(const std::vector<Metric>& metrics);
 
-/// Where its parameters lie.
+/// The device of the model's parameters.
 Device device_of(nn::Module& model);
 
 }  // namespace rondo::train

@@ -15,7 +15,7 @@
 #include "train/callback_list.h"
 #include "train/model_sync.h"
 #include "train/profiled_steps.h"
-#include "train/progress.h"
+#include "train/progress_bar.h"
 #include "train/run_folder.h"
 #include "train/run_state.h"
 #include "train/step.h"
@@ -26,8 +26,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What a resumed run must share. A position is a number of batches, and with batches of another
-/// size another place. Rarer settings are there only where they are not as they come.
+/// The settings that must be equal when a run is resumed. A position is a number of batches, so it
+/// depends on the batch size. Rarely used settings are stored only if they are not the default.
 io::Metadata config_of(const FitOptions& options, std::int64_t batch_size) {
   io::Metadata config = options.config;
   config.emplace("batch_size", batch_size);
@@ -37,9 +37,9 @@ io::Metadata config_of(const FitOptions& options, std::int64_t batch_size) {
   return config;
 }
 
-/// Throws CommError on all ranks, naming the first setting in which one of them differs: a model
-/// that was trained with two learning rates, or in two folders, looks as if all were well. DDP,
-/// hooks, averaging and shards compare their own options.
+/// Throws CommError on all ranks, naming the first setting that differs between ranks. Otherwise a
+/// model trained with two learning rates, or in two folders, would look correct. DDP, hooks,
+/// averaging and shards check their own options.
 void agree_on_options(const optim::Optimizer& optimizer, const optim::LRSchedule& schedule,
                       const FitData& data, dist::Communicator& comm, const FitOptions& options) {
   const auto agree = [&](const std::string& what, const auto& value) {
@@ -119,11 +119,11 @@ class Run {
   }
 
   FitResult operator()() {
-    // First the wrappers, which give every rank rank 0's values; then what a checkpoint puts over
-    // them.
+    // The wrappers come first, because they copy rank 0's values to all ranks; restoring a
+    // checkpoint then overwrites them.
     sync_.emplace(model_, optimizer_, comm_, options_);
     state_.state_per_rank = sync_->state_per_rank();
-    // Asked over the ranks' own communicator, they would wait for the average under way.
+    // With its own communicator, the question does not wait for an average in progress.
     if (sync_->averager() != nullptr && options_.averaging.async) questions_ = comm_->duplicate();
     if (!options_.trace.empty()) trace_.emplace(*comm_, options_.trace);
     if (options_.amp == f16) scaler_.emplace(device_);
@@ -170,7 +170,7 @@ class Run {
   }
 
  private:
-  /// By name, what will be logged of an epoch.
+  /// The names of the columns that will be logged for an epoch.
   Metrics columns() const {
     EpochReport report;
     for (const Metric& metric : options_.metrics) report.test.metrics[metric.name] = 0;
@@ -192,11 +192,11 @@ class Run {
     ++position_.epoch;
     position_.step = 0;
     tested_ = false;
-    save();  // whoever is killed in a long evaluation has the epoch all the same
+    save();  // the epoch is saved even if the run is killed in a long evaluation
     test_epoch();
   }
 
-  /// The rest of the epoch, or until somebody is asked to stop; returns how many images that were.
+  /// Trains for the rest of the epoch, or until a stop is requested; returns the number of images.
   std::int64_t train_batches() {
     const std::int64_t batches = data_.train.size();
     std::int64_t images = data_.train_images - position_.step * data_.batch_size, done = 0;
@@ -247,7 +247,7 @@ class Run {
     end_step();
   }
 
-  /// What follows the optimizer's step.
+  /// The work after the optimizer's step.
   void end_step() {
     const double lr = schedule_.last_lr();
     result_.steps.lr.push_back(lr);
@@ -282,8 +282,8 @@ class Run {
     return train::steps_of(batches, options_.accumulate_grad_batches);
   }
 
-  /// Ranks that average seldom must not be made to meet at every step, and GPUs not be kept waiting
-  /// for a meeting of their hosts.
+  /// Ranks that average rarely should not synchronise at every step, and GPUs should not wait while
+  /// their hosts synchronise.
   std::int64_t steps_between_questions() {
     if (sync_->averager() != nullptr) return options_.averaging.every;
     return device_.is_cpu() ? 1 : 16;
@@ -294,7 +294,7 @@ class Run {
                   "; a lower learning rate may help");
   }
 
-  /// What follows an epoch's last batch: the accuracy, a line for the log and one for the user.
+  /// The end of an epoch: computes the accuracy, writes a line to the log and prints one.
   void test_epoch() {
     test();
     const bool is_best = result_.test.accuracy() > result_.best_test_accuracy;
@@ -320,14 +320,14 @@ class Run {
   }
 
   void test() {
-    const Trace::Span span(trace(), "evaluation");
+    const TimelineTrace::Span span(trace(), "evaluation");
     sync_->broadcast_buffers();
     const AutocastIf amp(device_, options_.amp);
     result_.test = evaluate(model_, data_.test, data_.test_transform, *comm_, 250,
                             data_.train.workers(), options_.metrics);
   }
 
-  /// Whether any rank was asked to stop: all must agree on the step after which they do.
+  /// Asks whether any rank was asked to stop. All ranks must stop after the same step.
   void ask_whether_to_stop() {
     result_.stopped_by = StopSignal::requested();
     if (comm_->world_size() == 1) return;
@@ -345,7 +345,7 @@ class Run {
 
   void save(bool is_best = false) {
     if (options_.checkpoint_dir.empty()) return;
-    const Trace::Span span(trace(), "checkpoint");
+    const TimelineTrace::Span span(trace(), "checkpoint");
     take_losses(true);
     sync_->broadcast_buffers();
     io::Metadata metadata = {{"best_test_accuracy", result_.best_test_accuracy},
@@ -374,7 +374,7 @@ class Run {
     const RunState::Restored restored = state_.restore(options_.checkpoint_dir);
     const io::Checkpoint& checkpoint = restored.checkpoint;
     if (reports() && !restored.passed_over.empty())
-      *options_.out << "warning: " << printable(restored.passed_over) << "; the one before is used"
+      *options_.out << "warning: " << printable(restored.passed_over) << "; using the previous one"
                     << std::endl;
     if (sync_->averager() != nullptr) sync_->averager()->restored();
     position_ = checkpoint.position;
@@ -407,10 +407,10 @@ class Run {
     epoch_seconds_ = get("epoch_seconds", 0.0);
     epoch_img_per_s_ = get("epoch_img_per_s", 0.0);
     result_.checkpoint = restored.path;
-    // Whoever was killed just before it was marked.
+    // The run may have been killed just before it marked the best checkpoint.
     if (tested_ && result_.test.total > 0 && result_.test.accuracy() == result_.best_test_accuracy)
       state_.mark_best(options_.checkpoint_dir, restored.path);
-    // In reproducible training the bits are the same, whatever the ranks and threads.
+    // Reproducible training is bit-identical for any number of ranks and threads.
     if (reports())
       *options_.out << text_of(restored, is_complete(), result_.stopped_early)
                     << (sync_->reproducible() != nullptr ? "" : differences(restored, *comm_))
@@ -418,7 +418,7 @@ class Run {
   }
 
   bool is_complete() const { return position_.epoch >= options_.epochs || result_.stopped_early; }
-  Trace* trace() { return trace_ ? &*trace_ : nullptr; }
+  TimelineTrace* trace() { return trace_ ? &*trace_ : nullptr; }
   bool reports() const { return options_.out != nullptr && comm_->rank() == 0; }
 
   nn::Module& model_;
@@ -429,11 +429,11 @@ class Run {
   const FitOptions& options_;
   CallbackList callbacks_{options_.callbacks, options_.on_epoch};
   Device device_;
-  RunFolder folder_;  // and its lock, which outlives what is still being written
+  RunFolder folder_;  // its lock outlives the writes in progress
   RunState state_;
   std::optional<ModelSync> sync_;
   std::shared_ptr<dist::Communicator> questions_ = comm_;
-  std::optional<Trace> trace_;
+  std::optional<TimelineTrace> trace_;
   std::optional<optim::GradScaler> scaler_;
   std::optional<TrainStep> step_;
   ProfiledSteps profiled_{0, 0, 0};
@@ -443,7 +443,7 @@ class Run {
   std::int64_t losses_in_epoch_ = 0;
   double loss_sum_ = 0, last_loss_ = 0, trained_images_ = 0, trained_seconds_ = 0;
   double epoch_seconds_ = 0, epoch_img_per_s_ = 0;  // of the last complete epoch
-  bool tested_ = true;                              // as has been its accuracy
+  bool tested_ = true;                              // whether its accuracy was measured
 };
 
 }  // namespace
@@ -459,11 +459,11 @@ FitResult fit(nn::Module& model, optim::Optimizer& optimizer, optim::LRSchedule&
   require(options.epochs > 0, "fit: epochs is ", options.epochs, ", but must be positive");
   ModelSync::check(options, model);
   steps_of(1, options.accumulate_grad_batches);  // throws
-  require(data.train_images > 0 && data.train.size() > 0, "fit: there are no training images");
+  require(data.train_images > 0 && data.train.size() > 0, "fit: the training data is empty");
   require(options.profile_steps >= 0, "fit: profile_steps is ", options.profile_steps,
           ", but must not be negative");
   require(!options.resume || !options.checkpoint_dir.empty(),
-          "fit: resuming needs a checkpoint directory");
+          "fit: resume needs checkpoint_dir, which is empty");
   require<DeviceError>(!options.graph || device_of(model).is_cuda(),
                        "fit: a graph is captured on a GPU, but the model is on the CPU");
   agree_on_options(optimizer, schedule, data, *comm, options);

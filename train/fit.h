@@ -1,10 +1,11 @@
 #pragma once
-// fit: the training loop for classifiers, on one rank or many, that survives being stopped.
+// fit: the training loop for classifiers, on one or more ranks. A run can be stopped and resumed.
 //
-// For each epoch: for each batch forward, backward (DDP averages the gradients meanwhile), a step
-// of the optimizer and of the schedule; then the test accuracy, a line of metrics, a checkpoint.
-// The loop knows nothing of models, data sets or flags; examples/classifier puts it together with
-// those.
+// For each batch: forward, backward (DDP averages the gradients at the same time), a step of the
+// optimizer and of the schedule. After each epoch: the test accuracy, a line of metrics, a
+// checkpoint.
+// The loop does not depend on particular models, data sets or flags; examples/programs/classifier
+// combines it with those.
 
 #include <filesystem>
 #include <functional>
@@ -28,103 +29,104 @@
 
 namespace rondo::train {
 
-/// How the ranks' models are kept together.
+/// How the models of the ranks are synchronised.
 enum class Sync { ddp, average };
 
-/// All but callbacks, functions and what rank 0 alone writes is compared between the ranks.
+/// fit checks that all options are equal on all ranks, except callbacks, functions, and the output
+/// that only rank 0 writes.
 struct FitOptions {
   std::int64_t epochs = 1;
   Sync sync = Sync::ddp;
   dist::AveragerOptions averaging = {.every = 8};  // for Sync::average
   dist::DdpOptions ddp = {};                       // for Sync::ddp
-  std::string comm_hook = {};                      // likewise (dist::make_comm_hook)
-  /// With Sync::ddp: each rank has the optimizer's state of its part of the parameters alone
-  /// (dist/data_parallel/zero.h). The optimizer must be new; a run goes on with as many ranks as it
-  /// had.
+  std::string comm_hook = {};                      // for Sync::ddp (dist::make_comm_hook)
+  /// With Sync::ddp: each rank stores the optimizer state of only its part of the parameters
+  /// (dist/data_parallel/zero.h). The optimizer must be new. A resumed run must have the same
+  /// number of ranks.
   bool zero = false;
-  /// So many batches a step (Lightning's name): N ranks with k batches of b samples each do what
-  /// one does with a batch of N k b, as far as no layer mixes a batch's samples. An epoch's last
-  /// step has what is left over.
+  /// Batches per step (Lightning's name). N ranks with k batches of b samples each compute the same
+  /// step as one rank with a batch of N k b, if no layer mixes the samples of a batch. The last
+  /// step of an epoch uses the remaining batches.
   int accumulate_grad_batches = 1;
-  /// With Sync::ddp: ranks may have different numbers of batches; who has no more takes part in the
-  /// others' steps (DDP's `join`; DdpOptions::divide_by_active_ranks says what they are divided
-  /// by). Signals are heard at the ends of epochs, and no layer may be collective.
+  /// With Sync::ddp: the ranks may have different numbers of batches. A rank without further
+  /// batches takes part in the steps of the others (DDP's `join`;
+  /// DdpOptions::divide_by_active_ranks sets the divisor). Stop signals are handled only at the end
+  /// of an epoch, and layers may not use collectives.
   bool join = false;
-  /// With Sync::ddp: so many logical shards a batch, and the same bits on any number of ranks
-  /// (dist/data_parallel/reproducible.h); 0: off. The model must then be an nn::AnyModule on the
-  /// CPU, and the loader's batches data::ShardedBatches.
+  /// With Sync::ddp: the number of logical shards per batch; results are bit-identical on any
+  /// number of ranks (dist/data_parallel/reproducible.h). 0: off. The model must be an
+  /// nn::AnyModule on the CPU, and the loader's batches must be data::ShardedBatches.
   int shards = 0;
-  /// (model output, target) to a mean over the batch; none: cross_entropy.
+  /// Maps (model output, target) to the mean loss of the batch; empty: cross_entropy.
   std::function<Tensor(const Tensor&, const Tensor&)> criterion = {};
-  /// What is measured in each evaluation besides loss and accuracy: "test_NAME" in the line of the
-  /// epoch, the metrics files and on_epoch_end.
+  /// Metrics of each evaluation in addition to loss and accuracy. They appear as "test_NAME" in the
+  /// line of the epoch, the metrics files and on_epoch_end.
   std::vector<Metric> metrics = {};
-  /// Mixed precision: forward and evaluation run under autocast to bf16, or on a GPU f16, which
-  /// brings a GradScaler with it.
+  /// Mixed precision: forward and evaluation run under autocast to bf16, or on a GPU f16. With f16,
+  /// fit uses a GradScaler.
   std::optional<DType> amp = {};
-  /// On a GPU: captures the step and launches it as one (train/step.h).
+  /// On a GPU: captures the step as a graph and launches the graph (train/step.h).
   bool graph = false;
 
-  /// Empty: no checkpoints, no metrics file. What an earlier run left there and this one does not
-  /// resume is moved to its folder previous-1/, or the first free one after that.
+  /// The folder of the checkpoints and the metrics file; empty: none. If an earlier run is there
+  /// and is not resumed, it is moved to the subfolder previous-1/, or the first free number.
   std::filesystem::path checkpoint_dir = {};
-  std::int64_t checkpoint_every = 0;  // steps; 0: after each epoch only
-  /// The newest so many are kept, and best.safetensors; a run whose newest is damaged goes on from
-  /// the one before.
+  std::int64_t checkpoint_every = 0;  // in steps; 0: only after each epoch
+  /// Keeps this many of the newest checkpoints, and best.safetensors. If the newest is damaged, a
+  /// resumed run uses the previous one.
   std::int64_t keep_checkpoints = 2;
-  /// The run goes on while a checkpoint is written, from a copy of all that belongs to it; when fit
-  /// returns the last is written. With gradients that are averaged as they are; where ranks have
-  /// state of their own (Sync::average, ZeRO, hooks with a memory) they wait for each other as
-  /// always.
+  /// Training continues while a thread writes a checkpoint from a copy of the state. The last
+  /// checkpoint is complete when fit returns. This works only if all ranks have the same state:
+  /// with Sync::average, ZeRO or comm hooks with memory, the ranks write checkpoints synchronously.
   bool async_checkpoints = false;
   bool resume = false;
   std::string model_name = "model";
-  /// Settings that a resumed run must share; fit adds "batch_size", "accumulate_grad_batches" and
-  /// "zero".
+  /// Settings that must be equal when a run is resumed; fit adds "batch_size",
+  /// "accumulate_grad_batches" and "zero".
   io::Metadata config = {};
 
-  /// What the run measures, an epoch a row of a table; empty: none. Replaced, unless resume.
+  /// The metrics of the run as a table, one row per epoch; empty: none. Replaced unless `resume`.
   std::filesystem::path csv = {};
-  /// The same as curves, the parameters as histograms and the model's graph, in a folder that
-  /// TensorBoard reads (extras/tensorboard/curves.h); empty: none.
+  /// The metrics as curves, the parameters as histograms, and the model's graph, in a folder for
+  /// TensorBoard (extras/tensorboard/curves.h); empty: none.
   std::filesystem::path tensorboard = {};
 
-  /// Where the time went, on all ranks, as a file for chrome://tracing (train/trace.h), of a run
-  /// that fails a file a rank; empty: none.
+  /// Where the time of all ranks went, as a file for chrome://tracing (train/trace.h); a run that
+  /// fails writes one file per rank. Empty: none.
   std::filesystem::path trace = {};
 
-  /// So many steps are profiled on rank 0, after a few to warm up (train/profiled_steps.h); 0:
+  /// The number of steps to profile on rank 0, after a few to warm up (train/profiled_steps.h); 0:
   /// none.
   std::int64_t profile_steps = 0;
-  /// Where their ops go, as a file for chrome://tracing; empty: nowhere.
+  /// The ops of the profiled steps, as a file for chrome://tracing; empty: none.
   std::filesystem::path profile = {};
 
-  std::ostream* out = nullptr;  // where rank 0 reports; null: nowhere
-  /// Told of steps and epochs on every rank (train/callback.h); training ends when one of them says
-  /// false on some rank, also if it is resumed then.
+  std::ostream* out = nullptr;  // where rank 0 prints its progress; null: nowhere
+  /// Called for steps and epochs on every rank (train/callback.h). Training ends when one of them
+  /// returns false on any rank; the run is then complete, and resuming it does not continue it.
   std::vector<std::shared_ptr<Callback>> callbacks = {};
-  /// A Callback's on_epoch_end, for programs that need no more.
+  /// A Callback's on_epoch_end, for programs that need nothing else.
   std::function<bool(const EpochReport&)> on_epoch = {};
 };
 
 struct FitResult {
-  Evaluation test;  // after the last complete epoch; total 0: there was none
+  Evaluation test;  // after the last complete epoch; total 0: none
   double best_test_accuracy = 0;
   double final_loss = 0;             // mean over the last epoch's steps of all ranks
-  double img_per_s = 0;              // of all ranks together, evaluation left out
-  std::int64_t epochs = 0;           // completed, those before a resume included
+  double img_per_s = 0;              // of all ranks together, without the evaluation
+  std::int64_t epochs = 0;           // completed, including those before a resume
   int stopped_by = 0;                // SIGTERM or SIGINT; a checkpoint was written
-  bool stopped_early = false;        // a callback said so
+  bool stopped_early = false;        // a callback returned false
   std::filesystem::path checkpoint;  // empty: none
-  /// Rank 0's profiled steps; null where there are none.
+  /// The profiled steps of rank 0; may be null.
   std::shared_ptr<const Profiler> profile = {};
-  /// Of each step since this call of fit: the loss (of all ranks under DDP, else of this one's),
-  /// and the learning rate that was used.
+  /// For each step of this call of fit: the loss (under DDP the mean over all ranks, otherwise this
+  /// rank's), and the learning rate of the step.
   struct Steps {
     std::int64_t first = 1;  // its number in the run, counted from 1
     std::vector<double> loss, lr;
   } steps = {};
-  Overlap overlap = {};  // of several ranks under DDP; no steps: there was none to measure
+  Overlap overlap = {};  // of several ranks under DDP; steps is 0 if nothing was measured
 };
 
 struct FitData {
@@ -135,14 +137,14 @@ struct FitData {
   data::Transform test_transform;
 };
 
-/// Trains until options.epochs are done, on the device that the model is on. The schedule steps
-/// as often as the optimizer. Throws Error on all ranks when a loss is not finite, for an empty
-/// data set, and for options that do not go together; IoError when a checkpoint cannot be written
-/// or read. Collective.
+/// Trains until options.epochs epochs are complete, on the device of the model. The schedule steps
+/// as often as the optimizer. Throws Error on all ranks for a loss that is not finite, an empty
+/// data set, and options that cannot be combined; IoError if a checkpoint cannot be written or
+/// read. Collective.
 FitResult fit(nn::Module& model, optim::Optimizer& optimizer, optim::LRSchedule& schedule,
               FitData data, std::shared_ptr<dist::Communicator> comm, const FitOptions& options);
 
-/// How many steps `batches` batches are. Throws Error for accumulate_grad_batches below 1.
+/// The number of steps for `batches` batches. Throws Error if accumulate_grad_batches is below 1.
 std::int64_t steps_of(std::int64_t batches, int accumulate_grad_batches);
 
 }  // namespace rondo::train

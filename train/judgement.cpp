@@ -25,7 +25,7 @@ void keep_worst(std::vector<Judged>& all, std::size_t count) {
   if (all.size() > count) all.resize(count);
 }
 
-/// Of one row of log-probabilities.
+/// From one row of log-probabilities.
 Judged judged(const double* log_probabilities, std::int64_t classes, std::int64_t target) {
   const auto* best = std::max_element(log_probabilities, log_probabilities + classes);
   double loss = -log_probabilities[target];
@@ -37,7 +37,7 @@ Judged judged(const double* log_probabilities, std::int64_t classes, std::int64_
           .loss = loss};
 }
 
-/// What all ranks have kept.
+/// Gathers the kept samples of all ranks.
 std::vector<Judged> gathered(const std::vector<Judged>& mine, dist::Communicator& comm) {
   static_assert(std::is_trivially_copyable_v<Judged>);
   std::string bytes(mine.size() * sizeof(Judged), '\0');
@@ -60,7 +60,7 @@ Judgement judge(nn::Module& model, const std::shared_ptr<const data::Dataset>& d
   data::DataLoader loader = evaluation_loader(dataset, transform, comm, batch_size, workers);
   const nn::EvalMode eval(model);
   const NoGradGuard no_grad;
-  // A rank without samples knows the width of the output all the same.
+  // A rank without samples must know the width of the output, too.
   std::int64_t classes = dataset->num_classes();
   Tensor counts = zeros({classes, classes}, {.dtype = i64});
   std::vector<Judged> kept;

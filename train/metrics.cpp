@@ -16,8 +16,8 @@
 namespace rondo::train {
 namespace {
 
-/// Of a line of JSON; throws IoError where it is one without an epoch, and gives none for one that
-/// is no object.
+/// The epoch of a line of JSON; nullopt if the line is not an object. Throws IoError for an object
+/// without an epoch.
 std::optional<double> epoch_of_json(const std::filesystem::path& path, const std::string& line) {
   auto json = nlohmann::json::parse(line, nullptr, false);
   if (!json.is_object()) return {};
@@ -27,7 +27,8 @@ std::optional<double> epoch_of_json(const std::filesystem::path& path, const std
   return epoch->get<double>();
 }
 
-/// Of a line of a table, whose first column it is; none for one that has not as many as `header`.
+/// The epoch of a line of a table (its first column); nullopt if it has other columns than
+/// `header`.
 std::optional<double> epoch_of_row(const std::string& header, const std::string& line) {
   if (std::count(line.begin(), line.end(), ',') != std::count(header.begin(), header.end(), ','))
     return {};
@@ -37,8 +38,8 @@ std::optional<double> epoch_of_row(const std::string& header, const std::string&
   return static_cast<double>(epoch);
 }
 
-/// The lines of a file and, if it is a table, its header before them; not the last one where it was
-/// cut short by the end of a machine, and without what a spreadsheet puts behind them.
+/// The lines of a file and, for a table, its header before them. Leaves out an incomplete last line
+/// (from a crash of the machine), and characters that spreadsheets append.
 struct Lines {
   static constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";  // of UTF-8: spreadsheets
   std::string header;
@@ -64,7 +65,7 @@ struct Lines {
   }
 };
 
-/// The epoch and the step come first; the others follow in the order of their names.
+/// The epoch and the step come first; the others follow, sorted by name.
 std::string row(const Metrics& metrics, bool of_names) {
   std::string text;
   const auto add = [&](const std::string& name, double value) {
@@ -84,25 +85,25 @@ std::string MetricsFile::read(std::int64_t keep_epochs) {
   const auto type = std::filesystem::status(path_, nothing_there).type();
   using enum std::filesystem::file_type;
   require<IoError>(type != directory, path_.string(), ": is a folder");
-  // A device or a pipe might be read for ever.
+  // A device or a pipe might never end.
   require<IoError>(type == regular || type == not_found || type == none, path_.string(),
-                   ": is no regular file");
+                   ": is not a regular file");
   std::ifstream old(path_);
   if (!old) return "";
   const Lines there(old, is_table());
   if (!there.header.empty()) {
     require<IoError>(
         there.header.starts_with("epoch,"), path_.string(),
-        ": begins with no column named epoch, so it is not a run's metrics: ", there.header);
+        ": its first column is not epoch, so it is not a run's metrics: ", there.header);
     header_ = there.header + '\n';
   }
   std::string kept;
-  bool goes_on = keep_epochs > 0;  // a stopped run's rows behind those that are kept go anyway
+  bool goes_on = keep_epochs > 0;  // new runs keep no rows; a stopped run's later rows are dropped
   for (const std::string& line : there.lines) {
     const auto epoch = is_table() ? epoch_of_row(header_, line) : epoch_of_json(path_, line);
     require<IoError>(epoch || line.empty() || !goes_on, path_.string(),
-                     ": has a line that is no row of a run and would be lost: \"", line,
-                     "\"; mend it or move the file away");
+                     ": has a line that is not a row of a run and would be lost: \"", line,
+                     "\"; repair the line or move the file away");
     if (epoch && *epoch <= static_cast<double>(keep_epochs))
       kept += line + '\n';
     else if (epoch)
@@ -128,7 +129,7 @@ MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t keep_epochs)
   io::AtomicFile file(path_.string());
   file.write(kept.data(), kept.size());
   file.commit();
-  // The user's own link to a file was followed above. One that appears later is not followed.
+  // A link that the user made was followed above. A link that appears later is not followed.
   file_ = std::filesystem::canonical(path_, error).string();
   require<IoError>(!error, path_.string(), ": cannot be written: ", error.message());
 }
@@ -179,7 +180,7 @@ Metrics metrics_of_json(const std::string& line) {
   Metrics metrics;
   const auto json = nlohmann::json::parse(line);
   for (const auto& [name, value] : json.items())
-    if (value.is_number()) metrics[name] = value.get<double>();  // null: it was not finite
+    if (value.is_number()) metrics[name] = value.get<double>();  // null means it was not finite
   return metrics;
 }
 

@@ -10,23 +10,22 @@ void ModelSync::check(const FitOptions& options, const nn::Module& model) {
   const bool plain = options.sync == Sync::ddp && options.shards == 0;
   require(options.shards == 0 ||
               (options.sync == Sync::ddp && options.comm_hook.empty() && !options.graph),
-          "fit: reproducible training goes with gradients that are averaged as they are: no "
-          "averaging of parameters, no comm hook, no graph");
+          "fit: reproducible training (shards) cannot be combined with parameter averaging, a comm "
+          "hook or a graph");
   require(options.shards == 0 || dynamic_cast<const nn::AnyModule*>(&model) != nullptr,
-          "fit: reproducible training makes copies of the model, which must be an nn::AnyModule");
+          "fit: reproducible training copies the model, so the model must be an nn::AnyModule");
   require(options.accumulate_grad_batches == 1 || (options.shards == 0 && !options.graph),
-          "fit: accumulate_grad_batches adds up gradients neither in reproducible training nor in "
-          "a graph; there a larger batch does the same");
+          "fit: accumulate_grad_batches cannot be combined with reproducible training or a graph; "
+          "use a larger batch instead");
   require(!options.zero || (plain && options.comm_hook.empty() && !options.graph),
-          "fit: zero shares out the optimizer's state over ranks that average gradients as they "
-          "are: no averaging of parameters, no comm hook, no shards of reproducible training, no "
-          "graph");
+          "fit: zero cannot be combined with parameter averaging, a comm hook, reproducible "
+          "training or a graph");
   require(!options.zero || options.amp != f16,
-          "fit: with zero each rank looks at its part of the gradients only, and f16's infinite "
-          "ones would make some ranks step and others not; use bf16");
+          "fit: zero cannot be combined with f16: each rank checks only its part of the gradients, "
+          "so after an overflow only some ranks would skip the step; use bf16");
   require(!options.join || (plain && !options.graph && options.checkpoint_every == 0),
-          "fit: join is for DDP's gradients, without a graph, and with checkpoints at the ends of "
-          "epochs only: in between the ranks are not at the same step");
+          "fit: join needs DDP without a graph, and checkpoints only at the ends of epochs: within "
+          "an epoch the ranks are at different steps");
 }
 
 ModelSync::ModelSync(nn::Module& model, optim::Optimizer& optimizer,
@@ -47,8 +46,8 @@ ModelSync::ModelSync(nn::Module& model, optim::Optimizer& optimizer,
       ddp_->register_comm_hook(dist::make_comm_hook(options.comm_hook));
       state_per_rank_ = !ddp_->comm_hook()->state().empty();
       require(options.amp != f16 || !state_per_rank_, "fit: ", options.comm_hook,
-              " remembers what it did not send, which f16's infinite gradients would spoil; use "
-              "bf16, or a comm hook without a memory");
+              " keeps what it did not send, and the infinite gradients of f16 would spoil that; "
+              "use bf16, or a comm hook without memory");
     }
   }
 }

@@ -1,7 +1,7 @@
 #pragma once
-// ModelSync: what keeps the ranks' models together while train::fit trains: DDP, with a comm hook
-// or ZeRO's shards; shards of the batch that give the same bits on any number of ranks; or averages
-// of parameters. One of them is there, as FitOptions say.
+// ModelSync: synchronises the models of the ranks in train::fit. FitOptions selects one way: DDP,
+// with a comm hook or ZeRO's shards; shards of the batch, which give bit-identical results on any
+// number of ranks; or parameter averaging.
 
 #include <memory>
 #include <optional>
@@ -16,15 +16,15 @@ namespace rondo::train {
 
 class ModelSync {
  public:
-  /// Gives every rank rank 0's model, and with FitOptions::zero the optimizer this rank's pieces of
-  /// the parameters. Throws Error for options that do not go together, on all ranks alike.
-  /// Collective.
+  /// Copies rank 0's model to all ranks. With FitOptions::zero, gives the optimizer only this
+  /// rank's pieces of the parameters. Throws Error on all ranks for options that cannot be
+  /// combined. Collective.
   ModelSync(nn::Module& model, optim::Optimizer& optimizer,
             const std::shared_ptr<dist::Communicator>& comm, const FitOptions& options);
-  /// Throws Error for options that no model can be trained with, before anything is done.
+  /// Throws Error for options that cannot work with any model. Changes nothing.
   static void check(const FitOptions& options, const nn::Module& model);
 
-  // Null where there is none.
+  // Null if not in use.
   dist::DistributedDataParallel* ddp() { return ddp_ ? &*ddp_ : nullptr; }
   dist::ZeroSharding* zero() { return zero_ ? &*zero_ : nullptr; }
   dist::ReproducibleDataParallel* reproducible() {
@@ -32,13 +32,14 @@ class ModelSync {
   }
   dist::ParameterAverager* averager() { return averager_ ? &*averager_ : nullptr; }
 
-  /// Whether ranks have weights, optimizer states or memories of their own, which checkpoints keep.
+  /// Whether ranks have their own weights, optimizer states or comm hook memories, which
+  /// checkpoints must keep.
   bool state_per_rank() const { return state_per_rank_; }
-  /// What communication must remember (train/run_state.h); shares memory with it.
+  /// The state of the communication for checkpoints (train/run_state.h); shares memory with it.
   nn::StateDict state();
-  /// Whether a step's loss is the mean over the ranks already.
+  /// Whether the loss of a step is already the mean over the ranks.
   bool averages_losses() const { return !averager_; }
-  /// As is due before an evaluation or a checkpoint. Collective.
+  /// Call it before an evaluation or a checkpoint. Collective.
   void broadcast_buffers() {
     if (ddp_) ddp_->broadcast_buffers();
   }

@@ -17,13 +17,13 @@ double ms(Clock::duration time) {
 void Overlap::add(const dist::StepTimeline& step) {
   using Bucket = dist::StepTimeline::Bucket;
   std::vector<Bucket> buckets = step.buckets;
-  // A world of one, or a GPU: nothing was sent, or nobody knows when.
+  // With a world of one nothing was sent; on a GPU the times are unknown.
   std::erase_if(buckets, [](const Bucket& b) {
     return b.started == Clock::time_point{} || b.finished == Clock::time_point{};
   });
   if (buckets.empty() || step.backward_end == Clock::time_point{}) return;
   std::ranges::sort(buckets, {}, &Bucket::started);
-  Clock::time_point until = buckets[0].started;  // what lies before it has been counted
+  Clock::time_point until = buckets[0].started;  // time before `until` has been counted
   for (const Bucket& b : buckets) {
     const auto begin = std::max(b.started, until);
     until = std::max(until, b.finished);

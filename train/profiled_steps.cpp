@@ -18,7 +18,7 @@ ProfiledSteps::ProfiledSteps(std::int64_t wanted, std::int64_t left, std::int64_
 void ProfiledSteps::before_step(std::int64_t position) {
   if (wanted_ == 0 || profiler_ != nullptr || done_ != nullptr || to_leave_out_ > 0) return;
   const std::int64_t in_this_epoch = in_epoch_ - position;
-  if (in_this_epoch < wanted_ && in_this_epoch < left_) return;  // a later one has more
+  if (in_this_epoch < wanted_ && in_this_epoch < left_) return;  // a later epoch has more steps
   profiler_ = std::make_shared<Profiler>();
   ending_ = std::make_unique<Profiler::Recording>(profiler_->start());
 }

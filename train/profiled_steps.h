@@ -1,9 +1,9 @@
 #pragma once
 // ProfiledSteps: picks the steps of a run that fit profiles.
 //
-// The first steps of a run make kernels, touch memory and open connections, so they are left out
-// where the run is long enough. The profiled ones lie in one epoch, since between two of them is an
-// evaluation: they begin where the epoch has room for them.
+// The first steps of a run create kernels, touch memory and open connections. They are left out if
+// the run is long enough. All profiled steps are in one epoch, because an evaluation follows each
+// epoch. They start in the first epoch with enough steps left.
 
 #include <cstdint>
 #include <memory>
@@ -14,15 +14,17 @@ namespace rondo::train {
 
 class ProfiledSteps {
  public:
-  /// `wanted` steps of a run that has `left` to go, in epochs of `in_epoch`; 0: none.
+  /// Profiles `wanted` steps (0: none) of a run with `left` steps to go, in epochs of `in_epoch`
+  /// steps.
   ProfiledSteps(std::int64_t wanted, std::int64_t left, std::int64_t in_epoch);
 
-  /// Before the batch of the step is asked for, the step being `position` in its epoch.
+  /// Call it before the step's batch is requested. `position` is the index of the step in its
+  /// epoch.
   void before_step(std::int64_t position);
   void after_step();
   void end_of_epoch();
 
-  /// Null until then, and where no step was run.
+  /// The profile; null until it is complete, and if no step was run.
   std::shared_ptr<const Profiler> result() const { return done_; }
 
  private:

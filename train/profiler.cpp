@@ -18,7 +18,7 @@ using Events = std::vector<ProfileEvent>;
 
 double ms(std::int64_t nanoseconds) { return 1e-6 * static_cast<double>(nanoseconds); }
 
-/// Of each event: its time without its children's.
+/// For each event: its time without its children.
 std::vector<std::int64_t> self_times(const Events& events) {
   std::vector<std::int64_t> self;
   for (const ProfileEvent& event : events) {
@@ -29,7 +29,8 @@ std::vector<std::int64_t> self_times(const Events& events) {
   return self;
 }
 
-/// What has a phase by itself hands it on; ops and modules that are in none are forward.
+/// Events with a phase of their own pass it on to their children; other ops and modules are
+/// forward.
 std::vector<Phase> phases_of(const Events& events) {
   std::vector<Phase> phases;
   for (const ProfileEvent& event : events) {
@@ -62,8 +63,8 @@ std::vector<Phase> phases_of(const Events& events) {
   return phases;
 }
 
-/// Where in the model each event is, or null: a module's own event says it, a node of the tape by
-/// the module that recorded it, and all inside of them.
+/// The module of each event, or null. A module's event names it, and a backward node has the module
+/// that recorded it; events inside inherit it.
 std::vector<const std::string_view*> modules_of(const Events& events) {
   std::vector<const std::string_view*> modules;
   for (const ProfileEvent& event : events) {
@@ -76,7 +77,7 @@ std::vector<const std::string_view*> modules_of(const Events& events) {
   return modules;
 }
 
-/// As a row is called.
+/// The name in the table.
 std::string display_name(const ProfileEvent& event) {
   switch (event.kind) {
     case EventKind::root:
@@ -84,7 +85,7 @@ std::string display_name(const ProfileEvent& event) {
     case EventKind::module:
       return "module forward";
     case EventKind::backward:
-      // The end of the tape is no op's.
+      // accumulate_grad is the end of the tape and does not belong to an op.
       if (event.name != "accumulate_grad") return concat(event.name, " backward");
       [[fallthrough]];
     default:
@@ -143,12 +144,12 @@ Profiler::Recording::~Recording() {
   if (profiler_ == nullptr || !profiler_->is_recording_) return;
   try {
     profiler_->stop();
-  } catch (const std::exception&) {  // the GPU failed, which its next use will say
+  } catch (const std::exception&) {  // the GPU failed; its next use reports it
   }
 }
 
 Profiler::Recording Profiler::start() {
-  require(options_.max_events > 0, "profiler: max_events is 0, so nothing could be recorded");
+  require(options_.max_events > 0, "profiler: max_events is 0, but must be positive");
   start_recording(options_);
   threads_.clear();
   marks_.clear();
@@ -257,7 +258,7 @@ std::vector<std::pair<Phase, double>> Profiler::phases() const {
 }
 
 void Profiler::write_chrome_trace(const std::filesystem::path& path, int rank) const {
-  require(!threads_.empty(), "profiler: nothing was recorded that could be written to ",
+  require(!threads_.empty(), "profiler: nothing was recorded, so there is nothing to write to ",
           path.string());
   using std::chrono::nanoseconds;
   ChromeTrace trace;

@@ -1,4 +1,4 @@
-// Profiler::table: the rows as people read them.
+// Profiler::table: the rows as text.
 
 #include <fmt/format.h>
 
@@ -30,7 +30,7 @@ std::string aligned(const std::vector<Row>& rows) {
   return text;
 }
 
-/// "12", or "0.3" of what does not happen in every step.
+/// "12", or "0.3" for an op that does not run in every step.
 std::string count(double calls) {
   return calls == static_cast<double>(static_cast<std::int64_t>(calls))
              ? fmt::format("{:.0f}", calls)
@@ -68,7 +68,7 @@ class Columns {
     return row;
   }
 
-  /// The rows that take the most, and one for the rest.
+  /// The rows with the most time, and one for the rest.
   std::string text(const std::vector<const KeyAverage*>& rows) const {
     std::vector<Row> lines = {header()};
     KeyAverage rest{.name = "", .is_main = rows.empty() || rows[0]->is_main};
@@ -116,7 +116,7 @@ std::string Profiler::table(const TableOptions& options) const {
   const auto n = static_cast<double>(steps());
   const Columns columns(options, n, has_device);
   std::string text = marks_.empty() ? fmt::format("{:.3f} ms\n", total_ms())
-                                    : fmt::format("{} step{} of {:.3f} ms; figures are of one\n",
+                                    : fmt::format("{} step{} of {:.3f} ms; figures are per step\n",
                                                   steps(), steps() == 1 ? "" : "s", total_ms() / n);
   text += columns.text(main);
   std::string sums;
@@ -126,15 +126,15 @@ std::string Profiler::table(const TableOptions& options) const {
                         time / n, 100 * time / total_ms());
   }
   text += sums + '\n';
-  if (!others.empty()) text += "on other threads meanwhile\n" + columns.text(others);
+  if (!others.empty()) text += "on other threads at the same time\n" + columns.text(others);
   if (has_device)
     text +=
-        "self and total are the host's time, which puts kernels into the GPU's queue; device is "
-        "what they took there\n";
+        "self and total are times of the host, which puts kernels into the GPU's queue; device is "
+        "the time of the kernels\n";
   if (dropped() > 0)
     text += fmt::format(
-        "{} more events did not fit (RecordingOptions::max_events is {}); their time is in what "
-        "they were part of\n",
+        "{} more events did not fit (RecordingOptions::max_events is {}); their time is counted in "
+        "their parents\n",
         dropped(), options_.max_events);
   return text;
 }

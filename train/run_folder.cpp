@@ -21,13 +21,13 @@ void RunFolder::lock(bool resume) {
     }
   }
   if (comm_.rank() == 0 && failure.empty() && !folder.empty() &&
-      !is_nothing) {  // else reading its checkpoint will say it
+      !is_nothing) {  // otherwise reading its checkpoint fails with a better message
     try {
       std::filesystem::create_directories(folder, error);
       require<IoError>(!error, folder.string(), ": cannot be created: ", error.message());
-      lock_.emplace(
-          (folder / "run.lock").string(),
-          concat("another run is writing to ", folder.string(), "; give this one another folder"));
+      lock_.emplace((folder / "run.lock").string(),
+                    concat("another run is writing to ", folder.string(),
+                           "; use another folder for this run"));
     } catch (const IoError& e) {
       failure = e.what();
     }
@@ -41,7 +41,7 @@ void RunFolder::open(bool resume, const io::Checkpoint::Position& position, bool
   if (is_open_) return;
   is_open_ = true;
   std::string failure;
-  if (!resume && !paths_.folder.empty()) comm_.barrier();  // no rank still reads there
+  if (!resume && !paths_.folder.empty()) comm_.barrier();  // all ranks have finished reading there
   if (comm_.rank() == 0) {
     try {
       if (!resume) set_aside();
@@ -58,7 +58,7 @@ void RunFolder::open(bool resume, const io::Checkpoint::Position& position, bool
 void RunFolder::open_logs(bool resume, const io::Checkpoint::Position& position, bool tested) {
   const std::int64_t kept = !resume ? -1 : position.epoch - (tested ? 0 : 1);
   if (!paths_.folder.empty()) {
-    // The user has named the folder, and not this file: a link in it may be anybody's.
+    // The user chose the folder, not this file, so a link here may be another user's.
     const auto file = paths_.folder / "metrics.jsonl";
     std::error_code none;
     require<IoError>(!std::filesystem::is_symlink(file, none), file.string(),

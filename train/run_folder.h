@@ -1,6 +1,6 @@
 #pragma once
-// RunFolder: where a run keeps its checkpoints, whose alone it is while the run lasts, and the logs
-// that are written as it goes.
+// RunFolder: the folder of a run's checkpoints, which only one run may use at a time, and the logs
+// that are written during the run.
 
 #include <filesystem>
 #include <memory>
@@ -16,38 +16,40 @@
 
 namespace rondo::train {
 
-/// Empty: none.
+/// An empty path means none.
 struct RunPaths {
   std::filesystem::path folder;       // checkpoints, and metrics.jsonl
-  std::filesystem::path csv;          // the metrics as a table as well
+  std::filesystem::path csv;          // the metrics as a table, in addition
   std::filesystem::path tensorboard;  // a folder: the metrics as curves, the parameters' histograms
 };
 
 class RunFolder {
  public:
-  /// `out`: where rank 0 says what became of an earlier run; null: nowhere.
+  /// `out`: where rank 0 prints what happened to an earlier run; null: nowhere.
   RunFolder(RunPaths paths, dist::Communicator& comm, std::ostream* out);
 
-  /// Two runs in one folder would mix their files: throws IoError on all ranks while another one is
-  /// there. Touches nothing else. `resume`: the folder is not made where it is missing. Collective.
+  /// Locks the folder. Throws IoError on all ranks if another run is using it, because two runs
+  /// would mix their files. Changes nothing else. Creates a missing folder, unless `resume`.
+  /// Collective.
   void lock(bool resume);
 
-  /// When the first step has succeeded, or the state of an earlier run been read: until then the
-  /// files of an earlier run are as they were. A run that begins anew moves them aside, so that
-  /// whoever forgot to resume can still do so; one that goes on from `position` drops what was
-  /// logged after it, and at it unless it was `tested`. `columns` are those of the metrics to come.
-  /// Collective. Throws IoError on all ranks, also for a table that has others.
+  /// Opens the logs. Call it after the first step has succeeded, or after the state of an earlier
+  /// run was read; until then the files of an earlier run are unchanged. A new run moves them
+  /// aside, so a user who forgot to resume can still do so. A resumed run drops the log entries
+  /// after `position`, and the entry at it unless `tested`. `columns` are the columns of the
+  /// metrics to be logged. Collective. Throws IoError on all ranks, also if a table has other
+  /// columns.
   void open(bool resume, const io::Checkpoint::Position& position, bool tested,
             const Metrics& columns);
   bool is_open() const { return is_open_; }
 
-  /// Rank 0 writes; throws IoError.
+  /// Writes the metrics on rank 0. Throws IoError.
   void log(const Metrics& metrics, nn::Module& model);
-  /// The model's graph, where TensorBoard looks for it.
+  /// Writes the model's graph for TensorBoard.
   void log_graph(nn::Module& model, const Tensor& input);
 
  private:
-  // Rank 0's.
+  // Only on rank 0.
   void set_aside();
   void open_logs(bool resume, const io::Checkpoint::Position& position, bool tested);
 
@@ -55,7 +57,7 @@ class RunFolder {
   dist::Communicator& comm_;
   std::ostream* out_;
   bool is_open_ = false;
-  std::optional<LockFile> lock_;  // rank 0's, for all
+  std::optional<LockFile> lock_;  // rank 0's, for all ranks
   MetricsFile metrics_, table_;
   std::unique_ptr<CurveWriter> curves_;
 };

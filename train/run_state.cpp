@@ -25,8 +25,8 @@ std::string text_of(const std::vector<double>& values) {
   return text;
 }
 
-/// Loading its state would put the run's settings in the place of `now`'s without a word: a longer
-/// run would have the rates of the shorter one, and 0 after its end.
+/// Loading the schedule's state would silently replace the settings of `now`: a longer run would
+/// use the rates of the shorter one, and 0 after its end.
 void check_same_schedule(const optim::ScheduleState& saved, const optim::ScheduleState& now,
                          const std::string& path) {
   for (const auto& [name, value] : now.values) {
@@ -34,7 +34,7 @@ void check_same_schedule(const optim::ScheduleState& saved, const optim::Schedul
     if (name == "last_step" || name == "base_lrs" || found == saved.values.end()) continue;
     require(found->second == value, path, ": belongs to a run whose ", saved.type, " has ", name,
             " ", text_of(found->second), ", this one has ", text_of(value),
-            "; resume with as many epochs as the run had, or start a new run from its weights");
+            "; resume with the same number of epochs, or start a new run from its weights");
   }
   for (std::size_t i = 0; i < std::min(saved.children.size(), now.children.size()); ++i)
     check_same_schedule(saved.children[i], now.children[i], path);
@@ -44,7 +44,8 @@ namespace fs = std::filesystem;
 
 fs::path rank_folder(const fs::path& directory) { return directory / "ranks"; }
 
-// The end of an epoch is no step further than its last batch, but the ranks have averaged since.
+// The position includes the epoch: its end has the same step as its last batch, but the ranks may
+// have averaged in between.
 std::string prefix_of(const io::Checkpoint::Position& position) {
   return concat("step", position.global_step, ".epoch", position.epoch, ".");
 }
@@ -53,7 +54,7 @@ fs::path rank_path(const fs::path& directory, const io::Checkpoint::Position& po
 }
 
 std::string text_of(const io::MetadataValue& value) {
-  // Numbers in the fewest digits that tell them from all others.
+  // Uses the fewest digits that identify a number.
   std::string text = std::visit([](const auto& v) { return fmt::format("{}", v); }, value);
   return text.empty() ? "\"\"" : text;
 }
@@ -65,7 +66,7 @@ struct Kept {
   fs::path path;
   auto position() const { return std::pair(step, epoch); }
 };
-/// The checkpoints that are kept, newest first.
+/// The kept checkpoints, newest first.
 std::vector<Kept> kept_files(const fs::path& directory) {
   std::vector<Kept> found;
   std::error_code ignored;
@@ -81,14 +82,15 @@ std::vector<Kept> kept_files(const fs::path& directory) {
   return found;
 }
 
-/// Gives a file another name, in place of what had it; a copy where there are no links. The run
-/// has its checkpoint and goes on where that fails.
+/// Gives a file a second name, replacing an existing file of that name; copies it if the file
+/// system has no hard links. Failure is only a warning, because the run has its checkpoint.
 void link_as(const fs::path& file, const fs::path& name) {
   const fs::path unfinished = temporary_name(name.string());
   std::error_code error;
-  if (fs::equivalent(file, name, error)) return;  // it has; renaming one to the other does nothing
-  // Of a symbolic link, which is followed when a checkpoint is written, the file that it names: a
-  // link to the link would show the newest for ever.
+  // Renaming one link to another link of the same file would leave both names.
+  if (fs::equivalent(file, name, error)) return;
+  // If checkpoint.safetensors is a symbolic link, link to its target: a link to the link would
+  // always show the newest checkpoint.
   const fs::path content = fs::canonical(file, error);
   if (!error) fs::create_hard_link(content, unfinished, error);
   if (error) fs::copy_file(file, unfinished, error);
@@ -99,13 +101,13 @@ void link_as(const fs::path& file, const fs::path& name) {
   fs::remove(unfinished, error);
 }
 
-/// Removes all but the newest `keep`, those beyond `position`, which belong to a way that the run
-/// has not gone, and the rank files of positions of which nothing is kept.
+/// Removes all but the newest `keep` checkpoints, those after `position` (which belong to an
+/// abandoned continuation), and rank files without a checkpoint.
 void remove_older(const fs::path& directory, const io::Checkpoint::Position& position,
                   std::int64_t keep) {
   std::error_code ignored;
   std::set<std::string> prefixes = {prefix_of(position)};
-  if (keep == 1) keep = 0;  // checkpoint.safetensors is that one
+  if (keep == 1) keep = 0;  // checkpoint.safetensors is the one
   for (const Kept& file : kept_files(directory)) {
     if (file.position() <= std::pair(position.global_step, position.epoch) && keep-- > 0)
       prefixes.insert(file.path.stem().string() + ".");
@@ -120,7 +122,7 @@ void remove_older(const fs::path& directory, const io::Checkpoint::Position& pos
   }
 }
 
-/// The checkpoint of rank 0, and those that are kept.
+/// Writes rank 0's checkpoint and updates the kept ones.
 void write(const fs::path& directory, const io::Checkpoint& checkpoint, std::int64_t keep,
            bool is_best) {
   const fs::path newest = checkpoint_path(directory);
@@ -134,12 +136,13 @@ void write(const fs::path& directory, const io::Checkpoint& checkpoint, std::int
   remove_older(directory, checkpoint.position, keep);
 }
 
-/// What rank r draws, such as its dropouts, is its own. Rank 0's generator is the file's "default".
+/// Each rank has its own random generator, for example for dropout. Rank 0's is the file's
+/// "default".
 std::string generator_of(int rank) {
   return rank == 0 ? std::string("default") : concat("rank ", rank);
 }
 
-/// The first that is not empty, or an empty one.
+/// The first string that is not empty, or an empty one.
 std::string first_of(const std::vector<std::string>& sentences) {
   const auto first = std::ranges::find_if(sentences, [](const auto& s) { return !s.empty(); });
   return first == sentences.end() ? std::string() : *first;
@@ -156,8 +159,8 @@ std::map<std::string, Generator::State> generators(dist::Communicator& comm) {
   return all;
 }
 
-/// This rank's generator as it was; with another number of ranks, which have seeds of their own,
-/// as many draws further as rank 0's was.
+/// Restores this rank's generator. If the number of ranks has changed, the generator keeps its own
+/// seed and skips as many draws as rank 0's.
 void restore_generator(const io::Checkpoint& checkpoint, const dist::Communicator& comm) {
   Generator::State state = default_generator().state();
   const auto own = checkpoint.generators.find(generator_of(comm.rank()));
@@ -168,7 +171,7 @@ void restore_generator(const io::Checkpoint& checkpoint, const dist::Communicato
   default_generator().set_state(state);
 }
 
-/// The same tensors, which nobody will write to.
+/// Copies that nobody else modifies.
 nn::StateDict copied(nn::StateDict tensors) {
   for (nn::NamedTensor& named : tensors) {
     const Tensor x = named.tensor.detach();
@@ -205,7 +208,7 @@ void RunState::save(const fs::path& directory, const io::Checkpoint::Position& p
     try {
       writing.wait();
     } catch (const IoError& error) {
-      // There may be room again: if the newest state can be written, nothing is lost.
+      // The disk may have space again: if the newest state can be written, nothing is lost.
       write(directory, checkpoint, keep, is_best);
       std::fprintf(stderr, "warning: %s; the next checkpoint was written\n",
                    printable(error.what()).c_str());
@@ -221,7 +224,8 @@ void RunState::save(const fs::path& directory, const io::Checkpoint::Position& p
   const fs::path part = rank_path(directory, position, comm.rank());
   const bool has_part = state_per_rank && comm.rank() != 0;
   const bool is_new = has_part && !fs::exists(part, error);
-  // Rank 0's file makes it a checkpoint: it comes last, and where it does not come the parts go.
+  // Rank 0's file makes the checkpoint valid, so it comes last; if it cannot be written, the rank
+  // files are removed.
   std::string failure;
   const auto attempt = [&](const std::function<void()>& work) {
     try {
@@ -258,7 +262,7 @@ void RunState::mark_best(const fs::path& directory, const fs::path& path) const 
 }
 
 fs::path move_run_aside(const fs::path& directory) {
-  // checkpoint.safetensors comes last: as long as anything is left, it is seen to be a run.
+  // checkpoint.safetensors comes last, so the folder is recognised as a run until all is moved.
   const std::vector<fs::path> names = {"kept", "best.safetensors", "ranks", "metrics.jsonl",
                                        "checkpoint.safetensors"};
   const bool is_run = std::ranges::any_of(names, [&](const fs::path& name) {
@@ -274,9 +278,9 @@ fs::path move_run_aside(const fs::path& directory) {
     require<IoError>(!error, directory.string(), ": the run there cannot be moved to ",
                      previous.string(), ": ", error.message());
   };
-  // First everything is in the new place too, then the old names go: whenever this is interrupted,
-  // one of the two is whole. Checkpoints are replaced and never written to, so a link to one will
-  // do, where the file system has links.
+  // First create everything in the new place, then remove the old names: if this is interrupted,
+  // one of the two is complete. Checkpoints are replaced and never modified, so hard links suffice,
+  // if the file system has them.
   fs::remove_all(unfinished, error);
   check();
   make_own_folder(unfinished.string());
@@ -284,7 +288,7 @@ fs::path move_run_aside(const fs::path& directory) {
   for (const fs::path& name : names) {
     if (!fs::exists(directory / name)) continue;
     const bool may_link = name != "metrics.jsonl";
-    const fs::path content = fs::canonical(directory / name, error);  // not a symbolic link to it
+    const fs::path content = fs::canonical(directory / name, error);  // a link's target
     check();
     if (may_link) fs::copy(content, unfinished / name, recursive | create_hard_links, error);
     if (error || !may_link)
@@ -300,7 +304,7 @@ fs::path move_run_aside(const fs::path& directory) {
   return previous;
 }
 
-// In the order in which it was saved: only another kind of communication has another list.
+// The order is that of saving; only another kind of communication has another list.
 void RunState::restore_communication(const nn::StateDict& saved, const std::string& path) {
   require(saved.size() == communication.size(), path, ": holds ", saved.size(),
           " tensors of the communication's state, this run has ", communication.size());
@@ -317,15 +321,14 @@ void RunState::restore_communication(const nn::StateDict& saved, const std::stri
     communication[i].tensor.copy_(saved[i].tensor.to(communication[i].tensor.device()));
 }
 
-/// Rank 0's file, with what this rank has of its own.
+/// Reads rank 0's file, and this rank's own state.
 io::Checkpoint RunState::read(const fs::path& path, const fs::path& directory) const {
   io::Checkpoint checkpoint = io::load_checkpoint(path.string(), model_name);
-  require<IoError>(
-      checkpoint.optimizer && checkpoint.schedule, path.string(),
-      ": holds weights but no optimizer or schedule, so there is no run to go on with");
+  require<IoError>(checkpoint.optimizer && checkpoint.schedule, path.string(),
+                   ": holds weights but no optimizer or schedule, so the run cannot be resumed");
   require<IoError>(checkpoint.generators.contains(generator_of(0)), path.string(),
                    ": lacks the state of the random generator \"", generator_of(0),
-                   "\", so there is no run to go on with");
+                   "\", so the run cannot be resumed");
   if (state_per_rank && comm.rank() != 0 && checkpoint.world_size == comm.world_size()) {
     io::Checkpoint own = io::load_checkpoint(
         rank_path(directory, checkpoint.position, comm.rank()).string(), model_name);
@@ -339,7 +342,7 @@ io::Checkpoint RunState::read(const fs::path& path, const fs::path& directory) c
 
 RunState::Restored RunState::restore(const fs::path& directory) {
   finish_background_writes();  // of a run that failed in this process
-  // Rank 0 looks: what others see of a folder on a network may be older.
+  // Only rank 0 looks: on a network file system, other ranks may see an older state of the folder.
   const fs::path newest = checkpoint_path(directory);
   std::string names;
   if (comm.rank() == 0) {
@@ -351,8 +354,8 @@ RunState::Restored RunState::restore(const fs::path& directory) {
     for (const Kept& file : kept) names += file.path.string() + "\n";
   }
   names = comm.broadcast_bytes(names, 0);
-  require<IoError>(!names.empty(), "there is no ", newest.string(),
-                   "; earlier runs are in the folders previous-1, … beside it");
+  require<IoError>(!names.empty(), "checkpoint ", newest.string(),
+                   " does not exist; earlier runs are in the folders previous-1, … next to it");
   std::vector<fs::path> candidates;
   std::istringstream lines(names);
   for (std::string line; std::getline(lines, line);) candidates.emplace_back(line);
@@ -389,8 +392,8 @@ RunState::Restored RunState::restore(const fs::path& directory) {
   require(!state_per_rank || checkpoint.world_size == comm.world_size(), path, ": was written by ",
           checkpoint.world_size, checkpoint.world_size == 1 ? " rank" : " ranks",
           " that had state of their own (parameters between two averages, what a comm hook has not "
-          "sent, or ZeRO's parts of the optimizer), and cannot go on with ",
-          comm.world_size(), "; start as many ranks again, or a new run from its weights");
+          "sent, or ZeRO's parts of the optimizer), and cannot be resumed with ",
+          comm.world_size(), "; use the same number of ranks, or start a new run from its weights");
   check_same_schedule(*checkpoint.schedule, schedule.state_dict(), path);
   restore_communication(checkpoint.communication, path);
   model.load_state_dict(checkpoint.model_state);
@@ -406,7 +409,7 @@ std::string text_of(const RunState::Restored& restored, bool is_complete, bool s
              ? fmt::format("the run of {} is complete: {} epoch{}{}", restored.path.string(),
                            position.epoch, position.epoch == 1 ? "" : "s",
                            stopped_early ? ", stopped early" : "")
-             : fmt::format("going on from {}: epoch {}, batch {}", restored.path.string(),
+             : fmt::format("resuming from {}: epoch {}, batch {}", restored.path.string(),
                            position.epoch + 1, position.step + 1);
 }
 

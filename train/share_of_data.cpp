@@ -12,7 +12,8 @@ ShareOfData share_of_data(std::shared_ptr<const data::Dataset> dataset,
                                         .prefetch = options.prefetch};
   if (options.shards > 0) {
     require(options.uneven == Uneven::pad,
-            "reproducible training makes the last batch of an epoch full by repeating samples");
+            "with shards, uneven must be pad: reproducible training fills the last batch of an "
+            "epoch by repeating samples");
     auto batches = std::make_shared<data::ShardedBatches>(
         size, data::ShardedBatchesOptions{.batch_size = options.batch_size,
                                           .rank = options.rank,
@@ -26,7 +27,7 @@ ShareOfData share_of_data(std::shared_ptr<const data::Dataset> dataset,
             images, batches->size()};
   }
   require(options.batch_size > 0 && options.batch_size % options.world_size == 0, "a batch of ",
-          options.batch_size, " does not divide by the ", options.world_size, " ranks");
+          options.batch_size, " is not divisible by the ", options.world_size, " ranks");
   auto sampler = std::make_shared<data::DistributedSampler>(
       size, data::DistributedSamplerOptions{.rank = options.rank,
                                             .world_size = options.world_size,
@@ -36,7 +37,7 @@ ShareOfData share_of_data(std::shared_ptr<const data::Dataset> dataset,
   const bool joins = options.uneven == Uneven::join;
   require(!joins || size >= options.world_size, "the ", size,
           " training samples are fewer than the ", options.world_size,
-          " ranks: one would have none to join with");
+          " ranks; with join each rank needs at least one");
   const std::int64_t images = joins ? size : sampler->size() * options.world_size;
   const std::int64_t most = (images + options.world_size - 1) / options.world_size;
   return {data::DataLoader(std::move(dataset), sampler, loading, options.transform), images,

@@ -1,5 +1,5 @@
 #pragma once
-// What one rank gets of a data set in training.
+// The part of a data set that one rank trains on.
 
 #include <cstdint>
 #include <memory>
@@ -8,18 +8,18 @@
 
 namespace rondo::train {
 
-/// What becomes of the samples of an epoch that the ranks cannot share out equally.
+/// What happens to the samples of an epoch that cannot be divided equally among the ranks.
 enum class Uneven : std::uint8_t {
-  pad,   // the first of the epoch's order come again at its end (torch's DistributedSampler)
-  drop,  // the last of the epoch's order are left out (its drop_last)
-  join,  // each comes once; ranks with a batch less take part in the others' steps (DDP's `join`)
+  pad,   // the first samples of the epoch are repeated at its end (torch's DistributedSampler)
+  drop,  // the last samples of the epoch are left out (its drop_last)
+  join,  // each is used once; ranks with a batch less join the others' steps (DDP's `join`)
 };
 
 struct ShareOptions {
   std::int64_t batch_size = 1;  // of all ranks together
   int rank = 0;
   int world_size = 1;
-  int shards = 0;  // of reproducible training (dist/data_parallel/reproducible.h); 0: it is not
+  int shards = 0;  // of reproducible training (dist/data_parallel/reproducible.h); 0: off
   std::uint64_t seed = 0;
   int workers = 1;
   int prefetch = 2;
@@ -30,11 +30,11 @@ struct ShareOptions {
 struct ShareOfData {
   data::DataLoader loader;
   std::int64_t images;        // in an epoch, over all ranks
-  std::int64_t most_batches;  // in an epoch, that any rank has
+  std::int64_t most_batches;  // in an epoch, the maximum over the ranks
 };
 
-/// Throws Error for a batch size that does not divide by the ranks, or the shards, and for shards
-/// with another `uneven` than pad.
+/// Throws Error for a batch size that is not divisible by the number of ranks, or of shards, and
+/// for shards with another `uneven` than pad.
 ShareOfData share_of_data(std::shared_ptr<const data::Dataset> dataset,
                           const ShareOptions& options);
 

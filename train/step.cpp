@@ -13,8 +13,8 @@
 namespace rondo::train {
 namespace {
 
-// Until then plans are made, kernels loaded, optimizer states allocated and connections opened:
-// none of that can be captured.
+// The first steps make plans, load kernels, allocate optimizer states and open connections, which
+// cannot be captured.
 constexpr std::int64_t warm_up = 3;
 constexpr std::size_t most_on_the_way = 16;
 
@@ -30,11 +30,11 @@ TrainStep::TrainStep(TrainStepOptions options) : options_(std::move(options)) {
 
 void TrainStep::operator()(std::span<const data::Batch> batches,
                            const std::function<std::string()>& where) {
-  require(!batches.empty(), "TrainStep: a step without a batch");
+  require(!batches.empty(), "TrainStep: the step has no batch");
   const data::Batch& batch = batches[0];
   require(batches.size() == 1 || (options_.reproducible == nullptr && !options_.graph),
-          "TrainStep: gradients of several batches are added up neither in reproducible training "
-          "nor in a graph");
+          "TrainStep: several batches per step cannot be combined with reproducible training or a "
+          "graph");
   if (options_.reproducible != nullptr) return run_reproducibly(batch, where);
   if (options_.graph && !graph_) {
     if (batch.input.shape() != warm_shape_) steps_before_graph_ = 0;
@@ -73,7 +73,7 @@ void TrainStep::run_reproducibly(const data::Batch& batch,
                                  const std::function<std::string()>& where) {
   options_.optimizer.zero_grad();
   {
-    const Trace::Span span(options_.trace, "shards");
+    const TimelineTrace::Span span(options_.trace, "shards");
     const AutocastIf amp(batch.input.device(), options_.amp);
     losses_.push_back(
         options_.reproducible->backward(batch.input, batch.target, options_.criterion));
@@ -87,7 +87,7 @@ void TrainStep::run_reproducibly(const data::Batch& batch,
 }
 
 Tensor TrainStep::forward(const data::Batch& batch) const {
-  const Trace::Span span(options_.trace, "forward");
+  const TimelineTrace::Span span(options_.trace, "forward");
   const AutocastIf amp(batch.input.device(), options_.amp);
   const Tensor output = options_.model(batch.input);
   return options_.criterion ? options_.criterion(output, batch.target)
@@ -97,10 +97,10 @@ Tensor TrainStep::forward(const data::Batch& batch) const {
 void TrainStep::backward_with_ddp(const Tensor& loss, const Tensor& scaled) {
   options_.ddp->set_loss(loss);
   {
-    const Trace::Span span(options_.trace, "backward");
+    const TimelineTrace::Span span(options_.trace, "backward");
     scaled.backward();
   }
-  if (!options_.ddp->step_is_complete()) return;  // nothing has travelled yet
+  if (!options_.ddp->step_is_complete()) return;  // nothing has been sent yet
   const dist::StepTimeline& times = options_.ddp->timeline();
   if (options_.trace != nullptr)
     options_.trace->add("wait for gradients", times.backward_end, times.synchronized);
@@ -113,7 +113,7 @@ void TrainStep::run(std::span<const data::Batch> batches,
   const auto count = static_cast<double>(batches.size());
   double samples = 0;
   for (const data::Batch& batch : batches) samples += static_cast<double>(batch.size());
-  // DDP divides by the number of backwards itself.
+  // DDP itself divides by the number of backward passes.
   if (options_.ddp != nullptr) options_.ddp->accumulate(static_cast<int>(batches.size()));
   const double parts = options_.ddp != nullptr ? count : 1;
   loss_ = {};
@@ -128,7 +128,7 @@ void TrainStep::run(std::span<const data::Batch> batches,
       continue;
     }
     loss_ = loss_.defined() ? loss_ + loss.detach() : loss.detach();
-    const Trace::Span span(options_.trace, "backward");
+    const TimelineTrace::Span span(options_.trace, "backward");
     scaled.backward();
   }
   if (options_.ddp != nullptr) {
@@ -141,7 +141,7 @@ void TrainStep::run(std::span<const data::Batch> batches,
 }
 
 void TrainStep::update() {
-  const Trace::Span span(options_.trace, "optimizer");
+  const TimelineTrace::Span span(options_.trace, "optimizer");
   if (options_.scaler == nullptr) {
     options_.optimizer.step();
   } else {
@@ -160,7 +160,7 @@ void TrainStep::capture(const data::Batch& batch) {
   NoGradGuard no_grad;
   input_ = batch.input.clone();
   target_ = batch.target.clone();
-  cuda::empty_cache(batch.input.device().index);  // the graph has memory of its own
+  cuda::empty_cache(batch.input.device().index);  // the graph has its own memory
   graph_.emplace(batch.input.device());
   const GradModeGuard grad(true);
   const std::uint64_t before = collectives();

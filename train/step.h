@@ -1,12 +1,13 @@
 #pragma once
-// TrainStep: what a training loop does with one batch, and what became of its loss.
+// TrainStep: one training step for one or more batches, and its loss.
 //
-// Forward, loss, backward (DDP averages the gradients meanwhile), optimizer. Of several batches the
-// gradients are added up, and the step is that of all of them together. On a GPU nothing of it
-// makes the host wait: losses arrive some steps later and are taken when they are there. With a
-// graph, the first steps run as they are; when some in a row had batches of one shape, the next is
-// captured and launched for every further batch of that shape (tensor/cuda_graph.h). Others, like
-// an epoch's smaller last batch, still run as they are.
+// A step is forward, loss, backward (DDP averages the gradients at the same time) and optimizer.
+// With several batches, the gradients are summed, and the step is that of all batches together. On
+// a GPU the host never waits: losses arrive some steps later and are collected then.
+// With `graph`, the first steps run without a graph. After a few consecutive steps with batches of
+// one shape, the next step is captured, and the graph is launched for every further batch of that
+// shape (tensor/cuda_graph.h). Other batches, such as a smaller last batch of an epoch, still run
+// without the graph.
 
 #include <deque>
 #include <functional>
@@ -32,45 +33,46 @@ namespace rondo::train {
 struct TrainStepOptions {
   nn::Module& model;
   optim::Optimizer& optimizer;
-  /// Null: the ranks' gradients are not averaged.
+  /// Null: the gradients of the ranks are not averaged.
   dist::DistributedDataParallel* ddp = nullptr;
-  /// With ddp, and an optimizer that it has sharded: after each step all ranks get all parameters.
+  /// With ddp, and an optimizer that it has sharded: after each step, all ranks get all parameters.
   dist::ZeroSharding* zero = nullptr;
-  /// Instead of ddp: the same bits on any number of ranks.
+  /// Instead of ddp: results are bit-identical on any number of ranks.
   dist::ReproducibleDataParallel* reproducible = nullptr;
-  /// (model output, target) to a mean over the batch; none: cross_entropy.
+  /// Maps (model output, target) to the mean loss of the batch; empty: cross_entropy.
   std::function<Tensor(const Tensor&, const Tensor&)> criterion = {};
   /// Forward runs under autocast to this type (autograd/autocast.h).
   std::optional<DType> amp = {};
-  /// Scales the loss, and leaves out steps whose gradients are not finite: for f16.
+  /// Scales the loss, and skips steps whose gradients are not finite. For f16.
   optim::GradScaler* scaler = nullptr;
   /// Captures the step; the model must be on a GPU.
   bool graph = false;
   int rank = 0;  // for messages
-  Trace* trace = nullptr;
-  Overlap* overlap = nullptr;  // adds up DDP's
+  TimelineTrace* trace = nullptr;
+  Overlap* overlap = nullptr;  // sums the timelines of DDP
 };
 
 class TrainStep {
  public:
-  /// Throws DeviceError where a graph is wanted and the model is not on a GPU.
+  /// Throws DeviceError if `graph` is set and the model is not on a GPU.
   explicit TrainStep(TrainStepOptions options);
 
-  /// One batch. Throws Error when a loss that has arrived is not finite, on all ranks alike under
-  /// DDP; where() ends the sentence.
+  /// A step with one batch. Throws Error if a loss that has arrived is not finite (under DDP, on
+  /// all ranks). The error message ends with where().
   void operator()(const data::Batch& batch, const std::function<std::string()>& where) {
     (*this)(std::span(&batch, 1), where);
   }
-  /// The same with one step for several batches (DDP's `accumulate`): a batch's mean gradient
-  /// counts as many times as it has samples, so that the step is that of one batch of all of them,
-  /// as far as no layer mixes a batch's samples. Of several ranks the means are averaged, each with
-  /// the same weight; those that have not joined have as many batches. Throws Error for
-  /// more than one with `reproducible` or `graph`.
+  /// One step with several batches (DDP's `accumulate`). The mean gradient of each batch is
+  /// weighted by its number of samples, so the step equals one with a single batch of all samples,
+  /// if no layer mixes the samples of a batch. The means of the ranks are averaged with equal
+  /// weights; ranks that have not joined must have the same number of batches. Throws Error for
+  /// more than one batch with `reproducible` or `graph`.
   void operator()(std::span<const data::Batch> batches, const std::function<std::string()>& where);
-  /// The end of a step on a rank that had no batch, whose gradients are there (DDP's `join`).
+  /// The end of a step on a rank that had no batch. Its gradients come from the other ranks (DDP's
+  /// `join`).
   void update();
-  /// The losses since the last call, oldest first, as far as they have arrived, or all when `wait`
-  /// says so; under DDP means over the ranks.
+  /// The losses that arrived since the last call, oldest first; if `wait`, all losses. Under DDP
+  /// they are means over the ranks.
   std::vector<double> take_losses(bool wait = false);
 
  private:
@@ -88,10 +90,10 @@ class TrainStep {
   std::deque<AsyncCopy> arriving_;  // without DDP
   std::vector<double> losses_;
   Tensor loss_;  // of the last batch
-  // The graph, where it reads its batch, and where it leaves its loss.
+  // The graph, its input batch, and its loss.
   std::optional<cuda::Graph> graph_;
   Tensor input_, target_, graph_loss_;
-  // Steps without a graph so far, one after the other, with batches of this shape.
+  // Consecutive steps without a graph so far, with batches of this shape.
   std::int64_t steps_before_graph_ = 0;
   Dims warm_shape_;
   std::uint64_t collectives_in_graph_ = 0;

@@ -7,14 +7,14 @@
 namespace rondo::train {
 namespace {
 
-// Read by all threads and written by a handler, which may only touch atomics without a lock.
+// All threads read it, and a signal handler writes it, so it must be a lock-free atomic.
 std::atomic<int> stop_requested{0};
 static_assert(std::atomic<int>::is_always_lock_free);
 
 extern "C" void note_signal(int signal) { stop_requested = signal; }
 
 std::mutex mutex;
-int living = 0;  // loops of a process, one for each rank where ranks are threads
+int living = 0;  // training loops in the process; one per rank if ranks are threads
 struct sigaction old_term, old_int;
 
 }  // namespace
@@ -26,7 +26,7 @@ StopSignal::StopSignal() {
   struct sigaction action {};
   action.sa_handler = note_signal;
   action.sa_flags =
-      SA_RESTART | static_cast<int>(SA_RESETHAND);  // the second signal takes its usual course
+      SA_RESTART | static_cast<int>(SA_RESETHAND);  // the second signal has its default effect
   sigemptyset(&action.sa_mask);
   sigaction(SIGTERM, &action, &old_term);
   sigaction(SIGINT, &action, &old_int);

@@ -1,8 +1,8 @@
 #pragma once
-// StopSignal: SIGTERM and SIGINT as a request instead of an end. While one lives, the first signal
-// only sets a flag, which a training loop looks at between two steps; a second one ends the program
-// at once. Several may live at a time, where ranks are threads: the signal is for all of them, and
-// what the program did with signals before is back after the last.
+// StopSignal: turns SIGTERM and SIGINT into a request to stop. While a StopSignal exists, the first
+// signal only sets a flag, which the training loop checks between steps; the second one ends the
+// program at once. Several may exist at a time (if ranks are threads); the signal is for all of
+// them. When the last one is destroyed, the previous signal handlers are restored.
 
 namespace rondo::train {
 
@@ -13,7 +13,7 @@ class StopSignal {
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  /// The signal that asked the program to stop; 0: none did.
+  /// The signal that asked the program to stop; 0: none.
   static int requested();
 };
 

@@ -15,11 +15,12 @@ namespace {
 using Nanoseconds = std::chrono::nanoseconds;
 
 Nanoseconds now() {
-  return std::chrono::duration_cast<Nanoseconds>(Trace::Clock::now().time_since_epoch());
+  return std::chrono::duration_cast<Nanoseconds>(TimelineTrace::Clock::now().time_since_epoch());
 }
 
-/// What to add to this rank's clock to have rank 0's: rank 0 is asked for the time again and again;
-/// its answer was made halfway through the round trip, and the shortest trip says so best.
+/// The difference between rank 0's clock and this rank's. Asks rank 0 for its time repeatedly, and
+/// assumes that the answer was made halfway through the round trip. The shortest round trip is the
+/// most precise.
 Nanoseconds offset_to_rank_0(dist::Communicator& comm) {
   constexpr int trips = 20;
   const Tensor time = zeros({1}, {.dtype = i64});
@@ -46,21 +47,21 @@ Nanoseconds offset_to_rank_0(dist::Communicator& comm) {
 
 }  // namespace
 
-Trace::Trace(dist::Communicator& comm, std::filesystem::path if_it_fails)
+TimelineTrace::TimelineTrace(dist::Communicator& comm, std::filesystem::path if_it_fails)
     : comm_(comm), if_it_fails_(std::move(if_it_fails)) {
-  // On one machine there is one clock.
+  // Ranks on one machine share the clock.
   if (!comm.shares_memory()) offset_ = offset_to_rank_0(comm);
   capacity_before_ = comm.recorder()->set_capacity(most_spans);
   comm.barrier();
   start_ = Clock::now();
 }
 
-Trace::~Trace() {
+TimelineTrace::~TimelineTrace() {
   if (std::uncaught_exceptions() > exceptions_) write_own();
   comm_.recorder()->set_capacity(capacity_before_);
 }
 
-void Trace::write_own() const noexcept {
+void TimelineTrace::write_own() const noexcept {
   if (if_it_fails_.empty()) return;
   try {
     std::filesystem::path path = if_it_fails_;
@@ -69,19 +70,19 @@ void Trace::write_own() const noexcept {
     file.add(events(true));
     file.commit();
   } catch (const std::exception&) {
-    // What has failed is what the user should read about now.
+    // The user should see the original failure, not this one.
   }
 }
 
-void Trace::add(const char* name, Clock::time_point begin, Clock::time_point end) {
+void TimelineTrace::add(const char* name, Clock::time_point begin, Clock::time_point end) {
   if (spans_.size() == most_spans) spans_.pop_front();
   spans_.push_back({name, begin, end});
 }
 
-/// This rank's, by rank 0's clock, whatever that counts from.
-std::string Trace::events(bool with_unfinished) const {
-  // From where both lanes are whole: other communicators' records may have taken the place of
-  // these.
+/// This rank's events, in times of rank 0's clock.
+std::string TimelineTrace::events(bool with_unfinished) const {
+  // Start where both lanes are complete: the records of other communicators may have displaced
+  // earlier ones.
   const auto records = comm_.recorder()->records();
   Clock::time_point first = start_;
   if (spans_.size() == most_spans) first = std::max(first, spans_.front().begin);
@@ -101,7 +102,7 @@ std::string Trace::events(bool with_unfinished) const {
   for (const Recorded& span : spans_)
     complete(span.name, std::string_view(span.name).starts_with("wait") ? "waiting" : "compute", 0,
              span.begin, span.end);
-  static constexpr const char* states[] = {" (not begun)", " (not over)", "", " (failed)"};
+  static constexpr const char* states[] = {" (not started)", " (unfinished)", "", " (failed)"};
   const auto end = Clock::now();
   for (const dist::FlightRecord& record : records) {
     if (record.state != dist::FlightRecord::done && !with_unfinished) continue;
@@ -118,8 +119,8 @@ std::string Trace::events(bool with_unfinished) const {
   return trace.events();
 }
 
-/// The host hears of a GPU's last ones a little later.
-void Trace::wait_for_collectives() const {
+/// The host learns a little later when the last collectives of a GPU have finished.
+void TimelineTrace::wait_for_collectives() const {
   const auto is_over = [](const dist::FlightRecord& record) {
     return record.state >= dist::FlightRecord::done;
   };
@@ -128,12 +129,12 @@ void Trace::wait_for_collectives() const {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
-void Trace::write(const std::filesystem::path& path) {
+void TimelineTrace::write(const std::filesystem::path& path) {
   if_it_fails_.clear();
   wait_for_collectives();
   const std::string mine = events(false);
   const std::vector<std::string> sizes = comm_.all_gather_bytes(std::to_string(mine.size()));
-  // One rank's at a time, and on rank 0 alone: they may be large.
+  // One rank at a time, and only to rank 0, because the texts may be large.
   auto text_of_rank = [&](int rank) {
     const auto size = static_cast<std::int64_t>(std::stoull(sizes[static_cast<std::size_t>(rank)]));
     const Tensor bytes = Tensor::empty({size}, {.dtype = u8});

@@ -1,22 +1,22 @@
 #pragma once
-// Trace: where the time of a training step goes, on every rank, as a picture: chrome://tracing and
-// ui.perfetto.dev draw the file that `write` makes.
+// TimelineTrace: where the time of the training steps goes, on every rank. chrome://tracing and
+// ui.perfetto.dev display the file that `write` creates.
 //
-//   train::Trace trace(*comm);
+//   train::TimelineTrace trace(*comm);
 //   {
-//     const train::Trace::Span span(&trace, "forward");
+//     const train::TimelineTrace::Span span(&trace, "forward");
 //     ...
 //   }
 //   trace.write("trace.json");
 //
-// Each rank is a process whose lanes are: what it computes and waits for; its collectives, from
-// when they began until they were over, named by the bucket of gradients that they carried; and
-// those of each group. Overlap is what lies above each other. Ranks on several machines have clocks
-// of their own; they are put on rank 0's by the shortest of several round trips.
+// Each rank is a process with these lanes: its computation and waiting; its collectives, from start
+// to end, named by the bucket of gradients that they carry; and one for each group's collectives.
+// Events that are above each other overlap. Ranks on different machines have different clocks;
+// their times are converted to rank 0's clock, measured by the shortest of several round trips.
 //
-// On a GPU spans are what the host did, which is mostly to put work into queues; collectives are
-// where the GPU's own clock says that they were, a captured graph as a whole. Which ops a span's
-// time goes to: train/profiler.h.
+// On a GPU, spans show what the host did, which is mostly to put work into queues. Collectives have
+// the times of the GPU's clock; a captured graph is shown as one event. For the ops in a span, see
+// train/profiler.h.
 
 #include <chrono>
 #include <deque>
@@ -28,23 +28,23 @@
 
 namespace rondo::train {
 
-class Trace {
+class TimelineTrace {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Keeps the communicator's collectives from here on. It must outlive this. Where an exception
-  /// ends this object before `write`, every rank that hears of it writes what it has kept itself,
-  /// with what it had not come to the end of, to `if_it_fails` with its rank in the name:
-  /// trace.rank1.json; empty: nowhere.
-  explicit Trace(dist::Communicator& comm, std::filesystem::path if_it_fails = {});
-  ~Trace();
-  Trace(const Trace&) = delete;
-  Trace& operator=(const Trace&) = delete;
+  /// Records the communicator's collectives from now on. The communicator must outlive the
+  /// TimelineTrace. If an exception destroys the TimelineTrace before `write`, every rank that is
+  /// informed of the failure writes its own events, including unfinished ones, to a file named
+  /// `if_it_fails` plus its rank: trace.rank1.json. Empty: no file.
+  explicit TimelineTrace(dist::Communicator& comm, std::filesystem::path if_it_fails = {});
+  ~TimelineTrace();
+  TimelineTrace(const TimelineTrace&) = delete;
+  TimelineTrace& operator=(const TimelineTrace&) = delete;
 
-  /// From its construction to its end; null: nothing.
+  /// Records the time from construction to destruction; with a null trace, nothing.
   class Span {
    public:
-    Span(Trace* trace, const char* name)
+    Span(TimelineTrace* trace, const char* name)
         : trace_(trace),
           name_(name),
           begin_(trace != nullptr ? Clock::now() : Clock::time_point()) {}
@@ -55,35 +55,35 @@ class Trace {
     Span& operator=(const Span&) = delete;
 
    private:
-    Trace* trace_;
+    TimelineTrace* trace_;
     const char* name_;
     Clock::time_point begin_;
   };
-  /// `name` must live as long as this.
+  /// `name` must outlive the TimelineTrace.
   void add(const char* name, Clock::time_point begin, Clock::time_point end);
 
-  /// Writes what all ranks have kept, in Chrome's trace format, whole or not at all. Collective.
+  /// Writes the events of all ranks in Chrome's trace format, whole or not at all. Collective.
   /// Throws IoError.
   void write(const std::filesystem::path& path);
 
  private:
-  // Of each lane the last so many are kept: viewers choke on more.
+  // Each lane keeps only this many of its last spans: viewers become slow with more.
   static constexpr std::size_t most_spans = 200'000;
   struct Recorded {
     const char* name;
     Clock::time_point begin, end;
   };
   std::string events(bool with_unfinished) const;
-  void write_own() const noexcept;  // of a run that fails
+  void write_own() const noexcept;  // for a run that fails
   void wait_for_collectives() const;
 
   dist::Communicator& comm_;
   Clock::time_point start_;
-  std::chrono::nanoseconds offset_{0};  // to be added for rank 0's clock
+  std::chrono::nanoseconds offset_{0};  // to be added to get the time on rank 0's clock
   std::deque<Recorded> spans_;
   std::filesystem::path if_it_fails_;
   std::size_t capacity_before_ = 0;              // of the recorder
-  int exceptions_ = std::uncaught_exceptions();  // under way already
+  int exceptions_ = std::uncaught_exceptions();  // already in flight at construction
 };
 
 }  // namespace rondo::train

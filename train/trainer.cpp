@@ -9,7 +9,7 @@
 namespace rondo::train {
 namespace {
 
-/// The rate that the optimizer has.
+/// Keeps the optimizer's learning rate.
 std::unique_ptr<optim::LRSchedule> constant(optim::Optimizer& optimizer) {
   return std::make_unique<optim::LambdaLR>(optimizer, [](std::int64_t) { return 1.0; });
 }
@@ -29,16 +29,16 @@ Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions 
 FitResult Trainer::fit(std::shared_ptr<const data::Dataset> train,
                        std::shared_ptr<const data::Dataset> test) {
   dist::Communicator& comm = *options_.comm;
-  require(train != nullptr && test != nullptr, "Trainer: there is no data set");
+  require(train != nullptr && test != nullptr, "Trainer: train and test must not be null");
   require(options_.batch_size > 0 && options_.batch_size % comm.world_size() == 0,
-          "Trainer: a batch of ", options_.batch_size, " does not divide by the ",
+          "Trainer: a batch of ", options_.batch_size, " is not divisible by the ",
           comm.world_size(), " ranks");
-  // A run that is resumed must see the same samples in the same order.
+  // A resumed run must see the same samples in the same order.
   FitOptions fit = options_.fit;
   fit.config.emplace("seed", static_cast<std::int64_t>(options_.seed));
   fit.config.emplace("shards", fit.shards);
   fit.config.emplace("train_samples", train->size());
-  if (options_.uneven != Uneven::pad)  // checkpoints that are older have none
+  if (options_.uneven != Uneven::pad)  // older checkpoints do not have it
     fit.config.emplace("uneven", options_.uneven == Uneven::drop ? "drop" : "join");
   ShareOfData share = share_of_data(std::move(train), {.batch_size = options_.batch_size,
                                                        .rank = comm.rank(),

@@ -1,14 +1,14 @@
 #pragma once
-// Trainer: a model, an optimizer, two data sets; the rest is looked after. The same program runs on
-// one CPU, on n ranks (`mpirun -np n`) and on n GPUs.
+// Trainer: trains a model, given an optimizer and two data sets. The same program runs on one CPU,
+// on n ranks (`mpirun -np n`) and on n GPUs.
 //
 //   nn::Sequential net(…);
 //   optim::SGD sgd(net.parameters(), {.lr = 0.1, .momentum = 0.9});
 //   train::Trainer trainer(net, sgd, {.epochs = 5, .batch_size = 128});
 //   train::FitResult result = trainer.fit(train_set, test_set);
 //
-// What it puts together: dist::init, use_threads and use_device, a DistributedSampler and a
-// DataLoader, DDP or averaging, and train::fit, which is where the loop is.
+// It combines dist::init, use_threads and use_device, a DistributedSampler and a DataLoader, DDP or
+// averaging, and train::fit, which contains the loop.
 
 #include <functional>
 #include <iostream>
@@ -28,38 +28,40 @@ namespace rondo::train {
 
 struct TrainerOptions {
   std::int64_t epochs = 1;
-  /// Over all ranks; each takes its part. A step has FitOptions::accumulate_grad_batches of them.
+  /// The total over all ranks; each takes its part. A step uses FitOptions::accumulate_grad_batches
+  /// batches.
   std::int64_t batch_size = 128;
   Uneven uneven = Uneven::pad;
-  std::string device = "cpu";  // "cuda": each rank the GPU of its number on its machine
-  /// The ranks; null: those that this program was started with (dist::init).
+  std::string device = "cpu";  // "cuda": each rank uses the GPU with its local rank's number
+  /// The ranks; null: those that the program was started with (dist::init).
   std::shared_ptr<dist::Communicator> comm = nullptr;
-  /// Makes the schedule for so many steps of the optimizer; none: the optimizer's rate stays.
+  /// Creates the schedule, given the number of optimizer steps; empty: the learning rate is
+  /// constant.
   std::function<std::unique_ptr<optim::LRSchedule>(optim::Optimizer&, std::int64_t steps)>
       schedule = {};
-  /// What becomes of a batch on its way to the model (data/transforms.h).
+  /// Applied to each batch before it reaches the model (data/transforms.h).
   data::Transform train_transform = {}, test_transform = {};
-  int workers = 1;                 // threads that make batches
+  int workers = 1;                 // threads that load batches
   std::uint64_t seed = 1;          // of the order of the samples
-  int threads = 0;                 // that compute, on each rank; 0: its share of the cores
-  std::ostream* out = &std::cout;  // where rank 0 reports; null: nowhere
-  /// How ranks are kept together, checkpoints, metrics, callbacks; its `epochs`, `out` and `join`
-  /// are not looked at.
+  int threads = 0;                 // compute threads of each rank; 0: its share of the cores
+  std::ostream* out = &std::cout;  // where rank 0 prints its progress; null: nowhere
+  /// Synchronisation of the ranks, checkpoints, metrics, callbacks. Its `epochs`, `out` and `join`
+  /// are ignored.
   FitOptions fit = {};
 };
 
 class Trainer {
  public:
-  /// Moves the model to the device. Both must outlive this. Collective. Throws DeviceError,
-  /// CommError.
+  /// Moves the model to the device. Model and optimizer must outlive the Trainer. Collective.
+  /// Throws DeviceError, CommError.
   Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options = {});
 
   /// Trains, and evaluates on `test` after each epoch. Throws as train::fit does, and Error for a
-  /// batch size that the ranks do not divide. A run that is resumed must have the seed, batch size,
-  /// shards, number of samples and Uneven that it began with. Collective.
+  /// batch size that is not divisible by the number of ranks. A resumed run must have the same
+  /// seed, batch size, shards, number of samples and Uneven as before. Collective.
   FitResult fit(std::shared_ptr<const data::Dataset> train,
                 std::shared_ptr<const data::Dataset> test);
-  /// The accuracy on a data set, and FitOptions::metrics, over all ranks. Collective.
+  /// The accuracy on a data set, and FitOptions::metrics, computed by all ranks. Collective.
   Evaluation evaluate(std::shared_ptr<const data::Dataset> test);
 
   dist::Communicator& communicator() { return *options_.comm; }

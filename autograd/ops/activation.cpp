@@ -16,8 +16,8 @@
 namespace rondo {
 namespace {
 
-/// dx = f(dy, saved) in one pass. Under create_graph that pass could not be differentiated, so the
-/// same formula is then written in ops: each Derivative below has both spellings.
+/// dx = f(dy, saved) in one pass. Under create_graph, that pass could not be differentiated, so the
+/// same formula is computed with ops. Each Derivative below has both versions.
 template <class Derivative>
 Tensor one_pass(const Tensor& dy, const Tensor& saved, OpParams params = {}) {
   if (GradMode::is_enabled()) return Derivative::in_ops(dy, saved, params);
@@ -42,11 +42,11 @@ struct ActivationBackward final : Node {
   }
 };
 
-struct Relu {  // dy unless y <= 0; saving y lets x be freed
+struct Relu {  // dy where y > 0 or y is NaN; saving y lets x be freed
   static constexpr auto name = "relu";
   static constexpr BinaryOp op = BinaryOp::relu_backward;
   static Tensor in_ops(const Tensor& dy, const Tensor& y, OpParams) {
-    return masked_fill(dy, le(y, 0), 0.0);  // not dy times a mask: inf times 0 is NaN
+    return masked_fill(dy, le(y, 0), 0.0);  // not dy times a mask, because inf times 0 is NaN
   }
 };
 struct LeakyRelu {
@@ -151,7 +151,7 @@ struct LogSoftmaxBackward final : Node {
 };
 
 Tensor checked_float(const Tensor& x, const char* op) {
-  require<DTypeError>(is_floating(x.dtype()), op, ": wants a floating-point tensor, not ",
+  require<DTypeError>(is_floating(x.dtype()), op, ": needs a floating-point tensor, not ",
                       x.dtype());
   return x;
 }
@@ -167,7 +167,7 @@ Tensor softmax_forward(bool log, const Tensor& x, std::int64_t dim) {
 
 Tensor relu(const Tensor& x) { return activation_from_output<Relu>(UnaryOp::relu, x); }
 Tensor behind_relu(const Tensor& y) {
-  Tensor out = y.as_view(y.shape(), y.strides(), y.storage_offset());  // a tensor of its own
+  Tensor out = y.as_view(y.shape(), y.strides(), y.storage_offset());  // a separate tensor object
   return record<ActivationBackward<Relu>>({y}, out, out, SavedTensor::output);
 }
 Tensor leaky_relu(const Tensor& x, double slope) {

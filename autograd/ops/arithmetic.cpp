@@ -15,21 +15,22 @@
 namespace rondo {
 namespace {
 
-/// The dtype in which `strong` meets an operand that takes part by its category only.
+/// The result dtype of `strong` with an operand that counts only by its category.
 DType by_category(DType strong, DType weak, DType default_of_weak) {
   return category_of(weak) > category_of(strong) ? default_of_weak : strong;
 }
 
 bool is_short_float(DType dtype) { return is_floating(dtype) && size_of(dtype) == 2; }
 
-/// The C++ number as a 0-dim tensor of the dtype in which it will meet x; 16 bits would round it.
-/// That dtype may be f32 where x has 16 bits, so callers pass result_type(x, value) on: two 0-dim
-/// tensors would meet in the wider dtype, and a number never widens a tensor of its category.
+/// The C++ number as a 0-dim tensor of the dtype in which it is combined with x, but not in 16
+/// bits, which would round it. Its dtype may thus be f32 although x has 16 bits. So callers pass
+/// result_type(x, value) on: two 0-dim tensors would promote to the wider dtype, but a number must
+/// not widen a tensor of its category.
 Tensor wrapped(const Tensor& x, Scalar value) {
   DType dtype = result_type(x, value);
   Tensor y =
       Tensor::empty({}, {.dtype = is_short_float(dtype) ? f32 : dtype, .device = x.device()});
-  backend(y).fill(y, value);  // unlike scalar() lets numbers that do not fit wrap around
+  backend(y).fill(y, value);  // unlike scalar(), wraps numbers that do not fit
   return y;
 }
 
@@ -37,7 +38,7 @@ bool is_arithmetic(BinaryOp op) {
   return op == BinaryOp::add || op == BinaryOp::sub || op == BinaryOp::mul || op == BinaryOp::div;
 }
 
-/// a and b converted to `dtype`, expanded to one shape, computed. No tape.
+/// Converts a and b to `dtype`, expands them to one shape, and computes. Not recorded.
 Tensor compute(BinaryOp op, const Tensor& a, const Tensor& b, DType dtype, DType out,
                OpParams params, const char* name) {
   require_one_device(name, {a, b});
@@ -48,7 +49,7 @@ Tensor compute(BinaryOp op, const Tensor& a, const Tensor& b, DType dtype, DType
     return converted.shape() == shape ? converted : converted.broadcast_view(shape);
   };
   Tensor left = operand(a), right = operand(b);
-  // The layout of the operand that has the full shape: channels_last stays channels_last.
+  // Use the layout of the operand that has the full shape: channels_last stays channels_last.
   const Tensor& model = a.shape() == shape ? a : b;
   MemoryFormat format =
       model.shape() == shape ? model.suggested_format() : MemoryFormat::contiguous;
@@ -76,7 +77,7 @@ struct AddBackward final : Node {
     Tensor db = wants(1) ? sum_to(dy[0], b_shape) : Tensor();
     return {da, db.defined() && alpha != 1 ? mul(db, alpha) : db};
   }
-  void attributes(AttributeVisitor& v) override { v.real("alpha", alpha); }  // of sub: negative
+  void attributes(AttributeVisitor& v) override { v.real("alpha", alpha); }  // negative for sub
 };
 
 struct MulBackward final : Node {
@@ -125,7 +126,7 @@ struct PowBackward final : Node {
   Tensors backward(const Tensors& dy) override {
     Tensor base = a.get(*this), exponent = b.get(*this);
     Tensor da, db;
-    if (wants(0)) {  // 0 where b is, whatever a^(b - 1) would be
+    if (wants(0)) {  // 0 where b is 0, whatever a^(b - 1) is
       Tensor lower = sub(masked_fill(exponent, eq(exponent, 0), 1), 1);
       da = sum_to(mul(dy[0], mul(exponent, pow(base, lower))), a_shape);
     }
@@ -155,8 +156,8 @@ struct PowScalarBackward final : Node {
   void attributes(AttributeVisitor& v) override { v.real("exponent", exponent); }
 };
 
-/// maximum and minimum: the gradient goes to an operand unless it lost, half to each on a tie.
-/// (Beside a NaN nobody loses.)
+/// maximum and minimum: an operand gets the gradient where it was chosen, half of it in a tie. (If
+/// one of them is NaN, both get it in full.)
 struct ExtremeBackward final : Node {
   SavedTensor a, b;
   bool largest;
@@ -195,7 +196,7 @@ struct Atan2Backward final : Node {
   }
 };
 
-/// floor(a / b) is flat between its jumps: da = dy, db = -floor(a / b) dy.
+/// floor(a / b) is constant between its jumps: da = dy, db = -floor(a / b) dy.
 struct RemainderBackward final : Node {
   SavedTensor a, b;
   Dims a_shape, b_shape;
@@ -234,7 +235,7 @@ struct WhereBackward final : Node {
 
 DType float_type(DType dtype) { return is_floating(dtype) ? dtype : f32; }
 
-// The ops with the dtype of their result, for tensors and numbers.
+// The ops for a given result dtype, used for tensors and numbers.
 
 Tensor add_in(DType dtype, const Tensor& a, const Tensor& b, double alpha) {
   check_alpha(dtype, alpha, "add");

@@ -1,16 +1,16 @@
 #pragma once
 // Arithmetic and comparison, with broadcasting and type promotion.
 //
-// Promotion (`result_type`, PyTorch's rules): full tensors meet in promote(a, b). A 0-dim tensor or
-// a C++ number takes part only by category: it changes the result when its category (bool < integer
-// < float) is higher than that of the tensors with dimensions; the dtype is then that of the 0-dim
-// tensor, or f32 for a C++ double and i64 for an int. So f32 + 1.0 is f32, i64 + 1.5 is f32,
-// bf16 + 0-dim f32 is bf16, and 0-dim bf16 + 1.0 is bf16: a number never widens a tensor of its
-// category. Dividing integers gives f32.
+// Promotion (`result_type`, PyTorch's rules): the result of two tensors with dimensions has the
+// dtype promote(a, b). A 0-dim tensor or a C++ number counts only by its category (bool < integer <
+// float). It changes the result only if its category is higher than that of the tensors with
+// dimensions. The result then has the dtype of the 0-dim tensor, or f32 for a C++ double and i64
+// for an int. So f32 + 1.0 is f32, i64 + 1.5 is f32, bf16 + 0-dim f32 is bf16, and 0-dim bf16 + 1.0
+// is bf16: a number never widens a tensor of its category. Dividing integers gives f32.
 //
-// A number (or 0-dim tensor) that meets 16-bit floats in +, -, * or / is not rounded to 16 bits
-// first: f16 60000 * 1e-8 is 6e-4. Comparisons, maximum and minimum do round it. What does not fit
-// into integers wraps around.
+// In +, -, * and / with 16-bit floats, a number (or 0-dim tensor) is not first rounded to 16 bits:
+// f16 60000 * 1e-8 is 6e-4. Comparisons, maximum and minimum do round it. Values that do not fit
+// into an integer dtype wrap around.
 
 #include "tensor/tensor.h"
 
@@ -18,8 +18,8 @@ namespace rondo {
 
 DType result_type(const Tensor& a, const Tensor& b);
 DType result_type(const Tensor& a, Scalar b);
-/// The dtype that an operand of + - * / has when the result is `dtype`: f32 for a number beside
-/// 16-bit floats, else `dtype`.
+/// The dtype that an operand of + - * / is converted to when the result is `dtype`: f32 for a
+/// number combined with 16-bit floats, else `dtype`.
 DType operand_type(const Tensor& x, DType dtype);
 
 /// a + alpha b.
@@ -29,23 +29,24 @@ Tensor sub(const Tensor& a, const Tensor& b, double alpha = 1);
 Tensor mul(const Tensor& a, const Tensor& b);
 /// True division.
 Tensor div(const Tensor& a, const Tensor& b);
-/// a^b. The derivative in b, a^b log a, is NaN where a < 0, and taken as 0 where a is 0 and b >= 0.
-/// Of integers, a negative power is 0 (±1 for a = ±1).
+/// a^b. The derivative with respect to b, a^b log a, is NaN where a < 0, and 0 where a is 0 and b
+/// >= 0. For integers, a negative power gives 0 (±1 for a = ±1).
 Tensor pow(const Tensor& a, const Tensor& b);
-/// NaN wins. Gradient goes to the larger, half to each on a tie, in full to both beside a NaN.
+/// The result is NaN if either element is. The gradient goes to the larger element, half to each in
+/// a tie, and in full to both if one of them is NaN.
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
 Tensor atan2(const Tensor& a, const Tensor& b);
-/// floor(a / b), Python's //; no gradient. Throws Error where an integer is divided by 0.
+/// floor(a / b), as Python's //. No gradient. Throws Error if an integer is divided by 0.
 Tensor floor_divide(const Tensor& a, const Tensor& b);
-/// a - b floor(a / b), Python's %. Throws Error where an integer is divided by 0.
+/// a - b floor(a / b), as Python's %. Throws Error if an integer is divided by 0.
 Tensor remainder(const Tensor& a, const Tensor& b);
 
 Tensor add(const Tensor& a, Scalar b);
 Tensor sub(const Tensor& a, Scalar b);
 Tensor mul(const Tensor& a, Scalar b);
 Tensor div(const Tensor& a, Scalar b);
-/// Integers to an integer power stay integers; throws Error where that power is negative.
+/// An integer to an integer power stays an integer. Throws Error if that power is negative.
 Tensor pow(const Tensor& a, Scalar exponent);
 
 Tensor operator+(const Tensor& a, const Tensor& b);
@@ -62,7 +63,8 @@ Tensor operator*(Scalar a, const Tensor& b);
 Tensor operator/(Scalar a, const Tensor& b);
 Tensor operator-(const Tensor& a);
 
-// In place, as add_, sub_, mul_ and div_ are: all handles to a's elements see it, unlike a = a + b.
+// In place, like add_, sub_, mul_ and div_: all tensors that share a's elements see the result,
+// unlike a = a + b.
 const Tensor& operator+=(const Tensor& a, const Tensor& b);
 const Tensor& operator-=(const Tensor& a, const Tensor& b);
 const Tensor& operator*=(const Tensor& a, const Tensor& b);
@@ -72,7 +74,7 @@ const Tensor& operator-=(const Tensor& a, Scalar b);
 const Tensor& operator*=(const Tensor& a, Scalar b);
 const Tensor& operator/=(const Tensor& a, Scalar b);
 
-// Comparisons and logic: boolean, no gradient.
+// Comparisons and logic: the result is boolean, without a gradient.
 Tensor eq(const Tensor& a, const Tensor& b);
 Tensor ne(const Tensor& a, const Tensor& b);
 Tensor lt(const Tensor& a, const Tensor& b);
@@ -85,7 +87,7 @@ Tensor lt(const Tensor& a, Scalar b);
 Tensor le(const Tensor& a, Scalar b);
 Tensor gt(const Tensor& a, Scalar b);
 Tensor ge(const Tensor& a, Scalar b);
-// The same as operators. A Tensor cannot be a condition; all(a == b).item<bool>() can.
+// The same as operators. A Tensor cannot be used as a condition; use all(a == b).item<bool>().
 Tensor operator==(const Tensor& a, const Tensor& b);
 Tensor operator!=(const Tensor& a, const Tensor& b);
 Tensor operator<(const Tensor& a, const Tensor& b);
@@ -107,13 +109,13 @@ Tensor operator>=(Scalar a, const Tensor& b);
 Tensor logical_and(const Tensor& a, const Tensor& b);
 Tensor logical_or(const Tensor& a, const Tensor& b);
 Tensor logical_xor(const Tensor& a, const Tensor& b);
-/// condition ? a : b, broadcast; differentiable in a and b.
+/// condition ? a : b, with broadcasting; differentiable in a and b.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b);
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b);
 Tensor where(const Tensor& condition, Scalar a, Scalar b);
 
-/// Throws DTypeError where `alpha` is a fraction and the dtype an integer one.
+/// Throws DTypeError if `alpha` is not an integer but `dtype` is an integer type.
 void check_alpha(DType dtype, double alpha, const char* op);
 /// Sums `gradient` down to `shape`: the transpose of broadcasting.
 Tensor sum_to(const Tensor& gradient, const Dims& shape);

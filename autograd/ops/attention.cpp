@@ -57,19 +57,22 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOpt
                       ": the mask is of ", mask.dtype(), ", neither boolean nor ", q.dtype());
 }
 
-/// What is added to the scores, and which queries have no key at all (undefined: each has one).
+/// The bias added to the scores, and a mask of the queries that have no key (undefined: all have
+/// one).
 struct Mask {
   Tensor bias, blind;
 };
 
-/// -inf where a key is out of bounds. Where all keys are, 0: softmax of nothing but -inf is NaN,
-/// which no later product gets rid of, so such a query is left to average, and zeroed at the end.
+/// The bias is -inf for excluded keys. If all keys of a query are excluded it is 0 instead: softmax
+/// of only -inf is NaN, and no later product removes a NaN. Such a query averages all values, and
+/// its output is set to zero at the end.
 Mask mask_for(const Tensor& q, const Tensor& k, const AttentionOptions& options) {
   const TensorOptions like = {.dtype = q.dtype(), .device = q.device()};
   const auto allowed = [&](const Tensor& which) {
     return where(which, scalar(0, like), scalar(-infinity, like));
   };
-  if (options.is_causal) {  // numbers made on the device: a captured step cannot copy from the host
+  if (options.is_causal) {  // cumsum numbers the rows on the device, because a captured step cannot
+                            // copy from the host
     const auto numbered = [&](std::int64_t n) {
       return cumsum(ones({n}, {.dtype = f32, .device = q.device()}), 0);
     };
@@ -101,10 +104,10 @@ AttentionResult attention_with_weights(const Tensor& q, const Tensor& k, const T
   const double features = static_cast<double>(std::max<std::int64_t>(q.size(-1), 1));
   const double scale = options.scale.value_or(1 / std::sqrt(features));
 
-  // Scores of 16 bits would be wrong by whole steps of the exponential that they go into.
+  // In 16 bits, scores would have errors that the exponential makes large.
   const bool is_narrow = size_of(q.dtype()) == 2;
   const auto wide = [&](const Tensor& x) { return is_narrow ? x.to(f32) : x; };
-  // The scale goes to the queries, of which there are fewer numbers than of scores.
+  // Scale the queries, which have fewer elements than the scores.
   Tensor scores = bmm(detail::as_batch(wide(q) * scale, batch),
                       transpose(detail::as_batch(wide(k), batch), 1, 2));
   const Mask mask = mask_for(q, k, options);

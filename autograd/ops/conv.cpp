@@ -14,15 +14,15 @@ namespace rondo {
 namespace {
 
 // conv(x, w), input_gradient(dy, w), weight_gradient(dy, x): each is linear in both arguments, and
-// <conv(x, w), dy> = <x, input_gradient(dy, w)> = <w, weight_gradient(dy, x)>. Differentiating any
-// of the three therefore gives the other two, which is all that the three nodes below say.
+// <conv(x, w), dy> = <x, input_gradient(dy, w)> = <w, weight_gradient(dy, x)>. So the derivatives
+// of each of the three are the other two; the three nodes below state this.
 Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const Conv2dParams& params);
 Tensor input_gradient(const Tensor& dy, const Tensor& w, const Dims& x_shape,
                       const Conv2dParams& params, const char* op = "conv2d_backward_input");
 Tensor weight_gradient(const Tensor& dy, const Tensor& x, const Dims& w_shape, MemoryFormat format,
                        const Conv2dParams& params);
 
-/// Saves an operand only if the other one wants a gradient.
+/// Saves an operand only if the other one requires a gradient.
 SavedTensor save_for(const Tensor& other, const Tensor& x) {
   return SavedTensor(other.requires_grad() ? x : Tensor());
 }
@@ -30,7 +30,7 @@ SavedTensor save_for(const Tensor& other, const Tensor& x) {
 struct ConvNode : Node {
   SavedTensor first, second;
   Dims first_shape, second_shape;
-  MemoryFormat second_format;  // a weight's gradient lies as the weight does
+  MemoryFormat second_format;  // a weight's gradient has the layout of the weight
   Conv2dParams params;
   ConvNode(const Tensor& first, const Tensor& second, const Conv2dParams& params)
       : first(save_for(second, first)),
@@ -64,7 +64,7 @@ struct Conv2dBackward final : ConvNode {
   }
 };
 
-struct Conv2dInputGradientBackward final : ConvNode {  // of (dy, w)
+struct Conv2dInputGradientBackward final : ConvNode {  // inputs: dy, w
   const char* op;
   Conv2dInputGradientBackward(const Tensor& dy, const Tensor& w, const Conv2dParams& params,
                               const char* op)
@@ -77,7 +77,7 @@ struct Conv2dInputGradientBackward final : ConvNode {  // of (dy, w)
   }
 };
 
-struct Conv2dWeightGradientBackward final : ConvNode {  // of (dy, x)
+struct Conv2dWeightGradientBackward final : ConvNode {  // inputs: dy, x
   using ConvNode::ConvNode;
   const char* name() const override { return "conv2d_backward_weight"; }
   Tensors backward(const Tensors& g) override {
@@ -128,7 +128,7 @@ void check(const Tensor& x, const Tensor& w, const Tensor& bias, const Conv2dPar
                       " output channels do not divide into ", o.groups, " groups");
   const std::int64_t channels = (CheckedSize(w.size(1), "conv2d") * o.groups).value();
   require<ShapeError>(x.size(1) == channels, "conv2d: input ", x.shape(), " has ", x.size(1),
-                      " channels, weight ", w.shape(), " with ", o.groups, " groups wants ",
+                      " channels, but weight ", w.shape(), " with ", o.groups, " groups expects ",
                       channels);
   require<ShapeError>(!bias.defined() || (bias.dim() == 1 && bias.size(0) == w.size(0)),
                       "conv2d: bias ", bias.defined() ? bias.shape() : Dims{}, " for ", w.size(0),
@@ -154,7 +154,7 @@ void check_transposed(const Tensor& x, const Tensor& w, const Tensor& bias,
   require<ShapeError>(o.groups >= 1 && w.size(0) % o.groups == 0, op, ": ", w.size(0),
                       " input channels do not divide into ", o.groups, " groups");
   require<ShapeError>(x.size(1) == w.size(0), op, ": input ", x.shape(), " has ", x.size(1),
-                      " channels, weight ", w.shape(), " wants ", w.size(0));
+                      " channels, but weight ", w.shape(), " expects ", w.size(0));
   const std::int64_t channels = (CheckedSize(w.size(1), op) * o.groups).value();
   require<ShapeError>(!bias.defined() || (bias.dim() == 1 && bias.size(0) == channels), op,
                       ": bias ", bias.defined() ? bias.shape() : Dims{}, " for ", channels,
@@ -174,7 +174,7 @@ void check_transposed(const Tensor& x, const Tensor& w, const Tensor& bias,
   require_one_device(op, {x, w, bias});
 }
 
-/// x with `rows` more at the end of dim, of zeros.
+/// x with `rows` rows of zeros appended along dim.
 Tensor lengthened(const Tensor& x, std::int64_t dim, std::int64_t rows) {
   if (rows == 0) return x;
   Dims sizes = x.shape();
@@ -203,7 +203,7 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv2dOption
                       .dilation_w = options.dilation.w,
                       .groups = options.groups};
   check(x, w, bias, params);
-  // Of a kernel of one element no dilation matters, however large.
+  // The dilation of a kernel with one element has no effect, however large it is.
   if (w.size(2) == 1) params.dilation_h = 1;
   if (w.size(3) == 1) params.dilation_w = 1;
   return conv(x, w, bias, params);
@@ -215,8 +215,8 @@ Tensor conv1d(const Tensor& x, const Tensor& w, const Tensor& bias, Conv1dOption
                       w.shape(), " must both have 3 dimensions");
   const std::int64_t channels = (CheckedSize(w.size(1), "conv1d") * options.groups).value();
   require<ShapeError>(x.size(1) == channels, "conv1d: input ", x.shape(), " has ", x.size(1),
-                      " channels, weight ", w.shape(), " with ", options.groups, " groups wants ",
-                      channels);
+                      " channels, but weight ", w.shape(), " with ", options.groups,
+                      " groups expects ", channels);
   const Tensor y = conv2d(unsqueeze(x, 2), unsqueeze(w, 2), bias,
                           {.stride = {1, options.stride},
                            .padding = {0, options.padding},
@@ -244,9 +244,9 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& w, const Tensor& bias,
   require<ShapeError>(x.size(2) > 0 && x.size(3) > 0 && w.size(2) > 0 && w.size(3) > 0 &&
                           sizes[2] > 0 && sizes[3] > 0,
                       "conv_transpose2d: input ", x.shape(), " and weight ", w.shape(),
-                      " leave nothing of the output, ", sizes);
-  // y is the input of a convolution whose output has x's shape; where output_padding is a stride or
-  // more, that output has rows beyond x's, to which nothing comes.
+                      " give an empty output ", sizes);
+  // y is the input of a convolution whose output has x's shape. If output_padding is at least one
+  // stride, that output has additional rows after x's; their gradient is zero.
   const Tensor below = lengthened(lengthened(x, 2, more.h / stride.h), 3, more.w / stride.w);
   const Tensor y = input_gradient(below, w, sizes,
                                   {.stride_h = stride.h,

@@ -1,12 +1,12 @@
 #pragma once
-// For ops whose kernel does the next op's work as well. Private to autograd/ops.
+// For ops whose kernel also does the work of the next op. Private to autograd/ops.
 
 #include "tensor/tensor.h"
 
 namespace rondo {
 
-/// y, which a kernel has made relu(…) already, with relu's node behind it. The result shares y's
-/// memory, so nobody else may hold y.
+/// Records relu on y, to which a kernel has already applied relu. The result shares y's memory, so
+/// no other tensor may share it.
 Tensor behind_relu(const Tensor& y);
 
 }  // namespace rondo

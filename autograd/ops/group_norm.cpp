@@ -1,5 +1,5 @@
-// group_norm: normalisation over groups of channels of each image. By a kernel where the backend
-// has one of x's dtype, else it is layer_norm of each group, times and plus what each channel has.
+// group_norm: normalisation over groups of channels of each image. Uses a kernel if the backend has
+// one for x's dtype; else layer_norm of each group, followed by the affine map of each channel.
 
 #include "autograd/autocast.h"
 #include "autograd/ops/normalized.h"
@@ -13,7 +13,7 @@ namespace {
 
 using namespace normalization;
 
-/// x (N, C, …) as (N, groups, values of a group).
+/// x (N, C, …) as (N, groups, values per group).
 Tensor grouped(const Tensor& x, std::int64_t groups) {
   const std::int64_t plane = numel_of(Dims(x.shape().begin() + 2, x.shape().end()));
   return reshape(x, {x.size(0), groups, x.size(1) / groups * plane});
@@ -42,7 +42,7 @@ struct GroupNormBackward final : Node {
     return {dx, dgamma, dbeta};
   }
 
-  // The same in differentiable ops, for create_graph: the statistics are computed again from x.
+  // The same in differentiable ops, for create_graph: the statistics are recomputed from x.
   Tensors in_ops(const Tensor& dy) {
     const Tensor input = x.get(*this), scale = gamma.get(*this);
     const Normalized hat(grouped(input, groups), {2}, eps);
@@ -59,8 +59,8 @@ struct GroupNormBackward final : Node {
   }
 };
 
-/// Kernels are called for each channel's plane, which does not pay for a few pixels; readers of
-/// graphs know layer_norm.
+/// The kernel works plane by plane, which is slow for planes of a few pixels. Not used under
+/// TraceMode, because readers of graphs know layer_norm.
 bool has_group_norm_kernel(const Tensor& x) {
   constexpr std::int64_t least_plane = 16;
   const bool traced = TraceMode::is_enabled() && GradMode::is_enabled();

@@ -1,11 +1,12 @@
-// The few operations that overwrite their tensor: add_, sub_, mul_, div_, copy_, fill_, zero_. Each
-// asks check_in_place, puts itself behind the tensor, whose old place on the tape becomes its
-// input, or behind the base of a view (Note [Views follow their base] in views.h), and then bumps
-// the version counter (Note [Versions] in saved_tensor.h). After that, views have an old place.
+// The operations that overwrite their tensor: add_, sub_, mul_, div_, copy_, fill_, zero_. Each
+// calls check_in_place, writes, and records its node: the tensor gets the node as its grad_fn, and
+// its old place on the tape becomes an input of the node. If the tensor is a view, its base gets
+// the node (Note [Views follow their base] in views.h). Last, the op increments the version counter
+// (Note [Versions] in saved_tensor.h). After that, other views have an old place.
 //
-// A kernel may read and write the same view, but not two that overlap otherwise: it would read what
-// it has just written. Such an operand is copied first, and a target whose elements overlap each
-// other is refused.
+// A kernel may read and write the same view, but not two different views that overlap: it would
+// read elements that it has already written. Such an operand is copied first. A target whose
+// elements overlap each other is refused.
 
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/shape.h"
@@ -32,7 +33,8 @@ struct AddInPlaceBackward final : Node {
 };
 
 struct MulInPlaceBackward final : Node {
-  SavedTensor a, b;  // a: the elements before they were overwritten, copied where b needs them
+  SavedTensor a, b;  // a: the elements before they were overwritten, copied if b's gradient needs
+                     // them
   Dims b_shape;
   MulInPlaceBackward(const Tensor& a_before, const Tensor& b)
       : a(a_before), b(b), b_shape(b.shape()) {}
@@ -68,7 +70,7 @@ struct CopyIntoBackward final : Node {
   Dims shape;
   explicit CopyIntoBackward(const Dims& shape) : shape(shape) {}
   const char* name() const override { return "copy_"; }
-  // The old elements are gone: what flows to them is zero.
+  // The old elements are lost, so their gradient is zero.
   Tensors backward(const Tensors& dy) override {
     return {wants(0) ? zeros_like(dy[0]) : Tensor(), wants(1) ? sum_to(dy[0], shape) : Tensor()};
   }
@@ -79,7 +81,7 @@ struct FillBackward final : Node {
   Tensors backward(const Tensors& dy) override { return {zeros_like(dy[0])}; }
 };
 
-/// The bytes that x's elements span: first, and one past the last.
+/// The address range of x's elements: the first byte, and one past the last.
 std::pair<const char*, const char*> span_of(const Tensor& x) {
   std::int64_t first = 0, last = 0;
   for (std::int64_t d = 0; d < x.dim(); ++d) {
@@ -102,7 +104,7 @@ bool same_view(const Tensor& x, const Tensor& y) {
          x.shape() == y.shape() && x.strides() == y.strides();
 }
 
-/// source, or a (recorded) copy where writing to x would change it under the kernel's hands.
+/// source; or a (recorded) copy of it if writing to x would change it while the kernel reads it.
 Tensor apart(const Tensor& x, const Tensor& source) {
   return may_overlap(x, source) && !same_view(x, source) ? clone(source) : source;
 }
@@ -110,12 +112,12 @@ Tensor apart(const Tensor& x, const Tensor& source) {
 void require_distinct_elements(const Tensor& x, const char* op) {
   for (std::int64_t d = 0; d < x.dim(); ++d) {
     require(x.size(d) <= 1 || x.stride(d) != 0 || x.numel() == 0, op,
-            ": more than one element of the tensor, of shape ", x.shape(), " and strides ",
-            x.strides(), ", lies at one address; clone it first");
+            ": several elements of the tensor, of shape ", x.shape(), " and strides ", x.strides(),
+            ", share one address; clone it first");
   }
 }
 
-/// source as the elements to combine with x in place: of operand_type, expanded to x's shape.
+/// source as an operand for x: converted to operand_type, expanded to x's shape.
 Tensor operand_for(const Tensor& x, const Tensor& source, const char* op) {
   require_one_device(op, {x, source});
   DType meeting = result_type(x, source);
@@ -141,8 +143,9 @@ template <class Backward>
 void scale_in_place(const char* op, BinaryOp kernel, const Tensor& x, const Tensor& other) {
   check_in_place(x, op, other);
   require_distinct_elements(x, op);
-  // Where the factor shows elements that are about to change, as in x.mul_(x), backward needs a
-  // copy. It also keeps this tensor, which the node will stand behind, from being saved in it.
+  // If the factor shares elements that are about to change, as in x.mul_(x), backward needs a copy.
+  // The copy also prevents a cycle: the node would otherwise save the tensor whose grad_fn it
+  // becomes.
   const Tensor both[] = {x, other};
   Tensor factor =
       any_requires_grad(both) && may_overlap(x, other) ? rondo::clone(other) : apart(x, other);
@@ -182,7 +185,7 @@ const Tensor& Tensor::copy_(const Tensor& source) const {
   check_in_place(*this, "copy_", source);
   require_distinct_elements(*this, "copy_");
   Tensor from = apart(*this, source);
-  // The accelerator's backend knows both memories.
+  // The GPU's backend can access both memories.
   backend(device().is_cuda() || source.device() == device() ? *this : source)
       .copy(from.broadcast_view(shape()), *this);
   record_in_place<CopyIntoBackward>({*this, from}, *this, from.shape());

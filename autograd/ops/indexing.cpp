@@ -1,6 +1,6 @@
-// Indexing. Picking elements is linear, and its transpose puts gradients back where the elements
-// came from: each pair (slice and zeros-with-a-slice, index_select and index_add, gather and
-// scatter_add) is closed under differentiation.
+// Indexing. Selecting elements is linear, and its transpose adds gradients at the places where the
+// elements came from. Each pair (slice and slice_backward, index_select and index_select_backward,
+// gather and scatter_add) is closed under differentiation.
 
 #include "autograd/ops/indexing.h"
 
@@ -16,31 +16,31 @@
 namespace rondo {
 namespace {
 
-/// length elements of dim: start, start + step, ….
-struct Range {
+/// Elements start, start + step, … along dim; `length` of them.
+struct IndexRange {
   std::int64_t dim, start, step, length;
 };
 
-Tensor slice_view(const Tensor& x, const Range& range) {
+Tensor slice_view(const Tensor& x, const IndexRange& range) {
   Dims sizes = x.shape(), strides = x.strides();
   sizes[range.dim] = range.length;
-  if (range.length > 1) strides[range.dim] *= range.step;  // else a step may be beyond all sizes
+  if (range.length > 1) strides[range.dim] *= range.step;  // else a step may exceed all sizes
   std::int64_t skipped = range.length > 0 ? range.start * x.strides()[range.dim] : 0;
   return x.as_view(sizes, strides, x.storage_offset() + skipped);
 }
 
-Tensor sliced(const char* op, const Tensor& x, const Range& range);
+Tensor sliced(const char* op, const Tensor& x, const IndexRange& range);
 
-/// The transpose of a slice is a slice_backward, and the other way round.
+/// The derivative of slice_backward is the slice, and the other way round.
 struct SliceBackwardBackward final : Node {
-  Range range;
-  explicit SliceBackwardBackward(const Range& range) : range(range) {}
+  IndexRange range;
+  explicit SliceBackwardBackward(const IndexRange& range) : range(range) {}
   const char* name() const override { return "slice_backward"; }
   Tensors backward(const Tensors& dy) override { return {sliced("slice", dy[0], range)}; }
 };
 
 /// Zeros of shape `sizes` with dy where the slice was.
-Tensor slice_backward(const Tensor& dy, const Dims& sizes, const Range& range) {
+Tensor slice_backward(const Tensor& dy, const Dims& sizes, const IndexRange& range) {
   Tensor dx = zeros(sizes, dy.options());
   backend(dy).copy(dy, slice_view(dx, range));
   return record<SliceBackwardBackward>({dy}, dx, range);
@@ -49,8 +49,8 @@ Tensor slice_backward(const Tensor& dy, const Dims& sizes, const Range& range) {
 struct SliceBackward final : Node {
   const char* op;
   Dims input;
-  Range range;
-  SliceBackward(const char* op, const Dims& input, const Range& range)
+  IndexRange range;
+  SliceBackward(const char* op, const Dims& input, const IndexRange& range)
       : op(op), input(input), range(range) {}
   const char* name() const override { return op; }
   Tensors backward(const Tensors& dy) override { return {slice_backward(dy[0], input, range)}; }
@@ -61,11 +61,11 @@ struct SliceBackward final : Node {
   }
 };
 
-Tensor sliced(const char* op, const Tensor& x, const Range& range) {
+Tensor sliced(const char* op, const Tensor& x, const IndexRange& range) {
   return record_view<SliceBackward>(x, slice_view(x, range), op, x.shape(), range);
 }
 
-/// A 0-dim tensor as a row of one.
+/// A 0-dim tensor as a 1-dim tensor of one element.
 Tensor row(const Tensor& x) { return x.dim() == 0 ? reshape(x, {1}) : x; }
 
 void require_index(const Tensor& index, const char* op) {
@@ -100,7 +100,8 @@ Tensor slice(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t
   dim = wrap_dim(dim, x.dim(), "slice");
   std::int64_t n = x.size(dim);
   auto clamped = [n](std::int64_t i) {
-    return std::clamp<std::int64_t>(i < 0 ? i + n : i, 0, n);  // beyond the end is the end
+    return std::clamp<std::int64_t>(i < 0 ? i + n : i, 0, n);  // positions past the end become the
+                                                               // end
   };
   std::int64_t from = clamped(start), length = std::max<std::int64_t>(clamped(end) - from, 0);
   return sliced("slice", x, {dim, from, step, length / step + (length % step != 0)});
@@ -148,7 +149,7 @@ struct IndexSelectBackward final : Node {
 
 Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index) {
   const RecordOp op("index_select");
-  if (x.dim() == 0) {  // as a row of one
+  if (x.dim() == 0) {  // as a 1-dim tensor of one element
     require<ShapeError>(index.numel() == 1, "index_select: the tensor has no dimensions, so the ",
                         "index must have one value, not the shape ", index.shape());
     return reshape(index_select(reshape(x, {1}), dim, index), {});
@@ -200,7 +201,7 @@ struct GatherBackward final : Node {
 
 Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index) {
   const RecordOp op("gather");
-  if (x.dim() == 0 || index.dim() == 0) {  // as rows of one
+  if (x.dim() == 0 || index.dim() == 0) {  // as 1-dim tensors of one element
     return reshape(gather(row(x), dim, row(index)), index.shape());
   }
   dim = wrap_dim(dim, x.dim(), "gather");
@@ -229,7 +230,7 @@ Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const
   const RecordOp op("scatter_add");
   if (const Casts cast{AutocastOp::scatter_add, x, src})
     return scatter_add(cast(x), dim, index, cast(src));
-  if (x.dim() == 0 || index.dim() == 0 || src.dim() == 0) {  // as rows of one
+  if (x.dim() == 0 || index.dim() == 0 || src.dim() == 0) {  // as 1-dim tensors of one element
     return reshape(scatter_add(row(x), dim, row(index), row(src)), x.shape());
   }
   dim = wrap_dim(dim, x.dim(), "scatter_add");
@@ -296,7 +297,7 @@ struct EmbeddingBackward final : Node {
   }
   void release_saved() override { index.reset(); }
   void attributes(AttributeVisitor& v) override {
-    const Dims& y = outputs[0].shape;  // the index's shape, and the width of a row
+    const Dims& y = outputs[0].shape;  // the shape of index, and the row width
     v.tensor("index", reshape(index.get(*this), Dims(y.begin(), y.end() - 1)));
   }
 };

@@ -1,8 +1,9 @@
 #pragma once
-// Indexing and slicing. Indices are i64 tensors (DTypeError otherwise); an index out of range
-// throws ShapeError naming it. Negative dimensions and positions count from the end; elements of
-// index tensors do not. All dtypes; gradients add up where an element was picked more than once, in
-// a fixed order. Agrees with the functions of the same name in torch.
+// Indexing and slicing. Indices are i64 tensors (DTypeError otherwise). An index out of range
+// throws a ShapeError that names it. Negative dimensions and positions count from the end, but
+// elements of index tensors must not be negative. All dtypes. If an element was picked more than
+// once, its gradients are added in a fixed order. Agrees with the functions of the same name in
+// torch.
 
 #include <optional>
 
@@ -10,7 +11,7 @@
 
 namespace rondo {
 
-/// The slice at `index` along dim, without that dimension (a view).
+/// The slice at `index` along dim, without dimension dim (a view).
 Tensor select(const Tensor& x, std::int64_t dim, std::int64_t index);
 /// Elements start … start+length-1 along dim (a view).
 Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length);
@@ -18,22 +19,23 @@ Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_
 Tensor slice(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t end,
              std::int64_t step = 1);
 /// Rows `index` (1-dim, or 0-dim for one row) along dim: y[.., i, ..] = x[.., index[i], ..]. A
-/// 0-dim x counts as a row of one, here and in gather and scatter_add; y is 0-dim then.
+/// 0-dim x counts as a tensor with one element along dim 0, and y is then 0-dim; the same holds for
+/// gather and scatter_add.
 Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index);
-/// y[i][j] = x[index[i][j]][j] for dim 0, and so on: y has index's shape, which may be smaller than
-/// x's in the other dimensions.
+/// y[i][j] = x[index[i][j]][j] for dim 0; other dims accordingly. y has the shape of index, which
+/// may be smaller than x in the other dimensions.
 Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index);
 /// x with src added at index: y = x; y[index[i][j]][j] += src[i][j] for dim 0. index may be smaller
-/// than src: the rest of src is not used. src has x's dtype.
+/// than src; the rest of src is then not used. src must have x's dtype.
 Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src);
-/// x with `value` where mask (boolean, broadcast) holds. Throws Error where x's dtype cannot hold
-/// the value.
+/// x with `value` where mask (boolean, broadcast) is true. Throws Error if x's dtype cannot
+/// represent the value.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value);
-/// Rows of weight (V, D) picked by index (any shape): index.shape + (D). Row padding_idx, where one
-/// is given (a negative one counts from the end), gets no gradient.
+/// Rows of weight (V, D) picked by index (any shape); the result has shape index.shape + (D). Row
+/// padding_idx, if given (a negative one counts from the end), gets no gradient.
 Tensor embedding(const Tensor& weight, const Tensor& index,
                  std::optional<std::int64_t> padding_idx = {});
-/// index.shape + (classes), i64 zeros and ones.
+/// One-hot vectors of i64 zeros and ones, of shape index.shape + (classes).
 Tensor one_hot(const Tensor& index, std::int64_t classes);
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
-// layer_norm: normalisation of rows, each with its own mean and deviation. By a kernel where the
-// backend has one of x's dtype, else, and for second derivatives, composed of ops.
+// layer_norm: normalises rows, each by its own mean and standard deviation. Uses a kernel if the
+// backend has one for x's dtype; else, and for second derivatives, it is composed of ops.
 
 #include "autograd/autocast.h"
 #include "autograd/ops/normalized.h"
@@ -35,7 +35,7 @@ struct LayerNormBackward final : Node {
     return {dx, dgamma, dbeta};
   }
 
-  // The same in differentiable ops, for create_graph: the statistics are computed again from x.
+  // The same in differentiable ops, for create_graph: the statistics are recomputed from x.
   Tensors in_ops(const Tensor& dy) {
     const Tensor input = x.get(*this), scale = gamma.get(*this);
     const Normalized hat(input, {1}, eps);
@@ -54,7 +54,7 @@ bool has_layer_norm_kernel(const Tensor& x) {
   return x.numel() > 0 && backend(x).has_layer_norm(x);
 }
 
-/// Of x's rows of n values, with gamma and beta of n, each of which may be undefined.
+/// For x as rows of n values; gamma and beta have n values and may each be undefined.
 Tensor fused_layer_norm(const Tensor& x, std::int64_t n, const Tensor& gamma, const Tensor& beta,
                         double eps) {
   const auto flat = [&](const Tensor& v) {

@@ -1,6 +1,6 @@
-// Losses. Cross-entropy is what nearly every training step ends with, so one kernel goes over the
-// logits forward and one backward unless classes have weights; the rest is composed of ops, which
-// brings their derivatives along.
+// Losses. Nearly every training step ends with cross-entropy, so it has one kernel for forward and
+// one for backward, unless classes have weights. The other losses are composed of ops, which have
+// their own derivatives.
 
 #include "autograd/ops/loss.h"
 
@@ -51,12 +51,14 @@ void check_targets(const char* op, const Tensor& scores, const Tensor& target,
   require_one_device(op, {scores, target, options.weight});
   std::int64_t classes = scores.size(1);
   require<ShapeError>(target.shape() == expected, op, ": input ", scores.shape(),
-                      " wants a target of shape ", expected, ", not ", target.shape());
+                      " needs a target of shape ", expected, ", not ", target.shape());
   if (options.weight.defined()) {
     require<ShapeError>(options.weight.shape() == Dims{classes}, op, ": weight ",
                         options.weight.shape(), " does not fit the ", classes, " classes");
   }
-  if (!target.device().is_cpu()) return;  // there the kernels check, without a halt here
+  if (!target.device().is_cpu())
+    return;  // on other devices the kernels check; a check here would
+             // wait for the device
   Tensor dense = contiguous(target);
   const auto* values = dense.data_ptr<std::int64_t>();
   for (std::int64_t i = 0, n = dense.numel(); i < n; ++i) {
@@ -76,11 +78,11 @@ Tensor distributions(const Tensor& logits, const Tensor& target, const CrossEntr
   return add(mul(permute(hot, classes_second), 1 - params.label_smoothing), share);
 }
 
-/// d loss / d logits = (softmax(logits) - t) dy, dy being spread over the lines.
+/// d loss / d logits = (softmax(logits) - t) dy, with dy expanded over the lines.
 struct CrossEntropyBackward final : Node {
   SavedTensor logits, target;  // target (N, 1, …)
-  Tensor lines;                // Backend::cross_entropy's
-  Tensor total;                // what the mean divides by; undefined for the other reductions
+  Tensor lines;                // as in Backend::cross_entropy
+  Tensor total;                // the divisor of the mean; undefined for other reductions
   CrossEntropyParams params;
   CrossEntropyBackward(const Tensor& logits, const Tensor& target, const Tensor& lines,
                        const Tensor& total, const CrossEntropyParams& params)
@@ -91,7 +93,7 @@ struct CrossEntropyBackward final : Node {
     Tensor weight = to(dy[0], lines.dtype());
     if (total.defined()) weight = div(weight, total);
     if (weight.dim() > 0) weight = unsqueeze(weight, 1);
-    if (GradMode::is_enabled()) {  // second order: through the logits
+    if (GradMode::is_enabled()) {  // second derivatives: differentiable in the logits
       Tensor t = no_grad([&] { return distributions(logits, squeeze(target, 1), params); });
       Tensor dx = mul(sub(softmax(logits, 1), t), to(weight, logits.dtype()));
       return {masked_fill(dx, eq(target, params.ignore_index), 0.0)};
@@ -109,7 +111,7 @@ struct CrossEntropyBackward final : Node {
   }
 };
 
-/// One case alone, (C) and a 0-dim target, as a batch of one.
+/// A single sample, scores (C) and a 0-dim target, as a batch of one.
 template <class Loss>
 Tensor of_one(Loss loss, const Tensor& scores, const Tensor& target,
               const CrossEntropyOptions& options) {
@@ -117,7 +119,7 @@ Tensor of_one(Loss loss, const Tensor& scores, const Tensor& target,
   return options.reduction == Reduction::none ? squeeze(y, 0) : y;
 }
 
-/// Without class weights.
+/// cross_entropy without class weights.
 Tensor fused_cross_entropy(const Tensor& logits, const Tensor& target,
                            const CrossEntropyOptions& options) {
   const CrossEntropyParams params{options.ignore_index, options.label_smoothing};
@@ -131,7 +133,7 @@ Tensor fused_cross_entropy(const Tensor& logits, const Tensor& target,
   if (options.reduction == Reduction::none) {
     y = Tensor::empty(target.shape(), logits.options());
     backend(y).copy(no_grad([&] { return squeeze(first_row(lines), 1); }), y);
-  } else {  // the sums of the losses and of what counts
+  } else {  // the sums of the losses and of the target counts
     Tensor sums = Tensor::empty({2, 1}, wide);
     const std::int64_t count = target.numel();
     backend(sums).reduce(FoldOp::sum, lines.as_view({2, count}, {count, 1}, 0), sums);
@@ -145,11 +147,11 @@ Tensor fused_cross_entropy(const Tensor& logits, const Tensor& target,
   return record<CrossEntropyBackward>({logits}, y, logits, index, lines, total, params);
 }
 
-/// What becomes of the losses of single targets, some of which may be ignored.
+/// The weights of single targets, some of which may be ignored.
 struct TargetWeights {
   Tensor ignored;    // boolean, of the target's shape
   Tensor of_target;  // weight[target], or undefined; 0 where ignored
-  Tensor total;      // what the mean divides by
+  Tensor total;      // the divisor of the mean
 
   TargetWeights(const Tensor& target, const Tensor& safe, const CrossEntropyOptions& options,
                 DType dtype)
@@ -169,7 +171,7 @@ Tensor weighted(const Tensor& losses, const TargetWeights& weights, Reduction re
   return reduced(losses, reduction);
 }
 
-/// Targets as indices that a kernel may use: 0 where ignored.
+/// Targets as valid indices: 0 for ignored targets.
 Tensor without_ignored(const Tensor& target, const CrossEntropyOptions& options) {
   return masked_fill(target, eq(target, options.ignore_index), 0);
 }
@@ -181,7 +183,7 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const CrossEntrop
   if (const Casts cast{AutocastOp::nll_loss, log_probs})
     return nll_loss(cast(log_probs), target, options);
   require(options.label_smoothing == 0,
-          "nll_loss: label_smoothing is an option of cross_entropy alone");
+          "nll_loss: label_smoothing must be 0; only cross_entropy supports it");
   if (log_probs.dim() == 1 && target.dim() == 0) {
     return of_one(nll_loss, log_probs, target, options);
   }
@@ -199,12 +201,12 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
   if (const Casts cast{AutocastOp::cross_entropy, logits})
     return cross_entropy(cast(logits), target, options);
   require(options.label_smoothing >= 0 && options.label_smoothing <= 1,
-          "cross_entropy: label_smoothing ", options.label_smoothing, " is not within 0 and 1");
+          "cross_entropy: label_smoothing ", options.label_smoothing, " is not in [0, 1]");
   if (logits.dim() == 1 && target.dim() == 0) {
     return of_one(cross_entropy, logits, target, options);
   }
   check_targets("cross_entropy", logits, target, options);
-  // Its `lines` have a dimension more.
+  // fused_cross_entropy needs one more dimension for its `lines`.
   if (!options.weight.defined() && logits.dim() < Dims::max_rank)
     return fused_cross_entropy(logits, target, options);
   Tensor log_probs = log_softmax(logits, 1);
@@ -212,7 +214,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
   plain.label_smoothing = 0;
   Tensor loss = nll_loss(log_probs, target, plain);
   if (options.label_smoothing == 0) return loss;
-  // The share of every class: the target is (1 - s) one_hot + s / C.
+  // The part s / C of the target (1 - s) one_hot + s / C: each class has the same share.
   Tensor each = log_probs;
   if (options.weight.defined()) {
     Dims sizes = Dims::filled(logits.dim(), 1);
@@ -242,8 +244,8 @@ Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
 
 namespace {
 
-/// d loss / d x = clamp((x - y) / beta, -1, 1), one formula for both branches: the square of a
-/// difference that is not in the quadratic part may overflow, and 0 times inf is NaN.
+/// d loss / d x = clamp((x - y) / beta, -1, 1), one formula for both branches: outside the
+/// quadratic part, the square of the difference may overflow, and 0 times inf is NaN.
 struct SmoothL1Backward final : Node {
   SavedTensor x, y;
   double beta;
@@ -278,7 +280,8 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction r
 
 namespace {
 
-/// Written out, because the parts of the formula below have kinks at 0 that the whole has not.
+/// A separate node, because the terms of the formula below are not differentiable at 0, but their
+/// sum is.
 struct BceWithLogitsBackward final : Node {
   SavedTensor x, y;
   BceWithLogitsBackward(const Tensor& x, const Tensor& y) : x(x), y(y) {}
@@ -301,8 +304,8 @@ Tensor bce_with_logits(const Tensor& x, const Tensor& y, Reduction reduction) {
   if (const Casts cast{AutocastOp::bce_with_logits, x})
     return bce_with_logits(cast(x), cast(y), reduction);
   require_pair(x, y, "bce_with_logits");
-  // max(x, 0) (1 - y) + max(-x, 0) y + log(1 + exp(-|x|)). The first two overflow only where the
-  // loss does; a factor of 0 makes them 0, of infinite x as well.
+  // max(x, 0) (1 - y) + max(-x, 0) y + log(1 + exp(-|x|)). The first two terms overflow only if the
+  // loss does. A factor of 0 makes a term 0, even for infinite x.
   Tensor losses = no_grad([&] {
     Tensor other = 1 - y;
     Tensor above = masked_fill(mul(relu(x), other), eq(other, 0.0), 0.0);

@@ -19,7 +19,7 @@ void check_operands(const Tensor& a, const Tensor& b, const char* op) {
   require_one_device(op, {a, b});
 }
 
-/// y[b] = a[b] b[b] for 3-dim tensors of one batch size. dA = dY B^T, dB = A^T dY.
+/// y[i] = a[i] b[i] for 3-dim tensors of the same batch size. dA = dY B^T, dB = A^T dY.
 struct BmmBackward final : Node {
   SavedTensor a, b;
   BmmBackward(const Tensor& a, const Tensor& b)
@@ -35,7 +35,7 @@ struct BmmBackward final : Node {
   }
 };
 
-/// y = x W^T + bias on rows. dX = dY W, dW = dY^T X, dbias = sum of dY's rows.
+/// y = x W^T + bias for rows x. dX = dY W, dW = dY^T X, dbias = sum of dY's rows.
 struct LinearBackward final : Node {
   SavedTensor x, weight;
   LinearBackward(const Tensor& x, const Tensor& weight)
@@ -82,8 +82,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   require<ShapeError>(a.dim() >= 1 && b.dim() >= 1,
                       "matmul: a 0-dim tensor has no product; use mul");
   check_operands(a, b, "matmul");
-  // A vector is a row on the left and a column on the right; its dimension is dropped again at the
-  // end.
+  // A vector is a row on the left and a column on the right; its dimension is removed at the end.
   Tensor left = a.dim() == 1 ? unsqueeze(a, 0) : a;
   Tensor right = b.dim() == 1 ? unsqueeze(b, 1) : b;
   require<ShapeError>(left.size(-1) == right.size(-2), "matmul: shapes ", a.shape(), " and ",
@@ -92,7 +91,8 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   Dims right_batch(right.shape().begin(), right.shape().end() - 2);
   Dims sizes = broadcast_shapes(left_batch, right_batch);
   Tensor y;
-  if (right.dim() == 2 && left.dim() > 2) {  // one matrix for all: a single tall product
+  if (right.dim() == 2 && left.dim() > 2) {  // one right matrix for the whole batch: a single tall
+                                             // product
     std::int64_t rows = left.numel() / std::max<std::int64_t>(left.size(-1), 1);
     if (left.size(-1) == 0) rows = numel_of(left_batch) * left.size(-2);
     y = bmm(reshape(left, {1, rows, left.size(-1)}), unsqueeze(right, 0));
@@ -123,7 +123,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
           ? x
           : reshape(x, {numel_of(Dims(x.shape().begin(), x.shape().end() - 1)), x.size(-1)});
   Tensor y = Tensor::empty({rows.size(0), weight.size(0)}, x.options());
-  // gelu's gradient wants what it was given, which is gone once the product is made with it.
+  // gelu's gradient needs its input, which the fused product does not keep.
   const bool gelu_later = activation == Activation::gelu_tanh &&
                           any_requires_grad(std::initializer_list<Tensor>{x, weight, bias});
   auto as_3d = [](const Tensor& m, std::int64_t first, std::int64_t second) {

@@ -20,7 +20,7 @@ namespace {
 
 using namespace normalization;
 
-/// relu?(x_hat gamma + beta + residual?), in recording ops.
+/// relu?(x_hat gamma + beta + residual?), in recorded ops.
 Tensor finish(const Tensor& normalized, const Tensor& gamma, const Tensor& beta,
               const BatchNormOptions& options) {
   Tensor y = affine_per_channel(normalized, gamma, beta);
@@ -29,13 +29,13 @@ Tensor finish(const Tensor& normalized, const Tensor& gamma, const Tensor& beta,
 }
 
 struct BatchNormBackward final : Node {
-  SavedTensor x, y, gamma;  // y only where a relu followed
-  SavedTensor mask;         // where the relu let through, if the kernel has written that
-  Tensor beta;              // as it was, where the relu's mask is computed again from x
+  SavedTensor x, y, gamma;  // y is saved only with relu
+  SavedTensor mask;         // where relu passed the gradient, if the kernel has written it
+  Tensor beta;              // a copy, if relu's mask is recomputed from x
   Tensor mean, invstd;
   bool relu, has_residual;
-  // Without a residual the relu's mask follows from x, unless y was rounded to 16 bits after it:
-  // what underflowed to 0 there has no gradient.
+  // Without a residual, relu's mask can be recomputed from x, unless y was rounded to 16 bits: a
+  // value that underflowed to 0 has no gradient.
   bool mask_from_x;
   double eps;
 
@@ -75,8 +75,8 @@ struct BatchNormBackward final : Node {
     return {dx, dgamma, dbeta, dresidual};
   }
 
-  // The same in differentiable ops, for create_graph: the statistics are computed again from x, so
-  // that the second derivative sees how they depend on it.
+  // The same in differentiable ops, for create_graph. The statistics are recomputed from x, so that
+  // the second derivative includes their dependence on x.
   Tensors in_ops(const Tensor& dy) {
     Tensor input = widened(x.get(*this)), scale = gamma.get(*this);
     Dims dims = batch_dims(input);
@@ -158,12 +158,12 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
   check_channels("batch_norm", x, running_mean, "running_mean");
   check_channels("batch_norm", x, running_var, "running_var");
   require(running_mean.defined() == running_var.defined(),
-          "batch_norm: running_mean and running_var go together, one of them is undefined");
+          "batch_norm: running_mean and running_var must both be defined or both be undefined");
   require<ShapeError>(
       !options.residual.defined() || options.residual.shape() == x.shape(), "batch_norm: residual ",
       options.residual.defined() ? options.residual.shape() : Dims{}, " for an input ", x.shape());
   if (options.residual.defined() && options.residual.dtype() != x.dtype()) {
-    // The kernels add in x's dtype; a sum of two dtypes has the one that they promote to.
+    // The kernels add in x's dtype, but a sum of two dtypes has the dtype that both promote to.
     BatchNormOptions alone = options;
     alone.residual = {};
     alone.relu = false;
@@ -173,14 +173,13 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
   }
   if (!options.training && running_mean.defined())
     return inference(x, gamma, beta, running_mean, running_var, options);
-  if (x.numel() == 0 && !options.sum_over_ranks)  // nothing to learn from: the statistics stay
+  if (x.numel() == 0 && !options.sum_over_ranks)  // an empty batch does not change the statistics
     return finish(x, gamma, beta, options);
   require<ShapeError>(
       x.numel() / std::max<std::int64_t>(x.size(1), 1) > 1 || options.sum_over_ranks,
-      "batch_norm: more than one value for each channel is needed in training, input is ",
-      x.shape());
-  // The kernel wants dense f32 statistics; anything else (f64, parameters of 16 bits) is composed
-  // of ops.
+      "batch_norm: training needs more than one value for each channel, the input is ", x.shape());
+  // The kernel needs dense f32 statistics. Other cases (f64, 16-bit parameters) are composed of
+  // ops.
   bool f32_parameters =
       (!gamma.defined() || gamma.dtype() == f32) && (!beta.defined() || beta.dtype() == f32) &&
       (!running_mean.defined() || (running_mean.dtype() == f32 && running_mean.is_contiguous() &&
@@ -193,7 +192,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
   Tensor y = Tensor::empty_like(x);
   Tensor mean = Tensor::empty({x.size(1)}, {.dtype = f32, .device = x.device()});
   Tensor invstd = Tensor::empty_like(mean);
-  // Filled by the kernel; not worth writing where nobody will ask for it.
+  // The kernel fills it; allocated only if a gradient will need it.
   Tensor mask;
   const Tensor inputs[] = {x, scale, shift, options.residual};
   if (options.relu && any_requires_grad(inputs)) {

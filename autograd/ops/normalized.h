@@ -1,6 +1,5 @@
 #pragma once
-// What the normalisations have in common: norm.cpp, layer_norm.cpp and group_norm.cpp, and nobody
-// else.
+// Code shared by the normalisations. Only norm.cpp, layer_norm.cpp and group_norm.cpp use it.
 
 #include "autograd/node.h"
 #include "autograd/ops/arithmetic.h"
@@ -15,13 +14,13 @@
 
 namespace rondo::normalization {
 
-// What is composed of ops here is computed in f32 where x has 16 bits (widened): squares of f16
-// overflow, and a mean rounded to bf16 shifts every element.
+// Code composed of ops computes in f32 if x has 16 bits (`widened`): squares of f16 overflow, and a
+// mean rounded to bf16 shifts every element.
 
-/// (x - mean) / sqrt(var + eps) over dims, in recording ops, and the statistics it used.
+/// (x - mean) / sqrt(var + eps) over dims, in recorded ops, and the statistics that it used.
 struct Normalized {
   Tensor value, mean, variance, invstd;
-  Tensor unbiased;  // variance n / (n - 1), for n values a channel
+  Tensor unbiased;  // variance n / (n - 1), for n values per channel
   Normalized(const Tensor& x, const Dims& dims, double eps) : mean(rondo::mean(x, dims, true)) {
     Tensor centered = x - mean;
     variance = rondo::mean(square(centered), dims, true);
@@ -30,8 +29,8 @@ struct Normalized {
     const auto n = static_cast<double>(x.numel()) / static_cast<double>(mean.numel());
     unbiased = variance * (n / (n - 1));
   }
-  /// Over several processes, each with its own number of values: two sums, since a variance found
-  /// from the squares alone would lose its digits.
+  /// Over several processes, which may have different numbers of values. It needs two sums, because
+  /// a variance computed as the mean of squares minus the squared mean would lose precision.
   Normalized(const Tensor& x, const Dims& dims, double eps,
              const std::function<Tensor(const Tensor&)>& sum_over_ranks) {
     const Tensor sums = sum(x, dims, true);
@@ -49,7 +48,7 @@ struct Normalized {
   }
 };
 
-/// Every dimension but that of the channels.
+/// All dimensions except the channel dimension.
 inline Dims batch_dims(const Tensor& x) {
   Dims dims;
   for (std::int64_t d = 0; d < x.dim(); ++d) {
@@ -58,7 +57,7 @@ inline Dims batch_dims(const Tensor& x) {
   return dims;
 }
 
-/// (C) as (1, C, 1, …), to broadcast over x (N, C, ...).
+/// v (C) as (1, C, 1, …), to broadcast over x (N, C, ...).
 inline Tensor per_channel(const Tensor& v, const Tensor& x) {
   Dims sizes = Dims::filled(x.dim(), 1);
   sizes[1] = v.numel();
@@ -72,14 +71,14 @@ inline Tensor affine(const Tensor& normalized, const Tensor& gamma, const Tensor
   return y;
 }
 
-/// The same for gamma and beta (C), each of which may be undefined.
+/// affine for gamma and beta (C), each of which may be undefined.
 inline Tensor affine_per_channel(const Tensor& normalized, const Tensor& gamma,
                                  const Tensor& beta) {
   return affine(normalized, gamma.defined() ? per_channel(gamma, normalized) : gamma,
                 beta.defined() ? per_channel(beta, normalized) : beta);
 }
 
-/// Memory for the gradient of gamma or beta (C), where it is wanted.
+/// Memory for the gradient of gamma or beta (C); undefined if that gradient is not wanted.
 inline Tensor factor_gradient(bool wanted, const Tensor& x) {
   return wanted ? Tensor::empty({x.size(1)}, {.dtype = x.dtype(), .device = x.device()}) : Tensor();
 }
@@ -93,15 +92,17 @@ inline void check_channels(const char* op, const Tensor& x, const Tensor& v, con
                       " of shape ", v.defined() ? v.shape() : Dims{}, " for an input ", x.shape());
 }
 
-/// Under TraceMode: a normalisation as one node, as which readers of graphs know it.
+/// Under TraceMode: a normalisation as one node, under the name that readers of graphs know.
 struct TracedNorm final : Node {
   const char* op;
   double eps;
-  std::int64_t dims;  // how many of the last ones are normalised over; 0: the running statistics'
+  std::int64_t dims;  // how many of the last dimensions are normalised; 0: batch_norm with running
+                      // statistics
   TracedNorm(const char* op, double eps, std::int64_t dims = 0) : op(op), eps(eps), dims(dims) {}
   const char* name() const override { return op; }
   Tensors backward(const Tensors&) override {
-    throw AutogradError(concat("backward of ", op, ": was recorded under TraceMode, for a graph"));
+    throw AutogradError(
+        concat("backward of ", op, ": the node was recorded under TraceMode and has no backward"));
   }
   void attributes(AttributeVisitor& v) override {
     v.real("eps", eps);

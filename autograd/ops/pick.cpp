@@ -1,5 +1,5 @@
-// The reductions of reduce.h that choose (max, argmax, sort, topk) and those that test (all, any).
-// Backwards, a choice sends its gradient to where the value was.
+// The reductions of reduce.h that choose elements (max, argmax, sort, topk) and those that test
+// (all, any). In backward, the gradient of a chosen value goes to the element that was chosen.
 
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
@@ -13,11 +13,11 @@ namespace rondo {
 
 namespace {
 
-/// Of the ops that pick elements along dim: the gradient goes back to where they were.
+/// The node of ops that choose elements along dim: the gradient goes to the chosen elements.
 struct PickBackward final : Node {
   const char* op;
   std::int64_t dim;
-  SavedTensor indices;  // with size 1 at dim where that dimension was dropped
+  SavedTensor indices;  // with size 1 at dim if that dimension was removed
   Dims input;
   PickBackward(const char* op, std::int64_t dim, const Tensor& indices, const Dims& input)
       : op(op), dim(dim), indices(indices), input(input) {}
@@ -47,7 +47,7 @@ ValuesAndIndices extremum(const char* op, bool largest, const Tensor& x, std::in
   return {y, renamed(indices, shape.result)};
 }
 
-/// The gradient is shared among all elements that equal the result, or are NaN like it.
+/// The gradient is shared among all elements that equal the result, or among all NaNs if it is NaN.
 struct ExtremumOfAllBackward final : Node {
   const char* op;
   SavedTensor x, y;
@@ -123,7 +123,7 @@ ValuesAndIndices sort(const Tensor& x, std::int64_t dim, bool descending) {
 
 ValuesAndIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim, bool largest) {
   dim = wrap_dim(dim, x.dim(), "topk");
-  if (x.dim() == 0) {  // as a row of one, of which k = 0 takes it all the same, as in PyTorch
+  if (x.dim() == 0) {  // as a 1-dim tensor of one element; k = 0 also returns it, as in PyTorch
     require<ShapeError>(k == 0 || k == 1, "topk: k = ", k, " of a tensor of one element");
     ValuesAndIndices y = topk(reshape(x, {1}), 1, 0, largest);
     return {reshape(y.values, {}), reshape(y.indices, {})};

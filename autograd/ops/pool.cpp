@@ -1,5 +1,5 @@
-// Pooling: every op here is linear once max pooling has chosen its indices, so each pairs with its
-// transpose and the two are closed under differentiation.
+// Pooling. Once max pooling has chosen its indices, every op here is linear, so each op and its
+// transpose are closed under differentiation.
 
 #include "autograd/ops/pool.h"
 
@@ -19,20 +19,20 @@ void require_planes(const Tensor& x, const char* op) {
   require<DTypeError>(is_floating(x.dtype()), op, ": the input is ", x.dtype(), ", not a float");
 }
 
-/// Uninitialised, on x's device and in x's order of dimensions.
+/// An uninitialised tensor on x's device, with x's memory format.
 Tensor like(const Tensor& x, const Dims& sizes, DType dtype) {
   return Tensor::empty(sizes,
                        {.dtype = dtype, .device = x.device(), .format = x.suggested_format()});
 }
 
-/// Number of windows along one dimension; in ceil_mode a last one may hang over the edge, but must
-/// start inside the input or its left padding.
+/// Number of windows along one dimension. In ceil_mode the last window may extend past the edge,
+/// but must start inside the input or its left padding.
 std::int64_t windows(std::int64_t size, std::int64_t kernel, std::int64_t stride,
                      std::int64_t padding, bool ceil_mode) {
   const CheckedSize one(1, "pooling");
   const std::int64_t room = (one * size + one * 2 * padding - kernel).value();
   if (room < 0 && !(ceil_mode && room + stride > 0)) return 0;
-  // The last window that starts at or before the end of the room, and in ceil_mode the next one.
+  // Counts the windows that start at or before the end of the room; in ceil_mode one more.
   std::int64_t n = room < 0 ? 0 : room / stride + 1;
   if (ceil_mode && (room < 0 || room % stride != 0)) ++n;
   return ceil_mode && (one * (n - 1) * stride).value() >= (one * size + padding).value() ? n - 1
@@ -86,7 +86,7 @@ struct MaxPool2dGatherBackward final : Node {
   void release_saved() override { indices.reset(); }
 };
 
-/// x at the places that max pooling chose.
+/// The elements of x that max pooling chose.
 Tensor max_pool2d_gather(const Tensor& x, const Tensor& indices, const Pool2dParams& params) {
   Tensor y = like(x, indices.shape(), x.dtype());
   backend(x).max_pool2d_gather(x, indices, y);
@@ -105,7 +105,7 @@ struct MaxPool2dBackwardBackward final : Node {
   void release_saved() override { indices.reset(); }
 };
 
-/// Zeros, with dy added at the places that max pooling chose.
+/// Zeros, with dy added at the elements that max pooling chose.
 Tensor max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Dims& input,
                            const Pool2dParams& params) {
   Tensor dx = like(indices, input, dy.dtype());
@@ -113,7 +113,8 @@ Tensor max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Dims& 
   return record<MaxPool2dBackwardBackward>({dy}, dx, indices, params);
 }
 
-/// The windows; how many there are, ceil_mode's business, the shape of the output says.
+/// The window parameters. ceil_mode is not needed, because the output's shape gives the number of
+/// windows.
 void tell(AttributeVisitor& v, const Pool2dParams& params) {
   v.integers("kernel", {params.kernel_h, params.kernel_w});
   v.integers("stride", {params.stride_h, params.stride_w});
@@ -240,7 +241,7 @@ Tensor upsample_nearest2d(const Tensor& x, std::int64_t scale) {
   require<ShapeError>(x.dim() == 4, "upsample_nearest2d: input ", x.shape(),
                       " is not (N, C, H, W)");
   require<ShapeError>(scale > 0, "upsample_nearest2d: scale ", scale, " is not positive");
-  // (.., H, W) -> (.., H, 1, W, 1) -> (.., H, s, W, s) -> (.., Hs, Ws), in the order of memory.
+  // (.., H, W) to (.., H, 1, W, 1) to (.., H, s, W, s) to (.., Hs, Ws), in memory order.
   std::int64_t n = x.size(0), c = x.size(1), h = x.size(2), w = x.size(3), s = scale;
   if (x.suggested_format() == MemoryFormat::channels_last) {
     Tensor rows = reshape(permute(x, {0, 2, 3, 1}), {n, h, 1, w, 1, c});

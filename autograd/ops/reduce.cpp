@@ -1,5 +1,6 @@
-// Reductions that add up: the kernels keep reduced dimensions as size 1; dropping them is a change
-// of shape. Backwards, a sum spreads its gradient. Reductions that choose are in pick.cpp.
+// Reductions that add. The kernels keep reduced dimensions with size 1; removing them only changes
+// the shape. In backward, a sum spreads its gradient. Reductions that choose elements are in
+// pick.cpp.
 
 #include "autograd/ops/reduce.h"
 
@@ -20,7 +21,8 @@
 namespace rondo {
 namespace {
 
-/// Which dimensions became 1. (One that was 1 before may be among them: no reduction changes it.)
+/// The dimensions that have size 1 now. (Some may have had size 1 before; reducing those changes
+/// nothing.)
 void tell_dims(AttributeVisitor& v, const Dims& kept) {
   Dims dims;
   for (std::int64_t d = 0; d < kept.size(); ++d)
@@ -48,8 +50,8 @@ struct MeanBackward final : Node {
   void attributes(AttributeVisitor& v) override { tell_dims(v, kept); }
 };
 
-/// dy / (factor y), and 0 where y is. (y is replaced before the division: behind a division by 0
-/// the second derivative would be NaN, whatever replaces its result.)
+/// dy / (factor y), and 0 where y is 0. (y is replaced before the division: after a division by 0
+/// the second derivative would be NaN, even if the quotient were replaced.)
 Tensor divided(const Tensor& dy, const Tensor& y, double factor = 1) {
   Tensor is_zero = eq(y, 0.0);
   Tensor divisor = masked_fill(y, is_zero, 1.0);
@@ -98,7 +100,8 @@ struct VarBackward final : Node {
   void attributes(AttributeVisitor& v) override { tell_dims(v, kept); }
 };
 
-/// In f64, which holds the square of every f32: those of 1e30 and 1e-30 lie outside f32.
+/// Computed in f64, where the square of every f32 is representable; the squares of 1e30 and 1e-30
+/// are outside the range of f32.
 Tensor variance(const Tensor& x, const Dims& dims, std::int64_t correction, bool keepdim) {
   Reduced shape = reduced(x, dims, keepdim, "var");
   const auto degrees = static_cast<double>(std::max<std::int64_t>(shape.length - correction, 0));
@@ -111,7 +114,7 @@ Tensor variance(const Tensor& x, const Dims& dims, std::int64_t correction, bool
   return record<VarBackward>({x}, y, x, dims, shape.kept, degrees);
 }
 
-/// d sqrt(v) = dv / (2 y), and 0 where y is: a constant input has no direction to move in.
+/// d sqrt(v) = dv / (2 y), and 0 where y is 0, that is, for a constant input.
 struct StdBackward final : Node {
   SavedTensor y;
   explicit StdBackward(const Tensor& y) : y(y, SavedTensor::output) {}
@@ -144,8 +147,8 @@ Tensor prod(const Tensor& x) {
     DType dtype = is_floating(x.dtype()) ? x.dtype() : i64;
     return renamed(reduce_kept(FoldOp::prod, x, shape, dtype), {});
   }
-  // A tree of products of halves: its derivatives, of any order, are right where elements are zero,
-  // which y / x is not.
+  // A tree of products of halves: its derivatives, of any order, are correct even where elements
+  // are zero, unlike y / x.
   Tensor y = reshape(widened(x), {x.numel()});
   while (y.numel() > 1) {
     std::int64_t half = y.numel() / 2;
@@ -157,7 +160,7 @@ Tensor prod(const Tensor& x) {
 
 namespace {
 
-/// d |x| = x dy / |x|, and 0 where |x| is.
+/// d |x| = x dy / |x|, and 0 where |x| is 0.
 struct NormBackward final : Node {
   SavedTensor x, y;
   Dims kept;
@@ -236,7 +239,7 @@ Tensor vector_norm(const Tensor& x, double ord, const Dims& dims, bool keepdim) 
                       " has no elements to find the largest of");
   Tensor y = no_grad([&] {
     if (std::isinf(ord)) return reduce_kept(FoldOp::max, abs(x), shape, x.dtype());
-    Tensor size = abs(to(x, f64));  // whose powers may lie outside f32
+    Tensor size = abs(to(x, f64));  // its powers may be outside the range of f32
     Tensor powers = reduce_kept(FoldOp::sum, pow(size, ord), shape, f64);
     return to(pow(powers, 1 / ord), x.dtype());
   });
@@ -287,7 +290,7 @@ namespace {
 
 Tensor running_sum(const Tensor& x, std::int64_t dim, bool reverse);
 
-/// The transpose of a running sum runs from the other end.
+/// The transpose of a cumulative sum runs from the other end.
 struct CumsumBackward final : Node {
   std::int64_t dim;
   bool reverse;

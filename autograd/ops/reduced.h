@@ -1,6 +1,6 @@
 #pragma once
-// What the reductions share (reduce.cpp, pick.cpp): which dimensions go, and how a result of the
-// kernel, in which they have size 1, is renamed. Not for users.
+// Code shared by the reductions (reduce.cpp, pick.cpp): which dimensions are reduced, and how a
+// kernel's result, in which they have size 1, gets its final shape. Not for users.
 
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/shape.h"
@@ -11,8 +11,8 @@ namespace rondo {
 
 /// What a reduction does to a shape.
 struct Reduced {
-  Dims kept;            // with size 1 where it reduces
-  Dims result;          // without those, unless keepdim
+  Dims kept;            // with size 1 for each reduced dimension
+  Dims result;          // without the reduced dimensions, unless keepdim
   std::int64_t length;  // elements that go into each result
 };
 
@@ -35,19 +35,20 @@ inline Reduced reduced(const Tensor& x, const Dims& dims, bool keepdim, const ch
   return out;
 }
 
-/// The other name of a dense result: the same elements, other sizes of 1.
+/// A dense result y with other sizes of 1; the elements are the same.
 inline Tensor renamed(const Tensor& y, const Dims& sizes) {
   return y.as_view(sizes, strides_of(sizes), y.storage_offset());
 }
 
-/// x reduced as `shape` says, in the given dtype, off the tape; sizes of 1 kept.
+/// x reduced as `shape` says, in the given dtype, not recorded. Reduced dimensions keep size 1.
 inline Tensor reduce_kept(FoldOp op, const Tensor& x, const Reduced& shape, DType dtype) {
   Tensor y = Tensor::empty(shape.kept, {.dtype = dtype, .device = x.device()});
   backend(x).reduce(op, x, y);
   return y;
 }
 
-/// Sums in 16 bits overflow (f16 ends at 65504) before a division or a root could bring them back.
+/// 16-bit floats as f32: a sum in 16 bits may overflow (f16 ends at 65504) before a division or a
+/// root makes it small again.
 inline Tensor widened(const Tensor& x) { return size_of(x.dtype()) == 2 ? to(x, f32) : x; }
 
 inline void require_float(const Tensor& x, const char* op) {
@@ -55,7 +56,7 @@ inline void require_float(const Tensor& x, const char* op) {
                       "; convert it to a float first");
 }
 
-/// Where x holds the result y of a choice: equal, or NaN, which wins every choice.
+/// Where x equals y, the result of a choice. NaN matches NaN, because a NaN is always chosen.
 inline Tensor equal_or_both_nan(const Tensor& x, const Tensor& y) {
   return logical_or(eq(x, y), logical_and(isnan(x), isnan(y)));
 }

@@ -1,5 +1,5 @@
-// Shape: what can be said with strides alone is a view; only contiguous, flip, cat and a reshape
-// across strides move elements. The backward of each is again one of these ops.
+// Shape: results that strides can express are views; only contiguous, flip, cat and a reshape
+// across strides copy elements. The backward of each op is again one of these ops.
 
 #include "autograd/ops/shape.h"
 
@@ -19,12 +19,12 @@
 namespace rondo {
 namespace {
 
-/// Strides that read x, in row-major order, under another shape; none where only a copy would do.
-/// Walks both shapes from the front: a run of old sizes and a run of new ones with equal products
-/// describe the same elements, and the old run must be evenly spaced.
+/// Strides that read x, in row-major order, with another shape; nullopt if only a copy can do it.
+/// Walks both shapes from the front: a run of old sizes and a run of new sizes with equal products
+/// describe the same elements, and the elements of the old run must be evenly spaced.
 std::optional<Dims> strides_for(const Tensor& x, const Dims& sizes) {
   if (x.numel() == 0) return strides_of(sizes);
-  Dims old_sizes, old_strides;  // sizes of 1 do not matter, whatever their strides
+  Dims old_sizes, old_strides;  // without sizes of 1, whose strides do not matter
   for (std::int64_t i = 0; i < x.dim(); ++i) {
     if (x.shape()[i] == 1) continue;
     old_sizes.push_back(x.shape()[i]);
@@ -53,10 +53,10 @@ std::optional<Dims> strides_for(const Tensor& x, const Dims& sizes) {
     from = from_end;
     to = to_end;
   }
-  return strides;  // sizes that are left over are all 1
+  return strides;  // remaining sizes are all 1
 }
 
-/// Replaces one -1 by the size that makes the number of elements right.
+/// Replaces one -1 by the size that gives the correct number of elements.
 Dims infer_size(const Tensor& x, Dims sizes, const char* op) {
   CheckedSize known(1, op);
   std::int64_t unknown = -1;
@@ -93,7 +93,7 @@ Dims wrap_dims(const Dims& dims, std::int64_t rank, const char* op) {
   return wrapped;
 }
 
-/// Of every op that only renames dimensions: reshape, view, squeeze, unsqueeze.
+/// The node of every op that only changes the sizes: reshape, view, squeeze, unsqueeze.
 struct ReshapeBackward final : Node {
   const char* op;
   Dims input;
@@ -107,7 +107,7 @@ Tensor renamed(const char* op, const Tensor& x, const Dims& sizes, const Dims& s
                                       x.shape());
 }
 
-/// A dense copy in the given dtype and order, off the tape.
+/// A dense copy in the given dtype and memory format, not recorded.
 Tensor copied(const Tensor& x, DType dtype, MemoryFormat format) {
   Tensor y = Tensor::empty(x.shape(), {.dtype = dtype, .device = x.device(), .format = format});
   backend(x).copy(x, y);
@@ -180,7 +180,8 @@ Tensor expand(const Tensor& x, const Dims& shape) {
                       x.shape());
   for (std::int64_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] == -1) {
-      require<ShapeError>(i >= added, "expand: -1 stands for the new dimension ", i, " of ", shape);
+      require<ShapeError>(i >= added, "expand: -1 is not allowed for the new dimension ", i, " of ",
+                          shape);
       sizes[i] = x.shape()[i - added];
     }
     std::int64_t old = i < added ? 1 : x.shape()[i - added];
@@ -236,7 +237,7 @@ struct FlipBackward final : Node {
 Tensor flip(const Tensor& x, const Dims& dims) {
   const RecordOp op("flip");
   Dims flipped = wrap_dims(dims, x.dim(), "flip");
-  // A copy into y read backwards: strides may be negative inside a kernel, though no op returns
+  // Copies into y read backwards. Inside a kernel strides may be negative, although no op returns
   // such a tensor.
   Tensor y = Tensor::empty_like(x);
   Dims strides = y.strides();
@@ -327,7 +328,8 @@ Tensor stack(const Tensors& xs, std::int64_t dim) {
 
 namespace {
 
-/// Of split and unbind: the parts' gradients side by side again, zeros for those that have none.
+/// The node of split and unbind: joins the gradients of the parts, with zeros for parts that have
+/// none.
 struct PartsBackward final : Node {
   const char* op;
   std::int64_t dim;
@@ -383,13 +385,13 @@ Tensors chunk(const Tensor& x, std::int64_t chunks, std::int64_t dim) {
   dim = wrap_dim(dim, x.dim(), "chunk");
   const std::int64_t n = x.size(dim);
   if (n > 0) return split(x, n / chunks + (n % chunks != 0), dim);
-  Tensors parts;  // as many as were asked for, all empty
+  Tensors parts;  // the requested number of parts, all empty
   for (std::int64_t i = 0; i < chunks; ++i) parts.push_back(x.alias());
   return record_views<PartsBackward>(x, parts, "split", dim);
 }
 
 namespace {
-/// Of the ops that copy elements one to one.
+/// The node of ops that copy elements one to one.
 struct CopyBackward final : Node {
   const char* op;
   explicit CopyBackward(const char* op) : op(op) {}
@@ -434,7 +436,7 @@ Tensor to(const Tensor& x, Device device) {
   if (x.device() == device) return x;
   Tensor y = Tensor::empty(x.shape(),
                            {.dtype = x.dtype(), .device = device, .format = x.suggested_format()});
-  // The accelerator's backend knows both memories.
+  // The GPU's backend can access both memories.
   backend(device.is_cpu() ? x.device() : device).copy(x, y);
   return record<ToDeviceBackward>({x}, y, x.device());
 }

@@ -14,16 +14,17 @@
 #include "tensor/creation.h"
 
 namespace rondo {
+
+/// The derivative of an op, by its row below.
+template <UnaryOp op>
+struct UnaryDerivative;
+
 namespace {
 
-/// Integers take part as f32 in ops that leave the integers.
+/// Integers are converted to f32 for ops whose results are not integers.
 Tensor as_float(const Tensor& x) { return is_floating(x.dtype()) ? x : to(x, f32); }
-Tensor as_float(AutocastOp op, const Tensor& x) {
-  const Casts cast(op, x);
-  return as_float(cast ? cast(x) : x);
-}
 
-/// Saves the input: dx = dy f'(x).
+/// A node that saves the input: dx = dy f'(x).
 template <class Derivative>
 struct FromInput final : Node {
   SavedTensor x;
@@ -33,7 +34,7 @@ struct FromInput final : Node {
   void release_saved() override { x.reset(); }
 };
 
-/// Saves the output, which lets x be freed: dx = dy f'(x) written in y.
+/// A node that saves the output, so that x can be freed: dx = dy f'(x), expressed in y.
 template <class Derivative>
 struct FromOutput final : Node {
   SavedTensor y;
@@ -43,93 +44,32 @@ struct FromOutput final : Node {
   void release_saved() override { y.reset(); }
 };
 
-template <class Derivative>
-Tensor from_input(UnaryOp op, const Tensor& x) {
-  return record<FromInput<Derivative>>({x}, apply_unary(op, x), x);
-}
-template <class Derivative>
-Tensor from_output(UnaryOp op, const Tensor& x) {
-  Tensor y = apply_unary(op, x);
-  return record<FromOutput<Derivative>>({x}, y, y);
-}
+/// What autocast does with the operand.
+enum class Under { as_it_is, f32 };
 
-// The derivatives, one row each.
-struct Abs {
-  static constexpr auto name = "abs";
-  static Tensor apply(const Tensor& dy, const Tensor& x) { return dy * sign(x); }
-};
-struct Exp {
-  static constexpr auto name = "exp";
-  static Tensor apply(const Tensor& dy, const Tensor& y) { return dy * y; }
-};
-struct Expm1 {
-  static constexpr auto name = "expm1";
-  static Tensor apply(const Tensor& dy, const Tensor& y) { return dy * (y + 1); }
-};
-struct Log {
-  static constexpr auto name = "log";
-  static Tensor apply(const Tensor& dy, const Tensor& x) { return dy / x; }
-};
-struct Log1p {
-  static constexpr auto name = "log1p";
-  static Tensor apply(const Tensor& dy, const Tensor& x) { return dy / (x + 1); }
-};
-struct Sqrt {
-  static constexpr auto name = "sqrt";
-  static Tensor apply(const Tensor& dy, const Tensor& y) { return dy / (y * 2); }
-};
-struct Rsqrt {
-  static constexpr auto name = "rsqrt";
-  static Tensor apply(const Tensor& dy, const Tensor& y) { return dy * (pow(y, 3) * -0.5); }
-};
-struct Reciprocal {
-  static constexpr auto name = "reciprocal";
-  static Tensor apply(const Tensor& dy, const Tensor& y) { return -(dy * square(y)); }
-};
-struct Square {
-  static constexpr auto name = "square";
-  static Tensor apply(const Tensor& dy, const Tensor& x) { return dy * (x * 2); }
-};
-struct Sin {
-  static constexpr auto name = "sin";
-  static Tensor apply(const Tensor& dy, const Tensor& x) { return dy * cos(x); }
-};
-struct Cos {
-  static constexpr auto name = "cos";
-  static Tensor apply(const Tensor& dy, const Tensor& x) { return -(dy * sin(x)); }
-};
-struct Tan {
-  static constexpr auto name = "tan";
-  static Tensor apply(const Tensor& dy, const Tensor& y) { return dy * (square(y) + 1); }
-};
-struct Sinh {
-  static constexpr auto name = "sinh";
-  static Tensor apply(const Tensor& dy, const Tensor& x) { return dy * cosh(x); }
-};
-struct Cosh {
-  static constexpr auto name = "cosh";
-  static Tensor apply(const Tensor& dy, const Tensor& x) { return dy * sinh(x); }
-};
-struct Asin {
-  static constexpr auto name = "asin";
-  static Tensor apply(const Tensor& dy, const Tensor& x) { return dy * rsqrt(1 - square(x)); }
-};
-struct Acos {
-  static constexpr auto name = "acos";
-  static Tensor apply(const Tensor& dy, const Tensor& x) { return -(dy * rsqrt(1 - square(x))); }
-};
-struct Atan {
-  static constexpr auto name = "atan";
-  static Tensor apply(const Tensor& dy, const Tensor& x) { return dy / (square(x) + 1); }
-};
-struct Erf {
-  static constexpr auto name = "erf";
-  static Tensor apply(const Tensor& dy, const Tensor& x) {
-    return dy * (exp(-square(x)) * 1.12837916709551257390);  // 2 / sqrt(pi)
+#define RONDO_ROW(...) +1
+constexpr std::size_t ops_of_all = 0 RONDO_UNARY_OPS_OF_ALL(RONDO_ROW);
+#undef RONDO_ROW
+
+template <UnaryOp op>
+Tensor differentiable(Tensor x) {
+  using Row = UnaryDerivative<op>;
+  if (Row::under == Under::f32) {
+    if (const Casts cast{AutocastOp::unary_in_f32, x}) x = cast(x);
   }
-};
+  if (static_cast<std::size_t>(op) >= ops_of_all) x = as_float(x);
+  Tensor y = apply_unary(op, x);
+  if constexpr (Row::saves_output) {
+    return record<FromOutput<Row>>({x}, y, y);
+  } else {
+    return record<FromInput<Row>>({x}, y, x);
+  }
+}
 
-/// Of sign and of rounding: flat almost everywhere, so there is nothing to save.
+constexpr double two_over_sqrt_pi = 1.12837916709551257390, ln_2 = 0.69314718055994530942,
+                 ln_10 = 2.30258509299404568402;
+
+/// The node of sign and rounding: the derivative is zero almost everywhere, so it saves nothing.
 struct FlatBackward final : Node {
   const char* op;
   explicit FlatBackward(const char* op) : op(op) {}
@@ -147,7 +87,7 @@ Tensor clamp_backward(const Tensor& dy, const Tensor& x, double low, double high
 struct ClampBackward final : Node {
   SavedTensor x;
   double low, high;
-  bool second;  // this is the derivative of clamp_backward in dy, which is the same map
+  bool second;  // true: the derivative of clamp_backward in dy, which is the same map
   ClampBackward(const Tensor& x, double low, double high, bool second)
       : x(x), low(low), high(high), second(second) {}
   const char* name() const override { return second ? "clamp_backward" : "clamp"; }
@@ -166,26 +106,27 @@ Tensor clamp_backward(const Tensor& dy, const Tensor& x, double low, double high
   return record<ClampBackward>({dy}, dx, x, low, high, true);
 }
 
-/// A test of each element.
+/// Applies a test to each element; the result is boolean.
 Tensor test(UnaryOp op, const Tensor& x) {
   Tensor y = Tensor::empty(
       x.shape(), {.dtype = boolean, .device = x.device(), .format = x.suggested_format()});
   if (!is_floating(x.dtype()) && op != UnaryOp::logical_not) {
-    backend(y).fill(y, op == UnaryOp::isfinite);  // integers are all finite
+    backend(y).fill(y, op == UnaryOp::isfinite);  // integers are always finite
     return y;
   }
   backend(x).unary(op, x, y);
   return y;
 }
 
-/// Not by the kernel of floats, whose bounds are doubles: they do not hold every i64.
+/// The kernel for floats is not used, because its bounds are doubles, which cannot represent every
+/// i64.
 Tensor clamp_integers(const Tensor& x, Scalar low, Scalar high) {
   auto bottom = low.to<std::int64_t>(), top = high.to<std::int64_t>();
   visit_dtype(x.dtype(), [&]<class T>() {
     if constexpr (std::is_integral_v<T>) {
       const std::int64_t least = std::numeric_limits<T>::lowest(),
                          most = std::numeric_limits<T>::max();
-      require(bottom <= most && top >= least, "clamp: no ", x.dtype(), " lies between ", bottom,
+      require(bottom <= most && top >= least, "clamp: no ", x.dtype(), " is between ", bottom,
               " and ", top);
       bottom = std::max(bottom, least);
       top = std::min(top, most);
@@ -203,52 +144,95 @@ Tensor rounded(const char* name, UnaryOp op, const Tensor& x) {
 
 }  // namespace
 
+// RONDO_DERIVATIVE(op, saved, under, dx) defines the op and its derivative dx, written in dy and in
+// what is saved: the input x or the output y.
+#define RONDO_DERIVATIVE(op, saved, autocast, ...)                                     \
+  template <>                                                                          \
+  struct UnaryDerivative<UnaryOp::op> {                                                \
+    static constexpr auto name = #op;                                                  \
+    static constexpr bool saves_output = #saved[0] == 'y';                             \
+    static constexpr Under under = Under::autocast;                                    \
+    static Tensor apply(const Tensor& dy, const Tensor& saved) { return __VA_ARGS__; } \
+  };                                                                                   \
+  Tensor op(const Tensor& x) { return differentiable<UnaryOp::op>(x); }
+// clang-format off
+RONDO_DERIVATIVE(abs,        x, as_it_is, dy * sign(x))
+RONDO_DERIVATIVE(exp,        y, f32,      dy * y)
+RONDO_DERIVATIVE(expm1,      y, f32,      dy * (y + 1))
+RONDO_DERIVATIVE(log,        x, f32,      dy / x)
+RONDO_DERIVATIVE(log1p,      x, f32,      dy / (x + 1))
+RONDO_DERIVATIVE(exp2,       y, as_it_is, dy * (y * ln_2))
+RONDO_DERIVATIVE(log2,       x, f32,      dy / (x * ln_2))
+RONDO_DERIVATIVE(log10,      x, f32,      dy / (x * ln_10))
+RONDO_DERIVATIVE(sqrt,       y, as_it_is, dy / (y * 2))
+RONDO_DERIVATIVE(rsqrt,      y, f32,      dy * (pow(y, 3) * -0.5))
+RONDO_DERIVATIVE(reciprocal, y, f32,      -(dy * square(y)))
+RONDO_DERIVATIVE(square,     x, as_it_is, dy * (x * 2))
+RONDO_DERIVATIVE(sin,        x, as_it_is, dy * cos(x))
+RONDO_DERIVATIVE(cos,        x, as_it_is, -(dy * sin(x)))
+RONDO_DERIVATIVE(tan,        y, f32,      dy * (square(y) + 1))
+RONDO_DERIVATIVE(sinh,       x, f32,      dy * cosh(x))
+RONDO_DERIVATIVE(cosh,       x, f32,      dy * sinh(x))
+RONDO_DERIVATIVE(asin,       x, f32,      dy * rsqrt(1 - square(x)))
+RONDO_DERIVATIVE(acos,       x, f32,      -(dy * rsqrt(1 - square(x))))
+RONDO_DERIVATIVE(atan,       x, as_it_is, dy / (square(x) + 1))
+RONDO_DERIVATIVE(asinh,      x, as_it_is, dy * rsqrt(square(x) + 1))
+RONDO_DERIVATIVE(acosh,      x, as_it_is, dy * rsqrt(square(x) - 1))
+RONDO_DERIVATIVE(atanh,      x, as_it_is, dy / (1 - square(x)))
+RONDO_DERIVATIVE(erfc,       x, as_it_is, dy * (exp(-square(x)) * -two_over_sqrt_pi))
+RONDO_DERIVATIVE(erf,        x, as_it_is, dy * (exp(-square(x)) * two_over_sqrt_pi))
+// clang-format on
+#undef RONDO_DERIVATIVE
+
+// These have functions of their own: below,
+#define RONDO_ELSEWHERE(op) \
+  template <>               \
+  struct UnaryDerivative<UnaryOp::op> {};
+RONDO_ELSEWHERE(neg)
+RONDO_ELSEWHERE(sign)
+RONDO_ELSEWHERE(floor)
+RONDO_ELSEWHERE(ceil)
+RONDO_ELSEWHERE(round)
+RONDO_ELSEWHERE(trunc)
+RONDO_ELSEWHERE(clamp)
+RONDO_ELSEWHERE(logical_not)
+RONDO_ELSEWHERE(isnan)
+RONDO_ELSEWHERE(isinf)
+RONDO_ELSEWHERE(isfinite)
+// in activation.cpp,
+RONDO_ELSEWHERE(relu)
+RONDO_ELSEWHERE(leaky_relu)
+RONDO_ELSEWHERE(tanh)
+RONDO_ELSEWHERE(sigmoid)
+RONDO_ELSEWHERE(gelu)
+RONDO_ELSEWHERE(gelu_tanh)
+RONDO_ELSEWHERE(silu)
+RONDO_ELSEWHERE(softplus)
+// in arithmetic.cpp,
+RONDO_ELSEWHERE(add_scalar)
+RONDO_ELSEWHERE(mul_scalar)
+RONDO_ELSEWHERE(pow_scalar)
+// and in extras/quantization.
+RONDO_ELSEWHERE(fake_quantize)
+#undef RONDO_ELSEWHERE
+
+// An op without a row does not compile.
+#define RONDO_ROW(op, ...) static_assert(sizeof(UnaryDerivative<UnaryOp::op>) > 0);
+RONDO_UNARY_OPS(RONDO_ROW)
+#undef RONDO_ROW
+
 Tensor neg(const Tensor& x) {
   require<DTypeError>(x.dtype() != boolean, "neg: a bool has no negative; use logical_not");
   return record<NegBackward>({x}, apply_unary(UnaryOp::neg, x));
 }
-Tensor abs(const Tensor& x) { return from_input<Abs>(UnaryOp::abs, x); }
 Tensor sign(const Tensor& x) { return flat("sign", UnaryOp::sign, x); }
-Tensor exp(const Tensor& x) { return from_output<Exp>(UnaryOp::exp, as_float(AutocastOp::exp, x)); }
-Tensor expm1(const Tensor& x) {
-  return from_output<Expm1>(UnaryOp::expm1, as_float(AutocastOp::expm1, x));
-}
-Tensor log(const Tensor& x) { return from_input<Log>(UnaryOp::log, as_float(AutocastOp::log, x)); }
-Tensor log1p(const Tensor& x) {
-  return from_input<Log1p>(UnaryOp::log1p, as_float(AutocastOp::log1p, x));
-}
-Tensor sqrt(const Tensor& x) { return from_output<Sqrt>(UnaryOp::sqrt, as_float(x)); }
-Tensor rsqrt(const Tensor& x) {
-  return from_output<Rsqrt>(UnaryOp::rsqrt, as_float(AutocastOp::rsqrt, x));
-}
-Tensor reciprocal(const Tensor& x) {
-  return from_output<Reciprocal>(UnaryOp::reciprocal, as_float(AutocastOp::reciprocal, x));
-}
-Tensor square(const Tensor& x) { return from_input<Square>(UnaryOp::square, x); }
-Tensor sin(const Tensor& x) { return from_input<Sin>(UnaryOp::sin, as_float(x)); }
-Tensor cos(const Tensor& x) { return from_input<Cos>(UnaryOp::cos, as_float(x)); }
-Tensor tan(const Tensor& x) { return from_output<Tan>(UnaryOp::tan, as_float(AutocastOp::tan, x)); }
-Tensor sinh(const Tensor& x) {
-  return from_input<Sinh>(UnaryOp::sinh, as_float(AutocastOp::sinh, x));
-}
-Tensor cosh(const Tensor& x) {
-  return from_input<Cosh>(UnaryOp::cosh, as_float(AutocastOp::cosh, x));
-}
-Tensor asin(const Tensor& x) {
-  return from_input<Asin>(UnaryOp::asin, as_float(AutocastOp::asin, x));
-}
-Tensor acos(const Tensor& x) {
-  return from_input<Acos>(UnaryOp::acos, as_float(AutocastOp::acos, x));
-}
-Tensor atan(const Tensor& x) { return from_input<Atan>(UnaryOp::atan, as_float(x)); }
-Tensor erf(const Tensor& x) { return from_input<Erf>(UnaryOp::erf, as_float(x)); }
 Tensor floor(const Tensor& x) { return rounded("floor", UnaryOp::floor, x); }
 Tensor ceil(const Tensor& x) { return rounded("ceil", UnaryOp::ceil, x); }
 Tensor round(const Tensor& x) { return rounded("round", UnaryOp::round, x); }
 Tensor trunc(const Tensor& x) { return rounded("trunc", UnaryOp::trunc, x); }
 Tensor clamp(const Tensor& a, Scalar low, Scalar high) {
   DType dtype = std::max(result_type(a, low), result_type(a, high), [](DType x, DType y) {
-    return category_of(x) < category_of(y);  // the number of the higher category decides
+    return category_of(x) < category_of(y);  // the number of the higher category decides the dtype
   });
   Tensor x = to(a, dtype);
   if (!is_floating(dtype)) return clamp_integers(x, low, high);

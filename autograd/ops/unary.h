@@ -1,5 +1,6 @@
 #pragma once
-// Unary maths, element by element. On integers those that need it compute in f32, as in PyTorch.
+// Elementwise unary maths. Ops whose results are not integers compute integer inputs in f32, as in
+// PyTorch.
 
 #include "tensor/tensor.h"
 
@@ -12,6 +13,9 @@ Tensor exp(const Tensor& x);
 Tensor expm1(const Tensor& x);
 Tensor log(const Tensor& x);
 Tensor log1p(const Tensor& x);
+Tensor exp2(const Tensor& x);
+Tensor log2(const Tensor& x);
+Tensor log10(const Tensor& x);
 Tensor sqrt(const Tensor& x);
 Tensor rsqrt(const Tensor& x);
 Tensor reciprocal(const Tensor& x);
@@ -24,16 +28,20 @@ Tensor cosh(const Tensor& x);
 Tensor asin(const Tensor& x);
 Tensor acos(const Tensor& x);
 Tensor atan(const Tensor& x);
+Tensor asinh(const Tensor& x);
+Tensor acosh(const Tensor& x);
+Tensor atanh(const Tensor& x);
 Tensor erf(const Tensor& x);
-/// No gradient flows through rounding (it is zero almost everywhere).
+Tensor erfc(const Tensor& x);
+/// Rounding passes no gradient on; its derivative is zero almost everywhere.
 Tensor floor(const Tensor& x);
 Tensor ceil(const Tensor& x);
-/// To nearest, ties to even.
+/// To the nearest integer; ties go to even.
 Tensor round(const Tensor& x);
 Tensor trunc(const Tensor& x);
-/// min(max(x, low), high): high where low > high, NaN where one of them is NaN. Integers stay so
-/// between integers, and become f32 between floats. The gradient passes where
-/// low <= x <= high.
+/// min(max(x, low), high): high if low > high, NaN if any of the three is NaN. Integers stay
+/// integers between integer bounds, and become f32 between floating-point bounds. The gradient
+/// passes where low <= x <= high.
 Tensor clamp(const Tensor& x, Scalar low, Scalar high);
 Tensor logical_not(const Tensor& x);
 Tensor isnan(const Tensor& x);

@@ -1,4 +1,4 @@
-"""torch.distributed's all-reduce over gloo between two processes of this machine: seconds a call, the median."""
+"""Measures torch.distributed's all-reduce over gloo between two processes of this machine: median seconds per call."""
 
 import argparse
 import json

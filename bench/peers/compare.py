@@ -1,6 +1,6 @@
-"""rondo and PyTorch in turns, row by row of rows.py; prints a table of medians and ratios.
+"""Measures rondo and PyTorch in turns for each row of rows.py, and prints a table of medians and ratios.
 
-Started by bench/compare.sh, which see. Read next: rows.py, measure.py.
+bench/compare.sh starts it and documents the flags. Read next: rows.py, measure.py.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def some(text):
 
 
 def to_be_written(text):
-    """Before the work, not after it."""
+    """Checks before the measurements that the file can be written."""
     path = pathlib.Path(text)
     if text == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
         return text
@@ -56,16 +56,16 @@ def to_be_written(text):
 
 def parse():
     parser = argparse.ArgumentParser(prog="compare.sh", description=__doc__)
-    parser.add_argument("--rows", type=some, default="*", help="which, by how their names begin: train,infer:resnet20 (all)")
-    parser.add_argument("--models", type=some, help="instead: training (or --infer) of these, comma-separated, by the flags below")
+    parser.add_argument("--rows", type=some, default="*", help="rows whose names begin so, comma-separated: train,infer:resnet20 (all)")
+    parser.add_argument("--models", type=some, help="instead of --rows: training (or --infer) of these models, comma-separated, with the flags below")
     parser.add_argument("--dtype", default="f32", choices=["f32", "bf16", "f16"])
     parser.add_argument("--batch", type=whole(1_000_000), default=128)
     parser.add_argument("--infer", action="store_true")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (rondo then with --graph)")
     parser.add_argument("--threads", type=whole(4096), default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--seconds", type=seconds, default=1, help="of each turn; of loading at least 5")
+    parser.add_argument("--seconds", type=seconds, default=1, help="time of each turn; for loading at least 5")
     parser.add_argument("--rounds", type=whole(1_000_000), default=9, help="pairs of turns")
-    parser.add_argument("--mpirun", default=measure.MPIRUN, help="what starts ranks")
+    parser.add_argument("--mpirun", default=measure.MPIRUN, help="the command that starts ranks")
     parser.add_argument("--json", type=to_be_written, metavar="FILE", help="everything that was measured; - is standard output")
     return parser.parse_args()
 
@@ -87,7 +87,7 @@ def compare(row, args):
     def ratio(setting):
         return statistics.median(row.ratio(r["rondo"], r[setting]) for r in rounds)
 
-    best = min(peers, key=ratio)  # PyTorch's strongest; memory has one peer
+    best = min(peers, key=ratio)  # PyTorch's fastest setting; memory has one peer
     return {
         "name": row.name,
         "unit": row.unit,
@@ -132,7 +132,7 @@ def main():
         print(json.dumps(everything))
     elif args.json:
         pathlib.Path(args.json).write_text(json.dumps(everything, indent=1), encoding="utf-8")
-    # What PyTorch lacks here is in the table; the status is about rondo, and about tables without a figure.
+    # The table says what PyTorch lacks here. The exit status is 1 if rondo failed, or if the table has no figure.
     if any(r.get("side") == "rondo" for r in results) or all("failed" in r for r in results):
         raise SystemExit(1)
 

@@ -1,6 +1,6 @@
 """Runs rondo's DDP, PyTorch's DDP over gloo, and rondo in one process with as many threads, in turns.
 
-Started by bench/compare_ddp.sh, which see.
+bench/compare_ddp.sh starts it and documents the flags.
 """
 
 import argparse
@@ -23,7 +23,7 @@ ROWS = [("mlp", "f32"), ("resnet20", "f32"), ("resnet18", "f32"), ("resnet20", "
 
 def compare(model, dtype, args):
     common = ["--model", model, "--batch", args.batch, "--seconds", args.seconds]
-    # The peer's bf16 is autocast, and so is ours.
+    # Both sides use autocast for bf16.
     amp = ["--amp", dtype] if dtype == "bf16" else []
     rondo = [*shlex.split(args.mpirun), "-np", args.ranks, BIN / "ddp_step", *common, *amp, "--threads", "1"]
     single = [BIN / "train_step", *common, *amp, "--threads", args.ranks]
@@ -43,9 +43,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", help="comma-separated, in --dtype (" + ", ".join(":".join(row) for row in ROWS) + ")")
     parser.add_argument("--dtype", choices=["f32", "bf16"], help="of --models, or mlp, resnet20 and resnet18")
-    parser.add_argument("--batch", default="128", help="of all ranks")
+    parser.add_argument("--batch", default="128", help="images in a step, all ranks together")
     parser.add_argument("--ranks", default="2")
-    parser.add_argument("--seconds", default="10", help="of each measurement")
+    parser.add_argument("--seconds", default="10", help="time of each measurement")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--mpirun", default=MPIRUN, help="the command up to -np")
     parser.add_argument("--json", metavar="FILE", help="everything that was measured")

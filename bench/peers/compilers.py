@@ -1,9 +1,9 @@
-"""The ways in which PyTorch can be told to run a model faster, one for each --compile of train_step.py.
+"""PyTorch's ways to run a model faster, one for each --compile of train_step.py.
 
-Training has torch.compile with and without its search for the best kernels. Inference has more, since weights do
-not change: inductor takes them as constants (`freezing`), folds batch norm into convolutions and lays weights out
-anew, and torch.jit does so too. Which of them wins differs from model to model, and by a factor of two, so
-that a comparison which tries only one of them flatters whoever is compared with PyTorch.
+For training there is torch.compile with and without its search for the best kernels. For inference there are more,
+since weights do not change: inductor treats them as constants (`freezing`), folds batch norm into convolutions and
+reorders weights, and torch.jit does so too. Which of them is the fastest differs from model to model, by a factor of
+up to two. A comparison that tries only one of them would be unfair to PyTorch.
 """
 
 import warnings
@@ -13,10 +13,10 @@ INFERENCE = [*TRAINING, "freeze", "freeze-max-autotune", "jit", "jit-optimize"]
 
 
 def compiled(model, x, how, cast):
-    """`model` as a function of inputs like `x`; `cast` is the autocast it will be called under."""
+    """Returns `model` as a function of inputs like `x`. The caller will call it under the autocast `cast`."""
     if how == "off":
         return model
-    import torch  # not above: inductor is not to be part of the start-up of those who do without
+    import torch  # imported here, so that programs without it do not pay for its start-up
     import torch._inductor.config as inductor
 
     if how.startswith("jit"):

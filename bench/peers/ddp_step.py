@@ -1,8 +1,8 @@
 """PyTorch's DistributedDataParallel over gloo, measured as bench/ddp_step measures rondo's.
 
-Starts its ranks itself. Every combination of memory layout and gradient_as_bucket_view is tried, and the
-fastest one counts; torch.compile is not (its start-up is longer than the measurement, and DDP splits its
-graphs). bf16 is autocast, with f32 weights. glibc keeps memory, as in train_step.py.
+It starts its ranks itself. It tries every combination of memory layout and gradient_as_bucket_view, and the
+fastest one counts. It does not try torch.compile, whose start-up is longer than the measurement; DDP also splits
+its graphs. bf16 is autocast, with f32 weights. glibc keeps memory, as in train_step.py.
 """
 
 import argparse
@@ -29,12 +29,12 @@ import models  # noqa: E402
 def parse():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="resnet20")
-    parser.add_argument("--batch", type=int, default=128, help="of all ranks")
+    parser.add_argument("--batch", type=int, default=128, help="images in a step, all ranks together")
     parser.add_argument("--dtype", default="f32", choices=["f32", "bf16"])
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--threads", type=int, default=1, help="of a rank")
-    parser.add_argument("--seconds", type=float, default=10, help="measured for each setting")
-    parser.add_argument("--setting", help="LAYOUT,VIEW: only this one, as the result names it")
+    parser.add_argument("--threads", type=int, default=1, help="threads of a rank")
+    parser.add_argument("--seconds", type=float, default=10, help="time for each setting")
+    parser.add_argument("--setting", help="LAYOUT,VIEW: measure only this setting, named as in the result")
     parser.add_argument("--json", metavar="FILE", help="one JSON object; - is standard output")
     return parser.parse_args()
 

@@ -1,10 +1,10 @@
 """torchvision's ImageFolder under a DataLoader, measured as bench/image_folder measures rondo's.
 
-    build/bin/image_folder --root /tmp/pictures       # makes the pictures, where there are none
+    build/bin/image_folder --root /tmp/pictures       # makes the pictures if they do not exist
     python3 bench/peers/image_folder.py --root /tmp/pictures --workers 2
 
-The same pictures and the same steps, on PIL images, which is what ImageFolder gives. Workers are processes
-here, and stay between epochs (persistent_workers), so that starting them is in the first epoch alone.
+The pictures and the steps are the same. The steps work on PIL images, which ImageFolder returns. Workers are
+processes and stay between epochs (persistent_workers), so only the first epoch includes their start.
 """
 
 import argparse
@@ -20,8 +20,8 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", required=True)
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--workers", type=int, default=2, help="up to so many")
-    parser.add_argument("--seconds", type=float, default=5, help="for each row")
+    parser.add_argument("--workers", type=int, default=2, help="largest number of workers")
+    parser.add_argument("--seconds", type=float, default=5, help="time for each row")
     parser.add_argument("--json", metavar="FILE", help="everything that was measured; - is standard output")
     return parser.parse_args()
 

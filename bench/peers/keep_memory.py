@@ -1,7 +1,7 @@
-"""glibc told to keep memory, for PyTorch's best chance (unless RONDO_BENCH_MALLOC=default).
+"""Tells glibc to keep memory, so that PyTorch is as fast as possible (unless RONDO_BENCH_MALLOC=default).
 
-As it comes, it hands large buffers back to the system after each step, and the page faults of the next one cost
-a third of PyTorch's time on ResNet-20.
+By default glibc returns large buffers to the system after each step, and the page faults of the next step cost a
+third of PyTorch's time on ResNet-20.
 """
 
 import os
@@ -11,6 +11,6 @@ KEPT = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 
 
 
 def or_start_anew():
-    """glibc reads them when a process starts."""
+    """Restarts the process if necessary, since glibc reads the variables only when a process starts."""
     if os.environ.get("RONDO_BENCH_MALLOC") != "default" and not KEPT.items() <= os.environ.items():
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **KEPT})

@@ -1,8 +1,8 @@
 """CIFAR-10's augmentation under a DataLoader, measured as bench/data_loading measures rondo's.
 
-The images of torchvision.datasets.CIFAR10 (bytes in memory), random crop with padding 4, flip, normalise. Tried are
-torchvision's transforms on PIL images, which is what its examples do, the same on tensors, and its v2 on tensors; in
-one worker process and in none. The fastest counts.
+The images are those of torchvision.datasets.CIFAR10 (bytes in memory); the steps are random crop with padding 4, flip
+and normalise. The script tries torchvision's transforms on PIL images, as in its examples, the same on tensors, and
+its v2 transforms on tensors, each with one worker process and without. The fastest counts.
 """
 
 import argparse
@@ -19,7 +19,7 @@ MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 
 
 class Images(torch.utils.data.Dataset):
-    """As torchvision.datasets.CIFAR10, but for the download."""
+    """The same as torchvision.datasets.CIFAR10, without the download."""
 
     def __init__(self, pil, transform):
         self.data = np.random.default_rng(0).integers(0, 256, (20000, 32, 32, 3), dtype=np.uint8)
@@ -56,7 +56,7 @@ def rate(setting, args):
         Images(kind == "pil", steps(kind)), args.batch, shuffle=True, drop_last=True,
         num_workers=int(workers.split()[0]), persistent_workers=workers != "0 workers",
     )  # fmt: skip
-    next(iter(loader))  # workers start
+    next(iter(loader))  # starts the workers
     images, start = 0, time.perf_counter()
     while time.perf_counter() - start < args.seconds:
         for batch in loader:
@@ -69,8 +69,8 @@ def rate(setting, args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--seconds", type=float, default=5, help="for each setting")
-    parser.add_argument("--setting", help="only this one: 'pil, 1 workers'")
+    parser.add_argument("--seconds", type=float, default=5, help="time for each setting")
+    parser.add_argument("--setting", help="measure only this setting, such as 'pil, 1 workers'")
     parser.add_argument("--json", metavar="FILE", help="- is standard output")
     args = parser.parse_args()
     torch.set_num_threads(1)

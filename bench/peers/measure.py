@@ -1,7 +1,7 @@
-"""One measurement of rondo and of PyTorch for a row of rows.py: commands to run, and the figure in what they print.
+"""Measures rondo and PyTorch once for a row of rows.py: runs commands, and reads the figure from their output.
 
-Each `sides_*` gives rondo's function that measures once, PyTorch's by the name of their setting (the contenders, if
-several were about as fast when all were tried), and what was tried.
+Each `sides_*` returns a function that measures rondo once, PyTorch's functions by the name of their setting (several,
+if several settings were about as fast), and the settings that were tried.
 Read next: train_step.py, loader.py and all_reduce.py, which are PyTorch's side.
 """
 
@@ -19,14 +19,14 @@ BIN = HERE.parent.parent / "build" / "bin"
 MPIRUN = "mpirun --bind-to none" + (" --allow-run-as-root" if os.geteuid() == 0 else "")  # as scripts/train.sh does
 
 
-# Settings of PyTorch that were within this factor of the fastest, each tried once on a machine whose speed drifts,
-# are measured beside it; the one with the best median counts.
+# Each setting of PyTorch is tried once, on a machine whose speed drifts. Settings within this factor of the fastest are
+# measured too; the one with the best median counts.
 CONTENDS = 1.25
 CONTENDERS = 3
 
 
 class Failed(Exception):
-    """What a row cannot do without; the others go on. `side` is whose it is."""
+    """A row cannot be measured; the other rows are. `side` is rondo's or PyTorch's."""
 
     def __init__(self, side, text):
         super().__init__(f"{side}: {text}")
@@ -34,7 +34,7 @@ class Failed(Exception):
 
 
 class Program:
-    """A command of either side; what it says on standard error is passed on."""
+    """A running command of either side. Its standard error is passed on."""
 
     def __init__(self, command, env=None):
         self.command = [str(part) for part in command]
@@ -62,18 +62,18 @@ class Program:
             raise Failed(self.side, f"{shlex.join(self.command)} prints no JSON") from error
 
     def turn(self):
-        """What a program with --turns measures now."""
+        """Lets a program with --turns measure once, and returns the result."""
         try:
             print(file=self.process.stdin, flush=True)
         except BrokenPipeError:
-            pass  # it has ended, and end() says why
+            pass  # it has ended, and end() raises the reason
         line = self.process.stdout.readline()
         if not line:
             self.end()
         return self.parse([line])
 
     def end(self):
-        """Waits for its end; what it printed, and what it used. Throws Failed if it fails."""
+        """Waits for its end. Returns its output and its resource usage. Raises Failed if it failed."""
         try:
             self.process.stdin.close()
         except BrokenPipeError:
@@ -98,7 +98,7 @@ class Program:
 
 
 def run(command, env=None):
-    """The JSON object that a program prints last, its wall time in seconds and its peak memory in MiB."""
+    """Returns the JSON object that a program prints last, its wall time in seconds and its peak memory in MiB."""
     start = time.perf_counter()
     with Program(command, env) as program:
         out, usage = program.end()
@@ -106,11 +106,11 @@ def run(command, env=None):
 
 
 def step_commands(row, args):
-    """What train_step and its peer have in common."""
+    """The arguments that train_step and its peer share."""
     common = ["--model", row.model, "--batch", row.batch, "--threads", args.threads, "--json", "-"]
     common += ["--infer"] if row.kind == "infer" else []
     common += ["--device", args.device]
-    # On the CPU both compute under autocast; on a GPU --dtype means bf16 weights, or what PyTorch likes better.
+    # On the CPU both use autocast. On a GPU --dtype means bf16 weights, or the way that is faster in PyTorch.
     amp = args.device == "cpu" and row.dtype == "bf16"
     rondo = [BIN / "train_step", *common, *(["--amp", "bf16"] if amp else ["--dtype", row.dtype])]
     rondo += ["--graph"] if args.device != "cpu" and row.kind == "train" else []
@@ -118,7 +118,7 @@ def step_commands(row, args):
 
 
 def sides_steps(row, args, programs):
-    """Both stay in memory and are told when it is their turn, so that turns can be short and many."""
+    """Both programs stay in memory and are told when it is their turn, so that there can be many short turns."""
     rondo, peer = step_commands(row, args)
     tried = run([*peer, "--seconds", args.seconds / 2])[0]["rows"]
     done = sorted((r for r in tried if "failed" not in r), key=lambda r: -r["img_per_s"])
@@ -126,7 +126,7 @@ def sides_steps(row, args, programs):
 
     def turns(command):
         program = programs.enter_context(Program([*command, *timed]))
-        program.turn()  # does not count; and who tries kernels while it warms up has the machine to itself
+        program.turn()  # warm-up: does not count, and a program that tries kernels then has the machine alone
         return lambda: program.turn()["img_per_s"]
 
     peers = {}
@@ -136,7 +136,7 @@ def sides_steps(row, args, programs):
         setting = ["--layout", best["layout"], "--compile", best["compile"], "--weights", best["weights"]]
         try:
             peers[", ".join(words)] = turns([*peer, *setting])
-        except Failed as reason:  # say, for want of memory beside the others
+        except Failed as reason:  # for example, too little memory for several programs at once
             print(f"{row.name}: {reason}", file=sys.stderr)
             failure = reason
     if not peers:
@@ -145,14 +145,15 @@ def sides_steps(row, args, programs):
 
 
 def sides_start_up(row, args, programs):
-    """From exec to the end of the process, which is that of its first step.
+    """Time from exec to the end of a process that runs one step.
 
-    Each process is started twice in a row, and the second counts: a virtual machine whose balloon reports free pages
-    gives its host what the other side's process has freed, and who starts next waits until the host has cleared it.
+    Each process is started twice in a row, and the second start counts. A virtual machine whose balloon reports free
+    pages returns the memory that the other side's process has freed to its host. The next process that starts waits
+    until the host has cleared that memory.
     """
     rondo, peer = step_commands(row, args)
     peer += ["--layout", "contiguous", "--compile", "off"]
-    env = {"RONDO_BENCH_MALLOC": "default"}  # a second start of Python would count
+    env = {"RONDO_BENCH_MALLOC": "default"}  # otherwise keep_memory.py would start Python twice
 
     def second(command, env=None):
         run(command, env)
@@ -178,13 +179,13 @@ def sides_memory(row, args, programs):
 
 
 def sides_load(row, args, programs):
-    seconds = max(args.seconds, 5)  # no turns: each measurement starts its workers
+    seconds = max(args.seconds, 5)  # no short turns: each measurement starts its workers
     timed = ["--batch", row.batch, "--json", "-", "--seconds"]
     rondo = [BIN / "data_loading", "--workers", 1, "--loops-only", *timed, seconds]
     peer = [sys.executable, HERE / "loader.py", *timed]
     best, _, _ = run([*peer, seconds / 2])
 
-    def rate():  # one worker, as the peer: its core
+    def rate():  # one worker, hence one core, as on PyTorch's side
         rows = run(rondo)[0]["rows"]
         return max(r["img_per_s"] for r in rows if r["workers"] == 1 and "img_per_s" in r)
 
@@ -193,7 +194,7 @@ def sides_load(row, args, programs):
 
 
 def sides_all_reduce(row, args, programs):
-    """Of tensors in memory of their own, as either's all_reduce is called; DDP's buckets lie better in rondo."""
+    """All-reduce of tensors in private memory, as programs call it on both sides. (rondo's DDP buckets are faster.)"""
     size = ["--min-bytes", row.bytes, "--max-bytes", row.bytes]
     rondo = [*shlex.split(args.mpirun), "-np", 2, BIN / "all_reduce", *size, "--json", "-"]
     peer = [sys.executable, HERE / "all_reduce.py", "--bytes", row.bytes, "--json", "-"]
@@ -206,7 +207,7 @@ def sides_all_reduce(row, args, programs):
 
 
 def sides_op(row, args, programs):
-    """Turns of a quarter of the time: there are many ops."""
+    """Turns take a quarter of the time, since there are many ops."""
     common = ["--op", row.model, "--threads", args.threads, "--seconds", args.seconds / 4, "--turns", "--json", "-"]
     common += ["--backward"] if row.kind == "grad" else []
 

@@ -1,6 +1,6 @@
-"""PyTorch's single ops, measured as bench/ops measures rondo's, of which this is the same list.
+"""PyTorch's single ops, measured as bench/ops measures rondo's. The list is the same.
 
-As it comes: without torch.compile, which has nothing to fuse in one op.
+They run without torch.compile, which has nothing to fuse in a single op.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""The rows of bench/compare.sh: what is measured, and the ratio that is wanted.
+"""The rows of bench/compare.sh: what is measured, and the goal.
 
-A goal is rondo's figure over PyTorch's best; for memory, where less is better, it is an upper bound. Rows
-without one are there to be looked at.
+A goal is the ratio of rondo's figure to PyTorch's best; for memory, where less is better, it is an upper bound. Rows
+without a goal are for information.
 """
 
 import dataclasses
@@ -11,11 +11,11 @@ import fnmatch
 @dataclasses.dataclass(frozen=True)
 class Row:
     kind: str  # train, infer, load, all_reduce, start_up, memory; op: forward, grad: with backward
-    model: str = ""  # or the op of bench/ops
+    model: str = ""  # the model, or the op of bench/ops
     dtype: str = "f32"
     batch: int = 128
     goal: float | None = None
-    bytes: int = 0  # of all_reduce
+    bytes: int = 0  # for all_reduce
 
     @property
     def name(self):
@@ -29,7 +29,7 @@ class Row:
         return {"memory": "MiB", "start_up": "s", "all_reduce": "ms", "op": "ms", "grad": "ms"}.get(self.kind, "img/s")
 
     def ratio(self, rondo, pytorch):
-        """How many times as fast rondo is; for memory, what part of PyTorch's it takes."""
+        """The speed of rondo relative to PyTorch; for memory, rondo's share of PyTorch's."""
         return pytorch / rondo if self.kind in ("start_up", "all_reduce", "op", "grad") else rondo / pytorch
 
 
@@ -64,7 +64,7 @@ ROWS = [
 
 
 def chosen(patterns):
-    """Rows whose name begins with one of the comma-separated patterns: train, infer:resnet*:f32:1, …"""
+    """Returns the rows whose name begins with one of the comma-separated patterns: train, infer:resnet*:f32:1, …"""
     wanted = patterns.split(",")
     for pattern in wanted:
         if not any(matches(row, pattern) for row in ROWS):

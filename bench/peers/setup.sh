@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# setup.sh [FOLDER]: makes a virtual environment with the peers of requirements.txt (PyTorch, several
-# GB with its CUDA libraries) in FOLDER, build/peers by default, and prints the path of its Python.
+# setup.sh [FOLDER]: installs requirements.txt (PyTorch, several GB with its CUDA libraries) into a virtual
+# environment in FOLDER, build/peers by default, and prints the path of its Python.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 folder=${1:-$here/../../build/peers}

@@ -1,9 +1,9 @@
 """PyTorch's training step (or inference), measured as bench/train_step measures rondo's.
 
-The same work: forward, cross entropy, backward, SGD with momentum 0.9, on one batch that stays in memory
-(32x32 images in 10 classes; for resnet50 224x224 in 1000). PyTorch is given its best chance: every
-combination of memory layout and compiler (compilers.py) that is not fixed by a flag is tried, and the fastest
-one counts; what cannot be done here is noted and left out. Memory: keep_memory.py.
+The work is the same: forward, cross entropy, backward, SGD with momentum 0.9, on one batch that stays in memory
+(32x32 images in 10 classes; for resnet50 224x224 in 1000). The script tries every combination of memory layout and
+compiler (compilers.py) that no flag fixes, and the fastest one counts. A combination that does not work on this
+machine is reported and left out. Memory: keep_memory.py.
 """
 
 import argparse
@@ -21,21 +21,21 @@ import keep_memory
 def parse():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="resnet20", help="mlp, resnet20, resnet18 or resnet50")
-    parser.add_argument("--stem", choices=["cifar", "imagenet"], help="of resnet18 and resnet50")
+    parser.add_argument("--stem", choices=["cifar", "imagenet"], help="stem of resnet18 and resnet50")
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--dtype", default="f32", choices=["f32", "bf16", "f16", "i8"],
                         help="i8: quantised, with --infer")
     parser.add_argument("--hidden", type=int, default=512, help="width of the mlp")
     parser.add_argument("--infer", action="store_true", help="inference instead of training")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--seconds", type=float, default=10, help="measured for each setting")
-    parser.add_argument("--steps", type=int, default=0, help="exactly so many, from the first on, instead of --seconds")
+    parser.add_argument("--seconds", type=float, default=10, help="time for each setting")
+    parser.add_argument("--steps", type=int, default=0, help="measure so many steps, from the first on, instead of --seconds")
     parser.add_argument("--layout", default="try", choices=["try", "contiguous", "channels_last"])
     parser.add_argument("--compile", default="try", choices=["try", *compilers.INFERENCE], help="see compilers.py")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--weights", default="try", choices=["try", "autocast", "dtype"], help="how bf16 is used")
     parser.add_argument("--turns", action="store_true",
-                        help="of one setting: measure, and print JSON, once for each line of standard input")
+                        help="for one setting: measure and print JSON once for each line of standard input")
     parser.add_argument("--json", metavar="FILE", help="one JSON object; - is standard output")
     parsed = parser.parse_args()
     if not parsed.infer and parsed.compile not in ("try", *compilers.TRAINING):
@@ -60,7 +60,7 @@ DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "i
 
 
 def quantize(model, x):
-    """The mlp dynamically, the others by the ranges that x shows."""
+    """Quantises the mlp dynamically, and other models by the ranges of their activations for x."""
     import warnings
 
     import torch.ao.quantization as aq
@@ -151,11 +151,11 @@ def row_of(layout, compiler, weights, times):
 
 
 def attempt(layout, compiler, weights):
-    """What was measured, or what PyTorch lacks for this setting (a compiler, an operator, …)."""
+    """Returns the measurement, or what PyTorch lacks for this setting (a compiler, an operator, …)."""
     try:
         row = row_of(layout, compiler, weights, timed(warm_step(layout, compiler, weights)))
         seen = f"{row['img_per_s']:.1f} img/s"
-    except Exception as error:  # of whatever kind its parts raise
+    except Exception as error:  # PyTorch's parts raise exceptions of many types
         seen = f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0]}"
         row = {"layout": layout, "compile": compiler, "weights": weights, "failed": seen}
     print(

@@ -1,9 +1,9 @@
-// all_reduce: rondo's algorithms, unchanged, on a cluster that SimGrid simulates.
+// all_reduce: runs rondo's algorithms, unchanged, on a cluster that SimGrid simulates.
 //
 //   smpirun … simulated_all_reduce RANKS_PER_NODE MEMORY_GB_S ALGORITHM BYTES [ALGORITHM BYTES …]
 //
 // Prints "ALGORITHM BYTES SECONDS" for each: simulated seconds, from a barrier to the end of the
-// slowest rank. bench/simgrid/scaling.py makes the clusters and starts it.
+// slowest rank. bench/simgrid/scaling.py makes the clusters and starts this program.
 
 #include <cstdio>
 #include <cstdlib>
@@ -22,8 +22,8 @@
 namespace rondo::simgrid {
 namespace {
 
-/// Memory that all simulated ranks share: what is in it does not matter.
-class SharedMemory final : public dist::Scratch {
+/// Memory that all simulated ranks share. Its contents do not matter.
+class SharedMemory final : public dist::ChunkBuffer {
  public:
   SharedMemory() = default;
   ~SharedMemory() override { release(); }
@@ -49,7 +49,7 @@ class SharedMemory final : public dist::Scratch {
 };
 
 std::unique_ptr<dist::Operation> make(const std::string& algorithm, dist::Transport& transport,
-                                      dist::Scratch& scratch, void* data, std::int64_t count,
+                                      dist::ChunkBuffer& scratch, void* data, std::int64_t count,
                                       int ranks_per_node) {
   const auto sum = dist::ReduceOp::sum;
   if (algorithm == "ring") return ring_all_reduce(transport, scratch, data, count, f32, sum);
@@ -59,7 +59,8 @@ std::unique_ptr<dist::Operation> make(const std::string& algorithm, dist::Transp
     return halving_doubling_all_reduce(transport, scratch, data, count, f32, sum);
   if (algorithm == "tree") return tree_all_reduce(transport, scratch, data, count, f32, sum);
   if (algorithm != "hierarchical")
-    throw std::runtime_error("there is no algorithm " + algorithm + " here");
+    throw std::runtime_error("unknown algorithm " + algorithm +
+                             "; there are ring, doubling, halving, tree, hierarchical");
   std::vector<int> node_of;
   for (int r = 0; r < transport.world_size(); ++r) node_of.push_back(r / ranks_per_node);
   return hierarchical_all_reduce(transport, scratch, data, count, f32, sum, node_of);

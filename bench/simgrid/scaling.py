@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""All-reduce and data-parallel training on clusters that are simulated: what to expect of 8 to 1,024
-ranks, by rondo's own algorithms.
+"""All-reduce and data-parallel training on simulated clusters of 8 to 1,024 ranks, with rondo's own
+algorithms.
 
     bench/simgrid/scaling.py [--build build] [--json FILE] [--figure FILE.svg] [--quick] [--check]
     bench/simgrid/scaling.py --draw FILE.json --figure FILE.svg
 
 simulated_all_reduce (bench/simgrid/all_reduce.cpp) runs dist/collectives/algorithms unchanged on SimGrid's MPI,
 over fat trees without oversubscription of 10 and 100 Gbit/s, 1 us a link, one rank a node or eight.
-What arrives is added at 10 GB/s (a core) on the slower network and at 1,000 GB/s (a GPU) on the faster.
-The network's model is CM02 without cross-traffic, in which a link carries what is written on it; the
-default model, LV08 with cross-traffic, which was fitted to TCP on Gigabit Ethernet, is printed beside
-it for one size. The bound is 2 (n - 1) / n of the data over the link.
+Ranks add received data at 10 GB/s (a core) on the slower network and at 1,000 GB/s (a GPU) on the faster.
+The network's model is CM02 without cross-traffic, in which a link has exactly its nominal bandwidth. The
+default model, LV08 with cross-traffic, was fitted to TCP on Gigabit Ethernet; it is printed as well for
+one number of ranks. The bound is 2 (n - 1) / n of the data over the link.
 
-Weak scaling of ResNet-50 is put together from that: gradients become complete as backward goes on, in
-proportion to their bytes; the buckets of DDP are reduced one after the other, by the algorithm that is
-fastest for their size; a step is over when both backward and the last bucket are. --step-ms says what
-a rank computes: 160 ms, of which 2/3 are backward, is a batch of 64 at 400 img/s.
+Weak scaling of ResNet-50 is computed from these times. Gradients become complete during backward, in
+proportion to their bytes. The buckets of DDP are reduced one after the other, by the algorithm that is
+fastest for their size. A step ends when both backward and the last bucket are complete. --step-ms is the
+computing time of a rank: 160 ms, of which 2/3 are backward, is a batch of 64 at 400 img/s.
 
 Needs smpirun (package libsimgrid-dev) and, for the figure, python3-matplotlib.
 """
@@ -27,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 
-# Memory bandwidth of a rank, for adding up what arrives: on the slower network a core's, on the faster a GPU's.
+# Memory bandwidth of a rank, for adding received data: a core's on the slower network, a GPU's on the faster one.
 MEMORY_GB_S = {10: 10, 100: 1000}
 MODELS = {
     "CM02": ["--cfg=network/model:CM02", "--cfg=network/crosstraffic:0"],
@@ -44,7 +44,7 @@ PLATFORM = """<?xml version='1.0'?>
 
 
 def simulate(program, ranks, ranks_per_node, gbit, model, wanted):
-    """Seconds by (algorithm, bytes) of `wanted`."""
+    """Returns the seconds of each (algorithm, bytes) in `wanted`."""
     nodes = ranks // ranks_per_node
     leaves = 2 ** math.ceil(math.log2(nodes) / 2)
     with tempfile.TemporaryDirectory() as folder:
@@ -73,7 +73,7 @@ def simulate(program, ranks, ranks_per_node, gbit, model, wanted):
 
 
 def bound(ranks, size, gbit, ranks_per_node=1):
-    """Seconds that a link of a node needs for what must pass it."""
+    """Seconds that a node's link needs for the bytes that it must carry."""
     nodes = ranks // ranks_per_node
     return 2 * (nodes - 1) / nodes * size / (gbit * 1e9 / 8)
 
@@ -93,7 +93,7 @@ def resnet50_gradients():
 
 
 def buckets_of(elements):
-    """Bytes of the buckets that dist/data_parallel/bucket.cpp makes of so many f32, in the order of their launch."""
+    """Bytes of the buckets that dist/data_parallel/bucket.cpp makes for so many f32, in the order of their launch."""
     total = 4 * elements
     capacity = min(max(total // 8, 64 << 10), 25 << 20)
     first = max(capacity // 8, 16 << 10)
@@ -103,7 +103,7 @@ def buckets_of(elements):
 
 
 def step_seconds(ready, reduce, backward_end, overlap):
-    """When a step is over: bucket i is complete at ready[i] and takes reduce[i]."""
+    """The time at which a step ends, if bucket i is complete at ready[i] and its all-reduce takes reduce[i]."""
     end = 0.0 if overlap else backward_end
     for at, seconds in zip(ready, reduce):
         end = max(end, at) + seconds
@@ -111,7 +111,7 @@ def step_seconds(ready, reduce, backward_end, overlap):
 
 
 def weak_scaling(time_of, step_ms):
-    """Efficiency (step of one rank over step of n) of each way to train; time_of(bytes): an all-reduce."""
+    """The efficiency of each way to train: step time of one rank over that of n. time_of(bytes): time of an all-reduce."""
     gradients = resnet50_gradients()
     elements = sum(rows * max(columns, 1) for rows, columns in gradients)
     sizes = buckets_of(elements)
@@ -125,7 +125,7 @@ def weak_scaling(time_of, step_ms):
     result = {}
     for name, share, overlap in (("f32, no overlap", 1, False), ("f32", 1, True), ("bf16", 0.5, True),
                                  ("powersgd:4", low_rank, True)):
-        # PowerSGD's two products go in two rounds, half of its bytes each.
+        # PowerSGD sends its two products in two rounds, half of its bytes each.
         rounds = 2 if name.startswith("powersgd") else 1
         reduce = [rounds * time_of(max(4, int(size * share / rounds) // 4 * 4)) for size in sizes]
         result[name] = step / step_seconds(ready, reduce, step, overlap)
@@ -133,7 +133,7 @@ def weak_scaling(time_of, step_ms):
 
 
 class Interpolated:
-    """An all-reduce's time at any size, from simulated ones: piecewise linear."""
+    """The time of an all-reduce of any size: piecewise linear between the simulated sizes."""
 
     def __init__(self, seconds):
         self.points = sorted(seconds.items())
@@ -153,9 +153,9 @@ def draw(rows, scaling, path):
     try:
         import matplotlib
     except ImportError:
-        sys.exit("scaling.py: no figure, since this Python has no matplotlib (package python3-matplotlib)")
+        sys.exit("scaling.py: cannot draw the figure: matplotlib is missing (apt-get install python3-matplotlib)")
     matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "rondo"  # the same figure is the same file
+    matplotlib.rcParams["svg.hashsalt"] = "rondo"  # equal figures give equal files
     import matplotlib.pyplot as plt
     import matplotlib.ticker
     figure, axes = plt.subplots(1, 3, figsize=(15, 4.2), constrained_layout=True)
@@ -189,9 +189,9 @@ def main():
     parser.add_argument("--build", default="build", help="the build folder")
     parser.add_argument("--json", help="write all numbers to FILE")
     parser.add_argument("--figure", help="draw them into FILE.svg")
-    parser.add_argument("--draw", metavar="FILE", help="the figure of numbers that --json has written; simulate nothing")
-    parser.add_argument("--step-ms", type=float, default=160, help="what a rank computes in a step of ResNet-50")
-    parser.add_argument("--quick", action="store_true", help="64 ranks and 16 MiB alone")
+    parser.add_argument("--draw", metavar="FILE", help="draw the figure from a file of --json, without simulating")
+    parser.add_argument("--step-ms", type=float, default=160, help="computing time of a rank in a step of ResNet-50")
+    parser.add_argument("--quick", action="store_true", help="only 64 ranks and 16 MiB")
     parser.add_argument("--check", action="store_true",
                         help="--quick, and fail unless the ring stays within 10 %% of the bound; status 77: no simulator")
     options = parser.parse_args()
@@ -201,10 +201,10 @@ def main():
         return draw(numbers["all_reduce"], numbers["resnet50"], options.figure or "scaling.svg")
     program = pathlib.Path(options.build, "bin", "simulated_all_reduce").resolve()
     if options.check and not program.exists():
-        print("no simulated_all_reduce: libsimgrid-dev is not installed")
+        print("scaling.py: no simulated_all_reduce: libsimgrid-dev is not installed")
         sys.exit(77)
     if not program.exists():
-        sys.exit(f"scaling.py: {program} is not there; is libsimgrid-dev installed, and RONDO_BENCH on?")
+        sys.exit(f"scaling.py: {program} is missing; install libsimgrid-dev, and build with RONDO_BENCH=ON")
 
     mib = 1 << 20
     rows, scaling = [], []
@@ -226,7 +226,7 @@ def main():
     if not options.quick:
         for gbit in (10, 100):
             for ranks in (8, 16, 32, 64, 128, 256, 512, 1024):
-                # A ring of a thousand ranks is millions of messages: one size will do.
+                # A ring of a thousand ranks sends millions of messages, so one size must be enough.
                 ring = [("ring", size) for size in ((mib, 16 * mib) if ranks <= 256 else (16 * mib,))]
                 others = [(algorithm, size) for algorithm in ("doubling", "halving", "tree") for size in (64 << 10, mib)]
                 large = [("halving", 16 * mib), ("tree", 16 * mib)]

@@ -1,9 +1,9 @@
 #pragma once
-// dist/transports/transport.h on SimGrid's simulated MPI.
+// Implements dist/transports/transport.h on SimGrid's simulated MPI.
 //
-// Polling would cost simulated time, or an endless loop without any. So `test` only looks at what
-// is known to be complete, and `wait`, which the driver calls when nothing moves, lets simulated
-// time pass until something is.
+// A poll would either take simulated time or, if it took none, loop forever. So `test` only reads
+// which requests are known to be complete. The driver calls `wait` when there is no progress;
+// `wait` lets simulated time pass until a request completes.
 
 #include <smpi/mpi.h>
 #include <smpi/smpi.h>
@@ -15,15 +15,15 @@
 
 namespace rondo::simgrid {
 
-/// Adding arriving chunks takes the time of its memory traffic, and nothing is added: which numbers
-/// come out is for other tests.
+/// Simulates the time of adding chunks by their memory traffic. It adds nothing: other tests check
+/// the sums.
 class SimulatedArithmetic final : public dist::Arithmetic {
  public:
-  /// bytes_per_second: of memory; 0: it takes no time.
+  /// bytes_per_second: the memory bandwidth; 0: adding takes no time.
   explicit SimulatedArithmetic(double bytes_per_second) : bytes_per_second_(bytes_per_second) {}
   void combine(void*, const void*, std::int64_t count, DType dtype, dist::ReduceOp, int) override {
     if (bytes_per_second_ <= 0) return;
-    // Two are read, one is written.
+    // Two operands are read, and one is written.
     smpi_execute(3.0 * static_cast<double>(count * size_of(dtype)) / bytes_per_second_);
   }
 
@@ -63,7 +63,7 @@ class SmpiTransport final : public dist::Transport {
   void abandon(dist::Request&) noexcept override {}
   void abort(int status) noexcept override { MPI_Abort(MPI_COMM_WORLD, status); }
 
-  /// Until one more request is complete.
+  /// Returns when one more request is complete.
   void wait() {
     int index;
     MPI_Waitany(static_cast<int>(pending_.size()), pending_.data(), &index, MPI_STATUS_IGNORE);
@@ -85,7 +85,7 @@ class SmpiTransport final : public dist::Transport {
   SimulatedArithmetic arithmetic_;
   int rank_ = 0, world_size_ = 1;
   std::vector<MPI_Request> pending_;  // request i + 1; null: complete
-  std::vector<std::uint64_t> free_;   // ids of those that have been tested since
+  std::vector<std::uint64_t> free_;   // ids that can be used again
 };
 
 }  // namespace rondo::simgrid

@@ -1,7 +1,7 @@
 # Finds oneDNN and defines DNNL::dnnl and OneDNN_VERSION.
 #
-# oneDNN brings a CMake configuration of its own, but Debian's asks for OpenCL headers that its
-# package does not depend on, so on a bare machine it fails. Header and library are enough.
+# oneDNN has a CMake configuration of its own, but Debian's asks for OpenCL headers that its package
+# does not depend on, so it fails on a bare machine. Header and library are enough.
 find_path(OneDNN_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
 find_library(OneDNN_LIBRARY dnnl)
 mark_as_advanced(OneDNN_INCLUDE_DIR OneDNN_LIBRARY)

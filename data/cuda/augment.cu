@@ -22,7 +22,7 @@ struct Augment {
   std::uint8_t fill;
   bool channels_last;
 
-  /// Element i in the order in which they lie in memory.
+  /// Computes element i of the output, counted in memory order.
   RONDO_HD void operator()(std::int64_t i) const {
     std::int64_t rest = i, c = 0;
     if (channels_last) {
@@ -58,7 +58,7 @@ void augment_on_gpu(const Tensor& images, std::span<const Augmentation> drawn,
                     const AugmentPlan& plan, const Tensor& out) {
   if (out.numel() == 0) return;
   const Device device = images.device();
-  // Both tables travel in one piece of pinned memory.
+  // Both tables are copied to the device together, from one piece of pinned memory.
   const std::size_t drawn_bytes = drawn.size_bytes();
   const std::size_t bytes = drawn_bytes + plan.table.size() * sizeof(float);
   const Tensor staged =

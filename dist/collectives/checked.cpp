@@ -18,7 +18,7 @@ struct Signatures {
   Signature mine, theirs = {};
 };
 
-/// A transport that gives a request up cannot always promise that it will not touch its memory.
+/// Keeps the memory alive: a transport may still write to it after the request was given up.
 void keep_for_ever(std::unique_ptr<Signatures> signatures) {
   static std::mutex mutex;
   static auto* all = new std::vector<std::unique_ptr<Signatures>>;
@@ -65,7 +65,7 @@ class Checked final : public Operation {
   }
   std::string waiting_for() const override {
     if (heard_.id != 0) return concat("rank ", transport_.rank_in_world(left_), " to call it");
-    return is_done_ ? "its neighbour to hear of it" : collective_->waiting_for();
+    return is_done_ ? "its neighbour to receive its signature" : collective_->waiting_for();
   }
   int missing() const override { return heard_.id != 0 ? transport_.rank_in_world(left_) : -1; }
   int awaits() const override {
@@ -79,7 +79,8 @@ class Checked final : public Operation {
       is_done_ = result == Poll::done;
       return is_done_ ? Poll::moved : result;
     } catch (const CommError&) {
-      // Perhaps because the ranks do not mean the same: that would be the thing to say.
+      // Perhaps it failed because the ranks call different collectives. That error is reported
+      // instead.
       failure_ = std::current_exception();
       is_done_ = true;
       return Poll::moved;
@@ -114,14 +115,16 @@ std::uint64_t Signature::digest() const {
   using Words = std::array<std::uint64_t, sizeof(Signature) / sizeof(std::uint64_t)>;
   std::uint64_t digest = 0;
   for (const std::uint64_t word : std::bit_cast<Words>(*this))
-    digest = std::rotl(digest ^ word, 29) * 0x9e3779b97f4a7c15u;  // 2^64 over the golden ratio
+    digest =
+        std::rotl(digest ^ word, 29) * 0x9e3779b97f4a7c15u;  // 2^64 divided by the golden ratio
   return digest;
 }
 
 int Signature::tag() const {
   constexpr int bits = 14;
   static_assert(tags_of_collectives == 1 << bits);
-  return static_cast<int>(digest() >> (64 - bits));  // a product's upper bits depend on all below
+  return static_cast<int>(digest() >>
+                          (64 - bits));  // the upper bits of a product depend on all bits below
 }
 
 std::string text_of(const Signature& s) {
@@ -133,7 +136,7 @@ std::string text_of(const Signature& s) {
         Dims(s.sizes, s.sizes + s.dims % Signature::channels_last),
         s.dims >= Signature::channels_last ? " channels_last" : "");
   if (s.root >= 0) add("root ", s.root);
-  if (s.way >= 0) add("by ", name_of(static_cast<AllReduce>(s.way)));
+  if (s.algorithm >= 0) add("by ", name_of(static_cast<AllReduce>(s.algorithm)));
   return concat(s.name, ' ', s.sequence, details.empty() ? "" : details + ")");
 }
 

@@ -1,17 +1,19 @@
 #pragma once
-// Checked: a collective whose ranks make sure that they mean the same one.
+// Checked: a collective whose ranks verify that they all call the same one.
 //
 // Ranks that call different collectives, or the same one with another op, dtype or size, would wait
-// for each other until a deadline, or worse: a sum of 100 f32 and a maximum of 100 i32 have
-// messages of equal sizes, and every rank gets numbers. So each tells its right neighbour on the
-// ring of ranks what it means, in a message of its own before the collective's, and hears its left
-// neighbour. They travel beside the collective's first messages, so the check costs two small
-// messages and no wait. All ranks agree if all neighbours do.
+// for each other until a deadline. Or worse: a sum of 100 f32 and a maximum of 100 i32 have
+// messages of equal sizes, and every rank would get invalid results without an error. Therefore
+// each rank sends its right neighbour on the ring of ranks a message that describes its collective,
+// and receives one from its left neighbour. These messages are in flight together with the
+// collective's first ones, so the check costs two small messages and no wait. If all neighbours
+// agree, all ranks agree.
 //
-// A rank whose neighbours agree may still meet one that does not, in some round, before anybody has
-// noticed. So the collective's messages have tags that follow from what is meant: those of another
-// collective find no taker, and no rank gets a result from them. (MPI's own collectives have no
-// tags: there a wrong result may come first, and the error with the next collective.)
+// A rank whose neighbours agree may still exchange data with a rank that does not agree, in some
+// round, before any rank has noticed. Therefore the tags of a collective's messages are derived
+// from its signature: messages of another collective match no receive, and no rank gets a result
+// from them. (MPI's own collectives have no tags: there a wrong result may come first, and the
+// error only with the next collective.)
 
 #include <cstdint>
 #include <functional>
@@ -24,29 +26,30 @@
 
 namespace rondo::dist {
 
-/// What a rank means. Sent as it is: fixed sizes, no gaps.
+/// Describes the collective that a rank calls. Sent as raw bytes: fixed sizes, no padding.
 struct Signature {
   char name[16] = {};          // "all_reduce"
   std::uint64_t sequence = 0;  // its number on this communicator
-  std::int32_t root = -1;      // its number in the world; -1: none
-  std::int8_t dtype = -1;      // DType, or none
-  std::int8_t op = -1;         // ReduceOp, or none
-  std::int8_t way = -1;        // how it is done, where ranks could differ: AllReduce
+  std::int32_t root = -1;      // its number in the world; -1: no root
+  std::int8_t dtype = -1;      // DType, or -1
+  std::int8_t op = -1;         // ReduceOp, or -1
+  std::int8_t algorithm = -1;  // the implementation, if ranks could differ in it: AllReduce
   std::int8_t dims = -1;       // of its shape, + channels_last; -1: may differ between ranks
   std::int64_t sizes[Dims::max_rank] = {};
 
   Signature(std::string_view name, std::uint64_t sequence);
   Signature() = default;
   void set_shape(const Dims& shape);
-  /// After set_shape, where elements travel as they lie in memory.
+  /// Call it after set_shape, for collectives that send elements in memory order.
   void set_layout(MemoryFormat format);
   static constexpr std::int8_t channels_last = 16;  // more than Dims::max_rank
-  /// Whether two ranks mean the same.
+  /// Whether two ranks call the same collective.
   bool operator==(const Signature&) const = default;
-  /// Equal for equal signatures, and different for different ones but once in 2^64.
+  /// Equal for equal signatures; unique with probability 1 - 2^-64.
   std::uint64_t digest() const;
-  /// Of a collective's messages: different for different ones but once in tags_of_collectives.
-  /// Messages of two that have the same come in the order in which they were sent.
+  /// The tag of the collective's messages. Two different signatures have equal tags with
+  /// probability 1 / tags_of_collectives; their messages then arrive in the order in which they
+  /// were sent.
   int tag() const;
 };
 static_assert(sizeof(Signature) == 96);
@@ -54,9 +57,9 @@ static_assert(sizeof(Signature) == 96);
 /// "all_reduce 17 (sum, f32 [100])".
 std::string text_of(const Signature& signature);
 
-/// The operation that make() gives, which may be null, with its check. Throws CommError "rank 0
-/// calls … where rank 1 calls …"; what else goes wrong meanwhile is told only if the neighbour
-/// means the same.
+/// The operation that make() returns, which may be null, together with its check. Throws CommError
+/// "rank 0 calls … where rank 1 calls …". Another error of the operation is reported only if the
+/// neighbour calls the same collective.
 std::unique_ptr<Operation> checked(Transport& transport, const Signature& signature,
                                    const std::function<std::unique_ptr<Operation>()>& make);
 

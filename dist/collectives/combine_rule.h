@@ -1,5 +1,5 @@
 #pragma once
-// How two elements become one, the same on all devices. Private to dist.
+// How two elements are combined into one, the same on all devices. Private to dist.
 
 #include <type_traits>
 
@@ -13,7 +13,8 @@ inline constexpr bool is_small_float = std::is_same_v<T, BFloat16> || std::is_sa
 template <class T>
 inline constexpr bool is_float = std::is_floating_point_v<T> || is_small_float<T>;
 
-/// The type in which one addition of T is done. Integers wrap, so they are added unsigned.
+/// The type in which an addition of T is computed. Integers wrap around, so they are added as
+/// unsigned.
 template <class T, bool = std::is_integral_v<T> && !std::is_same_v<T, bool>>
 struct Working {
   using type = std::conditional_t<is_small_float<T>, float, T>;
@@ -23,7 +24,7 @@ struct Working<T, true> {
   using type = std::make_unsigned_t<T>;
 };
 
-/// a op b; avg adds. min and max let NaN through: a minimum that hides a NaN would hide a broken
+/// a op b; avg adds. min and max propagate NaN: a minimum that hides a NaN would hide a broken
 /// rank.
 template <ReduceOp op, class T>
 RONDO_HD T combined(T a, T b) {
@@ -31,7 +32,7 @@ RONDO_HD T combined(T a, T b) {
   if constexpr (std::is_same_v<T, bool>) {
     return op == ReduceOp::sum || op == ReduceOp::max || op == ReduceOp::bor ? a || b : a && b;
   } else if constexpr (op == ReduceOp::sum || op == ReduceOp::avg) {
-    // u8 and i8 are promoted to int by +, which the conversion back to T wraps again.
+    // + promotes u8 and i8 to int; the conversion back to T wraps around again.
     return T(W(a) + W(b));
   } else if constexpr (op == ReduceOp::prod) {
     return T(W(a) * W(b));

@@ -19,7 +19,8 @@
 namespace rondo::dist {
 namespace {
 
-/// What goes faster along a tree, in few messages, than along a chain, in many at a time.
+/// Whether a tree, with few messages in sequence, is faster than a chain, with many concurrent
+/// ones.
 bool is_small(std::size_t bytes) { return bytes <= 32 << 10; }
 
 }  // namespace
@@ -33,8 +34,8 @@ Communicator::Communicator(std::shared_ptr<Transport> transport, CommunicatorOpt
       recorder_(std::move(recorder)) {
   options_.check_collectives |= flag_from_environment("RONDO_CHECK_COLLECTIVES").value_or(false);
   require<CommError>(options_.node_of.empty() || std::ssize(options_.node_of) == world_size_,
-                     "CommunicatorOptions::node_of: the nodes of ", options_.node_of.size(),
-                     " ranks in a world of ", world_size_);
+                     "CommunicatorOptions::node_of has ", options_.node_of.size(),
+                     " entries, but the number of ranks is ", world_size_);
   set_node_of(options_.node_of);
   has_background_thread_ =
       options_.background_thread && transport_->any_thread() && world_size_ > 1;
@@ -46,7 +47,7 @@ Communicator::Communicator(std::shared_ptr<Transport> transport, CommunicatorOpt
   progress_->start();
 }
 
-// Work under way reads the rest of this, by whichever thread polls it.
+// Work under way uses the other members, in the thread that polls it.
 Communicator::~Communicator() {
   finish_comparisons();
   progress_->close();
@@ -62,7 +63,7 @@ Work Communicator::start(Job job, bool wake) {
   state->begin = job.is_checked || job.beside || world_size_ == 1
                      ? std::move(job.begin)
                      : [this, signature = job.signature, memory = memory_,
-                        begin = std::move(job.begin)](Scratch& scratch) {
+                        begin = std::move(job.begin)](ChunkBuffer& scratch) {
                          if (memory == nullptr)
                            return checked(*transport_, signature, [&] { return begin(scratch); });
                          return checked(memory->space, *transport_, signature,
@@ -103,20 +104,20 @@ Signature Communicator::signature_of(const char* what, const Tensor& x, std::opt
   return signature;
 }
 
-/// What messages call a collective: "all_reduce 17 of bucket 2 (…) of group {0, 1}".
+/// The name of a collective in messages: "all_reduce 17 of bucket 2 (…) of group {0, 1}".
 std::string Communicator::title(const char* what, std::uint64_t sequence) const {
   return concat(what, ' ', sequence, about_.empty() ? "" : " of ", about_, group_);
 }
 std::string Communicator::title(const char* what) const { return title(what, sequence_); }
 
-/// For gpu_. What it has the host do is counted there.
+/// For gpu_. If it uses the host, its collectives on the host are counted instead.
 DeviceCall Communicator::next_call(const Signature& signature) {
   DeviceCall call{title(signature.name), signature, about_};
   if (gpu_ == nullptr || !gpu_->is_by_way_of_host()) ++sequence_;
   return call;
 }
 
-/// Whether x is the business of gpu_. A world of one needs nobody.
+/// Whether gpu_ handles x. In a world of one, no communication is needed.
 bool Communicator::is_on_gpu(const char* what, const Tensor& x) const {
   require<CommError>(x.defined(), what, ": the tensor is undefined");
   if (x.device().is_cpu()) return false;
@@ -136,10 +137,10 @@ Communicator::Job Communicator::reduce_job(const Tensor& x, int root, ReduceOp o
   const Signature signature = signature_of("reduce", x, op, root);
   RingOptions ring = next_ring(signature);
   if (rank_ == root) x.bump_version();
-  // What passes through a rank on its way to root is summed in a copy, and root's with it if wide.
+  // On its way to root, data is summed in a copy. Root can sum in x itself, unless sums are in f32.
   const bool in_place = rank_ == root && !Sums::are_wide(x.dtype(), op);
   const auto sums = std::make_shared<Sums>(x, op);
-  auto begin = [=, this](Scratch& scratch) {
+  auto begin = [=, this](ChunkBuffer& scratch) {
     void* data = in_place ? x.data_ptr() : sums->take();
     if (is_small(bytes_of(x)))
       return tree_reduce(*transport_, scratch, data, x.numel(), sums->dtype(), op, root, ring.tag);
@@ -176,7 +177,7 @@ Communicator::Job Communicator::broadcast_job(const Signature& signature, int ro
   RingOptions ring = next_ring(signature);
   return {.name = std::move(name),
           .begin =
-              [=, this](Scratch& scratch) {
+              [=, this](ChunkBuffer& scratch) {
                 if (is_small(bytes))
                   return tree_broadcast(*transport_, scratch, data, bytes, root, ring.tag);
                 return chain_broadcast(*transport_, scratch, data, bytes, root, ring);
@@ -215,7 +216,7 @@ void Communicator::barrier() {
   const std::uint64_t sequence = sequence_;
   if (memory_ != nullptr && progress_->run_now(
                                 rank_in_world(), nullptr, Signature("barrier", sequence), about_,
-                                [&](Scratch&) {
+                                [&](ChunkBuffer&) {
                                   return checked(memory_->space, *transport_,
                                                  Signature("barrier", sequence),
                                                  [] { return std::unique_ptr<Operation>(); });
@@ -229,8 +230,8 @@ void Communicator::barrier() {
   const int tag = next_ring(signature).tag;
   run({.name = std::move(name),
        .begin =
-           [=, this](Scratch&) {
-             // In shared memory whoever begins has met the others already, here as above.
+           [=, this](ChunkBuffer&) {
+             // In shared memory, `checked` has already waited for all ranks, here as above.
              return memory_ != nullptr ? nullptr : dist::barrier(*transport_, tag);
            },
        .signature = signature});
@@ -244,13 +245,15 @@ void Communicator::open_side_channel(const SideChannelOptions& options) {
 
 void Communicator::set_watch(std::shared_ptr<Watch> watch) {
   watch_ = std::move(watch);
-  progress_->set_watch(watch_, group_.empty());  // the world alone tells what all would tell
+  progress_->set_watch(watch_,
+                       group_.empty());  // a group's failure is reported by the world's watch
 }
 
 void Communicator::check_peer(const char* what, int peer) const {
-  require<CommError>(0 <= peer && peer < world_size_, "rank ", rank_in_world(), ": ", what,
-                     ": there is no rank ", peer,
-                     group_.empty() ? " in a world of " : " among the ", world_size_, group_);
+  require<CommError>(
+      0 <= peer && peer < world_size_, "rank ", rank_in_world(), ": ", what, ": rank ", peer,
+      group_.empty() ? " does not exist in a world of " : " does not exist among the ", world_size_,
+      group_);
 }
 
 std::string Communicator::broadcast_bytes(std::string bytes, int root) {
@@ -278,7 +281,7 @@ std::vector<std::string> Communicator::all_gather_bytes(const std::string& bytes
 }
 
 void Communicator::agree(const std::string& what, const std::string& value) {
-  // With what it is the value of: another rank may mean something else altogether.
+  // Sends `what`, too: another rank may call agree for something else.
   require_agreement(all_gather_bytes(concat(what, ' ', value)));
 }
 

@@ -1,17 +1,18 @@
-// How the ranks make sure that they mean the same collective of their GPUs.
+// How the ranks verify that they all call the same collective on their GPUs.
 //
-// NCCL compares nothing: ranks that call different things hang, or compute with each other's bytes.
-// So each collective is compared on the host as those of the CPU are (dist/collectives/checked.h),
-// by name, operation, dtype, shape and root. The background thread does that: neither the program
-// nor the GPU waits for it. Where the ranks do not mean the same, or one has ended, or does not
-// come, the GPU's work is given up, whose kernels would never end, and the next call or wait on
-// each rank says why. Until then a rank may have gone on with numbers that are none. With
-// CommunicatorOptions::check_collectives it cannot: there Work::wait keeps the host until all ranks
-// have told each other what they mean.
+// NCCL does not compare anything: ranks that call different collectives hang, or compute with
+// invalid data. Therefore the ranks compare each collective on the host, as they do for CPU tensors
+// (dist/collectives/checked.h): name, operation, dtype, shape and root. The background thread does
+// this; neither the program nor the GPU waits for it. If the ranks call different collectives, or a
+// rank has ended or does not call it, the GPU's work is given up, since its kernels would never
+// end. The next call or wait on each rank then throws the reason. Until then a rank may compute
+// with invalid results. CommunicatorOptions::check_collectives prevents this: Work::wait then
+// blocks the host until all ranks have told each other what they call.
 //
-// So it is always with an exchange (gather, scatter, all_to_all, an all_gather of uneven parts),
-// which is rare and whose parts only the two who exchange them know: every rank tells every other
-// its root, where its tensors are, and what goes between the two. NCCL is asked meanwhile.
+// An exchange (gather, scatter, all_to_all, an all_gather of uneven parts) always works in this
+// way. It is rare, and only sender and receiver know the parts that they exchange. So every rank
+// tells every other rank its root, where its tensors are, and what it sends and receives. NCCL is
+// called meanwhile.
 
 #include "dist/collectives/compared.h"
 
@@ -34,7 +35,7 @@ void check_part(int from, int to, const Contents& sent, const Contents& wanted) 
                      to, " wants ", text_of(wanted));
 }
 
-/// Work that two others make up.
+/// Combines a comparison with the collective that it compares.
 class BothWorks final : public Pending {
  public:
   BothWorks(Work comparison, Work work)
@@ -58,42 +59,45 @@ class BothWorks final : public Pending {
 
 }  // namespace
 
-void AllMeant::check(const Communicator& comm) const {
+void AllCallSummaries::check(const Communicator& comm) const {
   int on_cpu = -1, on_gpu = -1;
   for (int r = 0; r < std::ssize(theirs); ++r) {
-    const Meant& meant = theirs[static_cast<std::size_t>(r)];
+    const CallSummary& meant = theirs[static_cast<std::size_t>(r)];
     require<CommError>(meant.signature == theirs[0].signature, "rank ", comm.rank_in_world(r),
                        " calls ", text_of(meant.signature), " where rank ", comm.rank_in_world(0),
                        " calls ", text_of(theirs[0].signature));
-    if (meant.where == Meant::cpu) on_cpu = r;
-    if (meant.where == Meant::gpu) on_gpu = r;
+    if (meant.where == CallSummary::cpu) on_cpu = r;
+    if (meant.where == CallSummary::gpu) on_gpu = r;
   }
   if (on_cpu >= 0 && on_gpu >= 0)
     throw CommError(concat("rank ", comm.rank_in_world(on_cpu), "'s tensors are on the CPU where ",
                            "rank ", comm.rank_in_world(on_gpu), "'s are on its GPU"));
   const int own = comm.rank_in_world();
   for (int r = 0; r < std::ssize(theirs); ++r) {
-    const Meant &me = mine[static_cast<std::size_t>(r)], &it = theirs[static_cast<std::size_t>(r)];
+    const CallSummary &me = mine[static_cast<std::size_t>(r)],
+                      &it = theirs[static_cast<std::size_t>(r)];
     if (r == comm.rank()) continue;
     check_part(comm.rank_in_world(r), own, it.sent, me.wanted);
     check_part(own, comm.rank_in_world(r), me.sent, it.wanted);
   }
 }
 
-Work Communicator::compare(const Signature& signature, const std::shared_ptr<AllMeant>& all) {
+Work Communicator::compare(const Signature& signature,
+                           const std::shared_ptr<AllCallSummaries>& all) {
   const auto n = static_cast<std::size_t>(world_size_), me = static_cast<std::size_t>(rank_);
   all->theirs.resize(n);
   all->theirs[me] = all->mine[me];
   auto parcels = std::make_shared<std::vector<Parcel>>(n);
   for (std::size_t r = 0; r < n; ++r)
     (*parcels)[r] = {.send = &all->mine[r],
-                     .send_bytes = sizeof(Meant),
+                     .send_bytes = sizeof(CallSummary),
                      .recv = &all->theirs[r],
-                     .recv_bytes = sizeof(Meant)};
+                     .recv_bytes = sizeof(CallSummary)};
   const std::string name = title(signature.name, signature.sequence);
   return start(
       {.name = name,
-       .begin = [=, this](Scratch&) { return exchange(*transport_, parcels, tag_of_comparisons); },
+       .begin = [=,
+                 this](ChunkBuffer&) { return exchange(*transport_, parcels, tag_of_comparisons); },
        .finish =
            [=, this, gpu = gpu_] {
              try {
@@ -103,8 +107,8 @@ Work Communicator::compare(const Signature& signature, const std::shared_ptr<All
                throw;
              }
            },
-       .keep =
-           std::make_shared<std::pair<std::shared_ptr<AllMeant>, decltype(parcels)>>(all, parcels),
+       .keep = std::make_shared<std::pair<std::shared_ptr<AllCallSummaries>, decltype(parcels)>>(
+           all, parcels),
        .is_checked = true});
 }
 
@@ -114,21 +118,22 @@ const char* Communicator::comparison() const {
                                     : "if the host waits for them (no background thread)";
 }
 
-// In a queue with what the CPU's tensors do. Where nobody but the program polls it, there is none.
+// The comparison is queued with the collectives of CPU tensors. Without a background thread to poll
+// it, nothing is compared.
 void Communicator::compare_beside(const Signature& signature) {
   if (options_.check_collectives || !has_background_thread_) return;
   const auto give_up = [weak = std::weak_ptr(gpu_)](const std::string& why) {
     if (const auto gpu = weak.lock()) gpu->give_up(why);
   };
   last_comparison_ = start({.name = title(signature.name, signature.sequence),
-                            .begin = [](Scratch&) { return nullptr; },
+                            .begin = [](ChunkBuffer&) { return nullptr; },
                             .failed = give_up,
                             .signature = signature,
                             .is_recorded = false});
 }
 
-// At the end. The others may be some collectives behind, and would wait for this rank's word on the
-// last ones. Where all is lost they need it no more.
+// Called at the end. The other ranks may be some collectives behind, and then wait for this rank's
+// signatures of the last ones. After a failure they no longer need them.
 void Communicator::finish_comparisons() noexcept {
   if (std::uncaught_exceptions() > 0 || gpu_ == nullptr || gpu_->has_failed()) return;
   try {
@@ -140,31 +145,31 @@ void Communicator::finish_comparisons() noexcept {
 
 Work Communicator::compared(Signature signature, const std::function<Work()>& put) {
   if (gpu_->is_by_way_of_host()) return put();
-  // Others' tensors may be on the CPU.
-  if (signature.way < 0) signature.way = static_cast<std::int8_t>(AllReduce::nccl);
+  // The tensors of other ranks may be on the CPU.
+  if (signature.algorithm < 0) signature.algorithm = static_cast<std::int8_t>(AllReduce::nccl);
   if (!options_.check_collectives) {
     compare_beside(signature);
     return put();
   }
-  auto all = std::make_shared<AllMeant>();
+  auto all = std::make_shared<AllCallSummaries>();
   all->mine.assign(static_cast<std::size_t>(world_size_), {.signature = signature});
   Work comparison = compare(signature, all);
   return Work(std::make_shared<BothWorks>(std::move(comparison), put()));
 }
 
-// A rank that has nothing for anybody, nor wants anything, does not know whether the others'
-// tensors are on the CPU, where it takes part in an exchange, or on GPUs, where NCCL needs only
-// those who have something. Once it has heard them it does.
+// A rank that neither sends nor receives anything does not know where the other ranks' tensors are.
+// On the CPU it takes part in the exchange; on GPUs NCCL needs only the ranks that have data. It
+// knows once the others have told it.
 Work Communicator::compared_exchange(const Signature& signature, const Tensors& from,
                                      const Tensors& to, int root, const Tensor& any) {
-  const Meant::Where where = !any.defined()          ? Meant::nowhere
-                             : any.device().is_cpu() ? Meant::cpu
-                                                     : Meant::gpu;
-  auto all = std::make_shared<AllMeant>();
-  compare_beside(signature);  // others may mean no exchange at all
+  const CallSummary::Where where = !any.defined()          ? CallSummary::nowhere
+                                   : any.device().is_cpu() ? CallSummary::cpu
+                                                           : CallSummary::gpu;
+  auto all = std::make_shared<AllCallSummaries>();
+  compare_beside(signature);  // others may call something other than an exchange
   for (std::size_t r = 0; r < to.size(); ++r)
     all->mine.push_back({signature, contents_of(to[r]), contents_of(from[r]), where});
-  if (where == Meant::gpu) {
+  if (where == CallSummary::gpu) {
     DeviceCall call = next_call(signature);
     Work comparison = compare(signature, all);
     return Work(std::make_shared<BothWorks>(std::move(comparison),
@@ -175,9 +180,9 @@ Work Communicator::compared_exchange(const Signature& signature, const Tensors& 
   Job job = exchange_job(signature.name, from, to, root);
   job.name = std::move(name);
   job.is_checked = true;
-  if (where == Meant::nowhere) {
-    job.begin = [all, begin = std::move(job.begin)](Scratch& scratch) {
-      return all->is_on(Meant::cpu) ? begin(scratch) : nullptr;
+  if (where == CallSummary::nowhere) {
+    job.begin = [all, begin = std::move(job.begin)](ChunkBuffer& scratch) {
+      return all->is_on(CallSummary::cpu) ? begin(scratch) : nullptr;
     };
   }
   return Work(std::make_shared<BothWorks>(std::move(comparison), start(std::move(job))));

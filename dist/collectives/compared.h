@@ -1,6 +1,6 @@
 #pragma once
-// What the ranks of a GPU's collective tell each other on the host, to make sure that they mean the
-// same (dist/collectives/compared.cpp). Private to dist.
+// What the ranks of a GPU collective tell each other on the host, to verify that they all call the
+// same collective (dist/collectives/compared.cpp). Private to dist.
 
 #include <algorithm>
 #include <vector>
@@ -13,7 +13,7 @@ namespace rondo::dist {
 
 class Communicator;
 
-/// Of an undefined tensor nothing.
+/// The contents of an undefined tensor are empty.
 inline Contents contents_of(const Tensor& x) {
   Contents contents;
   if (!x.defined()) return contents;
@@ -23,20 +23,21 @@ inline Contents contents_of(const Tensor& x) {
   return contents;
 }
 
-/// From one rank to another. Sent as it is.
-struct Meant {
-  Signature signature;    // what it calls
-  Contents sent, wanted;  // to and from the other, where the collective is an exchange
-  enum Where : std::int64_t { nowhere, cpu, gpu } where = nowhere;  // its tensors
+/// What one rank tells another. Sent as raw bytes.
+struct CallSummary {
+  Signature signature;    // of the collective that it calls
+  Contents sent, wanted;  // to and from the other rank, if the collective is an exchange
+  enum Where : std::int64_t { nowhere, cpu, gpu } where = nowhere;  // of its tensors
 };
 
-/// What all ranks mean, each as this rank heard it.
-struct AllMeant {
-  std::vector<Meant> mine, theirs;  // to and from each rank
-  bool is_on(Meant::Where where) const {
-    return std::ranges::any_of(theirs, [&](const Meant& m) { return m.where == where; });
+/// What all ranks have told each other, as this rank knows it.
+struct AllCallSummaries {
+  std::vector<CallSummary> mine, theirs;  // to and from each rank
+  bool is_on(CallSummary::Where where) const {
+    return std::ranges::any_of(theirs, [&](const CallSummary& m) { return m.where == where; });
   }
-  /// Throws CommError, the same on all ranks unless it is about what two of them exchange.
+  /// Throws CommError if the ranks differ. The error is the same on all ranks, unless it is about
+  /// the tensors that two of them exchange.
   void check(const Communicator& comm) const;
 };
 

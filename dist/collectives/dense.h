@@ -1,5 +1,5 @@
 #pragma once
-// What collectives ask of tensors. Private to dist.
+// What collectives require of tensors. Private to dist.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,10 +19,10 @@ inline void check_dense(const char* what, const Tensor& x) {
                       " is not dense; call contiguous()");
 }
 
-// Collectives whose ranks all hold one tensor (all_reduce, reduce, broadcast) take it as it lies in
-// memory, and compare how it lies (Signature::set_layout). All others put tensors together or cut
-// them apart, between tensors that may lie differently: what they send is read in row-major order,
-// and what they write must lie so.
+// Collectives in which each rank holds one tensor of the same shape (all_reduce, reduce, broadcast)
+// take it in its memory order, and verify that the order is equal on all ranks
+// (Signature::set_layout). All others concatenate or split tensors, whose layouts may differ. They
+// read what they send in row-major order, and write only to contiguous tensors.
 
 /// x's elements in row-major order: x itself unless it is channels_last.
 inline Tensor row_major(const char* what, const Tensor& x) {
@@ -48,20 +48,20 @@ inline bool overlap(const Tensor& a, const Tensor& b) {
   return a.numel() > 0 && b.numel() > 0 && p < q + b.nbytes() && q < p + a.nbytes();
 }
 
-/// y's elements become x's in the order in which they lie in memory; both are dense.
+/// Copies x's elements to y in memory order; both are dense.
 inline void copy_elements(const Tensor& x, const Tensor& y) {
   backend(x).copy(x.as_view({x.numel()}, {1}, x.storage_offset()),
                   y.as_view({y.numel()}, {1}, y.storage_offset()));
 }
 
-/// x becomes factor x. Unlike a tensor that x would be multiplied by, the factor is not rounded to
-/// x's dtype: 1/3 in bf16 is 0.2 % too large.
+/// x becomes factor x. The factor is not rounded to x's dtype, as a tensor factor would be: 1/3 in
+/// bf16 is 0.2 % too large.
 inline void scale(const Tensor& x, double factor) {
   x.bump_version();
   backend(x).unary(UnaryOp::mul_scalar, x, x, {.alpha = factor});
 }
 
-/// What a message holds, as it travels ahead of it: the bytes themselves do not tell their type.
+/// Describes a message and is sent before it: the bytes of the message do not tell their dtype.
 struct MessageContent {
   std::int64_t dtype = 0, count = 0;
 
@@ -72,7 +72,8 @@ struct MessageContent {
   std::string text() const { return concat(count, ' ', name_of(static_cast<DType>(dtype))); }
 };
 
-/// Throws CommError unless the receiver's tensor is for what is sent. Ranks as in the world.
+/// Throws CommError unless the receiver's tensor matches what is sent. Ranks are numbers in the
+/// world.
 inline void check_elements(const MessageContent& sent, int from, const MessageContent& received,
                            int to) {
   require<CommError>(sent == received, "rank ", from, " sends ", sent.text(), " where rank ", to,

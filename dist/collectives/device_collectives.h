@@ -1,11 +1,10 @@
 #pragma once
-// DeviceCollectives: what a Communicator hands the tensors of its GPU to. Implementations:
+// DeviceCollectives: how a Communicator runs collectives on tensors of its GPU. Implementations:
 // dist/transports/nccl (NCCL's own collectives, and rondo's ring over NCCL's messages) and
-// dist/collectives/cuda (through pinned memory of the host, over whatever transport the
-// communicator has).
+// dist/collectives/cuda (through pinned memory of the host, over the communicator's transport).
 //
-// All of them put their work into a stream beside the current one: it begins after what the current
-// stream holds now, and Work::wait makes the current stream wait for it. The host goes on.
+// All of them put their work into a separate stream. It begins after the work that the current
+// stream holds now, and Work::wait makes the current stream wait for it. The host continues.
 
 #include <string>
 
@@ -13,10 +12,10 @@
 
 namespace rondo::dist {
 
-/// What a rank calls, and whose data it carries.
+/// The name of a call, and of the data that it carries.
 struct DeviceCall {
-  std::string title;         // for messages: "all_reduce 17 of bucket 2 of group {0, 1}"
-  Signature signature = {};  // without a name: nothing that the ranks count
+  std::string title;         // used in messages: "all_reduce 17 of bucket 2 of group {0, 1}"
+  Signature signature = {};  // an empty name: the call is not counted as a collective
   std::string about = {};    // for the flight recorder: "bucket 2"
 };
 
@@ -24,27 +23,28 @@ class DeviceCollectives {
  public:
   virtual ~DeviceCollectives() = default;
   virtual Device device() const = 0;
-  /// "nccl", "staged": for messages.
+  /// "nccl", "staged": used in messages.
   virtual const char* name() const = 0;
-  /// Whether they are the communicator's collectives on the host, which count, compare and record
-  /// themselves.
+  /// Whether they run as the communicator's collectives on the host. Those are counted, compared
+  /// and recorded there.
   virtual bool is_by_way_of_host() const { return false; }
 
-  // Arguments are checked already.
+  // The arguments have already been checked.
   virtual Work all_reduce(DeviceCall call, const Tensor& x, ReduceOp op, AllReduce algorithm) = 0;
   virtual Work broadcast(DeviceCall call, const Tensor& x, int root) = 0;
   virtual Work reduce(DeviceCall call, const Tensor& x, int root, ReduceOp op) = 0;
   virtual Work all_gather(DeviceCall call, const Tensor& out, const Tensor& x) = 0;
   virtual Work reduce_scatter(DeviceCall call, const Tensor& out, const Tensor& x, ReduceOp op) = 0;
-  /// from[r] becomes rank r's to[rank]; undefined tensors are nothing. root: of whom or to whom all
-  /// is, or -1.
+  /// from[r] becomes rank r's to[rank]; undefined tensors mean no data. root: the rank that sends
+  /// or receives all data, or -1.
   virtual Work exchange(DeviceCall call, const Tensors& from, const Tensors& to, int root) = 0;
   virtual Work send(DeviceCall call, const Tensor& x, int peer, int tag) = 0;
   virtual Work recv(DeviceCall call, const Tensor& x, int peer, int tag) = 0;
 
-  /// A graph that holds collectives has been put into the current stream: looks after its end.
+  /// Watches a graph that holds collectives and has just been launched in the current stream, until
+  /// it completes.
   virtual void watch(std::string what) = 0;
-  /// Ends all that is under way; the next call on this rank throws CommError with this sentence.
+  /// Ends all operations under way; the next call on this rank throws CommError with this sentence.
   virtual void give_up(const std::string&) {}
   virtual bool has_failed() const { return false; }
 };

@@ -1,4 +1,4 @@
-// The collectives in which each rank has something of its own for others: a tensor to and from
+// The collectives in which each rank has different data for each other rank: one tensor to and from
 // each.
 
 #include <algorithm>
@@ -15,23 +15,23 @@
 namespace rondo::dist {
 namespace {
 
-/// A list with x for one rank and nothing for the others.
+/// A list that contains x for one rank; its other tensors are undefined.
 Tensors only_for(int rank, const Tensor& x, int world_size) {
   Tensors list(static_cast<std::size_t>(world_size));
   list[static_cast<std::size_t>(rank)] = x;
   return list;
 }
 
-/// Throws ShapeError where a tensor that is written shares memory with another one of the lists.
-/// The tensor that stays on this rank, `own` in both lists, may be the same: all_gather sends it to
-/// all.
+/// Throws ShapeError if a tensor that is written shares memory with another tensor in the lists.
+/// The tensor that stays on this rank, `own` in both lists, may be the same one: all_gather sends
+/// it to all ranks.
 void check_apart(const char* what, const Tensors& written, const Tensors& read, std::size_t own) {
   const bool stays = written[own].defined() && read[own].defined() &&
                      written[own].data_ptr() == read[own].data_ptr();
   const auto require_apart = [&](const Tensor& a, const Tensor& b) {
     require<ShapeError>(!a.defined() || !b.defined() || !overlap(a, b), what,
-                        ": a tensor that is written shares memory with another one of the lists; "
-                        "pass tensors of their own");
+                        ": a tensor that is written shares memory with another one in the lists; "
+                        "use separate tensors");
   };
   for (std::size_t i = 0; i < written.size(); ++i) {
     for (std::size_t k = 0; k < i; ++k) require_apart(written[i], written[k]);
@@ -42,31 +42,31 @@ void check_apart(const char* what, const Tensors& written, const Tensors& read, 
   }
 }
 
-/// What lies in a defined tensor; nothing else is sent.
+/// Bytes of a defined tensor; 0 for an undefined one.
 std::size_t bytes_of_any(const Tensor& x) { return x.defined() ? bytes_of(x) : 0; }
 
 }  // namespace
 
-/// Without shapes, which differ from rank to rank.
+/// The signature has no shapes, since they differ between ranks.
 Signature Communicator::exchange_signature(const char* what, int root) const {
   Signature signature(what, sequence_);
   signature.root = root < 0 ? root : rank_in_world(root);
   return signature;
 }
 
-/// from[r], to[r]: dense or undefined.
+/// from[r] and to[r] are dense or undefined.
 Communicator::Job Communicator::exchange_job(const char* what, const Tensors& from,
                                              const Tensors& to, int root) {
   const Signature signature = exchange_signature(what, root);
   const int tag = next_ring(signature).tag;
   const bool to_root = std::string_view(what) == "gather";
-  // Whether one rank may have something for another.
+  // Whether `sender` may have data for `receiver`.
   const auto meet = [=](int sender, int receiver) {
     return root < 0 || (to_root ? receiver : sender) == root;
   };
   const auto parcels = std::make_shared<std::vector<Parcel>>(from.size());
   return {.begin =
-              [=, this](Scratch&) {
+              [=, this](ChunkBuffer&) {
                 for (int r = 0; r < world_size_; ++r) {
                   const auto i = static_cast<std::size_t>(r);
                   Parcel& parcel = (*parcels)[i];
@@ -106,7 +106,7 @@ Work Communicator::exchange_async(const char* what, const Tensors& from, const T
   }
   check_apart(what, from, to, static_cast<std::size_t>(rank_));
   for (std::size_t i = 0; i < to.size(); ++i) {
-    // all_gather sends one tensor to all.
+    // all_gather sends the same tensor to all ranks.
     if (to[i].defined())
       to[i] = i > 0 && to[i].is_same(parts[i - 1]) ? to[i - 1] : row_major(what, to[i]);
   }
@@ -138,10 +138,11 @@ Work Communicator::exchange_async(const char* what, const Tensors& from, const T
 void Communicator::check_root_has_parts(const char* what, const Tensors& parts, int root) const {
   check_peer(what, root);
   const std::int64_t wanted = rank_ == root ? world_size_ : 0;
-  require<CommError>(std::ssize(parts) == wanted, "rank ", rank_in_world(), ": ", what, ": ",
-                     parts.size(), " parts where ",
-                     rank_ == root ? "root has one for each of " : "only root has any, of ",
-                     world_size_, " ranks");
+  require<CommError>(
+      std::ssize(parts) == wanted, "rank ", rank_in_world(), ": ", what, ": ", parts.size(),
+      " parts, but ",
+      rank_ == root ? "root needs one for each of " : "only root may have parts, of ", world_size_,
+      " ranks");
 }
 
 Work Communicator::all_gather_async(const Tensors& parts, const Tensor& x) {

@@ -1,6 +1,6 @@
-// The collectives that put equal parts together or cut them apart: all-gather and reduce-scatter,
-// in memory where the tensors lie in what allocate has shared, else on the ring; sums of 16 bits go
-// pairwise.
+// The collectives that concatenate or split equal parts: all-gather and reduce-scatter. They run in
+// shared memory if the tensors are in memory from `allocate`, otherwise on the ring; sums of 16-bit
+// floats use the pairwise algorithm.
 
 #include <cstring>
 #include <tuple>
@@ -22,8 +22,8 @@ void Communicator::check_all_gather(const Tensor& out, const Tensor& x) const {
   check_dense("all_gather", x);
   require<DTypeError>(out.dtype() == x.dtype(), "all_gather: ", x.dtype(), " into ", out.dtype());
   require_one_device("all_gather", {out, x});
-  require<ShapeError>(out.numel() == x.numel() * world_size_, "all_gather: ", x.shape(), " of ",
-                      world_size_, " ranks do not fill ", out.shape());
+  require<ShapeError>(out.numel() == x.numel() * world_size_, "all_gather: x ", x.shape(), " of ",
+                      world_size_, " ranks does not fill out ", out.shape());
   out.bump_version();
 }
 
@@ -47,10 +47,10 @@ Communicator::Job Communicator::all_gather_job(const Tensor& out, const Tensor& 
     char* mine = static_cast<char*>(out.data_ptr()) + bytes_of(x) * static_cast<std::size_t>(rank_);
     if (x.numel() > 0 && mine != x.data_ptr()) std::memcpy(mine, x.data_ptr(), bytes_of(x));
   };
-  auto by_ring = [=, this](Scratch& scratch) {
+  auto by_ring = [=, this](ChunkBuffer& scratch) {
     return ring_all_gather(*transport_, scratch, out.data_ptr(), bytes_of(x), ring);
   };
-  auto begin = [=, this, memory = memory_](Scratch& scratch) {
+  auto begin = [=, this, memory = memory_](ChunkBuffer& scratch) {
     put_mine();
     if (memory == nullptr) return by_ring(scratch);
     InPlace all = in_place(signature, out, [by_ring, &scratch] { return by_ring(scratch); });
@@ -85,8 +85,8 @@ void Communicator::check_reduce_scatter(const Tensor& out, const Tensor& x, Redu
   require<DTypeError>(out.dtype() == x.dtype(), "reduce_scatter: ", x.dtype(), " into ",
                       out.dtype());
   require_one_device("reduce_scatter", {out, x});
-  require<ShapeError>(x.numel() == out.numel() * world_size_, "reduce_scatter: ", x.shape(),
-                      " does not split into ", world_size_, " times ", out.shape());
+  require<ShapeError>(x.numel() == out.numel() * world_size_, "reduce_scatter: x ", x.shape(),
+                      " does not split into ", world_size_, " times out ", out.shape());
   out.bump_version();
 }
 
@@ -97,23 +97,23 @@ Communicator::Job Communicator::reduce_scatter_job(const Tensor& out, const Tens
   std::string name = title("reduce_scatter");
   const Signature signature = signature_of("reduce_scatter", x, op);
   RingOptions ring = next_ring(signature);
-  // On a ring the sums are formed in a copy, since they travel through every part of it.
+  // On a ring the sums are formed in a copy of x, since partial sums pass through all parts of it.
   const auto sums = std::make_shared<Sums>(x, op);
-  // In memory others read x until all have read it, and pairwise until it is sent: what would be
-  // written there waits.
+  // In shared memory the other ranks may still read x, and pairwise may still send it. If out
+  // overlaps x, the result is first written to separate memory.
   const auto apart = std::make_shared<std::vector<char>>();
   const auto room = [=] {
     if (overlap(out, x)) apart->resize(bytes_of(out));
     return apart->empty() ? out.data_ptr() : apart->data();
   };
-  auto by_messages = [=, this](Scratch& scratch) {
+  auto by_messages = [=, this](ChunkBuffer& scratch) {
     if (Sums::are_wide(x.dtype(), op) && !has_levels_)
       return pairwise_reduce_scatter(*transport_, scratch, x.data_ptr(), room(), out.numel(),
                                      x.dtype(), op, {.tag = ring.tag});
     return ring_reduce_scatter(*transport_, scratch, sums->take(), out.numel(), sums->dtype(), op,
                                ring);
   };
-  auto begin = [=, this, memory = memory_](Scratch& scratch) {
+  auto begin = [=, this, memory = memory_](ChunkBuffer& scratch) {
     if (memory == nullptr) return by_messages(scratch);
     InPlace all = in_place(signature, x, [by_messages, &scratch] { return by_messages(scratch); });
     return shared_reduce_scatter(std::move(all), room(), out.numel(), x.dtype(), op);

@@ -1,9 +1,9 @@
-// Groups: a communicator of some ranks of another.
+// Groups: a communicator of some ranks of another communicator.
 //
-// A group's messages travel over the world's transport, between the same ranks, under tags of their
-// own: group g uses those from g * Transport::tag_limit on. Two groups that share a rank must have
-// different numbers, whoever made them; so the ranks that make one take a number above all that any
-// of them has heard of.
+// A group's messages use the world's transport, with separate tags: group g uses the tags from g *
+// Transport::tag_limit on. Two groups that share a rank must have different numbers, even if
+// different ranks create them. Therefore the ranks that create a group choose a number above all
+// that any of them knows of.
 
 #include <algorithm>
 #include <numeric>
@@ -19,7 +19,7 @@
 namespace rondo::dist {
 namespace {
 
-/// A group's messages, which keep those of the world alive.
+/// A group's transport, which keeps the world's transport alive.
 class GroupTransport final : public Subset {
  public:
   GroupTransport(std::shared_ptr<Transport> world, std::vector<int> ranks, int number)
@@ -35,13 +35,13 @@ class GroupTransport final : public Subset {
 std::shared_ptr<Communicator> Communicator::new_group(const std::vector<int>& ranks) {
   const std::string text = text_of(ranks);
   agree("the group", text);
-  require<CommError>(!ranks.empty(), "new_group: a group of no ranks");
+  require<CommError>(!ranks.empty(), "new_group: the list of ranks is empty");
   for (int r : ranks) {
     check_peer("new_group", r);
     require<CommError>(std::ranges::count(ranks, r) == 1, "new_group: ", text, " names rank ", r,
                        " twice");
   }
-  // A group of a group is one of the world as well.
+  // A group of a group is a group of the world.
   std::shared_ptr<Transport> world = transport_;
   std::vector<int> in_world = ranks;
   if (auto parent = std::dynamic_pointer_cast<GroupTransport>(transport_)) {
@@ -66,7 +66,7 @@ std::shared_ptr<Communicator> Communicator::new_group(const std::vector<int>& ra
       std::make_shared<GroupTransport>(world, in_world, static_cast<int>(number)),
       std::move(options), recorder_->of_group(text_of(in_world)));
   group->group_ = concat(" of group ", text_of(in_world));
-  if (watch_ != nullptr) group->set_watch(watch_);  // first: share_memory may wait for a rank
+  if (watch_ != nullptr) group->set_watch(watch_);  // first, since share_memory may wait for a rank
   if (wants_memory_) group->share_memory();
   if (gpu_ != nullptr) share_gpu(*group, gpu_->device());
   return group;

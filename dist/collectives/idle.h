@@ -1,5 +1,5 @@
 #pragma once
-// Idle: how a thread that polls lets others run (Note [Progress] in progress.h).
+// Idle: how a polling thread lets others run (Note [Progress] in progress.h).
 
 #include <chrono>
 #include <thread>
@@ -8,11 +8,12 @@
 
 namespace rondo::dist {
 
-/// Polls in a row that moved nothing, of a thread that waits.
+/// Counts the successive polls of a waiting thread that made no progress.
 class Idle {
  public:
   static constexpr auto nap = std::chrono::microseconds(50);
-  static constexpr auto yields_for = std::chrono::microseconds(100);  // before it naps
+  static constexpr auto yields_for =
+      std::chrono::microseconds(100);  // yields this long before it naps
 
   /// Counts a poll. Returns whether others should run before the next one.
   bool should_give_way(bool moved, int eager_polls) {
@@ -23,8 +24,9 @@ class Idle {
     }
     return polls_ >= eager_polls;
   }
-  /// Lets them run. A thread that yields comes back at once if nobody wants the core, and hundreds
-  /// of thousands of times a second if somebody does; so it yields for a while only, and then naps.
+  /// Lets other threads run. A thread that yields resumes at once if no other thread needs the
+  /// core; if another does, the two switch hundreds of thousands of times a second. Therefore it
+  /// yields only for a while, and then naps.
   void give_way(Clock::time_point now) {
     if (since_ == Clock::time_point{}) since_ = now;
     if (now - since_ < yields_for) {

@@ -1,4 +1,4 @@
-// send and recv: one message to one peer, beside the collectives.
+// send and recv: one message to one peer, independent of the collectives.
 
 #include <memory>
 #include <string>
@@ -13,14 +13,14 @@
 namespace rondo::dist {
 namespace {
 
-/// What must live as long as a request for it.
+/// Data that must live as long as a request uses it.
 struct HostLetter {
   Tensor x;
   MessageContent own, sent = {};
 };
 
-/// One message, as an operation: what it holds, and the elements, with the same tag. Both are
-/// posted at once, so that several messages of one tag keep their order.
+/// One message, as an operation: its description (MessageContent) and its elements, with the same
+/// tag. Both are posted at once, so that several messages with one tag keep their order.
 class Message final : public Operation {
  public:
   Message(Transport& transport, int peer, int tag, std::shared_ptr<HostLetter> letter, bool is_send)
@@ -55,7 +55,7 @@ class Message final : public Operation {
   int peer_;
   bool is_send_;
   std::shared_ptr<HostLetter> letter_;
-  Request requests_[2];  // for what it holds, for the elements
+  Request requests_[2];  // for the description, for the elements
 };
 
 }  // namespace
@@ -76,7 +76,7 @@ std::string Communicator::check_message(const Tensor& x, int peer, int tag, bool
 Communicator::Job Communicator::message_job(const Tensor& x, int peer, int tag, bool is_send) {
   const auto letter = std::make_shared<HostLetter>(HostLetter{.x = x, .own = MessageContent(x)});
   return {.name = check_message(x, peer, tag, is_send),
-          .begin = [=, this](Scratch&) -> std::unique_ptr<Operation> {
+          .begin = [=, this](ChunkBuffer&) -> std::unique_ptr<Operation> {
             return std::make_unique<Message>(*transport_, peer, tags_of_collectives + tag, letter,
                                              is_send);
           },
@@ -86,7 +86,7 @@ Communicator::Job Communicator::message_job(const Tensor& x, int peer, int tag, 
 Work Communicator::send_async(const Tensor& message, int peer, int tag) {
   const Tensor x = row_major("send", message);
   if (!is_on_gpu("send", x)) return start(message_job(x, peer, tag, true));
-  std::string name = check_message(x, peer, tag, true);  // in a world of one there is no gpu_
+  std::string name = check_message(x, peer, tag, true);  // in a world of one gpu_ is null
   return gpu_->send({std::move(name)}, x, peer, tag);
 }
 Work Communicator::recv_async(const Tensor& x, int peer, int tag) {

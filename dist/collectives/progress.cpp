@@ -15,8 +15,9 @@ namespace rondo::dist {
 namespace {
 
 constexpr auto watch_every = std::chrono::milliseconds(20);
-constexpr auto look_every = std::chrono::milliseconds(100);  // while nothing is waited for
-// For what a rank that is leaving sent before it said so, on another way.
+constexpr auto look_every = std::chrono::milliseconds(100);  // while no thread waits
+// How long to wait for messages that a rank sent before it said that it is leaving. They
+// use another connection, so they may arrive later.
 constexpr auto time_to_arrive = std::chrono::seconds(5);
 
 constexpr const char* destroyed = "the communicator was destroyed";
@@ -26,11 +27,11 @@ std::string seconds(std::chrono::nanoseconds t) {
 }
 
 // A transfer that was given up may still be under way: MPI can withdraw neither a send nor a
-// collective. Its tensors and buffers are therefore never given back; the world is ending anyway.
-void keep_for_ever(WorkState& work, std::shared_ptr<Scratch> scratch) {
+// collective. Therefore its tensors and buffers are never freed. The world is ending anyway.
+void keep_for_ever(WorkState& work, std::shared_ptr<ChunkBuffer> scratch) {
   static std::mutex mutex;
   static auto* memory =
-      new std::vector<std::tuple<Begin, std::shared_ptr<void>, std::shared_ptr<Scratch>>>;
+      new std::vector<std::tuple<Begin, std::shared_ptr<void>, std::shared_ptr<ChunkBuffer>>>;
   std::lock_guard lock(mutex);
   memory->emplace_back(std::move(work.begin), std::move(work.keep), std::move(scratch));
 }
@@ -51,8 +52,8 @@ void Progress::close() {
   if (!home_.is_here()) {
     if (thread_.joinable()) thread_.detach();
     renew(mutex_, changed_, has_work_for_background_);
-    new auto(
-        std::pair(std::move(queue_), std::move(beside_)));  // their end would call the transport
+    new auto(std::pair(std::move(queue_),
+                       std::move(beside_)));  // their destructors would call the transport
     return;
   }
   {
@@ -64,7 +65,7 @@ void Progress::close() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return !has_turn_; });
   const auto give_up = [&](const std::shared_ptr<WorkState>& work) {
-    work->failed = nullptr;  // nothing has
+    work->failed = nullptr;  // the work has not failed
     complete(*work, destroyed);
   };
   std::ranges::for_each(queue_, give_up);
@@ -92,9 +93,9 @@ void Progress::submit_beside(std::shared_ptr<WorkState> work) {
 }
 
 void Progress::complete(WorkState& work, std::string error) {
-  work.operation.reset();  // gives up its requests, if any are left
+  work.operation.reset();  // gives up its requests, if there are any
   if (!error.empty() && work.begun) {
-    keep_for_ever(work, std::exchange(scratch_, std::make_shared<Scratch>()));
+    keep_for_ever(work, std::exchange(scratch_, std::make_shared<ChunkBuffer>()));
   }
   if (!error.empty() && work.failed) work.failed(error);
   work.ready = nullptr;
@@ -108,8 +109,9 @@ void Progress::complete(WorkState& work, std::string error) {
   work.done = true;
 }
 
-// One step of one operation. The lock is released meanwhile: only the holder of the turn touches
-// operations, and the flags that others read are written under the lock.
+// One step of one operation. The lock is released during the step. This is safe: only the thread
+// that has the turn touches operations, and flags that other threads read are written under the
+// lock.
 bool Progress::poll(std::unique_lock<std::mutex>& lock, WorkState& work) {
   Poll result = Poll::idle;
   std::string error = broken_, news;
@@ -140,11 +142,11 @@ bool Progress::poll(std::unique_lock<std::mutex>& lock, WorkState& work) {
     lock.lock();
     if (error.empty() && result == Poll::idle && work.operation) {
       const auto now = Clock::now();
-      // A message that nobody waits for may take its time.
+      // A message that no thread waits for has no deadline.
       const auto since = !work.beside       ? work.start_time
                          : work.waiters > 0 ? work.waited_since
                                             : now;
-      if (const auto word = word_on(*work.operation, since, now)) {
+      if (const auto word = peer_failure(*work.operation, since, now)) {
         error = describe_failure(work.rank, work.label, word->what());
         news = word->news();
       } else if (is_late(*work.operation, since, now)) {
@@ -221,7 +223,7 @@ void Progress::run() {
 }
 
 void Progress::wait(WorkState& work, std::chrono::nanoseconds timeout) {
-  RecordFunction range;  // "all_reduce" of "all_reduce 17 of bucket 2"
+  RecordFunction range;  // "all_reduce", for the label "all_reduce 17 of bucket 2"
   if (is_recording())
     range.open(std::string_view(work.label).substr(0, work.label.find(' ')),
                EventKind::communication);
@@ -255,11 +257,11 @@ void Progress::wait(WorkState& work, std::chrono::nanoseconds timeout) {
   if (waiters_ > 0 || stop_) changed_.notify_all();
   if (is_its_turn()) has_work_for_background_.notify_one();
   if (!work.done) {
-    // Whoever has the turn may be changing the operation.
+    // The thread that has the turn may be changing the operation.
     std::string what = has_turn_        ? "the thread that polls it"
                        : work.operation ? work.operation->waiting_for()
                                         : "the collectives issued before it";
-    throw CommError(concat("rank ", work.rank, ": ", work.label, " was not over after ",
+    throw CommError(concat("rank ", work.rank, ": ", work.label, " was not complete after ",
                            seconds(timeout), "; it waits for ", what));
   }
   if (!work.error.empty()) throw CommError(work.error);
@@ -280,13 +282,15 @@ void Progress::set_watch(std::shared_ptr<Watch> watch, bool while_idle) {
   has_work_for_background_.notify_one();
 }
 
-std::optional<Progress::Word> Progress::word_on(const Operation& operation, Clock::time_point since,
-                                                Clock::time_point now) {
+std::optional<Progress::PeerFailed> Progress::peer_failure(const Operation& operation,
+                                                           Clock::time_point since,
+                                                           Clock::time_point now) {
   if (watch_ == nullptr || now - last_watched_ < watch_every) return std::nullopt;
   last_watched_ = now;
-  if (const std::string heard = news_.bad(*watch_, now); !heard.empty()) return Word(heard, false);
+  if (const std::string heard = news_.bad(*watch_, now); !heard.empty())
+    return PeerFailed(heard, false);
   if (const std::string left = in_vain(operation, since, now); !left.empty())
-    return Word(left, true);
+    return PeerFailed(left, true);
   return std::nullopt;
 }
 
@@ -296,18 +300,18 @@ std::string Progress::in_vain(const Operation& operation, Clock::time_point sinc
   const int rank = operation.awaits();
   const auto left = rank < 0 ? std::nullopt : watch_->left(rank);
   if (!left || now - *left < time_to_arrive) return {};
-  return concat("rank ", rank, " has come to the end of its program");
+  return concat("rank ", rank, " has reached the end of its program");
 }
 
 bool Progress::is_late(const Operation& operation, Clock::time_point since,
                        Clock::time_point now) const {
   const bool asks_others = operation.missing() < 0 && watch_ != nullptr && watch_->tells_others();
-  const auto moment = std::min(options_.timeout, most_for_others);
+  const auto moment = std::min(options_.timeout, grace_for_reports);
   return now - since > (asks_others ? options_.timeout + moment : options_.timeout);
 }
 
 void Progress::look_around() {
-  if (has_turn_ || !broken_.empty()) return;  // who polls will say it
+  if (has_turn_ || !broken_.empty()) return;  // the polling thread will report it
   const std::string heard = news_.bad(*watch_, Clock::now());
   if (heard.empty()) return;
   looks_around_ = false;
@@ -335,7 +339,7 @@ void Progress::return_turn(const std::string& error, const std::string& news,
   break_down(error, news);
   WorkState given_up;
   given_up.keep = std::move(keep);
-  keep_for_ever(given_up, std::exchange(scratch_, std::make_shared<Scratch>()));
+  keep_for_ever(given_up, std::exchange(scratch_, std::make_shared<ChunkBuffer>()));
   throw CommError(error);
 }
 
@@ -345,10 +349,10 @@ std::string Progress::poll_to_end(Operation& operation) {
     const Poll result = operation.poll();
     if (result == Poll::done) return {};
     if (!idle.should_give_way(result == Poll::moved, eager_polls_)) continue;
-    const auto now = Clock::now();  // not read by the many that are over before
+    const auto now = Clock::now();  // operations that complete quickly never read the clock
     if (deadline == Clock::time_point{}) deadline = now + options_.timeout;
     if (now > deadline) return operation.waiting_for();
-    if (const auto word = word_on(operation, deadline - options_.timeout, now)) throw *word;
+    if (const auto word = peer_failure(operation, deadline - options_.timeout, now)) throw *word;
     {
       std::unique_lock lock(mutex_);
       require<CommError>(!stop_, destroyed);
@@ -388,7 +392,7 @@ bool WorkState::test() {
 
 void WorkState::wait(std::optional<std::chrono::nanoseconds> timeout) {
   auto driver = progress.lock();
-  // Without a timeout of its own a wait ends all the same: the work itself has a deadline.
+  // A wait without a timeout ends, too, since the work itself has a deadline.
   if (driver) return driver->wait(*this, timeout.value_or(longest_wait));
   if (!error.empty()) throw CommError(error);
 }

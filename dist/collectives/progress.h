@@ -1,16 +1,22 @@
 #pragma once
-// Progress: who polls the operations, and in which order.
+// Progress: which thread polls the operations, and in which order.
 //
 // Note [Progress]
-// Collectives run strictly one after another, in the order in which they were issued: the same on
-// all ranks, so they can never wait for each other in a circle. Point-to-point messages are posted
-// at once, beside them. One thread polls at a time: a background thread, so that communication
-// overlaps with whatever the program does, and in its stead whoever calls Work::wait, who would
-// otherwise only sleep. The background thread naps between fruitless polls, because the core it
-// runs on computes the gradients; a waiter polls hard and only yields, because it has nothing else
-// to do, and naps only when it has waited for long: other ranks then have more use for its core.
-// Handing a collective over to another thread costs more than a small one takes, so blocking
-// ones run on their caller's thread.
+// Collectives run strictly one after another, in the order in which they were issued. This order is
+// the same on all ranks, so collectives can never wait for each other in a circle. Point-to-point
+// messages do not enter this queue: they are posted at once.
+//
+// One thread polls at a time. By default it is a background thread, so that communication overlaps
+// with whatever the program computes. When a thread calls Work::wait, that thread polls instead,
+// since it would otherwise only sleep.
+//
+// The background thread naps between fruitless polls, because the core that it runs on also
+// computes the gradients. A waiting thread has nothing else to do: it polls without a pause, then
+// yields between polls, and naps only after it has waited for long, since other ranks may then need
+// its core.
+//
+// Handing a collective over to another thread costs more than a small collective takes. Therefore
+// blocking collectives run on the thread that calls them.
 
 #include <atomic>
 #include <condition_variable>
@@ -34,30 +40,31 @@ namespace rondo::dist {
 
 class Progress;
 
-/// Beyond it, times overflow when they are added to the clock's.
+/// Longer waits overflow when they are added to the clock's time.
 inline constexpr std::chrono::nanoseconds longest_wait = std::chrono::hours(24 * 365 * 100);
 
 struct WorkState final : Pending {
   std::string label;  // "all_reduce 17"
   int rank = 0;
-  std::function<bool()> ready;  // null, or whether it may begin
-  Begin begin;                  // holds the tensors, too
+  std::function<bool()> ready;  // null, or whether the operation may begin
+  Begin begin;                  // also holds the tensors
   bool begun = false;
-  bool beside = false;                             // a message
-  std::function<void()> finish;                    // runs once after success
-  std::function<void(const std::string&)> failed;  // or is told why not, under Progress's mutex
-  std::shared_ptr<void> keep;                      // what must live as long as the operation
+  bool beside = false;           // a message: does not wait in the queue
+  std::function<void()> finish;  // runs once after success
+  std::function<void(const std::string&)>
+      failed;                  // or this is called with the error, under Progress's mutex
+  std::shared_ptr<void> keep;  // must live as long as the operation
   std::unique_ptr<Operation> operation;
   std::weak_ptr<Progress> progress;
   Clock::time_point issue_time{};
   static constexpr std::uint64_t unrecorded = ~std::uint64_t{0};
   std::uint64_t record = unrecorded;  // in the flight recorder
 
-  // Written by whoever polls, under Progress's mutex.
+  // Written by the thread that polls, under Progress's mutex.
   bool done = false;
   std::string error;  // not empty: failed
   Clock::time_point start_time{}, finish_time{};
-  Clock::time_point waited_since{};  // while somebody does
+  Clock::time_point waited_since{};  // set while a thread waits
   int waiters = 0;
 
   bool test() override;
@@ -80,26 +87,27 @@ class Progress : public std::enable_shared_from_this<Progress> {
     std::shared_ptr<FlightRecorder> recorder = std::make_shared<FlightRecorder>();
   };
   explicit Progress(Options options);
-  /// As `close`.
+  /// Calls `close`.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Starts the background thread, if it is wanted. Once, right after construction.
+  /// Starts the background thread, if the options ask for it. Call it once, right after
+  /// construction.
   void start();
-  /// Stops polling, whichever thread does; what is still going on is given up, and who waits for it
-  /// is told.
+  /// Stops all polling. Operations that are still under way are given up, and their waiters get an
+  /// error.
   void close();
-  /// Queues a collective behind all earlier ones. `wake` is false where the caller waits for it
-  /// right away, so that the background thread need not be woken.
+  /// Queues a collective after all earlier ones. `wake` is false if the caller waits for it right
+  /// away: the background thread need not be woken then.
   void submit(std::shared_ptr<WorkState> work, bool wake = true);
-  /// Begins at once, beside the queue: point-to-point.
+  /// Begins at once, without queueing: for point-to-point messages.
   void submit_beside(std::shared_ptr<WorkState> work);
   void wait(WorkState& work, std::chrono::nanoseconds timeout);
-  /// Runs what begin() gives to its end on this thread, with nothing queued, if nothing is under
-  /// way; else returns false. For collectives that take less time than a queue. `keep` is what
-  /// other ranks may still read when it was given up; `signature` and `about` are for the flight
-  /// recorder. Throws CommError.
+  /// Runs the operation that begin() makes to completion on this thread, without queueing it, if
+  /// nothing else is under way; otherwise returns false. For collectives that take less time than
+  /// the queue. `keep` holds memory that other ranks may still read after the operation was given
+  /// up. `signature` and `about` are for the flight recorder. Throws CommError.
   template <class Begin, class Label>
   bool run_now(int rank, std::shared_ptr<void> keep, const Signature& signature,
                const std::string& about, Begin begin, Label label) {
@@ -111,7 +119,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
       const std::unique_ptr<Operation> operation = begin(*scratch_);
       const std::string late = poll_to_end(*operation);
       if (!late.empty()) error = news = describe_late(rank, label(), late);
-    } catch (const Word& e) {
+    } catch (const PeerFailed& e) {
       error = describe_failure(rank, label(), e.what());
       news = e.news();
     } catch (const std::exception& e) {
@@ -121,22 +129,24 @@ class Progress : public std::enable_shared_from_this<Progress> {
     return_turn(error, news, std::move(keep));
     return true;
   }
-  /// Is asked now and then while something is waited for, and told what fails; with `while_idle`
-  /// also asked by the background thread when nothing is waited for.
+  /// Sets the watch. Waiting threads ask it now and then whether a rank has failed, and tell it
+  /// about failures of this rank. With `while_idle`, the background thread also asks it when no
+  /// thread waits.
   void set_watch(std::shared_ptr<Watch> watch, bool while_idle);
-  /// How often a waiter polls in vain before it lets others have the core.
+  /// How many fruitless polls a waiter does before it lets others have the core.
   void set_eager_polls(int polls) { eager_polls_ = polls; }
-  /// Whether it is over; without a background thread, after polling once.
+  /// Whether the work is complete. Without a background thread, polls once first.
   bool test(WorkState& work);
 
   std::mutex& mutex() { return mutex_; }
 
  private:
   enum class Pace { idle, moved };
-  /// What was heard of another rank, so that there is no sense in waiting any longer.
-  struct Word final : CommError {
-    Word(const std::string& text, bool is_new) : CommError(text), is_new(is_new) {}
-    /// For the others: empty if they hear it as this rank did.
+  /// Thrown when another rank is known to have failed or ended: waiting longer is useless.
+  struct PeerFailed final : CommError {
+    PeerFailed(const std::string& text, bool is_new) : CommError(text), is_new(is_new) {}
+    /// The text to pass on to the other ranks; empty if they learn of it in the same way as this
+    /// rank.
     std::string news() const { return is_new ? what() : ""; }
     bool is_new;
   };
@@ -147,49 +157,51 @@ class Progress : public std::enable_shared_from_this<Progress> {
   bool take_turn();
   /// Throws `error` unless it is empty.
   void return_turn(const std::string& error, const std::string& news, std::shared_ptr<void> keep);
-  /// The messages that travel beside the queue; whether one of them is over.
+  /// Polls the point-to-point messages. Returns whether one of them is complete.
   bool poll_beside(std::unique_lock<std::mutex>& lock, bool& moved);
-  /// Empty, or what it waited for when the time was over. Throws Word.
+  /// Returns an empty text, or, if the deadline has passed, what the operation waited for. Throws
+  /// PeerFailed.
   std::string poll_to_end(Operation& operation);
   std::string describe_late(int rank, const std::string& label, const std::string& what) const;
-  /// Asks the watch, now and then, about an operation that has waited `since`. By the thread that
-  /// has the turn.
-  std::optional<Word> word_on(const Operation& operation, Clock::time_point since,
-                              Clock::time_point now);
-  /// Empty, or that a rank for which it has waited `since` has come to its end without it.
+  /// Now and then asks the watch about an operation that has waited since `since`. Called by the
+  /// thread that has the turn.
+  std::optional<PeerFailed> peer_failure(const Operation& operation, Clock::time_point since,
+                                         Clock::time_point now);
+  /// Returns an empty text, or a sentence: the operation has waited since `since` for a rank whose
+  /// program has ended without taking part.
   std::string in_vain(const Operation& operation, Clock::time_point since,
                       Clock::time_point now) const;
-  /// Whether its time is over. Who does not know which rank is missing gives the one that does a
-  /// moment more to say so.
+  /// Whether the deadline has passed. A rank that does not know which rank is missing waits a
+  /// little longer, so that the rank that does know can report it first.
   bool is_late(const Operation& operation, Clock::time_point since, Clock::time_point now) const;
-  /// The ranks are out of step: from here on all fails with `error`. `news` is for those who have
-  /// not heard of it yet; empty if they have.
+  /// The ranks are out of step: from here on everything fails with `error`. `news` is the text for
+  /// the other ranks; empty if they already know.
   void break_down(const std::string& error, const std::string& news);
-  /// Says on the error stream, once, who has ended while this rank computes and waits for nobody: a
-  /// step may take long, and the launcher may end this rank before it meets the others again.
+  /// Prints on the error stream, once, that a rank has ended, if this rank computes and waits for
+  /// nobody. A step may take long, and the launcher may end this rank before its next collective.
   void look_around();
   static std::string describe_failure(int rank, const std::string& label, const std::string& what);
   bool has_work() const { return !queue_.empty() || !beside_.empty(); }
-  /// Whether the background thread has something to do: others poll rather than it.
+  /// Whether the background thread should poll: there is work, and no other thread polls.
   bool is_its_turn() const { return has_work() && waiters_ == 0 && !has_turn_; }
 
   Options options_;
   std::mutex mutex_;
-  // Two, since waking a thread costs as much as a small collective: waiters are told when the turn
-  // is free or something is over, the background thread only when there is something to do.
+  // There are two because waking a thread costs as much as a small collective. Waiters are notified
+  // when the turn is free or an operation is complete; the background thread only when it has work.
   std::condition_variable changed_, has_work_for_background_;
   std::deque<std::shared_ptr<WorkState>> queue_;
   std::list<std::shared_ptr<WorkState>> beside_;
-  bool has_turn_ = false;  // somebody is polling
+  bool has_turn_ = false;  // a thread is polling
   int waiters_ = 0;
   std::atomic<int> eager_polls_ = 64;
   std::shared_ptr<Watch> watch_;
   Clock::time_point last_watched_{};
-  News news_;
+  PeerNews news_;
   bool looks_around_ = false;
   bool stop_ = false;
-  std::string broken_;  // a collective failed: the ranks are out of step, nothing can follow
-  std::shared_ptr<Scratch> scratch_ = std::make_shared<Scratch>();
+  std::string broken_;  // a collective failed: the ranks are out of step, no other can follow
+  std::shared_ptr<ChunkBuffer> scratch_ = std::make_shared<ChunkBuffer>();
   std::thread thread_;
   HomeProcess home_;
 };

@@ -18,9 +18,9 @@ void each(void* into, const void* from, std::int64_t count, F f) {
   for (std::int64_t i = 0; i < count; ++i) a[i] = f(a[i], b[i]);
 }
 
-// f(quotient), quotient(x) = x / divisor. Vectors are divided at a tenth of the rate at which they
-// are multiplied, which would halve the speed of an average in the cache; and multiplying by the
-// inverse of a power of two, which most numbers of ranks are, gives the same bits.
+// Calls f(quotient) with quotient(x) = x / divisor. Vector division is ten times slower than
+// multiplication, and would halve the speed of an average in the cache. If the divisor is a power
+// of two, as most numbers of ranks are, multiplying by its inverse gives the same bits.
 template <class W, class F>
 void divided_by(int divisor, F f) {
   const W d = static_cast<W>(divisor), inverse = W(1) / d;
@@ -36,8 +36,8 @@ void combine_as(void* into, const void* from, std::int64_t n) {
   each<T>(into, from, n, [](T a, T b) { return combined<op>(a, b); });
 }
 
-// The sums of a block are formed in the first-level cache, in the dtype of one addition, so that of
-// two ranks' values neither is copied before; the last addition divides as well.
+// Forms the sums of one block at a time, so that they stay in the first-level cache, in the dtype
+// of an addition. For two ranks neither operand is copied first. The last addition also divides.
 template <ReduceOp op, class T>
 void combine_all_as(std::span<void* const> into, std::span<const void* const> from,
                     std::int64_t count, int divisor) {
@@ -75,7 +75,7 @@ void combine_all_as(std::span<void* const> into, std::span<const void* const> fr
   }
 }
 
-/// f.operator()<op>() for the op that is meant.
+/// Calls f.operator()<op>().
 template <class F>
 void visit_op(ReduceOp op, F f) {
   switch (op) {
@@ -150,10 +150,11 @@ void Arithmetic::combine(void* into, const void* from, std::int64_t count, DType
 }
 
 void check_reducible(DType dtype, ReduceOp op) {
-  require<DTypeError>(op != ReduceOp::avg || is_floating(dtype), "all_reduce: no avg of ", dtype,
-                      ", which would have to be rounded; use sum");
+  require<DTypeError>(op != ReduceOp::avg || is_floating(dtype), "all_reduce: avg of ", dtype,
+                      " is not supported, since it would have to be rounded; use sum");
   require<DTypeError>((op != ReduceOp::band && op != ReduceOp::bor) || !is_floating(dtype),
-                      "all_reduce: no ", op, " of ", dtype, ", whose bits are no number's");
+                      "all_reduce: ", op, " of ", dtype,
+                      " is not supported; bitwise operations need integers or bool");
 }
 
 }  // namespace rondo::dist

@@ -1,4 +1,4 @@
-// How a communicator's ranks come to share memory, if they are on one machine.
+// How the ranks of a communicator share memory, if they are on one machine.
 
 #include <unistd.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int polls_with_a_core = 5000;  // some 20 us: longer than most small collectives
 
-/// How many processors the ranks have together, be each bound to its own or all free to move.
+/// The number of cores of all ranks together, whether they are bound to cores or free to move.
 int cores_of_all(Communicator& comm) {
   std::string mine;
   for (int cpu : affinity()) mine += concat(cpu, ' ');
@@ -42,8 +42,8 @@ std::vector<int> nodes_by_host(Communicator& comm) {
 
 }  // namespace
 
-// All ranks have it or none: one that cannot open it (it runs in a container of its own, say) is
-// not an error, only slower.
+// Either all ranks get the segment or none. If a rank cannot open it (for example, in another
+// container), this is not an error: the ranks then use messages.
 std::shared_ptr<Segment> Communicator::share_segment(std::size_t bytes) {
   std::shared_ptr<Segment> segment;
   std::string name;
@@ -57,7 +57,8 @@ std::shared_ptr<Segment> Communicator::share_segment(std::size_t bytes) {
     if (rank_ != 0 && !name.empty()) segment = Segment::open(name);
   } catch (const CommError&) {
   }
-  // Rank 0's size is the segment's: one who wants another would write into others' memory.
+  // The segment has rank 0's size. All sizes must be equal: otherwise a rank would write to other
+  // ranks' memory.
   const std::int64_t wanted = static_cast<std::int64_t>(bytes);
   const Tensor least = Tensor::empty({3}, {.dtype = i64});
   const std::int64_t mine[] = {segment != nullptr ? 1 : 0, wanted, -wanted};
@@ -70,7 +71,7 @@ std::shared_ptr<Segment> Communicator::share_segment(std::size_t bytes) {
   return agreed[0] == 1 ? segment : nullptr;
 }
 
-// Each tries to read a number of everybody else's.
+// Each rank tries to read a number in every other rank's memory.
 bool Communicator::can_read_peers(const PeerMemory& peers) {
   const std::uint64_t mine = 0x5eed0000u + static_cast<std::uint64_t>(rank_);
   const auto addresses = all_gather_bytes(std::to_string(reinterpret_cast<std::uintptr_t>(&mine)));
@@ -85,16 +86,17 @@ bool Communicator::can_read_peers(const PeerMemory& peers) {
     can = can && theirs == 0x5eed0000u + static_cast<std::uint64_t>(r);
   }
   const Tensor everywhere = scalar(can, {.dtype = i32});
-  // `mine` lives until all have read it. By a fixed algorithm: what the program has asked for is
-  // compared later.
+  // `mine` must live until all ranks have read it. The algorithm is fixed: the one that the program
+  // wants is compared only later.
   all_reduce_async(everywhere, ReduceOp::min, AllReduce::recursive_doubling).wait();
   return everywhere.item<int>() == 1;
 }
 
 bool Communicator::share_memory() {
-  wants_memory_ = true;  // groups of it may have what it has not
+  wants_memory_ = true;  // groups of this communicator may be able to share memory
   if (world_size_ == 1 || memory_ != nullptr) return memory_ != nullptr;
-  const std::uint64_t sequence = sequence_;  // a program's first collective has the first number
+  const std::uint64_t sequence =
+      sequence_;  // restored below: the program's first collective has number 0
   auto segment = share_segment(SharedSpace::bytes_for(world_size_));
   if (segment == nullptr) {
     if (options_.node_of.empty()) set_node_of(nodes_by_host(*this));
@@ -102,7 +104,7 @@ bool Communicator::share_memory() {
     return false;
   }
   memory_ = std::make_shared<NodeMemory>(std::move(segment), rank_, world_size_);
-  // A rank that waits for one without a core must let go of its own.
+  // If there are fewer cores than ranks, a waiting rank must give its core to another one.
   progress_->set_eager_polls(cores_of_all(*this) >= world_size_ ? polls_with_a_core : 0);
   std::vector<pid_t> processes;
   for (const std::string& process : all_gather_bytes(std::to_string(getpid())))

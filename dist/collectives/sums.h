@@ -1,9 +1,11 @@
 #pragma once
-// Sums: a copy of a tensor in which sums are formed, and which travels from rank to rank.
+// Sums: a copy of a tensor's elements in which sums are formed, and which is sent from rank to
+// rank.
 //
-// Where ranks add up one after the other, sums of bf16 and f16 would be rounded at each: four
-// ranks' 256, 1, 1 and 1 would come to 256 in bf16, whose number next to 259 is 260. And of four
-// ranks' 30,000 the average is an f16, the sum is not. So they travel in f32.
+// If ranks add one after the other, each addition rounds a sum of bf16 or f16. Example: four ranks
+// hold 256, 1, 1 and 1. In bf16 the sum stays 256, although the bf16 nearest to 259 is 260. Another
+// example: the average of four ranks' 30,000 fits into f16, but their sum does not. Therefore such
+// sums are sent in f32.
 
 #include <cstddef>
 #include <vector>
@@ -13,10 +15,11 @@
 
 namespace rondo::dist {
 
-/// Dense, in the order of x's memory, in x's dtype or f32.
+/// Dense, in the order of x's memory. The dtype is x's, or f32 where are_wide.
 class Sums {
  public:
-  /// Whether rounding each addition to `dtype` would show.
+  /// Whether sums of this dtype must be wider than it, since rounding each addition would lose
+  /// precision.
   static bool are_wide(DType dtype, ReduceOp op) {
     return (dtype == bf16 || dtype == f16) &&
            (op == ReduceOp::sum || op == ReduceOp::avg || op == ReduceOp::prod);
@@ -24,10 +27,10 @@ class Sums {
 
   Sums(const Tensor& x, ReduceOp op);
   DType dtype() const { return dtype_; }
-  /// Takes x's elements. The memory stays where it is until the next.
+  /// Copies x's elements here. The returned memory is valid until the next call.
   void* take();
   bool empty() const { return memory_.empty(); }
-  /// out = the elements from `first` on, rounded to its dtype, which is x's. After `take`.
+  /// out = the elements from `first` on, rounded to out's dtype, which is x's. Call `take` first.
   void give(const Tensor& out, std::int64_t first = 0) const;
 
  private:

@@ -22,14 +22,14 @@ namespace {
 constexpr double enough_seconds = 0.5;  // for one algorithm at one size
 constexpr int enough_times = 9;
 
-bool is_ours(AllReduce way) { return way != AllReduce::mpi; }
+bool is_ours(AllReduce algorithm) { return algorithm != AllReduce::mpi; }
 
 bool has_native(Communicator& comm) {
   return comm.transport().has_native_all_reduce(f32, ReduceOp::sum);
 }
 
-/// How many ranks each node has: "mpi 2+2"; "mpi 4" where nobody knows. A group of ranks, which
-/// does without MPI's own all-reduce, is "messages 2".
+/// The number of ranks on each node: "mpi 2+2"; "mpi 4" if the nodes are unknown. A group of ranks,
+/// which cannot use MPI's own all-reduce, is "messages 2".
 std::string text_of_world(Communicator& comm) {
   const bool is_group = std::strcmp(comm.backend(), "mpi") == 0 && !has_native(comm);
   const char* backend = is_group ? "messages" : comm.backend();
@@ -45,10 +45,10 @@ std::string text_of_world(Communicator& comm) {
 struct Line {
   std::string world;
   std::size_t bytes = 0;
-  std::vector<std::string> ways;
+  std::vector<std::string> algorithms;
 };
 
-/// Empty for a file that cannot be read, or is a pipe.
+/// Empty if the file cannot be read, or is a pipe.
 std::string contents_of(const std::string& file) {
   std::error_code error;
   std::ostringstream text;
@@ -56,7 +56,7 @@ std::string contents_of(const std::string& file) {
   return text.str();
 }
 
-/// Lines that make no sense are left out.
+/// Invalid lines are skipped.
 std::vector<Line> read_lines(std::istream& in) {
   std::vector<Line> lines;
   for (std::string text; std::getline(in, text);) {
@@ -64,7 +64,7 @@ std::vector<Line> read_lines(std::istream& in) {
     std::string backend, ranks;
     Line line;
     if (!(words >> backend >> ranks >> line.bytes)) continue;
-    for (std::string way; words >> way;) line.ways.push_back(way);
+    for (std::string algorithm; words >> algorithm;) line.algorithms.push_back(algorithm);
     line.world = concat(backend, ' ', ranks);
     lines.push_back(line);
   }
@@ -97,9 +97,9 @@ Tuner::Tuner(Communicator& comm, std::string file)
     if (line.world != world_) continue;
     const std::vector<AllReduce> all = candidates(line.bytes);
     Ranking ranking;
-    for (const std::string& name : line.ways) {
-      const auto way = std::ranges::find(all, name, [](AllReduce w) { return name_of(w); });
-      if (way != all.end()) ranking.push_back(*way);
+    for (const std::string& name : line.algorithms) {
+      const auto algorithm = std::ranges::find(all, name, [](AllReduce w) { return name_of(w); });
+      if (algorithm != all.end()) ranking.push_back(*algorithm);
     }
     const bool has_ours = std::ranges::any_of(ranking, is_ours);
     if (has_ours) known_[line.bytes] = std::move(ranking);
@@ -110,8 +110,8 @@ std::optional<AllReduce> Tuner::fastest(std::size_t bytes,
                                         const std::function<bool(AllReduce)>& is_good) const {
   const auto known = known_.find(size_class(bytes));
   if (known == known_.end()) return std::nullopt;
-  const auto way = std::ranges::find_if(known->second, is_good);
-  return way == known->second.end() ? std::nullopt : std::optional(*way);
+  const auto algorithm = std::ranges::find_if(known->second, is_good);
+  return algorithm == known->second.end() ? std::nullopt : std::optional(*algorithm);
 }
 
 void Tuner::learn(std::size_t bytes) {
@@ -120,7 +120,8 @@ void Tuner::learn(std::size_t bytes) {
   if (comm_.rank() == 0) write();
 }
 
-// What cannot win is not tried: at worst it would take longer than all the others together.
+// Does not try algorithms that cannot be the fastest: at worst they would take longer than all
+// others together.
 std::vector<AllReduce> Tuner::candidates(std::size_t bytes) const {
   std::vector<AllReduce> all = {AllReduce::halving_doubling, AllReduce::pairwise};
   const auto n = static_cast<std::size_t>(comm_.world_size());
@@ -138,43 +139,44 @@ std::vector<AllReduce> Tuner::candidates(std::size_t bytes) const {
   return all;
 }
 
-// Turn by turn, so that whatever else the network carries hits all alike; a time is that of the
-// slowest rank, so all ranks come to the same judgement. One that is far behind after its first
-// times is not asked again.
+// The algorithms take turns, so that other load on the network affects all of them equally. A time
+// is that of the slowest rank, so all ranks get the same ranking. An algorithm that is far slower
+// in its first turns is not measured further.
 Tuner::Ranking Tuner::measure(std::size_t bytes) {
   const Tensor x = zeros({static_cast<std::int64_t>(bytes / 4)});
-  const auto seconds_of = [&](AllReduce way) {
+  const auto seconds_of = [&](AllReduce algorithm) {
     comm_.barrier();
     const auto begin = Clock::now();
-    comm_.all_reduce_async(x, ReduceOp::sum, way).wait();
+    comm_.all_reduce_async(x, ReduceOp::sum, algorithm).wait();
     const Tensor slowest =
         scalar(std::chrono::duration<double>(Clock::now() - begin).count(), {.dtype = f64});
     comm_.all_reduce_async(slowest, ReduceOp::max, AllReduce::recursive_doubling).wait();
     return slowest.item<double>();
   };
-  const std::vector<AllReduce> ways = candidates(bytes);
-  std::vector<std::vector<double>> seconds(ways.size());
-  for (AllReduce way : ways) seconds_of(way);  // connections, scratch memory
+  const std::vector<AllReduce> algorithms = candidates(bytes);
+  std::vector<std::vector<double>> seconds(algorithms.size());
+  for (AllReduce algorithm : algorithms)
+    seconds_of(algorithm);  // warms up: connections, scratch memory
   double spent = 0, best = std::numeric_limits<double>::infinity();
   for (int turn = 0; turn < enough_times; ++turn) {
-    if (turn >= 2 && spent > enough_seconds * static_cast<double>(ways.size())) break;
-    for (std::size_t i = 0; i < ways.size(); ++i) {
+    if (turn >= 2 && spent > enough_seconds * static_cast<double>(algorithms.size())) break;
+    for (std::size_t i = 0; i < algorithms.size(); ++i) {
       if (turn >= 2 && median(seconds[i]) > 2 * best) continue;
-      seconds[i].push_back(seconds_of(ways[i]));
+      seconds[i].push_back(seconds_of(algorithms[i]));
       spent += seconds[i].back();
     }
     best = std::numeric_limits<double>::infinity();
     for (const auto& times : seconds) best = std::min(best, median(times));
   }
-  std::vector<std::size_t> order(ways.size());
+  std::vector<std::size_t> order(algorithms.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return median(seconds[i]); });
   Ranking ranking;
-  for (const std::size_t i : order) ranking.push_back(ways[i]);
+  for (const std::size_t i : order) ranking.push_back(algorithms[i]);
   return ranking;
 }
 
-// Whole or not at all, with what others have written meanwhile.
+// Replaces the file as a whole, or not at all. Keeps lines that other jobs have written meanwhile.
 void Tuner::write() const {
   if (file_.empty()) return;
   namespace fs = std::filesystem;
@@ -189,12 +191,13 @@ void Tuner::write() const {
       return line.world == world_ && known_.contains(line.bytes);
     });
     for (const auto& [bytes, ranking] : known_) {
-      lines.push_back({.world = world_, .bytes = bytes, .ways = {}});
-      for (const AllReduce way : ranking) lines.back().ways.emplace_back(name_of(way));
+      lines.push_back({.world = world_, .bytes = bytes, .algorithms = {}});
+      for (const AllReduce algorithm : ranking)
+        lines.back().algorithms.emplace_back(name_of(algorithm));
     }
     for (const Line& line : lines) {
       out << line.world << ' ' << line.bytes;
-      for (const std::string& way : line.ways) out << ' ' << way;
+      for (const std::string& algorithm : line.algorithms) out << ' ' << algorithm;
       out << '\n';
     }
     OwnFile(whole, OwnFile::Mode::create).write(out.str());

@@ -1,5 +1,5 @@
 #pragma once
-// Work: a collective that was started and may still be going on.
+// Work: a handle to a collective that was started and may still be under way.
 
 #include <chrono>
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace rondo::dist {
 
-/// What a Work stands for. A collective of CPU tensors is driven by dist/collectives/progress.h;
-/// one of a GPU's tensors lies in a stream (dist/transports/nccl).
+/// The implementation behind a Work. dist/collectives/progress.h drives a collective of CPU
+/// tensors; a collective of GPU tensors runs in a stream (dist/transports/nccl).
 class Pending {
  public:
   virtual ~Pending() = default;
@@ -25,24 +25,24 @@ class Pending {
 
 class Work {
  public:
-  /// No collective at all; complete.
+  /// An empty Work, which is always complete.
   Work() = default;
   explicit Work(std::shared_ptr<Pending> pending) : pending_(std::move(pending)) {}
 
-  /// Whether it is over (also when it failed; `wait` then throws). Asking is not waiting: a message
-  /// that is only asked for has no deadline.
+  /// Whether it is complete. Also true after a failure; `wait` then throws. `test` starts no
+  /// deadline: a message that is only tested never times out.
   bool test() const { return !pending_ || pending_->test(); }
-  /// Returns when it is complete; on a GPU, when the calling thread's current stream has been told
-  /// to wait for it, unless there is a timeout: the host waits only then. Throws CommError, naming
-  /// rank, collective, sequence number and what was waited for, when it failed (the communicator's
-  /// timeout is over since it began, or for a message since it is waited for) or `timeout` is over
-  /// since this call.
+  /// Blocks until the collective is complete. On a GPU it only makes the calling thread's current
+  /// stream wait; the host waits only if `timeout` is given. Throws CommError, naming rank,
+  /// collective, sequence number and what was waited for, if the collective failed, or if `timeout`
+  /// has passed since this call. It also fails when the communicator's timeout has passed: since
+  /// the collective began, or, for a message, since the first wait for it.
   void wait(std::optional<std::chrono::nanoseconds> timeout = std::nullopt) const {
     if (pending_) pending_->wait(timeout);
   }
 
-  /// When it was issued, when it was begun (its predecessors are complete), and when it ended;
-  /// the epoch of Clock where that has not happened, or is not known to the host.
+  /// When it was issued, when it began (its predecessors were complete), and when it ended. The
+  /// epoch of Clock if that has not happened yet, or if the host does not know.
   Clock::time_point issued() const { return pending_ ? pending_->issued() : Clock::time_point{}; }
   Clock::time_point started() const { return pending_ ? pending_->started() : Clock::time_point{}; }
   Clock::time_point finished() const {

@@ -15,7 +15,7 @@ namespace rondo::dist {
 
 namespace {
 
-/// A dense tensor's elements as they lie in memory.
+/// A dense tensor's elements in memory order.
 Tensor in_memory_order(const Tensor& x) { return x.as_view({x.numel()}, {1}, x.storage_offset()); }
 
 }  // namespace
@@ -23,21 +23,21 @@ Tensor in_memory_order(const Tensor& x) { return x.as_view({x.numel()}, {1}, x.s
 ParameterAverager::ParameterAverager(nn::Module& model, std::shared_ptr<Communicator> comm,
                                      AveragerOptions options)
     : comm_(std::move(comm)), options_(std::move(options)) {
-  require<CommError>(options_.every >= 1, "ParameterAverager: every ", options_.every,
-                     " steps; it must be at least 1");
-  require<CommError>(options_.warmup_steps >= 0, "ParameterAverager: ", options_.warmup_steps,
-                     " steps to warm up; it cannot be negative");
-  require<CommError>(options_.group_every >= 0, "ParameterAverager: within a group every ",
-                     options_.group_every, " steps; it cannot be negative");
+  require<CommError>(options_.every >= 1, "ParameterAverager: every is ", options_.every,
+                     ", but must be at least 1");
+  require<CommError>(options_.warmup_steps >= 0, "ParameterAverager: warmup_steps is ",
+                     options_.warmup_steps, ", but cannot be negative");
+  require<CommError>(options_.group_every >= 0, "ParameterAverager: group_every is ",
+                     options_.group_every, ", but cannot be negative");
   require<CommError>(options_.group_every == 0 || options_.group != nullptr,
-                     "ParameterAverager: group_every without a group");
+                     "ParameterAverager: group_every needs group, which is null");
   require<CommError>(
       options_.outer_lr > 0 && options_.outer_momentum >= 0 && options_.outer_momentum < 1,
-      "ParameterAverager: an outer step with lr ", options_.outer_lr, " and momentum ",
-      options_.outer_momentum, "; lr must be positive, momentum 0 or more and below 1");
+      "ParameterAverager: outer_lr is ", options_.outer_lr, " and outer_momentum is ",
+      options_.outer_momentum, "; expected outer_lr > 0 and 0 <= outer_momentum < 1");
   require<CommError>(!options_.async || (!has_outer_step() && options_.group_every == 0),
-                     "ParameterAverager: an asynchronous average has neither an outer step nor a "
-                     "group");
+                     "ParameterAverager: an asynchronous average cannot have an outer step or "
+                     "a group");
   check_same_model(model, *comm_);
   agree_on_options();
   broadcast_model(model, *comm_);
@@ -46,8 +46,8 @@ ParameterAverager::ParameterAverager(nn::Module& model, std::shared_ptr<Communic
   counts_ = zeros({3}, {.dtype = i64});
 }
 
-// Ranks that average at other steps, or step elsewhere from the average, would end with models of
-// their own.
+// Ranks with different options would average in different steps, or update differently, and end
+// with different models.
 void ParameterAverager::agree_on_options() const {
   std::string text =
       concat("every ", options_.every, " steps after ", options_.warmup_steps, " to warm up");
@@ -62,12 +62,12 @@ ParameterAverager::~ParameterAverager() {
   for (const Part& part : parts_) {
     try {
       part.work.wait();
-    } catch (const std::exception&) {  // whoever waits next hears of it
+    } catch (const std::exception&) {  // a later wait reports it
     }
   }
 }
 
-// Integer buffers (a count of batches) advance alike on all ranks and have no average.
+// Integer buffers (a count of batches) are equal on all ranks, and have no average.
 void ParameterAverager::add_parts(const std::vector<nn::NamedTensor>& tensors,
                                   bool are_parameters) {
   std::map<DType, Tensors> by_dtype;

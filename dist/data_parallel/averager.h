@@ -1,19 +1,19 @@
 #pragma once
-// ParameterAverager: ranks train on their own and meet now and then, where their parameters are
-// averaged. The classical use of MPI in training: k times less communication than DDP, for an
-// optimisation that is no longer the one of a single process. Running statistics are averaged, too;
-// the optimizer's momentum stays each rank's own.
+// ParameterAverager: ranks train independently and average their parameters now and then. This is
+// the classical use of MPI in training. With an average every k steps it communicates k times less
+// than DDP, but the optimisation is no longer equal to that of a single process. Running statistics
+// are averaged, too; each rank keeps its own optimizer momentum.
 //
 //   every k steps   McDonald et al. 2010; Stich 2019, "Local SGD converges fast and communicates
 //                   little"
-//   post-local      in every step at first, every k steps later: Lin et al. 2020, "Don't use large
+//   post-local      in every step at first, later every k steps: Lin et al. 2020, "Don't use large
 //                   mini-batches, use local SGD"
 //   hierarchical    often within a machine, seldom between machines: the same paper
-//   outer step      what the ranks have moved since they last met, averaged, is a gradient for an
-//                   optimizer of its own, Nesterov's momentum: Douillard et al. 2023, "DiLoCo"
+//   outer step      the average change of the parameters since the last average is the gradient of
+//                   a second optimizer with Nesterov momentum: Douillard et al. 2023, "DiLoCo"
 //                     Δ = θ_met - avg θ;   v ← μ v + Δ;   θ = θ_met - lr (Δ + μ v)
-//   asynchronous    the average of one meeting is formed while the steps up to the next are
-//                   computed, and folded in then: θ ← θ + (avg θ_then - θ_then)
+//   asynchronous    an average is formed while the following steps are computed, and is applied
+//                   when the next average is due: θ ← θ + (avg θ_then - θ_then)
 
 #include <memory>
 #include <string>
@@ -26,9 +26,9 @@ namespace rondo::dist {
 
 struct AveragerOptions {
   int every = 1;                  // steps between two averages over all ranks
-  std::int64_t warmup_steps = 0;  // at first, averaged in every step
-  /// The ranks of a machine (machine_group), averaged every group_every steps; 0: never by
-  /// themselves.
+  std::int64_t warmup_steps = 0;  // these first steps are averaged every time
+  /// The ranks of a machine (machine_group), averaged among themselves every group_every steps; 0:
+  /// never.
   std::shared_ptr<Communicator> group = nullptr;
   int group_every = 0;
   double outer_lr = 1, outer_momentum = 0;  // 1 and 0: the plain average. DiLoCo: 0.7 and 0.9
@@ -38,8 +38,8 @@ struct AveragerOptions {
 class ParameterAverager {
  public:
   /// Compares models and options, and gives every rank rank 0's values. Collective. Throws
-  /// CommError, also for options that cannot go together: an asynchronous average with an outer
-  /// step or a group.
+  /// CommError if they differ, and for options that cannot be combined: an asynchronous average
+  /// with an outer step or a group.
   ParameterAverager(nn::Module& model, std::shared_ptr<Communicator> comm,
                     AveragerOptions options = {});
   /// Waits for the average that is under way.
@@ -47,27 +47,28 @@ class ParameterAverager {
   ParameterAverager(const ParameterAverager&) = delete;
   ParameterAverager& operator=(const ParameterAverager&) = delete;
 
-  /// After each optimizer step: averages when it is due. Collective.
+  /// Call it after each optimizer step. It averages when an average is due. Collective.
   void step();
-  /// Averages what has not been averaged yet, and folds in what is under way: all ranks have equal
-  /// parameters afterwards. Before evaluations, checkpoints of a whole model, and at the end.
+  /// Averages what has not been averaged yet, and applies an average that is under way. Afterwards
+  /// all ranks have equal parameters. Call it before evaluations, before a checkpoint of the whole
+  /// model, and at the end. Collective.
   void finish();
-  /// Steps since the last average over all ranks was due.
+  /// The number of steps since the last average over all ranks was due.
   int steps_since_average() const { return since_; }
 
-  /// What must be kept beside the parameters to go on after a checkpoint: counts, the outer step's
-  /// memory, an average under way, which is waited for. Tensors of this rank, which share memory
-  /// with it; `restored` says that they have been filled.
+  /// What a checkpoint must contain in addition to the parameters: counts, the outer step's memory,
+  /// and an average under way, which is waited for. The tensors belong to this rank and share
+  /// memory with it. Call `restored` after filling them.
   std::vector<nn::NamedTensor> state();
   void restored();
 
  private:
-  /// Everything of one dtype, as one run of memory that can be sent.
+  /// All tensors of one dtype, in one contiguous buffer that can be sent.
   struct Part {
     Tensors tensors;  // of the model
     Tensor flat;
-    Tensor met, velocity;  // of the outer step: where it last left them
-    Tensor then;           // of an asynchronous average: what was sent
+    Tensor met, velocity;  // of the outer step; met: the parameters after the last average
+    Tensor then;           // of an asynchronous average: the values that were sent
     bool has_outer_step = false;
     Work work;
   };

@@ -31,7 +31,7 @@ std::vector<BucketPlan> plan_buckets(std::span<const GradientSize> gradients,
     bucket.slices.push_back({i, bucket.numel});
     bucket.numel += g.numel;
   }
-  // Those still open, in the order in which their last gradient will be complete.
+  // The buckets that are still open, in the order in which their last gradient will be complete.
   std::vector<BucketPlan> rest;
   for (auto& [dtype, bucket] : open) rest.push_back(std::move(bucket));
   std::sort(rest.begin(), rest.end(), [](const BucketPlan& a, const BucketPlan& b) {

@@ -21,7 +21,7 @@ T number_in(const std::string& text, T otherwise) {
   const char *first = text.data() + colon + 1, *last = text.data() + text.size();
   const auto [end, error] = std::from_chars(first, last, value);
   require<CommError>(error == std::errc() && end == last, "comm hook \"", text, "\": \"",
-                     std::string(first, last), "\" is no number");
+                     std::string(first, last), "\" is not a number");
   return value;
 }
 
@@ -54,9 +54,9 @@ void CommHook::remember(const char* name, const GradBucket& bucket, const Tensor
 void CommHook::require_f32_on_cpu(const GradBucket& bucket) const {
   const Tensor& flat = bucket.flat;
   require<DeviceError>(flat.device().is_cpu(), name(), ": the gradients are on ", flat.device(),
-                       "; on a GPU there are fp16, bf16, topk and powersgd");
+                       "; on a GPU use fp16, bf16, topk or powersgd");
   require<DTypeError>(flat.dtype() == f32, name(), ": gradients of ", flat.dtype(),
-                      "; it is for f32");
+                      "; it supports only f32");
 }
 
 std::shared_ptr<CommHook> make_comm_hook(const std::string& text) {
@@ -72,8 +72,8 @@ std::shared_ptr<CommHook> make_comm_hook(const std::string& text) {
   if (name == "bf16") return std::make_shared<CastHook>(bf16);
   if (name == "sign") return std::make_shared<SignHook>();
   if (name == "int8") return std::make_shared<Int8Hook>();
-  throw CommError(concat("there is no comm hook \"", text,
-                         "\"; there are fp16, bf16, topk[:RATIO], powersgd[:RANK], sign and int8"));
+  throw CommError(concat("unknown comm hook \"", text,
+                         "\"; use one of fp16, bf16, topk[:RATIO], powersgd[:RANK], sign, int8"));
 }
 
 }  // namespace rondo::dist

@@ -34,8 +34,8 @@ std::vector<Device> gpus(const std::vector<int>& ids) {
   return devices;
 }
 
-/// One copy after the other, each an op on the tape; also of what is there already, since each
-/// replica has its own.
+/// Copies one tensor after another; each copy is an op on the tape. Tensors already on `device` are
+/// copied, too, since each replica has its own.
 Members copied(const Members& members, Device device) {
   auto copy = [&](const Tensor& x) { return x.device() == device ? x.clone() : x.to(device); };
   Members replica;
@@ -47,8 +47,8 @@ Members copied(const Members& members, Device device) {
 
 #ifdef RONDO_HAS_NCCL
 
-/// Outputs: the parameters on the second GPU, then those on the third, …; the gradient of each is
-/// the sum of its replicas' gradients.
+/// Outputs: the parameters on the second GPU, then those on the third, …. The gradient of a
+/// parameter is the sum of its replicas' gradients.
 struct BroadcastBackward final : Node {
   std::shared_ptr<NcclPeers> peers;
   Tensors parameters;
@@ -59,7 +59,7 @@ struct BroadcastBackward final : Node {
     const std::size_t count = parameters.size(), replicas = dy.size() / count;
     auto of_replica = [&](std::size_t i, std::size_t d) { return dy[d * count + i]; };
     Tensors sums(count);
-    if (GradMode::is_enabled()) {  // second order: in ops
+    if (GradMode::is_enabled()) {  // second order: uses differentiable ops
       for (std::size_t i = 0; i < count; ++i) {
         for (std::size_t d = 0; d < replicas; ++d) {
           if (!of_replica(i, d).defined()) continue;
@@ -69,7 +69,7 @@ struct BroadcastBackward final : Node {
       }
       return sums;
     }
-    std::vector<std::size_t> used;  // a layer that was not called has no gradient anywhere
+    std::vector<std::size_t> used;  // a layer that was not called has no gradient on any GPU
     for (std::size_t i = 0; i < count; ++i) {
       for (std::size_t d = 0; d < replicas; ++d) {
         if (!wants(i) || !of_replica(i, d).defined()) continue;
@@ -97,7 +97,7 @@ struct BroadcastBackward final : Node {
   void release_saved() override {}
 };
 
-/// Replicas on all GPUs but the first.
+/// Replicas on all GPUs except the first.
 std::vector<Members> broadcast(const Members& members, const std::shared_ptr<NcclPeers>& peers) {
   Tensors all;
   for (const Tensors& some : {members.parameters, members.buffers}) {
@@ -112,14 +112,14 @@ std::vector<Members> broadcast(const Members& members, const std::shared_ptr<Ncc
       if (members.parameters[i].requires_grad()) outputs.push_back(copy[i]);
     }
   }
-  Tensors learning;  // what is frozen is so in the replicas as well
+  Tensors learning;  // frozen parameters are frozen in the replicas, too
   std::ranges::copy_if(members.parameters, std::back_inserter(learning),
                        [](const Tensor& x) { return x.requires_grad(); });
   if (!learning.empty()) record_all<BroadcastBackward>(learning, outputs, peers, learning);
   return replicas;
 }
 
-/// Null where NCCL is not there; there copies do.
+/// Null if NCCL is not installed: then tensors are copied.
 std::shared_ptr<NcclPeers> joined(const std::vector<Device>& devices) {
   if (devices.size() < 2) return nullptr;
   try {
@@ -152,7 +152,7 @@ DataParallel::DataParallel(nn::AnyModule module, const DataParallelOptions& opti
 
 DataParallel::DataParallel(nn::AnyModule module, std::vector<Device> devices, Device output)
     : module_(std::move(module)), devices_(std::move(devices)), output_(output) {
-  require<DeviceError>(!devices_.empty(), "DataParallel: there are no devices");
+  require<DeviceError>(!devices_.empty(), "DataParallel: the list of devices is empty");
 }
 
 void DataParallel::check_parameters() {
@@ -168,12 +168,12 @@ void DataParallel::check_parameters() {
 Tensor DataParallel::forward(const Tensor& x) {
   if (devices_.empty()) return module_(x);
   require<ShapeError>(x.dim() > 0 && x.size(0) > 0, "DataParallel: input ", x.shape(),
-                      " has no rows to share out");
+                      " has no rows to split");
   check_parameters();
   const std::int64_t rows = x.size(0), devices = std::ssize(devices_);
   const std::int64_t part = (rows + devices - 1) / devices, used = (rows + part - 1) / part;
   const Members members = members_of(module_);
-  std::vector<Members> replicas;  // of the second device on
+  std::vector<Members> replicas;  // one for each device from the second on
   if (peers_ != nullptr && used == devices) {
     replicas = broadcast(members, peers_);
   } else {

@@ -5,16 +5,16 @@
 //   net.to(Device::cuda(0));
 //   cross_entropy(net(images), labels).backward();
 //
-// A batch is cut into a part for each device, the model is copied there, the parts are computed
-// side by side (the host only puts them into the GPUs' streams) and their outputs are put together
-// on one device. All of that is on the tape, so backward adds the replicas' gradients into the one
-// set of parameters that the optimizer knows. Between GPUs the parameters go by NCCL's broadcast
-// and the gradients come back by its sum, a group of them for the whole model; elsewhere, and for a
-// batch too small for all devices, each is copied.
+// A batch is split into one part for each device, and the model is copied to each device. The parts
+// are computed concurrently (the host only queues the work in the GPUs' streams), and their outputs
+// are concatenated on one device. All of this is on the tape, so backward adds the replicas'
+// gradients to the parameters that the optimizer knows. Between GPUs, NCCL broadcasts the
+// parameters and sums the gradients, in one group of calls for the whole model. Otherwise, and for
+// a batch too small for all devices, each tensor is copied.
 //
-// The model goes out anew in each forward, which is the price: where there is a choice,
-// DistributedDataParallel with a process for each GPU is faster. As in PyTorch, running statistics
-// are those of the first device's part.
+// Each forward copies the model again, which is slow. Where possible, use DistributedDataParallel
+// with one process for each GPU. As in PyTorch, running statistics are those of the first device's
+// part.
 
 #include <memory>
 #include <vector>
@@ -26,35 +26,33 @@ namespace rondo::dist {
 class NcclPeers;
 
 struct DataParallelOptions {
-  /// The GPUs; empty: all there are. On a machine without GPUs, forward calls the module, as in
-  /// PyTorch.
+  /// The GPUs; empty: all GPUs. On a machine without GPUs, forward calls the module, as in PyTorch.
   std::vector<int> device_ids = {};
-  /// Where the outputs come together; -1: the first of device_ids.
+  /// The GPU on which the outputs are concatenated; -1: the first of device_ids.
   int output_device = -1;
-  /// Without it, or where NCCL is not there, the GPUs copy from each other.
+  /// If false, or if NCCL is not installed, the GPUs copy from each other.
   bool use_nccl = true;
 };
 
 class DataParallel final : public nn::Module {
  public:
-  /// Throws DeviceError for a GPU that does not exist or is named twice, and
-  /// CommError where NCCL is there but cannot join the GPUs.
+  /// Throws DeviceError for a GPU that does not exist or is named twice, and CommError if NCCL is
+  /// installed but cannot connect the GPUs.
   explicit DataParallel(nn::AnyModule module, const DataParallelOptions& options = {});
-  /// The same over any devices, the CPU as often as one likes: each time is a virtual device with a
-  /// replica of its own.
+  /// As above, for any devices. The CPU may be listed several times: each time is a virtual device
+  /// with its own replica.
   DataParallel(nn::AnyModule module, std::vector<Device> devices, Device output);
 
-  /// x (N, …), from any device, to outputs (N, …) on the output device. Parts have
-  /// ceil(N / devices) rows, the last one what is left; a small batch uses fewer devices. Throws
-  /// DeviceError when a parameter or buffer is not on the first device, ShapeError for x without
-  /// rows.
+  /// x (N, …), on any device, to outputs (N, …) on the output device. Parts have ceil(N / devices)
+  /// rows, the last one the remaining rows; a small batch uses fewer devices. Throws DeviceError if
+  /// a parameter or buffer is not on the first device, ShapeError if x has no rows.
   Tensor forward(const Tensor& x) override;
   /// PyTorch's keys: "module.conv1.weight".
   void visit(nn::Visitor& v) override { v.child("module", module_); }
 
   nn::AnyModule& module() { return module_; }
   const std::vector<Device>& devices() const { return devices_; }
-  /// Whether the GPUs talk by NCCL.
+  /// Whether the GPUs communicate through NCCL.
   bool uses_nccl() const { return peers_ != nullptr; }
 
  private:

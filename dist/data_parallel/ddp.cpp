@@ -16,8 +16,9 @@
 namespace rondo::dist {
 namespace {
 
-/// Buckets in memory that the ranks share. There is little to hide there: the ranks' own cores add
-/// gradients up, 4 MiB in some 0.2 ms, while a bucket costs them a meeting and a thread to wake.
+/// The bucket size in memory that the ranks share. Small buckets would not pay there: the ranks'
+/// own cores add the gradients, 4 MiB in some 0.2 ms, while each bucket costs a synchronization and
+/// waking a thread.
 constexpr std::int64_t least_in_memory = 4 << 20;
 
 /// While it lives, this rank has joined.
@@ -33,7 +34,7 @@ class Joined {
 };
 
 std::shared_ptr<Communicator> given(std::shared_ptr<Communicator> comm) {
-  require(comm != nullptr, "DistributedDataParallel: there is no communicator");
+  require(comm != nullptr, "DistributedDataParallel: the communicator is null");
   return comm;
 }
 
@@ -53,7 +54,8 @@ DistributedDataParallel::DistributedDataParallel(nn::Module& model,
                              ", bucket_bytes ", options.buckets.bucket_bytes,
                              ", first_bucket_bytes ", options.buckets.first_bucket_bytes));
   broadcast_model(model_, *comm_);
-  for (auto& named : model_.named_parameters()) {  // two layers may share one: it is there once
+  for (auto& named :
+       model_.named_parameters()) {  // a parameter shared by two layers is listed once
     at_first_.emplace_back(named, named.tensor.requires_grad());
     if (named.tensor.requires_grad()) parameters_.push_back(named);
   }
@@ -90,8 +92,8 @@ void DistributedDataParallel::make_buckets(const BucketOptions& options) {
     const std::string& last = parameters_[bucket.plan.slices.back().parameter].name;
     bucket.label = concat("bucket ", b + 1, " of ", plans.size(), " (", first,
                           first == last ? "" : " … " + last, ")");
-    // Behind the gradients zeros, up to whole cache lines for each rank; in the last bucket the
-    // flags: three elements for each rank.
+    // Zeros follow the gradients, up to whole cache lines for each rank. In the last bucket the
+    // flags follow: three elements for each rank.
     const std::int64_t n = comm_->world_size(), line = 64 / size_of(bucket.plan.dtype) * n;
     const std::int64_t padded = (bucket.plan.numel + line - 1) / line * line;
     bool is_last = b + 1 == plans.size();
@@ -103,8 +105,8 @@ void DistributedDataParallel::make_buckets(const BucketOptions& options) {
     bucket.padded.narrow(0, bucket.plan.numel, padded - bucket.plan.numel).zero_();
     for (const BucketSlice& slice : bucket.plan.slices) {
       const Tensor& p = parameters_[slice.parameter].tensor;
-      // With the parameter's strides, and a version counter of its own: neighbours in a bucket
-      // do not invalidate each other.
+      // A slot has the parameter's strides. Its version counter is its own, so gradients in one
+      // bucket do not invalidate each other.
       slots_[slice.parameter] =
           Tensor::over(bucket.flat.storage(), slice.offset, p.shape(), p.strides(), p.dtype());
       bucket_of_[slice.parameter] = b;
@@ -119,8 +121,8 @@ void DistributedDataParallel::make_buckets(const BucketOptions& options) {
   }
 }
 
-// After a backward that threw: the all-reduces that it had started still read and write the
-// buckets, where the next one's gradients will be.
+// Called after a backward that threw. The all-reduces that it started still read and write the
+// buckets, which the next backward will use.
 void DistributedDataParallel::settle() {
   if (!is_under_way_ || !backward_.expired()) return;
   is_under_way_ = false;
@@ -139,8 +141,9 @@ void DistributedDataParallel::abandon_step() {
   for (auto& p : parameters_) p.tensor.zero_grad();
 }
 
-// The first gradient of a backward. The engine keeps what is queued until the outermost backward
-// ends, and drops it when that throws: then `backward_` expires, and the next one starts afresh.
+// Called at the first gradient of a backward. The engine keeps queued functions until the outermost
+// backward ends, and drops them if it throws. Then `backward_` expires, and the next backward
+// starts from the beginning.
 void DistributedDataParallel::begin_backward() {
   settle();
   check_parameters();
@@ -174,10 +177,11 @@ void DistributedDataParallel::gradient_ready(std::size_t parameter) {
   if (sync_ && backward_.expired()) begin_backward();
   if (only_adds_up) return;
   require<CommError>(!is_ready_[parameter], "rank ", comm_->rank_in_world(), ": the gradient of ",
-                     name, " was completed twice in one backward, after its bucket may have left");
+                     name,
+                     " was completed twice in one backward; its bucket may already be in use");
   require<CommError>(tensor.grad().data_ptr() == slots_[parameter].data_ptr(), "rank ",
                      comm_->rank_in_world(), ": the gradient of ", name,
-                     " does not live in its bucket (set_grad, backward with create_graph, a "
+                     " is not in its bucket (set_grad, backward with create_graph, a "
                      "change of dtype or device, or a second wrapper around the same model)");
   is_ready_[parameter] = true;
   std::size_t b = bucket_of_[parameter];
@@ -186,7 +190,7 @@ void DistributedDataParallel::gradient_ready(std::size_t parameter) {
   if (options_.overlap) launch_full_buckets(buckets_.size() - 1);
 }
 
-/// Buckets below `end`, up to the first that is not full.
+/// Launches full buckets with an index below `end`, up to the first that is not full.
 void DistributedDataParallel::launch_full_buckets(std::size_t end) {
   for (; next_launch_ < end && buckets_[next_launch_].pending == 0; ++next_launch_)
     launch(next_launch_);
@@ -212,7 +216,7 @@ void DistributedDataParallel::launch(std::size_t index) {
   }
 }
 
-/// On this thread, which has nothing else to do.
+/// Reduces on this thread, which has nothing else to do.
 void DistributedDataParallel::reduce_now(std::size_t index) {
   auto& times = timeline_.buckets[index];
   times.launched = Clock::now();
@@ -244,11 +248,11 @@ void DistributedDataParallel::end_backward() {
       "(requires_grad_(false)) before DistributedDataParallel is made, or be allowed "
       "to be unused (Unused::zeros)");
   finish_buckets();
-  // Last, so that this rank has taken part in what the others wait for.
+  // Checked last, so that this rank has taken part in what the other ranks wait for.
   nn::detail::require_all_shown("DistributedDataParallel");
 }
 
-/// Waits for what was launched.
+/// Waits for all launched buckets.
 void DistributedDataParallel::finish_buckets() {
   NoGradGuard no_grad;
   if (hook_ != nullptr) finish_hook();
@@ -271,7 +275,7 @@ void DistributedDataParallel::finish_buckets() {
   timeline_.synchronized = Clock::now();
 }
 
-// All buckets' second rounds follow all their first ones, which are mostly over by now.
+// The second rounds of all buckets come after all first rounds, most of which are complete by now.
 void DistributedDataParallel::finish_hook() {
   for (int round = 1; round <= hook_->rounds(); ++round) {
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
@@ -298,20 +302,20 @@ void DistributedDataParallel::divide_by_active() {
 }
 
 void DistributedDataParallel::accumulate(int k) {
-  require(k >= 1, "accumulate: ", k, " micro-batches a step; it must be at least 1");
+  require(k >= 1, "accumulate: k is ", k, ", but must be at least 1");
   require(micro_batches_ == 0, "accumulate: ", micro_batches_, " of ", accumulate_,
-          " micro-batches of this step have been; change it between two steps");
+          " micro-batches of this step are done; call it between two steps");
   accumulate_ = k;
 }
 
 std::int64_t DistributedDataParallel::join(const std::function<void()>& step) {
   require(micro_batches_ == 0, "join: ", micro_batches_, " of ", accumulate_,
-          " micro-batches of this step have been; join between two steps");
+          " micro-batches of this step are done; call it between two steps");
   const Joined joined(has_joined_);
   losses_.set({});
   std::int64_t steps = 0;
   while (true) {
-    // The round in which nobody has a batch must not change what a hook remembers.
+    // The round in which no rank has a batch must not change a hook's state.
     const nn::StateDict memory = hook_ ? hook_->state() : nn::StateDict();
     Tensors before;
     for (const auto& entry : memory) before.push_back(entry.tensor.clone());
@@ -326,7 +330,7 @@ std::int64_t DistributedDataParallel::join(const std::function<void()>& step) {
     ++steps;
     step();
   }
-  losses_.forget_last_mean();  // of the round in which nobody had a batch
+  losses_.forget_last_mean();  // of the round in which no rank had a batch
   for (auto& p : parameters_) p.tensor.zero_grad();
   return steps;
 }
@@ -339,7 +343,7 @@ void DistributedDataParallel::take_part_with_zeros() {
     bucket.pending = 0;
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    // Where unused parameters are allowed, others say which are used.
+    // If unused parameters are allowed, the other ranks tell which are used.
     if (options_.unused == Unused::zeros) {
       parameters_[i].tensor.zero_grad();
     } else {
@@ -352,7 +356,7 @@ void DistributedDataParallel::take_part_with_zeros() {
 }
 
 void DistributedDataParallel::register_comm_hook(std::shared_ptr<CommHook> hook) {
-  require<CommError>(hook != nullptr, "register_comm_hook: there is no hook");
+  require<CommError>(hook != nullptr, "register_comm_hook: the hook is null");
   require<CommError>(hook_ == nullptr, "register_comm_hook: there is a comm hook already: ",
                      hook_ ? hook_->name() : "");
   comm_->agree("comm hook", hook->name());

@@ -5,23 +5,27 @@
 //   ...
 //   Tensor loss = cross_entropy(ddp(images), labels);
 //   ddp.set_loss(loss);
-//   loss.backward();        // returns with .grad averaged over the ranks
-//   ddp.check_loss();       // throws on all ranks when any rank's loss is not finite
+//   loss.backward();        // afterwards .grad is averaged over the ranks
+//   ddp.check_loss();       // throws on all ranks if any rank's loss is not finite
 //   optimizer.step();
 //
-// With equal parts, the average of the ranks' mean gradients is the gradient of the whole batch, so
-// N ranks do what one would do with all of it (as long as no layer mixes the images of a batch).
-// Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training".
+// With equal parts, the average of the ranks' mean gradients is the gradient of the whole batch. So
+// N ranks compute what one rank would compute with the whole batch (as long as no layer mixes the
+// images of a batch). Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data
+// Parallel Training".
 //
 // Note [Overlap]
-// Gradients live in flat buckets. When backward completes a parameter's gradient, a hook counts its
-// bucket down; a full bucket's all-reduce is issued at once, and the communicator's background
-// thread runs it while backward goes on with the layers below. Buckets are issued in index order,
-// never in the order in which they happen to fill up: ranks that issued different orders would wait
-// for each other for ever. The last one, which has no layers below, leaves when backward has ended,
-// and on the CPU the thread that ran backward reduces it, rather than wake another and wait.
-// Backward itself waits for all of them before it returns, so there is nothing to call and nothing
-// to forget.
+// Gradients are stored in flat buckets. When backward completes a parameter's gradient, a hook
+// decrements the counter of its bucket. When a bucket is full, its all-reduce is issued at once,
+// and the communicator's background thread runs it while backward continues with the layers below.
+//
+// Buckets are issued in index order, not in the order in which they become full: if ranks issued
+// them in different orders, they would wait for each other forever.
+//
+// The last bucket has no layers below to overlap with: it is issued when backward has ended. On the
+// CPU, the thread that ran backward reduces it, since waking another thread and waiting for it
+// would take longer. Backward waits for all buckets before it returns. So the caller has no
+// function to call, and cannot forget it.
 
 #include <cstdint>
 #include <functional>
@@ -37,46 +41,48 @@
 
 namespace rondo::dist {
 
-/// What a parameter is to DDP that the loss of some rank does not depend on.
+/// What DDP does with a parameter on which the loss of some rank does not depend.
 enum class Unused : std::uint8_t {
-  error,  // a mistake: backward throws, naming it
-  zeros,  // it adds 0 to the average; where no rank uses it, its gradient stays undefined
+  error,  // it is a mistake: backward throws an error that names it
+  zeros,  // it adds 0 to the average; if no rank uses it, its gradient stays undefined
 };
 
 struct DdpOptions {
   BucketOptions buckets = {};
   Unused unused = Unused::error;
-  /// Every step reaches the parameters that the first one did. With Unused::zeros the ranks then
-  /// tell each other once which those are, and no bucket waits for a gradient that will not come. A
-  /// step that reaches others throws, naming one.
+  /// The caller promises that every step reaches the same parameters as the first one. With
+  /// Unused::zeros the ranks then tell each other only once which these are, and no bucket waits
+  /// for a gradient that will not come. A step that reaches other parameters throws an error that
+  /// names one.
   bool static_graph = false;
-  /// Without it, no bucket leaves before backward has ended: to measure what overlap is worth.
+  /// If false, no bucket is issued before backward has ended: use it to measure the benefit of
+  /// overlap.
   bool overlap = true;
-  /// Divide by the ranks that had a batch, instead of by all, when some have joined (`join`). On a
-  /// GPU the host then waits for each step.
+  /// After some ranks have joined (`join`), divide by the number of ranks that had a batch, instead
+  /// of by the number of all ranks. On a GPU the host then waits for each step.
   bool divide_by_active_ranks = false;
 };
 
-/// When things happened in the last synchronised backward, on this rank's Clock.
+/// The times of the events in the last synchronised backward, on this rank's Clock.
 struct StepTimeline {
   struct Bucket {
     std::int64_t bytes = 0;
     Clock::time_point ready;     // its last gradient was complete
-    Clock::time_point launched;  // its all-reduce was issued,
-    Clock::time_point started;   // begun,
-    Clock::time_point finished;  // and over
+    Clock::time_point launched;  // its all-reduce was issued
+    Clock::time_point started;   // its all-reduce began
+    Clock::time_point finished;  // its all-reduce was complete
   };
   Clock::time_point first_gradient;  // the first gradient of a parameter was complete
-  Clock::time_point backward_end;    // the tape has been run; from here on, only waiting
+  Clock::time_point backward_end;    // the engine has run the tape; only waiting follows
   Clock::time_point synchronized;    // all buckets are averaged
   std::vector<Bucket> buckets;
 };
 
 class DistributedDataParallel {
  public:
-  /// Compares names, shapes, strides and dtypes of all parameters and buffers over the ranks
-  /// (CommError on all ranks, naming a rank and the first parameter that differ), then gives every
-  /// rank rank 0's values. The model must outlive this. Collective.
+  /// Compares names, shapes, strides and dtypes of all parameters and buffers over the ranks, then
+  /// gives every rank rank 0's values. If they differ, all ranks throw CommError that names a rank
+  /// and the first parameter that differs. The model must outlive this object. Collective.
   DistributedDataParallel(nn::Module& model, std::shared_ptr<Communicator> comm,
                           DdpOptions options = {});
   ~DistributedDataParallel();
@@ -91,8 +97,9 @@ class DistributedDataParallel {
   const DdpOptions& options() const { return options_; }
   Communicator& communicator() { return *comm_; }
 
-  /// While it lives, backward only adds gradients up on this rank; the next backward after it
-  /// averages the sums. For accumulating gradients over several batches.
+  /// While a NoSync lives, backward only accumulates gradients on this rank. The first backward
+  /// after it averages the accumulated gradients. Use it to accumulate gradients over several
+  /// batches.
   class NoSync {
    public:
     explicit NoSync(bool& sync) : sync_(sync), previous_(sync) { sync = false; }
@@ -106,10 +113,10 @@ class DistributedDataParallel {
   };
   [[nodiscard]] NoSync no_sync() { return NoSync(sync_); }
 
-  /// From here on a step has k backwards, each of the mean loss of a micro-batch: the first k - 1
-  /// add up on this rank, the last averages over the k micro-batches and the ranks, so that N ranks
-  /// with k micro-batches each do what one batch of all of them does. zero_grad once a step. Throws
-  /// Error for k < 1, and in the middle of a step.
+  /// From here on a step has k backwards, each of the mean loss of a micro-batch. The first k - 1
+  /// accumulate on this rank; the last one averages over the k micro-batches and the ranks. So N
+  /// ranks with k micro-batches each compute what one batch of all of them gives. Call zero_grad
+  /// once per step. Throws Error for k < 1, and in the middle of a step.
   ///
   ///   ddp.accumulate(4);
   ///   for (auto& [x, y] : loader) {
@@ -119,74 +126,75 @@ class DistributedDataParallel {
   ///     optimizer.zero_grad();
   ///   }
   void accumulate(int k);
-  /// Gives up the step that is under way, after an exception in one of its micro-batches: its
-  /// gradients and losses are dropped, and the next backward is the first of a step. All ranks call
-  /// it, or none.
+  /// Gives up the step under way, after an exception in one of its micro-batches. Its gradients and
+  /// losses are dropped, and the next backward is the first of a step. All ranks must call it, or
+  /// none.
   void abandon_step();
-  /// Whether the last backward ended a step.
+  /// Whether the last backward completed a step.
   bool step_is_complete() const { return micro_batches_ == 0; }
 
-  /// For a rank that has no more batches while others may have: takes part in their steps with
-  /// gradients of 0 and calls step() after each, as they do, so that all keep equal weights;
-  /// returns how many there were when all ranks have joined. Every rank calls it, once its batches
-  /// are over. Gradients are still divided by the number of all ranks, as PyTorch's join does by
-  /// default, unless divide_by_active_ranks says otherwise; losses are averaged over those that had
-  /// a batch.
-  /// A loss that is not finite throws here, too, as check_loss does. Nothing else that is
-  /// collective may happen on the others meanwhile: no SyncBatchNorm, no evaluation.
+  /// For a rank that has no more batches while other ranks may have some. Every rank calls it when
+  /// its batches are used up. The rank takes part in the others' steps with gradients of 0, and
+  /// calls step() after each, as they do, so that all weights stay equal. When all ranks have
+  /// joined, it returns the number of these steps.
+  ///
+  /// Gradients are still divided by the number of all ranks, as in PyTorch's join, unless
+  /// divide_by_active_ranks is set. Losses are averaged over the ranks that had a batch. A loss
+  /// that is not finite throws, as in check_loss. During join the other ranks must not run any
+  /// other collective: no SyncBatchNorm, no evaluation.
   std::int64_t join(const std::function<void()>& step);
 
-  /// Replaces the plain all-reduce of full buckets (dist/data_parallel/comm_hook.h); losses still
-  /// travel as they are. Before the first backward; equal on all ranks. Collective. Throws
-  /// CommError.
+  /// Replaces the plain all-reduce of full buckets (dist/data_parallel/comm_hook.h); losses are not
+  /// compressed. Call it before the first backward, with the same hook on all ranks. Collective.
+  /// Throws CommError.
   void register_comm_hook(std::shared_ptr<CommHook> hook);
   CommHook* comm_hook() { return hook_.get(); }
-  /// The parameters that the last synchronised backward of this rank did not reach.
+  /// The parameters that this rank's last synchronised backward did not reach.
   std::vector<std::string> unused_parameters() const;
 
-  /// The loss (one element) of this rank, to travel in the last bucket of the next backward.
+  /// Sets this rank's loss (one element), which the last bucket of the next backward sends.
   void set_loss(const Tensor& loss) {
     expect_backward();
     losses_.set(loss.detach().reshape({1}));
   }
   void set_loss(double loss);
-  /// What each rank's set_loss said before the last synchronised backward whose result has arrived
-  /// (with `accumulate`, the mean over the step's backwards); equal on all ranks, 0 of one that has
-  /// joined. On the CPU that is the last; a GPU's host does not wait for it, and knows
-  /// it some steps later.
+  /// Each rank's loss, as passed to set_loss, for the last synchronised backward whose result has
+  /// arrived; equal on all ranks. With `accumulate` it is the mean over the step's backwards. It is
+  /// 0 for a rank that has joined. On the CPU the result of the last backward has always arrived;
+  /// on a GPU the host does not wait for it, and gets it some steps later.
   const std::vector<double>& losses() const { return losses_.losses(); }
   double mean_loss() const { return losses_.mean(); }
-  /// The mean over the ranks of each synchronised backward since the last call, oldest first, as
-  /// far as they have arrived, or all when `wait` says so.
+  /// For each synchronised backward since the last call, oldest first, the mean loss over the
+  /// ranks. Returns those that have arrived, or, with `wait`, waits for all.
   std::vector<double> take_mean_losses(bool wait = false) { return losses_.take_means(wait); }
-  /// Throws Error, on all ranks alike, naming the first rank whose loss was not finite, in the
-  /// first backward that has arrived and not been checked; where() ends the sentence (" in epoch
-  /// 3").
+  /// Throws Error, on all ranks, if a rank's loss was not finite. The error names the first such
+  /// rank, in the first backward that has arrived and has not been checked. where() ends the
+  /// sentence (" in epoch 3").
   void check_loss(const std::function<std::string()>& where = {}) { losses_.check(where); }
   void check_loss(const std::string& where) {
     check_loss([&] { return where; });
   }
-  /// The last synchronised backward was captured, and its graph has been launched once more: its
-  /// losses are on their way.
+  /// Call it after launching a graph that has captured the last synchronised backward. Its losses
+  /// are then expected.
   void replayed();
 
-  /// Gives every rank rank 0's buffers (running statistics), as is due before an evaluation, a
+  /// Gives every rank rank 0's buffers (running statistics). Call it before an evaluation, a
   /// checkpoint or a hash of the model. Collective.
   void broadcast_buffers();
 
   const StepTimeline& timeline() const { return timeline_; }
-  /// Whether the all-reduce of the first bucket of the backward that is running has begun.
+  /// Whether the all-reduce of the first bucket has begun in the backward that is running.
   bool first_bucket_started() const;
-  /// Bytes of each bucket, in launch order; without the flags at the end of the last.
+  /// Bytes of each bucket, in launch order, without the flags at the end of the last one.
   std::vector<std::int64_t> bucket_bytes() const;
 
  private:
   struct Bucket {
     BucketPlan plan;
     std::string label;  // "bucket 2 of 8 (fc.weight … conv1.weight)"
-    Tensor flat;        // the gradients, and in the last bucket the flags
-    Tensor gradients;   // of it
-    Tensor padded;      // gradients, and zeros that make it as many elements for each rank
+    Tensor flat;        // the gradients; in the last bucket the flags follow them
+    Tensor gradients;   // view of flat without the flags
+    Tensor padded;  // the gradients and zeros, so that each rank has an equal number of elements
     std::size_t pending = 0;
     std::vector<Work> works;
   };
@@ -218,28 +226,28 @@ class DistributedDataParallel {
   DdpOptions options_;
   std::shared_ptr<CommHook> hook_;
   std::vector<GradBucket> hook_buckets_;
-  std::vector<nn::NamedTensor> parameters_;  // those that are trained, each once
-  // All of the model's, and whether each was trained, when this was made.
+  std::vector<nn::NamedTensor> parameters_;  // the trainable ones, each once
+  // All parameters of the model, and whether each was trainable, when this object was made.
   std::vector<std::pair<nn::NamedTensor, bool>> at_first_;
-  std::vector<Tensor> slots_;  // their gradients' places in the buckets
+  std::vector<Tensor> slots_;  // the places of their gradients in the buckets
   std::vector<std::size_t> bucket_of_;
   std::vector<bool> is_ready_;
-  std::vector<bool> used_;  // by any backward of this step, is_ready_ by the last one
-  // static_graph: those of this rank's first step; empty before it.
+  std::vector<bool> used_;  // by any backward of this step; is_ready_ is for the last backward
+  // For static_graph: the parameters reached in this rank's first step; empty before it.
   std::vector<bool> reached_, reached_by_any_;
-  std::vector<int> used_anywhere_;  // static_graph: by any rank's; likewise
+  std::vector<int> used_anywhere_;  // likewise, by any rank
   std::vector<HookHandle> hooks_;
   std::vector<Bucket> buckets_;
   std::size_t next_launch_ = 0;
   std::weak_ptr<void> backward_;  // alive while the engine runs a backward that is synchronised
-  bool is_under_way_ = false;     // collectives of a backward that may have thrown
+  bool is_under_way_ = false;     // collectives of a backward, which may have thrown
   bool sync_ = true;
-  int accumulate_ = 1, micro_batches_ = 0;  // of a step, and how many have been
+  int accumulate_ = 1, micro_batches_ = 0;  // per step; how many have run
   bool has_joined_ = false;
-  // Of backwards that reach no parameter: nothing else tells of them.
+  // These detect backwards that reach no parameter, of which no hook is called.
   bool expects_backward_ = false;
   std::uint64_t backwards_before_ = 0, missed_ = 0;
-  // They travel at the end of the last bucket, with a hook in an all-reduce of their own.
+  // The losses are sent at the end of the last bucket; with a comm hook, in a separate all-reduce.
   RankLosses losses_;
   Work flags_work_;
   StepTimeline timeline_;

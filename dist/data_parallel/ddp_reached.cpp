@@ -1,5 +1,6 @@
-// Which parameters a backward of DDP reaches: that they are those that the buckets were made for,
-// what becomes of those that it leaves out, and that no rank runs a backward that reaches none.
+// Which parameters a backward of DDP reaches. Three checks: the parameters are those for which the
+// buckets were made; parameters that a backward does not reach are handled; and every backward
+// reaches some parameter.
 
 #include <algorithm>
 
@@ -10,7 +11,7 @@
 
 namespace rondo::dist {
 
-// The buckets have a place for what was trained when they were made, and for nothing else.
+// The buckets have a place only for parameters that were trainable when the buckets were made.
 void DistributedDataParallel::check_parameters() {
   const auto now = model_.named_parameters();
   const auto require_same = [&](bool same, const std::string& name, const char* what) {
@@ -30,8 +31,9 @@ void DistributedDataParallel::check_parameters() {
     require_same(false, at_first_[now.size()].first.name, "has been removed");
 }
 
-// A loss that depends on no parameter runs a backward of which no hook hears. This rank would then
-// be one all-reduce behind the others for ever: the count travels with the gradients.
+// If a loss depends on no parameter, no hook is called in its backward. This rank would then be one
+// all-reduce behind the others forever. Therefore it counts such backwards, and the count is sent
+// with the gradients.
 void DistributedDataParallel::expect_backward() {
   settle();
   if (!GradMode::is_enabled() || !sync_) return;
@@ -42,7 +44,7 @@ void DistributedDataParallel::expect_backward() {
   }
 }
 
-// What backward does not reach adds nothing, unless an earlier micro-batch did.
+// A parameter that backward does not reach contributes 0, unless an earlier micro-batch reached it.
 void DistributedDataParallel::leave_out(std::size_t parameter) {
   NoGradGuard no_grad;
   if (!parameters_[parameter].tensor.grad().defined()) slots_[parameter].zero_();
@@ -56,8 +58,8 @@ void DistributedDataParallel::fill_in_unused() {
   if (!options_.static_graph) return;
   reached_ = is_ready_;
   reached_by_any_ = used_;
-  // Their buckets will leave without waiting for them: a gradient that comes all the same, which is
-  // an error, must not be written there meanwhile.
+  // The buckets of these parameters will be launched without waiting for them. If such a gradient
+  // comes nevertheless, which is an error, it must not be written into the bucket meanwhile.
   for (std::size_t i = 0; i < reached_by_any_.size(); ++i) {
     if (!reached_by_any_[i]) set_grad_slot(parameters_[i].tensor, Tensor());
   }
@@ -70,7 +72,7 @@ void DistributedDataParallel::check_static_graph() {
                        ", which the first step of this static graph did");
 }
 
-// Where no rank uses a parameter it has no gradient, and an optimizer leaves it alone.
+// A parameter that no rank uses has no gradient, and the optimizer does not change it.
 void DistributedDataParallel::agree_on_unused() {
   std::vector<int> is_used = used_anywhere_;
   if (is_used.empty()) is_used = used_by_any_rank();

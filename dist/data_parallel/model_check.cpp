@@ -11,7 +11,7 @@
 namespace rondo::dist {
 namespace {
 
-// One line for each parameter and buffer: what must be equal on all ranks.
+// One line of text for each parameter and buffer. The lines must be equal on all ranks.
 std::vector<std::string> describe(nn::Module& model) {
   std::vector<std::string> lines;
   auto add = [&](const char* kind, const nn::NamedTensor& named) {
@@ -39,7 +39,7 @@ void check_same_model(nn::Module& model, Communicator& comm) {
   std::string mine;
   for (const std::string& l : describe(model)) mine += l + "\n";
   const auto hashes = comm.all_gather_bytes(concat("a model", '\0', fnv(mine)));
-  comm.require_agreement(hashes);  // others may have called Communicator::agree by mistake
+  comm.require_agreement(hashes);  // another rank may have called Communicator::agree by mistake
   if (std::ranges::all_of(hashes, [&](auto& h) { return h == hashes[0]; })) return;
   auto texts = comm.all_gather_bytes(mine);
   for (int r = 1; r < comm.world_size(); ++r) {

@@ -13,11 +13,12 @@
 namespace rondo::dist {
 namespace {
 
-constexpr std::size_t most_untaken = 10000;  // means that nobody asks for
+constexpr std::size_t most_untaken = 10000;  // means that take_means has not returned
 constexpr std::size_t most_on_the_way = 16;
-constexpr std::uint64_t missed_cycle = 16;  // their count travels modulo this: 16 bits hold it
+constexpr std::uint64_t missed_cycle = 16;  // the count is sent modulo this: 16-bit floats hold it
 
-/// As an element of a bucket. f16 ends at 65504; a large loss is not yet an infinite one.
+/// The loss as an element of a bucket. f16 ends at 65504, so large finite losses are clamped: they
+/// must not become infinite.
 Tensor as_element(const Tensor& loss, DType dtype) {
   if (dtype != f16) return loss.to(dtype);
   return where(isfinite(loss), clamp(loss, -60000.0, 60000.0), loss).to(dtype);
@@ -78,7 +79,7 @@ void RankLosses::take(bool wait) {
     means_.push_back(mean());
     const bool is_bad =
         std::ranges::any_of(losses_, [](double loss) { return !std::isfinite(loss); });
-    if (is_bad && bad_.empty()) bad_ = losses_;  // the first that came counts
+    if (is_bad && bad_.empty()) bad_ = losses_;  // the first one counts
   }
 }
 

@@ -1,12 +1,12 @@
 #pragma once
-// RankLosses: every rank's loss, known to all ranks, at no cost of its own.
+// RankLosses: tells all ranks every rank's loss, without communication of its own.
 //
-// Whether one rank's loss is still finite concerns all: they must stop together, or the others wait
-// for it. And the loss that a user wants to see is the mean over the ranks. So losses travel with
-// the gradients, at the end of DDP's last bucket: three numbers for each rank, its loss, 1 if it
-// had a batch, and how many of its backwards reached no parameter of the model. Each rank writes
-// into its own places and 0 into the others', so that the average of each is what that rank wrote /
-// N.
+// If one rank's loss is not finite, all ranks must stop together; otherwise the other ranks would
+// wait for it. And the loss that a user wants to see is the mean over the ranks. Therefore losses
+// are sent with the gradients, at the end of DDP's last bucket. There are three numbers for each
+// rank: its loss, 1 if it had a batch, and how many of its backwards reached no parameter of the
+// model. Each rank writes its own three numbers and zeros for all others, so the average of each is
+// the rank's number divided by N.
 
 #include <cstdint>
 #include <deque>
@@ -19,54 +19,55 @@
 
 namespace rondo::dist {
 
-/// "the loss is nan": without the sign, which nobody has chosen.
+/// "the loss is nan": without a sign, which has no meaning.
 std::string loss_is(double loss);
 
 class RankLosses {
  public:
-  /// The world's numbers are for messages.
+  /// ranks_in_world are the numbers that messages use.
   RankLosses(int rank, std::vector<int> ranks_in_world);
-  /// Elements that travel.
+  /// How many elements are sent.
   static std::int64_t numel(int world_size) { return 3 * std::int64_t{world_size}; }
 
-  /// This rank's in the next backward: one element, or undefined for 0.
+  /// Sets this rank's loss for the next backward: one element, or undefined for 0.
   void set(const Tensor& loss) { loss_ = loss; }
-  /// A backward of a micro-batch has been, and is not its step's last: its loss counts, too.
+  /// Call it after the backward of a micro-batch that is not its step's last: its loss counts, too.
   void keep();
-  /// The step is over.
+  /// Call it at the end of the step.
   void drop_kept() { earlier_ = {}; }
-  /// Into `place`, in the dtype of gradients; of a step of so many micro-batches. `missed`: how
-  /// many backwards of this rank reached no parameter so far. A rank that has joined has no batch.
+  /// Writes this rank's numbers into `place`, in the dtype of the gradients. `micro_batches`: how
+  /// many the step has. `missed`: how many backwards of this rank reached no parameter so far. A
+  /// rank that has joined has no batch.
   void write(const Tensor& place, int micro_batches, bool has_joined, std::uint64_t missed);
-  /// They have been averaged in `place`. On a GPU the numbers arrive some steps later, and nobody
-  /// waits for them unless many are on the way.
+  /// Call it when `place` has been averaged. On a GPU the host gets the numbers some steps later,
+  /// and waits for them only if many are on the way.
   void averaged(const Tensor& place);
-  /// The graph that averaged them was launched once more.
+  /// Call it after launching the graph that averages them once more.
   void replayed();
-  /// Throws CommError, on all ranks alike, where the ranks that had a batch have missed different
-  /// numbers of backwards, as far as that has arrived: from there on the gradients of different
-  /// steps would be averaged with each other.
+  /// Throws CommError, on all ranks, if the ranks that had a batch have missed different numbers of
+  /// backwards, according to the numbers that have arrived: otherwise gradients of different steps
+  /// would be averaged with each other.
   void check_in_step() const;
-  /// Takes what has arrived, or all when `wait` says so.
+  /// Takes the numbers that have arrived; with `wait`, waits for all.
   void take(bool wait = false);
 
-  /// Of each rank, in the last step that has arrived.
+  /// Each rank's loss in the last step that has arrived.
   const std::vector<double>& losses() const { return losses_; }
   bool is_nobody_active() const;
-  /// Over the ranks that had a batch.
+  /// The mean over the ranks that had a batch.
   double mean() const;
   /// The means since the last call, oldest first.
   std::vector<double> take_means(bool wait);
   void forget_last_mean() { means_.pop_back(); }
-  /// Throws Error naming the first rank whose loss was not finite, in the first step that has
-  /// arrived and not been checked; where() ends the sentence.
+  /// Throws Error that names the first rank whose loss was not finite, in the first step that has
+  /// arrived and has not been checked. where() ends the sentence.
   void check(const std::function<std::string()>& where);
 
  private:
   int rank_;
   std::vector<int> in_world_;
-  Tensor loss_, earlier_;  // earlier_: the sum of this step's earlier micro-batches'
-  Tensor place_;           // where the last all-reduce left them
+  Tensor loss_, earlier_;  // earlier_: the sum over this step's earlier micro-batches
+  Tensor place_;           // the result of the last all-reduce
   std::deque<AsyncCopy> arriving_;
   std::vector<double> losses_, is_active_, missed_, bad_, means_;
 };

@@ -18,7 +18,7 @@ class Substitute final : public nn::Visitor {
   void parameter(std::string_view, Tensor& x) override {
     const bool is_frozen = x.defined() && !x.requires_grad();
     replace(x);
-    if (is_frozen) x.requires_grad_(false);  // so that no visit makes it learn
+    if (is_frozen) x.requires_grad_(false);  // so that visit does not make it trainable
   }
   void buffer(std::string_view, Tensor& x) override { replace(x); }
   void child(std::string_view, nn::Module& module) override { module.self().visit(*this); }
@@ -27,7 +27,8 @@ class Substitute final : public nn::Visitor {
   void replace(Tensor& x) {
     if (!x.defined()) return;
     const auto found = replica_.find(x.impl_ptr().get());
-    if (found != replica_.end()) x = found->second;  // else it was: the module has several names
+    if (found != replica_.end())
+      x = found->second;  // otherwise replaced already: the module has several names
   }
 
   std::map<const TensorImpl*, Tensor> replica_;
@@ -44,7 +45,7 @@ Members members_of(nn::Module& module) {
 
 nn::AnyModule replica_of(const nn::AnyModule& module, const Members& members,
                          const Members& replicas) {
-  nn::AnyModule replica = module;  // shares its tensors with the original
+  nn::AnyModule replica = module;  // shares its tensors with the original until they are replaced
   nn::detail::separate(module, replica);
   Substitute substitute(members, replicas);
   replica.visit(substitute);

@@ -1,6 +1,6 @@
 #pragma once
-// Replicas: a model once more, with other tensors in the place of its own. Several can then be
-// computed side by side.
+// Replicas: a copy of a model that uses other tensors instead of its own. Several replicas can be
+// computed concurrently.
 
 #include "nn/module.h"
 
@@ -12,8 +12,8 @@ struct Members {
 };
 Members members_of(nn::Module& module);
 
-/// A copy of `module` with replicas.parameters[i] where members.parameters[i] is, and likewise for
-/// buffers; what is shared stays shared. `members` are the module's own.
+/// A copy of `module` with replicas.parameters[i] instead of members.parameters[i], and likewise
+/// for buffers. Shared tensors stay shared. `members` must be members_of(module).
 nn::AnyModule replica_of(const nn::AnyModule& module, const Members& members,
                          const Members& replicas);
 

@@ -11,9 +11,9 @@
 #include <thread>
 
 #include "autograd/autocast.h"
+#include "autograd/autograd_meta.h"
 #include "autograd/grad_mode.h"
 #include "autograd/ops/loss.h"
-#include "autograd/variable.h"
 #include "dist/collectives/dense.h"
 #include "dist/collectives/sums.h"
 #include "dist/data_parallel/model_check.h"
@@ -33,7 +33,7 @@ bool is_power_of_two(int n) { return n > 0 && std::has_single_bit(static_cast<un
 
 }  // namespace
 
-/// Threads that do the same thing side by side, each with one OpenMP thread.
+/// Threads that run the same task concurrently, each with one OpenMP thread.
 class ReproducibleDataParallel::Team {
  public:
   explicit Team(int size) : errors_(static_cast<std::size_t>(size)) {
@@ -51,8 +51,8 @@ class ReproducibleDataParallel::Team {
   Team& operator=(const Team&) = delete;
 
   int size() const { return static_cast<int>(threads_.size()); }
-  /// task(0), task(1), …, each by a thread of its own; returns when all are done, and throws what
-  /// the first of them threw.
+  /// Calls task(0), task(1), …, each on its own thread. Returns when all are complete; throws the
+  /// exception of the first that threw.
   void run(std::function<void(int)> task) {
     std::unique_lock lock(mutex_);
     task_ = std::move(task);
@@ -91,7 +91,7 @@ class ReproducibleDataParallel::Team {
   std::mutex mutex_;
   std::condition_variable changed_, done_;
   std::function<void(int)> task_;
-  AutocastTypes types_;  // of who calls run
+  AutocastTypes types_;  // of the thread that calls run
   std::uint64_t round_ = 0;
   int running_ = 0;
   bool stop_ = false;
@@ -103,7 +103,7 @@ ReproducibleDataParallel::ReproducibleDataParallel(nn::AnyModule& model,
                                                    std::shared_ptr<Communicator> comm,
                                                    ReproducibleOptions options)
     : model_(model), comm_(std::move(comm)), options_(options) {
-  require(comm_ != nullptr, "ReproducibleDataParallel: there is no communicator");
+  require(comm_ != nullptr, "ReproducibleDataParallel: the communicator is null");
   const int ranks = comm_->world_size();
   comm_->agree("the number of shards", std::to_string(options_.shards));
   require<CommError>(is_power_of_two(options_.shards) && is_power_of_two(ranks),
@@ -133,7 +133,7 @@ ReproducibleDataParallel::ReproducibleDataParallel(nn::AnyModule& model,
 
 ReproducibleDataParallel::~ReproducibleDataParallel() = default;
 
-/// Memory for what is added up: of each dtype the gradients, then the floating-point buffers.
+/// Lays out the memory for the sums: for each dtype the gradients, then the floating-point buffers.
 void ReproducibleDataParallel::lay_out() {
   shards_.resize(static_cast<std::size_t>(options_.shards / comm_->world_size()));
   losses_.resize(static_cast<std::size_t>(options_.shards));
@@ -207,7 +207,7 @@ double ReproducibleDataParallel::backward(const Tensor& input, const Tensor& tar
   const std::int64_t count = std::ssize(shards_);
   const std::int64_t rows = input.dim() > 0 ? input.size(0) : 0;
   require<ShapeError>(rows > 0 && rows % count == 0, "reproducible training: the ", rows,
-                      " rows of a batch of ", input.shape(), " do not divide by the ", count,
+                      " rows of a batch of ", input.shape(), " cannot be divided among the ", count,
                       " shards of rank ", comm_->rank_in_world());
   require<ShapeError>(target.dim() > 0 && target.size(0) == rows, "reproducible training: ", rows,
                       " inputs and targets of ", target.shape());
@@ -228,8 +228,8 @@ double ReproducibleDataParallel::backward(const Tensor& input, const Tensor& tar
   }
   const Generator::State random = default_generator().state();
   const std::uint64_t first = static_cast<std::uint64_t>(comm_->rank() * count);
-  // A tensor that no visit shows has no replicas: until a backward has found none, one thread
-  // computes.
+  // A tensor that visit does not show has no replicas. Until a backward has found no such tensor,
+  // only one thread computes.
   const int threads = is_checked_ ? team_->size() : 1;
   team_->run([&](int thread) {
     for (std::int64_t i = thread; thread < threads && i < count; i += threads) {
@@ -252,13 +252,13 @@ double ReproducibleDataParallel::backward(const Tensor& input, const Tensor& tar
   hand_over();
   losses_ = loss_sums_.of_shard[0].to_vector<double>();
   double sum = 0;
-  for (double& loss : losses_) sum += loss *= options_.shards;  // add_up has divided
+  for (double& loss : losses_) sum += loss *= options_.shards;  // add_up has already divided
   return sum / options_.shards;
 }
 
-// The tree of Note [Shards]: within the rank, then over the ranks. Where it passes from the one to
-// the other must not show, so 16 bits are added up in f32 from the first addition on, as they are
-// between ranks (dist/collectives/sums.h).
+// The tree of Note [Shards]: first within the rank, then over the ranks. The result must not depend
+// on where one becomes the other. Therefore 16-bit floats are summed in f32 from the first addition
+// on, as they are between ranks (dist/collectives/sums.h).
 void ReproducibleDataParallel::add_up(const ShardSums& sums) {
   Tensors of_shard = sums.of_shard;
   if (Sums::are_wide(sums.dtype, ReduceOp::sum)) {
@@ -270,7 +270,7 @@ void ReproducibleDataParallel::add_up(const ShardSums& sums) {
   }
   const Tensor& sum = of_shard[0];
   if (comm_->world_size() > 1) {
-    const bool is_small = sum.nbytes() <= 64 << 10;  // both add up along the same tree
+    const bool is_small = sum.nbytes() <= 64 << 10;  // both algorithms add along the same tree
     comm_
         ->all_reduce_async(sum, ReduceOp::sum,
                            is_small ? AllReduce::recursive_doubling : AllReduce::halving_doubling)
@@ -280,7 +280,7 @@ void ReproducibleDataParallel::add_up(const ShardSums& sums) {
   if (sum.dtype() != sums.dtype) sums.of_shard[0].copy_(sum);
 }
 
-/// The model's gradients and buffers become the means, which lie where the first shard's were.
+/// The model's gradients and buffers become the means, which are in the memory of the first shard.
 void ReproducibleDataParallel::hand_over() {
   const Shard& means = shards_[0];
   for (std::size_t i = 0; i < means.slots.size(); ++i) {

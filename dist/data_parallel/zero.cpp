@@ -13,7 +13,7 @@
 
 namespace rondo::dist {
 
-/// Reduces each bucket to the part of it that is this rank's.
+/// Reduces each bucket to this rank's part of it.
 class ZeroSharding::Hook final : public CommHook {
  public:
   const char* name() const override { return "zero"; }
@@ -24,7 +24,7 @@ class ZeroSharding::Hook final : public CommHook {
   }
   std::vector<Work> start(int, const GradBucket& bucket, Communicator& comm) override {
     Shard& shard = shards_[bucket.index];
-    // Where the last backward's gradients are still there, this one adds to them.
+    // If the gradients of an earlier backward are still there, this one adds to them.
     shard.adds = shard.is_before_step && std::ranges::any_of(shard.pieces, [](const Piece& piece) {
                    return piece.tensor.grad().defined();
                  });
@@ -40,7 +40,7 @@ class ZeroSharding::Hook final : public CommHook {
     }
     shard.is_before_step = true;
     for (const Piece& piece : shard.pieces) piece.tensor.set_grad(piece.gradient);
-    // What the slots hold is this rank's alone: nobody should take it for a gradient.
+    // The slots hold only this rank's values, which must not be used as gradients.
     for (const auto& slice : bucket.slices) slice.parameter.tensor.zero_grad();
   }
 
@@ -52,7 +52,7 @@ class ZeroSharding::Hook final : public CommHook {
     return all;
   }
 
-  /// This rank's of one parameter; none: it is not one of DDP's.
+  /// This rank's pieces of a parameter; empty if it is not one of DDP's parameters.
   std::optional<Tensors> pieces_of(const Tensor& parameter) const {
     const TensorImpl* wanted = &parameter.impl();
     for (const Shard& shard : shards_) {
@@ -74,7 +74,7 @@ class ZeroSharding::Hook final : public CommHook {
       works.push_back(all_gather(comm, shard.parameters, shard.own_parameters));
     for (const Work& work : works) work.wait();
     for (Shard& shard : shards_) {
-      shard.is_before_step = false;  // the gradients have been used, whoever zeroes them
+      shard.is_before_step = false;  // the gradients have been used, even if nobody zeroes them
       for (const Tensor& p : shard.views) p.bump_version();
     }
   }
@@ -85,11 +85,11 @@ class ZeroSharding::Hook final : public CommHook {
     Tensor parameter, tensor, gradient;
   };
   struct Shard {
-    Tensor parameters;      // of the whole bucket, in the order of its gradients, padded alike
+    Tensor parameters;  // of the whole bucket, in the order and with the padding of its gradients
     Tensor own_parameters;  // this rank's part of them
     Tensor gradients;       // averages of this rank's part
-    Tensor arrived;         // the same of a second backward before a step; undefined before one
-    bool is_before_step = false, adds = false;  // since a backward; the one that is under way
+    Tensor arrived;  // likewise, of a second backward before a step; undefined until there is one
+    bool is_before_step = false, adds = false;  // between backward and step; this backward adds
     std::vector<Piece> pieces;
     Tensors views;  // the model's parameters
   };
@@ -129,13 +129,13 @@ class ZeroSharding::Hook final : public CommHook {
 ZeroSharding::ZeroSharding(DistributedDataParallel& ddp)
     : hook_(std::make_shared<Hook>()), comm_(ddp.communicator()) {
   require<CommError>(ddp.options().unused == Unused::error && !ddp.options().divide_by_active_ranks,
-                     "ZeroSharding: it knows neither Unused::zeros nor divide_by_active_ranks");
+                     "ZeroSharding: Unused::zeros and divide_by_active_ranks are not supported");
   ddp.register_comm_hook(hook_);
   const std::vector<std::string> counts =
       comm_.all_gather_bytes(std::to_string(hook_->pieces().size()));
   for (std::size_t r = 0; r < counts.size(); ++r)
-    require<CommError>(counts[r] != "0", "ZeroSharding: the model is so small that rank ",
-                       comm_.rank_in_world(static_cast<int>(r)), " has no part of it");
+    require<CommError>(counts[r] != "0", "ZeroSharding: the model is too small: rank ",
+                       comm_.rank_in_world(static_cast<int>(r)), " would have no elements");
 }
 
 ZeroSharding::~ZeroSharding() = default;
@@ -153,7 +153,7 @@ void ZeroSharding::shard(optim::Optimizer& optimizer) const {
   for (std::size_t i = 0; i < all.size(); ++i)
     require(!all[i].requires_grad() || hook_->pieces_of(all[i]), "ZeroSharding: parameter ", i,
             " of the optimizer, of shape ", all[i].shape(),
-            ", is none of the model's; an optimizer that was sharded once has pieces of them");
+            ", is not a parameter of the model; an optimizer can be sharded only once");
   optimizer.replace_parameters(
       [&](const Tensor& p) { return p.requires_grad() ? *hook_->pieces_of(p) : Tensors{p}; });
 }

@@ -1,19 +1,20 @@
 #pragma once
-// ZeroSharding: an optimizer's state cut into parts, one for each rank (ZeRO's first stage:
-// Rajbhandari et al. 2020).
+// ZeroSharding: splits the optimizer's state into one part for each rank (ZeRO stage 1: Rajbhandari
+// et al. 2020).
 //
 //   dist::DistributedDataParallel ddp(model, comm);
 //   dist::ZeroSharding zero(ddp);
-//   optim::Adam adam(zero.parameters(), {.lr = 1e-3});   // of this rank's part alone
+//   optim::Adam adam(zero.parameters(), {.lr = 1e-3});   // only of this rank's part
 //   ...
-//   loss.backward();   // buckets are reduce-scattered while it runs
+//   loss.backward();   // buckets are reduce-scattered meanwhile
 //   adam.step();
 //   zero.gather();     // all ranks have all parameters again
 //
-// Under DDP each rank keeps Adam's two moments of every parameter, and all compute the same step.
-// Here each does so for 1 / N of the elements: an all-reduce is a reduce-scatter and an all-gather,
-// and the step lies between the two, so as many bytes travel. What is computed is the same, as all
-// that optimizers here do is done element by element. A gradient's norm is not: clip_grad_norm.
+// Under DDP each rank keeps Adam's two moments of every parameter, and all ranks compute the same
+// step. Here each rank does so for 1 / N of the elements. An all-reduce is a reduce-scatter
+// followed by an all-gather, and the step is between the two, so the same number of bytes is sent.
+// The results are the same, since all optimizers here work element by element. The norm of the
+// gradients does not: use clip_grad_norm below.
 
 #include <memory>
 #include <vector>
@@ -25,34 +26,35 @@ namespace rondo::dist {
 
 class ZeroSharding {
  public:
-  /// Registers as ddp's comm hook, and moves the model's parameters into memory of its own: after
-  /// the model is on its device, before the optimizer is made. `ddp` must outlive this. Throws
-  /// CommError where a rank would have nothing, and for options of DDP that it does not know.
-  /// Collective.
+  /// Registers as ddp's comm hook, and moves the model's parameters into its own memory. Construct
+  /// it after the model was moved to its device, and before the optimizer. `ddp` must outlive this
+  /// object. Throws CommError if a rank would have no elements, and for options of DDP that it does
+  /// not support. Collective.
   explicit ZeroSharding(DistributedDataParallel& ddp);
   ~ZeroSharding();
   ZeroSharding(const ZeroSharding&) = delete;
   ZeroSharding& operator=(const ZeroSharding&) = delete;
 
-  /// This rank's pieces of parameters, one dimension each, with the parameters' names: a parameter
-  /// that lies on the border of two ranks' parts has a piece on both. They share memory with the
-  /// parameters. After each backward their gradients are averages over the ranks, and the
-  /// parameters themselves have none. Those of several backwards add up until `gather` or
-  /// zero_grad.
+  /// This rank's pieces of parameters, one-dimensional, with the parameters' names. A parameter on
+  /// the border of two ranks' parts has a piece on both. The pieces share memory with the
+  /// parameters. After each backward the pieces' gradients are averages over the ranks, and the
+  /// parameters themselves have no gradients. Gradients of several backwards accumulate until
+  /// `gather` or zero_grad.
   std::vector<nn::NamedTensor> named_parameters() const;
   Tensors parameters() const;
 
-  /// Gives an optimizer that was made for the model's parameters this rank's pieces of them in
-  /// their place, each in its parameter's group: for options that differ between groups, and for
-  /// programs that had the optimizer first. Throws Error where it has state, or a parameter that is
-  /// trained but not by `ddp`; those that are frozen stay as they are.
+  /// In an optimizer that was made for the model's parameters, replaces each parameter by this
+  /// rank's pieces of it, in the same group. For options that differ between groups, and for
+  /// programs that make the optimizer first. Frozen parameters stay as they are. Throws Error if
+  /// the optimizer has state, or has a trainable parameter that is not one of ddp's.
   void shard(optim::Optimizer& optimizer) const;
 
-  /// After the optimizer's step: every rank gets what the others have changed. Collective.
+  /// Call it after the optimizer's step: every rank gets the elements that the others have updated.
+  /// Collective.
   void gather();
 
-  /// Scales the gradients so that their norm over all ranks' pieces is at most max_norm, and
-  /// returns what it was. Collective. As optim::clip_grad_norm does for whole parameters.
+  /// Scales the gradients so that their norm over all ranks' pieces is at most max_norm. Returns
+  /// the norm before scaling, as optim::clip_grad_norm does for whole parameters. Collective.
   double clip_grad_norm(double max_norm);
 
  private:

@@ -18,11 +18,11 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds listen_every(50);
-// The call may return all the same. Open MPI 5 ends all ranks 250 ms after the first has died.
+// The call may still return. Open MPI 5 ends all ranks 250 ms after the first has died.
 constexpr milliseconds after_an_end(100);
 constexpr milliseconds for_the_others(200);
 
-/// A launcher may end the other ranks as soon as this one has ended: they speak first.
+/// A launcher may end the other ranks as soon as this one has ended. They get time to print first.
 [[noreturn]] void give_up(const std::string& sentence) {
   std::fprintf(stderr, "error: %s\n", printable(sentence, "\n").c_str());
   std::this_thread::sleep_for(for_the_others);
@@ -41,7 +41,7 @@ Deadline::Deadline(const std::string& call, milliseconds limit, const std::strin
              " s (RONDO_MPI_TIMEOUT); ", reason);
   thread_ = std::thread([=, this, watch = std::move(watch)] {
     const auto end = steady_clock::now() + limit;
-    std::optional<steady_clock::time_point> heard;  // of a rank that has ended
+    std::optional<steady_clock::time_point> heard;  // when this rank learned that a rank has ended
     std::unique_lock lock(mutex_);
     while (!is_over_) {
       const auto now = steady_clock::now();

@@ -1,5 +1,5 @@
 #pragma once
-// Deadline: a limit on MPI calls that return only when every rank has come to them, and that
+// Deadline: a time limit for MPI calls that return only when every rank has called them, and that
 // nothing can interrupt: MPI_Init, MPI_Comm_dup, MPI_Finalize.
 
 #include <chrono>
@@ -13,13 +13,14 @@
 
 namespace rondo::dist {
 
-/// If it lives for longer than RONDO_MPI_TIMEOUT, seconds, or `limit` where that is not set, it
-/// ends this process: it prints "error: rank 0: MPI_Init has not returned for 600 s
-/// (RONDO_MPI_TIMEOUT); <reason>" to standard error and exits with status 1, at which a launcher
-/// ends the other ranks. If `watch` hears that a rank has ended, it does so at once: "error: rank
-/// 0: MPI_Finalize does not return: rank 2 (process 4242) has ended"; without a sentence if a rank
-/// has already told why it failed. Throws CommError for a RONDO_MPI_TIMEOUT that is not a number
-/// from 0.1.
+/// If it lives longer than RONDO_MPI_TIMEOUT seconds (`limit` if that is not set), it ends this
+/// process: it prints "error: rank 0: MPI_Init has not returned for 600 s (RONDO_MPI_TIMEOUT);
+/// <reason>" to standard error and exits with status 1. The launcher then ends the other ranks.
+///
+/// If `watch` reports that a rank has ended, it ends this process at once: "error: rank 0:
+/// MPI_Finalize does not return: rank 2 (process 4242) has ended". It prints nothing if a rank has
+/// already told why it failed. Throws CommError if RONDO_MPI_TIMEOUT is not a number of at least
+/// 0.1.
 class Deadline {
  public:
   Deadline(const std::string& call, std::chrono::milliseconds limit, const std::string& reason,

@@ -31,7 +31,7 @@ std::uint64_t FlightRecorder::issued(const Signature& signature, const std::stri
   return all_->first + records.size() - 1;
 }
 
-/// Null when it has been pushed out by newer ones.
+/// Null if newer records have replaced it.
 FlightRecord* FlightRecorder::Records::find(std::uint64_t record) {
   return record < first || record - first >= records.size() ? nullptr : &records[record - first];
 }

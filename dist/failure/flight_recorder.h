@@ -1,16 +1,16 @@
 #pragma once
-// FlightRecorder: what a rank's last collectives were, whose data they carried, and when.
+// FlightRecorder: a rank's last collectives, with the data that they carried and their times.
 //
-// When ranks disagree or one hangs, the question is what each of them was about to do. So a rank
-// keeps the last 256 of its collectives, of all ranks and of groups in the order in which they were
-// issued: which, with what shape and dtype, for which bucket of gradients, when it was issued,
-// begun and over. With RONDO_FLIGHT_RECORD=DIR in the environment, a rank that fails writes them to
-// DIR/rank<R>.txt. `--trace` draws them.
+// If ranks disagree or one hangs, one must know what each of them was about to do. So a rank
+// records its last 256 collectives, of all ranks and of groups, in the order in which they were
+// issued: the name, shape and dtype, the bucket of gradients, and when the collective was issued,
+// began and ended. If RONDO_FLIGHT_RECORD=DIR is set in the environment, a rank that fails writes
+// them to DIR/rank<R>.txt. `--trace` draws them.
 //
-// A GPU's collectives are in it, too. When they began and ended the host learns from marks in the
-// GPU's stream, some 20 ms later; what a failing rank writes may be behind by as much. Those inside
-// a captured graph are not: each replay is one record. Messages are not, either.
-// Thread-safe.
+// Collectives of a GPU are recorded, too. The host learns from events in the GPU's stream when they
+// began and ended, some 20 ms later; the file of a failing rank may be behind by as much.
+// Collectives inside a captured graph are not recorded separately: each replay is one record.
+// Messages are not recorded. Thread-safe.
 
 #include <cstdint>
 #include <deque>
@@ -25,9 +25,9 @@
 namespace rondo::dist {
 
 struct FlightRecord {
-  Signature signature;  // what it was
-  std::string about;    // whose data: "bucket 2 of 8 (fc.weight … conv1.weight)"; or empty
-  std::string group;    // whose ranks: "{1, 3}"; empty: all
+  Signature signature;  // which collective
+  std::string about;    // which data: "bucket 2 of 8 (fc.weight … conv1.weight)"; or empty
+  std::string group;    // which ranks: "{1, 3}"; empty: all
   Clock::time_point issued{}, started{}, finished{};
   enum State : std::uint8_t { waiting, running, done, failed } state = waiting;
 };
@@ -35,21 +35,22 @@ struct FlightRecord {
 class FlightRecorder {
  public:
   explicit FlightRecorder(std::size_t capacity = 256) { set_capacity(capacity); }
-  /// Whose records are a group's, among all that this one has.
+  /// A recorder for a group's collectives, which are kept among all records of this one.
   std::shared_ptr<FlightRecorder> of_group(std::string group) const;
 
-  /// The number of a new record, which the functions below want. It may begin at once.
+  /// Adds a record; returns its number, which the functions below take. `begins`: it begins at
+  /// once.
   std::uint64_t issued(const Signature& signature, const std::string& about, bool begins = false);
   void started(std::uint64_t record, Clock::time_point at = Clock::now());
   void finished(std::uint64_t record, bool is_well, Clock::time_point at = Clock::now());
 
-  /// Oldest first. A group's are its own.
+  /// Oldest first. A group's recorder returns only the group's records.
   std::vector<FlightRecord> records() const;
-  /// A line for each record, times in seconds before `now`.
+  /// One line for each record, with times in seconds before `now`.
   std::string text(Clock::time_point now = Clock::now()) const;
-  /// Whether older ones make room for new ones from here on.
+  /// Whether each new record now replaces the oldest one.
   bool is_full() const;
-  /// How many were kept before.
+  /// Returns the capacity before.
   std::size_t set_capacity(std::size_t capacity);
 
  private:

@@ -1,9 +1,9 @@
-// What the ranks of a side channel say to each other, and what silence and the end of a connection
-// mean. A message is one byte that says what it is, two of length (the lower one first), and text:
+// The messages of a side channel, and what silence and the end of a connection mean. A message is
+// one byte for its kind, two bytes for its length (low byte first), and text:
 //
 //   '.'            a heartbeat
-//   'l' rank       that rank calls no more collectives, since its program has come to its end
-//   'b'            the goodbye of the sender, which has ended MPI: its last message
+//   'l' rank       this rank's program has ended: it calls no more collectives
+//   'b'            goodbye: the sender has finalized MPI; its last message
 //   'e' sentence   a rank has ended
 //   'f' sentence   a collective, or a rank, has failed
 
@@ -78,7 +78,7 @@ SideChannel::SideChannel(Communicator& comm, const SideChannelOptions& options)
 }
 
 SideChannel::~SideChannel() {
-  if (!home_.is_here()) {  // in a forked child the thread does not run
+  if (!home_.is_here()) {  // a forked child does not have the thread
     thread_.detach();
     return;
   }
@@ -91,7 +91,7 @@ SideChannel::~SideChannel() {
   thread_.join();
 }
 
-// ---- For any thread.
+// ---- Called by any thread.
 
 std::string SideChannel::ended() const {
   std::lock_guard lock(mutex_);
@@ -127,7 +127,7 @@ void SideChannel::note_left(int rank) {
   left_.emplace(rank, Clock::now());
 }
 
-// ---- The thread.
+// ---- Called by the side channel's thread.
 
 void SideChannel::run() {
   while (!is_over()) {
@@ -138,7 +138,7 @@ void SideChannel::run() {
     Clock::time_point until = ends_at_ ? std::min(*ends_at_, next_beat_) : next_beat_;
     for (const Link& link : links_) until = std::min(until, link.heard + link.limit);
     wait(until);
-    // A rank that was itself stopped cannot blame others for their silence.
+    // If this rank was stopped itself, it must not blame the others for being silent.
     if (now_ - until > std::min(options_.timeout / 2, milliseconds(1000)))
       for (Link& link : links_) link.heard = std::max(link.heard, now_);
     for (Link& link : links_) read(link);
@@ -149,9 +149,9 @@ void SideChannel::run() {
   }
 }
 
-/// At the end the goodbye must be read before the sockets are closed: the system may drop what is
-/// on the way when one is closed while something unread has come for it. The neighbours close
-/// theirs when they have read it.
+/// At the end the neighbours must read the goodbye before the sockets are closed. If a socket is
+/// closed while it has unread data, the kernel may drop what is still on the way to the peer. The
+/// neighbours close their sockets when they have read the goodbye.
 bool SideChannel::is_over() {
   if (!ends_at_) {
     std::lock_guard lock(mutex_);
@@ -188,7 +188,7 @@ void SideChannel::read(Link& link) {
   while (link.in.size() >= header_bytes) {
     const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(link.in[i]); };
     const std::size_t n = byte(1) | std::size_t{byte(2)} << 8;
-    if (n > longest_text) return lose(link, Socket::Line::lost);  // not a message
+    if (n > longest_text) return lose(link, Socket::Line::lost);  // invalid message
     if (link.in.size() < header_bytes + n) break;
     handle(link, link.in[0], link.in.substr(header_bytes, n));
     link.in.erase(0, header_bytes + n);
@@ -207,16 +207,16 @@ void SideChannel::handle(Link& link, char kind, const std::string& text) {
     std::lock_guard lock(mutex_);
     if (failed_.empty()) failed_ = text;
   } else if (kind == end_of_rank) {
-    // A rank that was stopped, and goes on too late, reads of itself.
+    // A rank that was stopped and resumes too late receives the message about itself.
     const bool is_this_rank = text.starts_with(concat("rank ", rank_, ' '));
     std::lock_guard lock(mutex_);
     if (ended_.empty())
-      ended_ = is_this_rank ? "the other ranks have given this one up: " + text : text;
+      ended_ = is_this_rank ? "the other ranks have given up this rank: " + text : text;
   }
 }
 
-/// The connection has ended, or is given up. What is heard first is kept and passed on; what
-/// follows from it is not.
+/// The connection has ended, or is given up. Only the first event is kept and passed on, not its
+/// consequences.
 void SideChannel::lose(Link& link, Socket::Line line) {
   const bool is_silent = now_ - link.heard >= link.limit;
   {
@@ -231,7 +231,7 @@ void SideChannel::lose(Link& link, Socket::Line line) {
         ended_ = concat("the connection to ", link.name, link.on, " is lost");
     }
   }
-  if (is_silent) pass_on();  // to that rank, too: it reads it if it ever wakes up
+  if (is_silent) pass_on();  // also to that rank, which reads it if it resumes
   link.socket.close();
 }
 
@@ -244,11 +244,11 @@ void SideChannel::check_launcher() {
   if (getppid() == options_.launcher) return;
   std::lock_guard lock(mutex_);
   if (ended_.empty() && !stops_)
-    ended_ = concat("what started ", name_, " (process ", options_.launcher, " on ", host_name(),
-                    "), mpirun or its like, has ended");
+    ended_ = concat("the launcher of ", name_, " (process ", options_.launcher, " on ", host_name(),
+                    ") has ended");
 }
 
-/// What is new, once, whether it was noticed here or heard from a neighbour.
+/// Passes on each new event once, whether this rank noticed it or learned it from a neighbour.
 void SideChannel::pass_on() {
   std::vector<int> left;
   std::string ended, failed;
@@ -259,7 +259,7 @@ void SideChannel::pass_on() {
     if (!std::exchange(has_told_failed_, !failed_.empty())) failed = failed_;
     if (!std::exchange(has_told_ended_, !ended_.empty())) ended = ended_;
   }
-  if (ends_at_) return;  // nothing follows the end of file
+  if (ends_at_) return;  // nothing can be sent after the end of file
   if (!failed.empty()) say_to_all(failure, failed);
   if (!ended.empty()) say_to_all(end_of_rank, ended);
   for (const int rank : left) say_to_all(leaving, std::to_string(rank));

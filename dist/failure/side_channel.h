@@ -1,31 +1,34 @@
 #pragma once
-// SideChannel: notices when a rank has ended or is not heard of any more, and tells all ranks when
-// a collective has failed on one.
+// SideChannel: detects that a rank has ended or no longer answers, and tells all ranks when a
+// collective has failed on one of them.
 //
 // Note [Side channel]
-// MPI's messages say nothing about a sender that has died: a rank that waits for one waits until
-// its deadline. A socket does: when a process ends, however it does, the system closes its sockets,
-// and the other side reads the end of the file. A rank that ends in order says goodbye first. When
-// a process is stopped or its machine has lost power, nothing is closed; so each rank sends a
-// heartbeat every second, and a rank that has sent nothing for `timeout` is given up. Before, when
-// it comes to MPI_Finalize, a rank tells the others that it calls no more collectives. A rank whose
-// launcher has been killed has nobody left to end it, and Open MPI 5 takes a minute to notice; it
-// counts as ended when the process that started it is gone.
+// MPI does not report that a sender has died: a rank that waits for its message waits until the
+// deadline. A socket does report it: when a process ends, for any reason, the kernel closes its
+// sockets, and the other side reads end of file. A rank that ends normally says goodbye first.
 //
-// A collective that fails on some rank would keep the others waiting, since they exchange messages
-// with its neighbours, not with it. So its sentence is passed on ("rank 1 calls broadcast 17 where
-// rank 2 calls all_reduce 17", "rank 3 has not called all_reduce 17"), and all ranks end with it.
-// So is the sentence of a rank that fails otherwise, if the others do not fail soon by themselves
-// (dist/launch/run.cpp).
+// If a process is stopped, or its machine has lost power, no socket is closed. Therefore each rank
+// sends a heartbeat every second, and a rank that has sent nothing for `timeout` counts as ended.
 //
-// Rank r is connected to r ± 1, r ± 2, r ± 4, … (modulo the world's size): in worlds of up to five
-// ranks everybody to everybody, in one of 1,024 to 19 others. A rank that hears of a death, of
-// the end of a program or of a failure tells its neighbours, and each of them tells its own, once:
-// at most log2 N steps, whatever ranks are missing on the way, and no rank has more connections
-// than the others.
+// Before a rank calls MPI_Finalize, it tells the others that it calls no more collectives.
 //
-// The ranks connect when MPI has started (dist/failure/side_connect.h). Where they cannot, the
-// deadline of a collective remains.
+// If a rank's launcher has been killed, no process is left that ends the rank, and Open MPI 5 takes
+// a minute to notice. Therefore a rank counts as ended when the process that started it has ended.
+//
+// A collective that fails on one rank would leave the others waiting: they exchange messages with
+// its neighbours, not with the rank itself. Therefore its error message is passed on ("rank 1 calls
+// broadcast 17 where rank 2 calls all_reduce 17", "rank 3 has not called all_reduce 17"), and all
+// ranks end with it. So is the error message of a rank that fails for another reason, unless the
+// others soon fail by themselves (dist/launch/run.cpp).
+//
+// Rank r is connected to r ± 1, r ± 2, r ± 4, … (modulo the world's size). In worlds of up to five
+// ranks every rank is connected to every other; in a world of 1,024 each rank has 19 connections. A
+// rank that learns of a death, of the end of a program or of a failure tells its neighbours, and
+// each of them tells its own neighbours, once. A message needs at most log2 N steps, whichever
+// ranks are missing on the way, and all ranks have equally many connections.
+//
+// The ranks connect after MPI has started (dist/failure/side_connect.h). If they cannot connect,
+// the deadline of a collective still applies.
 
 #include <sys/types.h>
 #include <unistd.h>
@@ -51,16 +54,17 @@ struct Link;
 }
 
 struct SideChannelOptions {
-  /// Of silence, after which a rank is given up.
+  /// A rank that has been silent for this long counts as ended.
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
-  /// From one heartbeat to the next.
+  /// The time between two heartbeats.
   std::chrono::milliseconds beat = std::chrono::seconds(1);
-  /// The process that started this one, whose end ends this rank: asked before MPI starts.
+  /// The process that started this one; when it ends, this rank ends. Determined before MPI starts.
   pid_t launcher = getppid();
   /// How long the constructor waits for the connections.
   std::chrono::milliseconds time_to_connect = std::chrono::seconds(10);
 
-  /// With the timeout of RONDO_HEARTBEAT_TIMEOUT, seconds, if that is set. Throws CommError.
+  /// The defaults, with the timeout RONDO_HEARTBEAT_TIMEOUT (seconds) if it is set. Throws
+  /// CommError.
   static SideChannelOptions from_environment();
 };
 
@@ -73,18 +77,19 @@ class SideChannel final : public Watch {
   SideChannel(const SideChannel&) = delete;
   SideChannel& operator=(const SideChannel&) = delete;
 
-  /// Empty, or "rank 1 (process 4242 on node7) has ended", "rank 1 on node7 has not been heard of
-  /// for 30 s", "what started rank 0 (process 4200 on node7), mpirun or its like, has ended":
-  /// what was heard first. Of a rank the machine is named where it is another.
+  /// Empty, or one of: "rank 1 (process 4242 on node7) has ended"; "rank 1 on node7 has not been
+  /// heard of for 30 s"; "the connection to rank 1 on node7 is lost"; "the launcher of rank 0
+  /// (process 4200 on node7) has ended". Returns the first that this rank learned of. For the first
+  /// three, the machine is named only if it is another one.
   std::string ended() const override;
   std::string failed() const override;
   void tell(const std::string& why) override;
   bool tells_others() const override { return true; }
   void leave() override;
   std::optional<std::chrono::steady_clock::time_point> left(int rank) const override;
-  /// The neighbours that this rank was connected to when the constructor returned.
+  /// The neighbours to which this rank was connected when the constructor returned.
   const std::set<int>& connected() const { return connected_; }
-  /// The ranks that `rank` is to be connected to, in order.
+  /// The ranks to which `rank` should be connected, in order.
   static std::vector<int> neighbours(int rank, int world_size);
 
  private:
@@ -107,10 +112,11 @@ class SideChannel final : public Watch {
   std::set<int> connected_;
   HomeProcess home_;
 
-  // Of the thread alone:
+  // Used only by the thread:
   std::vector<side::Link> links_;
   std::chrono::steady_clock::time_point now_, next_beat_;
-  std::optional<std::chrono::steady_clock::time_point> ends_at_;  // once it has said its last
+  std::optional<std::chrono::steady_clock::time_point>
+      ends_at_;  // set once its last message has been queued
   std::set<int> told_left_;
   bool has_told_ended_ = false, has_told_failed_ = false;
 

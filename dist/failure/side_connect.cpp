@@ -27,13 +27,13 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t nonce_bytes = 16, secret_bytes = 32, mac_bytes = 32;
 constexpr std::size_t hello_bytes = 2 * sizeof(std::int32_t) + nonce_bytes;
-// Strangers that call all the time must not keep a rank out: a pass accepts 16 callers, and the
-// oldest one makes room when there are 512 that have proved nothing. So a rank has 32 passes, some
-// 20 ms, to prove itself, and calls again if that was not enough.
+// Strangers that call all the time must not keep a rank out. A pass accepts up to 16 callers, and
+// if 512 connections have not proved anything, the oldest one is closed. So a rank has 32 passes,
+// some 20 ms, to prove that it belongs to the job; if that was not enough, it calls again.
 constexpr int accepted_at_once = 16, most_strangers = 512;
 constexpr milliseconds time_for_last(1000);
 constexpr milliseconds pause_between_calls(25),
-    patience_with_call(2500);  // TCP tries again after a second
+    patience_with_call(2500);  // TCP retries after a second
 
 std::string random_bytes(std::size_t n) {
   std::string bytes(n, '\0');
@@ -57,13 +57,13 @@ std::string mac(const std::string& secret, const std::string& text) {
   return {reinterpret_cast<const char*>(code), mac_bytes};
 }
 
-/// What MPI tells all ranks about each.
+/// What the ranks exchange about each other through MPI.
 struct Peer {
   std::string network, host, secret;
   pid_t process = 0;
   std::int64_t timeout = 0;  // ms
-  std::string name;          // of the Unix domain socket where it listens, or empty
-  int port = 0;              // of its TCP addresses, or 0
+  std::string name;          // of the Unix domain socket on which it listens, or empty
+  int port = 0;              // for its TCP addresses, or 0
   std::vector<std::string> addresses;
 };
 
@@ -94,7 +94,7 @@ void gather_listeners(Communicator& comm, const std::string& mine, std::vector<P
 enum class Stage {
   pausing,  // before this rank calls again
   connecting,
-  // The caller's, in this order, and the listener's.
+  // The caller's stages in this order, then the listener's.
   awaits_nonce,
   awaits_answer,
   awaits_hello,
@@ -103,16 +103,16 @@ enum class Stage {
   over
 };
 
-/// A connection that is being made.
+/// A connection that is being established.
 struct Call {
   Stage stage = Stage::awaits_hello;
-  int peer = -1;  // or nobody yet
+  int peer = -1;  // -1: not known yet
   bool is_ours = false;
   Socket socket = {};
   std::string in = {}, out = {};
   std::string own_nonce = {}, their_nonce = {};
   std::size_t attempt = 0;
-  Clock::time_point since = Clock::now();  // when the attempt, or the pause before it, began
+  Clock::time_point since = Clock::now();  // when the attempt, or the pause before it, started
 };
 
 class Connecting {
@@ -133,7 +133,7 @@ class Connecting {
     now_ = Clock::now();
     const auto end = now_ + options_.time_to_connect;
     while (!missing_.empty()) {
-      // A caller may count on a connection that this rank has answered and does not count yet.
+      // A caller may use a connection that this rank has answered but does not count yet.
       const auto until = std::max(end, last_answer_ + time_for_last);
       if (now_ >= until) break;
       wait(until);
@@ -149,7 +149,7 @@ class Connecting {
   const Peer& peer_of(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
   bool is_local(int rank) const { return peer_of(rank).network == self().network; }
 
-  /// Opens what callers need, and says where they find it.
+  /// Opens the listeners that callers need; returns their addresses.
   std::string listen() {
     const auto calls_from = [&](bool local) {
       return std::ranges::any_of(missing_,
@@ -198,7 +198,7 @@ class Connecting {
       return call.stage == Stage::awaits_hello || call.stage == Stage::awaits_proof;
     };
     for (int i = 0; listener && i < accepted_at_once; ++i) {
-      bool is_full = false;  // this process has as many files as it may have
+      bool is_full = false;  // this process cannot open more files
       Socket socket = accept_from(listener, is_full);
       if (is_full || (socket && std::ranges::count_if(calls_, is_stranger) >= most_strangers))
         if (const auto oldest = std::ranges::find_if(calls_, is_stranger); oldest != calls_.end())
@@ -209,7 +209,7 @@ class Connecting {
     }
   }
 
-  /// As far as it gets without waiting.
+  /// Advances as far as possible without waiting.
   void advance(Call& call) {
     if (call.is_ours && now_ >= deadline_of(call))
       return call.stage == Stage::pausing ? begin(call) : give_up(call);
@@ -222,7 +222,7 @@ class Connecting {
       greet(call);
     }
     const Socket::Line line = call.socket.receive(call.in, hello_bytes + mac_bytes);
-    // What it said before it hung up does not count.
+    // Ignores what the listener sent before it hung up.
     if (call.is_ours && line != Socket::Line::open) return give_up(call);
     bool goes_on = true;
     while (goes_on && call.stage != Stage::over) goes_on = answer(call);
@@ -235,7 +235,8 @@ class Connecting {
     std::vector<std::string> addresses;
     const Peer& peer = peer_of(call.peer);
     if (!is_local(call.peer)) {
-      // An address that both machines have leads to this one: that of a bridge for containers, say.
+      // An address that both machines have leads to this machine, for example that of a container
+      // bridge.
       std::ranges::remove_copy_if(peer.addresses, std::back_inserter(addresses),
                                   [&](const std::string& address) {
                                     return std::ranges::count(own_addresses_, address) > 0;
@@ -250,7 +251,7 @@ class Connecting {
     call.since = now_;
   }
 
-  /// A call of this rank is tried again, another's is not.
+  /// Calls of this rank are tried again, others' calls are not.
   void give_up(Call& call) {
     call = {.stage = call.is_ours ? Stage::pausing : Stage::over,
             .peer = call.peer,
@@ -278,7 +279,7 @@ class Connecting {
     return CRYPTO_memcmp(proof.data(), proof_of(call, role).data(), mac_bytes) == 0;
   }
 
-  /// Takes the next part of the handshake, if all of it has come; false if not.
+  /// Handles the next part of the handshake. Returns false if it has not arrived completely.
   bool answer(Call& call) {
     const auto take = [&](std::size_t n) {
       std::string part = call.in.substr(0, n);
@@ -348,7 +349,7 @@ class Connecting {
                         .socket = std::move(call.socket),
                         .in = std::move(call.in),
                         .out = std::move(call.out),
-                        // Until then it may be waiting for its other neighbours.
+                        // Until then the peer may be waiting for its other neighbours.
                         .heard = now_ + options_.time_to_connect + time_for_last});
     call.stage = Stage::over;
   }
@@ -357,10 +358,10 @@ class Connecting {
   int rank_;
   SideChannelOptions options_;
   std::vector<Peer> peers_;
-  std::set<int> missing_;  // neighbours that are not connected
+  std::set<int> missing_;  // neighbours that are not connected yet
   std::vector<std::string> own_addresses_;
   Socket unix_, tcp_;
-  std::list<Call> calls_;  // the oldest first
+  std::list<Call> calls_;  // oldest first
   std::vector<Link> links_;
   Clock::time_point now_ = Clock::now(), last_answer_ = {};
 };

@@ -46,7 +46,7 @@ Socket begin(Socket socket, const sockaddr* address, socklen_t length) {
   return socket;
 }
 
-// A name that begins with a zero byte is in no folder, and ends with its socket.
+// A name that begins with a zero byte is not in the file system, and ends with its socket.
 sockaddr_un unix_address(const std::string& name, socklen_t& length) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -89,7 +89,7 @@ void Socket::send(std::string& bytes) const {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(file_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return;  // `receive` finds out what is wrong
+    if (sent <= 0) return;  // `receive` will report the error
     bytes.erase(0, static_cast<std::size_t>(sent));
   }
 }
@@ -121,13 +121,14 @@ bool Socket::is_of_same_user() const {
 }
 
 Socket listen_tcp(const std::string& interface, int& port) {
-  for (const int family : {AF_INET6, AF_INET}) {  // the first is both, where there is IPv6
-    sockaddr_in6 any = {};                        // the first bytes of both kinds are the same
+  for (const int family : {AF_INET6, AF_INET}) {  // the first accepts both, if there is IPv6
+    sockaddr_in6 any = {};                        // both kinds begin with the same fields
     any.sin6_family = static_cast<sa_family_t>(family);
     socklen_t length = family == AF_INET6 ? sizeof any : sizeof(sockaddr_in);
     Socket socket = make_socket(family);
     if (family == AF_INET6) set(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-    // Kernels before 5.7 let only root do that; then the addresses that others are told decide.
+    // Before Linux 5.7 only root may do this. Then only the addresses that the peers are told
+    // restrict it.
     if (!interface.empty())
       setsockopt(socket.file(), SOL_SOCKET, SO_BINDTODEVICE, interface.data(),
                  static_cast<socklen_t>(interface.size()));
@@ -195,7 +196,7 @@ std::vector<std::string> own_addresses(const std::string& interface) {
     for (const std::string& name : interfaces) there += (there.empty() ? "" : ", ") + name;
     throw CommError(concat("RONDO_SOCKET_IFNAME is \"", interface,
                            "\", which is not a network interface of this machine that is up and "
-                           "has an address; there are ",
+                           "has an address; use one of ",
                            there));
   }
   return addresses;

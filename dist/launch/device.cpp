@@ -20,8 +20,8 @@
 namespace rondo::dist {
 namespace {
 
-/// Throws E on all ranks when any of them has a complaint, with its rank in front unless all have
-/// the same. Collective.
+/// If any rank has a complaint, throws E on all ranks, with that rank's number in front unless all
+/// ranks have the same complaint. Collective.
 template <class E>
 void hear_complaints(Communicator& comm, const std::string& complaint) {
   const std::vector<std::string> all = comm.all_gather_bytes(complaint);
@@ -35,7 +35,7 @@ void hear_complaints(Communicator& comm, const std::string& complaint) {
 
 #ifdef RONDO_HAS_CUDA
 
-/// The card itself, whatever number a process knows it by.
+/// The PCI bus id of the card, which does not depend on how a process numbers its GPUs.
 std::string bus_id(int index) {
   char id[32] = {};
   cuda::check(cuda::cudart().get_pci_bus_id(id, sizeof id, index));
@@ -65,12 +65,13 @@ std::shared_ptr<DeviceCollectives> over_nccl(Communicator& comm, Device device,
   const bool may_share = ranks_may_share_a_card();
   for (std::size_t r = 0; r < cards.size() && !may_share; ++r) {
     for (std::size_t s = 0; s < r; ++s) {
-      require<CommError>(cards[r] != cards[s], "ranks ", comm.rank_in_world(static_cast<int>(s)),
-                         " and ", comm.rank_in_world(static_cast<int>(r)), " would share one GPU (",
-                         cards[r].substr(cards[r].rfind(' ') + 1), "), which NCCL ",
-                         nccl_version_text(nccl_version()),
-                         " refuses: start as many ranks as there are GPUs, or let them talk by way "
-                         "of the host (--all-reduce mpi)");
+      require<CommError>(
+          cards[r] != cards[s], "ranks ", comm.rank_in_world(static_cast<int>(s)), " and ",
+          comm.rank_in_world(static_cast<int>(r)), " would share one GPU (",
+          cards[r].substr(cards[r].rfind(' ') + 1), "), which NCCL ",
+          nccl_version_text(nccl_version()),
+          " refuses: start at most one rank for each GPU, or send through the host's "
+          "memory (--all-reduce mpi)");
     }
   }
   const std::string id = comm.broadcast_bytes(comm.rank() == 0 ? nccl_unique_id() : "");
@@ -81,8 +82,8 @@ std::shared_ptr<DeviceCollectives> over_nccl(Communicator& comm, Device device,
 
 std::shared_ptr<DeviceCollectives> over_nccl(Communicator&, Device, const Placement&) {
   throw CommError(
-      "this rondo was built without NCCL; the ranks' GPUs can talk by way of the host: "
-      "--all-reduce mpi");
+      "this rondo was built without NCCL; use --all-reduce mpi to send the GPUs' data through the "
+      "host's memory");
 }
 
 #endif
@@ -110,7 +111,7 @@ Device use_device(Communicator& comm, const std::string& name) {
   const bool names_one = name.find(':') != std::string::npos;
   require<DeviceError>(!names_one || comm.world_size() == 1, "device ", name, " is one GPU for ",
                        comm.world_size(),
-                       " ranks; say cuda, and each rank takes the one of its number");
+                       " ranks; use cuda, and each rank gets the GPU of its number");
   const int devices = cuda::device_count();
   hear_complaints<DeviceError>(
       comm,
@@ -118,7 +119,7 @@ Device use_device(Communicator& comm, const std::string& name) {
   const Placement here = place(comm);
   const Device device = names_one ? asked : Device::cuda(here.local_rank % devices);
   cuda::require_device(device.index);
-  // Asked again, it stays what it is: messages may be under way.
+  // A second call changes nothing: messages may be under way.
   const bool has_it = comm.gpu() != nullptr && comm.gpu()->device() == device;
   if (comm.world_size() > 1 && !has_it) attach(comm, device, here);
   return device;

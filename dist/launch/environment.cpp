@@ -33,7 +33,7 @@ std::filesystem::path folder_from_environment(const char* variable) {
   std::filesystem::create_directories(text, error);
   if (!error && access(text, W_OK | X_OK) != 0)
     error = std::error_code(errno, std::generic_category());
-  require<IoError>(!error, variable, "=", text, ": no folder to write to: ", error.message());
+  require<IoError>(!error, variable, "=", text, ": cannot write to this folder: ", error.message());
   return text;
 }
 

@@ -27,7 +27,7 @@ std::string host_name() {
 std::string host() { return host_name() + " " + boot_id(); }
 
 std::string network() {
-  std::error_code error;  // without /proc it is that of the kernel
+  std::error_code error;  // without /proc the text is just the boot id
   return boot_id() + " " + std::filesystem::read_symlink("/proc/self/ns/net", error).string();
 }
 

@@ -5,12 +5,13 @@
 
 namespace rondo::dist {
 
-/// What this machine calls itself.
+/// The name of this machine.
 std::string host_name();
-/// The same text in all processes of one running kernel, and in no others: its name and boot id.
+/// A text that is equal in all processes of one running kernel, and differs elsewhere: host name
+/// and boot id.
 std::string host();
-/// The same text in all processes that reach each other's abstract Unix domain sockets, and in no
-/// others: the boot id and the network namespace.
+/// A text that is equal in all processes that can reach each other's abstract Unix domain sockets,
+/// and differs elsewhere: the boot id and the network namespace.
 std::string network();
 
 }  // namespace rondo::dist

@@ -33,20 +33,19 @@ std::shared_ptr<Transport> mpi_transport(std::chrono::milliseconds, const std::a
 }
 #endif
 
-// Ranks of a job may start some time apart, however soon they must come to a collective later.
+// The ranks of a job may start some time apart, even if the timeout of collectives is short.
 constexpr std::chrono::milliseconds least_time_to_start = std::chrono::minutes(1),
                                     most_time_to_start = std::chrono::hours(24);
 
 bool uses_mpi(const std::string& backend, const std::optional<Launcher>& launcher, bool has_comm) {
   require<CommError>(backend == "auto" || backend == "mpi" || backend == "self",
-                     "dist::init: there is no backend \"", backend,
-                     "\"; there are auto, mpi and self",
+                     "dist::init: unknown backend \"", backend, "\"; use one of auto, mpi, self",
                      backend == "nccl" || backend == "gloo"
-                         ? "; for GPUs call dist::use_device(*comm, \"cuda\") after it, whose "
-                           "collectives are NCCL's where NCCL is"
+                         ? "; for GPUs call dist::use_device(*comm, \"cuda\") after dist::init, "
+                           "which uses NCCL if it is installed"
                          : "");
   require<CommError>(has_mpi || backend != "mpi",
-                     "dist::init: the backend mpi was asked for, but rondo was built without MPI");
+                     "dist::init: the backend is mpi, but rondo was built without MPI");
   require<CommError>(
       !has_comm || (has_mpi && backend != "self"), "dist::init: mpi_comm was given, but ",
       has_mpi ? "the backend self is a world of one" : "rondo was built without MPI");
@@ -63,7 +62,7 @@ void check_against(const Launcher& launcher, const Transport& transport) {
   require<CommError>(launcher.size == Launcher::unknown || transport.world_size() == launcher.size,
                      "dist::init: ", launcher.name, " started ", launcher.size,
                      " ranks, but MPI counts ", transport.world_size(),
-                     "; is this mpirun of the MPI that rondo was built with?");
+                     "; use the mpirun of the MPI that rondo was built with");
   require<CommError>(transport.rank() == launcher.rank, "dist::init: the launcher calls this rank ",
                      launcher.rank, ", MPI calls it ", transport.rank());
 }
@@ -78,7 +77,8 @@ std::shared_ptr<Transport> start_mpi(const InitOptions& options,
   return transport;
 }
 
-/// Between machines a firewall may be in the way. Collective.
+/// Warns if ranks could not connect, for example because of a firewall between machines.
+/// Collective.
 void warn_of_missing_connections(Communicator& comm) {
   const auto channel = std::dynamic_pointer_cast<SideChannel>(comm.watch());
   std::string mine;
@@ -89,7 +89,7 @@ void warn_of_missing_connections(Communicator& comm) {
   const std::uint64_t count = comm.collectives();
   for (const std::string& theirs : comm.all_gather_bytes(mine))
     if (!theirs.empty()) all += (all.empty() ? "" : ", ") + theirs;
-  comm.set_collectives(count);  // the program's are counted from 0
+  comm.set_collectives(count);  // the program's collectives count from 0
   if (all.empty() || comm.rank() != 0) return;
   if (const auto end = all.find(',', 200); end != std::string::npos)
     all = all.substr(0, end) + " …";
@@ -104,17 +104,17 @@ void warn_of_missing_connections(Communicator& comm) {
 }  // namespace
 
 std::shared_ptr<Communicator> init(const InitOptions& options) {
-  // What is wrong anywhere is wrong here, too.
+  // Check first what would fail on every rank.
   const auto channel_options = SideChannelOptions::from_environment();
   const auto launcher = read_launcher();
   std::shared_ptr<FlightRecorder> recorder = world().recorder;
   if (recorder == nullptr) recorder = std::make_shared<FlightRecorder>();
-  set_world({});  // before MPI is told what to do at exit: Note in dist/launch/world.h
+  set_world({});  // before MPI registers its exit handlers (dist/launch/world.h)
   auto transport = uses_mpi(options.backend, launcher, options.mpi_comm.has_value())
                        ? start_mpi(options, launcher)
                        : thread_transports(1)[0];
   set_world({.transport = transport, .watch = nullptr, .recorder = recorder});
-  // Whether it will do is said now, not when it is needed.
+  // An unwritable folder is reported now, not when it is needed.
   folder_from_environment("RONDO_FLIGHT_RECORD");
   CommunicatorOptions chosen = options.communicator;
   if (options.tune && !chosen.tune) {

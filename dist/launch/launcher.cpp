@@ -17,7 +17,7 @@ constexpr Variables known[] = {
     {"MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"},
     {"a PMI launcher", "PMI_RANK", "PMI_SIZE"},  // MPICH, Intel MPI, Cray
 };
-// srun sets these whatever MPI it speaks to. A batch script has a SLURM_PROCID, too, but no step.
+// srun sets these for any MPI. A batch script also has SLURM_PROCID, but is not a job step.
 constexpr Variables slurm = {"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"};
 
 int number(const char* variable, const char* text) {
@@ -27,14 +27,14 @@ int number(const char* variable, const char* text) {
   std::string_view view(text);
   auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), value);
   require<CommError>(error == std::errc() && end == view.data() + view.size() && value >= 0,
-                     "the launcher's environment makes no sense: ", variable, " is \"", text, "\"");
+                     "the launcher's environment is invalid: ", variable, " is \"", text, "\"");
   return value;
 }
 
 Launcher read(const Variables& v, const char* rank, const char* size) {
   Launcher launcher{concat(v.name, " (", v.size, ")"), number(v.rank, rank), number(v.size, size)};
   require<CommError>(launcher.rank < launcher.size,
-                     "the launcher's environment makes no sense: ", v.rank, " is ", rank, " and ",
+                     "the launcher's environment is invalid: ", v.rank, " is ", rank, " and ",
                      v.size, " is ", size);
   return launcher;
 }

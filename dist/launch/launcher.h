@@ -11,13 +11,13 @@ struct Launcher {
   static constexpr int unknown = 0;
   std::string name;  // "Open MPI (OMPI_COMM_WORLD_SIZE)"
   int rank = 0;
-  int size = 1;  // or unknown: PMIx tells only those who ask its server, which MPI does
+  int size = 1;  // or unknown: PMIx tells it only to clients of its server, such as MPI
 };
 
 using Getenv = std::function<const char*(const char*)>;
 
-/// Nothing when no launcher's variables are set. Throws CommError that names the variable when they
-/// are incomplete or make no sense.
+/// Empty if no launcher's variables are set. Throws CommError that names the variable if they are
+/// incomplete or invalid.
 std::optional<Launcher> read_launcher(const Getenv& getenv);
 std::optional<Launcher> read_launcher();
 

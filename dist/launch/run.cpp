@@ -1,8 +1,8 @@
-// How a world ends when a rank fails. A rank that throws tells all others its sentence and listens
-// for theirs. If all have failed (a wrong flag, a loss that is NaN everywhere), they end together,
-// and the lowest rank with each sentence prints it, unless it only heard it from another. If some
-// have not, after a moment the world is aborted: the launcher ends the ranks that still compute or
-// wait.
+// How a world ends when a rank fails. A rank that throws sends its error message to all other ranks
+// and waits for theirs. If all ranks have failed (a wrong flag, a loss that is NaN everywhere),
+// they end together, and for each distinct message the lowest rank prints it, unless that rank only
+// repeats another rank's message. If some ranks have not failed, the world is aborted after a
+// moment: the launcher ends the ranks that still compute or wait.
 
 #include <atomic>
 #include <chrono>
@@ -31,14 +31,14 @@ namespace {
 constexpr int failure_tag = Transport::tag_limit - 1;
 constexpr std::size_t sentence_bytes = 2048;
 constexpr auto grace = std::chrono::seconds(2);
-constexpr auto head_start = std::chrono::milliseconds(300);  // for those that fail by themselves
+constexpr auto head_start = std::chrono::milliseconds(300);  // for ranks that fail by themselves
 constexpr auto between_aborts = std::chrono::milliseconds(100);
 constexpr auto patience_to_abort = std::chrono::seconds(1),
                patience_at_exit = std::chrono::seconds(10),
                patience_out_of_step = std::chrono::seconds(1);
 
-std::atomic<int> unfinished = 0;         // of this process
-std::atomic<bool> others_write = false;  // as they have said when they failed
+std::atomic<int> unfinished = 0;         // in this process
+std::atomic<bool> others_write = false;  // another rank said so when it failed
 
 std::mutex world_mutex;
 World& the_world() {
@@ -47,7 +47,7 @@ World& the_world() {
   return *all;
 }
 
-/// Of the world.
+/// The process in which the world was made.
 const HomeProcess& home() {
   static const HomeProcess process;
   return process;
@@ -63,13 +63,13 @@ void print(const std::string& rank, int size, bool all, const std::string& sente
   std::fflush(stderr);
 }
 
-// Every rank's sentence (and in the last byte whether it still writes), or an empty vector when not
-// all ranks failed within the grace period, or one has ended and will say nothing. Ranks that do
-// not fail soon are told, where there is a side channel: then those that wait in a collective fail
-// with this rank's sentence in theirs.
+// Returns every rank's error message (its last byte tells whether the rank still writes). Returns
+// an empty vector if not all ranks failed within the grace period, or if one has ended and will
+// send nothing. After `head_start`, the side channel tells the ranks that have not failed; those
+// that wait in a collective then fail, with this rank's message in theirs.
 std::vector<std::string> exchange(Transport& transport, const std::shared_ptr<Watch>& watch,
                                   const std::string& mine) {
-  // With one gone it comes to nothing, and MPI itself may wait for it then.
+  // If a rank has ended, the exchange cannot succeed, and MPI itself may wait for that rank.
   if (watch != nullptr && !watch->ended().empty()) return {};
   int n = transport.world_size(), r = transport.rank();
   std::vector<char> out(sentence_bytes, 0);
@@ -106,10 +106,10 @@ std::vector<std::string> exchange(Transport& transport, const std::shared_ptr<Wa
   return sentences;
 }
 
-// What follows a failure asks MPI for something: to carry sentences, to abort, or at exit to come
-// to its end, though a half-done collective may still be in it. Should it not return, the process
-// ends all the same, when it has written what it was writing; if that is another rank, it waits for
-// the launcher to end it. Rank 0 goes first: several at once may crash or hang mpirun (see `fail`).
+// After a failure this rank still calls MPI: to send messages, to abort, or to finalize at exit,
+// possibly with a half-done collective. If MPI does not return, the process ends anyway, once it
+// has written its data. If another rank still writes, it waits until the launcher ends it. Rank 0
+// ends first, since several ranks at once may crash or hang mpirun (see `fail`).
 void end_within(std::chrono::seconds patience, int rank) {
   std::thread([patience, rank] {
     std::this_thread::sleep_for(patience);
@@ -120,19 +120,20 @@ void end_within(std::chrono::seconds patience, int rank) {
   }).detach();
 }
 
-// Before there is a world: the launcher alone knows who this is, if it makes sense.
+// Before there is a world, only the launcher's environment tells this rank's number, if it is
+// valid.
 int fail_alone(const std::string& sentence) {
   std::optional<Launcher> launcher;
   try {
     launcher = read_launcher();
-  } catch (const std::exception&) {  // then that is what `sentence` says
+  } catch (const std::exception&) {  // `sentence` already reports this
   }
   print(concat("rank ", launcher ? launcher->rank : 0), launcher ? launcher->size : 1, false,
         sentence);
   return EXIT_FAILURE;
 }
 
-/// To the folder that RONDO_FLIGHT_RECORD names, if it does.
+/// Writes to the folder in RONDO_FLIGHT_RECORD, if it is set.
 void write_flight_record(const FlightRecorder& recorder, int rank, const std::string& sentence) {
   std::filesystem::path path;
   try {
@@ -165,20 +166,20 @@ int fail(const std::string& sentence) {
   try {
     if (n > 1) all = exchange(*transport, watch, sentence);
   } catch (const std::exception&) {
-    all.clear();  // the transport is what failed: abort below
+    all.clear();  // the transport has failed: abort below
   }
   if (n > 1 && all.empty()) {
     print(transport->name_of(r), n, false, sentence);
-    // All that wait hear of it at about the same time, and say so before the launcher ends them.
-    // One after the other: several that end badly at once may crash or hang mpirun (Open
-    // MPI 4.1.4), and the first suffices.
+    // All ranks that wait learn of it at about the same time, and get time to print before the
+    // launcher ends them. They abort one after another: several at once may crash or hang mpirun
+    // (Open MPI 4.1.4), and the first abort suffices.
     if (watch != nullptr) std::this_thread::sleep_for(head_start);
     std::this_thread::sleep_for(between_aborts * (r % 10));
     end_within(patience_to_abort, r);
     transport->abort(EXIT_FAILURE);
     return EXIT_FAILURE;
   }
-  // A sentence that ends in another rank's was only heard from it.
+  // A message that ends in another rank's message only repeats it.
   bool equal = true, first = true, heard = false;
   for (int peer = 0; peer < n && n > 1; ++peer) {
     equal &= all[peer] == all[0];
@@ -187,9 +188,10 @@ int fail(const std::string& sentence) {
       heard |= all[r].ends_with(": " + named(transport->name_of(peer), all[peer]));
   }
   if (first && !heard) print(transport->name_of(r), n, equal, sentence);
-  // All has been said: who ends before this one is through with MPI need not be blamed for that.
+  // Everything has been reported: a rank that ends before this one has finalized MPI is not a
+  // failure.
   set_world({.transport = transport, .watch = nullptr, .recorder = recorder});
-  // MPI would come to no end with the half-done collectives of ranks that failed in different ways.
+  // MPI cannot finalize with the half-done collectives of ranks that failed in different ways.
   if (!equal) end_within(patience_out_of_step, r);
   return EXIT_FAILURE;
 }
@@ -205,7 +207,7 @@ void set_world(World all) {
     std::lock_guard lock(world_mutex);
     std::swap(the_world(), all);
   }
-  // What was the world's ends here, without the lock: a side channel takes its time.
+  // The former world ends here, without the lock: closing a side channel takes time.
 }
 
 World world() {
@@ -219,7 +221,7 @@ Unfinished::~Unfinished() { --unfinished; }
 int run(const std::function<int()>& body) {
   try {
     const int status = body();
-    // Whoever sends the output to a full disk should not be told that all is well.
+    // If the output goes to a full disk, the program must not report success.
     std::cout.flush();
     require<IoError>(
         status != 0 || (std::cout.good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0),
@@ -228,7 +230,7 @@ int run(const std::function<int()>& body) {
   } catch (const std::exception& e) {
     return fail(e.what());
   } catch (...) {
-    return fail("an exception that is no std::exception");
+    return fail("an exception that is not a std::exception");
   }
 }
 

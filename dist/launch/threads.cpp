@@ -22,7 +22,7 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-// Limits of one group and all groups above it: the least counts.
+// Reads the limits of a group and of all groups above it: the smallest counts.
 template <class Read>
 void walk_up(std::string group, Read read) {
   while (true) {
@@ -36,7 +36,7 @@ std::optional<double> limit_v2(const std::string& directory) {
   std::istringstream line(first_line(directory + "/cpu.max"));
   double quota, period;
   if (line >> quota >> period && quota > 0 && period > 0) return quota / period;
-  return std::nullopt;  // "max 100000", or no such file
+  return std::nullopt;  // "max 100000", or the file does not exist
 }
 
 std::optional<double> limit_v1(const std::string& directory) {
@@ -64,7 +64,7 @@ std::vector<int> affinity() {
       if (CPU_ISSET_S(cpu, size, set)) cpus.push_back(cpu);
     }
     CPU_FREE(set);
-    if (ok) break;  // else the machine has more CPUs than the set: a larger one
+    if (ok) break;  // otherwise the machine has more CPUs than the set: try a larger one
   }
   return cpus;
 }
@@ -142,17 +142,19 @@ std::shared_ptr<Communicator> machine_group(Communicator& comm) {
     for (int r = 0; r < comm.world_size(); ++r) {
       if (hosts[static_cast<std::size_t>(r)] == machine) ranks.push_back(r);
     }
-    if (auto group = comm.new_group(ranks)) mine = std::move(group);  // one after another, by all
+    if (auto group = comm.new_group(ranks))
+      mine = std::move(group);  // collective: one group after another
   }
   return mine;
 }
 
 int use_threads(Communicator& comm, int requested) {
-  int threads = place(comm).threads;  // by all ranks, even where some were told a number
+  int threads = place(comm).threads;  // collective, even if some ranks have `requested` set
   if (requested > 0) {
     threads = requested;
   } else if (const char* text = std::getenv("OMP_NUM_THREADS");
-             text != nullptr && std::strtol(text, nullptr, 10) > 0) {  // others OpenMP ignores
+             text != nullptr &&
+             std::strtol(text, nullptr, 10) > 0) {  // OpenMP ignores other values
     threads = omp_get_max_threads();
   }
   require(threads <= most_threads, threads, " threads a rank; at most ", most_threads,

@@ -1,5 +1,5 @@
 #pragma once
-// The world that dist::init made, for dist::run to end when something fails.
+// The world that dist::init made. dist::run ends it when a rank fails.
 
 #include <memory>
 
@@ -14,12 +14,13 @@ struct World {
   std::shared_ptr<Watch> watch;              // Communicator::watch
   std::shared_ptr<FlightRecorder> recorder;  // of the world's communicator, or null
 };
-/// At the end of the process `watch` ends, after MPI_Finalize if this was called before MPI_Init.
+/// Sets the world. At process exit its `watch` is destroyed; if the first call was before MPI_Init,
+/// this happens after MPI_Finalize.
 void set_world(World all);
 World world();
 
-/// While a rank has one, a program that has failed on all ranks does not end: that rank is writing
-/// what would be lost. Any thread.
+/// While a rank has an Unfinished object, a program that has failed on all ranks does not end: the
+/// rank is writing data that would be lost. Thread-safe.
 class Unfinished {
  public:
   Unfinished();

@@ -1,38 +1,38 @@
 #!/usr/bin/env bash
-# Runs extras/cluster/mpijob.yaml without Kubernetes, and disturbs it: this script plays the MPI Operator, the machines
-# and their network.
+# Tests extras/cluster/mpijob.yaml without Kubernetes, including failures. This script simulates the MPI
+# Operator, the machines and their network.
 #
 #   extras/cluster/kubernetes_local.sh [BIN_DIR]      pods have this machine's files, and the programs of a build
 #                                              (default build/bin)
-#   extras/cluster/kubernetes_local.sh --image DIR    pods have the files of an image that extras/cluster/Containerfile made,
+#   extras/cluster/kubernetes_local.sh --image DIR    pods have the files of an image of extras/cluster/Containerfile,
 #                                              unpacked or mounted in DIR
 #
-# A pod has files, processes, a network, a name and shared memory of its own (an overlay and namespaces of
-# Linux). What runs in it is what the manifest says: the command, as the user and with the groups and privileges
-# of its security contexts, with its environment and volumes, beside the keys, the list of hosts and the
-# variables that the operator adds. Only the program's flags have others added, which make it a short training
-# on Fashion-MNIST. Then
+# Each pod has its own files, processes, network, name and shared memory (an overlay and Linux namespaces).
+# It runs what the manifest specifies: the command, with the user, groups and privileges of its security
+# contexts, and with its environment and volumes. The script adds what the operator adds: the keys, the list
+# of hosts, and some variables. It also adds flags to the program, to make it a short training on
+# Fashion-MNIST.
 #
-#   1. a job trains undisturbed;
-#   2. a job with the same flags loses a worker after a checkpoint has been written, and ends; is tried again
-#      while that worker is still missing, resumes on a new one with another address, and is asked to go, as
-#      when its machine is emptied; and is tried once more, to the end.
+#   1. The first job trains undisturbed.
+#   2. A job with the same flags loses a worker after a checkpoint was written, and ends. It is tried again while that
+#      worker is still missing, resumes on a new worker with another address, and is then asked to stop, as when its
+#      machine is drained. The third try runs to the end.
 #
-# Both must end with the same parameters, bit for bit. Not played are limits of cores and memory, the filter of
-# system calls and the operator's own doing: docs/cluster.md tells more. All of it is gone when this script
-# ends, however it ends.
+# Both jobs must end with bit-identical parameters. Not simulated are limits of cores and memory, the filter
+# of system calls, and the operator itself; docs/cluster.md has details. The script always removes
+# everything when it ends.
 #
-# Needs root, iproute2, python3-yaml, and on this machine or in the image openssh-server, Open MPI and
-# dataset-fashion-mnist. (setup.sh does not install openssh-server: it would let people log in.)
+# Needs root, iproute2, python3-yaml; and, on this machine or in the image, openssh-server, Open MPI and
+# dataset-fashion-mnist. (setup.sh does not install openssh-server, because it would let people log in.)
 #
-# Exit status: 0 only if all that was so; 77 where the machine cannot do it; 1, with a sentence that says why
-# and the end of the log that shows it, otherwise.
+# Exit status: 0 only if all checks passed; 77 if the machine cannot run them; otherwise 1, with the reason
+# and the end of the log that shows it.
 set -euo pipefail
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck source=scripts/within.sh
 . "$repository/scripts/within.sh"
 self=$repository/extras/cluster/${BASH_SOURCE[0]##*/}
-files=/dev/shm # where the pods' files are, a file system in memory that only they see
+files=/dev/shm # the pods' files, in a file system in memory that only they see
 
 cannot() {
   echo "kubernetes_local.sh: skipped: $*"
@@ -59,12 +59,12 @@ if [ "${1:-}" = --pod ]; then
   done
   ln -s /proc/self/fd "$root/dev/fd"
   mkdir "$root/dev/shm"
-  mount -t tmpfs -o size=64m,mode=1777 tmpfs "$root/dev/shm" # as container engines make it
+  mount -t tmpfs -o size=64m,mode=1777 tmpfs "$root/dev/shm" # like container engines
   mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
-  if [ -n "$programs" ]; then # what extras/cluster/Containerfile does
+  if [ -n "$programs" ]; then # like extras/cluster/Containerfile
     mount --bind "$programs" "$root/usr/local/bin"
-    cp "$repository/deploy/sshd_config" "$root/etc/ssh/sshd_mpi_config"
-    cp "$repository/deploy/ssh_config" "$root/etc/ssh/ssh_config.d/mpi.conf"
+    cp "$repository/extras/cluster/sshd_config" "$root/etc/ssh/sshd_mpi_config"
+    cp "$repository/extras/cluster/ssh_config" "$root/etc/ssh/ssh_config.d/mpi.conf"
     mkdir -p "$root/home/mpi"
     chown 1000:1000 "$root/home/mpi"
     sed -i '/^mpi:/d;/^[^:]*:[^:]*:1000:/d' "$root/etc/passwd"
@@ -80,7 +80,7 @@ if [ "${1:-}" = --pod ]; then
     memory) mount -t tmpfs -o "mode=2777,gid=$group" tmpfs "$path" ;;
     esac
   done
-  # The keys are links to files that belong to root.
+  # The keys are links to files that belong to root, as in Kubernetes.
   path=$root$keys_path
   mkdir -p "$path"
   mount -t tmpfs -o "mode=3777,gid=$group" tmpfs "$path"
@@ -97,30 +97,30 @@ if [ "${1:-}" = --pod ]; then
     PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "${environment[@]}" "${command[@]}"
 fi
 
-# ---- Outside: look what there is, and start the cluster.
+# ---- Outside: check the requirements, and start the cluster.
 if [ "${1:-}" != --cluster ]; then
   image=/ programs=
   if [ "${1:-}" = --image ]; then
     if [ ! -x "${2:-}/usr/local/bin/cifar_resnet" ]; then
-      echo "kubernetes_local.sh: ${2:-} holds no image of extras/cluster/Containerfile's" >&2
+      echo "kubernetes_local.sh: ${2:-} is not an unpacked image of extras/cluster/Containerfile" >&2
       exit 2
     fi
     image=$(realpath "$2")
   else
     programs=${1:-$repository/build/bin}
     if [ ! -x "$programs/cifar_resnet" ]; then
-      echo "kubernetes_local.sh: there is no $programs/cifar_resnet; build it, or name the folder it is in" >&2
+      echo "kubernetes_local.sh: $programs/cifar_resnet does not exist; build it, or name the folder it is in" >&2
       exit 2
     fi
     programs=$(realpath "$programs")
   fi
   [ "$(id -u)" -eq 0 ] || cannot "only root can make pods"
-  command -v ip >/dev/null || cannot "there is no ip (package iproute2)"
-  command -v ssh-keygen >/dev/null || cannot "there is no ssh-keygen (package openssh-client)"
+  command -v ip >/dev/null || cannot "ip is not installed (package iproute2)"
+  command -v ssh-keygen >/dev/null || cannot "ssh-keygen is not installed (package openssh-client)"
   python3 -c 'import yaml' 2>/dev/null || cannot "Python cannot read YAML (package python3-yaml)"
   for file in usr/sbin/sshd:openssh-server usr/bin/ssh:openssh-client usr/bin/orted:openmpi-bin \
     usr/share/datasets/fashion-mnist:dataset-fashion-mnist; do
-    [ -e "$image/${file%:*}" ] || cannot "there is no /${file%:*} (package ${file#*:})"
+    [ -e "$image/${file%:*}" ] || cannot "/${file%:*} does not exist (package ${file#*:})"
   done
   if [ -n "$programs" ] && ldd "$programs/cifar_resnet" | grep -q libmpich; then
     cannot "the manifest starts ranks with Open MPI; this build is for MPICH"
@@ -128,7 +128,7 @@ if [ "${1:-}" != --cluster ]; then
   spaces=(--mount --net --uts --ipc --pid --fork --kill-child --mount-proc)
   said=$(unshare "${spaces[@]}" true 2>&1) || cannot "root may not make namespaces: $said"
 
-  # The kernel removes all of it when the first process in it ends, which ends when this one does.
+  # When this process ends, the first process of the cluster ends, and then the kernel removes all of it.
   setpriv --pdeathsig KILL unshare "${spaces[@]}" bash "$self" --cluster "$image" "$programs" </dev/null &
   cluster=$!
   # shellcheck disable=SC2317,SC2329 # called by traps
@@ -146,7 +146,7 @@ if [ "${1:-}" != --cluster ]; then
   exit $status
 fi
 
-# ---- The cluster. This is process 1 of all that can be seen from here.
+# ---- The cluster. This is process 1 of everything that is visible here.
 image=$2 programs=$3
 fail() { # SENTENCE [LOG…]
   local log
@@ -157,7 +157,7 @@ fail() { # SENTENCE [LOG…]
   done
   exit 1
 }
-# must WHAT COMMAND…: a step without which there is no cluster.
+# must WHAT COMMAND…: runs a step that the cluster needs; skips the test if it fails.
 must() {
   local what=$1 said
   shift
@@ -171,15 +171,16 @@ mkdir $files/try/{upper,work,root}
 must "no overlay of files" mount -t overlay overlay \
   -o "lowerdir=$image,upperdir=$files/try/upper,workdir=$files/try/work" $files/try/root
 umount $files/try/root $files/try
-must "no file system in memory" mount -t tmpfs tmpfs /run # ip keeps its names there
+must "no file system in memory" mount -t tmpfs tmpfs /run # ip stores its names there
 must "no network" ip link set lo up
-# With an address of its own, which pods remember: else it has that of one of them, and another one when they change.
+# The bridge needs a fixed address, which pods remember. Otherwise it takes the address of a port, and
+# changes when ports change.
 must "no bridge, the pods' network" ip link add pods address 02:00:00:00:00:01 type bridge
 must "no address" ip addr add 10.244.0.1/24 dev pods
 must "no bridge, the pods' network" ip link set pods up
 
-# What the manifest says, as variables of a shell. $(NAME) and $$ mean something to Kubernetes.
-python3 - "$repository/deploy/mpijob.yaml" >$files/job <<'PYTHON' || fail "the manifest is not understood"
+# Converts the manifest to shell variables. Kubernetes expands $(NAME) and $$.
+python3 - "$repository/extras/cluster/mpijob.yaml" >$files/job <<'PYTHON' || fail "the manifest is not understood"
 import re, shlex, sys, yaml
 
 def array(name, values):
@@ -216,7 +217,7 @@ PYTHON
 . $files/job
 # shellcheck disable=SC2154 # from the manifest
 {
-  # What the operator adds, and what makes four ranks get on with two cores: the ranks get it from the launcher.
+  # What the operator adds, and settings for four ranks on two cores, which the ranks get from the launcher.
   cat >>$files/job <<END_OF_JOB
 image=$(printf %q "$image") programs=$(printf %q "$programs")
 launcher_environment+=(K_MPI_JOB_ROLE=launcher OMPI_MCA_orte_keep_fqdn_hostnames=true
@@ -228,7 +229,7 @@ launcher_command+=(--dataset fashion_mnist --limit 384 --batch 48 --lr 0.05 --th
 END_OF_JOB
   : >$files/this_launcher
   for ((i = 0; i < workers; ++i)); do echo "$job-worker-$i.$job.default.svc slots=$slots"; done >$files/hostfile
-  # A new claim is root's; then Kubernetes gives it to the group of the pods.
+  # A new claim belongs to root; Kubernetes gives it to the group of the pods.
   if [ "$group" != 0 ]; then
     chgrp "$group" $files/claim
     chmod 2775 $files/claim
@@ -237,15 +238,15 @@ END_OF_JOB
 ssh-keygen -q -t ecdsa -b 521 -m PEM -N '' -C '' -f $files/keys/id_rsa
 cp $files/keys/id_rsa.pub $files/keys/authorized_keys
 
-# The names that can be found: those of workers that answer.
+# The names that can be resolved: those of workers that answer.
 declare -A address_of pod_of
 names() {
   local name
   echo 127.0.0.1 localhost
   for name in "${!address_of[@]}"; do echo "${address_of[$name]} $name.$job.default.svc $name"; done
 }
-names >$files/hosts # written to, never replaced: it is mounted
-# pod NAME ROLE LOG: starts one, with an address that none had before.
+names >$files/hosts # modified in place, never replaced, because it is mounted
+# pod NAME ROLE LOG: starts a pod with a new address.
 last=1
 pod() {
   local name=$1 role=$2 log=$3
@@ -269,7 +270,7 @@ worker() { # NUMBER
   address_of[$name]=$address
   names >$files/hosts
 }
-# try NAME LOG: the launcher's pod, for a job with checkpoints of its own.
+# try NAME LOG: starts the launcher's pod, for a job with its own checkpoints.
 try() {
   log=$files/$2.log run_dir=$files/claim/$1
   echo "launcher_environment+=(RUN_DIR=/runs/$1) launcher_command+=(--json /runs/$1.json)" >$files/this_launcher
@@ -315,18 +316,18 @@ runs || fail "the launcher does not wait for $lost" "$log"
 no_ranks || fail "ranks were started without $lost" "$log"
 worker $((workers - 1))
 within 60 has_new_checkpoint "$before" || fail "no further checkpoint after a minute" "$log"
-# mpirun takes its time before it asks the ranks: until then they are not to get to their end.
+# mpirun waits before it asks the ranks; they must not finish before that.
 has_asked() {
   local rank
-  pkill -STOP -x cifar_resnet || return 0 # again and again: mpirun makes them go on
+  pkill -STOP -x cifar_resnet || return 0 # repeatedly, because mpirun continues them
   for rank in $(pgrep -x cifar_resnet); do
-    grep -qE '^ShdPnd:.*[4-7c-f]...$' "/proc/$rank/status" || return 1 # bit 14: SIGTERM waits
+    grep -qE '^ShdPnd:.*[4-7c-f]...$' "/proc/$rank/status" || return 1 # bit 14: SIGTERM is pending
   done
 }
 kill -TERM "$(pgrep -P "${pod_of[$job-launcher]}")"
 within 20 has_asked || fail "mpirun does not ask the ranks to end" "$log"
 pkill -CONT -x cifar_resnet || true
-ended 30 # then Kubernetes would kill it
+ended 30 # after that Kubernetes would kill it
 [ $status -ne 0 ] || fail "the launcher ended well though it was asked to go" "$log"
 grep -aq 'stopped by a signal' "$log" || fail "the ranks wrote no checkpoint when the launcher was asked to go" "$log"
 within 15 no_ranks || fail "ranks are left after the launcher's end" "$log"

@@ -1,24 +1,23 @@
 #!/usr/bin/env bash
-# Runs extras/cluster/train.sbatch on a Slurm cluster of two nodes that are both this machine, and disturbs it.
+# Tests extras/cluster/train.sbatch, including failures, on a Slurm cluster of two nodes that are both this
+# machine.
 #
-#   extras/cluster/slurm_local.sh [BIN_DIR]        where cifar_resnet is (default build/bin)
+#   extras/cluster/slurm_local.sh [BIN_DIR]        the folder of cifar_resnet (default build/bin)
 #
-# Needs root and the packages slurm-wlm and munge. A controller and two node daemons are started in a
-# temporary folder, with a configuration, ports and a key of their own, whatever Slurm the machine has
-# besides. Then
+# Needs root and the packages slurm-wlm and munge. Starts a controller and two node daemons in a temporary
+# folder, with their own configuration, ports and key, independent of any Slurm on the machine.
 #
-#   1. a job trains undisturbed;
-#   2. a job with the same flags loses a rank by kill -9 after a checkpoint has been written, goes
-#      back to the queue, resumes, is asked by SIGTERM to stop, as before the end of its time, goes back
-#      to the queue once more, and resumes to the end.
+#   1. The first job trains undisturbed.
+#   2. A job with the same flags loses a rank by kill -9 after a checkpoint was written, goes back to the queue, and
+#      resumes. It is then stopped by SIGTERM, as before its time limit, goes back to the queue, and resumes to the end.
 #
-# Both must end with the same parameters, bit for bit. However this script ends, nothing is left.
+# Both jobs must end with bit-identical parameters. The script always cleans up when it ends.
 #
-# LAUNCH     what starts the ranks, as for train.sbatch: LAUNCH="mpirun --allow-run-as-root"
-# KEEP=DIR   also copies all logs and files to DIR at the end, to look at after a failure
+# LAUNCH     the command that starts the ranks, as for train.sbatch: LAUNCH="mpirun --allow-run-as-root"
+# KEEP=DIR   also copies all logs and files to DIR at the end, to examine a failure
 #
-# Exit status: 0 only if all that was so; 77 where the machine cannot do it; 1, with a sentence that
-# says why and the end of the log that shows it, otherwise.
+# Exit status: 0 only if all checks passed; 77 if the machine cannot run them; otherwise 1, with the reason
+# and the end of the log that shows it.
 set -euo pipefail
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck source=scripts/within.sh
@@ -31,21 +30,21 @@ cannot() {
 }
 [ "$(id -u)" -eq 0 ] || cannot "only root can start Slurm's daemons"
 for command in munged slurmctld slurmd sbatch srun scontrol squeue scancel; do
-  command -v $command >/dev/null || cannot "there is no $command; apt-get install slurm-wlm munge"
+  command -v $command >/dev/null || cannot "$command is not installed; apt-get install slurm-wlm munge"
 done
 program=$bin/cifar_resnet
 if [ ! -x "$program" ]; then
-  echo "slurm_local.sh: there is no $program; build it, or name the folder it is in" >&2
+  echo "slurm_local.sh: $program does not exist; build it, or name the folder it is in" >&2
   exit 2
 fi
 program=$(realpath "$program")
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/rondo-slurm.XXXXXX")
 
-# ---- The end. Slurm's daemons and all that they start have the folder in their environment or are in
-# it: slurmstepd wipes its environment.
+# ---- Cleanup. Slurm's daemons and everything that they start have the folder in their environment, or as
+# working directory: slurmstepd clears its environment.
 ours() {
-  { # two processes in all: with one for each of the machine's, this would take seconds
+  { # only two processes: one for each process of the machine would take seconds
     grep -lzxF "RONDO_SLURM_LOCAL=$work" /proc/[0-9]*/environ
     find /proc -maxdepth 2 -name cwd -lname "$work*"
   } 2>/dev/null | cut -d/ -f3 | sort -u || true
@@ -57,16 +56,16 @@ tear_down() {
     [ -n "$left" ]
   do
     xargs kill "-$signal" <<<"$left" || true
-    # Asked first: a controller that is killed leaves its helper to nobody.
+    # Only the first signal is SIGTERM; a controller that is killed at once leaves its helper running.
     signal=0
     if [ $((SECONDS - since)) -gt 2 ]; then signal=KILL; fi
     if [ $((SECONDS - since)) -gt 15 ]; then break; fi
     sleep 0.2
   done
-  rm -rf "$work" || { sleep 1 && rm -rf "$work"; } # somebody may just have written there
+  rm -rf "$work" || { sleep 1 && rm -rf "$work"; } # a process may just have written there
 }
-# Somebody else does it, who reads from this script and notices however it ends: a test that takes too long
-# is ended by SIGKILL, children and all, after which no trap runs.
+# Another process does the cleanup. It reads from this script, so it notices the end in any case: a test
+# that takes too long is ended by SIGKILL, with its children, and then no trap runs.
 exec {alive}> >( (
   trap '' INT TERM HUP
   cat >/dev/null
@@ -77,7 +76,7 @@ finish() {
   local status=$?
   trap '' INT TERM HUP
   if [ -n "${KEEP:-}" ] && mkdir -p "$KEEP"; then cp -r "$work/." "$KEEP/" 2>/dev/null || true; fi
-  unset RONDO_SLURM_LOCAL # what this script starts from here on is not the cluster's
+  unset RONDO_SLURM_LOCAL # programs started from here on do not belong to the cluster
   exec {alive}>&-
   within 30 test ! -e "$work" || echo "slurm_local.sh: $work could not be removed" >&2
   exit "$status"
@@ -100,7 +99,7 @@ fail() { # SENTENCE [LOG…]
 # ---- The cluster.
 host=$(hostname -s)
 ports=()
-while [ ${#ports[@]} -lt 3 ]; do # below those that the system gives to clients
+while [ ${#ports[@]} -lt 3 ]; do # below the range of client ports
   port=$((20000 + RANDOM % 10000))
   if ! (: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null && [[ " ${ports[*]} " != *" $port "* ]]; then ports+=("$port"); fi
 done
@@ -123,7 +122,7 @@ SlurmdPidFile=$work/%n/slurmd.pid
 SlurmdLogFile=$work/%n.log
 SlurmdSpoolDir=$work/%n
 TmpFS=$work/%n
-# No control groups, no binding: the nodes share this machine's cores.
+# No control groups and no binding, because the nodes share this machine's cores.
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
@@ -138,19 +137,19 @@ NodeName=n1 NodeHostname=$host NodeAddr=127.0.0.1 Port=${ports[1]} CPUs=1
 NodeName=n2 NodeHostname=$host NodeAddr=127.0.0.1 Port=${ports[2]} CPUs=1
 PartitionName=all Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP
 END
-# What Slurm, MPI and PMIx put into temporary folders and shared memory is to go with ours, and a job that
-# this script is itself part of is no concern of theirs.
+# Temporary files and shared memory of Slurm, MPI and PMIx are also in the folder. If this script itself
+# runs in a job, the cluster must not see that job's variables.
 while read -r name; do unset "$name"; done < <(compgen -e | grep -E '^(SLURM|SBATCH|SRUN|OMPI|PMIX|PMI)_' || true)
 export RONDO_SLURM_LOCAL=$work SLURM_CONF=$work/slurm.conf TMPDIR=$work/tmp
 export OMPI_MCA_btl_vader_backing_directory=$work/tmp OMP_WAIT_POLICY=passive
 
-# In sessions of their own, so that Ctrl-C ends this script alone, which then ends them; in the folder, where
-# whatever they start is, too.
+# The daemons get their own sessions, so that Ctrl-C ends only this script, which then ends them. They run
+# in the folder, as does everything that they start.
 daemon() { # LOG COMMAND…
   setsid env -C "$work" "${@:2}" </dev/null >"$work/$1" 2>&1 {alive}>&- &
   disown
 }
-# --force: its socket need not be within everyone's reach.
+# --force: the socket need not be accessible to all users.
 daemon munged.log munged --force --foreground --socket="$work/munge/socket" --key-file="$work/munge/key" \
   --pid-file="$work/munge/pid" --seed-file="$work/munge/seed" --log-file="$work/munge/log" --num-threads=2
 within 20 test -S "$work/munge/socket" || fail "munged did not start" "$work/munged.log"
@@ -174,7 +173,7 @@ submit() {
 }
 state() { scontrol -o show job "$job" | sed -n 's/.* JobState=\([A-Z_]*\) .*/\1/p'; }
 has_ended() { [[ $(state) =~ ^(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL)$ ]]; }
-# finished NAME: the job ends well.
+# finished NAME: waits for the successful end of the job.
 finished() {
   within 240 has_ended || fail "job $1 was $(state) after four minutes" "$log" "$work/slurmctld.log"
   [ "$(state)" = COMPLETED ] || fail "job $1 ended as $(state)" "$log" "$work/slurmctld.log"
@@ -185,19 +184,19 @@ two_ranks() { [ "$(ranks | wc -l)" -eq 2 ]; }
 checkpoint() { stat -c '%i %y' "$run_dir/checkpoint.safetensors" 2>/dev/null; }
 has_new_checkpoint() { [ -n "$(checkpoint)" ] && [ "$(checkpoint)" != "$1" ]; }
 waits() { [ "$(state)" = PENDING ]; }
-# Slurm's process for each step of a job outlives the ranks a little.
+# Slurm's process for each step of a job lives slightly longer than the ranks.
 nothing_runs() {
   local process
   for process in $(ours); do
     if [[ $(tr '\0' ' ' <"/proc/$process/cmdline") == slurmstepd:* ]]; then return 1; fi
   done 2>/dev/null
 }
-# started_again TIMES: Slurm holds a job that comes back for two minutes. Here a few seconds do, once all
-# of the former start is gone: nodes refuse what was allowed within the second in which they were told to end it.
+# started_again TIMES: Slurm holds a requeued job for two minutes. Here a few seconds are enough once the
+# former start has ended completely: nodes refuse a job within the second in which they were told to end it.
 started_again() {
   within 60 waits || fail "the job did not go back to the queue: it is $(state)" "$log" "$work/slurmctld.log"
   within 60 nothing_runs || fail "something of the job still runs though it is back in the queue" "$work"/n?.log
-  before=$(checkpoint) # the last of the former start
+  before=$(checkpoint) # the last one of the former start
   scontrol update JobId="$job" StartTime=now+3
   within 60 two_ranks || fail "the job was not started again: it is $(state)" "$log" "$work/slurmctld.log"
   [ "$(scontrol -o show job "$job" | sed -n 's/.* Restarts=\([0-9]*\) .*/\1/p')" = "$1" ] ||
@@ -224,7 +223,7 @@ echo "slurm_local.sh: job $job: stopped by SIGTERM, back in the queue and starte
 finished disturbed
 
 [ "$(grep -c -- '--resume' "$log")" -ge 2 ] || fail "the job did not resume" "$log"
-# Where mpirun starts the ranks, SIGTERM ends its daemons, and they the ranks.
+# If mpirun starts the ranks, SIGTERM ends its daemons, and these end the ranks.
 [[ ${LAUNCH:-srun} == mpirun* ]] || grep -q 'stopped by a signal' "$log" || fail "SIGTERM did not stop the ranks" "$log"
 straight=$(parameters straight) disturbed=$(parameters disturbed)
 if [ -z "$straight" ] || [ "$straight" != "$disturbed" ]; then

@@ -1,8 +1,8 @@
-// rondo-data: gets data sets and weights for machines that have no network.
+// rondo-data: downloads data sets and weights, also for machines without a network.
 //
-//   rondo-data ls                              what there is, and where it is or would be
-//   rondo-data get cifar10 --to /shared/data   on a machine that has a network
-//   RONDO_DATA=/shared/data cifar_resnet …     on one that has not
+//   rondo-data ls                              lists them, and where each is or would be
+//   rondo-data get cifar10 --to /shared/data   on a machine with a network
+//   RONDO_DATA=/shared/data cifar_resnet …     on a machine without a network
 //
 // Names are those of `--dataset` (data/open.h) and of weights (extras/hub/pretrained.h).
 
@@ -43,7 +43,7 @@ std::vector<Known> all_known() {
 std::string size_of(const data::RemoteDataset& remote) {
   std::int64_t bytes = 0;
   for (const data::RemoteFile& file : remote.files) {
-    if (file.bytes == 0) return "?";  // not known
+    if (file.bytes == 0) return "?";  // unknown
     bytes += file.bytes;
   }
   return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
@@ -75,8 +75,7 @@ int get(const std::string& name, const std::string& folder) {
   if (known == all.end()) {
     std::string names;
     for (const Known& each : all) names += (names.empty() ? "" : ", ") + each.remote.name;
-    throw Error(concat("there is no data set '", name, "', and no weights of that name; known are ",
-                       names));
+    throw Error(concat("unknown data set or weights '", name, "'; use one of ", names));
   }
   std::cerr << fmt::format("{}: {} from {}\n", name, size_of(known->remote),
                            known->remote.files.at(0).url);
@@ -88,15 +87,13 @@ int get(const std::string& name, const std::string& folder) {
 
 int program(int argc, char** argv) {
   std::string name, folder;
-  flags::CommandLine app(
-      "Gets data sets and weights, for machines that have no network as well.",
-      "RONDO_DATA names the folder where programs look for all of them; without it, rondo/ in "
-      "XDG_CACHE_HOME or ~/.cache.");
+  flags::CommandLine app("Downloads data sets and weights, also for machines without a network.",
+                         "RONDO_DATA is the folder where programs look for them; default: rondo/ "
+                         "in XDG_CACHE_HOME or ~/.cache.");
   flags::CommandLine& ls = app.add_command("ls", "names, sizes, and where each is or would be");
-  flags::CommandLine& to = app.add_command("get", "downloads NAME, unless it is there");
-  to.add_required("NAME", name, "a data set or weights, as ls names them");
-  to.add("--to", folder, "the folder to put it into, instead of that of RONDO_DATA",
-         flags::not_empty());
+  flags::CommandLine& to = app.add_command("get", "downloads NAME, unless it exists already");
+  to.add_required("NAME", name, "a data set or weights; ls lists the names");
+  to.add("--to", folder, "the folder to download to, instead of RONDO_DATA", flags::not_empty());
   if (auto status = app.parse(argc, argv)) return *status;
   const int status = ls.given() ? list() : get(name, folder);
   std::cout.flush();

@@ -7,7 +7,7 @@
 
 namespace rondo::doctor {
 
-// Names that a kernel or a launcher gives need not be UTF-8.
+// Names from the kernel or a launcher need not be UTF-8.
 std::string to_text(const Rank& rank) {
   return nlohmann::json(rank).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

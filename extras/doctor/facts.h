@@ -1,9 +1,9 @@
 #pragma once
-// Facts: what rondo-doctor knows, as plain data. machine.cpp and network.cpp collect it on each
-// rank, measure.cpp measures, rank 0 gathers; print.cpp shows it and findings.cpp judges it. Since
-// nothing here asks the machine anything, a test can write down any cluster it likes.
+// Facts: what rondo-doctor knows, as plain data. On each rank machine.cpp and network.cpp collect
+// it and measure.cpp measures; rank 0 gathers it; print.cpp prints it and findings.cpp judges it.
+// The structs do not query the machine, so a test can describe any cluster.
 //
-// Texts and lists are empty, and numbers 0, where a thing is not there or nobody could tell.
+// A string or list is empty, and a number is 0, if the thing does not exist or is unknown.
 
 #include <cstdint>
 #include <string>
@@ -17,34 +17,34 @@ struct Cpu {
   std::string has;         // "AVX2, AVX-512, BF16"
   std::string isa;         // of rondo's kernels: generic, avx2, …
   std::vector<int> mask;   // the logical CPUs that this process may run on
-  std::vector<int> cores;  // for each of them the first logical CPU of its physical core
+  std::vector<int> cores;  // for each of them, the first logical CPU of its physical core
   int usable_cores = 0;    // physical cores that any process of this container may use
-  double quota = 0;        // CPUs' worth of time that the control group allows
+  double quota = 0;        // CPU time that the control group allows, in CPUs
 };
 
 /// OpenMP's threads.
 struct Threads {
   std::string wanted;  // OMP_NUM_THREADS
-  int share = 1;       // what dist::place gives this rank
-  int used = 1;        // what a program of rondo's uses unless --threads says otherwise
+  int share = 1;       // the share that dist::place gives this rank
+  int used = 1;        // what a rondo program uses, unless --threads says otherwise
 };
 
-/// Bytes, and the limits that bite when messages and files become many.
+/// Memory in bytes, and limits that matter with many messages and files.
 struct Memory {
   std::int64_t total = 0, available = 0;  // at most what the control group allows
   std::int64_t shm_total = 0, shm_free = 0;
   std::int64_t locked_limit = -1, files_limit = -1;  // ulimit -l (bytes) and -n; -1: no limit
-  int ptrace_scope = -1;                             // Yama's; -1: there is no Yama
+  int ptrace_scope = -1;                             // Yama's setting; -1: no Yama
 };
 
 struct Gpus {
-  std::vector<std::string> devices;  // what rondo sees: cuda::description
+  std::vector<std::string> devices;  // the devices that rondo sees: cuda::description
   std::string why_none;
-  int cards = 0;  // of NVIDIA, on the PCI bus, whether a driver sees them or not
+  int cards = 0;  // NVIDIA cards on the PCI bus, even if no driver sees them
   std::string nccl, nccl_error;
 };
 
-/// One process and what is around it.
+/// One process and its environment.
 struct Rank {
   int rank = 0;
   std::string rondo, onednn;
@@ -57,10 +57,10 @@ struct Rank {
   bool cuda_aware = false, infiniband = false;
   int max_tag = 0;
   std::string launcher;        // "Open MPI (OMPI_COMM_WORLD_SIZE)"
-  int launcher_size = 0;       // 0: it does not say
+  int launcher_size = 0;       // 0: unknown
   bool shares_memory = false;  // with all ranks of its machine
   bool reads_peers = false;    // process_vm_readv, of all ranks of its machine
-  /// The side channel's connections that are there, and that there should be.
+  /// The connections of the side channel: how many exist, and how many should exist.
   int side_links = 0, side_links_wanted = 0;
   double gflops = 0;     // f32 matmul, one thread, all ranks at once
   double copy_gb_s = 0;  // memcpy, one thread, all ranks at once
@@ -82,16 +82,16 @@ struct AllReduceTime {
 struct Facts {
   std::vector<Rank> ranks;  // by number
   std::string backend;
-  std::string init_error;  // why there is no world: the facts are then those of one process
+  std::string init_error;  // why dist::init failed; the facts are then those of one process
   std::vector<Link> links;
   std::vector<AllReduceTime> all_reduces;
 };
 
-/// For the journey to rank 0.
+/// Serialisation, to send the facts to rank 0.
 std::string to_text(const Rank& rank);
 Rank rank_from_text(const std::string& text);
 
-/// The upper one of an even number.
+/// For an even number of values, the upper of the two middle ones.
 double median(std::vector<double> values);
 /// "rank 3", "ranks 0-2, 5".
 std::string name_ranks(const std::vector<int>& ranks);

@@ -1,5 +1,5 @@
 #pragma once
-// Facts as JSON: the names of --json's fields are those of facts.h. Private to extras/doctor.
+// Facts as JSON: the fields of --json have the names in facts.h. Private to extras/doctor.
 
 #include <nlohmann/json.hpp>
 

@@ -18,7 +18,7 @@ namespace {
 using Findings = std::vector<Finding>;
 using enum Severity;
 
-constexpr double far_slower_compute = 0.7;  // of the median: below what clocks and noise explain
+constexpr double far_slower_compute = 0.7;  // of the median: clocks and noise do not explain less
 constexpr double far_slower_memory = 0.5;
 constexpr std::int64_t gib = std::int64_t{1} << 30, mib = std::int64_t{1} << 20;
 
@@ -27,7 +27,8 @@ void add(Findings& all, Severity severity, const char* name, const Parts&... par
   all.push_back({severity, name, concat(parts...)});
 }
 
-/// The ranks of each machine. Containers of one kernel are one machine: they share its cores.
+/// The ranks of each machine. Containers with the same kernel are one machine, because they share
+/// its cores.
 std::map<std::string, std::vector<const Rank*>> machines(const Facts& facts) {
   std::map<std::string, std::vector<const Rank*>> all;
   for (const Rank& rank : facts.ranks)
@@ -41,7 +42,7 @@ std::vector<int> numbers_of(const std::vector<const Rank*>& ranks) {
   return numbers;
 }
 
-/// Ranks for which `is` holds, as text; empty: there are none.
+/// The ranks for which `is` is true, as text; may be empty.
 std::string ranks_with(const Facts& facts, const std::function<bool(const Rank&)>& is) {
   std::vector<int> numbers;
   for (const Rank& rank : facts.ranks) {
@@ -60,7 +61,7 @@ std::string plural(std::size_t n, const char* what) {
   return concat(n, ' ', what, n == 1 ? "" : "s");
 }
 
-// Of a list every element is on its own; a rank differs if its value is not rank 0's.
+// Reports at most one rank whose value differs from rank 0's.
 void check_equal(Findings& all, const Facts& facts, Severity severity, const char* name,
                  const char* what, const std::function<std::string(const Rank&)>& value,
                  const char* advice) {
@@ -68,7 +69,7 @@ void check_equal(Findings& all, const Facts& facts, Severity severity, const cha
   for (const Rank& rank : facts.ranks) {
     if (value(rank) == first) continue;
     add(all, severity, name, "rank ", rank.rank, " (", rank.host, ") has ", what, " ", value(rank),
-        " where rank 0 (", facts.ranks.front().host, ") has ", first, ": ", advice);
+        ", but rank 0 (", facts.ranks.front().host, ") has ", first, ": ", advice);
     return;
   }
 }
@@ -95,21 +96,22 @@ void check_world(Findings& all, const Facts& facts) {
   });
   if (!one_thread.empty())
     add(all, slow, "thread_level", "MPI of ", one_thread, " allows calls from one thread only, so ",
-        "asynchronous all-reduces advance only while somebody waits: use an MPI that was built ",
+        "asynchronous all-reduces advance only while a rank waits for them: use an MPI that was "
+        "built ",
         "with thread support");
 }
 
 void check_bits(Findings& all, const Facts& facts) {
   check_equal(
       all, facts, note, "isa", "kernels for", [](const Rank& r) { return r.cpu.isa; },
-      "results differ in their last bits from a run on processors of one kind; set RONDO_ISA "
-      "and DNNL_MAX_CPU_ISA on all ranks to what all have");
+      "results differ in their last bits from a run on processors of one kind; set RONDO_ISA and "
+      "ONEDNN_MAX_CPU_ISA on all ranks to what all of them support");
   check_equal(
       all, facts, note, "versions", "oneDNN", [](const Rank& r) { return r.onednn; },
       "results differ in their last bits from a run with one version");
 }
 
-/// Versions of oneDNN in which tests/tensor/onednn_scan_test.cpp has found wrong results.
+/// Versions of oneDNN in which tests/tensor/onednn_scan_test.cpp found wrong results.
 struct WrongVersion {
   const char *version, *what;
 };
@@ -128,14 +130,15 @@ void check_onednn(Findings& all, const Facts& facts) {
     for (const auto& [version, what] : wrong_versions) {
       if (rank.cpu.has.find("AVX-512") == std::string::npos || !rank.onednn.starts_with(version))
         continue;
-      add(all, note, "onednn", "with AVX-512, oneDNN ", rank.onednn, " is wrong in some ", what,
-          ": rondo computes these in other ways, other programs may not");
+      add(all, note, "onednn", "with AVX-512, oneDNN ", rank.onednn,
+          " gives wrong results for some ", what,
+          ": rondo avoids them, but other programs may not");
       return;
     }
   }
 }
 
-// Masks that are equal are shared on purpose (--bind-to none), as long as there are cores enough.
+// Equal masks are intended (--bind-to none), as long as there are enough cores.
 void check_affinity(Findings& all, const std::vector<const Rank*>& ranks) {
   const std::set<int> cores = cores_of(ranks);
   const auto usable = static_cast<std::size_t>(std::max(ranks.front()->cpu.usable_cores, 1));
@@ -146,7 +149,7 @@ void check_affinity(Findings& all, const std::vector<const Rank*>& ranks) {
   }
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const Rank& a = *ranks[i];
-    std::vector<const Rank*> rivals = {&a};  // a and all whose masks have one of its CPUs
+    std::vector<const Rank*> rivals = {&a};  // a and all ranks whose masks share a CPU with it
     bool equal = true;
     for (const Rank* b : ranks) {
       std::vector<int> both;
@@ -158,11 +161,11 @@ void check_affinity(Findings& all, const std::vector<const Rank*>& ranks) {
     const std::size_t room = cores_of(rivals).size();
     if (rivals.size() == 1 || (equal && room >= rivals.size())) continue;
     add(all, slow, "affinity", "the affinities of ", name_ranks(numbers_of(rivals)), " on ", a.host,
-        " overlap (", plural(room, "core"), "), so that they wait for each other's threads: start ",
+        " overlap (", plural(room, "core"), "), so they wait for each other's threads: start ",
         "them with mpirun --bind-to none, or --map-by slot:pe=N --bind-to core");
     return;
   }
-  // What a control group does not pay for is not idle.
+  // CPUs beyond the quota of the control group are not idle cores.
   const double quota = ranks.front()->cpu.quota;
   const double allowed =
       quota > 0 ? std::min(static_cast<double>(usable), quota) : static_cast<double>(usable);
@@ -173,7 +176,7 @@ void check_affinity(Findings& all, const std::vector<const Rank*>& ranks) {
         "slot:pe=N --bind-to core");
 }
 
-/// The first number of OMP_NUM_THREADS ("4" or "4,2"); 0 where it makes no sense.
+/// The first number of OMP_NUM_THREADS ("4" or "4,2"); 0 if it is invalid.
 int first_number(const std::string& list) {
   const std::size_t begin = std::min(list.find_first_not_of(' '), list.size());
   int value = 0;
@@ -194,19 +197,20 @@ void check_threads(Findings& all, const Facts& facts) {
     const int number = first_number(wanted);
     if (number == 0) {
       add(all, slow, "omp", "OMP_NUM_THREADS is \"", wanted, "\" on rank ", rank.rank,
-          ", which is no number of threads: unset it, and rondo gives each rank its share of the ",
+          ", which is not a number of threads: unset it, and rondo gives each rank its share of "
+          "the ",
           "cores");
       return;
     }
     if (number > dist::most_threads) {
-      add(all, broken, "omp", "OMP_NUM_THREADS=", wanted, " on rank ", rank.rank, " is above the ",
-          dist::most_threads, " threads that are possible: unset it");
+      add(all, broken, "omp", "OMP_NUM_THREADS=", wanted, " on rank ", rank.rank,
+          " is above the maximum of ", dist::most_threads, " threads: unset it");
       return;
     }
   }
   if (!first.threads.wanted.empty() && first.threads.used * 2 <= first.threads.share)
     add(all, slow, "omp", "OMP_NUM_THREADS=", first.threads.wanted, " leaves rank 0 with ",
-        plural(static_cast<std::size_t>(first.threads.used), "thread"), " where its share is ",
+        plural(static_cast<std::size_t>(first.threads.used), "thread"), ", but its share is ",
         plural(static_cast<std::size_t>(first.threads.share), "core"), ": unset it");
 }
 
@@ -246,7 +250,7 @@ void check_memory(Findings& all, const std::vector<const Rank*>& ranks) {
                          [&](const Rank* r) { return !r->shares_memory || r->host != host; });
     if (!apart.empty()) {
       add(all, slow, "shared_memory", name_ranks(numbers_of(ranks)), " run on one machine (", host,
-          "), but do not all share memory, and talk by messages: start them in one container, or "
+          "), but do not all share memory, so they use messages: start them in one container, or "
           "let the ",
           "containers share processes and names (docker --pid=container:NAME --uts=host)");
     } else if (!first.reads_peers) {
@@ -254,20 +258,20 @@ void check_memory(Findings& all, const std::vector<const Rank*>& ranks) {
           memory.ptrace_scope > 0
               ? concat("(kernel.yama.ptrace_scope is ", memory.ptrace_scope, ")")
               : "(process_vm_readv is refused)",
-          ", so that tensors outside of shared buffers are copied twice: sysctl ",
+          ", so tensors outside shared buffers are copied twice: sysctl ",
           "kernel.yama.ptrace_scope=0, or docker --cap-add SYS_PTRACE");
     }
   }
   if (memory.shm_total <= 64 * mib || memory.shm_free < 16 * mib)
     add(all, note, "shm", "/dev/shm on ", host, " has ", memory.shm_free / mib, " of ",
         memory.shm_total / mib, " MiB free; rondo does not need it, but MPI and NCCL may fail: ",
-        "docker --shm-size=1g, or remove what lies there");
+        "docker --shm-size=1g, or remove old files there");
   if (memory.total > 0 && memory.available < std::min(gib, memory.total / 10))
     add(all, note, "memory", host, " has only ", memory.available / mib, " MiB of ",
-        memory.total / mib, " MiB free: a training run may be killed for want of memory");
+        memory.total / mib, " MiB free: a training run may be killed because memory runs out");
   if (first.infiniband && memory.locked_limit >= 0 && memory.locked_limit < gib)
     add(all, slow, "memlock", "processes on ", host, " may lock ", memory.locked_limit >> 10,
-        " KiB of memory, too few for InfiniBand: set ulimit -l unlimited");
+        " KiB of memory, too little for InfiniBand: set ulimit -l unlimited");
   if (memory.files_limit >= 0 && memory.files_limit < 256)
     add(all, note, "files", "processes on ", host, " may open ", memory.files_limit,
         " files: raise ulimit -n above 1024");
@@ -287,13 +291,14 @@ void check_gpus(Findings& all, const Facts& facts, const std::vector<const Rank*
     add(all, note, "gpu", first.host, " has ", plural(gpus.devices.size(), "GPU"), " for ",
         ranks.size(), " ranks: --device cuda needs one for each");
   if (facts.ranks.size() > 1 && !gpus.nccl_error.empty())
-    add(all, slow, "nccl", "GPUs on ", first.host, " cannot talk over NCCL (", gpus.nccl_error,
-        "): install NCCL 2.18 or later, or use --all-reduce mpi, by way of the host's memory",
+    add(all, slow, "nccl", "GPUs on ", first.host, " cannot use NCCL (", gpus.nccl_error,
+        "): install NCCL 2.18 or later, or use --all-reduce mpi, which copies through the host's "
+        "memory",
         first.cuda_aware ? "" : concat(", since this MPI has no CUDA support either"));
   else if (facts.ranks.size() > 1 && !first.mpi.empty() && !first.cuda_aware)
     add(all, note, "cuda_aware", "MPI on ", first.host,
-        " was built without CUDA support: leave the ",
-        "GPUs' messages to NCCL, since --all-reduce mpi goes by way of the host's memory");
+        " was built without CUDA support: use NCCL for ",
+        "GPUs, since --all-reduce mpi copies through the host's memory");
 }
 
 void check_speed(Findings& all, const Facts& facts, const char* name, const char* what,
@@ -304,7 +309,7 @@ void check_speed(Findings& all, const Facts& facts, const char* name, const char
   for (const Rank& rank : facts.ranks) {
     if (rank.*value >= far_slower * middle) continue;
     add(all, slow, name, "rank ", rank.rank, " on ", rank.host, " ", what, " at ",
-        std::round(rank.*value * 10) / 10, ' ', unit, " where the median is ",
+        std::round(rank.*value * 10) / 10, ' ', unit, ", but the median is ",
         std::round(middle * 10) / 10, ", and all others wait for it: look for other programs, ",
         "heat or a CPU limit there (top, dmesg)");
   }
@@ -329,7 +334,7 @@ std::vector<Finding> find(const Facts& facts) {
     check_memory(all, ranks);
     check_gpus(all, facts, ranks);
   }
-  // Ranks that take turns on a core are slow by turns.
+  // Ranks that share a core are slow in turns, so their speeds say nothing.
   if (std::ranges::find(all, "ranks", &Finding::name) == all.end()) {
     check_speed(all, facts, "slow_rank", "multiplies matrices", "GFLOP/s", &Rank::gflops,
                 far_slower_compute);

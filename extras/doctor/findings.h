@@ -1,6 +1,6 @@
 #pragma once
-// Findings: what is wrong, one sentence each, with what to do about it. A pure function of the
-// facts: tests/extras/doctor/doctor_test.cpp writes down a cluster for each of them.
+// Findings: the problems, one sentence each, with what to do. A pure function of the facts:
+// tests/extras/doctor/doctor_test.cpp describes a cluster for each finding.
 
 #include <string>
 #include <vector>
@@ -10,9 +10,9 @@
 namespace rondo::doctor {
 
 enum class Severity {
-  note,   // works, but know it
-  slow,   // works, and could be faster
-  broken  // a run fails, or is not the run that was meant
+  note,   // works, but the user should know it
+  slow,   // works, but could be faster
+  broken  // a run fails, or does not do what the user intended
 };
 
 struct Finding {
@@ -21,7 +21,7 @@ struct Finding {
   std::string text;
 };
 
-/// What is broken first, then what is slow, then notes. Empty: nothing was found.
+/// First what is broken, then what is slow, then notes. Empty if no problem was found.
 std::vector<Finding> find(const Facts& facts);
 
 /// "note", "slow" or "broken".

@@ -37,7 +37,7 @@ std::string first_line(const fs::path& path) {
   return line;
 }
 
-/// The number at the start of a file; `otherwise` where there is none, or no such file.
+/// The number at the start of a file; `otherwise` if the file is missing or has no number.
 template <class T>
 T number_in(const fs::path& path, T otherwise) {
   std::ifstream file(path);
@@ -45,7 +45,7 @@ T number_in(const fs::path& path, T otherwise) {
   return file >> value ? value : otherwise;
 }
 
-/// What stands behind "name :" in /proc/cpuinfo or /proc/meminfo.
+/// The value after "name :" in /proc/cpuinfo or /proc/meminfo.
 std::string field(const char* file, const std::string& name) {
   std::ifstream lines(file);
   for (std::string line; std::getline(lines, line);) {
@@ -72,7 +72,7 @@ std::vector<int> parse_list(const std::string& list) {
   return numbers;
 }
 
-/// The folder of this process's control group, version 2.
+/// The folder of this process's control group (version 2).
 fs::path control_group() {
   std::ifstream groups("/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
@@ -81,8 +81,8 @@ fs::path control_group() {
   return "/sys/fs/cgroup";
 }
 
-/// The logical CPUs that this container or batch job has been given, whatever this rank is bound
-/// to. In a container, its own group may lie at the top of what it sees.
+/// The logical CPUs that this container or batch job may use, regardless of this rank's binding. In
+/// a container, its control group may be mounted at the root.
 std::vector<int> given_cpus() {
   for (const fs::path& folder : {control_group(), fs::path("/sys/fs/cgroup")}) {
     const auto cpus = parse_list(first_line(folder / "cpuset.cpus.effective"));
@@ -172,7 +172,7 @@ Memory look_at_memory() {
   return memory;
 }
 
-/// Display controllers and accelerators of NVIDIA on the PCI bus.
+/// NVIDIA's display controllers and accelerators on the PCI bus.
 int nvidia_cards() {
   int cards = 0;
   std::error_code ignored;

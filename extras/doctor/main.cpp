@@ -1,15 +1,15 @@
-// rondo-doctor: why is it slow, why does it hang?
+// rondo-doctor: finds out why a program is slow or hangs.
 //
 //   build/bin/rondo-doctor
 //   mpirun -np 4 build/bin/rondo-doctor --seconds 5 --json report.json
 //
-// Started exactly as the program that is in trouble: the same hosts, flags of mpirun and
-// environment. It says what each rank sees of its machine, MPI and GPUs, then measures how fast the
-// ranks compute and talk, then what is wrong and what to do about it. Each part is printed as soon
-// as it is there, so that where ranks hang the last line tells how far they have come.
+// Start it exactly like the program that has the problem: with the same hosts, mpirun flags and
+// environment. It prints what each rank sees of its machine, MPI and GPUs; then how fast the ranks
+// compute and communicate; then what is wrong and what to do. Each part is printed at once, so if
+// the ranks hang, the last line shows how far they got.
 //
-// Exit status: 0 if nothing is wrong, or nothing that would break a run; 1 if something would; 2
-// for a wrong flag. Read next: findings.cpp, what it knows about.
+// Exit status: 0 if nothing would break a run; 1 if something would; 2 for a wrong flag. Read next:
+// findings.cpp, the problems that it detects.
 
 #include <unistd.h>
 
@@ -41,10 +41,10 @@ struct Options {
   std::string json;
 };
 
-/// The number that the launcher has given this process; 0 where there is none.
+/// The rank that the launcher has given this process; 0 without a launcher.
 int launched_as() {
   try {
-    const auto launcher = dist::read_launcher();  // it may be wrong: that will be a finding
+    const auto launcher = dist::read_launcher();  // may fail; that will be a finding
     return launcher ? launcher->rank : 0;
   } catch (const CommError&) {
     return 0;
@@ -57,12 +57,12 @@ void show(bool prints, const std::string& text) {
   std::fflush(stdout);
 }
 
-/// The ranks' world; where they do not find each other, this process alone.
+/// The world of all ranks, or of this process alone if the ranks do not find each other.
 std::shared_ptr<dist::Communicator> find_world(const Options& options, doctor::Facts& facts) {
-  // A rank that hangs is named after half a minute.
+  // After half a minute, the error names a rank that hangs.
   const auto timeout = std::chrono::milliseconds(static_cast<int>(30000 + options.seconds * 1000));
   try {
-    // What is measured here, perhaps on a machine in trouble, is no advice for later runs.
+    // Do not save tuning results: they may be from a machine with a problem.
     auto comm = dist::init({.tune = false, .communicator = {.timeout = timeout}});
     facts.backend = comm->backend();
     return comm;
@@ -80,7 +80,7 @@ void gather(doctor::Facts& facts, const doctor::Rank& mine, dist::Communicator& 
 }
 
 int examine(const Options& options) {
-  require(std::isfinite(options.seconds), "--seconds ", options.seconds, " is no time");  // nan
+  require(std::isfinite(options.seconds), "--seconds ", options.seconds, " is not a time");  // nan
   doctor::Facts facts;
   doctor::Rank mine;
   const bool speaks_early = launched_as() == 0 && options.json != "-";
@@ -88,7 +88,7 @@ int examine(const Options& options) {
   show(speaks_early && !mine.launcher.empty(), "looking for the other ranks\n");
   auto comm = find_world(options, facts);
   comm->agree("--seconds", concat(options.seconds));
-  // Processes that have not found each other have all the same to say.
+  // If the processes have not found each other, one report is enough.
   const bool reports = facts.init_error.empty() ? comm->rank() == 0 : launched_as() == 0;
   const bool prints = reports && options.json != "-";
   if (reports) io::check_result_file("--json", options.json);
@@ -116,22 +116,22 @@ int examine(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  flags::CommandLine app(
-      "Looks at the machines, MPI and GPUs of a run, and says what is wrong",
-      "Exit status: 0 if nothing would break a run, 1 if something would or the looking itself "
-      "failed, 2 for a wrong flag.");
+  flags::CommandLine app("Examines the machines, MPI and GPUs of a run, and reports what is wrong",
+                         "Exit status: 0 if nothing would break a run, 1 if something would or "
+                         "rondo-doctor itself failed, 2 for a wrong flag.");
   Options options;
   app.add("--seconds", options.seconds,
-          "how long to measure (3); too short a time may call a fast machine slow",
+          "how long to measure (3); if it is too short, a fast machine may be reported as slow",
           flags::number_that([](double v) { return v >= 0 && v <= 3600; }, "from 0 to 3600"));
-  app.add("--json", options.json, "write all of it to FILE; - is standard output, alone");
+  app.add("--json", options.json,
+          "write the whole report to FILE; - is standard output, which then has nothing else");
   if (const auto end = app.read(argc, argv)) {
     const int rank = launched_as();
     if (end->status == 0) {
       show(rank == 0, end->text);
       return 0;
     }
-    // The others may have been started with other flags, so each speaks for itself.
+    // The other ranks may have been started with other flags, so each rank prints its own error.
     const std::string who = rank == 0 ? "" : concat("rank ", rank, ": ");
     std::fprintf(stderr, "error: %s%s\n", who.c_str(), printable(end->text, "\n").c_str());
     return 2;

@@ -21,7 +21,8 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// The median time of `work`, once to warm up and then for `seconds`, but three times at least.
+/// The median time of `work`. Runs it once to warm up, then for `seconds`, but at least three
+/// times.
 double time_of(double seconds, const std::function<void()>& work) {
   work();
   std::vector<double> times;
@@ -34,8 +35,8 @@ double time_of(double seconds, const std::function<void()>& work) {
   return median(times);
 }
 
-/// Half a round trip of `x` between two ranks. The first element says whether there is another one
-/// after this, which the leader decides; the others cannot know when its time is over.
+/// Half a round trip of `x` between two ranks. The first element says whether another round trip
+/// follows: the leader decides, because the other rank cannot know when the time is over.
 double half_round_trip(dist::Communicator& comm, const Tensor& x, int peer, bool leads,
                        double seconds) {
   constexpr int least = 5;
@@ -57,7 +58,7 @@ double half_round_trip(dist::Communicator& comm, const Tensor& x, int peer, bool
     comm.recv(x, peer);
     halves.push_back(seconds_since(once) / 2);
   }
-  halves.erase(halves.begin());  // connections are made at the first
+  halves.erase(halves.begin());  // the first one makes the connections
   return median(halves);
 }
 
@@ -100,7 +101,7 @@ std::vector<Link> measure_links(dist::Communicator& comm, double seconds) {
       links.push_back(link);
     }
   }
-  // Each pair's first rank has the numbers, the others have zeros.
+  // The first rank of each pair has the numbers, the others have zeros.
   const Tensor all = zeros({static_cast<std::int64_t>(links.size()), 2}, {.dtype = f64});
   auto* numbers = all.data_ptr<double>();
   for (std::size_t i = 0; i < links.size(); ++i) {
@@ -135,7 +136,7 @@ std::vector<AllReduceTime> measure_all_reduces(dist::Communicator& comm, double 
       return seconds_since(begin);
     };
     once();
-    // All must do it equally often: as often as the slowest has time for.
+    // All ranks must do it equally often: as often as the slowest has time for.
     const Tensor slowest = scalar(once(), {.dtype = f64});
     comm.all_reduce(slowest, dist::ReduceOp::max);
     const int times =

@@ -24,9 +24,9 @@ namespace {
 void look_at_mpi(Rank& rank) {
   char version[MPI_MAX_LIBRARY_VERSION_STRING] = {};
   int length = 0;
-  MPI_Get_library_version(version, &length);  // may be asked before MPI_Init
+  MPI_Get_library_version(version, &length);  // allowed before MPI_Init
   rank.mpi = version;
-  // Behind the version stands who built it, when and how.
+  // The version is followed by build information.
   rank.mpi.erase(std::min(rank.mpi.find_first_of("\n\r,"), rank.mpi.size()));
   for (char& c : rank.mpi) c = c == '\t' ? ' ' : c;
   int initialized = 0, level = 0;
@@ -42,8 +42,8 @@ void look_at_mpi(Rank& rank) {
 void look_at_mpi(Rank&) {}
 #endif
 
-/// Whether this rank can read a number in every other one's memory, as a shared all-reduce of
-/// private tensors would.
+/// Whether this rank can read a number in the memory of every other rank, as a shared all-reduce of
+/// private tensors does.
 bool can_read_all(dist::Communicator& machine) {
   const std::uint64_t mine = 0xd0c0000u + static_cast<std::uint64_t>(machine.rank());
   const auto places =
@@ -65,7 +65,7 @@ bool can_read_all(dist::Communicator& machine) {
     }
     can = can && theirs == 0xd0c0000u + static_cast<std::uint64_t>(r);
   }
-  machine.barrier();  // `mine` lives until all have read it
+  machine.barrier();  // `mine` must exist until all have read it
   return can;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// How the ranks find each other: launcher, MPI, and what those of one machine can do together.
+// How the ranks find each other: the launcher, MPI, and shared memory between the ranks of a
+// machine.
 
 #include <memory>
 
@@ -8,12 +9,13 @@
 
 namespace rondo::doctor {
 
-/// What the launcher's environment says; an environment that makes no sense becomes the launcher's
-/// text.
+/// Reads the launcher's environment variables. If they are inconsistent, the error becomes the
+/// launcher's text.
 void look_at_launcher(Rank& rank);
-/// MPI, the threads of a rank, memory shared and read among the ranks of a machine. Collective.
+/// MPI, the rank's threads, and whether the ranks of a machine share and read each other's memory.
+/// Collective.
 void look_at_world(Rank& rank, dist::Communicator& comm);
-/// How many of the side channel's connections there are, of how many.
+/// The number of connections of the side channel, and the expected number.
 void look_at_side_channel(Rank& rank, const dist::Communicator& comm);
 
 }  // namespace rondo::doctor

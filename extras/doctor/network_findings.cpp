@@ -8,43 +8,43 @@
 namespace rondo::doctor {
 namespace {
 
-constexpr double far_slower = 1.0 / 3;  // than the median of its kind, in bytes a second
-constexpr double far_later = 5;         // times its latency: it varies more
+constexpr double far_slower = 1.0 / 3;  // of the median of its kind, in bytes per second
+constexpr double far_later = 5;         // times its latency, which varies more
 
-/// Links inside a machine are held to each other and to what memory does, those between machines to
-/// each other and to what a network does that training is worth while on.
+/// Thresholds. Links inside a machine are compared with each other and with the speed of memory;
+/// links between machines are compared with each other and with a network that is fast enough for
+/// training.
 struct Kind {
   const char* name;
-  double least_gb_s, most_us;  // beyond: something is wrong, even if all are equal
-  double notable_us;           // below it a latency is no finding, whatever the others'
+  double least_gb_s, most_us;  // beyond these something is wrong, even if all links are equal
+  double notable_us;           // a latency below it is never a finding
   const char *slow_why, *late_why, *where;
 };
 
-// Through memory a message takes about a microsecond and a copy's time twice.
+// Through memory a message takes about one microsecond, plus twice the time of a copy.
 constexpr Kind inside{
     "inside a machine",
     1,
     50,
     10,
-    "MPI's messages through memory carry several; these go another way (TCP), or there is no core "
-    "for each rank: let MPI choose (no --mca btl without vader or sm), bind ranks to cores of "
-    "their "
-    "own (--bind-to core) and look for other programs (top)",
-    "through memory it takes about one; these messages go another way (TCP), or the ranks take "
-    "turns on a core: let MPI choose (no --mca btl without vader or sm), start no more ranks than "
+    "messages through memory carry several; these take another path (TCP), or the ranks share "
+    "cores: let MPI choose (no --mca btl without vader or sm), bind each rank to its own core "
+    "(--bind-to core) and look for other programs (top)",
+    "through memory it takes about one; these messages take another path (TCP), or the ranks share "
+    "a core: let MPI choose (no --mca btl without vader or sm), start no more ranks than "
     "there are cores, and look for other programs (top)",
     "affinities"};
 
-// 10 Gbit/s Ethernet carries 1.2 GB/s, and a switch away is 10 to 100 us.
+// 10 Gbit/s Ethernet carries 1.2 GB/s; through one switch a message takes 10 to 100 us.
 constexpr Kind between{
     "between machines",
     0.125,
     1000,
     200,
-    "that is Gigabit Ethernet at the most, which training waits for, or MPI has taken the wrong "
-    "network: name the fast one with mpirun --mca btl_tcp_if_include ADDRESS/BITS (ip addr lists "
+    "that is at most Gigabit Ethernet, which slows down training, or MPI uses the wrong network: "
+    "name the fast one with mpirun --mca btl_tcp_if_include ADDRESS/BITS (ip addr lists "
     "them), or send less (--compress, --sync average)",
-    "a network within a building takes 10 to 100: MPI may have taken the wrong one (wireless, a "
+    "a network within a building takes 10 to 100: MPI may use the wrong one (wireless, a "
     "tunnel, a container's bridge): name the right one with mpirun --mca btl_tcp_if_include "
     "ADDRESS/BITS (ip addr lists them)",
     "network cards and cables"};
@@ -65,8 +65,8 @@ double median_of(const std::vector<const Link*>& links, double Link::*value) {
   return median(std::move(values));
 }
 
-/// One finding at most: if one link is far slower than the others, that is it; if not, what holds
-/// for the slowest holds for all.
+/// Reports at most one finding: the slowest link if it is far slower than the others; otherwise the
+/// slowest link represents all.
 void check_rate(std::vector<Finding>& all, const Facts& facts, const Kind& kind,
                 const std::vector<const Link*>& links) {
   const double middle = median_of(links, &Link::gb_s);
@@ -103,7 +103,8 @@ void check_links(std::vector<Finding>& all, const Facts& facts) {
     for (const Link& link : facts.links) {
       const Rank& a = facts.ranks[static_cast<std::size_t>(link.a)];
       const Rank& b = facts.ranks[static_cast<std::size_t>(link.b)];
-      // Containers of one machine talk over a network in it: check_memory says what to do.
+      // Containers of one machine communicate over a network inside it; check_memory gives the
+      // advice.
       const bool is_inside = a.boot_id == b.boot_id;
       if (is_inside && (a.host != b.host || !a.shares_memory || !b.shares_memory)) continue;
       if (is_inside == (kind == &inside)) links.push_back(&link);
@@ -128,10 +129,9 @@ void check_side_channel(std::vector<Finding>& all, const Facts& facts) {
       {Severity::note, "side_channel",
        concat(name_ranks(deaf), " cannot connect to all neighbours (rank ", worst->rank, " on ",
               worst->host, " has ", worst->side_links, " of ", worst->side_links_wanted,
-              " connections), so that when a rank dies others may wait for the deadline "
-              "instead of hearing of it: let TCP connections to all ports pass between "
-              "the machines (firewall, security group), and ranks of one machine share "
-              "its network")});
+              " connections), so when a rank dies, others may wait for the timeout instead of "
+              "being informed: allow TCP connections to all ports between the machines (firewall, "
+              "security group), and let ranks of one machine share its network")});
 }
 
 }  // namespace rondo::doctor

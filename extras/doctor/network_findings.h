@@ -1,5 +1,5 @@
 #pragma once
-// What findings.cpp has to say about messages between ranks. Private to extras/doctor.
+// The findings about messages between ranks. Private to extras/doctor.
 
 #include <vector>
 
@@ -7,9 +7,9 @@
 
 namespace rondo::doctor {
 
-/// Links that are far slower than others of their kind, or slower than their kind should ever be.
+/// Links that are much slower than others of their kind, or slower than their kind should ever be.
 void check_links(std::vector<Finding>& all, const Facts& facts);
-/// Ranks that would not hear of another's end.
+/// Ranks that would not be informed if another rank ends.
 void check_side_channel(std::vector<Finding>& all, const Facts& facts);
 
 }  // namespace rondo::doctor

@@ -27,7 +27,7 @@ std::string limit_text(std::int64_t limit, bool is_bytes) {
   return is_bytes ? bytes_text(limit) : std::to_string(limit);
 }
 
-// A line for each answer, in the order of the first rank that gives it.
+// One line for each answer, in the order of the first rank that gives it.
 void ask(std::string& out, const Facts& facts, const char* what, const Answer& answer) {
   std::vector<std::pair<std::string, std::vector<int>>> groups;
   for (const Rank& rank : facts.ranks) {
@@ -44,7 +44,7 @@ void ask(std::string& out, const Facts& facts, const char* what, const Answer& a
   }
 }
 
-/// The ranks of its machine whose masks have a CPU of this one's.
+/// The ranks of the same machine whose masks share a CPU with this rank's.
 std::string overlap_of(const Facts& facts, const Rank& rank) {
   std::vector<int> ranks;
   for (const Rank& other : facts.ranks) {
@@ -94,7 +94,7 @@ std::string sharing_text(const Rank& r) {
 }
 
 std::string mpi_text(const Rank& r) {
-  if (r.mpi.empty()) return "rondo was built without";
+  if (r.mpi.empty()) return "rondo was built without MPI";
   return fmt::format("{}{}{}", r.mpi,
                      r.thread_level.empty() ? "; not started"
                                             : fmt::format("; thread level {}; tags up to {}",
@@ -113,7 +113,7 @@ std::string compute_text(const Rank& r) {
   return fmt::format("{:.1f} GFLOP/s of f32 matmul, {:.1f} GB/s of memcpy", r.gflops, r.copy_gb_s);
 }
 
-// Up to 8 ranks: above the diagonal, one number for each pair.
+// For up to 8 ranks: above the diagonal, one number for each pair.
 void matrix(std::string& out, const Facts& facts, const char* title, double Link::*value) {
   const std::size_t n = facts.ranks.size();
   std::map<std::pair<int, int>, double> cells;

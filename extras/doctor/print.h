@@ -1,6 +1,6 @@
 #pragma once
-// The report as text: for people, and to be pasted into a question. Equal answers of several ranks
-// are one line.
+// The report as text, for people to read and to paste into a question. Equal answers of several
+// ranks are printed as one line.
 
 #include <string>
 #include <vector>
@@ -9,12 +9,12 @@
 
 namespace rondo::doctor {
 
-/// What is there.
+/// The facts.
 std::string describe_facts(const Facts& facts);
-/// What was measured.
+/// The measurements.
 std::string describe_measurements(const Facts& facts);
 std::string describe_findings(const std::vector<Finding>& findings);
-/// All of it as a JSON object, indented.
+/// The whole report as an indented JSON object.
 std::string to_json(const Facts& facts, const std::vector<Finding>& findings);
 
 }  // namespace rondo::doctor

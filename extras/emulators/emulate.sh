@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# Runs tests on an emulated processor that has AVX-512, on a machine whose own may have none: rondo's kernels
-# for it are compiled everywhere, but elsewhere they would never run.
+# Runs tests on an emulated processor with AVX-512. rondo's AVX-512 kernels are compiled on every machine,
+# but without AVX-512 they never run.
 #
 #   extras/emulators/emulate.sh [TEST…]
 #
-# TEST is a file of tests/, such as tensor/reduce; scripts/test.sh builds the program, build/bin/test_tensor. Without
-# one, it runs those whose kernels exist for each instruction set and that end within the hour. Bochs boots a Linux of Debian's from a CD whose only
-# other files are the tests, what they are linked to, and tests/golden. What takes a second here takes minutes
-# there.
+# TEST is a file of tests/, such as tensor/reduce. scripts/test.sh builds the program,
+# build/bin/test_tensor. Without TEST, the script runs the tests whose kernels exist for each instruction
+# set and that end within an hour.
 #
-# The processor is Bochs' corei7_skylake_x, with AVX-512 F, CD, BW, DQ and VL; none of Bochs 2.7 has AVX-512 BF16.
+# Bochs boots Debian's Linux kernel from a CD. Its only other files are the tests, their libraries, and
+# tests/golden. What takes a second on a real machine takes minutes there.
+#
+# The processor is Bochs' corei7_skylake_x, with AVX-512 F, CD, BW, DQ and VL; Bochs 2.7 has no processor
+# with AVX-512 BF16.
 #
 # Exit status: 0 only if every test ran and passed.
 set -euo pipefail
@@ -22,12 +25,12 @@ fi
 programs=()
 for test in "${tests[@]}"; do
   if [ ! -e "tests/${test}_test.cpp" ]; then
-    echo "emulate.sh: '$test' is not a test: there is no tests/${test}_test.cpp" >&2
+    echo "emulate.sh: '$test' is not a test: tests/${test}_test.cpp does not exist" >&2
     exit 2
   fi
   program=test_${test%%/*}
   if [ ! -x "build/bin/$program" ]; then
-    echo "emulate.sh: there is no build/bin/$program: build it first (scripts/test.sh)" >&2
+    echo "emulate.sh: build/bin/$program does not exist; build it first (scripts/test.sh)" >&2
     exit 2
   fi
   [[ " ${programs[*]} " == *" $program "* ]] || programs+=("$program")
@@ -44,7 +47,7 @@ done
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# The kernel is fetched, not installed: it is for the emulated machine only.
+# The kernel is downloaded but not installed, because only the emulated machine uses it.
 kernel=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/^ *Depends: *//p' | head -n 1)
 (cd "$folder" && apt-get -q -o APT::Sandbox::User=root download "$kernel" >/dev/null && dpkg-deb -x "$kernel"_*.deb kernel)
 
@@ -58,7 +61,8 @@ for program in "${programs[@]}"; do
   strip -o "$root/tests/$program" "build/bin/$program"
   ldd "build/bin/$program" | grep -o '/[^ ]*' | xargs cp -Lt "$root/lib/"
 done
-# LD_BIND_NOW: what glibc saves around a lazy binding is more than this machine restores (no XSAVEC, below).
+# LD_BIND_NOW: for a lazy binding, glibc saves more registers than this machine restores (no XSAVEC, see
+# below).
 cat >"$root/init" <<END
 #!/bin/busybox sh
 /bin/busybox --install -s /bin
@@ -89,7 +93,7 @@ END
 chmod +x "$root/init"
 (cd "$root" && find . | cpio -o -H newc --quiet) >"$folder/cd/boot/initrd"
 cp "$folder"/kernel/boot/vmlinuz-* "$folder/cd/boot/vmlinuz"
-# Bochs' XSAVES and XSAVEC give sizes that Linux takes for wrong and then does without AVX.
+# Linux considers the sizes of Bochs' XSAVES and XSAVEC wrong and then disables AVX.
 cat >"$folder/cd/boot/grub/grub.cfg" <<'END'
 set timeout=0
 menuentry rondo {
@@ -120,7 +124,7 @@ clock: sync=none
 END
 touch "$folder/output"
 echo "emulate.sh: ${#tests[@]} tests on an emulated processor with AVX-512"
-# Bochs stops in its debugger, which wants to be told to go on, and ends when Linux switches the power off.
+# Bochs stops in its debugger and needs "continue"; it exits when Linux switches the power off.
 mkfifo "$folder/commands"
 exec 3<>"$folder/commands"
 bochs -q -f "$folder/bochsrc" <&3 >"$folder/bochs.out" 2>&1 &

@@ -13,9 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The authors publish the first eight digits of each SHA-256, in the file's name. The other
-/// digits, and the sizes, are those that other projects measured. Weights for which none did are
-/// left out.
+/// The authors publish the first eight digits of each SHA-256, in the file name. The other digits
+/// and the sizes were measured by other projects. Weights that no project measured are left out.
 std::vector<PretrainedWeights> built_in() {
   std::vector<PretrainedWeights> all;
   auto add = [&](const std::string& name, const std::string& folder, const std::string& file,
@@ -63,7 +62,7 @@ const Tensor* find(const nn::StateDict& state, std::string_view name) {
   return found == state.end() ? nullptr : &found->tensor;
 }
 
-/// `state`'s tensor of this name, whose shape decides how the network is built.
+/// The tensor with this name in `state`; its shape determines how the network is built.
 const Tensor& needed(const nn::StateDict& state, const char* name, std::int64_t dims,
                      const std::string& from) {
   const Tensor* found = find(state, name);
@@ -72,7 +71,8 @@ const Tensor& needed(const nn::StateDict& state, const char* name, std::int64_t 
   return *found;
 }
 
-/// Loads all of it into `net`; then the last layer starts anew where other classes are wanted.
+/// Loads all tensors into `net`. Then reinitialises the last layer if the number of classes
+/// differs.
 template <class Net>
 void fill(Net& net, const nn::StateDict& state, const PretrainedOptions& o) {
   try {
@@ -114,11 +114,11 @@ void add_weights(PretrainedWeights weights) {
 data::RemoteDataset remote_weights(const std::string& name) {
   const std::vector<PretrainedWeights> all = known_weights();
   const auto known = std::ranges::find(all, name, &PretrainedWeights::name);
-  require(known != all.end(), "there are no weights '", name, "'; known are ", names_of(all));
+  require(known != all.end(), "unknown weights '", name, "'; use one of ", names_of(all));
   const auto is_it = [&](const PretrainedWeights& weights) {
     return weights.name == name && weights.file.checksum == known->file.checksum;
   };
-  // A folder of its own for each checksum: another file of the same name is another download.
+  // Each checksum has its own folder, so that another file of the same name is downloaded again.
   return {.name = name,
           .folder = concat("weights/", name, "-", known->file.checksum.substr(0, 8)),
           .archive = false,
@@ -132,8 +132,8 @@ nn::StateDict load_pretrained(const std::string& name_or_file,
   const auto known = std::ranges::find(all, name_or_file, &PretrainedWeights::name);
   if (known == all.end()) {
     std::error_code ignored;
-    require<IoError>(fs::exists(name_or_file, ignored), "there is no file ", name_or_file,
-                     ", and no weights of that name; known are ", names_of(all));
+    require<IoError>(fs::exists(name_or_file, ignored), "weights ", name_or_file,
+                     ": neither a file nor a known name; use a file or one of ", names_of(all));
     return io::load_weights(name_or_file);
   }
   const data::RemoteDataset remote = remote_weights(name_or_file);

@@ -1,4 +1,4 @@
-// What export_onnx is without protobuf: an error that says how to get it.
+// export_onnx without protobuf: an error that says how to install it.
 
 #include "extras/onnx/onnx.h"
 #include "tensor/error.h"
@@ -9,7 +9,7 @@ void export_onnx(nn::Module&, const Tensor&, const std::filesystem::path& path,
                  const OnnxOptions&) {
   throw Error(concat(path.string(),
                      " cannot be written: rondo was built without protobuf (apt-get install "
-                     "libprotobuf-dev protobuf-compiler, and configure anew)"));
+                     "libprotobuf-dev protobuf-compiler, and configure again)"));
 }
 
 }  // namespace rondo::io

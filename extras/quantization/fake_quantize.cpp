@@ -16,19 +16,19 @@
 namespace rondo::nn {
 namespace {
 
-constexpr float smallest_scale = std::numeric_limits<float>::epsilon();  // PyTorch's as well
+constexpr float smallest_scale = std::numeric_limits<float>::epsilon();  // as in PyTorch
 
 }  // namespace
 
 Quantization affine_quantization(double least, double most, int levels) {
-  require(!(least > most), "quantisation: no number has been seen: calibrate before convert");
+  require(!(least > most), "quantisation: no input has been observed: calibrate before convert");
   least = std::min(least, 0.0);
   most = std::max(most, 0.0);
-  // In f32, as PyTorch does it: -1 to 1 has the zero point 127, which f64 would round to 128.
+  // Computed in f32 as in PyTorch: -1 to 1 has the zero point 127, but f64 would round to 128.
   const auto low = static_cast<float>(least), high = static_cast<float>(most);
   const float scale = std::max((high - low) / static_cast<float>(levels), smallest_scale);
   require(std::isfinite(scale), "quantisation: numbers from ", least, " to ", most,
-          " have been seen");
+          " have been observed");
   const auto zero_point = static_cast<std::int64_t>(-std::nearbyint(low / scale));
   return {.scale = scale, .zero_point = std::clamp<std::int64_t>(zero_point, 0, levels)};
 }
@@ -48,13 +48,15 @@ FakeQuantize::FakeQuantize(const ObserverOptions& options)
       min_val(full({}, std::numeric_limits<float>::infinity())),
       max_val(full({}, -std::numeric_limits<float>::infinity())) {
   require(options.averaging_constant > 0 && options.averaging_constant <= 1,
-          "FakeQuantize: averaging constant ", options.averaging_constant);
+          "FakeQuantize: averaging_constant must be above 0 and at most 1, but is ",
+          options.averaging_constant);
 }
 
 Tensor FakeQuantize::forward(const Tensor& x) {
   if (observer_enabled && (is_training() || !fake_quant_enabled) && !is_recomputing()) observe(x);
   if (!fake_quant_enabled) return x;
-  // Inside a checkpoint the second run must find this range, not one that another input has moved.
+  // Inside a checkpoint, the second run must use this range, not one that another input has
+  // changed.
   for (const Tensor& limit : {min_val, max_val}) (void)CheckpointSlot::save(limit);
   const Quantization q = quantization();
   return fake_quantize_per_tensor_affine(x, q.scale, q.zero_point, 0, 255);
@@ -70,7 +72,7 @@ void FakeQuantize::observe(const Tensor& x) {
   if (!is_first && options.range == ObserverOptions::Range::moving_average) {
     least = before_least + options.averaging_constant * (least - before_least);
     most = before_most + options.averaging_constant * (most - before_most);
-  } else if (!is_first) {  // NaN stays, for `quantization` to complain of
+  } else if (!is_first) {  // NaN stays, so that `quantization` reports it
     least = before_least < least || std::isnan(before_least) ? before_least : least;
     most = before_most > most || std::isnan(before_most) ? before_most : most;
   }

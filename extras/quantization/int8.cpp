@@ -17,7 +17,7 @@
 namespace rondo::nn {
 namespace {
 
-/// round(w / scale[n]) in bytes.
+/// round(w / scale[n]) as bytes.
 Tensor rounded(const Tensor& w, const Tensor& scale) {
   NoGradGuard no_grad;
   Dims sizes = {w.size(0)};
@@ -32,7 +32,7 @@ Int8Layer::Int8Layer(const Tensor& weight, const Tensor& bias,
                      const std::optional<Quantization>& input) {
   const std::int64_t products = weight.numel() / std::max<std::int64_t>(weight.size(0), 1);
   require(products <= int8_most_products, "int8: a sum of ", products,
-          " products of bytes may not fit 32 bits; ", int8_most_products, " do");
+          " products of bytes may not fit in 32 bits; at most ", int8_most_products, " do");
   weight_scale = symmetric_scales(weight);
   weight_int8 = rounded(weight, weight_scale);
   if (bias.defined()) this->bias = bias.detach().to(f32).clone();
@@ -46,9 +46,9 @@ void Int8Layer::check(const Tensor& x, const char* what) const {
   require<DTypeError>(is_floating(x.dtype()), what, ": the input is ", x.dtype(), ", not a float");
   require<DeviceError>(x.device() == Device::cpu() && weight_int8.device() == Device::cpu(), what,
                        ": input on ", x.device(), ", weight on ", weight_int8.device(),
-                       "; layers of bytes run on the CPU alone");
+                       "; int8 layers run only on the CPU");
   require<AutogradError>(!TraceMode::is_enabled(), what,
-                         " has no form in a graph of ops, such as ONNX: export before convert");
+                         " cannot be part of a graph of ops, such as ONNX: export before convert");
   require<AutogradError>(!any_requires_grad({&x, 1}), what,
                          " has no gradient: run it under NoGradGuard, or train before convert");
 }

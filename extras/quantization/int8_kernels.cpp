@@ -1,9 +1,9 @@
-// Inference in bytes: four times as many products an instruction as in f32, and a quarter of the
-// memory to read the weights from (the formulas are in int8_kernels.h).
+// Int8 inference: four times as many products per instruction as f32, and a quarter of the memory
+// traffic for weights (the formulas are in int8_kernels.h).
 //
-// oneDNN multiplies. It reads weights in a layout of its own, which depends on the problem: they
-// are brought into it once for each layout and kept beside the weights (`Prepared`), since doing so
-// at each call would cost what the bytes save.
+// oneDNN multiplies. It reads weights in its own layout, which depends on the problem. The
+// conversion would cost as much as the bytes save, so it is done once for each layout and stored
+// with the weights (`Prepared`).
 
 #include "extras/quantization/int8_kernels.h"
 
@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "extras/quantization/cpu/isa/int8_table.h"
+#include "tensor/cpu/conv/padded.h"
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/onednn.h"
-#include "tensor/cpu/padded.h"
 #include "tensor/cpu/strided.h"
 #include "tensor/observed_backend.h"
 #include "tensor/scratch.h"
@@ -29,10 +29,9 @@ namespace {
 using namespace cpu;  // oneDNN's primitives and the instruction sets' kernels
 
 void require_cpu(const Tensor& x) {
-  require<DeviceError>(
-      x.device().is_cpu(),
-      "int8 layers run on the CPU alone: move the model there with to(Device::cpu()), or run the "
-      "unquantised one under autocast(bf16)");
+  require<DeviceError>(x.device().is_cpu(),
+                       "int8 layers run only on the CPU: move the model there with "
+                       "to(Device::cpu()), or run the unquantised model under autocast(bf16)");
 }
 
 struct Version {
@@ -42,11 +41,11 @@ struct Version {
   bool operator==(const Version&) const = default;
 };
 
-/// What is kept of weights as they were.
+/// Data derived from one version of the weights.
 struct Prepared {
   Version values, scale;
-  std::vector<std::int32_t> sums;                              // of each output channel's values
-  std::vector<std::pair<dnnl::memory::desc, Tensor>> layouts;  // of values
+  std::vector<std::int32_t> sums;  // of the values of each output channel
+  std::vector<std::pair<dnnl::memory::desc, Tensor>> layouts;  // of the values
   struct Convolution {
     Int8Conv2dProblem problem;
     int threads;
@@ -63,7 +62,8 @@ struct Prepared {
   }
 };
 
-/// Of the weights as they are now. Its lists may grow under the weights' mutex alone.
+/// The derived data for the current weights. Only change its lists while holding the weights'
+/// mutex.
 std::shared_ptr<Prepared> prepared(const Int8Weight& w) {
   auto known = std::static_pointer_cast<Prepared>(w.prepared.made);
   if (known != nullptr && known->values == Version(w.values) && known->scale == Version(w.scale))
@@ -73,7 +73,7 @@ std::shared_ptr<Prepared> prepared(const Int8Weight& w) {
   return made;
 }
 
-/// The weights' values in the layout `wanted`; `plain` describes them as a dense tensor has them.
+/// The weights' values in the layout `wanted`; `plain` describes them as a contiguous tensor.
 dnnl::memory in_layout(Prepared& kept, const Int8Weight& w, const dnnl::memory::desc& plain,
                        const dnnl::memory::desc& wanted) {
   for (const auto& [desc, values] : kept.layouts)
@@ -87,7 +87,7 @@ dnnl::memory in_layout(Prepared& kept, const Int8Weight& w, const dnnl::memory::
 }
 
 std::shared_ptr<const Primitive> convolution_of(Prepared& kept, const Int8Conv2dProblem& problem) {
-  constexpr std::size_t most = 64;  // sizes of image and batch that one layer meets
+  constexpr std::size_t most = 64;  // combinations of image and batch sizes that one layer gets
   const int threads = omp_get_max_threads();
   for (const auto& known : kept.convolutions)
     if (known.threads == threads && known.problem == problem) return known.primitive;
@@ -150,7 +150,7 @@ void linear_of_bytes(const Tensor& x, const Tensor& scales, const Tensor& zero_p
     {
       std::lock_guard lock(w.prepared.mutex);
       kept = prepared(w);
-      // (n, k) row by row is (k, n) column by column.
+      // (n, k) in row-major order is (k, n) in column-major order.
       weights =
           in_layout(*kept, w, {{k, n}, dnnl::memory::data_type::s8, tag::ba}, primitive->weights);
     }
@@ -171,7 +171,7 @@ void linear_of_bytes(const Tensor& x, const Tensor& scales, const Tensor& zero_p
   if (activation != Activation::relu) apply_activation(activation, y);
 }
 
-/// t with a channel of zeros after each of its own.
+/// t with a channel of zeros after each channel.
 Tensor with_zero_channels(const Tensor& t, MemoryFormat format) {
   const Tensor all = Tensor::empty({t.size(0), 2 * t.size(1), t.size(2), t.size(3)},
                                    {.dtype = t.dtype(), .format = format});
@@ -185,9 +185,9 @@ Tensor with_zero_channels(const Tensor& t, MemoryFormat format) {
 void conv2d_of_bytes(const Tensor& x, const Quantization& quantization, const Int8Weight& w,
                      const Tensor& bias, bool relu, const Tensor& y, const Conv2dParams& params) {
   if (y.numel() == 0) return;
-  // What oneDNN gets wrong with AVX-512 (tests/tensor/onednn_scan_test.cpp). 2.6: the padding of
-  // some groups with an odd number of channels. 3.7: single channels with a stride if the output is
-  // one pixel wide, and groups of one channel that have several outputs.
+  // Errors of oneDNN with AVX-512 (tests/tensor/onednn_scan_test.cpp). 2.6: the padding of some
+  // groups with an odd number of channels. 3.7: single channels with a stride if the output is one
+  // pixel wide, and groups of one channel that have several outputs.
   const bool has_padding = params.pad_h > 0 || params.pad_w > 0;
   const bool is_single = w.values.size(1) == 1;
   if (sees_only_padding(x, w.values, params) ||

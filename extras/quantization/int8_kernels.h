@@ -1,8 +1,8 @@
 #pragma once
-// The kernels of inference in bytes. They run on the CPU; others throw DeviceError.
+// The kernels of int8 inference. They run only on the CPU; other devices throw DeviceError.
 //
-// Activations are u8, x = scale (q - zero_point), weights are i8. Sums of products are exact, in
-// i32, which bounds their length: 255 · 128 · length < 2^31.
+// Activations are u8, x = scale (q - zero_point); weights are i8. Sums of products are exact, in
+// i32, which limits their length: 255 · 128 · length < 2^31.
 
 #include <cstdint>
 #include <memory>
@@ -12,17 +12,17 @@
 
 namespace rondo {
 
-/// How numbers are stored in bytes: x = scale (q - zero_point).
+/// How numbers are stored as bytes: x = scale (q - zero_point).
 struct Quantization {
   double scale = 1;
   std::int64_t zero_point = 0;
 };
 
-/// Weights in bytes, w = scale[n] values[n]: an output channel has its own scale, and no zero
-/// point.
+/// Weights as bytes, w = scale[n] values[n]: each output channel has its own scale. The
+/// zero point is 0.
 struct Int8Weight {
-  /// What a backend has made of them for its kernels; made anew once they have changed. A copy is
-  /// of no weights yet.
+  /// The weights in the layout of a backend's kernels; recomputed when the weights change. A copy
+  /// starts empty.
   struct Prepared {
     Prepared() = default;
     Prepared(const Prepared&) {}
@@ -38,14 +38,14 @@ struct Int8Weight {
 
 inline constexpr std::int64_t int8_most_products = 65536;
 
-/// The largest q of an activation: 255, or 127 for processors whose instruction adds two
-/// products in 16 bits.
+/// The largest q of an activation: 255, or 127 for processors whose instruction adds two products
+/// in 16 bits.
 int int8_levels();
-/// y = min(max(round(x / scale) + zero_point, 0), levels), halves to even, 0 for NaN. requires: x
-/// f32, y u8, both dense in one layout.
+/// y = min(max(round(x / scale) + zero_point, 0), levels); halves round to even; NaN gives 0.
+/// requires: x f32, y u8, both contiguous in the same memory format.
 void quantize(const Tensor& x, const Quantization& quantization, const Tensor& y);
-/// The same, each row by its own range, which is stretched to hold 0: scale = (max - min) /
-/// levels, zero_point = round(-min / scale); scale 1 for a row of zeros, NaN for one that is not
+/// Like quantize, with a range for each row, extended to contain 0: scale = (max - min) / levels,
+/// zero_point = round(-min / scale); scale is 1 for a row of zeros, and NaN for a row that is not
 /// finite. requires: x f32 (M, K), y u8 (M, K), scales f32 (M), zero_points i32 (M), contiguous.
 void quantize_rows(const Tensor& x, const Tensor& y, const Tensor& scales,
                    const Tensor& zero_points);
@@ -53,7 +53,7 @@ void quantize_rows(const Tensor& x, const Tensor& y, const Tensor& scales,
 /// bias[n]). requires: as above; w (N, K), bias f32 (N) or undefined, y f32 (M, N), contiguous.
 void int8_linear(const Tensor& x, const Tensor& scales, const Tensor& zero_points,
                  const Int8Weight& w, const Tensor& bias, const Tensor& y, Activation activation);
-/// y = relu?(x ⋆ w + bias). requires: x u8 (N, C, H, W) and y f32 (N, K, P, Q) dense
+/// y = relu?(x ⋆ w + bias). requires: x u8 (N, C, H, W) and y f32 (N, K, P, Q), contiguous in
 /// channels_last; w (K, C / groups, R, S), bias f32 (K) or undefined.
 void int8_conv2d(const Tensor& x, const Quantization& quantization, const Int8Weight& w,
                  const Tensor& bias, bool relu, const Tensor& y, const Conv2dParams& params);

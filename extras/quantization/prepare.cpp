@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
+#include "autograd/autograd_meta.h"
 #include "autograd/node.h"
-#include "autograd/variable.h"
 #include "extras/quantization/int8.h"
 #include "extras/quantization/prepared.h"
 #include "nn/batch_norm.h"
@@ -16,7 +16,7 @@
 namespace rondo::nn {
 namespace {
 
-/// The layers of type M, each once, but for those that `skip` names.
+/// The layers of type M, each once, except those that match `skip`.
 template <class M>
 std::vector<std::pair<std::string, M*>> layers_of(Module& model,
                                                   const std::vector<std::string>& skip) {
@@ -32,7 +32,7 @@ std::vector<std::pair<std::string, M*>> layers_of(Module& model,
   return layers;
 }
 
-/// How many edges of the tape behind y lead to each node.
+/// The number of edges of the tape behind y that lead to each node.
 std::map<const Node*, int> uses_behind(const Tensor& y) {
   std::map<const Node*, int> uses;
   std::vector<Node*> todo = {gradient_edge(y).node.get()};
@@ -46,8 +46,8 @@ std::map<const Node*, int> uses_behind(const Tensor& y) {
   return uses;
 }
 
-/// Each convolution whose output goes to a batch norm with running statistics and nowhere else,
-/// both being run once.
+/// Each convolution whose output goes only to a batch norm with running statistics, if both run
+/// exactly once.
 std::map<const Module*, BatchNorm2d*> pairs_of(Module& model, const Tensor& example) {
   struct Call {
     Module* module;
@@ -85,7 +85,7 @@ std::int64_t prepare(Module& model, const Tensor& example, const QConfig& config
   const auto linears = layers_of<Linear>(model, config.skip);
   const auto convolutions = layers_of<Conv2d>(model, config.skip);
   require(!linears.empty() || !convolutions.empty(),
-          "prepare: the model has no Linear and no Conv2d that `skip` leaves");
+          "prepare: the model has no Linear or Conv2d, except those in `skip`");
   const auto pairs = pairs_of(model, example);
   std::map<const Module*, std::string> names;
   for (auto& [name, module] : model.named_modules()) names.emplace(module, name);
@@ -108,7 +108,7 @@ std::int64_t prepare(Module& model, const Tensor& example, const QConfig& config
   return static_cast<std::int64_t>(linears.size() + convolutions.size());
 }
 
-/// The range that the layer `name` has seen.
+/// The range that the layer `name` has observed.
 Quantization calibrated(const std::string& name, const FakeQuantize& input) {
   try {
     return input.quantization();
@@ -127,7 +127,7 @@ void for_each_fake_quantize(Module& model, const std::function<void(FakeQuantize
 
 std::int64_t quantize_dynamic(Module& model, const std::vector<std::string>& skip) {
   const auto layers = layers_of<Linear>(model, skip);
-  require(!layers.empty(), "quantize_dynamic: the model has no Linear that `skip` leaves");
+  require(!layers.empty(), "quantize_dynamic: the model has no Linear, except those in `skip`");
   std::vector<Int8Linear> made;
   for (auto& [name, linear] : layers) made.emplace_back(*linear);
   for (std::size_t i = 0; i < layers.size(); ++i)
@@ -158,7 +158,8 @@ std::int64_t convert(Module& model) {
   for (auto& [name, layer] : convolutions) {
     const auto bn = folded.find(layer->bn_path);
     require(!layer->bn || bn != folded.end(), "convert: ", name, ": the batch norm at ",
-            layer->bn_path, " is gone: convert the whole model that was prepared");
+            layer->bn_path,
+            " does not exist any longer: convert the whole model that was prepared");
     const bool relu = layer->bn && bn->second->relus > 0 && bn->second->others == 0;
     if (relu) without_relu.push_back(bn->second);
     made.emplace_back(name, Int8Conv2d(layer->folded(), calibrated(name, layer->input), relu));

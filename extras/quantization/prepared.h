@@ -1,6 +1,6 @@
 #pragma once
-// What Linear and Conv2d are between prepare and convert (prepare.h): themselves, with an observer
-// before them, which may round what comes in, and weights that are then rounded as well.
+// Linear and Conv2d between prepare and convert (prepare.h): the original layer, with an observer
+// before it. The observer may round the input; the weights are then rounded as well.
 
 #include <optional>
 #include <string>
@@ -12,12 +12,13 @@
 
 namespace rondo::nn {
 
-/// w f and (b - mean) f + beta, f as above: conv and bn in one, for inference.
+/// Folds a batch norm into a convolution, for inference: w f and (b - mean) f + beta, with f as in
+/// PreparedConv2d.
 Conv2d fold_batch_norm(const Conv2d& conv, const BatchNorm2d& bn);
 
 /// A Linear between prepare and convert.
 struct PreparedLinear : Module {
-  Linear linear;  // its names are shown as this module's own
+  Linear linear;  // its parameters appear under this module's own names
   FakeQuantize input;
 
   PreparedLinear(const Linear& linear, const ObserverOptions& observer)
@@ -32,13 +33,13 @@ struct PreparedLinear : Module {
   }
 };
 
-/// A Conv2d between prepare and convert, with the batch norm that followed it:
-/// bn(conv(x, round(w f)) / f), f = gamma / sqrt(running_var + eps), so that the weight is rounded
-/// at the size it will have once all is folded (torch.ao.nn.intrinsic.qat.ConvBn2d).
+/// A Conv2d between prepare and convert, with the batch norm that followed it: bn(conv(x, round(w
+/// f)) / f), f = gamma / sqrt(running_var + eps). So the weight is rounded at the scale that it has
+/// after folding (torch.ao.nn.intrinsic.qat.ConvBn2d).
 struct PreparedConv2d : Module {
   Conv2d conv;
   std::optional<BatchNorm2d> bn;
-  std::string bn_path;  // where it stood
+  std::string bn_path;  // its path in the model
   FakeQuantize input;
 
   PreparedConv2d(const Conv2d& conv, const BatchNorm2d* bn, std::string bn_path,
@@ -52,7 +53,7 @@ struct PreparedConv2d : Module {
     if (bn) v.child("bn", *bn);
     v.child("input", input);
   }
-  /// conv and bn in one.
+  /// conv with bn folded in.
   Conv2d folded() const;
 };
 

@@ -15,7 +15,7 @@ Tensor pass_through(const Tensor& dy, const Tensor& x, OpParams range);
 struct FakeQuantizeBackward final : Node {
   SavedTensor x;
   OpParams range;
-  bool second;  // the derivative of the derivative in dy, which is the same map
+  bool second;  // the derivative of the derivative with respect to dy, which is the same map
   FakeQuantizeBackward(const Tensor& x, OpParams range, bool second)
       : x(x), range(range), second(second) {}
   const char* name() const override { return second ? "fake_quantize_backward" : "fake_quantize"; }
@@ -30,7 +30,7 @@ Tensor pass_through(const Tensor& dy, const Tensor& x, OpParams range) {
   return record<FakeQuantizeBackward>({dy}, dx, x, range, true);
 }
 
-/// Without a zero point: q runs from quant_min - zero_point to quant_max - zero_point instead.
+/// Without a zero point: q ranges from quant_min - zero_point to quant_max - zero_point instead.
 Tensor fake_quantize(const Tensor& x, double scale, std::int64_t low, std::int64_t high) {
   const OpParams range{
       .alpha = scale, .beta = static_cast<double>(low), .gamma = static_cast<double>(high)};
@@ -64,8 +64,8 @@ Tensor fake_quantize_per_channel_symmetric(const Tensor& x, const Tensor& scale,
   for (std::int64_t d = 1; d < x.dim(); ++d) sizes.push_back(1);
   const DType wide = x.dtype() == f64 ? f64 : f32;  // a scale may be too small for 16 bits
   const Tensor each = reshape(scale.detach().to(wide), sizes);
-  // Not x / each, which would send some numbers to other bytes than PyTorch and extras/quantization
-  // do.
+  // Not x / each: it would round some numbers to other bytes than PyTorch and the other functions
+  // of extras/quantization.
   const Tensor steps = x.to(wide) * reciprocal(each);
   return (fake_quantize(steps, 1, quant_min, quant_max) * each).to(x.dtype());
 }

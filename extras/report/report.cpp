@@ -47,7 +47,7 @@ std::string class_name(const Report& report, std::int64_t index) {
   return i < report.class_names.size() ? report.class_names[i] : concat("class ", index);
 }
 
-// ---- What it was ----
+// ---- The run ----
 
 std::string key_figures(const Report& report) {
   std::string text = "<dl class=\"key\" id=\"results\">\n";
@@ -65,12 +65,12 @@ std::string pairs(const char* title, const std::vector<std::pair<std::string, st
 }
 
 std::string about_the_run(const Report& report) {
-  return section("run", "The run", "What was asked for, and what it ran on.",
+  return section("run", "The run", "The settings, and the machine that it ran on.",
                  "<div class=\"columns\">\n" + card(pairs("Configuration", report.configuration)) +
                      card(pairs("Environment", report.environment)) + "</div>\n");
 }
 
-// ---- How it went ----
+// ---- Curves ----
 
 Series by_epoch(const Report& report, const char* column, std::string name, double factor = 1) {
   Series series{.name = std::move(name), .points = {}};
@@ -116,16 +116,16 @@ std::string curves(const Report& report) {
                    .y_label = "training images/s",
                    .series = {by_epoch(report, "img_per_s", "images/s")},
                    .from_zero = true});
-  std::string about = "Of all ranks together; epochs are counted when they are complete.";
+  std::string about = "Values of all ranks together; an epoch is counted when it is complete.";
   if (report.steps.first > 1)
     about +=
         concat(" The run was resumed: steps are shown from number ", report.steps.first, " on.");
   if (report.steps.loss.size() > 400)
-    about += " Where there are many steps, a point of a curve is the mean of several.";
+    about += " With many steps, a point of a curve is the mean of several.";
   return section("curves", "Curves", about, "<div class=\"columns\">\n" + charts + "</div>\n");
 }
 
-// ---- What it confuses ----
+// ---- Confusion ----
 
 struct Pair {
   std::int64_t target, predicted, count;
@@ -145,7 +145,8 @@ std::vector<Pair> confused_pairs(const Report& report) {
 
 std::string matrix(const Report& report) {
   const auto& confusion = report.judgement.confusion;
-  std::string text = "<table class=\"confusion\"><thead><tr><th class=\"text\">is \\ called</th>";
+  std::string text =
+      "<table class=\"confusion\"><thead><tr><th class=\"text\">class \\ predicted</th>";
   for (std::size_t p = 0; p < confusion.size(); ++p)
     text += fmt::format("<th>{}</th>", escaped(class_name(report, static_cast<std::int64_t>(p))));
   text += "<th>recall</th></tr></thead><tbody>\n";
@@ -170,8 +171,8 @@ std::string matrix(const Report& report) {
 
 std::string pair_list(const Report& report) {
   std::string text =
-      "<table><thead><tr><th class=\"text\">is</th><th class=\"text\">called</th><th>how "
-      "often</th></tr></thead><tbody>\n";
+      "<table><thead><tr><th class=\"text\">class</th><th "
+      "class=\"text\">predicted</th><th>count</th></tr></thead><tbody>\n";
   std::vector<Pair> all = confused_pairs(report);
   if (all.size() > most_pairs) all.resize(most_pairs);
   for (const Pair& pair : all)
@@ -185,16 +186,16 @@ std::string pair_list(const Report& report) {
 std::string confusion(const Report& report) {
   const auto& counts = report.judgement.confusion;
   if (counts.empty())
-    return section("confusion", "Confusion", "The model was not asked about the test set.", "");
+    return section("confusion", "Confusion", "The model was not evaluated on the test set.", "");
   const bool is_small = counts.size() <= most_classes_in_table;
   return section(
       "confusion", "Confusion",
       is_small
-          ? "Test images by what they are (rows) and what the model calls them (columns). The "
-            "stronger the colour, the larger the share of the row."
-          : fmt::format("The pairs of {} classes that are most often taken for each other, over "
-                        "the test set.",
-                        counts.size()),
+          ? "Test images by class (rows) and predicted class (columns). A stronger colour means a "
+            "larger share of the row."
+          : fmt::format(
+                "The pairs among {} classes that the model confuses most often on the test set.",
+                counts.size()),
       is_small ? matrix(report) : pair_list(report));
 }
 
@@ -208,7 +209,7 @@ std::string worst(const Report& report) {
                              judged.index, base64(report.pictures[i]));
     const bool is_right = judged.target == judged.predicted;
     figures += fmt::format(
-        "<figcaption>is <b>{}</b> ({})<br><span class=\"{}\">called <b>{}</b> "
+        "<figcaption>class <b>{}</b> ({})<br><span class=\"{}\">predicted <b>{}</b> "
         "({})</span><small>loss "
         "{:.2f}, number {}</small></figcaption></figure>\n",
         escaped(class_name(report, judged.target)), percent(judged.probability_of_target),
@@ -216,15 +217,14 @@ std::string worst(const Report& report) {
         percent(judged.probability), judged.loss, judged.index);
   }
   if (figures.empty())
-    return section("worst", "Judged worst", "The model was not asked about the test set.", "");
-  return section(
-      "worst", "Judged worst",
-      "The test images with the highest loss, and the probabilities that the model gives "
-      "to what they are and to what it calls them. Some may be labelled wrongly.",
-      "<div class=\"worst\">\n" + figures + "</div>\n");
+    return section("worst", "Highest loss", "The model was not evaluated on the test set.", "");
+  return section("worst", "Highest loss",
+                 "The test images with the highest loss, with the probabilities of their class and "
+                 "of the predicted class. Some may be labelled wrongly.",
+                 "<div class=\"worst\">\n" + figures + "</div>\n");
 }
 
-// ---- Where the time goes ----
+// ---- Time ----
 
 std::string time_by_op(const Report& report) {
   if (report.profile == nullptr || report.profile->threads().empty())
@@ -263,10 +263,11 @@ std::string time_by_op(const Report& report) {
   return section(
       "time", "Time by op",
       fmt::format(
-          "{} steps of rank 0 after a warm-up, {:.3f} ms each: {}. Self time is without what "
-          "an op calls; “other” is what no op explains. Rows below 0.05 % are left out.{}",
+          "{} steps of rank 0 after a warm-up, {:.3f} ms each: {}. Self time excludes the ops that "
+          "an op calls; “other” is time outside all ops. Rows below 0.05 % are left out.{}",
           profile.steps(), profile.total_ms() / steps, phases,
-          has_device ? " Self times are the host's, which puts kernels into the GPU's queue." : ""),
+          has_device ? " Self times are times of the host, which puts kernels into the GPU's queue."
+                     : ""),
       card(text + "</tbody></table>\n"));
 }
 
@@ -298,15 +299,14 @@ std::string step_chart(const Overlap& overlap) {
 
 std::string overlap(const Report& report) {
   const Overlap& o = report.overlap;
-  const char* title = "Computing and communicating";
+  const char* title = "Computation and communication";
   if (report.world_size == 1)
-    return section("overlap", title, "One rank computed alone: there was no communication.", "");
+    return section("overlap", title, "One rank computed alone, without communication.", "");
   if (o.steps == 0)
-    return section(
-        "overlap", title,
-        "This way of keeping the ranks together does not tell when its messages travelled "
-        "(on a GPU, or when parameters are averaged; --trace shows collectives).",
-        "");
+    return section("overlap", title,
+                   "The times of messages are unknown in this run (on a GPU, or with parameter "
+                   "averaging); --trace shows collectives.",
+                   "");
   const auto n = static_cast<double>(o.steps);
   std::string text =
       "<table><thead><tr><th class=\"text\">in a step</th><th>ms</th></tr></thead><tbody>\n";
@@ -314,8 +314,8 @@ std::string overlap(const Report& report) {
     text += fmt::format("<tr><td class=\"text\">{}</td><td>{:.3f}</td></tr>\n", what, ms / n);
   };
   row("backward, from the first gradient", o.backward_ms);
-  row("gradients travelled", o.communication_ms);
-  row("of that hidden behind backward", o.hidden_ms);
+  row("gradients were communicated", o.communication_ms);
+  row("of this, hidden behind backward", o.hidden_ms);
   row("waited for after backward", o.exposed_ms);
   text += "</tbody></table>\n";
   return section("overlap", title,

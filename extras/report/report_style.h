@@ -1,6 +1,6 @@
 #pragma once
-// The looks of report.html. Colours are variables, so that dark mode is another set of them; --heat
-// is a colour whose strength a cell says itself. Not for users.
+// The style of report.html. Colours are variables, so that dark mode is another set of them. For
+// --heat, each cell sets the opacity. Internal.
 
 namespace rondo::train {
 

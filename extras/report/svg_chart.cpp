@@ -18,14 +18,14 @@ bool is_finite(const std::pair<double, double>& p) {
   return std::isfinite(p.first) && std::isfinite(p.second);
 }
 
-struct Range {
+struct AxisRange {
   double low = std::numeric_limits<double>::infinity(),
          high = -std::numeric_limits<double>::infinity();
   void add(double value) {
     low = std::min(low, value);
     high = std::max(high, value);
   }
-  /// A single value is the middle of a range around it.
+  /// A single value becomes the middle of a range.
   void widen() {
     if (low < high) return;
     const double around = low == 0 ? 1 : std::abs(low) * 0.1;
@@ -34,10 +34,10 @@ struct Range {
   }
 };
 
-/// One axis: where a value lies in the picture.
+/// One axis: maps a value to its position in the image.
 struct Axis {
   std::vector<double> ticks;
-  double begin, end;  // in the picture
+  double begin, end;  // in the image
   double at(double value) const {
     const double low = ticks.front(), high = ticks.back();
     return begin + (value - low) / (high - low) * (end - begin);
@@ -116,7 +116,7 @@ std::string curve(const Series& series, std::size_t colour, const Axis& x, const
   return svg;
 }
 
-/// On the right of the title.
+/// To the right of the title.
 std::string legend(const std::vector<Series>& series) {
   std::string svg;
   double x = width - right;
@@ -134,7 +134,7 @@ std::string legend(const std::vector<Series>& series) {
 }  // namespace
 
 std::string escaped(std::string_view bytes) {
-  // What is no UTF-8, as names of files may be, becomes U+FFFD.
+  // Invalid UTF-8, which file names may contain, becomes U+FFFD.
   using nlohmann::json;
   const std::string text =
       json::parse(json(bytes).dump(-1, ' ', false, json::error_handler_t::replace));
@@ -157,7 +157,7 @@ std::string escaped(std::string_view bytes) {
         out += "&#39;";
         break;
       default:
-        // Of the control characters HTML knows tab and line feed.
+        // HTML allows only tab and line feed among the control characters.
         if (static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\t')
           out += c;
         else
@@ -183,7 +183,7 @@ std::vector<double> ticks(double low, double high, int count, double least) {
 
 std::string line_chart(const LineChart& given) {
   LineChart chart = given;
-  Range xs, ys;
+  AxisRange xs, ys;
   for (Series& series : chart.series) {
     series.points = thinned(std::move(series.points));
     for (const auto& [x, y] : series.points) {
@@ -210,7 +210,7 @@ std::string lanes_chart(const Lanes& chart) {
   constexpr double lane_height = 24;
   const double end = top + lane_height * static_cast<double>(chart.lanes.size());
   std::string svg = opening(chart.title, end + bottom);
-  Range range;
+  AxisRange range;
   for (const Lanes::Lane& lane : chart.lanes)
     for (const Lanes::Span& span : lane.spans) {
       range.add(span.begin);

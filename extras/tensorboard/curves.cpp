@@ -17,7 +17,7 @@ class TensorBoardCurves final : public CurveWriter {
     for (const auto& [name, value] : metrics)
       if (name != "step") writer_.add_scalar(name, value, step);
     for (const auto& [name, p] : model.named_parameters())
-      if (isfinite(p.detach()).sum().item<std::int64_t>() > 0)  // else the loss is an error already
+      if (isfinite(p.detach()).sum().item<std::int64_t>() > 0)  // else the loss is already an error
         writer_.add_histogram(name, p, step);
   }
   void log_graph(nn::Module& model, const Tensor& input) override {

@@ -1,5 +1,5 @@
 #pragma once
-// SummaryWriter: what a run measures, as TensorBoard reads it (PyTorch's class of that name in
+// SummaryWriter: writes the metrics of a run for TensorBoard (like PyTorch's class in
 // torch.utils.tensorboard).
 //
 //   io::SummaryWriter writer("runs/resnet20");
@@ -8,10 +8,11 @@
 //
 //   tensorboard --logdir runs
 //
-// A folder holds event files, one for each writer that has been there; TensorBoard reads them all,
-// and follows those that grow. An event file is a sequence of records, each its length, a checksum
-// of the length, a protocol buffer (extras/tensorboard/protobuf/tensorboard.proto) and a checksum
-// of that: a file cut short by the end of a machine is good up to its last whole record.
+// A folder contains event files, one for each writer that has used it; TensorBoard reads all of
+// them, and follows files that grow. An event file is a sequence of records. A record has its
+// length, a checksum of the length, a protocol buffer
+// (extras/tensorboard/protobuf/tensorboard.proto) and a checksum of that. A file that was truncated
+// by a crash is valid up to its last complete record.
 
 #include <cstdint>
 #include <filesystem>
@@ -25,53 +26,53 @@
 namespace rondo::io {
 
 struct SummaryWriterOptions {
-  /// A run that goes on from a checkpoint: what an earlier writer to this folder said of this step
-  /// and later ones is forgotten.
+  /// For a run that resumes from a checkpoint: TensorBoard ignores what an earlier writer in this
+  /// folder wrote for this step and later ones.
   std::optional<std::int64_t> purge_step = {};
 };
 
 class SummaryWriter {
  public:
-  /// Makes the folder, and in it a new file events.out.tfevents.TIME.HOST.PID.N. Throws IoError
-  /// when it cannot, and Error when rondo was built without protobuf.
+  /// Creates the folder, and in it a new file events.out.tfevents.TIME.HOST.PID.N. Throws IoError
+  /// if it cannot, and Error if rondo was built without protobuf.
   explicit SummaryWriter(const std::filesystem::path& folder,
                          const SummaryWriterOptions& options = {});
   ~SummaryWriter();
   SummaryWriter(const SummaryWriter&) = delete;
   SummaryWriter& operator=(const SummaryWriter&) = delete;
 
-  // All throw IoError naming the file when it cannot be written (disk full), and Error for an empty
-  // tag.
+  // All functions throw IoError naming the file if it cannot be written (such as a full disk), and
+  // Error for an empty tag.
 
-  /// Throws what the constructor would, where that can be told without writing anything.
+  /// Throws the errors of the constructor that can be detected without writing.
   static void check(const std::filesystem::path& folder);
 
-  /// One point of a curve. NaN and infinities are kept; TensorBoard marks them.
+  /// Adds a point to a curve. NaN and infinities are kept; TensorBoard marks them.
   void add_scalar(const std::string& tag, double value, std::int64_t step);
 
-  /// The distribution of x's elements, of any shape, real dtype and device, over TensorFlow's
-  /// buckets: 0, and ± 1e-12 · 1.1^k. Elements that are not finite are left out. Throws Error when
+  /// The distribution of the elements of x (any shape, real dtype and device) over TensorFlow's
+  /// buckets: 0, and ± 1e-12 · 1.1^k. Elements that are not finite are left out. Throws Error if
   /// none is left.
   void add_histogram(const std::string& tag, const Tensor& x, std::int64_t step);
 
-  /// A picture, as PNG: (H, W), (1, H, W) or (3, H, W), grey or RGB, of any strides and device; u8,
-  /// or floating in [0, 1], of which 255 x is cut off to u8 as PyTorch does, what lies outside
-  /// being taken to the nearest end. Throws ShapeError, DTypeError, and Error for NaN.
+  /// An image, stored as PNG: (H, W), (1, H, W) or (3, H, W), grey or RGB, with any strides and
+  /// device. u8, or floating in [0, 1]: 255 x is truncated to u8 as in PyTorch, and values outside
+  /// the range are clamped. Throws ShapeError, DTypeError, and Error for NaN.
   void add_image(const std::string& tag, const Tensor& image, std::int64_t step);
 
-  /// Pictures (N, C, H, W), C 1 or 3, as one, eight in a row without gaps, the rest black.
+  /// Combines images (N, C, H, W), C 1 or 3, into one, eight per row without gaps; the rest is
+  /// black.
   void add_images(const std::string& tag, const Tensor& images, std::int64_t step);
 
   /// Markdown.
   void add_text(const std::string& tag, const std::string& text, std::int64_t step);
 
-  /// The ops that forward(input) comes to, each within its module's scope, with the sizes of what
-  /// they put out; the model is in eval mode meanwhile and as it was afterwards. Gradients are what
-  /// tells ops apart: those that none flows through are not there. A later graph replaces an
-  /// earlier one.
+  /// The ops of forward(input), each in the scope of its module, with the sizes of its outputs. The
+  /// model is in eval mode during the call; its mode is restored. The graph comes from the tape, so
+  /// ops that no gradient flows through are missing. A later graph replaces an earlier one.
   void add_graph(nn::Module& model, const Tensor& input);
 
-  /// Does nothing: every record goes to the operating system at once.
+  /// Does nothing: every record is passed to the operating system at once.
   void flush();
   const std::filesystem::path& path() const { return path_; }
 
@@ -83,8 +84,8 @@ class SummaryWriter {
   std::optional<OwnFile> file_;
 };
 
-/// CRC-32C (Castagnoli's polynomial, reflected: 0x82f63b78) of `bytes`, with which event files are
-/// checked.
+/// CRC-32C (Castagnoli's polynomial, reflected: 0x82f63b78) of `bytes`; the checksum of event
+/// files.
 std::uint32_t crc32c(const void* data, std::size_t bytes);
 
 }  // namespace rondo::io

@@ -1,4 +1,4 @@
-// What SummaryWriter is without protobuf: an error that says how to get it.
+// SummaryWriter without protobuf: an error that says how to install it.
 
 #include "extras/tensorboard/summary_writer.h"
 #include "tensor/error.h"
@@ -11,7 +11,7 @@ SummaryWriter::SummaryWriter(const std::filesystem::path& folder, const SummaryW
 void SummaryWriter::check(const std::filesystem::path& folder) {
   throw Error(concat("TensorBoard's files in ", folder.string(),
                      " cannot be written: rondo was built without protobuf (apt-get install "
-                     "libprotobuf-dev protobuf-compiler, and configure anew)"));
+                     "libprotobuf-dev protobuf-compiler, and configure again)"));
 }
 SummaryWriter::~SummaryWriter() = default;
 void SummaryWriter::add_scalar(const std::string&, double, std::int64_t) {}

@@ -11,14 +11,14 @@
 namespace rondo::io {
 namespace {
 
-/// A state dict has some twenty for each tensor; each takes 64 bytes here, and as little as one
-/// there.
+/// A state dict has about twenty values for each tensor. Each takes 64 bytes here, but may be a
+/// single byte in the file.
 constexpr std::size_t most_values = 4'000'000;
 constexpr std::size_t longest_global = 500;  // bytes
 
 constexpr std::string_view ordered_dict = "collections.OrderedDict";
 
-/// Names of opcodes that Python knows and this reader refuses.
+/// The names of opcodes that Python supports but this reader refuses.
 std::string_view name_of_refused(unsigned char opcode) {
   switch (opcode) {
     case 'i':
@@ -69,10 +69,10 @@ class Machine {
 
  private:
   void check(bool condition, std::string_view what) const {
-    require<IoError>(condition, file_, ": is no valid pickle: ", what, " (at byte ", at_, ")");
+    require<IoError>(condition, file_, ": is not a valid pickle: ", what, " (at byte ", at_, ")");
   }
 
-  // ---- What comes from the bytes, little-endian.
+  // ---- Reading little-endian values.
 
   std::string_view take(std::uint64_t n) {
     check(n <= bytes_.size() - at_, "it is cut short");
@@ -104,7 +104,7 @@ class Machine {
     if (text == "00" || text == "01") return push(text == "01");
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    check(error == std::errc() && end == text.data() + text.size(), "a number is none");
+    check(error == std::errc() && end == text.data() + text.size(), "a number is invalid");
     push(value);
   }
   /// LONG1, LONG4: two's complement of n bytes.
@@ -120,7 +120,7 @@ class Machine {
 
   template <class T>
   void push(T value) {
-    check(parts_.size() < most_values, "it has more than 4 million values, and more are not read");
+    check(parts_.size() < most_values, "it has more than 4 million values, which is the maximum");
     parts_.push_back({.value = std::move(value)});
     stack_.push_back(&parts_.back());
   }
@@ -135,7 +135,7 @@ class Machine {
     return value;
   }
   std::vector<const PickleValue*> pop_to_mark() {
-    check(!marks_.empty(), "there is no mark");
+    check(!marks_.empty(), "a mark is missing");
     std::vector<const PickleValue*> items(stack_.begin() + static_cast<std::ptrdiff_t>(floor()),
                                           stack_.end());
     stack_.resize(floor());
@@ -152,11 +152,11 @@ class Machine {
   void remember(std::uint64_t key) {
     memo_[key] = top();
     check(memo_.size() <= most_values,
-          "it remembers more than 4 million values, and more are not read");
+          "its memo has more than 4 million values, which is the maximum");
   }
   void recall(std::uint64_t key) {
     const auto found = memo_.find(key);
-    check(found != memo_.end(), "it recalls what it has not remembered");
+    check(found != memo_.end(), "it gets a memo entry that does not exist");
     stack_.push_back(found->second);
   }
 
@@ -165,30 +165,31 @@ class Machine {
   void add_to_list(const std::vector<const PickleValue*>& items) {
     if (std::holds_alternative<PickleCall>(top()->value)) top()->value = PickleSequence{};
     auto* list = std::get_if<PickleSequence>(&top()->value);
-    check(list != nullptr && !list->is_tuple, "something is appended to what is no list");
+    check(list != nullptr && !list->is_tuple,
+          "something is appended to a value that is not a list");
     list->items.insert(list->items.end(), items.begin(), items.end());
   }
   void add_to_dict(const std::vector<const PickleValue*>& items) {
     if (std::holds_alternative<PickleCall>(top()->value)) top()->value = PickleDict{};
     auto* dict = std::get_if<PickleDict>(&top()->value);
-    check(dict != nullptr, "a key is set in what is no dict");
+    check(dict != nullptr, "a key is set in a value that is not a dict");
     check(items.size() % 2 == 0, "a key has no value");
     for (std::size_t i = 0; i < items.size(); i += 2)
       dict->items.emplace_back(items[i], items[i + 1]);
   }
   void call(const PickleValue* function, const PickleValue* with) {
     const auto* arguments = with->as<PickleSequence>();
-    check(arguments != nullptr && arguments->is_tuple, "the arguments of a call are no tuple");
+    check(arguments != nullptr && arguments->is_tuple, "the arguments of a call are not a tuple");
     const auto* global = function->as<PickleGlobal>();
     if (global == nullptr || global->name != ordered_dict)
       return push(PickleCall{.function = function, .arguments = arguments});
     PickleDict dict;
-    if (!arguments->items.empty()) {  // as Python 2 wrote them: a list of pairs
+    if (!arguments->items.empty()) {  // Python 2 wrote a list of pairs
       const auto* pairs = arguments->items[0]->as<PickleSequence>();
       check(pairs != nullptr, "an OrderedDict is not made of pairs");
-      // One list of pairs in many dicts would make a large object of a small file.
+      // Many dicts with the same list of pairs would make a large object from a small file.
       copied_ += pairs->items.size();
-      check(copied_ <= bytes_.size(), "it holds more than it says");
+      check(copied_ <= bytes_.size(), "it holds more than its size allows");
       for (const PickleValue* item : pairs->items) {
         const auto* pair = item->as<PickleSequence>();
         check(pair != nullptr && pair->items.size() == 2, "an OrderedDict is not made of pairs");
@@ -198,7 +199,7 @@ class Machine {
     push(std::move(dict));
   }
 
-  // ---- Opcodes. Each of these functions knows some, and says whether `opcode` is one of them.
+  // ---- Opcodes. Each function handles some opcodes, and returns whether `opcode` is one of them.
 
   bool push_constant(unsigned char opcode) {
     switch (opcode) {
@@ -220,7 +221,7 @@ class Machine {
       case 'M':  // BININT2
         push(std::int64_t{number<std::uint16_t>()});
         break;
-      case 'I':  // INT, as text; 00 and 01 are protocol 1's truth values
+      case 'I':  // INT, as text; 00 and 01 are the booleans of protocol 1
         push_int(line());
         break;
       case 0x8a:  // LONG1
@@ -335,7 +336,7 @@ class Machine {
       case '(':  // MARK
         marks_.push_back(stack_.size());
         break;
-      case '0':  // POP, and with it a mark: what Python writes for tuples that contain themselves
+      case '0':  // POP, may remove a mark: Python writes this for tuples that contain themselves
         if (!marks_.empty() && marks_.back() == stack_.size()) {
           marks_.pop_back();
         } else {
@@ -378,7 +379,7 @@ class Machine {
         const auto* name = pop()->as<std::string>();
         const auto* module = pop()->as<std::string>();
         check(name != nullptr && module != nullptr, "a global has no name");
-        // Both may be texts of long ago, and each global is a copy.
+        // Both may be texts that were stored once, and each global is a copy.
         check(module->size() + name->size() <= longest_global, "a global has too long a name");
         push(PickleGlobal{*module + '.' + *name});
         break;
@@ -389,13 +390,13 @@ class Machine {
         call(pop(), arguments);
         break;
       }
-      case 0x92: {  // NEWOBJ_EX
+      case 0x92: {  // keyword arguments
         pop();      // arguments that have names
         const PickleValue* arguments = pop();
         call(pop(), arguments);
         break;
       }
-      case 'b': {  // BUILD: attributes, which those of a state dict ("_metadata") need not be
+      case 'b': {  // BUILD: attributes; a state dict's ("_metadata") are ignored
         const PickleValue* state = pop();
         if (auto* object = std::get_if<PickleCall>(&top()->value)) object->state = state;
         break;
@@ -416,15 +417,15 @@ class Machine {
     const std::string_view name = name_of_refused(opcode);
     require<IoError>(name.empty(), file_, ": has the pickle opcode ", name,
                      ", which torch.save does not write; it is not read");
-    check(false, "there is no such opcode");
+    check(false, "an opcode is unknown");
   }
 
   std::span<const std::byte> bytes_;
   const std::string& file_;
-  std::deque<PickleValue>& parts_;  // nothing moves when something is added
+  std::deque<PickleValue>& parts_;  // a deque, so that parts do not move when one is added
   std::size_t at_ = 0, copied_ = 0;
   std::vector<PickleValue*> stack_;
-  std::vector<std::size_t> marks_;  // heights of the stack
+  std::vector<std::size_t> marks_;  // stack heights
   std::map<std::uint64_t, PickleValue*> memo_;
 };
 
@@ -432,7 +433,8 @@ class Machine {
 
 std::string_view PickleCall::name() const {
   const PickleValue* named = function;
-  // Before PyTorch 1.6 the classes of modules were ("module", class, file, source) outside of it.
+  // Before PyTorch 1.6 the classes of modules were stored outside, as ("module", class, file,
+  // source).
   const auto* outside = named->as<PicklePersistent>();
   const auto* id = outside != nullptr ? outside->id->as<PickleSequence>() : nullptr;
   if (id != nullptr && id->items.size() > 1) named = id->items[1];

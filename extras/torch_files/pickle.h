@@ -1,16 +1,16 @@
 #pragma once
-// Pickle: Python's format for objects, as far as files of weights need it, and without running
-// anything.
+// Pickle: reads Python's format for objects, as far as files of weights need it, and without
+// running any code.
 //
-// A pickle is a program for a machine with a stack: "push this text", "make a dict of what is above
-// the mark", "import this name", "call it". Python's own reader calls whatever the file names, so
-// that opening a file of weights can run any code. This reader has no functions: a name is a text,
-// and a call becomes a value that says what would be called with what. So any name may be in the
-// file: the caller of parse_pickle looks for the calls that it knows and takes no notice of others.
-// Opcodes that no version of torch.save writes are refused by name.
+// A pickle is a program for a stack machine: "push this text", "make a dict of everything above the
+// mark", "import this name", "call it". Python's own reader calls whatever the file names, so
+// opening a file of weights can run any code. This reader has no functions. A name is stored as a
+// text, and a call becomes a value that records the function and its arguments. So any name may be
+// in the file; the caller of parse_pickle looks for the calls that it knows and ignores the others.
+// An opcode that no version of torch.save writes is an error that names the opcode.
 //
-// The opcodes are those of protocols 0 to 5 as Python's pickletools describes them. Any bytes give
-// a value or an IoError.
+// The opcodes are those of protocols 0 to 5 as described by Python's pickletools. Any input gives a
+// value or an IoError.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +27,7 @@ namespace rondo::io {
 struct PickleValue;
 
 struct PickleNone {};
-/// A name that was imported: "torch.FloatStorage".
+/// An imported name: "torch.FloatStorage".
 struct PickleGlobal {
   std::string name;
 };
@@ -41,22 +41,22 @@ struct PickleSequence {
 struct PickleDict {
   std::vector<std::pair<const PickleValue*, const PickleValue*>> items;
 };
-/// What Python would have called: a function, or a class of which it would have made an object. An
-/// object into which keys are put, or items, becomes a PickleDict or a PickleSequence: it is of a
-/// class derived from dict or list.
+/// A call that Python would have made: of a function, or of a class to create an object. An object
+/// that gets keys or items becomes a PickleDict or a PickleSequence, because its class is derived
+/// from dict or list.
 struct PickleCall {
   const PickleValue* function;
   const PickleSequence* arguments;
-  const PickleValue* state = nullptr;  // the object's attributes, if it was given any
+  const PickleValue* state = nullptr;  // the attributes of the object, if it has any
 
   /// The function's name: "numpy.core.multiarray.scalar"; empty if it has none.
   std::string_view name() const;
 };
-/// Something outside of the pickle, known by this id: storages of tensors.
+/// A reference to something outside the pickle, by its id: storages of tensors.
 struct PicklePersistent {
   const PickleValue* id;
 };
-/// Bytes, and integers of more than 64 bits.
+/// Bytes, or an integer of more than 64 bits.
 struct PickleBytes {
   std::string bytes;
 };
@@ -72,15 +72,15 @@ struct PickleValue {
   }
 };
 
-/// An object, and the owner of all of its parts. They may contain each other in a circle.
+/// An object, and the owner of all its parts. Parts may refer to each other in a cycle.
 struct Pickle {
   const PickleValue* root = nullptr;
-  std::size_t bytes = 0;  // that it took
+  std::size_t bytes = 0;  // the length of the pickle
   std::deque<PickleValue> parts;
 };
 
-/// The object at the beginning of `bytes`. Throws IoError "FILE: …" for an opcode that is not
-/// known, by name, and for anything that is not a pickle.
+/// The object at the start of `bytes`. Throws IoError "FILE: …" naming an unsupported opcode, and
+/// for any data that is not a pickle.
 Pickle parse_pickle(std::span<const std::byte> bytes, const std::string& file);
 
 }  // namespace rondo::io

@@ -10,7 +10,7 @@
 namespace rondo::io::detail {
 namespace {
 
-/// Why one tensor cannot be read, though the file is in order.
+/// Why one tensor cannot be read, although the file is valid.
 struct Unreadable {
   std::string why;
 };
@@ -19,13 +19,13 @@ void readable(bool condition, const Parts&... parts) {
   if (!condition) throw Unreadable{concat(parts...)};
 }
 
-// Of the metadata, which is for people.
+// Limits for the metadata, which is only for people.
 constexpr std::size_t longest_text = 4096, most_texts = 1000;
 
-/// Compressed, data may be as much as 1,032 times as long as it is in the file.
+/// Compression reduces data to no less than 1/1,032.
 constexpr std::uint64_t most_gain = 1100;
 
-/// Python itself pickles no deeper.
+/// Python's own limit for nesting in pickles.
 constexpr int most_depth = 1000;
 
 }  // namespace
@@ -63,7 +63,7 @@ void TorchObject::check_not_module(const PickleValue* value, const std::string& 
   if (!is_module(value)) return;
   throw IoError(concat(file_, ": ", name.substr(0, 100), name.empty() ? "" : " ",
                        "is a whole model (", class_of(*value->as<PickleCall>()),
-                       "), which Python alone can make again; save its weights there: "
+                       "), which only Python can load; save its weights there: "
                        "torch.save(model.state_dict(), PATH)"));
 }
 
@@ -74,7 +74,7 @@ void TorchObject::require_tensors() const {
   check(!tensors_.empty(), where, "holds no tensors");
 }
 
-/// One dict under many names would make a large object of a small file.
+/// One dict under many names would make a large object from a small file.
 void TorchObject::spend(std::size_t bytes) {
   check(bytes <= memory_left_,
         "holds more than its size allows: its dictionaries contain each other");
@@ -88,7 +88,7 @@ TorchObject::Contents TorchObject::contents(const PickleValue* value, int depth)
   const auto* object = value->as<PickleCall>();
   if (dict == nullptr && list == nullptr && object == nullptr) return {};
   check(depth < most_depth, "is nested more than ", most_depth, " deep");
-  // First nothing: a dict in itself ends.
+  // Insert an empty entry first, so that a dict that contains itself does not recurse forever.
   const auto [found, is_new] = known_.emplace(value, Contents());
   if (!is_new) return found->second;
   Contents all;
@@ -111,7 +111,7 @@ TorchObject::Contents TorchObject::contents(const PickleValue* value, int depth)
   return known_[value] = all;
 }
 
-/// Inner dicts first: beside them the outer one may have a tensor, the best accuracy so far.
+/// Prefers inner dicts: the outer dict may have a tensor next to them, such as the best accuracy.
 const PickleValue* TorchObject::choose(const PickleValue* outer) {
   std::vector<std::pair<const std::string*, const PickleValue*>> candidates;
   bool has_own = false;
@@ -154,7 +154,7 @@ const PickleValue* TorchObject::choose(const PickleValue* outer) {
   return take(candidates[0]);
 }
 
-/// Along keys with dots between them; a key may have dots of its own.
+/// Follows the keys in `path`, separated by dots; a key may contain dots, too.
 const PickleValue* TorchObject::descend(const PickleValue* from, const std::string& path) {
   entry_ = path;
   for (std::string_view rest = path; !rest.empty();) {
@@ -200,14 +200,14 @@ void TorchObject::leave_out(const std::string& name, std::string why) {
   left_out_.push_back({name, std::move(why)});
 }
 
-/// The tensors of dicts in dicts have names with dots between the keys; `name` is `value`'s.
+/// Adds the tensors in `value`, whose name is `name`. In nested dicts, keys are joined with dots.
 void TorchObject::add_values(const std::string& name, const PickleValue* value, int depth) {
   check(depth < most_depth, "is nested more than ", most_depth, " deep");
   spend(16 + name.size());
   if (is_tensor(value)) {
     spend(1024 + name.size());
     check(names_.insert(name).second, "has two tensors called ", name,
-          ", where the keys of dictionaries in dictionaries are put together with dots");
+          ", after the keys of nested dictionaries are joined with dots");
     try {
       tensors_.push_back(read_tensor(name, value));
     } catch (const Unreadable& reason) {
@@ -239,14 +239,14 @@ void TorchObject::add_values(const std::string& name, const PickleValue* value, 
 
 std::int64_t TorchObject::integer(const PickleValue* value, const std::string& name) const {
   const auto* number = value->as<std::int64_t>();
-  check(number != nullptr && *number >= 0, name, " has a size that is no number");
+  check(number != nullptr && *number >= 0, name, " has a size that is not a valid number");
   return *number;
 }
 Dims TorchObject::dims(const PickleValue* value, const std::string& name) const {
   const auto* items = value->as<PickleSequence>();
   check(items != nullptr, name, " has no sizes");
   readable(std::ssize(items->items) <= Dims::max_rank, "it has ", items->items.size(),
-           " dimensions, and tensors have at most ", Dims::max_rank, " here");
+           " dimensions, but tensors have at most ", Dims::max_rank, " here");
   Dims all;
   for (const PickleValue* item : items->items) all.push_back(integer(item, name));
   return all;
@@ -275,7 +275,7 @@ TorchObject::WantedTensor TorchObject::read_tensor(const std::string& name,
            function.substr(0, 100), ", as sparse and quantised tensors are, which are not read");
   check(parts->size() >= (has_dtype ? 7 : 4), name, " is not a tensor");
   const std::size_t marks_at = has_dtype ? 7 : 6;
-  if (parts->size() > marks_at) {  // {"neg": True}: the numbers in the file have the other sign
+  if (parts->size() > marks_at) {  // {"neg": True}: the elements in the file have the opposite sign
     const auto* marks = (*parts)[marks_at]->as<PickleDict>();
     const bool none = (*parts)[marks_at]->as<PickleNone>() != nullptr;
     readable(none || (marks != nullptr && marks->items.empty()),
@@ -289,12 +289,12 @@ TorchObject::WantedTensor TorchObject::read_tensor(const std::string& name,
                       .sizes = dims((*parts)[2], name),
                       .strides = dims((*parts)[3], name)};
   readable(!type->is_complex || tensor.sizes.size() < Dims::max_rank, "its ", tensor.sizes.size(),
-           " dimensions and that of its real and imaginary parts are more than ", Dims::max_rank);
+           " dimensions plus that of its real and imaginary parts are more than ", Dims::max_rank);
   check_extent(tensor);
   return tensor;
 }
 
-/// `dtype` is that of a storage of bytes; null where the storage has a type.
+/// `dtype` is for a storage of bytes; null if the storage has a type.
 std::pair<std::size_t, const StoredType*> TorchObject::find_storage(const std::string& name,
                                                                     const PickleValue* storage,
                                                                     const PickleValue* dtype) {
@@ -322,16 +322,16 @@ std::pair<std::size_t, const StoredType*> TorchObject::find_storage(const std::s
     wanted_bytes_ += bytes;
     storages_.push_back({.key = std::string(id->key), .bytes = bytes});
   }
-  check(storages_[found->second].bytes == bytes, name, " has another storage ", id->key,
-        " than a tensor before it");
+  check(storages_[found->second].bytes == bytes, name, " has a storage ", id->key,
+        " whose size differs from that in an earlier tensor");
   if (converted_.try_emplace({found->second, type}).second && type->convert != nullptr)
     wanted_bytes_ += bytes / type->bytes * static_cast<std::uint64_t>(size_of(*type->dtype));
   check(wanted_bytes_ <= file_bytes_ * most_gain, "would have more bytes than the file can hold");
   return {found->second, type};
 }
 
-/// That no element lies beyond the storage, and that there are no more elements than it has.
-/// Where there are none, or one along a dimension, strides say nothing: they become the usual.
+/// Checks that no element is outside the storage, and that the tensor has no more elements than the
+/// storage. If a size is 0 or 1, the strides are irrelevant and are replaced by the usual ones.
 void TorchObject::check_extent(WantedTensor& t) const {
   const std::uint64_t room = storages_[t.storage].bytes / t.type->bytes;
   check(t.sizes.size() == t.strides.size(), t.name, " has ", t.sizes.size(), " sizes and ",
@@ -376,7 +376,7 @@ std::unordered_map<std::string_view, std::uint64_t> TorchObject::element_bytes()
   return all;
 }
 
-/// The storage with elements of `type`'s dtype; null where one of them has no value there.
+/// The storage converted to the dtype of `type`; null if a value cannot be represented.
 StoragePtr TorchObject::convert(const WantedStorage& storage, const StoredType& type) const {
   const std::uint64_t numel = storage.bytes / type.bytes;
   if (type.dtype == boolean) {

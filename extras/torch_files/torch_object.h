@@ -1,7 +1,7 @@
 #pragma once
-// TorchObject: the object of a file of torch.save's, as far as it is tensors. It says which
-// storages it needs; whoever has read the file's form (torch_pickle.cpp) fills them; `finish` makes
-// tensors of them. Internal to io/.
+// TorchObject: the tensors in the object of a torch.save file. It lists the storages that it needs;
+// the caller, which has read the file format (torch_pickle.cpp), fills them; `finish` then creates
+// the tensors. Internal to extras/torch_files.
 
 #include <cstdint>
 #include <map>
@@ -23,35 +23,37 @@ struct WantedStorage {
   std::uint64_t bytes = 0;
   StoragePtr memory = nullptr;
 
-  /// Memory for it, to be filled.
+  /// Allocates memory for the storage, to be filled by the caller.
   void* allocate();
 };
 
 class TorchObject {
  public:
-  /// Finds the tensors of `pickle`, which must outlive this, in the dict that `entry` names
-  /// (TorchFileOptions). Throws IoError "FILE: …"; `file_bytes` limits what it may claim to hold.
+  /// Finds the tensors of `pickle`, which must outlive this object, in the dict that `entry` names
+  /// (TorchFileOptions). Throws IoError "FILE: …"; `file_bytes` limits the amount of data that the
+  /// object may claim to have.
   TorchObject(const Pickle& pickle, const std::string& entry, const std::string& file,
               std::size_t file_bytes);
 
   std::vector<WantedStorage>& storages() { return storages_; }
-  /// Bytes of an element, by key, of all storages that the pickle names, wanted or not.
+  /// The bytes per element, by key, of all storages that the pickle names, needed or not.
   std::unordered_map<std::string_view, std::uint64_t> element_bytes() const;
-  /// Throws IoError when a storage was not filled, or one of bools holds something else.
+  /// Throws IoError if a storage was not filled, or if a bool storage has a byte other than 0 and
+  /// 1.
   TorchFile finish();
 
  private:
   struct WantedTensor {
     std::string name;
     const StoredType* type = nullptr;
-    std::size_t storage = 0;  // which of the wanted ones
-    std::int64_t offset = 0;  // elements
+    std::size_t storage = 0;  // index into storages_
+    std::int64_t offset = 0;  // in elements
     Dims sizes, strides;
   };
   /// Whether a value contains these, at any depth.
   struct Contents {
     bool tensors = false;  // in dicts and lists
-    bool weights = false;  // the same, except the states of optimizers
+    bool weights = false;  // the same, without the states of optimizers
     bool hidden = false;   // tensors in objects, which are not read
   };
   template <class... Parts>

@@ -22,9 +22,9 @@ using detail::TorchObject, detail::WantedStorage;
 
 static_assert(std::endian::native == std::endian::little, "PyTorch's files are little-endian");
 
-// ---- The zip form.
+// ---- The zip format.
 
-/// A pickle has some 200 bytes for each tensor, and compresses to a tenth: far less than this.
+/// A pickle has about 200 bytes for each tensor, and compresses to a tenth: far below this limit.
 std::size_t most_pickle_bytes(std::size_t file_bytes) {
   return std::min(std::size_t{64} << 20, (std::size_t{1} << 20) + 32 * file_bytes);
 }
@@ -69,14 +69,14 @@ TorchFile parse_zip(std::span<const std::byte> bytes, const std::string& file,
     WantedStorage& storage = *found->second;
     require<IoError>(storage.memory == nullptr, file, ": has two files called ", name);
     require<IoError>(zip.size() == 0 || zip.size() == storage.bytes, file, ": ", name, " has ",
-                     zip.size(), " bytes where ", storage.bytes, " are needed");
+                     zip.size(), " bytes, but ", storage.bytes, " are needed");
     zip.read(storage.allocate(), storage.bytes);
     --missing;
   }
   return object.finish();
 }
 
-// ---- The form before it.
+// ---- The older format.
 
 constexpr std::int64_t legacy_version = 1001;
 
@@ -91,11 +91,11 @@ TorchFile parse_legacy(std::span<const std::byte> bytes, const std::string& file
   const Pickle magic = next();
   const auto* number = magic.root->as<PickleBytes>();
   require<IoError>(number != nullptr && number->bytes == detail::torch_legacy_magic, file,
-                   ": is not a file of torch.save's");
+                   ": is not a torch.save file");
   const Pickle version_pickle = next();
   const auto* version = version_pickle.root->as<std::int64_t>();
   require<IoError>(version != nullptr && *version == legacy_version, file,
-                   ": is of a version of PyTorch's format that is not known");
+                   ": has an unknown version of PyTorch's format");
   const Pickle machine = next();
   if (const auto* facts = machine.root->as<PickleDict>()) {
     for (const auto& [key, value] : facts->items) {
@@ -110,14 +110,14 @@ TorchFile parse_legacy(std::span<const std::byte> bytes, const std::string& file
   const Pickle keys = next();
   const auto* list = keys.root->as<PickleSequence>();
   require<IoError>(list != nullptr, file, ": has no list of storages");
-  // Those that are not wanted lie between those that are.
+  // Unneeded storages are in between, so the sizes of all are needed.
   const auto element_bytes = object.element_bytes();
   std::unordered_map<std::string_view, WantedStorage*> wanted_ones;
   for (WantedStorage& storage : object.storages()) wanted_ones[storage.key] = &storage;
   for (const PickleValue* item : list->items) {
     const auto* key = item->as<std::string>();
     require<IoError>(key != nullptr && element_bytes.contains(*key), file,
-                     ": has a storage of which nothing is known");
+                     ": has an unknown storage");
     std::uint64_t numel = 0;
     require<IoError>(bytes.size() - at >= sizeof numel, file, ": is cut short");
     std::memcpy(&numel, bytes.data() + at, sizeof numel);
@@ -129,8 +129,8 @@ TorchFile parse_legacy(std::span<const std::byte> bytes, const std::string& file
     if (found != wanted_ones.end()) {
       WantedStorage& storage = *found->second;
       require<IoError>(numel * element == storage.bytes && storage.memory == nullptr, file,
-                       ": the storage ", *key, " has ", numel * element, " bytes where ",
-                       storage.bytes, " are needed, or comes twice");
+                       ": the storage ", *key, " has ", numel * element, " bytes, but ",
+                       storage.bytes, " are needed, or appears twice");
       void* memory = storage.allocate();
       if (numel > 0)
         std::memcpy(memory, bytes.data() + at, static_cast<std::size_t>(storage.bytes));
@@ -152,13 +152,13 @@ TorchFile parse_torch(std::span<const std::byte> bytes, const std::string& name,
     if (kind == detail::FileKind::torch_legacy) return parse_legacy(bytes, name, options);
   } catch (const IoError&) {
     throw;
-  } catch (const Error& error) {  // out of memory, say
+  } catch (const Error& error) {  // for example out of memory
     throw IoError(concat(name, ": ", error.what()));
   } catch (const std::bad_alloc&) {
-    throw IoError(concat(name, ": there is not enough memory for it"));
+    throw IoError(concat(name, ": there is not enough memory to load it"));
   }
   const std::string other = detail::other_kind(first);
-  throw IoError(concat(name, ": ", other.empty() ? "is not a file of torch.save's" : other));
+  throw IoError(concat(name, ": ", other.empty() ? "is not a torch.save file" : other));
 }
 
 TorchFile load_torch(const std::string& path, const TorchFileOptions& options) {

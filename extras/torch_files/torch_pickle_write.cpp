@@ -1,4 +1,4 @@
-// save_torch: the zip form, in protocol 2 of pickle, as torch.save writes it.
+// save_torch: writes the zip format with pickle protocol 2, as torch.save does.
 
 #include <cstring>
 #include <limits>
@@ -15,7 +15,7 @@
 namespace rondo::io {
 namespace {
 
-/// What torch.FloatStorage and its like are called.
+/// The name of the storage type: torch.FloatStorage and others.
 const char* storage_type(DType dtype) {
   switch (dtype) {
     case DType::f64:
@@ -109,7 +109,7 @@ void write_tensor(PickleWriter& out, const Tensor& x, const std::string& key) {
   out.integer(0);
   out.tuple(x.shape());
   out.tuple(strides_of(x.shape(), MemoryFormat::contiguous));
-  out.opcode(0x89);  // it needs no gradient
+  out.opcode(0x89);  // requires_grad is False
   out.empty_ordered_dict();
   out.opcode('t');
   out.opcode('R');
@@ -118,7 +118,7 @@ void write_tensor(PickleWriter& out, const Tensor& x, const std::string& key) {
 }  // namespace
 
 void save_torch(const std::string& path, const nn::StateDict& tensors) {
-  // Which have a storage together: the same view of the same memory.
+  // Tensors that share a storage: identical views of the same memory.
   using Place =
       std::tuple<const void*, DType, std::vector<std::int64_t>, std::vector<std::int64_t>>;
   std::map<Place, std::string> keys;
@@ -130,7 +130,7 @@ void save_torch(const std::string& path, const nn::StateDict& tensors) {
   for (const auto& [name, tensor] : tensors) {
     require<IoError>(tensor.defined(), "cannot write ", path, ": ", name, " is undefined");
     require<IoError>(is_utf8(name), "cannot write ", path, ": the name \"", name,
-                     "\" is no UTF-8, which Python needs");
+                     "\" is not UTF-8, which Python needs");
     require<IoError>(names.insert(name).second, "cannot write ", path, ": two tensors are called ",
                      name);
     const Dims &sizes = tensor.shape(), &strides = tensor.strides();

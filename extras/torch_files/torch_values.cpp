@@ -12,7 +12,7 @@ const StoredType* find_type(Match match) {
   return found != types.end() ? &*found : nullptr;
 }
 
-/// A name without its "torch.", to be compared with those of stored types; or itself.
+/// A name without "torch.", to compare with those of stored types; other names are unchanged.
 std::string_view bare(std::string_view name) {
   constexpr std::string_view module = "torch.";
   return name.starts_with(module) ? name.substr(module.size()) : name;

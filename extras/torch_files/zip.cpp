@@ -13,12 +13,12 @@
 namespace rondo::io {
 namespace {
 
-/// What libarchive is given at a time: it takes the checksum of a piece by zlib's crc32, which
-/// counts in 32 bits.
+/// The size of the pieces for libarchive: it computes checksums with zlib's crc32, whose length has
+/// 32 bits.
 constexpr std::size_t piece_bytes = std::size_t{1} << 30;
 
-/// libarchive turns names into those of the locale, and the usual one of a program knows ASCII
-/// only.
+/// libarchive converts names to the character set of the locale; the default locale supports only
+/// ASCII.
 class Utf8Names {
  public:
   Utf8Names() : utf8_(newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)) {
@@ -42,9 +42,9 @@ ZipReader::ZipReader(std::span<const std::byte> bytes, std::string file)
     : file_(std::move(file)), archive_(archive_read_new()) {
   archive_read_support_format_zip_seekable(archive_);
   if (archive_read_open_memory2(archive_, bytes.data(), bytes.size(), piece_bytes) != ARCHIVE_OK) {
-    // It is looked for where its directory should be, at the end.
+    // libarchive searches for the directory at the end of the file.
     std::string text =
-        concat(file_, ": is cut short or damaged: it is a zip archive without an end");
+        concat(file_, ": is cut short or damaged: it is a zip archive without its directory");
     archive_read_free(archive_);
     throw IoError(text);
   }
@@ -59,7 +59,7 @@ bool ZipReader::next(std::string& name) {
   if (status == ARCHIVE_EOF) return false;
   const char* reason = archive_error_string(archive_);
   require<IoError>(status == ARCHIVE_OK || status == ARCHIVE_WARN, file_,
-                   ": is no zip archive that can be read (", reason != nullptr ? reason : "unknown",
+                   ": is not a readable zip archive (", reason != nullptr ? reason : "unknown",
                    ")");
   const char* path = archive_entry_pathname(entry);
   require<IoError>(path != nullptr, file_, ": has a file whose name cannot be read");
@@ -70,7 +70,7 @@ bool ZipReader::next(std::string& name) {
   const std::string_view format(archive_format_name(archive_));
   require<IoError>(format.find("uncompressed") != std::string_view::npos ||
                        format.find("deflation") != std::string_view::npos,
-                   file_, ": ", name_, " is compressed in a way that is not read (", format, ")");
+                   file_, ": ", name_, " uses an unsupported compression (", format, ")");
   return true;
 }
 
@@ -86,11 +86,11 @@ void ZipReader::read(void* to, std::size_t bytes) {
   std::size_t done = 0;
   while (done < bytes) {
     const std::size_t got = read_some(static_cast<char*>(to) + done, bytes - done);
-    require<IoError>(got > 0, file_, ": ", name_, " has ", done, " bytes where ", bytes,
+    require<IoError>(got > 0, file_, ": ", name_, " has ", done, " bytes, but ", bytes,
                      " are needed");
     done += got;
   }
-  char more = 0;  // the checksum is looked at when the end is read
+  char more = 0;  // reading the end verifies the checksum
   require<IoError>(read_some(&more, 1) == 0, file_, ": ", name_, " has more than the ", bytes,
                    " bytes that are needed");
 }
@@ -110,7 +110,7 @@ ZipWriter::ZipWriter(AtomicFile& file)
     : sink_{.file = file, .error = {}}, archive_(archive_write_new()) {
   archive_write_set_format_zip(archive_);
   archive_write_zip_set_compression_store(archive_);
-  archive_write_set_bytes_in_last_block(archive_, 1);  // no padding after the table
+  archive_write_set_bytes_in_last_block(archive_, 1);  // no padding after the directory
   const auto write = [](archive* a, void* data, const void* bytes, std::size_t n) -> la_ssize_t {
     auto* sink = static_cast<Sink*>(data);
     try {

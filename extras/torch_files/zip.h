@@ -1,6 +1,7 @@
 #pragma once
-// Zip archives of a few large files, in memory: the outside of what torch.save writes. Through
-// libarchive, which knows zip's many forms (64-bit sizes, sizes behind the data, compression).
+// Zip archives of a few large files, in memory: the container of torch.save's format. Uses
+// libarchive, which supports the many variants of zip (64-bit sizes, sizes after the data,
+// compression).
 
 #include <cstddef>
 #include <functional>
@@ -13,9 +14,9 @@ struct archive;
 
 namespace rondo::io {
 
-/// Goes through the files of an archive in its order. Throws IoError "FILE: …" for what is no zip
-/// archive, is cut short, whose checksums are wrong, or in which something is compressed other than
-/// by deflate: that is all that is met in files of weights, and its gain has a bound.
+/// Iterates over the files of an archive in its order. Throws IoError "FILE: …" for data that is
+/// not a zip archive, is truncated, has wrong checksums, or uses a compression other than deflate:
+/// files of weights use no other, and its compression ratio is bounded.
 class ZipReader {
  public:
   ZipReader(std::span<const std::byte> bytes, std::string file);
@@ -23,13 +24,13 @@ class ZipReader {
   ZipReader(const ZipReader&) = delete;
   ZipReader& operator=(const ZipReader&) = delete;
 
-  /// The next file's name; false: there is none.
+  /// Gets the name of the next file; false after the last one.
   bool next(std::string& name);
-  /// How many bytes the archive says that it has; 0: it does not say.
+  /// The size that the archive declares for the file; 0: not declared.
   std::size_t size() const { return size_; }
-  /// Its contents, all `bytes` of them. Throws IoError when it has more or fewer.
+  /// Reads the contents, exactly `bytes` bytes. Throws IoError if there are more or fewer.
   void read(void* to, std::size_t bytes);
-  /// The same of a text of `most` bytes at most.
+  /// Reads a text of at most `most` bytes.
   std::string read_text(std::size_t most);
 
  private:
@@ -48,7 +49,7 @@ class ZipWriter {
   ZipWriter& operator=(const ZipWriter&) = delete;
 
   void add(const std::string& name, const void* data, std::size_t bytes);
-  /// The table at the end. Throws IoError, as add does, when the file cannot be written.
+  /// Writes the table at the end. Throws IoError, as add does, if the file cannot be written.
   void finish();
 
  private:

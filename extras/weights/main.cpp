@@ -1,11 +1,11 @@
-// rondo-weights: looks at files of weights, turns one kind into another, and compares two.
+// rondo-weights: lists files of weights, converts them, and compares two.
 //
 //   rondo-weights ls resnet20.pth
 //   rondo-weights convert resnet20.th resnet20.safetensors --strip module.
 //   rondo-weights diff resnet20.th resnet20.safetensors
 //
-// Kinds: .safetensors, also in several parts with an index, and what torch.save writes
-// (io/weights.h). Nothing in a file is run.
+// Formats: .safetensors, also in several parts with an index, and torch.save's (io/weights.h). No
+// code in a file is run.
 
 #include <fmt/format.h>
 
@@ -26,7 +26,7 @@ namespace {
 
 using namespace rondo;
 
-/// Names are padded to the longest, up to this.
+/// Names are padded to the longest name, but at most to this width.
 constexpr std::size_t widest_column = 80;
 
 struct Flags {
@@ -39,17 +39,18 @@ std::string text_of(const Dims& sizes) {
   return fmt::format("[{}]", fmt::join(sizes.begin(), sizes.end(), ", "));
 }
 
-/// The tensors without `prefix` at the beginning of their names. Throws where one has none.
+/// Removes `prefix` from the beginning of all names. Throws if a name does not begin with it.
 nn::StateDict stripped(nn::StateDict tensors, const std::string& prefix, const std::string& file) {
   for (nn::NamedTensor& entry : tensors) {
     require<IoError>(entry.name.starts_with(prefix), file, ": --strip ", prefix, ": ", entry.name,
-                     " does not begin so");
+                     " does not begin with it");
     entry.name.erase(0, prefix.size());
   }
   return tensors;
 }
 
-/// Says, where a script would not take it for a result, what of the file is not there.
+/// Reads a file; warns about left-out tensors on standard error, so that scripts do not read the
+/// warnings as results.
 io::WeightsFile read(const std::string& path, const std::string& entry) {
   io::WeightsFile file = io::read_weights(path, entry);
   for (const auto& [name, why] : file.left_out)
@@ -83,13 +84,14 @@ int list(const Flags& flags) {
 
 int convert(const Flags& flags) {
   std::error_code none;
-  require<IoError>(!std::filesystem::equivalent(flags.file, flags.other, none), flags.other,
-                   ": is the file that is read; what convert leaves out would be lost, so give it "
-                   "another name");
+  require<IoError>(
+      !std::filesystem::equivalent(flags.file, flags.other, none), flags.other,
+      ": is the input file; what convert leaves out would be lost, so choose another name");
   io::WeightsFile file = read(flags.file, flags.entry);
   nn::StateDict tensors = std::move(file.tensors);
   std::erase_if(tensors, [&](const nn::NamedTensor& t) { return !t.name.starts_with(flags.only); });
-  require<IoError>(!tensors.empty(), flags.file, ": --only ", flags.only, ": no name begins so");
+  require<IoError>(!tensors.empty(), flags.file, ": --only ", flags.only,
+                   ": no name begins with it");
   tensors = stripped(std::move(tensors), flags.only + flags.strip, flags.file);
   io::KeyRules rules{.ignore = flags.ignore};
   for (const std::string& rule : flags.rename) {
@@ -101,15 +103,15 @@ int convert(const Flags& flags) {
   require<IoError>(!tensors.empty(), flags.file, ": --ignore leaves nothing");
   std::map<std::string, std::string> metadata;
   if (io::is_safetensors_file(flags.file)) metadata = std::move(file.metadata);
-  // The description of a run is not one of its weights.
+  // The description of a training run does not belong to its weights.
   std::erase_if(metadata, [](const auto& entry) { return entry.first.starts_with("rondo."); });
   io::save_weights(flags.other, tensors, metadata);
   std::cout << fmt::format("{}: {} tensors\n", printable(flags.other), tensors.size());
   return 0;
 }
 
-/// How two tensors of equal size and dtype differ; empty: not at all, or by no more than atol. What
-/// has the same bits is equal, be it infinite or no number.
+/// How two tensors of equal size and dtype differ; empty if they are equal, or differ by at most
+/// atol. Bit-identical elements are equal, including infinities and NaN.
 std::string difference(const Tensor& a, const Tensor& b, double atol) {
   const Tensor x = a.contiguous(), y = b.contiguous();
   const std::int64_t size = size_of(x.dtype());
@@ -164,38 +166,38 @@ int diff(const Flags& flags) {
 int program(int argc, char** argv) {
   Flags flags;
   flags::CommandLine app(
-      "Looks at files of weights: .safetensors, model.safetensors.index.json with its parts, and "
+      "Lists, converts and compares files of weights: .safetensors, model.safetensors.index.json "
+      "with its parts, and "
       "PyTorch's .pth, .pt, .th.");
   auto add_entry = [&](flags::CommandLine& command) {
-    command.add(
-        "--entry", flags.entry,
-        "which dict of a file that torch.save wrote: state_dict, model.ema; . is all of it");
+    command.add("--entry", flags.entry,
+                "the dict in a torch.save file: state_dict, model.ema; . is the whole file");
   };
   flags::CommandLine& ls = app.add_command("ls", "names, dtypes and sizes");
   ls.add_required("FILE", flags.file, "");
   add_entry(ls);
-  flags::CommandLine& to =
-      app.add_command("convert", "writes FILE's tensors as OUT's name asks for");
+  flags::CommandLine& to = app.add_command(
+      "convert", "writes the tensors of FILE in the format that the extension of OUT selects");
   to.add_required("FILE", flags.file, "");
   to.add_required("OUT", flags.other, "a name that ends in .safetensors, .pth or .pt");
-  to.add("--strip", flags.strip, "take this off the beginning of every name");
+  to.add("--strip", flags.strip, "remove this prefix from every name");
   to.add("--only", flags.only,
-         "only what begins so, without it: --only model. of a checkpoint of rondo's");
+         "only names with this prefix, which is removed: --only model. for a rondo checkpoint");
   to.add_each("--rename", flags.rename,
-              "FROM=TO, for each name: a regular expression, and what stands in its place; may "
-              "be given several times: --rename '^linear\\.=fc.'");
+              "FROM=TO, for each name: a regular expression and its replacement; may be given "
+              "several times: --rename '^linear\\.=fc.'");
   to.add_each("--ignore", flags.ignore,
-              "leave out names, as renamed, in which this regular expression is found");
+              "leave out names (after renaming) in which this regular expression is found");
   add_entry(to);
   flags::CommandLine& versus =
       app.add_command("diff", "how FILE and OTHER differ; exit status 1 if they do");
   versus.add_required("FILE", flags.file, "");
   versus.add_required("OTHER", flags.other, "");
-  versus.add("--strip", flags.strip, "take this off the beginning of every name in FILE");
-  versus.add("--atol", flags.atol, "elements that differ by no more are equal",
+  versus.add("--strip", flags.strip, "remove this prefix from every name in FILE");
+  versus.add("--atol", flags.atol, "elements that differ by at most this are equal",
              flags::not_negative());
   add_entry(versus);
-  versus.add("--other-entry", flags.other_entry, "the same of OTHER");
+  versus.add("--other-entry", flags.other_entry, "the same for OTHER");
   if (auto status = app.parse(argc, argv)) return *status;
   const int status = ls.given() ? list(flags) : to.given() ? convert(flags) : diff(flags);
   std::cout.flush();

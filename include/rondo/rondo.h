@@ -1,8 +1,9 @@
 #pragma once
-// rondo.h: everything at once, `#include <rondo/rondo.h>`. Each header is also there by itself:
-// `#include <rondo/nn/conv2d.h>` in the source tree and in an installed copy alike.
+// rondo.h includes all of rondo: `#include <rondo/rondo.h>`. A program can also include single
+// headers, such as `#include <rondo/nn/conv2d.h>`, in the source tree and in an installed copy.
 
 #include "autograd/autocast.h"
+#include "autograd/autograd_meta.h"
 #include "autograd/checkpoint.h"
 #include "autograd/engine.h"
 #include "autograd/grad_mode.h"
@@ -23,7 +24,6 @@
 #include "autograd/record.h"
 #include "autograd/saved_tensor.h"
 #include "autograd/trace.h"
-#include "autograd/variable.h"
 #include "data/cifar.h"
 #include "data/dataset.h"
 #include "data/download.h"

@@ -11,7 +11,7 @@ namespace rondo::nn {
 
 namespace {
 
-/// Shortcut A: x[:, :, ::2, ::2] between two slabs of zeros that bring it to `channels`.
+/// Shortcut A: x[:, :, ::2, ::2], padded with zero channels on both sides to `channels` channels.
 Tensor subsample_and_pad(const Tensor& x, std::int64_t channels, std::int64_t stride) {
   Tensor y = x;
   if (stride > 1) {

@@ -7,7 +7,7 @@
 //   depth          20        32        44        56         110
 //   parameters  269,722   464,154   658,586   853,018   1,727,962   (10 classes, shortcut A)
 //
-// These are other networks than the ResNet-18 … 152 of the same paper (resnet.h), with about a
+// The ResNet-18 … 152 of the same paper (resnet.h) are different networks. CifarResNet has about a
 // fortieth of ResNet-18's parameters.
 
 #include "nn/batch_norm.h"
@@ -19,7 +19,7 @@
 
 namespace rondo::nn {
 
-/// What passes by a block that halves the plane and doubles the channels.
+/// The shortcut around a block that halves the plane and doubles the channels.
 enum class Shortcut {
   a,  // every second pixel, zeros for the new channels: no parameters (the paper's CIFAR choice)
   b,  // a 1x1 convolution with stride and a batch norm
@@ -30,7 +30,7 @@ struct CifarResNetOptions {
   std::int64_t num_classes = 10;
   std::int64_t in_channels = 3;
   Shortcut shortcut = Shortcut::a;
-  /// Blocks compute their inside again in backward (Sequential::grad_checkpointing).
+  /// Backward recomputes the intermediate results of blocks (Sequential::grad_checkpointing).
   bool grad_checkpointing = false;
 };
 
@@ -40,7 +40,7 @@ struct CifarBlock : Module {
   BatchNorm2d bn1;
   Conv2d conv2;
   BatchNorm2d bn2;
-  AnyModule downsample;  // shortcut b where the shape changes; else empty
+  AnyModule downsample;  // with shortcut b, if the shape changes; else empty
 
   CifarBlock(std::int64_t in_channels, std::int64_t channels, std::int64_t stride,
              Shortcut shortcut);
@@ -49,8 +49,8 @@ struct CifarBlock : Module {
 };
 
 /// x (N, in_channels, H, W) to logits (N, num_classes). Parameters: conv1, bn1, layer1.0.conv1 …,
-/// layer2.0.downsample.0 (shortcut b), fc. Convolutions start from kaiming normal, fan out. Throws
-/// Error for a depth that is not 6 n + 2.
+/// layer2.0.downsample.0 (shortcut b), fc. Convolutions are initialised by kaiming normal, fan out.
+/// Throws Error if depth is not 6 n + 2.
 struct CifarResNet : Module {
   Conv2d conv1;
   BatchNorm2d bn1;

@@ -14,7 +14,7 @@ struct MlpOptions {
   std::int64_t num_classes = 10;
 };
 
-/// x (N, ...) with in_features numbers a sample to logits (N, num_classes).
+/// x (N, ...) with in_features elements per sample to logits (N, num_classes).
 struct Mlp : Module {
   Flatten flatten;
   Sequential linear_relu_stack;

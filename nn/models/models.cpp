@@ -18,7 +18,7 @@ AnyModule make_model(std::string_view name, const ModelOptions& options) {
   if (std::find(names.begin(), names.end(), name) == names.end()) {
     std::string known;
     for (const auto& each : names) known += (known.empty() ? "" : ", ") + each;
-    throw Error(concat("unknown model \"", name, "\"; known are ", known));
+    throw Error(concat("unknown model \"", name, "\"; use one of ", known));
   }
   if (name == "mlp") {
     require(!options.grad_checkpointing, "mlp: grad_checkpointing is for models made of blocks");

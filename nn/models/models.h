@@ -1,5 +1,5 @@
 #pragma once
-// Models by name, as programs take them from their command line.
+// Models by name, as given on the command line of programs.
 
 #include <string>
 #include <string_view>
@@ -19,13 +19,14 @@ struct ModelOptions {
   Stem stem = Stem::cifar;          // of resnet18 … resnet152
   Shortcut shortcut = Shortcut::a;  // of resnet20 … resnet110
   bool zero_init_residual = false;  // of resnet18 … resnet152
-  bool grad_checkpointing = false;  // of all but the MLP: memory for time, block by block
+  bool grad_checkpointing = false;  // of all except the MLP: saves memory at the cost of time,
+                                    // block by block
 };
 
 /// "mlp", "resnet20" … "resnet110" (CifarResNet), "resnet18" … "resnet152" (ResNet).
 const std::vector<std::string>& model_names();
-/// Throws Error listing the known names for any other, and where `options` asks of the MLP what it
-/// has not.
+/// Throws Error for an unknown name, listing the known ones, and for the MLP with
+/// grad_checkpointing.
 AnyModule make_model(std::string_view name, const ModelOptions& options = {});
 
 }  // namespace rondo::nn

@@ -1,5 +1,5 @@
-// ResNet (see resnet.h). Each batch norm takes the relu, and the last of a block the shortcut as
-// well, into its own pass over memory (nn/batch_norm.h, Fusion).
+// ResNet (see resnet.h). Each batch norm includes the relu in its pass over memory, and the last
+// one of a block also includes the shortcut (nn/batch_norm.h, Fusion).
 
 #include "nn/models/resnet.h"
 
@@ -43,11 +43,11 @@ Layout layout_of(std::int64_t depth) {
     case 152:
       return {true, {3, 8, 36, 3}};
     default:
-      throw Error(concat("ResNet: depth ", depth, " is none of 18, 34, 50, 101, 152"));
+      throw Error(concat("ResNet: depth ", depth, " is not one of 18, 34, 50, 101, 152"));
   }
 }
 
-/// `blocks` blocks of a width; in_channels is updated to what comes out.
+/// `blocks` blocks of a given width. Sets in_channels to the number of output channels.
 template <class Block>
 Sequential make_stage(std::int64_t& in_channels, std::int64_t width, std::int64_t blocks,
                       std::int64_t stride) {

@@ -1,7 +1,7 @@
 #pragma once
 // ResNet-18, 34, 50, 101 and 152 (He et al. 2015, table 1), with torchvision's parameter names and
-// initialisation, so that torchvision's weights load unchanged. As there, the stride of a
-// bottleneck stands in its 3x3 convolution ("ResNet v1.5").
+// initialisation, so that torchvision's weights load unchanged. As in torchvision, the stride of a
+// bottleneck is in its 3x3 convolution ("ResNet v1.5").
 //
 //   depth        18           34           50           101          152
 //   blocks   basic 2222   basic 3463   bottl. 3463  bottl. 3 4 23 3  bottl. 3 8 36 3
@@ -16,10 +16,10 @@
 
 namespace rondo::nn {
 
-/// How the image enters.
+/// The first layers.
 enum class Stem {
   imagenet,  // 7x7 convolution with stride 2, then 3x3 max pooling with stride 2: 224 -> 56 pixels
-  cifar,     // 3x3 convolution, no pooling: a 32 x 32 image has no pixels to throw away
+  cifar,     // 3x3 convolution, no pooling, because images have only 32 x 32 pixels
 };
 
 struct ResNetOptions {
@@ -29,7 +29,7 @@ struct ResNetOptions {
   Stem stem = Stem::imagenet;
   /// Starts each block as the identity by zeroing the last batch norm's weight (Goyal et al. 2017).
   bool zero_init_residual = false;
-  /// Blocks compute their inside again in backward (Sequential::grad_checkpointing).
+  /// Backward recomputes the intermediate results of blocks (Sequential::grad_checkpointing).
   bool grad_checkpointing = false;
 };
 
@@ -40,14 +40,14 @@ struct BasicBlock : Module {
   BatchNorm2d bn1;
   Conv2d conv2;
   BatchNorm2d bn2;
-  AnyModule downsample;  // 1x1 convolution and batch norm where the shape changes; else empty
+  AnyModule downsample;  // 1x1 convolution and batch norm, if the shape changes; else empty
 
   BasicBlock(std::int64_t in_channels, std::int64_t width, std::int64_t stride);
   Tensor forward(const Tensor& x) override;
   void visit(Visitor& v) override;
 };
 
-/// 1x1, 3x3, 1x1: the 3x3 works on a quarter of the channels.
+/// 1x1, 3x3, 1x1: the 3x3 convolution has a quarter of the channels.
 struct Bottleneck : Module {
   static constexpr std::int64_t expansion = 4;
   Conv2d conv1;
@@ -64,7 +64,7 @@ struct Bottleneck : Module {
 };
 
 /// x (N, in_channels, H, W) to logits (N, num_classes). To fine-tune, replace the last layer:
-/// net.fc = nn::Linear(512, 10). Throws Error for a depth that is not in the table above.
+/// net.fc = nn::Linear(512, 10). Throws Error if depth is not in the table above.
 struct ResNet : Module {
   Conv2d conv1;
   BatchNorm2d bn1;

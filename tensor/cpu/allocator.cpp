@@ -17,7 +17,7 @@ constexpr std::size_t huge_page = std::size_t{2} << 20;
 /// Class k holds blocks of (4 + k % 4) / 4 * 2^(6 + k / 4) bytes.
 std::size_t class_of(std::size_t bytes) {
   std::size_t n = std::max(bytes, smallest) - 1;
-  std::size_t shift = std::bit_width(n) - 3;  // the leading bit and two below it choose the step
+  std::size_t shift = std::bit_width(n) - 3;  // the leading three bits select the step
   return 4 * (shift - 3) + ((n >> shift) & 3) + 1 - 4;
 }
 
@@ -26,7 +26,7 @@ std::size_t class_bytes(std::size_t k) { return (4 + k % 4) << (4 + k / 4); }
 }  // namespace
 
 CachingAllocator& CachingAllocator::instance() {
-  // Never destroyed: tensors in static storage may outlive any order of destruction.
+  // Never destroyed: tensors in static storage may be destroyed later than any allocator.
   static auto* allocator = new CachingAllocator;
   return *allocator;
 }
@@ -44,7 +44,7 @@ bool CachingAllocator::keeps_blocks() {
 
 void* CachingAllocator::allocate(std::size_t bytes) {
   std::size_t k = class_of(bytes);
-  require(k < classes, "out of memory: ", bytes, " bytes asked for");
+  require(k < classes, "out of memory: cannot allocate ", bytes, " bytes");
   std::size_t rounded = class_bytes(k);
   {
     std::lock_guard lock(mutex_);
@@ -70,9 +70,10 @@ void* CachingAllocator::allocate(std::size_t bytes) {
   if (data == nullptr) {
     std::lock_guard lock(mutex_);
     stats_.in_use -= rounded;
-    throw Error(concat("out of memory: ", bytes, " bytes asked for, ", stats_.in_use, " in use"));
+    throw Error(
+        concat("out of memory: cannot allocate ", bytes, " bytes, ", stats_.in_use, " in use"));
   }
-  if (alignment == huge_page) madvise(data, size, MADV_HUGEPAGE);  // a wish; failure is harmless
+  if (alignment == huge_page) madvise(data, size, MADV_HUGEPAGE);  // only a hint, may fail
   return data;
 }
 
@@ -85,7 +86,7 @@ void CachingAllocator::deallocate(void* data, std::size_t bytes) noexcept {
       free_[k].push_back(data);
       stats_.cached += class_bytes(k);
       return;
-    } catch (...) {  // no memory for the list itself: give the block back instead
+    } catch (...) {  // no memory for the list itself: return the block instead
     }
   }
   std::free(data);

@@ -1,14 +1,14 @@
 #pragma once
-// CachingAllocator: keeps freed blocks for the next tensor of that size.
+// CachingAllocator: keeps freed blocks for later tensors of the same size class.
 //
-// Why: a training step allocates the same few hundred activations again and again. Fresh memory
-// from the kernel arrives as zeroed 4 KiB pages, one fault each, which for an 8 MiB activation
-// costs more than the ReLU written into it. A block that has been used once has its pages.
+// Why: a training step allocates the same few hundred activations again and again. The kernel
+// delivers fresh memory as zeroed 4 KiB pages, with one page fault each. For an 8 MiB activation
+// this costs more than the ReLU that fills it. A block that was used before already has its pages.
 //
-// How: sizes are rounded up to one of four steps per power of two (at most a quarter is added, and
-// from 2 MiB on to a multiple of that, which for 2 to 4 MiB may be a half), and every class has a
-// free list, last in first out, so that the block that comes back is the one most likely still in
-// cache. Blocks of 2 MiB and more are aligned to huge pages and ask for them.
+// How: sizes are rounded up to one of four steps per power of two. This adds at most a quarter;
+// from 2 MiB on, sizes are also rounded to a multiple of 2 MiB, which may add a half for 2 to 4
+// MiB. Every size class has a free list, last in first out, so that a reused block is likely to be
+// still in cache. Blocks of 2 MiB and more are aligned to huge pages and request them.
 
 #include <array>
 #include <cstdint>
@@ -21,19 +21,19 @@
 namespace rondo::cpu {
 
 struct AllocatorStats {
-  std::size_t in_use = 0;  // bytes handed out, rounded to their class
-  std::size_t peak = 0;    // the most that in_use has been
+  std::size_t in_use = 0;  // bytes handed out, rounded up to their size classes
+  std::size_t peak = 0;    // the maximum of in_use so far
   std::size_t cached = 0;  // bytes in the free lists
   std::uint64_t requests = 0,
-                fresh = 0;  // allocations, and how many of them the system had to serve
+                fresh = 0;  // number of allocations, and how many of them came from the system
 };
 
 /// Thread-safe.
 class CachingAllocator final : public Allocator {
  public:
   static CachingAllocator& instance();
-  /// False under AddressSanitizer: nothing is kept or rounded up, so that a use after free and a
-  /// byte too many are seen.
+  /// False under AddressSanitizer: no block is kept or rounded up, so that the sanitizer sees a use
+  /// after free and an access one byte past the end.
   static bool keeps_blocks();
 
   Device device() const override { return Device::cpu(); }
@@ -42,7 +42,7 @@ class CachingAllocator final : public Allocator {
 
   AllocatorStats stats() const;
   void reset_peak();
-  /// Gives all cached blocks back to the system.
+  /// Returns all cached blocks to the system.
   void empty_cache() noexcept;
 
   ~CachingAllocator() override;
@@ -55,7 +55,7 @@ class CachingAllocator final : public Allocator {
   AllocatorStats stats_;
 };
 
-/// A kernel's own memory, uninitialised, as long as it lives.
+/// Uninitialised memory for a kernel; freed when this object is destroyed.
 class Scratch {
  public:
   explicit Scratch(std::int64_t floats)

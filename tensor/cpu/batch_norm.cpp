@@ -1,14 +1,15 @@
-// Batch normalisation, forward and backward, each in two passes over memory: one that sums per
-// channel, one that applies. The ReLU and the residual addition that follow it in a ResNet ride
-// along; on the way back its mask is read from a bit an element, where rows are whole vectors, else
-// from y or computed again from x.
+// Batch normalisation, forward and backward. Each takes two passes over memory: one computes sums
+// per channel, the other applies them. The ReLU and the residual addition that follow in a ResNet
+// are part of the second pass. The backward pass gets the ReLU's mask from one bit per element if
+// rows are whole vectors, otherwise from y or recomputed from x.
 //
-// Sums: the rows (pixels) are cut into a fixed number of chunks, whatever the number of threads; a
-// chunk adds up short runs in f32, in vector registers, and the runs in f64. The chunks' sums are
-// then added in order. So the result neither drifts with the batch size nor depends on the thread
-// count. The variance is taken about a first guess of the mean (that of the first rows), which
-// removes the cancellation of E[x^2] - E[x]^2. As in PyTorch, statistics of bf16 and f16 data are
-// f32. bf16 tensors are read and written as they are, f16 ones by way of copies in f32.
+// Sums: the rows (pixels) are split into a fixed number of chunks, independent of the number of
+// threads. A chunk sums short runs in f32, in vector registers, and adds the runs in f64. The
+// chunks' sums are then added in order. So the result neither drifts with the batch size nor
+// depends on the thread count. The variance is computed around a first guess of the mean (the mean
+// of the first rows), which avoids the cancellation of E[x^2] - E[x]^2. As in PyTorch, the
+// statistics of bf16 and f16 data are f32. bf16 tensors are read and written directly, f16 tensors
+// through copies in f32.
 
 #include <cmath>
 #include <vector>
@@ -21,8 +22,8 @@
 namespace rondo::cpu {
 namespace {
 
-/// How the data of (N, C, ...) lies in memory: `rows` runs of `channels` floats (channels_last), or
-/// `planes` pieces of `length` floats, each of one channel (contiguous).
+/// The memory layout of (N, C, ...): `rows` runs of `channels` floats (channels_last), or `planes`
+/// pieces of `length` floats, each of one channel (contiguous).
 struct Layout {
   bool channels_last;
   std::int64_t channels, rows, planes, length;
@@ -43,11 +44,12 @@ struct Layout {
 };
 
 constexpr std::int64_t chunks = 64;
-constexpr std::int64_t run_rows = 128;      // rows that are added in f32
-constexpr std::int64_t run_length = 16384;  // the same within one plane, where 16 lanes share it
+constexpr std::int64_t run_rows = 128;      // rows that are summed in f32
+constexpr std::int64_t run_length = 16384;  // the same within one plane, split over 16 lanes
 
-/// Two sums for each channel. `add(first, rows, channel, out_a, out_b)` adds those of `rows` rows
-/// starting at element `first` into f32; channel is 0 for channels_last data (all are summed).
+/// Two sums for each channel. `add(first, rows, channel, out_a, out_b)` adds the terms of `rows`
+/// rows, starting at element `first`, in f32. For channels_last data, channel is 0 and all channels
+/// are summed.
 template <class Add>
 void sum_pairs(const Layout& layout, std::vector<double>& a, std::vector<double>& b, Add add) {
   auto channels = static_cast<std::size_t>(layout.channels);
@@ -92,10 +94,10 @@ void sum_pairs(const Layout& layout, std::vector<double>& a, std::vector<double>
   }
 }
 
-/// Calls f(first, rows, channels, channel) on pieces of the data, in parallel: the shape in which
-/// the ISA kernels take it. channel is where the per-channel factors of the piece begin. Each
-/// thread goes from the end of its share to the beginning: what the pass for the sums touched last
-/// is what the caches still hold.
+/// Calls f(first, rows, channels, channel) on pieces of the data, in parallel, in the form that the
+/// ISA kernels need. channel is the index of the piece's first per-channel factor. Each thread runs
+/// from the end of its share to the beginning, because the caches still hold the data that the pass
+/// for the sums read last.
 template <class F>
 void for_each_piece(const Layout& layout, F f) {
   std::int64_t work = layout.rows * layout.channels;
@@ -134,7 +136,7 @@ struct Affine {
   }
 };
 
-/// The kernels for tensors of T, and the tensors' data.
+/// The kernels for tensors of T, and the tensors' data pointers.
 template <class T>
 const BatchNormKernels<T>& kernels_of() {
   if constexpr (std::is_same_v<T, float>) {
@@ -148,15 +150,15 @@ T* data_of(const Tensor& x) {
   return x.defined() ? static_cast<T*>(x.data_ptr()) : nullptr;
 }
 
-/// The dtype in which data of `dtype` are read and written, and a call of f<T>() for it.
+/// The dtype in which data of `dtype` is read and written; visit_kernel_dtype calls f<T>() for it.
 DType kernel_dtype(DType dtype) { return dtype == bf16 ? bf16 : f32; }
 template <class F>
 void visit_kernel_dtype(DType dtype, F f) {
   dtype == bf16 ? f.template operator()<Bf16Bits>() : f.template operator()<float>();
 }
 
-/// Whether results are written past the caches: they are so large that who reads them next would
-/// not find them there. (Their bits do not depend on it.)
+/// Whether to write results past the caches: the results are so large that their next reader would
+/// not find them in the cache. (The results' bits do not depend on it.)
 bool go_past_caches(const Layout& layout, std::initializer_list<const Tensor*> results) {
   constexpr std::int64_t too_large = std::int64_t{24} << 20;
   bool go = layout.channels_last && layout.channels % 16 == 0;
@@ -183,11 +185,11 @@ void apply(const Tensor& x, const Affine& affine, const BatchNormFusion& fusion,
   });
 }
 
-/// x as the kernels read it: dense, of their dtype.
+/// x in the form that the kernels read: dense, of their dtype.
 Tensor readable_activation(const Tensor& x) {
   return Layout::normalize(x.dtype() == kernel_dtype(x.dtype()) ? x : as_f32(x));
 }
-/// Whether t lies as `input` does, and may be walked beside it.
+/// Whether t has the layout of `input` and can be traversed together with it.
 bool lies_like(const Tensor& input, const Tensor& t) {
   return t.dtype() == input.dtype() &&
          (t.strides() == input.strides() || t.is_contiguous(input.suggested_format()));
@@ -199,7 +201,7 @@ Tensor laid_like(const Tensor& input, const Tensor& t) {
   return copy;
 }
 
-/// Runs compute<T>(x, fusion, y) on data of one layout and dtype, converting on the way in and out.
+/// Runs compute<T>(x, fusion, y) on data of one layout and dtype. Converts inputs and outputs.
 template <class F>
 void in_kernel_dtype(const Tensor& x, const BatchNormFusion& fusion, const Tensor& y, F compute) {
   Tensor input = readable_activation(x);
@@ -211,12 +213,12 @@ void in_kernel_dtype(const Tensor& x, const BatchNormFusion& fusion, const Tenso
   if (!output.is_same(y)) CpuBackend::instance().copy(output, y);
 }
 
-/// What the forward pass normalised by.
+/// The normalisation of the forward pass.
 struct Norm {
   const Tensor &gamma, &beta, &mean, &invstd;
 };
 
-/// CpuBackend::batch_norm_backward on tensors of T that lie alike.
+/// CpuBackend::batch_norm_backward on tensors of T with the same layout.
 template <class T>
 void backward(const Tensor& gradient, const Tensor& input, const Tensor& output, bool relu,
               const Norm& norm, const Tensor& result, const Tensor& dgamma, const Tensor& dbeta,
@@ -265,7 +267,7 @@ void backward(const Tensor& gradient, const Tensor& input, const Tensor& output,
 
 }  // namespace
 
-// Kernels write and read bits by whole vectors.
+// Kernels read and write mask bits in whole vectors.
 std::int64_t CpuBackend::batch_norm_mask_bytes(const Tensor& x) const {
   const bool whole = Layout::is_channels_last(x) && x.size(1) % 16 == 0;
   return whole && x.dtype() == kernel_dtype(x.dtype()) ? x.numel() / 8 : 0;

@@ -8,7 +8,7 @@ template <class C>
 void load_row(DType dtype, const char* from, std::int64_t step, std::int64_t n, C* to) {
   visit_dtype(dtype, [&]<class T>() {
     if constexpr (std::is_same_v<C, float>) {
-      // Half a step's tensors where it is autocast.
+      // With autocast, half of a step's tensors take this path.
       if (std::is_same_v<T, BFloat16> && step == sizeof(T))
         return kernels().elementwise.from_bf16(reinterpret_cast<const Bf16Bits*>(from), to, n);
     }

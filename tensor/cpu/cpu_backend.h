@@ -1,9 +1,9 @@
 #pragma once
-// CpuBackend: the Backend of this machine's cores. Each group of methods has a file of its own; the
-// contracts stand in tensor/backend.h. Matrix products of f32 and bf16 and most convolutions go to
-// oneDNN (onednn.h; conv.cpp says which do not), the loops where time is spent to kernels compiled
-// once per instruction set (isa/), the rest to plain strided loops (strided.h), and f64 to the
-// loops of reference.h.
+// CpuBackend: the Backend for this machine's CPU cores. Each group of methods has its own file;
+// tensor/backend.h documents the methods. oneDNN computes matrix products of f32 and bf16 and most
+// convolutions (onednn.h; conv.cpp lists the exceptions). Kernels compiled once per instruction set
+// (isa/) run the time-critical loops. Plain strided loops (strided.h) do the rest, and reference.h
+// has the loops for f64.
 
 #include "tensor/backend.h"
 
@@ -11,7 +11,7 @@ namespace rondo::cpu {
 
 class CpuBackend : public Backend {
  public:
-  /// Throws Error where RONDO_ISA in the environment names no instruction set (isa/table.h).
+  /// Throws Error if RONDO_ISA in the environment is not an instruction set (isa/table.h).
   CpuBackend();
   static CpuBackend& instance();
 

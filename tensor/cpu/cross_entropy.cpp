@@ -1,11 +1,11 @@
 // Cross-entropy of a line of logits x and the target distribution t (Backend::cross_entropy), in
-// one walk over a line that the first cache holds:
+// one pass over a line that fits the first-level cache:
 //
 //   loss = -Σ_c t_c log softmax(x)_c = log Σ_c exp(x_c - m) - Σ_c t_c (x_c - m),  m = max x
 //   d loss / d x_c = softmax(x)_c - t_c,  softmax(x)_c = exp(x_c - m - log Σ exp(x - m))
 //
-// Both m and the logarithm are kept for the gradient: their sum alone would lose the small
-// differences between large logits. The sums are kept in double.
+// Both m and the logarithm are stored for the gradient: their sum alone would lose the small
+// differences between large logits. The sums are accumulated in double.
 
 #include <cmath>
 
@@ -56,7 +56,7 @@ void CpuBackend::cross_entropy(const Tensor& logits, const Tensor& target,
         const std::int64_t index = indices(target)[at[1]], line = at[2];
         const auto [top, log_sum] = log_sum_exp(x, n);
         double all = 0;
-        if (smoothing != 0) {  // else -inf would be multiplied by 0
+        if (smoothing != 0) {  // otherwise -inf would be multiplied by 0
           for (std::int64_t c = 0; c < n; ++c) all += static_cast<double>(x[c] - top);
         }
         const bool counted = index != params.ignore_index;

@@ -1,27 +1,26 @@
 // Element-wise kernels: fill, copy, unary, binary, where.
 //
-// Every loop is a StridedLoop whose rows are cut into blocks of `row_block` elements. A block is
-// loaded into the compute type, computed by an ISA kernel on dense memory, and stored: three short
-// loops, each of which vectorises, whatever dtypes and strides meet. Dense rows of a compute type
-// skip the load and the store and are computed where they lie.
+// Every loop is a StridedLoop whose rows are split into blocks of `row_block` elements. A block is
+// loaded into the compute type, computed by an ISA kernel on dense memory, and stored. Each of
+// these three short loops vectorises, for any dtypes and strides. Dense rows of a compute type need
+// no load and store and are computed in place.
 
 #include <cmath>
 #include <cstring>
 
 #include "tensor/cpu/allocator.h"
+#include "tensor/cpu/conv/algorithm.h"
 #include "tensor/cpu/convert.h"
 #include "tensor/cpu/cpu_backend.h"
-#include "tensor/cpu/implicit_gemm.h"
 #include "tensor/cpu/isa/table.h"
 #include "tensor/cpu/packed_matmul.h"
 #include "tensor/cpu/strided.h"
 #include "tensor/cpu/transpose.h"
-#include "tensor/cpu/winograd.h"
 
 namespace rondo::cpu {
 namespace {
 
-/// A row block of C: the tensor's own memory where it is dense and of that type, else a copy.
+/// A row block of C: the tensor's own memory if it is dense and of type C, otherwise a copy.
 template <class C>
 const C* dense_block(const Tensor& x, const char* at, std::int64_t step, std::int64_t n,
                      C* buffer) {
@@ -31,7 +30,7 @@ const C* dense_block(const Tensor& x, const char* at, std::int64_t step, std::in
   return buffer;
 }
 
-/// Where to compute a row block of y, and how to put it there.
+/// The memory in which to compute a row block of y, and how to store it.
 template <class C>
 class OutputBlock {
  public:
@@ -72,7 +71,7 @@ void call(BinaryOp op, OpParams params, const std::int64_t* a, const std::int64_
   kernels().elementwise.binary_i64(op, params, a, b, y, n);
 }
 
-/// n words from at[0] to at[1].
+/// Copies n words from at[0] to at[1].
 template <class Word>
 void copy_row(std::array<char*, 2> at, std::array<std::int64_t, 2> step, std::int64_t n) {
   constexpr std::int64_t width = sizeof(Word);
@@ -84,7 +83,7 @@ void copy_row(std::array<char*, 2> at, std::array<std::int64_t, 2> step, std::in
     *reinterpret_cast<Word*>(at[1] + i * step[1]) = *reinterpret_cast<Word*>(at[0] + i * step[0]);
 }
 
-/// Cuts a row into blocks: f(offset, length).
+/// Splits a row into blocks: f(offset, length).
 template <class F>
 void in_blocks(std::int64_t n, F f) {
   for (std::int64_t i = 0; i < n; i += row_block) f(i, std::min(row_block, n - i));
@@ -92,12 +91,11 @@ void in_blocks(std::int64_t n, F f) {
 
 }  // namespace
 
-// What the environment chooses is read here, before any parallel region and whatever is computed
-// first: a wrong RONDO_ISA or RONDO_WINOGRAD must throw where somebody can catch it.
+// Reads the settings from the environment here, before any parallel region and whatever is computed
+// first. So an error for a wrong RONDO_ISA or RONDO_CONV is thrown where the caller can catch it.
 CpuBackend::CpuBackend() {
   kernels();
-  winograd::enabled();
-  implicit_gemm::enabled();
+  conv_algorithms();
   packed_matmul::enabled();
 }
 
@@ -117,7 +115,7 @@ void CpuBackend::fill(const Tensor& y, Scalar value) {
     const C v = truth ? C(value.cast<bool>()) : value.cast<C>();
     std::fill_n(block, row_block, v);
     const bool zero =
-        v == C(0) && !std::signbit(static_cast<double>(v));  // of every dtype: no bits
+        v == C(0) && !std::signbit(static_cast<double>(v));  // zero bits in every dtype
     loop.for_each_row([&](auto at, auto step, std::int64_t n) {
       if (zero && step[0] == width) {
         std::memset(at[0], 0, static_cast<std::size_t>(n * width));

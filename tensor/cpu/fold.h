@@ -1,5 +1,5 @@
 #pragma once
-// Folding dense numbers by the kernels of this machine (isa/kernels_fold.cpp).
+// Folds of dense arrays with this machine's kernels (isa/kernels_fold.cpp).
 
 #include "tensor/cpu/isa/table.h"
 #include "tensor/fold.h"

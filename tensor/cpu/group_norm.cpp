@@ -1,13 +1,13 @@
-// Group norm of x (N, C, …), each group of channels of each image with its own mean and deviation:
+// Group norm of x (N, C, …). Each group of channels of each image has its own mean and deviation:
 //
 //   h = (x - mean) invstd,   invstd = 1 / sqrt(var + eps),   y = h gamma_c + beta_c
 //   dx = invstd (g - mean(g) - h mean(g h)),   g = dy gamma_c
 //   dgamma_c = Σ dy h,   dbeta_c = Σ dy,   over channel c of all images
 //
-// Done by batch norm's kernels for one channel's plane (isa/table.h): forward, a group is read for
-// its mean, for its deviation about that, and to be written; backward, each plane gives the two
-// sums of which all three gradients are made. A thread has whole groups, and the sums over images
-// are added up in their order, so bits do not depend on threads.
+// Uses batch norm's kernels for one channel's plane (isa/table.h). Forward reads a group three
+// times: for its mean, for the deviation around that mean, and to write y. Backward computes two
+// sums per plane, from which all three gradients follow. A thread processes whole groups, and the
+// sums over images are added in image order, so the bits do not depend on the number of threads.
 
 #include <cmath>
 #include <vector>
@@ -19,9 +19,9 @@
 namespace rondo::cpu {
 namespace {
 
-constexpr std::int64_t part_length = 16384;  // numbers that are added in f32
+constexpr std::int64_t part_length = 16384;  // elements that are summed in f32
 
-/// f(first, length) for the parts of n numbers.
+/// Calls f(first, length) for the parts of n elements.
 template <class F>
 void in_parts(std::int64_t n, F f) {
   for (std::int64_t i = 0; i < n; i += part_length) f(i, std::min(part_length, n - i));
@@ -40,7 +40,7 @@ struct Moments {
       centered += a;
       squares += b;
     });
-    const double off = centered / count;  // what rounding the mean to f32 left
+    const double off = centered / count;  // the error from rounding the mean to f32
     mean = about + off;
     invstd = 1 / std::sqrt(squares / count - off * off + eps);
   }
@@ -85,7 +85,7 @@ void CpuBackend::group_norm_backward(const Tensor& dy, const Tensor& x, std::int
   const float *scales = values_of(gamma), *g = dy.data_ptr<float>(), *in = x.data_ptr<float>();
   const auto *m = mean.data_ptr<float>(), *s = invstd.data_ptr<float>();
   auto* out = dx.defined() ? dx.data_ptr<float>() : nullptr;
-  // Σ dy and Σ dy (x - mean) of each plane, the latter then times invstd.
+  // Σ dy and Σ dy (x - mean) of each plane; the latter is then multiplied by invstd.
   std::vector<double> sums(static_cast<std::size_t>(images * channels));
   std::vector<double> products(sums.size());
   parallel_for(images * groups, x.numel(), [&](std::int64_t begin, std::int64_t end) {

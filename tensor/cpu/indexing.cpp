@@ -1,11 +1,11 @@
-// Gathering and scattering by index tensors.
+// Gather and scatter with index tensors.
 //
 // gather and index_select only move elements, so they are written for element sizes, not dtypes.
-// index_add and scatter_add add, several times at one place when an index repeats; threads
-// therefore share out what stands still while the index runs (the other dimensions), never the
-// index itself: no two threads write one element, and the order of additions is that of the index.
+// index_add and scatter_add add several times to one element when an index repeats. So threads
+// divide the other dimensions among themselves, never the index: no two threads write the same
+// element, and additions happen in the order of the index.
 //
-// Indices are checked before anything is written, so a bad one leaves the outputs as they were.
+// Indices are checked before anything is written, so an invalid index leaves the outputs unchanged.
 
 #include <algorithm>
 #include <cstring>
@@ -18,8 +18,7 @@
 namespace rondo::cpu {
 namespace {
 
-/// Throws ShapeError naming the first of `index`'s elements, in row-major order, outside 0 …
-/// size-1.
+/// Throws ShapeError with the first element of `index`, in row-major order, outside 0 … size-1.
 void check_indices(const char* op, const Tensor& index, std::int64_t size, std::int64_t dim) {
   const std::int64_t* data = index.data_ptr<std::int64_t>();
   const std::int64_t count = index.numel();
@@ -45,8 +44,8 @@ void add_to(T& a, T b) {
   }
 }
 
-/// Calls add(y, x) with both in f32 where they are of 16 bits, and rounds the sums into y once: one
-/// after another, 1 + 1 + … would stay at 256 in bf16.
+/// Calls add(y, x) with both in f32 if they have 16 bits, and rounds the sums into y once. If each
+/// addition were rounded, 1 + 1 + … would stop at 256 in bf16.
 template <class F>
 void in_wide(const Tensor& y, const Tensor& x, F add) {
   if (!is_floating(y.dtype()) || size_of(y.dtype()) > 2) return add(y, x);
@@ -62,8 +61,8 @@ Dims with_front(Dims dims, std::int64_t value) {
   return dims;
 }
 
-/// Splits a shape without `dim` into slow dimensions and one fast run, if the tensors step through
-/// the last dimension: the run is where index_select and index_add spend their time.
+/// Splits a shape without `dim` into slow dimensions and one fast run, if the tensors have constant
+/// strides in the last dimension. index_select and index_add spend their time in the run.
 struct Run {
   std::int64_t length = 1, x = 0, y = 0;
   Dims sizes, x_strides, y_strides;
@@ -81,14 +80,14 @@ struct Run {
   }
 };
 
-/// index_add, in the tensors' own dtype.
+/// index_add in the tensors' own dtype.
 void add_slices(const Tensor& y, std::int64_t dim, const Tensor& index, const Tensor& x) {
   const std::int64_t* which = index.data_ptr<std::int64_t>();
   const std::int64_t which_stride = stride_along(index, 0), count = index.numel();
   const std::int64_t x_step = stride_along(x, dim), y_step = stride_along(y, dim);
   const Run run(x, y, dim);
-  // The run is cut into tiles, so that even a matrix gives each thread something to do. An element
-  // adds in the order of the index whatever the tiles are.
+  // The run is split into tiles, so that even a matrix gives each thread some work. The order of
+  // additions to an element is that of the index, independent of the tiles.
   const std::int64_t shares =
       omp_get_max_threads() / std::max<std::int64_t>(1, numel_of(run.sizes));
   const std::int64_t tile =
@@ -119,7 +118,7 @@ void add_slices(const Tensor& y, std::int64_t dim, const Tensor& index, const Te
   });
 }
 
-/// scatter_add, in the tensors' own dtype.
+/// scatter_add in the tensors' own dtype.
 void add_elements(const Tensor& y, std::int64_t dim, const Tensor& index, const Tensor& x) {
   const std::int64_t* which = index.data_ptr<std::int64_t>();
   const std::int64_t n = size_along(index, dim), which_stride = stride_along(index, dim);
@@ -153,7 +152,7 @@ void CpuBackend::index_select(const Tensor& x, std::int64_t dim, const Tensor& i
   visit_word(x.dtype(), [&]<class T>() {
     const T* from = static_cast<const T*>(x.data_ptr());
     T* to = static_cast<T*>(y.data_ptr());
-    // Positions: (slow dimensions of x) × (entries of the index), each a run to copy.
+    // Positions: (slow dimensions of x) × (entries of the index); each position copies one run.
     auto make_body = [&] {
       return [&](const Offsets<3>& at) {
         const T* in = from + at[0] + which[at[2] * which_stride] * x_step;

@@ -1,13 +1,13 @@
-// Layer norm of the rows of x (rows, n), each with its own mean and deviation:
+// Layer norm of the rows of x (rows, n). Each row has its own mean and deviation:
 //
 //   h = (x - mean) invstd,   invstd = 1 / sqrt(var + eps),   y = h gamma + beta
 //   dx = invstd (g - mean(g) - h mean(g h)),   g = dy gamma
 //   dgamma = Σ_rows dy h,   dbeta = Σ_rows dy
 //
-// The two sums over rows are added up for 64 rows in f32 and then in f64: of many rows, in parts of
-// them, on the way through which dx is made as well; of few long ones, and without dx, in parts of
-// their columns. Which way and how many parts follows from the sizes alone, so that bits do not
-// depend on threads.
+// The two sums over rows are added in f32 over 64 rows, and then in f64. With many rows, the rows
+// are split into parts, and the same pass computes dx. With few long rows, or without dx, the
+// columns are split into parts. The choice and the number of parts depend only on the sizes, so the
+// bits do not depend on the number of threads.
 
 #include <algorithm>
 #include <array>
@@ -22,14 +22,14 @@ namespace {
 
 constexpr std::int64_t rows_per_block = 64, most_parts = 64, columns_per_part = 512;
 
-/// gamma or beta, or n times `value` instead.
+/// gamma or beta, or `instead` filled with n times `value`.
 const float* factors(const Tensor& v, std::int64_t n, float value, std::vector<float>& instead) {
   if (v.defined()) return v.data_ptr<float>();
   instead.assign(static_cast<std::size_t>(n), value);
   return instead.data();
 }
 
-/// What the gradients are made of.
+/// The inputs from which the gradients are computed.
 struct Rows {
   const float *dy, *x, *mean, *invstd;
   std::int64_t count, n;
@@ -104,7 +104,7 @@ void CpuBackend::layer_norm_backward(const Tensor& dy, const Tensor& x, const Te
     if (sums_wanted) sum_by_columns(rows, sums.data());
   } else {
     const std::int64_t parts = std::min(blocks, most_parts);
-    sums.resize(static_cast<std::size_t>(parts * 2 * n));  // of each part
+    sums.resize(static_cast<std::size_t>(parts * 2 * n));  // for each part
     parallel_for(parts, x.numel(), [&](std::int64_t begin, std::int64_t end) {
       std::vector<float> block(static_cast<std::size_t>(2 * n));
       for (std::int64_t part = begin; part < end; ++part) {

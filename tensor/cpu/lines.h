@@ -1,14 +1,14 @@
 #pragma once
-// Lines: how kernels that work along one dimension (softmax, sort, cumsum, gather, …) read a tensor
-// of any dtype and any strides.
+// Lines: how kernels that work along one dimension (softmax, sort, cumsum, gather, …) access a
+// tensor of any dtype and strides.
 //
-// A line is what one dimension runs through while the others stand still. A kernel is written once
-// for dense arrays of three compute types (double for f64, float for the shorter floats, int64_t
-// for integers and bool); `load` and `store` convert a line on its way in and out, so that nine
-// dtypes cost three instantiations. Where a line already is a dense array of the compute type,
-// `dense_line` hands out the tensor's own memory.
+// A line consists of the elements along one dimension, with the other indices fixed. A kernel is
+// written once for dense arrays of three compute types (double for f64, float for the shorter
+// floats, int64_t for integers and bool). `load` and `store` convert a line, so that nine dtypes
+// need only three instantiations. If a line already is a dense array of the compute type,
+// `dense_line` returns the tensor's own memory.
 //
-// Read next: scan.cpp, the shortest kernel built so.
+// Read next: scan.cpp, the shortest kernel that uses lines.
 
 #include <omp.h>
 
@@ -28,7 +28,7 @@ void load(DType dtype, const void* data, std::int64_t offset, std::int64_t strid
   const std::int64_t size = size_of(dtype);
   load_row(dtype, static_cast<const char*>(data) + offset * size, stride * size, n, out);
 }
-/// Element `offset + i stride` of `data` = in[i], converted; anything to bool is [in != 0].
+/// Element `offset + i stride` of `data` = in[i], converted; conversion to bool gives [in != 0].
 template <class C>
 void store(DType dtype, void* data, std::int64_t offset, std::int64_t stride, std::int64_t n,
            const C* in) {
@@ -36,8 +36,8 @@ void store(DType dtype, void* data, std::int64_t offset, std::int64_t stride, st
   store_row(dtype, in, n, static_cast<char*>(data) + offset * size, stride * size);
 }
 
-/// The line as a dense array: the tensor's memory where it is one, else `buffer` (n elements),
-/// loaded.
+/// The line as a dense array: the tensor's own memory if it is dense, otherwise `buffer` (n
+/// elements), filled from it.
 template <class C>
 const C* dense_line(DType dtype, const void* data, std::int64_t offset, std::int64_t stride,
                     std::int64_t n, C* buffer) {
@@ -49,15 +49,15 @@ const C* dense_line(DType dtype, const void* data, std::int64_t offset, std::int
 template <int K>
 using Offsets = std::array<std::int64_t, K>;
 
-/// Runs through the index space `sizes` in row-major order, keeping K offsets, one for each set of
-/// strides.
+/// Iterates over the index space `sizes` in row-major order and keeps K offsets, one for each set
+/// of strides.
 template <int K>
 class Walker {
  public:
   Walker(const Dims& sizes, const std::array<Dims, K>& strides)
       : sizes_(sizes), strides_(strides), index_(Dims::filled(sizes.size(), 0)) {}
 
-  /// Goes to the position with row-major number `linear`.
+  /// Moves to the position with row-major number `linear`.
   void seek(std::int64_t linear) {
     offsets_ = {};
     for (std::int64_t d = sizes_.size() - 1; d >= 0; --d) {
@@ -83,9 +83,9 @@ class Walker {
   Offsets<K> offsets_{};
 };
 
-/// For every position of `sizes`, calls body(offsets), in parallel when that is worth it for `work`
-/// elements at each position. `make_body()` is called once a
-/// thread, so that a body can own buffers. Bodies must not throw.
+/// Calls body(offsets) for every position of `sizes`, in parallel when that pays off for `work`
+/// elements at each position. Calls `make_body()` once per thread, so that a body can own buffers.
+/// Bodies must not throw.
 template <int K, class MakeBody>
 void for_each_position(const Dims& sizes, const std::array<Dims, K>& strides, std::int64_t work,
                        const MakeBody& make_body) {
@@ -99,12 +99,12 @@ void for_each_position(const Dims& sizes, const std::array<Dims, K>& strides, st
   });
 }
 
-/// `dims` without entry `dim`; a 0-dim tensor stays what it is.
+/// `dims` without entry `dim`; unchanged for a 0-dim tensor.
 inline Dims without(Dims dims, std::int64_t dim) {
   if (!dims.empty()) dims.erase(dim);
   return dims;
 }
-/// Size and stride along `dim`, where a 0-dim tensor counts as one element.
+/// Size and stride along `dim`; a 0-dim tensor counts as one element.
 inline std::int64_t size_along(const Tensor& x, std::int64_t dim) {
   return x.dim() == 0 ? 1 : x.shape()[dim];
 }
@@ -112,7 +112,7 @@ inline std::int64_t stride_along(const Tensor& x, std::int64_t dim) {
   return x.dim() == 0 ? 1 : x.strides()[dim];
 }
 
-/// for_each_position over the lines along `dim` of tensors of equal shape (but for `dim`).
+/// for_each_position over the lines along `dim` of tensors with equal shapes (except at `dim`).
 template <class MakeBody, class... Ts>
 void for_each_line(std::int64_t dim, const MakeBody& make_body, const Tensor& first,
                    const Ts&... others) {

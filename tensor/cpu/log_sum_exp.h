@@ -1,5 +1,5 @@
 #pragma once
-// log Σ exp(x) of one dense line, in f32 by the kernels of this machine, in f64 here.
+// log Σ exp(x) of one dense line: in f32 with this machine's kernels, in f64 computed here.
 
 #include <cmath>
 

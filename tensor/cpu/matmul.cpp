@@ -1,4 +1,4 @@
-// Matrix products: oneDNN for f32 and bf16, or packed products of our own; f32 on behalf of f16;
+// Matrix products: oneDNN or rondo's own packed products for f32 and bf16; f16 is converted to f32;
 // plain loops for the rest.
 
 #include "tensor/cpu/cpu_backend.h"
@@ -19,23 +19,23 @@ bool has_gaps(const Tensor& x) {
          (x.size(2) == 1 && x.size(1) > 1 && x.stride(1) != 1);
 }
 
-/// x as oneDNN can read it: row- or column-major. A copy where it is neither, and of rows and
-/// columns with gaps: oneDNN 3.7 takes some of them for dense (with AVX-512).
+/// x in a form that oneDNN can read: row- or column-major. A copy if x is neither, and also for
+/// rows and columns with gaps: oneDNN 3.7 treats some of them as dense (with AVX-512).
 Tensor readable_matrix(const Tensor& x) {
   return (is_row_major(x) || is_column_major(x)) && !has_gaps(x) ? x : dense_copy(x);
 }
 
-/// The strides of a readable tensor, in order even where a size is 1.
+/// The strides of a readable tensor, correctly ordered even if a size is 1.
 void describe(const Tensor& x, std::int64_t (&strides)[3]) {
   const MatrixLayout layout(x);
   strides[1] = layout.row_major ? layout.leading : 1;
   strides[2] = layout.row_major ? 1 : layout.leading;
-  // One matrix for all is described as a batch of one.
+  // One matrix shared by the whole batch is described as a batch of one.
   strides[0] = layout.batch != 0 ? layout.batch : layout.leading * x.size(layout.row_major ? 1 : 2);
 }
 
-/// One row times a matrix whose columns lie one after the other, as those of a layer's weights do:
-/// oneDNN packs them first.
+/// One row times a matrix with contiguous columns, such as a layer's weights: oneDNN would pack
+/// them first.
 bool is_matvec(const Tensor& a, const Tensor& c, const Tensor& y) {
   return y.dtype() == f32 && y.size(0) == 1 && y.size(1) == 1 && a.stride(2) == 1 &&
          c.stride(1) == 1 && (c.size(2) == 1 || c.stride(2) >= c.size(1)) && y.is_contiguous();
@@ -92,7 +92,7 @@ void CpuBackend::matmul(const Tensor& a, const Tensor& c, const Tensor& bias, co
     matvec(a, c, b, y);
     return apply_activation(activation, y);
   }
-  // Of two batches that repeat one matrix, oneDNN reads one at least as a batch.
+  // If both batches repeat one matrix, oneDNN needs at least one of them as a real batch.
   const bool repeats_both = y.size(0) > 1 && a.stride(0) == 0 && c.stride(0) == 0;
   const Tensor left = repeats_both ? dense_copy(a) : readable_matrix(a), right = readable_matrix(c);
   Tensor result = y.is_contiguous() ? y : Tensor::empty(y.shape(), y.options());
@@ -116,7 +116,7 @@ void CpuBackend::matmul(const Tensor& a, const Tensor& c, const Tensor& bias, co
   } else {
     onednn_matmul(problem, left, right, b, result);
   }
-  // Not as oneDNN's post-op, whose relu makes 0 of NaN: a model that diverged would look healthy.
+  // Not with oneDNN's post-op, whose relu turns NaN into 0: a diverged model would look healthy.
   apply_activation(activation, result);
   if (!result.is_same(y)) copy(result, y);
 }

@@ -1,5 +1,5 @@
-// The one file that constructs oneDNN primitive descriptors. Version 3 merged operation descriptors
-// into primitive descriptors and turned their arguments round; `make_pd` hides that.
+// The only file that creates oneDNN primitive descriptors. Version 3 merged operation descriptors
+// into primitive descriptors and changed the order of their arguments; `make_pd` hides this.
 #include "tensor/cpu/onednn.h"
 
 #include <omp.h>
@@ -31,7 +31,7 @@ struct KeyHash {
   }
 };
 
-/// Runs f; what oneDNN throws becomes an Error that says what was computed.
+/// Runs f. Converts an exception of oneDNN into an Error that describes the computation.
 template <class F>
 auto translated(const std::string& what, F f) {
   try {
@@ -41,19 +41,19 @@ auto translated(const std::string& what, F f) {
   }
 }
 
-/// Looks `key` up, or makes its primitive.
+/// Looks `key` up, or creates its primitive.
 template <class Make>
 std::shared_ptr<const Primitive> cached(Key key, Make make) {
-  // A training step has some dozens of problems. Only a program whose shapes never repeat fills
-  // this, and it would fill any other size as well.
+  // A training step has a few dozen problems. Only a program whose shapes never repeat fills this
+  // cache, and such a program would fill a cache of any size.
   constexpr std::size_t most = 1024;
   static std::mutex mutex;
   static auto* primitives = new std::unordered_map<Key, std::shared_ptr<const Primitive>, KeyHash>;
-  key.push_back(omp_get_max_threads());  // kernels divide their work when they are made
+  key.push_back(omp_get_max_threads());  // kernels are created for a fixed number of threads
   std::lock_guard lock(mutex);
   if (auto found = primitives->find(key); found != primitives->end()) return found->second;
   auto made = std::make_shared<const Primitive>(make());
-  if (primitives->size() >= most) primitives->clear();  // who runs one now holds it
+  if (primitives->size() >= most) primitives->clear();  // callers keep those in use
   primitives->emplace(std::move(key), made);
   return made;
 }
@@ -75,8 +75,8 @@ dnnl::primitive_attr attributes() {
   return attr;
 }
 
-// The difference between the two major versions: 2.x wraps the arguments in an operation
-// descriptor, 3.x wants the engine first.
+// The two major versions differ here: 2.x wraps the arguments in an operation descriptor, 3.x takes
+// the engine first.
 #if DNNL_VERSION_MAJOR >= 3
 template <class P, class... Args>
 auto make_pd_with(const dnnl::primitive_attr& attr, const Args&... args) {
@@ -111,8 +111,8 @@ bool has_avx512() {
 #endif
 }
 
-/// Whether the kernel is better off with activations in blocks of 16 channels than with
-/// channels_last ones (Note [Layouts on the CPU]).
+/// Whether the kernel is faster with activations in blocks of 16 channels than with channels_last
+/// (Note [Layouts on the CPU]).
 bool wants_blocks(const Conv2dProblem& p) {
   if (!has_avx512() || p.params.groups != 1) return false;
   if (p.c == 16 && p.k == 16) return true;
@@ -124,13 +124,13 @@ bool wants_blocks(const Conv2dProblem& p) {
          (p.pass == Conv2dProblem::Pass::backward_input && !strided && pixels > 8);
 }
 
-/// False for oneDNN's plain loops, its last resort.
+/// False for oneDNN's plain loops, its fallback.
 template <class PrimitiveDesc>
 bool has_fast_kernel(const PrimitiveDesc& pd) {
   return std::string(pd.impl_info_str()).rfind("ref", 0) != 0;
 }
 
-/// What a convolution says besides its types and layouts.
+/// The dimensions and parameters of a convolution, without types and layouts.
 struct ConvolutionDims {
   memory::dims x, w, y, strides, dilates, pad_before, pad_after;
 
@@ -141,7 +141,7 @@ struct ConvolutionDims {
     strides = {o.stride_h, o.stride_w};
     dilates = {o.dilation_h - 1, o.dilation_w - 1};
     pad_before = {o.pad_h, o.pad_w};
-    // Rows at the far end that no window reaches count as negative padding there.
+    // Rows at the far end that no window reaches count as negative padding.
     pad_after = {(p.p - 1) * o.stride_h + (p.r - 1) * o.dilation_h + 1 - p.h - o.pad_h,
                  (p.q - 1) * o.stride_w + (p.s - 1) * o.dilation_w + 1 - p.w - o.pad_w};
   }
@@ -198,7 +198,7 @@ Primitive make_convolution(const Conv2dProblem& p, bool blocked) {
 Primitive make_convolution(const Conv2dProblem& p) {
   if (wants_blocks(p)) {
     Primitive primitive = make_convolution(p, true);
-    if (primitive.fast) return primitive;  // some dilations and paddings have none
+    if (primitive.fast) return primitive;  // some dilations and paddings have no fast kernel
   }
   return make_convolution(p, false);
 }
@@ -263,8 +263,8 @@ const dnnl::engine& engine() {
 }
 
 dnnl::memory::data_type data_type_of(DType dtype) {
-  require<DTypeError>(dtype == DType::f32 || dtype == DType::bf16, "oneDNN is not asked for ",
-                      dtype);
+  require<DTypeError>(dtype == DType::f32 || dtype == DType::bf16,
+                      "oneDNN is used only for f32 and bf16, got ", dtype);
   return dtype == DType::f32 ? memory::data_type::f32 : memory::data_type::bf16;
 }
 
@@ -329,7 +329,7 @@ std::shared_ptr<const Primitive> matmul(const MatmulProblem& p) {
 
 std::shared_ptr<const Primitive> int8_matmul(std::int64_t m, std::int64_t n, std::int64_t k) {
   return cached({2, m, n, k}, [&] {
-    return translated(concat("matmul of bytes ", Dims{m, k}, " and ", Dims{k, n}), [&] {
+    return translated(concat("int8 matmul of ", Dims{m, k}, " and ", Dims{k, n}), [&] {
       using type = memory::data_type;
       memory::desc x({m, k}, type::u8, tag::ab), w({k, n}, type::s8, tag::any),
           y({m, n}, type::s32, tag::ab);
@@ -340,7 +340,8 @@ std::shared_ptr<const Primitive> int8_matmul(std::int64_t m, std::int64_t n, std
 }
 
 Primitive int8_convolution(const Int8Conv2dProblem& p) {
-  return translated("in bytes: " + text_of(p.shape), [&] { return make_int8_convolution(p); });
+  return translated("the int8 version of " + text_of(p.shape),
+                    [&] { return make_int8_convolution(p); });
 }
 
 bool has_int8_dot_product() {
@@ -365,7 +366,8 @@ void execute(const Primitive& primitive, std::unordered_map<int, dnnl::memory> a
 }
 
 void reorder(const dnnl::memory& from, const dnnl::memory& to) {
-  // Not in our cache: a memory::desc has no public hash, and oneDNN keeps its own for reorders.
+  // Not in rondo's cache: a memory::desc has no public hash, and oneDNN has its own cache for
+  // reorders.
   auto pd = translated("a reorder", [&] {
     return dnnl::reorder::primitive_desc(engine(), from.get_desc(), engine(), to.get_desc(),
                                          attributes());

@@ -1,9 +1,9 @@
 // One optimizer step over one parameter: a single pass over flat memory, in blocks that stay in the
-// first-level cache. And what a GradScaler does to gradients before it.
+// first-level cache. Also the operations of a GradScaler on gradients before the step.
 //
-// f32 and f64 are updated where they lie. Other parameters (bf16, f16), or a mixture (a bf16 weight
-// with f32 moments), are widened to f32 a block at a time, updated with the same code and rounded
-// once on the way back. What happens to an element stands in tensor/optimizer_rule.h.
+// f32 and f64 are updated in place. Other parameters (bf16, f16) and mixtures (a bf16 weight with
+// f32 moments) are widened to f32 one block at a time, updated with the same code, and rounded once
+// when stored. The update rule for an element is in tensor/optimizer_rule.h.
 
 #include <algorithm>
 #include <atomic>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t block = 1024;
 
-/// One tensor's part in the pass: a block of it as C, in place where its dtype is C.
+/// One tensor of the pass: gives access to blocks of it as C, in place if its dtype is C.
 template <class C>
 class Column {
  public:
@@ -26,8 +26,8 @@ class Column {
     data_ = x.data_ptr();
     dtype_ = x.dtype();
   }
-  /// Elements begin … begin+n-1, in `buffer` unless they can be used where they lie; null when
-  /// there is no tensor.
+  /// Elements begin … begin+n-1, in `buffer` unless they can be used in place; null if the tensor
+  /// is undefined.
   C* open(std::int64_t begin, std::int64_t n, C* buffer) const {
     if (!defined_) return nullptr;
     if (dtype_ == dtype_of<C>) return static_cast<C*>(data_) + begin;
@@ -44,8 +44,8 @@ class Column {
   bool defined_;
 };
 
-/// Calls update(n, pointers) for every block, in parallel; all but column 1, the gradient, are
-/// written back.
+/// Calls update(n, pointers) for every block, in parallel. Writes back all columns except column 1,
+/// the gradient.
 template <class C, std::size_t K, class Update>
 void for_each_block(std::int64_t count, const std::array<Tensor, K>& tensors,
                     const Update& update) {
@@ -124,7 +124,7 @@ void CpuBackend::unscale(std::span<const Tensor> gradients, const Tensor& scale,
         C* __restrict values = at[0];
         int finite = 0;
         for (std::int64_t i = 0; i < n; ++i) {
-          finite += values[i] - values[i] == C(0);  // of an infinity or a NaN it is NaN
+          finite += values[i] - values[i] == C(0);  // v - v is NaN for an infinity or a NaN
           values[i] *= inverse;
         }
         if (finite != n) all_finite = false;

@@ -15,19 +15,21 @@ namespace {
 
 using Index = std::int64_t;
 
-constexpr Index unit = 16;  // all sizes are multiples of it: the widest vector's floats
-// So many terms of a sum and rows of y at a time: a second-level cache holds their numbers of one
-// factor while panels of the other pass by, of which the first-level cache holds one. Columns are
-// packed some at a time, and of more rows so many are kept for the next.
+constexpr Index unit = 16;  // all sizes are multiples of it: the floats of the widest vector
+// The blocking: `most_terms` terms of a sum and `most_rows` rows of y at a time. The second-level
+// cache holds their part of one factor while panels of the other are read; the first-level cache
+// holds one panel. Columns are packed `most_columns` at a time. If there are more rows, up to
+// `most_kept` packed columns are kept for the next rows.
 constexpr Index most_terms = 192, most_rows = 144, most_columns = 128, most_kept = 2048;
 
-/// A factor of y = Σ_d left[d]ᵀ right[d]: the `width` numbers that belong to term d, of the sum's
-/// `depth`, are data[d · down + i · across]; one of the strides is 1.
+/// A factor of y = Σ_d left[d]ᵀ right[d]. The sum has `depth` terms. The `width` elements of term d
+/// are data[d · down + i · across]; one of the two strides is 1.
 struct Factor {
   const float* data;
   Index depth, width, down, across;
 
-  /// Packs those from `first` on of the terms from d on: as rows, or transposed.
+  /// Packs `count` elements, starting at `first`, of `terms` terms, starting at d: by rows or
+  /// transposed.
   void pack(Index d, Index terms, Index first, Index count, float* into, Index group) const {
     const float* from = data + d * down + first * across;
     if (across != 1)
@@ -38,8 +40,8 @@ struct Factor {
   }
 };
 
-/// Packed terms; between their vectors lies one of nothing, lest these compete for the same places
-/// of a cache.
+/// The size of one group of packed terms. One unused vector is between groups, so that they do not
+/// compete for the same cache sets.
 Index group() { return (most_terms + 1) * kernels().packed.lanes; }
 Index packed_floats(Index width) { return width / kernels().packed.lanes * group(); }
 
@@ -47,16 +49,16 @@ Index packed_floats(Index width) { return width / kernels().packed.lanes * group
 struct Part {
   Index top, rows, left, columns;
 
-  /// Whether what is packed of its columns is kept for further rows.
+  /// Whether the packed columns are kept for further rows.
   bool keeps_columns() const { return rows > most_rows; }
-  /// What its product packs at a time.
+  /// The floats that its product packs at a time.
   Index floats() const {
     return packed_floats(most_rows) +
            packed_floats(keeps_columns() ? std::min(columns, most_kept) : most_columns);
   }
 };
 
-/// The part of y = Σ leftᵀ right + bias?, of at most most_kept columns.
+/// The part of y = Σ leftᵀ right + bias?, with at most most_kept columns.
 void multiply(const Factor& left, const Factor& right, const float* bias, float* y, Index y_stride,
               const Part& part, float* scratch) {
   const PackedKernels& k = kernels().packed;
@@ -81,12 +83,13 @@ void multiply(const Factor& left, const Factor& right, const float* bias, float*
   }
 }
 
-/// y (rows, columns) in parts, one for each thread, so that as little as possible is packed by
-/// several of them; their borders are multiples of `unit`.
+/// Divides y (rows, columns) into parts, one for each thread, so that as little as possible is
+/// packed more than once. Their borders are multiples of `unit`.
 class Division {
  public:
   Division(Index rows, Index columns, Index depth) : bands_(rows / unit), strips_(columns / unit) {
-    constexpr Index products_an_element = 16;  // take as long as an element of other kernels
+    // This many products take as long as one element of other kernels.
+    constexpr Index products_an_element = 16;
     const int threads = threads_for(rows * columns * depth / products_an_element);
     Index least = 0;
     for (Index down = 1; down <= std::min<Index>(threads, bands_); ++down) {
@@ -120,8 +123,8 @@ bool enabled() {
 }
 
 bool suits(const MatmulProblem& p) {
-  constexpr Index few = 64;                    // of fewer rows or columns packing takes too long
-  constexpr Index copied = 512, narrow = 320;  // of more rows or columns oneDNN packs, too
+  constexpr Index few = 64;                    // with fewer rows or columns, packing takes too long
+  constexpr Index copied = 512, narrow = 320;  // with more rows or columns, oneDNN also packs
   if (!enabled() || p.dtype != f32 || p.batch != 1 || p.m % unit != 0 || p.n % unit != 0 ||
       p.k % unit != 0 || p.m < few || p.n < few || p.y_strides[2] != 1 || p.c_strides[2] != 1)
     return false;
@@ -134,7 +137,7 @@ bool suits(const MatmulProblem& p) {
 void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y) {
   const Index m = y.size(1), n = y.size(2), depth = a.size(2);
   require(m % unit == 0 && n % unit == 0 && depth % unit == 0 && depth > 0, "packed_matmul: sizes ",
-          m, ", ", depth, ", ", n, " are no multiples of ", unit);
+          m, ", ", depth, ", ", n, " are not all multiples of ", unit);
   const Factor left{a.data_ptr<float>(), depth, m, a.stride(2), a.stride(1)};
   const Factor right{c.data_ptr<float>(), depth, n, c.stride(1), c.stride(2)};
   const float* b = bias.defined() ? bias.data_ptr<float>() : nullptr;

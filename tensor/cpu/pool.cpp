@@ -1,14 +1,14 @@
-// Pooling over the planes of x (N, C, H, W): maximum, average, adaptive average, and what their
-// backward passes need.
+// Pooling over the planes of x (N, C, H, W): maximum, average, adaptive average, and their backward
+// passes.
 //
-// Every kernel runs over pairs (input pixel, output pixel) of one plane, and does for that pair the
-// same thing in a run of channels. Where channels lie next to each other (channels_last) the run is
-// up to 64 channels long and vectorises; in the contiguous layout it is 8 planes side by side,
-// whose additions and comparisons do not wait for each other. So one loop nest serves both layouts,
-// each number is made in the same order in both, and work is shared out by (image, run of
-// channels): no two threads write one plane.
+// Every kernel iterates over pairs (input pixel, output pixel) of one plane, and does the same work
+// for each pair in a run of channels. If channels are contiguous (channels_last), a run has up to
+// 64 channels and vectorises. In the contiguous layout a run has 8 planes, whose additions and
+// comparisons are independent of each other. So one loop nest serves both layouts, and each number
+// is computed in the same order in both. Threads divide the pairs (image, run of channels): no two
+// threads write the same plane.
 //
-// Average and adaptive average pooling differ only in their windows, which are worked out once per
+// Average and adaptive average pooling differ only in their windows, which are computed once per
 // row and per column before the loops.
 
 #include <algorithm>
@@ -19,9 +19,9 @@
 namespace rondo::cpu {
 namespace {
 
-constexpr std::int64_t tile = 64, planes_together = 8;  // channels in one run, of each layout
+constexpr std::int64_t tile = 64, planes_together = 8;  // channels in one run, for each layout
 
-/// A 4-dim tensor as typed memory with strides; `together`: channels lie next to each other.
+/// A 4-dim tensor as typed memory with strides; `together`: channels are contiguous.
 template <class T, bool together>
 struct Planes {
   T* data;
@@ -34,7 +34,7 @@ struct Planes {
         h(x.strides()[2]),
         w(x.strides()[3]) {}
   T* at(std::int64_t image, std::int64_t channel) const { return data + image * n + channel * c; }
-  /// From one channel to the k-th after it.
+  /// The offset from one channel to the k-th after it.
   std::int64_t channel(std::int64_t k) const { return together ? k : k * c; }
 };
 
@@ -44,7 +44,7 @@ bool channels_fastest(const Ts&... tensors) {
   return ((tensors.strides()[1] == 1) && ...) && ((tensors.shape()[1] > 1) && ...);
 }
 
-/// Calls f.operator()<together>() as the tensors lie.
+/// Calls f.operator()<together>() according to the tensors' layout.
 template <class F, class... Ts>
 void visit_layout(const F& f, const Ts&... tensors) {
   channels_fastest(tensors...) ? f.template operator()<true>() : f.template operator()<false>();
@@ -58,8 +58,8 @@ void for_planes(std::int64_t image, std::int64_t first, std::int64_t last, const
 }
 
 /// Calls f(image, first channel, channels) for all runs of channels, in parallel. The number of
-/// planes is a constant, 8 or, at the end, 4, 2 and 1, so that what belongs to each can stay in a
-/// register.
+/// planes is a compile-time constant, 8 and at the end 4, 2 and 1, so that each plane's values can
+/// stay in a register.
 template <bool together, class F>
 void for_each_run(const Tensor& x, std::int64_t work, const F& f) {
   const std::int64_t images = x.shape()[0], channels = x.shape()[1];
@@ -75,12 +75,13 @@ void for_each_run(const Tensor& x, std::int64_t work, const F& f) {
   }
 }
 
-/// Runs `accumulate(wide)` with dx itself where it is f32 or f64; else with an f32 copy of it,
-/// which is then rounded into dx once, however many windows added to an element.
+/// Runs `accumulate(wide)` with dx itself if it is f32 or f64. Otherwise uses an f32 copy and
+/// rounds it into dx once, however many windows contributed to an element.
 template <class F>
 void in_wide(CpuBackend& backend, const Tensor& dx, const char* op, const F& accumulate) {
   if (dx.dtype() == DType::f64 || dx.dtype() == DType::f32) return accumulate(dx);
-  require<DTypeError>(is_floating(dx.dtype()), op, " wants a floating dtype, not ", dx.dtype());
+  require<DTypeError>(is_floating(dx.dtype()), op, ": expected a floating-point dtype, got ",
+                      dx.dtype());
   const Tensor wide =
       Tensor::empty(dx.shape(), {.dtype = DType::f32, .format = dx.suggested_format()});
   backend.copy(dx, wide);
@@ -88,7 +89,8 @@ void in_wide(CpuBackend& backend, const Tensor& dx, const char* op, const F& acc
   backend.copy(wide, dx);
 }
 
-/// What an output row (or column) averages over: rows begin … end-1 of x, out of `extent`.
+/// The window that an output row (or column) averages: rows begin … end-1 of x, divided by
+/// `extent`.
 struct Window {
   std::int64_t begin, end, extent;
 };
@@ -98,7 +100,7 @@ std::vector<Window> sliding_windows(std::int64_t outputs, std::int64_t inputs, s
   std::vector<Window> windows;
   for (std::int64_t i = 0; i < outputs; ++i) {
     const std::int64_t begin = i * stride - pad;
-    // Counted with padding, but not beyond it (ceil-mode windows may reach further).
+    // Includes padding, but nothing beyond it (ceil-mode windows may reach further).
     const std::int64_t end = std::min(begin + kernel, inputs + pad);
     windows.push_back({std::max<std::int64_t>(begin, 0), std::min(end, inputs), end - begin});
   }
@@ -224,7 +226,7 @@ void average_backward(const Tensor& dy, const Tensor& dx, const Windows& windows
   });
 }
 
-/// Calls f(x element, y element) for every element of y and the element of x that its index names:
+/// Calls f(x element, y element) for every element of y and the element of x at its index. For
 /// max_pool2d_backward and its transpose.
 template <class X, class Y, bool together, class F>
 void for_each_maximum(const Tensor& x_tensor, const Tensor& y_tensor, const Tensor& indices,
@@ -233,7 +235,7 @@ void for_each_maximum(const Tensor& x_tensor, const Tensor& y_tensor, const Tens
   const Planes<Y, together> y(y_tensor);
   const Planes<std::int64_t, together> index(indices);
   const std::int64_t width = x_tensor.shape()[3];
-  // A plane whose rows follow each other is addressed without dividing.
+  // If rows are contiguous, the index is used directly, without a division.
   const bool flat = x.h == width * x.w;
   const std::int64_t rows = y_tensor.shape()[2], columns = y_tensor.shape()[3];
   auto run = [&](std::int64_t image, std::int64_t channel, auto channels) {
@@ -259,8 +261,9 @@ void for_each_maximum(const Tensor& x, const Tensor& y, const Tensor& indices, c
                indices);
 }
 
-/// One output pixel of max_pool2d for a run of channels: best and where start at the window's first
-/// pixel; a later one wins when larger or NaN, so the first of equals stays.
+/// Computes one output pixel of max_pool2d for a run of channels. best and where start at the
+/// window's first pixel. A later pixel wins if it is larger or NaN, so the first of equal pixels
+/// stays.
 template <class T, bool together>
 void max_window(const T* in, const Planes<T, together>& x, const Window& rows,
                 const Window& columns, std::int64_t width, std::int64_t channels, Compute<T>* best,
@@ -298,7 +301,7 @@ void max_pool(const Tensor& x_tensor, const Tensor& y_tensor, const Tensor& indi
   const std::int64_t width = x_tensor.shape()[3];
   auto pool_run = [&](std::int64_t image, std::int64_t channel, std::int64_t channels) {
     std::array<Compute<T>, tile> best;
-    std::array<std::int32_t, tile> where;  // as wide as a float, so that both vectorise alike
+    std::array<std::int32_t, tile> where;  // as wide as a float, to vectorise alike
     for (std::int64_t p = 0; p < y_tensor.shape()[2]; ++p) {
       for (std::int64_t q = 0; q < y_tensor.shape()[3]; ++q) {
         max_window<T>(x.at(image, channel), x, windows.rows[p], windows.columns[q], width, channels,

@@ -9,7 +9,7 @@
 namespace rondo::cpu {
 namespace {
 
-/// What a tensor sees of its storage, in one form.
+/// One form of a tensor's part of its storage.
 struct PreparedWeight {
   WeightForm form;
   std::int64_t offset;
@@ -27,7 +27,7 @@ struct PreparedWeight {
 };
 
 struct PreparedList final : StorageAttachment {
-  std::uint64_t writes = 0;  // of the storage, when the list was begun
+  std::uint64_t writes = 0;  // the storage's count of writes when the list was started
   std::vector<PreparedWeight> list;
   PreparedWeight* find(const PreparedWeight& wanted) {
     const auto at = std::ranges::find_if(list, [&](auto& p) { return p.is_same(wanted); });
@@ -44,7 +44,7 @@ std::mutex& mutex() {
 
 StoragePtr prepared_weight(const Tensor& w, const WeightForm& form, std::size_t bytes,
                            const std::function<void(void*)>& make) {
-  constexpr std::size_t most = 256;  // tensors in one storage, times the layouts that they meet
+  constexpr std::size_t most = 256;  // the number of tensors in one storage, times their layouts
   constexpr int first_kept = 3;
   const PreparedWeight wanted(w, form);
   Storage& storage = *w.storage();
@@ -70,7 +70,7 @@ StoragePtr prepared_weight(const Tensor& w, const WeightForm& form, std::size_t 
   if (keep) {
     std::lock_guard lock(mutex());
     auto& known = static_cast<PreparedList&>(*storage.attachment);
-    // Unless the weight was written meanwhile.
+    // Only if the weight was not written in the meantime.
     if (PreparedWeight* found = known.writes == writes ? known.find(wanted) : nullptr)
       found->made = made;
   }

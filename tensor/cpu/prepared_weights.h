@@ -1,18 +1,18 @@
 #pragma once
-// Weights in the form in which a kernel reads them, kept from call to call.
+// Weights in the form in which a kernel reads them, kept between calls.
 //
 // Note [Prepared weights]
-// Kernels want weights in blocks, in panels, or transformed (winograd.h). In training they change
-// with each step and are brought into that form each time, a per-cent or two of the work. In
-// inference, above all of a single image, doing so costs more than the convolution itself. So what
-// was made of a tensor hangs on its storage, and is found again until something is written there:
-// the storage counts writes (Storage::writes), whichever of its tensors they went through. Nothing
-// is kept at the first two uses after a write: a step of training, with a checkpoint's second run
-// too, would fill memory with what it never reads again. Who writes to weights through data_ptr()
-// must call bump_version(), as for the tape's sake.
+// Kernels need weights in blocks, in panels, or transformed (winograd.h). In training the weights
+// change in each step, and converting them each time costs a percent or two of the work. In
+// inference, especially of a single image, the conversion costs more than the convolution itself.
+// So the converted weights are attached to the tensor's storage and reused until the storage is
+// written. The storage counts writes through all of its tensors (Storage::writes). The first two
+// uses after a write keep nothing: a training step, even with a checkpoint's second forward, would
+// otherwise fill memory with data that is never read again. Code that writes to weights through
+// data_ptr() must call bump_version(), as the tape requires anyway.
 //
-// What is a temporary each time is never kept: weights that are not dense, that autocast casts, or
-// that are computed in f32 on behalf of another type.
+// Temporary weights are never kept: weights that are not dense, that autocast casts, or that are
+// converted to f32 from another type.
 
 #include <functional>
 
@@ -20,7 +20,7 @@
 
 namespace rondo::cpu {
 
-/// What tells apart the forms of one weight.
+/// Distinguishes the prepared forms of one weight.
 struct WeightForm {
   enum class Kind { layout, winograd, winograd_turned, winograd_small, panels, taps, taps_turned };
   Kind kind = Kind::layout;
@@ -30,7 +30,7 @@ struct WeightForm {
   }
 };
 
-/// `bytes` bytes that make(data) has filled from w, now or earlier. Thread-safe.
+/// `bytes` bytes that make(data) filled from w, now or in an earlier call. Thread-safe.
 StoragePtr prepared_weight(const Tensor& w, const WeightForm& form, std::size_t bytes,
                            const std::function<void(void*)>& make);
 

@@ -1,5 +1,5 @@
-// Filling tensors from a Philox stream, in blocks that share out among threads; what each element
-// is stands in tensor/draw.h.
+// Fills tensors from a Philox stream, in blocks that are divided among threads. tensor/draw.h
+// defines the value of each element.
 
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/lines.h"
@@ -8,10 +8,10 @@
 namespace rondo::cpu {
 namespace {
 
-/// y[i] = draw(i) for every element i in row-major order; draw fills blocks: draw(i, n, out).
+/// y[i] = draw(i) for every element i in row-major order. draw fills blocks: draw(i, n, out).
 template <class C, class Draw>
 void fill_blocks(const Tensor& y, const Draw& draw) {
-  constexpr std::int64_t block = 1024;  // a multiple of what one Philox block can yield
+  constexpr std::int64_t block = 1024;  // a multiple of the values per Philox block
   const std::int64_t count = y.numel(), blocks = (count + block - 1) / block;
   const bool dense = y.is_contiguous();
 #pragma omp parallel for schedule(static) if (count >= parallel_grain / 8)
@@ -34,10 +34,11 @@ void fill_blocks(const Tensor& y, const Draw& draw) {
 }  // namespace
 
 void CpuBackend::uniform(const Tensor& y, Philox random, double low, double high) {
-  require<DTypeError>(is_floating(y.dtype()), "uniform wants a floating dtype, not ", y.dtype());
+  require<DTypeError>(is_floating(y.dtype()), "uniform: expected a floating-point dtype, got ",
+                      y.dtype());
   const UniformDraw draw(y.dtype(), low, high);
   fill_blocks<double>(y, [&](std::int64_t begin, std::int64_t n, double* out) {
-    if (draw.dtype() == DType::f64) {  // a Philox block at a time
+    if (draw.dtype() == DType::f64) {  // one Philox block at a time
       for (std::int64_t i = 0; i < n; i += 2) {
         const auto words = random.block(static_cast<std::uint64_t>(begin + i) / 2);
         for (std::int64_t k = 0; k < 2 && i + k < n; ++k) {
@@ -57,7 +58,8 @@ void CpuBackend::uniform(const Tensor& y, Philox random, double low, double high
 }
 
 void CpuBackend::normal(const Tensor& y, Philox random, double mean, double stddev) {
-  require<DTypeError>(is_floating(y.dtype()), "normal wants a floating dtype, not ", y.dtype());
+  require<DTypeError>(is_floating(y.dtype()), "normal: expected a floating-point dtype, got ",
+                      y.dtype());
   fill_blocks<double>(y, [&](std::int64_t begin, std::int64_t n, double* out) {
     for (std::int64_t i = 0; i < n; i += 2) {
       const auto [first, second] =

@@ -1,15 +1,15 @@
-// Reductions over any set of dimensions of a tensor of any strides, and the arg-reductions.
+// Reductions over any set of dimensions of a tensor with any strides, and the arg-reductions.
 //
-// All cases come down to two loops. The dimensions of x are sorted by stride and neighbours that
-// memory runs through as one are merged; then either the fastest dimension is reduced (a run is
-// folded to one number) or it is kept (rows are added to a row of accumulators); where it is short
-// and to be reduced, the next one is taken for it. So the sum of a
-// channels_last batch over N, H, W becomes "add up N H W rows of C", and that of a contiguous one
-// "fold runs of H W", without either being written down as a special case.
+// All cases use one of two loops. The dimensions of x are sorted by stride, and neighbours that are
+// contiguous in memory are merged. Then either the fastest dimension is reduced (a run is folded to
+// one number), or it is kept (rows are added to a row of accumulators). If the fastest dimension is
+// short and reduced, the next one is used in its place. So the sum of a channels_last batch over N,
+// H, W becomes "add N H W rows of C", and that of a contiguous batch "fold runs of H W", without
+// special cases.
 //
-// Accuracy: runs of at most 2,048 numbers are folded in the compute type and joined in a wider
-// one (double for float), so that the error of a sum of f32 does not grow with its length.
-// Determinism: how a long reduction is cut into parts depends on its sizes alone, not on threads.
+// Accuracy: runs of at most 2,048 elements are folded in the compute type and combined in a wider
+// one (double for float), so that the error of an f32 sum does not grow with its length.
+// Determinism: how a long reduction is split depends only on its sizes, not on threads.
 
 #include <algorithm>
 
@@ -22,16 +22,16 @@ namespace {
 
 constexpr std::int64_t elements_per_run = 2048;  // elements of a run folded in the compute type
 constexpr std::int64_t columns_per_tile = 512;   // columns of rows that are folded side by side
-constexpr std::int64_t rows_per_fold = 64;       // rows added up in the compute type
-constexpr std::int64_t part_size = 8192;  // elements of the smallest part of a split reduction
+constexpr std::int64_t rows_per_fold = 64;       // rows that are summed in the compute type
+constexpr std::int64_t part_size = 8192;  // the smallest part of a split reduction, in elements
 constexpr std::int64_t wanted_parts = 64;
 
 struct Axis {
-  std::int64_t size, x, y;  // x, y: strides; y is 0 where reduced
+  std::int64_t size, x, y;  // x, y: strides; y is 0 if the axis is reduced
   bool reduced;
 };
 
-/// x seen as few dimensions as its memory allows, slowest first; never empty.
+/// x with as few dimensions as its memory layout allows, slowest first; never empty.
 std::vector<Axis> merged_axes(const Tensor& x, const Tensor& y) {
   std::vector<Axis> axes;
   for (std::int64_t d = 0; d < x.dim(); ++d) {
@@ -57,7 +57,8 @@ std::vector<Axis> merged_axes(const Tensor& x, const Tensor& y) {
   return merged;
 }
 
-/// A reduction in loops: at every position of `kept`, all of `reduced`, with `inner` innermost.
+/// A reduction as nested loops: for every position of `kept`, over all of `reduced`; `inner` is the
+/// innermost loop.
 struct Nest {
   Axis inner;
   Dims kept, kept_x, kept_y;
@@ -65,7 +66,7 @@ struct Nest {
 
   Nest(const Tensor& x, const Tensor& y) {
     std::vector<Axis> axes = merged_axes(x, y);
-    if (axes.size() > 1) {  // the sum of a few neighbours: better of many of them, side by side
+    if (axes.size() > 1) {  // sums of few neighbours: better compute many sums side by side
       Axis &last = axes.back(), &before = axes[axes.size() - 2];
       if (last.reduced && !before.reduced && last.size < 64 && before.size >= 4 * last.size)
         std::swap(last, before);
@@ -80,20 +81,20 @@ struct Nest {
   }
 };
 
-/// Into how many parts to cut a reduction of `length` elements that is done `times` times.
+/// The number of parts for a reduction of `length` elements that is done `times` times.
 std::int64_t parts_of(std::int64_t times, std::int64_t length) {
   if (times >= wanted_parts) return 1;
   return std::clamp<std::int64_t>(length / part_size, 1, (wanted_parts + times - 1) / times);
 }
 
-/// Calls f(task) for each task, in parallel when `elements` in all are worth it.
+/// Calls f(task) for each task, in parallel if `elements`, the total number, is large enough.
 template <class F>
 void parallel_tasks(std::int64_t tasks, std::int64_t elements, const F& f) {
 #pragma omp parallel for schedule(static) if (tasks > 1 && elements >= parallel_grain)
   for (std::int64_t task = 0; task < tasks; ++task) f(task);
 }
 
-/// Folds n elements, one of nest's innermost lines or a part of it, from `offset` on.
+/// Folds n elements of one of nest's innermost lines, starting at `offset`.
 template <FoldOp op, class C>
 Wide<C> fold_line(const Tensor& x, const Nest& nest, std::int64_t offset, std::int64_t n) {
   using F = Fold<op>;
@@ -108,8 +109,7 @@ Wide<C> fold_line(const Tensor& x, const Nest& nest, std::int64_t offset, std::i
   return total;
 }
 
-/// Inner dimension reduced: folds elements begin … end-1 of the reduction that starts at
-/// `offset`.
+/// Inner dimension reduced: folds elements begin … end-1 of the reduction that starts at `offset`.
 template <FoldOp op, class C>
 Wide<C> fold_part(const Tensor& x, const Nest& nest, std::int64_t offset, std::int64_t begin,
                   std::int64_t end) {
@@ -137,7 +137,7 @@ void reduce_runs(const Tensor& x, const Tensor& y, const Nest& nest) {
   const std::int64_t length = numel_of(nest.reduced) * nest.inner.size;
   const std::int64_t parts = parts_of(outputs, length);
   std::vector<Wide<C>> partial(static_cast<std::size_t>(outputs * parts));
-  // Consecutive tasks are the parts of one output, so a chunk of tasks walks the outputs in order.
+  // Consecutive tasks are the parts of one output, so a chunk of tasks visits the outputs in order.
   const std::int64_t chunks = std::min<std::int64_t>(outputs * parts, 4 * wanted_parts);
   parallel_tasks(chunks, outputs * length, [&](std::int64_t chunk) {
     std::int64_t task = outputs * parts * chunk / chunks;
@@ -196,8 +196,8 @@ void reduce_rows(const Tensor& x, const Tensor& y, const Nest& nest) {
                      tiles = (columns + columns_per_tile - 1) / columns_per_tile;
   const std::int64_t parts =
       std::min(rows, parts_of(outer * tiles, rows * std::min(columns, columns_per_tile)));
-  // Accumulators of one task, or, where tasks share an output, `parts` rows of them for each outer
-  // position.
+  // The accumulators of one task. If tasks share an output, `parts` rows of accumulators for each
+  // outer position.
   std::vector<Wide<C>> partial(parts > 1 ? static_cast<std::size_t>(outer * columns * parts) : 0);
   auto slot = [&](std::int64_t o, std::int64_t part) {
     return &partial[(o * parts + part) * columns];

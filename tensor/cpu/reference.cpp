@@ -6,7 +6,7 @@
 namespace rondo::cpu::reference {
 namespace {
 
-/// x(i, j, …) by strides.
+/// x(i, j, …) addressed by strides.
 template <class T>
 class View {
  public:
@@ -23,8 +23,8 @@ class View {
   Dims strides_;
 };
 
-/// The output pixels p, q and taps r, s that touch the input: calls f(p, q, r, s, h, w) for each
-/// output pixel and each tap inside the picture.
+/// Calls f(p, q, r, s, h, w) for each output pixel (p, q) and each tap (r, s) whose input pixel (h,
+/// w) is inside the image.
 template <class F>
 void for_each_tap(const Dims& x, const Dims& w, const Dims& y, const Conv2dParams& o, F f) {
   for (std::int64_t p = 0; p < y[2]; ++p) {
@@ -46,7 +46,7 @@ void add_product(T& sum, T a, T b) {
   sum = functors::plus(sum, functors::times(a, b));
 }
 
-/// Calls f<T>() for the dtypes that these loops serve.
+/// Calls f<T>() for the dtypes that these loops support.
 template <class F>
 void visit(DType dtype, F f) {
   switch (dtype) {
@@ -59,7 +59,8 @@ void visit(DType dtype, F f) {
     case DType::i32:
       return f.template operator()<std::int32_t>();
     default:
-      throw DTypeError(concat("no matrix product or convolution of ", dtype, " on the CPU"));
+      throw DTypeError(
+          concat("the CPU does not support dtype ", dtype, " in matrix products and convolutions"));
   }
 }
 

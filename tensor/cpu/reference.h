@@ -1,6 +1,6 @@
 #pragma once
-// The plain loops: the specification of the heavy kernels, and their implementation for f64 and the
-// integers, which no library covers. Readable before fast. Any strides.
+// Plain loops: the specification of the heavy kernels, and the implementation for f64 and integers,
+// which no library covers. Written for readability rather than speed. Any strides.
 
 #include "tensor/backend.h"
 

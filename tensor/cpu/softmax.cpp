@@ -2,10 +2,10 @@
 //
 //   softmax(x)_i     = exp(x_i - m) / s        with m = max_j x_j, s = sum_j exp(x_j - m)
 //   log_softmax(x)_i = x_i - m - log s
-//   dx_i = y_i (dy_i - sum_j dy_j y_j),   or of the logarithm   dy_i - exp(y_i) sum_j dy_j
+//   dx_i = y_i (dy_i - sum_j dy_j y_j),   for the logarithm   dx_i = dy_i - exp(y_i) sum_j dy_j
 //
-// Taking the maximum away first keeps exp from overflowing; it cancels in the result. The sum is
-// kept in double. A NaN, or a +inf, makes its whole line NaN, as in PyTorch.
+// Subtracting the maximum first keeps exp from overflowing; it cancels in the result. The sum is
+// kept in double. A NaN or a +inf makes its whole line NaN, as in PyTorch.
 
 #include <cmath>
 
@@ -36,7 +36,7 @@ void softmax_line(bool log, const double* x, std::int64_t n, double* y) {
   for (std::int64_t i = 0; i < n; ++i) y[i] *= scale;
 }
 
-// dx of such a line; it may be dy.
+// dx of such a line; dx may be dy.
 void gradient_line(bool log, const float* dy, const float* y, std::int64_t n, float* dx) {
   const SoftmaxKernels& of = kernels().softmax;
   (log ? of.log_softmax_gradient : of.softmax_gradient)(dy, y, n, dx);

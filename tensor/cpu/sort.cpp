@@ -1,9 +1,10 @@
-// Sorting along one dimension: stable, NaN counting as largest, as in PyTorch.
+// Sorting along one dimension: stable; NaN counts as the largest, as in PyTorch.
 //
-// topk is the head of the same order: ties go to the smaller index, which is what stability means,
-// so that topk(x, k) are exactly the first k of sort(x). It is found by a partial sort or, where it
-// is long, by a selection whose head is sorted; in a long line only among the elements that come
-// before one that a sample says has a few more than k before it.
+// topk is the start of the same order: among equal elements, those with smaller indices come first
+// (stability), so that topk(x, k) is exactly the first k of sort(x). It uses a partial sort, or for
+// larger k a selection followed by a sort of the selected elements. In a long line it looks only at
+// elements that come before a pivot. A sample determines the pivot so that slightly more than k
+// elements come before it.
 
 #include <algorithm>
 #include <cmath>
@@ -23,8 +24,8 @@ struct Keyed {
   std::int64_t index;
 };
 
-/// a before b in the order asked for. Total, thanks to the index, hence "stable" with any
-/// algorithm.
+/// Whether a comes before b in the requested order. The index makes the order total, so any
+/// algorithm gives a "stable" result.
 template <class C>
 bool before(const Keyed<C>& a, const Keyed<C>& b, bool descending) {
   const C low = descending ? b.key : a.key, high = descending ? a.key : b.key;
@@ -35,8 +36,8 @@ bool before(const Keyed<C>& a, const Keyed<C>& b, bool descending) {
 
 constexpr std::int64_t sample = 2048;
 
-/// Fills `keyed` with the elements of the line among which its first k are: all of them, or, where
-/// k is a small part of a long line, few more than k.
+/// Fills `keyed` with candidates for the first k elements of the line: all elements, or, if k is a
+/// small part of a long line, slightly more than k.
 template <class C>
 void candidates(const std::vector<C>& line, std::int64_t k, bool descending,
                 std::vector<Keyed<C>>& keyed) {
@@ -45,8 +46,9 @@ void candidates(const std::vector<C>& line, std::int64_t k, bool descending,
   if (n >= 8 * sample && k <= n / 8) {
     for (std::int64_t i = 0; i < sample; ++i)
       keyed.push_back({line[i * n / sample], i * n / sample});
-    // Of the sample k / n are expected before the k-th element, give or take the root of that
-    // number: with four times the root on top, too few come out once in 30,000 lines.
+    // About a fraction k / n of the sample comes before the k-th element, with a standard deviation
+    // of the root of that number. With four standard deviations added, there are too few candidates
+    // once in 30,000 lines.
     const double expected = static_cast<double>(k * sample) / static_cast<double>(n);
     const auto rank = static_cast<std::int64_t>(expected + 4 * std::sqrt(expected) + 4);
     auto compare = [&](const auto& a, const auto& b) { return before(a, b, descending); };
@@ -62,7 +64,8 @@ void candidates(const std::vector<C>& line, std::int64_t k, bool descending,
   for (std::int64_t i = 0; i < n; ++i) keyed.push_back({line[i], i});
 }
 
-/// The first k of the sorted order of every line of x; values and indices have k at `dim`.
+/// The first k elements of the sorted order of every line of x; values and indices have size k at
+/// `dim`.
 template <class C>
 void first_sorted(const Tensor& x, std::int64_t dim, bool descending, std::int64_t k,
                   const Tensor& values, const Tensor& indices) {

@@ -1,10 +1,10 @@
 #pragma once
-// Walking several tensors of one shape together, whatever their strides.
+// Iterates over several tensors of the same shape together, with any strides.
 //
-// `StridedLoop<N>` collapses them first (tensor/collapse.h). Then `for_each_row(f)` calls
+// `StridedLoop<N>` first collapses the tensors (tensor/collapse.h). Then `for_each_row(f)` calls
 // f(pointers, byte_strides, n) for runs of n elements along the fastest dimension, on several
-// threads when there is enough to do; each thread takes one contiguous share, so results do not
-// depend on luck.
+// threads when there is enough work. Each thread gets one contiguous share, so results do not
+// depend on timing.
 
 #include <omp.h>
 
@@ -14,17 +14,17 @@
 
 namespace rondo::cpu {
 
-/// Elements below which starting another thread costs more than it saves.
+/// With fewer elements than this, starting another thread costs more than it saves.
 inline constexpr std::int64_t parallel_grain = 32768;
 
-/// Threads worth using for `work` elements.
+/// The number of threads worth using for `work` elements.
 inline int threads_for(std::int64_t work) {
   if (work < 2 * parallel_grain || omp_in_parallel()) return 1;
   return static_cast<int>(std::min<std::int64_t>(omp_get_max_threads(), work / parallel_grain));
 }
 
-/// Calls f(share, begin, end) on `shares` contiguous parts of [0, n), each on a thread of its own;
-/// f must not throw where there are several.
+/// Calls f(share, begin, end) on `shares` contiguous parts of [0, n), each on its own thread. f
+/// must not throw if there are several shares.
 template <class F>
 void parallel_shares(std::int64_t n, int shares, F f) {
   if (shares <= 1) {
@@ -51,11 +51,11 @@ class StridedLoop {
  public:
   using Pointers = std::array<char*, N>;
 
-  /// All operands must have the same shape; the last one's memory order is followed, but where its
-  /// fastest dimension is short and the next one is not.
+  /// All operands must have the same shape. The loop follows the last operand's memory order,
+  /// except if its fastest dimension is short and the next one is not.
   explicit StridedLoop(const std::array<const Tensor*, N>& operands) : shape_(operands) {
     auto& [numel, dims, sizes, steps, data] = shape_;
-    if (dims > 1 && sizes[0] < 8 && sizes[1] >= 4 * sizes[0]) {  // rows that are worth their call
+    if (dims > 1 && sizes[0] < 8 && sizes[1] >= 4 * sizes[0]) {  // rows worth a call
       std::swap(sizes[0], sizes[1]);
       std::swap(steps[0], steps[1]);
     }
@@ -88,7 +88,7 @@ class StridedLoop {
       if (begin == end) return;
       for (std::size_t k = 0; k < N; ++k) at_row[k] -= at[0] * steps[0][k];
       at[0] = 0;
-      for (std::size_t d = 1; d < dims; ++d) {  // the odometer's carry
+      for (std::size_t d = 1; d < dims; ++d) {  // carry to the next index
         for (std::size_t k = 0; k < N; ++k) at_row[k] += steps[d][k];
         if (++at[d] < sizes[d]) break;
         for (std::size_t k = 0; k < N; ++k) at_row[k] -= sizes[d] * steps[d][k];

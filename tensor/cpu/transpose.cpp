@@ -1,7 +1,7 @@
-// Row by row such a copy would touch a line of memory for each element, and the next row the same
-// lines again, of which the caches then hold few: their addresses are a power of two apart in the
-// very shapes that are in use. So tiles of as many rows as a line has elements go through a buffer:
-// each line is read once and written once, whole.
+// A copy row by row would touch one cache line for each element, and the next row would touch the
+// same lines again. By then the caches hold few of them, because in common shapes their addresses
+// are a power of two apart. So the copy moves tiles through a buffer, with as many rows as a cache
+// line has elements: each line is read once and written once, as a whole.
 
 #include "tensor/cpu/transpose.h"
 
@@ -13,10 +13,10 @@ namespace rondo::cpu {
 namespace {
 
 constexpr std::int64_t line_bytes = 64;
-constexpr std::int64_t rows_per_task = 1024;  // rows of a task
+constexpr std::int64_t rows_per_task = 1024;
 
-/// The dimension along which x is dense, if that is not y's and both are worth tiles; 0: there is
-/// none.
+/// The dimension along which x is contiguous, if it differs from y's and both are long enough for
+/// tiles; otherwise 0.
 std::size_t other_dimension(const Collapsed<2>& shape, std::int64_t width) {
   constexpr std::int64_t least = 8;
   const auto [x_step, y_step] = shape.steps[0];
@@ -26,7 +26,8 @@ std::size_t other_dimension(const Collapsed<2>& shape, std::int64_t width) {
   return 0;
 }
 
-/// `rows` rows of `columns` words at x become `columns` rows of `rows` words at y; steps in bytes.
+/// `rows` rows of `columns` words at x become `columns` rows of `rows` words at y. Steps are in
+/// bytes.
 template <class Word>
 void transpose_tile(const char* x, std::int64_t x_step, char* y, std::int64_t y_step,
                     std::int64_t rows, std::int64_t columns) {
@@ -47,7 +48,7 @@ void transpose(const Collapsed<2>& shape, std::size_t other) {
   constexpr std::int64_t tile = line_bytes / sizeof(Word);
   const std::int64_t rows = shape.sizes[0], columns = shape.sizes[other];
   const std::int64_t x_step = shape.steps[0][0], y_step = shape.steps[other][1];
-  // What is left to walk: every other dimension, strips of a tile's columns, and blocks of rows.
+  // The outer loops: all other dimensions, strips of one tile's columns, and blocks of rows.
   Dims outer;
   std::array<Dims, 2> steps;
   for (std::size_t d = shape.dims - 1; d > 0; --d) {
@@ -57,7 +58,7 @@ void transpose(const Collapsed<2>& shape, std::size_t other) {
   }
   const std::int64_t blocks = (rows + rows_per_task - 1) / rows_per_task,
                      strips = (columns + tile - 1) / tile;
-  const std::int64_t tasks = blocks * strips;  // at each position of the outer dimensions
+  const std::int64_t tasks = blocks * strips;  // for each position of the outer dimensions
   parallel_for(numel_of(outer) * tasks, shape.numel, [&](std::int64_t begin, std::int64_t end) {
     Walker<2> walker(outer, steps);
     walker.seek(begin / tasks);
@@ -67,7 +68,7 @@ void transpose(const Collapsed<2>& shape, std::size_t other) {
       char* y = shape.data[1] + walker.offsets()[1] + c * y_step;
       std::int64_t r = task % blocks * rows_per_task;
       const std::int64_t last = std::min(rows, r + rows_per_task);
-      if (width == tile)  // of a size that is known to the compiler
+      if (width == tile)  // a size known to the compiler
         for (; r + tile <= last; r += tile)
           transpose_tile<Word>(x + r * x_step, x_step, y + r * std::int64_t{sizeof(Word)}, y_step,
                                tile, tile);

@@ -1,13 +1,13 @@
 #pragma once
-// Copies between layouts, in tiles that are whole cache lines on both sides.
+// Copies between layouts, in tiles that are whole cache lines in source and destination.
 
 #include "tensor/tensor.h"
 
 namespace rondo::cpu {
 
-/// y = x and true, where the two run through memory along different dimensions (a transposed
-/// matrix, contiguous to channels_last and back); false, and nothing done, where they do not or
-/// do so for a few elements only, or where their dtypes differ. requires: equal shapes.
+/// Sets y = x and returns true if x and y are contiguous along different dimensions (a transposed
+/// matrix, or contiguous to channels_last and back). Otherwise, or if only a few elements are
+/// affected, or if the dtypes differ, does nothing and returns false. requires: equal shapes.
 bool copy_transposed(const Tensor& x, const Tensor& y);
 
 }  // namespace rondo::cpu

@@ -18,9 +18,9 @@ EventPtr recorded_in(StreamId id) {
   return event;
 }
 
-/// An event. While any thread captures a graph it is neither recorded nor asked: the stream may be
-/// part of the capture, which asking about an event of its own would make void. What is freed then
-/// is marked when the capture is over.
+/// An event in the stream. While any thread captures a graph, the event is neither recorded nor
+/// queried: the stream may be part of the capture, and querying a separate event would invalidate
+/// it. For memory that is freed during a capture, the event is recorded when the capture is over.
 std::function<bool()> mark_in(StreamId id) {
   EventPtr event = captures_underway() ? nullptr : recorded_in(id);
   return [event, id]() mutable {
@@ -28,7 +28,7 @@ std::function<bool()> mark_in(StreamId id) {
     try {
       if (event == nullptr) event = recorded_in(id);
     } catch (const CudaError&) {
-      return false;  // the device is lost: nobody will ever know
+      return false;  // the device is lost: the state stays unknown
     }
     DeviceGuard guard(id.device);
     const cudaError_t status = cudart().event_query(event.get());
@@ -63,7 +63,7 @@ class PinnedMemory final : public BlockPool::Source {
  public:
   void* allocate(std::size_t bytes) override {
     void* data = nullptr;
-    // Portable: pinned for every device, not only for the one that is current.
+    // Portable: pinned for every device, not only for the current one.
     const cudaError_t status = cudart().host_alloc(&data, bytes, cudaHostAllocPortable);
     if (status == cudaErrorMemoryAllocation) {
       cudart().get_last_error();
@@ -98,7 +98,7 @@ void* CachingAllocator::allocate(std::size_t bytes) {
   BlockPool& pool = graph != nullptr ? *graph : pool_;
   const StreamId stream = current_stream(device_).id();
   void* data = pool.allocate(bytes, stream, AllocationTag::current());
-  if (data == nullptr && graph != nullptr) {  // what lies unused outside of the graph would do
+  if (data == nullptr && graph != nullptr) {  // unused memory outside the graph may suffice
     pool_.empty_cache();
     data = pool.allocate(bytes, stream, AllocationTag::current());
   }
@@ -113,9 +113,9 @@ void* CachingAllocator::allocate(std::size_t bytes) {
   check(cudart().mem_get_info(&free, &total));
   const std::size_t kept = stats().graphs;
   const std::string graphs = kept > 0 ? concat(", its graphs ", kept, " bytes") : "";
-  throw OutOfMemoryError(concat("cuda:", device_, " is out of memory: ", bytes,
-                                " bytes asked for; of ", total, " this process holds ",
-                                pool_.report(), graphs, ", and ", free, " are free"));
+  throw OutOfMemoryError(concat("cuda:", device_, " is out of memory: cannot allocate ", bytes,
+                                " bytes; of ", total, " bytes, this process holds ", pool_.report(),
+                                graphs, ", and ", free, " bytes are free"));
 }
 
 void CachingAllocator::deallocate(void* data, std::size_t) noexcept {
@@ -172,14 +172,14 @@ PinnedAllocator& PinnedAllocator::instance() {
   return *allocator;
 }
 
-/// On the host blocks have no stream of their own: every use is recorded.
+/// Blocks in host memory have no stream of their own: every use is recorded.
 constexpr StreamId no_stream{.device = -1};
 
 void* PinnedAllocator::allocate(std::size_t bytes) {
   void* data = pool_.allocate(bytes, no_stream, AllocationTag::current());
   if (data == nullptr)
-    throw CudaError(concat("out of pinned memory: ", bytes, " bytes asked for; this process holds ",
-                           pool_.report()));
+    throw CudaError(concat("out of pinned memory: cannot allocate ", bytes,
+                           " bytes; this process holds ", pool_.report()));
   return data;
 }
 
@@ -194,7 +194,7 @@ StoragePtr pinned_storage(std::size_t bytes, const Stream& user) {
   void* data = bytes > 0 ? allocator.allocate(bytes) : nullptr;
   return std::make_shared<Storage>(data, bytes, Device::cpu(), [=, &allocator] {
     if (data == nullptr) return;
-    allocator.record_stream(data, user);  // which lives until here
+    allocator.record_stream(data, user);  // `user` still exists here
     allocator.deallocate(data, bytes);
   });
 }

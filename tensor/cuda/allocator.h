@@ -1,5 +1,5 @@
 #pragma once
-// The allocator of a GPU: a BlockPool over cudaMalloc, and the pinned memory that copies want.
+// The allocator of a GPU: a BlockPool over cudaMalloc, and the pinned memory for copies.
 
 #include <atomic>
 #include <memory>
@@ -14,25 +14,25 @@
 
 namespace rondo::cuda {
 
-/// Memory for the calling thread's current stream. One for each device, never destroyed: tensors in
-/// static storage may outlive any order of destruction.
+/// Allocates memory for the calling thread's current stream. There is one allocator per device,
+/// never destroyed: tensors in static storage may be destroyed later than any allocator.
 class CachingAllocator final : public Allocator {
  public:
   static CachingAllocator& of(int device);
 
   Device device() const override { return Device::cuda(device_); }
-  /// Throws CudaError when there is no memory left, saying what holds it.
+  /// Throws CudaError when out of memory, with a report of what holds the memory.
   void* allocate(std::size_t bytes) override;
   void deallocate(void* data, std::size_t bytes) noexcept override;
 
-  /// `stream` uses this memory too, beside the one it was allocated for.
+  /// Records that `stream` uses this memory, in addition to the stream it was allocated for.
   void record_stream(void* data, const Stream& stream);
   MemoryStats stats() const;
   void reset_peak() { pool_.reset_peak(); }
   void empty_cache() noexcept { pool_.empty_cache(); }
 
-  /// A pool beside the usual one, for a graph's capture. Who holds it may let go at any time: it
-  /// lives as long as a block of it.
+  /// A separate pool, for a graph's capture. The caller may release it at any time: it exists as
+  /// long as one of its blocks.
   std::shared_ptr<BlockPool> new_pool();
 
  private:
@@ -42,19 +42,19 @@ class CachingAllocator final : public Allocator {
   BlockPool pool_;
   mutable std::mutex mutex_;
   std::vector<std::weak_ptr<BlockPool>> new_pools_;
-  // Blocks of those that are given out.
+  // The number of blocks in use from pools of new_pool.
   std::atomic<std::size_t> others_given_out_{0};
   std::unordered_map<void*, std::shared_ptr<BlockPool>> others_;
 };
 
-/// x's memory is used in `stream` as well (torch.Tensor.record_stream): once x is gone, nobody gets
-/// it before what lies in that stream by then is done. Throws Error for memory that is not the
-/// caching allocator's.
+/// Records that `stream` uses x's memory as well (torch.Tensor.record_stream). After x is
+/// destroyed, the memory is not reused before `stream` has finished the work that it contains at
+/// that time. Throws Error if the memory does not belong to the caching allocator.
 void record_stream(const Tensor& x, const Stream& stream);
 
-/// Host memory that the GPU can read and write by itself: only copies to and from such memory run
-/// beside the host. Kept for reuse like the GPU's own; a block comes back when the streams that
-/// were recorded for it are past its use.
+/// Host memory that the GPU can read and write directly: only copies to and from such memory are
+/// asynchronous to the host. Freed blocks are kept for reuse, like the GPU's own; a block is reused
+/// when the streams that were recorded for it have finished using it.
 class PinnedAllocator final : public Allocator {
  public:
   static PinnedAllocator& instance();
@@ -62,7 +62,7 @@ class PinnedAllocator final : public Allocator {
   Device device() const override { return Device::cpu(); }
   void* allocate(std::size_t bytes) override;
   void deallocate(void* data, std::size_t bytes) noexcept override;
-  /// Whether memory that begins here is this allocator's, and in use.
+  /// Whether `data` is the start of a block of this allocator that is in use.
   bool owns(void* data) const { return pool_.owns(data); }
   void record_stream(void* data, const Stream& stream);
 
@@ -72,7 +72,8 @@ class PinnedAllocator final : public Allocator {
   BlockPool pool_;
 };
 
-/// Pinned memory that `user` reads or writes: free again when that stream is past its use.
+/// Pinned memory that `user` reads or writes. It becomes free again when that stream has finished
+/// using it.
 StoragePtr pinned_storage(std::size_t bytes, const Stream& user);
 
 }  // namespace rondo::cuda

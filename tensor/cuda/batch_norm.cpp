@@ -1,5 +1,5 @@
-// Batch norm in training: rondo's own kernels (batch_norm.cu), or an engine of cuDNN's
-// (norm_plan.h) where measure_plans says that they are to be tried and it is the faster one.
+// Batch norm in training. Uses rondo's own kernels (batch_norm.cu), or one of cuDNN's engines
+// (norm_plan.h) if measure_plans allows trying them and the engine is faster.
 
 #include <initializer_list>
 #include <memory>
@@ -13,17 +13,17 @@
 namespace rondo::cuda {
 namespace {
 
-/// rondo's kernels give the same bits every time; a choice by the clock would not.
+/// rondo's kernels are bit-identical in every run; a choice by timing would not be.
 bool tries_plans() { return measures_plans() && !is_deterministic(); }
 
-/// Whether a plan can use these where they lie: it counts on 16 bytes.
+/// Whether a plan can use these tensors directly: it requires 16-byte alignment.
 bool are_aligned(std::initializer_list<Tensor> tensors) {
   for (const Tensor& x : tensors) {
     if (x.defined() && reinterpret_cast<std::uintptr_t>(x.data_ptr()) % 16 != 0) return false;
   }
   return true;
 }
-/// Whether these images (some may be undefined) are what a plan is made for.
+/// Whether these images (some may be undefined) meet the requirements of a plan.
 bool are_alike(std::initializer_list<Tensor> images) {
   for (const Tensor& x : images) {
     if (x.defined() && (x.dim() != 4 || !x.is_contiguous(MemoryFormat::channels_last) ||
@@ -46,12 +46,13 @@ std::vector<CudnnPlan> plans_or_none(const NormProblem& p) {
   constexpr std::size_t most_tried = 4;
   try {
     return norm_plans(p, {.handle = cudnn_handle(p.device)}, most_tried);
-  } catch (const CudaError&) {  // no cuDNN, or one that does not take the graph
+  } catch (const CudaError&) {  // no cuDNN, or it rejects the graph
     return {};
   }
 }
 
-/// The plan that is faster than rondo's kernels; null: none is. Tried once for each problem.
+/// The fastest plan if it is faster than rondo's kernels, otherwise null. Tried once for each
+/// problem.
 template <class Own, class Run>
 std::shared_ptr<const CudnnPlan> faster_plan(const NormProblem& p, Own own, Run run) {
   static auto* cache = new PlanCache;
@@ -92,7 +93,7 @@ void CudaBackend::batch_norm(const Tensor& x, const Tensor& gamma, const Tensor&
   if (!suits(norm)) return own(running_mean, running_var);
   const auto plan = faster_plan(
       norm.problem(), [&] { own(beside(running_mean), beside(running_var)); },
-      [&](const CudnnPlan& tried) {  // trials must not move the running statistics
+      [&](const CudnnPlan& tried) {  // trials must not change the running statistics
         NormForward trial = norm;
         trial.running_mean = beside(running_mean);
         trial.running_var = beside(running_var);

@@ -1,15 +1,15 @@
-// Batch normalisation for training and inference, forward and backward, with the ReLU and the
-// residual addition of a ResNet riding along. The mathematics is that of tensor/cpu/batch_norm.cpp.
+// Batch normalisation for training and inference, forward and backward, including the ReLU and the
+// residual addition of a ResNet. The mathematics is that of tensor/cpu/batch_norm.cpp.
 //
-// Two kernels go over the data, each once: one sums per channel, one applies; between them a group
-// per channel turns sums into factors, so that the host need not know any of it. Both walk the data
-// alike (Walk), 16 bytes at a time: neighbouring channels of a pixel (channels_last), or
-// neighbouring pixels of a plane.
+// Two kernels each read the data once: the first computes sums per channel, the second applies
+// them. Between them, one group per channel converts the sums into factors, so that the host needs
+// none of these values. Both kernels traverse the data in the same way (Walk), 16 bytes at a time:
+// neighbouring channels of a pixel (channels_last), or neighbouring pixels of a plane.
 //
-// Sums: the data is cut into as many splits as keep the GPU busy, a number that depends on sizes
-// and alignment alone. A thread sums in f32 about the channel's first value, which removes the
-// cancellation of E[x^2] - E[x]^2; a block joins its threads in f32, and the splits are joined in
-// double, all in a fixed order. The same numbers in every run.
+// Sums: the data is divided into as many splits as keep the GPU busy; their number depends only on
+// sizes and alignment. A thread sums in f32 relative to the channel's first value, which avoids the
+// cancellation of E[x^2] - E[x]^2. A block combines its threads' sums in f32, and the splits are
+// combined in double, all in a fixed order. So results are bit-identical in every run.
 
 #include "tensor/cuda/batch_norm.cuh"
 #include "tensor/cuda/cuda_backend.h"
@@ -18,7 +18,7 @@
 namespace rondo::cuda {
 namespace {
 
-/// The sums of all channels, (channels, splits).
+/// Computes the sums of all channels, (channels, splits).
 template <int V, class Terms>
 Tensor sum_channels(int device, const Walk<V>& walk, std::int64_t channels, const Terms& terms) {
   const Dims sizes{channels, std::int64_t{walk.splits}, 2};
@@ -28,7 +28,8 @@ Tensor sum_channels(int device, const Walk<V>& walk, std::int64_t channels, cons
   return partial;
 }
 
-/// Calls f.operator()<T, V>() with the type of x's elements and how many to take at a time.
+/// Calls f.operator()<T, V>() with the type T of x's elements and the number V of elements to
+/// process at a time.
 template <class F>
 void visit_packs(const Layout& layout, std::initializer_list<Tensor> tensors, F&& f) {
   auto with = [&]<class T>() {
@@ -45,7 +46,7 @@ void visit_packs(const Layout& layout, std::initializer_list<Tensor> tensors, F&
   with.template operator()<Half>();
 }
 
-/// Two vectors of a float for each channel.
+/// Two float vectors with one element for each channel.
 struct Factors {
   Tensor memory;
   float *scale, *offset;

@@ -1,5 +1,5 @@
 #pragma once
-// The kernels of batch_norm.cu: what one thread, or one group, does.
+// The kernels of batch_norm.cu: the work of one thread or one group.
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +8,8 @@
 
 namespace rondo::cuda {
 
-/// How the data of (N, C, ...) lies in memory: rows of `channels` elements (channels_last), or
-/// planes of `length` elements of one channel each.
+/// The memory layout of (N, C, ...): rows of `channels` elements (channels_last), or planes of
+/// `length` elements of one channel each.
 struct Layout {
   bool channels_last;
   std::int64_t channels, rows, length;
@@ -25,15 +25,16 @@ struct Layout {
   bool fits(int size) const { return (channels_last ? channels : length) % size == 0; }
 };
 
-/// How threads share out the data. It is cut into packs of V elements, and the packs into columns:
-/// of V neighbouring channels (channels_last), or of one channel (planes). A block has `width`
-/// neighbouring columns and a split of their packs. Its threads take a column each and go down it
-/// side by side, so that what belongs to the channels is read once and kept in registers.
+/// How threads divide the data. It is split into packs of V elements, and the packs form columns:
+/// of V neighbouring channels (channels_last), or of one channel (planes). A block processes
+/// `width` neighbouring columns and one split of their packs. Each thread takes one column and
+/// moves down it in parallel with the others, so that values per channel are read once and kept in
+/// registers.
 template <int V>
 struct Walk {
   bool channels_last;
-  std::int64_t columns, packs;  // packs of a column
-  std::int64_t tiles, splits;   // of the columns, of the packs
+  std::int64_t columns, packs;  // number of columns; packs in one column
+  std::int64_t tiles, splits;   // pieces of the columns, pieces of the packs
   int width;
   std::int64_t column_step, pack_step, image_jump;  // elements
   Divisor by_plane;                                 // packs of a plane
@@ -48,7 +49,7 @@ struct Walk {
         pack_step(channels_last ? layout.channels : V),
         image_jump(channels_last ? 0 : (layout.channels - 1) * layout.length),
         by_plane(channels_last ? packs : layout.length / V) {
-    // Eight packs a thread, and as many blocks as fill a GPU several times over.
+    // Eight packs per thread, and enough blocks to fill a GPU several times.
     constexpr std::int64_t packs_of_block = 8 * threads_per_block, most_blocks = 4096;
     const std::int64_t most_width = channels_last ? widest : 1;
     tiles = (columns + most_width - 1) / most_width;
@@ -63,9 +64,9 @@ struct Walk {
   struct Part {
     std::int64_t column, split, first, end;
     int step;
-    bool is_first;  // of the threads that share the column in this block
+    bool is_first;  // first of the block's threads on this column
   };
-  /// The part of a thread that takes column k of the block's, of which there are `width`.
+  /// The part of a thread that processes column k of the block's `width` columns.
   template <class Group>
   RONDO_HD Part part(const Group& group, std::int64_t block, int k) const {
     Part p;
@@ -82,18 +83,19 @@ struct Walk {
   RONDO_HD std::int64_t at(std::int64_t column, std::int64_t pack) const {
     return column * column_step + pack * pack_step + by_plane.divide(pack) * image_jump;
   }
-  /// The channel of element k of the packs of a column.
+  /// The channel of element k of a column's packs.
   RONDO_HD std::int64_t channel(std::int64_t column, int k) const {
     return channels_last ? column * V + k : column;
   }
 };
 
-/// A float of each channel of a column.
+/// One float for each channel of a column.
 template <int V>
 struct OfChannels {
   float v[V];
 
-  /// From `of`, which has one for each channel of the tensor; 16-byte aligned where V is 4 or 8.
+  /// Loads from `of`, which has one float for each channel of the tensor; 16-byte aligned if V is 4
+  /// or 8.
   RONDO_HD static OfChannels load(const float* of, const Walk<V>& walk, std::int64_t column) {
     OfChannels values;
     if (V > 1 && walk.channels_last) {
@@ -108,14 +110,15 @@ struct OfChannels {
   }
 };
 
-/// What a channel's elements add up to: (sum of x - shift, sum of its squares), or backward
-/// (sum of g, sum of g (x - mean)).
+/// The sums of one channel: (sum of x - shift, sum of its squares), or in the backward pass (sum of
+/// g, sum of g (x - mean)).
 struct Pair {
   float a, b;
 };
 
-/// dy where the relu let through, else 0. The mask: y > 0, or (x - mean) scale + offset > 0, which
-/// is what Apply computed (an engine of cuDNN's may differ from it where y is within an ulp of 0).
+/// dy where the relu passed values through, otherwise 0. The mask is y > 0, or (x - mean) scale +
+/// offset > 0 as Apply computed it (a cuDNN engine may differ from it where y is within an ulp of
+/// 0).
 template <class T, int V>
 struct Gradient {
   const T *dy, *y;
@@ -137,7 +140,7 @@ struct Gradient {
   RONDO_HD Loaded load(std::int64_t i) const {
     return {load_raw<V>(dy, i), y != nullptr ? load_raw<V>(y, i) : Raw<T, V>{}};
   }
-  /// `centered`: x - mean.
+  /// `centered` is x - mean.
   RONDO_HD Values<T, V> masked(const Loaded& loaded, const OfColumn& c,
                                const float* centered) const {
     Values<T, V> g = Values<T, V>::of(loaded.dy);
@@ -152,7 +155,7 @@ struct Gradient {
   }
 };
 
-/// Terms of the forward: about the shift.
+/// The forward's terms, relative to the shift.
 template <class T, int V>
 struct ForwardTerms {
   const T* x;
@@ -166,7 +169,7 @@ struct ForwardTerms {
       shift.v[k] = convert<float>(first[walk.channel(column, k) * first_step]);
     return shift;
   }
-  static constexpr int together = 4;  // packs of which the loads are under way at a time
+  static constexpr int together = 4;  // packs that are loaded at the same time
   using Loaded = Raw<T, V>;
   RONDO_HD Loaded load(std::int64_t i) const { return load_raw<V>(x, i); }
   RONDO_HD void add(const Loaded& loaded, const OfColumn& shift, Pair* sums) const {
@@ -209,8 +212,8 @@ struct BackwardTerms {
   }
 };
 
-/// Goes down a part of a column: loads `together` packs, so that their loads are under way at the
-/// same time, then does something with each.
+/// Moves down a part of a column. Loads `together` packs, so that these loads are in flight at the
+/// same time, then calls `use` for each pack.
 template <int together, int V, class Load, class Use>
 RONDO_HD void go_down(const Walk<V>& walk, const typename Walk<V>::Part& part, const Load& load,
                       const Use& use) {
@@ -240,7 +243,8 @@ struct SumBlock {
   };
   template <class Group>
   RONDO_HD void operator()(const Group& group, std::int64_t block) const {
-    // Once on a GPU; the lone thread of the host takes one column after another.
+    // On a GPU the loop runs once; the single thread on the host processes one column after
+    // another.
     for (int k = group.thread() % walk.width; k < walk.width; k += group.size()) {
       const auto part = walk.part(group, block, k);
       Sums sums;
@@ -283,9 +287,9 @@ RONDO_HD Joined join_splits(const Group& group, const Pair* partial, std::int64_
   return group.reduce(sums, [](Joined x, Joined y) { return Joined{x.a + y.a, x.b + y.b}; });
 }
 
-/// Factors of y = (x - mean) scale + offset.
+/// The factors of y = (x - mean) scale + offset.
 struct Affine {
-  const float *gamma, *beta;  // or null
+  const float *gamma, *beta;  // may be null
   float *scale, *offset;
   RONDO_HD void set(std::int64_t c, float invstd) const {
     scale[c] = static_cast<float>(static_cast<double>(gamma != nullptr ? gamma[c] : 1.0f) * invstd);
@@ -293,7 +297,7 @@ struct Affine {
   }
 };
 
-/// From the sums of a channel to its statistics, running statistics and factors.
+/// Computes a channel's statistics, running statistics and factors from its sums.
 template <class T>
 struct FinishStatistics {
   const Pair* partial;
@@ -417,7 +421,7 @@ struct ApplyGradient {
                  of_a = OfChannels<V>::load(a, walk, part.column),
                  of_b = OfChannels<V>::load(b, walk, part.column),
                  of_d = OfChannels<V>::load(d, walk, part.column);
-      typename Gradient<T, V>::OfColumn mask{of_a, {}};  // a is gamma invstd, as scale is
+      typename Gradient<T, V>::OfColumn mask{of_a, {}};  // a = gamma invstd, equal to scale
       if (gradient.scale != nullptr)
         mask.offset = OfChannels<V>::load(gradient.offset, walk, part.column);
       struct Loaded {

@@ -1,5 +1,6 @@
-// y = op(a, b), element by element: the wide kernels of elementwise.cuh with the functors of all
-// devices. The others are in binary_strided.cu, so that neither file takes long to compile.
+// y = op(a, b), element by element: the wide kernels of elementwise.cuh with the functors for all
+// devices. The strided kernels are in binary_strided.cu, so that neither file takes long to
+// compile.
 
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/elementwise.cuh"

@@ -1,4 +1,4 @@
-// y = op(a, b), element by element, of any strides and dtypes: see binary.cu.
+// y = op(a, b), element by element, for any strides and dtypes: see binary.cu.
 
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/elementwise.cuh"

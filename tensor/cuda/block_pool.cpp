@@ -11,10 +11,10 @@ namespace rondo::cuda {
 namespace {
 
 constexpr std::size_t KiB = std::size_t{1} << 10, MiB = std::size_t{1} << 20;
-constexpr std::size_t granule = 512;          // all blocks are multiples of it
-constexpr std::size_t small_limit = 1 * MiB;  // requests up to here share small segments
+constexpr std::size_t granule = 512;          // all block sizes are multiples of it
+constexpr std::size_t small_limit = 1 * MiB;  // requests up to this size share small segments
 constexpr std::size_t small_segment = 2 * MiB;
-constexpr std::size_t large_limit = 10 * MiB;  // and up to here large ones
+constexpr std::size_t large_limit = 10 * MiB;  // requests up to this size share large segments
 constexpr std::size_t large_segment = 20 * MiB;
 
 std::size_t round_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
@@ -43,7 +43,7 @@ struct BlockPool::Block {
   char* data;
   std::size_t bytes;
   StreamId stream;
-  bool small;  // lies in a segment for small requests
+  bool small;  // belongs to a segment for small requests
   bool in_use = false;
   const char* tag = "";
   Block* before = nullptr;  // neighbours in the segment
@@ -59,8 +59,8 @@ bool BlockPool::BySize::operator()(const Block* a, const Block* b) const {
 
 BlockPool::BlockPool(std::unique_ptr<Source> source) : source_(std::move(source)) {}
 
-// Blocks that are still in use belong to tensors in static storage: their memory goes with the
-// process.
+// Blocks that are still in use belong to tensors in static storage: their memory is released with
+// the process.
 BlockPool::~BlockPool() {
   empty_cache();
   for (auto* blocks : {&small_, &large_})
@@ -102,8 +102,8 @@ void BlockPool::free(void* data) noexcept {
     waiting_.push_back(std::move(waiting));
     block->also_used_by.clear();
   } catch (...) {
-    // The device is lost, or the host's memory: nobody will know when the block is free. It stays
-    // where it is for ever.
+    // The device is lost, or the host is out of memory, so it stays unknown when the block becomes
+    // free. The block is never reused.
   }
 }
 
@@ -115,7 +115,7 @@ bool BlockPool::owns(void* data) const {
 void BlockPool::record_stream(void* data, StreamId stream) {
   std::lock_guard lock(mutex_);
   auto found = in_use_.find(data);
-  require(found != in_use_.end(), "record_stream: this memory is not the pool's");
+  require(found != in_use_.end(), "record_stream: this memory does not belong to the pool");
   Block& block = *found->second;
   auto& others = block.also_used_by;
   if (stream != block.stream && std::find(others.begin(), others.end(), stream) == others.end())
@@ -132,7 +132,7 @@ BlockPool::Block* BlockPool::find(std::size_t bytes, StreamId stream) {
   Block wanted{.data = nullptr, .bytes = bytes, .stream = stream, .small = false};
   auto found = blocks.lower_bound(&wanted);
   if (found == blocks.end() || (*found)->stream != stream) return nullptr;
-  // A segment of a large request is not cut up for one that a shared segment would serve.
+  // Segments of large requests are not split for requests that a shared segment can serve.
   if (bytes > small_limit && bytes < large_limit && (*found)->bytes > 2 * large_segment)
     return nullptr;
   Block* block = *found;
@@ -153,7 +153,7 @@ BlockPool::Block* BlockPool::new_segment(std::size_t bytes, StreamId stream) {
                    .small = bytes <= small_limit};
 }
 
-/// Cuts a block to `bytes`; the rest becomes a free block, if it is worth one.
+/// Shrinks a block to `bytes`. The rest becomes a free block if it is large enough.
 void BlockPool::split(Block* block, std::size_t bytes) {
   const std::size_t rest = block->bytes - bytes;
   if (rest < (block->small ? granule : small_limit)) return;
@@ -169,7 +169,7 @@ void BlockPool::split(Block* block, std::size_t bytes) {
   free_blocks(*after).insert(after);
 }
 
-/// Puts a block that nothing uses into the free ones, together with its free neighbours.
+/// Adds a block that nothing uses to the free blocks, merged with its free neighbours.
 void BlockPool::make_free(Block* block) {
   block->in_use = false;
   if (Block* b = block->before; b != nullptr && free_blocks(*b).contains(b))
@@ -178,7 +178,7 @@ void BlockPool::make_free(Block* block) {
   free_blocks(*block).insert(block);
 }
 
-/// Two neighbours become the first of them; of both, those that were free are taken out.
+/// Merges two neighbours into the first one. Removes both from the free blocks.
 BlockPool::Block* BlockPool::merge(Block* block, Block* with) {
   free_blocks(*block).erase(block);
   free_blocks(*with).erase(with);
@@ -189,7 +189,7 @@ BlockPool::Block* BlockPool::merge(Block* block, Block* with) {
   return block;
 }
 
-/// Frees what waited for other streams, where they have come far enough.
+/// Frees blocks that waited for other streams, if those streams have passed their marks.
 void BlockPool::collect() {
   std::erase_if(waiting_, [&](Waiting& waiting) {
     std::erase_if(waiting.marks, [](const auto& done) { return done(); });
@@ -199,7 +199,7 @@ void BlockPool::collect() {
   });
 }
 
-/// Gives unused segments back; returns how many bytes that were.
+/// Returns unused segments to the source. Returns the number of bytes.
 std::size_t BlockPool::release_segments() noexcept {
   std::size_t released = 0;
   for (auto* blocks : {&small_, &large_}) {
@@ -240,7 +240,7 @@ std::string BlockPool::report() const {
   std::string text = concat(text_of(stats_.in_use), " in ", stats_.blocks, " blocks");
   for (std::size_t i = 0; i < largest.size(); ++i)
     text += concat(i == 0 ? ": " : ", ", largest[i].first, ' ', text_of(largest[i].second));
-  return concat(text, "; ", text_of(stats_.reserved - stats_.in_use), " lie unused between them");
+  return concat(text, "; ", text_of(stats_.reserved - stats_.in_use), " are unused between them");
 }
 
 }  // namespace rondo::cuda

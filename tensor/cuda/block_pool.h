@@ -1,21 +1,23 @@
 #pragma once
-// BlockPool: the bookkeeping of a caching allocator for memory that streams use.
+// BlockPool: the bookkeeping of a caching allocator for memory used by streams.
 //
-// Why not cudaMalloc and cudaFree: both wait for the device, some hundred microseconds each, and a
-// training step allocates hundreds of times. The pool keeps what it once got, in segments that are
-// cut into blocks.
+// Why not cudaMalloc and cudaFree: both wait for the device, a few hundred microseconds each, and a
+// training step allocates hundreds of times. The pool keeps the memory that it once got, in
+// segments that are split into blocks.
 //
-// How a block can be given out again while the GPU is still at work: a stream does one thing after
-// the other, so whatever the next owner puts into the *same* stream comes after all that the last
-// owner did there. Free blocks are therefore kept by stream, and no one waits. Only a block that
-// other streams have used as well (`record_stream`) is held back until marks put into those streams
-// when it was freed have been reached.
+// How a block can be reused while the GPU is still working: a stream runs its work in order. So all
+// work that the next owner submits to the *same* stream runs after the work that the last owner
+// submitted there. Free blocks are therefore kept per stream, and nobody waits. Only a block that
+// other streams have used as well (`record_stream`) is held back. When it is freed, the pool puts
+// marks into those streams, and the block is reused after all marks have been reached.
 //
-// Sizes are rounded up to 512 bytes. Requests of up to 1 MiB share segments of 2 MiB; up to 10 MiB,
-// segments of 20 MiB; larger ones have a segment of their own, rounded to 2 MiB. A block is split
-// when what is left is worth keeping, and merged with its free neighbours when it comes back.
+// Sizes are rounded up to 512 bytes. Requests of up to 1 MiB share segments of 2 MiB; requests of
+// up to 10 MiB share segments of 20 MiB; larger ones get their own segment, rounded to 2 MiB. A
+// block is split when the rest is worth keeping, and merged with its free neighbours when it is
+// freed.
 //
-// It knows no CUDA: a Source brings memory and marks, so that tests can bring their own.
+// The pool does not use CUDA itself: a Source provides memory and marks, so that tests can provide
+// their own.
 
 #include <compare>
 #include <cstddef>
@@ -32,7 +34,7 @@
 
 namespace rondo::cuda {
 
-/// A stream, known by its device and handle alone.
+/// A stream, identified by its device and handle only.
 struct StreamId {
   int device = 0;
   void* handle = nullptr;
@@ -45,11 +47,11 @@ class BlockPool : public std::enable_shared_from_this<BlockPool> {
   class Source {
    public:
     virtual ~Source() = default;
-    /// A segment, or null where there is not so much.
+    /// A segment, or null if there is not enough memory.
     virtual void* allocate(std::size_t bytes) = 0;
-    /// Only called when nothing uses the segment any more, or to wait until nothing does.
+    /// Called only when nothing uses the segment, or to wait until nothing uses it.
     virtual void free(void* segment) noexcept = 0;
-    /// Says, whenever it is called, whether all that is in the stream now has been done.
+    /// Returns a function that tells whether all work that is in the stream now has finished.
     virtual std::function<bool()> mark(StreamId stream) = 0;
   };
 
@@ -58,22 +60,23 @@ class BlockPool : public std::enable_shared_from_this<BlockPool> {
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
 
-  /// At least `bytes` > 0 bytes, aligned to 512, for use in `stream`; `tag` says by whom, in what
-  /// report() lists. Null where neither the pool nor, after the pool has given back all it can
-  /// spare, the source has so much.
+  /// Allocates at least `bytes` > 0 bytes, aligned to 512, for use in `stream`. report() lists the
+  /// memory under `tag`. Returns null if neither the pool nor the source has enough memory, even
+  /// after the pool has returned all unused segments.
   void* allocate(std::size_t bytes, StreamId stream, const char* tag);
   void free(void* data) noexcept;
-  /// Whether this is the address of a block that is in use.
+  /// Whether `data` is the address of a block that is in use.
   bool owns(void* data) const;
-  /// `stream` uses the block too: freed, it waits for what is in that stream by then.
+  /// Records that `stream` uses the block too. When the block is freed, it waits for the work that
+  /// is in that stream then.
   void record_stream(void* data, StreamId stream);
 
-  /// Gives all segments back of which no part is in use.
+  /// Returns all segments without a used part to the source.
   void empty_cache() noexcept;
   MemoryStats stats() const;
   void reset_peak();
-  /// "3.2 GiB in 214 blocks: activations 2.9 GiB, parameters 0.3 GiB; 1.1 GiB lie unused", for the
-  /// sentence of an out-of-memory error.
+  /// "3.2 GiB in 214 blocks: activations 2.9 GiB, parameters 0.3 GiB; 1.1 GiB are unused between
+  /// them", for out-of-memory errors.
   std::string report() const;
 
  private:

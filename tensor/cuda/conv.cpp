@@ -1,9 +1,9 @@
-// Convolution's three primitives through cuDNN, on channels_last tensors (f64: contiguous), where
-// the tensor cores want them.
+// Convolution's three primitives with cuDNN, on channels_last tensors, as the tensor cores need
+// them (f64: contiguous).
 //
-// A plan (conv_plan.h) is made once for each problem. Weights are dense (K, C, R, S) masters; they
-// are copied to channels_last for the kernel, and their gradient back, which costs a pass over the
-// weights alone.
+// A plan (conv_plan.h) is created once for each problem. Weights are dense (K, C, R, S) master
+// copies. They are copied to channels_last for the kernel, and their gradient is copied back. This
+// costs one pass over the weights only.
 
 #include <algorithm>
 #include <memory>
@@ -22,7 +22,7 @@ void execute(const CudnnPlan& plan, const Tensor& x, const Tensor& w, const Tens
           {{uid_x, x.data_ptr()}, {uid_w, w.data_ptr()}, {uid_y, y.data_ptr()}});
 }
 
-/// The fastest of the engines that cuDNN names, tried on the tensors at hand.
+/// The fastest of the engines that cuDNN proposes, measured on these tensors.
 CudnnPlan measured_plan(const ConvProblem& p, const Tensor& x, const Tensor& w, const Tensor& y) {
   constexpr std::size_t most_tried = 8;
   std::vector<CudnnPlan> plans = conv_plans(p, {.handle = cudnn_handle(p.device)}, most_tried);
@@ -30,11 +30,11 @@ CudnnPlan measured_plan(const ConvProblem& p, const Tensor& x, const Tensor& w, 
   const auto best = fastest_of(
       plans, p.device, [&](const CudnnPlan& plan) { execute(plan, x, w, y); }, &failure);
   require<CudaError>(best.has_value(),
-                     "no engine for a convolution could run; the last said: ", failure);
+                     "every cuDNN engine for a convolution failed; the last error is: ", failure);
   return std::move(plans[best->index]);
 }
 
-/// The engine that wants the least memory besides the tensors.
+/// The engine with the smallest workspace.
 CudnnPlan smallest_plan(const ConvProblem& p) {
   constexpr std::size_t all = 100;
   std::vector<CudnnPlan> plans = conv_plans(p, {.handle = cudnn_handle(p.device)}, all);
@@ -64,7 +64,7 @@ void run(ConvPass pass, const Tensor& x, const Tensor& w, const Tensor& y,
   try {
     execute(*plan, x, w, y);
   } catch (const OutOfMemoryError&) {
-    // Its workspace may be what does not fit; the slower engines often want none.
+    // Its workspace may be what does not fit. Slower engines often need no workspace.
     if (plan->workspace == 0) throw;
     const auto smaller = std::make_shared<CudnnPlan>(smallest_plan(p));
     if (smaller->workspace >= plan->workspace) throw;
@@ -73,9 +73,9 @@ void run(ConvPass pass, const Tensor& x, const Tensor& w, const Tensor& y,
   }
 }
 
-/// Whether a plan, which counts on dense channels_last and on 16 bytes, can use x where it lies.
-/// Sizes of 1 let strides be what they like; cuDNN was told the regular ones, which fit all the
-/// same, since nothing is ever taken along such a dimension.
+/// Whether a plan, which requires dense channels_last and 16-byte alignment, can use x directly. A
+/// dimension of size 1 may have any stride: cuDNN was told the regular strides, which are also
+/// correct, since nothing ever steps along such a dimension.
 bool is_usable(const Tensor& x) {
   return x.is_contiguous(conv_format(x.dtype())) &&
          reinterpret_cast<std::uintptr_t>(x.data_ptr()) % 16 == 0;
@@ -99,7 +99,7 @@ MemoryFormat CudaBackend::conv2d_format(DType dtype) const { return conv_format(
 void CudaBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
                          const Conv2dParams& params) {
   if (y.numel() == 0) return;
-  if (x.numel() == 0 || w.numel() == 0)  // nothing but padding to sum over
+  if (x.numel() == 0 || w.numel() == 0)  // there is only padding to sum over
     return bias.defined() ? copy(as_channels(bias).broadcast_view(y.shape()), y) : fill(y, 0);
   const Tensor out = prepared_output(y);
   run(ConvPass::forward, prepared(x), prepared(w), out, params);

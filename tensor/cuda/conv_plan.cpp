@@ -5,7 +5,7 @@
 namespace rondo::cuda {
 namespace {
 
-/// The attributes of one of the three operations.
+/// The names of the attributes of one of the three operations.
 struct OperationNames {
   cudnnBackendDescriptorType_t type;
   cudnnBackendAttributeName_t conv, x, w, y, alpha, beta;
@@ -56,7 +56,7 @@ const Descriptor& convolution(GraphBuilder& builder, const ConvProblem& p) {
   return conv;
 }
 
-/// The graph of the one operation.
+/// The graph of the single operation.
 const Descriptor& build(GraphBuilder& builder, const ConvProblem& p, const PlanTarget& target) {
   const OperationNames names = names_of(p.pass);
   const cudnnDataType_t type = cudnn_type(p.dtype, "conv2d");
@@ -115,15 +115,16 @@ std::vector<CudnnPlan> conv_plans(const ConvProblem& p, const PlanTarget& target
       cudnn_plans(build(builder, p, target), target,
                   {.deterministic = p.deterministic,
                    .no_tensor_cores = p.dtype == f32 && !p.tf32,
-                   // For some problems (strided 1x1 convolutions, few channels) the first that are
-                   // named compute without them, after copying everything into another layout.
+                   // For some problems (strided 1x1 convolutions, few channels) the engines
+                   // proposed first do not use tensor cores, and first copy everything into another
+                   // layout.
                    .tensor_cores_first = size_of(p.dtype) == 2 || (p.dtype == f32 && p.tf32)},
                   limit);
   if (!plans.empty()) return plans;
   const char* passes[] = {"conv2d", "conv2d_backward_input", "conv2d_backward_weight"};
   throw CudaError(concat("cuDNN has no engine for ", passes[static_cast<int>(p.pass)], " of ",
                          p.dtype, " input ", p.x, ", weight ", p.w, ", output ", p.y,
-                         p.deterministic ? " that is deterministic" : ""));
+                         p.deterministic ? " in deterministic mode" : ""));
 }
 
 }  // namespace rondo::cuda

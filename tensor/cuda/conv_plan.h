@@ -1,6 +1,6 @@
 #pragma once
-// Plans for convolutions: which of cuDNN's engines computes a problem, and what it needs for that
-// (cudnn_plan.h). Tests make one for every layer of the ResNets, without a GPU.
+// Plans for convolutions: which of cuDNN's engines computes a problem, and the workspace it needs
+// (cudnn_plan.h). Tests create plans for every layer of the ResNets, without a GPU.
 
 #include <cstdint>
 #include <vector>
@@ -12,7 +12,8 @@ namespace rondo::cuda {
 
 enum class ConvPass { forward, backward_input, backward_weight };
 
-/// What a plan is made for. Shapes, since layouts follow from the dtype (conv_format).
+/// The problem for which a plan is created. It has only shapes, since the layouts follow from the
+/// dtype (conv_format).
 struct ConvProblem {
   int device = 0;
   ConvPass pass;
@@ -21,18 +22,18 @@ struct ConvProblem {
   Dims x, w, y;
   Conv2dParams params = {};
 
-  /// Equal for equal problems.
+  /// Equal for equal problems only.
   std::vector<std::int64_t> key() const;
 };
 
-/// channels_last, but for f64: contiguous.
+/// channels_last; contiguous for f64.
 MemoryFormat conv_format(DType dtype);
 
-/// The names under which a plan knows its tensors.
+/// The uids of a plan's tensors.
 enum ConvUid : std::int64_t { uid_x = 1, uid_w = 2, uid_y = 3 };
 
-/// Plans for a problem, the one that promises most first; at least one and at most `limit`. Throws
-/// CudaError naming the problem when no engine can do it.
+/// Plans for a problem, the most promising first; at least one and at most `limit`. Throws
+/// CudaError describing the problem if no engine supports it.
 std::vector<CudnnPlan> conv_plans(const ConvProblem& problem, const PlanTarget& target,
                                   std::size_t limit);
 

@@ -1,7 +1,7 @@
-// Filling and copying: within a device (any dtypes and strides), and between devices and the host.
+// Fill and copy: within a device (any dtypes and strides), and between devices and the host.
 //
-// Between memories only dense runs of one dtype can travel. What is not so is made so on the side
-// that it comes from, and spread out on the side that it goes to.
+// Only dense runs of one dtype can be transferred between memories. Other tensors are made dense at
+// the source, and spread out at the destination.
 
 #include <cstring>
 
@@ -20,7 +20,7 @@ struct Fill {
   RONDO_HD void operator()(std::int64_t i) const { operands.write(operands.locate(i), 0, value); }
 };
 
-/// A dense run of words of the element's size: fill and copy need not know what they mean.
+/// A dense run of words of the element's size: fill and copy do not need to interpret them.
 template <class Word>
 struct FillWords {
   Word* y;
@@ -57,12 +57,12 @@ struct Move {
   }
 };
 
-/// Copies where memory runs along one dimension in x and along another in y, in tiles of 32 x 32,
-/// so that both sides are read and written along their runs.
+/// Copies between tensors that are contiguous along different dimensions, in tiles of 32 x 32, so
+/// that both are read and written along their contiguous dimensions.
 template <class Word>
 struct MoveTiles {
-  Operands<2> outer;                   // all dimensions but the two; their operands' first words
-  std::int64_t columns, rows;          // of y: along its run, and along x's
+  Operands<2> outer;                   // all other dimensions; their operands' first words
+  std::int64_t columns, rows;          // of y: along its contiguous dimension, and along x's
   std::int64_t tiles_across, tiles;    // of one matrix
   std::int64_t column_step, row_step;  // bytes: x's along columns, y's along rows
 
@@ -98,12 +98,12 @@ struct MoveTiles {
   }
 };
 
-/// 16 bytes, whatever they mean.
+/// 16 bytes of any content.
 struct alignas(16) Sixteen {
   std::uint64_t words[2];
 };
 
-/// Four elements of a dense run from one float type to another.
+/// Converts four elements of a dense run from one float type to another.
 template <class From, class To>
 struct ConvertDense {
   const From* x;
@@ -152,8 +152,8 @@ bool convert_dense(int device, const Collapsed<2>& shape, const Tensor& x, const
   return true;
 }
 
-/// The same copy in larger words, if memory runs along the same dimension on both sides: of 16, 8
-/// or 4 bytes. Returns how large they are now.
+/// Widens the words of the copy to 16, 8 or 4 bytes if both sides are contiguous along the same
+/// dimension. Returns the new word size.
 std::int64_t widen(Collapsed<2>& shape, std::int64_t size) {
   if (shape.steps[0][0] != size || shape.steps[0][1] != size) return size;
   for (std::int64_t wide : {16, 8, 4}) {
@@ -171,12 +171,13 @@ std::int64_t widen(Collapsed<2>& shape, std::int64_t size) {
   return size;
 }
 
-/// With tiles, if memory runs along two dimensions; says whether it does.
+/// Copies with tiles if the two sides are contiguous along different dimensions, and returns
+/// whether they are.
 template <class Word>
 bool move_tiles(int device, const Collapsed<2>& shape,
                 const std::array<const Tensor*, 2>& tensors) {
   constexpr std::int64_t size = sizeof(Word), shortest = 8;
-  std::size_t run = 1;  // x's
+  std::size_t run = 1;  // the dimension along which x is contiguous
   while (run < shape.dims && shape.steps[run][0] != size) ++run;
   if (run >= shape.dims || shape.steps[0][1] != size || shape.sizes[0] < shortest ||
       shape.sizes[run] < shortest)
@@ -196,7 +197,7 @@ bool move_tiles(int device, const Collapsed<2>& shape,
   return true;
 }
 
-/// Within one device.
+/// Copies within one device.
 void copy_here(int device, const Tensor& x, const Tensor& y) {
   const std::array<const Tensor*, 2> tensors = {&x, &y};
   Collapsed<2> shape(tensors);
@@ -227,7 +228,7 @@ void copy_here(int device, const Tensor& x, const Tensor& y) {
                      [&]<class C>() { for_each(device, shape.numel, Convert<C>{operands}); });
 }
 
-/// x as a dense run of y's dtype in the order of y's memory, on the device where x lies.
+/// x as a dense run of y's dtype in the order of y's memory, on x's device.
 Tensor prepared(const Tensor& x, const Tensor& y) {
   if (x.dtype() == y.dtype() && x.strides() == y.strides() && x.is_contiguous(x.suggested_format()))
     return x;
@@ -267,7 +268,7 @@ void CudaBackend::copy(const Tensor& x, const Tensor& y) {
   if (x.numel() == 0) return;
   if (x.device() == y.device()) return copy_here(device_, x, y);
   if (x.device().is_cpu() || y.device().is_cpu())
-    refuse_host_in_capture();  // a graph would keep the address of memory that is gone by then
+    refuse_host_in_capture();  // a graph would keep an address that is invalid by then
   const Tensor from = prepared(x, y);
   const bool spread = !y.is_contiguous(from.suggested_format());
   Tensor to = spread ? Tensor::empty(y.shape(), {.dtype = y.dtype(),
@@ -275,9 +276,9 @@ void CudaBackend::copy(const Tensor& x, const Tensor& y) {
                                                  .format = from.suggested_format()})
                      : y;
   if (x.device().is_cpu()) {
-    // From ordinary memory the call returns once the bytes have been taken over.
+    // For ordinary memory the call returns after the bytes have been copied.
     copy_bytes(device_, from.data_ptr(), to.data_ptr(), to.nbytes(), cudaMemcpyHostToDevice);
-    // Pinned memory is still to be read.
+    // Pinned memory may still be read later.
     PinnedAllocator& pinned = PinnedAllocator::instance();
     void* memory = from.impl().storage->data();
     if (pinned.owns(memory)) pinned.record_stream(memory, current_stream(device_));
@@ -291,7 +292,7 @@ void CudaBackend::copy(const Tensor& x, const Tensor& y) {
   if (y.device().is_cpu()) check_indices(device_);
 }
 
-/// Each device's stream waits for the other's: for x to be there, and for y to be read no more.
+/// Each device's stream waits for the other's: until x is ready, and until y is no longer read.
 void CudaBackend::copy_to_peer(const Tensor& from, const Tensor& to) {
   const int source = from.device().index, target = to.device().index;
   const Stream there = current_stream(target), here = current_stream(source);

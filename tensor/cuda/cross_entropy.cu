@@ -1,6 +1,6 @@
-// Cross-entropy and its gradient, with the formulas of tensor/cpu/cross_entropy.cpp: one kernel
-// goes over the logits forward, walking each line twice (its maximum, then the sums), and one
-// backward.
+// Cross-entropy and its gradient, with the formulas of tensor/cpu/cross_entropy.cpp. The forward is
+// one kernel that reads each line of the logits twice (for its maximum, then for the sums); the
+// backward is one kernel.
 
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/index_range.cuh"
@@ -12,13 +12,13 @@ namespace {
 
 template <class C>
 struct Sums {
-  C exps, shifted;  // of exp(x - top), of x - top
+  C exps, shifted;  // sums of exp(x - top) and of x - top
 };
 
 template <class C>
 struct CrossEntropy {
   Lines<3> lines;    // logits, target, the first row of Backend::cross_entropy's `lines`
-  std::int64_t row;  // elements from a row of those to the next
+  std::int64_t row;  // elements from one row of `lines` to the next
   std::int64_t classes, ignored;
   C smoothing;
   IndexRange range;

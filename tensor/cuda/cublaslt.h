@@ -21,9 +21,9 @@ struct CublasLt {
   decltype(&cublasLtGetVersion) version;
 };
 
-/// The table; loads the library at the first call. Throws CudaError when there is none.
+/// The table. The first call loads the library. Throws CudaError if the library is missing.
 const CublasLt& cublaslt();
-/// Puts another table in its place, for tests; null: the real one again.
+/// Replaces the table, for tests; null restores the real one.
 void set_cublaslt(const CublasLt* table);
 
 }  // namespace rondo::cuda

@@ -1,7 +1,7 @@
 #pragma once
-// CudaBackend: the kernels of a GPU. Its members are defined by topic, like the CPU's, in the .cu
-// and .cpp files of this folder; all of them put their work into the calling thread's current
-// stream and return without waiting for it.
+// CudaBackend: the kernels of a GPU. As for the CPU, its members are defined by topic, in the .cu
+// and .cpp files of this folder. They submit their work to the calling thread's current stream and
+// return without waiting for it.
 
 #include "tensor/backend.h"
 
@@ -15,7 +15,7 @@ class CudaBackend : public Backend {
 
   // copy.cu
   void fill(const Tensor& y, Scalar value) override;
-  /// x or y may also lie on the host, or on another GPU. Only a copy to the host waits.
+  /// x or y may also be on the host, or on another GPU. Only a copy to the host waits.
   void copy(const Tensor& x, const Tensor& y) override;
   // unary.cu, binary.cu, where.cu
   void unary(UnaryOp op, const Tensor& x, const Tensor& y, OpParams params) override;
@@ -128,7 +128,7 @@ class CudaBackend : public Backend {
   int device_;
 };
 
-/// The backend of a GPU; throws DeviceError naming what there is when it does not exist.
+/// The backend of a GPU. If the GPU does not exist, throws DeviceError naming the existing ones.
 CudaBackend& backend_of(int device);
 
 }  // namespace rondo::cuda

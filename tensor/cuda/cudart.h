@@ -1,8 +1,8 @@
 #pragma once
 // The CUDA runtime as a table of the functions that rondo uses. Private to rondo's cuda folders.
 //
-// cudart is linked statically, so nothing is loaded here: the table is the seam at which a test
-// without a GPU puts in streams, events and memory of the host (Note [Kernels on the host]).
+// cudart is linked statically, so this table loads nothing. It lets a test without a GPU replace
+// the functions with streams, events and memory on the host (Note [Kernels on the host]).
 
 #include <cuda_runtime_api.h>
 
@@ -49,12 +49,13 @@ struct Cudart {
   cudaError_t (*graph_exec_destroy)(cudaGraphExec_t);
   cudaError_t (*graph_destroy)(cudaGraph_t);
 
-  /// The pending error, which is cleared: some answers (not ready) stick like failures.
+  /// Returns and clears the pending error. Even some normal answers (not ready) stay pending like
+  /// errors.
   cudaError_t (*get_last_error)();
 };
 
 const Cudart& cudart();
-/// Puts another table in its place, for tests; null: the real one again.
+/// Replaces the table, for tests; null restores the real one.
 void set_cudart(const Cudart* table);
 
 }  // namespace rondo::cuda

@@ -49,13 +49,13 @@ void check_cudnn(cudnnStatus_t status, const char* what) {
 }
 
 cudnnHandle_t cudnn_handle(int device) {
-  // A handle belongs to a thread, since its stream is set before each use; it lives as long as the
-  // process, like the kernels that it loaded.
+  // A handle belongs to one thread, since its stream is set before each use. It exists until the
+  // process ends, like the kernels that it loaded.
   thread_local std::map<std::pair<int, const Cudnn*>, cudnnHandle_t> handles;
   const Cudnn& table = cudnn();
   cudnnHandle_t& handle = handles[{device, &table}];
   if (handle == nullptr) {
-    const DeviceGuard guard(device);  // it is made for the current one
+    const DeviceGuard guard(device);  // the handle is created for the current device
     check_cudnn(table.create(&handle), "cudnnCreate");
   }
   check_cudnn(table.set_stream(handle, current_stream(device).get()), "cudnnSetStream");
@@ -117,8 +117,7 @@ std::string to_json(const Descriptor& device_properties) {
   return json.c_str();  // up to the terminating 0
 }
 
-// Releases before 9.8 want to know the handle here; later ones, which call this deprecated, still
-// take it.
+// Releases before 9.8 need the handle here. Later ones call this deprecated but still accept it.
 constexpr auto graph_handle = static_cast<cudnnBackendAttributeName_t>(800);
 constexpr auto plan_handle = static_cast<cudnnBackendAttributeName_t>(400);
 

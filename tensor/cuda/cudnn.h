@@ -2,9 +2,10 @@
 // cuDNN's graph interface: its functions as a table, and its descriptors as objects. Private to
 // tensor/cuda.
 //
-// In that interface everything is a descriptor: made, filled attribute by attribute, finalised, and
-// from then on read-only. Operations on tensors form a graph; heuristics name engines for it, the
-// best first; an engine's configuration becomes a plan; a plan runs on a pack of pointers.
+// In this interface everything is a descriptor: it is created, its attributes are set, it is
+// finalised, and after that it is read-only. Operations on tensors form a graph; heuristics propose
+// engines for the graph, the best first; an engine's configuration becomes a plan; a plan runs on a
+// pack of pointers.
 
 #include <cudnn_graph.h>
 
@@ -29,19 +30,19 @@ struct Cudnn {
   decltype(&cudnnBackendExecute) execute;
 };
 
-/// The table; loads the library at the first call. Throws CudaError when there is none, or one
-/// before version 9.
+/// The table. The first call loads the library. Throws CudaError if the library is missing or older
+/// than version 9.
 const Cudnn& cudnn();
-/// Puts another table in its place, for tests; null: the real one again.
+/// Replaces the table, for tests; null restores the real one.
 void set_cudnn(const Cudnn* table);
 
-/// cuDNN's handle of the calling thread for a device, on that device's current stream.
+/// The calling thread's cuDNN handle for a device, set to that device's current stream.
 cudnnHandle_t cudnn_handle(int device);
 
-/// Throws CudaError naming `what` and cuDNN's word for the status.
+/// Throws CudaError with `what` and cuDNN's text for the status.
 void check_cudnn(cudnnStatus_t status, const char* what);
 
-/// One descriptor. Movable; destroyed with its owner, after everything that was built on it.
+/// One descriptor. Movable. It must be destroyed after everything that was built on it.
 class Descriptor {
  public:
   explicit Descriptor(cudnnBackendDescriptorType_t type);
@@ -76,7 +77,7 @@ class Descriptor {
   }
 
   void finalize(const char* what);
-  /// false where cuDNN declines: an engine that cannot do this graph.
+  /// Returns false if cuDNN declines, such as for an engine that does not support this graph.
   bool try_finalize();
   std::int64_t get_int64(cudnnBackendAttributeName_t name) const;
 
@@ -84,14 +85,14 @@ class Descriptor {
   cudnnBackendDescriptor_t handle_ = nullptr;
 };
 
-/// What cuDNN wants to know of a GPU to make plans for it: a finalised descriptor. It can be made
-/// where the GPU is, written down, and read where there is none.
+/// The properties of a GPU that cuDNN needs to create plans for it, as a finalised descriptor. It
+/// can be created on a machine with the GPU, saved, and loaded on a machine without it.
 Descriptor device_properties(int device);
-/// Throws CudaError when cuDNN does not understand it.
+/// Throws CudaError if cuDNN cannot parse the JSON.
 Descriptor device_properties(const std::string& json);
 std::string to_json(const Descriptor& device_properties);
 
-/// The GPU that plans are made for: the one of a handle, or one that is only described.
+/// The GPU for which plans are created: that of a handle, or one that is only described.
 struct PlanTarget {
   cudnnHandle_t handle = nullptr;
   const Descriptor* properties = nullptr;
@@ -101,11 +102,11 @@ struct PlanTarget {
   void name_in_plan(Descriptor& plan) const;
 };
 
-/// What cuDNN's heuristics name for a graph, the best first: engine configurations.
+/// The engine configurations that cuDNN's heuristics propose for a graph, the best first.
 std::vector<Descriptor> engine_configs(const Descriptor& graph, cudnnBackendHeurMode_t mode,
                                        const PlanTarget& target);
 
-/// Whether cuDNN notes this of an engine: that it uses tensor cores (which round f32 factors to
+/// Whether an engine has this note of cuDNN: that it uses tensor cores (which round f32 factors to
 /// TF32), or that it is not deterministic.
 bool has_note(const Descriptor& engine_config, cudnnBackendNumericalNote_t note);
 

@@ -66,7 +66,7 @@ std::vector<CudnnPlan> cudnn_plans(const Descriptor& graph, const PlanTarget& ta
                                    const EngineWishes& wishes, std::size_t limit) {
   std::vector<CudnnPlan> plans;
   for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    if (!plans.empty()) break;  // the fallback is for what the heuristics do not know
+    if (!plans.empty()) break;  // the fallback is only for graphs unknown to the heuristics
     std::vector<Descriptor> configs = engine_configs(graph, mode, target);
     if (wishes.tensor_cores_first)
       std::stable_partition(configs.begin(), configs.end(), uses_tensor_cores);
@@ -76,7 +76,7 @@ std::vector<CudnnPlan> cudnn_plans(const Descriptor& graph, const PlanTarget& ta
       Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
       plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
       target.name_in_plan(plan);
-      if (!plan.try_finalize()) continue;  // this engine declines; the next may not
+      if (!plan.try_finalize()) continue;  // this engine declines; try the next one
       const std::int64_t workspace = plan.get_int64(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
       plans.push_back(
           {std::move(plan), workspace, uses_tensor_cores(config), is_deterministic(config)});
@@ -128,8 +128,8 @@ std::optional<Fastest> fastest_of(const std::vector<CudnnPlan>& plans, int devic
     try {
       const float ms = milliseconds(device, [&] { run(plans[i]); });
       if (!best || ms < best->ms) best = {i, ms};
-    } catch (const CudaError& error) {  // the others may need less memory
-      cudart().get_last_error();        // what comes next is not to blame
+    } catch (const CudaError& error) {  // the other plans may need less memory
+      cudart().get_last_error();        // clear the error for the next call
       if (failure != nullptr) *failure = error.what();
     }
   }

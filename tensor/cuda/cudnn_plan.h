@@ -1,10 +1,10 @@
 #pragma once
-// Plans: a graph of cuDNN's operations, made ready to run by one of its engines. What convolutions
-// (conv_plan.h) and batch norms (norm_plan.h) share.
+// Plans: a graph of cuDNN operations, ready to run on one of cuDNN's engines. Shared by
+// convolutions (conv_plan.h) and batch norms (norm_plan.h).
 //
-// cuDNN's heuristics name engines for a graph, the best first; some of them decline when they are
-// asked for a plan, and the next is tried. A plan can be made without a GPU as well, for one that
-// is described by its properties (PlanTarget in cudnn.h).
+// cuDNN's heuristics propose engines for a graph, the best first. Some of them decline to create a
+// plan; then the next one is tried. A plan can also be created without a GPU, for a GPU that is
+// described by its properties (PlanTarget in cudnn.h).
 
 #include <cstdint>
 #include <functional>
@@ -23,11 +23,11 @@
 
 namespace rondo::cuda {
 
-/// Throws DTypeError naming `op` for a dtype that cuDNN does not compute with.
+/// Throws DTypeError naming `op` for a dtype that cuDNN does not support.
 cudnnDataType_t cudnn_type(DType dtype, const char* op);
 
-/// A graph under construction, and the owner of all that it is built on. What is built on other
-/// descriptors goes before them.
+/// A graph under construction. It owns all descriptors of the graph, and destroys each descriptor
+/// before those it was built on.
 class GraphBuilder {
  public:
   GraphBuilder() = default;
@@ -37,15 +37,15 @@ class GraphBuilder {
 
   enum class Kind {
     in_memory,
-    between,   // of one operation's result and the next one's input, never written out
+    between,   // from one operation to the next, never stored in memory
     by_value,  // a number on the host
   };
-  /// A tensor under a name, `uid`, by which a pack of pointers will refer to it.
+  /// A tensor with the name `uid`, which a pack of pointers uses to refer to it.
   const Descriptor& tensor(std::int64_t uid, cudnnDataType_t type, const Dims& sizes,
                            const Dims& strides, Kind kind = Kind::in_memory);
-  /// A descriptor to be filled and finalised by the caller.
+  /// A descriptor that the caller fills and finalises.
   Descriptor& add(cudnnBackendDescriptorType_t type) { return others_.emplace_back(type); }
-  /// An operation, finalised; the graph's operations keep this order.
+  /// Adds a finalised operation. The graph's operations keep this order.
   void operation(const Descriptor& op) { operations_.push_back(op.get()); }
   /// The graph of all operations.
   const Descriptor& finish(const PlanTarget& target);
@@ -62,43 +62,43 @@ struct CudnnPlan {
 };
 
 struct EngineWishes {
-  bool deterministic = false;       // only engines that give the same bits every time
-  bool no_tensor_cores = false;     // which round f32 factors to TF32
-  bool tensor_cores_first = false;  // however the heuristics rank them
+  bool deterministic = false;       // only engines whose results are bit-identical in every run
+  bool no_tensor_cores = false;     // tensor cores round f32 factors to TF32
+  bool tensor_cores_first = false;  // regardless of their rank in the heuristics
 };
 
-/// Plans for a graph, the one that promises most first; at most `limit`, none where no engine can
-/// do it.
+/// Plans for a graph, the most promising first; at most `limit`, and none if no engine supports the
+/// graph.
 std::vector<CudnnPlan> cudnn_plans(const Descriptor& graph, const PlanTarget& target,
                                    const EngineWishes& wishes, std::size_t limit);
 
-/// A tensor's memory, or a number on the host, under the name that a plan knows it by.
+/// A tensor's memory, or a number on the host, with its uid in the plan.
 using NamedPointer = std::pair<std::int64_t, const void*>;
-/// Puts a plan's kernels into the device's current stream.
+/// Submits a plan's kernels to the device's current stream.
 void execute(const CudnnPlan& plan, int device, const std::vector<NamedPointer>& pointers);
 
-/// Milliseconds that `work` takes the device: the least of three, after one that loads kernels.
-/// Waits for the device.
+/// The device time of `work` in milliseconds: the minimum of three runs, after one run that loads
+/// kernels. Waits for the device.
 float milliseconds(int device, const std::function<void()>& work);
 
 struct Fastest {
   std::size_t index;
   float ms;
 };
-/// The fastest of the plans as `run` runs them; none when each of them fails (for want of memory
-/// for its workspace, say). `failure` is then what the last one said.
+/// The plan that `run` runs fastest, or none if every plan fails (for example because its workspace
+/// does not fit). In that case `failure` contains the last error.
 std::optional<Fastest> fastest_of(const std::vector<CudnnPlan>& plans, int device,
                                   const std::function<void(const CudnnPlan&)>& run,
                                   std::string* failure = nullptr);
 
-/// Plans by problem, kept as long as the process: a training step has some dozens.
+/// Plans by problem, kept until the process ends: a training step has a few dozen.
 class PlanCache {
  public:
-  /// What `make` returned when this key was first asked for; null is kept as well.
+  /// The result of `make` from the first call with this key. A null result is kept as well.
   std::shared_ptr<const CudnnPlan> get(
       const std::vector<std::int64_t>& key,
       const std::function<std::shared_ptr<const CudnnPlan>()>& make);
-  /// From now on `get` returns this one.
+  /// Makes `get` return this plan from now on.
   void put(const std::vector<std::int64_t>& key, std::shared_ptr<const CudnnPlan> plan);
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
 // Division by a number that is known in advance. Integer division is slow on a GPU, and a kernel on
-// strided tensors divides by its sizes again and again; multiplying and shifting is quicker
+// strided tensors divides by its sizes again and again. Multiplying and shifting is faster
 // (Granlund and Montgomery 1994, "Division by invariant integers using multiplication").
 
 #include <cstdint>
@@ -11,12 +11,12 @@ namespace rondo::cuda {
 
 /// n / d and n % d for 0 <= n < 2^31 and 1 <= d < 2^31 without a division:
 /// n / d = (high 32 bits of n m + n) >> s, with s = ceil(log2 d) and m = 2^32 (2^s - d) / d + 1.
-/// Larger numbers are divided.
+/// Larger numbers use an ordinary division.
 class Divisor {
  public:
   Divisor() = default;
   explicit Divisor(std::int64_t d) : divisor_(d) {
-    if (d <= 0 || d >= limit) return;  // of nothing, nothing is asked
+    if (d <= 0 || d >= limit) return;  // d = 0: an empty tensor, never divided by
     while ((std::int64_t{1} << shift_) < d) ++shift_;
     const std::uint64_t above = (std::uint64_t{1} << shift_) - static_cast<std::uint64_t>(d);
     magic_ = static_cast<std::uint32_t>((above << 32) / static_cast<std::uint64_t>(d) + 1);

@@ -1,11 +1,11 @@
 #pragma once
-// y = f(x1, … xN), element by element: the two kernels that every unary and binary op has.
+// y = f(x1, … xN), element by element: the two kernels of every unary and binary op.
 //
-// One takes any strides and dtypes, finds each element by division, and the op by a switch: a
-// kernel for all ops of a compute type, where one for each would be 200 that take minutes to
-// compile. The other takes dense f32, bf16 or f16 (or, as an input, one number for all), moves 16
-// bytes at a time and does nothing else: these ops are bound by memory, and only accesses as wide
-// as that reach its rate.
+// The strided kernel accepts any strides and dtypes. It finds each element by division and selects
+// the op with a switch, so that there is one kernel for all ops of a compute type: one kernel per
+// op would be 200 kernels that take minutes to compile. The wide kernel accepts dense f32, bf16 or
+// f16 (or, as an input, a single number) and moves 16 bytes at a time. These ops are limited by
+// memory, and only such wide accesses reach its full rate.
 
 #include <utility>
 
@@ -23,15 +23,16 @@ RONDO_HD void visit_op(BinaryOp op, const OpParams& params, const F& f) {
   visit_binary<C>(op, params, f);
 }
 
-// What visit_op calls with the op's functor: not lambdas, since nvcc must be able to name them.
+// Function objects for visit_op, called with the op's functor. They are not lambdas, since nvcc
+// must be able to name them.
 
-/// To learn whether integers have the op: visit_op throws where not.
+/// Used to check whether an op exists for integers: visit_op throws if it does not.
 struct IsThere {
   template <class F>
   RONDO_HD void operator()(F) const {}
 };
 
-/// y = f(x1, … xN) at one place.
+/// y = f(x1, … xN) for one element.
 template <std::size_t N, class C>
 struct OneElement {
   const Operands<N + 1>& operands;
@@ -59,20 +60,21 @@ struct StridedMap {
   }
 };
 
-/// What one call of the wide kernel does: 8 elements, 16 bytes of bf16 and f16, twice that of f32.
+/// The data of one call of the wide kernel: 8 elements, 16 bytes of bf16 and f16, 32 bytes of f32.
 struct Octet {
   float values[8];
 };
 
-/// A dense run of f32, bf16 or f16 or, as an input, one number for all. The dtype is asked for in
-/// the kernel: that costs nothing beside the memory access, and the compiler a third of its time.
+/// A dense run of f32, bf16 or f16 or, as an input, a single number. The dtype is checked in the
+/// kernel: compared with the memory access this costs nothing, and it saves a third of the compile
+/// time.
 struct PackedRun {
   char* data;
   DType dtype;
   std::int64_t n;
   bool constant;
 
-  /// Elements first … first + 7; there is nothing beyond n.
+  /// Elements first … first + 7, but no elements beyond n.
   RONDO_HD Octet load(std::int64_t first) const {
     if (dtype == DType::f32) return load_as<float>(first);
     return dtype == DType::bf16 ? load_as<BFloat16>(first) : load_as<Half>(first);
@@ -115,7 +117,7 @@ struct PackedRun {
   }
 };
 
-/// Call i does elements 8 i … 8 i + 7.
+/// Call i processes elements 8 i … 8 i + 7.
 template <std::size_t N, class F>
 struct PackedMap {
   PackedRun runs[N + 1];  // the inputs, then y
@@ -132,7 +134,7 @@ struct PackedMap {
   }
 };
 
-/// Launches the wide kernel over `tensors`, of which is_packed holds.
+/// Launches the wide kernel over `tensors`. requires: is_packed.
 template <std::size_t N>
 struct LaunchPacked {
   int device;
@@ -160,7 +162,7 @@ bool is_packed(const Collapsed<N>& shape, const std::array<const Tensor*, N>& te
   return true;
 }
 
-/// With the wide kernel, if it can; says whether it could. `tensors`: the inputs, then y.
+/// Uses the wide kernel if possible, and returns whether it was. `tensors`: the inputs, then y.
 template <std::size_t N, class Op>
 bool map_packed(int device, Op op, const OpParams& params,
                 const std::array<const Tensor*, N>& tensors) {
@@ -170,7 +172,7 @@ bool map_packed(int device, Op op, const OpParams& params,
   return true;
 }
 
-/// With the kernel for all else.
+/// Uses the strided kernel, which accepts all other tensors.
 template <std::size_t N, class Op>
 void map_strided(int device, Op op, const OpParams& params,
                  const std::array<const Tensor*, N>& tensors) {

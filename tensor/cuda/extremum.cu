@@ -1,4 +1,4 @@
-// The largest (smallest) number of each line, and where it is.
+// The largest (smallest) element of each line, and its index.
 
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/lines.cuh"
@@ -12,7 +12,7 @@ struct Extreme {
   std::int64_t index;
 };
 
-/// The first of the largest (smallest) numbers of a line; the first NaN, if there is one.
+/// The first of a line's largest (smallest) elements; the first NaN, if there is one.
 template <bool largest, class C>
 struct FindExtreme {
   Lines<3> lines;  // x, values, indices

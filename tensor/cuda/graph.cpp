@@ -18,7 +18,7 @@ struct Capture {
 thread_local const Capture* capture_of_thread = nullptr;
 std::atomic<int> captures{0};
 
-/// Between begin and end everything that the thread allocates is the graph's.
+/// While it exists, all allocations of the thread belong to the graph.
 class CaptureScope {
  public:
   explicit CaptureScope(const Capture& capture) { capture_of_thread = &capture; }
@@ -27,7 +27,7 @@ class CaptureScope {
   CaptureScope& operator=(const CaptureScope&) = delete;
 };
 
-/// Counts in captures_underway while it lives.
+/// Counts as one capture in captures_underway while it exists.
 struct Underway {
   Underway() { ++captures; }
   ~Underway() { --captures; }
@@ -43,8 +43,8 @@ bool captures_underway() { return captures > 0; }
 BlockPool* capture_memory(int device) {
   if (capture_of_thread == nullptr) return nullptr;
   require<CudaError>(capture_of_thread->device == device,
-                     "cuda::Graph: cuda:", capture_of_thread->device,
-                     " is captured, but the step uses cuda:", device, ", too");
+                     "cuda::Graph: capturing cuda:", capture_of_thread->device,
+                     ", but the step also uses cuda:", device, "; a graph uses one device");
   return &capture_of_thread->memory;
 }
 
@@ -69,7 +69,7 @@ class Graph::Impl {
 
   void capture(const std::function<void()>& step) {
     require<CudaError>(!is_captured(), "cuda::Graph: it has been captured already");
-    require<CudaError>(!is_capturing(), "cuda::Graph: a capture inside a capture");
+    require<CudaError>(!is_capturing(), "cuda::Graph: captures cannot be nested");
     const DeviceGuard guard(device_);
     const Event before(device_);
     before.record(current_stream(device_));
@@ -85,7 +85,8 @@ class Graph::Impl {
       const Generator::Replayable numbers(static_cast<const std::uint64_t*>(random_.data_ptr()));
       step();
     } catch (...) {
-      // Void, since the step did not come to its end; the error that it ended with counts.
+      // The graph is invalid because the step did not finish. Only the step's own error is
+      // reported.
       if (cudart().stream_end_capture(stream_.get(), &graph) == cudaSuccess && graph != nullptr)
         cudart().graph_destroy(graph);
       cudart().get_last_error();
@@ -94,7 +95,7 @@ class Graph::Impl {
     }
     seed_ = drawn.seed;
     draws_ = default_generator().state().next_stream - drawn.next_stream;
-    default_generator().set_state(drawn);  // nothing has been drawn yet
+    default_generator().set_state(drawn);  // the capture itself draws no numbers
     check(cudart().stream_end_capture(stream_.get(), &graph));
     const cudaError_t status = cudart().graph_instantiate(&exec_, graph, 0);
     cudart().graph_destroy(graph);
@@ -102,11 +103,11 @@ class Graph::Impl {
   }
 
   void replay() {
-    require<CudaError>(is_captured(), "cuda::Graph: there is nothing to replay yet");
+    require<CudaError>(is_captured(), "cuda::Graph: nothing to replay; call capture first");
     if (draws_ > 0) {
       const Generator::State state = default_generator().state();
-      require<CudaError>(state.seed == seed_, "cuda::Graph: it was captured with the seed ", seed_,
-                         ", the generator's is ", state.seed, " now");
+      require<CudaError>(state.seed == seed_, "cuda::Graph: it was captured with seed ", seed_,
+                         ", but the generator has seed ", state.seed, " now");
       backend(random_).fill(random_, static_cast<std::int64_t>(state.next_stream));
       default_generator().set_state({state.seed, state.next_stream + draws_});
     }
@@ -118,8 +119,8 @@ class Graph::Impl {
   int device_;
   Stream stream_;
   std::shared_ptr<BlockPool> memory_;
-  std::vector<std::shared_ptr<void>> kept_;  // goes after the graph itself
-  Tensor random_;  // the number of the first stream of random numbers that a replay draws from
+  std::vector<std::shared_ptr<void>> kept_;  // destroyed after the graph itself
+  Tensor random_;                            // the first stream of random numbers in a replay
   std::uint64_t seed_ = 0, draws_ = 0;
   cudaGraphExec_t exec_ = nullptr;
 };

@@ -36,7 +36,8 @@ void check_indices(int device) {
   std::lock_guard lock(notes().mutex);
   IndexNote* note = notes().of[static_cast<std::size_t>(device)];
   if (note == nullptr) return;
-  // Kernels may be writing meanwhile; 2 says that all of it is there, and from 0 on the next may.
+  // Kernels may be writing at the same time. 2 means that the note is complete; 0 lets the next
+  // kernel write.
   std::atomic_ref<int> raised(note->raised);
   if (raised.load(std::memory_order_acquire) != 2) return;
   const IndexNote seen = *note;

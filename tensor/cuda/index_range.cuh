@@ -1,6 +1,5 @@
 #pragma once
-// IndexRange: how a kernel tells a good index from a bad one, and notes the first bad one
-// (index_check.h).
+// IndexRange: checks an index in a kernel, and notes the first invalid one (index_check.h).
 
 #include "tensor/cuda/index_check.h"
 #include "tensor/cuda/simulation.h"
@@ -15,7 +14,7 @@ struct IndexRange {
   RONDO_HD bool contains(std::int64_t index) const {
     if (0 <= index && index < size) return true;
 #if defined(__CUDA_ARCH__)
-    if (atomicCAS(&note->raised, 0, 1) != 0) return false;  // the first counts
+    if (atomicCAS(&note->raised, 0, 1) != 0) return false;  // only the first counts
 #else
     if (note->raised != 0) return false;
 #endif
@@ -24,7 +23,7 @@ struct IndexRange {
     note->dim = dim;
     note->size = size;
 #if defined(__CUDA_ARCH__)
-    __threadfence_system();  // the host may look while other kernels run
+    __threadfence_system();  // the host may read it while other kernels run
     *static_cast<volatile int*>(&note->raised) = 2;
 #else
     note->raised = 2;

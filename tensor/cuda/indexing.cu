@@ -1,8 +1,8 @@
-// Gathering and scattering by index tensors. As on the CPU no two threads write one element, and
-// the order of additions is that of the index, so the result is the same in every run. An index of
-// its own for each line is walked by one thread a line. One for all lines (an embedding's gradient:
-// few columns, thousands of tokens) is sorted first, stably; then a thread has, of one line, all
-// that goes to one place.
+// Gather and scatter with index tensors. As on the CPU, no two threads write the same element, and
+// additions happen in the order of the index, so the result is bit-identical in every run. If each
+// line has its own index, one thread processes each line. If all lines share one index (an
+// embedding's gradient: few columns, thousands of tokens), the index is first sorted stably. Then
+// one thread adds, for one line, all elements with the same destination.
 
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/index_range.cuh"
@@ -13,10 +13,11 @@
 namespace rondo::cuda {
 namespace {
 
-/// y = x[index] at each element of y; x's step along the indexed dimension is taken by hand.
+/// y = x[index] for each element of y. The step of x along the indexed dimension is added
+/// explicitly.
 template <class Word>
 struct Select {
-  Operands<3> operands;  // x (not moving along dim), index, y
+  Operands<3> operands;  // x (stride 0 along dim), index, y
   std::int64_t step;
   IndexRange range;
   RONDO_HD void operator()(std::int64_t i) const {
@@ -27,19 +28,19 @@ struct Select {
   }
 };
 
-/// Of an index that was sorted: y[sorted[k]] += x[order[k]] for all k of one value, of one line.
-/// Neighbouring threads have neighbouring lines. Summed in C, and rounded once.
+/// For a sorted index: y[sorted[k]] += x[order[k]] for all k with the same value, in one line.
+/// Neighbouring threads process neighbouring lines. Sums are computed in C and rounded once.
 template <class C>
 struct AddRun {
   Lines<2> lines;  // x, y
   const std::int64_t *sorted, *order;
   std::int64_t length;
-  Divisor by_count;  // of lines
+  Divisor by_count;  // divides by the number of lines
   IndexRange range;
   RONDO_HD void operator()(std::int64_t i) const {
     std::int64_t k = by_count.divide(i);
     const std::int64_t line = i - k * lines.count, index = sorted[k];
-    if (k > 0 && sorted[k - 1] == index) return;  // another thread's
+    if (k > 0 && sorted[k - 1] == index) return;  // another thread adds these
     if (!range.contains(index)) return;
     const auto at = lines.starts.locate(line);
     char* to = at.at[1] + index * lines.steps[1];
@@ -72,14 +73,14 @@ struct AddLine {
   }
 };
 
-/// An index of one dimension as if it were repeated at every position of a tensor like `x`.
+/// A 1-dim index, seen as if it were repeated at every position of a tensor with `sizes`.
 Tensor repeated(const Tensor& index, const Dims& sizes, std::int64_t dim) {
   Dims strides = Dims::filled(sizes.size(), 0);
   if (!sizes.empty()) strides[dim] = index.dim() == 0 ? 1 : index.strides()[0];
   return index.as_view(sizes, strides, index.storage_offset());
 }
 
-/// x as if it had one element along dim, and that for each of y's.
+/// x with stride 0 along dim: its first element there is repeated for each of y's.
 Tensor standing_still(const Tensor& x, const Dims& sizes, std::int64_t dim) {
   Dims strides = x.strides();
   if (!strides.empty()) strides[dim] = 0;
@@ -129,7 +130,7 @@ void CudaBackend::index_add(const Tensor& y, std::int64_t dim, const Tensor& ind
 
 void CudaBackend::scatter_add(const Tensor& sums, std::int64_t dim, const Tensor& index,
                               const Tensor& x) {
-  // Of 16 bits they are summed in f32 and rounded once, as on the CPU.
+  // 16-bit floats are summed in f32 and rounded once, as on the CPU.
   const bool narrow = is_floating(sums.dtype()) && size_of(sums.dtype()) == 2;
   const Tensor y = narrow ? as_f32(sums) : sums;
   const IndexRange range{index_note(device_), "scatter_add", dim, size_along(y, dim)};

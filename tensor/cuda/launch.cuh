@@ -1,20 +1,19 @@
 #pragma once
-// How work gets onto the GPU: three shapes of kernel, which every kernel of rondo is one of.
+// How work is launched on the GPU. Every kernel of rondo has one of three forms:
 //
-//   for_each(device, n, body)             body(i) for i = 0 … n-1, each in a thread of its own
-//   for_rows(device, rows, length, body)  body(group, row) for each row, in all threads of a group:
-//                                         they share out the row's `length` elements and combine
-//                                         what they have found. A group is a warp where rows are
-//                                         short, else a block
-//   for_blocks(device, blocks, body)      the same in blocks of 256 threads: for bodies that cut
-//                                         their work to that size themselves, need more than 64
-//                                         registers a thread, or combine by columns
+//   for_each(device, n, body)             body(i) for i = 0 … n-1, each in its own thread
+//   for_rows(device, rows, length, body)  body(group, row) for each row, in all threads of a group.
+//                                         They divide the row's `length` elements and combine their
+//                                         results. A group is a warp if rows are short, otherwise a
+//                                         block
+//   for_blocks(device, blocks, body)      the same in blocks of 256 threads: for bodies that divide
+//                                         their work themselves, need more than 64 registers per
+//                                         thread, or combine by columns
 //
-// Bodies are ordinary function objects that know no block and no thread index but what they are
-// given. That keeps the arithmetic apart from the machine, and it makes them run on the host as
-// well (Note [Kernels on the host] in simulation.h). Builds with sanitizers compile these files as
-// plain C++: their kernels run on the host only, and they report that there is no GPU
-// (runtime.cpp).
+// Bodies are ordinary function objects that know only the block and thread numbers that are passed
+// to them. This separates the arithmetic from the machine, and lets bodies run on the host as well
+// (Note [Kernels on the host] in simulation.h). Builds with sanitizers compile these files as plain
+// C++: their kernels run only on the host, and they report that there is no GPU (runtime.cpp).
 
 #include <cstdint>
 
@@ -29,7 +28,7 @@ inline constexpr int threads_per_block = 256;
 #if defined(__CUDA_ARCH__)
 namespace detail {
 
-/// combine over the values of a warp, to each of its threads: halves, then quarters, …
+/// Combines the values of a warp in halves, then quarters, … Each thread gets the result.
 template <class T, class Combine>
 __device__ T reduce_warp(T value, Combine combine) {
   static_assert(sizeof(T) % 4 == 0);
@@ -39,13 +38,13 @@ __device__ T reduce_warp(T value, Combine combine) {
       reinterpret_cast<unsigned*>(&other)[i] =
           __shfl_xor_sync(0xffffffffu, reinterpret_cast<unsigned*>(&value)[i], distance);
     }
-    // The lower lane's value is the left one in both, so that both get the same bits.
+    // In both lanes the lower lane's value is the left operand, so that both get the same bits.
     value = (threadIdx.x & distance) ? combine(other, value) : combine(value, other);
   }
   return value;
 }
 
-/// The sum of the values of a warp's threads up to this one.
+/// The sum of the values of a warp's threads up to and including this one.
 template <class T>
 __device__ T scan_warp(T value) {
   const int lane = threadIdx.x % 32;
@@ -59,7 +58,7 @@ __device__ T scan_warp(T value) {
 }  // namespace detail
 #endif
 
-/// The threads of a block, as a body sees them.
+/// The threads of a block, as seen by a body.
 struct BlockGroup {
   RONDO_HD int thread() const {
 #if defined(__CUDA_ARCH__)
@@ -75,8 +74,9 @@ struct BlockGroup {
     return 1;
 #endif
   }
-  /// combine(… combine(v0, v1) …) over the values of all threads, to each of them; always in the
-  /// same order. T is trivially copyable, of a multiple of 4 bytes. All threads must call it.
+  /// combine(… combine(v0, v1) …) over the values of all threads, always in the same order. Each
+  /// thread gets the result. T must be trivially copyable, with a size that is a multiple of 4
+  /// bytes. All threads must call it.
   template <class T, class Combine>
   RONDO_HD T reduce(T value, Combine combine) const {
 #if defined(__CUDA_ARCH__)
@@ -93,9 +93,9 @@ struct BlockGroup {
     return value;
 #endif
   }
-  /// combine over the values of the threads t, t + width, t + 2 width, … for each t < width, to
-  /// thread t; always in the same order. Threads beyond the largest multiple of width hold nothing.
-  /// Only in for_blocks; the other conditions are those of reduce.
+  /// For each t < width, combines the values of the threads t, t + width, t + 2 width, …, always in
+  /// the same order. Thread t gets the result. Threads from the largest multiple of width on
+  /// contribute nothing. Only in for_blocks; otherwise the conditions of reduce apply.
   template <class T, class Combine>
   RONDO_HD T reduce_columns(T value, [[maybe_unused]] int width, Combine combine) const {
 #if defined(__CUDA_ARCH__)
@@ -104,7 +104,7 @@ struct BlockGroup {
     __shared__ unsigned of_thread[words][threads_per_block];  // word by word: no bank conflicts
     const int row = thread() / width;
     for (int rows = size() / width; rows > 1;) {
-      const int half = (rows + 1) / 2;  // rows half, half + 1, … go into rows 0, 1, …
+      const int half = (rows + 1) / 2;  // rows half, half + 1, … are added to rows 0, 1, …
       if (half <= row && row < rows)
         for (int i = 0; i < words; ++i)
           of_thread[i][thread()] = reinterpret_cast<const unsigned*>(&value)[i];
@@ -121,12 +121,12 @@ struct BlockGroup {
 #endif
     return value;
   }
-  /// Of a tile of 32 x 32 words, thread t brings words (t / 32 + 8 k, t % 32), k < 4, and takes
-  /// words (t % 32, t / 32 + 8 k). Only in for_blocks; all threads must call it.
+  /// Transposes a tile of 32 x 32 words: thread t provides words (t / 32 + 8 k, t % 32), k < 4, and
+  /// gets words (t % 32, t / 32 + 8 k). Only in for_blocks; all threads must call it.
   template <class Word>
   RONDO_HD void transpose([[maybe_unused]] Word (&words)[4]) const {
 #if defined(__CUDA_ARCH__)
-    __shared__ Word tile[32][33];  // one more: a column's words are in 32 banks
+    __shared__ Word tile[32][33];  // one extra: a column's words are in 32 different banks
     const int column = threadIdx.x % 32, row = threadIdx.x / 32;
     for (int k = 0; k < 4; ++k) tile[row + 8 * k][column] = words[k];
     __syncthreads();
@@ -134,8 +134,8 @@ struct BlockGroup {
     __syncthreads();  // before the next call writes there
 #endif
   }
-  /// The sum of the values of all threads up to this one; `total` becomes that of all. The same
-  /// conditions as for reduce.
+  /// The sum of the values of all threads up to and including this one; `total` becomes the sum
+  /// over all threads. The conditions of reduce apply.
   template <class T>
   RONDO_HD T scan(T value, T& total) const {
 #if defined(__CUDA_ARCH__)
@@ -159,7 +159,7 @@ struct BlockGroup {
   }
 };
 
-/// The same for the 32 threads of a warp, which need not wait for one another.
+/// The same for the 32 threads of a warp, which do not need to wait for each other.
 struct WarpGroup {
   RONDO_HD int thread() const {
 #if defined(__CUDA_ARCH__)
@@ -188,7 +188,7 @@ struct WarpGroup {
   }
 };
 
-/// The same interface for one thread: a group on the host.
+/// The same interface for a single thread: a group on the host.
 struct LoneThread {
   RONDO_HD int thread() const { return 0; }
   RONDO_HD int size() const { return 1; }
@@ -234,7 +234,7 @@ __global__ void __launch_bounds__(1024) rows_kernel(std::int64_t rows, Body body
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) body(BlockGroup{}, row);
 }
 
-/// At most 128 registers a thread: two blocks to a multiprocessor.
+/// At most 128 registers per thread, for two blocks per multiprocessor.
 template <class Body>
 __global__ void __launch_bounds__(threads_per_block, 2)
     blocks_kernel(std::int64_t blocks, Body body) {
@@ -263,7 +263,7 @@ void for_each(int device, std::int64_t n, const Body& body) {
 #endif
 }
 
-/// `length`: what there is to share out in a row, which decides how many threads do so.
+/// `length` is the number of elements of a row; it decides how many threads process a row.
 template <class Body>
 void for_rows(int device, std::int64_t rows, [[maybe_unused]] std::int64_t length,
               const Body& body) {
@@ -275,7 +275,7 @@ void for_rows(int device, std::int64_t rows, [[maybe_unused]] std::int64_t lengt
 #if defined(__CUDACC__)
   DeviceGuard guard(device);
   constexpr std::int64_t warps = threads_per_block / 32;
-  // Few rows of some length need all the threads there are.
+  // If there are few rows and they are not very short, each row gets a whole block.
   const bool short_rows = length <= 64 || (length <= 1024 && rows >= 1024);
   const std::int64_t blocks = short_rows ? (rows + warps - 1) / warps : rows;
   const auto grid =

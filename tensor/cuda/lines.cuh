@@ -1,13 +1,13 @@
 #pragma once
-// Lines<N>: what N tensors have along one dimension, at every position of the others. Their shapes
-// are equal but for that dimension.
+// Lines<N>: the elements of N tensors along one dimension, at every position of the other
+// dimensions. The shapes of the tensors are equal except along that dimension.
 
 #include "tensor/cuda/launch.cuh"
 #include "tensor/cuda/strided.cuh"
 
 namespace rondo::cuda {
 
-/// x with one element along `dim` (the first), or as the 0-dim tensor that it is.
+/// x reduced to its first element along `dim`; a 0-dim tensor stays unchanged.
 inline Tensor without_length(const Tensor& x, std::int64_t dim) {
   if (x.dim() == 0) return x;
   Dims sizes = x.shape();
@@ -21,10 +21,9 @@ inline std::int64_t bytes_along(const Tensor& x, std::int64_t dim) {
   return (x.dim() == 0 ? 1 : x.strides()[dim]) * size_of(x.dtype());
 }
 
-/// Calls body(group, line) for each line. A line whose elements lie side by side is shared out
-/// among the threads of a block; of many lines whose elements lie apart (the classes of a pixel,
-/// planes outermost) each thread takes one, since neighbouring lines are what lies side by side
-/// there.
+/// Calls body(group, line) for each line. If a line is contiguous, the threads of a group divide
+/// it. If there are many lines that are not contiguous (the classes of a pixel, planes outermost),
+/// each thread takes one line, since neighbouring lines are contiguous in that case.
 template <class Body>
 void for_lines(int device, std::int64_t lines, std::int64_t length, bool side_by_side,
                const Body& body) {
@@ -35,11 +34,11 @@ void for_lines(int device, std::int64_t lines, std::int64_t length, bool side_by
 
 template <std::size_t N>
 struct Lines {
-  std::int64_t count = 0;  // of lines
+  std::int64_t count = 0;  // number of lines
   std::int64_t steps[N];   // bytes from one element of a line to the next
-  Operands<N> starts;      // element i: the first of line i
+  Operands<N> starts;      // element i is the first element of line i
 
-  /// Whether the elements of the first tensor's lines lie side by side.
+  /// Whether the elements of the first tensor's lines are contiguous.
   bool side_by_side() const { return steps[0] == size_of(starts.dtypes[0]); }
 
   Lines(std::int64_t dim, const std::array<const Tensor*, N>& tensors)
@@ -56,7 +55,8 @@ struct Lines {
                                         const std::array<const Tensor*, N>& tensors) {
     std::array<Tensor, N> first;
     const Dims sizes = without_length(*tensors[0], dim).shape();
-    // As large as the first of them: an index may be smaller than what it points into.
+    // All have the size of the first tensor: an index may be smaller than the tensor it points
+    // into.
     for (std::size_t k = 0; k < N; ++k)
       first[k] = tensors[k]->as_view(sizes, tensors[k]->strides(), tensors[k]->storage_offset());
     return first;
@@ -68,7 +68,7 @@ struct Lines {
   }
 };
 
-/// One of a line's tensors: element i in the compute type C; or, of 16-byte packs of T, pack i.
+/// One tensor of a line: element i in the compute type C, or, with 16-byte packs of T, pack i.
 template <class C, class T>
 struct Run {
   static constexpr bool packed = !std::is_void_v<T>;
@@ -106,8 +106,8 @@ struct Run {
   }
 };
 
-/// Calls f.operator()<C, T>() with what Run takes of the first `runs` tensors of `lines`: packs, if
-/// they are dense lines of the same f32, bf16 or f16.
+/// Calls f.operator()<C, T>() with the types for Run of the first `runs` tensors of `lines`. T is a
+/// pack's element type if they are dense lines of the same f32, bf16 or f16.
 template <std::size_t N, class F>
 void visit_runs(const char* op, const Lines<N>& lines, std::size_t runs, std::int64_t length,
                 F&& f) {

@@ -1,13 +1,13 @@
-// Matrix products through cuBLASLt, with the bias added and the activation applied on the way out.
+// Matrix products with cuBLASLt, with the bias and the activation applied in the same kernel.
 //
-// cuBLASLt thinks in columns: our row-major y (M, N) is for it the column-major transpose (N, M).
-// So it is asked for y^T = c^T a^T, where c^T and a^T are again our own memory read by columns, and
-// the bias (N), one for each of our columns, becomes its bias for each row, which is the kind it
-// adds for nothing. Inputs that are transposed views are read as they lie; anything else is copied
-// first.
+// cuBLASLt uses column-major matrices: rondo's row-major y (M, N) is for it the column-major
+// transpose (N, M). So rondo asks for y^T = c^T a^T, where c^T and a^T are again rondo's own
+// memory, read by columns. The bias (N), one for each of rondo's columns, becomes a bias for each
+// row, which cuBLASLt adds at no cost. Transposed views are read without a copy; all other strided
+// inputs are copied first.
 //
-// The fastest kernel for a problem is what cuBLASLt's heuristics name first. Asking takes some
-// microseconds, so answers are kept.
+// The first kernel that cuBLASLt's heuristics propose is used as the fastest one. A query takes
+// some microseconds, so the answers are cached.
 
 #include <array>
 #include <map>
@@ -24,7 +24,7 @@
 namespace rondo::cuda {
 namespace {
 
-constexpr std::size_t most_workspace = std::size_t{32} << 20;  // what Hopper's kernels ask for
+constexpr std::size_t most_workspace = std::size_t{32} << 20;  // used by Hopper's kernels
 
 void check_blas(cublasStatus_t status, const char* what) {
   require<CudaError>(status == CUBLAS_STATUS_SUCCESS, "cuBLASLt: ", what, " failed with status ",
@@ -65,10 +65,10 @@ struct Owned {
   Owned& operator=(const Owned&) = delete;
 };
 
-/// A matrix of ours as cuBLASLt reads it: by columns, so that rows and columns change places.
+/// A matrix of rondo as cuBLASLt reads it: by columns, so that rows and columns are exchanged.
 class Layout : public Owned<cublasLtMatrixLayout_t> {
  public:
-  /// rows, columns: of the transpose as it lies in memory.
+  /// rows, columns: those of the transpose in memory.
   Layout(const CublasLt& lt, DType dtype, std::int64_t rows, std::int64_t columns,
          std::int64_t leading, std::int64_t batch_count, std::int64_t batch_stride)
       : Owned(lt.layout_destroy) {
@@ -84,7 +84,7 @@ class Layout : public Owned<cublasLtMatrixLayout_t> {
   }
 };
 
-/// An operand of ours, and how cuBLASLt gets its transpose: as it lies in memory, or transposed.
+/// An operand, and how cuBLASLt gets its transpose: directly from memory, or by transposing.
 struct Operand {
   MatrixLayout memory;
   cublasOperation_t operation;
@@ -110,7 +110,7 @@ cublasLtHandle_t handle_of(int device, const CublasLt& lt) {
   return handle;
 }
 
-/// What the choice of a kernel depends on.
+/// The values on which the choice of a kernel depends.
 using Problem = std::tuple<int, DType, cublasLtEpilogue_t, bool, std::array<std::int64_t, 14>>;
 
 struct Kernel {
@@ -124,7 +124,7 @@ class Kernels {
     static auto* kernels = new Kernels;
     return *kernels;
   }
-  /// Nothing where there is none.
+  /// The kernel, or nullopt.
   template <class Ask>
   std::optional<Kernel> get(const Problem& problem, Ask ask) {
     std::lock_guard lock(mutex_);
@@ -138,7 +138,8 @@ class Kernels {
   std::map<Problem, std::optional<Kernel>> known_;
 };
 
-/// Of how many bytes an address is certainly a multiple, up to 256: kernels differ by it.
+/// The largest power of two, at most 256, that divides an address: the choice of a kernel depends
+/// on it.
 std::int64_t alignment_of(const void* data) {
   const auto address = reinterpret_cast<std::uintptr_t>(data);
   return address % 256 == 0 ? 256 : static_cast<std::int64_t>(address & -address);
@@ -156,8 +157,8 @@ cublasLtEpilogue_t epilogue(bool has_bias, Activation activation) {
   return has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/// y = activation(a c (+ bias)) where all but a and c are dense. Whether there is a kernel for
-/// that.
+/// y = activation(a c (+ bias)); all tensors except a and c must be dense. Returns false if no
+/// kernel supports the problem.
 bool run(int device, const Tensor& a, const Tensor& c, const Tensor& bias, Activation activation,
          const Tensor& y) {
   DeviceGuard guard(device);
@@ -255,7 +256,7 @@ void CudaBackend::matmul(const Tensor& a, const Tensor& c, const Tensor& bias, c
   }
   const Tensor left = readable(a), right = readable(c);
   const Tensor result = dense_output(y, MemoryFormat::contiguous);
-  // f64 has no epilogues, and other dtypes lack some for odd sizes.
+  // f64 has no epilogues, and other dtypes lack some of them for odd sizes.
   const bool plain = !bias.defined() && activation == Activation::none;
   const bool fused =
       !plain && y.dtype() != f64 &&

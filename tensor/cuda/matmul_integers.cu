@@ -1,5 +1,5 @@
-// Matrix products of integers, which no library has: one thread for each element. Nobody trains
-// with them; they count and index.
+// Matrix products of integers, which no library supports: one thread for each element. They serve
+// for counting and indexing, not for training.
 
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/strided.cuh"
@@ -9,7 +9,7 @@
 namespace rondo::cuda {
 namespace {
 
-/// A batch of matrices by its coordinates.
+/// A batch of matrices, addressed by coordinates.
 struct Matrices {
   const char* data;
   DType dtype;
@@ -29,7 +29,7 @@ struct Matrices {
 struct Multiply {
   Matrices a, c;
   std::int64_t rows, columns, length;
-  const char* bias;  // or null
+  const char* bias;  // may be null
   std::int64_t bias_step;
   char* y;  // dense
   DType dtype;

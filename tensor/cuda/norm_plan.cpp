@@ -79,7 +79,7 @@ class NormGraph {
   }
 
  private:
-  // A tensor that two operations name is one descriptor.
+  // A tensor that two operations use is one descriptor.
   const Descriptor& known(std::int64_t uid, cudnnDataType_t type, const Dims& sizes,
                           const Dims& strides, Kind kind) {
     const Descriptor*& tensor = tensors_[uid];
@@ -116,7 +116,7 @@ class NormGraph {
     Descriptor& what = builder_.add(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
     what.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
     what.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
-    if (mode != CUDNN_POINTWISE_ADD) {  // a relu: a model that has diverged must not look healthy
+    if (mode != CUDNN_POINTWISE_ADD) {  // a relu that propagates NaN: divergence must stay visible
       const cudnnNanPropagation_t nan = CUDNN_PROPAGATE_NAN;
       what.set(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_TYPE_NAN_PROPOGATION, 1, &nan);
       const double none = 0, infinite = std::numeric_limits<float>::max();

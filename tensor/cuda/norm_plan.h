@@ -1,13 +1,13 @@
 #pragma once
-// Plans for batch norms in training: cuDNN's engines that fuse the residual addition and the relu
-// of a ResNet's block into the normalisation, on channels_last images of f32, bf16 or f16.
+// Plans for batch norms in training: cuDNN engines that fuse the residual addition and the relu of
+// a ResNet's block into the normalisation, on channels_last images of f32, bf16 or f16.
 //
-//   forward    norm -> add residual? -> relu?
-//   backward   relu's mask? -> norm's gradient; the mask from the output y, or from the norm
-//              computed again
+//   forward    norm, add residual?, relu?
+//   backward   relu's mask?, norm's gradient; the mask comes from the output y, or from a norm
+//              that is computed again
 //
-// Which of these graphs an engine takes depends on the dtype, the card and cuDNN's release; there
-// may be none, and rondo's own kernels (batch_norm.cuh) do them all.
+// Which of these graphs an engine supports depends on the dtype, the card and cuDNN's release.
+// Possibly none does; rondo's own kernels (batch_norm.cuh) support all of them.
 
 #include <cstdint>
 #include <vector>
@@ -24,15 +24,15 @@ struct NormProblem {
   DType dtype;
   Dims x;  // (N, C, H, W)
   bool backward = false, deterministic = false;
-  bool residual = false;               // added; backward: its gradient is wanted
+  bool residual = false;               // added; backward: its gradient is computed
   bool relu = false, running = false;  // forward; running: running statistics are updated
   ReluMask mask = ReluMask::none;      // backward
 
-  /// Equal for equal problems.
+  /// Equal for equal problems only.
   std::vector<std::int64_t> key() const;
 };
 
-/// The names under which a plan knows its tensors. Those of channels are f32, (1, C, 1, 1).
+/// The uids of a plan's tensors. Those per channel are f32, (1, C, 1, 1).
 enum NormUid : std::int64_t {
   norm_x = 1,
   norm_y,
@@ -42,7 +42,7 @@ enum NormUid : std::int64_t {
   norm_mean,
   norm_invstd,
   norm_eps,       // a float on the host
-  norm_momentum,  // likewise
+  norm_momentum,  // also a float on the host
   norm_running_mean,
   norm_running_var,
   norm_new_running_mean,
@@ -52,11 +52,11 @@ enum NormUid : std::int64_t {
   norm_dgamma,
   norm_dbeta,
   norm_dresidual,
-  norm_between,  // and the numbers after it: never in memory
+  norm_between,  // this and larger numbers: never stored in memory
 };
 
-/// What a forward reads and writes: x, residual, y (N, C, H, W) in channels_last, the others (C) of
-/// f32. running_mean, running_var and residual may be undefined.
+/// The tensors of a forward: x, residual, y (N, C, H, W) in channels_last, the others (C) in f32.
+/// running_mean, running_var and residual may be undefined.
 struct NormForward {
   Tensor x, gamma, beta, running_mean, running_var, residual;
   double momentum = 0, eps = 0;
@@ -65,8 +65,9 @@ struct NormForward {
 
   NormProblem problem() const;
 };
-/// What a backward does. Where a relu's mask comes from the output, y is defined; where it comes
-/// from x, beta is; without a relu neither. dresidual undefined: not wanted.
+/// The tensors of a backward. If the relu's mask comes from the output, y is defined; if it comes
+/// from x, beta is defined; without a relu neither is. If dresidual is undefined, it is not
+/// computed.
 struct NormBackward {
   Tensor dy, x, y, gamma, beta, mean, invstd;
   Tensor dx, dgamma, dbeta, dresidual;
@@ -76,8 +77,8 @@ struct NormBackward {
 void execute(const CudnnPlan& plan, const NormForward& norm);
 void execute(const CudnnPlan& plan, const NormBackward& norm);
 
-/// Plans for a problem, the one that promises most first, at most `limit`; none where no engine can
-/// do it. Throws CudaError where cuDNN does not even take the graph.
+/// Plans for a problem, the most promising first, at most `limit`; none if no engine supports it.
+/// Throws CudaError if cuDNN rejects the graph itself.
 std::vector<CudnnPlan> norm_plans(const NormProblem& problem, const PlanTarget& target,
                                   std::size_t limit);
 

@@ -1,8 +1,7 @@
 // One optimizer step, element by element (tensor/optimizer_rule.h), over dozens of parameters in
-// one kernel: most of a network's parameters are so small that launching a kernel for each would
-// take longer than its work. Rates, the step count and whether there is to be a step at all are
-// read on the device: the host never needs to know them, and a captured graph goes on with new
-// ones.
+// one kernel: most parameters of a network are so small that launching a kernel for each would take
+// longer than its work. The device reads the rates, the step count and whether to do a step at all.
+// The host never needs to know them, and a captured graph uses new values in each replay.
 
 #include <vector>
 
@@ -13,7 +12,7 @@
 namespace rondo::cuda {
 namespace {
 
-/// A tensor's elements in memory order, as C; a null pointer stands for no tensor.
+/// A tensor's elements in memory order, as C; a null pointer means an undefined tensor.
 template <class C>
 struct Column {
   char* data = nullptr;
@@ -32,12 +31,12 @@ struct Column {
   RONDO_HD void set(std::int64_t i, C value) const { store(dtype, data + i * size, value); }
 };
 
-/// Up to `most` parameters, whose elements are numbered through. The whole of it is an argument of
-/// the kernel, for which there are 4 KB.
+/// Up to `most` parameters, whose elements are numbered consecutively. The whole batch is an
+/// argument of the kernel, which is limited to 4 KB.
 template <class Item, int most>
 struct Batch {
   Item items[most];
-  std::int64_t ends[most];  // of the elements of each, among all
+  std::int64_t ends[most];  // end of each item's elements in the common numbering
   int count = 0;
 
   static constexpr int capacity = most;
@@ -47,7 +46,7 @@ struct Batch {
     ends[count] = size() + elements;
     ++count;
   }
-  /// Whose element i is, and which of its own.
+  /// The item that contains element i; changes i to the element's number within the item.
   RONDO_HD const Item& locate(std::int64_t& i) const {
     int low = 0, high = count - 1;
     while (low < high) {
@@ -62,7 +61,7 @@ struct Batch {
   }
 };
 
-/// Hands `all` to `run` in batches of one compute type.
+/// Passes `all` to `run` in batches of one compute type.
 template <class BatchOf, class Tensors, class Make, class Run>
 void in_batches(std::span<const Tensors> all, Make make, Run run) {
   BatchOf batch;
@@ -117,7 +116,7 @@ struct AdamItem {
   const double* step = nullptr;
 };
 
-/// Powers of the betas, once for all elements of a parameter.
+/// The powers of the betas, computed once for all elements of a parameter.
 template <class C>
 struct MakeAdamRules {
   Batch<AdamItem<C>, 24> batch;
@@ -168,17 +167,19 @@ struct Unscale {
   RONDO_HD void operator()(std::int64_t i) const {
     const GradientItem<C>& t = batch.locate(i);
     const C value = t.g.get(i);
-    if (value - value != C(0)) *found_inf = 1;  // whoever finds one writes the same
+    if (value - value != C(0)) *found_inf = 1;  // all writers write the same value
     t.g.set(i, value * (C(1) / static_cast<C>(*scale)));
   }
 };
 
-/// f.operator()<C>(those of `all` that are computed in C) for each C that there is.
+/// Calls f.operator()<C>() for each compute type C in use, with those of `all` that are computed in
+/// C.
 template <class Tensors, class F>
 void by_compute_type(const char* op, std::span<const Tensors> all, F f) {
   std::vector<Tensors> wide, narrow;
   for (const Tensors& t : all) {
-    require<DTypeError>(is_floating(t.p.dtype()), op, " wants a floating dtype, not ", t.p.dtype());
+    require<DTypeError>(is_floating(t.p.dtype()), op, ": expected a floating-point dtype, got ",
+                        t.p.dtype());
     (t.p.dtype() == f64 ? wide : narrow).push_back(t);
   }
   if (!wide.empty()) f.template operator()<double>(std::span<const Tensors>(wide));

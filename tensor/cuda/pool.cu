@@ -1,7 +1,8 @@
-// Pooling over the planes of x (N, C, H, W). A thread makes one element of the result: forward from
-// its window, backward from all windows that it lies in. Never do two threads add to one element,
-// so the sums are the same in every run, and none is written before it is known. Where the channels
-// lie side by side (channels_last), a thread does as many of them as 16 bytes hold.
+// Pooling over the planes of x (N, C, H, W). One thread computes each element of the result: in the
+// forward from its window, in the backward from all windows that contain it. No two threads add to
+// the same element, so the sums are bit-identical in every run, and each element is written once.
+// If the channels are contiguous (channels_last), a thread processes as many of them as fit into 16
+// bytes.
 
 #include <algorithm>
 #include <limits>
@@ -12,7 +13,7 @@
 namespace rondo::cuda {
 namespace {
 
-/// A tensor (N, C, H, W) by its coordinates.
+/// A tensor (N, C, H, W), addressed by coordinates.
 template <class T>
 struct Planes {
   T* data;
@@ -30,7 +31,7 @@ struct Planes {
   }
 };
 
-/// The coordinates of pack i of V elements of a tensor, in the order of its memory.
+/// The coordinates of pack i of V elements of a tensor, in memory order.
 template <int V>
 struct Coordinates {
   Divisor channels, rows, columns;
@@ -67,8 +68,8 @@ struct Coordinates {
   }
 };
 
-/// Calls f.operator()<T, V>() with the type of the first tensor's elements, and how many channels
-/// of all `tensors` can be taken at a time.
+/// Calls f.operator()<T, V>() with the type T of the first tensor's elements, and the number V of
+/// channels of all `tensors` that can be processed at a time.
 template <class F>
 void visit_packs(const char* op, std::initializer_list<Tensor> tensors, F&& f) {
   visit_float(tensors.begin()->dtype(), op, [&]<class T>() {
@@ -86,12 +87,13 @@ void visit_packs(const char* op, std::initializer_list<Tensor> tensors, F&& f) {
   });
 }
 
-/// What an output row (or column) averages over: begin … end-1 of the input, out of `extent`.
+/// The window that an output row (or column) averages: begin … end-1 of the input, divided by
+/// `extent`.
 struct Window {
   std::int64_t begin, end, extent;
 };
 
-/// The windows along one dimension: sliding ones, or adaptive ones (stride 0).
+/// The windows along one dimension: sliding windows, or adaptive windows (stride 0).
 struct Axis {
   std::int64_t inputs, outputs, kernel, stride, pad;
   Divisor by_inputs, by_outputs, by_stride;
@@ -114,11 +116,11 @@ struct Axis {
       return {begin, end, end - begin};
     }
     const std::int64_t begin = i * stride - pad, reach = begin + kernel;
-    // Counted with padding, but not beyond it (ceil-mode windows may reach further).
+    // Includes padding, but nothing beyond it (ceil-mode windows may reach further).
     const std::int64_t end = reach < inputs + pad ? reach : inputs + pad;
     return {begin > 0 ? begin : 0, end < inputs ? end : inputs, end - begin};
   }
-  /// Outputs first … last - 1 are all whose windows may hold input i.
+  /// The outputs first … last - 1 are all outputs whose windows may contain input i.
   RONDO_HD void outputs_over(std::int64_t i, std::int64_t& first, std::int64_t& last) const {
     if (stride == 0) {
       first = by_inputs.divide(i * outputs);
@@ -148,7 +150,7 @@ RONDO_HD C divisor(const Window& row, const Window& column, bool count_padding) 
              : static_cast<C>(row.end - row.begin) * static_cast<C>(column.end - column.begin);
 }
 
-/// V places inside planes.
+/// V positions inside planes.
 template <int V>
 struct Places {
   std::int64_t v[V];
@@ -193,7 +195,7 @@ struct MaxPool {
       for (std::int64_t w = column.begin; w < column.end; ++w) {
         const auto here = Values<T, V>::load(x.data, x.at(image, channel, h, w));
         for (int k = 0; k < V; ++k) {
-          if (here.v[k] > best.v[k] || here.v[k] != here.v[k]) {  // the first of equals stays
+          if (here.v[k] > best.v[k] || here.v[k] != here.v[k]) {  // the first of equal ones stays
             best.v[k] = here.v[k];
             where.v[k] = h * columns.inputs + w;
           }

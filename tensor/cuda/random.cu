@@ -1,4 +1,4 @@
-// Filling tensors from a Philox stream: what each element is stands in tensor/draw.h.
+// Fills tensors from a Philox stream. tensor/draw.h defines the value of each element.
 
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/strided.cuh"
@@ -7,8 +7,8 @@
 namespace rondo::cuda {
 namespace {
 
-/// Elements by their row-major number, whatever order y lies in: dimensions as they are, last
-/// fastest.
+/// Addresses elements by their row-major number, independent of y's memory order: dimensions are
+/// not reordered, and the last is the fastest.
 Operands<1> row_major(const Tensor& y) {
   Collapsed<1> shape({&y});
   shape.dims = 0;
@@ -55,12 +55,14 @@ struct Integers {
 }  // namespace
 
 void CudaBackend::uniform(const Tensor& y, Philox random, double low, double high) {
-  require<DTypeError>(is_floating(y.dtype()), "uniform wants a floating dtype, not ", y.dtype());
+  require<DTypeError>(is_floating(y.dtype()), "uniform: expected a floating-point dtype, got ",
+                      y.dtype());
   for_each(device_, y.numel(), Uniform{row_major(y), random, UniformDraw(y.dtype(), low, high)});
 }
 
 void CudaBackend::normal(const Tensor& y, Philox random, double mean, double stddev) {
-  require<DTypeError>(is_floating(y.dtype()), "normal wants a floating dtype, not ", y.dtype());
+  require<DTypeError>(is_floating(y.dtype()), "normal: expected a floating-point dtype, got ",
+                      y.dtype());
   const std::int64_t n = y.numel();
   for_each(device_, (n + 1) / 2, Normal{row_major(y), random, mean, stddev, n});
 }

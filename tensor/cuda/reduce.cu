@@ -1,4 +1,4 @@
-// Reductions of floats of 32 and 16 bits; reduce_double.cu and reduce_integers.cu do the others, so
+// Reductions of 32-bit and 16-bit floats. reduce_double.cu and reduce_integers.cu do the others, so
 // that no file takes long to compile.
 
 #include "tensor/cuda/reduce.cuh"

@@ -1,15 +1,15 @@
 #pragma once
 // Reductions over any set of dimensions.
 //
-// Each output has a base address in x, and the same offsets from there to all that it reduces.
-// Where memory runs along the reduced dimensions, the threads of a block share out one output's
-// offsets and join what they found. Where it runs along the kept ones, neighbouring threads have
-// neighbouring outputs, and each goes through all of its own offsets: either way a warp reads what
-// lies side by side, 16 bytes a thread where they are aligned (Units). Few outputs would keep few
-// blocks or threads busy, so their offsets are cut into splits, whose results a second kernel
-// joins. How they are cut depends on sizes, strides and alignment alone: the sums are the same in
-// every run. A thread folds in the compute type; what threads and splits found is joined in a wider
-// one (double for float).
+// Each output has a base address in x. The offsets from there to the elements that it reduces are
+// the same for all outputs. If memory is contiguous along the reduced dimensions, the threads of a
+// block divide one output's offsets and combine their results. If it is contiguous along the kept
+// ones, neighbouring threads have neighbouring outputs, and each thread visits all of its own
+// offsets. In both cases a warp reads contiguous memory, 16 bytes per thread if aligned (Units).
+// With few outputs, few blocks or threads would be busy; so the offsets are divided into splits,
+// and a second kernel combines their results. The division depends only on sizes, strides and
+// alignment: the sums are bit-identical in every run. A thread folds in the compute type; the
+// results of threads and splits are combined in a wider one (double for float).
 
 #include <algorithm>
 #include <bit>
@@ -21,20 +21,20 @@
 
 namespace rondo::cuda {
 
-/// The addresses of one reduction, in units: single elements, or the elements in 16 bytes.
+/// The addresses of one reduction, in units: single elements, or 16 bytes of elements.
 struct Reduction {
   Operands<2> kept;     // x's first element for each output, and the output
   Operands<1> reduced;  // x's elements for the first output
   std::int64_t outputs, length;
-  bool along_rows;  // memory runs along what is reduced
+  bool along_rows;  // memory is contiguous along the reduced dimensions
   int width = 1;    // elements of a unit: neighbours in a row, or of neighbouring outputs
 
   Reduction(const Tensor& x, const Tensor& y) : Reduction(split(x, y), y) {}
 
-  /// Units of one output (along_rows), or of how many outputs side by side (else).
+  /// The units of one output (along_rows), or of `width` neighbouring outputs (otherwise).
   RONDO_HD std::int64_t units() const { return along_rows ? length / width : length; }
   RONDO_HD std::int64_t groups() const { return along_rows ? outputs : outputs / width; }
-  /// From an output's first element to unit i.
+  /// The offset from an output's first element to unit i.
   RONDO_HD std::int64_t offset(std::int64_t i) const {
     if (along_rows && width > 1) return i * 16;
     return reduced.locate(i).at[0] - reduced.data[0];
@@ -60,7 +60,7 @@ struct Reduction {
         outputs(k.numel),
         length(r.numel),
         along_rows(outputs == 1 || (length > 1 && r.steps[0][0] <= k.steps[0][0])) {
-    // 16 bytes at a time, if one side is a run of f32, bf16 or f16 and the other steps over it.
+    // 16 bytes at a time, if one side is a run of f32, bf16 or f16 and the other's steps fit it.
     const std::int64_t size = size_of(views.kept.dtype()), in_16 = 16 / size;
     if (!is_floating(views.kept.dtype()) || size == 8 || !is_aligned(views.kept)) return;
     auto steps_fit = [](const auto& shape, std::size_t from) {
@@ -97,7 +97,7 @@ RONDO_HD void each_of(DType dtype, const Unit& unit, const F& f) {
   as(Half{});
 }
 
-/// Of all units of all groups, split i / groups of group i % groups.
+/// The splits of all groups: index i is split i / groups of group i % groups.
 template <FoldOp op, class C>
 struct Splits {
   using F = Fold<op>;
@@ -105,11 +105,11 @@ struct Splits {
   std::int64_t count;
   Wide<C>* partial;
 
-  /// What a thread has of the outputs of its group: one, or as many as a unit has elements.
+  /// A thread's totals for the outputs of its group: one, or as many as a unit has elements.
   struct Totals {
     C of[8];
   };
-  /// What every `stride`-th unit of split i folds to, from unit `first` on.
+  /// The fold of every `stride`-th unit of split i, starting at unit `first`.
   RONDO_HD Totals fold(std::int64_t i, std::int64_t first, std::int64_t stride) const {
     const Reduction& r = reduction;
     const std::int64_t split = i / r.groups(), group = i - split * r.groups();
@@ -125,7 +125,7 @@ struct Splits {
                   [&](int k, float value) { totals.of[k] = F::join(totals.of[k], F::map(value)); });
         };
         auto at = [&](std::int64_t v) { return Unit::load(base + r.offset(v)); };
-        for (; u + 3 * stride < end; u += 4 * stride) {  // four loads under way at a time
+        for (; u + 3 * stride < end; u += 4 * stride) {  // four loads in flight at a time
           const Unit a = at(u), b = at(u + stride), c = at(u + 2 * stride), d = at(u + 3 * stride);
           join(a), join(b), join(c), join(d);
         }
@@ -138,7 +138,7 @@ struct Splits {
     }
     return totals;
   }
-  /// Into partial, (splits, outputs), or, the only one, into y.
+  /// Writes into partial (splits, outputs), or into y if there is only one split.
   RONDO_HD void put(std::int64_t split, std::int64_t output, Wide<C> total) const {
     if (count == 1) {
       reduction.kept.write(reduction.kept.locate(output), 1, total);
@@ -156,7 +156,7 @@ struct ReduceRow {
     using F = Fold<op>;
     const auto totals = splits.fold(i, group.thread(), group.size());
     auto total = static_cast<Wide<C>>(totals.of[0]);
-    for (int k = 1; k < 8; ++k)  // to a constant, so that the totals stay in registers
+    for (int k = 1; k < 8; ++k)  // a constant bound keeps the totals in registers
       if (k < splits.reduction.width) total = F::join(total, static_cast<Wide<C>>(totals.of[k]));
     total = group.reduce(total, [](Wide<C> a, Wide<C> b) { return F::join(a, b); });
     const std::int64_t split = i / splits.reduction.outputs;
@@ -173,7 +173,7 @@ struct ReduceColumn {
     const std::int64_t split = i / r.groups(), output = (i - split * r.groups()) * r.width;
     for (int k = 0; k < r.width; ++k) {
       splits.put(split, output + k, static_cast<Wide<C>>(totals.of[0]));
-      for (int j = 0; j < 7; ++j) totals.of[j] = totals.of[j + 1];  // an index k would be in memory
+      for (int j = 0; j < 7; ++j) totals.of[j] = totals.of[j + 1];  // an index k needs memory
     }
   }
 };
@@ -194,7 +194,8 @@ struct JoinSplits {
   }
 };
 
-/// How many blocks (threads) keep a GPU busy, and how many elements each must have to do.
+/// The number of blocks (threads) that keep a GPU busy, and the minimum number of elements for
+/// each.
 constexpr std::int64_t wanted_blocks = 512, shortest_of_block = 16384;
 constexpr std::int64_t wanted_threads = 65536, shortest_of_thread = 64;
 

@@ -21,7 +21,7 @@ struct Availability {
     int driver = 0;
     cudaError_t status = cudart().get_device_count(&devices);
     if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
-    cudart().get_last_error();  // neither question may leave its answer to the next call
+    cudart().get_last_error();  // clear the error state for the next call
     if (status != cudaSuccess) devices = 0;
     why = why_unavailable(status, devices, driver, CUDART_VERSION);
   }
@@ -55,12 +55,12 @@ std::string why_unavailable(cudaError_t status, int devices, int driver, int bui
   if (status == cudaSuccess && devices > 0) return "";
   if (driver == 0) return "there is no NVIDIA driver on this machine";
   if (status == cudaErrorInsufficientDriver) {
-    return concat("the NVIDIA driver is too old: it knows CUDA ", version_text(driver),
-                  ", this rondo was built for ", version_text(built_for));
+    return concat("the NVIDIA driver is too old: it supports CUDA ", version_text(driver),
+                  ", but this rondo was built for ", version_text(built_for));
   }
   if (status == cudaSuccess || status == cudaErrorNoDevice)
     return "there is a driver but no CUDA device (CUDA_VISIBLE_DEVICES may hide it)";
-  return concat("CUDA does not start: ", cudaGetErrorString(status));
+  return concat("CUDA cannot be initialised: ", cudaGetErrorString(status));
 }
 
 void require_device(int index) {
@@ -79,7 +79,7 @@ std::string description(int device) {
   int driver = 0;
   check(cudart().get_device_properties(&card, device));
   check(cudart().driver_get_version(&driver));
-  // A library's version, or why it has none.
+  // ", NAME VERSION" of a library, or ", no NAME" if it cannot be loaded.
   auto version_of = [](const char* name, auto ask) {
     try {
       return concat(", ", name, ' ', ask());

@@ -1,6 +1,6 @@
-// Cumulative sums along one dimension: the threads of a group take as many elements of a line at a
-// time as they are, sum up to each, and add what came before. Floats are summed in double, as in
-// tensor/cpu/scan.cpp.
+// Cumulative sums along one dimension: a group processes as many elements of a line at a time as it
+// has threads. It computes the sum up to each element and adds the sum of all earlier elements.
+// Floats are summed in double, as in tensor/cpu/scan.cpp.
 
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/lines.cuh"

@@ -17,7 +17,7 @@ std::string environment(const char* name) {
   return value != nullptr ? value : "";
 }
 
-/// PREFIX/lib/python3.*/site-packages/nvidia/*/lib: one folder for each of NVIDIA's wheels.
+/// Appends PREFIX/lib/python3.*/site-packages/nvidia/*/lib: one folder for each of NVIDIA's wheels.
 void append_wheels(const std::string& prefix, std::vector<std::string>& folders) {
   if (prefix.empty()) return;
   std::error_code error;
@@ -46,7 +46,7 @@ std::vector<std::string> cuda_library_folders() {
 SharedLibrary::SharedLibrary(const std::string& name, std::initializer_list<const char*> sonames)
     : name_(name) {
   std::vector<std::string> folders = cuda_library_folders();
-  folders.insert(folders.begin(), "");  // as the system finds it
+  folders.insert(folders.begin(), "");  // the system's own search
   std::string reason;
   for (const std::string& folder : folders) {
     for (const char* soname : sonames) {
@@ -62,8 +62,8 @@ SharedLibrary::SharedLibrary(const std::string& name, std::initializer_list<cons
   for (const char* soname : sonames) names += (names.empty() ? "" : " or ") + std::string(soname);
   for (const std::string& folder : folders)
     if (!folder.empty()) places += ", " + folder;
-  throw CudaError(concat(name, " is needed, but there is no ", names,
-                         " where the system looks for libraries", places, reason));
+  throw CudaError(concat(name, " is required, but ", names,
+                         " was not found where the system looks for libraries", places, reason));
 }
 
 void* SharedLibrary::find(const char* symbol) const {

@@ -2,12 +2,12 @@
 // The switch of Note [Kernels on the host].
 //
 // Note [Kernels on the host]
-// Between `simulate(launch)` and `simulate(nullptr)` a launch is a plain loop over memory of the
-// host, with groups of one thread; `launch` says when it runs. Tests do this where there is no GPU,
-// together with tables of functions that stand for the runtime and the libraries (cudart.h,
-// cublaslt.h, cudnn.h): the same bodies, compiled from the same lines, are compared with the CPU's
-// kernels, under AddressSanitizer too. What remains for a real GPU to show is what is in launch.cuh
-// (how threads share and combine), and speed.
+// Between `simulate(launch)` and `simulate(nullptr)`, a kernel launch is a plain loop over host
+// memory, with groups of one thread; `launch` decides when it runs. Tests without a GPU use this,
+// together with function tables that replace the runtime and the libraries (cudart.h, cublaslt.h,
+// cudnn.h). They compare the same bodies, compiled from the same source, with the CPU's kernels,
+// also under AddressSanitizer. Only launch.cuh (how threads divide work and combine results) and
+// the speed must be tested on a real GPU.
 
 #include <functional>
 

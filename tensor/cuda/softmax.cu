@@ -1,6 +1,6 @@
-// softmax and log_softmax along one dimension, and their gradients: of each line its maximum, the
-// sum of exp(x - maximum), and the result, in three walks over a line that the cache holds. NaN and
-// +inf make their whole line NaN, as in tensor/cpu/softmax.cpp.
+// softmax and log_softmax along one dimension, and their gradients. Each line is read three times,
+// from the cache after the first time: for its maximum, for the sum of exp(x - maximum), and for
+// the result. NaN and +inf make their whole line NaN, as in tensor/cpu/softmax.cpp.
 
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/lines.cuh"
@@ -37,7 +37,7 @@ struct Softmax {
   }
 };
 
-/// dx = y (dy - Σ dy y), or of the logarithm dy - exp(y) Σ dy.
+/// dx = y (dy - Σ dy y), or for the logarithm dx = dy - exp(y) Σ dy.
 template <bool log, class C, class T>
 struct SoftmaxGradient {
   Lines<3> lines;  // dy, y, dx
@@ -65,7 +65,7 @@ struct SoftmaxGradient {
   }
 };
 
-/// Packed lines are dense ones: side by side.
+/// Packed lines are dense, so their elements are contiguous.
 template <class C, class T, std::size_t N, class Body>
 void walk(int device, const Lines<N>& lines, std::int64_t length, const Body& body) {
   if constexpr (Run<C, T>::packed) {

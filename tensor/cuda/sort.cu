@@ -1,7 +1,7 @@
-// Sorting lines: numbers become unsigned keys whose order is theirs, the keys are sorted together
-// with their places, and the values are fetched from where the keys came from. So NVIDIA's CUB is
-// asked for two kinds of keys only (sort_keys.h), NaN can count as largest and -0 as 0, and the
-// order is stable in both directions: descending is ascending by the keys' complements.
+// Sorting lines: elements are mapped to unsigned keys with the same order, the keys are sorted
+// together with their positions, and the values are fetched from these positions. So NVIDIA's CUB
+// must support only two kinds of keys (sort_keys.h), NaN counts as the largest and -0 equals 0, and
+// the order is stable in both directions: descending is ascending by the complements of the keys.
 
 #include <algorithm>
 #include <bit>
@@ -15,11 +15,11 @@
 namespace rondo::cuda {
 namespace {
 
-/// A key of the order of numbers; NaN is the largest, -0 and 0 are one.
+/// A key with the order of the numbers; NaN is the largest, -0 equals 0.
 RONDO_HD std::uint32_t key_of(float x) {
   if (x != x) return 0xffffffffu;
   const auto bits = std::bit_cast<std::uint32_t>(x == 0 ? 0.0f : x);
-  return bits >> 31 ? ~bits : bits | 0x80000000u;  // negative ones in reverse, below the others
+  return bits >> 31 ? ~bits : bits | 0x80000000u;  // negative numbers in reverse, below the others
 }
 RONDO_HD std::uint64_t key_of(double x) {
   if (x != x) return ~std::uint64_t{0};
@@ -49,7 +49,7 @@ struct MakeKeys {
   }
 };
 
-/// The first `kept` of each sorted line.
+/// Copies the first `kept` elements of each sorted line.
 template <class Word>
 struct Fetch {
   Lines<3> lines;
@@ -65,7 +65,7 @@ struct Fetch {
   }
 };
 
-/// What the GPU does, on the host.
+/// The same as the GPU's sort, on the host.
 template <class Key>
 void sort_on_host(const Segments<Key>& s) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(s.length));
@@ -95,7 +95,8 @@ void sort_lines(int device, const Tensor& x, std::int64_t dim, bool descending, 
                 const Tensor& values, const Tensor& indices) {
   const std::int64_t n = size_along(x, dim);
   if (x.numel() == 0 || kept == 0) return;
-  require<ShapeError>(n <= 0x7fffffff, "sort: lines of ", n, " elements are too long");
+  require<ShapeError>(n <= 0x7fffffff, "sort: lines of ", n,
+                      " elements are too long; at most 2^31 - 1");
   const Lines<3> lines(dim, {&x, &values, &indices});
   visit_compute_type(x.dtype(), [&]<class C>() {
     using Key = KeyOf<C>;

@@ -1,5 +1,5 @@
 #pragma once
-// What the sorts of sort_keys.h share.
+// Shared by the sorts of sort_keys.h.
 
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
@@ -10,7 +10,7 @@
 
 namespace rondo::cuda {
 
-/// Where segment i begins.
+/// The beginning of segment i.
 struct SegmentBegin {
   std::int64_t length;
   RONDO_HD std::int64_t operator()(std::int64_t i) const { return i * length; }
@@ -20,8 +20,8 @@ inline auto segment_begins(std::int64_t length) {
                                          SegmentBegin{length});
 }
 
-/// Calls run(scratch, bytes), which says how many bytes it wants when scratch is null, and then
-/// works.
+/// Calls run(scratch, bytes) twice: with null scratch it sets the number of bytes that it needs,
+/// then it does the work.
 template <class Run>
 void with_scratch(int device, Run run) {
   std::size_t bytes = 0;

@@ -14,23 +14,21 @@ namespace {
 
 std::atomic<std::uint64_t> waits{0};
 
-/// Streams that a guard has put in the place of the defaults.
+/// The streams that guards have made current in place of the default streams.
 std::map<int, Stream>& current_streams() {
   thread_local std::map<int, Stream> streams;
   return streams;
 }
 
-/// Streams that nobody holds any more. They are handed out again, never destroyed: the allocator
-/// keeps blocks by stream, and what is still in one must come before what the next holder puts
-/// there.
+/// Streams without an owner. They are reused, never destroyed: the allocator keeps blocks per
+/// stream, and the work that is still in a stream must run before the next owner's work.
 class IdleStreams {
  public:
   static IdleStreams& instance() {
     static auto* idle = new IdleStreams;
     return *idle;
   }
-  using Kind =
-      std::tuple<const Cudart*, int, bool>;  // of which device, and of high priority or not
+  using Kind = std::tuple<const Cudart*, int, bool>;  // device, and whether of high priority
 
   cudaStream_t take(const Kind& kind) {
     std::lock_guard lock(mutex_);
@@ -50,7 +48,7 @@ class IdleStreams {
   std::map<Kind, std::vector<cudaStream_t>> idle_;
 };
 
-/// cudaErrorNotReady is an answer, not a failure, but it sticks like one.
+/// cudaErrorNotReady is an answer, not a failure, but it stays pending like an error.
 bool answered_done(cudaError_t status) {
   if (status == cudaErrorNotReady) {
     cudart().get_last_error();
@@ -147,8 +145,8 @@ std::uint64_t synchronizations() { return waits; }
 void refuse_host_in_capture() {
   require<CudaError>(
       !is_capturing(),
-      "cuda::Graph: a captured step cannot look at the host or wait for it: it read a "
-      "value, or copied to or from the CPU");
+      "cuda::Graph: a captured step must not use the host or wait for the GPU, but it read a "
+      "value or copied to or from the CPU");
 }
 
 void count_synchronization() {

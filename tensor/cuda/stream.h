@@ -1,10 +1,11 @@
 #pragma once
-// Streams and events: queues of work on a GPU, and marks in them that others can wait for.
+// Streams and events: queues of work on a GPU, and marks in them that other streams and the host
+// can wait for.
 //
-// Every kernel of rondo goes into the calling thread's current stream of its device, as in PyTorch.
-// Unless a StreamGuard says otherwise that is the device's legacy default stream. Nothing here
-// waits on the host but the functions called `synchronize`, and those are counted: a training step
-// must make none (tests assert it).
+// Every kernel of rondo is submitted to the calling thread's current stream of its device, as in
+// PyTorch. Without a StreamGuard this is the device's legacy default stream. Only the functions
+// called `synchronize` make the host wait, and these waits are counted: a training step must make
+// none (tests assert it).
 
 #include <cstdint>
 #include <memory>
@@ -14,21 +15,22 @@
 
 namespace rondo::cuda {
 
-/// A handle to a stream; copies stand for the same one, which ends with the last of them.
+/// A handle to a stream. Copies refer to the same stream, which is released with the last copy.
 class Stream {
  public:
   /// The default stream of a device.
   explicit Stream(int device) : device_(device) {}
-  /// A new stream beside the default one. `high_priority`: its kernels overtake waiting ones of
-  /// other streams (communication, so that the next bucket does not wait for a whole backward).
+  /// A new stream, separate from the default one. With `high_priority`, its kernels overtake
+  /// waiting kernels of other streams (for communication, so that the next bucket does not wait for
+  /// a whole backward).
   static Stream create(int device, bool high_priority = false);
 
   int device() const { return device_; }
   cudaStream_t get() const { return owned_ ? owned_.get() : nullptr; }
   StreamId id() const { return {device_, get()}; }
-  /// Waits until all that was put into it is done.
+  /// Waits until all work submitted to the stream is done.
   void synchronize() const;
-  /// Whether it is. Never waits.
+  /// Whether all work is done. Never waits.
   bool is_done() const;
   bool operator==(const Stream& other) const {
     return device_ == other.device_ && get() == other.get();
@@ -39,10 +41,10 @@ class Stream {
   std::shared_ptr<CUstream_st> owned_;  // null: the default stream
 };
 
-/// The calling thread's stream of a device.
+/// The calling thread's current stream of a device.
 Stream current_stream(int device);
 
-/// Makes a stream the calling thread's current one of its device, until the end of the scope.
+/// Makes a stream the calling thread's current stream of its device until the end of the scope.
 class StreamGuard {
  public:
   explicit StreamGuard(const Stream& stream);
@@ -59,13 +61,13 @@ class Event {
  public:
   explicit Event(int device, bool with_time = false);
 
-  /// After all that is in the stream now.
+  /// Places the mark after all work that is in the stream now.
   void record(const Stream& stream) const;
-  /// The stream goes on only when the mark has been reached; the host does not wait.
+  /// Makes the stream wait until the mark has been reached; the host does not wait.
   void block(const Stream& stream) const;
   bool is_done() const;
   void synchronize() const;
-  /// Milliseconds from `start` to this mark, both made with_time and reached.
+  /// Milliseconds from `start` to this mark. Both must be created with_time and reached.
   float ms_since(const Event& start) const;
   cudaEvent_t get() const { return event_.get(); }
 
@@ -74,9 +76,9 @@ class Event {
   std::shared_ptr<CUevent_st> event_;
 };
 
-/// How often the host has waited for a device so far, in this process.
+/// The number of times that the host has waited for a device in this process.
 std::uint64_t synchronizations();
-/// Counts one more: for who waits by other means (a blocking copy).
+/// Adds one to synchronizations(), for callers that wait in another way (a blocking copy).
 void count_synchronization();
 /// Throws CudaError inside cuda::Graph::capture.
 void refuse_host_in_capture();

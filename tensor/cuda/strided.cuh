@@ -1,9 +1,9 @@
 #pragma once
-// Finding element i of strided tensors, and reading and writing it whatever its dtype.
+// Locates element i of strided tensors, and reads and writes it for any dtype.
 //
-// On the CPU a loop walks from one element to the next. Here thread i must find its element at
-// once: by dividing i by the sizes, fastest dimension first. Integer division is slow on a GPU, so
-// the sizes come as `Divisor`s, which multiply and shift (Granlund and Montgomery 1994).
+// On the CPU a loop moves from one element to the next. Here thread i must locate its element
+// directly: it divides i by the sizes, fastest dimension first. Integer division is slow on a GPU,
+// so the sizes are `Divisor`s, which multiply and shift (Granlund and Montgomery 1994).
 
 #include <bit>
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace rondo::cuda {
 
-/// A tensor's element, known by address and dtype, as the compute type C (float, double, int64_t).
+/// A tensor's element, given by address and dtype, as the compute type C (float, double, int64_t).
 template <class C>
 RONDO_HD C load(DType dtype, const char* at) {
   switch (dtype) {
@@ -122,15 +122,15 @@ struct Operands {
   }
 };
 
-/// As many elements as one access of 16 bytes moves.
+/// The elements that one access of 16 bytes moves.
 template <class T>
 struct alignas(16) Pack {
   static constexpr int size = 16 / sizeof(T);
   T values[size];
 };
 
-/// *to = pack in the GPU's memory, as one access: of a plain assignment the compiler often makes
-/// one for each element.
+/// *to = pack in the GPU's memory, as a single access: for a plain assignment the compiler often
+/// generates one access per element.
 template <class P>
 RONDO_HD void store_16(void* to, const P& pack) {
   static_assert(sizeof(P) == 16);
@@ -141,7 +141,7 @@ RONDO_HD void store_16(void* to, const P& pack) {
 #endif
 }
 
-/// V elements of T as they lie in memory: V is 1 or that of a 16-byte pack.
+/// V elements of T as stored in memory: V is 1 or the size of a 16-byte pack.
 template <class T, int V>
 using Raw = std::conditional_t<V == 1, T, Pack<T>>;
 
@@ -150,7 +150,7 @@ RONDO_HD Raw<T, V> load_raw(const T* x, std::int64_t i) {
   return *reinterpret_cast<const Raw<T, V>*>(x + i);
 }
 
-/// The same as numbers to compute with.
+/// The same elements as floats for the computation.
 template <class T, int V>
 struct Values {
   Compute<T> v[V];
@@ -176,18 +176,18 @@ struct Values {
   }
 };
 
-/// Whether 16-byte accesses can begin at x.
+/// Whether x is aligned for 16-byte accesses.
 inline bool is_aligned(const Tensor& x) {
   return !x.defined() || reinterpret_cast<std::uintptr_t>(x.data_ptr()) % 16 == 0;
 }
 
-/// Whether an operand is one dense run of `dtype` that 16-byte accesses can take.
+/// Whether an operand is one dense run of `dtype` that 16-byte accesses can read and write.
 template <std::size_t N>
 bool is_packable(const Collapsed<N>& shape, std::size_t k, const Tensor& tensor, DType dtype) {
   return tensor.dtype() == dtype && shape.dims == 1 && shape.steps[0][k] == size_of(dtype) &&
          reinterpret_cast<std::uintptr_t>(shape.data[k]) % 16 == 0;
 }
-/// Whether an operand is one number for all.
+/// Whether an operand is a single number for all elements.
 template <std::size_t N>
 bool is_constant(const Collapsed<N>& shape, std::size_t k) {
   return shape.dims == 1 && (shape.steps[0][k] == 0 || shape.numel == 1);

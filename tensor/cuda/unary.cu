@@ -1,5 +1,5 @@
-// y = op(x), element by element: the wide kernels of elementwise.cuh with the functors of all
-// devices. The others are in unary_strided.cu, so that neither file takes long to compile.
+// y = op(x), element by element: the wide kernels of elementwise.cuh with the functors for all
+// devices. The strided kernels are in unary_strided.cu, so that neither file takes long to compile.
 
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/elementwise.cuh"

@@ -1,4 +1,4 @@
-// y = op(x), element by element, of any strides and dtypes: see unary.cu.
+// y = op(x), element by element, for any strides and dtypes: see unary.cu.
 
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/elementwise.cuh"

@@ -1,4 +1,4 @@
-// y = condition ? a : b, element by element. Elements are moved, not understood.
+// y = condition ? a : b, element by element. Elements are moved without being interpreted.
 
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/strided.cuh"

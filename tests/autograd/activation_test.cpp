@@ -1,4 +1,5 @@
-// Activations at infinities and NaN, in both spellings of their derivative, and what they refuse.
+// Activations at infinities and NaN, with both ways of computing their derivatives, and their
+// errors.
 
 #include "autograd/ops/activation.h"
 
@@ -31,8 +32,8 @@ TEST(Activation, DerivativesAtInfinitiesAndNaN) {
 
 TEST(Activation, FloatsAreWanted) {
   Tensor x = tensor<std::int64_t>({-1, 2});
-  EXPECT_ERROR(leaky_relu(x), DTypeError, "leaky_relu: wants a floating-point tensor, not i64");
-  EXPECT_ERROR(dropout(x), DTypeError, "dropout: wants a floating-point tensor, not i64");
+  EXPECT_ERROR(leaky_relu(x), DTypeError, "leaky_relu: needs a floating-point tensor, not i64");
+  EXPECT_ERROR(dropout(x), DTypeError, "dropout: needs a floating-point tensor, not i64");
   EXPECT_TRUE(test::identical(dropout(x, 0.5, false), x));
   EXPECT_TRUE(test::identical(relu(x), tensor<std::int64_t>({0, 2})));
 }

@@ -1,5 +1,5 @@
-// Arithmetic where the op table (smooth, generic numbers) does not look: numbers beside 16-bit
-// floats, integers, ties, NaN and infinities. Expected numbers are PyTorch's.
+// Arithmetic cases that the op table (smooth, generic numbers) does not cover: numbers next to
+// 16-bit floats, integers, ties, NaN and infinities. Expected numbers are PyTorch's.
 
 #include "autograd/ops/arithmetic.h"
 
@@ -7,11 +7,11 @@
 #include <functional>
 #include <limits>
 
+#include "autograd/autograd_meta.h"
 #include "autograd/engine.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
-#include "autograd/variable.h"
 #include "support/errors.h"
 #include "support/support.h"
 
@@ -26,7 +26,7 @@ constexpr double inf = INFINITY;
 Tensor f16_of(std::vector<double> values) { return tensor(values).to(f16); }
 using test::leaf;
 
-/// Gradients of sum(f(a, b)), NaN told from numbers.
+/// Gradients of sum(f(a, b)). NaN and numbers compare as different.
 Tensors gradients(Tensor (*f)(const Tensor&, const Tensor&), Values a, Values b, Values dy = {}) {
   Tensor x = leaf(a), y = leaf(b);
   Tensor z = f(x, y);
@@ -45,7 +45,7 @@ TEST(Arithmetic, NumbersAreNotRoundedToSixteenBits) {
   EXPECT_EQ((f16_of({-65504}) + 65505.0).item<double>(), 1);
   EXPECT_EQ((65505.0 - f16_of({65504})).item<double>(), 1);
   EXPECT_EQ((x.to(bf16) * 1e-8).dtype(), bf16);
-  // The derivative is that number, not the rounded one.
+  // The derivative is the exact number, not the rounded one.
   Tensor w = f16_of({1}).requires_grad_();
   (w * 1e-5).backward(f16_of({60000}));
   EXPECT_NEAR(w.grad().item<double>(), 0.6, 1e-3);
@@ -167,7 +167,7 @@ TEST(Arithmetic, ANumberNeverWidensATensorOfItsCategory) {
     // A comparison rounds the number to the tensor's dtype, of any shape.
     EXPECT_TRUE(all(eq(full(shape, 0.1, {.dtype = bf16}), 0.1)).item<bool>());
   }
-  // Two 0-dim tensors meet in the wider dtype, as in PyTorch.
+  // Two 0-dim tensors are promoted to the wider dtype, as in PyTorch.
   EXPECT_EQ((full({}, 1, {.dtype = bf16}) * full({}, 1)).dtype(), f32);
   const Tensor x = full({}, 2, {.dtype = bf16}).requires_grad_();
   (x * 0.5 + 1 / x).backward();
@@ -175,7 +175,7 @@ TEST(Arithmetic, ANumberNeverWidensATensorOfItsCategory) {
   EXPECT_EQ(x.grad().item(), 0.25);
 }
 
-// 0^(b - 1) and log 0 lie in branches that are not taken.
+// 0^(b - 1) and log 0 are in branches that are not taken.
 TEST(Arithmetic, PowersOfZeroHaveSecondDerivatives) {
   const Tensor a = leaf({0, 0, 0, 2}), b = leaf({0, 1, 2, 0});
   const Tensors first = grad({pow(a, b).sum()}, {a, b}, {.create_graph = true});

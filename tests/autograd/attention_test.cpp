@@ -15,7 +15,8 @@
 namespace rondo::test {
 namespace {
 
-/// Against PyTorch, in f64 and f32; the mask that a case has comes as its fourth input, or here.
+/// Compares with PyTorch in f64 and f32. The mask of a case, if any, is its fourth input or
+/// `call`'s.
 void expect_attention(const std::string& name, const std::vector<Dims>& shapes,
                       const AttentionOptions& options = {}) {
   for (DType dtype : {f64, f32})
@@ -43,7 +44,7 @@ TEST(Attention, AgreesWithPyTorch) {
 TEST(Attention, BooleanMasksSayWhoTakesPart) {
   const Tensor mask = gt(fill({2, 1, 5, 7}, 50), 0);
   mask.select(2, 1).fill_(false);
-  expect_attention("boolean", plain, {.attn_mask = mask});  // query 1 sees nothing: zeros, not NaN
+  expect_attention("boolean", plain, {.attn_mask = mask});  // query 1: zeros, not NaN
 }
 
 TEST(Attention, LeavesOutWhatIsMinusInfinityWhereverItIs) {
@@ -85,7 +86,7 @@ TEST(Attention, OfNothing) {
                 .shape(),
             (Dims{0, 2, 5}));
   const Tensor none = scaled_dot_product_attention(ones({2, 4}), ones({0, 4}), ones({0, 5}));
-  EXPECT_TRUE(identical(none, zeros({2, 5})));  // an average of no values
+  EXPECT_TRUE(identical(none, zeros({2, 5})));  // an average of zero values
 }
 
 TEST(Attention, OneNumberMayMaskAll) {
@@ -98,8 +99,8 @@ TEST(Attention, OneNumberMayMaskAll) {
 }
 
 TEST(Attention, ScoresOf16BitsKeepTheirDigits) {
-  // Scores up to 75, whose steps in bf16 are 1/2. What is left is the rounding of the weights,
-  // which add up to 1, and of the result: 2^-9 of the largest value each.
+  // Scores reach 75, where bf16 has a spacing of 1/2. The remaining error is the rounding of the
+  // weights, which add up to 1, and of the result: each 2^-9 of the largest value.
   const auto rounded = [](std::uint32_t key) { return fill({16, 8}, key, 5).to(f32).to(bf16); };
   const Tensor q = rounded(1), k = rounded(2), v = rounded(3);
   const Tensor expected = scaled_dot_product_attention(q.to(f32), k.to(f32), v.to(f32));

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <thread>
 
+#include "autograd/autograd_meta.h"
 #include "autograd/engine.h"
 #include "autograd/grad_mode.h"
 #include "autograd/ops/activation.h"
@@ -22,7 +23,6 @@
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
-#include "autograd/variable.h"
 #include "support/errors.h"
 #include "support/golden.h"
 #include "support/support.h"
@@ -63,7 +63,7 @@ Case on_pair(std::function<Tensor(const Tensor&, const Tensor&)> op) {
   return {{matrix, matrix}, [op](const Operands& x) { return op(x[0], x[1]); }};
 }
 
-/// By the names in tests/golden/make_autocast.py.
+/// The cases by their names in tests/golden/make_autocast.py.
 std::map<std::string, Case> all_cases() {
   const auto like = [](const Tensor& x, Tensor y) { return y.to(x.device()); };
   const auto target = [like](const Tensor& x) { return like(x, indices({0, 1})); };
@@ -123,14 +123,20 @@ std::map<std::string, Case> all_cases() {
       {"gelu", on_matrix([](auto& x) { return gelu(x); })},
       {"acos", unary(acos)},
       {"asin", unary(asin)},
+      {"asinh", unary(asinh)},
       {"atan", unary(atan)},
+      {"atanh", unary(atanh)},
       {"cos", unary(cos)},
       {"cosh", unary(cosh)},
       {"erf", unary(erf)},
+      {"erfc", unary(erfc)},
       {"exp", unary(exp)},
+      {"exp2", unary(exp2)},
       {"expm1", unary(expm1)},
       {"log", unary(log)},
+      {"log10", unary(log10)},
       {"log1p", unary(log1p)},
+      {"log2", unary(log2)},
       {"reciprocal", unary(reciprocal)},
       {"relu", unary(relu)},
       {"rsqrt", unary(rsqrt)},
@@ -219,7 +225,7 @@ TEST(Autocast, BackwardInTheScopeComputesAsOutside) {
     const Tensor x = randn({4, 3}), w = randn({2, 3}).requires_grad_();
     std::optional<Autocast> amp(std::in_place, Device::cpu(), bf16);
     Tensor y = (exp(linear(x, w)).to(f32) * matmul(x, w.transpose(0, 1)).to(f32)).sum();
-    {  // in f32, and so must be its gradient, whose operands a scope would cast
+    {  // in f32, and so must its gradient be; an autocast scope would cast its operands
       const NoAutocast off;
       y = y + matmul(square(matmul(x, w.transpose(0, 1))), ones({2, 1})).sum();
     }
@@ -243,7 +249,7 @@ TEST(Autocast, SecondDerivativesGoThroughTheCasts) {
   EXPECT_EQ(grad({first}, {w})[0].item<double>(), 18);
 }
 
-/// What of x reaches an op: a node that its cast put on the tape.
+/// The node that casts x, which Autocast put on the tape. An op that gets x reads its result.
 const void* cast_of(const Tensor& x) {
   return gradient_edge(linear(ones({1, 2}), x)).node->edges[1].node.get();
 }
@@ -307,8 +313,9 @@ TEST(Autocast, RefusesTypesThatItHasNoProductsFor) {
   const auto open = [](Device device, DType dtype) {
     return [=] { const Autocast amp(device, dtype); };
   };
-  EXPECT_EQ(message_of<DTypeError>(open(Device::cpu(), f16)),
-            "autocast: f16 is not for the CPU, whose oneDNN has no products in it; use bf16");
+  EXPECT_EQ(
+      message_of<DTypeError>(open(Device::cpu(), f16)),
+      "autocast: f16 is not supported on the CPU, because oneDNN has no f16 products; use bf16");
   EXPECT_EQ(message_of<DTypeError>(open(Device::cpu(), f32)),
             "autocast: f32 is not a 16-bit floating-point type; use bf16");
   EXPECT_EQ(message_of<DTypeError>(open(Device::cuda(), f64)),

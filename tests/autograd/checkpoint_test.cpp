@@ -1,5 +1,5 @@
-// checkpoint: the gradients of a function that is run again, bit by bit those of one whose tensors
-// were kept; that they are not kept; what must be the same in the second run.
+// checkpoint: gradients are bit-identical to those of a function whose tensors were kept; the
+// tensors are not kept; the second run must get the same data.
 
 #include "autograd/checkpoint.h"
 
@@ -27,7 +27,7 @@
 namespace rondo::test {
 namespace {
 
-/// The output and all gradients of a model's step, from the same random numbers.
+/// The output and all gradients of one step of a model, with the same random numbers each time.
 Tensors step(nn::Module& model, const Tensor& input) {
   manual_seed(7);
   model.zero_grad();
@@ -60,7 +60,7 @@ TEST(Checkpoint, GradientsRunningStatisticsAndRandomNumbersAreThoseWithout) {
   const auto after = default_generator().state();
   manual_seed(7);
   (void)kept(x);
-  EXPECT_EQ(default_generator().state(), after);  // the second run has drawn nothing of its own
+  EXPECT_EQ(default_generator().state(), after);  // the second run has not advanced the generator
 }
 
 TEST(Checkpoint, ResNetsOfBothKinds) {
@@ -90,13 +90,13 @@ TEST(Checkpoint, Nests) {
   EXPECT_EQ(inner, 1);
   const Tensor gradient = grad({y.sum()}, {x})[0];
   EXPECT_EQ(outer, 2);
-  EXPECT_EQ(inner, 3);  // in the outer part's second run, and for its own nodes
+  EXPECT_EQ(inner, 3);  // in the second run of the outer part, and for its own nodes
   const Tensor s = sin(x);
   const Tensor want = grad({(exp(s * s * s) * x).sum()}, {x})[0];
   expect_same({gradient}, {want});
 }
 
-/// A norm in an inner part runs three times, and counts once.
+/// A norm in an inner part runs three times, but counts once.
 TEST(Checkpoint, NestedPartsCountOnce) {
   const Tensor x = randn({5, 6});
   nn::Sequential kept(nn::Sequential(nn::Linear(6, 8), nn::BatchNorm1d(8)), nn::ReLU());
@@ -111,7 +111,7 @@ TEST(Checkpoint, NestedPartsCountOnce) {
 TEST(Checkpoint, SecondDerivativesSeveralInputsAndOutputs) {
   const Tensor a = tensor<double>({0.5, 2}).requires_grad_();
   const Tensor b = tensor<double>({-1.5, 0.25}).requires_grad_();
-  const Tensor c = tensor<double>({3, 4});  // wants no gradient
+  const Tensor c = tensor<double>({3, 4});  // needs no gradient
   auto f = [](const Tensors& in) {
     return Tensors{in[0] * in[1] * in[2], tanh(in[0]) * in[1] * in[1], in[2]};
   };
@@ -179,14 +179,16 @@ TEST(Checkpoint, NoticesWhatIsNotTheSameTheSecondTime) {
   const Tensor x = ones({2}).requires_grad_();
   int runs = 0;
   auto longer = [&](const Tensor& x) { return ++runs == 1 ? x * x : x * x * x; };
-  EXPECT_ERROR(checkpoint(longer, x).sum().backward(), AutogradError, "was not there at first");
+  EXPECT_ERROR(checkpoint(longer, x).sum().backward(), AutogradError,
+               "no such tensor in the first run");
   runs = 0;
   auto shorter = [&](const Tensor& x) { return ++runs == 1 ? x * x * x : x * x; };
   EXPECT_ERROR(checkpoint(shorter, x).sum().backward(), AutogradError,
-               "saved 2 tensors, but 4 at first");
+               "saved 2 tensors, but 4 in the first run");
   runs = 0;
   auto other = [&](const Tensor& x) { return ++runs == 1 ? x * x : cat({x, x}) * cat({x, x}); };
-  EXPECT_ERROR(checkpoint(other, x).sum().backward(), AutogradError, "was of shape [2] at first");
+  EXPECT_ERROR(checkpoint(other, x).sum().backward(), AutogradError,
+               "one of shape [2] in the first run");
   runs = 0;
   auto fails = [&](const Tensor& x) {
     require(++runs == 1, "the second time it fails");

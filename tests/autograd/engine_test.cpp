@@ -1,4 +1,4 @@
-// The tape itself: what backward adds where, what it frees, what it refuses.
+// The tape itself: what backward adds up, what it frees, and its errors.
 
 #include "autograd/engine.h"
 
@@ -63,7 +63,7 @@ TEST(Engine, GradientsLiveInTheirSlot) {
   for (int round = 1; round <= 2; ++round) {
     x.zero_grad();
     (x * double(round)).sum().backward();
-    (x * double(round)).sum().backward();  // adds to the first
+    (x * double(round)).sum().backward();  // adds to the first gradient
     EXPECT_EQ(x.grad().data_ptr(), slot.data_ptr());
     double g = 2.0 * round;
     EXPECT_EQ(bucket.to_vector<double>(), (std::vector<double>{7, 7, g, g, 7}));
@@ -160,7 +160,7 @@ TEST(Engine, CallbacksRunAtTheEndOfTheOutermostBackward) {
   std::vector<int> order;
   register_accumulate_hook(x, [&](const Tensor&) {
     queue_callback([&] { order.push_back(2); });
-    GradModeGuard recording(true);   // hooks run with the mode of the backward, which is off
+    GradModeGuard recording(true);   // hooks run in the grad mode of the backward, which is off
     (inner * 2.0).sum().backward();  // re-entrant
     order.push_back(1);
   });
@@ -190,7 +190,7 @@ TEST(Engine, DeepGraphsNeitherRecurseNorOverflow) {
   y.sum().backward();
   EXPECT_EQ(x.grad().item<double>(), 400001);
   Tensor z = x;
-  for (int i = 0; i < 400000; ++i) z = -z;  // torn down without having run
+  for (int i = 0; i < 400000; ++i) z = -z;  // destroyed without having run
 }
 
 TEST(Engine, AnomalyModeNamesTheOpAndThePlace) {

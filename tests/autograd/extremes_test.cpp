@@ -1,7 +1,7 @@
-// Ops at ±inf, NaN, the largest and smallest normal numbers, and integers beyond 2^53, against
-// PyTorch: tests/golden/make_extremes.py. Every element must be what PyTorch computes in f32, or
-// what it computes in f64, rounded: where those differ, f32 has overflowed or underflowed on the
-// way.
+// Ops at ±inf, NaN, the largest and smallest normal numbers, and integers beyond 2^53, compared
+// with PyTorch: tests/golden/make_extremes.py. Each element must equal PyTorch's f32 result, or
+// PyTorch's f64 result after rounding. Where the two differ, f32 has overflowed or underflowed in
+// an intermediate result.
 
 #include <cmath>
 #include <functional>
@@ -31,7 +31,7 @@ const Golden& goldens() {
   return golden;
 }
 
-/// f of each row of x.
+/// Applies f to each row of x.
 Tensor of_rows(const Tensor& x, Tensor (*f)(const Tensor&)) {
   Tensors results;
   for (const Tensor& row : unbind(x, 0)) results.push_back(f(row));
@@ -56,6 +56,13 @@ const std::map<std::string, std::function<Tensor(X)>>& operations() {
       UNARY(expm1),
       UNARY(log),
       UNARY(log1p),
+      UNARY(exp2),
+      UNARY(log2),
+      UNARY(log10),
+      UNARY(asinh),
+      UNARY(acosh),
+      UNARY(atanh),
+      UNARY(erfc),
       UNARY(sqrt),
       UNARY(rsqrt),
       UNARY(reciprocal),
@@ -142,8 +149,8 @@ const std::map<std::string, std::function<Tensor(X)>>& operations() {
   return all;
 }
 
-/// Within the rounding of f32, and of what f32 cannot tell from 0 with all its digits. `scale`: the
-/// size of the terms, where it is not that of the result.
+/// The tolerance is the rounding of f32 plus the smallest normal number, below which f32 loses
+/// digits. `scale` is the size of the terms, if it differs from the size of the result.
 bool is_near(double a, double b, double scale) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
   if (std::isinf(a) || std::isinf(b)) return a == b;
@@ -155,7 +162,7 @@ void expect_one_of(const std::string& name, const std::string& name64, const Ten
   const Tensor expected = goldens()[name];
   ASSERT_EQ(actual.shape(), expected.shape()) << name;
   ASSERT_EQ(actual.dtype(), expected.dtype()) << name;
-  if (!goldens().has(name64)) {  // integers: exactly
+  if (!goldens().has(name64)) {  // integers must be exact
     EXPECT_EQ(actual.to_vector<std::int64_t>(), expected.to_vector<std::int64_t>()) << name;
     return;
   }

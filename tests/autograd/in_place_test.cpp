@@ -1,5 +1,5 @@
-// Operations that overwrite their tensor: what they record, what they refuse, and operands that
-// overlap the target. Expected numbers are PyTorch's, or follow from the definition.
+// Operations that overwrite their tensor: what they record, their errors, and operands that overlap
+// the target. Expected numbers are PyTorch's, or follow from the definition.
 
 #include "autograd/engine.h"
 #include "autograd/ops/arithmetic.h"
@@ -108,8 +108,7 @@ TEST(InPlace, AnOverlappingOperandKeepsItsGradient) {
 TEST(InPlace, ATargetThatOverlapsItselfIsRefused) {
   Tensor row = zeros({1}).expand({4});
   const char* text =
-      "more than one element of the tensor, of shape [4] and strides [0], lies at "
-      "one address";
+      "several elements of the tensor, of shape [4] and strides [0], share one address";
   EXPECT_ERROR(row.add_(ones({4})), Error, text);
   EXPECT_ERROR(row.mul_(ones({4})), Error, text);
   EXPECT_ERROR(row.copy_(ones({4})), Error, text);

@@ -118,7 +118,7 @@ TEST(Indexing, IntegersWrapAround) {
   EXPECT_EQ(scatter_add(x, 0, zeros({1}, {.dtype = i64}), x).item<std::int64_t>(), -2);
 }
 
-// As rows of one: PyTorch's answers.
+// Tensors without dimensions act as rows of one element. Expected numbers are PyTorch's.
 TEST(Indexing, TensorsWithoutDimensions) {
   const Tensor x = scalar(5).requires_grad_(), zero = scalar(0, {.dtype = i64});
   EXPECT_EQ(index_select(x, 0, zero).shape(), Dims{});

@@ -1,5 +1,5 @@
-// layer_norm and group_norm, of which f32 has kernels on the CPU: against f64, which is composed of
-// ops, for every choice of gradients that are wanted.
+// layer_norm and group_norm have f32 kernels on the CPU. These tests compare them with f64, which
+// is composed of ops, for every combination of wanted gradients.
 
 #include <omp.h>
 
@@ -22,7 +22,7 @@ using test::all_close, test::as;
 
 using Norm = std::function<Tensor(const Tensor& x, const Tensor& gamma, const Tensor& beta)>;
 
-/// y and the gradients of x, gamma, beta; undefined where not in `wanted` (a bit each).
+/// y and the gradients of x, gamma, beta; undefined where not in `wanted` (one bit each).
 Tensors results(const Norm& norm, const Tensors& inputs, unsigned wanted, const Tensor& dy) {
   Tensors in;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -36,12 +36,12 @@ Tensors results(const Norm& norm, const Tensors& inputs, unsigned wanted, const 
   return out;
 }
 
-/// x of `terms` values to a channel, with which gamma's and beta's gradients are summed up, and of
-/// that deviation.
+/// x has `terms` values per channel, over which the gradients of gamma and beta are summed, and the
+/// standard deviation `deviation`.
 void expect_that_of_f64(const Norm& norm, const Tensor& x, std::int64_t channels,
                         std::int64_t terms, double deviation = 1) {
   const Tensor dy = randn(x.shape());
-  for (unsigned factors = 0; factors < 4; ++factors) {  // which of gamma and beta there are
+  for (unsigned factors = 0; factors < 4; ++factors) {  // bits: gamma is given, beta is given
     const Tensor gamma = factors & 1 ? randn({channels}) : Tensor();
     const Tensor beta = factors & 2 ? randn({channels}) : Tensor();
     const unsigned there = 1 | factors << 1;
@@ -53,7 +53,8 @@ void expect_that_of_f64(const Norm& norm, const Tensor& x, std::int64_t channels
         ASSERT_EQ(got[i].defined(), want[i].defined()) << i;
         EXPECT_EQ(got[i].defined(), i == 0 || (wanted >> (i - 1) & 1) != 0) << i;
         if (!got[i].defined()) continue;
-        // A handful of roundings of numbers up to 16; sums of terms dy h that are up to 8.
+        // x: a few roundings of numbers up to 16. gamma, beta: sums of terms dy h, which are at
+        // most 8.
         const double tolerance =
             i < 2 ? test::tolerance(f32, 4, 16 / deviation) : test::tolerance(f32, terms, 8);
         EXPECT_TRUE(all_close(as(got[i], f64), want[i], tolerance))
@@ -64,8 +65,8 @@ void expect_that_of_f64(const Norm& norm, const Tensor& x, std::int64_t channels
   }
 }
 
-/// (rows, n) of columns apart, so that the few values of a short row never lie together: 1 /
-/// deviation would multiply the roundings of x.
+/// (rows, n) with columns far apart, so that the few values of a short row are never close
+/// together: 1 / deviation would multiply the roundings of x.
 Tensor columns_apart(std::int64_t rows, std::int64_t n) {
   Tensor x = Tensor::empty({n, rows});
   for (std::int64_t c = 0; c < n; ++c)
@@ -73,8 +74,8 @@ Tensor columns_apart(std::int64_t rows, std::int64_t n) {
   return contiguous(x.t());
 }
 
-/// Sums over rows are cut into blocks of 64 and at most 64 parts; of few long rows into parts of
-/// 512 columns.
+/// Sums over rows are split into blocks of 64 rows and at most 64 parts, and sums of few long rows
+/// into parts of 512 columns.
 TEST(LayerNorm, RowsOfAnyLengthAndNumberAreThoseOfF64) {
   struct Sizes {
     std::int64_t rows, n;
@@ -93,7 +94,7 @@ TEST(LayerNorm, RowsOfAnyLengthAndNumberAreThoseOfF64) {
     const Norm norm = [n = n](const Tensor& x, const Tensor& gamma, const Tensor& beta) {
       return layer_norm(x, {n}, gamma, beta);
     };
-    const double deviation = n == 1 ? std::sqrt(1e-5) : 1;  // of eps alone
+    const double deviation = n == 1 ? std::sqrt(1e-5) : 1;  // from eps alone
     expect_that_of_f64(norm, columns_apart(rows, n), n, rows, deviation);
   }
 }
@@ -107,8 +108,8 @@ TEST(LayerNorm, TakesSeveralDimensionsOfAnyLayout) {
         all_close(as(layer_norm(in, {4, 5}, gamma, {}), f64), want, test::tolerance(f32, 4, 16)));
 }
 
-/// Of planes shorter and longer than what is added up in f32 at once (16,384), and none of them
-/// whole vectors; with one channel in a group, and all.
+/// Planes are shorter and longer than what is added up in f32 at once (16,384), and their sizes are
+/// not multiples of a vector. Groups have one channel, some, or all.
 TEST(GroupNorm, GroupsOfAnySizeAreThoseOfF64) {
   struct Case {
     Dims sizes;
@@ -135,12 +136,12 @@ TEST(GroupNorm, TakesChannelsLast) {
   EXPECT_TRUE(test::identical(group_norm(turned, 2), group_norm(x, 2)));
 }
 
-/// A mean that is large beside the deviation: the variance is taken about it.
+/// If the mean is large compared to the deviation, the variance must be computed around the mean.
 TEST(RowNorms, KeepTheirDigitsFarFromZero) {
   const Tensor x = columns_apart(4, 600) + 4096, wide = as(x, f64);
   const Tensor want = layer_norm(wide, {600});
-  // Half a spacing is lost of the mean, 2^-12 over the deviation of 2.4, or of x scale and of mean
-  // scale, which are about 1,700, 2^-14 each.
+  // Half a spacing of error: in the mean, 2^-12 divided by the deviation of 2.4; or in x scale and
+  // mean scale, which are about 1,700, 2^-14 each.
   const double tolerance = 0x1p-13 + test::tolerance(f32, 1, 2);
   EXPECT_TRUE(all_close(as(layer_norm(x, {600}), f64), want, tolerance));
   const Dims planes{4, 6, 10, 10};
@@ -180,7 +181,7 @@ TEST(RowNorms, TakeParametersOfTheirInputsSixteenBits) {
     const Tensors want = results(norm, {x, gamma, beta}, 7, as(dy, f64));
     for (std::size_t i = 0; i < got.size(); ++i) {
       EXPECT_EQ(got[i].dtype(), bf16);
-      // Computed in f32 and rounded once, or twice where a gradient passes a conversion.
+      // Computed in f32 and rounded once, or twice if a gradient passes through a conversion.
       EXPECT_TRUE(all_close(as(got[i], f64), want[i], 0x1p-8 / 16, 0x1p-8)) << i;
     }
   }

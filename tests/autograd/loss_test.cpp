@@ -1,4 +1,4 @@
-// Losses against PyTorch over all their options, where they saturate, and their errors.
+// Losses against PyTorch with all their options, at saturation, and their errors.
 
 #include "autograd/ops/loss.h"
 
@@ -55,7 +55,7 @@ TEST(Loss, CrossEntropyAtTheEdges) {
 }
 
 TEST(Loss, CrossEntropyKeepsSmallDifferencesOfLargeLogits) {
-  // log(1 + exp(-d)) for logits d apart, however far from 0 they are.
+  // log(1 + exp(-d)) for logits that differ by d, however far from 0 they are.
   for (double d : {0.5, 0.015625, 3.0}) {
     Tensor near = tensor<float>({0, static_cast<float>(d)}, {1, 2}).requires_grad_();
     Tensor far = (near.detach() + 8192).requires_grad_();
@@ -155,7 +155,7 @@ TEST(Loss, Errors) {
   EXPECT_ERROR(nll_loss(logits, targets({-1, 0})), ShapeError,
                "nll_loss: target -1 at index 0 is not one of the 3 classes");
   EXPECT_ERROR(cross_entropy(logits, targets({0})), ShapeError,
-               "cross_entropy: input [2, 3] wants a target of shape [2], not [1]");
+               "cross_entropy: input [2, 3] needs a target of shape [2], not [1]");
   EXPECT_ERROR(cross_entropy(zeros({3}), targets({0})), ShapeError, "input [3] is not (N, C, ...)");
   EXPECT_ERROR(cross_entropy(logits, zeros({2})), DTypeError, "the target is f32, not i64");
   EXPECT_ERROR(cross_entropy(zeros({2, 3}, {.dtype = i64}), targets({0, 1})), DTypeError,
@@ -163,9 +163,9 @@ TEST(Loss, Errors) {
   EXPECT_ERROR(cross_entropy(logits, targets({0, 1}), {.weight = ones({2})}), ShapeError,
                "weight [2] does not fit the 3 classes");
   EXPECT_ERROR(cross_entropy(logits, targets({0, 1}), {.label_smoothing = 1.5}), Error,
-               "label_smoothing 1.5 is not within 0 and 1");
+               "label_smoothing 1.5 is not in [0, 1]");
   EXPECT_ERROR(nll_loss(logits, targets({0, 1}), {.label_smoothing = 0.5}), Error,
-               "label_smoothing is an option of cross_entropy alone");
+               "label_smoothing must be 0; only cross_entropy supports it");
   EXPECT_ERROR(mse_loss(logits, zeros({3})), ShapeError,
                "mse_loss: input [2, 3] and target [3] differ in shape");
   EXPECT_ERROR(l1_loss(logits, zeros({2, 1})), ShapeError, "l1_loss: input [2, 3]");
@@ -191,7 +191,7 @@ TEST(Loss, SmoothL1OfADifferenceWhoseSquareOverflows) {
             40000);
 }
 
-// -log sigmoid(x) of a certain answer is 0 where it is right and inf where it is wrong.
+// -log sigmoid(x) of an infinite logit is 0 if the answer is correct and inf if it is wrong.
 TEST(Loss, BceWithLogitsOfInfinities) {
   const double inf = INFINITY;
   const Tensor x = leaf({inf, -inf, inf, -inf, inf, -inf});

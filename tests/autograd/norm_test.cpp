@@ -1,4 +1,4 @@
-// Normalisation of 16-bit floats, of empty batches, and what it refuses. Expected numbers are
+// Normalisation of 16-bit floats and of empty batches, and its errors. Expected numbers are
 // PyTorch's, or follow from the formula.
 
 #include "autograd/ops/norm.h"
@@ -20,7 +20,7 @@ namespace {
 using test::all_close;
 
 TEST(Norm, SixteenBitsAreComputedInF32) {
-  // (1000 / 2)^2 is beyond f16.
+  // (1000 / 2)^2 overflows in f16.
   Tensor x = tensor<float>({0, 1000}, {1, 2}).to(f16),
          unit = tensor<float>({-1, 1}, {1, 2}).to(f16);
   EXPECT_TRUE(all_close(layer_norm(x, {2}), unit, 0));
@@ -32,7 +32,7 @@ TEST(Norm, SixteenBitsAreComputedInF32) {
 }
 
 TEST(BatchNorm, StatisticsAreNotRoundedToTheInputsDtype) {
-  // bf16 has no 257: rounded to 256, the statistics would be off by one.
+  // bf16 cannot represent 257: rounded to 256, the statistics would be wrong by one.
   Tensor x = tensor<float>({256, 258, 260, 256}, {4, 1}).to(bf16);
   Tensor mean = tensor<float>({257}), var = ones({1}), gamma = ones({1}), beta = zeros({1});
   BatchNormOptions eval{.training = false, .eps = 0};
@@ -46,16 +46,16 @@ TEST(BatchNorm, StatisticsAreNotRoundedToTheInputsDtype) {
   recorded.sum().backward();
   EXPECT_EQ(gamma.grad().item(), 2);
 
-  // The same in training with parameters of 16 bits, which takes the composed path: x - 257.5.
+  // The same in training with 16-bit parameters, which uses the composed path: x - 257.5.
   Tensor half = batch_norm(x, ones({1}, {.dtype = bf16}), {}, {}, {}, {.eps = 0});
   double deviation = std::sqrt((2.25 + 0.25 + 6.25 + 2.25) / 4);
   EXPECT_NEAR(half[0].item<double>(), -1.5 / deviation, 4e-3);
   EXPECT_NEAR(half[1].item<double>(), 0.5 / deviation, 2e-3);
 }
 
-/// Fused with a relu, the backward finds the mask in bits that the forward wrote, or again from x
-/// or from y; spelled out, relu brings its own. beta puts many elements within a rounding of 0, and
-/// is stepped on before the backward.
+/// With a fused relu, backward takes the mask from bits that the forward stored, or recomputes it
+/// from x or y. A separate relu has its own mask. beta puts many elements within a rounding of 0,
+/// and is overwritten before the backward.
 TEST(BatchNorm, TheFusedReluHasTheMaskOfTheForward) {
   auto check = [](std::int64_t channels, MemoryFormat format, bool with_residual, DType dtype,
                   float scale) {
@@ -83,7 +83,7 @@ TEST(BatchNorm, TheFusedReluHasTheMaskOfTheForward) {
   };
   for (MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
     for (bool with_residual : {false, true}) {
-      for (const std::int64_t channels : {64, 67}) {  // whole vectors; some elements left over
+      for (const std::int64_t channels : {64, 67}) {  // a multiple of the vector width, and not
         check(channels, format, with_residual, f32, 1);
         check(channels, format, with_residual, bf16, 1);
         check(channels, format, with_residual, bf16, 1e-40f);  // outputs underflow to 0
@@ -93,8 +93,8 @@ TEST(BatchNorm, TheFusedReluHasTheMaskOfTheForward) {
   }
 }
 
-// The kernels keep sums in registers or in memory, and elements in vectors or one by one, as the
-// rows are wide: all against f64's, which are the reference loops' sums.
+// Depending on the row width, the kernels keep sums in registers or in memory, and process elements
+// as vectors or one by one. All are compared with f64, which runs the reference loops.
 TEST(BatchNorm, RowsOfAnyWidthAreThoseOfF64) {
   manual_seed(3);
   for (const std::int64_t channels : {1, 3, 4, 8, 15, 16, 20, 32, 48, 64, 100, 128}) {
@@ -134,9 +134,8 @@ TEST(BatchNorm, RowsOfAnyWidthAreThoseOfF64) {
   }
 }
 
-// Results of more than 24 MiB are written past the caches. Twice the same images have the
-// statistics of one set, and so the same outputs and gradients of the images, within the rounding
-// of the sums.
+// Results larger than 24 MiB bypass the caches. Two copies of the same images have the statistics
+// of one copy, and therefore the same outputs and image gradients, within the rounding of the sums.
 TEST(BatchNorm, LargeTensorsAreTheirHalves) {
   manual_seed(5);
   for (const DType dtype : {f32, bf16}) {
@@ -165,7 +164,7 @@ TEST(BatchNorm, LargeTensorsAreTheirHalves) {
   }
 }
 
-// Without a residual nothing of the output is needed on the way back, whatever its layout is.
+// Without a residual, backward needs nothing of the output, whatever its layout.
 TEST(BatchNorm, TheOutputMayBeWrittenTo) {
   for (const MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last})
     for (const std::int64_t channels : {64, 67}) {
@@ -182,8 +181,7 @@ TEST(BatchNorm, TheOutputMayBeWrittenTo) {
     }
 }
 
-/// Whether it is fused or not: a sum with a residual of another dtype has the dtype both promote
-/// to.
+/// Fused or not, a sum with a residual of another dtype has the promoted dtype of both.
 TEST(BatchNorm, AResidualOfAnotherDtypePromotes) {
   const Tensor x = randn({4, 3, 2, 2});
   const Tensor mean = zeros({3}), var = ones({3});
@@ -214,16 +212,16 @@ TEST(Norm, WhatDoesNotFitIsNamed) {
   EXPECT_ERROR(group_norm(x, 2, {}, three), ShapeError, "group_norm: beta of shape [3]");
   EXPECT_ERROR(group_norm(x, 3), ShapeError, "does not divide into 3 groups");
   EXPECT_ERROR(batch_norm(x, {}, {}, ones({4}), {}), Error,
-               "batch_norm: running_mean and running_var go together");
+               "batch_norm: running_mean and running_var must both be defined");
   EXPECT_ERROR(batch_norm(x, {}, {}, {}, ones({4})), Error,
-               "batch_norm: running_mean and running_var go together");
+               "batch_norm: running_mean and running_var must both be defined");
 }
 
-// (x - mean) is 0: what is left is the bias, however large x is.
+// (x - mean) is 0, so the result is the bias, however large x is.
 TEST(Norm, OfAConstantIsTheBias) {
   for (MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
     for (DType dtype : {f32, f64, bf16}) {
-      const double size = dtype == bf16 ? 999424 : 1e6;  // as bf16 holds it
+      const double size = dtype == bf16 ? 999424 : 1e6;  // as bf16 represents it
       const Tensor x = contiguous(full({2, 16, 4, 5}, size, {.dtype = dtype}), format);
       const Tensor gamma = full({16}, 1.7), beta = full({16}, 0.5);
       const Tensor mean = full({16}, size), variance = zeros({16});
@@ -237,7 +235,7 @@ TEST(Norm, OfAConstantIsTheBias) {
   }
 }
 
-// As in PyTorch: there is nothing to learn from, and nothing wrong.
+// As in PyTorch, this is not an error: there is nothing to learn.
 TEST(BatchNorm, TakesAnEmptyBatchInTraining) {
   for (DType dtype : {f32, f64}) {
     const Tensor x = zeros({0, 3, 2, 2}, {.dtype = dtype}).requires_grad_();
@@ -251,7 +249,7 @@ TEST(BatchNorm, TakesAnEmptyBatchInTraining) {
       EXPECT_EQ(zero.to_vector(), (std::vector<float>{0, 0, 0}));
   }
   EXPECT_ERROR(batch_norm(zeros({1, 3}), {}, {}, {}, {}, {.training = true}), ShapeError,
-               "batch_norm: more than one value for each channel is needed in training");
+               "batch_norm: training needs more than one value for each channel");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What each row of the op table (support/op_table.h) buys.
+// Checks on each row of the op table (support/op_table.h).
 
 #include "support/op_table.h"
 
@@ -21,7 +21,7 @@ double largest(const Tensor& x) {
   return result;
 }
 
-/// `actual`, whatever its dtype, against `expected`, within the rounding of `dtype`.
+/// Compares `actual`, of any dtype, with `expected`, within the rounding of `dtype`.
 void expect_agree(const Op& op, const char* what, const Tensors& actual, const Tensors& expected,
                   DType dtype) {
   ASSERT_EQ(actual.size(), expected.size());
@@ -81,7 +81,7 @@ TEST_P(OpTable, CreateGraphDoesNotChangeTheGradient) {
   }
 }
 
-/// Central differences of step 1e-6 in f64 err by some 1e-12 f''' and 1e-10 f.
+/// Central differences of step 1e-6 in f64 have errors of about 1e-12 f''' and 1e-10 f.
 constexpr GradcheckOptions differences{.atol = 1e-7, .rtol = 1e-6};
 
 TEST_P(OpTable, GradientAgreesWithDifferences) {
@@ -108,7 +108,7 @@ TEST_P(OpTable, SixteenBitsAgreeWithF32) {
 }
 
 #ifdef RONDO_HAS_CUDA
-/// rondo's own CUDA kernels, on a GPU where there is one, else on the host.
+/// rondo's own CUDA kernels, on a GPU if there is one, else on the host.
 TEST_P(OpTable, CudaAgreesWithTheCpu) {
   std::optional<SimulatedGpus> simulated;
   if (cuda::device_count() == 0) simulated.emplace();
@@ -124,7 +124,7 @@ TEST_P(OpTable, CudaAgreesWithTheCpu) {
   }
 }
 
-/// The first input on the GPU, the others on the CPU, and the other way round.
+/// The first input is on the GPU and the others on the CPU, then the reverse.
 TEST_P(OpTable, MixedDevicesAreRefused) {
   std::optional<SimulatedGpus> simulated;
   if (cuda::device_count() == 0) simulated.emplace();

@@ -25,7 +25,7 @@ const Window windows[] = {
     {2, {.stride = 3, .padding = 1, .ceil_mode = true}},
 };
 
-/// The case, and the same on channels_last input, whose result must be channels_last too.
+/// Runs the case, and again with channels_last input, whose result must be channels_last too.
 template <class F>
 void expect_pooling(const std::string& name, F f, std::int64_t length) {
   expect_golden(

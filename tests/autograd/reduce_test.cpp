@@ -1,4 +1,4 @@
-// Reductions against PyTorch, at the edges, and their errors. Derivatives: op_table_test.cpp.
+// Reductions against PyTorch, in edge cases, and their errors. Derivatives: op_table_test.cpp.
 
 #include "autograd/ops/reduce.h"
 
@@ -120,8 +120,8 @@ TEST(Reduce, SortAndTopk) {
   });
 }
 
-// Of long lines only some elements are looked at (tensor/cpu/sort.cpp): none may be missed, whether
-// many are equal, all are, or those wanted are where no sample falls.
+// In long lines topk examines only some elements (tensor/cpu/sort.cpp). It must not miss any: if
+// many are equal, if all are equal, or if the largest are between its samples.
 TEST(Reduce, TopkOfLongLinesIsTheHeadOfTheSorted) {
   const std::int64_t n = 50'000;
   Tensor spiky = zeros({n});
@@ -175,7 +175,7 @@ TEST(Reduce, ATensorWithoutDimensions) {
 }
 
 TEST(Reduce, SixteenBitsDoNotOverflowOnTheWay) {
-  Tensor x = full({300}, 600, {.dtype = f16});  // sums to 180000, f16 ends at 65504
+  Tensor x = full({300}, 600, {.dtype = f16});  // the sum is 180000; the largest f16 is 65504
   EXPECT_EQ(mean(x).item(), 600);
   EXPECT_EQ(norm(x).item(), static_cast<float>(Half(600 * std::sqrt(300.f))));
   EXPECT_TRUE(std::isinf(sum(x).item()));
@@ -202,9 +202,9 @@ TEST(Reduce, SixteenBitsAreComputedInF32) {
   Tensor x = converted(tensor<float>({0, 1000}), f16);
   EXPECT_EQ(rondo::std(x).dtype(), f16);
   EXPECT_EQ(rondo::std(x).item(), 707);
-  EXPECT_EQ(var(converted(tensor<float>({0, 256}), f16)).item(), 32768);  // 256^2 is inf
+  EXPECT_EQ(var(converted(tensor<float>({0, 256}), f16)).item(), 32768);  // 256^2 overflows to inf
   Tensor factors = converted(tensor<float>({300, 300, 0.001f, 0.5f}), f16);
-  EXPECT_NEAR(prod(factors).item(), 45, 0.05);  // 90000 on the way
+  EXPECT_NEAR(prod(factors).item(), 45, 0.05);  // 90000 as an intermediate result
   Tensor y = converted(tensor<float>({0, 1000, 400}), f16).requires_grad_();
   rondo::std(y).backward();
   Tensor expected = converted(tensor<float>({-0.4639f, 0.5298f, -0.0663f}), f16);
@@ -252,7 +252,7 @@ TEST(Reduce, IndexOfTheExtremeOfAll) {
   EXPECT_ERROR(argmax(zeros({0})), ShapeError, "argmax: dimension 0 of shape [0] has no elements");
 }
 
-// Squares of these lie outside f32; PyTorch computes them in f64.
+// The squares of these overflow or underflow in f32; PyTorch computes them in f64.
 TEST(Reduce, DeviationsOfVeryLargeAndVerySmallNumbers) {
   for (double size : {1e30, 1e-25}) {
     const Tensor x = tensor<float>({static_cast<float>(size), static_cast<float>(-size), 0});
@@ -278,7 +278,7 @@ TEST(Reduce, ANaNTakesTheGradientOfAnExtremum) {
   EXPECT_EQ(x.grad().to_vector(), (Values{0, 0, 0}));
 }
 
-// Where a norm is 0, its second derivative is taken as 0 too.
+// If a norm is 0, its second derivative is defined as 0 too.
 TEST(Reduce, ZeroNormsHaveSecondDerivatives) {
   for (auto f :
        {+[](const Tensor& x) { return norm(x); }, +[](const Tensor& x) { return rondo::std(x); },
@@ -292,7 +292,7 @@ TEST(Reduce, ZeroNormsHaveSecondDerivatives) {
 
 TEST(Reduce, TopkOfATensorWithoutDimensions) {
   const Tensor x = scalar(5).requires_grad_();
-  for (std::int64_t k : {0, 1}) {  // PyTorch takes the element for k = 0 as well
+  for (std::int64_t k : {0, 1}) {  // PyTorch returns the element for k = 0 as well
     const auto [value, index] = topk(x, k);
     EXPECT_EQ(value.shape(), Dims{});
     EXPECT_EQ(value.item(), 5);

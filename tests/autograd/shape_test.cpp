@@ -1,12 +1,12 @@
-// Changes of shape against PyTorch: values, what is a view and what a copy, errors.
+// Changes of shape against PyTorch: values, views or copies, errors.
 
 #include "autograd/ops/shape.h"
 
+#include "autograd/autograd_meta.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/conv.h"
 #include "autograd/ops/pool.h"
 #include "autograd/ops/reduce.h"
-#include "autograd/variable.h"
 #include "support/errors.h"
 #include "support/golden_case.h"
 #include "support/support.h"
@@ -111,7 +111,7 @@ TEST(Shape, PartsAreViewsBehindOneNode) {
     EXPECT_EQ(autograd_meta(rows[i]).grad_fn, autograd_meta(rows[0]).grad_fn);
   }
   EXPECT_EQ(autograd_meta(halves[0]).grad_fn, autograd_meta(halves[1]).grad_fn);
-  rows[1].fill_(0);  // unlike PyTorch's, which refuses
+  rows[1].fill_(0);  // PyTorch refuses this
   y.sum().backward();
   EXPECT_TRUE(identical(x.grad().select(1, 1), zeros({2, 4})));
   EXPECT_TRUE(identical(x.grad().select(1, 2), ones({2, 4})));
@@ -135,7 +135,7 @@ TEST(Shape, CatGivesNothingsAGradientOfNothing) {
 }
 
 TEST(Shape, CatPromotesAndToConverts) {
-  // What has the shape (0) is skipped, but takes part in promotion.
+  // Tensors of shape (0) are skipped, but take part in promotion.
   Tensor none = zeros({0}, {.dtype = f64}).requires_grad_(), some = ones({2, 3}).requires_grad_();
   Tensor grown = cat({none, some, none}, 1);
   EXPECT_EQ(grown.shape(), (Dims{2, 3}));
@@ -185,7 +185,7 @@ TEST(Shape, Errors) {
   EXPECT_ERROR(unsqueeze(x, 3), ShapeError, "unsqueeze: dimension 3");
   EXPECT_ERROR(expand(x, {3}), ShapeError, "expand: shape [3] has fewer dimensions than [2, 3]");
   EXPECT_ERROR(expand(x, {4, 3}), ShapeError, "expand: shape [2, 3] does not expand to [4, 3]");
-  EXPECT_ERROR(expand(x, {-1, 2, 3}), ShapeError, "-1 stands for the new dimension 0");
+  EXPECT_ERROR(expand(x, {-1, 2, 3}), ShapeError, "-1 is not allowed for the new dimension 0");
   EXPECT_ERROR(permute(x, {0}), ShapeError, "permute: order [0] names 1 dimensions");
   EXPECT_ERROR(permute(x, {0, 0}), ShapeError, "permute: dimension 0 appears twice");
   EXPECT_ERROR(transpose(x, 0, 2), ShapeError, "transpose: dimension 2");
@@ -213,7 +213,7 @@ TEST(Shape, AnEmptyDimensionHasAsManyChunksAsAreAskedFor) {
   EXPECT_EQ(x.grad().shape(), (Dims{0, 3}));
 }
 
-// What wraps around would be a tensor of a wrong shape, or of none.
+// Integer overflow would give a tensor of a wrong shape, or crash.
 TEST(Shape, SizesBeyond63BitsAreRefused) {
   constexpr std::int64_t huge = std::int64_t{1} << 62, most = INT64_MAX;
   const Tensor x = ones({1, 1, 4, 4}), w = ones({1, 1, 2, 2}), line = ones({1, 1, 4});
@@ -235,7 +235,7 @@ TEST(Shape, SizesBeyond63BitsAreRefused) {
   EXPECT_ERROR(cat({zeros({1}).expand({most}), zeros({1}).expand({most})}), ShapeError, "cat: ");
   EXPECT_EQ(chunk(arange(4), most).size(), 4u);
   EXPECT_EQ(split(arange(4), most).size(), 1u);
-  // Of a kernel of one element the dilation does not matter: PyTorch takes it too.
+  // With a kernel of one element the dilation does not matter; PyTorch accepts it too.
   EXPECT_EQ(conv2d(x, ones({1, 1, 1, 1}), {}, {.dilation = huge}).shape(), x.shape());
 }
 

@@ -1,4 +1,4 @@
-// What nodes say of themselves, and what they keep under TraceMode.
+// The attributes that nodes report, and the tensors that they keep under TraceMode.
 
 #include "autograd/trace.h"
 
@@ -24,7 +24,7 @@ Tensor leaf_of(const Dims& sizes) { return ones(sizes).requires_grad_(); }
 
 Node& node_of(const Tensor& y) { return *gradient_edge(y).node; }
 
-/// What the op behind y was told.
+/// The attribute `name` of the op that computed y.
 template <class T>
 T told(const Tensor& y, const char* name) {
   return std::get<T>(attributes_of(node_of(y)).at(name));
@@ -79,7 +79,7 @@ TEST(TraceMode, OwnsNoNodeThroughWhatItKeeps) {
   {
     const TraceMode tracing;
     const Tensor y = zeros({3});
-    y.add_(leaf_of({3}));  // y was off the tape, and is this node's output
+    y.add_(leaf_of({3}));  // y was computed off the tape, and is this node's output
     node = node_of(y).weak_from_this();
   }
   EXPECT_TRUE(node.expired());
@@ -95,7 +95,7 @@ TEST(TraceMode, RecordsNormalisationsAsOneNodeEach) {
   };
   const auto ln = [&] { return layer_norm(x, {4, 5}, {}, {}, 1e-3); };
   const Tensor bn_plain = bn(), ln_plain = ln();
-  EXPECT_STREQ(node_of(ln_plain).name(), "reshape");  // of what the kernel made of rows
+  EXPECT_STREQ(node_of(ln_plain).name(), "reshape");  // from the kernel that processed rows
   const TraceMode tracing;
   const Tensor normalised = bn(), layer = ln();
   const Node& added = *node_of(normalised).edges[0].node;
@@ -111,7 +111,7 @@ TEST(TraceMode, RecordsNormalisationsAsOneNodeEach) {
   EXPECT_LT((normalised - bn_plain).abs().max().item(), tolerance(f32, 3));
   EXPECT_EQ((layer - ln_plain).abs().max().item(), 0);
   EXPECT_ERROR(layer.sum().backward(), AutogradError,
-               "layer_norm: was recorded under TraceMode, for a graph");
+               "layer_norm: the node was recorded under TraceMode and has no backward");
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
-// Unary maths at the edges: zeros, NaN, bounds, integers. Expected numbers are PyTorch's.
+// Unary functions in edge cases: zeros, NaN, bounds, integers. Expected numbers are PyTorch's.
 
 #include "autograd/ops/unary.h"
 
 #include <cmath>
 #include <limits>
 
+#include "autograd/autograd_meta.h"
 #include "autograd/engine.h"
 #include "autograd/ops/arithmetic.h"
-#include "autograd/variable.h"
 #include "support/errors.h"
 #include "support/support.h"
 

@@ -1,7 +1,6 @@
-// What hangs off a tensor: hooks on gradients, and gradients kept for non-leaves.
+// The autograd state of a tensor: hooks on gradients, and gradients kept for non-leaves.
 
-#include "autograd/variable.h"
-
+#include "autograd/autograd_meta.h"
 #include "autograd/engine.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
@@ -51,8 +50,8 @@ TEST(Hooks, AccumulateHookRunsOnceForEachLeafAfterAllUses) {
   EXPECT_EQ(calls, 1);
 }
 
-// Each list holds a second hook, which must still run once the first is gone. (That the first one's
-// own captures survive its removal is for AddressSanitizer to see.)
+// Each list has a second hook, which must still run after the first is removed. (AddressSanitizer
+// checks that the first hook's own captures survive its removal.)
 TEST(Hooks, MayRemoveThemselves) {
   Tensor x = leaf({2}), y = x * 3.0;
   std::vector<std::string> order;
@@ -132,7 +131,7 @@ TEST(Printing, SaysWhereATensorIsOnTheTape) {
   EXPECT_EQ(text(index_select(w, 0, tensor<std::int64_t>({0}))),
             "tensor([2.], grad_fn=<IndexSelectBackward>)");
   EXPECT_EQ(text(w.detach()), "tensor([2.])");
-  // A line that would be too long is broken, where PyTorch breaks it.
+  // A line that would be too long is broken at the same place as in PyTorch.
   std::string zeros_text = text(zeros({40}).requires_grad_());
   EXPECT_NE(zeros_text.find("0.],\n       requires_grad=True)"), std::string::npos) << zeros_text;
 }

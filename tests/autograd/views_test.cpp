@@ -1,5 +1,5 @@
-// Views and in-place ops: random programs against PyTorch (tests/golden/make_views.py), then the
-// cases that have names.
+// Views and in-place ops: random programs against PyTorch (tests/golden/make_views.py), then single
+// cases.
 
 #include "autograd/views.h"
 
@@ -23,7 +23,7 @@ Values values(const Tensor& x) { return x.to_vector<double>(); }
 
 const TensorOptions f64_options{.dtype = f64};
 
-/// The tensors after a program; make_views.py says what the codes mean.
+/// The tensors after a program; make_views.py explains the codes.
 Tensors run(const Tensor& program, const Tensor& w) {
   Tensors t;
   const auto base = [](std::int64_t shift) {
@@ -187,9 +187,9 @@ TEST(Views, AViewTakenUnderNoGradGuardIsAConstant) {
   const Tensor of_v = v.reshape({1});
   EXPECT_FALSE(v.requires_grad());
   EXPECT_FALSE((v * 2.0).requires_grad());
-  EXPECT_ERROR(v.mul_(w[0]), AutogradError, "mul_: a view of shape [] that was taken under");
-  EXPECT_ERROR(of_v.mul_(w[0]), AutogradError, "mul_: a view of shape [1] that was taken under");
-  EXPECT_ERROR(v.fill_(1), AutogradError, "fill_: a view of shape [] that was taken under");
+  EXPECT_ERROR(v.mul_(w[0]), AutogradError, "mul_: a view of shape [] was taken under");
+  EXPECT_ERROR(of_v.mul_(w[0]), AutogradError, "mul_: a view of shape [1] was taken under");
+  EXPECT_ERROR(v.fill_(1), AutogradError, "fill_: a view of shape [] was taken under");
   EXPECT_EQ(v.item<double>(), 2);
   b.mul_(w);
   EXPECT_FALSE((v * 2.0).requires_grad());
@@ -201,7 +201,7 @@ TEST(Views, AViewOfAPlainTensorTakenUnderNoGradGuardMayBeWritten) {
   v.fill_(3);
   EXPECT_EQ(values(b), (Values{3, 0}));
   const Tensor x = leaf({1, 2}), first = no_grad([&] { return x[0]; });
-  EXPECT_ERROR(first.fill_(3), AutogradError, "gradients would miss that");
+  EXPECT_ERROR(first.fill_(3), AutogradError, "gradients would miss the write");
   no_grad([&] {
     first.fill_(3);
     return 0;
@@ -232,18 +232,18 @@ TEST(Views, DetachedAndReplacedMemoryDoesNotFollow) {
   const Tensor p = tensor<double>({1, 2}), v = p[0];
   p.requires_grad_();
   p.set_data(tensor<double>({3, 4}));
-  EXPECT_ERROR(v * 2.0, AutogradError, "shows memory that its base has given up");
+  EXPECT_ERROR(v * 2.0, AutogradError, "uses memory that its base no longer uses");
 }
 
 TEST(Views, AViewOfMemoryThatItsBaseHasGivenUpIsNotWritten) {
   const Tensor w = leaf({2}), b = zeros({4}, f64_options), v = b.narrow(0, 3, 1);
   b.set_data(ones({2}, f64_options));
-  EXPECT_ERROR(v.copy_(w), AutogradError, "shows memory that its base has given up");
+  EXPECT_ERROR(v.copy_(w), AutogradError, "uses memory that its base no longer uses");
   EXPECT_EQ(v.item<double>(), 0);
   const Tensor p = zeros({4}, f64_options), last = p[3];
   p.requires_grad_();
-  p.set_data(p.detach().narrow(0, 0, 2));  // the same memory, but less of it
-  EXPECT_ERROR(last * 2.0, AutogradError, "shows memory that its base has given up");
+  p.set_data(p.detach().narrow(0, 0, 2));  // the same memory, but a smaller part
+  EXPECT_ERROR(last * 2.0, AutogradError, "uses memory that its base no longer uses");
 }
 
 TEST(Views, ABaseThatRepeatsItsElementsIsNotFollowed) {
@@ -306,7 +306,7 @@ TEST(Views, ShortFloatsAndChannelsLast) {
 TEST(Views, AWriteThatBackwardNeedsUndoneIsNoticed) {
   const Tensor w = leaf({2, 3}), b = w * 1.0, v = b[0];
   const Tensor y = v * w[1];
-  b[1].fill_(0);  // the version is that of all views
+  b[1].fill_(0);  // all views share one version
   EXPECT_ERROR(y.backward(), AutogradError, "was modified in place");
 }
 
@@ -322,8 +322,8 @@ TEST(Views, NoCycleKeepsAGraphAlive) {
   {
     const Tensor w = leaf({2, 3}), b = ones({2}, f64_options);
     const Tensor v = b[0];
-    b[1].copy_(v * w[0]);       // the product saves v, whose base now lies behind it
-    b[1].copy_((b * w).sum());  // and here b itself
+    b[1].copy_(v * w[0]);       // the product saves v, and is written to its base
+    b[1].copy_((b * w).sum());  // here the product saves b itself
     kept = b.impl_ptr();
   }
   EXPECT_TRUE(kept.expired());

@@ -1,4 +1,4 @@
-// Somebody else's project: finds rondo where it was installed, and trains one step with it.
+// A user's project: finds the installed rondo and trains one step with it.
 #include <rondo/nn/conv2d.h>
 #include <rondo/rondo.h>
 
@@ -14,7 +14,7 @@ int main() {
   double before = conv(x).pow(2).mean().item();
   conv(x).pow(2).mean().backward();
   sgd.step();
-  try {  // brings the decoders of pictures in, and what they are built on
+  try {  // links the image decoders and their libraries
     rd::data::decode_image({}, "nothing");
     return 1;
   } catch (const rd::Error&) {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# run.sh BUILD-FOLDER CXX [each]: installs rondo from BUILD-FOLDER into a scratch prefix, then configures,
-# builds and runs the project beside this script against it, with nothing else of rondo in sight.
+# run.sh BUILD-FOLDER CXX [each]: installs rondo from BUILD-FOLDER into a scratch prefix, then configures, builds
+# and runs the project in this folder against it, without access to the rest of rondo.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$here/../..
@@ -12,7 +12,7 @@ mkdir "$scratch/source"
 cp "$here"/CMakeLists.txt "$here"/*.cpp "$scratch/source"
 cmake -G Ninja -S "$scratch/source" -B "$scratch/build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER="$cxx" \
   -DCMAKE_PREFIX_PATH="$scratch/prefix"
-# How rondo is hardened is its own business (cmake/flags.cmake).
+# rondo's hardening flags must not be passed on to its users (cmake/flags.cmake).
 if grep -E 'FORTIFY|stack-protector|relro' "$scratch/build/build.ninja"; then
   echo "users of rondo are compiled or linked with its flags"
   exit 1
@@ -20,10 +20,11 @@ fi
 cmake --build "$scratch/build"
 "$scratch/build/consumer"
 "$scratch/build/tensors_alone"
+(cd "$scratch" && build/io_alone)
 
-# Every installed header can be included, and on its own. With `each` (scripts/test.sh --slow) this compiles all of
-# them, with nothing before them. Otherwise it compiles those that have no .cpp, and precompiles the standard
-# library for them: tests/layering/check.sh says whether a header includes the standard headers that it needs.
+# Every installed header can be included on its own. With `each` (scripts/test.sh --slow) this compiles all of
+# them, with nothing included before. Otherwise it compiles those without a .cpp file, with a precompiled standard
+# library: tests/layering/check.sh checks whether a header includes the standard headers that it needs.
 cd "$scratch/prefix/include"
 find rondo -name '*.h' | sort >"$scratch/headers"
 [ "$(wc -l <"$scratch/headers")" -gt 20 ] || { echo "only these headers were installed:"; cat "$scratch/headers"; exit 1; }
@@ -33,7 +34,7 @@ if [ "${3:-}" != each ]; then
     sstream string thread variant vector >"$scratch/standard.h"
   "$cxx" -std=c++20 -fopenmp -x c++-header "$scratch/standard.h" -o "$scratch/standard.h.gch"
 fi
-# stands NAME: whether what standard input includes can be compiled with nothing before it.
+# stands NAME: checks that the includes in standard input compile with nothing before them.
 stands() {
   "$cxx" -std=c++20 -fsyntax-only -fopenmp -I. -Irondo -include "$scratch/standard.h" -x c++ - ||
     { echo "cannot be included: $1"; exit 1; }

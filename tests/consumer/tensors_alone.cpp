@@ -1,4 +1,4 @@
-// Somebody who wants the lowest layer and nothing else.
+// A user who needs only the lowest layer.
 #include <rondo/tensor/creation.h>
 #include <rondo/tensor/version.h>
 

@@ -1,4 +1,4 @@
-// Unpacking honest, damaged and malicious archives; checksums against published values.
+// Unpacks valid, damaged and malicious archives; compares checksums with published values.
 
 #include <tuple>
 
@@ -74,7 +74,7 @@ TEST(Unpack, MoreThanIsExpectedIsRefused) {
               HasSubstr("unpacks to more than the 100000 bytes"));
 }
 
-// GNU's sparse form names the size of a hole, which costs the archive nothing.
+// GNU's sparse format names the size of a hole, which takes no bytes in the archive.
 TEST(Unpack, AHoleCountsAsItsBytes) {
   TemporaryFolder scratch;
   std::string header(512, '\0');
@@ -139,7 +139,7 @@ TEST(Unpack, EveryTruncationIsNoticed) {
   }
 }
 
-TEST(Unpack, OnlyGzipAndBzip2AreUnpacked) {  // xz: a few bytes may ask for gigabytes
+TEST(Unpack, OnlyGzipAndBzip2AreUnpacked) {  // xz: a few bytes may request gigabytes of memory
   TemporaryFolder scratch;
   write_tar_gz(scratch / "a.tar.gz", {{"set/one", "1"}});
   archive* in = archive_read_new();

@@ -1,4 +1,4 @@
-// Small files in the official layout, byte for byte; the official files where $RONDO_DATA has them.
+// Small files in the official layout, and the official files if $RONDO_DATA has them.
 
 #include "data/cifar.h"
 
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t image_bytes = 3072;
 
-/// Byte b of image i of a file: all different from their neighbours, in every channel and row.
+/// Byte b of image i of a file: differs from its neighbours, in every channel and row.
 char pixel(int file, std::size_t i, std::size_t b) {
   return static_cast<char>((b * 7 + b / 256 + i * 31 + static_cast<std::size_t>(file) * 101) % 251);
 }
@@ -126,7 +126,7 @@ TEST(Cifar10, TruncatedAndOverlongFilesAreNamed) {
   }
   write_file(scratch / "data_batch_3.bin", whole + 'x');
   EXPECT_THAT(message_of<IoError>(load), HasSubstr("data_batch_3.bin: 6147 bytes"));
-  // The limit does not reach the damaged file, but training without a word on it would be wrong.
+  // The limit ends before the damaged file, but it would be wrong to train without an error.
   EXPECT_THROW(load_cifar10(scratch.path(), Split::train, {.limit = 1, .records_per_file = 2}),
                IoError);
 }
@@ -203,7 +203,7 @@ TEST(Cifar10, OfficialFiles) {
     for (const auto label : set->labels().to_vector<std::int64_t>())
       ++counts[static_cast<std::size_t>(label)];
     EXPECT_EQ(counts, std::vector<std::int64_t>(10, each));  // the set is balanced
-    // The last image of the last file, straight from the disk.
+    // The last image of the last file, read directly from the disk.
     const std::string bytes =
         read_file(dir / "cifar-10-batches-bin" /
                   (split == Split::train ? "data_batch_5.bin" : "test_batch.bin"));

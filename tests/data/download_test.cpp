@@ -1,4 +1,5 @@
-// Where data sets are looked for, and how they get into the cache: from file:// mirrors made here.
+// Where rondo looks for data sets, and how it downloads them to the cache, from file:// mirrors
+// made here.
 
 #include "data/download.h"
 
@@ -36,7 +37,7 @@ class Obtain : public ::testing::Test {
     const fs::path file = scratch_ / name;
     return {name, "file://" + file.string(), sha256_of(file)};
   }
-  /// Nothing but the set and lock files is in the cache.
+  /// The cache contains only the set and the lock files.
   std::vector<std::string> visible() const {
     std::vector<std::string> names;
     if (!fs::exists(cache_)) return names;
@@ -58,14 +59,14 @@ TEST_F(Obtain, AnArchiveBecomesAFolder) {
   EXPECT_EQ(read_file(cache_ / "set/a") + read_file(cache_ / "set/b"), "12");
   EXPECT_EQ(visible(), (std::vector<std::string>{"set"}));
   fs::remove(scratch_ / "set.tar.gz");
-  EXPECT_EQ(obtain(set_, cache_), cache_ / "set");  // it is there: nobody is asked
+  EXPECT_EQ(obtain(set_, cache_), cache_ / "set");  // the set exists: no server is asked
 }
 
 TEST_F(Obtain, FilesBecomeAFolder) {
   write_file(scratch_ / "x.gz", "xx");
   write_file(scratch_ / "y.gz", "yyy");
   RemoteDataset set{"letters", "LETTERS/raw", false, {remote("x.gz"), remote("y.gz")}};
-  // The second file fails at first; the first one is not fetched again.
+  // The second file fails at first; the first one is not downloaded again.
   const std::string good = std::exchange(set.files[1].checksum, std::string(64, '0'));
   EXPECT_THROW(obtain(set, cache_), IoError);
   EXPECT_FALSE(fs::exists(cache_ / "LETTERS"));
@@ -85,7 +86,7 @@ TEST_F(Obtain, AFailureLeavesNoSet) {
 
   const std::string whole = read_file(scratch_ / "set.tar.gz");
   write_file(scratch_ / "set.tar.gz", whole.substr(0, whole.size() / 2));
-  set_.files[0] = remote("set.tar.gz");  // the server's own file is cut short
+  set_.files[0] = remote("set.tar.gz");  // the server's own file is truncated
   EXPECT_THAT(message_of<IoError>([&] { obtain(set_, cache_); }), HasSubstr("set.tar.gz: "));
   EXPECT_FALSE(fs::exists(cache_ / "set"));
   EXPECT_FALSE(fs::exists(cache_ / ".numbers.unpacking"));
@@ -117,7 +118,7 @@ TEST_F(Obtain, LinksInThePlaceOfItsFoldersAreNotFollowed) {
   const RemoteDataset letters{"letters", "LETTERS/raw", false, {remote("x.gz")}};
   fs::create_directory_symlink(scratch_ / "victim", cache_ / ".letters.files");
   EXPECT_THAT(message_of<IoError>([&] { obtain(letters, cache_); }),
-              HasSubstr(".letters.files: something else is there than a folder of this user"));
+              HasSubstr(".letters.files: exists, but is not a folder of this user"));
   EXPECT_FALSE(fs::exists(scratch_ / "victim/x.gz"));
   EXPECT_EQ(read_file(scratch_ / "victim/set/a"), "mine");
 }
@@ -156,7 +157,7 @@ TEST_F(Obtain, OneOfManyThreadsDownloads) {
     if (received == 0 || counted) return;
     counted = true;
     ++downloads;
-    // Time for the others to come this far, if nothing held them back.
+    // Gives the other threads time to get here, if no lock held them back.
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   };
   std::barrier start(6);
@@ -175,7 +176,7 @@ TEST_F(Obtain, OneOfManyThreadsDownloads) {
 TEST_F(Obtain, OneOfManyProcessesDownloads) {
   std::vector<pid_t> children;
   for (int i = 0; i < 4; ++i) {
-    std::fflush(nullptr);  // or the children would write it again
+    std::fflush(nullptr);  // or the children would write the buffer again
     const pid_t child = fork();
     if (child == 0) {
       int status = 1;
@@ -195,7 +196,7 @@ TEST_F(Obtain, OneOfManyProcessesDownloads) {
   EXPECT_EQ(visible(), (std::vector<std::string>{"set"}));
 }
 
-/// An environment in which nothing is found and the mirror is an empty folder.
+/// An environment in which no data set is found and the mirror is an empty folder.
 class Find : public ::testing::Test {
  protected:
   TemporaryFolder scratch_;
@@ -226,7 +227,7 @@ TEST_F(Find, FilesThatTwoSetsShareAreTakenFromANamedFolderOnly) {
   EXPECT_EQ(find_or_download("cifar10"), scratch_ / "cifar");
 }
 
-// One variable says where all of it is: nothing outside is looked at, nothing is written elsewhere.
+// One variable sets the location of everything: rondo reads and writes nothing elsewhere.
 TEST_F(Find, OneVariableStandsForTheCache) {
   const fs::path folder = scratch_ / "shared";
   const Environment data("RONDO_DATA", folder.c_str()), home("HOME", nullptr);
@@ -241,7 +242,7 @@ TEST_F(Find, OneVariableStandsForTheCache) {
   fs::create_directories(scratch_ / "mirror");
   write_tar_gz(scratch_ / "mirror/cifar-10-binary.tar.gz",
                {{"cifar-10-batches-bin/test_batch.bin", "x"}});
-  EXPECT_THROW(find_or_download("cifar10"), IoError);  // another size
+  EXPECT_THROW(find_or_download("cifar10"), IoError);  // a different size
   EXPECT_EQ(std::distance(fs::directory_iterator(root_), {}), 1) << "the datasets/ of this test";
 }
 
@@ -338,7 +339,7 @@ TEST(RemoteDataset, OfficialFilesHaveTheirChecksums) {
   const fs::path raw = test::real_data() / "MNIST/raw";
   int compared = 0;
   for (const auto& file : remote_dataset("mnist").files) {
-    // A copy that was packed anew has another size.
+    // A copy that was packed again has a different size.
     std::error_code error;
     if (static_cast<std::int64_t>(fs::file_size(raw / file.name, error)) != file.bytes) continue;
     EXPECT_EQ(sha256_of(raw / file.name), file.checksum) << file.name;

@@ -1,6 +1,6 @@
 #pragma once
-// A web server on loopback with one file, for the tests of data/transfer.cpp: it knows ranges or
-// pretends not to, and can hang up in the middle.
+// A web server on loopback that serves one file, for the tests of data/http_download.cpp. It
+// supports ranges or pretends not to, and can close a connection early.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -22,12 +22,12 @@ class HttpServer {
  public:
   struct Behaviour {
     bool ranges = true;
-    /// Hang up after so many bytes of the first answer's body; -1: do not.
+    /// Close the connection after this many bytes of the first answer's body; -1: do not.
     std::int64_t hang_up_after = -1;
     int status = 200;
-    /// Send the first answer a byte at a time, 20 a second, and no other.
+    /// Send the first answer one byte at a time, 20 per second, and answer no other request.
     bool trickles = false;
-    /// Send the client there.
+    /// Redirect the client to this address.
     std::string redirect = {};
   };
 
@@ -54,7 +54,7 @@ class HttpServer {
   HttpServer& operator=(const HttpServer&) = delete;
 
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_) + "/file"; }
-  /// The first byte that each request asked for.
+  /// The first byte that each request wanted.
   std::vector<std::size_t> requests() const {
     std::lock_guard lock(mutex_);
     return requests_;

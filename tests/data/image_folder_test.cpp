@@ -1,4 +1,4 @@
-// Folders of pictures: torchvision's order, errors that name files, and equal batches whatever the
+// Folders of images: torchvision's order, errors that name files, and identical batches for any
 // number of workers.
 
 #include "data/image_folder.h"
@@ -23,7 +23,7 @@ class Folder : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!has_image_decoders()) GTEST_SKIP() << "built without libjpeg and libpng";
-    // In an order that is none.
+    // Added in an unsorted order.
     add("dog/b.PNG", "png_rgb");
     add("dog/a.jpg", "jpeg_420");
     add("cat/z.jpeg", "jpeg_grey");
@@ -50,8 +50,8 @@ std::vector<std::string> files_of(const ImageFolder& set, const fs::path& root) 
   return files;
 }
 
-// What torchvision.datasets.ImageFolder(root).samples has for this tree: by folder ("deep-1" comes
-// before "deep/er"), then by name.
+// This is torchvision.datasets.ImageFolder(root).samples for the tree: sorted by folder ("deep-1"
+// comes before "deep/er"), then by name.
 TEST_F(Folder, ListsInTorchvisionsOrder) {
   const ImageFolder set(root());
   EXPECT_EQ(set.classes(), (std::vector<std::string>{"cat", "dog"}));
@@ -87,7 +87,7 @@ ImagePipeline augmentation() {
       {.seed = 5});
 }
 
-/// Everything that two epochs of a loader over `set` hand out.
+/// All that two epochs of a loader over `set` return.
 std::vector<float> two_epochs(const std::shared_ptr<const Dataset>& set, int workers) {
   DataLoader loader(set, std::make_shared<RandomSampler>(set->size(), 2),
                     {.batch_size = 4, .workers = workers});
@@ -154,7 +154,7 @@ TEST_F(Folder, PartsOfOneSetAreAugmentedLikeTheWhole) {
   EXPECT_TRUE(
       identical(part.get_epoch_batch({3}, same).input, set->get_epoch_batch({3}, whole).input));
   EXPECT_EQ(part.class_names(), set->classes());
-  // A sample that came before in the epoch looks different, through data sets of data sets, too.
+  // A sample that is repeated in an epoch is augmented differently, also through nested data sets.
   const Indices again{0, 1};
   const Tensor anew = part.get_epoch_batch({3, again}, same).input;
   EXPECT_FALSE(identical(anew, set->get_epoch_batch({3}, whole).input));

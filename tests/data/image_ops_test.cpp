@@ -1,6 +1,6 @@
 // Every function against torchvision's on PIL images (tests/golden/make_images.py), bit for bit, at
-// sizes that all versions of PIL scale along rows first (docs/decisions.md, "Pictures"):
-// one way of rounding differently would show somewhere in these pixels.
+// sizes at which all versions of PIL scale along rows first (docs/decisions.md, "Pictures"). A
+// single different rounding would be visible in some of these pixels.
 
 #include "data/image_ops.h"
 
@@ -38,7 +38,7 @@ TEST(Resize, TheShorterSide) {
     EXPECT_TRUE(identical(resize_shorter(picture(), shorter), golden()[concat("resize.", shorter)]))
         << shorter;
   }
-  // As PIL turns it: the last column is the first row.
+  // As PIL rotates it: the last column becomes the first row.
   const Tensor from = picture(), turned = Tensor::empty({31, 23, 3}, {.dtype = u8});
   for (std::int64_t y = 0; y < 31; ++y) {
     for (std::int64_t x = 0; x < 23; ++x) {
@@ -113,7 +113,8 @@ TEST(ImageOps, RefuseImpossibleArguments) {
   EXPECT_ERROR(adjust_hue(picture(), 0.6), Error, "0.6 is not in [-0.5, 0.5]");
 }
 
-// A file of one line of pixels is small, and its shorter side made 256 would be gigabytes.
+// A file with one line of pixels is small, but scaling its shorter side to 256 would take
+// gigabytes.
 TEST(ImageOps, RefuseToScaleBeyondAllBounds) {
   const Tensor line = zeros({1, max_image_side, 3}, {.dtype = u8});
   EXPECT_ERROR(resize_shorter(line, 256), ShapeError, "there may be 1 to 178956970");

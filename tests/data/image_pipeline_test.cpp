@@ -1,4 +1,4 @@
-// Lists of steps: what they draw, in which order they run, and torchvision's floats at their end.
+// Lists of steps: what they draw, in which order they run, and torchvision's floats as the result.
 
 #include "data/image_pipeline.h"
 
@@ -88,7 +88,7 @@ TEST(RandomResizedCrop, DrawsAreasAndShapesInTheirRanges) {
     least = std::min(least, share);
     most = std::max(most, share);
   }
-  // Large flat windows do not fit and are drawn again, which takes a little off the mean of 0.4.
+  // Large flat windows do not fit and are drawn again, which lowers the mean of 0.4 slightly.
   EXPECT_NEAR(sum / n, 0.4, 0.02);
   EXPECT_NEAR(least, 0.2, 0.01);
   EXPECT_NEAR(most, 0.6, 0.01);
@@ -123,7 +123,7 @@ TEST(ColorJitter, DrawsFactorsAndOrders) {
     EXPECT_NEAR(most[k], high[k], 0.01);
     EXPECT_TRUE(least[k] >= low[k] && most[k] <= high[k]);
   }
-  EXPECT_EQ(orders.size(), 24U);  // of 200 each, give or take five deviations of 14
+  EXPECT_EQ(orders.size(), 24U);  // 200 each are expected, within five standard deviations of 14
   for (const auto& [order, count] : orders) EXPECT_NEAR(count, n / 24, 70);
 }
 

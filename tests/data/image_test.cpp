@@ -1,5 +1,5 @@
-// Decoded files against PIL's pixels (tests/golden/make_images.py), bit for bit: libjpeg-turbo is
-// behind both. And files that lie.
+// Decoded files against PIL's pixels (tests/golden/make_images.py), bit for bit: both use
+// libjpeg-turbo. Also damaged and malicious files.
 
 #include "data/image.h"
 
@@ -45,7 +45,7 @@ TEST_F(Image, TheNameOfAFileDoesNotSayWhatItIs) {
       test::identical(read_image(folder / "a.jpg"), test::Golden("images.txt")["file.png_rgb"]));
 }
 
-// PIL 13 makes all of these 255.
+// PIL 13 returns 255 for all of these.
 TEST_F(Image, SixteenBitGreyKeepsItsUpperHalf) {
   EXPECT_EQ(decode(file("other_grey16")).to_vector<int>(),
             (std::vector<int>{0, 0, 0, 1, 1, 1, 156, 156, 156, 255, 255, 255}));
@@ -65,26 +65,26 @@ TEST_F(Image, AFileThatEndsEarlyIsNamed) {
 
 TEST_F(Image, LostPixelsAreAnError) {
   std::string png = file("png_rgb");
-  png[png.find("IDAT") - 5] ^= 1;  // the checksum of the chunk before
+  png[png.find("IDAT") - 5] ^= 1;  // the checksum of the previous chunk
   EXPECT_ERROR(decode(png), IoError, "CRC");
   std::string jpeg = file("jpeg_444");
-  jpeg.replace(jpeg.size() - 200, 2, "\xff\xd9");  // "the end", in the middle of pixels
+  jpeg.replace(jpeg.size() - 200, 2, "\xff\xd9");  // the end marker, in the middle of the pixels
   EXPECT_ERROR(decode(jpeg), IoError, "not a whole JPEG file");
 }
 
 TEST_F(Image, OddButHarmlessThingsAreLetThrough) {
   std::string jpeg = file("jpeg_444");
   const Tensor wanted = decode(jpeg);
-  // "Extraneous bytes before marker", as some of ImageNet's files have.
+  // "Extraneous bytes before marker", as in some of ImageNet's files.
   jpeg.insert(jpeg.find("\xff\xdb"), "junk");
   EXPECT_TRUE(test::identical(decode(jpeg), wanted));
 }
 
-/// A header that declares this size, before the data of a small picture.
+/// A header that declares this size, followed by the data of a small image.
 std::string png_of(const std::string& sizes) {
   std::string png = file("png_rgb");
   png.replace(16, 8, sizes);
-  // The checksum of the header covers the sizes.
+  // The checksum of the header includes the sizes.
   std::uint32_t crc = 0xFFFFFFFF;
   for (std::size_t i = 12; i < 29; ++i) {
     crc ^= static_cast<std::uint8_t>(png[i]);
@@ -101,12 +101,13 @@ TEST_F(Image, DeclaredSizesAreCheckedBeforeAnythingIsAllocated) {
   EXPECT_ERROR(decode(png_of(std::string("\0\0\0\0\0\0\0\1", 8))), IoError, "memory: ");
   EXPECT_ERROR(decode(png_of(std::string("\x7f\xff\xff\xff\x7f\xff\xff\xff", 8))), IoError,
                "memory: ");
-  // Allowed, but of a file that deflate cannot have made so small: before 300 MB are asked for.
+  // An allowed size, but deflate cannot compress it into so few bytes. Refused before 300 MB are
+  // allocated.
   EXPECT_ERROR(decode(png_of(std::string("\0\0\x27\x10\0\0\x27\x10", 8))), IoError,
                "bytes cannot hold 10000 x 10000 pixels");
   std::string jpeg = file("jpeg_444");
   const std::size_t frame = jpeg.find("\xff\xc0");
-  jpeg.replace(frame + 5, 4, "\xff\xdc\xff\xdc");  // 65500 x 65500, the most that libjpeg takes
+  jpeg.replace(frame + 5, 4, "\xff\xdc\xff\xdc");  // 65500 x 65500, the maximum of libjpeg
   EXPECT_ERROR(decode(jpeg), IoError, "memory: a picture of 65500 x 65500 pixels");
 }
 
@@ -127,7 +128,7 @@ TEST_F(Image, WhatIsNeitherIsNamed) {
 
 TEST_F(Image, AProgressiveFileWithTooManyScansIsRefused) {
   std::string jpeg = file("jpeg_progressive");
-  // The first scan again and again, which costs time and hardly a byte.
+  // Repeats the first scan many times, which costs time but hardly any bytes.
   const std::size_t scan = jpeg.find("\xff\xda");
   const std::string first = jpeg.substr(scan, jpeg.find("\xff\xc4", scan) - scan);
   for (int i = 0; i < 300; ++i) jpeg.insert(scan, first);

@@ -1,5 +1,5 @@
-// The same batches whatever the number of workers; exceptions and early exits. Under TSan this is
-// where a race in the loader would show.
+// Identical batches for any number of workers; exceptions and early exits. TSan would detect a race
+// in the loader here.
 
 #include "data/loader.h"
 
@@ -39,7 +39,7 @@ Transform numbers_augmentation() {
                         {.seed = 3});
 }
 
-/// All that a loop over the loader hands out, one after another.
+/// The concatenated inputs of a loop over the loader.
 std::vector<float> run(DataLoader& loader) {
   std::vector<float> all;
   for (auto& [input, target] : loader) {
@@ -148,7 +148,7 @@ TEST(DataLoader, GoesOnFromTheMiddleOfAnEpoch) {
       std::size_t b = stop + 1;
       for (Batch& batch : rest) EXPECT_EQ(batch.input.to_vector<float>(), batches.at(b++));
       EXPECT_EQ(b, batches.size());
-      // The loop after that one is whole again.
+      // The next loop has all batches again.
       std::size_t count = 0;
       for (Batch& batch : rest) count += batch.size() > 0;
       EXPECT_EQ(count, batches.size());
@@ -231,7 +231,7 @@ TEST(DataLoader, LeavingInMidEpochStopsTheWorkers) {
       seen += static_cast<int>(batch.size());
       if (seen == repetition % 5 + 1) break;
     }
-    // The workers are gone, and were never further ahead than they may be.
+    // The workers have ended, and never exceeded the number of batches that they may prefetch.
     EXPECT_LE(made, seen + 6);
     EXPECT_GE(made, seen);
   }
@@ -261,8 +261,8 @@ TEST(DataLoader, WorkersWorkInOtherThreads) {
   }
 }
 
-// A sample that is drawn again is cropped anew; its first look is the one it has when it comes
-// once.
+// A sample that is drawn again is cropped differently. Its first crop is the one that it has if it
+// is drawn only once.
 TEST(DataLoader, ASampleThatComesAgainIsAugmentedAnew) {
   const Tensor images = arange(2 * 16 * 16).to(u8).reshape({2, 1, 16, 16});
   const auto set = std::make_shared<TensorDataset>(images, arange(2));
@@ -292,14 +292,14 @@ TEST(DataLoader, ASampleThatComesAgainIsAugmentedAnew) {
         }
       }
     }
-    // 17 x 17 places: of n crops nearly all differ. Both loops have the same ones.
+    // There are 17 x 17 positions, so nearly all of n crops differ. Both loops have the same crops.
     EXPECT_GT(came, 10);
     EXPECT_GE(std::ssize(looks_of_1), came - 3);
     EXPECT_LE(std::ssize(looks_of_1), came);
   }
 }
 
-/// Batches of growing size.
+/// Batches of increasing size.
 struct Growing final : BatchSource {
   std::int64_t size() const override { return 3; }
   std::vector<Indices> batches() const override { return {{0}, {1, 2}, {3, 4, 5}}; }
@@ -345,10 +345,10 @@ TEST(DataLoader, EachLoopIsANewEpochUnlessOneIsSet) {
   EXPECT_NE(second, third);
   again.set_epoch(1);
   EXPECT_EQ(order_of(again), second);
-  EXPECT_EQ(order_of(again), second);  // it stays
+  EXPECT_EQ(order_of(again), second);  // the setting stays
   again.set_epoch(2);
   EXPECT_EQ(order_of(again), third);
-  // From the middle of epoch 1, and on with epoch 2.
+  // From the middle of epoch 1, then epoch 2.
   again.set_position({.epoch = 1, .batch = 2});
   EXPECT_EQ(order_of(again), std::vector<std::int64_t>(second.begin() + 16, second.end()));
   EXPECT_EQ(order_of(again), third);

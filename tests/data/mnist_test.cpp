@@ -1,4 +1,4 @@
-// Small IDX files made here, plain and gzip; the official ones where they are installed.
+// Small IDX files made here, plain and gzip, and the official ones if they are installed.
 
 #include "data/mnist.h"
 
@@ -101,7 +101,7 @@ TEST(ReadIdx, DamagedGzipIsNoticed) {
   TemporaryFolder scratch;
   write_gz(scratch / "file.gz", idx({1, 28, 28}, pixels(1)));
   std::string bytes = test::read_file(scratch / "file.gz");
-  bytes[bytes.size() - 6] ^= 1;  // in the checksum of the contents
+  bytes[bytes.size() - 6] ^= 1;  // a byte of the checksum of the contents
   write_file(scratch / "file.gz", bytes);
   EXPECT_THAT(message_of<IoError>([&] { read_idx(scratch / "file.gz"); }),
               HasSubstr("file.gz: damaged"));
@@ -112,22 +112,21 @@ TEST(ReadIdx, AHeaderThatAsksForEverythingIsRefused) {
   write_file(scratch / "file", idx({0xffffffffU, 0xffffffffU, 0xffffffffU, 0xffffffffU}, "a"));
   EXPECT_THAT(message_of<IoError>([&] { read_idx(scratch / "file"); }),
               HasSubstr("ask for more than the 8589934592 bytes"));
-  // Nor when it asks for nothing, by sizes whose product is beyond 64 bits but for a zero.
+  // Nor if sizes whose product overflows 64 bits are followed by a zero, so that the product is 0.
   write_file(scratch / "file", idx({0xffffffffU, 0xffffffffU, 0xffffffffU, 0}, ""));
   EXPECT_THAT(message_of<IoError>([&] { read_idx(scratch / "file"); }),
               HasSubstr("ask for more than the 8589934592 bytes"));
-  write_file(scratch / "file",
-             idx({0x70000000U}, "a"));  // allowed, but not there: no 1.75 GiB first
+  write_file(scratch / "file", idx({0x70000000U}, "a"));  // allowed, but no data: no 1.75 GiB first
   EXPECT_THAT(message_of<IoError>([&] { read_idx(scratch / "file"); }), HasSubstr("cut short"));
   EXPECT_THAT(message_of<IoError>([&] { read_idx(scratch / "nowhere"); }),
               HasSubstr("nowhere: no such file"));
 }
 
-// 60 MB of zeros are 60 KB of gzip.
+// 60 MB of zeros compress to 60 KB of gzip.
 TEST(Mnist, MoreThanTheSetHasIsRefusedBeforeItIsUnpacked) {
   TemporaryFolder scratch;
   const std::string head = idx({60001, 28, 28}, "");
-  write_gz(scratch / "t10k-images-idx3-ubyte.gz", head);  // nothing behind it is looked at
+  write_gz(scratch / "t10k-images-idx3-ubyte.gz", head);  // nothing after the header is read
   write_gz(scratch / "t10k-labels-idx1-ubyte.gz", idx({60001}, ""));
   auto load = [&] { load_mnist(scratch.path(), Split::test); };
   EXPECT_THAT(message_of<IoError>(load),
@@ -164,9 +163,9 @@ TEST(Mnist, FilesThatDisagreeAreNamed) {
   const fs::path images = scratch / "train-images-idx3-ubyte",
                  labels = scratch / "train-labels-idx1-ubyte";
   auto load = [&] { load_mnist(scratch.path(), Split::train); };
-  EXPECT_THAT(message_of<IoError>(load), HasSubstr("train-images-idx3-ubyte: no such file"));
+  EXPECT_THAT(message_of<IoError>(load), HasSubstr("train-images-idx3-ubyte: file not found"));
   write_file(images, idx({2, 28, 28}, pixels(2)));
-  EXPECT_THAT(message_of<IoError>(load), HasSubstr("train-labels-idx1-ubyte: no such file"));
+  EXPECT_THAT(message_of<IoError>(load), HasSubstr("train-labels-idx1-ubyte: file not found"));
   write_file(labels, idx({1}, "\x01"));
   EXPECT_THAT(message_of<IoError>(load), HasSubstr("1 labels for 2 images"));
   write_file(labels, idx({2}, "\x01\x0a"));
@@ -199,7 +198,7 @@ TEST(Mnist, OfficialFiles) {
   if (!fs::exists(dir / "MNIST/raw")) GTEST_SKIP() << "no MNIST in $RONDO_DATA";
   const auto train = load_mnist(dir, Split::train), test = load_mnist(dir, Split::test);
   check_official(*train, *test);
-  EXPECT_NEAR(mean_of(*train), 0.1307, 5e-5);  // the figure everyone normalises with
+  EXPECT_NEAR(mean_of(*train), 0.1307, 5e-5);  // the mean that is commonly used to normalise
   const auto labels = train->labels().to_vector<std::int64_t>();
   EXPECT_EQ(std::vector<std::int64_t>(labels.begin(), labels.begin() + 5),
             (std::vector<std::int64_t>{5, 0, 4, 1, 9}));

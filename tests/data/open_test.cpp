@@ -22,7 +22,7 @@ TEST(OpenDataset, EachNameHasStatisticsOfItsChannels) {
               HasSubstr("imagenet"));
 }
 
-/// Mean and deviation of each channel in [0, 1].
+/// Mean and standard deviation of each channel in [0, 1].
 ImageStatistics measure(const ImageDataset& set) {
   ImageStatistics result;
   const std::int64_t plane = set.height() * set.width();

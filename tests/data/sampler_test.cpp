@@ -1,4 +1,4 @@
-// Orders and shares against PyTorch's index lists (tests/golden/make_samplers.py).
+// Orders and shares compared with PyTorch's index lists (tests/golden/make_samplers.py).
 
 #include "data/sampler.h"
 
@@ -131,8 +131,9 @@ TEST(RandomSampler, EachEpochIsAnotherPermutation) {
 }
 
 TEST(RandomSampler, AllPermutationsAreEquallyLikely) {
-  // 24 permutations of 4, 24000 epochs: each count is binomial with mean 1000 and deviation 31;
-  // five deviations leave a chance of 1e-5 of ever failing for another generator or seed.
+  // 4 elements have 24 permutations, and there are 24000 epochs: each count is binomial with mean
+  // 1000 and standard deviation 31. With another generator or seed the bound of five deviations
+  // fails with probability 1e-5.
   std::map<Indices, int> counts;
   for (std::uint64_t epoch = 0; epoch < 24000; ++epoch) ++counts[permutation(4, 1, epoch)];
   ASSERT_EQ(counts.size(), 24U);
@@ -180,7 +181,7 @@ TEST(BatchSampler, ForwardsTheEpoch) {
   EXPECT_EQ(batches.epoch(), 4U);
 }
 
-// The parts of 1, 2 and 4 ranks, put together by rank, are the same batches.
+// The parts of 1, 2 and 4 ranks, concatenated by rank, are the same batches.
 TEST(ShardedBatches, AreTheSameForAnyNumberOfRanks) {
   const ShardedBatches alone(101, {.batch_size = 16, .shards = 8, .seed = 3});
   EXPECT_EQ(alone.total_size(), 104);
@@ -225,7 +226,7 @@ TEST(ShardedBatches, RefusesWhatDoesNotDivide) {
   EXPECT_THROW(ShardedBatches(-1, {.batch_size = 8, .shards = 4}), Error);
 }
 
-/// How often each index comes in 400 epochs.
+/// How often each index occurs in 400 epochs.
 std::vector<double> counts(WeightedRandomSampler& sampler, std::size_t n) {
   std::vector<double> counts(n);
   for (std::uint64_t epoch = 0; epoch < 400; ++epoch) {
@@ -257,7 +258,7 @@ TEST(WeightedRandomSampler, WithoutReplacementEachComesOnceAndTheFirstInProporti
   }
   const std::vector<double> wanted{1000, 0, 3000, 4000};
   for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(first[i], wanted[i], 5 * std::sqrt(wanted[i]));
-  EXPECT_NEAR(second_after_3[0] / first[3], 0.25, 0.035);  // 1 of what is left, 1 + 3
+  EXPECT_NEAR(second_after_3[0] / first[3], 0.25, 0.035);  // 1 of the rest, 1 + 3
 }
 
 TEST(WeightedRandomSampler, RanksShareOneList) {
@@ -283,7 +284,7 @@ TEST(WeightedRandomSampler, RanksShareOneList) {
   }
 }
 
-// Of all ranks' draws of a sample the r-th has r before it, whoever draws it.
+// Of all ranks' draws of one sample, the r-th has r draws before it, whichever rank draws it.
 TEST(WeightedRandomSampler, CountsWhatCameBefore) {
   const std::vector<double> weights{1, 1, 6};
   std::vector<Indices> seen(3);

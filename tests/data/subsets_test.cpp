@@ -1,5 +1,5 @@
-// Data sets made of others: which samples they have, against PyTorch's lengths where it has rules
-// of its own, and what they refuse.
+// Data sets made from other data sets: their samples, PyTorch's lengths where PyTorch has special
+// rules, and errors.
 
 #include "data/subsets.h"
 
@@ -111,7 +111,7 @@ TEST(ConcatDataset, KnowsTheClassesThatAllHave) {
 
 TEST(ConcatDataset, RefusesWhatDoesNotFitTogether) {
   EXPECT_ERROR(ConcatDataset({}), Error, "ConcatDataset: no data sets");
-  EXPECT_ERROR(ConcatDataset({nullptr}), Error, "one of its data sets is none");
+  EXPECT_ERROR(ConcatDataset({nullptr}), Error, "one of its data sets is null");
   const ConcatDataset both({numbers(3), images({"a", "b"})});
   const Indices asked{0, 3}, outside{5};
   EXPECT_ERROR(both.get_batch(asked), ShapeError, "rows of [2, 2] and of [2, 3, 4, 4]");
@@ -121,7 +121,7 @@ TEST(ConcatDataset, RefusesWhatDoesNotFitTogether) {
   EXPECT_ERROR(types.get_batch(asked), DTypeError, "as i64 and as f32");
 }
 
-// Epochs come through to data sets that draw.
+// The epoch is passed on to the inner data sets.
 TEST(DataSetsOfDataSets, PassTheEpochOn) {
   class Epochs final : public Dataset {
    public:

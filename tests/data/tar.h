@@ -1,5 +1,5 @@
 #pragma once
-// Makes small tar archives for tests, honest and malicious ones.
+// Makes small tar archives for tests, valid and malicious ones.
 
 #include <archive.h>
 #include <archive_entry.h>

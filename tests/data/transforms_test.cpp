@@ -1,4 +1,4 @@
-// The fused pass against the same steps done one after another, pixel by pixel.
+// Compares the fused pass with the same steps executed one after another, pixel by pixel.
 
 #include "data/transforms.h"
 
@@ -33,9 +33,9 @@ Indices count_up(std::int64_t n, std::int64_t first = 0) {
   return indices;
 }
 
-/// What the list of steps means, for pixel (c, y, x) of one image.
+/// What the list of steps means for pixel (c, y, x) of one image.
 struct Reference {
-  RandomCrop crop;  // of the whole image without padding where there is none
+  RandomCrop crop;  // without a crop step: the whole image, without padding
   bool to_float = false;
   std::vector<float> mean = {}, std = {};
 
@@ -61,7 +61,7 @@ struct Reference {
   }
 };
 
-/// Compares apply() with the reference for every pixel, in both layouts.
+/// Compares apply() with the reference at every pixel, in both layouts.
 void check(const std::vector<ImageStep>& steps, const Reference& reference, const Dims& sizes) {
   const Tensor images = random_images(sizes);
   const Indices indices = count_up(sizes[0], 1000);
@@ -102,7 +102,7 @@ TEST(ImageTransform, AnyNumberOfChannelsAndOddSizes) {
   }
 }
 
-TEST(ImageTransform, PaddingWiderThanTheImage) {  // windows that miss the image altogether occur
+TEST(ImageTransform, PaddingWiderThanTheImage) {  // some windows are entirely outside the image
   check({RandomCrop{3, 3, 6, 200}, RandomHorizontalFlip{}, ToFloat{}},
         {.crop = {3, 3, 6, 200}, .to_float = true}, {60, 3, 2, 1});
   check({RandomCrop{14, 13, 6}, ToFloat{}}, {.crop = {14, 13, 6}, .to_float = true}, {2, 3, 2, 1});
@@ -173,7 +173,7 @@ TEST(ImageTransform, SeedEpochAndIndexAllMatter) {
     epochs += a.draw(1, i, 32, 32) == a.draw(2, i, 32, 32);
     samples += a.draw(1, i, 32, 32) == a.draw(1, i + 1, 32, 32);
   }
-  // Two draws agree with a chance of 1 / (33² · 2 · 32²): never, in 300.
+  // Two draws are equal with probability 1 / (33² · 2 · 32²), so not in 300 draws.
   EXPECT_EQ(seeds + epochs + samples, 0);
 }
 
@@ -189,7 +189,7 @@ TEST(ImageTransform, OffsetsAndFlipsAreUniform) {
     flips += drawn.flip;
     both += drawn.top == drawn.left;
   }
-  // Binomial counts: five deviations around the mean.
+  // Binomial counts: at most five standard deviations from the mean.
   const double sigma = std::sqrt(n / 9.0 * 8 / 9);
   for (const auto* counts : {&tops, &lefts}) {
     ASSERT_EQ(counts->size(), 9U);
@@ -226,13 +226,13 @@ TEST(ImageTransform, ErasedBoxesKeepToTheirRanges) {
     EXPECT_GE(box.left, 0);
     EXPECT_LE(box.bottom, 64);
     EXPECT_LE(box.right, 48);
-    // Sides are rounded to whole pixels, by at most a half each.
+    // Sides are rounded to whole pixels, which changes each by at most a half.
     EXPECT_GE((h + 0.5) * (w + 0.5), 0.02 * 64 * 48);
     EXPECT_LE((h - 0.5) * (w - 0.5), 0.33 * 64 * 48);
     EXPECT_LE((h - 0.5) / (w + 0.5), 3.3);
     EXPECT_GE((h + 0.5) / (w - 0.5), 0.3);
   }
-  EXPECT_NEAR(erased, 10000, 5 * 71);  // ten tries always find a box of such sizes
+  EXPECT_NEAR(erased, 10000, 5 * 71);  // ten tries always find a box of these sizes
 }
 
 TEST(ImageTransform, CutoutIsCentredOnEveryPixelAlike) {
@@ -243,7 +243,7 @@ TEST(ImageTransform, CutoutIsCentredOnEveryPixelAlike) {
     const auto box = transform.draw(0, i, 16, 16).cut;
     EXPECT_LE(box.bottom, 16);
     EXPECT_LE(box.bottom - box.top, 4);
-    ++tops[box.bottom];  // centre + 2, where the border does not cut it off
+    ++tops[box.bottom];  // centre + 2, unless the border cuts it off
   }
   for (std::int64_t bottom = 2; bottom < 16; ++bottom)
     EXPECT_NEAR(tops[bottom], n / 16, 5 * 31) << bottom;

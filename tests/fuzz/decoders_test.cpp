@@ -1,5 +1,5 @@
-// Throws mutilated JPEG and PNG files at the decoders: whatever the bytes, a picture of their
-// declared size or an IoError comes out.
+// Gives mutilated JPEG and PNG files to the decoders. Whatever the bytes, the result is an image of
+// the declared size or an IoError.
 
 #include <gtest/gtest.h>
 
@@ -48,7 +48,7 @@ TEST(Fuzz, JpegAndPngFiles) {
       }
     }
   }
-  EXPECT_GT(refused, pictures);  // whoever changes a coefficient changes a picture
+  EXPECT_GT(refused, pictures);  // most changes make the file invalid
   EXPECT_GT(pictures, 0);
 }
 

@@ -1,5 +1,5 @@
-// Throws mutilated files at the readers of data sets: whatever the bytes, images or an IoError come
-// out, and an archive never writes outside of its folder.
+// Gives mutilated files to the readers of data sets. Whatever the bytes, the result is images or an
+// IoError, and an archive never writes outside its folder.
 
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -19,7 +19,7 @@ namespace {
 using test::Dice, test::TemporaryFolder, test::write_file;
 namespace fs = std::filesystem;
 
-/// How many of the damaged forms of `whole` the reader refuses.
+/// The number of damaged forms of `whole` that the reader refuses.
 template <class Read>
 long refusals(const std::string& whole, long iterations, const fs::path& file,
               const std::vector<std::string>& words, Read read) {
@@ -47,7 +47,7 @@ TEST(Fuzz, IdxFiles) {
   const long iterations = test::fuzz_iterations(3000);
   const long refused =
       refusals(whole, iterations, folder / "idx", binary_words, [&] { read_idx(folder / "idx"); });
-  EXPECT_GT(refused, iterations / 3);  // whoever changes a pixel changes a picture
+  EXPECT_GT(refused, iterations / 3);  // changes of pixels are not refused
 }
 
 TEST(Fuzz, CifarFiles) {
@@ -77,7 +77,7 @@ TEST(Fuzz, Archives) {
   TemporaryFolder folder;
   test::write_tar_gz(folder / "whole.tar.gz",
                      {{"set/", "", AE_IFDIR}, {"set/one", "1"}, {"set/deep/two", "22"}});
-  // The tar inside is damaged, then packed again: a damaged gzip would not come as far.
+  // The tar inside is damaged, then compressed again. A damaged gzip would be refused earlier.
   const std::string whole = gunzipped(folder / "whole.tar.gz");
   const std::vector<std::string> words{"../", "/", "1", "2", "5", std::string(512, '\0')};
   Dice dice;
@@ -93,7 +93,7 @@ TEST(Fuzz, Archives) {
     }
   }
   fs::remove_all(folder / "into");
-  EXPECT_EQ(folder.count(), 2);  // whole.tar.gz and a.tar.gz, nothing beside them
+  EXPECT_EQ(folder.count(), 2);  // whole.tar.gz and a.tar.gz, no other file
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# run.sh PROGRAM NAME FOLDER: runs a libFuzzer target for $RONDO_FUZZ_SECONDS (60). What it learns stays
-# in FOLDER/corpus/NAME, so that the next run goes on from there; an input that it fails on is written
-# to FOLDER/findings/NAME-…, and PROGRAM FILE runs it again.
+# run.sh PROGRAM NAME FOLDER: runs a libFuzzer target for $RONDO_FUZZ_SECONDS (60). Its corpus stays in
+# FOLDER/corpus/NAME, so the next run continues from there. An input that fails is written to
+# FOLDER/findings/NAME-…, and PROGRAM FILE runs it again.
 set -euo pipefail
 program=$1 name=$2 folder=$3
 mkdir -p "$folder/corpus/$name" "$folder/findings"
-if [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi # some targets write files: not to a disk
+if [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi # some targets write files
 words=$(dirname "$0")/targets/$name.dict
 dictionary=()
 if [ -e "$words" ]; then dictionary=("-dict=$words"); fi

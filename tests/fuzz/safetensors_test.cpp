@@ -1,5 +1,5 @@
-// Throws mutilated files at the readers: whatever the bytes, tensors or an IoError come out. Run it
-// under the sanitizers; RONDO_FUZZ_ITERATIONS says how long.
+// Gives mutilated files to the readers. Whatever the bytes, the result is tensors or an IoError.
+// Run it under the sanitizers; RONDO_FUZZ_ITERATIONS sets the number of iterations.
 
 #include "io/safetensors.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 using test::Dice;
 
-/// Damage of all kinds and with words of JSON.
+/// All kinds of damage, and words of JSON.
 std::string mutilate(const std::string& whole, Dice& dice) {
   static const std::vector<std::string> words{"[",
                                               "]",
@@ -37,7 +37,7 @@ std::string mutilate(const std::string& whole, Dice& dice) {
                                               "[0,0]",
                                               "9223372036854775807"};
   std::string bytes = test::mutilate(whole, dice, words);
-  // Half of them get a length that fits, so that the parser sees more than the first check.
+  // Half of them get a matching length, so that the parser gets past the first check.
   if (bytes.size() > 8 && dice.below(2)) {
     std::uint64_t length = bytes.rfind('}') == std::string::npos ? 0 : bytes.rfind('}') - 7;
     std::memcpy(bytes.data(), &length, sizeof length);
@@ -87,7 +87,7 @@ TEST(Fuzz, CheckpointDescriptionsOfAnyKind) {
   Dice dice;
   long refused = 0;
   for (long i = 0; i < iterations; ++i) {
-    try {  // with a right checksum, so that the description itself is what is read
+    try {  // with a correct checksum, so that the description itself is read
       io::save_safetensors(folder / "d", {}, {{"rondo.checkpoint", mutilate(text, dice)}});
       io::load_checkpoint(folder / "d");
     } catch (const IoError&) {

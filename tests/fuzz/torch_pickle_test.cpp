@@ -1,5 +1,5 @@
-// Throws mutilated files of torch.save's at their reader: whatever the bytes, tensors or an
-// IoError.
+// Gives mutilated files of torch.save to their reader. Whatever the bytes, the result is tensors or
+// an IoError.
 
 #include "extras/torch_files/torch_pickle.h"
 
@@ -36,11 +36,11 @@ TEST(Fuzz, TorchFiles) {
       }
     }
   }
-  EXPECT_GT(refused, iterations);  // who changes an element changes a number only
+  EXPECT_GT(refused, iterations);  // changes of elements are not refused
 }
 
-// An archive that is in order, around a pickle that is not: what the checksums of a zip keep from
-// the test above.
+// A valid archive around an invalid pickle. In the test above the zip's checksums refuse such
+// files.
 TEST(Fuzz, PicklesInZip) {
   const std::string whole = test::golden_bytes("torch_files_hex.txt", "zip");
   std::vector<std::pair<std::string, std::string>> parts;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# check.sh FOLDER: makes the goldens again with the PyTorch of bench/peers/requirements.txt, in a virtual
+# check.sh FOLDER: recomputes the goldens with the PyTorch of bench/peers/requirements.txt, in a virtual
 # environment in FOLDER, and compares them with the committed ones.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -11,12 +11,12 @@ for script in "$fresh"/make_*.py; do
   (cd "$fresh" && "$python" "$script")
 done
 "$python" "$here/compare.py" "$here" "$fresh"
-# And the other way: what rondo writes, Python loads.
+# The other direction: Python loads the files that rondo writes.
 weights=$here/../../build/bin/rondo-weights
 if [ -x "$weights" ]; then
   "$python" "$here/round_trip.py" "$weights" "$fresh"
 fi
-# What rondo logs, TensorBoard reads.
+# TensorBoard reads rondo's logs.
 program=$here/../../build/bin/fashion_mlp
 if [ -x "$program" ] && (cd "$fresh" && "$program" --limit 640 --batch 64 --epochs 2 --checkpoint-dir run --tensorboard board); then
   "$python" - "$fresh/board" <<'END'
@@ -32,7 +32,7 @@ values = events.Histograms(weights[0])[-1].histogram_value
 assert values.num == sum(values.bucket) > 0
 END
 fi
-# What rondo exports, ONNX Runtime runs.
+# ONNX Runtime runs rondo's exported models.
 write_models=$here/../../build/bin/write_models
 if [ -x "$write_models" ]; then
   PYTHON=$python "$here/../onnx/check.sh" "$write_models" --all

@@ -1,6 +1,6 @@
-"""compare.py COMMITTED FRESH: are the goldens of two folders the same, up to rounding?
+"""compare.py COMMITTED FRESH: are the goldens of two folders equal, up to rounding?
 
-Another processor or another PyTorch rounds differently, so numbers may differ by a little; names, dtypes,
+Another processor or another PyTorch rounds differently, so numbers may differ slightly. Names, dtypes,
 sizes, integers and texts may not.
 """
 
@@ -13,7 +13,7 @@ TOLERANCE = {"f64": 1e-9, "f32": 1e-4, "f16": 4e-3, "bf16": 3e-2}
 
 
 def differs(a, b):
-    """What is different between two lines, or None."""
+    """The difference between two lines, or None."""
     a, b = a.split(" "), b.split(" ")
     if a[:3] != b[:3] or len(a) != len(b):
         return f"'{' '.join(a[:3])}' is now '{' '.join(b[:3])}'"
@@ -29,7 +29,7 @@ def main():
     failures = compared = 0
     for new in sorted(path for path in fresh.iterdir() if path.is_file() and path.suffix != ".py"):
         if new.name == "torch_files_hex.txt":
-            continue  # PyTorch's older form has addresses in it, others in each run
+            continue  # PyTorch's older format contains addresses, which differ in each run
         old = committed / new.name
         compared += 1
         if not old.exists():

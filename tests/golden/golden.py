@@ -12,7 +12,7 @@ NAMES = {
 
 
 def fill(shape, key, scale=1.0, shift=0.0):
-    """float32(shift + scale u), u uniform-looking in [-1, 1), as f64."""
+    """float32(shift + scale u), u pseudo-random in [-1, 1), as f64."""
     n = int(np.prod(shape, dtype=np.int64))
     mask = np.uint64(0xFFFFFFFF)
     h = (np.arange(1, n + 1, dtype=np.uint64) * np.uint64(2654435761)
@@ -44,7 +44,7 @@ def line(name, tensor):
 
 
 def write(file, tensors):
-    """tensors: {name: tensor}; file: a name beside this script."""
+    """tensors: {name: tensor}; file: the name of a file next to this script."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), file)
     with open(path, "w") as out:
         out.write(f"# Made by PyTorch {torch.__version__.split('+')[0]}; see the make_*.py here.\n")

@@ -1,8 +1,8 @@
 """Goldens for autograd/autocast.cpp: python3 tests/golden/make_autocast.py (needs torch).
 
-cpu     for each op: its name and the dtype of what it returns under torch.autocast("cpu", bfloat16), for operands of
-        f32 and of bf16
-cuda    the same for a GPU, as the lists in PyTorch's autocast_mode.h have it
+cpu     for each op: its name and the dtype of its result under torch.autocast("cpu", bfloat16), for f32 operands
+        and for bf16 operands
+cuda    the same for a GPU, from the lists in PyTorch's autocast_mode.h
 """
 
 import pathlib
@@ -20,7 +20,7 @@ index = torch.tensor([[0, 1, 2], [2, 1, 0]])
 target = torch.tensor([0, 1])
 image, pair = (2, 4, 4, 4), [(2, 3), (2, 3)]
 
-# rondo's name: (PyTorch's name in the lists, what to run, shapes of its operands)
+# rondo's name: (PyTorch's name in the lists, the function, shapes of its operands)
 ops = {
     "conv2d": ("conv2d", F.conv2d, [image, (3, 4, 2, 2)]),
     "conv1d": ("conv1d", F.conv1d, [(2, 4, 4), (3, 4, 2)]),
@@ -74,7 +74,7 @@ ops = {
     "gelu": ("gelu", F.gelu, [(2, 3)]),
     "silu": ("silu", F.silu, [(2, 3)]),
 }
-for name in """acos asin atan cos cosh erf exp expm1 log log1p reciprocal rsqrt relu sigmoid sin sinh sqrt square tan
+for name in """acos asin asinh atan atanh cos cosh erf erfc exp exp2 expm1 log log10 log1p log2 reciprocal rsqrt relu sigmoid sin sinh sqrt square tan
                tanh""".split():
     ops[name] = (name, getattr(torch, name), [(2, 3)])
 

@@ -1,8 +1,8 @@
 """Goldens for ops at extreme values: python3 tests/golden/make_extremes.py (needs torch).
 
-A case is NAME.in0 …, the inputs in f32 or i64; NAME.out, what the op makes of them; NAME.grad0 …, the gradients of
+A case is NAME.in0 …, the inputs in f32 or i64; NAME.out, the output of the op; NAME.grad0 …, the gradients of
 sum(out) for the inputs that are floats; and NAME.out64, NAME.grad64_0 …, the same computed in f64 and rounded to f32.
-Where the two differ, f32 has overflowed, underflowed or lost digits on the way: either is accepted.
+If the two differ, f32 has overflowed, underflowed or lost digits in an intermediate result: either is accepted.
 """
 
 import torch
@@ -47,7 +47,7 @@ def integers(name, f, *inputs):
 
 
 for name in ["neg", "abs", "sign", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "reciprocal", "square", "sin", "cos",
-             "tan", "sinh", "cosh", "asin", "acos", "atan", "erf", "floor", "ceil", "round", "trunc", "relu", "sigmoid",
+             "tan", "exp2", "log2", "log10", "asinh", "acosh", "atanh", "erfc", "sinh", "cosh", "asin", "acos", "atan", "erf", "floor", "ceil", "round", "trunc", "relu", "sigmoid",
              "tanh"]:
     case(name, getattr(torch, name), UNARY)
 case("clamp", lambda x: x.clamp(-2, 3), UNARY)
@@ -79,9 +79,9 @@ for name, f in {
         "sort": lambda x: x.sort(1).values, "topk": lambda x: x.topk(2, 1).values,
         "softmax": lambda x: x.softmax(1), "log_softmax": lambda x: x.log_softmax(1),
         "max.all": lambda x: torch.stack([r.max() for r in x]), "min.all": lambda x: torch.stack([r.min() for r in x]),
-        # By the product rule: PyTorch's prod divides.
+        # By the product rule, while PyTorch's prod divides.
         "prod": lambda x: x[:, 0] * x[:, 1] * x[:, 2]}.items():
-    # Where the result overflows, PyTorch's gradient of the third norm is NaN.
+    # If the result overflows, PyTorch's gradient of the third norm is NaN.
     case(name, f, [r for r in ROWS if name != "norm.3" or largest not in r])
 
 wide = [2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), 0, 1, -1, 2**24 + 1]

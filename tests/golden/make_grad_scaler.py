@@ -2,7 +2,7 @@
 
 start, gradients   a parameter, and its gradient in each of the steps; some have an infinity or a NaN
 scales             of torch.amp.GradScaler after each step
-sgd, adam, clipped the parameter after each step: SGD with momentum and dampening, Adam, and SGD behind
+sgd, adam, clipped the parameter after each step: SGD with momentum and dampening, Adam, and SGD after
                    unscale_ and clip_grad_norm_
 """
 

@@ -3,8 +3,8 @@
 images_hex.txt      small files, as hexadecimal digits
   other_NAME        files whose pixels are not taken from PIL
 images.txt
-  file.NAME         the pixels of each, (H, W, 3), by PIL's convert("RGB")
-  picture           a picture for the rest
+  file.NAME         the pixels of each file, (H, W, 3), from PIL's convert("RGB")
+  picture           an image for the other cases
   resize.HxW, resize.SHORTER, resized_crop, center_crop.HxW, hflip
                     torchvision.transforms.functional on it, as a PIL image
   brightness.F, contrast.F, saturation.F, hue.F
@@ -46,13 +46,13 @@ def chunk(kind, data):
 
 
 def png(width, height, depth, colour_type, rows, extra=b"", interlace=0):
-    """What PIL cannot write: rows with their filter bytes."""
+    """A PNG file that PIL cannot write, from rows with their filter bytes."""
     header = width.to_bytes(4, "big") + height.to_bytes(4, "big") + bytes([depth, colour_type, 0, 0, interlace])
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + extra + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
 def adam7(pixels):
-    """The rows of the seven passes of an interlaced RGB picture."""
+    """The rows of the seven passes of an interlaced RGB image."""
     rows = b""
     for y0, x0, dy, dx in ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1)):
         part = pixels[y0::dy, x0::dx]
@@ -89,10 +89,11 @@ files = {
     "png_interlaced": png(17, 13, 8, 2, adam7(numpy.asarray(rgb)), interlace=1),
     "png_gamma": png(5, 6, 8, 6, b"".join(b"\0" + row.tobytes() for row in numpy.asarray(alpha)), chunk(b"gAMA", (220000).to_bytes(4, "big"))),
 }
-# Without pixels of PIL's. It clips 16 bits of grey to 255 where rondo keeps the upper eight, so the test has the values.
+# Without PIL's pixels: PIL clips 16-bit grey to 255, while rondo keeps the upper eight bits, so the test has the
+# values.
 others = {
     "other_grey16": png(4, 1, 16, 0, b"\0" + numpy.array([255, 256, 40000, 65535], ">u2").tobytes()),
-    "other_palette": png(2, 1, 8, 3, b"\0\0\1", chunk(b"PLTE", b"abc")),  # of one colour, and uses two
+    "other_palette": png(2, 1, 8, 3, b"\0\0\1", chunk(b"PLTE", b"abc")),  # has one colour and uses two
 }
 
 

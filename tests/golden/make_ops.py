@@ -1,6 +1,6 @@
 """Goldens for autograd/ops/: python3 tests/golden/make_ops.py (needs torch).
 
-A case is NAME.in0 …, the inputs; NAME.out0 …, what the op makes of them; NAME.grad0 …, the gradients of
+A case is NAME.in0 …, the inputs; NAME.out0 …, the outputs of the op; NAME.grad0 …, the gradients of
 sum(w * out) for the inputs that are floats, w as in `weights`. All is computed in f64 and stored as f32.
 """
 

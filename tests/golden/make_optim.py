@@ -1,7 +1,7 @@
 """Goldens for optim/: python3 tests/golden/make_optim.py (needs torch).
 
-Gradients and first parameters are no recording: both sides compute them from one integer hash, exactly,
-so only what PyTorch made of them is stored (tests/support/hashed.h is the other side).
+Gradients and initial parameters are not stored: both sides compute them exactly from one integer hash,
+so only PyTorch's results are stored (tests/support/hashed.h is the other side).
 """
 
 import torch
@@ -120,7 +120,7 @@ def schedules():
         params = parameters()
         optimizer = SGD([dict(params=params[:1], lr=0.4), dict(params=params[1:])], lr=0.1, momentum=0.9)
         schedule = make(optimizer)
-        kept = 2 if "groups" in name else 1  # groups whose numbers are stored
+        kept = 2 if "groups" in name else 1  # groups whose values are stored
         lrs, momenta = [], []
         for step in range(STEPS + 1):
             lrs.append([g["lr"] for g in optimizer.param_groups[:kept]])

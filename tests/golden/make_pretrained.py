@@ -1,8 +1,8 @@
 """Goldens for tests/extras/hub/parity: python3 tests/golden/make_pretrained.py (needs torch, and $RONDO_DATA
-with weights/ and the test sets of CIFAR-10 and MNIST; without it nothing is made).
+with weights/ and the test sets of CIFAR-10 and MNIST; without it nothing is written).
 
-The logits that PyTorch gives for the first test images with each of the weights that others have
-trained. The networks are written down here from their papers and keys, not taken from anywhere.
+PyTorch's logits for the first test images with each of the pretrained weights. The networks are
+written here from their papers and keys, not copied from another project.
 """
 
 import gzip
@@ -38,7 +38,7 @@ def mnist():
 
 
 class Net:
-    """Layers by the names of their weights."""
+    """A network whose layers have the names in the weights."""
 
     def __init__(self, state):
         self.state = state
@@ -66,7 +66,7 @@ def resnet20(state, x):
             y = net.norm(name + ".bn2", net.conv(name + ".conv2", y, padding=1))
             if stride == 2 and name + ".downsample.0.weight" in net.state:
                 x = net.norm(name + ".downsample.1", net.conv(name + ".downsample.0", x, stride=2))
-            elif stride == 2:  # option A: every second pixel, and new channels of zeros on both sides
+            elif stride == 2:  # option A: every second pixel, and new zero channels on both sides
                 more = y.shape[1] - x.shape[1]
                 x = F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, more // 2, more - more // 2))
             x = F.relu(x + y)

@@ -1,7 +1,7 @@
 """Goldens for quantisation: python3 tests/golden/make_quantize.py (needs torch).
 
-Inputs and weights are made by both sides with `fill`; what is stored is what PyTorch's observers, its
-quantisers, and its convolution with a batch norm in quantisation-aware training make of them.
+Both sides make inputs and weights with `fill`. Stored are the results of PyTorch's observers, of its
+quantisers, and of its convolution with a batch norm in quantisation-aware training.
 """
 
 import warnings
@@ -29,7 +29,7 @@ def qparams(name, observer):
     tensors[f"{name}.zero_point"] = zero_point.long()
 
 
-# The straight-through estimator, cutting off at both ends.
+# The straight-through estimator, with clipping at both ends.
 for name, scale, zero_point, low, high in [("u8", 0.01, 100, 0, 255), ("s8", 0.0078125, 0, -128, 127),
                                            ("four_bits", 0.25, 3, 0, 15)]:
     x = fill32((4, 33), 1, 2.0).requires_grad_()
@@ -44,19 +44,19 @@ y.backward(fill32((5, 3, 2), 4))
 tensors["fake.channels.y"] = y
 tensors["fake.channels.dw"] = w.grad
 
-# Observers, over three batches of growing range.
+# Observers, over three batches with increasing range.
 for name, observer in [("min_max", aq.MinMaxObserver()),
                        ("moving_average", aq.MovingAverageMinMaxObserver(averaging_constant=0.25))]:
     for i in range(3):
         observer(fill32((2, 50), i, 1.0 + i, 0.25 * i))
     qparams(f"observer.{name}", observer)
 observer = aq.MinMaxObserver()
-observer(fill32((2, 50), 1, 0.5, 2.0))  # all positive: the range is stretched to hold 0
+observer(fill32((2, 50), 1, 0.5, 2.0))  # all positive: the range is extended to include 0
 qparams("observer.positive", observer)
 q = torch.quantize_per_tensor(fill32((2, 50), 1, 0.7, 1.9), *observer.calculate_qparams(), torch.quint8)
 tensors["quantized.positive"] = q.int_repr()
 
-# Weights by channel.
+# Weights per channel.
 weight = fill32((6, 4, 3, 3), 5)
 observer = aq.PerChannelMinMaxObserver(dtype=torch.qint8, qscheme=torch.per_channel_symmetric,
                                        quant_min=-127, quant_max=127)
@@ -65,11 +65,11 @@ scale, zero_point = observer.calculate_qparams()
 tensors["weight.scale"] = scale.float()
 tensors["weight.int8"] = torch.quantize_per_channel(weight, scale, zero_point, 0, torch.qint8).int_repr()
 
-# A convolution with its batch norm, trained as it will be rounded: two steps, so that the second is
-# scaled by statistics that have moved, then evaluation.
+# A convolution with its batch norm, trained with the rounding of int8: two steps, so that the second is scaled by
+# changed statistics, then evaluation.
 qconfig = aq.QConfig(
     activation=aq.FakeQuantize.with_args(observer=aq.MovingAverageMinMaxObserver, quant_min=0, quant_max=255),
-    # Not PyTorch's default, whose range of a weight lags behind by a moving average of 0.01.
+    # Not PyTorch's default, in which a weight's range is a moving average of 0.01 that lags behind.
     weight=aq.FakeQuantize.with_args(observer=aq.MovingAveragePerChannelMinMaxObserver,
                                      averaging_constant=1.0, quant_min=-127, quant_max=127,
                                      dtype=torch.qint8, qscheme=torch.per_channel_symmetric))

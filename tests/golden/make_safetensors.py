@@ -1,6 +1,6 @@
 """Goldens for io/safetensors: python3 tests/golden/make_safetensors.py (needs torch, safetensors).
 
-A file as Python's safetensors writes it, one tensor of each dtype, stored as hexadecimal text.
+A file that Python's safetensors writes, with one tensor of each dtype, stored as hexadecimal text.
 """
 
 import os
@@ -20,9 +20,9 @@ tensors = {
 metadata = {"format": "pt", "note": "caf\u00e9 \"quoted\""}
 data = save(tensors, metadata)
 while data.index(b'"format"') < data.index(b'"note"'):
-    data = save(tensors, metadata)  # the library puts metadata in an order drawn by chance
+    data = save(tensors, metadata)  # the library writes metadata in a random order
 golden.write("safetensors.txt", tensors)
-# dtypes that rondo lacks; the values, as those that it has, are in torch_files.txt.
+# dtypes that rondo lacks. torch_files.txt has their values, as the dtypes that rondo reads.
 every_byte = torch.arange(256).to(torch.uint8)
 foreign = {
     "i16": torch.tensor([-32768, 0, 32767], dtype=torch.int16), "u16": torch.tensor([0, 65535], dtype=torch.uint16),

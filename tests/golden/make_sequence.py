@@ -1,6 +1,6 @@
 """Goldens for attention and for recurrent layers: python3 tests/golden/make_sequence.py (needs torch).
 
-As in make_nn.py nothing is stored that both sides can make with `fill`: input i has key i, parameter k
+As in make_nn.py, data that both sides can make with `fill` are not stored: input i has key i, parameter k
 has key k + 10, and the gradient of output j has key j + 100. The cases are named after those in
 tests/autograd/attention_test.cpp and tests/nn/{attention,transformer,recurrent}_test.cpp.
 """
@@ -52,7 +52,7 @@ sdpa("causal", plain, is_causal=True)
 sdpa("causal_long", [(2, 6, 4), (2, 3, 4), (2, 3, 4)], is_causal=True)
 sdpa("scale", plain, scale=0.3)
 boolean = chosen((2, 1, 5, 7), 50)
-boolean[:, :, 1] = False  # a query that may look at nothing
+boolean[:, :, 1] = False  # a query that may attend to nothing
 sdpa("boolean", plain, attn_mask=boolean)
 record("sdpa.floating", plain + [(5, 7)],
        lambda q, k, v, mask: [F.scaled_dot_product_attention(q, k, v, attn_mask=mask)])
@@ -79,7 +79,7 @@ padding[2, 6:] = True
 attention("padding", nn.MultiheadAttention(4, 2, **first), [(3, 5, 4), (3, 7, 4)], key_padding_mask=padding,
           attn_mask=fill((5, 7), 61))
 heads = chosen((6, 5, 7), 62)
-heads[:, :, 0] = False  # so that each query has a key
+heads[:, :, 0] = False  # so that each query has at least one key
 attention("each_head", nn.MultiheadAttention(4, 2, **first), [(3, 5, 4), (3, 7, 4)], attn_mask=heads)
 causal = torch.ones((5, 5), dtype=torch.bool).triu(1)
 attention("causal", nn.MultiheadAttention(4, 2, **first), [(3, 5, 4)], attn_mask=causal, is_causal=True,
@@ -111,7 +111,7 @@ transformer("encoder_plain", nn.TransformerEncoder(layer(4, 4, 6, dropout=0.0), 
 
 
 def recurrent(name, make, shape, states=None, train=True, **options):
-    """make: nn.LSTM or nn.GRU; states: their shape, where they are given."""
+    """make: nn.LSTM or nn.GRU; states: their shape, if they are given."""
     kind = make.__name__.lower()
     module = make(4, 3, **options).train(train)
     count = (2 if kind == "lstm" else 1) if states else 0

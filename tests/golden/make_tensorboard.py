@@ -1,6 +1,6 @@
 """Goldens for extras/tensorboard/summary_writer: python3 tests/golden/make_tensorboard.py (needs torch, tensorboard).
 
-Events as PyTorch's SummaryWriter writes them, without their times, and a framed record, stored as
+Events that PyTorch's SummaryWriter writes, without their times, and a framed record, stored as
 hexadecimal text.
 """
 
@@ -26,7 +26,7 @@ def histogram(values):
     return summary.histogram("weights/fc", np.array(values), BINS)
 
 
-# In [0, 1] and beyond it. The PNG file is an encoder's matter: its pixels are kept instead.
+# In [0, 1] and outside. PNG files differ between encoders, so the pixels are stored instead.
 PICTURE = np.array([[[0.0, 0.25, 1.0]], [[0.999, 0.5, 1.5]], [[-0.5, 0.75, 0.1]]], dtype=np.float32)
 picture = summary.image("pictures", PICTURE, dataformats="CHW")
 PIXELS = np.asarray(Image.open(io.BytesIO(picture.value[0].image.encoded_image_string)))

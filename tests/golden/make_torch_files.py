@@ -1,6 +1,6 @@
 """Goldens for extras/torch_files/torch_pickle: python3 tests/golden/make_torch_files.py (needs torch).
 
-Files as torch.save writes them, in both of its forms, stored as hexadecimal text, and what they hold.
+Files that torch.save writes, in both of its forms, stored as hexadecimal text, and their contents.
 """
 
 import argparse
@@ -38,7 +38,7 @@ def saved(value, **options):
 
 
 class Unseekable(io.RawIOBase):
-    """A pipe: Python's zipfile then writes sizes behind the data."""
+    """Like a pipe: Python's zipfile then writes the sizes after the data."""
 
     def __init__(self):
         self.data = b""
@@ -62,7 +62,7 @@ def rezipped(data):
 
 
 class Settings(dict):
-    """A configuration as many libraries have one: a dict, and an object."""
+    """A configuration as in many libraries: a dict, and an object."""
 
 
 class Evil:
@@ -99,7 +99,7 @@ files = {
     "empty_slice": saved({"w": torch.zeros(2, 3)[2:, 3:]}),
     "bare_pickle": pickle.dumps({"w": 1}, protocol=2),
 }
-# dtypes that rondo lacks: the values are expected in those that it has.
+# dtypes that rondo lacks: the values are expected in the dtypes that it has.
 every_byte = torch.arange(256).to(torch.uint8)
 foreign = {
     "i16": torch.tensor([-32768, 0, 32767], dtype=torch.int16), "u16": torch.tensor([0, 65535], dtype=torch.uint16),
@@ -112,7 +112,7 @@ foreign = {
 as_rondo = {torch.int16: torch.int32, torch.uint16: torch.int32, torch.uint32: torch.int64, torch.uint64: torch.int64}
 expected = {name: torch.view_as_real(t) if t.is_complex() else t.to(as_rondo.get(t.dtype, torch.float32))
             for name, t in foreign.items()}
-# More of a dtype: views of one storage, an offset, a stride.
+# More tensors of one dtype: views of one storage, an offset, a stride.
 short = torch.arange(24, dtype=torch.int16)
 foreign |= {"i16.rows": short[4:10].reshape(2, 3), "i16.strided": short.reshape(4, 6)[1:3, ::2]}
 expected |= {name: foreign[name].int() for name in ("i16.rows", "i16.strided")}

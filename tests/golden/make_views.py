@@ -1,4 +1,4 @@
-"""Random programs of views and in-place ops, and what PyTorch makes of them. tests/autograd/views_test.cpp runs the
+"""Random programs of views and in-place ops, and PyTorch's results. tests/autograd/views_test.cpp runs the
 same instructions. A program works on a list of tensors; an instruction is five integers: its code and arguments."""
 
 import random
@@ -62,7 +62,7 @@ def results(code):
 
 
 def make(rng):
-    code, overlapping = [], []  # overlapping[i]: tensor i shows one address twice
+    code, overlapping = [], []  # overlapping[i]: tensor i has one address twice
     def add(*instruction):
         code.append(list(instruction) + [0] * (5 - len(instruction)))
         return run(code, W)

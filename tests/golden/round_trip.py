@@ -1,7 +1,7 @@
 """round_trip.py RONDO_WEIGHTS FOLDER: weights from Python to rondo and back, in both kinds of files.
 
-What comes back has the same names, dtypes, shapes and bits: NaNs with their payloads and -0 too, which
-torch.equal would not tell from 0.
+The result must have the same names, dtypes, shapes and bits, including NaNs with their payloads and -0, which
+torch.equal treats as equal to 0.
 """
 
 import pathlib
@@ -68,14 +68,14 @@ with safetensors.safe_open(folder / "out.safetensors", "pt") as file:
     kept = file.metadata()
 assert metadata.items() <= kept.items(), kept
 
-# dtypes that rondo lacks come back as those that have the same values.
+# dtypes that rondo lacks are returned as dtypes with the same values.
 wider = {torch.int16: torch.int32, torch.uint16: torch.int32, torch.uint32: torch.int64, torch.uint64: torch.int64}
 wider |= {dtype: torch.float32 for dtype in (torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2,
                                              torch.float8_e5m2fnuz, torch.float8_e8m0fnu)}
 foreign = {str(dtype): any_bits(dtype, (6, 50)) for dtype in wider if dtype != torch.uint64}
 foreign["uint64"] = torch.tensor([2**63 - 1 - i for i in range(300)], dtype=torch.uint64).reshape(6, 50)
 for name, tensor in foreign.items():
-    if tensor.is_floating_point():  # whose NaN is one here
+    if tensor.is_floating_point():  # NaNs are replaced by 1
         foreign[name] = torch.where(tensor.float().isnan(), 1.0, tensor.float()).to(tensor.dtype)
 expected = {name: tensor.to(wider[tensor.dtype]) for name, tensor in foreign.items()}
 foreign["complex64"] = torch.complex(any_bits(torch.int32, (6, 50)).float(), any_bits(torch.int8, (6, 50)).float())
@@ -86,7 +86,7 @@ for source in ("foreign.pth", "foreign.safetensors"):
     for target in ("out.pth", "out.safetensors"):
         check(expected, convert(source, target))
 
-# The usual way to change a tensor hands rondo's checksum on, in any order.
+# The usual way to change a tensor keeps rondo's checksum in the metadata, in any order.
 for i in range(12):
     tensors["float32.2"] = torch.full((7,), float(i))
     safetensors.torch.save_file(tensors, folder / "edited.safetensors", metadata=kept)

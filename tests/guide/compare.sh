@@ -1,6 +1,6 @@
 #!/bin/sh
-# compare.sh EXPECTED COMMAND…: fails unless the command succeeds and prints what EXPECTED holds, or
-# anything at all when EXPECTED is empty.
+# compare.sh EXPECTED COMMAND…: fails unless the command succeeds and prints the contents of EXPECTED. If EXPECTED
+# is empty, any output is accepted.
 expected=$1
 shift
 output=$("$@") || { status=$?; printf '%s\n' "$output"; exit $status; }

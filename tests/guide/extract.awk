@@ -1,11 +1,10 @@
 # extract.awk -v out=FOLDER -v prefix=NAME FILE.md: turns the C++ of a Markdown file into programs.
 #
-# Each section (a line that begins with "## ") becomes one program, out/NAME_section.cpp, made of its
-# fenced blocks in order: ```cpp holds statements, which go into main; ```cpp global holds
-# definitions, which go above it; ```cpp program is a whole program by itself. Other blocks are not
-# compiled. #line leads the compiler's messages back to the document. What follows "//>" on a line is
-# a line that the program must print; all of them go into out/NAME_section.expected. Prints the names
-# it wrote.
+# Each section (a line that begins with "## ") becomes one program, out/NAME_section.cpp, made from its fenced
+# blocks in order: ```cpp has statements, which go into main; ```cpp global has definitions, which go above it;
+# ```cpp program is a complete program. Other blocks are not compiled. #line makes the compiler's messages refer to
+# the document. The text after "//>" is a line that the program must print; all of these lines go into
+# out/NAME_section.expected. Prints the names of the programs it wrote.
 function finish() {
   if (section == "" || (globals == "" && statements == "" && program == "")) return
   file = out "/" prefix "_" section ".cpp"

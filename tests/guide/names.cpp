@@ -1,5 +1,5 @@
-// The names that PyTorch's tutorials give to functions, types and variables. A program may define
-// all of them next to what docs/guide.md imports.
+// The names of functions, types and variables in PyTorch's tutorials. A program may define all of
+// them next to the names that docs/guide.md imports.
 
 #include <rondo/rondo.h>
 
@@ -16,7 +16,7 @@ const int u8 = 8, i8 = -8, i32 = 32, i64 = 64, f16 = 16, bf16 = 16, f32 = 32, f6
 int io = 0, dist = 0, hub = 0, cuda = 0, init = 0, detail = 0, test_loss = 0, epochs = 1;
 std::string device = "cpu";
 
-// Types: of the quickstart, of classifiers, sequences, GANs, data sets and reinforcement learning.
+// Types: from the quickstart, classifiers, sequences, GANs, data sets and reinforcement learning.
 struct Net : nn::Module {
   nn::Linear fc1{4, 8}, fc2{8, 2};
   Tensor forward(const Tensor& x) override { return fc2(relu(fc1(x))); }

@@ -1,8 +1,8 @@
 #!/bin/sh
-# check.sh LIBRARIES PROGRAM [shared]: are the libraries in the folder LIBRARIES and the program built as
-# cmake/flags.cmake says?
-# Canaries, checked calls of the C library, and a program (with `shared` each library, too) whose addresses are bound
-# at the start and sealed.
+# check.sh LIBRARIES PROGRAM [shared]: were the libraries in the folder LIBRARIES and the program built with the
+# flags of cmake/flags.cmake?
+# Checks canaries, checked calls of the C library, and that the program (with `shared` each library, too) binds its
+# addresses at the start and makes them read-only.
 set -eu
 status=0
 complain() {

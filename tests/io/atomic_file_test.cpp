@@ -1,4 +1,4 @@
-// AtomicFile: all or nothing, whatever goes wrong and whenever.
+// AtomicFile: a file is written completely or not at all, whatever goes wrong and when.
 
 #include "io/atomic_file.h"
 
@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 TEST(AtomicFile, FollowsLinksAndRefusesWhatIsNoFile) {
   test::TemporaryFolder folder;
   std::filesystem::create_symlink(folder / "target", folder / "link");
-  for (std::string text : {"first", "second"}) {  // a link into nothing, then to a file
+  for (std::string text : {"first", "second"}) {  // a dangling link, then a link to a file
     AtomicFile file(folder / "link");
     file.write(text.data(), text.size());
     file.commit();
@@ -30,10 +30,10 @@ TEST(AtomicFile, FollowsLinksAndRefusesWhatIsNoFile) {
   }
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
   EXPECT_THAT(message_of<IoError>([&] { AtomicFile file(folder / "pipe"); }),
-              HasSubstr("pipe: it is no regular file"));
+              HasSubstr("pipe: it is not a regular file"));
   std::filesystem::create_symlink("ring", folder / "ring");
   EXPECT_THAT(message_of<IoError>([&] { AtomicFile file(folder / "ring"); }),
-              HasSubstr("ring: its symbolic link leads back to itself"));
+              HasSubstr("ring: its symbolic links form a loop"));
 }
 
 TEST(AtomicFile, AppearsWhenCommitted) {
@@ -134,7 +134,7 @@ TEST(AtomicFile, AnotherUsersLinkInASharedFolderIsNotFollowed) {
   EXPECT_EQ(test::read_file(home / "victim"), "new");
 }
 
-// What another user may put where a temporary file is expected: nothing of it is opened.
+// Another user may create a file where a temporary file is expected: AtomicFile must not open it.
 TEST(AtomicFile, LeavesPlantedFilesAlone) {
   test::TemporaryFolder folder;
   test::write_file(folder / "victim", "mine");

@@ -1,4 +1,4 @@
-// Checkpoints: everything comes back, damage is named, the latest is found.
+// Checkpoints: everything is restored, errors name the damage, the latest one is found.
 
 #include "io/checkpoint.h"
 
@@ -135,7 +135,7 @@ TEST(Checkpoint, DamageIsNamed) {
     EXPECT_THAT(message_of<IoError>([&] { load_checkpoint(bad); }), HasSubstr(bad + " is cut"))
         << cut;
   }
-  // A prime stride visits every region: length, checksum, description, entries, data.
+  // A prime stride reaches every part: length, checksum, description, entries, data.
   for (std::size_t byte = 0; byte < whole.size(); byte += 7) {
     std::string damaged = whole;
     damaged[byte] = static_cast<char>(damaged[byte] ^ 1 << byte % 8);
@@ -151,34 +151,34 @@ TEST(Checkpoint, OtherFilesAreNoCheckpoints) {
   test::TemporaryFolder folder;
   std::string path = folder / "a.safetensors";
   io::save_safetensors(path, {{"w", ones({3})}});
-  EXPECT_THAT(message_of<IoError>([&] { load_checkpoint(path); }), HasSubstr("no checkpoint"));
+  EXPECT_THAT(message_of<IoError>([&] { load_checkpoint(path); }), HasSubstr("not a checkpoint"));
   auto described = [&](const std::string& text, const nn::StateDict& tensors = {}) {
     io::save_safetensors(path, tensors, {{"rondo.checkpoint", text}});
     return message_of<IoError>([&] { load_checkpoint(path); });
   };
-  EXPECT_THAT(described("{"), HasSubstr("no JSON object with a version"));
+  EXPECT_THAT(described("{"), HasSubstr("not a JSON object with a version"));
   EXPECT_THAT(described("{\"version\": 99}"), HasSubstr("format version 99"));
   EXPECT_EQ(described("{\"version\": 1}"),
-            path + " is no valid checkpoint: its description has no \"model\" where one belongs");
+            path + " is not a valid checkpoint: its description has no \"model\"");
   EXPECT_EQ(described("{\"version\": 1, \"model\": 3}"),
-            path + " is no valid checkpoint: 3 is not a text");
+            path + " is not a valid checkpoint: 3 is not a text");
   EXPECT_EQ(described("{\"version\": 1, \"model\": \"\", \"config\": []}"),
-            path + " is no valid checkpoint: \"config\" is not an object");
+            path + " is not a valid checkpoint: \"config\" is not an object");
   const std::string deep(200'000, '['), up(200'000, ']');
   EXPECT_THAT(
       described(concat("{\"version\": 1, \"model\": \"\", \"config\": {\"a\": ", deep, up, "}}")),
-      HasSubstr("its array is no 64-bit integer"));
+      HasSubstr("its array is not a 64-bit integer"));
   Checkpoint empty;
   save_checkpoint(path, empty);
   auto text = io::load_safetensors_metadata(path).at("rondo.checkpoint");
-  // Whatever is not what it should be is said in a sentence of rondo's, not of its JSON reader's.
+  // Each wrong value must give one of rondo's errors, not one of the JSON reader's.
   Training run;
   run.advance(1, 2);
   save_checkpoint(path, run.checkpoint());
   const std::string whole = io::load_safetensors_metadata(path).at("rondo.checkpoint");
   for (std::size_t at = whole.find(':'); at != std::string::npos; at = whole.find(':', at + 1)) {
     for (const char* other : {"null", "{}", "[[]]"}) {
-      std::size_t end = at + 1;  // of the value: brackets are in pairs, and no text has one
+      std::size_t end = at + 1;  // of the value: brackets are in pairs, and no text contains one
       for (int depth = 0;
            depth > 0 || (whole[end] != ',' && whole[end] != '}' && whole[end] != ']'); ++end)
         depth += whole[end] == '{' || whole[end] == '['   ? 1

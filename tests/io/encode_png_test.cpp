@@ -1,4 +1,4 @@
-// Pictures that are written are read back by libpng, pixel by pixel.
+// libpng must read back the images that rondo writes, pixel by pixel.
 
 #include "io/encode_png.h"
 
@@ -33,12 +33,12 @@ TEST(EncodePng, FlatPicturesAreSmall) {
 }
 
 TEST(EncodePng, OnlyPicturesOfBytesAreWritten) {
-  EXPECT_ERROR(encode_png(zeros({3, 4, 4})), DTypeError, "the picture is f32");
+  EXPECT_ERROR(encode_png(zeros({3, 4, 4})), DTypeError, "the image is f32");
   EXPECT_ERROR(encode_png(zeros({2, 4, 4}, {.dtype = u8})), ShapeError, "[2, 4, 4]");
   EXPECT_ERROR(encode_png(zeros({4, 4}, {.dtype = u8})), ShapeError, "(1, H, W) or (3, H, W)");
   EXPECT_ERROR(encode_png(zeros({3, 0, 4}, {.dtype = u8})), ShapeError, "[3, 0, 4]");
   EXPECT_ERROR(encode_png(zeros({3, 4, 5}, {.dtype = u8}).transpose(1, 2)), ShapeError,
-               "is not dense");
+               "is not contiguous");
 }
 
 }  // namespace

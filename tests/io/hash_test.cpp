@@ -1,4 +1,4 @@
-// SHA-256 against FIPS 180-4's examples; param_hash: what it depends on and what not.
+// SHA-256 against FIPS 180-4's examples; what param_hash depends on, and what not.
 
 #include "io/hash.h"
 

@@ -42,8 +42,8 @@ TEST(KeyRules, RefuseWhatCannotBeMeant) {
             }),
             "the rules for keys make \"c\" of both \"a\" and \"b\"");
   EXPECT_THAT(message_of<Error>([] { apply({.ignore = {"("}}, {}); }),
-              HasSubstr("the rule \"(\" for keys is no regular expression: "));
-  // std::regex calls itself for each character: a file could end the process by a long name.
+              HasSubstr("the rule \"(\" for keys is not a regular expression: "));
+  // std::regex recurses for each character, so a long name in a file could overflow the stack.
   const std::string longest(max_ruled_key, 'a');
   EXPECT_EQ(names_of(apply({.rename = {{"^(.*)b?$", "$1"}}}, named({longest})))[0], longest);
   EXPECT_THAT(message_of<IoError>(

@@ -1,4 +1,4 @@
-// What --json FILE writes, and where it cannot.
+// What --json FILE writes, and the files that it cannot write.
 
 #include "io/result_file.h"
 

@@ -1,5 +1,4 @@
-// safetensors: what Python's library wrote, round trips, and files that are not what they should
-// be.
+// safetensors: files that Python's library wrote, round trips, and invalid files.
 
 #include "io/safetensors.h"
 
@@ -36,7 +35,7 @@ io::Safetensors parse(const std::string& bytes) {
   return io::parse_safetensors(std::as_bytes(std::span(bytes)), "memory");
 }
 
-/// A file from its header's text and its data.
+/// A file with this header and data.
 std::string file_of(const std::string& header, const std::string& data) {
   std::uint64_t length = header.size();
   std::string bytes(sizeof length, '\0');
@@ -79,7 +78,7 @@ TEST(Safetensors, RoundTripsEveryDtypeBitForBit) {
     for (const Dims& shape : {Dims{}, Dims{0}, Dims{1}, Dims{7}, Dims{3, 0, 2}, Dims{2, 3, 5}}) {
       Tensor x = Tensor::empty(shape, {.dtype = dtype});
       auto* bytes = static_cast<unsigned char*>(x.data_ptr());
-      for (std::int64_t i = 0; i < x.nbytes(); ++i) {  // any bits at all: NaNs with payloads too
+      for (std::int64_t i = 0; i < x.nbytes(); ++i) {  // any bits, including NaNs with payloads
         auto byte = static_cast<unsigned char>(
             (test::hashed(stream, 1, static_cast<std::uint32_t>(i)) + 1) * 127.99);
         bytes[i] = dtype == boolean ? byte & 1 : byte;
@@ -101,8 +100,8 @@ TEST(Safetensors, RoundTripsEveryDtypeBitForBit) {
   }
 }
 
-/// Programs that change a file's tensors often hand its metadata on, rondo's checksum included:
-/// Python's writer as compact JSON, its keys in any order.
+/// Programs that change a file's tensors often copy its metadata, including rondo's checksum.
+/// Python's writer emits compact JSON with its keys in any order.
 TEST(Safetensors, WhatAnotherProgramRewroteIsReadUnverified) {
   test::TemporaryFolder folder;
   const Tensor w = test::hashed_tensor(1, 1, {3, 5});
@@ -118,7 +117,7 @@ TEST(Safetensors, WhatAnotherProgramRewroteIsReadUnverified) {
     EXPECT_EQ(file.metadata, (std::map<std::string, std::string>{{"k", "v"}}));
     EXPECT_TRUE(same_bytes(file.tensors[0].tensor, w));
   }
-  // Another program's own entry is no checksum of rondo's.
+  // An entry of another program is not a checksum of rondo's.
   const auto foreign = parse(file_of(R"({"__metadata__":{"sha256":"12"},)" + tensor + "}", data));
   EXPECT_EQ(foreign.metadata.at("sha256"), "12");
 }
@@ -150,7 +149,7 @@ TEST(Safetensors, MissingOrUnreadable) {
   EXPECT_THAT(test::message_of<IoError>([&] { load_safetensors(folder / "none"); }),
               HasSubstr("none: No such file"));
   EXPECT_THAT(test::message_of<IoError>([&] { load_safetensors(folder.path()); }),
-              HasSubstr("no regular file"));
+              HasSubstr("not a regular file"));
 }
 
 TEST(Safetensors, APipeIsRefusedAtOnce) {
@@ -158,7 +157,7 @@ TEST(Safetensors, APipeIsRefusedAtOnce) {
   const std::string path = folder / "pipe";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   EXPECT_THAT(test::message_of<IoError>([&] { load_safetensors(path); }),
-              HasSubstr("no regular file"));
+              HasSubstr("not a regular file"));
 }
 
 TEST(Safetensors, ReadsDtypesThatHaveAnExactFormHere) {
@@ -192,11 +191,11 @@ TEST(Safetensors, ATensorThatCannotBeReadIsLeftOut) {
   EXPECT_EQ(all,
             "f4: it is of F4, a dtype that rondo lacks\n"
             "large: it is of U64 and has numbers of 2^63 and more, for which rondo has no dtype\n"
-            "nine: it has 9 dimensions, and tensors have at most 8 here\n"
+            "nine: it has 9 dimensions, but tensors have at most 8 here\n"
             "new: it is of F6_E2M3, a dtype that rondo lacks\n");
 }
 
-/// Work that grows with the square of the file's size would take minutes.
+/// Quadratic work in the size of the file would take minutes.
 TEST(Safetensors, AMillionKeysAreReadInTurn) {
   std::string header = "{\"__metadata__\":{\"0\":\"\"";
   for (int i = 1; i < 1'000'000; ++i) header += concat(",\"", i, "\":\"\"");
@@ -230,7 +229,7 @@ TEST(Safetensors, FlippedBitsAreNoticed) {
       damaged[byte] = static_cast<char>(damaged[byte] ^ 1 << bit);
       bool noticed = true;
       try {
-        noticed = !parse(damaged).verified;  // only when the checksum's own name is hit
+        noticed = !parse(damaged).verified;  // only if the name of the checksum itself is changed
       } catch (const IoError&) {
       }
       ASSERT_TRUE(noticed) << "byte " << byte << ", bit " << bit;
@@ -243,12 +242,12 @@ TEST(Safetensors, RefusesHeadersThatLie) {
   std::string w = R"("w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]})";
   EXPECT_EQ(refusal("{" + w + "}", four), "");
   EXPECT_THAT(refusal("[]"), HasSubstr("does not begin with {"));
-  EXPECT_THAT(refusal("{" + w, four), HasSubstr("no JSON"));
-  EXPECT_THAT(refusal("{" + w + "} x", four), HasSubstr("no JSON"));
-  EXPECT_THAT(refusal("{" + w + "," + w + "}", four), HasSubstr("\"w\" comes twice"));
+  EXPECT_THAT(refusal("{" + w, four), HasSubstr("not JSON"));
+  EXPECT_THAT(refusal("{" + w + "} x", four), HasSubstr("not JSON"));
+  EXPECT_THAT(refusal("{" + w + "," + w + "}", four), HasSubstr("\"w\" appears twice"));
   EXPECT_THAT(
       refusal(R"({"w":{"dtype":"F32","dtype":"F32","shape":[],"data_offsets":[0,4]}})", four),
-      HasSubstr("\"dtype\" comes twice"));
+      HasSubstr("\"dtype\" appears twice"));
   EXPECT_THAT(refusal(R"({"w":{"dtype":"C64","shape":[],"data_offsets":[0,4]}})", four),
               HasSubstr("needs 8 bytes"));
   EXPECT_THAT(refusal(R"({"w":{"dtype":"F4","shape":[8],"data_offsets":[0,4]}})", four),
@@ -258,18 +257,19 @@ TEST(Safetensors, RefusesHeadersThatLie) {
               HasSubstr("holds no tensors that can be read"));
   EXPECT_THAT(
       refusal(R"({"w":{"dtype":"F32","shape":[1],"shape":[1],"data_offsets":[0,4]}})", four),
-      HasSubstr("\"shape\" comes twice"));
-  EXPECT_THAT(refusal(R"({"__metadata__":{"a":"1","a":"2"}})"), HasSubstr("\"a\" comes twice"));
-  EXPECT_THAT(refusal("{" + w + "}" + std::string(3, '\0'), four),
-              HasSubstr("memory is no valid safetensors file: its header has a NUL (at byte 54), "
-                        "where the format has spaces"));
+      HasSubstr("\"shape\" appears twice"));
+  EXPECT_THAT(refusal(R"({"__metadata__":{"a":"1","a":"2"}})"), HasSubstr("\"a\" appears twice"));
+  EXPECT_THAT(
+      refusal("{" + w + "}" + std::string(3, '\0'), four),
+      HasSubstr("memory is not a valid safetensors file: its header has a NUL (at byte 54), "
+                "where the format has spaces"));
   EXPECT_THAT(refusal(R"({"w":{"dtype":"F32","shape":[1]}})", four), HasSubstr("lacks"));
   EXPECT_THAT(refusal(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", four),
               HasSubstr("needs 8 bytes"));
   EXPECT_THAT(refusal(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", four),
-              HasSubstr("no range"));
+              HasSubstr("not a range"));
   EXPECT_THAT(refusal(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4,8]}})", four),
-              HasSubstr("no range"));
+              HasSubstr("not a range"));
   EXPECT_THAT(refusal(R"({"w":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", four),
               HasSubstr("negative"));
   EXPECT_THAT(refusal(R"({"w":{"dtype":"F32","shape":[1.0],"data_offsets":[0,4]}})", four),
@@ -291,9 +291,9 @@ TEST(Safetensors, RefusesHeadersThatLie) {
   EXPECT_THAT(refusal(R"({"w":{"dtype":{},"shape":[1],"data_offsets":[0,4]}})", four),
               HasSubstr("nested"));
   EXPECT_THAT(refusal(R"({"w":{"dtype":"F32","shape":[[1]],"data_offsets":[0,4]}})", four),
-              HasSubstr("a list stands"));
+              HasSubstr("a list is not allowed"));
   EXPECT_THAT(refusal(R"({"w":null})"), HasSubstr("null"));
-  EXPECT_THAT(refusal(R"({"__metadata__":{"a":1}})"), HasSubstr("a number stands"));
+  EXPECT_THAT(refusal(R"({"__metadata__":{"a":1}})"), HasSubstr("a number is not allowed"));
   EXPECT_THAT(refusal(R"({"w":{"dtype":"BOOL","shape":[1],"data_offsets":[0,1]}})", "\x02"),
               HasSubstr("neither 0 nor 1"));
 }
@@ -329,7 +329,7 @@ TEST(Safetensors, WritesNothingWhenItCannot) {
   EXPECT_THAT(refused({{"__metadata__", ones({1})}}), HasSubstr("reserved"));
   EXPECT_THAT(refused({{"w", Tensor()}}), HasSubstr("undefined"));
   EXPECT_THAT(refused({{"\xff", ones({1})}}), HasSubstr("not UTF-8"));
-  EXPECT_THAT(refused({}, {{"rondo.sha256", "x"}}), HasSubstr("kept for the checksum"));
+  EXPECT_THAT(refused({}, {{"rondo.sha256", "x"}}), HasSubstr("reserved for the checksum"));
   EXPECT_EQ(test::read_file(path), before);
   EXPECT_EQ(folder.count(), 1);
 }

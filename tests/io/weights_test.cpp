@@ -1,4 +1,4 @@
-// Weights of any kind: what a file is, and files of several parts.
+// Weights of any kind: how the kind of a file is detected, and files in several parts.
 
 #include "io/weights.h"
 
@@ -21,12 +21,12 @@ using ::testing::HasSubstr;
 
 class Weights : public ::testing::Test {
  protected:
-  /// What the reader says of a file with these bytes.
+  /// The reader's error for a file with these bytes.
   std::string said(const std::string& bytes) {
     test::write_file(folder_ / "file", bytes);
     return test::message_of<IoError>([&] { read_weights(folder_ / "file"); });
   }
-  /// And of an index with this map, beside the shards a and b.
+  /// Its error for an index with this map, next to the shards a and b.
   std::string said_of_index(const std::string& map) {
     return said("{\"metadata\": {\"total_size\": 24}, \"weight_map\": {" + map + "}}");
   }
@@ -51,7 +51,7 @@ TEST_F(Weights, KindsAreToldApartByWhatIsInside) {
   EXPECT_EQ(io::load_weights(folder_ / "legacy").size(), 15u);
 }
 
-// One part has only a dtype that rondo lacks; the others are read.
+// One part has only tensors of a dtype that rondo lacks; the others are read.
 TEST_F(Weights, APartThatCannotBeReadIsLeftOut) {
   write_shards();
   const std::string header = R"({"f4":{"dtype":"F4","shape":[2],"data_offsets":[0,1]}})";
@@ -62,7 +62,7 @@ TEST_F(Weights, APartThatCannotBeReadIsLeftOut) {
   const io::WeightsFile read = read_weights(folder_ / "file");
   ASSERT_EQ(read.tensors.size(), 1u);
   EXPECT_EQ(read.tensors[0].name, "w");
-  ASSERT_EQ(read.left_out.size(), 2u);  // and what the index does not name
+  ASSERT_EQ(read.left_out.size(), 2u);  // and tensors that the index does not name
   EXPECT_EQ(read.left_out[1].name, "f4");
   EXPECT_THAT(said(R"({"weight_map": {"f4": "c"}})"), HasSubstr("no tensors that can be read: f4"));
 }
@@ -79,7 +79,7 @@ TEST_F(Weights, WhatIsSomethingElseIsSaid) {
             "error; download the file itself"},
            {"\n<HTML lang=\"en\">" + zeros, "is an HTML page"},
            {"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n",
-            "is a Git LFS pointer, not the file that it stands for; get that with: git lfs pull"},
+            "is a Git LFS pointer, not the file itself; get the file with: git lfs pull"},
            {"\x1f\x8b\x08" + zeros, "is compressed with gzip; unpack it first"},
            {std::string("\xfd"
                         "7zXZ\0",
@@ -102,20 +102,20 @@ TEST_F(Weights, WhatIsSomethingElseIsSaid) {
     EXPECT_THAT(said(bytes), HasSubstr("/file: " + sentence));
   EXPECT_THAT(said(""), HasSubstr("/file: is empty"));
   for (const std::string& unknown : {std::string("x"), zeros, std::string(600, 'x')})
-    EXPECT_THAT(said(unknown), HasSubstr("/file: is neither a safetensors file nor a file of "
-                                         "torch.save's; other kinds of weights are not read"));
+    EXPECT_THAT(said(unknown), HasSubstr("/file: is neither a safetensors file nor a torch.save "
+                                         "file; other kinds of weights are not read"));
   // Readers of one kind know the others, too.
   write_shards();
   io::save_torch(folder_ / "c.pth", {{"w", ones({2})}});
   EXPECT_THAT(test::message_of<IoError>([&] { io::load_safetensors(folder_ / "c.pth"); }),
-              HasSubstr("c.pth: is a file of torch.save's; io::load_weights"));
+              HasSubstr("c.pth: is a torch.save file; io::load_weights"));
   test::write_file(folder_ / "page", "<html>" + zeros);
   EXPECT_THAT(test::message_of<IoError>([&] { io::load_safetensors(folder_ / "page"); }),
               HasSubstr("page: is an HTML page"));
   EXPECT_THAT(test::message_of<IoError>([&] { io::load_torch(folder_ / "page"); }),
               HasSubstr("page: is an HTML page"));
   EXPECT_THAT(test::message_of<IoError>([&] { io::load_torch(folder_ / "a"); }),
-              HasSubstr("a: is not a file of torch.save's"));
+              HasSubstr("a: is not a torch.save file"));
 }
 
 TEST_F(Weights, AFileOfSeveralPartsIsOneSetOfTensors) {
@@ -131,7 +131,7 @@ TEST_F(Weights, AFileOfSeveralPartsIsOneSetOfTensors) {
   ASSERT_EQ(file.left_out.size(), 1u);
   EXPECT_EQ(file.left_out[0].name + ": " + file.left_out[0].why,
             "shared: it is in a, where the index does not say so");
-  // PyTorch's files in several parts have such an index, too.
+  // PyTorch's files in several parts have the same kind of index.
   io::save_torch(folder_ / "c.bin", {{"u", ones({2})}});
   EXPECT_EQ(said_of_index(R"("u": "c.bin")"), "");
   EXPECT_EQ(io::load_weights(folder_ / "file").size(), 1u);

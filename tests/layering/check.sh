@@ -1,5 +1,5 @@
 #!/bin/sh
-# check.sh ROOT: fails, naming file and line, on an #include that goes against the layers
+# check.sh ROOT: fails, naming file and line, on an #include that violates the layers
 #
 #   tensor <- autograd <- nn <- optim;  data -> tensor;  io -> nn, optim;
 #   dist -> autograd, nn, optim;  train -> all of these;  extras -> all; no other folder includes extras
@@ -9,7 +9,8 @@
 # protobuf), which is not installed, and on an x.cpp that does not include its own x.h before all else.
 #
 # It also fails on a file that uses a common name of the standard library without its header. The file, or a header
-# of rondo that it includes, must include it. The build would not notice, since it precompiles these headers.
+# of rondo that it includes, must include that header. The build would not notice, because it precompiles these
+# headers.
 cd "$1" || exit 2
 status=0
 # shellcheck disable=SC2016  # the dollars are awk's
@@ -81,7 +82,7 @@ find tensor autograd nn optim data io dist train extras \( -name '*.h' -o -name 
       }
     }
   }
-  # Whether `file` includes `wanted`, itself or through others.
+  # Whether `file` includes `wanted`, directly or indirectly.
   function reaches(file, wanted, depth,    list, i, n) {
     if ((file, wanted) in known) return known[file, wanted]
     known[file, wanted] = 0

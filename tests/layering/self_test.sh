@@ -1,5 +1,5 @@
 #!/bin/sh
-# Does check.sh catch what it is there for? Plants one violation after another in a scratch tree.
+# Does check.sh detect violations? Creates one violation after another in a scratch tree.
 set -eu
 check=$(cd "$(dirname "$0")" && pwd)/check.sh
 tree=$(mktemp -d)

@@ -1,6 +1,7 @@
 #!/bin/sh
-# symbols.sh FOLDER: do the static libraries in FOLDER call only downwards? Includes can be in order while
-# a symbol declared below is defined above; a shared library of the lower layer would then not link.
+# symbols.sh FOLDER: do the static libraries in FOLDER only call lower layers? Includes can be correct while a
+# symbol declared in a lower layer is defined in a higher one; a shared library of the lower layer would then not
+# link.
 set -eu
 cd "$1"
 scratch=$(mktemp -d)
@@ -9,11 +10,11 @@ extras="quantization torch_files onnx tensorboard report hub"
 for folder in tensor autograd nn optim data io dist train $extras; do
   [ -e librondo_$folder.a ] || { : >"$scratch/$folder.uses"; : >"$scratch/$folder.has"; continue; }
   nm -u librondo_$folder.a | awk '$1 == "U" { print $2 }' | sort -u >"$scratch/$folder.uses"
-  # Strong definitions only: inline functions and templates are defined wherever they are used.
+  # Only strong definitions: inline functions and templates are defined wherever they are used.
   nm --defined-only librondo_$folder.a | awk '$2 ~ /^[TDBR]$/ { print $3 }' | sort -u >"$scratch/$folder.has"
 done
 status=0
-# against LOWER UPPER…: LOWER must not use what only UPPER has.
+# against LOWER UPPER…: LOWER must not use symbols that only UPPER defines.
 against() {
   lower=$1
   shift

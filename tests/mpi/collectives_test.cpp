@@ -42,7 +42,7 @@ TEST(Mpi, NativeBits) {
   world()->all_reduce_async(x, ReduceOp::bor, AllReduce::mpi).wait();
   EXPECT_EQ(x[2].item<int>(), (1 << world()->world_size()) - 1);
 }
-// MPI's own may hide it: ours does it in its place.
+// MPI's own min and max may lose a NaN, so rondo uses its own.
 TEST(Mpi, NanWinsInMinAndMax) {
   for (const int bad : {0, world()->world_size() - 1}) {
     for (const ReduceOp op : {ReduceOp::min, ReduceOp::max}) {
@@ -61,14 +61,14 @@ TEST(Mpi, Messages) { test::check_messages(*world()); }
 TEST(Mpi, Order) { test::check_order(*world()); }
 TEST(Mpi, Agree) { test::check_agree(*world()); }
 
-// Between machines: messages that do not wait for those of the other direction.
+// Between machines, messages of the two directions do not wait for each other.
 TEST(Mpi, TcpGoesBothWays) {
   world();
   const char* flags = std::getenv("OMPI_MCA_btl_tcp_flags");
-  ASSERT_NE(flags, nullptr);  // rondo's, or the user's own
+  ASSERT_NE(flags, nullptr);  // rondo's or the user's setting
 }
 
-// For dtypes that MPI lacks, and sums of 16 bits, which go neither way of the two.
+// The next one is for dtypes that MPI lacks. 16-bit sums use neither of the two.
 TEST(Mpi, WhereMpisOwnIsTheFastestTheNextOneIsKnownToo) {
   const std::string file = ::testing::TempDir() + "rondo_mpi_tuner_" +
                            world()->broadcast_bytes(std::to_string(getpid()));
@@ -96,7 +96,7 @@ TEST(Mpi, WhereMpisOwnIsTheFastestTheNextOneIsKnownToo) {
 TEST(Mpi, LargeByEveryWay) {
   for (AllReduce way : {AllReduce::ring, AllReduce::automatic, AllReduce::halving_doubling,
                         AllReduce::pairwise, AllReduce::hierarchical}) {
-    // Many blocks of the ring and of stages; what is read out of private memory.
+    // Many blocks of the ring and of stages; data that are read from private memory.
     for (std::int64_t count : {300'007, 5'000'011}) {
       Tensor x =
           test::filled(f32, count, [](auto i) { return test::value_at(world()->rank(), i); });
@@ -116,7 +116,8 @@ TEST(Mpi, LargeByEveryWay) {
 TEST(Mpi, TwoCommunicatorsDoNotMixTheirMessages) {
   auto other = init({.backend = "mpi"});
   Tensor a = full({1000}, 1.0), b = full({1000}, 2.0);
-  // Issued in different orders on even and odd ranks: legal, since each has an order of its own.
+  // Even and odd ranks issue them in different orders. This is legal, because each communicator has
+  // its own order.
   bool even = world()->rank() % 2 == 0;
   Work first = even ? world()->all_reduce_async(a) : other->all_reduce_async(b);
   Work second = even ? other->all_reduce_async(b) : world()->all_reduce_async(a);
@@ -129,8 +130,8 @@ TEST(Mpi, TwoCommunicatorsDoNotMixTheirMessages) {
       b, [&](auto) { return 2.0 * n; }, "second communicator");
 }
 
-/// What the ranks but the last say when it alone did not come to their first all-reduce in a
-/// second: by messages its right neighbour knows that, and tells the others.
+/// The errors of all ranks but the last, if only the last did not call their first all-reduce
+/// within a second. Over messages its right neighbour notices it and tells the others.
 std::string sentence_about_the_last() {
   const int r = world()->rank(), last = world()->world_size() - 1;
   return concat("rank ", r, ": all_reduce 0 ",
@@ -138,8 +139,8 @@ std::string sentence_about_the_last() {
                        : concat("failed: rank ", last, " has not called all_reduce 0 for 1 s"));
 }
 
-// The last rank comes late: on the others the deadline strikes, with the whole story in one
-// sentence. On a communicator of its own, which is out of step afterwards.
+// The last rank is late. On the others the deadline expires, and one message has all details. The
+// test uses its own communicator, which is out of step afterwards.
 TEST(Mpi, DeadlineNamesRankAndCollective) {
   int n = world()->world_size(), r = world()->rank();
   if (n < 2) return;
@@ -158,7 +159,7 @@ TEST(Mpi, DeadlineNamesRankAndCollective) {
   world()->barrier();
 }
 
-// In memory all know by themselves.
+// In shared memory every rank notices it itself.
 TEST(Mpi, ADeadlineInMemoryNamesTheRankThatIsMissing) {
   int n = world()->world_size(), r = world()->rank();
   if (n < 2) return;
@@ -170,7 +171,7 @@ TEST(Mpi, ADeadlineInMemoryNamesTheRankThatIsMissing) {
     } catch (const CommError& e) {
       message = e.what();
     }
-    // Whose deadline comes first tells the others.
+    // The rank whose deadline expires first tells the others.
     EXPECT_THAT(message,
                 AllOf(StartsWith(concat("rank ", r, ": all_reduce 0 ")),
                       EndsWith(concat("all_reduce 0 gave up after 1 s of waiting for rank ", n - 1,
@@ -179,7 +180,7 @@ TEST(Mpi, ADeadlineInMemoryNamesTheRankThatIsMissing) {
   world()->barrier();
 }
 
-// The same for MPI's own all-reduce, which the last rank joins once the others have given up.
+// The same for MPI's own all-reduce, which the last rank calls after the others have given up.
 TEST(Mpi, NativeHasADeadlineToo) {
   int n = world()->world_size(), r = world()->rank();
   if (n < 2) return;

@@ -10,7 +10,7 @@ namespace {
 
 using test::world;
 
-// Small buckets, so that there are many, and the last ones uneven.
+// Small buckets, so that there are many and the last ones are uneven.
 constexpr BucketOptions small{.bucket_bytes = 1000, .first_bucket_bytes = 300};
 
 TEST(MpiDdp, MlpEqualsOneProcessF32) {

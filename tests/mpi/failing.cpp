@@ -26,12 +26,12 @@ bool is_last_of_launcher() {
   return launcher && launcher->rank + 1 == launcher->size;
 }
 
-/// The last rank dies, or stands still for good as if its machine had frozen.
+/// The last rank dies, or stops permanently as if its machine had frozen.
 void lose_last(bool is_last, int signal) {
   if (is_last) raise(signal);
 }
 
-/// The same, some time during what it does next.
+/// The same, after a delay, during the work that follows.
 void lose_last_soon(bool is_last, int signal, std::chrono::milliseconds after) {
   if (!is_last) return;
   std::thread([=] {
@@ -48,11 +48,11 @@ int body(const std::string& how) {
   int last = comm->world_size() - 1;
   bool is_last = comm->rank() == last;
   comm->barrier();
-  if (how == "one" || how == "told") {  // the others wait in a collective that will never be
+  if (how == "one" || how == "told") {  // the others wait in a collective that never completes
     require<IoError>(!is_last, "data/test.bin: no such file");
     comm->all_reduce(ones({1000}));
   } else if (how == "all") {
-    throw Error("--model: there is no resnet21");
+    throw Error("--model: unknown model resnet21");
   } else if (how == "models") {
     nn::Linear layer(4, is_last ? 3 : 2);
     dist::DistributedDataParallel ddp(layer, comm);
@@ -62,9 +62,9 @@ int body(const std::string& how) {
       comm->new_group({0, 1});
     else
       dist::DistributedDataParallel ddp(layer, comm);
-  } else if (how == "early" || how == "early_messages") {  // the last has nothing more to do
+  } else if (how == "early" || how == "early_messages") {  // the last rank has nothing more to do
     if (!is_last) comm->all_reduce(ones({1000}));
-  } else if (how == "missing") {  // the others compute and never listen
+  } else if (how == "missing") {  // the others compute and call no collective
     require<IoError>(!is_last, "data/test.bin: no such file");
     std::this_thread::sleep_for(std::chrono::minutes(5));
   } else if (how == "mismatch") {
@@ -73,12 +73,12 @@ int body(const std::string& how) {
   } else if (how == "deadline") {
     if (is_last) std::this_thread::sleep_for(std::chrono::minutes(5));
     comm->all_reduce(ones({1000}));
-  } else if (how == "killed" || how == "stopped") {  // in the middle of a training
+  } else if (how == "killed" || how == "stopped") {  // in the middle of training
     for (int i = 0;; ++i) {
       if (i == 100) lose_last(is_last, how == "killed" ? SIGKILL : SIGSTOP);
       comm->all_reduce(ones({1000}));
     }
-  } else if (how == "killed_reading") {  // in the midst of reading each other's memory
+  } else if (how == "killed_reading") {  // while the ranks read each other's memory
     const Tensor x = ones({4 << 20});
     comm->barrier();
     lose_last_soon(is_last, SIGKILL, std::chrono::milliseconds(100));
@@ -89,11 +89,11 @@ int body(const std::string& how) {
   } else if (how == "dies_at_end") {
     lose_last_soon(is_last, SIGKILL, std::chrono::milliseconds(300));
     if (is_last) std::this_thread::sleep_for(std::chrono::seconds(1));
-  } else if (how == "later") {  // the others are in MPI_Finalize when two fail
+  } else if (how == "later") {  // the others are in MPI_Finalize when two ranks fail
     if (comm->rank() == 0) return 0;
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     throw Error(concat("the loss of rank ", comm->rank(), " is nan"));
-  } else if (how == "writing") {  // longer than ranks that fail in different ways are waited for
+  } else if (how == "writing") {  // takes longer than the launcher waits for other failing ranks
     train::BackgroundWrite checkpoint;
     if (comm->rank() == 0) {
       checkpoint.start([] {

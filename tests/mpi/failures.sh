@@ -1,13 +1,14 @@
 #!/bin/bash
-# failures.sh PART PROGRAM MPIRUN…: however ranks fail, the world ends soon, with a status other than 0, and
-# says why in one sentence, once. PART is a case below: they mostly wait, so that several can run at a time.
+# failures.sh PART PROGRAM MPIRUN…: however ranks fail, the world must end soon, with a status other than 0, and
+# give the reason in one sentence, once. PART is a case below. The cases mostly wait, so several can run at the
+# same time.
 part=$1 program=$2
 shift 2
-run_ranks=$(dirname "${BASH_SOURCE[0]}")/../../scripts/run_ranks.sh # ends mpirun where that hangs itself
+run_ranks=$(dirname "${BASH_SOURCE[0]}")/../../scripts/run_ranks.sh # ends an mpirun that hangs
 status=0
 
-# expect RANKS HOW SENTENCE: SENTENCE (a pattern) is the whole of one line, or of $least to $most; no line
-# has $without.
+# expect RANKS HOW SENTENCE: exactly one line, or $least to $most lines, must be SENTENCE (a pattern). No line may
+# contain $without.
 expect() {
   local output code count
   output=$(timeout -k 20 60 "$run_ranks" "${@:4}" -np "$1" "$program" "$2" 2>&1)
@@ -21,31 +22,31 @@ expect() {
   fi
 }
 
-# Open MPI leaves the ranks a second when one has died (Hydra: none).
+# Open MPI gives the ranks a second after one has died (Hydra: none).
 is_open_mpi=0
 if "$1" --version 2>&1 | grep -q "Open MPI\|OpenRTE"; then is_open_mpi=1; fi
 
 case $part in
-two | three) # that many ranks, of which one fails, or all do, or they do not do the same
+two | three) # this many ranks: one fails, all fail, or they call different functions
   n=2
   [ "$part" = two ] || n=3
   last=$((n - 1))
-  # Those that wait in a collective are told, and end by themselves: in memory, and by messages.
+  # Ranks that wait in a collective get the message and end by themselves: in shared memory, and over messages.
   without=MPI_ABORT expect $n one "rank $last: data/test.bin: no such file" "$@"
   without=MPI_ABORT expect $n told "rank $last: data/test.bin: no such file" "$@"
   expect $n missing "rank $last: data/test.bin: no such file" "$@"
-  expect $n all "--model: there is no resnet21" "$@"
-  # Each rank of a machine hears of it by itself.
+  expect $n all "--model: unknown model resnet21" "$@"
+  # Each rank of a machine notices it itself.
   most=$n expect $n mismatch "rank [0-9]: all_reduce 1 failed: rank [0-9] calls all_reduce 1 (.*, f32 \[1000\]) where rank [0-9] calls all_reduce 1 (.*, f32 \[1000\])" "$@"
   expect $n confused "rank $last has the group {0, 1} where rank 0 has a model" "$@"
   expect $n models "rank $last has another model than rank 0: parameter weight .*" "$@"
   ;;
 waits) # ranks wait for one that has ended, hangs or never calls
-  # Each after five seconds of its own, or told by another: in memory, and by messages.
-  ending="has come to the end of its program"
+  # Each rank after its own five seconds, or told by another: in shared memory, and over messages.
+  ending="has reached the end of its program"
   expect 2 early "rank 0: all_reduce [0-9]* failed: rank 1 $ending" "$@"
   least=2 most=2 expect 3 early_messages "rank [01]: all_reduce [0-9]* failed: rank 2 $ending" "$@"
-  # All that are left say who is not, and nobody blames who only heard of it.
+  # All remaining ranks name the stopped rank, and no rank is blamed for passing the message on.
   RONDO_HEARTBEAT_TIMEOUT=3 least=3 most=3 expect 4 stopped "rank [0-2]: all_reduce [0-9]* failed: rank 3 has not been heard of for 3 s" "$@"
   expect 2 deadline "rank 0: all_reduce 1 gave up after 2 s of waiting for rank 1 to call it" "$@"
   if [ $is_open_mpi = 1 ]; then
@@ -56,20 +57,20 @@ waits) # ranks wait for one that has ended, hangs or never calls
 start) # before MPI has started
   RONDO_MPI_TIMEOUT=2 expect 2 start "rank 0: MPI_Init has not returned for 2 s (RONDO_MPI_TIMEOUT); some rank has not started, or cannot be reached" "$@"
   RONDO_MPI_TIMEOUT=soon expect 1 all "RONDO_MPI_TIMEOUT is \"soon\", not a number of seconds from 0.1 to 1000000" "$@"
-  RONDO_SOCKET_IFNAME=none0 expect 1 all "--model: there is no resnet21" "$@"
+  RONDO_SOCKET_IFNAME=none0 expect 1 all "--model: unknown model resnet21" "$@"
   least=1 most=2 RONDO_SOCKET_IFNAME=none0 expect 2 all "RONDO_SOCKET_IFNAME is \"none0\", which is not a network interface of this machine .*" "$@"
   ;;
 end) # while ranks end
   RONDO_MPI_TIMEOUT=12 expect 2 end "rank 0: MPI_Finalize has not returned for 12 s (RONDO_MPI_TIMEOUT); some rank has not called it" "$@"
-  expect 1 all "--model: there is no resnet21" "$@"
+  expect 1 all "--model: unknown model resnet21" "$@"
   least=1 most=2 expect 3 later "rank [12]: the loss of rank [12] is nan" "$@"
-  if "$1" --version 2>&1 | grep -q "(Open MPI) [5-9]"; then # which no longer passes on what they say then, and names it itself
+  if "$1" --version 2>&1 | grep -q "(Open MPI) [5-9]"; then # it drops their last output, and names the rank itself
     output=$(timeout -k 20 60 "$run_ranks" "$@" -np 3 "$program" dies_at_end 2>&1) && status=1
     grep -q "process rank 2 with PID" <<<"$output" || { echo "dies_at_end: $output" && status=1; }
   elif [ $is_open_mpi = 1 ]; then
     least=2 most=2 expect 3 dies_at_end "rank [01]: MPI_Finalize does not return: rank 2 (process [0-9]*) has ended" "$@"
   fi
-  # What a rank is writing in the background is whole before the job is over.
+  # A file that a rank writes in the background must be complete before the job ends.
   CHECKPOINT=$(mktemp)
   export CHECKPOINT
   without=MPI_ABORT expect 3 writing "rank 0: the loss of rank 0 is nan" "$@"

@@ -1,5 +1,5 @@
-// A child that a rank forks (system(), popen() and subprocess helpers fork too) is not a rank: at
-// its end it says no goodbye, joins no thread that it does not have, and leaves MPI alone.
+// A child that a rank forks (system(), popen() and subprocess helpers also fork) is not a rank.
+// When it ends it must send no goodbye, join no threads that it does not have, and not call MPI.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -33,7 +33,7 @@ class Fork : public ::testing::Test {
   }
 };
 
-/// The exit status of a child that runs `body`; -1: it had not ended after 20 s.
+/// The exit status of a child that runs `body`; -1 if it had not ended after 20 s.
 int status_of(const std::function<void()>& body) {
   std::fflush(nullptr);
   const pid_t child = fork();
@@ -54,7 +54,7 @@ int status_of(const std::function<void()>& body) {
 
 TEST_F(Fork, AChildThatExitsLeavesTheWorldAlone) {
   auto comm = world();
-  comm->barrier();  // its threads and connections are there
+  comm->barrier();  // the parent's threads and connections still exist
   EXPECT_EQ(status_of([] { std::exit(3); }), 3);
   Tensor x = ones({3});
   comm->all_reduce(x);

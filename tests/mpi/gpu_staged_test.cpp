@@ -1,5 +1,5 @@
-// The tensors of GPUs over MPI by way of the host, with 1 to 4 ranks. The GPUs are simulated: each
-// process has its own, with side streams that are as late as can be.
+// Tensors on GPUs over MPI through the host, with 1 to 4 ranks. The GPUs are simulated: each
+// process has its own, and its side streams run as late as possible.
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-// A program that has MPI already and lets some of its ranks train, for tests/mpi/host_program.sh:
-// host_program LEVEL HOW. LEVEL is what it asks MPI for: single|funneled|serialized|multiple, or
-// none. HOW: train|halves|fails|killed|late|null|inter|type|self|finalized.
+// A program that uses MPI itself and lets some of its ranks train, for tests/mpi/host_program.sh:
+// host_program LEVEL HOW. LEVEL is the thread level that it requests from MPI:
+// single|funneled|serialized|multiple, or none. HOW:
+// train|halves|fails|killed|late|null|inter|type|self|finalized.
 //
-// Rank 0 computes, all others train. In the communicator of those that train the ranks are
-// numbered backwards, so that no rank has the number that the launcher gave it, if there are
-// enough.
+// Rank 0 computes, and all others train. In the communicator of the training ranks the order is
+// reversed, so that no rank has the number that the launcher gave it, if there are enough ranks.
 
 #include <mpi.h>
 
@@ -30,9 +30,9 @@ namespace {
 
 constexpr int steps = 20, features = 4, tag = 0;
 int world_rank = 0, world_size = 1;
-bool has_succeeded = false;  // if not, others may wait for this rank
+bool has_succeeded = false;  // if false, others may wait for this rank
 
-/// Registered before rondo's exit handlers, hence called after them.
+/// Registered before rondo's exit handlers, and therefore called after them.
 void finalize() {
   if (!has_succeeded) return;
   int finalized = 0;
@@ -45,7 +45,7 @@ void finalize() {
   MPI_Finalize();
 }
 
-/// Rank 0's part: samples for each rank that trains, and their losses.
+/// Rank 0's part: sends samples to each training rank, and receives their losses.
 void simulate() {
   float first = 0, last = 0;
   for (int step = 0; step < steps; ++step) {
@@ -75,7 +75,7 @@ void train(dist::Communicator& comm, const std::shared_ptr<dist::Communicator>& 
   optim::SGD sgd(net.parameters(), {.lr = 0.05});
   for (int step = 0; step < steps; ++step) {
     const Tensor x = Tensor::empty({1, features});
-    // The tags and ranks of this message are those of some of rondo's.
+    // This message uses the same tags and ranks as some of rondo's.
     MPI_Recv(x.data_ptr<float>(), features, MPI_FLOAT, 0, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (step == steps / 2 && comm.rank() == 0) {
       require<IoError>(how != "fails", "train.bin: no such file");
@@ -92,7 +92,7 @@ void train(dist::Communicator& comm, const std::shared_ptr<dist::Communicator>& 
   comm.agree("a weight", mine);
 }
 
-/// Ranks with even numbers are one world, the others another, at the same time.
+/// Ranks with even numbers form one world and the others another, at the same time.
 void halves() {
   MPI_Comm half;
   MPI_Comm_split(MPI_COMM_WORLD, world_rank % 2, 0, &half);

@@ -1,13 +1,13 @@
 #!/bin/bash
-# host_program.sh PROGRAM MPIRUN…: a program that has MPI already gives rondo a communicator of some ranks. They
-# train, and what the program may do wrong costs one sentence.
+# host_program.sh PROGRAM MPIRUN…: a program that uses MPI itself gives rondo a communicator of some ranks. They
+# train, and each mistake of the program gives one error message.
 program=$1
 shift
-run_ranks=$(dirname "${BASH_SOURCE[0]}")/../../scripts/run_ranks.sh # ends mpirun where that hangs itself
+run_ranks=$(dirname "${BASH_SOURCE[0]}")/../../scripts/run_ranks.sh # ends an mpirun that hangs
 status=0
-export OMPI_MCA_btl_tcp_if_include=lo # else Open MPI 5 warns (choose_addresses in dist/transports/mpi/mpi_transport.cpp)
+export OMPI_MCA_btl_tcp_if_include=lo # or Open MPI 5 warns (choose_addresses in dist/transports/mpi/mpi_transport.cpp)
 
-# run RANKS LEVEL HOW MPIRUN…: what comes out, and the status in `code`.
+# run RANKS LEVEL HOW MPIRUN…: prints the output, and sets `code` to the status.
 run() {
   output=$(timeout -k 20 60 "$run_ranks" "${@:4}" -np "$1" "$program" "$2" "$3" 2>&1)
   code=$?
@@ -22,7 +22,7 @@ trains() {
   run "$1" "$2" train "${@:3}"
   [ $code -eq 0 ] && [ "$output" = "the loss has fallen" ] || complain "$1 ranks, $2"
 }
-# fails RANKS LEVEL HOW SENTENCE MPIRUN…: SENTENCE (a pattern) is the whole of a line.
+# fails RANKS LEVEL HOW SENTENCE MPIRUN…: one line must be SENTENCE (a pattern).
 fails() {
   run "$1" "$2" "$3" "${@:5}"
   [ $code -ne 0 ] && [ $code -ne 124 ] && grep -qx -- "error: $4" <<<"$output" || complain "$1 ranks, $2 $3, no \"$4\""
@@ -34,10 +34,10 @@ trains 4 serialized "$@"
 trains 4 multiple "$@"
 run 4 multiple halves "$@"
 [ $code -eq 0 ] && [ "$output" = "two worlds" ] || complain "4 ranks, halves"
-# Ranks are those of the communicator: its rank 0 is the launcher's last.
+# Ranks are those of the communicator: its rank 0 is the launcher's last rank.
 fails 4 funneled fails "rank 0 \[3 of MPI_COMM_WORLD\]: train.bin: no such file" "$@"
 RONDO_MPI_TIMEOUT=2 fails 3 multiple late "rank 2: MPI_Comm_dup of mpi_comm has not returned for 2 s (RONDO_MPI_TIMEOUT); some rank of mpi_comm has not called dist::init" "$@"
-if "$1" --version 2>&1 | grep -q "Open MPI\|OpenRTE"; then # Hydra leaves the other ranks no time
+if "$1" --version 2>&1 | grep -q "Open MPI\|OpenRTE"; then # Hydra gives the other ranks no time
   fails 4 multiple killed "rank [12]: all_reduce [0-9]* .*failed: rank 0 \[3 of MPI_COMM_WORLD\] (process [0-9]*) has ended" "$@"
 fi
 fails 2 funneled null "rank [01]: dist::init: mpi_comm is MPI_COMM_NULL; only ranks that are in the communicator call dist::init" "$@"

@@ -1,4 +1,4 @@
-// More elements than 32 bits can count, and messages beyond MPI's int: 2 GiB a rank.
+// More elements than 32 bits can count, and messages beyond MPI's int: 2 GiB per rank.
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,8 @@ namespace {
 
 using test::world;
 
-/// What a test has had goes back to the system, or two ranks would have more than a machine.
+/// Returns the memory of a test to the system, because two ranks would need more than a machine
+/// has.
 class Large : public ::testing::Test {
  protected:
   void TearDown() override { cpu::CachingAllocator::instance().empty_cache(); }
@@ -19,12 +20,12 @@ class Large : public ::testing::Test {
 
 constexpr std::int64_t count = (std::int64_t{1} << 31) + 17;
 
-/// Byte i of rank r. The largest over the ranks is the last rank's where i is no multiple of 5.
+/// Byte i of rank r. The maximum over the ranks is the last rank's where i is not a multiple of 5.
 std::uint8_t byte_at(int rank, std::int64_t i) {
   return static_cast<std::uint8_t>(i % 5 == 0 ? i % 199 : i % 61 + 60 * rank);
 }
 
-/// From byte `first` on.
+/// Compares from byte `first` on.
 Tensor bytes_of(int rank, std::int64_t first = 0) {
   Tensor x = Tensor::empty({count}, {.dtype = u8});
   auto* p = x.data_ptr<std::uint8_t>();

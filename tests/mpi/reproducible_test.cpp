@@ -1,4 +1,5 @@
-// Reproducible training over MPI: 1, 2 and 4 ranks do what one rank alone does, dropout included.
+// Reproducible training over MPI: 1, 2 and 4 ranks are bit-identical to one rank alone, including
+// dropout.
 
 #include "support/reproducible.h"
 

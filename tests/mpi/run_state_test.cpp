@@ -1,4 +1,4 @@
-// A run's checkpoint over ranks that have weights of their own.
+// Checkpoints of a run whose ranks have different weights.
 
 #include "train/run_state.h"
 
@@ -32,8 +32,8 @@ struct Averaged {
   double value() { return model.weight.select(0, 0).select(0, 0).item<double>() - world()->rank(); }
 };
 
-// Killed after ranks 1, 2, … have written their second file and before rank 0 has: all go on from
-// the first, together.
+// The job is killed after ranks 1, 2, … have written their second file and before rank 0 has. All
+// ranks resume from the first checkpoint together.
 TEST(RunState, AKillBetweenTwoSavesLeavesThemTogether) {
   SharedFolder folder;
   Averaged run;
@@ -60,9 +60,9 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-// Whichever file it is, all ranks fail with its sentence, and only the checkpoint before is there.
+// Whichever file fails, all ranks throw its error, and only the previous checkpoint exists.
 TEST(RunState, ACheckpointThatCannotBeWrittenLeavesNoParts) {
-  if (world()->world_size() == 1) GTEST_SKIP() << "there are no parts";
+  if (world()->world_size() == 1) GTEST_SKIP() << "one rank writes no parts";
   for (const bool is_first : {false, true}) {
     SharedFolder folder;
     Averaged run;
@@ -92,8 +92,9 @@ TEST(RunState, ACheckpointThatCannotBeWrittenLeavesNoParts) {
   }
 }
 
-// The last batch of an epoch and the epoch's end are one step, with an average between them: what
-// belongs to the first must not be overwritten before rank 0 has written the second.
+// The last batch of an epoch and the end of the epoch have the same step number, with an average
+// between them. The files of the first must not be overwritten before rank 0 has written the
+// second.
 TEST(RunState, TheEndOfAnEpochIsNotItsLastBatch) {
   SharedFolder folder;
   Averaged run;
@@ -136,7 +137,7 @@ TEST(RunState, TheNewestFewAreKeptAndTheBest) {
   EXPECT_EQ(run.value(), 12);
 }
 
-/// Turns a bit of the last tensor over.
+/// Flips a bit of the last tensor.
 void damage(const fs::path& file) {
   std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
   stream.seekg(-1, std::ios::end);
@@ -184,8 +185,8 @@ TEST(RunState, WhereTheNewestIsDamagedTheOneBeforeIsUsed) {
   }
 }
 
-// What lies beyond the checkpoint that was used is of a way not gone: it must not take the place of
-// what follows, nor ever be used.
+// Checkpoints newer than the one that was used belong to an abandoned run. They must not replace
+// later checkpoints or ever be used.
 TEST(RunState, AfterAFallbackTheDamagedOneGoes) {
   SharedFolder folder;
   Averaged run;

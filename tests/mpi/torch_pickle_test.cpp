@@ -1,4 +1,4 @@
-// All ranks write one file at once: it is then the whole file of one of them.
+// All ranks write one file at the same time. It must then be the complete file of one of them.
 
 #include "extras/torch_files/torch_pickle.h"
 
@@ -20,21 +20,21 @@ namespace {
 namespace fs = std::filesystem;
 using test::SharedFolder, test::world;
 
-/// Whatever the order, the last to be done wins, and readers meet nothing but whole files.
+/// In any order, the rank that finishes last wins, and readers see only complete files.
 void write_at_once(const std::string& name,
                    const std::function<void(const std::string&, const nn::StateDict&)>& save) {
   const SharedFolder folder;
   if (world()->rank() == 0) fs::create_directories(folder.path());
   world()->barrier();
   const std::string path = (folder.path() / name).string();
-  // So many bytes that the ranks' writes overlap, and of another number on each.
+  // So many bytes that the ranks' writes overlap, and a different size on each rank.
   const std::int64_t rows = 100 + world()->rank();
   const nn::StateDict mine = {{"rank", full({1}, world()->rank())},
                               {"rows", full({rows, 1000}, world()->rank())}};
   for (int round = 0; round < 5; ++round) {
     world()->barrier();
     save(path, mine);
-    const nn::StateDict meanwhile = io::load_weights(path);  // of a rank that was as far
+    const nn::StateDict meanwhile = io::load_weights(path);  // from a rank at the same step
     world()->barrier();
     for (const nn::StateDict& read : {meanwhile, io::load_weights(path)}) {
       ASSERT_EQ(read.size(), 2u);

@@ -20,8 +20,8 @@ using nn::AttentionCall;
 using nn::MultiheadAttention;
 using nn::MultiheadAttentionOptions;
 
-/// Against PyTorch, in f64 and f32. One input is attended to by itself; the second of two is both
-/// keys and values.
+/// Compares with PyTorch in f64 and f32. One input is self-attention; the second of two inputs is
+/// both keys and values.
 void expect_attention(const std::string& name, MultiheadAttention attention,
                       const std::vector<Dims>& shapes, AttentionCall call = {}) {
   for (Tensor* mask : {&call.key_padding_mask, &call.attn_mask})
@@ -38,7 +38,7 @@ void expect_attention(const std::string& name, MultiheadAttention attention,
 
 Tensor chosen(const Dims& shape, std::uint32_t key) { return gt(fill(shape, key), 0); }
 
-/// True above the diagonal: what comes later.
+/// True above the diagonal: later elements.
 Tensor later(std::int64_t n) { return lt(arange(n).unsqueeze(1), arange(n).unsqueeze(0)); }
 
 /// (rows, columns), true from column `from` of `row` on.

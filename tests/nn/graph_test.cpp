@@ -1,4 +1,4 @@
-// trace: a model's tape as a program. (graph_of, which draws it:
+// trace: a model's tape as a program. (The tests of graph_of, which draws it, are in
 // tests/extras/tensorboard/summary_writer_test.cpp.)
 
 #include "nn/graph.h"
@@ -23,7 +23,7 @@ TEST(Trace, HoldsWhatItTakesToRunAgain) {
   model.train();
   const nn::Trace found = nn::trace(model, zeros({5, 4}));
   EXPECT_TRUE(model.is_training());
-  EXPECT_FALSE(model[0].parameters()[0].requires_grad());  // traced all the same
+  EXPECT_FALSE(model[0].parameters()[0].requires_grad());  // traced nevertheless
   EXPECT_TRUE(model[1].parameters()[0].requires_grad());
 
   const auto named = [&](std::int64_t i) { return found.nodes[static_cast<std::size_t>(i)]; };
@@ -77,7 +77,7 @@ TEST(Trace, OfWhatNoGradientFlowsToIsAConstant) {
   EXPECT_EQ(found.output.constant.to_vector(), (std::vector<float>{1, 1}));
 }
 
-/// Uses a buffer, and then writes to it.
+/// Uses a buffer, then writes to it.
 struct Counting : nn::Module {
   Tensor count = zeros({2});
   Tensor forward(const Tensor& x) override {

@@ -1,5 +1,5 @@
-// Initialisers: gains and fans in closed form; bounds, means and variances within five standard
-// errors of what the formulas say; orthogonality to f64's precision.
+// Initialisers: gains and fans against closed forms; bounds, means and variances within five
+// standard errors of the formulas; orthogonality to f64's precision.
 
 #include "nn/init.h"
 
@@ -32,8 +32,8 @@ Moments moments_of(const Tensor& x) {
   return m;
 }
 
-/// Mean 0 and the given deviation. The variance of n samples' variance is (kurtosis - 1) / n
-/// sigma^4, at most 2 / n for the distributions here.
+/// Mean 0 and the given standard deviation. The variance of the sample variance of n samples is
+/// (kurtosis - 1) / n sigma^4, at most 2 / n for the distributions here.
 void expect_centered(const Tensor& x, double sigma) {
   double n = static_cast<double>(x.numel());
   Moments m = moments_of(x);
@@ -108,7 +108,7 @@ TEST_F(Init, TruncatedNormal) {
   EXPECT_LE(m.largest, 0.2f);
   EXPECT_GT(m.largest, 0.19);
   expect_centered(w, 0.1 * std::sqrt(0.77374));
-  // Far from the mean: all in a narrow window of the tail, most near the inner end.
+  // Far from the mean: all samples are in a narrow window of the tail, most near its inner end.
   m = moments_of(trunc_normal_(w, 0, 1, 4, 5));
   EXPECT_GE(m.least, 4);
   EXPECT_LE(m.largest, 5);

@@ -1,5 +1,5 @@
 // Every layer against PyTorch: output, all gradients, buffers, and the output in evaluation; in f64
-// (our own loops) to f64 precision, and in f32 (oneDNN, vectorised kernels) to f32's.
+// (rondo's own loops) to f64 precision, and in f32 (oneDNN, vectorised kernels) to f32 precision.
 
 #include <gtest/gtest.h>
 
@@ -35,12 +35,12 @@ const Golden& golden() {
 struct Case {
   std::string name;
   std::function<nn::AnyModule()> make;
-  Dims shape;  // of the input; empty: indices into an embedding
+  Dims shape;  // the input's; empty: indices for an embedding
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 
-/// The longest sum in any case has some 200 terms (a weight gradient), of size about 2.
+/// The longest sum in any case (a weight gradient) has about 200 terms of size about 2.
 void expect_close(const Tensor& ours, const std::string& name, DType dtype) {
   Tensor theirs = golden()[name];
   if (is_floating(theirs.dtype())) theirs = theirs.to(ours.dtype());
@@ -298,7 +298,7 @@ TEST(LayerErrors, NameTheArguments) {
   EXPECT_ERROR(ConvTranspose2d(4, 4, 3)(zeros({2, 3, 5, 5})), ShapeError,
                "ConvTranspose2d: input [2, 3, 5, 5] is not (N, 4, H, W)");
   EXPECT_ERROR(ConvTranspose2d(4, 4, 3, {.padding = 2})(zeros({2, 4, 1, 5})), ShapeError,
-               "leave nothing of the output");
+               "give an empty output");
   EXPECT_THROW(Linear(-1, 3), ShapeError);
   EXPECT_THROW(GroupNorm(4, 6), ShapeError);
   EXPECT_THROW(LayerNorm(Dims{}), ShapeError);

@@ -22,7 +22,7 @@ class Losses : public ::testing::TestWithParam<DType> {
     Tensor input = x.to(dtype).detach().clone().to(test_device()).requires_grad_();
     Tensor value = loss(input, (is_floating(y.dtype()) ? y.to(dtype) : y).to(test_device()));
     value.backward(fill(value.shape(), 1).to(dtype).to(test_device()));
-    // Logits reach 40, log-probabilities are differences of such numbers.
+    // Logits reach 40, and log-probabilities are differences of such numbers.
     double atol = tolerance(dtype, 12, 40);
     EXPECT_TRUE(all_close(value.detach().to(Device::cpu()), golden[name + ".loss"].to(dtype), atol,
                           tolerance(dtype)))

@@ -25,7 +25,8 @@ const Golden& models_golden() {
   return file;
 }
 
-/// As make_nn.py fills them: weights with variance 2 / fan in, norms around 1, biases around 0.
+/// Fills the model like make_nn.py: weights with variance 2 / fan in, norms around 1, biases around
+/// 0.
 void fill_parameters(Module& model, DType dtype) {
   NoGradGuard no_grad;
   std::uint32_t k = 10;
@@ -60,14 +61,14 @@ void check_keys(Module& model, const std::string& name) {
   }
 }
 
-/// Each of `depth` layers adds its rounding, which all layers after it amplify.
+/// Each of `depth` layers adds its rounding error, which all later layers amplify.
 double tolerance_of(DType dtype, std::int64_t depth) {
   return static_cast<double>(depth) * tolerance(dtype, depth * depth);
 }
 
-/// Beside that, a relu whose input is within rounding of 0 may fall on its other side: in f32 one
-/// or two of half a million do, which ones depends on the machine's kernels, and each moves
-/// gradients by some thousandths. f64 shows that the formulas are the same.
+/// In addition, a relu whose input is within a rounding of 0 may take its other branch. In f32 this
+/// happens to one or two of half a million elements, depending on the machine's kernels, and each
+/// changes gradients by some thousandths. f64 shows that the formulas are the same.
 double tolerance_of_gradients(DType dtype, double tolerance) {
   return dtype == f64 ? tolerance : std::max(tolerance, 0.01);
 }

@@ -29,7 +29,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// Shows its child before its own parameter, and an undefined one.
+/// Shows its child before its own parameter, and shows an undefined parameter.
 struct Net : nn::Module {
   nn::Sequential body{nn::Conv2d(3, 4, 3, {.bias = false}), nn::BatchNorm2d(4), nn::Dropout(0.5),
                       nn::Flatten()};
@@ -46,7 +46,7 @@ struct Net : nn::Module {
   }
 };
 
-/// One weight under two names, as in language models that tie embedding and output.
+/// One weight with two names, as in language models that tie embedding and output.
 struct Tied : nn::Module {
   nn::Linear in{3, 3, {.bias = false}}, out{3, 3, {.bias = false}};
   Tied() { out.weight = in.weight; }
@@ -176,7 +176,7 @@ TEST(Module, CloneKeepsFrozenParametersFrozen) {
   EXPECT_TRUE(copy.weight.requires_grad());
 }
 
-/// A layer behind a pointer that two names share, layers in a vector, one that may not be there.
+/// A layer behind a pointer with two names, layers in a vector, and a null pointer.
 struct Held : nn::Module {
   std::shared_ptr<nn::Linear> fc = std::make_shared<nn::Linear>(4, 4), again = fc, none;
   std::vector<nn::Linear> layers{nn::Linear(4, 4), nn::Linear(4, 4)};
@@ -249,12 +249,12 @@ TEST(Module, CloneRefusesWhatItCannotCopy) {
   } by_base;
   EXPECT_ERROR(
       nn::clone(by_base), Error,
-      "copy of a model: \"fc\" is a Linear, which a shared_ptr to another type holds, so that it "
+      "copy of a model: \"fc\" is a Linear, which a shared_ptr to another type holds, so it "
       "cannot be copied; hold it as nn::AnyModule or by a shared_ptr to its own type");
 }
 
 TEST(Module, AUniquePtrIsTrained) {
-  struct Unique : nn::Module {  // not copyable: clone and AnyModule refuse it when compiled
+  struct Unique : nn::Module {  // not copyable: clone and AnyModule do not compile with it
     std::unique_ptr<nn::Linear> fc = std::make_unique<nn::Linear>(4, 4);
     std::unique_ptr<nn::Module> none;
     Tensor forward(const Tensor& x) override { return (*fc)(x); }
@@ -304,7 +304,7 @@ TEST(Module, ToConvertsInPlaceForEveryHandle) {
 
 TEST(StateDict, RoundTrip) {
   Net a, b;
-  a(randn({4, 3, 4, 4}));  // moves the running statistics
+  a(randn({4, 3, 4, 4}));  // changes the running statistics
   b.load_state_dict(copied(a));
   a.eval();
   b.eval();
@@ -470,9 +470,9 @@ TEST(Module, NamesAreUniqueAndNoModuleLiesInItself) {
   Twins twins;
   EXPECT_ERROR(twins.state_dict(), Error, "two members of this module are called \"fc\"");
   Dotted dotted;
-  EXPECT_ERROR(dotted.state_dict(), Error, "\"a.weight\" is no name for a member");
+  EXPECT_ERROR(dotted.state_dict(), Error, "\"a.weight\" is not a valid name for a member");
   Mirror mirror;
-  EXPECT_ERROR(mirror.parameters(), Error, "the module \"self\" lies inside itself");
+  EXPECT_ERROR(mirror.parameters(), Error, "the module \"self\" contains itself");
 }
 
 TEST(Module, AStateDictIsOffTheTape) {

@@ -19,8 +19,8 @@ using nn::GRU;
 using nn::LSTM;
 using nn::RecurrentOptions;
 
-/// Against PyTorch, in f64 and f32, from 4 to 3 features: output and last states. `state` is the
-/// shape of the first ones, where they are given.
+/// Compares output and last states with PyTorch in f64 and f32, from 4 to 3 features. `state` is
+/// the shape of the initial states, if they are given.
 void expect_recurrent(const std::string& name, const RecurrentOptions& options, const Dims& shape,
                       const Dims& state = {}, bool train = true) {
   std::vector<Dims> shapes = {shape};
@@ -112,7 +112,7 @@ TEST(Recurrent, MultipliesInTheScopesTypeAndSumsInF32) {
     EXPECT_EQ(y.dtype(), f32);
     EXPECT_EQ(state.c.dtype(), f32);
     EXPECT_TRUE(all_close(y, exact, tolerance(bf16, 5 * 7)));
-    EXPECT_FALSE(all_close(y, exact, tolerance(f32, 5 * 7)));  // it was bf16 somewhere
+    EXPECT_FALSE(all_close(y, exact, tolerance(f32, 5 * 7)));  // part of it was computed in bf16
     y.sum().backward();
   }
   for (const Tensor& p : lstm.parameters()) EXPECT_EQ(p.grad().dtype(), f32);
@@ -141,12 +141,12 @@ TEST(RecurrentErrors, NameShapes) {
   EXPECT_ERROR(lstm(zeros({2, 5, 3})), ShapeError,
                "LSTM: input [2, 5, 3] is neither (N, T, 4) nor (T, 4)");
   EXPECT_THROW(lstm(zeros({4})), ShapeError);
-  EXPECT_ERROR(lstm(zeros({2, 0, 4})), ShapeError, "a sequence of no element");
+  EXPECT_ERROR(lstm(zeros({2, 0, 4})), ShapeError, "is an empty sequence");
   EXPECT_ERROR(lstm(x, {.h = zeros({1, 5, 3})}), ShapeError,
-               "LSTM: a state of [1, 5, 3] where input [2, 5, 4] wants [1, 2, 3]");
+               "LSTM: a state of [1, 5, 3], but input [2, 5, 4] needs [1, 2, 3]");
   EXPECT_ERROR(lstm(x, {.h = zeros({1, 2, 3}), .c = zeros({1, 2, 4})}), ShapeError,
                "a state of [1, 2, 4]");
-  EXPECT_ERROR(lstm(x[0], {.h = zeros({1, 1, 3})}), ShapeError, "wants [1, 3]");
+  EXPECT_ERROR(lstm(x[0], {.h = zeros({1, 1, 3})}), ShapeError, "needs [1, 3]");
   EXPECT_ERROR(GRU(4, 3)(x, {.h = zeros({2, 2, 3})}), ShapeError, "GRU: a state of [2, 2, 3]");
 }
 

@@ -43,11 +43,12 @@ TEST(Select, GroupsHaveRatesOfTheirOwn) {
 
 TEST(Select, APatternThatMatchesNothingIsAnError) {
   CifarResNet net({.depth = 8});
-  EXPECT_EQ(message_of<Error>([&] { freeze(net, "layer4.*"); }),
-            "freeze: no parameter's name is like \"layer4.*\"; there are conv1.weight, bn1.weight, "
-            "bn1.bias, …");
+  EXPECT_EQ(
+      message_of<Error>([&] { freeze(net, "layer4.*"); }),
+      "freeze: no parameter's name matches \"layer4.*\"; the names are conv1.weight, bn1.weight, "
+      "bn1.bias, …");
   EXPECT_EQ(message_of<Error>([&] { parameters_unlike(net, "*"); }),
-            "parameters_unlike: all parameters' names are like \"*\", or frozen");
+            "parameters_unlike: every parameter's name matches \"*\", or the parameter is frozen");
   freeze(net, "fc.*");
   EXPECT_THROW(parameters_like(net, "fc.*"), Error);
 }

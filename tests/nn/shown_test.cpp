@@ -1,4 +1,4 @@
-// What a visit leaves out, and what only looks like it.
+// Members that `visit` leaves out must be found; similar but correct cases must not.
 
 #include "nn/shown.h"
 
@@ -32,13 +32,13 @@ namespace {
 using nn::Linear;
 using optim::SGD;
 
-/// `forgotten` is computed with; its visit says whether it is shown.
+/// Uses `forgotten` in forward. `visit` shows it only if the flags say so.
 struct Leaky : nn::Module {
   Linear shown{4, 4}, forgotten{4, 3};
   Tensor scale = ones({3});
   bool shows_layer = true, shows_scale = true;
   Tensor forward(const Tensor& x) override { return forgotten(shown(x)) * scale; }
-  /// As a model of several inputs would be called.
+  /// A call with several inputs, which does not go through forward.
   Tensor of_two(const Tensor& a, const Tensor& b) { return forgotten(shown(a + b)); }
   void visit(nn::Visitor& v) override {
     v.child("shown", shown);
@@ -67,7 +67,7 @@ TEST(Shown, ALayerThatVisitLeavesOutIsNamedInTheFirstStep) {
               sentence.starts_with("SGD: a tensor [3] that"))  // the bias
       << sentence;
   EXPECT_ERROR(learn(sgd, net(ones({2, 4}))), Error,
-               "no visit shows it");  // and in each further one
+               "no visit shows it");  // and in each later one
   net.shows_layer = true;
   SGD all(net.parameters(), {.lr = 0.1});
   learn(all, net(ones({2, 4})));
@@ -85,7 +85,7 @@ TEST(Shown, ALayerIsFoundInWhicheverWayTheModelRuns) {
   expect_found([&](Leaky& net) { return net.of_two(x, x); });
   expect_found(
       [&](Leaky& net) { return checkpoint([&](const Tensor& in) { return net(in); }, x); });
-  expect_found([&](Leaky& net) {  // what was looked at in another way before
+  expect_found([&](Leaky& net) {  // nodes that were already inspected for another reason
     sum(net.of_two(x, x)).backward();
     SGD other({ones({1})}, {.lr = 0.1});
     net.forgotten.weight.zero_grad();
@@ -118,7 +118,7 @@ TEST(Shown, ARawTensorThatVisitLeavesOut) {
       learn(sgd, net(ones({2, 4}))), Error,
       "SGD: a tensor [3] that requires a gradient was used by mul in the forward of Leaky, "
       "but no visit shows it");
-  SGD own({net.scale}, {.lr = 0.1});  // someone trains it after all
+  SGD own({net.scale}, {.lr = 0.1});  // another optimizer trains it
   learn(sgd, net(ones({2, 4})));
 }
 
@@ -130,13 +130,13 @@ TEST(Shown, ParameterMakesATensorLearn) {
   learn(sgd, net(ones({2, 4})));
   EXPECT_NE(net.scale.to_vector(), std::vector<float>(3, 1));
 
-  Leaky frozen;  // before any visit
+  Leaky frozen;  // before the first visit
   frozen.scale.requires_grad_(false);
   frozen.shown.weight.requires_grad_(false);
   frozen.parameters();
   EXPECT_FALSE(frozen.scale.requires_grad());
   EXPECT_FALSE(frozen.shown.weight.requires_grad());
-  net.requires_grad_(false);  // after it
+  net.requires_grad_(false);  // after a visit
   EXPECT_FALSE(nn::clone(net).parameters()[0].requires_grad());
   for (const Tensor& p : net.parameters()) EXPECT_FALSE(p.requires_grad());
 
@@ -157,13 +157,13 @@ TEST(Shown, WhatIsShownToSomeoneMayGoUntrained) {
     learn(of_critic, critic(generator(x)));
     learn(of_generator, critic(generator(x)));
   }
-  {  // the head of a model that nobody has looked through
+  {  // the head of a model whose visit nobody has called
     Leaky net;
     SGD head(net.forgotten.parameters(), {.lr = 0.1});
     learn(head, net(x));
     learn(head, net(x));
   }
-  {  // a head on top of a body, with a teacher
+  {  // a head on a body, with a teacher
     Linear body(4, 4), head(4, 2), teacher(4, 2);
     SGD sgd(head.parameters(), {.lr = 0.1});
     learn(sgd, head(body(x)) - teacher(x));
@@ -184,7 +184,7 @@ TEST(Shown, InputsMayRequireGradients) {
   const Tensor x = ones({2, 4}).requires_grad_(), shift = zeros({4}).requires_grad_();
   learn(sgd, net(x));
   EXPECT_TRUE(x.grad().defined());
-  learn(sgd, net(x + shift));  // adversarial training
+  learn(sgd, net(x + shift));  // as in adversarial training
   learn(sgd, net.forward(x));
   learn(sgd, net.of_two(x, shift));
   nn::MultiheadAttention attention(4, 2);
@@ -192,7 +192,7 @@ TEST(Shown, InputsMayRequireGradients) {
   SGD other(attention.parameters(), {.lr = 0.1});
   learn(other, attention(x, keys, keys, {.attn_mask = mask}).output);
   EXPECT_TRUE(mask.grad().defined());
-  Linear fixed(4, 4);  // a picture is made, and no network trained
+  Linear fixed(4, 4);  // optimizes an image, not a network
   SGD of_input({shift}, {.lr = 0.1});
   learn(of_input, fixed(x + shift));
 }
@@ -207,7 +207,7 @@ TEST(Shown, AGradientWithoutAStepIsNobodysMistake) {
   Leaky net;
   SGD sgd(net.parameters(), {.lr = 0.1});
   sum(probed(ones({2, 4}))).backward();
-  probed.probe.zero_grad();  // it was read
+  probed.probe.zero_grad();  // the gradient was read
   learn(sgd, net(ones({2, 4})));
   {
     Probe gone;
@@ -229,7 +229,7 @@ TEST(Shown, AGradientWithoutAStepIsNobodysMistake) {
   of_forces.step();
 }
 
-// Though the graph of the second head holds it until the step.
+// The graph of the second head holds the leaf until the step.
 TEST(Shown, AForwardMayMakeLeaves) {
   struct Detaching : nn::Module {
     Linear body{4, 4}, first{4, 2}, second{4, 2};
@@ -262,7 +262,7 @@ TEST(Shown, AResidualIsAnInput) {
   EXPECT_TRUE(x.grad().defined());
 }
 
-// A perturbation that the loop changes by hand, made anew after the walk.
+// A perturbation that the loop changes itself and creates anew after the visit.
 TEST(Shown, ABufferMayHaveAGradient) {
   struct Perturbed : nn::Module {
     Linear fc{4, 2};
@@ -281,7 +281,7 @@ TEST(Shown, ABufferMayHaveAGradient) {
   }
 }
 
-// A teacher that nobody walks, and parts of the model that are evaluated without gradients.
+// A teacher that is never visited, and parts of the model that are evaluated without gradients.
 TEST(Shown, AnEvaluationDoesNotMakeATeacherAMistake) {
   Linear teacher(4, 4);
   Leaky net;
@@ -307,7 +307,7 @@ struct Forgetful : nn::Module {
 
 TEST(Shown, EvalMustReachWhatActsOnTheMode) {
   nn::Sequential net{Forgetful()};
-  net(ones({1, 4}));  // nothing is wrong in training mode
+  net(ones({1, 4}));  // in training mode this is not an error
   net.eval();
   EXPECT_ERROR(
       net(ones({1, 4})), Error,
@@ -322,7 +322,7 @@ TEST(Shown, EvalMustReachWhatActsOnTheMode) {
   EXPECT_TRUE(alone.is_training());
   nn::Sequential hidden{Forgetful()};
   hidden.eval();
-  hidden[0].as<Forgetful>().noise.train();  // who calls train() on it means it
+  hidden[0].as<Forgetful>().noise.train();  // a caller of train() does it on purpose
   hidden(ones({1, 4}));
 }
 

@@ -33,7 +33,7 @@ Sequential small() {
                     BatchNorm2d(8), ReLU(), Flatten(), Linear(8 * 4 * 4, 10));
 }
 
-/// Products of bytes are products.
+/// Products of int8 numbers count as multiply-adds.
 TEST(Summary, AQuantizedModelHasTheWorkOfTheModelItWas) {
   const Tensor x = randn({2, 3, 8, 8});
   Sequential net = small();
@@ -73,7 +73,7 @@ TEST(Summary, NamesLayersShapesParametersAndWork) {
 }
 
 TEST(Summary, WorkOfTheResNetsIsTorchvisions) {
-  // Billions of multiply-adds at 224 x 224, as torchvision's tables of weights have them (_ops).
+  // Billions of multiply-adds at 224 x 224, from torchvision's tables of weights (_ops).
   const std::pair<const char*, double> published[] = {
       {"resnet18", 1.814}, {"resnet34", 3.664}, {"resnet50", 4.089}};
   for (const auto& [name, giga] : published) {
@@ -93,7 +93,7 @@ TEST(Summary, CountsConvolutionsOfOtherKinds) {
   EXPECT_EQ(summarize(back, {2, 4, 5, 5}).multiply_adds, 2 * 4 * 25 * (3 * 9));
 }
 
-/// A parameter beside a child.
+/// A parameter next to a child.
 struct Scaled : Module {
   Linear inner{2, 3};
   Tensor scale = ones({3}).requires_grad_();
@@ -117,7 +117,7 @@ TEST(Summary, SeesParametersBesideChildren) {
 TEST(Summary, LeavesModesAndGradientsAlone) {
   Sequential net = small();
   net.train();
-  net[1].eval();  // as one does with a frozen batch norm
+  net[1].eval();  // as for a frozen batch norm
   const Tensor mean = net[1].as<BatchNorm2d>().running_mean.clone();
   summarize(net, {1, 3, 8, 8});
   EXPECT_TRUE(net.is_training());

@@ -1,4 +1,4 @@
-// Adam and AdamW against PyTorch's trajectories, their state, and what they refuse.
+// Adam and AdamW against PyTorch's trajectories, their state, and their errors.
 
 #include "optim/adam.h"
 
@@ -103,7 +103,7 @@ TEST(Adam, RefusesOptionsThatMakeNoSense) {
     AdamW optimizer(p, {.betas = {0.9, 1.0}});
     FAIL() << "accepted";
   } catch (const Error& e) {
-    EXPECT_STREQ(e.what(), "AdamW: betas[1] is 1, but must lie in [0, 1)");
+    EXPECT_STREQ(e.what(), "AdamW: betas[1] is 1, but must be in [0, 1)");
   }
 }
 

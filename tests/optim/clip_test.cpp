@@ -1,4 +1,4 @@
-// Clipping against PyTorch, and against closed forms where PyTorch is not asked.
+// Clipping against PyTorch, or against closed forms without a golden.
 
 #include "optim/clip.h"
 

@@ -24,7 +24,7 @@ namespace {
 
 using test::message_of;
 
-/// The golden's steps; after each the parameter and the scale must be PyTorch's.
+/// Runs the golden's steps; after each the parameter and the scale must equal PyTorch's.
 template <class Make>
 void expect_steps_of_pytorch(Device device, const std::string& name, Make make, double clip = 0) {
   SCOPED_TRACE(name);
@@ -44,7 +44,7 @@ void expect_steps_of_pytorch(Device device, const std::string& name, Make make, 
     scaler.step(optimizer);
     scaler.update();
     EXPECT_EQ(scaler.get_scale(), scales.select(0, t).item<double>()) << t;
-    // A few roundings a step, of numbers up to 4.
+    // A few roundings per step, of numbers up to 4.
     EXPECT_TRUE(test::all_close(p.detach().to(Device::cpu()), want.select(0, t),
                                 test::tolerance(f32, 4 * t + 4), test::tolerance(f32, 4 * t + 4)))
         << t;
@@ -176,7 +176,7 @@ TEST(GradScaler, RefusesWhatMakesNoSense) {
   EXPECT_EQ(message_of<Error>([] { GradScaler(Device::cpu(), {.growth_factor = 1}); }),
             "GradScaler: growth_factor is 1, but must be above 1");
   EXPECT_EQ(message_of<Error>([] { GradScaler(Device::cpu(), {.backoff_factor = 1}); }),
-            "GradScaler: backoff_factor is 1, but must lie between 0 and 1");
+            "GradScaler: backoff_factor is 1, but must be between 0 and 1");
   EXPECT_EQ(message_of<Error>([] { GradScaler(Device::cpu(), {.init_scale = 0}); }),
             "GradScaler: init_scale is 0, but must be finite and at least 1");
   EXPECT_EQ(message_of<Error>([] { GradScaler(Device::cpu(), {.growth_interval = 0}); }),

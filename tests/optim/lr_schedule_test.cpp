@@ -1,4 +1,4 @@
-// Every schedule against the rates PyTorch set, over 200 steps; state; refusals.
+// Every schedule against PyTorch's rates over 200 steps; state; errors.
 
 #include "optim/lr_schedule.h"
 
@@ -67,7 +67,8 @@ TEST(LRSchedule, FollowsPyTorch) {
     auto want = golden[std::string("lr.") + row.name].to_vector<double>();
     ASSERT_EQ(want.size(), 201u);
     for (std::size_t step = 0; step <= 200; ++step) {
-      // The recursion's rounding errors grow with the steps; those near a zero count absolutely.
+      // The rounding errors of the recursion grow with the steps; near a zero they count
+      // absolutely.
       EXPECT_NEAR(optimizer.lr(0), want[step], 1e-12 * want[step] + 1e-15)
           << row.name << " step " << step;
       if (step < 200) schedule->step();

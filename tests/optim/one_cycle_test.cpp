@@ -17,7 +17,8 @@ namespace {
 
 using namespace optim;
 
-/// `make` puts a schedule on an optimizer of two groups; its rates and momenta must be `name`'s.
+/// `make` attaches a schedule to an optimizer with two groups. Its rates and momenta must equal the
+/// golden `name`.
 void expect_rates(const std::string& name,
                   const std::function<std::shared_ptr<LRSchedule>(Optimizer&)>& make) {
   test::Golden golden("optim.txt");
@@ -86,7 +87,7 @@ TEST(OneCycleLR, EndsWithAnError) {
     schedule.step();
     FAIL() << "stepped beyond the end";
   } catch (const Error& e) {
-    EXPECT_STREQ(e.what(), "OneCycleLR: step 4 lies beyond total_steps = 3");
+    EXPECT_STREQ(e.what(), "OneCycleLR: step 4 exceeds total_steps = 3");
   }
   EXPECT_EQ(optimizer.lr(), last);
   EXPECT_EQ(schedule.last_step(), 3);
@@ -114,7 +115,7 @@ TEST(OneCycleLR, RefusesSettingsThatMakeNoSense) {
   EXPECT_THROW(OneCycleLR(o, {.max_lr = 1, .total_steps = 9, .pct_start = 1.5}), Error);
   EXPECT_THROW(OneCycleLR(o, {.max_lr = 1, .total_steps = 9, .div_factor = 0}), Error);
   EXPECT_THROW(OneCycleLR(o, {.max_lr = std::vector{1.0, 2.0}, .total_steps = 9}), Error);
-  OneCycleLR one_step(o, {.max_lr = 1, .total_steps = 1});  // no phase has any length
+  OneCycleLR one_step(o, {.max_lr = 1, .total_steps = 1});  // no phase has any steps
   EXPECT_TRUE(std::isfinite(o.lr()));
 }
 

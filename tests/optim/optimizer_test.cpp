@@ -1,4 +1,4 @@
-// What all optimizers share: groups, rates, layouts, state and its errors.
+// The common behaviour of all optimizers: groups, rates, layouts, state, and errors.
 
 #include "optim/optimizer.h"
 
@@ -6,9 +6,9 @@
 
 #include <cmath>
 
+#include "autograd/autograd_meta.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
-#include "autograd/variable.h"
 #include "nn/linear.h"
 #include "optim/adam.h"
 #include "optim/sgd.h"
@@ -95,7 +95,7 @@ TEST(Optimizer, RefusesParametersItCannotTrain) {
   Tensor computed = p.exp();
   EXPECT_THAT(message_of([&] { SGD o({computed}); }), HasSubstr("not a leaf"));
   SGD optimizer({p});
-  EXPECT_THAT(message_of([&] { optimizer.set_lr(1, 0.1); }), HasSubstr("no group 1"));
+  EXPECT_THAT(message_of([&] { optimizer.set_lr(1, 0.1); }), HasSubstr("group 1 does not exist"));
   EXPECT_THAT(message_of([&] { optimizer.set_lr(std::nan("")); }), HasSubstr("rate is nan"));
   EXPECT_EQ(optimizer.lr(), 0.001);
 }
@@ -110,7 +110,7 @@ TEST(Optimizer, AParameterThatTheModelHasReplacedIsNamed) {
   };
   learn();
   layer.weight.requires_grad_(false);
-  learn();  // frozen, but still the model's
+  learn();  // frozen, but still a parameter of the model
   layer.weight.requires_grad_();
   {
     NoGradGuard guard;
@@ -159,7 +159,7 @@ TEST(Optimizer, StateMustFit) {
   EXPECT_THAT(load([](auto& s) { s.groups[0].options["beta1"] = 2; }), HasSubstr("betas[0]"));
   EXPECT_THAT(load([](auto& s) { s.groups[0].options["lr"] = NAN; }), HasSubstr("is nan"));
   EXPECT_THAT(load([](auto& s) { s.tensors[1].name = "exp_avg"; }), HasSubstr("NUMBER.NAME"));
-  EXPECT_THAT(load([](auto& s) { s.tensors[1].name = "0.velocity"; }), HasSubstr("no state"));
+  EXPECT_THAT(load([](auto& s) { s.tensors[1].name = "0.velocity"; }), HasSubstr("is not a state"));
   EXPECT_THAT(load([](auto& s) { s.tensors[1].name = "3.exp_avg"; }), HasSubstr("only 3"));
   EXPECT_THAT(load([](auto& s) { s.tensors[1].name = s.tensors[2].name; }), HasSubstr("twice"));
   EXPECT_THAT(load([](auto& s) { s.tensors.erase(s.tensors.begin()); }),

@@ -1,4 +1,4 @@
-// SGD against PyTorch's trajectories, its state, and what it refuses.
+// SGD against PyTorch's trajectories, its state, and its errors.
 
 #include "optim/sgd.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Runs an optimizer over 200 steps of hashed gradients and compares with PyTorch's run.
+// Runs an optimizer for 200 steps of hashed gradients and compares with PyTorch's run.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace rondo::test {
 
 using MakeOptimizer = std::function<std::unique_ptr<optim::Optimizer>(const Tensors& params)>;
 
-/// max|ours - theirs| <= tolerance * max|theirs|, at every step that is stored.
+/// max|ours - theirs| <= tolerance * max|theirs|, at every stored step.
 inline void expect_trajectory(
     const std::string& name, const MakeOptimizer& make, double tolerance = 1e-5, DType dtype = f32,
     const std::function<std::unique_ptr<optim::LRSchedule>(optim::Optimizer&)>& make_schedule =
@@ -47,8 +47,8 @@ inline void expect_trajectory(
   EXPECT_EQ(compared, 5) << name;
 }
 
-/// 100 steps, the state into a second optimizer over copies of the parameters, 100 more: both agree
-/// bit for bit.
+/// Runs 100 steps, loads the state into a second optimizer with copies of the parameters, and runs
+/// 100 more: both must be bit-identical.
 inline void expect_resumable(const MakeOptimizer& make) {
   Tensors params = hashed_parameters();
   auto optimizer = make(params);
@@ -66,7 +66,7 @@ inline void expect_resumable(const MakeOptimizer& make) {
     copies.push_back(copy);
   }
   auto second = make(copies);
-  run(*second, copies, 5, 7);  // state of its own, to be replaced
+  run(*second, copies, 5, 7);  // has its own state, which is replaced
   for (std::size_t k = 0; k < params.size(); ++k) {
     copies[k].set_data(params[k].detach().clone());
   }

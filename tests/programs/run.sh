@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the programs as a user would, on Fashion-MNIST's first images, and looks at what they leave behind.
+# Runs the programs as a user would, on Fashion-MNIST's first images, and checks their output files.
 #
-#   run.sh BIN_DIR CASE MPIRUN…      one of the cases below; MPIRUN is the command up to -np
+# run.sh BIN_DIR CASE MPIRUN…      one of the cases below; MPIRUN is the command before -np
 set -uo pipefail
 bin=$(cd "$1" && pwd) case=$2
 shift 2
@@ -19,11 +19,11 @@ fail() {
   tail -n 40 "$log"
   exit 1
 }
-# field NAME FILE: a number or string of the JSON that --json wrote.
+# field NAME FILE: a number or string from the JSON that --json wrote.
 field() { sed -n 's/^ *"'"$1"'": "\{0,1\}\([^",]*\)"\{0,1\},\{0,1\}$/\1/p' "$2"; }
 # succeeds COMMAND…
 succeeds() { timeout 280 "$@" >"$log" 2>&1 || fail "status $? from: $*"; }
-# fails_saying TEXT COMMAND…: ends by itself, with a status other than 0, and says TEXT.
+# fails_saying TEXT COMMAND…: COMMAND must end by itself, with a status other than 0, and print TEXT.
 fails_saying() {
   local text=$1 status=0
   shift
@@ -33,7 +33,8 @@ fails_saying() {
   grep -qF -- "$text" "$log" || fail "the error does not say \"$text\""
 }
 
-# process_of RANK MPIRUN_PID: the process of a rank, a child of mpirun, or of MPICH's proxy, which is one.
+# process_of RANK MPIRUN_PID: the process of a rank: a child of mpirun, or of MPICH's proxy, which is a child of
+# mpirun.
 process_of() {
   local process
   for process in $(pgrep -P "$2") $(pgrep -P "$(pgrep -d, -P "$2")"); do
@@ -41,7 +42,7 @@ process_of() {
   done
 }
 
-# stop_ranks COUNT MPIRUN_PID: asks all of them to stop; the first to hear it may end the others.
+# stop_ranks COUNT MPIRUN_PID: sends SIGTERM to all ranks. The first to receive it may end the others.
 stop_ranks() {
   local rank processes=()
   for ((rank = 0; rank < $1; ++rank)); do processes+=("$(process_of $rank "$2")"); done
@@ -49,11 +50,11 @@ stop_ranks() {
 }
 
 has_gpu() { [ -e /dev/nvidia0 ]; }
-# on_gpu NAME: the program, or where there is no GPU the one that simulates some.
+# on_gpu NAME: the program, or without a GPU the program that simulates some.
 on_gpu() { if has_gpu; then echo "$bin/$1"; else echo "$bin/simulated_$1"; fi; }
 
-# ./rank_1 WORDS… -- COMMAND…, as two ranks: rank 1's COMMAND gets the WORDS, too. (mpirun's `-np 1 A : -np 1 B` would
-# say the same, but mpirun of Open MPI 5.0.7 crashes at it.)
+# ./rank_1 WORDS… -- COMMAND…, on two ranks: adds WORDS to rank 1's COMMAND. (mpirun's `-np 1 A : -np 1 B` does the
+# same, but mpirun of Open MPI 5.0.7 crashes with it.)
 cat >rank_1 <<'END' && chmod +x rank_1
 #!/usr/bin/env bash
 words=()
@@ -70,7 +71,7 @@ train) # one process: JSON, checkpoint, metrics, evaluation and prediction from 
   [ "$(field model result.json)" = mlp ] || fail "model in result.json"
   [ "$(field world_size result.json)" = 1 ] || fail "world_size in result.json"
   [ "$(wc -l <out/metrics.jsonl)" = 2 ] || fail "metrics.jsonl does not have a line an epoch"
-  # The checkpoint for others.
+  # Exports the checkpoint to ONNX.
   if "$bin/fashion_mlp" --limit 100 --checkpoint-dir out --export-onnx mlp.onnx --eval --json exported.json >/dev/null 2>"$log"; then
     grep -qa linear_relu_stack.0.weight mlp.onnx || fail "mlp.onnx has no linear_relu_stack.0.weight"
     [ "$(field epochs exported.json)" = 0 ] || fail "--export-onnx trains"
@@ -78,10 +79,10 @@ train) # one process: JSON, checkpoint, metrics, evaluation and prediction from 
     grep -q 'built without protobuf' "$log" || fail "--export-onnx neither writes nor says why not"
   fi
   fails_saying "cannot write nowhere/mlp.onnx" "$bin/fashion_mlp" --limit 100 --checkpoint-dir out --export-onnx nowhere/mlp.onnx
-  # Results may go into the run's own folder, which is not there yet.
+  # Results may go into the run's own folder, which does not exist yet.
   succeeds "$bin/fashion_mlp" --limit 128 --epochs 1 --checkpoint-dir fresh --json fresh/result.json --profile ./fresh/trace.json
   [ -s fresh/result.json ] && [ -s fresh/trace.json ] || fail "nothing in fresh/"
-  # Logs for others.
+  # Logs for other programs.
   logs=(--limit 640 --batch 64 --async-checkpoints --csv logs/run.csv --tensorboard logs/board --checkpoint-dir logged)
   if "$bin/fashion_mlp" --limit 640 --epochs 1 --checkpoint-dir probe --tensorboard probe/board >/dev/null 2>"$log"; then
     succeeds "${mpirun[@]}" -np 2 "$bin/fashion_mlp" --epochs 3 "${logs[@]}"
@@ -90,13 +91,13 @@ train) # one process: JSON, checkpoint, metrics, evaluation and prediction from 
     [ "$(cat logs/board/* | strings | grep -c test_accuracy)" = 3 ] || fail "no curve of 3 points in logs/board"
     [ "$(cat logs/board/* | strings | grep -c weight)" -ge 3 ] || fail "no histogram of the weights in logs/board"
     printf 'no table\n' >logs/other.csv
-    fails_saying "logs/other.csv: begins with no column named epoch" \
+    fails_saying "logs/other.csv: its first column is not epoch" \
       "${mpirun[@]}" -np 2 "$bin/fashion_mlp" "${logs[@]}" --epochs 1 --csv logs/other.csv
     [ -e logged/checkpoint.safetensors ] || fail "a run was moved aside for one that could not start"
     succeeds "$bin/fashion_mlp" "${logs[@]}" --epochs 1 --csv bare.csv
     succeeds "$bin/fashion_mlp" "${logs[@]}" --epochs 2 --csv bare.csv
     [ "$(wc -l <bare.csv.previous-1)" = 2 ] && [ "$(wc -l <bare.csv)" = 3 ] || fail "a new run has lost the table of the one before"
-    fails_saying "result.json is not a folder that may be written to" \
+    fails_saying "result.json is not a writable folder" \
       "$bin/fashion_mlp" "${logs[@]}" --epochs 1 --tensorboard result.json/x
   else
     grep -q 'built without protobuf' "$log" || fail "--tensorboard neither writes nor says why not"
@@ -115,11 +116,11 @@ train) # one process: JSON, checkpoint, metrics, evaluation and prediction from 
   [ -e out/best.safetensors ] && [ "$(ls out/kept | wc -l)" = 2 ] || fail "best.safetensors and two kept checkpoints are not there"
   succeeds "$bin/fashion_mlp" --epochs 2 --limit 3000 --checkpoint-dir out --resume
   ! ls out/*.tmp 2>/dev/null || fail "a finished run that is resumed leaves something unfinished"
-  # A damaged byte in the newest checkpoint: the one before is used, and the run ends where it did.
+  # A damaged byte in the newest checkpoint: the previous one is used, and the run has the same result.
   succeeds "$bin/fashion_mlp" --epochs 2 --limit 3000 --checkpoint-dir hurt
   printf x | dd of=hurt/checkpoint.safetensors bs=1 seek=9000 conv=notrunc status=none
   succeeds "$bin/fashion_mlp" --epochs 2 --limit 3000 --checkpoint-dir hurt --resume --json hurt.json
-  grep -q 'warning: .*hurt/checkpoint.safetensors.*; the one before is used' "$log" || fail "the damage is not told"
+  grep -q 'warning: .*hurt/checkpoint.safetensors.*; using the previous one' "$log" || fail "the damage is not told"
   [ "$(field param_hash hurt.json)" = "$(field param_hash result.json)" ] || fail "from the one before the run ends elsewhere"
   { printf 'P5\n# a grey picture\n28 28\n255\n' && head -c 784 /dev/zero; } >zero.ppm
   succeeds "$bin/fashion_mlp" --predict zero.ppm --checkpoint-dir out
@@ -159,8 +160,8 @@ assert names.count("conv2d") == 4 * 19, names
 END
   fails_saying "no/such/folder/profile.json" "${mpirun[@]}" -np 2 "${resnet[@]}" --epochs 1 --profile no/such/folder/profile.json
   ;;
-resume | resume_average | resume_outer | resume_async | resume_topk | resume_powersgd | resume_zero) # stopped by SIGTERM in mid-epoch, then resumed: the bits of a run that was not
-  # The signal goes to the ranks themselves: mpirun would pass it on after seconds only.
+resume | resume_average | resume_outer | resume_async | resume_topk | resume_powersgd | resume_zero) # stopped by SIGTERM in mid-epoch, then resumed: bit-identical to a run that was not stopped
+  # The ranks get the signal directly, because mpirun would forward it only after seconds.
   sync=()
   case $case in
   resume_average) sync=(--sync average --average-every 3) ;;
@@ -186,12 +187,12 @@ resume | resume_average | resume_outer | resume_async | resume_topk | resume_pow
   succeeds "${run[@]}" --checkpoint-dir "$work/stopped" --resume --json resumed.json
   [ "$(field param_hash straight.json)" = "$(field param_hash resumed.json)" ] || fail "the resumed run has other weights"
   [ "$(wc -l <stopped/metrics.jsonl)" = 5 ] || fail "metrics.jsonl does not have a line an epoch"
-  # Ranks that average meet only now and then, but always at the end of an epoch.
+  # Averaging ranks meet only at times, but always at the end of an epoch.
   if [ "$case" = resume_average ]; then
     fails_saying "written by 2 ranks that had state of their own" "${mpirun[@]}" -np 1 "${resnet[@]}" --epochs 5 "${sync[@]}" --checkpoint-dir stopped --resume
   fi
   ;;
-reproducible) # 1, 2 and 4 ranks, with 1 or 2 threads: the same bits; stopped on 4 and resumed on 2, too
+reproducible) # 1, 2 and 4 ranks, with 1 or 2 threads: bit-identical; also when stopped on 4 and resumed on 2
   run=("${resnet[@]}" --epochs 2 --reproducible 8)
   succeeds "${run[@]}" --checkpoint-dir straight --json straight.json
   succeeds "${run[@]}" --threads 2 --checkpoint-dir two --json threads.json
@@ -217,12 +218,12 @@ reproducible) # 1, 2 and 4 ranks, with 1 or 2 threads: the same bits; stopped on
   fails_saying "--reproducible 6: shards must be a power of two" "${resnet[@]}" --reproducible 6
   fails_saying "8 shards do not divide by 3 ranks" "${mpirun[@]}" -np 3 "${resnet[@]}" --reproducible 8
   fails_saying "a batch of 24 does not divide by 32 shards" "${resnet[@]}" --reproducible 32
-  fails_saying "--reproducible is for gradients that are averaged as they are" "${resnet[@]}" --reproducible 8 --compress bf16
+  fails_saying "--reproducible cannot be combined with --sync average, --compress" "${resnet[@]}" --reproducible 8 --compress bf16
   ;;
-killed_rank | killed_rank_slow) # kill -9 of a rank at a random moment: who has died is said, all end, and the run goes on to the same bits
-  # mpirun passes nothing on for a second after a death: the ranks write to files of their own.
+killed_rank | killed_rank_slow) # kill -9 of a rank at a random moment: the dead rank is named, all end, and the run resumes bit-identically
+  # mpirun forwards no output for a second after a death, so the ranks write to their own files.
   printf '#!/bin/sh\nexec "$@" 2>>"said.$OMPI_COMM_WORLD_RANK$PMI_RANK"\n' >to_file && chmod +x to_file
-  run=("${mpirun[@]}" -np 2 ./to_file "${resnet[@]}" --limit 384 --batch 48 --epochs 6) # not over when a rank is killed
+  run=("${mpirun[@]}" -np 2 ./to_file "${resnet[@]}" --limit 384 --batch 48 --epochs 6) # still running when a rank is killed
   succeeds "${run[@]}" --checkpoint-dir straight --json straight.json
   rounds=2
   [ "$case" = killed_rank ] || rounds=20
@@ -253,31 +254,31 @@ killed_rank | killed_rank_slow) # kill -9 of a rank at a random moment: who has 
     wait $pid
     status=$?
     [ $status -ne 0 ] || fail "round $round: a killed run must not report success"
-    # MPICH's mpirun says it itself and ends the others at once, before they can.
+    # MPICH's mpirun reports it itself and ends the other ranks at once, before they can.
     grep -q "rank $victim (process $rank) has ended" said.* || grep -q "PID $rank RUNNING AT" "$log" ||
       fail "round $round: nobody says that rank $victim has ended"
     ! pgrep -f "checkpoint-dir $work/stopped" >/dev/null || fail "round $round: a rank lives on"
     report=$(((${reported:-$ended} - killed) / 1000000)) end=$(((ended - killed) / 1000000))
     [ $report -le $slowest_report ] || slowest_report=$report
     [ $end -le $slowest_end ] || slowest_end=$end
-    # Half a second and three on an idle machine (docs/results.md). So much more is a machine that is very busy; a wait
-    # for some deadline takes longer still.
+    # An idle machine needs half a second and three seconds (docs/results.md). The limits allow for a very busy
+    # machine; waiting for a deadline would take even longer.
     [ $report -le 20000 ] || fail "round $round: after $report ms only it was said that rank $victim has ended"
     [ $end -le 25000 ] || fail "round $round: after $end ms only the run was over"
     if [ "$case" = killed_rank ] && [ "$round" -lt "$rounds" ]; then continue; fi
     succeeds "${run[@]}" --checkpoint-dir stopped --resume --json resumed.json
     [ "$(field param_hash straight.json)" = "$(field param_hash resumed.json)" ] ||
       fail "round $round: the resumed run has other weights"
-    # The long test has the machine for itself, so that whatever lies there now is its own.
+    # The long test has the machine for itself, so any new shared memory is its own.
     if [ "$case" = killed_rank_slow ] && [ "$(ls /dev/shm)" != "$shared_memory" ]; then
       fail "round $round: shared memory is left behind: $(ls /dev/shm)"
     fi
   done
   echo "after at most $slowest_report ms it was said, after $slowest_end ms over"
   ;;
-killed_early) # the same while the ranks start: before MPI_Init, in it (where only mpirun notices), when they connect
+killed_early) # the same while the ranks start: before MPI_Init, in it (where only mpirun notices), while they connect
   [[ $("${mpirun[0]}" --version 2>&1) == *Open*RTE* || $("${mpirun[0]}" --version 2>&1) == *"Open MPI"* ]] ||
-    exit 77 # Hydra ends them all at once
+    exit 77 # Hydra ends all of them at once
   printf '#!/bin/sh\necho $$ >"process.$OMPI_COMM_WORLD_RANK"\nexec "$@" 2>>"said.$OMPI_COMM_WORLD_RANK"\n' >to_file && chmod +x to_file
   slowest_end=0
   for round in $(seq "${ROUNDS:-4}"); do
@@ -297,7 +298,7 @@ killed_early) # the same while the ranks start: before MPI_Init, in it (where on
     end=$((($(date +%s%N) - killed) / 1000000))
     [ $end -le $slowest_end ] || slowest_end=$end
     [ $status -ne 0 ] && [ $status -ne 124 ] || fail "round $round: status $status"
-    # While Open MPI's mpirun still starts processes, it counts one that ends without naming it.
+    # While Open MPI's mpirun is still starting processes, it counts a process that ends without naming it.
     grep -q "rank $victim (process\|process rank $victim with PID" said.* "$log" ||
       { [ "$sockets" -eq 0 ] && grep -q "1 process returned" "$log"; } ||
       fail "round $round: nobody says that rank $victim ended $after s after its start, but $(cat said.* "$log")"
@@ -305,7 +306,7 @@ killed_early) # the same while the ranks start: before MPI_Init, in it (where on
   echo "after at most $slowest_end ms over"
   ;;
 
-killed_mpirun) # kill -9 of mpirun: its ranks end, too
+killed_mpirun) # kill -9 of mpirun: its ranks end too
   printf '#!/bin/sh\necho $$ >"process.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"\nexec "$@"\n' >note && chmod +x note
   "${mpirun[@]}" -np 2 ./note "${resnet[@]}" --epochs 1000 --checkpoint-dir stopped --checkpoint-every 1 >"$log" 2>&1 &
   pid=$!
@@ -339,7 +340,7 @@ hung_rank) # kill -STOP of a rank: the others name it at the deadline
   grep -q "^all_reduce .* of bucket .* (.*): issued .* done$" record/rank0.txt || fail "no record of the collectives before"
   tail -n 1 record/rank0.txt | grep -q ", failed$" || fail "the record does not end with what failed"
   ;;
-killed) # kill -9 in mid-run leaves a checkpoint that can be resumed
+killed) # kill -9 during a run leaves a checkpoint from which it can resume
   "${resnet[@]}" --epochs 6 --checkpoint-dir straight --json straight.json >"$log" 2>&1 || fail "straight run"
   "${resnet[@]}" --epochs 6 --checkpoint-dir stopped --checkpoint-every 1 >"$log" 2>&1 &
   pid=$!
@@ -352,7 +353,7 @@ killed) # kill -9 in mid-run leaves a checkpoint that can be resumed
   succeeds "${resnet[@]}" --epochs 6 --checkpoint-dir stopped --resume --json resumed.json
   [ "$(field param_hash straight.json)" = "$(field param_hash resumed.json)" ] || fail "the resumed run has other weights"
   ;;
-report) # --report: the page of a real run, as a browser sees it
+report) # --report: the page of a real run, as a browser renders it
   succeeds "${mpirun[@]}" -np 2 "$bin/fashion_mlp" --limit 640 --batch 64 --epochs 2 --threads 1 --report "$work/<b>report.html"
   grep -qF "report $work/<b>report.html" "$log" || fail "the report is not named"
   cp '<b>report.html' report.html
@@ -360,7 +361,7 @@ report) # --report: the page of a real run, as a browser sees it
   grep -q 'Means over 20 steps of rank 0, of 2 ranks' report.html || fail "the ranks' communication is not told"
   grep -qF '&lt;b&gt;report.html' report.html || fail "the file's name is not escaped"
   [ "$(grep -o 'data:image/png;base64,iVBORw0KGgo' report.html | wc -l)" = 24 ] || fail "not 24 pictures"
-  # A run that was complete has no steps to tell of, but its epochs.
+  # A complete run has no new steps to report, but it has its epochs.
   succeeds "$bin/fashion_mlp" --limit 640 --batch 64 --epochs 2 --threads 1 --resume --report again.html
   [ "$(grep -c 'test accuracy: ' again.html)" = 2 ] || fail "a resumed run's curve does not have its two epochs"
   grep -q 'No step was profiled' again.html || fail "a run without steps has a profile"
@@ -379,14 +380,14 @@ report) # --report: the page of a real run, as a browser sees it
   [ "$(grep -o '</svg>' dom.html | wc -l)" = 6 ] || fail "a chart is not closed"
   grep -q 'Sneaker\|sneaker' dom.html || fail "the classes have no names"
   ! grep -q CONSOLE "$log" || fail "the browser complains"
-  # With the header of someone who is strict, nothing is missing either.
+  # With a strict Content-Security-Policy nothing is missing either.
   sed 's|<meta charset="utf-8">|&<meta http-equiv="Content-Security-Policy" content="default-src '"'none'"'; img-src data:; style-src '"'unsafe-inline'"'">|' \
     report.html >strict.html
   timeout 120 chromium --headless=new --no-sandbox --disable-gpu --user-data-dir="$work/browser" --enable-logging=stderr \
     --dump-dom "file://$work/strict.html" >dom.html 2>"$log" || fail "chromium"
   ! grep -q CONSOLE "$log" || fail "the page asks for something that is not in it"
   ;;
-errors) # bad input: one sentence, a status, no hang, nothing half-written
+errors) # bad input: one sentence, a status, no hang, no partial files
   fails_saying "resnet21" "$bin/cifar_resnet" --model resnet21
   fails_saying "--nosuch" "$bin/cifar_resnet" --nosuch 1
   fails_saying "--limit: \"-3\" is not a whole number from 0 to " "$bin/cifar_resnet" --limit -3
@@ -395,7 +396,7 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
   fails_saying "--reproducible 3: shards must be a power of two" "${resnet[@]}" --reproducible 3
   fails_saying "--amp f16 needs a GPU" "${resnet[@]}" --amp f16
   fails_saying "--average-every, " "${resnet[@]}" --average-every 3
-  fails_saying "--shortcut is for the ResNets" "$bin/fashion_mlp" --shortcut b --limit 100
+  fails_saying "--shortcut applies to the CIFAR ResNets" "$bin/fashion_mlp" --shortcut b --limit 100
   fails_saying "standard output cannot be written" sh -c '"$@" --json - >/dev/full' sh "${resnet[@]}" --epochs 1
   RONDO_HEARTBEAT_TIMEOUT=soon fails_saying "RONDO_HEARTBEAT_TIMEOUT is \"soon\", not a number" "${resnet[@]}"
   fails_saying "--lr: \"\" is not" "$bin/cifar_resnet" --lr ""
@@ -410,21 +411,21 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
   fails_saying "--graph needs a GPU: --device cuda" "${resnet[@]}" --graph
   fails_saying "--resident needs a GPU: --device cuda" "${resnet[@]}" --resident
   fails_saying "--all-reduce nccl needs GPUs: --device cuda" "${resnet[@]}" --all-reduce nccl
-  fails_saying "--compress: there is no comm hook \"zip\"" "${resnet[@]}" --compress zip
+  fails_saying "--compress: unknown comm hook \"zip\"" "${resnet[@]}" --compress zip
   fails_saying "--compress: topk: ratio 2, but it must be above 0 and at most 1" "${resnet[@]}" --compress topk:2
   fails_saying "--compress: powersgd: rank 0" "${resnet[@]}" --compress powersgd:0
-  fails_saying "--compress is for gradients: --sync ddp" "${resnet[@]}" --compress fp16 --sync average
-  fails_saying "--zero is for gradients that are averaged as they are" "${resnet[@]}" --zero --compress bf16
-  fails_saying "--accumulate goes neither with --reproducible" "${resnet[@]}" --accumulate 2 --reproducible 4
-  fails_saying "--no-overlap is for --sync ddp" "${resnet[@]}" --no-overlap --sync average
-  fails_saying "are for averages of parameters: --sync average" "${resnet[@]}" --average-async
-  fails_saying "average-async folds averages in late: it goes neither with --outer-lr" "${resnet[@]}" --sync average --average-async --outer-lr 0.7
+  fails_saying "--compress needs --sync ddp" "${resnet[@]}" --compress fp16 --sync average
+  fails_saying "--zero cannot be combined with --sync average" "${resnet[@]}" --zero --compress bf16
+  fails_saying "--accumulate cannot be combined with --reproducible" "${resnet[@]}" --accumulate 2 --reproducible 4
+  fails_saying "--no-overlap needs --sync ddp" "${resnet[@]}" --no-overlap --sync average
+  fails_saying "--outer-momentum need --sync average" "${resnet[@]}" --average-async
+  fails_saying "--average-async cannot be combined with --outer-lr" "${resnet[@]}" --sync average --average-async --outer-lr 0.7
   has_gpu || fails_saying "device cuda is not available: " "${resnet[@]}" --device cuda
   fails_saying "/nowhere/x.json" "${resnet[@]}" --json /nowhere/x.json --checkpoint-dir unwritable
   mkdir folder && ln -s /nowhere/x.json link.json
   fails_saying "folder: it is a directory" "${resnet[@]}" --json folder --checkpoint-dir unwritable
   fails_saying "/nowhere/x.json" "${resnet[@]}" --json link.json --checkpoint-dir unwritable
-  fails_saying "--trace ./x.csv is also --csv, which it would be written over" "${resnet[@]}" --csv x.csv --trace ./x.csv --checkpoint-dir unwritable
+  fails_saying "--trace ./x.csv is also --csv, which it would overwrite" "${resnet[@]}" --csv x.csv --trace ./x.csv --checkpoint-dir unwritable
   fails_saying "unwritable/best.safetensors is also the run's best checkpoint" "${resnet[@]}" --json unwritable/best.safetensors --checkpoint-dir unwritable
   fails_saying "--export-onnx w.pth is also --weights" "${resnet[@]}" --weights w.pth --export-onnx w.pth --checkpoint-dir unwritable
   for flag in trace profile report export-onnx; do
@@ -433,18 +434,18 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
   for flag in checkpoint-dir csv tensorboard; do
     fails_saying "--$flag: " "${resnet[@]}" --checkpoint-dir unwritable --$flag /dev/null/x
   done
-  fails_saying "--csv: /dev/full: is no regular file" "${resnet[@]}" --csv /dev/full --checkpoint-dir unwritable
+  fails_saying "--csv: /dev/full: is not a regular file" "${resnet[@]}" --csv /dev/full --checkpoint-dir unwritable
   mkdir -p planted && echo mine >victim && ln -sf ../victim planted/rank0.txt
   RONDO_FLIGHT_RECORD=planted fails_saying "planted/rank0.txt: cannot be written: it is a symbolic link" "${mpirun[@]}" -np 2 "${resnet[@]}" --lr 1e30
   [ "$(cat victim)" = mine ] || fail "a flight record was written through a link"
-  RONDO_FLIGHT_RECORD=/proc/nowhere fails_saying "RONDO_FLIGHT_RECORD=/proc/nowhere: no folder to write to: " "${resnet[@]}" --checkpoint-dir unwritable
+  RONDO_FLIGHT_RECORD=/proc/nowhere fails_saying "RONDO_FLIGHT_RECORD=/proc/nowhere: cannot write to this folder: " "${resnet[@]}" --checkpoint-dir unwritable
   [ ! -e unwritable ] || fail "trained before looking at what is to be written"
   OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=2 fails_saying "OMPI_COMM_WORLD_RANK is 5" "${resnet[@]}"
   SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=4 fails_saying "Slurm (SLURM_STEP_NUM_TASKS) started 4 ranks" "${resnet[@]}"
   fails_saying "/nonexistent" "$bin/cifar_resnet" --data /nonexistent
   fails_saying "--mean 1,2: has 2 numbers" "${resnet[@]}" --mean 1,2
-  fails_saying "--std 1,x,2: \"x\" is no number" "${resnet[@]}" --std 1,x,2
-  fails_saying "--mean 1,: \"\" is no number" "${resnet[@]}" --mean 1,
+  fails_saying "--std 1,x,2: \"x\" is not a number" "${resnet[@]}" --std 1,x,2
+  fails_saying "--mean 1,: \"\" is not a number" "${resnet[@]}" --mean 1,
   fails_saying "--std 0: 0 is not above 0" "${resnet[@]}" --std 0
   fails_saying "nothing/checkpoint.safetensors" "${resnet[@]}" --resume --checkpoint-dir nothing
   [ ! -e nothing/metrics.jsonl ] || fail "a failed --resume wrote metrics"
@@ -455,13 +456,13 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
   fails_saying "belongs to a run with --accumulate unset, this one has --accumulate 2" "${resnet[@]}" --accumulate 2 --epochs 1 --resume --checkpoint-dir out
   fails_saying "belongs to a run with --sync-bn unset, this one has --sync-bn 1" "${resnet[@]}" --sync-bn --epochs 1 --resume --checkpoint-dir out
   fails_saying "out/checkpoint.safetensors is a checkpoint of the model resnet20, not of mlp" "${resnet[@]}" --model mlp --eval --checkpoint-dir out
-  if [ -d "${RONDO_DATA:-$HOME/.cache/rondo}/cifar-10-batches-bin" ]; then # else the missing data are named first
+  if [ -d "${RONDO_DATA:-$HOME/.cache/rondo}/cifar-10-batches-bin" ]; then # otherwise the missing data are reported first
     fails_saying "out/checkpoint.safetensors (trained on fashion_mnist): " "${resnet[@]}" --dataset cifar10 --eval --checkpoint-dir out
   fi
   fails_saying "--weights: cannot read none" "${resnet[@]}" --eval --weights none
   fails_saying "picture.ppm: cannot be opened" "${resnet[@]}" --predict picture.ppm --checkpoint-dir out
   : >picture.ppm
-  fails_saying "picture.ppm: is no binary PPM" "${resnet[@]}" --predict picture.ppm --checkpoint-dir out
+  fails_saying "picture.ppm: is not a binary PPM" "${resnet[@]}" --predict picture.ppm --checkpoint-dir out
   printf 'P6 32 32 255\nabc' >picture.ppm
   fails_saying "picture.ppm: ends after 3 of 3072 bytes" "${resnet[@]}" --predict picture.ppm --checkpoint-dir out
   printf 'P6 65536 65536 255\nabc' >picture.ppm
@@ -474,8 +475,8 @@ errors) # bad input: one sentence, a status, no hang, nothing half-written
   [ ! -e nan/checkpoint.safetensors ] || fail "a checkpoint of NaN was written"
   fails_saying "cannot be created" "${resnet[@]}" --epochs 1 --checkpoint-dir /proc/nowhere
   ;;
-rank_errors) # the same over ranks: every rank ends, the sentence names what differs
-  fails_saying "--batch 49 does not divide by the 2 ranks" "${mpirun[@]}" -np 2 "${resnet[@]}" --batch 49
+rank_errors) # the same on several ranks: every rank ends, and the message names the difference
+  fails_saying "--batch 49 is not divisible by the 2 ranks" "${mpirun[@]}" -np 2 "${resnet[@]}" --batch 49
   fails_saying "--lr 0.2" "${mpirun[@]}" -np 2 ./rank_1 --lr 0.2 -- "${resnet[@]}"
   fails_saying "rank 1 has device cuda where rank 0 has device cpu" "${mpirun[@]}" -np 2 ./rank_1 --device cuda -- "${resnet[@]}"
   has_gpu || fails_saying "error: device cuda is not available: " "${mpirun[@]}" -np 2 "${resnet[@]}" --device cuda
@@ -488,33 +489,39 @@ rank_errors) # the same over ranks: every rank ends, the sentence names what dif
   fails_saying "/nonexistent" "${mpirun[@]}" -np 2 "${resnet[@]}" --data /nonexistent
   fails_saying "rank 1 has --trace t.json where rank 0 has --trace (none)" "${mpirun[@]}" -np 2 ./rank_1 --trace t.json -- "${resnet[@]}"
   fails_saying "rank 1 has --all-reduce mpi where rank 0 has --all-reduce ring" "${mpirun[@]}" -np 2 ./rank_1 --all-reduce mpi -- "${resnet[@]}" --all-reduce ring
-  # Two runs in one folder: the second is refused, and the first goes on undisturbed.
+  # Two runs in one folder: the second is refused, and the first continues undisturbed.
   "${mpirun[@]}" -np 2 "${resnet[@]}" --limit 384 --batch 48 --epochs 12 --checkpoint-dir same --checkpoint-every 1 >first.log 2>&1 &
   for _ in $(seq 600); do [ -e same/checkpoint.safetensors ] && break || sleep 0.02; done
   fails_saying "another run is writing to same" "${mpirun[@]}" -np 2 "${resnet[@]}" --seed 2 --checkpoint-dir same
   grep -q "same/run.lock: process [0-9]* (cifar_resnet) on $(hostname) holds it" "$log" || fail "nobody says who holds the lock"
   wait $! || fail "the first of two runs in one folder: $(cat first.log)"
   [ ! -e same/previous-1 ] && [ "$(wc -l <same/metrics.jsonl)" = 12 ] || fail "two runs are mixed"
-  # A run that cannot begin leaves what is there alone.
+  # A run that cannot begin does not change existing files.
   before=$(cd same && find . -type f | sort | xargs sha256sum)
   fails_saying "rank 1 has --seed 3" "${mpirun[@]}" -np 2 ./rank_1 --seed 3 -- "${resnet[@]}" --checkpoint-dir same
-  fails_saying "there is no comm hook" "${mpirun[@]}" -np 2 "${resnet[@]}" --compress zip --checkpoint-dir same
+  fails_saying "unknown comm hook" "${mpirun[@]}" -np 2 "${resnet[@]}" --compress zip --checkpoint-dir same
   [ "$before" = "$(cd same && find . -type f | sort | xargs sha256sum)" ] || fail "a run that could not begin touched the folder"
   ;;
-lessons) # the examples that explain: they end well and say what they promise
+lessons) # the examples that explain: they succeed and print what they promise
   succeeds "$bin/01_autograd"
   succeeds "${mpirun[@]}" -np 4 "$bin/03_ring"
   grep -q 'rank 3' "$log" || fail "03_ring does not show its last rank"
   for _ in $(seq 60); do echo "the quick brown fox jumps over the lazy dog"; done >fox.txt
   for model in transformer lstm gru; do
     succeeds "$bin/05_text" --text fox.txt --model $model --steps 60 --every 30 --batch 8 --context 16 --width 32 --layers 1 --sample 20
-    grep -q '^2376 characters to learn from, 264 to be measured on, of 28 kinds: 4.807 bits each' "$log" || fail "05_text counts otherwise"
-    # Bits of a text that says one thing again and again: few, after so short a time.
+    grep -q '^2376 characters for training, 264 for validation, 28 kinds: 4.807 bits each' "$log" || fail "05_text counts otherwise"
+    # Bits per character of a repetitive text: few, even after so little training.
     awk '/^step 60:/ { seen = 1; bad = $11 + 0 > 2.5 } END { exit bad || !seen }' "$log" || fail "05_text --model $model has learned nothing"
     [ "$(sed -n '/^---$/,/^---$/p' "$log" | wc -c)" = 29 ] || fail "05_text --model $model does not write 20 characters"
   done
   fails_saying "nowhere" "$bin/05_text" --text nowhere
-  if [ -n "${RONDO_DATA:-}" ]; then # an MLP and a ResNet in bytes: at most half a point lost, a quarter of the size
+  if [ -n "${RONDO_DATA:-}" ]; then # the loop on two ranks: it learns, and refuses a batch that cannot be shared out
+    succeeds "${mpirun[@]}" -np 2 "$bin/02_resnet" --epochs 2 --limit 2000
+    awk '/^epoch [12]\/2: loss/ { loss[++n] = $4 + 0 } END { exit !(n == 2 && loss[2] < loss[1] && loss[1] > 0) }' "$log" ||
+      fail "02_resnet: two epochs do not lower the loss"
+    fails_saying "--batch 33 is not divisible by the 2 ranks" "${mpirun[@]}" -np 2 "$bin/02_resnet" --batch 33
+  fi
+  if [ -n "${RONDO_DATA:-}" ]; then # an MLP and a ResNet in int8: at most half a point lost, a quarter of the size
     for model in mlp resnet; do
       succeeds "$bin/06_quantize" --model $model --weights "$RONDO_DATA/weights/cifar10_resnet20_zip.pth" --train-steps 300 --test-images 1000 --qat-steps 20 --save $model
       awk '$3 == "%" { right[$1] = $2; size[$1] = $5; n++ }
@@ -522,8 +529,8 @@ lessons) # the examples that explain: they end well and say what they promise
         fail "06_quantize --model $model loses too much, or saves too little"
     done
   fi
-  # A network that learns while a simulation runs: the same twice, and far better than no prediction.
-  export OMPI_MCA_btl_tcp_if_include=lo # else Open MPI 5 warns (choose_addresses in dist/transports/mpi/mpi_transport.cpp)
+  # A network that learns while a simulation runs: identical in two runs, and far better than no prediction.
+  export OMPI_MCA_btl_tcp_if_include=lo # or Open MPI 5 warns (choose_addresses in dist/transports/mpi/mpi_transport.cpp)
   succeeds "${mpirun[@]}" -np 2 "$bin/07_simulation"
   awk '/^6 steps ahead/ { seen = 1; bad = $(NF - 2) < 4 } END { exit bad || !seen }' "$log" || fail "07_simulation has learned too little"
   awk '/^pair/ { if (n++ && $NF >= last) bad = 1; last = $NF } END { exit bad || n < 3 }' "$log" || fail "07_simulation: the error does not fall"
@@ -535,7 +542,7 @@ lessons) # the examples that explain: they end well and say what they promise
   echo short >short.txt
   fails_saying "6 characters are too few for windows of 64" "$bin/05_text" --text short.txt
   ;;
-gpu) # every program by saying --device cuda
+gpu) # every program with --device cuda
   succeeds "$(on_gpu 01_autograd)" --device cuda
   grep -q 'first derivative agrees, second agrees' "$log" || fail "01_autograd: derivatives differ on the GPU"
   succeeds "$(on_gpu 03_ring)" --device cuda --all-reduce mpi
@@ -555,7 +562,7 @@ gpu) # every program by saying --device cuda
     [ "$(field device result.json)" = cuda ] || fail "fashion_mlp $way: another device in its JSON"
   done
   succeeds "${mpirun[@]}" -np 2 "$(on_gpu fashion_mlp)" --limit 160 --batch 32 --epochs 1 --device cuda --all-reduce mpi --checkpoint-dir ranks
-  # So few, since the simulation's convolutions are plain loops.
+  # Few images, because the simulation's convolutions are plain loops.
   succeeds "$(on_gpu cifar_resnet)" --dataset fashion_mnist --limit 12 --batch 4 --lr 0.05 --epochs 1 --device cuda --graph --resident --checkpoint-dir resnet
   succeeds "$(on_gpu train_step)" --model mlp --batch 8 --seconds 0.01 --device cuda --graph
   succeeds "${mpirun[@]}" -np 2 "$(on_gpu ddp_step)" --model mlp --batch 8 --seconds 0.01 --device cuda --all-reduce mpi --compress fp16
@@ -565,7 +572,7 @@ gpu) # every program by saying --device cuda
     succeeds "$(on_gpu 06_quantize)" --train-steps 5 --test-images 100 --hidden 32 --device cuda
     succeeds "$(on_gpu 06_quantize)" --model resnet --weights "$weights" --calibration 4 --qat-steps 1 --test-images 4 --device cuda
   fi
-  # Where there is none, all say so.
+  # Without a GPU, all programs say so.
   if ! has_gpu; then
     for program in 01_autograd 03_ring fashion_mlp cifar_resnet train_step ddp_step; do
       fails_saying "there is no NVIDIA driver" "$bin/$program" --device cuda
@@ -574,15 +581,15 @@ gpu) # every program by saying --device cuda
   fi
   fails_saying "nonsense" "$bin/05_text" --text fox.txt --device nonsense
   ;;
-benches) # what scripts may rely on of the benchmarks: they run, and their JSON has its fields
+benches) # the properties of the benchmarks that scripts rely on: they run, and their JSON has its fields
   succeeds "$bin/train_step" --model mlp --batch 8 --seconds 0.01 --json step.json
   for name in img_per_s ms_per_step; do [ -n "$(field $name step.json)" ] || fail "train_step: no $name"; done
   succeeds "$bin/train_step" --model resnet20 --batch 4 --dtype bf16 --infer --seconds 0.01
   succeeds "$bin/train_step" --model mlp --hidden 64 --batch 4 --dtype i8 --infer --seconds 0.01
   succeeds "$bin/train_step" --model resnet20 --batch 4 --dtype i8 --infer --seconds 0.01
-  fails_saying "--dtype i8 is for --infer on the CPU" "$bin/train_step" --model mlp --dtype i8
+  fails_saying "--dtype i8 needs --infer" "$bin/train_step" --model mlp --dtype i8
   fails_saying '\x1b[31m' "$bin/train_step" --json "no/$(printf '\033[31m')"
-  # In turns, as bench/compare.sh starts it: an answer to each line when it comes, and an end with the lines.
+  # In turns, as bench/compare.sh starts it: it answers each line at once, and ends at the end of its input.
   coproc turns { "$bin/train_step" --model mlp --batch 8 --seconds 0.01 --turns --json -; }
   answers=${turns[0]} lines=${turns[1]} pid=$turns_PID
   for turn in 1 2; do
@@ -592,7 +599,7 @@ benches) # what scripts may rely on of the benchmarks: they run, and their JSON 
   done
   exec {lines}>&-
   wait "$pid" || fail "train_step --turns fails at the end of its input"
-  fails_saying "--turns goes with --json -" "$bin/train_step" --model mlp --turns </dev/null
+  fails_saying "--turns needs --json -" "$bin/train_step" --model mlp --turns </dev/null
   PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$scripts/../bench/peers timeout 120 python3 - "$bin/train_step" >"$log" 2>&1 <<'END' || fail "bench/peers/measure.py"
 import sys
 from measure import Failed, Program
@@ -601,7 +608,7 @@ step = [sys.argv[1], "--model", "mlp", "--batch", 8, "--seconds", 0.01, "--json"
 with Program([*step, "--turns"]) as program:
     assert all(program.turn()["img_per_s"] > 0 for _ in range(2))
     assert program.end()[1].ru_maxrss > 0
-for wrong, said in ((["--nonsense"], "--nonsense"), (["--dtype", "i8"], "i8 is for --infer")):
+for wrong, said in ((["--nonsense"], "--nonsense"), (["--dtype", "i8"], "i8 needs --infer")):
     try:
         with Program([*step, *wrong]) as program:
             program.turn()
@@ -609,12 +616,12 @@ for wrong, said in ((["--nonsense"], "--nonsense"), (["--dtype", "i8"], "i8 is f
     except Failed as failure:
         assert failure.side == "rondo" and said in str(failure), failure
 END
-  # What compare.sh was told is looked at before it measures anything.
+  # compare.sh checks its arguments before it measures anything.
   for wrong in "--rounds 0" "--rounds -1" "--seconds 0" "--seconds nan" "--batch 0" "--threads x" "--json /nonexistent/x.json" "--rows=" "--rows nosuch" "--models="; do
     # shellcheck disable=SC2086
     PYTHONDONTWRITEBYTECODE=1 fails_saying "${wrong%%[ =]*}" timeout 60 python3 "$scripts/../bench/peers/compare.py" $wrong
   done
-  # Each op is measured alone and in the list, and both sides have the same.
+  # Each op is measured alone and in the list, and both sides have the same ops.
   succeeds "$bin/ops" --seconds 1e-9
   grep -q "^gelu: " "$log" || fail "ops: no gelu"
   succeeds "$bin/ops" --op layer_norm --backward --seconds 0.01 --json op.json
@@ -637,14 +644,14 @@ END
   fails_saying '"0" is not a whole number from 1 to' "$bin/roofline" --batch 0
   "$bin/ops" --op sum --seconds 0.01 >/dev/full 2>"$log" && fail "ops: nothing said of a full disk"
   grep -q "standard output cannot be written" "$log" || fail "ops: nothing said of a full disk"
-  # Without AVX-512 too, oneDNN must have a fast kernel for every convolution, not its plain loops.
-  DNNL_MAX_CPU_ISA=AVX2 DNNL_VERBOSE=1 "$bin/train_step" --model resnet20 --batch 4 --seconds 0.01 >verbose.txt || fail "train_step fails with AVX2"
+  # Without AVX-512, too, oneDNN must have a fast kernel for every convolution, not its plain loops.
+  ONEDNN_MAX_CPU_ISA=AVX2 DNNL_VERBOSE=1 "$bin/train_step" --model resnet20 --batch 4 --seconds 0.01 >verbose.txt || fail "train_step fails with AVX2"
   grep -q convolution, verbose.txt || fail "oneDNN says nothing of its convolutions"
   ! grep -q convolution,ref verbose.txt || fail "a convolution of resnet20 runs in plain loops with AVX2"
   succeeds "$bin/train_step" --model resnet20 --batch 4 --amp bf16 --steps 2 --json step.json
   [ "$(field steps step.json)" = 2 ] || fail "train_step --steps 2 takes other steps"
-  # Of 2.68 MB of gradients two ranks send as many, whatever autocast does; in bf16 half of it, and a little that says
-  # what it is.
+  # Two ranks send as many bytes as the gradients have (2.68 MB), whatever autocast does. With bf16 they send half,
+  # plus a small header.
   for flags in "--amp bf16" "--compress bf16"; do
     # shellcheck disable=SC2086  # several words
     succeeds "${mpirun[@]}" -np 2 "$bin/ddp_step" --model mlp --batch 8 --threads 1 --seconds 0.01 --all-reduce pairwise $flags --json "${flags// /}.json"
@@ -656,11 +663,11 @@ END
   fails_saying "--amp" "${mpirun[@]}" -np 2 "$bin/ddp_step" --amp i8
   succeeds "$bin/matmul" --batch 16 --width 32 --repeat 1 --json products.json
   [ "$(grep -c packed_gflop_per_s products.json)" = 3 ] || fail "matmul: not three products"
-  fails_saying "20 is no multiple of 16" "$bin/matmul" --width 20
+  fails_saying "20 is not a multiple of 16" "$bin/matmul" --width 20
   succeeds "${mpirun[@]}" -np 2 "$bin/all_reduce" --max-bytes 1048576 --repeat 3 --algorithms auto_own,ring --json sums.json
   [ "$(grep -o '"algorithm": "[a-z_]*"' sums.json | sort -u | tr -d '\n')" = '"algorithm": "auto_own""algorithm": "ring"' ] ||
     fail "all_reduce --algorithms runs others"
-  fails_saying "--algorithms rings: there is none of that name" "${mpirun[@]}" -np 2 "$bin/all_reduce" --algorithms rings
+  fails_saying "--algorithms rings: unknown algorithm" "${mpirun[@]}" -np 2 "$bin/all_reduce" --algorithms rings
   for dtype in f32 bf16; do
     succeeds "$bin/roofline" --batch 4 --steps 1 --dtype $dtype --json roofline.json
     grep -q '"conv2d_backward_weight"' roofline.json || fail "roofline: no convolutions"
@@ -686,7 +693,7 @@ END
     grep -q 'without libjpeg' "$log" || fail "image_folder fails"
   fi
   ;;
-doctor) # rondo-doctor: what scripts may rely on, on 1 and 2 ranks; what breaks a run is its status
+doctor) # rondo-doctor: the properties that scripts rely on, on 1 and 2 ranks; its status says whether a run would fail
   for ranks in 1 2; do
     succeeds "${mpirun[@]}" -np $ranks "$bin/rondo-doctor" --seconds 0.1 --json report.json
     [ "$(field world_size report.json)" = $ranks ] || fail "world_size of $ranks ranks"
@@ -707,28 +714,28 @@ doctor) # rondo-doctor: what scripts may rely on, on 1 and 2 ranks; what breaks 
   fails_saying "error: rank 1: The following argument was not expected: --nosuch" "${mpirun[@]}" -np 2 ./rank_1 --nosuch -- "$bin/rondo-doctor"
   "$bin/rondo-doctor" --help | grep -q "^Exit status: 0 " || fail "--help does not tell the exit statuses"
   fails_saying "cannot write /nowhere/x.json" "$bin/rondo-doctor" --seconds 0 --json /nowhere/x.json
-  RONDO_ISA=sse9 fails_saying "RONDO_ISA=sse9 is none of" "$bin/rondo-doctor"
+  RONDO_ISA=sse9 fails_saying "RONDO_ISA=sse9 is not one of" "$bin/rondo-doctor"
   OMP_NUM_THREADS=5000 fails_saying "broken: OMP_NUM_THREADS=5000" "$bin/rondo-doctor" --seconds 0
   SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4 fails_saying "broken: the ranks do not find each other" "$bin/rondo-doctor"
   OMP_NUM_THREADS=some succeeds "$bin/rondo-doctor" --seconds 0
   grep -q 'slow: .*OMP_NUM_THREADS is "some"' "$log" || fail "an odd OMP_NUM_THREADS is not found"
   ;;
-weight_kinds) # files of weights that are odd or hostile: read where they can be, escaped on a terminal, told apart
-  # golden NAME: a file that PyTorch wrote; safetensors HEADER DATA: one with this header.
+weight_kinds) # unusual or hostile weight files: read if possible, escaped on a terminal, identified
+  # golden NAME: a file that PyTorch wrote; safetensors HEADER DATA: a file with this header.
   golden() { printf "$(sed -n "/^=== $1\$/{n;s/../\\\\x&/g;p}" "$goldens/torch_files_hex.txt")"; }
   safetensors() {
     local n=${#1}
     printf "$(printf '\\x%02x' $((n & 255)) $((n >> 8 & 255)) $((n >> 16 & 255)) 0 0 0 0 0)"
     printf '%s%s' "$1" "$2"
   }
-  shows_no_escapes() { # GCC 14's libgomp shows them itself
+  shows_no_escapes() { # GCC 14's libgomp prints them itself
     ! grep -v '^libgomp: ' "$log" | LC_ALL=C grep -q "$(printf '[\001-\010\016-\037\177]')" || fail "what the terminal obeys is shown by $*"
   }
   golden nested >nested.pth
   succeeds "$bin/rondo-weights" convert nested.pth nested.safetensors
-  fails_saying "nested.safetensors: is the file that is read" "$bin/rondo-weights" convert nested.safetensors nested.safetensors
+  fails_saying "nested.safetensors: is the input file" "$bin/rondo-weights" convert nested.safetensors nested.safetensors
   head -c 300 nested.pth >cut.pth
-  fails_saying "cut.pth: is cut short or damaged: it is a zip archive without an end" "$bin/rondo-weights" ls cut.pth
+  fails_saying "cut.pth: is cut short or damaged: it is a zip archive without its directory" "$bin/rondo-weights" ls cut.pth
   succeeds "$bin/rondo-weights" ls nested.safetensors
   grep -q '^encoder.layers.1 .*f32' "$log" && grep -q '^6 tensors, ' "$log" || fail "tensors of inner dicts are lost"
   golden evil >evil.pth
@@ -754,7 +761,7 @@ weight_kinds) # files of weights that are odd or hostile: read where they can be
   succeeds "$bin/rondo-weights" diff whole.pth nested.pth
   mv part1.safetensors elsewhere
   fails_saying "the index names part1.safetensors, which does not exist" "$bin/rondo-weights" ls model.safetensors.index.json
-  # Names that would recolour the terminal, or fill it.
+  # Names that would change the terminal's colours, or fill it.
   safetensors '{"a\u001b[31m\u009b1m\u202e\nb":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"__metadata__":{"k\u0007":"\u001b]0;x"}}' x >odd.safetensors
   succeeds "$bin/rondo-weights" ls odd.safetensors
   grep -qF 'a\x1b[31m\u009b1m\u202e\nb  u8    [1]' "$log" && grep -qF 'k\x07: \x1b]0;x' "$log" || fail "ls escapes otherwise"
@@ -775,16 +782,16 @@ weight_kinds) # files of weights that are odd or hostile: read where they can be
   succeeds "$bin/rondo-weights" ls long.safetensors
   [ "$(wc -c <"$log")" -lt 1200000 ] || fail "every line is as long as the longest name"
   ;;
-offline) # machines without a network, and what gets data for them
+offline) # machines without a network, and the program that gets data for them
   export RONDO_DATA=$work/node RONDO_MIRROR=http://127.0.0.1:1 no_proxy='*'
   fails_saying "on a machine with a network run \`rondo-data get mnist --to $work/node\`, and copy that folder here if the machines do not share it; or set RONDO_DATA" "$bin/fashion_mlp" --dataset mnist
   fails_saying "on a machine with a network run \`rondo-data get cifar10_resnet20 --to $work/node\`" env https_proxy=http://127.0.0.1:1 no_proxy= "$bin/04_fine_tune" --images 50
-  fails_saying "there is no data set 'imagenet', and no weights of that name; known are cifar10, cifar100, mnist, fashion_mnist, resnet18, " "$bin/rondo-data" get imagenet --to new
+  fails_saying "unknown data set or weights 'imagenet'; use one of cifar10, cifar100, mnist, fashion_mnist, resnet18, " "$bin/rondo-data" get imagenet --to new
   fails_saying "http://127.0.0.1:1/cifar-10-binary.tar.gz: cannot be downloaded" "$bin/rondo-data" get cifar10 --to new
   fails_saying "--to" "$bin/rondo-data" get cifar10 --to ''
   echo >file
   fails_saying "file: cannot be created" "$bin/rondo-data" get cifar10 --to file
-  # What the mirror has is not MNIST: nothing of it is left.
+  # The mirror's file is not MNIST: nothing of it is kept.
   mkdir -p mirror/mnist
   echo short | gzip >mirror/mnist/train-images-idx3-ubyte.gz
   RONDO_MIRROR=file://$work/mirror fails_saying "train-images-idx3-ubyte.gz" "$bin/rondo-data" get mnist --to new
@@ -796,16 +803,16 @@ offline) # machines without a network, and what gets data for them
   echo >node/datasets/MNIST/raw/t10k-images-idx3-ubyte
   succeeds "$bin/rondo-data" ls
   grep -qE "^mnist .* is in $work/node/datasets/MNIST/raw$" "$log" || fail "ls: MNIST is there"
-  fails_saying "train-images-idx3-ubyte.gz: cannot be downloaded" "$bin/rondo-data" get mnist --to node # which has a part of it
+  fails_saying "train-images-idx3-ubyte.gz: cannot be downloaded" "$bin/rondo-data" get mnist --to node # only a part is there
   for file in train-images-idx3 train-labels-idx1 t10k-labels-idx1; do echo >node/datasets/MNIST/raw/$file-ubyte; done
   succeeds "$bin/rondo-data" get mnist --to node
   grep -qx "node/datasets/MNIST/raw" "$log" || fail "get names another folder"
   fails_saying "standard output cannot be written" bash -c "\"$bin/rondo-data\" ls >/dev/full"
   ;;
-weights) # files that others made: what they are, as many correct test images as with PyTorch, from one kind to another
+weights) # files from other projects: identified, with as many correct test images as in PyTorch, and converted
   weights=${RONDO_DATA:-}/weights
   [ -n "${RONDO_DATA:-}" ] && [ -e "$weights/cifar10_resnet20_legacy.th" ] || exit 77
-  # Counts of PyTorch; a tie or a rounding may move them by an image or two.
+  # PyTorch's counts; a tie or a rounding may change them by an image or two.
   for line in "cifar10_resnet20_legacy.th 9173 a 0.485,0.456,0.406 0.229,0.224,0.225" "cifar10_resnet20_zip.pth 9262 b 0.4914,0.4822,0.4465 0.2023,0.1994,0.201"; do
     read -r file wanted shortcut mean std <<<"$line"
     succeeds "$bin/cifar_resnet" --weights "$weights/$file" --eval --json eval.json
@@ -828,7 +835,7 @@ weights) # files that others made: what they are, as many correct test images as
   done
   succeeds "$bin/cifar_resnet" --weights "$weights/cifar10_resnet20_zip.pth" --eval --mean 0,0,0 --std 1,1,1 --limit 500
   grep -qF "mean 0,0,0, std 1,1,1" "$log" && ! grep -q "are a guess" "$log" || fail "--mean and --std do not override"
-  fails_saying "is no ResNet for CIFAR that is known (its conv1.weight is [8, 1, 3, 3], not [16, 3, 3, 3])" "$bin/cifar_resnet" --weights "$weights/mnist_cnn.pt" --eval --limit 500
+  fails_saying "is not a known CIFAR ResNet (its conv1.weight is [8, 1, 3, 3], not [16, 3, 3, 3])" "$bin/cifar_resnet" --weights "$weights/mnist_cnn.pt" --eval --limit 500
   succeeds "$bin/rondo-weights" convert "$weights/cifar10_resnet20_legacy.th" stripped.safetensors --strip module.
   grep -aq '"format":"pt"' stripped.safetensors || fail "what reads weights is not told whose layout they have"
   succeeds "$bin/rondo-weights" convert stripped.safetensors part.safetensors --rename '^=model.net.'
@@ -838,19 +845,19 @@ weights) # files that others made: what they are, as many correct test images as
   succeeds "$bin/rondo-weights" ls renamed.pth
   grep -q '^fc.weight ' "$log" && ! grep -q 'linear\|fc.bias' "$log" || fail "--rename and --ignore"
   fails_saying "--rename linear: is not FROM=TO" "$bin/rondo-weights" convert stripped.safetensors x.pth --rename linear
-  fails_saying "is no regular expression" "$bin/rondo-weights" convert stripped.safetensors x.pth --ignore '('
+  fails_saying "is not a regular expression" "$bin/rondo-weights" convert stripped.safetensors x.pth --ignore '('
   [ ! -e x.pth ] || fail "a refused convert wrote a file"
-  # What they are worth for other images: 15 points and more, of few of them, to be quick.
+  # Their value for other images is 15 points or more. The test uses few images, to be fast.
   succeeds "$bin/04_fine_tune" --weights "$weights/cifar10_resnet20_zip.pth" --images 500 --test-images 500 --epochs 1
-  worth=$(sed -n 's/^the weights were worth \(-\{0,1\}[0-9]*\)\..* points$/\1/p' "$log")
+  worth=$(sed -n 's/^the pretrained weights gain \(-\{0,1\}[0-9]*\)\..* points$/\1/p' "$log")
   [ "${worth:-0}" -ge 5 ] || fail "weights of another task are worth '$worth' points"
-  fails_saying "there is no file nowhere.pth, and no weights of that name" "$bin/04_fine_tune" --weights nowhere.pth --images 100
-  fails_saying "does not begin so" "$bin/rondo-weights" convert stripped.safetensors x.pth --strip module.
+  fails_saying "weights nowhere.pth: neither a file nor a known name" "$bin/04_fine_tune" --weights nowhere.pth --images 100
+  fails_saying "does not begin with it" "$bin/rondo-weights" convert stripped.safetensors x.pth --strip module.
   fails_saying "only in" "$bin/rondo-weights" diff stripped.safetensors "$weights/cifar10_resnet20_legacy.th"
   fails_saying "weights.h5: the ending names the format; it must be .safetensors or .pth or .pt" "$bin/rondo-weights" convert stripped.safetensors weights.h5
   fails_saying "cannot read /nowhere: No such file" "$bin/rondo-weights" ls /nowhere
   fails_saying "standard output cannot be written" bash -c "\"$bin/rondo-weights\" ls stripped.safetensors >/dev/full"
-  # A network with the other shortcuts says so in its checkpoint.
+  # The checkpoint of a network with the other kind of shortcut records that.
   succeeds "$bin/cifar_resnet" --shortcut b --epochs 1 --limit 256 --lr 0.01 --checkpoint-dir b --json b.json
   succeeds "$bin/cifar_resnet" --eval --limit 256 --checkpoint-dir b --json again.json
   [ "$(field test_correct b.json)" = "$(field test_correct again.json)" ] || fail "--eval of shortcut b counts otherwise"
@@ -864,13 +871,14 @@ weights) # files that others made: what they are, as many correct test images as
 accuracy) # slow: the accuracy of docs/results.md, on real data
   [ -n "${RONDO_DATA:-}" ] && [ -d "$RONDO_DATA/cifar-10-batches-bin" ] || exit 77
   timeout 7000 "${mpirun[@]}" -np 2 "$bin/cifar_resnet" --epochs 12 --json result.json >"$log" 2>&1 || fail "status $?"
-  # 87.4 to 87.9 % over seeds; a point lower is no accident.
+  # Seeds give 87.4 to 87.9 %, so one point lower is not an accident.
   [ "$(field test_correct result.json)" -ge 8650 ] || fail "only $(field test_correct result.json) of 10000 correct"
   ;;
-convergence) # slow: compressed gradients and all kinds of averaging learn Fashion-MNIST as DDP does, to half a point
+convergence) # slow: compressed gradients and all kinds of averaging learn Fashion-MNIST as well as DDP, to half a point
   [ -n "${RONDO_DATA:-}" ] && [ -d "$RONDO_DATA/MNIST" ] || exit 77
-  # correct_with FLAGS…: of 30,000, three seeds. Averages within a machine differ from those over all ranks where there
-  # are two machines alone: this one plays them, with two ranks each, or says that it cannot.
+  # correct_with FLAGS…: the number of correct images out of 30,000, over three seeds. Averages within a machine
+  # differ from those over all ranks only if there are two machines. Two simulated hosts with two ranks each are
+  # used, or the case is skipped with a message.
   correct_with() {
     local sum=0 status start=("${mpirun[@]}" -np 2)
     case "$*" in

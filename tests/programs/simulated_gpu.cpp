@@ -1,6 +1,6 @@
-// The main of a program that is tested on GPUs that exist in the test alone. The linker calls it
-// __wrap_main and the program's own main __real_main (--wrap=main, tests/CMakeLists.txt). The
-// command line is the program's.
+// The main function of a program that is tested on simulated GPUs. The linker calls it __wrap_main
+// and the program's own main __real_main (--wrap=main, tests/CMakeLists.txt). It passes the command
+// line on to the program.
 
 #include "support/simulated_gpu.h"
 

@@ -10,7 +10,7 @@ for script in scripts/*.sh extras/*/*.sh extras/*/*.sbatch .ci/run bench/peers/*
 done
 if scripts/setup.sh everything 2>/dev/null; then echo "setup.sh accepts the tier 'everything'"; status=1; fi
 if scripts/test.sh --everything 2>/dev/null; then echo "test.sh accepts --everything"; status=1; fi
-# Where there is no apt-get it says what to install instead.
+# Without apt-get it must say what to install instead.
 elsewhere=$(mktemp -d)
 for program in bash awk grep cat; do ln -s "$(command -v $program)" "$elsewhere"; done
 printf '#!/bin/sh\n' >"$elsewhere/dnf" && chmod +x "$elsewhere/dnf"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# gpu_check.sh ROOT: scripts/gpu_check.sh from a bundle of programs that only say something, on a machine whose
-# nvidia-smi does too: what it runs, what it writes, and what it makes of a test that fails.
+# gpu_check.sh ROOT: runs scripts/gpu_check.sh with a bundle of dummy programs and a dummy nvidia-smi. Checks what
+# it runs, what it writes, and how it handles a failing test.
 set -u
 root=$1
-command -v python3 >/dev/null || exit 0 # the report is written by it
+command -v python3 >/dev/null || exit 0 # it writes the report
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() {
@@ -12,7 +12,7 @@ fail() {
   exit 1
 }
 mkdir -p "$work"/{path,rondo-gpu/{bin,lib/c,scripts,bench/peers}}
-stub() { # FILE, and its body on standard input
+stub() { # FILE; the body is standard input
   { echo '#!/bin/sh' && cat; } >"$1" && chmod +x "$1"
 }
 stub "$work/path/nvidia-smi" <<'END'
@@ -80,12 +80,12 @@ run && fail "a test that fails was not noticed"
 grep -qF "two/cuda FAILED" "$work/log" || fail "the test that failed is not named"
 
 run --only smoke,nccl || fail "the stages without the test that fails: status $?"
-grep -qF "two/cuda FAILED" "$work"/out/*-nvidia-h200.md || fail "the stages before are not in the report any more"
+grep -qF "two/cuda FAILED" "$work"/out/*-nvidia-h200.md || fail "the stages before are no longer in the report"
 run --only , && fail "no stage at all"
 run --only smoke,all && fail "an unknown stage"
-grep -qF -- "--only all: there is no such stage; there are smoke tests sanitizer numbers bench nccl" "$work/log" || fail "the sentence about the stage"
+grep -qF -- "--only all: unknown stage; the stages are smoke tests sanitizer numbers bench nccl" "$work/log" || fail "the sentence about the stage"
 
-# The sanitizer's tools may run out of time, but what they find is a failure.
+# The sanitizer's tools may time out, but their findings are failures.
 for ending in "exit 9" "exit 124"; do
   echo "$ending" | stub "$work/path/compute-sanitizer"
   run --only sanitizer
@@ -112,8 +112,8 @@ END
 run && fail "an example that fails was not noticed"
 grep -qF "05_text --device cuda FAILED" "$work/log" || fail "the example that failed is not named"
 
-PATH=$work/path:$PATH "$bundle/scripts/gpu_check.sh" --from "$work/path" >"$work/log" 2>&1 && fail "a folder that is no bundle"
-grep -qF "there is no bin/gpu_kernels; make the folder with --bundle" "$work/log" || fail "the sentence about the folder"
+PATH=$work/path:$PATH "$bundle/scripts/gpu_check.sh" --from "$work/path" >"$work/log" 2>&1 && fail "a folder that is not a bundle"
+grep -qF "bin/gpu_kernels is missing; make the folder with --bundle" "$work/log" || fail "the sentence about the folder"
 "$root/scripts/gpu_check.sh" --everything >"$work/log" 2>&1 && fail "an unknown argument"
 "$root/scripts/gpu_check.sh" --out >"$work/log" 2>&1 && fail "an argument without its value"
 exit 0

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# run_ranks.sh ROOT: does scripts/run_ranks.sh stop the ranks, whenever and however it is asked to,
-# and tell how the run ended? A shell with two children stands in for mpirun.
+# run_ranks.sh ROOT: does scripts/run_ranks.sh stop the ranks, whenever and however it is interrupted, and report
+# how the run ended? A shell with two children replaces mpirun.
 run=$1/scripts/run_ranks.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 2
 
-# Two ranks that leave a mark and end with 143 when asked to; mpirun ends as its ranks do.
+# Two ranks that create a mark and end with 143 on SIGTERM; mpirun ends as its ranks do.
 cat >rank.sh <<'END'
 trap 'touch stopped.$1; exit 143' TERM
 touch started.$1
@@ -15,7 +15,7 @@ touch ended.$1
 END
 cat >mpirun.sh <<'END'
 touch launched
-sleep "${1:-0}" # the time that mpirun needs before there are ranks
+sleep "${1:-0}" # the time that mpirun needs to start the ranks
 bash rank.sh 0 & first=$!
 bash rank.sh 1 & second=$!
 wait $first; status=$?
@@ -24,7 +24,7 @@ exit $status
 END
 
 failures=0
-# expect CASE STATUS WANTED: the status, and both ranks stopped, none left
+# expect CASE STATUS WANTED: checks the status, that both ranks were stopped, and that none is left
 expect() {
   [ "$2" -eq "$3" ] || { echo "$1: exit status $2, not $3"; failures=1; }
   for rank in 0 1; do
@@ -35,7 +35,7 @@ expect() {
 }
 until_started() { until [ -e started.0 ] && [ -e started.1 ]; do sleep 0.02; done; }
 
-# In the background a shell starts programs with SIGINT ignored, and bash cannot trap what it ignores.
+# A shell starts background programs with SIGINT ignored, and bash cannot trap ignored signals.
 start() { python3 -c 'import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:])' "$run" bash mpirun.sh "$@" & pid=$!; }
 
 for case in INT:130 TERM:143 HUP:129; do
@@ -46,17 +46,17 @@ for case in INT:130 TERM:143 HUP:129; do
   expect "SIG${case%:*}" $? "${case#*:}"
 done
 
-start 0.5 # asked before there are ranks
+start 0.5 # interrupted before there are ranks
 until [ -e launched ]; do sleep 0.02; done
 kill -INT $pid
 wait $pid
 expect "an early SIGINT" $? 130
 
-# A lost terminal: nobody reads what the script says.
+# A lost terminal: nobody reads the script's output.
 { start; until_started; kill -HUP $pid; wait $pid; echo $? >status; } 2>&1 | true
 expect "a lost terminal" "$(cat status)" 129
 
-# A second signal does not wait for ranks that take their time.
+# A second signal does not wait for slow ranks.
 sed -i 's/^trap.*/trap "" TERM/' rank.sh
 start
 until_started
@@ -68,7 +68,7 @@ status=$?
 [ $status -eq 130 ] || { echo "a second SIGINT: exit status $status, not 130"; failures=1; }
 pgrep -f "$work" >/dev/null && { echo "a second SIGINT: something still runs"; failures=1; }
 
-# mpirun that hangs when its ranks have ended, and does not hear SIGTERM.
+# mpirun hangs after its ranks have ended, and ignores SIGTERM.
 cat >hangs.py <<'END'
 import signal, subprocess
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -84,7 +84,7 @@ grep -q "mpirun is still there ten seconds after its last rank, and is killed" <
 }
 pgrep -f "hangs.py" >/dev/null && { echo "mpirun hangs: and still does"; failures=1; }
 
-# How a run ends by itself is what the script says, however quickly.
+# If a run ends by itself, the script's status is that of the run, however quickly it ends.
 for status in 0 3; do
   for ((i = 0; i < 50; ++i)); do
     "$run" bash -c "exit $status"

@@ -21,13 +21,13 @@ double small_value(DType dtype, int rank, std::int64_t i) {
   return static_cast<double>((i + rank) % 2 + (dtype == boolean ? 0 : 1));
 }
 
-/// Element i of what rank `from` has for rank `to`.
+/// Element i of the tensor from rank `from` to rank `to`.
 double moved_value(DType dtype, int from, int to, std::int64_t i) {
   const std::int64_t value = (5 * i + 3 * from + 2 * to) % 7;
   return static_cast<double>(dtype == boolean ? value % 2 : value);
 }
 
-/// What `op` makes of small_value(dtype, r, i) over n ranks.
+/// The result of `op` on small_value(dtype, r, i) over n ranks.
 double small_result(DType dtype, dist::ReduceOp op, int n, std::int64_t i) {
   double sum = 0, product = 1, least = 2, most = 0;
   std::int64_t all = 3, any = 0;
@@ -60,7 +60,7 @@ double small_result(DType dtype, dist::ReduceOp op, int n, std::int64_t i) {
   }
 }
 
-/// One communicator's collectives, each by its blocking call and by its asynchronous one.
+/// The collectives of one communicator, each by its blocking call and its asynchronous one.
 class CollectiveMatrix {
  public:
   CollectiveMatrix(dist::Communicator& comm, Device device, std::int64_t count)
@@ -130,7 +130,7 @@ class CollectiveMatrix {
     };
     const auto rooms = [&] { return for_each_rank([&](int) { return room(); }); };
     for (const bool blocking : {true, false}) {
-      // list[r] is what rank r had for rank `to`.
+      // list[r] is the tensor from rank r to rank `to`.
       const auto expect_from_all = [&](const Tensors& list, int to, const char* what) {
         for (int r = 0; r < std::ssize(list); ++r)
           expect(list[static_cast<std::size_t>(r)], of(r, to), what, blocking);

@@ -25,7 +25,7 @@ void expect_elements(const Tensor& t, const std::function<double(std::int64_t)>&
   auto got = t.to(Device::cpu()).to_vector<double>();
   for (std::size_t i = 0; i < got.size(); ++i) {
     const double wanted = want(static_cast<std::int64_t>(i));
-    if (got[i] == wanted) continue;  // the macro is slow, the tensors are large
+    if (got[i] == wanted) continue;  // the macro is slow and the tensors are large
     ASSERT_EQ(got[i], wanted) << what << ", " << t.dtype() << ", element " << i << " of "
                               << got.size();
   }
@@ -131,7 +131,7 @@ void check_reduce(dist::Communicator& comm, Device device) {
 void check_bits(dist::Communicator& comm, Device device) {
   const int n = comm.world_size();
   for (DType dtype : {i64, i32, u8, i8}) {
-    // Bit r is missing on rank r alone, bit 6 set there alone on rank 0.
+    // Only rank r lacks bit r, and only rank 0 has bit 6.
     const std::int64_t mine = (63 & ~(1 << comm.rank())) | (comm.rank() == 0 ? 64 : 0);
     Tensor all = full({11}, mine, {.dtype = dtype, .device = device}), any = all.clone();
     comm.all_reduce(all, dist::ReduceOp::band);
@@ -232,7 +232,7 @@ void check_groups(dist::Communicator& comm, Device device) {
   EXPECT_EQ(members[static_cast<std::size_t>(mine->rank())], me);
   double sum = 0;
   for (int r : members) sum += r + 1;
-  // Beside a collective of all.
+  // At the same time as a collective of all ranks.
   Tensor whole = full({5000}, me + 1.0, {.device = device}), part = whole.clone();
   dist::Work beside = comm.all_reduce_async(whole);
   dist::Work of_group = mine->all_reduce_async(part);
@@ -246,7 +246,7 @@ void check_groups(dist::Communicator& comm, Device device) {
   mine->broadcast(first, 0);
   expect_elements(
       first, [&](auto) { return members[0]; }, "a group's broadcast");
-  if (mine->world_size() > 1) {  // the last of the group alone, and all of it in reverse
+  if (mine->world_size() > 1) {  // the group's last rank alone, and the whole group in reverse
     std::vector<int> reverse;
     for (int r = mine->world_size(); r-- > 0;) reverse.push_back(r);
     auto again = mine->new_group(reverse);
@@ -257,7 +257,7 @@ void check_groups(dist::Communicator& comm, Device device) {
         x, [&](auto) { return sum; }, "a group of a group");
     again->barrier();
   }
-  // With roots, which it counts in its own way. (In a world of two a group has one rank.)
+  // Roots are counted by the group's own ranks. (In a world of two a group has one rank.)
   std::vector<int> all_reversed;
   for (int r = n; r-- > 0;) all_reversed.push_back(r);
   check_exchanges(*comm.new_group(all_reversed), device);
@@ -338,7 +338,7 @@ void check_messages(dist::Communicator& comm, Device device) {
     expect_elements(
         x, [](auto) { return 0.0; }, "blocking recv");
   }
-  if (n > 1 && r < 2) {  // nothing to send is a message, too
+  if (n > 1 && r < 2) {  // an empty message is a message too
     Tensor none = zeros({0}, {.device = device});
     if (r == 0) comm.send(none, 1);
     if (r == 1) comm.recv(none, 0);

@@ -1,8 +1,8 @@
 #pragma once
-// What every communicator must do, whatever carries its bytes: run over threads by
-// tests/dist/collectives/communicator_test.cpp, over MPI by tests/mpi/collectives_test.cpp and on
-// GPUs by tests/dist/collectives/cuda/gpu_collectives_test.cpp. Each function is called by all
-// ranks; values are small integers, so that every sum is exact in every dtype.
+// The requirements on every communicator, over any transport. Run over threads by
+// tests/dist/collectives/communicator_test.cpp, over MPI by tests/mpi/collectives_test.cpp, and on
+// GPUs by tests/dist/collectives/cuda/gpu_collectives_test.cpp. All ranks call each function.
+// Values are small integers, so that every sum is exact in every dtype.
 
 #include <cstdint>
 #include <functional>
@@ -24,16 +24,18 @@ void check_all_reduce(dist::Communicator& comm, dist::AllReduce algorithm,
                       Device device = Device::cpu());
 void check_broadcast(dist::Communicator& comm, Device device = Device::cpu());
 void check_reduce(dist::Communicator& comm, Device device = Device::cpu());
-/// Bitwise ops: of integers and booleans only.
+/// Bitwise ops, which are only for integers and booleans.
 void check_bits(dist::Communicator& comm, Device device = Device::cpu());
-/// Rank r's part for rank p has 100 r + p + 1 elements or none, its own part too; then a large one.
+/// Rank r's part for rank p has 100 r + p + 1 elements or none, also for p = r; then a large part.
 void check_exchanges(dist::Communicator& comm, Device device = Device::cpu());
-/// Groups of the even ranks and of the odd ones in reverse, side by side, and a group of a group.
+/// A group of the even ranks and one of the odd ranks in reverse, at the same time, and a group of
+/// a group.
 void check_groups(dist::Communicator& comm, Device device = Device::cpu());
 void check_gather_and_scatter(dist::Communicator& comm, Device device = Device::cpu());
-/// Everyone sends to everyone, both ways at once, with blocking and asynchronous calls.
+/// Every rank sends to every rank, in both directions at once, with blocking and asynchronous
+/// calls.
 void check_messages(dist::Communicator& comm, Device device = Device::cpu());
-/// Many collectives in flight come out in the order in which they were issued.
+/// Many collectives in flight complete in the order in which they were issued.
 void check_order(dist::Communicator& comm);
 void check_agree(dist::Communicator& comm);
 

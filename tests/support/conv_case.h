@@ -1,11 +1,11 @@
-// A convolution by its sizes.
+// A convolution, given by its sizes.
 #pragma once
 
 #include "tensor/cpu/onednn.h"
 
 namespace rondo::test {
 
-/// x (n, c, h, w), filters (k, c, r, s)
+/// x (n, c, h, w), weights (k, c, r, s)
 struct ConvCase {
   std::int64_t n, c, h, w, k, r, s;
   Conv2dParams params = {};
@@ -15,7 +15,7 @@ struct ConvCase {
     return {n, k, (h + 2 * o.pad_h - o.dilation_h * (r - 1) - 1) / o.stride_h + 1,
             (w + 2 * o.pad_w - o.dilation_w * (s - 1) - 1) / o.stride_w + 1};
   }
-  /// As the kernels' rules ask about it: in f32, without a bias.
+  /// The problem that the kernels' rules get: in f32, without a bias.
   cpu::Conv2dProblem problem(cpu::Conv2dProblem::Pass pass) const {
     const Dims y = y_shape();
     return {.pass = pass,

@@ -1,7 +1,7 @@
 #pragma once
-// What DistributedDataParallel must do, whatever carries its bytes: run over threads by
-// tests/dist/data_parallel/ddp_test.cpp and over MPI by tests/mpi/ddp_test.cpp. Each function is
-// called by all ranks.
+// The requirements on DistributedDataParallel, over any transport. Run over threads by
+// tests/dist/data_parallel/ddp_test.cpp and over MPI by tests/mpi/ddp_test.cpp. All ranks call each
+// function.
 
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ struct TinyMlp : nn::Module {
   }
 };
 
-/// Without batch statistics: its result for an image does not depend on the others of the batch.
+/// Without batch statistics, so its result for an image does not depend on the rest of the batch.
 struct TinyConvnet : nn::Module {
   nn::Conv2d conv1{3, 8, 3, {.padding = 1}}, conv2{8, 12, 3, {.stride = 2, .padding = 1}};
   nn::Linear fc{12 * 4 * 4, 5};
@@ -44,8 +44,8 @@ struct TinyConvnet : nn::Module {
   }
 };
 
-/// Seeded alike on all ranks; default_generator() is shared by ranks that are threads, hence own
-/// ones.
+/// Sets the same weights on all ranks. Ranks that are threads share default_generator(), so this
+/// uses its own generator.
 struct Batch {
   Tensor x, y;
 };
@@ -68,7 +68,7 @@ inline void set_weights(nn::Module& model, std::uint64_t seed) {
   }
 }
 
-/// 20 steps on N ranks against the same on one, on the whole batch of 96.
+/// 20 steps on N ranks, against the same steps on one rank with the whole batch of 96.
 template <class Model>
 void check_equals_one_process(std::shared_ptr<dist::Communicator> comm, const Dims& image,
                               DType dtype, double tolerance, dist::BucketOptions buckets,
@@ -79,7 +79,7 @@ void check_equals_one_process(std::shared_ptr<dist::Communicator> comm, const Di
   mine.to(dtype);
   mine.to(device);
   set_weights(whole, 5);
-  set_weights(mine, r == 0 ? 5 : 77 + r);  // rank 0's are what all must start from
+  set_weights(mine, r == 0 ? 5 : 77 + r);  // all ranks must start from rank 0's weights
   dist::DistributedDataParallel ddp(mine, comm, {.buckets = buckets});
   optim::SGD whole_sgd(whole.parameters(), {.lr = 0.05, .momentum = 0.9, .weight_decay = 5e-4});
   optim::SGD mine_sgd(mine.parameters(), {.lr = 0.05, .momentum = 0.9, .weight_decay = 5e-4});
@@ -124,9 +124,9 @@ inline Tensor one_loss(const std::function<Tensor(const Tensor&)>& model, int se
   return cross_entropy(model(batch.x), batch.y);
 }
 
-/// The first bucket's all-reduce begins before backward ends. So that this does not hang on the
-/// scheduler's mood, the gradient of the first layer's output waits (with a deadline) until it has
-/// begun: were buckets only launched after backward, or run by nobody, it would wait in vain.
+/// The first bucket's all-reduce must begin before backward ends. To be independent of scheduling,
+/// the gradient of the first layer's output waits (with a deadline) until it has begun. If buckets
+/// were launched only after backward, or not executed, the wait would time out.
 inline void check_overlap(std::shared_ptr<dist::Communicator> comm) {
   if (comm->world_size() == 1) return;  // nothing to overlap with
   TinyMlp model;
@@ -161,7 +161,7 @@ inline void check_overlap(std::shared_ptr<dist::Communicator> comm) {
   }
 }
 
-/// no_sync adds up on each rank; the backward after it averages the sums.
+/// no_sync accumulates on each rank; the backward after it averages the sums.
 inline void check_no_sync(std::shared_ptr<dist::Communicator> comm, Device device = Device::cpu()) {
   int n = comm->world_size(), r = comm->rank();
   TinyMlp model, alone;
@@ -183,7 +183,7 @@ inline void check_no_sync(std::shared_ptr<dist::Communicator> comm, Device devic
   }
 }
 
-/// Gradients keep living in their buckets, through zero_grad and all.
+/// Gradients stay in their buckets, also after zero_grad.
 inline void check_aliasing(std::shared_ptr<dist::Communicator> comm,
                            Device device = Device::cpu()) {
   TinyMlp model;
@@ -241,8 +241,7 @@ inline void check_unused_parameters(std::shared_ptr<dist::Communicator> comm) {
                    "DistributedDataParallel is made, or be allowed to be unused (Unused::zeros)"));
 }
 
-/// N ranks with k micro-batches each do what one batch of all of them does, in the losses that
-/// they report, too.
+/// N ranks with k micro-batches each equal one batch of all of them, also in the reported losses.
 inline void check_accumulate(std::shared_ptr<dist::Communicator> comm) {
   const int n = comm->world_size(), r = comm->rank(), k = 4;
   TinyMlp whole, mine;
@@ -283,10 +282,10 @@ inline void check_accumulate(std::shared_ptr<dist::Communicator> comm) {
     auto a = want[i].to_vector<double>(), b = got[i].to_vector<double>();
     for (std::size_t j = 0; j < a.size(); ++j) ASSERT_NEAR(a[j], b[j], 1e-12);
   }
-  EXPECT_NE(failure_of([&] { ddp.accumulate(0); }).find("0 micro-batches"), std::string::npos);
+  EXPECT_NE(failure_of([&] { ddp.accumulate(0); }).find("k is 0"), std::string::npos);
 }
 
-/// Unused::zeros: fc1 is used by rank 0 alone, and fc2's bias by nobody.
+/// Unused::zeros: only rank 0 uses fc1, and no rank uses fc2's bias.
 inline void check_unused_zeros(std::shared_ptr<dist::Communicator> comm,
                                bool static_graph = false) {
   const int n = comm->world_size(), r = comm->rank();
@@ -323,8 +322,8 @@ inline void check_unused_zeros(std::shared_ptr<dist::Communicator> comm,
   }
 }
 
-/// Rank r has 2 + r batches. All take as many steps, and end with equal weights: those of a single
-/// process that adds up the gradients of whoever has a batch.
+/// Rank r has 2 + r batches. All ranks take the same number of steps and end with the same weights:
+/// those of a single process that adds up the gradients of the ranks that have a batch.
 inline void check_join(std::shared_ptr<dist::Communicator> comm, bool by_active) {
   const int n = comm->world_size(), r = comm->rank();
   TinyMlp model, alone;
@@ -344,7 +343,7 @@ inline void check_join(std::shared_ptr<dist::Communicator> comm, bool by_active)
     }
     ddp.take_mean_losses();
     EXPECT_EQ(ddp.join([&] { sgd.step(); }), n - 1 - r);
-    if (r < n - 1) {  // rank n - 1 alone had a batch in the last step
+    if (r < n - 1) {  // only rank n - 1 had a batch in the last step
       EXPECT_NEAR(ddp.take_mean_losses().back(), n, 1e-5);
     }
     for (int step = 0; step < 2 + n - 1; ++step) {

@@ -1,6 +1,6 @@
 #pragma once
-// A GPU that is only described: tests/tensor/cuda/h100.json, what cuDNN said of an H100
-// (scripts/gpu_check.sh). The real cuDNN makes plans for it where there is none.
+// A GPU that is only described: tests/tensor/cuda/h100.json contains cuDNN's description of an H100
+// (scripts/gpu_check.sh). Without a GPU, the real cuDNN makes plans for it.
 
 #include <fstream>
 #include <iterator>
@@ -13,7 +13,7 @@
 
 namespace rondo::test {
 
-/// Nothing, and why, where there is no cuDNN or no description.
+/// Empty, with the reason in `why`, without cuDNN or without a description.
 inline std::optional<cuda::Descriptor> described_h100(std::string& why) {
   try {
     cuda::cudnn();

@@ -1,5 +1,5 @@
 #pragma once
-// What tests take from the environment: variables set for a scope, and the folder of real data.
+// The environment of tests: variables that are set for a scope, and the folder of real data.
 
 #include <cstdlib>
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 namespace rondo::test {
 
-/// Sets an environment variable, or takes it away, until the end of the scope.
+/// Sets an environment variable, or unsets it, until the end of the scope.
 class Environment {
  public:
   Environment(const char* name, const char* value) : name_(name) {
@@ -33,7 +33,7 @@ class Environment {
   bool had_ = false;
 };
 
-/// A folder with the official data sets, where there is one.
+/// The folder with the official data sets, if there is one.
 inline std::filesystem::path real_data() {
   const char* folder = std::getenv("RONDO_DATA");
   return folder ? folder : "";

@@ -1,5 +1,5 @@
 #pragma once
-// That something throws, and says what it should: an error is part of the interface.
+// Checks that something throws the expected message: an error is part of the interface.
 
 #include <gmock/gmock.h>
 
@@ -7,14 +7,14 @@
 
 #include "tensor/error.h"
 
-/// Fails unless `statement` throws an Error of this very kind whose sentence contains `text`.
+/// Fails unless `statement` throws an Error of exactly this type whose message contains `text`.
 #define EXPECT_ERROR(statement, Kind, text) \
   EXPECT_THAT([&] { (void)(statement); },   \
               ::testing::ThrowsMessage<::rondo::Kind>(::testing::HasSubstr(text)))
 
 namespace rondo::test {
 
-/// The sentence of the E that `action` throws; "" when it throws nothing.
+/// The message of the E that `action` throws; "" if it throws nothing.
 template <class E = Error, class F>
 std::string message_of(F&& action) {
   try {

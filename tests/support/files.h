@@ -1,5 +1,5 @@
 #pragma once
-// Files for tests: a folder that goes away again, bytes to files and back.
+// Files for tests: a temporary folder, and reading and writing files.
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 
 namespace rondo::test {
 
-/// A fresh empty folder, removed with all its contents.
+/// A new empty folder, which is removed with all its contents.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -32,7 +32,7 @@ class TemporaryFolder {
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  /// How many files and folders it holds.
+  /// The number of files and folders in it.
   std::ptrdiff_t count() const {
     return std::distance(std::filesystem::directory_iterator(path_), {});
   }
@@ -41,7 +41,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-/// While it lives, this process writes no file beyond `bytes`: the end of a disk.
+/// During its lifetime this process cannot write files larger than `bytes`: simulates a full disk.
 class SmallFiles {
  public:
   explicit SmallFiles(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -61,7 +61,7 @@ class SmallFiles {
   rlimit before_ = {};
 };
 
-/// Writes a whole file; the folders above it are made.
+/// Writes a whole file and creates its parent folders.
 inline void write_file(const std::filesystem::path& path, const std::string& bytes) {
   std::filesystem::create_directories(path.parent_path());
   std::ofstream out(path, std::ios::binary);

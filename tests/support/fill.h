@@ -1,5 +1,5 @@
 #pragma once
-// fill: numbers that PyTorch's side of a golden and ours can both make, so that they need not be
+// fill: numbers that both PyTorch's side of a golden and rondo's can compute, so they need not be
 // stored (tests/golden/golden.py has the same function).
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace rondo::test {
 
-/// float32(shift + scale u), u a hash of the element's number in [-1, 1), as f64.
+/// float32(shift + scale u) as f64, where u is a hash of the element's number in [-1, 1).
 inline Tensor fill(const Dims& shape, std::uint32_t key, double scale = 1, double shift = 0) {
   Tensor x = empty(shape, {.dtype = f64});
   auto* value = x.data_ptr<double>();

@@ -24,7 +24,7 @@ Tensor weights(const Tensor& y) {
   return w;
 }
 
-/// The goldens are f32, so no computation is compared more closely than that.
+/// The goldens are f32, so no result is compared more closely than that.
 void expect_close(const std::string& name, const Tensor& actual, std::int64_t length, double size) {
   Tensor expected = goldens()[name];
   if (is_floating(actual.dtype())) expected = converted(expected, actual.dtype());

@@ -1,5 +1,5 @@
 #pragma once
-// An op against PyTorch: the cases that tests/golden/make_ops.py wrote to ops.txt.
+// Compares an op with PyTorch: the cases that tests/golden/make_ops.py wrote to ops.txt.
 
 #include <string>
 
@@ -7,11 +7,11 @@
 
 namespace rondo::test {
 
-/// Runs f on NAME.in0 …, in f32 and in f64, and compares what it returns with NAME.out0 … and the
-/// gradients of sum(w · out) with NAME.grad0 …, w being the fixed numbers of make_ops.py. `length`
-/// is the number of terms that meet in one element, `scale` the size of the numbers on the way
-/// where it exceeds that of the results. Fails if ops.txt has no such case, or if it
-/// holds more outputs than f returned.
+/// Runs f on NAME.in0 …, in f32 and in f64. Compares the outputs with NAME.out0 … and the gradients
+/// of sum(w · out) with NAME.grad0 …, where w are the fixed numbers of make_ops.py. `length` is the
+/// number of terms that are summed into one element. `scale` is the size of the intermediate
+/// numbers, if it exceeds that of the results. Fails if ops.txt has no such case, or has more
+/// outputs than f returned.
 void expect_golden(const std::string& name, const OpFunction& f, std::int64_t length = 1,
                    double scale = 1);
 

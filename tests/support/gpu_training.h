@@ -1,5 +1,5 @@
 #pragma once
-// A small network and how it is trained, for the tests of tests/train/cuda.
+// A small network and its training, for the tests of tests/train/cuda.
 
 #include <gtest/gtest.h>
 
@@ -59,13 +59,13 @@ inline void expect_same(const Trained& a, const Trained& b, double tolerance) {
   }
 }
 
-/// 12 steps, the seventh with a smaller batch, under a schedule.
+/// 12 steps with a schedule; the seventh has a smaller batch.
 inline Trained trained(Device device, int kind, bool graph, double dropout = 0.3,
                        std::shared_ptr<dist::Communicator> comm = nullptr,
                        std::uint64_t* waits = nullptr, std::optional<DType> amp = {}) {
   manual_seed(3);
   nn::Sequential model = network(dropout);
-  set_weights(model, 3);  // from a generator of its own: ranks that are threads share ours
+  set_weights(model, 3);  // from its own generator: threads share the default one
   model.to(device);
   manual_seed(4);
   auto optimizer = optimizer_of(kind, model);

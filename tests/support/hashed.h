@@ -1,17 +1,17 @@
 #pragma once
-// Numbers that C++ and Python compute alike, bit for bit, from an integer hash: gradients for
-// optimizer trajectories that need not be stored. The other side is tests/golden/make_optim.py.
+// Numbers that C++ and Python compute identically, bit for bit, from an integer hash: gradients for
+// optimizer trajectories that need not be stored. tests/golden/make_optim.py is the other side.
 
 #include <cstdint>
 #include <vector>
 
-#include "autograd/variable.h"
+#include "autograd/autograd_meta.h"
 #include "support/test_device.h"
 #include "tensor/creation.h"
 
 namespace rondo::test {
 
-/// A number in [-1, 1), a multiple of 2^-23 and so exact in f32.
+/// A number in [-1, 1), a multiple of 2^-23 and therefore exact in f32.
 inline double hashed(std::uint32_t stream, std::uint32_t step, std::uint32_t i) {
   std::uint32_t x = stream * 0x9E3779B1u ^ step * 0x85EBCA6Bu ^ i * 0xC2B2AE35u;
   x = (x ^ x >> 16) * 0x7FEB352Du;
@@ -40,7 +40,7 @@ inline Tensors hashed_parameters(DType dtype = f32) {
   return params;
 }
 
-/// Their gradients of step 1, 2, …; the second has none at step 3, 10, 17, …
+/// Their gradients of step 1, 2, …; the second has none at steps 3, 10, 17, …
 inline void set_hashed_gradients(const Tensors& params, std::uint32_t step) {
   double scale = 1;
   for (std::uint32_t k = 0; k < params.size(); ++k, scale /= 2) {

@@ -106,8 +106,8 @@ cublasStatus_t get_heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublas
                              cublasLtMatmulHeuristicResult_t results[], int* found) {
   results[0] = {};
   results[0].workspaceSize = workspace_wanted;
-  // As the real one, which lacks some epilogues for some sizes, and says so in one of three ways;
-  // here for results of 7, 11 and 13 columns.
+  // Like the real library, which lacks some epilogues for some sizes and reports that in one of
+  // three ways; here for results of 7, 11 and 13 columns.
   *found = 1;
   if (of(desc).epilogue == CUBLASLT_EPILOGUE_DEFAULT) return CUBLAS_STATUS_SUCCESS;
   if (of(ld).rows == 7) *found = 0;
@@ -135,7 +135,7 @@ C activated(cublasLtEpilogue_t epilogue, C x) {
   }
 }
 
-/// D = epilogue(op(A) op(B) + bias) in elements T, summed in C, as the stream's next work.
+/// D = epilogue(op(A) op(B) + bias) with elements T, summed in C, as the stream's next work.
 template <class T, class C>
 cublasStatus_t multiply(cudaStream_t stream, const Desc& desc, const void* a, const Layout& la,
                         const void* b, const Layout& lb, void* d, const Layout& ld) {

@@ -1,7 +1,7 @@
 #pragma once
-// cuBLASLt's functions, as far as rondo uses them, computed on the host by plain loops: descriptors
-// hold what was put into them, and a product is done by columns as the library's documentation
-// says. So what rondo asks for (layouts, transpositions, batches, bias) is checked without a GPU.
+// The functions of cuBLASLt that rondo uses, computed on the host by plain loops. Descriptors store
+// what is set in them, and a product uses column-major order, as the library's documentation says.
+// So rondo's calls (layouts, transpositions, batches, bias) are tested without a GPU.
 
 #include "tensor/cuda/cublaslt.h"
 

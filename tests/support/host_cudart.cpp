@@ -22,13 +22,13 @@ namespace {
 
 struct HostStream;
 
-/// A capture that is going on, and then the graph: the work of all its streams in the order in
-/// which it was put in, which is one of the orders that the streams allow.
+/// A capture in progress, and later the graph: the work of all its streams in the order of
+/// submission, which is one of the orders that the streams permit.
 struct Graph {
   HostStream* origin = nullptr;
   std::vector<std::function<bool()>> work;
-  std::map<HostStream*, bool> joined;  // by stream other than the origin
-  bool is_void = false;                // something was done that a capture forbids
+  std::map<HostStream*, bool> joined;  // by stream, except the origin
+  bool is_void = false;                // an operation was called that a capture forbids
 };
 
 struct HostStream {
@@ -36,7 +36,7 @@ struct HostStream {
   bool is_default = false;
   std::deque<std::function<bool()>> queue;
   std::uint64_t submitted = 0, completed = 0;
-  std::map<const HostStream*, std::uint64_t> waited;  // how far of which stream comes before
+  std::map<const HostStream*, std::uint64_t> waited;  // how much of each stream comes before
   std::shared_ptr<Graph> capture;
   int asked = 0;
 };
@@ -78,17 +78,17 @@ HostStream& of(cudaStream_t stream) {
 }
 HostEvent& of(cudaEvent_t event) { return *reinterpret_cast<HostEvent*>(event); }
 
-/// Does the first thing in the queue if it can be done now.
+/// Executes the first item in the queue if it is ready.
 bool pump(HostStream& stream) {
   if (stream.queue.empty()) return false;
-  auto work = stream.queue.front();  // a copy: the work may look at its own stream
+  auto work = stream.queue.front();  // a copy: the work may access its own stream
   if (!work()) return false;
   stream.queue.pop_front();
   ++stream.completed;
   return true;
 }
 
-/// Until the queue is empty; others get their turn while it waits for them.
+/// Waits until the queue is empty; other streams run while it waits for them.
 void drain(HostStream& stream, Lock& lock) {
   while (!stream.queue.empty()) {
     bool moved = pump(stream);
@@ -191,19 +191,19 @@ cudaError_t get_stream_priority_range(int* lowest, int* highest) {
 }
 cudaError_t stream_create(cudaStream_t* stream, unsigned, int) {
   Lock lock(mutex());
-  // Kept: the places of others may refer to it.
+  // Never freed: other streams' positions may refer to it.
   static auto* all = new std::vector<std::unique_ptr<HostStream>>;
   HostStream* made = all->emplace_back(new HostStream{.device = current_device}).get();
   others().insert(made);
   *stream = reinterpret_cast<cudaStream_t>(made);
   return cudaSuccess;
 }
-/// As in CUDA, what is in the stream is still done.
+/// As in CUDA, work that is already in the stream still runs.
 cudaError_t answer(HostStream& stream, std::uint64_t place) {
   if (stream.completed < place && ++stream.asked % 2 == 0) pump(stream);
   return stream.completed >= place ? cudaSuccess : cudaErrorNotReady;
 }
-/// What a capture forbids makes it void, too.
+/// A forbidden operation also invalidates the capture.
 cudaError_t forbidden(Graph& capture, cudaError_t error) {
   capture.is_void = true;
   return error;

@@ -1,15 +1,15 @@
 #pragma once
 // The CUDA runtime's streams, events, memory and graphs on the host, for tests without a GPU.
 //
-// Work in a device's default stream is done at once, as if the GPU were infinitely fast. Work in
-// any other stream is done as late as can be: when a stream that is to run waits for it, when the
-// host does, or bit by bit when it is asked about. So a program that forgets to wait for a stream
-// sees the numbers from before, and a test of its results fails; what a stream should have waited
-// for and has not can be asked (`has_waited_for_device`).
+// Work in a device's default stream runs at once, as if the GPU were infinitely fast. Work in any
+// other stream runs as late as possible: when a stream that must run waits for it, when the host
+// does, or step by step when it is queried. So a program that forgets to wait for a stream reads
+// old values, and a test of its results fails. `has_waited_for_device` tells whether a stream has
+// waited for what it needs.
 //
-// A graph that is captured holds the work itself; launching it does that work. What CUDA forbids
-// while a stream is captured (waiting for it, asking about it, events from outside the capture,
-// ends that were not joined) is an error here as well.
+// A captured graph stores the work itself, and launching it runs that work. What CUDA forbids
+// during a capture (waiting for the stream, querying it, events from outside the capture, branches
+// that are not joined) is an error here too.
 
 #include <functional>
 
@@ -21,16 +21,16 @@ inline constexpr int host_gpus = 4;
 
 const cuda::Cudart& host_cudart();
 
-/// Puts work into a stream (null: the current device's default one), in which it is done when
-/// `work` returns true; it is called again until then. `work` is called with the table locked.
+/// Appends work to a stream (null: the current device's default one). The work is done when `work`
+/// returns true; until then it is called again. `work` is called with the table locked.
 void submit(cudaStream_t stream, std::function<bool()> work);
 /// For launches (tensor/cuda/simulation.h).
 void launch(int device, std::function<void()> kernel);
 
-/// Whether all that has been put into the default stream of the stream's device comes before what
-/// is put into `stream` now.
+/// Whether everything in the default stream of the stream's device comes before work that is added
+/// to `stream` now.
 bool has_waited_for_device(cudaStream_t stream);
-/// How many bytes a GPU has.
+/// Sets the memory size of a GPU in bytes.
 void set_memory_of_gpus(std::size_t bytes);
 
 }  // namespace rondo::test

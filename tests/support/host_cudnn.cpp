@@ -34,7 +34,7 @@ cudnnStatus_t create(cudnnHandle_t* handle) {
   *handle = reinterpret_cast<cudnnHandle_t>(&any);
   return CUDNN_STATUS_SUCCESS;
 }
-thread_local cudaStream_t stream_of_handle = nullptr;  // rondo has a handle for each thread
+thread_local cudaStream_t stream_of_handle = nullptr;  // rondo has one handle per thread
 cudnnStatus_t set_stream(cudnnHandle_t, cudaStream_t stream) {
   stream_of_handle = stream;
   return CUDNN_STATUS_SUCCESS;
@@ -65,9 +65,9 @@ cudnnStatus_t set_attribute(cudnnBackendDescriptor_t d, cudnnBackendAttributeNam
   return CUDNN_STATUS_SUCCESS;
 }
 
-/// The graph travels in an engine configuration under a name of the test's own. There are three
-/// engines: the first declines every graph, the second rounds its factors like a tensor core, the
-/// third does what it should.
+/// An engine configuration carries the graph in an attribute of the test's own. There are three
+/// engines: the first refuses every graph, the second rounds its factors like a tensor core, and
+/// the third is exact.
 constexpr int graph_in_config = -1;
 enum Engine { declining, rounding, exact, engines };
 std::int64_t workspace_of_rounding = 100;
@@ -109,7 +109,7 @@ cudnnStatus_t get_attribute(cudnnBackendDescriptor_t d, cudnnBackendAttributeNam
   return CUDNN_STATUS_SUCCESS;
 }
 
-/// The problem, read back from a plan as the library would have kept it when it was finalised.
+/// The problem, read from a plan as the library would have stored it when it was finalised.
 struct Tensor4 {
   std::int64_t uid = 0;
   std::vector<std::int64_t> dims, strides;
@@ -170,7 +170,7 @@ Problem problem_of(const Node& op) {
   }
 }
 
-/// Plans outlive the descriptors that they were made of, as the library allows.
+/// Plans outlive the descriptors from which they were made, as the library permits.
 std::map<const Node*, Problem>& plans() {
   static auto* all = new std::map<const Node*, Problem>;
   return *all;
@@ -239,10 +239,10 @@ void add_scaled(double* sum, double a, const double* b, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) sum[i] += a * b[i];
 }
 
-/// Everything is summed in double, in a contiguous copy with the channels last.
+/// All sums are in double, in a contiguous copy with the channels last.
 template <class T>
 void compute(const Problem& p, void* x_, void* w_, void* y_) {
-  // As a tensor core reads it: 10 bits of an f32's 23.
+  // As a tensor core reads it: 10 of an f32's 23 bits.
   auto value = [&](const T& v) {
     if constexpr (std::is_same_v<T, float>) {
       if (p.rounds)

@@ -1,17 +1,15 @@
 #pragma once
-// cuDNN's graph interface, as far as rondo uses it, on the host: descriptors hold the attributes
-// that were put into them, and a convolution is computed by plain loops from what they say (sizes,
-// strides, paddings, names and pointers), a batch norm with what is fused into it likewise
-// (host_cudnn_norm.h). An engine that declines comes first, so that rondo must
-// go on to the next.
+// The part of cuDNN's graph interface that rondo uses, on the host. Descriptors store their
+// attributes. A convolution is computed by plain loops from them (sizes, strides, paddings, names
+// and pointers), and so is a batch norm with its fused operations (host_cudnn_norm.h). The first
+// engine refuses, so that rondo must try the next one.
 
 #include "tensor/cuda/cudnn.h"
 
 namespace rondo::test {
 
 const cuda::Cudnn& host_cudnn();
-/// From now on the plans of the engine that comes first (but for the one that declines) want so
-/// much memory to work in.
+/// Sets the workspace size of the plans of the first engine (after the one that refuses).
 void set_workspace_of_first_engine(std::int64_t bytes);
 
 }  // namespace rondo::test

@@ -1,6 +1,5 @@
 #pragma once
-// What a descriptor is to the test's own cuDNN (host_cudnn.h): a type, and the attributes that were
-// put into it.
+// A descriptor of the test's own cuDNN (host_cudnn.h): a type, and the attributes that were set.
 
 #include <cstring>
 #include <map>
@@ -18,7 +17,7 @@ struct Attribute {
 struct Node {
   cudnnBackendDescriptorType_t type;
   bool finalized = false;
-  int engine = 0;  // of an engine (configuration): which of those below
+  int engine = 0;  // of an engine (configuration): one of those below
   std::map<int, Attribute> attributes;
 
   template <class T>

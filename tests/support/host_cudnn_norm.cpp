@@ -17,7 +17,7 @@ std::vector<const Node*> operations_of(const Node& graph) {
   return nodes;
 }
 
-/// Calls f with a value of the type's own.
+/// Calls f with a value of the C++ type.
 template <class F>
 void visit_type(cudnnDataType_t type, F f) {
   if (type == CUDNN_DATA_FLOAT) return f(float{});
@@ -65,7 +65,7 @@ HostNorm::HostNorm(const Node& graph) {
   }
 }
 
-/// One execution: values by the tensors' names, in the order (n, c, h, w).
+/// One execution: values by tensor name, in the order (n, c, h, w).
 class HostNorm::Run {
  public:
   Run(std::map<std::int64_t, void*> pointers, std::map<std::int64_t, double> numbers)
@@ -151,7 +151,7 @@ class HostNorm::Run {
     }
     write(op, CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, mean);
     write(op, CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, invstd);
-    inference(op);  // by these
+    inference(op);  // with these statistics
     if (!op.operands.contains(CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC)) return;
     const double factor = number(op, CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC);
     auto average = [&](int from, int to, const Values& now) {

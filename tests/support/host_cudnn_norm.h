@@ -1,6 +1,6 @@
 #pragma once
-// Batch norms of the test's own cuDNN: a graph of norms and pointwise operations, kept as the
-// library would keep it and computed operation by operation, in double.
+// Batch norms of the test's own cuDNN: a graph of norms and pointwise operations, stored like in
+// the library and computed operation by operation in double.
 
 #include <functional>
 #include <map>
@@ -12,12 +12,12 @@ namespace rondo::test {
 
 class HostNorm {
  public:
-  /// Whether a graph has a norm in it.
+  /// Whether a graph contains a norm.
   static bool is_one(const Node& graph);
   explicit HostNorm(const Node& graph);
 
-  /// The work on these pointers, by their names; numbers on the host are read at once. Empty when a
-  /// tensor in memory has no pointer.
+  /// The work on these pointers, by name. Numbers on the host are read at once. Empty if a tensor
+  /// in memory has no pointer.
   std::function<void()> with(const std::vector<std::int64_t>& uids,
                              const std::vector<void*>& pointers) const;
 
@@ -30,7 +30,7 @@ class HostNorm {
   };
   struct Operation {
     cudnnBackendDescriptorType_t type;
-    int mode = 0;  // of a pointwise operation; a forward norm: its phase
+    int mode = 0;  // of a pointwise operation; for a forward norm, its phase
     bool keeps_nan = false;
     std::map<int, Operand> operands;
   };

@@ -36,7 +36,7 @@ struct Call {
   }
 };
 
-/// A collective: done by whoever comes last.
+/// A collective. The last rank to arrive executes it.
 struct Meeting {
   std::map<int, Call> calls;
   bool is_over = false;
@@ -52,8 +52,8 @@ struct World {
   int size;
   int joined = 0;
   std::map<std::uint64_t, Meeting> meetings;
-  std::map<std::pair<int, int>, std::deque<Parcel>> mail;  // from, to
-  std::vector<std::thread::id> makers;                     // of its ranks
+  std::map<std::pair<int, int>, std::deque<Parcel>> mail;  // key: from, to
+  std::vector<std::thread::id> makers;                     // the threads that made its ranks
 };
 
 struct Comm {
@@ -62,11 +62,11 @@ struct Comm {
   std::thread::id maker;
   std::uint64_t next = 0;
   bool aborted = false;
-  bool busy = true;  // every call is in progress first
+  bool busy = true;  // every call first returns ncclInProgress
   ncclResult_t error = ncclSuccess;
 };
 
-// Everything below is called under this lock, or by submit's, whose lock is taken first.
+// Everything below runs under this lock, or under submit's, which is locked first.
 std::recursive_mutex& mutex() {
   static auto* made = new std::recursive_mutex;
   return *made;
@@ -87,7 +87,7 @@ void violation(std::string what) {
   violations.push_back(std::move(what));
 }
 
-/// A group that is being put together by this thread: what each stream is to do.
+/// A group that this thread is building: the work of each stream.
 struct Group {
   int depth = 0;
   std::map<cudaStream_t, std::vector<std::function<bool()>>> work;
@@ -100,7 +100,7 @@ int current_device() {
   return device;
 }
 
-/// What the header says of a thread with several ranks.
+/// The header's rule for a thread that drives several ranks.
 void check_group(const Comm& comm, const std::string& what) {
   Lock lock(mutex());
   if (group.depth == 0 && std::ranges::count(comm.world->makers, comm.maker) > 1)
@@ -120,7 +120,7 @@ ncclResult_t put(ncclComm_t comm, cudaStream_t stream, const std::string& what,
     Lock lock(mutex());
     ++calls_of_kind[what];
   }
-  // A message waits for what the GPU had been given to compute when it was posted, not since.
+  // A message waits only for work that the GPU had before the message was posted.
   const bool is_message = group.depth == 0 && (what == "send" || what == "recv");
   if (!is_message && !has_waited_for_device(stream))
     violation(concat("rank ", of(comm).rank, ": ", what, " does not wait for the GPU"));
@@ -140,7 +140,7 @@ void compute(World& world, Meeting& meeting) {
       violation(concat("rank ", rank, " calls ", call.describe(), " where rank 0 calls ",
                        first.describe()));
   }
-  // What each rank sends, before any of it is overwritten.
+  // The data that each rank sends, copied before any of it is overwritten.
   std::vector<std::vector<char>> sent;
   for (const auto& [rank, call] : meeting.calls) {
     const auto* data = static_cast<const char*>(call.send);
@@ -171,7 +171,7 @@ void compute(World& world, Meeting& meeting) {
 ncclResult_t collective(ncclComm_t comm_, cudaStream_t stream, Call call) {
   Comm& comm = of(comm_);
   const std::string what = call.kind;
-  // The number of its meeting: a new one each time that it is done, since a graph may replay it.
+  // The number of its meeting: a new one for each execution, since a graph may replay it.
   auto number = std::make_shared<std::optional<std::uint64_t>>();
   return put(comm_, stream, what, [&comm, number, call] {
     Lock lock(mutex());
@@ -249,7 +249,7 @@ ncclResult_t comm_init_rank(ncclComm_t* comm, int size, ncclUniqueId id, int ran
   if (world == nullptr) world = std::make_shared<World>(World{.size = size});
   if (world->size != size || rank < 0 || rank >= size) return ncclInvalidArgument;
   ++world->joined;
-  // Kept: its work may still lie in streams.
+  // Never freed: streams may still contain its work.
   static auto* all = new std::vector<std::unique_ptr<Comm>>;
   Comm* made = all->emplace_back(new Comm{.world = world,
                                           .rank = rank,
@@ -278,7 +278,7 @@ ncclResult_t comm_finalize(ncclComm_t comm) {
 ncclResult_t comm_abort(ncclComm_t comm) {
   Lock lock(mutex());
   of(comm).aborted = true;
-  // Nobody reads its memory from now on.
+  // From now on no rank reads its memory.
   World& world = *of(comm).world;
   for (auto& [number, meeting] : world.meetings) {
     if (!meeting.is_over) meeting.calls.erase(of(comm).rank);

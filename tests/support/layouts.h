@@ -1,5 +1,5 @@
 #pragma once
-// The same elements under different strides: every kernel must not care.
+// The same elements with different strides, which must not matter to any kernel.
 
 #include <string>
 
@@ -10,16 +10,16 @@ namespace rondo::test {
 
 enum class Layout {
   contiguous,
-  channels_last,  // contiguous for ranks other than 4
-  reversed,       // the first dimension fastest
-  permuted,       // the first two dimensions exchanged: the second one slowest
-  gaps,           // a slice of a larger tensor, starting somewhere inside it
+  channels_last,  // contiguous, unless there are 4 dimensions
+  reversed,       // the first dimension is the fastest
+  permuted,       // the first two dimensions exchanged: the second one is the slowest
+  gaps,           // a slice of a larger tensor that starts inside it
 };
 
 inline constexpr Layout all_layouts[] = {Layout::contiguous, Layout::channels_last,
                                          Layout::reversed, Layout::permuted, Layout::gaps};
 
-/// Uninitialised; what lies between the elements of `gaps` is filled with a value nobody wants.
+/// Uninitialised; the space between the elements of `gaps` is filled with a wrong value.
 inline Tensor empty_in(Layout layout, const Dims& sizes, DType dtype, Device device = {}) {
   const TensorOptions options{.dtype = dtype, .device = device};
   if (layout == Layout::channels_last && sizes.size() == 4) {

@@ -1,6 +1,6 @@
 #pragma once
-// main() of a test that mpirun starts: GoogleTest on every rank, the results of one rank printed
-// unless another fails.
+// main() of a test that mpirun starts: GoogleTest runs on every rank, and one rank prints its
+// results unless another fails.
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 
 namespace rondo::test {
 
-/// The world's communicator, made by mpi_main.
+/// The world's communicator, which mpi_main creates.
 inline std::shared_ptr<dist::Communicator>& world() {
   static std::shared_ptr<dist::Communicator> comm;
   return comm;

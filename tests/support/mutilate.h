@@ -1,5 +1,5 @@
 #pragma once
-// Damage for fuzz tests: bytes that were valid once, changed at random, the same on every run.
+// Damage for fuzz tests: valid bytes, changed at random, identically in every run.
 
 #include <cstdint>
 #include <cstdlib>
@@ -10,7 +10,7 @@
 
 namespace rondo::test {
 
-/// Draws the choices of one mutilation after the other.
+/// Draws the choices of one mutilation after another.
 class Dice {
  public:
   std::size_t below(std::size_t n) { return uniform_below(philox_.word64(next_++), n); }
@@ -20,13 +20,14 @@ class Dice {
   std::uint64_t next_ = 0;
 };
 
-/// What RONDO_FUZZ_ITERATIONS says, else `otherwise`.
+/// RONDO_FUZZ_ITERATIONS, or `otherwise` if it is not set.
 inline long fuzz_iterations(long otherwise) {
   const char* wanted = std::getenv("RONDO_FUZZ_ITERATIONS");
   return wanted ? std::atol(wanted) : otherwise;
 }
 
-/// One to four changes: a bit, a byte, a digit, a cut, a part doubled, a word of the format put in.
+/// One to four changes: a bit, a byte, a digit, a cut, a duplicated part, an inserted word of the
+/// format.
 inline std::string mutilate(std::string bytes, Dice& dice, const std::vector<std::string>& words) {
   for (std::size_t changes = 1 + dice.below(4); changes > 0 && !bytes.empty(); --changes) {
     std::size_t at = dice.below(bytes.size());

@@ -1,4 +1,4 @@
-// Rows of the op table: arithmetic, unary maths, activations.
+// Rows of the op table: arithmetic, unary functions, activations.
 
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
@@ -49,7 +49,7 @@ void arithmetic_rows(std::vector<Op>& rows) {
   rows.push_back(binary("maximum", maximum, spaced, beside));
   rows.push_back(binary("minimum", minimum, spaced, beside));
   rows.push_back(binary("atan2", atan2, {{2, 3}, 0.5, 2}, {{3}, 0.5, 2}));
-  // No quotient near an integer, where the remainder jumps.
+  // No quotient is near an integer, where the remainder jumps.
   rows.push_back(
       binary("remainder", remainder, {{2, 3, 2, 2}, -2.35, 2.45, true}, {{3, 1, 2}, 0.99, 1.01}));
   rows.push_back({.name = "where.number", .inputs = {wide}, .f = [](X x) {
@@ -79,6 +79,9 @@ void unary_rows(std::vector<Op>& rows) {
   rows.push_back(unary("expm1", expm1, -2, 2));
   rows.push_back(unary("log", log, 0.5, 3));
   rows.push_back(unary("log1p", log1p, -0.5, 3));
+  rows.push_back(unary("exp2", exp2, -2, 2));
+  rows.push_back(unary("log2", log2, 0.5, 3));
+  rows.push_back(unary("log10", log10, 0.5, 3));
   rows.push_back(unary("sqrt", sqrt, 0.5, 3));
   rows.push_back(unary("rsqrt", rsqrt, 0.5, 3));
   rows.push_back(unary("reciprocal", reciprocal, 0.5, 3));
@@ -91,20 +94,25 @@ void unary_rows(std::vector<Op>& rows) {
   rows.push_back(unary("asin", asin, -0.75, 0.75));
   rows.push_back(unary("acos", acos, -0.75, 0.75));
   rows.push_back(unary("atan", atan, -3, 3));
+  rows.push_back(unary("asinh", asinh, -3, 3));
+  rows.push_back(unary("acosh", acosh, 1.5, 3));
+  rows.push_back(unary("atanh", atanh, -0.75, 0.75));
   rows.push_back(unary("erf", erf, -2, 2));
-  // -2.25, -2.05, … 2.35: none near an integer or a half.
+  rows.push_back(unary("erfc", erfc, -2, 2));
+  // -2.25, -2.05, … 2.35: none is near an integer or a half.
   rows.push_back(unary("floor", floor, -2.35, 2.45, true));
   rows.push_back(unary("ceil", ceil, -2.35, 2.45, true));
   rows.push_back(unary("round", round, -2.35, 2.45, true));
   rows.push_back(unary("trunc", trunc, -2.35, 2.45, true));
   for (Op& op : rows) {
     if (op.name == "rsqrt" || op.name == "reciprocal" || op.name == "tan") op.scale = 16;
-    if (op.name == "asin" || op.name == "acos") op.scale = 8;
+    if (op.name == "asin" || op.name == "acos" || op.name == "atanh" || op.name == "acosh")
+      op.scale = 8;
   }
   rows.push_back({.name = "clamp", .inputs = {{{2, 3, 2, 2}, -2, 2, true}}, .f = [](X x) {
                     return clamp(x[0], -1, 0.5);
                   }});
-  // Steps of 2^-40 from -1 to 0.5, so that differences see the straight-through gradient.
+  // Steps of 2^-40 from -1 to 0.5, so that differences follow the straight-through gradient.
   constexpr double step = 0x1p-40;
   constexpr std::int64_t low = -(std::int64_t{1} << 40), high = std::int64_t{1} << 39;
   rows.push_back(

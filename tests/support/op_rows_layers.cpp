@@ -122,7 +122,7 @@ void attention_rows(std::vector<Op>& rows) {
   row("", heads, {});
   row(".broadcast", {{{2, 3, 2}}, {{1, 4, 2}}, {{4, 2}}}, {.scale = 0.75});
   row(".causal", heads, {.is_causal = true});
-  // The first query sees nothing.
+  // The first query may attend to nothing.
   row(".boolean", {{{2, 2}}, {{3, 2}}, {{3, 2}}},
       {.attn_mask = gt(tensor<float>({0, 0, 0, 1, 0, 1}, {2, 3}), 0)});
   row(".floating", {{{2, 3, 2}}, {{2, 3, 2}}, {{2, 3, 2}}, {{3, 3}}}, {});

@@ -36,7 +36,7 @@ void reduce_rows(std::vector<Op>& rows) {
   row("prod", OpInput{{2, 5}, 0.5, 1.5}, 10, [](T x) { return prod(x); });
   row("norm", planes, 24, [](T x) { return norm(x); });
   row("norm.dims", planes, 8, [](T x) { return norm(x, {0, 2, 3}, true); });
-  const OpInput lopsided{{2, 3, 2, 2}, -1.95, 2.05, true};  // no two of one size
+  const OpInput lopsided{{2, 3, 2, 2}, -1.95, 2.05, true};  // all magnitudes differ
   for (double ord : {1.0, 3.0, 2.5, std::numeric_limits<double>::infinity()}) {
     row(concat("vector_norm.", ord), lopsided, 24, [ord](T x) { return vector_norm(x, ord); });
     row(concat("vector_norm.dims", ord), lopsided, 8, [ord](T x) {
@@ -58,7 +58,7 @@ void reduce_rows(std::vector<Op>& rows) {
 }
 
 void shape_rows(std::vector<Op>& rows) {
-  // Squared, so that there is a second derivative to be right about.
+  // Squared, so that there is a second derivative to check.
   auto row = [&rows](std::string name, OpInput input, auto f) {
     rows.push_back(
         {.name = std::move(name), .inputs = {input}, .f = [f](X x) { return square(f(x[0])); }});
@@ -95,7 +95,7 @@ void shape_rows(std::vector<Op>& rows) {
                     return Tensors{square(parts[0]), parts[1] * parts[1]};
                   }});
   rows.push_back({.name = "split.one", .inputs = {planes}, .f = [](X x) {
-                    return square(split(x[0], 2, 1)[1]);  // the others have no gradient
+                    return square(split(x[0], 2, 1)[1]);  // the other outputs have no gradient
                   }});
   rows.push_back({.name = "unbind", .inputs = {planes}, .f = [](X x) {
                     Tensors parts = unbind(x[0], 1);

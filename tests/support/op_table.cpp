@@ -37,14 +37,14 @@ Tensor drawn(const OpInput& input, Generator& generator) {
   return unit.as_view(input.shape, strides_of(input.shape), 0);
 }
 
-/// Fixed numbers in [-1, 1), of y's shape, exact in bf16 and so in every dtype.
+/// Fixed numbers in [-1, 1) with y's shape, exact in bf16 and therefore in every dtype.
 Tensor weights_for(const Tensor& y, std::uint64_t seed) {
   Generator generator(seed);
   Tensor w = drawn({y.shape()}, generator);
   return converted(converted(w, bf16), y.dtype());
 }
 
-/// The gradients of sum(weights · ys), zeros where there is no path.
+/// The gradients of sum(weights · ys), zeros without a path.
 Tensors weighted_gradient(const Tensors& ys, const Tensors& xs, std::uint64_t seed,
                           bool create_graph) {
   Tensors outputs, weights;
@@ -68,7 +68,7 @@ Tensors weighted_gradient(const Tensors& ys, const Tensors& xs, std::uint64_t se
 
 std::vector<std::string> declared_ops() {
   std::set<std::string> names;
-  if (!std::filesystem::exists(RONDO_OPS_DIR)) return {};  // a program away from its sources
+  if (!std::filesystem::exists(RONDO_OPS_DIR)) return {};  // a program without its sources
   const std::regex declaration("^(?:Tensor|Tensors|ValuesAndIndices) ([a-z_0-9]+)\\(");
   for (const auto& entry : std::filesystem::directory_iterator(RONDO_OPS_DIR)) {
     if (entry.path().extension() != ".h") continue;
@@ -85,7 +85,7 @@ std::vector<std::string> declared_ops() {
 }
 
 Tensors inputs_of(const Op& op, DType exact_in) {
-  std::uint64_t seed = 14695981039346656037u;  // FNV-1a, so that every library draws the same
+  std::uint64_t seed = 14695981039346656037u;  // FNV-1a: the same with every library
   for (char c : op.name) seed = (seed ^ static_cast<unsigned char>(c)) * 1099511628211u;
   Generator generator(seed);
   Tensors inputs;

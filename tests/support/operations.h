@@ -1,5 +1,5 @@
 #pragma once
-// Collective algorithms without a communicator, for tests of each.
+// Collective algorithms without a communicator, to test each of them alone.
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #pragma once
-// A rank of a side channel that is played by sockets, which speak its protocol themselves: one that
-// dies, hangs or attacks, while the others are threads.
+// A rank of a side channel that is simulated by sockets, which speak its protocol themselves. It
+// dies, hangs or attacks, while the other ranks are threads.
 
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
@@ -25,7 +25,7 @@
 
 namespace rondo::test {
 
-/// Whether `what` comes true, soon.
+/// Whether `what` becomes true soon.
 inline bool comes_true(const std::function<bool()>& what) {
   const auto until = dist::Clock::now() + std::chrono::seconds(20);
   while (!what() && dist::Clock::now() < until)
@@ -43,11 +43,11 @@ inline std::size_t open_files() {
       std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
 }
 
-/// A rank of another machine, node7, that tells the others where it is and then does only what the
-/// test wants.
+/// A rank on another machine, node7. It tells the others its address, and then does only what the
+/// test tells it to do.
 class Played {
  public:
-  /// `port`: where it listens on 127.0.0.1, or 0. `network`: as dist::network() says it.
+  /// `port`: where it listens on 127.0.0.1, or 0. `network`: the name that dist::network() returns.
   explicit Played(dist::Communicator& comm, int port = 0, const std::string& network = "elsewhere")
       : rank_(comm.rank()) {
     std::ostringstream mine;
@@ -82,7 +82,7 @@ class Played {
 
   const std::string& secret() const { return secret_; }
   std::string hello(int peer) const { return hello(rank_, peer, nonce); }
-  /// A connection to `peer` that has said `words`.
+  /// A connection to `peer` that has sent `words`.
   dist::Socket call(int peer, std::string words) const {
     dist::Socket socket = dist::connect_tcp("127.0.0.1", ports_[static_cast<std::size_t>(peer)]);
     say(socket, std::move(words));
@@ -94,14 +94,14 @@ class Played {
       return words.empty() || !socket.is_connected();
     }));
   }
-  /// The next `n` bytes, or less if the other side closes before.
+  /// The next `n` bytes, or fewer if the other side closes the connection.
   static std::string hear(const dist::Socket& socket, std::size_t n) {
     std::string heard;
     EXPECT_TRUE(comes_true(
         [&] { return socket.receive(heard, n) != dist::Socket::Line::open || heard.size() == n; }));
     return heard;
   }
-  /// One that counts. As a rank it calls again if it is sent away.
+  /// An accepted connection. Like a real rank it connects again if it is rejected.
   dist::Socket join(int peer) const {
     dist::Socket socket;
     EXPECT_TRUE(comes_true([&] {
@@ -116,7 +116,7 @@ class Played {
     }));
     return socket;
   }
-  /// Until the other side closes it.
+  /// Waits until the other side closes it.
   static bool is_closed(const dist::Socket& socket, std::string heard = {}) {
     return comes_true([&] { return socket.receive(heard) != dist::Socket::Line::open; });
   }
@@ -129,7 +129,7 @@ class Played {
   std::vector<int> ports_;
 };
 
-/// Ranks 0 … n - 2 watch, rank n - 1 is played.
+/// Ranks 0 … n - 2 run `watch`, and rank n - 1 is simulated by `play`.
 inline void with_one_played(
     int n, const std::function<void(const Played&, dist::Communicator&)>& play,
     const std::function<void(std::unique_ptr<dist::SideChannel>, dist::Communicator&)>& watch,

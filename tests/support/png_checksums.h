@@ -1,12 +1,12 @@
 #pragma once
-// PNG files that were changed, with checksums that fit.
+// PNG files that were changed, with corrected checksums.
 
 #include <cstdint>
 #include <string>
 
 namespace rondo::test {
 
-/// The checksums of all chunks as they should be, so that libpng looks behind them.
+/// Corrects the checksums of all chunks, so that libpng reads further.
 inline std::string with_checksums(std::string png) {
   const auto byte = [&](std::size_t i) { return std::uint32_t{static_cast<std::uint8_t>(png[i])}; };
   for (std::size_t at = 8; at + 12 <= png.size();) {

@@ -1,5 +1,5 @@
 #pragma once
-// Ranks as threads of the test.
+// Ranks that are threads of the test.
 
 #include <functional>
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace rondo::test {
 
-/// f(communicator) on n threads, one a rank; what the first to fail throws is rethrown.
+/// Runs f(communicator) on n threads, one per rank; rethrows the first exception.
 inline void on_ranks(int n, const std::function<void(std::shared_ptr<dist::Communicator>)>& f,
                      dist::CommunicatorOptions options = {.timeout = std::chrono::seconds(60)}) {
   dist::run_on_threads(n, [&](std::shared_ptr<dist::Transport> transport) {
@@ -17,7 +17,7 @@ inline void on_ranks(int n, const std::function<void(std::shared_ptr<dist::Commu
   });
 }
 
-/// The same with ranks that talk through memory.
+/// The same with ranks that communicate through shared memory.
 inline void on_ranks_sharing_memory(
     int n, const std::function<void(std::shared_ptr<dist::Communicator>)>& f,
     dist::CommunicatorOptions options = {.timeout = std::chrono::seconds(60)}) {

@@ -1,5 +1,5 @@
 #pragma once
-// Tests on one to five ranks that are threads, which talk by messages or through memory.
+// Tests on one to five ranks that are threads, which communicate by messages or through memory.
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #pragma once
-// A model with everything in it whose result could depend on who computes it, and a short training
-// of it, reproducibly.
+// A model whose result could depend in every way on the ranks that compute it, and a short
+// reproducible training of it.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@
 
 namespace rondo::test {
 
-/// Convolution, batch norm, dropout, a linear layer; the same weights on every call.
+/// Convolution, batch norm, dropout, a linear layer; with the same weights in every call.
 inline nn::AnyModule convnet_with_noise(double dropout) {
   nn::Sequential net(nn::Conv2d(3, 8, 3, {.padding = 1}), nn::BatchNorm2d(8), nn::ReLU(),
                      nn::Flatten(), nn::Dropout(dropout), nn::Linear(8 * 6 * 6, 10));
@@ -26,7 +26,7 @@ inline nn::AnyModule convnet_with_noise(double dropout) {
   return nn::AnyModule(std::move(net));
 }
 
-/// Parameters, buffers and the last loss after three steps, bit for bit.
+/// Parameters, buffers and the last loss after three steps, as exact bits.
 inline std::string train_reproducibly(std::shared_ptr<dist::Communicator> comm,
                                       dist::ReproducibleOptions options, double dropout) {
   constexpr std::int64_t batch = 32;

@@ -19,7 +19,7 @@ bool select_file(int argc, char** argv) {
   const std::string name = argv[1] + flag.size();
 
   const std::string ending = "tests/" + name + "_test.cpp";
-  std::string mine, others;  // patterns
+  std::string mine, others;  // patterns of test names
   const auto& unit = *testing::UnitTest::GetInstance();
   for (int s = 0; s < unit.total_test_suite_count(); ++s) {
     const auto& suite = *unit.GetTestSuite(s);
@@ -31,7 +31,7 @@ bool select_file(int argc, char** argv) {
       names[is_mine] += std::string(":") + suite.name() + "." + info.name();
       ++counts[is_mine];
     }
-    for (int is_mine : {0, 1})  // most suites are in one file
+    for (int is_mine : {0, 1})  // most suites are in a single file
       if (counts[is_mine] == suite.total_test_count())
         names[is_mine] = std::string(":") + suite.name() + ".*";
     others += names[0];
@@ -45,7 +45,7 @@ bool select_file(int argc, char** argv) {
   std::string& filter = testing::GTEST_FLAG(filter);
   if (filter == "*") {
     filter = mine.substr(1);
-  } else if (!others.empty()) {  // what the caller selects, except for other files
+  } else if (!others.empty()) {  // the caller's selection, without the other files
     const bool excludes = filter.find('-') != std::string::npos;
     filter += excludes ? others : "-" + others.substr(1);
   }

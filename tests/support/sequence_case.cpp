@@ -19,7 +19,7 @@ void expect_close(const std::string& name, const Tensor& ours, DType dtype, std:
   ASSERT_TRUE(ours.defined()) << name;
   ASSERT_TRUE(golden().has(name)) << name;
   EXPECT_EQ(ours.dtype(), dtype) << name;
-  // Inputs and parameters are at most 1; what a few of them are summed to is at most 4.
+  // Inputs and parameters are at most 1; sums of a few of them are at most 4.
   EXPECT_TRUE(all_close(ours.detach().to(Device::cpu()).to(f64), golden()[name],
                         tolerance(dtype, length, 4), tolerance(dtype, 16)))
       << name << " in " << dtype;

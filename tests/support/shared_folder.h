@@ -1,5 +1,5 @@
 #pragma once
-// A folder of the ranks that mpirun has started.
+// A folder for the ranks that mpirun has started.
 
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 
 namespace rondo::test {
 
-/// One folder for all ranks, removed by the first.
+/// One folder for all ranks, removed by rank 0.
 class SharedFolder {
  public:
   SharedFolder()

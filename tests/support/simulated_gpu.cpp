@@ -18,8 +18,8 @@
 namespace rondo::test {
 namespace {
 
-/// Host memory that calls itself a GPU's. It is gone when the stream for which it was allocated has
-/// done all that it holds, which for a default stream is at once.
+/// Host memory with the device of a GPU. It is freed when the stream for which it was allocated has
+/// finished its work, which for a default stream is at once.
 class HostAllocator final : public Allocator {
  public:
   explicit HostAllocator(int device) : device_(device) {}
@@ -66,7 +66,7 @@ class ExactGpu final : public cuda::CudaBackend {
 }  // namespace
 
 Allocator& host_allocator(int device) {
-  // Kept: tensors may outlive the scope that made them.
+  // Never freed: tensors may outlive the scope that made them.
   static auto* made = [] {
     auto* all = new std::vector<std::unique_ptr<HostAllocator>>;
     for (int i = 0; i < host_gpus; ++i) all->push_back(std::make_unique<HostAllocator>(i));

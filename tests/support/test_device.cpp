@@ -16,7 +16,7 @@ Device chosen() {
   const char* name = std::getenv("RONDO_TEST_DEVICE");
   const Device device = name != nullptr ? Device::parse(name) : Device::cpu();
 #ifdef RONDO_HAS_CUDA
-  // Kept: tensors of static storage outlive every scope.
+  // Never freed: tensors of static storage outlive every scope.
   [[maybe_unused]] static const SimulatedGpus* simulated = nullptr;
   if (device.is_cuda() && cuda::device_count() == 0) simulated = new SimulatedGpus;
 #endif

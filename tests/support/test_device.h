@@ -1,8 +1,8 @@
 #pragma once
-// test_device: where the tests that know PyTorch's numbers compute.
+// test_device: the device of the tests that compare with PyTorch's numbers.
 //
-// The CPU; or with RONDO_TEST_DEVICE=cuda a GPU, a simulated one where the machine has none. CTest
-// runs such tests twice, as nn/layers and nn/layers.cuda, and scripts/gpu_check.sh on a GPU.
+// The CPU, or with RONDO_TEST_DEVICE=cuda a GPU, which is simulated if the machine has none. CTest
+// runs such tests twice, as nn/layers and nn/layers.cuda; scripts/gpu_check.sh runs them on a GPU.
 
 #include "tensor/device.h"
 

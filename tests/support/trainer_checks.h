@@ -1,7 +1,7 @@
 #pragma once
-// What Trainer must come to on any number of ranks: what one process does with all of the data. Run
-// over threads by tests/train/model_sync_test.cpp and over MPI by tests/mpi/trainer_test.cpp. Each
-// function is called by all ranks, of which there are 1, 2, 3 or 4.
+// Trainer on any number of ranks must have the result of one process with all data. Run over
+// threads by tests/train/model_sync_test.cpp and over MPI by tests/mpi/trainer_test.cpp. All ranks
+// call each function; there are 1, 2, 3 or 4.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@
 
 namespace rondo::test {
 
-/// Two clouds of points, one a class.
+/// Two clouds of points, one per class.
 inline std::shared_ptr<data::TensorDataset> clouds(std::int64_t n) {
   Generator generator(7);
   const Tensor x = randn({n, 4}, {.dtype = f64}, generator), y = Tensor::empty({n}, {.dtype = i64});
@@ -51,7 +51,7 @@ struct TrainerRun {
   train::FitResult result;
 };
 
-/// Trains a new net from the same weights, by AdamW with a rate that changes with each step.
+/// Trains a new net from the same weights with AdamW, whose rate changes with each step.
 inline TrainerRun train_clouds(train::TrainerOptions options, std::int64_t samples) {
   CloudNet net;
   net.to(f64);
@@ -86,8 +86,8 @@ inline void expect_same(const TrainerRun& got, const TrainerRun& want) {
   EXPECT_EQ(got.result.test.correct, want.result.test.correct);
 }
 
-/// N ranks with three batches a step are one process with batches three times as large; an epoch's
-/// last step has two whole batches and half a one, which counts for half.
+/// N ranks with three batches per step equal one process with batches three times as large. An
+/// epoch's last step has two whole batches and a half one, which counts half.
 inline void check_accumulate(std::shared_ptr<dist::Communicator> comm, bool zero) {
   const TrainerRun whole = train_clouds({.epochs = 3, .batch_size = 72, .comm = alone()}, 132);
   const TrainerRun parts = train_clouds({.epochs = 3,
@@ -99,8 +99,9 @@ inline void check_accumulate(std::shared_ptr<dist::Communicator> comm, bool zero
   expect_same(parts, whole);
 }
 
-/// Each sample once, also the one that is too many: the ranks that have none at the end step along.
-/// (As many samples on each rank that has some: else the mean of their means is not that of all.)
+/// Each sample is used once, including the last odd one: ranks without a batch at the end take part
+/// in that step. (The ranks that have samples must have equally many; otherwise the mean of their
+/// means is not the mean of all.)
 inline void check_join(std::shared_ptr<dist::Communicator> comm, int accumulate) {
   const TrainerRun whole =
       train_clouds({.epochs = 3, .batch_size = 24 * accumulate, .comm = alone()}, 97);
@@ -114,7 +115,7 @@ inline void check_join(std::shared_ptr<dist::Communicator> comm, int accumulate)
   expect_same(joined, whole);
 }
 
-/// A run that goes on from the middle of an epoch ends with the bits of one that was not stopped.
+/// A run that resumes in the middle of an epoch is bit-identical to one that was not stopped.
 /// `folder` is the same on all ranks, and empty.
 inline void check_zero_resumes(std::shared_ptr<dist::Communicator> comm,
                                const std::filesystem::path& folder) {
@@ -130,7 +131,7 @@ inline void check_zero_resumes(std::shared_ptr<dist::Communicator> comm,
                                         .accumulate_grad_batches = 2,
                                         .checkpoint_dir = folder / "straight",
                                         .checkpoint_every = 1}};
-  const TrainerRun straight = train_clouds(options, 60);  // 3 steps an epoch
+  const TrainerRun straight = train_clouds(options, 60);  // 3 steps per epoch
   options.fit.checkpoint_dir = folder / "stopped";
   options.fit.callbacks = {std::make_shared<PowerCut>()};
   EXPECT_NE(failure_of([&] { train_clouds(options, 60); }).find("the power went out"),

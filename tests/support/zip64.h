@@ -1,6 +1,6 @@
 #pragma once
-// A zip archive with one file whose sizes and offset are in Zip64's fields, as those of files of
-// 4 GiB are: what is before the file's bytes and what is behind them.
+// A zip archive with one file whose sizes and offset are in Zip64's fields, as for files of 4 GiB:
+// the bytes before the file's contents and the bytes after them.
 
 #include <zlib.h>
 
@@ -20,7 +20,7 @@ inline std::string little_endian(std::uint64_t value, int bits) {
   return bytes;
 }
 
-/// Around `bytes` bytes with this checksum.
+/// The archive around `bytes` bytes with this checksum.
 inline Zip64 zip64_around(const std::string& name, std::uint64_t bytes, std::uint32_t crc) {
   auto u16 = [](std::uint64_t value) { return little_endian(value, 16); };
   auto u32 = [](std::uint64_t value) { return little_endian(value, 32); };
@@ -43,10 +43,10 @@ inline Zip64 zip64_around(const std::string& name, std::uint64_t bytes, std::uin
   return zip;
 }
 
-/// The checksum of so many zeros.
+/// The checksum of this many zeros.
 inline std::uint32_t crc_of_zeros(std::uint64_t bytes) {
   uLong all = 0, power = crc32(0, reinterpret_cast<const Bytef*>("\0"), 1);
-  std::uint64_t length = 1;  // of the zeros that `power` is of
+  std::uint64_t length = 1;  // the number of zeros that `power` is the checksum of
   for (std::uint64_t rest = bytes; rest > 0; rest /= 2) {
     if (rest % 2 != 0) all = crc32_combine(all, power, static_cast<z_off_t>(length));
     power = crc32_combine(power, power, static_cast<z_off_t>(length));

@@ -1,4 +1,4 @@
-// Creation: dtypes and values as PyTorch's, shapes, ownership, and what is refused.
+// Creation: PyTorch's dtypes and values, shapes, ownership, and errors.
 
 #include "tensor/creation.h"
 
@@ -192,7 +192,7 @@ TEST(Creation, HugeRangesAreErrors) {
             (std::vector<std::int64_t>{most - 2, most - 1}));
 }
 
-// PyTorch refuses most of these; where it does not, numbers would wrap around or be rounded.
+// PyTorch refuses most of these. Where it does not, numbers would wrap around or be rounded.
 TEST(Creation, WhatIsMadeFitsItsDtype) {
   EXPECT_ERROR(randperm(300, {.dtype = u8}), Error,
                "randperm: not all integers in [0, 300) fit into u8");

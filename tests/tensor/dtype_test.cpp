@@ -14,12 +14,12 @@ float from_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
 TEST(BFloat16, RoundsToNearestEven) {
   EXPECT_EQ(BFloat16(1.0f).bits, 0x3f80);
-  EXPECT_EQ(BFloat16(from_bits(0x3f808000)).bits, 0x3f80);  // tie: even stays
-  EXPECT_EQ(BFloat16(from_bits(0x3f818000)).bits, 0x3f82);  // tie: odd goes up
+  EXPECT_EQ(BFloat16(from_bits(0x3f808000)).bits, 0x3f80);  // tie: an even number stays
+  EXPECT_EQ(BFloat16(from_bits(0x3f818000)).bits, 0x3f82);  // tie: an odd number is rounded up
   EXPECT_EQ(BFloat16(from_bits(0x3f808001)).bits, 0x3f81);
   EXPECT_EQ(BFloat16(std::numeric_limits<float>::max()).bits, 0x7f80);  // rounds to infinity
   EXPECT_EQ(BFloat16(-0.0f).bits, 0x8000);
-  EXPECT_TRUE(std::isnan(float(BFloat16(from_bits(0x7f800001)))));  // NaN whose payload is cut off
+  EXPECT_TRUE(std::isnan(float(BFloat16(from_bits(0x7f800001)))));  // NaN with a truncated payload
   EXPECT_TRUE(std::isnan(float(BFloat16(from_bits(0xffffffff)))));
 }
 
@@ -32,10 +32,10 @@ TEST(BFloat16, EveryValueSurvivesTheRoundTrip) {
   }
 }
 
-// The compiler's own binary16 is the oracle.
+// The compiler's own binary16 is the reference.
 #if defined(__FLT16_MAX__)
 #if defined(__aarch64__)
-using Binary16 = __fp16;  // whose other name C++ has from GCC 13 on
+using Binary16 = __fp16;  // which has another name in C++ from GCC 13 on
 #else
 using Binary16 = _Float16;
 #endif

@@ -1,5 +1,5 @@
 // The element-wise kernels: every op in every compute type and instruction set against the scalar
-// formula, and every pair of dtypes in conversion.
+// formula, and conversion between every pair of dtypes.
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,8 @@ namespace {
 constexpr UnaryOp last_unary = UnaryOp::clamp;
 constexpr BinaryOp last_binary = BinaryOp::clamp_backward;
 
-/// Values that tell ops apart: signs, zeros, fractions, and (for floats) infinities and NaN.
+/// Values for which ops give different results: signs, zeros, fractions, and (for floats)
+/// infinities and NaN.
 Tensor inputs(DType dtype, bool shifted) {
   std::vector<double> values;
   for (int i = -40; i <= 40; ++i) values.push_back(i * 0.375 + (shifted ? 0.1 : 0));
@@ -29,7 +30,7 @@ Tensor inputs(DType dtype, bool shifted) {
   return x;
 }
 
-/// `where` gives the text for a failure: formatting one for each element would take most of the
+/// `where` creates the text for a failure. Formatting it for each element would take most of the
 /// time.
 template <class T, class Where>
 void expect_close(T got, T expected, double scale, const Where& where) {
@@ -39,7 +40,7 @@ void expect_close(T got, T expected, double scale, const Where& where) {
       return;
     }
     if (got == expected) return;
-    // Vector code may fuse and reorder; the maths library promises a few ulps.
+    // Vector code may fuse and reorder; the maths library guarantees a few ulps.
     EXPECT_LE(std::abs(double(got) - double(expected)),
               scale * std::max(1.0, std::abs(double(expected))))
         << where();
@@ -162,8 +163,8 @@ TEST(Copy, IntegersAreRoundedOnce) {
   EXPECT_EQ(y.item<double>(), 0x1p60 + 0x1p37);
 }
 
-/// The numbers 0, 1, … as a tensor of any dtype, dense in the order of memory that `order` gives
-/// (slowest dimension first), with its dimensions back in their places.
+/// The numbers 0, 1, … as a tensor of any dtype, dense in the memory order that `order` gives
+/// (slowest dimension first), with its dimensions permuted back.
 Tensor numbered(const Dims& sizes, const Dims& order, DType dtype) {
   Dims strides = sizes;
   std::int64_t step = 1;
@@ -176,7 +177,7 @@ Tensor numbered(const Dims& sizes, const Dims& order, DType dtype) {
   return memory.as_view(sizes, strides, 0);
 }
 
-/// Element i in row-major order, by the strides alone.
+/// Element i in row-major order, computed from the strides alone.
 template <class T>
 T at(const Tensor& x, std::int64_t i) {
   std::int64_t offset = 0;
@@ -185,8 +186,8 @@ T at(const Tensor& x, std::int64_t i) {
   return x.data_ptr<T>()[offset];
 }
 
-/// Around a tile of the transposition (64 bytes on a side) and a task of it (1,024 rows) and far
-/// from them, in memory of all orders.
+/// Sizes around a tile of the transposition (64 bytes per side), around a task of it (1,024 rows),
+/// and far from both, with all memory orders.
 TEST(Copy, BetweenAllOrdersOfMemory) {
   for (const Dims& sizes : {Dims{2, 3, 17, 5}, Dims{1, 16, 16, 1}, Dims{3, 70, 1, 33},
                             Dims{2, 1, 65, 64}, Dims{130, 3, 2, 2}, Dims{1, 2100, 1, 17}}) {
@@ -207,7 +208,7 @@ TEST(Copy, BetweenAllOrdersOfMemory) {
   }
 }
 
-/// What is repeated, and rows that are too short to be walked one by one.
+/// Broadcast operands, and rows that are too short to be processed one by one.
 TEST(Copy, OfBroadcastAndShortRows) {
   for (const std::int64_t n : {2, 3, 7, 8}) {
     const Tensor x = numbered({5, 1, 40, 1}, {0, 1, 2, 3}, f32);

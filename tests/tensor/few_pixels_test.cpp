@@ -1,6 +1,6 @@
-// Convolutions of few pixels against plain loops in f64, and where they are used.
+// Convolutions of few pixels against plain loops in f64, and the cases in which they are used.
 
-#include "tensor/cpu/few_pixels.h"
+#include "tensor/cpu/conv/few_pixels.h"
 
 #include <cmath>
 
@@ -31,7 +31,7 @@ TEST_P(FewPixels, AgreesWithTheLoops) {
   for (const Tensor& bias : {b, Tensor()}) {
     cpu::reference::conv2d(as(x, f64), as(w, f64), bias.defined() ? as(bias, f64) : bias, want,
                            p.params);
-    for (int use = 0; use < 4; ++use) {  // panels made, kept, read
+    for (int use = 0; use < 4; ++use) {  // panels are made, kept, read
       cpu::few_pixels::conv2d(as(x, f32, nhwc), w, bias, y, p.params);
       // Three standard deviations of a sum of rounded products of normal numbers.
       EXPECT_TRUE(
@@ -70,6 +70,7 @@ TEST(FewPixels, AreForSmallOutputsOfLargeWeights) {
   EXPECT_TRUE(with([&](auto& q) { q.n = most / 16; }));
   EXPECT_FALSE(with([&](auto& q) { q.n = most / 16 + 1; }));
   EXPECT_FALSE(with([](auto& q) { q.dtype = bf16; }));
+  EXPECT_FALSE(with([](auto& q) { q.pass = cpu::Conv2dProblem::Pass::backward_input; }));
   EXPECT_FALSE(with([](auto& q) { q.params.groups = 2; }));
   EXPECT_FALSE(with([](auto& q) { q.c = 520; }));
   EXPECT_FALSE(with([](auto& q) { q.k = 24; }));

@@ -1,9 +1,10 @@
-// Convolutions by packed products against plain loops in f64, and where they are used.
+// Convolutions by packed products against plain loops in f64, and the cases in which they are used.
 
-#include "tensor/cpu/implicit_gemm.h"
+#include "tensor/cpu/conv/implicit_gemm.h"
 
 #include <omp.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "support/conv_case.h"
 #include "support/support.h"
 #include "tensor/backend.h"
+#include "tensor/cpu/conv/algorithm.h"
 #include "tensor/cpu/isa/table.h"
 #include "tensor/cpu/reference.h"
 
@@ -22,9 +24,9 @@ using Case = test::ConvCase;
 
 using test::nhwc;
 
-/// Of sums of `terms` products of normal numbers: 12 eps terms. A step's error is at most eps / 2
-/// of the partial sum, which among many reaches 5 √terms, and √terms such errors add up. Below,
-/// LongSumsKeepTheirLastBits says what they come to on average.
+/// The tolerance for sums of `terms` products of normal numbers: 12 eps terms. One addition has an
+/// error of at most eps / 2 of the partial sum, which reaches 5 √terms among many sums, and √terms
+/// such errors add up. LongSumsKeepTheirLastBits below tests the average error.
 double of_terms(std::int64_t terms) {
   return test::tolerance(f32, terms, 3 * std::sqrt(static_cast<double>(terms)));
 }
@@ -41,7 +43,7 @@ TEST_P(ImplicitGemm, AgreesWithTheLoops) {
     const Tensor want = Tensor::empty(p.y_shape(), {.dtype = f64});
     cpu::reference::conv2d(as(x, f64), as(w, f64), bias.defined() ? as(bias, f64) : bias, want,
                            p.params);
-    for (int use = 0; use < 4; ++use) {  // panels made, kept, read
+    for (int use = 0; use < 4; ++use) {  // panels are made, kept, read
       const Tensor y = full(p.y_shape(), 1e9, {.format = nhwc});
       cpu::implicit_gemm::conv2d(as(x, f32, nhwc), w, bias, y, p.params);
       EXPECT_TRUE(test::all_close(as(y, f64), want, of_terms(p.c * taps)));
@@ -67,11 +69,11 @@ INSTANTIATE_TEST_SUITE_P(
     Shapes, ImplicitGemm,
     ::testing::Values(
         Case{1, 16, 1, 1, 16, 1, 1},     // a pixel
-        Case{3, 48, 9, 11, 80, 1, 1},    // blocks that begin within an image
-        Case{2, 272, 14, 7, 32, 1, 1},   // more channels than a piece of the sums
+        Case{3, 48, 9, 11, 80, 1, 1},    // blocks that begin inside an image
+        Case{2, 272, 14, 7, 32, 1, 1},   // more channels than one part of the sums
         Case{40, 16, 30, 31, 16, 1, 1},  // several sets of blocks
         Case{2, 32, 8, 8, 48, 3, 3, {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1}},
-        Case{2, 32, 9, 7, 16, 1, 1, {.stride_h = 2, .stride_w = 2}},  // pixels that none sees
+        Case{2, 32, 9, 7, 16, 1, 1, {.stride_h = 2, .stride_w = 2}},  // pixels that no filter reads
         Case{1, 16, 12, 13, 32, 3, 3, {.stride_h = 3, .stride_w = 2, .pad_h = 2, .pad_w = 0}},
         Case{2, 16, 11, 10, 16, 5, 3, {.stride_h = 2, .stride_w = 1, .pad_h = 2, .pad_w = 1}},
         Case{1,
@@ -89,9 +91,9 @@ INSTANTIATE_TEST_SUITE_P(
               .dilation_w = 3}},
         Case{2, 16, 1, 2, 16, 2, 2, {.stride_h = 4, .stride_w = 3, .pad_h = 1, .pad_w = 2}}));
 
-/// Products of 96 pixels are summed before they are added to the others: of n pixels the root mean
-/// square error is about 0.2 eps (96 + √(n / 96)) √(n / 96) √96, a tenth of that of one sum in
-/// sequence, 0.2 eps n.
+/// Products of 96 pixels are summed first and then added to the total. For n pixels the root mean
+/// square error is about 0.2 eps (96 + √(n / 96)) √(n / 96) √96, a tenth of 0.2 eps n, the error of
+/// a single sequential sum.
 TEST(ImplicitGemm, LongSumsKeepTheirLastBits) {
   const std::int64_t pixels = 40 * 30 * 31;
   const Tensor x = randn({40, 16, 30, 31}), dy = randn({40, 16, 30, 31});
@@ -106,7 +108,7 @@ TEST(ImplicitGemm, LongSumsKeepTheirLastBits) {
   EXPECT_LT(error, 0.07 * 0x1p-23 * static_cast<double>(pixels));
 }
 
-/// The backend takes this way, where it is enabled, for all three passes.
+/// If it is enabled, the backend uses it for all three passes.
 TEST(ImplicitGemm, IsWhatTheBackendDoes) {
   const Conv2dParams params = {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1};
   const Tensor x = as(randn({3, 64, 30, 30}), f32, nhwc), w = randn({80, 64, 3, 3});
@@ -123,12 +125,15 @@ TEST(ImplicitGemm, IsWhatTheBackendDoes) {
   const auto direct = computed([&](auto& y) { gemm::conv2d(x, w, bias, y, params); },
                                [&](auto& dx) { gemm::conv2d_backward_input(dy, w, dx, params); },
                                [&](auto& dw) { gemm::conv2d_backward_weight(dy, x, dw, params); });
+  const auto in_use = cpu::conv_algorithms();
+  const bool is_in_use =
+      std::find(in_use.begin(), in_use.end(), &cpu::conv::implicit_gemm) != in_use.end();
   Backend& cpu = backend(x);
   const auto chosen =
       computed([&](auto& y) { cpu.conv2d(x, w, bias, y, params); },
                [&](auto& dx) { cpu.conv2d_backward_input(dy, w, dx, params); },
                [&](auto& dw) { cpu.conv2d_backward_weight(dy, x, dw, {}, params); });
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(chosen[i] == direct[i], gemm::enabled()) << i;
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(chosen[i] == direct[i], is_in_use) << i;
 }
 
 TEST(ImplicitGemm, HasTheSameBitsOnAnyNumberOfThreads) {
@@ -161,16 +166,16 @@ TEST(ImplicitGemm, IsForAvx2AndWhereOneDnnHasLoops) {
     change(changed);
     return cpu::implicit_gemm::suits(changed);
   };
-  if (std::getenv("RONDO_IMPLICIT_GEMM") != nullptr) GTEST_SKIP() << "the environment chooses";
+  if (std::getenv("RONDO_CONV") != nullptr) GTEST_SKIP() << "the environment chooses";
   const bool is_used =
       std::string_view(cpu::kernels().name) == "avx2" || !cpu::has_generated_kernels();
-  EXPECT_EQ(cpu::implicit_gemm::enabled(), is_used);
-  EXPECT_EQ(cpu::implicit_gemm::suits(p), is_used);
+  EXPECT_EQ(&cpu::choose_conv(p), is_used ? &cpu::conv::implicit_gemm : &cpu::conv::onednn);
+  EXPECT_TRUE(cpu::implicit_gemm::suits(p));
   EXPECT_EQ(with([](auto& q) {
               q.r = q.s = 1;
               q.pass = cpu::Conv2dProblem::Pass::backward_weight;
             }),
-            is_used);
+            true);
   EXPECT_FALSE(with([](auto& q) { q.r = q.s = 1; }));
   EXPECT_FALSE(with([](auto& q) { q.dtype = bf16; }));
   EXPECT_FALSE(with([](auto& q) { q.params.groups = 2; }));

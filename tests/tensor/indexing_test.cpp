@@ -8,7 +8,7 @@
 namespace rondo::test {
 namespace {
 
-/// The golden index list, taken modulo the size it is to index, with a gap between its elements.
+/// The golden index list, modulo the size of the indexed dimension, with gaps between its elements.
 Tensor which_for(std::int64_t size) {
   std::vector<std::int64_t> index = kernel_golden()["index.which"].to_vector<std::int64_t>();
   for (std::int64_t& i : index) i %= size;
@@ -83,7 +83,7 @@ TEST(ScatterAdd, AgreesWithPyTorch) {
 }
 
 TEST(IndexAdd, RepeatedIndicesAddUpInOrder) {
-  // 2^24 + 1 + 1 is 2^24 in f32, while 1 + 1 + 2^24 is not: the order shows.
+  // 2^24 + 1 + 1 is 2^24 in f32, while 1 + 1 + 2^24 is not: the result depends on the order.
   const Tensor up = zeros({1, 200}), down = zeros({1, 200});
   const Tensor index = zeros({3}, {.dtype = i64});
   Tensor rising = ones({3, 200}), falling = ones({3, 200});
@@ -101,7 +101,7 @@ TEST(IndexAdd, SumsOfSixteenBitsAreRoundedOnce) {
     const Tensor y = zeros({2, 3}, {.dtype = dtype}), x = ones({3000, 3}, {.dtype = dtype});
     backend(y).index_add(y, 0, zeros({3000}, {.dtype = i64}), x);
     EXPECT_EQ(y[0].to_vector<double>(),
-              std::vector<double>(3, dtype == bf16 ? 3008 : 3000));  // bf16 has no 3000
+              std::vector<double>(3, dtype == bf16 ? 3008 : 3000));  // bf16 cannot represent 3000
     const Tensor z = zeros({2, 3}, {.dtype = dtype});
     backend(z).scatter_add(z, 0, zeros({3000, 3}, {.dtype = i64}), x);
     EXPECT_TRUE(test::identical(y, z));

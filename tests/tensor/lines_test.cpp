@@ -53,7 +53,7 @@ TEST(Cumsum, AgreesWithPyTorch) {
 }
 
 TEST(Cumsum, LongFloatSumsStayExact) {
-  // 2^24 + 1 is no float: a running f32 sum of ones would stop there; a double one does not.
+  // 2^24 + 1 is not a float: a running f32 sum of ones would stop there, a double one does not.
   const std::int64_t n = (1 << 24) + 9;
   const Tensor x = ones({n}), y = empty({n});
   backend(x).cumsum(x, 0, false, y);
@@ -138,7 +138,8 @@ TEST(Sort, TopkIsTheHeadOfTheSortedOrder) {
 }
 
 TEST(Sort, IntegersBooleansAndLargeLines) {
-  // Beyond 2^53 two integers may be one double: they must not be compared as doubles.
+  // Beyond 2^53 two different integers may convert to the same double, so they must not be compared
+  // as doubles.
   const std::int64_t big = std::int64_t{1} << 53;
   const Tensor x = tensor<std::int64_t>({big + 1, big, -big - 1, big + 2});
   Tensor values = empty_like(x), indices = empty_like(x);

@@ -1,4 +1,4 @@
-// One process at a time, and the others are told which.
+// One process at a time holds the lock, and the others are told which.
 
 #include "tensor/lock_file.h"
 
@@ -21,7 +21,7 @@ namespace {
 using test::message_of;
 using ::testing::HasSubstr;
 
-/// Standard error as a pipe, from which the test reads.
+/// Redirects standard error to a pipe, from which the test reads.
 class Stderr {
  public:
   Stderr() : before_(dup(STDERR_FILENO)) {
@@ -32,7 +32,7 @@ class Stderr {
     close(ends_[0]);
     close(ends_[1]);
   }
-  /// Waits for it.
+  /// Waits for the text.
   std::string line() const {
     std::string text;
     for (char c = 0; c != '\n' && read(ends_[0], &c, 1) == 1;) text += c;
@@ -119,7 +119,7 @@ TEST(LockFile, AWaitSaysForWhom) {
             HasSubstr(" holds it: it downloads\n")));
 }
 
-// A lock file that an older version or another program left says nothing about its holder.
+// A lock file of an older version or another program does not name its holder.
 TEST(LockFile, AHolderThatSaysNothing) {
   const test::TemporaryFolder folder;
   test::write_file(folder / "lock", "\x1b[2J\x01");

@@ -15,9 +15,9 @@ using test::all_close;
 using test::as;
 using test::tolerance;
 
-/// For a sum of `terms` products of two normals. Partial sums grow like sqrt(terms), and so does
-/// the rounding of each addition in f32, of which there are `terms`; in 16 bits it is the inputs
-/// and the result that are rounded, and three standard deviations cover the terms.
+/// The tolerance for a sum of `terms` products of two normal numbers. Partial sums grow like
+/// sqrt(terms), and so does the rounding of each of the `terms` additions in f32. In 16 bits only
+/// the inputs and the result are rounded, and three standard deviations cover the terms.
 double sum_tolerance(DType dtype, std::int64_t terms) {
   return tolerance(dtype, terms, dtype == f32 ? std::max(3.0, std::sqrt(double(terms))) : 3);
 }
@@ -117,7 +117,7 @@ TEST_P(Conv2d, ThreePrimitivesAgreeWithTheLoops) {
       backend(y).conv2d(xs, ws, as(bias, dtype), y, o);
       backend(y).conv2d_backward_input(dys, ws, dx, o);
       backend(y).conv2d_backward_weight(dys, xs, dw, db, o);
-      Tensor dw_alone = Tensor::empty(w.shape(), {.dtype = dtype});  // as layers ask for it
+      Tensor dw_alone = Tensor::empty(w.shape(), {.dtype = dtype});  // as layers request it
       backend(y).conv2d_backward_weight(dys, xs, dw_alone, {}, o);
       std::int64_t taps = p.c / o.groups * p.r * p.s, pixels = p.n * out_h * out_w;
       EXPECT_TRUE(all_close(as(y, f64), y64, sum_tolerance(dtype, taps))) << dtype;
@@ -134,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(
     Shapes, Conv2d,
     ::testing::Values(
         ConvCase{2, 3, 9, 7, 16, 3, 3, {.pad_h = 1, .pad_w = 1}},     // a stem
-        ConvCase{3, 16, 8, 8, 16, 3, 3, {.pad_h = 1, .pad_w = 1}},    // seen as blocked
+        ConvCase{3, 16, 8, 8, 16, 3, 3, {.pad_h = 1, .pad_w = 1}},    // viewed as blocked
         ConvCase{2, 512, 4, 3, 528, 3, 3, {.pad_h = 1, .pad_w = 1}},  // in blocks
         ConvCase{1, 512, 5, 4, 512, 3, 3, {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1}},
         ConvCase{2, 16, 9, 9, 32, 3, 3, {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1}},
@@ -146,10 +146,10 @@ INSTANTIATE_TEST_SUITE_P(
         ConvCase{2, 6, 6, 6, 6, 3, 3, {.pad_h = 1, .pad_w = 1, .groups = 6}},  // depthwise
         ConvCase{2, 3, 31, 31, 8, 7, 7, {.stride_h = 2, .stride_w = 2, .pad_h = 3, .pad_w = 3}},
         ConvCase{1, 1, 1, 1, 1, 1, 1, {}},
-        ConvCase{1, 2, 5, 5, 3, 2, 2, {.stride_h = 2, .stride_w = 2}}));  // rows left over
+        ConvCase{1, 2, 5, 5, 3, 2, 2, {.stride_h = 2, .stride_w = 2}}));  // remaining rows
 
 TEST(Matmul, BatchesMayBeInterleaved) {
-  // (1, 0, 2)-permuted: a step to the next matrix is shorter than a matrix.
+  // (1, 0, 2)-permuted: the stride to the next matrix is smaller than a matrix.
   for (DType dtype : {f32, bf16, f64}) {
     Tensor a = as(randn({3, 2, 4}), dtype), b = as(randn({2, 4, 5}), dtype);
     Tensor left = a.as_view({2, 3, 4}, {a.stride(1), a.stride(0), 1}, 0);
@@ -157,7 +157,7 @@ TEST(Matmul, BatchesMayBeInterleaved) {
     backend(y).matmul(left, b, {}, y);
     backend(y).matmul(as(left, dtype), b, {}, expected);
     EXPECT_TRUE(all_close(y, expected, 0)) << dtype;
-    // Columns that interleave as well.
+    // The columns interleave too.
     Tensor right = transposed(left);  // (2, 4, 3)
     Tensor z = Tensor::empty({2, 4, 5}, {.dtype = dtype}), want = Tensor::empty_like(z);
     backend(z).matmul(right, y, {}, z);
@@ -166,7 +166,8 @@ TEST(Matmul, BatchesMayBeInterleaved) {
   }
 }
 
-/// Whatever layout is chosen: oneDNN's last resort is a hundred times slower than its kernels.
+/// Whatever layout is chosen, oneDNN must not use its slow fallback, which is a hundred times
+/// slower than its kernels.
 TEST(Conv2dKernels, NoShapeFallsBackToPlainLoops) {
   using Pass = cpu::Conv2dProblem::Pass;
   for (Pass pass : {Pass::forward, Pass::backward_input, Pass::backward_weight}) {
@@ -208,8 +209,8 @@ TEST(Conv2dEmpty, NothingToSumIsZeroOrTheBias) {
     Dims x, w, y;
   };
   for (const Case& c : {Case{{2, 0, 4, 4}, {3, 0, 2, 2}, {2, 3, 3, 3}},   // no input channels
-                        Case{{0, 2, 4, 4}, {3, 2, 2, 2}, {0, 3, 3, 3}},   // no pictures
-                        Case{{1, 2, 0, 2}, {3, 2, 2, 2}, {1, 3, 1, 3}}})  // padding alone
+                        Case{{0, 2, 4, 4}, {3, 2, 2, 2}, {0, 3, 3, 3}},   // no images
+                        Case{{1, 2, 0, 2}, {3, 2, 2, 2}, {1, 3, 1, 3}}})  // only padding
   {
     Conv2dParams params;
     if (c.x[2] == 0) params = {.pad_h = 1, .pad_w = 1};
@@ -235,7 +236,7 @@ TEST(Conv2dEmpty, NothingToSumIsZeroOrTheBias) {
 }
 
 TEST(OneDnn, WhatItRefusesIsAnErrorOfRondo) {
-  // Sizes that no convolution has, past the op's own checks.
+  // Sizes that no convolution has, passed directly without the op's own checks.
   Tensor x = ones({1, 2, 4, 4}), w = ones({3, 2, 2, 2}), y = Tensor::empty({1, 3, 9, 9});
   EXPECT_ERROR(backend(y).conv2d(x, w, {}, y, {.dilation_h = -3}), Error,
                "oneDNN cannot compute conv2d of f32 input [1, 2, 4, 4], weight [3, 2, 2, 2]");

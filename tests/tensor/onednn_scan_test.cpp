@@ -1,8 +1,8 @@
-// A scan of what rondo asks of oneDNN: random shapes and strides of every primitive, so that a
-// mistake of some version shows on it. The numbers are small integers: their products and sums are
-// exact in f32, so results must equal those of the plain loops in f64, whatever the order of
-// addition; in bf16 the exact sum is rounded once. Each case has its own seed. Some mistakes write
-// beyond a buffer: run this file with glibc.malloc.check=3 to find those (mallopt(3)).
+// A scan of rondo's calls to oneDNN: random shapes and strides of every primitive, to find mistakes
+// of single versions. The numbers are small integers whose products and sums are exact in f32, so
+// results must equal those of the plain loops in f64 in any order of addition; in bf16 the exact
+// sum is rounded once. Each case has its own seed. Some mistakes write beyond a buffer: run this
+// file with glibc.malloc.check=3 to find them (mallopt(3)).
 
 #include <gtest/gtest.h>
 
@@ -14,8 +14,8 @@
 #include "extras/quantization/int8_kernels.h"
 #include "support/support.h"
 #include "tensor/backend.h"
+#include "tensor/cpu/conv/algorithm.h"
 #include "tensor/cpu/onednn.h"
-#include "tensor/cpu/winograd.h"
 #include "tensor/error.h"
 
 namespace rondo {
@@ -27,14 +27,14 @@ using test::identical;
 class OneDnnScan : public ::testing::Test {
  protected:
   // Winograd's transforms divide by 6 and 24: its results are not exact.
-  void SetUp() override { cpu::winograd::set_enabled(false); }
-  void TearDown() override { cpu::winograd::set_enabled(true); }
+  void SetUp() override { cpu::set_conv_algorithms("onednn"); }
+  void TearDown() override { cpu::set_conv_algorithms(""); }
 
   std::int64_t pick(std::int64_t least, std::int64_t most) {
     return std::uniform_int_distribution<std::int64_t>(least, most)(random_);
   }
   bool chance(double p) { return std::bernoulli_distribution(p)(random_); }
-  /// 1 often: sizes of 1 are where strides mean nothing.
+  /// Often 1, because strides are meaningless for sizes of 1.
   std::int64_t size(std::int64_t most) { return chance(0.3) ? 1 : pick(1, most); }
 
   Tensor integers(const Dims& shape, std::int64_t least, std::int64_t most, DType dtype = f32) {
@@ -44,7 +44,7 @@ class OneDnnScan : public ::testing::Test {
     return as(x, dtype);
   }
 
-  /// Random integers of this shape in `dtype`, dense, transposed, between gaps or repeated.
+  /// Random integers of this shape in `dtype`: dense, transposed, with gaps, or repeated.
   Tensor matrices(std::int64_t batch, std::int64_t rows, std::int64_t columns, DType dtype) {
     const std::int64_t gap = chance(0.5) ? 0 : pick(1, 9), step = chance(0.15) ? 2 : 1;
     const bool is_transposed = chance(0.5), is_one_for_all = batch > 1 && chance(0.2);
@@ -54,12 +54,12 @@ class OneDnnScan : public ::testing::Test {
     const Tensor all = integers({batch * matrix + 8}, -4, 4, dtype);
     Dims strides{is_one_for_all ? 0 : matrix, is_transposed ? step : leading,
                  is_transposed ? leading : step};
-    for (int d = 0; d < 3; ++d)  // what a view may have where a size is 1
+    for (int d = 0; d < 3; ++d)  // strides that a view may have for a size of 1
       if (Dims{batch, rows, columns}[d] == 1 && chance(0.3)) strides[d] = pick(0, 70);
     return all.as_view({batch, rows, columns}, strides, pick(0, 8));
   }
 
-  /// x in one of the layouts that convolutions meet: dense, channels_last, or a slice.
+  /// x in one of the layouts that convolutions get: dense, channels_last, or a slice.
   Tensor laid_out(const Tensor& x) {
     const std::int64_t layout = pick(0, 2);
     if (layout < 2)
@@ -168,7 +168,6 @@ TEST_F(OneDnnScan, ProductsOfBytes) {
   for (int i = 0; i < 400; ++i) {
     random_.seed(i);
     const std::int64_t m = size(40), k = size(150), n = size(40);
-    Backend& cpu = backend(Device::cpu());
     const Tensor x = integers({m, k}, 0, int8_levels(), u8), w = integers({n, k}, -127, 127, i8);
     const Tensor scales = full({m}, 0.5), zero_points = integers({m}, 0, 127, i32),
                  w_scale = full({n}, 0.25);
@@ -192,7 +191,7 @@ TEST_F(OneDnnScan, ProductsOfBytes) {
   }
 }
 
-// Case 0 is one that oneDNN 2.6 gets wrong and that random shapes seldom meet.
+// Case 0 is one that oneDNN 2.6 computes incorrectly and that random shapes seldom hit.
 TEST_F(OneDnnScan, ConvolutionsOfBytes) {
   for (int i = 0; i < 250; ++i) {
     random_.seed(i);

@@ -26,7 +26,7 @@ Tensor trajectory(
   return p;
 }
 
-/// What a backend's steps read.
+/// The tensors that a backend's steps read.
 Tensor rates(double lr, double momentum) { return tensor({lr, momentum}); }
 
 Tensor sgd(DType dtype, double momentum, SgdParams params, DType state_dtype) {
@@ -96,7 +96,7 @@ TEST(Adam, TrajectoriesAgreeWithPyTorch) {
 }
 
 TEST(Optimizers, SixteenBitParametersAreUpdatedInF32) {
-  // With f32 state, each step rounds the parameter once: at most half an ulp of numbers up to 4.
+  // With f32 state, each step rounds the parameter once: by at most half an ulp of numbers up to 4.
   for (DType dtype : {bf16, f16}) {
     const double ulp = tolerance(dtype) / 4 * 4;
     const Tensor s = sgd(dtype, 0.9, {.weight_decay = 0.05}, f32);

@@ -1,4 +1,4 @@
-// Files under names that others can guess: what may wait there, and what then happens to it.
+// Files whose names others can guess: what may already exist there, and how it is treated.
 
 #include "tensor/own_file.h"
 
@@ -74,7 +74,7 @@ TEST(OwnFile, RefusesAnotherUsersFile) {
   fs::create_directory(folder / "folder");
   ASSERT_EQ(::chown((folder / "folder").c_str(), 12345, 12345), 0);
   EXPECT_THAT(message_of<IoError>([&] { make_own_folder(folder / "folder"); }),
-              HasSubstr("something else is there"));
+              HasSubstr("is not a folder of this user"));
 }
 
 TEST(OwnFolder, IsMadeOrTakenButNeverALink) {
@@ -86,7 +86,7 @@ TEST(OwnFolder, IsMadeOrTakenButNeverALink) {
   test::write_file(folder / "file", "");
   for (const char* name : {"link", "file"})
     EXPECT_THAT(message_of<IoError>([&] { make_own_folder(folder / name); }),
-                HasSubstr(concat(name, ": something else is there than a folder of this user")));
+                HasSubstr(concat(name, ": exists, but is not a folder of this user")));
   EXPECT_THAT(message_of<IoError>([&] { make_own_folder(folder / "none/a"); }),
               HasSubstr("none/a: cannot be created: No such file"));
 }

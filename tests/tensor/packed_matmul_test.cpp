@@ -1,4 +1,4 @@
-// Packed matrix products against plain loops in f64, and where they are used.
+// Packed matrix products against plain loops in f64, and the cases in which they are used.
 
 #include "tensor/cpu/packed_matmul.h"
 
@@ -28,10 +28,10 @@ Tensor swapped(const Tensor& x) {
   return x.as_view({x.size(0), x.size(2), x.size(1)}, {x.stride(0), x.stride(2), x.stride(1)},
                    x.storage_offset());
 }
-/// The same values, a column's one after the other.
+/// The same values in column-major order.
 Tensor column_major(const Tensor& x) { return swapped(as(swapped(x), f32)); }
 
-/// Of sums of `terms` products of normal numbers, as in matmul_conv_test.cpp.
+/// The tolerance for sums of `terms` products of normal numbers, as in matmul_conv_test.cpp.
 double of_packed_terms(std::int64_t terms) {
   return test::tolerance(f32, terms, std::max(3.0, std::sqrt(static_cast<double>(terms))));
 }
@@ -43,7 +43,7 @@ std::vector<float> relu_of(std::vector<float> x) {
 
 class PackedMatmul : public ::testing::TestWithParam<Sizes> {};
 
-/// A part of a larger matrix.
+/// Part of a larger matrix.
 Tensor part_of_a_larger(const Tensor& x) {
   const Tensor larger = full({1, x.size(1) + 3, x.size(2) + 5}, 1e9);
   const Tensor part = larger.narrow(1, 2, x.size(1)).narrow(2, 1, x.size(2));
@@ -51,7 +51,7 @@ Tensor part_of_a_larger(const Tensor& x) {
   return part;
 }
 
-/// On one thread, which has whole blocks to do, and on as many as there are.
+/// Runs on one thread, which has whole blocks to compute, and on all threads.
 TEST_P(PackedMatmul, AgreesWithTheLoops) {
   const auto [m, k, n] = GetParam();
   const Tensor a = randn({1, m, k}), c = randn({1, k, n}), b = randn({n});
@@ -62,7 +62,7 @@ TEST_P(PackedMatmul, AgreesWithTheLoops) {
     for (const Tensor& left : {a, column_major(a), part_of_a_larger(a)}) {
       for (const Tensor& right : {c, column_major(c), part_of_a_larger(c)}) {
         omp_set_num_threads(right.is_same(c) ? 1 : all_threads);
-        // Rows of y among others, which stay what they are.
+        // y is a range of rows in a larger matrix, whose other rows must not change.
         const Tensor around = full({1, m, n + 16}, 1e9);
         const Tensor y = around.narrow(2, 8, n);
         packed::matmul(left, right, bias, y);
@@ -77,10 +77,10 @@ TEST_P(PackedMatmul, AgreesWithTheLoops) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, PackedMatmul,
-                         ::testing::Values(Sizes{16, 16, 16},     // a tile and a remainder of rows
+                         ::testing::Values(Sizes{16, 16, 16},     // a tile and remaining rows
                                            Sizes{48, 32, 64},     //
-                                           Sizes{144, 192, 128},  // just a block
-                                           Sizes{304, 208, 144},  // blocks that are not full
+                                           Sizes{144, 192, 128},  // exactly one block
+                                           Sizes{304, 208, 144},  // partial blocks
                                            Sizes{64, 400, 272},   // several of columns and terms
                                            Sizes{32, 208, 4112},  // more columns than are kept
                                            Sizes{160, 16, 4112},  //
@@ -91,7 +91,7 @@ TEST(PackedMatmul, OtherSizesAreErrors) {
     const auto [m, k, n] = sizes;
     packed::matmul(zeros({1, m, k}), zeros({1, k, n}), {}, zeros({1, m, n}));
   };
-  EXPECT_ERROR(multiply({16, 24, 16}), Error, "sizes 16, 24, 16 are no multiples of 16");
+  EXPECT_ERROR(multiply({16, 24, 16}), Error, "sizes 16, 24, 16 are not all multiples of 16");
   EXPECT_ERROR(multiply({16, 0, 16}), Error, "sizes 16, 0, 16");
 }
 
@@ -107,7 +107,7 @@ TEST(PackedMatmul, CarriesWhatIsNoNumber) {
   EXPECT_EQ(y[0][0][0].item<double>(), 64);
 }
 
-/// The gradients of a layer's weights and of its inputs, where rows are a multiple of 2 KiB apart.
+/// The gradients of a layer's weights and inputs, with a row stride that is a multiple of 2 KiB.
 TEST(PackedMatmul, SuitsWhatOneDnnDoesBadly) {
   using Strides = std::array<std::int64_t, 2>;
   const auto suits = [](Sizes sizes, Strides a, Strides c, auto change) {

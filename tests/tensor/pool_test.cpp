@@ -1,5 +1,5 @@
 // Pooling, forward and backward, against PyTorch: both layouts, both 16-bit floats, padding, ceil
-// mode, NaN, ties; and the identities that tie the kernels to each other.
+// mode, NaN, ties; and identities between the kernels.
 
 #include <limits>
 
@@ -125,7 +125,7 @@ TEST(AdaptiveAvgPool, AgreesWithPyTorch) {
 }
 
 TEST(Pool, LayoutsAgreeBitForBitWithManyChannels) {
-  // More channels than one run holds, a prime number of them; enough work for threads.
+  // A prime number of channels, more than one run holds, with enough work for several threads.
   Generator generator(2);
   const Dims sizes{2, 131, 13, 11}, pooled{2, 131, 7, 6};
   const Pool2dParams params = cases[1].params;

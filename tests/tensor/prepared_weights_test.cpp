@@ -1,4 +1,4 @@
-// When a weight's prepared form is made, kept, and made anew.
+// When the prepared form of a weight is made, kept, and recomputed.
 
 #include "tensor/cpu/prepared_weights.h"
 
@@ -81,11 +81,12 @@ TEST(PreparedWeights, ManyAreNotKeptForEver) {
   for (std::int64_t i = 0; i < 1000; ++i)
     for (int uses = 0; uses < 4; ++uses) (void)make(all.as_view({1}, {1}, i));
   EXPECT_EQ(make.made, 3000);
-  (void)make(all.as_view({1}, {1}, 0));  // long forgotten
+  (void)make(all.as_view({1}, {1}, 0));  // no longer in the cache
   EXPECT_EQ(make.made, 3001);
 }
 
-/// The first channels of a weight in its own storage, as networks of several widths use them.
+/// A weight whose storage is the first channels of another weight's, as in networks of several
+/// widths.
 TEST(PreparedWeights, ConvolutionsOfPartsAndOfTheWholeInTurns) {
   NoGradGuard no_grad;
   const Tensor x = randn({2, 32, 16, 16}), w = randn({64, 32, 3, 3});
@@ -120,13 +121,13 @@ TEST(PreparedWeights, ThreadsMayShareAWeight) {
       Maker make;
       for (int uses = 0; uses < 100; ++uses)
         EXPECT_EQ(make(w, uses % 2 == 0 ? winograd : panels), (std::vector<float>{1, 2, 3}));
-      EXPECT_LE(make.made, 6);  // three times each form
+      EXPECT_LE(make.made, 6);  // each form three times
     });
   }
   for (std::thread& thread : threads) thread.join();
 }
 
-/// By whichever kernel: 3x3 by Winograd's, 5x5 by oneDNN's.
+/// With each kernel: Winograd's for 3x3, oneDNN's for 5x5.
 TEST(PreparedWeights, ConvolutionsSeeChangedWeights) {
   NoGradGuard no_grad;
   for (std::int64_t filter : {3, 5}) {

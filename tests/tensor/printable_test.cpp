@@ -1,4 +1,4 @@
-// Text for terminals: what they would obey is escaped, what people write stays.
+// Text for terminals: control sequences are escaped, ordinary text is unchanged.
 
 #include "tensor/printable.h"
 
@@ -22,7 +22,7 @@ TEST(Printable, EscapesWhatTerminalsObey) {
   EXPECT_EQ(printable("a\nb\rc\td\be\x7f"), "a\\nb\\rc\\td\\x08e\\x7f");
   EXPECT_EQ(printable("\xc2\x9b"
                       "31m"),
-            "\\u009b31m");  // C1: another way to begin such a sequence
+            "\\u009b31m");  // C1: another way to start a control sequence
   EXPECT_EQ(printable("gpj\xe2\x80\xae.exe"), "gpj\\u202e.exe");
   EXPECT_EQ(printable("\xe2\x81\xa6\xd8\x9c\xe2\x80\x8f\xe2\x80\xa8"),
             "\\u2066\\u061c\\u200f\\u2028");
@@ -34,10 +34,10 @@ TEST(Printable, EscapesBytesThatAreNotUtf8) {
   EXPECT_EQ(printable("\x9b"
                       "31m"),
             "\\x9b31m");
-  EXPECT_EQ(printable("\xe2\x82"), "\\xe2\\x82");  // cut short
-  EXPECT_EQ(printable("\xc1\x9b"), "\\xc1\\x9b");  // longer than need be
+  EXPECT_EQ(printable("\xe2\x82"), "\\xe2\\x82");  // truncated
+  EXPECT_EQ(printable("\xc1\x9b"), "\\xc1\\x9b");  // longer than necessary
   EXPECT_EQ(printable("\xe0\x80\x9b"), "\\xe0\\x80\\x9b");
-  EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");           // half of a pair
+  EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");           // half of a surrogate pair
   EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // beyond Unicode
   EXPECT_EQ(printable("\xe2(\xa1"), "\\xe2(\\xa1");
 }

@@ -103,7 +103,7 @@ TEST(Uniform, StaysBelowItsUpperEnd) {
       backend(y).uniform(y, Philox{3, 1}, low, high);
       for (double v : y.to_vector<double>()) {
         ASSERT_LT(v, high) << dtype;
-        // The lower end itself may round up or down to a number of the dtype.
+        // The lower bound itself may be rounded up or down to a number of the dtype.
         ASSERT_GE(v, low - std::abs(low) * tolerance(dtype)) << dtype;
       }
     }
@@ -144,7 +144,7 @@ TEST(Normal, MomentsTailsAndIndependenceOfThePair) {
   for (std::int64_t i = 0; i < n; ++i) {
     third += z[i] * z[i] * z[i];
     fourth += z[i] * z[i] * z[i] * z[i];
-    beyond += std::abs(z[i]) > 1.959963984540054;  // 5 % of a normal lies outside
+    beyond += std::abs(z[i]) > 1.959963984540054;  // 5 % of a normal distribution is outside
     if (i % 2 == 0) product += z[i] * z[i + 1];
   }
   EXPECT_NEAR(third / n, 0, 5 * std::sqrt(15.0) * error);
@@ -171,7 +171,7 @@ TEST(Randint, CoversItsRangeEvenly) {
   }
   double chi_square = 0;
   for (double c : counts) chi_square += std::pow(c - n / 8.0, 2) / (n / 8.0);
-  EXPECT_LT(chi_square, 36);  // 7 degrees of freedom: once in 10^5 seeds
+  EXPECT_LT(chi_square, 36);  // 7 degrees of freedom: exceeded by one in 10^5 seeds
 
   const Tensor all = empty({1000}, {.dtype = i64});
   backend(y).randint(all, Philox{2, 0}, std::numeric_limits<std::int64_t>::min(),

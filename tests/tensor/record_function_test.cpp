@@ -1,4 +1,5 @@
-// What is recorded: which events, inside of which others, by which thread; and what is not.
+// Recording: which events are recorded, inside which others, and by which thread; and what is not
+// recorded.
 
 #include "tensor/record_function.h"
 
@@ -30,7 +31,7 @@ std::vector<std::string> nesting(const RecordedThread& thread) {
   return out;
 }
 
-/// y = -x, by its kernel.
+/// y = -x, computed by its kernel.
 void kernel() {
   const Tensor x = ones({2, 3});
   const Tensor y = Tensor::empty_like(x);
@@ -109,7 +110,7 @@ TEST(RecordFunction, EachThreadHasALogOfItsOwn) {
   EXPECT_EQ(threads[2].id, 2);
 }
 
-/// For ThreadSanitizer: ranges open and close while recordings begin and end.
+/// For ThreadSanitizer: ranges begin and end while recordings begin and end.
 TEST(RecordFunction, RecordingsBeginAndEndUnderWorkingThreads) {
   std::atomic<bool> done{false};
   std::vector<std::thread> threads;
@@ -149,7 +150,7 @@ TEST(RecordFunction, BeyondTheLimitEventsAreCounted) {
 TEST(RecordFunction, ThereIsOneRecordingAtATime) {
   EXPECT_ERROR(stop_recording(), Error, "nothing is being recorded");
   start_recording({});
-  EXPECT_ERROR(start_recording({}), Error, "a recording is going on already");
+  EXPECT_ERROR(start_recording({}), Error, "a recording is already running");
   stop_recording();
 }
 
@@ -193,9 +194,9 @@ TEST(RecordKernel, KnowsWhatItComputesAndTouches) {
   EXPECT_EQ(events[1].flops, 2 * 4 * 5 * 6);
   EXPECT_EQ(events[1].bytes, 4 * (4 * 5 + 5 * 6 + 4 * 6));
   EXPECT_EQ(events[1].shapes, concat(a.shape(), " f32, ", b.shape(), " f32, ", y.shape(), " f32"));
-  EXPECT_EQ(events[2].name, "add_");  // in the operand's place
+  EXPECT_EQ(events[2].name, "add_");  // in the place of the operand
   EXPECT_EQ(events[2].flops, 24);
-  EXPECT_EQ(events[2].bytes, 4 * (24 + 6 + 24));  // what is repeated is there once
+  EXPECT_EQ(events[2].bytes, 4 * (24 + 6 + 24));  // a repeated name is stored once
 }
 
 TEST(RecordKernel, EveryElementwiseOpHasItsName) {

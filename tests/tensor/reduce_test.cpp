@@ -94,7 +94,7 @@ TEST(Reduce, EmptyGivesTheIdentity) {
 }
 
 TEST(Reduce, SizesAroundTheBlocks) {
-  // A known sum at each length where a loop of the kernel starts, ends or is cut.
+  // A known sum, at each length where a loop of the kernel begins, ends or is split.
   for (std::int64_t n :
        {1, 15, 16, 17, 63, 64, 65, 511, 512, 513, 2047, 2048, 2081, 8191, 16411, 40009}) {
     const Tensor x = arange(1, n + 1, 1, {.dtype = f64});
@@ -103,7 +103,7 @@ TEST(Reduce, SizesAroundTheBlocks) {
     EXPECT_EQ(reduced(FoldOp::max, x, {1}, f64).item<double>(), static_cast<double>(n));
     EXPECT_EQ(reduced(FoldOp::min, x, {1}, f64).item<double>(), 1);
     for (std::int64_t m : {1, 3, 67}) {
-      // Each row of m columns holds its row number: the sums down the columns are all the same.
+      // Each row of m columns contains its row number, so the sums of all columns are equal.
       const Tensor rows = empty({n, m}, {.dtype = f64});
       backend(x).copy(x.as_view({n, m}, {1, 0}, 0), rows);
       EXPECT_TRUE(
@@ -113,7 +113,7 @@ TEST(Reduce, SizesAroundTheBlocks) {
 }
 
 TEST(Reduce, WideRowsAndManyOutputs) {
-  const std::int64_t rows = 131, columns = 1031;  // more columns than a tile, both primes
+  const std::int64_t rows = 131, columns = 1031;  // more columns than a tile; both are primes
   const Tensor x = arange(rows * columns, {.dtype = f64}).as_view({rows, columns}, {columns, 1}, 0);
   std::vector<double> down(columns), across(rows);
   for (std::int64_t i = 0; i < rows; ++i) {
@@ -126,7 +126,7 @@ TEST(Reduce, WideRowsAndManyOutputs) {
   EXPECT_EQ(reduced(FoldOp::sum, x, {rows, 1}, f64).to_vector<double>(), across);
 }
 
-/// A few neighbours to a sum, of many sums: the blocks that upsampling makes of a pixel, and pairs.
+/// Many sums of a few neighbours each: the blocks that upsampling makes of a pixel, and pairs.
 TEST(Reduce, FewNeighboursToEachResult) {
   for (const std::int64_t n : {2, 3, 15, 63, 64}) {
     const std::int64_t h = 3, w = 259;
@@ -152,8 +152,8 @@ TEST(Reduce, ErrorOfLongFloatSumsDoesNotGrow) {
   const Tensor x = rand({n}, {}, generator);
   double exact = 0;
   for (std::int64_t i = 0; i < n; ++i) exact += static_cast<double>(x.data_ptr<float>()[i]);
-  // One rounding at the end and 64 additions in each of 32 parts: a naive f32 loop is off by 1e-4
-  // or more.
+  // One rounding at the end, and 64 additions in each of 32 parts. A naive f32 loop has an error of
+  // 1e-4 or more.
   EXPECT_NEAR(reduced(FoldOp::sum, x, {1}, f32).item<double>() / exact, 1, 2e-7);
   const Tensor columns = x.as_view({n / 7, 7}, {7, 1}, 0);
   const Tensor sums = reduced(FoldOp::sum, columns, {1, 7}, f32);

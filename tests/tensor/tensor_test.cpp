@@ -1,4 +1,4 @@
-// Tensor, its shapes and views, and the allocator beneath.
+// Tensor, its shapes and views, and the allocator below it.
 
 #include "tensor/tensor.h"
 

@@ -1,5 +1,5 @@
-// Elementary functions of whole vectors (tensor/cpu/isa/vector_math.h) and what is made of them:
-// f32 against f64, over all exponents, and that a value does not depend on where its element lies.
+// Elementary functions of whole vectors (tensor/cpu/isa/vector_math.h) and the ops made of them:
+// f32 against f64 over all exponents. A value must not depend on the position of its element.
 
 #include <algorithm>
 #include <cmath>
@@ -25,19 +25,19 @@ Tensor unary(UnaryOp op, const Tensor& x) {
   return y;
 }
 
-/// Floats of all exponents and both signs, evenly in their bits, and the special ones.
+/// Floats of all exponents and both signs, evenly spaced in their bit patterns, and special values.
 std::vector<float> floats_of_all_kinds() {
   std::vector<float> values{0.0F, -0.0F, infinity, -infinity, NAN, 1.0F, -1.0F, 88.8F, -104.0F};
   for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << 32); bits += 65'521) {
     const auto half = static_cast<std::uint32_t>(bits);
     float value;
     std::memcpy(&value, &half, sizeof value);
-    if (!std::isnan(value)) values.push_back(value);  // half of the others are signalling ones
+    if (!std::isnan(value)) values.push_back(value);  // half of all NaNs are signalling
   }
   return values;
 }
 
-/// From |y| to the next float.
+/// The distance from |y| to the next float.
 double ulp(float y) {
   return std::nextafter(std::abs(y), infinity) - static_cast<double>(std::abs(y));
 }
@@ -98,7 +98,7 @@ TEST(VectorMath, PowersErrByFourUlpsAtMost) {
   }
 }
 
-/// The same numbers, NaNs in the same places.
+/// Both have the same numbers, and NaNs at the same positions.
 bool same(const Tensor& a, const Tensor& b) {
   const auto u = a.to_vector<float>(), v = b.to_vector<float>();
   return std::equal(u.begin(), u.end(), v.begin(), v.end(), [](float p, float q) {
@@ -145,7 +145,7 @@ Tensor softmax_of(bool log, const Tensor& x) {
   return y;
 }
 
-/// Lines whose ends lie in every place of a vector, one without a number above -inf among them.
+/// Lines that end at every position within a vector; one has only -inf.
 TEST(SoftmaxLine, IsThatOfF64WhateverItsLength) {
   for (std::int64_t n : {1, 2, 3, 7, 8, 10, 15, 16, 17, 31, 32, 33, 50, 100, 1000}) {
     Tensor x = randn({5, n}) * 8;
@@ -160,7 +160,7 @@ TEST(SoftmaxLine, IsThatOfF64WhateverItsLength) {
         if (std::isnan(want[i]) || std::isinf(want[i])) {
           EXPECT_EQ(std::isnan(got[i]), std::isnan(want[i])) << "line " << i / n << " of " << n;
         } else {
-          // An ulp each of x - top, of exp, of the sum and of the product; x - top is up to 60.
+          // One ulp each for x - top, exp, the sum and the product; x - top is up to 60.
           const double scale = log ? 64 : std::max(1e-30, want[i] * 64);
           EXPECT_LE(std::abs(got[i] - want[i]), scale * 1.2e-7) << "line " << i / n << " of " << n;
         }
@@ -172,7 +172,7 @@ TEST(SoftmaxLine, IsThatOfF64WhateverItsLength) {
   }
 }
 
-/// Along the last dimension and another, of dense and of strided gradients.
+/// Along the last dimension and another one, with dense and strided gradients.
 TEST(SoftmaxLine, GradientIsThatOfF64WhateverItsLength) {
   const auto gradient = [](bool log, const Tensor& dy, const Tensor& y, std::int64_t dim) {
     const Tensor dx = Tensor::empty(y.shape(), {.dtype = y.dtype()});
@@ -183,7 +183,7 @@ TEST(SoftmaxLine, GradientIsThatOfF64WhateverItsLength) {
     for (const bool log : {false, true}) {
       const Tensor y = softmax_of(log, randn({4, n}) * 4), dy = randn({4, n});
       const Tensor want = gradient(log, as(dy, f64), as(y, f64), 1);
-      // dy, Σ dy y and exp(y) Σ dy are up to 4 and, of log_softmax, sqrt(n) times that.
+      // dy, Σ dy y and exp(y) Σ dy are up to 4 and, for log_softmax, sqrt(n) times that.
       const double scale = log ? 4 * std::sqrt(static_cast<double>(n)) : 4;
       const double tolerance = test::tolerance(f32, 4, scale);
       EXPECT_TRUE(all_close(gradient(log, dy, y, 1), want, tolerance)) << n;
@@ -207,7 +207,7 @@ TEST(SoftmaxLine, CrossEntropyIsThatOfF64WhateverTheLength) {
     for (const double smoothing : {0.0, 0.1}) {
       Tensor loss = cross_entropy(x, target, {.label_smoothing = smoothing});
       Tensor want = cross_entropy(wide, target, {.label_smoothing = smoothing});
-      // As above: x - top is up to 60, and an ulp of that is what is lost.
+      // As above: x - top is up to 60, and the error is one ulp of that.
       EXPECT_NEAR(loss.item<float>(), want.item<double>(), 64 * 1.2e-7);
       x.zero_grad();
       wide.zero_grad();

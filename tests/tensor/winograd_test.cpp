@@ -1,16 +1,21 @@
-// Winograd's convolution against plain loops in f64, and its error beside that of direct sums.
+// Winograd's convolution against plain loops in f64, and its error compared with that of direct
+// sums.
 
-#include "tensor/cpu/winograd.h"
+#include "tensor/cpu/conv/winograd.h"
 
+#include <gmock/gmock.h>
 #include <omp.h>
 
 #include <cmath>
 #include <limits>
+#include <string>
 
 #include "support/support.h"
 #include "tensor/backend.h"
+#include "tensor/cpu/conv/algorithm.h"
 #include "tensor/cpu/isa/table.h"
 #include "tensor/cpu/reference.h"
+#include "tensor/record_function.h"
 
 namespace rondo {
 namespace {
@@ -21,7 +26,7 @@ using test::tolerance;
 
 using test::nhwc;
 
-/// A convolution 3x3 and its three results in f64 by the loops.
+/// A 3x3 convolution and its three results, computed in f64 by the loops.
 struct WinogradCase {
   std::int64_t n, c, h, w, k, pad_h = 1, pad_w = 1;
 
@@ -65,8 +70,8 @@ Results by_winograd(const WinogradCase& p, const Operands& o, DType dtype) {
   return r;
 }
 
-/// Three standard deviations of a sum of `terms` rounded products, 4 times those of direct sums,
-/// which the transforms add at most (WinogradError).
+/// Three standard deviations of a sum of `terms` rounded products, times 4: the transforms increase
+/// the error of direct sums by at most that factor (WinogradError).
 double winograd_tolerance(std::int64_t terms) {
   return 4 * tolerance(f32, terms, 3 * std::sqrt(static_cast<double>(terms)));
 }
@@ -78,7 +83,7 @@ TEST_P(Winograd, ThreePrimitivesAgreeWithTheLoops) {
   for (DType dtype : {f32, bf16}) {
     const Operands o(p, dtype);
     const Results want = by_loops(p, o), got = by_winograd(p, o, dtype);
-    const double rounded = dtype == f32 ? 0 : 0x1p-8;  // of results in bf16
+    const double rounded = dtype == f32 ? 0 : 0x1p-8;  // for results in bf16
     auto agree = [&](const Tensor& a, const Tensor& b, std::int64_t terms, double relative) {
       EXPECT_TRUE(all_close(as(a, f64), b, winograd_tolerance(terms), relative)) << dtype;
     };
@@ -98,7 +103,7 @@ TEST_P(Winograd, SmallTilesAgreeWithTheLoops) {
     const Tensor want = Tensor::empty(shape, {.dtype = f64});
     cpu::reference::conv2d(as(o.x, f64), as(o.w, f64), bias.defined() ? as(bias, f64) : bias, want,
                            p.params());
-    for (int use = 0; use < 4; ++use) {  // weights made, kept, read
+    for (int use = 0; use < 4; ++use) {  // weights are made, kept, read
       cpu::winograd::conv2d_small_tiles(x, o.w, bias, y, p.params());
       EXPECT_TRUE(all_close(as(y, f64), want, winograd_tolerance(9 * p.c)));
     }
@@ -114,17 +119,17 @@ INSTANTIATE_TEST_SUITE_P(
                       WinogradCase{2, 48, 13, 5, 80},       // an odd number of vectors
                       WinogradCase{2, 16, 6, 6, 16, 0, 0},  // no padding
                       WinogradCase{1, 16, 5, 9, 16, 2, 0},  // more than half a filter
-                      WinogradCase{1, 16, 3, 4, 16, 3, 4},  // outputs of zeros alone
+                      WinogradCase{1, 16, 3, 4, 16, 3, 4},  // only outputs that are zero
                       WinogradCase{5, 64, 12, 12, 64},      // several blocks
                       WinogradCase{70, 96, 4, 4, 112},      // sums by all threads
                       WinogradCase{1, 96, 15, 9, 48},       // one block, by all threads
                       WinogradCase{1, 256, 8, 8, 64},       // 16 small tiles
                       WinogradCase{1, 512, 4, 4, 16, 1, 1}));
 
-/// Direct sums while it lives.
+/// Uses direct sums during its lifetime.
 struct DirectSums {
-  DirectSums() { cpu::winograd::set_enabled(false); }
-  ~DirectSums() { cpu::winograd::set_enabled(true); }
+  DirectSums() { cpu::set_conv_algorithms("onednn"); }
+  ~DirectSums() { cpu::set_conv_algorithms(""); }
   DirectSums(const DirectSums&) = delete;
   DirectSums& operator=(const DirectSums&) = delete;
 };
@@ -140,7 +145,7 @@ double error(const Tensor& got, const Tensor& want) {
   return std::sqrt(mean_square(difference) / mean_square(want));
 }
 
-/// What Note [Winograd convolution] says of its points.
+/// The properties that Note [Winograd convolution] states about its points.
 TEST(WinogradError, IsAFewTimesThatOfDirectSums) {
   const WinogradCase p{4, 64, 16, 16, 64};
   const Operands o(p, f32);
@@ -170,10 +175,26 @@ TEST(WinogradSwitch, ChoosesTheWay) {
     return y.to_vector<float>();
   };
   const auto winograd = by_winograd(p, o, f32).y.to_vector<float>();
-  ASSERT_TRUE(cpu::winograd::enabled());
   EXPECT_EQ(convolved(), winograd);
   const DirectSums direct_sums;
   EXPECT_NE(convolved(), winograd);
+}
+
+/// A profile that records shapes shows which algorithm computed a convolution.
+TEST(WinogradSwitch, IsShownInAProfile) {
+  const WinogradCase p{4, 16, 16, 16, 16};
+  const Operands o(p, f32);
+  const Tensor x = as(o.x, f32, nhwc), y = Tensor::empty(p.y_shape(), {.format = nhwc});
+  const auto shapes = [&] {
+    start_recording({.record_shapes = true});
+    backend(x).conv2d(x, o.w, o.bias, y, p.params());
+    for (const ProfileEvent& event : stop_recording().at(0).events)
+      if (event.name == "conv2d") return std::string(event.shapes);
+    return std::string();
+  };
+  EXPECT_THAT(shapes(), ::testing::EndsWith(" by winograd"));
+  const DirectSums direct_sums;
+  EXPECT_THAT(shapes(), ::testing::EndsWith(" by onednn"));
 }
 
 TEST(WinogradSwitch, ChoosesSmallTiles) {
@@ -190,15 +211,15 @@ TEST(WinogradSwitch, ChoosesSmallTiles) {
   EXPECT_NE(y.to_vector<float>(), small.to_vector<float>());
 }
 
-/// A pixel of 1e9 costs the outputs of its tile digits that do not see it, and one that is no
-/// number makes them none; direct sums know nothing of it.
+/// A pixel of 1e9 reduces the precision of all outputs of its tile, even of those that do not read
+/// it, and a NaN makes them NaN. Direct sums do not have this effect.
 TEST(WinogradSwitch, DirectSumsAreForImagesWithMarks) {
   const WinogradCase p{1, 16, 16, 16, 16};
   for (const double mark : {-1e9, static_cast<double>(std::numeric_limits<float>::infinity())}) {
     Operands o(p, f32);
-    o.x[0][3][0].narrow(0, 0, 1).fill_(mark);  // seen by the outputs of rows and columns 0 and 1
+    o.x[0][3][0].narrow(0, 0, 1).fill_(mark);  // read by the outputs of rows and columns 0 and 1
     const Results want = by_loops(p, o);
-    const auto beside = [](const Tensor& y) {  // of the same tile
+    const auto beside = [](const Tensor& y) {  // in the same tile
       return as(y, f64, MemoryFormat::contiguous).narrow(2, 3, 1).narrow(3, 0, 4).clone();
     };
     const Tensor x = as(o.x, f32, nhwc);
@@ -271,7 +292,7 @@ TEST(WinogradSwitch, OnlyWhatGainsByIt) {
   EXPECT_FALSE(suits(128, 16, 32, 16, 3, {.pad_h = 1, .pad_w = 1, .dilation_h = 2}));
 }
 
-/// No image's result depends on what lies beside it, nor on the number of threads.
+/// An image's result does not depend on its neighbours in the batch or on the number of threads.
 TEST(Winograd, AnImageHasTheSameBitsInEveryBatch) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "it is not told what OpenMP's threads wait for";
@@ -297,7 +318,7 @@ TEST(Winograd, PoisonStaysWhereItIs) {
   const WinogradCase p{2, 16, 12, 12, 16};
   Operands o(p, f32);
   o.x.data_ptr<float>()[0] =
-      std::nanf("");  // the first pixel: of all pixels, its neighbours see it
+      std::nanf("");  // the first pixel: of all pixels, its neighbours read it
   for (DType dtype : {f32, bf16}) {
     const auto y = by_winograd(p, o, dtype).y.to_vector<float>();
     EXPECT_TRUE(std::isnan(y[0])) << dtype;

@@ -9,7 +9,7 @@
 namespace rondo::train {
 namespace {
 
-/// Something that is written for as long as the test likes.
+/// A write that lasts as long as the test wants.
 struct Held {
   std::promise<void> release;
   std::atomic<bool> done = false;
@@ -50,7 +50,7 @@ TEST(BackgroundWrite, AnErrorOnItsWayUpDoesNotWait) {
     throw Error("the loss is nan");
   } catch (const Error&) {
   }
-  EXPECT_FALSE(held.done);  // had the destructor waited, this test would hang
+  EXPECT_FALSE(held.done);  // if the destructor waited, this test would hang
   held.release.set_value();
   finish_background_writes();
   EXPECT_TRUE(held.done);

@@ -1,4 +1,4 @@
-// Callbacks: when they are called, and who may end a run.
+// Callbacks: when they are called, and which of them may end a run.
 
 #include "train/callback.h"
 
@@ -19,7 +19,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Comm = std::shared_ptr<dist::Communicator>;
 
-/// Writes down what it is told.
+/// Records its calls.
 struct Notes : train::Callback {
   std::vector<std::string> calls;
   std::vector<double> losses, rates;
@@ -41,7 +41,7 @@ struct Notes : train::Callback {
   }
 };
 
-/// Has had enough after so many epochs, on one rank.
+/// Ends the run after this many epochs, on one rank.
 struct Bored : train::Callback {
   std::int64_t epochs;
   bool is_here;
@@ -84,7 +84,7 @@ train::EpochReport with_loss(double loss) {
   return report;
 }
 
-/// After how many of these losses it has had enough; 0: it has not.
+/// The number of these losses after which it stops; 0: it does not stop.
 std::size_t stops_after(train::EarlyStopping stopping, const std::vector<double>& losses) {
   for (std::size_t i = 0; i < losses.size(); ++i)
     if (!stopping.on_epoch_end(with_loss(losses[i]))) return i + 1;
@@ -99,7 +99,7 @@ TEST(EarlyStopping, WaitsForPatienceEpochsInARow) {
   EXPECT_EQ(stops_after(train::EarlyStopping({.patience = 1}), losses), 3U);
   EXPECT_EQ(stops_after(train::EarlyStopping({.patience = 2}), losses), 7U);
   EXPECT_EQ(stops_after(train::EarlyStopping({.min_delta = 0.06, .patience = 2}), losses), 4U);
-  // 1 - loss, of which more is better.
+  // 1 - loss, for which larger is better.
   EXPECT_EQ(stops_after(train::EarlyStopping(
                             {.monitor = "test_accuracy", .mode = Mode::max, .patience = 2}),
                         losses),
@@ -115,10 +115,10 @@ TEST(EarlyStopping, BadInput) {
               HasSubstr("min_delta is -1"));
   train::EarlyStopping other({.monitor = "test_top5"});
   EXPECT_THAT(test::failure_of([&] { other.on_epoch_end(with_loss(1)); }),
-              HasSubstr("there is no metric test_top5; there are test_accuracy, test_loss"));
+              HasSubstr("unknown metric test_top5; the metrics are test_accuracy, test_loss"));
 }
 
-// As when rank 0 alone logs something.
+// For example, rank 0 alone writes a log.
 TEST(Callback, OnSomeRanksOnly) {
   test::on_ranks(3, [](Comm comm) {
     train::TrainerOptions options{.epochs = 3, .batch_size = 24, .comm = comm};
@@ -140,13 +140,12 @@ TEST(Callback, TwoThatRememberTheSameAreRefused) {
   };
   EXPECT_THAT(
       run({.patience = 9}),
-      HasSubstr(
-          "fit: two of the callbacks remember something as early_stopping.test_loss.min.best"));
+      HasSubstr("fit: two callbacks have state with the name early_stopping.test_loss.min.best"));
   EXPECT_EQ(run({.mode = train::EarlyStoppingOptions::Mode::max}), "nothing was thrown");
   EXPECT_EQ(run({.monitor = "train_loss"}), "nothing was thrown");
 }
 
-// Known before the first epoch, and on all ranks.
+// The error comes before the first epoch, on all ranks.
 TEST(Callback, ATableWithOtherColumnsIsNotGoneOnWith) {
   const test::TemporaryFolder folder;
   test::on_ranks(2, [&](Comm comm) {
@@ -167,8 +166,8 @@ TEST(Callback, ATableWithOtherColumnsIsNotGoneOnWith) {
   });
 }
 
-/// A run that is cut off and resumed stops where one that was not does: what it has waited is in
-/// the checkpoint.
+/// A run that is interrupted and resumed stops at the same epoch as one that is not: the checkpoint
+/// contains how long it has waited.
 TEST(EarlyStopping, GoesOnWaitingWhereARunIsResumed) {
   for (int n : {1, 2}) {
     const test::TemporaryFolder folder;

@@ -1,5 +1,5 @@
-// A program's own metrics: means over all samples, whatever the ranks and batches, and where they
-// are shown.
+// A program's own metrics: means over all samples, for any ranks and batches, and the places where
+// they are shown.
 
 #include "train/evaluate.h"
 

@@ -1,5 +1,4 @@
-// The training loop on a data set small enough to know: what it counts, saves, refuses, and
-// repeats.
+// The training loop on a small data set: what it counts, saves, refuses, and repeats.
 
 #include "train/fit.h"
 
@@ -24,14 +23,14 @@
 #include "tensor/creation.h"
 #include "train/background_write.h"
 #include "train/metrics.h"
-#include "train/progress.h"
+#include "train/progress_bar.h"
 
 namespace rondo {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// Two clouds of points, one a class.
+/// Two clouds of points, one per class.
 std::shared_ptr<data::TensorDataset> two_clouds(std::int64_t n, float offset = 2) {
   Generator generator(7);
   Tensor x = randn({n, 4}, {}, generator), y = Tensor::empty({n}, {.dtype = i64});
@@ -94,7 +93,7 @@ TEST_F(Fit, LearnsAndCountsEachTestSampleOnce) {
 TEST_F(Fit, ResumesFromTheMiddleOfAnEpochToTheSameBits) {
   std::string straight = train({.epochs = 4, .checkpoint_dir = folder_ / "straight"}).hash;
   for (std::int64_t every : {1, 3, 7}) {
-    // A run that dies when its data set is asked for batch 10 leaves the checkpoint before it.
+    // A run that dies when it reads batch 10 leaves the checkpoint before that batch.
     struct Dying : data::TensorDataset {
       using TensorDataset::TensorDataset;
       mutable std::atomic<int> batches{0};
@@ -139,7 +138,7 @@ TEST_F(Fit, TellsOfEachStepAndProfilesSome) {
   double last = 0;
   for (std::size_t i = 14; i < 21; ++i) last += result.steps.loss[i] / 7;
   EXPECT_NEAR(last, result.final_loss, 1e-12);
-  EXPECT_EQ(result.overlap.steps, 0);  // there was nobody to talk to
+  EXPECT_EQ(result.overlap.steps, 0);  // there were no other ranks
   ASSERT_NE(result.profile, nullptr);
   EXPECT_EQ(result.profile->steps(), 4);
   std::int64_t linear = 0;
@@ -147,10 +146,10 @@ TEST_F(Fit, TellsOfEachStepAndProfilesSome) {
     if (row.name == "linear") linear = row.calls;
   EXPECT_EQ(linear, 4 * 2);
   EXPECT_TRUE(fs::exists(folder_ / "profile.json"));
-  EXPECT_EQ(outcome.hash, train({.epochs = 3}).hash);  // who is watched does the same
+  EXPECT_EQ(outcome.hash, train({.epochs = 3}).hash);  // a profiled run has the same result
   EXPECT_EQ(train({.epochs = 3}).result.profile, nullptr);
   EXPECT_ERROR(train({.epochs = 3, .profile_steps = -1}), Error, "profile_steps is -1");
-  // A run that goes on tells where.
+  // A resumed run starts at its own step number.
   train::FitOptions more{.epochs = 4, .checkpoint_dir = folder_ / "profiled", .resume = true};
   EXPECT_EQ(train(more).result.steps.first, 22);
 }
@@ -183,7 +182,7 @@ TEST_F(Fit, AnEpochIsKeptWhenItsEvaluationIsCutShort) {
   std::ifstream a(folder_ / "straight/metrics.jsonl"), b(folder_ / "stopped/metrics.jsonl");
   int lines = 0;
   for (std::string first, second; std::getline(a, first); ++lines) {
-    ASSERT_TRUE(std::getline(b, second));  // the first epoch, too, was tested in the end
+    ASSERT_TRUE(std::getline(b, second));  // the first epoch was also evaluated in the end
     auto accuracy = [](const std::string& line) { return line.substr(line.find("test_acc")); };
     EXPECT_EQ(accuracy(first), accuracy(second));
   }
@@ -289,7 +288,8 @@ TEST_F(Fit, OtherSettingsAreRefused) {
   EXPECT_THROW(train({.epochs = 1, .resume = true}), Error);
 }
 
-// A link to another disk, say: it is followed, and what is kept are files with the old contents.
+// For example a link to another disk. It is followed, and the kept checkpoints are files with the
+// old contents.
 TEST_F(Fit, ACheckpointBehindASymbolicLinkHasAHistory) {
   fs::create_directories(folder_ / "run");
   fs::create_directories(folder_ / "disk");
@@ -305,7 +305,8 @@ TEST_F(Fit, ACheckpointBehindASymbolicLinkHasAHistory) {
   EXPECT_EQ(contents.size(), 3u);  // of the three epochs, one of which is the best too
 }
 
-// A schedule is restored with its length: a longer run would go on with the rates of the shorter.
+// A schedule is restored with its length, so a longer run would continue with the rates of the
+// shorter one.
 TEST_F(Fit, ARunIsNotResumedWithAScheduleOfAnotherLength) {
   const train::FitOptions options{.epochs = 1, .checkpoint_dir = folder_};
   train(options);
@@ -315,7 +316,7 @@ TEST_F(Fit, ARunIsNotResumedWithAScheduleOfAnotherLength) {
   const auto set = two_clouds(50), test = two_clouds(31);
   EXPECT_ERROR(train(more, set, test, nullptr, 0.1, 200), Error,
                "belongs to a run whose CosineAnnealingLR has t_max 100, this one has 200; resume "
-               "with as many epochs");
+               "with the same number of epochs");
   EXPECT_EQ(train(more, set, test).result.epochs, 2);
 }
 

@@ -1,4 +1,4 @@
-// What a model says to each sample, on data whose answers are known, over several ranks.
+// A model's answers for single samples, on data with known answers, over several ranks.
 
 #include "train/judgement.h"
 
@@ -14,12 +14,12 @@
 namespace rondo::train {
 namespace {
 
-/// Logits as they are: x, of three classes.
+/// The logits are x itself, for three classes.
 struct Identity : nn::Module {
   Tensor forward(const Tensor& x) override { return x; }
 };
 
-/// 7 samples; number 3 and 5 are taken for class 2, and 5 is told with more confidence.
+/// 7 samples. The model predicts class 2 for numbers 3 and 5, with more confidence for 5.
 class Samples : public data::TensorDataset {
  public:
   Samples() : TensorDataset(given_logits(), given_targets()) {}
@@ -55,12 +55,12 @@ TEST(Judge, CountsAndRanksEachSampleOnceOnAnyNumberOfRanks) {
       EXPECT_EQ(first.index, 5);
       EXPECT_EQ(first.target, 1);
       EXPECT_EQ(first.predicted, 2);
-      // Of logits (0, 0, 4) and target 1.
+      // For logits (0, 0, 4) and target 1.
       EXPECT_NEAR(first.loss, std::log(2 + std::exp(4)), 1e-12);
       EXPECT_NEAR(first.probability, std::exp(4) / (2 + std::exp(4)), 1e-12);
       EXPECT_NEAR(first.probability_of_target, 1 / (2 + std::exp(4)), 1e-12);
       EXPECT_EQ(judgement.worst[1].index, 3);
-      EXPECT_EQ(judgement.worst[2].index, 0);  // of those with one loss the first
+      EXPECT_EQ(judgement.worst[2].index, 0);  // among equal losses the first
     });
   }
 }

@@ -1,4 +1,5 @@
-// MetricsFile as a table: its columns, what a resumed run keeps, and files that are no run's.
+// MetricsFile as a table: its columns, what a resumed run keeps, and files that do not belong to a
+// run.
 
 #include "train/metrics.h"
 
@@ -32,7 +33,7 @@ TEST(MetricsTable, HasEpochAndStepFirstAndShortestNumbers) {
 TEST(MetricsTable, KeepsTheRowsOfTheEpochsThatAreNotRepeated) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder / "run.csv";
-  std::ofstream(path) << "epoch,step,loss\n1,10,2.5\n2,20,1.5\n3,3";  // cut short
+  std::ofstream(path) << "epoch,step,loss\n1,10,2.5\n2,20,1.5\n3,3";  // truncated
   MetricsFile::check(path);
   MetricsFile file(path, 1);
   file.write({{"epoch", 2}, {"step", 20}, {"loss", 1}});
@@ -55,7 +56,7 @@ TEST(MetricsTable, ARowThatCannotBeReadIsNotLostInSilence) {
   const auto refused = [&](const char* name, const std::string& text, const std::string& line) {
     std::ofstream(folder / name) << text;
     EXPECT_ERROR(MetricsFile(folder / name, 2), IoError,
-                 name + (": has a line that is no row of a run and would be lost: \"" + line));
+                 name + (": has a line that is not a row of a run and would be lost: \"" + line));
     EXPECT_EQ(text_of(folder / name), text);
     MetricsFile(folder / name, -1);  // a new run keeps none
   };
@@ -63,7 +64,7 @@ TEST(MetricsTable, ARowThatCannotBeReadIsNotLostInSilence) {
   refused("run.csv", "epoch,step,loss\none,10,2.5\n", "one,10,2.5");
   refused("run.jsonl", "{\"epoch\": 1}\nEpoch 2 was slow\n", "Epoch 2 was slow");
   std::ofstream(folder / "run.csv") << "epoch,loss\n1,2\n2,1\n3\n";
-  MetricsFile(folder / "run.csv", 1);  // goes with the second
+  MetricsFile(folder / "run.csv", 1);  // dropped together with the second line
   EXPECT_EQ(text_of(folder / "run.csv"), "epoch,loss\n1,2\n");
   std::ofstream(folder / "run.csv") << "epoch,loss\n1,2\n\n2,1\n";
   MetricsFile(folder / "run.csv", 2);
@@ -83,21 +84,20 @@ TEST(MetricsTable, WhatASpreadsheetOrAnEndPutsAtItsBeginning) {
     EXPECT_EQ(text_of(path), "epoch,loss\n1,2\n") << torn;
   }
   std::ofstream(path) << "name,price";  // somebody's, though it has no end either
-  EXPECT_ERROR(MetricsFile::check(path), IoError, "begins with no column named epoch");
+  EXPECT_ERROR(MetricsFile::check(path), IoError, "its first column is not epoch");
 }
 
 TEST(MetricsTable, SaysBeforehandWhatIsWrong) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "run.csv");
   EXPECT_ERROR(MetricsFile::check(folder / "run.csv"), IoError, "run.csv: is a folder");
-  EXPECT_ERROR(MetricsFile::check("/dev/zero"), IoError, "/dev/zero: is no regular file");
-  EXPECT_ERROR(MetricsFile("/dev/zero", -1), IoError, "/dev/zero: is no regular file");
+  EXPECT_ERROR(MetricsFile::check("/dev/zero"), IoError, "/dev/zero: is not a regular file");
+  EXPECT_ERROR(MetricsFile("/dev/zero", -1), IoError, "/dev/zero: is not a regular file");
   std::ofstream(folder / "other.csv") << "name,price\n";
-  EXPECT_ERROR(MetricsFile::check(folder / "other.csv"), IoError,
-               "begins with no column named epoch");
+  EXPECT_ERROR(MetricsFile::check(folder / "other.csv"), IoError, "its first column is not epoch");
   EXPECT_EQ(text_of(folder / "other.csv"), "name,price\n");
   std::ofstream(folder / "file") << "";
-  EXPECT_ERROR(MetricsFile::check(folder / "file/run.csv"), IoError, "is not a folder");
+  EXPECT_ERROR(MetricsFile::check(folder / "file/run.csv"), IoError, "is not a writable folder");
   MetricsFile::check("run.csv");  // in the current folder
 }
 
@@ -110,7 +110,7 @@ TEST(MetricsTable, AUsersLinkIsFollowedAndAPlantedOneIsNot) {
   EXPECT_EQ(text_of(folder / "disk.csv"), "epoch\n1\n");
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "run.csv"));
   std::filesystem::remove(folder / "disk.csv");
-  file.write({{"epoch", 2}});  // as a log that something else has moved away
+  file.write({{"epoch", 2}});  // like a log file that another program has moved away
   EXPECT_EQ(text_of(folder / "disk.csv"), "2\n");
   std::filesystem::remove(folder / "disk.csv");
   std::filesystem::create_symlink(folder / "victim", folder / "disk.csv");
@@ -129,7 +129,7 @@ TEST(MetricsTable, BothKindsAreReadAsTheyWereWritten) {
   for (const char* name : {"run.csv", "run.jsonl"}) {
     MetricsFile file(folder / name, -1);
     for (const train::Metrics& row : rows) file.write(row);
-    // Cut short, one of them so that what is left looks whole.
+    // Both are truncated, one so that the rest looks complete.
     std::ofstream(folder / name, std::ios::app)
         << (name == std::string("run.csv") ? "3,30,0.0" : "{\"epo");
     EXPECT_EQ(train::read_metrics(folder / name), rows) << name;
@@ -148,7 +148,7 @@ TEST(MetricsTable, ANewRunReplacesARunButNothingElse) {
   MetricsFile(path, -1).write({{"epoch", 1}, {"step", 10}, {"accuracy", 0.5}});
   EXPECT_EQ(text_of(path), "epoch,step,accuracy\n1,10,0.5\n");
   std::ofstream(path) << "name,price\n";
-  EXPECT_ERROR(MetricsFile(path, -1), IoError, "run.csv: begins with no column named epoch");
+  EXPECT_ERROR(MetricsFile(path, -1), IoError, "run.csv: its first column is not epoch");
   EXPECT_EQ(text_of(path), "name,price\n");
 }
 

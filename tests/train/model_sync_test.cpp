@@ -1,5 +1,5 @@
-// fit with gradients that are added up, an optimizer in shards, uneven inputs: against one process,
-// over ranks that are threads. tests/mpi/trainer_test.cpp does the same over MPI.
+// fit with accumulated gradients, a sharded optimizer, and uneven inputs, compared with one
+// process. Ranks are threads; tests/mpi/trainer_test.cpp does the same over MPI.
 
 #include "train/model_sync.h"
 
@@ -33,7 +33,7 @@ TEST_P(ModelSync, ZeroGoesOnFromTheMiddleOfAnEpoch) {
   test::on_ranks(GetParam(), [&](Comm comm) { test::check_zero_resumes(comm, folder.path()); });
 }
 
-// What an epoch of 73 samples comes to with batches of 24.
+// The number of steps in an epoch of 73 samples with batches of 24.
 TEST_P(ModelSync, UnevenSamplesArePaddedOrDropped) {
   test::on_ranks(GetParam(), [&](Comm comm) {
     auto losses = [&](train::Uneven uneven) {
@@ -41,12 +41,12 @@ TEST_P(ModelSync, UnevenSamplesArePaddedOrDropped) {
           .result.steps.loss.size();
     };
     EXPECT_EQ(losses(train::Uneven::pad), 4U);
-    // One rank divides whatever there is.
+    // One rank divides every number of samples.
     EXPECT_EQ(losses(train::Uneven::drop), comm->world_size() == 1 ? 4U : 3U);
   });
 }
 
-// A rank's own gradients are added up, too.
+// A rank's own gradients are added up too.
 TEST_P(ModelSync, AccumulatesBetweenAverages) {
   test::on_ranks(GetParam(), [&](Comm comm) {
     const train::FitOptions average{.sync = train::Sync::average, .averaging = {.every = 2}};
@@ -68,12 +68,12 @@ TEST(ModelSyncErrors, OptionsThatDoNotGoTogether) {
         [&] { test::train_clouds({.batch_size = 12, .comm = test::alone(), .fit = fit}, 24); });
   };
   EXPECT_THAT(refused({.accumulate_grad_batches = 0}), HasSubstr("accumulate_grad_batches is 0"));
-  EXPECT_THAT(refused({.sync = train::Sync::average, .zero = true}), HasSubstr("fit: zero shares"));
-  EXPECT_THAT(refused({.comm_hook = "fp16", .zero = true}), HasSubstr("no comm hook"));
+  EXPECT_THAT(refused({.sync = train::Sync::average, .zero = true}), HasSubstr("fit: zero cannot"));
+  EXPECT_THAT(refused({.comm_hook = "fp16", .zero = true}), HasSubstr("a comm hook"));
   EXPECT_THAT(refused({.zero = true, .amp = f16}), HasSubstr("use bf16"));
   EXPECT_THAT(refused({.accumulate_grad_batches = 2, .shards = 4}), HasSubstr("AnyModule"));
   EXPECT_THAT(refused({.ddp = {.unused = dist::Unused::zeros}, .zero = true}),
-              HasSubstr("it knows neither Unused::zeros"));
+              HasSubstr("ZeroSharding: Unused::zeros"));
   auto joining = [](train::FitOptions fit) {
     return test::failure_of([&] {
       test::train_clouds(
@@ -87,9 +87,9 @@ TEST(ModelSyncErrors, OptionsThatDoNotGoTogether) {
                 }),
                 HasSubstr("the 3 training samples are fewer than the 4 ranks"));
   });
-  EXPECT_THAT(joining({.checkpoint_every = 5}), HasSubstr("fit: join is for DDP's gradients"));
-  EXPECT_THAT(joining({.sync = train::Sync::average}), HasSubstr("fit: join is for"));
-  EXPECT_THAT(joining({.shards = 4}), HasSubstr("full by repeating samples"));
+  EXPECT_THAT(joining({.checkpoint_every = 5}), HasSubstr("fit: join needs DDP"));
+  EXPECT_THAT(joining({.sync = train::Sync::average}), HasSubstr("fit: join needs"));
+  EXPECT_THAT(joining({.shards = 4}), HasSubstr("by repeating samples"));
 }
 
 TEST(ModelSyncErrors, AShardedRunNeedsItsRanksAndANewOptimizer) {
@@ -116,7 +116,7 @@ TEST(ModelSyncErrors, AShardedRunNeedsItsRanksAndANewOptimizer) {
                           .fit = {.zero = true}});
   trainer.fit(test::clouds(24), test::clouds(31));
   EXPECT_THAT(test::failure_of([&] { trainer.fit(test::clouds(24), test::clouds(31)); }),
-              HasSubstr("an optimizer that was sharded once has pieces of them"));
+              HasSubstr("an optimizer can be sharded only once"));
 }
 
 }  // namespace

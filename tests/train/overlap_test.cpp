@@ -1,4 +1,4 @@
-// How much communication lay behind backward, of steps whose times are made up.
+// The part of the communication that was hidden behind backward, for steps with made-up times.
 
 #include "train/overlap.h"
 
@@ -25,7 +25,7 @@ TEST(Overlap, SplitsCommunicationAtTheEndOfBackward) {
   EXPECT_DOUBLE_EQ(overlap.hidden_ms, 15);
   EXPECT_DOUBLE_EQ(overlap.exposed_ms, 12);
   EXPECT_DOUBLE_EQ(overlap.hidden_share(), 0.6);
-  // One more, whose buckets lie over each other and are not in order: 2 to 12, once.
+  // One more step, whose buckets overlap each other and are not in order: 2 to 12, counted once.
   overlap.add({.first_gradient = start,
                .backward_end = at(20),
                .synchronized = at(21),

@@ -1,5 +1,5 @@
-// Which steps of a run are profiled, by the definition: after five to warm up where the run has
-// them to spare, and all in one epoch.
+// Which steps of a run are profiled: after five warm-up steps if the run has enough steps, and all
+// in one epoch.
 
 #include "train/profiled_steps.h"
 
@@ -33,9 +33,9 @@ Profiled run(std::int64_t wanted, std::int64_t epochs, std::int64_t in_epoch,
 TEST(ProfiledSteps, FollowAWarmUpAndStayInAnEpoch) {
   EXPECT_EQ(run(10, 3, 100), (Profiled{5, 10}));
   EXPECT_EQ(run(10, 1, 15), (Profiled{5, 10}));
-  EXPECT_EQ(run(10, 1, 12), (Profiled{2, 10}));  // as much warm-up as there is
+  EXPECT_EQ(run(10, 1, 12), (Profiled{2, 10}));  // as much warm-up as there are steps for
   EXPECT_EQ(run(10, 1, 8), (Profiled{0, 8}));
-  EXPECT_EQ(run(10, 2, 8), (Profiled{8, 8}));  // the first epoch has but 3 after the warm-up
+  EXPECT_EQ(run(10, 2, 8), (Profiled{8, 8}));  // the first epoch has only 3 steps after the warm-up
   EXPECT_EQ(run(10, 1, 100, 40), (Profiled{45, 10}));
   EXPECT_EQ(run(10, 1, 100, 97), (Profiled{97, 3}));  // a run that is resumed near its end
   EXPECT_EQ(run(1, 9, 1), (Profiled{5, 1}));

@@ -1,4 +1,4 @@
-// The profile of steps whose ops, arithmetic and order are known on paper.
+// The profile of steps whose ops, arithmetic and order are known in advance.
 
 #include "train/profiler.h"
 
@@ -62,7 +62,7 @@ class ProfilerTest : public ::testing::Test {
                                const std::string& module = "") {
     for (const KeyAverage& r : rows)
       if (r.name == name && r.module == module) return r;
-    throw Error(concat("there is no row ", name, " of \"", module, '"'));
+    throw Error(concat("missing row: ", name, " of \"", module, '"'));
   }
 
   Net net_;
@@ -86,7 +86,7 @@ TEST_F(ProfilerTest, RowsAreTheOpsOfTheModel) {
       {"add_", {1, Phase::forward}},  // of batch norm's num_batches_tracked
       {"batch_norm", {1, Phase::forward}},
       {"relu", {1, Phase::forward}},
-      {"copy", {1, Phase::forward}},  // flatten, of what a convolution has left channels_last
+      {"copy", {1, Phase::forward}},  // flatten, because a convolution's output is channels_last
       {"linear", {1, Phase::forward}},
       {"cross_entropy", {1, Phase::forward}},
       {"backward", {1, Phase::backward}},
@@ -96,7 +96,7 @@ TEST_F(ProfilerTest, RowsAreTheOpsOfTheModel) {
       {"relu backward", {1, Phase::backward}},
       {"batch_norm backward", {1, Phase::backward}},
       {"conv2d backward", {1, Phase::backward}},
-      {"accumulate_grad", {6, Phase::backward}},  // of two weights, two biases, gamma and beta
+      {"accumulate_grad", {6, Phase::backward}},  // for two weights, two biases, gamma and beta
       {"fill_", {1, Phase::backward}},            // d loss / d loss = 1
       {"SGD step", {1, Phase::optimizer}},
   };
@@ -120,7 +120,7 @@ TEST_F(ProfilerTest, SelfTimesAddUpToTheWhole) {
   sum = 0;
   for (const auto& [phase, ms] : profiler.phases()) sum += ms;
   EXPECT_NEAR(sum, profiler.total_ms(), 1e-9 * profiler.total_ms());
-  // The whole of backward, its nodes included, and the model's forward, which holds its modules'.
+  // The whole backward with its nodes, and the model's forward with its modules'.
   const auto rows = profiler.key_averages();
   EXPECT_GT(row(rows, "backward").total_ms, row(rows, "conv2d backward").total_ms);
   EXPECT_GT(row(rows, "module forward").total_ms,
@@ -132,7 +132,7 @@ TEST_F(ProfilerTest, ArithmeticIsThatOfThePapers) {
   Profiler profiler({.record_shapes = true});
   train(profiler);
   const auto rows = profiler.key_averages();
-  // 2 operations for each output position and weight; the images need no gradient.
+  // 2 operations per output position and weight; the images need no gradient.
   const double conv = 2.0 * batch * 4 * 8 * 8 * (3 * 3 * 3), linear = 2.0 * batch * 256 * 10;
   EXPECT_EQ(row(rows, "conv2d").flops, steps * conv);
   EXPECT_EQ(row(rows, "conv2d backward").flops, steps * conv);
@@ -163,12 +163,12 @@ TEST_F(ProfilerTest, ModulesKnowTheirForwardAndBackward) {
   EXPECT_LT(time, profiler.total_ms());
   const auto rows = profiler.key_averages({.module = true});
   EXPECT_EQ(row(rows, "linear backward", "fc").calls, steps);
-  EXPECT_EQ(row(rows, "relu backward", "").calls, steps);  // called by the model itself
+  EXPECT_EQ(row(rows, "relu backward", "").calls, steps);  // called directly by the model
 }
 
 TEST_F(ProfilerTest, ComposedOpsAreOneRow) {
   nn::LayerNorm norm(8);
-  norm.to(f64);  // of f32 there is a kernel
+  norm.to(f64);  // for f32 there is a kernel
   const Tensor images = images_.to(f64);
   Profiler whole, parts({.nested = true});
   for (Profiler* profiler : {&whole, &parts}) {
@@ -202,7 +202,7 @@ TEST_F(ProfilerTest, TheLoadersThreadsAreBesideTheMainOne) {
   EXPECT_EQ(row(rows, "wait for batch").calls, 3);
   EXPECT_TRUE(row(rows, "wait for batch").is_main);
   const std::string table = profiler.table();
-  EXPECT_THAT(table, HasSubstr("on other threads meanwhile"));
+  EXPECT_THAT(table, HasSubstr("on other threads at the same time"));
   EXPECT_LT(table.find("wait for batch"), table.find("on other threads"));
   EXPECT_GT(table.find("load batch"), table.find("on other threads"));
 }
@@ -213,7 +213,7 @@ TEST_F(ProfilerTest, TheTableSaysWhatItHolds) {
   train(profiler);
   const std::string table = profiler.table({.row_limit = 4});
   EXPECT_THAT(table, ::testing::StartsWith("3 steps of "));
-  EXPECT_THAT(table, HasSubstr("15 more"));  // of 19 rows
+  EXPECT_THAT(table, HasSubstr("15 more"));  // out of 19 rows
   EXPECT_THAT(table, HasSubstr("forward "));
   EXPECT_THAT(table, Not(HasSubstr("did not fit")));
   Profiler small({.max_events = 5});
@@ -263,8 +263,8 @@ TEST_F(ProfilerTest, MisuseIsAnError) {
   EXPECT_ERROR(profiler.write_chrome_trace("x.json"), Error, "nothing was recorded");
   {
     const auto recording = profiler.start();
-    EXPECT_ERROR(profiler.start(), Error, "a recording is going on already");
-    EXPECT_ERROR(other.start(), Error, "a recording is going on already");
+    EXPECT_ERROR(profiler.start(), Error, "a recording is already running");
+    EXPECT_ERROR(other.start(), Error, "a recording is already running");
     EXPECT_ERROR(other.stop(), Error, "stop() without a start()");
     profiler.stop();
   }

@@ -1,4 +1,4 @@
-// A run's checkpoint while it is written by another thread, and the generators of ranks.
+// A run's checkpoint while another thread writes it, and the generators of ranks.
 
 #include "train/run_state.h"
 
@@ -49,7 +49,7 @@ TEST(RunState, WhatIsWrittenInTheBackgroundIsTheStateOfTheSave) {
   for (int i = 1; i <= 5; ++i) {
     run.set_weights(i);
     run.save(i);
-    run.set_weights(-i);  // the run goes on
+    run.set_weights(-i);  // the run continues
     run.state.finish();
     EXPECT_EQ(run.first_weight_in_file(), i);
   }
@@ -60,7 +60,7 @@ TEST(RunState, AfterAWriteThatFailedTheNewestStateIsWritten) {
   const auto fail = [] { throw IoError("disk full"); };
   run.state.writing.start(fail);
   run.set_weights(2);
-  run.save(2);  // there is room again
+  run.save(2);  // there is space again
   EXPECT_EQ(run.first_weight_in_file(), 2);
 
   run.state.writing.start(fail);

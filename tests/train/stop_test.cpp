@@ -32,7 +32,7 @@ TEST(StopSignal, IsARequestWhileOneLives) {
   std::signal(SIGTERM, before);
 }
 
-/// Ranks on threads begin and end when they come to it.
+/// Ranks are threads, which reach the begin and the end at different times.
 TEST(StopSignal, TheLastOneOfManyGivesTheHandlerBack) {
   seen = 0;
   const auto before = std::signal(SIGINT, see);

@@ -1,4 +1,4 @@
-// A trace of two ranks: is all of a step in it, on the right lanes?
+// A trace of two ranks: does it contain all parts of a step, on the correct lanes?
 
 #include "train/trace.h"
 
@@ -81,11 +81,11 @@ TEST_P(TraceTest, HasEveryStepOfEveryRank) {
 }
 INSTANTIATE_TEST_SUITE_P(Ranks, TraceTest, ::testing::Bool());
 
-TEST(Trace, GroupsHaveLanesOfTheirOwn) {
+TEST(TimelineTrace, GroupsHaveLanesOfTheirOwn) {
   const std::filesystem::path path =
       ::testing::TempDir() + "rondo_trace_of_groups_" + std::to_string(getpid()) + ".json";
   test::on_ranks(3, [&](std::shared_ptr<dist::Communicator> comm) {
-    Trace trace(*comm, path);
+    TimelineTrace trace(*comm, path);
     const auto group = comm->new_group({0, 2});
     if (group != nullptr) group->all_reduce(ones({4}));
     trace.write(path);
@@ -106,14 +106,14 @@ TEST(Trace, GroupsHaveLanesOfTheirOwn) {
   std::filesystem::remove(path);
 }
 
-TEST(Trace, OfARunThatFailsEveryRankWritesItsOwn) {
+TEST(TimelineTrace, OfARunThatFailsEveryRankWritesItsOwn) {
   const std::filesystem::path folder =
       ::testing::TempDir() + "rondo_trace_of_failure_" + std::to_string(getpid());
   std::filesystem::create_directories(folder);
   EXPECT_THROW(test::on_ranks(2,
                               [&](std::shared_ptr<dist::Communicator> comm) {
-                                Trace trace(*comm, folder / "trace.json");
-                                { const Trace::Span span(&trace, "forward"); }
+                                TimelineTrace trace(*comm, folder / "trace.json");
+                                { const TimelineTrace::Span span(&trace, "forward"); }
                                 comm->all_reduce(ones({4}));
                                 const Tensor late = ones({5});
                                 if (comm->rank() == 0) comm->all_reduce_async(late).wait();
@@ -139,11 +139,13 @@ TEST(Trace, OfARunThatFailsEveryRankWritesItsOwn) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(Trace, SpansOfNoTraceAreNothing) { const Trace::Span span(nullptr, "forward"); }
+TEST(TimelineTrace, SpansOfNoTraceAreNothing) {
+  const TimelineTrace::Span span(nullptr, "forward");
+}
 
-TEST(Trace, AFileThatCannotBeWrittenIsAnError) {
+TEST(TimelineTrace, AFileThatCannotBeWrittenIsAnError) {
   test::on_ranks(1, [](std::shared_ptr<dist::Communicator> comm) {
-    Trace trace(*comm);
+    TimelineTrace trace(*comm);
     EXPECT_THROW(trace.write("/no/such/folder/trace.json"), IoError);
   });
 }

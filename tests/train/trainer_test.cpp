@@ -1,4 +1,4 @@
-// Trainer on data small enough to know, alone and on ranks that are threads.
+// Trainer on small known data, alone and on ranks that are threads.
 
 #include "train/trainer.h"
 
@@ -23,7 +23,7 @@
 namespace rondo {
 namespace {
 
-/// Two clouds of points, one a class.
+/// Two clouds of points, one per class.
 std::shared_ptr<data::TensorDataset> clouds(std::int64_t n) {
   Generator generator(7);
   Tensor x = randn({n, 4}, {}, generator), y = Tensor::empty({n}, {.dtype = i64});
@@ -51,7 +51,7 @@ std::vector<double> weights_of(nn::Module& model) {
   return all;
 }
 
-// One program on 1, 2 and 4 ranks: the same weights but for rounding, the same accuracy.
+// One program on 1, 2 and 4 ranks: the same weights up to rounding, the same accuracy.
 TEST(Trainer, SameProgramOnAnyNumberOfRanks) {
   std::vector<double> alone;
   for (int n : {1, 2, 4}) {
@@ -99,7 +99,7 @@ TEST(Trainer, ScheduleAndCallback) {
          .fit = {.on_epoch = [&](const train::EpochReport& report) {
            epochs.push_back(report.epoch);
            EXPECT_EQ(report.test.total, 31);
-           return report.epoch < 2 || comm->rank() == 0;  // one rank has had enough
+           return report.epoch < 2 || comm->rank() == 0;  // one rank ends the run
          }}});
     const train::FitResult result = trainer.fit(clouds(64), clouds(31));
     EXPECT_EQ(steps, 9 * 4);
@@ -110,7 +110,7 @@ TEST(Trainer, ScheduleAndCallback) {
   });
 }
 
-/// A layer that draws, so that a lost generator shows.
+/// A layer that draws random numbers, so that a lost generator is noticed.
 struct DropNet : Net {
   nn::Dropout drop{0.5};
   Tensor forward(const Tensor& x) override { return fc2(drop(relu(fc1(x)))); }
@@ -120,8 +120,8 @@ struct DropNet : Net {
   }
 };
 
-/// The run's own generator goes on where it stood, whatever the program has seeded by then; what
-/// would make another order of the samples is refused.
+/// The run's own generator continues from its state, whatever the program has seeded since. Changes
+/// that would give another order of samples are refused.
 TEST(Trainer, ResumesToTheSameBitsOrSaysWhatDiffers) {
   test::TemporaryFolder folder;
   auto train = [&](const char* name, bool resume, std::uint64_t generator_seed, bool dies = false,
@@ -211,7 +211,7 @@ TEST(Trainer, BadInput) {
     optim::SGD sgd(net.parameters(), {.lr = 0.1});
     train::Trainer trainer(net, sgd, {.comm = comm, .threads = 1, .out = nullptr});
     EXPECT_THAT(test::failure_of([&] { trainer.fit(nullptr, clouds(3)); }),
-                ::testing::HasSubstr("there is no data set"));
+                ::testing::HasSubstr("train and test must not be null"));
     EXPECT_THROW(train::Trainer(net, sgd, {.device = "tpu", .comm = comm}), Error);
   });
   EXPECT_THAT(test::failure_of([] {
@@ -223,7 +223,7 @@ TEST(Trainer, BadInput) {
                   trainer.fit(clouds(30), clouds(3));
                 });
               }),
-              ::testing::HasSubstr("a batch of 15 does not divide by the 2 ranks"));
+              ::testing::HasSubstr("a batch of 15 is not divisible by the 2 ranks"));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// The binomial tree. Count ranks from the root, v = rank - root (mod N). The parent of v is v
-// without its lowest bit; its children are v + 1, v + 2, v + 4, … as far as the added bit is below
-// that lowest bit, and the sum below N. For N = 8:
+// The binomial tree. Number the ranks from the root: v = rank - root (mod N). The parent of v is v
+// without its lowest set bit. Its children are v + 1, v + 2, v + 4, …, as long as the added bit is
+// below that lowest set bit and the sum is below N. For N = 8:
 //
 //                 0
 //         +-------+---+---+
@@ -10,12 +10,13 @@
 //      |
 //      7
 //
-// A broadcast goes down, largest subtree first: in each round all who have the data pass it on, so
-// that it reaches twice as many, and log2 N rounds reach all. A reduction comes up the same way,
-// smallest subtree first: a rank adds its children's sums to its own and sends that to its parent.
+// A broadcast goes down, largest subtree first. In each round all ranks that have the data pass it
+// on, so the number of ranks that have it doubles, and log2 N rounds reach all. A reduction goes up
+// in the reverse order, smallest subtree first: a rank adds its children's sums to its own values
+// and sends the sum to its parent.
 //
-// The root has log2 N messages of all data to take or to send, one after the other, while the
-// leaves rest: for large data a chain, where every link is busy all the time, is faster.
+// The root sends or receives all data log2 N times, one message after another, while the leaves are
+// idle. For large data a chain is faster, where every link is busy all the time.
 
 #include "dist/collectives/algorithms/binomial_tree.h"
 
@@ -46,7 +47,7 @@ class Tree {
     std::vector<Round> rounds;
     for (int bit = 1; bit < lowest_bit_ && v_ + bit < n_; bit *= 2)
       rounds.push_back({.peer = rank_of(v_ + bit), .recv = all_, .arrival = Round::ours_first});
-    // The root's last addition divides: an average is rounded once.
+    // The root's last addition also divides, so an average is rounded once.
     if (v_ == 0 && op == ReduceOp::avg && !rounds.empty()) rounds.back().divisor = n_;
     if (v_ != 0) rounds.push_back({.peer = rank_of(v_ - lowest_bit_), .send = all_});
     return rounds;
@@ -55,25 +56,25 @@ class Tree {
  private:
   int rank_of(int v) const { return (v + root_) % n_; }
   int n_, root_, v_, lowest_bit_;
-  Range all_;
+  ElementRange all_;
 };
 
 Tree tree_of(const Transport& transport, int root, std::int64_t count) {
   const int n = transport.world_size();
-  require<CommError>(0 <= root && root < n, "a tree from rank ", root, ": the world has ", n,
+  require<CommError>(0 <= root && root < n, "tree: root is rank ", root, ", but the world has ", n,
                      " ranks");
   return {transport.rank(), n, root, count};
 }
 
 }  // namespace
 
-std::unique_ptr<Operation> tree_broadcast(Transport& transport, Scratch& scratch, void* data,
+std::unique_ptr<Operation> tree_broadcast(Transport& transport, ChunkBuffer& scratch, void* data,
                                           std::size_t bytes, int root, int tag) {
   const Tree tree = tree_of(transport, root, static_cast<std::int64_t>(bytes));
   return in_rounds(transport, scratch, data, u8, ReduceOp::sum, tree.down(), tag);
 }
 
-std::unique_ptr<Operation> tree_reduce(Transport& transport, Scratch& scratch, void* data,
+std::unique_ptr<Operation> tree_reduce(Transport& transport, ChunkBuffer& scratch, void* data,
                                        std::int64_t count, DType dtype, ReduceOp op, int root,
                                        int tag) {
   check_reducible(dtype, op);
@@ -81,7 +82,7 @@ std::unique_ptr<Operation> tree_reduce(Transport& transport, Scratch& scratch, v
   return in_rounds(transport, scratch, data, dtype, op, tree.up(op), tag);
 }
 
-std::unique_ptr<Operation> tree_all_reduce(Transport& transport, Scratch& scratch, void* data,
+std::unique_ptr<Operation> tree_all_reduce(Transport& transport, ChunkBuffer& scratch, void* data,
                                            std::int64_t count, DType dtype, ReduceOp op, int tag) {
   check_reducible(dtype, op);
   const Tree tree = tree_of(transport, 0, count);

@@ -1,6 +1,6 @@
-// Everybody tells everybody. Each rank sends all it has to each other rank, and adds up the N
-// contributions itself: a single message is on the critical path, which is the least possible, and
-// N (N - 1) are on the wire, which is the most. It pays for a few bytes on a few ranks.
+// Every rank sends its data to every other rank, and adds the N contributions itself. The critical
+// path has a single message, which is the minimum; the network carries N (N - 1) messages, which is
+// the maximum. This is fast for a few bytes on a few ranks.
 
 #include "dist/collectives/algorithms/direct.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 class DirectAllReduce final : public Operation {
  public:
-  DirectAllReduce(Transport& transport, Scratch& scratch, void* data, std::int64_t count,
+  DirectAllReduce(Transport& transport, ChunkBuffer& scratch, void* data, std::int64_t count,
                   DType dtype, ReduceOp op, int tag)
       : data_(data), count_(count), dtype_(dtype), op_(op), from_(places(transport, scratch)) {
     const auto parcels = std::make_shared<std::vector<Parcel>>();
@@ -37,8 +37,8 @@ class DirectAllReduce final : public Operation {
 
  private:
   std::size_t bytes() const { return static_cast<std::size_t>(count_ * size_of(dtype_)); }
-  /// Where each rank's contribution lies once it is here; our own stays where it is.
-  std::vector<void*> places(const Transport& transport, Scratch& scratch) const {
+  /// Where each rank's contribution is once it has arrived; this rank's own stays in place.
+  std::vector<void*> places(const Transport& transport, ChunkBuffer& scratch) const {
     const std::size_t n = static_cast<std::size_t>(transport.world_size());
     const std::size_t step = (bytes() + 63) / 64 * 64;
     char* first = scratch.reserve(n * step);
@@ -58,7 +58,7 @@ class DirectAllReduce final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> direct_all_reduce(Transport& transport, Scratch& scratch, void* data,
+std::unique_ptr<Operation> direct_all_reduce(Transport& transport, ChunkBuffer& scratch, void* data,
                                              std::int64_t count, DType dtype, ReduceOp op,
                                              int tag) {
   check_reducible(dtype, op);

@@ -7,9 +7,9 @@
 
 namespace rondo::dist {
 
-/// In place over `count` elements at `data`; equal in every bit on all ranks: each adds up in the
+/// In place over `count` elements at `data`; bit-identical on all ranks: each rank adds in the
 /// order of ranks, bf16 and f16 in f32, rounded once.
-std::unique_ptr<Operation> direct_all_reduce(Transport& transport, Scratch& scratch, void* data,
+std::unique_ptr<Operation> direct_all_reduce(Transport& transport, ChunkBuffer& scratch, void* data,
                                              std::int64_t count, DType dtype, ReduceOp op,
                                              int tag = 0);
 

@@ -28,7 +28,7 @@ class Exchange final : public Operation {
     const int n = transport_.world_size();
     bool moved = false;
     for (; posted_ < n && posted_ < done_ + window_; ++posted_, moved = true) post(posted_);
-    // Steps end in any order, but the window moves with the first.
+    // Steps complete in any order, but the window advances only past the oldest one.
     for (int t = done_; t < posted_; ++t) {
       Step& step = steps_[static_cast<std::size_t>(t)];
       if (step.is_over) continue;
@@ -47,7 +47,7 @@ class Exchange final : public Operation {
 
  private:
   struct Step {
-    Request told, sent, heard, received;  // contents and parcel, there and here
+    Request told, sent, heard, received;  // contents and parcel: sent, and received
     bool is_over = false;
   };
 
@@ -74,7 +74,7 @@ class Exchange final : public Operation {
     const bool told = transport_.test(step.told);
     return transport_.test(step.sent) && told;
   }
-  // The contents are looked at first: a parcel of another size is but what follows from them.
+  // Checks the contents first: a parcel of another size is only a consequence of other contents.
   bool has_received(int t) {
     Step& step = steps_[static_cast<std::size_t>(t)];
     if (step.heard.id != 0) {
@@ -91,7 +91,7 @@ class Exchange final : public Operation {
   std::shared_ptr<std::vector<Parcel>> parcels_;
   int tag_, window_;
   std::vector<Step> steps_;
-  // Step 0 would be with oneself. Always done ≤ posted ≤ done + window.
+  // Step 0 would be with this rank itself. Always done ≤ posted ≤ done + window.
   int posted_ = 1, done_ = 1;
 };
 

@@ -1,14 +1,14 @@
-// Two levels. Where each of M nodes has L ranks, rank l of every node takes care of the l-th of L
+// Two levels. If each of M nodes has L ranks, rank l of every node is responsible for part l of L
 // parts of the data:
 //
 //   1. inside each node   reduce-scatter: rank l gets the node's sum of part l
-//   2. between nodes      all-reduce of part l among the ranks l of all nodes: L rings side by side
+//   2. between nodes      all-reduce of part l among the ranks l of all nodes: L concurrent rings
 //   3. inside each node   all-gather of the parts
 //
-// The network carries 2 (M - 1) / M of the data into and out of each node, where one ring through
-// all ranks carries 2 (N - 1) / N, which is hardly more; but it is crossed in 2 (M - 1) steps
-// instead of 2 (N - 1), and every rank of a node has a share in it. For N = 4 on two nodes, the
-// halves of the data as sets of ranks:
+// The network carries 2 (M - 1) / M of the data into and out of each node; with one ring through
+// all ranks it carries 2 (N - 1) / N, which is hardly more. But the data crosses the network in 2
+// (M - 1) steps instead of 2 (N - 1), and every rank of a node sends a share of it. For N = 4 on
+// two nodes; the halves of the data are written as sets of ranks:
 //
 //              rank 0     rank 1     |  rank 2     rank 3
 //   start      0 0        1 1        |  2 2        3 3
@@ -16,9 +16,10 @@
 //   2.         0123 .     . 0123     |  0123 .     . 0123
 //   3.         0123 0123  0123 0123  |  0123 0123  0123 0123
 //
-// The last elements, fewer than L, that no part has room for go by recursive doubling. Where nodes
-// have different numbers of ranks, the first of each speaks for it: a chain of its ranks adds up
-// to it, the first ranks do an all-reduce, and a chain hands the result on.
+// The last elements (fewer than L) that do not fill the parts use recursive doubling. If nodes have
+// different numbers of ranks, only the first rank of each node communicates with other nodes: a
+// chain of the node's ranks sums to it, the first ranks do an all-reduce, and a chain distributes
+// the result.
 
 #include "dist/collectives/algorithms/hierarchical.h"
 
@@ -33,11 +34,11 @@ namespace rondo::dist {
 namespace {
 
 struct Step {
-  std::string among;  // the ranks that it goes between, by their numbers in the world
+  std::string among;  // the world's numbers of the ranks that take part
   std::function<std::unique_ptr<Operation>()> make;
 };
 
-/// One operation after the other.
+/// Runs one operation after another.
 class Sequence final : public Operation {
  public:
   Sequence(std::vector<std::unique_ptr<Subset>> subsets, std::vector<Step> steps)
@@ -78,14 +79,14 @@ std::vector<std::vector<int>> nodes_of(const std::vector<int>& node_of) {
 
 }  // namespace
 
-std::unique_ptr<Operation> hierarchical_all_reduce(Transport& transport, Scratch& scratch,
+std::unique_ptr<Operation> hierarchical_all_reduce(Transport& transport, ChunkBuffer& scratch,
                                                    void* data, std::int64_t count, DType dtype,
                                                    ReduceOp op, const std::vector<int>& node_of,
                                                    RingOptions options) {
   check_reducible(dtype, op);
   const int n = transport.world_size();
-  require<CommError>(std::ssize(node_of) == n, "hierarchical all-reduce: the nodes of ",
-                     node_of.size(), " ranks in a world of ", n);
+  require<CommError>(std::ssize(node_of) == n, "hierarchical all-reduce: node_of has ",
+                     node_of.size(), " entries, but the number of ranks is ", n);
   const auto nodes = nodes_of(node_of);
   const auto& mine = *std::ranges::find_if(nodes, [&](const std::vector<int>& ranks) {
     return std::ranges::find(ranks, transport.rank()) != ranks.end();
@@ -95,7 +96,7 @@ std::unique_ptr<Operation> hierarchical_all_reduce(Transport& transport, Scratch
   const bool is_even = std::ranges::all_of(
       nodes, [&](const std::vector<int>& ranks) { return ranks.size() == mine.size(); });
 
-  // My counterparts on the other nodes; uneven nodes send their first rank alone.
+  // The ranks at the same place on the other nodes; uneven nodes use only their first rank.
   std::vector<int> counterparts;
   for (const std::vector<int>& ranks : nodes) counterparts.push_back(ranks[is_even ? place : 0]);
   std::vector<std::unique_ptr<Subset>> subsets;
@@ -110,7 +111,7 @@ std::unique_ptr<Operation> hierarchical_all_reduce(Transport& transport, Scratch
     return text_of(some);
   };
 
-  // Sums inside the nodes; who adds up the last, divides. With a single node that is inside.
+  // Sums inside the nodes. The last addition divides. With a single node it is inside the node.
   const bool is_one_node = nodes.size() == 1;
   const ReduceOp op_inside = op == ReduceOp::avg && !is_one_node ? ReduceOp::sum : op;
   options.divisor = n;

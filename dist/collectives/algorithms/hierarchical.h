@@ -1,6 +1,6 @@
 #pragma once
-// Hierarchical all-reduce: inside each node, then between nodes, for machines with several ranks
-// each, whose ranks are nearer to each other than to those of other machines.
+// Hierarchical all-reduce: first inside each node, then between nodes. For machines with several
+// ranks each, whose ranks are closer to each other than to ranks of other machines.
 
 #include <memory>
 #include <vector>
@@ -9,9 +9,9 @@
 
 namespace rondo::dist {
 
-/// In place over `count` elements at `data`; equal in every bit on all ranks. node_of[r]: a number
-/// that tells rank r's node; the same list on all ranks.
-std::unique_ptr<Operation> hierarchical_all_reduce(Transport& transport, Scratch& scratch,
+/// In place over `count` elements at `data`; bit-identical on all ranks. node_of[r] is the number
+/// of rank r's node; the list must be equal on all ranks.
+std::unique_ptr<Operation> hierarchical_all_reduce(Transport& transport, ChunkBuffer& scratch,
                                                    void* data, std::int64_t count, DType dtype,
                                                    ReduceOp op, const std::vector<int>& node_of,
                                                    RingOptions options = {});

@@ -1,25 +1,25 @@
-// Everybody adds up a part. Rank r is given part r by each other rank, adds up the N contributions
-// at once, and sends the sum back to each:
+// Every rank reduces one part. Rank r receives part r from each other rank, adds the N
+// contributions at once, and sends the sum to every rank:
 //
 //              rank 0       rank 1       rank 2
 //   start      0 0 0        1 1 1        2 2 2
 //   scatter    012 . .      . 012 .      . . 012
 //   gather     012 012 012  012 012 012  012 012 012
 //
-// Like a ring each rank sends 2 (N - 1) / N of the data. But what travels are ranks' own numbers
-// and finished sums, never half-finished ones: of bf16 and f16 the sum is formed in f32, whatever N
-// is, and rounded once, while a ring, which sends on what it has added up so far, would round N - 1
-// times or carry twice the bytes. Two messages follow each other, not 2 (N - 1). The price: each
-// rank talks to all others at once. So the network between machines carries all that ranks on
-// different ones have for each other, where a ring crosses from one to the next once.
+// As in a ring, each rank sends 2 (N - 1) / N of the data. But it sends only original values and
+// final sums, never partial sums. Therefore sums of bf16 and f16 are formed in f32, for any N, and
+// rounded once. A ring sends on its partial sums, so it would round N - 1 times or send twice the
+// bytes. Only two messages are in sequence, not 2 (N - 1). The disadvantage: each rank communicates
+// with all others at once. So the network carries everything that ranks on different machines send
+// each other, while a ring crosses from one machine to the next only once.
 //
-// The parts are cut into blocks. While one block's sums travel back, the numbers of the next
-// arrive:
+// The parts are cut into blocks. While the sums of one block are sent back, the values of the next
+// block arrive:
 //
 //   scatter 0 | scatter 1 | gather 0 | scatter 2 | gather 1 | … | gather last
 //
-// of which two neighbours are under way at a time. Between two ranks all messages have one tag and
-// are posted in this order on both sides.
+// Two neighbouring steps of this list are under way at a time. All messages between two ranks have
+// one tag, and both sides post them in this order.
 
 #include "dist/collectives/algorithms/pairwise.h"
 
@@ -27,8 +27,8 @@
 #include <array>
 #include <vector>
 
+#include "dist/collectives/algorithms/element_range.h"
 #include "dist/collectives/algorithms/exchange.h"
-#include "dist/collectives/algorithms/range.h"
 #include "dist/collectives/reduce.h"
 
 namespace rondo::dist {
@@ -36,8 +36,8 @@ namespace {
 
 class Pairwise final : public Operation {
  public:
-  /// `out`: null, for the sums to come back to where the numbers were, or room for this rank's.
-  Pairwise(Transport& transport, Scratch& scratch, void* data, void* out, std::int64_t count,
+  /// `out`: room for the sums of this rank's part; or null: the sums replace the values in `data`.
+  Pairwise(Transport& transport, ChunkBuffer& scratch, void* data, void* out, std::int64_t count,
            DType dtype, ReduceOp op, const PairwiseOptions& options)
       : transport_(transport),
         data_(static_cast<char*>(data)),
@@ -79,7 +79,8 @@ class Pairwise final : public Operation {
 
  private:
   bool gathers() const { return out_ == nullptr; }
-  // Step 0 is scatter 0, step 2 b - 1 scatter b, step 2 b + 2 gather b; or there are only scatters.
+  // Step 0 is scatter 0, step 2 b - 1 is scatter b, step 2 b + 2 is gather b; without gathers, step
+  // b is scatter b.
   std::int64_t steps() const { return gathers() ? 2 * blocks_ + 1 : blocks_; }
   bool is_scatter(std::int64_t step) const { return !gathers() || step == 0 || step % 2 == 1; }
   std::int64_t block_of(std::int64_t step) const {
@@ -94,18 +95,19 @@ class Pairwise final : public Operation {
   std::size_t bytes_of(std::int64_t elements) const {
     return static_cast<std::size_t>(elements * size_of(dtype_));
   }
-  /// Of rank r's part.
-  Range range(std::int64_t r, std::int64_t block) const {
+  /// The range of a block of rank r's part.
+  ElementRange range(std::int64_t r, std::int64_t block) const {
     return part(part({0, count_}, r, n_), block, blocks_);
   }
-  char* at(Range range) const { return data_ + range.begin * size_of(dtype_); }
-  /// Where the sums of this rank's part go.
+  char* at(ElementRange range) const { return data_ + range.begin * size_of(dtype_); }
+  /// The destination of the sums of this rank's part.
   char* sums(std::int64_t block) const {
-    const Range mine = range(me_, block);
+    const ElementRange mine = range(me_, block);
     if (gathers()) return at(mine);
     return out_ + (mine.begin - range(me_, 0).begin) * size_of(dtype_);
   }
-  /// Where rank r's numbers arrive. Two blocks have room; the one before is added up by then.
+  /// Where rank r's values arrive. There is room for two blocks; the block before the previous one
+  /// has been added by then.
   char* theirs(int r, std::int64_t block) const {
     return theirs_ + static_cast<std::size_t>(block % 2 * n_ + r) * slot_;
   }
@@ -115,7 +117,7 @@ class Pairwise final : public Operation {
     const std::size_t mine = bytes_of(range(me_, block).size());
     auto parcels = std::make_shared<std::vector<Parcel>>(static_cast<std::size_t>(n_));
     for (int r = 0; r < n_; ++r) {
-      const Range given = range(r, block);
+      const ElementRange given = range(r, block);
       (*parcels)[static_cast<std::size_t>(r)] = {.send = at(given),
                                                  .send_bytes = bytes_of(given.size()),
                                                  .recv = theirs(r, block),
@@ -124,7 +126,7 @@ class Pairwise final : public Operation {
     return exchange(transport_, std::move(parcels), tag_, n_);
   }
   void add_up(std::int64_t block) {
-    const Range mine = range(me_, block);
+    const ElementRange mine = range(me_, block);
     std::vector<const void*> from;
     for (int r = 0; r < n_; ++r) from.push_back(r == me_ ? at(mine) : theirs(r, block));
     void* const into = sums(block);
@@ -134,7 +136,7 @@ class Pairwise final : public Operation {
     const std::size_t mine = bytes_of(range(me_, block).size());
     auto parcels = std::make_shared<std::vector<Parcel>>(static_cast<std::size_t>(n_));
     for (int r = 0; r < n_; ++r) {
-      const Range theirs = range(r, block);
+      const ElementRange theirs = range(r, block);
       (*parcels)[static_cast<std::size_t>(r)] = {.send = sums(block),
                                                  .send_bytes = mine,
                                                  .recv = at(theirs),
@@ -150,25 +152,25 @@ class Pairwise final : public Operation {
   DType dtype_;
   ReduceOp op_;
   int tag_, n_, me_;
-  std::array<std::unique_ptr<Operation>, 2> under_way_;  // by step modulo 2; null: over
+  std::array<std::unique_ptr<Operation>, 2> under_way_;  // by step modulo 2; null: complete
   std::int64_t begun_ = 0, over_ = 0;                    // over ≤ begun ≤ over + 2
 };
 
 }  // namespace
 
-std::unique_ptr<Operation> pairwise_all_reduce(Transport& transport, Scratch& scratch, void* data,
-                                               std::int64_t count, DType dtype, ReduceOp op,
-                                               PairwiseOptions options) {
+std::unique_ptr<Operation> pairwise_all_reduce(Transport& transport, ChunkBuffer& scratch,
+                                               void* data, std::int64_t count, DType dtype,
+                                               ReduceOp op, PairwiseOptions options) {
   check_reducible(dtype, op);
   return std::make_unique<Pairwise>(transport, scratch, data, nullptr, count, dtype, op, options);
 }
 
-std::unique_ptr<Operation> pairwise_reduce_scatter(Transport& transport, Scratch& scratch,
+std::unique_ptr<Operation> pairwise_reduce_scatter(Transport& transport, ChunkBuffer& scratch,
                                                    const void* data, void* out,
                                                    std::int64_t part_count, DType dtype,
                                                    ReduceOp op, PairwiseOptions options) {
   check_reducible(dtype, op);
-  // Without a way back `data` is only read.
+  // Without a gather `data` is only read.
   return std::make_unique<Pairwise>(transport, scratch, const_cast<void*>(data), out,
                                     part_count * transport.world_size(), dtype, op, options);
 }

@@ -16,24 +16,26 @@ constexpr std::size_t least_huge = std::size_t{256} << 10;
 
 }  // namespace
 
-char* Scratch::reserve(std::size_t bytes) {
+char* ChunkBuffer::reserve(std::size_t bytes) {
   if (bytes <= bytes_) return data_.get();
   data_.reset();
   bytes_ = 0;
-  // Another process's memory is copied page by page: into pages of 4 KiB at half the speed. Not
-  // from the tensors' allocator, which has such pages, too: simulations link the algorithms alone.
+  // Reading another process's memory copies page by page: with 4 KiB pages at half the speed. This
+  // does not use the tensors' allocator, which also has huge pages, because simulations link only
+  // the algorithms.
   const std::size_t page = bytes >= least_huge ? huge_page : 64;
   const std::size_t whole = (bytes + page - 1) / page * page;
   data_.reset(static_cast<char*>(std::aligned_alloc(page, whole)));
   if (data_ == nullptr) throw std::bad_alloc();
-  if (page == huge_page) madvise(data_.get(), whole, MADV_HUGEPAGE);  // a wish
+  if (page == huge_page)
+    madvise(data_.get(), whole, MADV_HUGEPAGE);  // the kernel may ignore this request
   bytes_ = whole;
   return data_.get();
 }
 
-void Scratch::Free::operator()(char* p) const { std::free(p); }
+void ChunkBuffer::Free::operator()(char* p) const { std::free(p); }
 
-Pipeline::Pipeline(Transport& transport, Scratch& scratch, std::unique_ptr<Schedule> schedule,
+Pipeline::Pipeline(Transport& transport, ChunkBuffer& scratch, std::unique_ptr<Schedule> schedule,
                    Options options)
     : transport_(transport),
       schedule_(std::move(schedule)),
@@ -75,8 +77,8 @@ bool Pipeline::post_receives() {
   return moved;
 }
 
-// At most one chunk is processed a call, so that its successor can be sent on before the next is
-// looked at.
+// Processes at most one chunk a call, so that this chunk can be sent on before the next is
+// processed.
 bool Pipeline::finish_receives() {
   if (receives_done_ == receives_posted_) return false;
   if (!transport_.test(receives_[receives_done_ % window_])) return false;

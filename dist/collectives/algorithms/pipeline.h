@@ -1,14 +1,16 @@
 #pragma once
-// Pipeline: the machine under every ring. A ring collective is a fixed list of hops; hop i sends
-// one chunk to the next rank and receives one from the previous. What makes one collective
-// different from another is only which bytes those are, what must have happened before, and what is
-// done with a chunk that arrived; that is its Schedule (ring_all_reduce.cpp is the one to read).
+// Pipeline: executes every ring collective. A ring collective is a fixed list of hops: in hop i a
+// rank sends one chunk to the next rank and receives one chunk from the previous rank. A
+// collective's Schedule says for each hop which bytes are sent and received, which hops must be
+// complete before, and what happens to the chunk that arrives. Collectives differ only in their
+// Schedule. Read ring_all_reduce.cpp first.
 //
 // Note [Pipelining]
-// Up to `window` receives and `window` sends are posted at a time. While chunk k is being added
-// into place, chunk k + 1 is on the wire (or waits in the peer's memory to be copied), and chunk k
-// can travel on to the next rank before k + 1 is there. Receives are posted before the matching
-// sends can arrive, so the bytes go straight where they belong and are copied once.
+// Up to `window` receives and `window` sends are posted at a time. While chunk k is added to the
+// local values, chunk k + 1 is in transit (or waits in the peer's memory to be copied). Once chunk
+// k is added, it can be sent on to the next rank before chunk k + 1 has arrived. Receives are
+// posted before the matching sends can arrive. The transport can therefore write the bytes directly
+// to their destination, with a single copy.
 
 #include <cstdint>
 #include <functional>
@@ -19,13 +21,13 @@
 
 namespace rondo::dist {
 
-/// One message each way. Empty messages are not sent; both sides know the sizes.
+/// One message in each direction. Empty messages are not sent; both sides know the sizes.
 struct Hop {
   const void* send = nullptr;
   std::size_t send_bytes = 0;
   std::int64_t send_after = -1;  // the hop that must have been received and processed before
 
-  void* recv = nullptr;  // null with recv_bytes > 0: into scratch memory, for `arrived` to use
+  void* recv = nullptr;  // null with recv_bytes > 0: scratch memory, which `arrived` reads
   std::size_t recv_bytes = 0;
   std::int64_t recv_after =
       -1;  // the hop whose send must be complete before (it reads this memory)
@@ -36,15 +38,15 @@ class Schedule {
   virtual ~Schedule() = default;
   virtual std::int64_t hops() const = 0;
   virtual Hop hop(std::int64_t i) const = 0;
-  /// Hop i has been received, into its place or into `scratch`.
+  /// Called when hop i has been received, into its place or into `scratch`.
   virtual void arrived(std::int64_t i, const void* scratch) = 0;
 };
 
-/// Memory for chunks in flight, kept by the caller from one collective to the next.
-class Scratch {
+/// Memory for chunks in flight. The caller reuses it from one collective to the next.
+class ChunkBuffer {
  public:
-  virtual ~Scratch() = default;
-  /// At least `bytes` bytes, aligned to 64; what an earlier call returned is void.
+  virtual ~ChunkBuffer() = default;
+  /// At least `bytes` bytes, aligned to 64. Invalidates what an earlier call returned.
   virtual char* reserve(std::size_t bytes);
 
  private:
@@ -55,18 +57,18 @@ class Scratch {
   std::size_t bytes_ = 0;
 };
 
-/// Makes the operation when its turn comes; null when there is nothing to do.
-using Begin = std::function<std::unique_ptr<Operation>(Scratch& scratch)>;
+/// Makes the operation when it is its turn; null if there is nothing to do.
+using Begin = std::function<std::unique_ptr<Operation>(ChunkBuffer& scratch)>;
 
 class Pipeline final : public Operation {
  public:
   struct Options {
-    int to, from;             // the neighbours
-    int tag;                  // one for the whole collective: messages keep their order
+    int to, from;             // ranks of the next and the previous neighbour
+    int tag;                  // one tag for the whole collective: messages stay in order
     std::size_t chunk_bytes;  // the largest message received into scratch memory
     int window = 4;
   };
-  Pipeline(Transport& transport, Scratch& scratch, std::unique_ptr<Schedule> schedule,
+  Pipeline(Transport& transport, ChunkBuffer& scratch, std::unique_ptr<Schedule> schedule,
            Options options);
   ~Pipeline() override;
 
@@ -85,10 +87,10 @@ class Pipeline final : public Operation {
   Options options_;
   std::int64_t hops_, window_, slot_bytes_;
   char* slots_;
-  // Hops whose receive (send) is posted, and whose receive (send) is complete: always
-  // done ≤ posted ≤ done + window.
+  // The numbers of hops whose receive (send) has been posted, and is complete. Always done ≤ posted
+  // ≤ done + window.
   std::int64_t receives_posted_ = 0, receives_done_ = 0, sends_posted_ = 0, sends_done_ = 0;
-  std::vector<Request> receives_, sends_;  // by hop modulo window
+  std::vector<Request> receives_, sends_;  // index: hop modulo window
 };
 
 }  // namespace rondo::dist

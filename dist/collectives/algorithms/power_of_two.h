@@ -1,8 +1,8 @@
 #pragma once
-// Algorithms that halve and double want a power of two of ranks. Where N is none, the first 2 E
-// ranks, E = N - 2^floor(log2 N), pair up: the even one gives its data to the odd one, stands
-// aside, and is told the result. The odd ones and the others are then a power of two, and are
-// numbered anew.
+// Algorithms that halve and double need a power of two of ranks. If N is not a power of two, the
+// first 2 E ranks, E = N - 2^floor(log2 N), form pairs. The even rank of a pair gives its data to
+// the odd one, takes no part in the algorithm, and receives the result at the end. The odd ranks of
+// the pairs and all remaining ranks are then a power of two, and get new numbers.
 
 #include <bit>
 #include <functional>
@@ -19,11 +19,11 @@ class PowerOfTwo {
         extra_(world_size - power_),
         rank_(rank) {}
 
-  /// With whom this rank works: the one whose new number differs from its own in the lowest bit,
-  /// then in the next, ….
+  /// The partners of this rank: first the rank whose new number differs from its own in the lowest
+  /// bit, then in the next bit, and so on.
   struct Partner {
     int rank;
-    bool is_above;  // its number has the bit
+    bool is_above;  // the partner's number has the bit set
   };
   std::vector<Partner> partners() const {
     const int number = rank_ < 2 * extra_ ? rank_ / 2 : rank_ - extra_;
@@ -36,9 +36,10 @@ class PowerOfTwo {
     return all;
   }
 
-  /// core(), the rounds of a rank that takes part, with the rounds before and after it in which
-  /// `whole` comes from, and goes to, those that stand aside.
-  std::vector<Round> with_the_others(Range whole,
+  /// The rounds of a rank that takes part, which core() returns. Where this rank is paired, a round
+  /// before them receives `whole` from its partner, and one after them returns the result to it.
+  /// For the partner: only these two rounds.
+  std::vector<Round> with_the_others(ElementRange whole,
                                      const std::function<std::vector<Round>()>& core) const {
     const bool is_paired = rank_ < 2 * extra_;
     if (is_paired && rank_ % 2 == 0)

@@ -1,6 +1,6 @@
 #pragma once
-// All-reduce by recursive doubling, for data so small that what costs is the number of messages one
-// after the other: log2 N of them, where a ring has 2 (N - 1).
+// All-reduce by recursive doubling, for sizes so small that the number of messages in sequence
+// determines the time: log2 N of them, where a ring needs 2 (N - 1).
 
 #include <memory>
 
@@ -8,8 +8,8 @@
 
 namespace rondo::dist {
 
-/// In place over `count` elements at `data`; equal in every bit on all ranks.
-std::unique_ptr<Operation> recursive_doubling_all_reduce(Transport& transport, Scratch& scratch,
+/// In place over `count` elements at `data`; bit-identical on all ranks.
+std::unique_ptr<Operation> recursive_doubling_all_reduce(Transport& transport, ChunkBuffer& scratch,
                                                          void* data, std::int64_t count,
                                                          DType dtype, ReduceOp op, int tag = 0);
 

@@ -1,37 +1,38 @@
-// The ring. N ranks stand in a circle; each only ever talks to the next (r + 1) and hears the
-// previous (r - 1). The data are cut into N segments. Take N = 4; what each rank holds of segment
-// 0 … 3 is written as the set of ranks whose values are in it:
+// The ring. N ranks form a circle. Each rank sends only to the next rank (r + 1) and receives only
+// from the previous rank (r - 1). The data is cut into N segments. Take N = 4. The table shows, for
+// each rank and each of its segments 0 … 3, the set of ranks whose values are summed in it:
 //
 //              rank 0            rank 1            rank 2            rank 3
 //   start      0 0 0 0           1 1 1 1           2 2 2 2           3 3 3 3
 //
-// First N - 1 steps of *reduce-scatter*. In step t rank r sends segment r - t (mod N), and adds the
-// segment r - t - 1 that arrives to its own:
+// The first N - 1 steps are a *reduce-scatter*. In step t rank r sends segment r - t (mod N). It
+// receives segment r - t - 1 and adds it to its own:
 //
 //   t = 0      0 0 0 30          01 1 1 1          2 12 2 2          3 3 23 3
 //   t = 1      0 0 230 30        01 1 1 301        012 12 2 2        3 123 23 3
 //   t = 2      0 1230 230 30     01 1 2301 301     012 12 2 3012     0123 123 23 3
 //
-// Now rank r holds segment r + 1 complete. Then N - 1 steps of *all-gather*: the same circle once
-// more, but what arrives is complete and replaces what was there. The formula for who sends what
-// does not change: step t still sends segment r - t.
+// Now segment r + 1 is complete on rank r. The other N - 1 steps are an *all-gather*: the segments
+// go round the circle once more, but a segment that arrives is complete and replaces the local one.
+// The formula does not change: in step t rank r still sends segment r - t.
 //
-// Each rank sends 2 (N - 1) / N of the data, whatever N: no rank and no link is a bottleneck, and
-// that is the least possible (Patarasu and Yuan 2009, "Bandwidth optimal all-reduce algorithms").
-// Each segment is added up along one chain and then copied, so all ranks end with equal bits.
+// Each rank sends 2 (N - 1) / N of the data, which is less than twice the data for any N. No rank
+// and no link is a bottleneck, and no all-reduce can send less (Patarasu and Yuan 2009, "Bandwidth
+// optimal all-reduce algorithms"). Each segment is summed along one chain and then copied, so the
+// result is bit-identical on all ranks.
 //
 // Note [Blocks]
-// Run over 64 MiB at once, the ring would walk through all of memory in the first half and again in
-// the second, when none of it is left in the caches. So the data are first cut into blocks that a
-// cache holds, and each block goes round on its own; hops of the next block are posted while the
-// last chunks of this one are still under way. Segments are cut further into chunks
-// (Note [Pipelining]).
+// Suppose that the data has 64 MiB. The reduce-scatter would go through all of this memory, and the
+// all-gather would go through it again, when it is no longer in the caches. Therefore the data is
+// first cut into blocks that fit into a cache, and the ring runs on one block after another. Hops
+// of the next block are posted while the last chunks of the current one are still under way. Each
+// segment of a block is cut further into chunks (Note [Pipelining]).
 
 #include "dist/collectives/algorithms/ring_all_reduce.h"
 
 #include <algorithm>
 
-#include "dist/collectives/algorithms/range.h"
+#include "dist/collectives/algorithms/element_range.h"
 #include "tensor/error.h"
 
 namespace rondo::dist {
@@ -53,7 +54,7 @@ class RingAllReduce final : public Schedule {
                                        : world_size),
         chunk_(std::max<std::int64_t>(
             1, static_cast<std::int64_t>(options.chunk_bytes) / size_of(dtype))) {
-    // Too little data to fill all chunks: fewer of them, none below 16 KiB.
+    // If there is too little data to fill all chunks, use fewer chunks, none below 16 KiB.
     std::int64_t least = std::max<std::int64_t>(1, std::min(chunk_, 16384 / size_of(dtype)));
     std::int64_t segment = (count_ + n_ - 1) / n_;
     k_ = std::clamp<std::int64_t>((segment + least - 1) / least, 1, options.chunks_per_segment);
@@ -66,14 +67,15 @@ class RingAllReduce final : public Schedule {
 
   Hop hop(std::int64_t i) const override {
     auto [block, t, k] = place(i);
-    Range out = chunk(block, r_ - t, k), in = chunk(block, r_ - t - 1, k);
+    ElementRange out = chunk(block, r_ - t, k), in = chunk(block, r_ - t - 1, k);
     Hop hop;
     hop.send = at(out.begin);
     hop.send_bytes = bytes(out);
-    if (t > 0) hop.send_after = i - k_;  // what is passed on arrived as this chunk a step ago
+    if (t > 0) hop.send_after = i - k_;  // the chunk to send arrived one step ago
     hop.recv_bytes = bytes(in);
-    if (t >= n_ - 1) {  // all-gather: straight into place, once our own send of it (n - 1 steps
-      hop.recv = at(in.begin);  // ago) no longer reads that memory
+    if (t >= n_ - 1) {  // all-gather: receive into place
+      hop.recv = at(in.begin);
+      // Our own send from this memory, n - 1 steps ago, must be complete before.
       hop.recv_after = i - (n_ - 1) * k_;
     }
     return hop;
@@ -82,8 +84,8 @@ class RingAllReduce final : public Schedule {
   void arrived(std::int64_t i, const void* scratch) override {
     auto [block, t, k] = place(i);
     if (t >= n_ - 1) return;
-    Range in = chunk(block, r_ - t - 1, k);
-    // An average is divided with the last addition, which completes the segment.
+    ElementRange in = chunk(block, r_ - t - 1, k);
+    // The last addition completes the segment. For an average it also divides.
     arithmetic_.combine(at(in.begin), scratch, in.size(), dtype_, op_, t == n_ - 2 ? divisor_ : 1);
   }
 
@@ -93,12 +95,12 @@ class RingAllReduce final : public Schedule {
   };
   Place place(std::int64_t i) const { return {i / (steps_ * k_), i / k_ % steps_, i % k_}; }
 
-  Range chunk(std::int64_t block, std::int64_t segment, std::int64_t k) const {
+  ElementRange chunk(std::int64_t block, std::int64_t segment, std::int64_t k) const {
     segment = (segment % n_ + n_) % n_;
     return part(part(part({0, count_}, block, blocks_), segment, n_), k, k_);
   }
   char* at(std::int64_t element) const { return data_ + element * size_of(dtype_); }
-  std::size_t bytes(Range range) const {
+  std::size_t bytes(ElementRange range) const {
     return static_cast<std::size_t>(range.size() * size_of(dtype_));
   }
 
@@ -122,7 +124,7 @@ std::unique_ptr<Schedule> ring_all_reduce_schedule(int rank, int world_size, voi
                                          arithmetic);
 }
 
-std::unique_ptr<Operation> ring_all_reduce(Transport& transport, Scratch& scratch, void* data,
+std::unique_ptr<Operation> ring_all_reduce(Transport& transport, ChunkBuffer& scratch, void* data,
                                            std::int64_t count, DType dtype, ReduceOp op,
                                            RingOptions options) {
   int n = transport.world_size(), r = transport.rank();
@@ -132,7 +134,7 @@ std::unique_ptr<Operation> ring_all_reduce(Transport& transport, Scratch& scratc
       Pipeline::Options{.to = (r + 1) % n,
                         .from = (r + n - 1) % n,
                         .tag = options.tag,
-                        // Uneven parts are up to two elements larger.
+                        // Parts may differ in size: some are up to two elements larger.
                         .chunk_bytes = options.chunk_bytes + 16,
                         .window = options.window});
 }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// The largest chunk of at most `bytes` bytes that cuts no element, but at least one.
+/// The largest size up to `bytes` that consists of whole elements, but at least one element.
 constexpr std::int64_t whole_elements(std::size_t bytes, std::int64_t size) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(bytes) / size) * size;
 }
@@ -53,7 +53,7 @@ class ChainBroadcast final : public Schedule {
 
 class ChainReduce final : public Schedule {
  public:
-  /// position: 0 where the chain begins, world_size - 1 at the root.
+  /// position: 0 for the first rank of the chain, world_size - 1 for the root.
   ChainReduce(int position, int world_size, void* data, std::int64_t bytes, std::int64_t chunk,
               DType dtype, ReduceOp op, Arithmetic& arithmetic)
       : is_first_(position == 0),
@@ -96,7 +96,7 @@ class ChainReduce final : public Schedule {
   Arithmetic& arithmetic_;
 };
 
-// Both halves of the ring, each over N parts with `chunks` chunks of them. In step t rank r sends
+// One half of a ring all-reduce, over N parts, each with `chunks` chunks. In step t rank r sends
 // part r + shift - t and receives part r + shift - t - 1.
 class HalfRing : public Schedule {
  public:
@@ -135,7 +135,7 @@ struct RingAllGather final : HalfRing {
   void arrived(std::int64_t, const void*) override {}
 };
 
-// Shifted by -1, so that the part complete on rank r after the last step is part r.
+// With shift -1, the part that is complete on rank r after the last step is part r.
 class RingReduceScatter final : public HalfRing {
  public:
   RingReduceScatter(int rank, int world_size, void* data, std::int64_t part_bytes,
@@ -202,7 +202,7 @@ class Barrier final : public Operation {
   Request sent_, heard_;
 };
 
-std::unique_ptr<Operation> on_ring(Transport& transport, Scratch& scratch,
+std::unique_ptr<Operation> on_ring(Transport& transport, ChunkBuffer& scratch,
                                    std::unique_ptr<Schedule> schedule, std::size_t chunk_bytes,
                                    const RingOptions& options) {
   int n = transport.world_size(), r = transport.rank();
@@ -216,11 +216,11 @@ std::unique_ptr<Operation> on_ring(Transport& transport, Scratch& scratch,
 
 }  // namespace
 
-std::unique_ptr<Operation> chain_broadcast(Transport& transport, Scratch& scratch, void* data,
+std::unique_ptr<Operation> chain_broadcast(Transport& transport, ChunkBuffer& scratch, void* data,
                                            std::size_t bytes, int root, RingOptions options) {
   int n = transport.world_size(), r = transport.rank();
-  require<CommError>(0 <= root && root < n, "broadcast from rank ", root, ": the world has ", n,
-                     " ranks");
+  require<CommError>(0 <= root && root < n, "broadcast: root is rank ", root,
+                     ", but the world has ", n, " ranks");
   int position = (r - root + n) % n;
   return on_ring(
       transport, scratch,
@@ -228,7 +228,7 @@ std::unique_ptr<Operation> chain_broadcast(Transport& transport, Scratch& scratc
       0, options);
 }
 
-std::unique_ptr<Operation> chain_reduce(Transport& transport, Scratch& scratch, void* data,
+std::unique_ptr<Operation> chain_reduce(Transport& transport, ChunkBuffer& scratch, void* data,
                                         std::int64_t count, DType dtype, ReduceOp op, int root,
                                         RingOptions options) {
   check_reducible(dtype, op);
@@ -240,7 +240,7 @@ std::unique_ptr<Operation> chain_reduce(Transport& transport, Scratch& scratch, 
                  static_cast<std::size_t>(chunk), options);
 }
 
-std::unique_ptr<Operation> ring_all_gather(Transport& transport, Scratch& scratch, void* data,
+std::unique_ptr<Operation> ring_all_gather(Transport& transport, ChunkBuffer& scratch, void* data,
                                            std::size_t part_bytes, RingOptions options) {
   return on_ring(transport, scratch,
                  std::make_unique<RingAllGather>(transport.rank(), transport.world_size(), 0, data,
@@ -249,9 +249,9 @@ std::unique_ptr<Operation> ring_all_gather(Transport& transport, Scratch& scratc
                  0, options);
 }
 
-std::unique_ptr<Operation> ring_reduce_scatter(Transport& transport, Scratch& scratch, void* data,
-                                               std::int64_t part_count, DType dtype, ReduceOp op,
-                                               RingOptions options) {
+std::unique_ptr<Operation> ring_reduce_scatter(Transport& transport, ChunkBuffer& scratch,
+                                               void* data, std::int64_t part_count, DType dtype,
+                                               ReduceOp op, RingOptions options) {
   check_reducible(dtype, op);
   const std::int64_t size = size_of(dtype), chunk = whole_elements(options.chunk_bytes, size);
   return on_ring(transport, scratch,

@@ -10,7 +10,7 @@ namespace {
 
 class InRounds final : public Operation {
  public:
-  InRounds(Transport& transport, Scratch& scratch, void* data, DType dtype, ReduceOp op,
+  InRounds(Transport& transport, ChunkBuffer& scratch, void* data, DType dtype, ReduceOp op,
            std::vector<Round> rounds, int tag)
       : transport_(transport),
         data_(static_cast<char*>(data)),
@@ -64,8 +64,8 @@ class InRounds final : public Operation {
     arithmetic.combine(theirs_, ours, count, dtype_, op_, round.divisor);
     std::memcpy(ours, theirs_, bytes(round.recv));
   }
-  char* at(Range range) const { return data_ + range.begin * size_of(dtype_); }
-  std::size_t bytes(Range range) const {
+  char* at(ElementRange range) const { return data_ + range.begin * size_of(dtype_); }
+  std::size_t bytes(ElementRange range) const {
     return static_cast<std::size_t>(range.size() * size_of(dtype_));
   }
 
@@ -82,7 +82,7 @@ class InRounds final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> in_rounds(Transport& transport, Scratch& scratch, void* data,
+std::unique_ptr<Operation> in_rounds(Transport& transport, ChunkBuffer& scratch, void* data,
                                      DType dtype, ReduceOp op, std::vector<Round> rounds, int tag) {
   return std::make_unique<InRounds>(transport, scratch, data, dtype, op, std::move(rounds), tag);
 }

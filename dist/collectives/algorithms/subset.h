@@ -1,5 +1,5 @@
 #pragma once
-// Subset: some ranks of a transport as a transport of their own, numbered in the order given.
+// Subset: some ranks of a transport as a separate transport, numbered in the order given.
 
 #include <algorithm>
 #include <vector>
@@ -18,7 +18,7 @@ inline std::string text_of(const std::vector<int>& ranks) {
 
 class Subset : public Transport {
  public:
-  /// Its tag t is the world's tag first_tag + t. `world` must outlive it.
+  /// Tag t of the subset is tag first_tag + t of `world`, which must outlive the subset.
   Subset(Transport& world, std::vector<int> ranks, int first_tag = 0)
       : world_(world),
         ranks_(std::move(ranks)),
@@ -39,19 +39,19 @@ class Subset : public Transport {
   Request recv(int peer, int tag, void* data, std::size_t bytes) override {
     return world_.recv(at(peer), first_tag_ + tag, data, bytes);
   }
-  /// Of the whole world.
+  /// Bytes sent by the whole world's transport.
   std::int64_t bytes_sent() const override { return world_.bytes_sent(); }
   bool test(Request& request) override { return world_.test(request); }
   void abandon(Request& request) noexcept override { world_.abandon(request); }
   void check_peers() override { world_.check_peers(); }
-  /// Of the whole world: the others of it would wait for this rank.
+  /// Ends the whole world: its other ranks would wait for this one.
   void abort(int status) noexcept override { world_.abort(status); }
 
  private:
   int rank_above(int r) const { return ranks_[static_cast<std::size_t>(r)]; }
   int at(int peer) const {
-    require<CommError>(0 <= peer && peer < world_size(), "there is no rank ", peer,
-                       " in the group ", text_of(ranks_));
+    require<CommError>(0 <= peer && peer < world_size(), "rank ", peer,
+                       " does not exist in the group ", text_of(ranks_));
     return rank_above(peer);
   }
 

@@ -13,10 +13,10 @@
 namespace rondo::dist {
 namespace {
 
-/// Elements in the order in which they lie in memory.
+/// The elements in memory order, as one dimension.
 Tensor as_run(const Tensor& x) { return x.as_view({x.numel()}, {1}, x.storage_offset()); }
 
-/// The run's elements with the shape of x, whose they are.
+/// The elements of `run`, with the shape of x.
 Tensor in_shape_of(const Tensor& x, const Tensor& run) {
   return run.as_view(x.shape(), strides_of(x.shape()), run.storage_offset());
 }
@@ -28,8 +28,7 @@ Tensor pinned(std::int64_t numel, DType dtype, const cuda::Stream& user) {
 
 }  // namespace
 
-/// A transfer that the communicator drives like any of the CPU's, and something to be done after
-/// it.
+/// A transfer that the communicator runs like one of CPU tensors, followed by `finish`.
 class TransferWork : public Pending {
  public:
   explicit TransferWork(Work transfer) : transfer_(std::move(transfer)) {}
@@ -44,14 +43,14 @@ class TransferWork : public Pending {
   std::string name() const final { return transfer_.name(); }
 
  private:
-  /// As the next work of the current stream; does nothing when it is called again.
+  /// Queues the rest of the work in the current stream. Does nothing on a second call.
   virtual void finish() = 0;
   Work transfer_;
 };
 
 namespace {
 
-/// MPI's own all-reduce in the GPU's memory; what is left is the division of an average.
+/// MPI's own all-reduce in the GPU's memory. `finish` divides an average.
 class DirectWork final : public TransferWork {
  public:
   DirectWork(Work transfer, Tensor x, int divisor)
@@ -71,7 +70,7 @@ class DirectWork final : public TransferWork {
 
 }  // namespace
 
-/// A transfer over the host: its results go from the host's tensors to the GPU's.
+/// A transfer through the host. `finish` copies its results from the host's tensors to the GPU's.
 class StagedWork final : public TransferWork {
  public:
   StagedWork(Work transfer, std::vector<StagedCollectives::FromHost> results)
@@ -92,11 +91,11 @@ class StagedWork final : public TransferWork {
 StagedCollectives::StagedCollectives(Communicator& comm, Device device)
     : comm_(comm), device_(device), stream_(cuda::Stream::create(device.index, true)) {}
 
-/// What x holds when the current stream gets here, in pinned memory, when stream_ gets there.
+/// Copies x, as of the current stream's position, to pinned memory, in stream_.
 Tensor StagedCollectives::to_host(const Tensor& x) {
   require<CommError>(!cuda::is_capturing(),
-                     "a collective by way of the host cannot be captured into a graph; NCCL's can "
-                     "(--all-reduce nccl)");
+                     "a collective through the host's memory cannot be captured into a graph; use "
+                     "NCCL (--all-reduce nccl)");
   const cuda::Event ready(device_.index);
   ready.record(cuda::current_stream(device_.index));
   ready.block(stream_);
@@ -108,25 +107,25 @@ Tensor StagedCollectives::to_host(const Tensor& x) {
   return host;
 }
 
-/// The job, when stream_ has brought what it needs; then what it has left on the host goes to the
-/// GPU.
+/// Starts the job when stream_ has copied its sources to the host. Then its results are copied to
+/// the GPU.
 template <class Job>
 Work StagedCollectives::start(std::string what, Job job, Tensors sources,
                               std::vector<FromHost> results) {
   cuda::Event there(device_.index);
   there.record(stream_);
   job.name = std::move(what);
-  // Until then the sources are read, whatever becomes of the Work.
+  // The sources are read until then, even if the Work is destroyed.
   job.ready = [there, sources = std::move(sources)] { return there.is_done(); };
   return Work(std::make_shared<StagedWork>(comm_.start(std::move(job)), std::move(results)));
 }
 
 Work StagedCollectives::all_reduce(DeviceCall call, const Tensor& x, ReduceOp op,
                                    AllReduce algorithm) {
-  // Over another transport "mpi" only says that the host carries it.
+  // With other transports "mpi" only means that the data goes through the host.
   const bool native = (algorithm == AllReduce::mpi || algorithm == AllReduce::mpi_blocking) &&
                       std::strcmp(comm_.backend(), "mpi") == 0;
-  // Types that MPI has no name for are added up by the host, in the host's memory.
+  // For dtypes that MPI does not know, the host computes in its own memory.
   if (native && comm_.transport().reaches_gpus() &&
       comm_.transport().has_native_all_reduce(x.dtype(), op)) {
     const cuda::Event ready(device_.index);
@@ -158,13 +157,13 @@ Work StagedCollectives::reduce(DeviceCall call, const Tensor& x, int root, Reduc
   return start(std::move(call.title), comm_.reduce_job(host, root, op), {x}, std::move(results));
 }
 
-// With the names, roots and shapes of the tensors themselves, by which the ranks notice that they
-// do not mean the same.
+// The signatures contain the names, roots and shapes of the GPU's tensors, so that the ranks detect
+// different calls.
 Work StagedCollectives::exchange(DeviceCall call, const Tensors& from, const Tensors& to,
                                  int root) {
   Tensors sent, received;
   std::vector<FromHost> results;
-  // All-gather sends one tensor to everybody: it is copied once.
+  // All-gather sends one tensor to all ranks: copy it only once.
   std::map<const TensorImpl*, Tensor> on_host;
   for (const Tensor& x : to) {
     Tensor& copy = on_host[x.impl_ptr().get()];

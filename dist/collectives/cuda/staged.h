@@ -1,12 +1,12 @@
 #pragma once
-// StagedCollectives: the tensors of a rank's GPU by way of the host.
+// StagedCollectives: collectives on GPU tensors, staged through the host's memory.
 //
-// A collective copies its tensor into pinned memory, on a stream beside the current one; when that
-// copy is done, the communicator's own transport (MPI, threads) does there what it does for the
-// CPU's tensors, in the background; and Work::wait copies the result back, on the current stream.
-// So the copies and the transfer overlap with what the GPU computes, but wait() keeps the host
-// until the transfer is over. Where the MPI library says that it can read a GPU's memory by itself,
-// MPI_Iallreduce is handed that memory.
+// A collective copies its tensor into pinned memory, on a separate stream. After this copy, the
+// communicator's own transport (MPI, threads) runs the collective there in the background, as for
+// CPU tensors. Work::wait then copies the result back, on the current stream. The copies and the
+// transfer overlap with what the GPU computes, but wait() blocks the host until the transfer is
+// complete. If the MPI library says that it can read a GPU's memory itself, MPI_Iallreduce gets
+// that memory.
 
 #include "dist/collectives/device_collectives.h"
 #include "tensor/cuda/stream.h"
@@ -29,7 +29,7 @@ class StagedCollectives final : public DeviceCollectives {
   Work exchange(DeviceCall call, const Tensors& from, const Tensors& to, int root) override;
   Work send(DeviceCall call, const Tensor& x, int peer, int tag) override;
   Work recv(DeviceCall call, const Tensor& x, int peer, int tag) override;
-  void watch(std::string) override {}  // the host waits in each of them, so that no graph holds one
+  void watch(std::string) override {}  // each collective blocks the host, so no graph can hold one
 
  private:
   struct FromHost {

@@ -22,8 +22,8 @@ void CastHook::prepare(const std::vector<GradBucket>& buckets, Communicator& com
 
 std::vector<Work> CastHook::start(int, const GradBucket& bucket, Communicator& comm) {
   const Tensor& small = small_[bucket.index];
-  // Before the cast: 1 / n in 16 bits would make every gradient too large or too small by up to
-  // 0.2 %, for n = 3 as for n = 6. What flat holds is replaced in any case.
+  // Scales before the cast: 1 / n rounded to 16 bits would make every gradient wrong by up to 0.2
+  // %, for example for n = 3 and n = 6. flat will be overwritten anyway.
   scale(bucket.flat, 1.0 / comm.world_size());
   small.copy_(bucket.flat);
   return {all_reduce(comm, small)};

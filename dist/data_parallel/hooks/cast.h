@@ -1,8 +1,8 @@
 #pragma once
-// CastHook: gradients travel as bf16 or f16, half the bytes of f32.
+// CastHook: gradients are sent as bf16 or f16, half the bytes of f32.
 //
-// Each rank divides by N before the sum, so that a sum of f16 overflows only where the average does
-// (PyTorch's fp16_compress_hook does the same).
+// Each rank divides by N before the sum, so that an f16 sum overflows only if the average does (as
+// in PyTorch's fp16_compress_hook).
 
 #include "dist/data_parallel/comm_hook.h"
 
@@ -19,7 +19,7 @@ class CastHook final : public CommHook {
 
  private:
   DType dtype_;
-  Tensors small_;  // of each bucket
+  Tensors small_;  // for each bucket
 };
 
 }  // namespace rondo::dist

@@ -18,7 +18,7 @@ constexpr std::int64_t block_bytes = block + 4;
 struct Elements {
   std::int64_t first, count;
 };
-/// What there is of rank r's part: the last ones may be short, or empty.
+/// The elements of rank r's part. The last parts may be short, or empty.
 Elements part_of(std::int64_t part, int r, std::int64_t numel) {
   const std::int64_t first = std::min(r * part, numel);
   return {first, std::min(part, numel - first)};
@@ -43,7 +43,8 @@ void quantize(const float* x, std::int64_t numel, std::uint8_t* bytes) {
     const float scale = is_finite ? largest / 127 : std::numeric_limits<float>::quiet_NaN();
     std::memcpy(bytes, &scale, sizeof scale);
     std::int8_t quantized[block] = {};
-    // Below the least normal number the inverse would be infinite; such a block is all zeros.
+    // If the scale is below the smallest normal number, its inverse would be infinite. Such a block
+    // becomes all zeros.
     const float inverse = scale >= std::numeric_limits<float>::min() ? 1 / scale : 0;
     for (std::int64_t i = 0; i < n; ++i) {
       const float q = std::nearbyint(is_finite ? v[i] * inverse : 0);

@@ -20,7 +20,7 @@ Tensor allocated(Communicator& comm, std::int64_t numel, const Tensor& like) {
   return all;
 }
 
-/// Cuts a run of memory into matrices.
+/// Cuts a contiguous buffer into matrices.
 class Cutter {
  public:
   explicit Cutter(Tensor all) : all_(std::move(all)) {}
@@ -38,7 +38,8 @@ class Cutter {
 }  // namespace
 
 void orthogonalize(const Tensor& x) {
-  // What is left of a column that depends on those before it is rounding, no direction.
+  // If a column depends linearly on those before it, the remainder is a rounding error, not a
+  // direction.
   const double rounding = x.dtype() == f64 ? 1e-12 : 1e-5;
   const Tensor least = sqrt(sum(x * x, {0}, true)) * rounding;
   const std::int64_t r = x.size(1);
@@ -92,7 +93,7 @@ PowerSgdHook::Bucket PowerSgdHook::make_bucket(const GradBucket& bucket, Communi
   made.qs = allocated(comm, of_q, flat);
   made.plain_flat = allocated(comm, of_plain, flat);
   made.errors = zeros({of_error}, {.dtype = flat.dtype(), .device = flat.device()});
-  Generator generator(options_.seed + bucket.index);  // the same on all ranks
+  Generator generator(options_.seed + bucket.index);  // equal on all ranks
   if (of_q > 0) made.qs.copy_(randn({of_q}, {.dtype = flat.dtype()}, generator).to(flat.device()));
   made.first_qs = made.qs.clone();
   Cutter errors(made.errors), ps(made.ps), qs(made.qs);
@@ -144,8 +145,7 @@ void PowerSgdHook::finish(const GradBucket& bucket, Communicator&) {
     m.error.copy_(masked_fill(error, logical_not(isfinite(error)), 0.0));
     m.gradient.copy_(product);
   }
-  // A NaN of this step, which all ranks have seen in their gradients, is not kept for the next
-  // ones.
+  // A NaN of this step is in all ranks' gradients. It is not kept for the next steps.
   if (b.qs.numel() > 0) b.qs.copy_(where(isfinite(b.qs), b.qs, b.first_qs));
   std::int64_t at = 0;
   for (const Tensor& part : b.plain) {

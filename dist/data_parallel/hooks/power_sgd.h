@@ -1,14 +1,14 @@
 #pragma once
-// PowerSgdHook: each gradient as a product of two thin matrices (Vogels, Karimireddy, Jaggi 2019,
-// "PowerSGD", algorithm 1), found by one step of power iteration that begins where the last one
-// ended:
+// PowerSgdHook: sends each gradient as a product of two thin matrices (Vogels, Karimireddy, Jaggi
+// 2019, "PowerSGD", algorithm 1). They are found by one step of power iteration, which begins with
+// the result of the last one:
 //
 //   M = g + e  (m × n)
 //   P = M Q (m × r), averaged;  P orthogonalised;  Q = Mᵀ P (n × r), averaged
 //   g = P Qᵀ;  e = M - g
 //
-// Vectors, and matrices that would not shrink to half, travel as they are. A rank sends r (m + n)
-// numbers where it sent m n.
+// Vectors, and matrices that would not shrink to half their size, are sent uncompressed. For the
+// others a rank sends r (m + n) numbers instead of m n.
 
 #include "dist/data_parallel/comm_hook.h"
 
@@ -16,7 +16,8 @@ namespace rondo::dist {
 
 struct PowerSgdOptions {
   int rank = 2;
-  /// Steps that travel as they are: the first gradients change too much for a memory to help.
+  /// The first start_step steps are uncompressed: early gradients change too much for error
+  /// feedback.
   std::int64_t start_step = 10;
   std::uint64_t seed = 0;  // of the first Q
 };
@@ -32,18 +33,18 @@ class PowerSgdHook final : public CommHook {
   void finish(const GradBucket& bucket, Communicator& comm) override;
 
  private:
-  /// A gradient that travels as a product. The tensors are views of the bucket's.
+  /// A gradient that is sent as a product. The tensors are views of the bucket's.
   struct Matrix {
     Tensor gradient, error;  // m × n
     Tensor p, q;             // m × r, n × r
   };
   struct Bucket {
     std::vector<Matrix> matrices;
-    Tensor errors, ps, qs;  // of all of them, each in one run of memory
-    Tensor first_qs;        // as drawn, where a later one is not finite
-    Tensors plain;          // the slices that travel as they are,
-    Tensor plain_flat;      // and their copies in one run
-    Tensor step;            // how many have been, one i64
+    Tensor errors, ps, qs;  // of all matrices, each in one contiguous buffer
+    Tensor first_qs;        // the random initial values, which replace a q that is not finite
+    Tensors plain;          // the slices that are sent uncompressed
+    Tensor plain_flat;      // their copies in one contiguous buffer
+    Tensor step;            // the number of steps so far: one i64
   };
   bool is_plain(const Bucket& bucket) const;
   Bucket make_bucket(const GradBucket& bucket, Communicator& comm) const;
@@ -52,8 +53,8 @@ class PowerSgdHook final : public CommHook {
   std::vector<Bucket> buckets_;
 };
 
-/// The columns of x (m × r) become orthonormal, one after another (modified Gram-Schmidt); one that
-/// depends on those before it becomes zero.
+/// Makes the columns of x (m × r) orthonormal, one after another (modified Gram-Schmidt). A column
+/// that depends linearly on those before it becomes zero.
 void orthogonalize(const Tensor& x);
 
 }  // namespace rondo::dist

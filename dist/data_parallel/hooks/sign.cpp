@@ -17,9 +17,9 @@ std::int64_t encoded_bytes(std::int64_t numel) {
   return (numel + sign_block - 1) / sign_block * sign_block_bytes;
 }
 
-/// Writes scale and signs of up to a block to `message`, and leaves in a what they do not say. A
-/// NaN or inf makes the scale NaN or inf, so that all ranks see it in this step; it is not left in
-/// a, where it would be in every later one.
+/// Writes the scale and signs of up to a block to `message`, and leaves the error in a. A NaN or
+/// inf makes the scale NaN or inf, so that all ranks see it in this step. It is not left in a,
+/// where it would affect all later steps.
 void encode_block(float* a, std::int64_t n, std::uint8_t* message) {
   float sum = 0;
   for (std::int64_t i = 0; i < n; ++i) sum += std::abs(a[i]);
@@ -39,7 +39,7 @@ void encode_block(float* a, std::int64_t n, std::uint8_t* message) {
   }
 }
 
-/// g += what a block's message says, times `factor`.
+/// g += factor * (the values that the message of a block encodes).
 void add_block(const std::uint8_t* message, float factor, float* g, std::int64_t n) {
   float scale;
   std::memcpy(&scale, message, sizeof scale);
@@ -48,7 +48,7 @@ void add_block(const std::uint8_t* message, float factor, float* g, std::int64_t
   for (std::int64_t i = 0; i < n; ++i) g[i] += (bits[i / 8] >> (i % 8)) & 1 ? -scale : scale;
 }
 
-/// f(first element, how many, message) for each block.
+/// Calls f(first element, count, message) for each block.
 template <class Byte, class F>
 void for_each_block(std::int64_t numel, Byte* message, F f) {
   for (std::int64_t first = 0; first < numel; first += sign_block, message += sign_block_bytes)

@@ -1,12 +1,13 @@
 #pragma once
-// SignHook: one bit a gradient (Seide et al. 2014; Karimireddy et al. 2019, "EF-SignSGD").
+// SignHook: one bit for each gradient (Seide et al. 2014; Karimireddy et al. 2019, "EF-SignSGD").
 //
 //   a = g + e;   s = mean |a| of each block of 128 elements;   e = a - s sign(a)
 //   g = (1 / N) Σ over ranks of s sign(a)
 //
-// One scale for a whole parameter would be too coarse: where gradients differ in size by hundreds,
-// the large ones arrive hundreds of steps late, and the small ones drown. A rank sends 20 bytes a
-// block to each other rank, 1.25 bits an element. On the CPU, of f32.
+// One scale for a whole parameter would be too coarse: if gradients differ in size by a factor of
+// hundreds, the large ones would take hundreds of steps to arrive, and the small ones would be lost
+// in noise. A rank sends 20 bytes a block to each other rank, 1.25 bits an element. For f32 on the
+// CPU only.
 
 #include "dist/data_parallel/comm_hook.h"
 
@@ -22,7 +23,7 @@ class SignHook final : public CommHook {
  private:
   struct Bucket {
     Tensor residual;
-    Tensor message, all_messages;  // u8: for each block its scale, then its signs
+    Tensor message, all_messages;  // u8: the scale and then the signs of each block
   };
   std::vector<Bucket> buckets_;
 };

@@ -43,8 +43,8 @@ std::vector<Work> TopKHook::start(int, const GradBucket& bucket, Communicator& c
   const Tensor largest = topk(abs(b.residual), b.values.numel()).indices;
   b.values.copy_(gather(b.residual, 0, largest));
   b.indices.copy_(largest);
-  // 0 where it is sent. NaN and inf, which are all ranks' to see in this step, are not kept for the
-  // next ones even where they are more than k.
+  // The residual is 0 for elements that are sent. All ranks see NaN and inf in this step; they are
+  // not kept for the next steps, even if there are more than k of them.
   b.residual.copy_(scatter_add(b.residual, 0, largest, neg(b.values)));  // x - x = 0
   b.residual.copy_(masked_fill(b.residual, logical_not(isfinite(b.residual)), 0.0));
   return {all_gather(comm, b.all_values, b.values), all_gather(comm, b.all_indices, b.indices)};

@@ -1,11 +1,11 @@
 #pragma once
-// TopKHook: only the largest gradients travel; the others wait until they have added up to enough.
+// TopKHook: sends only the largest gradients; the others accumulate until they are large enough.
 //
-//   a = g + e;   (v, i) = the k elements of a of the largest size;   e = a without them
+//   a = g + e;   (v, i) = the k elements of a with the largest |a|;   e = a without them
 //   g = (1 / N) Σ over ranks of v at i
 //
 // with k = ratio × elements of a bucket, at least 1 (Aji & Heafield 2017; Stich et al. 2018). A
-// rank sends 8 k bytes to each other one, so it pays where ratio is well below 1 / N.
+// rank sends 8 k bytes to each other rank, so it saves bytes if ratio is well below 1 / N.
 
 #include "dist/data_parallel/comm_hook.h"
 
@@ -24,7 +24,7 @@ class TopKHook final : public CommHook {
   struct Bucket {
     Tensor residual;                 // e
     Tensor values, indices;          // of this rank
-    Tensor all_values, all_indices;  // of each rank, one after another
+    Tensor all_values, all_indices;  // of all ranks, one after another
   };
   double ratio_;
   std::vector<Bucket> buckets_;

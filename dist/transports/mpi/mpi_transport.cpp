@@ -1,13 +1,13 @@
-// MPI as a Transport. Every call is made under one mutex, so MPI need only support
-// MPI_THREAD_SERIALIZED, which most builds do without the slower locks of MULTIPLE; the mutex is
-// held for the length of a post or a poll, never for a wait. Counts are cut to 1 GiB, so nothing is
-// narrowed to int.
+// MPI as a Transport. Every call is made under one mutex. So MPI needs only MPI_THREAD_SERIALIZED,
+// which most builds support without the slower locks of MPI_THREAD_MULTIPLE. The mutex is held only
+// during a post or a poll, never during a wait. Counts are cut to 1 GiB, so nothing overflows an
+// int.
 
 #include "dist/transports/mpi/mpi_transport.h"
 
 #include <mpi.h>
 #if __has_include(<mpi-ext.h>)
-#include <mpi-ext.h>  // Open MPI's word on whether it reads GPUs' memory
+#include <mpi-ext.h>  // tells whether Open MPI reads GPU memory
 #endif
 
 #include <algorithm>
@@ -47,25 +47,26 @@ std::string describe(int status) {
 void finalize_at_exit() {
   int finalized = 0;
   if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized) return;
-  // Longer than for the start: a rank may work alone for a while when the others have ended. Before
-  // the lock, which a call that never returns may hold.
+  // The limit is longer than at the start: a rank may work alone for a while after the others have
+  // ended. The Deadline comes before the lock, since a call that never returns may hold the lock.
   const Deadline deadline("MPI_Finalize", std::chrono::hours(1), "some rank has not called it",
                           world().watch);
   std::lock_guard lock(mpi_mutex());
   MPI_Finalize();
 }
 
-// Between machines without a faster network Open MPI's messages go over TCP. As it comes, it writes
-// a message above 64 KiB in one piece ("put"), and the few bytes that let the peer begin with its
-// own wait behind that: both directions take turns, and a ring has half of the link. In fragments
-// ("send", 1, from where the data lie, 8) they share it: an all-reduce of 4 MiB at 1 Gbit/s takes
-// 35 ms instead of 60 (docs/results.md). mpirun's --mca btl_tcp_flags and the variable itself are
-// heeded, a file of Open MPI's parameters is not: variables outrank it.
+// Between machines without a faster network, Open MPI sends messages over TCP. By default it writes
+// a message above 64 KiB in one piece ("put"). The few bytes that allow the peer to start its own
+// message wait behind this piece, so both directions take turns, and a ring gets half of the link's
+// speed. With fragments ("send", 1, from memory in place, 8) both directions share the link: an
+// all-reduce of 4 MiB at 1 Gbit/s takes 35 ms instead of 60 (docs/results.md). mpirun's --mca
+// btl_tcp_flags and the variable itself have precedence. A file of Open MPI's parameters does not,
+// since variables override it.
 void let_tcp_go_both_ways() { setenv("OMPI_MCA_btl_tcp_flags", "9", /*overwrite=*/0); }
 
-// Open MPI 5 warns at the start, for each pair of ranks, of machines that have addresses of both
-// IPv4 and IPv6 (open-mpi/ompi#14079). Ranks of one machine need neither: their messages go through
-// memory. What the user has chosen stays.
+// On machines that have IPv4 and IPv6 addresses, Open MPI 5 prints a warning at the start for each
+// pair of ranks (open-mpi/ompi#14079). Ranks of one machine need neither: their messages go through
+// memory. The user's settings are not changed.
 void choose_addresses() {
 #if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5
   const char *all = std::getenv("OMPI_COMM_WORLD_SIZE"),
@@ -78,8 +79,8 @@ void choose_addresses() {
 #endif
 }
 
-// Whoever calls MPI_Finalize, the program or finalize_at_exit, the first that it does is to delete
-// the attributes of MPI_COMM_SELF (MPI 4.0, 11.2.4).
+// MPI_Finalize, called by the program or by finalize_at_exit, first deletes the attributes of
+// MPI_COMM_SELF (MPI 4.0, 11.2.4).
 int say_leaving(MPI_Comm, int, void*, void*) {
   if (const auto watch = world().watch; watch != nullptr) watch->leave();
   return MPI_SUCCESS;
@@ -95,7 +96,7 @@ void say_leaving_at_the_end() {
 
 bool rondo_has_started_mpi = false;  // under the mutex
 
-// Starts MPI once, unless the program has to; returns the thread level that is in force.
+// Initializes MPI once, unless the program must do so; returns the thread level in effect.
 int start_mpi(std::chrono::milliseconds time_to_start, bool program_has_to) {
   std::lock_guard lock(mpi_mutex());
   int initialized = 0, finalized = 0, level = MPI_THREAD_SINGLE;
@@ -127,7 +128,7 @@ constexpr int pieces_of(std::size_t bytes) {
   return static_cast<int>(std::max<std::size_t>(1, (bytes + max_message - 1) / max_message));
 }
 
-// Whether the program's communicator will do.
+// Checks that the program's communicator can be used.
 MPI_Comm checked_comm(const std::any& program_comm, int level) {
   const auto* comm = std::any_cast<MPI_Comm>(&program_comm);
   require<CommError>(
@@ -161,7 +162,7 @@ class MpiTransport final : public Transport {
                             is_given ? "some rank of mpi_comm has not called dist::init"
                                      : "some rank has not called it");
     std::lock_guard lock(mpi_mutex());
-    // A failing dup must come back as a status; then the program has its own handler back.
+    // A failing dup must return a status. Afterwards the program's own handler is restored.
     MPI_Errhandler before;
     MPI_Comm_get_errhandler(from, &before);
     MPI_Comm_set_errhandler(from, MPI_ERRORS_RETURN);
@@ -177,12 +178,12 @@ class MpiTransport final : public Transport {
     check(MPI_Comm_get_attr(comm_, MPI_TAG_UB, &bound, &has_bound), "MPI_Comm_get_attr");
     if (has_bound) max_tag_ = *bound;
     if (is_given) find_world_ranks();
-    // The program's own calls of MPI do not know of the mutex.
+    // The program's own MPI calls do not use the mutex.
     const bool program_calls_mpi = is_given || !rondo_has_started_mpi;
     any_thread_ = level >= (program_calls_mpi ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED);
   }
-  // The duplicate is not freed: MPI_Comm_free is collective, and ranks let go of their
-  // communicators at different times or, on errors, never. MPI_Finalize takes it.
+  // The duplicate is not freed: MPI_Comm_free is collective, and ranks destroy their communicators
+  // at different times or, after errors, never. MPI_Finalize frees it.
   ~MpiTransport() override = default;
 
   int rank() const override { return rank_; }
@@ -260,12 +261,13 @@ class MpiTransport final : public Transport {
     return false;
 #endif
   }
-  // Of all ranks of the job, also of those that do not train: MPICH 4.0 waits forever when asked to
-  // abort a duplicate.
+  // Ends all ranks of the job, including those that do not train: MPICH 4.0 waits forever if it is
+  // asked to abort a duplicate.
   void abort(int status) noexcept override {
 #ifdef OPEN_MPI
-    // Its mpirun (4.1.4) crashes or hangs, one time in three, when it is asked to abort a job of
-    // which some rank is in MPI_Finalize, and ends the others as well when a rank just ends badly.
+    // Open MPI's mpirun (4.1.4) crashes or hangs one time in three if it is asked to abort a job
+    // while some rank is in MPI_Finalize. It also ends the other ranks if a rank exits with an
+    // error.
     if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) {
       std::fflush(nullptr);
       std::_Exit(status);
@@ -350,7 +352,7 @@ class MpiTransport final : public Transport {
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1, max_tag_ = tag_limit - 1;
   bool any_thread_ = false;
-  std::vector<int> world_ranks_;  // of a program's communicator; empty: rank r is r
+  std::vector<int> world_ranks_;  // of a program's communicator; empty: the numbers are equal
   HomeProcess home_;
   std::deque<Slot> slots_;
   std::vector<std::uint64_t> free_;
@@ -371,7 +373,7 @@ MPI_Datatype mpi_type(DType dtype) {
     case DType::i8:
       return MPI_INT8_T;
     default:
-      return MPI_DATATYPE_NULL;  // bf16, f16, bool: MPI knows no arithmetic on them
+      return MPI_DATATYPE_NULL;  // bf16, f16, bool: MPI has no arithmetic for them
   }
 }
 
@@ -392,8 +394,8 @@ MPI_Op mpi_op(ReduceOp op) {
   }
 }
 
-// MPI_Iallreduce piece by piece, polled. One that is given up half-way stays with MPI: a collective
-// can be neither cancelled nor freed (Progress keeps its memory).
+// MPI_Iallreduce piece by piece, polled. If it is given up half-way, MPI keeps using its memory,
+// since a collective can be neither cancelled nor freed. Progress keeps the memory alive.
 class NativeAllReduce final : public Operation {
  public:
   NativeAllReduce(MpiTransport& transport, void* data, std::int64_t count, DType dtype, ReduceOp op,
@@ -444,7 +446,7 @@ class NativeAllReduce final : public Operation {
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
-// Of a NaN and a number MPI's MPI_MIN and MPI_MAX may give the number.
+// MPI_MIN and MPI_MAX of a NaN and a number may return the number.
 bool MpiTransport::has_native_all_reduce(DType dtype, ReduceOp op) const {
   const bool hides_nan = is_floating(dtype) && (op == ReduceOp::min || op == ReduceOp::max);
   return mpi_type(dtype) != MPI_DATATYPE_NULL && !hides_nan;

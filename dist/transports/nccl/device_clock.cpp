@@ -9,12 +9,12 @@ Clock::time_point DeviceClock::time_of(const cuda::Event& reached) {
   const auto now = Clock::now();
   if (at_ == Clock::time_point{} || now - at_ > std::chrono::seconds(1)) set();
   if (at_ == Clock::time_point{}) return now;
-  // A mark that was reached before is at a negative distance.
+  // An event that was reached before the reference has a negative distance.
   const std::chrono::duration<float, std::milli> distance(reached.ms_since(mark_));
   return std::min(at_ + std::chrono::duration_cast<Clock::duration>(distance), now);
 }
 
-/// A GPU that does not answer must not keep a watchdog.
+/// Times out, since a GPU that does not answer must not block a watchdog.
 void DeviceClock::set() {
   const cuda::Event mark(stream_.device(), /*with_time=*/true);
   mark.record(stream_);

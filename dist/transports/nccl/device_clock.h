@@ -1,10 +1,11 @@
 #pragma once
-// DeviceClock: when a mark in a stream of a GPU was reached, by the host's clock.
+// DeviceClock: the time, on the host's clock, at which an event in a GPU's stream was reached.
 //
-// The host learns that a mark has been reached some time later. But the GPU knows how far apart two
-// marks are; so one is put into a stream where nothing else is and the time is read when it is
-// reached, and others are told by their distance to it. Clocks drift apart, and so every second
-// there is a new one. Belongs to one thread, which may wait a few microseconds for it.
+// The host learns only later that an event has been reached. But the GPU can tell the time between
+// two events. So a reference event is put into an idle stream, and the host reads its own clock
+// when the event is reached. The times of other events are computed from their distance to the
+// reference. The clocks drift apart, so there is a new reference every second. Not thread-safe:
+// belongs to one thread, which may wait a few microseconds for a reference.
 
 #include "dist/transports/transport.h"
 #include "tensor/cuda/stream.h"
@@ -16,7 +17,7 @@ class DeviceClock {
   explicit DeviceClock(int device)
       : stream_(cuda::Stream::create(device)), mark_(device, /*with_time=*/true) {}
 
-  /// Of an event with_time that has been reached.
+  /// The time of an event with_time that has been reached.
   Clock::time_point time_of(const cuda::Event& reached);
 
  private:
@@ -24,7 +25,7 @@ class DeviceClock {
 
   cuda::Stream stream_;
   cuda::Event mark_;
-  Clock::time_point at_{};  // when it was reached
+  Clock::time_point at_{};  // when mark_ was reached
 };
 
 }  // namespace rondo::dist

@@ -47,8 +47,8 @@ const Nccl& nccl() {
     try {
       return load_nccl();
     } catch (const CudaError& missing) {
-      throw CommError(concat(missing.what(),
-                             " (or let the ranks talk by way of the host: ", "--all-reduce mpi)"));
+      throw CommError(
+          concat(missing.what(), " (or send through the host's memory: ", "--all-reduce mpi)"));
     }
   }();
   return table;

@@ -1,8 +1,8 @@
 #pragma once
 // NCCL as a table of the functions that rondo uses. Private to dist/transports/nccl.
 //
-// The library is loaded when the first GPU joins a world of several ranks. The table is also where
-// tests put in a double of NCCL that computes on the host (tests/support/host_nccl.h).
+// The library is loaded when the first GPU joins a world of several ranks. Tests replace the table
+// by a simulation of NCCL on the host (tests/support/host_nccl.h).
 
 #include <nccl.h>
 
@@ -31,10 +31,10 @@ struct Nccl {
   decltype(&ncclGroupEnd) group_end;
 };
 
-/// The table; loads the library at the first call. Throws CommError when there is none, or one
-/// before 2.18, whose communicators block.
+/// The table; the first call loads the library. Throws CommError if NCCL is missing, or is older
+/// than 2.18, whose communicators block.
 const Nccl& nccl();
-/// Puts another table in its place, for tests; null: the real one again.
+/// Replaces the table, for tests; null restores the real one.
 void set_nccl(const Nccl* table);
 
 /// 22803 for 2.28.3.

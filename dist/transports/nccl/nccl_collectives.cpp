@@ -13,8 +13,7 @@
 namespace rondo::dist {
 namespace {
 
-/// Of booleans, which are bytes of 0 and 1 to NCCL, the sum is the largest and the product the
-/// smallest.
+/// To NCCL booleans are bytes of 0 and 1. Their sum is the maximum and their product the minimum.
 ncclRedOp_t reduction(ReduceOp op, DType dtype) {
   switch (op) {
     case ReduceOp::sum:
@@ -25,7 +24,7 @@ ncclRedOp_t reduction(ReduceOp op, DType dtype) {
       return ncclMin;
     case ReduceOp::max:
       return ncclMax;
-    case ReduceOp::bor:  // of booleans: has_op
+    case ReduceOp::bor:  // only for booleans: has_op
       return ncclMax;
     case ReduceOp::prod:
     case ReduceOp::band:
@@ -34,20 +33,20 @@ ncclRedOp_t reduction(ReduceOp op, DType dtype) {
   return dtype == boolean ? ncclMin : ncclProd;
 }
 
-/// NCCL has no operation on bits, but those of booleans.
+/// NCCL has no bitwise operations, except on booleans.
 bool has_op(ReduceOp op, DType dtype) {
   return (op != ReduceOp::band && op != ReduceOp::bor) || dtype == boolean;
 }
 void require_op(const std::string& what, ReduceOp op, DType dtype) {
-  require<CommError>(has_op(op, dtype), what, ": NCCL has no ", op, " of ", dtype,
-                     "; all_reduce has (rondo's ring computes it)");
+  require<CommError>(has_op(op, dtype), what, ": NCCL does not support ", op, " of ", dtype,
+                     "; all_reduce does (with rondo's ring)");
 }
 
 std::size_t count(const Tensor& x) { return static_cast<std::size_t>(x.numel()); }
 
 }  // namespace
 
-/// A collective that lies in a stream.
+/// A collective in a stream.
 class StreamWork final : public Pending {
  public:
   StreamWork(std::string name, std::vector<Tensor> tensors, cuda::Event begun, cuda::Event done,
@@ -65,16 +64,17 @@ class StreamWork final : public Pending {
     if (timeout) {
       for (const auto deadline = Clock::now() + *timeout; !done_.is_done();) {
         failure_->check();
-        require<CommError>(Clock::now() < deadline, name_, " was not over after ",
+        require<CommError>(Clock::now() < deadline, name_, " was not complete after ",
                            std::chrono::duration<double>(*timeout).count(), " s");
         std::this_thread::sleep_for(std::chrono::microseconds(100));
       }
     }
-    failure_->check();  // an aborted collective is over, too
+    failure_->check();  // an aborted collective is complete, too
     const cuda::Stream& current = cuda::current_stream(device_);
     done_.block(current);
-    // Whatever reuses their memory there comes after the collective. Another stream knows nothing
-    // of it: then the watchdog lets go of them, when it is over.
+    // In the stream that issued the collective, whatever reuses the tensors' memory comes after it.
+    // Another stream gives no such guarantee: then the watchdog releases the tensors when the
+    // collective is complete.
     if (current.id() == issuer_) release();
   }
   const cuda::Event& begun() const { return begun_; }
@@ -126,7 +126,8 @@ ncclDataType_t nccl_data_type(DType dtype) {
 std::string nccl_unique_id() {
   ncclUniqueId id;
   const ncclResult_t status = nccl().get_unique_id(&id);
-  require<CommError>(status == ncclSuccess, "NCCL: no unique id: ", nccl().error_string(status));
+  require<CommError>(status == ncclSuccess,
+                     "NCCL cannot create a unique id: ", nccl().error_string(status));
   return {id.internal, sizeof id.internal};
 }
 
@@ -175,8 +176,8 @@ NcclCollectives::NcclCollectives(Communicator& comm, Device device, const ncclUn
   messages_ = std::make_unique<NcclMessages>(comm, device, *watchdog_);
 }
 
-// What is still going on is waited for, as long as the watchdog lets it; after an exception it is
-// given up at once, since the peers may be waiting for this rank to fail.
+// Waits for work that is still under way, as long as the watchdog permits. After an exception the
+// work is given up at once, since the peers may be waiting for this rank to fail.
 NcclCollectives::~NcclCollectives() {
   bool is_idle = watchdog_->is_idle();
   try {
@@ -195,7 +196,7 @@ NcclCollectives::~NcclCollectives() {
   NcclCommunicator::end(all, is_idle);
 }
 
-/// Until NCCL has done on the host what it was asked for.
+/// Waits until NCCL has completed its calls on the host.
 void NcclCollectives::settle(const std::string& what) {
   const auto deadline = Clock::now() + timeout_;
   auto next_look = Clock::now() + between_looks;
@@ -215,14 +216,14 @@ void NcclCollectives::settle(const std::string& what) {
   }
 }
 
-/// body(), which puts a collective into stream_, between an event of the current stream and one of
-/// the collective's own (Note [The stream of a collective]).
+/// Calls body(), which puts a collective into stream_, between an event of the current stream and
+/// an event of its own (Note [The stream of a collective]).
 template <class Body>
 Work NcclCollectives::put(DeviceCall call, std::vector<Tensor> tensors, Body body) {
   watchdog_->failure()->check();
   const int device = device_.index;
   const cuda::DeviceGuard guard(device);
-  // What is captured into a graph runs later, and nobody can ask about it.
+  // A collective that is captured into a graph runs later, and cannot be polled.
   const bool captures = cuda::is_capturing();
   std::optional<std::uint64_t> record;
   if (!captures && call.signature.name[0] != 0)
@@ -238,10 +239,10 @@ Work NcclCollectives::put(DeviceCall call, std::vector<Tensor> tensors, Body bod
     body();
     settle(call.title);
   } catch (const std::exception& e) {
-    // It may be in the stream all the same, until the communicator has been aborted.
+    // The collective may be in the stream nevertheless, until the communicator has been aborted.
     watchdog_->watch(call.title, [kept = tensors] { return kept.empty(); });
-    watchdog_->failure()->check();  // whoever has given up meanwhile knows better why
-    watchdog_->give_up(e.what());   // the ranks are out of step: nothing can follow
+    watchdog_->failure()->check();  // an earlier failure tells the reason better
+    watchdog_->give_up(e.what());   // the ranks are out of step: no collective can follow
     if (record) recorder_->finished(*record, false);
     throw;
   }
@@ -255,7 +256,7 @@ Work NcclCollectives::put(DeviceCall call, std::vector<Tensor> tensors, Body bod
   return Work(work);
 }
 
-/// Hands a collective to the watchdog, which says what becomes of it to the flight recorder, too.
+/// Hands a collective to the watchdog, which also updates its flight record.
 void NcclCollectives::look_after(std::string title, std::optional<std::uint64_t> number,
                                  const std::shared_ptr<StreamWork>& work) {
   struct Recorded {
@@ -282,7 +283,7 @@ void NcclCollectives::look_after(std::string title, std::optional<std::uint64_t>
   });
 }
 
-// A replayed graph: one record, of which only the end is known.
+// A replayed graph has one record. Only its end is known.
 void NcclCollectives::watch(std::string what) {
   watchdog_->failure()->check();
   const cuda::Event done(device_.index, /*with_time=*/true);
@@ -307,7 +308,7 @@ Work NcclCollectives::all_reduce(DeviceCall call, const Tensor& x, ReduceOp op,
             call.title);
       return;
     }
-    // A segment at a time, one message each way: the links of GPUs need no smaller chunks, and each
+    // Uses one segment at a time, one message each way: GPU links need no smaller chunks, and each
     // message is a kernel.
     RingOptions ring = ring_;
     ring.chunks_per_segment = 1;
@@ -353,7 +354,7 @@ Work NcclCollectives::exchange(DeviceCall call, const Tensors& from, const Tenso
       copy_elements(to[me], from[me]);
     }
     check(nccl_.group_start(), call.title);
-    // The group is ended whatever happens in it (nccl_transport.cpp).
+    // The group is always ended, even after an error (nccl_transport.cpp).
     ncclResult_t status = ncclSuccess;
     auto note = [&](ncclResult_t posted) {
       if (status == ncclSuccess || status == ncclInProgress) status = posted;

@@ -1,21 +1,21 @@
 #pragma once
-// NcclCollectives: the tensors of one rank's GPU, over NCCL.
+// NcclCollectives: collectives on the tensors of one rank's GPU, through NCCL.
 //
 // Note [The stream of a collective]
-// A collective is put into a stream of its own, of high priority, so that it overlaps with what the
-// current stream computes meanwhile:
+// A collective runs in a separate stream with high priority, so that it overlaps with what the
+// current stream computes:
 //
 //   current stream   … gradient ─┬─ more of backward …            ┌─ optimizer
 //                          event │                          event │
 //   communication                └──── all-reduce ────────────────┘
 //
-// It waits for an event of the current stream, and Work::wait makes the current stream wait for an
-// event after it. The host waits for nothing. A Work keeps its tensors until one of the two has
-// come: memory that is given back earlier could be handed out to the current stream while the
-// collective still uses it.
+// The communication stream waits for an event of the current stream, and Work::wait makes the
+// current stream wait for an event after the collective. The host never waits. A Work keeps its
+// tensors alive until it has been waited for or the collective is complete: otherwise their memory
+// could be given to the current stream while the collective still uses it.
 //
-// NCCL is polled with a deadline, and a Watchdog aborts the communicator when a collective does not
-// end. Messages go their own way, beside the collectives: nccl_messages.h.
+// NCCL is polled with a deadline, and a Watchdog aborts the communicator if a collective does not
+// end. Messages do not use this stream: see nccl_messages.h.
 
 #include <chrono>
 #include <memory>
@@ -36,8 +36,8 @@ class StreamWork;
 class NcclCollectives final : public DeviceCollectives,
                               public std::enable_shared_from_this<NcclCollectives> {
  public:
-  /// `id`: the same on all ranks. Collective; `comm` must outlive every call. Throws CommError when
-  /// the ranks do not come together in time.
+  /// `id` must be equal on all ranks. `comm` must outlive every call. Collective. Throws CommError
+  /// if the ranks do not connect in time.
   NcclCollectives(Communicator& comm, Device device, const ncclUniqueId& id);
   ~NcclCollectives() override;
 
@@ -75,18 +75,18 @@ class NcclCollectives final : public DeviceCollectives,
   const Nccl& nccl_;
   NcclCommunicator comm_;
   cuda::Stream stream_;
-  std::shared_ptr<DeviceClock> clock_;    // the watchdog's
+  std::shared_ptr<DeviceClock> clock_;    // also used by the watchdog
   std::unique_ptr<Transport> transport_;  // for the ring
-  std::unique_ptr<Scratch> scratch_;
+  std::unique_ptr<ChunkBuffer> scratch_;
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<NcclMessages> messages_;
   std::uint64_t replays_ = 0;
 };
 
-/// NCCL's name of a dtype; booleans are bytes to it.
+/// NCCL's name of a dtype; booleans are sent as bytes.
 ncclDataType_t nccl_data_type(DType dtype);
 
-/// A new id, for rank 0 to tell the others, as bytes.
+/// A new id as bytes, which rank 0 sends to the other ranks.
 std::string nccl_unique_id();
 ncclUniqueId nccl_unique_id(const std::string& bytes);
 

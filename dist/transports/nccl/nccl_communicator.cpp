@@ -43,7 +43,7 @@ bool NcclCommunicator::is_settled(const std::string& what) const {
 
 std::string NcclCommunicator::error() {
   std::lock_guard lock(mutex);
-  if (comm_ == nullptr) return "the communicator is gone";
+  if (comm_ == nullptr) return "the communicator has been aborted";
   ncclResult_t state = ncclSuccess;
   const ncclResult_t status = nccl_.comm_async_error(comm_, &state);
   if (status != ncclSuccess) state = status;

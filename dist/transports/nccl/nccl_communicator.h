@@ -1,9 +1,9 @@
 #pragma once
-// NcclCommunicator: one of NCCL's communicators, from its start to its end.
+// NcclCommunicator: owns one of NCCL's communicators, from its creation to its end.
 //
-// It is non-blocking: no call of NCCL's keeps the host, each is asked about until NCCL has done on
-// the host what it was asked for. A watchdog may take it away at any time (`abort`, which ends its
-// kernels), so whoever hands its handle to NCCL holds `mutex` meanwhile.
+// It is non-blocking: no NCCL call blocks the host. Each call is polled until NCCL has completed it
+// on the host. A watchdog may abort the communicator at any time, which ends its kernels. Therefore
+// a thread that passes the handle to NCCL must hold `mutex` meanwhile.
 
 #include <mutex>
 #include <string>
@@ -15,7 +15,7 @@ namespace rondo::dist {
 
 class NcclCommunicator {
  public:
-  /// `rank` is the world's, for messages.
+  /// `rank` is the number in the world, for messages.
   explicit NcclCommunicator(int rank) : nccl_(nccl()), rank_(rank) {}
   int rank_in_world() const { return rank_; }
   ~NcclCommunicator() { abort(); }
@@ -24,25 +24,27 @@ class NcclCommunicator {
 
   std::mutex mutex;
 
-  // With the mutex held, or before anybody else knows it.
+  // Call these with the mutex held, or before other threads know the object.
 
-  /// Asks NCCL to bring `size` ranks together, of which this one is number `number`.
+  /// Asks NCCL to connect `size` ranks, of which this one is number `number`.
   void begin(int number, int size, const ncclUniqueId& id, const std::string& what);
   bool has_begun() const { return has_begun_; }
-  /// Throws CommError when it has been aborted.
+  /// Throws CommError if it has been aborted.
   ncclComm_t get(const std::string& what) const;
-  /// Throws CommError "rank 1: all_reduce 17 failed: NCCL: …" unless all is well or under way.
+  /// Throws CommError "rank 1: all_reduce 17 failed: NCCL: …" unless `status` is success or in
+  /// progress.
   void check(ncclResult_t status, const std::string& what) const;
-  /// Whether NCCL has done on the host what it was asked for. Throws CommError.
+  /// Whether NCCL has completed the last call on the host. Throws CommError.
   bool is_settled(const std::string& what) const;
 
-  // Without.
+  // Call these without the mutex.
 
-  /// What is wrong with it; empty: nothing.
+  /// NCCL's asynchronous error; empty: no error.
   std::string error();
-  /// Ends all that it does; lasts as long as a graph that uses it lives.
+  /// Ends all operations. It does not return while a graph that uses the communicator exists.
   void abort();
-  /// Ends several, in order where nothing is under way: all are asked before one is waited for.
+  /// Ends several. If `is_idle`, they are finalized in order; otherwise aborted. All are asked to
+  /// end before one is waited for.
   static void end(const std::vector<NcclCommunicator*>& all, bool is_idle);
 
  private:

@@ -13,19 +13,19 @@
 
 namespace rondo::dist {
 
-// What travels on the host. Sent as they are.
+// What the hosts send each other, as raw bytes.
 struct Announcement {
-  std::uint64_t number = 0;  // of the message on its channel, as it was posted
+  std::uint64_t number = 0;  // of the message on its channel, in the order of posting
   MessageContent elements = {};
   ncclUniqueId id = {};  // of the channel's communicator
 };
 struct GoAhead {
   std::uint64_t number = 0;
-  MessageContent elements = {};  // that the receiver has room for
+  MessageContent elements = {};  // for which the receiver has room
 };
 
-/// The messages from one rank to another, on either side. But for the communicator it belongs to
-/// whoever polls (dist/collectives/progress.h), one thread at a time.
+/// The messages from one rank to another, on either side. Except for the communicator, it belongs
+/// to the thread that polls (dist/collectives/progress.h), one at a time.
 struct NcclChannel {
   NcclChannel(int rank, int device) : comm(rank), stream(cuda::Stream::create(device)) {}
 
@@ -33,18 +33,18 @@ struct NcclChannel {
   cuda::Stream stream;
   ncclUniqueId id = {};
   bool is_connected = false;
-  std::deque<std::uint64_t> turns;  // what may go, and is not in the stream yet
-  // The sender's.
+  std::deque<std::uint64_t> turns;  // messages that may go and are not in the stream yet
+  // Used by the sender.
   std::uint64_t next_number = 0;
   std::set<std::uint64_t> announced;             // numbers that have no go-ahead yet
-  std::map<std::uint64_t, MessageContent> room;  // of those that have one
+  std::map<std::uint64_t, MessageContent> room;  // for numbers that have a go-ahead
   Request heard;
   GoAhead go_ahead;
 };
 
 namespace {
 
-/// One message: what must live as long as a request for it.
+/// One message: data that must live as long as a request uses it.
 struct Letter {
   Tensor x;
   std::shared_ptr<NcclChannel> channel;
@@ -56,7 +56,7 @@ struct Letter {
   GoAhead go_ahead = {};
 };
 
-/// From the announcement to NCCL's stream.
+/// One message, from its announcement until it is in NCCL's stream.
 class NcclMessage final : public Operation {
  public:
   NcclMessage(Transport& transport, std::shared_ptr<Letter> letter, Watchdog& watchdog)
@@ -81,11 +81,11 @@ class NcclMessage final : public Operation {
       if (!may_go_) may_go_ = letter_->is_send ? has_go_ahead() : has_announcement();
       if (!may_go_ || !is_of_right_type_and_size()) return Poll::idle;
       if (!is_put_) is_put_ = put();
-      // Both may only be asked about in vain.
+      // Each of the two requests must be polled.
       const bool told = transport_.test(told_), answered = transport_.test(answered_);
       return is_put_ && told && answered ? Poll::done : Poll::idle;
     } catch (const std::exception& e) {
-      // The other side waits for NCCL, or will: nothing can follow.
+      // The other side waits for NCCL, or will do so: no message can follow.
       watchdog_.give_up(
           concat("rank ", name(letter_->me), ": ", letter_->what, " failed: ", e.what()));
       throw;
@@ -94,7 +94,7 @@ class NcclMessage final : public Operation {
   std::string waiting_for() const override {
     const std::string peer = concat("rank ", name(letter_->peer));
     if (!may_go_) return peer + (letter_->is_send ? " to receive it" : " to send it");
-    return concat("NCCL's way to ", peer);
+    return concat("NCCL's connection to ", peer);
   }
 
  private:
@@ -102,7 +102,7 @@ class NcclMessage final : public Operation {
   int name(int r) const { return transport_.rank_in_world(r); }
   int tag() const { return tags_of_collectives + letter_->tag; }
 
-  /// Throws CommError on either side, on the receiver's when it has told the sender.
+  /// Throws CommError on both sides; on the receiver's side only after it has told the sender.
   bool is_of_right_type_and_size() {
     const MessageContent &sent = letter_->announcement.elements,
                          &wanted = letter_->go_ahead.elements;
@@ -113,7 +113,7 @@ class NcclMessage final : public Operation {
     return true;
   }
 
-  /// As the receiver.
+  /// For the receiver.
   bool has_announcement() {
     Letter& l = *letter_;
     if (!transport_.test(told_)) return false;
@@ -124,7 +124,7 @@ class NcclMessage final : public Operation {
     return true;
   }
 
-  /// As the sender: go-aheads are for whichever message they name.
+  /// For the sender. A go-ahead may be for any message of the channel.
   bool has_go_ahead() {
     NcclChannel& c = channel();
     while (!c.announced.empty()) {
@@ -132,7 +132,7 @@ class NcclMessage final : public Operation {
         c.heard = transport_.recv(letter_->peer, tag_of_go_aheads, &c.go_ahead, sizeof c.go_ahead);
       if (!transport_.test(c.heard)) break;
       require<CommError>(c.announced.erase(c.go_ahead.number) == 1, "rank ", name(letter_->peer),
-                         " wants message ", c.go_ahead.number, ", which nobody sends");
+                         " wants message ", c.go_ahead.number, ", which was not sent");
       c.room.emplace(c.go_ahead.number, c.go_ahead.elements);
       c.turns.push_back(c.go_ahead.number);
     }
@@ -143,7 +143,7 @@ class NcclMessage final : public Operation {
     return true;
   }
 
-  /// Into the channel's stream, when it is its turn; whether it is there.
+  /// Puts the message into the channel's stream, if it is its turn. Returns whether it is there.
   bool put() {
     NcclChannel& c = channel();
     if (c.turns.front() != letter_->announcement.number) return false;
@@ -190,7 +190,7 @@ class NcclMessage final : public Operation {
   bool may_go_ = false, is_asked_ = false, is_put_ = false;
 };
 
-/// The host's part, and then the stream's.
+/// Waits for the host's part, and then for the stream's.
 class MessageWork final : public Pending {
  public:
   MessageWork(Work meeting, std::shared_ptr<Letter> letter, std::shared_ptr<const Failure> failure)
@@ -202,7 +202,7 @@ class MessageWork final : public Pending {
     meeting_.wait(timeout);
     while (timeout && !letter_->done.is_done()) {
       failure_->check();
-      require<CommError>(Clock::now() - begin < *timeout, letter_->what, " was not over after ",
+      require<CommError>(Clock::now() - begin < *timeout, letter_->what, " was not complete after ",
                          std::chrono::duration<double>(*timeout).count(), " s");
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
@@ -241,7 +241,7 @@ std::shared_ptr<NcclChannel> NcclMessages::channel(int peer, bool is_send) {
     if (is_send) {
       const ncclResult_t status = nccl().get_unique_id(&found->id);
       require<CommError>(status == ncclSuccess,
-                         "NCCL: no unique id: ", nccl().error_string(status));
+                         "NCCL cannot create a unique id: ", nccl().error_string(status));
     }
   }
   return found;
@@ -249,8 +249,8 @@ std::shared_ptr<NcclChannel> NcclMessages::channel(int peer, bool is_send) {
 
 Work NcclMessages::post(std::string what, const Tensor& x, int peer, int tag, bool is_send) {
   require<CommError>(!cuda::is_capturing(), "rank ", comm_.rank_in_world(), ": ", what,
-                     ": a message cannot be captured into a graph, since the ranks meet on the "
-                     "host before it goes; collectives can");
+                     ": a message cannot be captured into a graph, since the ranks "
+                     "synchronize on the host first; collectives can");
   watchdog_.failure()->check();
   auto letter = std::make_shared<Letter>(Letter{.x = x,
                                                 .channel = channel(peer, is_send),
@@ -265,7 +265,7 @@ Work NcclMessages::post(std::string what, const Tensor& x, int peer, int tag, bo
   Work meeting =
       comm_.start({.name = std::move(what),
                    .begin = [transport = comm_.transport_, letter,
-                             &watchdog = watchdog_](Scratch&) -> std::unique_ptr<Operation> {
+                             &watchdog = watchdog_](ChunkBuffer&) -> std::unique_ptr<Operation> {
                      return std::make_unique<NcclMessage>(*transport, letter, watchdog);
                    },
                    .keep = letter,

@@ -1,24 +1,24 @@
 #pragma once
-// NcclMessages: send and recv between two GPUs, beside the collectives.
+// NcclMessages: send and recv between two GPUs, independent of the collectives.
 //
-// NCCL does what a communicator is asked for in one order: a receive whose message is not there
-// keeps all that comes after it waiting, and two ranks that both receive before they send wait for
-// ever. And it knows no tags. So the ranks meet on the host first, by the communicator's own
-// transport, and NCCL is asked only for messages that both sides have posted:
+// NCCL runs the operations of a communicator in one order. A receive whose message has not been
+// sent would delay everything after it, and two ranks that both receive before they send would wait
+// forever. NCCL also has no tags. Therefore the ranks first synchronize on the host, over the
+// communicator's own transport, and NCCL gets only messages that both sides have posted:
 //
 //   sender                                   receiver
 //   send_async ── its number, dtype, count, tag ──▶ a recv_async with this tag
 //              ◀── "go ahead with number 7" ──
 //   ncclSend ═════════════════════════════▶ ncclRecv     in the order of the go-aheads
 //
-// The messages from one rank to another are a channel with a communicator of two and a stream of
-// its own. It is made when the first of them goes, so that pairs that never talk cost nothing; and
-// since each channel has one order, the same on both sides, none waits for another. The data goes
-// from GPU to GPU; only the meeting costs the host a round trip.
+// The messages from one rank to another form a channel, with its own communicator of two ranks and
+// its own stream. It is created for the first message, so pairs that exchange nothing cost nothing.
+// Each channel has one order, equal on both sides, and no channel waits for another. The data goes
+// from GPU to GPU; only the synchronization costs a round trip between the hosts.
 //
-// The host's part is an Operation like any (dist/collectives/progress.h), driven in the background
-// or by whoever waits: Work::wait keeps the host until NCCL has the message, which is as soon as
-// both sides have posted it, and makes the current stream wait for the data.
+// The host's part is an Operation (dist/collectives/progress.h), driven in the background or by the
+// thread that waits. Work::wait blocks the host until both sides have posted the message and NCCL
+// has it; it then makes the current stream wait for the data.
 
 #include <map>
 #include <memory>
@@ -36,17 +36,17 @@ struct NcclChannel;
 
 class NcclMessages {
  public:
-  /// `comm` must outlive every call, the watchdog all messages.
+  /// `comm` must outlive every call, `watchdog` all messages.
   NcclMessages(Communicator& comm, Device device, Watchdog& watchdog);
   ~NcclMessages();
 
   Work send(std::string what, const Tensor& x, int peer, int tag);
   Work recv(std::string what, const Tensor& x, int peer, int tag);
 
-  /// What is wrong with one of the channels; empty: nothing.
+  /// NCCL's error on one of the channels; empty: no error.
   std::string error();
   void abort();
-  /// Those of all channels.
+  /// The communicators of all channels.
   std::vector<NcclCommunicator*> communicators();
 
  private:
@@ -56,7 +56,7 @@ class NcclMessages {
   Communicator& comm_;
   Device device_;
   Watchdog& watchdog_;
-  std::mutex mutex_;  // of channels_: the watchdog looks at them, too
+  std::mutex mutex_;  // of channels_, which the watchdog reads, too
   std::map<std::pair<int, bool>, std::shared_ptr<NcclChannel>> channels_;
 };
 

@@ -14,7 +14,7 @@
 namespace rondo::dist {
 namespace {
 
-// Nobody else is waited for, so what takes this long has failed.
+// All GPUs belong to this process: a call that takes this long has failed.
 constexpr auto patience = std::chrono::seconds(60);
 
 }  // namespace
@@ -30,7 +30,7 @@ NcclPeers::NcclPeers(std::vector<Device> devices)
   });
 }
 
-// What still lies in the streams is done first: that is what the end of a communicator waits for.
+// Ending a communicator waits for the work that is still in the streams.
 NcclPeers::~NcclPeers() {
   if (comms_[0] == nullptr) return;
   try {
@@ -53,16 +53,17 @@ void NcclPeers::abort() {
   }
 }
 
-/// body(d) for each GPU, which is the current one then, as one group.
+/// Calls body(d) for each GPU, with GPU d as the current device, in one group.
 template <class Body>
 void NcclPeers::in_group(const char* what, Body body) {
-  // Of the process: two threads that put collectives of different communicators into the GPUs'
-  // streams in different orders would wait for each other for ever.
+  // One mutex for the process: if two threads put collectives of different communicators into the
+  // GPUs' streams in different orders, they would wait for each other forever.
   static std::mutex order;
   std::lock_guard lock(order);
   try {
     check(nccl_.group_start(), what);
-    // The group is ended whatever happens in it: inside one even an abort would only be noted.
+    // The group is always ended, even after an error: inside a group NCCL would only queue an
+    // abort.
     std::exception_ptr failure;
     ncclResult_t status = ncclSuccess;
     for (std::size_t d = 0; d < devices_.size() && failure == nullptr; ++d) {

@@ -1,10 +1,10 @@
 #pragma once
 // NcclPeers: several GPUs of one process, over NCCL, for DataParallel.
 //
-// Each GPU has a communicator, and the calling thread drives them all: what it asks them for goes
-// into one group, since a collective of one of them alone would wait for ever. The work lies in
-// each GPU's current stream, so there are no events, and the host waits for nothing but NCCL's own
-// preparations. After a failure nothing can follow: the communicators are aborted.
+// Each GPU has a communicator, and the calling thread drives all of them. Their calls are in one
+// NCCL group, since a collective of one of them alone would wait forever. The work is in each GPU's
+// current stream, so no events are needed, and the host waits only for NCCL's own setup. After a
+// failure the communicators are aborted, and all later calls fail.
 
 #include <vector>
 
@@ -15,18 +15,19 @@ namespace rondo::dist {
 
 class NcclPeers {
  public:
-  /// Different GPUs, at least two. Throws CommError when NCCL is not there or cannot join them.
+  /// Needs at least two GPUs, all different. Throws CommError if NCCL is missing or cannot connect
+  /// them.
   explicit NcclPeers(std::vector<Device> devices);
   ~NcclPeers();
   NcclPeers(const NcclPeers&) = delete;
   NcclPeers& operator=(const NcclPeers&) = delete;
 
   const std::vector<Device>& devices() const { return devices_; }
-  /// Copies of dense tensors of the first GPU: [d][i] that of from[i] on GPU d, laid out alike;
-  /// those of the first GPU are the tensors themselves. Off the tape.
+  /// Copies dense tensors of the first GPU: result[d][i] is from[i] on GPU d, with the same layout.
+  /// For the first GPU these are the tensors themselves. Not recorded on the tape.
   std::vector<Tensors> broadcast(const Tensors& from);
-  /// parts[d][i], dense on GPU d and of one shape, dtype and layout for all d: parts[0][i] becomes
-  /// their sum. Off the tape.
+  /// parts[d][i] is dense and on GPU d; its shape, dtype and layout are equal for all d.
+  /// parts[0][i] becomes the sum over d. Not recorded on the tape.
   void reduce(const std::vector<Tensors>& parts);
 
  private:

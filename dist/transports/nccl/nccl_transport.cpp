@@ -47,7 +47,7 @@ class NcclTransport final : public Transport, public Arithmetic {
                int divisor) override {
     combine_on_device(stream_, into, from, count, dtype, op, divisor);
   }
-  void abort(int) noexcept override {}  // the watchdog does
+  void abort(int) noexcept override {}  // the watchdog does this
 
  private:
   struct Posted {
@@ -62,7 +62,8 @@ class NcclTransport final : public Transport, public Arithmetic {
     const std::vector<Posted> group = std::exchange(posted_, {});
     const cuda::DeviceGuard guard(stream_.device());
     check(nccl_.group_start());
-    // The group is ended whatever happens in it: inside one even an abort would only be noted.
+    // The group is always ended, even after an error: inside a group NCCL would only queue an
+    // abort.
     ncclResult_t status = ncclSuccess;
     for (const Posted& p : group) {
       const ncclResult_t posted =
@@ -88,13 +89,13 @@ class NcclTransport final : public Transport, public Arithmetic {
   std::vector<Posted> posted_;
 };
 
-class DeviceScratch final : public Scratch {
+class DeviceScratch final : public ChunkBuffer {
  public:
   explicit DeviceScratch(const cuda::Stream& stream) : stream_(stream) {}
   char* reserve(std::size_t bytes) override {
     const auto held = memory_.empty() ? 0 : static_cast<std::size_t>(memory_.back().nbytes());
     if (memory_.empty() || held < bytes) {
-      const cuda::StreamGuard guard(stream_);  // the allocator orders memory by stream
+      const cuda::StreamGuard guard(stream_);  // the allocator reuses memory in stream order
       memory_.push_back(Tensor::empty({static_cast<std::int64_t>(std::max(bytes, 2 * held))},
                                       {.dtype = u8, .device = Device::cuda(stream_.device())}));
     }
@@ -103,8 +104,8 @@ class DeviceScratch final : public Scratch {
 
  private:
   cuda::Stream stream_;
-  // The last is the largest. The others are kept: a graph may have been captured with them. Each is
-  // at most half of the next.
+  // The last one is the largest. The others are kept, since a graph may have been captured with
+  // them. Each is at most half as large as the next.
   std::vector<Tensor> memory_;
 };
 
@@ -116,7 +117,7 @@ std::unique_ptr<Transport> nccl_transport(const Nccl& nccl, ncclComm_t comm, int
   return std::make_unique<NcclTransport>(nccl, comm, rank, world_size, stream, std::move(settle));
 }
 
-std::unique_ptr<Scratch> device_scratch(const cuda::Stream& stream) {
+std::unique_ptr<ChunkBuffer> device_scratch(const cuda::Stream& stream) {
   return std::make_unique<DeviceScratch>(stream);
 }
 

@@ -1,15 +1,15 @@
 #pragma once
 // NcclTransport: messages between GPUs, for the algorithms of dist/collectives/algorithms.
 //
-// A message is put into the communication stream, and counts as complete as soon as it is there:
-// whatever uses its memory next is put into the same stream, behind it. So an algorithm that polls
-// its requests runs through at once on the host, and what it leaves behind in the stream is the
-// collective: messages and additions in the right order.
+// A message is put into the communication stream, and counts as complete at once: the next
+// operation that uses its memory comes after it in the same stream. So an algorithm that polls its
+// requests runs to the end on the host without waiting. It leaves the collective in the stream:
+// messages and additions in the right order.
 //
-// NCCL's sends and receives wait for each other, one kernel after the other. Two ranks that both
-// sent first would wait for ever, so what was posted between two calls of `test` goes into one
-// group, whose members run side by side: a ring's send to the right and receive from the left. For
-// that, a pipeline's window must be 1.
+// NCCL's sends and receives are kernels that wait for their peer, one after the other. Two ranks
+// that both send first would wait forever. Therefore everything posted between two calls of `test`
+// goes into one NCCL group, whose members run concurrently: a ring's send to the right and its
+// receive from the left. For this a pipeline's window must be 1.
 
 #include <functional>
 #include <memory>
@@ -20,13 +20,13 @@
 
 namespace rondo::dist {
 
-/// `comm` must outlive it. `settle` returns when NCCL has done on the host what it was asked for,
-/// and throws when that fails or takes too long.
+/// `comm` must outlive it. `settle` returns when NCCL has completed its calls on the host, and
+/// throws if that fails or takes too long.
 std::unique_ptr<Transport> nccl_transport(const Nccl& nccl, ncclComm_t comm, int rank,
                                           int world_size, const cuda::Stream& stream,
                                           std::function<void()> settle);
 
-/// Memory of a GPU for chunks in flight, used in `stream` alone.
-std::unique_ptr<Scratch> device_scratch(const cuda::Stream& stream);
+/// GPU memory for chunks in flight, used only in `stream`.
+std::unique_ptr<ChunkBuffer> device_scratch(const cuda::Stream& stream);
 
 }  // namespace rondo::dist

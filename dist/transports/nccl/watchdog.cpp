@@ -10,12 +10,12 @@
 namespace rondo::dist {
 namespace {
 
-constexpr auto time_for_news = std::chrono::milliseconds(300);  // that explain an error
+constexpr auto time_for_news = std::chrono::milliseconds(300);  // news that may explain an error
 
 }  // namespace
 
-// What was given up may lie in a stream still, behind who knows what, and be done yet. So its
-// tensors are never given back; the world is ending anyway.
+// Work that was given up may still be in a stream, and may still run. Therefore its tensors are
+// never freed. The world is ending anyway.
 void Watchdog::keep_for_ever(std::deque<Watched> watched) {
   static std::mutex mutex;
   static auto* memory = new std::vector<std::deque<Watched>>;
@@ -63,7 +63,7 @@ bool Failure::is_set() const {
 
 void Failure::set(std::string what) {
   std::lock_guard lock(mutex_);
-  if (what_.empty()) what_ = std::move(what);  // what follows from it is no news
+  if (what_.empty()) what_ = std::move(what);  // later errors are only consequences
 }
 
 bool Watchdog::is_idle() const {
@@ -100,7 +100,7 @@ void Watchdog::run() {
   }
 }
 
-// Outside the lock where CUDA and NCCL are asked: they may take their time.
+// CUDA and NCCL are called without the lock, since they may take time.
 void Watchdog::look() {
   while (true) {
     Watched head;
@@ -139,7 +139,7 @@ void Watchdog::look() {
 
 void Watchdog::listen() {
   if (const std::string heard = options_.news(); !heard.empty())
-    fail(concat("nothing can follow: ", heard));
+    fail(concat("no collective can follow: ", heard));
 }
 
 void Watchdog::give_up(std::string why) {
@@ -160,7 +160,7 @@ void Watchdog::fail(std::string why) {
   options_.abort();
 }
 
-/// What the oldest wants to be called then, once.
+/// Takes the function that the oldest work wants to have called, once.
 std::function<void()> Watchdog::note_failure() {
   std::lock_guard lock(mutex_);
   const bool is_first = !std::exchange(failed_, true);

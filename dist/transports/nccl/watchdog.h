@@ -1,13 +1,13 @@
 #pragma once
-// Watchdog: who notices that a collective on a GPU will never end.
+// Watchdog: detects that a collective on a GPU will never end.
 //
 // The host does not wait for collectives on a GPU, so it cannot notice that one of them hangs: a
-// peer died, or the ranks called different things. A thread looks after them instead. When the
-// oldest has been at the head of its stream for longer than the timeout, or NCCL has noticed an
-// error by itself, or another rank has told one, the thread aborts the communicator: its kernels
-// end, whoever waits for the device is set free, and the next call on this rank throws what the
-// watchdog has found. What others have told comes before what NCCL has noticed, which may be no
-// more than that others have aborted theirs.
+// peer has died, or the ranks have called different collectives. Therefore a thread watches them.
+// It aborts the communicator in three cases: the oldest collective has been at the head of its
+// stream for longer than the timeout; NCCL has reported an error; or another rank has reported one.
+// Its kernels then end, threads that wait for the device continue, and the next call on this rank
+// throws the watchdog's error. Errors from other ranks come before NCCL's errors, which may only
+// say that other ranks have aborted.
 
 #include <algorithm>
 #include <chrono>
@@ -25,13 +25,13 @@
 
 namespace rondo::dist {
 
-/// Nobody needs to know sooner.
+/// How often the thread looks; more often is not needed.
 inline constexpr std::chrono::milliseconds between_looks(20);
 
-/// What a watchdog has found, for all who must not go on then.
+/// The error that a watchdog has found, for all that must not continue after it.
 class Failure {
  public:
-  /// Throws CommError when something has failed.
+  /// Throws CommError if something has failed.
   void check() const;
   bool is_set() const;
   void set(std::string what);
@@ -47,29 +47,31 @@ class Watchdog {
     int rank = 0;
     int device = 0;
     std::chrono::nanoseconds timeout;
-    /// More, for whoever knows which rank is missing (dist/collectives/compared.cpp) to say so.
-    std::chrono::nanoseconds moment = std::min(timeout, most_for_others);
-    std::function<std::string()> error;  // what is wrong with the communicator; empty: nothing
-    std::function<std::string()> news;   // what was heard of other ranks; empty: nothing
-    std::function<void()> abort;         // ends all that it is doing
+    /// Extra time, in which a rank that knows which rank is missing (dist/collectives/compared.cpp)
+    /// reports it.
+    std::chrono::nanoseconds moment = std::min(timeout, grace_for_reports);
+    std::function<std::string()> error;  // the communicator's error; empty: no error
+    std::function<std::string()> news;   // the failure of another rank; empty: no failure
+    std::function<void()> abort;         // ends all operations of the communicator
   };
   explicit Watchdog(Options options);
   ~Watchdog() { stop(); }
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// From now on waits for `is_done`, after all that was handed over before; then drops it, and
-  /// what it holds. `has_failed` is called when it was what failed.
+  /// Watches a piece of work until `is_done` returns true, after all earlier ones; then drops the
+  /// functions and what they hold. Calls `has_failed` if this work is the one that failed.
   void watch(std::string name, std::function<bool()> is_done,
              std::function<void()> has_failed = {});
-  /// Has the communicator aborted, by this object's thread: NCCL's abort lasts as long as a graph
-  /// that uses the communicator, which may be the caller's. From now on failure() says why.
+  /// Lets this object's thread abort the communicator: NCCL's abort does not return while a graph
+  /// that uses the communicator exists, and that graph may be the caller's. From now on failure()
+  /// says why.
   void give_up(std::string why);
-  /// Where it says that the communicator has been aborted, and why.
+  /// Tells whether the communicator has been aborted, and why.
   std::shared_ptr<const Failure> failure() const { return failure_; }
-  /// Looks no more. What is not done then is kept for ever.
+  /// Stops watching. Work that is not done by then is kept alive forever.
   void stop();
-  /// Whether all that was handed over is done.
+  /// Whether all watched work is done.
   bool is_idle() const;
 
  private:

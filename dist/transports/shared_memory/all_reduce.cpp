@@ -12,15 +12,15 @@ namespace rondo::dist {
 namespace {
 
 constexpr std::int64_t cache_line = 64;        // bytes
-constexpr std::int64_t read_blocks = 1 << 20;  // read and added up at a time, of all ranks
+constexpr std::int64_t read_blocks = 1 << 20;  // read and added at a time, over all ranks
 constexpr std::int64_t least_read =
     2 << 20;  // of a tensor of up to four ranks; below, stages are faster
-constexpr std::int64_t bytes_a_poll = 256 << 10;  // added up in place, before others get a turn
-constexpr auto time_to_hear = std::chrono::seconds(1);  // that a rank has ended, from the others
+constexpr std::int64_t bytes_a_poll = 256 << 10;        // added in place before others get a turn
+constexpr auto time_to_hear = std::chrono::seconds(1);  // for the others to report a rank's end
 
-/// memcpy by pieces that the C library moves with vector loads and stores: what it does with longer
-/// ones, rep movsb, is three times slower on some processors where source and target lie alike
-/// within a page (glibc's bug 30994).
+/// memcpy in pieces that the C library moves with vector loads and stores. For larger sizes it uses
+/// rep movsb, which is three times slower on some processors if source and target have the same
+/// offset within a page (glibc's bug 30994).
 void copy(void* into, const void* from, std::size_t bytes) {
   constexpr std::size_t piece = 1024;
   auto* target = static_cast<char*>(into);
@@ -40,7 +40,7 @@ class SharedAllReduce final : public Operation {
  public:
   SharedAllReduce(SharedSpace& space, const SharedWindows& windows, const PeerMemory& peers,
                   Transport& transport, const Signature& signature, void* data, std::int64_t count,
-                  DType dtype, ReduceOp op, Scratch& scratch)
+                  DType dtype, ReduceOp op, ChunkBuffer& scratch)
       : space_(space),
         windows_(windows),
         peers_(peers),
@@ -52,7 +52,7 @@ class SharedAllReduce final : public Operation {
         op_(op),
         divisor_(op == ReduceOp::avg ? space.ranks() : 1),
         scratch_(scratch) {
-    if (is_small()) {  // wherever it lies
+    if (is_small()) {  // wherever the tensor is
       meeting_.emplace(space, transport, signature, std::span(data_, size_t_of({0, count_})));
       return;
     }
@@ -82,7 +82,7 @@ class SharedAllReduce final : public Operation {
       case Phase::staged:
         return all_here() ? pass_block() : Poll::idle;
       case Phase::meeting:
-        break;  // choose() has left it
+        break;  // choose() has left this phase
     }
     return Poll::idle;
   }
@@ -129,7 +129,7 @@ class SharedAllReduce final : public Operation {
     }
     phase_ = Phase::staged;
     if (is_copied_in) return;
-    copy_in(block(0));  // some lie in a window, some do not
+    copy_in(block(0));  // some tensors are in a window, others are not
     space_.arrive();
   }
 
@@ -160,8 +160,9 @@ class SharedAllReduce final : public Operation {
     return Poll::moved;
   }
 
-  /// From element `first` of rank r's tensor. False: its process is no more, of which whoever
-  /// watches the ranks hears in a moment, and says it in all other ranks' words.
+  /// Reads elements from `first` on of rank r's tensor. Returns false if its process no longer
+  /// exists. The side channel notices that in a moment and reports it in the same words as on all
+  /// other ranks.
   bool read(int r, char* into, std::int64_t first, std::size_t n) {
     const std::uint64_t address =
         first_address_[static_cast<std::size_t>(r)] + static_cast<std::uint64_t>(bytes(first));
@@ -173,7 +174,7 @@ class SharedAllReduce final : public Operation {
     return false;
   }
 
-  // A block of each of the others' at a time, which stays in the cache until it is added up.
+  // Reads a block of each other rank at a time, which stays in the cache until it is added.
   Poll add_up_read() {
     const Slice mine = part(space_.rank(), {0, count_});
     const std::int64_t n =
@@ -196,7 +197,7 @@ class SharedAllReduce final : public Operation {
     phase_ = Phase::summed;
     return Poll::moved;
   }
-  // Nobody may write its tensor again before the others have read its sums: hence the last step.
+  // The last step: no rank may overwrite its tensor before the others have read its sums.
   Poll read_sums() {
     for (int r = 0; r < space_.ranks(); ++r) {
       const Slice theirs = part(r, {0, count_});
@@ -209,8 +210,8 @@ class SharedAllReduce final : public Operation {
     return Poll::moved;
   }
 
-  // All stages hold block_, and this rank's last one the sums of the block before it; after the
-  // last block only those.
+  // All stages hold block_, and this rank's last stage holds the sums of the block before it. After
+  // the last block there are only the sums.
   Poll pass_block() {
     if (block_ > 0) copy_out(block(block_ - 1));
     if (block_ * block_count() >= count_) return Poll::done;
@@ -221,8 +222,8 @@ class SharedAllReduce final : public Operation {
     return Poll::moved;
   }
 
-  // A stage has room for one part of a block for each rank, its own left empty: what that rank is
-  // to add up, and then its sums.
+  // A stage has room for one part of a block for each rank (its own part is empty). It first holds
+  // the values that the rank should add, and then the rank's sums.
   std::int64_t part_bytes() const {
     return static_cast<std::int64_t>(SharedSpace::stage_bytes) / space_.ranks() / cache_line *
            cache_line;
@@ -231,7 +232,8 @@ class SharedAllReduce final : public Operation {
   Slice block(std::int64_t b) const {
     return {std::min(b * block_count(), count_), std::min((b + 1) * block_count(), count_)};
   }
-  /// What rank r adds up of a range: whole cache lines, so that no two ranks write to one.
+  /// The part of a range that rank r adds: whole cache lines, so that no two ranks write to one
+  /// line.
   Slice part(int r, Slice of) const {
     const std::int64_t lines = (bytes(of.count()) + cache_line - 1) / cache_line;
     const std::int64_t most = (lines + space_.ranks() - 1) / space_.ranks() * cache_line / size_;
@@ -280,9 +282,9 @@ class SharedAllReduce final : public Operation {
   ReduceOp op_;
   int divisor_;
   Phase phase_ = Phase::meeting;
-  std::vector<char*> theirs_;                 // in place
+  std::vector<char*> theirs_;                 // for `in place`: the other ranks' tensors
   std::vector<std::uint64_t> first_address_;  // of each rank's tensor
-  Scratch& scratch_;
+  ChunkBuffer& scratch_;
   std::int64_t next_ = 0, block_ = 0;
   std::optional<Meeting> meeting_;
   std::optional<Clock::time_point> gone_since_;
@@ -292,7 +294,7 @@ class SharedAllReduce final : public Operation {
 
 std::unique_ptr<Operation> shared_all_reduce(SharedSpace& space, const SharedWindows& windows,
                                              const PeerMemory& peers, Transport& transport,
-                                             Scratch& scratch, const Signature& signature,
+                                             ChunkBuffer& scratch, const Signature& signature,
                                              void* data, std::int64_t count, DType dtype,
                                              ReduceOp op) {
   return std::make_unique<SharedAllReduce>(space, windows, peers, transport, signature, data, count,

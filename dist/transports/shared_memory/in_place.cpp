@@ -8,7 +8,8 @@
 namespace rondo::dist {
 namespace {
 
-/// Meets, reads, and leaves when all have read: until then nobody may write what others want.
+/// Waits for all ranks, reads, and completes when all have read: until then no rank may overwrite
+/// what others need.
 class Reading : public Operation {
  public:
   explicit Reading(InPlace all)

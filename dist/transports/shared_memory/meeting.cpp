@@ -71,7 +71,7 @@ bool Meeting::is_over() {
     transport_.check_peers();
     return false;
   }
-  // Compared with rank 0's, so that all say the same.
+  // Compares with rank 0's signature, so that all ranks report the same error.
   const Slot& first = space_.slot(0);
   for (int r = 1; r < space_.ranks(); ++r) {
     const Slot& other = space_.slot(r);

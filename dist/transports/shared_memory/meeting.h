@@ -1,6 +1,6 @@
 #pragma once
-// Meeting: the first step of every collective in shared memory. Each rank says in its slot what it
-// means, and nobody goes on before all have been heard and mean the same.
+// Meeting: the first step of every collective in shared memory. Each rank writes its signature to
+// its slot. No rank continues before all signatures are there and are equal.
 
 #include <functional>
 #include <memory>
@@ -12,23 +12,24 @@
 
 namespace rondo::dist {
 
-/// "rank 2", by the world's number, that has not arrived at the step, or "the others", of whom all
-/// have by now.
+/// The rank that has not arrived at the step, by its number in the world: "rank 2"; or "the
+/// others", if all have arrived by now.
 std::string missing_rank(SharedSpace& space, const Transport& transport);
 
 class Meeting {
  public:
-  /// Arrives with what its stage holds, if anything, and says where the data lies.
+  /// Arrives without data in the slot. `whereabouts` is the place of the data.
   Meeting(SharedSpace& space, Transport& transport, const Signature& signature,
           const Whereabouts& whereabouts = {});
-  /// Arrives with data, up to slot_bytes, in the slot: of a small all-reduce.
+  /// Arrives with up to slot_bytes of data in the slot: for a small all-reduce.
   Meeting(SharedSpace& space, Transport& transport, const Signature& signature,
           std::span<const char> data);
-  /// Whether all are there. Throws CommError "rank 1 calls … where rank 0 calls …", and where the
-  /// transport knows of a rank that has ended.
+  /// Whether all ranks have arrived. Throws CommError "rank 1 calls … where rank 0 calls …", and if
+  /// the transport knows that a rank has ended.
   bool is_over();
   std::string waiting_for() const;
-  /// A rank of the world that has not arrived at the present step, or -1: in all that follows, too.
+  /// A rank of the world that has not arrived at the current step, or -1. Also valid in later
+  /// steps.
   int awaits() const;
 
  private:
@@ -37,8 +38,8 @@ class Meeting {
   Transport& transport_;
 };
 
-/// The operation that make() gives once all ranks are there, which may be null. As
-/// dist/collectives/checked.h does by messages.
+/// The operation that make() returns once all ranks have arrived; make() may return null. Does the
+/// same as dist/collectives/checked.h does with messages.
 std::unique_ptr<Operation> checked(SharedSpace& space, Transport& transport,
                                    const Signature& signature,
                                    std::function<std::unique_ptr<Operation>()> make);

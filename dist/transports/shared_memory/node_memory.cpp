@@ -3,7 +3,7 @@
 namespace rondo::dist {
 namespace {
 
-// Sections are whole pages: each lies on the NUMA node of the rank that writes it first.
+// Sections are whole pages, so that each is on the NUMA node of the rank that first writes it.
 std::size_t section_bytes(std::size_t bytes) {
   constexpr std::size_t page = 4096;
   return (bytes + page - 1) / page * page;

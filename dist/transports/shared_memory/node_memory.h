@@ -1,6 +1,7 @@
 #pragma once
-// NodeMemory: all that the ranks of one machine share: the space they meet in, the windows that
-// Communicator::allocate has handed out, and, if they may, a look at each other's memory.
+// NodeMemory: everything that the ranks of one machine share: the space in which they synchronize,
+// the windows that Communicator::allocate has handed out, and, if permitted, access to each other's
+// memory.
 
 #include <map>
 #include <memory>
@@ -20,10 +21,10 @@ class NodeMemory final : public SharedWindows {
   SharedSpace space;
   PeerMemory peers;
 
-  /// What a window's segment must have, for `bytes` a rank.
+  /// The size of a window's segment with `bytes` for each rank.
   static std::size_t bytes_for(std::size_t bytes, int ranks);
-  /// This rank's section of a new window. All ranks add the same ones in the same order, so they
-  /// agree about their numbers. The segment lives as long as the storage.
+  /// Returns this rank's section of a new window. All ranks add the same windows in the same order,
+  /// so the windows' numbers are equal. The segment lives as long as the storage.
   StoragePtr add_window(const std::shared_ptr<Segment>& segment, std::size_t bytes);
   SharedPlace place_of(const void* data, std::size_t bytes) const override;
   char* section(std::int64_t window, int r) const override;
@@ -34,7 +35,7 @@ class NodeMemory final : public SharedWindows {
     char* first = nullptr;
     std::size_t stride = 0;  // bytes from one rank's section to the next
   };
-  mutable std::mutex mutex_;  // a collective under way looks up what allocate changes
+  mutable std::mutex mutex_;  // a collective under way reads what allocate changes
   std::map<std::int64_t, Window> windows_;
   std::int64_t newest_ = 0;
 };

@@ -16,7 +16,7 @@ bool PeerMemory::read(int r, void* into, std::uint64_t address, std::size_t byte
     return true;
   }
   auto* target = static_cast<char*>(into);
-  while (bytes > 0) {  // one call moves 2 GiB at most
+  while (bytes > 0) {  // one call moves at most 2 GiB
     const iovec local{target, bytes}, remote{reinterpret_cast<void*>(address), bytes};
     const ssize_t moved = process_vm_readv(process(r), &local, 1, &remote, 1, 0);
     if (moved < 0 && errno == ESRCH) return false;

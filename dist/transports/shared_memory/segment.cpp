@@ -24,20 +24,20 @@ constexpr std::size_t page = 4096;
   throw CommError(concat("shared memory: ", what, ": ", std::strerror(error)));
 }
 
-/// A number that tells this segment from whatever else has the same process and file number in
-/// another container.
+/// A random number that identifies this segment: in another container a different file may have the
+/// same process and file number.
 std::uint64_t random_token() {
   std::random_device random;
   return std::uint64_t{random()} << 32 | random();
 }
 
-/// Segments made by this process, for its own threads.
+/// Segments of this process, for its other threads.
 struct Registry {
   std::mutex mutex;
   std::map<std::string, std::weak_ptr<Segment>> by_name;
 };
 Registry& registry() {
-  static auto* all = new Registry;  // never destroyed: segments live in statics, too
+  static auto* all = new Registry;  // never destroyed: statics may own segments
   return *all;
 }
 
@@ -100,15 +100,16 @@ std::shared_ptr<Segment> Segment::open(const std::string& name) {
   std::string machine;
   text >> process >> number >> token >> bytes >> std::ws;
   std::getline(text, machine);
-  require<CommError>(machine == host(), "shared memory: it is on another machine, ", machine);
+  require<CommError>(machine == host(), "shared memory: the segment is on another machine, ",
+                     machine);
   const std::string path = concat("/proc/", process, "/fd/", number);
   struct stat about {};
   if (::stat(path.c_str(), &about) != 0) fail(path.c_str(), errno);
   require<CommError>(S_ISREG(about.st_mode) && about.st_size == static_cast<off_t>(page + bytes),
-                     "shared memory: ", path, " is something else");
+                     "shared memory: ", path, " is not a segment of the expected size");
   const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) fail(path.c_str(), errno);
-  const FileCloser closer{file};  // the mapping alone holds it
+  const FileCloser closer{file};  // the mapping alone keeps the segment alive
   std::shared_ptr<Segment> segment(new Segment(file, bytes));
   std::uint64_t found = 0;
   std::memcpy(&found, segment->mapping_, sizeof found);

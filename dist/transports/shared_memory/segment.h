@@ -1,10 +1,10 @@
 #pragma once
 // Segment: memory that several ranks of one machine have mapped.
 //
-// One rank makes it and tells the others its name; they open it by that name, and from then on
-// nothing but their mappings holds it. It has never been in a file system, so nothing is left
-// behind by a rank that is killed, and no mount's size limits it. Ranks that are threads of one
-// process share one mapping.
+// One rank creates the segment and tells the others its name. They open it by that name; from then
+// on only their mappings keep it alive. It is never in a file system, so a rank that is killed
+// leaves nothing behind, and no mount's size limits it. Ranks that are threads of one process share
+// one mapping.
 
 #include <cstddef>
 #include <memory>
@@ -14,19 +14,19 @@ namespace rondo::dist {
 
 class Segment {
  public:
-  /// New memory, all zeros, taken from the machine page by page as it is first written. Throws
-  /// CommError where the system has none to give.
+  /// New memory, all zeros; the kernel provides each page when it is first written. Throws
+  /// CommError if the system has no memory.
   static std::shared_ptr<Segment> create(std::size_t bytes);
-  /// The segment that a rank of this machine has created, and not yet closed. Throws CommError when
-  /// there is none of that name to be had: on another machine, or in a container of its own.
+  /// Opens the segment that a rank of this machine has created and not yet closed. Throws CommError
+  /// if the segment does not exist here: on another machine, or in another container.
   static std::shared_ptr<Segment> open(const std::string& name);
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  /// One line; only the creator knows it.
+  /// One line of text. Only the creator knows it.
   const std::string& name() const { return name_; }
-  /// Nobody can open it any more.
+  /// From here on no rank can open it.
   void close();
 
   char* data() const { return data_; }

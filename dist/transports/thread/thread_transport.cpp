@@ -1,6 +1,6 @@
-// One mailbox for all ranks, behind one mutex: sends and receives are paired in the order in which
-// they were posted for (from, to, tag), and the second of a pair copies the bytes. Simple rather
-// than fast: what is to be seen here is the algorithms above.
+// One mailbox for all ranks, with one mutex. For each (from, to, tag), sends and receives are
+// paired in the order in which they were posted, and the second of a pair copies the bytes. This is
+// simple rather than fast: its purpose is to show the algorithms that use it.
 
 #include "dist/transports/thread/thread_transport.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 struct ThreadMessage {
   bool is_send;
-  const void* source;  // of a send; null where there are no bytes
+  const void* source;  // of a send; null for 0 bytes
   void* target;        // of a receive; likewise
   std::size_t bytes;
   std::uint64_t id = 0;
@@ -32,8 +32,8 @@ struct Mailbox {
   };
   std::mutex mutex;
   std::map<Key, Queues> queues;
-  std::map<std::uint64_t, Key> pending;         // requests not complete yet
-  std::map<std::uint64_t, std::string> failed;  // and what went wrong with some
+  std::map<std::uint64_t, Key> pending;         // requests that are not complete
+  std::map<std::uint64_t, std::string> failed;  // the errors of failed requests
   std::uint64_t next_id = 1;
   int aborted_by = -1;
 };
@@ -100,8 +100,8 @@ class ThreadTransport final : public Transport {
   Request post(Mailbox::Key key, ThreadMessage message) {
     auto [from, to, tag] = key;
     int peer = from == rank_ ? to : from;
-    require<CommError>(0 <= peer && peer < size_, "rank ", rank_, ": there is no rank ", peer,
-                       " in a world of ", size_);
+    require<CommError>(0 <= peer && peer < size_, "rank ", rank_, ": rank ", peer,
+                       " does not exist in a world of ", size_);
     std::lock_guard lock(mailbox_->mutex);
     message.id = mailbox_->next_id++;
     auto& [sends, receives] = mailbox_->queues[key];
@@ -147,7 +147,7 @@ void run_on_threads(int n, const std::function<void(std::shared_ptr<Transport>)>
   auto transports = thread_transports(n);
   std::vector<std::thread> threads;
   std::mutex mutex;
-  std::exception_ptr first;  // the cause; what the others throw is mostly its consequence
+  std::exception_ptr first;  // the cause; later exceptions are mostly consequences
   for (int r = 0; r < n; ++r) {
     threads.emplace_back([&, r] {
       try {

@@ -1,5 +1,5 @@
-// export_onnx (see extras/onnx/onnx.h): trace, write down op by op, save. What the trace becomes is
-// in onnx_program.h, what each op becomes in onnx_ops.h.
+// export_onnx (see extras/onnx/onnx.h): traces the model, converts it op by op, and saves it.
+// onnx_program.h describes the traced program, and onnx_ops.h the conversion of each op.
 
 #include "extras/onnx/onnx.h"
 
@@ -13,7 +13,7 @@
 namespace rondo::io {
 namespace {
 
-constexpr std::int64_t ir_version = 8, opset = 17;  // of 2022: the first with LayerNormalization
+constexpr std::int64_t ir_version = 8, opset = 17;  // 2022, first with LayerNormalization
 constexpr std::int64_t most_bytes = std::numeric_limits<std::int32_t>::max();
 
 onnx::ModelProto model_of(const onnx::Program& program, const nn::StateDict& state,
@@ -42,12 +42,12 @@ onnx::ModelProto model_of(const onnx::Program& program, const nn::StateDict& sta
 
 void export_onnx(nn::Module& model, const Tensor& example, const std::filesystem::path& path,
                  const OnnxOptions& options) {
-  AtomicFile file(path.string());  // what cannot be written is better known before the work
+  AtomicFile file(path.string());  // fails before the work if the file cannot be written
   const onnx::Program program = onnx::make_program(model, example, options);
   const onnx::ModelProto proto = model_of(program, model.state_dict(), path.string(), options);
-  require<IoError>(static_cast<std::int64_t>(proto.ByteSizeLong()) <= most_bytes, path.string(),
-                   ": would have more than 2 GB, which no ONNX file may have (the file is one "
-                   "protocol buffer)");
+  require<IoError>(
+      static_cast<std::int64_t>(proto.ByteSizeLong()) <= most_bytes, path.string(),
+      ": would have more than 2 GB, the maximum for an ONNX file (it is one protocol buffer)");
   const std::string bytes = proto.SerializeAsString();
   file.write(bytes.data(), bytes.size());
   file.commit();

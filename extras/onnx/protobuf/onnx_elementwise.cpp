@@ -1,16 +1,99 @@
-// Rules for what is done element by element, and for reductions.
+// Rules for element-wise ops and for reductions.
 
 #include <cmath>
 #include <numeric>
 
 #include "extras/onnx/protobuf/onnx_ops.h"
+#include "tensor/backend.h"
 
 namespace rondo::io::onnx {
 namespace {
 
-/// One op of ONNX, of one argument.
+/// An ONNX op with one argument.
 Rule unary(const char* op_type) {
   return [=](OpWriter& w) { return Names{w.node(op_type, {w.in(0)})}; };
+}
+
+/// The op of ONNX that is this one; null: it has a rule of its own below, or cannot be exported.
+constexpr const char* onnx_name(UnaryOp op) {
+  switch (op) {
+    case UnaryOp::neg:
+      return "Neg";
+    case UnaryOp::abs:
+      return "Abs";
+    case UnaryOp::sign:
+      return "Sign";
+    case UnaryOp::relu:
+      return "Relu";
+    case UnaryOp::exp:
+      return "Exp";
+    case UnaryOp::log:
+      return "Log";
+    case UnaryOp::sqrt:
+      return "Sqrt";
+    case UnaryOp::reciprocal:
+      return "Reciprocal";
+    case UnaryOp::sin:
+      return "Sin";
+    case UnaryOp::cos:
+      return "Cos";
+    case UnaryOp::tan:
+      return "Tan";
+    case UnaryOp::sinh:
+      return "Sinh";
+    case UnaryOp::cosh:
+      return "Cosh";
+    case UnaryOp::asin:
+      return "Asin";
+    case UnaryOp::acos:
+      return "Acos";
+    case UnaryOp::atan:
+      return "Atan";
+    case UnaryOp::asinh:
+      return "Asinh";
+    case UnaryOp::acosh:
+      return "Acosh";
+    case UnaryOp::atanh:
+      return "Atanh";
+    case UnaryOp::tanh:
+      return "Tanh";
+    case UnaryOp::sigmoid:
+      return "Sigmoid";
+    case UnaryOp::erf:
+      return "Erf";
+    case UnaryOp::floor:
+      return "Floor";
+    case UnaryOp::ceil:
+      return "Ceil";
+    case UnaryOp::round:
+      return "Round";
+    case UnaryOp::softplus:
+      return "Softplus";
+    case UnaryOp::square:
+    case UnaryOp::logical_not:
+    case UnaryOp::isnan:
+    case UnaryOp::leaky_relu:
+    case UnaryOp::add_scalar:
+    case UnaryOp::mul_scalar:
+    case UnaryOp::pow_scalar:
+    case UnaryOp::clamp:
+    case UnaryOp::expm1:
+    case UnaryOp::erfc:
+    case UnaryOp::log10:
+    case UnaryOp::log2:
+    case UnaryOp::exp2:
+    case UnaryOp::log1p:
+    case UnaryOp::rsqrt:
+    case UnaryOp::trunc:
+    case UnaryOp::gelu:
+    case UnaryOp::gelu_tanh:
+    case UnaryOp::silu:
+    case UnaryOp::isinf:
+    case UnaryOp::isfinite:
+    case UnaryOp::fake_quantize:
+      return nullptr;
+  }
+  return nullptr;
 }
 
 Rule binary(const char* op_type) {
@@ -23,10 +106,10 @@ Rule along_dim(const char* op_type) {
   };
 }
 
-/// x, as it is.
+/// x unchanged.
 Names same(OpWriter& w) { return {w.in(0)}; }
 
-/// a + alpha b; of sub, alpha is negative.
+/// a + alpha b; for sub, alpha is negative.
 Names add(OpWriter& w) {
   const double alpha = w.real("alpha");
   const std::string a = w.in(0), b = w.in(1);
@@ -60,8 +143,8 @@ Names silu(OpWriter& w) {
   return {w.node("Mul", {x, w.node("Sigmoid", {x})})};
 }
 
-/// Which ONNX has no op for before opset 20: x (1 + erf(x / sqrt(2))) / 2, or the approximation
-/// x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
+/// ONNX has no such op before opset 20: x (1 + erf(x / sqrt(2))) / 2, or the approximation x (1 +
+/// tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
 Names gelu(OpWriter& w) {
   const std::string x = w.in(0);
   std::string s;
@@ -85,7 +168,8 @@ Names masked_fill(OpWriter& w) {
   return {w.node("Where", {w.tensor("mask"), w.number(w.real("value")), w.in(0)})};
 }
 
-/// Since opset 13 a sum takes its dimensions as an input; the others still as an attribute.
+/// Since opset 13, ReduceSum takes its dimensions as an input; the other reductions take an
+/// attribute.
 std::string reduced(OpWriter& w, const std::string& op_type, const Integers& dims,
                     std::int64_t keepdims) {
   if (op_type == "ReduceSum")
@@ -93,8 +177,8 @@ std::string reduced(OpWriter& w, const std::string& op_type, const Integers& dim
   return w.node(op_type, {w.in(0)}, {{"axes", dims}, {"keepdims", keepdims}});
 }
 
-/// Over the dimensions that it was told, or all. Where the input has others of size 1, their fate
-/// is told by the shape of the output.
+/// Reduces over the given dimensions, or over all. If other input dimensions have size 1, the
+/// output shape tells whether they are kept.
 Rule reduction(const char* op_type) {
   return [=](OpWriter& w) -> Names {
     const std::size_t rank = w.in_sizes(0).size(), left = w.out_sizes().size();
@@ -111,36 +195,17 @@ Rule reduction(const char* op_type) {
 }  // namespace
 
 void add_elementwise_rules(Rules& rules) {
-  rules.insert({{"relu", unary("Relu")},
-                {"sigmoid", unary("Sigmoid")},
-                {"tanh", unary("Tanh")},
-                {"softplus", unary("Softplus")},
-                {"leaky_relu", leaky_relu},
+#define RONDO_ROW(op, ...) \
+  if (onnx_name(UnaryOp::op) != nullptr) rules.emplace(#op, unary(onnx_name(UnaryOp::op)));
+  RONDO_UNARY_OPS(RONDO_ROW)
+#undef RONDO_ROW
+  rules.insert({{"leaky_relu", leaky_relu},
                 {"silu", silu},
                 {"gelu", gelu},
                 {"softmax", along_dim("Softmax")},
                 {"log_softmax", along_dim("LogSoftmax")},
-                {"neg", unary("Neg")},
-                {"abs", unary("Abs")},
-                {"sign", unary("Sign")},
-                {"exp", unary("Exp")},
-                {"log", unary("Log")},
-                {"sqrt", unary("Sqrt")},
                 {"rsqrt", rsqrt},
-                {"reciprocal", unary("Reciprocal")},
                 {"square", square},
-                {"sin", unary("Sin")},
-                {"cos", unary("Cos")},
-                {"tan", unary("Tan")},
-                {"sinh", unary("Sinh")},
-                {"cosh", unary("Cosh")},
-                {"asin", unary("Asin")},
-                {"acos", unary("Acos")},
-                {"atan", unary("Atan")},
-                {"erf", unary("Erf")},
-                {"floor", unary("Floor")},
-                {"ceil", unary("Ceil")},
-                {"round", unary("Round")},
                 {"clamp", clamp},
                 {"add", add},
                 {"sub", add},

@@ -77,9 +77,9 @@ std::string OnnxGraph::initializer(const Tensor& value, const std::string& name)
   if (known == known_.end()) known = known_.insert(known, {unique(name), value});
   if (!written_.insert(known->name).second) return known->name;
   room_ -= value.nbytes();
-  require<IoError>(room_ >= 0, file_,
-                   ": would have more than 2 GB, which no ONNX file may have (the file is one "
-                   "protocol buffer)");
+  require<IoError>(
+      room_ >= 0, file_,
+      ": would have more than 2 GB, the maximum for an ONNX file (it is one protocol buffer)");
   const Tensor dense = value.detach().to(Device::cpu()).contiguous();
   TensorProto& tensor = *graph_.add_initializer();
   tensor.set_name(known->name);
@@ -111,7 +111,7 @@ std::string OnnxGraph::constant(const Operand& operand, DType dtype, const std::
   return is_fixed ? row : node("Expand", {row, shape(operand.sizes)}, {}, name)[0];
 }
 
-/// The batch, as a list of one number.
+/// The batch size times `times`, as a list of one number.
 std::string OnnxGraph::batch(std::int64_t times) {
   std::string& name = batches_[times];
   if (name.empty() && times == 1)

@@ -1,6 +1,6 @@
 #pragma once
-// OnnxGraph: what an ONNX graph is written with. Values have names; a node takes some and makes
-// others, and whatever is not made by a node or given to the graph is an initialiser.
+// OnnxGraph: builds an ONNX graph. Values have names; a node takes values and produces others. A
+// value that is neither produced by a node nor an input of the graph is an initialiser.
 
 #include <cstdint>
 #include <initializer_list>
@@ -30,27 +30,29 @@ TensorProto::DataType data_type_of(DType dtype, const std::string& what);
 
 class OnnxGraph {
  public:
-  /// Tensors of `known` keep their names. `limit`: how many bytes of initialisers there may be;
+  /// Tensors in `known` keep their names. `limit`: the maximum number of bytes of initialisers;
   /// beyond it IoError, which begins with `file`.
   OnnxGraph(GraphProto& graph, const Program& program, const nn::StateDict& known, std::string file,
             std::int64_t limit);
 
-  /// `name`, or name_1, name_2 … where that is taken.
+  /// `name`, or name_1, name_2 … if it is already used.
   std::string unique(const std::string& name);
 
-  /// Initialisers, the same one for what is the same.
+  /// Adds initialisers; equal ones are added once.
   std::string initializer(const Tensor& value, const std::string& name);
   std::string integers(const Integers& values);
   std::string number(double value, DType dtype);
-  /// The operand's constant, of its sizes, in `dtype`.
+  /// The constant of the operand, with its sizes, in `dtype`.
   std::string constant(const Operand& operand, DType dtype, const std::string& name);
-  /// A shape, as reshape and expand take it: computed from the input's where the batch is in it.
+  /// A shape, as reshape and expand take it. Computed from the input's shape if it includes the
+  /// batch.
   std::string shape(const Sizes& sizes);
 
-  /// A node; the names of its outputs.
+  /// Adds a node; returns the names of its outputs.
   Names node(const std::string& op_type, const Names& inputs, AttributeList attributes,
              const std::string& name, std::size_t outputs = 1);
-  /// Renames a node's output `value` to `name`, wherever it is used; false where no node makes it.
+  /// Renames the output `value` of a node to `name`, wherever it is used; false if no node produces
+  /// it.
   bool rename(const std::string& value, const std::string& name);
 
  private:
@@ -58,17 +60,17 @@ class OnnxGraph {
 
   GraphProto& graph_;
   std::int64_t batch_dim_ = -1;
-  std::vector<nn::NamedTensor> known_;  // initialisers so far, and what would be one under its name
+  std::vector<nn::NamedTensor> known_;  // initialisers, and candidates by name
   std::set<std::string> written_;       // names of `known_` that are in the graph
   std::map<std::string, int> used_;
   std::map<Integers, std::string> integers_;
-  std::map<std::pair<std::uint64_t, DType>, std::string> numbers_;  // by their bits: NaN is one
+  std::map<std::pair<std::uint64_t, DType>, std::string> numbers_;  // by their bits, for NaN
   std::map<std::int64_t, std::string> batches_;
   std::string file_;
-  std::int64_t room_;  // bytes that may still come
+  std::int64_t room_;  // bytes that can still be added
 };
 
-/// A value's name, dtype and shape, as inputs and outputs are declared.
+/// Declares the name, dtype and shape of an input or output.
 void declare(ValueInfoProto& value, const std::string& name, DType dtype, const Sizes& sizes);
 
 }  // namespace rondo::io::onnx

@@ -39,8 +39,8 @@ Names conv2d(OpWriter& w) {
                   {"group", w.integer("groups")}})};
 }
 
-/// What the output has beyond (H - 1) stride - 2 padding + dilation (R - 1) + 1 rows is padding of
-/// it, at its end.
+/// The output has (H - 1) stride - 2 padding + dilation (R - 1) + 1 rows; additional ones are
+/// output padding at the end.
 Names conv_transpose2d(OpWriter& w) {
   const Integers kernel = kernel_of(w), stride = w.integers("stride"),
                  padding = w.integers("padding"), dilation = w.integers("dilation");
@@ -58,8 +58,8 @@ Names conv_transpose2d(OpWriter& w) {
                   {"group", w.integer("groups")}})};
 }
 
-/// Windows of a pooling op. What ceil_mode did is said by padding at the end: as much as the last
-/// window needs, which runtimes agree about, where they differ about ceil_mode.
+/// The windows of a pooling op. ceil_mode is expressed as padding at the end, as much as the last
+/// window needs: runtimes agree about padding, but differ about ceil_mode.
 struct Windows {
   Integers kernel, stride, padding, end;
 
@@ -81,8 +81,8 @@ Names max_pool2d(OpWriter& w) {
       {{"kernel_shape", windows.kernel}, {"strides", windows.stride}, {"pads", windows.pads()}})};
 }
 
-/// A window that hangs over the padded image, as ceil_mode lets it, is divided by what it has
-/// inside of it, padding included: there the padding is made an image first.
+/// With ceil_mode, a window that extends beyond the padded image is divided by the number of its
+/// elements inside, including padding. In that case the image is padded first.
 Names avg_pool2d(OpWriter& w) {
   Windows windows(w);
   std::int64_t includes = w.integer("count_include_pad");
@@ -103,8 +103,8 @@ Names avg_pool2d(OpWriter& w) {
                   {"count_include_pad", includes}})};
 }
 
-/// (P, H) of the weights with which `inputs` pixels become the means of `outputs` windows, which
-/// span floor(i H / P) to ceil((i + 1) H / P).
+/// The (P, H) matrix that maps `inputs` pixels to the means of `outputs` windows, which span
+/// floor(i H / P) to ceil((i + 1) H / P).
 Tensor averaging_matrix(std::int64_t inputs, std::int64_t outputs) {
   std::vector<double> weights(static_cast<std::size_t>(inputs * outputs));
   for (std::int64_t i = 0; i < outputs; ++i) {
@@ -115,7 +115,7 @@ Tensor averaging_matrix(std::int64_t inputs, std::int64_t outputs) {
   return tensor(weights, {outputs, inputs});
 }
 
-/// Windows of one size are an average pooling; those of several, two products with matrices.
+/// Windows of equal size become an average pooling; other windows, two matrix products.
 Names adaptive_avg_pool2d(OpWriter& w) {
   const std::int64_t p = w.fixed(w.out_sizes()[2]), q = w.fixed(w.out_sizes()[3]);
   if (p == 1 && q == 1) return {w.node("GlobalAveragePool", {w.in(0)})};
@@ -130,7 +130,7 @@ Names adaptive_avg_pool2d(OpWriter& w) {
   return {w.node("MatMul", {w.initializer(rows.to(w.dtype()), "rows"), narrow})};
 }
 
-/// Argument i, or as many times `value` where the layer has none.
+/// Argument i, or a tensor filled with `value` if the layer has none.
 std::string or_filled(OpWriter& w, std::size_t i, const Dims& sizes, double value,
                       const char* what) {
   return w.has(i) ? w.in(i) : w.initializer(full(sizes, value, {.dtype = w.dtype()}), what);

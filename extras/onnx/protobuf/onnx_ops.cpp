@@ -1,4 +1,4 @@
-// What rules write with, and the loop over a program (see onnx_ops.h).
+// OpWriter, and the loop over a program (see onnx_ops.h).
 
 #include "extras/onnx/protobuf/onnx_ops.h"
 
@@ -23,18 +23,19 @@ std::string OpWriter::in(std::size_t i) {
 
 std::string OpWriter::tensor(const std::string& name) {
   const auto found = step_.tensors.find(name);
-  require(found != step_.tensors.end(), place(), " does not tell its ", name);
+  require(found != step_.tensors.end(), place(), " has no attribute ", name);
   return value_of(found->second, found->second.dtype, name);
 }
 
 std::int64_t OpWriter::fixed(const Size& size) const {
-  require<ShapeError>(size.is_fixed(), place(),
-                      " must know a size that follows from the batch; OnnxOptions::dynamic_batch "
-                      "= false fixes the batch");
+  require<ShapeError>(
+      size.is_fixed(), place(),
+      " needs a constant size, but the size depends on the batch; OnnxOptions::dynamic_batch "
+      "= false fixes the batch");
   return size.fixed;
 }
 
-/// -1 stands for one size that ONNX is to find out; with two of them the shape is computed.
+/// ONNX infers one size that is -1; with two such sizes, the shape is computed.
 std::string OpWriter::reshaped(const std::string& value) {
   Integers sizes;
   for (const Size& size : out_sizes()) sizes.push_back(size.is_fixed() ? size.fixed : -1);
@@ -73,7 +74,7 @@ void write_program(const Program& program, OnnxGraph& graph) {
   }
   const Operand& output = program.output;
   const std::string value = values[output.step][static_cast<std::size_t>(output.output)];
-  // What no node made, the input or a parameter, has its name already.
+  // If no node produced it (the input or a parameter), it already has a name.
   if (!graph.rename(value, output_name))
     graph.rename(graph.node("Identity", {value}, {}, "identity")[0], output_name);
 }

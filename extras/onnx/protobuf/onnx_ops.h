@@ -1,6 +1,6 @@
 #pragma once
-// How each of rondo's ops is said in ONNX: a table from the op's name to a rule. A new op is a row
-// in the table of the file where its like are: onnx_elementwise.cpp, onnx_layers.cpp,
+// How each op of rondo is written in ONNX: a table from the name of an op to a rule. To add an op,
+// add a row to the table in the file of similar ops: onnx_elementwise.cpp, onnx_layers.cpp or
 // onnx_shapes.cpp.
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace rondo::io::onnx {
 
-/// One step of the program, to a rule: what it is given, and what to write with.
+/// What a rule gets: one step of the program and its arguments, and functions to write nodes.
 class OpWriter {
  public:
   OpWriter(const Step& step, const std::vector<Names>& values, OnnxGraph& graph)
@@ -25,19 +25,19 @@ class OpWriter {
     return i < arguments() && step_.arguments[i].kind != Operand::Kind::none;
   }
   const Operand& argument(std::size_t i) const { return step_.arguments[i]; }
-  /// The name of argument i's value, in the op's dtype; a constant becomes an initialiser. Empty
-  /// where it was not given.
+  /// The name of argument i's value, in the op's dtype; a constant becomes an initialiser. Empty if
+  /// the argument was not given.
   std::string in(std::size_t i);
   const Sizes& in_sizes(std::size_t i) const { return step_.arguments[i].sizes; }
   const Sizes& out_sizes(std::size_t i = 0) const { return step_.shapes[i]; }
   std::size_t outputs() const { return step_.shapes.size(); }
   DType dtype() const { return step_.dtypes[0]; }
 
-  /// What the op was told. Throws Error where it was not.
+  /// An attribute of the op. Throws Error if it is missing.
   template <class T>
   const T& told(std::string_view name) const {
     const auto found = step_.attributes.find(name);
-    require(found != step_.attributes.end(), place(), " does not tell its ", name);
+    require(found != step_.attributes.end(), place(), " has no attribute ", name);
     return std::get<T>(found->second);
   }
   bool was_told(std::string_view name) const {
@@ -49,9 +49,9 @@ class OpWriter {
     const Dims& values = told<Dims>(name);
     return {values.begin(), values.end()};
   }
-  /// The name of the value of a tensor that it was told: an index, a mask.
+  /// The name of the value of a tensor attribute: an index, a mask.
   std::string tensor(const std::string& name);
-  /// A size that the op's form in ONNX must know.
+  /// A size that must be a constant in ONNX.
   std::int64_t fixed(const Size& size) const;
 
   std::string node(const std::string& op_type, const Names& inputs, AttributeList attributes = {}) {
@@ -67,7 +67,7 @@ class OpWriter {
   std::string initializer(const Tensor& value, const std::string& what) {
     return graph_.initializer(value, step_.name + "." + what);
   }
-  /// `value` under the sizes of output 0.
+  /// Reshapes `value` to the sizes of output 0.
   std::string reshaped(const std::string& value);
 
   std::string place() const { return place_of(step_.op, step_.scope); }
@@ -76,11 +76,11 @@ class OpWriter {
   std::string value_of(const Operand& operand, DType dtype, const std::string& name);
 
   const Step& step_;
-  const std::vector<Names>& values_;  // of the steps before
+  const std::vector<Names>& values_;  // of the previous steps
   OnnxGraph& graph_;
 };
 
-/// Writes one step; the names of its outputs.
+/// Writes one step; returns the names of its outputs.
 using Rule = std::function<Names(OpWriter&)>;
 using Rules = std::map<std::string_view, Rule>;
 

@@ -1,9 +1,10 @@
-// Two traces of one model, made one program (see onnx_program.h).
+// Merges two traces of a model into one program (see onnx_program.h).
 //
-// The first trace is of 2 rows of the example, the second of 3 rows of random numbers. A size that
-// is s in both is s; one that is 2 k and 3 k is k times the batch. A constant that is equal in both
-// is one; one that repeats itself along the batch (the zeros that an LSTM starts from) is one row
-// of it, expanded; any other followed from the input behind the tape's back, and is refused.
+// The first trace uses 2 rows of the example, the second 3 rows of random numbers. A size that is s
+// in both is the constant s; a size that is 2 k and 3 k is k times the batch. A constant that is
+// equal in both is a constant. One that repeats along the batch (such as the initial zeros of an
+// LSTM) is one row of it, expanded. Any other depends on the input in a way that is not on the
+// tape, and is refused.
 
 #include "extras/onnx/protobuf/onnx_program.h"
 
@@ -19,21 +20,21 @@
 namespace rondo::io::onnx {
 namespace {
 
-/// What forward is tried on.
+/// The inputs for the two traces.
 struct Inputs {
   Tensor first, second;
   std::int64_t first_batch = 0, second_batch = 0;  // equal: the batch is fixed
 };
 
-/// `rows` rows of x along dim, from the beginning again where there are fewer.
+/// `rows` rows of x along dim, repeated cyclically if x has fewer.
 Tensor repeated_to(const Tensor& x, std::int64_t dim, std::int64_t rows) {
   std::vector<std::int64_t> index;
   for (std::int64_t i = 0; i < rows; ++i) index.push_back(i % x.size(dim));
   return index_select(x, dim, tensor(index).to(x.device()));
 }
 
-/// The same shape and dtype, other elements: random, or, for what may be indices, counted from the
-/// other end, which stays inside any table that the example fits.
+/// The same shape and dtype with other elements: random numbers, or, for possible indices, counted
+/// from the other end, which stays inside any table that the example fits.
 Tensor others(const Tensor& x) {
   if (is_floating(x.dtype())) {
     Generator generator(1);
@@ -41,8 +42,8 @@ Tensor others(const Tensor& x) {
   }
   const Tensor turned = max(x) - x;
   require(any(ne(turned, x)).item<bool>(),
-          "export_onnx: the example holds nothing but zeros; with other elements among them, "
-          "constants can be told from what follows from the input");
+          "export_onnx: the example has only zeros; with other elements, constants can be told "
+          "from values that depend on the input");
   return turned;
 }
 
@@ -70,13 +71,13 @@ bool same_view(const Tensor& a, const Tensor& b) {
          a.shape() == b.shape() && a.strides() == b.strides();
 }
 
-/// Whether x is an input as it was given, which is dense.
+/// Whether x is the unchanged input, which is contiguous.
 bool shows(const Tensor& x, const Tensor& input) {
   return x.storage() == input.storage() && x.storage_offset() == input.storage_offset() &&
          x.dtype() == input.dtype() && x.shape() == input.shape() && x.is_contiguous();
 }
 
-/// The versions (Note [Versions] in autograd/saved_tensor.h) of all that a trace computes with.
+/// The versions (Note [Versions] in autograd/saved_tensor.h) of all tensors that a trace uses.
 std::vector<std::uint64_t> versions_of(const nn::Trace& trace) {
   std::vector<std::uint64_t> versions;
   const auto add = [&](const Tensor& x) { versions.push_back(x.defined() ? x.version() : 0); };
@@ -89,7 +90,7 @@ std::vector<std::uint64_t> versions_of(const nn::Trace& trace) {
   return versions;
 }
 
-/// Joins what the two traces say of one step.
+/// Merges the two traces of each step.
 class Joiner {
  public:
   Joiner(const Inputs& inputs, const nn::Trace& first, const nn::Trace& second)
@@ -98,14 +99,14 @@ class Joiner {
   Program operator()() {
     require(first_.nodes.size() == second_.nodes.size(), "export_onnx: forward records ",
             first_.nodes.size(), " ops for one input and ", second_.nodes.size(),
-            " for another; a file holds one way");
+            " for another; a file can hold only one graph");
     for (std::size_t i = 0; i < first_.nodes.size(); ++i)
       program_.steps.push_back(join(first_.nodes[i], second_.nodes[i]));
     place_ = "export_onnx: the output";
     program_.input = sizes(inputs_.first.shape(), inputs_.second.shape());
     program_.input_dtype = inputs_.first.dtype();
     require(first_.output.node >= 0,
-            "export_onnx: the output follows from nothing that gradients flow through");
+            "export_onnx: the output does not depend on anything that gradients flow through");
     program_.output = argument(first_.output, second_.output);
     return std::move(program_);
   }
@@ -126,7 +127,7 @@ class Joiner {
     const bool same = a.op == b.op && a.dtypes == b.dtypes && a.shapes.size() == b.shapes.size() &&
                       a.arguments.size() == b.arguments.size() &&
                       a.attributes.size() == b.attributes.size();
-    require(same, place_, " is another op for another input; a file holds one way");
+    require(same, place_, " is a different op for another input; a file can hold only one graph");
     for (std::size_t i = 0; i < a.shapes.size(); ++i) {
       require<ShapeError>(numel_of(a.shapes[i]) > 0, place_, " has no elements");
       step.shapes.push_back(sizes(a.shapes[i], b.shapes[i]));
@@ -144,7 +145,7 @@ class Joiner {
                  const nn::GraphNode& other) {
     const auto found = other.attributes.find(name);
     require(found != other.attributes.end() && found->second.index() == value.index(), place_,
-            " is told another ", name, " for another input");
+            " has a different ", name, " for another input");
     if (const auto* tensor = std::get_if<Tensor>(&value)) {
       step.tensors[name] = constant(*tensor, std::get<Tensor>(found->second));
       return;
@@ -157,15 +158,16 @@ class Joiner {
             return v == std::get<T>(found->second);
         },
         value);
-    require(same, place_, ": its ", name,
-            " follows from the batch, which a file cannot say; OnnxOptions::dynamic_batch = false "
-            "fixes the batch");
+    require(
+        same, place_, ": its ", name,
+        " depends on the batch, which a file cannot express; OnnxOptions::dynamic_batch = false "
+        "fixes the batch");
     step.attributes[name] = value;
   }
 
   Operand argument(const nn::GraphArgument& a, const nn::GraphArgument& b) {
     require(a.node == b.node && a.output == b.output, place_,
-            " takes another argument for another input; a file holds one way");
+            " takes a different argument for another input; a file can hold only one graph");
     if (a.node < 0) return constant(a.constant, b.constant);
     const Step& from = program_.steps[static_cast<std::size_t>(a.node)];
     const auto output = static_cast<std::size_t>(a.output);
@@ -177,7 +179,7 @@ class Joiner {
   }
 
   Operand constant(const Tensor& a, const Tensor& b) {
-    require(a.defined() == b.defined(), place_, " has another argument for another input");
+    require(a.defined() == b.defined(), place_, " has a different argument for another input");
     if (!a.defined()) return {};
     Operand operand{.sizes = sizes(a.shape(), b.shape()), .dtype = a.dtype()};
     if (shows(a, inputs_.first) && shows(b, inputs_.second)) {
@@ -193,9 +195,9 @@ class Joiner {
         same_view(a, b) ||
         (a.dtype() == b.dtype() && same_bits(operand.value.broadcast_view(a.shape()), a) &&
          same_bits(operand.value.broadcast_view(b.shape()), b));
-    require(is_constant, place_, " is given a tensor of shape ", a.shape(),
-            " that differs from one input to another and on which no gradient flows; a file would "
-            "hold its elements as if they were always these");
+    require(is_constant, place_, " gets a tensor of shape ", a.shape(),
+            " that differs between inputs but does not come from recorded ops; a file would store "
+            "its elements as constants");
     return operand;
   }
 
@@ -207,7 +209,7 @@ class Joiner {
         joined.push_back({.fixed = a[d]});
         continue;
       }
-      const std::int64_t times = b[d] - a[d];  // the batches differ by one
+      const std::int64_t times = b[d] - a[d];  // the batch sizes differ by one
       require<ShapeError>(inputs_.first_batch > 0 && times * inputs_.first_batch == a[d], place_,
                           ": a shape is ", a, " for one input and ", b,
                           " for another; sizes must be numbers or multiples of the batch "
@@ -230,14 +232,14 @@ std::string place_of(const std::string& op, const std::string& scope) {
 }
 
 Program make_program(nn::Module& model, const Tensor& example, const OnnxOptions& options) {
-  const NoGradGuard no_grad;  // traces record all the same
+  const NoGradGuard no_grad;  // traces record nevertheless
   const Inputs inputs = inputs_like(example, options);
   const nn::Trace first = nn::trace(model, inputs.first);
   const std::vector<std::uint64_t> versions = versions_of(first);
   const nn::Trace second = nn::trace(model, inputs.second);
   require(versions_of(first) == versions,
           "export_onnx: forward overwrites a buffer or a parameter that it computes with; a file "
-          "would hold one state of it");
+          "can hold only one state of it");
   return Joiner(inputs, first, second)();
 }
 

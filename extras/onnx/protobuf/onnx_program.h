@@ -1,6 +1,6 @@
 #pragma once
-// A model as a program with one free number, the batch: two traces of it made one. What is written
-// of it is in onnx_graph.h and onnx_ops.h.
+// A model as a program whose batch size is free: two traces of the model, merged. onnx_graph.h and
+// onnx_ops.h write it.
 
 #include <cstdint>
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace rondo::io::onnx {
 
-/// One size of a shape: a number, or so many times the batch.
+/// One size of a shape: a constant, or a multiple of the batch size.
 struct Size {
   std::int64_t fixed = 0, per_batch = 0;
   bool is_fixed() const { return per_batch == 0; }
@@ -21,11 +21,11 @@ struct Size {
 };
 using Sizes = std::vector<Size>;
 
-/// What an op is given.
+/// An argument of an op.
 struct Operand {
   enum class Kind { none, step, input, constant };
   Kind kind = Kind::none;
-  std::size_t step = 0;  // whose output it is
+  std::size_t step = 0;  // the step whose output it is
   int output = 0;
   Tensor value = {};  // of a constant; of size 1 where `sizes` is a multiple of the batch
   Sizes sizes = {};
@@ -34,10 +34,10 @@ struct Operand {
 
 struct Step {
   std::string name, op, scope;
-  std::vector<Sizes> shapes;  // of its outputs
+  std::vector<Sizes> shapes;  // of the outputs
   std::vector<DType> dtypes;
   Attributes attributes;                                // other than tensors
-  std::map<std::string, Operand, std::less<>> tensors;  // those
+  std::map<std::string, Operand, std::less<>> tensors;  // attributes that are tensors
   std::vector<Operand> arguments;
   Tensor value;  // of a parameter
 };
@@ -49,8 +49,9 @@ struct Program {
   DType input_dtype = f32;
 };
 
-/// Traces the model twice. Throws Error where the two have not the same ops, where a constant is
-/// none, where a size is no multiple of the batch, and where the output is no float.
+/// Traces the model twice. Throws Error if the two traces have different ops, if an apparent
+/// constant depends on the input, if a size is not a multiple of the batch, or if the output is not
+/// floating-point.
 Program make_program(nn::Module& model, const Tensor& example, const OnnxOptions& options);
 
 /// "export_onnx: 'conv2d' in layer1.0.conv1".

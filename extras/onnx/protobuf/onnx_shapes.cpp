@@ -1,4 +1,4 @@
-// Rules for what changes a shape, and for picking elements.
+// Rules for ops that change a shape, and for indexing.
 
 #include <algorithm>
 #include <limits>
@@ -13,7 +13,7 @@ Names reshape(OpWriter& w) {
   return {w.reshaped(w.in(0))};
 }
 
-/// To ONNX a size of 1 says: as it is.
+/// In ONNX, a size of 1 means: unchanged.
 Names expand(OpWriter& w) {
   const Sizes& from = w.in_sizes(0);
   if (from == w.out_sizes()) return {w.in(0)};
@@ -37,7 +37,7 @@ Names flip(OpWriter& w) {
       w.node("Slice", {w.in(0), w.list(last), w.list(before_first), w.list(dims), w.list(last)})};
 }
 
-/// Of slice, narrow and select.
+/// For slice, narrow and select.
 Names slice(OpWriter& w) {
   const std::int64_t dim = w.integer("dim"), start = w.integer("start"), step = w.integer("step");
   const Size& length = w.out_sizes()[static_cast<std::size_t>(dim)];
@@ -47,7 +47,7 @@ Names slice(OpWriter& w) {
       w.node("Slice", {w.in(0), w.list({start}), w.list({end}), w.list({dim}), w.list({step})})};
 }
 
-/// Without those that bring nothing, which cat passes over.
+/// Leaves out empty tensors, which cat ignores.
 Names cat(OpWriter& w) {
   Names parts;
   for (std::size_t i = 0; i < w.arguments(); ++i)

@@ -76,9 +76,9 @@ tensorboard::Histogram histogram_of(const std::vector<double>& values) {
   histogram.set_num(static_cast<double>(values.size()));
   histogram.set_sum(std::accumulate(values.begin(), values.end(), 0.0));
   histogram.set_sum_squares(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
-  // Bucket i is [edge i, edge i + 1); the outermost ones take what is beyond. Only those from the
-  // first to the last with a value are kept, and an empty one before, whose end is where they
-  // begin.
+  // Bucket i is [edge i, edge i + 1); the outermost ones also count everything beyond. Only the
+  // buckets from the first to the last with a value are kept, and an empty one before them, whose
+  // end is their start.
   const std::vector<double>& edges = bucket_edges();
   const auto bucket_of = [&](double value) {
     const auto after = std::upper_bound(edges.begin(), edges.end(), value) - edges.begin();
@@ -98,7 +98,7 @@ tensorboard::Histogram histogram_of(const std::vector<double>& values) {
   return histogram;
 }
 
-/// (C, H, W) u8, dense on the CPU.
+/// (C, H, W) u8, contiguous on the CPU.
 Tensor pixels_of(const std::string& tag, const Tensor& image) {
   Tensor x = image.detach().to(Device::cpu());
   if (x.dim() == 2) x = x.unsqueeze(0);
@@ -128,7 +128,7 @@ Tensor grid_of(const std::string& tag, const Tensor& images) {
   return grid;
 }
 
-/// What makes a record's checksum differ from that of a record with checksums in it.
+/// Masks a checksum, so that it is not confused with that of a record that contains checksums.
 std::uint32_t masked(std::uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8u; }
 
 std::filesystem::path new_file_name(const std::filesystem::path& folder) {
@@ -200,7 +200,7 @@ void SummaryWriter::add_images(const std::string& tag, const Tensor& images, std
 void SummaryWriter::add_text(const std::string& tag, const std::string& text, std::int64_t step) {
   constexpr int strings = 7;
   Event event = event_at(step);
-  // TensorBoard looks for texts under this name.
+  // TensorBoard expects texts under this name.
   tensorboard::Summary::Value& value = value_of(event, tag.empty() ? tag : tag + "/text_summary");
   value.mutable_metadata()->mutable_plugin_data()->set_plugin_name("text");
   value.mutable_tensor()->set_dtype(strings);
@@ -211,7 +211,7 @@ void SummaryWriter::add_text(const std::string& tag, const std::string& text, st
 
 void SummaryWriter::add_graph(nn::Module& model, const Tensor& input) {
   tensorboard::GraphDef graph;
-  graph.mutable_versions()->set_producer(22);  // of GraphDef's form
+  graph.mutable_versions()->set_producer(22);  // the version of the GraphDef format
   for (const nn::GraphNode& from : nn::graph_of(model, input)) {
     tensorboard::GraphDef::Node& node = *graph.add_node();
     node.set_name(with_slashes(from.name));
@@ -232,7 +232,7 @@ void SummaryWriter::write(const std::string& event) {
   const std::uint64_t length = event.size();
   const std::uint32_t of_length = masked(crc32c(&length, sizeof(length)));
   const std::uint32_t of_event = masked(crc32c(event.data(), event.size()));
-  std::string record;  // little-endian, as all that rondo runs on
+  std::string record;  // little-endian, like all machines that rondo supports
   record.append(reinterpret_cast<const char*>(&length), sizeof(length));
   record.append(reinterpret_cast<const char*>(&of_length), sizeof(of_length));
   record += event;

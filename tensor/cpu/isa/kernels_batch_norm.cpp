@@ -1,17 +1,17 @@
 // Batch normalisation's four passes over rows of channels; compiled once for each instruction set
 // (table.h). The rows of a channels_last tensor are short (16 to 2048 elements) and many. A plane
-// of a contiguous tensor is one channel, whose factors are the same all along the row.
+// of a contiguous tensor is one channel, whose factors are the same for the whole row.
 //
-// Why the vectors are written out: of 16 channels in bf16 the compiler makes half a vector, which
-// is left to the loop for the rest; and sums that go to memory after each row wait for each other.
-// Where a row is a few vectors long the sums stay in registers, of several rows side by side.
+// Why the vectors are explicit: for 16 channels in bf16 the compiler generates half a vector, which
+// falls to the remainder loop; and sums that are written to memory after each row wait for each
+// other. If a row is a few vectors long, the sums of several rows stay in registers.
 #include "tensor/cpu/isa/bf16.h"
 #include "tensor/cpu/isa/vec.h"
 
-namespace rondo::cpu::isa::RONDO_ISA {
+namespace rondo::cpu::isa::RONDO_ISA_SET {
 namespace {
 
-// V is Vec or, for what is left of a row, float.
+// V is Vec, or float for the remainder of a row.
 template <class V, class T>
 inline V read(const T* p) {
   if constexpr (std::is_same_v<V, Vec>) {
@@ -36,7 +36,7 @@ inline void write(T* p, V v, bool past_caches) {
   write(p, v);
 }
 
-/// What a channel's factor is found by from the place in the row.
+/// How to find a channel's factor from the position in the row.
 struct OneChannel {
   template <class V>
   static V factor(const float* of, Index) {
@@ -50,7 +50,8 @@ struct EachChannel {
   }
 };
 
-/// body.at<V, Factors>(i, c) for all elements of all rows: the i-th of all, the c-th of its row.
+/// Calls body.at<V, Factors>(i, c) for all elements of all rows; i is the index among all elements,
+/// c within the row.
 template <class Body>
 inline void for_rows(Index rows, Index channels, const Body& body) {
   if (channels == 1) {
@@ -67,13 +68,14 @@ inline void for_rows(Index rows, Index channels, const Body& body) {
   }
 }
 
-/// What one element, or a vector of them, adds to the two sums of its channel: a, and a times b.
+/// The terms that one element, or a vector of elements, adds to the two sums of its channel: a, and
+/// a times b.
 template <class V>
 struct Terms {
   V a, b;
 };
 
-/// Rows of V vectors, U at a time; the sums stay in registers.
+/// Rows of V vectors, U rows at a time; the sums stay in registers.
 template <int V, int U, class Body>
 inline void sum_in_registers(Index rows, const Body& body, float* a, float* b) {
   Vec as[U][V] = {}, bs[U][V] = {};
@@ -99,7 +101,7 @@ inline void sum_in_registers(Index rows, const Body& body, float* a, float* b) {
   }
 }
 
-/// Of one channel, along its plane.
+/// The sums of one channel, along its plane.
 template <class Body>
 inline void sum_plane(Index length, const Body& body, float* a, float* b) {
   constexpr int side_by_side = 4;
@@ -145,9 +147,9 @@ inline void sum_terms(Index rows, Index channels, const Body& body, float* a, fl
   }
 }
 
-// ---- Forward.
+// ---- Forward ----
 
-/// x - shift, and its square.
+/// The terms x - shift and its square.
 template <class T>
 struct Moments {
   const T* x;
@@ -165,7 +167,7 @@ void moments(const T* x, Index rows, Index channels, const float* shift, float* 
   sum_terms(rows, channels, Moments<T>{x, shift}, sum, sum_squares);
 }
 
-/// y of T is 0 up to here: bf16 has no smaller numbers.
+/// Up to this value, y of type T becomes 0: bf16 has no smaller positive numbers.
 template <class T>
 constexpr float largest_zero = std::is_same_v<T, float> ? 0.0f : 0x1p-134f;
 
@@ -208,11 +210,11 @@ void apply(const T* x, const T* residual, T* y, std::uint8_t* bits, Index rows, 
   run.template operator()<Relu::with_bits>();
 }
 
-// ---- Backward.
+// ---- Backward ----
 
 enum class Mask { none, from_bits, from_y, from_x };
 
-/// The gradient behind the relu: dy where what went into it, or came out of it, is above 0.
+/// The gradient before the relu: dy where the relu's input or output is above 0, otherwise 0.
 template <class T, Mask mask>
 struct Gradient {
   const T *dy, *x;
@@ -244,7 +246,7 @@ void visit_mask(const ReluMask<T>& relu, F f) {
   f.template operator()<Mask::none>();
 }
 
-/// g, and g (x - mean).
+/// The terms g and g (x - mean).
 template <class T, Mask mask>
 struct GradientTerms {
   Gradient<T, mask> gradient;
@@ -308,4 +310,4 @@ extern const BatchNormKernels<Bf16Bits> batch_norm_bf16;
 const BatchNormKernels<Bf16Bits> batch_norm_bf16{moments<Bf16Bits>, apply<Bf16Bits>,
                                                  backward_sums<Bf16Bits>, backward_apply<Bf16Bits>};
 
-}  // namespace rondo::cpu::isa::RONDO_ISA
+}  // namespace rondo::cpu::isa::RONDO_ISA_SET

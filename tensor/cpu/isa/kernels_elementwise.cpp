@@ -4,53 +4,21 @@
 #include "tensor/cpu/isa/vector_math.h"
 #include "tensor/functors.h"
 
-namespace rondo::cpu::isa::RONDO_ISA {
+namespace rondo::cpu::isa::RONDO_ISA_SET {
 namespace {
 
-// Where an op calls a function of vector_math.h, the rest of a row of floats goes through the same
-// loop as a whole block, filled up with ones.
+// If an op calls a function of vector_math.h, the remainder of a row of floats goes through the
+// same loop as a whole block, padded with ones.
 
-bool calls_function(UnaryOp op) {
-  switch (op) {
-    case UnaryOp::exp:
-    case UnaryOp::expm1:
-    case UnaryOp::log:
-    case UnaryOp::log1p:
-    case UnaryOp::sin:
-    case UnaryOp::cos:
-    case UnaryOp::tan:
-    case UnaryOp::sinh:
-    case UnaryOp::cosh:
-    case UnaryOp::asin:
-    case UnaryOp::acos:
-    case UnaryOp::atan:
-    case UnaryOp::tanh:
-    case UnaryOp::sigmoid:
-    case UnaryOp::erf:
-    case UnaryOp::gelu:
-    case UnaryOp::gelu_tanh:
-    case UnaryOp::silu:
-    case UnaryOp::softplus:
-    case UnaryOp::pow_scalar:
-      return true;
-    default:
-      return false;
-  }
-}
-bool calls_function(BinaryOp op) {
-  switch (op) {
-    case BinaryOp::pow:
-    case BinaryOp::atan2:
-    case BinaryOp::gelu_backward:
-    case BinaryOp::gelu_tanh_backward:
-    case BinaryOp::silu_backward:
-      return true;
-    default:
-      return false;
-  }
-}
+constexpr bool plain = false, calls = true;  // the table's second column
+#define RONDO_ROW(name, maths, ...) maths,
+constexpr bool unary_calls[] = {RONDO_UNARY_OPS(RONDO_ROW)};
+constexpr bool binary_calls[] = {RONDO_BINARY_OPS(RONDO_ROW)};
+#undef RONDO_ROW
+bool calls_function(UnaryOp op) { return unary_calls[static_cast<std::size_t>(op)]; }
+bool calls_function(BinaryOp op) { return binary_calls[static_cast<std::size_t>(op)]; }
 
-/// How many of n numbers are left to a block that is filled up.
+/// The number of elements (out of n) that go into a padded block.
 template <class T, class Op>
 std::int64_t rest_of(Op op, std::int64_t n) {
   return std::is_same_v<T, float> && calls_function(op) ? n % math_block : 0;
@@ -114,4 +82,4 @@ const ElementwiseKernels elementwise{unary<float>,  unary<double>,  unary<std::i
                                      binary<float>, binary<double>, binary<std::int64_t>,
                                      from_bf16,     to_bf16};
 
-}  // namespace rondo::cpu::isa::RONDO_ISA
+}  // namespace rondo::cpu::isa::RONDO_ISA_SET

@@ -1,14 +1,14 @@
-// The folding of dense runs and rows of numbers (tensor/fold.h); compiled once for each instruction
-// set (table.h). A run is folded in 32 parts that are joined as a tree at the end: the additions do
-// not wait for each other, so that the loop runs at the speed of memory, and the error of a sum
-// grows with n / 32 instead of n. Callers keep runs short and join them in a wider type.
+// Folds of dense runs and rows (tensor/fold.h); compiled once for each instruction set (table.h). A
+// run is folded in 32 parts, which are combined as a tree at the end. So additions do not wait for
+// each other, the loop runs at the speed of memory, and the error of a sum grows with n / 32
+// instead of n. Callers keep runs short and combine them in a wider type.
 #include "tensor/cpu/isa/table.h"
 #include "tensor/fold.h"
 
-namespace rondo::cpu::isa::RONDO_ISA {
+namespace rondo::cpu::isa::RONDO_ISA_SET {
 namespace {
 
-/// Joins the upper half of 2 * width numbers to the lower one, and so on until one is left.
+/// Joins the upper half of 2 * width values into the lower half, and repeats until one is left.
 template <FoldOp o, int width, class C>
 inline void halve(C* part) {
 #pragma omp simd
@@ -30,7 +30,7 @@ C run(FoldOp op, const C* x, std::int64_t n) {
       for (int k = 0; k < parts; ++k) part[k] = F::join(part[k], F::map(x[i + k]));
     }
     for (int k = 0; i < n; ++i, ++k) part[k] = F::join(part[k], F::map(x[i]));
-    C joined[parts];  // of its own, so that `part` stays in registers
+    C joined[parts];  // a separate array, so that `part` stays in registers
     for (int k = 0; k < parts; ++k) joined[k] = part[k];
     halve<o, parts / 2>(joined);
     result = joined[0];
@@ -43,7 +43,7 @@ void rows(FoldOp op, const C* const* x, std::int64_t count, std::int64_t width, 
   visit_reduce(op, [&]<FoldOp o>() {
     using F = Fold<o>;
     std::int64_t r = 0;
-    for (; r + 4 <= count; r += 4) {  // four at a time, so that `fold` is read and written less
+    for (; r + 4 <= count; r += 4) {  // four at a time: fewer accesses to `fold`
       const C *a = x[r], *b = x[r + 1], *c = x[r + 2], *d = x[r + 3];
 #pragma omp simd
       for (std::int64_t j = 0; j < width; ++j) {
@@ -70,4 +70,4 @@ const FoldKernels<double> fold_f64{run<double>, rows<double>};
 extern const FoldKernels<std::int64_t> fold_i64;
 const FoldKernels<std::int64_t> fold_i64{run<std::int64_t>, rows<std::int64_t>};
 
-}  // namespace rondo::cpu::isa::RONDO_ISA
+}  // namespace rondo::cpu::isa::RONDO_ISA_SET

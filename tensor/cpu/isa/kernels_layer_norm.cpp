@@ -1,11 +1,11 @@
 // Layer norm of one dense row of f32, and its gradient; compiled once for each instruction set
-// (table.h). A row is read two or three times, from the first cache after the first; sums are kept
-// in f64.
+// (table.h). A row is read two or three times, after the first time from the first-level cache.
+// Sums are kept in f64.
 #include <cmath>
 
 #include "tensor/cpu/isa/vec.h"
 
-namespace rondo::cpu::isa::RONDO_ISA {
+namespace rondo::cpu::isa::RONDO_ISA_SET {
 namespace {
 
 void forward(const float* x, std::int64_t n, const float* gamma, const float* beta, double eps,
@@ -26,7 +26,7 @@ void forward(const float* x, std::int64_t n, const float* gamma, const float* be
   *invstd = s;
 }
 
-/// With `affine` also dgamma_i += dy_i h_i and dbeta_i += dy_i.
+/// With `affine` also adds dy_i h_i to dgamma_i and dy_i to dbeta_i.
 template <bool affine>
 inline void backward_row(const float* dy, const float* x, std::int64_t n, const float* gamma,
                          float mean, float invstd, float* dx, float* dgamma, float* dbeta) {
@@ -69,4 +69,4 @@ void sums(const float* dy, const float* x, std::int64_t n, float mean, float inv
 extern const LayerNormKernels layer_norm;
 const LayerNormKernels layer_norm{forward, backward, sums};
 
-}  // namespace rondo::cpu::isa::RONDO_ISA
+}  // namespace rondo::cpu::isa::RONDO_ISA_SET

@@ -1,9 +1,9 @@
-// A matrix times one vector, which is what inference of a single input is made of; compiled once
-// for each instruction set (table.h). Each weight is used once, so the speed is that of the memory
-// it comes from: four rows at a time keep enough loads under way.
+// A matrix times one vector, the main operation in inference of a single input; compiled once for
+// each instruction set (table.h). Each weight is used once, so the speed is that of the memory:
+// four rows at a time keep enough loads in flight.
 #include "tensor/cpu/isa/vec.h"
 
-namespace rondo::cpu::isa::RONDO_ISA {
+namespace rondo::cpu::isa::RONDO_ISA_SET {
 namespace {
 
 /// sums[r] = Σ_k w[r][k] x[k] for `rows` rows.
@@ -43,4 +43,4 @@ void matvec(const float* w, std::int64_t stride, const float* x, std::int64_t ro
 extern const MatvecKernel matvec_f32;
 const MatvecKernel matvec_f32 = matvec;
 
-}  // namespace rondo::cpu::isa::RONDO_ISA
+}  // namespace rondo::cpu::isa::RONDO_ISA_SET

@@ -1,12 +1,12 @@
-// Packed matrices (Packed in table.h) and their products, all sums in registers; compiled once for
-// each instruction set. The products run at the rate at which a core can multiply and add: for each
-// vector of sums one operation, while the factors come from the first-level cache.
+// Packed matrices (Packed in table.h) and their products, with all sums in registers; compiled once
+// for each instruction set. The products run at the rate at which a core can multiply and add: one
+// operation for each vector of sums, while the factors come from the first-level cache.
 #include <algorithm>
 #include <utility>
 
 #include "tensor/cpu/isa/vec.h"
 
-namespace rondo::cpu::isa::RONDO_ISA {
+namespace rondo::cpu::isa::RONDO_ISA_SET {
 namespace {
 
 void pack(const float* const* rows, Index count, Index channels, float* packed, Index group) {
@@ -31,8 +31,8 @@ void unpack(Packed packed, Index count, Index channels, const float* bias, float
 }
 
 #if __has_builtin(__builtin_shufflevector)
-/// Of two rows a and b, `step` apart in a square, the upper and the lower one after the squares of
-/// `step` columns to the right of a and to the left of b have changed places.
+/// Takes rows a and b, `step` apart in a square. Swaps the `step`-column squares to the right in a
+/// and to the left in b.
 template <int step, int... column>
 inline void exchange(Vec& a, Vec& b, std::integer_sequence<int, column...>) {
   const Vec upper =
@@ -50,7 +50,7 @@ inline void exchange_all(Vec* rows) {
 }
 #endif
 
-/// A square of `lanes` rows, transposed.
+/// Transposes a square of `lanes` rows.
 inline void transpose(const float* from, Index from_stride, float* to, Index to_stride) {
 #if __has_builtin(__builtin_shufflevector)
   Vec rows[lanes];
@@ -72,16 +72,17 @@ void pack_transposed(const float* from, Index stride, Index rows, Index channels
       transpose(from + c * stride + r, stride, packed + r * lanes, lanes);
 }
 
-/// What is asked for before it is needed, as it comes slower from memory than it is multiplied:
-/// while each vector of terms is multiplied, `count` floats, which are a panel's vector of terms
-/// apart.
+/// Data to prefetch, because memory delivers it more slowly than it is multiplied: `count` floats
+/// while each vector of terms is multiplied. From one vector of terms to the next, `next` advances
+/// by a panel's vector of terms.
 struct Ahead {
   const float* next;
   Index count;
 };
 
-/// `rows` rows of `vectors` vectors of y = left · panel, or y += it. (`asks` where the panel is not
-/// used again at once; there asking would cost a tenth of the time.)
+/// `rows` rows of `vectors` vectors of y = left · panel, or y += left · panel. `asks` prefetches;
+/// set it if the panel is not used again at once (otherwise prefetching would cost a tenth of the
+/// time).
 template <int rows, int vectors, bool add, bool asks = false>
 inline void product(const float* left, Index left_group, Index depth, const float* panel, float* y,
                     Index y_group, Ahead ahead = {}) {
@@ -92,7 +93,7 @@ inline void product(const float* left, Index left_group, Index depth, const floa
       for (Index i = 0; i < ahead.count; i += line) __builtin_prefetch(ahead.next + i, 0, 2);
       ahead.next += vectors * lanes * lanes;
     }
-#pragma GCC unroll 1  // eight lanes at once spill: 2 % slower with AVX2
+#pragma GCC unroll 1  // unrolling eight lanes spills registers: 2 % slower with AVX2
     for (int lane = 0; lane < lanes; ++lane, panel += vectors * lanes) {
       Vec right[vectors];
 #pragma GCC unroll 2
@@ -114,19 +115,19 @@ inline void product(const float* left, Index left_group, Index depth, const floa
     }
 }
 
-/// Of `vectors` vectors, while one of terms is multiplied.
+/// The floats to prefetch for `vectors` vectors while one vector of terms is multiplied.
 template <int vectors>
 constexpr Index panel_floats = Index{vectors} * lanes* lanes;
 constexpr Index far = 1024;
 
-// With AVX-512 the sums of 16 rows stay in registers while a panel passes by. Where there are not
-// as many registers, pieces of a panel are used for some rows after the other, and the next piece
-// is asked for meanwhile, of which each of them asks for its share.
+// With AVX-512 the sums of 16 rows stay in registers while a panel is read. With fewer registers, a
+// piece of a panel is used for several groups of rows in turn. Meanwhile each group prefetches its
+// share of the next piece.
 constexpr int few_vectors = lanes == 16 ? 1 : 2,
               few_step = lanes == 16 ? 16 : std::min(accumulators / 2, 8);
 constexpr int few_rows = lanes == 16 ? 16 : 64, few_terms = lanes == 16 ? 1 << 30 : 256;
 
-/// The product of at most few_step rows; those beyond them, up to the next size that there is, are
+/// The product of at most few_step rows. Rows beyond them, up to the next available size, are
 /// computed as well.
 template <bool add>
 void few_product(const float* left, Index left_group, Index rows, Index depth, const float* panel,
@@ -156,7 +157,7 @@ template <int vectors, bool add>
 void multiply_panels(Packed left, const float* panels, Index rows, Index depth, Index columns,
                      float* y, Index y_group) {
   constexpr int step = accumulators / vectors;
-  constexpr Index memory_bound = 24;  // rows; more of them take longer than the panel
+  constexpr Index memory_bound = 24;  // rows; for more, reading the panel is faster
   auto* f = rows <= step ? product<step, vectors, add, true> : product<step, vectors, add>;
   for (Index k = 0; k < columns; k += vectors * lanes, panels += depth * vectors * lanes) {
     float* const out = y + k / lanes * y_group;
@@ -178,9 +179,9 @@ void multiply(Packed left, const float* panels, Index rows, Index depth, Index c
   f(left, panels, rows, depth, columns, y, y_group);
 }
 
-/// `rows` rows of `vectors` vectors of y += leftᵀ · right. What is there is added last: as terms of
-/// one long sum the many products would lose more of their last bits. `left`: where each row's
-/// numbers begin; or, of rows that are in one vector, where the first's do.
+/// `rows` rows of `vectors` vectors of y += leftᵀ · right. The old value of y is added last: as
+/// terms of one long sum, many small products would lose more of their last bits. `left` points to
+/// each row's elements; for rows within one vector, only to the first row's.
 template <int rows, int vectors, bool one_vector>
 inline void outer(const float* const* left, const float* right, Index right_group, Index depth,
                   bool first, float* y, Index y_stride) {
@@ -209,9 +210,10 @@ inline void outer(const float* const* left, const float* right, Index right_grou
     }
 }
 
-/// With AVX2 as many rows at a time as registers hold sums of, though 8 sums would hide how long a
-/// multiplication takes: while another thread of the core has the units that multiply, the next can
-/// be begun (on such a Zen 3, 8 ran at half their rate, 12 at three quarters).
+/// With AVX2, as many rows at a time as registers hold sums, although 8 sums would hide the latency
+/// of a multiplication. While another thread of the core uses the multiplication units, this thread
+/// can start its next multiplications (on such a Zen 3, 8 sums ran at half their rate, 12 at three
+/// quarters).
 template <int vectors>
 void accumulate_panels(Packed left, Packed right, Index depth, Index rows, Index columns,
                        bool first, float* y, Index y_stride) {
@@ -244,4 +246,4 @@ extern const PackedKernels packed;
 const PackedKernels packed{lanes,  few_rows,        few_vectors* lanes, few_terms,    pack,
                            unpack, pack_transposed, multiply,           multiply_few, accumulate};
 
-}  // namespace rondo::cpu::isa::RONDO_ISA
+}  // namespace rondo::cpu::isa::RONDO_ISA_SET

@@ -1,16 +1,18 @@
-// What softmax and cross-entropy do with one dense line of f32; compiled once for each instruction
-// set (table.h). Lines of f64 take the loops of tensor/cpu/softmax.cpp.
+// Softmax and cross-entropy kernels for one dense line of f32; compiled once for each instruction
+// set (table.h). Lines of f64 use the loops of tensor/cpu/softmax.cpp.
 #include "tensor/cpu/isa/vec.h"
 #include "tensor/cpu/isa/vector_math.h"
 
-namespace rondo::cpu::isa::RONDO_ISA {
+namespace rondo::cpu::isa::RONDO_ISA_SET {
 namespace {
 
-/// How much of a line goes through one loop and then, from the first cache, the next.
+/// Elements of a line that go through one loop and then, from the first-level cache, through the
+/// next.
 constexpr Index chunk = 16 * math_block;
 
-/// f(offset, numbers, how many: a multiple of math_block, how many of these the line has). Where
-/// the line ends within a block, that is a copy of it, filled up with -inf, whose exp is 0.
+/// Calls f(offset, values, count, valid). count is a multiple of math_block; valid is how many of
+/// these elements the line has. If the line ends within a block, values is a copy padded with -inf,
+/// whose exp is 0.
 template <class F>
 inline void in_chunks(const float* x, Index n, F f) {
   const Index whole = n - n % math_block;
@@ -24,7 +26,7 @@ inline void in_chunks(const float* x, Index n, F f) {
   f(whole, rest, math_block, n - whole);
 }
 
-/// max x, past NaNs: they come back in the sum.
+/// max x, ignoring NaNs: they reappear in the sum.
 inline float top_of(const float* x, Index n) {
   constexpr int side_by_side = math_block / lanes;
   Vec top[side_by_side];
@@ -119,4 +121,4 @@ const SoftmaxKernels softmax_f32{log_sum_exp,          softmax,
                                  log_softmax,          softmax_gradient,
                                  log_softmax_gradient, cross_entropy_gradient};
 
-}  // namespace rondo::cpu::isa::RONDO_ISA
+}  // namespace rondo::cpu::isa::RONDO_ISA_SET

@@ -1,22 +1,22 @@
-// The transforms of Winograd convolution (tensor/cpu/winograd.h has the algebra);
+// The transforms of Winograd convolution (tensor/cpu/conv/winograd.h explains the algebra);
 // compiled once for each instruction set (table.h).
 //
-// What a loop over pixels would leave to the compiler's luck is said with vectors of the
-// instruction set's width (GCC's and Clang's vector types, which are no intrinsics): a lane is a
-// channel, and the 36 values of a transformed tile are 36 vectors. A transform is the same
-// one-dimensional map twice, down the columns and along the rows, with the tile between the two in
-// the first-level cache. `m` outputs in each dimension: 4, or 2 by points 0, ±1, ∞.
+// Loops over pixels might not vectorise well, so this file uses explicit vectors of the instruction
+// set's width (GCC's and Clang's vector types, not intrinsics). A lane is a channel, and the 36
+// values of a transformed tile are 36 vectors. A transform applies the same one-dimensional map
+// twice, down the columns and along the rows; in between, the tile is in the first-level cache. `m`
+// is the number of outputs in each dimension: 4, or 2 with points 0, ±1, ∞.
 #include "tensor/cpu/isa/vec.h"
 
-namespace rondo::cpu::isa::RONDO_ISA {
+namespace rondo::cpu::isa::RONDO_ISA_SET {
 namespace {
 
-// The interpolation points 0, ±a, ±b, ∞ (winograd.h says why these), and what follows from them:
-// a² + b² = 5/2, a b = 1.
+// The interpolation points 0, ±a, ±b, ∞ (winograd.h explains the choice), and the constants that
+// follow: a² + b² = 5/2, a b = 1.
 constexpr float a = 0.70710678118654752440f, b = 1.41421356237309504880f;
 constexpr float scale_a = -2.f / 3, scale_b = 1.f / 6;  // 1 / (2a²(a² - b²)), 1 / (2b²(b² - a²))
 
-/// Bᵀ: m + 2 values of x to as many points. `at(i)` reads, `put(i, v)` writes.
+/// Bᵀ: maps m + 2 values of x to as many points. `at(i)` reads, `put(i, v)` writes.
 template <int m, class At, class Put>
 inline void input_points(At at, Put put) {
   if constexpr (m == 2) {
@@ -38,7 +38,7 @@ inline void input_points(At at, Put put) {
   }
 }
 
-/// Aᵀ: m + 2 points to m values of y.
+/// Aᵀ: maps m + 2 points to m values of y.
 template <int m, class At, class Put>
 inline void output_values(At at, Put put) {
   if constexpr (m == 2) {
@@ -55,7 +55,7 @@ inline void output_values(At at, Put put) {
   }
 }
 
-/// A, the transpose of that: 4 values of dy to the 6 points.
+/// A, the transpose of Aᵀ: maps 4 values of dy to the 6 points.
 template <class At, class Put>
 inline void gradient_points(At at, Put put) {
   const Vec y0 = at(0), y1 = at(1), y2 = at(2), y3 = at(3);
@@ -69,7 +69,7 @@ inline void gradient_points(At at, Put put) {
   put(5, y3);
 }
 
-/// G: 3 weights to the m + 2 points.
+/// G: maps 3 weights to the m + 2 points.
 template <int m, class At, class Put>
 inline void weight_points(At at, Put put) {
   const Vec g0 = at(0), g1 = at(1), g2 = at(2);
@@ -91,7 +91,7 @@ inline void weight_points(At at, Put put) {
   }
 }
 
-/// Gᵀ: 6 points to the gradients of 3 weights.
+/// Gᵀ: maps 6 points to the gradients of 3 weights.
 template <class At, class Put>
 inline void weight_gradients(At at, Put put) {
   const Vec m1 = at(1), m2 = at(2), m3 = at(3), m4 = at(4);
@@ -102,14 +102,14 @@ inline void weight_gradients(At at, Put put) {
   put(2, multiply_add(2.f, even_b, multiply_add(.5f, even_a, at(5))));
 }
 
-// A block of tiles on its way (winograd.h): for each vector of channels, for each point, the tiles,
-// one after the other, and a vector of nothing, lest the 36 points compete for the same places of a
-// cache. These distances are constants, and so part of the instructions.
+// The layout of a block of tiles between the transforms (winograd.h): for each vector of channels
+// and each point, the tiles, followed by one unused vector, so that the 36 points do not compete
+// for the same cache sets. These distances are constants, so they are encoded in the instructions.
 constexpr Index tiles = winograd_tiles, point = (tiles + 1) * lanes;
 template <int m>
 constexpr Index group = Index{m + 2} * (m + 2) * point;
 
-/// Bᵀ x B of the pixels at `corner`, `has(i, j)` telling which of them exist.
+/// Bᵀ x B of the pixels at `corner`; `has(i, j)` tells which of them exist.
 template <int m, class T, class Has>
 inline void input_vector(const T* corner, Index row, Index pixel, float* points, Has has) {
   constexpr int n = m + 2;
@@ -142,7 +142,7 @@ void input(const void* x, const WinogradPlane& plane, Index top, Index left, flo
     input_vector<m>(corner + c, row, channels, points, [&](int i, int j) { return exists[i][j]; });
 }
 
-/// Aᵀ M A + offset to the m x m pixels at `corner`, as many as are to be had.
+/// Writes Aᵀ M A + offset to those of the m x m pixels at `corner` that exist.
 template <int m, class T, class Has>
 inline void output_vector(const float* points, Vec offset, T* corner, Index row, Index pixel,
                           Has has) {
@@ -177,7 +177,7 @@ void output(const float* points, const WinogradPlane& plane, Index top, Index le
   }
 }
 
-/// A dy Aᵀ of the 4x4 pixels at `corner`, `has(i, j)` telling which of them exist.
+/// A dy Aᵀ of the 4x4 pixels at `corner`; `has(i, j)` tells which of them exist.
 template <class T, class Has>
 inline void gradient_vector(const T* corner, Index row, Index pixel, float* points, Has has) {
   Vec t[6][4];
@@ -206,7 +206,7 @@ void gradient(const void* dy, const WinogradPlane& plane, Index top, Index left,
   }
 }
 
-/// A vector of `lanes` filters' weights, all 9 of them, to their points.
+/// Transforms all 9 weights of `lanes` filters to their points.
 template <int m>
 void weight(const float* w, Index lane_stride, bool turned, Index count, float* points,
             Index point_stride) {
@@ -258,4 +258,4 @@ extern const WinogradKernels winograd{
     {input<2, float>, output<2, float>, nullptr, weight<2>, 2},
     weight_gradient};
 
-}  // namespace rondo::cpu::isa::RONDO_ISA
+}  // namespace rondo::cpu::isa::RONDO_ISA_SET

@@ -26,7 +26,7 @@ struct InstructionSet {
   }
 
 #if defined(__aarch64__)
-/// Whether registers of SVE have just so many bits: the kernels are compiled for that.
+/// Whether the SVE registers have exactly this many bits, for which the kernels are compiled.
 template <int bits>
 bool has_sve() {
   const int length = prctl(PR_SVE_GET_VL);
@@ -35,7 +35,7 @@ bool has_sve() {
 #endif
 
 const Kernels& choose() {
-  // From the least to the best.
+  // In ascending order of preference.
   static const InstructionSet sets[] = {
     {RONDO_KERNELS(generic), [] { return true; }},
 #if defined(RONDO_HAS_AVX2)
@@ -66,7 +66,7 @@ const Kernels& choose() {
     if (wish != nullptr && name == wish) is_allowed = false;
     names += concat(names.empty() ? "" : ", ", name);
   }
-  require(wish == nullptr || !is_allowed, "RONDO_ISA=", wish, " is none of ", names);
+  require(wish == nullptr || !is_allowed, "RONDO_ISA=", wish, " is not one of ", names);
   return *chosen;
 }
 

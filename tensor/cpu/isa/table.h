@@ -1,19 +1,19 @@
 #pragma once
-// The kernels that are compiled once for each instruction set, and the choice among them.
+// The kernels that are compiled once for each instruction set, and the choice between them.
 //
-// Files named kernels_*.cpp in this folder are compiled several times (cmake/library.cmake) with
-// RONDO_ISA set to the name of an instruction set; each defines its functions in namespace
-// isa::RONDO_ISA and one table of pointers to them. They are plain loops over dense memory that the
-// compiler vectorises, or loops over vectors of its own (vec.h, which has the only intrinsics), and
-// nothing but local functions and templates of functors.h that are inlined, since an inline
-// function compiled for AVX-512 here must never be the copy that the linker keeps for a file meant
-// to run anywhere. That is also why nothing here throws by itself.
+// Files named kernels_*.cpp in this folder are compiled several times (cmake/library.cmake), with
+// RONDO_ISA set to the name of an instruction set. Each file defines its functions in namespace
+// isa::RONDO_ISA_SET and one table of pointers to them. The functions are plain loops over dense
+// memory that the compiler vectorises, or loops over explicit vectors (vec.h, the only file with
+// intrinsics). They use only local functions and inlined templates of functors.h: the linker must
+// never keep an inline function compiled for AVX-512 here for a file that must run on any
+// processor. For the same reason the code here does not throw directly.
 //
-//   generic          what all processors of the architecture have: SSE2 on x86-64, NEON on arm64
+//   generic          supported by all processors of the architecture: SSE2 on x86-64, NEON on arm64
 //   avx2, avx512     x86-64
-//   sve256, sve512   arm64: SVE, where its registers have exactly that many bits
+//   sve256, sve512   arm64: SVE, if its registers have exactly that many bits
 //
-// The choice is made once, when the CPU's backend is made; RONDO_ISA in the environment, one of
+// The choice is made once, when the CPU's backend is created. RONDO_ISA in the environment, one of
 // these names, lowers it (for tests, and to reproduce another machine's bits).
 
 #include <cstdint>
@@ -39,21 +39,21 @@ struct ElementwiseKernels {
   void (*to_bf16)(const float* x, Bf16Bits* y, std::int64_t n);
 };
 
-/// Of dense numbers (tensor/fold.h). Where op is all or any, what is not 0 counts as 1.
+/// Folds of dense arrays (tensor/fold.h). If op is all or any, every value except 0 counts as 1.
 template <class C>
 struct FoldKernels {
-  /// x_0 ∘ x_1 ∘ … ∘ x_{n-1}, grouped in one way whatever the instruction set.
+  /// x_0 ∘ x_1 ∘ … ∘ x_{n-1}, grouped in the same way for all instruction sets.
   C (*run)(FoldOp op, const C* x, std::int64_t n);
-  /// fold_j = fold_j ∘ x_0[j] ∘ x_1[j] ∘ …, for `count` rows of `width` numbers.
+  /// fold_j = fold_j ∘ x_0[j] ∘ x_1[j] ∘ …, for `count` rows of `width` elements.
   void (*rows)(FoldOp op, const C* const* x, std::int64_t count, std::int64_t width, C* fold);
 };
 
-/// How the gradient finds out where a relu let through: from a bit for each element, which `apply`
-/// has written; from the sign of its output y; else, which also saves reading y, from
-/// x scale[c] + offset[c], exactly what `apply` computed; all null: no relu.
+/// How the gradient determines where a relu passed values through: from one bit per element,
+/// written by `apply`; or from the sign of its output y; or from x scale[c] + offset[c], exactly as
+/// `apply` computed it, which also avoids reading y. All null: no relu.
 template <class T>
 struct ReluMask {
-  const std::uint8_t* bits = nullptr;  // of rows whose length is a multiple of 16
+  const std::uint8_t* bits = nullptr;  // rows have a length that is a multiple of 16
   const T* y = nullptr;
   const float* mean = nullptr;
   const float* scale = nullptr;
@@ -61,44 +61,45 @@ struct ReluMask {
 };
 
 /// Batch norm on rows of C channels (N·H·W rows of a channels_last tensor), or on one channel's
-/// plane (C = 1). T is float or Bf16Bits; computed in f32. All pointers dense. past_caches: results
-/// go to memory at once; they then begin at multiples of 64 bytes, and C is a multiple of 16.
+/// plane (C = 1). T is float or Bf16Bits; the computation is in f32. All pointers are dense.
+/// past_caches: results are written directly to memory; they must then be aligned to 64 bytes, and
+/// C must be a multiple of 16.
 template <class T>
 struct BatchNormKernels {
   /// sum[c] += x, sum_squares[c] += (x - shift[c])^2 and so on: see kernels_batch_norm.cpp.
   void (*moments)(const T* x, std::int64_t rows, std::int64_t channels, const float* shift,
                   float* sum, float* sum_squares);
   /// y = relu?((x - mean[c]) scale[c] + offset[c] + residual?), and with a relu the bits of
-  /// ReluMask, if they are not null. (Not x scale + (offset - mean scale): of a channel far from 0
-  /// those cancel, and the offset is lost in their rounding.)
+  /// ReluMask, if they are not null. (The form x scale + (offset - mean scale) is not used: for a
+  /// channel with a large mean the terms cancel, and rounding loses the offset.)
   void (*apply)(const T* x, const T* residual, T* y, std::uint8_t* bits, std::int64_t rows,
                 std::int64_t channels, const float* mean, const float* scale, const float* offset,
                 bool relu, bool past_caches);
-  /// With g = dy where the relu's input was positive, else 0: sum_g[c] += g,
-  /// sum_gx[c] += g (x - mean[c]).
+  /// With g = dy where the relu's input was positive, otherwise 0: sum_g[c] += g, sum_gx[c] += g (x
+  /// - mean[c]).
   void (*backward_sums)(const T* dy, const T* x, const ReluMask<T>& mask, std::int64_t rows,
                         std::int64_t channels, const float* mean, float* sum_g, float* sum_gx);
-  /// dx = g a[c] + (x - mean[c]) b[c] + d[c], and dresidual = g where it is not null.
+  /// dx = g a[c] + (x - mean[c]) b[c] + d[c], and dresidual = g if dresidual is not null.
   void (*backward_apply)(const T* dy, const T* x, const ReluMask<T>& mask, T* dx, T* dresidual,
                          std::int64_t rows, std::int64_t channels, const float* mean,
                          const float* a, const float* b, const float* d, bool past_caches);
 };
 
-/// log Σ exp(x_i) = top + log_sum, with top = max x and log_sum = log Σ exp(x_i - top), which is
-/// NaN where an x_i is that or +inf.
+/// log Σ exp(x_i) = top + log_sum, with top = max x and log_sum = log Σ exp(x_i - top). log_sum is
+/// NaN if an x_i is NaN or +inf.
 struct LogSumExp {
   float top;
   double log_sum;
 };
 
-/// Of one dense line of n numbers; sums are kept in f64. y and dx may be x or dy.
+/// Kernels for one dense line of n elements; sums are kept in f64. y and dx may be x or dy.
 struct SoftmaxKernels {
   LogSumExp (*log_sum_exp)(const float* x, std::int64_t n);
   /// y_i = exp(x_i - top) / Σ exp(x - top)
   void (*softmax)(const float* x, std::int64_t n, float* y);
   /// y_i = x_i - top - log_sum
   void (*log_softmax)(const float* x, std::int64_t n, float* y);
-  /// dx_i = y_i (dy_i - Σ dy y), or dy_i - exp(y_i) Σ dy
+  /// dx_i = y_i (dy_i - Σ dy y), or dx_i = dy_i - exp(y_i) Σ dy
   void (*softmax_gradient)(const float* dy, const float* y, std::int64_t n, float* dx);
   void (*log_softmax_gradient)(const float* dy, const float* y, std::int64_t n, float* dx);
   /// dx_i = (exp(x_i - top - log_sum) - share) weight
@@ -106,24 +107,24 @@ struct SoftmaxKernels {
                                  float share, float weight, float* dx);
 };
 
-/// Of one dense row of n numbers (Backend::layer_norm); dgamma and dbeta are added to, or both
-/// null.
+/// Kernels for one dense row of n elements (Backend::layer_norm). The results are added to dgamma
+/// and dbeta, or both are null.
 struct LayerNormKernels {
   void (*forward)(const float* x, std::int64_t n, const float* gamma, const float* beta, double eps,
                   float* y, float* mean, float* invstd);
   void (*backward)(const float* dy, const float* x, std::int64_t n, const float* gamma, float mean,
                    float invstd, float* dx, float* dgamma, float* dbeta);
-  /// What a part of a row adds to dgamma and dbeta.
+  /// Adds the contribution of a part of a row to dgamma and dbeta.
   void (*sums)(const float* dy, const float* x, std::int64_t n, float mean, float invstd,
                float* dgamma, float* dbeta);
 };
 
-/// y[r] = Σ_k w[r][k] x[k], rows of w `stride` apart.
+/// y[r] = Σ_k w[r][k] x[k]; the rows of w are `stride` apart.
 using MatvecKernel = void (*)(const float* w, std::int64_t stride, const float* x,
                               std::int64_t rows, std::int64_t n, float* y);
 
-/// Rows of channels, the channels of one vector together: (channels / lanes, rows, lanes), between
-/// two vectors of channels `group` floats. Numbers of channels are multiples of 16.
+/// Rows of channels, with the channels of one vector together: (channels / lanes, rows, lanes). Two
+/// vectors of channels are `group` floats apart. Numbers of channels are multiples of 16.
 struct Packed {
   const float* data;
   std::int64_t group;
@@ -131,35 +132,36 @@ struct Packed {
 
 struct PackedKernels {
   int lanes;
-  /// What multiply_few takes: at most so many rows, of one panel so many columns, and best at most
-  /// so many terms of each sum.
+  /// Limits of multiply_few: at most few_rows rows and the few_panel columns of one panel; at most
+  /// few_terms terms of each sum are best.
   int few_rows, few_panel, few_terms;
-  /// How many of `columns` columns one panel has: two vectors' (one's where their number is odd).
+  /// How many of `columns` columns one panel has: those of two vectors (of one if the number of
+  /// vectors is odd).
   std::int64_t panel(std::int64_t columns) const {
     return columns % (2 * lanes) == 0 ? 2 * lanes : lanes;
   }
-  /// packed = the `count` rows, of zeros where the pointer is null.
+  /// packed = the `count` rows; a null pointer gives a row of zeros.
   void (*pack)(const float* const* rows, std::int64_t count, std::int64_t channels, float* packed,
                std::int64_t group);
-  /// The `count` rows = packed + bias?, wherever they lie.
+  /// The `count` rows = packed + bias?, written to arbitrary addresses.
   void (*unpack)(Packed packed, std::int64_t count, std::int64_t channels, const float* bias,
                  float* const* rows);
-  /// packed (rows, channels) = the transpose of what lies as `channels` rows, `stride` apart; both
-  /// multiples of 16.
+  /// packed (rows, channels) = the transpose of `channels` rows that are `stride` apart; both sizes
+  /// are multiples of 16.
   void (*pack_transposed)(const float* from, std::int64_t stride, std::int64_t rows,
                           std::int64_t channels, float* packed, std::int64_t group);
-  /// y (rows, columns) = left (rows, depth) · right, which lies in panels: (columns / panel, depth,
-  /// panel); `add`: y += instead. y is packed. Rows up to the next multiple of 24 are read and
-  /// written.
+  /// y (rows, columns) = left (rows, depth) · right, where right consists of panels: (columns /
+  /// panel, depth, panel). `add`: y += instead. y is packed. Rows up to the next multiple of 24 are
+  /// also read and written.
   void (*multiply)(Packed left, const float* right, std::int64_t rows, std::int64_t depth,
                    std::int64_t columns, bool add, float* y, std::int64_t y_group);
-  /// y (rows, few_panel) = left (rows, depth) · right (depth, few_panel), or y +=, where right
-  /// comes from memory; meanwhile as much from `next` on is asked for. y is packed. Rows up to the
-  /// next multiple of 16 are read and written.
+  /// y (rows, few_panel) = left (rows, depth) · right (depth, few_panel), or y +=, for a right
+  /// factor that comes from memory. Meanwhile it prefetches as many floats from `next` on. y is
+  /// packed. Rows up to the next multiple of 16 are also read and written.
   void (*multiply_few)(Packed left, const float* right, std::int64_t rows, std::int64_t depth,
                        bool add, float* y, std::int64_t y_group, const float* next);
   /// y (rows, columns) += leftᵀ (depth, rows) · right (depth, columns); `first`: y = instead. Rows
-  /// of y are y_stride apart, and their number is even.
+  /// of y are y_stride apart; the number of rows is even.
   void (*accumulate)(Packed left, Packed right, std::int64_t depth, std::int64_t rows,
                      std::int64_t columns, bool first, float* y, std::int64_t y_stride);
 };
@@ -169,21 +171,21 @@ struct WinogradPlane {
   std::int64_t height, width, channels;
 };
 
-/// A block of tiles holds this many, for each point and channel, while it is worked on.
+/// The number of tiles in a block, for each point and channel.
 inline constexpr std::int64_t winograd_tiles = 24;
 
 /// F(m x m, 3x3) between the pixels of one type and one tile of a block (WinogradKernels).
 struct WinogradTiles {
-  /// Bᵀ x B of the (m+2)x(m+2) pixels from (top, left) on, which are 0 where they lie outside of x.
+  /// Bᵀ x B of the (m+2)x(m+2) pixels starting at (top, left); pixels outside x are 0.
   void (*input)(const void* x, const WinogradPlane&, std::int64_t top, std::int64_t left,
                 float* tile);
-  /// y = Aᵀ M A + bias? in the m x m pixels from (top, left) on, as far as they lie inside of y.
+  /// y = Aᵀ M A + bias? for those of the m x m pixels starting at (top, left) that are inside y.
   void (*output)(const float* tile, const WinogradPlane&, std::int64_t top, std::int64_t left,
                  const float* bias, void* y);
-  /// A dy Aᵀ of the m x m pixels from (top, left) on, which are 0 where they lie outside of dy.
+  /// A dy Aᵀ of the m x m pixels starting at (top, left); pixels outside dy are 0.
   void (*gradient)(const void* dy, const WinogradPlane&, std::int64_t top, std::int64_t left,
                    float* tile);
-  /// G w Gᵀ of `count` filters 3x3 that lie lane_stride apart, turned by 180 degrees or not.
+  /// G w Gᵀ of `count` 3x3 filters that are lane_stride apart, rotated by 180 degrees if `turned`.
   void (*weight)(const float* w, std::int64_t lane_stride, bool turned, std::int64_t count,
                  float* points, std::int64_t point_stride);
   int m = 4;
@@ -191,9 +193,9 @@ struct WinogradTiles {
   std::int64_t points() const { return std::int64_t{m + 2} * (m + 2); }
 };
 
-/// The pieces of a Winograd convolution (tensor/cpu/winograd.h). Numbers of channels are multiples
-/// of 16. A block of tiles is f32 (channels / lanes, points, 24 tiles and one more, lanes): for
-/// each point packed rows.
+/// The parts of a Winograd convolution (tensor/cpu/conv/winograd.h). Numbers of channels are
+/// multiples of 16. A block of tiles is f32 (channels / lanes, points, 24 tiles and one more,
+/// lanes): packed rows for each point.
 struct WinogradKernels {
   int lanes;
   WinogradTiles f32, bf16, small;  // m = 4, m = 4, and f32 with m = 2, which has no gradient
@@ -201,7 +203,7 @@ struct WinogradKernels {
   void (*weight_gradient)(const float* points, std::int64_t point_stride, std::int64_t count,
                           float* dw, std::int64_t lane_stride);
 
-  // Between two tiles of a block, between its points.
+  // The floats between two tiles of a block, and between its points.
   std::int64_t tile() const { return lanes; }
   std::int64_t point() const { return (winograd_tiles + 1) * lanes; }
 };
@@ -224,7 +226,7 @@ struct Kernels {
 /// The table for this machine.
 const Kernels& kernels();
 
-// Only the sets of this architecture are defined (cmake/library.cmake).
+// Only the instruction sets of this architecture are defined (cmake/library.cmake).
 #define RONDO_DECLARE_KERNELS(name)                        \
   namespace isa::name {                                    \
   extern const ElementwiseKernels elementwise;             \

@@ -1,12 +1,12 @@
-// A vector of floats as wide as the instruction set has them (GCC's and Clang's vector types), for
-// kernels that say themselves what lies in a register; and, by intrinsics, what those types cannot
-// say: bits of a comparison, stores past the caches. Only for files that are compiled once for each
+// A vector of floats of the instruction set's width (GCC's and Clang's vector types), for kernels
+// that control what is in a register. Intrinsics cover what those types cannot express: bits of a
+// comparison, and stores past the caches. Only for files that are compiled once for each
 // instruction set (table.h).
 #pragma once
 
 #if defined(__AVX2__)
 #include <immintrin.h>
-#elif __ARM_FEATURE_SVE_BITS > 0  // not set where SVE has no fixed length
+#elif __ARM_FEATURE_SVE_BITS > 0  // not set if SVE has no fixed length
 #include <arm_sve.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
@@ -14,7 +14,7 @@
 
 #include "tensor/cpu/isa/table.h"
 
-namespace rondo::cpu::isa::RONDO_ISA {
+namespace rondo::cpu::isa::RONDO_ISA_SET {
 namespace {
 
 #if defined(__AVX512F__)
@@ -38,9 +38,9 @@ inline Vec load(const float* p) {
 }
 inline void store(float* p, Vec v) { __builtin_memcpy(p, &v, sizeof v); }
 
-/// a b + c, rounded once where the instruction set can, else twice. Only this is ever fused: the
-/// compiler, which may choose either factor's product in `a * b + c * d` and choose differently in
-/// another copy of a loop, is told to fuse nothing (-ffp-contract=off).
+/// a b + c, rounded once if the instruction set can, otherwise twice. Only this is ever fused. For
+/// `a * b + c * d` the compiler could fuse either product, and choose differently in another copy
+/// of a loop, so it is told to fuse nothing (-ffp-contract=off).
 inline float multiply_add(float a, float b, float c) {
 #if defined(__FMA__) || defined(__aarch64__)
   return __builtin_fmaf(a, b, c);
@@ -67,7 +67,7 @@ inline Vec multiply_add(float a, Vec b, Vec c) { return multiply_add(a - Vec{}, 
 using Bits = std::uint32_t __attribute__((vector_size(lanes * 4)));
 using HalfBits = Bf16Bits __attribute__((vector_size(lanes * 2)));
 #if defined(__AVX512BW__) && __has_builtin(__builtin_shufflevector)
-// One permutation each; of what the other branch says GCC 12 makes five and two instructions.
+// One permutation each; GCC 12 compiles the other branch to five and two instructions.
 inline Vec widened(HalfBits v) {
   constexpr int o = 16;  // of the second operand: 0
   return (Vec)__builtin_shufflevector(v, HalfBits{}, o, 0, o, 1, o, 2, o, 3, o, 4, o, 5, o, 6, o, 7,
@@ -91,7 +91,7 @@ inline Vec load(const Bf16Bits* p) {
   return widened(v);
 #endif
 }
-/// Rounded to nearest, halves to even; a NaN stays one.
+/// Rounds to nearest, ties to even; NaN stays NaN.
 inline void store(Bf16Bits* p, Vec v) {
   const Bits bits = (Bits)v, nan = (Bits)(v != v);
   const Bits even = bits + 0x7fff + ((bits >> 16) & 1);
@@ -104,9 +104,9 @@ inline void store(Bf16Bits* p, Vec v) {
 #endif
 }
 
-// Past the caches, for what is too large to be read from them later: an ordinary store reads the
-// line first, which is a third of a copy's traffic. Wants an address that is a multiple of the
-// vector's size, and stream_end() before another thread may read it.
+// Stores past the caches, for data that is too large to be read from them later. An ordinary store
+// first reads the cache line, which is a third of a copy's traffic. Needs an address aligned to the
+// vector's size, and stream_end() before another thread may read the data.
 inline void stream(float* p, Vec v) {
 #if defined(__AVX512F__)
   _mm512_stream_ps(p, (__m512)v);
@@ -135,14 +135,15 @@ inline void stream_end() {
 #endif
 }
 
-// A bit for each element of a run of them, those of a vector together; i, the number of a vector's
-// first, is a multiple of `lanes`, and the first vector of a byte comes before the second.
+// One bit for each element of a run; the bits of one vector are together. i is the index of a
+// vector's first element, a multiple of `lanes`. The first vector of a byte must be stored before
+// the second.
 inline Bits bit_of_lane() {
   Bits bit;
   for (int k = 0; k < lanes; ++k) bit[k] = 1U << k;
   return bit;
 }
-/// All lanes' bits, of which no two have the same.
+/// The bits of all lanes combined. No two lanes have the same bit.
 inline unsigned joined(Bits v) {
 #if __ARM_FEATURE_SVE_BITS > 0
   return svorv_u32(svptrue_b32(), v);
@@ -155,7 +156,7 @@ inline unsigned joined(Bits v) {
 #endif
 }
 using RunBits = std::conditional_t<lanes == 16, std::uint16_t, std::uint8_t>;
-/// 1 where v is above `least` or no number.
+/// Stores 1 where v is above `least` or NaN.
 inline void store_bits(std::uint8_t* bits, Index i, Vec v, float least) {
 #if defined(__AVX512F__)
   unsigned above = _mm512_cmp_ps_mask((__m512)v, _mm512_set1_ps(least), _CMP_NLE_UQ);
@@ -168,7 +169,7 @@ inline void store_bits(std::uint8_t* bits, Index i, Vec v, float least) {
   const auto run = static_cast<RunBits>(above);
   __builtin_memcpy(bits + i / 8, &run, sizeof run);
 }
-/// v where its bits are 1, else 0.
+/// v where its bits are 1, otherwise 0.
 inline Vec where_bits(const std::uint8_t* bits, Index i, Vec v) {
   RunBits run;
   __builtin_memcpy(&run, bits + i / 8, sizeof run);
@@ -181,4 +182,4 @@ inline Vec where_bits(const std::uint8_t* bits, Index i, Vec v) {
 }
 
 }  // namespace
-}  // namespace rondo::cpu::isa::RONDO_ISA
+}  // namespace rondo::cpu::isa::RONDO_ISA_SET

@@ -1,5 +1,5 @@
-// Batches on their way to a GPU, and batches that are made there; where there is no GPU, on one
-// that is simulated: side streams are as late as can be.
+// Batches that are copied to a GPU, and batches that are made there. Without a GPU one is
+// simulated, whose side streams run as late as possible.
 
 #include <gtest/gtest.h>
 
@@ -136,7 +136,7 @@ TEST_F(GpuBatches, ASampleThatIsNotThereIsNamed) {
   const ResidentDataset resident(*images(5), gpu);
   const std::int64_t wrong[] = {0, 5};
   EXPECT_ERROR(resident.get_batch(wrong), ShapeError,
-               "ResidentDataset: there is no sample 5 among 5");
+               "ResidentDataset: sample 5 does not exist; the number of samples is 5");
 }
 
 }  // namespace

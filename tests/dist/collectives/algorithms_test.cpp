@@ -1,4 +1,4 @@
-// Every all-reduce over messages but the ring, and the trees, against sums that are known exactly.
+// Every all-reduce over messages except the ring, and the trees, against exactly known sums.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ using test::drive;
 using test::expected;
 using test::value;
 
-using AllReduceFunction = std::function<std::unique_ptr<Operation>(Transport&, Scratch&, void*,
+using AllReduceFunction = std::function<std::unique_ptr<Operation>(Transport&, ChunkBuffer&, void*,
                                                                    std::int64_t, DType, ReduceOp)>;
 
 struct Algorithm {
@@ -32,46 +32,47 @@ struct Algorithm {
   AllReduceFunction make;
 };
 
-/// Ranks 0, 2, 4, … on one node, 1, 3, … on the other: even where the number of ranks is.
+/// Ranks 0, 2, 4, … are on one node and 1, 3, … on the other: equally many if the number of ranks
+/// is even.
 std::vector<int> two_nodes(int ranks) {
   std::vector<int> nodes;
   for (int r = 0; r < ranks; ++r) nodes.push_back(r % 2);
   return nodes;
 }
 
-/// Messages of 64 bytes: many of them.
+/// Messages of 64 bytes, so that there are many.
 constexpr RingOptions small_chunks{.tag = 7, .chunk_bytes = 64, .chunks_per_segment = 3};
 
 const Algorithm algorithms[] = {
     {"doubling",
-     [](Transport& t, Scratch& s, void* data, std::int64_t n, DType dtype, ReduceOp op) {
+     [](Transport& t, ChunkBuffer& s, void* data, std::int64_t n, DType dtype, ReduceOp op) {
        return recursive_doubling_all_reduce(t, s, data, n, dtype, op, 7);
      }},
     {"halving",
-     [](Transport& t, Scratch& s, void* data, std::int64_t n, DType dtype, ReduceOp op) {
+     [](Transport& t, ChunkBuffer& s, void* data, std::int64_t n, DType dtype, ReduceOp op) {
        return halving_doubling_all_reduce(t, s, data, n, dtype, op, 7);
      }},
-    {"tree", [](Transport& t, Scratch& s, void* data, std::int64_t n, DType dtype,
+    {"tree", [](Transport& t, ChunkBuffer& s, void* data, std::int64_t n, DType dtype,
                 ReduceOp op) { return tree_all_reduce(t, s, data, n, dtype, op, 7); }},
-    {"direct", [](Transport& t, Scratch& s, void* data, std::int64_t n, DType dtype,
+    {"direct", [](Transport& t, ChunkBuffer& s, void* data, std::int64_t n, DType dtype,
                   ReduceOp op) { return direct_all_reduce(t, s, data, n, dtype, op, 7); }},
     {"pairwise",
-     [](Transport& t, Scratch& s, void* data, std::int64_t n, DType dtype, ReduceOp op) {
+     [](Transport& t, ChunkBuffer& s, void* data, std::int64_t n, DType dtype, ReduceOp op) {
        return pairwise_all_reduce(t, s, data, n, dtype, op, {.tag = 7, .chunk_bytes = 64});
      }},
     {"hierarchical",
-     [](Transport& t, Scratch& s, void* data, std::int64_t n, DType dtype, ReduceOp op) {
+     [](Transport& t, ChunkBuffer& s, void* data, std::int64_t n, DType dtype, ReduceOp op) {
        return hierarchical_all_reduce(t, s, data, n, dtype, op, two_nodes(t.world_size()),
                                       small_chunks);
      }},
     {"one_node",
-     [](Transport& t, Scratch& s, void* data, std::int64_t n, DType dtype, ReduceOp op) {
+     [](Transport& t, ChunkBuffer& s, void* data, std::int64_t n, DType dtype, ReduceOp op) {
        return hierarchical_all_reduce(t, s, data, n, dtype, op,
                                       std::vector<int>(static_cast<std::size_t>(t.world_size())),
                                       small_chunks);
      }},
-    {"three_nodes",  // the first alone, the others as full as may be
-     [](Transport& t, Scratch& s, void* data, std::int64_t n, DType dtype, ReduceOp op) {
+    {"three_nodes",  // rank 0 alone, the other ranks on two nodes
+     [](Transport& t, ChunkBuffer& s, void* data, std::int64_t n, DType dtype, ReduceOp op) {
        std::vector<int> nodes;
        for (int r = 0; r < t.world_size(); ++r) nodes.push_back(r == 0 ? 5 : r % 2);
        return hierarchical_all_reduce(t, s, data, n, dtype, op, nodes, small_chunks);
@@ -88,7 +89,7 @@ class AllReduceAlgorithm : public ::testing::TestWithParam<std::tuple<int, Algor
     run_on_threads(ranks(), [&](std::shared_ptr<Transport> transport) {
       std::vector<T> data;
       for (std::int64_t i = 0; i < count; ++i) data.push_back(value<T>(transport->rank(), i, op));
-      Scratch scratch;
+      ChunkBuffer scratch;
       drive(*make()(*transport, scratch, data.data(), count, dtype_of<T>, op));
       for (std::int64_t i = 0; i < count; ++i) {
         // The average is rounded once, to T; everything else is exact.
@@ -117,7 +118,7 @@ TEST_P(AllReduceAlgorithm, AllDtypesAndOps) {
   }
 }
 
-// Where the order of additions shows, and where that of the minimum of -0 and +0 does.
+// Cases where the order of additions matters, and the order of -0 and +0 in a minimum.
 TEST_P(AllReduceAlgorithm, EqualBitsOnAllRanks) {
   constexpr std::int64_t count = 1000;
   for (ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::min, ReduceOp::max}) {
@@ -128,7 +129,7 @@ TEST_P(AllReduceAlgorithm, EqualBitsOnAllRanks) {
       for (std::int64_t i = 0; i < count; ++i)
         data.push_back(i % 10 == 0 ? std::copysign(0.0f, r % 2 ? 1.0f : -1.0f)
                                    : 1.0f / static_cast<float>(i + 3 * r + 1));
-      Scratch scratch;
+      ChunkBuffer scratch;
       drive(*make()(*transport, scratch, data.data(), count, f32, op));
       results[static_cast<std::size_t>(r)] = data;
     });
@@ -137,8 +138,8 @@ TEST_P(AllReduceAlgorithm, EqualBitsOnAllRanks) {
   }
 }
 
-// In the order of ranks, of 16 bits rounded once: whether all numbers go to everybody, or parts of
-// them, cut into blocks or not.
+// Both add 16-bit numbers in the order of the ranks and round once. `direct` sends all numbers to
+// every rank; `pairwise` sends parts of them, in blocks or whole.
 TEST(AllAtOnce, PairwiseHasTheBitsOfDirect) {
   for (const int n : {2, 3, 5, 8}) {
     for (const std::int64_t count : {1, 4, 97, 1009}) {
@@ -147,7 +148,7 @@ TEST(AllAtOnce, PairwiseHasTheBitsOfDirect) {
         for (std::int64_t i = 0; i < count; ++i)
           direct.push_back(BFloat16(std::sin(static_cast<float>(i * n + transport->rank()))));
         const std::vector<BFloat16> mine = direct;
-        Scratch scratch;
+        ChunkBuffer scratch;
         drive(*direct_all_reduce(*transport, scratch, direct.data(), count, bf16, ReduceOp::avg));
         for (const std::size_t chunk : {std::size_t{2}, std::size_t{64}, std::size_t{1} << 20}) {
           std::vector<BFloat16> pairwise = mine;
@@ -169,7 +170,7 @@ TEST(AllAtOnce, PairwiseReduceScatterGivesEachItsPartAndTakesNothing) {
           data.push_back(value<float>(transport->rank(), i, ReduceOp::sum));
         const std::vector<float> before = data;
         std::vector<float> out(static_cast<std::size_t>(part), -1);
-        Scratch scratch;
+        ChunkBuffer scratch;
         drive(*pairwise_reduce_scatter(*transport, scratch, data.data(), out.data(), part, f32,
                                        ReduceOp::sum, {.tag = 7, .chunk_bytes = 64}));
         for (std::int64_t i = 0; i < part; ++i)
@@ -184,7 +185,7 @@ TEST(AllAtOnce, PairwiseReduceScatterGivesEachItsPartAndTakesNothing) {
 TEST_P(AllReduceAlgorithm, RefusesTheAverageOfIntegers) {
   run_on_threads(ranks(), [&](std::shared_ptr<Transport> transport) {
     std::int64_t x = 1;
-    Scratch scratch;
+    ChunkBuffer scratch;
     EXPECT_THROW(make()(*transport, scratch, &x, 1, i64, ReduceOp::avg), DTypeError);
   });
 }
@@ -197,12 +198,12 @@ INSTANTIATE_TEST_SUITE_P(Ranks, AllReduceAlgorithm,
                                   std::to_string(std::get<0>(info.param));
                          });
 
-// bf16, direct: 256 + 1 + 1 + 1 = 259, added in f32 and rounded once, to 260; with a rounding an
-// addition every 1 would be lost.
+// bf16, direct: 256 + 1 + 1 + 1 = 259 is added in f32 and rounded once, to 260. If each addition
+// rounded, every 1 would be lost.
 TEST(Direct, AddsSmallFloatsInF32) {
   run_on_threads(4, [&](std::shared_ptr<Transport> transport) {
     BFloat16 x(transport->rank() == 0 ? 256.0f : 1.0f);
-    Scratch scratch;
+    ChunkBuffer scratch;
     drive(*direct_all_reduce(*transport, scratch, &x, 1, bf16, ReduceOp::sum));
     EXPECT_EQ(static_cast<float>(x), 260.0f);
   });
@@ -213,7 +214,7 @@ TEST(Tree, BroadcastsFromAndReducesToEveryRoot) {
     for (int root = 0; root < n; ++root) {
       run_on_threads(n, [&](std::shared_ptr<Transport> transport) {
         const int r = transport->rank();
-        Scratch scratch;
+        ChunkBuffer scratch;
         std::vector<std::int32_t> told(5, r == root ? 42 : 0), sum(5, 1 << r);
         drive(*tree_broadcast(*transport, scratch, told.data(), 20, root));
         EXPECT_THAT(told, ::testing::Each(42)) << "rank " << r << " of " << n << ", root " << root;
@@ -233,7 +234,7 @@ TEST(Tree, BroadcastsFromAndReducesToEveryRoot) {
 
 TEST(Tree, RefusesARootThatIsNoRank) {
   run_on_threads(2, [&](std::shared_ptr<Transport> transport) {
-    Scratch scratch;
+    ChunkBuffer scratch;
     char byte = 0;
     EXPECT_THROW(tree_broadcast(*transport, scratch, &byte, 1, 2), CommError);
   });
@@ -241,14 +242,14 @@ TEST(Tree, RefusesARootThatIsNoRank) {
 
 TEST(Hierarchical, WantsTheNodeOfEveryRank) {
   run_on_threads(2, [&](std::shared_ptr<Transport> transport) {
-    Scratch scratch;
+    ChunkBuffer scratch;
     float x = 0;
     EXPECT_THROW(hierarchical_all_reduce(*transport, scratch, &x, 1, f32, ReduceOp::sum, {0, 0, 1}),
                  CommError);
   });
 }
 
-/// Counts what a rank sends, and to whom.
+/// Counts the bytes that a rank sends to each peer.
 class Counting final : public Transport {
  public:
   explicit Counting(std::shared_ptr<Transport> inner)
@@ -274,12 +275,12 @@ class Counting final : public Transport {
   std::vector<std::size_t> sent;  // bytes by peer
 };
 
-// As much as a ring, which is the least possible: 2 (N - 1) / N of the data.
+// As much as a ring, which is the minimum: 2 (N - 1) / N of the data.
 TEST(HalvingDoubling, SendsTheLeastPossible) {
   run_on_threads(4, [&](std::shared_ptr<Transport> transport) {
     Counting counting(transport);
     std::vector<float> data(1024);
-    Scratch scratch;
+    ChunkBuffer scratch;
     drive(*halving_doubling_all_reduce(counting, scratch, data.data(), 1024, f32, ReduceOp::sum));
     std::size_t bytes = 0;
     for (std::size_t to_peer : counting.sent) bytes += to_peer;
@@ -287,8 +288,8 @@ TEST(HalvingDoubling, SendsTheLeastPossible) {
   });
 }
 
-// One tree of additions, so that which of the two is taken may depend on the size, and a power of
-// two of ranks may be any (dist/data_parallel/reproducible.h).
+// Both use the same tree of additions, so the choice between them may depend on the size. The
+// number of ranks may be any power of two (dist/data_parallel/reproducible.h).
 TEST(HalvingDoubling, AddsUpAsRecursiveDoublingDoes) {
   for (int n : {2, 3, 4, 6, 8}) {
     run_on_threads(n, [&](std::shared_ptr<Transport> transport) {
@@ -296,7 +297,7 @@ TEST(HalvingDoubling, AddsUpAsRecursiveDoublingDoes) {
       for (int i = 0; i < 1000; ++i)
         x.push_back(1.0f / static_cast<float>(i + 3 * transport->rank() + 1));
       std::vector<float> y = x;
-      Scratch scratch;
+      ChunkBuffer scratch;
       drive(*halving_doubling_all_reduce(*transport, scratch, x.data(), 1000, f32, ReduceOp::sum));
       drive(
           *recursive_doubling_all_reduce(*transport, scratch, y.data(), 1000, f32, ReduceOp::sum));
@@ -305,14 +306,14 @@ TEST(HalvingDoubling, AddsUpAsRecursiveDoublingDoes) {
   }
 }
 
-// Two nodes of two ranks: a node's two ranks together send the other node 2 (M - 1) / M = 1 times
-// the data, each to its counterpart alone.
+// With two nodes of two ranks, the two ranks of a node together send the other node 2 (M - 1) / M =
+// 1 times the data, each only to its counterpart.
 TEST(Hierarchical, CrossesTheNetworkAsLittleAsPossible) {
   run_on_threads(4, [&](std::shared_ptr<Transport> transport) {
     Counting counting(transport);
     const int r = transport->rank();
     std::vector<float> data(1024);
-    Scratch scratch;
+    ChunkBuffer scratch;
     drive(*hierarchical_all_reduce(counting, scratch, data.data(), 1024, f32, ReduceOp::sum,
                                    {0, 0, 1, 1}));
     const int counterpart = (r + 2) % 4, neighbour = r ^ 1, stranger = counterpart ^ 1;

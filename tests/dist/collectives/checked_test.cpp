@@ -1,5 +1,5 @@
-// Ranks that do not mean the same, and what they hear of it (dist/collectives/checked.h and
-// exchange.h by messages).
+// Ranks that call different collectives, and the errors they get (dist/collectives/checked.h, and
+// exchange.h over messages).
 
 #include "dist/collectives/checked.h"
 
@@ -24,7 +24,7 @@ using test::on_ranks;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-// Also where every message has the size that is expected.
+// This includes calls in which every message has the expected size.
 TEST(Checked, RanksThatDoNotMeanTheSameAreTold) {
   using Call = std::function<void(Communicator&)>;
   const Call sum = [](auto& comm) { comm.all_reduce(ones({100})); };
@@ -69,8 +69,8 @@ TEST(Checked, RanksThatDoNotMeanTheSameAreTold) {
   }
 }
 
-// Rank 2 means something else, its left neighbour comes late, its right one has sent its data
-// before it hears of it, and rank 0's neighbours agree with rank 0: still nobody gets a result.
+// Rank 2 uses another op. Its left neighbour calls late, its right neighbour sends its data before
+// it gets the error, and rank 0's neighbours agree with rank 0. Still no rank may get a result.
 TEST(Checked, NobodyGetsAResultOfAMismatch) {
   for (AllReduce way : {AllReduce::recursive_doubling, AllReduce::direct, AllReduce::tree,
                         AllReduce::halving_doubling, AllReduce::pairwise, AllReduce::ring}) {
@@ -91,7 +91,7 @@ TEST(Checked, NobodyGetsAResultOfAMismatch) {
   }
 }
 
-// So that the messages of one are not taken for the other's.
+// This keeps the messages of one collective apart from those of another.
 TEST(Checked, DifferentCollectivesHaveDifferentTags) {
   Signature one("all_reduce", 7);
   one.set_shape({1, 1, 1, 1, 1, 1, 2, 3});
@@ -102,7 +102,7 @@ TEST(Checked, DifferentCollectivesHaveDifferentTags) {
   others[2].root = 1;
   others[3].dtype = 1;
   others[4].op = 1;
-  others[5].way = 1;
+  others[5].algorithm = 1;
   others[6].set_shape({1, 1, 1, 1, 1, 1, 2});
   for (std::int64_t last = 4; last < 40; ++last) {
     others.push_back(one);
@@ -115,7 +115,7 @@ TEST(Checked, DifferentCollectivesHaveDifferentTags) {
   }
 }
 
-// One side has something, the other expects nothing: neither loses it nor waits for it.
+// One side sends a tensor and the other expects none: an error, and no side loses data or hangs.
 TEST(Checked, NothingIsNotTakenForSomething) {
   auto told = [](std::int64_t sent, std::int64_t wanted) {
     return test::message_of<CommError>([=] {
@@ -123,7 +123,7 @@ TEST(Checked, NothingIsNotTakenForSomething) {
         Tensors parts;
         if (comm->rank() == 0) parts = {ones({2}), ones({wanted})};
         comm->gather(parts, ones({comm->rank() == 0 ? 2 : sent}), 0);
-        if (comm->rank() == 1) comm->barrier();  // a sender may be through
+        if (comm->rank() == 1) comm->barrier();  // a sender may already have finished
       });
     });
   };
@@ -140,7 +140,7 @@ TEST(Checked, NothingIsNotTakenForSomething) {
               }),
               AnyOf(HasSubstr("rank 0 sends nothing where rank 1 wants f32 [3]"),
                     HasSubstr("rank 1 sends f32 [3] where rank 0 wants nothing")));
-  // Two ways of saying nothing.
+  // An undefined and an empty tensor both mean "nothing".
   on_ranks(2, [](auto comm) {
     const Tensors none(2), empty(2, ones({0, 3}));
     comm->all_to_all(comm->rank() == 0 ? none : empty, comm->rank() == 0 ? empty : none);
@@ -165,7 +165,7 @@ TEST(Checked, RanksThatMeanAnotherRootOrTypeAreTold) {
                 comm.broadcast(ones({100}, {.dtype = comm.rank() == 0 ? f32 : i32}));
               }),
               HasSubstr("(i32 [100], root 0)"));
-  // As many bytes of another type.
+  // The same number of bytes with another dtype.
   EXPECT_THAT(told([&](auto& comm) {
                 const auto own = [&] { return ones({3}, {.dtype = comm.rank() == 0 ? f32 : i32}); };
                 comm.all_to_all({own(), own()}, {own(), own()});

@@ -46,7 +46,7 @@ TEST_P(CommunicatorTest, AllReduceByEveryAlgorithm) {
 TEST_P(CommunicatorTest, EveryCollectiveOpAndDtype) {
   on_ranks([](auto comm) { test::check_every_collective(*comm); });
 }
-// Sums of numbers that round, and the minimum of -0 and +0: the same bits on all ranks.
+// Sums that round, and the minimum of -0 and +0, are bit-identical on all ranks.
 TEST_P(CommunicatorTest, AllRanksGetTheSameBits) {
   on_ranks([](auto comm) {
     for (AllReduce algorithm :
@@ -71,7 +71,7 @@ TEST_P(CommunicatorTest, Broadcast) {
 TEST_P(CommunicatorTest, GatherAndScatter) {
   on_ranks([](auto comm) { test::check_gather_and_scatter(*comm); });
 }
-// Also in memory that the ranks share, for all or for some of them.
+// Also in memory that all or some of the ranks share.
 TEST_P(CommunicatorTest, GatherAndScatterOfAllocatedMemory) {
   on_ranks([](std::shared_ptr<Communicator> comm) {
     const int n = comm->world_size(), me = comm->rank();
@@ -81,7 +81,7 @@ TEST_P(CommunicatorTest, GatherAndScatterOfAllocatedMemory) {
           if (me == odd) return Tensor::empty({numel}, {});
           return comm->empty({numel});
         };
-        // Both ranks of a pair must ask for memory alike.
+        // Both ranks of a pair must request the same kind of memory.
         if (me == odd) comm->allocate(static_cast<std::size_t>(n * part) * 4);
         Tensor all = own(n * part);
         for (int round = 0; round < 3; ++round) {
@@ -153,7 +153,8 @@ TEST(Communicator, BackgroundThreadFinishesWithoutAnyWait) {
   });
 }
 
-// Rank 1 never comes: rank 0's sentence names rank, collective, number and what it waited for.
+// Rank 1 never calls. Rank 0's error names the rank, the collective, its number, and the missing
+// rank.
 TEST(Communicator, AMissingRankIsAnErrorNotAHang) {
   std::string message;
   on_ranks(2,
@@ -161,7 +162,7 @@ TEST(Communicator, AMissingRankIsAnErrorNotAHang) {
              comm->barrier();
              if (comm->rank() == 1) return;
              message = test::message_of<CommError>([&] { comm->all_reduce(ones({10})); });
-             // The ranks are out of step for good: what follows fails at once, with the same cause.
+             // The ranks stay out of step, so later calls fail at once with the same cause.
              EXPECT_EQ(test::message_of<CommError>([&] { comm->barrier(); }), message);
            },
            {.timeout = std::chrono::milliseconds(200)});
@@ -180,15 +181,15 @@ TEST(Communicator, AWaitMayBeShorterThanTheCollective) {
     Work work = comm->all_reduce_async(x);
     std::string message =
         test::message_of<CommError>([&] { work.wait(std::chrono::milliseconds(50)); });
-    EXPECT_THAT(message, HasSubstr("rank 0: all_reduce 0 was not over after 0.05 s"));
+    EXPECT_THAT(message, HasSubstr("rank 0: all_reduce 0 was not complete after 0.05 s"));
     tried = true;
-    work.wait();  // it goes on all the same
+    work.wait();  // it continues nevertheless
     test::expect_elements(
         x, [](auto) { return 2.0; }, "all_reduce");
   });
 }
 
-// Whichever thread polls: here it is the one that waits, or the background's.
+// Either thread may poll: here the waiting one or the background thread.
 TEST(Communicator, WhoWaitsWhileItIsDestroyedIsTold) {
   for (const bool background : {true, false}) {
     auto [world, options] = std::pair(thread_transports(2), CommunicatorOptions{});
@@ -218,7 +219,7 @@ TEST(Communicator, NoLimitIsNone) {
            {.timeout = std::chrono::nanoseconds::max()});
 }
 
-// People know ranks by the world's numbers, in a group, too.
+// Users know ranks by their numbers in the world, so messages of a group use them too.
 TEST(Communicator, AGroupsErrorsNameTheWorldsRanks) {
   std::array<std::string, 4> said;
   on_ranks(4,
@@ -266,8 +267,8 @@ TEST(Communicator, AGroupsErrorsNameTheWorldsRanks) {
   }
 }
 
-// What is expected some day may be posted long before, and looked at meanwhile: its time begins
-// when somebody waits, and is over when nobody does any more.
+// A receive may be posted and tested long before its message arrives. Its timeout runs only while a
+// caller waits.
 TEST(Communicator, AMessagesTimeIsThatOfWaiting) {
   on_ranks(2,
            [](auto comm) {
@@ -280,7 +281,7 @@ TEST(Communicator, AMessagesTimeIsThatOfWaiting) {
              Work work = comm->recv_async(x, 1);
              EXPECT_THAT(
                  test::message_of<CommError>([&] { work.wait(std::chrono::milliseconds(100)); }),
-                 HasSubstr("was not over after 0.1 s; it waits for rank 1 to send it"));
+                 HasSubstr("was not complete after 0.1 s; it waits for rank 1 to send it"));
              std::this_thread::sleep_for(std::chrono::milliseconds(2400));
              EXPECT_FALSE(work.test());
              comm->all_reduce(ones({1}));
@@ -292,7 +293,7 @@ TEST(Communicator, AMessagesTimeIsThatOfWaiting) {
            {.timeout = std::chrono::seconds(2)});
 }
 
-// The bytes would fit.
+// The sizes in bytes are equal.
 TEST(Communicator, AMessageOfAnotherDtypeOrSizeIsAnError) {
   for (const auto& [sent, received, sentence] :
        {std::tuple{zeros({3}, {.dtype = f64}), zeros({3}, {.dtype = i64}),
@@ -324,7 +325,7 @@ TEST(Communicator, MessagesOfOneTagKeepTheirOrder) {
   });
 }
 
-// A group in memory that has all come by the time that somebody gives up.
+// All ranks of the group are present, and one gives up on a wait in shared memory.
 TEST(Communicator, AWaitForAGroupInMemoryNamesNobodyWhoIsThere) {
   test::on_ranks_sharing_memory(3, [](auto comm) {
     auto group = comm->new_group({2, 1});
@@ -345,7 +346,7 @@ TEST(Communicator, AWaitForAGroupInMemoryNamesNobodyWhoIsThere) {
   });
 }
 
-// No two ranks need have the same, only whoever sends and whoever receives.
+// The tensors need not be the same on two ranks; only sender and receiver must agree.
 TEST(Communicator, ExchangesOfSeveralTypes) {
   on_ranks(3, [](auto comm) {
     const Tensors none(3);

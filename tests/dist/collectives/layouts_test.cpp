@@ -1,4 +1,4 @@
-// Collectives of tensors that lie in memory in different ways, or in the same place.
+// Collectives of tensors with different layouts, or that share memory.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace rondo::dist {
 namespace {
 
-// Elements arrive where their indices say, however the tensors of the two sides lie in memory.
+// Elements arrive at the same indices, whatever the layouts of both sides.
 TEST(Layouts, ChannelsLastTensorsKeepTheirElementsInPlace) {
   test::on_ranks(2, [](std::shared_ptr<Communicator> comm) {
     const int r = comm->rank();
@@ -51,7 +51,7 @@ TEST(Layouts, ChannelsLastTensorsKeepTheirElementsInPlace) {
       comm->recv(x, 0);
       EXPECT_TRUE(test::identical(x, image(0)));
     }
-    // What all ranks hold alike travels as it lies, and stays so.
+    // A layout that all ranks share is sent and received unchanged.
     const Tensor sum = nhwc.clone();
     comm->all_reduce(sum);
     EXPECT_TRUE(test::identical(sum.contiguous(), image(0) + image(1)));
@@ -95,7 +95,7 @@ TEST(Layouts, ListsThatOverlapAreRefused) {
     const Tensor line = zeros({6});
     EXPECT_THAT(said({line.narrow(0, 0, 4), zeros({4})}, {ones({4}), line.narrow(0, 2, 4)}),
                 ::testing::HasSubstr(why));
-    // What stays on its rank may stay in its place.
+    // A part that stays on its rank may keep its memory.
     Tensors rows = {zeros({4}), zeros({4})};
     rows[static_cast<std::size_t>(comm->rank())].fill_(1 + comm->rank());
     comm->all_gather(rows, rows[static_cast<std::size_t>(comm->rank())]);

@@ -1,4 +1,4 @@
-// The ring over threads, against sums that are known exactly.
+// The ring over threads, against exactly known sums.
 
 #include "dist/collectives/algorithms/ring_all_reduce.h"
 
@@ -24,7 +24,7 @@ void check(int ranks, std::int64_t count, ReduceOp op, RingOptions options) {
   run_on_threads(ranks, [&](std::shared_ptr<Transport> transport) {
     std::vector<T> data;
     for (std::int64_t i = 0; i < count; ++i) data.push_back(value<T>(transport->rank(), i, op));
-    Scratch scratch;
+    ChunkBuffer scratch;
     auto ring = ring_all_reduce(*transport, scratch, data.data(), count, dtype_of<T>, op, options);
     drive(*ring);
     for (std::int64_t i = 0; i < count; ++i) {
@@ -41,7 +41,7 @@ void check(int ranks, std::int64_t count, ReduceOp op, RingOptions options) {
 
 class RingAllReduceTest : public ::testing::TestWithParam<int> {};
 
-// Sizes at the edges of "one element a rank", primes, and enough for several blocks of chunks.
+// Sizes around one element per rank, primes, and sizes of several blocks of chunks.
 std::vector<std::int64_t> sizes(int n) { return {0, 1, n - 1, n, n + 1, 7, 97, 1009, 10007}; }
 
 TEST_P(RingAllReduceTest, AllDtypesAllSizes) {
@@ -90,7 +90,7 @@ TEST_P(RingAllReduceTest, AnyWindowAnyChunking) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, RingAllReduceTest, ::testing::Values(1, 2, 3, 4, 5));
 
-// All ranks end with equal bits also where the sum depends on the order of the additions.
+// All ranks get bit-identical results even if the sum depends on the order of additions.
 TEST(RingAllReduce, EqualBitsOnAllRanks) {
   constexpr int n = 4, count = 1000;
   std::vector<std::vector<float>> results(n);
@@ -98,7 +98,7 @@ TEST(RingAllReduce, EqualBitsOnAllRanks) {
     std::vector<float> data;
     for (int i = 0; i < count; ++i)
       data.push_back(1.0f / static_cast<float>(i + 3 * transport->rank() + 1));
-    Scratch scratch;
+    ChunkBuffer scratch;
     drive(*ring_all_reduce(*transport, scratch, data.data(), count, f32, ReduceOp::avg));
     results[transport->rank()] = data;
   });
@@ -106,7 +106,7 @@ TEST(RingAllReduce, EqualBitsOnAllRanks) {
 }
 
 // bf16: 256 + 1 + 1 + 1 is added in f32 and rounded after each addition, so each 1 is lost (the
-// neighbours of 256 are 255 and 258), while 1 + 1 + 1 + 256 keeps what a sum of 3 adds.
+// neighbours of 256 are 255 and 258), while 1 + 1 + 1 + 256 keeps the sum of 3.
 TEST(RingAllReduce, SmallFloatsRoundOncePerAddition) {
   BFloat16 a(256.0f), one(1.0f);
   combine(&a, &one, 1, bf16, ReduceOp::sum);
@@ -145,7 +145,7 @@ TEST(RingAllReduce, NoAverageOfIntegers) {
   EXPECT_THROW(ring_all_reduce_schedule(0, 2, &x, 1, i64, ReduceOp::avg, host), DTypeError);
 }
 
-// Every rank sends 2 (N - 1) / N of the data, up to one element a segment.
+// Every rank sends 2 (N - 1) / N of the data, up to one element per segment.
 TEST(RingAllReduce, SendsTheLeastPossible) {
   constexpr std::int64_t count = 1200;
   for (int n : {2, 3, 4, 5}) {
@@ -158,8 +158,8 @@ TEST(RingAllReduce, SendsTheLeastPossible) {
   }
 }
 
-// A transport may read a send's memory until it is complete and write a receive's from when it is
-// posted. So whatever overlaps must be ordered by the schedule itself, not by luck.
+// A transport may read a send's memory until it is complete, and write a receive's memory as soon
+// as it is posted. So the schedule itself must order overlapping accesses.
 TEST(RingAllReduce, NoTransferReadsWhatAnotherWrites) {
   constexpr std::int64_t count = 47;
   for (int n : {2, 3, 4, 5}) {

@@ -1,4 +1,4 @@
-// Sums of bf16 and f16: in f32, rounded once, by every way.
+// Sums of bf16 and f16 are computed in f32 and rounded once, by every algorithm.
 
 #include "dist/collectives/sums.h"
 
@@ -16,27 +16,28 @@ namespace {
 using SumsTest = test::RanksTest;
 INSTANTIATE_TEST_SUITE_P(Ranks, SumsTest, test::few_ranks(), test::ranks_name);
 
-/// Every way over messages, and memory where there is any.
-constexpr AllReduce ways[] = {AllReduce::automatic,
-                              AllReduce::ring,
-                              AllReduce::tree,
-                              AllReduce::direct,
-                              AllReduce::recursive_doubling,
-                              AllReduce::halving_doubling,
-                              AllReduce::pairwise,
-                              AllReduce::hierarchical};
+/// Every algorithm over messages, and shared memory if there is any.
+constexpr AllReduce algorithms[] = {AllReduce::automatic,
+                                    AllReduce::ring,
+                                    AllReduce::tree,
+                                    AllReduce::direct,
+                                    AllReduce::recursive_doubling,
+                                    AllReduce::halving_doubling,
+                                    AllReduce::pairwise,
+                                    AllReduce::hierarchical};
 
-// 4 × 30,000 is more than f16 holds, its average is not; by every way. In f32 all of it is exact.
+// 4 × 30,000 overflows in f16, but its average does not; with every algorithm. In f32 all of it is
+// exact.
 TEST_P(SumsTest, AnAverageOfF16NeedNotHaveRoomForTheSum) {
   on_ranks([](auto comm) {
     const int n = comm->world_size();
     const TensorOptions half{.dtype = f16};
     const auto mean = [](auto) { return 30'000.0; };
     for (const std::int64_t count : {3, 40'000}) {
-      for (const AllReduce way : ways) {
+      for (const AllReduce algorithm : algorithms) {
         const Tensor x = full({count}, 30'000, half);
-        comm->all_reduce_async(x, ReduceOp::avg, way).wait();
-        test::expect_elements(x, mean, name_of(way));
+        comm->all_reduce_async(x, ReduceOp::avg, algorithm).wait();
+        test::expect_elements(x, mean, name_of(algorithm));
       }
       const Tensor all = full({count * n}, 30'000, half), out = Tensor::empty({count}, half);
       comm->reduce_scatter(out, all, ReduceOp::avg);
@@ -47,8 +48,8 @@ TEST_P(SumsTest, AnAverageOfF16NeedNotHaveRoomForTheSum) {
     }
   });
 }
-/// Numbers of as many bits as the dtype has, at different places, so that a sum of two is rounded
-/// wherever it is kept in 16 bits; in f32 all of them are exact.
+/// Numbers that use all bits of the dtype, with different exponents. A sum of two is rounded if it
+/// is kept in 16 bits, while in f32 all sums are exact.
 void check_rounding(Communicator& comm) {
   const int n = comm.world_size(), me = comm.rank();
   for (const DType dtype : {bf16, f16}) {
@@ -74,14 +75,14 @@ void check_rounding(Communicator& comm) {
       return rounded(all);
     };
     for (const std::int64_t count : {100, 70'000}) {
-      for (const AllReduce way : ways) {
+      for (const AllReduce algorithm : algorithms) {
         const Tensor x = test::filled(dtype, count, of_rank);
-        comm.all_reduce_async(x, ReduceOp::sum, way).wait();
-        test::expect_elements(x, sum, name_of(way));
+        comm.all_reduce_async(x, ReduceOp::sum, algorithm).wait();
+        test::expect_elements(x, sum, name_of(algorithm));
         const Tensor y = test::filled(
             dtype, count, [=](auto i) { return static_cast<double>(3 + (i + 2 * me) % 5); });
-        comm.all_reduce_async(y, ReduceOp::prod, way).wait();
-        test::expect_elements(y, product, name_of(way));
+        comm.all_reduce_async(y, ReduceOp::prod, algorithm).wait();
+        test::expect_elements(y, product, name_of(algorithm));
       }
       const Tensor all = test::filled(dtype, count * n, of_rank);
       for (const bool in_place : {false, true}) {
@@ -103,7 +104,7 @@ TEST_P(SumsTest, AreRoundedOnce) {
   on_ranks([](auto comm) { check_rounding(*comm); });
 }
 
-// With three ranks on a machine two levels carry less; and where there are none of that many.
+// Nodes of three ranks, for which two levels send less, and nodes with fewer ranks.
 TEST(Sums, AreRoundedOnceInLevels) {
   for (const std::vector<int>& node_of : {std::vector{0, 0, 0, 1, 1}, std::vector{0, 0, 1, 1, 2}})
     test::on_ranks(5, [](auto comm) { check_rounding(*comm); },

@@ -53,7 +53,7 @@ TEST_F(TunerTest, MeasuresASizeClassOnceAndKeepsWhatItFound) {
   });
   EXPECT_EQ(found[1], found[0]);
   EXPECT_EQ(found[2], found[0]);
-  // All that were tried, in the order of their times.
+  // All algorithms that were measured, sorted by time.
   EXPECT_THAT(text(), StartsWith(std::string("thread 3 4096 ") + name_of(found[0]) + " "));
   for (const char* way : {"doubling", "halving", "pairwise", "direct", "tree", "ring"})
     EXPECT_THAT(text(), HasSubstr(std::string(" ") + way));
@@ -88,7 +88,7 @@ TEST_F(TunerTest, TakesWhatTheFileSaysOfThisWorldAndKeepsTheRest) {
   EXPECT_THAT(text(), ::testing::Not(HasSubstr("no_such_way")));
 }
 
-// A link under a name that can be guessed, and a pipe that would never be read to its end.
+// A link under a name that others can guess, and a pipe that would block a reader.
 TEST_F(TunerTest, PlantedFilesAreLeftAlone) {
   namespace fs = std::filesystem;
   fs::create_directories(folder_ / "cache");
@@ -112,14 +112,14 @@ TEST_F(TunerTest, AFileThatCannotBeWrittenIsNoError) {
     tuner.learn(64);
     EXPECT_TRUE(tuner.fastest(64).has_value());
   });
-  // A folder in the place of the file.
+  // A folder with the name of the file.
   on_ranks(2, [&](std::shared_ptr<Communicator> comm) {
     Tuner tuner(*comm, ::testing::TempDir());
     tuner.learn(64);
   });
 }
 
-// Two groups with one file at a time: neither loses what the other has found out.
+// Two groups use one file at the same time: neither loses the other's results.
 TEST_F(TunerTest, KeepsWhatOthersHaveWrittenMeanwhile) {
   on_ranks(1, [&](std::shared_ptr<Communicator> comm) {
     Tuner first(*comm, file_), second(*comm, file_);
@@ -132,10 +132,10 @@ TEST_F(TunerTest, KeepsWhatOthersHaveWrittenMeanwhile) {
   EXPECT_THAT(text(), HasSubstr("self 1 1024 "));
 }
 
-// `automatic` as programs call it, of every dtype.
+// `automatic`, as programs call it, for every dtype.
 TEST_F(TunerTest, AutomaticIsTuned) {
   const auto check = [](std::shared_ptr<Communicator> comm) {
-    const StoragePtr memory = comm->allocate(5);  // which is where it is measured
+    const StoragePtr memory = comm->allocate(5);  // where it is measured
     comm->tune(4096);
     test::check_all_reduce(*comm, AllReduce::automatic);
   };

@@ -22,7 +22,7 @@ struct Normed : nn::Module {
   }
 };
 
-// Everything that floats becomes 1, 2, 3, … on ranks 0, 1, 2, …: the average is known.
+// All floating-point tensors become 1, 2, 3, … on ranks 0, 1, 2, …, so the average is known.
 void fill_all(nn::Module& model, double value) {
   NoGradGuard no_grad;
   for (auto& [name, p] : model.named_parameters()) p.fill_(value);
@@ -45,7 +45,7 @@ TEST_P(AveragerTest, AveragesEveryKStepsAndAtTheEnd) {
     Normed model;
     fill_all(model, 10.0 + comm->rank());
     ParameterAverager averager(model, comm, {.every = 3});
-    expect_all(model, 10);  // rank 0's to begin with
+    expect_all(model, 10);  // rank 0's values at the start
     double mine = 1.0 + comm->rank(), average = (n + 1) / 2.0;
     for (int step = 1; step <= 6; ++step) {
       fill_all(model, mine);
@@ -54,7 +54,7 @@ TEST_P(AveragerTest, AveragesEveryKStepsAndAtTheEnd) {
       EXPECT_EQ(averager.steps_since_average(), step % 3);
     }
     fill_all(model, mine);
-    averager.finish();  // nothing has been done since the last average
+    averager.finish();  // no step since the last average
     expect_all(model, mine);
     averager.step();
     averager.finish();
@@ -90,7 +90,7 @@ TEST_P(AveragerTest, EveryStepIsDdpForPlainSgd) {
   });
 }
 
-// Everything is averaged one by one at first, every 4 steps later.
+// First an average after every step, later one every 4 steps.
 TEST_P(AveragerTest, WarmsUp) {
   int n = GetParam();
   on_ranks(n, [n](std::shared_ptr<Communicator> comm) {
@@ -128,7 +128,7 @@ TEST_P(AveragerTest, WithinGroupsMoreOften) {
   });
 }
 
-// Against the formula, in f64; buffers are plainly averaged.
+// Against the formula, in f64; buffers are only averaged.
 TEST_P(AveragerTest, OuterStep) {
   int n = GetParam();
   on_ranks(n, [n](std::shared_ptr<Communicator> comm) {
@@ -152,7 +152,7 @@ TEST_P(AveragerTest, OuterStep) {
   });
 }
 
-// What rank r adds between two meetings arrives at the others one meeting late.
+// What rank r adds between two averages reaches the others one average later.
 TEST_P(AveragerTest, Asynchronous) {
   int n = GetParam();
   on_ranks(n, [n](std::shared_ptr<Communicator> comm) {
@@ -176,7 +176,7 @@ TEST_P(AveragerTest, Asynchronous) {
     add(10 * mine);
     averager.step();
     expect(11 * mine);
-    averager.step();  // folds in average - mine, sends average + 10 mine
+    averager.step();  // applies average - mine, sends average + 10 mine
     expect(average + 10 * mine);
     add(100 * mine);
     averager.step();
@@ -188,7 +188,7 @@ TEST_P(AveragerTest, Asynchronous) {
   });
 }
 
-// An averager that goes on from another's state does what that one would have done.
+// An averager that loads another's state continues as that one would.
 TEST_P(AveragerTest, GoesOnFromItsState) {
   on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
     for (bool async : {false, true}) {

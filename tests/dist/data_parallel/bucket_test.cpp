@@ -47,21 +47,21 @@ TEST(Bucket, CapacityFollowsTheModel) {
   EXPECT_EQ(plan[0].numel, 4096);
   for (std::size_t b = 1; b + 1 < plan.size(); ++b) EXPECT_EQ(plan[b].numel, 8 * 4096);
   EXPECT_EQ(plan.size(), 9u);
-  // A tiny model: 64 KiB all the same; one bucket for what is below.
+  // A tiny model: still 64 KiB, so one bucket for smaller models.
   EXPECT_EQ(plan_buckets(sizes({100, 100})).size(), 1u);
   // A large one: at most 25 MiB.
   std::vector<GradientSize> large(400, {1 << 20, f32});
   for (const auto& b : plan_buckets(large)) EXPECT_LE(b.numel * 4, 25 << 20);
 }
 
-// 64 gradients of 16 KiB: two buckets of half a MiB, be they the first or not; one of 4 MiB.
+// 64 gradients of 16 KiB: two buckets of half a MiB, including the first; or one of 4 MiB.
 TEST(Bucket, AtLeastSoLarge) {
   const std::vector<GradientSize> many(64, {4096, f32});
   const auto plan = plan_buckets(many, {.least_bytes = 512 << 10});
   ASSERT_EQ(plan.size(), 2u);
   for (const auto& b : plan) EXPECT_EQ(b.numel, 32 * 4096);
   EXPECT_EQ(plan_buckets(many, {.least_bytes = 4 << 20}).size(), 1u);
-  // Who says how large they may be is believed.
+  // Explicit sizes override the minimum.
   EXPECT_EQ(
       plan_buckets(
           many, {.bucket_bytes = 64 << 10, .first_bucket_bytes = 64 << 10, .least_bytes = 4 << 20})

@@ -1,4 +1,4 @@
-// Communication hooks: what arrives, what stays behind, how many bytes travel.
+// Communication hooks: the result, the residual that is kept, and the number of bytes sent.
 
 #include "dist/data_parallel/comm_hook.h"
 
@@ -36,7 +36,7 @@ std::vector<GradBucket> some_buckets(DType dtype = f32) {
   return buckets;
 }
 
-/// Random, other ones on each rank and in each step.
+/// Random values, different on each rank and in each step.
 void fill(std::vector<GradBucket>& buckets, int rank, int step) {
   for (GradBucket& bucket : buckets) {
     Generator generator(static_cast<std::uint64_t>(1000 * step + 10 * rank) + bucket.index);
@@ -76,15 +76,15 @@ Tensor averaged(Communicator& comm, const Tensor& x) {
 
 class HookTest : public ::testing::TestWithParam<int> {};
 
-// What arrives is the average but for what the hook may lose, and the same on all ranks.
+// The result is the average, except for the hook's permitted error, and is the same on all ranks.
 TEST_P(HookTest, IsNearTheAverage) {
   struct Case {
     const char* name;
     double tolerance;  // of values up to 4
   };
-  // bf16 has 8 bits and f16 11, so an element of up to 4 is off by 2^-7 and 2^-10 at most, once as
-  // it leaves and once as it is summed; int8 by half of 4 / 127, twice. All of topk's elements
-  // travel.
+  // bf16 has 8 bits and f16 has 11, so an element of up to 4 has an error of at most 2^-7 and
+  // 2^-10, once when it is sent and once when it is summed; int8 has half of 4 / 127, twice. topk
+  // sends all of its elements here.
   for (const Case& c : {Case{"bf16", 2 * 0.0157}, Case{"fp16", 2 * 0.002}, Case{"int8", 0.045},
                         Case{"topk:1", 1e-6}}) {
     on_ranks(GetParam(), [&](std::shared_ptr<Communicator> comm) {
@@ -108,9 +108,9 @@ TEST_P(HookTest, IsNearTheAverage) {
   }
 }
 
-// Rounding errors cancel over many elements, a factor that is rounded does not. Each of 2359
-// elements is off by up to 2^-8, 2^-8 / sqrt(3) in the mean square, when it leaves and in each sum:
-// their mean by 5e-5 a rounding, and ten of that are allowed. 1 / 3 in bf16 is off by 2e-3.
+// Rounding errors cancel over many elements, but a rounded factor does not. Each of 2359 elements
+// has an error of up to 2^-8, 2^-8 / sqrt(3) in the mean square, when it is sent and in each sum.
+// Their mean has 5e-5 per rounding; ten times that is allowed. 1 / 3 in bf16 has an error of 2e-3.
 TEST_P(HookTest, SixteenBitsAreOffToNeitherSide) {
   for (const char* name : {"bf16", "fp16"}) {
     on_ranks(GetParam(), [&](std::shared_ptr<Communicator> comm) {
@@ -131,7 +131,8 @@ TEST_P(HookTest, SixteenBitsAreOffToNeitherSide) {
   }
 }
 
-// Nothing is lost for ever: what has arrived and what the ranks still hold add up to all there was.
+// Nothing is lost permanently: the received gradients and the ranks' residuals add up to the sum of
+// all gradients.
 TEST_P(HookTest, ErrorFeedbackKeepsWhatHasNotArrived) {
   for (const char* name : {"topk:0.05", "sign", "powersgd:1"}) {
     on_ranks(GetParam(), [&](std::shared_ptr<Communicator> comm) {
@@ -167,7 +168,7 @@ TEST_P(HookTest, ErrorFeedbackKeepsWhatHasNotArrived) {
   }
 }
 
-// A gradient that is a product of two thin matrices arrives whole.
+// A gradient that is a product of two thin matrices is transferred exactly.
 TEST_P(HookTest, PowerSgdIsExactWhereTheRankIs) {
   on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
     PowerSgdHook hook({.rank = 2, .start_step = 0});
@@ -176,7 +177,8 @@ TEST_P(HookTest, PowerSgdIsExactWhereTheRankIs) {
                                         .slices = {{.offset = 0, .shape = {40, 30}}}}};
     hook.prepare(buckets, *comm);
     Generator generator(7);
-    // All ranks' gradients lie in one space of two dimensions, or their average would not.
+    // All ranks' gradients are in one space of two dimensions; otherwise their average would not
+    // be.
     const Tensor left = randn({40, 2}, {.dtype = f64}, generator),
                  right = randn({2, 30}, {.dtype = f64}, generator);
     const Tensor mine = matmul(left, right) * (1.0 + comm->rank());
@@ -215,9 +217,9 @@ TEST_P(HookTest, BytesThatTravel) {
   });
 }
 
-// The formula against what is handed to the transport, over all ranks: pairwise and in exchanges
-// they send as little as they can, and beside it what says which collective it is: 96 bytes to a
-// neighbour, and in an all-to-all 80 to each of the others.
+// Compares the formula with the bytes given to the transport, over all ranks. In pairwise
+// all-reduces and exchanges the ranks send the minimum, plus a header that identifies the
+// collective: 96 bytes to a neighbour, and in an all-to-all 80 to each of the others.
 TEST_P(HookTest, LeastBytesAreThoseThatTravel) {
   on_ranks(GetParam(),
            [](std::shared_ptr<Communicator> comm) {
@@ -245,7 +247,8 @@ TEST_P(HookTest, LeastBytesAreThoseThatTravel) {
                  EXPECT_EQ(formula, 0) << name;
                  continue;
                }
-               // Whole bytes for each rank in the formula: up to one a rank and collective is lost.
+               // The formula has whole bytes for each rank: up to one byte per rank and collective
+               // is lost.
                EXPECT_GE(counted, formula) << name;
                EXPECT_LE(counted, formula + static_cast<double>(n) * (checks + 10)) << name;
              }
@@ -279,8 +282,8 @@ double loss_with(const std::string& name, std::shared_ptr<Communicator> comm) {
   return ddp.mean_loss();
 }
 
-// Training goes on much as it does without a hook, and all ranks stay equal. Convergence on real
-// images is tests/programs/run.sh's business.
+// Training converges about as well as without a hook, and all ranks stay equal. Convergence on real
+// images is tested in tests/programs/run.sh.
 TEST_P(HookTest, InDdp) {
   test::on_ranks_sharing_memory(GetParam(), [](std::shared_ptr<Communicator> comm) {
     const double plain = loss_with("", comm);
@@ -291,7 +294,7 @@ TEST_P(HookTest, InDdp) {
   });
 }
 
-// A rank joins: what hooks remember is used up by steps, not by the round in which all have joined.
+// A rank joins: steps use up the hooks' residuals, not the round in which all ranks have joined.
 TEST_P(HookTest, Join) {
   on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
     test::TinyMlp model;
@@ -327,7 +330,7 @@ TEST(Hook, QuantizedBlocks) {
   quantize(x.data(), 600, bytes.data());
   add_dequantized(bytes.data(), 2.0f, y.data(), 600);
   for (int i = 0; i < 600; ++i) {
-    const float scale = (i < 256 ? 1e-3f : 100.0f) / 127;  // a block does not disturb another
+    const float scale = (i < 256 ? 1e-3f : 100.0f) / 127;  // blocks are independent
     EXPECT_NEAR(y[i], 2 * x[i], 1.001f * scale) << i;
   }
   x[300] = std::numeric_limits<float>::infinity();
@@ -346,7 +349,7 @@ TEST(Hook, QuantizedBlocks) {
 TEST(Hook, Orthogonalize) {
   Generator generator(3);
   Tensor x = randn({50, 4}, {.dtype = f64}, generator);
-  x.narrow(1, 2, 1).copy_(x.narrow(1, 0, 1) * 2.0);  // depends on another
+  x.narrow(1, 2, 1).copy_(x.narrow(1, 0, 1) * 2.0);  // depends on another column
   orthogonalize(x);
   const Tensor product = matmul(transpose(x, 0, 1), x);
   for (int i = 0; i < 4; ++i) {
@@ -362,12 +365,12 @@ TEST(Hook, BadInput) {
   auto said = [](const std::string& text) {
     return test::failure_of([&] { make_comm_hook(text); });
   };
-  EXPECT_THAT(said("zip"), HasSubstr("there is no comm hook \"zip\"; there are fp16"));
-  EXPECT_THAT(said("topk:x"), HasSubstr("\"x\" is no number"));
-  EXPECT_THAT(said("topk:"), HasSubstr("\"\" is no number"));
+  EXPECT_THAT(said("zip"), HasSubstr("unknown comm hook \"zip\"; use one of fp16"));
+  EXPECT_THAT(said("topk:x"), HasSubstr("\"x\" is not a number"));
+  EXPECT_THAT(said("topk:"), HasSubstr("\"\" is not a number"));
   EXPECT_THAT(said("topk:0"), HasSubstr("ratio 0, but it must be above 0"));
   EXPECT_THAT(said("powersgd:0"), HasSubstr("rank 0"));
-  EXPECT_THAT(said("powersgd:1.5"), HasSubstr("is no number"));
+  EXPECT_THAT(said("powersgd:1.5"), HasSubstr("is not a number"));
   EXPECT_THAT(said("fp16:2"), HasSubstr("fp16 takes no number"));
   on_ranks(1, [](std::shared_ptr<Communicator> comm) {
     auto buckets = some_buckets(f64);
@@ -387,7 +390,7 @@ TEST(Hook, BadInput) {
   EXPECT_THAT(sentence, HasSubstr("rank 1 has comm hook int8 where rank 0 has comm hook fp16"));
 }
 
-// Once, as in plain DDP: what is left for later steps stays finite.
+// The NaN appears once, as in plain DDP: the residuals for later steps stay finite.
 TEST_P(HookTest, ANaNIsSeenInItsStepAndNotInLaterOnes) {
   for (const char* name : {"topk:0.01", "sign", "powersgd:2", "int8"}) {
     test::on_ranks(GetParam(), [name](std::shared_ptr<Communicator> comm) {
@@ -401,7 +404,7 @@ TEST_P(HookTest, ANaNIsSeenInItsStepAndNotInLaterOnes) {
         for (const Tensor& p : model.parameters()) total = total + p.grad().sum();
         return total.item();
       };
-      for (int step = 0; step < 12; ++step)  // PowerSGD begins after ten
+      for (int step = 0; step < 12; ++step)  // PowerSGD begins after ten steps
         EXPECT_TRUE(std::isfinite(sum_of_gradients(1)));
       EXPECT_FALSE(std::isfinite(sum_of_gradients(comm->rank() == 0 ? NAN : 1))) << name;
       for (int step = 0; step < 3; ++step)

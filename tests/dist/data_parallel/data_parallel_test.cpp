@@ -1,5 +1,5 @@
-// DataParallel over virtual devices of the CPU, and over GPUs that are simulated, against the
-// module alone on the whole batch.
+// DataParallel over virtual devices of the CPU, and over simulated GPUs, against the module alone
+// with the whole batch.
 
 #include "dist/data_parallel/data_parallel.h"
 
@@ -96,7 +96,7 @@ TEST(DataParallel, OverVirtualDevicesIsTheModuleAlone) {
   check_against_one({cpu, cpu, cpu}, cpu);
 }
 
-/// Two names for what one pointer holds, and one for what was put in a layer's place.
+/// Two names for one pointer, and a layer that is replaced.
 struct Pointed : Module {
   std::shared_ptr<Linear> a = std::make_shared<Linear>(6, 6), b = a;
   Linear c{6, 3};
@@ -140,7 +140,7 @@ TEST(DataParallel, KeysAndStatisticsAreThoseOfPyTorch) {
   manual_seed(1);
   const Tensor x = randn({8, 4});
   parallel(x);
-  // The running mean is that of the first half's activations.
+  // The running mean is that of device 0, which gets the first half of the batch.
   auto& net = parallel.module().as<Sequential>();
   auto named = net.named_buffers();
   const Tensor running = named[0].tensor;
@@ -156,9 +156,9 @@ TEST(DataParallel, BadInputIsNamed) {
   const Device cpu = Device::cpu();
   DataParallel parallel(Linear(4, 5), {cpu, cpu}, cpu);
   EXPECT_ERROR(parallel(zeros({0, 4})), ShapeError,
-               "DataParallel: input [0, 4] has no rows to share out");
+               "DataParallel: input [0, 4] has no rows to split");
   EXPECT_ERROR(DataParallel(Linear(4, 5), std::vector<Device>{}, cpu), DeviceError,
-               "DataParallel: there are no devices");
+               "DataParallel: the list of devices is empty");
   if (cuda::device_count() == 0) {
     Linear linear(4, 5);
     DataParallel alone{nn::AnyModule(linear)};
@@ -170,7 +170,7 @@ TEST(DataParallel, BadInputIsNamed) {
 }
 
 #ifdef RONDO_HAS_CUDA
-/// GPUs and, where it is built in, NCCL.
+/// GPUs and, if it is built in, NCCL.
 struct Gpus {
   test::SimulatedGpus gpus;
 #ifdef RONDO_HAS_NCCL
@@ -213,7 +213,8 @@ TEST(DataParallel, NcclBroadcastsAndSums) {
     test::nccl_calls("broadcast");
     test::nccl_calls("reduce");
     const Result got = trained(parallel, Device::cpu(), rows);
-    // Five parameters on three GPUs in three steps; fewer rows than devices are copied.
+    // Five parameters on three GPUs in three steps; with fewer rows than devices, parameters are
+    // copied.
     EXPECT_EQ(test::nccl_calls("broadcast"), rows < 3 ? 0 : 45);
     EXPECT_EQ(test::nccl_calls("reduce"), rows < 3 ? 0 : 45);
     EXPECT_TRUE(test::all_close(got.output.to(Device::cpu()), want.output, 1e-12)) << rows;
@@ -225,7 +226,7 @@ TEST(DataParallel, NcclBroadcastsAndSums) {
   EXPECT_FALSE(DataParallel(Linear(4, 5), {.device_ids = {0, 1}, .use_nccl = false}).uses_nccl());
 }
 
-/// A layer that a forward leaves out, one that is frozen, one without elements, and statistics.
+/// A layer that forward does not use, a frozen one, one without elements, and running statistics.
 struct Partial : Module {
   Linear used{4, 4}, unused{4, 4}, frozen{4, 3}, empty{4, 0};
   BatchNorm1d norm{3};
@@ -253,7 +254,7 @@ TEST(DataParallel, NcclLeavesOutWhatHasNoGradient) {
   const Tensor x = randn({8, 4});
   DataParallel copies(model, {.device_ids = {0, 1}, .use_nccl = false}),
       nccl(model, {.device_ids = {0, 1}});
-  // One after the other: they share their parameters, as copies of a module do.
+  // One after the other, because they share their parameters, as copies of a module do.
   copies.to(Device::cuda(0));
   (copies(x) * copies(x)).sum().backward();
   std::vector<Tensor> want;
@@ -276,7 +277,7 @@ TEST(DataParallel, NcclTakesTensorsAsTheyLie) {
   const Gpus gpus;
   manual_seed(5);
   Conv2d conv(3, 4, 3);
-  conv.to(Device::cuda(0));  // where its weight is channels_last
+  conv.to(Device::cuda(0));  // if its weight is channels_last
   ASSERT_TRUE(conv.weight.is_contiguous(MemoryFormat::channels_last));
   const Tensor x = randn({4, 3, 5, 5}, {.device = Device::cuda(0)});
   square(conv(x)).sum().backward();

@@ -1,4 +1,4 @@
-// DistributedDataParallel with ranks that are threads.
+// DistributedDataParallel; each rank is a thread.
 
 #include "dist/data_parallel/ddp.h"
 
@@ -42,7 +42,7 @@ TEST_P(DdpTest, WithACheckpoint) {
   });
 }
 TEST_P(DdpTest, Overlap) { on_ranks(GetParam(), test::check_overlap); }
-// Without it, every bucket leaves after backward, and the gradients are the same.
+// Without overlap every bucket is sent after backward, and the gradients are the same.
 TEST_P(DdpTest, WithoutOverlap) {
   on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
     test::TinyMlp model, other;
@@ -86,7 +86,8 @@ TEST_P(DdpTest, UnusedParametersAddZeros) {
   for (bool static_graph : {false, true})
     on_ranks(GetParam(), [&](auto comm) { test::check_unused_zeros(comm, static_graph); });
 }
-// After the first step the ranks no longer ask each other, and a step that differs is an error.
+// After the first step the ranks no longer exchange which parameters they used, and a step that
+// differs is an error.
 TEST_P(DdpTest, StaticGraph) {
   on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
     test::TinyMlp model;
@@ -121,7 +122,7 @@ TEST_P(DdpTest, StaticGraph) {
         << sentence;
   });
 }
-// A comm hook compresses the zeros of a rank that does not use a parameter, too.
+// A comm hook also compresses the zeros of a rank that does not use a parameter.
 TEST_P(DdpTest, UnusedParametersWithACommHook) {
   on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
     const int n = comm->world_size();
@@ -141,14 +142,14 @@ TEST_P(DdpTest, UnusedParametersWithACommHook) {
     EXPECT_FALSE(model.fc2.bias.grad().defined());
     const auto got = model.fc1.weight.grad().to_vector<double>(),
                want = alone.fc1.weight.grad().to_vector<double>();
-    // Rounded twice, each time to half a step of 1/127 of the largest in a block.
+    // Rounded twice, each time by half of 1/127 of the largest value in a block.
     double largest = 0;
     for (double w : want) largest = std::max(largest, std::abs(w));
     for (std::size_t i = 0; i < got.size(); ++i)
       ASSERT_NEAR(got[i], want[i] / n, 2 * 0.51 / 127 * largest);
   });
 }
-// A step's loss is the mean over its micro-batches, and one of them is enough to spoil it.
+// A step's loss is the mean over its micro-batches, so one NaN among them makes it NaN.
 TEST_P(DdpTest, FlagsOfMicroBatches) {
   on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
     const int last = comm->world_size() - 1;
@@ -166,7 +167,7 @@ TEST_P(DdpTest, FlagsOfMicroBatches) {
     EXPECT_NE(sentence.find("in epoch 3"), std::string::npos) << sentence;
   });
 }
-// The mean over three micro-batches is not taken with 1/3 in bf16, which is 0.2 % too large.
+// The mean over three micro-batches is not computed with 1/3 in bf16, which is 0.2 % too large.
 TEST_P(DdpTest, AccumulateInBfloat16) {
   on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
     nn::Linear model(128, 1, {.bias = false});
@@ -230,7 +231,7 @@ TEST(Ddp, AGradientOutsideItsBucketIsAnError) {
     Tensor loss = test::one_loss([&](auto& x) { return ddp(x); }, 0);
     std::string sentence =
         test::failure_of([&] { loss.backward({}, true, /*create_graph=*/true); });
-    EXPECT_NE(sentence.find("does not live in its bucket"), std::string::npos) << sentence;
+    EXPECT_NE(sentence.find("is not in its bucket"), std::string::npos) << sentence;
     model.zero_grad();  // a recorded gradient holds its leaf: a cycle, until it is dropped
   });
 }
@@ -250,7 +251,7 @@ TEST(Ddp, WorksAgainAfterABackwardThatThrew) {
   });
 }
 
-// Its place in the buckets, or that it has none, was decided when DDP was made.
+// The parameter's place in the buckets, if any, was decided when DDP was made.
 TEST(Ddp, NoticesThatAParameterWasFrozenUnfrozenOrReplaced) {
   on_ranks(1, [](std::shared_ptr<Communicator> comm) {
     test::TinyMlp model;
@@ -300,7 +301,8 @@ TEST_P(DdpTest, NamesALayerThatVisitLeavesOut) {
   });
 }
 
-// Without a word its next all-reduce would meet the others' of one step before, for ever.
+// Without the error, its next all-reduce would be matched with the others' all-reduce of the step
+// before, from then on.
 TEST(Ddp, NoticesARankWhoseLossReachesNoParameter) {
   EXPECT_THAT(test::message_of<CommError>([] {
                 on_ranks(3, [](std::shared_ptr<Communicator> comm) {
@@ -335,7 +337,7 @@ TEST_P(DdpTest, OthersBackwardsAreNobodysMistake) {
   });
 }
 
-// fc1 takes part in the first micro-batch of each step alone, by accumulate or by no_sync.
+// Only the first micro-batch of each step uses fc1, by accumulate or by no_sync.
 TEST_P(DdpTest, StaticGraphKeepsWhatOnlyTheFirstMicroBatchReaches) {
   on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
     for (bool by_hand : {false, true}) {
@@ -374,7 +376,7 @@ TEST_P(DdpTest, StaticGraphKeepsWhatOnlyTheFirstMicroBatchReaches) {
   });
 }
 
-// A micro-batch that throws on all ranks, when buckets have left already.
+// A micro-batch throws on all ranks after some buckets have been sent.
 TEST_P(DdpTest, AStepThatThrewCanBeAbandoned) {
   on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
     test::TinyMlp model, want;

@@ -1,4 +1,4 @@
-// The same bits whatever the ranks and threads; the right gradient; what is refused.
+// Bit-identical for any number of ranks and threads; the correct gradient; errors.
 
 #include "dist/data_parallel/reproducible.h"
 
@@ -38,7 +38,7 @@ TEST(Reproducible, EqualBitsOnAnyNumberOfRanks) {
   }
 }
 
-// Of 16 bits, too: rounded at each addition they would depend on where the tree leaves a rank.
+// 16-bit sums too: if each addition rounded, they would depend on where the tree crosses ranks.
 TEST(Reproducible, EqualBitsOfABf16ModelOnAnyNumberOfRanks) {
   std::string alone;
   for (int n : {1, 2, 4}) {
@@ -69,8 +69,8 @@ TEST(Reproducible, EqualBitsOfABf16ModelOnAnyNumberOfRanks) {
   }
 }
 
-// Dropout as well: a shard's random numbers are its own. (Ranks that are threads share a generator;
-// tests/mpi has ranks with one each.)
+// Dropout too: each shard has its own random numbers. (Ranks that are threads share a generator; in
+// tests/mpi each rank has its own.)
 TEST(Reproducible, EqualBitsOnAnyNumberOfThreads) {
   std::vector<std::string> bits;
   for (int threads : {1, 2, 3, 8}) {
@@ -85,8 +85,8 @@ TEST(Reproducible, EqualBitsOnAnyNumberOfThreads) {
   });
 }
 
-// Without anything that mixes a batch the mean over the shards is the gradient of the whole batch,
-// up to the rounding of sums of 32.
+// If no layer mixes the images of a batch, the mean over the shards is the gradient of the whole
+// batch, up to the rounding of sums of 32.
 TEST(Reproducible, IsTheGradientOfTheWholeBatch) {
   on_ranks(1, [](std::shared_ptr<Communicator> comm) {
     Generator generator(3);
@@ -110,8 +110,8 @@ TEST(Reproducible, IsTheGradientOfTheWholeBatch) {
   });
 }
 
-// One step's running statistics are the mean over shards of what each would have, and
-// num_batches_tracked counts steps.
+// After one step the running statistics are the mean over the shards' own, and num_batches_tracked
+// counts steps.
 TEST(Reproducible, AveragesRunningStatistics) {
   on_ranks(1, [](std::shared_ptr<Communicator> comm) {
     nn::AnyModule model(nn::BatchNorm2d(1));
@@ -125,7 +125,7 @@ TEST(Reproducible, AveragesRunningStatistics) {
     EXPECT_FLOAT_EQ(bn.running_mean.item<float>(), 0.1f * (1 + 20) / 2);
     EXPECT_FLOAT_EQ(bn.running_var.item<float>(), 0.9f + 0.1f * (2 + 200) / 2);
     EXPECT_EQ(bn.num_batches_tracked.item<int>(), 1);
-    // In evaluation nothing moves.
+    // Evaluation changes no statistics.
     model.eval();
     parallel.backward(x, zeros({4}, {.dtype = i64}), square);
     EXPECT_EQ(bn.num_batches_tracked.item<int>(), 1);
@@ -152,12 +152,12 @@ TEST(Reproducible, SaysWhatItRefuses) {
     EXPECT_THAT(message_of([&] {
                   parallel.backward(zeros({6, 2}), labels);
                 }),
-                HasSubstr("the 6 rows of a batch of [6, 2] do not divide by the 4 shards"));
+                HasSubstr("the 6 rows of a batch of [6, 2] cannot be divided among the 4 shards"));
     EXPECT_THAT(message_of([&] {
                   parallel.backward(zeros({8, 2}), labels);
                 }),
                 HasSubstr("8 inputs and targets of [6]"));
-    // What a shard throws, on whichever thread, comes out; and the next step works.
+    // An exception of a shard, on any thread, is rethrown, and the next step works.
     EXPECT_THAT(message_of([&] {
                   parallel.backward(zeros({8, 3}), zeros({8}, {.dtype = i64}));
                 }),
@@ -187,7 +187,7 @@ TEST(Reproducible, RefusesSyncBatchNorm) {
   });
 }
 
-/// Uses the first of its two layers only.
+/// Uses only the first of its two layers.
 struct HalfUsed : nn::Module {
   nn::Linear used{2, 2}, unused{2, 2};
   Tensor forward(const Tensor& x) override { return used(x); }

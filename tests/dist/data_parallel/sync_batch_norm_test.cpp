@@ -1,4 +1,4 @@
-// Batch norm over ranks against batch norm over all their images in one process.
+// Batch norm over ranks, against batch norm over all their images in one process.
 
 #include "dist/data_parallel/sync_batch_norm.h"
 
@@ -62,7 +62,7 @@ TEST_P(SyncBatchNormTest, EqualsOneProcess) {
       auto pa = whole.named_parameters(), pb = mine.named_parameters();
       for (std::size_t i = 0; i < pa.size(); ++i) {
         const Tensor g = pb[i].tensor.grad().clone();
-        comm->all_reduce(g);  // the loss is the sum of the ranks'
+        comm->all_reduce(g);  // the loss is the sum of the ranks' losses
         auto x1 = pa[i].tensor.grad().to_vector<double>(), x2 = g.to_vector<double>();
         for (std::size_t k = 0; k < x1.size(); ++k)
           ASSERT_NEAR(x1[k], x2[k], 1e-10) << pa[i].name << " in step " << step;
@@ -73,14 +73,14 @@ TEST_P(SyncBatchNormTest, EqualsOneProcess) {
       auto x1 = ba[i].tensor.to_vector<double>(), x2 = bb[i].tensor.to_vector<double>();
       for (std::size_t k = 0; k < x1.size(); ++k) ASSERT_NEAR(x1[k], x2[k], 1e-11) << ba[i].name;
     }
-    // In evaluation nobody waits for anybody.
+    // In evaluation no rank waits for another.
     mine.eval();
     if (r == 0) mine(randn({2, 3, 4, 4}, {.dtype = f64}));
     comm->barrier();
   });
 }
 
-// In f32 and under DDP, whose buckets travel meanwhile: N ranks do what one process does.
+// In f32 and under DDP, whose buckets are sent meanwhile: N ranks equal one process.
 TEST_P(SyncBatchNormTest, UnderDdp) {
   test::on_ranks_sharing_memory(GetParam(), [](std::shared_ptr<Communicator> comm) {
     const int n = comm->world_size(), r = comm->rank();
@@ -113,7 +113,7 @@ TEST_P(SyncBatchNormTest, TheSumHasAGradient) {
   test::on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
     const double n = comm->world_size(), mine = 1.0 + comm->rank(), total = n * (n + 1) / 2;
     Tensor x = full({1}, mine, {.dtype = f64}).requires_grad_();
-    Tensor y = all_reduce_sum(x, comm);  // every rank's loss is y^2: in all n y^2
+    Tensor y = all_reduce_sum(x, comm);  // every rank's loss is y^2: in total n y^2
     sum(y * y).backward();
     EXPECT_EQ(y.item<double>(), total);
     EXPECT_EQ(x.grad().item<double>(), 2 * n * total);

@@ -14,7 +14,7 @@
 namespace rondo::dist {
 namespace {
 
-/// With so many ranks, which talk by messages or through memory.
+/// Runs f on this number of ranks, over messages or shared memory.
 class ZeroTest : public ::testing::TestWithParam<std::tuple<int, bool>> {
  protected:
   void on_ranks(const std::function<void(std::shared_ptr<Communicator>)>& f) const {
@@ -32,7 +32,7 @@ std::int64_t numel_of_all(const Tensors& tensors) {
   return numel;
 }
 
-// Adam with weight decay and clipped gradients, two micro-batches a step.
+// Adam with weight decay and clipped gradients, two micro-batches per step.
 TEST_P(ZeroTest, EqualsUnsharded) {
   on_ranks([](std::shared_ptr<Communicator> comm) {
     test::TinyMlp whole, sharded;
@@ -69,7 +69,8 @@ TEST_P(ZeroTest, EqualsUnsharded) {
   });
 }
 
-// Every element belongs to one rank, and each rank has about as many, its optimizer's state too.
+// Every element belongs to one rank. All ranks have about equally many, and so do their optimizer
+// states.
 TEST_P(ZeroTest, EachRankHasItsPart) {
   on_ranks([](std::shared_ptr<Communicator> comm) {
     test::TinyMlp model(400);
@@ -91,7 +92,7 @@ TEST_P(ZeroTest, EachRankHasItsPart) {
   });
 }
 
-// An optimizer that was made for the model, whose biases do not decay.
+// An optimizer that was made for the model before, with biases that do not decay.
 TEST_P(ZeroTest, ShardsAnOptimizerGroupByGroup) {
   on_ranks([](std::shared_ptr<Communicator> comm) {
     test::TinyMlp whole, sharded;
@@ -128,9 +129,9 @@ TEST_P(ZeroTest, ShardsAnOptimizerGroupByGroup) {
       for (std::size_t k = 0; k < x.size(); ++k) ASSERT_NEAR(x[k], y[k], 1e-11) << a[i].name;
     }
     EXPECT_THAT(test::failure_of([&] { zero.shard(*adam); }),
-                ::testing::HasSubstr("is none of the model's"));
+                ::testing::HasSubstr("is not a parameter of the model"));
     EXPECT_THAT(test::failure_of([&] { zero.shard(*whole_adam); }),
-                ::testing::HasSubstr("is none of the model's"));
+                ::testing::HasSubstr("is not a parameter of the model"));
     EXPECT_THAT(test::failure_of([&] {
                   whole_adam->replace_parameters([](const Tensor& p) { return Tensors{p}; });
                 }),

@@ -18,13 +18,13 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::ExitedWithCode;
 
-/// Where somebody has ended from the beginning.
+/// A watch in which another rank has ended from the beginning.
 class Ended final : public Watch {
  public:
   std::string ended() const override { return "rank 1 (process 4242) has ended"; }
 };
 
-/// Where it has said why.
+/// A watch in which the ended rank has given its reason.
 class Failed final : public Watch {
  public:
   std::string ended() const override { return "rank 1 (process 4242) has ended"; }
@@ -55,7 +55,7 @@ TEST(Deadline, SaysWhoHasEnded) {
               "error: MPI_Finalize does not return: rank 1 \\(process 4242\\) has ended");
 }
 
-// Once is enough.
+// The reason is printed once, by the other rank.
 TEST(Deadline, DoesNotRepeatWhatAnotherRankHasSaid) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto kept = [] {
@@ -85,7 +85,7 @@ TEST(Deadline, TellsTheOthersWhyItEndsTheProcess) {
               concat("told: ", sentence, "error: ", sentence));
 }
 
-// The others may end in order while this rank has a little left to do.
+// Other ranks may end normally while this rank still has work to do.
 TEST(Deadline, LetsGoOfWhatReturns) {
   for (int i = 0; i < 100; ++i) {
     const Deadline deadline("MPI_Finalize", std::chrono::hours(1), "some rank does not come",

@@ -25,7 +25,7 @@ TEST(FlightRecorder, KeepsTheLastAndForgetsTheOldest) {
   recorder.started(first);
   recorder.finished(first, true);
   const auto third = recorder.issued(Signature("barrier", 2), "");
-  recorder.finished(first, false);  // which is gone
+  recorder.finished(first, false);  // which no longer exists
   recorder.started(second);
   recorder.started(third);
   recorder.finished(third, false);
@@ -43,8 +43,8 @@ TEST(FlightRecorder, KeepsTheLastAndForgetsTheOldest) {
   EXPECT_EQ(recorder.records().size(), 1U);
 }
 
-// What a hang looks like from a rank that waits: the collective, the bucket and its parameters, and
-// who is missing; and the same in the record.
+// The message of a rank that hangs names the collective, the bucket with its parameters, and the
+// missing rank. The record has the same.
 TEST(FlightRecorder, ADeadlineNamesTheBucket) {
   for (const auto& run : {test::on_ranks, test::on_ranks_sharing_memory}) {
     run(2,

@@ -1,4 +1,4 @@
-// The end of a program, in order and otherwise. Ranks are threads here, or played.
+// The normal and abnormal end of a program. Ranks are threads or are simulated by sockets.
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ TEST(SideChannelEnd, AnOrderlyEndSaysNothing) {
       auto channel = std::make_unique<SideChannel>(*comm);
       EXPECT_EQ(channel->connected().size(), SideChannel::neighbours(comm->rank(), n).size());
       comm->barrier();
-      for (int r = 0; r < n; ++r) {  // one after another: the last has seen all others go
+      for (int r = 0; r < n; ++r) {  // one after another: the last has seen all others leave
         if (comm->rank() == r) {
           EXPECT_EQ(channel->ended(), "");
           channel.reset();
@@ -73,7 +73,7 @@ TEST(SideChannelEnd, AnEndAfterAGoodbyeIsNotADeath) {
       });
 }
 
-// In MPI_Finalize, say, where the others wait for it.
+// For example in MPI_Finalize, where the others wait for it.
 TEST(SideChannelEnd, AnEndWithoutAGoodbyeIsADeath) {
   with_one_played(
       2,
@@ -88,7 +88,7 @@ TEST(SideChannelEnd, AnEndWithoutAGoodbyeIsADeath) {
       });
 }
 
-// A process that is stopped keeps the launcher waiting, and the others in MPI_Finalize.
+// A stopped process blocks the launcher, and the other ranks in MPI_Finalize.
 TEST(SideChannelEnd, SilenceAtTheEndOfAProgramIsNamed) {
   with_one_played(
       2,
@@ -106,7 +106,7 @@ TEST(SideChannelEnd, SilenceAtTheEndOfAProgramIsNamed) {
        .time_to_connect = milliseconds(500)});
 }
 
-// Though something that it has not read has come for it.
+// Even if unread data has arrived for it.
 TEST(SideChannelEnd, AGoodbyeIsReadBeforeTheEndOfFile) {
   with_one_played(
       2,
@@ -139,7 +139,7 @@ TEST(SideChannelEnd, OneThatIsLeavingIsKnownToAll) {
   }
 }
 
-// The second of two that leave has not heard of the first when it does.
+// Each leaves before it has received the other's goodbye.
 TEST(SideChannelEnd, AllThatAreLeavingAreKnownToAll) {
   on_ranks(9, [](auto comm) {
     auto channel = std::make_unique<SideChannel>(*comm);

@@ -1,5 +1,5 @@
-// What ranks hear of each other's end. Ranks are threads here; those that die or hang are played by
-// sockets that speak the protocol themselves.
+// How ranks learn about each other's end. Ranks are threads; ranks that die or hang are simulated
+// by sockets that speak the protocol themselves.
 
 #include "dist/failure/side_channel.h"
 
@@ -64,7 +64,7 @@ TEST(SideChannel, OneThatEndsWithoutByeIsNamedOnAllOthers) {
       });
 }
 
-// Rank 7 connects to rank 0 alone; 2 and 4 would not be its neighbours anyway.
+// Rank 7 connects only to rank 0; 2 and 4 are not its neighbours anyway.
 TEST(SideChannel, ARankThatHearsOfADeathTellsTheOthers) {
   with_one_played(
       8,
@@ -90,7 +90,7 @@ TEST(SideChannel, SilenceHasALimit) {
         const Socket first = played.join(0), second = played.join(1);
         comm.barrier();
         comm.barrier();
-        // If it ever goes on, it hears why the others have ended.
+        // If it ever continues, it receives the reason why the others have ended.
         std::string heard;
         EXPECT_TRUE(Played::is_closed(first));
         while (second.receive(heard) == Socket::Line::open) std::this_thread::yield();
@@ -117,7 +117,7 @@ TEST(SideChannel, ARankThatIsGivenUpIsToldSo) {
       [](auto channel, Communicator& comm) {
         expect_ended(
             *channel,
-            "the other ranks have given this one up: rank 0 has not been heard of for 3 s");
+            "the other ranks have given up this rank: rank 0 has not been heard of for 3 s");
         comm.barrier();
       });
 }
@@ -131,7 +131,7 @@ TEST(SideChannel, HeartbeatsKeepItOpen) {
   });
 }
 
-// A process that starts two ranks and ends: what they hear comes back through a pipe.
+// A process starts two ranks and ends; a pipe returns what they received.
 TEST(SideChannel, RanksWhoseLauncherHasEndedAreToldSo) {
   int pipe_ends[2];
   ASSERT_EQ(pipe(pipe_ends), 0);
@@ -153,7 +153,7 @@ TEST(SideChannel, RanksWhoseLauncherHasEndedAreToldSo) {
     }
     close(ready[1]);
     char nothing;
-    _exit(static_cast<int>(read(ready[0], &nothing, 1)));  // at the end of file both are connected
+    _exit(static_cast<int>(read(ready[0], &nothing, 1)));  // at end of file both are connected
   }
   close(pipe_ends[1]);
   std::string heard;
@@ -162,8 +162,8 @@ TEST(SideChannel, RanksWhoseLauncherHasEndedAreToldSo) {
   close(pipe_ends[0]);
   EXPECT_EQ(waitpid(launcher, nullptr, 0), launcher);
   const auto sentence = [&](int rank) {
-    return concat("what started rank ", rank, " (process ", launcher, " on ", host_name(),
-                  "), mpirun or its like, has ended");
+    return concat("the launcher of rank ", rank, " (process ", launcher, " on ", host_name(),
+                  ") has ended");
   };
   EXPECT_THAT(heard, AnyOf(sentence(0) + "; " + sentence(1), sentence(0) + "; " + sentence(0),
                            sentence(1) + "; " + sentence(1)));
@@ -189,7 +189,7 @@ TEST(SideChannel, ACollectiveFailsWithTheSentence) {
   });
 }
 
-// By messages only its neighbours meet the rank that means something else.
+// Over messages, only the neighbours of the rank with the other collective notice it.
 TEST(SideChannel, ADisagreementEndsTheCollectiveOnAllRanks) {
   on_ranks(6, [](auto comm) {
     comm->open_side_channel({});
@@ -211,7 +211,7 @@ TEST(SideChannel, ADisagreementEndsTheCollectiveOnAllRanks) {
   });
 }
 
-// So for the rank that does not come: its neighbour knows, the others wait for each other.
+// The same for a missing rank: its neighbour knows, while the other ranks wait for each other.
 TEST(SideChannel, AtTheDeadlineAllRanksSayWhoIsMissing) {
   on_ranks(6,
            [](auto comm) {
@@ -234,7 +234,7 @@ TEST(SideChannel, AtTheDeadlineAllRanksSayWhoIsMissing) {
            {.timeout = std::chrono::seconds(2)});
 }
 
-// Whoever joins when all is over hears it, and so does a group.
+// A rank that joins after the failure learns about it, and so does a group.
 TEST(SideChannel, AFailureIsToldToLateRanksAndGroups) {
   for (const bool in_memory : {false, true}) {
     std::atomic<int> groups = 0;
@@ -261,7 +261,7 @@ TEST(SideChannel, AFailureIsToldToLateRanksAndGroups) {
   }
 }
 
-/// What is written to the error stream meanwhile, readable while it is.
+/// Captures the error stream, and can be read during the capture.
 class ErrorStream {
  public:
   ErrorStream() : file_(std::tmpfile()), before_(dup(STDERR_FILENO)) {

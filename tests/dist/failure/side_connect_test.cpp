@@ -1,5 +1,5 @@
-// How ranks connect, and how they keep others out. Ranks are threads here; attackers and ranks that
-// do not come are played by sockets.
+// How ranks connect, and how they reject other processes. Ranks are threads; attackers and missing
+// ranks are simulated by sockets.
 
 #include "dist/failure/side_connect.h"
 
@@ -38,7 +38,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// How many sockets of this process listen on `domain`.
+/// The number of sockets of this process that listen on `domain`.
 int listeners(int domain) {
   int n = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -68,7 +68,7 @@ TEST(SideConnect, RanksOfOneMachineUseNoTcpAndTheLastListensNowhere) {
       },
       {.time_to_connect = milliseconds(1000)});
   on_ranks(4, [](auto comm) {
-    if (comm->rank() == 3) {  // does not call them
+    if (comm->rank() == 3) {  // does not connect to them
       const Played played(*comm, 0, network());
       EXPECT_TRUE(comes_true([] { return listeners(AF_UNIX) == 3; }));
       EXPECT_EQ(tcp_listeners(), 0);
@@ -122,7 +122,7 @@ TEST(SideConnect, AProofIsGoodForItsConnectionAlone) {
           Played::say(replayed, words);
           EXPECT_TRUE(Played::is_closed(replayed));
         }
-        // What is right for another role or rank is not right here.
+        // A proof for another role or rank is rejected.
         for (const auto& [role, caller] : {std::pair{"listener", 2}, std::pair{"caller", 1}}) {
           const Socket socket = played.call(0, played.hello(0));
           Played::say(socket, proof(secret, role, caller, Played::hear(socket, 16)));
@@ -137,7 +137,7 @@ TEST(SideConnect, AProofIsGoodForItsConnectionAlone) {
       });
 }
 
-// Whoever listens in a rank's place learns nothing that helps, and is not believed.
+// A process that listens in a rank's place does not learn the secret and is not accepted.
 TEST(SideConnect, TheSecretDoesNotTravelAndAThiefIsNotBelieved) {
   on_ranks(2, [](auto comm) {
     if (comm->rank() == 1) {
@@ -165,7 +165,7 @@ TEST(SideConnect, TheSecretDoesNotTravelAndAThiefIsNotBelieved) {
       Played::say(caller, Played::nonce);
       const std::string proof = Played::hear(caller, 32);
       EXPECT_THAT(hello + proof, Not(HasSubstr(played.secret())));
-      Played::say(caller, proof);  // sent back
+      Played::say(caller, proof);  // replays the rank's own proof
       EXPECT_TRUE(Played::is_closed(caller));
     }
     const Socket caller = next_caller();
@@ -178,7 +178,7 @@ TEST(SideConnect, TheSecretDoesNotTravelAndAThiefIsNotBelieved) {
   });
 }
 
-/// Calls every listener of a rank, as fast as it can.
+/// Connects to every listener of a rank, as fast as it can.
 void flood(const Played& played, const std::atomic<bool>& is_over) {
   while (!is_over) {
     std::vector<Socket> calls;

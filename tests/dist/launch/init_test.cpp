@@ -1,4 +1,5 @@
-// Strict start, in one process: what tests/mpi/ cannot show, because there the launcher is honest.
+// Strict start-up in one process: cases that tests/mpi/ cannot test, because its launcher is
+// correct.
 
 #include "dist/launch/init.h"
 
@@ -52,9 +53,10 @@ TEST_F(InitTest, AFolderInTheEnvironmentIsMadeOrRefused) {
   EXPECT_EQ(asked(made.c_str()), made);
   EXPECT_TRUE(std::filesystem::is_directory(made));
   test::write_file(file, "x");
-  EXPECT_ERROR(asked(file.c_str()), IoError, concat(name, "=", file, ": no folder to write to: "));
+  EXPECT_ERROR(asked(file.c_str()), IoError,
+               concat(name, "=", file, ": cannot write to this folder: "));
   const test::Environment set(name, file.c_str());
-  EXPECT_ERROR(init(), IoError, "no folder to write to: Not a directory");
+  EXPECT_ERROR(init(), IoError, "cannot write to this folder: Not a directory");
 }
 
 TEST_F(InitTest, WithoutALauncherAWorldOfOne) {
@@ -91,8 +93,8 @@ TEST_F(InitTest, SeveralRanksAreNeverAWorldOfOne) {
 TEST_F(InitTest, UnknownBackend) {
   EXPECT_EQ(
       failure_of({.backend = "gloo"}),
-      "dist::init: there is no backend \"gloo\"; there are auto, mpi and self; for GPUs call "
-      "dist::use_device(*comm, \"cuda\") after it, whose collectives are NCCL's where NCCL is");
+      "dist::init: unknown backend \"gloo\"; use one of auto, mpi, self; for GPUs call "
+      "dist::use_device(*comm, \"cuda\") after dist::init, which uses NCCL if it is installed");
 }
 
 TEST_F(InitTest, RunReturnsTheBodysValueAndReportsFailures) {

@@ -45,7 +45,7 @@ TEST(Launcher, KnowsSlurmAndPmix) {
   EXPECT_EQ(launcher->size, 4);
   // The shell of a batch job is not a step of four tasks.
   EXPECT_FALSE(read({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}).has_value());
-  // mpirun inside such a job knows better.
+  // mpirun inside such a job takes precedence.
   launcher = read({{"SLURM_PROCID", "0"},
                    {"SLURM_STEP_NUM_TASKS", "1"},
                    {"OMPI_COMM_WORLD_RANK", "2"},
@@ -62,9 +62,9 @@ TEST(Launcher, NonsenseNamesTheVariable) {
   EXPECT_EQ(failure_of({{"PMI_RANK", "0"}}),
             "the launcher's environment is incomplete: PMI_SIZE is not set");
   EXPECT_EQ(failure_of({{"PMI_RANK", "one"}, {"PMI_SIZE", "2"}}),
-            "the launcher's environment makes no sense: PMI_RANK is \"one\"");
+            "the launcher's environment is invalid: PMI_RANK is \"one\"");
   EXPECT_EQ(failure_of({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}),
-            "the launcher's environment makes no sense: PMI_RANK is 2 and PMI_SIZE is 2");
+            "the launcher's environment is invalid: PMI_RANK is 2 and PMI_SIZE is 2");
   EXPECT_NE(failure_of({{"PMI_RANK", "-1"}, {"PMI_SIZE", "2"}}), "");
   EXPECT_NE(failure_of({{"PMI_RANK", "0"}, {"PMI_SIZE", "2x"}}), "");
 }

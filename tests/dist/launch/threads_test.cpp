@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A made-up /proc and /sys.
+// A simulated /proc and /sys.
 class ThreadsTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -68,7 +68,7 @@ TEST_F(ThreadsTest, SiblingsAreOneCore) {
   EXPECT_EQ(physical_cores({0, 1, 2, 3}, root()), 2);
   EXPECT_EQ(physical_cores({0, 2}, root()), 1);
   EXPECT_EQ(physical_cores({}, root()), 1);
-  EXPECT_EQ(physical_cores({7, 8}, root()), 2);  // nothing known: each CPU a core
+  EXPECT_EQ(physical_cores({7, 8}, root()), 2);  // topology unknown: each CPU counts as a core
 }
 
 TEST(Threads, RanksOfOneMachineShareItsCores) {

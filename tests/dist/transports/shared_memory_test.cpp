@@ -1,5 +1,5 @@
-// What ranks of one machine do through memory (dist/transports/shared_memory), beside what every
-// communicator must do (communicator_test.cpp runs that over memory, too).
+// Communication through memory between ranks of one machine (dist/transports/shared_memory).
+// communicator_test.cpp tests what every communicator must do, also over memory.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,7 +35,8 @@ TEST(Segment, AnotherProcessSeesTheSameBytes) {
   auto segment = Segment::create(5000);
   const pid_t child = fork();
   if (child == 0) {
-    // The fork has the mapping already: what counts is that opening gives another one of the same.
+    // The forked process has the mapping already; the test is that opening gives another mapping of
+    // the same memory.
     const std::string name = segment->name();
     int status = 1;
     try {
@@ -60,16 +61,17 @@ TEST(Segment, WhatIsNoSegmentIsAnError) {
     for (std::size_t i = 0; in >> word; ++i) name += (i ? " " : "") + (i == field ? value : word);
     return test::message_of<Error>([&] { Segment::open(name); });
   };
-  EXPECT_THAT(with(4, "elsewhere"), HasSubstr("it is on another machine, elsewhere"));
+  EXPECT_THAT(with(4, "elsewhere"), HasSubstr("the segment is on another machine, elsewhere"));
   EXPECT_THAT(with(0, "999999999"), HasSubstr("/proc/999999999/fd/"));
   EXPECT_THAT(with(1, "0"), HasSubstr("shared memory: /proc/"));  // a terminal, a pipe, a file
   EXPECT_THAT(with(2, "1"), HasSubstr("is another segment"));     // the number of a dead one
-  EXPECT_THAT(with(3, "200"), HasSubstr("is something else"));    // of another size
+  EXPECT_THAT(with(3, "200"),
+              HasSubstr("is not a segment of the expected size"));  // of another size
 }
 
 class SharedMemoryTest : public ::testing::TestWithParam<int> {};
 
-/// A tensor in the communicator's own memory.
+/// A tensor in the communicator's shared memory.
 Tensor allocated(Communicator& comm, std::int64_t numel, DType dtype = f32) {
   return comm.empty({numel}, {.dtype = dtype});
 }
@@ -80,8 +82,8 @@ double sum_at(int n, std::int64_t i) {
   return sum;
 }
 
-// Below, at and above a slot, a stage and two of them, and what is read out of private memory; in
-// private memory and in the ranks' own.
+// Sizes below, at and above a slot, a stage and two stages, and sizes that are read from private
+// memory; with tensors in private memory and in shared memory.
 TEST_P(SharedMemoryTest, AllReduceOfEverySize) {
   on_ranks_sharing_memory(GetParam(), [](auto comm) {
     const int n = comm->world_size();
@@ -119,7 +121,7 @@ TEST_P(SharedMemoryTest, AViewOfAllocatedMemory) {
   });
 }
 
-// Some ranks' tensors lie in shared memory and others' do not, or at another place.
+// Some ranks' tensors are in shared memory, and others' are not, or at another offset.
 TEST_P(SharedMemoryTest, TensorsInDifferentPlaces) {
   on_ranks_sharing_memory(GetParam(), [](auto comm) {
     const int n = comm->world_size();
@@ -144,8 +146,8 @@ TEST_P(SharedMemoryTest, SmallFloatsAreSummedInF32) {
   on_ranks_sharing_memory(GetParam(), [](auto comm) {
     const int n = comm->world_size();
     for (std::int64_t count : {std::int64_t{10}, std::int64_t{400'000}}) {
-      // 1 + n / 256 is lost where each addition is rounded to bf16's 8 bits, and kept where only
-      // the last one is; then it is rounded to a multiple of 1 / 128.
+      // 1 + n / 256 is lost if each addition is rounded to bf16's 8 bits, and kept if only the last
+      // one is. The result is then a multiple of 1 / 128.
       Tensor x = full({count}, comm->rank() == 0 ? 1.0 : 1.0 / 256, {.dtype = bf16});
       comm->all_reduce(x);
       const double sum = 1 + (n - 1) / 256.0;
@@ -156,7 +158,7 @@ TEST_P(SharedMemoryTest, SmallFloatsAreSummedInF32) {
   });
 }
 
-// Storage keeps its segment alive, beyond its communicator.
+// Storage keeps its segment alive after its communicator is destroyed.
 TEST_P(SharedMemoryTest, StorageOutlivesTheCommunicator) {
   on_ranks_sharing_memory(GetParam(), [](auto comm) {
     const int n = comm->world_size();
@@ -190,7 +192,8 @@ TEST_P(SharedMemoryTest, AsynchronousAndMixedWithMessages) {
   });
 }
 
-// Added up in the order of the ranks, whichever way the data takes: numbers that round tell.
+// Sums are added in the order of the ranks, on every path through memory. The values round, so
+// another order would give other results.
 TEST_P(SharedMemoryTest, SumsHaveTheBitsOfTheRanksOrder) {
   on_ranks_sharing_memory(GetParam(), [](auto comm) {
     const auto of_rank = [](int rank, std::int64_t count) {
@@ -213,14 +216,14 @@ TEST_P(SharedMemoryTest, SumsHaveTheBitsOfTheRanksOrder) {
   });
 }
 
-// Collectives of all kinds one after the other, none of which may write what the one before it
-// still reads: small and large, in stages, in place and read, of elements of all sizes.
+// Collectives of all kinds one after the other. None may overwrite data that the one before still
+// reads: small and large, in stages, in place and read, with elements of all sizes.
 TEST_P(SharedMemoryTest, OneAfterTheOtherInAnyOrder) {
   on_ranks_sharing_memory(GetParam(), [](auto comm) {
     const int n = comm->world_size(), me = comm->rank();
     constexpr std::int64_t most = 300'000;
     const Tensor own = allocated(*comm, most, f64);
-    std::mt19937 random(7);  // on all ranks the same
+    std::mt19937 random(7);  // the same on all ranks
     const auto any = [&](auto... of) {
       const std::int64_t values[] = {static_cast<std::int64_t>(of)...};
       return values[random() % sizeof...(of)];
@@ -269,7 +272,7 @@ TEST(SharedMemory, ABarrierMeetsThoseWhoHaveNothingElseToDo) {
   on_ranks_sharing_memory(2, [](auto comm) {
     for (int round = 0; round < 20; ++round) {
       const Tensor x = full({1}, 3), sum = ones({1000});
-      if (comm->rank() == 0) {  // a message is under way, so its barrier has to queue
+      if (comm->rank() == 0) {  // a message is in progress, so rank 0's barrier is queued
         const Work sent = comm->send_async(x, 1);
         comm->barrier();
         sent.wait();
@@ -313,7 +316,7 @@ TEST(SharedMemory, RanksThatDoNotMeanTheSameAreTold) {
   EXPECT_THAT(message, HasSubstr("(f32 [100], root 0)"));
 }
 
-// One brings its data in its slot, the other says there where it lies.
+// One rank copies its data to its slot, the other publishes the address.
 TEST(SharedMemory, ASmallTensorAndALargeOneDoNotMeet) {
   const std::string message = test::message_of<Error>([] {
     on_ranks_sharing_memory(2, [](auto comm) { comm->all_reduce(ones({1024 + comm->rank()})); });
@@ -339,7 +342,7 @@ TEST(SharedMemory, RanksThatWantDifferentWaysAreTold) {
   EXPECT_THAT(message, HasSubstr("(sum, f32 [10], by ring) where rank 0 calls"));
 }
 
-// The result goes where others still read.
+// The result is written where other ranks still read.
 TEST(SharedMemory, ReduceScatterIntoItsOwnInput) {
   on_ranks_sharing_memory(3, [](auto comm) {
     auto storage = comm->allocate(3 * 1000 * 4);

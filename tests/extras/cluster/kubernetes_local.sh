@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# kubernetes_local.sh ROOT BIN_DIR: does a job survive in pods what extras/cluster/kubernetes_local.sh does to it, and
-# is nothing left of its cluster where it is interrupted? Status 77, and why, where this machine cannot play one.
+# kubernetes_local.sh ROOT BIN_DIR: does a job in pods survive what extras/cluster/kubernetes_local.sh does to it,
+# and is nothing of its cluster left after an interruption? Status 77, with the reason, if this machine cannot
+# simulate a cluster.
 root=$1 bin=$2
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
@@ -21,8 +22,8 @@ if [ $status -ne 0 ]; then
   failures=1
 fi
 
-# In the middle of the first job, by Ctrl-C and by what cannot be trapped. In the background a shell starts
-# programs with SIGINT ignored, and bash cannot trap what it ignores; Ctrl-C goes to a whole group.
+# Interrupts the first job, by Ctrl-C and by a signal that cannot be trapped. A shell starts background programs
+# with SIGINT ignored, and bash cannot trap ignored signals; Ctrl-C goes to a whole process group.
 descendants() { # PROCESS
   local child
   for child in $(pgrep -P "$1"); do

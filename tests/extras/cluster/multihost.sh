@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # multihost.sh BIN_DIR ROOT: do ranks on several hosts, as extras/cluster/multihost.sh makes them, work together
-# over the network alone, does a run end well however it ends, and is nothing left of it?
+# over the network alone, does every kind of ending end the run, and is nothing left of it?
 #
-# Exit status: 77 where this machine cannot play several hosts.
+# Exit status: 77 if this machine cannot simulate several hosts.
 set -uo pipefail
 bin=$1 run=$2/extras/cluster/multihost.sh
 work=$(mktemp -d)
@@ -16,17 +16,17 @@ fail() {
   tail -n 40 "$log"
   exit 1
 }
-# All that belongs to a run has this in its environment.
+# All processes of a run have this in their environment.
 mark="RONDO_TEST_MARK=$work"
 marked() { grep -lzsxF "$mark" /proc/[0-9]*/environ; }
-# What a run could leave behind on the machine besides processes. Others may add to it meanwhile, not
-# under the names of multihost.sh.
+# What a run could leave on the machine besides processes. Other programs may add to it meanwhile, but not under
+# the names of multihost.sh.
 left_behind() {
   ip -o link 2>/dev/null | grep -oE ' (switch|port[0-9]+)[:@]'
   ls -d /tmp/ompi.host[0-9]* /tmp/ompi.head* /dev/shm/*host[1-4]* /dev/shm/rsh 2>/dev/null
 }
 before=$(left_behind)
-# gone CASE: processes end as soon as the kernel comes to it.
+# gone CASE: waits, because the kernel ends processes with a delay.
 gone() {
   local try
   for ((try = 0; try < 100; ++try)); do
@@ -36,9 +36,9 @@ gone() {
   ! marked >/dev/null || fail "$1: something still runs: $(marked)"
   [ "$(left_behind)" = "$before" ] || fail "$1: left behind: $(left_behind)"
 }
-# hosts SECONDS ARGUMENT…: a run in the foreground; its output is in the log.
+# hosts SECONDS ARGUMENT…: runs in the foreground, with its output in the log.
 hosts() { env "$mark" timeout --foreground -k 5 "$1" "$run" "${@:2}" >"$log" 2>&1; }
-# rank_is N: the process of rank N of the run that is under way, once all of them are there.
+# rank_is N: the process of rank N of the current run, once all ranks exist.
 rank_is() {
   local try process
   for ((try = 0; try < 400; ++try)); do
@@ -58,7 +58,7 @@ if ldd "$bin/all_reduce" | grep -q libmpich; then
   exit 77
 fi
 
-# ---- Wrong arguments. No machine is needed to say so.
+# ---- Wrong arguments. These errors need no special machine.
 for words in "--hosts 5 -- true" "--hosts 1 -- true" "--rate fast -- true" "--delay 1 -- true" "--loss 200 -- true" \
   "--nosuch -- true" "--hosts" "--hosts 2"; do
   # shellcheck disable=SC2086 # several words
@@ -67,8 +67,8 @@ for words in "--hosts 5 -- true" "--hosts 1 -- true" "--rate fast -- true" "--de
   [ $status -eq 2 ] || fail "$words: exit status $status, not 2"
 done
 
-# ---- Four hosts have four names, and two runs go side by side.
-# (mpirun of Open MPI 5.0.7 may hang where processes end while it still starts others: half a second.)
+# ---- Four hosts have four names, and two runs can be active at the same time. (mpirun of Open MPI 5.0.7 may hang
+# if processes end while it still starts others: half a second.)
 hosts 30 --hosts 4 -- sh -c 'sleep 0.5; hostname'
 status=$?
 [ $status -ne 77 ] || { cat "$log" && exit 77; }
@@ -84,14 +84,14 @@ for n in 2 3; do
 done
 gone "side by side"
 
-# ---- How a run ends is what the script says: at once, though another rank would go on.
+# ---- The script's status is that of the run, at once, even if another rank would continue.
 # shellcheck disable=SC2016 # the ranks' variables
 hosts 20 -- sh -c '[ $OMPI_COMM_WORLD_RANK = 0 ] || exit 5; exec sleep 60'
 status=$?
 [ $status -eq 5 ] || fail "a rank on another host ends with 5: exit status $status"
 gone "an error"
 
-# ---- A link is as slow as it is asked to be: each of two ranks sends 200 kB at least, 0.16 s at 10 Mbit/s.
+# ---- A link has the requested rate: each of two ranks sends 200 kB at least, which takes 0.16 s at 10 Mbit/s.
 hosts 40 --rate 10mbit -- "$bin/all_reduce" --min-bytes 200000 --max-bytes 200000 --repeat 1 --json slow.json
 status=$?
 if [ $status -eq 77 ]; then
@@ -102,7 +102,7 @@ else
     fail "200 kB over 10 Mbit/s took less than 0.12 s: $(cat slow.json)"
 fi
 
-# ---- Ranks on two hosts share no memory, and all collectives work without.
+# ---- Ranks on two hosts share no memory, and all collectives work without it.
 hosts 20 -- "$bin/test_mpi" --file=mpi/collectives --gtest_filter=Mpi.InMemory && fail "ranks on two hosts share memory"
 grep -q "the ranks share none" "$log" || fail "nobody says that the ranks share no memory"
 hosts 60 -- "$bin/test_mpi" --file=mpi/collectives '--gtest_filter=-*InMemory*' || fail "collectives of two hosts: exit status $?"
@@ -111,11 +111,11 @@ hosts 30 --hosts 3 -- "$bin/all_reduce" --min-bytes 4 --max-bytes 300000 --repea
   fail "all-reduces of three hosts: exit status $?"
 grep -q '"world_size": 3' rows.json || fail "three hosts are not three ranks"
 
-# ---- kill -9 of a rank ends the run on all hosts; so do signals to the script, even that one.
+# ---- kill -9 of a rank ends the run on all hosts; so do signals to the script, even SIGKILL.
 endless=("$bin/all_reduce" --min-bytes 64 --max-bytes 64 --repeat 100000000 --json "$work/never")
 for case in rank:9: INT:130:10 TERM:143:10 KILL:137:; do
   IFS=: read -r what wanted _ <<<"$case"
-  # In the background a shell starts programs with SIGINT ignored, and bash cannot trap what it ignores.
+  # A shell starts background programs with SIGINT ignored, and bash cannot trap ignored signals.
   env "$mark" python3 -c 'import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:])' \
     "$run" --hosts 3 -- "${endless[@]}" >"$log" 2>&1 &
   pid=$!
@@ -137,9 +137,9 @@ for case in rank:9: INT:130:10 TERM:143:10 KILL:137:; do
   gone "$what"
 done
 
-# ---- A rank that dies or is stopped is named by those on the other hosts, long before their deadline. In a
-# program that never waits inside MPI: all_reduce calls MPI_Allreduce itself, which nothing interrupts.
-# mpirun passes nothing on for a second after a death: the ranks write to files of their own.
+# ---- Ranks on the other hosts name a rank that dies or is stopped, long before their deadline. The program must
+# never wait inside MPI: all_reduce calls MPI_Allreduce itself, which nothing interrupts. mpirun forwards no output
+# for a second after a death, so the ranks write to their own files.
 # shellcheck disable=SC2016 # the rank's variable
 printf '#!/bin/sh\nexec "$@" 2>>"said.$OMPI_COMM_WORLD_RANK"\n' >to_file && chmod +x to_file
 now() { date +%s%N; }
@@ -165,13 +165,13 @@ for case in "KILL:rank 2 (process [0-9]* on host3) has ended" "STOP:rank 2 on ho
   ! kill -0 $pid 2>/dev/null || { cat said.* >>"$log" && kill -KILL $pid && fail "SIG$signal: runs on after 24 s"; }
   wait $pid && fail "SIG$signal: the run reports success"
   cat said.* >>"$log"
-  # Who is dead may be known to mpirun first, which then ends the others before they can say it.
+  # mpirun may notice the death first, and then ends the other ranks before they can report it.
   [ -n "$said" ] || [ "$signal" = KILL ] || fail "SIG$signal: nobody says that rank 2 is silent"
   if [ -n "$said" ]; then said="after $(((said - begin) / 1000000)) ms"; else said=never; fi
   echo "SIG$signal: said $said, over after $(((end - begin) / 1000000)) ms"
   gone "SIG$signal"
 done
-# ---- A rank that does not come to MPI_Init ends the run at the deadline.
+# ---- A rank that does not reach MPI_Init ends the run at the deadline.
 if [ -e "$bin/failing_ranks" ]; then
   env "$mark" RONDO_MPI_TIMEOUT=4 timeout 60 "$run" --hosts 3 --mpi "-x RONDO_MPI_TIMEOUT" -- "$bin/failing_ranks" start >"$log" 2>&1
   status=$?

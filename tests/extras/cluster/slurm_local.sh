@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# slurm_local.sh ROOT BIN_DIR: does a job survive under Slurm what extras/cluster/slurm_local.sh does to it, and
-# is nothing left of its cluster, even where it is interrupted? Status 77, and why, where this machine
-# has no Slurm.
+# slurm_local.sh ROOT BIN_DIR: does a job under Slurm survive what extras/cluster/slurm_local.sh does to it, and is
+# nothing of its cluster left, even after an interruption? Status 77, with the reason, if this machine has no
+# Slurm.
 root=$1 bin=$2
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
-export TMPDIR=$work/tmp # where the cluster's folder, which all of its processes name, is to be
+export TMPDIR=$work/tmp # the cluster's folder, which all of its processes name
 mkdir "$TMPDIR"
-# Fashion-MNIST is looked for by the job itself, in $RONDO_DATA and where the package has put it.
-# MPICH's ranks meet by another protocol than Open MPI's.
+# The job itself looks for Fashion-MNIST in $RONDO_DATA and where the package installs it. MPICH's ranks connect by
+# another protocol than Open MPI's.
 if ldd "$bin/cifar_resnet" | grep -q libmpich; then export LAUNCH="srun --mpi=pmi2 --kill-on-bad-exit=1"; fi
 
 left() {
@@ -38,8 +38,8 @@ if [ $status -ne 0 ]; then
 fi
 nothing_is_left "after a run"
 
-# In the middle of the first job, by Ctrl-C and by what cannot be trapped. In the background a shell starts
-# programs with SIGINT ignored, and bash cannot trap what it ignores; Ctrl-C goes to a whole group.
+# Interrupts the first job, by Ctrl-C and by a signal that cannot be trapped. A shell starts background programs
+# with SIGINT ignored, and bash cannot trap ignored signals; Ctrl-C goes to a whole process group.
 start() {
   python3 -c 'import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -31,7 +31,7 @@ Rank healthy(int number, const std::string& host = "a") {
   rank.threads = {.wanted = "", .share = 4, .used = 4};
   rank.memory.total = rank.memory.available = std::int64_t{64} << 30;
   rank.memory.shm_total = rank.memory.shm_free = std::int64_t{32} << 30;
-  rank.gpus.why_none = "there is no driver";
+  rank.gpus.why_none = "there is no NVIDIA driver";
   rank.gpus.nccl_error = "no NCCL";
   rank.mpi = "Open MPI v4.1.4";
   rank.thread_level = "serialized";
@@ -47,7 +47,7 @@ Facts two_hosts() { return {.ranks = {healthy(0, "a"), healthy(1, "b")}, .backen
 
 void bind(Rank& rank, std::vector<int> cpus) { rank.cpu.mask = rank.cpu.cores = std::move(cpus); }
 
-/// What is found, as one line: "slow affinity: the …"; fails where it is not one finding.
+/// The finding as one line: "slow affinity: the …"; fails unless there is exactly one.
 std::string only(const Facts& facts) {
   const auto findings = find(facts);
   EXPECT_EQ(findings.size(), 1u) << describe_findings(findings);
@@ -123,7 +123,7 @@ TEST(Doctor, AffinitiesThatOverlap) {
 }
 
 TEST(Doctor, AffinitiesThatDoNotOverlapOrAreAll) {
-  Facts facts = two_ranks();  // all CPUs for all: what --bind-to none does
+  Facts facts = two_ranks();  // all CPUs for all ranks, as with --bind-to none
   EXPECT_THAT(find(facts), IsEmpty());
   bind(facts.ranks[0], {0, 1, 2, 3});
   bind(facts.ranks[1], {4, 5, 6, 7});
@@ -147,7 +147,7 @@ TEST(Doctor, CoresThatNobodyUses) {
     facts.ranks[static_cast<std::size_t>(r)].threads = {.wanted = "", .share = 1, .used = 1};
   }
   EXPECT_THAT(only(facts), AllOf(HasSubstr("slow idle_cores"), HasSubstr("2 cores of 8")));
-  for (Rank& rank : facts.ranks) rank.cpu.quota = 2;  // the others would not be paid for
+  for (Rank& rank : facts.ranks) rank.cpu.quota = 2;  // the quota does not allow the others
   EXPECT_THAT(find(facts), IsEmpty());
 }
 
@@ -159,7 +159,7 @@ TEST(Doctor, MoreRanksThanCores) {
     rank.threads.used = rank.threads.share = 1;
   }
   EXPECT_THAT(only(facts), AllOf(HasSubstr("slow ranks"), HasSubstr("2 ranks on 1 core:")));
-  facts.ranks[1].gflops = 40;  // by turns
+  facts.ranks[1].gflops = 40;  // the ranks take turns
   only(facts);
 }
 
@@ -200,7 +200,7 @@ TEST(Doctor, OddNumbersOfThreads) {
   EXPECT_THAT(only(facts), AllOf(HasSubstr("slow omp"), HasSubstr("share is 4 cores")));
   facts = two_ranks();
   facts.ranks[1].threads.wanted = "4";
-  EXPECT_THAT(only(facts), AllOf(HasSubstr("note omp"), HasSubstr("4 where rank 0 (a) has unset")));
+  EXPECT_THAT(only(facts), AllOf(HasSubstr("note omp"), HasSubstr("4, but rank 0 (a) has unset")));
   facts = two_ranks();
   for (Rank& rank : facts.ranks) rank.threads.wanted = "100000";
   EXPECT_THAT(only(facts), AllOf(HasSubstr("broken omp"), HasSubstr("4096")));
@@ -210,9 +210,9 @@ TEST(Doctor, NoSharedMemoryOnOneMachine) {
   Facts facts = two_ranks();
   facts.ranks[0].shares_memory = facts.ranks[1].shares_memory = false;
   EXPECT_THAT(only(facts), AllOf(HasSubstr("slow shared_memory"), HasSubstr("ranks 0-1")));
-  facts = two_ranks();  // two containers of one kernel: each rank is alone in its own
+  facts = two_ranks();  // two containers on one kernel: each rank is alone in its container
   facts.ranks[1].host = "b";
-  facts.links = {{0, 1, 60, 0.1}};  // as it must be
+  facts.links = {{0, 1, 60, 0.1}};  // as expected then
   EXPECT_THAT(only(facts), HasSubstr("slow shared_memory"));
 }
 
@@ -246,7 +246,7 @@ TEST(Doctor, Gpus) {
   Facts facts = two_ranks();
   for (Rank& rank : facts.ranks) rank.gpus.cards = 2;
   EXPECT_THAT(only(facts), AllOf(HasSubstr("note gpu"), HasSubstr("2 NVIDIA cards"),
-                                 HasSubstr("there is no driver")));
+                                 HasSubstr("there is no NVIDIA driver")));
   for (Rank& rank : facts.ranks) rank.gpus = {.devices = {"H200", "H200"}, .nccl_error = "no NCCL"};
   EXPECT_THAT(only(facts), AllOf(HasSubstr("slow nccl"), HasSubstr("no CUDA support either")));
   for (Rank& rank : facts.ranks) rank.gpus = {.devices = {"H200", "H200"}, .nccl = "2.28.3"};
@@ -274,13 +274,13 @@ TEST(Doctor, OneSlowLink) {
   facts.links = {{0, 1, 20, 1.2}, {0, 2, 20, 1.2}, {1, 2, 20, 0.1}};
   EXPECT_THAT(only(facts), AllOf(HasSubstr("slow link"), HasSubstr("ranks 1 and 2"),
                                  HasSubstr("between machines")));
-  // A network is slower than memory, and that is no finding.
+  // A network is slower than memory, which is not a finding.
   facts.ranks = {healthy(0, "a"), healthy(1, "a"), healthy(2, "b")};
   facts.links = {{0, 1, 1, 10}, {0, 2, 20, 1.2}, {1, 2, 20, 1.2}};
   EXPECT_THAT(find(facts), IsEmpty());
 }
 
-// Two ranks have one link, which is its own median.
+// Two ranks have one link, which is also the median.
 TEST(Doctor, LinksThatAreAllSlow) {
   Facts facts = two_ranks();
   facts.links = {{0, 1, 1, 0.9}};
@@ -288,7 +288,7 @@ TEST(Doctor, LinksThatAreAllSlow) {
                                  HasSubstr("inside a machine"), HasSubstr("vader or sm")));
   facts.links = {{0, 1, 60, 8}};
   EXPECT_THAT(only(facts), AllOf(HasSubstr("slow latency"), HasSubstr("takes 60 us"),
-                                 HasSubstr("take turns on a core")));
+                                 HasSubstr("the ranks share a core")));
   facts.links = {{0, 1, 40, 1.1}};
   EXPECT_THAT(find(facts), IsEmpty());
   facts = two_hosts();  // Gigabit Ethernet
@@ -301,7 +301,7 @@ TEST(Doctor, LinksThatAreAllSlow) {
                                  HasSubstr("btl_tcp_if_include")));
   facts.links = {{0, 1, 90, 0.5}};
   EXPECT_THAT(find(facts), IsEmpty());
-  // More ranks than cores are slow by turns, which is said once.
+  // More ranks than cores take turns and are slow; this is reported once.
   facts = two_ranks();
   for (Rank& rank : facts.ranks) {
     bind(rank, {0});
@@ -318,7 +318,7 @@ TEST(Doctor, OneLateLink) {
   facts.links = {{0, 1, 40, 1.2}, {0, 2, 40, 1.2}, {1, 2, 300, 1.2}};
   EXPECT_THAT(only(facts), AllOf(HasSubstr("slow link_latency"), HasSubstr("ranks 1 and 2 (b, c)"),
                                  HasSubstr("median between machines is 40")));
-  facts.links[2].latency_us = 190;  // it varies
+  facts.links[2].latency_us = 190;  // within normal variation
   EXPECT_THAT(find(facts), IsEmpty());
   facts.links[0].latency_us = facts.links[1].latency_us = 10;
   EXPECT_THAT(find(facts), IsEmpty());
@@ -351,7 +351,7 @@ TEST(Doctor, EqualAnswersAreOneLine) {
   Facts facts{.ranks = {healthy(0), healthy(1), healthy(2), healthy(3, "b")}};
   const std::string text = describe_facts(facts);
   EXPECT_THAT(text, AllOf(HasSubstr("ranks 0-2: a, "), HasSubstr("rank 3: b, "),
-                          HasSubstr("ranks 0-3: none: there is no driver")));
+                          HasSubstr("ranks 0-3: none: there is no NVIDIA driver")));
   EXPECT_EQ(name_numbers({8, 0, 2, 1}), "0-2, 8");
   EXPECT_EQ(name_ranks({5}), "rank 5");
 }

@@ -1,5 +1,5 @@
-// The logits of each network whose weights others have trained, against PyTorch's for the same
-// images (tests/golden/make_pretrained.py).
+// The logits of each pretrained network, compared with PyTorch's for the same images
+// (tests/golden/make_pretrained.py).
 
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ class Parity : public ::testing::Test {
   void SetUp() override {
     if (!std::filesystem::exists(folder_)) GTEST_SKIP() << "no weights under $RONDO_DATA";
   }
-  /// model(x) against the golden of `file`.
+  /// Compares model(x) with the golden of `file`.
   void compare(nn::Module& model, const Tensor& x, const std::string& file) {
     const NoGradGuard no_grad;
     model.eval();

@@ -1,4 +1,4 @@
-// Weights by name, from file:// URLs; and the files that others have made, where they are.
+// Weights by name, from file:// URLs, and files from other projects, if they exist.
 
 #include "extras/hub/pretrained.h"
 
@@ -28,7 +28,7 @@ using ::testing::HasSubstr;
 
 class Pretrained : public ::testing::Test {
  protected:
-  /// Makes `name` known: weights at a file:// URL, with this checksum or the right one.
+  /// Registers `name`: weights at a file:// URL, with this checksum or the correct one.
   fs::path serve(const std::string& name, nn::Module& net, std::string checksum = "",
                  const std::string& prefix = "") {
     nn::StateDict state = net.state_dict();
@@ -52,7 +52,7 @@ TEST_F(Pretrained, ANameIsDownloadedOnceAndChecked) {
   const fs::path file = serve("mine", net);
   EXPECT_EQ(io::param_hash(resnet18({.pretrained = "mine"}).state_dict()),
             io::param_hash(net.state_dict()));
-  fs::remove(file);  // it is in the cache now
+  fs::remove(file);  // now it is in the cache
   nn::ResNet again = resnet18({.pretrained = "mine", .num_classes = 3});
   EXPECT_EQ(again.fc.as<nn::Linear>().weight.shape(), (Dims{3, 512}))
       << "another number of classes: a new last layer";
@@ -72,7 +72,7 @@ TEST_F(Pretrained, TheWholeChecksumIsCompared) {
   const std::string wrong = sum.substr(0, 8) + std::string(56, '0');
   serve("wrong", net, wrong);
   EXPECT_THAT(message_of<IoError>([] { cifar_resnet(20, {.pretrained = "wrong"}); }),
-              HasSubstr("instead of " + wrong + "; the download was thrown away"));
+              HasSubstr("instead of " + wrong + "; the download was discarded"));
 }
 
 TEST_F(Pretrained, WithoutANetworkItSaysWhatToPutWhere) {
@@ -121,9 +121,10 @@ TEST_F(Pretrained, WhatDoesNotFitIsNamed) {
   const fs::path file = serve("twenty", net);
   EXPECT_THAT(message_of<Error>([] { cifar_resnet(32, {.pretrained = "twenty"}); }),
               AllOf(HasSubstr("twenty: "), HasSubstr("layer1.3.conv1.weight")));
-  EXPECT_THAT(message_of<IoError>([] { load_pretrained("resnet19"); }),
-              AllOf(HasSubstr("there is no file resnet19, and no weights of that name; known are "),
-                    HasSubstr("resnet18"), HasSubstr("cifar10_resnet20")));
+  EXPECT_THAT(
+      message_of<IoError>([] { load_pretrained("resnet19"); }),
+      AllOf(HasSubstr("weights resnet19: neither a file nor a known name; use a file or one of "),
+            HasSubstr("resnet18"), HasSubstr("cifar10_resnet20")));
 }
 
 TEST_F(Pretrained, TheTableIsSound) {

@@ -1,7 +1,7 @@
-"""check.py FOLDER: what ONNX Runtime makes of the files that write_models wrote.
+"""check.py FOLDER: runs the files that write_models wrote in ONNX Runtime.
 
-Every NAME.onnx must be valid (onnx.checker, with shapes inferred), and its outputs those of
-NAME.safetensors: the largest difference by no more than 1e-5 of the largest element.
+Every NAME.onnx must be valid (onnx.checker, with shapes inferred), and its outputs must equal
+those of NAME.safetensors: the largest difference may be 1e-5 of the largest element.
 """
 
 import pathlib

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# check.sh WRITE_MODELS [--all]: writes models as ONNX files and runs them in ONNX Runtime (check.py), with the Python
-# in $PYTHON, or the first of build/oracle's, bench/peers' and python3 that has it. Exits with 77 where none has.
+# check.sh WRITE_MODELS [--all]: writes models as ONNX files and runs them in ONNX Runtime (check.py), with the
+# Python in $PYTHON, or with the first of build/oracle's, bench/peers' and python3 that has it. Exits with 77 if
+# none has.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$here/../../..

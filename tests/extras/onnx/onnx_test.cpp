@@ -1,5 +1,5 @@
-// export_onnx: what stands in the files, and what is refused. (That ONNX Runtime makes of them what
-// rondo does is tests/extras/onnx.)
+// export_onnx: the contents of the files, and what it refuses. (tests/extras/onnx/check.sh tests
+// that ONNX Runtime computes the same as rondo.)
 
 #include "extras/onnx/onnx.h"
 
@@ -57,7 +57,7 @@ ModelProto exported(nn::Module& model, const Tensor& example, const io::OnnxOpti
   return proto;
 }
 
-/// What export_onnx says of a function; it must leave no file.
+/// The error of export_onnx for a function; it must leave no file.
 std::string refusal_of(std::function<Tensor(const Tensor&)> f, const Tensor& example = ones({2, 3}),
                        const io::OnnxOptions& options = {}) {
   const TemporaryFolder folder;
@@ -121,7 +121,7 @@ TEST(Onnx, SaysWhoWroteItAndWhatIsWhat) {
   EXPECT_EQ(graph.node(1).attribute(0).f(), 0.25F);
 }
 
-/// ONNX 17 has no group norm: it is a layer norm of each group.
+/// ONNX 17 has no group norm, so it is exported as a layer norm of each group.
 TEST(Onnx, ComposesGroupNorm) {
   nn::Sequential model(nn::GroupNorm(2, 4));
   const auto types = op_types(exported(model, zeros({2, 4, 3, 3})).graph());
@@ -130,7 +130,7 @@ TEST(Onnx, ComposesGroupNorm) {
 
 TEST(Onnx, HoldsTheElementsInRowMajorOrder) {
   nn::Linear model(2, 3, {.bias = false});
-  model.weight.set_data(tensor<float>({1, 2, 3, 4, 5, 6}, {2, 3}).t());  // dense, but column-major
+  model.weight.set_data(tensor<float>({1, 2, 3, 4, 5, 6}, {2, 3}).t());  // dense but column-major
   const ModelProto proto = exported(model, zeros({1, 2}));
   const auto& weight = proto.graph().initializer(0);
   EXPECT_THAT(weight.dims(), ElementsAre(3, 2));
@@ -210,19 +210,19 @@ TEST(OnnxRefusals, OfStatisticsOfTheBatch) {
 }
 
 TEST(OnnxRefusals, OfWhatTheTapeDoesNotShow) {
-  const char* differs = "differs from one input to another and on which no gradient flows";
+  const char* differs = "differs between inputs but does not come from recorded ops";
   EXPECT_THAT(refusal_of([](const Tensor& x) { return x + x.detach() * 2.0; }), HasSubstr(differs));
   EXPECT_THAT(refusal_of([](const Tensor& x) { return where(gt(x, 0), x, -x); }),
               HasSubstr(differs));
   EXPECT_THAT(refusal_of([](const Tensor& x) { return x / static_cast<double>(x.size(0)); }),
-              HasSubstr("'div' in the model is given a tensor of shape []"));
+              HasSubstr("'div' in the model gets a tensor of shape []"));
   EXPECT_THAT(refusal_of([](const Tensor& x) { return x.detach(); }),
-              HasSubstr("the output follows from nothing that gradients flow through"));
+              HasSubstr("the output does not depend on anything that gradients flow through"));
   EXPECT_THAT(refusal_of([](const Tensor& x) { return x.sum().item() == 6 ? x : relu(x); }),
               HasSubstr("ops for one input"));
 }
 
-/// Computes with what it wrote down of its input.
+/// Uses values of its input that it stored without recording.
 struct Remembering : nn::Module {
   Tensor memory = zeros({3});
   Tensor forward(const Tensor& x) override {
@@ -244,7 +244,7 @@ TEST(OnnxRefusals, OfSizesThatAreNoMultiplesOfTheBatch) {
   };
   EXPECT_THAT(refusal_of(all_pairs), HasSubstr("numbers or multiples of the batch"));
   EXPECT_THAT(refusal_of([](const Tensor& x) { return x.narrow(0, x.size(0) - 1, 1); }),
-              HasSubstr("'narrow' in the model: its start follows from the batch"));
+              HasSubstr("'narrow' in the model: its start depends on the batch"));
   Lambda model(all_pairs);
   const ModelProto fixed = exported(model, zeros({2, 3}), {.dynamic_batch = false});
   EXPECT_EQ(shape_of(fixed.graph().output(0)), "4, 3");
@@ -270,14 +270,14 @@ TEST(OnnxRefusals, OfOtherDtypes) {
   nn::Sequential bytes(nn::Linear(3, 2));
   nn::quantize_dynamic(bytes);
   EXPECT_ERROR(io::export_onnx(bytes, zeros({2, 3}), folder / "x.onnx"), Error,
-               "Int8Linear has no form in a graph of ops, such as ONNX: export before convert");
+               "Int8Linear cannot be part of a graph of ops, such as ONNX: export before convert");
   nn::Embedding table(3, 2);
   EXPECT_ERROR(io::export_onnx(table, zeros({2, 3}, {.dtype = i64}), folder / "x.onnx"), Error,
-               "the example holds nothing but zeros");
+               "the example has only zeros");
   EXPECT_EQ(folder.count(), 0);
 }
 
-/// A weight of 3 GB that takes four bytes.
+/// A weight of nominally 3 GB that takes four bytes.
 struct Huge : nn::Module {
   Tensor weight = zeros({1}).expand({750'000'000}).detach().requires_grad_();
   Tensor forward(const Tensor& x) override { return x + weight.narrow(0, 0, 3); }

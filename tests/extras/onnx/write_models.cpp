@@ -1,6 +1,6 @@
-// write_models FOLDER [--all]: models as ONNX files, each beside NAME.safetensors with inputs and
-// what rondo makes of them: "input" and "output", and "input_2" and "output_2" of another batch.
-// check.py gives the inputs to ONNX Runtime. --all writes the large ResNets as well, 700 MB.
+// write_models FOLDER [--all]: writes models as ONNX files, each next to NAME.safetensors with
+// inputs and rondo's outputs: "input" and "output", and "input_2" and "output_2" for another batch.
+// check.py gives the inputs to ONNX Runtime. --all also writes the large ResNets, 700 MB.
 
 #include <filesystem>
 #include <functional>
@@ -45,7 +45,7 @@ struct Lambda : nn::Module {
   Tensor forward(const Tensor& x) override { return f(x); }
 };
 
-/// A layer whose product takes the activation along.
+/// A layer whose product includes the activation.
 struct WithActivation : nn::Linear {
   Activation activation;
   WithActivation(std::int64_t features, Activation activation)
@@ -53,7 +53,7 @@ struct WithActivation : nn::Linear {
   Tensor forward(const Tensor& x) override { return linear(x, weight, bias, activation); }
 };
 
-/// The form of examples/05_text.cpp: characters and their places, and who may look at whom.
+/// The model of examples/05_text.cpp: characters and positions, and a causal mask.
 struct LanguageModel : nn::Module {
   nn::Embedding characters{11, 16}, places{7, 16};
   nn::TransformerEncoder encoder{
@@ -72,7 +72,7 @@ struct LanguageModel : nn::Module {
   }
 };
 
-/// Numbers for what starts as zeros and ones, so that each of them counts.
+/// Sets values that start as zeros and ones to other numbers, so that each of them has an effect.
 void disturb(nn::Module& model) {
   for (const auto& [name, p] : model.named_parameters())
     if (p.dim() == 1) p.detach().add_(randn_like(p) * 0.1);
@@ -220,7 +220,7 @@ void write_functions(Writer& write) {
     return matmul(swapped, swapped.transpose(1, 2)) + halves[1].select(1, 0).unsqueeze(1) +
            slice(x, 2, 1, 4, 2).narrow(1, 0, 2);
   });
-  function("batch_in_two_sizes", [](const Tensor& x) {  // of one shape: it has to be computed
+  function("batch_in_two_sizes", [](const Tensor& x) {  // the same shape: it has to be computed
     const Tensor rows = x.reshape({x.size(0) * 3, 4});
     return rows.unsqueeze(1).expand({-1, x.size(0), 4}).reshape({x.size(0), 3, x.size(0), 4});
   });

@@ -1,5 +1,4 @@
-// Layers that multiply bytes: rounding as PyTorch's quantisers have it, sums against exact
-// arithmetic.
+// int8 layers: rounding as in PyTorch's quantisers, sums compared with exact arithmetic.
 
 #include "extras/quantization/int8.h"
 
@@ -30,7 +29,7 @@ using test::Golden;
 using test::identical;
 using test::tolerance;
 
-/// x as bytes hold it, in f64: scale (clamp(round(x / scale) + zero_point, 0, levels) -
+/// x after rounding to int8, in f64: scale (clamp(round(x / scale) + zero_point, 0, levels) -
 /// zero_point).
 Tensor through_bytes(const Tensor& x, const Quantization& q) {
   const Tensor bytes = empty(x.shape(), {.dtype = u8});
@@ -63,7 +62,6 @@ TEST(Bytes, AreRoundedAsPyTorchDoes) {
 }
 
 TEST(Bytes, EachRowHasItsOwnRange) {
-  Backend& cpu = backend(Device::cpu());
   const auto levels = static_cast<float>(int8_levels());
   const Tensor x = tensor<double>({-1.0, 0.0, 3.0, 0.0, 0.0, 0.0, 2.0, 4.0, 1.0, 1.0, NAN, 2.0})
                        .to(f32)
@@ -82,8 +80,8 @@ TEST(Bytes, EachRowHasItsOwnRange) {
   EXPECT_EQ(bytes.to_vector<int>()[7], most);
 }
 
-/// Integers are exact, so all that is left is the rounding of a few f32 operations on numbers of
-/// the size of the largest sum of magnitudes.
+/// Integer sums are exact. The only error is the rounding of a few f32 operations on numbers of the
+/// size of the largest sum of magnitudes.
 void expect_exact(const Tensor& y, const Tensor& expected) {
   const double size = expected.abs().max().item<double>();
   EXPECT_TRUE(all_close(y, expected.to(f32), tolerance(f32, 4, size)));
@@ -112,14 +110,14 @@ TEST(Int8Linear, IsTheProductOfWhatTheBytesHold) {
           affine_quantization(row.min().item<double>(), row.max().item<double>(), int8_levels());
       expect_exact(dynamic(row), rondo::linear(through_bytes(row, own), weight_of(dynamic), bias));
     }
-    // A row is the same whatever rows it comes with.
+    // The result of a row does not depend on the other rows.
     EXPECT_TRUE(identical(dynamic(x).narrow(0, rows - 1, 1).contiguous(),
                           dynamic(x.narrow(0, rows - 1, 1).contiguous())));
   }
 }
 
 TEST(Int8Linear, TakesTheExtremesWithoutOverflow) {
-  // 255 · 127 everywhere: what 16-bit sums of two products would cut off.
+  // 255 · 127 everywhere, which would overflow 16-bit sums of two products.
   Linear linear(65536, 2, {.bias = false});
   linear.weight = full({2, 65536}, -1);
   NoGradGuard no_grad;
@@ -160,7 +158,7 @@ TEST(Int8Conv2d, IsTheConvolutionOfWhatTheBytesHold) {
 }
 
 TEST(Int8, FollowsItsBuffers) {
-  // Loading a state dict, and cloning, must not leave the kernels with old weights.
+  // After loading a state dict, and after cloning, the kernels must not use old weights.
   Linear first(8, 4), second(8, 4);
   const Tensor x = fill32({2, 8}, 1);
   NoGradGuard no_grad;

@@ -1,5 +1,5 @@
-// The ways to layers that multiply bytes: ranges as PyTorch's observers have them, training as its
-// modules do it, whole models against their f32 selves. The layers themselves: int8_test.cpp.
+// Conversion to int8 layers: ranges as in PyTorch's observers, training as in its modules, whole
+// models compared with their f32 originals. The layers themselves: int8_test.cpp.
 
 #include "extras/quantization/prepare.h"
 
@@ -63,11 +63,11 @@ TEST(Observers, FindPyTorchsRanges) {
 
 TEST(Observers, ComplainOfWhatCannotBeARange) {
   FakeQuantize fake({.range = ObserverOptions::Range::min_max});
-  EXPECT_ERROR(fake.quantization(), Error, "no number has been seen");
+  EXPECT_ERROR(fake.quantization(), Error, "no input has been observed");
   fake(tensor<double>({1.0, NAN}).to(f32));
   fake(ones({2}));
   EXPECT_ERROR(fake.quantization(), Error, "nan");
-  EXPECT_ERROR(FakeQuantize({.averaging_constant = 0}), Error, "averaging constant 0");
+  EXPECT_ERROR(FakeQuantize({.averaging_constant = 0}), Error, "at most 1, but is 0");
 }
 
 TEST(Observers, ACheckpointNoticesARangeThatHasMoved) {
@@ -92,7 +92,8 @@ TEST(QuantizeDynamic, MakesAModelAQuarterOfItsSize) {
   for (auto& [name, tensor] : net.state_dict()) fewer += tensor.nbytes();
   EXPECT_GT(static_cast<double>(bytes) / static_cast<double>(fewer), 3.9);
   const Tensor after = net(x);
-  // Of each product's relative error, 2^-9 for each factor, a random walk over the sum is left.
+  // The relative error of each product is 2^-9 per factor; over the sum the errors are a random
+  // walk.
   EXPECT_TRUE(all_close(after, before, 0.02 * before.abs().max().item<double>()));
   EXPECT_FALSE(identical(after, before));
   EXPECT_EQ(net.parameters().size(), 0u);
@@ -138,7 +139,7 @@ TEST(QuantizeDynamic, IsSavedAndLoaded) {
   EXPECT_TRUE(identical(other(x), net(x)));
 }
 
-/// A block as ResNets have it, with plain members.
+/// A block as in ResNets, with plain members.
 struct Block : Module {
   Conv2d conv1{3, 8, 3, {.padding = 1, .bias = false}};
   BatchNorm2d bn1{8};
@@ -162,7 +163,7 @@ struct Block : Module {
   }
 };
 
-/// Batch norms with statistics that are not 0 and 1.
+/// Batch norms with statistics other than 0 and 1.
 void unsettle(Module& model) {
   std::uint32_t key = 50;
   for (auto& [name, module] : model.named_modules()) {
@@ -185,7 +186,7 @@ TEST(Prepare, FoldsWhatFollowsAndComputesWhatItDid) {
   NoGradGuard no_grad;
   const Tensor before = block(x);
   EXPECT_EQ(prepare(block, x), 3);
-  // `both` goes to two places: its batch norm stays.
+  // Two layers read the output of `both`, so its batch norm is not folded.
   EXPECT_TRUE(dynamic_cast<FoldedBatchNorm*>(&block.bn1.self()));
   EXPECT_TRUE(dynamic_cast<FoldedBatchNorm*>(&block.bn2.self()));
   EXPECT_FALSE(dynamic_cast<FoldedBatchNorm*>(&block.not_folded.self()));
@@ -237,15 +238,15 @@ TEST(Prepare, WholeResNetsAgreeWithThemselves) {
 
 TEST(Prepare, RefusesWhatItCannotDo) {
   Sequential nothing = Sequential(ReLU{});
-  EXPECT_ERROR(prepare(nothing, ones({1})), Error, "no Linear and no Conv2d");
+  EXPECT_ERROR(prepare(nothing, ones({1})), Error, "no Linear or Conv2d");
   Sequential net(Linear(4, 4), ReLU(), Linear(4, 2));
   EXPECT_ERROR(convert(net), Error, "call prepare or prepare_qat first");
   EXPECT_ERROR(prepare(net, ones({1, 5})), ShapeError, "linear");
-  EXPECT_EQ(net.parameters().size(), 4u);  // as it was
+  EXPECT_EQ(net.parameters().size(), 4u);  // unchanged
   prepare(net, ones({1, 4}));
   for (auto& [name, module] : net.named_modules())
     if (auto* fake = dynamic_cast<FakeQuantize*>(module)) *fake = FakeQuantize();
-  EXPECT_ERROR(convert(net), Error, "convert: 0: quantisation: no number has been seen");
+  EXPECT_ERROR(convert(net), Error, "convert: 0: quantisation: no input has been observed");
   EXPECT_EQ(net.parameters().size(), 4u);
 }
 
@@ -273,7 +274,7 @@ TEST(PrepareQat, TrainsAsPyTorchDoes) {
       y = net(x);
       y.backward(fill32(y.shape(), 30 + i));
     }
-    // Sums of up to 27 products forward, of 3 · 9 and 6 · 9 backward, through a batch norm of 27.
+    // Sums of up to 27 products forward, and 3 · 9 and 6 · 9 backward, through a batch norm of 27.
     const double near = tolerance(f32, 54, 8);
     EXPECT_TRUE(all_close(y, golden[name + ".y"], near));
     EXPECT_TRUE(all_close(x.grad(), golden[name + ".dx"], near));
@@ -285,7 +286,7 @@ TEST(PrepareQat, TrainsAsPyTorchDoes) {
     NoGradGuard no_grad;
     const Tensor evaluated = net(fill32({3, 4, 5, 5}, 22));
     EXPECT_TRUE(all_close(evaluated, golden[name + ".eval"], near));
-    // And what it is converted to is what it was trained to be.
+    // The converted model computes what it was trained to compute.
     convert(net);
     if (int8_levels() == 255) {
       EXPECT_TRUE(all_close(net(fill32({3, 4, 5, 5}, 22)), golden[name + ".eval"], near));
@@ -329,7 +330,7 @@ TEST(PrepareQat, EvaluationLeavesNoTrace) {
 }
 
 TEST(PrepareQat, LearnsWithTheRoundingInIt) {
-  // Weights on a grid of 1/128 of their largest: the loss falls nevertheless, and convert keeps it.
+  // Weights on a grid of 1/128 of their maximum: the loss falls nevertheless, and convert keeps it.
   Sequential net(Linear(6, 16), ReLU(), Linear(16, 3));
   const Tensor x = fill32({64, 6}, 1);
   const Tensor target = x.narrow(1, 0, 3).contiguous().argmax(1);

@@ -30,7 +30,8 @@ TEST(FakeQuantize, ValuesAndGradientsArePyTorchs) {
     x.requires_grad_();
     const Tensor y = fake_quantize_per_tensor_affine(x, c.scale, c.zero_point, c.low, c.high);
     y.backward(fill32({4, 33}, 2));
-    // A step is a hundred thousand times wider: no number is rounded to another byte.
+    // A quantisation step is a hundred thousand times larger than the rounding, so no number is
+    // rounded to another int8 value.
     EXPECT_TRUE(all_close(y, golden["fake." + c.name + ".y"], tolerance(f32, 1, 2)));
     EXPECT_TRUE(all_close(x.grad(), golden["fake." + c.name + ".dx"], 0));
   }

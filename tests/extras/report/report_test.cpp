@@ -1,4 +1,4 @@
-// The page of a run: all sections, text from outside escaped, charts within their frame.
+// The page of a run: all sections, escaped external text, charts within their frame.
 
 #include "extras/report/report.h"
 
@@ -73,9 +73,9 @@ TEST(Report, HasAllSectionsAndIsOneFile) {
   EXPECT_THAT(page, HasSubstr("data:image/png;base64,iVBORw0KGgo"));      // a PNG's first bytes
   EXPECT_THAT(page, HasSubstr("<td class=\"recall\">75.0&nbsp;%</td>"));  // 6 of 8
   EXPECT_THAT(page, HasSubstr("loss 4.61, number 13"));
-  // 4 and 4 of 12 ms before backward's end.
+  // 4 and 4 of 12 ms are before the end of backward.
   EXPECT_THAT(page, HasSubstr("66.7&nbsp;% of the communication was hidden"));
-  // Nothing is fetched from elsewhere.
+  // The page loads nothing from elsewhere.
   EXPECT_THAT(page, Not(HasSubstr("http")));
   EXPECT_THAT(page, Not(HasSubstr("url(")));
 }
@@ -87,7 +87,7 @@ TEST(Report, TextFromOutsideStaysText) {
   EXPECT_EQ(escaped("\xFF"
                     "b"),
             "\xEF\xBF\xBD"
-            "b");  // no UTF-8
+            "b");  // not UTF-8
   EXPECT_EQ(escaped("a\x01"
                     "b\tc"),
             "a\xEF\xBF\xBD"
@@ -99,8 +99,8 @@ TEST(Report, SaysWhatThereIsNot) {
   EXPECT_THAT(page, HasSubstr("nothing was measured"));
   EXPECT_THAT(page, HasSubstr("No step was profiled."));
   EXPECT_THAT(page, HasSubstr("One rank computed alone"));
-  EXPECT_THAT(page, HasSubstr("was not asked about the test set"));
-  EXPECT_THAT(html({.title = "", .world_size = 2}), HasSubstr("does not tell when"));
+  EXPECT_THAT(page, HasSubstr("was not evaluated on the test set"));
+  EXPECT_THAT(html({.title = "", .world_size = 2}), HasSubstr("are unknown in this run"));
 }
 
 TEST(Report, ManyClassesAreListedByTheirConfusions) {
@@ -134,7 +134,7 @@ TEST(SvgChart, TicksAreRoundAndCoverTheRange) {
   EXPECT_THAT(ticks(900, 2100), ElementsAre(500, 1000, 1500, 2000, 2500));
 }
 
-/// Every number of an attribute that places something.
+/// Every number in attributes that position elements.
 std::vector<double> places(const std::string& svg, const std::string& attribute) {
   std::vector<double> all;
   const std::string opening = " " + attribute + "=\"";

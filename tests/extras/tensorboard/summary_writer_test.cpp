@@ -1,4 +1,4 @@
-// SummaryWriter against the bytes that PyTorch's writes, and what it says of bad input.
+// SummaryWriter against the bytes of PyTorch's writer, and its errors for bad input.
 
 #include "extras/tensorboard/summary_writer.h"
 
@@ -30,7 +30,7 @@ using ::testing::HasSubstr;
 
 std::uint32_t masked(std::uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8u; }
 
-/// The records of an event file, whose checksums must be right.
+/// The records of an event file, whose checksums must be correct.
 std::vector<std::string> records(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(file)), {});
@@ -50,7 +50,7 @@ std::vector<std::string> records(const std::filesystem::path& path) {
   return found;
 }
 
-/// An event without its time, which is its first field: a byte of tag and a double.
+/// An event without its time, which is the first field: a tag byte and a double.
 std::string without_time(const std::string& event) {
   EXPECT_EQ(event[0], '\x09');
   return event.substr(9);
@@ -78,14 +78,14 @@ TEST(SummaryWriter, WritesTheBytesOfPyTorchs) {
     EXPECT_EQ(without_time(found[i]), golden(wanted[i])) << wanted[i];
 }
 
-/// A field of a protocol buffer with a length, which is less than 2^14.
+/// A length-delimited field of a protocol buffer, shorter than 2^14.
 std::string field(int number, const std::string& bytes) {
   std::string head(1, static_cast<char>(number << 3 | 2));
   if (bytes.size() >= 128) head += static_cast<char>(bytes.size() % 128 | 128);
   return head + static_cast<char>(bytes.size() >= 128 ? bytes.size() / 128 : bytes.size()) + bytes;
 }
 
-/// A picture's event, whose file is `png`.
+/// The event of an image, whose file is `png`.
 std::string picture_event(const std::string& png) {
   const std::string image = std::string("\x08\x01\x10\x03\x18\x03", 6) + field(4, png);
   return "\x10\x06" + field(5, field(1, field(1, "pictures") + field(4, image)));
@@ -139,7 +139,7 @@ TEST(SummaryWriter, FramesRecordsAsTensorFlowDoes) {
   std::memcpy(&of_event, &record[12 + 5], 4);
   EXPECT_EQ(masked(io::crc32c(record.data(), 8)), of_length);
   EXPECT_EQ(masked(io::crc32c("hello", 5)), of_event);
-  EXPECT_EQ(io::crc32c("123456789", 9), 0xe3069283u);  // RFC 3720's check value
+  EXPECT_EQ(io::crc32c("123456789", 9), 0xe3069283u);  // the check value of RFC 3720
 }
 
 TEST(SummaryWriter, WritersToOneFolderHaveTheirOwnFiles) {
@@ -149,7 +149,7 @@ TEST(SummaryWriter, WritersToOneFolderHaveTheirOwnFiles) {
   EXPECT_THAT(a.path().filename().string(), HasSubstr("events.out.tfevents."));
 }
 
-// The name of an event file can be guessed: the second, the machine, the process, a number.
+// Others can guess the name of an event file: the second, the machine, the process, a number.
 TEST(SummaryWriter, APlantedLinkIsNotFollowed) {
   const TemporaryFolder folder;
   write_file(folder / "victim", "mine");
@@ -175,7 +175,7 @@ TEST(SummaryWriter, NamesWhatIsWrong) {
   std::ofstream(folder.path() / "file") << "x";
   EXPECT_ERROR(io::SummaryWriter(folder.path() / "file" / "logs"), IoError, "file/logs");
   EXPECT_ERROR(io::SummaryWriter::check(folder.path() / "file" / "logs"), IoError,
-               "file is not a folder that may be written to");
+               "file is not a writable folder");
   EXPECT_NO_THROW(io::SummaryWriter::check(folder.path() / "new" / "logs"));
 }
 

@@ -1,4 +1,4 @@
-// Files of torch.save's: what Python wrote in each form, what is refused, and round trips.
+// Files of torch.save: what Python wrote in each form, errors, and round trips.
 
 #include "extras/torch_files/torch_pickle.h"
 
@@ -63,7 +63,7 @@ const Tensor& find(const nn::StateDict& tensors, const std::string& name) {
   for (const auto& entry : tensors) {
     if (entry.name == name) return entry.tensor;
   }
-  throw Error("there is no " + name);
+  throw Error("missing tensor: " + name);
 }
 
 std::string names(const nn::StateDict& tensors) {
@@ -78,7 +78,7 @@ std::vector<std::string> sentences(const std::vector<io::LeftOut>& left_out) {
   return all;
 }
 
-/// Of every sign of zero, and NaN where the other is.
+/// Equal including the sign of zero, and NaN only where the other has NaN.
 bool same_numbers(const Tensor& a, const Tensor& b) {
   const auto x = a.contiguous().to_vector<double>(), y = b.contiguous().to_vector<double>();
   return std::ranges::equal(x, y, [](double u, double v) {
@@ -100,7 +100,7 @@ TEST(TorchPickle, ReadsEveryForm) {
     expect_golden(read.tensors);
     EXPECT_EQ(read.tensors.front().name, "f64");
     EXPECT_EQ(read.entry, "");
-    // Views of one storage in Python are views of one here.
+    // Views of one storage in Python are views of one storage here.
     const Tensor slice = find(read.tensors, "slice"), strided = find(read.tensors, "strided");
     EXPECT_EQ(slice.storage(), strided.storage());
     EXPECT_EQ(slice.storage_offset(), 4);
@@ -124,13 +124,13 @@ TEST(TorchPickle, FindsTheStateDictOfACheckpoint) {
     const io::TorchFile state = parse_pickle(file(form), {.entry = "state_dict"});
     EXPECT_EQ(state.tensors.size(), read.tensors.size());
   }
-  // The best accuracy so far is a tensor, too, in the checkpoints of PyTorch's own examples.
+  // In the checkpoints of PyTorch's own examples the best accuracy so far is a tensor too.
   EXPECT_EQ(parse_pickle(file("best_beside")).entry, "state_dict");
   EXPECT_THAT(pickle_refusal(file("nested_beside")),
               HasSubstr("several dicts of tensors, the outer one, ema"));
   EXPECT_EQ(parse_pickle(file("nested_beside"), {.entry = "."}).tensors.at(0).name, "b");
   EXPECT_EQ(parse_pickle(file("schedule")).tensors.size(),
-            1u);  // with a collections.Counter beside it
+            1u);  // with a collections.Counter next to it
   EXPECT_THAT(pickle_refusal(file("two")),
               HasSubstr("weights.pth: has several dicts of tensors, ema, raw; "
                         "say which one is meant"));
@@ -138,7 +138,7 @@ TEST(TorchPickle, FindsTheStateDictOfACheckpoint) {
   EXPECT_THAT(pickle_refusal(file("two"), {.entry = "best"}), HasSubstr("has no dict best"));
 }
 
-// Nothing is called, so the names in a file do no harm, whatever Python would do with them.
+// rondo calls nothing, so the names in a file are harmless, whatever Python would do with them.
 TEST(TorchPickle, ReadsTensorsBesideForeignNames) {
   for (const char* form : {"evil", "evil_legacy"}) {
     const io::TorchFile read = parse_pickle(file(form));
@@ -155,7 +155,7 @@ TEST(TorchPickle, ReadsTensorsBesideForeignNames) {
     EXPECT_THAT(read.metadata, IsSupersetOf({Pair("args", "<argparse.Namespace>"),
                                              Pair("when", "<datetime.datetime>"),
                                              Pair("fn", "<functools.partial>")}));
-    // Not another's: an array of numpy's may be weights.
+    // A numpy array may be weights, so it is reported as left out.
     EXPECT_THAT(sentences(read.left_out),
                 ElementsAre("array: it is next to state_dict, which was read"));
   }
@@ -192,7 +192,7 @@ TEST(TorchPickle, ATensorThatCannotBeReadIsLeftOut) {
           HasSubstr("f4: it is of torch.float4_e2m1fn_x2, a dtype that rondo lacks"),
           HasSubstr("expanded: its sizes [64] and strides [0] repeat the 1 elements"),
           HasSubstr("negated: it is marked as a lazy negation")));
-  // Alone it is an error.
+  // If it is the only tensor, that is an error.
   EXPECT_THAT(pickle_refusal(file("negated")),
               HasSubstr("weights.pth: holds no tensors that can be read: w: it is marked as a lazy "
                         "negation"));
@@ -228,7 +228,7 @@ TEST(TorchPickle, DictsInDictsBecomeNamesWithDots) {
 
 TEST(TorchPickle, RefusesWhatIsNoStateDict) {
   const char* advice =
-      "(torch.nn.modules.linear.Linear), which Python alone can make again; save its weights "
+      "(torch.nn.modules.linear.Linear), which only Python can load; save its weights "
       "there: torch.save(model.state_dict(), PATH)";
   for (const char* form : {"module", "module_legacy"}) {
     EXPECT_THAT(pickle_refusal(file(form)),
@@ -243,13 +243,13 @@ TEST(TorchPickle, RefusesWhatIsNoStateDict) {
   EXPECT_THAT(pickle_refusal(file("torchscript")),
               HasSubstr("weights.pth: is a TorchScript archive, a program; in Python, save its "
                         "weights: torch.save(torch.jit.load(FILE).state_dict(), PATH)"));
-  EXPECT_THAT(pickle_refusal(""), HasSubstr("is not a file of torch.save's"));
+  EXPECT_THAT(pickle_refusal(""), HasSubstr("is not a torch.save file"));
   EXPECT_THAT(pickle_refusal("PK"), HasSubstr("weights.pth: "));
   EXPECT_THAT(test::message_of<IoError>([] { io::load_torch("/nowhere/weights.pth"); }),
               HasSubstr("cannot read /nowhere/weights.pth: No such file"));
 }
 
-// Small files that claim to be large.
+// Small files that declare large sizes.
 TEST(TorchPickle, RefusesBombs) {
   const test::TemporaryFolder folder;
   const std::string path = (folder / "bomb.pth").string();
@@ -273,7 +273,7 @@ TEST(TorchPickle, RefusesBombs) {
   };
   const std::string two = "K\x02", huge = "\x8a\x08" + std::string(7, 0) + "\x40";
   EXPECT_EQ(said(tensor(two, two, "K\x01"), 8), "");
-  EXPECT_THAT(said(tensor(two, two, "K\x01"), 4), HasSubstr("has 4 bytes where 8 are needed"));
+  EXPECT_THAT(said(tensor(two, two, "K\x01"), 4), HasSubstr("has 4 bytes, but 8 are needed"));
   EXPECT_THAT(said(tensor(huge, two, "K\x01"), 8), HasSubstr("more than the file can hold"));
   EXPECT_THAT(said(tensor(two, huge, "K\x01"), 8), HasSubstr("does not fit into its storage"));
   EXPECT_THAT(said(tensor(two, two, huge), 8), HasSubstr("does not fit into its storage"));
@@ -281,7 +281,7 @@ TEST(TorchPickle, RefusesBombs) {
               HasSubstr("is too large"));
   EXPECT_THAT(said(std::string(std::size_t{5} << 20, 'N'), 8), HasSubstr("4 million values"));
   EXPECT_THAT(said("}" + std::string(std::size_t{5} << 20, '\x94'), 8),
-              HasSubstr("remembers more"));
+              HasSubstr("its memo has more"));
 }
 
 // Two texts that are recalled for each of 10,000 globals.
@@ -315,19 +315,19 @@ TEST(TorchPickle, RefusesOpcodesByName) {
   EXPECT_THAT(said("}"), HasSubstr("it is cut short (at byte 1)"));
   EXPECT_THAT(said("."), HasSubstr("its stack is empty"));
   EXPECT_THAT(said("NN."), HasSubstr("something is left on its stack"));
-  EXPECT_THAT(said("t."), HasSubstr("there is no mark"));
+  EXPECT_THAT(said("t."), HasSubstr("a mark is missing"));
   EXPECT_THAT(said("(N\x85."), HasSubstr("something is left on its stack"));
   EXPECT_THAT(said("(\x85."), HasSubstr("its stack is empty"));
   EXPECT_THAT(said("NK\x01s."), HasSubstr("its stack is empty"));
-  EXPECT_THAT(said("NNK\x01s."), HasSubstr("a key is set in what is no dict"));
+  EXPECT_THAT(said("NNK\x01s."), HasSubstr("a key is set in a value that is not a dict"));
   EXPECT_THAT(said("}(K\x01u."), HasSubstr("a key has no value"));
-  EXPECT_THAT(said(")Na."), HasSubstr("appended to what is no list"));
-  EXPECT_THAT(said("h\x01."), HasSubstr("it recalls what it has not remembered"));
-  EXPECT_THAT(said("NNR."), HasSubstr("the arguments of a call are no tuple"));
-  EXPECT_EQ(said("cos\nsystem\n)R."), "");  // a value like any other
+  EXPECT_THAT(said(")Na."), HasSubstr("appended to a value that is not a list"));
+  EXPECT_THAT(said("h\x01."), HasSubstr("it gets a memo entry that does not exist"));
+  EXPECT_THAT(said("NNR."), HasSubstr("the arguments of a call are not a tuple"));
+  EXPECT_EQ(said("cos\nsystem\n)R."), "");  // the value is read like any other
   EXPECT_EQ(said("N)R."), "");
-  EXPECT_THAT(said("\xff"), HasSubstr("there is no such opcode"));
-  // A list in itself ends nothing.
+  EXPECT_THAT(said("\xff"), HasSubstr("an opcode is unknown"));
+  // A list that contains itself does not cause an endless loop.
   EXPECT_EQ(said("]q\x01h\x01\x61."), "");
 }
 
@@ -370,7 +370,7 @@ TEST(TorchPickle, WritesWhatItReads) {
   EXPECT_THAT(test::message_of<IoError>([&] {
                 io::save_torch(path, {{"caf\xe9", ones({2})}});
               }),
-              HasSubstr("is no UTF-8"));
+              HasSubstr("is not UTF-8"));
   EXPECT_THAT(test::message_of<IoError>([&] {
                 io::save_torch(path, {{"w", Tensor()}});
               }),
@@ -379,7 +379,8 @@ TEST(TorchPickle, WritesWhatItReads) {
               HasSubstr("/nowhere/x.pth"));
 }
 
-// As many test images as the weights' authors count, give or take one that is rounded otherwise.
+// The number of correct test images that the weights' authors report, plus or minus one that rounds
+// differently.
 TEST(TorchPickle, RealWeightsKnowMnist) {
   const char* root = std::getenv("RONDO_DATA");
   const std::string weights = std::string(root != nullptr ? root : "") + "/weights/mnist_cnn";

@@ -1,5 +1,5 @@
-// A file of 4 GiB in an archive. Slow because its checksum is looked at; both ends are pages of
-// memory that are there once, mapped all over.
+// A file of 4 GiB in an archive. It is slow because its checksum is verified. Input and output are
+// a few pages of memory that are mapped repeatedly.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -18,7 +18,7 @@
 namespace rondo {
 namespace {
 
-/// Addresses without memory behind them.
+/// An address range without memory.
 class Mapping {
  public:
   explicit Mapping(std::size_t bytes) : bytes_(bytes) {
@@ -31,7 +31,7 @@ class Mapping {
   Mapping& operator=(const Mapping&) = delete;
 
   char* data() const { return static_cast<char*>(data_); }
-  /// Makes all of it one piece of memory over and over: the last piece that is written wins.
+  /// Maps all of it to one piece of memory, repeatedly: the piece that is written last remains.
   void repeat_one_piece() {
     constexpr std::size_t piece = std::size_t{1} << 22;
     const int memory = ::memfd_create("rondo-test", MFD_CLOEXEC);

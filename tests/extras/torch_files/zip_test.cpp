@@ -1,4 +1,4 @@
-// Archives: what is written is read, and what is damaged is refused.
+// Archives: written files are read back, and damaged ones are refused.
 
 #include "extras/torch_files/zip.h"
 
@@ -38,7 +38,7 @@ TEST(Zip, WritesWhatItReads) {
   const std::string archive = test::read_file(path);
   EXPECT_EQ(only_file(archive, 8), "folder/caf\xc3\xa9: contents");
   EXPECT_THAT(test::message_of<IoError>([&] { only_file(archive, 9); }),
-              HasSubstr("has 8 bytes where 9 are needed"));
+              HasSubstr("has 8 bytes, but 9 are needed"));
   EXPECT_THAT(test::message_of<IoError>([&] { only_file(archive, 7); }),
               HasSubstr("has more than the 7 bytes"));
   std::string damaged = archive;

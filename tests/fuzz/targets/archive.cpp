@@ -1,4 +1,4 @@
-// Tar archives, plain and compressed: nothing is ever written beside the folder they are unpacked
+// Tar archives, plain and compressed: nothing may be written outside the folder they are unpacked
 // to.
 #include <filesystem>
 

@@ -1,4 +1,4 @@
-// The descriptions of checkpoints: JSON, put into a file whose checksum is right.
+// The descriptions of checkpoints: JSON in a file with a correct checksum.
 #include "io/checkpoint.h"
 
 #include "fuzz/targets/fuzz.h"
@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string path = (folder / "checkpoint").string();
   try {
     io::save_safetensors(path, {}, {{"rondo.checkpoint", fuzz::text_of(data, size)}});
-  } catch (const IoError&) {  // no UTF-8
+  } catch (const IoError&) {  // not UTF-8
     return -1;
   }
   return fuzz::hold_at_most(256 * size + fuzz::mib, [&] { io::load_checkpoint(path); });

@@ -1,4 +1,4 @@
-// CIFAR's records and its names of classes: the same bytes as either.
+// CIFAR's records and class names: the same bytes are read as both.
 #include "data/cifar.h"
 
 #include <algorithm>

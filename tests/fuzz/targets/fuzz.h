@@ -1,10 +1,10 @@
 #pragma once
-// What every libFuzzer target does: hand any bytes to a parser, which returns or throws IoError and
-// holds no more memory than its header promises for a file of that size. Anything else is a
-// finding: another exception ends the process, as the sanitizers and `hold_at_most` do.
+// Every libFuzzer target gives arbitrary bytes to a parser, which must return or throw IoError, and
+// must not allocate more memory than its header promises for a file of that size. Anything else is
+// a finding: another exception ends the process, and so do the sanitizers and `hold_at_most`.
 //
-// A target is one file here; the seeds it starts from are made by seeds.cpp, tests/fuzz/run.sh runs
-// it. Read next: idx.cpp.
+// Each target is one file here. seeds.cpp makes its seeds, and tests/fuzz/run.sh runs it. Read
+// next: idx.cpp.
 
 #include <sanitizer/allocator_interface.h>
 #include <sys/mman.h>
@@ -23,7 +23,8 @@ namespace rondo::fuzz {
 
 inline constexpr std::size_t kib = 1024, mib = 1024 * kib;
 
-/// What the thread holds more than when a parser was started, told by the sanitizer's allocator.
+/// The memory that the thread has allocated since a parser was started, from the sanitizer's
+/// allocator.
 struct Held {
   bool watched = false;
   std::int64_t bytes = 0, most = 0;
@@ -45,7 +46,8 @@ inline void on_free(const volatile void* data) {
         static_cast<std::int64_t>(__sanitizer_get_allocated_size(const_cast<const void*>(data)));
 }
 
-/// Runs a parser of the bytes of a file, which may hold `most` bytes. Always 0, for libFuzzer.
+/// Runs a parser on the bytes of a file; it may allocate `most` bytes. Always returns 0, for
+/// libFuzzer.
 template <class Parse>
 int hold_at_most(std::size_t most, Parse parse) {
   [[maybe_unused]] static const int installed =
@@ -66,7 +68,7 @@ inline std::span<const std::byte> bytes_of(const std::uint8_t* data, std::size_t
   return {reinterpret_cast<const std::byte*>(data), size};
 }
 
-/// A file that lies in memory alone, for parsers that take a path.
+/// A file that exists only in memory, for parsers that take a path.
 class MemoryFile {
  public:
   MemoryFile(const void* data, std::size_t size) : descriptor_(memfd_create("fuzz", MFD_CLOEXEC)) {

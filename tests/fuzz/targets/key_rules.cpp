@@ -1,4 +1,4 @@
-// Names of tensors, which come from files, under rules as people write them.
+// Names of tensors from files, under rules that users write.
 #include "io/key_rules.h"
 
 #include "fuzz/targets/fuzz.h"

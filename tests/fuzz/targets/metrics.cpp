@@ -1,4 +1,4 @@
-// A run's metrics that are there already: lines of JSON, and tables.
+// Existing metrics of a run: lines of JSON, and tables.
 #include "train/metrics.h"
 
 #include "fuzz/targets/fuzz.h"

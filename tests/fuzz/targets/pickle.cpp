@@ -1,4 +1,4 @@
-// Pickles by themselves, without the checks of what is around them.
+// Pickles alone, without the checks of the file around them.
 #include "extras/torch_files/pickle.h"
 
 #include "fuzz/targets/fuzz.h"

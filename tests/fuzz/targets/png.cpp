@@ -1,4 +1,4 @@
-// PNG files, with the checksums of their chunks put right, so that libpng looks behind them.
+// PNG files whose chunk checksums are corrected, so that libpng reads further.
 #include <cstring>
 
 #include "data/image.h"
@@ -10,7 +10,7 @@ using namespace rondo;
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 8 || std::memcmp(data, "\x89PNG\r\n\x1a\n", 8) != 0) return -1;
   const std::string png = test::with_checksums(fuzz::text_of(data, size));
-  // A bit is a pixel, of a byte and then of three; deflate has at most 1032 bytes in one.
+  // A bit may be a pixel of one byte, later of three. Deflate expands a byte to at most 1032 bytes.
   return fuzz::hold_at_most(32 * fuzz::mib + std::size_t{8 * 4 * 1032} * size,
                             [&] { data::decode_image(std::as_bytes(std::span(png)), "fuzz"); });
 }

@@ -1,4 +1,4 @@
-// safetensors files, of which the header is what there is to get wrong.
+// safetensors files, in which only the header can be invalid.
 #include "io/safetensors.h"
 
 #include "fuzz/targets/fuzz.h"

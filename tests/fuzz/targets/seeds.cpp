@@ -1,5 +1,5 @@
-// seeds FOLDER: what the fuzzers start from, a folder for each target. Good files, from the goldens
-// that PyTorch and PIL made and from rondo's own writers.
+// seeds FOLDER: the fuzzers' seeds, one folder per target: valid files, from the goldens that
+// PyTorch and PIL made and from rondo's own writers.
 #include <zlib.h>
 
 #include <cstdio>

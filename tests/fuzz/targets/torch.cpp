@@ -1,4 +1,4 @@
-// Files of torch.save's: zip archives and rows of pickles.
+// Files of torch.save: zip archives and sequences of pickles.
 #include <algorithm>
 
 #include "extras/torch_files/torch_pickle.h"
@@ -8,7 +8,7 @@ using namespace rondo;
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::size_t pickle = size, storages = size;
-  if (size > 2 && data[0] == 'P' && data[1] == 'K') {  // what is compressed may become larger
+  if (size > 2 && data[0] == 'P' && data[1] == 'K') {  // compressed data may expand
     pickle = std::min(1032 * size, 32 * size + fuzz::mib);
     storages = 1100 * size;
   }

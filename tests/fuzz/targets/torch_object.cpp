@@ -1,5 +1,5 @@
-// The pickle of a zip file of torch.save's, in an archive that is in order: the checksums of a
-// damaged one would keep the fuzzer out.
+// The pickle of a zip file of torch.save, in a valid archive: in a damaged archive the checksums
+// would stop the fuzzer.
 #include "extras/torch_files/torch_pickle.h"
 #include "extras/torch_files/zip.h"
 #include "fuzz/targets/fuzz.h"

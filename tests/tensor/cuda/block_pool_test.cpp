@@ -1,4 +1,4 @@
-// BlockPool over memory that is only numbers and streams that are only counters.
+// BlockPool with memory that is only addresses and streams that are only counters.
 
 #include "tensor/cuda/block_pool.h"
 
@@ -15,11 +15,11 @@ using ::testing::HasSubstr;
 
 constexpr std::size_t KiB = 1024, MiB = 1024 * KiB;
 
-/// What the source of a test knows and does.
+/// The state of the simulated source.
 struct Machine {
   std::size_t memory = std::size_t{1} << 40, used = 0;
   std::map<char*, std::size_t> segments;
-  std::map<void*, int> done;  // by stream: marks up to this one have been reached
+  std::map<void*, int> done;  // by stream: all marks up to this one are complete
   int marks = 0;
   char* next = reinterpret_cast<char*>(std::uintptr_t{1} << 44);
 };
@@ -31,7 +31,7 @@ class FakeSource final : public BlockPool::Source {
     if (machine_.used + bytes > machine_.memory) return nullptr;
     machine_.used += bytes;
     char* data = machine_.next;
-    machine_.next += bytes + 4096;  // so that no two segments touch
+    machine_.next += bytes + 4096;  // so that segments are not adjacent
     machine_.segments[data] = bytes;
     return data;
   }
@@ -68,7 +68,7 @@ TEST_F(GpuPool, ABlockComesBackToItsStreamAtOnceAndToNoOther) {
 TEST_F(GpuPool, WhatAnotherStreamUsedWaitsForIt) {
   void* block = pool.allocate(3 * MiB, first, "t");
   pool.record_stream(block, second);
-  pool.record_stream(block, first);  // its own: nothing to wait for
+  pool.record_stream(block, first);  // its own stream: it need not wait
   pool.free(block);
   EXPECT_EQ(machine.marks, 1);
   EXPECT_EQ(pool.stats().in_use, 0u);
@@ -84,7 +84,7 @@ TEST_F(GpuPool, SmallRequestsShareASegmentAndMergeAgain) {
   EXPECT_EQ(pool.stats().reserved, 2 * MiB);
   EXPECT_EQ(pool.stats().in_use, 8 * 100 * KiB);
   for (int i : {1, 3, 5, 7, 0, 2, 6, 4}) pool.free(blocks[static_cast<std::size_t>(i)]);
-  EXPECT_EQ(pool.allocate(1 * MiB, first, "t"), blocks[0]);  // no hole is left
+  EXPECT_EQ(pool.allocate(1 * MiB, first, "t"), blocks[0]);  // no gap is left
   pool.free(blocks[0]);
   pool.empty_cache();
   EXPECT_EQ(machine.used, 0u);
@@ -112,7 +112,8 @@ TEST_F(GpuPool, GivesBackWhatItDoesNotUseBeforeItFails) {
   EXPECT_NE(other, nullptr);
   EXPECT_EQ(machine.segments.size(), 1u);
   EXPECT_EQ(pool.allocate(40 * MiB, first, "t"), nullptr);
-  EXPECT_THAT(pool.report(), HasSubstr("70.0 MiB in 1 blocks: activations 70.0 MiB; 0.0 KiB lie"));
+  EXPECT_THAT(pool.report(),
+              HasSubstr("70.0 MiB in 1 blocks: activations 70.0 MiB; 0.0 KiB are unused"));
   pool.free(other);
   EXPECT_NE(pool.allocate(40 * MiB, first, "t"), nullptr);
 }
@@ -123,7 +124,7 @@ TEST_F(GpuPool, ForeignMemoryIsRefusedOrIgnored) {
   EXPECT_EQ(pool.stats().in_use, 0u);
 }
 
-/// Whatever the order: blocks in use never overlap, and in the end everything can be given back.
+/// In any order: blocks in use never overlap, and in the end all memory can be freed.
 TEST_F(GpuPool, AnyOrderOfRequests) {
   std::mt19937 random(1);
   std::map<char*, std::size_t> blocks;

@@ -1,5 +1,5 @@
-// The real cuDNN, asked for plans for every convolution of the ResNets on a GPU that is only
-// described. What is not asked for without a GPU is to run them.
+// Asks the real cuDNN for plans for every convolution of the ResNets, on a GPU that is only
+// described. Without a GPU the plans are not executed.
 
 #include "tensor/cuda/conv_plan.h"
 
@@ -24,7 +24,7 @@ namespace {
 
 using test::SimulatedGpus;
 
-/// Notes the convolutions and computes none.
+/// Records the convolutions and computes none.
 class Notebook final : public CudaBackend {
  public:
   Notebook() : CudaBackend(0) {}
@@ -108,7 +108,7 @@ TEST_F(ConvPlans, ThereAreSomeForEveryLayerOfTheResNets) {
     std::int64_t size, batch;
     std::size_t convolutions;
   };
-  // The three passes of each shape of layer, but no input gradient for the first.
+  // The three passes of each layer shape, except the input gradient of the first layer.
   for (const Case& c : {Case{"resnet20", 32, 128, 6 * 3 - 1}, Case{"resnet18", 32, 512, 11 * 3 - 1},
                         Case{"resnet50", 224, 256, 23 * 3 - 1}}) {
     const std::vector<ConvProblem> problems = problems_of(c.model, c.size, c.batch);
@@ -179,7 +179,7 @@ TEST_F(ConvPlans, ThereAreSomeForOtherLayers) {
   }
 }
 
-// scripts/gpu_check.sh keeps what a real card says of itself.
+// scripts/gpu_check.sh saves the description of a real card.
 TEST(ConvPlansHere, ARealCardDescribesItself) {
   if (device_count() == 0) GTEST_SKIP() << why_unavailable();
   const std::string json = to_json(device_properties(0));

@@ -1,5 +1,6 @@
-// rondo's own CUDA kernels against the CPU's, on a GPU where there is one, else on the host
-// (support/simulated_gpu.h). The differentiable ones are covered by the op table; here is the rest.
+// rondo's own CUDA kernels against the CPU's, on a GPU if there is one, else on the host
+// (support/simulated_gpu.h). The op table covers the differentiable ones; this file covers the
+// others.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -114,7 +115,7 @@ TEST_F(CudaKernels, ReductionsOfIntegersAndLongOnes) {
   EXPECT_EQ(on_cpu(any(gt(x.to(gpu), 5))).item<bool>(), false);
   EXPECT_EQ(on_cpu(argmax(x.to(gpu), 1)).to_vector<std::int64_t>(),
             argmax(x, 1).to_vector<std::int64_t>());
-  // Many rows, few columns: the column sums are cut into splits and joined.
+  // Many rows, few columns: the column sums are split and then joined.
   Tensor tall = randn({20000, 3});
   EXPECT_TRUE(all_close(on_cpu(tall.to(gpu).sum({0})), tall.sum({0}), tolerance(f32, 20000, 150)));
   Tensor nan = tensor<float>({1, NAN, 3, NAN});
@@ -124,7 +125,7 @@ TEST_F(CudaKernels, ReductionsOfIntegersAndLongOnes) {
             (std::vector<float>{0, 0, 0}));
 }
 
-/// Indices that repeat, in any order, along each dimension: the bits of the CPU's sums.
+/// Repeated indices, in any order, along each dimension: bit-identical to the CPU's sums.
 TEST_F(CudaKernels, IndexAddAndScatterAddSumAsTheCpuDoes) {
   manual_seed(5);
   const Tensor start = randn({6, 5, 7}) * 4;
@@ -165,7 +166,7 @@ TEST_F(CudaKernels, AnIndexOutOfRangeIsToldWhenTheHostWaits) {
   EXPECT_ERROR(on_cpu(y), ShapeError, "gather: index -1");
   y = scatter_add(x, 0, index({5, 0}).reshape({1, 2}), ones({1, 2}, {.device = gpu}));
   EXPECT_ERROR(on_cpu(y), ShapeError, "scatter_add: index 5");
-  EXPECT_NO_THROW(on_cpu(x));  // told once
+  EXPECT_NO_THROW(on_cpu(x));  // reported once
 }
 
 TEST_F(CudaKernels, OptimizersStepAsOnTheCpu) {
@@ -198,7 +199,7 @@ TEST_F(CudaKernels, OptimizersStepAsOnTheCpu) {
   }
 }
 
-// More of them than one kernel takes, of several sizes and dtypes; some get their first gradient
+// More tensors than one kernel takes, of several sizes and dtypes. Some get their first gradient
 // late.
 TEST_F(CudaKernels, OptimizersStepOverManyParametersAtOnce) {
   for (int kind = 0; kind < 2; ++kind) {
@@ -277,7 +278,7 @@ TEST_F(CudaKernels, MatrixProductsOfAllLayouts) {
       }
     }
   }
-  // One matrix for the whole batch, nothing to sum, a row and a column.
+  // One matrix for the whole batch, an empty sum, a row and a column.
   Tensor a = randn({4, 2, 3}), c = randn({1, 3, 5});
   Tensor there = bmm(a.to(gpu), c.to(gpu).expand({4, 3, 5}));
   EXPECT_TRUE(all_close(on_cpu(there), bmm(a, c.expand({4, 3, 5})), tolerance(f32, 3, 10)));
@@ -293,7 +294,7 @@ TEST_F(CudaKernels, MatrixProductsOfAllLayouts) {
 
 TEST_F(CudaKernels, ProductsWithAnActivationAreTheirParts) {
   for (DType dtype : {f32, f64, bf16, f16}) {
-    for (std::int64_t columns : {8, 7, 11, 13}) {  // of the odd ones the double has no fused kernel
+    for (std::int64_t columns : {8, 7, 11, 13}) {  // the double has no fused kernel for odd numbers
       const Tensor x = converted(randn({5, 16}), dtype), w = converted(randn({columns, 16}), dtype);
       const Tensor b = converted(randn({columns}), dtype);
       for (const Tensor& bias : {b, Tensor()}) {
@@ -320,15 +321,15 @@ TEST_F(CudaKernels, CrossEntropyNamesATargetThatIsNoClass) {
   EXPECT_ERROR(cross_entropy(logits, tensor<std::int64_t>({0, 4, 1}).to(gpu)).item(), ShapeError,
                "cross_entropy: index 4 is out of range for dimension 1 of size 4");
   EXPECT_GT(cross_entropy(logits, tensor<std::int64_t>({0, -100, 1}).to(gpu)).item(), 0);
-  // Backward reads and writes nothing beside the line either.
+  // Backward reads and writes nothing next to the line either.
   const Tensor x = randn({3, 4}).to(gpu).requires_grad_();
   cross_entropy(x, tensor<std::int64_t>({0, 1 << 20, 1}).to(gpu)).backward();
   EXPECT_ERROR(x.grad().to(Device::cpu()), ShapeError,
                "cross_entropy: index 1048576 is out of range");
   EXPECT_ERROR(cross_entropy(logits, tensor<std::int64_t>({0, 1, 1})), DeviceError,
-               "cross_entropy: tensors on cuda:0 and cpu");
+               "cross_entropy: tensors are on different devices, cuda:0 and cpu");
   EXPECT_ERROR(cross_entropy(randn({3, 4}), tensor<std::int64_t>({0, 1, 1}).to(gpu)), DeviceError,
-               "cross_entropy: tensors on cpu and cuda:0");
+               "cross_entropy: tensors are on different devices, cpu and cuda:0");
 }
 
 TEST_F(CudaKernels, ConvolutionsOfF32AreExactUnlessTf32IsAllowed) {
@@ -340,7 +341,7 @@ TEST_F(CudaKernels, ConvolutionsOfF32AreExactUnlessTf32IsAllowed) {
   EXPECT_LT(difference(), tolerance(f32, 27, 20));
   cuda::allow_tf32(true);
   EXPECT_GT(difference(), 1e-4);
-  // Each factor loses less than 2^-10 of itself, so each product less than 2^-9.
+  // Each factor has an error below 2^-10, so each product has one below 2^-9.
   EXPECT_LT(difference(),
             0x1p-9 * conv2d(x.abs(), w.abs(), {}, {.padding = 1}).max().item<double>());
   cuda::allow_tf32(false);
@@ -376,17 +377,17 @@ TEST(CudaMemory, AConvolutionWhoseWorkspaceDoesNotFitTakesAnotherEngine) {
   const Tensor want = conv2d(x, w);
   for (int i = 0; i < 2; ++i) {
     EXPECT_TRUE(all_close(on_cpu(conv2d(x.to(gpu), w.to(gpu))), want, tolerance(bf16, 27, 20)));
-    set_memory_of_gpus(std::size_t{1} << 40);  // the engine that fitted is kept
+    set_memory_of_gpus(std::size_t{1} << 40);  // the engine that succeeded is kept
   }
   EXPECT_LT(cuda::memory_stats(2).peak, std::size_t{100} << 20);
   set_workspace_of_first_engine(100);
 }
 
 TEST(SharedLibrary, WhatIsMissingIsNamed) {
-  EXPECT_ERROR(cuda::SharedLibrary("cuNothing", {"libcunothing.so.7", "libcunothing.so.6"}),
-               CudaError,
-               "cuNothing is needed, but there is no libcunothing.so.7 or libcunothing.so.6 where "
-               "the system");
+  EXPECT_ERROR(
+      cuda::SharedLibrary("cuNothing", {"libcunothing.so.7", "libcunothing.so.6"}), CudaError,
+      "cuNothing is required, but libcunothing.so.7 or libcunothing.so.6 was not found where "
+      "the system");
   const cuda::SharedLibrary c("C", {"libc.so.6"});
   decltype(std::strlen)* function = nullptr;
   c.load("strlen", function);
@@ -397,9 +398,9 @@ TEST(SharedLibrary, WhatIsMissingIsNamed) {
 
 TEST_F(CudaKernels, DevicesDoNotMix) {
   Tensor here = ones({3}), there = ones({3}, {.device = gpu});
-  EXPECT_ERROR(here + there, DeviceError, "add: tensors on cpu and cuda:0");
+  EXPECT_ERROR(here + there, DeviceError, "add: tensors are on different devices, cpu and cuda:0");
   EXPECT_ERROR(index_select(there, 0, tensor<std::int64_t>({0})), DeviceError,
-               "index_select: tensors on cuda:0 and cpu");
+               "index_select: tensors are on different devices, cuda:0 and cpu");
 }
 
 TEST(Divisor, DividesAsTheProcessorDoes) {
@@ -427,8 +428,9 @@ TEST(CudaRuntime, WhyThereIsNoDevice) {
   EXPECT_EQ(why_unavailable(cudaSuccess, 1, 13000, 13000), "");
   EXPECT_EQ(why_unavailable(cudaErrorInsufficientDriver, 0, 0, 13000),
             "there is no NVIDIA driver on this machine");
-  EXPECT_EQ(why_unavailable(cudaErrorInsufficientDriver, 0, 12020, 13000),
-            "the NVIDIA driver is too old: it knows CUDA 12.2, this rondo was built for 13.0");
+  EXPECT_EQ(
+      why_unavailable(cudaErrorInsufficientDriver, 0, 12020, 13000),
+      "the NVIDIA driver is too old: it supports CUDA 12.2, but this rondo was built for 13.0");
   EXPECT_THAT(why_unavailable(cudaErrorNoDevice, 0, 13000, 13000), HasSubstr("no CUDA device"));
   EXPECT_THAT(why_unavailable(cudaSuccess, 0, 13000, 13000), HasSubstr("no CUDA device"));
   if (cuda::device_count() == 0) {

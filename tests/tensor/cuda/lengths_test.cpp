@@ -1,6 +1,6 @@
-// Everything that reduces, scans, sorts or moves, at the lengths where the shapes of kernels
-// change: a part of a warp, a warp, one more, several warps, a block, several blocks; and not a
-// multiple of what 16 bytes hold. Each against the CPU's.
+// Kernels that reduce, scan, sort or copy, against the CPU's, at the lengths where the shapes of
+// kernels change: part of a warp, a warp, one more, several warps, a block, several blocks, and
+// lengths that do not fill 16 bytes.
 
 #include <gtest/gtest.h>
 
@@ -89,7 +89,7 @@ TEST_F(GpuLengths, NormaliseScanAndSortLines) {
 }
 
 TEST_F(GpuLengths, NormaliseBatches) {
-  // Channels: one column, a part of a tile of 32, more than one tile; rows down to fewer than a
+  // Channels: one column, part of a tile of 32, more than one tile; rows down to fewer than a
   // block.
   for (DType dtype : {f32, bf16}) {
     for (std::int64_t channels : {1, 3, 8, 24, 264, 300}) {
@@ -97,7 +97,7 @@ TEST_F(GpuLengths, NormaliseBatches) {
         for (MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
           const Tensor x =
               (randn({3, channels, side, side}) * 2 + 5).to(dtype).contiguous(format).detach();
-          // The sums are of 3 side^2 terms, and the gradient divides by a deviation of about 2.
+          // The sums have 3 side^2 terms, and the gradient is divided by a deviation of about 2.
           expect_same("batch_norm", x, 64 * 3 * side * side, [&](const Tensor& t) {
             const TensorOptions f{.dtype = f32, .device = t.device()};
             const Tensor leaf = t.detach().requires_grad_();
@@ -121,7 +121,7 @@ TEST_F(GpuLengths, Pool) {
           return [op](const Tensor& t) {
             const Tensor leaf = t.detach().requires_grad_();
             const Tensor y = op(leaf);
-            y.backward(y.detach());  // of y's layout
+            y.backward(y.detach());  // has y's layout
             return cat({y.detach().flatten(), leaf.grad().flatten()}, 0);
           };
         };

@@ -1,5 +1,5 @@
-// Batch norm through cuDNN: what the real one says of the graphs, on a GPU that is only described;
-// and, with the test's own (support/host_cudnn_norm.h), that they compute what the CPU does.
+// Batch norm through cuDNN. The real cuDNN checks the graphs on a GPU that is only described; the
+// test's own (support/host_cudnn_norm.h) checks that they compute the CPU's results.
 
 #include "tensor/cuda/norm_plan.h"
 
@@ -28,7 +28,7 @@
 namespace rondo::cuda {
 namespace {
 
-/// All graphs there are, of some shape.
+/// All graphs, of some shape.
 std::vector<NormProblem> all_problems(DType dtype) {
   std::vector<NormProblem> all;
   for (bool residual : {false, true}) {
@@ -52,8 +52,8 @@ std::vector<NormProblem> all_problems(DType dtype) {
   return all;
 }
 
-// The graphs are in order. Whether there is an engine is not for a machine without a driver to say:
-// those of cuDNN 9.19 are compiled at run time and decline there.
+// The graphs are valid. A machine without a driver cannot tell whether there is an engine: those of
+// cuDNN 9.19 are compiled at run time and refuse there.
 TEST(NormPlans, TheRealLibraryTakesTheGraphs) {
   std::string why;
   const auto h100 = test::described_h100(why);
@@ -70,7 +70,7 @@ TEST(NormPlans, TheRealLibraryTakesTheGraphs) {
                "batch_norm: no CUDA kernel for i64");
 }
 
-/// GPUs on which each measurement is slower than the one before it, or faster: cuDNN's engines are
+/// GPUs on which each measurement is slower than the one before it, or faster. cuDNN's engines are
 /// tried before rondo's kernels.
 class MeasuredNorm : public ::testing::Test {
  protected:
@@ -82,7 +82,7 @@ class MeasuredNorm : public ::testing::Test {
       return cudaSuccess;
     };
     set_cudart(runtime);
-    // Choices are kept for as long as the table's address may be met again: it stays.
+    // Choices are keyed by the table's address, so the table is never freed.
     auto* library = new Cudnn(test::host_cudnn());
     library->execute = [](cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
                           cudnnBackendDescriptor_t pack) {
@@ -140,8 +140,8 @@ Outcome train(Device device, DType dtype, bool with_residual, bool relu) {
   return o;
 }
 
-/// Each may be rounded to its dtype once, after sums in f32 of a channel's few thousand elements in
-/// some order.
+/// Each result may be rounded once to its dtype, after f32 sums of a channel's few thousand
+/// elements in any order.
 void expect_near(const Tensor& got, const Tensor& want, const char* what) {
   ASSERT_EQ(got.defined(), want.defined()) << what;
   if (!want.defined()) return;
@@ -168,8 +168,8 @@ TEST_F(MeasuredNorm, TheFasterEngineComputesWhatTheCpuDoes) {
         SCOPED_TRACE(concat(dtype, residual ? ", residual" : "", relu ? ", relu" : ""));
         const int before = executed;
         const Outcome got = train(Device::cuda(0), dtype, residual, relu);
-        // Trials of two engines, four times each; then twice in earnest; forward and backward
-        // (which, without a relu, does not depend on the residual).
+        // Trials of two engines, four times each, then two real calls; forward and backward (which,
+        // without a relu, does not depend on the residual).
         const int trials = residual && !relu ? 8 : 16;
         EXPECT_EQ(executed - before, trials + 4);
         expect_equal(got, train(Device::cpu(), dtype, residual, relu));
@@ -199,7 +199,7 @@ TEST_F(MeasuredNorm, EachGpuHasPlansOfItsOwn) {
   expect_equal(got, train(Device::cpu(), f32, true, true));
 }
 
-// The kernels give the same bits every time; which is faster today would not.
+// The kernels are bit-identical in every run; choosing by measured time would not be.
 TEST_F(MeasuredNorm, NothingIsTriedWhereItMustBeDeterministic) {
   favour_cudnn(true);
   set_deterministic(true);
@@ -219,7 +219,7 @@ TEST_F(MeasuredNorm, WhatIsNotANumberStaysSo) {
   EXPECT_EQ(executed, 8 + 2);
 }
 
-// Other dtypes and layouts of the operands are the kernels' business.
+// Other dtypes and layouts of the operands always use rondo's kernels.
 TEST_F(MeasuredNorm, OnlyChannelsLastIsTried) {
   favour_cudnn(true);
   const Device gpu = Device::cuda(0);
@@ -238,8 +238,7 @@ TEST_F(MeasuredNorm, NothingIsTriedUnlessAsked) {
   EXPECT_EQ(synchronizations(), before);
 }
 
-/// Every plan that cuDNN names, on a GPU where there is one: what it computes, and what rondo's
-/// kernels do.
+/// Every plan that cuDNN names, on a GPU if there is one: its results and those of rondo's kernels.
 class EveryPlan : public ::testing::TestWithParam<DType> {
  protected:
   EveryPlan() {

@@ -1,6 +1,6 @@
-// The first thing to run on a new GPU: one op of each library in each dtype that it computes in,
-// against the CPU. scripts/gpu_check.sh runs it with the libraries' own logs on, so that what fails
-// here says why.
+// Run this first on a new GPU: one op of each library in each dtype that it supports, against the
+// CPU. scripts/gpu_check.sh runs it with the libraries' own logs on, so that a failure comes with
+// its reason.
 
 #include <gtest/gtest.h>
 
@@ -25,8 +25,8 @@ class GpuSmoke : public ::testing::TestWithParam<DType> {
     manual_seed(1);
   }
   /// The output and the gradients of f(x, y) on the GPU equal those of the same numbers in f32 on
-  /// the CPU. Both are sums of at most n terms of size 1, added up in f32: while it is added up, a
-  /// sum is as large as sqrt(n).
+  /// the CPU. Both are f32 sums of at most n terms of size 1; a partial sum can be as large as
+  /// sqrt(n).
   void expect_same(const Dims& of_x, const Dims& of_y, std::int64_t n,
                    const std::function<Tensor(const Tensor&, const Tensor&)>& f) {
     const DType dtype = GetParam();

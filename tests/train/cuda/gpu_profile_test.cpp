@@ -1,5 +1,5 @@
-// A profile of steps on a GPU, or on one that is simulated: it changes nothing, does not make the
-// host wait, and knows how long the device took.
+// A profile of steps on a GPU, or on a simulated one. It changes no results, does not make the host
+// wait, and has the device's times.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST_P(GpuProfile, KnowsTheDevicesTimeAndChangesNothing) {
     EXPECT_GT(row.device_ms, 0);
     EXPECT_GT(row.gflops_per_s(), 0);
   }
-  // Two layers; of the graph's steps those that were not launched as one, and the capture.
+  // Two layers. Of the graph's steps, those that were not launched as one, and the capture.
   if (!is_graph) {
     EXPECT_EQ(convolutions, 24);
   }

@@ -1,4 +1,4 @@
-// Training steps of several ranks, and memory that runs out, on GPUs that are always simulated.
+// Training steps of several ranks, and out-of-memory errors, on GPUs that are always simulated.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -69,7 +69,7 @@ TEST_P(GpuTraces, ATraceDrawsNcclsCollectives) {
       ::testing::TempDir() + "rondo_trace_of_gpus_" + std::to_string(getpid()) + ".json";
   test::on_ranks(2, [&](std::shared_ptr<dist::Communicator> comm) {
     const Device device = dist::use_device(*comm, "cuda");
-    Trace trace(*comm, path);
+    TimelineTrace trace(*comm, path);
     const dist::Communicator::Label label(*comm, "bucket 1 of 1");
     comm->all_reduce(ones({4}, {.device = device}));
     cuda::synchronize(device.index);
@@ -86,9 +86,10 @@ TEST_P(GpuTraces, ATraceDrawsNcclsCollectives) {
 }
 
 INSTANTIATE_TEST_SUITE_P(SgdAndAdam, GpuRanks, ::testing::Values(0, 1));
-INSTANTIATE_TEST_SUITE_P(Trace, GpuTraces, ::testing::Values(0));
+INSTANTIATE_TEST_SUITE_P(TimelineTrace, GpuTraces, ::testing::Values(0));
 
-// A stream of one's own copies x, which is gone meanwhile: nothing is written over it before.
+// The program's own stream copies x, which is freed meanwhile. The memory must not be reused before
+// the copy.
 TEST(GpuMemory, IsHeldForTheStreamsThatUseIt) {
   const test::SimulatedGpus gpus(test::SimulatedGpus::Memory::caching);
   const Device gpu = Device::cuda(2);
@@ -100,7 +101,7 @@ TEST(GpuMemory, IsHeldForTheStreamsThatUseIt) {
   ready.block(beside);
   {
     const cuda::StreamGuard guard(beside);
-    backend(gpu).copy(x, y);  // as late as can be
+    backend(gpu).copy(x, y);  // as late as possible
   }
   cuda::record_stream(x, beside);
   x = {};
@@ -128,9 +129,9 @@ TEST(GpuMemory, WhoHoldsItIsToldWhenThereIsNone) {
   } catch (const CudaError& error) {
     said = error.what();
   }
-  EXPECT_THAT(said, HasSubstr("cuda:3 is out of memory: 200000000 bytes asked for"));
+  EXPECT_THAT(said, HasSubstr("cuda:3 is out of memory: cannot allocate 200000000 bytes"));
   EXPECT_THAT(said, HasSubstr(", parameters 1"));
-  // 15.3 MiB, or the whole of a segment of 16.
+  // 15.3 MiB, or a whole segment of 16.
   EXPECT_THAT(said,
               AnyOf(HasSubstr(", optimizer states 15.3"), HasSubstr(", optimizer states 16.0")));
   EXPECT_THAT(said, HasSubstr("activations and other tensors "));

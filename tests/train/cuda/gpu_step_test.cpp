@@ -1,5 +1,5 @@
-// Training steps on a GPU, or, where there is none, on one that is simulated: no step makes the
-// host wait, a captured step is the same as one that is not, and fit on a GPU is fit on the CPU.
+// Training steps on a GPU, or on a simulated one: no step makes the host wait, a captured step
+// equals one that is not captured, and fit on a GPU equals fit on the CPU.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -48,11 +48,11 @@ TEST_P(GpuStep, IsThatOfTheCpu) {
   const Trained here = trained(Device::cpu(), GetParam(), false);
   const Trained there = trained(gpu, GetParam(), false);
   EXPECT_EQ(here.losses.size(), 12u);
-  expect_same(here, there, 2e-4);  // 12 steps of f32 apart
+  expect_same(here, there, 2e-4);  // 12 steps in f32
 }
 
-// Momentum and moments lie where the parameters lay when they were made, and convolutions' weights
-// have another layout on a GPU.
+// Momentum and moments have the layout that the parameters had when they were made, and convolution
+// weights have another layout on a GPU.
 TEST_P(GpuStep, AnOptimizersStateFollowsTheModel) {
   const auto train = [&](const std::vector<Device>& places) {
     manual_seed(3);
@@ -71,7 +71,7 @@ TEST_P(GpuStep, AnOptimizersStateFollowsTheModel) {
     return Trained{{}, model.state_dict()};
   };
   const Device cpu = Device::cpu();
-  expect_same(train({cpu, cpu, cpu}), train({cpu, gpu, cpu}), 1e-4);  // 6 steps of f32 apart
+  expect_same(train({cpu, cpu, cpu}), train({cpu, gpu, cpu}), 1e-4);  // 6 steps in f32
 }
 
 TEST_P(GpuStep, NeverWaits) {
@@ -82,8 +82,8 @@ TEST_P(GpuStep, NeverWaits) {
   EXPECT_EQ(waits, 0u);
 }
 
-// Dropout draws new numbers in each replay, the schedule's rates are obeyed, the small batch runs
-// as it is: the same bits.
+// Dropout draws new numbers in each replay, the schedule's rates are used, and the small batch runs
+// without the graph: the results are bit-identical.
 TEST_P(GpuStep, CapturedIsTheSame) {
   const Trained eager = trained(gpu, GetParam(), false), graph = trained(gpu, GetParam(), true);
   expect_same(eager, graph, 0);
@@ -99,13 +99,13 @@ TEST_P(GpuStep, InMixedPrecisionCapturedIsTheSameAndNeverWaits) {
     expect_same(eager, graph, 0);
     EXPECT_EQ(waits, 0u);
     EXPECT_NE(full.losses, eager.losses);
-    expect_same(full, eager, amp == bf16 ? 12 * 0x1p-8 : 12 * 0x1p-11);  // a rounding a step
+    expect_same(full, eager, amp == bf16 ? 12 * 0x1p-8 : 12 * 0x1p-11);  // one rounding per step
     for (const auto& [name, tensor] : eager.state)
       EXPECT_NE(tensor.dtype(), amp) << name << ": weights stay as they are";
   }
 }
 
-// The momentum of a schedule reaches a step that has been captured, as its rate does.
+// The momentum of a schedule reaches a captured step, like its rate.
 TEST_P(GpuStep, CapturedObeysASchedulesMomentum) {
   const auto weights = [&](bool graph) {
     manual_seed(3);
@@ -124,7 +124,7 @@ TEST_P(GpuStep, CapturedObeysASchedulesMomentum) {
   EXPECT_TRUE(test::identical(weights(false), weights(true)));
 }
 
-// A scale that is far too large: all steps before the capture, and some after it, are left out.
+// The scale is far too large: all steps before the capture, and some after it, are skipped.
 TEST_P(GpuStep, StepsMayBeLeftOutFromTheStart) {
   for (const bool graph : {false, true}) {
     manual_seed(3);
@@ -155,8 +155,8 @@ INSTANTIATE_TEST_SUITE_P(SgdAndAdam, GpuStep, ::testing::Values(0, 1));
 
 using Graphs = GpuStep;
 
-// On the GPU weights lie as its convolutions read them, and so do their gradients; files and the
-// CPU see nothing of it.
+// On the GPU, weights and their gradients have the layout that its convolutions read. Files and the
+// CPU do not see that layout.
 TEST_F(Graphs, WeightsLieAsConvolutionsReadThem) {
   nn::Sequential model = network(0);
   const auto before = model.named_parameters()[0].tensor.to_vector();
@@ -175,9 +175,9 @@ TEST_F(Graphs, WeightsLieAsConvolutionsReadThem) {
 TEST_F(Graphs, ReplayWhatWasCaptured) {
   Tensor x = full({4}, 1.0, {.device = gpu}), y = zeros({4}, {.device = gpu});
   cuda::Graph graph(gpu);
-  EXPECT_ERROR(graph.replay(), CudaError, "cuda::Graph: there is nothing to replay yet");
+  EXPECT_ERROR(graph.replay(), CudaError, "cuda::Graph: nothing to replay; call capture first");
   graph.capture([&] { y.add_(x * 2); });
-  EXPECT_EQ(y.to(Device::cpu()).sum().item(), 0);  // captured, not done
+  EXPECT_EQ(y.to(Device::cpu()).sum().item(), 0);  // captured, not executed
   for (int i = 0; i < 3; ++i) graph.replay();
   EXPECT_EQ(y.to(Device::cpu()).sum().item(), 4 * 6);
   x.fill_(10);
@@ -204,10 +204,10 @@ TEST_F(Graphs, DrawNewNumbersAsTheStepWould) {
   EXPECT_TRUE(test::all_close(eager.to(Device::cpu()), replayed.to(Device::cpu()), 0));
   manual_seed(10);
   EXPECT_ERROR(graph.replay(), CudaError,
-               "cuda::Graph: it was captured with the seed 9, the generator's is 10 now");
+               "cuda::Graph: it was captured with seed 9, but the generator has seed 10 now");
 }
 
-// Memory of a captured step is written by every replay: nobody else may get it.
+// Every replay writes the memory of a captured step, so no other tensor may get it.
 TEST_F(Graphs, KeepTheirMemory) {
   Tensor x = full({1000}, 1.0, {.device = gpu}), y;
   const std::size_t before = cuda::memory_stats().graphs;
@@ -221,8 +221,8 @@ TEST_F(Graphs, KeepTheirMemory) {
   EXPECT_EQ(y.to(Device::cpu()).sum().item(), 6000);
 }
 
-// Whether a stream of the capture has come far enough may not be asked: the allocator waits until
-// the capture is over, and has the memory back then.
+// During a capture the allocator may not ask whether a stream has reached an event. It waits until
+// the capture is over, and reuses the memory then.
 TEST_F(Graphs, MemoryThatAnotherStreamUsedMayBeFreedInThem) {
   constexpr std::int64_t n = 8 << 20;
   const cuda::Stream side = cuda::Stream::create(0);
@@ -255,7 +255,7 @@ TEST_F(Graphs, MemoryThatAnotherStreamUsedMayBeFreedInThem) {
   other.replay();
   cuda::synchronize();
   const std::size_t before = cuda::memory_stats().reserved;
-  // A first request notices that the capture is over, a second one that the stream is, too.
+  // A first request notices that the capture has ended, a second one that the stream has finished.
   for (int i = 0; i < 3; ++i) (void)zeros({4}, {.device = gpu});
   const Tensor again = zeros({n}, {.device = gpu});
   EXPECT_EQ(cuda::memory_stats().reserved, before);
@@ -264,9 +264,10 @@ TEST_F(Graphs, MemoryThatAnotherStreamUsedMayBeFreedInThem) {
 TEST_F(Graphs, AStepThatLooksAtAValueIsRefused) {
   Tensor x = full({4}, 1.0, {.device = gpu});
   cuda::Graph graph(gpu);
-  EXPECT_ERROR(graph.capture([&] { x.sum().item(); }), CudaError,
-               "cuda::Graph: a captured step cannot look at the host or wait for it: it read a "
-               "value, or copied to or from the CPU");
+  EXPECT_ERROR(
+      graph.capture([&] { x.sum().item(); }), CudaError,
+      "cuda::Graph: a captured step must not use the host or wait for the GPU, but it read a "
+      "value or copied to or from the CPU");
   EXPECT_FALSE(graph.is_captured());
   graph.capture([&] { x.add_(full({4}, 1.0, {.device = gpu})); });  // nothing is left of the first
   graph.replay();
@@ -281,7 +282,7 @@ TEST_F(Graphs, WantTheModelOnAGpu) {
                "TrainStep: a graph is captured on a GPU, but 0.weight is on cpu");
 }
 
-/// Two epochs of fit, then, from its checkpoint, a third.
+/// Two epochs of fit, then a third from its checkpoint.
 FitResult fitted(Device device, bool graph, const std::filesystem::path& folder,
                  std::int64_t epochs, bool resume, std::optional<DType> amp = {}) {
   manual_seed(1);

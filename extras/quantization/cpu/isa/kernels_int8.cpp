@@ -1,7 +1,7 @@
-// Between f32 and bytes; compiled once for each instruction set (tensor/cpu/isa/table.h).
+// Kernels between f32 and bytes, compiled once for each instruction set (tensor/cpu/isa/table.h).
 #include "extras/quantization/cpu/isa/int8_table.h"
 
-namespace rondo::cpu::isa::RONDO_ISA {
+namespace rondo::cpu::isa::RONDO_ISA_SET {
 namespace {
 
 void range(const float* x, std::int64_t n, float* least, float* most) {
@@ -10,14 +10,14 @@ void range(const float* x, std::int64_t n, float* least, float* most) {
   for (std::int64_t i = 0; i < n; ++i) {
     low = x[i] < low ? x[i] : low;
     high = x[i] > high ? x[i] : high;
-    poison += x[i] * 0.f;  // NaN of NaN and of infinities, else 0
+    poison += x[i] * 0.f;  // NaN if x[i] is NaN or infinite, else 0
   }
   *least = low + poison;
   *most = high + poison;
 }
 
-/// Rounded by the addition of 1.5 · 2^23, whose last bit is worth 1: every instruction set has that
-/// in vectors, and no more than it is needed once the number is known to be small.
+/// Rounds by adding 1.5 · 2^23, whose last bit is worth 1. Every instruction set can vectorise
+/// this, and it is sufficient because the number is small.
 void quantize(const float* x, float inverse_scale, float zero_point, float levels, std::uint8_t* y,
               std::int64_t n) {
   constexpr float magic = 12582912.f;
@@ -56,4 +56,4 @@ void dequantize(const std::int32_t* sums, float scale, std::int32_t zero_point,
 extern const Int8Kernels int8;
 const Int8Kernels int8{range, quantize, dequantize};
 
-}  // namespace rondo::cpu::isa::RONDO_ISA
+}  // namespace rondo::cpu::isa::RONDO_ISA_SET

@@ -1,5 +1,5 @@
-// Collectives and DDP on GPUs, where each rank is a thread: on GPUs that are simulated, over a
-// double of NCCL (support/host_nccl.h) and by way of the host.
+// Collectives and DDP on simulated GPUs, over a double of NCCL (support/host_nccl.h) and through
+// the host. Each rank is a thread.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ class GpuCollectives : public ::testing::TestWithParam<int> {
                      EXPECT_EQ(device, Device::cuda(comm->rank()));
                      f(comm, device);
                      if (comm->gpu() != nullptr) cuda::synchronize(device.index);
-                     comm->barrier();  // nobody takes the world down while others use it
+                     comm->barrier();  // no rank destroys its communicator while others use it
                    },
                    {.all_reduce = algorithm, .timeout = timeout});
   }
@@ -68,7 +68,7 @@ TEST_P(GpuCollectives, NcclsOwn) {
     test::check_messages(*comm, device);
     if (comm->world_size() == 1) return;
     EXPECT_ERROR(comm->reduce(zeros({1}, {.dtype = i32, .device = device}), 0, ReduceOp::band),
-                 CommError, "NCCL has no band of i32; all_reduce has");
+                 CommError, "NCCL does not support band of i32; all_reduce does");
   });
 }
 
@@ -143,8 +143,8 @@ TEST_F(OnGpus, MessagesPassBothWays) {
   }
 }
 
-// The collective waits for what the GPU computes before, and what the GPU computes after waits for
-// it; the host waits for neither.
+// The collective waits for the GPU's earlier work, and the GPU's later work waits for the
+// collective. The host waits for neither.
 TEST_F(OnGpus, AnAllReduceLiesBetweenTwoEvents) {
   on_gpus(3, [](auto comm, Device device) {
     const auto before = cuda::synchronizations();  // of all ranks
@@ -179,11 +179,11 @@ TEST_F(OnGpus, ManyInFlightKeepTheirOrder) {
   });
 }
 
-// Rank 1 never comes. The host of rank 0 waits for nothing but the GPU, which the watchdog sets
-// free; the next call then says what happened.
+// Rank 1 never calls. The host of rank 0 waits only for the GPU. The watchdog releases the GPU, and
+// the next call reports the error.
 TEST_F(OnGpus, AMissingRankIsAnErrorNotAHang) {
   std::string of_wait, of_next;
-  std::latch over(2);  // a barrier would count as the collective that rank 1 did not come to
+  std::latch over(2);  // a barrier would count as the collective that rank 1 did not call
   test::on_ranks(2,
                  [&](std::shared_ptr<Communicator> comm) {
                    const Device device = use_device(*comm, "cuda");
@@ -226,7 +226,7 @@ TEST_F(OnGpus, WhatNcclNoticesIsTold) {
 }
 
 TEST_F(OnGpus, ARankThatDoesNotStartIsAnErrorNotAHang) {
-  // Rank 1 leaves after it has told its card, when rank 0 waits for it in NCCL.
+  // Rank 1 leaves after it has sent the name of its card, while rank 0 waits for it in NCCL.
   std::string said;
   std::latch over(2);
   test::on_ranks(2,
@@ -256,8 +256,8 @@ TEST_F(OnGpus, RanksThatOutnumberGpusAreNamed) {
     if (comm->rank() == 3) said = sentence;
   });
   EXPECT_EQ(said,
-            "ranks 0 and 4 would share one GPU (0000:00:00.0), which NCCL 2.28.9 refuses: start as "
-            "many ranks as there are GPUs, or let them talk by way of the host (--all-reduce mpi)");
+            "ranks 0 and 4 would share one GPU (0000:00:00.0), which NCCL 2.28.9 refuses: start at "
+            "most one rank for each GPU, or send through the host's memory (--all-reduce mpi)");
   on_gpus(4, [](auto, Device) {});
   test::on_ranks(5,
                  [&](std::shared_ptr<Communicator> comm) {
@@ -273,8 +273,8 @@ TEST_F(OnGpus, OtherDevicesAreRefused) {
         HasSubstr("the tensor is on cuda:0, but this communicator has no GPU; call "
                   "dist::use_device first"));
     EXPECT_EQ(test::message_of<Error>([&] { use_device(*comm, "cuda:1"); }),
-              "device cuda:1 is one GPU for 2 ranks; say cuda, and each rank takes the one of its "
-              "number");
+              "device cuda:1 is one GPU for 2 ranks; use cuda, and each rank gets the GPU of "
+              "its number");
     EXPECT_EQ(
         test::message_of<Error>([&] { use_device(*comm, comm->rank() == 0 ? "cuda" : "cpu"); }),
         "rank 1 has device cpu where rank 0 has device cuda");
@@ -284,7 +284,7 @@ TEST_F(OnGpus, OtherDevicesAreRefused) {
               concat("broadcast: the tensor is on ", other, ", but this rank's GPU is ", device));
     EXPECT_EQ(test::message_of<Error>(
                   [&] { comm->all_reduce_async(ones({2}), ReduceOp::sum, AllReduce::nccl); }),
-              "all_reduce: NCCL was asked for, but the tensor is on the CPU");
+              "all_reduce: NCCL was requested, but the tensor is on the CPU");
     comm->barrier();
   });
 }

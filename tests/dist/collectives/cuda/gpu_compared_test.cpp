@@ -1,5 +1,5 @@
-// Ranks that do not mean the same collective of their GPUs: do all of them say so, at once?
-// Each rank is a thread, over a double of NCCL and by way of the host.
+// If ranks call different collectives on their GPUs, do all of them report it at once? Each rank is
+// a thread, over a double of NCCL and through the host.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ class GpuCompared : public ::testing::TestWithParam<AllReduce> {
         },
         {.all_reduce = GetParam(), .timeout = 20s, .check_collectives = check_collectives});
   }
-  /// What each rank says of f. Over NCCL nothing can follow.
+  /// The error of each rank in f. Over NCCL no further collective can follow.
   static std::vector<std::string> sentences(int n,
                                             const std::function<void(Communicator&, Device)>& f,
                                             bool check_collectives = false) {
@@ -93,7 +93,7 @@ TEST_P(GpuCompared, AScatterAndAGather) {
   EXPECT_THAT(said, Each(HasSubstr(" calls scatter ")));
 }
 
-// Parts of equally many bytes.
+// Parts with equal sizes in bytes.
 TEST_P(GpuCompared, APartOfAnotherShape) {
   const auto said = sentences(2, [](Communicator& comm, Device device) {
     const Tensor x = ones({2, 3}, {.device = device});
@@ -119,7 +119,7 @@ TEST_P(GpuCompared, ARankThatHasNothingForAnybody) {
             from[static_cast<std::size_t>(1 - comm->rank())],
             [&](auto) { return 1.0 - comm->rank(); }, "all_to_all");
       }
-      // They count alike from there on.
+      // All ranks still count collectives equally.
       Tensor x = ones({3}, {.device = device});
       comm->all_reduce(x);
       test::expect_elements(
@@ -154,8 +154,8 @@ TEST_P(ComparedOverNccl, OnTheCpuHereAndOnAGpuThere) {
               Each(HasSubstr("rank 1's tensors are on the CPU where rank 0's are on its GPU")));
 }
 
-/// What each of three ranks hears, sooner or later, of a collective that they do not all mean, the
-/// second that they call. They have a side channel, as programs have.
+/// The errors of three ranks whose second collective differs. They may arrive later. The ranks have
+/// a side channel, as in programs.
 std::vector<std::string> heard(const std::function<Work(Communicator&, const Tensor& x)>& call) {
   std::vector<std::string> heard(3);
   test::on_ranks(3,
@@ -175,7 +175,7 @@ std::vector<std::string> heard(const std::function<Work(Communicator&, const Ten
                    });
                  },
                  {.all_reduce = AllReduce::nccl, .timeout = 20s});
-  test::nccl_violations();  // the double may have come to it, too
+  test::nccl_violations();  // the double of NCCL may have noticed the mismatch too
   return heard;
 }
 
@@ -214,7 +214,7 @@ TEST_P(ComparedOverNccl, ATensorOnTheCpuAndOneOnAGpuAreToldApart) {
   EXPECT_THAT(said, Each(HasSubstr("rank 1 calls broadcast 41 (f32 [4], root 0)")));
 }
 
-// Not NCCL's deadline ends it, but the word of the one that fails.
+// The failing rank's message ends the collective before NCCL's deadline does.
 TEST_P(ComparedOverNccl, WhatAnotherRankHasFailedOfEndsACollective) {
   const auto said = heard([](Communicator& comm, const Tensor& x) {
     if (comm.rank() != 2) return comm.all_reduce_async(x);
@@ -225,8 +225,8 @@ TEST_P(ComparedOverNccl, WhatAnotherRankHasFailedOfEndsACollective) {
   EXPECT_THAT(said[1], HasSubstr("rank 1: all_reduce 41 failed: rank 2: no such file"));
 }
 
-// Whose host is ahead tells the others before it goes what its last collectives were. Rank 1 would
-// wait for that until its deadline, and then end the world.
+// A rank that destroys a group early first sends the others the record of its last collectives.
+// Without that, rank 1 would wait until its deadline and then end the world.
 TEST_P(ComparedOverNccl, AGroupMayEndOnOneRankBeforeItDoesOnAnother) {
   test::on_ranks(2,
                  [](std::shared_ptr<Communicator> comm) {
@@ -261,7 +261,7 @@ TEST_P(ComparedOverNccl, AllAreComparedWhereThatIsAskedFor) {
         cuda::synchronize(device.index);
       },
       /*check_collectives=*/true);
-  test::nccl_violations();  // the double may have come to it, too
+  test::nccl_violations();  // the double of NCCL may have noticed the mismatch too
   EXPECT_THAT(said, Each(HasSubstr("failed: rank 1 calls all_reduce ")));
   EXPECT_THAT(said, Each(HasSubstr(" (max, f32 [4], by nccl) where rank 0 calls all_reduce ")));
 }

@@ -1,5 +1,5 @@
-// send and recv between GPUs: do they go beside everything else, and find each other by their tags?
-// Each rank is a thread, over a double of NCCL that hangs where the real one does.
+// send and recv between GPUs: are they independent of everything else, and are they matched by
+// their tags? Each rank is a thread, over a double of NCCL that hangs where the real one does.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using namespace std::chrono_literals;
 
-/// Over NCCL, and by way of the host: the same promises.
+/// Over NCCL and through the host: the behaviour must be the same.
 class GpuMessages : public ::testing::TestWithParam<AllReduce> {
  protected:
   GpuMessages() { set_nccl(&test::host_nccl()); }
@@ -43,7 +43,7 @@ class GpuMessages : public ::testing::TestWithParam<AllReduce> {
                    },
                    {.all_reduce = GetParam(), .timeout = timeout});
   }
-  /// Nobody takes the world down while others use it.
+  /// No rank destroys its communicator while others use it.
   static void leave(Communicator& comm, Device device) {
     cuda::synchronize(device.index);
     comm.barrier();
@@ -59,7 +59,7 @@ class GpuMessages : public ::testing::TestWithParam<AllReduce> {
 INSTANTIATE_TEST_SUITE_P(Ways, GpuMessages, ::testing::Values(AllReduce::nccl, AllReduce::mpi),
                          [](auto way) { return std::string(name_of(way.param)); });
 
-// In one stream each rank's send would wait behind its receive, and so for all others' for ever.
+// In one stream, each rank's send would wait for its receive, and all ranks would hang.
 TEST_P(GpuMessages, ARingInWhichAllReceiveFirst) {
   on_gpus(3, [](auto comm, Device device) {
     const int next = (comm->rank() + 1) % 3, previous = (comm->rank() + 2) % 3;
@@ -96,8 +96,8 @@ TEST_P(GpuMessages, AReceiveThatWaitsKeepsNothingElseWaiting) {
   });
 }
 
-// The sender waits for its message on its GPU, and the collective after it for the sender: they go
-// although the receiver waits for the message only after the collective.
+// The sender's GPU waits for its message, and the collective after it waits for the sender. Both
+// must complete although the receiver waits for the message only after the collective.
 TEST_P(GpuMessages, WhatIsPostedGoesWithoutBeingWaitedFor) {
   on_gpus(2, [](auto comm, Device device) {
     Tensor x = full({10}, comm->rank(), {.device = device}), sum = ones({3}, {.device = device});
@@ -128,15 +128,14 @@ TEST_P(GpuMessages, TagsAreMatchedInWhateverOrderTheyAreReceived) {
       }
     }
     for (const Work& work : works) work.wait(10s);
-    const double wanted[] = {2, 0, 1,
-                             4, 5, 3};  // with one tag in the order in which they were sent
+    const double wanted[] = {2, 0, 1, 4, 5, 3};  // with one tag: in the order of the sends
     for (std::size_t k = 0; k < received.size(); ++k) expect_all(received[k], wanted[k]);
     leave(*comm, device);
   });
 }
 
-// What lies in the current stream when a message is posted comes before it; what comes after
-// Work::wait, after it. A stream beside the default one does its work as late as it can.
+// Work in the current stream before the post runs before the message, and work after Work::wait
+// runs after it. The other stream runs its work as late as possible.
 TEST_P(GpuMessages, AMessageLiesBetweenTwoEvents) {
   on_gpus(2, [](auto comm, Device device) {
     const cuda::Stream side = cuda::Stream::create(device.index);
@@ -222,7 +221,7 @@ TEST_P(MessagesOverNccl, NothingIsLeftToACapture) {
   });
 }
 
-// Each direction of a pair that talks has a communicator, made once.
+// Each direction of a pair that exchanges messages has one communicator.
 TEST_P(MessagesOverNccl, PairsThatDoNotTalkCostNothing) {
   on_gpus(3, [](auto comm, Device device) {
     Tensor x = ones({4}, {.device = device});

@@ -1,4 +1,4 @@
-// What the flight recorder says of NCCL's collectives, over a double of NCCL.
+// The flight recorder's records of NCCL's collectives, over a double of NCCL.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ class GpuFlightRecorder : public ::testing::Test {
     set_nccl(nullptr);
     EXPECT_THAT(test::nccl_violations(), IsEmpty());
   }
-  /// The record of the last collective that has this name, when it has come to `state`.
+  /// The record of the last collective of this name, once it has reached `state`.
   static FlightRecord last(const Communicator& comm, const std::string& name,
                            FlightRecord::State state) {
     FlightRecord found;
@@ -70,7 +70,7 @@ TEST_F(GpuFlightRecorder, HasAllThatAGpuDoes) {
     for (const char* name :
          {"broadcast", "all_reduce", "reduce", "all_gather", "reduce_scatter", "gather"}) {
       const FlightRecord record = last(*comm, name, FlightRecord::done);
-      EXPECT_LE(record.issued - 1ms, record.started) << name;  // by two clocks
+      EXPECT_LE(record.issued - 1ms, record.started) << name;  // measured by two clocks
       EXPECT_LE(record.started, record.finished) << name;
       EXPECT_LE(record.finished, Clock::now()) << name;
     }

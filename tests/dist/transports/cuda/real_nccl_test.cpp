@@ -1,6 +1,6 @@
-// The real NCCL on the GPUs that this machine has: a rank (a thread) on each, or, with NCCL 2.30
-// and NCCL_MULTI_RANK_GPU_ENABLE=1, two ranks on one card; else one rank alone, which still goes
-// through the library's start, its collectives, a captured graph and its end.
+// The real NCCL on this machine's GPUs: one rank (a thread) on each GPU; or, with NCCL 2.30 and
+// NCCL_MULTI_RANK_GPU_ENABLE=1, two ranks on one card; else a single rank, which still runs the
+// library's start, collectives, a captured graph, and shutdown.
 
 #include <gtest/gtest.h>
 
@@ -50,7 +50,7 @@ class RealNccl : public ::testing::Test {
   int version_ = 0, ranks_ = 1;
 };
 
-/// A world of one asks nobody; this goes to NCCL all the same.
+/// A world of one rank needs no communication, but this still calls NCCL.
 void all_reduce(Communicator& comm, const Tensor& x, AllReduce algorithm) {
   comm.gpu()->all_reduce({"all_reduce"}, x, ReduceOp::sum, algorithm).wait();
 }
@@ -86,7 +86,7 @@ TEST_F(RealNccl, AGraphHoldsAnAllReduce) {
   on_gpus([](auto comm, Device device) {
     const int n = comm->world_size();
     Tensor x = ones({1000}, {.device = device});
-    all_reduce(*comm, x, AllReduce::nccl);  // connections stand
+    all_reduce(*comm, x, AllReduce::nccl);  // the connections exist
     x.fill_(1);
     cuda::Graph graph(device);
     graph.capture([&] { all_reduce(*comm, x, AllReduce::nccl); });

@@ -1,0 +1,114 @@
+#pragma once
+// The table of element-wise ops: one row for each, ROW(name, maths, value).
+//
+//   name    as in UnaryOp or BinaryOp, and in profiles
+//   maths   `calls` if the value calls one of the vector functions below, else `plain`
+//   value   written in x (unary) or a and b (binary), of type T, and in the op's parameters
+//           alpha, beta, gamma; functions without std:: are those of tensor/functors.h
+//
+// A *_backward row gets a = dy and b = what was saved, and gives dx in one pass.
+//
+// The rows make the enumerations (backend.h), the functors of all devices (functors.h) and the
+// names. A new unary op is a row here, a declaration in autograd/ops/unary.h and its derivative in
+// autograd/ops/unary.cpp.
+
+#include <cmath>
+
+// The functions that rows below call and that have vector versions (glibc's libmvec), by their
+// names in <cmath>.
+// clang-format off
+#define RONDO_VECTOR_FUNCTIONS(ROW) \
+  ROW(exp) ROW(expm1) ROW(exp2) ROW(log) ROW(log1p) ROW(log2) ROW(log10) ROW(erf) ROW(erfc) \
+  ROW(sin) ROW(cos) ROW(tan) ROW(asin) ROW(acos) ROW(atan) \
+  ROW(sinh) ROW(cosh) ROW(tanh) ROW(asinh) ROW(acosh) ROW(atanh)
+// clang-format on
+
+// Ops of all numbers; those of integers wrap around, as in PyTorch.
+#define RONDO_UNARY_OPS_OF_ALL(ROW)             \
+  ROW(neg, plain, negated(x))                   \
+  ROW(abs, plain, x <= 0 ? minus(T(0), x) : x)  \
+  ROW(sign, plain, T((x > 0) - (x < 0)))        \
+  ROW(square, plain, times(x, x))               \
+  ROW(relu, plain, x < 0 ? T(0) : x)            \
+  ROW(logical_not, plain, T(x == 0))            \
+  ROW(isnan, plain, T(x != x))                  \
+  ROW(leaky_relu, plain, x > 0 ? x : x * alpha) \
+  ROW(add_scalar, plain, plus(x, alpha))        \
+  ROW(mul_scalar, plain, times(x, alpha))       \
+  ROW(pow_scalar, calls, power(x, alpha))       \
+  ROW(clamp, plain, clamped(x, alpha, beta))
+
+// Ops of floating-point numbers.
+#define RONDO_UNARY_OPS_OF_FLOATS(ROW)                                  \
+  ROW(exp, calls, std::exp(x))                                          \
+  ROW(expm1, calls, std::expm1(x))                                      \
+  ROW(log, calls, std::log(x))                                          \
+  ROW(log1p, calls, std::log1p(x))                                      \
+  ROW(exp2, calls, std::exp2(x))                                        \
+  ROW(log2, calls, std::log2(x))                                        \
+  ROW(log10, calls, std::log10(x))                                      \
+  ROW(sqrt, plain, std::sqrt(x))                                        \
+  ROW(rsqrt, plain, T(1) / std::sqrt(x))                                \
+  ROW(reciprocal, plain, T(1) / x)                                      \
+  ROW(sin, calls, std::sin(x))                                          \
+  ROW(cos, calls, std::cos(x))                                          \
+  ROW(tan, calls, std::tan(x))                                          \
+  ROW(sinh, calls, std::sinh(x))                                        \
+  ROW(cosh, calls, std::cosh(x))                                        \
+  ROW(asin, calls, std::asin(x))                                        \
+  ROW(acos, calls, std::acos(x))                                        \
+  ROW(atan, calls, std::atan(x))                                        \
+  ROW(asinh, calls, std::asinh(x))                                      \
+  ROW(acosh, calls, std::acosh(x))                                      \
+  ROW(atanh, calls, std::atanh(x))                                      \
+  ROW(tanh, calls, std::tanh(x))                                        \
+  ROW(sigmoid, calls, sigmoid(x))                                       \
+  ROW(erf, calls, std::erf(x))                                          \
+  ROW(erfc, calls, std::erfc(x))                                        \
+  ROW(floor, plain, std::floor(x))                                      \
+  ROW(ceil, plain, std::ceil(x))                                        \
+  ROW(round, plain, std::nearbyint(x))                                  \
+  ROW(trunc, plain, std::trunc(x))                                      \
+  ROW(gelu, calls, T(0.5) * x * (T(1) + std::erf(x * T(sqrt_half))))    \
+  ROW(gelu_tanh, calls, T(0.5) * x * (T(1) + std::tanh(gelu_inner(x)))) \
+  ROW(silu, calls, x / (T(1) + std::exp(-x)))                           \
+  ROW(softplus, calls, x > 20 ? x : std::log1p(std::exp(x)))            \
+  ROW(isinf, plain, T(x == x && x - x != x - x))                        \
+  ROW(isfinite, plain, T(x - x == x - x))                               \
+  ROW(fake_quantize, plain, fake_quantized(x, alpha, T(1) / alpha, beta, gamma))
+
+#define RONDO_UNARY_OPS(ROW) RONDO_UNARY_OPS_OF_ALL(ROW) RONDO_UNARY_OPS_OF_FLOATS(ROW)
+
+#define RONDO_BINARY_OPS_OF_ALL(ROW)                           \
+  ROW(add, plain, plus(a, times(alpha, b)))                    \
+  ROW(sub, plain, minus(a, times(alpha, b)))                   \
+  ROW(mul, plain, times(a, b))                                 \
+  ROW(floor_divide, plain, functors::floor_divide(a, b))       \
+  ROW(remainder, plain, functors::remainder(a, b))             \
+  ROW(pow, calls, power(a, b))                                 \
+  ROW(maximum, plain, a != a ? a : b != b ? b : a > b ? a : b) \
+  ROW(minimum, plain, a != a ? a : b != b ? b : a < b ? a : b) \
+  ROW(eq, plain, T(a == b))                                    \
+  ROW(ne, plain, T(a != b))                                    \
+  ROW(lt, plain, T(a < b))                                     \
+  ROW(le, plain, T(a <= b))                                    \
+  ROW(gt, plain, T(a > b))                                     \
+  ROW(ge, plain, T(a >= b))                                    \
+  ROW(logical_and, plain, T(a != 0 && b != 0))                 \
+  ROW(logical_or, plain, T(a != 0 || b != 0))                  \
+  ROW(logical_xor, plain, T((a != 0) != (b != 0)))             \
+  ROW(relu_backward, plain, b <= 0 ? T(0) : a)                 \
+  ROW(leaky_relu_backward, plain, b > 0 ? a : a * alpha)       \
+  ROW(clamp_backward, plain, b >= alpha && b <= beta ? a : T(0))
+
+#define RONDO_BINARY_OPS_OF_FLOATS(ROW)                              \
+  ROW(div, plain, a / b)                                             \
+  ROW(atan2, calls, std::atan2(a, b))                                \
+  ROW(sigmoid_backward, plain, a* b*(T(1) - b))                      \
+  ROW(tanh_backward, plain, a*(T(1) - b * b))                        \
+  ROW(gelu_backward, calls, functors::gelu_backward(a, b))           \
+  ROW(gelu_tanh_backward, calls, functors::gelu_tanh_backward(a, b)) \
+  ROW(silu_backward, calls, functors::silu_backward(a, b))           \
+  ROW(fake_quantize_backward, plain, fake_quantize_passes(b, T(1) / alpha, beta, gamma) ? a : T(0))
+
+#define RONDO_BINARY_OPS(ROW) RONDO_BINARY_OPS_OF_ALL(ROW) RONDO_BINARY_OPS_OF_FLOATS(ROW)
