@@ -80,7 +80,8 @@ std::string other_kind(std::string_view text) {
   switch (kind_of(text)) {
     case FileKind::torch_zip:
     case FileKind::torch_legacy:
-      return "is a torch.save file; io::load_weights and io::load_torch read it";
+      return "is a torch.save file; io::load_weights and io::load_torch read it (include "
+             "<rondo/rondo.h> or <rondo/extras/torch_files/torch_pickle.h>)";
     case FileKind::json:
       return "is JSON text; if it is the index of a safetensors file in several parts, "
              "io::load_weights reads it";

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <list>
+#include <mutex>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -21,9 +23,25 @@ using detail::FileKind;
 /// An index of 100,000 tensors has 10 MB.
 constexpr std::size_t most_index_bytes = std::size_t{100} << 20;
 
-std::vector<WeightsFormat>& formats() {
-  static std::vector<WeightsFormat> all;
+/// In a list, so that references stay valid.
+std::list<WeightsFormat>& formats() {
+  static std::list<WeightsFormat> all;
   return all;
+}
+std::mutex& formats_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+constexpr const char* how_to_register =
+    "include <rondo/rondo.h> or <rondo/extras/torch_files/torch_pickle.h>";
+
+/// The kind of a file, by its first bytes.
+FileKind kind_of_file(const std::string& path, std::string& first) {
+  const MappedFile file(path);
+  const std::size_t n = std::min(file.bytes().size(), detail::first_bytes);
+  first = detail::text_of(file.bytes().first(n));
+  return detail::kind_of(first);
 }
 
 /// The format of a weights file: safetensors, the index of one in parts, or a registered format.
@@ -34,16 +52,16 @@ struct Recognised {
 
 /// Throws if the file is of any other kind.
 Recognised recognise(const std::string& path) {
-  const MappedFile file(path);
-  const std::size_t n = std::min(file.bytes().size(), detail::first_bytes);
-  const std::string_view first = detail::text_of(file.bytes().first(n));
-  const FileKind kind = detail::kind_of(first);
+  std::string first;
+  const FileKind kind = kind_of_file(path, first);
   if (kind == FileKind::safetensors || kind == FileKind::json) return {kind};
-  for (const WeightsFormat& format : formats())
-    if (format.is_one(first)) return {kind, &format};
+  {
+    const std::lock_guard lock(formats_mutex());
+    for (const WeightsFormat& format : formats())
+      if (format.is_one(first)) return {kind, &format};
+  }
   require<IoError>(kind == FileKind::other, path,
-                   ": is a torch.save file, which this program cannot read; include "
-                   "<rondo/rondo.h> or <rondo/extras/torch_files/torch_pickle.h>");
+                   ": is a torch.save file, which this program cannot read; ", how_to_register);
   const std::string known = first.empty() ? "is empty" : detail::other_kind(first);
   throw IoError(concat(path, ": ",
                        known.empty() ? "is neither a safetensors file nor a torch.save file; "
@@ -112,6 +130,9 @@ WeightsFile read_shards(const std::string& path) {
 }  // namespace
 
 bool register_weights_format(WeightsFormat format) {
+  const std::lock_guard lock(formats_mutex());
+  for (const WeightsFormat& known : formats())
+    if (known.read == format.read) return true;  // another library of the program did it
   formats().push_back(std::move(format));
   return true;
 }
@@ -128,7 +149,10 @@ nn::StateDict load_weights(const std::string& path, const std::string& entry) {
 }
 
 bool is_safetensors_file(const std::string& path) {
-  return recognise(path).kind == FileKind::safetensors;
+  std::string first;
+  const FileKind kind = kind_of_file(path, first);
+  if (kind == FileKind::other) recognise(path);  // throws unless a registered format reads it
+  return kind == FileKind::safetensors;
 }
 
 void save_weights(const std::string& path, const nn::StateDict& tensors,
@@ -138,13 +162,21 @@ void save_weights(const std::string& path, const nn::StateDict& tensors,
     return save_safetensors(path, tensors, metadata);
   }
   std::string known = ".safetensors";
-  for (const WeightsFormat& format : formats()) {
-    for (const std::string& ending : format.endings) {
-      if (path.ends_with(ending)) return format.write(path, tensors);
-      known += concat(" or ", ending);
+  const WeightsFormat* chosen = nullptr;
+  {
+    const std::lock_guard lock(formats_mutex());
+    for (const WeightsFormat& format : formats()) {
+      for (const std::string& ending : format.endings) {
+        if (path.ends_with(ending)) chosen = &format;
+        known += concat(" or ", ending);
+      }
     }
   }
-  throw IoError(concat(path, ": the ending names the format; it must be ", known));
+  if (chosen != nullptr) return chosen->write(path, tensors);
+  const bool is_torch = path.ends_with(".pth") || path.ends_with(".pt");
+  throw IoError(
+      is_torch ? concat(path, ": this program cannot write PyTorch's format; ", how_to_register)
+               : concat(path, ": the ending names the format; it must be ", known));
 }
 
 }  // namespace rondo::io

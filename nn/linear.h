@@ -10,7 +10,8 @@ struct LinearOptions {
   bool bias = true;
 };
 
-/// A layer that can apply an activation in the same pass that writes its result.
+/// A substitute of a Linear (Module::set_submodule) that can apply an activation in the same pass
+/// that writes its result. For other substitutes the activation is an op of its own.
 struct FusesActivation {
   virtual ~FusesActivation() = default;
   virtual Tensor operator()(const Tensor& x, Activation activation) = 0;
@@ -19,7 +20,7 @@ struct FusesActivation {
 /// x (..., in_features) to y (..., out_features); weight (out_features, in_features), bias
 /// (out_features), both drawn from U(-1/sqrt(in_features), 1/sqrt(in_features)). Agrees with
 /// torch.nn.Linear.
-struct Linear : Module, FusesActivation {
+struct Linear : Module {
   std::int64_t in_features, out_features;
   Tensor weight, bias;
 
@@ -27,7 +28,7 @@ struct Linear : Module, FusesActivation {
   Tensor forward(const Tensor& x) override;
   using Module::operator();
   /// The fused form: y = activation(x W^T + b) in one pass (autograd/ops/matmul.h).
-  Tensor operator()(const Tensor& x, Activation activation) override;
+  Tensor operator()(const Tensor& x, Activation activation);
   std::int64_t multiply_adds(const Tensor&, const Tensor& y) const override {
     return y.numel() * in_features;
   }

@@ -28,7 +28,8 @@ struct CurveFormat {
   std::unique_ptr<CurveWriter> (*open)(const std::filesystem::path& folder,
                                        std::int64_t first_step);
 };
-/// Returns true, so that it can initialise an inline variable in the header.
+/// Returns true, so that it can initialise an inline variable in the header. The last registration
+/// counts. Call it before main or on one thread.
 bool register_curve_format(CurveFormat format);
 /// Throws Error if no format is registered.
 const CurveFormat& curve_format();

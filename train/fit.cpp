@@ -4,16 +4,17 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
-#include <variant>
 
 #include "autograd/autocast.h"
 #include "data/prefetch.h"
 #include "tensor/creation.h"
 #include "tensor/printable.h"
+#include "train/agree.h"
 #include "train/callback_list.h"
-#include "train/model_sync.h"
+#include "train/gradient_sync.h"
 #include "train/profiled_steps.h"
 #include "train/progress_bar.h"
 #include "train/run_folder.h"
@@ -35,60 +36,6 @@ io::Metadata config_of(const FitOptions& options, std::int64_t batch_size) {
     config.emplace("accumulate_grad_batches", std::int64_t{options.accumulate_grad_batches});
   if (options.zero) config.emplace("zero", std::int64_t{1});
   return config;
-}
-
-/// Throws CommError on all ranks, naming the first setting that differs between ranks. Otherwise a
-/// model trained with two learning rates, or in two folders, would look correct. DDP, hooks,
-/// averaging and shards check their own options.
-void agree_on_options(const optim::Optimizer& optimizer, const optim::LRSchedule& schedule,
-                      const FitData& data, dist::Communicator& comm, const FitOptions& options) {
-  const auto agree = [&](const std::string& what, const auto& value) {
-    comm.agree(what, concat(value));
-  };
-  agree("epochs", options.epochs);
-  agree("sync", options.sync == Sync::ddp ? "ddp" : "average");
-  agree("zero", options.zero);
-  agree("accumulate_grad_batches", options.accumulate_grad_batches);
-  agree("join", options.join);
-  agree("amp", options.amp ? concat(*options.amp) : "off");
-  agree("graph", options.graph);
-  std::string metrics;
-  for (const auto& metric : options.metrics)
-    metrics += concat(metrics.empty() ? "" : ", ", metric.name);
-  agree("metrics", metrics);
-  agree("checkpoint_dir", options.checkpoint_dir.string());
-  agree("checkpoint_every", options.checkpoint_every);
-  agree("keep_checkpoints", options.keep_checkpoints);
-  agree("async_checkpoints", options.async_checkpoints);
-  agree("resume", options.resume);
-  agree("trace", options.trace.string());
-  std::string settings;
-  for (const auto& entry : options.config)
-    settings += concat(settings.empty() ? "" : ", ", entry.first);
-  agree("config entries", settings);
-  for (const auto& [key, value] : options.config)
-    std::visit([&, &name = key](const auto& v) { agree(name, v); }, value);
-  agree("training images", data.train_images);
-  agree("batch_size", data.batch_size);
-  agree("test images", data.test != nullptr ? data.test->size() : 0);
-  agree("optimizer", optimizer.type());
-  agree("number of parameter groups", optimizer.num_groups());
-  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
-    agree("learning rate", optimizer.lr(group));
-  for (const auto& group : optimizer.state_dict().groups)
-    for (const auto& [name, value] : group.options) agree(concat("optimizer's ", name), value);
-  const std::function<void(const optim::ScheduleState&)> agree_on_schedule =
-      [&](const optim::ScheduleState& state) {
-        std::string settings;
-        for (const auto& [name, values] : state.values) {
-          settings += concat(' ', name);
-          for (const double value : values) settings += concat(' ', value);
-        }
-        agree(state.type, settings);
-        agree("number of schedules in it", state.children.size());
-        for (const optim::ScheduleState& child : state.children) agree_on_schedule(child);
-      };
-  agree_on_schedule(schedule.state_dict());
 }
 
 class Run {
@@ -121,18 +68,15 @@ class Run {
   FitResult operator()() {
     // The wrappers come first, because they copy rank 0's values to all ranks; restoring a
     // checkpoint then overwrites them.
-    sync_.emplace(model_, optimizer_, comm_, options_);
+    sync_ = make_sync(model_, optimizer_, comm_, options_);
     state_.state_per_rank = sync_->state_per_rank();
-    // With its own communicator, the question does not wait for an average in progress.
-    if (sync_->averager() != nullptr && options_.averaging.async) questions_ = comm_->duplicate();
+    questions_ = sync_->questions(comm_);
     if (!options_.trace.empty()) trace_.emplace(*comm_, options_.trace);
     if (options_.amp == f16) scaler_.emplace(device_);
     step_.emplace(
         TrainStepOptions{.model = model_,
                          .optimizer = optimizer_,
-                         .ddp = sync_->ddp(),
-                         .zero = sync_->zero(),
-                         .reproducible = sync_->reproducible(),
+                         .sync = sync_.get(),
                          .criterion = options_.criterion,
                          .amp = options_.amp,
                          .scaler = scaler_ ? &*scaler_ : nullptr,
@@ -183,7 +127,7 @@ class Run {
     if (result_.stopped_by != 0) return;
     if (options_.join) join();
     take_losses(true);
-    if (sync_->averager() != nullptr) sync_->averager()->finish();
+    sync_->finish();
     epoch_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
     epoch_img_per_s_ = static_cast<double>(images) / epoch_seconds_;
     trained_seconds_ += epoch_seconds_;
@@ -219,7 +163,7 @@ class Run {
       train_step(together);
       together.clear();
       bar.update(std::min(done, images), fmt::format("loss {:.4f}", last_loss_));
-      if (position_.global_step % steps_between_questions() == 0 && !options_.join)
+      if (position_.global_step % sync_->steps_between_questions(device_) == 0 && !options_.join)
         ask_whether_to_stop();
       if (result_.stopped_by != 0) {
         save();
@@ -252,7 +196,6 @@ class Run {
     const double lr = schedule_.last_lr();
     result_.steps.lr.push_back(lr);
     schedule_.step();
-    if (sync_->averager() != nullptr) sync_->averager()->step();
     take_losses(false);
     ++position_.global_step;
     callbacks_.on_step_end({.epoch = position_.epoch + 1,
@@ -263,7 +206,7 @@ class Run {
 
   /// Takes part in the steps of ranks that have more batches.
   void join() {
-    sync_->ddp()->join([this] {
+    sync_->join([this] {
       step_->update();
       end_step();
     });
@@ -280,13 +223,6 @@ class Run {
 
   std::int64_t steps_of(std::int64_t batches) const {
     return train::steps_of(batches, options_.accumulate_grad_batches);
-  }
-
-  /// Ranks that average rarely should not synchronise at every step, and GPUs should not wait while
-  /// their hosts synchronise.
-  std::int64_t steps_between_questions() {
-    if (sync_->averager() != nullptr) return options_.averaging.every;
-    return device_.is_cpu() ? 1 : 16;
   }
 
   std::string where() const {
@@ -376,7 +312,7 @@ class Run {
     if (reports() && !restored.passed_over.empty())
       *options_.out << "warning: " << printable(restored.passed_over) << "; using the previous one"
                     << std::endl;
-    if (sync_->averager() != nullptr) sync_->averager()->restored();
+    sync_->restored();
     position_ = checkpoint.position;
     auto get = [&]<class T>(const char* name, T otherwise) {
       auto found = checkpoint.metadata.find(name);
@@ -413,8 +349,7 @@ class Run {
     // Reproducible training is bit-identical for any number of ranks and threads.
     if (reports())
       *options_.out << text_of(restored, is_complete(), result_.stopped_early)
-                    << (sync_->reproducible() != nullptr ? "" : differences(restored, *comm_))
-                    << std::endl;
+                    << (sync_->is_reproducible() ? "" : differences(restored, *comm_)) << std::endl;
   }
 
   bool is_complete() const { return position_.epoch >= options_.epochs || result_.stopped_early; }
@@ -431,7 +366,7 @@ class Run {
   Device device_;
   RunFolder folder_;  // its lock outlives the writes in progress
   RunState state_;
-  std::optional<ModelSync> sync_;
+  std::unique_ptr<GradientSync> sync_;
   std::shared_ptr<dist::Communicator> questions_ = comm_;
   std::optional<TimelineTrace> trace_;
   std::optional<optim::GradScaler> scaler_;
@@ -457,7 +392,7 @@ std::int64_t steps_of(std::int64_t batches, int accumulate_grad_batches) {
 FitResult fit(nn::Module& model, optim::Optimizer& optimizer, optim::LRSchedule& schedule,
               FitData data, std::shared_ptr<dist::Communicator> comm, const FitOptions& options) {
   require(options.epochs > 0, "fit: epochs is ", options.epochs, ", but must be positive");
-  ModelSync::check(options, model);
+  check_sync_options(options, model);
   steps_of(1, options.accumulate_grad_batches);  // throws
   require(data.train_images > 0 && data.train.size() > 0, "fit: the training data is empty");
   require(options.profile_steps >= 0, "fit: profile_steps is ", options.profile_steps,

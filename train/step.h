@@ -9,8 +9,8 @@
 // shape (tensor/cuda_graph.h). Other batches, such as a smaller last batch of an epoch, still run
 // without the graph.
 
-#include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,13 +18,11 @@
 
 #include "data/dataset.h"
 #include "dist/data_parallel/ddp.h"
-#include "dist/data_parallel/reproducible.h"
-#include "dist/data_parallel/zero.h"
 #include "nn/module.h"
 #include "optim/grad_scaler.h"
 #include "optim/optimizer.h"
-#include "tensor/async_copy.h"
 #include "tensor/cuda_graph.h"
+#include "train/gradient_sync.h"
 #include "train/overlap.h"
 #include "train/trace.h"
 
@@ -33,12 +31,10 @@ namespace rondo::train {
 struct TrainStepOptions {
   nn::Module& model;
   optim::Optimizer& optimizer;
-  /// Null: the gradients of the ranks are not averaged.
+  /// Averages the gradients over the ranks. Null: they stay on the rank.
   dist::DistributedDataParallel* ddp = nullptr;
-  /// With ddp, and an optimizer that it has sharded: after each step, all ranks get all parameters.
-  dist::ZeroSharding* zero = nullptr;
-  /// Instead of ddp: results are bit-identical on any number of ranks.
-  dist::ReproducibleDataParallel* reproducible = nullptr;
+  /// Another strategy, instead of ddp.
+  GradientSync* sync = nullptr;
   /// Maps (model output, target) to the mean loss of the batch; empty: cross_entropy.
   std::function<Tensor(const Tensor&, const Tensor&)> criterion = {};
   /// Forward runs under autocast to this type (autograd/autocast.h).
@@ -66,7 +62,7 @@ class TrainStep {
   /// weighted by its number of samples, so the step equals one with a single batch of all samples,
   /// if no layer mixes the samples of a batch. The means of the ranks are averaged with equal
   /// weights; ranks that have not joined must have the same number of batches. Throws Error for
-  /// more than one batch with `reproducible` or `graph`.
+  /// more than one batch with `graph` or in reproducible training.
   void operator()(std::span<const data::Batch> batches, const std::function<std::string()>& where);
   /// The end of a step on a rank that had no batch. Its gradients come from the other ranks (DDP's
   /// `join`).
@@ -76,27 +72,20 @@ class TrainStep {
   std::vector<double> take_losses(bool wait = false);
 
  private:
-  void run_reproducibly(const data::Batch& batch, const std::function<std::string()>& where);
-  void run(std::span<const data::Batch> batches, const std::function<std::string()>& where);
-  Tensor forward(const data::Batch& batch) const;
-  void backward_with_ddp(const Tensor& loss, const Tensor& scaled);
+  Tensor run(std::span<const data::Batch> batches, const std::function<std::string()>& where);
   bool fits_graph(const data::Batch& batch) const;
   std::int64_t warm_up_steps() const;
-  std::uint64_t collectives() const;  // so far, of DDP's communicator
   void capture(const data::Batch& batch);
-  void check_losses(const std::function<std::string()>& where, bool wait);
 
   TrainStepOptions options_;
-  std::deque<AsyncCopy> arriving_;  // without DDP
-  std::vector<double> losses_;
-  Tensor loss_;  // of the last batch
+  std::unique_ptr<GradientSync> own_sync_;
+  GradientSync* sync_;
   // The graph, its input batch, and its loss.
   std::optional<cuda::Graph> graph_;
   Tensor input_, target_, graph_loss_;
   // Consecutive steps without a graph so far, with batches of this shape.
   std::int64_t steps_before_graph_ = 0;
   Dims warm_shape_;
-  std::uint64_t collectives_in_graph_ = 0;
 };
 
 }  // namespace rondo::train

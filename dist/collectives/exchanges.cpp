@@ -138,11 +138,11 @@ Work Communicator::exchange_async(const char* what, const Tensors& from, const T
 void Communicator::check_root_has_parts(const char* what, const Tensors& parts, int root) const {
   check_peer(what, root);
   const std::int64_t wanted = rank_ == root ? world_size_ : 0;
-  require<CommError>(
-      std::ssize(parts) == wanted, "rank ", rank_in_world(), ": ", what, ": ", parts.size(),
-      " parts, but ",
-      rank_ == root ? "root needs one for each of " : "only root may have parts, of ", world_size_,
-      " ranks");
+  require<CommError>(std::ssize(parts) == wanted, "rank ", rank_in_world(), ": ", what, ": ",
+                     parts.size(), " parts, but ",
+                     rank_ == root
+                         ? concat("root needs one for each of the ", world_size_, " ranks")
+                         : "only root may have parts");
 }
 
 Work Communicator::all_gather_async(const Tensors& parts, const Tensor& x) {

@@ -244,8 +244,8 @@ void SideChannel::check_launcher() {
   if (getppid() == options_.launcher) return;
   std::lock_guard lock(mutex_);
   if (ended_.empty() && !stops_)
-    ended_ = concat("the launcher of ", name_, " (process ", options_.launcher, " on ", host_name(),
-                    ") has ended");
+    ended_ = concat("the launcher (mpirun, srun, …) of ", name_, " (process ", options_.launcher,
+                    " on ", host_name(), ") has ended");
 }
 
 /// Passes on each new event once, whether this rank noticed it or learned it from a neighbour.

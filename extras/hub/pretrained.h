@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "data/download.h"
+#include "extras/torch_files/torch_pickle.h"  // most weights are .pth files
 #include "io/key_rules.h"
 #include "nn/models/cifar_resnet.h"
 #include "nn/models/resnet.h"

@@ -17,6 +17,7 @@
 #include <map>
 
 #include "extras/command_line.h"
+#include "extras/torch_files/torch_pickle.h"
 #include "io/key_rules.h"
 #include "io/weights.h"
 #include "tensor/error.h"

@@ -20,7 +20,7 @@ fi
 cmake --build "$scratch/build"
 "$scratch/build/consumer"
 "$scratch/build/tensors_alone"
-(cd "$scratch" && build/io_alone)
+(cd "$scratch" && build/io_alone && build/hub_alone)
 
 # Every installed header can be included on its own. With `each` (scripts/test.sh --slow) this compiles all of
 # them, with nothing included before. Otherwise it compiles those without a .cpp file, with a precompiled standard

@@ -483,5 +483,26 @@ TEST(Module, AStateDictIsOffTheTape) {
   EXPECT_EQ(linear.weight.to_vector(), (std::vector<float>{3, 3, 3, 3}));
 }
 
+/// A substitute computes with its own forward where its owner asks for the fused activation, too.
+TEST(Module, ASubstitutesForwardRunsWithAnActivation) {
+  struct Doubled : nn::Linear {
+    using nn::Linear::Linear;
+    Tensor forward(const Tensor& x) override { return nn::Linear::forward(x) * 2; }
+  };
+  struct Owner : nn::Module {
+    nn::Linear fc{3, 2};
+    Tensor forward(const Tensor& x) override { return fc(x, Activation::relu); }
+    void visit(nn::Visitor& v) override { v.child("fc", fc); }
+  };
+  Owner owner;
+  Doubled doubled(3, 2);
+  doubled.weight.detach().copy_(owner.fc.weight.detach());
+  doubled.bias.detach().copy_(owner.fc.bias.detach());
+  const Tensor x = randn({4, 3});
+  const Tensor once = owner(x);
+  owner.set_submodule("fc", doubled);
+  EXPECT_EQ(owner(x).to_vector<float>(), (once * 2).to_vector<float>());
+}
+
 }  // namespace
 }  // namespace rondo::test

@@ -1,7 +1,7 @@
 #pragma once
 // Trainer on any number of ranks must have the result of one process with all data. Run over
-// threads by tests/train/model_sync_test.cpp and over MPI by tests/mpi/trainer_test.cpp. All ranks
-// call each function; there are 1, 2, 3 or 4.
+// threads by tests/train/gradient_sync_test.cpp and over MPI by tests/mpi/trainer_test.cpp. All
+// ranks call each function; there are 1, 2, 3 or 4.
 
 #include <gtest/gtest.h>
 

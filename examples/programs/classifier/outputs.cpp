@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "extras/tensorboard/curves.h"
 #include "extras/tensorboard/summary_writer.h"
 #include "flags.h"
 #include "io/atomic_file.h"

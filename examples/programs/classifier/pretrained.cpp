@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "extras/hub/pretrained.h"
+#include "extras/torch_files/torch_pickle.h"
 #include "tensor/error.h"
 
 namespace examples {

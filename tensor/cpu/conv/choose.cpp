@@ -52,6 +52,10 @@ std::vector<const ConvAlgorithm*> named(std::string_view names, const char* what
 
 std::vector<const ConvAlgorithm*>& in_use() {
   static auto* list = [] {
+    for (const char* old : {"RONDO_WINOGRAD", "RONDO_IMPLICIT_GEMM"})
+      require(std::getenv(old) == nullptr, old,
+              " is no longer read; use RONDO_CONV, for instance "
+              "RONDO_CONV=onednn for direct sums");
     const char* wish = std::getenv("RONDO_CONV");
     return new std::vector<const ConvAlgorithm*>(named(wish != nullptr ? wish : "", "RONDO_CONV"));
   }();

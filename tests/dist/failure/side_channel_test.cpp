@@ -162,8 +162,8 @@ TEST(SideChannel, RanksWhoseLauncherHasEndedAreToldSo) {
   close(pipe_ends[0]);
   EXPECT_EQ(waitpid(launcher, nullptr, 0), launcher);
   const auto sentence = [&](int rank) {
-    return concat("the launcher of rank ", rank, " (process ", launcher, " on ", host_name(),
-                  ") has ended");
+    return concat("the launcher (mpirun, srun, …) of rank ", rank, " (process ", launcher, " on ",
+                  host_name(), ") has ended");
   };
   EXPECT_THAT(heard, AnyOf(sentence(0) + "; " + sentence(1), sentence(0) + "; " + sentence(0),
                            sentence(1) + "; " + sentence(1)));

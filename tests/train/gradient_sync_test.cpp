@@ -1,14 +1,19 @@
 // fit with accumulated gradients, a sharded optimizer, and uneven inputs, compared with one
 // process. Ranks are threads; tests/mpi/trainer_test.cpp does the same over MPI.
 
-#include "train/model_sync.h"
+#include "train/gradient_sync.h"
 
 #include <gmock/gmock.h>
 
 #include "nn/containers.h"
+#include "nn/linear.h"
+#include "optim/sgd.h"
 #include "support/files.h"
 #include "support/ranks.h"
 #include "support/trainer_checks.h"
+#include "tensor/creation.h"
+#include "tensor/random.h"
+#include "train/step.h"
 
 namespace rondo {
 namespace {
@@ -16,25 +21,25 @@ namespace {
 using testing::HasSubstr;
 using Comm = std::shared_ptr<dist::Communicator>;
 
-class ModelSync : public ::testing::TestWithParam<int> {};
+class GradientSyncTest : public ::testing::TestWithParam<int> {};
 
-TEST_P(ModelSync, AccumulatedBatchesAreOneLargeBatch) {
+TEST_P(GradientSyncTest, AccumulatedBatchesAreOneLargeBatch) {
   for (const bool zero : {false, true})
     test::on_ranks(GetParam(), [=](Comm comm) { test::check_accumulate(comm, zero); });
 }
 
-TEST_P(ModelSync, UnevenRanksJoin) {
+TEST_P(GradientSyncTest, UnevenRanksJoin) {
   for (const int accumulate : {1, 2})
     test::on_ranks(GetParam(), [=](Comm comm) { test::check_join(comm, accumulate); });
 }
 
-TEST_P(ModelSync, ZeroGoesOnFromTheMiddleOfAnEpoch) {
+TEST_P(GradientSyncTest, ZeroGoesOnFromTheMiddleOfAnEpoch) {
   const test::TemporaryFolder folder;
   test::on_ranks(GetParam(), [&](Comm comm) { test::check_zero_resumes(comm, folder.path()); });
 }
 
 // The number of steps in an epoch of 73 samples with batches of 24.
-TEST_P(ModelSync, UnevenSamplesArePaddedOrDropped) {
+TEST_P(GradientSyncTest, UnevenSamplesArePaddedOrDropped) {
   test::on_ranks(GetParam(), [&](Comm comm) {
     auto losses = [&](train::Uneven uneven) {
       return test::train_clouds({.batch_size = 24, .uneven = uneven, .comm = comm}, 73)
@@ -47,7 +52,7 @@ TEST_P(ModelSync, UnevenSamplesArePaddedOrDropped) {
 }
 
 // A rank's own gradients are added up too.
-TEST_P(ModelSync, AccumulatesBetweenAverages) {
+TEST_P(GradientSyncTest, AccumulatesBetweenAverages) {
   test::on_ranks(GetParam(), [&](Comm comm) {
     const train::FitOptions average{.sync = train::Sync::average, .averaging = {.every = 2}};
     train::FitOptions accumulated = average;
@@ -60,9 +65,9 @@ TEST_P(ModelSync, AccumulatesBetweenAverages) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, ModelSync, ::testing::Values(1, 2));
+INSTANTIATE_TEST_SUITE_P(Ranks, GradientSyncTest, ::testing::Values(1, 2));
 
-TEST(ModelSyncErrors, OptionsThatDoNotGoTogether) {
+TEST(GradientSyncErrors, OptionsThatDoNotGoTogether) {
   auto refused = [](train::FitOptions fit) {
     return test::failure_of(
         [&] { test::train_clouds({.batch_size = 12, .comm = test::alone(), .fit = fit}, 24); });
@@ -92,7 +97,52 @@ TEST(ModelSyncErrors, OptionsThatDoNotGoTogether) {
   EXPECT_THAT(joining({.shards = 4}), HasSubstr("by repeating samples"));
 }
 
-TEST(ModelSyncErrors, AShardedRunNeedsItsRanksAndANewOptimizer) {
+TEST(GradientSyncErrors, AStepHasOneStrategy) {
+  test::on_ranks(1, [](Comm comm) {
+    nn::Sequential model(nn::Linear(2, 2));
+    optim::SGD sgd(model.parameters(), {.lr = 0.1});
+    dist::DistributedDataParallel ddp(model, comm);
+    const auto sync = train::no_sync(0);
+    EXPECT_THAT(
+        test::failure_of([&] {
+          train::TrainStep({.model = model, .optimizer = sgd, .ddp = &ddp, .sync = sync.get()});
+        }),
+        HasSubstr("ddp and sync cannot be combined"));
+    EXPECT_THAT(test::failure_of([&] { sync->join([] {}); }), HasSubstr("join needs gradients"));
+  });
+}
+
+/// A strategy of one's own: TrainStep calls it, and takes the losses that it gives.
+TEST(GradientSyncStrategy, CanBeWrittenOutside) {
+  struct Halved final : train::GradientSync {
+    std::vector<double> losses;
+    int steps = 0;
+    Tensor backward(const Step& step) override {
+      const Tensor loss = step.loss(step.batches[0]);
+      step.zero_grad();
+      (step.scaled(loss) * 0.5).backward();
+      losses.push_back(loss.item());
+      return {};
+    }
+    void after_step() override { ++steps; }
+    std::vector<double> take_losses(bool) override { return std::exchange(losses, {}); }
+    void replayed(const Tensor&, const std::function<std::string()>&) override {}
+  };
+  const auto weights = [](double lr, train::GradientSync* sync) {
+    manual_seed(1);
+    nn::Sequential model(nn::Linear(3, 2));
+    optim::SGD sgd(model.parameters(), {.lr = lr});
+    train::TrainStep step({.model = model, .optimizer = sgd, .sync = sync});
+    step({randn({4, 3}), zeros({4}, {.dtype = i64})}, {});
+    EXPECT_EQ(step.take_losses(true).size(), 1U);
+    return model.parameters()[0].to_vector<float>();
+  };
+  Halved halved;
+  EXPECT_EQ(weights(0.5, &halved), weights(0.25, nullptr));
+  EXPECT_EQ(halved.steps, 1);
+}
+
+TEST(GradientSyncErrors, AShardedRunNeedsItsRanksAndANewOptimizer) {
   const test::TemporaryFolder folder;
   train::TrainerOptions options{.batch_size = 12,
                                 .fit = {.zero = true, .checkpoint_dir = folder.path()}};

@@ -1,10 +1,15 @@
-#include "train/model_sync.h"
+// Which strategy a run uses.
 
+#include "dist/data_parallel/comm_hook.h"
 #include "tensor/error.h"
+#include "train/fit.h"
+#include "train/gradient_sync.h"
+#include "train/sync/ddp.h"
+#include "train/sync/strategies.h"
 
 namespace rondo::train {
 
-void ModelSync::check(const FitOptions& options, const nn::Module& model) {
+void check_sync_options(const FitOptions& options, const nn::Module& model) {
   require(options.averaging.every > 0, "fit: averaging.every is ", options.averaging.every,
           ", but must be positive");
   const bool plain = options.sync == Sync::ddp && options.shards == 0;
@@ -28,33 +33,21 @@ void ModelSync::check(const FitOptions& options, const nn::Module& model) {
           "an epoch the ranks are at different steps");
 }
 
-ModelSync::ModelSync(nn::Module& model, optim::Optimizer& optimizer,
-                     const std::shared_ptr<dist::Communicator>& comm, const FitOptions& options) {
-  if (options.shards > 0) {
-    reproducible_.emplace(dynamic_cast<nn::AnyModule&>(model), comm,
-                          dist::ReproducibleOptions{.shards = options.shards});
-  } else if (options.sync == Sync::average) {
-    averager_.emplace(model, comm, options.averaging);
-    state_per_rank_ = true;
-  } else {
-    ddp_.emplace(model, comm, options.ddp);
-    if (options.zero) {
-      zero_.emplace(*ddp_);
-      zero_->shard(optimizer);
-      state_per_rank_ = true;
-    } else if (!options.comm_hook.empty()) {
-      ddp_->register_comm_hook(dist::make_comm_hook(options.comm_hook));
-      state_per_rank_ = !ddp_->comm_hook()->state().empty();
-      require(options.amp != f16 || !state_per_rank_, "fit: ", options.comm_hook,
-              " keeps what it did not send, and the infinite gradients of f16 would spoil that; "
-              "use bf16, or a comm hook without memory");
-    }
+std::unique_ptr<GradientSync> make_sync(nn::Module& model, optim::Optimizer& optimizer,
+                                        const std::shared_ptr<dist::Communicator>& comm,
+                                        const FitOptions& options) {
+  if (options.shards > 0)
+    return reproducible_sync(dynamic_cast<nn::AnyModule&>(model), comm, options.shards);
+  if (options.sync == Sync::average) return averaging_sync(model, comm, options.averaging);
+  if (options.zero) return zero_sync(model, optimizer, comm, options.ddp);
+  auto sync = std::make_unique<DdpSync>(model, comm, options.ddp);
+  if (!options.comm_hook.empty()) {
+    sync->ddp().register_comm_hook(dist::make_comm_hook(options.comm_hook));
+    require(options.amp != f16 || !sync->state_per_rank(), "fit: ", options.comm_hook,
+            " keeps what it did not send, and the infinite gradients of f16 would spoil that; "
+            "use bf16, or a comm hook without memory");
   }
-}
-
-nn::StateDict ModelSync::state() {
-  if (averager_) return averager_->state();
-  return ddp_ && ddp_->comm_hook() != nullptr ? ddp_->comm_hook()->state() : nn::StateDict();
+  return sync;
 }
 
 }  // namespace rondo::train
