@@ -120,6 +120,29 @@ Tensor Tensor::cumsum(std::int64_t dim) const { return rondo::cumsum(*this, dim)
 Tensor Tensor::matmul(const Tensor& other) const { return rondo::matmul(*this, other); }
 Tensor Tensor::pow(Scalar exponent) const { return rondo::pow(*this, exponent); }
 Tensor Tensor::exp() const { return rondo::exp(*this); }
+Tensor Tensor::neg() const { return rondo::neg(*this); }
+Tensor Tensor::expm1() const { return rondo::expm1(*this); }
+Tensor Tensor::log1p() const { return rondo::log1p(*this); }
+Tensor Tensor::exp2() const { return rondo::exp2(*this); }
+Tensor Tensor::log2() const { return rondo::log2(*this); }
+Tensor Tensor::log10() const { return rondo::log10(*this); }
+Tensor Tensor::reciprocal() const { return rondo::reciprocal(*this); }
+Tensor Tensor::tan() const { return rondo::tan(*this); }
+Tensor Tensor::sinh() const { return rondo::sinh(*this); }
+Tensor Tensor::cosh() const { return rondo::cosh(*this); }
+Tensor Tensor::asin() const { return rondo::asin(*this); }
+Tensor Tensor::acos() const { return rondo::acos(*this); }
+Tensor Tensor::atan() const { return rondo::atan(*this); }
+Tensor Tensor::asinh() const { return rondo::asinh(*this); }
+Tensor Tensor::acosh() const { return rondo::acosh(*this); }
+Tensor Tensor::atanh() const { return rondo::atanh(*this); }
+Tensor Tensor::erf() const { return rondo::erf(*this); }
+Tensor Tensor::erfc() const { return rondo::erfc(*this); }
+Tensor Tensor::trunc() const { return rondo::trunc(*this); }
+Tensor Tensor::logical_not() const { return rondo::logical_not(*this); }
+Tensor Tensor::isinf() const { return rondo::isinf(*this); }
+Tensor Tensor::silu() const { return rondo::silu(*this); }
+Tensor Tensor::softplus() const { return rondo::softplus(*this); }
 Tensor Tensor::log() const { return rondo::log(*this); }
 Tensor Tensor::sqrt() const { return rondo::sqrt(*this); }
 Tensor Tensor::abs() const { return rondo::abs(*this); }

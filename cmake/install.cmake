@@ -15,7 +15,8 @@ foreach(folder ${rondo_folders})
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rondo
           FILES_MATCHING PATTERN "*.h"
           PATTERN cpu EXCLUDE PATTERN cuda EXCLUDE PATTERN mpi EXCLUDE PATTERN nccl EXCLUDE
-          PATTERN protobuf EXCLUDE PATTERN doctor EXCLUDE PATTERN command_line.h EXCLUDE)
+          PATTERN protobuf EXCLUDE PATTERN doctor EXCLUDE PATTERN command_line.h EXCLUDE PATTERN cluster EXCLUDE PATTERN emulators EXCLUDE
+          PATTERN weights EXCLUDE PATTERN data_sets EXCLUDE)
 endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/include/rondo/rondo.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rondo)

@@ -34,7 +34,8 @@ std::mutex& formats_mutex() {
 }
 
 constexpr const char* how_to_register =
-    "include <rondo/rondo.h> or <rondo/extras/torch_files/torch_pickle.h>";
+    "include <rondo/rondo.h> and link rondo::rondo, or <rondo/extras/torch_files/torch_pickle.h> "
+    "and rondo::torch_files";
 
 /// The kind of a file, by its first bytes.
 FileKind kind_of_file(const std::string& path, std::string& first) {

@@ -57,7 +57,9 @@ ModelSummary summarize(Module& model, const Tensor& input) {
   std::map<const Module*, std::size_t> places;
   const ForwardObserver observer([&](Module& module, const Tensor& x, const Tensor& y) {
     const std::vector<Tensor> own = own_parameters(module);
-    if (own.empty() && module.named_modules().size() > 1) return;  // observed through its children
+    const std::int64_t multiply_adds = module.multiply_adds(x, y);
+    if (own.empty() && multiply_adds == 0 && module.named_modules().size() > 1)
+      return;  // observed through its children
     const auto [place, is_new] = places.emplace(&module, summary.layers.size());
     if (is_new) {
       const auto name = names.find(&module);
@@ -71,8 +73,8 @@ ModelSummary summarize(Module& model, const Tensor& input) {
     layer.input = x.shape();
     layer.output = y.shape();
     ++layer.calls;
-    layer.multiply_adds += module.multiply_adds(x, y);
-    summary.multiply_adds += module.multiply_adds(x, y);
+    layer.multiply_adds += multiply_adds;
+    summary.multiply_adds += multiply_adds;
     summary.output_bytes += y.nbytes();
   });
   const EvalMode eval(model);

@@ -265,6 +265,29 @@ class Tensor {
   Tensor relu() const;
   Tensor sigmoid() const;
   Tensor tanh() const;
+  Tensor neg() const;
+  Tensor expm1() const;
+  Tensor log1p() const;
+  Tensor exp2() const;
+  Tensor log2() const;
+  Tensor log10() const;
+  Tensor reciprocal() const;
+  Tensor tan() const;
+  Tensor sinh() const;
+  Tensor cosh() const;
+  Tensor asin() const;
+  Tensor acos() const;
+  Tensor atan() const;
+  Tensor asinh() const;
+  Tensor acosh() const;
+  Tensor atanh() const;
+  Tensor erf() const;
+  Tensor erfc() const;
+  Tensor trunc() const;
+  Tensor logical_not() const;
+  Tensor isinf() const;
+  Tensor silu() const;
+  Tensor softplus() const;
 
   // In place; recorded on the tape. For a view, the tape of its base records it (Note [Views follow
   // their base] in autograd/views.h). Errors: on a leaf that requires a gradient, or a view of one,

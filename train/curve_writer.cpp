@@ -22,7 +22,8 @@ bool register_curve_format(CurveFormat format) {
 const CurveFormat& curve_format() {
   require(registered().has_value(),
           "FitOptions::tensorboard: this program cannot write TensorBoard's files; include "
-          "<rondo/rondo.h> or <rondo/extras/tensorboard/curves.h>");
+          "<rondo/rondo.h> and link rondo::rondo, or <rondo/extras/tensorboard/curves.h> and "
+          "rondo::tensorboard");
   return *registered();
 }
 

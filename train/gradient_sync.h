@@ -71,7 +71,8 @@ class GradientSync {
   virtual void begin_capture() {}
   virtual void end_capture() {}
   /// The captured step has been launched; `loss` is what backward returned in the capture.
-  virtual void replayed(const Tensor& loss, const std::function<std::string()>& where) = 0;
+  /// A strategy that is never captured need not override it; it throws Error.
+  virtual void replayed(const Tensor& loss, const std::function<std::string()>& where);
 
   // ---- A run ----
 

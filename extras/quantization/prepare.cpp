@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <typeinfo>
 
 #include "autograd/autograd_meta.h"
 #include "autograd/node.h"
@@ -16,6 +17,13 @@
 namespace rondo::nn {
 namespace {
 
+/// The module as an M; null if it is of another type. A type derived from M may compute something
+/// else, so it stays as it is.
+template <class M>
+M* exactly(Module* module) {
+  return typeid(*module) == typeid(M) ? dynamic_cast<M*>(module) : nullptr;
+}
+
 /// The layers of type M, each once, except those that match `skip`.
 template <class M>
 std::vector<std::pair<std::string, M*>> layers_of(Module& model,
@@ -23,7 +31,7 @@ std::vector<std::pair<std::string, M*>> layers_of(Module& model,
   std::vector<std::pair<std::string, M*>> layers;
   std::set<Module*> seen;
   for (auto& [name, module] : model.named_modules()) {
-    auto* layer = dynamic_cast<M*>(module);
+    auto* layer = exactly<M>(module);
     const bool skipped = std::any_of(
         skip.begin(), skip.end(),
         [&layer_name = name](const std::string& pattern) { return matches(layer_name, pattern); });
@@ -63,8 +71,8 @@ std::map<const Module*, BatchNorm2d*> pairs_of(Module& model, const Tensor& exam
   {
     const ForwardObserver observer([&](Module& module, const Tensor& x, const Tensor& y) {
       ++calls[&module];
-      if (dynamic_cast<Conv2d*>(&module)) convolutions.push_back({&module, x, y});
-      if (dynamic_cast<BatchNorm2d*>(&module)) norms.push_back({&module, x, y});
+      if (exactly<Conv2d>(&module)) convolutions.push_back({&module, x, y});
+      if (exactly<BatchNorm2d>(&module)) norms.push_back({&module, x, y});
     });
     output = model(input);
   }
@@ -72,7 +80,7 @@ std::map<const Module*, BatchNorm2d*> pairs_of(Module& model, const Tensor& exam
   std::map<const Module*, BatchNorm2d*> pairs;
   for (const Call& norm : norms) {
     for (const Call& conv : convolutions) {
-      auto* bn = dynamic_cast<BatchNorm2d*>(norm.module);
+      auto* bn = exactly<BatchNorm2d>(norm.module);
       if (norm.x.is_same(conv.y) && calls[conv.module] == 1 && calls[bn] == 1 &&
           bn->running_mean.defined() && uses[gradient_edge(conv.y).node.get()] == 1)
         pairs.emplace(conv.module, bn);

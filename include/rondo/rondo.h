@@ -12,6 +12,7 @@
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/attention.h"
+#include "autograd/ops/composed.h"
 #include "autograd/ops/conv.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/loss.h"

@@ -4,6 +4,7 @@
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
 #include "support/errors.h"
 #include "support/support.h"
 
@@ -116,6 +117,38 @@ TEST(Methods, Repeat) {
   EXPECT_EQ(m.repeat({0, 2}).shape(), (Dims{0, 6}));
   EXPECT_ERROR(m.repeat(2), ShapeError, "repeat: [2] has fewer dimensions than the tensor");
   EXPECT_ERROR(m.repeat({-1, 1}), ShapeError, "repeat: [-1, 1] has a negative number");
+}
+
+TEST(Methods, UnaryOpsAreMethodsToo) {
+  const Tensor x = tensor({0.25F, 0.5F, 0.75F});
+  const auto same = [](const Tensor& method, const Tensor& function) {
+    EXPECT_EQ(method.to_vector<float>(), function.to_vector<float>());
+  };
+#define RONDO_SAME(op) same(x.op(), rondo::op(x));
+  RONDO_SAME(neg)
+  RONDO_SAME(expm1)
+  RONDO_SAME(log1p)
+  RONDO_SAME(exp2)
+  RONDO_SAME(log2)
+  RONDO_SAME(log10)
+  RONDO_SAME(reciprocal)
+  RONDO_SAME(tan)
+  RONDO_SAME(sinh)
+  RONDO_SAME(cosh)
+  RONDO_SAME(asin)
+  RONDO_SAME(acos)
+  RONDO_SAME(atan)
+  RONDO_SAME(asinh)
+  RONDO_SAME(atanh)
+  RONDO_SAME(erf)
+  RONDO_SAME(erfc)
+  RONDO_SAME(trunc)
+  RONDO_SAME(silu)
+  RONDO_SAME(softplus)
+#undef RONDO_SAME
+  same((x + 1).acosh(), rondo::acosh(x + 1));
+  same(x.isinf().to(f32), rondo::isinf(x).to(f32));
+  same(x.logical_not().to(f32), rondo::logical_not(x).to(f32));
 }
 
 }  // namespace

@@ -504,5 +504,25 @@ TEST(Module, ASubstitutesForwardRunsWithAnActivation) {
   EXPECT_EQ(owner(x).to_vector<float>(), (once * 2).to_vector<float>());
 }
 
+/// So does a member of a derived type.
+TEST(Module, ADerivedLayersForwardRunsWithAnActivation) {
+  struct Doubled : nn::Linear {
+    using nn::Linear::Linear;
+    Tensor forward(const Tensor& x) override { return nn::Linear::forward(x) * 2; }
+  };
+  Doubled fc(3, 2);
+  const Tensor x = randn({4, 3});
+  EXPECT_EQ(fc(x, Activation::relu).to_vector<float>(), relu(fc(x)).to_vector<float>());
+  struct Shifted : nn::BatchNorm2d {
+    using nn::BatchNorm2d::BatchNorm2d;
+    Tensor forward(const Tensor& x) override { return nn::BatchNorm2d::forward(x) + 1; }
+  };
+  Shifted bn(3);
+  bn.eval();
+  const Tensor image = randn({2, 3, 4, 4});
+  const Tensor plain = bn(image), fused = bn(image, nn::Fusion{.relu = true});
+  EXPECT_EQ(fused.to_vector<float>(), relu(plain).to_vector<float>());
+}
+
 }  // namespace
 }  // namespace rondo::test

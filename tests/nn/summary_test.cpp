@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/matmul.h"
 #include "autograd/record.h"
 #include "extras/quantization/prepare.h"
 #include "nn/activation.h"
@@ -138,6 +139,23 @@ TEST(ForwardObserver, SeesInnermostFirstAndOnlyWhileItLives) {
   }
   net(zeros({5, 2}));
   EXPECT_EQ(seen, (std::vector<Dims>{{4, 3}, {4, 3}, {4, 3}, {4, 3}}));
+}
+
+/// A module without parameters of its own, but with products of its own.
+TEST(Summary, CountsTheProductsOfAComposite) {
+  struct Scores : nn::Module {
+    nn::Linear q{4, 8, {.bias = false}}, k{4, 8, {.bias = false}};
+    Tensor forward(const Tensor& x) override { return matmul(q(x), k(x).t()); }
+    void visit(nn::Visitor& v) override {
+      v.child("q", q);
+      v.child("k", k);
+    }
+    std::int64_t multiply_adds(const Tensor&, const Tensor& y) const override {
+      return y.numel() * 8;
+    }
+  };
+  Scores scores;
+  EXPECT_EQ(nn::summarize(scores, randn({5, 4})).multiply_adds, 2 * 5 * 4 * 8 + 5 * 5 * 8);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/composed.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
@@ -107,6 +108,39 @@ void shape_rows(std::vector<Op>& rows) {
                   }});
 }
 
+/// Their numbers are compared with PyTorch's in tests/autograd/composed_test.cpp.
+void composed_rows(std::vector<Op>& rows) {
+  auto row = [&rows](std::string name, std::vector<OpInput> inputs, std::int64_t length, auto f) {
+    rows.push_back({.name = std::move(name),
+                    .inputs = std::move(inputs),
+                    .f = [f](X x) { return square(f(x)); },
+                    .length = length});
+  };
+  const OpInput left{{3, 4}}, right{{4, 2}}, pair{{2, 3, 2}, -2, 2};
+  row("outer", {flat, {{3}}}, 1, [](X x) { return outer(x[0], x[1]); });
+  row("dot", {flat, flat}, 5, [](X x) { return dot(x[0], x[1]); });
+  row("addmm", {{{2}}, left, right}, 5,
+      [](X x) { return addmm(x[0], x[1], x[2], {.beta = 0.5, .alpha = 2}); });
+  row("baddbmm", {{{3, 1}}, {{2, 3, 4}}, {{2, 4, 2}}}, 5,
+      [](X x) { return baddbmm(x[0], x[1], x[2], {.beta = -1}); });
+  row("einsum", {{{2, 3, 4}}, {{2, 5, 4}}}, 4, [](X x) { return einsum("bqd,bkd->bqk", x); });
+  row("einsum.diagonal", {{{3, 3, 2}}}, 3, [](X x) { return einsum("iij->j", x); });
+  row("tensordot", {{{2, 3, 4}}, {{3, 4, 2}}}, 12, [](X x) { return tensordot(x[0], x[1]); });
+  row("tril", {planes}, 1, [](X x) { return tril(x[0]); });
+  row("triu", {planes}, 1, [](X x) { return triu(x[0], 1); });
+  row("movedim", {planes}, 1, [](X x) { return movedim(x[0], 1, -1); });
+  row("unflatten", {planes}, 1, [](X x) { return unflatten(x[0], 1, {1, -1}); });
+  row("roll", {planes}, 1, [](X x) { return roll(x[0], {1, -1}, {1, 3}); });
+  row("logaddexp", {pair, pair}, 2, [](X x) { return logaddexp(x[0], x[1]); });
+  row("lerp", {pair, pair}, 2, [](X x) { return lerp(x[0], x[1], 0.25); });
+  row("hypot", {{{2, 3, 2}, 0.5, 2}, {{2, 3, 2}, 0.5, 2}}, 2,
+      [](X x) { return hypot(x[0], x[1]); });
+  row("nan_to_num", {planes}, 1, [](X x) { return nan_to_num(x[0]); });
+  row("normalize", {{{2, 3, 2}, 0.5, 2}}, 3, [](X x) { return normalize(x[0]); });
+  row("cosine_similarity", {{{2, 3, 2}, 0.5, 2}, {{2, 3, 2}, 0.5, 2}}, 6,
+      [](X x) { return cosine_similarity(x[0], x[1]); });
+}
+
 void indexing_rows(std::vector<Op>& rows) {
   auto row = [&rows](std::string name, OpInput input, auto f) {
     rows.push_back({.name = std::move(name),
@@ -149,6 +183,7 @@ std::vector<Op> structure_rows() {
   std::vector<Op> rows;
   reduce_rows(rows);
   shape_rows(rows);
+  composed_rows(rows);
   indexing_rows(rows);
   return rows;
 }

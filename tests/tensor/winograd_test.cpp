@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "support/support.h"
 #include "tensor/backend.h"
@@ -188,7 +189,8 @@ TEST(WinogradSwitch, IsShownInAProfile) {
   const auto shapes = [&] {
     start_recording({.record_shapes = true});
     backend(x).conv2d(x, o.w, o.bias, y, p.params());
-    for (const ProfileEvent& event : stop_recording().at(0).events)
+    const std::vector<RecordedThread> recorded = stop_recording();
+    for (const ProfileEvent& event : recorded.at(0).events)
       if (event.name == "conv2d") return std::string(event.shapes);
     return std::string();
   };

@@ -126,7 +126,6 @@ TEST(GradientSyncStrategy, CanBeWrittenOutside) {
     }
     void after_step() override { ++steps; }
     std::vector<double> take_losses(bool) override { return std::exchange(losses, {}); }
-    void replayed(const Tensor&, const std::function<std::string()>&) override {}
   };
   const auto weights = [](double lr, train::GradientSync* sync) {
     manual_seed(1);

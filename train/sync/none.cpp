@@ -71,6 +71,10 @@ class NoSync final : public GradientSync {
 
 std::unique_ptr<GradientSync> no_sync(int rank) { return std::make_unique<NoSync>(rank); }
 
+void GradientSync::replayed(const Tensor&, const std::function<std::string()>&) {
+  throw Error("this GradientSync cannot be captured in a graph: it does not override replayed");
+}
+
 void GradientSync::join(const std::function<void()>&) {
   throw Error("join needs gradients that DDP averages");
 }

@@ -37,7 +37,6 @@ class ReproducibleSync final : public GradientSync {
   std::vector<double> take_losses(bool) override { return std::exchange(losses_, {}); }
   bool is_flexible() const override { return false; }
   bool scales_losses() const override { return false; }
-  void replayed(const Tensor&, const std::function<std::string()>&) override {}
   bool is_reproducible() const override { return true; }
 
  private:

@@ -160,6 +160,21 @@ Names gelu(OpWriter& w) {
   return {w.node("Mul", {both, w.number(0.5)})};
 }
 
+/// log(x) / log(base).
+Rule logarithm(double base) {
+  return [=](OpWriter& w) {
+    return Names{w.node("Mul", {w.node("Log", {w.in(0)}), w.number(1 / std::log(base))})};
+  };
+}
+Names exp2(OpWriter& w) { return {w.node("Pow", {w.number(2), w.in(0)})}; }
+Names expm1(OpWriter& w) { return {w.node("Sub", {w.node("Exp", {w.in(0)}), w.number(1)})}; }
+Names log1p(OpWriter& w) { return {w.node("Log", {w.node("Add", {w.in(0), w.number(1)})})}; }
+Names erfc(OpWriter& w) { return {w.node("Sub", {w.number(1), w.node("Erf", {w.in(0)})})}; }
+Names trunc(OpWriter& w) {
+  const std::string x = w.in(0);
+  return {w.node("Mul", {w.node("Sign", {x}), w.node("Floor", {w.node("Abs", {x})})})};
+}
+
 Names cumsum(OpWriter& w) { return {w.node("CumSum", {w.in(0), w.list({w.integer("dim")})})}; }
 
 Names where(OpWriter& w) { return {w.node("Where", {w.tensor("condition"), w.in(0), w.in(1)})}; }
@@ -206,6 +221,13 @@ void add_elementwise_rules(Rules& rules) {
                 {"log_softmax", along_dim("LogSoftmax")},
                 {"rsqrt", rsqrt},
                 {"square", square},
+                {"exp2", exp2},
+                {"log2", logarithm(2)},
+                {"log10", logarithm(10)},
+                {"expm1", expm1},
+                {"log1p", log1p},
+                {"erfc", erfc},
+                {"trunc", trunc},
                 {"clamp", clamp},
                 {"add", add},
                 {"sub", add},

@@ -32,7 +32,9 @@ std::vector<const ConvAlgorithm*> named(std::string_view names, const char* what
   std::array<bool, all.size()> is_named{};
   while (true) {
     const std::size_t end = std::min(names.find(','), names.size());
-    const std::string_view name = names.substr(0, end);
+    std::string_view name = names.substr(0, end);
+    while (name.starts_with(' ')) name.remove_prefix(1);
+    while (name.ends_with(' ')) name.remove_suffix(1);
     std::string known;
     bool found = false;
     for (std::size_t i = 0; i < all.size(); ++i) {

@@ -367,5 +367,22 @@ TEST(Quantize, ZeroPointsArePyTorchs) {
   }
 }
 
+/// A layer of a derived type may compute something else: it stays as it is.
+TEST(Quantize, DerivedLayersAreLeftAlone) {
+  struct Loud : nn::Linear {
+    using nn::Linear::Linear;
+    Tensor forward(const Tensor& x) override { return nn::Linear::forward(x) * 1000; }
+  };
+  manual_seed(1);
+  nn::Sequential net(nn::Linear(8, 8), Loud(8, 8));
+  net.eval();
+  const Tensor x = randn({4, 8});
+  const NoGradGuard no_grad;
+  const Tensor before = net(x);
+  EXPECT_EQ(nn::quantize_dynamic(net), 1);
+  const Tensor after = net(x);
+  EXPECT_LT((after - before).norm().item(), 0.02 * before.norm().item());
+}
+
 }  // namespace
 }  // namespace rondo::nn

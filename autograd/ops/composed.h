@@ -1,0 +1,111 @@
+#pragma once
+// Ops that are composed of others: no kernel and no node of their own, so that gradients of any
+// order, layouts and devices follow from those. They agree with the PyTorch functions of these
+// names.
+
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "tensor/tensor.h"
+
+namespace rondo {
+
+/// a (M), b (N) to a b^T (M, N).
+Tensor outer(const Tensor& a, const Tensor& b);
+/// Σ a[i] b[i], for two vectors of one length.
+Tensor dot(const Tensor& a, const Tensor& b);
+
+struct AddmmOptions {
+  double beta = 1, alpha = 1;
+};
+/// beta input + alpha a b; a (M, K), b (K, N), input broadcast to (M, N).
+Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, AddmmOptions options = {});
+/// The same for batches: a (B, M, K), b (B, K, N).
+Tensor baddbmm(const Tensor& input, const Tensor& a, const Tensor& b, AddmmOptions options = {});
+
+/// Products and sums by labels, one letter for each dimension:
+///
+///   einsum("ij,jk->ik", {a, b})       matmul
+///   einsum("bhqd,bhkd->bhqk", {q, k})  scores of attention
+///   einsum("ii", {a})                  the trace
+///
+/// Labels that the output lacks are summed. Without "->" the output has the labels that occur once,
+/// in alphabetical order. "..." stands for any further dimensions, which broadcast. A label that
+/// occurs twice in one operand takes the diagonal. Operands are contracted from left to right.
+/// Throws Error for an equation that is malformed, ShapeError for sizes that do not agree.
+Tensor einsum(std::string_view equation, const Tensors& operands);
+
+struct TensordotDims {
+  TensordotDims(std::int64_t n) : n(n) {}  // the last n of a with the first n of b
+  TensordotDims(Dims a, Dims b) : a(std::move(a)), b(std::move(b)) {}
+  std::int64_t n = -1;
+  Dims a, b;
+};
+/// Σ over the given pairs of dimensions; the result has the other dimensions of a, then those of b.
+Tensor tensordot(const Tensor& a, const Tensor& b, const TensordotDims& dims = 2);
+
+/// The lower (upper) triangle of the last two dimensions, zeros elsewhere. diagonal 0 is the main
+/// one, a positive one is above it.
+Tensor tril(const Tensor& x, std::int64_t diagonal = 0);
+Tensor triu(const Tensor& x, std::int64_t diagonal = 0);
+
+/// A view with dimension `source` at `destination`; the others keep their order.
+Tensor movedim(const Tensor& x, std::int64_t source, std::int64_t destination);
+/// A view with dimension `dim` split into `sizes`, of which one may be -1.
+Tensor unflatten(const Tensor& x, std::int64_t dim, const Dims& sizes);
+/// Element i of a dimension moves to i + shift, modulo its size.
+Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims);
+
+/// log(exp(a) + exp(b)) without overflow.
+Tensor logaddexp(const Tensor& a, const Tensor& b);
+/// a + weight (b - a).
+Tensor lerp(const Tensor& a, const Tensor& b, double weight);
+Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight);
+/// sqrt(a² + b²) without overflow.
+Tensor hypot(const Tensor& a, const Tensor& b);
+
+struct NanToNumOptions {
+  double nan = 0;
+  /// Not given: the largest (smallest) number of x's dtype.
+  std::optional<double> posinf = {}, neginf = {};
+};
+/// Replaces NaN and infinities; the gradient of replaced elements is 0.
+Tensor nan_to_num(const Tensor& x, const NanToNumOptions& options = {});
+
+struct CloseOptions {
+  double rtol = 1e-5, atol = 1e-8;
+  bool equal_nan = false;
+};
+/// |a - b| <= atol + rtol |b|, element by element; equal infinities are close.
+Tensor isclose(const Tensor& a, const Tensor& b, const CloseOptions& options = {});
+/// Whether all are. Waits for the device.
+bool allclose(const Tensor& a, const Tensor& b, const CloseOptions& options = {});
+/// Whether shapes and all elements are equal; NaN is not equal to NaN. Waits for the device.
+bool equal(const Tensor& a, const Tensor& b);
+
+struct NormalizeOptions {
+  double p = 2;
+  std::int64_t dim = 1;
+  double eps = 1e-12;
+};
+/// x / max(‖x‖_p, eps) along a dimension.
+Tensor normalize(const Tensor& x, const NormalizeOptions& options = {});
+struct CosineSimilarityOptions {
+  std::int64_t dim = 1;
+  double eps = 1e-8;
+};
+/// a · b / (max(‖a‖, eps) max(‖b‖, eps)) along a dimension of the broadcast shapes.
+Tensor cosine_similarity(const Tensor& a, const Tensor& b,
+                         const CosineSimilarityOptions& options = {});
+
+struct VarMean {
+  Tensor var, mean;
+};
+/// var and mean over `dims` (none: all), as rondo::var and rondo::mean.
+VarMean var_mean(const Tensor& x, const Dims& dims = {}, std::int64_t correction = 1,
+                 bool keepdim = false);
+/// The indices that sort a dimension (i64), equal elements in their order.
+Tensor argsort(const Tensor& x, std::int64_t dim = -1, bool descending = false);
+
+}  // namespace rondo

@@ -1,0 +1,174 @@
+// Ops composed of others, against PyTorch: results and gradients in f64
+// (tests/golden/make_composed.py).
+
+#include "autograd/ops/composed.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <string>
+
+#include "autograd/engine.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/reduce.h"
+#include "autograd/ops/unary.h"
+#include "support/errors.h"
+#include "support/golden.h"
+#include "support/support.h"
+#include "tensor/creation.h"
+
+namespace rondo::test {
+namespace {
+
+using X = const Tensors&;
+constexpr double inf = std::numeric_limits<double>::infinity(),
+                 nan = std::numeric_limits<double>::quiet_NaN();
+
+std::map<std::string, std::function<Tensor(X)>> all_cases() {
+  std::map<std::string, std::function<Tensor(X)>> cases = {
+      {"outer", [](X x) { return outer(x[0], x[1]); }},
+      {"dot", [](X x) { return dot(x[0], x[1]); }},
+      {"addmm", [](X x) { return addmm(x[0], x[1], x[2], {.beta = 0.5, .alpha = 2}); }},
+      {"baddbmm", [](X x) { return baddbmm(x[0], x[1], x[2], {.beta = -1, .alpha = 0.5}); }},
+      {"tensordot.2", [](X x) { return tensordot(x[0], x[1]); }},
+      {"tensordot.0", [](X x) { return tensordot(x[0], x[1], 0); }},
+      {"tensordot.lists",
+       [](X x) {
+         return tensordot(x[0], x[1], {Dims{0, 2}, Dims{2, 1}});
+       }},
+      {"movedim", [](X x) { return movedim(x[0], 0, -1); }},
+      {"unflatten",
+       [](X x) {
+         return unflatten(x[0], 1, {2, -1});
+       }},
+      {"roll",
+       [](X x) {
+         return roll(x[0], {1, -2}, {0, 1});
+       }},
+      {"logaddexp", [](X x) { return logaddexp(x[0], x[1]); }},
+      {"lerp.0.25", [](X x) { return lerp(x[0], x[1], 0.25); }},
+      {"lerp.0.75", [](X x) { return lerp(x[0], x[1], 0.75); }},
+      {"lerp.tensor", [](X x) { return lerp(x[0], x[1], x[2]); }},
+      {"hypot", [](X x) { return hypot(x[0], x[1]); }},
+      {"normalize", [](X x) { return normalize(x[0]); }},
+      {"normalize.1", [](X x) { return normalize(x[0], {.p = 1, .dim = 0}); }},
+      {"cosine_similarity", [](X x) { return cosine_similarity(x[0], x[1]); }},
+  };
+  for (const std::int64_t d : {-2, -1, 0, 1, 3}) {
+    cases[concat("tril.", d)] = [d](X x) { return tril(x[0], d); };
+    cases[concat("triu.", d)] = [d](X x) { return triu(x[0], d); };
+  }
+  for (const auto& [name, equation] : golden_texts("einsum_equations.txt"))
+    cases[name] = [equation = equation](X x) { return einsum(equation, x); };
+  return cases;
+}
+
+TEST(Composed, ResultsAndGradientsAreThoseOfPyTorch) {
+  const Golden golden("composed.txt");
+  const auto cases = all_cases();
+  EXPECT_GE(cases.size(), 50U);
+  for (const auto& [name, f] : cases) {
+    SCOPED_TRACE(name);
+    Tensors xs;
+    while (golden.has(concat(name, '.', xs.size())))
+      xs.push_back(golden[concat(name, '.', xs.size())].clone().requires_grad_());
+    ASSERT_FALSE(xs.empty());
+    const Tensor y = f(xs), wanted = golden[concat(name, ".y")];
+    ASSERT_EQ(y.shape(), wanted.shape());
+    EXPECT_TRUE(all_close(y, wanted, 1e-12));
+    const Tensor weights = rondo::cos(arange(y.numel(), {.dtype = f64})).reshape(y.shape());
+    const Tensors gradients = grad({sum(y * weights)}, xs);
+    for (std::size_t i = 0; i < xs.size(); ++i)
+      EXPECT_TRUE(all_close(gradients[i], golden[concat(name, ".d", i)], 1e-11)) << i;
+  }
+}
+
+TEST(Composed, ComparisonsAreThoseOfPyTorch) {
+  const Golden golden("composed.txt");
+  const Tensor a = golden["isclose.0"], b = golden["isclose.1"];
+  const auto same = [&](const Tensor& found, const char* name) {
+    EXPECT_EQ(found.to(f64).to_vector<double>(), golden[name].to_vector<double>()) << name;
+  };
+  same(isclose(a, b), "isclose.y");
+  same(isclose(a, b, {.equal_nan = true}), "isclose.nan");
+  same(isclose(a, b, {.rtol = 0.5, .atol = 0.6}), "isclose.loose");
+  EXPECT_TRUE(allclose(tensor({1.F, 2.F}), tensor({1.F, 2.00001F})));
+  EXPECT_FALSE(allclose(tensor({1.F, 2.F}), tensor({1.F, 2.001F})));
+  EXPECT_TRUE(equal(tensor({1.F, 2.F}), tensor({1.F, 2.F})));
+  EXPECT_FALSE(equal(tensor({1.F, 2.F}), tensor({1.F, 3.F})));
+  EXPECT_FALSE(equal(tensor({1.F, 2.F}), tensor({1.F})));
+  EXPECT_FALSE(equal(full({1}, nan), full({1}, nan)));
+  EXPECT_TRUE(equal(zeros({0, 3}), zeros({0, 3})));
+}
+
+TEST(Composed, ExtremeValues) {
+  const Golden golden("composed.txt");
+  const Tensor numbers = golden["isclose.1"].narrow(0, 0, 9);
+  EXPECT_EQ(nan_to_num(numbers.to(f32)).to_vector<float>(),
+            golden["nan_to_num.f32"].to_vector<float>());
+  EXPECT_EQ(nan_to_num(numbers, {.nan = 3, .posinf = 4, .neginf = -5}).to_vector<double>(),
+            golden["nan_to_num.told"].to_vector<double>());
+  EXPECT_EQ(nan_to_num(full({}, inf, {.dtype = bf16})).item<double>(), 0x1.fep127);
+  EXPECT_EQ(nan_to_num(full({}, -inf, {.dtype = f16})).item<double>(), -65504);
+  EXPECT_FLOAT_EQ(hypot(full({}, 3e30), full({}, 4e30)).item<float>(), 5e30F);
+  EXPECT_FLOAT_EQ(hypot(full({}, 3e-30), full({}, 4e-30)).item<float>(), 5e-30F);
+  const TensorOptions wide{.dtype = f64};
+  EXPECT_DOUBLE_EQ(hypot(full({}, 3e200, wide), full({}, 4e200, wide)).item<double>(), 5e200);
+  EXPECT_EQ(hypot(zeros({}), zeros({})).item(), 0);
+  EXPECT_EQ(hypot(full({}, -inf), ones({})).item(), inf);
+  // The gradient of replaced elements is 0, of equal infinities one half each.
+  const Tensor x = tensor(std::vector<double>{1, nan, inf}).requires_grad_();
+  sum(nan_to_num(x)).backward();
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{1, 0, 0}));
+  EXPECT_EQ(logaddexp(full({}, -inf), full({}, -inf)).item(), -inf);
+  EXPECT_EQ(logaddexp(full({}, 1e4), full({}, 0.)).item(), 1e4);
+  EXPECT_EQ(lerp(full({}, 1.), full({}, 3.), 1).item(), 3);
+  // beta 0 ignores the input, a NaN too.
+  EXPECT_EQ(addmm(full({1}, nan), ones({1, 2}), ones({2, 1}), {.beta = 0}).item(), 2);
+  EXPECT_EQ(argsort(tensor({3.F, 1.F, 2.F, 1.F, 3.F})).to_vector<std::int64_t>(),
+            golden["argsort"].to_vector<std::int64_t>());
+  const auto [variance, average] = var_mean(tensor({1.F, 3.F}));
+  EXPECT_EQ(variance.item(), 2);
+  EXPECT_EQ(average.item(), 2);
+}
+
+TEST(Composed, IntegersStayIntegers) {
+  const Tensor a = arange(6, {.dtype = i64}).reshape({2, 3}),
+               b = arange(12, {.dtype = i64}).reshape({3, 4});
+  EXPECT_EQ(tril(a).dtype(), i64);
+  EXPECT_EQ(tril(a).to_vector<std::int64_t>(), (std::vector<std::int64_t>{0, 0, 0, 3, 4, 0}));
+  EXPECT_EQ(roll(a, {1}, {1}).to_vector<std::int64_t>(),
+            (std::vector<std::int64_t>{2, 0, 1, 5, 3, 4}));
+  EXPECT_EQ(outer(arange(2), arange(3)).to_vector<std::int64_t>(),
+            (std::vector<std::int64_t>{0, 0, 0, 0, 1, 2}));
+}
+
+TEST(Composed, Errors) {
+  const Tensor m = ones({2, 3});
+  EXPECT_ERROR(outer(m, m), ShapeError, "outer: expected two vectors, got [2, 3] and [2, 3]");
+  EXPECT_ERROR(dot(ones({2}), ones({3})), ShapeError, "dot: expected vectors of one length");
+  EXPECT_ERROR(addmm(m, ones({2}), m), ShapeError, "addmm: expected matrices");
+  EXPECT_ERROR(einsum("ij", {m, m}), Error, "has 1 terms, but there are 2 operands");
+  EXPECT_ERROR(einsum("ij,jk->ik", {m, m}), ShapeError, "has the size 2, but the same label has 3");
+  EXPECT_ERROR(einsum("ijk->i", {m}), ShapeError, "term \"ijk\" does not fit an operand of shape");
+  EXPECT_ERROR(einsum("ij->k", {m}), Error, "has 'k', which no operand has");
+  EXPECT_ERROR(einsum("ij->ii", {m}), Error, "has 'i' twice");
+  EXPECT_ERROR(einsum("i1->i", {m}), Error, "has '1'; expected letters");
+  EXPECT_ERROR(einsum("ii->i", {m}), ShapeError, "has the size 3, but the same label has 2");
+  EXPECT_ERROR(einsum("->", {}), Error, "einsum: no operands");
+  EXPECT_ERROR(tensordot(m, ones({3, 2})), ShapeError, "tensordot: dimension 0 of [2, 3]");
+  EXPECT_ERROR(tensordot(m, m, 3), ShapeError, "tensordot: 3 dimensions, but the shapes are");
+  EXPECT_ERROR(tril(ones({2})), ShapeError, "tril: expected at least 2 dimensions");
+  EXPECT_ERROR(unflatten(m, 1, {2, 2}), ShapeError, "cannot be split into [2, 2]");
+  EXPECT_ERROR(unflatten(m, 1, {-1, -1}), ShapeError, "cannot be split into");
+  EXPECT_ERROR(roll(m, {1, 2}, {0}), ShapeError, "roll: 2 shifts for 1 dimensions");
+  EXPECT_ERROR(movedim(m, 2, 0), ShapeError, "movedim");
+  EXPECT_ERROR(isclose(m, m, {.rtol = -1}), Error, "must not be negative");
+}
+
+}  // namespace
+}  // namespace rondo::test
