@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <iostream>
 
 #include "tensor/error.h"
 #include "tensor/printable.h"
@@ -154,6 +156,18 @@ std::optional<int> CommandLine::parse(int argc, char** argv) {
     std::fprintf(stderr, "error: %s\n", printable(end->text, "\n").c_str());
   }
   return end->status;
+}
+
+int run_program(int argc, char** argv, int (*program)(int argc, char** argv)) {
+  try {
+    const int status = program(argc, argv);
+    std::cout.flush();
+    require<IoError>(std::cout.good(), "standard output cannot be written");
+    return status;
+  } catch (const std::exception& error) {
+    std::cerr << "error: " << printable(error.what(), "\n") << std::endl;
+    return 2;
+  }
 }
 
 }  // namespace rondo::flags

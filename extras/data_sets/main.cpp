@@ -95,19 +95,9 @@ int program(int argc, char** argv) {
   to.add_required("NAME", name, "a data set or weights; ls lists the names");
   to.add("--to", folder, "the folder to download to, instead of RONDO_DATA", flags::not_empty());
   if (auto status = app.parse(argc, argv)) return *status;
-  const int status = ls.given() ? list() : get(name, folder);
-  std::cout.flush();
-  require<IoError>(std::cout.good(), "standard output cannot be written");
-  return status;
+  return ls.given() ? list() : get(name, folder);
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  try {
-    return program(argc, argv);
-  } catch (const std::exception& error) {
-    std::cerr << "error: " << printable(error.what(), "\n") << std::endl;
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return rondo::flags::run_program(argc, argv, program); }

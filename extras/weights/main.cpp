@@ -200,19 +200,9 @@ int program(int argc, char** argv) {
   add_entry(versus);
   versus.add("--other-entry", flags.other_entry, "the same for OTHER");
   if (auto status = app.parse(argc, argv)) return *status;
-  const int status = ls.given() ? list(flags) : to.given() ? convert(flags) : diff(flags);
-  std::cout.flush();
-  require<IoError>(std::cout.good(), "standard output cannot be written");
-  return status;
+  return ls.given() ? list(flags) : to.given() ? convert(flags) : diff(flags);
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  try {
-    return program(argc, argv);
-  } catch (const std::exception& error) {
-    std::cerr << "error: " << printable(error.what(), "\n") << std::endl;
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return rondo::flags::run_program(argc, argv, program); }

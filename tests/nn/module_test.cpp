@@ -483,46 +483,5 @@ TEST(Module, AStateDictIsOffTheTape) {
   EXPECT_EQ(linear.weight.to_vector(), (std::vector<float>{3, 3, 3, 3}));
 }
 
-/// A substitute computes with its own forward where its owner asks for the fused activation, too.
-TEST(Module, ASubstitutesForwardRunsWithAnActivation) {
-  struct Doubled : nn::Linear {
-    using nn::Linear::Linear;
-    Tensor forward(const Tensor& x) override { return nn::Linear::forward(x) * 2; }
-  };
-  struct Owner : nn::Module {
-    nn::Linear fc{3, 2};
-    Tensor forward(const Tensor& x) override { return fc(x, Activation::relu); }
-    void visit(nn::Visitor& v) override { v.child("fc", fc); }
-  };
-  Owner owner;
-  Doubled doubled(3, 2);
-  doubled.weight.detach().copy_(owner.fc.weight.detach());
-  doubled.bias.detach().copy_(owner.fc.bias.detach());
-  const Tensor x = randn({4, 3});
-  const Tensor once = owner(x);
-  owner.set_submodule("fc", doubled);
-  EXPECT_EQ(owner(x).to_vector<float>(), (once * 2).to_vector<float>());
-}
-
-/// So does a member of a derived type.
-TEST(Module, ADerivedLayersForwardRunsWithAnActivation) {
-  struct Doubled : nn::Linear {
-    using nn::Linear::Linear;
-    Tensor forward(const Tensor& x) override { return nn::Linear::forward(x) * 2; }
-  };
-  Doubled fc(3, 2);
-  const Tensor x = randn({4, 3});
-  EXPECT_EQ(fc(x, Activation::relu).to_vector<float>(), relu(fc(x)).to_vector<float>());
-  struct Shifted : nn::BatchNorm2d {
-    using nn::BatchNorm2d::BatchNorm2d;
-    Tensor forward(const Tensor& x) override { return nn::BatchNorm2d::forward(x) + 1; }
-  };
-  Shifted bn(3);
-  bn.eval();
-  const Tensor image = randn({2, 3, 4, 4});
-  const Tensor plain = bn(image), fused = bn(image, nn::Fusion{.relu = true});
-  EXPECT_EQ(fused.to_vector<float>(), relu(plain).to_vector<float>());
-}
-
 }  // namespace
 }  // namespace rondo::test

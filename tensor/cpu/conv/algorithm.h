@@ -29,6 +29,24 @@ struct ConvAlgorithm {
                           const Conv2dParams& params);
 };
 
+/// The problem of a pass; of gradients, x and y have the shapes of dx and dy.
+inline Conv2dProblem describe(Conv2dProblem::Pass pass, const Tensor& x, const Tensor& w,
+                              const Tensor& y, const Conv2dParams& params, bool bias) {
+  return {.pass = pass,
+          .dtype = x.dtype(),
+          .n = x.size(0),
+          .c = x.size(1),
+          .h = x.size(2),
+          .w = x.size(3),
+          .k = w.size(0),
+          .r = w.size(2),
+          .s = w.size(3),
+          .p = y.size(2),
+          .q = y.size(3),
+          .params = params,
+          .bias = bias};
+}
+
 namespace conv {
 extern const ConvAlgorithm winograd_2x2, few_pixels, winograd, implicit_gemm, onednn;
 }

@@ -2,7 +2,6 @@
 // algorithm (algorithm.h). f64 and integers go to the reference loops.
 
 #include "tensor/cpu/conv/algorithm.h"
-#include "tensor/cpu/conv/describe.h"
 #include "tensor/cpu/conv/padded.h"
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/reference.h"

@@ -2,7 +2,6 @@
 
 #include "tensor/cpu/allocator.h"
 #include "tensor/cpu/conv/algorithm.h"
-#include "tensor/cpu/conv/describe.h"
 #include "tensor/cpu/prepared_weights.h"
 
 namespace rondo::cpu {
