@@ -98,8 +98,8 @@ class CommandLine {
   std::vector<std::unique_ptr<CommandLine>> commands_;
 };
 
-/// The main of a program that prints results: calls `program`. Prints the error of an exception and returns 2; so it
-/// does if standard output cannot be written.
+/// The main of a program that prints results: calls `program`. Prints the error of an exception and
+/// returns 2; so it does if standard output cannot be written.
 int run_program(int argc, char** argv, int (*program)(int argc, char** argv));
 
 }  // namespace rondo::flags

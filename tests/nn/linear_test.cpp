@@ -1,5 +1,5 @@
-// A fused activation asks the layer that stands there: a derived class or a substitute computes with its own
-// forward. The numbers of Linear itself are in layers_test.cpp.
+// A fused activation asks the layer that stands there: a derived class or a substitute computes
+// with its own forward. The numbers of Linear itself are in layers_test.cpp.
 
 #include "nn/linear.h"
 
