@@ -24,16 +24,17 @@
 // another op, a backward node, the optimizer's step or the creation of a batch add their arithmetic
 // and memory to it. They are separate events only with RecordingOptions::nested.
 //
-// Read next: observed_backend.h, which observes every kernel; train/profiler.h, which sums up the
+// Read next: kernel_call.h, which records every kernel; train/profiler.h, which sums up the
 // events.
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "tensor/recording.h"
 
 namespace rondo {
 
@@ -89,13 +90,8 @@ void start_recording(const RecordingOptions& options);
 std::vector<RecordedThread> stop_recording();
 
 namespace detail {
-extern std::atomic<bool> recording;
 class ThreadLog;
 }  // namespace detail
-
-/// Whether a recording is running. One relaxed load: data of a recording that has just begun is
-/// protected by the log's mutex.
-inline bool is_recording() { return detail::recording.load(std::memory_order_relaxed); }
 
 class RecordFunction {
  public:
@@ -129,7 +125,7 @@ struct RecordOp : RecordFunction {
 /// Sets the calling thread's name in recordings.
 void set_thread_name(const std::string& name);
 
-/// Records a kernel (observed_backend.cpp) while a recording runs: as an event of its own, or as
+/// Records a kernel (kernel_call.cpp) while a recording runs: as an event of its own, or as
 /// part of the open op.
 class RecordKernel {
  public:

@@ -358,6 +358,8 @@ Tensor add(const Tensor& a, Scalar b) { return add_in(result_type(a, b), a, wrap
 Tensor sub(const Tensor& a, Scalar b) { return sub_in(result_type(a, b), a, wrapped(a, b), 1); }
 Tensor mul(const Tensor& a, Scalar b) { return mul_in(result_type(a, b), a, wrapped(a, b)); }
 Tensor div(const Tensor& a, Scalar b) { return div_in(result_type(a, b), a, wrapped(a, b)); }
+Tensor floor_divide(const Tensor& a, Scalar b) { return floor_divide(a, wrapped(a, b)); }
+Tensor remainder(const Tensor& a, Scalar b) { return remainder(a, wrapped(a, b)); }
 Tensor pow(const Tensor& a, Scalar exponent) {
   if (const Casts cast{AutocastOp::pow, a}) return pow(cast(a), exponent);
   DType dtype = result_type(a, exponent);
@@ -372,10 +374,12 @@ Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
 Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
 Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
+Tensor operator%(const Tensor& a, const Tensor& b) { return remainder(a, b); }
 Tensor operator+(const Tensor& a, Scalar b) { return add(a, b); }
 Tensor operator-(const Tensor& a, Scalar b) { return sub(a, b); }
 Tensor operator*(const Tensor& a, Scalar b) { return mul(a, b); }
 Tensor operator/(const Tensor& a, Scalar b) { return div(a, b); }
+Tensor operator%(const Tensor& a, Scalar b) { return remainder(a, b); }
 Tensor operator+(Scalar a, const Tensor& b) { return add(b, a); }
 Tensor operator-(Scalar a, const Tensor& b) {
   return sub_in(result_type(b, a), wrapped(b, a), b, 1);

@@ -21,6 +21,7 @@
 #include "autograd/ops/norm.h"
 #include "autograd/ops/pool.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/scatter.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "support/errors.h"
@@ -80,7 +81,7 @@ std::map<std::string, Case> all_cases() {
       {"linear", {{matrix, {4, 3}}, [](auto& x) { return linear(x[0], x[1]); }}},
       {"matmul", {{matrix, {3, 2}}, [](auto& x) { return matmul(x[0], x[1]); }}},
       {"bmm", {{{2, 2, 3}, {2, 3, 2}}, [](auto& x) { return bmm(x[0], x[1]); }}},
-      {"prod", unary(prod)},
+      {"prod", unary([](const Tensor& x) { return prod(x); })},
       {"nll_loss", on_matrix([=](auto& x) { return nll_loss(x, target(x)); })},
       {"cross_entropy", on_matrix([=](auto& x) { return cross_entropy(x, target(x)); })},
       {"mse_loss", loss(mse_loss)},

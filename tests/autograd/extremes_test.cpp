@@ -126,7 +126,7 @@ const std::map<std::string, std::function<Tensor(X)>>& operations() {
       {"log_softmax", [](X x) { return log_softmax(x[0], 1); }},
       {"max.all", [](X x) { return of_rows(x[0], max); }},
       {"min.all", [](X x) { return of_rows(x[0], min); }},
-      {"prod", [](X x) { return of_rows(x[0], prod); }},
+      {"prod", [](X x) { return prod(x[0], {1}); }},
       {"integers.clamp",
        [](X x) { return clamp(x[0], -(std::int64_t{1} << 53) - 1, (std::int64_t{1} << 53) + 1); }},
       {"integers.sum", [](X x) { return sum(x[0], {0}); }},

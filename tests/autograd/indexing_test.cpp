@@ -6,6 +6,7 @@
 
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/scatter.h"
 #include "support/errors.h"
 #include "support/golden_case.h"
 #include "support/support.h"

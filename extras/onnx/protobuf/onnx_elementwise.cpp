@@ -242,6 +242,8 @@ void add_elementwise_rules(Rules& rules) {
                 {"mean", reduction("ReduceMean")},
                 {"max", reduction("ReduceMax")},
                 {"min", reduction("ReduceMin")},
+                {"amax", reduction("ReduceMax")},
+                {"amin", reduction("ReduceMin")},
                 {"norm", reduction("ReduceL2")},
                 {"logsumexp", reduction("ReduceLogSumExp")},
                 {"cumsum", cumsum},
