@@ -96,6 +96,7 @@
 #include "nn/module.h"
 #include "nn/norm.h"
 #include "nn/observe.h"
+#include "nn/parametrizations.h"
 #include "nn/pooling.h"
 #include "nn/recurrent.h"
 #include "nn/select.h"
