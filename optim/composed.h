@@ -5,8 +5,8 @@
 //
 //   void Adagrad::update(const AdagradOptions& o, const Parameter& x) {
 //     const Tensor g = with_decay(x, o.weight_decay);
-//     x.state(kSum).add_(square(g));
-//     x.p.sub_(x.lr / (1.0 + (x.step() - 1.0) * o.lr_decay) * g / (sqrt(x.state(kSum)) + o.eps));
+//     x.state(1).add_(square(g));
+//     x.p.sub_(x.lr / (1.0 + (x.step() - 1.0) * o.lr_decay) * g / (sqrt(x.state(1)) + o.eps));
 //   }
 //
 // The learning rate, the momentum and the step count are tensors on the device (Note [Rates live on

@@ -123,8 +123,8 @@ void CosineAnnealingWarmRestarts::step() {
 }
 
 void CosineAnnealingWarmRestarts::step(double epoch) {
-  require(epoch >= 0 && std::isfinite(epoch), type(), ".step: epoch is ", epoch,
-          ", but must be finite and not negative");
+  require(epoch >= 0 && epoch < 0x1p53, type(), ".step: epoch is ", epoch,
+          ", but must be at least 0 and below 2^53");
   t_cur_ = epoch;
   t_i_ = static_cast<double>(o_.t_0);
   if (o_.t_mult == 1) {

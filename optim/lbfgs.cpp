@@ -134,28 +134,65 @@ void move(const Tensors& params, const Tensor& d, double t) {
 double largest(const Tensor& x) { return max(abs(x)).item<double>(); }
 double product(const Tensor& a, const Tensor& b) { return dot(a, b).item<double>(); }
 
-/// Changes of the parameters and of the gradient in the last iterations, oldest first.
-struct History {
-  Tensors y, s;  // of the gradient, of the parameters
-  std::vector<double> rho;
+}  // namespace
 
-  /// −H g, where h_diag is the initial H, by the two-loop recursion.
-  Tensor direction(const Tensor& gradient, double h_diag) const {
-    const Tensor q = gradient.neg();
-    std::vector<double> alpha(y.size());
-    for (std::size_t i = y.size(); i-- > 0;) {
-      alpha[i] = product(s[i], q) * rho[i];
-      q.add_(y[i], -alpha[i]);
+/// What one iteration needs of the iterations before it.
+struct LBFGS::Progress {
+  /// Changes of the parameters and of the gradient in the last iterations, oldest first.
+  struct History {
+    Tensors y, s;  // of the gradient, of the parameters
+    std::vector<double> rho;
+
+    void add(const Tensor& dy, const Tensor& ds, double ys, std::int64_t most) {
+      if (std::ssize(y) == most) {
+        y.erase(y.begin());
+        s.erase(s.begin());
+        rho.erase(rho.begin());
+      }
+      y.push_back(dy);
+      s.push_back(ds);
+      rho.push_back(1 / ys);
     }
-    const Tensor d = q * h_diag;
-    for (std::size_t i = 0; i < y.size(); ++i) {
-      d.add_(s[i], alpha[i] - product(y[i], d) * rho[i]);
+    /// −H g, where h_diag is the initial H, by the two-loop recursion.
+    Tensor direction(const Tensor& gradient, double h_diag) const {
+      const Tensor q = gradient.neg();
+      std::vector<double> alpha(y.size());
+      for (std::size_t i = y.size(); i-- > 0;) {
+        alpha[i] = product(s[i], q) * rho[i];
+        q.add_(y[i], -alpha[i]);
+      }
+      const Tensor d = q * h_diag;
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        d.add_(s[i], alpha[i] - product(y[i], d) * rho[i]);
+      }
+      return d;
     }
-    return d;
+  };
+
+  std::int64_t iterations = 0, evaluations = 0;  // in all steps
+  double t = 0, h_diag = 0, loss = 0, loss_before = 0;
+  Tensor d, gradient, gradient_before;
+  History history;
+
+  /// Chooses d, and the t to try first.
+  void next_direction(double lr, std::int64_t history_size) {
+    if (++iterations == 1) {
+      d = gradient.neg();
+      h_diag = 1;
+      t = std::min(1.0, 1 / abs(gradient).sum().item<double>()) * lr;
+    } else {
+      const Tensor dy = gradient - gradient_before, ds = d * t;
+      if (const double ys = product(dy, ds); ys > 1e-10) {
+        history.add(dy, ds, ys, history_size);
+        h_diag = ys / product(dy, dy);
+      }
+      d = history.direction(gradient, h_diag);
+      t = lr;
+    }
+    gradient_before = gradient;
+    loss_before = loss;
   }
 };
-
-}  // namespace
 
 std::vector<NamedOption> LBFGSOptions::named() {
   constexpr OptionRange counts{1, 0x1p53};
@@ -199,110 +236,99 @@ Tensor LBFGS::step(const std::function<Tensor()>& closure) {
   require(closure != nullptr, "LBFGS.step: the closure is empty");
   const NoGradGuard no_grad;
   const Tensors& all = params();
-  const double sign = o_.maximize ? -1 : 1;
-  std::int64_t evaluations = 0;
-  Tensor first_loss, gradient;
-  const auto evaluate = [&] {  // returns the loss, and sets the gradient
+  Progress now = load();
+  const std::int64_t last_evaluation = now.evaluations + *o_.max_eval;
+  const auto evaluate = [&] {
     Tensor loss;
     {
       const GradModeGuard grad(true);
       loss = closure();
     }
-    if (++evaluations == 1) {
-      nn::detail::require_all_shown(type());
-      check_parameters(0);
-      first_loss = loss;
-    }
-    gradient = flat_gradient(all) * sign;
-    return sign * loss.item<double>();
+    check_parameters(0);
+    const double sign = o_.maximize ? -1 : 1;
+    now.gradient = flat_gradient(all) * sign;
+    now.loss = sign * loss.item<double>();
+    ++now.evaluations;
+    return loss;
   };
-  double loss = evaluate();
-  ParamState& state = state_of(0, 0);
-  const auto number = [&](std::size_t entry) -> const Tensor& {
-    if (!state[entry].defined()) state[entry] = make_state(0, 0, entry);
-    return state[entry];
-  };
-  auto iterations = number(kIterations).item<std::int64_t>();
-  const auto evaluations_before = number(kFuncEvals).item<std::int64_t>();
-  const auto count_evaluations = [&] {
-    number(kFuncEvals).fill_(evaluations_before + evaluations);
-  };
-  count_evaluations();
-  if (largest(gradient) <= o_.tolerance_grad) return first_loss;
+  const Tensor first_loss = evaluate();
+  nn::detail::require_all_shown(type());
+  number(kFuncEvals).fill_(now.evaluations);
+  if (largest(now.gradient) <= o_.tolerance_grad) return first_loss;
 
-  History history;
-  for (std::size_t k = kHistory; k < state.size() && state[k].defined(); k += 3) {
-    history.y.push_back(state[k]);
-    history.s.push_back(state[k + 1]);
-    history.rho.push_back(state[k + 2].item<double>());
-  }
-  Tensor d = state[kD], gradient_before = state[kPrevGrad];
-  double t = number(kT).item<double>(), h_diag = number(kHDiag).item<double>();
-  double loss_before = 0;
   for (std::int64_t i = 1;; ++i) {
-    if (++iterations == 1) {
-      d = gradient.neg();
-      h_diag = 1;
-      t = std::min(1.0, 1 / abs(gradient).sum().item<double>()) * lr();
-    } else {
-      const Tensor y = gradient - gradient_before, s = d * t;
-      if (const double ys = product(y, s); ys > 1e-10) {
-        if (std::ssize(history.y) == o_.history_size) {
-          history.y.erase(history.y.begin());
-          history.s.erase(history.s.begin());
-          history.rho.erase(history.rho.begin());
-        }
-        history.y.push_back(y);
-        history.s.push_back(s);
-        history.rho.push_back(1 / ys);
-        h_diag = ys / product(y, y);
-      }
-      d = history.direction(gradient, h_diag);
-      t = lr();
-    }
-    gradient_before = gradient;
-    loss_before = loss;
-    const double slope = product(gradient, d);
+    now.next_direction(lr(), o_.history_size);
+    const double slope = product(now.gradient, now.d);
     if (slope > -o_.tolerance_change) break;
     if (o_.line_search_fn == LineSearch::strong_wolfe) {
       Tensors start;
       for (const Tensor& p : all) start.push_back(p.clone());
-      const auto at = [&](double distance) {
-        move(all, d, distance);
-        const double value = evaluate();
+      const auto at = [&](double t) {
+        move(all, now.d, t);
+        evaluate();
         for (std::size_t k = 0; k < all.size(); ++k) all[k].copy_(start[k]);
-        return Point{distance, value, product(gradient, d), gradient};
+        return Point{t, now.loss, product(now.gradient, now.d), now.gradient};
       };
-      const Point found = strong_wolfe(at, {0, loss, slope, gradient}, t, largest(d),
-                                       o_.tolerance_change, *o_.max_eval - evaluations);
-      t = found.t;
-      loss = found.loss;
-      gradient = found.gradient;
-      move(all, d, t);
+      const Point found =
+          strong_wolfe(at, {0, now.loss, slope, now.gradient}, now.t, largest(now.d),
+                       o_.tolerance_change, last_evaluation - now.evaluations);
+      now.t = found.t;
+      now.loss = found.loss;
+      now.gradient = found.gradient;
+      move(all, now.d, now.t);
     } else {
-      move(all, d, t);
-      if (i < o_.max_iter) loss = evaluate();  // after the last iteration nobody needs it
+      move(all, now.d, now.t);
+      if (i < o_.max_iter) evaluate();  // the next step begins with an evaluation anyway
     }
-    if (i == o_.max_iter || evaluations >= *o_.max_eval || largest(gradient) <= o_.tolerance_grad ||
-        largest(d) * t <= o_.tolerance_change ||
-        std::abs(loss - loss_before) < o_.tolerance_change) {
+    if (i == o_.max_iter || now.evaluations >= last_evaluation ||
+        largest(now.gradient) <= o_.tolerance_grad ||
+        largest(now.d) * now.t <= o_.tolerance_change ||
+        std::abs(now.loss - now.loss_before) < o_.tolerance_change) {
       break;
     }
   }
-
-  count_evaluations();
-  number(kIterations).fill_(iterations);
-  number(kT).fill_(t);
-  number(kHDiag).fill_(h_diag);
-  number(kPrevLoss).fill_(loss_before);
-  state[kD] = d;
-  state[kPrevGrad] = gradient_before;
-  for (std::size_t i = 0; i < history.y.size(); ++i) {
-    state[kHistory + 3 * i] = history.y[i];
-    state[kHistory + 3 * i + 1] = history.s[i];
-    number(kHistory + 3 * i + 2).fill_(history.rho[i]);
-  }
+  store(now);
   return first_loss;
+}
+
+const Tensor& LBFGS::number(std::size_t entry) {
+  Tensor& s = state_of(0, 0)[entry];
+  if (!s.defined()) s = make_state(0, 0, entry);
+  return s;
+}
+
+LBFGS::Progress LBFGS::load() {
+  const ParamState& state = state_of(0, 0);
+  Progress now{.iterations = number(kIterations).item<std::int64_t>(),
+               .evaluations = number(kFuncEvals).item<std::int64_t>(),
+               .t = number(kT).item<double>(),
+               .h_diag = number(kHDiag).item<double>(),
+               .d = state[kD],
+               .gradient = {},
+               .gradient_before = state[kPrevGrad],
+               .history = {}};
+  for (std::size_t k = kHistory; k < state.size() && state[k].defined(); k += 3) {
+    now.history.y.push_back(state[k]);
+    now.history.s.push_back(state[k + 1]);
+    now.history.rho.push_back(state[k + 2].item<double>());
+  }
+  return now;
+}
+
+void LBFGS::store(const Progress& now) {
+  ParamState& state = state_of(0, 0);
+  number(kFuncEvals).fill_(now.evaluations);
+  number(kIterations).fill_(now.iterations);
+  number(kT).fill_(now.t);
+  number(kHDiag).fill_(now.h_diag);
+  number(kPrevLoss).fill_(now.loss_before);
+  state[kD] = now.d;
+  state[kPrevGrad] = now.gradient_before;
+  for (std::size_t i = 0; i < now.history.y.size(); ++i) {
+    state[kHistory + 3 * i] = now.history.y[i];
+    state[kHistory + 3 * i + 1] = now.history.s[i];
+    number(kHistory + 3 * i + 2).fill_(now.history.rho[i]);
+  }
 }
 
 std::map<std::string, double> LBFGS::options(std::size_t /*group*/) const {

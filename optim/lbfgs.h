@@ -54,6 +54,11 @@ class LBFGS final : public Optimizer {
   Tensor step(const std::function<Tensor()>& closure);
 
  private:
+  struct Progress;
+  Progress load();
+  void store(const Progress& now);
+  /// A tensor of the state that is a number.
+  const Tensor& number(std::size_t entry);
   /// Throws Error: the closure is missing.
   void update(std::size_t group, std::vector<Update>& updates, const Tensor& found_inf) override;
   std::map<std::string, double> options(std::size_t group) const override;

@@ -34,9 +34,13 @@ void update_average(nn::Module& average, nn::Module& model, const Tensor& n_aver
                     const AveragedModelOptions& options) {
   const NoGradGuard no_grad;
   const auto n = n_averaged.item<std::int64_t>();
-  Tensors averages, values;  // floating-point ones, which are averaged
-  const auto add = [&](const std::vector<nn::NamedTensor>& own,
-                       const std::vector<nn::NamedTensor>& others, bool averaged) {
+  struct Pair {
+    Tensor average, value;
+    bool is_copied;
+  };
+  std::vector<Pair> pairs;
+  const auto match = [&](const std::vector<nn::NamedTensor>& own,
+                         const std::vector<nn::NamedTensor>& others, bool is_averaged) {
     require(own.size() == others.size(), "AveragedModel.update_parameters: the model has ",
             others.size(), " parameters or buffers, but the average has ", own.size());
     for (std::size_t i = 0; i < own.size(); ++i) {
@@ -44,18 +48,22 @@ void update_average(nn::Module& average, nn::Module& model, const Tensor& n_aver
       require<ShapeError>(a.shape() == b.shape(),
                           "AveragedModel.update_parameters: ", others[i].name, " has shape ",
                           b.shape(), ", but its average has ", a.shape());
-      const Tensor value = b.to(a.device());
       // A counter, such as num_batches_tracked, has no average.
-      if (n == 0 || !averaged || !is_floating(a.dtype())) {
-        a.copy_(value);
-      } else {
-        averages.push_back(a);
-        values.push_back(value);
-      }
+      pairs.push_back({a, b, n == 0 || !is_averaged || !is_floating(a.dtype())});
     }
   };
-  add(average.named_parameters(), model.named_parameters(), true);
-  add(average.named_buffers(), model.named_buffers(), options.use_buffers);
+  match(average.named_parameters(), model.named_parameters(), true);
+  match(average.named_buffers(), model.named_buffers(), options.use_buffers);
+  Tensors averages, values;
+  for (const Pair& pair : pairs) {
+    const Tensor value = pair.value.to(pair.average.device());
+    if (pair.is_copied) {
+      pair.average.copy_(value);
+    } else {
+      averages.push_back(pair.average);
+      values.push_back(value);
+    }
+  }
   const MultiAvgFn& update = options.multi_avg_fn ? options.multi_avg_fn : get_swa_multi_avg_fn();
   if (!averages.empty()) update(averages, values, n);
   n_averaged.fill_(n + 1);

@@ -44,8 +44,9 @@ void expect_cycles(const std::string& name, const MakeSchedule& make) {
     for (std::size_t g = 0; g < lrs.size() / 201; ++g) {
       const double want = lrs[g * 201 + step];
       EXPECT_NEAR(optimizer->lr(g), want, 1e-12 * std::abs(want) + 1e-15) << name << ' ' << step;
-      if (!momenta.empty())
+      if (!momenta.empty()) {
         EXPECT_NEAR(optimizer->momentum(g), momenta[g * 201 + step], 1e-12) << name << ' ' << step;
+      }
     }
     if (step < 200) schedule->step();
     if (step == 77) {
@@ -157,7 +158,7 @@ TEST(CosineAnnealingWarmRestarts, RefusesSettingsThatMakeNoSense) {
   EXPECT_ERROR(CosineAnnealingWarmRestarts(o, {.t_0 = 5, .t_mult = 0}), Error,
                "t_0 and t_mult are 5 and 0, but must be at least 1");
   CosineAnnealingWarmRestarts schedule(o, {.t_0 = 5});
-  EXPECT_ERROR(schedule.step(-1), Error, "epoch is -1, but must be finite and not negative");
+  EXPECT_ERROR(schedule.step(-1), Error, "epoch is -1, but must be at least 0");
   ScheduleState state = schedule.state_dict();
   state.values["t_cur"] = {7};
   EXPECT_ERROR(schedule.load_state_dict(state), Error, "t_cur is 7");
