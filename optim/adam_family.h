@@ -5,8 +5,8 @@
 //   NAdam (Dozat 2016)            Adam with Nesterov's momentum: μₜ = β₁ (1 − 0.96^(t · ψ) / 2),
 //                                 p ← p − lr ((1 − μₜ) g / (1 − Πμ) + μₜ₊₁ m / (1 − Πμ · μₜ₊₁)) /
 //                                 (√v̂ + eps), with ψ = momentum_decay and Πμ = μ₁ … μₜ
-//   RAdam (Liu et al. 2020)       p ← p − lr · m̂ · r / (√v̂ + eps), or p ← p − lr · m̂ while the
-//                                 variance of v is unknown (in the first steps); r rectifies it
+//   RAdam (Liu et al. 2020)       p ← p − lr · m̂ · r √(1 − β₂ᵗ) / (√v + eps), where r rectifies the
+//                                 variance; p ← p − lr · m̂ in the first steps, where it is unknown
 //   Adamax (Kingma and Ba 2015)   u ← max(β₂ u, |g| + eps),  p ← p − lr · m̂ / u
 //   Lion (Chen et al. 2023)       p ← p − lr · weight_decay · p,  c = β₁ m + (1 − β₁) g,
 //                                 p ← p − lr · sign(c),  m ← β₂ m + (1 − β₂) g

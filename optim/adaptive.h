@@ -1,11 +1,12 @@
 #pragma once
 // Optimizers that divide the gradient by the root of its past squares, in PyTorch's form.
 //
-//   Adagrad (Duchi et al. 2011)    v ← v + g²,  p ← p − lr / (1 + (t − 1) lr_decay) · g / (√v +
-//   eps) Adadelta (Zeiler 2012)         v ← ρ v + (1 − ρ) g²,  d = √(u + eps) / √(v + eps) · g,
-//                                  u ← ρ u + (1 − ρ) d²,  p ← p − lr · d
-//   RMSprop (Hinton 2012)          v ← α v + (1 − α) g²,  d = g / (√v + eps),
-//                                  b ← momentum · b + d,  p ← p − lr · b
+//   Adagrad (Duchi et al. 2011)   v ← v + g²,  lr' = lr / (1 + (t − 1) lr_decay),
+//                                 p ← p − lr' · g / (√v + eps)
+//   Adadelta (Zeiler 2012)        v ← ρ v + (1 − ρ) g²,  d = √(u + eps) / √(v + eps) · g,
+//                                 u ← ρ u + (1 − ρ) d²,  p ← p − lr · d
+//   RMSprop (Hinton 2012)         v ← α v + (1 − α) g²,  d = g / (√v + eps),
+//                                 b ← momentum · b + d,  p ← p − lr · b
 //
 // In all of them g ← g + weight_decay · p first. Centered RMSprop (Graves 2013) uses v − m², where
 // m is the average of g.

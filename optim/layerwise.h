@@ -6,12 +6,11 @@
 //                               b ← momentum · b + lr · r (g + weight_decay · p),  p ← p − b
 //   LAMB (You et al. 2020)      d = m̂ / (√v̂ + eps) + weight_decay · p,  m̂ and v̂ as in adam.h
 //                               p ← p − lr ‖p‖ / ‖d‖ · d
-//   Muon (Jordan et al. 2024)   b ← b + (1 − momentum) (g − b),  d = nesterov ? g + momentum (b −
-//   g) : b
+//   Muon (Jordan et al. 2024)   b ← b + (1 − momentum) (g − b),  d = g + momentum (b − g), or b
+//                               without nesterov
 //                               p ← p − lr · weight_decay · p,  p ← p − lr · a · NewtonSchulz(d)
 //
-// In LARS and LAMB, the factor in front of d is lr alone if one of the norms is 0. For Muon, see
-// below.
+// In LARS, r is 1 if one of the norms is 0; in LAMB, so is ‖p‖ / ‖d‖. For Muon, see below.
 
 #include "optim/composed.h"
 
