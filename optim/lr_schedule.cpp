@@ -77,6 +77,12 @@ void check(const LinearLROptions& o) {
   check_positive("LinearLR", "total_iters", o.total_iters);
 }
 
+void check(const ConstantLROptions& o) {
+  require(o.factor > 0 && o.factor <= 1, "ConstantLR: factor is ", o.factor,
+          ", but must be in (0, 1]");
+  check_positive("ConstantLR", "total_iters", o.total_iters);
+}
+
 }  // namespace
 
 StepLR::StepLR(Optimizer& optimizer, StepLROptions options) : LRSchedule(optimizer), o_(options) {
@@ -119,6 +125,41 @@ ExponentialLR::ExponentialLR(Optimizer& optimizer, ExponentialLROptions options)
 Values ExponentialLR::settings() const { return {{"gamma", {o_.gamma}}}; }
 void ExponentialLR::load_settings(const Values& values) {
   o_.gamma = Settings{type(), values}.number("gamma");
+}
+
+ConstantLR::ConstantLR(Optimizer& optimizer, ConstantLROptions options)
+    : LRSchedule(optimizer), o_(options) {
+  check(o_);
+  start();
+}
+Values ConstantLR::settings() const {
+  return {{"factor", {o_.factor}}, {"total_iters", {static_cast<double>(o_.total_iters)}}};
+}
+void ConstantLR::load_settings(const Values& values) {
+  Settings s{type(), values};
+  ConstantLROptions o{.factor = s.number("factor"), .total_iters = s.integer("total_iters")};
+  check(o);
+  o_ = o;
+}
+
+PolynomialLR::PolynomialLR(Optimizer& optimizer, PolynomialLROptions options)
+    : LRSchedule(optimizer), o_(options) {
+  check_positive(type(), "total_iters", o_.total_iters);
+  start();
+}
+double PolynomialLR::next_lr(std::size_t, double lr) {
+  if (last_step_ > o_.total_iters) return lr;
+  auto t = static_cast<double>(last_step_), total = static_cast<double>(o_.total_iters);
+  return lr * std::pow((1 - t / total) / (1 - (t - 1) / total), o_.power);
+}
+Values PolynomialLR::settings() const {
+  return {{"total_iters", {static_cast<double>(o_.total_iters)}}, {"power", {o_.power}}};
+}
+void PolynomialLR::load_settings(const Values& values) {
+  Settings s{type(), values};
+  PolynomialLROptions o{.total_iters = s.integer("total_iters"), .power = s.number("power")};
+  check_positive(type(), "total_iters", o.total_iters);
+  o_ = o;
 }
 
 LinearLR::LinearLR(Optimizer& optimizer, LinearLROptions options)
@@ -175,6 +216,12 @@ void CosineAnnealingLR::load_settings(const Values& values) {
 LambdaLR::LambdaLR(Optimizer& optimizer, std::function<double(std::int64_t)> f)
     : LRSchedule(optimizer), f_(std::move(f)) {
   require(f_ != nullptr, "LambdaLR: the function is empty");
+  start();
+}
+
+MultiplicativeLR::MultiplicativeLR(Optimizer& optimizer, std::function<double(std::int64_t)> f)
+    : LRSchedule(optimizer), f_(std::move(f)) {
+  require(f_ != nullptr, "MultiplicativeLR: the function is empty");
   start();
 }
 

@@ -39,6 +39,13 @@ const std::vector<Row>& rows() {
       {"cosine", make<CosineAnnealingLR>(CosineAnnealingLROptions{.t_max = 200})},
       {"cosine.again",
        make<CosineAnnealingLR>(CosineAnnealingLROptions{.t_max = 30, .eta_min = 0.01})},
+      {"constant", make<ConstantLR>(ConstantLROptions{})},
+      {"constant.long", make<ConstantLR>(ConstantLROptions{.factor = 0.01, .total_iters = 90})},
+      {"polynomial", make<PolynomialLR>(PolynomialLROptions{})},
+      {"polynomial.long",
+       make<PolynomialLR>(PolynomialLROptions{.total_iters = 150, .power = 2.5})},
+      {"multiplicative",
+       make<MultiplicativeLR>([](std::int64_t step) { return 1 - 1.0 / (1.0 + double(step)); })},
       {"lambda", make<LambdaLR>([](std::int64_t step) { return 1.0 / (1.0 + double(step)); })},
       {"chained",
        [](Optimizer& o) {
@@ -130,6 +137,10 @@ TEST(LRSchedule, RefusesSettingsThatMakeNoSense) {
   EXPECT_THROW(LinearLR(o, {.total_iters = 0}), Error);
   EXPECT_THROW(CosineAnnealingLR(o, {.t_max = 0}), Error);
   EXPECT_THROW(LambdaLR(o, nullptr), Error);
+  EXPECT_THROW(MultiplicativeLR(o, nullptr), Error);
+  EXPECT_THROW(ConstantLR(o, {.factor = 0}), Error);
+  EXPECT_THROW(ConstantLR(o, {.total_iters = 0}), Error);
+  EXPECT_THROW(PolynomialLR(o, {.total_iters = 0}), Error);
   EXPECT_THROW(ChainedScheduler({}), Error);
   auto one = std::make_shared<LinearLR>(o);
   EXPECT_THROW(SequentialLR({one}, {3}), Error);
