@@ -11,6 +11,7 @@
 #include "autograd/ops/shape.h"
 #include "autograd/record.h"
 #include "autograd/trace.h"
+#include "support/errors.h"
 #include "support/golden.h"
 #include "support/support.h"
 

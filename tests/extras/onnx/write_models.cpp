@@ -177,6 +177,10 @@ void write_other_layers(Writer& write) {
   write("sigmoid", nn::Sigmoid(), x);
   write("tanh", nn::Tanh(), x);
   write("softmax", nn::Softmax(0), x, {.batch_dim = 1});
+  write("composed_activations",
+        nn::Sequential(nn::ELU(2), nn::PReLU(6), nn::Hardswish(), nn::Mish(), nn::LogSigmoid(),
+                       nn::Softshrink(0.1), nn::Softsign(), nn::GLU()),
+        x);
   write("dropout", nn::Sequential(nn::Dropout(0.5), nn::Linear(6, 2)), x);
   write("log_softmax", nn::Sequential(nn::Flatten(), nn::LogSoftmax(-1)), randn({2, 3, 4}));
   write("embedding", nn::Sequential(nn::Embedding(9, 4), nn::Linear(4, 3)), randint(0, 9, {3, 5}));
