@@ -55,6 +55,9 @@ Tensor PreparedLinear::forward(const Tensor& x) {
 PreparedConv2d::PreparedConv2d(const Conv2d& conv, const BatchNorm2d* norm, std::string bn_path,
                                const ObserverOptions& observer)
     : conv(conv), bn_path(std::move(bn_path)), input(observer) {
+  require(conv.outer_padding.empty(),
+          "prepare: a Conv2d with a padding_mode, or with same_padding and an even kernel, has no "
+          "int8 form; name it in `skip`");
   train(conv.is_training());
   if (norm == nullptr) return;
   bn = *norm;
