@@ -72,6 +72,8 @@ using MultiLabelSoftMarginLoss = LossWith<WeightedLossOptions, multilabel_soft_m
 using TripletMarginLoss = LossWith<TripletMarginOptions, triplet_margin_loss>;
 using TripletMarginWithDistanceLoss =
     LossWith<TripletMarginWithDistanceOptions, triplet_margin_with_distance_loss>;
+/// loss(log_probs, targets, input_lengths, target_lengths).
+using CTCLoss = LossWith<CTCOptions, ctc_loss>;
 /// Not losses, but called in the same way.
 using PairwiseDistance = LossWith<PairwiseDistanceOptions, pairwise_distance>;
 using CosineSimilarity = LossWith<CosineSimilarityOptions, cosine_similarity>;

@@ -73,7 +73,7 @@ enum class TargetScale { probabilities, log_probabilities };
 Tensor kl_div(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean,
               TargetScale target = TargetScale::probabilities);
 
-// The following are composed of other ops (composed_loss.cpp).
+// The following are composed of other ops (composed_loss.cpp, ctc_loss.cpp).
 
 struct PoissonNLLOptions {
   bool log_input = true;  // x is the logarithm of the mean
@@ -158,5 +158,21 @@ struct TripletMarginWithDistanceOptions {
 Tensor triplet_margin_with_distance_loss(const Tensor& anchor, const Tensor& positive,
                                          const Tensor& negative,
                                          const TripletMarginWithDistanceOptions& options = {});
+
+struct CTCOptions {
+  std::int64_t blank = 0;  // the class that stands for no label
+  Reduction reduction = Reduction::mean;
+  bool zero_infinity = false;  // 0 for a target that cannot be reached
+};
+/// Connectionist temporal classification (Graves et al. 2006): -log of the probability that
+/// `target`, with repetitions and blanks, is what the steps of a sequence say. log_probs (T, N, C)
+/// are log-probabilities; targets i64 (N, S), or all targets in one dimension; input_lengths and
+/// target_lengths i64 (N) are how many steps and labels of each sequence count. Or, for one
+/// sequence, (T, C), (S), and lengths of no dimension. `mean` divides each loss by its target's
+/// length (at least 1) before it takes the mean. A target that needs more steps than there are has
+/// the loss inf, whose gradient is 0 (PyTorch's is NaN). Waits for the device. Throws ShapeError
+/// for lengths that do not fit and for labels outside 0 … C-1.
+Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
+                const Tensor& target_lengths, const CTCOptions& options = {});
 
 }  // namespace rondo

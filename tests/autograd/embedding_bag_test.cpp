@@ -2,6 +2,7 @@
 
 #include "autograd/ops/embedding_bag.h"
 
+#include "autograd/ops/arithmetic.h"
 #include "autograd/ops/composed.h"
 #include "nn/bilinear.h"
 #include "nn/embedding.h"

@@ -57,4 +57,17 @@ for r in ("none", "mean", "sum"):
 golden.case(out, "pairwise_distance", F.pairwise_distance, x, y)
 golden.case(out, "pairwise_distance.all", lambda a, b: F.pairwise_distance(a, b, p=1, eps=0.1, keepdim=True), x, y)
 golden.case(out, "pairwise_distance.row", F.pairwise_distance, x, y[0])
+
+# Through log_softmax: PyTorch's gradient for log_probs is that for the logits before it.
+logits = fill((6, 3, 4), 9, 2)
+padded, steps, labels = torch.tensor([[1, 1, 3], [2, 9, 9], [9, 9, 9]]), torch.tensor([6, 4, 3]), torch.tensor([3, 1, 0])
+for name, f in {
+        "none": lambda x: F.ctc_loss(x, padded, steps, labels, reduction="none"),
+        "mean": lambda x: F.ctc_loss(x, padded, steps, labels), "sum": lambda x: F.ctc_loss(x, padded, steps, labels, reduction="sum"),
+        "joined": lambda x: F.ctc_loss(x, torch.tensor([0, 1, 3, 0, 0, 1]), torch.tensor([5, 6, 4]), torch.tensor([2, 3, 1]), blank=2),
+        "unreachable": lambda x: F.ctc_loss(x, torch.tensor([1, 1, 1, 2]), torch.tensor([4, 0, 0]), torch.tensor([3, 1, 0]),
+                                            reduction="none", zero_infinity=True),
+        "one": lambda x: F.ctc_loss(x[:, 0], torch.tensor([3, 1]), torch.tensor(5), torch.tensor(2), reduction="none"),
+}.items():
+    golden.case(out, f"ctc_loss.{name}", lambda x: f(x.log_softmax(2)), logits)
 golden.write("losses.txt", out)

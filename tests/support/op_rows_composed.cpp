@@ -143,6 +143,17 @@ void composed_losses(Rows& rows) {
       8);
 }
 
+void ctc_losses(Rows& rows) {
+  rows.add(
+      "ctc_loss", {{{5, 2, 3}, -3, -0.5}},
+      [](X x) {
+        const Tensor targets = tensor<std::int64_t>({1, 1, 2}),
+                     steps = tensor<std::int64_t>({5, 3}), labels = tensor<std::int64_t>({2, 1});
+        return ctc_loss(x[0], targets, steps, labels);
+      },
+      24, 16);
+}
+
 void dropouts(Rows& rows) {
   const auto row = [&](const char* name, const Dims& sizes, auto f) {
     rows.add(
@@ -299,6 +310,7 @@ std::vector<Op> composed_rows() {
   Rows rows;
   composed_activations(rows);
   composed_losses(rows);
+  ctc_losses(rows);
   dropouts(rows);
   exchanged_dims(rows);
   composed_norms(rows);
