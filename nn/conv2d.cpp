@@ -43,8 +43,7 @@ Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, Pair kernel_
 }
 
 Tensor Conv2d::forward(const Tensor& x) {
-  return conv2d(outer_padding.empty() ? x : pad(x, outer_padding, options.padding_mode), weight,
-                bias,
+  return conv2d(padded(x), weight, bias,
                 {.stride = options.stride,
                  .padding = options.padding,
                  .dilation = options.dilation,

@@ -33,6 +33,10 @@ struct Conv2d : Module {
   Conv2d(std::int64_t in_channels, std::int64_t out_channels, Pair kernel_size,
          Conv2dOptions options = {});
   Tensor forward(const Tensor& x) override;
+  /// x with outer_padding.
+  Tensor padded(const Tensor& x) const {
+    return outer_padding.empty() ? x : pad(x, outer_padding, options.padding_mode);
+  }
   std::int64_t multiply_adds(const Tensor&, const Tensor& y) const override {
     return out_channels == 0 ? 0 : y.numel() * (weight.numel() / out_channels);
   }

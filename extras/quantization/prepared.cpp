@@ -25,7 +25,7 @@ Tensor factor_of(const BatchNorm& bn) {
 Tensor run(const Conv2d& conv, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const Conv2dOptions& o = conv.options;
   return conv2d(
-      x, weight, bias,
+      conv.padded(x), weight, bias,
       {.stride = o.stride, .padding = o.padding, .dilation = o.dilation, .groups = o.groups});
 }
 
@@ -55,9 +55,6 @@ Tensor PreparedLinear::forward(const Tensor& x) {
 PreparedConv2d::PreparedConv2d(const Conv2d& conv, const BatchNorm2d* norm, std::string bn_path,
                                const ObserverOptions& observer)
     : conv(conv), bn_path(std::move(bn_path)), input(observer) {
-  require(conv.outer_padding.empty(),
-          "prepare: a Conv2d with a padding_mode, or with same_padding and an even kernel, has no "
-          "int8 form; name it in `skip`");
   train(conv.is_training());
   if (norm == nullptr) return;
   bn = *norm;

@@ -26,8 +26,11 @@
 #include "nn/dropout.h"
 #include "nn/embedding.h"
 #include "nn/flatten.h"
+#include "nn/fold.h"
+#include "nn/instance_norm.h"
 #include "nn/models/models.h"
 #include "nn/norm.h"
+#include "nn/padding.h"
 #include "nn/pooling.h"
 #include "nn/recurrent.h"
 #include "nn/transformer.h"
@@ -154,6 +157,20 @@ void write_image_layers(Writer& write) {
   write("adaptive_avg_pool2d_even", nn::AdaptiveAvgPool2d({3, 7}), x);
   write("adaptive_avg_pool2d_uneven", nn::AdaptiveAvgPool2d({4, 3}), x);
   write("upsample", nn::Upsample(3), x);
+  write("padding",
+        nn::Sequential(nn::ConstantPad2d({1, 0, -1, 2}, 0.5), nn::ReflectionPad2d(2),
+                       nn::Conv2d(6, 4, 3, {.padding = 1, .padding_mode = PadMode::circular}),
+                       nn::Conv2d(4, 4, 2, {.same_padding = true}), nn::PixelShuffle(2)),
+        x);
+  write("composed_norms",
+        nn::Sequential(nn::InstanceNorm2d(6, {.affine = true}), nn::LocalResponseNorm(3),
+                       nn::RMSNorm(7)),
+        x);
+  write("composed_pools",
+        nn::Sequential(nn::MaxPool2d(2, {.stride = 1, .dilation = 2}),
+                       nn::LPPool2d(2, 2, {.stride = 1}), nn::AdaptiveMaxPool2d({3, 2}),
+                       nn::Unfold(2), nn::AvgPool1d(2)),
+        x);
   write("unet",
         nn::Sequential(nn::Conv2d(6, 8, 3), nn::SiLU(), nn::Upsample(2), nn::Conv2d(8, 2, 1)), x);
 }
