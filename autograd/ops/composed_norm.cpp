@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "autograd/autocast.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/norm.h"
 #include "autograd/ops/pad.h"
@@ -18,6 +19,8 @@ namespace rondo {
 Tensor rms_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& gamma,
                 std::optional<double> eps) {
   const RecordOp op("rms_norm");
+  if (const Casts cast{AutocastOp::layer_norm, x})
+    return rms_norm(cast(x), normalized_shape, cast(gamma), eps);
   require_float(x, "rms_norm");
   const std::int64_t rank = normalized_shape.size();
   require<ShapeError>(rank > 0 && rank <= x.dim() &&
@@ -68,7 +71,7 @@ Tensor instance_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
     follow(running_mean, mean(values, {2}), options.momentum);
     follow(running_var, var(values, {2}), options.momentum);
   }
-  return group_norm(x, channels, gamma, beta, options.eps);
+  return to(group_norm(x, channels, gamma, beta, options.eps), x.dtype());  // under autocast, too
 }
 
 Tensor local_response_norm(const Tensor& x, std::int64_t size,

@@ -30,8 +30,7 @@ struct Reduced {
   const char* name;
   Reduction reduction;
 };
-constexpr Reduced all_reductions[] = {
-    {".none", Reduction::none}, {".mean", Reduction::mean}, {".sum", Reduction::sum}};
+constexpr Reduced all_reductions[] = {{".none", Reduction::none}, {".mean", Reduction::mean}};
 
 class ComposedLoss : public ::testing::TestWithParam<Reduced> {
  protected:

