@@ -15,8 +15,8 @@ struct InstanceNormOptions {
 
 /// The base of the classes. weight = 1, bias = 0 (C), if affine; buffers running_mean = 0,
 /// running_var = 1 (C) and num_batches_tracked (i64), if tracked. All stay f32 under `to(bf16)` and
-/// `to(f16)`, as in BatchNorm. Agrees with torch.nn.InstanceNorm1d, …, except that the number of
-/// channels must also match if there are no parameters.
+/// `to(f16)`, as in BatchNorm. Agrees with torch.nn.InstanceNorm1d, …, except that an input with
+/// another number of channels always throws.
 struct InstanceNorm : Module {
   std::int64_t num_features;
   InstanceNormOptions options;

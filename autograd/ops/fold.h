@@ -12,7 +12,7 @@ struct FoldOptions {
 };
 
 /// x (N, C, H, W) or (C, H, W) to (N, C kernel.h kernel.w, L): column l holds the l-th of the L
-/// windows of the padded image, in row-major order. Throws ShapeError if there is no window. Agrees
+/// windows of the padded image, in row-major order. Throws ShapeError if no window fits. Agrees
 /// with torch.nn.functional.unfold.
 Tensor unfold(const Tensor& x, Conv2dOptions::Pair kernel, FoldOptions options = {});
 /// The transpose of unfold: columns (N, C kernel.h kernel.w, L), or without N, to images

@@ -40,11 +40,11 @@ Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction
 /// d < beta ? d^2 / (2 beta) : d - beta / 2, where d = |x - y|.
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta = 1,
                       Reduction reduction = Reduction::mean);
-/// d < delta ? d^2 / 2 : delta (d - delta / 2), where d = |x - y|. Throws Error unless delta > 0.
 struct HuberOptions {
   double delta = 1;
   Reduction reduction = Reduction::mean;
 };
+/// d < delta ? d^2 / 2 : delta (d - delta / 2), where d = |x - y|. Throws Error unless delta > 0.
 Tensor huber_loss(const Tensor& x, const Tensor& y, const HuberOptions& options = {});
 
 /// weight and pos_weight broadcast to y.

@@ -61,7 +61,7 @@ void composed_activations(Rows& rows) {
 }
 
 void composed_losses(Rows& rows) {
-  const OpInput logits{{4, 3}, -2, 2}, p{{4, 3}, 0.125, 0.875}, beside{{4, 3}, -1.95, 2.05, true},
+  const OpInput logits{{4, 3}, -2, 2}, p{{4, 3}, 0.125, 0.875}, between{{4, 3}, -1.95, 2.05, true},
       spaced{{4, 3}, -2, 2, true};
   const auto signs = [](const Tensor& x, const Dims& sizes) {
     const Tensor odd = remainder(arange(numel_of(sizes)).reshape(sizes), scalar(2, {.dtype = i64}));
@@ -87,7 +87,7 @@ void composed_losses(Rows& rows) {
   rows.add(
       "binary_cross_entropy", {p, p}, [](X x) { return binary_cross_entropy(x[0], x[1]); }, 12, 8);
   rows.add(
-      "huber_loss", {spaced, beside}, [](X x) { return huber_loss(x[0], x[1], {.delta = 0.7}); },
+      "huber_loss", {spaced, between}, [](X x) { return huber_loss(x[0], x[1], {.delta = 0.7}); },
       12, 4);
   rows.add(
       "poisson_nll_loss", {logits, {{4, 3}, 1.5, 4}},
@@ -96,7 +96,7 @@ void composed_losses(Rows& rows) {
       "gaussian_nll_loss", {logits, logits, {{4}, 0.5, 2}},
       [](X x) { return gaussian_nll_loss(x[0], x[1], x[2], {.full = true}); }, 12, 32);
   rows.add(
-      "margin_ranking_loss", {spaced, beside},
+      "margin_ranking_loss", {spaced, between},
       [=](X x) {
         return margin_ranking_loss(x[0], x[1], signs(x[0], {4, 3}), {.margin = 0.3});
       },
@@ -112,14 +112,14 @@ void composed_losses(Rows& rows) {
       },
       12, 4);
   rows.add(
-      "multi_margin_loss", {beside},
+      "multi_margin_loss", {between},
       [=](X x) {
         return multi_margin_loss(x[0], on_device_of(x[0], classes),
                                  {.p = 2, .margin = 0.9, .weight = row(x[0])});
       },
       12, 16);
   rows.add(
-      "multilabel_margin_loss", {beside},
+      "multilabel_margin_loss", {between},
       [=](X x) { return multilabel_margin_loss(x[0], on_device_of(x[0], lists)); }, 12, 8);
   rows.add(
       "soft_margin_loss", {logits},
