@@ -224,6 +224,16 @@ Tensor clamp_max(const Tensor& x, Scalar high) {
   return clamp(x, std::numeric_limits<std::int64_t>::min(), high);
 }
 
+Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& w, const Tensor& bias) {
+  const RecordOp op("bilinear");
+  require<ShapeError>(a.dim() >= 1 && a.dim() == b.dim() && w.dim() == 3 &&
+                          a.size(-1) == w.size(1) && b.size(-1) == w.size(2),
+                      "bilinear: inputs ", a.shape(), " and ", b.shape(), " do not fit weight ",
+                      w.shape());
+  const Tensor y = einsum("...i,kij,...j->...k", {a, w, b});
+  return bias.defined() ? y + bias : y;
+}
+
 Tensor logaddexp(const Tensor& a, const Tensor& b) {
   const Dims shape = broadcast_shapes(a.shape(), b.shape());
   return logsumexp(stack({expand(a, shape), expand(b, shape)}), {0});

@@ -85,6 +85,17 @@ Tensor cdist(const Tensor& a, const Tensor& b, double p = 2);
 Tensor clamp_min(const Tensor& x, Scalar low);
 Tensor clamp_max(const Tensor& x, Scalar high);
 
+/// x (..., C r², H, W) to (..., C, H r, W r): each pixel gets a square of r² channels.
+Tensor pixel_shuffle(const Tensor& x, std::int64_t r);
+/// The inverse, x (..., C, H r, W r) to (..., C r², H, W).
+Tensor pixel_unshuffle(const Tensor& x, std::int64_t r);
+/// x (N, C, ...) with channel i C / groups + j at j groups + i.
+Tensor channel_shuffle(const Tensor& x, std::int64_t groups);
+
+/// y[k] = Σ a[i] w[k,i,j] b[j] + bias[k]. a (..., I), b (..., J), w (K, I, J), bias (K) or
+/// undefined.
+Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& w, const Tensor& bias = {});
+
 /// log(exp(a) + exp(b)) without overflow.
 Tensor logaddexp(const Tensor& a, const Tensor& b);
 /// a + weight (b - a).

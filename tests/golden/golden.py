@@ -57,3 +57,19 @@ def write_texts(file, texts):
     with open(path, "w") as out:
         for name, text in texts.items():
             out.write(f"=== {name}\n{text}\n")
+
+
+def case(out, name, f, *inputs):
+    """The inputs NAME.0, NAME.1, …, the result NAME.y, and the gradients NAME.d0, … of sum(cos(arange) y) for the inputs that
+    are floats, as `expect_golden` in tests/support/golden_case.h compares them."""
+    xs = [x.detach().clone().requires_grad_() if x.is_floating_point() else x for x in inputs]
+    y = f(*xs)
+    weights = torch.cos(torch.arange(y.numel(), dtype=torch.float64)).reshape(y.shape)
+    floats = [x for x in xs if x.is_floating_point()]
+    gradients = iter(torch.autograd.grad((y * weights).sum(), floats, allow_unused=True))
+    for i, x in enumerate(xs):
+        out[f"{name}.{i}"] = x
+        gradient = next(gradients) if x.is_floating_point() else None
+        if gradient is not None:
+            out[f"{name}.d{i}"] = gradient
+    out[f"{name}.y"] = y

@@ -1,8 +1,10 @@
 #pragma once
 // Compares an op with PyTorch: the cases that tests/golden/make_ops.py wrote to ops.txt.
 
+#include <functional>
 #include <string>
 
+#include "support/golden.h"
 #include "support/op_table.h"
 
 namespace rondo::test {
@@ -14,5 +16,11 @@ namespace rondo::test {
 /// outputs than f returned.
 void expect_golden(const std::string& name, const OpFunction& f, std::int64_t length = 1,
                    double scale = 1);
+
+/// A case that golden.case wrote to another file. Runs f on NAME.0, NAME.1, …, in f64 and in f32.
+/// Compares the result with NAME.y, and the gradients of sum(cos(arange) y) with NAME.d0, ….
+void expect_case(const Golden& golden, const std::string& name,
+                 const std::function<Tensor(const Tensors&)>& f, std::int64_t length = 1,
+                 double scale = 1);
 
 }  // namespace rondo::test

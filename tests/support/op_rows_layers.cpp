@@ -232,7 +232,8 @@ void loss_rows(std::vector<Op>& rows) {
   });
   row("nll_loss", {planes}, [=](X x) { return nll_loss(x[0], on_device_of(x[0], pixels)); });
   const OpInput spaced{{4, 3}, -2, 2, true}, beside{{4, 3}, -1.95, 2.05, true};
-  auto pair = [&row, &logits](std::string name, auto f) {
+  auto pair = [&row, &logits](std::string name,
+                              Tensor (*f)(const Tensor&, const Tensor&, Reduction)) {
     for (auto [tag, reduction] : {std::pair{"", Reduction::mean}, {".none", Reduction::none}}) {
       row(name + tag, {logits, {{4, 3}, 0.125, 0.875}},
           [f, reduction = reduction](X x) { return f(x[0], x[1], reduction); });
