@@ -11,6 +11,7 @@
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/loss_parts.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/scatter.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "autograd/record.h"

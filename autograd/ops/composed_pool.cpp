@@ -6,6 +6,7 @@
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/pool.h"
 #include "autograd/ops/reduced.h"
+#include "autograd/ops/scatter.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "autograd/ops/windows.h"

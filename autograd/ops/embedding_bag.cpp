@@ -6,6 +6,7 @@
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/scatter.h"
 #include "autograd/ops/shape.h"
 #include "autograd/record.h"
 #include "tensor/creation.h"

@@ -5,6 +5,7 @@
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/pad.h"
+#include "autograd/ops/scatter.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/windows.h"
 #include "tensor/creation.h"

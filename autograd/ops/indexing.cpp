@@ -210,8 +210,6 @@ Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index) {
 
 namespace detail {
 
-Tensor as_row(const Tensor& x) { return x.dim() == 0 ? reshape(x, {1}) : x; }
-
 void require_fits(const Tensor& index, const Dims& sizes, std::int64_t dim, const char* op,
                   const char* whose) {
   bool fits = index.dim() == sizes.size();

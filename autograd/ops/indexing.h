@@ -42,7 +42,7 @@ namespace detail {
 // Shared by indexing.cpp and scatter.cpp.
 
 /// A 0-dim tensor as a 1-dim tensor of one element; others as they are.
-Tensor as_row(const Tensor& x);
+inline Tensor as_row(const Tensor& x) { return x.dim() == 0 ? x.reshape({1}) : x; }
 /// Throws ShapeError unless index has as many dimensions as `sizes` and is not larger, except along
 /// dim.
 void require_fits(const Tensor& index, const Dims& sizes, std::int64_t dim, const char* op,

@@ -75,14 +75,12 @@ Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxOptions& options,
   const RecordOp op("gumbel_softmax");
   require_float(logits, "gumbel_softmax");
   require(options.tau > 0, "gumbel_softmax: tau is ", options.tau, "; expected a positive number");
-  const DType wide = promote(logits.dtype(), f32);
+  // In f64, so that the draws do not depend on the dtype. -log of 1 is 0, whose logarithm is
+  // infinite; the next value, -log(1 - 2^-53), is about 2^-53.
   const Tensor exponential =
-      -log(positive_uniform(logits.shape(), {.dtype = wide, .device = logits.device()}, generator));
-  const double least =
-      std::numeric_limits<float>::min();  // of an exponential that was rounded to 0
-  const Tensor gumbel =
-      to(-log(clamp(exponential, least, std::numeric_limits<double>::infinity())), logits.dtype());
-  const Tensor soft = softmax((logits + gumbel) / options.tau, options.dim);
+      -log(positive_uniform(logits.shape(), {.dtype = f64, .device = logits.device()}, generator));
+  const Tensor gumbel = -log(maximum(exponential, full_like(exponential, 0x1p-54)));
+  const Tensor soft = softmax((logits + to(gumbel, logits.dtype())) / options.tau, options.dim);
   if (!options.hard) return soft;
   const Tensor largest = argmax(soft, options.dim, true);
   const Tensor hard = scatter(zeros_like(soft), options.dim, largest, 1);

@@ -17,7 +17,7 @@
 #include "autograd/ops/unary.h"
 #include "support/errors.h"
 #include "support/golden.h"
-#include "support/golden_cases.h"
+#include "support/golden_case.h"
 #include "support/support.h"
 #include "tensor/creation.h"
 
@@ -105,7 +105,7 @@ GoldenCases all_cases() {
 TEST(Composed, ResultsAndGradientsAreThoseOfPyTorch) {
   const auto cases = all_cases();
   EXPECT_GE(cases.size(), 50U);
-  expect_golden_cases("composed.txt", cases);
+  expect_cases("composed.txt", cases);
 }
 
 TEST(Composed, ComparisonsAreThoseOfPyTorch) {

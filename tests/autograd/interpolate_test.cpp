@@ -7,7 +7,7 @@
 
 #include "autograd/ops/shape.h"
 #include "support/errors.h"
-#include "support/golden_cases.h"
+#include "support/golden_case.h"
 #include "support/support.h"
 #include "tensor/creation.h"
 
@@ -44,7 +44,7 @@ TEST(Interpolate, ResultsAndGradientsAreThoseOfPyTorch) {
           return grid_sample(x[0], x[1],
                              {.mode = mode, .padding_mode = padding, .align_corners = align});
         };
-  expect_golden_cases("interpolate.txt", cases);
+  expect_cases("interpolate.txt", cases);
 }
 
 TEST(Interpolate, KeepsTheDtype) {

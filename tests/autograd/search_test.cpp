@@ -14,7 +14,7 @@
 #include "autograd/ops/shape.h"
 #include "support/errors.h"
 #include "support/golden.h"
-#include "support/golden_cases.h"
+#include "support/golden_case.h"
 #include "support/support.h"
 #include "tensor/creation.h"
 
@@ -46,7 +46,7 @@ TEST(Search, ResultsAndGradientsAreThoseOfPyTorch) {
       cases[concat("quantile.", kind, '.', text)] = [=, q = q](X x) {
         return quantile(x[0], q, {.dim = 0, .interpolation = kind});
       };
-  expect_golden_cases("search.txt", cases);
+  expect_cases("search.txt", cases);
 }
 
 TEST(Search, NaNIsTheLargestAndTheSmallest) {

@@ -16,7 +16,7 @@
 #include "autograd/ops/unary.h"
 #include "support/errors.h"
 #include "support/golden.h"
-#include "support/golden_cases.h"
+#include "support/golden_case.h"
 #include "support/support.h"
 #include "tensor/creation.h"
 
@@ -118,14 +118,14 @@ TEST(Subscript, ReadsAndWritesAreThoseOfPyTorch) {
       cases["add." + name] = [where = where](X x) { return index_put(x[0], where, x[1], true); };
   }
   EXPECT_GE(cases.size(), 110U);
-  expect_golden_cases("subscript.txt", cases);
+  expect_cases("subscript.txt", cases);
 }
 
 TEST(Subscript, ScattersAreThoseOfPyTorch) {
   GoldenCases cases = scatters();
   // Without x's element PyTorch's gradient still counts it, if it is equal, and so loses its share.
   for (const char* name : {"ties.amax.0", "ties.amin.0"}) cases.erase(name);
-  expect_golden_cases("subscript.txt", cases);
+  expect_cases("subscript.txt", cases);
 }
 
 TEST(Subscript, SharesOfEqualExtremesAddUpToOne) {

@@ -1,18 +1,17 @@
 """Goldens for tests/autograd/composed_test.cpp: python3 tests/golden/make_composed.py (needs torch). The cases are
-written by cases.py."""
+written by golden.case."""
 
 import torch
 import torch.nn.functional as F
 
-import cases
 import golden
 
 torch.manual_seed(3)
 out = {}
 
 
-def case(*arguments, **range_of_values):
-    cases.case(out, *arguments, **range_of_values)
+def case(name, f, *shapes, grid=None):
+    golden.case(out, name, f, *(golden.drawn(s, grid=grid) for s in shapes))
 
 
 EQUATIONS = [

@@ -3,15 +3,14 @@
 import torch
 import torch.nn.functional as F
 
-import cases
 import golden
 
 torch.manual_seed(13)
 out = {}
 
 
-def case(name, f, *shapes, **options):
-    cases.case(out, name, f, *shapes, grid=8, **options)
+def case(name, f, *shapes, grid=8):
+    golden.case(out, name, f, *(golden.drawn(s, grid=grid) for s in shapes))
 
 
 for mode, shape in (("nearest", (1, 2, 3, 4)), ("nearest-exact", (1, 2, 3, 4)), ("bilinear", (1, 2, 3, 4)), ("bicubic", (1, 1, 4, 5)),
@@ -26,6 +25,6 @@ for mode, shape in (("nearest", (1, 2, 3, 4)), ("nearest-exact", (1, 2, 3, 4)), 
 for mode in ("bilinear", "nearest"):
     for padding in ("zeros", "border", "reflection"):
         for align in (False, True):
-            cases.case(out, f"grid.{mode}.{padding}.{int(align)}",
-                       lambda x, g, m=mode, p=padding, a=align: F.grid_sample(x, g, m, p, a), (2, 2, 3, 4), (2, 3, 2, 2))
+            case(f"grid.{mode}.{padding}.{int(align)}",
+                       lambda x, g, m=mode, p=padding, a=align: F.grid_sample(x, g, m, p, a), (2, 2, 3, 4), (2, 3, 2, 2), grid=None)
 golden.write("interpolate.txt", out)

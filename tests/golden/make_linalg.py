@@ -3,7 +3,6 @@ on the signs of vectors."""
 
 import torch
 
-import cases
 import golden
 
 torch.manual_seed(17)
@@ -11,8 +10,8 @@ out = {}
 L = torch.linalg
 
 
-def case(*arguments):
-    cases.case(out, *arguments)
+def case(name, f, *shapes):
+    golden.case(out, name, f, *(golden.drawn(s) for s in shapes))
 
 
 def symmetric(x):

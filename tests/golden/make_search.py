@@ -3,7 +3,6 @@ order statistics, and places in sorted data."""
 
 import torch
 
-import cases
 import golden
 
 torch.manual_seed(11)
@@ -11,15 +10,15 @@ out = {}
 inf, nan = float("inf"), float("nan")
 
 
-def case(*arguments, **options):
-    cases.case(out, *arguments, **options)
+def case(name, f, *shapes, grid=None):
+    golden.case(out, name, f, *(golden.drawn(s, grid=grid) for s in shapes))
 
 
 for name in ("cumprod", "logcumsumexp"):
     for d in (0, 1, -1):
         case(f"{name}.{d}", lambda x, n=name, d=d: getattr(torch, n)(x, d), (3, 5, 2))
-cases.case_of(out, "cumprod.zeros", lambda x: torch.cumprod(x, 0),
-              [torch.tensor([2.0, 0, 3, 0, 4], dtype=torch.float64).requires_grad_()])
+golden.case(out, "cumprod.zeros", lambda x: torch.cumprod(x, 0),
+              torch.tensor([2.0, 0, 3, 0, 4], dtype=torch.float64))
 for name in ("cummax", "cummin"):
     case(f"{name}", lambda x, n=name: getattr(torch, n)(x, 1).values, (2, 7))
     case(f"{name}.ties", lambda x, n=name: getattr(torch, n)(x, 0).values, (9, 2), grid=1)

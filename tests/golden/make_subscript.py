@@ -3,7 +3,6 @@ scatters, by the names that the test gives them."""
 
 import torch
 
-import cases
 import golden
 
 torch.manual_seed(7)
@@ -18,8 +17,8 @@ none = torch.zeros(3, dtype=torch.bool)
 E = Ellipsis
 
 
-def case(*arguments):
-    cases.case(out, *arguments, grid=4)
+def case(name, f, *shapes):
+    golden.case(out, name, f, *(golden.drawn(s, grid=4) for s in shapes))
 
 
 INDEX = {
@@ -72,10 +71,10 @@ for reduce in ("sum", "prod", "mean", "amax", "amin"):
         case(f"reduce.{reduce}.{int(self)}",
                    lambda x, v, r=reduce, s=self: x.scatter_reduce(1, many, v, r, include_self=s), (3, 3), (3, 4))
         # Ties and zeros.
-        xs = [torch.tensor([[0.0, 1, 2], [1, 1, 0], [3, 0, 2]], dtype=torch.float64).requires_grad_(),
-              torch.tensor([[0.0, 2, 0, 2], [1, 1, 2, 1], [0, 2, 2, 3]], dtype=torch.float64).requires_grad_()]
-        cases.case_of(out, f"ties.{reduce}.{int(self)}",
-                      lambda x, v, r=reduce, s=self: x.scatter_reduce(1, many, v, r, include_self=s), xs)
+        xs = [torch.tensor([[0.0, 1, 2], [1, 1, 0], [3, 0, 2]], dtype=torch.float64),
+              torch.tensor([[0.0, 2, 0, 2], [1, 1, 2, 1], [0, 2, 2, 3]], dtype=torch.float64)]
+        golden.case(out, f"ties.{reduce}.{int(self)}",
+                      lambda x, v, r=reduce, s=self: x.scatter_reduce(1, many, v, r, include_self=s), *xs)
 which = torch.tensor([2, 0])
 case("index_add", lambda x, v: x.index_add(1, torch.tensor([2, 0, 2]), v, alpha=0.5), (2, 4), (2, 3))
 case("index_copy", lambda x, v: x.index_copy(0, which, v), (3, 4), (2, 4))

@@ -67,6 +67,7 @@ const std::vector<Op>& op_table();
 /// The parts of the table, one for each group of headers (op_rows_*.cpp).
 std::vector<Op> elementwise_rows();  // arithmetic, unary, activation
 std::vector<Op> structure_rows();    // reduce, shape, indexing
+std::vector<Op> index_rows();        // scatter, subscript, scan, search, interpolate, …
 std::vector<Op> layer_rows();        // matmul, conv, norm, pool, loss
 std::vector<Op> composed_rows();     // what autograd/ops/composed_*.cpp defines for other headers
 

@@ -18,7 +18,7 @@
 #include "autograd/ops/subscript.h"
 #include "autograd/ops/unary.h"
 #include "support/errors.h"
-#include "support/golden_cases.h"
+#include "support/golden_case.h"
 #include "support/support.h"
 #include "tensor/creation.h"
 
@@ -64,7 +64,7 @@ TEST_F(Linalg, ResultsAndGradientsAreThoseOfPyTorch) {
     cases["svd." + shape + ".u"] = [](X x) { return abs(linalg::svd(x[0]).u); };
     cases["svd." + shape + ".vh"] = [](X x) { return abs(linalg::svd(x[0]).vh); };
   }
-  expect_golden_cases("linalg.txt", cases);
+  expect_cases("linalg.txt", cases);
 }
 
 TEST_F(Linalg, DecompositionsKeepTheirPromises) {
