@@ -21,6 +21,7 @@ void check(const Optimizer& optimizer, const OneCycleLROptions& o) {
             " has ", p.values.size(), " values, the optimizer ", optimizer.num_groups(), " groups");
   };
   check_length("max_lr", o.max_lr);
+  for (double lr : o.max_lr.values) detail::require_nonnegative("OneCycleLR", "max_lr", lr);
   check_length("base_momentum", o.base_momentum);
   check_length("max_momentum", o.max_momentum);
 }
