@@ -89,7 +89,7 @@ Tensor standing_still(const Tensor& x, const Dims& sizes, std::int64_t dim) {
 
 void select(int device, const char* op, const Tensor& x, std::int64_t dim, const Tensor& index,
             const Tensor& y) {
-  const IndexRange range{index_note(device), op, dim, size_along(x, dim)};
+  const IndexRange range{index_note(device), called_op(op), dim, size_along(x, dim)};
   const Tensor still = standing_still(x, y.shape(), dim);
   const std::array<const Tensor*, 3> tensors = {&still, &index, &y};
   const Collapsed<3> shape(tensors);
@@ -119,7 +119,7 @@ void CudaBackend::index_add(const Tensor& y, std::int64_t dim, const Tensor& ind
                sorted = empty_in(flat, MemoryFormat::contiguous),
                order = empty_in(flat, MemoryFormat::contiguous);
   sort(flat, 0, false, sorted, order);
-  const IndexRange range{index_note(device_), "index_add", dim, size_along(y, dim)};
+  const IndexRange range{index_note(device_), called_op("index_add"), dim, size_along(y, dim)};
   const Lines<2> lines(dim, {&x, &y});
   visit_compute_type(y.dtype(), [&]<class C>() {
     for_each(device_, lines.count * n,
@@ -133,7 +133,7 @@ void CudaBackend::scatter_add(const Tensor& sums, std::int64_t dim, const Tensor
   // 16-bit floats are summed in f32 and rounded once, as on the CPU.
   const bool narrow = is_floating(sums.dtype()) && size_of(sums.dtype()) == 2;
   const Tensor y = narrow ? as_f32(sums) : sums;
-  const IndexRange range{index_note(device_), "scatter_add", dim, size_along(y, dim)};
+  const IndexRange range{index_note(device_), called_op("scatter_add"), dim, size_along(y, dim)};
   const Lines<3> lines(dim, {&index, &x, &y});
   visit_compute_type(x.dtype(), [&]<class C>() {
     for_each(device_, lines.count,
