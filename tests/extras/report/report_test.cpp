@@ -48,7 +48,7 @@ Report full_report() {
   auto profiler = std::make_shared<Profiler>();
   {
     const auto recording = profiler->start();
-    const RecordOp op(hostile.c_str());
+    const RecordOp op(hostile);
     profiler->step();
   }
   report.profile = profiler;
