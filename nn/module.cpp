@@ -128,12 +128,17 @@ bool Module::is_training() const {
 
 namespace {
 
-/// Releases the tensors of a module and of the modules below it. Other tensors may still share
-/// them.
-void clear(Module& module) {
-  walk(module, [](const std::string&, Module&, Members& members) {
-    for (auto* tensors : {&members.parameters, &members.buffers})
-      for (auto& [name, tensor] : *tensors) *tensor = {};
+/// Releases the tensors of the module that set_submodule replaces at `path`, and of the modules
+/// below it. Other tensors may still share them.
+void clear(Module& module, const std::string& path) {
+  walk(module, [&](const std::string& below, Module& owner, Members& members) {
+    const std::string place = below.empty() ? path : join(path, below);
+    for (auto* tensors : {&members.parameters, &members.buffers}) {
+      for (auto& [name, tensor] : *tensors)
+        *tensor = Tensor::undefined(
+            concat("it was \"", name, "\" of the ", detail::type_name(owner), " at \"", place,
+                   "\", which set_submodule has replaced; use the module that was put there"));
+    }
   });
 }
 
@@ -162,7 +167,7 @@ void Module::set_submodule(const std::string& path, AnyModule module) {
     place = find.found;
     begin = end + 1;
   }
-  clear(place->self());
+  clear(place->self(), path);
   if (auto* any = dynamic_cast<AnyModule*>(place)) {
     *any = std::move(module);
   } else {
@@ -394,6 +399,11 @@ struct Places final : Visitor {
 };
 
 }  // namespace
+
+void require_whole(const Module& module, const std::type_info& M) {
+  require(typeid(module) == M, "copy of a ", type_name(module), " as a ", type_name(M),
+          ": the copy would lose what the derived class adds; copy it where its own type is known");
+}
 
 void separate(const Module& original, Module& copy) {
   const OwnChildren separated(copy.self());

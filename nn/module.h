@@ -195,7 +195,8 @@ class Module {
 
 /// A deep copy: its own parameters and buffers, no gradients. Also copies the module that a
 /// shared_ptr holds, if `visit` shows the pointer. Throws Error if the copy and the original would
-/// still share a module or a tensor.
+/// still share a module or a tensor, or if the module is of a class derived from M, whose own part
+/// the copy would lose.
 template <class M>
 M clone(const M& module);
 
@@ -239,8 +240,12 @@ void separate(const Module& original, Module& copy);
 /// shared.
 void unshare(const Module& original, Module& copy);
 
+/// Throws Error unless `module` is of type M exactly.
+void require_whole(const Module& module, const std::type_info& M);
+
 /// "Conv2d" for rondo::nn::Conv2d.
 std::string type_name(const Module& module);
+std::string type_name(const std::type_info& type);
 
 /// While this object lives, `module` is the innermost one running on this thread, with `inputs`.
 /// Under AnomalyMode, and while a profiler records, it opens a scope such as "layer1.0.conv1": the
@@ -279,6 +284,7 @@ M clone(const M& module) {
       std::is_copy_constructible_v<M>,
       "clone: a module with a unique_ptr cannot be copied: make that member an nn::AnyModule, "
       "a layer or a shared_ptr");
+  detail::require_whole(module, typeid(M));
   M copy = module;
   detail::unshare(module, copy);
   return copy;

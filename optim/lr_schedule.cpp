@@ -24,19 +24,19 @@ LRSchedule::LRSchedule(Optimizer& optimizer) : optimizer_(&optimizer) {
 void LRSchedule::start() {
   last_step_ = 0;
   for (std::size_t g = 0; g < base_lrs_.size(); ++g) {
-    optimizer_->set_lr(g, first_lr(g, optimizer_->lr(g)));
+    optimizer_->schedule_lr(g, first_lr(g, optimizer_->lr(g)));
   }
 }
 
 void LRSchedule::restart() {
-  for (std::size_t g = 0; g < base_lrs_.size(); ++g) optimizer_->set_lr(g, base_lrs_[g]);
+  for (std::size_t g = 0; g < base_lrs_.size(); ++g) optimizer_->schedule_lr(g, base_lrs_[g]);
   start();
 }
 
 void LRSchedule::step() {
   ++last_step_;
   for (std::size_t g = 0; g < base_lrs_.size(); ++g) {
-    optimizer_->set_lr(g, next_lr(g, optimizer_->lr(g)));
+    optimizer_->schedule_lr(g, next_lr(g, optimizer_->lr(g)));
   }
 }
 

@@ -17,6 +17,7 @@ void check(const Optimizer& optimizer, const OneCycleLROptions& o) {
           "OneCycleLR: div_factor and final_div_factor are ", o.div_factor, " and ",
           o.final_div_factor, ", but must be positive");
   o.max_lr.check_length("OneCycleLR", "max_lr", optimizer);
+  for (double lr : o.max_lr.values) detail::require_nonnegative("OneCycleLR", "max_lr", lr);
   o.base_momentum.check_length("OneCycleLR", "base_momentum", optimizer);
   o.max_momentum.check_length("OneCycleLR", "max_momentum", optimizer);
 }

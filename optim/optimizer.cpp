@@ -104,6 +104,7 @@ void Optimizer::step(const Tensor& found_inf) {
   RecordFunction range;
   if (is_recording()) range.open(concat(type(), " step"), EventKind::optimizer);
   nn::detail::require_all_shown(type());
+  require_valid_rates();
   const AllocationTag tag("optimizer states");
   for (std::size_t g = 0; g < groups_.size(); ++g) check_parameters(g);
   for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -182,9 +183,24 @@ void Optimizer::set_lr(double lr) {
 }
 
 void Optimizer::set_lr(std::size_t group, double lr) {
-  require(std::isfinite(lr), type(), ".set_lr: the learning rate is ", lr, "; it must be finite");
+  detail::require_nonnegative(type(), "lr", lr);
+  schedule_lr(group, lr);
+}
+
+void Optimizer::schedule_lr(std::size_t group, double lr) {
+  require(std::isfinite(lr), type(), ": a schedule sets lr to ", lr, ", but it must be finite");
   at(group).lr = lr;
   write_rates(group);
+}
+
+void Optimizer::require_valid_rates() const {
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    // A schedule that ends at 0 may miss it by rounding.
+    const double rounding = 1e-9 * groups_[g].initial_lr.value_or(0);
+    require(groups_[g].lr >= -rounding, type(), ": lr of group ", g, " is ", groups_[g].lr,
+            ", but must not be negative; a schedule has set it, so check its settings and how "
+            "often it steps");
+  }
 }
 
 Tensor Optimizer::rates(std::size_t group) {
@@ -303,7 +319,7 @@ void Optimizer::load_state_dict(const OptimizerState& state) {
     require(state.groups[g].params.size() == groups_[g].params.size(), type(),
             ".load_state_dict: group ", g, " of the state has ", state.groups[g].params.size(),
             " parameters, that of the optimizer ", groups_[g].params.size());
-    // May be negative: one step after its end, a linear OneCycleLR goes below zero.
+    // May be negative: see schedule_lr.
     double lr = detail::option(type(), state.groups[g].options, "lr");
     require(std::isfinite(lr), type(), ".load_state_dict: lr of group ", g, " is ", lr);
   }
@@ -312,7 +328,7 @@ void Optimizer::load_state_dict(const OptimizerState& state) {
   forget();
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const auto& values = state.groups[g].options;
-    set_lr(g, values.at("lr"));
+    schedule_lr(g, values.at("lr"));
     auto initial = values.find("initial_lr");
     groups_[g].initial_lr = initial == values.end() ? std::nullopt : std::optional(initial->second);
     for (ParamState& s : groups_[g].state) s.assign(entries_.size(), Tensor());

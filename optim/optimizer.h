@@ -79,8 +79,11 @@ class Optimizer {
   /// is not 0, nothing changes. Throws Error if only this optimizer holds a parameter without a
   /// gradient: then the model's tensor was replaced after the optimizer was constructed. Throws
   /// ShapeError or DTypeError naming a parameter whose gradient does not match it, and DeviceError
-  /// if the parameters of one group are on several devices.
+  /// if the parameters of one group are on several devices. Throws Error if a schedule has made a
+  /// rate negative.
   void step(const Tensor& found_inf = {});
+  /// Throws Error if a rate is negative. For callers that replay a captured step.
+  void require_valid_rates() const;
   /// Marks all gradients undefined (Note [Gradients live in buckets] in autograd/autograd_meta.h).
   void zero_grad();
 
@@ -94,7 +97,7 @@ class Optimizer {
   void replace_parameters(const std::function<Tensors(const Tensor&)>& pieces_of);
 
   double lr(std::size_t group = 0) const { return at(group).lr; }
-  /// Sets the rate of every group, or of one group. Throws Error if it is not finite.
+  /// Sets the rate of every group, or of one group. Throws Error if it is negative or not finite.
   void set_lr(double lr);
   void set_lr(std::size_t group, double lr);
   /// The tensor that kernels read: the learning rate and the momentum.
@@ -161,6 +164,13 @@ class Optimizer {
     Tensor rates;
   };
 
+  friend class LRSchedule;
+
+  /// set_lr for schedules, which may set a negative rate that no step uses: one step after its end,
+  /// a linear OneCycleLR goes below zero. Throws Error if it is not finite.
+  void schedule_lr(std::size_t group, double lr);
+  /// Throws the errors of step, before anything has changed.
+  void check_parameters(std::size_t group) const;
   const Group& at(std::size_t group) const;
   Group& at(std::size_t group);
   Dims shape_of(std::size_t group, std::size_t index, std::size_t entry) const;

@@ -117,9 +117,26 @@ class RecordFunction {
   std::int32_t event_ = -1;
 };
 
-/// In an op: const RecordOp op("layer_norm"). Note [What counts as an op].
-struct RecordOp : RecordFunction {
-  explicit RecordOp(std::string_view name) : RecordFunction(name, EventKind::op) {}
+/// In an op: const RecordOp op("layer_norm"). Note [What counts as an op]. The name must be a
+/// string that lives as long as the program: errors of kernels on a GPU use it later.
+class RecordOp : public RecordFunction {
+ public:
+  explicit RecordOp(const char* name) : RecordFunction(name, EventKind::op), outer_(outermost_) {
+    if (outer_ == nullptr) outermost_ = name;
+  }
+  ~RecordOp() { outermost_ = outer_; }
+  RecordOp(const RecordOp&) = delete;
+  RecordOp& operator=(const RecordOp&) = delete;
+
+  /// The op that the user called on this thread; `kernel` if none is running. Errors of kernels
+  /// that several ops use name it: embedding, not index_select.
+  static const char* called(const char* kernel) {
+    return outermost_ != nullptr ? outermost_ : kernel;
+  }
+
+ private:
+  static inline thread_local constinit const char* outermost_ = nullptr;
+  const char* outer_;
 };
 
 /// Sets the calling thread's name in recordings.

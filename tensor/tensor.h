@@ -71,6 +71,8 @@ class Tensor {
  public:
   /// An undefined tensor: defined() is false.
   Tensor() = default;
+  /// An undefined tensor whose use throws with `reason`.
+  static Tensor undefined(std::string reason);
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) = default;
@@ -160,7 +162,8 @@ class Tensor {
   Tensor broadcast_view(const Dims& sizes) const;
 
   TensorImpl& impl() const {
-    require(impl_ != nullptr, "use of an undefined tensor");
+    if (impl_ == nullptr) [[unlikely]]
+      fail_undefined();
     return *impl_;
   }
   const std::shared_ptr<TensorImpl>& impl_ptr() const { return impl_; }
@@ -348,6 +351,7 @@ class Tensor {
  private:
   /// wrap_dim for a dimension that must exist.
   std::int64_t axis(std::int64_t dim, const char* what) const;
+  [[noreturn, gnu::cold, gnu::noinline]] void fail_undefined() const;
 
   std::shared_ptr<TensorImpl> impl_;
 };

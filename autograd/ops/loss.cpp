@@ -48,7 +48,8 @@ void check_targets(const char* op, const Tensor& scores, const Tensor& target,
   for (std::int64_t i = 0, n = dense.numel(); i < n; ++i) {
     require<ShapeError>(
         values[i] == options.ignore_index || (values[i] >= 0 && values[i] < classes), op,
-        ": target ", values[i], " at index ", i, " is not one of the ", classes, " classes");
+        ": target ", values[i], " at index ", i, " is not one of the ", classes,
+        " classes (valid: 0 to ", classes - 1, ", and ignore_index ", options.ignore_index, ")");
   }
 }
 

@@ -19,6 +19,7 @@
 #include "autograd/record.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
+#include "tensor/index_error.h"
 #include "tensor/record_function.h"
 
 namespace rondo {
@@ -51,8 +52,7 @@ void parse_tensor(const char* op, const Tensor& given, Parsed& out) {
     // On a GPU nobody waits for the check here: the bad index is moved past the last row, where
     // the kernel finds it.
     if (out.view.device().is_cpu() && any(bad).item<bool>())
-      throw ShapeError(concat(op, ": index ", masked_select(given, bad)[0].item<std::int64_t>(),
-                              " is out of range for dimension ", dim, " of size ", n));
+      throw ShapeError(index_error(op, masked_select(given, bad)[0].item<std::int64_t>(), dim, n));
     const Tensor wrapped = where(lt(given, 0), add(given, n), given);
     out.index.push_back(out.view.device().is_cpu() ? wrapped
                                                    : where(bad, out.view.numel() + 1, wrapped));

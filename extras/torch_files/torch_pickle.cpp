@@ -178,6 +178,7 @@ bool detail::register_torch_files() {
                                         TorchFile file = load_torch(path, {.entry = entry});
                                         return WeightsFile{.tensors = std::move(file.tensors),
                                                            .metadata = std::move(file.metadata),
+                                                           .others = std::move(file.others),
                                                            .entry = std::move(file.entry),
                                                            .left_out = std::move(file.left_out)};
                                       },

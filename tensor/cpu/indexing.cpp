@@ -13,18 +13,20 @@
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/lines.h"
 #include "tensor/functors.h"
+#include "tensor/index_error.h"
+#include "tensor/record_function.h"
 #include "tensor/scratch.h"
 
 namespace rondo::cpu {
 namespace {
 
 /// Throws ShapeError with the first element of `index`, in row-major order, outside 0 … size-1.
-void check_indices(const char* op, const Tensor& index, std::int64_t size, std::int64_t dim) {
+void check_indices(const char* kernel, const Tensor& index, std::int64_t size, std::int64_t dim) {
   const std::int64_t* data = index.data_ptr<std::int64_t>();
   const std::int64_t count = index.numel();
   auto check = [&](std::int64_t i) {
-    require<ShapeError>(i >= 0 && i < size, op, ": index ", i, " is out of range for dimension ",
-                        dim, " of size ", size);
+    if (i < 0 || i >= size) [[unlikely]]
+      throw ShapeError(index_error(RecordOp::called(kernel), i, dim, size));
   };
   if (index.is_contiguous()) {
     for (std::int64_t i = 0; i < count; ++i) check(data[i]);

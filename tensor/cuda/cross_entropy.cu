@@ -91,7 +91,7 @@ void CudaBackend::do_cross_entropy(const Tensor& logits, const Tensor& target,
   const std::int64_t classes = logits.size(1);
   const Tensor first = first_row(lines);
   const Lines<3> walked(1, {&logits, &target, &first});
-  const IndexRange range{index_note(device_), "cross_entropy", 1, classes};
+  const IndexRange range{index_note(device_), called_op("cross_entropy"), 1, classes};
   visit_float_compute(logits.dtype(), "cross_entropy", [&]<class C>() {
     for_lines(device_, walked.count, classes, walked.side_by_side(),
               CrossEntropy<C>{walked, lines.stride(0), classes, params.ignore_index,

@@ -90,7 +90,7 @@ Tensor standing_still(const Tensor& x, const Dims& sizes, std::int64_t dim) {
 
 void select(int device, const char* op, const Tensor& x, std::int64_t dim, const Tensor& index,
             const Tensor& y) {
-  const IndexRange range{index_note(device), op, dim, size_along(x, dim)};
+  const IndexRange range{index_note(device), called_op(op), dim, size_along(x, dim)};
   const Tensor still = standing_still(x, y.shape(), dim);
   const std::array<const Tensor*, 3> tensors = {&still, &index, &y};
   const Collapsed<3> shape(tensors);
@@ -121,8 +121,9 @@ void CudaBackend::do_index_scatter(ScatterOp op, const Tensor& y, std::int64_t d
                sorted = empty_in(flat, MemoryFormat::contiguous),
                order = empty_in(flat, MemoryFormat::contiguous);
   do_sort(flat, 0, false, sorted, order);
-  const IndexRange range{index_note(device_), op == ScatterOp::add ? "index_add" : "index_scatter",
-                         dim, size_along(y, dim)};
+  const IndexRange range{index_note(device_),
+                         called_op(op == ScatterOp::add ? "index_add" : "index_scatter"), dim,
+                         size_along(y, dim)};
   const Lines<2> lines(dim, {&x, &y});
   visit_compute_type(y.dtype(), [&]<class C>() {
     for_each(device_, lines.count * n,
@@ -136,7 +137,8 @@ void CudaBackend::do_scatter(ScatterOp op, const Tensor& joined, std::int64_t di
   // 16-bit floats are summed in f32 and rounded once, as on the CPU.
   const bool narrow = is_floating(joined.dtype()) && size_of(joined.dtype()) == 2;
   const Tensor y = narrow ? as_f32(joined) : joined;
-  const IndexRange range{index_note(device_), op == ScatterOp::add ? "scatter_add" : "scatter", dim,
+  const IndexRange range{index_note(device_),
+                         called_op(op == ScatterOp::add ? "scatter_add" : "scatter"), dim,
                          size_along(y, dim)};
   const Lines<3> lines(dim, {&index, &x, &y});
   visit_compute_type(x.dtype(), [&]<class C>() {

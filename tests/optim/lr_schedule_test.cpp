@@ -150,6 +150,36 @@ TEST(LRSchedule, RefusesSettingsThatMakeNoSense) {
   EXPECT_THROW(ChainedScheduler({one, std::make_shared<LinearLR>(another)}), Error);
 }
 
+TEST(LRSchedule, NoStepUsesANegativeRate) {
+  Tensors p{ones({2}).requires_grad_()};
+  p[0].set_grad(ones({2}));
+  SGD optimizer(p, {.lr = 1});
+  LambdaLR schedule(optimizer, [](std::int64_t step) { return 1.0 - double(step); });
+  schedule.step();
+  optimizer.step();  // with 0
+  schedule.step();   // the end of training: a negative rate that no step uses
+  try {
+    optimizer.step();
+    FAIL() << "went uphill";
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(),
+                 "SGD: lr of group 0 is -1, but must not be negative; a schedule has set it, so "
+                 "check its settings and how often it steps");
+  }
+  EXPECT_EQ(p[0].to_vector(), (std::vector<float>{1, 1}));
+}
+
+TEST(LRSchedule, MayMissZeroByRounding) {
+  for (int iters = 1; iters < 40; ++iters) {
+    Tensors p = test::hashed_parameters();
+    SGD optimizer(p, {.lr = 0.1});
+    LinearLR schedule(optimizer, {.end_factor = 0, .total_iters = iters});
+    for (int i = 0; i <= iters; ++i) schedule.step();
+    EXPECT_NEAR(optimizer.lr(), 0, 1e-15);
+    EXPECT_NO_THROW(optimizer.step()) << iters;
+  }
+}
+
 TEST(LRSchedule, RefusesStateThatDoesNotFit) {
   SGD o(test::hashed_parameters());
   StepLR schedule(o, {.step_size = 3});

@@ -163,7 +163,8 @@ TEST(Indexing, BadIndicesAreNamedAndNothingIsWritten) {
       }
       return std::string("no error");
     };
-    const std::string want = concat(": index ", bad, " is out of range for dimension 0 of size 3");
+    const std::string want =
+        concat(": index ", bad, " is out of range for dimension 0 of size 3 (valid: 0 to 2)");
     EXPECT_EQ(message([&] { backend(x).index_select(x, 0, index, y); }), "index_select" + want);
     EXPECT_EQ(message([&] { backend(x).index_scatter(ScatterOp::add, y, 0, index, x); }),
               "index_add" + want);
