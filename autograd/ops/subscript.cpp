@@ -52,7 +52,8 @@ void parse_tensor(const char* op, const Tensor& given, Parsed& out) {
     // On a GPU nobody waits for the check here: the bad index is moved past the last row, where
     // the kernel finds it.
     if (out.view.device().is_cpu() && any(bad).item<bool>())
-      throw ShapeError(index_error(op, masked_select(given, bad)[0].item<std::int64_t>(), dim, n));
+      throw ShapeError(
+          index_error(op, masked_select(given, bad)[0].item<std::int64_t>(), dim, n, -n));
     const Tensor wrapped = where(lt(given, 0), add(given, n), given);
     out.index.push_back(out.view.device().is_cpu() ? wrapped
                                                    : where(bad, out.view.numel() + 1, wrapped));

@@ -233,7 +233,7 @@ TEST(Subscript, Errors) {
   EXPECT_ERROR(x[{3}], ShapeError, "index 3 is out of range");
   EXPECT_ERROR((x[{Slice(), 4}]), ShapeError, "index 4 is out of range");
   EXPECT_ERROR((x[{Slice(), positions({1, -5})}]), ShapeError,
-               "index: index -5 is out of range for dimension 1 of size 4");
+               "index: index -5 is out of range for dimension 1 of size 4 (valid: -4 to 3)");
   EXPECT_ERROR(x.index_put_({positions({3})}, 1), ShapeError,
                "index_put_: index 3 is out of range for dimension 0 of size 3");
   EXPECT_ERROR((x[{Ellipsis, Ellipsis}]), Error, "at most one Ellipsis");
