@@ -169,8 +169,6 @@ class Optimizer {
   /// set_lr for schedules, which may set a negative rate that no step uses: one step after its end,
   /// a linear OneCycleLR goes below zero. Throws Error if it is not finite.
   void schedule_lr(std::size_t group, double lr);
-  /// Throws the errors of step, before anything has changed.
-  void check_parameters(std::size_t group) const;
   const Group& at(std::size_t group) const;
   Group& at(std::size_t group);
   Dims shape_of(std::size_t group, std::size_t index, std::size_t entry) const;

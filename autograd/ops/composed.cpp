@@ -15,6 +15,7 @@
 #include "autograd/ops/search.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
+#include "tensor/backend.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"
 #include "tensor/record_function.h"
@@ -116,6 +117,7 @@ Tensors meshgrid(const Tensors& xs, std::string_view indexing) {
   Dims sizes = Dims::filled(rank, 1);
   for (std::int64_t i = 0; i < rank; ++i) {
     const Tensor& x = xs[static_cast<std::size_t>(i)];
+    require_one_device("meshgrid", {xs[0], x});
     require<ShapeError>(x.dim() <= 1, "meshgrid: expected vectors, got ", x.shape());
     sizes[place(i)] = x.numel();
   }

@@ -8,6 +8,7 @@
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "nn/batch_norm.h"
+#include "support/errors.h"
 #include "support/support.h"
 #include "tensor/creation.h"
 

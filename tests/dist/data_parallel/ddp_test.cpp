@@ -91,16 +91,18 @@ TEST_P(DdpTest, AccumulateIsTheSameOnAllRanks) {
     EXPECT_EQ(test::failure_of([&] { ddp.accumulate(comm->rank() == 1 ? 4 : 2); }),
               "rank 1 has accumulate 4 where rank 0 has accumulate 2");
   });
-  on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
-    if (comm->world_size() == 1) return;
-    test::TinyMlp model;
-    DistributedDataParallel ddp(model, comm);
-    EXPECT_NE(test::failure_of([&] {
-                if (comm->rank() == 0) ddp.accumulate(2);
-                test::one_loss([&](auto& x) { return ddp(x); }, comm->rank()).backward();
-              }),
-              "");
-  });
+  on_ranks(GetParam(),
+           [](std::shared_ptr<Communicator> comm) {
+             if (comm->world_size() == 1) return;
+             test::TinyMlp model;
+             DistributedDataParallel ddp(model, comm);
+             EXPECT_NE(test::failure_of([&] {
+                         if (comm->rank() == 0) ddp.accumulate(2);
+                         test::one_loss([&](auto& x) { return ddp(x); }, comm->rank()).backward();
+                       }),
+                       "");
+           },
+           {.timeout = std::chrono::seconds(2)});  // of the ranks that are not the first to see it
 }
 TEST_P(DdpTest, UnusedParametersAddZeros) {
   for (bool static_graph : {false, true})
