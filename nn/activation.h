@@ -14,6 +14,7 @@ struct LeakyReLU : Module {
   double negative_slope;
   explicit LeakyReLU(double negative_slope = 0.01) : negative_slope(negative_slope) {}
   Tensor forward(const Tensor& x) override { return leaky_relu(x, negative_slope); }
+  std::string extra_repr() const override;
 };
 
 struct GELU : Module {

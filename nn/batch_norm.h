@@ -35,6 +35,7 @@ struct BatchNorm : Module {
   std::function<Tensor(const Tensor&)> sum_over_ranks = {};
 
   Tensor forward(const Tensor& x) override { return run(x, {}); }
+  std::string extra_repr() const override;
   using Module::operator();
   /// The fused form, one op forward and one backward: bn(x, {.residual = r, .relu = true}).
   Tensor operator()(const Tensor& x, const Fusion& fusion);

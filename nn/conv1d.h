@@ -26,6 +26,7 @@ struct Conv1d : Module {
   Conv1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size,
          Conv1dOptions options = {});
   Tensor forward(const Tensor& x) override;
+  std::string extra_repr() const override;
   std::int64_t multiply_adds(const Tensor&, const Tensor& y) const override {
     return y.numel() * (weight.numel() / out_channels);
   }

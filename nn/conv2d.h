@@ -33,6 +33,7 @@ struct Conv2d : Module {
   Conv2d(std::int64_t in_channels, std::int64_t out_channels, Pair kernel_size,
          Conv2dOptions options = {});
   Tensor forward(const Tensor& x) override;
+  std::string extra_repr() const override;
   /// x with outer_padding.
   Tensor padded(const Tensor& x) const {
     return outer_padding.empty() ? x : pad(x, outer_padding, options.padding_mode);

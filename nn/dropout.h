@@ -15,6 +15,7 @@ struct Dropout : Module {
     require(p >= 0 && p <= 1, "Dropout: the probability is ", p);
   }
   Tensor forward(const Tensor& x) override { return dropout(x, p, is_training()); }
+  std::string extra_repr() const override;
 };
 
 /// Zeroes whole channels: x (N, C, L) or (C, L).

@@ -22,6 +22,7 @@ struct Embedding : Module {
 
   Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, EmbeddingOptions options = {});
   Tensor forward(const Tensor& index) override;
+  std::string extra_repr() const override;
   void visit(Visitor& v) override { v.parameter("weight", weight); }
 };
 

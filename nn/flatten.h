@@ -14,6 +14,7 @@ struct Flatten : Module {
   explicit Flatten(std::int64_t start_dim = 1, std::int64_t end_dim = -1)
       : start_dim(start_dim), end_dim(end_dim) {}
   Tensor forward(const Tensor& x) override { return flatten(x, start_dim, end_dim); }
+  std::string extra_repr() const override;
 };
 
 /// Splits dimension dim into `unflattened_size`, of which one may be -1.

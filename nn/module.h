@@ -22,6 +22,7 @@
 #include <concepts>
 #include <functional>
 #include <initializer_list>
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <string>
@@ -120,6 +121,8 @@ class Module {
   /// The multiplications, each with its addition, that forward needs from x to y, without those of
   /// its child modules; for summarize. Layers that only move data through memory return 0.
   virtual std::int64_t multiply_adds(const Tensor& /*x*/, const Tensor& /*y*/) const { return 0; }
+  /// The options that `std::cout << model` prints behind the type: "3, 16, kernel_size=(3, 3)".
+  virtual std::string extra_repr() const { return {}; }
   /// Runs forward. Under AnomalyMode, the nodes created meanwhile remember this module's name.
   Tensor operator()(const Tensor& x);
   /// The module that runs: this one, or the one that an AnyModule holds, or the one that
@@ -231,6 +234,9 @@ class AnyModule final : public Module {
  private:
   detail::OwnedModule held_;
 };
+
+/// Prints the tree of modules as PyTorch does: for each its type, its options and its children.
+std::ostream& operator<<(std::ostream& out, const Module& model);
 
 namespace detail {
 /// Where `copy`, a copy of `original`, shares modules with it by shared_ptr, gives `copy` its own.

@@ -24,6 +24,7 @@ struct GroupNorm : Module {
 
   GroupNorm(std::int64_t num_groups, std::int64_t num_channels, GroupNormOptions options = {});
   Tensor forward(const Tensor& x) override;
+  std::string extra_repr() const override;
   void visit(Visitor& v) override {
     v.parameter("weight", weight);
     v.parameter("bias", bias);
@@ -46,6 +47,7 @@ struct LayerNorm : Module {
   LayerNorm(const Dims& normalized_shape, LayerNormOptions options = {});
   LayerNorm(std::int64_t size, LayerNormOptions options = {}) : LayerNorm(Dims{size}, options) {}
   Tensor forward(const Tensor& x) override;
+  std::string extra_repr() const override;
   void visit(Visitor& v) override {
     v.parameter("weight", weight);
     v.parameter("bias", bias);
@@ -67,6 +69,7 @@ struct RMSNorm : Module {
   RMSNorm(const Dims& normalized_shape, RMSNormOptions options = {});
   RMSNorm(std::int64_t size, RMSNormOptions options = {}) : RMSNorm(Dims{size}, options) {}
   Tensor forward(const Tensor& x) override;
+  std::string extra_repr() const override;
   void visit(Visitor& v) override { v.parameter("weight", weight); }
 };
 

@@ -14,6 +14,7 @@ struct MaxPool2d : Module {
   explicit MaxPool2d(Pool2dOptions::Pair kernel_size, Pool2dOptions options = {})
       : kernel_size(kernel_size), options(options) {}
   Tensor forward(const Tensor& x) override { return max_pool2d(x, kernel_size, options); }
+  std::string extra_repr() const override;
 };
 
 struct AvgPool2d : Module {
@@ -22,6 +23,7 @@ struct AvgPool2d : Module {
   explicit AvgPool2d(Pool2dOptions::Pair kernel_size, Pool2dOptions options = {})
       : kernel_size(kernel_size), options(options) {}
   Tensor forward(const Tensor& x) override { return avg_pool2d(x, kernel_size, options); }
+  std::string extra_repr() const override;
 };
 
 /// AdaptiveAvgPool2d(1) is the mean of each plane, as at the end of a ResNet.
@@ -29,6 +31,7 @@ struct AdaptiveAvgPool2d : Module {
   Pool2dOptions::Pair output_size;
   explicit AdaptiveAvgPool2d(Pool2dOptions::Pair output_size) : output_size(output_size) {}
   Tensor forward(const Tensor& x) override { return adaptive_avg_pool2d(x, output_size); }
+  std::string extra_repr() const override;
 };
 
 struct AdaptiveMaxPool2d : Module {
