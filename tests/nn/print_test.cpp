@@ -56,7 +56,7 @@ TEST(Print, AsPyTorch) {
   EXPECT_EQ(printed(lines), golden("lines"));
 }
 
-struct Scaled : Module {
+struct Halved : Module {
   Linear fc{2, 3};
   double factor = 0.5;
   Tensor forward(const Tensor& x) override { return fc(x) * factor; }
@@ -65,8 +65,8 @@ struct Scaled : Module {
 };
 
 TEST(Print, AModuleOfYourOwn) {
-  EXPECT_EQ(printed(Scaled()),
-            "Scaled(\n  factor=0.5\n  (fc): Linear(in_features=2, out_features=3, bias=True)\n)");
+  EXPECT_EQ(printed(Halved()),
+            "Halved(\n  factor=0.5\n  (fc): Linear(in_features=2, out_features=3, bias=True)\n)");
   EXPECT_EQ(printed(AnyModule(ReLU())), "ReLU()");
 }
 
