@@ -20,7 +20,7 @@ std::int64_t KeyValueCache::length(std::int64_t layer) const {
 
 std::pair<Tensor, Tensor> KeyValueCache::append(std::int64_t layer, const Tensor& k,
                                                 const Tensor& v) {
-  require(layer >= 0, "KeyValueCache: there is no layer ", layer);
+  require(layer >= 0, "KeyValueCache: the layer ", layer, " is negative");
   require(!(GradMode::is_enabled() && (k.requires_grad() || v.requires_grad())),
           "KeyValueCache: has no gradients; call the model under NoGradGuard");
   const auto at = static_cast<std::size_t>(layer);

@@ -71,7 +71,7 @@ TEST(KeyValueCacheErrors, NameWhatDoesNotContinue) {
                "do not continue a cache of [2, 3, 4, 5] of f32");
   EXPECT_THROW(cache.append(0, k.to(f64), k.to(f64)), ShapeError);
   EXPECT_EQ(cache.length(), 4);
-  EXPECT_ERROR(cache.append(-1, k, k), Error, "there is no layer -1");
+  EXPECT_ERROR(cache.append(-1, k, k), Error, "the layer -1 is negative");
   const Tensor trained = zeros({2, 3, 4, 5}).requires_grad_();
   EXPECT_ERROR(cache.append(0, trained, k), Error, "call the model under NoGradGuard");
 }
