@@ -98,6 +98,7 @@
 #include "nn/kv_cache.h"
 #include "nn/linear.h"
 #include "nn/losses.h"
+#include "nn/models/bert.h"
 #include "nn/models/cifar_resnet.h"
 #include "nn/models/gpt2.h"
 #include "nn/models/llama.h"

@@ -1,8 +1,8 @@
 """Goldens for language models: python3 tests/golden/make_language.py (needs torch).
 
 The models of Hugging Face as functions of their state dicts, with its keys and layouts. If `transformers` is
-installed, its GPT2LMHeadModel and LlamaForCausalLM must agree. Parameter k is fill(shape, k + 10), times 1/4 and
-plus 1 for the weights of norms. The cases are named after those in tests/nn/{generate,gpt2,llama}_test.cpp.
+installed, its GPT2LMHeadModel, LlamaForCausalLM and BertModel must agree. Parameter k is fill(shape, k + 10), times 1/4 and
+plus 1 for the weights of norms. The cases are named after those in tests/nn/{bert,generate,gpt2,llama}_test.cpp.
 """
 
 import math
@@ -142,6 +142,70 @@ record("llama", parameters(llama_shapes(40, 16, 24, 2, 16, 8, False)), lambda p,
 record("llama_tied", parameters(llama_shapes(40, 16, 24, 2, 12, 12, True)), lambda p, x: llama(p, x, 2, 6, 500.0),
        peer_llama(num_attention_heads=2, head_dim=6, tie_word_embeddings=True,
                   rope_parameters={"rope_type": "default", "rope_theta": 500.0}))
+
+
+def bert_shapes(vocabulary, positions, width, wide, layers):
+    shapes = {"embeddings.word_embeddings.weight": (vocabulary, width),
+              "embeddings.position_embeddings.weight": (positions, width),
+              "embeddings.token_type_embeddings.weight": (2, width)}
+
+    def add(name, *sizes):
+        shapes[name + ".weight"] = sizes
+        shapes[name + ".bias"] = sizes[:1]
+
+    add("embeddings.LayerNorm", width)
+    for i in range(layers):
+        at = f"encoder.layer.{i}."
+        for name in ("self.query", "self.key", "self.value", "output.dense"):
+            add(f"{at}attention.{name}", width, width)
+        add(at + "attention.output.LayerNorm", width)
+        add(at + "intermediate.dense", wide, width)
+        add(at + "output.dense", width, wide)
+        add(at + "output.LayerNorm", width)
+    add("pooler.dense", width, width)
+    return shapes
+
+
+def bert(p, tokens, types, mask, layers, n_head):
+    def norm(x, name):
+        return F.layer_norm(x, x.shape[-1:], p[name + ".weight"], p[name + ".bias"], eps=1e-12)
+
+    def affine(x, name):
+        return x @ p[name + ".weight"].T + p[name + ".bias"]
+
+    x = (F.embedding(tokens, p["embeddings.word_embeddings.weight"], padding_idx=0)
+         + p["embeddings.token_type_embeddings.weight"][types]
+         + p["embeddings.position_embeddings.weight"][:tokens.shape[1]])
+    x = norm(x, "embeddings.LayerNorm")
+    for i in range(layers):
+        at = f"encoder.layer.{i}."
+        q, k, v = (heads(affine(x, f"{at}attention.self.{name}"), n_head) for name in ("query", "key", "value"))
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None]).transpose(1, 2).flatten(2)
+        x = norm(x + affine(y, at + "attention.output.dense"), at + "attention.output.LayerNorm")
+        y = affine(F.gelu(affine(x, at + "intermediate.dense")), at + "output.dense")
+        x = norm(x + y, at + "output.LayerNorm")
+    return x, affine(x[:, 0], "pooler.dense").tanh()
+
+
+p = parameters(bert_shapes(40, 10, 16, 24, 2))
+tokens = TOKENS.clone()
+tokens[1, 5:] = 0
+types = (torch.arange(7) > 2).long().expand(2, 7)
+outputs = bert(p, tokens, types, tokens != 0, 2, 4)
+torch.autograd.backward(outputs, [fill(y.shape, 100 + j) for j, y in enumerate(outputs)])
+tensors["bert.hidden"], tensors["bert.pooled"] = outputs
+for k, (key, x) in enumerate(p.items()):
+    tensors[f"bert.d.{key}"] = torch.stack([x.grad.norm(), (x.grad * fill(x.shape, k + 5000)).sum()])
+tensors["bert.plain"] = bert(p, TOKENS, 0 * TOKENS, TOKENS >= 0, 2, 4)[0]
+if transformers:
+    peer = transformers.BertModel(transformers.BertConfig(
+        vocab_size=40, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, intermediate_size=24,
+        max_position_embeddings=10)).eval()
+    peer.load_state_dict(p)
+    found = peer(tokens, token_type_ids=types, attention_mask=(tokens != 0).long())
+    torch.testing.assert_close((found.last_hidden_state, found.pooler_output), outputs, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(peer(TOKENS).last_hidden_state, tensors["bert.plain"], rtol=1e-9, atol=1e-9)
+    print("bert agrees with transformers", transformers.__version__)
 
 
 def kept(name, logits, top_k=0, top_p=1.0):

@@ -1,5 +1,7 @@
 #include "support/language_case.h"
 
+#include <algorithm>
+
 #include "autograd/engine.h"
 #include "autograd/grad_mode.h"
 #include "autograd/ops/arithmetic.h"
@@ -31,14 +33,24 @@ void fill_language_model(nn::Module& model, DType dtype) {
   }
 }
 
+void expect_language(const std::string& name, const Tensor& x, double tolerance) {
+  ASSERT_TRUE(language_golden().has(name)) << name;
+  const Tensor theirs = language_golden()[name];
+  const double scale = std::max(1.0, theirs.abs().max().item<double>());
+  EXPECT_TRUE(all_close(x.detach().to(Device::cpu()).to(f64), theirs, tolerance * scale))
+      << name << " in " << x.dtype();
+}
+
+void expect_language_gradients(const std::string& name, nn::Module& model, double tolerance) {
+  std::uint32_t k = 5000;
+  for (const auto& [key, p] : model.named_parameters()) {
+    const Tensor dx = p.grad().detach().to(Device::cpu()).to(f64);
+    expect_language(name + ".d." + key, stack({norm(dx), (dx * fill(dx.shape(), k++)).sum()}),
+                    tolerance);
+  }
+}
+
 void expect_language_model(const std::string& name, nn::CausalModule& model) {
-  const auto expect_close = [&](const std::string& key, const Tensor& ours, double tolerance) {
-    ASSERT_TRUE(language_golden().has(name + key)) << name + key;
-    const Tensor theirs = language_golden()[name + key];
-    EXPECT_TRUE(all_close(ours.detach().to(Device::cpu()).to(f64), theirs,
-                          tolerance * theirs.abs().max().item<double>()))
-        << name + key << " in " << ours.dtype();
-  };
   const Tensor greedy = language_golden()[name + ".greedy"];
   model.eval();
   for (DType dtype : {f64, f32}) {
@@ -47,15 +59,9 @@ void expect_language_model(const std::string& name, nn::CausalModule& model) {
     const double rounding = tolerance(dtype, 500);
     const Tensor logits = model(language_tokens());
     EXPECT_EQ(logits.dtype(), dtype);
-    expect_close(".logits", logits, rounding);
+    expect_language(name + ".logits", logits, rounding);
     logits.backward(fill(logits.shape(), 100).to(dtype).to(test_device()));
-    std::uint32_t k = 5000;
-    for (const auto& [key, p] : model.named_parameters()) {
-      const Tensor gradient = p.grad().detach().to(Device::cpu()).to(f64);
-      expect_close(".d." + key,
-                   stack({norm(gradient), (gradient * fill(gradient.shape(), k++)).sum()}),
-                   20 * rounding);
-    }
+    expect_language_gradients(name, model, 20 * rounding);
     for (const bool use_cache : {true, false}) {
       const Tensor text =
           nn::generate(model, language_tokens().narrow(1, 0, 4),
