@@ -3,7 +3,7 @@
 // Hugging Face's GPT2LMHeadModel, so that its state dicts load:
 //
 //   nn::GPT2 gpt2;
-//   gpt2.load_state_dict(io::load_weights("pytorch_model.bin"));
+//   gpt2.load_state_dict(io::load_weights("model.safetensors"));
 //
 // The file of the model "gpt2" itself lacks the prefix "transformer." and has masks
 // ("h.0.attn.bias"): rename and leave them out by io::KeyRules. nn/generate.h generates tokens.
