@@ -118,6 +118,12 @@ std::string about_prefix(const Module::LoadReport& report) {
 
 bool may_be_absent(const std::string& name) { return name.ends_with("num_batches_tracked"); }
 
+/// Whether a and b are two names of a shared weight.
+bool is_one_weight(const Tensor& a, const Tensor& b) {
+  return a.storage() == b.storage() && a.storage_offset() == b.storage_offset() &&
+         a.shape() == b.shape() && a.strides() == b.strides();
+}
+
 }  // namespace
 
 bool Module::is_training() const {
@@ -290,11 +296,12 @@ Module::LoadReport Module::load_state_dict(const StateDict& state, LoadOptions o
             "\", nothing was loaded");
 
   LoadReport report;
+  StateDict absent;
   std::vector<std::pair<Tensor, const Tensor*>> copies;
   for (const auto& [name, tensor] : state_dict()) {
     auto found = given.find(name);
     if (found == given.end()) {
-      if (!may_be_absent(name)) report.missing.push_back(name);
+      if (!may_be_absent(name)) absent.push_back({name, tensor});
       continue;
     }
     const Tensor& source = *found->second;
@@ -306,6 +313,10 @@ Module::LoadReport Module::load_state_dict(const StateDict& state, LoadOptions o
     } else {
       copies.emplace_back(tensor, &source);
     }
+  }
+  for (const auto& [name, tensor] : absent) {
+    const auto is_it = [&](const auto& copy) { return is_one_weight(copy.first, tensor); };
+    if (std::ranges::none_of(copies, is_it)) report.missing.push_back(name);
   }
   for (const auto& [name, tensor] : state) {
     if (given.contains(name)) report.unexpected.push_back(name);

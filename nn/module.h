@@ -176,7 +176,8 @@ class Module {
   /// Copies values into the module, converting dtypes. Strict: throws Error listing every missing,
   /// unexpected and misshapen key, and then changes nothing. Misshapen and duplicate keys throw in
   /// either case. As in PyTorch, num_batches_tracked of a batch norm may be absent (files older
-  /// than that buffer).
+  /// than that buffer). A shared weight may be listed under one of its names only, as in files of
+  /// safetensors.
   LoadReport load_state_dict(const StateDict& state, LoadOptions options);
   LoadReport load_state_dict(const StateDict& state) { return load_state_dict(state, {}); }
 

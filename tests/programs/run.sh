@@ -515,6 +515,17 @@ lessons) # the examples that explain: they succeed and print what they promise
     [ "$(sed -n '/^---$/,/^---$/p' "$log" | wc -c)" = 29 ] || fail "05_text --model $model does not write 20 characters"
   done
   fails_saying "nowhere" "$bin/05_text" --text nowhere
+  # Two ranks share the windows of a step, so they learn and write what one rank does.
+  for ranks in 1 2; do
+    succeeds "${mpirun[@]}" -np $ranks "$bin/08_gpt" --data fox.txt --steps 60 --every 20 --batch 8 --context 16 --width 32 --layers 2 --sample 40
+    grep -q "^2640 characters of 28 kinds, 26880 parameters, ranks: $ranks" "$log" || fail "08_gpt counts otherwise"
+    awk '/^step/ { if (n++ && $4 + 0 >= last) bad = 1; last = $4 + 0 } END { exit bad || n != 3 || last > 2 }' "$log" || fail "08_gpt on $ranks ranks: the loss does not fall"
+    [ "$(sed -n '/^---$/,/^---$/p' "$log" | wc -c)" = 49 ] || fail "08_gpt does not write 40 characters"
+    sed -n '/^step 20:/p' "$log" | cut -c-19 >gpt.$ranks
+  done
+  cmp gpt.1 gpt.2 || fail "08_gpt: two ranks learn otherwise than one"
+  fails_saying "--batch 9 is not divisible by the 2 ranks" "${mpirun[@]}" -np 2 "$bin/08_gpt" --data fox.txt --batch 9
+  fails_saying "--data: name a text file" "$bin/08_gpt"
   if [ -n "${RONDO_DATA:-}" ]; then # the loop on two ranks: it learns, and refuses a batch that cannot be shared out
     succeeds "${mpirun[@]}" -np 2 "$bin/02_resnet" --epochs 2 --limit 2000
     awk '/^epoch [12]\/2: loss/ { loss[++n] = $4 + 0 } END { exit !(n == 2 && loss[2] < loss[1] && loss[1] > 0) }' "$log" ||
@@ -541,6 +552,7 @@ lessons) # the examples that explain: they succeed and print what they promise
   fails_saying "nothing.pth" "$bin/06_quantize" --model resnet --weights nothing.pth
   echo short >short.txt
   fails_saying "6 characters are too few for windows of 64" "$bin/05_text" --text short.txt
+  fails_saying "--data: 6 characters are too few for windows of 65" "$bin/08_gpt" --data short.txt
   ;;
 gpu) # every program with --device cuda
   succeeds "$(on_gpu 01_autograd)" --device cuda

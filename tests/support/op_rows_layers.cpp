@@ -126,6 +126,12 @@ void attention_rows(std::vector<Op>& rows) {
   row(".boolean", {{{2, 2}}, {{3, 2}}, {{3, 2}}},
       {.attn_mask = gt(tensor<float>({0, 0, 0, 1, 0, 1}, {2, 3}), 0)});
   row(".floating", {{{2, 3, 2}}, {{2, 3, 2}}, {{2, 3, 2}}, {{3, 3}}}, {});
+  row(".grouped", {{{2, 4, 3, 2}}, {{2, 2, 5, 2}}, {{2, 2, 5, 3}}},
+      {.is_causal = true, .enable_gqa = true});
+  rows.push_back({.name = "rotary_embedding",
+                  .inputs = {{{2, 3, 6}}},
+                  .f = [](X x) { return rotary_embedding(x[0], {.base = 100, .offset = 5}); },
+                  .length = 2});
 }
 
 void norm_rows(std::vector<Op>& rows) {
