@@ -45,6 +45,7 @@
 #include "data/replay_buffer.h"
 #include "data/resident.h"
 #include "data/sampler.h"
+#include "data/samples.h"
 #include "data/subsets.h"
 #include "data/transforms.h"
 #include "dist/collectives/algorithms/ring_all_reduce.h"
