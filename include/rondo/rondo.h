@@ -44,6 +44,7 @@
 #include "data/prefetch.h"
 #include "data/replay_buffer.h"
 #include "data/resident.h"
+#include "data/resized.h"
 #include "data/sampler.h"
 #include "data/samples.h"
 #include "data/subsets.h"
