@@ -35,18 +35,16 @@ class StreamEpochs final : public BatchSource {
   EpochCounter epoch_;
 };
 
-void check_batch_sampler_alone(const DataLoaderOptions& options) {
-  require(options.batch_size == 1 && !options.shuffle && !options.drop_last &&
-              options.sampler == nullptr && options.world_size == 1,
-          "DataLoader: batch_size, shuffle, sampler, drop_last and world_size must be set in the "
-          "batch sampler, not next to it");
+/// Whether the loader itself has to choose an order or a share.
+bool has_order(const DataLoaderOptions& options) {
+  return options.shuffle || options.seed || options.rank != 0 || options.world_size != 1;
 }
 
 std::shared_ptr<Sampler> sampler_of(const Dataset& dataset, const DataLoaderOptions& options) {
   if (options.sampler != nullptr) {
-    require(!options.shuffle && options.world_size == 1,
+    require(!has_order(options),
             "DataLoader: a sampler decides about the order and the ranks' shares; leave out "
-            "shuffle and world_size");
+            "shuffle, seed, rank and world_size");
     return options.sampler;
   }
   if (options.world_size != 1 || options.rank != 0)
@@ -64,7 +62,10 @@ std::shared_ptr<BatchSource> batches_of(const Dataset* dataset, const DataLoader
   if (options.batch_sampler == nullptr)
     return std::make_shared<BatchSampler>(sampler_of(*dataset, options), options.batch_size,
                                           options.drop_last);
-  check_batch_sampler_alone(options);
+  require(options.batch_size == 1 && !options.drop_last && options.sampler == nullptr &&
+              !has_order(options),
+          "DataLoader: a batch sampler decides about batches, order and shares; leave out "
+          "batch_size, shuffle, sampler, drop_last, seed, rank and world_size");
   return options.batch_sampler;
 }
 
@@ -354,10 +355,9 @@ DataLoader::DataLoader(std::shared_ptr<const IterableDataset> stream, DataLoader
       transform_(std::move(transform)) {
   require(stream_ != nullptr, "DataLoader: the stream is null");
   require(options_.batch_size > 0, "DataLoader: batch_size = ", options_.batch_size);
-  require(!options_.shuffle && options_.sampler == nullptr && options_.batch_sampler == nullptr &&
-              options_.world_size == 1,
+  require(!has_order(options_) && options_.sampler == nullptr && options_.batch_sampler == nullptr,
           "DataLoader: a stream decides about the order and the ranks' shares; leave out shuffle, "
-          "sampler, batch_sampler and world_size");
+          "sampler, batch_sampler, seed, rank and world_size");
   check();
 }
 

@@ -205,6 +205,8 @@ TEST(LoaderOptions, ContradictionsAreRefused) {
   const auto batches = std::make_shared<BatchSampler>(sampler, 2);
   EXPECT_THROW(DataLoader(set, {.shuffle = true, .sampler = sampler}), Error);
   EXPECT_THROW(DataLoader(set, {.sampler = sampler, .world_size = 2}), Error);
+  EXPECT_THROW(DataLoader(set, {.sampler = sampler, .seed = 2}), Error);
+  EXPECT_THROW(DataLoader(set, {.batch_sampler = batches, .seed = 2}), Error);
   EXPECT_THROW(DataLoader(set, {.shuffle = true, .batch_sampler = batches}), Error);
   EXPECT_THROW(DataLoader(set, {.batch_size = 2, .batch_sampler = batches}), Error);
   EXPECT_THROW(DataLoader(set, {.sampler = sampler, .batch_sampler = batches}), Error);
