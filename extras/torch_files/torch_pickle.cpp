@@ -9,10 +9,10 @@
 
 #include "extras/torch_files/pickle.h"
 #include "extras/torch_files/torch_object.h"
-#include "extras/torch_files/zip.h"
 #include "io/file_kind.h"
 #include "io/mapped_file.h"
 #include "io/weights.h"
+#include "io/zip.h"
 #include "tensor/error.h"
 
 namespace rondo::io {

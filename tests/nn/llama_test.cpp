@@ -82,7 +82,7 @@ TEST(Llama, ReadsTheSameWithACacheInAnyPieces) {
 }
 
 TEST(Llama, NormalizesIn32Bits) {
-  nn::LlamaRMSNorm norm(8, 1e-6);
+  nn::RMSNorm norm(8, {.eps = 1e-6});
   norm.to(f16);
   const Tensor x = (fill({3, 8}, 1) * 3e4).to(f16);  // the squares overflow in f16
   const NoGradGuard no_grad;

@@ -1,4 +1,4 @@
-#include "extras/torch_files/zip.h"
+#include "io/zip.h"
 
 #include <archive.h>
 #include <archive_entry.h>
