@@ -137,12 +137,13 @@ class DataLoader::Iterator::Run {
     } else {
       std::unique_lock lock(mutex_);
       const std::int64_t batch = handed_;
+      if (batch >= count_) return end();
       Slot& slot = slots_[static_cast<std::size_t>(batch) % slots_.size()];
       {
         const RecordFunction range("wait for batch", EventKind::data);
         made_.wait(lock, [&] { return slot.ready || batch >= count_; });
       }
-      if (batch >= count_) return end();
+      if (!slot.ready) return end();  // the stream has ended
       made = std::move(slot);
       slot = {};
       ++handed_;
