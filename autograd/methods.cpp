@@ -222,7 +222,7 @@ Tensor Tensor::relu() const { return rondo::relu(*this); }
 Tensor Tensor::sigmoid() const { return rondo::sigmoid(*this); }
 Tensor Tensor::tanh() const { return rondo::tanh(*this); }
 
-// In place, by way of a new tensor.
+// In place: each computes a new tensor and copies it.
 const Tensor& Tensor::clamp_(Scalar low, Scalar high) const {
   return copy_(rondo::clamp(*this, low, high));
 }

@@ -71,6 +71,12 @@ void attach_in_place(const std::shared_ptr<Node>& node, std::span<const Tensor> 
   attach_write(node, x);
 }
 
+void require_distinct_elements(const Tensor& x, const char* op) {
+  require(x.numel() == 0 || !repeats_elements(x.shape(), x.strides()), op,
+          ": several elements of the tensor, of shape ", x.shape(), " and strides ", x.strides(),
+          ", share one address; clone it first");
+}
+
 void check_in_place(const Tensor& x, const char* op, const Tensor& source) {
   const Tensor both[] = {x, source};
   const auto hidden_base = x.impl().is_constant_view ? x.impl().constant_base.lock() : nullptr;

@@ -84,11 +84,16 @@ class Parametrized final : public M {
     M::weight = M::weight.detach();
   }
 
+  /// Only this way of calling the layer computes its weight; others of M are hidden.
+  using Module::operator();
   Tensor forward(const Tensor& x) override {
     compute();
-    Tensor y = M::forward(x);
-    M::weight = M::weight.detach();  // so that the tape ends with its other users
-    return y;
+    // Afterwards detached, also after an exception, so that the tape ends with its other users.
+    const struct Detach {
+      Tensor& weight;
+      ~Detach() { weight = weight.detach(); }
+    } detach{M::weight};
+    return M::forward(x);
   }
   void visit(Visitor& v) override {
     WithoutWeight others(v);

@@ -51,16 +51,25 @@ const char* text_of(PadMode mode) {
   return "";
 }
 
+/// ", padding=(1, 1)", or nothing. outer_padding has both sides of the last dimension first.
+template <class Conv>
+std::string padding(const Conv& c) {
+  if constexpr (requires { c.outer_padding; }) {
+    if (c.options.same_padding) return ", padding=same";
+    const Dims& outer = c.outer_padding;
+    if (outer.size() == 2) return ", padding=" + tuple(outer[0]);
+    if (outer.size() == 4) return ", padding=" + tuple(Pair(outer[2], outer[0]));
+  }
+  return is(c.options.padding, 0) ? "" : ", padding=" + tuple(c.options.padding);
+}
+
 /// What convolutions have in common; options that have their usual values are left out.
 template <class Conv>
 std::string convolution(const Conv& c) {
   const auto& o = c.options;
   std::string text = concat(c.in_channels, ", ", c.out_channels,
                             ", kernel_size=", tuple(c.kernel_size), ", stride=", tuple(o.stride));
-  if constexpr (requires { o.same_padding; }) {
-    if (o.same_padding) text += ", padding=same";
-  }
-  if (!is(o.padding, 0)) text += ", padding=" + tuple(o.padding);
+  text += padding(c);
   if constexpr (requires { o.output_padding; }) {
     if (!is(o.output_padding, 0)) text += ", output_padding=" + tuple(o.output_padding);
   }

@@ -87,9 +87,13 @@ Tensor get_total_norm(const Tensors& tensors, ClipOptions options) {
 }
 
 void clip_grads_with_norm_(const Tensors& parameters, double max_norm, const Tensor& total_norm) {
-  require(max_norm >= 0, "clip_grad_norm_: max_norm is ", max_norm, ", but must not be negative");
+  constexpr const char* name = "clip_grads_with_norm_";
+  require(max_norm >= 0, name, ": max_norm is ", max_norm, ", but must not be negative");
+  require<ShapeError>(total_norm.dim() == 0, name, ": the norm has shape ", total_norm.shape(),
+                      "; expected one number without dimensions");
   const Tensors grads = gradients(parameters);
   if (grads.empty()) return;
+  for (const Tensor& g : grads) require_one_device(name, {total_norm, g});
   // Always multiplies, if need be by 1: a check would make the host wait for the device.
   Backend& b = backend(total_norm);
   Tensor scale = Tensor::empty_like(total_norm);

@@ -196,6 +196,7 @@ struct LBFGS::Progress {
 
 std::vector<NamedOption> LBFGSOptions::named() {
   constexpr OptionRange counts{1, 0x1p53};
+  if (!max_eval) max_eval = std::max<std::int64_t>(1, max_iter * 5 / 4);
   return {{"max_iter", &max_iter, counts},
           {"max_eval", &*max_eval, counts},
           {"tolerance_grad", &tolerance_grad},
@@ -209,7 +210,6 @@ LBFGS::LBFGS(Tensors params, LBFGSOptions options)
     : Optimizer({std::move(params)}, {options.lr}, entries(options.history_size),
                 Updates::whole_parameters),
       o_(options) {
-  if (!o_.max_eval) o_.max_eval = std::max<std::int64_t>(1, o_.max_iter * 5 / 4);
   detail::require_nonnegative("LBFGS", "lr", o_.lr);
   for (const NamedOption& option : o_.named()) option.check("LBFGS", option.get());
   for (const Tensor& p : this->params()) {

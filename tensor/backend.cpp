@@ -22,8 +22,14 @@ Backend*& installed(Device device) {
   return gpus[index];
 }
 
+/// "add" for add_scalar.
+constexpr std::string_view without_scalar(std::string_view name) {
+  constexpr std::string_view scalar = "_scalar";
+  return name.substr(0, name.size() - (name.ends_with(scalar) ? scalar.size() : 0));
+}
+
 // In the order of the enumerations.
-#define RONDO_ROW(name, ...) #name,
+#define RONDO_ROW(name, ...) without_scalar(#name),
 constexpr std::array unary_names = {RONDO_UNARY_OPS(RONDO_ROW)};
 constexpr std::array binary_names = {RONDO_BINARY_OPS(RONDO_ROW)};
 #undef RONDO_ROW
@@ -36,11 +42,7 @@ static_assert(fold_names.size() == static_cast<std::size_t>(FoldOp::sum_squares)
 
 }  // namespace
 
-std::string_view name_of(UnaryOp op) {
-  const std::string_view name = unary_names[static_cast<std::size_t>(op)];
-  constexpr std::string_view scalar = "_scalar";  // add_scalar is called add
-  return name.substr(0, name.size() - (name.ends_with(scalar) ? scalar.size() : 0));
-}
+std::string_view name_of(UnaryOp op) { return unary_names[static_cast<std::size_t>(op)]; }
 std::string_view name_of(BinaryOp op) { return binary_names[static_cast<std::size_t>(op)]; }
 std::string_view name_of(FoldOp op) { return fold_names[static_cast<std::size_t>(op)]; }
 

@@ -93,6 +93,11 @@ template <class T>
 RONDO_HD T times(T a, T b) {
   return wrapping(a, b, [](auto u, auto v) { return u * v; });
 }
+/// Whether elements of this dtype are joined in f32: sums and products of 16-bit floats.
+inline bool scatters_wide(ScatterOp op, DType dtype) {
+  return (op == ScatterOp::add || op == ScatterOp::prod) && is_floating(dtype) &&
+         size_of(dtype) == 2;
+}
 /// a joined with b as a scatter does it; NaN counts as the largest and as the smallest.
 template <class T>
 RONDO_HD T scatter(ScatterOp op, T a, T b) {

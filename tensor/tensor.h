@@ -15,6 +15,7 @@
 // concurrently. The caller must order a write against every other access to the tensor.
 
 #include <atomic>
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <iosfwd>
@@ -223,6 +224,8 @@ class Tensor {
   Tensor narrow(std::int64_t dim, std::int64_t start, std::int64_t length) const;
   /// x[i] is x.select(0, i).
   Tensor operator[](std::int64_t index) const { return select(0, index); }
+  template <std::same_as<bool> B>
+  Tensor operator[](B) const = delete;  // torch inserts a dimension; use None
   /// As in Python: x[{Slice(1, 3), None, mask}] (autograd/ops/subscript.h).
   Tensor operator[](std::initializer_list<TensorIndex> where) const;
   Tensor operator[](const TensorIndex& where) const;

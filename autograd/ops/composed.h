@@ -41,7 +41,8 @@ Tensor baddbmm(const Tensor& input, const Tensor& a, const Tensor& b, AddmmOptio
 Tensor einsum(std::string_view equation, const Tensors& operands);
 
 struct TensordotDims {
-  TensordotDims(std::int64_t n) : n(n) {}  // the last n of a with the first n of b
+  /// The last n of a with the first n of b. Throws ShapeError for n < 0.
+  TensordotDims(std::int64_t n);
   TensordotDims(Dims a, Dims b) : a(std::move(a)), b(std::move(b)) {}
   std::int64_t n = -1;
   Dims a, b;
@@ -78,7 +79,7 @@ Tensor repeat_interleave(const Tensor& x, std::int64_t repeats,
                          std::optional<std::int64_t> dim = {});
 Tensor repeat_interleave(const Tensor& x, const Tensor& repeats,
                          std::optional<std::int64_t> dim = {});
-/// ‖a_i - b_j‖_p: a (…, P, M), b (…, R, M) to (…, P, R).
+/// ‖a_i - b_j‖_p: a (…, P, M), b (…, R, M) to (…, P, R). Needs memory for (…, P, R, M) differences.
 Tensor cdist(const Tensor& a, const Tensor& b, double p = 2);
 
 /// clamp with one bound.

@@ -13,7 +13,6 @@
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
-#include "tensor/creation.h"
 #include "tensor/error.h"
 #include "tensor/record_function.h"
 
@@ -64,11 +63,7 @@ Labelled without_repeats(Labelled operand, std::string_view equation) {
       const std::int64_t n = x.size(a);
       require<ShapeError>(n == x.size(b), "einsum: \"", equation, "\" takes the diagonal of ",
                           x.shape(), ", whose sizes ", n, " and ", x.size(b), " differ");
-      Tensor moved = movedim(movedim(x, a, -1), b - 1, -1);  // …, a, b
-      Dims sizes(moved.shape().begin(), moved.shape().end() - 2);
-      sizes.push_back(n * n);
-      const Tensor on_diagonal = arange(0, n * n, n + 1, {.dtype = i64, .device = x.device()});
-      x = index_select(reshape(moved, sizes), -1, on_diagonal);
+      x = diagonal(x, 0, a, b);
       const int label = operand.labels[i];
       operand.labels.erase(operand.labels.begin() + static_cast<std::ptrdiff_t>(j));
       operand.labels.erase(operand.labels.begin() + static_cast<std::ptrdiff_t>(i));
@@ -218,6 +213,10 @@ Tensor einsum(std::string_view equation, const Tensors& operands) {
   }
   result = summed(std::move(result), output);
   return arranged(result, output, sizes);
+}
+
+TensordotDims::TensordotDims(std::int64_t n) : n(n) {
+  require<ShapeError>(n >= 0, "tensordot: ", n, " dimensions; expected 0 or more");
 }
 
 Tensor tensordot(const Tensor& a, const Tensor& b, const TensordotDims& dims) {

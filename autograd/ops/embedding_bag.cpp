@@ -77,7 +77,6 @@ Tensor embedding_bag(const Tensor& weight, const Tensor& index, const Tensor& of
     counts = masked_fill(counts, is_padding, 0);
     rows = masked_fill(rows, unsqueeze(is_padding, 1), 0.0);
   }
-  const Tensor of_rows = expand(unsqueeze(bag, 1), {n, width});
   const Tensor sizes = unsqueeze(scatter_add(zeros({bags}, integers), 0, bag, counts), 1);
   if (options.mode == BagMode::max) {
     // Each bag as a row of its own length, filled up with -inf.
@@ -93,7 +92,7 @@ Tensor embedding_bag(const Tensor& weight, const Tensor& index, const Tensor& of
     const Tensor largest = max(reshape(lowest, {bags, longest, width}), 1).values;
     return masked_fill(largest, sizes == 0, 0.0);
   }
-  const Tensor sums = scatter_add(zeros({bags, width}, rows.options()), 0, of_rows, rows);
+  const Tensor sums = index_add(zeros({bags, width}, rows.options()), 0, bag, rows);
   return options.mode == BagMode::sum ? sums : sums / masked_fill(sizes, sizes == 0, 1);
 }
 

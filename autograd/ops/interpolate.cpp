@@ -10,6 +10,8 @@
 #include <optional>
 #include <string>
 
+#include "autograd/autocast.h"
+#include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/composed.h"
 #include "autograd/ops/indexing.h"
@@ -122,6 +124,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
       factors.empty() ? options.size.size() : static_cast<std::int64_t>(factors.size());
   require(given == spatial || (!factors.empty() && given == 1), "interpolate: ", given,
           factors.empty() ? " sizes" : " factors", " for ", spatial, " dimensions");
+  const NoAutocast off;  // its products are part of one op
   Tensor y = widened(x);
   for (std::int64_t d = 0; d < spatial; ++d) {
     const std::int64_t in = x.size(d + 2);
@@ -166,7 +169,8 @@ Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions&
   const auto coordinate = [&](std::int64_t which, std::int64_t n) {
     Tensor at = unnormalized(select(wide_grid, -1, which), n, options.align_corners);
     if (padding == "reflection") at = reflected(at, n, options.align_corners);
-    if (padding != "zeros") at = clamp(at, 0, n - 1);
+    if (padding != "zeros")
+      at = hardtanh(at, 0, static_cast<double>(n - 1));  // no gradient at the border
     return reshape(at, {images, 1, places});
   };
   const Tensor column = coordinate(0, w), row = coordinate(1, h);
@@ -175,8 +179,9 @@ Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions&
     const auto [index, inside] = no_grad([&] {
       const Tensor in = logical_and(logical_and(ge(at_row, 0), le(at_row, h - 1)),
                                     logical_and(ge(at_column, 0), le(at_column, w - 1)));
-      const Tensor position = where(in, at_row * w + at_column, 0.0);
-      return std::pair{expand(to(position, i64), {images, channels, places}), in};
+      const auto whole = [&](const Tensor& at) { return to(where(in, at, 0.0), i64); };
+      const Tensor position = whole(at_row) * w + whole(at_column);
+      return std::pair{expand(position, {images, channels, places}), in};
     });
     return where(inside, gather(flat, 2, index), 0.0);
   };

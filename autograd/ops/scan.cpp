@@ -50,7 +50,7 @@ Tensor cumprod(const Tensor& x, std::int64_t dim) {
   if (!is_floating(x.dtype()))
     return scan(to(x, i64), dim, [](const Tensor& a, const Tensor& b) { return mul(a, b); });
   const Tensor y =
-      scan(widened(x), dim, [](const Tensor& a, const Tensor& b) { return mul(a, b); });
+      scan(to(x, f64), dim, [](const Tensor& a, const Tensor& b) { return mul(a, b); });
   return to(y, x.dtype());
 }
 

@@ -9,7 +9,8 @@
 
 namespace rondo {
 
-/// x[0] · … · x[i] along dim. Products of integers and bools are i64.
+/// x[0] · … · x[i] along dim, computed in f64. Products of integers and bools are i64. The factors
+/// are joined as a tree: for f64, part of a product may overflow where the whole does not.
 Tensor cumprod(const Tensor& x, std::int64_t dim);
 /// log(exp x[0] + … + exp x[i]) along dim, without overflow. Needs a floating-point x.
 Tensor logcumsumexp(const Tensor& x, std::int64_t dim);

@@ -16,7 +16,7 @@ ValuesAndIndices kthvalue(const Tensor& x, std::int64_t k, std::int64_t dim = -1
 /// The median along dim and its index; of an even number the lower of the two in the middle. NaN if
 /// there is one. Throws ShapeError for a dimension without elements.
 ValuesAndIndices median(const Tensor& x, std::int64_t dim, bool keepdim = false);
-/// Of all elements.
+/// The median of all elements.
 Tensor median(const Tensor& x);
 
 struct QuantileOptions {

@@ -49,8 +49,8 @@ void parse_tensor(const char* op, const Tensor& given, Parsed& out) {
     const std::int64_t n = out.view.size(dim);
     const NoGradGuard no_grad;
     const Tensor bad = logical_or(lt(given, -n), ge(given, n));
-    // On a GPU nobody waits for the check here: the bad index is moved past the last row, where
-    // the kernel finds it.
+    // On a GPU the host does not wait for the check: the bad index is moved past the last row,
+    // where the kernel finds it.
     if (out.view.device().is_cpu() && any(bad).item<bool>())
       throw ShapeError(
           index_error(op, masked_select(given, bad)[0].item<std::int64_t>(), dim, n, -n));
@@ -97,7 +97,10 @@ Parsed parse(const char* op, const Tensor& x, const std::vector<TensorIndex>& wh
       out.index.emplace_back();
     } else if (std::holds_alternative<EllipsisType>(entry.value)) {
       out.index.resize(out.index.size() + static_cast<std::size_t>(x.dim() - used));
-    } else if (const Tensor& tensor = std::get<Tensor>(entry.value);
+    } else if (const Tensor& number = std::get<Tensor>(entry.value);
+               number.dtype() == i64 && number.dim() == 0) {
+      out.view = select(out.view, dim, number.item<std::int64_t>());
+    } else if (const Tensor& tensor = number;
                tensor.dtype() == boolean && tensor.dim() == 0) {  // all or nothing
       out.view = unsqueeze(out.view, dim);
       parse_tensor(op, reshape(tensor, {1}), out);
@@ -155,7 +158,7 @@ class Rows {
     }
     return permute(reshape(rows, permuted), back);
   }
-  /// The shape of the result: the picked dimensions stand in the place of the indices.
+  /// The shape of the result: the picked dimensions are in the place of the indices.
   Dims result_shape() const {
     Dims shape = rest_;
     for (std::int64_t d = 0; d < picked_.size(); ++d) shape.insert(place_ + d, picked_[d]);
@@ -230,6 +233,7 @@ const Tensor& Tensor::index_put_(const std::vector<TensorIndex>& where, const Te
   constexpr const char* name = "index_put_";
   const RecordOp op(name);
   check_in_place(*this, name, value);
+  require_distinct_elements(*this, name);
   const Parsed parsed = parse(name, *this, where);
   if (!has_tensor(parsed)) {
     const Tensor values = broadcast_value(name, *this, value, parsed.view.shape());
@@ -239,6 +243,14 @@ const Tensor& Tensor::index_put_(const std::vector<TensorIndex>& where, const Te
   const Rows rows(parsed);
   const Tensor values = rows.from_result(broadcast_value(name, *this, value, rows.result_shape()));
   const Tensor before = rows.as_rows(parsed.view);
+  const Tensor both[] = {*this, value};
+  if (!any_requires_grad(both) && before.storage() == storage()) {  // written where it is
+    const Tensor apart = values.storage() == storage() ? rondo::clone(values) : values;
+    backend(*this).index_scatter(accumulate ? ScatterOp::add : ScatterOp::set, before, 0,
+                                 rows.index(), apart);
+    bump_version();
+    return *this;
+  }
   const Tensor after = accumulate ? index_add(before, 0, rows.index(), values)
                                   : index_copy(before, 0, rows.index(), values);
   parsed.view.copy_(rows.as_view(after, parsed.view.shape()));

@@ -302,8 +302,8 @@ void DistributedDataParallel::divide_by_active() {
 }
 
 void DistributedDataParallel::accumulate(int k) {
-  set_micro_batches(k);
   comm_->agree("accumulate", std::to_string(k));
+  set_micro_batches(k);
 }
 
 void DistributedDataParallel::set_micro_batches(int k) {

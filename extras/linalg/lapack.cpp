@@ -68,7 +68,7 @@ std::int64_t lu(const Tensor& a, const Tensor& pivots) {
   const lapack_int n = size_of_dim(a, 1);
   if (a.numel() == 0) return -1;
   return for_each_matrix(a, [&]<class T>(std::int64_t i) -> lapack_int {
-    // A zero pivot (info > 0) is no error: the determinant is 0.
+    // A zero pivot (info > 0) is not an error: the determinant is 0.
     return std::min<lapack_int>(
         0, RONDO_LAPACK(getrf, n, n, matrix<T>(a, i), n, matrix<std::int32_t>(pivots, i)));
   });

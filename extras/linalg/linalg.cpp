@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "autograd/autocast.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/composed.h"
 #include "autograd/ops/indexing.h"
@@ -284,6 +285,7 @@ QR qr(const Tensor& a) {
   const RecordOp op("linalg::qr");
   require_matrices("linalg::qr", a, false);
   const std::int64_t m = a.size(-2), n = a.size(-1);
+  const NoAutocast off;
   if (m < n) {  // of the first m columns; the others follow: R = [R', Qᵀ A']
     const auto [q, r] = qr(narrow(a, -1, 0, m));
     return {q, cat({r, matmul(transposed(q), narrow(a, -1, m, n - m))}, -1)};

@@ -55,15 +55,15 @@ void visit_scatter(ScatterOp op, F f) {
   f([op](T a, T b) { return joined(op, a, b); });
 }
 
-/// Calls add(y, x) with both in f32 if they have 16 bits, and rounds the result into y once. If
-/// each addition were rounded, 1 + 1 + … would stop at 256 in bf16.
+/// Calls join(y, x) with both in f32 if they have 16 bits and op computes, and rounds the result
+/// into y once. If each addition were rounded, 1 + 1 + … would stop at 256 in bf16.
 template <class F>
-void in_wide(const Tensor& y, const Tensor& x, F add) {
-  if (!is_floating(y.dtype()) || size_of(y.dtype()) > 2) return add(y, x);
+void in_wide(ScatterOp op, const Tensor& y, const Tensor& x, F join) {
+  if (!functors::scatters_wide(op, y.dtype())) return join(y, x);
   const Tensor wide = Tensor::empty(y.shape());
   CpuBackend& backend = CpuBackend::instance();
   backend.do_copy(y, wide);
-  add(wide, as_f32(x));
+  join(wide, as_f32(x));
   backend.do_copy(wide, y);
 }
 
@@ -193,7 +193,7 @@ void CpuBackend::do_index_scatter(ScatterOp op, const Tensor& joined, std::int64
                                   const Tensor& index, const Tensor& values) {
   check_indices(op == ScatterOp::add ? "index_add" : "index_scatter", index,
                 size_along(joined, dim), dim);
-  in_wide(joined, values,
+  in_wide(op, joined, values,
           [&](const Tensor& y, const Tensor& x) { scatter_slices(op, y, dim, index, x); });
 }
 
@@ -221,7 +221,7 @@ void CpuBackend::do_scatter(ScatterOp op, const Tensor& joined, std::int64_t dim
                             const Tensor& index, const Tensor& values) {
   check_indices(op == ScatterOp::add ? "scatter_add" : "scatter", index, size_along(joined, dim),
                 dim);
-  in_wide(joined, values,
+  in_wide(op, joined, values,
           [&](const Tensor& y, const Tensor& x) { scatter_elements(op, y, dim, index, x); });
 }
 

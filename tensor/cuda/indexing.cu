@@ -135,7 +135,7 @@ void CudaBackend::do_index_scatter(ScatterOp op, const Tensor& y, std::int64_t d
 void CudaBackend::do_scatter(ScatterOp op, const Tensor& joined, std::int64_t dim,
                              const Tensor& index, const Tensor& x) {
   // 16-bit floats are summed in f32 and rounded once, as on the CPU.
-  const bool narrow = is_floating(joined.dtype()) && size_of(joined.dtype()) == 2;
+  const bool narrow = functors::scatters_wide(op, joined.dtype());
   const Tensor y = narrow ? as_f32(joined) : joined;
   const IndexRange range{index_note(device_),
                          called_op(op == ScatterOp::add ? "scatter_add" : "scatter"), dim,

@@ -207,6 +207,7 @@ TEST(Composed, Errors) {
   EXPECT_ERROR(einsum("->", {}), Error, "einsum: no operands");
   EXPECT_ERROR(tensordot(m, ones({3, 2})), ShapeError, "tensordot: dimension 0 of [2, 3]");
   EXPECT_ERROR(tensordot(m, m, 3), ShapeError, "tensordot: 3 dimensions, but the shapes are");
+  EXPECT_ERROR(tensordot(m, m, -1), ShapeError, "tensordot: -1 dimensions; expected 0 or more");
   EXPECT_ERROR(tril(ones({2})), ShapeError, "tril: expected at least 2 dimensions");
   EXPECT_ERROR(unflatten(m, 1, {2, 2}), ShapeError, "cannot be split into [2, 2]");
   EXPECT_ERROR(unflatten(m, 1, {-1, -1}), ShapeError, "cannot be split into");

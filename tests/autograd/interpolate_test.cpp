@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "autograd/autocast.h"
 #include "autograd/ops/shape.h"
 #include "support/errors.h"
 #include "support/golden_case.h"
@@ -55,6 +56,13 @@ TEST(Interpolate, KeepsTheDtype) {
   EXPECT_TRUE(
       all_close(y, interpolate(x.to(f32), {.size = {8, 8}, .mode = "bilinear"}).to(bf16), 0));
   EXPECT_EQ(interpolate(x, {.scale_factor = {0.5, 2}}).shape(), (Dims{1, 1, 2, 8}));
+}
+
+TEST(Interpolate, IsNotCast) {
+  const Tensor x = rand({1, 1, 4, 4});
+  const Tensor y = interpolate(x, {.size = {7, 7}, .mode = "bicubic"});
+  const Autocast on(bf16);
+  EXPECT_TRUE(identical(interpolate(x, {.size = {7, 7}, .mode = "bicubic"}), y));
 }
 
 TEST(Interpolate, Errors) {

@@ -101,6 +101,9 @@ TEST(Search, OtherDtypes) {
             (Integers{2, 6, 24}));
   // Computed in f32, and rounded once.
   EXPECT_EQ(cumprod(full({3}, 1.0078125, {.dtype = bf16}), 0).to(f32)[2].item(), 1.0234375);
+  // Parts of the product that f32 cannot hold.
+  EXPECT_EQ(cumprod(tensor({0.F, 1e30F, 1e30F}), 0)[2].item(), 0);
+  EXPECT_FLOAT_EQ(cumprod(tensor({1e-30F, 1e30F, 1e30F}), 0)[2].item<float>(), 1e30F);
   EXPECT_EQ(median(tensor<std::int64_t>({5, 1, 4, 2})).item<std::int64_t>(), 2);
   EXPECT_EQ(cummax(tensor<std::uint8_t>({1, 3, 2}), 0).values.to_vector<std::int64_t>(),
             (Integers{1, 3, 3}));

@@ -62,6 +62,7 @@ std::map<std::string, Where> indices() {
       {"tensor_and_none", {a, None, a}},
       {"tensor_slice", {Slice(1), a, Slice(None, None, 2)}},
       {"scalar_tensor", {scalar(1, {.dtype = i64})}},
+      {"number_tensor_first", {scalar(-1, {.dtype = i64}), Slice(), a}},
       {"mask", {mask}},
       {"mask_first", {mask3}},
       {"mask_two", {mask34}},
@@ -185,6 +186,18 @@ TEST(Subscript, WritesAreInPlace) {
   // Of two values for one place the last one stays.
   x.index_put_({positions({1, 1})}, positions({5, 5, 5, 5, 7, 7, 7, 7}).reshape({2, 4}));
   EXPECT_EQ(x[1].to_vector<std::int64_t>(), (Bytes{7, 7, 7, 7}));
+  // The value may share x's elements, and an expanded tensor is refused.
+  Tensor z = arange(6, {.dtype = i64}).reshape({3, 2});
+  z.index_put_({positions({2, 1})}, z[0]);
+  z.index_put_({positions({0, 2})}, z.narrow(0, 1, 2));
+  EXPECT_EQ(z.to_vector<std::int64_t>(), (Bytes{0, 1, 0, 1, 0, 1}));
+  EXPECT_ERROR(ones({1}).expand({3}).index_put_({positions({0})}, 1), Error, "share one address");
+  const std::uint64_t version = z.version();
+  z.index_put_({positions({0})}, 5);
+  EXPECT_GT(z.version(), version);
+  // A 0-dim i64 tensor counts as a number: a view.
+  z[scalar(1, {.dtype = i64})].fill_(7);
+  EXPECT_EQ(z[1].to_vector<std::int64_t>(), (Bytes{7, 7}));
   // A view with steps, and all dtypes.
   for (const DType dtype : {f64, f32, bf16, f16, i64, i32, u8, i8, boolean}) {
     const Tensor y = zeros({4, 4}, {.dtype = dtype});

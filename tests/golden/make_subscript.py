@@ -27,7 +27,7 @@ INDEX = {
     "ellipsis": (E, 0), "ellipsis_none": (E, None, slice(0, 2)), "ellipsis_of_nothing": (0, E, 1, 2), "empty": (),
     "tensor": a, "tensor_middle": (slice(None), a), "tensor_last": (E, a), "tensor_2d": b, "pair": (a, b), "pair_apart": (a, slice(None), b),
     "pair_inside": (slice(None), a, b), "three": (a, b, a), "tensor_and_number": (0, slice(None), a), "number_between": (a, 1, b),
-    "tensor_and_none": (a, None, a), "tensor_slice": (slice(1, None), a, slice(None, None, 2)), "scalar_tensor": torch.tensor(1),
+    "tensor_and_none": (a, None, a), "tensor_slice": (slice(1, None), a, slice(None, None, 2)), "scalar_tensor": torch.tensor(1), "number_tensor_first": (torch.tensor(-1), slice(None), a),
     "mask": mask, "mask_first": mask3, "mask_two": mask34, "mask_and_slice": (mask3, slice(1, 3)), "mask_and_tensor": (mask3, torch.tensor([1, 0])),
     "mask_none": none, "empty_tensor": torch.zeros(0, dtype=i64), "ellipsis_mask": (E, torch.tensor([True, False, False, True, True])),
 }
