@@ -61,7 +61,7 @@ TEST(Interpolate, KeepsTheDtype) {
 TEST(Interpolate, IsNotCast) {
   const Tensor x = rand({1, 1, 4, 4});
   const Tensor y = interpolate(x, {.size = {7, 7}, .mode = "bicubic"});
-  const Autocast on(bf16);
+  const Autocast on(Device::cpu(), bf16);
   EXPECT_TRUE(identical(interpolate(x, {.size = {7, 7}, .mode = "bicubic"}), y));
 }
 
