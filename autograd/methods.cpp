@@ -80,6 +80,24 @@ Tensor Tensor::gather(std::int64_t dim, const Tensor& index) const {
 Tensor Tensor::masked_fill(const Tensor& mask, Scalar value) const {
   return rondo::masked_fill(*this, mask, value);
 }
+Tensor Tensor::scatter(std::int64_t dim, const Tensor& index, const Tensor& src) const {
+  return rondo::scatter(*this, dim, index, src);
+}
+Tensor Tensor::scatter(std::int64_t dim, const Tensor& index, Scalar value) const {
+  return rondo::scatter(*this, dim, index, value);
+}
+Tensor Tensor::scatter_add(std::int64_t dim, const Tensor& index, const Tensor& src) const {
+  return rondo::scatter_add(*this, dim, index, src);
+}
+Tensor Tensor::index_add(std::int64_t dim, const Tensor& index, const Tensor& src) const {
+  return rondo::index_add(*this, dim, index, src);
+}
+Tensor Tensor::index_copy(std::int64_t dim, const Tensor& index, const Tensor& src) const {
+  return rondo::index_copy(*this, dim, index, src);
+}
+Tensor Tensor::index_fill(std::int64_t dim, const Tensor& index, Scalar value) const {
+  return rondo::index_fill(*this, dim, index, value);
+}
 Tensor Tensor::masked_select(const Tensor& mask) const { return rondo::masked_select(*this, mask); }
 Tensor Tensor::nonzero() const { return rondo::nonzero(*this); }
 Tensor Tensor::diagonal(std::int64_t offset, std::int64_t dim1, std::int64_t dim2) const {
@@ -160,6 +178,12 @@ ValuesAndIndices Tensor::sort(std::int64_t dim, bool descending) const {
 ValuesAndIndices Tensor::topk(std::int64_t k, std::int64_t dim, bool largest) const {
   return rondo::topk(*this, k, dim, largest);
 }
+ValuesAndIndices Tensor::median(std::int64_t dim, bool keepdim) const {
+  return rondo::median(*this, dim, keepdim);
+}
+ValuesAndIndices Tensor::kthvalue(std::int64_t k, std::int64_t dim, bool keepdim) const {
+  return rondo::kthvalue(*this, k, dim, keepdim);
+}
 Tensor Tensor::argsort(std::int64_t dim, bool descending) const {
   return rondo::argsort(*this, dim, descending);
 }
@@ -171,6 +195,9 @@ Tensor Tensor::logsumexp(const Dims& dims, bool keepdim) const {
 }
 Tensor Tensor::cumsum(std::int64_t dim) const { return rondo::cumsum(*this, dim); }
 Tensor Tensor::cumprod(std::int64_t dim) const { return rondo::cumprod(*this, dim); }
+Tensor Tensor::logcumsumexp(std::int64_t dim) const { return rondo::logcumsumexp(*this, dim); }
+ValuesAndIndices Tensor::cummax(std::int64_t dim) const { return rondo::cummax(*this, dim); }
+ValuesAndIndices Tensor::cummin(std::int64_t dim) const { return rondo::cummin(*this, dim); }
 
 Tensor Tensor::matmul(const Tensor& other) const { return rondo::matmul(*this, other); }
 Tensor Tensor::maximum(const Tensor& other) const { return rondo::maximum(*this, other); }

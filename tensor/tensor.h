@@ -233,6 +233,12 @@ class Tensor {
   Tensor index_select(std::int64_t dim, const Tensor& index) const;
   Tensor gather(std::int64_t dim, const Tensor& index) const;
   Tensor masked_fill(const Tensor& mask, Scalar value) const;
+  Tensor scatter(std::int64_t dim, const Tensor& index, const Tensor& src) const;
+  Tensor scatter(std::int64_t dim, const Tensor& index, Scalar value) const;
+  Tensor scatter_add(std::int64_t dim, const Tensor& index, const Tensor& src) const;
+  Tensor index_add(std::int64_t dim, const Tensor& index, const Tensor& src) const;
+  Tensor index_copy(std::int64_t dim, const Tensor& index, const Tensor& src) const;
+  Tensor index_fill(std::int64_t dim, const Tensor& index, Scalar value) const;
   Tensor masked_select(const Tensor& mask) const;
   Tensor nonzero() const;
   Tensor diagonal(std::int64_t offset = 0, std::int64_t dim1 = 0, std::int64_t dim2 = 1) const;
@@ -265,6 +271,8 @@ class Tensor {
   Tensor all(const Dims& dims = {}, bool keepdim = false) const;
   Tensor any(const Dims& dims = {}, bool keepdim = false) const;
   Tensor median() const;
+  ValuesAndIndices median(std::int64_t dim, bool keepdim = false) const;
+  ValuesAndIndices kthvalue(std::int64_t k, std::int64_t dim = -1, bool keepdim = false) const;
   ValuesAndIndices max(std::int64_t dim, bool keepdim = false) const;
   ValuesAndIndices min(std::int64_t dim, bool keepdim = false) const;
   ValuesAndIndices sort(std::int64_t dim = -1, bool descending = false) const;
@@ -274,6 +282,9 @@ class Tensor {
   Tensor logsumexp(const Dims& dims, bool keepdim = false) const;
   Tensor cumsum(std::int64_t dim) const;
   Tensor cumprod(std::int64_t dim) const;
+  Tensor logcumsumexp(std::int64_t dim) const;
+  ValuesAndIndices cummax(std::int64_t dim) const;
+  ValuesAndIndices cummin(std::int64_t dim) const;
 
   Tensor matmul(const Tensor& other) const;
   Tensor maximum(const Tensor& other) const;
@@ -334,6 +345,10 @@ class Tensor {
   const Tensor& sub_(const Tensor& other, double alpha = 1) const;
   const Tensor& mul_(const Tensor& other) const;
   const Tensor& div_(const Tensor& other) const;
+  const Tensor& add_(Scalar other) const;
+  const Tensor& sub_(Scalar other) const;
+  const Tensor& mul_(Scalar other) const;
+  const Tensor& div_(Scalar other) const;
   const Tensor& copy_(const Tensor& source) const;
   const Tensor& fill_(Scalar value) const;
   const Tensor& zero_() const;

@@ -392,10 +392,14 @@ const Tensor& operator+=(const Tensor& a, const Tensor& b) { return a.add_(b); }
 const Tensor& operator-=(const Tensor& a, const Tensor& b) { return a.sub_(b); }
 const Tensor& operator*=(const Tensor& a, const Tensor& b) { return a.mul_(b); }
 const Tensor& operator/=(const Tensor& a, const Tensor& b) { return a.div_(b); }
-const Tensor& operator+=(const Tensor& a, Scalar b) { return a.add_(wrapped(a, b)); }
-const Tensor& operator-=(const Tensor& a, Scalar b) { return a.sub_(wrapped(a, b)); }
-const Tensor& operator*=(const Tensor& a, Scalar b) { return a.mul_(wrapped(a, b)); }
-const Tensor& operator/=(const Tensor& a, Scalar b) { return a.div_(wrapped(a, b)); }
+const Tensor& operator+=(const Tensor& a, Scalar b) { return a.add_(b); }
+const Tensor& operator-=(const Tensor& a, Scalar b) { return a.sub_(b); }
+const Tensor& operator*=(const Tensor& a, Scalar b) { return a.mul_(b); }
+const Tensor& operator/=(const Tensor& a, Scalar b) { return a.div_(b); }
+const Tensor& Tensor::add_(Scalar other) const { return add_(wrapped(*this, other)); }
+const Tensor& Tensor::sub_(Scalar other) const { return sub_(wrapped(*this, other)); }
+const Tensor& Tensor::mul_(Scalar other) const { return mul_(wrapped(*this, other)); }
+const Tensor& Tensor::div_(Scalar other) const { return div_(wrapped(*this, other)); }
 
 Tensor eq(const Tensor& a, const Tensor& b) { return compare(BinaryOp::eq, a, b, "eq"); }
 Tensor ne(const Tensor& a, const Tensor& b) { return compare(BinaryOp::ne, a, b, "ne"); }
@@ -427,6 +431,29 @@ Tensor operator<(Scalar a, const Tensor& b) { return gt(b, a); }
 Tensor operator<=(Scalar a, const Tensor& b) { return ge(b, a); }
 Tensor operator>(Scalar a, const Tensor& b) { return lt(b, a); }
 Tensor operator>=(Scalar a, const Tensor& b) { return le(b, a); }
+namespace {
+void require_masks(const char* op, std::initializer_list<Tensor> masks) {
+  for (const Tensor& mask : masks)
+    require<DTypeError>(mask.dtype() == boolean, op, " of a tensor of ", mask.dtype(),
+                        "; expected bool, as x > 0 gives it");
+}
+}  // namespace
+Tensor operator~(const Tensor& a) {
+  require_masks("~", {a});
+  return logical_not(a);
+}
+Tensor operator&(const Tensor& a, const Tensor& b) {
+  require_masks("&", {a, b});
+  return logical_and(a, b);
+}
+Tensor operator|(const Tensor& a, const Tensor& b) {
+  require_masks("|", {a, b});
+  return logical_or(a, b);
+}
+Tensor operator^(const Tensor& a, const Tensor& b) {
+  require_masks("^", {a, b});
+  return logical_xor(a, b);
+}
 Tensor logical_and(const Tensor& a, const Tensor& b) {
   return compare(BinaryOp::logical_and, a, b, "logical_and");
 }

@@ -111,6 +111,11 @@ Tensor operator<(Scalar a, const Tensor& b);
 Tensor operator<=(Scalar a, const Tensor& b);
 Tensor operator>(Scalar a, const Tensor& b);
 Tensor operator>=(Scalar a, const Tensor& b);
+// On boolean tensors, as in torch: x[~mask & (x > 0)]. Throw DTypeError for other dtypes.
+Tensor operator~(const Tensor& a);
+Tensor operator&(const Tensor& a, const Tensor& b);
+Tensor operator|(const Tensor& a, const Tensor& b);
+Tensor operator^(const Tensor& a, const Tensor& b);
 Tensor logical_and(const Tensor& a, const Tensor& b);
 Tensor logical_or(const Tensor& a, const Tensor& b);
 Tensor logical_xor(const Tensor& a, const Tensor& b);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/matmul.h"
@@ -61,7 +62,8 @@ Tensor dot(const Tensor& a, const Tensor& b) {
   require_vectors("dot", a, b);
   require<ShapeError>(a.size(0) == b.size(0), "dot: expected vectors of one length, got ",
                       a.shape(), " and ", b.shape());
-  return sum(a * b);
+  const Tensor products = a * b;
+  return to(sum(products), products.dtype());
 }
 
 Tensor mm(const Tensor& a, const Tensor& b) { return matmul_of("mm", 2, 2, a, b); }
@@ -142,6 +144,9 @@ Tensor repeat_interleave(const Tensor& x, std::int64_t repeats, std::optional<st
   if (!dim) return repeat_interleave(reshape(x, {x.numel()}), repeats, 0);
   const std::int64_t d = wrap_dim(*dim, x.dim(), "repeat_interleave");
   Dims sizes = x.shape(), spread = x.shape();
+  require<ShapeError>(
+      repeats == 0 || sizes[d] <= std::numeric_limits<std::int64_t>::max() / repeats,
+      "repeat_interleave: ", repeats, " repeats of ", sizes[d], " elements are too many");
   sizes[d] *= repeats;
   spread.insert(d + 1, repeats);
   return reshape(expand(unsqueeze(x, d + 1), spread), sizes);
@@ -151,15 +156,16 @@ Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::optional<s
   const RecordOp op("repeat_interleave");
   if (!dim) return repeat_interleave(reshape(x, {x.numel()}), repeats, 0);
   const std::int64_t d = wrap_dim(*dim, x.dim(), "repeat_interleave");
-  require<DTypeError>(repeats.dtype() == i64, "repeat_interleave: the repeats are ",
-                      repeats.dtype(), ", not i64");
+  require<DTypeError>(repeats.dtype() == i64 || repeats.dtype() == i32,
+                      "repeat_interleave: the repeats are ", repeats.dtype(), ", not i64 or i32");
+  if (repeats.numel() == 1) return repeat_interleave(x, repeats.item<std::int64_t>(), d);
   require<ShapeError>(repeats.dim() == 1 && repeats.numel() == x.size(d),
                       "repeat_interleave: repeats of shape ", repeats.shape(),
                       " do not fit dimension ", d, " of ", x.shape());
   if (repeats.numel() == 0) return clone(x);
   require(min(repeats).item<std::int64_t>() >= 0, "repeat_interleave: a repeat is negative");
   // Output i comes from the first slice whose repeats, summed up to it, exceed i.
-  const Tensor ends = cumsum(repeats, 0);
+  const Tensor ends = cumsum(to(repeats, i64), 0);
   const auto total = ends[-1].item<std::int64_t>();
   const Tensor outputs = arange(total, {.dtype = i64, .device = x.device()});
   return index_select(x, d, searchsorted(ends, outputs, {.right = true}));
@@ -170,6 +176,7 @@ Tensor cdist(const Tensor& a, const Tensor& b, double p) {
   require<ShapeError>(a.dim() >= 2 && b.dim() >= 2 && a.size(-1) == b.size(-1),
                       "cdist: expected points (…, P, M) and (…, R, M), got ", a.shape(), " and ",
                       b.shape());
+  require(p > 0, "cdist: p is ", p, "; expected a positive number");
   return vector_norm(unsqueeze(a, -2) - unsqueeze(b, -3), p, {-1});
 }
 
@@ -237,8 +244,9 @@ Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& w, const Tensor&
 }
 
 Tensor logaddexp(const Tensor& a, const Tensor& b) {
-  const Dims shape = broadcast_shapes(a.shape(), b.shape());
-  return logsumexp(stack({expand(a, shape), expand(b, shape)}), {0});
+  // The larger one plus log(1 + exp(-|a - b|)); equal infinities differ by 0.
+  const Tensor difference = where(eq(a, b), 0.0, a - b);
+  return where(ge(a, b), a + softplus(-difference), b + softplus(difference));
 }
 
 Tensor lerp(const Tensor& a, const Tensor& b, double weight) {

@@ -102,7 +102,8 @@ Tensor part_of(const char* op, const Tensor& x, const Part& part) {
 }
 
 void require_index(const Tensor& index, const char* op) {
-  require<DTypeError>(index.dtype() == i64, op, ": the index is ", index.dtype(), ", not i64");
+  require<DTypeError>(index.dtype() == i64, op, ": the index is ", index.dtype(),
+                      ", not i64 or i32");
 }
 
 }  // namespace
@@ -196,6 +197,7 @@ Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index) {
     return reshape(index_select(reshape(x, {1}), dim, index), {});
   }
   if (index.dim() == 0) return index_select(x, dim, reshape(index, {1}));
+  if (index.dtype() == i32) return index_select(x, dim, to(index, i64));
   dim = wrap_dim(dim, x.dim(), "index_select");
   require_index(index, "index_select");
   require_one_device("index_select", {x, index});
@@ -250,6 +252,7 @@ Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index) {
   if (x.dim() == 0 || index.dim() == 0) {  // as 1-dim tensors of one element
     return reshape(gather(as_row(x), dim, as_row(index)), index.shape());
   }
+  if (index.dtype() == i32) return gather(x, dim, to(index, i64));
   dim = wrap_dim(dim, x.dim(), "gather");
   require_index(index, "gather");
   require_one_device("gather", {x, index});
@@ -317,6 +320,7 @@ Tensor embedding(const Tensor& weight, const Tensor& index,
   const RecordOp op("embedding");
   require<ShapeError>(weight.dim() == 2, "embedding: the weight has shape ", weight.shape(),
                       ", not (rows, width)");
+  if (index.dtype() == i32) return embedding(weight, to(index, i64), padding_idx);
   require_index(index, "embedding");
   if (padding_idx) {
     std::int64_t rows = weight.size(0), row = *padding_idx;
@@ -335,6 +339,7 @@ Tensor embedding(const Tensor& weight, const Tensor& index,
 
 Tensor one_hot(const Tensor& index, std::int64_t classes) {
   const RecordOp op("one_hot");
+  if (index.dtype() == i32) return one_hot(to(index, i64), classes);
   require_index(index, "one_hot");
   require<ShapeError>(classes > 0, "one_hot: ", classes, " classes is not a positive number");
   Dims sizes = index.shape();

@@ -1,9 +1,9 @@
 #pragma once
-// Indexing and slicing. Indices are i64 tensors (DTypeError otherwise). An index out of range
-// throws a ShapeError that names it. Negative dimensions and positions count from the end, but
-// elements of index tensors must not be negative. All dtypes. If an element was picked more than
-// once, its gradients are added in a fixed order. Agrees with the functions of the same name in
-// torch.
+// Indexing and slicing. Indices are i64 or i32 tensors (DTypeError otherwise). An index out of
+// range throws a ShapeError that names it. Negative dimensions and positions count from the end,
+// but elements of index tensors must not be negative. All dtypes. If an element was picked more
+// than once, its gradients are added in a fixed order. Agrees with the functions of the same name
+// in torch.
 
 #include <optional>
 

@@ -145,7 +145,8 @@ Tensor prod(const Tensor& x, const Dims& dims, bool keepdim) {
   const Reduced shape = reduced(x, dims, keepdim, "prod");
   if (!is_floating(x.dtype()) || x.numel() == 0) {
     const DType dtype = is_floating(x.dtype()) ? x.dtype() : i64;
-    return renamed(reduce_kept(FoldOp::prod, x, shape, dtype), shape.result);
+    const Tensor y = renamed(reduce_kept(FoldOp::prod, x, shape, dtype), shape.result);
+    return is_floating(dtype) ? add(y, sum(x, dims, keepdim)) : y;  // the sum is 0, and recorded
   }
   // The reduced dimensions, merged at the end, are multiplied as a tree of halves: its derivatives,
   // of any order, are correct even where elements are zero, unlike y / x.

@@ -29,7 +29,8 @@ Tensor copied(const Tensor& x) {
 }
 
 void require_source(const char* op, const Tensor& x, const Tensor& index, const Tensor& src) {
-  require<DTypeError>(index.dtype() == i64, op, ": the index is ", index.dtype(), ", not i64");
+  require<DTypeError>(index.dtype() == i64, op, ": the index is ", index.dtype(),
+                      ", not i64 or i32");
   require_one_device(op, {x, index, src});
   require<DTypeError>(src.dtype() == x.dtype(), op, ": the source is ", src.dtype(),
                       ", the tensor ", x.dtype());
@@ -58,6 +59,7 @@ Tensor scattered(const char* op, ScatterOp join, const Tensor& x, std::int64_t d
                  const Tensor& index, const Tensor& src) {
   if (x.dim() == 0 || index.dim() == 0 || src.dim() == 0)  // as 1-dim tensors of one element
     return reshape(scattered(op, join, as_row(x), dim, as_row(index), as_row(src)), x.shape());
+  if (index.dtype() == i32) return scattered(op, join, x, dim, to(index, i64), src);
   dim = wrap_dim(dim, x.dim(), op);
   require_source(op, x, index, src);
   require_fits(index, x.shape(), dim, op, "the tensor");
@@ -97,6 +99,7 @@ Tensor index_scattered(const char* op, ScatterOp join, const Tensor& x, std::int
     const Tensor one = src.dim() < x.dim() ? unsqueeze(src, wrap_dim(dim, x.dim(), op)) : src;
     return index_scattered(op, join, x, dim, as_row(index), one);
   }
+  if (index.dtype() == i32) return index_scattered(op, join, x, dim, to(index, i64), src);
   dim = wrap_dim(dim, x.dim(), op);
   require_source(op, x, index, src);
   require<ShapeError>(index.dim() == 1, op, ": the index has shape ", index.shape(),
@@ -217,6 +220,7 @@ Tensor scatter_reduce(const Tensor& x, std::int64_t dim, const Tensor& index, co
   const RecordOp op("scatter_reduce");
   constexpr const char* name = "scatter_reduce";
   const bool self = options.include_self;
+  if (index.dtype() == i32) return scatter_reduce(x, dim, to(index, i64), src, reduce, options);
   if (reduce == "sum" || reduce == "mean") {
     const Tensor start = self ? x : scatter(x, dim, index, 0);
     const Tensor total = scatter_add(start, dim, index, src);
@@ -256,7 +260,10 @@ Tensor index_add(const Tensor& x, std::int64_t dim, const Tensor& index, const T
                  IndexAddOptions options) {
   const RecordOp op("index_add");
   check_alpha(x.dtype(), options.alpha, "index_add");
-  const Tensor terms = options.alpha == 1 ? src : mul(src, options.alpha);
+  const bool is_whole = !is_floating(src.dtype());
+  const Tensor terms = options.alpha == 1 ? src
+                       : is_whole         ? mul(src, static_cast<std::int64_t>(options.alpha))
+                                          : mul(src, options.alpha);
   return index_scattered("index_add", ScatterOp::add, x, dim, index, terms);
 }
 

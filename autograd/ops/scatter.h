@@ -1,10 +1,10 @@
 #pragma once
 // Writing at index tensors. Each function returns a new tensor and leaves its arguments unchanged;
-// Tensor::index_put_ (subscript.h) writes in place. Indices are i64 (DTypeError otherwise) and must
-// not be negative; an index out of range throws a ShapeError that names it. All dtypes; `src` must
-// have x's dtype. If an index repeats, elements are joined in its order, and where one replaces the
-// other the last one stays. Results and gradients agree with the functions of the same name in
-// torch.
+// Tensor::index_put_ (subscript.h) writes in place. Indices are i64 or i32 (DTypeError otherwise)
+// and must not be negative; an index out of range throws a ShapeError that names it. All dtypes;
+// `src` must have x's dtype. If an index repeats, elements are joined in its order, and where one
+// replaces the other the last one stays. Results and gradients agree with the functions of the same
+// name in torch.
 
 #include <string_view>
 

@@ -174,10 +174,16 @@ Tensor bincount(const Tensor& x, const BincountOptions& options) {
   if (x.numel() > 0) {
     const auto least = min(which).item<std::int64_t>();
     require(least >= 0, "bincount: ", least, " is negative");
-    length = max(which).item<std::int64_t>() + 1;
+    const auto most = max(which).item<std::int64_t>();
+    require(most < std::int64_t{1} << 40, "bincount: ", most,
+            " is too large for a table of counts");
+    length = most + 1;
   }
   Tensor weights = options.weights;
-  if (!weights.defined()) weights = ones(x.shape(), which.options());
+  if (!weights.defined())
+    weights = ones(x.shape(), which.options());
+  else if (!is_floating(weights.dtype()))
+    weights = to(weights, f64);
   require<ShapeError>(weights.shape() == x.shape(), "bincount: the weights have shape ",
                       weights.shape(), ", the input ", x.shape());
   const Dims sizes{std::max(length, options.minlength)};

@@ -53,7 +53,7 @@ struct BincountOptions {
   std::int64_t minlength = 0;
 };
 /// How often each of 0, 1, …, max x occurs in x (1-dim, integers >= 0); i64, or the sum of their
-/// weights in the weights' dtype. Waits for the device.
+/// weights in the weights' dtype (f64 for integers). Waits for the device.
 Tensor bincount(const Tensor& x, const BincountOptions& options = {});
 /// Whether each element of x is one of `elements`: boolean.
 Tensor isin(const Tensor& x, const Tensor& elements);

@@ -44,6 +44,7 @@ struct Parsed {
 
 void parse_tensor(const char* op, const Tensor& given, Parsed& out) {
   const std::int64_t dim = static_cast<std::int64_t>(out.index.size());
+  if (given.dtype() == i32) return parse_tensor(op, to(given, i64), out);
   require_one_device(op, {out.view, given});
   if (given.dtype() == i64) {
     const std::int64_t n = out.view.size(dim);
@@ -98,7 +99,7 @@ Parsed parse(const char* op, const Tensor& x, const std::vector<TensorIndex>& wh
     } else if (std::holds_alternative<EllipsisType>(entry.value)) {
       out.index.resize(out.index.size() + static_cast<std::size_t>(x.dim() - used));
     } else if (const Tensor& number = std::get<Tensor>(entry.value);
-               number.dtype() == i64 && number.dim() == 0) {
+               (number.dtype() == i64 || number.dtype() == i32) && number.dim() == 0) {
       out.view = select(out.view, dim, number.item<std::int64_t>());
     } else if (const Tensor& tensor = number;
                tensor.dtype() == boolean && tensor.dim() == 0) {  // all or nothing
@@ -251,8 +252,8 @@ const Tensor& Tensor::index_put_(const std::vector<TensorIndex>& where, const Te
     bump_version();
     return *this;
   }
-  const Tensor after = accumulate ? index_add(before, 0, rows.index(), values)
-                                  : index_copy(before, 0, rows.index(), values);
+  const Tensor after = accumulate ? rondo::index_add(before, 0, rows.index(), values)
+                                  : rondo::index_copy(before, 0, rows.index(), values);
   parsed.view.copy_(rows.as_view(after, parsed.view.shape()));
   return *this;
 }

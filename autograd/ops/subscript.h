@@ -14,9 +14,9 @@
 // that x[mask].fill_(0) changes the copy and not x, as in PyTorch: write with index_put_. Index
 // tensors broadcast together. Their dimensions are in the place of the first one if they are
 // neighbours, else in front. A boolean mask counts as one i64 index for each of its dimensions
-// (nonzero), which waits for the device. An i64 tensor without dimensions counts as a
-// number. Negative indices count from the end. Throws ShapeError for
-// an index out of range, too many indices, and shapes that do not broadcast; DTypeError for index
+// (nonzero), which waits for the device. Index tensors may also be i32. An index tensor without
+// dimensions counts as a number. Negative indices count from the end. Throws ShapeError for an
+// index out of range, too many indices, and shapes that do not broadcast; DTypeError for index
 // tensors of other dtypes; Error for a step that is not positive or a second Ellipsis. Agrees with
 // torch's indexing, except that u8 tensors are not masks.
 

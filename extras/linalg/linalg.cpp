@@ -148,6 +148,8 @@ struct QRBackward final : Node {
   }
 };
 
+Tensor skew(const Tensor& x) { return sub(x, transposed(x)); }
+
 /// 1 / (x_j - x_i), and 0 on the diagonal.
 Tensor inverse_gaps(const Tensor& x) {
   const Tensor gaps = sub(unsqueeze(x, -2), unsqueeze(x, -1));
@@ -155,7 +157,7 @@ Tensor inverse_gaps(const Tensor& x) {
   return sub(reciprocal(add(gaps, diagonal)), diagonal);
 }
 
-/// dA = V (diag(dλ) + (Vᵀ dV) / (λ_j - λ_i)) Vᵀ.
+/// dA = V (diag(dλ) + skew(Vᵀ dV) / 2 (λ_j - λ_i)) Vᵀ, which is symmetric as A is.
 struct EighBackward final : Node {
   SavedTensor values, vectors;
   EighBackward(const Tensor& values, const Tensor& vectors)
@@ -164,7 +166,8 @@ struct EighBackward final : Node {
   Tensors backward(const Tensors& d) override {
     const Tensor lambda = values.get(*this), v = vectors.get(*this);
     Tensor inner = diag_embed(or_zeros(d[0], lambda));
-    if (d[1].defined()) inner = add(inner, mul(matmul(transposed(v), d[1]), inverse_gaps(lambda)));
+    if (d[1].defined())
+      inner = add(inner, mul(skew(matmul(transposed(v), d[1])) * 0.5, inverse_gaps(lambda)));
     return {matmul(matmul(v, inner), transposed(v))};
   }
   void release_saved() override {
@@ -183,7 +186,6 @@ struct SVDBackward final : Node {
   Tensors backward(const Tensors& d) override {
     const Tensor u = this->u.get(*this), s = this->s.get(*this), vh = this->vh.get(*this);
     const Tensor ds = or_zeros(d[1], s), v = transposed(vh);
-    const auto skew = [](const Tensor& x) { return sub(x, transposed(x)); };
     const Tensor row = unsqueeze(s, -2), column = unsqueeze(s, -1);
     Tensor inner = diag_embed(ds);
     Tensor outside;
@@ -212,14 +214,9 @@ struct SVDBackward final : Node {
 
 }  // namespace
 
-Tensor solve(const Tensor& a, const Tensor& b) {
-  const RecordOp op("linalg::solve");
-  constexpr const char* name = "linalg::solve";
-  require_matrices(name, a, true);
-  require_one_device(name, {a, b});
-  require<DTypeError>(a.dtype() == b.dtype(), name, ": A is ", a.dtype(), ", B is ", b.dtype());
-  if (b.dim() == 1 || b.shape() == Dims(a.shape().begin(), a.shape().end() - 1))
-    return squeeze(solve(a, unsqueeze(b, -1)), -1);
+namespace {
+
+Tensor solved(const char* name, const Tensor& a, const Tensor& b) {
   require<ShapeError>(b.dim() >= 2 && b.size(-2) == a.size(-1), name, ": A has shape ", a.shape(),
                       "; B of shape ", b.shape(), " must have ", a.size(-1), " rows");
   const Dims batch = broadcast_shapes(batch_of(a), batch_of(b));
@@ -231,9 +228,22 @@ Tensor solve(const Tensor& a, const Tensor& b) {
   return record<SolveBackward>({each_a, each_b}, y, each_a, y);
 }
 
+}  // namespace
+
+Tensor solve(const Tensor& a, const Tensor& b) {
+  const RecordOp op("linalg::solve");
+  constexpr const char* name = "linalg::solve";
+  require_matrices(name, a, true);
+  require_one_device(name, {a, b});
+  require<DTypeError>(a.dtype() == b.dtype(), name, ": A is ", a.dtype(), ", B is ", b.dtype());
+  const bool is_vector = b.dim() == 1 || b.shape() == Dims(a.shape().begin(), a.shape().end() - 1);
+  return is_vector ? squeeze(solved(name, a, unsqueeze(b, -1)), -1) : solved(name, a, b);
+}
+
 Tensor inv(const Tensor& a) {
+  const RecordOp op("linalg::inv");
   require_matrices("linalg::inv", a, true);
-  return solve(a, expand(eye(a.size(-1), -1, a.options()), a.shape()));
+  return solved("linalg::inv", a, expand(eye(a.size(-1), -1, a.options()), a.shape()));
 }
 
 namespace {

@@ -146,6 +146,14 @@ TEST(Composed, ExtremeValues) {
   sum(nan_to_num(x)).backward();
   EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{1, 0, 0}));
   EXPECT_EQ(logaddexp(full({}, -inf), full({}, -inf)).item(), -inf);
+  const Tensor a = tensor<double>({inf, -inf, 1, inf}).requires_grad_(),
+               b = tensor<double>({1, inf, 1, -inf}).requires_grad_();
+  sum(logaddexp(a, b)).backward();
+  EXPECT_EQ(a.grad().to_vector<double>(), (std::vector<double>{1, 0, 0.5, 1}));
+  EXPECT_EQ(b.grad().to_vector<double>(), (std::vector<double>{0, 1, 0.5, 0}));
+  const Tensor none = zeros({0}).requires_grad_();
+  prod(none).backward();
+  EXPECT_EQ(none.grad().numel(), 0);
   EXPECT_EQ(logaddexp(full({}, 1e4), full({}, 0.)).item(), 1e4);
   EXPECT_EQ(lerp(full({}, 1.), full({}, 3.), 1).item(), 3);
   // beta 0 ignores the input, a NaN too.
@@ -179,6 +187,15 @@ TEST(Composed, ADiagonalIsAView) {
   diagonal(x).copy_(w * 2);
   sum(x * x).backward();
   EXPECT_EQ(w.grad().to_vector(), (std::vector<float>{8, 8}));
+}
+
+TEST(Composed, RepeatsMayBeOneNumberOrI32) {
+  const Tensor x = tensor({1.F, 2.F});
+  EXPECT_EQ(repeat_interleave(x, tensor<std::int64_t>({2})).to_vector(),
+            (std::vector<float>{1, 1, 2, 2}));
+  EXPECT_EQ(repeat_interleave(x, tensor<std::int32_t>({1, 2})).to_vector(),
+            (std::vector<float>{1, 2, 2}));
+  EXPECT_EQ(dot(tensor<std::int32_t>({1, 2}), tensor<std::int32_t>({3, 4})).dtype(), i32);
 }
 
 TEST(Composed, IntegersStayIntegers) {
@@ -223,6 +240,8 @@ TEST(Composed, Errors) {
                "repeats of shape [1] do not fit dimension 0 of [2, 3]");
   EXPECT_ERROR(repeat_interleave(m, tensor<std::int64_t>({1, -1}), 0), Error, "is negative");
   EXPECT_ERROR(cdist(m, ones({2, 2})), ShapeError, "cdist: expected points");
+  EXPECT_ERROR(cdist(m, m, 0), Error, "cdist: p is 0; expected a positive number");
+  EXPECT_ERROR(repeat_interleave(m, std::int64_t{1} << 62), ShapeError, "are too many");
   EXPECT_ERROR(isclose(m, m, {.rtol = -1}), Error, "must not be negative");
 }
 

@@ -88,7 +88,8 @@ TEST(Indexing, Errors) {
                "narrow: start 2 and length 2 do not fit dimension 1 of shape [2, 3]");
   EXPECT_ERROR(narrow(x, 1, 0, -1), ShapeError, "narrow: start 0 and length -1");
   EXPECT_ERROR(slice(x, 1, 0, 3, 0), ShapeError, "slice: step 0 is not positive");
-  EXPECT_ERROR(index_select(x, 0, floats), DTypeError, "index_select: the index is f32, not i64");
+  EXPECT_ERROR(index_select(x, 0, floats), DTypeError,
+               "index_select: the index is f32, not i64 or i32");
   EXPECT_ERROR(index_select(x, 0, zeros({1, 1}, {.dtype = i64})), ShapeError, "not one dimension");
   EXPECT_ERROR(index_select(x, 0, indices({0, 2})), ShapeError,
                "index_select: index 2 is out of range for dimension 0 of size 2 (valid: 0 to 1)");

@@ -1,10 +1,13 @@
 // Operators and methods: each is the function of the same name. Values are PyTorch's.
 
+#include <cmath>
+
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/composed.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/subscript.h"
 #include "autograd/ops/unary.h"
 #include "support/errors.h"
 #include "support/support.h"
@@ -70,6 +73,19 @@ TEST(Operators, CompoundAssignmentThroughARow) {
   EXPECT_EQ(values(w.grad()), (Values{2}));
 }
 
+TEST(Operators, MasksCombine) {
+  const Tensor x = tensor<double>({-1, 0, 1, 2}), small = x < 2;
+  EXPECT_EQ(values(x[~small]), (Values{2}));
+  EXPECT_EQ(values(x[small & (x > -1)]), (Values{0, 1}));
+  EXPECT_EQ(values(x[(x < 0) | (x > 1)]), (Values{-1, 2}));
+  EXPECT_EQ(values(small ^ (x > 0)), (Values{1, 1, 0, 1}));
+  EXPECT_ERROR(~x, DTypeError, "~ of a tensor of f64; expected bool, as x > 0 gives it");
+  EXPECT_ERROR(small & x, DTypeError, "& of a tensor of f64");
+  Tensor y = x.clone();
+  y.add_(1).mul_(2).sub_(1).div_(2);
+  EXPECT_EQ(values(y), (Values{-0.5, 0.5, 1.5, 2.5}));
+}
+
 TEST(Operators, RemainderIsThatOfPython) {
   const Tensor x = tensor<std::int64_t>({-3, 5});
   EXPECT_EQ(values(x % 2), (Values{1, 1}));
@@ -95,6 +111,14 @@ TEST(Methods, AreTheFunctions) {
   EXPECT_EQ(values(x.argsort()[0]), (Values{1, 2, 0}));
   EXPECT_EQ(values(x.median()), (Values{2}));
   EXPECT_EQ(values(x.cumprod(1)[0]), (Values{3, 3, 6}));
+  EXPECT_EQ(values(x.cummax(1).values[1]), (Values{0, 5, 5}));
+  EXPECT_EQ(values(x.cummin(1).values[0]), (Values{3, 1, 1}));
+  EXPECT_DOUBLE_EQ(x.logcumsumexp(1)[0][1].item(), std::log(std::exp(3) + std::exp(1)));
+  EXPECT_EQ(values(x.kthvalue(2).values), (Values{2, 4}));
+  EXPECT_EQ(values(x.median(1).values), (Values{2, 4}));
+  EXPECT_EQ(values(x.scatter(1, index, 9)), (Values{3, 9, 2, 9, 5, 4}));
+  EXPECT_EQ(values(x.scatter_add(1, index, x.narrow(1, 0, 1))), (Values{3, 4, 2, 0, 5, 4}));
+  EXPECT_EQ(values(x.index_fill(0, index[0], 1)[1]), (Values{1, 1, 1}));
   EXPECT_EQ(values(x.masked_select(x > 2)), (Values{3, 5, 4}));
   EXPECT_EQ(values((x > 3).nonzero()), (Values{1, 1, 1, 2}));
   EXPECT_EQ(values(x.diagonal(1)), (Values{1, 4}));

@@ -134,6 +134,10 @@ TEST(Search, Errors) {
   EXPECT_ERROR(searchsorted(ones({3}), ones({3}, {.dtype = f64})), DTypeError,
                "the sequence is f32, the values are f64");
   EXPECT_ERROR(bincount(tensor<std::int64_t>({1, -2})), Error, "bincount: -2 is negative");
+  EXPECT_ERROR(bincount(tensor<std::int64_t>({INT64_MAX})), Error, "is too large for a table");
+  EXPECT_EQ(
+      bincount(tensor<std::int64_t>({0, 1}), {.weights = tensor<std::int64_t>({1, 2})}).dtype(),
+      f64);
   EXPECT_ERROR(bincount(ones({3})), DTypeError, "expected integers");
   EXPECT_ERROR(bincount(tensor<std::int64_t>({1}), {.weights = ones({2})}), ShapeError, "[2]");
   EXPECT_ERROR(cumprod(x, 2), ShapeError, "cumprod");

@@ -10,6 +10,7 @@
 #include "autograd/gradcheck.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/composed.h"
+#include "autograd/ops/indexing.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/scatter.h"
 #include "autograd/ops/shape.h"
@@ -127,6 +128,30 @@ TEST(Subscript, ScattersAreThoseOfPyTorch) {
   // Without x's element PyTorch's gradient still counts it, if it is equal, and so loses its share.
   for (const char* name : {"ties.amax.0", "ties.amin.0"}) cases.erase(name);
   expect_cases("subscript.txt", cases);
+}
+
+TEST(Subscript, IndicesMayBe32Bits) {
+  const Tensor x = arange(6).to(f32).reshape({3, 2}), at = tensor<std::int32_t>({2, 0});
+  EXPECT_TRUE(identical(x[at], x[at.to(i64)]));
+  EXPECT_EQ(x[at[0]].to_vector(), (std::vector<float>{4, 5}));
+  const Tensor cells = tensor<std::int32_t>({1, 0, 1}, {3, 1}), wide = cells.to(i64);
+  EXPECT_TRUE(identical(gather(x, 1, cells), gather(x, 1, wide)));
+  EXPECT_TRUE(identical(index_select(x, 0, at), index_select(x, 0, at.to(i64))));
+  EXPECT_TRUE(identical(embedding(x, at), embedding(x, at.to(i64))));
+  EXPECT_TRUE(identical(one_hot(at, 3), one_hot(at.to(i64), 3)));
+  EXPECT_TRUE(identical(scatter(x, 1, cells, 7), scatter(x, 1, wide, 7)));
+  EXPECT_TRUE(
+      identical(scatter_reduce(x, 1, cells, x, "amax"), scatter_reduce(x, 1, wide, x, "amax")));
+  EXPECT_TRUE(identical(index_fill(x, 0, at, 7), index_fill(x, 0, at.to(i64), 7)));
+}
+
+TEST(Subscript, IndexAddOfIntegers) {
+  const Tensor x = zeros({3}, {.dtype = i64});
+  EXPECT_EQ(
+      index_add(x, 0, positions({0, 0}), positions({1, 2}), {.alpha = 2}).to_vector<std::int64_t>(),
+      (Bytes{6, 0, 0}));
+  EXPECT_ERROR(index_add(x, 0, positions({0}), positions({1}), {.alpha = 0.5}), DTypeError,
+               "index_add");
 }
 
 TEST(Subscript, SharesOfEqualExtremesAddUpToOne) {

@@ -99,6 +99,11 @@ TEST_F(Linalg, DecompositionsKeepTheirPromises) {
   EXPECT_EQ(linalg::solve(zeros({0, 0}), zeros({0, 2})).shape(), (Dims{0, 2}));
   EXPECT_EQ(linalg::svd(zeros({0, 3})).s.shape(), (Dims{0}));
   EXPECT_EQ(linalg::det(zeros({0, 0})).item(), 1);
+  EXPECT_EQ(linalg::solve(ones({1, 1, 1}), ones({1})).shape(), (Dims{1, 1}));
+  // The gradient of a symmetric matrix is symmetric.
+  const Tensor m = tensor<double>({2, 1, 1, 3}, {2, 2}).requires_grad_();
+  abs(linalg::eigh(m).vectors)[{0, 0}].backward();
+  EXPECT_TRUE(all_close(m.grad(), t(m.grad()), 1e-15));
   // A strided matrix, and a determinant that would overflow.
   const Tensor a = tensor<double>({2, 9, 1, 9, 1, 9, 1, 9}, {2, 4});
   EXPECT_DOUBLE_EQ(linalg::det(a[{Slice(), Slice(None, None, 2)}]).item(), 1);
@@ -152,7 +157,8 @@ TEST_F(Linalg, Errors) {
   EXPECT_ERROR(linalg::solve(eye(2), ones({3, 1})), ShapeError, "must have 2 rows");
   EXPECT_ERROR(linalg::solve(eye(2), ones({2}, {.dtype = f64})), DTypeError, "A is f32, B is f64");
   const Tensor second = stack({eye(2), ones({2, 2})});
-  EXPECT_ERROR(linalg::inv(second), Error, "matrix 1 of the batch is singular or contains NaN");
+  EXPECT_ERROR(linalg::inv(second), Error,
+               "linalg::inv: matrix 1 of the batch is singular or contains NaN");
   EXPECT_ERROR(linalg::cholesky(-eye(2)), Error, "matrix 0 of the batch is not positive definite");
   for (const auto& f : std::vector<std::function<void(const Tensor&)>>{
            linalg::inv, linalg::det, linalg::cholesky, linalg::qr, linalg::eigh, linalg::svd})
