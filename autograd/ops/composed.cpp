@@ -245,7 +245,7 @@ Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& w, const Tensor&
 
 Tensor logaddexp(const Tensor& a, const Tensor& b) {
   // The larger one plus log(1 + exp(-|a - b|)); equal infinities differ by 0.
-  const Tensor difference = where(eq(a, b), 0.0, a - b);
+  const Tensor difference = where(logical_and(eq(a, b), isinf(a)), 0.0, a - b);
   return where(ge(a, b), a + softplus(-difference), b + softplus(difference));
 }
 

@@ -236,8 +236,8 @@ TEST(Composed, Errors) {
   EXPECT_ERROR(meshgrid({m}), ShapeError, "meshgrid: expected vectors");
   EXPECT_ERROR(meshgrid({ones({2})}, "yx"), Error, "expected ij or xy");
   EXPECT_ERROR(repeat_interleave(m, -1), Error, "-1 repeats");
-  EXPECT_ERROR(repeat_interleave(m, tensor<std::int64_t>({1}), 0), ShapeError,
-               "repeats of shape [1] do not fit dimension 0 of [2, 3]");
+  EXPECT_ERROR(repeat_interleave(m, tensor<std::int64_t>({1, 1, 1}), 0), ShapeError,
+               "repeats of shape [3] do not fit dimension 0 of [2, 3]");
   EXPECT_ERROR(repeat_interleave(m, tensor<std::int64_t>({1, -1}), 0), Error, "is negative");
   EXPECT_ERROR(cdist(m, ones({2, 2})), ShapeError, "cdist: expected points");
   EXPECT_ERROR(cdist(m, m, 0), Error, "cdist: p is 0; expected a positive number");

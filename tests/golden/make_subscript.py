@@ -68,8 +68,9 @@ case("scatter.value", lambda x: x.scatter(0, once, 3.5), (3, 4))
 many = torch.tensor([[0, 0, 1, 0], [1, 1, 1, 1], [0, 2, 2, 0]])
 for reduce in ("sum", "prod", "mean", "amax", "amin"):
     for self in (True, False):
-        case(f"reduce.{reduce}.{int(self)}",
-                   lambda x, v, r=reduce, s=self: x.scatter_reduce(1, many, v, r, include_self=s), (3, 3), (3, 4))
+        golden.case(out, f"reduce.{reduce}.{int(self)}",
+                    lambda x, v, r=reduce, s=self: x.scatter_reduce(1, many, v, r, include_self=s), golden.drawn((3, 3)),
+                    golden.drawn((3, 4)))
         # Ties and zeros.
         xs = [torch.tensor([[0.0, 1, 2], [1, 1, 0], [3, 0, 2]], dtype=torch.float64),
               torch.tensor([[0.0, 2, 0, 2], [1, 1, 2, 1], [0, 2, 2, 3]], dtype=torch.float64)]

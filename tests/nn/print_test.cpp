@@ -1,4 +1,4 @@
-// Models print as in PyTorch (tests/golden/make_print.py).
+// Models print as in PyTorch (tests/golden/make_model_print.py).
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ std::string printed(const Module& model) {
 }
 
 std::string golden(const std::string& wanted) {
-  for (const auto& [name, text] : test::golden_texts("print.txt"))
+  for (const auto& [name, text] : test::golden_texts("model_print.txt"))
     if (name == wanted) return text;
   return "";
 }
