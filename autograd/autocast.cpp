@@ -40,6 +40,7 @@ Rule rule(AutocastOp op) {
     case AutocastOp::smooth_l1_loss:
     case AutocastOp::bce_with_logits:
     case AutocastOp::kl_div:
+    case AutocastOp::other_losses:
       return {f32, f32};
     case AutocastOp::unary_in_f32:
     case AutocastOp::pow:

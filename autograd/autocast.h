@@ -91,6 +91,7 @@ enum class AutocastOp : std::uint8_t {
   smooth_l1_loss,
   bce_with_logits,
   kl_div,
+  other_losses,  // those of composed_loss.cpp
   unary_in_f32,  // those that autograd/ops/unary.cpp marks so
   pow,
   softplus,

@@ -25,6 +25,11 @@ std::string class_name(std::string_view op) {
   return name + "Backward";
 }
 
+std::uint64_t next_hook_id() {
+  static std::atomic<std::uint64_t> next{0};
+  return next.fetch_add(1);
+}
+
 std::string describe(const Tensor& x) {
   const auto& meta = x.impl().autograd;
   if (has_old_place(x)) return "grad_fn=<AsStridedBackward>";
@@ -106,17 +111,51 @@ void Tensor::zero_grad() const {
   impl().autograd->grad = {};
 }
 
+namespace {
+
+/// Adds the gradients that reach the node of x to x.grad.
+void add_retain_hook(const Tensor& x) {
+  const AutogradMeta& meta = *x.impl().autograd;
+  std::weak_ptr<TensorImpl> self = x.impl_ptr();
+  meta.grad_fn->hooks.push_back(
+      {.output = meta.output,
+       .id = next_hook_id(),
+       .run =
+           [self](const Tensor& grad) {
+             if (auto impl = self.lock()) {
+               Tensor kept(impl);
+               kept.set_grad(kept.grad().defined() ? add(kept.grad(), grad) : rondo::clone(grad));
+             }
+             return Tensor();
+           },
+       .retained_by = &x.impl()});
+}
+
+}  // namespace
+
 void Tensor::retain_grad() const {
   require<AutogradError>(requires_grad(), "retain_grad: the tensor does not require a gradient");
   if (is_leaf()) return;
-  std::weak_ptr<TensorImpl> self = impl_ptr();
-  register_hook(*this, [self](const Tensor& grad) {
-    if (auto impl = self.lock()) {
-      Tensor kept(impl);
-      kept.set_grad(kept.grad().defined() ? add(kept.grad(), grad) : rondo::clone(grad));
-    }
-    return Tensor();
-  });
+  if (has_old_place(*this)) renew_place(*this);
+  AutogradMeta& meta = autograd_meta(*this);
+  if (std::exchange(meta.retains_grad, true)) return;
+  add_retain_hook(*this);
+}
+
+void lift_retain_hook(const Tensor& x) {
+  const auto& meta = x.impl().autograd;
+  if (!meta || !meta->retains_grad || !meta->grad_fn) return;
+  std::erase_if(meta->grad_fn->hooks,
+                [&](const Node::Hook& hook) { return hook.retained_by == &x.impl(); });
+}
+
+void set_grad_fn(const Tensor& x, const std::shared_ptr<Node>& node, int output) {
+  lift_retain_hook(x);
+  AutogradMeta& meta = autograd_meta(x);
+  meta.grad_fn = node;
+  meta.output = output;
+  meta.requires_grad = false;
+  if (meta.retains_grad) add_retain_hook(x);
 }
 
 Tensor Tensor::detach() const { return alias(); }
@@ -143,11 +182,6 @@ void Tensor::set_data(const Tensor& other) const {
 
 namespace {
 
-std::uint64_t next_hook_id() {
-  static std::atomic<std::uint64_t> next{0};
-  return next.fetch_add(1);
-}
-
 /// Adds a hook to one of a leaf's lists. The handle removes it again, if the leaf still exists.
 template <class Hook>
 HookHandle add_hook(const Tensor& x,
@@ -171,7 +205,7 @@ HookHandle register_hook(const Tensor& x, AutogradMeta::GradHook hook) {
   AutogradMeta& meta = autograd_meta(x);
   if (!meta.grad_fn) return add_hook(x, &AutogradMeta::leaf_hooks, std::move(hook));
   std::uint64_t id = next_hook_id();
-  meta.grad_fn->hooks.push_back({meta.output, id, std::move(hook)});
+  meta.grad_fn->hooks.push_back({.output = meta.output, .id = id, .run = std::move(hook)});
   std::weak_ptr<Node> weak = meta.grad_fn;
   return HookHandle([weak, id] {
     if (auto node = weak.lock()) {

@@ -22,6 +22,7 @@ struct AutogradMeta {
   bool is_shown = false;          // Note [Leaves that no visit shows] in nn/shown.h
   std::shared_ptr<Node> grad_fn;  // of a non-leaf
   int output = 0;                 // which output of grad_fn this tensor is
+  bool retains_grad = false;      // of a non-leaf: retain_grad was called
 
   Tensor grad;  // meaningful while grad_defined
   bool grad_defined = false;
@@ -40,6 +41,11 @@ AutogradMeta& autograd_meta(const Tensor& x);
 /// Where x's gradient goes: to its grad_fn, or to a leaf's AccumulateGrad; an empty edge if x needs
 /// no gradient. A view may get a new place first (renew_place in views.h).
 Edge gradient_edge(const Tensor& x);
+
+/// Makes output `output` of `node` x's place on the tape. The hook of retain_grad moves there.
+void set_grad_fn(const Tensor& x, const std::shared_ptr<Node>& node, int output);
+/// Takes the hook of retain_grad off x's node; set_grad_fn puts it on the next one.
+void lift_retain_hook(const Tensor& x);
 
 /// Handle that removes a hook.
 class HookHandle {

@@ -191,7 +191,12 @@ class Run {
       gradient = replaced;
     };
     auto hooks = node.hooks;
-    for (const Node::Hook& hook : hooks) apply(hook.run, static_cast<std::size_t>(hook.output));
+    for (const bool retains : {false, true}) {  // the kept gradient is the one that flows on
+      for (const Node::Hook& hook : hooks) {
+        if ((hook.retained_by != nullptr) == retains)
+          apply(hook.run, static_cast<std::size_t>(hook.output));
+      }
+    }
     if (auto* leaf = dynamic_cast<const AccumulateGrad*>(&node)) {
       auto leaf_hooks = autograd_meta(leaf->leaf).leaf_hooks;
       for (const auto& [id, hook] : leaf_hooks) apply(hook, 0);

@@ -3,10 +3,15 @@
 
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/composed.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/scan.h"
+#include "autograd/ops/scatter.h"
+#include "autograd/ops/search.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/subscript.h"
 #include "autograd/ops/unary.h"
 
 namespace rondo {
@@ -75,6 +80,45 @@ Tensor Tensor::gather(std::int64_t dim, const Tensor& index) const {
 Tensor Tensor::masked_fill(const Tensor& mask, Scalar value) const {
   return rondo::masked_fill(*this, mask, value);
 }
+Tensor Tensor::scatter(std::int64_t dim, const Tensor& index, const Tensor& src) const {
+  return rondo::scatter(*this, dim, index, src);
+}
+Tensor Tensor::scatter(std::int64_t dim, const Tensor& index, Scalar value) const {
+  return rondo::scatter(*this, dim, index, value);
+}
+Tensor Tensor::scatter_add(std::int64_t dim, const Tensor& index, const Tensor& src) const {
+  return rondo::scatter_add(*this, dim, index, src);
+}
+Tensor Tensor::index_add(std::int64_t dim, const Tensor& index, const Tensor& src) const {
+  return rondo::index_add(*this, dim, index, src);
+}
+Tensor Tensor::index_copy(std::int64_t dim, const Tensor& index, const Tensor& src) const {
+  return rondo::index_copy(*this, dim, index, src);
+}
+Tensor Tensor::index_fill(std::int64_t dim, const Tensor& index, Scalar value) const {
+  return rondo::index_fill(*this, dim, index, value);
+}
+Tensor Tensor::masked_select(const Tensor& mask) const { return rondo::masked_select(*this, mask); }
+Tensor Tensor::nonzero() const { return rondo::nonzero(*this); }
+Tensor Tensor::diagonal(std::int64_t offset, std::int64_t dim1, std::int64_t dim2) const {
+  return rondo::diagonal(*this, offset, dim1, dim2);
+}
+Tensor Tensor::tril(std::int64_t diagonal) const { return rondo::tril(*this, diagonal); }
+Tensor Tensor::triu(std::int64_t diagonal) const { return rondo::triu(*this, diagonal); }
+Tensor Tensor::roll(const Dims& shifts, const Dims& dims) const {
+  return rondo::roll(*this, shifts, dims);
+}
+Tensor Tensor::movedim(std::int64_t source, std::int64_t destination) const {
+  return rondo::movedim(*this, source, destination);
+}
+Tensor Tensor::unflatten(std::int64_t dim, const Dims& sizes) const {
+  return rondo::unflatten(*this, dim, sizes);
+}
+Tensor Tensor::tile(const Dims& repeats) const { return rondo::tile(*this, repeats); }
+Tensor Tensor::repeat_interleave(std::int64_t repeats, std::optional<std::int64_t> dim) const {
+  return rondo::repeat_interleave(*this, repeats, dim);
+}
+std::vector<Tensor> Tensor::unbind(std::int64_t dim) const { return rondo::unbind(*this, dim); }
 std::vector<Tensor> Tensor::split(std::int64_t size, std::int64_t dim) const {
   return rondo::split(*this, size, dim);
 }
@@ -106,9 +150,43 @@ Tensor Tensor::var(const Dims& dims, std::int64_t correction, bool keepdim) cons
 Tensor Tensor::std(const Dims& dims, std::int64_t correction, bool keepdim) const {
   return rondo::std(*this, dims, correction, keepdim);
 }
-Tensor Tensor::prod() const { return rondo::prod(*this); }
-Tensor Tensor::all() const { return rondo::all(*this); }
-Tensor Tensor::any() const { return rondo::any(*this); }
+Tensor Tensor::prod(const Dims& dims, bool keepdim) const {
+  return rondo::prod(*this, dims, keepdim);
+}
+Tensor Tensor::amax(const Dims& dims, bool keepdim) const {
+  return rondo::amax(*this, dims, keepdim);
+}
+Tensor Tensor::amin(const Dims& dims, bool keepdim) const {
+  return rondo::amin(*this, dims, keepdim);
+}
+Tensor Tensor::all(const Dims& dims, bool keepdim) const {
+  return rondo::all(*this, dims, keepdim);
+}
+Tensor Tensor::any(const Dims& dims, bool keepdim) const {
+  return rondo::any(*this, dims, keepdim);
+}
+Tensor Tensor::median() const { return rondo::median(*this); }
+ValuesAndIndices Tensor::max(std::int64_t dim, bool keepdim) const {
+  return rondo::max(*this, dim, keepdim);
+}
+ValuesAndIndices Tensor::min(std::int64_t dim, bool keepdim) const {
+  return rondo::min(*this, dim, keepdim);
+}
+ValuesAndIndices Tensor::sort(std::int64_t dim, bool descending) const {
+  return rondo::sort(*this, dim, descending);
+}
+ValuesAndIndices Tensor::topk(std::int64_t k, std::int64_t dim, bool largest) const {
+  return rondo::topk(*this, k, dim, largest);
+}
+ValuesAndIndices Tensor::median(std::int64_t dim, bool keepdim) const {
+  return rondo::median(*this, dim, keepdim);
+}
+ValuesAndIndices Tensor::kthvalue(std::int64_t k, std::int64_t dim, bool keepdim) const {
+  return rondo::kthvalue(*this, k, dim, keepdim);
+}
+Tensor Tensor::argsort(std::int64_t dim, bool descending) const {
+  return rondo::argsort(*this, dim, descending);
+}
 Tensor Tensor::norm(const Dims& dims, bool keepdim) const {
   return rondo::norm(*this, dims, keepdim);
 }
@@ -116,8 +194,14 @@ Tensor Tensor::logsumexp(const Dims& dims, bool keepdim) const {
   return rondo::logsumexp(*this, dims, keepdim);
 }
 Tensor Tensor::cumsum(std::int64_t dim) const { return rondo::cumsum(*this, dim); }
+Tensor Tensor::cumprod(std::int64_t dim) const { return rondo::cumprod(*this, dim); }
+Tensor Tensor::logcumsumexp(std::int64_t dim) const { return rondo::logcumsumexp(*this, dim); }
+ValuesAndIndices Tensor::cummax(std::int64_t dim) const { return rondo::cummax(*this, dim); }
+ValuesAndIndices Tensor::cummin(std::int64_t dim) const { return rondo::cummin(*this, dim); }
 
 Tensor Tensor::matmul(const Tensor& other) const { return rondo::matmul(*this, other); }
+Tensor Tensor::maximum(const Tensor& other) const { return rondo::maximum(*this, other); }
+Tensor Tensor::minimum(const Tensor& other) const { return rondo::minimum(*this, other); }
 Tensor Tensor::pow(Scalar exponent) const { return rondo::pow(*this, exponent); }
 Tensor Tensor::exp() const { return rondo::exp(*this); }
 Tensor Tensor::neg() const { return rondo::neg(*this); }
@@ -157,10 +241,38 @@ Tensor Tensor::round() const { return rondo::round(*this); }
 Tensor Tensor::isnan() const { return rondo::isnan(*this); }
 Tensor Tensor::isfinite() const { return rondo::isfinite(*this); }
 Tensor Tensor::clamp(Scalar low, Scalar high) const { return rondo::clamp(*this, low, high); }
+Tensor Tensor::clamp_min(Scalar low) const { return rondo::clamp_min(*this, low); }
+Tensor Tensor::clamp_max(Scalar high) const { return rondo::clamp_max(*this, high); }
 Tensor Tensor::softmax(std::int64_t dim) const { return rondo::softmax(*this, dim); }
 Tensor Tensor::log_softmax(std::int64_t dim) const { return rondo::log_softmax(*this, dim); }
 Tensor Tensor::relu() const { return rondo::relu(*this); }
 Tensor Tensor::sigmoid() const { return rondo::sigmoid(*this); }
 Tensor Tensor::tanh() const { return rondo::tanh(*this); }
+
+// In place: each computes a new tensor and copies it.
+const Tensor& Tensor::clamp_(Scalar low, Scalar high) const {
+  return copy_(rondo::clamp(*this, low, high));
+}
+const Tensor& Tensor::masked_fill_(const Tensor& mask, Scalar value) const {
+  return copy_(rondo::masked_fill(*this, mask, value));
+}
+const Tensor& Tensor::scatter_(std::int64_t dim, const Tensor& index, const Tensor& src) const {
+  return copy_(rondo::scatter(*this, dim, index, src));
+}
+const Tensor& Tensor::scatter_(std::int64_t dim, const Tensor& index, Scalar value) const {
+  return copy_(rondo::scatter(*this, dim, index, value));
+}
+const Tensor& Tensor::scatter_add_(std::int64_t dim, const Tensor& index, const Tensor& src) const {
+  return copy_(rondo::scatter_add(*this, dim, index, src));
+}
+const Tensor& Tensor::index_add_(std::int64_t dim, const Tensor& index, const Tensor& src) const {
+  return copy_(rondo::index_add(*this, dim, index, src));
+}
+const Tensor& Tensor::index_copy_(std::int64_t dim, const Tensor& index, const Tensor& src) const {
+  return copy_(rondo::index_copy(*this, dim, index, src));
+}
+const Tensor& Tensor::index_fill_(std::int64_t dim, const Tensor& index, Scalar value) const {
+  return copy_(rondo::index_fill(*this, dim, index, value));
+}
 
 }  // namespace rondo

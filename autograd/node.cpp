@@ -8,11 +8,13 @@
 namespace rondo {
 namespace {
 
-std::atomic<std::uint64_t> next_sequence{0};
+std::atomic<std::uint64_t> nodes_made{0};
 
 }  // namespace
 
-Node::Node() : sequence(next_sequence.fetch_add(1, std::memory_order_relaxed)) {
+std::uint64_t Node::next_sequence() { return nodes_made.load(std::memory_order_relaxed); }
+
+Node::Node() : sequence(nodes_made.fetch_add(1, std::memory_order_relaxed)) {
   if (AnomalyMode::is_enabled() || is_recording()) scope = ScopeName::path();
 }
 

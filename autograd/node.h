@@ -72,6 +72,8 @@ class Node : public std::enable_shared_from_this<Node> {
 
   /// Whether any node needs the gradient of input i.
   bool wants(std::size_t i) const { return edges[i].node != nullptr; }
+  /// The sequence that the next node will have.
+  static std::uint64_t next_sequence();
 
   std::vector<Edge> edges;          // one for each input of the forward op
   std::vector<OutputMeta> outputs;  // one for each output
@@ -85,6 +87,7 @@ class Node : public std::enable_shared_from_this<Node> {
     int output;
     std::uint64_t id;  // by which its HookHandle finds it
     std::function<Tensor(const Tensor&)> run;
+    const TensorImpl* retained_by = nullptr;  // of retain_grad: the tensor; runs after the others
   };
   std::vector<Hook> hooks;
 };

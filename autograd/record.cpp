@@ -22,10 +22,14 @@ bool is_unshown_leaf(const Tensor& x) {
   return meta.requires_grad && !meta.is_shown && !meta.grad_fn;
 }
 
-/// The inputs for which the node has no edge.
-std::shared_ptr<const TracedInputs> inputs_off_the_tape(const Node& node,
-                                                        std::span<const Tensor> inputs) {
+/// The inputs for which the node has no edge, and the versions of its outputs.
+std::shared_ptr<const TracedInputs> traced_by(const Node& node, std::span<const Tensor> inputs,
+                                              std::span<const Tensor> outputs) {
   auto traced = std::make_shared<TracedInputs>();
+  for (const Tensor& y : outputs) {
+    const bool is_overwritten = !inputs.empty() && y.is_same(inputs[0]);  // its version will grow
+    traced->output_versions.push_back(y.version() + (is_overwritten ? 1 : 0));
+  }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const bool is_constant = inputs[i].defined() && !node.edges[i].node;
     traced->constants.push_back(is_constant ? inputs[i].alias() : Tensor());
@@ -34,37 +38,43 @@ std::shared_ptr<const TracedInputs> inputs_off_the_tape(const Node& node,
   return traced;
 }
 
-void link(const std::shared_ptr<Node>& node, std::span<const Tensor> inputs) {
+void link(const std::shared_ptr<Node>& node, std::span<const Tensor> inputs,
+          std::span<const Tensor> outputs) {
   for (const Tensor& x : inputs) {
+    if (TraceMode::is_enabled()) require_traced(x);
     node->edges.push_back(gradient_edge(x));
     if (leaf_watch != nullptr && is_unshown_leaf(x))
       leaf_watch(*node, static_cast<AccumulateGrad&>(*node->edges.back().node));
   }
-  if (TraceMode::is_enabled()) node->traced = inputs_off_the_tape(*node, inputs);
+  if (TraceMode::is_enabled()) node->traced = traced_by(*node, inputs, outputs);
 }
 
 void place_under(const std::shared_ptr<Node>& node, const Tensor& y, std::size_t index) {
   node->outputs.push_back({y.shape(), y.dtype(), y.device()});
   if (!is_floating(y.dtype())) return;  // the tape ends at non-floating tensors such as indices
-  AutogradMeta& meta = autograd_meta(y);
-  meta.grad_fn = node;
-  meta.output = static_cast<int>(index);
-  meta.requires_grad = false;
+  set_grad_fn(y, node, static_cast<int>(index));
 }
 
 }  // namespace
 
 void attach(const std::shared_ptr<Node>& node, std::span<const Tensor> inputs,
             std::span<const Tensor> outputs) {
-  link(node, inputs);  // first: an in-place op's output is also its input
+  link(node, inputs, outputs);  // first: an in-place op's output is also its input
   for (std::size_t i = 0; i < outputs.size(); ++i) place_under(node, outputs[i], i);
 }
 
 void attach_in_place(const std::shared_ptr<Node>& node, std::span<const Tensor> inputs,
                      const Tensor& x) {
   if (!x.impl().base) return attach(node, inputs, {&x, 1});
-  link(node, inputs);
+  link(node, inputs, {});
+  lift_retain_hook(x);  // x gets its next place when it is used
   attach_write(node, x);
+}
+
+void require_distinct_elements(const Tensor& x, const char* op) {
+  require(x.numel() == 0 || !repeats_elements(x.shape(), x.strides()), op,
+          ": several elements of the tensor, of shape ", x.shape(), " and strides ", x.strides(),
+          ", share one address; clone it first");
 }
 
 void check_in_place(const Tensor& x, const char* op, const Tensor& source) {

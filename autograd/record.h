@@ -29,6 +29,10 @@ void attach_in_place(const std::shared_ptr<Node>& node, std::span<const Tensor> 
 /// such a leaf, or a view taken under NoGradGuard.
 void check_in_place(const Tensor& x, const char* op, const Tensor& source = {});
 
+/// In-place ops that write different values call this, too: throws Error if several elements of x
+/// share one address.
+void require_distinct_elements(const Tensor& x, const char* op);
+
 /// Returns y. If an input requires a gradient and recording is on, y gets a new N(args...) as its
 /// node.
 template <class N, class... Args>

@@ -2,6 +2,8 @@
 
 #include "autograd/trace.h"
 
+#include "autograd/autograd_meta.h"
+
 namespace rondo {
 namespace {
 
@@ -25,6 +27,19 @@ Attributes attributes_of(Node& node) {
   Collector collector;
   node.attributes(collector);
   return std::move(collector.found);
+}
+
+void require_traced(const Tensor& x) {
+  if (!x.defined() || !x.impl().autograd || !x.impl().autograd->grad_fn) return;
+  const AutogradMeta& meta = *x.impl().autograd;
+  const Node& node = *meta.grad_fn;
+  if (!node.traced) return;
+  require<AutogradError>(
+      node.traced->output_versions[static_cast<std::size_t>(meta.output)] == x.version(),
+      node.name(), node.scope.empty() ? "" : concat(" in ", node.scope), ": its result of shape ",
+      x.shape(),
+      " was written without recording (through detach(), or under NoGradGuard), so a trace would "
+      "miss the write; make it outside of forward, or compute a new tensor");
 }
 
 Tensor constant_input(const Node& node, std::size_t i) {

@@ -59,12 +59,17 @@ struct TracedInputs {
   /// node or if the input was absent. (With its place on the tape, the input of an in-place op
   /// would own its own node.)
   Tensors constants;
-  std::vector<std::uint64_t> versions;  // of the constants, when they were used
+  std::vector<std::uint64_t> versions;         // of the constants, when they were used
+  std::vector<std::uint64_t> output_versions;  // of the node's outputs, when it had made them
 };
 
 /// Input i of `node`, if it is not on the tape. Undefined if it is on the tape, if input i
 /// was absent, and for nodes created without TraceMode. Throws AutogradError if the input was
 /// modified since.
 Tensor constant_input(const Node& node, std::size_t i);
+
+/// Throws AutogradError if x is on a tape made under TraceMode and was written without recording
+/// since its node made it, as through detach() or under NoGradGuard: a trace misses such a write.
+void require_traced(const Tensor& x);
 
 }  // namespace rondo

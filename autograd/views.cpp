@@ -71,13 +71,6 @@ Tensor Region::of(const Tensor& base) const {
   return record_view<RegionBackward>(base, view, view, base);
 }
 
-bool repeats_elements(const Dims& sizes, const Dims& strides) {
-  for (std::int64_t d = 0; d < sizes.size(); ++d) {
-    if (strides[d] == 0 && sizes[d] > 1) return true;
-  }
-  return false;
-}
-
 /// The node of an in-place op on a view: inside the view's region the gradient passes through the
 /// op, outside it stays unchanged.
 struct WriteBackward final : Node {

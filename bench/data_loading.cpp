@@ -93,7 +93,7 @@ double transform_rate(const ImageDataset& set, const ImageTransform& transform, 
 Row loop(const std::shared_ptr<ImageDataset>& set, const Transform& transform, std::int64_t batch,
          int workers, double seconds, double train_ms) {
   DataLoader loader(set, std::make_shared<RandomSampler>(set->size()),
-                    {.batch_size = batch, .workers = workers, .drop_last = true}, transform);
+                    {.batch_size = batch, .drop_last = true, .workers = workers}, transform);
   std::int64_t images = 0;
   double trained = 0;
   const auto start = Clock::now();

@@ -125,7 +125,7 @@ Row decode_alone(const ImageFolder& folder, double seconds) {
 Row loop(const std::string& name, const std::shared_ptr<const Dataset>& set, std::int64_t batch,
          int workers, double seconds) {
   DataLoader loader(set, std::make_shared<RandomSampler>(set->size()),
-                    {.batch_size = batch, .workers = workers, .drop_last = true});
+                    {.batch_size = batch, .drop_last = true, .workers = workers});
   std::int64_t images = 0;
   std::vector<double> first;
   const auto start = Clock::now();

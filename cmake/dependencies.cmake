@@ -39,7 +39,7 @@ if(RONDO_TESTS)
 endif()
 
 # Options that are AUTO, ON or OFF. Other spellings (0, no, off; 1, yes, TRUE) become ON or OFF here.
-foreach(optional RONDO_MPI RONDO_CUDA RONDO_NCCL RONDO_IMAGES RONDO_PROTOBUF)
+foreach(optional RONDO_MPI RONDO_CUDA RONDO_NCCL RONDO_LAPACK RONDO_IMAGES RONDO_PROTOBUF)
   if(NOT ${optional} STREQUAL "AUTO")
     if(${optional})
       set(${optional} ON)
@@ -95,6 +95,21 @@ endif()
 if(RONDO_NCCL STREQUAL "ON" AND NOT rondo_has_nccl)
   message(FATAL_ERROR "RONDO_NCCL=ON, but nccl.h was not found (or CUDA was not): CUDA's toolkit folder, NCCL_HOME "
                       "and the system were searched (https://developer.nvidia.com/nccl)")
+endif()
+
+# LAPACK: its C interface, which brings the Fortran library.
+set(rondo_has_lapack OFF)
+if(NOT RONDO_LAPACK STREQUAL "OFF")
+  find_path(RONDO_LAPACKE_INCLUDE_DIR lapacke.h PATH_SUFFIXES lapacke openblas)
+  find_library(RONDO_LAPACKE_LIBRARY lapacke)
+  mark_as_advanced(RONDO_LAPACKE_INCLUDE_DIR RONDO_LAPACKE_LIBRARY)
+  if(RONDO_LAPACKE_INCLUDE_DIR AND RONDO_LAPACKE_LIBRARY)
+    set(rondo_has_lapack ON)
+    set_property(GLOBAL APPEND PROPERTY rondo_found "LAPACKE")
+  elseif(RONDO_LAPACK STREQUAL "ON")
+    message(FATAL_ERROR "RONDO_LAPACK=ON, but LAPACKE was not found. On Debian and Ubuntu: apt-get install liblapacke-dev "
+                        "(scripts/setup.sh installs all missing packages)")
+  endif()
 endif()
 
 # Images: both decoders or none, so that a folder of images is either readable or not.

@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "data/samples.h"
+
 namespace rondo::data {
 namespace {
 
@@ -27,6 +29,11 @@ Tensor gather_rows(const Tensor& rows, std::span<const std::int64_t> indices) {
 }
 
 }  // namespace
+
+std::vector<Sample> Dataset::get_samples(const Draw& draw,
+                                         std::span<const std::int64_t> indices) const {
+  return rows_of(get_epoch_batch(draw, indices));
+}
 
 const char* name_of(Split split) { return split == Split::train ? "train" : "test"; }
 

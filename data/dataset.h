@@ -6,6 +6,9 @@
 // per batch instead of once per image. Images stay bytes (3 KiB for a CIFAR image) until
 // data/transforms.h converts a batch of them to floats in the same pass that also crops and flips.
 //
+// A data set of your own that returns one sample at a time derives from SampleDataset
+// (data/samples.h).
+//
 // Read next: data/sampler.h (which indices), data/transforms.h (what happens to the bytes),
 // data/loader.h (which thread does it, and when).
 
@@ -18,6 +21,11 @@
 #include "tensor/tensor.h"
 
 namespace rondo::data {
+
+/// One sample, without the dimension N. A class index as the target is an i64 tensor of shape [].
+struct Sample {
+  Tensor input, target;
+};
 
 /// Samples and their targets. `for (auto& [input, target] : loader)`.
 struct Batch {
@@ -64,6 +72,11 @@ class Dataset {
   virtual Batch get_epoch_batch(const Draw& /*draw*/, std::span<const std::int64_t> indices) const {
     return get_batch(indices);
   }
+
+  /// The samples of get_epoch_batch one by one, for a collate function (data/samples.h). By
+  /// default they are views of the batch's rows.
+  virtual std::vector<Sample> get_samples(const Draw& draw,
+                                          std::span<const std::int64_t> indices) const;
 
   /// 0 if the targets are not classes.
   virtual std::int64_t num_classes() const {

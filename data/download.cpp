@@ -139,14 +139,17 @@ void obtain_archive(const RemoteDataset& remote, const fs::path& cache,
   fs::remove(archive, ignored);
 }
 
-/// The files of `remote` that are in its folder neither compressed nor uncompressed.
+bool has(const fs::path& folder, const std::string& name) {
+  const fs::path path = folder / name;
+  return fs::exists(path) || fs::exists(folder / (name + ".gz")) ||
+         (path.extension() == ".gz" && fs::exists(folder / path.stem()));
+}
+
+/// The files of `remote` that have to be downloaded into its folder.
 std::vector<RemoteFile> missing(const RemoteDataset& remote, const fs::path& folder) {
   if (remote.archive && fs::exists(folder)) return {};
   std::vector<RemoteFile> all = remote.files;
-  std::erase_if(all, [&](const RemoteFile& file) {
-    const fs::path path = folder / file.name;
-    return fs::exists(path) || (path.extension() == ".gz" && fs::exists(folder / path.stem()));
-  });
+  std::erase_if(all, [&](const RemoteFile& file) { return has(folder, file.name); });
   return all;
 }
 
@@ -172,21 +175,25 @@ RemoteDataset remote_dataset(const std::string& name) {
   std::string mirror = environment("RONDO_MIRROR");
   if (!mirror.empty() && mirror.back() != '/') mirror += '/';
   const auto cifar = [&](const char* folder, const std::string& file, const char* sha256,
-                         std::int64_t bytes) {
+                         std::int64_t bytes, std::vector<std::string> contents) {
     const std::string server = mirror.empty() ? "https://www.cs.toronto.edu/~kriz/" : mirror;
     return RemoteDataset{.name = name,
                          .folder = concat(datasets, '/', folder),
                          .archive = true,
                          .files = {{file, server + file, sha256, bytes}},
+                         .contents = std::move(contents),
                          .unpacked_bytes = 185'000'000,  // 60,000 records of at most 3,074 bytes
                          .in_rondo_data = true};
   };
   if (name == "cifar10")
     return cifar("cifar-10-batches-bin", "cifar-10-binary.tar.gz",
-                 "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd", 170052171);
+                 "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd", 170052171,
+                 {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
+                  "data_batch_5.bin", "test_batch.bin"});
   if (name == "cifar100")
     return cifar("cifar-100-binary", "cifar-100-binary.tar.gz",
-                 "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec", 168513733);
+                 "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec", 168513733,
+                 {"train.bin", "test.bin"});
   if (name == "mnist") {
     return {
         .name = name,
@@ -231,6 +238,15 @@ fs::path find_dataset(const std::string& name) {
   remote_dataset(name);  // throws if the name is unknown
   Search search(traces_of(name));
   return search.anywhere(name);
+}
+
+std::vector<std::string> missing_files(const RemoteDataset& remote, const fs::path& folder) {
+  std::vector<std::string> names = remote.contents;
+  if (!remote.archive) {
+    for (const RemoteFile& file : remote.files) names.push_back(file.name);
+  }
+  std::erase_if(names, [&](const std::string& name) { return has(folder, name); });
+  return names;
 }
 
 std::string without_network(const RemoteDataset& remote, const fs::path& cache) {

@@ -65,6 +65,8 @@ struct RemoteDataset {
   /// true: one tar archive; false: files that go into the folder unchanged.
   bool archive = false;
   std::vector<RemoteFile> files;
+  /// The files of an archive that its reader needs.
+  std::vector<std::string> contents = {};
   /// The largest size that the archive may unpack to; more is refused.
   std::int64_t unpacked_bytes = std::int64_t{1} << 30;
   /// Whether `rondo-data get` knows this name; errors then recommend that command.
@@ -84,6 +86,11 @@ std::filesystem::path find_or_download(const std::string& name,
 
 /// The folder where find_or_download finds the set without a download; empty: not found.
 std::filesystem::path find_dataset(const std::string& name);
+
+/// The files of `remote` that are in `folder` neither compressed nor uncompressed. For an archive:
+/// those of its contents.
+std::vector<std::string> missing_files(const RemoteDataset& remote,
+                                       const std::filesystem::path& folder);
 
 /// The folder of all downloads: $RONDO_DATA, else $XDG_CACHE_HOME/rondo, else ~/.cache/rondo. Data
 /// sets go into its folder datasets/, weights into weights/ (extras/hub/pretrained.h). Throws

@@ -2,8 +2,7 @@
 // DataLoader: batches of a data set. Worker threads make them ahead of time; the loop gets them in
 // order.
 //
-//   DataLoader loader(dataset, std::make_shared<RandomSampler>(dataset->size(), seed),
-//                     {.batch_size = 128, .workers = 1}, augment);
+//   DataLoader loader(dataset, {.batch_size = 128, .shuffle = true, .workers = 1}, augment);
 //   for (int epoch = 0; epoch < 12; ++epoch)
 //     for (auto& [images, labels] : loader) …   // each loop is a new epoch, in a new order
 //
@@ -21,9 +20,12 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <type_traits>
+#include <utility>
 
 #include "data/dataset.h"
 #include "data/sampler.h"
+#include "data/samples.h"
 
 namespace rondo::data {
 
@@ -35,17 +37,46 @@ struct BatchContext {
   std::int64_t batch = 0;                 // counted from 0 in each epoch
 };
 
-/// Converts a batch of bytes to the model's input. Called from several threads at once.
-using Transform = std::function<Batch(Batch, const BatchContext&)>;
+/// Converts a batch of bytes to the model's input: a function of the batch and its context, or of
+/// the batch alone. Called from several threads at once.
+class Transform : public std::function<Batch(Batch, const BatchContext&)> {
+ public:
+  using function::function;
+  Transform() = default;
+  template <class F>
+  requires std::is_invocable_r_v<Batch, F&, Batch> Transform(F f)
+      : function([f = std::move(f)](Batch batch, const BatchContext&) mutable -> Batch {
+          return f(std::move(batch));
+        }) {}
+};
 
+/// The transform that applies `f` to each sample of a batch and stacks the results, which may have
+/// another shape or dtype than the samples. Throws as default_collate does.
+Transform for_each_sample(std::function<Sample(Sample)> f);
+
+/// PyTorch's names and defaults.
 struct DataLoaderOptions {
   std::int64_t batch_size = 1;
+  /// A new order in each epoch.
+  bool shuffle = false;
+  /// The order, instead of `shuffle`.
+  std::shared_ptr<Sampler> sampler = {};
+  /// The batches, instead of all other options about the order.
+  std::shared_ptr<BatchSource> batch_sampler = {};
+  /// Skip the last batch if it is smaller than the others.
+  bool drop_last = false;
+  /// Seeds `shuffle`. If not set: with one rank the seed of manual_seed, with several ranks 0.
+  std::optional<std::uint64_t> seed = {};
+  /// With a world_size above 1, this rank loads its share of the samples (DistributedSampler).
+  int rank = 0;
+  int world_size = 1;
   /// The number of worker threads. 0: the loop itself makes each batch when it needs it.
   int workers = 0;
   /// How many batches each worker may be ahead of the loop.
   int prefetch = 2;
-  /// Skip the last batch if it is smaller than the others.
-  bool drop_last = false;
+  /// Makes a batch from samples, for example if their shapes differ. By default the data set makes
+  /// it. Called from several threads at once.
+  Collate collate_fn = {};
 };
 
 /// The position of a loop. A checkpoint keeps it to resume in the middle of an epoch.
@@ -59,17 +90,26 @@ class DataLoader {
  public:
   class Iterator;
 
-  /// Throws Error for a batch size or prefetch below 1, or a negative number of workers.
+  /// Batches of a data set. Throws Error for a batch size or prefetch below 1, a negative number of
+  /// workers, or options that contradict each other.
+  explicit DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options = {},
+                      Transform transform = {});
+  /// Batches of a stream, which decides about the order. A context's indices are the samples'
+  /// places in the epoch. One worker at a time reads from the stream; the workers collate and
+  /// transform in parallel. A loop resumes at batch k from sample k × batch_size of the stream.
+  explicit DataLoader(std::shared_ptr<const IterableDataset> stream, DataLoaderOptions options = {},
+                      Transform transform = {});
+  /// The first constructor with options.sampler.
   DataLoader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<Sampler> sampler,
              DataLoaderOptions options = {}, Transform transform = {});
-  /// With lists of indices from a BatchSource (torch's `batch_sampler`). It decides about batch
-  /// size and drop_last, so these options must keep their defaults.
+  /// The first constructor with options.batch_sampler.
   DataLoader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<BatchSource> batches,
              DataLoaderOptions options = {}, Transform transform = {});
 
-  /// Batches in an epoch.
+  /// Batches in an epoch. Throws Error for a stream.
   std::int64_t size() const { return batches_->size(); }
-  const Dataset& dataset() const { return *dataset_; }
+  /// Throws Error for a stream.
+  const Dataset& dataset() const;
   int workers() const { return options_.workers; }
 
   /// The next loop runs over this epoch and starts at batch `first_batch`. Later loops repeat the
@@ -88,8 +128,11 @@ class DataLoader {
   std::default_sentinel_t end() const { return {}; }
 
  private:
-  std::shared_ptr<const Dataset> dataset_;
-  std::shared_ptr<BatchSource> batches_;
+  void check() const;
+
+  std::shared_ptr<const Dataset> dataset_;         // or
+  std::shared_ptr<const IterableDataset> stream_;  // the other is null
+  std::shared_ptr<BatchSource> batches_;           // of a stream: counts its epochs
   DataLoaderOptions options_;
   Transform transform_;
   std::int64_t first_batch_ = 0;
@@ -115,7 +158,7 @@ class DataLoader::Iterator {
 
   /// The position at which to resume after the current batch has been used.
   Position next_position() const;
-  /// The indices of the samples in the current batch.
+  /// The indices of the samples in the current batch; of a stream: their places in the epoch.
   std::span<const std::int64_t> indices() const;
 
  private:

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <string_view>
+#include <utility>
 
 #include "data/files.h"
 
@@ -85,14 +87,22 @@ fs::path find_file(const fs::path& dir, const std::vector<std::string>& folders,
   return file;
 }
 
-std::shared_ptr<ImageDataset> load(const fs::path& dir, const std::vector<std::string>& folders,
-                                   Split split, std::optional<std::int64_t> limit,
-                                   std::vector<std::string> names) {
-  const std::string prefix = split == Split::train ? "train" : "t10k";
-  const fs::path image_file = find_file(dir, folders, prefix + "-images-idx3-ubyte");
-  const fs::path label_file = find_file(dir, folders, prefix + "-labels-idx1-ubyte");
-  constexpr std::int64_t most = 60000;
-  const Tensor images = read_idx(image_file, most * 784), bytes = read_idx(label_file, most);
+/// What differs between the data sets.
+struct IdxForm {
+  std::vector<std::string> folders;
+  std::vector<std::string> names;  // of the classes
+  std::string train = "train", test = "t10k";
+  std::int64_t most = 60000;  // images
+};
+
+std::shared_ptr<ImageDataset> load(const fs::path& dir, IdxForm form, Split split,
+                                   std::optional<std::int64_t> limit) {
+  const std::string& prefix = split == Split::train ? form.train : form.test;
+  const fs::path image_file = find_file(dir, form.folders, prefix + "-images-idx3-ubyte");
+  const fs::path label_file = find_file(dir, form.folders, prefix + "-labels-idx1-ubyte");
+  const auto classes = static_cast<std::int64_t>(form.names.size());
+  const Tensor images = read_idx(image_file, form.most * 784),
+               bytes = read_idx(label_file, form.most);
   require<IoError>(images.dim() == 3 && images.size(1) == 28 && images.size(2) == 28,
                    image_file.string(), ": dimensions ", images.shape(), " instead of N x 28 x 28");
   require<IoError>(bytes.dim() == 1, label_file.string(), ": dimensions ", bytes.shape(),
@@ -108,12 +118,19 @@ std::shared_ptr<ImageDataset> load(const fs::path& dir, const std::vector<std::s
   Tensor labels = Tensor::empty({count}, {.dtype = i64});
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t label = bytes.data_ptr<std::uint8_t>()[i];
-    require<IoError>(label < 10, label_file.string(), ": record ", i, " (byte ", 8 + i,
-                     ") has label ", label, ", but there are 10 classes");
+    require<IoError>(label < classes, label_file.string(), ": record ", i, " (byte ", 8 + i,
+                     ") has label ", label, ", but there are ", classes, " classes");
     labels.data_ptr<std::int64_t>()[i] = label;
   }
   Tensor planes = images.as_view({count, 1, 28, 28}, {784, 784, 28, 1}, images.storage_offset());
-  return std::make_shared<ImageDataset>(std::move(planes), std::move(labels), std::move(names));
+  return std::make_shared<ImageDataset>(std::move(planes), std::move(labels),
+                                        std::move(form.names));
+}
+
+std::vector<std::string> characters(std::string_view text) {
+  std::vector<std::string> names;
+  for (const char c : text) names.emplace_back(1, c);
+  return names;
 }
 
 }  // namespace
@@ -154,15 +171,50 @@ const std::vector<std::string>& fashion_mnist_folders() {
 }
 
 std::shared_ptr<ImageDataset> load_mnist(const fs::path& dir, Split split, MnistOptions options) {
-  return load(dir, mnist_folders(), split, options.limit,
-              {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"});
+  return load(dir, {.folders = mnist_folders(), .names = characters("0123456789")}, split,
+              options.limit);
 }
 
 std::shared_ptr<ImageDataset> load_fashion_mnist(const fs::path& dir, Split split,
                                                  MnistOptions options) {
-  return load(dir, fashion_mnist_folders(), split, options.limit,
-              {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker",
-               "Bag", "Ankle boot"});
+  return load(dir,
+              {.folders = fashion_mnist_folders(),
+               .names = {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt",
+                         "Sneaker", "Bag", "Ankle boot"}},
+              split, options.limit);
+}
+
+std::shared_ptr<ImageDataset> load_kmnist(const fs::path& dir, Split split, MnistOptions options) {
+  return load(dir,
+              {.folders = {"KMNIST/raw", "kmnist"},
+               .names = {"o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"}},
+              split, options.limit);
+}
+
+std::shared_ptr<ImageDataset> load_emnist(const fs::path& dir, const std::string& part, Split split,
+                                          MnistOptions options) {
+  const std::string digits = "0123456789", upper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+                    lower = "abcdefghijklmnopqrstuvwxyz";
+  std::vector<std::string> names;
+  if (part == "byclass") {
+    names = characters(digits + upper + lower);
+  } else if (part == "bymerge" || part == "balanced") {
+    names = characters(digits + upper + "abdefghnqrt");  // the others look like capitals
+  } else if (part == "letters") {
+    names = characters(lower);
+    names.insert(names.begin(), "N/A");
+  } else {
+    require(part == "digits" || part == "mnist", "load_emnist: part '", part,
+            "' should be byclass, bymerge, balanced, letters, digits or mnist");
+    names = characters(digits);
+  }
+  return load(dir,
+              {.folders = {"EMNIST/raw", "emnist"},
+               .names = std::move(names),
+               .train = "emnist-" + part + "-train",
+               .test = "emnist-" + part + "-test",
+               .most = 697932},
+              split, options.limit);
 }
 
 }  // namespace rondo::data

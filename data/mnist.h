@@ -1,6 +1,6 @@
 #pragma once
-// MNIST (LeCun et al. 1998) and Fashion-MNIST (Xiao et al. 2017). Both use IDX files, plain or
-// gzip.
+// MNIST (LeCun et al. 1998), Fashion-MNIST (Xiao et al. 2017), KMNIST (Clanuwat et al. 2018) and
+// EMNIST (Cohen et al. 2017). They use IDX files, plain or gzip.
 //
 // IDX: two zero bytes, a byte with the type (8 for unsigned bytes), a byte with the number of
 // dimensions, each dimension as a big-endian 32-bit number, then the elements in row-major order.
@@ -39,6 +39,20 @@ std::shared_ptr<ImageDataset> load_mnist(const std::filesystem::path& dir, Split
 /// Debian's package dataset-fashion-mnist installs the files in /usr/share/datasets/fashion-mnist.
 std::shared_ptr<ImageDataset> load_fashion_mnist(const std::filesystem::path& dir, Split split,
                                                  MnistOptions options = {});
+
+/// The same from `dir` or from KMNIST/raw or kmnist in it: ten characters of Hiragana. rondo does
+/// not download it; the files are at https://codh.rois.ac.jp/kmnist.
+std::shared_ptr<ImageDataset> load_kmnist(const std::filesystem::path& dir, Split split,
+                                          MnistOptions options = {});
+
+/// Reads emnist-PART-{train,test}-images-idx3-ubyte and -labels-idx1-ubyte from `dir` or from
+/// EMNIST/raw or emnist in it. PART is byclass (62 classes), bymerge or balanced (47), letters (27:
+/// its labels begin with 1, and class 0 is "N/A"), digits or mnist (10). As in torchvision, images
+/// are transposed, as they are in the files. rondo does not download it; the files are in gzip.zip
+/// of https://www.nist.gov/itl/products-and-services/emnist-dataset. Throws as load_mnist does, and
+/// Error for another part.
+std::shared_ptr<ImageDataset> load_emnist(const std::filesystem::path& dir, const std::string& part,
+                                          Split split, MnistOptions options = {});
 
 /// The subfolders of a data set folder that may contain the four files, best first: "MNIST/raw" ….
 const std::vector<std::string>& mnist_folders();

@@ -94,6 +94,11 @@ Batch Subset::get_epoch_batch(const Draw& draw, std::span<const std::int64_t> in
   return dataset_->get_epoch_batch(draw, chosen(indices));
 }
 
+std::vector<Sample> Subset::get_samples(const Draw& draw,
+                                        std::span<const std::int64_t> indices) const {
+  return dataset_->get_samples(draw, chosen(indices));
+}
+
 std::vector<std::shared_ptr<Subset>> random_split(const std::shared_ptr<const Dataset>& dataset,
                                                   const std::vector<double>& lengths,
                                                   std::uint64_t seed) {
@@ -118,13 +123,8 @@ ConcatDataset::ConcatDataset(std::vector<std::shared_ptr<const Dataset>> dataset
   }
 }
 
-Batch ConcatDataset::get_epoch_batch(const Draw& draw,
-                                     std::span<const std::int64_t> indices) const {
-  struct Part {
-    Indices indices;                      // in its data set
-    Indices repeats;                      // how often each appeared before; may be empty
-    std::vector<std::int64_t> positions;  // in the batch
-  };
+std::vector<ConcatDataset::Part> ConcatDataset::parts_of(
+    const Draw& draw, std::span<const std::int64_t> indices) const {
   std::vector<Part> parts(datasets_.size());
   for (std::size_t k = 0; k < indices.size(); ++k) {
     check_index(indices[k], size());
@@ -134,6 +134,12 @@ Batch ConcatDataset::get_epoch_batch(const Draw& draw,
     if (!draw.repeats.empty()) part.repeats.push_back(draw.repeats[k]);
     part.positions.push_back(static_cast<std::int64_t>(k));
   }
+  return parts;
+}
+
+Batch ConcatDataset::get_epoch_batch(const Draw& draw,
+                                     std::span<const std::int64_t> indices) const {
+  const std::vector<Part> parts = parts_of(draw, indices);
   Batch whole;
   for (std::size_t d = 0; d < parts.size(); ++d) {
     const Part& part = parts[d];
@@ -145,6 +151,19 @@ Batch ConcatDataset::get_epoch_batch(const Draw& draw,
     scatter_rows(batch.target, part.positions, std::ssize(indices), whole.target);
   }
   return whole;
+}
+
+std::vector<Sample> ConcatDataset::get_samples(const Draw& draw,
+                                               std::span<const std::int64_t> indices) const {
+  const std::vector<Part> parts = parts_of(draw, indices);
+  std::vector<Sample> samples(indices.size());
+  for (std::size_t d = 0; d < parts.size(); ++d) {
+    if (parts[d].indices.empty()) continue;
+    auto some = datasets_[d]->get_samples({draw.epoch, parts[d].repeats}, parts[d].indices);
+    for (std::size_t k = 0; k < some.size(); ++k)
+      samples[static_cast<std::size_t>(parts[d].positions[k])] = std::move(some[k]);
+  }
+  return samples;
 }
 
 std::int64_t ConcatDataset::num_classes() const {

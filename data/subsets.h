@@ -23,6 +23,8 @@ class Subset final : public Dataset {
   std::int64_t size() const override { return std::ssize(indices_); }
   Batch get_batch(std::span<const std::int64_t> indices) const override;
   Batch get_epoch_batch(const Draw& draw, std::span<const std::int64_t> indices) const override;
+  std::vector<Sample> get_samples(const Draw& draw,
+                                  std::span<const std::int64_t> indices) const override;
   std::int64_t num_classes() const override { return dataset_->num_classes(); }
   const std::vector<std::string>& class_names() const override { return dataset_->class_names(); }
 
@@ -57,6 +59,8 @@ class ConcatDataset final : public Dataset {
     return get_epoch_batch({}, indices);
   }
   Batch get_epoch_batch(const Draw& draw, std::span<const std::int64_t> indices) const override;
+  std::vector<Sample> get_samples(const Draw& draw,
+                                  std::span<const std::int64_t> indices) const override;
   /// The largest number of classes of any data set.
   std::int64_t num_classes() const override;
   /// The class names if all data sets have the same ones; else empty.
@@ -67,6 +71,14 @@ class ConcatDataset final : public Dataset {
   const std::vector<std::int64_t>& cumulative_sizes() const { return ends_; }
 
  private:
+  /// The samples of one batch that are in one data set.
+  struct Part {
+    Indices indices;                      // in its data set
+    Indices repeats;                      // how often each appeared before; may be empty
+    std::vector<std::int64_t> positions;  // in the batch
+  };
+  std::vector<Part> parts_of(const Draw& draw, std::span<const std::int64_t> indices) const;
+
   std::vector<std::shared_ptr<const Dataset>> datasets_;
   std::vector<std::int64_t> ends_;
 };

@@ -8,6 +8,7 @@
 #include <exception>
 #include <iostream>
 
+#include "tensor/backend.h"
 #include "tensor/error.h"
 #include "tensor/printable.h"
 
@@ -160,6 +161,7 @@ std::optional<int> CommandLine::parse(int argc, char** argv) {
 
 int run_program(int argc, char** argv, int (*program)(int argc, char** argv)) {
   try {
+    backend(Device::cpu());  // reads RONDO_ISA, RONDO_CONV, …; no file or flag gets the blame
     const int status = program(argc, argv);
     std::cout.flush();
     require<IoError>(std::cout.good(), "standard output cannot be written");

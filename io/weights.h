@@ -14,6 +14,7 @@ namespace rondo::io {
 struct WeightsFile {
   nn::StateDict tensors;
   std::map<std::string, std::string> metadata;  // other texts in the file
+  std::vector<std::string> others = {};         // keys of values that are neither tensors nor texts
   std::string entry;                            // for a torch.save file: the dict that was read
   std::vector<LeftOut> left_out;                // tensors that were not read
 };

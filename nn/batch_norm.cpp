@@ -1,4 +1,4 @@
-// BatchNorm1d, BatchNorm2d (see batch_norm.h).
+// BatchNorm1d, BatchNorm2d, BatchNorm3d (see batch_norm.h).
 
 #include "nn/batch_norm.h"
 
@@ -32,7 +32,8 @@ Tensor BatchNorm::operator()(const Tensor& x, const Fusion& fusion) {
   if (auto* folded = dynamic_cast<FoldedBatchNorm*>(&self())) return folded->run(x, fusion);
   // A substitute or a derived class computes with its own forward.
   if (substitute() != nullptr ||
-      (typeid(*this) != typeid(BatchNorm2d) && typeid(*this) != typeid(BatchNorm1d)))
+      (typeid(*this) != typeid(BatchNorm1d) && typeid(*this) != typeid(BatchNorm2d) &&
+       typeid(*this) != typeid(BatchNorm3d)))
     return FoldedBatchNorm().run(Module::operator()(x), fusion);
   detail::Running running(*this, {&x, &fusion.residual});
   return detail::observed(*this, x, run(x, fusion));
@@ -83,6 +84,11 @@ void BatchNorm1d::check(const Tensor& x) const {
 void BatchNorm2d::check(const Tensor& x) const {
   require<ShapeError>(x.dim() == 4 && x.size(1) == num_features, "BatchNorm2d: input ", x.shape(),
                       " is not (N, ", num_features, ", H, W)");
+}
+
+void BatchNorm3d::check(const Tensor& x) const {
+  require<ShapeError>(x.dim() == 5 && x.size(1) == num_features, "BatchNorm3d: input ", x.shape(),
+                      " is not (N, ", num_features, ", D, H, W)");
 }
 
 }  // namespace rondo::nn

@@ -1,6 +1,6 @@
 #pragma once
-// BatchNorm1d, BatchNorm2d: normalisation by the statistics of the batch in training, and by
-// running averages of them in evaluation (Ioffe & Szegedy 2015). The arithmetic is in
+// BatchNorm1d, BatchNorm2d, BatchNorm3d: normalisation by the statistics of the batch in training,
+// and by running averages of them in evaluation (Ioffe & Szegedy 2015). The arithmetic is in
 // autograd/ops/norm.h.
 
 #include <functional>
@@ -23,7 +23,7 @@ struct Fusion {
   bool relu = false;
 };
 
-/// The base of both classes. weight = 1, bias = 0 (C); buffers running_mean = 0, running_var = 1
+/// The base of the classes. weight = 1, bias = 0 (C); buffers running_mean = 0, running_var = 1
 /// (C) and num_batches_tracked (i64). Under `to(bf16)` or `to(f16)` all of them stay f32, because
 /// the kernels need f32.
 struct BatchNorm : Module {
@@ -35,6 +35,7 @@ struct BatchNorm : Module {
   std::function<Tensor(const Tensor&)> sum_over_ranks = {};
 
   Tensor forward(const Tensor& x) override { return run(x, {}); }
+  std::string extra_repr() const override;
   using Module::operator();
   /// The fused form, one op forward and one backward: bn(x, {.residual = r, .relu = true}).
   Tensor operator()(const Tensor& x, const Fusion& fusion);
@@ -80,6 +81,15 @@ struct BatchNorm1d : BatchNorm {
 /// x (N, C, H, W). Agrees with torch.nn.BatchNorm2d. Throws ShapeError for other ranks.
 struct BatchNorm2d : BatchNorm {
   BatchNorm2d(std::int64_t num_features, const BatchNormOptions& options = {})
+      : BatchNorm(num_features, options) {}
+
+ private:
+  void check(const Tensor& x) const override;
+};
+
+/// x (N, C, D, H, W). Agrees with torch.nn.BatchNorm3d. Throws ShapeError for other ranks.
+struct BatchNorm3d : BatchNorm {
+  BatchNorm3d(std::int64_t num_features, const BatchNormOptions& options = {})
       : BatchNorm(num_features, options) {}
 
  private:

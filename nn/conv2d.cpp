@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "nn/conv_padding.h"
 #include "nn/init.h"
 #include "tensor/creation.h"
 
@@ -26,6 +27,10 @@ Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, Pair kernel_
                           options.dilation.w > 0 && options.padding.h >= 0 &&
                           options.padding.w >= 0,
                       "Conv2d: stride and dilation must be at least 1, padding at least 0");
+  Conv2dOptions& o = this->options;
+  outer_padding = detail::outer_padding("Conv2d", o.same_padding, o.padding_mode,
+                                        {{kernel_size.w, o.stride.w, o.dilation.w, o.padding.w},
+                                         {kernel_size.h, o.stride.h, o.dilation.h, o.padding.h}});
   weight = empty({out_channels, in_channels / groups, kernel_size.h, kernel_size.w});
   init::kaiming_uniform_(weight, {.slope = std::sqrt(5.0)});
   weight.requires_grad_();
@@ -38,7 +43,7 @@ Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, Pair kernel_
 }
 
 Tensor Conv2d::forward(const Tensor& x) {
-  return conv2d(x, weight, bias,
+  return conv2d(padded(x), weight, bias,
                 {.stride = options.stride,
                  .padding = options.padding,
                  .dilation = options.dilation,

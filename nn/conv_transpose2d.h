@@ -30,6 +30,7 @@ struct ConvTranspose2d : Module {
   ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, Pair kernel_size,
                   ConvTranspose2dOptions options = {});
   Tensor forward(const Tensor& x) override;
+  std::string extra_repr() const override;
   std::int64_t multiply_adds(const Tensor& x, const Tensor&) const override {
     return x.numel() * (weight.numel() / in_channels);
   }

@@ -1,29 +1,62 @@
-// Embedding (see embedding.h).
+// Embedding, EmbeddingBag (see embedding.h).
 
 #include "nn/embedding.h"
 
 #include "autograd/ops/indexing.h"
 #include "nn/init.h"
+#include "nn/observe.h"
 #include "tensor/creation.h"
 
 namespace rondo::nn {
+
+namespace {
+
+/// A table drawn from N(0, 1), with zeros in row padding_idx, which it makes non-negative.
+Tensor new_table(const char* layer, std::int64_t rows, std::int64_t width,
+                 std::optional<std::int64_t>& padding_idx) {
+  require<ShapeError>(rows > 0 && width > 0, layer, ": a table of ", rows, " x ", width);
+  const Tensor table = empty({rows, width});
+  init::normal_(table);
+  if (padding_idx) {
+    padding_idx = wrap_dim(*padding_idx, rows, concat(layer, ": padding_idx").c_str());
+    init::zeros_(table.select(0, *padding_idx));
+  }
+  return table.requires_grad_();
+}
+
+}  // namespace
 
 Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim,
                      EmbeddingOptions options)
     : num_embeddings(num_embeddings),
       embedding_dim(embedding_dim),
-      padding_idx(options.padding_idx) {
-  require<ShapeError>(num_embeddings > 0 && embedding_dim > 0, "Embedding: a table of ",
-                      num_embeddings, " x ", embedding_dim);
-  weight = empty({num_embeddings, embedding_dim});
-  init::normal_(weight);
-  if (padding_idx) {
-    padding_idx = wrap_dim(*padding_idx, num_embeddings, "Embedding: padding_idx");
-    init::zeros_(weight.select(0, *padding_idx));
-  }
-  weight.requires_grad_();
-}
+      padding_idx(options.padding_idx),
+      weight(new_table("Embedding", num_embeddings, embedding_dim, padding_idx)) {}
 
 Tensor Embedding::forward(const Tensor& index) { return embedding(weight, index, padding_idx); }
+
+EmbeddingBag::EmbeddingBag(std::int64_t num_embeddings, std::int64_t embedding_dim,
+                           EmbeddingBagOptions options)
+    : num_embeddings(num_embeddings),
+      embedding_dim(embedding_dim),
+      options(options),
+      weight(new_table("EmbeddingBag", num_embeddings, embedding_dim, this->options.padding_idx)) {}
+
+Tensor EmbeddingBag::forward(const Tensor& index) { return run(index, {}, {}); }
+
+Tensor EmbeddingBag::operator()(const Tensor& index, const Tensor& offsets,
+                                const Tensor& per_sample_weights) {
+  detail::Running running(*this, {&index, &offsets, &per_sample_weights});
+  return detail::observed(*this, index, run(index, offsets, per_sample_weights));
+}
+
+Tensor EmbeddingBag::run(const Tensor& index, const Tensor& offsets,
+                         const Tensor& per_sample_weights) {
+  return embedding_bag(weight, index, offsets,
+                       {.mode = options.mode,
+                        .per_sample_weights = per_sample_weights,
+                        .padding_idx = options.padding_idx,
+                        .include_last_offset = options.include_last_offset});
+}
 
 }  // namespace rondo::nn

@@ -147,7 +147,13 @@ Trace trace(Module& model, const Tensor& input) {
   const AnomalyMode scopes;
   const TraceMode tracing;
   const WithGradients all(model);
-  const Tensor x = as_leaf(input), y = model(x);
+  const Tensor x = as_leaf(input);
+  const std::uint64_t version = x.version();
+  const Tensor y = model(x);
+  require<AutogradError>(x.version() == version, detail::type_name(model),
+                         ": forward overwrites its input, which a trace would miss; compute a new "
+                         "tensor");
+  require_traced(y);
   Reader reader(model, x);
   const Edge last = gradient_edge(y);  // holds the tape
   Trace found{.nodes = reader.read(last), .output = {}};

@@ -26,6 +26,7 @@ struct Linear : Module {
 
   Linear(std::int64_t in_features, std::int64_t out_features, LinearOptions options = {});
   Tensor forward(const Tensor& x) override;
+  std::string extra_repr() const override;
   using Module::operator();
   /// The fused form: y = activation(x W^T + b) in one pass (autograd/ops/matmul.h).
   Tensor operator()(const Tensor& x, Activation activation);

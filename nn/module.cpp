@@ -118,6 +118,12 @@ std::string about_prefix(const Module::LoadReport& report) {
 
 bool may_be_absent(const std::string& name) { return name.ends_with("num_batches_tracked"); }
 
+/// Whether a and b are two names of a shared weight.
+bool is_one_weight(const Tensor& a, const Tensor& b) {
+  return a.storage() == b.storage() && a.storage_offset() == b.storage_offset() &&
+         a.shape() == b.shape() && a.strides() == b.strides();
+}
+
 }  // namespace
 
 bool Module::is_training() const {
@@ -128,12 +134,17 @@ bool Module::is_training() const {
 
 namespace {
 
-/// Releases the tensors of a module and of the modules below it. Other tensors may still share
-/// them.
-void clear(Module& module) {
-  walk(module, [](const std::string&, Module&, Members& members) {
-    for (auto* tensors : {&members.parameters, &members.buffers})
-      for (auto& [name, tensor] : *tensors) *tensor = {};
+/// Releases the tensors of the module that set_submodule replaces at `path`, and of the modules
+/// below it. Other tensors may still share them.
+void clear(Module& module, const std::string& path) {
+  walk(module, [&](const std::string& below, Module& owner, Members& members) {
+    const std::string place = below.empty() ? path : join(path, below);
+    for (auto* tensors : {&members.parameters, &members.buffers}) {
+      for (auto& [name, tensor] : *tensors)
+        *tensor = Tensor::undefined(
+            concat("it was \"", name, "\" of the ", detail::type_name(owner), " at \"", place,
+                   "\", which set_submodule has replaced; use the module that was put there"));
+    }
   });
 }
 
@@ -162,7 +173,7 @@ void Module::set_submodule(const std::string& path, AnyModule module) {
     place = find.found;
     begin = end + 1;
   }
-  clear(place->self());
+  clear(place->self(), path);
   if (auto* any = dynamic_cast<AnyModule*>(place)) {
     *any = std::move(module);
   } else {
@@ -285,11 +296,12 @@ Module::LoadReport Module::load_state_dict(const StateDict& state, LoadOptions o
             "\", nothing was loaded");
 
   LoadReport report;
+  StateDict absent;
   std::vector<std::pair<Tensor, const Tensor*>> copies;
   for (const auto& [name, tensor] : state_dict()) {
     auto found = given.find(name);
     if (found == given.end()) {
-      if (!may_be_absent(name)) report.missing.push_back(name);
+      if (!may_be_absent(name)) absent.push_back({name, tensor});
       continue;
     }
     const Tensor& source = *found->second;
@@ -301,6 +313,10 @@ Module::LoadReport Module::load_state_dict(const StateDict& state, LoadOptions o
     } else {
       copies.emplace_back(tensor, &source);
     }
+  }
+  for (const auto& [name, tensor] : absent) {
+    const auto is_it = [&](const auto& copy) { return is_one_weight(copy.first, tensor); };
+    if (std::ranges::none_of(copies, is_it)) report.missing.push_back(name);
   }
   for (const auto& [name, tensor] : state) {
     if (given.contains(name)) report.unexpected.push_back(name);
@@ -394,6 +410,11 @@ struct Places final : Visitor {
 };
 
 }  // namespace
+
+void require_whole(const Module& module, const std::type_info& M) {
+  require(typeid(module) == M, "copy of a ", type_name(module), " as a ", type_name(M),
+          ": the copy would lose what the derived class adds; copy it where its own type is known");
+}
 
 void separate(const Module& original, Module& copy) {
   const OwnChildren separated(copy.self());

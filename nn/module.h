@@ -22,6 +22,7 @@
 #include <concepts>
 #include <functional>
 #include <initializer_list>
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <string>
@@ -120,6 +121,8 @@ class Module {
   /// The multiplications, each with its addition, that forward needs from x to y, without those of
   /// its child modules; for summarize. Layers that only move data through memory return 0.
   virtual std::int64_t multiply_adds(const Tensor& /*x*/, const Tensor& /*y*/) const { return 0; }
+  /// The options that `std::cout << model` prints behind the type: "3, 16, kernel_size=(3, 3)".
+  virtual std::string extra_repr() const { return {}; }
   /// Runs forward. Under AnomalyMode, the nodes created meanwhile remember this module's name.
   Tensor operator()(const Tensor& x);
   /// The module that runs: this one, or the one that an AnyModule holds, or the one that
@@ -173,7 +176,8 @@ class Module {
   /// Copies values into the module, converting dtypes. Strict: throws Error listing every missing,
   /// unexpected and misshapen key, and then changes nothing. Misshapen and duplicate keys throw in
   /// either case. As in PyTorch, num_batches_tracked of a batch norm may be absent (files older
-  /// than that buffer).
+  /// than that buffer). A shared weight may be listed under one of its names only, as in files of
+  /// safetensors.
   LoadReport load_state_dict(const StateDict& state, LoadOptions options);
   LoadReport load_state_dict(const StateDict& state) { return load_state_dict(state, {}); }
 
@@ -195,7 +199,8 @@ class Module {
 
 /// A deep copy: its own parameters and buffers, no gradients. Also copies the module that a
 /// shared_ptr holds, if `visit` shows the pointer. Throws Error if the copy and the original would
-/// still share a module or a tensor.
+/// still share a module or a tensor, or if the module is of a class derived from M, whose own part
+/// the copy would lose.
 template <class M>
 M clone(const M& module);
 
@@ -231,6 +236,9 @@ class AnyModule final : public Module {
   detail::OwnedModule held_;
 };
 
+/// Prints the tree of modules as PyTorch does: for each its type, its options and its children.
+std::ostream& operator<<(std::ostream& out, const Module& model);
+
 namespace detail {
 /// Where `copy`, a copy of `original`, shares modules with it by shared_ptr, gives `copy` its own.
 /// Throws Error naming a module or tensor that they share in another way.
@@ -239,8 +247,12 @@ void separate(const Module& original, Module& copy);
 /// shared.
 void unshare(const Module& original, Module& copy);
 
+/// Throws Error unless `module` is of type M exactly.
+void require_whole(const Module& module, const std::type_info& M);
+
 /// "Conv2d" for rondo::nn::Conv2d.
 std::string type_name(const Module& module);
+std::string type_name(const std::type_info& type);
 
 /// While this object lives, `module` is the innermost one running on this thread, with `inputs`.
 /// Under AnomalyMode, and while a profiler records, it opens a scope such as "layer1.0.conv1": the
@@ -279,6 +291,7 @@ M clone(const M& module) {
       std::is_copy_constructible_v<M>,
       "clone: a module with a unique_ptr cannot be copied: make that member an nn::AnyModule, "
       "a layer or a shared_ptr");
+  detail::require_whole(module, typeid(M));
   M copy = module;
   detail::unshare(module, copy);
   return copy;

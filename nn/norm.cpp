@@ -1,8 +1,7 @@
-// GroupNorm, LayerNorm (see norm.h).
+// GroupNorm, LayerNorm, RMSNorm (see norm.h).
 
 #include "nn/norm.h"
 
-#include "autograd/ops/norm.h"
 #include "tensor/creation.h"
 
 namespace rondo::nn {
@@ -36,5 +35,13 @@ LayerNorm::LayerNorm(const Dims& normalized_shape, LayerNormOptions options)
 Tensor LayerNorm::forward(const Tensor& x) {
   return layer_norm(x, normalized_shape, weight, bias, eps);
 }
+
+RMSNorm::RMSNorm(const Dims& normalized_shape, RMSNormOptions options)
+    : normalized_shape(normalized_shape), eps(options.eps) {
+  require<ShapeError>(!normalized_shape.empty(), "RMSNorm: the normalized shape is empty");
+  if (options.elementwise_affine) weight = ones(normalized_shape).requires_grad_();
+}
+
+Tensor RMSNorm::forward(const Tensor& x) { return rms_norm(x, normalized_shape, weight, eps); }
 
 }  // namespace rondo::nn

@@ -45,6 +45,7 @@ struct Recurrent : Module {
   std::vector<RecurrentWeights> weights;  // of layer 0, of its backward direction, of layer 1, …
 
   void visit(Visitor& v) override;
+  std::string extra_repr() const override;
   std::int64_t multiply_adds(const Tensor& x, const Tensor&) const override;
 
  protected:

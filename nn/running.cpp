@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "autograd/accumulate_grad.h"
+#include "autograd/checkpoint.h"
 #include "nn/module.h"
 #include "nn/shown.h"
 
@@ -18,6 +19,7 @@ namespace {
 
 thread_local Running* innermost_running = nullptr;
 thread_local const Running* outermost_running = nullptr;
+thread_local std::uint64_t nodes_before = 0;  // the outermost module began to run
 
 /// The path from a module to a child, or to any module inside it; empty if it is not there. Unlike
 /// a walk, this does not mark tensors as shown (nn/shown.h).
@@ -51,12 +53,41 @@ std::string path_between(Module& from, const Module& to) {
   return path.empty() ? PathTo(from, to, false).path : path;
 }
 
+/// Throws if a parameter that the module itself shows is the result of an op that was recorded
+/// before the outermost module began to run, as after fc.weight = clamp(fc.weight, -1, 1). The
+/// gradient would go to the tensor before the op, and the next backward would run the op again.
+/// Parameters that a forward computes (replicas, reparametrizations) are meant.
+struct RequireLeaves final : Visitor {
+  RequireLeaves(Module& module, Module& outermost) : module_(module), outermost_(outermost) {
+    module.visit(*this);
+  }
+  void parameter(std::string_view name, Tensor& x) override {
+    if (!x.defined() || !x.impl().autograd || !x.impl().autograd->grad_fn) return;
+    const Node& node = *x.impl().autograd->grad_fn;
+    if (node.sequence >= nodes_before) return;
+    const std::string path = &outermost_ == &module_ ? "" : path_between(outermost_, module_);
+    throw AutogradError(concat(
+        type_name(outermost_), ": its parameter \"", path, path.empty() ? "" : ".", name,
+        "\" was replaced by the result of ", node.name(),
+        ", so no optimizer trains it; write its elements under NoGradGuard instead (weight.copy_(",
+        node.name(), "(…))), or replace it by a leaf before the optimizer is made"));
+  }
+  void buffer(std::string_view, Tensor&) override {}
+  void child(std::string_view, Module&) override {}
+
+ private:
+  const Module& module_;
+  Module& outermost_;
+};
+
 }  // namespace
 
-std::string type_name(const Module& module) {
+std::string type_name(const Module& module) { return type_name(typeid(module)); }
+
+std::string type_name(const std::type_info& type) {
   const std::unique_ptr<char, void (*)(void*)> text(
-      abi::__cxa_demangle(typeid(module).name(), nullptr, nullptr, nullptr), std::free);
-  const std::string name = text ? text.get() : typeid(module).name();
+      abi::__cxa_demangle(type.name(), nullptr, nullptr, nullptr), std::free);
+  const std::string name = text ? text.get() : type.name();
   int depth = 0;  // nesting of template arguments, whose names contain colons, too
   for (std::size_t i = name.size(); i-- > 0;) {
     depth += name[i] == '>' ? 1 : name[i] == '<' ? -1 : 0;
@@ -67,6 +98,9 @@ std::string type_name(const Module& module) {
 
 Running::Running(Module& module, std::initializer_list<const Tensor*> inputs)
     : module_(module), caller_(innermost_running) {
+  if (caller_ == nullptr) nodes_before = Node::next_sequence();
+  if (GradMode::is_enabled() && !is_recomputing())
+    RequireLeaves(module, caller_ == nullptr ? module : outermost_running->module_);
   const bool is_recorded = is_recording();
   if (is_recorded || AnomalyMode::is_enabled()) {
     if (caller_ != nullptr) name_ = path_between(caller_->module_, module);

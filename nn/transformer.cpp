@@ -2,6 +2,7 @@
 
 #include "nn/transformer.h"
 
+#include <typeinfo>
 #include <utility>
 
 #include "autograd/ops/activation.h"
@@ -57,6 +58,10 @@ TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer,
                                        std::int64_t num_layers, AnyModule norm)
     : norm(std::move(norm)) {
   require(num_layers >= 0, "TransformerEncoder: ", num_layers, " layers");
+  require(typeid(layer) == typeid(TransformerEncoderLayer), "TransformerEncoder: the layer is a ",
+          detail::type_name(layer),
+          ", and copies of it as a TransformerEncoderLayer would lose what it adds; put its clones "
+          "into an nn::ModuleList and run them in a forward of your own");
   for (std::int64_t i = 0; i < num_layers; ++i) layers.push_back(clone(layer));
 }
 

@@ -73,7 +73,8 @@ struct TransformerEncoderLayer : Module {
 /// Runs num_layers copies of a layer, one after another, then norm if it is not empty (with
 /// norm_first there should be one). Each copy has its own parameters; their initial values are
 /// equal. Agrees with torch.nn.TransformerEncoder, except that PyTorch guesses is_causal from the
-/// mask unless it is given.
+/// mask unless it is given. Throws Error if the layer is of a class derived from
+/// TransformerEncoderLayer.
 ///
 ///   nn::TransformerEncoderLayer layer(64, 4, {.batch_first = true, .norm_first = true});
 ///   nn::TransformerEncoder encoder(layer, 6, nn::LayerNorm(64));

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "autograd/grad_mode.h"
+#include "autograd/ops/reduce.h"
 #include "tensor/backend.h"
 #include "tensor/creation.h"
 #include "tensor/record_function.h"
@@ -24,7 +26,8 @@ Tensor as(DType dtype, const Tensor& x) {
   return y;
 }
 
-/// Writes the sum of |g|, the sum of g² or the largest |g| to `y`, a 0-dim view, in y's dtype.
+/// Writes the sum of |g|, the sum of g², the largest |g| or, for other types, the norm of g to `y`,
+/// a 0-dim view, in y's dtype.
 void reduce_into(const Tensor& g, double norm_type, const Tensor& y) {
   Backend& b = backend(g);
   Tensor x = as(y.dtype(), g);
@@ -37,16 +40,21 @@ void reduce_into(const Tensor& g, double norm_type, const Tensor& y) {
     b.fill(y, 0.0);
     return;
   }
+  if (norm_type != 1 && norm_type != inf_norm) {
+    b.copy(vector_norm(x, norm_type), y);
+    return;
+  }
   Tensor magnitude = Tensor::empty_like(x);
   b.unary(UnaryOp::abs, x, magnitude);
   b.reduce(norm_type == 1 ? FoldOp::sum : FoldOp::max, magnitude, out);
 }
 
 Tensor total_norm(const Tensors& grads, double norm_type) {
+  const NoGradGuard no_grad;
   DType dtype = f32;
   for (const Tensor& g : grads) {
     if (g.dtype() == f64) dtype = f64;
-    require<DeviceError>(g.device() == grads[0].device(), "clip_grad_norm_: gradients are on ",
+    require<DeviceError>(g.device() == grads[0].device(), "get_total_norm: tensors are on ",
                          grads[0].device(), " and on ", g.device());
   }
   if (grads.empty()) return zeros({}, {.dtype = dtype});
@@ -56,6 +64,9 @@ Tensor total_norm(const Tensors& grads, double norm_type) {
   for (std::int64_t i = 0; i < n; ++i) {
     reduce_into(grads[static_cast<std::size_t>(i)], norm_type, parts.as_view({}, {}, i));
   }
+  if (norm_type != 1 && norm_type != 2 && norm_type != inf_norm) {
+    return vector_norm(parts, norm_type);
+  }
   Backend& b = backend(grads[0]);
   b.reduce(norm_type == inf_norm ? FoldOp::max : FoldOp::sum, parts, total);
   if (norm_type == 2) b.unary(UnaryOp::sqrt, total, total);
@@ -64,22 +75,29 @@ Tensor total_norm(const Tensors& grads, double norm_type) {
 
 }  // namespace
 
-Tensor clip_grad_norm_(const Tensors& parameters, double max_norm, ClipOptions options) {
-  const RecordOp op("clip_grad_norm_");
-  require(max_norm >= 0, "clip_grad_norm_: max_norm is ", max_norm, ", but must not be negative");
-  require(options.norm_type == 1 || options.norm_type == 2 || options.norm_type == inf_norm,
-          "clip_grad_norm_: norm_type is ", options.norm_type, ", but must be 1, 2 or infinity");
-  Tensors grads = gradients(parameters);
-  Tensor norm = total_norm(grads, options.norm_type);
-  if (grads.empty()) return norm;
+Tensor get_total_norm(const Tensors& tensors, ClipOptions options) {
+  require(options.norm_type > 0, "get_total_norm: norm_type is ", options.norm_type,
+          ", but must be positive");
+  Tensor norm = total_norm(tensors, options.norm_type);
   if (options.error_if_nonfinite) {
     auto value = norm.item<double>();
-    require(std::isfinite(value), "clip_grad_norm_: the norm of the gradients is ", value);
+    require(std::isfinite(value), "get_total_norm: the norm is ", value);
   }
+  return norm;
+}
+
+void clip_grads_with_norm_(const Tensors& parameters, double max_norm, const Tensor& total_norm) {
+  constexpr const char* name = "clip_grads_with_norm_";
+  require(max_norm >= 0, name, ": max_norm is ", max_norm, ", but must not be negative");
+  require<ShapeError>(total_norm.dim() == 0, name, ": the norm has shape ", total_norm.shape(),
+                      "; expected one number without dimensions");
+  const Tensors grads = gradients(parameters);
+  if (grads.empty()) return;
+  for (const Tensor& g : grads) require_one_device(name, {total_norm, g});
   // Always multiplies, if need be by 1: a check would make the host wait for the device.
-  Backend& b = backend(norm);
-  Tensor scale = Tensor::empty_like(norm);
-  b.unary(UnaryOp::add_scalar, norm, scale, {.alpha = 1e-6});
+  Backend& b = backend(total_norm);
+  Tensor scale = Tensor::empty_like(total_norm);
+  b.unary(UnaryOp::add_scalar, total_norm, scale, {.alpha = 1e-6});
   b.unary(UnaryOp::reciprocal, scale, scale);
   b.unary(UnaryOp::mul_scalar, scale, scale, {.alpha = max_norm});
   b.unary(UnaryOp::clamp, scale, scale,
@@ -89,6 +107,13 @@ Tensor clip_grad_norm_(const Tensors& parameters, double max_norm, ClipOptions o
     b.binary(BinaryOp::mul, g, factor, g);
     g.bump_version();
   }
+}
+
+Tensor clip_grad_norm_(const Tensors& parameters, double max_norm, ClipOptions options) {
+  const RecordOp op("clip_grad_norm_");
+  require(max_norm >= 0, "clip_grad_norm_: max_norm is ", max_norm, ", but must not be negative");
+  Tensor norm = get_total_norm(gradients(parameters), options);
+  clip_grads_with_norm_(parameters, max_norm, norm);
   return norm;
 }
 

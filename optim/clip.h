@@ -1,5 +1,6 @@
 #pragma once
-// Gradient clipping, between backward and step. As torch.nn.utils.clip_grad_norm_ and _value_.
+// Gradient clipping, between backward and step. As torch.nn.utils.clip_grad_norm_, _value_ and
+// get_total_norm.
 // Nothing here waits for the device, unless error_if_nonfinite is set.
 
 #include <limits>
@@ -11,15 +12,21 @@ namespace rondo::optim {
 inline constexpr double inf_norm = std::numeric_limits<double>::infinity();
 
 struct ClipOptions {
-  double norm_type = 2;  // 1, 2 or inf_norm
+  double norm_type = 2;  // above 0; inf_norm: the largest element
   bool error_if_nonfinite = false;
 };
 
-/// Scales all gradients by min(1, max_norm / (norm + 1e-6)), where norm is the norm of all
-/// gradients together, as one vector. Returns the norm before scaling: a 0-dim f32 tensor, or f64
-/// if any gradient is f64. Parameters without a gradient count as zeros. Throws Error for an
-/// unknown norm type, for a negative max_norm, and, with error_if_nonfinite, for a norm that is
-/// infinite or NaN.
+/// The norm of all tensors together, as one vector: a 0-dim f32 tensor, or f64 if any of them is
+/// f64. Throws Error for a norm type that is not positive and, with error_if_nonfinite, for a norm
+/// that is infinite or NaN; DeviceError if they are on several devices.
+Tensor get_total_norm(const Tensors& tensors, ClipOptions options = {});
+
+/// Scales all gradients by min(1, max_norm / (total_norm + 1e-6)). Throws Error for a negative
+/// max_norm.
+void clip_grads_with_norm_(const Tensors& parameters, double max_norm, const Tensor& total_norm);
+
+/// Both: scales the gradients so that their norm is at most max_norm, and returns the norm before
+/// scaling. Parameters without a gradient count as zeros. Throws as the two functions do.
 Tensor clip_grad_norm_(const Tensors& parameters, double max_norm, ClipOptions options = {});
 
 /// Clamps every element of every gradient to [-clip_value, clip_value]. Throws Error for a negative

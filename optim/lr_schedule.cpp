@@ -24,19 +24,19 @@ LRSchedule::LRSchedule(Optimizer& optimizer) : optimizer_(&optimizer) {
 void LRSchedule::start() {
   last_step_ = 0;
   for (std::size_t g = 0; g < base_lrs_.size(); ++g) {
-    optimizer_->set_lr(g, first_lr(g, optimizer_->lr(g)));
+    optimizer_->schedule_lr(g, first_lr(g, optimizer_->lr(g)));
   }
 }
 
 void LRSchedule::restart() {
-  for (std::size_t g = 0; g < base_lrs_.size(); ++g) optimizer_->set_lr(g, base_lrs_[g]);
+  for (std::size_t g = 0; g < base_lrs_.size(); ++g) optimizer_->schedule_lr(g, base_lrs_[g]);
   start();
 }
 
 void LRSchedule::step() {
   ++last_step_;
   for (std::size_t g = 0; g < base_lrs_.size(); ++g) {
-    optimizer_->set_lr(g, next_lr(g, optimizer_->lr(g)));
+    optimizer_->schedule_lr(g, next_lr(g, optimizer_->lr(g)));
   }
 }
 
@@ -75,6 +75,12 @@ void check(const LinearLROptions& o) {
   require(o.end_factor >= 0 && o.end_factor <= 1, "LinearLR: end_factor is ", o.end_factor,
           ", but must be in [0, 1]");
   check_positive("LinearLR", "total_iters", o.total_iters);
+}
+
+void check(const ConstantLROptions& o) {
+  require(o.factor > 0 && o.factor <= 1, "ConstantLR: factor is ", o.factor,
+          ", but must be in (0, 1]");
+  check_positive("ConstantLR", "total_iters", o.total_iters);
 }
 
 }  // namespace
@@ -119,6 +125,41 @@ ExponentialLR::ExponentialLR(Optimizer& optimizer, ExponentialLROptions options)
 Values ExponentialLR::settings() const { return {{"gamma", {o_.gamma}}}; }
 void ExponentialLR::load_settings(const Values& values) {
   o_.gamma = Settings{type(), values}.number("gamma");
+}
+
+ConstantLR::ConstantLR(Optimizer& optimizer, ConstantLROptions options)
+    : LRSchedule(optimizer), o_(options) {
+  check(o_);
+  start();
+}
+Values ConstantLR::settings() const {
+  return {{"factor", {o_.factor}}, {"total_iters", {static_cast<double>(o_.total_iters)}}};
+}
+void ConstantLR::load_settings(const Values& values) {
+  Settings s{type(), values};
+  ConstantLROptions o{.factor = s.number("factor"), .total_iters = s.integer("total_iters")};
+  check(o);
+  o_ = o;
+}
+
+PolynomialLR::PolynomialLR(Optimizer& optimizer, PolynomialLROptions options)
+    : LRSchedule(optimizer), o_(options) {
+  check_positive(type(), "total_iters", o_.total_iters);
+  start();
+}
+double PolynomialLR::next_lr(std::size_t, double lr) {
+  if (last_step_ > o_.total_iters) return lr;
+  auto t = static_cast<double>(last_step_), total = static_cast<double>(o_.total_iters);
+  return lr * std::pow((1 - t / total) / (1 - (t - 1) / total), o_.power);
+}
+Values PolynomialLR::settings() const {
+  return {{"total_iters", {static_cast<double>(o_.total_iters)}}, {"power", {o_.power}}};
+}
+void PolynomialLR::load_settings(const Values& values) {
+  Settings s{type(), values};
+  PolynomialLROptions o{.total_iters = s.integer("total_iters"), .power = s.number("power")};
+  check_positive(type(), "total_iters", o.total_iters);
+  o_ = o;
 }
 
 LinearLR::LinearLR(Optimizer& optimizer, LinearLROptions options)
@@ -175,6 +216,12 @@ void CosineAnnealingLR::load_settings(const Values& values) {
 LambdaLR::LambdaLR(Optimizer& optimizer, std::function<double(std::int64_t)> f)
     : LRSchedule(optimizer), f_(std::move(f)) {
   require(f_ != nullptr, "LambdaLR: the function is empty");
+  start();
+}
+
+MultiplicativeLR::MultiplicativeLR(Optimizer& optimizer, std::function<double(std::int64_t)> f)
+    : LRSchedule(optimizer), f_(std::move(f)) {
+  require(f_ != nullptr, "MultiplicativeLR: the function is empty");
   start();
 }
 

@@ -7,8 +7,9 @@
 //
 // The constructor sets the rate of the first step; each `step()` then sets the rate of the next
 // one. Most schedules compute it from the current rate, not from a closed form, so several
-// schedules can act on one optimizer at once (ChainedScheduler). LambdaLR and OneCycleLR overwrite
-// the rate. All schedules start from the optimizer's `initial_lr`, which the first schedule sets.
+// schedules can act on one optimizer at once (ChainedScheduler). LambdaLR, OneCycleLR, CyclicLR and
+// CosineAnnealingWarmRestarts overwrite the rate. All schedules start from the optimizer's
+// `initial_lr`, which the first schedule sets.
 //
 // A schedule refers to its optimizer, which must outlive it.
 
@@ -126,6 +127,45 @@ class ExponentialLR final : public LRSchedule {
   ExponentialLROptions o_;
 };
 
+struct ConstantLROptions {
+  double factor = 1.0 / 3;
+  std::int64_t total_iters = 5;
+};
+/// lr₀ · factor for total_iters steps, then lr₀. Throws Error unless 0 < factor ≤ 1 and total_iters
+/// ≥ 1.
+class ConstantLR final : public LRSchedule {
+ public:
+  explicit ConstantLR(Optimizer& optimizer, ConstantLROptions options = {});
+  const char* type() const override { return "ConstantLR"; }
+
+ private:
+  double first_lr(std::size_t, double lr) override { return lr * o_.factor; }
+  double next_lr(std::size_t, double lr) override {
+    return last_step_ == o_.total_iters ? lr * (1 / o_.factor) : lr;
+  }
+  std::map<std::string, std::vector<double>> settings() const override;
+  void load_settings(const std::map<std::string, std::vector<double>>& values) override;
+  ConstantLROptions o_;
+};
+
+struct PolynomialLROptions {
+  std::int64_t total_iters = 5;
+  double power = 1;
+};
+/// lr₀ (1 − t / total_iters)^power, which is 0 from total_iters on. Throws Error unless total_iters
+/// ≥ 1.
+class PolynomialLR final : public LRSchedule {
+ public:
+  explicit PolynomialLR(Optimizer& optimizer, PolynomialLROptions options = {});
+  const char* type() const override { return "PolynomialLR"; }
+
+ private:
+  double next_lr(std::size_t group, double lr) override;
+  std::map<std::string, std::vector<double>> settings() const override;
+  void load_settings(const std::map<std::string, std::vector<double>>& values) override;
+  PolynomialLROptions o_;
+};
+
 struct LinearLROptions {
   double start_factor = 1.0 / 3;
   double end_factor = 1.0;
@@ -176,6 +216,19 @@ class LambdaLR final : public LRSchedule {
  private:
   double first_lr(std::size_t group, double lr) override { return next_lr(group, lr); }
   double next_lr(std::size_t group, double) override { return base_lrs_[group] * f_(last_step_); }
+  std::map<std::string, std::vector<double>> settings() const override { return {}; }
+  void load_settings(const std::map<std::string, std::vector<double>>&) override {}
+  std::function<double(std::int64_t)> f_;
+};
+
+/// lr ← lr · f(step). The state contains only the counter, not f.
+class MultiplicativeLR final : public LRSchedule {
+ public:
+  MultiplicativeLR(Optimizer& optimizer, std::function<double(std::int64_t)> f);
+  const char* type() const override { return "MultiplicativeLR"; }
+
+ private:
+  double next_lr(std::size_t, double lr) override { return lr * f_(last_step_); }
   std::map<std::string, std::vector<double>> settings() const override { return {}; }
   void load_settings(const std::map<std::string, std::vector<double>>&) override {}
   std::function<double(std::int64_t)> f_;

@@ -16,13 +16,10 @@ void check(const Optimizer& optimizer, const OneCycleLROptions& o) {
   require(o.div_factor > 0 && o.final_div_factor > 0,
           "OneCycleLR: div_factor and final_div_factor are ", o.div_factor, " and ",
           o.final_div_factor, ", but must be positive");
-  auto check_length = [&](const char* name, const PerGroup& p) {
-    require(p.values.size() == 1 || p.values.size() == optimizer.num_groups(), "OneCycleLR: ", name,
-            " has ", p.values.size(), " values, the optimizer ", optimizer.num_groups(), " groups");
-  };
-  check_length("max_lr", o.max_lr);
-  check_length("base_momentum", o.base_momentum);
-  check_length("max_momentum", o.max_momentum);
+  o.max_lr.check_length("OneCycleLR", "max_lr", optimizer);
+  for (double lr : o.max_lr.values) detail::require_nonnegative("OneCycleLR", "max_lr", lr);
+  o.base_momentum.check_length("OneCycleLR", "base_momentum", optimizer);
+  o.max_momentum.check_length("OneCycleLR", "max_momentum", optimizer);
 }
 
 double anneal(Anneal how, double from, double to, double fraction) {

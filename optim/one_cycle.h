@@ -10,18 +10,9 @@
 // momentum or Adam's first beta.
 
 #include "optim/lr_schedule.h"
+#include "optim/per_group.h"
 
 namespace rondo::optim {
-
-enum class Anneal { cos, linear };
-
-/// One value for all groups, or one value for each group.
-struct PerGroup {
-  std::vector<double> values;
-  PerGroup(double value) : values{value} {}
-  PerGroup(std::vector<double> values) : values(std::move(values)) {}
-  double at(std::size_t group) const { return values.size() == 1 ? values[0] : values.at(group); }
-};
 
 struct OneCycleLROptions {
   PerGroup max_lr;

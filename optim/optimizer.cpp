@@ -41,6 +41,11 @@ Tensor beside(const Tensor& p, const Tensor& s) {
   return moved;
 }
 
+/// Whether p is a view of another tensor that still exists, such as one of ZeRO's pieces.
+bool is_part(const Tensor& p) {
+  return p.impl().is_constant_view && !p.impl().constant_base.expired();
+}
+
 void check_gradient(const char* type, std::size_t group, std::size_t index, const Tensor& p,
                     const Tensor& g) {
   require<ShapeError>(g.shape() == p.shape(), type, ": parameter ", index, " of group ", group,
@@ -54,8 +59,8 @@ void check_gradient(const char* type, std::size_t group, std::size_t index, cons
 }  // namespace
 
 Optimizer::Optimizer(std::vector<Tensors> groups, const std::vector<double>& lrs,
-                     std::vector<std::string> state_names)
-    : state_names_(std::move(state_names)) {
+                     std::vector<StateEntry> entries, Updates updates)
+    : entries_(std::move(entries)), is_elementwise_(updates == Updates::elements) {
   std::unordered_set<const TensorImpl*> seen;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     for (std::size_t i = 0; i < groups[g].size(); ++i) {
@@ -67,12 +72,17 @@ Optimizer::Optimizer(std::vector<Tensors> groups, const std::vector<double>& lrs
               " is not a leaf: it was computed from other tensors");
       require<ShapeError>(is_dense(p), "optimizer: parameter ", i, " of group ", g, " of shape ",
                           p.shape(), " is not dense (strides ", p.strides(), ")");
+      require(is_elementwise_ || !is_part(p), "optimizer: parameter ", i, " of group ", g,
+              " of shape ", p.shape(),
+              " is a part of another tensor (ZeRO splits parameters), but this optimizer does not "
+              "work element by element and needs whole parameters; train without ZeRO, or with "
+              "another optimizer such as AdamW");
       require(seen.insert(&p.impl()).second, "optimizer: parameter ", i, " of group ", g,
               " was given twice");
     }
     std::size_t n = groups[g].size();
     groups_.push_back({.params = std::move(groups[g]),
-                       .state = std::vector<ParamState>(n, ParamState(state_names_.size())),
+                       .state = std::vector<ParamState>(n, ParamState(entries_.size())),
                        .lr = lrs[g],
                        .initial_lr = {},
                        .rates = {}});
@@ -94,6 +104,7 @@ void Optimizer::step(const Tensor& found_inf) {
   RecordFunction range;
   if (is_recording()) range.open(concat(type(), " step"), EventKind::optimizer);
   nn::detail::require_all_shown(type());
+  require_valid_rates();
   const AllocationTag tag("optimizer states");
   for (std::size_t g = 0; g < groups_.size(); ++g) check_parameters(g);
   for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -103,9 +114,9 @@ void Optimizer::step(const Tensor& found_inf) {
       const Tensor& p = group.params[i];
       if (!p.grad().defined()) continue;
       grads[i] = in_layout_of(p, p.grad());
-      for (std::size_t k = 0; k < state_names_.size(); ++k) {
+      for (std::size_t k = 0; k < entries_.size(); ++k) {
         Tensor& s = group.state[i][k];
-        if (s.defined() && !is_step(k)) s = beside(p, s);
+        if (s.defined() && entries_[k].kind == StateEntry::like_parameter) s = beside(p, s);
       }
     }
     begin_group(g, grads, found_inf);
@@ -161,7 +172,7 @@ void Optimizer::replace_parameters(const std::function<Tensors(const Tensor&)>& 
     for (const Tensor& p : group.params) {
       for (const Tensor& piece : pieces_of(p)) pieces.push_back(piece);
     }
-    group.state.assign(pieces.size(), ParamState(state_names_.size()));
+    group.state.assign(pieces.size(), ParamState(entries_.size()));
     group.params = std::move(pieces);
   }
   forget();
@@ -172,9 +183,24 @@ void Optimizer::set_lr(double lr) {
 }
 
 void Optimizer::set_lr(std::size_t group, double lr) {
-  require(std::isfinite(lr), type(), ".set_lr: the learning rate is ", lr, "; it must be finite");
+  detail::require_nonnegative(type(), "lr", lr);
+  schedule_lr(group, lr);
+}
+
+void Optimizer::schedule_lr(std::size_t group, double lr) {
+  require(std::isfinite(lr), type(), ": a schedule sets lr to ", lr, ", but it must be finite");
   at(group).lr = lr;
   write_rates(group);
+}
+
+void Optimizer::require_valid_rates() const {
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    // A schedule that ends at 0 may miss it by rounding.
+    const double rounding = 1e-9 * groups_[g].initial_lr.value_or(0);
+    require(groups_[g].lr >= -rounding, type(), ": lr of group ", g, " is ", groups_[g].lr,
+            ", but must not be negative; a schedule has set it, so check its settings and how "
+            "often it steps");
+  }
 }
 
 Tensor Optimizer::rates(std::size_t group) {
@@ -196,8 +222,21 @@ void Optimizer::write_rates(std::size_t group) {
 
 void Optimizer::set_initial_lr(std::size_t group, double lr) { at(group).initial_lr = lr; }
 
-Tensor Optimizer::make_state(std::size_t group, std::size_t index, std::size_t /*entry*/) {
-  return zeros_like(at(group).params[index]);
+Dims Optimizer::shape_of(std::size_t group, std::size_t index, std::size_t entry) const {
+  const Tensors& params = at(group).params;
+  if (entries_[entry].kind == StateEntry::like_parameter) return params[index].shape();
+  if (entries_[entry].kind == StateEntry::scalar) return {};
+  std::int64_t numel = 0;
+  for (const Tensor& p : params) numel += p.numel();
+  return {numel};
+}
+
+Tensor Optimizer::make_state(std::size_t group, std::size_t index, std::size_t entry) {
+  const Tensor& p = at(group).params[index];
+  const auto kind = entries_[entry].kind;
+  if (kind == StateEntry::like_parameter) return zeros_like(p);
+  return zeros(shape_of(group, index, entry),
+               {.dtype = kind == StateEntry::scalar ? f64 : p.dtype(), .device = p.device()});
 }
 
 OptimizerState Optimizer::state_dict() const {
@@ -210,7 +249,7 @@ OptimizerState Optimizer::state_dict() const {
     for (const ParamState& state : groups_[g].state) {
       for (std::size_t k = 0; k < state.size(); ++k) {
         if (state[k].defined()) {
-          result.tensors.push_back({concat(number, ".", state_names_[k]), state[k]});
+          result.tensors.push_back({concat(number, ".", entries_[k].name), state[k]});
         }
       }
       group.params.push_back(number++);
@@ -227,8 +266,8 @@ std::array<std::size_t, 3> Optimizer::locate(std::string_view name) const {
   require(error == std::errc{} && dot < name.size() && name[dot] == '.', type(),
           ".load_state_dict: \"", name, "\" is not NUMBER.NAME");
   std::size_t entry = 0;
-  while (entry < state_names_.size() && state_names_[entry] != name.substr(dot + 1)) ++entry;
-  require(entry < state_names_.size(), type(), ".load_state_dict: \"", name,
+  while (entry < entries_.size() && entries_[entry].name != name.substr(dot + 1)) ++entry;
+  require(entry < entries_.size(), type(), ".load_state_dict: \"", name,
           "\" is not a state of this optimizer");
   std::size_t index = number;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -247,13 +286,13 @@ void Optimizer::check_tensors(const OptimizerState& state) const {
   for (const auto& [name, tensor] : state.tensors) {
     auto [g, index, entry] = locate(name);
     for (std::size_t k = 0; k < entry; ++k) {  // e.g. moments without a step count
-      std::string needed = name.substr(0, name.find('.') + 1) + state_names_[k];
+      if (entries_[k].is_optional) continue;
+      std::string needed = name.substr(0, name.find('.') + 1) + entries_[k].name;
       require(names.contains(needed), type(), ".load_state_dict: there is \"", name,
               "\", but no \"", needed, "\"");
     }
     require(tensor.defined(), type(), ".load_state_dict: \"", name, "\" is undefined");
-    const Tensor& p = groups_[g].params[index];
-    Dims shape = is_step(entry) ? Dims{} : p.shape();
+    const Dims shape = shape_of(g, index, entry);
     require<ShapeError>(tensor.shape() == shape, type(), ".load_state_dict: \"", name,
                         "\" has shape ", tensor.shape(), ", but ", shape, " is expected");
     require<DTypeError>(is_floating(tensor.dtype()), type(), ".load_state_dict: \"", name, "\" is ",
@@ -280,7 +319,7 @@ void Optimizer::load_state_dict(const OptimizerState& state) {
     require(state.groups[g].params.size() == groups_[g].params.size(), type(),
             ".load_state_dict: group ", g, " of the state has ", state.groups[g].params.size(),
             " parameters, that of the optimizer ", groups_[g].params.size());
-    // May be negative: one step after its end, a linear OneCycleLR goes below zero.
+    // May be negative: see schedule_lr.
     double lr = detail::option(type(), state.groups[g].options, "lr");
     require(std::isfinite(lr), type(), ".load_state_dict: lr of group ", g, " is ", lr);
   }
@@ -289,10 +328,10 @@ void Optimizer::load_state_dict(const OptimizerState& state) {
   forget();
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const auto& values = state.groups[g].options;
-    set_lr(g, values.at("lr"));
+    schedule_lr(g, values.at("lr"));
     auto initial = values.find("initial_lr");
     groups_[g].initial_lr = initial == values.end() ? std::nullopt : std::optional(initial->second);
-    for (ParamState& s : groups_[g].state) s.assign(state_names_.size(), Tensor());
+    for (ParamState& s : groups_[g].state) s.assign(entries_.size(), Tensor());
   }
   for (const auto& [name, tensor] : state.tensors) {
     auto [g, index, entry] = locate(name);

@@ -1,7 +1,8 @@
 #pragma once
 // Optimizer: the base of all optimizers: parameter groups, the loop over parameters that have a
-// gradient, learning rates, and the state that a checkpoint keeps. The formulas are in sgd.h and
-// adam.h, the arithmetic in Backend::sgd_step and Backend::adam_step.
+// gradient, learning rates, and the state that a checkpoint keeps. SGD and Adam have kernels of
+// their own (Backend::sgd_step and Backend::adam_step); the others are composed of tensor ops
+// (composed.h).
 //
 // Note [Rates live on the device]
 // The values that schedules change (the learning rate and the momentum of a group) and the step
@@ -10,7 +11,7 @@
 // new capture. The host keeps its own copy of the rates, so reading them does not wait for the
 // device.
 //
-// Read next: sgd.h, lr_schedule.h, clip.h.
+// Read next: sgd.h, composed.h, lr_schedule.h, clip.h.
 
 #include <array>
 #include <cstdint>
@@ -48,22 +49,41 @@ struct OptimizerState {
   nn::StateDict tensors;
 };
 
+/// A tensor that an optimizer keeps for each parameter.
+struct StateEntry {
+  enum Kind : std::uint8_t {
+    like_parameter,  // the parameter's shape, dtype and layout
+    scalar,          // 0-dim f64, such as a step count
+    all_elements,    // one vector for all parameters of the group, kept with its first
+  };
+  std::string name;
+  Kind kind = like_parameter;
+  bool is_optional = false;  // only some options need it
+};
+
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;  // schedules hold its address
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// "SGD", "Adam", "AdamW".
+  /// "SGD", "Adam", "AdamW", …
   virtual const char* type() const = 0;
+  /// Whether each element is updated independently of the others, so that the parameters may be
+  /// split (dist::ZeroSharding). If not, the constructor throws Error for a parameter that is a
+  /// view of another tensor.
+  bool is_elementwise() const { return is_elementwise_; }
 
   /// Updates every parameter whose gradient is defined; other parameters and their state do not
   /// change. If `found_inf` (0-dim, f32, on the parameters' device; from a GradScaler) is given and
   /// is not 0, nothing changes. Throws Error if only this optimizer holds a parameter without a
   /// gradient: then the model's tensor was replaced after the optimizer was constructed. Throws
   /// ShapeError or DTypeError naming a parameter whose gradient does not match it, and DeviceError
-  /// if the parameters of one group are on several devices.
+  /// if the parameters of one group are on several devices. Throws Error if a schedule has made a
+  /// rate negative.
   void step(const Tensor& found_inf = {});
+  /// Throws Error if a rate is negative. For callers that replay a captured step.
+  void require_valid_rates() const;
   /// Marks all gradients undefined (Note [Gradients live in buckets] in autograd/autograd_meta.h).
   void zero_grad();
 
@@ -77,7 +97,7 @@ class Optimizer {
   void replace_parameters(const std::function<Tensors(const Tensor&)>& pieces_of);
 
   double lr(std::size_t group = 0) const { return at(group).lr; }
-  /// Sets the rate of every group, or of one group. Throws Error if it is not finite.
+  /// Sets the rate of every group, or of one group. Throws Error if it is negative or not finite.
   void set_lr(double lr);
   void set_lr(std::size_t group, double lr);
   /// The tensor that kernels read: the learning rate and the momentum.
@@ -85,7 +105,7 @@ class Optimizer {
   /// The rate from which schedules start. The first schedule on this optimizer sets it.
   std::optional<double> initial_lr(std::size_t group = 0) const { return at(group).initial_lr; }
   void set_initial_lr(std::size_t group, double lr);
-  /// SGD's momentum or Adam's first beta. OneCycleLR changes it.
+  /// SGD's momentum or Adam's first beta. OneCycleLR and CyclicLR change it.
   virtual double momentum(std::size_t group = 0) const = 0;
   virtual void set_momentum(std::size_t group, double momentum) = 0;
 
@@ -97,13 +117,14 @@ class Optimizer {
   void load_state_dict(const OptimizerState& state);
 
  protected:
-  /// `lrs` has one entry for each group; `state_names` names the tensors kept for each parameter.
+  enum class Updates : std::uint8_t { elements, whole_parameters };
+  /// `lrs` has one entry for each group; `entries` are the tensors kept for each parameter.
   /// Throws Error without parameters, if one is given twice, or if one is not a dense
   /// floating-point leaf.
   Optimizer(std::vector<Tensors> groups, const std::vector<double>& lrs,
-            std::vector<std::string> state_names);
+            std::vector<StateEntry> entries, Updates updates = Updates::elements);
 
-  /// One parameter's tensors, in the order of state_names; undefined until first used.
+  /// One parameter's tensors, in the order of the entries; undefined until first used.
   using ParamState = std::vector<Tensor>;
 
   /// Called before the updates of a group, with its gradients (undefined for parameters without
@@ -111,7 +132,7 @@ class Optimizer {
   virtual void begin_group(std::size_t /*group*/, const Tensors& /*grads*/,
                            const Tensor& /*found_inf*/) {}
   /// A parameter with its gradient, which has p's layout and dtype. State from earlier steps has
-  /// p's device and layout, except step counts.
+  /// p's device and layout, except scalars.
   struct Update {
     std::size_t index;  // in its group
     Tensor p, g;
@@ -123,6 +144,9 @@ class Optimizer {
   void write_rates(std::size_t group);
   /// Memory for one entry of a parameter's state; called before the entry is first read or loaded.
   virtual Tensor make_state(std::size_t group, std::size_t index, std::size_t entry);
+  ParamState& state_of(std::size_t group, std::size_t index) { return at(group).state.at(index); }
+  /// Throws the errors of step, before anything has changed.
+  void check_parameters(std::size_t group) const;
   /// Called before a state is loaded: resets everything that is kept outside the ParamStates.
   virtual void forget() {}
   /// The group's options except lr, by PyTorch's names.
@@ -140,13 +164,14 @@ class Optimizer {
     Tensor rates;
   };
 
-  /// Throws the errors of step, before anything has changed.
-  void check_parameters(std::size_t group) const;
+  friend class LRSchedule;
+
+  /// set_lr for schedules, which may set a negative rate that no step uses: one step after its end,
+  /// a linear OneCycleLR goes below zero. Throws Error if it is not finite.
+  void schedule_lr(std::size_t group, double lr);
   const Group& at(std::size_t group) const;
   Group& at(std::size_t group);
-  /// Whether an entry of the state is a step count; the other entries have their parameter's
-  /// layout.
-  bool is_step(std::size_t entry) const { return state_names_[entry] == "step"; }
+  Dims shape_of(std::size_t group, std::size_t index, std::size_t entry) const;
   void check_tensors(const OptimizerState& state) const;
   /// Sets the options of all groups or, if one is rejected, of none.
   void set_all_options(const OptimizerState& state);
@@ -154,7 +179,8 @@ class Optimizer {
   std::array<std::size_t, 3> locate(std::string_view name) const;
 
   std::vector<Group> groups_;
-  std::vector<std::string> state_names_;
+  std::vector<StateEntry> entries_;
+  bool is_elementwise_;
 };
 
 namespace detail {

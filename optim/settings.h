@@ -33,6 +33,14 @@ struct Settings {
     for (double v : list(key)) result.push_back(as_integer(key, v));
     return result;
   }
+  /// A value of an enumeration of `count` values.
+  template <class Enum>
+  Enum choice(const char* key, std::int64_t count) const {
+    const std::int64_t i = integer(key);
+    require(i >= 0 && i < count, type, ".load_state_dict: ", key, " is ", i, ", but must be below ",
+            count);
+    return static_cast<Enum>(i);
+  }
 
  private:
   std::int64_t as_integer(const char* key, double v) const {

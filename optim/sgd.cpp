@@ -26,7 +26,7 @@ SGD::SGD(Tensors params, SgdOptions options)
     : SGD(std::vector<ParamGroup<SgdOptions>>{{std::move(params), options}}) {}
 
 SGD::SGD(const std::vector<ParamGroup<SgdOptions>>& groups)
-    : Optimizer(detail::params_of(groups), detail::lrs_of(groups), {"momentum_buffer"}) {
+    : Optimizer(detail::params_of(groups), detail::lrs_of(groups), {{.name = "momentum_buffer"}}) {
   for (const auto& group : groups) options_.push_back(checked(group.options));
 }
 

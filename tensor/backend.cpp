@@ -4,8 +4,6 @@
 #include <utility>
 
 #include "tensor/cpu/cpu_backend.h"
-#include "tensor/observed_backend.h"
-#include "tensor/record_function.h"
 #ifdef RONDO_HAS_CUDA
 #include "tensor/cuda/cuda_backend.h"
 #endif
@@ -24,31 +22,91 @@ Backend*& installed(Device device) {
   return gpus[index];
 }
 
+/// "add" for add_scalar.
+constexpr std::string_view without_scalar(std::string_view name) {
+  constexpr std::string_view scalar = "_scalar";
+  return name.substr(0, name.size() - (name.ends_with(scalar) ? scalar.size() : 0));
+}
+
+// In the order of the enumerations.
+#define RONDO_ROW(name, ...) without_scalar(#name),
+constexpr std::array unary_names = {RONDO_UNARY_OPS(RONDO_ROW)};
+constexpr std::array binary_names = {RONDO_BINARY_OPS(RONDO_ROW)};
+#undef RONDO_ROW
+constexpr std::array fold_names = {"sum", "prod", "max", "min", "all", "any", "sum_squares"};
+static_assert(fold_names.size() == static_cast<std::size_t>(FoldOp::sum_squares) + 1);
+
 [[noreturn]] void no_kernel(const char* op, const Tensor& x) {
   throw DeviceError(concat(op, ": ", x.device(), " has no kernel for ", x.dtype()));
 }
 
 }  // namespace
 
-void Backend::layer_norm(const Tensor& x, const Tensor&, const Tensor&, double, const Tensor&,
-                         const Tensor&, const Tensor&) {
+std::string_view name_of(UnaryOp op) { return unary_names[static_cast<std::size_t>(op)]; }
+std::string_view name_of(BinaryOp op) { return binary_names[static_cast<std::size_t>(op)]; }
+std::string_view name_of(FoldOp op) { return fold_names[static_cast<std::size_t>(op)]; }
+
+void Backend::do_layer_norm(const Tensor& x, const Tensor&, const Tensor&, double, const Tensor&,
+                            const Tensor&, const Tensor&) {
   no_kernel("layer_norm", x);
 }
-void Backend::layer_norm_backward(const Tensor&, const Tensor& x, const Tensor&, const Tensor&,
-                                  const Tensor&, const Tensor&, const Tensor&, const Tensor&) {
+void Backend::do_layer_norm_backward(const Tensor&, const Tensor& x, const Tensor&, const Tensor&,
+                                     const Tensor&, const Tensor&, const Tensor&, const Tensor&) {
   no_kernel("layer_norm", x);
 }
-void Backend::group_norm(const Tensor& x, std::int64_t, const Tensor&, const Tensor&, double,
-                         const Tensor&, const Tensor&, const Tensor&) {
+void Backend::do_group_norm(const Tensor& x, std::int64_t, const Tensor&, const Tensor&, double,
+                            const Tensor&, const Tensor&, const Tensor&) {
   no_kernel("group_norm", x);
 }
-void Backend::group_norm_backward(const Tensor&, const Tensor& x, std::int64_t, const Tensor&,
-                                  const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                                  const Tensor&) {
+void Backend::do_group_norm_backward(const Tensor&, const Tensor& x, std::int64_t, const Tensor&,
+                                     const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                     const Tensor&) {
   no_kernel("group_norm", x);
 }
 
-Backend& unobserved_backend(Device device) {
+void Backend::sgd_steps(std::span<const SgdTensors> all, const Tensor& rates,
+                        const SgdParams& params, const Tensor& found_inf) {
+  double bytes = 0;
+  if (is_recording())
+    for (const SgdTensors& t : all)
+      bytes += 2 * transfer_bytes(t.p) + transfer_bytes(t.g) + 2 * transfer_bytes(t.buffer);
+  const KernelCall call("sgd_steps", {.bytes = bytes}, rates);
+  do_sgd_steps(all, rates, params, found_inf);
+}
+
+void Backend::adam_steps(std::span<const AdamTensors> all, const Tensor& rates,
+                         const AdamParams& params, const Tensor& found_inf) {
+  double bytes = 0;
+  if (is_recording())
+    for (const AdamTensors& t : all)
+      bytes += transfer_bytes(t.g) + 2 * (transfer_bytes(t.p) + transfer_bytes(t.m) +
+                                          transfer_bytes(t.v) + transfer_bytes(t.max_v));
+  const KernelCall call("adam_steps", {.bytes = bytes}, rates);
+  do_adam_steps(all, rates, params, found_inf);
+}
+
+void Backend::unscale(std::span<const Tensor> gradients, const Tensor& scale,
+                      const Tensor& found_inf) {
+  double bytes = 0;
+  if (is_recording())
+    for (const Tensor& g : gradients) bytes += 2 * transfer_bytes(g);
+  const KernelCall call("unscale", {.bytes = bytes}, scale);
+  do_unscale(gradients, scale, found_inf);
+}
+
+void Backend::do_sgd_steps(std::span<const SgdTensors> all, const Tensor& rates,
+                           const SgdParams& params, const Tensor& found_inf) {
+  if (found_inf.defined() && found_inf.item<float>() != 0) return;
+  for (const SgdTensors& t : all) do_sgd_step(t.p, t.g, t.buffer, rates, params);
+}
+
+void Backend::do_adam_steps(std::span<const AdamTensors> all, const Tensor& rates,
+                            const AdamParams& params, const Tensor& found_inf) {
+  if (found_inf.defined() && found_inf.item<float>() != 0) return;
+  for (const AdamTensors& t : all) do_adam_step(t.p, t.g, t.m, t.v, t.max_v, rates, t.step, params);
+}
+
+Backend& backend(Device device) {
   if (Backend* found = installed(device)) return *found;
 #ifdef RONDO_HAS_CUDA
   return cuda::backend_of(device.index);
@@ -56,10 +114,6 @@ Backend& unobserved_backend(Device device) {
   throw DeviceError(
       concat("device ", device, " is not available: this rondo was built without CUDA"));
 #endif
-}
-
-Backend& backend(Device device) {
-  return is_recording() ? observed_backend(device) : unobserved_backend(device);
 }
 
 Backend* set_backend(Device device, Backend* replacement) {

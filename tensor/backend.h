@@ -5,16 +5,22 @@
 // outputs. Then they call exactly one of these methods. So every method may assume the following,
 // and its comment does not repeat it: tensors are defined and on this device; outputs are allocated
 // with the stated shape and do not overlap the inputs, unless they are exactly the same view;
-// strides are arbitrary unless stated. A device is complete when its class compiles, without
-// registration or a fallback table.
+// strides are arbitrary unless stated.
+//
+// A public method states what the kernel computes and requires, checks that in Debug builds, opens
+// a KernelCall for profiles, and calls the protected virtual do_<name>. A device implements the
+// virtuals, and is complete when its class compiles, without registration or a fallback table.
 //
 // Float kernels accept f64 f32 bf16 f16; sums of bf16 and f16 are accumulated in f32.
 
+#include <cassert>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string_view>
 
 #include "tensor/activation.h"
+#include "tensor/kernel_call.h"
 #include "tensor/ops_table.h"
 #include "tensor/random.h"
 #include "tensor/tensor.h"
@@ -38,6 +44,9 @@ enum class BinaryOp {
 struct OpParams {
   double alpha = 1, beta = 0, gamma = 0;
 };
+
+/// How scatter and index_scatter join an element of y with one of x. With `set`, x replaces it.
+enum class ScatterOp { add, set, prod, max, min };
 
 enum class FoldOp { sum, prod, max, min, all, any, sum_squares };
 
@@ -87,6 +96,11 @@ struct AdamTensors {
   Tensor p, g, m, v, max_v, step;
 };
 
+/// The op's name in the C++ API, as profiles show it.
+std::string_view name_of(UnaryOp op);
+std::string_view name_of(BinaryOp op);
+std::string_view name_of(FoldOp op);
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -97,97 +111,188 @@ class Backend {
   // ---- Element-wise ----
 
   /// Sets every element of y to value, converted to y's dtype (Scalar::cast; for bool: value != 0).
-  virtual void fill(const Tensor& y, Scalar value) = 0;
+  void fill(const Tensor& y, Scalar value) {
+    const KernelCall call("fill_", {}, y);
+    do_fill(y, value);
+  }
   /// y = x, element by element. requires: same shape. Converts dtypes: float to integer truncates;
   /// any dtype to bool gives [x != 0].
-  virtual void copy(const Tensor& x, const Tensor& y) = 0;
+  void copy(const Tensor& x, const Tensor& y) {
+    assert(same_shape(x, y));
+    const KernelCall call("copy", {}, x, y);
+    do_copy(x, y);
+  }
   /// requires: same shape; y of x's dtype, or boolean for logical_not and the is* tests.
-  virtual void unary(UnaryOp op, const Tensor& x, const Tensor& y, OpParams params = {}) = 0;
+  void unary(UnaryOp op, const Tensor& x, const Tensor& y, OpParams params = {}) {
+    assert(same_shape(x, y) && (same_dtype(x, y) || y.dtype() == boolean));
+    const KernelCall call(name_of(op),
+                          {.flops = flops(op, y), .in_place = x.data_ptr() == y.data_ptr()}, x, y);
+    do_unary(op, x, y, params);
+  }
   /// requires: a, b and y have the same shape (broadcast inputs have stride 0); a and b have the
   /// same dtype; y has that dtype, or is boolean for comparisons and logic. Exception: for add,
   /// sub, mul and div of 16-bit floats, one operand may be f32 (a scalar that 16 bits would round).
-  virtual void binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y,
-                      OpParams params = {}) = 0;
+  void binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y,
+              OpParams params = {}) {
+    assert(same_shape(a, b, y) && (same_dtype(a, b) || a.dtype() == f32 || b.dtype() == f32));
+    const KernelCall call(
+        name_of(op), {.flops = flops(op, y), .in_place = a.data_ptr() == y.data_ptr()}, a, b, y);
+    do_binary(op, a, b, y, params);
+  }
   /// y = condition ? a : b. requires: all have the same shape; condition is boolean; a, b and y
   /// have the same dtype.
-  virtual void where(const Tensor& condition, const Tensor& a, const Tensor& b,
-                     const Tensor& y) = 0;
+  void where(const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& y) {
+    assert(same_shape(condition, a, b, y) && condition.dtype() == boolean && same_dtype(a, b, y));
+    const KernelCall call("where", {}, condition, a, b, y);
+    do_where(condition, a, b, y);
+  }
 
   // ---- Reductions and scans ----
 
   /// Reduces every dimension in which y has size 1 and x has another size. requires: equal ranks. y
   /// is boolean for all and any, and otherwise has x's dtype (i64 for the sum and prod of
   /// integers).
-  virtual void reduce(FoldOp op, const Tensor& x, const Tensor& y) = 0;
+  void reduce(FoldOp op, const Tensor& x, const Tensor& y) {
+    assert(x.dim() == y.dim());
+    const KernelCall call(name_of(op), {}, x, y);
+    do_reduce(op, x, y);
+  }
   /// The largest (smallest) value along `dim` and the index of its first occurrence. NaN counts as
   /// the largest (smallest). requires: values of x's dtype, indices i64, both with size 1 at dim.
-  virtual void extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
-                        const Tensor& indices) = 0;
+  void extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
+                const Tensor& indices) {
+    assert(values.size(dim) == 1 && same_shape(values, indices));
+    assert(same_dtype(x, values) && indices.dtype() == i64);
+    const KernelCall call(largest ? "max" : "min", {}, x, values, indices);
+    do_extremum(largest, x, dim, values, indices);
+  }
   /// y[i] = x[0] + … + x[i] along dim; summed from the other end when `reverse`. requires: y has
   /// x's dtype.
-  virtual void cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) = 0;
+  void cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) {
+    assert(same_shape(x, y) && same_dtype(x, y));
+    const KernelCall call("cumsum", {}, x, y);
+    do_cumsum(x, dim, reverse, y);
+  }
   /// Stable sort; NaN counts as the largest. requires: values of x's dtype, indices i64, both of
   /// x's shape.
-  virtual void sort(const Tensor& x, std::int64_t dim, bool descending, const Tensor& values,
-                    const Tensor& indices) = 0;
+  void sort(const Tensor& x, std::int64_t dim, bool descending, const Tensor& values,
+            const Tensor& indices) {
+    assert(same_shape(x, values, indices) && same_dtype(x, values) && indices.dtype() == i64);
+    const KernelCall call("sort", {}, x, values, indices);
+    do_sort(x, dim, descending, values, indices);
+  }
   /// The first k elements of the sorted order, in that order. requires: size k at dim in values and
   /// indices.
-  virtual void topk(const Tensor& x, std::int64_t dim, bool largest, const Tensor& values,
-                    const Tensor& indices) = 0;
+  void topk(const Tensor& x, std::int64_t dim, bool largest, const Tensor& values,
+            const Tensor& indices) {
+    assert(same_shape(values, indices) && same_dtype(x, values) && indices.dtype() == i64);
+    const KernelCall call("topk", {}, x, values, indices);
+    do_topk(x, dim, largest, values, indices);
+  }
   /// softmax or log_softmax along `dim`: exp(x - max) / sum, or x - max - log sum.
-  virtual void softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) = 0;
+  void softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) {
+    assert(same_shape(x, y) && same_dtype(x, y));
+    const KernelCall call(log ? "log_softmax" : "softmax", {}, x, y);
+    do_softmax(log, x, dim, y);
+  }
   /// dx = y (dy - Σ dy y) for softmax, dx = dy - exp(y) Σ dy for log_softmax. y is the forward
   /// result.
-  virtual void softmax_backward(bool log, const Tensor& dy, const Tensor& y, std::int64_t dim,
-                                const Tensor& dx) = 0;
+  void softmax_backward(bool log, const Tensor& dy, const Tensor& y, std::int64_t dim,
+                        const Tensor& dx) {
+    assert(same_shape(dy, y, dx) && same_dtype(dy, y, dx));
+    const KernelCall call(log ? "log_softmax_backward" : "softmax_backward", {}, dy, y, dx);
+    do_softmax_backward(log, dy, y, dim, dx);
+  }
 
   /// Processes each line x of logits (N, C, …) along dimension 1, in one pass, and fills the rows
   /// of `lines`. Row 0: the loss -Σ_c t_c log softmax(x)_c, or 0 if the target is ignored. Row 1:
   /// 1, or 0 if the target is ignored. Rows 2 and 3: max x and log Σ_c exp(x_c - max x), from which
   /// backward recomputes the softmax. requires: target i64 (N, 1, …); `lines` (4, N, 1, …),
   /// contiguous, f64 for f64 logits and f32 for all others.
-  virtual void cross_entropy(const Tensor& logits, const Tensor& target,
-                             const CrossEntropyParams& params, const Tensor& lines) = 0;
+  void cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyParams& params,
+                     const Tensor& lines) {
+    assert(target.dtype() == i64 && lines.size(0) == 4 && lines.is_contiguous());
+    const KernelCall call("cross_entropy", {}, logits, target, lines);
+    do_cross_entropy(logits, target, params, lines);
+  }
   /// dlogits = (softmax(logits) - t) dloss, 0 where the target is ignored. requires: dloss has
   /// target's shape and lines' dtype.
-  virtual void cross_entropy_backward(const Tensor& dloss, const Tensor& logits,
-                                      const Tensor& target, const Tensor& lines,
-                                      const CrossEntropyParams& params, const Tensor& dlogits) = 0;
+  void cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const Tensor& target,
+                              const Tensor& lines, const CrossEntropyParams& params,
+                              const Tensor& dlogits) {
+    assert(same_shape(dloss, target) && same_dtype(dloss, lines) && same_shape(logits, dlogits));
+    const KernelCall call("cross_entropy_backward", {}, dloss, logits, target, lines, dlogits);
+    do_cross_entropy_backward(dloss, logits, target, lines, params, dlogits);
+  }
 
   // ---- Indexing ----
 
   // Indices are i64. An index outside 0 … size-1 throws ShapeError with the index (on CUDA: at the
   // next synchronisation).
   /// y[.., i, ..] = x[.., index[i], ..] along dim.
-  virtual void index_select(const Tensor& x, std::int64_t dim, const Tensor& index,
-                            const Tensor& y) = 0;
-  /// y[.., index[i], ..] += x[.., i, ..] along dim, in the order of i (deterministic).
-  virtual void index_add(const Tensor& y, std::int64_t dim, const Tensor& index,
-                         const Tensor& x) = 0;
+  void index_select(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& y) {
+    assert(index.dtype() == i64 && index.dim() == 1 && y.size(dim) == index.numel());
+    const KernelCall call("index_select", {}, y, index, y);
+    do_index_select(x, dim, index, y);
+  }
+  /// y[.., index[i], ..] = op(y[.., index[i], ..], x[.., i, ..]) along dim, in the order of i
+  /// (deterministic; with `set` the last one stays). 16-bit floats are summed in f32.
+  void index_scatter(ScatterOp op, const Tensor& y, std::int64_t dim, const Tensor& index,
+                     const Tensor& x) {
+    assert(index.dtype() == i64 && index.dim() == 1 && same_dtype(x, y));
+    const KernelCall call(op == ScatterOp::add ? "index_add" : "index_scatter", {}, x, index, x);
+    do_index_scatter(op, y, dim, index, x);
+  }
   /// y[i][j] = x[index[i][j]][j] for dim 0, and likewise for other dims. requires: y has index's
   /// shape.
-  virtual void gather(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& y) = 0;
-  /// y[index[i][j]][j] += x[i][j] for dim 0. requires: index is not larger than x in any dimension.
-  virtual void scatter_add(const Tensor& y, std::int64_t dim, const Tensor& index,
-                           const Tensor& x) = 0;
+  void gather(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& y) {
+    assert(index.dtype() == i64 && same_shape(index, y) && same_dtype(x, y));
+    const KernelCall call("gather", {}, y, index, y);
+    do_gather(x, dim, index, y);
+  }
+  /// y[index[i][j]][j] = op(y[index[i][j]][j], x[i][j]) for dim 0, otherwise like index_scatter.
+  /// requires: x has index's shape.
+  void scatter(ScatterOp op, const Tensor& y, std::int64_t dim, const Tensor& index,
+               const Tensor& x) {
+    assert(index.dtype() == i64 && same_shape(index, x) && same_dtype(x, y));
+    const KernelCall call(op == ScatterOp::add ? "scatter_add" : "scatter", {}, x, index, x);
+    do_scatter(op, y, dim, index, x);
+  }
 
   // ---- Random ----
 
   // Element i in row-major order uses the stream's numbers at index i, whatever y's strides are.
   /// Uniform in [low, high): 24 random bits for f32, bf16 and f16, 53 for f64.
-  virtual void uniform(const Tensor& y, Philox random, double low, double high) = 0;
+  void uniform(const Tensor& y, Philox random, double low, double high) {
+    assert(is_floating(y.dtype()));
+    const KernelCall call("uniform", {}, y);
+    do_uniform(y, random, low, high);
+  }
   /// Box-Muller, computed in double and rounded once.
-  virtual void normal(const Tensor& y, Philox random, double mean, double stddev) = 0;
+  void normal(const Tensor& y, Philox random, double mean, double stddev) {
+    assert(is_floating(y.dtype()));
+    const KernelCall call("normal", {}, y);
+    do_normal(y, random, mean, stddev);
+  }
   /// Integers in [low, high).
-  virtual void randint(const Tensor& y, Philox random, std::int64_t low, std::int64_t high) = 0;
+  void randint(const Tensor& y, Philox random, std::int64_t low, std::int64_t high) {
+    const KernelCall call("randint", {}, y);
+    do_randint(y, random, low, high);
+  }
 
   // ---- Matrices ----
 
   /// y[b] = activation(a[b] · c[b] + bias) for each b. requires: a (B, M, K), c (B, K, N) and y (B,
   /// M, N) of the same dtype; sizes may be 0; bias (N) or undefined. The batch dimension may have
   /// stride 0.
-  virtual void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y,
-                      Activation activation = Activation::none) = 0;
+  void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y,
+              Activation activation = Activation::none) {
+    assert(a.dim() == 3 && c.dim() == 3 && y.dim() == 3 && same_dtype(a, c, y));
+    assert(a.size(1) == y.size(1) && a.size(2) == c.size(1) && c.size(2) == y.size(2));
+    const KernelCall call("matmul", {.flops = 2.0 * static_cast<double>(y.numel() * a.size(2))}, a,
+                          c, bias, y);
+    do_matmul(a, c, bias, y, activation);
+  }
 
   // ---- Convolution ----
 
@@ -195,14 +300,27 @@ class Backend {
   // kernels:
   virtual MemoryFormat conv2d_format(DType dtype) const = 0;
   /// y = x ⋆ w + bias (cross-correlation, as everywhere in this field); bias (K) or undefined.
-  virtual void conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
-                      const Conv2dParams& params) = 0;
+  void conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
+              const Conv2dParams& params) {
+    assert(is_convolution(x, w, y, params));
+    const KernelCall call("conv2d", {.flops = conv2d_flops(y, w)}, x, w, bias, y);
+    do_conv2d(x, w, bias, y, params);
+  }
   /// dx, given dy and w.
-  virtual void conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,
-                                     const Conv2dParams& params) = 0;
+  void conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,
+                             const Conv2dParams& params) {
+    assert(is_convolution(dx, w, dy, params));
+    const KernelCall call("conv2d_backward_input", {.flops = conv2d_flops(dy, w)}, dy, w, dx);
+    do_conv2d_backward_input(dy, w, dx, params);
+  }
   /// dw, given dy and x; also dbias (K) if it is defined.
-  virtual void conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
-                                      const Tensor& dbias, const Conv2dParams& params) = 0;
+  void conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
+                              const Tensor& dbias, const Conv2dParams& params) {
+    assert(is_convolution(x, dw, dy, params));
+    const KernelCall call("conv2d_backward_weight", {.flops = conv2d_flops(dy, dw)}, dy, x, dw,
+                          dbias);
+    do_conv2d_backward_weight(dy, x, dw, dbias, params);
+  }
 
   // ---- Batch normalisation ----
 
@@ -212,14 +330,23 @@ class Backend {
   /// mean and invstd = 1 / sqrt(var + eps) over the batch; y = relu?((x - mean) invstd gamma + beta
   /// + residual). If running_mean is defined: running = (1 - momentum) running + momentum batch,
   /// with the unbiased variance of the batch.
-  virtual void batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                          const Tensor& running_mean, const Tensor& running_var, double momentum,
-                          double eps, const BatchNormFusion& fusion, const Tensor& y,
-                          const Tensor& mean, const Tensor& invstd) = 0;
+  void batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                  const Tensor& running_mean, const Tensor& running_var, double momentum,
+                  double eps, const BatchNormFusion& fusion, const Tensor& y, const Tensor& mean,
+                  const Tensor& invstd) {
+    assert(same_shape(x, y) && same_dtype(x, y) && mean.dtype() == f32 && invstd.dtype() == f32);
+    const KernelCall call("batch_norm", {}, x, fusion.residual, gamma, beta, y, fusion.mask);
+    do_batch_norm(x, gamma, beta, running_mean, running_var, momentum, eps, fusion, y, mean,
+                  invstd);
+  }
   /// y = relu?((x - mean) / sqrt(var + eps) gamma + beta + residual).
-  virtual void batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                                    const Tensor& mean, const Tensor& var, double eps,
-                                    const BatchNormFusion& fusion, const Tensor& y) = 0;
+  void batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                            const Tensor& mean, const Tensor& var, double eps,
+                            const BatchNormFusion& fusion, const Tensor& y) {
+    assert(same_shape(x, y) && same_dtype(x, y) && mean.dtype() == f32 && var.dtype() == f32);
+    const KernelCall call("batch_norm", {}, x, fusion.residual, gamma, beta, y);
+    do_batch_norm_inference(x, gamma, beta, mean, var, eps, fusion, y);
+  }
   /// The size in bytes of BatchNormFusion::mask, which stores where the relu of batch_norm(x)
   /// passed values through, in less memory than y. 0: this backend has no mask for x.
   virtual std::int64_t batch_norm_mask_bytes(const Tensor& /*x*/) const { return 0; }
@@ -227,10 +354,14 @@ class Backend {
   /// if it is needed to know where the relu passed values through; otherwise y is undefined and x
   /// suffices. If dresidual is undefined, it is not computed (without a relu it equals dy and
   /// callers do not request it).
-  virtual void batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y, bool relu,
-                                   const Tensor& gamma, const Tensor& beta, const Tensor& mean,
-                                   const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,
-                                   const Tensor& dbeta, const Tensor& dresidual) = 0;
+  void batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y, bool relu,
+                           const Tensor& gamma, const Tensor& beta, const Tensor& mean,
+                           const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,
+                           const Tensor& dbeta, const Tensor& dresidual) {
+    assert(same_shape(dy, x, dx) && same_dtype(dy, x, dx));
+    const KernelCall call("batch_norm_backward", {}, dy, x, y, gamma, dx, dresidual);
+    do_batch_norm_backward(dy, x, y, relu, gamma, beta, mean, invstd, dx, dgamma, dbeta, dresidual);
+  }
 
   // ---- Layer and group normalisation ----
 
@@ -242,40 +373,82 @@ class Backend {
   virtual bool has_layer_norm(const Tensor& /*x*/) const { return false; }
   /// mean and invstd = 1 / sqrt(var + eps) of each row; y = (x - mean) invstd gamma + beta.
   /// requires: x (rows, n), gamma and beta (n), mean and invstd (rows).
-  virtual void layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
-                          const Tensor& y, const Tensor& mean, const Tensor& invstd);
-  virtual void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& gamma,
-                                   const Tensor& mean, const Tensor& invstd, const Tensor& dx,
-                                   const Tensor& dgamma, const Tensor& dbeta);
+  void layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
+                  const Tensor& y, const Tensor& mean, const Tensor& invstd) {
+    assert(x.dim() == 2 && x.is_contiguous() && same_shape(x, y) && mean.numel() == x.size(0));
+    const KernelCall call("layer_norm", {}, x, gamma, beta, y);
+    do_layer_norm(x, gamma, beta, eps, y, mean, invstd);
+  }
+  void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& gamma,
+                           const Tensor& mean, const Tensor& invstd, const Tensor& dx,
+                           const Tensor& dgamma, const Tensor& dbeta) {
+    assert(x.dim() == 2 && x.is_contiguous() && same_shape(x, dy));
+    const KernelCall call("layer_norm_backward", {}, dy, x, gamma, dx);
+    do_layer_norm_backward(dy, x, gamma, mean, invstd, dx, dgamma, dbeta);
+  }
 
   virtual bool has_group_norm(const Tensor& /*x*/) const { return false; }
   /// Like layer_norm, over the C / groups channels of each group in each image; gamma and beta are
   /// per channel. requires: x (N, C, …), gamma and beta (C), mean and invstd (N, groups).
-  virtual void group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma,
-                          const Tensor& beta, double eps, const Tensor& y, const Tensor& mean,
-                          const Tensor& invstd);
-  virtual void group_norm_backward(const Tensor& dy, const Tensor& x, std::int64_t groups,
-                                   const Tensor& gamma, const Tensor& mean, const Tensor& invstd,
-                                   const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta);
+  void group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma, const Tensor& beta,
+                  double eps, const Tensor& y, const Tensor& mean, const Tensor& invstd) {
+    assert(x.is_contiguous() && same_shape(x, y) && mean.numel() == x.size(0) * groups);
+    const KernelCall call("group_norm", {}, x, gamma, beta, y);
+    do_group_norm(x, groups, gamma, beta, eps, y, mean, invstd);
+  }
+  void group_norm_backward(const Tensor& dy, const Tensor& x, std::int64_t groups,
+                           const Tensor& gamma, const Tensor& mean, const Tensor& invstd,
+                           const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta) {
+    assert(x.is_contiguous() && same_shape(x, dy) && mean.numel() == x.size(0) * groups);
+    const KernelCall call("group_norm_backward", {}, dy, x, gamma, dx);
+    do_group_norm_backward(dy, x, groups, gamma, mean, invstd, dx, dgamma, dbeta);
+  }
 
   // ---- Pooling ----
 
   /// The largest element of each window; the first of equal ones; NaN counts as the largest.
   /// indices are i64: h * W + w inside the plane.
-  virtual void max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
-                          const Pool2dParams& params) = 0;
+  void max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
+                  const Pool2dParams& params) {
+    assert(same_shape(y, indices) && same_dtype(x, y) && indices.dtype() == i64);
+    const KernelCall call("max_pool2d", {}, x, y, indices);
+    do_max_pool2d(x, y, indices, params);
+  }
   /// Adds dy to dx at `indices`, which max_pool2d computed with the same `params`; dx is 0
   /// elsewhere.
-  virtual void max_pool2d_backward(const Tensor& dy, const Tensor& indices,
-                                   const Pool2dParams& params, const Tensor& dx) = 0;
+  void max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Pool2dParams& params,
+                           const Tensor& dx) {
+    assert(same_shape(dy, indices) && same_dtype(dy, dx));
+    const KernelCall call("max_pool2d_backward", {}, dy, indices, dx);
+    do_max_pool2d_backward(dy, indices, params, dx);
+  }
   /// Reads x's planes at `indices` into y: the linear map whose transpose is max_pool2d_backward.
-  virtual void max_pool2d_gather(const Tensor& x, const Tensor& indices, const Tensor& y) = 0;
-  virtual void avg_pool2d(const Tensor& x, const Tensor& y, const Pool2dParams& params) = 0;
-  virtual void avg_pool2d_backward(const Tensor& dy, const Tensor& dx,
-                                   const Pool2dParams& params) = 0;
+  void max_pool2d_gather(const Tensor& x, const Tensor& indices, const Tensor& y) {
+    assert(same_shape(y, indices) && same_dtype(x, y));
+    const KernelCall call("max_pool2d_gather", {}, y, indices, y);
+    do_max_pool2d_gather(x, indices, y);
+  }
+  void avg_pool2d(const Tensor& x, const Tensor& y, const Pool2dParams& params) {
+    assert(same_dtype(x, y));
+    const KernelCall call("avg_pool2d", {}, x, y);
+    do_avg_pool2d(x, y, params);
+  }
+  void avg_pool2d_backward(const Tensor& dy, const Tensor& dx, const Pool2dParams& params) {
+    assert(same_dtype(dy, dx));
+    const KernelCall call("avg_pool2d_backward", {}, dy, dx);
+    do_avg_pool2d_backward(dy, dx, params);
+  }
   /// Output i averages the window floor(i H / P) … ceil((i + 1) H / P), as in PyTorch.
-  virtual void adaptive_avg_pool2d(const Tensor& x, const Tensor& y) = 0;
-  virtual void adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) = 0;
+  void adaptive_avg_pool2d(const Tensor& x, const Tensor& y) {
+    assert(same_dtype(x, y));
+    const KernelCall call("adaptive_avg_pool2d", {}, x, y);
+    do_adaptive_avg_pool2d(x, y);
+  }
+  void adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) {
+    assert(same_dtype(dy, dx));
+    const KernelCall call("adaptive_avg_pool2d_backward", {}, dy, dx);
+    do_adaptive_avg_pool2d_backward(dy, dx);
+  }
 
   // ---- Optimizers ----
 
@@ -285,31 +458,147 @@ class Backend {
   /// (lr, momentum) = rates; g += weight_decay p; buffer = momentum buffer + (1 - dampening) g; p
   /// -= lr (nesterov ? g + momentum buffer : buffer). requires: all dense with the same layout;
   /// buffer is undefined when momentum is 0.
-  virtual void sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer, const Tensor& rates,
-                        const SgdParams& params) = 0;
+  void sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer, const Tensor& rates,
+                const SgdParams& params) {
+    assert(same_shape(p, g) && rates.numel() == 2);
+    const KernelCall call("sgd_step", {}, p, p, g, buffer, buffer);
+    do_sgd_step(p, g, buffer, rates, params);
+  }
   /// (lr, beta1) = rates; m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g²; p -= lr m̂ /
   /// (sqrt(v̂) + eps), with bias corrections 1 - beta^step. max_v (amsgrad) may be undefined.
-  virtual void adam_step(const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v,
-                         const Tensor& max_v, const Tensor& rates, const Tensor& step,
-                         const AdamParams& params) = 0;
+  void adam_step(const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v,
+                 const Tensor& max_v, const Tensor& rates, const Tensor& step,
+                 const AdamParams& params) {
+    assert(same_shape(p, g, m, v) && rates.numel() == 2 && step.dtype() == f64);
+    const KernelCall call("adam_step", {}, p, p, g, m, m, v, v, max_v, max_v);
+    do_adam_step(p, g, m, v, max_v, rates, step, params);
+  }
   /// Like sgd_step for many parameters at once, unless `found_inf` (0-dim, f32, on this device; may
   /// be undefined) is not 0. The default runs the steps one after the other. A GPU overrides it:
   /// there, one kernel per parameter costs more than the kernel's work.
-  virtual void sgd_steps(std::span<const SgdTensors> all, const Tensor& rates,
-                         const SgdParams& params, const Tensor& found_inf) {
-    if (found_inf.defined() && found_inf.item<float>() != 0) return;
-    for (const SgdTensors& t : all) sgd_step(t.p, t.g, t.buffer, rates, params);
-  }
-  virtual void adam_steps(std::span<const AdamTensors> all, const Tensor& rates,
-                          const AdamParams& params, const Tensor& found_inf) {
-    if (found_inf.defined() && found_inf.item<float>() != 0) return;
-    for (const AdamTensors& t : all) adam_step(t.p, t.g, t.m, t.v, t.max_v, rates, t.step, params);
-  }
+  void sgd_steps(std::span<const SgdTensors> all, const Tensor& rates, const SgdParams& params,
+                 const Tensor& found_inf);
+  void adam_steps(std::span<const AdamTensors> all, const Tensor& rates, const AdamParams& params,
+                  const Tensor& found_inf);
   /// Divides each g of `gradients` by scale. Sets found_inf to 1 if any of their elements was
   /// infinite or NaN; otherwise found_inf keeps its value. requires: all dense; scale and found_inf
   /// 0-dim, f32, on this device.
-  virtual void unscale(std::span<const Tensor> gradients, const Tensor& scale,
-                       const Tensor& found_inf) = 0;
+  void unscale(std::span<const Tensor> gradients, const Tensor& scale, const Tensor& found_inf);
+
+ protected:
+  // What a device implements: each method computes what the public method of its name promises.
+  virtual void do_fill(const Tensor& y, Scalar value) = 0;
+  virtual void do_copy(const Tensor& x, const Tensor& y) = 0;
+  virtual void do_unary(UnaryOp op, const Tensor& x, const Tensor& y, OpParams params) = 0;
+  virtual void do_binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y,
+                         OpParams params) = 0;
+  virtual void do_where(const Tensor& condition, const Tensor& a, const Tensor& b,
+                        const Tensor& y) = 0;
+  virtual void do_reduce(FoldOp op, const Tensor& x, const Tensor& y) = 0;
+  virtual void do_extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
+                           const Tensor& indices) = 0;
+  virtual void do_cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) = 0;
+  virtual void do_sort(const Tensor& x, std::int64_t dim, bool descending, const Tensor& values,
+                       const Tensor& indices) = 0;
+  virtual void do_topk(const Tensor& x, std::int64_t dim, bool largest, const Tensor& values,
+                       const Tensor& indices) = 0;
+  virtual void do_softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) = 0;
+  virtual void do_softmax_backward(bool log, const Tensor& dy, const Tensor& y, std::int64_t dim,
+                                   const Tensor& dx) = 0;
+  virtual void do_cross_entropy(const Tensor& logits, const Tensor& target,
+                                const CrossEntropyParams& params, const Tensor& lines) = 0;
+  virtual void do_cross_entropy_backward(const Tensor& dloss, const Tensor& logits,
+                                         const Tensor& target, const Tensor& lines,
+                                         const CrossEntropyParams& params,
+                                         const Tensor& dlogits) = 0;
+  virtual void do_index_select(const Tensor& x, std::int64_t dim, const Tensor& index,
+                               const Tensor& y) = 0;
+  virtual void do_index_scatter(ScatterOp op, const Tensor& y, std::int64_t dim,
+                                const Tensor& index, const Tensor& x) = 0;
+  virtual void do_gather(const Tensor& x, std::int64_t dim, const Tensor& index,
+                         const Tensor& y) = 0;
+  virtual void do_scatter(ScatterOp op, const Tensor& y, std::int64_t dim, const Tensor& index,
+                          const Tensor& x) = 0;
+  virtual void do_uniform(const Tensor& y, Philox random, double low, double high) = 0;
+  virtual void do_normal(const Tensor& y, Philox random, double mean, double stddev) = 0;
+  virtual void do_randint(const Tensor& y, Philox random, std::int64_t low, std::int64_t high) = 0;
+  virtual void do_matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y,
+                         Activation activation) = 0;
+  virtual void do_conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
+                         const Conv2dParams& params) = 0;
+  virtual void do_conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,
+                                        const Conv2dParams& params) = 0;
+  virtual void do_conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
+                                         const Tensor& dbias, const Conv2dParams& params) = 0;
+  virtual void do_batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                             const Tensor& running_mean, const Tensor& running_var, double momentum,
+                             double eps, const BatchNormFusion& fusion, const Tensor& y,
+                             const Tensor& mean, const Tensor& invstd) = 0;
+  virtual void do_batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                                       const Tensor& mean, const Tensor& var, double eps,
+                                       const BatchNormFusion& fusion, const Tensor& y) = 0;
+  virtual void do_batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y, bool relu,
+                                      const Tensor& gamma, const Tensor& beta, const Tensor& mean,
+                                      const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,
+                                      const Tensor& dbeta, const Tensor& dresidual) = 0;
+  virtual void do_layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
+                             const Tensor& y, const Tensor& mean, const Tensor& invstd);
+  virtual void do_layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& gamma,
+                                      const Tensor& mean, const Tensor& invstd, const Tensor& dx,
+                                      const Tensor& dgamma, const Tensor& dbeta);
+  virtual void do_group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma,
+                             const Tensor& beta, double eps, const Tensor& y, const Tensor& mean,
+                             const Tensor& invstd);
+  virtual void do_group_norm_backward(const Tensor& dy, const Tensor& x, std::int64_t groups,
+                                      const Tensor& gamma, const Tensor& mean, const Tensor& invstd,
+                                      const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta);
+  virtual void do_max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
+                             const Pool2dParams& params) = 0;
+  virtual void do_max_pool2d_backward(const Tensor& dy, const Tensor& indices,
+                                      const Pool2dParams& params, const Tensor& dx) = 0;
+  virtual void do_max_pool2d_gather(const Tensor& x, const Tensor& indices, const Tensor& y) = 0;
+  virtual void do_avg_pool2d(const Tensor& x, const Tensor& y, const Pool2dParams& params) = 0;
+  virtual void do_avg_pool2d_backward(const Tensor& dy, const Tensor& dx,
+                                      const Pool2dParams& params) = 0;
+  virtual void do_adaptive_avg_pool2d(const Tensor& x, const Tensor& y) = 0;
+  virtual void do_adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) = 0;
+  virtual void do_sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer,
+                           const Tensor& rates, const SgdParams& params) = 0;
+  virtual void do_adam_step(const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v,
+                            const Tensor& max_v, const Tensor& rates, const Tensor& step,
+                            const AdamParams& params) = 0;
+  virtual void do_sgd_steps(std::span<const SgdTensors> all, const Tensor& rates,
+                            const SgdParams& params, const Tensor& found_inf);
+  virtual void do_adam_steps(std::span<const AdamTensors> all, const Tensor& rates,
+                             const AdamParams& params, const Tensor& found_inf);
+  virtual void do_unscale(std::span<const Tensor> gradients, const Tensor& scale,
+                          const Tensor& found_inf) = 0;
+
+ private:
+  // What the requirements above are written with.
+  template <class... T>
+  static bool same_shape(const Tensor& x, const T&... others) {
+    return ((x.shape() == others.shape()) && ...);
+  }
+  template <class... T>
+  static bool same_dtype(const Tensor& x, const T&... others) {
+    return ((x.dtype() == others.dtype()) && ...);
+  }
+  static bool is_convolution(const Tensor& x, const Tensor& w, const Tensor& y,
+                             const Conv2dParams& params) {
+    return x.dim() == 4 && w.dim() == 4 && y.dim() == 4 && same_dtype(x, w, y) &&
+           x.size(0) == y.size(0) && x.size(1) == w.size(1) * params.groups &&
+           w.size(0) == y.size(1);
+  }
+  static double flops(UnaryOp op, const Tensor& y) {
+    return op == UnaryOp::add_scalar || op == UnaryOp::mul_scalar ? static_cast<double>(y.numel())
+                                                                  : 0;
+  }
+  static double flops(BinaryOp op, const Tensor& y) {
+    const bool counts =
+        op == BinaryOp::add || op == BinaryOp::sub || op == BinaryOp::mul || op == BinaryOp::div;
+    return counts ? static_cast<double>(y.numel()) : 0;
+  }
 };
 
 /// The backend of a device; throws DeviceError when the device does not exist here.
@@ -318,8 +607,7 @@ inline Backend& backend(const Tensor& x) { return backend(x.device()); }
 
 /// Replaces a device's backend and returns the previous one. Null means that the device does not
 /// exist, both as result and as `replacement`. For tests that observe calls, and for devices that
-/// exist only in a test; profilers use observed_backend.h. Do not call it while another thread
-/// computes.
+/// exist only in a test. Do not call it while another thread computes.
 Backend* set_backend(Device device, Backend* replacement);
 
 /// Throws DeviceError naming `op` unless all defined tensors are on the same device.

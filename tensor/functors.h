@@ -93,6 +93,28 @@ template <class T>
 RONDO_HD T times(T a, T b) {
   return wrapping(a, b, [](auto u, auto v) { return u * v; });
 }
+/// Whether elements of this dtype are joined in f32: sums and products of 16-bit floats.
+inline bool scatters_wide(ScatterOp op, DType dtype) {
+  return (op == ScatterOp::add || op == ScatterOp::prod) && is_floating(dtype) &&
+         size_of(dtype) == 2;
+}
+/// a joined with b as a scatter does it; NaN counts as the largest and as the smallest.
+template <class T>
+RONDO_HD T scatter(ScatterOp op, T a, T b) {
+  switch (op) {
+    case ScatterOp::add:
+      return plus(a, b);
+    case ScatterOp::prod:
+      return times(a, b);
+    case ScatterOp::max:
+      return a != a ? a : b != b ? b : a > b ? a : b;
+    case ScatterOp::min:
+      return a != a ? a : b != b ? b : a < b ? a : b;
+    case ScatterOp::set:
+      break;
+  }
+  return b;
+}
 template <class T>
 RONDO_HD T negated(T x) {
   if constexpr (std::is_integral_v<T>) return minus(T(0), x);

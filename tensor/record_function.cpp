@@ -1,5 +1,6 @@
 #include "tensor/record_function.h"
 
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <unordered_set>

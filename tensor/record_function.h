@@ -24,16 +24,17 @@
 // another op, a backward node, the optimizer's step or the creation of a batch add their arithmetic
 // and memory to it. They are separate events only with RecordingOptions::nested.
 //
-// Read next: observed_backend.h, which observes every kernel; train/profiler.h, which sums up the
+// Read next: kernel_call.h, which records every kernel; train/profiler.h, which sums up the
 // events.
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "tensor/recording.h"
 
 namespace rondo {
 
@@ -89,13 +90,8 @@ void start_recording(const RecordingOptions& options);
 std::vector<RecordedThread> stop_recording();
 
 namespace detail {
-extern std::atomic<bool> recording;
 class ThreadLog;
 }  // namespace detail
-
-/// Whether a recording is running. One relaxed load: data of a recording that has just begun is
-/// protected by the log's mutex.
-inline bool is_recording() { return detail::recording.load(std::memory_order_relaxed); }
 
 class RecordFunction {
  public:
@@ -121,15 +117,32 @@ class RecordFunction {
   std::int32_t event_ = -1;
 };
 
-/// In an op: const RecordOp op("layer_norm"). Note [What counts as an op].
-struct RecordOp : RecordFunction {
-  explicit RecordOp(std::string_view name) : RecordFunction(name, EventKind::op) {}
+/// In an op: const RecordOp op("layer_norm"). Note [What counts as an op]. The name must be a
+/// string that lives as long as the program: errors of kernels on a GPU use it later.
+class RecordOp : public RecordFunction {
+ public:
+  explicit RecordOp(const char* name) : RecordFunction(name, EventKind::op), outer_(outermost_) {
+    if (outer_ == nullptr) outermost_ = name;
+  }
+  ~RecordOp() { outermost_ = outer_; }
+  RecordOp(const RecordOp&) = delete;
+  RecordOp& operator=(const RecordOp&) = delete;
+
+  /// The op that the user called on this thread; `kernel` if none is running. Errors of kernels
+  /// that several ops use name it: embedding, not index_select.
+  static const char* called(const char* kernel) {
+    return outermost_ != nullptr ? outermost_ : kernel;
+  }
+
+ private:
+  static inline thread_local constinit const char* outermost_ = nullptr;
+  const char* outer_;
 };
 
 /// Sets the calling thread's name in recordings.
 void set_thread_name(const std::string& name);
 
-/// Records a kernel (observed_backend.cpp) while a recording runs: as an event of its own, or as
+/// Records a kernel (kernel_call.cpp) while a recording runs: as an event of its own, or as
 /// part of the open op.
 class RecordKernel {
  public:

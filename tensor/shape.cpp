@@ -86,6 +86,13 @@ bool is_dense(const Dims& sizes, const Dims& strides, MemoryFormat format) {
   return dense || step == 0;
 }
 
+bool repeats_elements(const Dims& sizes, const Dims& strides) {
+  for (std::int64_t d = 0; d < sizes.size(); ++d) {
+    if (strides[d] == 0 && sizes[d] > 1) return true;
+  }
+  return false;
+}
+
 std::int64_t wrap_dim(std::int64_t dim, std::int64_t rank, const char* op) {
   std::int64_t range = std::max<std::int64_t>(rank, 1);  // a 0-dim tensor accepts 0 and -1
   require<ShapeError>(dim >= -range && dim < range, op, ": dimension ", dim,

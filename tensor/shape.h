@@ -95,6 +95,8 @@ Dims strides_of(const Dims& sizes, MemoryFormat format = MemoryFormat::contiguou
 /// Whether elements with these strides fill memory without gaps in the order of `format`.
 /// Dimensions of size 1 may have any stride.
 bool is_dense(const Dims& sizes, const Dims& strides, MemoryFormat format);
+/// Whether several elements share one address, as after expand.
+bool repeats_elements(const Dims& sizes, const Dims& strides);
 /// Maps -rank … rank-1 to 0 … rank-1. Throws ShapeError naming `op` if dim is out of range.
 std::int64_t wrap_dim(std::int64_t dim, std::int64_t rank, const char* op);
 /// The shape to which both are broadcast (NumPy's rule: align right, sizes equal or 1). Throws

@@ -16,6 +16,26 @@ std::int64_t Tensor::axis(std::int64_t dim, const char* what) const {
   return wrap_dim(dim, this->dim(), what);
 }
 
+namespace {
+
+/// The deleter of an undefined tensor that knows why it is undefined. So the reason needs no room
+/// in other tensors.
+struct WhyUndefined {
+  std::string reason;
+  void operator()(TensorImpl*) const {}
+};
+
+}  // namespace
+
+Tensor Tensor::undefined(std::string reason) {
+  return Tensor(std::shared_ptr<TensorImpl>(nullptr, WhyUndefined{std::move(reason)}));
+}
+
+void Tensor::fail_undefined() const {
+  const auto* why = std::get_deleter<WhyUndefined>(impl_);
+  throw Error(concat("use of an undefined tensor", why != nullptr ? ": " + why->reason : ""));
+}
+
 Tensor Tensor::over(StoragePtr storage, std::int64_t offset, const Dims& sizes, const Dims& strides,
                     DType dtype) {
   auto impl = std::make_shared<TensorImpl>();

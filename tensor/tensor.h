@@ -15,6 +15,7 @@
 // concurrently. The caller must order a write against every other access to the tensor.
 
 #include <atomic>
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <iosfwd>
@@ -32,7 +33,9 @@
 
 namespace rondo {
 
-struct AutogradMeta;  // autograd/autograd_meta.h
+struct AutogradMeta;      // autograd/autograd_meta.h
+class TensorIndex;        // autograd/ops/subscript.h
+struct ValuesAndIndices;  // autograd/ops/reduce.h
 
 struct TensorOptions {
   DType dtype = DType::f32;
@@ -69,6 +72,8 @@ class Tensor {
  public:
   /// An undefined tensor: defined() is false.
   Tensor() = default;
+  /// An undefined tensor whose use throws with `reason`.
+  static Tensor undefined(std::string reason);
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) = default;
@@ -158,7 +163,8 @@ class Tensor {
   Tensor broadcast_view(const Dims& sizes) const;
 
   TensorImpl& impl() const {
-    require(impl_ != nullptr, "use of an undefined tensor");
+    if (impl_ == nullptr) [[unlikely]]
+      fail_undefined();
     return *impl_;
   }
   const std::shared_ptr<TensorImpl>& impl_ptr() const { return impl_; }
@@ -218,9 +224,32 @@ class Tensor {
   Tensor narrow(std::int64_t dim, std::int64_t start, std::int64_t length) const;
   /// x[i] is x.select(0, i).
   Tensor operator[](std::int64_t index) const { return select(0, index); }
+  template <std::same_as<bool> B>
+  Tensor operator[](B) const = delete;  // torch inserts a dimension; use None
+  /// As in Python: x[{Slice(1, 3), None, mask}] (autograd/ops/subscript.h).
+  Tensor operator[](std::initializer_list<TensorIndex> where) const;
+  Tensor operator[](const TensorIndex& where) const;
+  Tensor index(const std::vector<TensorIndex>& where) const;
   Tensor index_select(std::int64_t dim, const Tensor& index) const;
   Tensor gather(std::int64_t dim, const Tensor& index) const;
   Tensor masked_fill(const Tensor& mask, Scalar value) const;
+  Tensor scatter(std::int64_t dim, const Tensor& index, const Tensor& src) const;
+  Tensor scatter(std::int64_t dim, const Tensor& index, Scalar value) const;
+  Tensor scatter_add(std::int64_t dim, const Tensor& index, const Tensor& src) const;
+  Tensor index_add(std::int64_t dim, const Tensor& index, const Tensor& src) const;
+  Tensor index_copy(std::int64_t dim, const Tensor& index, const Tensor& src) const;
+  Tensor index_fill(std::int64_t dim, const Tensor& index, Scalar value) const;
+  Tensor masked_select(const Tensor& mask) const;
+  Tensor nonzero() const;
+  Tensor diagonal(std::int64_t offset = 0, std::int64_t dim1 = 0, std::int64_t dim2 = 1) const;
+  Tensor tril(std::int64_t diagonal = 0) const;
+  Tensor triu(std::int64_t diagonal = 0) const;
+  Tensor roll(const Dims& shifts, const Dims& dims) const;
+  Tensor movedim(std::int64_t source, std::int64_t destination) const;
+  Tensor unflatten(std::int64_t dim, const Dims& sizes) const;
+  Tensor tile(const Dims& repeats) const;
+  Tensor repeat_interleave(std::int64_t repeats, std::optional<std::int64_t> dim = {}) const;
+  std::vector<Tensor> unbind(std::int64_t dim = 0) const;
   std::vector<Tensor> split(std::int64_t size, std::int64_t dim = 0) const;
   std::vector<Tensor> chunk(std::int64_t chunks, std::int64_t dim = 0) const;
 
@@ -230,20 +259,36 @@ class Tensor {
   Tensor mean(const Dims& dims, bool keepdim = false) const;
   Tensor var(const Dims& dims = {}, std::int64_t correction = 1, bool keepdim = false) const;
   Tensor std(const Dims& dims = {}, std::int64_t correction = 1, bool keepdim = false) const;
-  Tensor prod() const;
+  Tensor prod(const Dims& dims = {}, bool keepdim = false) const;
   Tensor max() const;
   Tensor min() const;
   Tensor argmax() const;
   Tensor argmin() const;
   Tensor argmax(std::int64_t dim, bool keepdim = false) const;
   Tensor argmin(std::int64_t dim, bool keepdim = false) const;
-  Tensor all() const;
-  Tensor any() const;
+  Tensor amax(const Dims& dims = {}, bool keepdim = false) const;
+  Tensor amin(const Dims& dims = {}, bool keepdim = false) const;
+  Tensor all(const Dims& dims = {}, bool keepdim = false) const;
+  Tensor any(const Dims& dims = {}, bool keepdim = false) const;
+  Tensor median() const;
+  ValuesAndIndices median(std::int64_t dim, bool keepdim = false) const;
+  ValuesAndIndices kthvalue(std::int64_t k, std::int64_t dim = -1, bool keepdim = false) const;
+  ValuesAndIndices max(std::int64_t dim, bool keepdim = false) const;
+  ValuesAndIndices min(std::int64_t dim, bool keepdim = false) const;
+  ValuesAndIndices sort(std::int64_t dim = -1, bool descending = false) const;
+  ValuesAndIndices topk(std::int64_t k, std::int64_t dim = -1, bool largest = true) const;
+  Tensor argsort(std::int64_t dim = -1, bool descending = false) const;
   Tensor norm(const Dims& dims = {}, bool keepdim = false) const;
   Tensor logsumexp(const Dims& dims, bool keepdim = false) const;
   Tensor cumsum(std::int64_t dim) const;
+  Tensor cumprod(std::int64_t dim) const;
+  Tensor logcumsumexp(std::int64_t dim) const;
+  ValuesAndIndices cummax(std::int64_t dim) const;
+  ValuesAndIndices cummin(std::int64_t dim) const;
 
   Tensor matmul(const Tensor& other) const;
+  Tensor maximum(const Tensor& other) const;
+  Tensor minimum(const Tensor& other) const;
   Tensor pow(Scalar exponent) const;
   Tensor exp() const;
   Tensor log() const;
@@ -258,6 +303,8 @@ class Tensor {
   Tensor ceil() const;
   Tensor round() const;
   Tensor clamp(Scalar low, Scalar high) const;
+  Tensor clamp_min(Scalar low) const;
+  Tensor clamp_max(Scalar high) const;
   Tensor isnan() const;
   Tensor isfinite() const;
   Tensor softmax(std::int64_t dim) const;
@@ -298,13 +345,31 @@ class Tensor {
   const Tensor& sub_(const Tensor& other, double alpha = 1) const;
   const Tensor& mul_(const Tensor& other) const;
   const Tensor& div_(const Tensor& other) const;
+  const Tensor& add_(Scalar other) const;
+  const Tensor& sub_(Scalar other) const;
+  const Tensor& mul_(Scalar other) const;
+  const Tensor& div_(Scalar other) const;
   const Tensor& copy_(const Tensor& source) const;
   const Tensor& fill_(Scalar value) const;
   const Tensor& zero_() const;
+  const Tensor& clamp_(Scalar low, Scalar high) const;
+  const Tensor& masked_fill_(const Tensor& mask, Scalar value) const;
+  const Tensor& scatter_(std::int64_t dim, const Tensor& index, const Tensor& src) const;
+  const Tensor& scatter_(std::int64_t dim, const Tensor& index, Scalar value) const;
+  const Tensor& scatter_add_(std::int64_t dim, const Tensor& index, const Tensor& src) const;
+  const Tensor& index_add_(std::int64_t dim, const Tensor& index, const Tensor& src) const;
+  const Tensor& index_copy_(std::int64_t dim, const Tensor& index, const Tensor& src) const;
+  const Tensor& index_fill_(std::int64_t dim, const Tensor& index, Scalar value) const;
+  /// x[where] = value, or += if `accumulate`.
+  const Tensor& index_put_(const std::vector<TensorIndex>& where, const Tensor& value,
+                           bool accumulate = false) const;
+  const Tensor& index_put_(const std::vector<TensorIndex>& where, Scalar value,
+                           bool accumulate = false) const;
 
  private:
   /// wrap_dim for a dimension that must exist.
   std::int64_t axis(std::int64_t dim, const char* what) const;
+  [[noreturn, gnu::cold, gnu::noinline]] void fail_undefined() const;
 
   std::shared_ptr<TensorImpl> impl_;
 };

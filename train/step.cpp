@@ -47,6 +47,7 @@ void TrainStep::operator()(std::span<const data::Batch> batches,
     run(batches, where);
     return;
   }
+  options_.optimizer.require_valid_rates();
   NoGradGuard no_grad;
   input_.copy_(batch.input);
   target_.copy_(batch.target);

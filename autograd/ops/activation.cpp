@@ -1,10 +1,13 @@
 #include "autograd/ops/activation.h"
 
+#include <limits>
+
 #include "autograd/autocast.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/fused.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/reduced.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "autograd/record.h"
@@ -194,6 +197,14 @@ Tensor softplus(const Tensor& x) {
   return record<SoftplusBackward>({x}, apply_unary(UnaryOp::softplus, checked_float(x, "softplus")),
                                   x);
 }
+Tensor softplus(const Tensor& x, double beta, double threshold) {
+  if (beta == 1 && threshold == 20) return softplus(x);
+  const RecordOp op("softplus");
+  if (const Casts cast{AutocastOp::softplus, x}) return softplus(cast(x), beta, threshold);
+  const Tensor wide = widened(checked_float(x, "softplus")), scaled = wide * beta;
+  const Tensor low = clamp(scaled, -std::numeric_limits<double>::infinity(), threshold);
+  return to(where(scaled > threshold, wide, log1p(exp(low)) / beta), x.dtype());
+}
 
 Tensor softmax(const Tensor& x, std::int64_t dim) {
   const RecordOp op("softmax");
@@ -209,6 +220,8 @@ Tensor log_softmax(const Tensor& x, std::int64_t dim) {
   Tensor y = softmax_forward(true, x, dim);
   return record<LogSoftmaxBackward>({x}, y, y, dim);
 }
+
+Tensor softmin(const Tensor& x, std::int64_t dim) { return softmax(neg(x), dim); }
 
 Tensor dropout(const Tensor& x, double p, bool training, Generator& generator) {
   const RecordOp op("dropout");

@@ -358,6 +358,8 @@ Tensor add(const Tensor& a, Scalar b) { return add_in(result_type(a, b), a, wrap
 Tensor sub(const Tensor& a, Scalar b) { return sub_in(result_type(a, b), a, wrapped(a, b), 1); }
 Tensor mul(const Tensor& a, Scalar b) { return mul_in(result_type(a, b), a, wrapped(a, b)); }
 Tensor div(const Tensor& a, Scalar b) { return div_in(result_type(a, b), a, wrapped(a, b)); }
+Tensor floor_divide(const Tensor& a, Scalar b) { return floor_divide(a, wrapped(a, b)); }
+Tensor remainder(const Tensor& a, Scalar b) { return remainder(a, wrapped(a, b)); }
 Tensor pow(const Tensor& a, Scalar exponent) {
   if (const Casts cast{AutocastOp::pow, a}) return pow(cast(a), exponent);
   DType dtype = result_type(a, exponent);
@@ -372,10 +374,12 @@ Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
 Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
 Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
+Tensor operator%(const Tensor& a, const Tensor& b) { return remainder(a, b); }
 Tensor operator+(const Tensor& a, Scalar b) { return add(a, b); }
 Tensor operator-(const Tensor& a, Scalar b) { return sub(a, b); }
 Tensor operator*(const Tensor& a, Scalar b) { return mul(a, b); }
 Tensor operator/(const Tensor& a, Scalar b) { return div(a, b); }
+Tensor operator%(const Tensor& a, Scalar b) { return remainder(a, b); }
 Tensor operator+(Scalar a, const Tensor& b) { return add(b, a); }
 Tensor operator-(Scalar a, const Tensor& b) {
   return sub_in(result_type(b, a), wrapped(b, a), b, 1);
@@ -388,10 +392,14 @@ const Tensor& operator+=(const Tensor& a, const Tensor& b) { return a.add_(b); }
 const Tensor& operator-=(const Tensor& a, const Tensor& b) { return a.sub_(b); }
 const Tensor& operator*=(const Tensor& a, const Tensor& b) { return a.mul_(b); }
 const Tensor& operator/=(const Tensor& a, const Tensor& b) { return a.div_(b); }
-const Tensor& operator+=(const Tensor& a, Scalar b) { return a.add_(wrapped(a, b)); }
-const Tensor& operator-=(const Tensor& a, Scalar b) { return a.sub_(wrapped(a, b)); }
-const Tensor& operator*=(const Tensor& a, Scalar b) { return a.mul_(wrapped(a, b)); }
-const Tensor& operator/=(const Tensor& a, Scalar b) { return a.div_(wrapped(a, b)); }
+const Tensor& operator+=(const Tensor& a, Scalar b) { return a.add_(b); }
+const Tensor& operator-=(const Tensor& a, Scalar b) { return a.sub_(b); }
+const Tensor& operator*=(const Tensor& a, Scalar b) { return a.mul_(b); }
+const Tensor& operator/=(const Tensor& a, Scalar b) { return a.div_(b); }
+const Tensor& Tensor::add_(Scalar other) const { return add_(wrapped(*this, other)); }
+const Tensor& Tensor::sub_(Scalar other) const { return sub_(wrapped(*this, other)); }
+const Tensor& Tensor::mul_(Scalar other) const { return mul_(wrapped(*this, other)); }
+const Tensor& Tensor::div_(Scalar other) const { return div_(wrapped(*this, other)); }
 
 Tensor eq(const Tensor& a, const Tensor& b) { return compare(BinaryOp::eq, a, b, "eq"); }
 Tensor ne(const Tensor& a, const Tensor& b) { return compare(BinaryOp::ne, a, b, "ne"); }
@@ -423,6 +431,29 @@ Tensor operator<(Scalar a, const Tensor& b) { return gt(b, a); }
 Tensor operator<=(Scalar a, const Tensor& b) { return ge(b, a); }
 Tensor operator>(Scalar a, const Tensor& b) { return lt(b, a); }
 Tensor operator>=(Scalar a, const Tensor& b) { return le(b, a); }
+namespace {
+void require_masks(const char* op, std::initializer_list<Tensor> masks) {
+  for (const Tensor& mask : masks)
+    require<DTypeError>(mask.dtype() == boolean, op, " of a tensor of ", mask.dtype(),
+                        "; expected bool, as x > 0 gives it");
+}
+}  // namespace
+Tensor operator~(const Tensor& a) {
+  require_masks("~", {a});
+  return logical_not(a);
+}
+Tensor operator&(const Tensor& a, const Tensor& b) {
+  require_masks("&", {a, b});
+  return logical_and(a, b);
+}
+Tensor operator|(const Tensor& a, const Tensor& b) {
+  require_masks("|", {a, b});
+  return logical_or(a, b);
+}
+Tensor operator^(const Tensor& a, const Tensor& b) {
+  require_masks("^", {a, b});
+  return logical_xor(a, b);
+}
 Tensor logical_and(const Tensor& a, const Tensor& b) {
   return compare(BinaryOp::logical_and, a, b, "logical_and");
 }

@@ -47,6 +47,11 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOpt
                       k.shape(), " and ", v.size(-2), " values in ", v.shape());
   require<DTypeError>(is_floating(q.dtype()) && q.dtype() == k.dtype() && q.dtype() == v.dtype(),
                       name, ": q of ", q.dtype(), ", k of ", k.dtype(), ", v of ", v.dtype());
+  require<ShapeError>(!options.enable_gqa || (q.dim() >= 3 && k.dim() >= 3 && v.dim() >= 3 &&
+                                              k.size(-3) == v.size(-3) && k.size(-3) > 0 &&
+                                              q.size(-3) % k.size(-3) == 0),
+                      name, ": with enable_gqa, the heads of k ", k.shape(), " and v ", v.shape(),
+                      " must be equal in number and divide those of q ", q.shape());
   require(options.dropout_p >= 0 && options.dropout_p <= 1, name, ": the probability ",
           options.dropout_p, " is not in [0, 1]");
   const Tensor& mask = options.attn_mask;
@@ -55,6 +60,11 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOpt
   require(!options.is_causal, name, ": attn_mask and is_causal exclude each other");
   require<DTypeError>(mask.dtype() == boolean || mask.dtype() == q.dtype(), name,
                       ": the mask is of ", mask.dtype(), ", neither boolean nor ", q.dtype());
+}
+
+/// 1 … n, made on the device, because a captured step cannot copy from the host.
+Tensor numbered(std::int64_t n, const TensorOptions& options) {
+  return cumsum(ones({n}, options), 0);
 }
 
 /// The bias added to the scores, and a mask of the queries that have no key (undefined: all have
@@ -71,12 +81,10 @@ Mask mask_for(const Tensor& q, const Tensor& k, const AttentionOptions& options)
   const auto allowed = [&](const Tensor& which) {
     return where(which, scalar(0, like), scalar(-infinity, like));
   };
-  if (options.is_causal) {  // cumsum numbers the rows on the device, because a captured step cannot
-                            // copy from the host
-    const auto numbered = [&](std::int64_t n) {
-      return cumsum(ones({n}, {.dtype = f32, .device = q.device()}), 0);
-    };
-    return {allowed(le(unsqueeze(numbered(k.size(-2)), 0), unsqueeze(numbered(q.size(-2)), 1))),
+  if (options.is_causal) {
+    const TensorOptions count = {.dtype = f32, .device = q.device()};
+    return {allowed(le(unsqueeze(numbered(k.size(-2), count), 0),
+                       unsqueeze(numbered(q.size(-2), count), 1))),
             {}};
   }
   if (!options.attn_mask.defined() || k.size(-2) == 0) return {};
@@ -99,8 +107,16 @@ AttentionResult attention_with_weights(const Tensor& q, const Tensor& k, const T
     return attention_with_weights(cast(q), cast(k), cast(v), lower);
   }
   check(q, k, v, options);
-  const Dims batch = broadcast_shapes(broadcast_shapes(leading(q), leading(k)), leading(v));
-  const Dims scored = joined(batch, q.size(-2), k.size(-2));
+  // All queries that share a head of k and v are rows of one matrix, so k and v are not repeated.
+  const std::int64_t group = options.enable_gqa ? q.size(-3) / k.size(-3) : 1;
+  const std::int64_t rows = group * q.size(-2);
+  Dims heads = leading(q);
+  if (group > 1) heads[heads.size() - 1] /= group;
+  const Tensor grouped = group > 1 ? reshape(q, joined(heads, rows, q.size(-1))) : q;
+  const Dims batch = broadcast_shapes(broadcast_shapes(heads, leading(k)), leading(v));
+  Dims all_heads = batch;
+  if (group > 1) all_heads[all_heads.size() - 1] *= group;
+  const Dims scored = joined(all_heads, q.size(-2), k.size(-2));
   const double features = static_cast<double>(std::max<std::int64_t>(q.size(-1), 1));
   const double scale = options.scale.value_or(1 / std::sqrt(features));
 
@@ -108,7 +124,7 @@ AttentionResult attention_with_weights(const Tensor& q, const Tensor& k, const T
   const bool is_narrow = size_of(q.dtype()) == 2;
   const auto wide = [&](const Tensor& x) { return is_narrow ? x.to(f32) : x; };
   // Scale the queries, which have fewer elements than the scores.
-  Tensor scores = bmm(detail::as_batch(wide(q) * scale, batch),
+  Tensor scores = bmm(detail::as_batch(wide(grouped) * scale, batch),
                       transpose(detail::as_batch(wide(k), batch), 1, 2));
   const Mask mask = mask_for(q, k, options);
   if (mask.bias.defined()) {
@@ -118,8 +134,8 @@ AttentionResult attention_with_weights(const Tensor& q, const Tensor& k, const T
   }
   Tensor weights = dropout(softmax(scores, -1), options.dropout_p).to(v.dtype());
   Tensor output = reshape(
-      bmm(reshape(weights, {numel_of(batch), q.size(-2), k.size(-2)}), detail::as_batch(v, batch)),
-      joined(batch, q.size(-2), v.size(-1)));
+      bmm(reshape(weights, {numel_of(batch), rows, k.size(-2)}), detail::as_batch(v, batch)),
+      joined(all_heads, q.size(-2), v.size(-1)));
   weights = reshape(weights, scored);
   if (!mask.blind.defined()) return {output, weights};
   return {masked_fill(output, mask.blind, 0.0), masked_fill(weights, mask.blind, 0.0)};
@@ -128,6 +144,25 @@ AttentionResult attention_with_weights(const Tensor& q, const Tensor& k, const T
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options) {
   return attention_with_weights(q, k, v, options).output;
+}
+
+Tensor rotary_embedding(const Tensor& x, RotaryOptions options) {
+  const RecordOp op("rotary_embedding");
+  require<ShapeError>(x.dim() >= 2 && x.size(-1) % 2 == 0, "rotary_embedding: x ", x.shape(),
+                      " is not (..., L, E) with an even E");
+  require<DTypeError>(is_floating(x.dtype()), "rotary_embedding: x is of ", x.dtype(),
+                      ", not floating");
+  require(options.base > 0, "rotary_embedding: the base ", options.base, " is not positive");
+  const DType wide = size_of(x.dtype()) == 2 ? f32 : x.dtype();
+  const TensorOptions like = {.dtype = wide, .device = x.device()};
+  const std::int64_t half = x.size(-1) / 2;
+  const Tensor position = numbered(x.size(-2), like) + (options.offset - 1);
+  const double step =
+      -std::log(options.base) / static_cast<double>(std::max<std::int64_t>(half, 1));
+  const Tensor angle = unsqueeze(position, 1) * exp((numbered(half, like) - 1) * step);
+  const Tensor cosine = cos(angle), sine = sin(angle), wide_x = x.to(wide);
+  const Tensor a = wide_x.narrow(-1, 0, half), b = wide_x.narrow(-1, half, half);
+  return cat({a * cosine - b * sine, b * cosine + a * sine}, -1).to(x.dtype());
 }
 
 }  // namespace rondo

@@ -20,6 +20,9 @@ struct AttentionOptions {
   bool is_causal = false;
   /// The factor for the scores; 1 / sqrt(E) if not given.
   std::optional<double> scale = {};
+  /// Grouped queries: q (..., H, L, E) may have several heads for each head of k and v (..., G, S,
+  /// E); query head h attends to key head h / (H / G). Throws ShapeError unless G divides H.
+  bool enable_gqa = false;
 };
 
 /// softmax(scale q k^T + mask) v. q (..., L, E), k (..., S, E), v (..., S, Ev); their leading
@@ -36,5 +39,20 @@ struct AttentionResult {
 /// The same, and also the weights as they were applied, that is, after dropout.
 AttentionResult attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
                                        const AttentionOptions& options = {});
+
+struct RotaryOptions {
+  double base = 10000;      // rope_theta in configurations of models
+  std::int64_t offset = 0;  // the position of the first element
+};
+
+/// Rotary position embedding of queries or keys (Su et al. 2021). x (..., L, E): with the angle
+/// a = (offset + l) base^(-2i / E), element l becomes
+///
+///   y[i] = x[i] cos a - x[i + E/2] sin a,   y[i + E/2] = x[i + E/2] cos a + x[i] sin a
+///
+/// The scores of rotated queries and keys depend on distances only. Computed in f32 for 16-bit
+/// floats. Throws ShapeError for an odd E. Agrees with the models of Hugging Face; the original
+/// code of Llama pairs 2i with 2i + 1 instead.
+Tensor rotary_embedding(const Tensor& x, RotaryOptions options = {});
 
 }  // namespace rondo

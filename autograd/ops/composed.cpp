@@ -3,18 +3,20 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/search.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
+#include "tensor/backend.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"
 #include "tensor/record_function.h"
@@ -25,6 +27,13 @@ namespace {
 void require_vectors(const char* op, const Tensor& a, const Tensor& b) {
   require<ShapeError>(a.dim() == 1 && b.dim() == 1, op, ": expected two vectors, got ", a.shape(),
                       " and ", b.shape());
+}
+
+Tensor matmul_of(const char* op, std::int64_t a_dims, std::int64_t b_dims, const Tensor& a,
+                 const Tensor& b) {
+  require<ShapeError>(a.dim() == a_dims && b.dim() == b_dims, op, ": expected ", a_dims, " and ",
+                      b_dims, " dimensions, got ", a.shape(), " and ", b.shape());
+  return matmul(a, b);
 }
 
 /// a + beta b, without the terms that are 0 or the products that are 1.
@@ -42,130 +51,6 @@ Tensor lower_mask(const char* op, const Tensor& x, std::int64_t diagonal) {
   return column - row <= diagonal;
 }
 
-// ---- einsum ----
-
-using Labels =
-    std::vector<int>;  // a letter's code, or ellipsis + how many dimensions from the right
-constexpr int ellipsis = 256;
-
-bool has(const Labels& labels, int label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
-}
-
-/// The labels of one term, whose "..." stands for so many dimensions.
-Labels parse_term(std::string_view term, std::string_view equation, std::int64_t ellipsis_dims) {
-  Labels labels;
-  bool seen = false;
-  for (std::size_t i = 0; i < term.size(); ++i) {
-    const char c = term[i];
-    if (term.substr(i, 3) == "...") {
-      require(!seen, "einsum: \"", equation, "\" has two \"...\" in one term");
-      seen = true;
-      for (std::int64_t k = ellipsis_dims; k > 0; --k)
-        labels.push_back(ellipsis + static_cast<int>(k));
-      i += 2;
-      continue;
-    }
-    require((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'), "einsum: \"", equation, "\" has '", c,
-            "'; expected letters, \",\", \"->\" and \"...\"");
-    labels.push_back(c);
-  }
-  return labels;
-}
-
-struct Labelled {
-  Tensor x;
-  Labels labels;
-};
-
-/// The diagonal of two dimensions with one label, until each label occurs once.
-Labelled without_repeats(Labelled operand, std::string_view equation) {
-  for (std::size_t i = 0; i < operand.labels.size(); ++i) {
-    for (std::size_t j = i + 1; j < operand.labels.size(); ++j) {
-      if (operand.labels[i] != operand.labels[j]) continue;
-      Tensor& x = operand.x;
-      const auto a = static_cast<std::int64_t>(i), b = static_cast<std::int64_t>(j);
-      const std::int64_t n = x.size(a);
-      require<ShapeError>(n == x.size(b), "einsum: \"", equation, "\" takes the diagonal of ",
-                          x.shape(), ", whose sizes ", n, " and ", x.size(b), " differ");
-      Tensor moved = movedim(movedim(x, a, -1), b - 1, -1);  // …, a, b
-      Dims sizes(moved.shape().begin(), moved.shape().end() - 2);
-      sizes.push_back(n * n);
-      const Tensor on_diagonal = arange(0, n * n, n + 1, {.dtype = i64, .device = x.device()});
-      x = index_select(reshape(moved, sizes), -1, on_diagonal);
-      const int label = operand.labels[i];
-      operand.labels.erase(operand.labels.begin() + static_cast<std::ptrdiff_t>(j));
-      operand.labels.erase(operand.labels.begin() + static_cast<std::ptrdiff_t>(i));
-      operand.labels.push_back(label);
-      return without_repeats(std::move(operand), equation);
-    }
-  }
-  return operand;
-}
-
-/// Sums out the labels that are not in `kept`.
-Labelled summed(Labelled operand, const Labels& kept) {
-  Dims dims;
-  Labels labels;
-  for (std::size_t d = 0; d < operand.labels.size(); ++d) {
-    if (has(kept, operand.labels[d])) {
-      labels.push_back(operand.labels[d]);
-    } else {
-      dims.push_back(static_cast<std::int64_t>(d));
-    }
-  }
-  if (!dims.empty()) operand.x = sum(operand.x, dims);
-  return {operand.x, labels};
-}
-
-/// x with its dimensions in the order of `labels`, each of the size in `sizes`.
-Tensor arranged(const Labelled& operand, const Labels& labels,
-                const std::map<int, std::int64_t>& sizes) {
-  Dims order, shape;
-  for (const int label : labels) {
-    order.push_back(std::find(operand.labels.begin(), operand.labels.end(), label) -
-                    operand.labels.begin());
-    shape.push_back(sizes.at(label));
-  }
-  const Tensor ordered = permute(operand.x, order);
-  return ordered.shape() == shape ? ordered : expand(ordered, shape);
-}
-
-std::int64_t product_of(const Labels& labels, const std::map<int, std::int64_t>& sizes) {
-  std::int64_t product = 1;
-  for (const int label : labels) product *= sizes.at(label);
-  return product;
-}
-
-/// One product of two operands, summed over the labels that nobody needs afterwards: a bmm.
-Labelled contracted(const Labelled& a, const Labelled& b, const Labels& kept,
-                    const std::map<int, std::int64_t>& sizes) {
-  Labels batch, inner, left, right;
-  for (const int label : a.labels) {
-    if (!has(b.labels, label)) {
-      left.push_back(label);
-    } else {
-      (has(kept, label) ? batch : inner).push_back(label);
-    }
-  }
-  for (const int label : b.labels)
-    if (!has(a.labels, label)) right.push_back(label);
-  const auto joined = [](const Labels& x, const Labels& y, const Labels& z) {
-    Labels all = x;
-    all.insert(all.end(), y.begin(), y.end());
-    all.insert(all.end(), z.begin(), z.end());
-    return all;
-  };
-  const std::int64_t n = product_of(batch, sizes), m = product_of(left, sizes),
-                     k = product_of(inner, sizes), r = product_of(right, sizes);
-  const Tensor x = reshape(arranged(a, joined(batch, left, inner), sizes), {n, m, k});
-  const Tensor y = reshape(arranged(b, joined(batch, inner, right), sizes), {n, k, r});
-  const Labels labels = joined(batch, left, right);
-  Dims shape;
-  for (const int label : labels) shape.push_back(sizes.at(label));
-  return {reshape(bmm(x, y), shape), labels};
-}
-
 }  // namespace
 
 Tensor outer(const Tensor& a, const Tensor& b) {
@@ -177,8 +62,12 @@ Tensor dot(const Tensor& a, const Tensor& b) {
   require_vectors("dot", a, b);
   require<ShapeError>(a.size(0) == b.size(0), "dot: expected vectors of one length, got ",
                       a.shape(), " and ", b.shape());
-  return sum(a * b);
+  const Tensor products = a * b;
+  return to(sum(products), products.dtype());
 }
+
+Tensor mm(const Tensor& a, const Tensor& b) { return matmul_of("mm", 2, 2, a, b); }
+Tensor mv(const Tensor& a, const Tensor& b) { return matmul_of("mv", 2, 1, a, b); }
 
 Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, AddmmOptions options) {
   require<ShapeError>(a.dim() == 2 && b.dim() == 2, "addmm: expected matrices, got ", a.shape(),
@@ -190,130 +79,105 @@ Tensor baddbmm(const Tensor& input, const Tensor& a, const Tensor& b, AddmmOptio
   return scaled_sum(bmm(a, b), options.alpha, input, options.beta);
 }
 
-Tensor einsum(std::string_view equation, const Tensors& operands) {
-  const RecordOp op("einsum");
-  require(!operands.empty(), "einsum: no operands");
-  std::string text;
-  for (const char c : equation)
-    if (c != ' ') text += c;
-  const std::size_t arrow = text.find("->");
-  std::string_view inputs = std::string_view(text).substr(0, arrow);
-  std::vector<std::string_view> terms;
-  for (std::size_t end = 0; end != std::string_view::npos;) {
-    end = inputs.find(',');
-    terms.push_back(inputs.substr(0, end));
-    inputs.remove_prefix(end == std::string_view::npos ? 0 : end + 1);
-  }
-  require(terms.size() == operands.size(), "einsum: \"", equation, "\" has ", terms.size(),
-          " terms, but there are ", operands.size(), " operands");
-
-  std::vector<Labelled> all;
-  std::map<int, std::int64_t> sizes;
-  std::map<int, int> occurrences;
-  std::int64_t ellipsis_dims = 0;
-  for (std::size_t i = 0; i < terms.size(); ++i) {
-    const Tensor& x = operands[i];
-    const bool has_ellipsis = terms[i].find("...") != std::string_view::npos;
-    const std::int64_t letters = std::ssize(terms[i]) - (has_ellipsis ? 3 : 0);
-    require<ShapeError>(has_ellipsis ? letters <= x.dim() : letters == x.dim(), "einsum: term \"",
-                        terms[i], "\" does not fit an operand of shape ", x.shape());
-    const std::int64_t extra = has_ellipsis ? x.dim() - letters : 0;
-    ellipsis_dims = std::max(ellipsis_dims, extra);
-    Labelled operand{x, parse_term(terms[i], equation, extra)};
-    for (std::size_t d = 0; d < operand.labels.size(); ++d) {
-      const std::int64_t size = x.size(static_cast<std::int64_t>(d));
-      const auto [known, is_new] = sizes.emplace(operand.labels[d], size);
-      ++occurrences[operand.labels[d]];
-      if (!is_new && known->second == 1) known->second = size;
-      require<ShapeError>(size == 1 || size == known->second, "einsum: \"", equation,
-                          "\": a dimension of operand ", i, ", of shape ", x.shape(),
-                          ", has the size ", size, ", but the same label has ", known->second,
-                          " elsewhere");
-    }
-    all.push_back(without_repeats(std::move(operand), equation));
-  }
-
-  Labels output;
-  if (arrow != std::string::npos) {
-    output = parse_term(std::string_view(text).substr(arrow + 2), equation, ellipsis_dims);
-    for (std::size_t i = 0; i < output.size(); ++i) {
-      require(sizes.contains(output[i]), "einsum: the output of \"", equation, "\" has '",
-              static_cast<char>(output[i]), "', which no operand has");
-      require(std::count(output.begin(), output.end(), output[i]) == 1, "einsum: the output of \"",
-              equation, "\" has '", static_cast<char>(output[i]), "' twice");
-    }
-  } else {
-    for (std::int64_t k = ellipsis_dims; k > 0; --k)
-      output.push_back(ellipsis + static_cast<int>(k));
-    for (const auto& [label, count] : occurrences)
-      if (label < ellipsis && count == 1) output.push_back(label);
-  }
-
-  Labelled result = all[0];
-  for (std::size_t i = 1; i <= all.size(); ++i) {
-    Labels kept = output;  // by the output and the operands to come
-    for (std::size_t later = i + 1; later < all.size(); ++later)
-      kept.insert(kept.end(), all[later].labels.begin(), all[later].labels.end());
-    if (i == all.size()) break;
-    Labels of_pair = kept;
-    of_pair.insert(of_pair.end(), all[i].labels.begin(), all[i].labels.end());
-    result = summed(std::move(result), of_pair);
-    of_pair = kept;
-    of_pair.insert(of_pair.end(), result.labels.begin(), result.labels.end());
-    result = contracted(result, summed(all[i], of_pair), kept, sizes);
-  }
-  result = summed(std::move(result), output);
-  return arranged(result, output, sizes);
-}
-
-Tensor tensordot(const Tensor& a, const Tensor& b, const TensordotDims& dims) {
-  Dims of_a = dims.a, of_b = dims.b;
-  if (dims.n >= 0) {
-    require<ShapeError>(dims.n <= a.dim() && dims.n <= b.dim(), "tensordot: ", dims.n,
-                        " dimensions, but the shapes are ", a.shape(), " and ", b.shape());
-    of_a = of_b = Dims();
-    for (std::int64_t d = 0; d < dims.n; ++d) {
-      of_a.push_back(a.dim() - dims.n + d);
-      of_b.push_back(d);
-    }
-  }
-  require<ShapeError>(of_a.size() == of_b.size(), "tensordot: ", of_a.size(), " dimensions of a, ",
-                      of_b.size(), " of b; expected equal numbers");
-  Dims order_a, order_b, sizes, outer_a, outer_b;
-  std::int64_t inner = 1;
-  for (std::int64_t i = 0; i < of_a.size(); ++i) {
-    of_a[i] = wrap_dim(of_a[i], a.dim(), "tensordot");
-    of_b[i] = wrap_dim(of_b[i], b.dim(), "tensordot");
-    require<ShapeError>(a.size(of_a[i]) == b.size(of_b[i]), "tensordot: dimension ", of_a[i],
-                        " of ", a.shape(), " and dimension ", of_b[i], " of ", b.shape(),
-                        " differ in size");
-    inner *= a.size(of_a[i]);
-  }
-  std::int64_t m = 1, n = 1;
-  for (std::int64_t d = 0; d < a.dim(); ++d) {
-    if (std::find(of_a.begin(), of_a.end(), d) != of_a.end()) continue;
-    order_a.push_back(d);
-    sizes.push_back(a.size(d));
-    m *= a.size(d);
-  }
-  for (const std::int64_t d : of_a) order_a.push_back(d);
-  order_b = of_b;
-  for (std::int64_t d = 0; d < b.dim(); ++d) {
-    if (std::find(of_b.begin(), of_b.end(), d) != of_b.end()) continue;
-    order_b.push_back(d);
-    sizes.push_back(b.size(d));
-    n *= b.size(d);
-  }
-  const Tensor x = reshape(permute(a, order_a), {m, inner}),
-               y = reshape(permute(b, order_b), {inner, n});
-  return reshape(matmul(x, y), sizes);
-}
-
 Tensor tril(const Tensor& x, std::int64_t diagonal) {
   return masked_fill(x, logical_not(lower_mask("tril", x, diagonal)), 0);
 }
 Tensor triu(const Tensor& x, std::int64_t diagonal) {
   return masked_fill(x, lower_mask("triu", x, diagonal - 1), 0);
+}
+
+Tensor diag_embed(const Tensor& x, std::int64_t offset) {
+  const RecordOp op("diag_embed");
+  require<ShapeError>(x.dim() >= 1, "diag_embed: a tensor without dimensions has no diagonal");
+  const std::int64_t n = x.size(-1) + std::abs(offset);
+  Dims sizes = x.shape();
+  sizes[sizes.size() - 1] = n;
+  sizes.push_back(n);
+  const Tensor y = zeros(sizes, x.options());
+  diagonal(y, offset, -2, -1).copy_(x);
+  return y;
+}
+
+Tensor diag(const Tensor& x, std::int64_t offset) {
+  require<ShapeError>(x.dim() == 1 || x.dim() == 2, "diag: expected a vector or a matrix, got ",
+                      x.shape());
+  return x.dim() == 1 ? diag_embed(x, offset) : clone(diagonal(x, offset));
+}
+
+Tensor trace(const Tensor& x) {
+  require<ShapeError>(x.dim() == 2, "trace: expected a matrix, got ", x.shape());
+  return sum(diagonal(x));
+}
+
+Tensors meshgrid(const Tensors& xs, std::string_view indexing) {
+  require(indexing == "ij" || indexing == "xy", "meshgrid: indexing = \"", std::string(indexing),
+          "\"; expected ij or xy");
+  require(!xs.empty(), "meshgrid: no tensors");
+  const auto rank = static_cast<std::int64_t>(xs.size());
+  const bool swapped = indexing == "xy" && rank >= 2;
+  const auto place = [&](std::int64_t i) { return swapped && i < 2 ? 1 - i : i; };
+  Dims sizes = Dims::filled(rank, 1);
+  for (std::int64_t i = 0; i < rank; ++i) {
+    const Tensor& x = xs[static_cast<std::size_t>(i)];
+    require_one_device("meshgrid", {xs[0], x});
+    require<ShapeError>(x.dim() <= 1, "meshgrid: expected vectors, got ", x.shape());
+    sizes[place(i)] = x.numel();
+  }
+  Tensors out;
+  for (std::int64_t i = 0; i < rank; ++i) {
+    Dims line = Dims::filled(rank, 1);
+    line[place(i)] = sizes[place(i)];
+    out.push_back(expand(reshape(xs[static_cast<std::size_t>(i)], line), sizes));
+  }
+  return out;
+}
+
+Tensor tile(const Tensor& x, const Dims& repeats) {
+  Dims all = repeats;
+  while (all.size() < x.dim()) all.insert(0, 1);
+  return x.repeat(all);
+}
+
+Tensor repeat_interleave(const Tensor& x, std::int64_t repeats, std::optional<std::int64_t> dim) {
+  const RecordOp op("repeat_interleave");
+  require(repeats >= 0, "repeat_interleave: ", repeats, " repeats; expected 0 or more");
+  if (!dim) return repeat_interleave(reshape(x, {x.numel()}), repeats, 0);
+  const std::int64_t d = wrap_dim(*dim, x.dim(), "repeat_interleave");
+  Dims sizes = x.shape(), spread = x.shape();
+  require<ShapeError>(
+      repeats == 0 || sizes[d] <= std::numeric_limits<std::int64_t>::max() / repeats,
+      "repeat_interleave: ", repeats, " repeats of ", sizes[d], " elements are too many");
+  sizes[d] *= repeats;
+  spread.insert(d + 1, repeats);
+  return reshape(expand(unsqueeze(x, d + 1), spread), sizes);
+}
+
+Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::optional<std::int64_t> dim) {
+  const RecordOp op("repeat_interleave");
+  if (!dim) return repeat_interleave(reshape(x, {x.numel()}), repeats, 0);
+  const std::int64_t d = wrap_dim(*dim, x.dim(), "repeat_interleave");
+  require<DTypeError>(repeats.dtype() == i64 || repeats.dtype() == i32,
+                      "repeat_interleave: the repeats are ", repeats.dtype(), ", not i64 or i32");
+  if (repeats.numel() == 1) return repeat_interleave(x, repeats.item<std::int64_t>(), d);
+  require<ShapeError>(repeats.dim() == 1 && repeats.numel() == x.size(d),
+                      "repeat_interleave: repeats of shape ", repeats.shape(),
+                      " do not fit dimension ", d, " of ", x.shape());
+  if (repeats.numel() == 0) return clone(x);
+  require(min(repeats).item<std::int64_t>() >= 0, "repeat_interleave: a repeat is negative");
+  // Output i comes from the first slice whose repeats, summed up to it, exceed i.
+  const Tensor ends = cumsum(to(repeats, i64), 0);
+  const auto total = ends[-1].item<std::int64_t>();
+  const Tensor outputs = arange(total, {.dtype = i64, .device = x.device()});
+  return index_select(x, d, searchsorted(ends, outputs, {.right = true}));
+}
+
+Tensor cdist(const Tensor& a, const Tensor& b, double p) {
+  const RecordOp op("cdist");
+  require<ShapeError>(a.dim() >= 2 && b.dim() >= 2 && a.size(-1) == b.size(-1),
+                      "cdist: expected points (…, P, M) and (…, R, M), got ", a.shape(), " and ",
+                      b.shape());
+  require(p > 0, "cdist: p is ", p, "; expected a positive number");
+  return vector_norm(unsqueeze(a, -2) - unsqueeze(b, -3), p, {-1});
 }
 
 Tensor movedim(const Tensor& x, std::int64_t source, std::int64_t destination) {
@@ -360,9 +224,29 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
   return y.impl_ptr() == x.impl_ptr() ? clone(x) : y;
 }
 
+Tensor clamp_min(const Tensor& x, Scalar low) {
+  if (is_floating(x.dtype())) return clamp(x, low, std::numeric_limits<double>::infinity());
+  return clamp(x, low, std::numeric_limits<std::int64_t>::max());
+}
+Tensor clamp_max(const Tensor& x, Scalar high) {
+  if (is_floating(x.dtype())) return clamp(x, -std::numeric_limits<double>::infinity(), high);
+  return clamp(x, std::numeric_limits<std::int64_t>::min(), high);
+}
+
+Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& w, const Tensor& bias) {
+  const RecordOp op("bilinear");
+  require<ShapeError>(a.dim() >= 1 && a.dim() == b.dim() && w.dim() == 3 &&
+                          a.size(-1) == w.size(1) && b.size(-1) == w.size(2),
+                      "bilinear: inputs ", a.shape(), " and ", b.shape(), " do not fit weight ",
+                      w.shape());
+  const Tensor y = einsum("...i,kij,...j->...k", {a, w, b});
+  return bias.defined() ? y + bias : y;
+}
+
 Tensor logaddexp(const Tensor& a, const Tensor& b) {
-  const Dims shape = broadcast_shapes(a.shape(), b.shape());
-  return logsumexp(stack({expand(a, shape), expand(b, shape)}), {0});
+  // The larger one plus log(1 + exp(-|a - b|)); equal infinities differ by 0.
+  const Tensor difference = where(logical_and(eq(a, b), isinf(a)), 0.0, a - b);
+  return where(ge(a, b), a + softplus(-difference), b + softplus(difference));
 }
 
 Tensor lerp(const Tensor& a, const Tensor& b, double weight) {

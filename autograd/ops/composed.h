@@ -16,6 +16,10 @@ Tensor outer(const Tensor& a, const Tensor& b);
 /// Σ a[i] b[i], for two vectors of one length.
 Tensor dot(const Tensor& a, const Tensor& b);
 
+/// matmul of two matrices, and of a matrix and a vector.
+Tensor mm(const Tensor& a, const Tensor& b);
+Tensor mv(const Tensor& a, const Tensor& b);
+
 struct AddmmOptions {
   double beta = 1, alpha = 1;
 };
@@ -37,7 +41,8 @@ Tensor baddbmm(const Tensor& input, const Tensor& a, const Tensor& b, AddmmOptio
 Tensor einsum(std::string_view equation, const Tensors& operands);
 
 struct TensordotDims {
-  TensordotDims(std::int64_t n) : n(n) {}  // the last n of a with the first n of b
+  /// The last n of a with the first n of b. Throws ShapeError for n < 0.
+  TensordotDims(std::int64_t n);
   TensordotDims(Dims a, Dims b) : a(std::move(a)), b(std::move(b)) {}
   std::int64_t n = -1;
   Dims a, b;
@@ -56,6 +61,41 @@ Tensor movedim(const Tensor& x, std::int64_t source, std::int64_t destination);
 Tensor unflatten(const Tensor& x, std::int64_t dim, const Dims& sizes);
 /// Element i of a dimension moves to i + shift, modulo its size.
 Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims);
+
+/// A vector as a square matrix with it on the diagonal `offset`; or that diagonal of a matrix.
+Tensor diag(const Tensor& x, std::int64_t offset = 0);
+/// The last dimension on the diagonal `offset` of two new last dimensions, zeros elsewhere.
+Tensor diag_embed(const Tensor& x, std::int64_t offset = 0);
+/// Σ x[i][i] of a matrix.
+Tensor trace(const Tensor& x);
+/// Vectors (n0), (n1), … as tensors of shape (n0, n1, …), each varying along its own dimension.
+/// indexing is "ij", or "xy": then the first two dimensions are swapped.
+Tensors meshgrid(const Tensors& xs, std::string_view indexing = "ij");
+/// The tensor repeated along each dimension; missing leading repeats count as 1.
+Tensor tile(const Tensor& x, const Dims& repeats);
+/// Each slice along dim repeated one after the other: n times, or repeats[i] times (i64). Without
+/// dim, of the flattened x. Waits for the device if repeats is a tensor.
+Tensor repeat_interleave(const Tensor& x, std::int64_t repeats,
+                         std::optional<std::int64_t> dim = {});
+Tensor repeat_interleave(const Tensor& x, const Tensor& repeats,
+                         std::optional<std::int64_t> dim = {});
+/// ‖a_i - b_j‖_p: a (…, P, M), b (…, R, M) to (…, P, R). Needs memory for (…, P, R, M) differences.
+Tensor cdist(const Tensor& a, const Tensor& b, double p = 2);
+
+/// clamp with one bound.
+Tensor clamp_min(const Tensor& x, Scalar low);
+Tensor clamp_max(const Tensor& x, Scalar high);
+
+/// x (..., C r², H, W) to (..., C, H r, W r): each pixel gets a square of r² channels.
+Tensor pixel_shuffle(const Tensor& x, std::int64_t r);
+/// The inverse, x (..., C, H r, W r) to (..., C r², H, W).
+Tensor pixel_unshuffle(const Tensor& x, std::int64_t r);
+/// x (N, C, ...) with channel i C / groups + j at j groups + i.
+Tensor channel_shuffle(const Tensor& x, std::int64_t groups);
+
+/// y[k] = Σ a[i] w[k,i,j] b[j] + bias[k]. a (..., I), b (..., J), w (K, I, J), bias (K) or
+/// undefined.
+Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& w, const Tensor& bias = {});
 
 /// log(exp(a) + exp(b)) without overflow.
 Tensor logaddexp(const Tensor& a, const Tensor& b);

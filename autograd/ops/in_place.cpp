@@ -109,14 +109,6 @@ Tensor apart(const Tensor& x, const Tensor& source) {
   return may_overlap(x, source) && !same_view(x, source) ? clone(source) : source;
 }
 
-void require_distinct_elements(const Tensor& x, const char* op) {
-  for (std::int64_t d = 0; d < x.dim(); ++d) {
-    require(x.size(d) <= 1 || x.stride(d) != 0 || x.numel() == 0, op,
-            ": several elements of the tensor, of shape ", x.shape(), " and strides ", x.strides(),
-            ", share one address; clone it first");
-  }
-}
-
 /// source as an operand for x: converted to operand_type, expanded to x's shape.
 Tensor operand_for(const Tensor& x, const Tensor& source, const char* op) {
   require_one_device(op, {x, source});

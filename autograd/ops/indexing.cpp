@@ -1,11 +1,11 @@
 // Indexing. Selecting elements is linear, and its transpose adds gradients at the places where the
-// elements came from. Each pair (slice and slice_backward, index_select and index_select_backward,
-// gather and scatter_add) is closed under differentiation.
+// elements came from. Each pair (a part and its part_backward, index_select and
+// index_select_backward, gather and scatter_add) is closed under differentiation.
 
 #include "autograd/ops/indexing.h"
 
-#include "autograd/autocast.h"
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/scatter.h"
 #include "autograd/ops/shape.h"
 #include "autograd/record.h"
 #include "autograd/trace.h"
@@ -18,58 +18,92 @@ namespace {
 
 /// Elements start, start + step, … along dim; `length` of them.
 struct IndexRange {
+  static constexpr const char* backward_name = "slice_backward";
   std::int64_t dim, start, step, length;
-};
 
-Tensor slice_view(const Tensor& x, const IndexRange& range) {
-  Dims sizes = x.shape(), strides = x.strides();
-  sizes[range.dim] = range.length;
-  if (range.length > 1) strides[range.dim] *= range.step;  // else a step may exceed all sizes
-  std::int64_t skipped = range.length > 0 ? range.start * x.strides()[range.dim] : 0;
-  return x.as_view(sizes, strides, x.storage_offset() + skipped);
-}
-
-Tensor sliced(const char* op, const Tensor& x, const IndexRange& range);
-
-/// The derivative of slice_backward is the slice, and the other way round.
-struct SliceBackwardBackward final : Node {
-  IndexRange range;
-  explicit SliceBackwardBackward(const IndexRange& range) : range(range) {}
-  const char* name() const override { return "slice_backward"; }
-  Tensors backward(const Tensors& dy) override { return {sliced("slice", dy[0], range)}; }
-};
-
-/// Zeros of shape `sizes` with dy where the slice was.
-Tensor slice_backward(const Tensor& dy, const Dims& sizes, const IndexRange& range) {
-  Tensor dx = zeros(sizes, dy.options());
-  backend(dy).copy(dy, slice_view(dx, range));
-  return record<SliceBackwardBackward>({dy}, dx, range);
-}
-
-struct SliceBackward final : Node {
-  const char* op;
-  Dims input;
-  IndexRange range;
-  SliceBackward(const char* op, const Dims& input, const IndexRange& range)
-      : op(op), input(input), range(range) {}
-  const char* name() const override { return op; }
-  Tensors backward(const Tensors& dy) override { return {slice_backward(dy[0], input, range)}; }
-  void attributes(AttributeVisitor& v) override {
-    v.integer("dim", range.dim);
-    v.integer("start", range.start);
-    v.integer("step", range.step);
+  Tensor of(const Tensor& x) const {
+    Dims sizes = x.shape(), strides = x.strides();
+    sizes[dim] = length;
+    if (length > 1) strides[dim] *= step;  // else a step may exceed all sizes
+    const std::int64_t skipped = length > 0 ? start * x.strides()[dim] : 0;
+    return x.as_view(sizes, strides, x.storage_offset() + skipped);
+  }
+  void attributes(AttributeVisitor& v) const {
+    v.integer("dim", dim);
+    v.integer("start", start);
+    v.integer("step", step);
   }
 };
 
-Tensor sliced(const char* op, const Tensor& x, const IndexRange& range) {
-  return record_view<SliceBackward>(x, slice_view(x, range), op, x.shape(), range);
+/// Elements (i, i + offset) of dimensions a and b, as a last dimension.
+struct Diagonal {
+  static constexpr const char* backward_name = "diagonal_backward";
+  std::int64_t offset, a, b;
+
+  Tensor of(const Tensor& x) const {
+    const std::int64_t below = std::max<std::int64_t>(-offset, 0),
+                       right = std::max<std::int64_t>(offset, 0);
+    const std::int64_t n =
+        std::max<std::int64_t>(0, std::min(x.size(a) - below, x.size(b) - right));
+    Dims sizes, strides;
+    for (std::int64_t d = 0; d < x.dim(); ++d) {
+      if (d == a || d == b) continue;
+      sizes.push_back(x.size(d));
+      strides.push_back(x.stride(d));
+    }
+    sizes.push_back(n);
+    strides.push_back(x.stride(a) + x.stride(b));
+    const std::int64_t skipped = n > 0 ? below * x.stride(a) + right * x.stride(b) : 0;
+    return x.as_view(sizes, strides, x.storage_offset() + skipped);
+  }
+  void attributes(AttributeVisitor& v) const {
+    v.integer("offset", offset);
+    v.integer("dim1", a);
+    v.integer("dim2", b);
+  }
+};
+
+template <class Part>
+Tensor part_of(const char* op, const Tensor& x, const Part& part);
+
+/// Its derivative is the part again.
+template <class Part>
+struct PartBackwardBackward final : Node {
+  Part part;
+  explicit PartBackwardBackward(const Part& part) : part(part) {}
+  const char* name() const override { return Part::backward_name; }
+  Tensors backward(const Tensors& dy) override { return {part_of("slice", dy[0], part)}; }
+};
+
+/// Zeros of shape `sizes` with dy where the part was.
+template <class Part>
+Tensor part_backward(const Tensor& dy, const Dims& sizes, const Part& part) {
+  Tensor dx = zeros(sizes, dy.options());
+  backend(dy).copy(dy, part.of(dx));
+  return record<PartBackwardBackward<Part>>({dy}, dx, part);
 }
 
-/// A 0-dim tensor as a 1-dim tensor of one element.
-Tensor row(const Tensor& x) { return x.dim() == 0 ? reshape(x, {1}) : x; }
+template <class Part>
+struct PartBackward final : Node {
+  const char* op;
+  Dims input;
+  Part part;
+  PartBackward(const char* op, const Dims& input, const Part& part)
+      : op(op), input(input), part(part) {}
+  const char* name() const override { return op; }
+  Tensors backward(const Tensors& dy) override { return {part_backward(dy[0], input, part)}; }
+  void attributes(AttributeVisitor& v) override { part.attributes(v); }
+};
+
+/// The elements that `part` chooses, as a view.
+template <class Part>
+Tensor part_of(const char* op, const Tensor& x, const Part& part) {
+  return record_view<PartBackward<Part>>(x, part.of(x), op, x.shape(), part);
+}
 
 void require_index(const Tensor& index, const char* op) {
-  require<DTypeError>(index.dtype() == i64, op, ": the index is ", index.dtype(), ", not i64");
+  require<DTypeError>(index.dtype() == i64, op, ": the index is ", index.dtype(),
+                      ", not i64 or i32");
 }
 
 }  // namespace
@@ -80,7 +114,7 @@ Tensor select(const Tensor& x, std::int64_t dim, std::int64_t index) {
   std::int64_t n = x.size(dim), i = index < 0 ? index + n : index;
   require<ShapeError>(i >= 0 && i < n, "select: index ", index, " is out of range for dimension ",
                       dim, " of shape ", x.shape());
-  return squeeze(sliced("select", x, {dim, i, 1, 1}), dim);
+  return squeeze(part_of("select", x, IndexRange{dim, i, 1, 1}), dim);
 }
 
 Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length) {
@@ -90,7 +124,7 @@ Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_
   require<ShapeError>(from >= 0 && length >= 0 && from <= n && length <= n - from, "narrow: start ",
                       start, " and length ", length, " do not fit dimension ", dim, " of shape ",
                       x.shape());
-  return sliced("narrow", x, {dim, from, 1, length});
+  return part_of("narrow", x, IndexRange{dim, from, 1, length});
 }
 
 Tensor slice(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t end,
@@ -104,7 +138,15 @@ Tensor slice(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t
                                                                // end
   };
   std::int64_t from = clamped(start), length = std::max<std::int64_t>(clamped(end) - from, 0);
-  return sliced("slice", x, {dim, from, step, length / step + (length % step != 0)});
+  return part_of("slice", x, IndexRange{dim, from, step, length / step + (length % step != 0)});
+}
+
+Tensor diagonal(const Tensor& x, std::int64_t offset, std::int64_t dim1, std::int64_t dim2) {
+  require<ShapeError>(x.dim() >= 2, "diagonal: expected at least 2 dimensions, got ", x.shape());
+  const std::int64_t a = wrap_dim(dim1, x.dim(), "diagonal"),
+                     b = wrap_dim(dim2, x.dim(), "diagonal");
+  require<ShapeError>(a != b, "diagonal: the dimensions ", dim1, " and ", dim2, " are the same");
+  return part_of("diagonal", x, Diagonal{offset, a, b});
 }
 
 namespace {
@@ -124,7 +166,7 @@ struct IndexAddBackward final : Node {
 Tensor index_select_backward(const Tensor& dy, std::int64_t dim, const Tensor& index,
                              const Dims& sizes) {
   Tensor dx = zeros(sizes, dy.options());
-  backend(dy).index_add(dx, dim, index, dy);
+  backend(dy).index_scatter(ScatterOp::add, dx, dim, index, dy);
   return record<IndexAddBackward>({dy}, dx, dim, index);
 }
 
@@ -155,6 +197,7 @@ Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index) {
     return reshape(index_select(reshape(x, {1}), dim, index), {});
   }
   if (index.dim() == 0) return index_select(x, dim, reshape(index, {1}));
+  if (index.dtype() == i32) return index_select(x, dim, to(index, i64));
   dim = wrap_dim(dim, x.dim(), "index_select");
   require_index(index, "index_select");
   require_one_device("index_select", {x, index});
@@ -167,9 +210,8 @@ Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index) {
   return record<IndexSelectBackward>({x}, y, dim, index, x.shape());
 }
 
-namespace {
+namespace detail {
 
-/// index may be smaller than x (and, for scatter_add, than src) except along dim.
 void require_fits(const Tensor& index, const Dims& sizes, std::int64_t dim, const char* op,
                   const char* whose) {
   bool fits = index.dim() == sizes.size();
@@ -179,6 +221,12 @@ void require_fits(const Tensor& index, const Dims& sizes, std::int64_t dim, cons
   require<ShapeError>(fits, op, ": index ", index.shape(), " does not fit ", whose, " ", sizes,
                       " apart from dimension ", dim);
 }
+
+}  // namespace detail
+
+using detail::as_row, detail::require_fits;
+
+namespace {
 
 struct GatherBackward final : Node {
   std::int64_t dim;
@@ -202,8 +250,9 @@ struct GatherBackward final : Node {
 Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index) {
   const RecordOp op("gather");
   if (x.dim() == 0 || index.dim() == 0) {  // as 1-dim tensors of one element
-    return reshape(gather(row(x), dim, row(index)), index.shape());
+    return reshape(gather(as_row(x), dim, as_row(index)), index.shape());
   }
+  if (index.dtype() == i32) return gather(x, dim, to(index, i64));
   dim = wrap_dim(dim, x.dim(), "gather");
   require_index(index, "gather");
   require_one_device("gather", {x, index});
@@ -211,43 +260,6 @@ Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index) {
   Tensor y = Tensor::empty(index.shape(), x.options());
   backend(x).gather(x, dim, index, y);
   return record<GatherBackward>({x}, y, dim, index, x.shape());
-}
-
-namespace {
-struct ScatterAddBackward final : Node {
-  std::int64_t dim;
-  SavedTensor index;
-  ScatterAddBackward(std::int64_t dim, const Tensor& index) : dim(dim), index(index) {}
-  const char* name() const override { return "scatter_add"; }
-  Tensors backward(const Tensors& dy) override {
-    return {dy[0], wants(1) ? gather(dy[0], dim, index.get(*this)) : Tensor()};
-  }
-  void release_saved() override { index.reset(); }
-};
-}  // namespace
-
-Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& src) {
-  const RecordOp op("scatter_add");
-  if (const Casts cast{AutocastOp::scatter_add, x, src})
-    return scatter_add(cast(x), dim, index, cast(src));
-  if (x.dim() == 0 || index.dim() == 0 || src.dim() == 0) {  // as 1-dim tensors of one element
-    return reshape(scatter_add(row(x), dim, row(index), row(src)), x.shape());
-  }
-  dim = wrap_dim(dim, x.dim(), "scatter_add");
-  require_index(index, "scatter_add");
-  require_one_device("scatter_add", {x, index, src});
-  require_fits(index, x.shape(), dim, "scatter_add", "the tensor");
-  require_fits(index, src.shape(), -1, "scatter_add", "the source");
-  require<DTypeError>(src.dtype() == x.dtype(), "scatter_add: the source is ", src.dtype(),
-                      ", the tensor ", x.dtype());
-  Tensor used = src;  // the part that the index covers
-  for (std::int64_t i = 0; i < src.dim(); ++i) {
-    if (index.size(i) != src.size(i)) used = narrow(used, i, 0, index.size(i));
-  }
-  Tensor y = Tensor::empty_like(x);
-  backend(x).copy(x, y);
-  backend(x).scatter_add(y, dim, index, used);
-  return record<ScatterAddBackward>({x, used}, y, dim, index);
 }
 
 namespace {
@@ -308,6 +320,7 @@ Tensor embedding(const Tensor& weight, const Tensor& index,
   const RecordOp op("embedding");
   require<ShapeError>(weight.dim() == 2, "embedding: the weight has shape ", weight.shape(),
                       ", not (rows, width)");
+  if (index.dtype() == i32) return embedding(weight, to(index, i64), padding_idx);
   require_index(index, "embedding");
   if (padding_idx) {
     std::int64_t rows = weight.size(0), row = *padding_idx;
@@ -326,13 +339,14 @@ Tensor embedding(const Tensor& weight, const Tensor& index,
 
 Tensor one_hot(const Tensor& index, std::int64_t classes) {
   const RecordOp op("one_hot");
+  if (index.dtype() == i32) return one_hot(to(index, i64), classes);
   require_index(index, "one_hot");
   require<ShapeError>(classes > 0, "one_hot: ", classes, " classes is not a positive number");
   Dims sizes = index.shape();
   sizes.push_back(classes);
   Tensor y = zeros(sizes, index.options());
   Tensor at = no_grad([&] { return unsqueeze(index, -1); });
-  backend(y).scatter_add(y, index.dim(), at, ones(at.shape(), y.options()));
+  backend(y).scatter(ScatterOp::add, y, index.dim(), at, ones(at.shape(), y.options()));
   return y;
 }
 

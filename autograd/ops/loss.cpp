@@ -8,6 +8,7 @@
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
+#include "autograd/ops/loss_parts.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/reduced.h"
 #include "autograd/ops/shape.h"
@@ -20,24 +21,6 @@
 namespace rondo {
 namespace {
 
-Tensor reduced(const Tensor& losses, Reduction reduction) {
-  switch (reduction) {
-    case Reduction::none:
-      return losses;
-    case Reduction::mean:
-      return mean(losses);
-    case Reduction::sum:
-      break;
-  }
-  return sum(losses);
-}
-
-void require_pair(const Tensor& x, const Tensor& y, const char* op) {
-  require<ShapeError>(x.shape() == y.shape(), op, ": input ", x.shape(), " and target ", y.shape(),
-                      " differ in shape");
-  require<DTypeError>(is_floating(x.dtype()), op, ": the input is ", x.dtype(), ", not a float");
-}
-
 /// Checks scores (N, C, ...) against class indices (N, ...).
 void check_targets(const char* op, const Tensor& scores, const Tensor& target,
                    const CrossEntropyOptions& options) {
@@ -45,7 +28,8 @@ void check_targets(const char* op, const Tensor& scores, const Tensor& target,
                       ", not a float");
   require<ShapeError>(scores.dim() >= 2, op, ": input ", scores.shape(), " is not (N, C, ...)");
   require<DTypeError>(target.dtype() == i64, op, ": the target is ", target.dtype(),
-                      ", not i64 class indices");
+                      "; expected i64 class indices, or probabilities of the input's shape ",
+                      scores.shape());
   Dims expected = scores.shape();
   expected.erase(1);
   require_one_device(op, {scores, target, options.weight});
@@ -64,7 +48,8 @@ void check_targets(const char* op, const Tensor& scores, const Tensor& target,
   for (std::int64_t i = 0, n = dense.numel(); i < n; ++i) {
     require<ShapeError>(
         values[i] == options.ignore_index || (values[i] >= 0 && values[i] < classes), op,
-        ": target ", values[i], " at index ", i, " is not one of the ", classes, " classes");
+        ": target ", values[i], " at index ", i, " is not one of the ", classes,
+        " classes (valid: 0 to ", classes - 1, ", and ignore_index ", options.ignore_index, ")");
   }
 }
 
@@ -176,6 +161,28 @@ Tensor without_ignored(const Tensor& target, const CrossEntropyOptions& options)
   return masked_fill(target, eq(target, options.ignore_index), 0);
 }
 
+/// cross_entropy of targets that are probabilities.
+Tensor of_probabilities(const Tensor& logits, const Tensor& target,
+                        const CrossEntropyOptions& options) {
+  require(options.ignore_index < 0,
+          "cross_entropy: ignore_index needs a target of class indices; the target is ",
+          target.dtype());
+  const std::int64_t dim = logits.dim() == 1 ? 0 : 1, classes = logits.size(dim);
+  const double s = options.label_smoothing;
+  const Tensor t = s == 0 ? target : target * (1 - s) + s / static_cast<double>(classes);
+  const Tensor log_probs = log_softmax(logits, dim);
+  // A class of probability 0 adds 0, even if its logit is -inf.
+  Tensor each = t * masked_fill(log_probs, logical_and(t == 0, isinf(log_probs)), 0.0);
+  if (options.weight.defined()) {
+    require<ShapeError>(options.weight.shape() == Dims{classes}, "cross_entropy: weight ",
+                        options.weight.shape(), " does not fit the ", classes, " classes");
+    Dims sizes = Dims::filled(logits.dim(), 1);
+    sizes[dim] = classes;
+    each = each * reshape(to(options.weight, logits.dtype()), sizes);
+  }
+  return reduced(neg(sum(each, {dim})), options.reduction);
+}
+
 }  // namespace
 
 Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const CrossEntropyOptions& options) {
@@ -202,6 +209,9 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
     return cross_entropy(cast(logits), target, options);
   require(options.label_smoothing >= 0 && options.label_smoothing <= 1,
           "cross_entropy: label_smoothing ", options.label_smoothing, " is not in [0, 1]");
+  if (is_floating(target.dtype()) && is_floating(logits.dtype()) && logits.dim() > 0 &&
+      target.shape() == logits.shape())
+    return of_probabilities(logits, target, options);
   if (logits.dim() == 1 && target.dim() == 0) {
     return of_one(cross_entropy, logits, target, options);
   }
@@ -226,6 +236,11 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
   double share = options.label_smoothing / static_cast<double>(logits.size(1));
   return add(mul(loss, 1 - options.label_smoothing),
              mul(weighted(smooth, weights, options.reduction), share));
+}
+
+Tensor huber_loss(const Tensor& x, const Tensor& y, const HuberOptions& options) {
+  require(options.delta > 0, "huber_loss: delta ", options.delta, " is not positive");
+  return smooth_l1_loss(x, y, options.delta, options.reduction) * options.delta;
 }
 
 Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
@@ -276,43 +291,6 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction r
     return to(where(lt(d, beta), mul(square(d), 0.5 / beta), sub(d, beta / 2)), x.dtype());
   });
   return reduced(record<SmoothL1Backward>({x, y}, losses, x, y, beta), reduction);
-}
-
-namespace {
-
-/// A separate node, because the terms of the formula below are not differentiable at 0, but their
-/// sum is.
-struct BceWithLogitsBackward final : Node {
-  SavedTensor x, y;
-  BceWithLogitsBackward(const Tensor& x, const Tensor& y) : x(x), y(y) {}
-  const char* name() const override { return "bce_with_logits"; }
-  Tensors backward(const Tensors& dy) override {
-    Tensor x = this->x.get(*this), y = this->y.get(*this);
-    return {wants(0) ? mul(sub(sigmoid(x), y), dy[0]) : Tensor(),
-            wants(1) ? neg(mul(x, dy[0])) : Tensor()};
-  }
-  void release_saved() override {
-    x.reset();
-    y.reset();
-  }
-};
-
-}  // namespace
-
-Tensor bce_with_logits(const Tensor& x, const Tensor& y, Reduction reduction) {
-  const RecordOp op("bce_with_logits");
-  if (const Casts cast{AutocastOp::bce_with_logits, x})
-    return bce_with_logits(cast(x), cast(y), reduction);
-  require_pair(x, y, "bce_with_logits");
-  // max(x, 0) (1 - y) + max(-x, 0) y + log(1 + exp(-|x|)). The first two terms overflow only if the
-  // loss does. A factor of 0 makes a term 0, even for infinite x.
-  Tensor losses = no_grad([&] {
-    Tensor other = 1 - y;
-    Tensor above = masked_fill(mul(relu(x), other), eq(other, 0.0), 0.0);
-    Tensor below = masked_fill(mul(relu(neg(x)), y), eq(y, 0.0), 0.0);
-    return add(add(above, below), log1p(exp(neg(abs(x)))));
-  });
-  return reduced(record<BceWithLogitsBackward>({x, y}, losses, x, y), reduction);
 }
 
 Tensor kl_div(const Tensor& x, const Tensor& y, Reduction reduction, TargetScale target) {

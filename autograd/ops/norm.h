@@ -5,6 +5,7 @@
 // ShapeError.
 
 #include <functional>
+#include <optional>
 
 #include "tensor/tensor.h"
 
@@ -43,5 +44,35 @@ Tensor layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& g
 /// Agrees with torch.nn.functional.group_norm.
 Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma = {},
                   const Tensor& beta = {}, double eps = 1e-5);
+
+// The following are composed of other ops (composed_norm.cpp).
+
+/// x / sqrt(mean(x^2) + eps) gamma over the last dimensions of x, which must equal
+/// `normalized_shape`; gamma has that shape. eps, if not given, is the spacing at 1 of the dtype in
+/// which it is computed: f32 for 16-bit floats. Agrees with torch.nn.functional.rms_norm.
+Tensor rms_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& gamma = {},
+                std::optional<double> eps = {});
+
+struct InstanceNormOptions {
+  bool use_input_stats = true;  // false: use the running statistics
+  double momentum = 0.1;
+  double eps = 1e-5;
+};
+/// batch_norm with statistics of each image and channel of x (N, C, ...). running_mean and
+/// running_var (C), which may both be undefined, follow the mean over the images of these
+/// statistics. With use_input_stats, a single value per channel throws ShapeError; without it,
+/// missing running statistics throw Error. Agrees with torch.nn.functional.instance_norm.
+Tensor instance_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                     const Tensor& running_mean, const Tensor& running_var,
+                     const InstanceNormOptions& options = {});
+
+struct LocalResponseNormOptions {
+  double alpha = 1e-4, beta = 0.75, k = 1;
+};
+/// x / (k + alpha mean)^beta, where mean is that of x^2 over a window of `size` channels around
+/// each channel of x (N, C, ...), zeros beyond the first and the last. x has at least 3 dimensions.
+/// Agrees with torch.nn.functional.local_response_norm.
+Tensor local_response_norm(const Tensor& x, std::int64_t size,
+                           const LocalResponseNormOptions& options = {});
 
 }  // namespace rondo

@@ -5,6 +5,7 @@
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/reduced.h"
+#include "autograd/ops/scatter.h"
 #include "autograd/record.h"
 #include "autograd/trace.h"
 #include "tensor/creation.h"
@@ -48,30 +49,36 @@ ValuesAndIndices extremum(const char* op, bool largest, const Tensor& x, std::in
 }
 
 /// The gradient is shared among all elements that equal the result, or among all NaNs if it is NaN.
-struct ExtremumOfAllBackward final : Node {
+struct ExtremeBackward final : Node {
   const char* op;
   SavedTensor x, y;
-  ExtremumOfAllBackward(const char* op, const Tensor& x, const Tensor& y)
-      : op(op), x(x), y(y, SavedTensor::output) {}
+  Dims dims, kept;  // kept: the result's shape with size 1 for each reduced dimension
+  ExtremeBackward(const char* op, const Tensor& x, const Tensor& y, const Dims& dims,
+                  const Dims& kept)
+      : op(op), x(x), y(y, SavedTensor::output), dims(dims), kept(kept) {}
   const char* name() const override { return op; }
   Tensors backward(const Tensors& dy) override {
-    Tensor x = this->x.get(*this), y = this->y.get(*this);
+    Tensor x = this->x.get(*this), y = spread(this->y.get(*this), kept, x.shape());
     Tensor share = no_grad([&] {
-      Tensor hit = to(equal_or_both_nan(x, expand(y, x.shape())), x.dtype());
-      return div(hit, sum(to(hit, promote(x.dtype(), f32))));
+      const Tensor hit = to(equal_or_both_nan(x, y), promote(x.dtype(), f32));
+      return to(div(hit, sum_to(hit, kept)), x.dtype());
     });
-    return {mul(share, expand(dy[0], x.shape()))};
+    return {mul(share, spread(dy[0], kept, x.shape()))};
   }
   void release_saved() override {
     x.reset();
     y.reset();
   }
+  void attributes(AttributeVisitor& v) override {
+    if (!dims.empty()) v.integers("dims", dims);
+  }
 };
 
-Tensor extremum_of_all(const char* op, FoldOp kernel, const Tensor& x) {
-  require<ShapeError>(x.numel() > 0, op, ": the tensor ", x.shape(), " has no elements");
-  Tensor y = renamed(reduce_kept(kernel, x, reduced(x, {}, false, op), x.dtype()), {});
-  return record<ExtremumOfAllBackward>({x}, y, op, x, y);
+Tensor extreme(const char* op, FoldOp kernel, const Tensor& x, const Dims& dims, bool keepdim) {
+  const Reduced shape = reduced(x, dims, keepdim, op);
+  require<ShapeError>(shape.length > 0, op, ": the tensor ", x.shape(), " has no elements");
+  Tensor y = renamed(reduce_kept(kernel, x, shape, x.dtype()), shape.result);
+  return record<ExtremeBackward>({x}, y, op, x, y, dims, shape.kept);
 }
 
 }  // namespace
@@ -82,8 +89,14 @@ ValuesAndIndices max(const Tensor& x, std::int64_t dim, bool keepdim) {
 ValuesAndIndices min(const Tensor& x, std::int64_t dim, bool keepdim) {
   return extremum("min", false, x, dim, keepdim);
 }
-Tensor max(const Tensor& x) { return extremum_of_all("max", FoldOp::max, x); }
-Tensor min(const Tensor& x) { return extremum_of_all("min", FoldOp::min, x); }
+Tensor amax(const Tensor& x, const Dims& dims, bool keepdim) {
+  return extreme("amax", FoldOp::max, x, dims, keepdim);
+}
+Tensor amin(const Tensor& x, const Dims& dims, bool keepdim) {
+  return extreme("amin", FoldOp::min, x, dims, keepdim);
+}
+Tensor max(const Tensor& x) { return extreme("max", FoldOp::max, x, {}, false); }
+Tensor min(const Tensor& x) { return extreme("min", FoldOp::min, x, {}, false); }
 
 Tensor argmax(const Tensor& x) {
   NoGradGuard no_grad;
@@ -102,11 +115,13 @@ Tensor argmin(const Tensor& x, std::int64_t dim, bool keepdim) {
   return extremum("argmin", false, x, dim, keepdim).indices;
 }
 
-Tensor all(const Tensor& x) {
-  return renamed(reduce_kept(FoldOp::all, x, reduced(x, {}, false, "all"), boolean), {});
+Tensor all(const Tensor& x, const Dims& dims, bool keepdim) {
+  const Reduced shape = reduced(x, dims, keepdim, "all");
+  return renamed(reduce_kept(FoldOp::all, x, shape, boolean), shape.result);
 }
-Tensor any(const Tensor& x) {
-  return renamed(reduce_kept(FoldOp::any, x, reduced(x, {}, false, "any"), boolean), {});
+Tensor any(const Tensor& x, const Dims& dims, bool keepdim) {
+  const Reduced shape = reduced(x, dims, keepdim, "any");
+  return renamed(reduce_kept(FoldOp::any, x, shape, boolean), shape.result);
 }
 
 ValuesAndIndices sort(const Tensor& x, std::int64_t dim, bool descending) {

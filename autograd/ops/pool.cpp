@@ -3,8 +3,13 @@
 
 #include "autograd/ops/pool.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "autograd/autocast.h"
+#include "autograd/ops/pad.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/windows.h"
 #include "autograd/record.h"
 #include "autograd/trace.h"
 #include "tensor/backend.h"
@@ -137,12 +142,47 @@ struct MaxPool2dBackward final : Node {
 
 }  // namespace
 
-Tensor max_pool2d(const Tensor& x, Conv2dOptions::Pair kernel, Pool2dOptions options) {
+namespace {
+
+/// Windows with gaps, as copies of their elements.
+ValuesAndIndices dilated_max_pool2d(const Tensor& x, Conv2dOptions::Pair kernel,
+                                    const Pool2dOptions& options) {
+  const auto [dilation_h, dilation_w] = options.dilation;
+  require<ShapeError>(kernel.h > 0 && kernel.w > 0 && dilation_h > 0 && dilation_w > 0,
+                      "max_pool2d: kernel and dilation must be at least 1");
+  const auto [params, output] = plan(
+      "max_pool2d", x, {dilation_h * (kernel.h - 1) + 1, dilation_w * (kernel.w - 1) + 1}, options);
+  const detail::Windows rows = detail::sliding_windows(kernel.h, output[2], params.stride_h,
+                                                       dilation_h),
+                        columns = detail::sliding_windows(kernel.w, output[3], params.stride_w,
+                                                          dilation_w);
+  // In ceil_mode the last window may need more padding.
+  const auto after = [](const detail::Windows& windows, std::int64_t size, std::int64_t before) {
+    return std::max<std::int64_t>(windows.positions.back() + 1 - size - before, 0);
+  };
+  const Tensor padded = pad(x,
+                            {params.pad_w, after(columns, x.size(3), params.pad_w), params.pad_h,
+                             after(rows, x.size(2), params.pad_h)},
+                            PadMode::constant, -std::numeric_limits<double>::infinity());
+  return detail::largest_of_windows(padded, rows, columns, x.size(3),
+                                    -params.pad_h * x.size(3) - params.pad_w);
+}
+
+}  // namespace
+
+ValuesAndIndices max_pool2d_with_indices(const Tensor& x, Conv2dOptions::Pair kernel,
+                                         Pool2dOptions options) {
   const RecordOp op("max_pool2d");
+  if (options.dilation.h != 1 || options.dilation.w != 1)
+    return dilated_max_pool2d(x, kernel, options);
   auto [params, output] = plan("max_pool2d", x, kernel, options);
   Tensor y = like(x, output, x.dtype()), indices = like(x, output, i64);
   backend(x).max_pool2d(x, y, indices, params);
-  return record<MaxPool2dBackward>({x}, y, indices, x.shape(), params);
+  return {record<MaxPool2dBackward>({x}, y, indices, x.shape(), params), indices};
+}
+
+Tensor max_pool2d(const Tensor& x, Conv2dOptions::Pair kernel, Pool2dOptions options) {
+  return max_pool2d_with_indices(x, kernel, options).values;
 }
 
 namespace {
@@ -187,6 +227,8 @@ Tensor average_backward(const Tensor& dy, const Dims& input, const Pool2dParams&
 
 Tensor avg_pool2d(const Tensor& x, Conv2dOptions::Pair kernel, Pool2dOptions options) {
   const RecordOp op("avg_pool2d");
+  require(options.dilation.h == 1 && options.dilation.w == 1,
+          "avg_pool2d: only max pooling has a dilation");
   auto [params, output] = plan("avg_pool2d", x, kernel, options);
   return average(x, output, params);
 }

@@ -2,7 +2,10 @@
 // Pooling over (N, C, H, W), and nearest-neighbour upsampling. Inputs must be floating-point;
 // channels_last stays channels_last. Throws ShapeError if the options leave no window.
 
+#include <optional>
+
 #include "autograd/ops/conv.h"
+#include "autograd/ops/reduce.h"
 #include "tensor/tensor.h"
 
 namespace rondo {
@@ -13,6 +16,7 @@ struct Pool2dOptions {
   Pair padding = 0;               // at most half the kernel size
   bool ceil_mode = false;         // a last window may extend past the edge
   bool count_include_pad = true;  // average pooling: divide by the full window
+  Pair dilation = 1;              // max pooling: the distance of a window's elements
 };
 
 /// The largest element of each window; padding counts as -inf. If several elements are equal, the
@@ -20,6 +24,9 @@ struct Pool2dOptions {
 /// stride + 1, rounded down, or up in ceil_mode (but no window starts in the right padding). Agrees
 /// with torch.nn.functional.max_pool2d.
 Tensor max_pool2d(const Tensor& x, Conv2dOptions::Pair kernel, Pool2dOptions options = {});
+/// The same, with the positions h W + w of the elements (i64).
+ValuesAndIndices max_pool2d_with_indices(const Tensor& x, Conv2dOptions::Pair kernel,
+                                         Pool2dOptions options = {});
 /// The mean of each window; padding counts as 0. The sum is divided by the number of elements of
 /// the window that are inside the padded input, or inside the input if count_include_pad is false.
 /// Output sizes as for max_pool2d. Agrees with torch.nn.functional.avg_pool2d.
@@ -29,5 +36,59 @@ Tensor avg_pool2d(const Tensor& x, Conv2dOptions::Pair kernel, Pool2dOptions opt
 Tensor adaptive_avg_pool2d(const Tensor& x, Conv2dOptions::Pair output_size);
 /// Repeats each pixel scale × scale times.
 Tensor upsample_nearest2d(const Tensor& x, std::int64_t scale);
+
+// The following are composed of other ops (composed_pool.cpp). They agree with the functions of
+// these names in torch.nn.functional.
+
+/// The largest element of each window of adaptive_avg_pool2d; and their positions, h W + w.
+Tensor adaptive_max_pool2d(const Tensor& x, Conv2dOptions::Pair output_size);
+ValuesAndIndices adaptive_max_pool2d_with_indices(const Tensor& x, Conv2dOptions::Pair output_size);
+
+/// (Σ x^p)^(1/p) over each window. The gradient of a window of zeros is 0 (PyTorch's is NaN).
+Tensor lp_pool2d(const Tensor& x, double p, Conv2dOptions::Pair kernel, Pool2dOptions options = {});
+
+struct MaxUnpool2dOptions {
+  using Pair = Conv2dOptions::Pair;
+  Pair stride = 0, padding = 0;  // those of the pooling; stride 0: the kernel size
+  /// Not given: (size - 1) stride - 2 padding + kernel.
+  std::optional<Pair> output_size = {};
+};
+/// Zeros, with x at the positions that max_pool2d_with_indices returned; the mean of all x that
+/// have the same position (PyTorch takes one of them). Throws ShapeError if the output size differs
+/// by a stride or more from the default, and for an index outside of it.
+Tensor max_unpool2d(const Tensor& x, const Tensor& indices, Conv2dOptions::Pair kernel,
+                    MaxUnpool2dOptions options = {});
+
+struct Pool1dOptions {
+  std::int64_t stride = 0, padding = 0;  // stride 0: the kernel size
+  bool ceil_mode = false;
+  bool count_include_pad = true;
+  std::int64_t dilation = 1;
+};
+// Over (N, C, L), as the ops above.
+Tensor max_pool1d(const Tensor& x, std::int64_t kernel, Pool1dOptions options = {});
+Tensor avg_pool1d(const Tensor& x, std::int64_t kernel, Pool1dOptions options = {});
+Tensor lp_pool1d(const Tensor& x, double p, std::int64_t kernel, Pool1dOptions options = {});
+Tensor adaptive_avg_pool1d(const Tensor& x, std::int64_t output_size);
+Tensor adaptive_max_pool1d(const Tensor& x, std::int64_t output_size);
+
+struct Pool3dOptions {
+  /// A number, or {depth, height, width}.
+  struct Triple {
+    std::int64_t d, h, w;
+    constexpr Triple(std::int64_t all) : d(all), h(all), w(all) {}
+    constexpr Triple(int all) : d(all), h(all), w(all) {}
+    constexpr Triple(std::int64_t d, std::int64_t h, std::int64_t w) : d(d), h(h), w(w) {}
+  };
+  Triple stride = 0, padding = 0;
+  bool ceil_mode = false;
+  bool count_include_pad = true;
+  Triple dilation = 1;
+};
+// Over (N, C, D, H, W), as the ops above.
+Tensor max_pool3d(const Tensor& x, Pool3dOptions::Triple kernel, Pool3dOptions options = {});
+Tensor avg_pool3d(const Tensor& x, Pool3dOptions::Triple kernel, Pool3dOptions options = {});
+Tensor adaptive_avg_pool3d(const Tensor& x, Pool3dOptions::Triple output_size);
+Tensor adaptive_max_pool3d(const Tensor& x, Pool3dOptions::Triple output_size);
 
 }  // namespace rondo

@@ -139,23 +139,32 @@ Tensor std(const Tensor& x, const Dims& dims, std::int64_t correction, bool keep
   return to(record<StdBackward>({squared}, y, y), x.dtype());
 }
 
-Tensor prod(const Tensor& x) {
+Tensor prod(const Tensor& x, const Dims& dims, bool keepdim) {
   const RecordOp op("prod");
-  if (const Casts cast{AutocastOp::prod, x}) return prod(cast(x));
+  if (const Casts cast{AutocastOp::prod, x}) return prod(cast(x), dims, keepdim);
+  const Reduced shape = reduced(x, dims, keepdim, "prod");
   if (!is_floating(x.dtype()) || x.numel() == 0) {
-    Reduced shape = reduced(x, {}, false, "prod");
-    DType dtype = is_floating(x.dtype()) ? x.dtype() : i64;
-    return renamed(reduce_kept(FoldOp::prod, x, shape, dtype), {});
+    const DType dtype = is_floating(x.dtype()) ? x.dtype() : i64;
+    const Tensor y = renamed(reduce_kept(FoldOp::prod, x, shape, dtype), shape.result);
+    return is_floating(dtype) ? add(y, sum(x, dims, keepdim)) : y;  // the sum is 0, and recorded
   }
-  // A tree of products of halves: its derivatives, of any order, are correct even where elements
-  // are zero, unlike y / x.
-  Tensor y = reshape(widened(x), {x.numel()});
-  while (y.numel() > 1) {
-    std::int64_t half = y.numel() / 2;
-    Tensor pairs = mul(narrow(y, 0, 0, half), narrow(y, 0, half, half));
-    y = y.numel() % 2 == 0 ? pairs : cat({pairs, narrow(y, 0, 2 * half, 1)});
+  // The reduced dimensions, merged at the end, are multiplied as a tree of halves: its derivatives,
+  // of any order, are correct even where elements are zero, unlike y / x.
+  Dims order, sizes, last;
+  for (std::int64_t d = 0; d < x.dim(); ++d) {
+    const bool is_reduced = shape.kept[d] != x.size(d) || x.size(d) == 1;
+    (is_reduced ? last : order).push_back(d);
+    if (!is_reduced) sizes.push_back(x.size(d));
   }
-  return to(reshape(y, {}), x.dtype());
+  for (std::int64_t d : last) order.push_back(d);
+  sizes.push_back(shape.length);
+  Tensor y = reshape(permute(widened(x), order), sizes);
+  for (std::int64_t n = shape.length; n > 1; n = y.size(-1)) {
+    const std::int64_t half = n / 2;
+    const Tensor pairs = mul(narrow(y, -1, 0, half), narrow(y, -1, half, half));
+    y = n % 2 == 0 ? pairs : cat({pairs, narrow(y, -1, 2 * half, 1)}, -1);
+  }
+  return to(reshape(y, shape.result), x.dtype());
 }
 
 namespace {

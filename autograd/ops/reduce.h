@@ -27,9 +27,9 @@ Tensor var(const Tensor& x, const Dims& dims = {}, std::int64_t correction = 1,
 /// namespace rondo`, the bare name is ambiguous.
 Tensor std(const Tensor& x, const Dims& dims = {}, std::int64_t correction = 1,
            bool keepdim = false);
-/// Product of all elements, computed as a tree of products of halves. Its gradient is correct also
-/// where elements are 0.
-Tensor prod(const Tensor& x);
+/// Product, computed as a tree of products of halves. Its gradient is correct also where elements
+/// are 0.
+Tensor prod(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 /// Euclidean norm, sqrt(sum x^2); its gradient at 0 is 0.
 Tensor norm(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 /// (sum |x|^ord)^(1 / ord) for ord > 0; for infinity max |x|, which throws ShapeError if there are
@@ -48,8 +48,10 @@ struct ValuesAndIndices {
 /// taken. The gradient goes to that element.
 ValuesAndIndices max(const Tensor& x, std::int64_t dim, bool keepdim = false);
 ValuesAndIndices min(const Tensor& x, std::int64_t dim, bool keepdim = false);
-/// The largest (smallest) of all elements; NaN if any element is NaN. The gradient is shared evenly
-/// among the elements that equal the result (as in PyTorch's amax).
+/// The largest (smallest) element; NaN if any element is NaN. The gradient is shared evenly among
+/// the elements that equal the result. max(x) is amax(x), and min(x) is amin(x).
+Tensor amax(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
+Tensor amin(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 Tensor max(const Tensor& x);
 Tensor min(const Tensor& x);
 /// The i64 index of the first largest (smallest) element; no gradient. Without dim: among all
@@ -58,10 +60,9 @@ Tensor argmax(const Tensor& x);
 Tensor argmin(const Tensor& x);
 Tensor argmax(const Tensor& x, std::int64_t dim, bool keepdim = false);
 Tensor argmin(const Tensor& x, std::int64_t dim, bool keepdim = false);
-/// Whether all elements (any element) differ from 0. The result is boolean, 0-dim, without a
-/// gradient.
-Tensor all(const Tensor& x);
-Tensor any(const Tensor& x);
+/// Whether all elements (any element) differ from 0. The result is boolean, without a gradient.
+Tensor all(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
+Tensor any(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 
 /// Sorted along dim, stable; NaN counts as largest. `indices` gives the original position of each
 /// value; its gradient goes there.

@@ -302,6 +302,11 @@ void DistributedDataParallel::divide_by_active() {
 }
 
 void DistributedDataParallel::accumulate(int k) {
+  comm_->agree("accumulate", std::to_string(k));
+  set_micro_batches(k);
+}
+
+void DistributedDataParallel::set_micro_batches(int k) {
   require(k >= 1, "accumulate: k is ", k, ", but must be at least 1");
   require(micro_batches_ == 0, "accumulate: ", micro_batches_, " of ", accumulate_,
           " micro-batches of this step are done; call it between two steps");

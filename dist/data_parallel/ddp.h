@@ -116,7 +116,8 @@ class DistributedDataParallel {
   /// From here on a step has k backwards, each of the mean loss of a micro-batch. The first k - 1
   /// accumulate on this rank; the last one averages over the k micro-batches and the ranks. So N
   /// ranks with k micro-batches each compute what one batch of all of them gives. Call zero_grad
-  /// once per step. Throws Error for k < 1, and in the middle of a step.
+  /// once per step. Collective. Throws CommError on all ranks if they pass different k, and Error
+  /// for k < 1 and in the middle of a step.
   ///
   ///   ddp.accumulate(4);
   ///   for (auto& [x, y] : loader) {
@@ -126,6 +127,9 @@ class DistributedDataParallel {
   ///     optimizer.zero_grad();
   ///   }
   void accumulate(int k);
+  /// The same without comparing the ranks, which then send nothing: for a training loop that has
+  /// compared its own options. The last step of a rank with fewer batches may have a smaller k.
+  void set_micro_batches(int k);
   /// Gives up the step under way, after an exception in one of its micro-batches. Its gradients and
   /// losses are dropped, and the next backward is the first of a step. All ranks must call it, or
   /// none.

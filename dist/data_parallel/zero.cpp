@@ -115,6 +115,9 @@ class ZeroSharding::Hook final : public CommHook {
       if (begin >= end) continue;
       const Tensor piece = Tensor::over(memory, begin, {end - begin}, {1}, p.dtype());
       piece.requires_grad_();
+      // Optimizers that need whole parameters recognise a piece by this.
+      piece.impl().is_constant_view = true;
+      piece.impl().constant_base = p.impl_ptr();
       shard.pieces.push_back({.name = parameter.name,
                               .parameter = p,
                               .tensor = piece,
@@ -149,6 +152,9 @@ Tensors ZeroSharding::parameters() const {
 }
 
 void ZeroSharding::shard(optim::Optimizer& optimizer) const {
+  require(optimizer.is_elementwise(), "ZeroSharding: ", optimizer.type(),
+          " needs whole parameters, but ZeRO splits them among the ranks; train without ZeRO, or "
+          "with an optimizer that works element by element, such as AdamW");
   const Tensors all = optimizer.parameters();
   for (std::size_t i = 0; i < all.size(); ++i)
     require(!all[i].requires_grad() || hook_->pieces_of(all[i]), "ZeroSharding: parameter ", i,

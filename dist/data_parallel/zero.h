@@ -13,8 +13,9 @@
 // Under DDP each rank keeps Adam's two moments of every parameter, and all ranks compute the same
 // step. Here each rank does so for 1 / N of the elements. An all-reduce is a reduce-scatter
 // followed by an all-gather, and the step is between the two, so the same number of bytes is sent.
-// The results are the same, since all optimizers here work element by element. The norm of the
-// gradients does not: use clip_grad_norm below.
+// The results are the same if the optimizer works element by element (Optimizer::is_elementwise).
+// Optimizers that need whole parameters (LARS, LAMB, Muon, LBFGS) are refused. The norm of the
+// gradients needs all of them, too: use clip_grad_norm below.
 
 #include <memory>
 #include <vector>
@@ -46,7 +47,8 @@ class ZeroSharding {
   /// In an optimizer that was made for the model's parameters, replaces each parameter by this
   /// rank's pieces of it, in the same group. For options that differ between groups, and for
   /// programs that make the optimizer first. Frozen parameters stay as they are. Throws Error if
-  /// the optimizer has state, or has a trainable parameter that is not one of ddp's.
+  /// the optimizer needs whole parameters, has state, or has a trainable parameter that is not one
+  /// of ddp's.
   void shard(optim::Optimizer& optimizer) const;
 
   /// Call it after the optimizer's step: every rank gets the elements that the others have updated.

@@ -49,6 +49,14 @@ std::string size_of(const data::RemoteDataset& remote) {
   return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
 }
 
+/// ", but train.bin is missing"; empty if the folder is complete.
+std::string what_lacks(const data::RemoteDataset& remote, const std::filesystem::path& folder) {
+  const std::vector<std::string> names = data::missing_files(remote, folder);
+  if (names.empty()) return "";
+  return fmt::format(", but {} {} missing", fmt::join(names, ", "),
+                     names.size() == 1 ? "is" : "are");
+}
+
 int list() {
   const std::filesystem::path cache = data::cache_dir();
   const char* variable = std::getenv("RONDO_DATA");
@@ -61,9 +69,10 @@ int list() {
     else if (std::error_code error; std::filesystem::exists(cache / remote.folder, error))
       found = cache / remote.folder;
     const bool is_here = !found.empty();
-    std::cout << fmt::format("{:18} {:8} {:>8}  {} {}\n", remote.name, kind, size_of(remote),
+    std::cout << fmt::format("{:18} {:8} {:>8}  {} {}{}\n", remote.name, kind, size_of(remote),
                              is_here ? "is in" : "would be in",
-                             printable((is_here ? found : cache / remote.folder).string()));
+                             printable((is_here ? found : cache / remote.folder).string()),
+                             is_here ? what_lacks(remote, found) : "");
   }
   return 0;
 }
@@ -81,6 +90,9 @@ int get(const std::string& name, const std::string& folder) {
                            known->remote.files.at(0).url);
   const auto path = data::obtain(
       known->remote, folder.empty() ? data::cache_dir() : std::filesystem::path(folder));
+  const std::string lacks = what_lacks(known->remote, path);
+  require<IoError>(lacks.empty(), path.string(), ": exists", lacks,
+                   "; remove the folder and run this command again");
   std::cout << printable(path.string()) << "\n";
   return 0;
 }

@@ -56,10 +56,11 @@ struct Rank {
   std::string mpi, thread_level;
   bool cuda_aware = false, infiniband = false;
   int max_tag = 0;
-  std::string launcher;        // "Open MPI (OMPI_COMM_WORLD_SIZE)"
-  int launcher_size = 0;       // 0: unknown
-  bool shares_memory = false;  // with all ranks of its machine
-  bool reads_peers = false;    // process_vm_readv, of all ranks of its machine
+  std::string launcher;           // "Open MPI (OMPI_COMM_WORLD_SIZE)"
+  int launcher_size = 0;          // 0: unknown
+  std::string environment_error;  // a setting such as RONDO_CONV that rondo refuses
+  bool shares_memory = false;     // with all ranks of its machine
+  bool reads_peers = false;       // process_vm_readv, of all ranks of its machine
   /// The connections of the side channel: how many exist, and how many should exist.
   int side_links = 0, side_links_wanted = 0;
   double gflops = 0;     // f32 matmul, one thread, all ranks at once

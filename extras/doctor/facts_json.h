@@ -14,8 +14,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Memory, total, available, shm_total, shm_free
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Gpus, devices, why_none, cards, nccl, nccl_error)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Rank, rank, rondo, onednn, host, boot_id, kernel, cpu, threads,
                                    memory, gpus, mpi, thread_level, cuda_aware, infiniband, max_tag,
-                                   launcher, launcher_size, shares_memory, reads_peers, side_links,
-                                   side_links_wanted, gflops, copy_gb_s)
+                                   launcher, launcher_size, environment_error, shares_memory,
+                                   reads_peers, side_links, side_links_wanted, gflops, copy_gb_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Link, a, b, latency_us, gb_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AllReduceTime, bytes, algorithm, us)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Facts, ranks, backend, init_error, links, all_reduces)

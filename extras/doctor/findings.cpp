@@ -74,6 +74,15 @@ void check_equal(Findings& all, const Facts& facts, Severity severity, const cha
   }
 }
 
+void check_environment(Findings& all, const Facts& facts) {
+  for (const Rank& rank : facts.ranks) {
+    if (rank.environment_error.empty()) continue;
+    add(all, broken, "environment", "rank ", rank.rank, " (", rank.host,
+        ") has a setting with which no rondo program starts: ", rank.environment_error);
+    return;
+  }
+}
+
 void check_world(Findings& all, const Facts& facts) {
   if (!facts.init_error.empty()) {
     add(all, broken, "launcher", "the ranks do not find each other: ", facts.init_error);
@@ -324,6 +333,7 @@ const char* name_of(Severity severity) {
 std::vector<Finding> find(const Facts& facts) {
   Findings all;
   if (facts.ranks.empty()) return all;
+  check_environment(all, facts);
   check_world(all, facts);
   check_bits(all, facts);
   check_onednn(all, facts);

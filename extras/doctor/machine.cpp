@@ -10,6 +10,7 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -17,6 +18,7 @@
 #include <sstream>
 
 #include "dist/launch/threads.h"
+#include "tensor/backend.h"
 #include "tensor/cpu/isa/table.h"
 #include "tensor/cuda.h"
 #include "tensor/error.h"
@@ -186,8 +188,8 @@ int nvidia_cards() {
 Gpus look_at_gpus() {
   Gpus gpus;
   gpus.cards = nvidia_cards();
-  gpus.why_none = cuda::why_unavailable();
   try {
+    gpus.why_none = cuda::why_unavailable();
     for (int i = 0; i < cuda::device_count(); ++i) gpus.devices.push_back(cuda::description(i));
   } catch (const Error& error) {
     gpus.devices.clear();
@@ -206,6 +208,21 @@ Gpus look_at_gpus() {
 }
 
 }  // namespace
+
+void look_at_environment(Rank& rank) {
+  while (true) {
+    try {
+      backend(Device::cpu());
+      return;
+    } catch (const Error& error) {
+      const std::string message = error.what();  // begins with the variable
+      const std::string variable = message.substr(0, message.find_first_of("=: "));
+      if (std::getenv(variable.c_str()) == nullptr) throw;
+      if (rank.environment_error.empty()) rank.environment_error = message;
+      unsetenv(variable.c_str());
+    }
+  }
+}
 
 void look_at_machine(Rank& rank) {
   rank.rondo = concat(RONDO_VERSION_MAJOR, '.', RONDO_VERSION_MINOR, '.', RONDO_VERSION_PATCH);

@@ -7,8 +7,11 @@
 namespace rondo::doctor {
 
 /// Fills in everything that needs no other rank; not `threads`, MPI, shared memory and
-/// measurements. Throws Error if RONDO_ISA is invalid, because without kernels the rank could not
-/// even report that.
+/// measurements.
 void look_at_machine(Rank& rank);
+
+/// Notes which setting of its kernels rondo refuses (RONDO_ISA, RONDO_CONV, …), and removes it, so
+/// that the rank can report it. Call it before everything else.
+void look_at_environment(Rank& rank);
 
 }  // namespace rondo::doctor

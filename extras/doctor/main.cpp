@@ -66,7 +66,7 @@ std::shared_ptr<dist::Communicator> find_world(const Options& options, doctor::F
     auto comm = dist::init({.tune = false, .communicator = {.timeout = timeout}});
     facts.backend = comm->backend();
     return comm;
-  } catch (const CommError& error) {
+  } catch (const Error& error) {
     facts.init_error = error.what();
     facts.backend = "none";
     return std::make_shared<dist::Communicator>(dist::thread_transports(1)[0]);
@@ -84,6 +84,7 @@ int examine(const Options& options) {
   doctor::Facts facts;
   doctor::Rank mine;
   const bool speaks_early = launched_as() == 0 && options.json != "-";
+  doctor::look_at_environment(mine);
   doctor::look_at_launcher(mine);
   show(speaks_early && !mine.launcher.empty(), "looking for the other ranks\n");
   auto comm = find_world(options, facts);

@@ -106,13 +106,15 @@ Int8Conv2d::Int8Conv2d(const Conv2d& conv, const Quantization& input, bool relu)
       out_channels(conv.out_channels),
       kernel_size(conv.kernel_size),
       options(conv.options),
+      outer_padding(conv.outer_padding),
       relu(relu) {}
 
-Tensor Int8Conv2d::forward(const Tensor& input_tensor) {
-  require<ShapeError>(input_tensor.dim() == 4 && input_tensor.size(1) == in_channels,
-                      "Int8Conv2d: input ", input_tensor.shape(), " is not (N, ", in_channels,
-                      ", H, W)");
+Tensor Int8Conv2d::forward(const Tensor& unpadded) {
+  require<ShapeError>(unpadded.dim() == 4 && unpadded.size(1) == in_channels, "Int8Conv2d: input ",
+                      unpadded.shape(), " is not (N, ", in_channels, ", H, W)");
   const Conv2dOptions& o = options;
+  const Tensor input_tensor =
+      outer_padding.empty() ? unpadded : pad(unpadded, outer_padding, o.padding_mode);
   const std::int64_t p = conv_output_size(input_tensor.size(2), kernel_size.h, o.stride.h,
                                           o.padding.h, o.dilation.h),
                      q = conv_output_size(input_tensor.size(3), kernel_size.w, o.stride.w,

@@ -73,6 +73,7 @@ struct Int8Conv2d : Int8Layer {
   std::int64_t in_channels, out_channels;
   Pair kernel_size;
   Conv2dOptions options;
+  Dims outer_padding;
   bool relu;
 
   Int8Conv2d(const Conv2d& conv, const Quantization& input, bool relu = false);

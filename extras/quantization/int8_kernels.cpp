@@ -20,7 +20,7 @@
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/onednn.h"
 #include "tensor/cpu/strided.h"
-#include "tensor/observed_backend.h"
+#include "tensor/kernel_call.h"
 #include "tensor/scratch.h"
 
 namespace rondo {
@@ -137,11 +137,11 @@ void linear_of_bytes(const Tensor& x, const Tensor& scales, const Tensor& zero_p
   const std::int64_t m = x.size(0), k = x.size(1), n = y.size(1);
   if (y.numel() == 0) return;
   const Tensor b = bias.defined() ? dense(bias) : Tensor::empty({n});
-  if (!bias.defined()) CpuBackend::instance().fill(b, 0);
+  if (!bias.defined()) CpuBackend::instance().do_fill(b, 0);
   const Tensor sums = Tensor::empty({m, n}, {.dtype = i32});
   std::shared_ptr<Prepared> kept;
   if (k == 0) {
-    CpuBackend::instance().fill(sums, 0);
+    CpuBackend::instance().do_fill(sums, 0);
     kept = std::make_shared<Prepared>(w);
   } else {
     using tag = dnnl::memory::format_tag;
@@ -176,9 +176,9 @@ Tensor with_zero_channels(const Tensor& t, MemoryFormat format) {
   const Tensor all = Tensor::empty({t.size(0), 2 * t.size(1), t.size(2), t.size(3)},
                                    {.dtype = t.dtype(), .format = format});
   CpuBackend& cpu = CpuBackend::instance();
-  cpu.fill(all, 0);
+  cpu.do_fill(all, 0);
   const Dims strides = {all.stride(0), 2 * all.stride(1), all.stride(2), all.stride(3)};
-  cpu.copy(t, all.as_view(t.shape(), strides, 0));
+  cpu.do_copy(t, all.as_view(t.shape(), strides, 0));
   return all;
 }
 
@@ -209,7 +209,8 @@ void conv2d_of_bytes(const Tensor& x, const Quantization& quantization, const In
   }
   const std::int64_t channels = y.size(1);
   const Tensor scales = Tensor::empty({channels});
-  CpuBackend::instance().unary(UnaryOp::mul_scalar, w.scale, scales, {.alpha = quantization.scale});
+  CpuBackend::instance().do_unary(UnaryOp::mul_scalar, w.scale, scales,
+                                  {.alpha = quantization.scale});
   const auto* scale = scales.data_ptr<float>();
   const Int8Conv2dProblem problem{.shape = {.pass = Conv2dProblem::Pass::forward,
                                             .dtype = u8,
@@ -248,7 +249,7 @@ void conv2d_of_bytes(const Tensor& x, const Quantization& quantization, const In
   Tensor b = bias;
   if (b.defined() && int8_scales_bias) {
     b = Tensor::empty({channels});
-    CpuBackend::instance().binary(BinaryOp::div, bias, scales, b, {});
+    CpuBackend::instance().do_binary(BinaryOp::div, bias, scales, b, {});
   }
   auto zero_point = static_cast<std::int32_t>(quantization.zero_point);
   std::unordered_map<int, dnnl::memory> arguments = {
@@ -272,29 +273,31 @@ int int8_levels() {
 
 void quantize(const Tensor& x, const Quantization& quantization, const Tensor& y) {
   require_cpu(x);
-  observe_kernel("quantize", 0, {x, y}, [&] { quantize_all(x, quantization, y); });
+  const KernelCall call("quantize", {}, x, y);
+  quantize_all(x, quantization, y);
 }
 
 void quantize_rows(const Tensor& x, const Tensor& y, const Tensor& scales,
                    const Tensor& zero_points) {
   require_cpu(x);
-  observe_kernel("quantize_rows", 0, {x, y, scales, zero_points},
-                 [&] { quantize_each_row(x, y, scales, zero_points); });
+  const KernelCall call("quantize_rows", {}, x, y, scales, zero_points);
+  quantize_each_row(x, y, scales, zero_points);
 }
 
 void int8_linear(const Tensor& x, const Tensor& scales, const Tensor& zero_points,
                  const Int8Weight& w, const Tensor& bias, const Tensor& y, Activation activation) {
   require_cpu(x);
-  observe_kernel("int8_linear", 2 * y.numel() * x.size(1), {x, w.values, w.scale, bias, y},
-                 [&] { linear_of_bytes(x, scales, zero_points, w, bias, y, activation); });
+  const KernelCall call("int8_linear", {.flops = 2.0 * static_cast<double>(y.numel() * x.size(1))},
+                        x, w.values, w.scale, bias, y);
+  linear_of_bytes(x, scales, zero_points, w, bias, y, activation);
 }
 
 void int8_conv2d(const Tensor& x, const Quantization& quantization, const Int8Weight& w,
                  const Tensor& bias, bool relu, const Tensor& y, const Conv2dParams& params) {
   require_cpu(x);
-  const std::int64_t products = w.values.size(0) == 0 ? 0 : w.values.numel() / w.values.size(0);
-  observe_kernel("int8_conv2d", 2 * y.numel() * products, {x, w.values, w.scale, bias, y},
-                 [&] { conv2d_of_bytes(x, quantization, w, bias, relu, y, params); });
+  const KernelCall call("int8_conv2d", {.flops = conv2d_flops(y, w.values)}, x, w.values, w.scale,
+                        bias, y);
+  conv2d_of_bytes(x, quantization, w, bias, relu, y, params);
 }
 
 }  // namespace rondo

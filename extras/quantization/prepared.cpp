@@ -25,7 +25,7 @@ Tensor factor_of(const BatchNorm& bn) {
 Tensor run(const Conv2d& conv, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const Conv2dOptions& o = conv.options;
   return conv2d(
-      x, weight, bias,
+      conv.padded(x), weight, bias,
       {.stride = o.stride, .padding = o.padding, .dilation = o.dilation, .groups = o.groups});
 }
 

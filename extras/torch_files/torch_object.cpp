@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "extras/torch_files/torch_values.h"
@@ -50,11 +51,11 @@ TorchObject::TorchObject(const Pickle& pickle, const std::string& entry, const s
   check_not_module(outer, "");
   check(outer->as<PickleDict>() != nullptr,
         "holds no dict of tensors; save one in Python: torch.save({\"name\": tensor}, PATH)");
-  add_metadata(outer);
   const PickleValue* chosen = entry.empty()  ? choose(outer)
                               : entry == "." ? outer
                                              : descend(outer, entry);
-  if (chosen != outer) add_metadata(chosen);
+  add_metadata(outer, chosen);
+  if (chosen != outer) add_metadata(chosen, chosen);
   add_values("", chosen, 0);
   require_tensors();
 }
@@ -178,20 +179,26 @@ const PickleValue* TorchObject::descend(const PickleValue* from, const std::stri
   return from;
 }
 
-void TorchObject::add_metadata(const PickleValue* from) {
+void TorchObject::add_metadata(const PickleValue* from, const PickleValue* chosen) {
   const auto* dict = from->as<PickleDict>();
   if (dict == nullptr) return;
   for (const auto& [key, value] : dict->items) {
     const auto* name = key->as<std::string>();
-    if (name == nullptr || name->size() > longest_text || metadata_.size() >= most_texts) continue;
-    const auto* text = value->as<std::string>();
-    if (text != nullptr && text->size() <= longest_text) metadata_[*name] = *text;
-    if (const auto* number = value->as<std::int64_t>()) metadata_[*name] = std::to_string(*number);
-    if (const auto* number = value->as<double>()) metadata_[*name] = concat(*number);
-    if (const auto* truth = value->as<bool>()) metadata_[*name] = *truth ? "True" : "False";
-    const auto* object = value->as<PickleCall>();
-    if (object != nullptr && !is_tensor(value))
-      metadata_[*name] = concat('<', class_of(*object), '>');
+    if (name == nullptr || name->size() > longest_text ||
+        std::max(metadata_.size(), others_.size()) >= most_texts)
+      continue;
+    std::optional<std::string> text;
+    if (const auto* own = value->as<std::string>(); own != nullptr && own->size() <= longest_text)
+      text = *own;
+    if (const auto* number = value->as<std::int64_t>()) text = std::to_string(*number);
+    if (const auto* number = value->as<double>()) text = concat(*number);
+    if (const auto* truth = value->as<bool>()) text = *truth ? "True" : "False";
+    const auto* object = is_tensor(value) ? nullptr : value->as<PickleCall>();
+    // Tensors in the chosen dict, also in its inner dicts and lists, are read.
+    const bool is_read = value == chosen || (from == chosen && object == nullptr);
+    if (!text && !is_read && value->as<PickleNone>() == nullptr) others_.push_back(*name);
+    if (object != nullptr) text = concat('<', class_of(*object), '>');
+    if (text) metadata_[*name] = *text;
   }
 }
 
@@ -416,6 +423,12 @@ TorchFile TorchObject::finish() {
   require_tensors();
   result.entry = std::move(entry_);
   result.metadata = std::move(metadata_);
+  std::erase_if(others_, [&](const std::string& name) {  // what is read is further inside
+    const std::string inside = name + ".";
+    return result.entry.starts_with(inside) ||
+           std::ranges::any_of(names_, [&](const auto& t) { return t.starts_with(inside); });
+  });
+  result.others = std::move(others_);
   result.left_out = std::move(left_out_);
   return result;
 }

@@ -62,7 +62,7 @@ class TorchObject {
   Contents contents(const PickleValue* value, int depth = 0);
   const PickleValue* choose(const PickleValue* outer);
   const PickleValue* descend(const PickleValue* from, const std::string& path);
-  void add_metadata(const PickleValue* value);
+  void add_metadata(const PickleValue* from, const PickleValue* chosen);
   void check_not_module(const PickleValue* value, const std::string& name) const;
   void add_values(const std::string& name, const PickleValue* value, int depth);
   void leave_out(const std::string& name, std::string why);
@@ -84,6 +84,7 @@ class TorchObject {
   std::vector<LeftOut> left_out_;
   std::string entry_;
   std::map<std::string, std::string> metadata_;
+  std::vector<std::string> others_;
   std::uint64_t wanted_bytes_ = 0;
   std::unordered_map<const PickleValue*, Contents> known_;
   std::unordered_map<std::string_view, std::size_t> storage_of_;

@@ -9,10 +9,10 @@
 
 #include "extras/torch_files/pickle.h"
 #include "extras/torch_files/torch_object.h"
-#include "extras/torch_files/zip.h"
 #include "io/file_kind.h"
 #include "io/mapped_file.h"
 #include "io/weights.h"
+#include "io/zip.h"
 #include "tensor/error.h"
 
 namespace rondo::io {
@@ -178,6 +178,7 @@ bool detail::register_torch_files() {
                                         TorchFile file = load_torch(path, {.entry = entry});
                                         return WeightsFile{.tensors = std::move(file.tensors),
                                                            .metadata = std::move(file.metadata),
+                                                           .others = std::move(file.others),
                                                            .entry = std::move(file.entry),
                                                            .left_out = std::move(file.left_out)};
                                       },

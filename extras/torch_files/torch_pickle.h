@@ -32,6 +32,9 @@ struct TorchFile {
   /// Numbers and texts next to the tensors, or next to `entry`: {"epoch", "90"}. Objects are not
   /// created; the value is the name of their class: {"args", "<argparse.Namespace>"}.
   std::map<std::string, std::string> metadata;
+  /// The keys next to the tensors, or next to `entry`, whose values are neither in `tensors` nor
+  /// texts or numbers in `metadata`: {"args", "optimizer"}.
+  std::vector<std::string> others;
   std::vector<LeftOut> left_out;  // tensors that were not read
 };
 

@@ -8,8 +8,8 @@
 #include <tuple>
 
 #include "extras/torch_files/torch_pickle.h"
-#include "extras/torch_files/zip.h"
 #include "io/atomic_file.h"
+#include "io/zip.h"
 #include "tensor/error.h"
 
 namespace rondo::io {

@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <iostream>
 #include <map>
+#include <set>
 
 #include "extras/command_line.h"
 #include "extras/torch_files/torch_pickle.h"
@@ -102,12 +103,22 @@ int convert(const Flags& flags) {
   }
   tensors = io::apply(rules, tensors);
   require<IoError>(!tensors.empty(), flags.file, ": --ignore leaves nothing");
-  std::map<std::string, std::string> metadata;
-  if (io::is_safetensors_file(flags.file)) metadata = std::move(file.metadata);
+  std::map<std::string, std::string> metadata = std::move(file.metadata);
   // The description of a training run does not belong to its weights.
   std::erase_if(metadata, [](const auto& entry) { return entry.first.starts_with("rondo."); });
+  std::set<std::string> lost(file.others.begin(), file.others.end());
+  for (const std::string& name : lost) metadata.erase(name);  // only the name of a class
+  if (!flags.other.ends_with(".safetensors")) {
+    for (const auto& [name, text] : metadata) lost.insert(name);
+    lost.erase("format");
+  }
   io::save_weights(flags.other, tensors, metadata);
   std::cout << fmt::format("{}: {} tensors\n", printable(flags.other), tensors.size());
+  if (!lost.empty())
+    std::cerr << fmt::format(
+        "warning: {}: {} {} left out: the file holds only tensors{}\n", printable(flags.other),
+        printable(fmt::format("{}", fmt::join(lost, ", "))), lost.size() == 1 ? "is" : "are",
+        flags.other.ends_with(".safetensors") ? " and texts" : "");
   return 0;
 }
 

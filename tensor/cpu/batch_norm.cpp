@@ -197,7 +197,7 @@ bool lies_like(const Tensor& input, const Tensor& t) {
 Tensor laid_like(const Tensor& input, const Tensor& t) {
   if (!t.defined() || lies_like(input, t)) return t;
   Tensor copy = Tensor::empty_like(input);
-  CpuBackend::instance().copy(t, copy);
+  CpuBackend::instance().do_copy(t, copy);
   return copy;
 }
 
@@ -210,7 +210,7 @@ void in_kernel_dtype(const Tensor& x, const BatchNormFusion& fusion, const Tenso
   Tensor output = lies_like(input, y) ? y : Tensor::empty_like(input);
   visit_kernel_dtype(input.dtype(),
                      [&]<class T>() { compute.template operator()<T>(input, with, output); });
-  if (!output.is_same(y)) CpuBackend::instance().copy(output, y);
+  if (!output.is_same(y)) CpuBackend::instance().do_copy(output, y);
 }
 
 /// The normalisation of the forward pass.
@@ -273,10 +273,10 @@ std::int64_t CpuBackend::batch_norm_mask_bytes(const Tensor& x) const {
   return whole && x.dtype() == kernel_dtype(x.dtype()) ? x.numel() / 8 : 0;
 }
 
-void CpuBackend::batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                            const Tensor& running_mean, const Tensor& running_var, double momentum,
-                            double eps, const BatchNormFusion& fusion, const Tensor& y,
-                            const Tensor& mean, const Tensor& invstd) {
+void CpuBackend::do_batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                               const Tensor& running_mean, const Tensor& running_var,
+                               double momentum, double eps, const BatchNormFusion& fusion,
+                               const Tensor& y, const Tensor& mean, const Tensor& invstd) {
   in_kernel_dtype(
       x, fusion, y,
       [&]<class T>(const Tensor& input, const BatchNormFusion& with, const Tensor& output) {
@@ -316,9 +316,9 @@ void CpuBackend::batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& 
       });
 }
 
-void CpuBackend::batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                                      const Tensor& mean, const Tensor& var, double eps,
-                                      const BatchNormFusion& fusion, const Tensor& y) {
+void CpuBackend::do_batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                                         const Tensor& mean, const Tensor& var, double eps,
+                                         const BatchNormFusion& fusion, const Tensor& y) {
   in_kernel_dtype(
       x, fusion, y,
       [&]<class T>(const Tensor& input, const BatchNormFusion& with, const Tensor& output) {
@@ -330,10 +330,11 @@ void CpuBackend::batch_norm_inference(const Tensor& x, const Tensor& gamma, cons
       });
 }
 
-void CpuBackend::batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y, bool relu,
-                                     const Tensor& gamma, const Tensor& beta, const Tensor& mean,
-                                     const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,
-                                     const Tensor& dbeta, const Tensor& dresidual) {
+void CpuBackend::do_batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y,
+                                        bool relu, const Tensor& gamma, const Tensor& beta,
+                                        const Tensor& mean, const Tensor& invstd, const Tensor& dx,
+                                        const Tensor& dgamma, const Tensor& dbeta,
+                                        const Tensor& dresidual) {
   const bool has_bits = y.defined() && y.dtype() == u8;
   Tensor input = readable_activation(x), gradient = laid_like(input, dy);
   Tensor output = has_bits ? y : laid_like(input, y);
@@ -345,8 +346,8 @@ void CpuBackend::batch_norm_backward(const Tensor& dy, const Tensor& x, const Te
     backward<T>(gradient, input, output, relu, {gamma, beta, mean, invstd}, result, dgamma, dbeta,
                 residual);
   });
-  if (!result.is_same(dx)) copy(result, dx);
-  if (dresidual.defined() && !residual.is_same(dresidual)) copy(residual, dresidual);
+  if (!result.is_same(dx)) do_copy(result, dx);
+  if (dresidual.defined() && !residual.is_same(dresidual)) do_copy(residual, dresidual);
 }
 
 }  // namespace rondo::cpu

@@ -18,114 +18,118 @@ class CpuBackend : public Backend {
   Allocator& allocator() override;
 
   // elementwise.cpp
-  void fill(const Tensor& y, Scalar value) override;
-  void copy(const Tensor& x, const Tensor& y) override;
-  void unary(UnaryOp op, const Tensor& x, const Tensor& y, OpParams params) override;
-  void binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y,
-              OpParams params) override;
-  void where(const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& y) override;
+  void do_fill(const Tensor& y, Scalar value) override;
+  void do_copy(const Tensor& x, const Tensor& y) override;
+  void do_unary(UnaryOp op, const Tensor& x, const Tensor& y, OpParams params) override;
+  void do_binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y,
+                 OpParams params) override;
+  void do_where(const Tensor& condition, const Tensor& a, const Tensor& b,
+                const Tensor& y) override;
 
   // reduce.cpp
-  void reduce(FoldOp op, const Tensor& x, const Tensor& y) override;
-  void extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
-                const Tensor& indices) override;
+  void do_reduce(FoldOp op, const Tensor& x, const Tensor& y) override;
+  void do_extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
+                   const Tensor& indices) override;
 
   // scan.cpp
-  void cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) override;
+  void do_cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) override;
 
   // sort.cpp
-  void sort(const Tensor& x, std::int64_t dim, bool descending, const Tensor& values,
-            const Tensor& indices) override;
-  void topk(const Tensor& x, std::int64_t dim, bool largest, const Tensor& values,
-            const Tensor& indices) override;
+  void do_sort(const Tensor& x, std::int64_t dim, bool descending, const Tensor& values,
+               const Tensor& indices) override;
+  void do_topk(const Tensor& x, std::int64_t dim, bool largest, const Tensor& values,
+               const Tensor& indices) override;
 
   // softmax.cpp
-  void softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) override;
-  void softmax_backward(bool log, const Tensor& dy, const Tensor& y, std::int64_t dim,
-                        const Tensor& dx) override;
+  void do_softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) override;
+  void do_softmax_backward(bool log, const Tensor& dy, const Tensor& y, std::int64_t dim,
+                           const Tensor& dx) override;
 
   // cross_entropy.cpp
-  void cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyParams& params,
-                     const Tensor& lines) override;
-  void cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const Tensor& target,
-                              const Tensor& lines, const CrossEntropyParams& params,
-                              const Tensor& dlogits) override;
+  void do_cross_entropy(const Tensor& logits, const Tensor& target,
+                        const CrossEntropyParams& params, const Tensor& lines) override;
+  void do_cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const Tensor& target,
+                                 const Tensor& lines, const CrossEntropyParams& params,
+                                 const Tensor& dlogits) override;
 
   // indexing.cpp
-  void index_select(const Tensor& x, std::int64_t dim, const Tensor& index,
-                    const Tensor& y) override;
-  void index_add(const Tensor& y, std::int64_t dim, const Tensor& index, const Tensor& x) override;
-  void gather(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& y) override;
-  void scatter_add(const Tensor& y, std::int64_t dim, const Tensor& index,
-                   const Tensor& x) override;
+  void do_index_select(const Tensor& x, std::int64_t dim, const Tensor& index,
+                       const Tensor& y) override;
+  void do_index_scatter(ScatterOp op, const Tensor& y, std::int64_t dim, const Tensor& index,
+                        const Tensor& x) override;
+  void do_gather(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& y) override;
+  void do_scatter(ScatterOp op, const Tensor& y, std::int64_t dim, const Tensor& index,
+                  const Tensor& x) override;
 
   // random.cpp
-  void uniform(const Tensor& y, Philox random, double low, double high) override;
-  void normal(const Tensor& y, Philox random, double mean, double stddev) override;
-  void randint(const Tensor& y, Philox random, std::int64_t low, std::int64_t high) override;
+  void do_uniform(const Tensor& y, Philox random, double low, double high) override;
+  void do_normal(const Tensor& y, Philox random, double mean, double stddev) override;
+  void do_randint(const Tensor& y, Philox random, std::int64_t low, std::int64_t high) override;
 
   // matmul.cpp
-  void matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y,
-              Activation activation) override;
+  void do_matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y,
+                 Activation activation) override;
 
   // conv.cpp
   MemoryFormat conv2d_format(DType dtype) const override;
-  void conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
-              const Conv2dParams& params) override;
-  void conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,
-                             const Conv2dParams& params) override;
-  void conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
-                              const Tensor& dbias, const Conv2dParams& params) override;
+  void do_conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
+                 const Conv2dParams& params) override;
+  void do_conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,
+                                const Conv2dParams& params) override;
+  void do_conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
+                                 const Tensor& dbias, const Conv2dParams& params) override;
 
   // batch_norm.cpp
-  void batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                  const Tensor& running_mean, const Tensor& running_var, double momentum,
-                  double eps, const BatchNormFusion& fusion, const Tensor& y, const Tensor& mean,
-                  const Tensor& invstd) override;
-  void batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                            const Tensor& mean, const Tensor& var, double eps,
-                            const BatchNormFusion& fusion, const Tensor& y) override;
+  void do_batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                     const Tensor& running_mean, const Tensor& running_var, double momentum,
+                     double eps, const BatchNormFusion& fusion, const Tensor& y, const Tensor& mean,
+                     const Tensor& invstd) override;
+  void do_batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                               const Tensor& mean, const Tensor& var, double eps,
+                               const BatchNormFusion& fusion, const Tensor& y) override;
   std::int64_t batch_norm_mask_bytes(const Tensor& x) const override;
-  void batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y, bool relu,
-                           const Tensor& gamma, const Tensor& beta, const Tensor& mean,
-                           const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,
-                           const Tensor& dbeta, const Tensor& dresidual) override;
+  void do_batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& y, bool relu,
+                              const Tensor& gamma, const Tensor& beta, const Tensor& mean,
+                              const Tensor& invstd, const Tensor& dx, const Tensor& dgamma,
+                              const Tensor& dbeta, const Tensor& dresidual) override;
 
   // layer_norm.cpp
   bool has_layer_norm(const Tensor& x) const override;
-  void layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
-                  const Tensor& y, const Tensor& mean, const Tensor& invstd) override;
-  void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& gamma,
-                           const Tensor& mean, const Tensor& invstd, const Tensor& dx,
-                           const Tensor& dgamma, const Tensor& dbeta) override;
+  void do_layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
+                     const Tensor& y, const Tensor& mean, const Tensor& invstd) override;
+  void do_layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& gamma,
+                              const Tensor& mean, const Tensor& invstd, const Tensor& dx,
+                              const Tensor& dgamma, const Tensor& dbeta) override;
 
   // group_norm.cpp
   bool has_group_norm(const Tensor& x) const override;
-  void group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma, const Tensor& beta,
-                  double eps, const Tensor& y, const Tensor& mean, const Tensor& invstd) override;
-  void group_norm_backward(const Tensor& dy, const Tensor& x, std::int64_t groups,
-                           const Tensor& gamma, const Tensor& mean, const Tensor& invstd,
-                           const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta) override;
+  void do_group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma, const Tensor& beta,
+                     double eps, const Tensor& y, const Tensor& mean,
+                     const Tensor& invstd) override;
+  void do_group_norm_backward(const Tensor& dy, const Tensor& x, std::int64_t groups,
+                              const Tensor& gamma, const Tensor& mean, const Tensor& invstd,
+                              const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta) override;
 
   // pool.cpp
-  void max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
-                  const Pool2dParams& params) override;
-  void max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Pool2dParams& params,
-                           const Tensor& dx) override;
-  void max_pool2d_gather(const Tensor& x, const Tensor& indices, const Tensor& y) override;
-  void avg_pool2d(const Tensor& x, const Tensor& y, const Pool2dParams& params) override;
-  void avg_pool2d_backward(const Tensor& dy, const Tensor& dx, const Pool2dParams& params) override;
-  void adaptive_avg_pool2d(const Tensor& x, const Tensor& y) override;
-  void adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) override;
+  void do_max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
+                     const Pool2dParams& params) override;
+  void do_max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Pool2dParams& params,
+                              const Tensor& dx) override;
+  void do_max_pool2d_gather(const Tensor& x, const Tensor& indices, const Tensor& y) override;
+  void do_avg_pool2d(const Tensor& x, const Tensor& y, const Pool2dParams& params) override;
+  void do_avg_pool2d_backward(const Tensor& dy, const Tensor& dx,
+                              const Pool2dParams& params) override;
+  void do_adaptive_avg_pool2d(const Tensor& x, const Tensor& y) override;
+  void do_adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) override;
 
   // optimizer.cpp
-  void sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer, const Tensor& rates,
-                const SgdParams& params) override;
-  void adam_step(const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v,
-                 const Tensor& max_v, const Tensor& rates, const Tensor& step,
-                 const AdamParams& params) override;
-  void unscale(std::span<const Tensor> gradients, const Tensor& scale,
-               const Tensor& found_inf) override;
+  void do_sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer, const Tensor& rates,
+                   const SgdParams& params) override;
+  void do_adam_step(const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v,
+                    const Tensor& max_v, const Tensor& rates, const Tensor& step,
+                    const AdamParams& params) override;
+  void do_unscale(std::span<const Tensor> gradients, const Tensor& scale,
+                  const Tensor& found_inf) override;
 };
 
 }  // namespace rondo::cpu

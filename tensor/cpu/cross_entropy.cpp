@@ -43,8 +43,8 @@ const std::int64_t* indices(const Tensor& target) {
 
 }  // namespace
 
-void CpuBackend::cross_entropy(const Tensor& logits, const Tensor& target,
-                               const CrossEntropyParams& params, const Tensor& lines) {
+void CpuBackend::do_cross_entropy(const Tensor& logits, const Tensor& target,
+                                  const CrossEntropyParams& params, const Tensor& lines) {
   const std::int64_t n = logits.size(1), stride = logits.stride(1);
   const double smoothing = params.label_smoothing, share = smoothing / static_cast<double>(n);
   visit_float_compute(logits.dtype(), "cross_entropy", [&]<class C>() {
@@ -72,9 +72,10 @@ void CpuBackend::cross_entropy(const Tensor& logits, const Tensor& target,
   });
 }
 
-void CpuBackend::cross_entropy_backward(const Tensor& dloss, const Tensor& logits,
-                                        const Tensor& target, const Tensor& lines,
-                                        const CrossEntropyParams& params, const Tensor& dlogits) {
+void CpuBackend::do_cross_entropy_backward(const Tensor& dloss, const Tensor& logits,
+                                           const Tensor& target, const Tensor& lines,
+                                           const CrossEntropyParams& params,
+                                           const Tensor& dlogits) {
   const std::int64_t n = logits.size(1);
   const std::int64_t stride = logits.stride(1), out_stride = dlogits.stride(1);
   visit_float_compute(logits.dtype(), "cross_entropy", [&]<class C>() {

@@ -106,7 +106,7 @@ CpuBackend& CpuBackend::instance() {
 
 Allocator& CpuBackend::allocator() { return CachingAllocator::instance(); }
 
-void CpuBackend::fill(const Tensor& y, Scalar value) {
+void CpuBackend::do_fill(const Tensor& y, Scalar value) {
   StridedLoop<1> loop({&y});
   const std::int64_t width = size_of(y.dtype());
   visit_compute_type(y.dtype(), [&]<class C>() {
@@ -128,7 +128,7 @@ void CpuBackend::fill(const Tensor& y, Scalar value) {
   });
 }
 
-void CpuBackend::copy(const Tensor& x, const Tensor& y) {
+void CpuBackend::do_copy(const Tensor& x, const Tensor& y) {
   if (copy_transposed(x, y)) return;
   StridedLoop<2> loop({&x, &y});
   if (x.dtype() == y.dtype()) {
@@ -147,7 +147,7 @@ void CpuBackend::copy(const Tensor& x, const Tensor& y) {
   });
 }
 
-void CpuBackend::unary(UnaryOp op, const Tensor& x, const Tensor& y, OpParams params) {
+void CpuBackend::do_unary(UnaryOp op, const Tensor& x, const Tensor& y, OpParams params) {
   StridedLoop<2> loop({&x, &y});
   visit_compute_type(x.dtype(), [&]<class C>() {
     loop.for_each_row([&](auto at, auto step, std::int64_t n) {
@@ -162,8 +162,8 @@ void CpuBackend::unary(UnaryOp op, const Tensor& x, const Tensor& y, OpParams pa
   });
 }
 
-void CpuBackend::binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y,
-                        OpParams params) {
+void CpuBackend::do_binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y,
+                           OpParams params) {
   StridedLoop<3> loop({&a, &b, &y});
   visit_compute_type(a.dtype(), [&]<class C>() {
     loop.for_each_row([&](auto at, auto step, std::int64_t n) {
@@ -179,7 +179,8 @@ void CpuBackend::binary(BinaryOp op, const Tensor& a, const Tensor& b, const Ten
   });
 }
 
-void CpuBackend::where(const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& y) {
+void CpuBackend::do_where(const Tensor& condition, const Tensor& a, const Tensor& b,
+                          const Tensor& y) {
   StridedLoop<4> loop({&condition, &a, &b, &y});
   visit_dtype(y.dtype(), [&]<class T>() {
     loop.for_each_row([&](auto at, auto step, std::int64_t n) {

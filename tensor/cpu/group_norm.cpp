@@ -52,9 +52,9 @@ const float* values_of(const Tensor& v) { return v.defined() ? v.data_ptr<float>
 
 bool CpuBackend::has_group_norm(const Tensor& x) const { return x.dtype() == f32; }
 
-void CpuBackend::group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma,
-                            const Tensor& beta, double eps, const Tensor& y, const Tensor& mean,
-                            const Tensor& invstd) {
+void CpuBackend::do_group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma,
+                               const Tensor& beta, double eps, const Tensor& y, const Tensor& mean,
+                               const Tensor& invstd) {
   const std::int64_t each = x.size(1) / groups, plane = x.numel() / (x.size(0) * x.size(1));
   const float *scales = values_of(gamma), *shifts = values_of(beta), *in = x.data_ptr<float>();
   auto *out = y.data_ptr<float>(), *m = mean.data_ptr<float>(), *s = invstd.data_ptr<float>();
@@ -77,9 +77,10 @@ void CpuBackend::group_norm(const Tensor& x, std::int64_t groups, const Tensor& 
   });
 }
 
-void CpuBackend::group_norm_backward(const Tensor& dy, const Tensor& x, std::int64_t groups,
-                                     const Tensor& gamma, const Tensor& mean, const Tensor& invstd,
-                                     const Tensor& dx, const Tensor& dgamma, const Tensor& dbeta) {
+void CpuBackend::do_group_norm_backward(const Tensor& dy, const Tensor& x, std::int64_t groups,
+                                        const Tensor& gamma, const Tensor& mean,
+                                        const Tensor& invstd, const Tensor& dx,
+                                        const Tensor& dgamma, const Tensor& dbeta) {
   const std::int64_t images = x.size(0), channels = x.size(1), each = channels / groups;
   const std::int64_t plane = x.numel() / (images * channels), n = each * plane;
   const float *scales = values_of(gamma), *g = dy.data_ptr<float>(), *in = x.data_ptr<float>();

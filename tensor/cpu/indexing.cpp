@@ -1,9 +1,9 @@
 // Gather and scatter with index tensors.
 //
 // gather and index_select only move elements, so they are written for element sizes, not dtypes.
-// index_add and scatter_add add several times to one element when an index repeats. So threads
+// index_scatter and scatter write several times to one element when an index repeats. So threads
 // divide the other dimensions among themselves, never the index: no two threads write the same
-// element, and additions happen in the order of the index.
+// element, and writes happen in the order of the index.
 //
 // Indices are checked before anything is written, so an invalid index leaves the outputs unchanged.
 
@@ -13,18 +13,20 @@
 #include "tensor/cpu/cpu_backend.h"
 #include "tensor/cpu/lines.h"
 #include "tensor/functors.h"
+#include "tensor/index_error.h"
+#include "tensor/record_function.h"
 #include "tensor/scratch.h"
 
 namespace rondo::cpu {
 namespace {
 
 /// Throws ShapeError with the first element of `index`, in row-major order, outside 0 … size-1.
-void check_indices(const char* op, const Tensor& index, std::int64_t size, std::int64_t dim) {
+void check_indices(const char* kernel, const Tensor& index, std::int64_t size, std::int64_t dim) {
   const std::int64_t* data = index.data_ptr<std::int64_t>();
   const std::int64_t count = index.numel();
   auto check = [&](std::int64_t i) {
-    require<ShapeError>(i >= 0 && i < size, op, ": index ", i, " is out of range for dimension ",
-                        dim, " of size ", size);
+    if (i < 0 || i >= size) [[unlikely]]
+      throw ShapeError(index_error(RecordOp::called(kernel), i, dim, size));
   };
   if (index.is_contiguous()) {
     for (std::int64_t i = 0; i < count; ++i) check(data[i]);
@@ -34,26 +36,35 @@ void check_indices(const char* op, const Tensor& index, std::int64_t size, std::
   for (std::int64_t i = 0; i < count; ++i, walker.next()) check(data[walker.offsets()[0]]);
 }
 
-/// a += b in T's compute type, rounded once; boolean addition is "or".
+/// a = op(a, b) in T's compute type, rounded once; boolean addition is "or".
 template <class T>
-void add_to(T& a, T b) {
+T joined(ScatterOp op, T a, T b) {
+  if (op == ScatterOp::set) return b;
   if constexpr (std::is_same_v<T, bool>) {
-    a = a || b;
+    return op == ScatterOp::add || op == ScatterOp::max ? a || b : a && b;
   } else {
-    a = static_cast<T>(functors::plus<Compute<T>>(a, b));
+    return static_cast<T>(functors::scatter<Compute<T>>(op, a, b));
   }
 }
 
-/// Calls add(y, x) with both in f32 if they have 16 bits, and rounds the sums into y once. If each
-/// addition were rounded, 1 + 1 + … would stop at 256 in bf16.
+/// Calls f with a function object (T, T) -> T, and once more for `add`, so that the loops of the
+/// gradients have no branch.
+template <class T, class F>
+void visit_scatter(ScatterOp op, F f) {
+  if (op == ScatterOp::add) return f([](T a, T b) { return joined(ScatterOp::add, a, b); });
+  f([op](T a, T b) { return joined(op, a, b); });
+}
+
+/// Calls join(y, x) with both in f32 if they have 16 bits and op computes, and rounds the result
+/// into y once. If each addition were rounded, 1 + 1 + … would stop at 256 in bf16.
 template <class F>
-void in_wide(const Tensor& y, const Tensor& x, F add) {
-  if (!is_floating(y.dtype()) || size_of(y.dtype()) > 2) return add(y, x);
+void in_wide(ScatterOp op, const Tensor& y, const Tensor& x, F join) {
+  if (!functors::scatters_wide(op, y.dtype())) return join(y, x);
   const Tensor wide = Tensor::empty(y.shape());
   CpuBackend& backend = CpuBackend::instance();
-  backend.copy(y, wide);
-  add(wide, as_f32(x));
-  backend.copy(wide, y);
+  backend.do_copy(y, wide);
+  join(wide, as_f32(x));
+  backend.do_copy(wide, y);
 }
 
 Dims with_front(Dims dims, std::int64_t value) {
@@ -62,7 +73,7 @@ Dims with_front(Dims dims, std::int64_t value) {
 }
 
 /// Splits a shape without `dim` into slow dimensions and one fast run, if the tensors have constant
-/// strides in the last dimension. index_select and index_add spend their time in the run.
+/// strides in the last dimension. index_select and index_scatter spend their time in the run.
 struct Run {
   std::int64_t length = 1, x = 0, y = 0;
   Dims sizes, x_strides, y_strides;
@@ -80,14 +91,15 @@ struct Run {
   }
 };
 
-/// index_add in the tensors' own dtype.
-void add_slices(const Tensor& y, std::int64_t dim, const Tensor& index, const Tensor& x) {
+/// index_scatter in the tensors' own dtype.
+void scatter_slices(ScatterOp op, const Tensor& y, std::int64_t dim, const Tensor& index,
+                    const Tensor& x) {
   const std::int64_t* which = index.data_ptr<std::int64_t>();
   const std::int64_t which_stride = stride_along(index, 0), count = index.numel();
   const std::int64_t x_step = stride_along(x, dim), y_step = stride_along(y, dim);
   const Run run(x, y, dim);
   // The run is split into tiles, so that even a matrix gives each thread some work. The order of
-  // additions to an element is that of the index, independent of the tiles.
+  // writes to an element is that of the index, independent of the tiles.
   const std::int64_t shares =
       omp_get_max_threads() / std::max<std::int64_t>(1, numel_of(run.sizes));
   const std::int64_t tile =
@@ -96,52 +108,58 @@ void add_slices(const Tensor& y, std::int64_t dim, const Tensor& index, const Te
   visit_dtype(x.dtype(), [&]<class T>() {
     const T* from = x.data_ptr<T>();
     T* to = y.data_ptr<T>();
-    auto make_body = [&] {
-      return [&](const Offsets<3>& at) {
-        const std::int64_t begin = at[2] * tile, end = std::min(run.length, begin + tile);
-        for (std::int64_t i = 0; i < count; ++i) {
-          const T* in = from + at[0] + i * x_step;
-          T* out = to + at[1] + which[i * which_stride] * y_step;
-          if (run.x == 1 && run.y == 1) {
+    visit_scatter<T>(op, [&](auto join) {
+      auto make_body = [&] {
+        return [&](const Offsets<3>& at) {
+          const std::int64_t begin = at[2] * tile, end = std::min(run.length, begin + tile);
+          for (std::int64_t i = 0; i < count; ++i) {
+            const T* in = from + at[0] + i * x_step;
+            T* out = to + at[1] + which[i * which_stride] * y_step;
+            if (run.x == 1 && run.y == 1) {
 #pragma omp simd
-            for (std::int64_t j = begin; j < end; ++j) add_to(out[j], in[j]);
-          } else {
-            for (std::int64_t j = begin; j < end; ++j) add_to(out[j * run.y], in[j * run.x]);
+              for (std::int64_t j = begin; j < end; ++j) out[j] = join(out[j], in[j]);
+            } else {
+              for (std::int64_t j = begin; j < end; ++j)
+                out[j * run.y] = join(out[j * run.y], in[j * run.x]);
+            }
           }
-        }
+        };
       };
-    };
-    for_each_position<3>(with_front(run.sizes, tiles),
-                         {with_front(run.x_strides, 0), with_front(run.y_strides, 0),
-                          with_front(Dims::filled(run.sizes.size(), 0), 1)},
-                         count * tile, make_body);
+      for_each_position<3>(with_front(run.sizes, tiles),
+                           {with_front(run.x_strides, 0), with_front(run.y_strides, 0),
+                            with_front(Dims::filled(run.sizes.size(), 0), 1)},
+                           count * tile, make_body);
+    });
   });
 }
 
-/// scatter_add in the tensors' own dtype.
-void add_elements(const Tensor& y, std::int64_t dim, const Tensor& index, const Tensor& x) {
+/// scatter in the tensors' own dtype.
+void scatter_elements(ScatterOp op, const Tensor& y, std::int64_t dim, const Tensor& index,
+                      const Tensor& x) {
   const std::int64_t* which = index.data_ptr<std::int64_t>();
   const std::int64_t n = size_along(index, dim), which_stride = stride_along(index, dim);
   const std::int64_t x_stride = stride_along(x, dim), y_stride = stride_along(y, dim);
   visit_dtype(x.dtype(), [&]<class T>() {
     const T* from = x.data_ptr<T>();
     T* to = y.data_ptr<T>();
-    auto make_body = [&] {
-      return [&](const Offsets<3>& at) {
-        for (std::int64_t i = 0; i < n; ++i) {
-          add_to(to[at[1] + which[at[0] + i * which_stride] * y_stride],
-                 from[at[2] + i * x_stride]);
-        }
+    visit_scatter<T>(op, [&](auto join) {
+      auto make_body = [&] {
+        return [&](const Offsets<3>& at) {
+          for (std::int64_t i = 0; i < n; ++i) {
+            T& element = to[at[1] + which[at[0] + i * which_stride] * y_stride];
+            element = join(element, from[at[2] + i * x_stride]);
+          }
+        };
       };
-    };
-    for_each_line(dim, make_body, index, y, x);
+      for_each_line(dim, make_body, index, y, x);
+    });
   });
 }
 
 }  // namespace
 
-void CpuBackend::index_select(const Tensor& x, std::int64_t dim, const Tensor& index,
-                              const Tensor& y) {
+void CpuBackend::do_index_select(const Tensor& x, std::int64_t dim, const Tensor& index,
+                                 const Tensor& y) {
   check_indices("index_select", index, size_along(x, dim), dim);
   if (y.numel() == 0) return;
   const std::int64_t* which = index.data_ptr<std::int64_t>();
@@ -171,13 +189,16 @@ void CpuBackend::index_select(const Tensor& x, std::int64_t dim, const Tensor& i
   });
 }
 
-void CpuBackend::index_add(const Tensor& sums, std::int64_t dim, const Tensor& index,
-                           const Tensor& terms) {
-  check_indices("index_add", index, size_along(sums, dim), dim);
-  in_wide(sums, terms, [&](const Tensor& y, const Tensor& x) { add_slices(y, dim, index, x); });
+void CpuBackend::do_index_scatter(ScatterOp op, const Tensor& joined, std::int64_t dim,
+                                  const Tensor& index, const Tensor& values) {
+  check_indices(op == ScatterOp::add ? "index_add" : "index_scatter", index,
+                size_along(joined, dim), dim);
+  in_wide(op, joined, values,
+          [&](const Tensor& y, const Tensor& x) { scatter_slices(op, y, dim, index, x); });
 }
 
-void CpuBackend::gather(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& y) {
+void CpuBackend::do_gather(const Tensor& x, std::int64_t dim, const Tensor& index,
+                           const Tensor& y) {
   check_indices("gather", index, size_along(x, dim), dim);
   const std::int64_t* which = index.data_ptr<std::int64_t>();
   const std::int64_t n = size_along(index, dim), which_stride = stride_along(index, dim);
@@ -196,10 +217,12 @@ void CpuBackend::gather(const Tensor& x, std::int64_t dim, const Tensor& index, 
   });
 }
 
-void CpuBackend::scatter_add(const Tensor& sums, std::int64_t dim, const Tensor& index,
-                             const Tensor& terms) {
-  check_indices("scatter_add", index, size_along(sums, dim), dim);
-  in_wide(sums, terms, [&](const Tensor& y, const Tensor& x) { add_elements(y, dim, index, x); });
+void CpuBackend::do_scatter(ScatterOp op, const Tensor& joined, std::int64_t dim,
+                            const Tensor& index, const Tensor& values) {
+  check_indices(op == ScatterOp::add ? "scatter_add" : "scatter", index, size_along(joined, dim),
+                dim);
+  in_wide(op, joined, values,
+          [&](const Tensor& y, const Tensor& x) { scatter_elements(op, y, dim, index, x); });
 }
 
 }  // namespace rondo::cpu

@@ -69,8 +69,8 @@ void sum_by_columns(const Rows& rows, double* sums) {
 
 bool CpuBackend::has_layer_norm(const Tensor& x) const { return x.dtype() == f32; }
 
-void CpuBackend::layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
-                            const Tensor& y, const Tensor& mean, const Tensor& invstd) {
+void CpuBackend::do_layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
+                               const Tensor& y, const Tensor& mean, const Tensor& invstd) {
   const std::int64_t n = x.size(1);
   std::vector<float> ones, zeros;
   const float* scale = factors(gamma, n, 1, ones);
@@ -83,9 +83,9 @@ void CpuBackend::layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& 
   });
 }
 
-void CpuBackend::layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& gamma,
-                                     const Tensor& mean, const Tensor& invstd, const Tensor& dx,
-                                     const Tensor& dgamma, const Tensor& dbeta) {
+void CpuBackend::do_layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& gamma,
+                                        const Tensor& mean, const Tensor& invstd, const Tensor& dx,
+                                        const Tensor& dgamma, const Tensor& dbeta) {
   const Rows rows(dy, x, mean, invstd);
   const std::int64_t n = rows.n, blocks = (rows.count + rows_per_block - 1) / rows_per_block;
   std::vector<float> ones;

@@ -66,21 +66,21 @@ void onednn_matmul(const MatmulProblem& problem, const Tensor& a, const Tensor& 
 
 }  // namespace
 
-void CpuBackend::matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y,
-                        Activation activation) {
+void CpuBackend::do_matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y,
+                           Activation activation) {
   if (y.numel() == 0) return;
   if (a.size(2) == 0) {
     if (bias.defined()) {
-      copy(bias.broadcast_view(y.shape()), y);
+      do_copy(bias.broadcast_view(y.shape()), y);
     } else {
-      fill(y, 0);
+      do_fill(y, 0);
     }
     return apply_activation(activation, y);
   }
   if (is_floating(y.dtype()) && y.dtype() != f64 && !has_dtype(y.dtype())) {
     Tensor result = Tensor::empty(y.shape());
-    matmul(as_f32(a), as_f32(c), as_f32(bias), result, activation);
-    return copy(result, y);
+    do_matmul(as_f32(a), as_f32(c), as_f32(bias), result, activation);
+    return do_copy(result, y);
   }
   if (!has_dtype(y.dtype())) {
     reference::matmul(a, c, bias, y);
@@ -118,7 +118,7 @@ void CpuBackend::matmul(const Tensor& a, const Tensor& c, const Tensor& bias, co
   }
   // Not with oneDNN's post-op, whose relu turns NaN into 0: a diverged model would look healthy.
   apply_activation(activation, result);
-  if (!result.is_same(y)) copy(result, y);
+  if (!result.is_same(y)) do_copy(result, y);
 }
 
 }  // namespace rondo::cpu

@@ -95,8 +95,8 @@ void adam_block(const AdamRule<C>& rule, std::int64_t n, const std::array<C*, 5>
 
 }  // namespace
 
-void CpuBackend::sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer,
-                          const Tensor& rates, const SgdParams& params) {
+void CpuBackend::do_sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer,
+                             const Tensor& rates, const SgdParams& params) {
   visit_float_compute(p.dtype(), "sgd_step", [&]<class C>() {
     const SgdRule<C> rule(rates.data_ptr<double>(), params);
     for_each_block<C, 3>(p.numel(), {p, g, buffer},
@@ -104,9 +104,9 @@ void CpuBackend::sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer
   });
 }
 
-void CpuBackend::adam_step(const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v,
-                           const Tensor& max_v, const Tensor& rates, const Tensor& step,
-                           const AdamParams& params) {
+void CpuBackend::do_adam_step(const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v,
+                              const Tensor& max_v, const Tensor& rates, const Tensor& step,
+                              const AdamParams& params) {
   visit_float_compute(p.dtype(), "adam_step", [&]<class C>() {
     const AdamRule<C> rule(rates.data_ptr<double>(), *step.data_ptr<double>(), params);
     for_each_block<C, 5>(p.numel(), {p, g, m, v, max_v},
@@ -114,8 +114,8 @@ void CpuBackend::adam_step(const Tensor& p, const Tensor& g, const Tensor& m, co
   });
 }
 
-void CpuBackend::unscale(std::span<const Tensor> gradients, const Tensor& scale,
-                         const Tensor& found_inf) {
+void CpuBackend::do_unscale(std::span<const Tensor> gradients, const Tensor& scale,
+                            const Tensor& found_inf) {
   std::atomic<bool> all_finite = true;
   for (const Tensor& g : gradients) {
     visit_float_compute(g.dtype(), "unscale", [&]<class C>() {

@@ -84,9 +84,9 @@ void in_wide(CpuBackend& backend, const Tensor& dx, const char* op, const F& acc
                       dx.dtype());
   const Tensor wide =
       Tensor::empty(dx.shape(), {.dtype = DType::f32, .format = dx.suggested_format()});
-  backend.copy(dx, wide);
+  backend.do_copy(dx, wide);
   accumulate(wide);
-  backend.copy(wide, dx);
+  backend.do_copy(wide, dx);
 }
 
 /// The window that an output row (or column) averages: rows begin … end-1 of x, divided by
@@ -320,8 +320,8 @@ void max_pool(const Tensor& x_tensor, const Tensor& y_tensor, const Tensor& indi
 
 }  // namespace
 
-void CpuBackend::max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
-                            const Pool2dParams& params) {
+void CpuBackend::do_max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
+                               const Pool2dParams& params) {
   const std::int64_t height = x.shape()[2], width = x.shape()[3];
   require<ShapeError>(height * width <= std::numeric_limits<std::int32_t>::max(),
                       "max_pool2d: a plane of ", height, " x ", width, " has too many pixels");
@@ -332,9 +332,9 @@ void CpuBackend::max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indi
   });
 }
 
-void CpuBackend::max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Pool2dParams&,
-                                     const Tensor& dx) {
-  fill(dx, 0);
+void CpuBackend::do_max_pool2d_backward(const Tensor& dy, const Tensor& indices,
+                                        const Pool2dParams&, const Tensor& dx) {
+  do_fill(dx, 0);
   in_wide(*this, dx, "max_pool2d_backward", [&](const Tensor& wide) {
     visit_float_compute(wide.dtype(), "max_pool2d_backward", [&]<class C>() {
       visit_float(dy.dtype(), "max_pool2d_backward", [&]<class T>() {
@@ -344,29 +344,29 @@ void CpuBackend::max_pool2d_backward(const Tensor& dy, const Tensor& indices, co
   });
 }
 
-void CpuBackend::max_pool2d_gather(const Tensor& x, const Tensor& indices, const Tensor& y) {
+void CpuBackend::do_max_pool2d_gather(const Tensor& x, const Tensor& indices, const Tensor& y) {
   visit_float(x.dtype(), "max_pool2d_gather", [&]<class T>() {
     for_each_maximum<T, T>(x, y, indices, [](T at, T& out) { out = at; });
   });
 }
 
-void CpuBackend::avg_pool2d(const Tensor& x, const Tensor& y, const Pool2dParams& params) {
+void CpuBackend::do_avg_pool2d(const Tensor& x, const Tensor& y, const Pool2dParams& params) {
   average(x, y, windows_of(x, y, params));
 }
 
-void CpuBackend::avg_pool2d_backward(const Tensor& dy, const Tensor& dx,
-                                     const Pool2dParams& params) {
-  fill(dx, 0);
+void CpuBackend::do_avg_pool2d_backward(const Tensor& dy, const Tensor& dx,
+                                        const Pool2dParams& params) {
+  do_fill(dx, 0);
   in_wide(*this, dx, "avg_pool2d_backward",
           [&](const Tensor& wide) { average_backward(dy, wide, windows_of(wide, dy, params)); });
 }
 
-void CpuBackend::adaptive_avg_pool2d(const Tensor& x, const Tensor& y) {
+void CpuBackend::do_adaptive_avg_pool2d(const Tensor& x, const Tensor& y) {
   average(x, y, adaptive_windows_of(x, y));
 }
 
-void CpuBackend::adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) {
-  fill(dx, 0);
+void CpuBackend::do_adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) {
+  do_fill(dx, 0);
   in_wide(*this, dx, "adaptive_avg_pool2d_backward",
           [&](const Tensor& wide) { average_backward(dy, wide, adaptive_windows_of(wide, dy)); });
 }

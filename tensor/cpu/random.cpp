@@ -33,7 +33,7 @@ void fill_blocks(const Tensor& y, const Draw& draw) {
 
 }  // namespace
 
-void CpuBackend::uniform(const Tensor& y, Philox random, double low, double high) {
+void CpuBackend::do_uniform(const Tensor& y, Philox random, double low, double high) {
   require<DTypeError>(is_floating(y.dtype()), "uniform: expected a floating-point dtype, got ",
                       y.dtype());
   const UniformDraw draw(y.dtype(), low, high);
@@ -57,7 +57,7 @@ void CpuBackend::uniform(const Tensor& y, Philox random, double low, double high
   });
 }
 
-void CpuBackend::normal(const Tensor& y, Philox random, double mean, double stddev) {
+void CpuBackend::do_normal(const Tensor& y, Philox random, double mean, double stddev) {
   require<DTypeError>(is_floating(y.dtype()), "normal: expected a floating-point dtype, got ",
                       y.dtype());
   fill_blocks<double>(y, [&](std::int64_t begin, std::int64_t n, double* out) {
@@ -70,7 +70,7 @@ void CpuBackend::normal(const Tensor& y, Philox random, double mean, double stdd
   });
 }
 
-void CpuBackend::randint(const Tensor& y, Philox random, std::int64_t low, std::int64_t high) {
+void CpuBackend::do_randint(const Tensor& y, Philox random, std::int64_t low, std::int64_t high) {
   const auto range = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
   fill_blocks<std::int64_t>(y, [&](std::int64_t begin, std::int64_t n, std::int64_t* out) {
     for (std::int64_t i = 0; i < n; ++i) {

@@ -249,20 +249,20 @@ std::int64_t first_extreme(const C* p, std::int64_t n) {
 
 }  // namespace
 
-void CpuBackend::reduce(FoldOp op, const Tensor& x, const Tensor& y) {
+void CpuBackend::do_reduce(FoldOp op, const Tensor& x, const Tensor& y) {
   if (y.numel() == 0) return;
   if (x.numel() == 0) {
     const bool one = op == FoldOp::prod || op == FoldOp::all;
     const double infinity = std::numeric_limits<double>::infinity();
-    if (op == FoldOp::max) return fill(y, -infinity);
-    if (op == FoldOp::min) return fill(y, infinity);
-    return fill(y, one ? 1 : 0);
+    if (op == FoldOp::max) return do_fill(y, -infinity);
+    if (op == FoldOp::min) return do_fill(y, infinity);
+    return do_fill(y, one ? 1 : 0);
   }
   visit_reduce(op, [&]<FoldOp o>() { reduce_with<o>(x, y); });
 }
 
-void CpuBackend::extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
-                          const Tensor& indices) {
+void CpuBackend::do_extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
+                             const Tensor& indices) {
   const std::int64_t n = size_along(x, dim), stride = stride_along(x, dim);
   require<ShapeError>(n > 0 || values.numel() == 0, "max/min: dimension ", dim, " of ", x.shape(),
                       " is empty");

@@ -7,7 +7,7 @@
 
 namespace rondo::cpu {
 
-void CpuBackend::cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) {
+void CpuBackend::do_cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) {
   const std::int64_t n = size_along(x, dim);
   const std::int64_t first = reverse ? n - 1 : 0, step = reverse ? -1 : 1;
   auto scan = [&]<class C>() {

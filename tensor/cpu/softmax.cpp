@@ -50,7 +50,7 @@ void gradient_line(bool log, const double* dy, const double* y, std::int64_t n, 
 
 }  // namespace
 
-void CpuBackend::softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) {
+void CpuBackend::do_softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) {
   const std::int64_t n = size_along(x, dim);
   const std::int64_t x_stride = stride_along(x, dim), y_stride = stride_along(y, dim);
   visit_float_compute(x.dtype(), "softmax", [&]<class C>() {
@@ -67,8 +67,8 @@ void CpuBackend::softmax(bool log, const Tensor& x, std::int64_t dim, const Tens
   });
 }
 
-void CpuBackend::softmax_backward(bool log, const Tensor& dy, const Tensor& y, std::int64_t dim,
-                                  const Tensor& dx) {
+void CpuBackend::do_softmax_backward(bool log, const Tensor& dy, const Tensor& y, std::int64_t dim,
+                                     const Tensor& dx) {
   const std::int64_t n = size_along(y, dim);
   const std::int64_t dy_stride = stride_along(dy, dim), y_stride = stride_along(y, dim);
   const std::int64_t dx_stride = stride_along(dx, dim);

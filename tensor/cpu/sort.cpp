@@ -98,15 +98,15 @@ void first_sorted(const Tensor& x, std::int64_t dim, bool descending, std::int64
 
 }  // namespace
 
-void CpuBackend::sort(const Tensor& x, std::int64_t dim, bool descending, const Tensor& values,
-                      const Tensor& indices) {
+void CpuBackend::do_sort(const Tensor& x, std::int64_t dim, bool descending, const Tensor& values,
+                         const Tensor& indices) {
   visit_compute_type(x.dtype(), [&]<class C>() {
     first_sorted<C>(x, dim, descending, size_along(x, dim), values, indices);
   });
 }
 
-void CpuBackend::topk(const Tensor& x, std::int64_t dim, bool largest, const Tensor& values,
-                      const Tensor& indices) {
+void CpuBackend::do_topk(const Tensor& x, std::int64_t dim, bool largest, const Tensor& values,
+                         const Tensor& indices) {
   visit_compute_type(x.dtype(), [&]<class C>() {
     first_sorted<C>(x, dim, largest, size_along(values, dim), values, indices);
   });

@@ -69,10 +69,10 @@ Tensor beside(const Tensor& v) { return v.defined() ? Tensor::empty_like(v) : v;
 
 }  // namespace
 
-void CudaBackend::batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                             const Tensor& running_mean, const Tensor& running_var, double momentum,
-                             double eps, const BatchNormFusion& fusion, const Tensor& y,
-                             const Tensor& mean, const Tensor& invstd) {
+void CudaBackend::do_batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                                const Tensor& running_mean, const Tensor& running_var,
+                                double momentum, double eps, const BatchNormFusion& fusion,
+                                const Tensor& y, const Tensor& mean, const Tensor& invstd) {
   auto own = [&](const Tensor& mean_to_update, const Tensor& var_to_update) {
     batch_norm_kernels(x, gamma, beta, mean_to_update, var_to_update, momentum, eps, fusion, y,
                        mean, invstd);
@@ -103,11 +103,11 @@ void CudaBackend::batch_norm(const Tensor& x, const Tensor& gamma, const Tensor&
   own(running_mean, running_var);
 }
 
-void CudaBackend::batch_norm_backward(const Tensor& dy_, const Tensor& x, const Tensor& y,
-                                      bool relu, const Tensor& gamma, const Tensor& beta,
-                                      const Tensor& mean, const Tensor& invstd, const Tensor& dx,
-                                      const Tensor& dgamma, const Tensor& dbeta,
-                                      const Tensor& dresidual) {
+void CudaBackend::do_batch_norm_backward(const Tensor& dy_, const Tensor& x, const Tensor& y,
+                                         bool relu, const Tensor& gamma, const Tensor& beta,
+                                         const Tensor& mean, const Tensor& invstd, const Tensor& dx,
+                                         const Tensor& dgamma, const Tensor& dbeta,
+                                         const Tensor& dresidual) {
   const Tensor dy = dense(dy_, x.suggested_format());
   auto own = [&] {
     batch_norm_backward_kernels(dy, x, y, relu, gamma, beta, mean, invstd, dx, dgamma, dbeta,

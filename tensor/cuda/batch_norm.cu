@@ -92,12 +92,12 @@ void CudaBackend::batch_norm_kernels(const Tensor& x_, const Tensor& gamma, cons
                             Affine{floats(gamma), floats(beta), factors.scale, factors.offset}});
   });
   apply(device_, layout, x, mean, factors, with, y);
-  if (!y.is_same(y_)) copy(y, y_);
+  if (!y.is_same(y_)) do_copy(y, y_);
 }
 
-void CudaBackend::batch_norm_inference(const Tensor& x_, const Tensor& gamma, const Tensor& beta,
-                                       const Tensor& mean, const Tensor& var, double eps,
-                                       const BatchNormFusion& fusion, const Tensor& y_) {
+void CudaBackend::do_batch_norm_inference(const Tensor& x_, const Tensor& gamma, const Tensor& beta,
+                                          const Tensor& mean, const Tensor& var, double eps,
+                                          const BatchNormFusion& fusion, const Tensor& y_) {
   if (x_.numel() == 0) return;
   const MemoryFormat format = x_.suggested_format();
   const Tensor x = dense(x_, format), y = dense_output(y_, format);
@@ -108,7 +108,7 @@ void CudaBackend::batch_norm_inference(const Tensor& x_, const Tensor& gamma, co
            AffineOfRunning{floats(var), eps,
                            Affine{floats(gamma), floats(beta), factors.scale, factors.offset}});
   apply(device_, layout, x, mean, factors, with, y);
-  if (!y.is_same(y_)) copy(y, y_);
+  if (!y.is_same(y_)) do_copy(y, y_);
 }
 
 void CudaBackend::batch_norm_backward_kernels(const Tensor& dy_, const Tensor& x_, const Tensor& y_,
@@ -144,8 +144,8 @@ void CudaBackend::batch_norm_backward_kernels(const Tensor& dy_, const Tensor& x
                                    dresidual.defined() ? dresidual.data_ptr<T>() : nullptr,
                                    floats(mean), a, b, d});
   });
-  if (!dx.is_same(dx_)) copy(dx, dx_);
-  if (dresidual.defined() && !dresidual.is_same(dresidual_)) copy(dresidual, dresidual_);
+  if (!dx.is_same(dx_)) do_copy(dx, dx_);
+  if (dresidual.defined() && !dresidual.is_same(dresidual_)) do_copy(dresidual, dresidual_);
 }
 
 }  // namespace rondo::cuda

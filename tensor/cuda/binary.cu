@@ -7,8 +7,8 @@
 
 namespace rondo::cuda {
 
-void CudaBackend::binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y,
-                         OpParams params) {
+void CudaBackend::do_binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& y,
+                            OpParams params) {
   if (!map_packed<3>(device_, op, params, {&a, &b, &y})) binary_strided(op, a, b, y, params);
 }
 

@@ -96,35 +96,35 @@ Tensor as_channels(const Tensor& v) {
 
 MemoryFormat CudaBackend::conv2d_format(DType dtype) const { return conv_format(dtype); }
 
-void CudaBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
-                         const Conv2dParams& params) {
+void CudaBackend::do_conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
+                            const Conv2dParams& params) {
   if (y.numel() == 0) return;
   if (x.numel() == 0 || w.numel() == 0)  // there is only padding to sum over
-    return bias.defined() ? copy(as_channels(bias).broadcast_view(y.shape()), y) : fill(y, 0);
+    return bias.defined() ? do_copy(as_channels(bias).broadcast_view(y.shape()), y) : do_fill(y, 0);
   const Tensor out = prepared_output(y);
   run(ConvPass::forward, prepared(x), prepared(w), out, params);
   if (bias.defined())
-    binary(BinaryOp::add, out, as_channels(bias).broadcast_view(y.shape()), out, {});
-  if (!out.is_same(y)) copy(out, y);
+    do_binary(BinaryOp::add, out, as_channels(bias).broadcast_view(y.shape()), out, {});
+  if (!out.is_same(y)) do_copy(out, y);
 }
 
-void CudaBackend::conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,
-                                        const Conv2dParams& params) {
+void CudaBackend::do_conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,
+                                           const Conv2dParams& params) {
   if (dx.numel() == 0) return;
-  if (dy.numel() == 0 || w.numel() == 0) return fill(dx, 0);
+  if (dy.numel() == 0 || w.numel() == 0) return do_fill(dx, 0);
   const Tensor out = prepared_output(dx);
   run(ConvPass::backward_input, out, prepared(w), prepared(dy), params);
-  if (!out.is_same(dx)) copy(out, dx);
+  if (!out.is_same(dx)) do_copy(out, dx);
 }
 
-void CudaBackend::conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
-                                         const Tensor& dbias, const Conv2dParams& params) {
-  if (dbias.defined()) reduce(FoldOp::sum, dy, as_channels(dbias));
+void CudaBackend::do_conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
+                                            const Tensor& dbias, const Conv2dParams& params) {
+  if (dbias.defined()) do_reduce(FoldOp::sum, dy, as_channels(dbias));
   if (dw.numel() == 0) return;
-  if (dy.numel() == 0 || x.numel() == 0) return fill(dw, 0);
+  if (dy.numel() == 0 || x.numel() == 0) return do_fill(dw, 0);
   const Tensor out = prepared_output(dw);
   run(ConvPass::backward_weight, prepared(x), out, prepared(dy), params);
-  if (!out.is_same(dw)) copy(out, dw);
+  if (!out.is_same(dw)) do_copy(out, dw);
 }
 
 }  // namespace rondo::cuda

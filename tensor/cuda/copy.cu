@@ -241,7 +241,7 @@ Tensor prepared(const Tensor& x, const Tensor& y) {
 
 }  // namespace
 
-void CudaBackend::fill(const Tensor& y, Scalar value) {
+void CudaBackend::do_fill(const Tensor& y, Scalar value) {
   const std::array<const Tensor*, 1> tensors = {&y};
   const Collapsed<1> shape(tensors);
   visit_dtype(y.dtype(), [&]<class T>() {
@@ -264,7 +264,7 @@ void CudaBackend::fill(const Tensor& y, Scalar value) {
   });
 }
 
-void CudaBackend::copy(const Tensor& x, const Tensor& y) {
+void CudaBackend::do_copy(const Tensor& x, const Tensor& y) {
   if (x.numel() == 0) return;
   if (x.device() == y.device()) return copy_here(device_, x, y);
   if (x.device().is_cpu() || y.device().is_cpu())

@@ -86,12 +86,12 @@ struct CrossEntropyBackward {
 
 }  // namespace
 
-void CudaBackend::cross_entropy(const Tensor& logits, const Tensor& target,
-                                const CrossEntropyParams& params, const Tensor& lines) {
+void CudaBackend::do_cross_entropy(const Tensor& logits, const Tensor& target,
+                                   const CrossEntropyParams& params, const Tensor& lines) {
   const std::int64_t classes = logits.size(1);
   const Tensor first = first_row(lines);
   const Lines<3> walked(1, {&logits, &target, &first});
-  const IndexRange range{index_note(device_), "cross_entropy", 1, classes};
+  const IndexRange range{index_note(device_), called_op("cross_entropy"), 1, classes};
   visit_float_compute(logits.dtype(), "cross_entropy", [&]<class C>() {
     for_lines(device_, walked.count, classes, walked.side_by_side(),
               CrossEntropy<C>{walked, lines.stride(0), classes, params.ignore_index,
@@ -99,9 +99,10 @@ void CudaBackend::cross_entropy(const Tensor& logits, const Tensor& target,
   });
 }
 
-void CudaBackend::cross_entropy_backward(const Tensor& dloss, const Tensor& logits,
-                                         const Tensor& target, const Tensor& lines,
-                                         const CrossEntropyParams& params, const Tensor& dlogits) {
+void CudaBackend::do_cross_entropy_backward(const Tensor& dloss, const Tensor& logits,
+                                            const Tensor& target, const Tensor& lines,
+                                            const CrossEntropyParams& params,
+                                            const Tensor& dlogits) {
   const std::int64_t classes = logits.size(1);
   const Tensor first = first_row(lines);
   const Lines<5> walked(1, {&logits, &dlogits, &target, &dloss, &first});

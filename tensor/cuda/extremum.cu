@@ -43,8 +43,8 @@ struct FindExtreme {
 
 }  // namespace
 
-void CudaBackend::extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
-                           const Tensor& indices) {
+void CudaBackend::do_extremum(bool largest, const Tensor& x, std::int64_t dim, const Tensor& values,
+                              const Tensor& indices) {
   const std::int64_t n = size_along(x, dim);
   require<ShapeError>(n > 0 || values.numel() == 0, "max/min: dimension ", dim, " of ", x.shape(),
                       " is empty");

@@ -5,6 +5,8 @@
 #include <mutex>
 
 #include "tensor/cuda/runtime.h"
+#include "tensor/index_error.h"
+#include "tensor/record_function.h"
 
 namespace rondo::cuda {
 namespace {
@@ -20,6 +22,8 @@ Notes& notes() {
 }
 
 }  // namespace
+
+const char* called_op(const char* kernel) { return RecordOp::called(kernel); }
 
 IndexNote* index_note(int device) {
   std::lock_guard lock(notes().mutex);
@@ -42,8 +46,7 @@ void check_indices(int device) {
   if (raised.load(std::memory_order_acquire) != 2) return;
   const IndexNote seen = *note;
   raised.store(0, std::memory_order_release);
-  throw ShapeError(concat(seen.op, ": index ", seen.index, " is out of range for dimension ",
-                          seen.dim, " of size ", seen.size));
+  throw ShapeError(index_error(seen.op, seen.index, seen.dim, seen.size));
 }
 
 }  // namespace rondo::cuda

@@ -14,6 +14,8 @@ struct IndexNote {
   std::int64_t index = 0, dim = 0, size = 0;
 };
 
+/// RecordOp::called, for files that nvcc compiles.
+const char* called_op(const char* kernel);
 /// The memory into which the kernels of a device write their note.
 IndexNote* index_note(int device);
 /// Throws ShapeError, once, if there is a note. Call it after the host has waited for the device.

@@ -1,8 +1,8 @@
 // Gather and scatter with index tensors. As on the CPU, no two threads write the same element, and
-// additions happen in the order of the index, so the result is bit-identical in every run. If each
+// writes happen in the order of the index, so the result is bit-identical in every run. If each
 // line has its own index, one thread processes each line. If all lines share one index (an
 // embedding's gradient: few columns, thousands of tokens), the index is first sorted stably. Then
-// one thread adds, for one line, all elements with the same destination.
+// one thread joins, for one line, all elements with the same destination.
 
 #include "tensor/cuda/cuda_backend.h"
 #include "tensor/cuda/index_range.cuh"
@@ -28,10 +28,11 @@ struct Select {
   }
 };
 
-/// For a sorted index: y[sorted[k]] += x[order[k]] for all k with the same value, in one line.
-/// Neighbouring threads process neighbouring lines. Sums are computed in C and rounded once.
+/// For a sorted index: y[sorted[k]] = op(y[sorted[k]], x[order[k]]) for all k with the same value,
+/// in one line. Neighbouring threads process neighbouring lines. Computed in C and rounded once.
 template <class C>
-struct AddRun {
+struct JoinRun {
+  ScatterOp op;
   Lines<2> lines;  // x, y
   const std::int64_t *sorted, *order;
   std::int64_t length;
@@ -40,21 +41,22 @@ struct AddRun {
   RONDO_HD void operator()(std::int64_t i) const {
     std::int64_t k = by_count.divide(i);
     const std::int64_t line = i - k * lines.count, index = sorted[k];
-    if (k > 0 && sorted[k - 1] == index) return;  // another thread adds these
+    if (k > 0 && sorted[k - 1] == index) return;  // another thread joins these
     if (!range.contains(index)) return;
     const auto at = lines.starts.locate(line);
     char* to = at.at[1] + index * lines.steps[1];
-    C sum = load<C>(lines.starts.dtypes[1], to);
+    C joined = load<C>(lines.starts.dtypes[1], to);
     for (; k < length && sorted[k] == index; ++k)
-      sum = functors::plus(sum,
-                           load<C>(lines.starts.dtypes[0], at.at[0] + order[k] * lines.steps[0]));
-    store(lines.starts.dtypes[1], to, sum);
+      joined = functors::scatter(
+          op, joined, load<C>(lines.starts.dtypes[0], at.at[0] + order[k] * lines.steps[0]));
+    store(lines.starts.dtypes[1], to, joined);
   }
 };
 
-/// y[index[i]] += x[i] for all i of one line.
+/// y[index[i]] = op(y[index[i]], x[i]) for all i of one line.
 template <class C>
-struct AddLine {
+struct JoinLine {
+  ScatterOp op;
   Lines<3> lines;  // index, x, y
   std::int64_t length, y_step;
   IndexRange range;
@@ -66,9 +68,8 @@ struct AddLine {
           *reinterpret_cast<const std::int64_t*>(at.at[0] + i * lines.steps[0]);
       if (!range.contains(index)) continue;
       char* to = at.at[2] + index * y_step;
-      const C sum = functors::plus(load<C>(dtype, to),
-                                   load<C>(lines.starts.dtypes[1], at.at[1] + i * lines.steps[1]));
-      store(dtype, to, sum);
+      const C value = load<C>(lines.starts.dtypes[1], at.at[1] + i * lines.steps[1]);
+      store(dtype, to, functors::scatter(op, load<C>(dtype, to), value));
     }
   }
 };
@@ -89,7 +90,7 @@ Tensor standing_still(const Tensor& x, const Dims& sizes, std::int64_t dim) {
 
 void select(int device, const char* op, const Tensor& x, std::int64_t dim, const Tensor& index,
             const Tensor& y) {
-  const IndexRange range{index_note(device), op, dim, size_along(x, dim)};
+  const IndexRange range{index_note(device), called_op(op), dim, size_along(x, dim)};
   const Tensor still = standing_still(x, y.shape(), dim);
   const std::array<const Tensor*, 3> tensors = {&still, &index, &y};
   const Collapsed<3> shape(tensors);
@@ -101,45 +102,50 @@ void select(int device, const char* op, const Tensor& x, std::int64_t dim, const
 
 }  // namespace
 
-void CudaBackend::index_select(const Tensor& x, std::int64_t dim, const Tensor& index,
-                               const Tensor& y) {
+void CudaBackend::do_index_select(const Tensor& x, std::int64_t dim, const Tensor& index,
+                                  const Tensor& y) {
   select(device_, "index_select", x, dim, repeated(index, y.shape(), dim), y);
 }
 
-void CudaBackend::gather(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& y) {
+void CudaBackend::do_gather(const Tensor& x, std::int64_t dim, const Tensor& index,
+                            const Tensor& y) {
   select(device_, "gather", x, dim, index, y);
 }
 
-void CudaBackend::index_add(const Tensor& y, std::int64_t dim, const Tensor& index,
-                            const Tensor& x) {
+void CudaBackend::do_index_scatter(ScatterOp op, const Tensor& y, std::int64_t dim,
+                                   const Tensor& index, const Tensor& x) {
   if (x.numel() == 0) return;
   const std::int64_t n = index.numel();
   const Tensor flat = index.as_view({n}, {index.dim() == 0 ? 1 : index.stride(0)},
                                     index.storage_offset()),
                sorted = empty_in(flat, MemoryFormat::contiguous),
                order = empty_in(flat, MemoryFormat::contiguous);
-  sort(flat, 0, false, sorted, order);
-  const IndexRange range{index_note(device_), "index_add", dim, size_along(y, dim)};
+  do_sort(flat, 0, false, sorted, order);
+  const IndexRange range{index_note(device_),
+                         called_op(op == ScatterOp::add ? "index_add" : "index_scatter"), dim,
+                         size_along(y, dim)};
   const Lines<2> lines(dim, {&x, &y});
   visit_compute_type(y.dtype(), [&]<class C>() {
     for_each(device_, lines.count * n,
-             AddRun<C>{lines, sorted.data_ptr<std::int64_t>(), order.data_ptr<std::int64_t>(), n,
-                       Divisor(lines.count), range});
+             JoinRun<C>{op, lines, sorted.data_ptr<std::int64_t>(), order.data_ptr<std::int64_t>(),
+                        n, Divisor(lines.count), range});
   });
 }
 
-void CudaBackend::scatter_add(const Tensor& sums, std::int64_t dim, const Tensor& index,
-                              const Tensor& x) {
+void CudaBackend::do_scatter(ScatterOp op, const Tensor& joined, std::int64_t dim,
+                             const Tensor& index, const Tensor& x) {
   // 16-bit floats are summed in f32 and rounded once, as on the CPU.
-  const bool narrow = is_floating(sums.dtype()) && size_of(sums.dtype()) == 2;
-  const Tensor y = narrow ? as_f32(sums) : sums;
-  const IndexRange range{index_note(device_), "scatter_add", dim, size_along(y, dim)};
+  const bool narrow = functors::scatters_wide(op, joined.dtype());
+  const Tensor y = narrow ? as_f32(joined) : joined;
+  const IndexRange range{index_note(device_),
+                         called_op(op == ScatterOp::add ? "scatter_add" : "scatter"), dim,
+                         size_along(y, dim)};
   const Lines<3> lines(dim, {&index, &x, &y});
   visit_compute_type(x.dtype(), [&]<class C>() {
     for_each(device_, lines.count,
-             AddLine<C>{lines, size_along(index, dim), bytes_along(y, dim), range});
+             JoinLine<C>{op, lines, size_along(index, dim), bytes_along(y, dim), range});
   });
-  if (narrow) copy(y, sums);
+  if (narrow) do_copy(y, joined);
 }
 
 }  // namespace rondo::cuda

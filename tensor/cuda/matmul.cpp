@@ -239,15 +239,16 @@ bool run(int device, const Tensor& a, const Tensor& c, const Tensor& bias, Activ
 
 }  // namespace
 
-void CudaBackend::matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y,
-                         Activation activation) {
+void CudaBackend::do_matmul(const Tensor& a, const Tensor& c, const Tensor& bias, const Tensor& y,
+                            Activation activation) {
   if (y.numel() == 0) return;
   auto add_by_hand = [&](const Tensor& result) {
-    if (bias.defined()) binary(BinaryOp::add, result, bias.broadcast_view(y.shape()), result, {});
+    if (bias.defined())
+      do_binary(BinaryOp::add, result, bias.broadcast_view(y.shape()), result, {});
     apply_activation(activation, result);
   };
   if (a.size(2) == 0) {
-    fill(y, 0);
+    do_fill(y, 0);
     return add_by_hand(y);
   }
   if (!is_floating(y.dtype())) {
@@ -267,7 +268,7 @@ void CudaBackend::matmul(const Tensor& a, const Tensor& c, const Tensor& bias, c
                        c.shape());
     add_by_hand(result);
   }
-  if (!result.is_same(y)) copy(result, y);
+  if (!result.is_same(y)) do_copy(result, y);
 }
 
 }  // namespace rondo::cuda

@@ -54,7 +54,7 @@ void CudaBackend::matmul_integers(const Tensor& a, const Tensor& c, const Tensor
                     has_bias ? static_cast<const char*>(bias.data_ptr()) : nullptr,
                     has_bias ? bias.stride(0) * size_of(bias.dtype()) : 0,
                     static_cast<char*>(out.data_ptr()), y.dtype()});
-  if (!out.is_same(y)) copy(out, y);
+  if (!out.is_same(y)) do_copy(out, y);
 }
 
 }  // namespace rondo::cuda

@@ -188,8 +188,8 @@ void by_compute_type(const char* op, std::span<const Tensors> all, F f) {
 
 }  // namespace
 
-void CudaBackend::sgd_steps(std::span<const SgdTensors> all, const Tensor& rates,
-                            const SgdParams& params, const Tensor& found_inf) {
+void CudaBackend::do_sgd_steps(std::span<const SgdTensors> all, const Tensor& rates,
+                               const SgdParams& params, const Tensor& found_inf) {
   by_compute_type("sgd_step", all, [&]<class C>(std::span<const SgdTensors> some) {
     using Items = Batch<SgdItem<C>, 40>;
     in_batches<Items>(
@@ -204,8 +204,8 @@ void CudaBackend::sgd_steps(std::span<const SgdTensors> all, const Tensor& rates
   });
 }
 
-void CudaBackend::adam_steps(std::span<const AdamTensors> all, const Tensor& rates,
-                             const AdamParams& params, const Tensor& found_inf) {
+void CudaBackend::do_adam_steps(std::span<const AdamTensors> all, const Tensor& rates,
+                                const AdamParams& params, const Tensor& found_inf) {
   by_compute_type("adam_step", all, [&]<class C>(std::span<const AdamTensors> some) {
     using Items = Batch<AdamItem<C>, 24>;
     const Tensor scratch = Tensor::empty({Items::capacity, sizeof(AdamRule<C>)},
@@ -225,8 +225,8 @@ void CudaBackend::adam_steps(std::span<const AdamTensors> all, const Tensor& rat
   });
 }
 
-void CudaBackend::unscale(std::span<const Tensor> gradients, const Tensor& scale,
-                          const Tensor& found_inf) {
+void CudaBackend::do_unscale(std::span<const Tensor> gradients, const Tensor& scale,
+                             const Tensor& found_inf) {
   std::vector<UnscaleTensors> all;
   for (const Tensor& g : gradients) all.push_back({g});
   by_compute_type(
@@ -242,17 +242,17 @@ void CudaBackend::unscale(std::span<const Tensor> gradients, const Tensor& scale
       });
 }
 
-void CudaBackend::sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer,
-                           const Tensor& rates, const SgdParams& params) {
+void CudaBackend::do_sgd_step(const Tensor& p, const Tensor& g, const Tensor& buffer,
+                              const Tensor& rates, const SgdParams& params) {
   const SgdTensors one{p, g, buffer};
-  sgd_steps({&one, 1}, rates, params, {});
+  do_sgd_steps({&one, 1}, rates, params, {});
 }
 
-void CudaBackend::adam_step(const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v,
-                            const Tensor& max_v, const Tensor& rates, const Tensor& step,
-                            const AdamParams& params) {
+void CudaBackend::do_adam_step(const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v,
+                               const Tensor& max_v, const Tensor& rates, const Tensor& step,
+                               const AdamParams& params) {
   const AdamTensors one{p, g, m, v, max_v, step};
-  adam_steps({&one, 1}, rates, params, {});
+  do_adam_steps({&one, 1}, rates, params, {});
 }
 
 }  // namespace rondo::cuda

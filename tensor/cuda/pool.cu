@@ -317,8 +317,8 @@ void average_backward(int device, const Tensor& dy, const Tensor& dx, const Pool
 
 }  // namespace
 
-void CudaBackend::max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
-                             const Pool2dParams& params) {
+void CudaBackend::do_max_pool2d(const Tensor& x, const Tensor& y, const Tensor& indices,
+                                const Pool2dParams& params) {
   visit_packs("max_pool2d", {x, y, indices}, [&]<class T, int V>() {
     for_each(device_, y.numel() / V,
              MaxPool<T, V>{Planes<T>(x), Planes<T>(y), Planes<std::int64_t>(indices),
@@ -326,8 +326,8 @@ void CudaBackend::max_pool2d(const Tensor& x, const Tensor& y, const Tensor& ind
   });
 }
 
-void CudaBackend::max_pool2d_backward(const Tensor& dy, const Tensor& indices,
-                                      const Pool2dParams& params, const Tensor& dx) {
+void CudaBackend::do_max_pool2d_backward(const Tensor& dy, const Tensor& indices,
+                                         const Pool2dParams& params, const Tensor& dx) {
   visit_packs("max_pool2d_backward", {dx, dy, indices}, [&]<class T, int V>() {
     for_each(device_, dx.numel() / V,
              MaxPoolBackward<T, V>{Planes<T>(dy), Planes<std::int64_t>(indices), Planes<T>(dx),
@@ -336,7 +336,7 @@ void CudaBackend::max_pool2d_backward(const Tensor& dy, const Tensor& indices,
   });
 }
 
-void CudaBackend::max_pool2d_gather(const Tensor& x, const Tensor& indices, const Tensor& y) {
+void CudaBackend::do_max_pool2d_gather(const Tensor& x, const Tensor& indices, const Tensor& y) {
   visit_float(x.dtype(), "max_pool2d_gather", [&]<class T>() {
     for_each(device_, y.numel(),
              MaxPoolGather<T>{Planes<T>(x), Planes<std::int64_t>(indices), Planes<T>(y),
@@ -344,17 +344,17 @@ void CudaBackend::max_pool2d_gather(const Tensor& x, const Tensor& indices, cons
   });
 }
 
-void CudaBackend::avg_pool2d(const Tensor& x, const Tensor& y, const Pool2dParams& params) {
+void CudaBackend::do_avg_pool2d(const Tensor& x, const Tensor& y, const Pool2dParams& params) {
   average(device_, x, y, params);
 }
-void CudaBackend::avg_pool2d_backward(const Tensor& dy, const Tensor& dx,
-                                      const Pool2dParams& params) {
+void CudaBackend::do_avg_pool2d_backward(const Tensor& dy, const Tensor& dx,
+                                         const Pool2dParams& params) {
   average_backward(device_, dy, dx, params);
 }
-void CudaBackend::adaptive_avg_pool2d(const Tensor& x, const Tensor& y) {
+void CudaBackend::do_adaptive_avg_pool2d(const Tensor& x, const Tensor& y) {
   average(device_, x, y, adaptive);
 }
-void CudaBackend::adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) {
+void CudaBackend::do_adaptive_avg_pool2d_backward(const Tensor& dy, const Tensor& dx) {
   average_backward(device_, dy, dx, adaptive);
 }
 

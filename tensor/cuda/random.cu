@@ -54,20 +54,20 @@ struct Integers {
 
 }  // namespace
 
-void CudaBackend::uniform(const Tensor& y, Philox random, double low, double high) {
+void CudaBackend::do_uniform(const Tensor& y, Philox random, double low, double high) {
   require<DTypeError>(is_floating(y.dtype()), "uniform: expected a floating-point dtype, got ",
                       y.dtype());
   for_each(device_, y.numel(), Uniform{row_major(y), random, UniformDraw(y.dtype(), low, high)});
 }
 
-void CudaBackend::normal(const Tensor& y, Philox random, double mean, double stddev) {
+void CudaBackend::do_normal(const Tensor& y, Philox random, double mean, double stddev) {
   require<DTypeError>(is_floating(y.dtype()), "normal: expected a floating-point dtype, got ",
                       y.dtype());
   const std::int64_t n = y.numel();
   for_each(device_, (n + 1) / 2, Normal{row_major(y), random, mean, stddev, n});
 }
 
-void CudaBackend::randint(const Tensor& y, Philox random, std::int64_t low, std::int64_t high) {
+void CudaBackend::do_randint(const Tensor& y, Philox random, std::int64_t low, std::int64_t high) {
   const auto range = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
   for_each(device_, y.numel(), Integers{row_major(y), random, low, range});
 }

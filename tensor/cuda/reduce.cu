@@ -5,7 +5,7 @@
 
 namespace rondo::cuda {
 
-void CudaBackend::reduce(FoldOp op, const Tensor& x, const Tensor& y) {
+void CudaBackend::do_reduce(FoldOp op, const Tensor& x, const Tensor& y) {
   if (y.numel() == 0) return;
   if (x.dtype() == f64) return reduce_double(op, x, y);
   if (!is_floating(x.dtype())) return reduce_integers(op, x, y);

@@ -36,7 +36,7 @@ struct CumulativeSum {
 
 }  // namespace
 
-void CudaBackend::cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) {
+void CudaBackend::do_cumsum(const Tensor& x, std::int64_t dim, bool reverse, const Tensor& y) {
   const Lines<2> lines(dim, {&x, &y});
   const std::int64_t n = size_along(x, dim);
   if (is_floating(x.dtype())) {

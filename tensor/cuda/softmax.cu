@@ -77,7 +77,7 @@ void walk(int device, const Lines<N>& lines, std::int64_t length, const Body& bo
 
 }  // namespace
 
-void CudaBackend::softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) {
+void CudaBackend::do_softmax(bool log, const Tensor& x, std::int64_t dim, const Tensor& y) {
   const Lines<2> lines(dim, {&x, &y});
   const std::int64_t n = size_along(x, dim);
   visit_runs("softmax", lines, 2, n, [&]<class C, class T>() {
@@ -89,8 +89,8 @@ void CudaBackend::softmax(bool log, const Tensor& x, std::int64_t dim, const Ten
   });
 }
 
-void CudaBackend::softmax_backward(bool log, const Tensor& dy, const Tensor& y, std::int64_t dim,
-                                   const Tensor& dx) {
+void CudaBackend::do_softmax_backward(bool log, const Tensor& dy, const Tensor& y, std::int64_t dim,
+                                      const Tensor& dx) {
   const Lines<3> lines(dim, {&dy, &y, &dx});
   const std::int64_t n = size_along(y, dim);
   visit_runs("softmax_backward", lines, 3, n, [&]<class C, class T>() {

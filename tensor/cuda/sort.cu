@@ -123,13 +123,13 @@ void sort_lines(int device, const Tensor& x, std::int64_t dim, bool descending, 
 
 }  // namespace
 
-void CudaBackend::sort(const Tensor& x, std::int64_t dim, bool descending, const Tensor& values,
-                       const Tensor& indices) {
+void CudaBackend::do_sort(const Tensor& x, std::int64_t dim, bool descending, const Tensor& values,
+                          const Tensor& indices) {
   sort_lines(device_, x, dim, descending, size_along(x, dim), values, indices);
 }
 
-void CudaBackend::topk(const Tensor& x, std::int64_t dim, bool largest, const Tensor& values,
-                       const Tensor& indices) {
+void CudaBackend::do_topk(const Tensor& x, std::int64_t dim, bool largest, const Tensor& values,
+                          const Tensor& indices) {
   sort_lines(device_, x, dim, largest, size_along(values, dim), values, indices);
 }
 

@@ -6,7 +6,7 @@
 
 namespace rondo::cuda {
 
-void CudaBackend::unary(UnaryOp op, const Tensor& x, const Tensor& y, OpParams params) {
+void CudaBackend::do_unary(UnaryOp op, const Tensor& x, const Tensor& y, OpParams params) {
   if (!map_packed<2>(device_, op, params, {&x, &y})) unary_strided(op, x, y, params);
 }
 

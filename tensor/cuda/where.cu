@@ -18,8 +18,8 @@ struct Where {
 
 }  // namespace
 
-void CudaBackend::where(const Tensor& condition, const Tensor& a, const Tensor& b,
-                        const Tensor& y) {
+void CudaBackend::do_where(const Tensor& condition, const Tensor& a, const Tensor& b,
+                           const Tensor& y) {
   const std::array<const Tensor*, 4> tensors = {&condition, &a, &b, &y};
   const Collapsed<4> shape(tensors);
   const Operands<4> operands(shape, tensors);

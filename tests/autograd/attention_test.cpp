@@ -41,6 +41,55 @@ TEST(Attention, AgreesWithPyTorch) {
   expect_attention("floating", with_mask);
 }
 
+TEST(Attention, OfGroupedQueriesAgreesWithPyTorch) {
+  const std::vector<Dims> grouped = {{2, 6, 5, 4}, {2, 2, 7, 4}, {2, 2, 7, 6}};
+  expect_attention("grouped", grouped, {.enable_gqa = true});
+  expect_attention("grouped_causal", grouped, {.is_causal = true, .enable_gqa = true});
+  expect_attention("grouped_mask", {grouped[0], grouped[1], grouped[2], {6, 5, 7}},
+                   {.enable_gqa = true});
+  expect_attention("grouped_one", {{4, 3, 4}, {1, 3, 4}, {1, 3, 4}}, {.enable_gqa = true});
+  expect_attention("plain", plain, {.enable_gqa = true});  // a key head for each query head
+}
+
+TEST(Attention, OfGroupedQueriesHasWeightsOfEachHead) {
+  const Tensor q = fill({2, 6, 5, 4}, 0), k = fill({2, 2, 7, 4}, 1), v = fill({2, 2, 7, 6}, 2);
+  const auto repeated = [](const Tensor& x) {
+    return reshape(expand(unsqueeze(x, 2), {2, 2, 3, 7, x.size(-1)}), {2, 6, 7, x.size(-1)});
+  };
+  const AttentionResult found = attention_with_weights(q, k, v, {.enable_gqa = true});
+  const AttentionResult expected = attention_with_weights(q, repeated(k), repeated(v));
+  EXPECT_TRUE(all_close(found.weights, expected.weights, tolerance(f64, 7)));
+  EXPECT_TRUE(all_close(found.output, expected.output, tolerance(f64, 7)));
+}
+
+TEST(RotaryEmbedding, AgreesWithLlama) {
+  for (DType dtype : {f64, f32}) {
+    expect_sequence("rotary.plain", {{2, 3, 5, 8}}, dtype,
+                    [](const Tensors& x) { return Tensors{rotary_embedding(x[0])}; });
+    expect_sequence("rotary.later", {{4, 6}}, dtype, [](const Tensors& x) {
+      return Tensors{rotary_embedding(x[0], {.base = 500, .offset = 37})};
+    });
+  }
+}
+
+TEST(RotaryEmbedding, KeepsScoresOfEqualDistances) {
+  const Tensor q = fill({1, 8}, 0), k = fill({1, 8}, 1);
+  const auto score = [&](std::int64_t at_q, std::int64_t at_k) {
+    return (rotary_embedding(q, {.offset = at_q}) * rotary_embedding(k, {.offset = at_k}))
+        .sum()
+        .item<double>();
+  };
+  EXPECT_NEAR(score(5, 2), score(103, 100), 1e-12);
+  EXPECT_GT(std::abs(score(5, 2) - score(5, 3)), 1e-3);
+}
+
+TEST(RotaryEmbedding, Of16BitsIsRoundedOnce) {
+  const Tensor x = fill({300, 8}, 0).to(bf16);
+  const Tensor y = rotary_embedding(x, {.offset = 5000});
+  EXPECT_EQ(y.dtype(), bf16);
+  EXPECT_TRUE(identical(y, rotary_embedding(x.to(f32), {.offset = 5000}).to(bf16)));
+}
+
 TEST(Attention, BooleanMasksSayWhoTakesPart) {
   const Tensor mask = gt(fill({2, 1, 5, 7}, 50), 0);
   mask.select(2, 1).fill_(false);
@@ -128,6 +177,21 @@ TEST(AttentionErrors, NameShapesAndTypes) {
   EXPECT_ERROR(run({.attn_mask = zeros({5, 7}, {.dtype = i64})}), DTypeError, "the mask is of i64");
   EXPECT_ERROR(run({.attn_mask = zeros({5, 7}), .is_causal = true}), Error, "exclude each other");
   EXPECT_ERROR(run({.dropout_p = 1.5}), Error, "probability 1.5");
+  const AttentionOptions grouped = {.enable_gqa = true};
+  EXPECT_ERROR(
+      scaled_dot_product_attention(zeros({3, 5, 4}), k, v, grouped), ShapeError,
+      "the heads of k [2, 7, 4] and v [2, 7, 6] must be equal in number and divide those of q "
+      "[3, 5, 4]");
+  EXPECT_THROW(scaled_dot_product_attention(zeros({4, 5, 4}), k, zeros({1, 7, 6}), grouped),
+               ShapeError);
+  EXPECT_THROW(scaled_dot_product_attention(q[0], k[0], v[0], grouped), ShapeError);
+}
+
+TEST(RotaryEmbeddingErrors, NameShapesAndTypes) {
+  EXPECT_ERROR(rotary_embedding(zeros({2, 5})), ShapeError, "x [2, 5] is not (..., L, E)");
+  EXPECT_THROW(rotary_embedding(zeros({4})), ShapeError);
+  EXPECT_ERROR(rotary_embedding(zeros({2, 4}, {.dtype = i64})), DTypeError, "x is of i64");
+  EXPECT_ERROR(rotary_embedding(zeros({2, 4}), {.base = 0}), Error, "the base 0 is not positive");
 }
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "autograd/ops/norm.h"
 #include "autograd/ops/pool.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/scatter.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "support/errors.h"
@@ -80,7 +81,7 @@ std::map<std::string, Case> all_cases() {
       {"linear", {{matrix, {4, 3}}, [](auto& x) { return linear(x[0], x[1]); }}},
       {"matmul", {{matrix, {3, 2}}, [](auto& x) { return matmul(x[0], x[1]); }}},
       {"bmm", {{{2, 2, 3}, {2, 3, 2}}, [](auto& x) { return bmm(x[0], x[1]); }}},
-      {"prod", unary(prod)},
+      {"prod", unary([](const Tensor& x) { return prod(x); })},
       {"nll_loss", on_matrix([=](auto& x) { return nll_loss(x, target(x)); })},
       {"cross_entropy", on_matrix([=](auto& x) { return cross_entropy(x, target(x)); })},
       {"mse_loss", loss(mse_loss)},
@@ -88,6 +89,14 @@ std::map<std::string, Case> all_cases() {
       {"smooth_l1_loss", on_pair([](auto& x, auto& y) { return smooth_l1_loss(x, y); })},
       {"bce_with_logits", loss(bce_with_logits)},
       {"kl_div", on_pair([](auto& x, auto& y) { return kl_div(x, y); })},
+      {"huber_loss", on_pair([](auto& x, auto& y) { return huber_loss(x, y); })},
+      {"poisson_nll_loss", on_pair([](auto& x, auto& y) { return poisson_nll_loss(x, y); })},
+      {"hinge_embedding_loss",
+       on_matrix([](auto& x) { return hinge_embedding_loss(x, ones_like(x.detach())); })},
+      {"soft_margin_loss", loss(soft_margin_loss)},
+      {"triplet_margin_loss",
+       {{matrix, matrix, matrix}, [](auto& x) { return triplet_margin_loss(x[0], x[1], x[2]); }}},
+      {"multi_margin_loss", on_matrix([=](auto& x) { return multi_margin_loss(x, target(x)); })},
       {"pow", on_matrix([](auto& x) { return pow(x, 2.0); })},
       {"pow_tensor", on_pair([](auto& x, auto& y) { return pow(x, y); })},
       {"softplus", unary(softplus)},
@@ -142,6 +151,12 @@ std::map<std::string, Case> all_cases() {
       {"rsqrt", unary(rsqrt)},
       {"sigmoid", unary(sigmoid)},
       {"silu", unary(silu)},
+      {"elu", on_matrix([](auto& x) { return elu(x); })},
+      {"mish", unary(mish)},
+      {"logsigmoid", unary(logsigmoid)},
+      {"hardswish", unary(hardswish)},
+      {"rms_norm", on_matrix([](auto& x) { return rms_norm(x, {3}); })},
+      {"instance_norm", on_image([](auto& x) { return instance_norm(x, {}, {}, {}, {}); })},
       {"sin", unary(sin)},
       {"sinh", unary(sinh)},
       {"sqrt", unary(sqrt)},

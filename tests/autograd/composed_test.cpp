@@ -7,17 +7,17 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <map>
 #include <string>
 
-#include "autograd/engine.h"
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/indexing.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "support/errors.h"
 #include "support/golden.h"
+#include "support/golden_case.h"
 #include "support/support.h"
 #include "tensor/creation.h"
 
@@ -28,8 +28,8 @@ using X = const Tensors&;
 constexpr double inf = std::numeric_limits<double>::infinity(),
                  nan = std::numeric_limits<double>::quiet_NaN();
 
-std::map<std::string, std::function<Tensor(X)>> all_cases() {
-  std::map<std::string, std::function<Tensor(X)>> cases = {
+GoldenCases all_cases() {
+  GoldenCases cases = {
       {"outer", [](X x) { return outer(x[0], x[1]); }},
       {"dot", [](X x) { return dot(x[0], x[1]); }},
       {"addmm", [](X x) { return addmm(x[0], x[1], x[2], {.beta = 0.5, .alpha = 2}); }},
@@ -58,6 +58,41 @@ std::map<std::string, std::function<Tensor(X)>> all_cases() {
       {"normalize.1", [](X x) { return normalize(x[0], {.p = 1, .dim = 0}); }},
       {"cosine_similarity", [](X x) { return cosine_similarity(x[0], x[1]); }},
   };
+  const auto joined = [](const char* indexing) {
+    return [=](X x) { return stack(meshgrid(x, indexing)); };
+  };
+  cases.merge(GoldenCases{
+      {"diagonal", [](X x) { return diagonal(x[0], 1, 0, 2); }},
+      {"diagonal.below", [](X x) { return diagonal(x[0], -1, -1, 0); }},
+      {"diagonal.none", [](X x) { return diagonal(x[0], 5); }},
+      {"diag.vector", [](X x) { return diag(x[0], -1); }},
+      {"diag.matrix", [](X x) { return diag(x[0], 1); }},
+      {"diag_embed", [](X x) { return diag_embed(x[0], 1); }},
+      {"trace", [](X x) { return trace(x[0]); }},
+      {"meshgrid", joined("ij")},
+      {"meshgrid.xy", joined("xy")},
+      {"tile", [](X x) { return tile(x[0], {2}); }},
+      {"repeat_interleave", [](X x) { return repeat_interleave(x[0], 2, 1); }},
+      {"repeat_interleave.flat", [](X x) { return repeat_interleave(x[0], 3); }},
+      {"repeat_interleave.each",
+       [](X x) {
+         return repeat_interleave(x[0], tensor<std::int64_t>({2, 0, 3}), 0);
+       }},
+      {"cdist", [](X x) { return cdist(x[0], x[1]); }},
+      {"cdist.1", [](X x) { return cdist(x[0], x[1], 1); }},
+      {"amax.two",
+       [](X x) {
+         return amax(x[0], {0, 2});
+       }},
+  });
+  using Reduction = Tensor (*)(const Tensor&, const Dims&, bool);
+  for (const auto& [name, f] :
+       {std::pair<const char*, Reduction>{"amax", amax}, {"amin", amin}, {"prod", prod}}) {
+    cases[concat(name, ".all")] = [f = f](X x) { return f(x[0], {}, false); };
+    cases[concat(name, ".1")] = [f = f](X x) { return f(x[0], {1}, false); };
+    cases[concat(name, ".kept")] = [f = f](X x) { return f(x[0], {-2}, true); };
+    cases[concat(name, ".ties")] = [f = f](X x) { return f(x[0], {0}, false); };
+  }
   for (const std::int64_t d : {-2, -1, 0, 1, 3}) {
     cases[concat("tril.", d)] = [d](X x) { return tril(x[0], d); };
     cases[concat("triu.", d)] = [d](X x) { return triu(x[0], d); };
@@ -68,23 +103,9 @@ std::map<std::string, std::function<Tensor(X)>> all_cases() {
 }
 
 TEST(Composed, ResultsAndGradientsAreThoseOfPyTorch) {
-  const Golden golden("composed.txt");
   const auto cases = all_cases();
   EXPECT_GE(cases.size(), 50U);
-  for (const auto& [name, f] : cases) {
-    SCOPED_TRACE(name);
-    Tensors xs;
-    while (golden.has(concat(name, '.', xs.size())))
-      xs.push_back(golden[concat(name, '.', xs.size())].clone().requires_grad_());
-    ASSERT_FALSE(xs.empty());
-    const Tensor y = f(xs), wanted = golden[concat(name, ".y")];
-    ASSERT_EQ(y.shape(), wanted.shape());
-    EXPECT_TRUE(all_close(y, wanted, 1e-12));
-    const Tensor weights = rondo::cos(arange(y.numel(), {.dtype = f64})).reshape(y.shape());
-    const Tensors gradients = grad({sum(y * weights)}, xs);
-    for (std::size_t i = 0; i < xs.size(); ++i)
-      EXPECT_TRUE(all_close(gradients[i], golden[concat(name, ".d", i)], 1e-11)) << i;
-  }
+  expect_cases("composed.txt", cases);
 }
 
 TEST(Composed, ComparisonsAreThoseOfPyTorch) {
@@ -125,6 +146,14 @@ TEST(Composed, ExtremeValues) {
   sum(nan_to_num(x)).backward();
   EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{1, 0, 0}));
   EXPECT_EQ(logaddexp(full({}, -inf), full({}, -inf)).item(), -inf);
+  const Tensor a = tensor<double>({inf, -inf, 1, inf}).requires_grad_(),
+               b = tensor<double>({1, inf, 1, -inf}).requires_grad_();
+  sum(logaddexp(a, b)).backward();
+  EXPECT_EQ(a.grad().to_vector<double>(), (std::vector<double>{1, 0, 0.5, 1}));
+  EXPECT_EQ(b.grad().to_vector<double>(), (std::vector<double>{0, 1, 0.5, 0}));
+  const Tensor none = zeros({0}).requires_grad_();
+  prod(none).backward();
+  EXPECT_EQ(none.grad().numel(), 0);
   EXPECT_EQ(logaddexp(full({}, 1e4), full({}, 0.)).item(), 1e4);
   EXPECT_EQ(lerp(full({}, 1.), full({}, 3.), 1).item(), 3);
   // beta 0 ignores the input, a NaN too.
@@ -134,6 +163,39 @@ TEST(Composed, ExtremeValues) {
   const auto [variance, average] = var_mean(tensor({1.F, 3.F}));
   EXPECT_EQ(variance.item(), 2);
   EXPECT_EQ(average.item(), 2);
+}
+
+TEST(Composed, ReductionsOverDimensions) {
+  const Tensor x = tensor<std::int64_t>({1, 0, 2, 3, 4, 5}, {2, 3});
+  using Bytes = std::vector<std::int64_t>;
+  EXPECT_EQ(all(x, {1}).to_vector<std::int64_t>(), (Bytes{0, 1}));
+  EXPECT_EQ(any(x, {0}, true).shape(), (Dims{1, 3}));
+  EXPECT_EQ(prod(x, {1}).to_vector<std::int64_t>(), (Bytes{0, 60}));
+  EXPECT_EQ(amax(x, {-1}).to_vector<std::int64_t>(), (Bytes{2, 5}));
+  EXPECT_EQ(prod(ones({2, 0, 3}), {1}).to_vector(), std::vector<float>(6, 1));
+  EXPECT_EQ(amax(ones({0, 3}), {1}).shape(), (Dims{0}));
+  EXPECT_ERROR(amax(ones({0, 3}), {0}), ShapeError, "amax: the tensor [0, 3] has no elements");
+  EXPECT_ERROR(prod(x, {0, -2}), ShapeError, "prod: dimension 0 appears twice");
+  EXPECT_EQ(amax(full({2}, 3, {.dtype = bf16}), {0}).dtype(), bf16);
+}
+
+TEST(Composed, ADiagonalIsAView) {
+  const Tensor x = zeros({2, 3});
+  diagonal(x, 1).fill_(1);
+  EXPECT_EQ(x.to_vector(), (std::vector<float>{0, 1, 0, 0, 0, 1}));
+  const Tensor w = ones({2}).requires_grad_();
+  diagonal(x).copy_(w * 2);
+  sum(x * x).backward();
+  EXPECT_EQ(w.grad().to_vector(), (std::vector<float>{8, 8}));
+}
+
+TEST(Composed, RepeatsMayBeOneNumberOrI32) {
+  const Tensor x = tensor({1.F, 2.F});
+  EXPECT_EQ(repeat_interleave(x, tensor<std::int64_t>({2})).to_vector(),
+            (std::vector<float>{1, 1, 2, 2}));
+  EXPECT_EQ(repeat_interleave(x, tensor<std::int32_t>({1, 2})).to_vector(),
+            (std::vector<float>{1, 2, 2}));
+  EXPECT_EQ(dot(tensor<std::int32_t>({1, 2}), tensor<std::int32_t>({3, 4})).dtype(), i32);
 }
 
 TEST(Composed, IntegersStayIntegers) {
@@ -162,11 +224,24 @@ TEST(Composed, Errors) {
   EXPECT_ERROR(einsum("->", {}), Error, "einsum: no operands");
   EXPECT_ERROR(tensordot(m, ones({3, 2})), ShapeError, "tensordot: dimension 0 of [2, 3]");
   EXPECT_ERROR(tensordot(m, m, 3), ShapeError, "tensordot: 3 dimensions, but the shapes are");
+  EXPECT_ERROR(tensordot(m, m, -1), ShapeError, "tensordot: -1 dimensions; expected 0 or more");
   EXPECT_ERROR(tril(ones({2})), ShapeError, "tril: expected at least 2 dimensions");
   EXPECT_ERROR(unflatten(m, 1, {2, 2}), ShapeError, "cannot be split into [2, 2]");
   EXPECT_ERROR(unflatten(m, 1, {-1, -1}), ShapeError, "cannot be split into");
   EXPECT_ERROR(roll(m, {1, 2}, {0}), ShapeError, "roll: 2 shifts for 1 dimensions");
   EXPECT_ERROR(movedim(m, 2, 0), ShapeError, "movedim");
+  EXPECT_ERROR(diagonal(m, 0, 1, -1), ShapeError, "diagonal: the dimensions 1 and -1 are the same");
+  EXPECT_ERROR(diagonal(ones({2})), ShapeError, "diagonal: expected at least 2 dimensions");
+  EXPECT_ERROR(diag(ones({2, 2, 2})), ShapeError, "diag: expected a vector or a matrix");
+  EXPECT_ERROR(meshgrid({m}), ShapeError, "meshgrid: expected vectors");
+  EXPECT_ERROR(meshgrid({ones({2})}, "yx"), Error, "expected ij or xy");
+  EXPECT_ERROR(repeat_interleave(m, -1), Error, "-1 repeats");
+  EXPECT_ERROR(repeat_interleave(m, tensor<std::int64_t>({1, 1, 1}), 0), ShapeError,
+               "repeats of shape [3] do not fit dimension 0 of [2, 3]");
+  EXPECT_ERROR(repeat_interleave(m, tensor<std::int64_t>({1, -1}), 0), Error, "is negative");
+  EXPECT_ERROR(cdist(m, ones({2, 2})), ShapeError, "cdist: expected points");
+  EXPECT_ERROR(cdist(m, m, 0), Error, "cdist: p is 0; expected a positive number");
+  EXPECT_ERROR(repeat_interleave(m, std::int64_t{1} << 62), ShapeError, "are too many");
   EXPECT_ERROR(isclose(m, m, {.rtol = -1}), Error, "must not be negative");
 }
 

@@ -23,7 +23,7 @@ namespace rondo::test {
 namespace {
 
 using X = const Tensors&;
-constexpr double inf = std::numeric_limits<double>::infinity();
+constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr Reduction each = Reduction::none;
 
 const Golden& goldens() {
@@ -115,7 +115,7 @@ const std::map<std::string, std::function<Tensor(X)>>& operations() {
       {"norm.1", [](X x) { return vector_norm(x[0], 1, {1}); }},
       {"norm.3", [](X x) { return vector_norm(x[0], 3, {1}); }},
       {"norm.half", [](X x) { return vector_norm(x[0], 0.5, {1}); }},
-      {"norm.inf", [](X x) { return vector_norm(x[0], inf, {1}); }},
+      {"norm.inf", [](X x) { return vector_norm(x[0], infinity, {1}); }},
       {"logsumexp", [](X x) { return logsumexp(x[0], {1}); }},
       {"cumsum", [](X x) { return cumsum(x[0], 1); }},
       {"max", [](X x) { return max(x[0], 1).values; }},
@@ -126,7 +126,7 @@ const std::map<std::string, std::function<Tensor(X)>>& operations() {
       {"log_softmax", [](X x) { return log_softmax(x[0], 1); }},
       {"max.all", [](X x) { return of_rows(x[0], max); }},
       {"min.all", [](X x) { return of_rows(x[0], min); }},
-      {"prod", [](X x) { return of_rows(x[0], prod); }},
+      {"prod", [](X x) { return prod(x[0], {1}); }},
       {"integers.clamp",
        [](X x) { return clamp(x[0], -(std::int64_t{1} << 53) - 1, (std::int64_t{1} << 53) + 1); }},
       {"integers.sum", [](X x) { return sum(x[0], {0}); }},

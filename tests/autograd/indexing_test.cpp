@@ -6,6 +6,7 @@
 
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/scatter.h"
 #include "support/errors.h"
 #include "support/golden_case.h"
 #include "support/support.h"
@@ -87,28 +88,37 @@ TEST(Indexing, Errors) {
                "narrow: start 2 and length 2 do not fit dimension 1 of shape [2, 3]");
   EXPECT_ERROR(narrow(x, 1, 0, -1), ShapeError, "narrow: start 0 and length -1");
   EXPECT_ERROR(slice(x, 1, 0, 3, 0), ShapeError, "slice: step 0 is not positive");
-  EXPECT_ERROR(index_select(x, 0, floats), DTypeError, "index_select: the index is f32, not i64");
+  EXPECT_ERROR(index_select(x, 0, floats), DTypeError,
+               "index_select: the index is f32, not i64 or i32");
   EXPECT_ERROR(index_select(x, 0, zeros({1, 1}, {.dtype = i64})), ShapeError, "not one dimension");
-  EXPECT_ERROR(index_select(x, 0, indices({0, 2})), ShapeError, "2");
+  EXPECT_ERROR(index_select(x, 0, indices({0, 2})), ShapeError,
+               "index_select: index 2 is out of range for dimension 0 of size 2 (valid: 0 to 1)");
   EXPECT_ERROR(gather(x, 0, indices({0})), ShapeError,
                "gather: index [1] does not fit the tensor [2, 3]");
   EXPECT_ERROR(gather(x, 0, zeros({1, 4}, {.dtype = i64})), ShapeError, "does not fit");
-  EXPECT_ERROR(gather(x, 1, full({2, 1}, -1, {.dtype = i64})), ShapeError, "-1");
+  EXPECT_ERROR(gather(x, 1, full({2, 1}, -1, {.dtype = i64})), ShapeError,
+               "gather: index -1 is out of range");
   EXPECT_ERROR(scatter_add(x, 0, zeros({2, 2}, {.dtype = i64}), zeros({1, 2})), ShapeError,
                "scatter_add: index [2, 2] does not fit the source [1, 2]");
   EXPECT_ERROR(scatter_add(x, 0, zeros({1, 1}, {.dtype = i64}), zeros({1, 1}, {.dtype = f64})),
                DTypeError, "scatter_add: the source is f64, the tensor f32");
-  EXPECT_ERROR(scatter_add(x, 0, full({1, 1}, 5, {.dtype = i64}), zeros({1, 1})), ShapeError, "5");
+  EXPECT_ERROR(scatter_add(x, 0, full({1, 1}, 5, {.dtype = i64}), zeros({1, 1})), ShapeError,
+               "scatter_add: index 5 is out of range");
   EXPECT_ERROR(masked_fill(x, zeros({2, 3}), 1), DTypeError,
                "masked_fill: the mask is f32, not bool");
   EXPECT_ERROR(masked_fill(x, zeros({4}, {.dtype = boolean}), 1), ShapeError, "do not broadcast");
   EXPECT_ERROR(embedding(floats, indices({0})), ShapeError, "embedding: the weight has shape [2]");
-  EXPECT_ERROR(embedding(x, indices({2})), ShapeError, "2");
+  EXPECT_ERROR(embedding(x, indices({2})), ShapeError,
+               "embedding: index 2 is out of range for dimension 0 of size 2 (valid: 0 to 1)");
   EXPECT_ERROR(embedding(x, indices({0}), 2), ShapeError, "padding_idx 2 is not a row of [2, 3]");
   EXPECT_ERROR(embedding(x, indices({0}), -3), ShapeError, "padding_idx -3 is not a row of");
   EXPECT_ERROR(masked_fill(zeros({1}, {.dtype = u8}), tensor<bool>({true}), 300), Error,
                "the number 300 does not fit into u8");
-  EXPECT_ERROR(one_hot(indices({3}), 3), ShapeError, "3");
+  EXPECT_ERROR(one_hot(indices({3}), 3), ShapeError,
+               "one_hot: index 3 is out of range for dimension 1 of size 3 (valid: 0 to 2)");
+  EXPECT_ERROR(
+      index_select(zeros({0}), 0, indices({0})), ShapeError,
+      "index_select: index 0 is out of range for dimension 0 of size 0 (no index is valid)");
   EXPECT_ERROR(one_hot(indices({0}), 0), ShapeError, "one_hot: 0 classes");
 }
 

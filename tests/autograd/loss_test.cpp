@@ -157,7 +157,8 @@ TEST(Loss, Errors) {
   EXPECT_ERROR(cross_entropy(logits, targets({0})), ShapeError,
                "cross_entropy: input [2, 3] needs a target of shape [2], not [1]");
   EXPECT_ERROR(cross_entropy(zeros({3}), targets({0})), ShapeError, "input [3] is not (N, C, ...)");
-  EXPECT_ERROR(cross_entropy(logits, zeros({2})), DTypeError, "the target is f32, not i64");
+  EXPECT_ERROR(cross_entropy(logits, zeros({2})), DTypeError,
+               "the target is f32; expected i64 class indices");
   EXPECT_ERROR(cross_entropy(zeros({2, 3}, {.dtype = i64}), targets({0, 1})), DTypeError,
                "the input is i64, not a float");
   EXPECT_ERROR(cross_entropy(logits, targets({0, 1}), {.weight = ones({2})}), ShapeError,

@@ -1,9 +1,13 @@
 // Operators and methods: each is the function of the same name. Values are PyTorch's.
 
+#include <cmath>
+
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/composed.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/shape.h"
+#include "autograd/ops/subscript.h"
 #include "autograd/ops/unary.h"
 #include "support/errors.h"
 #include "support/support.h"
@@ -69,6 +73,87 @@ TEST(Operators, CompoundAssignmentThroughARow) {
   EXPECT_EQ(values(w.grad()), (Values{2}));
 }
 
+TEST(Operators, MasksCombine) {
+  const Tensor x = tensor<double>({-1, 0, 1, 2}), small = x < 2;
+  EXPECT_EQ(values(x[~small]), (Values{2}));
+  EXPECT_EQ(values(x[small & (x > -1)]), (Values{0, 1}));
+  EXPECT_EQ(values(x[(x < 0) | (x > 1)]), (Values{-1, 2}));
+  EXPECT_EQ(values(small ^ (x > 0)), (Values{1, 1, 0, 1}));
+  EXPECT_ERROR(~x, DTypeError, "~ of a tensor of f64; expected bool, as x > 0 gives it");
+  EXPECT_ERROR(small & x, DTypeError, "& of a tensor of f64");
+  Tensor y = x.clone();
+  y.add_(1).mul_(2).sub_(1).div_(2);
+  EXPECT_EQ(values(y), (Values{-0.5, 0.5, 1.5, 2.5}));
+}
+
+TEST(Operators, RemainderIsThatOfPython) {
+  const Tensor x = tensor<std::int64_t>({-3, 5});
+  EXPECT_EQ(values(x % 2), (Values{1, 1}));
+  EXPECT_EQ(values(x % tensor<std::int64_t>({2, -3})), (Values{1, -1}));
+  EXPECT_EQ(values(floor_divide(x, 2)), (Values{-2, 2}));
+  EXPECT_EQ(values(tensor<double>({-0.5}) % 2), (Values{1.5}));
+  EXPECT_EQ((x % 2).dtype(), i64);
+  EXPECT_ERROR(x % 0, Error, "remainder");
+}
+
+TEST(Methods, AreTheFunctions) {
+  const Tensor x = tensor<double>({3, 1, 2, 0, 5, 4}, {2, 3});
+  const Tensor index = tensor<std::int64_t>({1, 0}, {2, 1});
+  EXPECT_EQ(values(x.amax({1})), (Values{3, 5}));
+  EXPECT_EQ(values(x.amin({0}, true)), (Values{0, 1, 2}));
+  EXPECT_EQ(values(x.prod({1})), (Values{6, 0}));
+  EXPECT_EQ(values(x.all({1})), (Values{1, 0}));
+  EXPECT_EQ(values(x.any({0})), (Values{1, 1, 1}));
+  EXPECT_EQ(values(x.max(1).indices), (Values{0, 1}));
+  EXPECT_EQ(values(x.min(1).values), (Values{1, 0}));
+  EXPECT_EQ(values(x.sort().values), (Values{1, 2, 3, 0, 4, 5}));
+  EXPECT_EQ(values(x.topk(1).values), (Values{3, 5}));
+  EXPECT_EQ(values(x.argsort()[0]), (Values{1, 2, 0}));
+  EXPECT_EQ(values(x.median()), (Values{2}));
+  EXPECT_EQ(values(x.cumprod(1)[0]), (Values{3, 3, 6}));
+  EXPECT_EQ(values(x.cummax(1).values[1]), (Values{0, 5, 5}));
+  EXPECT_EQ(values(x.cummin(1).values[0]), (Values{3, 1, 1}));
+  EXPECT_DOUBLE_EQ(x.logcumsumexp(1)[0][1].item(), std::log(std::exp(3) + std::exp(1)));
+  EXPECT_EQ(values(x.kthvalue(2).values), (Values{2, 4}));
+  EXPECT_EQ(values(x.median(1).values), (Values{2, 4}));
+  EXPECT_EQ(values(x.scatter(1, index, 9)), (Values{3, 9, 2, 9, 5, 4}));
+  EXPECT_EQ(values(x.scatter_add(1, index, x.narrow(1, 0, 1))), (Values{3, 4, 2, 0, 5, 4}));
+  EXPECT_EQ(values(x.index_fill(0, index[0], 1)[1]), (Values{1, 1, 1}));
+  EXPECT_EQ(values(x.masked_select(x > 2)), (Values{3, 5, 4}));
+  EXPECT_EQ(values((x > 3).nonzero()), (Values{1, 1, 1, 2}));
+  EXPECT_EQ(values(x.diagonal(1)), (Values{1, 4}));
+  EXPECT_EQ(values(x.tril()), (Values{3, 0, 0, 0, 5, 0}));
+  EXPECT_EQ(values(x.triu(1)), (Values{0, 1, 2, 0, 0, 4}));
+  EXPECT_EQ(values(x.roll({1}, {1})[0]), (Values{2, 3, 1}));
+  EXPECT_EQ(x.movedim(0, 1).shape(), (Dims{3, 2}));
+  EXPECT_EQ(x.unflatten(1, {3, 1}).shape(), (Dims{2, 3, 1}));
+  EXPECT_EQ(x.tile({2}).shape(), (Dims{2, 6}));
+  EXPECT_EQ(values(x[0].repeat_interleave(2)), (Values{3, 3, 1, 1, 2, 2}));
+  EXPECT_EQ(x.unbind(1).size(), 3U);
+  EXPECT_EQ(values(x.maximum(x * 0 + 2)[0]), (Values{3, 2, 2}));
+  EXPECT_EQ(values(x.minimum(x * 0 + 2)[0]), (Values{2, 1, 2}));
+  EXPECT_EQ(values(x.clamp_min(2)[0]), (Values{3, 2, 2}));
+  EXPECT_EQ(values(x.clamp_max(2)[1]), (Values{0, 2, 2}));
+  EXPECT_EQ(values(tensor<std::int64_t>({1, 5}).clamp_min(3)), (Values{3, 5}));
+  EXPECT_EQ(values(mm(x, x.t())), (Values{14, 13, 13, 41}));
+  EXPECT_EQ(values(mv(x, x[0])), (Values{14, 13}));
+  EXPECT_ERROR(mm(x, x[0]), ShapeError, "mm: expected 2 and 2 dimensions, got [2, 3] and [3]");
+  // In place.
+  Tensor y = x.clone();
+  y.clamp_(1, 4);
+  EXPECT_EQ(values(y[1]), (Values{1, 4, 4}));
+  y.masked_fill_(y == 4, 7);
+  EXPECT_EQ(values(y[1]), (Values{1, 7, 7}));
+  y.scatter_(1, index, 9).scatter_add_(1, index, ones({2, 1}, {.dtype = f64}));
+  EXPECT_EQ(values(y), (Values{3, 10, 2, 10, 7, 7}));
+  y.scatter_(1, index, x.narrow(1, 0, 1));
+  EXPECT_EQ(values(y), (Values{3, 3, 2, 0, 7, 7}));
+  y.index_fill_(0, tensor<std::int64_t>({1}), 0).index_copy_(1, index[0], x.narrow(1, 2, 1));
+  EXPECT_EQ(values(y), (Values{3, 2, 2, 0, 4, 0}));
+  y.index_add_(0, index[1], x.narrow(0, 1, 1));
+  EXPECT_EQ(values(y), (Values{3, 7, 6, 0, 4, 0}));
+}
+
 TEST(Operators, WhatDoesNotFitIsRefused) {
   const Tensor i = tensor<std::int64_t>({6, 7}), flag = tensor<bool>({true, false});
   EXPECT_ERROR(i /= 2, DTypeError, "div_: a quotient does not fit into a tensor of i64");
@@ -80,7 +165,7 @@ TEST(Operators, WhatDoesNotFitIsRefused) {
   EXPECT_EQ(values(i), (Values{10, 12}));
 }
 
-TEST(Methods, AreTheFunctions) {
+TEST(Methods, OfReductionsAndIndexing) {
   const Tensor x = tensor<double>({1, -2, 3, 0.5, 2, -1}, {2, 3});
   EXPECT_TRUE(identical(x.sum(1), sum(x, {1})));
   EXPECT_TRUE(identical(x.sum(-1, true), sum(x, {-1}, true)));

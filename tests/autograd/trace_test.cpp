@@ -74,6 +74,23 @@ TEST(TraceMode, KeepsInputsThatAreNotOnTheTape) {
                "add: its input of shape [3] was modified in place after it was used");
 }
 
+TEST(TraceMode, RefusesWritesThatItDoesNotRecord) {
+  const Tensor x = leaf_of({3});
+  const auto written = [&](const auto& write) {
+    const TraceMode tracing;
+    const Tensor y = x * 2.0;
+    write(y);
+    return y * 3.0;
+  };
+  const char* const text = "mul: its result of shape [3] was written without recording";
+  EXPECT_ERROR(written([](const Tensor& y) { y.detach().fill_(1); }), AutogradError, text);
+  EXPECT_ERROR(written([](const Tensor& y) { y.detach()[0].fill_(1); }), AutogradError, text);
+  EXPECT_ERROR(written([](const Tensor& y) { no_grad([&] { return y.zero_(); }); }), AutogradError,
+               text);
+  EXPECT_EQ(written([](const Tensor& y) { y.add_(ones({3})).mul_(ones({3})); }).dim(), 1);
+  EXPECT_EQ(written([](const Tensor& y) { (y + 1.0).detach().fill_(1); }).dim(), 1);
+}
+
 TEST(TraceMode, OwnsNoNodeThroughWhatItKeeps) {
   std::weak_ptr<Node> node;
   {

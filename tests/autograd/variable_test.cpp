@@ -110,14 +110,32 @@ TEST(RetainGrad, AddsUpOverBackwards) {
 }
 
 TEST(RetainGrad, IsNotTheGradientThatFlowsOn) {
+  Tensor x = leaf({5}), y = x * 3.0, dy = ones({1}, {.dtype = f64});
+  y.retain_grad();
+  y.backward(dy);
+  y.grad().zero_();
+  EXPECT_EQ(dy.item<double>(), 1);
+}
+
+TEST(RetainGrad, CountsOnceAndComesAfterOtherHooks) {
   Tensor x = leaf({5}), y = x * 3.0;
   y.retain_grad();
-  HookHandle spoil = register_hook(y, [&](const Tensor&) {
-    y.grad().zero_();
-    return Tensor();
-  });
+  y.retain_grad();
+  HookHandle doubled = register_hook(y, [](const Tensor& grad) { return grad * 2.0; });
   y.sum().backward();
-  EXPECT_EQ(x.grad().item<double>(), 3);
+  EXPECT_EQ(y.grad().item<double>(), 2);
+  EXPECT_EQ(x.grad().item<double>(), 6);
+}
+
+TEST(RetainGrad, FollowsAWriteInPlace) {
+  Tensor x = leaf({5, 7}), y = x * 3.0;
+  y.retain_grad();
+  HookHandle doubled = register_hook(y, [](const Tensor& grad) { return grad * 2.0; });
+  y.mul_(scalar(2.0, {.dtype = f64}));
+  y.add_(x);
+  (y * 5.0).sum().backward();
+  EXPECT_EQ(y.grad().to_vector<double>(), (std::vector<double>{5, 5}));
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{65, 65}));  // the hook stays
 }
 
 TEST(Printing, SaysWhereATensorIsOnTheTape) {

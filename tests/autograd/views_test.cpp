@@ -11,6 +11,7 @@
 #include "autograd/ops/shape.h"
 #include "autograd/record.h"
 #include "autograd/trace.h"
+#include "support/errors.h"
 #include "support/golden.h"
 #include "support/support.h"
 
@@ -162,6 +163,40 @@ TEST(Views, HooksAndRetainedGradientsOfAViewThatFollows) {
   (v * 7.0).backward();
   EXPECT_EQ(v.grad().item<double>(), 7);
   EXPECT_EQ(values(w.grad()), (Values{7, 0}));
+}
+
+// Expected values: PyTorch 2.15.
+TEST(Views, RetainedGradientsAreThoseAfterAWrite) {
+  const Tensor w = leaf({2, 3});
+  {  // the view is written and then used
+    const Tensor b = w * 1.0, v = b[0];
+    v.retain_grad();
+    v.mul_(w[1]);
+    (v * 7.0 + b.sum()).backward();
+    EXPECT_EQ(v.grad().item<double>(), 7);
+  }
+  {  // only its base is used
+    const Tensor b = w * 1.0, v = b[0];
+    v.retain_grad();
+    v.mul_(w[1]);
+    b.sum().backward();
+    EXPECT_FALSE(v.grad().defined());
+  }
+  {  // the base is written through a view
+    const Tensor b = w * 1.0, v = b[0];
+    b.retain_grad();
+    v.mul_(w[1]);
+    (b * b).sum().backward();
+    EXPECT_EQ(values(b.grad()), (Values{12, 6}));
+  }
+  {  // the view was used before its base was written
+    const Tensor b = w * 1.0, v = b[0];
+    v.retain_grad();
+    const Tensor before = v * 7.0;
+    b.mul_(w[1]);
+    (before + b.sum()).backward();
+    EXPECT_EQ(v.grad().item<double>(), 7);
+  }
 }
 
 TEST(Views, WritesWithoutRecordingKeepTheGradientsPath) {

@@ -227,6 +227,16 @@ TEST_F(Find, FilesThatTwoSetsShareAreTakenFromANamedFolderOnly) {
   EXPECT_EQ(find_or_download("cifar10"), scratch_ / "cifar");
 }
 
+TEST_F(Find, MissingFilesAreNamed) {
+  write_file(scratch_ / "cifar/test.bin", "x");
+  EXPECT_EQ(missing_files(remote_dataset("cifar100"), scratch_ / "cifar"),
+            (std::vector<std::string>{"train.bin"}));
+  write_file(scratch_ / "mnist/train-images-idx3-ubyte", "unpacked");
+  write_file(scratch_ / "mnist/train-labels-idx1-ubyte.gz", "packed");
+  EXPECT_EQ(missing_files(remote_dataset("mnist"), scratch_ / "mnist"),
+            (std::vector<std::string>{"t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"}));
+}
+
 // One variable sets the location of everything: rondo reads and writes nothing elsewhere.
 TEST_F(Find, OneVariableStandsForTheCache) {
   const fs::path folder = scratch_ / "shared";

@@ -74,7 +74,7 @@ TEST(DataLoader, OrderSizesAndLastBatch) {
   for (const int workers : {0, 2}) {
     for (const bool drop : {false, true}) {
       DataLoader loader(make_numbers(11), std::make_shared<SequentialSampler>(11),
-                        {.batch_size = 4, .workers = workers, .drop_last = drop});
+                        {.batch_size = 4, .drop_last = drop, .workers = workers});
       EXPECT_EQ(loader.size(), drop ? 2 : 3);
       std::vector<std::int64_t> sizes;
       std::int64_t next = 0;

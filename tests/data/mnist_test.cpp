@@ -220,5 +220,45 @@ TEST(FashionMnist, PackageOfTheDistribution) {
   EXPECT_EQ(counts, std::vector<std::int64_t>(10, 1000));
 }
 
+TEST(Kmnist, FilesOfMnistsLayout) {
+  TemporaryFolder scratch;
+  write_gz(scratch / "KMNIST/raw/t10k-images-idx3-ubyte.gz", idx({2, 28, 28}, pixels(2)));
+  write_gz(scratch / "KMNIST/raw/t10k-labels-idx1-ubyte.gz", idx({2}, std::string("\x09\x01")));
+  const auto set = load_kmnist(scratch.path(), Split::test);
+  EXPECT_EQ(set->images().shape(), (Dims{2, 1, 28, 28}));
+  EXPECT_EQ(set->labels().to_vector<int>(), (std::vector{9, 1}));
+  EXPECT_EQ(set->class_names()[9], "wo");
+  EXPECT_THAT(message_of<IoError>([&] { load_kmnist(scratch.path(), Split::train); }),
+              HasSubstr("train-images-idx3-ubyte: file not found (also tried with .gz)"));
+}
+
+TEST(Emnist, PartsHaveTheirFilesAndClasses) {
+  TemporaryFolder scratch;
+  const std::vector<std::tuple<std::string, int, std::string>> parts{
+      {"byclass", 62, "z"}, {"bymerge", 47, "t"}, {"balanced", 47, "t"},
+      {"letters", 27, "z"}, {"digits", 10, "9"},  {"mnist", 10, "9"}};
+  for (const auto& [part, classes, last] : parts) {
+    const std::string name = "emnist-" + part + "-train-";
+    write_gz(scratch / "EMNIST/raw" / (name + "images-idx3-ubyte.gz"), idx({2, 28, 28}, pixels(2)));
+    const auto write_labels = [&](int label) {
+      write_gz(scratch / "EMNIST/raw" / (name + "labels-idx1-ubyte.gz"),
+               idx({2}, {'\1', static_cast<char>(label)}));
+    };
+    write_labels(classes - 1);
+    const auto set = load_emnist(scratch.path(), part, Split::train);
+    EXPECT_EQ(set->labels().to_vector<int>(), (std::vector{1, classes - 1}));
+    EXPECT_EQ(set->num_classes(), classes);
+    EXPECT_EQ(set->class_names().back(), last);
+    EXPECT_EQ(set->images().data_ptr<std::uint8_t>()[1], 5);  // not transposed back
+    write_labels(classes);
+    EXPECT_THAT(message_of<IoError>([&] { load_emnist(scratch.path(), part, Split::train); }),
+                HasSubstr("record 1 (byte 9) has label " + std::to_string(classes)));
+    EXPECT_THAT(message_of<IoError>([&] { load_emnist(scratch.path(), part, Split::test); }),
+                HasSubstr("emnist-" + part + "-test-images-idx3-ubyte: file not found"));
+  }
+  EXPECT_THAT(message_of<Error>([&] { load_emnist(scratch.path(), "all", Split::train); }),
+              HasSubstr("part 'all' should be byclass"));
+}
+
 }  // namespace
 }  // namespace rondo::data

@@ -8,8 +8,8 @@
 #include <span>
 #include <utility>
 
-#include "extras/torch_files/zip.h"
 #include "io/atomic_file.h"
+#include "io/zip.h"
 #include "support/files.h"
 #include "support/golden.h"
 #include "support/mutilate.h"

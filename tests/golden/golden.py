@@ -57,3 +57,25 @@ def write_texts(file, texts):
     with open(path, "w") as out:
         for name, text in texts.items():
             out.write(f"=== {name}\n{text}\n")
+
+
+def case(out, name, f, *inputs):
+    """The inputs NAME.0, NAME.1, …, the result NAME.y, and the gradients NAME.d0, … of sum(w · y) with w_k = (k mod 7 - 3) / 2
+    for the inputs that are floats, as `expect_case` in tests/support/golden_case.h compares them."""
+    xs = [x.detach().clone().requires_grad_() if x.is_floating_point() else x for x in inputs]
+    y = f(*xs)
+    weights = ((torch.arange(y.numel(), dtype=torch.float64) % 7 - 3) / 2).reshape(y.shape)
+    floats = [x for x in xs if x.is_floating_point()]
+    gradients = iter(torch.autograd.grad((y * weights).sum(), floats, allow_unused=True))
+    for i, x in enumerate(xs):
+        out[f"{name}.{i}"] = x
+        gradient = next(gradients) if x.is_floating_point() else None
+        if gradient is not None:
+            out[f"{name}.d{i}"] = gradient
+    out[f"{name}.y"] = y
+
+
+def drawn(shape, low=-2.0, high=2.0, grid=None):
+    """Random f64 numbers; with a grid, multiples of 1 / grid, which makes short files."""
+    x = torch.rand(shape, dtype=torch.float64) * (high - low) + low
+    return torch.round(x * grid) / grid if grid else x

@@ -41,6 +41,12 @@ ops = {
     "smooth_l1_loss": ("smooth_l1_loss", F.smooth_l1_loss, pair),
     "bce_with_logits": ("binary_cross_entropy_with_logits", F.binary_cross_entropy_with_logits, pair),
     "kl_div": ("kl_div", F.kl_div, pair),
+    "huber_loss": ("huber_loss", F.huber_loss, pair),
+    "poisson_nll_loss": ("poisson_nll_loss", F.poisson_nll_loss, pair),
+    "hinge_embedding_loss": ("hinge_embedding_loss", lambda x: F.hinge_embedding_loss(x, torch.ones_like(x)), [(2, 3)]),
+    "soft_margin_loss": ("soft_margin_loss", F.soft_margin_loss, pair),
+    "triplet_margin_loss": ("triplet_margin_loss", F.triplet_margin_loss, [(2, 3), (2, 3), (2, 3)]),
+    "multi_margin_loss": ("multi_margin_loss", lambda x: F.multi_margin_loss(x, target), [(2, 3)]),
     "pow": ("pow", lambda x: torch.pow(x, 2.0), [(2, 3)]),
     "pow_tensor": ("pow", torch.pow, pair),
     "softplus": ("softplus", F.softplus, [(2, 3)]),
@@ -73,6 +79,12 @@ ops = {
     "leaky_relu": ("leaky_relu", F.leaky_relu, [(2, 3)]),
     "gelu": ("gelu", F.gelu, [(2, 3)]),
     "silu": ("silu", F.silu, [(2, 3)]),
+    "elu": ("elu", F.elu, [(2, 3)]),
+    "mish": ("mish", F.mish, [(2, 3)]),
+    "logsigmoid": ("log_sigmoid", F.logsigmoid, [(2, 3)]),
+    "hardswish": ("hardswish", F.hardswish, [(2, 3)]),
+    "rms_norm": ("rms_norm", lambda x: F.rms_norm(x, (3,)), [(2, 3)]),
+    "instance_norm": ("instance_norm", F.instance_norm, [image]),
 }
 for name in """acos asin asinh atan atanh cos cosh erf erfc exp exp2 expm1 log log10 log1p log2 reciprocal rsqrt relu sigmoid sin sinh sqrt square tan
                tanh""".split():

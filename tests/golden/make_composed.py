@@ -1,5 +1,5 @@
-"""Goldens for tests/autograd/composed_test.cpp: python3 tests/golden/make_composed.py (needs torch). For each case its
-inputs NAME.0, NAME.1, …, the result NAME.y, and the gradients NAME.d0, … of sum(cos(arange) · y)."""
+"""Goldens for tests/autograd/composed_test.cpp: python3 tests/golden/make_composed.py (needs torch). The cases are
+written by golden.case."""
 
 import torch
 import torch.nn.functional as F
@@ -10,15 +10,8 @@ torch.manual_seed(3)
 out = {}
 
 
-def case(name, f, *shapes, low=-2.0, high=2.0):
-    xs = [(torch.rand(s, dtype=torch.float64) * (high - low) + low).requires_grad_() for s in shapes]
-    y = f(*xs)
-    weights = torch.cos(torch.arange(y.numel(), dtype=torch.float64)).reshape(y.shape)
-    gradients = torch.autograd.grad((y * weights).sum(), xs)
-    for i, x in enumerate(xs):
-        out[f"{name}.{i}"] = x.detach()
-        out[f"{name}.d{i}"] = gradients[i]
-    out[f"{name}.y"] = y.detach()
+def case(name, f, *shapes, grid=None):
+    golden.case(out, name, f, *(golden.drawn(s, grid=grid) for s in shapes))
 
 
 EQUATIONS = [
@@ -54,6 +47,28 @@ case("hypot", torch.hypot, (2, 3), (3,))
 case("normalize", F.normalize, (2, 3, 2))
 case("normalize.1", lambda x: F.normalize(x, p=1, dim=0), (3, 2))
 case("cosine_similarity", lambda a, b: F.cosine_similarity(a, b, dim=1), (4, 3), (1, 3))
+case("diagonal", lambda x: x.diagonal(1, 0, 2), (3, 2, 4))
+case("diagonal.below", lambda x: x.diagonal(-1, -1, 0), (3, 2, 4))
+case("diagonal.none", lambda x: x.diagonal(5), (3, 4))
+case("diag.vector", lambda x: x.diag(-1), (3,))
+case("diag.matrix", lambda x: x.diag(1), (3, 4))
+case("diag_embed", lambda x: torch.diag_embed(x, 1), (2, 3))
+case("trace", torch.trace, (3, 4))
+case("meshgrid", lambda a, b, c: torch.stack(torch.meshgrid(a, b, c, indexing="ij")), (2,), (3,), (2,))
+case("meshgrid.xy", lambda a, b, c: torch.stack(torch.meshgrid(a, b, c, indexing="xy")), (2,), (3,), (2,))
+case("tile", lambda x: torch.tile(x, (2,)), (2, 3))
+case("repeat_interleave", lambda x: x.repeat_interleave(2, 1), (2, 3))
+case("repeat_interleave.flat", lambda x: x.repeat_interleave(3), (2, 2))
+case("repeat_interleave.each", lambda x: x.repeat_interleave(torch.tensor([2, 0, 3]), 0), (3, 2))
+case("cdist", torch.cdist, (2, 3, 4), (2, 2, 4))
+case("cdist.1", lambda a, b: torch.cdist(a, b, p=1), (3, 4), (2, 4))
+for name in ("amax", "amin", "prod"):
+    f = getattr(torch, name)
+    case(f"{name}.all", lambda x, f=f: f(x), (2, 3))
+    case(f"{name}.1", lambda x, f=f: f(x, 1), (2, 3, 2))
+    case(f"{name}.kept", lambda x, f=f: f(x, -2, keepdim=True), (2, 3, 2))
+    case(f"{name}.ties", lambda x, f=f: f(x, 0), (6, 4), grid=1)
+case("amax.two", lambda x: torch.amax(x, (0, 2)), (2, 3, 2))
 
 numbers = torch.tensor([0, 1, -1, 1 + 1e-6, 1e-9, float("inf"), -float("inf"), float("nan"), 1e30], dtype=torch.float64)
 a, b = numbers.repeat_interleave(len(numbers)), numbers.repeat(len(numbers))

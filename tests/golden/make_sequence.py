@@ -56,6 +56,24 @@ boolean[:, :, 1] = False  # a query that may attend to nothing
 sdpa("boolean", plain, attn_mask=boolean)
 record("sdpa.floating", plain + [(5, 7)],
        lambda q, k, v, mask: [F.scaled_dot_product_attention(q, k, v, attn_mask=mask)])
+grouped = [(2, 6, 5, 4), (2, 2, 7, 4), (2, 2, 7, 6)]
+sdpa("grouped", grouped, enable_gqa=True)
+sdpa("grouped_causal", grouped, enable_gqa=True, is_causal=True)
+record("sdpa.grouped_mask", grouped + [(6, 5, 7)],
+       lambda q, k, v, mask: [F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)])
+sdpa("grouped_one", [(4, 3, 4), (1, 3, 4), (1, 3, 4)], enable_gqa=True)
+
+
+def rotary(x, base=10000.0, offset=0):
+    """rotate_half and the tables of Hugging Face's Llama."""
+    frequency = base ** -(torch.arange(0, x.shape[-1], 2) / x.shape[-1])
+    angle = torch.outer(torch.arange(offset, offset + x.shape[-2]).double(), frequency).repeat(1, 2)
+    a, b = x.chunk(2, dim=-1)
+    return x * angle.cos() + torch.cat([-b, a], -1) * angle.sin()
+
+
+record("rotary.plain", [(2, 3, 5, 8)], lambda x: [rotary(x)])
+record("rotary.later", [(4, 6)], lambda x: [rotary(x, base=500.0, offset=37)])
 
 
 def attention(name, module, shapes, **call):

@@ -154,6 +154,9 @@ files |= {
     "module_inside": saved({"epoch": 3, "model": net}),
     "module_beside": saved({"ema": {"w": x}, "model": net, "best": torch.tensor(1.0)}),
 }
+torch.serialization.set_crc32_options(False)  # checksums of 0
+files["no_crc32"] = saved({"w": x})
+torch.serialization.set_crc32_options(True)
 circle = {"w": x}
 circle["again"] = circle
 files["circle"] = saved(circle)

@@ -15,6 +15,8 @@
 #include "nn/dropout.h"
 #include "nn/embedding.h"
 #include "nn/flatten.h"
+#include "nn/fold.h"
+#include "nn/instance_norm.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "nn/pooling.h"
@@ -173,6 +175,44 @@ INSTANTIATE_TEST_SUITE_P(
              {2, 2, 7, 5}},
         Case{"upsample", [] { return Upsample(2); }, {1, 2, 3, 2}},
         Case{"flatten", [] { return Flatten(); }, {2, 3, 2, 2}},
+        Case{"batch_norm3d", [] { return BatchNorm3d(2); }, {3, 2, 2, 1, 2}},
+        Case{"instance_norm1d", [] { return InstanceNorm1d(3); }, {2, 3, 4}},
+        Case{"instance_norm2d",
+             [] {
+               return InstanceNorm2d(
+                   3, {.eps = 1e-3, .momentum = 0.3, .affine = true, .track_running_stats = true});
+             },
+             {2, 3, 2, 3}},
+        Case{"instance_norm3d_unbatched", [] { return InstanceNorm3d(2, {.affine = true}); }, {2, 2, 1, 3}},
+        Case{"rms_norm", [] { return RMSNorm(5); }, {3, 5}},
+        Case{"rms_norm_2d",
+             [] { return RMSNorm({3, 2}, {.eps = 1e-3, .elementwise_affine = false}); },
+             {2, 3, 2}},
+        Case{"local_response_norm", [] { return LocalResponseNorm(4, {.alpha = 0.5, .beta = 0.6, .k = 1.5}); }, {2, 5, 2, 2}},
+        Case{"local_response_norm_1d", [] { return LocalResponseNorm(3); }, {2, 5, 3}},
+        Case{"max_pool1d", [] { return MaxPool1d(3, {.stride = 2, .padding = 1, .dilation = 2}); }, {2, 2, 9}},
+        Case{"max_pool1d_ceil", [] { return MaxPool1d(3, {.stride = 2, .ceil_mode = true}); }, {1, 2, 8}},
+        Case{"max_pool2d_dilation", [] { return MaxPool2d({2, 3}, {.stride = 2, .padding = 1, .ceil_mode = true, .dilation = {3, 2}}); }, {1, 2, 8, 10}},
+        Case{"avg_pool1d", [] { return AvgPool1d(3, {.stride = 2, .padding = 1, .count_include_pad = false}); }, {2, 2, 7}},
+        Case{"lp_pool1d", [] { return LPPool1d(2, 3, {.stride = 2}); }, {2, 2, 7}},
+        Case{"lp_pool2d", [] { return LPPool2d(4, {2, 3}); }, {1, 2, 5, 6}},
+        Case{"adaptive_avg_pool1d", [] { return AdaptiveAvgPool1d(3); }, {2, 2, 7}},
+        Case{"adaptive_max_pool1d", [] { return AdaptiveMaxPool1d(3); }, {2, 2, 7}},
+        Case{"adaptive_max_pool2d", [] { return AdaptiveMaxPool2d({3, 2}); }, {2, 2, 7, 5}},
+        Case{"max_pool3d", [] { return MaxPool3d({2, 3, 2}, {.stride = {1, 2, 2}, .padding = {1, 1, 0}, .dilation = {1, 1, 2}}); }, {1, 2, 3, 5, 5}},
+        Case{"avg_pool3d", [] { return AvgPool3d({2, 3, 2}, {.stride = 2, .padding = 1, .ceil_mode = true, .count_include_pad = false}); }, {1, 2, 4, 4, 5}},
+        Case{"avg_pool3d_include", [] { return AvgPool3d({2, 3, 2}, {.stride = 2, .padding = 1, .ceil_mode = true}); }, {1, 2, 4, 4, 5}},
+        Case{"adaptive_avg_pool3d", [] { return AdaptiveAvgPool3d({2, 3, 2}); }, {1, 2, 3, 5, 4}},
+        Case{"adaptive_max_pool3d", [] { return AdaptiveMaxPool3d({2, 3, 2}); }, {1, 2, 3, 5, 4}},
+        Case{"unfold", [] { return Unfold({2, 3}, {.dilation = {2, 1}, .padding = {1, 0}, .stride = {1, 2}}); }, {2, 2, 4, 5}},
+        Case{"fold", [] { return Fold({4, 5}, {2, 3}, {.dilation = {2, 1}, .padding = {1, 0}, .stride = {1, 2}}); }, {2, 12, 8}},
+        Case{"pixel_shuffle", [] { return PixelShuffle(2); }, {2, 8, 2, 3}},
+        Case{"pixel_unshuffle", [] { return PixelUnshuffle(2); }, {1, 2, 3, 4, 6}},
+        Case{"channel_shuffle", [] { return ChannelShuffle(3); }, {2, 6, 2}},
+        Case{"unflatten", [] { return Unflatten(1, {2, -1}); }, {2, 6}},
+        Case{"embedding_bag", [] { return EmbeddingBag(7, 3); }, {}},
+        Case{"embedding_bag_max", [] { return EmbeddingBag(7, 3, {.mode = BagMode::max}); }, {}},
+        Case{"embedding_bag_sum_padding", [] { return EmbeddingBag(7, 3, {.mode = BagMode::sum, .padding_idx = 1}); }, {}},
         Case{"sequential",
              [] { return Sequential(Linear(4, 6), BatchNorm1d(6), GELU(), Linear(6, 2)); },
              {5, 4}}),

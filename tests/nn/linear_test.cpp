@@ -8,6 +8,7 @@
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
 #include "nn/batch_norm.h"
+#include "support/errors.h"
 #include "support/support.h"
 #include "tensor/creation.h"
 
@@ -32,6 +33,10 @@ TEST(FusedActivation, IsThatOfASubstitute) {
   const Tensor x = randn({4, 3}), once = owner(x);
   owner.set_submodule("fc", doubled);
   EXPECT_EQ(owner(x).to_vector<float>(), (once * 2).to_vector<float>());
+  EXPECT_FALSE(owner.fc.weight.defined());
+  EXPECT_ERROR(owner.fc.weight.sum(), Error,
+               "use of an undefined tensor: it was \"weight\" of the Linear at \"fc\", which "
+               "set_submodule has replaced; use the module that was put there");
 }
 
 TEST(FusedActivation, IsThatOfADerivedClass) {

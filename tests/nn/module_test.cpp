@@ -12,6 +12,8 @@
 
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/matmul.h"
+#include "autograd/ops/unary.h"
+#include "autograd/record.h"
 #include "nn/activation.h"
 #include "nn/batch_norm.h"
 #include "nn/containers.h"
@@ -253,6 +255,16 @@ TEST(Module, CloneRefusesWhatItCannotCopy) {
       "cannot be copied; hold it as nn::AnyModule or by a shared_ptr to its own type");
 }
 
+TEST(Module, CloneDoesNotCutOffADerivedClass) {
+  struct Scaled : nn::Linear {
+    using nn::Linear::Linear;
+    double factor = 2;
+  } scaled(2, 2);
+  const nn::Linear& as_base = scaled;
+  EXPECT_ERROR(nn::clone(as_base), Error, "copy of a Scaled as a Linear: the copy would lose what");
+  EXPECT_EQ(nn::clone(scaled).factor, 2);
+}
+
 TEST(Module, AUniquePtrIsTrained) {
   struct Unique : nn::Module {  // not copyable: clone and AnyModule do not compile with it
     std::unique_ptr<nn::Linear> fc = std::make_unique<nn::Linear>(4, 4);
@@ -473,6 +485,39 @@ TEST(Module, NamesAreUniqueAndNoModuleLiesInItself) {
   EXPECT_ERROR(dotted.state_dict(), Error, "\"a.weight\" is not a valid name for a member");
   Mirror mirror;
   EXPECT_ERROR(mirror.parameters(), Error, "the module \"self\" contains itself");
+}
+
+TEST(Module, AParameterReplacedByARecordedOpIsNamed) {
+  nn::Sequential net(nn::Linear(2, 2), nn::Sequential(nn::Linear(2, 2)));
+  nn::Linear& layer = net[1].as<nn::Sequential>()[0].as<nn::Linear>();
+  const Tensor weight = layer.weight, x = ones({1, 2});
+  net(x);
+  layer.weight = clamp(weight, -1.0, 1.0);
+  EXPECT_ERROR(
+      net(x), AutogradError,
+      "Sequential: its parameter \"1.0.weight\" was replaced by the result of clamp, so no "
+      "optimizer trains it; write its elements under NoGradGuard instead "
+      "(weight.copy_(clamp(…)))");
+  EXPECT_ERROR(layer(x), AutogradError, "Linear: its parameter \"weight\" was replaced");
+  EXPECT_EQ(no_grad([&] { return net(x); }).shape(), (Dims{1, 2}));  // nothing is trained
+  layer.weight = weight;
+  net(x);
+}
+
+TEST(Module, AForwardMayComputeAParameter) {
+  struct Normalized : nn::Module {
+    nn::Linear fc{2, 2};
+    Tensor v = ones({2, 2});
+    Tensor forward(const Tensor& x) override {
+      fc.weight = v / v.norm();
+      return fc(x);
+    }
+    void visit(nn::Visitor& v) override { v.parameter("v", this->v); }
+  } net;
+  net.fc.bias = {};
+  net.parameters();
+  for (int step = 0; step < 2; ++step) net(ones({1, 2})).sum().backward();
+  EXPECT_TRUE(net.v.grad().defined());
 }
 
 TEST(Module, AStateDictIsOffTheTape) {

@@ -130,6 +130,13 @@ TEST(TransformerErrors, NameShapes) {
   EXPECT_THROW(TransformerEncoderLayer(4, 2, {.dropout = -1}), Error);
   const TransformerEncoderLayer layer(4, 2, {.batch_first = true});
   EXPECT_ERROR(TransformerEncoder(layer, -1), Error, "TransformerEncoder: -1 layers");
+  struct Named : TransformerEncoderLayer {
+    using TransformerEncoderLayer::TransformerEncoderLayer;
+    std::string name;
+  };
+  EXPECT_ERROR(TransformerEncoder(Named(4, 2), 1), Error,
+               "TransformerEncoder: the layer is a Named, and copies of it as a "
+               "TransformerEncoderLayer would lose what it adds");
   TransformerEncoder encoder(layer, 1);
   EXPECT_ERROR(encoder(zeros({2, 3, 5})), ShapeError, "MultiheadAttention: query [2, 3, 5]");
   EXPECT_ERROR(encoder(zeros({2, 3, 4}), {.src_mask = zeros({2, 2})}), ShapeError,

@@ -42,6 +42,8 @@ TEST(ClipGradNorm, FollowsPyTorch) {
   expect_norm("norm2.loose", 100, 2);
   expect_norm("norm1", 1.5, 1);
   expect_norm("norminf", 0.25, optim::inf_norm);
+  expect_norm("norm3", 0.5, 3);
+  expect_norm("norm0.5", 2, 0.5);
 }
 
 TEST(ClipGradValue, FollowsPyTorch) {
@@ -56,9 +58,9 @@ TEST(ClipGradNorm, PassesOverMissingGradientsAndEmptyTensors) {
   EXPECT_EQ(optim::clip_grad_norm_(params, 1).item<double>(), 0);
   params[0].set_grad(full({3}, 2.0));
   params[1].set_grad(zeros({0, 4}));
-  for (double type : {1.0, 2.0, optim::inf_norm}) {
+  for (double type : {1.0, 2.0, 3.0, optim::inf_norm}) {
     params[0].set_grad(full({3}, 2.0));
-    double want = type == 1 ? 6 : type == 2 ? std::sqrt(12.0) : 2;
+    double want = type == optim::inf_norm ? 2 : 2 * std::pow(3, 1 / type);
     EXPECT_NEAR(optim::clip_grad_norm_(params, 1, {.norm_type = type}).item<double>(), want, 1e-6);
     EXPECT_FALSE(params[2].grad().defined());
   }
@@ -83,6 +85,18 @@ TEST(ClipGradNorm, ScalesChannelsLastGradients) {
   EXPECT_TRUE(test::all_close(a[0].grad(), b[0].grad(), 0, 1e-6));
 }
 
+TEST(TotalNorm, IsThatOfAllTensorsAndMayBeUsedLater) {
+  const Tensors params = with_gradients();
+  Tensors grads;
+  for (const Tensor& p : params) grads.push_back(p.grad());
+  const Tensor norm = optim::get_total_norm(grads, {.norm_type = 3});
+  EXPECT_TRUE(test::all_close(norm, test::Golden("optim.txt")["clip.norm3"], 0, 1e-6));
+  optim::clip_grads_with_norm_(params, 0.5, norm);
+  expect_clipped("norm3", params);
+  EXPECT_EQ(optim::get_total_norm({}).item<double>(), 0);
+  EXPECT_THROW(optim::clip_grads_with_norm_(params, -1, norm), Error);
+}
+
 TEST(ClipGradNorm, ReportsWhatIsNotFinite) {
   Tensors params{ones({3}).requires_grad_()};
   params[0].set_grad(full({3}, std::numeric_limits<double>::quiet_NaN()));
@@ -93,7 +107,8 @@ TEST(ClipGradNorm, ReportsWhatIsNotFinite) {
 TEST(Clip, RefusesLimitsThatMakeNoSense) {
   Tensors params = with_gradients();
   EXPECT_THROW(optim::clip_grad_norm_(params, -1), Error);
-  EXPECT_THROW(optim::clip_grad_norm_(params, 1, {.norm_type = 3}), Error);
+  EXPECT_THROW(optim::clip_grad_norm_(params, 1, {.norm_type = 0}), Error);
+  EXPECT_THROW(optim::clip_grad_norm_(params, 1, {.norm_type = -optim::inf_norm}), Error);
   EXPECT_THROW(optim::clip_grad_value_(params, -1), Error);
 }
 

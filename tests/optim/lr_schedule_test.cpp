@@ -39,6 +39,13 @@ const std::vector<Row>& rows() {
       {"cosine", make<CosineAnnealingLR>(CosineAnnealingLROptions{.t_max = 200})},
       {"cosine.again",
        make<CosineAnnealingLR>(CosineAnnealingLROptions{.t_max = 30, .eta_min = 0.01})},
+      {"constant", make<ConstantLR>(ConstantLROptions{})},
+      {"constant.long", make<ConstantLR>(ConstantLROptions{.factor = 0.01, .total_iters = 90})},
+      {"polynomial", make<PolynomialLR>(PolynomialLROptions{})},
+      {"polynomial.long",
+       make<PolynomialLR>(PolynomialLROptions{.total_iters = 150, .power = 2.5})},
+      {"multiplicative",
+       make<MultiplicativeLR>([](std::int64_t step) { return 1 - 1.0 / (1.0 + double(step)); })},
       {"lambda", make<LambdaLR>([](std::int64_t step) { return 1.0 / (1.0 + double(step)); })},
       {"chained",
        [](Optimizer& o) {
@@ -130,6 +137,10 @@ TEST(LRSchedule, RefusesSettingsThatMakeNoSense) {
   EXPECT_THROW(LinearLR(o, {.total_iters = 0}), Error);
   EXPECT_THROW(CosineAnnealingLR(o, {.t_max = 0}), Error);
   EXPECT_THROW(LambdaLR(o, nullptr), Error);
+  EXPECT_THROW(MultiplicativeLR(o, nullptr), Error);
+  EXPECT_THROW(ConstantLR(o, {.factor = 0}), Error);
+  EXPECT_THROW(ConstantLR(o, {.total_iters = 0}), Error);
+  EXPECT_THROW(PolynomialLR(o, {.total_iters = 0}), Error);
   EXPECT_THROW(ChainedScheduler({}), Error);
   auto one = std::make_shared<LinearLR>(o);
   EXPECT_THROW(SequentialLR({one}, {3}), Error);
@@ -137,6 +148,36 @@ TEST(LRSchedule, RefusesSettingsThatMakeNoSense) {
   EXPECT_THROW(ChainedScheduler({one, nullptr}), Error);
   SGD another(test::hashed_parameters());
   EXPECT_THROW(ChainedScheduler({one, std::make_shared<LinearLR>(another)}), Error);
+}
+
+TEST(LRSchedule, NoStepUsesANegativeRate) {
+  Tensors p{ones({2}).requires_grad_()};
+  p[0].set_grad(ones({2}));
+  SGD optimizer(p, {.lr = 1});
+  LambdaLR schedule(optimizer, [](std::int64_t step) { return 1.0 - double(step); });
+  schedule.step();
+  optimizer.step();  // with 0
+  schedule.step();   // the end of training: a negative rate that no step uses
+  try {
+    optimizer.step();
+    FAIL() << "went uphill";
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(),
+                 "SGD: lr of group 0 is -1, but must not be negative; a schedule has set it, so "
+                 "check its settings and how often it steps");
+  }
+  EXPECT_EQ(p[0].to_vector(), (std::vector<float>{1, 1}));
+}
+
+TEST(LRSchedule, MayMissZeroByRounding) {
+  for (int iters = 1; iters < 40; ++iters) {
+    Tensors p = test::hashed_parameters();
+    SGD optimizer(p, {.lr = 0.1});
+    LinearLR schedule(optimizer, {.end_factor = 0, .total_iters = iters});
+    for (int i = 0; i <= iters; ++i) schedule.step();
+    EXPECT_NEAR(optimizer.lr(), 0, 1e-15);
+    EXPECT_NO_THROW(optimizer.step()) << iters;
+  }
 }
 
 TEST(LRSchedule, RefusesStateThatDoesNotFit) {

@@ -115,6 +115,7 @@ TEST(OneCycleLR, RefusesSettingsThatMakeNoSense) {
   EXPECT_THROW(OneCycleLR(o, {.max_lr = 1, .total_steps = 9, .pct_start = 1.5}), Error);
   EXPECT_THROW(OneCycleLR(o, {.max_lr = 1, .total_steps = 9, .div_factor = 0}), Error);
   EXPECT_THROW(OneCycleLR(o, {.max_lr = std::vector{1.0, 2.0}, .total_steps = 9}), Error);
+  EXPECT_THROW(OneCycleLR(o, {.max_lr = -1, .total_steps = 9}), Error);
   OneCycleLR one_step(o, {.max_lr = 1, .total_steps = 1});  // no phase has any steps
   EXPECT_TRUE(std::isfinite(o.lr()));
 }

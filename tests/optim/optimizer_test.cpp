@@ -96,7 +96,16 @@ TEST(Optimizer, RefusesParametersItCannotTrain) {
   EXPECT_THAT(message_of([&] { SGD o({computed}); }), HasSubstr("not a leaf"));
   SGD optimizer({p});
   EXPECT_THAT(message_of([&] { optimizer.set_lr(1, 0.1); }), HasSubstr("group 1 does not exist"));
-  EXPECT_THAT(message_of([&] { optimizer.set_lr(std::nan("")); }), HasSubstr("rate is nan"));
+  EXPECT_THAT(message_of([&] { optimizer.set_lr(std::nan("")); }), HasSubstr("lr is nan"));
+  const auto negative = [&] { optimizer.set_lr(-1); };
+  EXPECT_THROW(negative(), Error);
+  EXPECT_EQ(message_of(negative), "SGD: lr is -1, but must be finite and not negative");
+  EXPECT_THAT(message_of([&] {
+                SGD o({{{p}, {}}, {{ones({1})}, {.lr = -1}}});
+              }),
+              HasSubstr("lr is -1"));
+  EXPECT_THAT(message_of([&] { Adam o({{{p}, {.eps = -1}}}); }), HasSubstr("eps is -1"));
+  EXPECT_THAT(message_of([&] { Adam(Tensors{p}).set_momentum(0, 1); }), HasSubstr("betas[0]"));
   EXPECT_EQ(optimizer.lr(), 0.001);
 }
 

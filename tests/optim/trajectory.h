@@ -47,6 +47,18 @@ inline void expect_trajectory(
   EXPECT_EQ(compared, 5) << name;
 }
 
+/// With PyTorch's options: in f32 and in f64, with a rate that is halved every 40 steps.
+template <class O, class Options>
+void expect_trajectory_in_both_precisions(const std::string& name, const Options& options,
+                                          double tolerance_f64 = 1e-12) {
+  const MakeOptimizer make = [=](const Tensors& p) { return std::make_unique<O>(p, options); };
+  const auto schedule = [](optim::Optimizer& o) {
+    return std::make_unique<optim::StepLR>(o, optim::StepLROptions{.step_size = 40, .gamma = 0.5});
+  };
+  expect_trajectory(name, make, 1e-5, f32, schedule);
+  expect_trajectory(name + ".f64", make, tolerance_f64, f64, schedule);
+}
+
 /// Runs 100 steps, loads the state into a second optimizer with copies of the parameters, and runs
 /// 100 more: both must be bit-identical.
 inline void expect_resumable(const MakeOptimizer& make) {

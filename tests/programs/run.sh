@@ -515,6 +515,17 @@ lessons) # the examples that explain: they succeed and print what they promise
     [ "$(sed -n '/^---$/,/^---$/p' "$log" | wc -c)" = 29 ] || fail "05_text --model $model does not write 20 characters"
   done
   fails_saying "nowhere" "$bin/05_text" --text nowhere
+  # Two ranks share the windows of a step, so they learn and write what one rank does.
+  for ranks in 1 2; do
+    succeeds "${mpirun[@]}" -np $ranks "$bin/08_gpt" --data fox.txt --steps 60 --every 20 --batch 8 --context 16 --width 32 --layers 2 --sample 40
+    grep -q "^2640 characters of 28 kinds, 26880 parameters, ranks: $ranks" "$log" || fail "08_gpt counts otherwise"
+    awk '/^step/ { if (n++ && $4 + 0 >= last) bad = 1; last = $4 + 0 } END { exit bad || n != 3 || last > 2 }' "$log" || fail "08_gpt on $ranks ranks: the loss does not fall"
+    [ "$(sed -n '/^---$/,/^---$/p' "$log" | wc -c)" = 49 ] || fail "08_gpt does not write 40 characters"
+    sed -n '/^step 20:/p' "$log" | cut -c-19 >gpt.$ranks
+  done
+  cmp gpt.1 gpt.2 || fail "08_gpt: two ranks learn otherwise than one"
+  fails_saying "--batch 9 is not divisible by the 2 ranks" "${mpirun[@]}" -np 2 "$bin/08_gpt" --data fox.txt --batch 9
+  fails_saying "--data: name a text file" "$bin/08_gpt"
   if [ -n "${RONDO_DATA:-}" ]; then # the loop on two ranks: it learns, and refuses a batch that cannot be shared out
     succeeds "${mpirun[@]}" -np 2 "$bin/02_resnet" --epochs 2 --limit 2000
     awk '/^epoch [12]\/2: loss/ { loss[++n] = $4 + 0 } END { exit !(n == 2 && loss[2] < loss[1] && loss[1] > 0) }' "$log" ||
@@ -541,6 +552,7 @@ lessons) # the examples that explain: they succeed and print what they promise
   fails_saying "nothing.pth" "$bin/06_quantize" --model resnet --weights nothing.pth
   echo short >short.txt
   fails_saying "6 characters are too few for windows of 64" "$bin/05_text" --text short.txt
+  fails_saying "--data: 6 characters are too few for windows of 65" "$bin/08_gpt" --data short.txt
   ;;
 gpu) # every program with --device cuda
   succeeds "$(on_gpu 01_autograd)" --device cuda
@@ -714,7 +726,13 @@ doctor) # rondo-doctor: the properties that scripts rely on, on 1 and 2 ranks; i
   fails_saying "error: rank 1: The following argument was not expected: --nosuch" "${mpirun[@]}" -np 2 ./rank_1 --nosuch -- "$bin/rondo-doctor"
   "$bin/rondo-doctor" --help | grep -q "^Exit status: 0 " || fail "--help does not tell the exit statuses"
   fails_saying "cannot write /nowhere/x.json" "$bin/rondo-doctor" --seconds 0 --json /nowhere/x.json
-  RONDO_ISA=sse9 fails_saying "RONDO_ISA=sse9 is not one of" "$bin/rondo-doctor"
+  for wrong in "RONDO_ISA=sse9 is not one of" 'RONDO_CONV: unknown convolution algorithm "fast"' "RONDO_PACKED_MATMUL=2 is neither 0 nor 1"; do
+    name=${wrong%%[=:]*}
+    value=$(case $name in RONDO_ISA) echo sse9 ;; RONDO_CONV) echo fast ;; *) echo 2 ;; esac)
+    fails_saying "with which no rondo program starts: $wrong" env "$name=$value" "$bin/rondo-doctor" --seconds 0
+    grep -q '^what is wrong' "$log" || fail "rondo-doctor ended at $name"
+    fails_saying "error: $wrong" env "$name=$value" "$bin/cifar_resnet" --weights none.pth --eval
+  done
   OMP_NUM_THREADS=5000 fails_saying "broken: OMP_NUM_THREADS=5000" "$bin/rondo-doctor" --seconds 0
   SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4 fails_saying "broken: the ranks do not find each other" "$bin/rondo-doctor"
   OMP_NUM_THREADS=some succeeds "$bin/rondo-doctor" --seconds 0
@@ -744,6 +762,13 @@ weight_kinds) # unusual or hostile weight files: read if possible, escaped on a 
   golden unreadable >unreadable.pth
   succeeds "$bin/rondo-weights" convert unreadable.pth readable.safetensors
   grep -q 'warning: unreadable.pth: sparse is left out: it is made by ' "$log" || fail "what is left out is not said"
+  golden checkpoint >checkpoint.pth
+  succeeds "$bin/rondo-weights" convert checkpoint.pth texts.safetensors
+  grep -qx 'warning: texts.safetensors: optimizer is left out: the file holds only tensors and texts' "$log" || fail "what convert leaves out is not said"
+  succeeds "$bin/rondo-weights" ls texts.safetensors
+  grep -qx 'arch: resnet20' "$log" && grep -qx 'epoch: 90' "$log" || fail "convert loses the texts of a torch.save file"
+  succeeds "$bin/rondo-weights" convert texts.safetensors texts.pth
+  grep -qx 'warning: texts.pth: arch, best_prec1, done, epoch are left out: the file holds only tensors' "$log" || fail "texts are lost without a word"
   golden two_deep >two.pth
   fails_saying 'say which one is meant, or "." for all of them (--entry' "$bin/rondo-weights" convert two.pth x.safetensors
   succeeds "$bin/rondo-weights" convert two.pth x.safetensors --entry .
@@ -802,11 +827,17 @@ offline) # machines without a network, and the program that gets data for them
   mkdir -p node/datasets/MNIST/raw
   echo >node/datasets/MNIST/raw/t10k-images-idx3-ubyte
   succeeds "$bin/rondo-data" ls
-  grep -qE "^mnist .* is in $work/node/datasets/MNIST/raw$" "$log" || fail "ls: MNIST is there"
+  grep -qE "^mnist .* is in $work/node/datasets/MNIST/raw, but train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, t10k-labels-idx1-ubyte.gz are missing$" "$log" || fail "ls: a part of MNIST is there"
   fails_saying "train-images-idx3-ubyte.gz: cannot be downloaded" "$bin/rondo-data" get mnist --to node # only a part is there
   for file in train-images-idx3 train-labels-idx1 t10k-labels-idx1; do echo >node/datasets/MNIST/raw/$file-ubyte; done
   succeeds "$bin/rondo-data" get mnist --to node
   grep -qx "node/datasets/MNIST/raw" "$log" || fail "get names another folder"
+  mkdir -p node/datasets/cifar-100-binary
+  echo >node/datasets/cifar-100-binary/test.bin
+  succeeds "$bin/rondo-data" ls
+  grep -qE "^mnist .* is in $work/node/datasets/MNIST/raw$" "$log" || fail "ls: MNIST is there"
+  grep -qE "^cifar100 .* is in $work/node/datasets/cifar-100-binary, but train.bin is missing$" "$log" || fail "ls: a part of CIFAR-100 is there"
+  fails_saying "cifar-100-binary: exists, but train.bin is missing; remove the folder" "$bin/rondo-data" get cifar100 --to node
   fails_saying "standard output cannot be written" bash -c "\"$bin/rondo-data\" ls >/dev/full"
   ;;
 weights) # files from other projects: identified, with as many correct test images as in PyTorch, and converted

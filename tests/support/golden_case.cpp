@@ -3,7 +3,8 @@
 #include <cmath>
 
 #include "autograd/engine.h"
-#include "support/golden.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/reduce.h"
 #include "support/support.h"
 
 namespace rondo::test {
@@ -69,6 +70,53 @@ void expect_golden_in(DType dtype, const std::string& name, const OpFunction& f,
 void expect_golden(const std::string& name, const OpFunction& f, std::int64_t length,
                    double scale) {
   for (DType dtype : {f32, f64}) expect_golden_in(dtype, name, f, length, scale);
+}
+
+namespace {
+
+void expect_case_in(DType dtype, const Golden& golden, const std::string& name,
+                    const std::function<Tensor(const Tensors&)>& f, std::int64_t length,
+                    double scale) {
+  SCOPED_TRACE(concat(name, " in ", dtype));
+  Tensors xs, leaves, wanted;
+  while (golden.has(concat(name, '.', xs.size()))) {
+    Tensor x = golden[concat(name, '.', xs.size())];
+    if (is_floating(x.dtype())) x = x.to(dtype).clone();
+    const std::string gradient = concat(name, ".d", xs.size());
+    if (golden.has(gradient)) {
+      leaves.push_back(x.requires_grad_());
+      wanted.push_back(golden[gradient].to(dtype));
+    }
+    xs.push_back(x);
+  }
+  ASSERT_FALSE(xs.empty());
+  const auto expect_near = [&](const Tensor& ours, const Tensor& theirs) {
+    double size = scale;
+    for (const double value : theirs.to_vector<double>())
+      if (std::isfinite(value)) size = std::max(size, std::abs(value));
+    EXPECT_TRUE(all_close(ours, theirs, tolerance(dtype, length, size)));
+  };
+  const Tensor y = f(xs), theirs = golden[name + ".y"];
+  expect_near(y.detach(), is_floating(theirs.dtype()) ? theirs.to(dtype) : theirs);
+  if (leaves.empty()) return;
+  const Tensor w = ((arange(y.numel(), {.dtype = dtype}) % 7 - 3) / 2).reshape(y.shape());
+  const Tensors gradients = grad({sum(y * w)}, leaves, {.allow_unused = true});
+  for (std::size_t i = 0; i < leaves.size(); ++i)
+    expect_near(gradients[i].defined() ? gradients[i] : zeros_like(leaves[i]), wanted[i]);
+}
+
+}  // namespace
+
+void expect_case(const Golden& golden, const std::string& name,
+                 const std::function<Tensor(const Tensors&)>& f, std::int64_t length,
+                 double scale) {
+  for (const DType dtype : {f64, f32}) expect_case_in(dtype, golden, name, f, length, scale);
+}
+
+void expect_cases(const char* file, const GoldenCases& cases) {
+  const Golden golden(file);
+  constexpr std::int64_t length = 64;  // no case adds more terms, forward and backward
+  for (const auto& [name, f] : cases) expect_case_in(f64, golden, name, f, length, 4);
 }
 
 }  // namespace rondo::test

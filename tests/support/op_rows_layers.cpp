@@ -126,6 +126,12 @@ void attention_rows(std::vector<Op>& rows) {
   row(".boolean", {{{2, 2}}, {{3, 2}}, {{3, 2}}},
       {.attn_mask = gt(tensor<float>({0, 0, 0, 1, 0, 1}, {2, 3}), 0)});
   row(".floating", {{{2, 3, 2}}, {{2, 3, 2}}, {{2, 3, 2}}, {{3, 3}}}, {});
+  row(".grouped", {{{2, 4, 3, 2}}, {{2, 2, 5, 2}}, {{2, 2, 5, 3}}},
+      {.is_causal = true, .enable_gqa = true});
+  rows.push_back({.name = "rotary_embedding",
+                  .inputs = {{{2, 3, 6}}},
+                  .f = [](X x) { return rotary_embedding(x[0], {.base = 100, .offset = 5}); },
+                  .length = 2});
 }
 
 void norm_rows(std::vector<Op>& rows) {
@@ -232,7 +238,8 @@ void loss_rows(std::vector<Op>& rows) {
   });
   row("nll_loss", {planes}, [=](X x) { return nll_loss(x[0], on_device_of(x[0], pixels)); });
   const OpInput spaced{{4, 3}, -2, 2, true}, beside{{4, 3}, -1.95, 2.05, true};
-  auto pair = [&row, &logits](std::string name, auto f) {
+  auto pair = [&row, &logits](std::string name,
+                              Tensor (*f)(const Tensor&, const Tensor&, Reduction)) {
     for (auto [tag, reduction] : {std::pair{"", Reduction::mean}, {".none", Reduction::none}}) {
       row(name + tag, {logits, {{4, 3}, 0.125, 0.875}},
           [f, reduction = reduction](X x) { return f(x[0], x[1], reduction); });

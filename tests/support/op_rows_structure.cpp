@@ -6,6 +6,7 @@
 #include "autograd/ops/composed.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/scatter.h"
 #include "autograd/ops/shape.h"
 #include "autograd/ops/unary.h"
 #include "support/op_table.h"

@@ -14,7 +14,7 @@ namespace rondo::test {
 const std::vector<Op>& op_table() {
   static const std::vector<Op> table = [] {
     std::vector<Op> rows;
-    for (auto part : {elementwise_rows, structure_rows, layer_rows}) {
+    for (auto part : {elementwise_rows, structure_rows, index_rows, layer_rows, composed_rows}) {
       for (Op& op : part()) rows.push_back(std::move(op));
     }
     return rows;

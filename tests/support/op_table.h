@@ -67,7 +67,9 @@ const std::vector<Op>& op_table();
 /// The parts of the table, one for each group of headers (op_rows_*.cpp).
 std::vector<Op> elementwise_rows();  // arithmetic, unary, activation
 std::vector<Op> structure_rows();    // reduce, shape, indexing
+std::vector<Op> index_rows();        // scatter, subscript, scan, search, interpolate, …
 std::vector<Op> layer_rows();        // matmul, conv, norm, pool, loss
+std::vector<Op> composed_rows();     // what autograd/ops/composed_*.cpp defines for other headers
 
 /// The functions declared in autograd/ops/*.h that return a Tensor, except operators.
 std::vector<std::string> declared_ops();

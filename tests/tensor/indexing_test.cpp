@@ -36,7 +36,7 @@ TEST(IndexAdd, AgreesWithPyTorch) {
         const Tensor y = relaid(layout, kernel_golden()["index.x"], dtype);
         const Tensor source =
             relaid(layout, kernel_golden()[concat("index.add.source.", dim)], dtype);
-        backend(y).index_add(y, dim, which_for(y.shape()[dim]), source);
+        backend(y).index_scatter(ScatterOp::add, y, dim, which_for(y.shape()[dim]), source);
         const Tensor want = converted(kernel_golden()[concat("index.add.", dim)], dtype);
         // PyTorch added in f32: at most four additions of numbers up to 32.
         EXPECT_TRUE(all_close(y, want, tolerance(f32, 4, 8)));
@@ -74,7 +74,7 @@ TEST(ScatterAdd, AgreesWithPyTorch) {
         const Tensor index = relaid(layout, kernel_golden()[concat("gather.index.", dim)]);
         const Tensor source =
             relaid(layout, kernel_golden()[concat("scatter_add.source.", dim)], dtype);
-        backend(y).scatter_add(y, dim, index, source);
+        backend(y).scatter(ScatterOp::add, y, dim, index, source);
         const Tensor want = converted(kernel_golden()[concat("scatter_add.", dim)], dtype);
         EXPECT_TRUE(all_close(y, want, tolerance(f32, 6, 8)));
       }
@@ -89,8 +89,8 @@ TEST(IndexAdd, RepeatedIndicesAddUpInOrder) {
   Tensor rising = ones({3, 200}), falling = ones({3, 200});
   backend(up).fill(rising.as_view({200}, {1}, 400), 0x1p24);
   backend(up).fill(falling.as_view({200}, {1}, 0), 0x1p24);
-  backend(up).index_add(up, 0, index, rising);
-  backend(up).index_add(down, 0, index, falling);
+  backend(up).index_scatter(ScatterOp::add, up, 0, index, rising);
+  backend(up).index_scatter(ScatterOp::add, down, 0, index, falling);
   EXPECT_TRUE(identical(up, full({1, 200}, 0x1p24 + 2)));
   EXPECT_TRUE(identical(down, full({1, 200}, 0x1p24)));
 }
@@ -99,11 +99,11 @@ TEST(IndexAdd, RepeatedIndicesAddUpInOrder) {
 TEST(IndexAdd, SumsOfSixteenBitsAreRoundedOnce) {
   for (const DType dtype : {bf16, f16}) {
     const Tensor y = zeros({2, 3}, {.dtype = dtype}), x = ones({3000, 3}, {.dtype = dtype});
-    backend(y).index_add(y, 0, zeros({3000}, {.dtype = i64}), x);
+    backend(y).index_scatter(ScatterOp::add, y, 0, zeros({3000}, {.dtype = i64}), x);
     EXPECT_EQ(y[0].to_vector<double>(),
               std::vector<double>(3, dtype == bf16 ? 3008 : 3000));  // bf16 cannot represent 3000
     const Tensor z = zeros({2, 3}, {.dtype = dtype});
-    backend(z).scatter_add(z, 0, zeros({3000, 3}, {.dtype = i64}), x);
+    backend(z).scatter(ScatterOp::add, z, 0, zeros({3000, 3}, {.dtype = i64}), x);
     EXPECT_TRUE(test::identical(y, z));
   }
 }
@@ -114,7 +114,7 @@ TEST(IndexAdd, LargeEnoughForThreads) {
   const Tensor index = randint(0, rows, {sources}, {.dtype = i64}, generator);
   const Tensor x = randint(-9, 10, {sources, columns}, {.dtype = f32}, generator);
   const Tensor y = zeros({rows, columns});
-  backend(y).index_add(y, 0, index, x);
+  backend(y).index_scatter(ScatterOp::add, y, 0, index, x);
   std::vector<float> want(static_cast<std::size_t>(rows * columns));
   for (std::int64_t i = 0; i < sources; ++i) {
     for (std::int64_t j = 0; j < columns; ++j) {
@@ -133,10 +133,10 @@ TEST(IndexAdd, LargeEnoughForThreads) {
 TEST(IndexAdd, IntegersWrapAndBooleansOr) {
   const Tensor index = tensor<std::int64_t>({0, 0, 1});
   const Tensor y = tensor<std::int8_t>({100, 1});
-  backend(y).index_add(y, 0, index, tensor<std::int8_t>({27, 1, 2}));
+  backend(y).index_scatter(ScatterOp::add, y, 0, index, tensor<std::int8_t>({27, 1, 2}));
   EXPECT_EQ(y.to_vector<int>(), (std::vector<int>{-128, 3}));
   const Tensor flags = tensor<bool>({false, false});
-  backend(y).index_add(flags, 0, index, tensor<bool>({true, true, false}));
+  backend(y).index_scatter(ScatterOp::add, flags, 0, index, tensor<bool>({true, true, false}));
   EXPECT_EQ(flags.to_vector<int>(), (std::vector<int>{1, 0}));
 }
 
@@ -144,7 +144,7 @@ TEST(Indexing, EmptyIndexAndEmptyRuns) {
   const Tensor x = ones({3, 4}), none = empty({0}, {.dtype = i64});
   Tensor y = empty({0, 4});
   EXPECT_NO_THROW(backend(x).index_select(x, 0, none, y));
-  EXPECT_NO_THROW(backend(x).index_add(x, 0, none, y));
+  EXPECT_NO_THROW(backend(x).index_scatter(ScatterOp::add, x, 0, none, y));
   EXPECT_TRUE(identical(x, ones({3, 4})));
   Tensor narrow = empty({2, 0});
   EXPECT_NO_THROW(backend(x).index_select(empty({3, 0}), 0, tensor<std::int64_t>({0, 2}), narrow));
@@ -163,12 +163,15 @@ TEST(Indexing, BadIndicesAreNamedAndNothingIsWritten) {
       }
       return std::string("no error");
     };
-    const std::string want = concat(": index ", bad, " is out of range for dimension 0 of size 3");
+    const std::string want =
+        concat(": index ", bad, " is out of range for dimension 0 of size 3 (valid: 0 to 2)");
     EXPECT_EQ(message([&] { backend(x).index_select(x, 0, index, y); }), "index_select" + want);
-    EXPECT_EQ(message([&] { backend(x).index_add(y, 0, index, x); }), "index_add" + want);
+    EXPECT_EQ(message([&] { backend(x).index_scatter(ScatterOp::add, y, 0, index, x); }),
+              "index_add" + want);
     const Tensor grid = index.as_view({3, 2}, {1, 0}, 0);
     EXPECT_EQ(message([&] { backend(x).gather(x, 0, grid, y); }), "gather" + want);
-    EXPECT_EQ(message([&] { backend(x).scatter_add(y, 0, grid, x); }), "scatter_add" + want);
+    EXPECT_EQ(message([&] { backend(x).scatter(ScatterOp::add, y, 0, grid, x); }),
+              "scatter_add" + want);
     EXPECT_TRUE(identical(y, zeros({3, 2})));
   }
 }

@@ -8,7 +8,7 @@ namespace rondo::train {
 Tensor DdpSync::backward(const Step& step) {
   const auto count = static_cast<double>(step.batches.size());
   const double samples = samples_of(step.batches);
-  ddp_.accumulate(static_cast<int>(step.batches.size()));
+  ddp_.set_micro_batches(static_cast<int>(step.batches.size()));
   for (const data::Batch& batch : step.batches) {
     Tensor loss = step.loss(batch);
     if (&batch == step.batches.data()) step.zero_grad();

@@ -7,6 +7,7 @@
 #include "autograd/ops/arithmetic.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/scatter.h"
 #include "autograd/ops/unary.h"
 #include "tensor/creation.h"
 #include "tensor/error.h"

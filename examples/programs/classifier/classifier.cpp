@@ -33,6 +33,7 @@
 #include "parts.h"
 #include "predict.h"
 #include "report.h"
+#include "tensor/backend.h"
 #include "tensor/printable.h"
 #include "train/evaluate.h"
 #include "train/fit.h"
@@ -60,6 +61,7 @@ class Program {
                                  : &std::cout) {}
 
   int operator()() {
+    rd::backend(rd::Device::cpu());  // reads RONDO_ISA, RONDO_CONV, …; no flag gets the blame
     agree_on_flags(flags_, *comm_);
     threads_ = rd::dist::use_threads(*comm_, flags_.threads);
     device_ = rd::dist::use_device(*comm_, flags_.device);

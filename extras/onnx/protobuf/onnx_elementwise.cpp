@@ -138,6 +138,10 @@ Names leaky_relu(OpWriter& w) {
   return {w.node("LeakyRelu", {w.in(0)}, {{"alpha", w.real("slope")}})};
 }
 
+Names logsigmoid(OpWriter& w) {
+  return {w.node("Neg", {w.node("Softplus", {w.node("Neg", {w.in(0)})})})};
+}
+
 Names silu(OpWriter& w) {
   const std::string x = w.in(0);
   return {w.node("Mul", {x, w.node("Sigmoid", {x})})};
@@ -229,6 +233,8 @@ void add_elementwise_rules(Rules& rules) {
                 {"erfc", erfc},
                 {"trunc", trunc},
                 {"clamp", clamp},
+                {"hardtanh", clamp},
+                {"logsigmoid", logsigmoid},
                 {"add", add},
                 {"sub", add},
                 {"mul", binary("Mul")},
@@ -242,6 +248,8 @@ void add_elementwise_rules(Rules& rules) {
                 {"mean", reduction("ReduceMean")},
                 {"max", reduction("ReduceMax")},
                 {"min", reduction("ReduceMin")},
+                {"amax", reduction("ReduceMax")},
+                {"amin", reduction("ReduceMin")},
                 {"norm", reduction("ReduceL2")},
                 {"logsumexp", reduction("ReduceLogSumExp")},
                 {"cumsum", cumsum},

@@ -88,8 +88,8 @@ void sum_in_f32(void (*compute)(const Tensor& dy, const Tensor& x, const Tensor&
   CpuBackend& cpu = CpuBackend::instance();
   const Tensor sums = dw.dtype() == f32 ? dw : Tensor::empty(dw.shape());
   compute(dy, x, sums, params);
-  if (!sums.is_same(dw)) cpu.copy(sums, dw);
-  if (dbias.defined()) cpu.reduce(FoldOp::sum, dy, as_channels(dbias));
+  if (!sums.is_same(dw)) cpu.do_copy(sums, dw);
+  if (dbias.defined()) cpu.do_reduce(FoldOp::sum, dy, as_channels(dbias));
 }
 
 Tensor as_channels(const Tensor& v) {

@@ -56,7 +56,7 @@ void into_nhwc(const Tensor& y, F compute) {
   if (y.is_contiguous(nhwc)) return compute(y);
   Tensor result = Tensor::empty(y.shape(), {.dtype = y.dtype(), .format = nhwc});
   compute(result);
-  CpuBackend::instance().copy(result, y);
+  CpuBackend::instance().do_copy(result, y);
 }
 
 }  // namespace
@@ -65,15 +65,15 @@ MemoryFormat CpuBackend::conv2d_format(DType dtype) const {
   return dtype == f64 || !is_floating(dtype) ? MemoryFormat::contiguous : nhwc;
 }
 
-void CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
-                        const Conv2dParams& params) {
+void CpuBackend::do_conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
+                           const Conv2dParams& params) {
   if (y.numel() == 0) return;
   if (x.numel() == 0 || w.numel() == 0)  // there is only padding to sum over
-    return bias.defined() ? copy(as_channels(bias).broadcast_view(y.shape()), y) : fill(y, 0);
+    return bias.defined() ? do_copy(as_channels(bias).broadcast_view(y.shape()), y) : do_fill(y, 0);
   if (needs_f32(y.dtype())) {
     Tensor result = Tensor::empty(y.shape(), {.format = nhwc});
-    conv2d(as_f32(x), as_f32(w), as_f32(bias), result, params);
-    return copy(result, y);
+    do_conv2d(as_f32(x), as_f32(w), as_f32(bias), result, params);
+    return do_copy(result, y);
   }
   if (!has_dtype(y.dtype())) return reference::conv2d(x, w, bias, y, params);
   // oneDNN 3.7 is also wrong for single channels with a stride if the output is one pixel wide.
@@ -82,7 +82,7 @@ void CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, co
     Conv2dParams inner = params;
     inner.pad_h = inner.pad_w = 0;
     if (y.size(3) == 1) inner.stride_w = 1;
-    return conv2d(padded(x, 0, w, y, params), w, bias, y, inner);
+    return do_conv2d(padded(x, 0, w, y, params), w, bias, y, inner);
   }
   Tensor source = dense(x, nhwc), dense_w = dense(w);
   Tensor b = bias.defined() ? dense(bias) : bias;
@@ -93,14 +93,14 @@ void CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& bias, co
   });
 }
 
-void CpuBackend::conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,
-                                       const Conv2dParams& params) {
+void CpuBackend::do_conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,
+                                          const Conv2dParams& params) {
   if (dx.numel() == 0) return;
-  if (dy.numel() == 0 || w.numel() == 0) return fill(dx, 0);
+  if (dy.numel() == 0 || w.numel() == 0) return do_fill(dx, 0);
   if (gradient_needs_f32(dx, w, params)) {
     Tensor result = Tensor::empty(dx.shape(), {.format = nhwc});
-    conv2d_backward_input(as_f32(dy), as_f32(w), result, params);
-    return copy(result, dx);
+    do_conv2d_backward_input(as_f32(dy), as_f32(w), result, params);
+    return do_copy(result, dx);
   }
   if (!has_dtype(dx.dtype())) return reference::conv2d_backward_input(dy, w, dx, params);
   Tensor gradient = dense(dy, nhwc), dense_w = dense(w);
@@ -111,22 +111,22 @@ void CpuBackend::conv2d_backward_input(const Tensor& dy, const Tensor& w, const 
   });
 }
 
-void CpuBackend::conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
-                                        const Tensor& dbias, const Conv2dParams& params) {
+void CpuBackend::do_conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw,
+                                           const Tensor& dbias, const Conv2dParams& params) {
   if (dy.numel() == 0 || x.numel() == 0 || dw.numel() == 0) {
-    if (dw.numel() > 0) fill(dw, 0);
-    if (dbias.defined()) reduce(FoldOp::sum, dy, as_channels(dbias));
+    if (dw.numel() > 0) do_fill(dw, 0);
+    if (dbias.defined()) do_reduce(FoldOp::sum, dy, as_channels(dbias));
     return;
   }
   if (must_gather(x, dw, params))
-    return conv2d_backward_weight(dy, dense(pixels_read(x, dy, params), nhwc), dw, dbias,
-                                  {.groups = params.groups});
+    return do_conv2d_backward_weight(dy, dense(pixels_read(x, dy, params), nhwc), dw, dbias,
+                                     {.groups = params.groups});
   if (gradient_needs_f32(x, dw, params)) {
     Tensor weight = Tensor::empty(dw.shape());
     Tensor bias = dbias.defined() ? Tensor::empty(dbias.shape()) : dbias;
-    conv2d_backward_weight(as_f32(dy), as_f32(x), weight, bias, params);
-    copy(weight, dw);
-    if (dbias.defined()) copy(bias, dbias);
+    do_conv2d_backward_weight(as_f32(dy), as_f32(x), weight, bias, params);
+    do_copy(weight, dw);
+    if (dbias.defined()) do_copy(bias, dbias);
     return;
   }
   if (!has_dtype(dw.dtype())) return reference::conv2d_backward_weight(dy, x, dw, dbias, params);
@@ -135,7 +135,7 @@ void CpuBackend::conv2d_backward_weight(const Tensor& dy, const Tensor& x, const
   const ConvAlgorithm& algorithm = choose_conv(
       describe(Conv2dProblem::Pass::backward_weight, x, dw, dy, params, dbias.defined()));
   algorithm.backward_weight(gradient, source, dense_dw, dbias, params);
-  if (!dense_dw.is_same(dw)) copy(dense_dw, dw);
+  if (!dense_dw.is_same(dw)) do_copy(dense_dw, dw);
 }
 
 }  // namespace rondo::cpu

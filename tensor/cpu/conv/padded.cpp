@@ -32,14 +32,14 @@ Tensor padded(const Tensor& x, double value, const Tensor& w, const Tensor& y,
   const Tensor all = Tensor::empty({x.size(0), x.size(1), height, width},
                                    {.dtype = x.dtype(), .format = MemoryFormat::channels_last});
   CpuBackend& cpu = CpuBackend::instance();
-  cpu.fill(all, value);
+  cpu.do_fill(all, value);
   const std::int64_t rows = std::min(x.size(2), height - params.pad_h),
                      columns = std::min(x.size(3), width - params.pad_w);
   if (rows <= 0 || columns <= 0) return all;
   const Dims inner = {x.size(0), x.size(1), rows, columns};
-  cpu.copy(x.as_view(inner, x.strides(), x.storage_offset()),
-           all.as_view(inner, all.strides(),
-                       params.pad_h * all.stride(2) + params.pad_w * all.stride(3)));
+  cpu.do_copy(x.as_view(inner, x.strides(), x.storage_offset()),
+              all.as_view(inner, all.strides(),
+                          params.pad_h * all.stride(2) + params.pad_w * all.stride(3)));
   return all;
 }
 

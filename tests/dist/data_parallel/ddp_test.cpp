@@ -82,6 +82,28 @@ TEST_P(DdpTest, FlagsOfAGroupNameTheWorldsRanks) {
 }
 TEST_P(DdpTest, UnusedParameters) { on_ranks(GetParam(), test::check_unused_parameters); }
 TEST_P(DdpTest, Accumulate) { on_ranks(GetParam(), test::check_accumulate); }
+// Otherwise gradients of different steps would be averaged, and one rank would wait at the end.
+TEST_P(DdpTest, AccumulateIsTheSameOnAllRanks) {
+  on_ranks(GetParam(), [](std::shared_ptr<Communicator> comm) {
+    if (comm->world_size() == 1) return;
+    test::TinyMlp model;
+    DistributedDataParallel ddp(model, comm);
+    EXPECT_EQ(test::failure_of([&] { ddp.accumulate(comm->rank() == 1 ? 4 : 2); }),
+              "rank 1 has accumulate 4 where rank 0 has accumulate 2");
+  });
+  on_ranks(GetParam(),
+           [](std::shared_ptr<Communicator> comm) {
+             if (comm->world_size() == 1) return;
+             test::TinyMlp model;
+             DistributedDataParallel ddp(model, comm);
+             EXPECT_NE(test::failure_of([&] {
+                         if (comm->rank() == 0) ddp.accumulate(2);
+                         test::one_loss([&](auto& x) { return ddp(x); }, comm->rank()).backward();
+                       }),
+                       "");
+           },
+           {.timeout = std::chrono::seconds(2)});  // of the ranks that are not the first to see it
+}
 TEST_P(DdpTest, UnusedParametersAddZeros) {
   for (bool static_graph : {false, true})
     on_ranks(GetParam(), [&](auto comm) { test::check_unused_zeros(comm, static_graph); });

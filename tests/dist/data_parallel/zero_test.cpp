@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "optim/adam.h"
+#include "optim/adam_family.h"
 #include "optim/clip.h"
+#include "optim/layerwise.h"
 #include "support/ddp_checks.h"
 #include "support/ranks.h"
 #include "support/support.h"
@@ -136,6 +138,52 @@ TEST_P(ZeroTest, ShardsAnOptimizerGroupByGroup) {
                   whole_adam->replace_parameters([](const Tensor& p) { return Tensors{p}; });
                 }),
                 ::testing::HasSubstr("AdamW.replace_parameters: the optimizer has stepped"));
+  });
+}
+
+// Elements of all kinds of state, with a rate that changes.
+TEST_P(ZeroTest, EqualsUnshardedWithAComposedOptimizer) {
+  on_ranks([](std::shared_ptr<Communicator> comm) {
+    test::TinyMlp whole, sharded;
+    for (test::TinyMlp* model : {&whole, &sharded}) {
+      model->to(f64);
+      test::set_weights(*model, 5);
+    }
+    DistributedDataParallel whole_ddp(whole, comm, {.buckets = small_buckets});
+    DistributedDataParallel ddp(sharded, comm, {.buckets = small_buckets});
+    ZeroSharding zero(ddp);
+    optim::NAdam whole_nadam(whole.parameters(), {.lr = 0.01, .weight_decay = 0.1});
+    optim::NAdam nadam(zero.parameters(), {.lr = 0.01, .weight_decay = 0.1});
+    for (int step = 0; step < 4; ++step) {
+      whole_nadam.zero_grad();
+      const test::Batch batch = test::batch_of({20}, 10 * step + comm->rank(), f64);
+      cross_entropy(whole_ddp(batch.x), batch.y).backward();
+      cross_entropy(ddp(batch.x), batch.y).backward();
+      for (optim::Optimizer* o : {&whole_nadam, &nadam}) {
+        o->step();
+        o->set_lr(0.01 / (step + 1));
+      }
+      zero.gather();
+    }
+    auto a = whole.named_parameters(), b = sharded.named_parameters();
+    for (std::size_t i = 0; i < a.size(); ++i)
+      EXPECT_TRUE(test::all_close(a[i].tensor.detach(), b[i].tensor.detach(), 1e-11)) << a[i].name;
+  });
+}
+
+TEST_P(ZeroTest, RefusesOptimizersThatNeedWholeParameters) {
+  on_ranks([](std::shared_ptr<Communicator> comm) {
+    test::TinyMlp model;
+    DistributedDataParallel ddp(model, comm);
+    ZeroSharding zero(ddp);
+    optim::LAMB lamb(model.parameters());
+    EXPECT_THAT(test::failure_of([&] { zero.shard(lamb); }),
+                ::testing::HasSubstr("ZeroSharding: LAMB needs whole parameters, but ZeRO splits "
+                                     "them among the ranks"));
+    EXPECT_THAT(test::failure_of([&] { optim::LARS lars(zero.parameters()); }),
+                ::testing::HasSubstr("is a part of another tensor (ZeRO splits parameters)"));
+    EXPECT_THAT(test::failure_of([&] { optim::Muon muon(zero.parameters()); }),
+                ::testing::HasSubstr("is a part of another tensor (ZeRO splits parameters)"));
   });
 }
 

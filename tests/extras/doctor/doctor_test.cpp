@@ -104,6 +104,13 @@ TEST(Doctor, MpiForOneThread) {
   EXPECT_THAT(only(facts), AllOf(HasSubstr("slow thread_level"), HasSubstr("ranks 0-1")));
 }
 
+TEST(Doctor, ASettingThatRondoRefuses) {
+  Facts facts = two_hosts();
+  facts.ranks[1].environment_error = "RONDO_CONV: unknown convolution algorithm \"fast\"";
+  EXPECT_THAT(only(facts),
+              AllOf(HasSubstr("broken environment"), HasSubstr("rank 1"), HasSubstr("\"fast\"")));
+}
+
 TEST(Doctor, InstructionSets) {
   Facts facts = two_hosts();
   facts.ranks[1].cpu.isa = "avx2";

@@ -223,6 +223,27 @@ TEST(OnnxRefusals, OfWhatTheTapeDoesNotShow) {
 }
 
 /// Uses values of its input that it stored without recording.
+TEST(OnnxRefusals, OfWritesThatAreNotRecorded) {
+  const char* const unrecorded = "was written without recording";
+  EXPECT_THAT(refusal_of([](const Tensor& x) {
+                const Tensor y = x * 2.0;
+                y.detach().mul_(ones({1}) * 3.0);
+                return y + 1.0;
+              }),
+              HasSubstr(unrecorded));
+  EXPECT_THAT(refusal_of([](const Tensor& x) {
+                const Tensor y = x * 2.0;
+                no_grad([&] { return y.zero_(); });
+                return y;  // the output itself
+              }),
+              HasSubstr(unrecorded));
+  EXPECT_THAT(refusal_of([](const Tensor& x) {
+                x.detach().zero_();
+                return x * 2.0;
+              }),
+              HasSubstr("forward overwrites its input"));
+}
+
 struct Remembering : nn::Module {
   Tensor memory = zeros({3});
   Tensor forward(const Tensor& x) override {

@@ -26,8 +26,11 @@
 #include "nn/dropout.h"
 #include "nn/embedding.h"
 #include "nn/flatten.h"
+#include "nn/fold.h"
+#include "nn/instance_norm.h"
 #include "nn/models/models.h"
 #include "nn/norm.h"
+#include "nn/padding.h"
 #include "nn/pooling.h"
 #include "nn/recurrent.h"
 #include "nn/transformer.h"
@@ -154,6 +157,20 @@ void write_image_layers(Writer& write) {
   write("adaptive_avg_pool2d_even", nn::AdaptiveAvgPool2d({3, 7}), x);
   write("adaptive_avg_pool2d_uneven", nn::AdaptiveAvgPool2d({4, 3}), x);
   write("upsample", nn::Upsample(3), x);
+  write("padding",
+        nn::Sequential(nn::ConstantPad2d({1, 0, -1, 2}, 0.5), nn::ReflectionPad2d(2),
+                       nn::Conv2d(6, 4, 3, {.padding = 1, .padding_mode = PadMode::circular}),
+                       nn::Conv2d(4, 4, 2, {.same_padding = true}), nn::PixelShuffle(2)),
+        x);
+  write("composed_norms",
+        nn::Sequential(nn::InstanceNorm2d(6, {.affine = true}), nn::LocalResponseNorm(3),
+                       nn::RMSNorm(7)),
+        x);
+  write("composed_pools",
+        nn::Sequential(nn::MaxPool2d(2, {.stride = 1, .dilation = 2}),
+                       nn::LPPool2d(2, 2, {.stride = 1}), nn::AdaptiveMaxPool2d({3, 2}),
+                       nn::Unfold(2), nn::AvgPool1d(2)),
+        x);
   write("unet",
         nn::Sequential(nn::Conv2d(6, 8, 3), nn::SiLU(), nn::Upsample(2), nn::Conv2d(8, 2, 1)), x);
 }
@@ -177,6 +194,10 @@ void write_other_layers(Writer& write) {
   write("sigmoid", nn::Sigmoid(), x);
   write("tanh", nn::Tanh(), x);
   write("softmax", nn::Softmax(0), x, {.batch_dim = 1});
+  write("composed_activations",
+        nn::Sequential(nn::ELU(2), nn::PReLU(6), nn::Hardswish(), nn::Mish(), nn::LogSigmoid(),
+                       nn::Softshrink(0.1), nn::Softsign(), nn::GLU()),
+        x);
   write("dropout", nn::Sequential(nn::Dropout(0.5), nn::Linear(6, 2)), x);
   write("log_softmax", nn::Sequential(nn::Flatten(), nn::LogSoftmax(-1)), randn({2, 3, 4}));
   write("embedding", nn::Sequential(nn::Embedding(9, 4), nn::Linear(4, 3)), randint(0, 9, {3, 5}));

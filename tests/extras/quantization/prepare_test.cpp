@@ -236,6 +236,18 @@ TEST(Prepare, WholeResNetsAgreeWithThemselves) {
   }
 }
 
+TEST(Prepare, PaddingModesStay) {
+  Sequential net(Conv2d(3, 4, 3, {.padding = 2, .padding_mode = PadMode::reflect}), ReLU(),
+                 Conv2d(4, 4, 2, {.same_padding = true}));
+  net.eval();
+  NoGradGuard no_grad;
+  const Tensor x = fill32({2, 3, 6, 6}, 1), before = net(x);
+  prepare(net, x);
+  EXPECT_TRUE(identical(net(x), before));
+  convert(net);
+  EXPECT_TRUE(all_close(net(x), before, 0.03 * before.abs().max().item<double>()));
+}
+
 TEST(Prepare, RefusesWhatItCannotDo) {
   Sequential nothing = Sequential(ReLU{});
   EXPECT_ERROR(prepare(nothing, ones({1})), Error, "no Linear or Conv2d");

@@ -18,9 +18,9 @@
 #include "data/transforms.h"
 #include "dist/launch/init.h"
 #include "extras/torch_files/pickle.h"
-#include "extras/torch_files/zip.h"
 #include "io/atomic_file.h"
 #include "io/weights.h"
+#include "io/zip.h"
 #include "support/errors.h"
 #include "support/files.h"
 #include "support/golden.h"
@@ -113,6 +113,13 @@ TEST(TorchPickle, ReadsEveryForm) {
                               find(parse_pickle(file("zip")).tensors, "f32") * 3.0, 1e-2));
 }
 
+TEST(TorchPickle, ReadsAFileWithoutChecksums) {
+  const io::TorchFile read = parse_pickle(file("no_crc32"));
+  ASSERT_EQ(read.tensors.size(), 1u);
+  EXPECT_TRUE(test::all_close(read.tensors[0].tensor,
+                              find(parse_pickle(file("zip")).tensors, "f32") * 3.0, 1e-2));
+}
+
 TEST(TorchPickle, FindsTheStateDictOfACheckpoint) {
   for (const char* form : {"checkpoint", "checkpoint_legacy"}) {
     SCOPED_TRACE(form);
@@ -121,6 +128,7 @@ TEST(TorchPickle, FindsTheStateDictOfACheckpoint) {
     EXPECT_EQ(read.entry, "state_dict");
     EXPECT_THAT(read.metadata, ElementsAre(Pair("arch", "resnet20"), Pair("best_prec1", "91.5"),
                                            Pair("done", "True"), Pair("epoch", "90")));
+    EXPECT_THAT(read.others, ElementsAre("optimizer"));
     const io::TorchFile state = parse_pickle(file(form), {.entry = "state_dict"});
     EXPECT_EQ(state.tensors.size(), read.tensors.size());
   }

@@ -8,9 +8,9 @@
 #include <span>
 
 #include "data/tar.h"
-#include "extras/torch_files/zip.h"
 #include "io/checkpoint.h"
 #include "io/safetensors.h"
+#include "io/zip.h"
 #include "support/files.h"
 #include "support/golden.h"
 #include "tensor/creation.h"
@@ -48,6 +48,8 @@ void goldens(const fs::path& to) {
                    test::golden_bytes("safetensors_hex.txt", "file"));
   test::write_file(to / "safetensors" / "foreign_dtypes",
                    test::golden_bytes("safetensors_hex.txt", "foreign_dtypes"));
+  for (const char* name : {"f4", "c16.big", "u4.fortran", "three", "version2"})
+    test::write_file(to / "npy" / name, test::golden_bytes("numpy_hex.txt", name));
   test::write_file(to / "safetensors_index" / "two",
                    R"({"metadata": {"total_size": 24}, "weight_map": {"w": "a", "v": "b"}})");
 }

@@ -1,9 +1,9 @@
 // The pickle of a zip file of torch.save, in a valid archive: in a damaged archive the checksums
 // would stop the fuzzer.
 #include "extras/torch_files/torch_pickle.h"
-#include "extras/torch_files/zip.h"
 #include "fuzz/targets/fuzz.h"
 #include "io/atomic_file.h"
+#include "io/zip.h"
 #include "support/files.h"
 
 using namespace rondo;

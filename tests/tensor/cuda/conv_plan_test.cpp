@@ -29,18 +29,18 @@ class Notebook final : public CudaBackend {
  public:
   Notebook() : CudaBackend(0) {}
   Allocator& allocator() override { return test::host_allocator(0); }
-  void conv2d(const Tensor& x, const Tensor& w, const Tensor&, const Tensor& y,
-              const Conv2dParams& params) override {
+  void do_conv2d(const Tensor& x, const Tensor& w, const Tensor&, const Tensor& y,
+                 const Conv2dParams& params) override {
     note(ConvPass::forward, x, w, y, params);
     fill(y, 0);
   }
-  void conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,
-                             const Conv2dParams& params) override {
+  void do_conv2d_backward_input(const Tensor& dy, const Tensor& w, const Tensor& dx,
+                                const Conv2dParams& params) override {
     note(ConvPass::backward_input, dx, w, dy, params);
     fill(dx, 0);
   }
-  void conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor&,
-                              const Conv2dParams& params) override {
+  void do_conv2d_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor&,
+                                 const Conv2dParams& params) override {
     note(ConvPass::backward_weight, x, dw, dy, params);
     fill(dw, 0);
   }

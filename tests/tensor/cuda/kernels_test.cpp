@@ -16,6 +16,7 @@
 #include "autograd/ops/loss.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
+#include "autograd/ops/scatter.h"
 #include "autograd/ops/shape.h"
 #include "optim/adam.h"
 #include "optim/sgd.h"
@@ -140,12 +141,12 @@ TEST_F(CudaKernels, IndexAddAndScatterAddSumAsTheCpuDoes) {
         for (Layout layout : all_layouts) {
           const Tensor here = y.clone(), there = relaid(layout, y, dtype, gpu),
                        terms = relaid(layout, x, dtype, gpu);
-          backend(here).index_add(here, dim, index, x);
-          backend(gpu).index_add(there, dim, index.to(gpu), terms);
+          backend(here).index_scatter(ScatterOp::add, here, dim, index, x);
+          backend(gpu).index_scatter(ScatterOp::add, there, dim, index.to(gpu), terms);
           EXPECT_TRUE(all_close(converted(on_cpu(there), f64), converted(here, f64), 0))
               << dtype << " along " << dim << ", " << n;
-          backend(here).scatter_add(here, dim, each, x);
-          backend(gpu).scatter_add(there, dim, each.to(gpu), terms);
+          backend(here).scatter(ScatterOp::add, here, dim, each, x);
+          backend(gpu).scatter(ScatterOp::add, there, dim, each.to(gpu), terms);
           EXPECT_TRUE(all_close(converted(on_cpu(there), f64), converted(here, f64), 0))
               << dtype << " scattered along " << dim << ", " << n;
         }

@@ -16,7 +16,8 @@ namespace rondo::io {
 
 /// Iterates over the files of an archive in its order. Throws IoError "FILE: …" for data that is
 /// not a zip archive, is truncated, has wrong checksums, or uses a compression other than deflate:
-/// files of weights use no other, and its compression ratio is bounded.
+/// files of weights use no other, and its compression ratio is bounded. A checksum of 0 means that
+/// PyTorch has written none.
 class ZipReader {
  public:
   ZipReader(std::span<const std::byte> bytes, std::string file);

@@ -1,6 +1,6 @@
 // Archives: written files are read back, and damaged ones are refused.
 
-#include "extras/torch_files/zip.h"
+#include "io/zip.h"
 
 #include <gmock/gmock.h>
 

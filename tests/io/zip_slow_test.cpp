@@ -11,7 +11,7 @@
 #include <span>
 #include <string>
 
-#include "extras/torch_files/zip.h"
+#include "io/zip.h"
 #include "support/zip64.h"
 #include "tensor/error.h"
 

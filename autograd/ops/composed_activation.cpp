@@ -1,0 +1,157 @@
+// The activations that are composed of other ops (see activation.h). They are written as sums of
+// max(x, 0) and a function of min(x, 0), not with `where`: then no branch that is not chosen can
+// overflow and turn a gradient into NaN, and a trace of them does not depend on the input's values.
+
+#include <limits>
+
+#include "autograd/ops/activation.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/indexing.h"
+#include "autograd/ops/reduced.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
+#include "autograd/record.h"
+#include "autograd/trace.h"
+#include "tensor/backend.h"
+#include "tensor/record_function.h"
+
+namespace rondo {
+namespace {
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+/// min(x, 0), whose gradient passes at 0. It complements relu, whose gradient does not.
+Tensor negative_part(const Tensor& x) { return clamp(x, -infinite, 0.0); }
+
+/// f(x) under the name of an op. 16-bit floats are computed in f32.
+template <class F>
+Tensor activation(const char* name, const Tensor& x, F f) {
+  const RecordOp op(name);
+  require_float(x, name);
+  return to(f(widened(x)), x.dtype());
+}
+
+Tensor scaled_elu(const char* name, const Tensor& x, double alpha, double scale,
+                  double input_scale) {
+  return activation(name, x, [=](const Tensor& x) {
+    return relu(x) * scale + expm1(negative_part(x) * input_scale) * (alpha * scale);
+  });
+}
+
+Tensor leaky(const Tensor& x, const Tensor& slope) { return relu(x) + slope * negative_part(x); }
+
+struct HardtanhBackward final : Node {
+  SavedTensor x;
+  double low, high;
+  HardtanhBackward(const Tensor& x, double low, double high) : x(x), low(low), high(high) {}
+  const char* name() const override { return "hardtanh"; }
+  Tensors backward(const Tensors& dy) override {
+    const Tensor x = this->x.get(*this);
+    return {masked_fill(dy[0], logical_or(le(x, low), ge(x, high)), 0.0)};
+  }
+  void release_saved() override { x.reset(); }
+  void attributes(AttributeVisitor& v) override {
+    v.real("low", low);
+    v.real("high", high);
+  }
+};
+
+/// A separate node, because the terms of the formula are not differentiable at 0, but their sum is.
+struct LogsigmoidBackward final : Node {
+  SavedTensor x;
+  explicit LogsigmoidBackward(const Tensor& x) : x(x) {}
+  const char* name() const override { return "logsigmoid"; }
+  Tensors backward(const Tensors& dy) override { return {dy[0] * sigmoid(neg(x.get(*this)))}; }
+  void release_saved() override { x.reset(); }
+};
+
+}  // namespace
+
+Tensor elu(const Tensor& x, double alpha) { return scaled_elu("elu", x, alpha, 1, 1); }
+Tensor selu(const Tensor& x) {
+  return scaled_elu("selu", x, 1.6732632423543772848, 1.0507009873554804934, 1);
+}
+Tensor celu(const Tensor& x, double alpha) {
+  require(alpha != 0, "celu: alpha must not be 0");
+  return scaled_elu("celu", x, alpha, 1, 1 / alpha);
+}
+
+Tensor glu(const Tensor& x, std::int64_t dim) {
+  require<ShapeError>(x.dim() > 0, "glu: a tensor without dimensions has no halves");
+  dim = wrap_dim(dim, x.dim(), "glu");
+  const std::int64_t half = x.size(dim) / 2;
+  require<ShapeError>(x.size(dim) % 2 == 0, "glu: dimension ", dim, " of ", x.shape(),
+                      " has an odd size, so it has no halves");
+  return activation("glu", x, [=](const Tensor& x) {
+    return narrow(x, dim, 0, half) * sigmoid(narrow(x, dim, half, half));
+  });
+}
+
+Tensor mish(const Tensor& x) {
+  return activation("mish", x, [](const Tensor& x) { return x * tanh(softplus(x)); });
+}
+
+Tensor prelu(const Tensor& x, const Tensor& weight) {
+  const std::int64_t channels = x.dim() >= 2 ? x.size(1) : 1;
+  require<ShapeError>(weight.dim() <= 1 && (weight.numel() == 1 || weight.numel() == channels),
+                      "prelu: weight ", weight.shape(), " has neither one element nor one for each",
+                      " of the ", channels, " channels of input ", x.shape());
+  Dims sizes = Dims::filled(x.dim(), 1);
+  if (weight.numel() != 1) sizes[1] = channels;
+  return activation(
+      "prelu", x, [&](const Tensor& x) { return leaky(x, reshape(to(weight, x.dtype()), sizes)); });
+}
+
+Tensor rrelu(const Tensor& x, double lower, double upper, bool training, Generator& generator) {
+  require(lower <= upper, "rrelu: lower ", lower, " exceeds upper ", upper);
+  if (!training) return leaky_relu(x, (lower + upper) / 2);
+  return activation("rrelu", x, [&](const Tensor& x) {
+    const Tensor slope =
+        Tensor::empty(x.shape(), {.device = x.device(), .format = x.suggested_format()});
+    backend(slope).uniform(slope, generator.next(), lower, upper);
+    return leaky(x, to(slope, x.dtype()));
+  });
+}
+
+Tensor hardtanh(const Tensor& x, double min_val, double max_val) {
+  require(min_val <= max_val, "hardtanh: min_val ", min_val, " exceeds max_val ", max_val);
+  require_float(x, "hardtanh");
+  const Tensor y = no_grad([&] { return clamp(x, min_val, max_val); });
+  return record<HardtanhBackward>({x}, y, x, min_val, max_val);
+}
+Tensor relu6(const Tensor& x) { return hardtanh(x, 0, 6); }
+Tensor hardsigmoid(const Tensor& x) {
+  return activation("hardsigmoid", x, [](const Tensor& x) { return relu6(x + 3) / 6; });
+}
+Tensor hardswish(const Tensor& x) {
+  return activation("hardswish", x, [](const Tensor& x) { return x * hardsigmoid(x); });
+}
+
+Tensor hardshrink(const Tensor& x, double lambd) {
+  return activation("hardshrink", x,
+                    [=](const Tensor& x) { return masked_fill(x, abs(x) <= lambd, 0.0); });
+}
+Tensor softshrink(const Tensor& x, double lambd) {
+  require(lambd >= 0, "softshrink: lambd ", lambd, " is negative");
+  return activation("softshrink", x, [=](const Tensor& x) { return x - clamp(x, -lambd, lambd); });
+}
+Tensor tanhshrink(const Tensor& x) {
+  return activation("tanhshrink", x, [](const Tensor& x) { return x - tanh(x); });
+}
+Tensor threshold(const Tensor& x, double threshold, double value) {
+  return activation("threshold", x,
+                    [=](const Tensor& x) { return masked_fill(x, x <= threshold, value); });
+}
+
+Tensor softsign(const Tensor& x) {
+  return activation("softsign", x, [](const Tensor& x) { return x / (abs(x) + 1); });
+}
+
+Tensor logsigmoid(const Tensor& x) {
+  return activation("logsigmoid", x, [](const Tensor& x) {
+    const Tensor y = no_grad([&] { return negative_part(x) - log1p(exp(neg(abs(x)))); });
+    return record<LogsigmoidBackward>({x}, y, x);
+  });
+}
+
+}  // namespace rondo

@@ -1,0 +1,126 @@
+#include "autograd/ops/fold.h"
+
+#include <algorithm>
+
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/indexing.h"
+#include "autograd/ops/pad.h"
+#include "autograd/ops/scatter.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/windows.h"
+#include "tensor/creation.h"
+#include "tensor/record_function.h"
+
+namespace rondo {
+
+namespace detail {
+
+Windows sliding_windows(std::int64_t size, std::int64_t count, std::int64_t stride,
+                        std::int64_t dilation) {
+  Windows windows{size, count, {}};
+  for (std::int64_t r = 0; r < size; ++r)
+    for (std::int64_t p = 0; p < count; ++p) windows.positions.push_back(p * stride + r * dilation);
+  return windows;
+}
+
+Windows adaptive_windows(std::int64_t n, std::int64_t count) {
+  const auto begin = [&](std::int64_t i) { return i * n / count; };
+  const auto end = [&](std::int64_t i) { return ((i + 1) * n + count - 1) / count; };
+  Windows windows{0, count, {}};
+  for (std::int64_t i = 0; i < count; ++i) windows.size = std::max(windows.size, end(i) - begin(i));
+  for (std::int64_t r = 0; r < windows.size; ++r)
+    for (std::int64_t i = 0; i < count; ++i)
+      windows.positions.push_back(std::min(begin(i) + r, end(i) - 1));
+  return windows;
+}
+
+Tensor gather_windows(const Tensor& x, const Windows& rows, const Windows& columns) {
+  const Device device = x.device();
+  const Tensor of_rows = index_select(x, 2, to(tensor(rows.positions), device));
+  const Tensor all = index_select(of_rows, 3, to(tensor(columns.positions), device));
+  const Tensor split =
+      reshape(all, {x.size(0), x.size(1), rows.size, rows.count, columns.size, columns.count});
+  return permute(split, {0, 1, 2, 4, 3, 5});
+}
+
+Tensor plane_positions(const Windows& rows, const Windows& columns, std::int64_t width,
+                       Device device) {
+  const Tensor h = tensor(rows.positions, {rows.size, 1, rows.count, 1});
+  const Tensor w = tensor(columns.positions, {1, columns.size, 1, columns.count});
+  return to(h * scalar(width, {.dtype = i64}) + w, device);
+}
+
+ValuesAndIndices largest_of_windows(const Tensor& x, const Windows& rows, const Windows& columns,
+                                    std::int64_t width, std::int64_t shift) {
+  const std::int64_t n = x.size(0), channels = x.size(1), elements = rows.size * columns.size;
+  const Dims sizes = {n, channels, elements, rows.count, columns.count};
+  const auto [values, place] = max(reshape(gather_windows(x, rows, columns), sizes), 2, true);
+  const Tensor positions = reshape(plane_positions(rows, columns, width, x.device()),
+                                   {1, 1, elements, rows.count, columns.count});
+  const Tensor indices = gather(expand(positions, sizes), 2, place) + shift;
+  return {squeeze(values, 2), squeeze(indices, 2)};
+}
+
+}  // namespace detail
+
+namespace {
+
+/// The windows of a padded image.
+struct Columns {
+  detail::Windows rows, columns;
+  Dims padding;
+
+  Columns(const char* op, std::int64_t height, std::int64_t width, Conv2dOptions::Pair kernel,
+          const FoldOptions& o)
+      : padding{o.padding.w, o.padding.w, o.padding.h, o.padding.h} {
+    require<ShapeError>(kernel.h > 0 && kernel.w > 0 && o.dilation.h > 0 && o.dilation.w > 0 &&
+                            o.stride.h > 0 && o.stride.w > 0 && o.padding.h >= 0 &&
+                            o.padding.w >= 0,
+                        op, ": kernel, stride and dilation must be at least 1, padding at least 0");
+    const std::int64_t p =
+        conv_output_size(height, kernel.h, o.stride.h, o.padding.h, o.dilation.h);
+    const std::int64_t q = conv_output_size(width, kernel.w, o.stride.w, o.padding.w, o.dilation.w);
+    require<ShapeError>(p > 0 && q > 0, op, ": the kernel ", kernel.h, " x ", kernel.w,
+                        " does not fit an image of ", height, " x ", width);
+    rows = detail::sliding_windows(kernel.h, p, o.stride.h, o.dilation.h);
+    columns = detail::sliding_windows(kernel.w, q, o.stride.w, o.dilation.w);
+  }
+};
+
+}  // namespace
+
+Tensor unfold(const Tensor& x, Conv2dOptions::Pair kernel, FoldOptions options) {
+  const RecordOp op("unfold");
+  require<ShapeError>(x.dim() == 3 || x.dim() == 4, "unfold: input ", x.shape(),
+                      " is not (N, C, H, W) or (C, H, W)");
+  if (x.dim() == 3) return squeeze(unfold(unsqueeze(x, 0), kernel, options), 0);
+  const Columns plan("unfold", x.size(2), x.size(3), kernel, options);
+  const Tensor all = detail::gather_windows(pad(x, plan.padding), plan.rows, plan.columns);
+  return reshape(
+      all, {x.size(0), x.size(1) * kernel.h * kernel.w, plan.rows.count * plan.columns.count});
+}
+
+Tensor fold(const Tensor& x, Conv2dOptions::Pair output_size, Conv2dOptions::Pair kernel,
+            FoldOptions options) {
+  const RecordOp op("fold");
+  require<ShapeError>(x.dim() == 2 || x.dim() == 3, "fold: input ", x.shape(),
+                      " is not (N, C kernel, L) or (C kernel, L)");
+  if (x.dim() == 2) return squeeze(fold(unsqueeze(x, 0), output_size, kernel, options), 0);
+  const Columns plan("fold", output_size.h, output_size.w, kernel, options);
+  const std::int64_t n = x.size(0), elements = kernel.h * kernel.w, channels = x.size(1) / elements,
+                     count = plan.rows.count * plan.columns.count;
+  require<ShapeError>(x.size(1) % elements == 0 && x.size(2) == count, "fold: input ", x.shape(),
+                      " is not (N, C ", elements, ", ", count, ")");
+  const std::int64_t height = output_size.h + 2 * options.padding.h,
+                     width = output_size.w + 2 * options.padding.w;
+  const Tensor positions =
+      reshape(detail::plane_positions(plan.rows, plan.columns, width, x.device()), {1, 1, -1});
+  const Tensor sums = scatter_add(zeros({n, channels, height * width}, x.options()), 2,
+                                  expand(positions, {n, channels, elements * count}),
+                                  reshape(x, {n, channels, elements * count}));
+  Dims crop;
+  for (const std::int64_t side : plan.padding) crop.push_back(-side);
+  return pad(reshape(sums, {n, channels, height, width}), crop);
+}
+
+}  // namespace rondo

@@ -1,0 +1,201 @@
+// A resized image is a matrix product along each of its dimensions: every output element is a
+// weighted mean of 1, 2 or 4 neighbours, and these weights are a row of a matrix (output size,
+// input size). So the gradient is that of matmul.
+
+#include "autograd/ops/interpolate.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include "autograd/autocast.h"
+#include "autograd/ops/activation.h"
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/composed.h"
+#include "autograd/ops/indexing.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/reduced.h"
+#include "autograd/ops/shape.h"
+#include "autograd/ops/unary.h"
+#include "autograd/record.h"
+#include "tensor/creation.h"
+#include "tensor/record_function.h"
+
+namespace rondo {
+namespace {
+
+/// How one dimension is resized.
+struct Axis {
+  std::int64_t in, out;
+  double scale;  // input elements per output element
+  bool align_corners;
+
+  /// The place of output element i between the input's elements.
+  double source(std::int64_t i) const {
+    if (align_corners)
+      return out > 1 ? static_cast<double>(i * (in - 1)) / static_cast<double>(out - 1) : 0;
+    return (static_cast<double>(i) + 0.5) * scale - 0.5;
+  }
+  std::int64_t inside(std::int64_t i) const { return std::clamp<std::int64_t>(i, 0, in - 1); }
+};
+
+/// Keys' cubic with a = -0.75: the weights of the elements at -1, 0, 1 and 2, for a place t after
+/// 0.
+std::array<double, 4> cubic_weights(double t) {
+  constexpr double a = -0.75;
+  const auto near = [](double d) { return ((a + 2) * d - (a + 3)) * d * d + 1; };
+  const auto far = [](double d) { return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a; };
+  return {far(1 + t), near(t), near(1 - t), far(2 - t)};
+}
+
+Tensor weights_of(const Axis& axis, bool cubic, const Tensor& like) {
+  std::vector<double> w(static_cast<std::size_t>(axis.out * axis.in), 0);
+  for (std::int64_t i = 0; i < axis.out; ++i) {
+    double* row = w.data() + i * axis.in;
+    const double place = cubic ? axis.source(i) : std::max(axis.source(i), 0.0);
+    const auto first = static_cast<std::int64_t>(std::floor(place));
+    const double t = place - static_cast<double>(first);
+    if (cubic) {
+      const std::array<double, 4> each = cubic_weights(t);
+      for (std::int64_t k = 0; k < 4; ++k)
+        row[axis.inside(first - 1 + k)] += each[static_cast<std::size_t>(k)];
+    } else {
+      row[axis.inside(first)] += 1 - t;
+      row[axis.inside(first + 1)] += t;
+    }
+  }
+  return to(to(tensor(w, {axis.out, axis.in}), like.dtype()), like.device());
+}
+
+Tensor nearest_index(const Axis& axis, bool exact, const Tensor& like) {
+  std::vector<std::int64_t> index;
+  const auto scale = static_cast<float>(axis.scale);  // PyTorch rounds it, and so picks the same
+  for (std::int64_t i = 0; i < axis.out; ++i) {
+    const float place = (static_cast<float>(i) + (exact ? 0.5F : 0.0F)) * scale;
+    index.push_back(std::min(static_cast<std::int64_t>(std::floor(place)), axis.in - 1));
+  }
+  return to(tensor(index), like.device());
+}
+
+/// Element coordinates of grid places (-1 … 1) in a dimension of n elements.
+Tensor unnormalized(const Tensor& place, std::int64_t n, bool align_corners) {
+  const auto size = static_cast<double>(n);
+  return align_corners ? (place + 1) * ((size - 1) / 2) : ((place + 1) * size - 1) / 2;
+}
+
+/// Coordinates mirrored at the borders until they lie inside.
+Tensor reflected(const Tensor& place, std::int64_t n, bool align_corners) {
+  const double low = align_corners ? 0 : -0.5,
+               span = static_cast<double>(n) - (align_corners ? 1 : 0);
+  if (span <= 0) return place * 0;
+  const Tensor from_low = abs(place - low);
+  const Tensor flips = floor(from_low / span);
+  const Tensor extra = from_low - flips * span;
+  const Tensor is_odd = flips - floor(flips / 2) * 2 >= 1;
+  return where(is_odd, span - extra, extra) + low;
+}
+
+}  // namespace
+
+Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
+  const RecordOp op("interpolate");
+  const std::string mode(options.mode);
+  const std::int64_t spatial = x.dim() - 2;
+  const bool nearest = mode == "nearest" || mode == "nearest-exact", cubic = mode == "bicubic";
+  require(nearest || cubic || mode == "linear" || mode == "bilinear" || mode == "trilinear",
+          "interpolate: mode = \"", mode,
+          "\"; there are nearest, nearest-exact, linear, bilinear, bicubic and trilinear");
+  const std::int64_t wanted = mode == "linear"      ? 1
+                              : mode == "trilinear" ? 3
+                              : nearest             ? spatial
+                                                    : 2;
+  require<ShapeError>(spatial == wanted && spatial >= 1 && spatial <= 3,
+                      "interpolate: a tensor of ", x.shape(), " does not fit the mode ", mode,
+                      ", which needs ", nearest ? "3 to 5" : std::to_string(wanted + 2),
+                      " dimensions");
+  require(!nearest || !options.align_corners, "interpolate: align_corners is not for nearest");
+  require_float(x, "interpolate");
+  const std::vector<double>& factors = options.scale_factor;
+  require(options.size.empty() != factors.empty(),
+          "interpolate: expected either size or scale_factor");
+  const std::int64_t given =
+      factors.empty() ? options.size.size() : static_cast<std::int64_t>(factors.size());
+  require(given == spatial || (!factors.empty() && given == 1), "interpolate: ", given,
+          factors.empty() ? " sizes" : " factors", " for ", spatial, " dimensions");
+  const NoAutocast off;  // its products are part of one op
+  Tensor y = widened(x);
+  for (std::int64_t d = 0; d < spatial; ++d) {
+    const std::int64_t in = x.size(d + 2);
+    Axis axis{in, 0, 0, options.align_corners};
+    if (factors.empty()) {
+      axis.out = options.size[d];
+      axis.scale = static_cast<double>(in) / static_cast<double>(axis.out);
+    } else {
+      const double factor = factors[given == 1 ? 0 : static_cast<std::size_t>(d)];
+      require(factor > 0 && std::isfinite(factor), "interpolate: scale_factor ", factor,
+              " is not a positive number");
+      axis.out = static_cast<std::int64_t>(std::floor(static_cast<double>(in) * factor));
+      axis.scale = 1 / factor;
+    }
+    require<ShapeError>(in > 0 && axis.out > 0, "interpolate: cannot resize ", in, " elements to ",
+                        axis.out, " in dimension ", d + 2);
+    y = nearest ? index_select(y, d + 2, nearest_index(axis, mode == "nearest-exact", y))
+                : movedim(matmul(movedim(y, d + 2, -1), weights_of(axis, cubic, y).t()), -1, d + 2);
+  }
+  return to(y, x.dtype());
+}
+
+Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options) {
+  const RecordOp op("grid_sample");
+  require<ShapeError>(
+      x.dim() == 4 && grid.dim() == 4 && grid.size(-1) == 2 && grid.size(0) == x.size(0),
+      "grid_sample: expected x (N, C, H, W) and grid (N, P, Q, 2), got ", x.shape(), " and ",
+      grid.shape());
+  require_float(x, "grid_sample");
+  require<DTypeError>(grid.dtype() == x.dtype(), "grid_sample: the grid is ", grid.dtype(),
+                      ", x is ", x.dtype());
+  const std::string mode(options.mode), padding(options.padding_mode);
+  require(mode == "bilinear" || mode == "nearest", "grid_sample: mode = \"", mode,
+          "\"; there are bilinear and nearest");
+  require(padding == "zeros" || padding == "border" || padding == "reflection",
+          "grid_sample: padding_mode = \"", padding, "\"; there are zeros, border and reflection");
+  const std::int64_t images = x.size(0), channels = x.size(1), h = x.size(2), w = x.size(3),
+                     places = grid.size(1) * grid.size(2);
+  require<ShapeError>(h > 0 && w > 0, "grid_sample: the image ", x.shape(), " has no elements");
+  const Tensor flat = reshape(widened(x), {images, channels, h * w});
+  const Tensor wide_grid = widened(grid);
+  const auto coordinate = [&](std::int64_t which, std::int64_t n) {
+    Tensor at = unnormalized(select(wide_grid, -1, which), n, options.align_corners);
+    if (padding == "reflection") at = reflected(at, n, options.align_corners);
+    if (padding != "zeros")
+      at = hardtanh(at, 0, static_cast<double>(n - 1));  // no gradient at the border
+    return reshape(at, {images, 1, places});
+  };
+  const Tensor column = coordinate(0, w), row = coordinate(1, h);
+  // The image at whole coordinates; 0 outside.
+  const auto pixels = [&](const Tensor& at_row, const Tensor& at_column) {
+    const auto [index, inside] = no_grad([&] {
+      const Tensor in = logical_and(logical_and(ge(at_row, 0), le(at_row, h - 1)),
+                                    logical_and(ge(at_column, 0), le(at_column, w - 1)));
+      const auto whole = [&](const Tensor& at) { return to(where(in, at, 0.0), i64); };
+      const Tensor position = whole(at_row) * w + whole(at_column);
+      return std::pair{expand(position, {images, channels, places}), in};
+    });
+    return where(inside, gather(flat, 2, index), 0.0);
+  };
+  Tensor y;
+  if (mode == "nearest") {
+    y = pixels(round(row), round(column));
+  } else {
+    const Tensor top = floor(row), left = floor(column);
+    const Tensor down = row - top, right = column - left;  // the weights of the next elements
+    const Tensor up = 1 - down, stay = 1 - right;
+    y = pixels(top, left) * (up * stay) + pixels(top, left + 1) * (up * right) +
+        pixels(top + 1, left) * (down * stay) + pixels(top + 1, left + 1) * (down * right);
+  }
+  return to(reshape(y, {images, channels, grid.size(1), grid.size(2)}), x.dtype());
+}
+
+}  // namespace rondo

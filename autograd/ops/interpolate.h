@@ -1,0 +1,36 @@
+#pragma once
+// Resampling images: to another size, and at given places. Agrees with the functions of these names
+// in torch.nn.functional. f64 and f32; 16-bit floats are computed in f32 and rounded once.
+
+#include <string_view>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace rondo {
+
+struct InterpolateOptions {
+  /// The new sizes of the dimensions after the first two; or one factor for each of them, or for
+  /// all: size = floor(size · factor). Exactly one of both.
+  Dims size = {};
+  std::vector<double> scale_factor = {};
+  /// nearest, nearest-exact; linear of (N, C, L), bilinear and bicubic of (N, C, H, W), trilinear
+  /// of (N, C, D, H, W).
+  std::string_view mode = "nearest";
+  /// Whether the corner elements of input and output lie in the same places (not for nearest).
+  bool align_corners = false;
+};
+/// x (N, C, …) resampled. Throws ShapeError for a shape that does not fit the mode, Error for other
+/// options.
+Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
+
+struct GridSampleOptions {
+  std::string_view mode = "bilinear";       // or nearest
+  std::string_view padding_mode = "zeros";  // outside of x; or border, reflection
+  bool align_corners = false;
+};
+/// x (N, C, H, W) at the places grid (N, P, Q, 2): y (N, C, P, Q). A place is (column, row), from
+/// -1 to 1: the corners of the image, or with align_corners the centres of its corner elements.
+Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options = {});
+
+}  // namespace rondo

@@ -1,0 +1,37 @@
+#pragma once
+// Code shared by the losses. Not for users.
+
+#include "autograd/ops/arithmetic.h"
+#include "autograd/ops/loss.h"
+#include "autograd/ops/reduce.h"
+#include "tensor/error.h"
+
+namespace rondo {
+
+inline Tensor reduced(const Tensor& losses, Reduction reduction) {
+  switch (reduction) {
+    case Reduction::none:
+      return losses;
+    case Reduction::mean:
+      return mean(losses);
+    case Reduction::sum:
+      break;
+  }
+  return sum(losses);
+}
+
+inline void require_pair(const Tensor& x, const Tensor& y, const char* op) {
+  require<ShapeError>(x.shape() == y.shape(), op, ": input ", x.shape(), " and target ", y.shape(),
+                      " differ in shape");
+  require<DTypeError>(is_floating(x.dtype()), op, ": the input is ", x.dtype(), ", not a float");
+}
+
+/// Each loss times its weight, which may be undefined.
+inline Tensor weighted(const char* op, const Tensor& losses, const Tensor& weight) {
+  if (!weight.defined()) return losses;
+  require<ShapeError>(broadcast_shapes(weight.shape(), losses.shape()) == losses.shape(), op,
+                      ": weight ", weight.shape(), " does not fit ", losses.shape());
+  return losses * weight;
+}
+
+}  // namespace rondo

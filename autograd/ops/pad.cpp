@@ -1,0 +1,91 @@
+#include "autograd/ops/pad.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+#include "autograd/ops/indexing.h"
+#include "autograd/ops/shape.h"
+#include "tensor/creation.h"
+#include "tensor/record_function.h"
+
+namespace rondo {
+namespace {
+
+Tensor pad_with_constant(const Tensor& x, std::int64_t dim, std::int64_t before, std::int64_t after,
+                         Scalar value) {
+  const Tensor inner =
+      narrow(x, dim, std::max<std::int64_t>(-before, 0),
+             x.size(dim) + std::min<std::int64_t>(before, 0) + std::min<std::int64_t>(after, 0));
+  Tensors parts;
+  const auto add_filled = [&](std::int64_t length) {
+    if (length <= 0) return;
+    Dims sizes = inner.shape();
+    sizes[dim] = length;
+    parts.push_back(full(sizes, value, x.options()));
+  };
+  add_filled(before);
+  parts.push_back(inner);
+  add_filled(after);
+  return parts.size() == 1 ? inner : cat(parts, dim);
+}
+
+/// Picks each element of the result by its index in x. circular repeats what a negative number has
+/// left, the other modes what was there before.
+Tensor pad_with_elements(const Tensor& x, std::int64_t dim, std::int64_t before, std::int64_t after,
+                         PadMode mode) {
+  if (mode == PadMode::circular && std::min(before, after) < 0) {
+    const std::int64_t none = 0;
+    const Tensor rest = pad_with_constant(x, dim, std::min(before, none), std::min(after, none), 0);
+    return pad_with_elements(rest, dim, std::max(before, none), std::max(after, none), mode);
+  }
+  const std::int64_t n = x.size(dim), most = std::max(before, after);
+  require<ShapeError>(mode != PadMode::reflect || most < n, "pad: reflect adds ", most,
+                      " elements to dimension ", dim, " of ", x.shape(), ", which has fewer than ",
+                      most + 1);
+  require<ShapeError>(mode != PadMode::circular || most <= n, "pad: circular adds ", most,
+                      " elements to dimension ", dim, " of ", x.shape(), ", which has fewer");
+  std::vector<std::int64_t> index;
+  for (std::int64_t i = -before; i < n + after; ++i) {
+    if (mode == PadMode::reflect) {
+      index.push_back(n - 1 - std::abs(n - 1 - std::abs(i)));
+    } else if (mode == PadMode::replicate) {
+      index.push_back(std::clamp<std::int64_t>(i, 0, n - 1));
+    } else {
+      index.push_back((i + n) % n);
+    }
+  }
+  return index_select(x, dim, to(tensor(index), x.device()));
+}
+
+}  // namespace
+
+Tensor pad(const Tensor& x, const Dims& padding, PadMode mode, Scalar value) {
+  const RecordOp op("pad");
+  const std::int64_t padded = padding.size() / 2;
+  require<ShapeError>(padding.size() % 2 == 0 && padded <= x.dim(), "pad: padding ", padding,
+                      " is not two numbers for each of the last dimensions of ", x.shape());
+  const bool is_constant = mode == PadMode::constant;
+  require<ShapeError>(
+      is_constant || (padded >= 1 && padded <= 3 && x.dim() > padded && x.dim() <= padded + 2),
+      "pad: reflect, replicate and circular pad the last 1, 2 or 3 dimensions of "
+      "an input with 1 or 2 more; the input is ",
+      x.shape(), ", the padding ", padding);
+  require(is_constant || value.to<double>() == 0,
+          "pad: a value can be given in the mode constant only");
+  Tensor y = x;
+  for (std::int64_t k = 0; k < padded; ++k) {
+    const std::int64_t dim = x.dim() - 1 - k, before = padding[2 * k], after = padding[2 * k + 1];
+    const std::int64_t size = x.size(dim) + before + after;
+    require<ShapeError>(size >= (is_constant ? 0 : 1) && before >= -x.size(dim) &&
+                            after >= -x.size(dim) && (is_constant || x.size(dim) > 0),
+                        "pad: nothing is left of dimension ", dim, " of ", x.shape(),
+                        " with padding ", padding);
+    if (before == 0 && after == 0) continue;
+    y = is_constant ? pad_with_constant(y, dim, before, after, value)
+                    : pad_with_elements(y, dim, before, after, mode);
+  }
+  return y.is_same(x) ? clone(x) : y;
+}
+
+}  // namespace rondo

@@ -1,0 +1,27 @@
+#pragma once
+// Padding. Composed of other ops, so that gradients of any order, dtypes and devices follow from
+// those.
+
+#include <cstdint>
+
+#include "tensor/tensor.h"
+
+namespace rondo {
+
+enum class PadMode : std::uint8_t {
+  constant,   // a value
+  reflect,    // c b | a b c | b a: mirrored, without the edge itself
+  replicate,  // a a | a b c | c c: the edge
+  circular,   // b c | a b c | a b: the other end
+};
+
+/// x with elements added around it. `padding` is {left, right, top, bottom, …}: the elements before
+/// and after the last dimension, then those of the dimension before it, for up to four dimensions.
+/// A negative number removes elements. All modes but constant pad the last one, two or three
+/// dimensions of an x that has one or two dimensions more. Throws ShapeError if nothing is left of
+/// a dimension, if reflect reaches the other edge, or if circular wraps around more than once;
+/// Error for a value other than 0 with these modes. Agrees with torch.nn.functional.pad.
+Tensor pad(const Tensor& x, const Dims& padding, PadMode mode = PadMode::constant,
+           Scalar value = 0);
+
+}  // namespace rondo

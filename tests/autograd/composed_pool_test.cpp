@@ -1,0 +1,76 @@
+// Indices of max pooling, and what they are for (tests/golden/make_more_layers.py); errors.
+// tests/nn/layers_test.cpp compares the pooling layers with PyTorch.
+
+#include "autograd/engine.h"
+#include "autograd/ops/fold.h"
+#include "autograd/ops/pool.h"
+#include "autograd/ops/reduce.h"
+#include "nn/pooling.h"
+#include "support/errors.h"
+#include "support/golden.h"
+#include "support/support.h"
+
+namespace rondo::test {
+namespace {
+
+TEST(ComposedPool, IndicesAreThoseOfPyTorch) {
+  const Golden golden("more_layers.txt");
+  const Tensor x = golden["indices.x"];
+  const auto same = [&](const std::string& name, const ValuesAndIndices& found) {
+    EXPECT_TRUE(all_close(found.values, golden["indices." + name + ".y"], 0)) << name;
+    EXPECT_TRUE(identical(found.indices, golden["indices." + name + ".at"])) << name;
+  };
+  same("plain", max_pool2d_with_indices(x, 3, {.stride = 2, .padding = 1}));
+  same("dilation", max_pool2d_with_indices(
+                       x, 2, {.stride = 2, .padding = 1, .ceil_mode = true, .dilation = 2}));
+  same("adaptive", adaptive_max_pool2d_with_indices(x, {3, 4}));
+}
+
+TEST(ComposedPool, UnpoolingPutsElementsBack) {
+  const Golden golden("more_layers.txt");
+  EXPECT_TRUE(
+      identical(nn::MaxUnpool2d(2)(golden["unpool.x"], golden["unpool.at"]), golden["unpool.y"]));
+  const nn::MaxUnpool2d sized(
+      3, {.stride = 2, .padding = 1, .output_size = Pool2dOptions::Pair{4, 4}});
+  EXPECT_TRUE(identical(sized(golden["unpool.sized.x"], golden["unpool.sized.at"]),
+                        golden["unpool.sized.y"]));
+}
+
+TEST(ComposedPool, WindowsOfZerosHaveTheLpGradientZero) {
+  const Tensor x = zeros({1, 1, 2, 2}).requires_grad_();
+  sum(lp_pool2d(x, 2, 2)).backward();
+  EXPECT_TRUE(identical(x.grad(), zeros({1, 1, 2, 2})));
+}
+
+TEST(ComposedPool, FoldIsTheTransposeOfUnfold) {
+  const Tensor x = ones({3, 4, 4});  // without a batch
+  const Tensor columns = unfold(x, 2, {.stride = 2});
+  EXPECT_EQ(columns.shape(), (Dims{12, 4}));
+  EXPECT_TRUE(identical(fold(columns, 4, 2, {.stride = 2}), x));
+}
+
+TEST(ComposedPool, Errors) {
+  const Tensor x = zeros({1, 2, 4, 4}), indices = zeros({1, 2, 4, 4}, {.dtype = i64});
+  EXPECT_ERROR(avg_pool2d(x, 2, {.dilation = 2}), Error, "only max pooling has a dilation");
+  EXPECT_ERROR(max_pool2d(x, 2, {.dilation = 0}), ShapeError, "dilation must be at least 1");
+  EXPECT_ERROR(max_pool2d(x, 3, {.dilation = 3}), ShapeError, "is smaller than the kernel 7x7");
+  EXPECT_ERROR(adaptive_max_pool2d(x, 0), ShapeError, "output size 0x0 is empty");
+  EXPECT_ERROR(adaptive_max_pool2d(zeros({2, 3}), 1), ShapeError, "is not (N, C, H, W)");
+  EXPECT_ERROR(max_pool1d(x, 2), ShapeError, "max_pool1d: input [1, 2, 4, 4] is not (N, C, L)");
+  EXPECT_ERROR(avg_pool3d(x, 2), ShapeError,
+               "avg_pool3d: input [1, 2, 4, 4] is not (N, C, D, H, W)");
+  EXPECT_ERROR(lp_pool2d(x, 0, 2), Error, "lp_pool2d: p must not be 0");
+  EXPECT_ERROR(max_unpool2d(x, x, 2), DTypeError, "the indices are f32, not i64");
+  EXPECT_ERROR(max_unpool2d(x, zeros({2}, {.dtype = i64}), 2), ShapeError, "max_unpool2d: input");
+  EXPECT_ERROR(max_unpool2d(x, indices, 2, {.output_size = 10}), ShapeError,
+               "max_unpool2d: output size 10 is not between 6 and 10");
+  EXPECT_ERROR(max_unpool2d(x, full({1, 2, 4, 4}, 64, {.dtype = i64}), 2), ShapeError, "64");
+  EXPECT_ERROR(unfold(x, 5), ShapeError, "unfold: the kernel 5 x 5 does not fit an image of 4 x 4");
+  EXPECT_ERROR(unfold(x, 2, {.stride = 0}), ShapeError, "must be at least 1");
+  EXPECT_ERROR(unfold(zeros({2, 3}), 2), ShapeError, "unfold: input [2, 3]");
+  EXPECT_ERROR(fold(zeros({1, 8, 3}), 4, 2), ShapeError,
+               "fold: input [1, 8, 3] is not (N, C 4, 9)");
+}
+
+}  // namespace
+}  // namespace rondo::test

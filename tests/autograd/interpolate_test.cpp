@@ -1,0 +1,89 @@
+// Resampled images, against PyTorch in f64 (tests/golden/make_interpolate.py).
+
+#include "autograd/ops/interpolate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "autograd/autocast.h"
+#include "autograd/ops/shape.h"
+#include "support/errors.h"
+#include "support/golden_case.h"
+#include "support/support.h"
+#include "tensor/creation.h"
+
+namespace rondo::test {
+namespace {
+
+using X = const Tensors&;
+
+TEST(Interpolate, ResultsAndGradientsAreThoseOfPyTorch) {
+  GoldenCases cases;
+  const std::map<std::string, Dims> shapes = {{"nearest", {3, 4}},  {"nearest-exact", {3, 4}},
+                                              {"bilinear", {3, 4}}, {"bicubic", {4, 5}},
+                                              {"linear", {5}},      {"trilinear", {2, 3, 2}}};
+  for (const auto& [mode, same] : shapes) {
+    const auto first = [n = same.size()](Dims sizes) {
+      return Dims(sizes.begin(), sizes.begin() + n);
+    };
+    const std::map<std::string, Dims> sizes = {
+        {"larger", first({7, 5, 6})}, {"smaller", first({2, 2, 1})}, {"same", same}};
+    for (const auto& [name, size] : sizes)
+      for (const bool align : {false, true})
+        if (!align || !mode.starts_with("nearest"))
+          cases[concat(mode, '.', name, '.', align ? 1 : 0)] = [=, mode = mode, size = size](X x) {
+            return interpolate(x[0], {.size = size, .mode = mode, .align_corners = align});
+          };
+    cases[mode + ".factor"] = [mode = mode](X x) {
+      return interpolate(x[0], {.scale_factor = {1.7}, .mode = mode});
+    };
+  }
+  for (const char* mode : {"bilinear", "nearest"})
+    for (const char* padding : {"zeros", "border", "reflection"})
+      for (const bool align : {false, true})
+        cases[concat("grid.", mode, '.', padding, '.', align ? 1 : 0)] = [=](X x) {
+          return grid_sample(x[0], x[1],
+                             {.mode = mode, .padding_mode = padding, .align_corners = align});
+        };
+  expect_cases("interpolate.txt", cases);
+}
+
+TEST(Interpolate, KeepsTheDtype) {
+  const Tensor x = rand({1, 1, 4, 4}).to(bf16);
+  const Tensor y = interpolate(x, {.size = {8, 8}, .mode = "bilinear"});
+  EXPECT_EQ(y.dtype(), bf16);
+  // Computed in f32 and rounded once.
+  EXPECT_TRUE(
+      all_close(y, interpolate(x.to(f32), {.size = {8, 8}, .mode = "bilinear"}).to(bf16), 0));
+  EXPECT_EQ(interpolate(x, {.scale_factor = {0.5, 2}}).shape(), (Dims{1, 1, 2, 8}));
+}
+
+TEST(Interpolate, IsNotCast) {
+  const Tensor x = rand({1, 1, 4, 4});
+  const Tensor y = interpolate(x, {.size = {7, 7}, .mode = "bicubic"});
+  const Autocast on(Device::cpu(), bf16);
+  EXPECT_TRUE(identical(interpolate(x, {.size = {7, 7}, .mode = "bicubic"}), y));
+}
+
+TEST(Interpolate, Errors) {
+  const Tensor x = ones({1, 2, 3, 4});
+  EXPECT_ERROR(interpolate(x, {.size = {2, 2}, .mode = "cubic"}), Error, "there are nearest,");
+  EXPECT_ERROR(interpolate(x, {.size = {2}, .mode = "linear"}), ShapeError,
+               "does not fit the mode linear, which needs 3 dimensions");
+  EXPECT_ERROR(interpolate(x, {}), Error, "expected either size or scale_factor");
+  EXPECT_ERROR(interpolate(x, {.size = {2, 2}, .scale_factor = {2}}), Error, "expected either");
+  EXPECT_ERROR(interpolate(x, {.size = {2}}), Error, "1 sizes for 2 dimensions");
+  EXPECT_ERROR(interpolate(x, {.size = {2, 0}}), ShapeError, "cannot resize 4 elements to 0");
+  EXPECT_ERROR(interpolate(x, {.scale_factor = {-1}}), Error, "scale_factor -1");
+  EXPECT_ERROR(interpolate(x, {.size = {2, 2}, .align_corners = true}), Error, "not for nearest");
+  EXPECT_ERROR(interpolate(x.to(i64), {.size = {2, 2}}), DTypeError, "interpolate");
+  EXPECT_ERROR(grid_sample(x, ones({1, 2, 2, 3})), ShapeError, "expected x (N, C, H, W) and grid");
+  EXPECT_ERROR(grid_sample(x, ones({1, 2, 2, 2}), {.mode = "bicubic"}), Error,
+               "there are bilinear");
+  EXPECT_ERROR(grid_sample(x, ones({1, 2, 2, 2}), {.padding_mode = "wrap"}), Error,
+               "there are zeros");
+  EXPECT_ERROR(grid_sample(x, ones({1, 2, 2, 2}, {.dtype = f64})), DTypeError, "the grid is f64");
+}
+
+}  // namespace
+}  // namespace rondo::test

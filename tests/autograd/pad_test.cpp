@@ -1,0 +1,63 @@
+// pad against PyTorch (tests/golden/make_padding.py), and its errors.
+
+#include "autograd/ops/pad.h"
+
+#include <gtest/gtest.h>
+
+#include "support/errors.h"
+#include "support/golden_case.h"
+#include "support/support.h"
+
+namespace rondo::test {
+namespace {
+
+using X = const Tensors&;
+
+TEST(Padding, AgreesWithPyTorch) {
+  const Golden golden("padding.txt");
+  const std::pair<std::string, PadMode> modes[] = {{"constant", PadMode::constant},
+                                                   {"reflect", PadMode::reflect},
+                                                   {"replicate", PadMode::replicate},
+                                                   {"circular", PadMode::circular}};
+  for (const auto& [name, mode] : modes) {
+    const auto check = [&](const char* dims, const Dims& padding) {
+      expect_case(
+          golden, name + dims, [&](X x) { return pad(x[0], padding, mode); }, 12);
+    };
+    check(".1d", {3, -1});
+    check(".2d", {2, 4, -1, 3});
+    check(".3d", {1, 2, 0, 1, 2, 0});
+    check(".unbatched", {1, 2});
+  }
+  expect_case(golden, "constant.value", [](X x) {
+    return pad(x[0], {1, 0, 2, -3, 0, 1, 1, 1}, PadMode::constant, 1.5);
+  });
+  expect_case(golden, "constant.empty", [](X x) { return pad(x[0], {-5, 2}); });
+}
+
+TEST(Padding, KeepsTheDtypeAndCopies) {
+  const Tensor x = arange(3, {.dtype = i64}).reshape({1, 3});
+  EXPECT_TRUE(identical(pad(x, {1, 1}, PadMode::constant, 7),
+                        tensor<std::int64_t>({7, 0, 1, 2, 7}, {1, 5})));
+  EXPECT_TRUE(
+      identical(pad(x, {1, 1}, PadMode::circular), tensor<std::int64_t>({2, 0, 1, 2, 0}, {1, 5})));
+  EXPECT_NE(pad(x, {0, 0}).data_ptr(), x.data_ptr());
+}
+
+TEST(Padding, Errors) {
+  const Tensor x = zeros({1, 3});
+  EXPECT_ERROR(pad(x, {1}), ShapeError, "pad: padding [1] is not two numbers for each");
+  EXPECT_ERROR(pad(x, {1, 1, 1, 1, 1, 1}), ShapeError, "is not two numbers for each");
+  EXPECT_ERROR(pad(x, {-2, -2}), ShapeError, "pad: nothing is left of dimension 1 of [1, 3]");
+  EXPECT_ERROR(pad(x, {3, 0}, PadMode::reflect), ShapeError,
+               "pad: reflect adds 3 elements to dimension 1 of [1, 3], which has fewer than 4");
+  EXPECT_ERROR(pad(x, {0, 4}, PadMode::circular), ShapeError,
+               "pad: circular adds 4 elements to dimension 1 of [1, 3], which has fewer");
+  EXPECT_ERROR(pad(x, {1, 1, 1, 1}, PadMode::replicate), ShapeError,
+               "pad the last 1, 2 or 3 dimensions of an input with 1 or 2 more");
+  EXPECT_ERROR(pad(x, {1, 1}, PadMode::reflect, 1), Error,
+               "pad: a value can be given in the mode constant only");
+}
+
+}  // namespace
+}  // namespace rondo::test
