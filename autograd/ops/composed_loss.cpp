@@ -8,6 +8,7 @@
 #include "autograd/autocast.h"
 #include "autograd/ops/activation.h"
 #include "autograd/ops/arithmetic.h"
+#include "autograd/ops/composed.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/ops/loss_parts.h"
 #include "autograd/ops/reduce.h"
@@ -20,11 +21,6 @@
 
 namespace rondo {
 namespace {
-
-/// max(x, low), whose gradient passes at x = low.
-Tensor at_least(const Tensor& x, double low) {
-  return clamp(x, low, std::numeric_limits<double>::infinity());
-}
 
 /// Checks scores (N, C) or (C) and returns them as (N, C).
 Tensor rows_of_scores(const char* op, const Tensor& x) {
@@ -75,7 +71,7 @@ Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& var,
       "gaussian_nll_loss: var ", var.shape(), " does not fit input ", x.shape());
   if (var.device().is_cpu())
     require(!any(var < 0).item<bool>(), "gaussian_nll_loss: var has a negative element");
-  no_grad([&] { return bounded.copy_(at_least(bounded, options.eps)); });
+  no_grad([&] { return bounded.copy_(clamp_min(bounded, options.eps)); });
   Tensor losses = (log(bounded) + square(x - y) / bounded) * 0.5;
   if (options.full) losses = losses + 0.5 * std::log(2 * std::numbers::pi);
   return reduced(losses, options.reduction);
@@ -88,7 +84,7 @@ Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& y,
     return margin_ranking_loss(cast(a), cast(b), cast(y), options);
   require_pair(a, b, "margin_ranking_loss");
   require_pair(a, y, "margin_ranking_loss");
-  return reduced(at_least(y * (b - a) + options.margin, 0), options.reduction);
+  return reduced(clamp_min(y * (b - a) + options.margin, 0), options.reduction);
 }
 
 Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& y,
@@ -104,7 +100,7 @@ Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& y,
   const auto squares = [](const Tensor& x) { return sum(square(x), {-1}) + 1e-12; };
   const Tensor cosine = sum(a * b, {-1}) / sqrt(squares(a) * squares(b));
   return reduced(
-      where(y == 1, 1 - cosine, 0.0) + where(y == -1, at_least(cosine - options.margin, 0), 0.0),
+      where(y == 1, 1 - cosine, 0.0) + where(y == -1, clamp_min(cosine - options.margin, 0), 0.0),
       options.reduction);
 }
 
@@ -114,7 +110,7 @@ Tensor hinge_embedding_loss(const Tensor& x, const Tensor& y,
   if (const Casts cast{AutocastOp::other_losses, x})
     return hinge_embedding_loss(cast(x), cast(y), options);
   require_pair(x, y, "hinge_embedding_loss");
-  return reduced(where(y != 1, at_least(options.margin - x, 0), 0.0) + where(y != -1, x, 0.0),
+  return reduced(where(y != 1, clamp_min(options.margin - x, 0), 0.0) + where(y != -1, x, 0.0),
                  options.reduction);
 }
 
@@ -206,7 +202,7 @@ Tensor triplet_margin_with_distance_loss(const Tensor& anchor, const Tensor& pos
   };
   Tensor apart = distance(anchor, negative);
   if (options.swap) apart = minimum(apart, distance(positive, negative));
-  return reduced(at_least(distance(anchor, positive) - apart + options.margin, 0),
+  return reduced(clamp_min(distance(anchor, positive) - apart + options.margin, 0),
                  options.reduction);
 }
 

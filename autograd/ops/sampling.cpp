@@ -42,7 +42,8 @@ Tensor multinomial(const Tensor& weights, std::int64_t n, bool replacement, Gene
   require<ShapeError>(weights.dim() == 1 || weights.dim() == 2,
                       "multinomial: expected weights (categories) or (rows, categories), got ",
                       weights.shape());
-  require<ShapeError>(weights.size(-1) > 0, "multinomial: there are no categories");
+  require<ShapeError>(weights.size(-1) > 0,
+                      "multinomial: the weights have no category; expected 1 or more");
   require(n > 0, "multinomial: ", n, " draws; expected 1 or more");
   const NoGradGuard no_grad;
   const std::int64_t categories = weights.size(-1);

@@ -36,6 +36,18 @@ void require_source(const char* op, const Tensor& x, const Tensor& index, const 
                       ", the tensor ", x.dtype());
 }
 
+/// The part of src that the index covers; throws the errors of operands that do not fit.
+Tensor covered(const char* op, const Tensor& x, std::int64_t dim, const Tensor& index,
+               const Tensor& src) {
+  require_source(op, x, index, src);
+  require_fits(index, x.shape(), dim, op, "the tensor");
+  require_fits(index, src.shape(), -1, op, "the source");
+  Tensor used = src;
+  for (std::int64_t i = 0; i < src.dim(); ++i)
+    if (index.size(i) != src.size(i)) used = narrow(used, i, 0, index.size(i));
+  return used;
+}
+
 struct ScatterBackward final : Node {
   const char* op;
   std::int64_t dim;
@@ -61,12 +73,7 @@ Tensor scattered(const char* op, ScatterOp join, const Tensor& x, std::int64_t d
     return reshape(scattered(op, join, as_row(x), dim, as_row(index), as_row(src)), x.shape());
   if (index.dtype() == i32) return scattered(op, join, x, dim, to(index, i64), src);
   dim = wrap_dim(dim, x.dim(), op);
-  require_source(op, x, index, src);
-  require_fits(index, x.shape(), dim, op, "the tensor");
-  require_fits(index, src.shape(), -1, op, "the source");
-  Tensor used = src;  // the part that the index covers
-  for (std::int64_t i = 0; i < src.dim(); ++i)
-    if (index.size(i) != src.size(i)) used = narrow(used, i, 0, index.size(i));
+  const Tensor used = covered(op, x, dim, index, src);
   const Tensor y = copied(x);
   backend(x).scatter(join, y, dim, index, used);
   return record<ScatterBackward>({x, used}, y, op, dim, index, join == ScatterOp::add);
@@ -238,12 +245,7 @@ Tensor scatter_reduce(const Tensor& x, std::int64_t dim, const Tensor& index, co
     return reshape(scatter_reduce(as_row(x), dim, as_row(index), as_row(src), reduce, options),
                    x.shape());
   dim = wrap_dim(dim, x.dim(), name);
-  require_source(name, x, index, src);
-  require_fits(index, x.shape(), dim, name, "the tensor");
-  require_fits(index, src.shape(), -1, name, "the source");
-  Tensor used = src;
-  for (std::int64_t i = 0; i < src.dim(); ++i)
-    if (index.size(i) != src.size(i)) used = narrow(used, i, 0, index.size(i));
+  const Tensor used = covered(name, x, dim, index, src);
   if (reduce == "prod") {
     const Tensor y = reduced_by(ScatterOp::prod, 1, x, dim, index, used, self);
     return record<ScatterProdBackward>({x, used}, y, dim, self, x, index, used, y);
