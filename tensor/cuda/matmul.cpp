@@ -48,7 +48,7 @@ cudaDataType_t data_type(DType dtype) {
 
 cublasComputeType_t compute_type(DType dtype) {
   if (dtype == f64) return CUBLAS_COMPUTE_64F;
-  if (dtype == f32 && allows_tf32()) return CUBLAS_COMPUTE_32F_FAST_TF32;
+  if (dtype == f32 && allowed_tf32() == Tf32::all) return CUBLAS_COMPUTE_32F_FAST_TF32;
   return CUBLAS_COMPUTE_32F;
 }
 
@@ -189,7 +189,7 @@ bool run(int device, const Tensor& a, const Tensor& c, const Tensor& bias, Activ
       device,
       y.dtype(),
       epilogue(bias.defined(), activation),
-      allows_tf32(),
+      allowed_tf32() == Tf32::all,
       {batches, m, n, a.size(2), left.operation, right.operation, left.memory.leading,
        right.memory.leading, left.memory.batch, right.memory.batch, alignment_of(c.data_ptr()),
        alignment_of(a.data_ptr()), alignment_of(y.data_ptr()),

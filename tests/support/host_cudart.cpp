@@ -58,6 +58,7 @@ using Lock = std::unique_lock<std::recursive_mutex>;
 thread_local int current_device = 0;
 std::size_t memory_of_gpu = std::size_t{1} << 40;
 std::map<void*, std::size_t> allocations;
+std::set<std::pair<int, int>> peers;  // (a, b): GPU a reaches the memory of GPU b
 std::size_t allocated = 0;
 
 std::array<HostStream, host_gpus>& defaults() {
@@ -180,6 +181,18 @@ cudaError_t memcpy_async(void* to, const void* from, std::size_t bytes, cudaMemc
 cudaError_t memcpy_peer_async(void* to, int, const void* from, int, std::size_t bytes,
                               cudaStream_t stream) {
   return memcpy_async(to, from, bytes, cudaMemcpyDefault, stream);
+}
+
+// The GPUs are joined in pairs: 0 and 1, 2 and 3.
+cudaError_t device_can_access_peer(int* can, int device, int peer) {
+  *can = device / 2 == peer / 2;
+  return cudaSuccess;
+}
+cudaError_t device_enable_peer_access(int peer, unsigned) {
+  Lock lock(mutex());
+  if (current_device / 2 != peer / 2) return cudaErrorPeerAccessUnsupported;
+  return peers.emplace(current_device, peer).second ? cudaSuccess
+                                                    : cudaErrorPeerAccessAlreadyEnabled;
 }
 
 // ---- streams ----
@@ -373,6 +386,8 @@ const cuda::Cudart& host_cudart() {
       .mem_get_info = mem_get_info,
       .memcpy_async = memcpy_async,
       .memcpy_peer_async = memcpy_peer_async,
+      .device_can_access_peer = device_can_access_peer,
+      .device_enable_peer_access = device_enable_peer_access,
       .get_stream_priority_range = get_stream_priority_range,
       .stream_create_with_priority = stream_create,
       .stream_query = stream_query,
@@ -416,6 +431,11 @@ bool has_waited_for_device(cudaStream_t stream) {
   auto found = asked.waited.find(&computing);
   return computing.submitted == 0 ||
          (found != asked.waited.end() && found->second >= computing.submitted);
+}
+
+std::set<std::pair<int, int>> enabled_peers() {
+  Lock lock(mutex());
+  return peers;
 }
 
 void set_memory_of_gpus(std::size_t bytes) { memory_of_gpu = bytes; }

@@ -12,6 +12,8 @@
 // that are not joined) is an error here too.
 
 #include <functional>
+#include <set>
+#include <utility>
 
 #include "tensor/cuda/cudart.h"
 
@@ -30,6 +32,9 @@ void launch(int device, std::function<void()> kernel);
 /// Whether everything in the default stream of the stream's device comes before work that is added
 /// to `stream` now.
 bool has_waited_for_device(cudaStream_t stream);
+/// Which GPUs have been given direct access to which others. The hardware joins 0 with 1, and 2
+/// with 3.
+std::set<std::pair<int, int>> enabled_peers();
 /// Sets the memory size of a GPU in bytes.
 void set_memory_of_gpus(std::size_t bytes);
 

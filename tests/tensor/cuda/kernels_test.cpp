@@ -340,12 +340,12 @@ TEST_F(CudaKernels, ConvolutionsOfF32AreExactUnlessTf32IsAllowed) {
     return (y - conv2d(x, w, b, {.padding = 1})).abs().max().item<double>();
   };
   EXPECT_LT(difference(), tolerance(f32, 27, 20));
-  cuda::allow_tf32(true);
+  cuda::allow_tf32(cuda::Tf32::convolutions);
   EXPECT_GT(difference(), 1e-4);
   // Each factor has an error below 2^-10, so each product has one below 2^-9.
   EXPECT_LT(difference(),
             0x1p-9 * conv2d(x.abs(), w.abs(), {}, {.padding = 1}).max().item<double>());
-  cuda::allow_tf32(false);
+  cuda::allow_tf32(cuda::Tf32::none);
 }
 
 TEST_F(CudaKernels, ConvolutionsTryTheEnginesWhenTheyAreToBeMeasured) {
