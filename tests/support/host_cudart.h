@@ -7,6 +7,9 @@
 // old values, and a test of its results fails. `has_waited_for_device` tells whether a stream has
 // waited for what it needs.
 //
+// Errors stay pending until get_last_error, as in CUDA, and a kernel must not be launched before.
+// Fresh memory is filled with 0xFF: NaN in every float type.
+//
 // A captured graph stores the work itself, and launching it runs that work. What CUDA forbids
 // during a capture (waiting for the stream, querying it, events from outside the capture, branches
 // that are not joined) is an error here too.

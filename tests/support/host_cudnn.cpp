@@ -104,6 +104,10 @@ cudnnStatus_t get_attribute(cudnnBackendDescriptor_t d, cudnnBackendAttributeNam
       *static_cast<cudnnBackendNumericalNote_t*>(values) = CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
     return CUDNN_STATUS_SUCCESS;
   }
+  if (name == CUDNN_ATTR_ENGINE_GLOBAL_INDEX) {
+    *static_cast<std::int64_t*>(values) = of(d).engine;
+    return CUDNN_STATUS_SUCCESS;
+  }
   if (name != CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE || type != CUDNN_TYPE_INT64)
     return CUDNN_STATUS_BAD_PARAM;
   *count = 1;

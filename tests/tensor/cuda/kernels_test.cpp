@@ -317,6 +317,13 @@ TEST_F(CudaKernels, ProductsWithAnActivationAreTheirParts) {
   }
 }
 
+// cuBLASLt reads a bias 16 bytes at a time.
+TEST_F(CudaKernels, ABiasMayLieAnywhere) {
+  const Tensor x = randn({5, 16}), w = randn({8, 16}), all = randn({9});
+  EXPECT_TRUE(all_close(on_cpu(linear(x.to(gpu), w.to(gpu), all.to(gpu).narrow(0, 1, 8))),
+                        linear(x, w, all.narrow(0, 1, 8)), tolerance(f32, 16, 30)));
+}
+
 TEST_F(CudaKernels, CrossEntropyNamesATargetThatIsNoClass) {
   const Tensor logits = randn({3, 4}).to(gpu);
   EXPECT_ERROR(cross_entropy(logits, tensor<std::int64_t>({0, 4, 1}).to(gpu)).item(), ShapeError,

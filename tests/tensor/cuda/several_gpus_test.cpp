@@ -17,7 +17,7 @@ namespace {
 
 using test::SimulatedGpus;
 
-TEST(CudaMemory, CopiesReachAPeerDirectlyWhereTheHardwareCan) {
+TEST(SeveralGpus, CopiesReachAPeerDirectlyWhereTheHardwareCan) {
   const SimulatedGpus gpus;
   const Tensor x = arange(6, {.device = Device::cuda(1)});
   for (int again = 0; again < 2; ++again) {
@@ -30,7 +30,7 @@ TEST(CudaMemory, CopiesReachAPeerDirectlyWhereTheHardwareCan) {
 }
 
 // The kernels of the first tensor write to its address in every replay.
-TEST(CudaMemory, AGraphKeepsWhatItsKernelsUse) {
+TEST(SeveralGpus, AGraphKeepsWhatItsKernelsUse) {
   constexpr std::size_t MiB = std::size_t{1} << 20;
   const SimulatedGpus gpus(SimulatedGpus::Memory::caching);
   empty_cache(0);
