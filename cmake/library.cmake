@@ -98,7 +98,8 @@ function(rondo_library folder)
   # A shared library shows no symbols of other libraries: neither of static ones, such as CUDA's runtime, nor of templates.
   target_link_options(rondo_${name} PRIVATE ${rondo_sealed} LINKER:--exclude-libs,ALL
                                             LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/symbols.map)
-  set_target_properties(rondo_${name} PROPERTIES VERSION ${PROJECT_VERSION}
+  set_target_properties(rondo_${name} PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/symbols.map
+                                                   VERSION ${PROJECT_VERSION}
                                                    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
                                                    INSTALL_RPATH $ORIGIN
                                                    DEFINE_SYMBOL ""  # equal macros, for the shared precompiled header
